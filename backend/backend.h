@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <tutti/backend/array.h>
+#include <tutti/backend/elementwise/call.h>
+#include <tutti/backend/kernel_arguments.h>
+#include <tutti/backend/memory_pool.h>
+#include <tutti/backend/stream.h>
+
+#include <span>
+#include <string_view>
+
+namespace tutti {
+
+/// Drives all devices of one kind. Users call the functions of `backend/operations.h`, which check their operands, make
+/// the output and call the backend of its device; a backend may therefore trust shapes, dtypes and devices. Every
+/// kernel is queued on the compute stream of its output's device. Thread-safe.
+class Backend {
+ public:
+  virtual ~Backend() = default;
+
+  // --- devices
+  virtual void check(Device) const = 0;  ///< throws `DeviceError` if there is no such device
+  virtual MemoryPool& pool(Device) = 0;
+  virtual Stream& compute_stream(Device) = 0;
+  virtual Stream& communication_stream(Device) = 0;
+
+  // --- moving data. Host pointers are row-major and contiguous, as is the array.
+  virtual void copy_from_host(const void* from, const Array& to) = 0;  ///< `from` may be reused on return
+  virtual void copy_to_host(const Array& from, void* to) = 0;          ///< waits for the compute stream
+  virtual void copy(const Array& from, const Array& to) = 0;           ///< same device, shape and dtype; any strides
+  virtual void cast(const Array& from, const Array& to) = 0;           ///< same device and shape
+  virtual void fill(const Array& to, Scalar) = 0;
+
+  // --- elementwise; inputs are already broadcast to the output's shape (stride 0)
+  virtual void elementwise(const ElementwiseCall&, std::span<const Array> inputs, const Array& output) = 0;
+  virtual void where(const Array& mask, const Array& a, const Array& b, const Array& output) = 0;
+
+  // --- reductions; the output has the input's rank, with length 1 on the reduced axes
+  virtual void reduce(Reduction, const Array& input, const Array& output) = 0;
+  virtual void arg_reduce(ArgReduction, const Array& input, std::size_t axis, const Array& output) = 0;  ///< i64
+
+  // --- structured operations; shapes as documented in backend/operations.h
+  virtual void matmul(const Array& lhs, const Array& rhs, const Array& output) = 0;  ///< [..., m, k] x [..., k, n]
+  virtual void softmax(SoftmaxKind, const Array& input, std::size_t axis, const Array& output) = 0;
+  virtual void softmax_gradient(SoftmaxKind, const Array& output, const Array& gradient, std::size_t axis,
+                                const Array& input_gradient) = 0;
+  virtual void gather(const Array& input, std::size_t axis, const Array& index, const Array& output) = 0;
+  virtual void scatter_add(const Array& updates, std::size_t axis, const Array& index, const Array& output) = 0;
+  virtual void conv2d(const Conv2dGeometry&, const Array& input, const Array& weight, const Array& output) = 0;
+  virtual void conv2d_input_gradient(const Conv2dGeometry&, const Array& gradient, const Array& weight,
+                                     const Array& input_gradient) = 0;
+  virtual void conv2d_weight_gradient(const Conv2dGeometry&, const Array& gradient, const Array& input,
+                                      const Array& weight_gradient) = 0;
+  virtual void max_pool2d(const Pool2dGeometry&, const Array& input, const Array& output, const Array& index) = 0;
+  virtual void max_pool2d_gradient(const Pool2dGeometry&, const Array& gradient, const Array& index,
+                                   const Array& input_gradient) = 0;
+
+  // --- random numbers: functions of (seed, stream, element's row-major index) alone
+  virtual void random(const RandomCall&, const Array& output) = 0;
+
+  // --- fused optimizer steps, one pass over the parameter's memory
+  virtual void sgd_step(const SgdStep&, const Array& parameter, const Array& gradient, const Array& momentum) = 0;
+  virtual void adamw_step(const AdamWStep&, const Array& parameter, const Array& gradient, const Array& mean,
+                          const Array& square) = 0;
+};
+
+}  // namespace tutti

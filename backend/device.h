@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+
+namespace tutti {
+
+/// What drives a device. Values from `first_custom` on are handed out by `register_backend`.
+enum class DeviceKind : std::uint8_t { cpu = 0, cuda = 1, first_custom = 2 };
+
+/// Where an array lives and where its operations run: `cpu:0`, `cuda:1`. A plain value, free to copy.
+/// CPU devices are as many as are asked for: each has its own threads, streams and memory pool.
+struct Device {
+  DeviceKind kind = DeviceKind::cpu;
+  std::uint16_t index = 0;
+
+  friend auto operator<=>(const Device&, const Device&) = default;
+};
+
+constexpr Device cpu(std::uint16_t index = 0) { return {DeviceKind::cpu, index}; }
+constexpr Device cuda(std::uint16_t index = 0) { return {DeviceKind::cuda, index}; }
+
+/// "cpu:0".
+std::string to_string(Device);
+
+/// Inverse of `to_string`; "cpu" means "cpu:0". Throws `DeviceError` for an unknown kind or a bad index.
+Device parse_device(std::string_view text);
+
+}  // namespace tutti
+
+template <>
+struct std::hash<tutti::Device> {
+  std::size_t operator()(tutti::Device device) const noexcept {
+    return (static_cast<std::size_t>(device.kind) << 16U) | device.index;
+  }
+};

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <tutti/backend/device.h>
+
+#include <cstddef>
+#include <limits>
+#include <mutex>
+#include <unordered_map>
+#include <vector>
+
+namespace tutti {
+
+/// Bytes, all of them as handed out (rounded up to the pool's size classes).
+struct MemoryStatistics {
+  std::size_t in_use = 0;       ///< held by live storages
+  std::size_t reserved = 0;     ///< taken from the system: in use and cached
+  std::size_t peak_in_use = 0;  ///< since construction or the last `reset_peak`
+  std::size_t allocations = 0;  ///< calls of `allocate`
+  std::size_t cache_hits = 0;   ///< those served without asking the system
+};
+
+/// Where a pool gets its memory from.
+class RawMemory {
+ public:
+  virtual ~RawMemory() = default;
+  virtual void* allocate(std::size_t bytes) = 0;  ///< at least 64-byte aligned; nullptr when there is none
+  virtual void release(void* data, std::size_t bytes) noexcept = 0;
+};
+
+/// Caching allocator of one device. Freed blocks are kept by size class and handed out again, most recent first.
+/// Thread-safe. A block is free the moment `release` is called: whoever releases guarantees that no queued work uses it.
+class MemoryPool {
+ public:
+  MemoryPool(Device, RawMemory&);
+  ~MemoryPool();
+  MemoryPool(const MemoryPool&) = delete;
+  MemoryPool& operator=(const MemoryPool&) = delete;
+
+  /// At least `bytes` bytes, 64-byte aligned; nullptr for 0. Empties the cache before it gives up and throws
+  /// `OutOfMemoryError`, which says what was asked for, in use, reserved and allowed.
+  void* allocate(std::size_t bytes);
+  void release(void* data, std::size_t bytes) noexcept;  ///< `bytes` as passed to `allocate`
+
+  void set_limit(std::size_t bytes);  ///< most that may be in use; default: no limit
+  void trim() noexcept;               ///< gives all cached blocks back to the system
+  MemoryStatistics statistics() const;
+  void reset_peak();
+
+ private:
+  void trim_locked() noexcept;
+
+  Device device_;
+  RawMemory& raw_;
+  mutable std::mutex mutex_;  // guards everything below
+  std::unordered_map<std::size_t, std::vector<void*>> free_;
+  MemoryStatistics statistics_;
+  std::size_t limit_ = std::numeric_limits<std::size_t>::max();
+};
+
+}  // namespace tutti

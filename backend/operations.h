@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// Operations on arrays, without gradients: they check their operands, make the output on the operands' device and queue
+// the kernel there. Wrong shapes, dtypes or devices throw ShapeError, DTypeError or DeviceError naming the operation and
+// the operands. Nothing is promoted here (autodiff does that): operands share one dtype and one device.
+
+#include <tutti/backend/array.h>
+#include <tutti/backend/elementwise/lists.h>
+#include <tutti/backend/kernel_arguments.h>
+#include <tutti/backend/random.h>
+
+#include <span>
+#include <string_view>
+#include <utility>
+
+namespace tutti {
+
+namespace detail {
+/// Broadcasts the inputs against each other and runs the kernel.
+Array elementwise(std::string_view name, const ElementwiseCall&, std::span<const Array> inputs, DType output);
+}  // namespace detail
+
+/// The forward formula of any elementwise operation: `apply(elementwise::Gelu{}, x)`, `apply(elementwise::Add{}, a, b)`.
+template <class Operation, class... Arrays>
+Array apply(const Operation& operation, const Array& first, const Arrays&... rest) {
+  const Array inputs[] = {first, rest...};
+  DType output = first.dtype();
+  if constexpr (sizeof...(rest) == 1)
+    if constexpr (elementwise::is_comparison<Operation>) output = DType::boolean;
+  return detail::elementwise(Operation::name, make_call(operation, ElementwiseCall::Part::value), inputs, output);
+}
+
+/// A gradient formula of an elementwise operation; `inputs` are what it needs, in order, and the upstream gradient last.
+template <class Operation>
+Array apply_gradient(const Operation& operation, ElementwiseCall::Part part, std::span<const Array> inputs) {
+  return detail::elementwise(Operation::name, make_call(operation, part), inputs, inputs.front().dtype());
+}
+
+/// mask ? a : b, all three broadcast; mask is bool, a and b share a dtype.
+Array where(const Array& mask, const Array& a, const Array& b);
+
+/// Reduces over `axes` (negative count from the back; none given: all). f32 sums are pairwise or wider, so that the error
+/// does not grow with the length. max and min of nothing throw ShapeError; the sum of nothing is 0.
+Array reduce(Reduction, const Array&, std::span<const std::int64_t> axes, bool keep_dims = false);
+Array sum(const Array&, std::span<const std::int64_t> axes = {}, bool keep_dims = false);
+/// Sums `x` down to `shape`, the inverse of broadcasting; itself when the shapes agree.
+Array sum_to(const Array& x, const Shape& shape);
+/// Index (i64) of the largest or smallest along `axis`; the first of equals, and of NaN.
+Array arg_reduce(ArgReduction, const Array&, std::int64_t axis, bool keep_dims = false);
+
+/// [..., m, k] x [..., k, n] -> [..., m, n], leading axes broadcast; floating types. Transposed operands are passed as
+/// views and cost no copy. Vectors are not promoted: both operands have rank >= 2.
+Array matmul(const Array& lhs, const Array& rhs);
+
+Array softmax(SoftmaxKind, const Array&, std::int64_t axis);
+/// From the forward's output y and dL/dy: softmax y (dy - sum(dy y)); log_softmax dy - exp(y) sum(dy).
+Array softmax_gradient(SoftmaxKind, const Array& output, const Array& gradient, std::int64_t axis);
+
+/// out[i][j] = input[i][index[i][j]] along `axis`, as in torch.gather: index is i64, has the input's rank, and its other
+/// axes are at most as long as the input's. An index out of range throws ShapeError when the kernel runs.
+Array gather(const Array& input, std::int64_t axis, const Array& index);
+/// zeros(shape) with updates[i][j] added at [i][index[i][j]]: the gradient of gather. Deterministic.
+Array scatter_add(const Shape& shape, const Array& updates, std::int64_t axis, const Array& index);
+
+/// Cross-correlation. input [n, c, h, w], weight [k, c, r, s] -> [n, k, h', w'],
+/// h' = (h + 2 padding - dilation (r - 1) - 1) / stride + 1.
+Array conv2d(const Conv2dGeometry&, const Array& input, const Array& weight);
+Array conv2d_input_gradient(const Conv2dGeometry&, const Array& gradient, const Array& weight, const Shape& input);
+Array conv2d_weight_gradient(const Conv2dGeometry&, const Array& gradient, const Array& input, const Shape& weight);
+
+/// input [n, c, h, w] -> (maxima [n, c, h', w'], i64 positions h * width + w of each within its image). NaN wins.
+std::pair<Array, Array> max_pool2d(const Pool2dGeometry&, const Array& input);
+Array max_pool2d_gradient(const Pool2dGeometry&, const Array& gradient, const Array& index, const Shape& input);
+
+Array concatenate(std::span<const Array>, std::int64_t axis);
+
+}  // namespace tutti

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <tutti/backend/backend.h>
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+namespace tutti {
+
+/// The backend that drives devices of this kind. Throws `DeviceError` for a kind that was not built or registered.
+Backend& backend_for(DeviceKind);
+inline Backend& backend_for(Device device) { return backend_for(device.kind); }
+
+/// Adds a kind of device from outside the tree; its devices are then "name:0", "name:1", ... Thread-safe.
+DeviceKind register_backend(std::string name, std::unique_ptr<Backend>);
+
+std::string_view kind_name(DeviceKind);
+DeviceKind kind_named(std::string_view name);  ///< throws `DeviceError` listing the known kinds
+
+// Shorthands for `backend_for(device).…(device)`.
+inline Stream& compute_stream(Device device) { return backend_for(device).compute_stream(device); }
+inline MemoryPool& memory_pool(Device device) { return backend_for(device).pool(device); }
+inline void synchronize(Device device) { compute_stream(device).synchronize(); }
+
+}  // namespace tutti

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tutti {
+
+/// A short list of dimensions or strides: inline up to rank 6, on the heap beyond. Any rank is allowed.
+class Dims {
+ public:
+  static constexpr std::size_t kInline = 6;
+
+  Dims() = default;
+  Dims(std::initializer_list<std::int64_t> values) : Dims(std::span(values.begin(), values.size())) {}
+  explicit Dims(std::span<const std::int64_t> values) {
+    resize(values.size());
+    std::copy(values.begin(), values.end(), begin());
+  }
+  Dims(std::size_t count, std::int64_t value) {
+    resize(count);
+    std::fill(begin(), end(), value);
+  }
+
+  std::size_t size() const noexcept { return size_; }
+  bool empty() const noexcept { return size_ == 0; }
+  std::int64_t* data() noexcept { return size_ <= kInline ? inline_.data() : heap_.data(); }
+  const std::int64_t* data() const noexcept { return size_ <= kInline ? inline_.data() : heap_.data(); }
+  std::int64_t* begin() noexcept { return data(); }
+  std::int64_t* end() noexcept { return data() + size_; }
+  const std::int64_t* begin() const noexcept { return data(); }
+  const std::int64_t* end() const noexcept { return data() + size_; }
+  std::int64_t& operator[](std::size_t i) noexcept { return data()[i]; }
+  std::int64_t operator[](std::size_t i) const noexcept { return data()[i]; }
+  std::int64_t back() const noexcept { return data()[size_ - 1]; }
+
+  void push_back(std::int64_t value);
+  void insert(std::size_t position, std::int64_t value);
+  void erase(std::size_t position);
+
+  friend bool operator==(const Dims& lhs, const Dims& rhs) noexcept {
+    return std::equal(lhs.begin(), lhs.end(), rhs.begin(), rhs.end());
+  }
+
+ private:
+  void resize(std::size_t count);  // keeps the first elements
+
+  std::size_t size_ = 0;
+  std::array<std::int64_t, kInline> inline_{};
+  std::vector<std::int64_t> heap_;
+};
+
+using Shape = Dims;    ///< lengths of the axes, in elements; {} is a scalar, an axis may have length 0
+using Strides = Dims;  ///< distance between neighbours along each axis, in elements
+
+std::string to_string(const Shape&);                     ///< "[64, 784]"
+std::int64_t element_count(const Shape&) noexcept;       ///< product of the lengths; 1 for a scalar
+Strides contiguous_strides(const Shape&);                ///< row-major
+bool is_contiguous(const Shape&, const Strides&) noexcept;
+
+/// NumPy's broadcasting of two shapes. Throws `ShapeError` naming `operation` and both shapes.
+Shape broadcast_shapes(std::string_view operation, const Shape& lhs, const Shape& rhs);
+
+/// `axis` counted from the front; negative axes count from the back. Throws `ShapeError` naming `operation`.
+std::size_t normalize_axis(std::string_view operation, std::int64_t axis, std::size_t rank);
+
+}  // namespace tutti
