@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <tutti/autodiff/gradient_observer.h>
+#include <tutti/autodiff/tensor.h>
+
+#include <span>
+#include <vector>
+
+namespace tutti {
+
+struct BackwardOptions {
+  Tensor gradient;            ///< dL/d(root), the root's shape; undefined: 1, and the root must have one element
+  double scale = 1.0;         ///< multiplies the root gradient; exactly 0 sends null gradients: everything is final, as zeros
+  bool retain_graph = false;  ///< keep what the graph saved, for another backward through it
+  bool create_graph = false;  ///< gradients carry a graph of their own; refused together with an observer
+  GradientObserver* observer = nullptr;  ///< hears of attached parameters; the backward is then "synchronised"
+  const void* group = nullptr;           ///< with an observer: the group member whose attachments it answers for
+};
+
+/// Accumulates dL/dp into the gradient slot of every leaf p that requires one. Runs on the calling thread; backwards of
+/// different devices run concurrently. One traversal first counts the contributions that each leaf will receive; when
+/// the last one has arrived, null or not, the gradient is final and the observer hears of it once.
+///
+/// Throws AutodiffError, before anything is accumulated, when: the root has no graph; a buffer it needs was freed by an
+/// earlier backward; it would reach a parameter attached to a group while neither an observer of that group nor a
+/// LocalAccumulation scope is active (names the parameter); a synchronised backward would add to a gradient that is
+/// already reduced (names the parameter: zero_grad was forgotten); attached parameters live on several devices.
+/// When it throws later on, the observer gets on_backward_failed first.
+void backward(const Tensor& root, const BackwardOptions& = {});
+
+struct GradOptions {
+  bool retain_graph = false;
+  bool create_graph = false;  ///< the results can be differentiated again; implies retain_graph
+  bool allow_unused = false;  ///< an input without a path gives an undefined tensor instead of AutodiffError
+};
+
+/// d(sum of outputs)/d(inputs), one per input. Touches no gradient slot and is never observed: it gives local gradients
+/// also of attached parameters.
+std::vector<Tensor> grad(std::span<const Tensor> outputs, std::span<const Tensor> inputs, const GradOptions& = {});
+std::vector<Tensor> grad(const Tensor& output, std::span<const Tensor> inputs, const GradOptions& = {});
+
+/// While one lives on a thread, backwards there may accumulate into the attached parameters of `group` without
+/// synchronising them; root gradients are multiplied by `scale`. Used by `no_sync`. Scopes nest; the innermost counts.
+class LocalAccumulation {
+ public:
+  LocalAccumulation(const void* group, double scale);
+  ~LocalAccumulation();
+  LocalAccumulation(const LocalAccumulation&) = delete;
+  LocalAccumulation& operator=(const LocalAccumulation&) = delete;
+
+  bool used() const noexcept { return used_; }  ///< a backward ran under it
+
+ private:
+  friend void backward(const Tensor&, const BackwardOptions&);
+  const void* group_;
+  double scale_;
+  bool used_ = false;
+  LocalAccumulation* outer_;
+};
+
+}  // namespace tutti

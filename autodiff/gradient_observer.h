@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <tutti/backend/array.h>
+#include <tutti/backend/stream.h>
+
+#include <compare>
+#include <cstdint>
+#include <exception>
+#include <span>
+
+namespace tutti {
+
+/// A parameter's dense number in its synchronisation group; the same on every device of the group.
+struct ParameterId {
+  std::uint32_t value = 0;
+
+  friend auto operator<=>(const ParameterId&, const ParameterId&) = default;
+};
+
+/// One attached parameter that the starting backward will give a gradient to.
+struct ParameterUse {
+  ParameterId id;
+  std::uint32_t contributions = 0;  ///< counted edges into the parameter; 0: only earlier, local accumulation
+};
+
+/// A final gradient on its way to the observer. The array is an owning reference to the parameter's gradient slot;
+/// undefined means "all contributions were null": zeros.
+struct GradientRef {
+  Array gradient;
+  Event ready;  ///< recorded on the device's compute stream after the last write to `gradient`
+};
+
+/// Hears of every gradient of one synchronised backward, once, the moment it is final. Autodiff knows this interface
+/// and nothing of distributed/. All calls of one backward come from the thread that runs it, in the order
+/// begin, final..., end | failed. An exception thrown from a call ends the backward.
+class GradientObserver {
+ public:
+  virtual ~GradientObserver() = default;
+
+  virtual void on_backward_begin(Device, std::span<const ParameterUse>) = 0;  ///< also when empty
+  virtual void on_gradient_final(Device, ParameterId, GradientRef) = 0;
+  virtual void on_backward_end(Device) = 0;
+  virtual void on_backward_failed(Device, std::exception_ptr) = 0;
+};
+
+}  // namespace tutti

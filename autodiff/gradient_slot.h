@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <tutti/autodiff/parameter_id.h>
+#include <tutti/backend/array.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+namespace tutti {
+
+/// undefined: no gradient. local: accumulated on this device only. reduced: the group's result, not to be added to.
+enum class GradientState : std::uint8_t { undefined, local, reduced };
+
+/// Reductions that are still to be joined before a gradient may be read.
+class PendingGradients {
+ public:
+  virtual ~PendingGradients() = default;
+  virtual void join() = 0;  ///< returns when the gradients are valid to read on their device's compute stream
+};
+
+/// What a synchronisation group knows a parameter by.
+struct Attachment {
+  ParameterId id;
+  std::string name;             ///< canonical, e.g. "fc2.weight"
+  const void* group = nullptr;  ///< identity of the group's device member; compared only
+};
+
+/// A leaf's gradient and its place in a synchronisation group. Belongs to the leaf's tensor; one thread at a time.
+struct GradientSlot {
+  GradientState state = GradientState::undefined;
+  Array gradient;                                ///< defined unless state is undefined
+  std::shared_ptr<const Attachment> attachment;  ///< null: not synchronised
+  std::weak_ptr<PendingGradients> pending;
+
+  /// Waits for the reduction in flight, if there is one. Rethrows its failure.
+  void join_pending() const {
+    if (const auto waiting = pending.lock()) waiting->join();
+  }
+};
+
+}  // namespace tutti

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <tutti/autodiff/gradient_slot.h>
+#include <tutti/backend/array.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace tutti {
+
+class Node;
+
+/// An array and, where needed, its place in the graph of operations that made it: what users write models with. A cheap
+/// handle; copies name the same tensor. Distinct tensors may be used from distinct threads; one graph, with all tensors
+/// in it, belongs to one thread at a time. A graph that is never back-propagated is freed with its last tensor.
+class Tensor {
+ public:
+  Tensor() = default;                                          ///< undefined
+  explicit Tensor(Array value, bool requires_grad = false);   ///< a leaf
+  /// A rank-0 constant without a dtype or device of its own: beside another operand it takes that one's, unless it would
+  /// lose its kind (a floating constant beside integers gives f32).
+  explicit Tensor(Scalar);
+  explicit Tensor(double value) : Tensor(Scalar(value)) {}
+  explicit Tensor(int value) : Tensor(Scalar(value)) {}
+
+  bool defined() const noexcept { return impl_ != nullptr; }
+  const Array& array() const;  ///< the value; shares its storage. Throws AutodiffError if undefined
+  const Shape& shape() const { return array().shape(); }
+  std::size_t rank() const { return array().rank(); }
+  std::int64_t length(std::int64_t axis) const { return array().length(axis); }
+  std::int64_t size() const { return array().size(); }
+  DType dtype() const { return array().dtype(); }
+  Device device() const { return array().device(); }
+  bool is_weak_scalar() const noexcept;  ///< made from a literal
+  bool is_same(const Tensor& other) const noexcept { return impl_ == other.impl_; }
+  const void* identity() const noexcept { return impl_.get(); }
+
+  template <class T>
+  T item() const {
+    return array().template item<T>();
+  }
+  template <class T>
+  std::vector<T> to_vector() const {
+    return array().template to_vector<T>();
+  }
+
+  // --- gradients
+  bool requires_grad() const noexcept;                ///< a leaf that collects a gradient, or made from one
+  Tensor& set_requires_grad(bool);                    ///< leaves of floating type only, else AutodiffError
+  bool is_leaf() const noexcept;
+  Tensor detach() const;                              ///< same storage, no graph
+  Tensor grad() const;                                ///< undefined if there is none; joins a reduction in flight first
+  void zero_grad();                                   ///< marks the slot undefined; clears nothing; joins first
+  GradientSlot& gradient_slot() const;                ///< of a leaf that requires a gradient, else AutodiffError
+
+  /// Replaces a leaf's value, keeping its identity, slot and attachment: loading, optimizers outside the tree.
+  void set_array(Array);
+
+  // --- for operations (autodiff/node.h)
+  static Tensor from_node(Array value, std::shared_ptr<Node> node, std::size_t output_index);
+  const std::shared_ptr<Node>& node() const noexcept;  ///< what made it; null for leaves and constants
+  std::size_t output_index() const noexcept;
+
+ private:
+  struct Impl;
+  std::shared_ptr<Impl> impl_;
+};
+
+/// While one lives on a thread, operations on that thread record no graph.
+class NoGrad {
+ public:
+  NoGrad();
+  ~NoGrad();
+  NoGrad(const NoGrad&) = delete;
+  NoGrad& operator=(const NoGrad&) = delete;
+
+ private:
+  bool previous_;
+};
+bool grad_enabled() noexcept;  ///< of the calling thread
+
+}  // namespace tutti

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <tutti/autodiff/tensor.h>
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace tutti {
+
+class Module;
+
+/// Walks a module's members. A module shows each of them once, in the order of declaration.
+class MemberVisitor {
+ public:
+  virtual ~MemberVisitor() = default;
+  virtual void parameter(std::string_view name, Tensor&) = 0;
+  virtual void buffer(std::string_view name, Tensor&) = 0;  ///< state without a gradient, e.g. running statistics
+  virtual void module(std::string_view name, Module&) = 0;
+};
+
+using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
+
+/// A part of a model: parameters, buffers and submodules, held as ordinary members. A module is a value type whose copy
+/// shares its tensors, as tensors do; `clone` makes an independent one. Its one duty is to show its members:
+///
+///   struct Classifier : Module {
+///     Linear hidden{64, 32};
+///     Linear output{32, 10};
+///     Tensor forward(const Tensor& x) const { return output.forward(relu(hidden.forward(x))); }
+///     void visit(MemberVisitor& v) override { v.module("hidden", hidden); v.module("output", output); }
+///   };
+///
+/// Distinct modules may be used from distinct threads.
+class Module {
+ public:
+  virtual ~Module() = default;
+  virtual void visit(MemberVisitor&) = 0;
+
+  /// Parameters (buffers) of this module and all below it, by dotted name, in order of declaration. A tensor that several
+  /// modules share is listed once, under its first name. Undefined members (a Linear without bias) are left out.
+  NamedTensors named_parameters();
+  NamedTensors named_buffers();
+  std::vector<Tensor> parameters();
+
+  void train(bool training = true);  ///< of this module and all below it
+  void eval() { train(false); }
+  bool training() const noexcept { return training_; }
+  void zero_grad();
+  /// Gives every parameter and buffer a storage of its own on `device`, as leaves with new identity. Tensors shared
+  /// inside the module stay shared.
+  void detach_members_to(Device);
+
+ protected:
+  Module() = default;
+  Module(const Module&) = default;
+  Module& operator=(const Module&) = default;
+
+ private:
+  bool training_ = true;
+};
+
+/// An independent copy of a module with all its values on `device`.
+template <class M>
+M clone(const M& module, Device device) {
+  M copy = module;
+  copy.detach_members_to(device);
+  return copy;
+}
+
+}  // namespace tutti

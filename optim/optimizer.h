@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <tutti/autodiff/tensor.h>
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace tutti {
+
+/// Updates parameters from their gradients. A parameter without a gradient is skipped. `step` joins reductions in flight
+/// first. One optimizer belongs to one device's replica and one thread at a time.
+class Optimizer {
+ public:
+  explicit Optimizer(std::vector<Tensor> parameters, double learning_rate);
+  virtual ~Optimizer() = default;
+  Optimizer(const Optimizer&) = delete;
+  Optimizer& operator=(const Optimizer&) = delete;
+
+  void step();       ///< one update of every parameter that has a gradient; counts as one step
+  void zero_grad();  ///< marks every gradient undefined
+
+  double learning_rate() const noexcept { return learning_rate_; }
+  void set_learning_rate(double);                                  ///< negative or non-finite: Error
+  const std::vector<Tensor>& parameters() const noexcept { return parameters_; }
+  std::int64_t steps() const noexcept { return steps_; }
+
+  /// Everything that a restart needs: for each parameter, by position, its named state arrays, and its own step count.
+  struct ParameterState {
+    std::int64_t steps = 0;
+    std::vector<std::pair<std::string, Array>> arrays;
+  };
+  struct State {
+    std::int64_t steps = 0;
+    double learning_rate = 0.0;
+    std::vector<ParameterState> parameters;
+  };
+  State state() const;            ///< shares no storage with the optimizer
+  void load_state(const State&);  ///< copies, onto each parameter's device; a misfit throws Error and changes nothing
+
+ protected:
+  virtual void update(std::size_t position, const Array& parameter, const Array& gradient, ParameterState&) = 0;
+  /// Names of the state arrays, each shaped like its parameter.
+  virtual std::vector<std::string> state_names() const = 0;
+
+ private:
+  std::vector<Tensor> parameters_;
+  std::vector<ParameterState> states_;
+  double learning_rate_;
+  std::int64_t steps_ = 0;
+};
+
+}  // namespace tutti
