@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <tutti/backend/device.h>
+
+namespace tutti {
+
+/// Threads that share the loops of one CPU device, the calling thread included. One by default, since CPU devices are
+/// many; TUTTI_CPU_THREADS sets another default. Results do not depend on it. Throws `DeviceError` for other devices
+/// and numbers below 1. Waits for a loop in progress.
+void set_cpu_threads(Device, int threads);
+int cpu_threads(Device);
+
+}  // namespace tutti
