@@ -1,0 +1,135 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Checks the architecture: who may include whom, where third-party headers stay, names and sizes of files.
+
+Without arguments, checks the tree that this script lies in and prints `file:line: what is wrong`. With `--self-test`,
+breaks every rule once in a temporary tree and expects each to be caught.
+"""
+
+import pathlib
+import re
+import sys
+
+import layer_rules as rules
+
+INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
+
+
+def source_files(root):
+    """Paths relative to root, of everything that people write."""
+    tops = [*rules.LAYERS, *rules.OUTER_FOLDERS, ".ci"]
+    found = [path for top in tops for path in (root / top).rglob("*") if path.is_file()]
+    found += [root / name for name in ("dev", "meson.build", "meson_options.txt") if (root / name).is_file()]
+    return sorted(path.relative_to(root) for path in found if "__pycache__" not in path.parts)
+
+
+def is_code(path):
+    return path.suffix in rules.CODE_SUFFIXES
+
+
+def includes(root, path):
+    """(line number, bracket, header) of each include."""
+    lines = (root / path).read_text(errors="replace").splitlines()
+    matches = ((number, INCLUDE.match(line)) for number, line in enumerate(lines, 1))
+    return [(number, match[1], match[2]) for number, match in matches if match]
+
+
+def check_include(path, bracket, header):
+    """What is wrong with one include, or None."""
+    if bracket == '"':
+        return f'write <tutti/...> instead of "{header}"'
+    if header.startswith("tutti/"):
+        return rules.project_include_fault(path, pathlib.PurePosixPath(header).relative_to("tutti"))
+    return rules.third_party_fault(path, header)
+
+
+def check_includes(root, files):
+    for path in filter(is_code, files):
+        for number, bracket, header in includes(root, path):
+            fault = check_include(path, bracket, header)
+            if fault:
+                yield f"{path}:{number}: {fault}"
+
+
+def check_cycles(root, files):
+    """Headers that include each other, each cycle once."""
+    graph = {
+        str(path): [(number, header[len("tutti/"):]) for number, _, header in includes(root, path)
+                    if header.startswith("tutti/")]
+        for path in filter(is_code, files)
+    }
+    done, stack = set(), []
+
+    def visit(path):
+        if path in done:
+            return
+        stack.append(path)
+        for number, target in graph.get(path, []):
+            if target in stack:
+                yield f"{path}:{number}: include cycle: {' -> '.join(stack[stack.index(target):] + [target])}"
+            else:
+                yield from visit(target)
+        stack.pop()
+        done.add(path)
+
+    for path in graph:
+        yield from visit(path)
+
+
+def check_names(files):
+    for path in files:
+        words = set(re.split(r"[._/-]", str(path).lower()))
+        for word in sorted(words & rules.EMPTY_NAMES):
+            yield f"{path}:1: '{word}' in a name says nothing; say what is in there"
+
+
+def check_text(root, files):
+    """Size and licence of each file that people write."""
+    for path in files:
+        is_script = path.name in ("dev", "run")
+        if path.suffix not in rules.SIZED_SUFFIXES and not is_script and path.name != "meson.build":
+            continue
+        lines = (root / path).read_text(errors="replace").splitlines()
+        if len(lines) > rules.MAX_LINES:
+            yield f"{path}:{rules.MAX_LINES + 1}: {len(lines)} lines; at most {rules.MAX_LINES}, split it"
+        if not any("SPDX-License-Identifier: Apache-2.0" in line for line in lines[:3]):
+            yield f"{path}:1: no SPDX-License-Identifier on top"
+
+
+def check_listed(root, files):
+    """A source or public header that no meson.build names is not compiled, tested or installed: nobody would notice."""
+    for path in filter(rules.must_be_listed, files):
+        for folder in path.parents:
+            listing = root / folder / "meson.build"
+            if listing.is_file() and f"'{path.relative_to(folder)}'" in listing.read_text():
+                break
+        else:
+            yield f"{path}:1: no meson.build lists it"
+
+
+def check(root):
+    files = source_files(root)
+    return [
+        *check_includes(root, files),
+        *check_cycles(root, files),
+        *check_names(files),
+        *check_text(root, files),
+        *check_listed(root, files),
+    ]
+
+
+def main():
+    if sys.argv[1:] == ["--self-test"]:
+        import layer_self_test
+        return layer_self_test.run(check)
+    if sys.argv[1:]:
+        print(f"check_layers: unknown arguments {sys.argv[1:]}; there is --self-test", file=sys.stderr)
+        return 2
+    faults = check(pathlib.Path(__file__).resolve().parent.parent)
+    print(*faults, sep="\n", end="\n" if faults else "")
+    print(f"layers: {len(faults)} faults")
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The rules that check_layers.py enforces: the table of section 1 of the design."""
+
+import fnmatch
+
+MAX_LINES = 400
+CODE_SUFFIXES = {".h", ".cpp", ".cu"}
+SIZED_SUFFIXES = CODE_SUFFIXES | {".py", ".sh"}
+EMPTY_NAMES = {"util", "utils", "common", "helper", "helpers", "manager", "misc"}
+
+# What each folder may include; itself is always allowed.
+LAYERS = {
+    "backend": set(),
+    "autodiff": {"backend"},
+    "nn": {"backend", "autodiff"},
+    "optim": {"backend", "autodiff"},
+    "distributed": {"backend"},
+    "train": {"backend", "autodiff", "nn", "optim", "distributed"},
+}
+OUTER_FOLDERS = ("examples", "tests", "benches", "tools")
+
+# The core of distributed/ is autodiff's observer and knows nothing else of it; these parts of the folder sit on top.
+OBSERVER = "autodiff/gradient_observer.h"
+DISTRIBUTED_UPPER = {
+    "distributed/collectives/*": {"autodiff"},
+    "distributed/sharded/*": {"autodiff", "nn", "optim"},
+    "distributed/gradient_sync*": {"autodiff", "nn", "optim"},
+    "distributed/replicate*": {"autodiff", "nn", "optim"},
+}
+
+# Private to a backend: seen by itself, the registry that switches it on, and the code that measures it.
+PRIVATE_FOLDERS = ("backend/cpu/", "backend/cuda/")
+PRIVATE_READERS = ("backend/registry.cpp", "tests/*", "benches/*")
+
+# Where third-party headers may stand, first match decides. Tests and benches may use all as references and peers.
+THIRD_PARTY = (
+    (("Eigen/*", "unsupported/Eigen/*"), ("backend/cpu/*",)),
+    (("dnnl*", "oneapi/*", "omp.h"), ("backend/cpu/*",)),
+    (("cuda*", "cublas*", "cudnn*", "curand*"), ("backend/cuda/*",)),
+    (("nccl*",), ("distributed/nccl*",)),
+    (("gloo/*",), ("distributed/gloo*",)),
+    (("nlohmann/*",), ("train/*", "examples/*")),
+    (("zlib.h",), ("train/*", "examples/*")),
+    (("CLI/*",), ("examples/*",)),
+    (("doctest/*",), ()),
+    (("benchmark/*",), ()),
+    (("fmt/*",), ("*",)),
+    (("sys/*", "netinet/*", "arpa/*", "linux/*"), ("*",)),
+)
+
+
+def matches(path, patterns):
+    return any(fnmatch.fnmatchcase(str(path), pattern) for pattern in patterns)
+
+
+def allowed_layers(path):
+    layer = path.parts[0]
+    allowed = LAYERS[layer] | {layer}
+    for pattern, more in DISTRIBUTED_UPPER.items():
+        if matches(path, [pattern]):
+            allowed = allowed | more
+    return allowed
+
+
+def project_include_fault(path, header):
+    """What is wrong with `path` including `<tutti/header>`, or None."""
+    for folder in PRIVATE_FOLDERS:
+        if str(header).startswith(folder) and not matches(path, (folder + "*", *PRIVATE_READERS)):
+            return f"<tutti/{header}> is private to {folder}"
+    layer = path.parts[0]
+    if layer not in LAYERS:
+        return None
+    if layer == "distributed" and not matches(path, DISTRIBUTED_UPPER):
+        if str(header) == OBSERVER:
+            return None
+        if matches(header, DISTRIBUTED_UPPER):
+            return f"the core of distributed/ may not include <tutti/{header}>"
+    if header.parts[0] not in allowed_layers(path):
+        return f"{path.parent}/ may not include <tutti/{header}>"
+    return None
+
+
+def third_party_fault(path, header):
+    """What is wrong with `path` including the foreign `<header>`, or None."""
+    if path.parts[0] in ("tests", "benches"):
+        return None
+    for headers, places in THIRD_PARTY:
+        if matches(header, headers):
+            return None if matches(path, places) else f"<{header}> belongs in {' '.join(places) or 'tests and benches'}"
+    return f"<{header}> is of an unknown library; name its place in tools/layer_rules.py" if "/" in header else None
+
+
+def must_be_listed(path):
+    """Sources everywhere; headers where they are installed."""
+    if path.parts[0] in LAYERS:
+        is_private = str(path).startswith(PRIVATE_FOLDERS)
+        return path.suffix == ".cpp" or (path.suffix == ".h" and not is_private)
+    return path.parts[0] in OUTER_FOLDERS and path.suffix == ".cpp"

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Breaks every rule of check_layers.py once, in a temporary tree, and expects each to be caught where it stands."""
+
+import pathlib
+import tempfile
+
+SPDX = "// SPDX-License-Identifier: Apache-2.0\n"
+
+# path -> text: a tree without faults.
+SOUND = {
+    "backend/meson.build": "# SPDX-License-Identifier: Apache-2.0\n'array.h' 'shape.h' 'registry.cpp' 'cpu/exp.cpp'\n",
+    "backend/array.h": SPDX + "#include <tutti/backend/shape.h>\n#include <vector>\n",
+    "backend/shape.h": SPDX + "#include <fmt/format.h>\n",
+    "backend/registry.cpp": SPDX + "#include <tutti/backend/cpu/pack.h>\n",
+    "backend/cpu/pack.h": SPDX + "#include <Eigen/Core>\n#include <tutti/backend/array.h>\n",
+    "backend/cpu/exp.cpp": SPDX + "#include <tutti/backend/cpu/pack.h>\n",
+    "autodiff/meson.build": "# SPDX-License-Identifier: Apache-2.0\n'tensor.h' 'gradient_observer.h'\n",
+    "autodiff/tensor.h": SPDX + "#include <tutti/autodiff/gradient_observer.h>\n",
+    "autodiff/gradient_observer.h": SPDX,
+    "distributed/meson.build": "# SPDX-License-Identifier: Apache-2.0\n'ledger.h' 'gradient_sync.h'\n",
+    "distributed/ledger.h": SPDX + "#include <tutti/autodiff/gradient_observer.h>\n",
+    "distributed/gradient_sync.h": SPDX + "#include <tutti/autodiff/tensor.h>\n",
+    "tests/meson.build": "# SPDX-License-Identifier: Apache-2.0\n'backend/array_test.cpp'\n",
+    "tests/backend/array_test.cpp": SPDX + "#include <doctest/doctest.h>\n#include <tutti/backend/cpu/pack.h>\n",
+}
+
+# What is broken: (path, text, the line that must be named, a part of the message).
+BROKEN = (
+    ("backend/array.h", SPDX + "#include <tutti/autodiff/tensor.h>\n", 2, "may not include"),
+    ("autodiff/tensor.h", SPDX + "\n#include <tutti/distributed/ledger.h>\n", 3, "may not include"),
+    ("autodiff/tensor.h", SPDX + "#include <tutti/tests/x.h>\n", 2, "may not include"),
+    ("distributed/ledger.h", SPDX + "#include <tutti/autodiff/tensor.h>\n", 2, "may not include"),
+    ("distributed/ledger.h", SPDX + "#include <tutti/distributed/gradient_sync.h>\n", 2, "core of distributed"),
+    ("backend/array.h", SPDX + "#include <Eigen/Core>\n", 2, "belongs in backend/cpu"),
+    ("backend/array.h", SPDX + "#include <dnnl.hpp>\n", 2, "belongs in backend/cpu"),
+    ("backend/cpu/exp.cpp", SPDX + "# include <cuda_runtime.h>\n", 2, "belongs in backend/cuda"),
+    ("distributed/ledger.h", SPDX + "#include <nlohmann/json.hpp>\n", 2, "belongs in train"),
+    ("backend/array.h", SPDX + "#include <boost/any.hpp>\n", 2, "unknown library"),
+    ("autodiff/tensor.h", SPDX + "#include <tutti/backend/cpu/pack.h>\n", 2, "private"),
+    ("backend/cuda/exp.cu", SPDX + "#include <tutti/backend/cpu/pack.h>\n", 2, "private"),
+    ("autodiff/tensor.h", SPDX + '#include "gradient_observer.h"\n', 2, "instead of"),
+    ("backend/array.h", SPDX + "#include <tutti/backend/array.h>\n", 2, "include cycle"),
+    ("backend/shape.h", SPDX + "#include <tutti/backend/array.h>\n", 2, "include cycle"),
+    ("backend/cpu/pack.h", SPDX + "// line\n" * 400, 401, "401 lines"),
+    ("tools/build.sh", "# SPDX-License-Identifier: Apache-2.0\n" + "true\n" * 400, 401, "401 lines"),
+    ("backend/cpu/shape_utils.h", SPDX, 1, "says nothing"),
+    ("tools/common/paths.py", "# SPDX-License-Identifier: Apache-2.0\n", 1, "says nothing"),
+    ("autodiff/tensor.h", "#pragma once\n", 1, "SPDX"),
+    ("autodiff/graph.cpp", SPDX, 1, "no meson.build lists it"),
+    ("autodiff/graph.h", SPDX, 1, "no meson.build lists it"),
+    ("tests/backend/forgotten_test.cpp", SPDX, 1, "no meson.build lists it"),
+)
+
+
+def faults_of(check, files):
+    with tempfile.TemporaryDirectory() as folder:
+        for path, text in files.items():
+            target = pathlib.Path(folder) / path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text(text)
+        return check(pathlib.Path(folder))
+
+
+def caught(faults, path, line, message):
+    """Exactly the one fault, or none when none is expected."""
+    if line is None:
+        return not faults
+    return len(faults) == 1 and faults[0].startswith(f"{path}:{line}: ") and message in faults[0]
+
+
+def run(check):
+    cases = [("a sound tree", dict(SOUND), "", None, None)]
+    cases += [(f"{path} ({message})", SOUND | {path: text}, path, line, message) for path, text, line, message in BROKEN]
+    failed = 0
+    for name, files, path, line, message in cases:
+        faults = faults_of(check, files)
+        if not caught(faults, path, line, message):
+            failed += 1
+            print(f"self-test: {name}: expected {message!r} at line {line}, got {faults}")
+    print(f"{len(cases) - failed} passed, {failed} failed, 0 skipped")
+    return 1 if failed else 0
