@@ -1,0 +1,126 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# ./dev check [--full] [--after-test]: what CI runs. --full adds clang-tidy and a build of everything with clang;
+# --after-test leaves out what `./dev test` has just run. The last line sums test cases and single checks.
+set -uo pipefail
+. tools/dev/build.sh
+
+full=0
+after_test=0
+for option in "$@"; do
+  case $option in
+    --full) full=1 ;;
+    --after-test) after_test=1 ;;
+    *)
+      echo "check: unknown option '$option'; there are --full and --after-test" >&2
+      exit 2
+      ;;
+  esac
+done
+
+groups="build test bench check"
+[ $full -eq 0 ] || groups="$groups tidy"
+# shellcheck disable=SC2086  # one word each
+tools/setup.sh $groups || exit 1
+
+passed=0 failed=0 skipped=0
+failed_stages=()
+output=$(mktemp)
+trap 'rm -f "$output"' EXIT
+
+# stage NAME COMMAND...: counts as one check, unless it ends with a closing line of its own.
+stage() {
+  local name=$1 started=$SECONDS status
+  shift
+  echo "== $name"
+  "$@" 2>&1 | tee "$output"
+  status=${PIPESTATUS[0]}
+  if [[ $(tail -n 1 "$output") =~ ^([0-9]+)\ passed,\ ([0-9]+)\ failed,\ ([0-9]+)\ skipped$ ]]; then
+    passed=$((passed + BASH_REMATCH[1])) failed=$((failed + BASH_REMATCH[2])) skipped=$((skipped + BASH_REMATCH[3]))
+    [ "$status" -eq 0 ] || [ "${BASH_REMATCH[2]}" -gt 0 ] || failed=$((failed + 1))
+  elif [ "$status" -eq 0 ]; then
+    passed=$((passed + 1))
+  else
+    failed=$((failed + 1))
+  fi
+  [ "$status" -eq 0 ] || failed_stages+=("$name")
+  echo "-- $name: $([ "$status" -eq 0 ] && echo ok || echo FAILED) in $((SECONDS - started)) s"
+  return "$status"
+}
+
+project_sources() {
+  find backend autodiff nn optim distributed train examples tests benches -name '*.h' -o -name '*.cpp' | sort
+}
+
+check_format() {
+  local unformatted
+  unformatted=$(project_sources | xargs clang-format-16 --dry-run 2>&1 | sed -n 's/:[0-9]*:[0-9]*: warning: .*//p' | uniq)
+  [ -z "$unformatted" ] || {
+    echo "$unformatted"
+    echo "these differ from .clang-format; run clang-format-16 -i on them"
+    return 1
+  }
+}
+
+build_release() {
+  configure_release && compile "$release"
+}
+
+# Prefer the level that packages are built for, so that it is tested too.
+sanitizer_arch() {
+  if grep -q -w avx2 /proc/cpuinfo && grep -q -w fma /proc/cpuinfo; then echo x86-64-v3; else echo native; fi
+}
+
+# build_sanitized FOLDER SANITIZERS: tests only, assertions on, warnings are errors.
+build_sanitized() {
+  configure "$1" -Db_sanitize="$2" -Dwerror=true --buildtype=debugoptimized -Doptimization=1 -Ddebug=false \
+    -Dcpp_args="-g1 -fno-omit-frame-pointer -fno-sanitize-recover=all" -Db_lundef=false \
+    -Donednn=disabled -Dexamples=false -Dbenches=false -Dcpu_arch="$(sanitizer_arch)" &&
+    compile "$1" test_executables
+}
+
+build_thread_sanitized() {
+  CXX="$(command -v ccache) clang++-16" build_sanitized build/tsan thread
+}
+
+# TSan cannot map its shadow under some randomised layouts; not every container lets a process switch that off.
+run_thread_sanitized() {
+  local wrapper=""
+  setarch -R true 2>/dev/null && wrapper="setarch -R"
+  tools/run_tests.py build/tsan --wrapper "$wrapper" "$@"
+}
+
+run_tidy() {
+  project_sources | grep '\.cpp$' | xargs -P "$(nproc)" -n 4 clang-tidy-16 --quiet -p build/clang
+}
+
+build_clang() {
+  CXX="$(command -v ccache) clang++-16" configure build/clang -Dwerror=true && compile build/clang
+}
+
+export UBSAN_OPTIONS=print_stacktrace=1
+export TSAN_OPTIONS=second_deadlock_stack=1
+
+stage "layers" tools/check_layers.py
+stage "layers, self-test" tools/check_layers.py --self-test
+stage "format" check_format
+if stage "build, GCC" build_release; then
+  [ $after_test -eq 1 ] || stage "tests, GCC" tools/run_tests.py "$release"
+  stage "tests, GCC, asynchronous streams" env TUTTI_CPU_ASYNC=1 tools/run_tests.py "$release"
+fi
+if stage "build, ASan and UBSan" build_sanitized build/asan address,undefined; then
+  stage "tests, ASan and UBSan" tools/run_tests.py build/asan
+  stage "tests, ASan and UBSan, asynchronous streams" env TUTTI_CPU_ASYNC=1 tools/run_tests.py build/asan
+fi
+if stage "build, TSan" build_thread_sanitized; then
+  stage "tests, TSan" run_thread_sanitized
+  TUTTI_CPU_ASYNC=1 stage "tests, TSan, asynchronous streams" run_thread_sanitized
+fi
+if [ $full -eq 1 ]; then
+  stage "build, clang" build_clang && stage "clang-tidy" run_tidy
+fi
+
+echo
+for name in "${failed_stages[@]}"; do echo "failed stage: $name"; done
+echo "$passed passed, $failed failed, $skipped skipped"
+[ ${#failed_stages[@]} -eq 0 ]

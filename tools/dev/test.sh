@@ -1,0 +1,16 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# ./dev test [FILTER]: builds and runs the tests. The last line counts test cases.
+set -euo pipefail
+. tools/dev/build.sh
+
+if [ $# -gt 1 ]; then
+  echo "test: one filter at most, not '$*'" >&2
+  exit 2
+fi
+tools/setup.sh build test bench
+if ! configure_release || ! compile "$release" test_executables; then
+  echo "0 passed, 1 failed, 0 skipped"
+  exit 1
+fi
+exec tools/run_tests.py "$release" --filter "${1:-}"
