@@ -91,7 +91,8 @@ run_thread_sanitized() {
 }
 
 run_tidy() {
-  project_sources | grep '\.cpp$' | xargs -P "$(nproc)" -n 4 clang-tidy-16 --quiet -p build/clang
+  sed -n 's/.*"file": "\(.*\)".*/\1/p' build/clang/compile_commands.json | sort -u |
+    (cd build/clang && xargs -P "$(nproc)" -n 1 clang-tidy-16 --quiet -p .) 2>&1 | sed '/warnings generated\.$/d'
 }
 
 build_clang() {
