@@ -27,8 +27,8 @@ using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
 /// shares its tensors, as tensors do; `clone` makes an independent one. Its one duty is to show its members:
 ///
 ///   struct Classifier : Module {
-///     Linear hidden{64, 32};
-///     Linear output{32, 10};
+///     Linear hidden, output;
+///     explicit Classifier(Generator& random) : hidden(64, 32, random), output(32, 10, random) {}
 ///     Tensor forward(const Tensor& x) const { return output.forward(relu(hidden.forward(x))); }
 ///     void visit(MemberVisitor& v) override { v.module("hidden", hidden); v.module("output", output); }
 ///   };
@@ -39,8 +39,9 @@ class Module {
   virtual ~Module() = default;
   virtual void visit(MemberVisitor&) = 0;
 
-  /// Parameters (buffers) of this module and all below it, by dotted name, in order of declaration. A tensor that several
-  /// modules share is listed once, under its first name. Undefined members (a Linear without bias) are left out.
+  /// Parameters (buffers) of this module and all below it, by dotted name, in order of declaration. A tensor that
+  /// several modules share is listed once, under its first name. Undefined members (a Linear without bias) are left
+  /// out. Throws Error when two different tensors have one name.
   NamedTensors named_parameters();
   NamedTensors named_buffers();
   std::vector<Tensor> parameters();
@@ -49,8 +50,8 @@ class Module {
   void eval() { train(false); }
   bool training() const noexcept { return training_; }
   void zero_grad();
-  /// Gives every parameter and buffer a storage of its own on `device`, as leaves with new identity. Tensors shared
-  /// inside the module stay shared.
+  /// Gives every parameter and buffer a storage of its own on `device`, as leaves with new identity and without a
+  /// gradient. Tensors shared inside the module stay shared. Changes nothing when it throws.
   void detach_members_to(Device);
 
  protected:
@@ -62,9 +63,11 @@ class Module {
   bool training_ = true;
 };
 
+/// One line per parameter and buffer (name, shape, dtype, device), then the number of values in all parameters.
+std::string describe(Module&);
+
 /// An independent copy of a module with all its values on `device`.
-template <class M>
-M clone(const M& module, Device device) {
+template <class M> M clone(const M& module, Device device) {
   M copy = module;
   copy.detach_members_to(device);
   return copy;

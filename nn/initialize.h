@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// Starting values of parameters. All write in place, on the tensor's device, and advance the generator by the number of
+// elements written. Tensors are of floating type, else DTypeError.
+
+#include <tutti/autodiff/tensor.h>
+#include <tutti/backend/random.h>
+
+#include <cstdint>
+
+namespace tutti {
+
+/// Values that flow into and out of one unit: weight [out, in, kernel...] has in * kernel and out * kernel.
+struct Fan {
+  std::int64_t in = 0;
+  std::int64_t out = 0;
+};
+Fan fan_of(const Shape& weight);  ///< throws ShapeError below rank 2
+
+struct KaimingOptions {
+  enum class Mode : std::uint8_t { fan_in, fan_out } mode = Mode::fan_in;
+  double slope = 0.0;  ///< of the leaky ReLU that follows; 0: ReLU
+};
+
+/// Standard deviation sqrt(2 / ((1 + slope^2) fan)): He et al., "Delving Deep into Rectifiers" (2015).
+void kaiming_uniform(const Tensor& weight, Generator&, const KaimingOptions& = {});
+void kaiming_normal(const Tensor& weight, Generator&, const KaimingOptions& = {});
+
+/// Standard deviation gain sqrt(2 / (fan in + fan out)): Glorot and Bengio, "Understanding the difficulty of training
+/// deep feedforward neural networks" (2010).
+void xavier_uniform(const Tensor& weight, Generator&, double gain = 1.0);
+void xavier_normal(const Tensor& weight, Generator&, double gain = 1.0);
+
+void fill_uniform(const Tensor&, Generator&, double low, double high);  ///< [low, high)
+void fill_normal(const Tensor&, Generator&, double mean, double standard_deviation);
+
+/// What Linear and Conv2d start with, as in PyTorch: weight and bias uniform in [-1/sqrt(fan in), 1/sqrt(fan in)),
+/// which for the weight is kaiming_uniform with slope sqrt(5). An undefined bias is left out.
+void initialize_layer(const Tensor& weight, const Tensor& bias, Generator&);
+
+}  // namespace tutti

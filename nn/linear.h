@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <tutti/backend/random.h>
+#include <tutti/nn/module.h>
+
+namespace tutti {
+
+struct LinearOptions {
+  bool bias = true;
+  DType dtype = DType::f32;
+  Device device = cpu(0);
+};
+
+/// y = x W^T + b over the last axis: [..., in] -> [..., out]. Starts as described at `initialize_layer`.
+class Linear : public Module {
+ public:
+  /// Throws ShapeError unless both sizes are positive, DTypeError unless the type is floating.
+  Linear(std::int64_t in, std::int64_t out, Generator&, const LinearOptions& = {});
+
+  Tensor forward(const Tensor& x) const;
+  void visit(MemberVisitor&) override;
+
+  Tensor weight;  ///< [out, in]
+  Tensor bias;    ///< [out]; undefined without bias
+};
+
+}  // namespace tutti

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tutti/nn/module.h>
+
+#include <tutti/backend/error.h>
+
+#include <iterator>
+#include <unordered_map>
+#include <unordered_set>
+
+namespace tutti {
+namespace {
+
+struct Member {
+  enum class Kind { parameter, buffer };
+
+  std::string name;
+  Tensor* tensor;
+  Kind kind;
+};
+
+/// Lists every member tensor and every submodule below a module, in order of declaration, shared ones each time.
+class MemberCollector : public MemberVisitor {
+ public:
+  explicit MemberCollector(Module& root) {
+    modules_.push_back(&root);
+    root.visit(*this);
+  }
+
+  void parameter(std::string_view name, Tensor& tensor) override { add(name, tensor, Member::Kind::parameter); }
+  void buffer(std::string_view name, Tensor& tensor) override { add(name, tensor, Member::Kind::buffer); }
+  void module(std::string_view name, Module& child) override {
+    modules_.push_back(&child);
+    const std::string outer = prefix_;
+    prefix_.append(name).append(".");
+    child.visit(*this);
+    prefix_ = outer;
+  }
+
+  const std::vector<Member>& members() const { return members_; }
+  const std::vector<Module*>& modules() const { return modules_; }
+
+ private:
+  void add(std::string_view name, Tensor& tensor, Member::Kind kind) {
+    if (tensor.defined()) members_.push_back({prefix_ + std::string(name), &tensor, kind});
+  }
+
+  std::vector<Member> members_;
+  std::vector<Module*> modules_;
+  std::string prefix_;
+};
+
+NamedTensors named_members(Module& module, Member::Kind kind) {
+  NamedTensors named;
+  std::unordered_set<const void*> seen;
+  std::unordered_set<std::string_view> names;
+  const MemberCollector collector(module);
+  for (const Member& member : collector.members()) {
+    if (!seen.insert(member.tensor->identity()).second) continue;
+    if (!names.insert(member.name).second)
+      raise("[module] two different tensors are both named \"{}\"; give each its own name in visit", member.name);
+    if (member.kind == kind) named.emplace_back(member.name, *member.tensor);
+  }
+  return named;
+}
+
+void append_lines(std::string& text, const NamedTensors& tensors, std::string_view kind) {
+  for (const auto& [name, tensor] : tensors)
+    fmt::format_to(std::back_inserter(text), "{} {} {} {} on {}\n", kind, name, to_string(tensor.shape()),
+                   to_string(tensor.dtype()), to_string(tensor.device()));
+}
+
+}  // namespace
+
+NamedTensors Module::named_parameters() { return named_members(*this, Member::Kind::parameter); }
+
+NamedTensors Module::named_buffers() { return named_members(*this, Member::Kind::buffer); }
+
+std::vector<Tensor> Module::parameters() {
+  std::vector<Tensor> tensors;
+  for (auto& [name, tensor] : named_parameters()) tensors.push_back(std::move(tensor));
+  return tensors;
+}
+
+void Module::train(bool training) {
+  for (Module* module : MemberCollector(*this).modules()) module->training_ = training;
+}
+
+void Module::zero_grad() {
+  for (Tensor& parameter : parameters())
+    if (parameter.requires_grad()) parameter.zero_grad();
+}
+
+void Module::detach_members_to(Device device) {
+  const MemberCollector collector(*this);
+  std::unordered_map<const void*, Tensor> detached;
+  for (const Member& member : collector.members()) {
+    const Tensor& tensor = *member.tensor;
+    if (detached.contains(tensor.identity())) continue;
+    const Array& value = tensor.array();
+    Array copy = value.device() == device ? value.copy() : value.to(device).contiguous();
+    detached.emplace(tensor.identity(), Tensor(std::move(copy), tensor.requires_grad()));
+  }
+  for (const Member& member : collector.members()) *member.tensor = detached.at(member.tensor->identity());
+}
+
+std::string describe(Module& module) {
+  const NamedTensors parameters = module.named_parameters();
+  std::string text;
+  append_lines(text, parameters, "parameter");
+  append_lines(text, module.named_buffers(), "buffer");
+  std::int64_t values = 0;
+  for (const auto& [name, tensor] : parameters) values += tensor.size();
+  fmt::format_to(std::back_inserter(text), "{} values in {} parameters\n", values, parameters.size());
+  return text;
+}
+
+}  // namespace tutti

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <tutti/autodiff/operations.h>
+#include <tutti/nn/extent2d.h>
+#include <tutti/nn/module.h>
+
+#include <optional>
+
+namespace tutti {
+
+struct MaxPool2dOptions {
+  std::optional<Extent2d> stride = std::nullopt;  ///< default: the kernel
+  Extent2d padding = 0;                           ///< counts as -inf and is never chosen
+};
+
+/// The largest value of each window: [n, c, h, w] -> [n, c, h', w'], h' = (h + 2 padding - kernel) / stride + 1.
+class MaxPool2d : public Module {
+ public:
+  explicit MaxPool2d(Extent2d kernel, const MaxPool2dOptions& options = {})
+      : geometry_{kernel.values(), options.stride.value_or(kernel).values(), options.padding.values()} {}
+
+  Tensor forward(const Tensor& x) const { return max_pool2d(x, geometry_); }
+  void visit(MemberVisitor&) override {}
+  const Pool2dGeometry& geometry() const noexcept { return geometry_; }
+
+ private:
+  Pool2dGeometry geometry_;
+};
+
+}  // namespace tutti

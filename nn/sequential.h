@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <tutti/nn/module.h>
+
+#include <concepts>
+#include <memory>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace tutti {
+
+/// What Sequential chains: a copyable module with `Tensor forward(const Tensor&) const`.
+template <class Layer>
+concept ChainableModule = std::derived_from<Layer, Module> && std::copy_constructible<Layer> &&
+                          requires(const Layer& layer, const Tensor& x) {
+                            { layer.forward(x) } -> std::same_as<Tensor>;
+                          };
+
+/// Modules one after the other: `Sequential(Conv2d(1, 8, 3, random), ReLU(), Flatten(), Linear(288, 10, random))`.
+/// Members are named by their place: "0.weight", "3.bias". A value as every module: it owns its layers, and a copy
+/// copies them, which share their tensors with the original's until `clone` detaches them.
+class Sequential : public Module {
+ public:
+  Sequential() = default;  ///< passes its input through
+  template <ChainableModule... Layers>
+    requires(sizeof...(Layers) > 0)
+  explicit Sequential(Layers... layers) {
+    layers_.reserve(sizeof...(Layers));
+    (append(std::move(layers)), ...);
+  }
+  Sequential(const Sequential& other);
+  Sequential(Sequential&&) noexcept = default;
+  Sequential& operator=(const Sequential& other);
+  Sequential& operator=(Sequential&&) noexcept = default;
+  ~Sequential() override = default;
+
+  template <ChainableModule Layer> void append(Layer layer) {
+    layers_.push_back(std::make_unique<HeldLayer<Layer>>(std::move(layer)));
+  }
+
+  Tensor forward(const Tensor& x) const;
+  void visit(MemberVisitor&) override;
+
+  std::size_t size() const noexcept { return layers_.size(); }
+  Module& layer(std::size_t index) { return layers_.at(index)->module(); }
+
+ private:
+  class AnyLayer {
+   public:
+    virtual ~AnyLayer() = default;
+    virtual std::unique_ptr<AnyLayer> copy() const = 0;
+    virtual Tensor forward(const Tensor&) const = 0;
+    virtual Module& module() noexcept = 0;
+  };
+
+  template <class Layer> class HeldLayer : public AnyLayer {
+   public:
+    explicit HeldLayer(Layer layer) : layer_(std::move(layer)) {}
+    std::unique_ptr<AnyLayer> copy() const override { return std::make_unique<HeldLayer>(layer_); }
+    Tensor forward(const Tensor& x) const override { return layer_.forward(x); }
+    Module& module() noexcept override { return layer_; }
+
+   private:
+    Layer layer_;
+  };
+
+  std::vector<std::unique_ptr<AnyLayer>> layers_;
+};
+
+}  // namespace tutti
