@@ -10,8 +10,8 @@
 
 namespace tutti {
 
-/// Updates parameters from their gradients. A parameter without a gradient is skipped. `step` joins reductions in flight
-/// first. One optimizer belongs to one device's replica and one thread at a time.
+/// Updates parameters from their gradients. A parameter without a gradient is skipped. `step` joins reductions in
+/// flight first. One optimizer belongs to one device's replica and one thread at a time.
 class Optimizer {
  public:
   explicit Optimizer(std::vector<Tensor> parameters, double learning_rate);
@@ -23,7 +23,7 @@ class Optimizer {
   void zero_grad();  ///< marks every gradient undefined
 
   double learning_rate() const noexcept { return learning_rate_; }
-  void set_learning_rate(double);                                  ///< negative or non-finite: Error
+  void set_learning_rate(double);  ///< negative or non-finite: Error
   const std::vector<Tensor>& parameters() const noexcept { return parameters_; }
   std::int64_t steps() const noexcept { return steps_; }
 

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <tutti/autodiff/tensor.h>
+
+#include <span>
+
+namespace tutti {
+
+struct ClipOptions {
+  bool throw_if_non_finite = false;  ///< a norm of NaN or infinity throws Error instead of being returned
+};
+
+/// Scales all gradients, in place and by one factor, so that their joint Euclidean norm is at most `max_norm`; returns
+/// the norm before. Reductions in flight are joined first; parameters without a gradient are left out. A norm that is
+/// not finite is returned and leaves the gradients as they are: scaling by it would spread NaN to every parameter, so
+/// the caller decides whether to step. An infinite `max_norm` only measures. Throws Error unless max_norm is positive.
+double clip_grad_norm(std::span<const Tensor> parameters, double max_norm, const ClipOptions& = {});
+
+}  // namespace tutti

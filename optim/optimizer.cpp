@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tutti/optim/optimizer.h>
+
+#include <tutti/backend/error.h>
+#include <tutti/optim/ready_gradient.h>
+
+#include <cmath>
+#include <unordered_set>
+
+namespace tutti {
+namespace {
+
+void check_learning_rate(double rate) {
+  if (!(std::isfinite(rate) && rate >= 0.0))
+    raise("[optimizer] the learning rate must be finite and not negative, got {}", rate);
+}
+
+void check_parameters(const std::vector<Tensor>& parameters) {
+  if (parameters.empty()) raise("[optimizer] there are no parameters to optimise");
+  std::unordered_set<const void*> seen;
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    const Tensor& parameter = parameters[i];
+    if (!parameter.defined()) raise("[optimizer] parameter {} is undefined", i);
+    if (!parameter.is_leaf()) raise("[optimizer] parameter {} was computed by an operation; pass leaves", i);
+    if (!is_floating(parameter.dtype()))
+      raise<DTypeError>("[optimizer] parameter {} is {}; only floating types can be optimised", i,
+                        to_string(parameter.dtype()));
+    if (!seen.insert(parameter.identity()).second)
+      raise("[optimizer] parameter {} is listed twice and would be updated twice a step", i);
+  }
+}
+
+/// State arrays appear with the first gradient: a parameter that never gets one costs nothing.
+void prepare_state(Optimizer::ParameterState& state, const std::vector<std::string>& names, const Array& parameter,
+                   std::size_t position) {
+  if (state.arrays.empty())
+    for (const std::string& name : names)
+      state.arrays.emplace_back(name, Array::zeros(parameter.shape(), parameter.dtype(), parameter.device()));
+  for (const auto& [name, array] : state.arrays)
+    if (array.shape() != parameter.shape() || array.dtype() != parameter.dtype() ||
+        array.device() != parameter.device())
+      raise("[optimizer] parameter {} became {} {} on {}, but its {} is {} {} on {}: make a new optimizer", position,
+            to_string(parameter.shape()), to_string(parameter.dtype()), to_string(parameter.device()), name,
+            to_string(array.shape()), to_string(array.dtype()), to_string(array.device()));
+}
+
+void check_loaded(const Optimizer::ParameterState& state, const std::vector<std::string>& names, const Array& parameter,
+                  std::size_t position) {
+  if (state.steps < 0) raise("[load_state] parameter {} has a negative step count", position);
+  if (state.arrays.empty() && state.steps == 0) return;
+  if (state.arrays.size() != names.size())
+    raise("[load_state] parameter {} has {} state arrays, expected {}", position, state.arrays.size(), names.size());
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const auto& [name, array] = state.arrays[i];
+    if (name != names[i])
+      raise("[load_state] parameter {} has state \"{}\", expected \"{}\"", position, name, names[i]);
+    if (!array.defined() || array.shape() != parameter.shape())
+      raise<ShapeError>("[load_state] parameter {} is {}, its {} {}", position, to_string(parameter.shape()), name,
+                        array.defined() ? to_string(array.shape()) : "undefined");
+    if (array.dtype() != parameter.dtype())
+      raise<DTypeError>("[load_state] parameter {} is {}, its {} {}", position, to_string(parameter.dtype()), name,
+                        to_string(array.dtype()));
+  }
+}
+
+/// A contiguous copy with a storage of its own.
+Array copy_onto(const Array& array, Device device) {
+  return array.device() == device ? array.copy() : array.to(device).contiguous();
+}
+
+}  // namespace
+
+Optimizer::Optimizer(std::vector<Tensor> parameters, double learning_rate)
+    : parameters_(std::move(parameters)), learning_rate_(learning_rate) {
+  check_learning_rate(learning_rate);
+  check_parameters(parameters_);
+  states_.resize(parameters_.size());
+}
+
+void Optimizer::set_learning_rate(double rate) {
+  check_learning_rate(rate);
+  learning_rate_ = rate;
+}
+
+void Optimizer::step() {
+  // Everything that can be refused is refused before the first parameter changes.
+  std::vector<Array> gradients(parameters_.size());
+  for (std::size_t i = 0; i < parameters_.size(); ++i)
+    gradients[i] = ready_gradient("optimizer.step", parameters_[i], i);
+  const std::vector<std::string> names = state_names();
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    if (!gradients[i].defined()) continue;
+    if (!parameters_[i].array().is_contiguous())
+      raise("[optimizer.step] parameter {} is a strided view; give it a contiguous array", i);
+    prepare_state(states_[i], names, parameters_[i].array(), i);
+    gradients[i] = gradients[i].contiguous();
+  }
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    if (!gradients[i].defined()) continue;
+    update(i, parameters_[i].array(), gradients[i], states_[i]);
+    ++states_[i].steps;
+  }
+  ++steps_;
+}
+
+void Optimizer::zero_grad() {
+  for (Tensor& parameter : parameters_)
+    if (parameter.requires_grad()) parameter.zero_grad();
+}
+
+Optimizer::State Optimizer::state() const {
+  State copy{steps_, learning_rate_, states_};
+  for (ParameterState& parameter : copy.parameters)
+    for (auto& [name, array] : parameter.arrays) array = array.copy();
+  return copy;
+}
+
+void Optimizer::load_state(const State& state) {
+  check_learning_rate(state.learning_rate);
+  if (state.steps < 0) raise("[load_state] the step count {} is negative", state.steps);
+  if (state.parameters.size() != parameters_.size())
+    raise("[load_state] the state is of {} parameters, the optimizer has {}", state.parameters.size(),
+          parameters_.size());
+  const std::vector<std::string> names = state_names();
+  for (std::size_t i = 0; i < parameters_.size(); ++i)
+    check_loaded(state.parameters[i], names, parameters_[i].array(), i);
+  std::vector<ParameterState> loaded = state.parameters;
+  for (std::size_t i = 0; i < parameters_.size(); ++i)
+    for (auto& [name, array] : loaded[i].arrays) array = copy_onto(array, parameters_[i].device());
+  states_ = std::move(loaded);
+  steps_ = state.steps;
+  learning_rate_ = state.learning_rate;
+}
+
+}  // namespace tutti

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tutti/optim/sgd.h>
+
+#include <tutti/backend/error.h>
+#include <tutti/backend/registry.h>
+
+#include <cmath>
+
+namespace tutti {
+
+Sgd::Sgd(std::vector<Tensor> parameters, double learning_rate, const SgdOptions& options)
+    : Optimizer(std::move(parameters), learning_rate), options_(options) {
+  if (!(options.momentum >= 0.0 && options.momentum < 1.0))
+    raise("[Sgd] momentum must be in [0, 1), got {}", options.momentum);
+  if (!(options.dampening >= 0.0 && options.dampening <= 1.0))
+    raise("[Sgd] dampening must be in [0, 1], got {}", options.dampening);
+  if (!(std::isfinite(options.weight_decay) && options.weight_decay >= 0.0))
+    raise("[Sgd] weight_decay must be finite and not negative, got {}", options.weight_decay);
+  if (options.nesterov && (options.momentum == 0.0 || options.dampening != 0.0))
+    raise("[Sgd] nesterov needs momentum above 0 and dampening 0, got {} and {}", options.momentum, options.dampening);
+}
+
+void Sgd::update(std::size_t, const Array& parameter, const Array& gradient, ParameterState& state) {
+  const SgdStep step{.rate = learning_rate(),
+                     .momentum = options_.momentum,
+                     .dampening = options_.dampening,
+                     .weight_decay = options_.weight_decay,
+                     .nesterov = options_.nesterov,
+                     .first = state.steps == 0};
+  const Array momentum = state.arrays.empty() ? Array() : state.arrays.front().second;
+  backend_for(parameter.device()).sgd_step(step, parameter, gradient, momentum);
+}
+
+std::vector<std::string> Sgd::state_names() const {
+  if (options_.momentum == 0.0) return {};
+  return {"momentum"};
+}
+
+}  // namespace tutti

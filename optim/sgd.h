@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <tutti/optim/optimizer.h>
+
+namespace tutti {
+
+struct SgdOptions {
+  double momentum = 0.0;      ///< in [0, 1)
+  double dampening = 0.0;     ///< in [0, 1]; 0 with nesterov
+  double weight_decay = 0.0;  ///< L2 penalty, added to the gradient; >= 0
+  bool nesterov = false;      ///< needs momentum
+};
+
+/// Stochastic gradient descent, with PyTorch's formulas: see SgdStep. State: "momentum", unless momentum is 0.
+class Sgd : public Optimizer {
+ public:
+  /// Throws Error for an option outside its range.
+  Sgd(std::vector<Tensor> parameters, double learning_rate, const SgdOptions& = {});
+
+  const SgdOptions& options() const noexcept { return options_; }
+
+ protected:
+  void update(std::size_t position, const Array& parameter, const Array& gradient, ParameterState&) override;
+  std::vector<std::string> state_names() const override;
+
+ private:
+  SgdOptions options_;
+};
+
+}  // namespace tutti
