@@ -48,6 +48,7 @@ class CpuStream final : public Stream {
     enqueue(std::make_unique<Launch<std::decay_t<F>, Arguments...>>(operation, std::forward<F>(work), arguments...));
   }
 
+  bool runs_inline() const noexcept { return inline_.load(std::memory_order_acquire); }
   Device device() const noexcept override { return device_; }
   Event record() override;
   void wait(const Event&) override;
@@ -90,7 +91,6 @@ class CpuStream final : public Stream {
   std::unique_ptr<Work> next_work();
   void work_loop();
   void run_one(std::unique_ptr<Work>) noexcept;
-  std::exception_ptr take_error() noexcept;
 
   Device device_;
   std::atomic<bool> inline_;
