@@ -26,32 +26,30 @@ class Array {
   static Array zeros(const Shape& shape, DType dtype, Device device) { return full(shape, 0, dtype, device); }
   static Array arange(std::int64_t count, DType, Device);  ///< 0, 1, ... count-1
   /// Copies `values` (row-major). Throws ShapeError unless there are as many as the shape holds.
-  template <class T>
-  static Array from(std::span<const T> values, const Shape& shape, Device device) {
+  template <class T> static Array from(std::span<const T> values, const Shape& shape, Device device) {
     return from_bytes(values.data(), values.size(), dtype_of<T>, shape, device);
   }
-  template <class T>
-  static Array from(const std::vector<T>& values, const Shape& shape, Device device) {
+  template <class T> static Array from(const std::vector<T>& values, const Shape& shape, Device device) {
     return from(std::span<const T>(values), shape, device);
   }
+  static Array from(const std::vector<bool>& values, const Shape& shape, Device device);
 
   // --- what it is
   bool defined() const noexcept { return storage_ != nullptr; }
   const Shape& shape() const noexcept { return shape_; }
   const Strides& strides() const noexcept { return strides_; }
   std::size_t rank() const noexcept { return shape_.size(); }
-  std::int64_t size() const noexcept { return size_; }                 ///< number of elements
-  std::int64_t length(std::int64_t axis) const;                       ///< of one axis; negative axes count from the back
+  std::int64_t size() const noexcept { return size_; }  ///< number of elements
+  std::int64_t length(std::int64_t axis) const;         ///< of one axis; negative axes count from the back
   std::size_t bytes() const noexcept { return static_cast<std::size_t>(size_) * size_of(dtype_); }
   DType dtype() const noexcept { return dtype_; }
   Device device() const noexcept { return device_; }
-  std::int64_t offset() const noexcept { return offset_; }            ///< of the first element, in elements
+  std::int64_t offset() const noexcept { return offset_; }  ///< of the first element, in elements
   bool is_contiguous() const noexcept;
   const std::shared_ptr<Storage>& storage() const noexcept { return storage_; }
 
   /// Address of the first element in device memory. Not ordered with queued work: kernels use it when they run.
-  template <class T>
-  T* data() const {
+  template <class T> T* data() const {
     check_dtype(dtype_of<T>);
     return reinterpret_cast<T*>(storage_->data()) + offset_;
   }
@@ -59,10 +57,13 @@ class Array {
     return storage_->data() + offset_ * static_cast<std::int64_t>(size_of(dtype_));
   }
 
-  // --- views, sharing the storage; all throw ShapeError
+  // --- views, sharing the storage; all throw ShapeError, and Error if undefined
   Array permute(std::span<const std::int64_t> axes) const;
-  Array permute(std::initializer_list<std::int64_t> axes) const { return permute(std::span(axes.begin(), axes.size())); }
+  Array permute(std::initializer_list<std::int64_t> axes) const {
+    return permute(std::span(axes.begin(), axes.size()));
+  }
   Array transpose(std::int64_t axis0 = -2, std::int64_t axis1 = -1) const;
+  /// Elements begin, begin + step, ... before end; negative positions count from the back, step > 0.
   Array slice(std::int64_t axis, std::int64_t begin, std::int64_t end, std::int64_t step = 1) const;
   Array broadcast_to(const Shape&) const;      ///< repeated axes get stride 0
   Array squeeze(std::int64_t axis) const;      ///< drops an axis of length 1
@@ -81,13 +82,13 @@ class Array {
   void copy_from(const Array&);  ///< same shape and dtype, any device; else ShapeError, DTypeError
 
   // --- reading on the host; wait for the device's compute stream and rethrow its errors
-  template <class T>
-  std::vector<T> to_vector() const;  ///< row-major; throws DTypeError unless T is the array's type
+  template <class T> std::vector<T> to_vector() const;  ///< row-major; throws DTypeError unless T is the array's type
   template <class T>
   T item() const;  ///< the only element, converted to T; throws ShapeError if there is not exactly one
 
  private:
   friend Array as_strided(const Array&, Shape, Strides, std::int64_t offset);
+  Array view(const Shape&, const Strides&, std::int64_t offset) const;
   static Array from_bytes(const void* values, std::size_t count, DType, const Shape&, Device);
   void check_dtype(DType) const;
 

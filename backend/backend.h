@@ -13,8 +13,8 @@
 namespace tutti {
 
 /// Drives all devices of one kind. Users call the functions of `backend/operations.h`, which check their operands, make
-/// the output and call the backend of its device; a backend may therefore trust shapes, dtypes and devices. Every
-/// kernel is queued on the compute stream of its output's device. Thread-safe.
+/// the output and call the backend of its device; a backend may therefore trust shapes, dtypes and devices, and that
+/// outputs have elements. Every kernel is queued on the compute stream of its output's device. Thread-safe.
 class Backend {
  public:
   virtual ~Backend() = default;
@@ -40,12 +40,15 @@ class Backend {
   virtual void reduce(Reduction, const Array& input, const Array& output) = 0;
   virtual void arg_reduce(ArgReduction, const Array& input, std::size_t axis, const Array& output) = 0;  ///< i64
 
-  // --- structured operations; shapes as documented in backend/operations.h
-  virtual void matmul(const Array& lhs, const Array& rhs, const Array& output) = 0;  ///< [..., m, k] x [..., k, n]
+  // --- structured operations; shapes as documented in backend/operations.h. Operands are contiguous, but for matmul's.
+  /// [..., m, k] x [..., k, n]. Leading axes are already broadcast (any stride, also 0). Of an operand's last two axes
+  /// one has stride 1, the other at least the first's length. The output is contiguous; k > 0.
+  virtual void matmul(const Array& lhs, const Array& rhs, const Array& output) = 0;
   virtual void softmax(SoftmaxKind, const Array& input, std::size_t axis, const Array& output) = 0;
   virtual void softmax_gradient(SoftmaxKind, const Array& output, const Array& gradient, std::size_t axis,
                                 const Array& input_gradient) = 0;
   virtual void gather(const Array& input, std::size_t axis, const Array& index, const Array& output) = 0;
+  /// Adds to the output, which holds zeros.
   virtual void scatter_add(const Array& updates, std::size_t axis, const Array& index, const Array& output) = 0;
   virtual void conv2d(const Conv2dGeometry&, const Array& input, const Array& weight, const Array& output) = 0;
   virtual void conv2d_input_gradient(const Conv2dGeometry&, const Array& gradient, const Array& weight,

@@ -32,8 +32,7 @@ Device parse_device(std::string_view text);
 
 }  // namespace tutti
 
-template <>
-struct std::hash<tutti::Device> {
+template <> struct std::hash<tutti::Device> {
   std::size_t operator()(tutti::Device device) const noexcept {
     return (static_cast<std::size_t>(device.kind) << 16U) | device.index;
   }

@@ -46,12 +46,15 @@ constexpr DType promote(DType lhs, DType rhs) noexcept {
 }
 
 /// The DType of a C++ type: `dtype_of<float> == DType::f32`.
-template <class T>
-inline constexpr DType dtype_of = [] {
-  if constexpr (std::is_same_v<T, float>) return DType::f32;
-  else if constexpr (std::is_same_v<T, double>) return DType::f64;
-  else if constexpr (std::is_same_v<T, std::int32_t>) return DType::i32;
-  else if constexpr (std::is_same_v<T, std::int64_t>) return DType::i64;
+template <class T> inline constexpr DType dtype_of = [] {
+  if constexpr (std::is_same_v<T, float>)
+    return DType::f32;
+  else if constexpr (std::is_same_v<T, double>)
+    return DType::f64;
+  else if constexpr (std::is_same_v<T, std::int32_t>)
+    return DType::i32;
+  else if constexpr (std::is_same_v<T, std::int64_t>)
+    return DType::i64;
   else {
     static_assert(std::is_same_v<T, bool>, "no DType for this C++ type");
     return DType::boolean;
@@ -59,8 +62,7 @@ inline constexpr DType dtype_of = [] {
 }();
 
 /// Calls `f(std::type_identity<T>{})` with the C++ type of `dtype`.
-template <class F>
-decltype(auto) visit_dtype(DType dtype, F&& f) {
+template <class F> decltype(auto) visit_dtype(DType dtype, F&& f) {
   switch (dtype) {
     case DType::f64: return f(std::type_identity<double>{});
     case DType::i32: return f(std::type_identity<std::int32_t>{});

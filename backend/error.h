@@ -57,8 +57,7 @@ class DataError : public Error {
 };
 
 /// Throws `E` with a formatted message: `raise<ShapeError>("[matmul] inner dimensions differ: {} x {}", a, b)`.
-template <class E = Error, class... Args>
-[[noreturn]] void raise(fmt::format_string<Args...> format, Args&&... args) {
+template <class E = Error, class... Args> [[noreturn]] void raise(fmt::format_string<Args...> format, Args&&... args) {
   throw E(fmt::format(format, std::forward<Args>(args)...));
 }
 

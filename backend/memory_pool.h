@@ -3,10 +3,10 @@
 
 #include <tutti/backend/device.h>
 
+#include <array>
 #include <cstddef>
 #include <limits>
 #include <mutex>
-#include <unordered_map>
 #include <vector>
 
 namespace tutti {
@@ -29,7 +29,9 @@ class RawMemory {
 };
 
 /// Caching allocator of one device. Freed blocks are kept by size class and handed out again, most recent first.
-/// Thread-safe. A block is free the moment `release` is called: whoever releases guarantees that no queued work uses it.
+/// Classes are the multiples of 64 up to 1 KiB, then four to each power of two, from 1 MiB on eight: a block is at most
+/// a quarter, a large one an eighth, larger than what was asked for. Thread-safe. A block is free the moment `release`
+/// is called: whoever releases guarantees that no queued work uses it.
 class MemoryPool {
  public:
   MemoryPool(Device, RawMemory&);
@@ -48,12 +50,16 @@ class MemoryPool {
   void reset_peak();
 
  private:
+  static constexpr std::size_t kClasses = 400;
+
+  void* take(std::size_t size_class, std::size_t block);
   void trim_locked() noexcept;
+  [[noreturn]] void raise_out_of_memory(std::size_t bytes) const;
 
   Device device_;
   RawMemory& raw_;
   mutable std::mutex mutex_;  // guards everything below
-  std::unordered_map<std::size_t, std::vector<void*>> free_;
+  std::array<std::vector<void*>, kClasses> free_;
   MemoryStatistics statistics_;
   std::size_t limit_ = std::numeric_limits<std::size_t>::max();
 };

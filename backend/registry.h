@@ -13,7 +13,9 @@ namespace tutti {
 Backend& backend_for(DeviceKind);
 inline Backend& backend_for(Device device) { return backend_for(device.kind); }
 
-/// Adds a kind of device from outside the tree; its devices are then "name:0", "name:1", ... Thread-safe.
+/// Adds a kind of device from outside the tree; its devices are then "name:0", "name:1", ... The backend lives until
+/// the process ends and is not destroyed, since arrays in static variables may outlive everything else. Throws
+/// `DeviceError` for a name that is taken or holds a colon. Thread-safe.
 DeviceKind register_backend(std::string name, std::unique_ptr<Backend>);
 
 std::string_view kind_name(DeviceKind);

@@ -11,15 +11,13 @@ namespace tutti {
 /// One number of any supported type, kept exactly: what users write as a literal.
 class Scalar {
  public:
-  template <std::floating_point T>
-  Scalar(T value) : value_(static_cast<double>(value)) {}
+  template <std::floating_point T> Scalar(T value) : value_(static_cast<double>(value)) {}
   template <std::integral T>
     requires(!std::same_as<T, bool>)
   Scalar(T value) : value_(static_cast<std::int64_t>(value)) {}
   Scalar(bool value) : value_(value) {}
 
-  template <class T>
-  T to() const {
+  template <class T> T to() const {
     return std::visit([](auto value) { return static_cast<T>(value); }, value_);
   }
 

@@ -50,7 +50,11 @@ class Dims {
   }
 
  private:
-  void resize(std::size_t count);  // keeps the first elements
+  void resize(std::size_t count) {  // keeps the first elements
+    if (std::max(size_, count) > kInline) move_elements(count);
+    size_ = count;
+  }
+  void move_elements(std::size_t count);
 
   std::size_t size_ = 0;
   std::array<std::int64_t, kInline> inline_{};
@@ -60,9 +64,11 @@ class Dims {
 using Shape = Dims;    ///< lengths of the axes, in elements; {} is a scalar, an axis may have length 0
 using Strides = Dims;  ///< distance between neighbours along each axis, in elements
 
-std::string to_string(const Shape&);                     ///< "[64, 784]"
-std::int64_t element_count(const Shape&) noexcept;       ///< product of the lengths; 1 for a scalar
-Strides contiguous_strides(const Shape&);                ///< row-major
+std::string to_string(const Shape&);                ///< "[64, 784]"
+std::int64_t element_count(const Shape&) noexcept;  ///< product of the lengths; 1 for a scalar
+/// The same; throws `ShapeError` naming `operation` for a negative length and for more elements than can be counted.
+std::int64_t checked_element_count(std::string_view operation, const Shape&);
+Strides contiguous_strides(const Shape&);  ///< row-major
 bool is_contiguous(const Shape&, const Strides&) noexcept;
 
 /// NumPy's broadcasting of two shapes. Throws `ShapeError` naming `operation` and both shapes.

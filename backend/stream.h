@@ -11,8 +11,8 @@ namespace tutti {
 class EventState {
  public:
   virtual ~EventState() = default;
-  virtual bool ready() const = 0;    ///< true once everything before the record has finished, well or badly
-  virtual void synchronize() = 0;    ///< blocks the calling thread until ready; rethrows the stream's error
+  virtual bool ready() const = 0;  ///< true once everything before the record has finished, well or badly
+  virtual void synchronize() = 0;  ///< blocks the calling thread until ready; rethrows the stream's error
 };
 
 /// A point in a stream's work. A cheap handle; copies name the same point. Thread-safe.
@@ -37,9 +37,9 @@ class Stream {
   virtual ~Stream() = default;
 
   virtual Device device() const noexcept = 0;
-  virtual Event record() = 0;               ///< the point after everything queued so far
-  virtual void wait(const Event&) = 0;      ///< later work starts after the event; throws `Error` if never recorded
-  virtual void synchronize() = 0;           ///< blocks until all queued work is done; rethrows the first error, once
+  virtual Event record() = 0;           ///< the point after everything queued so far
+  virtual void wait(const Event&) = 0;  ///< later work starts after the event; throws `Error` if never recorded
+  virtual void synchronize() = 0;       ///< blocks until all queued work is done; rethrows the first error, once
 };
 
 }  // namespace tutti

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tutti/backend/array.h>
+
+#include <tutti/backend/error.h>
+#include <tutti/backend/operand_checks.h>
+#include <tutti/backend/registry.h>
+
+#include <limits>
+
+namespace tutti {
+
+Array Array::empty(const Shape& shape, DType dtype, Device device) {
+  MemoryPool& pool = backend_for(device).pool(device);
+  Array array;
+  array.size_ = checked_element_count("empty", shape);
+  if (array.size_ > std::numeric_limits<std::int64_t>::max() / 8)
+    raise<OutOfMemoryError>("[memory] {}: no machine holds {} {}", to_string(device), to_string(dtype),
+                            to_string(shape));
+  array.shape_ = shape;
+  array.strides_ = contiguous_strides(shape);
+  array.dtype_ = dtype;
+  array.device_ = device;
+  array.storage_ = std::make_shared<Storage>(device, pool, array.bytes());
+  return array;
+}
+
+Array Array::full(const Shape& shape, Scalar value, DType dtype, Device device) {
+  Array array = empty(shape, dtype, device);
+  array.fill(value);
+  return array;
+}
+
+Array Array::arange(std::int64_t count, DType dtype, Device device) {
+  if (dtype == DType::boolean) raise<DTypeError>("[arange] takes numbers, not {}", to_string(dtype));
+  if (count < 0) raise<ShapeError>("[arange] negative count {}", count);
+  return visit_dtype(dtype, [&]<class T>(std::type_identity<T>) {
+    const Array array = empty({count}, dtype, device);
+    std::unique_ptr<T[]> values(new T[static_cast<std::size_t>(count)]);
+    for (std::int64_t i = 0; i < count; ++i) values[static_cast<std::size_t>(i)] = static_cast<T>(i);
+    backend_for(device).copy_from_host(values.get(), array);
+    return array;
+  });
+}
+
+Array Array::from_bytes(const void* values, std::size_t count, DType dtype, const Shape& shape, Device device) {
+  if (checked_element_count("from", shape) != static_cast<std::int64_t>(count))
+    raise<ShapeError>("[from] {} values do not fill shape {}", count, to_string(shape));
+  Array array = empty(shape, dtype, device);
+  if (count > 0) backend_for(device).copy_from_host(values, array);
+  return array;
+}
+
+Array Array::from(const std::vector<bool>& values, const Shape& shape, Device device) {
+  const std::unique_ptr<bool[]> unpacked(new bool[values.size()]);
+  std::copy(values.begin(), values.end(), unpacked.get());
+  return from_bytes(unpacked.get(), values.size(), DType::boolean, shape, device);
+}
+
+std::int64_t Array::length(std::int64_t axis) const { return shape_[normalize_axis("length", axis, rank())]; }
+
+bool Array::is_contiguous() const noexcept { return tutti::is_contiguous(shape_, strides_); }
+
+void Array::check_dtype(DType expected) const {
+  if (!defined()) checks::raise_undefined("data");
+  if (expected != dtype_)
+    raise<DTypeError>("[data] read as {}, but it is {}", to_string(expected), checks::describe(*this));
+}
+
+Array Array::copy() const {
+  checks::require_defined("copy", *this);
+  Array result = empty(shape_, dtype_, device_);
+  if (size_ > 0) backend_for(device_).copy(*this, result);
+  return result;
+}
+
+Array Array::contiguous() const { return is_contiguous() ? *this : copy(); }
+
+Array Array::cast(DType dtype) const {
+  checks::require_defined("cast", *this);
+  if (dtype == dtype_) return *this;
+  Array result = empty(shape_, dtype, device_);
+  if (size_ > 0) backend_for(device_).cast(*this, result);
+  return result;
+}
+
+Array Array::to(Device device) const {
+  checks::require_defined("to", *this);
+  if (device == device_) return *this;
+  const Array source = contiguous();
+  Array result = empty(shape_, dtype_, device);
+  if (size_ == 0) return result;
+  if (device.kind == DeviceKind::cpu) {
+    backend_for(device_).copy_to_host(source, result.raw_data());
+  } else if (device_.kind == DeviceKind::cpu) {
+    compute_stream(device_).synchronize();
+    backend_for(device).copy_from_host(source.raw_data(), result);
+  } else {
+    const std::unique_ptr<std::byte[]> host(new std::byte[bytes()]);
+    backend_for(device_).copy_to_host(source, host.get());
+    backend_for(device).copy_from_host(host.get(), result);
+  }
+  return result;
+}
+
+void Array::fill(Scalar value) {
+  checks::require_defined("fill", *this);
+  if (size_ > 0) backend_for(device_).fill(*this, value);
+}
+
+void Array::copy_from(const Array& source) {
+  checks::require_defined("copy_from", *this);
+  checks::require_defined("copy_from", source);
+  if (shape_ != source.shape_)
+    raise<ShapeError>("[copy_from] shapes differ: {} into {}", checks::describe(source), checks::describe(*this));
+  if (dtype_ != source.dtype_) checks::raise_dtypes("copy_from", source, *this);
+  if (size_ > 0) backend_for(device_).copy(source.to(device_), *this);
+}
+
+template <class T> std::vector<T> Array::to_vector() const {
+  check_dtype(dtype_of<T>);
+  const Array source = contiguous();
+  const auto count = static_cast<std::size_t>(size_);
+  if constexpr (std::is_same_v<T, bool>) {  // std::vector<bool> has no array inside
+    const std::unique_ptr<bool[]> unpacked(new bool[count]);
+    backend_for(device_).copy_to_host(source, unpacked.get());
+    return std::vector<bool>(unpacked.get(), unpacked.get() + count);
+  } else {
+    std::vector<T> values(count);
+    backend_for(device_).copy_to_host(source, values.data());
+    return values;
+  }
+}
+
+template <class T> T Array::item() const {
+  checks::require_defined("item", *this);
+  if (size_ != 1) raise<ShapeError>("[item] needs exactly one element, not {}", checks::describe(*this));
+  return visit_dtype(dtype_, [&]<class Element>(std::type_identity<Element>) {
+    Element value{};
+    backend_for(device_).copy_to_host(*this, &value);
+    return static_cast<T>(value);
+  });
+}
+
+#define TUTTI_INSTANTIATE(T)                           \
+  template std::vector<T> Array::to_vector<T>() const; \
+  template T Array::item<T>() const;
+TUTTI_INSTANTIATE(float)
+TUTTI_INSTANTIATE(double)
+TUTTI_INSTANTIATE(std::int32_t)
+TUTTI_INSTANTIATE(std::int64_t)
+TUTTI_INSTANTIATE(bool)
+#undef TUTTI_INSTANTIATE
+
+}  // namespace tutti

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tutti/backend/dtype.h>
+
+namespace tutti {
+
+std::string_view to_string(DType dtype) noexcept {
+  switch (dtype) {
+    case DType::f32: return "f32";
+    case DType::f64: return "f64";
+    case DType::i32: return "i32";
+    case DType::i64: return "i64";
+    case DType::boolean: return "bool";
+  }
+  return "unknown";
+}
+
+}  // namespace tutti

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tutti/backend/operand_checks.h>
+
+#include <tutti/backend/error.h>
+
+namespace tutti::checks {
+
+std::string describe(const Array& array) {
+  if (!array.defined()) return "undefined";
+  return fmt::format("{} {} on {}", to_string(array.dtype()), to_string(array.shape()), to_string(array.device()));
+}
+
+void raise_undefined(std::string_view operation) { raise("[{}] an operand is undefined", operation); }
+
+void raise_devices(std::string_view operation, const Array& lhs, const Array& rhs) {
+  raise<DeviceError>("[{}] operands are on different devices: {} and {}", operation, describe(lhs), describe(rhs));
+}
+
+void raise_dtypes(std::string_view operation, const Array& lhs, const Array& rhs) {
+  raise<DTypeError>("[{}] operands have different dtypes: {} and {}", operation, describe(lhs), describe(rhs));
+}
+
+void raise_dtype(std::string_view operation, const Array& array, std::string_view expected) {
+  raise<DTypeError>("[{}] takes {}, not {}", operation, expected, describe(array));
+}
+
+void require_rank(std::string_view operation, std::string_view operand, const Array& array, std::size_t rank) {
+  require_defined(operation, array);
+  if (array.rank() != rank)
+    raise<ShapeError>("[{}] {} must have rank {}, not {}: {}", operation, operand, rank, array.rank(), describe(array));
+}
+
+void require_shape(std::string_view operation, std::string_view operand, const Array& array, const Shape& expected) {
+  require_defined(operation, array);
+  if (array.shape() != expected)
+    raise<ShapeError>("[{}] {} must have shape {}, not {}", operation, operand, to_string(expected),
+                      to_string(array.shape()));
+}
+
+}  // namespace tutti::checks

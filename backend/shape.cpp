@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tutti/backend/shape.h>
+
+#include <tutti/backend/error.h>
+
+#include <limits>
+
+namespace tutti {
+
+void Dims::move_elements(std::size_t count) {
+  const std::size_t kept = std::min(size_, count);
+  if (count > kInline) {
+    heap_.resize(count);
+    if (size_ <= kInline) std::copy_n(inline_.begin(), kept, heap_.begin());
+  } else {
+    std::copy_n(heap_.begin(), kept, inline_.begin());
+    heap_.clear();
+  }
+}
+
+void Dims::push_back(std::int64_t value) {
+  resize(size_ + 1);
+  end()[-1] = value;
+}
+
+void Dims::insert(std::size_t position, std::int64_t value) {
+  push_back(value);
+  std::rotate(begin() + position, end() - 1, end());
+}
+
+void Dims::erase(std::size_t position) {
+  std::copy(begin() + position + 1, end(), begin() + position);
+  resize(size_ - 1);
+}
+
+std::string to_string(const Shape& shape) { return fmt::format("[{}]", fmt::join(shape.begin(), shape.end(), ", ")); }
+
+namespace {
+
+/// False when the product does not fit; lengths are not negative.
+bool multiply_lengths(const Shape& shape, std::int64_t& count) noexcept {
+  count = 1;
+  if (std::find(shape.begin(), shape.end(), 0) != shape.end()) {
+    count = 0;
+    return true;
+  }
+  for (const std::int64_t length : shape)
+    if (__builtin_mul_overflow(count, length, &count)) return false;
+  return true;
+}
+
+}  // namespace
+
+std::int64_t element_count(const Shape& shape) noexcept {
+  std::int64_t count = 1;
+  return multiply_lengths(shape, count) ? count : std::numeric_limits<std::int64_t>::max();
+}
+
+std::int64_t checked_element_count(std::string_view operation, const Shape& shape) {
+  for (const std::int64_t length : shape)
+    if (length < 0) raise<ShapeError>("[{}] negative length in shape {}", operation, to_string(shape));
+  std::int64_t count = 1;
+  if (!multiply_lengths(shape, count))
+    raise<ShapeError>("[{}] shape {} has more elements than can be counted", operation, to_string(shape));
+  return count;
+}
+
+Strides contiguous_strides(const Shape& shape) {
+  Strides strides = shape;
+  std::int64_t stride = 1;
+  for (std::size_t axis = shape.size(); axis-- > 0;) {
+    strides[axis] = stride;
+    stride *= std::max<std::int64_t>(1, shape[axis]);
+  }
+  return strides;
+}
+
+bool is_contiguous(const Shape& shape, const Strides& strides) noexcept {
+  std::int64_t expected = 1;
+  bool dense = true;
+  for (std::size_t axis = shape.size(); axis-- > 0;) {
+    if (shape[axis] == 0) return true;
+    if (shape[axis] == 1) continue;  // its stride is never used
+    dense = dense && strides[axis] == expected;
+    expected *= shape[axis];
+  }
+  return dense;
+}
+
+Shape broadcast_shapes(std::string_view operation, const Shape& lhs, const Shape& rhs) {
+  const bool lhs_longer = lhs.size() >= rhs.size();
+  const Shape& shorter = lhs_longer ? rhs : lhs;
+  Shape result = lhs_longer ? lhs : rhs;
+  const std::size_t shift = result.size() - shorter.size();
+  for (std::size_t axis = 0; axis < shorter.size(); ++axis) {
+    std::int64_t& length = result[axis + shift];
+    if (length == shorter[axis] || shorter[axis] == 1) continue;
+    if (length != 1)
+      raise<ShapeError>("[{}] shapes {} and {} cannot be broadcast together", operation, to_string(lhs),
+                        to_string(rhs));
+    length = shorter[axis];
+  }
+  return result;
+}
+
+std::size_t normalize_axis(std::string_view operation, std::int64_t axis, std::size_t rank) {
+  const auto count = static_cast<std::int64_t>(rank);
+  if (axis < -count || axis >= count)
+    raise<ShapeError>("[{}] axis {} is out of range for rank {}", operation, axis, rank);
+  return static_cast<std::size_t>(axis < 0 ? axis + count : axis);
+}
+
+}  // namespace tutti

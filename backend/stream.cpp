@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tutti/backend/stream.h>
+
+#include <tutti/backend/error.h>
+
+namespace tutti {
+
+bool Event::ready() const {
+  if (state_ == nullptr) raise("[event] asked whether an event is ready that was never recorded");
+  return state_->ready();
+}
+
+void Event::synchronize() const {
+  if (state_ == nullptr) raise("[event] waited for an event that was never recorded");
+  state_->synchronize();
+}
+
+}  // namespace tutti
