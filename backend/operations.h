@@ -2,8 +2,8 @@
 #pragma once
 
 // Operations on arrays, without gradients: they check their operands, make the output on the operands' device and queue
-// the kernel there. Wrong shapes, dtypes or devices throw ShapeError, DTypeError or DeviceError naming the operation and
-// the operands. Nothing is promoted here (autodiff does that): operands share one dtype and one device.
+// the kernel there. Wrong shapes, dtypes or devices throw ShapeError, DTypeError or DeviceError naming the operation
+// and the operands. Nothing is promoted here (autodiff does that): operands share one dtype and one device.
 
 #include <tutti/backend/array.h>
 #include <tutti/backend/elementwise/lists.h>
@@ -21,7 +21,8 @@ namespace detail {
 Array elementwise(std::string_view name, const ElementwiseCall&, std::span<const Array> inputs, DType output);
 }  // namespace detail
 
-/// The forward formula of any elementwise operation: `apply(elementwise::Gelu{}, x)`, `apply(elementwise::Add{}, a, b)`.
+/// The forward formula of any elementwise operation: `apply(elementwise::Gelu{}, x)`, `apply(elementwise::Add{}, a,
+/// b)`.
 template <class Operation, class... Arrays>
 Array apply(const Operation& operation, const Array& first, const Arrays&... rest) {
   const Array inputs[] = {first, rest...};
@@ -31,7 +32,8 @@ Array apply(const Operation& operation, const Array& first, const Arrays&... res
   return detail::elementwise(Operation::name, make_call(operation, ElementwiseCall::Part::value), inputs, output);
 }
 
-/// A gradient formula of an elementwise operation; `inputs` are what it needs, in order, and the upstream gradient last.
+/// A gradient formula of an elementwise operation; `inputs` are what it needs, in order, and the upstream gradient
+/// last.
 template <class Operation>
 Array apply_gradient(const Operation& operation, ElementwiseCall::Part part, std::span<const Array> inputs) {
   return detail::elementwise(Operation::name, make_call(operation, part), inputs, inputs.front().dtype());
@@ -40,8 +42,8 @@ Array apply_gradient(const Operation& operation, ElementwiseCall::Part part, std
 /// mask ? a : b, all three broadcast; mask is bool, a and b share a dtype.
 Array where(const Array& mask, const Array& a, const Array& b);
 
-/// Reduces over `axes` (negative count from the back; none given: all). f32 sums are pairwise or wider, so that the error
-/// does not grow with the length. max and min of nothing throw ShapeError; the sum of nothing is 0.
+/// Reduces over `axes` (negative count from the back; none given: all). f32 sums are pairwise or wider, so that the
+/// error does not grow with the length. max and min of nothing throw ShapeError; the sum of nothing is 0.
 Array reduce(Reduction, const Array&, std::span<const std::int64_t> axes, bool keep_dims = false);
 Array sum(const Array&, std::span<const std::int64_t> axes = {}, bool keep_dims = false);
 /// Sums `x` down to `shape`, the inverse of broadcasting; itself when the shapes agree.
@@ -57,8 +59,8 @@ Array softmax(SoftmaxKind, const Array&, std::int64_t axis);
 /// From the forward's output y and dL/dy: softmax y (dy - sum(dy y)); log_softmax dy - exp(y) sum(dy).
 Array softmax_gradient(SoftmaxKind, const Array& output, const Array& gradient, std::int64_t axis);
 
-/// out[i][j] = input[i][index[i][j]] along `axis`, as in torch.gather: index is i64, has the input's rank, and its other
-/// axes are at most as long as the input's. An index out of range throws ShapeError when the kernel runs.
+/// out[i][j] = input[i][index[i][j]] along `axis`, as in torch.gather: index is i64, has the input's rank, and its
+/// other axes are at most as long as the input's. An index out of range throws ShapeError when the kernel runs.
 Array gather(const Array& input, std::int64_t axis, const Array& index);
 /// zeros(shape) with updates[i][j] added at [i][index[i][j]]: the gradient of gather. Deterministic.
 Array scatter_add(const Shape& shape, const Array& updates, std::int64_t axis, const Array& index);

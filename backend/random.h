@@ -31,16 +31,18 @@ TUTTI_HOST_DEVICE constexpr Philox philox(std::uint64_t seed, std::uint64_t stre
   return {{c[0], c[1], c[2], c[3]}};
 }
 
-/// A seeded source of random arrays. Splittable: `split(i)` is independent of this one and of every other split. Each
-/// call advances the stream by the number of elements drawn, so results do not depend on shapes or dtypes before.
+/// A seeded source of random arrays. Splittable: `split(i)` is independent of this one and of every other split, and
+/// does not depend on what was drawn. Each call advances the counter by the number of elements drawn, so results do not
+/// depend on shapes or dtypes before. One thread at a time.
 class Generator {
  public:
   explicit Generator(std::uint64_t seed, std::uint64_t stream = 0) : seed_(seed), stream_(stream) {}
 
-  Array uniform(const Shape&, DType, Device, double low = 0.0, double high = 1.0);  ///< [low, high)
+  /// [low, high). f32 and f64 only, else DTypeError; so for `normal`.
+  Array uniform(const Shape&, DType, Device, double low = 0.0, double high = 1.0);
   Array normal(const Shape&, DType, Device, double mean = 0.0, double standard_deviation = 1.0);
-  std::uint64_t next_u64();                    ///< for host code: shuffles, seeds
-  std::uint64_t below(std::uint64_t bound);    ///< uniform in [0, bound), without bias
+  std::uint64_t next_u64();                  ///< for host code: shuffles, seeds
+  std::uint64_t below(std::uint64_t bound);  ///< uniform in [0, bound), without bias
   Generator split(std::uint64_t index) const;
 
  private:

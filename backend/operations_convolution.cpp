@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tutti/backend/error.h>
+#include <tutti/backend/operand_checks.h>
+#include <tutti/backend/operations.h>
+#include <tutti/backend/registry.h>
+
+namespace tutti {
+namespace {
+
+void check_geometry(std::string_view name, const Conv2dGeometry& geometry) {
+  for (std::size_t i = 0; i < 2; ++i)
+    if (geometry.stride[i] < 1 || geometry.padding[i] < 0 || geometry.dilation[i] < 1)
+      raise<ShapeError>("[{}] stride {} and dilation {} must be at least 1, padding {} at least 0", name,
+                        geometry.stride[i], geometry.dilation[i], geometry.padding[i]);
+}
+
+/// [n, k, h', w'] for input [n, c, h, w] and weight [k, c, r, s].
+Shape conv2d_shape(std::string_view name, const Conv2dGeometry& geometry, const Shape& input, const Shape& weight) {
+  check_geometry(name, geometry);
+  if (input.size() != 4 || weight.size() != 4 || input[1] != weight[1])
+    raise<ShapeError>("[{}] input [n, c, h, w] and weight [k, c, r, s] are needed, not {} and {}", name,
+                      to_string(input), to_string(weight));
+  Shape output{input[0], weight[0], 0, 0};
+  for (std::size_t i = 0; i < 2; ++i) {
+    const std::int64_t extent = geometry.dilation[i] * (weight[i + 2] - 1) + 1;
+    const std::int64_t padded = input[i + 2] + 2 * geometry.padding[i];
+    if (weight[i + 2] < 1 || padded < extent)
+      raise<ShapeError>("[{}] the kernel of {} does not fit the padded input {}", name, to_string(weight),
+                        to_string(input));
+    output[i + 2] = (padded - extent) / geometry.stride[i] + 1;
+  }
+  return output;
+}
+
+void check_operands(std::string_view name, const Array& lhs, const Array& rhs) {
+  checks::require_alike(name, lhs, rhs);
+  checks::require_floating(name, lhs);
+}
+
+}  // namespace
+
+Array conv2d(const Conv2dGeometry& geometry, const Array& input, const Array& weight) {
+  check_operands("conv2d", input, weight);
+  Array result =
+      Array::empty(conv2d_shape("conv2d", geometry, input.shape(), weight.shape()), input.dtype(), input.device());
+  if (result.size() == 0) return result;
+  if (input.size() > 0)
+    backend_for(input.device()).conv2d(geometry, input.contiguous(), weight.contiguous(), result);
+  else
+    result.fill(0);  // no channels
+  return result;
+}
+
+Array conv2d_input_gradient(const Conv2dGeometry& geometry, const Array& gradient, const Array& weight,
+                            const Shape& input) {
+  constexpr std::string_view kName = "conv2d_input_gradient";
+  check_operands(kName, gradient, weight);
+  checks::require_shape(kName, "the gradient", gradient, conv2d_shape(kName, geometry, input, weight.shape()));
+  Array result = Array::empty(input, gradient.dtype(), gradient.device());
+  if (result.size() == 0) return result;
+  if (gradient.size() > 0)
+    backend_for(gradient.device()).conv2d_input_gradient(geometry, gradient.contiguous(), weight.contiguous(), result);
+  else
+    result.fill(0);
+  return result;
+}
+
+Array conv2d_weight_gradient(const Conv2dGeometry& geometry, const Array& gradient, const Array& input,
+                             const Shape& weight) {
+  constexpr std::string_view kName = "conv2d_weight_gradient";
+  check_operands(kName, gradient, input);
+  checks::require_shape(kName, "the gradient", gradient, conv2d_shape(kName, geometry, input.shape(), weight));
+  Array result = Array::empty(weight, gradient.dtype(), gradient.device());
+  if (result.size() == 0) return result;
+  if (gradient.size() > 0)
+    backend_for(gradient.device()).conv2d_weight_gradient(geometry, gradient.contiguous(), input.contiguous(), result);
+  else
+    result.fill(0);
+  return result;
+}
+
+}  // namespace tutti

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tutti/backend/error.h>
+#include <tutti/backend/operand_checks.h>
+#include <tutti/backend/operations.h>
+#include <tutti/backend/registry.h>
+
+namespace tutti {
+namespace {
+
+/// The operand as kernels take it: of its last two axes one has stride 1 and the other a stride of at least the first's
+/// length. Rows of a wider matrix and transposed views are such; anything else is copied.
+Array matrix_operand(const Array& operand) {
+  const std::size_t row = operand.rank() - 2;
+  const std::size_t column = operand.rank() - 1;
+  const std::int64_t rows = operand.shape()[row];
+  const std::int64_t columns = operand.shape()[column];
+  Strides strides = operand.strides();
+  // The stride of an axis of length 1 is never used, so it may be what fits.
+  if (columns == 1) strides[column] = 1;
+  if (rows == 1 && columns > 1) {
+    if (strides[column] == 1)
+      strides[row] = columns;
+    else
+      strides[row] = 1;
+  }
+  const bool by_rows = strides[column] == 1 && strides[row] >= columns;
+  const bool by_columns = strides[row] == 1 && strides[column] >= rows;
+  if (!by_rows && !by_columns) return operand.copy();
+  if (strides == operand.strides()) return operand;
+  return as_strided(operand, operand.shape(), strides, operand.offset());
+}
+
+Shape batch_of(const Array& operand) { return Shape(std::span(operand.shape().data(), operand.rank() - 2)); }
+
+Shape matrix_shape(const Shape& batch, std::int64_t rows, std::int64_t columns) {
+  Shape shape = batch;
+  shape.push_back(rows);
+  shape.push_back(columns);
+  return shape;
+}
+
+/// True when all matrices of the batch lie one below the other, so that the whole is one tall matrix.
+bool is_tall(const Array& lhs, const Array& rhs) { return lhs.rank() > 2 && rhs.rank() == 2 && lhs.is_contiguous(); }
+
+}  // namespace
+
+Array matmul(const Array& lhs, const Array& rhs) {
+  checks::require_alike("matmul", lhs, rhs);
+  checks::require_floating("matmul", lhs);
+  if (lhs.rank() < 2 || rhs.rank() < 2)
+    raise<ShapeError>("[matmul] operands must have rank 2 or more: {} x {}", to_string(lhs.shape()),
+                      to_string(rhs.shape()));
+  const std::int64_t rows = lhs.length(-2);
+  const std::int64_t inner = lhs.length(-1);
+  const std::int64_t columns = rhs.length(-1);
+  if (inner != rhs.length(-2))
+    raise<ShapeError>("[matmul] inner dimensions differ: {} x {}", to_string(lhs.shape()), to_string(rhs.shape()));
+  const Shape batch = broadcast_shapes("matmul", batch_of(lhs), batch_of(rhs));
+  Array result = Array::empty(matrix_shape(batch, rows, columns), lhs.dtype(), lhs.device());
+  if (result.size() == 0) return result;
+  if (inner == 0) {
+    result.fill(0);
+    return result;
+  }
+  Backend& backend = backend_for(lhs.device());
+  if (is_tall(lhs, rhs)) {
+    backend.matmul(lhs.reshape({-1, inner}), matrix_operand(rhs), result.reshape({-1, columns}));
+    return result;
+  }
+  const Array a = matrix_operand(lhs);
+  const Array b = matrix_operand(rhs);
+  if (lhs.rank() == 2 && rhs.rank() == 2)
+    backend.matmul(a, b, result);
+  else
+    backend.matmul(a.broadcast_to(matrix_shape(batch, rows, inner)),
+                   b.broadcast_to(matrix_shape(batch, inner, columns)), result);
+  return result;
+}
+
+}  // namespace tutti

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tutti/backend/error.h>
+#include <tutti/backend/operand_checks.h>
+#include <tutti/backend/operations.h>
+#include <tutti/backend/registry.h>
+
+namespace tutti {
+namespace {
+
+/// [n, c, h', w'] for input [n, c, h, w]. Every window holds an element of the input, since padding is at most half of
+/// it.
+Shape pooled_shape(std::string_view name, const Pool2dGeometry& geometry, const Shape& input) {
+  if (input.size() != 4) raise<ShapeError>("[{}] input [n, c, h, w] is needed, not {}", name, to_string(input));
+  Shape output{input[0], input[1], 0, 0};
+  for (std::size_t i = 0; i < 2; ++i) {
+    const std::int64_t kernel = geometry.kernel[i];
+    const std::int64_t padding = geometry.padding[i];
+    if (kernel < 1 || geometry.stride[i] < 1 || padding < 0 || padding > kernel / 2)
+      raise<ShapeError>("[{}] kernel {} and stride {} must be at least 1, padding {} at most half of the kernel", name,
+                        kernel, geometry.stride[i], padding);
+    const std::int64_t padded = input[i + 2] + 2 * padding;
+    if (input[i + 2] < 1 || padded < kernel)
+      raise<ShapeError>("[{}] a window of {} does not fit the padded input {}", name, kernel, to_string(input));
+    output[i + 2] = (padded - kernel) / geometry.stride[i] + 1;
+  }
+  return output;
+}
+
+}  // namespace
+
+std::pair<Array, Array> max_pool2d(const Pool2dGeometry& geometry, const Array& input) {
+  checks::require_defined("max_pool2d", input);
+  checks::require_floating("max_pool2d", input);
+  const Shape shape = pooled_shape("max_pool2d", geometry, input.shape());
+  Array maxima = Array::empty(shape, input.dtype(), input.device());
+  Array index = Array::empty(shape, DType::i64, input.device());
+  if (maxima.size() > 0) backend_for(input.device()).max_pool2d(geometry, input.contiguous(), maxima, index);
+  return {maxima, index};
+}
+
+Array max_pool2d_gradient(const Pool2dGeometry& geometry, const Array& gradient, const Array& index,
+                          const Shape& input) {
+  constexpr std::string_view kName = "max_pool2d_gradient";
+  checks::require_same_device(kName, gradient, index);
+  checks::require_floating(kName, gradient);
+  checks::require_dtype(kName, index, DType::i64);
+  const Shape shape = pooled_shape(kName, geometry, input);
+  checks::require_shape(kName, "the gradient", gradient, shape);
+  checks::require_shape(kName, "index", index, shape);
+  Array result = Array::empty(input, gradient.dtype(), gradient.device());
+  if (result.size() > 0)
+    backend_for(gradient.device()).max_pool2d_gradient(geometry, gradient.contiguous(), index.contiguous(), result);
+  return result;
+}
+
+}  // namespace tutti

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tutti/backend/random.h>
+
+#include <tutti/backend/error.h>
+#include <tutti/backend/operand_checks.h>
+#include <tutti/backend/registry.h>
+
+namespace tutti {
+namespace {
+
+// Counters are shared out so that no two kinds of draw ever read the same block: f32 elements from 0, f64 elements from
+// 2^62 (blocks from 2^61), host integers from block 2^63, splits from block 2^63 + 2^62.
+constexpr std::uint64_t kDoubleElements = std::uint64_t{1} << 62U;
+constexpr std::uint64_t kHostBlocks = std::uint64_t{1} << 63U;
+constexpr std::uint64_t kSplitBlocks = kHostBlocks | (std::uint64_t{1} << 62U);
+
+constexpr std::uint64_t join(std::uint32_t low, std::uint32_t high) {
+  return low | (static_cast<std::uint64_t>(high) << 32U);
+}
+
+}  // namespace
+
+Array Generator::draw(RandomCall::Kind kind, const Shape& shape, DType dtype, Device device, double a, double b) {
+  if (!is_floating(dtype)) raise<DTypeError>("[random] draws floating types, not {}", to_string(dtype));
+  Array result = Array::empty(shape, dtype, device);
+  const std::uint64_t first = dtype == DType::f64 ? kDoubleElements : 0;
+  if (result.size() > 0) backend_for(device).random({kind, seed_, stream_, first + counter_, a, b}, result);
+  counter_ += static_cast<std::uint64_t>(result.size());
+  return result;
+}
+
+Array Generator::uniform(const Shape& shape, DType dtype, Device device, double low, double high) {
+  if (!(low <= high)) raise("[uniform] the lower end {} is above the upper end {}", low, high);
+  return draw(RandomCall::Kind::uniform, shape, dtype, device, low, high);
+}
+
+Array Generator::normal(const Shape& shape, DType dtype, Device device, double mean, double standard_deviation) {
+  if (!(standard_deviation >= 0)) raise("[normal] the standard deviation {} is negative", standard_deviation);
+  return draw(RandomCall::Kind::normal, shape, dtype, device, mean, standard_deviation);
+}
+
+std::uint64_t Generator::next_u64() {
+  const Philox block = philox(seed_, stream_, kHostBlocks + counter_++);
+  return join(block.word[0], block.word[1]);
+}
+
+std::uint64_t Generator::below(std::uint64_t bound) {
+  if (bound == 0) raise("[random] there is no number below 0");
+  const std::uint64_t rejected = -bound % bound;  // 2^64 mod bound: so many lowest draws would favour small results
+  std::uint64_t drawn = next_u64();
+  while (drawn < rejected) drawn = next_u64();
+  return drawn % bound;
+}
+
+Generator Generator::split(std::uint64_t index) const {
+  const Philox block = philox(seed_, stream_, kSplitBlocks + index);
+  return Generator(join(block.word[0], block.word[1]), join(block.word[2], block.word[3]));
+}
+
+}  // namespace tutti
