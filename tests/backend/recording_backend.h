@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <tutti/backend/backend.h>
+#include <tutti/backend/elementwise/lists.h>
+#include <tutti/backend/error.h>
+
+#include <tutti/tests/backend/manual_stream.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace tutti {
+
+/// A backend from outside the tree, as small as can be: host memory, kernels that run at once, and a list of the calls
+/// it got. Elementwise operations work on contiguous f32; everything else that is not needed by the tests throws.
+class RecordingBackend final : public Backend {
+ public:
+  std::vector<std::string> calls;
+
+  void check(Device device) const override {
+    if (device.index > 1) raise<DeviceError>("[device] {}: there are two recording devices", to_string(device));
+  }
+  MemoryPool& pool(Device device) override { return part(device).pool; }
+  Stream& compute_stream(Device device) override { return part(device).compute; }
+  Stream& communication_stream(Device device) override { return part(device).communication; }
+
+  void copy_from_host(const void* from, const Array& to) override {
+    calls.push_back("copy_from_host " + to_string(to.shape()));
+    std::memcpy(to.raw_data(), from, to.bytes());
+  }
+  void copy_to_host(const Array& from, void* to) override {
+    calls.push_back("copy_to_host " + to_string(from.shape()));
+    std::memcpy(to, from.raw_data(), from.bytes());
+  }
+  void copy(const Array&, const Array&) override { refuse("copy"); }
+  void cast(const Array&, const Array&) override { refuse("cast"); }
+  void fill(const Array& to, Scalar value) override {
+    calls.push_back("fill " + to_string(to.shape()));
+    for (std::int64_t i = 0; i < to.size(); ++i) to.data<float>()[i] = value.to<float>();
+  }
+
+  void elementwise(const ElementwiseCall& call, std::span<const Array> inputs, const Array& output) override {
+    using namespace elementwise;
+    std::uint16_t index = 0;
+    AllOperations::for_each([&]<class Operation>(std::type_identity<Operation>) {
+      if (index++ != call.operation || call.part != ElementwiseCall::Part::value) return;
+      calls.push_back("elementwise " + std::string(Operation::name));
+      const auto operation = from_call<Operation>(call);
+      for (std::int64_t i = 0; i < output.size(); ++i)
+        if constexpr (requires(float x) {
+                        { operation.value(x) } -> std::same_as<float>;
+                      })
+          output.data<float>()[i] = operation.value(at(inputs[0], i));
+        else if constexpr (requires(float x) {
+                             { operation.value(x, x) } -> std::same_as<float>;
+                           })
+          output.data<float>()[i] = operation.value(at(inputs[0], i), at(inputs[1], i));
+    });
+  }
+  void where(const Array&, const Array&, const Array&, const Array&) override { refuse("where"); }
+
+  void reduce(Reduction, const Array&, const Array&) override { refuse("reduce"); }
+  void arg_reduce(ArgReduction, const Array&, std::size_t, const Array&) override { refuse("arg_reduce"); }
+  void matmul(const Array& lhs, const Array& rhs, const Array& output) override {
+    calls.push_back("matmul " + to_string(lhs.strides()) + to_string(rhs.strides()) + to_string(output.shape()));
+  }
+  void softmax(SoftmaxKind, const Array&, std::size_t, const Array&) override { refuse("softmax"); }
+  void softmax_gradient(SoftmaxKind, const Array&, const Array&, std::size_t, const Array&) override {
+    refuse("softmax");
+  }
+  void gather(const Array&, std::size_t, const Array&, const Array&) override { refuse("gather"); }
+  void scatter_add(const Array&, std::size_t, const Array&, const Array&) override { refuse("scatter_add"); }
+  void conv2d(const Conv2dGeometry&, const Array&, const Array&, const Array&) override { refuse("conv2d"); }
+  void conv2d_input_gradient(const Conv2dGeometry&, const Array&, const Array&, const Array&) override {
+    refuse("conv2d_input_gradient");
+  }
+  void conv2d_weight_gradient(const Conv2dGeometry&, const Array&, const Array&, const Array&) override {
+    refuse("conv2d_weight_gradient");
+  }
+  void max_pool2d(const Pool2dGeometry&, const Array&, const Array&, const Array&) override { refuse("max_pool2d"); }
+  void max_pool2d_gradient(const Pool2dGeometry&, const Array&, const Array&, const Array&) override {
+    refuse("max_pool2d_gradient");
+  }
+  void random(const RandomCall&, const Array&) override { refuse("random"); }
+  void sgd_step(const SgdStep&, const Array&, const Array&, const Array&) override { refuse("sgd_step"); }
+  void adamw_step(const AdamWStep&, const Array&, const Array&, const Array&, const Array&) override {
+    refuse("adamw_step");
+  }
+
+ private:
+  struct HostMemory final : RawMemory {
+    void* allocate(std::size_t bytes) override { return std::aligned_alloc(64, bytes); }
+    void release(void* data, std::size_t) noexcept override { std::free(data); }
+  };
+  struct Part {
+    Part(Device device, RawMemory& raw) : pool(device, raw), compute(device), communication(device) {}
+    MemoryPool pool;
+    ManualStream compute;
+    ManualStream communication;
+  };
+
+  [[noreturn]] static void refuse(const char* operation) {
+    raise("[{}] the recording device does not do that", operation);
+  }
+  static float at(const Array& array, std::int64_t i) {
+    return array.data<float>()[array.strides().back() == 0 ? 0 : i];
+  }
+  Part& part(Device device) {
+    check(device);
+    return parts_.try_emplace(device, device, memory_).first->second;
+  }
+
+  HostMemory memory_;
+  std::map<Device, Part> parts_;
+};
+
+}  // namespace tutti
