@@ -68,7 +68,7 @@ ElementwiseCall make_call(const Operation& operation, ElementwiseCall::Part part
 template <class Operation>
 Operation from_call(const ElementwiseCall& call) {
   Operation operation{};
-  if constexpr (parameter_count<Operation> > 0) std::memcpy(&operation, call.parameters.data(), sizeof(Operation));
+  if constexpr (parameter_count<Operation> > 0) std::memcpy(static_cast<void*>(&operation), call.parameters.data(), sizeof(Operation));
   return operation;
 }
 
