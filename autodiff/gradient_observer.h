@@ -1,22 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <tutti/autodiff/parameter_id.h>
 #include <tutti/backend/array.h>
 #include <tutti/backend/stream.h>
 
-#include <compare>
 #include <cstdint>
 #include <exception>
 #include <span>
 
 namespace tutti {
-
-/// A parameter's dense number in its synchronisation group; the same on every device of the group.
-struct ParameterId {
-  std::uint32_t value = 0;
-
-  friend auto operator<=>(const ParameterId&, const ParameterId&) = default;
-};
 
 /// One attached parameter that the starting backward will give a gradient to.
 struct ParameterUse {

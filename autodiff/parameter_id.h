@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <compare>
+#include <cstdint>
+
+namespace tutti {
+
+/// A parameter's dense number in its synchronisation group; the same on every device of the group.
+struct ParameterId {
+  std::uint32_t value = 0;
+
+  friend auto operator<=>(const ParameterId&, const ParameterId&) = default;
+};
+
+}  // namespace tutti

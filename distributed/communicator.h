@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <tutti/backend/array.h>
+#include <tutti/backend/stream.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace tutti {
+
+/// One device's part in an all-reduce.
+struct AllReduceSlice {
+  Array gradient;           ///< contiguous, floating; read if it contributes, always overwritten with the result
+  bool contributes = true;  ///< false: stands for zeros, whatever it holds
+  Event ready;              ///< earlier than this the slice may not be touched; unrecorded: at any time
+};
+
+/// result = (sum over contributing slices, in the order given) / denominator, written to every slice. All slices have
+/// one dtype and element count and lie on distinct devices.
+struct AllReduceRequest {
+  std::vector<AllReduceSlice> slices;
+  double denominator = 1.0;
+};
+
+/// A collective on its way. Shared by the engine, the server and the devices that wait for it. Thread-safe.
+class CollectiveTask {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  virtual ~CollectiveTask() = default;
+  bool finished() const noexcept { return finished_.load(std::memory_order_acquire); }
+  void wait() const noexcept { finished_.wait(false, std::memory_order_acquire); }  ///< blocks until finished
+  /// Of the task, not of whoever helped with it; null unless it failed. Valid once finished.
+  const std::exception_ptr& error() const noexcept { return error_; }
+  Clock::time_point finished_at() const noexcept { return finished_at_; }  ///< valid once finished
+  std::chrono::nanoseconds busy() const noexcept {                         ///< time spent, over all threads
+    return std::chrono::nanoseconds(busy_ns_.load(std::memory_order_relaxed));
+  }
+
+ protected:
+  void finish(std::exception_ptr error = {}) {
+    error_ = std::move(error);
+    finished_at_ = Clock::now();
+    finished_.store(true, std::memory_order_release);
+    finished_.notify_all();
+  }
+  std::atomic<std::int64_t> busy_ns_{0};
+
+ private:
+  std::exception_ptr error_;
+  Clock::time_point finished_at_{};
+  std::atomic<bool> finished_{false};
+};
+
+/// Runs collectives between the devices of one group, in the order in which they were launched as far as their inputs
+/// allow. Engines are: local (CPU devices of one process).
+class Communicator {
+ public:
+  virtual ~Communicator() = default;
+
+  /// Queues the reduction and returns at once. Called by one thread at a time (the server's drain). An exception means
+  /// that nothing was queued.
+  virtual std::shared_ptr<CollectiveTask> all_reduce(AllReduceRequest) = 0;
+
+  /// Lends the calling thread to whatever is ready; never blocks. Thread-safe.
+  virtual void help() = 0;
+
+  /// Orders the tasks before later work on `device`'s compute stream and returns when that is safe to rely on; engines
+  /// on CPUs help until the tasks are finished. Rethrows the first failed task's error. Thread-safe.
+  virtual void join(Device device, std::span<const std::shared_ptr<CollectiveTask>>) = 0;
+
+  /// For measuring what reductions cost: while off, all_reduce leaves every slice as it is and finishes at once.
+  void set_enabled(bool enabled) noexcept { enabled_.store(enabled, std::memory_order_relaxed); }
+  bool enabled() const noexcept { return enabled_.load(std::memory_order_relaxed); }
+
+ private:
+  std::atomic<bool> enabled_{true};
+};
+
+/// The engine for these devices. Throws DeviceError, naming them, if none was built for that mixture of kinds.
+std::unique_ptr<Communicator> make_communicator(std::span<const Device>);
+
+}  // namespace tutti

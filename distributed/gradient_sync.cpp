@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tutti/distributed/gradient_sync.h>
+
+#include <tutti/backend/error.h>
+#include <tutti/backend/registry.h>
+#include <tutti/distributed/gradient_sync_member.h>
+
+#include <algorithm>
+#include <exception>
+#include <limits>
+#include <utility>
+
+namespace tutti {
+
+// --- NoSync
+
+NoSync::NoSync(SyncMember& member, double weight)
+    : member_(member),
+      weight_(weight),
+      scope_(member.group_identity(), member.weighted() || weight == 0.0 ? weight : 1.0) {}
+
+NoSync::~NoSync() {
+  if (scope_.used()) member_.note_micro_batch(weight_);
+}
+
+// --- Step
+
+Step::Step(SyncMember& member, double weight)
+    : member_(&member), weight_(weight), exceptions_at_start_(std::uncaught_exceptions()) {
+  member.begin_step(weight);
+}
+
+Step::Step(Step&& other) noexcept
+    : member_(std::exchange(other.member_, nullptr)),
+      weight_(other.weight_),
+      exceptions_at_start_(other.exceptions_at_start_) {}
+
+Step::~Step() {
+  if (member_ != nullptr) member_->end_step(std::uncaught_exceptions() > exceptions_at_start_);
+}
+
+NoSync Step::no_sync() { return no_sync(weight_); }
+
+NoSync Step::no_sync(double weight) {
+  if (!(weight >= 0.0) || weight > std::numeric_limits<double>::max())
+    raise<SyncError>("[no_sync] weight {} of {} is not a finite number >= 0", weight, to_string(member_->device()));
+  return NoSync(*member_, weight);
+}
+
+void Step::backward(const Tensor& loss, const BackwardOptions& options) {
+  backward_async(loss, options);
+  join();
+}
+
+void Step::backward_async(const Tensor& loss, const BackwardOptions& options) {
+  member_->backward(loss, weight_, options);
+}
+
+void Step::synchronize() {
+  synchronize_async();
+  join();
+}
+
+void Step::synchronize_async() { member_->synchronize(); }
+
+void Step::join() { member_->join(); }
+
+std::int64_t Step::generation() const noexcept { return member_->generation(); }
+
+double Step::total_weight() const { return member_->total_weight(); }
+
+void Step::fail(std::exception_ptr error) { member_->fail(std::move(error)); }
+
+void join_all(std::span<Step*> steps) {
+  std::exception_ptr first;
+  for (Step* step : steps) try {
+      step->join();
+    } catch (...) {
+      if (!first) first = std::current_exception();
+    }
+  if (first) std::rethrow_exception(first);
+}
+
+// --- GradientSync
+
+class GradientSync::State {
+ public:
+  State(std::vector<Device> devices, SyncOptions options)
+      : devices_(std::move(devices)), server_(devices_, make_communicator(devices_), options) {
+    for (MemberIndex index = 0; index < devices_.size(); ++index)
+      members_.push_back(std::make_shared<SyncMember>(server_, index, devices_[index], options.reduction));
+    std::vector<const SyncMember*> peers;
+    for (const auto& member : members_) peers.push_back(member.get());
+    for (const auto& member : members_) member->set_peers(peers);
+    // Runs while every member waits in rejoin, so that replicas may be written from one thread.
+    server_.on_reformed([this](MemberIndex ahead, std::span<const MemberIndex> behind) {
+      for (const MemberIndex index : behind) members_[index]->copy_state_from(*members_[ahead]);
+    });
+  }
+
+  const std::vector<Device> devices_;
+  DistributedSyncServer server_;
+  std::vector<std::shared_ptr<SyncMember>> members_;
+};
+
+namespace {
+
+std::vector<Device> checked(std::vector<Device> devices) {
+  if (devices.empty()) raise<SyncError>("[sync] a group needs at least one device");
+  for (std::size_t i = 0; i < devices.size(); ++i) {
+    backend_for(devices[i]).check(devices[i]);
+    if (std::find(devices.begin(), devices.begin() + static_cast<std::ptrdiff_t>(i), devices[i]) !=
+        devices.begin() + static_cast<std::ptrdiff_t>(i))
+      raise<SyncError>("[sync] {} is listed twice", to_string(devices[i]));
+  }
+  return devices;
+}
+
+}  // namespace
+
+GradientSync::GradientSync(std::vector<Device> devices, SyncOptions options)
+    : state_(std::make_unique<State>(checked(std::move(devices)), std::move(options))) {}
+
+GradientSync::~GradientSync() { close(); }
+void GradientSync::close() { state_->server_.close(); }
+
+SyncMember& GradientSync::member(Device device) const {
+  const auto found = std::find(state_->devices_.begin(), state_->devices_.end(), device);
+  if (found == state_->devices_.end()) raise<SyncError>("[sync] {} is not in this group", to_string(device));
+  return *state_->members_[static_cast<std::size_t>(found - state_->devices_.begin())];
+}
+
+void GradientSync::attach(Device device, Module& replica) { member(device).attach(replica); }
+void GradientSync::attach(Device device, Optimizer& optimizer) { member(device).attach(optimizer); }
+const std::vector<Device>& GradientSync::devices() const noexcept { return state_->devices_; }
+Step GradientSync::step(Device device, double weight) { return Step(member(device), weight); }
+void GradientSync::leave(Device device, Follow follow) { member(device).leave(follow == Follow::yes); }
+bool GradientSync::follow(Device device) { return member(device).follow(); }
+void GradientSync::busy(Device device, std::string activity) {
+  state_->server_.set_busy(member(device).index(), std::move(activity));
+}
+
+void GradientSync::rejoin(Device device, std::int64_t last_step_applied) {
+  SyncMember& self = member(device);
+  self.finish_rejoin(*self.request_rejoin(last_step_applied));
+}
+
+std::uint64_t GradientSync::group_number() const { return state_->server_.group_number(); }
+SyncReport GradientSync::report() const { return state_->server_.report(); }
+void GradientSync::set_reductions_enabled(bool enabled) { state_->server_.communicator().set_enabled(enabled); }
+
+}  // namespace tutti

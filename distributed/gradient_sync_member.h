@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <tutti/autodiff/backward.h>
+#include <tutti/distributed/sync_server.h>
+#include <tutti/nn/module.h>
+#include <tutti/optim/optimizer.h>
+
+#include <atomic>
+#include <exception>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace tutti {
+
+/// One device's side of a GradientSync: its replica, and where it stands in the current step. It turns what autodiff
+/// observes into the server's messages. Used by the thread that drives the device; what others may read is atomic.
+class SyncMember final : public GradientObserver,
+                         public PendingGradients,
+                         public std::enable_shared_from_this<SyncMember> {
+ public:
+  SyncMember(DistributedSyncServer&, MemberIndex, Device, GradientReduction);
+  ~SyncMember() override;  ///< the replica's parameters belong to no group afterwards
+
+  // --- the replica
+  void attach(Module&);  ///< gives every parameter an id, a name and this member as its group
+  void attach(Optimizer& optimizer) { optimizer_ = &optimizer; }
+  const NamedTensors& parameters() const noexcept { return parameters_; }
+  const NamedTensors& buffers() const noexcept { return buffers_; }
+  Optimizer* optimizer() const noexcept { return optimizer_; }
+  void copy_state_from(const SyncMember& ahead);  ///< parameters, buffers, optimizer state; nobody else may be running
+
+  // --- a step, in this order
+  void begin_step(double weight);
+  void note_micro_batch(double weight) noexcept { weight_ += weight; }  ///< a backward ran under no_sync
+  void backward(const Tensor& loss, double weight, BackwardOptions);
+  void synchronize();
+  void join() override;
+  /// The step's scope ends. A failure (or a scope without a backward) is reported; returns when the server has taken
+  /// note and no launched reduction touches this device's storage.
+  void end_step(bool unwinding) noexcept;
+  void fail(std::exception_ptr) noexcept;
+
+  void leave(bool follow);
+  bool follow();
+  std::shared_ptr<SyncWaiter> request_rejoin(std::int64_t last_step_applied);
+  void finish_rejoin(SyncWaiter&);
+
+  // --- what autodiff tells
+  void on_backward_begin(Device, std::span<const ParameterUse>) override;
+  void on_gradient_final(Device, ParameterId, GradientRef) override;
+  void on_backward_end(Device) override;
+  void on_backward_failed(Device, std::exception_ptr) override;
+
+  Device device() const noexcept { return device_; }
+  MemberIndex index() const noexcept { return index_; }
+  const void* group_identity() const noexcept { return this; }
+  std::int64_t generation() const noexcept { return generation_; }
+  double total_weight() const;
+  bool weighted() const noexcept { return reduction_ == GradientReduction::weighted_mean; }
+  std::thread::id driver() const noexcept { return driver_.load(std::memory_order_relaxed); }
+  std::int64_t posted_generation() const noexcept { return posted_generation_.load(std::memory_order_acquire); }
+  bool left() const noexcept { return left_.load(std::memory_order_acquire); }
+  void set_peers(std::vector<const SyncMember*> peers) { peers_ = std::move(peers); }
+
+ private:
+  enum class Phase : std::uint8_t { idle, open, posted };
+
+  Stamp stamp() const noexcept { return {index_, group_number_, generation_}; }
+  void refuse_waiting_for_own_thread() const;
+  void install(const RoundResult&);
+  void invalidate_gradients();
+  void wait_for_tasks(const RoundResult*) noexcept;
+
+  DistributedSyncServer& server_;
+  MemberIndex index_;
+  Device device_;
+  GradientReduction reduction_;
+  NamedTensors parameters_;  // by ParameterId
+  NamedTensors buffers_;
+  Optimizer* optimizer_ = nullptr;
+  std::vector<const SyncMember*> peers_;
+
+  Phase phase_ = Phase::idle;
+  std::uint64_t group_number_ = 1;
+  std::int64_t generation_ = 0;
+  double weight_ = 0.0;
+  bool failed_ = false;
+  std::shared_ptr<const RequiredSet> required_;
+  std::shared_ptr<SyncWaiter> waiter_;
+  std::int64_t joined_generation_ = 0;
+  double total_weight_ = 0.0;  // of the joined generation
+  std::atomic<std::thread::id> driver_{};
+  std::atomic<std::int64_t> posted_generation_{0};
+  std::atomic<bool> left_{false};
+};
+
+}  // namespace tutti

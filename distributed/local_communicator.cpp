@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tutti/distributed/local_communicator.h>
+
+#include <tutti/backend/error.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+namespace tutti {
+
+namespace {
+
+constexpr std::int64_t kChunk =
+    16 * 1024;  // elements: 64 KiB of f32, small enough for each core's L2 with many devices
+
+bool is_power_of_two(double value) {
+  int exponent = 0;
+  return std::frexp(value, &exponent) == 0.5;
+}
+
+// One thread sums each element over the slices in order; the block keeps the running sums in cache.
+template <class T>
+void sum_block(std::span<T* const> inputs, std::span<T* const> outputs, std::int64_t count, T denominator) {
+  constexpr std::int64_t kBlock = 512;
+  T sums[kBlock];
+  const T reciprocal = T(1) / denominator;
+  const bool exact = is_power_of_two(static_cast<double>(denominator));
+  for (std::int64_t begin = 0; begin < count; begin += kBlock) {
+    const std::int64_t length = std::min(kBlock, count - begin);
+    std::fill_n(sums, length, T(0));
+    if (!inputs.empty()) std::copy_n(inputs.front() + begin, length, sums);
+    for (T* input : inputs.subspan(std::min<std::size_t>(1, inputs.size())))
+      for (std::int64_t i = 0; i < length; ++i) sums[i] += input[begin + i];
+    if (exact)
+      for (std::int64_t i = 0; i < length; ++i) sums[i] *= reciprocal;
+    else
+      for (std::int64_t i = 0; i < length; ++i) sums[i] /= denominator;
+    for (T* output : outputs) std::copy_n(sums, length, output + begin);
+  }
+}
+
+// The common case, two devices that both contribute: one pass without the block of sums.
+template <class T> void sum_pair(T* __restrict a, T* __restrict b, std::int64_t count, T denominator) {
+  if (is_power_of_two(static_cast<double>(denominator))) {
+    const T reciprocal = T(1) / denominator;
+    for (std::int64_t i = 0; i < count; ++i) a[i] = b[i] = (a[i] + b[i]) * reciprocal;
+  } else {
+    for (std::int64_t i = 0; i < count; ++i) a[i] = b[i] = (a[i] + b[i]) / denominator;
+  }
+}
+
+template <class T> void sum_chunk(const AllReduceRequest& request, std::int64_t begin, std::int64_t count) {
+  const auto denominator = static_cast<T>(request.denominator);
+  const auto& slices = request.slices;
+  if (slices.size() == 2 && slices[0].contributes && slices[1].contributes)
+    return sum_pair(slices[0].gradient.data<T>() + begin, slices[1].gradient.data<T>() + begin, count, denominator);
+  std::vector<T*> inputs;
+  std::vector<T*> outputs;
+  for (const AllReduceSlice& slice : slices) {
+    outputs.push_back(slice.gradient.data<T>() + begin);
+    if (slice.contributes) inputs.push_back(outputs.back());
+  }
+  sum_block<T>(inputs, outputs, count, denominator);
+}
+
+void check(const AllReduceRequest& request) {
+  if (request.slices.empty()) raise<SyncError>("[all_reduce] no slices");
+  const Array& first = request.slices.front().gradient;
+  if (!is_floating(first.dtype()))
+    raise<DTypeError>("[all_reduce] {} is not a floating type", to_string(first.dtype()));
+  for (const AllReduceSlice& slice : request.slices) {
+    const Array& gradient = slice.gradient;
+    if (gradient.dtype() != first.dtype() || gradient.size() != first.size() || !gradient.is_contiguous())
+      raise<SyncError>("[all_reduce] slices differ or are not contiguous: {} {} on {}, {} {} on {}",
+                       to_string(first.shape()), to_string(first.dtype()), to_string(first.device()),
+                       to_string(gradient.shape()), to_string(gradient.dtype()), to_string(gradient.device()));
+  }
+}
+
+// About as long as waking a blocked thread takes.
+template <class Condition> bool spin_until(Condition condition) {
+  for (int turn = 0; turn < 1000; ++turn) {
+    if (condition()) return true;
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#endif
+  }
+  return condition();
+}
+
+}  // namespace
+
+class LocalCommunicator::Task : public CollectiveTask {
+ public:
+  explicit Task(AllReduceRequest request)
+      : request_(std::move(request)),
+        count_(request_.slices.front().gradient.size()),
+        chunks_(std::max<std::int64_t>(1, (count_ + kChunk - 1) / kChunk)),
+        remaining_(chunks_) {
+    for (const AllReduceSlice& slice : request_.slices)
+      if (slice.ready.recorded()) inputs_.push_back(slice.ready);
+  }
+
+  bool ready() const {
+    return std::all_of(inputs_.begin(), inputs_.end(), [](const Event& event) { return event.ready(); });
+  }
+
+  // Blocks; an input's error becomes the task's when its chunks run.
+  void wait_for_inputs() const noexcept {
+    for (const Event& event : inputs_) try {
+        event.synchronize();
+      } catch (...) {
+        // seen again by run_chunk
+      }
+  }
+
+  bool has_unclaimed_chunks() const { return next_.load(std::memory_order_relaxed) < chunks_; }
+
+  /// Claims and runs chunks until none is left.
+  void run() {
+    for (std::int64_t chunk; (chunk = next_.fetch_add(1, std::memory_order_relaxed)) < chunks_;) {
+      const auto start = Clock::now();
+      run_chunk(chunk);
+      busy_ns_.fetch_add((Clock::now() - start).count(), std::memory_order_relaxed);
+      if (remaining_.fetch_sub(1, std::memory_order_acq_rel) == 1) {
+        request_.slices.clear();  // nobody else reads them any more; reports keep finished tasks for long
+        finish(std::move(failure_));
+      }
+    }
+  }
+
+  /// For measurements: ends without touching anything.
+  void skip() {
+    next_.store(chunks_, std::memory_order_relaxed);
+    request_.slices.clear();
+    finish();
+  }
+
+ private:
+  void run_chunk(std::int64_t chunk) noexcept {
+    try {
+      for (const Event& event : inputs_) event.synchronize();  // ready already: rethrows its stream's error
+      const std::int64_t begin = chunk * kChunk;
+      const std::int64_t count = std::min(kChunk, count_ - begin);
+      if (request_.slices.front().gradient.dtype() == DType::f32)
+        sum_chunk<float>(request_, begin, count);
+      else
+        sum_chunk<double>(request_, begin, count);
+    } catch (...) {
+      const std::lock_guard lock(failure_mutex_);
+      if (!failure_) failure_ = std::current_exception();
+    }
+  }
+
+  AllReduceRequest request_;
+  std::vector<Event> inputs_;
+  std::int64_t count_;
+  std::int64_t chunks_;
+  std::atomic<std::int64_t> next_{0};
+  std::atomic<std::int64_t> remaining_;
+  std::mutex failure_mutex_;  // several helpers may fail at once
+  std::exception_ptr failure_;
+};
+
+LocalCommunicator::~LocalCommunicator() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  work_.notify_one();
+  if (worker_.joinable()) worker_.join();
+  for (const auto& task : open_) {  // no worker ran: its inputs were ready at launch, and nobody had time since
+    task->wait_for_inputs();
+    task->run();
+  }
+}
+
+std::shared_ptr<CollectiveTask> LocalCommunicator::all_reduce(AllReduceRequest request) {
+  check(request);
+  auto task = std::make_shared<Task>(std::move(request));
+  if (!enabled()) {
+    task->skip();
+    return task;
+  }
+  const bool late = !task->ready();
+  {
+    const std::lock_guard lock(mutex_);
+    open_.push_back(task);
+    open_count_.store(static_cast<int>(open_.size()), std::memory_order_release);
+    if (late && !worker_.joinable()) worker_ = std::thread([this] { run_worker(); });
+  }
+  if (late) work_.notify_one();
+  return task;
+}
+
+std::shared_ptr<LocalCommunicator::Task> LocalCommunicator::next_task() {
+  const std::lock_guard lock(mutex_);
+  std::erase_if(open_, [](const auto& task) { return !task->has_unclaimed_chunks(); });
+  open_count_.store(static_cast<int>(open_.size()), std::memory_order_release);
+  const auto found = std::find_if(open_.begin(), open_.end(), [](const auto& task) { return task->ready(); });
+  return found == open_.end() ? nullptr : *found;
+}
+
+void LocalCommunicator::help() {
+  while (open_count_.load(std::memory_order_acquire) > 0) {
+    const auto task = next_task();
+    if (!task) return;
+    task->run();
+  }
+}
+
+// Blocking is safe once there is nothing to help with: every unfinished task is then being run by another thread, or
+// its inputs are late and the worker takes it when their stream has produced them.
+void LocalCommunicator::join(Device, std::span<const std::shared_ptr<CollectiveTask>> tasks) {
+  for (const auto& task : tasks) {
+    if (task->finished()) continue;
+    help();
+    if (!spin_until([&] { return task->finished(); })) task->wait();
+  }
+  for (const auto& task : tasks)
+    if (task->error()) std::rethrow_exception(task->error());
+}
+
+void LocalCommunicator::run_worker() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    work_.wait(lock, [this] { return stopping_ || !open_.empty(); });
+    if (open_.empty()) return;  // stopping, and everything launched is done
+    const auto task = open_.front();
+    lock.unlock();
+    task->wait_for_inputs();
+    task->run();
+    lock.lock();
+    std::erase(open_, task);
+    open_count_.store(static_cast<int>(open_.size()), std::memory_order_release);
+  }
+}
+
+std::unique_ptr<Communicator> make_communicator(std::span<const Device> devices) {
+  for (const Device device : devices)
+    if (device.kind != DeviceKind::cpu)
+      raise<DeviceError>("[sync] no engine was built for {}: the local engine takes CPU devices", to_string(device));
+  return std::make_unique<LocalCommunicator>();
+}
+
+}  // namespace tutti

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <tutti/autodiff/parameter_id.h>
+#include <tutti/distributed/sync_options.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace tutti {
+
+using MemberIndex = std::uint32_t;  ///< a device's place in its group
+
+/// Who sent a message, and for which step: groups are numbered from 1, generations within each from 1.
+struct Stamp {
+  MemberIndex member = 0;
+  std::uint64_t group = 1;
+  std::int64_t generation = 0;
+};
+
+/// The parameters that one device requires in a step. Immutable and shared: registering the same one again costs O(1).
+class RequiredSet {
+ public:
+  RequiredSet() = default;
+  explicit RequiredSet(std::vector<ParameterId> parameters);  ///< in any order; duplicates are dropped
+  std::span<const ParameterId> parameters() const noexcept { return parameters_; }
+
+ private:
+  std::vector<ParameterId> parameters_;  // ascending
+};
+
+/// Why a group failed: the first cause. `value` and `other` depend on the kind.
+struct Fault {
+  enum class Kind : std::uint8_t {
+    device_failed,  ///< member reported a failure of its step
+    bad_weight,     ///< negative or not finite
+    out_of_order,   ///< member spoke of generation `value` while `other` was due
+    registered_twice,
+    not_registered,  ///< a submission or sync before the registration
+    synced_twice,
+    has_left,  ///< member spoke after it had left
+    unknown_parameter,
+    not_required,  ///< submitted without having been registered
+    submitted_twice,
+    not_submitted,  ///< synced while a required parameter was still owed
+    wrong_shape,    ///< found by the server
+    wrong_dtype,    ///< found by the server
+    deadline,       ///< found by the server
+    engine_failed,  ///< found by the server
+    closed,
+  };
+  Kind kind = Kind::closed;
+  MemberIndex member = 0;
+  std::int64_t generation = 0;
+  std::optional<ParameterId> parameter = std::nullopt;
+  std::int64_t value = 0;
+  std::int64_t other = 0;
+};
+
+// --- what the ledger decides, in the order in which it is to be done
+
+/// Reduce this parameter now. Whose gradient takes part: `SyncLedger::contributes`; who receives: `receives`.
+struct Launch {
+  std::int64_t generation = 0;
+  ParameterId parameter;
+  double denominator = 1.0;
+};
+/// The generation is complete: all devices may step. total_weight 0: nothing was reduced, gradients become undefined.
+struct Release {
+  std::int64_t generation = 0;
+  double total_weight = 0.0;
+};
+/// The group failed: every waiter of the incomplete generation gets the fault.
+struct Fail {
+  Fault fault;
+};
+/// All members have joined again or left: `ahead` has the newest state, `behind` receive it.
+struct Reform {
+  std::uint64_t group = 0;
+  MemberIndex ahead = 0;
+  std::vector<MemberIndex> behind;
+};
+using LedgerAction = std::variant<Launch, Release, Fail, Reform>;
+
+/// What the current generation still waits for.
+struct Missing {
+  std::vector<MemberIndex> registrations;
+  std::vector<std::pair<MemberIndex, ParameterId>> gradients;
+  std::vector<MemberIndex> syncs;
+  std::vector<MemberIndex> joins;  ///< of a failed group in which somebody waits to join again
+};
+
+/// The rules of gradient synchronisation as a pure state machine: no threads, arrays or clocks. Copyable, comparable
+/// and hashable, so that every order of arrival can be searched. Each message costs O(1) whatever the number of
+/// parameters; a changed required set costs its size once. Completion releases all devices at once, so that at most one
+/// generation is incomplete and one set of counters suffices: a device that registers the next one finds them free.
+class SyncLedger {
+ public:
+  struct Configuration {
+    std::uint32_t members = 1;
+    std::uint32_t parameters = 0;
+    GradientReduction reduction = GradientReduction::weighted_mean;
+    Absent absent = Absent::zero;
+  };
+
+  explicit SyncLedger(Configuration);
+
+  // --- messages; each appends what it makes happen. In a failed or closed group they change nothing.
+  void register_parameters(Stamp, double weight, std::shared_ptr<const RequiredSet>, std::vector<LedgerAction>&);
+  void submit(Stamp, ParameterId, std::vector<LedgerAction>&);
+  void collective_sync(Stamp, std::vector<LedgerAction>&);
+  void leave(Stamp, std::vector<LedgerAction>&);
+  void fail(const Fault&, std::vector<LedgerAction>&);  ///< the first fault counts
+  void close(std::vector<LedgerAction>&);
+  /// A member enters the group after the failed one. False (and no effect) unless the group has failed, is not closed
+  /// and `group` is the next number.
+  bool join(MemberIndex, std::uint64_t group, std::int64_t last_step_applied, std::vector<LedgerAction>&);
+  void abandon_joins();  ///< those who joined so far will have to join again
+
+  // --- questions
+  std::uint64_t group() const noexcept { return group_; }
+  std::int64_t current_generation() const noexcept { return completed_ + 1; }  ///< the incomplete one
+  const std::optional<Fault>& fault() const noexcept { return fault_; }
+  bool closed() const noexcept { return closed_; }
+  bool has_left(MemberIndex member) const { return members_[member].left; }
+  bool all_left() const noexcept;
+  bool requires_parameter(MemberIndex, ParameterId) const;  ///< in the current generation
+  bool contributes(MemberIndex, ParameterId) const;         ///< requires it with a weight above 0
+  bool receives(MemberIndex, ParameterId) const;            ///< the result of its reduction, by the Absent policy
+  bool is_launched(ParameterId) const;
+  Missing missing() const;
+
+  friend bool operator==(const SyncLedger& lhs, const SyncLedger& rhs) { return lhs.canonical() == rhs.canonical(); }
+  std::size_t hash() const;
+
+ private:
+  using Clock32 = std::uint32_t;  // low bits of a generation: what carries another stamp is void, so nothing is cleared
+
+  struct Member {
+    bool registered = false;
+    bool synced = false;
+    bool left = false;
+    double weight = 0.0;
+    std::shared_ptr<const RequiredSet> required;  // as counted in required_count_
+    std::uint32_t owed = 0;                       // required and not yet submitted
+    std::optional<std::int64_t> joined;           // last step applied, when waiting to re-form
+  };
+  struct ParameterCount {
+    std::uint32_t required = 0;   // members whose counted set holds it
+    std::uint32_t submitted = 0;  // valid if stamp is current
+    Clock32 stamp = 0;
+    Clock32 launched_stamp = 0;
+  };
+
+  Clock32 stamp_now() const noexcept { return static_cast<Clock32>(current_generation()); }
+  std::optional<Fault> misfit(Stamp) const;
+  void require(Member&, MemberIndex, std::shared_ptr<const RequiredSet>);
+  void register_empty(MemberIndex);
+  void try_launch(ParameterId, std::vector<LedgerAction>&);
+  void all_registered(std::vector<LedgerAction>&);
+  void try_complete(std::vector<LedgerAction>&);
+  void try_reform(std::vector<LedgerAction>&);
+  void reset_members();
+  double denominator(ParameterId) const;
+  std::size_t cell(MemberIndex member, ParameterId id) const {
+    return static_cast<std::size_t>(member) * counts_.size() + id.value;
+  }
+  std::vector<std::uint64_t> canonical() const;
+
+  Configuration configuration_;
+  std::uint64_t group_ = 1;
+  std::int64_t completed_ = 0;
+  std::vector<Member> members_;
+  std::vector<ParameterCount> counts_;
+  std::vector<bool> required_;      // by cell: in the member's counted set
+  std::vector<Clock32> submitted_;  // by cell: stamp of the last submission
+  std::vector<ParameterId> early_;  // submitted before all had registered
+  std::uint32_t registered_ = 0;
+  std::uint32_t synced_ = 0;
+  std::uint32_t distinct_required_ = 0;  // parameters with required > 0
+  std::uint32_t launched_ = 0;
+  double total_weight_ = 0.0;
+  std::optional<Fault> fault_;
+  bool closed_ = false;
+};
+
+}  // namespace tutti

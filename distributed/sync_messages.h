@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <tutti/autodiff/gradient_observer.h>
+#include <tutti/distributed/sync_ledger.h>
+#include <tutti/distributed/sync_waiter.h>
+
+#include <chrono>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <string>
+#include <variant>
+
+namespace tutti {
+
+// What devices tell the DistributedSyncServer. Messages of one device arrive in the order in which it posted them.
+
+/// A step's backward begins; sent by every device, even with no parameters.
+struct RegisterSyncParameters {
+  Stamp stamp;
+  double weight = 0.0;
+  std::shared_ptr<const RequiredSet> required;
+  std::chrono::steady_clock::time_point at;
+};
+
+/// A gradient is final. An undefined array stands for zeros.
+struct SubmitGradient {
+  Stamp stamp;
+  ParameterId parameter;
+  GradientRef gradient;
+  std::chrono::steady_clock::time_point at;
+};
+
+/// Backward has ended; answered when the group commits the step.
+struct CollectiveSync {
+  Stamp stamp;
+  std::shared_ptr<SyncWaiter> waiter;
+  std::chrono::steady_clock::time_point at;
+};
+
+/// A step was unwound; answered when nothing more will be launched.
+struct DeviceFailed {
+  Stamp stamp;
+  std::exception_ptr error;
+  std::shared_ptr<SyncWaiter> waiter;
+};
+
+/// End of a device's data.
+struct Leave {
+  Stamp stamp;
+  bool follow = false;
+};
+
+/// A device that left asks for the next result; a null one means that all devices have left.
+struct NextResult {
+  MemberIndex member = 0;
+  std::shared_ptr<SyncWaiter> waiter;
+};
+
+/// A device enters the group after the failed one; answered when the group has formed.
+struct JoinGroup {
+  MemberIndex member = 0;
+  std::uint64_t group = 0;
+  std::int64_t last_step_applied = 0;
+  std::shared_ptr<SyncWaiter> waiter;
+};
+
+struct SetBusy {
+  MemberIndex member = 0;
+  std::string activity;
+};
+
+/// From the server's own thread.
+struct CheckDeadlines {
+  std::chrono::steady_clock::time_point now;
+};
+
+struct Close {};
+
+using SyncMessage = std::variant<SubmitGradient, RegisterSyncParameters, CollectiveSync, DeviceFailed, Leave,
+                                 NextResult, JoinGroup, SetBusy, CheckDeadlines, Close>;
+
+}  // namespace tutti

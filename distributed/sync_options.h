@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+
+namespace tutti {
+
+/// How the devices' gradients become one. Sums run in device order, in f32 or wider.
+enum class GradientReduction : std::uint8_t {
+  sum,            ///< sum of g_i
+  mean,           ///< sum of g_i / devices (under Absent::subset: / devices that require the parameter)
+  weighted_mean,  ///< sum of w_i g_i / sum of w_i: exact for uneven batches when each loss is a mean over w_i examples
+};
+
+/// What happens to a parameter that only some devices require in a step.
+enum class Absent : std::uint8_t {
+  zero,    ///< the others contribute zeros, and all devices receive the result: the gradient of the mean loss
+  subset,  ///< reduced among those that require it; the others' gradients are left alone
+};
+
+struct SyncOptions {
+  GradientReduction reduction = GradientReduction::weighted_mean;
+  Absent absent = Absent::zero;
+  std::chrono::milliseconds warn_after{10'000};   ///< a wait this long is reported through `warn`, with what is missing
+  std::chrono::milliseconds fail_after{300'000};  ///< a wait this long fails the group, with what is missing
+  std::function<void(const std::string&)> warn;  ///< default: one line on standard error. Called by the server's thread
+  std::size_t recorded_steps = 64;               ///< how many of the last steps `report` covers
+};
+
+}  // namespace tutti

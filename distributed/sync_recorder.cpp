@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tutti/distributed/sync_recorder.h>
+
+#include <utility>
+
+namespace tutti {
+
+void SyncRecorder::set_parameters(std::size_t count) {
+  const std::lock_guard lock(mutex_);
+  parameters_ = count;
+}
+
+// At most two generations are live, so the search ends within two records of the newest.
+SyncRecorder::Record* SyncRecorder::find(std::int64_t generation) {
+  for (std::size_t back = 1; back <= records_.size(); ++back) {
+    Record& record = records_[records_.size() - back];
+    if (record.step.generation == generation) return &record;
+    if (record.step.generation < generation || back > 4) return nullptr;
+  }
+  return nullptr;
+}
+
+void SyncRecorder::begun(std::uint64_t group, std::int64_t generation, std::size_t device, Time at) {
+  if (steps_ == 0) return;
+  const std::lock_guard lock(mutex_);
+  Record* record = find(generation);
+  if (record == nullptr || record->step.group != group) {
+    Record fresh;
+    if (records_.size() >= steps_) {  // the oldest one's memory serves again
+      fresh = std::move(records_.front());
+      records_.pop_front();
+      fresh.launched.clear();
+    }
+    fresh.step = {.group = group, .generation = generation, .total_weight = 0.0, .devices = {}, .reductions = {}};
+    fresh.step.devices.resize(devices_);
+    fresh.ready.assign(parameters_ * devices_, Time{});
+    records_.push_back(std::move(fresh));
+    record = &records_.back();
+  }
+  record->step.devices[device].begin = at;
+}
+
+void SyncRecorder::ready(std::int64_t generation, std::size_t device, ParameterId parameter, Time at) {
+  const std::lock_guard lock(mutex_);
+  if (Record* record = find(generation)) record->ready[parameter.value * devices_ + device] = at;
+}
+
+void SyncRecorder::launched(std::int64_t generation, ParameterId parameter, std::shared_ptr<CollectiveTask> task,
+                            Time at) {
+  const std::lock_guard lock(mutex_);
+  if (Record* record = find(generation)) record->launched.push_back({parameter, at, std::move(task)});
+}
+
+void SyncRecorder::backward_ended(std::int64_t generation, std::size_t device, Time at) {
+  const std::lock_guard lock(mutex_);
+  if (Record* record = find(generation)) record->step.devices[device].backward_end = at;
+}
+
+void SyncRecorder::released(std::int64_t generation, double total_weight, Time at) {
+  const std::lock_guard lock(mutex_);
+  Record* record = find(generation);
+  if (record == nullptr) return;
+  record->step.total_weight = total_weight;
+  for (SyncReport::DeviceTimes& times : record->step.devices) times.released = at;
+}
+
+void SyncRecorder::joined(std::int64_t generation, std::size_t device, Time at) {
+  const std::lock_guard lock(mutex_);
+  if (Record* record = find(generation)) record->step.devices[device].joined = at;
+}
+
+std::vector<SyncReport::Step> SyncRecorder::steps() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<SyncReport::Step> steps;
+  for (const Record& record : records_) {
+    steps.push_back(record.step);
+    for (const Launched& launched : record.launched) {
+      const auto ready = record.ready.begin() + static_cast<std::ptrdiff_t>(launched.parameter.value * devices_);
+      const bool finished = launched.task->finished();
+      steps.back().reductions.push_back({.parameter = launched.parameter,
+                                         .ready = {ready, ready + static_cast<std::ptrdiff_t>(devices_)},
+                                         .launched = launched.at,
+                                         .finished = finished ? launched.task->finished_at() : Time{},
+                                         .busy = launched.task->busy()});
+    }
+  }
+  return steps;
+}
+
+}  // namespace tutti

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <tutti/autodiff/parameter_id.h>
+#include <tutti/backend/device.h>
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace tutti {
+
+/// What the server recorded of its last steps, oldest first. Times are of std::chrono::steady_clock.
+struct SyncReport {
+  using Time = std::chrono::steady_clock::time_point;
+
+  struct Reduction {
+    ParameterId parameter;
+    std::vector<Time> ready;  ///< per device: when its gradient was submitted; Time{} if it did not require it
+    Time launched;
+    Time finished;                  ///< Time{} while in flight
+    std::chrono::nanoseconds busy;  ///< thread time spent on it
+  };
+  struct DeviceTimes {
+    Time begin;         ///< registration
+    Time backward_end;  ///< collective sync posted
+    Time released;      ///< the group committed the step
+    Time joined;        ///< its reductions were done: it may step
+  };
+  struct Step {
+    std::uint64_t group = 0;
+    std::int64_t generation = 0;
+    double total_weight = 0.0;
+    std::vector<DeviceTimes> devices;
+    std::vector<Reduction> reductions;  ///< in order of launch
+  };
+
+  std::vector<Device> devices;
+  std::vector<std::string> parameters;  ///< names, by ParameterId
+  std::vector<Step> steps;
+
+  /// Some reduction of the step was launched before the last gradient of its round was final.
+  static bool overlapped(const Step&);
+  /// How long the device that arrived first waited for the last one's submission.
+  static std::chrono::nanoseconds skew(const Step&);
+};
+
+/// The report in Chrome's trace event format, one track per device and one for reductions: open it in Perfetto or
+/// chrome://tracing. Throws DataError naming the path if it cannot be written.
+void write_chrome_trace(const SyncReport&, const std::string& path);
+
+}  // namespace tutti

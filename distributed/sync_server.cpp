@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+// The mailbox, what devices call, and the deadlines. What messages do: sync_server_rounds.cpp.
+#include <tutti/distributed/sync_server.h>
+
+#include <tutti/backend/error.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <utility>
+
+namespace tutti {
+
+namespace {
+
+using Clock = CollectiveTask::Clock;
+
+SyncOptions with_defaults(SyncOptions options) {
+  if (options.warn_after.count() <= 0 || options.fail_after.count() <= 0)
+    raise<SyncError>("[sync] deadlines must be positive: warn_after {} ms, fail_after {} ms",
+                     options.warn_after.count(), options.fail_after.count());
+  if (!options.warn) options.warn = [](const std::string& text) { std::fprintf(stderr, "%s\n", text.c_str()); };
+  return options;
+}
+
+}  // namespace
+
+DistributedSyncServer::DistributedSyncServer(std::vector<Device> devices, std::unique_ptr<Communicator> communicator,
+                                             SyncOptions options)
+    : devices_(std::move(devices)),
+      options_(with_defaults(std::move(options))),
+      communicator_(std::move(communicator)),
+      busy_(devices_.size()),
+      joiners_(devices_.size()),
+      unfetched_(devices_.size()),
+      followers_(devices_.size()),
+      follows_(devices_.size(), false),
+      recorder_(devices_.size(), options_.recorded_steps) {
+  deadline_thread_ = std::thread([this] { watch_deadlines(); });
+}
+
+DistributedSyncServer::~DistributedSyncServer() {
+  close();
+  {
+    const std::lock_guard lock(deadline_mutex_);
+    stopping_ = true;
+  }
+  deadline_condition_.notify_one();
+  deadline_thread_.join();
+}
+
+void DistributedSyncServer::declare_parameters(MemberIndex member, std::vector<SyncParameter> declared) {
+  const std::lock_guard lock(state_mutex_);
+  if (!declared_by_) {
+    declared_by_ = member;
+    parameters_ = std::move(declared);
+    recorder_.set_parameters(parameters_.size());
+    return;
+  }
+  const std::string here = to_string(devices_[member]);
+  const std::string there = to_string(devices_[*declared_by_]);
+  for (std::size_t id = 0; id < std::min(declared.size(), parameters_.size()); ++id) {
+    const SyncParameter& mine = declared[id];
+    const SyncParameter& other = parameters_[id];
+    if (mine.name != other.name)
+      raise<SyncError>("[sync] parameter {} is \"{}\" on {} and \"{}\" on {}", id, mine.name, here, other.name, there);
+    if (mine.shape != other.shape)
+      raise<SyncError>("[sync] parameter \"{}\" has shape {} on {} and {} on {}", mine.name, to_string(mine.shape),
+                       here, to_string(other.shape), there);
+    if (mine.dtype != other.dtype)
+      raise<SyncError>("[sync] parameter \"{}\" is {} on {} and {} on {}", mine.name, to_string(mine.dtype), here,
+                       to_string(other.dtype), there);
+  }
+  if (declared.size() != parameters_.size()) {
+    const auto& longer = declared.size() > parameters_.size() ? declared : parameters_;
+    raise<SyncError>("[sync] {} has {} parameters and {} has {}: the first unmatched one is \"{}\"", here,
+                     declared.size(), there, parameters_.size(),
+                     longer[std::min(declared.size(), parameters_.size())].name);
+  }
+}
+
+// --- mailbox
+
+// Whoever finds nobody draining drains: an uncontended message is processed by its sender, without a hand-over. What
+// was launched meanwhile is then worked on by the thread that has the last gradient in its cache.
+void DistributedSyncServer::post(SyncMessage message) {
+  bool drains = false;
+  {
+    const std::lock_guard lock(mailbox_mutex_);
+    drains = !std::exchange(draining_, true);
+    if (!drains) queue_.push_back(std::move(message));
+  }
+  if (drains) drain(message);
+  communicator_->help();
+}
+
+void DistributedSyncServer::drain(SyncMessage& message) {
+  while (true) {
+    process(message);
+    const std::lock_guard lock(mailbox_mutex_);
+    if (queue_.empty()) {
+      draining_ = false;
+      return;
+    }
+    message = std::move(queue_.front());
+    queue_.pop_front();
+  }
+}
+
+void DistributedSyncServer::await(const SyncWaiter& waiter) {
+  for (int turn = 0; turn < 500 && !waiter.done(); ++turn) {
+    communicator_->help();
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#endif
+  }
+  waiter.wait();
+}
+
+// --- what devices call
+
+void DistributedSyncServer::check_alive() const {
+  if (!failed_.load(std::memory_order_acquire)) return;
+  const std::lock_guard lock(state_mutex_);
+  if (group_error_) std::rethrow_exception(group_error_);
+}
+
+void DistributedSyncServer::register_parameters(Stamp stamp, double weight,
+                                                std::shared_ptr<const RequiredSet> required) {
+  check_alive();
+  post(RegisterSyncParameters{stamp, weight, std::move(required), Clock::now()});
+}
+
+void DistributedSyncServer::submit(Stamp stamp, ParameterId parameter, GradientRef gradient) {
+  check_alive();
+  post(SubmitGradient{stamp, parameter, std::move(gradient), Clock::now()});
+}
+
+std::shared_ptr<SyncWaiter> DistributedSyncServer::collective_sync(Stamp stamp) {
+  auto waiter = std::make_shared<SyncWaiter>();
+  post(CollectiveSync{stamp, waiter, Clock::now()});
+  return waiter;
+}
+
+void DistributedSyncServer::note_joined(Stamp stamp) { recorder_.joined(stamp.generation, stamp.member, Clock::now()); }
+
+std::shared_ptr<SyncWaiter> DistributedSyncServer::device_failed(Stamp stamp, std::exception_ptr error) {
+  auto waiter = std::make_shared<SyncWaiter>();
+  post(DeviceFailed{stamp, std::move(error), waiter});
+  return waiter;
+}
+
+void DistributedSyncServer::leave(Stamp stamp, bool follow) { post(Leave{stamp, follow}); }
+
+std::shared_ptr<SyncWaiter> DistributedSyncServer::next_result(MemberIndex member) {
+  auto waiter = std::make_shared<SyncWaiter>();
+  post(NextResult{member, waiter});
+  return waiter;
+}
+
+std::shared_ptr<SyncWaiter> DistributedSyncServer::join_group(MemberIndex member, std::uint64_t group,
+                                                              std::int64_t last_step_applied) {
+  auto waiter = std::make_shared<SyncWaiter>();
+  post(JoinGroup{member, group, last_step_applied, waiter});
+  return waiter;
+}
+
+void DistributedSyncServer::set_busy(MemberIndex member, std::string activity) {
+  post(SetBusy{member, std::move(activity)});
+}
+
+void DistributedSyncServer::close() { post(Close{}); }
+
+std::uint64_t DistributedSyncServer::group_number() const {
+  const std::lock_guard lock(state_mutex_);
+  return group_number_;
+}
+
+SyncReport DistributedSyncServer::report() const {
+  SyncReport report;
+  report.devices = devices_;
+  {
+    const std::lock_guard lock(state_mutex_);
+    for (const SyncParameter& parameter : parameters_) report.parameters.push_back(parameter.name);
+  }
+  report.steps = recorder_.steps();
+  return report;
+}
+
+// Looks often enough that a deadline is met within an eighth of itself, and never costs the devices a wake-up.
+void DistributedSyncServer::watch_deadlines() {
+  const auto period = std::clamp(std::min(options_.warn_after, options_.fail_after) / 8, std::chrono::milliseconds(1),
+                                 std::chrono::milliseconds(250));
+  std::unique_lock lock(deadline_mutex_);
+  while (!deadline_condition_.wait_for(lock, period, [this] { return stopping_; })) {
+    lock.unlock();
+    post(CheckDeadlines{Clock::now()});
+    lock.lock();
+  }
+}
+
+}  // namespace tutti

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <tutti/backend/device.h>
+#include <tutti/distributed/communicator.h>
+#include <tutti/distributed/sync_ledger.h>
+#include <tutti/distributed/sync_messages.h>
+#include <tutti/distributed/sync_options.h>
+#include <tutti/distributed/sync_recorder.h>
+#include <tutti/distributed/sync_report.h>
+#include <tutti/distributed/sync_text.h>
+#include <tutti/distributed/sync_waiter.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace tutti {
+
+/// The actor that reduces each gradient once every device that requires it has produced it. Its messages come from the
+/// devices' threads; whoever posts one processes the mailbox when nobody else is doing so. What happens is decided by a
+/// SyncLedger; the server adds arrays, waiters, deadlines and the engine. One thread of its own watches the deadlines.
+/// All functions are thread-safe, except that parameters are declared before the first step.
+class DistributedSyncServer {
+ public:
+  using Reformed = std::function<void(MemberIndex ahead, std::span<const MemberIndex> behind)>;
+
+  DistributedSyncServer(std::vector<Device>, std::unique_ptr<Communicator>, SyncOptions);
+  ~DistributedSyncServer();  ///< closes and joins the deadline thread
+  DistributedSyncServer(const DistributedSyncServer&) = delete;
+  DistributedSyncServer& operator=(const DistributedSyncServer&) = delete;
+
+  /// A replica's parameters, by ParameterId. Must equal those declared before; else SyncError naming the first that
+  /// differs, both devices and both values.
+  void declare_parameters(MemberIndex, std::vector<SyncParameter>);
+  void on_reformed(Reformed callback) { reformed_ = std::move(callback); }
+
+  // --- a step. register_parameters and submit throw the group's error if it has failed.
+  void check_alive() const;
+  void register_parameters(Stamp, double weight, std::shared_ptr<const RequiredSet>);
+  void submit(Stamp, ParameterId, GradientRef);
+  std::shared_ptr<SyncWaiter> collective_sync(Stamp);
+  void note_joined(Stamp);  ///< for the report
+
+  // --- failures, ends
+  std::shared_ptr<SyncWaiter> device_failed(Stamp,
+                                            std::exception_ptr);  ///< answered when nothing more will be launched
+  void leave(Stamp, bool follow);
+  std::shared_ptr<SyncWaiter> next_result(MemberIndex);  ///< for a follower; a null result: all devices have left
+  std::shared_ptr<SyncWaiter> join_group(MemberIndex, std::uint64_t group, std::int64_t last_step_applied);
+  void set_busy(MemberIndex, std::string activity);
+  void close();
+
+  /// Helps with reductions for as long as waking a thread would take, then blocks until the answer is there.
+  void await(const SyncWaiter&);
+  Communicator& communicator() noexcept { return *communicator_; }
+  std::uint64_t group_number() const;
+  SyncReport report() const;
+
+ private:
+  // --- mailbox
+  void post(SyncMessage);
+  void drain(SyncMessage&);
+  void process(SyncMessage&);
+  void handle(RegisterSyncParameters&);
+  void handle(SubmitGradient&);
+  void handle(CollectiveSync&);
+  void handle(DeviceFailed&);
+  void handle(Leave&);
+  void handle(NextResult&);
+  void handle(JoinGroup&);
+  void handle(SetBusy&);
+  void handle(CheckDeadlines&);
+  void handle(Close&);
+
+  // --- what the ledger decides
+  void perform_actions();
+  void perform(const Launch&);
+  void perform(const Release&);
+  void perform(const Reform&);
+  void open_ledger();
+  void start_round();
+  bool refuse_misfit(const SubmitGradient&);
+  void fail_group(const Fault&, const std::exception_ptr& cause, const std::string& detail = {});
+  void announce(const Fault&, const std::exception_ptr& cause, const std::string& detail);
+  void serve_follower(MemberIndex);
+  void release_joiners(const std::exception_ptr&);
+  std::exception_ptr error_for(std::uint64_t group) const;
+  SyncNames names() const { return {devices_, parameters_, busy_}; }
+  void watch_deadlines();
+
+  const std::vector<Device> devices_;
+  const SyncOptions options_;
+  const std::unique_ptr<Communicator> communicator_;
+  Reformed reformed_;
+
+  std::mutex mailbox_mutex_;  // guards queue_ and draining_: posts come from all devices' threads
+  std::deque<SyncMessage> queue_;
+  bool draining_ = false;
+
+  // Touched only while draining (one thread at a time).
+  std::unique_ptr<SyncLedger> ledger_;  // made by the first message: the parameters are declared by then
+  std::vector<LedgerAction> actions_;
+  std::vector<std::vector<GradientRef>> gradients_;  // of the current generation, by parameter and member, until launch
+  std::vector<std::shared_ptr<SyncWaiter>> waiters_;                       // of the current generation, by member
+  std::shared_ptr<RoundResult> round_;                                     // what the current generation has launched
+  std::vector<std::string> busy_;                                          // by member
+  std::vector<std::shared_ptr<SyncWaiter>> joiners_;                       // by member, while a group re-forms
+  std::vector<std::deque<std::shared_ptr<const RoundResult>>> unfetched_;  // by follower
+  std::vector<std::shared_ptr<SyncWaiter>> followers_;                     // by follower
+  std::vector<bool> follows_;                                              // by member
+  std::optional<CollectiveTask::Clock::time_point> waiting_since_;         // the first wait of what is incomplete
+  bool warned_ = false;
+
+  mutable std::mutex state_mutex_;  // guards what devices' threads read beside the drain: parameters, error, number
+  std::vector<SyncParameter> parameters_;  // constant once the ledger is open
+  std::optional<MemberIndex> declared_by_;
+  std::exception_ptr group_error_;
+  std::uint64_t group_number_ = 1;
+  SyncRecorder recorder_;
+  std::atomic<bool> failed_{false};  // group_error_ is set; spares submissions the lock
+
+  std::mutex deadline_mutex_;  // guards stopping_, with the thread below
+  std::condition_variable deadline_condition_;
+  bool stopping_ = false;
+  std::thread deadline_thread_;
+};
+
+}  // namespace tutti

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <tutti/backend/device.h>
+
+#include <cstddef>
+#include <exception>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace tutti::testing {
+
+inline std::vector<Device> cpu_devices(std::size_t count) {
+  std::vector<Device> devices;
+  for (std::size_t d = 0; d < count; ++d) devices.push_back(cpu(static_cast<std::uint16_t>(d)));
+  return devices;
+}
+
+/// Runs `work(d)` on a thread of its own for each device; returns what each threw ("" for nothing).
+template <class Work> std::vector<std::string> errors_of_devices(std::size_t count, Work work) {
+  std::vector<std::string> errors(count);
+  std::vector<std::thread> threads;
+  for (std::size_t d = 0; d < count; ++d)
+    threads.emplace_back([&, d] {
+      try {
+        work(d);
+      } catch (const std::exception& error) {
+        errors[d] = error.what();
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  return errors;
+}
+
+/// The same; rethrows the first device's error to the test.
+template <class Work> void run_devices(std::size_t count, Work work) {
+  for (const std::string& error : errors_of_devices(count, work))
+    if (!error.empty()) throw std::runtime_error(error);
+}
+
+}  // namespace tutti::testing

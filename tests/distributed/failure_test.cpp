@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+// What happens when a device fails, differs, or never arrives: everybody gets an error that names it, and the group can
+// be formed anew.
+#include <tutti/distributed/gradient_sync.h>
+
+#include <tutti/autodiff/custom_function.h>
+#include <tutti/backend/error.h>
+#include <tutti/optim/sgd.h>
+#include <tutti/tests/distributed/device_threads.h>
+#include <tutti/tests/distributed/two_branches.h>
+
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <chrono>
+#include <mutex>
+#include <stdexcept>
+#include <thread>
+
+using namespace tutti;
+using namespace tutti::testing;
+using std::chrono::milliseconds;
+
+namespace {
+
+const SyncOptions kMean{.reduction = GradientReduction::mean};
+
+// Its forward is the identity, its backward throws.
+Tensor failing_backward(const Tensor& x) {
+  return custom_function(
+      "failing", {x}, [](std::span<const Array> inputs) { return inputs[0].copy(); },
+      [](std::span<const Array>, const Array&, const Array&) -> std::vector<Array> {
+        throw std::runtime_error("backward burnt");
+      });
+}
+
+bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+}  // namespace
+
+TEST_CASE("failure: a device that throws in forward fails the others at once and is named") {
+  GradientSync sync(cpu_devices(3), kMean);
+  auto replicas = sync.replicate(TwoBranches{});
+  const auto errors = errors_of_devices(3, [&](std::size_t d) {
+    auto step = sync.step(cpu(d));
+    if (d == 1) throw std::runtime_error("forward burnt");
+    step.backward(use(replicas[d].left, 1.0));
+  });
+  CHECK(errors[1] == "forward burnt");
+  CHECK_MESSAGE(contains(errors[0], "cpu:1"), errors[0]);
+  CHECK_MESSAGE(contains(errors[2], "cpu:1"), errors[2]);
+  CHECK(gradient_of(replicas[0].left).empty());
+}
+
+TEST_CASE("failure: a device that throws in mid-backward fails the others with its message") {
+  GradientSync sync(cpu_devices(2), kMean);
+  auto replicas = sync.replicate(TwoBranches{});
+  const auto errors = errors_of_devices(2, [&](std::size_t d) {
+    auto step = sync.step(cpu(d));
+    const Tensor left = d == 1 ? failing_backward(replicas[d].left) : replicas[d].left;
+    step.backward(use(left, 1.0) + use(replicas[d].right, 1.0));
+  });
+  CHECK_MESSAGE(contains(errors[1], "backward burnt"), errors[1]);
+  CHECK_MESSAGE(contains(errors[0], "cpu:1"), errors[0]);
+  CHECK_MESSAGE(contains(errors[0], "backward burnt"), errors[0]);
+}
+
+TEST_CASE("failure: a device that never arrives is named with what is missing, first warned, then failed") {
+  std::mutex mutex;
+  std::vector<std::string> warnings;
+  SyncOptions options = kMean;
+  options.warn_after = milliseconds(50);
+  options.fail_after = milliseconds(300);
+  options.warn = [&](const std::string& text) {
+    const std::lock_guard lock(mutex);
+    warnings.push_back(text);
+  };
+  GradientSync sync(cpu_devices(3), options);
+  auto replicas = sync.replicate(TwoBranches{});
+  sync.busy(cpu(2), "evaluating");
+  const auto errors = errors_of_devices(2, [&](std::size_t d) {
+    auto step = sync.step(cpu(d));
+    step.backward(use(replicas[d].left, 1.0));
+  });
+  for (const std::string& error : errors) CHECK_MESSAGE(contains(error, "cpu:2"), error);
+  const std::lock_guard lock(mutex);
+  REQUIRE(warnings.size() >= 1);
+  CHECK_MESSAGE(contains(warnings[0], "cpu:2"), warnings[0]);
+  CHECK_MESSAGE(contains(warnings[0], "evaluating"), warnings[0]);
+}
+
+TEST_CASE("failure: a device that stops in mid-backward is named with the parameter it owes") {
+  SyncOptions options = kMean;
+  options.warn_after = milliseconds(50);
+  options.fail_after = milliseconds(300);
+  options.warn = [](const std::string&) {};
+  GradientSync sync(cpu_devices(2), options);
+  auto replicas = sync.replicate(TwoBranches{});
+  std::atomic<bool> other_failed{false};
+  const auto stall = [&](const Tensor& x) {
+    return custom_function(
+        "stall", {x}, [](std::span<const Array> inputs) { return inputs[0].copy(); },
+        [&](std::span<const Array>, const Array&, const Array& gradient) -> std::vector<Array> {
+          while (!other_failed.load()) std::this_thread::sleep_for(milliseconds(1));
+          return {gradient};
+        });
+  };
+  const auto errors = errors_of_devices(2, [&](std::size_t d) {
+    auto step = sync.step(cpu(d));
+    if (d == 0) {
+      try {
+        step.backward(use(replicas[0].left, 1.0));
+      } catch (...) {
+        other_failed = true;
+        throw;
+      }
+    } else {
+      step.backward(use(stall(replicas[1].left), 1.0));
+    }
+  });
+  CHECK_MESSAGE(contains(errors[0], "left"), errors[0]);
+  CHECK_MESSAGE(contains(errors[0], "cpu:1"), errors[0]);
+  CHECK_FALSE(errors[1].empty());
+}
+
+TEST_CASE("failure: a step without a backward is an error to all, not a hang") {
+  GradientSync sync(cpu_devices(2), kMean);
+  auto replicas = sync.replicate(TwoBranches{});
+  const auto errors = errors_of_devices(2, [&](std::size_t d) {
+    auto step = sync.step(cpu(d));
+    if (d == 0) step.backward(use(replicas[0].left, 1.0));
+  });
+  CHECK_MESSAGE(contains(errors[0], "cpu:1"), errors[0]);
+  CHECK_MESSAGE(contains(errors[0], "without"), errors[0]);
+}
+
+TEST_CASE("failure: later steps get the old group's error until all have joined again") {
+  GradientSync sync(cpu_devices(2), kMean);
+  auto replicas = sync.replicate(TwoBranches{});
+  (void)errors_of_devices(2, [&](std::size_t d) {
+    auto step = sync.step(cpu(d));
+    if (d == 1) throw std::runtime_error("burnt");
+    step.backward(use(replicas[d].left, 1.0));
+  });
+  CHECK_THROWS_WITH_AS((void)sync.step(cpu(0)), doctest::Contains("cpu:1"), SyncError);
+}
+
+TEST_CASE("failure: after rejoin the device behind has parameters and optimizer state of the one ahead") {
+  GradientSync sync(cpu_devices(2), kMean);
+  auto replicas = sync.replicate(TwoBranches{});
+  std::vector<std::unique_ptr<Sgd>> optimizers;
+  for (std::size_t d = 0; d < 2; ++d) {
+    optimizers.push_back(std::make_unique<Sgd>(replicas[d].parameters(), 0.5, SgdOptions{.momentum = 0.9}));
+    sync.attach(cpu(d), *optimizers[d]);
+  }
+  const auto train = [&](std::size_t d, int i) {
+    optimizers[d]->zero_grad();
+    auto step = sync.step(cpu(d));
+    step.backward(use(replicas[d].left, i + 1.0) + use(replicas[d].right, d + 1.0));
+    if (d == 1 && i == 2) throw std::runtime_error("burnt between join and step");
+    optimizers[d]->step();
+  };
+  (void)errors_of_devices(2, [&](std::size_t d) {
+    for (int i = 0; i < 5; ++i) train(d, i);
+  });
+  CHECK(optimizers[0]->steps() > optimizers[1]->steps());
+  run_devices(2, [&](std::size_t d) {
+    sync.rejoin(cpu(d), optimizers[d]->steps());
+    CHECK(optimizers[d]->steps() == 3);
+    for (int i = 3; i < 5; ++i) train(d, i);
+  });
+  CHECK(sync.group_number() == 2);
+  CHECK(replicas[0].left.to_vector<double>() == replicas[1].left.to_vector<double>());
+  CHECK(replicas[0].right.to_vector<double>() == replicas[1].right.to_vector<double>());
+}
+
+TEST_CASE("failure: rejoin names who is missing") {
+  SyncOptions options = kMean;
+  options.warn_after = milliseconds(40);
+  options.fail_after = milliseconds(150);
+  options.warn = [](const std::string&) {};
+  GradientSync sync(cpu_devices(2), options);
+  auto replicas = sync.replicate(TwoBranches{});
+  (void)errors_of_devices(2, [&](std::size_t d) {
+    auto step = sync.step(cpu(d));
+    if (d == 1) throw std::runtime_error("burnt");
+    step.backward(use(replicas[d].left, 1.0));
+  });
+  CHECK_THROWS_WITH_AS(sync.rejoin(cpu(0), 0), doctest::Contains("cpu:1"), SyncError);
+}
+
+TEST_CASE("failure: closing while a device waits fails its wait") {
+  auto sync = std::make_unique<GradientSync>(cpu_devices(2), kMean);
+  auto replicas = sync->replicate(TwoBranches{});
+  std::string error;
+  std::atomic<bool> waits{false};
+  std::thread waiting([&] {
+    auto step = sync->step(cpu(0));
+    try {
+      step.backward_async(use(replicas[0].left, 1.0));
+      waits = true;
+      step.join();
+    } catch (const SyncError& caught) {
+      error = caught.what();
+    }
+  });
+  while (!waits) std::this_thread::yield();
+  sync->close();
+  waiting.join();
+  CHECK_MESSAGE(contains(error, "closed"), error);
+  CHECK_THROWS_AS((void)sync->step(cpu(1)), SyncError);
+}
