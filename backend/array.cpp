@@ -60,10 +60,9 @@ std::int64_t Array::length(std::int64_t axis) const { return shape_[normalize_ax
 
 bool Array::is_contiguous() const noexcept { return tutti::is_contiguous(shape_, strides_); }
 
-void Array::check_dtype(DType expected) const {
+void Array::raise_dtype(DType read_as) const {
   if (!defined()) checks::raise_undefined("data");
-  if (expected != dtype_)
-    raise<DTypeError>("[data] read as {}, but it is {}", to_string(expected), checks::describe(*this));
+  raise<DTypeError>("[data] read as {}, but it is {}", to_string(read_as), checks::describe(*this));
 }
 
 Array Array::copy() const {
@@ -117,7 +116,7 @@ void Array::copy_from(const Array& source) {
 }
 
 template <class T> std::vector<T> Array::to_vector() const {
-  check_dtype(dtype_of<T>);
+  if (!defined() || dtype_ != dtype_of<T>) raise_dtype(dtype_of<T>);
   const Array source = contiguous();
   const auto count = static_cast<std::size_t>(size_);
   if constexpr (std::is_same_v<T, bool>) {  // std::vector<bool> has no array inside

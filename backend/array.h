@@ -50,7 +50,7 @@ class Array {
 
   /// Address of the first element in device memory. Not ordered with queued work: kernels use it when they run.
   template <class T> T* data() const {
-    check_dtype(dtype_of<T>);
+    if (storage_ == nullptr || dtype_ != dtype_of<T>) raise_dtype(dtype_of<T>);
     return reinterpret_cast<T*>(storage_->data()) + offset_;
   }
   std::byte* raw_data() const noexcept {
@@ -90,7 +90,7 @@ class Array {
   friend Array as_strided(const Array&, Shape, Strides, std::int64_t offset);
   Array view(const Shape&, const Strides&, std::int64_t offset) const;
   static Array from_bytes(const void* values, std::size_t count, DType, const Shape&, Device);
-  void check_dtype(DType) const;
+  [[noreturn]] void raise_dtype(DType read_as) const;
 
   std::shared_ptr<Storage> storage_;
   Shape shape_;
