@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace tutti {
+
+/// An open file, closed with its owner. Every function throws DataError naming the path and the system's reason.
+class FileDescriptor {
+ public:
+  static FileDescriptor open_for_reading(const std::string& path);  ///< regular files only
+  static FileDescriptor create_new(const std::string& path);        ///< refuses an existing file
+  ~FileDescriptor();
+  FileDescriptor(FileDescriptor&&) noexcept;
+  FileDescriptor& operator=(FileDescriptor&&) = delete;
+
+  std::uint64_t size() const;
+  std::uint64_t offset() const noexcept { return offset_; }  ///< of the next read or write
+
+  void read(void* to, std::size_t bytes);  ///< exactly so many, or DataError with the offset
+  void write(const void* from, std::size_t bytes);
+  void write_at(std::uint64_t offset, const void* from, std::size_t bytes);  ///< leaves offset() as it is
+  void flush_to_disk();
+  void close();
+
+ private:
+  FileDescriptor(std::string path, int flags);
+  [[noreturn]] void fail(const char* what) const;
+
+  std::string path_;
+  int descriptor_;
+  std::uint64_t offset_ = 0;
+};
+
+/// A new version of a file. It takes the old one's place at `commit`, in one step; without commit it disappears.
+class AtomicFile {
+ public:
+  explicit AtomicFile(std::string path);
+  ~AtomicFile();
+  AtomicFile(const AtomicFile&) = delete;
+  AtomicFile& operator=(const AtomicFile&) = delete;
+
+  FileDescriptor& file() noexcept { return file_; }
+  void commit();  ///< to the disk: contents first, then the name
+
+ private:
+  std::string path_;
+  std::string temporary_;
+  FileDescriptor file_;
+  bool committed_ = false;
+};
+
+}  // namespace tutti
