@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tutti/backend/cpu/cpu_backend.h>
+
+#include <tutti/backend/cpu/element_runs.h>
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+
+namespace tutti {
+namespace {
+
+/// Floating point to integers truncates; what does not fit becomes the nearest that does, and NaN becomes 0.
+template <class To, class From> To convert(From value) {
+  if constexpr (std::is_same_v<To, bool>) {
+    return value != From(0);
+  } else if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To>) {
+    constexpr From kBelow = static_cast<From>(std::numeric_limits<To>::min());
+    constexpr From kAbove = -kBelow;  // one more than the largest, exactly
+    if (value != value) return 0;
+    if (value < kBelow) return std::numeric_limits<To>::min();
+    if (value >= kAbove) return std::numeric_limits<To>::max();
+    return static_cast<To>(value);
+  } else {
+    return static_cast<To>(value);
+  }
+}
+
+template <class T> void copy_run(const ElementRun& run) {
+  if (run.repeated[0])
+    std::fill_n(run.to<T>(), run.count, *run.from<T>(0));
+  else
+    std::memcpy(run.output, run.input[0], static_cast<std::size_t>(run.count) * sizeof(T));
+}
+
+template <class To, class From> void cast_run(const ElementRun& run) {
+  To* to = run.to<To>();
+  const From* from = run.from<From>(0);
+  if (run.repeated[0])
+    std::fill_n(to, run.count, convert<To>(*from));
+  else
+    for (std::int64_t i = 0; i < run.count; ++i) to[i] = convert<To>(from[i]);
+}
+
+using RunFunction = void (*)(const ElementRun&);
+
+RunFunction cast_function(DType from, DType to) {
+  return visit_dtype(from, [to]<class From>(std::type_identity<From>) {
+    return visit_dtype(to, []<class To>(std::type_identity<To>) -> RunFunction { return cast_run<To, From>; });
+  });
+}
+
+}  // namespace
+
+void CpuBackend::copy(const Array& from, const Array& to) {
+  if (to.size() == 0) return;
+  stream(to.device())
+      .launch(
+          "copy",
+          [&pool = threads(to.device())](const Array& target, const Array& source) {
+            const Array* const inputs[] = {&source};
+            visit_dtype(target.dtype(), [&]<class T>(std::type_identity<T>) {
+              for_each_run(pool, target, inputs, [](const ElementRun& run) { copy_run<T>(run); });
+            });
+          },
+          to, from);
+}
+
+void CpuBackend::cast(const Array& from, const Array& to) {
+  if (to.size() == 0) return;
+  stream(to.device())
+      .launch(
+          "cast",
+          [&pool = threads(to.device())](const Array& target, const Array& source) {
+            const Array* const inputs[] = {&source};
+            const RunFunction function = cast_function(source.dtype(), target.dtype());
+            for_each_run(pool, target, inputs, function);
+          },
+          to, from);
+}
+
+void CpuBackend::fill(const Array& to, Scalar value) {
+  if (to.size() == 0) return;
+  stream(to.device())
+      .launch(
+          "fill",
+          [value, &pool = threads(to.device())](const Array& target) {
+            visit_dtype(target.dtype(), [&]<class T>(std::type_identity<T>) {
+              const T element = value.to<T>();
+              for_each_run(pool, target, {},
+                           [element](const ElementRun& run) { std::fill_n(run.to<T>(), run.count, element); });
+            });
+          },
+          to);
+}
+
+}  // namespace tutti

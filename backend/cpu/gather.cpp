@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tutti/backend/cpu/cpu_backend.h>
+
+#include <tutti/backend/cpu/axis_blocks.h>
+#include <tutti/backend/error.h>
+
+namespace tutti {
+namespace {
+
+/// Pairs the elements of an index array with those that they select along `axis` of a longer array, both contiguous.
+class Selection {
+ public:
+  Selection(std::string_view operation, const Shape& selected, const Array& index, std::size_t axis)
+      : operation_(operation),
+        axis_(axis),
+        shape_(index.shape()),
+        blocks_(index.shape(), axis),
+        selected_(selected, axis),
+        strides_(contiguous_strides(selected)),
+        index_(index.data<std::int64_t>()) {}
+
+  std::int64_t outer() const { return blocks_.outer; }
+  std::int64_t grain() const { return std::max<std::int64_t>(1, 16384 / (blocks_.length * blocks_.inner)); }
+
+  /// Calls `f(i, place)` for the elements i of the index in outer blocks [begin, end), in order; `place` is selected.
+  template <class F> void for_each(std::int64_t begin, std::int64_t end, F&& f) const {
+    std::int64_t i = begin * blocks_.length * blocks_.inner;
+    for (std::int64_t outer = begin; outer < end; ++outer) {
+      const std::int64_t base = offset(outer, 0, axis_);
+      for (std::int64_t position = 0; position < blocks_.length; ++position) {
+        if (blocks_.inner == selected_.inner)
+          for (std::int64_t inner = 0; inner < blocks_.inner; ++inner, ++i) f(i, base + along(i) + inner);
+        else
+          for (std::int64_t inner = 0; inner < blocks_.inner; ++inner, ++i)
+            f(i, base + along(i) + offset(inner, axis_ + 1, shape_.size()));
+      }
+    }
+  }
+
+ private:
+  /// Offset, in the longer array, of place `i` among the index's axes [first, last).
+  std::int64_t offset(std::int64_t i, std::size_t first, std::size_t last) const {
+    std::int64_t offset = 0;
+    for (std::size_t axis = last; axis-- > first;) {
+      offset += i % shape_[axis] * strides_[axis];
+      i /= shape_[axis];
+    }
+    return offset;
+  }
+
+  std::int64_t along(std::int64_t i) const {
+    const std::int64_t index = index_[i];
+    if (index < 0 || index >= selected_.length)
+      raise<ShapeError>("[{}] index {} is out of range for axis {} of length {}", operation_, index, axis_,
+                        selected_.length);
+    return index * selected_.inner;
+  }
+
+  std::string_view operation_;
+  std::size_t axis_;
+  Shape shape_;
+  AxisBlocks blocks_;
+  AxisBlocks selected_;
+  Strides strides_;
+  const std::int64_t* index_;
+};
+
+}  // namespace
+
+void CpuBackend::gather(const Array& input, std::size_t axis, const Array& index, const Array& output) {
+  const auto work = [axis, &pool = threads(output.device())](const Array& from, const Array& places, const Array& to) {
+    const Selection selection("gather", from.shape(), places, axis);
+    visit_dtype(from.dtype(), [&]<class T>(std::type_identity<T>) {
+      const T* source = from.data<T>();
+      T* target = to.data<T>();
+      pool.parallel_for(selection.outer(), selection.grain(), [&](std::int64_t begin, std::int64_t end) {
+        selection.for_each(begin, end, [=](std::int64_t i, std::int64_t place) { target[i] = source[place]; });
+      });
+    });
+  };
+  stream(output.device()).launch("gather", work, input, index, output);
+}
+
+void CpuBackend::scatter_add(const Array& updates, std::size_t axis, const Array& index, const Array& output) {
+  // Outer blocks never meet in an output element; within one, additions run in the order of the index.
+  const auto work = [axis, &pool = threads(output.device())](const Array& from, const Array& places, const Array& to) {
+    const Selection selection("scatter_add", to.shape(), places, axis);
+    visit_dtype(from.dtype(), [&]<class T>(std::type_identity<T>) {
+      if constexpr (!std::is_same_v<T, bool>) {
+        const T* source = from.data<T>();
+        T* target = to.data<T>();
+        pool.parallel_for(selection.outer(), selection.grain(), [&](std::int64_t begin, std::int64_t end) {
+          selection.for_each(begin, end, [=](std::int64_t i, std::int64_t place) { target[place] += source[i]; });
+        });
+      }
+    });
+  };
+  stream(output.device()).launch("scatter_add", work, updates, index, output);
+}
+
+}  // namespace tutti

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tutti/backend/cpu/cpu_backend.h>
+
+#include <tutti/backend/cpu/pack_loops.h>
+
+#include <algorithm>
+
+namespace tutti {
+namespace {
+
+/// Images [planes, height, width] pooled to [planes, out_height, out_width].
+struct PoolingSizes {
+  std::int64_t planes;
+  std::int64_t height;
+  std::int64_t width;
+  std::int64_t out_height;
+  std::int64_t out_width;
+
+  PoolingSizes(const Shape& input, const Shape& output)
+      : planes(input[0] * input[1]), height(input[2]), width(input[3]), out_height(output[2]), out_width(output[3]) {}
+
+  std::int64_t grain() const { return std::max<std::int64_t>(1, 16384 / (height * width)); }
+};
+
+/// The part of window `i` along one axis that lies inside the image.
+struct Window {
+  std::int64_t begin;
+  std::int64_t end;
+
+  Window(std::int64_t i, const Pool2dGeometry& geometry, std::size_t axis, std::int64_t length)
+      : begin(i * geometry.stride[axis] - geometry.padding[axis]),
+        end(std::min(begin + geometry.kernel[axis], length)) {
+    begin = std::max<std::int64_t>(begin, 0);
+  }
+};
+
+/// Place of the largest element of a window; the first of equals, and NaN wins.
+template <class T>
+std::int64_t place_of_max(const T* plane, std::int64_t width, const Window& rows, const Window& columns) {
+  std::int64_t best = rows.begin * width + columns.begin;
+  for (std::int64_t y = rows.begin; y < rows.end; ++y)
+    for (std::int64_t x = columns.begin; x < columns.end; ++x) {
+      const T value = plane[y * width + x];
+      const T largest = plane[best];
+      if (value > largest || (value != value && largest == largest)) best = y * width + x;
+    }
+  return best;
+}
+
+}  // namespace
+
+void CpuBackend::max_pool2d(const Pool2dGeometry& geometry, const Array& input, const Array& output,
+                            const Array& index) {
+  const auto work = [geometry, &pool = threads(output.device())](const Array& from, const Array& to,
+                                                                 const Array& places) {
+    const PoolingSizes size(from.shape(), to.shape());
+    visit_floating(from.dtype(), [&]<class T>(std::type_identity<T>) {
+      pool.parallel_for(size.planes, size.grain(), [&](std::int64_t begin, std::int64_t end) {
+        std::int64_t i = begin * size.out_height * size.out_width;
+        T* maxima = to.data<T>();
+        std::int64_t* place = places.data<std::int64_t>();
+        for (std::int64_t p = begin; p < end; ++p) {
+          const T* plane = from.data<T>() + p * size.height * size.width;
+          for (std::int64_t y = 0; y < size.out_height; ++y) {
+            const Window rows(y, geometry, 0, size.height);
+            for (std::int64_t x = 0; x < size.out_width; ++x, ++i) {
+              place[i] = place_of_max(plane, size.width, rows, Window(x, geometry, 1, size.width));
+              maxima[i] = plane[place[i]];
+            }
+          }
+        }
+      });
+    });
+  };
+  stream(output.device()).launch("max_pool2d", work, input, output, index);
+}
+
+void CpuBackend::max_pool2d_gradient(const Pool2dGeometry&, const Array& gradient, const Array& index,
+                                     const Array& input_gradient) {
+  const auto work = [&pool = threads(gradient.device())](const Array& from, const Array& places, const Array& to) {
+    const PoolingSizes size(to.shape(), from.shape());
+    const std::int64_t in_plane = size.height * size.width;
+    const std::int64_t out_plane = size.out_height * size.out_width;
+    visit_floating(from.dtype(), [&]<class T>(std::type_identity<T>) {
+      pool.parallel_for(size.planes, size.grain(), [&](std::int64_t begin, std::int64_t end) {
+        const T* upstream = from.data<T>();
+        const std::int64_t* place = places.data<std::int64_t>();
+        for (std::int64_t p = begin; p < end; ++p) {
+          T* plane = to.data<T>() + p * in_plane;
+          std::fill_n(plane, in_plane, T(0));
+          for (std::int64_t i = p * out_plane; i < (p + 1) * out_plane; ++i) plane[place[i]] += upstream[i];
+        }
+      });
+    });
+  };
+  stream(gradient.device()).launch("max_pool2d_gradient", work, gradient, index, input_gradient);
+}
+
+}  // namespace tutti
