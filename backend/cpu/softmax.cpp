@@ -35,7 +35,7 @@ template <class T> void softmax_row(SoftmaxKind kind, const T* from, T* to, std:
     });
   } else {
     const Pack<T> shift(std::log(sum));
-    for_each_pack<T>(length, [&](std::int64_t i, std::int64_t count) {
+    for_each_pack<T>(0, length, [&](std::int64_t i, std::int64_t count) {
       store_up_to(load_up_to(from + i, count) - max - shift, to + i, count);
     });
   }
