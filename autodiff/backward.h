@@ -10,10 +10,10 @@
 namespace tutti {
 
 struct BackwardOptions {
-  Tensor gradient;            ///< dL/d(root), the root's shape; undefined: 1, and the root must have one element
-  double scale = 1.0;         ///< multiplies the root gradient; exactly 0 sends null gradients: everything is final, as zeros
-  bool retain_graph = false;  ///< keep what the graph saved, for another backward through it
-  bool create_graph = false;  ///< gradients carry a graph of their own; refused together with an observer
+  Tensor gradient;     ///< dL/d(root), the root's shape; undefined: 1, and the root must have one element
+  double scale = 1.0;  ///< multiplies the root gradient; exactly 0 sends null gradients: everything is final, as zeros
+  bool retain_graph = false;             ///< keep what the graph saved, for another backward through it
+  bool create_graph = false;             ///< gradients carry a graph of their own; refused together with an observer
   GradientObserver* observer = nullptr;  ///< hears of attached parameters; the backward is then "synchronised"
   const void* group = nullptr;           ///< with an observer: the group member whose attachments it answers for
 };

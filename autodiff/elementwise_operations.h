@@ -25,7 +25,7 @@ Tensor silu(const Tensor&);
 
 Tensor maximum(const Tensor&, const Tensor&);
 Tensor minimum(const Tensor&, const Tensor&);
-Tensor floor_divide(const Tensor&, const Tensor&);  ///< integers only
+Tensor floor_divide(const Tensor&, const Tensor&);                    ///< integers only
 Tensor select(const Tensor& mask, const Tensor& a, const Tensor& b);  ///< `where`, by the name the structs use
 
 Tensor operator-(const Tensor&);
@@ -44,15 +44,9 @@ template <class T>
 concept Literal = std::is_arithmetic_v<T>;
 
 // Literals on either side: 2 * x + 1.
-#define TUTTI_LITERAL_OPERATOR(op)                                     \
-  template <Literal T>                                                 \
-  Tensor operator op(const Tensor& lhs, T rhs) {                       \
-    return lhs op Tensor(Scalar(rhs));                                 \
-  }                                                                    \
-  template <Literal T>                                                 \
-  Tensor operator op(T lhs, const Tensor& rhs) {                       \
-    return Tensor(Scalar(lhs)) op rhs;                                 \
-  }
+#define TUTTI_LITERAL_OPERATOR(op)                                                                         \
+  template <Literal T> Tensor operator op(const Tensor& lhs, T rhs) { return lhs op Tensor(Scalar(rhs)); } \
+  template <Literal T> Tensor operator op(T lhs, const Tensor& rhs) { return Tensor(Scalar(lhs)) op rhs; }
 TUTTI_LITERAL_OPERATOR(+)
 TUTTI_LITERAL_OPERATOR(-)
 TUTTI_LITERAL_OPERATOR(*)

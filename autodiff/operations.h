@@ -20,6 +20,7 @@ Tensor reshape(const Tensor&, const Shape&);  ///< one length may be -1
 Tensor permute(const Tensor&, std::initializer_list<std::int64_t> axes);
 Tensor transpose(const Tensor&, std::int64_t axis0 = -2, std::int64_t axis1 = -1);
 Tensor broadcast_to(const Tensor&, const Shape&);
+Tensor sum_to(const Tensor&, const Shape&);  ///< sums what broadcasting repeated; the inverse of broadcast_to
 Tensor flatten(const Tensor&, std::int64_t first_axis = 1);  ///< [n, c, h, w] -> [n, c*h*w]
 Tensor slice(const Tensor&, std::int64_t axis, std::int64_t begin, std::int64_t end);
 Tensor concatenate(std::span<const Tensor>, std::int64_t axis);
@@ -28,11 +29,11 @@ Tensor to(const Tensor&, Device);  ///< differentiable copy
 // --- reductions; no axes: all
 Tensor sum(const Tensor&, std::initializer_list<std::int64_t> axes = {}, bool keep_dims = false);
 Tensor mean(const Tensor&, std::initializer_list<std::int64_t> axes = {}, bool keep_dims = false);
-Tensor max(const Tensor&, std::int64_t axis, bool keep_dims = false);  ///< the gradient goes to the first maximum
+Tensor max(const Tensor&, std::int64_t axis, bool keep_dims = false);     ///< the gradient goes to the first maximum
 Tensor argmax(const Tensor&, std::int64_t axis, bool keep_dims = false);  ///< i64, no gradient
 
 // --- structured
-Tensor matmul(const Tensor& lhs, const Tensor& rhs);  ///< [..., m, k] x [..., k, n]
+Tensor matmul(const Tensor& lhs, const Tensor& rhs);                            ///< [..., m, k] x [..., k, n]
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {});  ///< x W^T + b; weight [out, in]
 Tensor conv2d(const Tensor& input, const Tensor& weight, const Tensor& bias = {}, const Conv2dGeometry& = {});
 Tensor max_pool2d(const Tensor& input, const Pool2dGeometry& = {});

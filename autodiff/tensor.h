@@ -17,10 +17,10 @@ class Node;
 /// in it, belongs to one thread at a time. A graph that is never back-propagated is freed with its last tensor.
 class Tensor {
  public:
-  Tensor() = default;                                          ///< undefined
-  explicit Tensor(Array value, bool requires_grad = false);   ///< a leaf
-  /// A rank-0 constant without a dtype or device of its own: beside another operand it takes that one's, unless it would
-  /// lose its kind (a floating constant beside integers gives f32).
+  Tensor() = default;                                        ///< undefined
+  explicit Tensor(Array value, bool requires_grad = false);  ///< a leaf
+  /// A rank-0 constant without a dtype or device of its own: beside another operand it takes that one's, unless it
+  /// would lose its kind (a floating constant beside integers gives f32).
   explicit Tensor(Scalar);
   explicit Tensor(double value) : Tensor(Scalar(value)) {}
   explicit Tensor(int value) : Tensor(Scalar(value)) {}
@@ -37,33 +37,29 @@ class Tensor {
   bool is_same(const Tensor& other) const noexcept { return impl_ == other.impl_; }
   const void* identity() const noexcept { return impl_.get(); }
 
-  template <class T>
-  T item() const {
-    return array().template item<T>();
-  }
-  template <class T>
-  std::vector<T> to_vector() const {
-    return array().template to_vector<T>();
-  }
+  template <class T> T item() const { return array().template item<T>(); }
+  template <class T> std::vector<T> to_vector() const { return array().template to_vector<T>(); }
 
   // --- gradients
-  bool requires_grad() const noexcept;                ///< a leaf that collects a gradient, or made from one
-  Tensor& set_requires_grad(bool);                    ///< leaves of floating type only, else AutodiffError
+  bool requires_grad() const noexcept;  ///< a leaf that collects a gradient, or made from one
+  Tensor& set_requires_grad(bool);      ///< leaves of floating type only, else AutodiffError
   bool is_leaf() const noexcept;
-  Tensor detach() const;                              ///< same storage, no graph
-  Tensor grad() const;                                ///< undefined if there is none; joins a reduction in flight first
-  void zero_grad();                                   ///< marks the slot undefined; clears nothing; joins first
-  GradientSlot& gradient_slot() const;                ///< of a leaf that requires a gradient, else AutodiffError
+  Tensor detach() const;                ///< same storage, no graph
+  Tensor grad() const;                  ///< undefined if there is none; joins a reduction in flight first
+  void zero_grad();                     ///< marks the slot undefined; clears nothing; joins first
+  GradientSlot& gradient_slot() const;  ///< of a leaf that requires a gradient, else AutodiffError
 
   /// Replaces a leaf's value, keeping its identity, slot and attachment: loading, optimizers outside the tree.
   void set_array(Array);
 
   // --- for operations (autodiff/node.h)
-  static Tensor from_node(Array value, std::shared_ptr<Node> node, std::size_t output_index);
+  static Tensor from_node(Array value, std::shared_ptr<Node> node);
   const std::shared_ptr<Node>& node() const noexcept;  ///< what made it; null for leaves and constants
-  std::size_t output_index() const noexcept;
 
  private:
+  friend const std::shared_ptr<Node>& gradient_node(const Tensor&);
+  friend const Scalar& weak_value(const Tensor&);
+  friend Array take_exclusive(Tensor&&);
   struct Impl;
   std::shared_ptr<Impl> impl_;
 };

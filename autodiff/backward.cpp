@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tutti/autodiff/backward.h>
+
+#include <tutti/autodiff/backward_run.h>
+#include <tutti/autodiff/operations.h>
+#include <tutti/autodiff/tensor_access.h>
+#include <tutti/backend/error.h>
+#include <tutti/backend/operations.h>
+#include <tutti/backend/registry.h>
+
+#include <optional>
+#include <utility>
+
+namespace tutti {
+
+namespace {
+
+thread_local LocalAccumulation* innermost = nullptr;
+
+void check_root(const Tensor& root, const char* operation) {
+  if (!root.requires_grad())
+    raise<AutodiffError>("[{}] the root has no graph: no operand required a gradient, or it was made under NoGrad",
+                         operation);
+}
+
+Tensor root_gradient(const Tensor& root, const Tensor& given, double scale, const char* operation) {
+  if (!given.defined() && root.size() != 1)
+    raise<AutodiffError>("[{}] the root has shape {}: give its gradient, or reduce it to one element", operation,
+                         to_string(root.shape()));
+  if (given.defined() && given.shape() != root.shape())
+    raise<ShapeError>("[{}] the root's gradient has shape {}, the root {}", operation, to_string(given.shape()),
+                      to_string(root.shape()));
+  if (scale == 0.0) return {};  // null: nothing is computed, and everything is final as zeros
+  if (!given.defined()) return Tensor(Array::full(root.shape(), scale, root.dtype(), root.device()));
+  return scale == 1.0 ? given : given * scale;
+}
+
+/// Everything about one accumulating backward that concerns leaves and who hears of them.
+class Accumulation {
+ public:
+  Accumulation(const Tensor& root, const BackwardOptions& options, const LocalAccumulation* scope,
+               const void* local_group)
+      : options_(options), device_(root.device()), scope_(scope), local_group_(local_group) {}
+
+  // Before anything is accumulated.
+  void begin(const std::vector<BackwardRun::Leaf>& leaves) {
+    std::vector<ParameterUse> uses;
+    for (const auto& [leaf, contributions] : leaves) {
+      const auto& attachment = leaf->slot.attachment;
+      if (!attachment) continue;
+      check_attached(*leaf, *attachment);
+      if (options_.observer == nullptr) continue;
+      if (!uses.empty() && leaf->device != device_)
+        raise<AutodiffError>("[backward] parameters of one step live on {} (\"{}\") and {} (\"{}\")",
+                             to_string(device_), first_name_, to_string(leaf->device), attachment->name);
+      if (uses.empty()) first_name_ = attachment->name;
+      device_ = leaf->device;
+      uses.push_back({attachment->id, contributions});
+    }
+    if (options_.observer != nullptr) options_.observer->on_backward_begin(device_, uses);
+  }
+
+  void accumulate(LeafNode& leaf, Tensor gradient) {
+    GradientSlot& slot = leaf.slot;
+    if (gradient.defined()) {
+      if (slot.state == GradientState::undefined || !slot.gradient.defined()) {
+        slot.gradient = take_exclusive(std::move(gradient));
+      } else {
+        slot.gradient = apply(elementwise::Add{}, slot.gradient, gradient.array());
+      }
+      slot.state = GradientState::local;
+    }
+    if (options_.observer == nullptr || !slot.attachment) return;
+    const Array final = slot.state == GradientState::local ? slot.gradient : Array();
+    options_.observer->on_gradient_final(leaf.device, slot.attachment->id,
+                                         {final, compute_stream(leaf.device).record()});
+  }
+
+  void end() {
+    if (options_.observer != nullptr) options_.observer->on_backward_end(device_);
+  }
+
+  void failed() noexcept {
+    if (options_.observer == nullptr) return;
+    try {
+      options_.observer->on_backward_failed(device_, std::current_exception());
+    } catch (...) {
+      // the first error is the one to tell
+    }
+  }
+
+ private:
+  void check_attached(const LeafNode& leaf, const Attachment& attachment) const {
+    const void* group = options_.observer != nullptr ? options_.group : local_group_;
+    if (options_.observer == nullptr && scope_ == nullptr)
+      raise<AutodiffError>(
+          "[backward] parameter \"{}\" on {} belongs to a synchronisation group: run its backward through "
+          "step.backward, or under step.no_sync to accumulate locally",
+          attachment.name, to_string(leaf.device));
+    if (attachment.group != group)
+      raise<AutodiffError>("[backward] parameter \"{}\" on {} belongs to another device or group than the step",
+                           attachment.name, to_string(leaf.device));
+    if (leaf.slot.state == GradientState::reduced)
+      raise<AutodiffError>(
+          "[backward] the gradient of parameter \"{}\" on {} is reduced already and cannot be added to: "
+          "call zero_grad() before the next step",
+          attachment.name, to_string(leaf.device));
+  }
+
+  const BackwardOptions& options_;
+  Device device_;
+  const LocalAccumulation* scope_;
+  const void* local_group_;
+  std::string first_name_;
+};
+
+// Recording is on in a run exactly if its gradients are to be differentiable.
+class RecordingMode {
+ public:
+  explicit RecordingMode(bool create_graph) {
+    if (!create_graph) no_grad_.emplace();
+  }
+
+ private:
+  std::optional<NoGrad> no_grad_;
+};
+
+}  // namespace
+
+void backward(const Tensor& root, const BackwardOptions& options) {
+  LocalAccumulation* scope = options.observer == nullptr ? innermost : nullptr;
+  check_root(root, "backward");
+  Accumulation accumulation(root, options, scope, scope != nullptr ? scope->group_ : nullptr);
+  try {
+    if (options.create_graph)
+      raise<AutodiffError>(
+          "[backward] create_graph: gradient slots hold plain arrays; grad() gives differentiable ones");
+    const NoGrad no_grad;
+    const double scale = options.scale * (scope != nullptr ? scope->scale_ : 1.0);
+    BackwardRun run({{gradient_node(root), root_gradient(root, options.gradient, scale, "backward")}}, {});
+    run.check_saved();
+    accumulation.begin(run.leaves());
+    run.execute([&](Node& leaf,
+                    Tensor gradient) { accumulation.accumulate(static_cast<LeafNode&>(leaf), std::move(gradient)); },
+                !options.retain_graph);
+    accumulation.end();
+  } catch (...) {
+    accumulation.failed();
+    throw;
+  }
+  if (scope != nullptr) scope->used_ = true;
+}
+
+std::vector<Tensor> grad(std::span<const Tensor> outputs, std::span<const Tensor> inputs, const GradOptions& options) {
+  const RecordingMode mode(options.create_graph);
+  std::vector<BackwardRun::Root> roots;
+  for (const Tensor& output : outputs) {
+    check_root(output, "grad");
+    roots.push_back({gradient_node(output), Tensor(Array::full(output.shape(), 1, output.dtype(), output.device()))});
+  }
+  BackwardRun::Targets targets;
+  for (const Tensor& input : inputs) {
+    if (!input.requires_grad()) raise<AutodiffError>("[grad] input {} requires no gradient", targets.size());
+    targets.push_back(gradient_node(input).get());
+  }
+  BackwardRun run(std::move(roots), targets);
+  run.check_saved();
+  std::vector<Tensor> results(inputs.size());
+  run.execute(
+      [&](Node& node, const Tensor& gradient) {
+        for (std::size_t i = 0; i < targets.size(); ++i)
+          if (targets[i] == &node) results[i] = gradient;
+      },
+      !options.retain_graph && !options.create_graph);
+  for (std::size_t i = 0; i < results.size(); ++i)
+    if (!results[i].defined() && !options.allow_unused)
+      raise<AutodiffError>(
+          "[grad] no path leads from the outputs to input {}: pass allow_unused to get an undefined tensor", i);
+  return results;
+}
+
+std::vector<Tensor> grad(const Tensor& output, std::span<const Tensor> inputs, const GradOptions& options) {
+  return grad(std::span(&output, 1), inputs, options);
+}
+
+LocalAccumulation::LocalAccumulation(const void* group, double scale)
+    : group_(group), scale_(scale), outer_(std::exchange(innermost, this)) {}
+
+LocalAccumulation::~LocalAccumulation() { innermost = outer_; }
+
+}  // namespace tutti

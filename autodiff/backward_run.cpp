@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tutti/autodiff/backward_run.h>
+
+#include <tutti/autodiff/elementwise_operations.h>
+#include <tutti/backend/error.h>
+
+#include <algorithm>
+#include <atomic>
+#include <utility>
+
+namespace tutti {
+
+namespace {
+
+std::uint64_t next_run() {
+  static std::atomic<std::uint64_t> counter{0};  // runs of all threads differ
+  return counter.fetch_add(1, std::memory_order_relaxed) + 1;
+}
+
+}  // namespace
+
+BackwardRun::BackwardRun(std::vector<Root> roots, const Targets& targets) : run_(next_run()), roots_(std::move(roots)) {
+  for (const Root& root : roots_) traverse(root.node.get());
+  // Discovery is in post-order: a node's inputs stand before it.
+  for (const Node* target : targets)
+    if (Visit* visit = visit_of(target)) visit->needed = visit->target = true;
+  for (Visit& visit : visits_) {
+    if (targets.empty()) visit.needed = true;
+    for (std::size_t i = 0; i < visit.node->input_count() && !visit.needed; ++i)
+      if (const Visit* input = visit_of(visit.node->input(i).get())) visit.needed = input->needed;
+  }
+  for (const Visit& visit : visits_) {
+    if (!visit.needed) continue;
+    for (std::size_t i = 0; i < visit.node->input_count(); ++i)
+      if (Visit* input = visit_of(visit.node->input(i).get()); input != nullptr && input->needed) ++input->expected;
+  }
+  for (const Root& root : roots_) ++visit_of(root.node.get())->expected;
+  for (Visit& visit : visits_) visit.pending = visit.expected;
+}
+
+BackwardRun::~BackwardRun() {
+  for (auto visit = visits_.rbegin(); visit != visits_.rend(); ++visit) visit->node->mark_ = visit->found;
+}
+
+// Depth first without recursion. Nodes are marked when first met, and listed when all their inputs are.
+void BackwardRun::traverse(Node* root) {
+  if (visit_of(root) != nullptr) return;
+  struct Frame {
+    Node* node;
+    Node::Mark found;
+    std::size_t next = 0;
+  };
+  constexpr std::uint32_t kOpen = ~std::uint32_t{0};
+  std::vector<Frame> stack;
+  const auto open = [&](Node* node) { stack.push_back({node, std::exchange(node->mark_, {run_, kOpen})}); };
+  open(root);
+  while (!stack.empty()) {
+    Frame& top = stack.back();
+    if (top.next < top.node->input_count()) {
+      Node* input = top.node->input(top.next++).get();
+      if (input != nullptr && input->mark_.run != run_) open(input);
+      continue;
+    }
+    visits_.push_back({.node = top.node, .found = top.found, .gradient = {}});
+    top.node->mark_ = {run_, static_cast<std::uint32_t>(visits_.size() - 1)};
+    stack.pop_back();
+  }
+}
+
+std::vector<BackwardRun::Leaf> BackwardRun::leaves() const {
+  std::vector<Leaf> leaves;
+  for (const Visit& visit : visits_)
+    if (visit.needed && visit.node->is_leaf()) leaves.push_back({static_cast<LeafNode*>(visit.node), visit.expected});
+  return leaves;
+}
+
+void BackwardRun::check_saved() const {
+  for (const Visit& visit : visits_)
+    if (visit.needed && visit.node->released())
+      raise<AutodiffError>(
+          "[backward] what {} saved was released by an earlier backward: pass retain_graph to that one",
+          visit.node->name());
+}
+
+void BackwardRun::contribute(Visit& visit, Tensor gradient) {
+  if (gradient.defined()) visit.gradient = visit.gradient.defined() ? visit.gradient + gradient : std::move(gradient);
+  if (--visit.pending > 0) return;
+  ready_.emplace_back(visit.node->sequence(), visit.node->mark_.visit);
+  std::ranges::push_heap(ready_);
+}
+
+void BackwardRun::execute(const std::function<void(Node&, Tensor)>& complete, bool release_saved) {
+  for (Root& root : roots_) contribute(*visit_of(root.node.get()), std::move(root.gradient));
+  while (!ready_.empty()) {
+    std::ranges::pop_heap(ready_);
+    Visit& visit = visits_[ready_.back().second];
+    ready_.pop_back();
+    if (visit.node->is_leaf()) {
+      complete(*visit.node, std::move(visit.gradient));
+      continue;
+    }
+    if (visit.target) complete(*visit.node, visit.gradient);
+    run_node(visit, release_saved);
+  }
+}
+
+void BackwardRun::run_node(Visit& visit, bool release_saved) {
+  constexpr std::size_t kInline = 4;
+  const std::size_t count = visit.node->input_count();
+  Tensor inline_gradients[kInline];
+  bool inline_wanted[kInline] = {};
+  std::vector<Tensor> more_gradients(count > kInline ? count : 0);
+  const std::unique_ptr<bool[]> more_wanted(count > kInline ? new bool[count]{} : nullptr);
+  const std::span<Tensor> gradients(count > kInline ? more_gradients.data() : inline_gradients, count);
+  const std::span<bool> wanted(count > kInline ? more_wanted.get() : inline_wanted, count);
+  bool any = false;
+  for (std::size_t i = 0; i < count; ++i) {
+    const Visit* input = visit_of(visit.node->input(i).get());
+    any |= wanted[i] = input != nullptr && input->needed;
+  }
+  if (any && visit.gradient.defined()) {
+    InputGradients sink(gradients, wanted);
+    visit.node->backward(std::exchange(visit.gradient, Tensor()), sink);
+  }
+  if (release_saved) visit.node->release_saved();
+  for (std::size_t i = 0; i < count; ++i)
+    if (wanted[i]) contribute(*visit_of(visit.node->input(i).get()), std::move(gradients[i]));
+}
+
+}  // namespace tutti

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <tutti/autodiff/node.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <utility>
+#include <vector>
+
+namespace tutti {
+
+/// One traversal of a graph from its roots: counts each node's incoming gradients, then runs the nodes whose gradients
+/// are complete, newest first. Every counted edge counts down, also when its gradient is null. Runs may nest on one
+/// thread, also over the same nodes.
+class BackwardRun {
+ public:
+  struct Root {
+    std::shared_ptr<Node> node;
+    Tensor gradient;  ///< undefined: null
+  };
+  /// Only nodes on a path to one of these run; empty: all.
+  using Targets = std::vector<const Node*>;
+
+  BackwardRun(std::vector<Root> roots, const Targets& targets);
+  ~BackwardRun();
+  BackwardRun(const BackwardRun&) = delete;
+  BackwardRun& operator=(const BackwardRun&) = delete;
+
+  struct Leaf {
+    LeafNode* node;
+    std::uint32_t contributions;
+  };
+  std::vector<Leaf> leaves() const;  ///< that will receive a gradient, in order of discovery
+
+  /// Throws AutodiffError naming the first operation whose saved values were released by an earlier run.
+  void check_saved() const;
+
+  /// Runs everything. `complete(node, gradient)` hears of each target and each leaf once, when its last contribution is
+  /// in; an undefined gradient means that all were null.
+  void execute(const std::function<void(Node&, Tensor)>& complete, bool release_saved);
+
+ private:
+  struct Visit {
+    Node* node;
+    Node::Mark found;           // restored at the end
+    std::uint32_t pending = 0;  // contributions still to come
+    std::uint32_t expected = 0;
+    bool needed = false;
+    bool target = false;
+    Tensor gradient;
+  };
+
+  void traverse(Node*);
+  Visit* visit_of(const Node* node) {
+    return node != nullptr && node->mark_.run == run_ ? &visits_[node->mark_.visit] : nullptr;
+  }
+  void contribute(Visit&, Tensor gradient);
+  void run_node(Visit&, bool release_saved);
+
+  std::uint64_t run_;
+  std::vector<Root> roots_;
+  std::vector<Visit> visits_;
+  std::vector<std::pair<std::uint64_t, std::uint32_t>> ready_;  // a heap of (sequence, visit)
+};
+
+}  // namespace tutti

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <tutti/autodiff/tensor.h>
+
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace tutti {
+
+using CustomForward = std::function<Array(std::span<const Array> inputs)>;
+/// Gradients of the inputs, from the inputs, the output and dL/d(output); an undefined one counts as null.
+using CustomBackward =
+    std::function<std::vector<Array>(std::span<const Array> inputs, const Array& output, const Array& gradient)>;
+
+/// An operation whose forward and gradient are the caller's own, on arrays. It can be differentiated once: a second
+/// derivative through it throws AutodiffError naming it.
+Tensor custom_function(std::string name, std::vector<Tensor> inputs, const CustomForward&, CustomBackward);
+
+}  // namespace tutti

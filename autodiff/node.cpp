@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tutti/autodiff/node.h>
+
+#include <tutti/autodiff/tensor_access.h>
+#include <tutti/backend/error.h>
+
+namespace tutti {
+
+namespace {
+
+std::uint64_t next_sequence() {
+  thread_local std::uint64_t counter = 0;
+  return ++counter;
+}
+
+// Nodes that wait to lose their last reference. The outermost destructor on a thread owns the list and empties it in a
+// loop, so that a chain of any length takes constant stack.
+thread_local std::vector<std::shared_ptr<Node>>* condemned = nullptr;
+
+}  // namespace
+
+Node::Node(std::string_view name, std::span<const Tensor> inputs)
+    : name_(name), sequence_(next_sequence()), count_(inputs.size()) {
+  if (count_ > kInline) more_.resize(count_ - kInline);
+  for (std::size_t i = 0; i < count_; ++i) (i < kInline ? inline_[i] : more_[i - kInline]) = gradient_node(inputs[i]);
+}
+
+Node::~Node() {
+  std::vector<std::shared_ptr<Node>> own;
+  const bool outermost = condemned == nullptr;
+  if (outermost) condemned = &own;
+  const auto condemn = [](std::shared_ptr<Node>& node) {
+    if (node && node.use_count() == 1) condemned->push_back(std::move(node));
+  };
+  for (auto& node : inline_) condemn(node);
+  for (auto& node : more_) condemn(node);
+  if (!outermost) return;
+  while (!own.empty()) {
+    const std::shared_ptr<Node> last = std::move(own.back());
+    own.pop_back();
+  }
+  condemned = nullptr;
+}
+
+Tensor Node::restore(const SavedTensor& saved, const std::shared_ptr<Node>& self) const {
+  if (saved.source == SavedTensor::kConstant) return Tensor(saved.value);
+  const std::shared_ptr<Node>& node =
+      saved.source == SavedTensor::kOutput ? self : input(static_cast<std::size_t>(saved.source));
+  return node && grad_enabled() ? Tensor::from_node(saved.value, node) : Tensor(saved.value);
+}
+
+}  // namespace tutti

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <tutti/autodiff/tensor.h>
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace tutti {
+
+/// A value kept for backward: the array alone. Its place in the graph is found again through the node, so that a saved
+/// output makes no reference cycle.
+struct SavedTensor {
+  static constexpr int kOutput = -1;
+  static constexpr int kConstant = -2;
+  Array value;
+  int source = kConstant;  ///< position among the node's inputs, kOutput, or kConstant
+};
+
+/// Where a node's gradients for its inputs go.
+class InputGradients {
+ public:
+  InputGradients(std::span<Tensor> gradients, std::span<const bool> wanted) : gradients_(gradients), wanted_(wanted) {}
+  bool wanted(std::size_t input) const { return wanted_[input]; }
+  void set(std::size_t input, Tensor gradient) { gradients_[input] = std::move(gradient); }
+
+ private:
+  std::span<Tensor> gradients_;
+  std::span<const bool> wanted_;
+};
+
+/// One recorded operation with one output, or a leaf. Edges lead to the nodes that made its inputs.
+class Node {
+ public:
+  explicit Node(std::string_view name, std::span<const Tensor> inputs);
+  virtual ~Node();  ///< releases long chains iteratively
+  Node(const Node&) = delete;
+  Node& operator=(const Node&) = delete;
+
+  std::string_view name() const noexcept { return name_; }
+  std::uint64_t sequence() const noexcept { return sequence_; }  ///< grows with creation, per thread
+  std::size_t input_count() const noexcept { return count_; }
+  const std::shared_ptr<Node>& input(std::size_t i) const { return i < kInline ? inline_[i] : more_[i - kInline]; }
+
+  /// Adds dL/d(input) of each wanted input, from dL/d(output). Runs with recording on exactly if the gradients are to
+  /// be differentiable. A gradient left undefined counts as null.
+  virtual void backward(const Tensor& gradient, InputGradients&) = 0;
+  virtual void release_saved() = 0;
+  virtual bool released() const noexcept = 0;
+  virtual bool is_leaf() const noexcept { return false; }
+
+  /// The saved value with its place in the graph. `self` is this node.
+  Tensor restore(const SavedTensor&, const std::shared_ptr<Node>& self) const;
+
+ private:
+  friend class BackwardRun;
+  static constexpr std::size_t kInline = 3;
+
+  // Where the node stands in the run that visits it; runs nest, each restores what it found.
+  struct Mark {
+    std::uint64_t run = 0;
+    std::uint32_t visit = 0;
+  };
+
+  std::string_view name_;
+  std::uint64_t sequence_;
+  std::size_t count_;
+  std::array<std::shared_ptr<Node>, kInline> inline_;
+  std::vector<std::shared_ptr<Node>> more_;
+  Mark mark_;
+};
+
+/// A tensor that collects a gradient.
+class LeafNode final : public Node {
+ public:
+  LeafNode() : Node("leaf", {}) {}
+  void backward(const Tensor&, InputGradients&) override {}
+  void release_saved() override {}
+  bool released() const noexcept override { return false; }
+  bool is_leaf() const noexcept override { return true; }
+
+  GradientSlot slot;
+  Device device;
+};
+
+/// A node whose gradient is a callable `void(const Restore&, const Tensor& dy, InputGradients&)`; what the callable
+/// holds is what the node saved.
+template <class Gradient> class RecordedNode final : public Node,
+                                                     public std::enable_shared_from_this<RecordedNode<Gradient>> {
+ public:
+  RecordedNode(std::string_view name, std::span<const Tensor> inputs, Gradient gradient)
+      : Node(name, inputs), gradient_(std::move(gradient)) {}
+
+  void backward(const Tensor& dy, InputGradients& gradients) override {
+    const auto self = this->shared_from_this();
+    (*gradient_)([&](const SavedTensor& saved) { return this->restore(saved, self); }, dy, gradients);
+  }
+  void release_saved() override { gradient_.reset(); }
+  bool released() const noexcept override { return !gradient_; }
+
+ private:
+  std::optional<Gradient> gradient_;
+};
+
+/// Whether an operation on these inputs is to be recorded.
+inline bool records(std::span<const Tensor> inputs) {
+  if (!grad_enabled()) return false;
+  for (const Tensor& input : inputs)
+    if (input.requires_grad()) return true;
+  return false;
+}
+
+/// Saves input number `position`.
+inline SavedTensor save(const Tensor& input, int position) { return {input.array(), position}; }
+
+/// The result of an operation: recorded with its gradient if any input requires one. The gradient is built by
+/// `make_gradient()` only then, so that nothing is saved in vain.
+template <class MakeGradient>
+Tensor record(std::string_view name, Array value, std::span<const Tensor> inputs, MakeGradient make_gradient) {
+  if (!records(inputs)) return Tensor(std::move(value));
+  using Gradient = decltype(make_gradient());
+  return Tensor::from_node(std::move(value), std::make_shared<RecordedNode<Gradient>>(name, inputs, make_gradient()));
+}
+
+}  // namespace tutti

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tutti/autodiff/node.h>
+#include <tutti/autodiff/operations.h>
+#include <tutti/backend/error.h>
+#include <tutti/backend/operations.h>
+
+namespace tutti {
+
+// The forward and its two gradients are linear in each operand, and each one's gradients are the other two: x ~ weight
+// ~ dy.
+
+namespace {
+
+Tensor input_gradient(const Conv2dGeometry&, const Tensor& dy, const Tensor& weight, const Shape& input);
+
+Tensor weight_gradient(const Conv2dGeometry& geometry, const Tensor& dy, const Tensor& x, const Shape& weight);
+
+Tensor forward(const Conv2dGeometry& geometry, const Tensor& x, const Tensor& weight) {
+  const Tensor inputs[] = {x, weight};
+  return record("conv2d", conv2d(geometry, x.array(), weight.array()), inputs, [&] {
+    return [geometry, saved_x = save(x, 0), saved_w = save(weight, 1)](const auto& restore, const Tensor& dy,
+                                                                       InputGradients& gradients) {
+      if (gradients.wanted(0)) gradients.set(0, input_gradient(geometry, dy, restore(saved_w), saved_x.value.shape()));
+      if (gradients.wanted(1)) gradients.set(1, weight_gradient(geometry, dy, restore(saved_x), saved_w.value.shape()));
+    };
+  });
+}
+
+Tensor input_gradient(const Conv2dGeometry& geometry, const Tensor& dy, const Tensor& weight, const Shape& input) {
+  const Tensor inputs[] = {dy, weight};
+  return record("conv2d_input_gradient", conv2d_input_gradient(geometry, dy.array(), weight.array(), input), inputs,
+                [&] {
+                  return [geometry, saved_dy = save(dy, 0), saved_w = save(weight, 1)](
+                             const auto& restore, const Tensor& ddx, InputGradients& gradients) {
+                    if (gradients.wanted(0)) gradients.set(0, forward(geometry, ddx, restore(saved_w)));
+                    if (gradients.wanted(1))
+                      gradients.set(1, weight_gradient(geometry, restore(saved_dy), ddx, saved_w.value.shape()));
+                  };
+                });
+}
+
+Tensor weight_gradient(const Conv2dGeometry& geometry, const Tensor& dy, const Tensor& x, const Shape& weight) {
+  const Tensor inputs[] = {dy, x};
+  return record("conv2d_weight_gradient", conv2d_weight_gradient(geometry, dy.array(), x.array(), weight), inputs, [&] {
+    return [geometry, saved_dy = save(dy, 0), saved_x = save(x, 1)](const auto& restore, const Tensor& ddw,
+                                                                    InputGradients& gradients) {
+      if (gradients.wanted(0)) gradients.set(0, forward(geometry, restore(saved_x), ddw));
+      if (gradients.wanted(1))
+        gradients.set(1, input_gradient(geometry, restore(saved_dy), ddw, saved_x.value.shape()));
+    };
+  });
+}
+
+}  // namespace
+
+Tensor conv2d(const Tensor& input, const Tensor& weight, const Tensor& bias, const Conv2dGeometry& geometry) {
+  const Tensor y = forward(geometry, input, weight);
+  if (!bias.defined()) return y;
+  if (bias.rank() != 1 || bias.length(0) != weight.length(0))
+    raise<ShapeError>("[conv2d] bias {} does not fit weight {}", to_string(bias.shape()), to_string(weight.shape()));
+  return y + reshape(bias, {-1, 1, 1});
+}
+
+}  // namespace tutti

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tutti/autodiff/node.h>
+#include <tutti/autodiff/operations.h>
+#include <tutti/backend/error.h>
+#include <tutti/backend/operations.h>
+
+namespace tutti {
+
+namespace {
+
+// The maxima's gradient goes back to where they stood; its own gradient is read from there.
+Tensor scatter_to_images(const Pool2dGeometry& geometry, const Tensor& dy, const Tensor& index, const Shape& input) {
+  const Tensor inputs[] = {dy};
+  return record("max_pool2d_gradient", max_pool2d_gradient(geometry, dy.array(), index.array(), input), inputs, [&] {
+    return [index](const auto&, const Tensor& ddx, InputGradients& gradients) {
+      const Shape pooled = index.shape();
+      const Tensor values =
+          gather(reshape(ddx, {pooled[0], pooled[1], -1}), 2, reshape(index, {pooled[0], pooled[1], -1}));
+      gradients.set(0, reshape(values, pooled));
+    };
+  });
+}
+
+}  // namespace
+
+Tensor max_pool2d(const Tensor& input, const Pool2dGeometry& geometry) {
+  auto [maxima, index] = max_pool2d(geometry, input.array());
+  const Tensor inputs[] = {input};
+  return record("max_pool2d", std::move(maxima), inputs, [&, index = std::move(index)] {
+    return [geometry, index = Tensor(index), shape = input.shape()](const auto&, const Tensor& dy,
+                                                                    InputGradients& gradients) {
+      gradients.set(0, scatter_to_images(geometry, dy, index, shape));
+    };
+  });
+}
+
+}  // namespace tutti

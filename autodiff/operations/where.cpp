@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tutti/autodiff/node.h>
+#include <tutti/autodiff/operations.h>
+#include <tutti/autodiff/promotion.h>
+#include <tutti/backend/error.h>
+#include <tutti/backend/operations.h>
+
+namespace tutti {
+
+Tensor where(const Tensor& mask, const Tensor& lhs, const Tensor& rhs) {
+  if (mask.dtype() != DType::boolean)
+    raise<DTypeError>("[where] the mask is {}: compare to get a bool", to_string(mask.dtype()));
+  // Two literals follow the mask's device; one follows the other operand.
+  const bool literals = lhs.is_weak_scalar() && rhs.is_weak_scalar();
+  auto [a, b] = promote_pair(elementwise::Domain::any, "where", lhs, rhs);
+  if (literals) a = to(a, mask.device()), b = to(b, mask.device());
+  const Tensor inputs[] = {a, b};
+  return record("where", tutti::where(mask.array(), a.array(), b.array()), inputs, [&] {
+    return [mask = mask.detach(), shape_a = a.shape(), shape_b = b.shape()](const auto&, const Tensor& dy,
+                                                                            InputGradients& gradients) {
+      if (gradients.wanted(0)) gradients.set(0, sum_to(where(mask, dy, Tensor(0.0)), shape_a));
+      if (gradients.wanted(1)) gradients.set(1, sum_to(where(mask, Tensor(0.0), dy), shape_b));
+    };
+  });
+}
+
+}  // namespace tutti

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tutti/autodiff/promotion.h>
+
+#include <tutti/autodiff/operations.h>
+#include <tutti/autodiff/tensor_access.h>
+#include <tutti/backend/error.h>
+
+namespace tutti {
+
+namespace {
+
+using elementwise::Domain;
+
+DType into_domain(Domain domain, std::string_view operation, DType dtype) {
+  switch (domain) {
+    case Domain::floating: return is_floating(dtype) ? dtype : DType::f32;
+    case Domain::number: return dtype == DType::boolean ? DType::i64 : dtype;
+    case Domain::integral:
+      if (!is_integral(dtype))
+        raise<DTypeError>("[{}] takes integers, not {}: cast first", operation, to_string(dtype));
+      return dtype;
+    case Domain::any: break;
+  }
+  return dtype;
+}
+
+// A literal keeps its kind (bool < integer < floating) and otherwise takes the other operand's type.
+DType beside_literal(DType literal, DType other) {
+  if (is_floating(literal)) return is_floating(other) ? other : DType::f32;
+  if (is_integral(literal)) return other == DType::boolean ? DType::i64 : other;
+  return other;
+}
+
+DType own_dtype(const Tensor& tensor) {
+  return tensor.is_weak_scalar() ? weak_value(tensor).default_dtype() : tensor.dtype();
+}
+
+DType common_dtype(const Tensor& lhs, const Tensor& rhs) {
+  const DType a = own_dtype(lhs);
+  const DType b = own_dtype(rhs);
+  if (lhs.is_weak_scalar() == rhs.is_weak_scalar()) return promote(a, b);
+  return lhs.is_weak_scalar() ? beside_literal(a, b) : beside_literal(b, a);
+}
+
+Tensor as(const Tensor& tensor, DType dtype, Device device) {
+  if (tensor.is_weak_scalar()) return Tensor(Array::full({}, weak_value(tensor), dtype, device));
+  return cast(tensor, dtype);
+}
+
+}  // namespace
+
+Tensor promote_into(Domain domain, std::string_view operation, const Tensor& x) {
+  if (!x.defined()) raise<AutodiffError>("[{}] the operand is undefined", operation);
+  return as(x, into_domain(domain, operation, own_dtype(x)), cpu(0));
+}
+
+std::pair<Tensor, Tensor> promote_pair(Domain domain, std::string_view operation, const Tensor& lhs,
+                                       const Tensor& rhs) {
+  if (!lhs.defined() || !rhs.defined()) raise<AutodiffError>("[{}] an operand is undefined", operation);
+  const DType dtype = into_domain(domain, operation, common_dtype(lhs, rhs));
+  const Device device = lhs.is_weak_scalar() ? (rhs.is_weak_scalar() ? cpu(0) : rhs.device()) : lhs.device();
+  if (!lhs.is_weak_scalar() && !rhs.is_weak_scalar() && rhs.device() != device)
+    raise<DeviceError>("[{}] operands on different devices: {} {} on {} and {} {} on {}", operation,
+                       to_string(lhs.shape()), to_string(lhs.dtype()), to_string(device), to_string(rhs.shape()),
+                       to_string(rhs.dtype()), to_string(rhs.device()));
+  return {as(lhs, dtype, device), as(rhs, dtype, device)};
+}
+
+}  // namespace tutti

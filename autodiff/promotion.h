@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <tutti/autodiff/tensor.h>
+#include <tutti/backend/elementwise/operation.h>
+
+#include <string_view>
+#include <utility>
+
+namespace tutti {
+
+/// The operand in a dtype of the operation's domain: integers become f32 for a floating domain, bool becomes i64 for
+/// numbers. Differentiable. A floating operand of an integral operation throws DTypeError naming the operation.
+Tensor promote_into(elementwise::Domain, std::string_view operation, const Tensor&);
+
+/// Both operands in their common dtype, in the domain. A literal takes the other operand's device, and its dtype unless
+/// that would lose its kind. Operands on different devices throw DeviceError naming the operation and both.
+std::pair<Tensor, Tensor> promote_pair(elementwise::Domain, std::string_view operation, const Tensor& lhs,
+                                       const Tensor& rhs);
+
+}  // namespace tutti

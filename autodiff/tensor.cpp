@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tutti/autodiff/tensor.h>
+
+#include <tutti/autodiff/node.h>
+#include <tutti/autodiff/tensor_access.h>
+#include <tutti/backend/error.h>
+
+#include <optional>
+#include <utility>
+
+namespace tutti {
+
+namespace {
+
+bool& recording() {
+  thread_local bool enabled = true;
+  return enabled;
+}
+
+const std::shared_ptr<Node> kNoNode;
+
+}  // namespace
+
+struct Tensor::Impl {
+  Array value;
+  std::shared_ptr<Node> node;  // what receives the gradient: the operation that made it, or a LeafNode
+  std::optional<Scalar> weak;  // a literal; its array is made when it is asked for
+};
+
+Tensor::Tensor(Array value, bool requires_grad) : impl_(std::make_shared<Impl>()) {
+  impl_->value = std::move(value);
+  if (requires_grad) set_requires_grad(true);
+}
+
+Tensor::Tensor(Scalar scalar) : impl_(std::make_shared<Impl>()) { impl_->weak = scalar; }
+
+const Array& Tensor::array() const {
+  if (!impl_) raise<AutodiffError>("[tensor] an undefined tensor has no value");
+  if (impl_->weak && !impl_->value.defined())
+    impl_->value = Array::full({}, *impl_->weak, impl_->weak->default_dtype(), cpu(0));
+  return impl_->value;
+}
+
+bool Tensor::is_weak_scalar() const noexcept { return impl_ && impl_->weak.has_value(); }
+bool Tensor::requires_grad() const noexcept { return impl_ && impl_->node != nullptr; }
+bool Tensor::is_leaf() const noexcept { return !impl_ || !impl_->node || impl_->node->is_leaf(); }
+
+Tensor& Tensor::set_requires_grad(bool required) {
+  const Array& value = array();
+  if (!is_leaf())
+    raise<AutodiffError>("[set_requires_grad] this tensor was made by {}: only leaves choose; use detach()",
+                         impl_->node->name());
+  if (required && (!is_floating(value.dtype()) || impl_->weak))
+    raise<AutodiffError>("[set_requires_grad] a {} {} has no gradient", to_string(value.dtype()),
+                         impl_->weak ? "literal" : "tensor");
+  if (!required) {
+    impl_->node = nullptr;
+  } else if (!impl_->node) {
+    auto leaf = std::make_shared<LeafNode>();
+    leaf->device = value.device();
+    impl_->node = std::move(leaf);
+  }
+  return *this;
+}
+
+Tensor Tensor::detach() const {
+  if (is_weak_scalar()) return *this;
+  return Tensor(array());
+}
+
+GradientSlot& Tensor::gradient_slot() const {
+  if (!impl_ || !impl_->node || !impl_->node->is_leaf())
+    raise<AutodiffError>("[gradient] only a leaf that requires a gradient has one; this tensor was made by {}",
+                         impl_ && impl_->node ? impl_->node->name() : "no recorded operation");
+  return static_cast<LeafNode&>(*impl_->node).slot;
+}
+
+Tensor Tensor::grad() const {
+  const GradientSlot& slot = gradient_slot();
+  slot.join_pending();
+  return slot.state == GradientState::undefined ? Tensor() : Tensor(slot.gradient);
+}
+
+void Tensor::zero_grad() {
+  GradientSlot& slot = gradient_slot();
+  slot.join_pending();
+  slot.state = GradientState::undefined;
+  slot.gradient = Array();
+}
+
+void Tensor::set_array(Array value) {
+  const Array& old = array();
+  if (!is_leaf())
+    raise<AutodiffError>("[set_array] this tensor was made by {}: only leaves take values", impl_->node->name());
+  if (value.shape() != old.shape())
+    raise<ShapeError>("[set_array] shape {} in place of {}", to_string(value.shape()), to_string(old.shape()));
+  if (value.dtype() != old.dtype())
+    raise<DTypeError>("[set_array] {} in place of {}", to_string(value.dtype()), to_string(old.dtype()));
+  if (value.device() != old.device())
+    raise<DeviceError>("[set_array] {} in place of {}", to_string(value.device()), to_string(old.device()));
+  impl_->value = std::move(value);
+}
+
+Tensor Tensor::from_node(Array value, std::shared_ptr<Node> node) {
+  Tensor tensor;
+  tensor.impl_ = std::make_shared<Impl>();
+  tensor.impl_->value = std::move(value);
+  tensor.impl_->node = std::move(node);
+  return tensor;
+}
+
+const std::shared_ptr<Node>& Tensor::node() const noexcept { return is_leaf() ? kNoNode : impl_->node; }
+
+const std::shared_ptr<Node>& gradient_node(const Tensor& tensor) {
+  return tensor.requires_grad() ? tensor.impl_->node : kNoNode;
+}
+
+const Scalar& weak_value(const Tensor& tensor) { return *tensor.impl_->weak; }
+
+Array take_exclusive(Tensor&& tensor) {
+  const bool sole_tensor = tensor.impl_.use_count() == 1;
+  Array value = sole_tensor ? std::move(tensor.impl_->value) : tensor.array();
+  tensor.impl_ = nullptr;
+  const bool whole = value.is_contiguous() && value.storage().use_count() == 1 && value.bytes() > 0;
+  return sole_tensor && whole ? value : value.copy();
+}
+
+NoGrad::NoGrad() : previous_(std::exchange(recording(), false)) {}
+NoGrad::~NoGrad() { recording() = previous_; }
+bool grad_enabled() noexcept { return recording(); }
+
+}  // namespace tutti

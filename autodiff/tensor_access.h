@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// What the engine and the operations need of a tensor beyond what users see.
+
+#include <tutti/autodiff/tensor.h>
+
+#include <memory>
+
+namespace tutti {
+
+/// The node that receives a tensor's gradient: what made it, or its leaf; null if it requires none.
+const std::shared_ptr<Node>& gradient_node(const Tensor&);
+
+/// The number that a weak scalar stands for.
+const Scalar& weak_value(const Tensor&);
+
+/// The value as an array that nothing else refers to: moved out when possible, else copied. Contiguous.
+Array take_exclusive(Tensor&&);
+
+}  // namespace tutti
