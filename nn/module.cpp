@@ -82,7 +82,8 @@ std::vector<Tensor> Module::parameters() {
 }
 
 void Module::train(bool training) {
-  for (Module* module : MemberCollector(*this).modules()) module->training_ = training;
+  const MemberCollector collector(*this);  // must outlive the loop
+  for (Module* module : collector.modules()) module->training_ = training;
 }
 
 void Module::zero_grad() {
