@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// The fused steps against their formulas, written out in double.
+#include <tutti/backend/registry.h>
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+
+namespace tutti {
+namespace {
+
+constexpr std::int64_t kSizes[] = {1, 7, 16, 100, 40'003};
+
+std::vector<double> numbers(std::int64_t count, double phase) {
+  std::vector<double> values(static_cast<std::size_t>(count));
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = std::sin(static_cast<double>(i) + phase);
+  return values;
+}
+Array array_of(const std::vector<double>& values, DType dtype) {
+  return Array::from(values, {static_cast<std::int64_t>(values.size())}, cpu()).cast(dtype).copy();
+}
+void check_close(const Array& found, const std::vector<double>& expected, double tolerance) {
+  const auto values = found.cast(DType::f64).to_vector<double>();
+  double worst = 0;
+  for (std::size_t i = 0; i < expected.size(); ++i) worst = std::max(worst, std::abs(values[i] - expected[i]));
+  CHECK(worst <= tolerance);
+}
+
+void check_sgd(SgdStep step, DType dtype, double tolerance) {
+  for (const std::int64_t size : kSizes) {
+    auto p = numbers(size, 0);
+    auto v = numbers(size, 2);
+    const auto g = numbers(size, 1);
+    const Array parameter = array_of(p, dtype);
+    const Array momentum = step.momentum != 0 ? array_of(v, dtype) : Array();
+    for (int round = 0; round < 3; ++round) {
+      step.first = round == 0;
+      backend_for(cpu()).sgd_step(step, parameter, array_of(g, dtype), momentum);
+      for (std::size_t i = 0; i < p.size(); ++i) {
+        const double gradient = step.gradient_scale * g[i] + step.weight_decay * p[i];
+        if (step.momentum != 0)
+          v[i] = step.first ? gradient : step.momentum * v[i] + (1 - step.dampening) * gradient;
+        else
+          v[i] = gradient;
+        p[i] -= step.rate * (step.nesterov ? gradient + step.momentum * v[i] : v[i]);
+      }
+    }
+    check_close(parameter, p, tolerance);
+    if (momentum.defined()) check_close(momentum, v, tolerance);
+  }
+}
+
+TEST_CASE("sgd_step follows its formula") {
+  for (const DType dtype : {DType::f32, DType::f64}) {
+    const double tolerance = dtype == DType::f32 ? 2e-6 : 1e-14;
+    check_sgd({.rate = 0.1}, dtype, tolerance);
+    check_sgd({.rate = 0.1, .weight_decay = 0.01, .gradient_scale = 0.5}, dtype, tolerance);
+    check_sgd({.rate = 0.1, .momentum = 0.9, .weight_decay = 0.01}, dtype, tolerance);
+    check_sgd({.rate = 0.1, .momentum = 0.9, .dampening = 0.5}, dtype, tolerance);
+    check_sgd({.rate = 0.1, .momentum = 0.9, .gradient_scale = 0.25, .nesterov = true}, dtype, tolerance);
+  }
+}
+
+TEST_CASE("adamw_step follows its formula") {
+  for (const DType dtype : {DType::f32, DType::f64})
+    for (const std::int64_t size : kSizes) {
+      AdamWStep step{.rate = 0.01, .weight_decay = 0.1, .gradient_scale = 0.5};
+      auto p = numbers(size, 0);
+      const auto g = numbers(size, 1);
+      std::vector<double> m(p.size(), 0.0);
+      std::vector<double> v(p.size(), 0.0);
+      const Array parameter = array_of(p, dtype);
+      const Array mean = array_of(m, dtype);
+      const Array square = array_of(v, dtype);
+      for (step.step = 1; step.step <= 5; ++step.step) {
+        backend_for(cpu()).adamw_step(step, parameter, array_of(g, dtype), mean, square);
+        for (std::size_t i = 0; i < p.size(); ++i) {
+          const double gradient = step.gradient_scale * g[i];
+          m[i] = step.beta1 * m[i] + (1 - step.beta1) * gradient;
+          v[i] = step.beta2 * v[i] + (1 - step.beta2) * gradient * gradient;
+          const double corrected_mean = m[i] / (1 - std::pow(step.beta1, step.step));
+          const double corrected_square = v[i] / (1 - std::pow(step.beta2, step.step));
+          p[i] -=
+              step.rate * (corrected_mean / (std::sqrt(corrected_square) + step.epsilon) + step.weight_decay * p[i]);
+        }
+      }
+      check_close(parameter, p, dtype == DType::f32 ? 2e-6 : 1e-13);
+      check_close(mean, m, dtype == DType::f32 ? 1e-6 : 1e-14);
+      check_close(square, v, dtype == DType::f32 ? 1e-6 : 1e-14);
+    }
+}
+
+}  // namespace
+}  // namespace tutti
