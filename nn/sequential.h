@@ -23,9 +23,10 @@ concept ChainableModule = std::derived_from<Layer, Module> && std::copy_construc
 /// copies them, which share their tensors with the original's until `clone` detaches them.
 class Sequential : public Module {
  public:
-  Sequential() = default;  ///< passes its input through
-  template <ChainableModule... Layers>
-    requires(sizeof...(Layers) > 0)
+  Sequential() = default;     ///< passes its input through
+  template <class... Layers>  // a lone Sequential is a copy; asked first, since whether it is chainable depends on this
+    requires(sizeof...(Layers) > 1 || (!std::same_as<Layers, Sequential> && ...)) && (sizeof...(Layers) > 0) &&
+            (ChainableModule<Layers> && ...)
   explicit Sequential(Layers... layers) {
     layers_.reserve(sizeof...(Layers));
     (append(std::move(layers)), ...);
