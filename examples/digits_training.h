@@ -13,11 +13,11 @@ struct Options {
   std::string data = "examples/data/digits.csv.gz";
   std::string output = "runs/digits";  ///< folder for metrics.jsonl and trace.json
   std::int64_t devices = 2;
-  std::int64_t epochs = 16;
+  std::int64_t epochs = 40;
   std::int64_t batch = 32;  ///< per device
   std::uint64_t seed = 1;
   int threads_per_device = 1;
-  double learning_rate = 0.003;
+  double learning_rate = 0.005;
 };
 
 /// Milliseconds of a step, medians.
