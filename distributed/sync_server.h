@@ -86,6 +86,7 @@ class DistributedSyncServer {
   void perform_actions();
   void perform(const Launch&);
   void perform(const Release&);
+  void perform(const Fail&);
   void perform(const Reform&);
   void open_ledger();
   void start_round();

@@ -9,14 +9,6 @@
 
 namespace tutti {
 
-namespace {
-
-template <class... Fs> struct Overloaded : Fs... {
-  using Fs::operator()...;
-};
-
-}  // namespace
-
 // An exception that escapes a message would be lost in whichever thread happened to drain: it fails the group instead.
 void DistributedSyncServer::process(SyncMessage& message) {
   actions_.clear();
@@ -181,11 +173,7 @@ void DistributedSyncServer::handle(Close&) {
 void DistributedSyncServer::perform_actions() {
   for (std::size_t i = 0; i < actions_.size(); ++i) {
     const LedgerAction action = std::move(actions_[i]);
-    std::visit(Overloaded{[this](const Launch& launch) { perform(launch); },
-                          [this](const Release& release) { perform(release); },
-                          [this](const Fail& failure) { announce(failure.fault, nullptr, {}); },
-                          [this](const Reform& reform) { perform(reform); }},
-               action);
+    std::visit([this](const auto& alternative) { perform(alternative); }, action);
   }
   actions_.clear();
 }
@@ -226,6 +214,8 @@ void DistributedSyncServer::perform(const Release& release) {
     serve_follower(member);
   }
 }
+
+void DistributedSyncServer::perform(const Fail& failure) { announce(failure.fault, nullptr, {}); }
 
 void DistributedSyncServer::perform(const Reform& reform) {
   if (reformed_ && !reform.behind.empty()) reformed_(reform.ahead, reform.behind);
