@@ -12,22 +12,10 @@ namespace {
 
 constexpr std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
-/// Memory of a device for the length of a kernel.
-template <class T> class Scratch {
- public:
-  Scratch(Device device, MemoryPool& pool, std::int64_t count)
-      : storage_(device, pool, static_cast<std::size_t>(count) * sizeof(T)) {}
-  T* data() { return reinterpret_cast<T*>(storage_.data()); }
-
- private:
-  Storage storage_;
-};
-
 /// What a kernel runs with. Images are taken in groups of a size that depends on theirs alone: small ones together, so
 /// that matrix products are worth their start.
 struct Convolution {
   ConvolutionSizes size;
-  Conv2dGeometry geometry;
   Device device;
   MemoryPool& pool;
   ThreadPool& threads;
@@ -35,8 +23,7 @@ struct Convolution {
 
   Convolution(const Conv2dGeometry& g, const Array& input, const Array& weight, const Array& output,
               CpuBackend& backend)
-      : size(input.shape(), weight.shape(), output.shape()),
-        geometry(g),
+      : size(g, input.shape(), weight.shape(), output.shape()),
         device(input.device()),
         pool(backend.pool(device)),
         threads(backend.threads(device)),
@@ -50,20 +37,41 @@ struct Convolution {
 
   /// True when the columns of an image are the image.
   bool is_pointwise() const {
-    return size.kernel_height == 1 && size.kernel_width == 1 && geometry.stride == std::array<std::int64_t, 2>{1, 1} &&
-           geometry.padding == std::array<std::int64_t, 2>{0, 0};
+    return size.kernel_height == 1 && size.kernel_width == 1 &&
+           size.geometry.stride == std::array<std::int64_t, 2>{1, 1} && !size.is_padded();
   }
   std::int64_t column_elements() const { return size.taps() * group * size.positions(); }
   std::int64_t joined_elements() const { return output_size() * group; }
 };
 
+/// What one thread works in, from the device's pool.
+template <class T> class Scratch {
+ public:
+  explicit Scratch(const Convolution& c)
+      : storage_(
+            c.device, c.pool,
+            static_cast<std::size_t>(c.column_elements() + c.joined_elements() + c.size.padded_size()) * sizeof(T)),
+        columns(reinterpret_cast<T*>(storage_.data())),
+        joined(columns + c.column_elements()),
+        padded(joined + c.joined_elements()) {}
+
+ private:
+  Storage storage_;
+
+ public:
+  T* const columns;
+  T* const joined;  // outputs of a group, or their gradients
+  T* const padded;  // an image
+};
+
 /// Columns of `count` images side by side: [taps, count * positions]; the image itself where it needs no change.
-template <class T> const T* columns_of(const Convolution& c, const T* images, std::int64_t count, T* scratch) {
+template <class T> const T* columns_of(const Convolution& c, const T* images, std::int64_t count, Scratch<T>& scratch) {
   if (c.is_pointwise() && count == 1) return images;
   const std::int64_t positions = c.size.positions();
   for (std::int64_t i = 0; i < count; ++i)
-    image_to_columns(c.size, c.geometry, images + i * c.size.image_size(), scratch + i * positions, count * positions);
-  return scratch;
+    image_to_columns(c.size, images + i * c.size.image_size(), scratch.padded, scratch.columns + i * positions,
+                     count * positions);
+  return scratch.columns;
 }
 
 /// [count, out_channels, positions] as [out_channels, count * positions]; itself for one image.
@@ -89,14 +97,13 @@ template <class T> void part_images(const Convolution& c, const T* joined, std::
 /// output = weight [out_channels, taps] x columns.
 template <class T> void forward(const Convolution& c, const T* input, const T* weight, T* output) {
   c.threads.parallel_for(c.groups(), 1, [&](std::int64_t begin, std::int64_t end) {
-    Scratch<T> columns(c.device, c.pool, c.column_elements());
-    Scratch<T> joined(c.device, c.pool, c.group > 1 ? c.joined_elements() : 0);
+    Scratch<T> scratch(c);
     for (std::int64_t i = begin; i < end; ++i) {
       const std::int64_t count = c.in_group(i);
       const std::int64_t length = count * c.size.positions();
-      const T* seen = columns_of(c, input + i * c.group * c.size.image_size(), count, columns.data());
+      const T* seen = columns_of(c, input + i * c.group * c.size.image_size(), count, scratch);
       T* images = output + i * c.group * c.output_size();
-      T* result = count == 1 ? images : joined.data();
+      T* result = count == 1 ? images : scratch.joined;
       gemm<T>(c.size.out_channels, length, c.size.taps(), {weight, c.size.taps()}, {seen, length}, result, length);
       if (count > 1) part_images(c, result, count, images);
     }
@@ -106,19 +113,17 @@ template <class T> void forward(const Convolution& c, const T* input, const T* w
 /// columns = weight^T x gradient, added back to the images.
 template <class T> void input_gradient(const Convolution& c, const T* gradient, const T* weight, T* to) {
   c.threads.parallel_for(c.groups(), 1, [&](std::int64_t begin, std::int64_t end) {
-    Scratch<T> columns(c.device, c.pool, c.column_elements());
-    Scratch<T> joined(c.device, c.pool, c.group > 1 ? c.joined_elements() : 0);
+    Scratch<T> scratch(c);
     for (std::int64_t i = begin; i < end; ++i) {
       const std::int64_t count = c.in_group(i);
       const std::int64_t length = count * c.size.positions();
-      const T* upstream = join_images(c, gradient + i * c.group * c.output_size(), count, joined.data());
+      const T* upstream = join_images(c, gradient + i * c.group * c.output_size(), count, scratch.joined);
       gemm<T>(c.size.taps(), length, c.size.out_channels, {weight, c.size.taps(), true}, {upstream, length},
-              columns.data(), length);
+              scratch.columns, length);
       T* images = to + i * c.group * c.size.image_size();
-      std::fill_n(images, count * c.size.image_size(), T(0));
       for (std::int64_t image = 0; image < count; ++image)
-        add_columns_to_image(c.size, c.geometry, columns.data() + image * c.size.positions(), length,
-                             images + image * c.size.image_size());
+        columns_to_image(c.size, scratch.columns + image * c.size.positions(), length, scratch.padded,
+                         images + image * c.size.image_size());
     }
   });
 }
@@ -132,17 +137,17 @@ template <class T> void weight_gradient(const Convolution& c, const T* gradient,
   const std::int64_t wanted = std::clamp<std::int64_t>(kMostScratch / weights, 1, std::min(kParts, c.groups()));
   const std::int64_t per_part = divide_up(c.groups(), wanted);
   const std::int64_t parts = divide_up(c.groups(), per_part);
-  Scratch<T> partial(c.device, c.pool, (parts - 1) * weights);
-  const auto sum_of = [&](std::int64_t part) { return part == 0 ? to : partial.data() + (part - 1) * weights; };
+  Storage storage(c.device, c.pool, static_cast<std::size_t>((parts - 1) * weights) * sizeof(T));
+  T* const partial = reinterpret_cast<T*>(storage.data());
+  const auto sum_of = [&](std::int64_t part) { return part == 0 ? to : partial + (part - 1) * weights; };
   c.threads.parallel_for(parts, 1, [&](std::int64_t begin, std::int64_t end) {
-    Scratch<T> columns(c.device, c.pool, c.column_elements());
-    Scratch<T> joined(c.device, c.pool, c.group > 1 ? c.joined_elements() : 0);
+    Scratch<T> scratch(c);
     for (std::int64_t part = begin; part < end; ++part)
       for (std::int64_t i = part * per_part; i < std::min(c.groups(), (part + 1) * per_part); ++i) {
         const std::int64_t count = c.in_group(i);
         const std::int64_t length = count * c.size.positions();
-        const T* seen = columns_of(c, input + i * c.group * c.size.image_size(), count, columns.data());
-        const T* upstream = join_images(c, gradient + i * c.group * c.output_size(), count, joined.data());
+        const T* seen = columns_of(c, input + i * c.group * c.size.image_size(), count, scratch);
+        const T* upstream = join_images(c, gradient + i * c.group * c.output_size(), count, scratch.joined);
         gemm<T>(c.size.out_channels, c.size.taps(), length, {upstream, length}, {seen, length, true}, sum_of(part),
                 c.size.taps(), i > part * per_part);
       }

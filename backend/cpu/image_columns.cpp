@@ -2,84 +2,102 @@
 #include <tutti/backend/cpu/image_columns.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace tutti {
 namespace {
 
-constexpr std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
-
-/// The outputs along one axis whose tap at `shift` (which may be negative) lies inside the image.
-struct Inside {
-  std::int64_t begin;
-  std::int64_t end;
-
-  Inside(std::int64_t shift, std::int64_t stride, std::int64_t length, std::int64_t outputs)
-      : begin(shift < 0 ? std::min(outputs, divide_up(-shift, stride)) : 0),
-        end(shift >= length ? begin : std::clamp(divide_up(length - shift, stride), begin, outputs)) {}
+/// Rows of `width` elements in two places.
+struct Rows {
+  std::int64_t count;
+  std::int64_t width;
+  std::int64_t image_step;    // between rows of the image
+  std::int64_t image_stride;  // between elements of a row
+  std::int64_t column_step;   // between rows in the columns
 };
 
-/// Calls `f(channel, tap_row, y_shift, x_shift)` for each tap of the kernel.
-template <class F> void for_each_tap(const ConvolutionSizes& size, const Conv2dGeometry& geometry, F&& f) {
-  std::int64_t tap = 0;
-  for (std::int64_t channel = 0; channel < size.channels; ++channel)
-    for (std::int64_t r = 0; r < size.kernel_height; ++r)
-      for (std::int64_t s = 0; s < size.kernel_width; ++s)
-        f(channel, tap++, r * geometry.dilation[0] - geometry.padding[0],
-          s * geometry.dilation[1] - geometry.padding[1]);
+struct Copy {
+  template <class T> static void apply(T& image, T& column) { column = image; }
+};
+struct Add {
+  template <class T> static void apply(T& image, T& column) { image += column; }
+};
+
+template <class Action, class T, std::int64_t... width>
+bool apply_known_width(const Rows& rows, T* __restrict image, T* __restrict column,
+                       std::integer_sequence<std::int64_t, width...>) {
+  const auto apply = [&]<std::int64_t known>() {
+    for (std::int64_t y = 0; y < rows.count; ++y)
+      for (std::int64_t x = 0; x < known; ++x)
+        Action::apply(image[y * rows.image_step + x], column[y * rows.column_step + x]);
+    return true;
+  };
+  return ((rows.width == width && apply.template operator()<width>()) || ...);
 }
 
-/// A loop, since a call of memcpy costs more than the few elements of a row.
-template <class T> inline void copy_row(const T* from, std::int64_t stride, T* to, std::int64_t count) {
-  if (stride == 1)
-    for (std::int64_t i = 0; i < count; ++i) to[i] = from[i];
-  else
-    for (std::int64_t i = 0; i < count; ++i) to[i] = from[i * stride];
+/// Rows are short, so that common widths, known to the compiler, are worth several times those found at run time.
+template <class Action, class T> void apply_to_rows(const Rows& rows, T* image, T* column) {
+  using Known = std::integer_sequence<std::int64_t, 4, 7, 8, 14, 16, 28, 32>;
+  if (rows.image_stride == 1 && apply_known_width<Action>(rows, image, column, Known())) return;
+  for (std::int64_t y = 0; y < rows.count; ++y)
+    for (std::int64_t x = 0; x < rows.width; ++x)
+      Action::apply(image[y * rows.image_step + x * rows.image_stride], column[y * rows.column_step + x]);
 }
+
+/// Calls Action for what each tap sees of a padded image.
+template <class Action, class T>
+void apply_to_taps(const ConvolutionSizes& size, T* padded, T* columns, std::int64_t row_length) {
+  const Conv2dGeometry& geometry = size.geometry;
+  const std::int64_t width = size.padded_width();
+  const Rows rows{size.out_height, size.out_width, geometry.stride[0] * width, geometry.stride[1], size.out_width};
+  for (std::int64_t channel = 0; channel < size.channels; ++channel)
+    for (std::int64_t r = 0; r < size.kernel_height; ++r)
+      for (std::int64_t s = 0; s < size.kernel_width; ++s) {
+        const std::int64_t y = channel * size.padded_height() + r * geometry.dilation[0];
+        apply_to_rows<Action>(rows, padded + y * width + s * geometry.dilation[1], columns);
+        columns += row_length;
+      }
+}
+
+/// Calls Action for the elements of an image and their places in the padded one.
+template <class Action, class T> void apply_to_inside(const ConvolutionSizes& size, T* padded, T* image) {
+  const Rows rows{size.height, size.width, size.padded_width(), 1, size.width};
+  for (std::int64_t channel = 0; channel < size.channels; ++channel) {
+    const std::int64_t y = channel * size.padded_height() + size.geometry.padding[0];
+    apply_to_rows<Action>(rows, padded + y * size.padded_width() + size.geometry.padding[1],
+                          image + channel * size.height * size.width);
+  }
+}
+
+/// Copy the other way.
+struct CopyBack {
+  template <class T> static void apply(T& image, T& column) { image = column; }
+};
 
 }  // namespace
 
-template <class T> void image_to_columns(const ConvolutionSizes& size, const Conv2dGeometry& geometry, const T* image,
-                                         T* columns, std::int64_t row_length) {
-  for_each_tap(size, geometry, [&](std::int64_t channel, std::int64_t tap, std::int64_t y_shift, std::int64_t x_shift) {
-    const Inside rows(y_shift, geometry.stride[0], size.height, size.out_height);
-    const Inside inside(x_shift, geometry.stride[1], size.width, size.out_width);
-    T* to = columns + tap * row_length;
-    std::fill(to, to + rows.begin * size.out_width, T(0));
-    std::fill(to + rows.end * size.out_width, to + size.positions(), T(0));
-    for (std::int64_t y = rows.begin; y < rows.end; ++y) {
-      T* row = to + y * size.out_width;
-      const T* from = image + (channel * size.height + y * geometry.stride[0] + y_shift) * size.width;
-      for (std::int64_t x = 0; x < inside.begin; ++x) row[x] = T(0);
-      copy_row(from + inside.begin * geometry.stride[1] + x_shift, geometry.stride[1], row + inside.begin,
-               inside.end - inside.begin);
-      for (std::int64_t x = inside.end; x < size.out_width; ++x) row[x] = T(0);
-    }
-  });
+template <class T>
+void image_to_columns(const ConvolutionSizes& size, const T* image, T* padded, T* columns, std::int64_t row_length) {
+  T* source = const_cast<T*>(image);  // only read
+  if (size.is_padded()) {
+    std::fill_n(padded, size.padded_size(), T(0));
+    apply_to_inside<CopyBack>(size, padded, source);
+    source = padded;
+  }
+  apply_to_taps<Copy>(size, source, columns, row_length);
 }
 
-template <class T> void add_columns_to_image(const ConvolutionSizes& size, const Conv2dGeometry& geometry,
-                                             const T* columns, std::int64_t row_length, T* image) {
-  for_each_tap(size, geometry, [&](std::int64_t channel, std::int64_t tap, std::int64_t y_shift, std::int64_t x_shift) {
-    const Inside rows(y_shift, geometry.stride[0], size.height, size.out_height);
-    const Inside inside(x_shift, geometry.stride[1], size.width, size.out_width);
-    const std::int64_t step = geometry.stride[1];
-    const std::int64_t count = inside.end - inside.begin;
-    for (std::int64_t y = rows.begin; y < rows.end; ++y) {
-      const T* from = columns + tap * row_length + y * size.out_width + inside.begin;
-      T* to = image + (channel * size.height + y * geometry.stride[0] + y_shift) * size.width + inside.begin * step +
-              x_shift;
-      if (step == 1)
-        for (std::int64_t x = 0; x < count; ++x) to[x] += from[x];
-      else
-        for (std::int64_t x = 0; x < count; ++x) to[x * step] += from[x];
-    }
-  });
+template <class T>
+void columns_to_image(const ConvolutionSizes& size, const T* columns, std::int64_t row_length, T* padded, T* image) {
+  T* const target = size.is_padded() ? padded : image;
+  std::fill_n(target, size.padded_size(), T(0));
+  apply_to_taps<Add>(size, target, const_cast<T*>(columns), row_length);  // the columns are only read
+  if (size.is_padded()) apply_to_inside<Copy>(size, padded, image);
 }
 
-template void image_to_columns(const ConvolutionSizes&, const Conv2dGeometry&, const float*, float*, std::int64_t);
-template void image_to_columns(const ConvolutionSizes&, const Conv2dGeometry&, const double*, double*, std::int64_t);
-template void add_columns_to_image(const ConvolutionSizes&, const Conv2dGeometry&, const float*, std::int64_t, float*);
-template void add_columns_to_image(const ConvolutionSizes&, const Conv2dGeometry&, const double*, std::int64_t,
-                                   double*);
+template void image_to_columns(const ConvolutionSizes&, const float*, float*, float*, std::int64_t);
+template void image_to_columns(const ConvolutionSizes&, const double*, double*, double*, std::int64_t);
+template void columns_to_image(const ConvolutionSizes&, const float*, std::int64_t, float*, float*);
+template void columns_to_image(const ConvolutionSizes&, const double*, std::int64_t, double*, double*);
 
 }  // namespace tutti

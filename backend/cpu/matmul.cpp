@@ -11,20 +11,21 @@ namespace {
 
 constexpr std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
-/// How a product is cut into tiles, by its size alone: about 16 where each is worth a hand-over between threads, since
-/// each packs its operands anew.
+/// How a product is cut into tiles, by its size alone: a few where each is worth a hand-over between threads, more
+/// where packing the operands anew for each is lost in the work.
 struct Tiles {
   std::int64_t rows;
   std::int64_t columns;
 
   Tiles(std::int64_t m, std::int64_t n, std::int64_t k) : rows(m), columns(n) {
-    constexpr std::int64_t kWorthSplitting = std::int64_t{1} << 23U;  // multiplications
-    constexpr std::int64_t kMost = 16;
-    std::int64_t tiles = 1;
-    while (tiles < kMost && rows * columns * k >= kWorthSplitting) {
+    constexpr std::int64_t kWorthFew = std::int64_t{1} << 23U;  // multiplications in a tile that is cut further
+    constexpr std::int64_t kWorthMany = std::int64_t{1} << 26U;
+    constexpr std::int64_t kFew = 4;
+    constexpr std::int64_t kMany = 64;
+    for (std::int64_t tiles = 1; tiles < kMany; tiles *= 2) {
+      if (rows * columns * k < (tiles < kFew ? kWorthFew : kWorthMany)) return;
       std::int64_t& longer = rows >= columns ? rows : columns;
       longer = divide_up(divide_up(longer, 2), 16) * 16;
-      tiles *= 2;
     }
   }
 };

@@ -4,9 +4,11 @@
 // The widest vectors that the target has, as the compiler's own vector types: operators, comparisons and selection are
 // the language's, for every element type. Only the two instructions without an operator are named here.
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 #if defined(__SSE2__)
 #include <immintrin.h>
@@ -51,6 +53,64 @@ template <class Lane> using Native = typename NativeVector<Lane>::type;
 template <class Lane> struct [[gnu::packed, gnu::may_alias]] NativeMemory {
   Native<Lane> vector;
 };
+
+template <class Lane> inline constexpr std::int64_t kNativeLanes = kVectorBytes / sizeof(Lane);
+
+/// The places of the lanes of the `part`-th of several vectors: 0, 1, 2, ... for the first.
+template <class Lane> TUTTI_ALWAYS_INLINE Native<Lane> native_indices(std::size_t part) {
+  Native<Lane> indices{};
+  for (std::int64_t i = 0; i < kNativeLanes<Lane>; ++i)
+    indices[i] = static_cast<Lane>(static_cast<std::int64_t>(part) * kNativeLanes<Lane> + i);
+  return indices;
+}
+
+#if defined(__AVX2__) && !defined(TUTTI_AVX512)
+template <class Lane> TUTTI_ALWAYS_INLINE __m256i first_lanes(std::int64_t count) {
+  const std::int64_t taken = std::clamp<std::int64_t>(count, 0, kNativeLanes<Lane>);
+  if constexpr (sizeof(Lane) == 8)
+    return _mm256_cmpgt_epi64(_mm256_set1_epi64x(taken), _mm256_setr_epi64x(0, 1, 2, 3));
+  else
+    return _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(taken)), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+}
+#endif
+
+/// The first `count` lanes from memory, zeros behind them; nothing else is read. `count` may be beyond either end.
+template <class Lane> TUTTI_ALWAYS_INLINE Native<Lane> native_load_first(const Lane* from, std::int64_t count) {
+#if defined(TUTTI_AVX512)
+  const std::int64_t taken = std::clamp<std::int64_t>(count, 0, kNativeLanes<Lane>);
+  if constexpr (sizeof(Lane) == 8)
+    return (Native<Lane>)_mm512_maskz_loadu_epi64(static_cast<__mmask8>((1U << taken) - 1U), from);
+  else if constexpr (sizeof(Lane) == 4)
+    return (Native<Lane>)_mm512_maskz_loadu_epi32(static_cast<__mmask16>((1U << taken) - 1U), from);
+#elif defined(__AVX2__)
+  if constexpr (sizeof(Lane) == 8)
+    return (Native<Lane>)_mm256_maskload_epi64(reinterpret_cast<const long long*>(from), first_lanes<Lane>(count));
+  else if constexpr (sizeof(Lane) == 4)
+    return (Native<Lane>)_mm256_maskload_epi32(reinterpret_cast<const int*>(from), first_lanes<Lane>(count));
+#endif
+  Native<Lane> vector{};
+  if (count > 0)
+    std::memcpy(&vector, from, static_cast<std::size_t>(std::min(count, kNativeLanes<Lane>)) * sizeof(Lane));
+  return vector;
+}
+
+/// Writes the first `count` lanes, and nothing else.
+template <class Lane>
+TUTTI_ALWAYS_INLINE void native_store_first(const Native<Lane>& vector, Lane* to, std::int64_t count) {
+#if defined(TUTTI_AVX512)
+  const std::int64_t taken = std::clamp<std::int64_t>(count, 0, kNativeLanes<Lane>);
+  if constexpr (sizeof(Lane) == 8)
+    return _mm512_mask_storeu_epi64(to, static_cast<__mmask8>((1U << taken) - 1U), (__m512i)vector);
+  else if constexpr (sizeof(Lane) == 4)
+    return _mm512_mask_storeu_epi32(to, static_cast<__mmask16>((1U << taken) - 1U), (__m512i)vector);
+#elif defined(__AVX2__)
+  if constexpr (sizeof(Lane) == 8)
+    return _mm256_maskstore_epi64(reinterpret_cast<long long*>(to), first_lanes<Lane>(count), (__m256i)vector);
+  else if constexpr (sizeof(Lane) == 4)
+    return _mm256_maskstore_epi32(reinterpret_cast<int*>(to), first_lanes<Lane>(count), (__m256i)vector);
+#endif
+  if (count > 0) std::memcpy(to, &vector, static_cast<std::size_t>(std::min(count, kNativeLanes<Lane>)) * sizeof(Lane));
+}
 
 /// a * b + c, rounded once where the target can.
 TUTTI_ALWAYS_INLINE Native<float> native_fma(Native<float> a, Native<float> b, Native<float> c) {

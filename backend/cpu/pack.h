@@ -51,17 +51,27 @@ template <class T> struct Pack {
     for (std::size_t i = 0; i < kPackVectors; ++i) memory[i].vector = part[i];
   }
 
-  /// The first `count` elements; the lanes behind them hold `padding`.
-  TUTTI_ALWAYS_INLINE static Pack load_partial(const T* from, std::int64_t count, T padding = T(0)) {
-    alignas(kPackBytes) T buffer[kLanes];
-    for (T& lane : buffer) lane = padding;
-    std::memcpy(buffer, from, static_cast<std::size_t>(count) * sizeof(T));
-    return load(buffer);
+  /// The first `count` elements; the lanes behind them hold 0.
+  TUTTI_ALWAYS_INLINE static Pack load_partial(const T* from, std::int64_t count) {
+    Pack pack;
+    const auto* lanes = reinterpret_cast<const Lane*>(from);
+    for (std::int64_t i = 0; i < static_cast<std::int64_t>(kPackVectors); ++i)
+      pack.part[i] = native_load_first<Lane>(lanes + i * kNativeLanes<Lane>, count - i * kNativeLanes<Lane>);
+    return pack;
+  }
+  /// The same with `padding` behind them.
+  TUTTI_ALWAYS_INLINE static Pack load_partial(const T* from, std::int64_t count, T padding) {
+    Pack pack = load_partial(from, count);
+    const Native<MaskLane<T>> end = static_cast<MaskLane<T>>(count) - Native<MaskLane<T>>{};
+    const Native<Lane> behind = Pack(padding).part[0];
+    for (std::size_t i = 0; i < kPackVectors; ++i)
+      pack.part[i] = native_indices<MaskLane<T>>(i) < end ? pack.part[i] : behind;
+    return pack;
   }
   TUTTI_ALWAYS_INLINE void store_partial(T* to, std::int64_t count) const {
-    alignas(kPackBytes) T buffer[kLanes];
-    store(buffer);
-    std::memcpy(to, buffer, static_cast<std::size_t>(count) * sizeof(T));
+    auto* lanes = reinterpret_cast<Lane*>(to);
+    for (std::int64_t i = 0; i < static_cast<std::int64_t>(kPackVectors); ++i)
+      native_store_first<Lane>(part[i], lanes + i * kNativeLanes<Lane>, count - i * kNativeLanes<Lane>);
   }
 };
 

@@ -4,6 +4,7 @@
 #include <tutti/backend/cpu/pack_loops.h>
 
 #include <algorithm>
+#include <array>
 
 namespace tutti {
 namespace {
@@ -34,17 +35,56 @@ struct Window {
   }
 };
 
-/// Place of the largest element of a window; the first of equals, and NaN wins.
+/// The largest element so far, and where it stood: the first of equals, and NaN wins.
+template <class T> struct Largest {
+  T value;
+  std::int64_t place;
+
+  void offer(T other, std::int64_t at) {
+    const bool wins = other > value || (other != other && value == value);
+    value = wins ? other : value;
+    place = wins ? at : place;
+  }
+};
+
 template <class T>
-std::int64_t place_of_max(const T* plane, std::int64_t width, const Window& rows, const Window& columns) {
-  std::int64_t best = rows.begin * width + columns.begin;
+Largest<T> largest_of(const T* plane, std::int64_t width, const Window& rows, const Window& columns) {
+  const std::int64_t first = rows.begin * width + columns.begin;
+  Largest<T> largest{plane[first], first};
   for (std::int64_t y = rows.begin; y < rows.end; ++y)
-    for (std::int64_t x = columns.begin; x < columns.end; ++x) {
-      const T value = plane[y * width + x];
-      const T largest = plane[best];
-      if (value > largest || (value != value && largest == largest)) best = y * width + x;
+    for (std::int64_t x = columns.begin; x < columns.end; ++x) largest.offer(plane[y * width + x], y * width + x);
+  return largest;
+}
+
+template <class T> void pool_plane(const Pool2dGeometry& geometry, const PoolingSizes& size, const T* plane, T* maxima,
+                                   std::int64_t* places) {
+  for (std::int64_t y = 0; y < size.out_height; ++y) {
+    const Window rows(y, geometry, 0, size.height);
+    for (std::int64_t x = 0; x < size.out_width; ++x) {
+      const Largest<T> largest = largest_of(plane, size.width, rows, Window(x, geometry, 1, size.width));
+      *maxima++ = largest.value;
+      *places++ = largest.place;
     }
-  return best;
+  }
+}
+
+/// The usual case: windows of 2 x 2, side by side.
+template <class T> void halve_plane(const PoolingSizes& size, const T* plane, T* maxima, std::int64_t* places) {
+  for (std::int64_t y = 0; y < size.out_height; ++y)
+    for (std::int64_t x = 0; x < size.out_width; ++x) {
+      const std::int64_t first = 2 * y * size.width + 2 * x;
+      Largest<T> largest{plane[first], first};
+      largest.offer(plane[first + 1], first + 1);
+      largest.offer(plane[first + size.width], first + size.width);
+      largest.offer(plane[first + size.width + 1], first + size.width + 1);
+      *maxima++ = largest.value;
+      *places++ = largest.place;
+    }
+}
+
+bool halves(const Pool2dGeometry& geometry) {
+  constexpr std::array<std::int64_t, 2> kTwo{2, 2};
+  return geometry.kernel == kTwo && geometry.stride == kTwo && geometry.padding == std::array<std::int64_t, 2>{0, 0};
 }
 
 }  // namespace
@@ -56,18 +96,13 @@ void CpuBackend::max_pool2d(const Pool2dGeometry& geometry, const Array& input, 
     const PoolingSizes size(from.shape(), to.shape());
     visit_floating(from.dtype(), [&]<class T>(std::type_identity<T>) {
       pool.parallel_for(size.planes, size.grain(), [&](std::int64_t begin, std::int64_t end) {
-        std::int64_t i = begin * size.out_height * size.out_width;
-        T* maxima = to.data<T>();
-        std::int64_t* place = places.data<std::int64_t>();
         for (std::int64_t p = begin; p < end; ++p) {
+          const std::int64_t out = p * size.out_height * size.out_width;
           const T* plane = from.data<T>() + p * size.height * size.width;
-          for (std::int64_t y = 0; y < size.out_height; ++y) {
-            const Window rows(y, geometry, 0, size.height);
-            for (std::int64_t x = 0; x < size.out_width; ++x, ++i) {
-              place[i] = place_of_max(plane, size.width, rows, Window(x, geometry, 1, size.width));
-              maxima[i] = plane[place[i]];
-            }
-          }
+          if (halves(geometry))
+            halve_plane(size, plane, to.data<T>() + out, places.data<std::int64_t>() + out);
+          else
+            pool_plane(geometry, size, plane, to.data<T>() + out, places.data<std::int64_t>() + out);
         }
       });
     });
