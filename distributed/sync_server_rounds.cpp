@@ -55,8 +55,8 @@ void DistributedSyncServer::handle(SubmitGradient& message) {
   const auto [member, group, generation] = message.stamp;
   if (ledger_->fault() || group != ledger_->group()) return;
   if (refuse_misfit(message)) return;
-  recorder_.ready(generation, member, message.parameter, message.at);
-  if (message.parameter.value < gradients_.size()) {
+  if (message.parameter.value < gradients_.size()) {  // else the ledger objects
+    recorder_.ready(generation, member, message.parameter, message.at);
     auto& gradients = gradients_[message.parameter.value];
     gradients.resize(devices_.size());
     gradients[member] = std::move(message.gradient);

@@ -4,6 +4,7 @@
 #include <tutti/autodiff/backward.h>
 #include <tutti/backend/cpu_threads.h>
 #include <tutti/backend/error.h>
+#include <tutti/backend/registry.h>
 #include <tutti/distributed/gradient_sync.h>
 #include <tutti/examples/digits_network.h>
 #include <tutti/nn/loss.h>
@@ -220,6 +221,7 @@ class Run {
         const auto start = Clock::now();
         auto step = sync.step(devices_[d], batch.weight());
         step.backward(cross_entropy(replicas[d].forward(batch.inputs), batch.targets));
+        synchronize(devices_[d]);  // asynchronous streams: without reductions, nobody has waited for them
         if (d == 0 && i >= 8) times[i % 2].push_back(milliseconds(Clock::now() - start));
       }
     });

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+// The server alone, spoken to in messages that GradientSync would never send, with engines that fail.
+#include <tutti/distributed/sync_server.h>
+
+#include <tutti/backend/error.h>
+#include <tutti/backend/registry.h>
+#include <tutti/distributed/local_communicator.h>
+#include <tutti/tests/distributed/device_threads.h>
+#include <tutti/tests/distributed/ledger_driver.h>
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <stdexcept>
+#include <thread>
+
+using namespace tutti;
+using namespace tutti::testing;
+
+namespace {
+
+// The local engine, except that call number `fails_at` throws.
+class FailingCommunicator : public LocalCommunicator {
+ public:
+  explicit FailingCommunicator(int fails_at) : fails_at_(fails_at) {}
+  std::shared_ptr<CollectiveTask> all_reduce(AllReduceRequest request) override {
+    if (++calls_ == fails_at_) throw std::runtime_error("link down");
+    return LocalCommunicator::all_reduce(std::move(request));
+  }
+
+ private:
+  int fails_at_;
+  int calls_ = 0;
+};
+
+struct Group {
+  explicit Group(std::unique_ptr<Communicator> communicator = std::make_unique<LocalCommunicator>(),
+                 std::size_t devices = 2)
+      : server(cpu_devices(devices), std::move(communicator), {.reduction = GradientReduction::mean}) {
+    for (MemberIndex member = 0; member < devices; ++member)
+      server.declare_parameters(member, {{"a", {2}, DType::f64}, {"b", {3}, DType::f64}});
+  }
+
+  void begin(MemberIndex member, const Ids& ids, std::int64_t generation = 1) {
+    server.register_parameters({member, 1, generation}, 1.0, required_set(ids));
+  }
+  void submit(MemberIndex member, std::uint32_t id, Shape shape, DType dtype = DType::f64,
+              std::int64_t generation = 1) {
+    const Device device = cpu(static_cast<std::uint16_t>(member));
+    Array gradient = Array::full(shape, member + 1.0, dtype, device);
+    server.submit({member, 1, generation}, {id}, {gradient, compute_stream(device).record()});
+  }
+  std::string error_of_sync(MemberIndex member, std::int64_t generation = 1) {
+    const auto waiter = server.collective_sync({member, 1, generation});
+    server.await(*waiter);
+    return text_of(waiter->error());
+  }
+
+  DistributedSyncServer server;
+};
+
+void check_names(const std::string& text, std::initializer_list<const char*> parts) {
+  for (const char* part : parts) CHECK_MESSAGE(text.find(part) != std::string::npos, text, " lacks ", part);
+}
+
+}  // namespace
+
+TEST_CASE("sync_server: a gradient of the wrong shape fails all, the offender included") {
+  Group group;
+  group.begin(0, {0});
+  group.begin(1, {0});
+  group.submit(1, 0, {5});
+  for (const MemberIndex member : {0U, 1U}) check_names(group.error_of_sync(member), {"cpu:1", "\"a\"", "[5]", "[2]"});
+}
+
+TEST_CASE("sync_server: a gradient of the wrong dtype fails all") {
+  Group group;
+  group.begin(0, {1});
+  group.begin(1, {1});
+  group.submit(0, 1, {3}, DType::f32);
+  for (const MemberIndex member : {0U, 1U}) check_names(group.error_of_sync(member), {"cpu:0", "\"b\"", "f32", "f64"});
+}
+
+TEST_CASE("sync_server: unknown, unregistered, repeated and stale messages name the sender") {
+  SUBCASE("unknown parameter") {
+    Group group;
+    group.begin(0, {0});
+    group.submit(0, 9, {2});
+    check_names(group.error_of_sync(1), {"cpu:0", "unknown", "9"});
+  }
+  SUBCASE("submitted twice") {
+    Group group;
+    group.begin(0, {0, 1});
+    group.submit(0, 0, {2});
+    group.submit(0, 0, {2});
+    check_names(group.error_of_sync(1), {"cpu:0", "twice", "\"a\""});
+  }
+  SUBCASE("a generation that is not due") {
+    Group group;
+    group.begin(0, {0});
+    group.begin(1, {0}, 4);
+    check_names(group.error_of_sync(0), {"cpu:1", "4", "1"});
+  }
+}
+
+TEST_CASE("sync_server: an engine that fails on some call fails all with its message") {
+  for (const int call : {1, 2}) {
+    Group group(std::make_unique<FailingCommunicator>(call));
+    for (const MemberIndex member : {0U, 1U}) group.begin(member, {0, 1});
+    for (const MemberIndex member : {0U, 1U}) {
+      try {
+        group.submit(member, 0, {2});
+        group.submit(member, 1, {3});
+      } catch (const SyncError&) {
+        // the group has failed meanwhile
+      }
+    }
+    for (const MemberIndex member : {0U, 1U}) check_names(group.error_of_sync(member), {"link down"});
+    CHECK_THROWS_WITH_AS(group.begin(0, {}, 2), doctest::Contains("link down"), SyncError);
+  }
+}
+
+TEST_CASE("sync_server: results are written in place, before the last device has posted its sync") {
+  Group group;
+  const Array mine = Array::full({2}, 1.0, DType::f64, cpu(0));
+  group.begin(0, {0});
+  group.begin(1, {0});
+  group.server.submit({0, 1, 1}, {0}, {mine, compute_stream(cpu(0)).record()});
+  group.submit(1, 0, {2});
+  const auto waiter = group.server.collective_sync({0, 1, 1});
+  CHECK_FALSE(waiter->done());
+  const auto other = group.server.collective_sync({1, 1, 1});
+  group.server.await(*waiter);
+  REQUIRE(waiter->result()->reduced.size() == 1);
+  const auto& reduced = waiter->result()->reduced[0];
+  const std::shared_ptr<CollectiveTask> task[] = {reduced.task};
+  group.server.communicator().join(cpu(0), task);
+  CHECK(reduced.results[0].storage() == mine.storage());
+  CHECK(mine.to_vector<double>() == std::vector<double>{1.5, 1.5});
+}
+
+TEST_CASE("sync_server: after close every call fails at the sender, and waiters are answered") {
+  Group group;
+  group.begin(0, {0});
+  group.submit(0, 0, {2});
+  const auto waiter = group.server.collective_sync({0, 1, 1});
+  group.server.close();
+  CHECK(waiter->done());
+  check_names(text_of(waiter->error()), {"closed"});
+  CHECK_THROWS_AS(group.begin(1, {0}), SyncError);
+  check_names(group.error_of_sync(1), {"closed"});
+  group.server.close();
+}
+
+TEST_CASE("sync_server: many devices post at once and every round is answered") {
+  constexpr std::size_t kDevices = 8;
+  Group group(std::make_unique<LocalCommunicator>(), kDevices);
+  run_devices(kDevices, [&](std::size_t d) {
+    const auto member = static_cast<MemberIndex>(d);
+    for (std::int64_t generation = 1; generation <= 200; ++generation) {
+      const Ids ids = (generation + member) % 3 == 0 ? Ids{1} : Ids{0, 1};
+      group.begin(member, ids, generation);
+      for (const std::uint32_t id : ids)
+        group.submit(member, id, id == 0 ? Shape{2} : Shape{3}, DType::f64, generation);
+      const auto waiter = group.server.collective_sync({member, 1, generation});
+      group.server.await(*waiter);
+      REQUIRE_MESSAGE(!waiter->error(), text_of(waiter->error()));
+      CHECK(waiter->result()->generation == generation);
+      for (const auto& reduced : waiter->result()->reduced) {
+        const std::shared_ptr<CollectiveTask> task[] = {reduced.task};
+        group.server.communicator().join(cpu(static_cast<std::uint16_t>(d)), task);
+        if (reduced.parameter.value == 1)
+          CHECK(reduced.results[d].to_vector<double>() == std::vector<double>(3, (1 + kDevices) / 2.0));
+      }
+    }
+  });
+}

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+// The demo as a user meets it: the built program, run with good and bad arguments. TUTTI_DIGITS names it.
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+namespace {
+
+struct Outcome {
+  int code = -1;
+  std::string output;  // standard output and error
+};
+
+std::string folder() {
+  static const std::string path = [] {
+    std::string name = (std::filesystem::temp_directory_path() / "tutti-digits-XXXXXX").string();
+    return std::string(mkdtemp(name.data()));
+  }();
+  return path;
+}
+
+Outcome digits(const std::string& arguments) {
+  const std::string command = std::string(TUTTI_DIGITS) + " --output " + folder() + "/out " + arguments + " 2>&1";
+  Outcome outcome;
+  std::FILE* pipe = popen(command.c_str(), "r");
+  REQUIRE(pipe != nullptr);
+  std::array<char, 4096> block{};
+  for (std::size_t n = 0; (n = std::fread(block.data(), 1, block.size(), pipe)) > 0;)
+    outcome.output.append(block.data(), n);
+  const int status = pclose(pipe);
+  outcome.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  return outcome;
+}
+
+// One line that names the problem, and a code that is not 0.
+void check_refused(const std::string& arguments, const std::string& problem) {
+  const Outcome outcome = digits(arguments);
+  CAPTURE(arguments);
+  CAPTURE(outcome.output);
+  CHECK(outcome.code > 0);
+  CHECK(std::count(outcome.output.begin(), outcome.output.end(), '\n') == 1);
+  CHECK(outcome.output.find(problem) != std::string::npos);
+}
+
+std::string file_with(const std::string& name, const std::string& content) {
+  const std::string path = folder() + "/" + name;
+  std::ofstream(path, std::ios::binary) << content;
+  return path;
+}
+
+}  // namespace
+
+TEST_CASE("digits: bad arguments are refused in one line") {
+  check_refused("--devices 0", "--devices 0");
+  check_refused("--devices 5000", "cpu:");
+  check_refused("--epochs 0", "--epochs 0");
+  check_refused("--batch 0", "batch");
+  check_refused("--batch 100000", "100000");
+  check_refused("--threads-per-device 0", "0 threads");
+  check_refused("--seed -1", "--seed");
+  check_refused("--learning-rate nan", "learning rate");
+  check_refused("--epochs many", "--epochs");
+  check_refused("--unknown", "--unknown");
+}
+
+TEST_CASE("digits: bad data files are refused in one line with path and place") {
+  check_refused("--data /nonexistent.csv", "/nonexistent.csv");
+  check_refused("--data " + file_with("empty.csv", ""), "empty.csv");
+  check_refused("--data " + file_with("short.csv", "1,2,3\n"), "short.csv");
+  std::string row(64 * 2, '0');
+  for (std::size_t i = 1; i < row.size(); i += 2) row[i] = ',';
+  check_refused("--data " + file_with("label.csv", row + "12\n"), "label.csv");
+  check_refused("--data " + file_with("text.csv", row + "1\n" + row + "x\n"), "2");
+  std::ifstream real("examples/data/digits.csv.gz", std::ios::binary);
+  REQUIRE(real.good());
+  const std::string bytes((std::istreambuf_iterator<char>(real)), {});
+  check_refused("--data " + file_with("cut.csv.gz", bytes.substr(0, bytes.size() / 2)), "cut.csv.gz");
+}
+
+TEST_CASE("digits: a short run trains, reports and writes metrics and trace") {
+  for (const char* devices : {"1", "2", "3"}) {
+    const Outcome outcome = digits(std::string("--epochs 4 --devices ") + devices);
+    CAPTURE(outcome.output);
+    REQUIRE(outcome.code == 0);
+    const auto place = outcome.output.find("test accuracy: ");
+    REQUIRE(place != std::string::npos);
+    CHECK(std::strtod(outcome.output.c_str() + place + 15, nullptr) > 85.0);
+    CHECK(outcome.output.find("hidden") != std::string::npos);
+    CHECK(outcome.output.find('\033') == std::string::npos);  // no terminal: no control characters
+    std::ifstream metrics(folder() + "/out/metrics.jsonl");
+    int epochs = 0;
+    for (std::string line; std::getline(metrics, line);) epochs += nlohmann::json::parse(line).contains("epoch");
+    CHECK(epochs == 4);
+    std::ifstream trace(folder() + "/out/trace.json");
+    CHECK(nlohmann::json::parse(trace).at("traceEvents").size() > 20);
+  }
+  std::filesystem::remove_all(folder());
+}
+
+TEST_CASE("digits: the same seed gives the same accuracy, whatever the threads") {
+  const auto accuracy = [](const std::string& arguments) {
+    const Outcome outcome = digits("--epochs 2 --seed 5 " + arguments);
+    return outcome.output.substr(outcome.output.find("test accuracy: "));
+  };
+  CHECK(accuracy("--threads-per-device 1") == accuracy("--threads-per-device 3"));
+}
