@@ -12,9 +12,7 @@ struct Relu {
   static constexpr auto name = "relu";
   static constexpr auto domain = Domain::number;
   static constexpr auto needs = Needs::output;
-  template <class X> TUTTI_HOST_DEVICE X value(const X& x) const {
-    return select(x < scalar<X>(0), scalar<X>(0), x);
-  }
+  template <class X> TUTTI_HOST_DEVICE X value(const X& x) const { return select(x < scalar<X>(0), scalar<X>(0), x); }
   template <class X> TUTTI_HOST_DEVICE X gradient(const X& y, const X& dy) const {
     return select(y > scalar<X>(0), dy, scalar<X>(0));
   }
@@ -54,9 +52,7 @@ struct Silu {
   static constexpr auto name = "silu";
   static constexpr auto domain = Domain::floating;
   static constexpr auto needs = Needs::inputs;
-  template <class X> TUTTI_HOST_DEVICE X logistic(const X& x) const {
-    return scalar<X>(1) / (scalar<X>(1) + exp(-x));
-  }
+  template <class X> TUTTI_HOST_DEVICE X logistic(const X& x) const { return scalar<X>(1) / (scalar<X>(1) + exp(-x)); }
   template <class X> TUTTI_HOST_DEVICE X value(const X& x) const { return x * logistic(x); }
   template <class X> TUTTI_HOST_DEVICE X gradient(const X& x, const X& dy) const {
     const X s = logistic(x);

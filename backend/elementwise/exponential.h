@@ -37,9 +37,7 @@ struct Tanh {
   static constexpr auto domain = Domain::floating;
   static constexpr auto needs = Needs::output;
   template <class X> TUTTI_HOST_DEVICE X value(const X& x) const { return tanh(x); }
-  template <class X> TUTTI_HOST_DEVICE X gradient(const X& y, const X& dy) const {
-    return dy * (scalar<X>(1) - y * y);
-  }
+  template <class X> TUTTI_HOST_DEVICE X gradient(const X& y, const X& dy) const { return dy * (scalar<X>(1) - y * y); }
 };
 
 /// d/dx erf(x) = 2 / sqrt(pi) exp(-x^2).
@@ -59,9 +57,7 @@ struct Sigmoid {
   static constexpr auto domain = Domain::floating;
   static constexpr auto needs = Needs::output;
   template <class X> TUTTI_HOST_DEVICE X value(const X& x) const { return scalar<X>(1) / (scalar<X>(1) + exp(-x)); }
-  template <class X> TUTTI_HOST_DEVICE X gradient(const X& y, const X& dy) const {
-    return dy * y * (scalar<X>(1) - y);
-  }
+  template <class X> TUTTI_HOST_DEVICE X gradient(const X& y, const X& dy) const { return dy * y * (scalar<X>(1) - y); }
 };
 
 }  // namespace tutti::elementwise

@@ -14,15 +14,11 @@
 
 namespace tutti::elementwise {
 
-template <class... Operations>
-struct List {
+template <class... Operations> struct List {
   static constexpr std::size_t size = sizeof...(Operations);
 
   /// Calls `f(std::type_identity<Operation>{})` for each, in order.
-  template <class F>
-  static constexpr void for_each(F&& f) {
-    (f(std::type_identity<Operations>{}), ...);
-  }
+  template <class F> static constexpr void for_each(F&& f) { (f(std::type_identity<Operations>{}), ...); }
 };
 
 using UnaryOperations =
@@ -30,19 +26,16 @@ using UnaryOperations =
 using BinaryOperations = List<Add, Subtract, Multiply, Divide, FloorDivide, Maximum, Minimum>;
 using Comparisons = List<Equal, NotEqual, Less, LessEqual, Greater, GreaterEqual>;
 
-template <class... Lists>
-struct Concatenation;
-template <class... A, class... B, class... Rest>
-struct Concatenation<List<A...>, List<B...>, Rest...> : Concatenation<List<A..., B...>, Rest...> {};
-template <class... A>
-struct Concatenation<List<A...>> {
+template <class... Lists> struct Concatenation;
+template <class... A, class... B, class... Rest> struct Concatenation<List<A...>, List<B...>, Rest...>
+    : Concatenation<List<A..., B...>, Rest...> {};
+template <class... A> struct Concatenation<List<A...>> {
   using type = List<A...>;
 };
 using AllOperations = Concatenation<UnaryOperations, BinaryOperations, Comparisons>::type;
 
 /// Place of `Operation` in `AllOperations`; the list's size if it is missing there.
-template <class Operation>
-consteval std::uint16_t index_of() {
+template <class Operation> consteval std::uint16_t index_of() {
   std::uint16_t index = 0;
   std::uint16_t found = AllOperations::size;
   AllOperations::for_each([&]<class O>(std::type_identity<O>) {
@@ -52,11 +45,10 @@ consteval std::uint16_t index_of() {
   return found;
 }
 
-template <class Operation>
-inline constexpr std::size_t parameter_count = std::is_empty_v<Operation> ? 0 : sizeof(Operation) / sizeof(double);
+template <class Operation> inline constexpr std::size_t parameter_count =
+    std::is_empty_v<Operation> ? 0 : sizeof(Operation) / sizeof(double);
 
-template <class Operation>
-ElementwiseCall make_call(const Operation& operation, ElementwiseCall::Part part) {
+template <class Operation> ElementwiseCall make_call(const Operation& operation, ElementwiseCall::Part part) {
   static_assert(index_of<Operation>() < AllOperations::size, "operation is missing in backend/elementwise/lists.h");
   static_assert(std::is_trivially_copyable_v<Operation> && parameter_count<Operation> <= ElementwiseCall::kParameters);
   ElementwiseCall call{index_of<Operation>(), part, {}};
@@ -65,15 +57,15 @@ ElementwiseCall make_call(const Operation& operation, ElementwiseCall::Part part
 }
 
 /// Inverse of `make_call`, for kernels.
-template <class Operation>
-Operation from_call(const ElementwiseCall& call) {
+template <class Operation> Operation from_call(const ElementwiseCall& call) {
   Operation operation{};
-  if constexpr (parameter_count<Operation> > 0) std::memcpy(static_cast<void*>(&operation), call.parameters.data(), sizeof(Operation));
+  if constexpr (parameter_count<Operation> > 0)
+    std::memcpy(static_cast<void*>(&operation), call.parameters.data(), sizeof(Operation));
   return operation;
 }
 
-/// Arrays that the named formula reads: 1 to 3.
-template <class Operation>
-inline constexpr bool is_comparison = std::is_same_v<decltype(Operation{}.value(0, 0)), bool>;
+/// True for binary operations whose value is bool.
+template <class Operation> inline constexpr bool is_comparison =
+    std::is_same_v<decltype(Operation{}.value(0, 0)), bool>;
 
 }  // namespace tutti::elementwise

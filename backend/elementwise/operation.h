@@ -37,10 +37,7 @@ using std::tanh;
 enum class Domain : std::uint8_t { floating, number, integral, any };  ///< number: floating or integral; any: + bool
 enum class Needs : std::uint8_t { nothing, inputs, output, no_gradient };
 
-template <class X>
-TUTTI_HOST_DEVICE X scalar(double value) {
-  return X(value);
-}
+template <class X> TUTTI_HOST_DEVICE X scalar(double value) { return X(value); }
 template <class X>
   requires std::is_arithmetic_v<X>
 TUTTI_HOST_DEVICE X select(bool mask, X a, X b) {
