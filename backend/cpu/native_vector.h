@@ -74,7 +74,8 @@ template <class Lane> TUTTI_ALWAYS_INLINE __m256i first_lanes(std::int64_t count
 }
 #endif
 
-/// The first `count` lanes from memory, zeros behind them; nothing else is read. `count` may be beyond either end.
+/// The first `count` lanes from memory, zeros behind them; nothing else is read. `count` >= 0 may be
+/// beyond the last.
 template <class Lane> TUTTI_ALWAYS_INLINE Native<Lane> native_load_first(const Lane* from, std::int64_t count) {
 #if defined(TUTTI_AVX512)
   const std::int64_t taken = std::clamp<std::int64_t>(count, 0, kNativeLanes<Lane>);

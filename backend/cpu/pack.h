@@ -55,8 +55,10 @@ template <class T> struct Pack {
   TUTTI_ALWAYS_INLINE static Pack load_partial(const T* from, std::int64_t count) {
     Pack pack;
     const auto* lanes = reinterpret_cast<const Lane*>(from);
-    for (std::int64_t i = 0; i < static_cast<std::int64_t>(kPackVectors); ++i)
-      pack.part[i] = native_load_first<Lane>(lanes + i * kNativeLanes<Lane>, count - i * kNativeLanes<Lane>);
+    for (std::size_t i = 0; i < kPackVectors; ++i) {
+      const std::int64_t first = std::min(first_lane(i), count);
+      pack.part[i] = native_load_first<Lane>(lanes + first, count - first);
+    }
     return pack;
   }
   /// The same with `padding` behind them.
@@ -70,8 +72,15 @@ template <class T> struct Pack {
   }
   TUTTI_ALWAYS_INLINE void store_partial(T* to, std::int64_t count) const {
     auto* lanes = reinterpret_cast<Lane*>(to);
-    for (std::int64_t i = 0; i < static_cast<std::int64_t>(kPackVectors); ++i)
-      native_store_first<Lane>(part[i], lanes + i * kNativeLanes<Lane>, count - i * kNativeLanes<Lane>);
+    for (std::size_t i = 0; i < kPackVectors; ++i) {
+      const std::int64_t first = std::min(first_lane(i), count);
+      native_store_first<Lane>(part[i], lanes + first, count - first);
+    }
+  }
+
+ private:
+  static constexpr std::int64_t first_lane(std::size_t vector) {
+    return static_cast<std::int64_t>(vector) * kNativeLanes<Lane>;
   }
 };
 
