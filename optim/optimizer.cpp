@@ -30,18 +30,12 @@ void check_parameters(const std::vector<Tensor>& parameters) {
   }
 }
 
-/// State arrays appear with the first gradient: a parameter that never gets one costs nothing.
-void prepare_state(Optimizer::ParameterState& state, const std::vector<std::string>& names, const Array& parameter,
-                   std::size_t position) {
-  if (state.arrays.empty())
-    for (const std::string& name : names)
-      state.arrays.emplace_back(name, Array::zeros(parameter.shape(), parameter.dtype(), parameter.device()));
-  for (const auto& [name, array] : state.arrays)
-    if (array.shape() != parameter.shape() || array.dtype() != parameter.dtype() ||
-        array.device() != parameter.device())
-      raise("[optimizer] parameter {} became {} {} on {}, but its {} is {} {} on {}: make a new optimizer", position,
-            to_string(parameter.shape()), to_string(parameter.dtype()), to_string(parameter.device()), name,
-            to_string(array.shape()), to_string(array.dtype()), to_string(array.device()));
+/// State arrays appear with the first gradient: a parameter that never gets one costs nothing. They keep fitting: a
+/// tensor's shape, type and device never change.
+void prepare_state(Optimizer::ParameterState& state, const std::vector<std::string>& names, const Array& parameter) {
+  if (!state.arrays.empty()) return;
+  for (const std::string& name : names)
+    state.arrays.emplace_back(name, Array::zeros(parameter.shape(), parameter.dtype(), parameter.device()));
 }
 
 void check_loaded(const Optimizer::ParameterState& state, const std::vector<std::string>& names, const Array& parameter,
@@ -92,7 +86,7 @@ void Optimizer::step() {
     if (!gradients[i].defined()) continue;
     if (!parameters_[i].array().is_contiguous())
       raise("[optimizer.step] parameter {} is a strided view; give it a contiguous array", i);
-    prepare_state(states_[i], names, parameters_[i].array(), i);
+    prepare_state(states_[i], names, parameters_[i].array());
     gradients[i] = gradients[i].contiguous();
   }
   for (std::size_t i = 0; i < parameters_.size(); ++i) {

@@ -35,9 +35,10 @@ bool GzipLines::fill() {
   if (count < 0) {
     const int system_error = errno;
     int code = Z_OK;
-    const char* text = gzerror(file_->handle, &code);
-    raise<DataError>("[read] {} is damaged after line {}: {}", path_, line_number_,
-                     code == Z_ERRNO ? std::strerror(system_error) : text);
+    std::string_view reason = gzerror(file_->handle, &code);
+    if (reason.starts_with(path_ + ": ")) reason.remove_prefix(path_.size() + 2);
+    if (code == Z_ERRNO) reason = std::strerror(system_error);
+    raise<DataError>("[read] {} is damaged after line {}: {}", path_, line_number_, reason);
   }
   file_->position = 0;
   file_->length = static_cast<std::size_t>(count);

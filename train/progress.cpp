@@ -45,9 +45,7 @@ Progress::Progress(std::int64_t total_steps, ProgressOptions options)
   terminal_ = options_.terminal.value_or(isatty(fileno(options_.output)) == 1);
 }
 
-Progress::~Progress() {
-  if (line_open_) std::fputc('\n', options_.output);
-}
+Progress::~Progress() { end_line(); }
 
 void Progress::update(const ProgressStatus& status) {
   status_ = status;
@@ -59,9 +57,14 @@ void Progress::update(const ProgressStatus& status) {
 
 void Progress::finish() {
   if (pending_) show();
-  if (line_open_) std::fputc('\n', options_.output);
-  line_open_ = false;
+  end_line();
+}
+
+void Progress::end_line() noexcept {
+  if (!line_open_) return;
+  std::fputc('\n', options_.output);
   std::fflush(options_.output);
+  line_open_ = false;
 }
 
 std::string Progress::text(const ProgressStatus& status) const {

@@ -25,10 +25,10 @@ struct ProgressOptions {
 
 /// Where a run stands.
 struct ProgressStatus {
-  std::int64_t step = 0;           ///< steps done
-  std::int64_t examples = 0;       ///< examples done
-  std::optional<double> loss;      ///< mean so far
-  std::optional<double> accuracy;  ///< in [0, 1]
+  std::int64_t step = 0;                          ///< steps done
+  std::int64_t examples = 0;                      ///< examples done
+  std::optional<double> loss = std::nullopt;      ///< mean so far
+  std::optional<double> accuracy = std::nullopt;  ///< in [0, 1]
 };
 
 /// Shows how far a run of known length is: on a terminal one line that is drawn over, elsewhere (a pipe, a file) plain
@@ -48,6 +48,7 @@ class Progress {
   std::string text(const ProgressStatus&) const;  // "step 12/43  loss 0.3121 ..."
   std::string bar(const std::string& text) const;
   void show();
+  void end_line() noexcept;
 
   std::int64_t total_;
   ProgressOptions options_;

@@ -43,6 +43,8 @@ TensorFileHeader header_of(const std::string& path, const TensorFile& file) {
   TensorFileHeader header;
   header.metadata = file.metadata;
   header.checksum = detail::kNoChecksum;
+  if (file.metadata.contains(detail::kChecksumKey))
+    raise<DataError>("[tensor file] {}: {} is computed, not given", path, detail::kChecksumKey);
   std::set<std::string_view> names;
   for (const auto& [name, array] : file.arrays) {
     if (!array.defined()) raise<DataError>("[tensor file] {}: \"{}\" is undefined", path, name);
@@ -60,7 +62,7 @@ std::vector<std::byte> host_bytes(const Array& array) {
 }
 
 void write_contents(FileDescriptor& to, const std::string& path, const TensorFile& file) {
-  const std::string header = detail::to_text(header_of(path, file));
+  const std::string header = detail::to_text(path, header_of(path, file));
   const std::uint64_t length = header.size();
   Checksum checksum;
   const auto append = [&](const void* data, std::size_t bytes) {

@@ -110,7 +110,7 @@ TensorFileHeader header_from(const std::string& path, const Json& json) {
 
 }  // namespace
 
-std::string to_text(const TensorFileHeader& header) {
+std::string to_text(const std::string& path, const TensorFileHeader& header) try {
   Json json;
   Json& metadata = json[kMetadataKey];
   metadata[kChecksumKey] = header.checksum;
@@ -127,6 +127,8 @@ std::string to_text(const TensorFileHeader& header) {
   std::string text = json.dump();
   text.resize((text.size() + 7) / 8 * 8, ' ');
   return text;
+} catch (const Json::exception& error) {
+  raise<DataError>("[tensor file] {}: a name or text cannot be written: {}", path, error.what());
 }
 
 TensorFileHeader parse_header(const std::string& path, const std::string& text) {
@@ -135,7 +137,8 @@ TensorFileHeader parse_header(const std::string& path, const std::string& text) 
     if (!json.is_object()) raise<DataError>("[tensor file] {}: the header is not a JSON object", path);
     return header_from(path, json);
   } catch (const Json::parse_error& error) {
-    raise<DataError>("[tensor file] {}: the header is not JSON at offset {}", path, kLengthBytes + error.byte);
+    raise<DataError>("[tensor file] {}: the header is not JSON at offset {}", path,
+                     kLengthBytes + error.byte - 1);  // byte counts from 1
   } catch (const Json::exception& error) {
     raise<DataError>("[tensor file] {}: the header is malformed: {}", path, error.what());
   }

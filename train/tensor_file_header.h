@@ -30,7 +30,8 @@ inline constexpr std::uint64_t kMaxHeaderBytes = 100'000'000;
 inline constexpr const char* kChecksumKey = "tutti.crc32";
 inline constexpr const char* kNoChecksum = "00000000";  ///< stands in the header while the checksum is computed
 
-std::string to_text(const TensorFileHeader&);  ///< padded to a multiple of eight bytes
+/// Padded to a multiple of eight bytes. Throws DataError for names and texts that are not UTF-8.
+std::string to_text(const std::string& path, const TensorFileHeader&);
 /// Throws DataError, with `path` and where it can the offset, for anything that is not a valid header.
 TensorFileHeader parse_header(const std::string& path, const std::string& text);
 /// Place of the checksum's digits in the header's text; npos if there is none.

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <doctest/doctest.h>
+#include <tutti/backend/error.h>
+#include <tutti/nn/conv2d.h>
+#include <tutti/nn/initialize.h>
+#include <tutti/nn/linear.h>
+
+#include <algorithm>
+#include <cmath>
+
+using namespace tutti;
+
+namespace {
+
+struct Statistics {
+  double mean = 0;
+  double deviation = 0;
+  double least = 0;
+  double most = 0;
+};
+
+Statistics statistics_of(const Tensor& tensor) {
+  const std::vector<float> values = tensor.to_vector<float>();
+  const auto [least, most] = std::minmax_element(values.begin(), values.end());
+  Statistics result{0, 0, *least, *most};
+  for (const float value : values) result.mean += value;
+  result.mean /= static_cast<double>(values.size());
+  for (const float value : values) result.deviation += (value - result.mean) * (value - result.mean);
+  result.deviation = std::sqrt(result.deviation / static_cast<double>(values.size()));
+  return result;
+}
+
+Tensor weight() { return Tensor(Array::zeros({128, 64, 3, 3}, DType::f32, cpu()), true); }
+
+void check_normal(const Tensor& tensor, double deviation) {
+  const Statistics got = statistics_of(tensor);
+  CHECK(std::abs(got.mean) < 0.02 * deviation);
+  CHECK(got.deviation == doctest::Approx(deviation).epsilon(0.02));
+  CHECK(got.most > 3 * deviation);  // 73,728 draws: a uniform distribution would end at 1.73
+}
+
+void check_uniform(const Tensor& tensor, double bound) {
+  const Statistics got = statistics_of(tensor);
+  CHECK(std::abs(got.mean) < 0.02 * bound);
+  CHECK(got.deviation == doctest::Approx(bound / std::sqrt(3.0)).epsilon(0.02));
+  CHECK(got.least >= -bound);
+  CHECK(got.most <= bound);
+  CHECK(got.most > 0.98 * bound);
+}
+
+}  // namespace
+
+TEST_CASE("initialize: fans count the kernel") {
+  CHECK(fan_of({5, 7}).in == 7);
+  CHECK(fan_of({5, 7}).out == 5);
+  CHECK(fan_of({5, 7, 3, 2}).in == 42);
+  CHECK(fan_of({5, 7, 3, 2}).out == 30);
+  CHECK_THROWS_AS(fan_of({5}), ShapeError);
+}
+
+TEST_CASE("initialize: kaiming") {
+  Generator random(11);
+  const double fan_in = 64 * 9;
+  const double fan_out = 128 * 9;
+  const Tensor w = weight();
+  kaiming_normal(w, random);
+  check_normal(w, std::sqrt(2 / fan_in));
+  kaiming_normal(w, random, {.mode = KaimingOptions::Mode::fan_out});
+  check_normal(w, std::sqrt(2 / fan_out));
+  kaiming_uniform(w, random);
+  check_uniform(w, std::sqrt(6 / fan_in));
+  kaiming_uniform(w, random, {.slope = 2});
+  check_uniform(w, std::sqrt(6 / (5 * fan_in)));
+}
+
+TEST_CASE("initialize: xavier") {
+  Generator random(12);
+  const double fans = (64 + 128) * 9;
+  const Tensor w = weight();
+  xavier_normal(w, random);
+  check_normal(w, std::sqrt(2 / fans));
+  xavier_uniform(w, random, 3.0);
+  check_uniform(w, 3 * std::sqrt(6 / fans));
+}
+
+TEST_CASE("initialize: layers start as PyTorch's") {
+  Generator random(13);
+  const Linear linear(400, 300, random);
+  check_uniform(linear.weight, 1 / std::sqrt(400.0));
+  CHECK(statistics_of(linear.bias).most <= 1 / std::sqrt(400.0));
+  CHECK(statistics_of(linear.bias).most > 0.9 / std::sqrt(400.0));
+  const Conv2d conv(64, 64, 3, random);
+  check_uniform(conv.weight, 1 / std::sqrt(64 * 9.0));
+}
+
+TEST_CASE("initialize: writes in place, also where others look") {
+  Generator random(14);
+  const Tensor w = weight();
+  const Array view = w.array().slice(0, 0, 1);
+  const void* identity = w.identity();
+  fill_uniform(w, random, 5.0, 6.0);
+  CHECK(w.identity() == identity);
+  const std::vector<float> seen = view.copy().to_vector<float>();
+  CHECK(*std::min_element(seen.begin(), seen.end()) >= 5.0F);
+  fill_normal(w, random, 100.0, 0.001);
+  CHECK(statistics_of(w).mean == doctest::Approx(100.0).epsilon(1e-3));
+}
+
+TEST_CASE("initialize: refuses integers") {
+  Generator random(15);
+  CHECK_THROWS_AS(kaiming_uniform(Tensor(Array::zeros({2, 2}, DType::i32, cpu())), random), DTypeError);
+}

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <doctest/doctest.h>
+#include <tutti/autodiff/backward.h>
+#include <tutti/autodiff/operations.h>
+#include <tutti/backend/error.h>
+#include <tutti/nn/activation.h>
+#include <tutti/nn/conv2d.h>
+#include <tutti/nn/flatten.h>
+#include <tutti/nn/linear.h>
+#include <tutti/nn/pooling.h>
+
+#include <cmath>
+
+using namespace tutti;
+
+namespace {
+
+Tensor tensor(const std::vector<float>& values, const Shape& shape) {
+  return Tensor(Array::from(values, shape, cpu()));
+}
+
+void set(Tensor& parameter, const std::vector<float>& values) {
+  parameter.set_array(Array::from(values, parameter.shape(), cpu()));
+}
+
+std::vector<float> counted(std::int64_t count) {
+  std::vector<float> values;
+  for (std::int64_t i = 0; i < count; ++i) values.push_back(static_cast<float>(i));
+  return values;
+}
+
+}  // namespace
+
+TEST_CASE("Linear: x W^T + b, with gradients for weight and bias") {
+  Generator random(1);
+  Linear layer(2, 3, random);
+  CHECK(layer.weight.shape() == Shape{3, 2});
+  CHECK(layer.bias.shape() == Shape{3});
+  set(layer.weight, {1, 2, 3, 4, 5, 6});
+  set(layer.bias, {10, 20, 30});
+  const Tensor y = layer.forward(tensor({1, -1, 2, 0}, {2, 2}));
+  CHECK(y.to_vector<float>() == std::vector<float>{9, 19, 29, 12, 26, 40});
+  backward(sum(y));
+  CHECK(layer.weight.grad().to_vector<float>() == std::vector<float>{3, -1, 3, -1, 3, -1});
+  CHECK(layer.bias.grad().to_vector<float>() == std::vector<float>{2, 2, 2});
+}
+
+TEST_CASE("Linear: leading axes, no bias, f64") {
+  Generator random(1);
+  Linear layer(4, 5, random, {.bias = false, .dtype = DType::f64});
+  CHECK_FALSE(layer.bias.defined());
+  CHECK(layer.named_parameters().size() == 1);
+  const Tensor x(Array::zeros({2, 3, 4}, DType::f64, cpu()));
+  CHECK(layer.forward(x).shape() == Shape{2, 3, 5});
+  CHECK(layer.forward(x).dtype() == DType::f64);
+}
+
+TEST_CASE("Linear: refuses impossible sizes and types, and inputs that do not fit") {
+  Generator random(1);
+  CHECK_THROWS_AS(Linear(0, 3, random), ShapeError);
+  CHECK_THROWS_AS(Linear(3, -1, random), ShapeError);
+  CHECK_THROWS_AS(Linear(3, 1, random, {.dtype = DType::i64}), DTypeError);
+  const Linear layer(3, 1, random);
+  CHECK_THROWS_AS(layer.forward(tensor({1, 2}, {1, 2})), ShapeError);
+}
+
+TEST_CASE("Linear: the same seed gives the same layer, on any device") {
+  Generator a(7);
+  Generator b(7);
+  const Linear here(5, 4, a);
+  const Linear there(5, 4, b, {.device = cpu(1)});
+  CHECK(there.weight.device() == cpu(1));
+  CHECK(here.weight.to_vector<float>() == there.weight.to_vector<float>());
+  CHECK(here.bias.to_vector<float>() == there.bias.to_vector<float>());
+  const Linear next(5, 4, a);
+  CHECK(next.weight.to_vector<float>() != here.weight.to_vector<float>());
+}
+
+TEST_CASE("Conv2d: against a hand-computed example with stride, padding and dilation") {
+  Generator random(1);
+  Conv2d layer(1, 2, {2, 2}, random);
+  CHECK(layer.weight.shape() == Shape{2, 1, 2, 2});
+  set(layer.weight, {1, 0, 0, 1, 0, 1, 1, 0});
+  set(layer.bias, {0.5F, -1});
+  const Tensor x = tensor(counted(9), {1, 1, 3, 3});
+  CHECK(layer.forward(x).to_vector<float>() == std::vector<float>{4.5, 6.5, 10.5, 12.5, 3, 5, 9, 11});
+
+  Conv2d wide(1, 1, 3, random, {.stride = 2, .padding = {1, 0}, .dilation = {1, 1}, .bias = false});
+  set(wide.weight, std::vector<float>(9, 1));
+  const Tensor y = wide.forward(tensor(counted(20), {1, 1, 4, 5}));
+  CHECK(y.shape() == Shape{1, 1, 2, 2});
+  // Rows -1..1 and 1..3, columns 0..2 and 2..4 of [[0..4], [5..9], [10..14], [15..19]].
+  CHECK(y.to_vector<float>() == std::vector<float>{21, 33, 99, 117});
+
+  Conv2d dilated(1, 1, 2, random, {.dilation = 2, .bias = false});
+  set(dilated.weight, {1, 1, 1, 1});
+  CHECK(dilated.forward(x).to_vector<float>() == std::vector<float>{0 + 2 + 6 + 8});
+}
+
+TEST_CASE("Conv2d: refuses what cannot be") {
+  Generator random(1);
+  CHECK_THROWS_AS(Conv2d(0, 1, 3, random), ShapeError);
+  CHECK_THROWS_AS(Conv2d(1, 1, {3, 0}, random), ShapeError);
+  CHECK_THROWS_AS(Conv2d(1, 1, 3, random, {.stride = 0}), ShapeError);
+  CHECK_THROWS_AS(Conv2d(1, 1, 3, random, {.padding = -1}), ShapeError);
+  CHECK_THROWS_AS(Conv2d(1, 1, 3, random, {.dilation = {1, 0}}), ShapeError);
+  CHECK_THROWS_AS(Conv2d(1, 1, 3, random, {.dtype = DType::i32}), DTypeError);
+  const Conv2d layer(2, 1, 3, random);
+  CHECK_THROWS_AS(layer.forward(tensor(counted(9), {1, 1, 3, 3})), ShapeError);
+}
+
+TEST_CASE("MaxPool2d: the stride is the kernel unless given") {
+  const Tensor x = tensor(counted(16), {1, 1, 4, 4});
+  CHECK(MaxPool2d(2).forward(x).to_vector<float>() == std::vector<float>{5, 7, 13, 15});
+  CHECK(MaxPool2d(2, {.stride = 1}).forward(x).shape() == Shape{1, 1, 3, 3});
+  CHECK(MaxPool2d({2, 4}).forward(x).to_vector<float>() == std::vector<float>{7, 15});
+  CHECK(MaxPool2d(2, {.padding = 1}).forward(x).to_vector<float>() ==
+        std::vector<float>{0, 2, 3, 8, 10, 11, 12, 14, 15});
+}
+
+TEST_CASE("Flatten: joins the axes from the second on") {
+  const Tensor x = tensor(counted(24), {2, 3, 2, 2});
+  CHECK(Flatten().forward(x).shape() == Shape{2, 12});
+  CHECK(Flatten(2).forward(x).shape() == Shape{2, 3, 4});
+}
+
+TEST_CASE("activations: each module computes its function") {
+  const Tensor x = tensor({-2, -0.5F, 0, 1.5F}, {4});
+  const auto check = [&](const Tensor& y, double (*expected)(double)) {
+    const std::vector<float> inputs = x.to_vector<float>();
+    const std::vector<float> values = y.to_vector<float>();
+    for (std::size_t i = 0; i < values.size(); ++i)
+      CHECK(values[i] == doctest::Approx(expected(inputs[i])).epsilon(1e-5));
+  };
+  check(ReLU().forward(x), [](double v) { return std::max(v, 0.0); });
+  check(LeakyReLU(0.2).forward(x), [](double v) { return v > 0 ? v : 0.2 * v; });
+  check(GELU().forward(x), [](double v) { return 0.5 * v * (1 + std::erf(v / std::sqrt(2.0))); });
+  check(SiLU().forward(x), [](double v) { return v / (1 + std::exp(-v)); });
+  check(Tanh().forward(x), [](double v) { return std::tanh(v); });
+  check(Sigmoid().forward(x), [](double v) { return 1 / (1 + std::exp(-v)); });
+}

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <doctest/doctest.h>
+#include <tutti/autodiff/backward.h>
+#include <tutti/autodiff/operations.h>
+#include <tutti/backend/error.h>
+#include <tutti/nn/loss.h>
+
+#include <cmath>
+
+using namespace tutti;
+
+namespace {
+
+const std::vector<double> kLogits{1.0, 2.0, 0.5, -1.0, 0.0, 3.0};
+const std::vector<std::int64_t> kTargets{1, 0};
+
+double softmax_of(std::size_t row, std::size_t column) {
+  double sum = 0;
+  for (std::size_t i = 0; i < 3; ++i) sum += std::exp(kLogits[row * 3 + i]);
+  return std::exp(kLogits[row * 3 + column]) / sum;
+}
+
+Tensor targets(const std::vector<std::int64_t>& values) {
+  return Tensor(Array::from(values, {static_cast<std::int64_t>(values.size())}, cpu()));
+}
+
+Tensor logits(bool requires_grad = false) { return Tensor(Array::from(kLogits, {2, 3}, cpu()), requires_grad); }
+
+}  // namespace
+
+TEST_CASE("cross_entropy: values of all reductions") {
+  const double first = -std::log(softmax_of(0, 1));
+  const double second = -std::log(softmax_of(1, 0));
+  CHECK(cross_entropy(logits(), targets(kTargets)).item<double>() == doctest::Approx((first + second) / 2));
+  CHECK(cross_entropy(logits(), targets(kTargets), LossReduction::sum).item<double>() ==
+        doctest::Approx(first + second));
+  const Tensor each = cross_entropy(logits(), targets(kTargets), LossReduction::none);
+  CHECK(each.shape() == Shape{2});
+  CHECK(each.to_vector<double>()[0] == doctest::Approx(first));
+  CHECK(each.to_vector<double>()[1] == doctest::Approx(second));
+}
+
+TEST_CASE("cross_entropy: the gradient is (softmax - one-hot) / n") {
+  const Tensor x = logits(true);
+  backward(cross_entropy(x, targets(kTargets)));
+  const std::vector<double> gradient = x.grad().to_vector<double>();
+  for (std::size_t row = 0; row < 2; ++row)
+    for (std::size_t column = 0; column < 3; ++column) {
+      const bool is_target = static_cast<std::int64_t>(column) == kTargets[row];
+      CHECK(gradient[row * 3 + column] == doctest::Approx((softmax_of(row, column) - (is_target ? 1.0 : 0.0)) / 2));
+    }
+}
+
+TEST_CASE("cross_entropy: large logits neither overflow nor lose their gradient") {
+  const Tensor x(Array::from(std::vector<float>{1000, -1000}, {1, 2}, cpu()), true);
+  const Tensor loss = cross_entropy(x, targets({1}));
+  CHECK(loss.item<float>() == 2000.0F);
+  backward(loss);
+  CHECK(x.grad().to_vector<float>() == std::vector<float>{1, -1});
+}
+
+TEST_CASE("cross_entropy: refuses operands that do not fit") {
+  CHECK_THROWS_AS(cross_entropy(logits(), targets({1})), ShapeError);
+  CHECK_THROWS_AS(cross_entropy(reshape(logits(), {6}), targets(kTargets)), ShapeError);
+  CHECK_THROWS_AS(cross_entropy(logits(), Tensor(Array::zeros({2}, DType::f32, cpu()))), DTypeError);
+  CHECK_THROWS_AS(cross_entropy(Tensor(Array::zeros({2, 3}, DType::i64, cpu())), targets(kTargets)), DTypeError);
+  const Tensor nothing(Array::zeros({0, 3}, DType::f32, cpu()));
+  CHECK_THROWS_AS(cross_entropy(nothing, targets({})), ShapeError);
+  CHECK(cross_entropy(nothing, targets({}), LossReduction::sum).item<float>() == 0.0F);
+}
+
+TEST_CASE("cross_entropy: a class number out of range is an error, not a wrong value") {
+  for (const std::int64_t bad : {std::int64_t{3}, std::int64_t{-1}, std::int64_t{1} << 40}) {
+    CAPTURE(bad);
+    CHECK_THROWS_AS(cross_entropy(logits(), targets({0, bad})).item<double>(), ShapeError);
+  }
+}
+
+TEST_CASE("mse_loss: value, gradient, and no silent broadcasting") {
+  const Tensor x(Array::from(std::vector<double>{1, 2, 4}, {3}, cpu()), true);
+  const Tensor y(Array::from(std::vector<double>{0, 2, 1}, {3}, cpu()));
+  const Tensor loss = mse_loss(x, y);
+  CHECK(loss.item<double>() == doctest::Approx(10.0 / 3));
+  backward(loss);
+  CHECK(x.grad().to_vector<double>()[0] == doctest::Approx(2.0 / 3));
+  CHECK(x.grad().to_vector<double>()[2] == doctest::Approx(2.0));
+  CHECK(mse_loss(x, y, LossReduction::sum).item<double>() == 10.0);
+  CHECK(mse_loss(x, y, LossReduction::none).to_vector<double>() == std::vector<double>{1, 0, 9});
+  CHECK_THROWS_AS(mse_loss(x, reshape(y, {3, 1})), ShapeError);
+}

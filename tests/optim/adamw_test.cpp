@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <doctest/doctest.h>
+#include <tutti/backend/error.h>
+#include <tutti/optim/adamw.h>
+#include <tutti/tests/optim/gradients.h>
+
+#include <cmath>
+
+using namespace tutti;
+using namespace tutti::testing;
+
+namespace {
+
+/// One number under AdamW, algorithm 2 of Loshchilov and Hutter line by line.
+struct ScalarAdamW {
+  double rate;
+  AdamWOptions options;
+  double value;
+  double mean = 0;
+  double square = 0;
+  int steps = 0;
+
+  void step(double gradient) {
+    ++steps;
+    mean = options.beta1 * mean + (1 - options.beta1) * gradient;
+    square = options.beta2 * square + (1 - options.beta2) * gradient * gradient;
+    const double corrected_mean = mean / (1 - std::pow(options.beta1, steps));
+    const double corrected_square = square / (1 - std::pow(options.beta2, steps));
+    value -= rate * options.weight_decay * value;
+    value -= rate * corrected_mean / (std::sqrt(corrected_square) + options.epsilon);
+  }
+};
+
+template <class T> void compare(const AdamWOptions& options, double tolerance) {
+  constexpr std::size_t kSize = 37;  // no multiple of any pack
+  std::vector<T> start;
+  std::vector<ScalarAdamW> reference;
+  for (std::size_t i = 0; i < kSize; ++i) {
+    start.push_back(static_cast<T>(std::cos(static_cast<double>(i))));
+    reference.push_back({0.01, options, static_cast<double>(start.back())});
+  }
+  const Tensor p = make_parameter(start);
+  AdamW optimizer({p}, 0.01, options);
+  for (int step = 0; step < 10; ++step) {
+    std::vector<T> gradient;
+    for (std::size_t i = 0; i < kSize; ++i) {
+      gradient.push_back(static_cast<T>(std::sin(1.7 * step + 0.3 * static_cast<double>(i))));
+      reference[i].step(static_cast<double>(gradient.back()));
+    }
+    set_gradient(p, gradient);
+    optimizer.step();
+  }
+  const std::vector<T> values = p.template to_vector<T>();
+  for (std::size_t i = 0; i < kSize; ++i) CHECK(std::abs(values[i] - reference[i].value) < tolerance);
+}
+
+}  // namespace
+
+TEST_CASE("AdamW: ten steps against an independent scalar implementation") {
+  const AdamWOptions cases[] = {
+      {},
+      {.weight_decay = 0},
+      {.weight_decay = 0.5},
+      {.beta1 = 0, .beta2 = 0.9},
+      {.beta1 = 0.5, .beta2 = 0.5, .epsilon = 0.1, .weight_decay = 0.1},
+  };
+  for (const AdamWOptions& options : cases) {
+    CAPTURE(options.beta1);
+    CAPTURE(options.epsilon);
+    CAPTURE(options.weight_decay);
+    compare<double>(options, 1e-13);
+    compare<float>(options, 2e-6);
+  }
+}
+
+TEST_CASE("AdamW: a parameter that starts late is corrected by its own steps") {
+  const Tensor p = make_parameter<double>({0});
+  const Tensor late = make_parameter<double>({0});
+  AdamW optimizer({p, late}, 0.1, {.weight_decay = 0});
+  for (int step = 0; step < 5; ++step) {
+    set_gradient<double>(p, {1});
+    optimizer.step();
+  }
+  set_gradient<double>(late, {1});
+  optimizer.step();
+  CHECK(late.to_vector<double>()[0] == doctest::Approx(-0.1));  // the first step has the length of the rate
+}
+
+TEST_CASE("AdamW: a zero gradient decays the weight and nothing else") {
+  const Tensor p = make_parameter<double>({2});
+  AdamW optimizer({p}, 0.1, {.weight_decay = 0.5});
+  set_gradient<double>(p, {0});
+  optimizer.step();
+  CHECK(p.to_vector<double>()[0] == doctest::Approx(1.9));
+}
+
+TEST_CASE("AdamW: refuses options outside their range") {
+  const auto refused = [](const AdamWOptions& options) {
+    CHECK_THROWS_AS(AdamW({make_parameter<float>({1})}, 0.1, options), Error);
+  };
+  refused({.beta1 = 1.0});
+  refused({.beta1 = -0.1});
+  refused({.beta2 = 1.0});
+  refused({.beta2 = std::nan("")});
+  refused({.epsilon = 0});
+  refused({.weight_decay = -0.1});
+}

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <doctest/doctest.h>
+#include <tutti/backend/error.h>
+#include <tutti/optim/clip.h>
+#include <tutti/tests/optim/gradients.h>
+
+#include <cmath>
+#include <limits>
+
+using namespace tutti;
+using namespace tutti::testing;
+
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+std::vector<Tensor> three_parameters() {
+  std::vector<Tensor> parameters{make_parameter<float>({0, 0}), make_parameter<double>({0}),
+                                 make_parameter<float>({0})};
+  set_gradient<float>(parameters[0], {3, 0});
+  set_gradient<double>(parameters[1], {4});
+  return parameters;  // the third has no gradient
+}
+
+}  // namespace
+
+TEST_CASE("clip_grad_norm: the norm is over all gradients and is returned as it was") {
+  const std::vector<Tensor> parameters = three_parameters();
+  CHECK(clip_grad_norm(parameters, 10.0) == doctest::Approx(5.0));
+  CHECK(parameters[0].grad().to_vector<float>()[0] == 3.0F);
+  CHECK(clip_grad_norm(parameters, 1.0) == doctest::Approx(5.0));
+  CHECK(parameters[0].grad().to_vector<float>()[0] == doctest::Approx(0.6));
+  CHECK(parameters[0].grad().to_vector<float>()[1] == 0.0F);
+  CHECK(parameters[1].grad().to_vector<double>()[0] == doctest::Approx(0.8));
+  CHECK_FALSE(parameters[2].grad().defined());
+  CHECK(clip_grad_norm(parameters, kInfinity) == doctest::Approx(1.0));
+}
+
+TEST_CASE("clip_grad_norm: scales in place, in the storage of the gradient") {
+  const Tensor p = make_parameter<float>({0, 0});
+  const Array arena = Array::from(std::vector<float>{7, 6, 8, 9}, {4}, cpu());
+  p.gradient_slot().gradient = arena.slice(0, 1, 3);
+  p.gradient_slot().state = GradientState::local;
+  CHECK(clip_grad_norm({{p}}, 5.0) == doctest::Approx(10.0));
+  CHECK(arena.to_vector<float>() == std::vector<float>{7, 3, 4, 9});
+}
+
+TEST_CASE("clip_grad_norm: nothing to clip gives 0") {
+  CHECK(clip_grad_norm({}, 1.0) == 0.0);
+  CHECK(clip_grad_norm({{make_parameter<float>({1})}}, 1.0) == 0.0);
+}
+
+TEST_CASE("clip_grad_norm: squares that f32 cannot hold") {
+  const Tensor p = make_parameter<float>({0, 0});
+  set_gradient<float>(p, {3e25F, 4e25F});
+  CHECK(clip_grad_norm({{p}}, 5.0) == doctest::Approx(5e25));
+  CHECK(p.grad().to_vector<float>()[1] == doctest::Approx(4.0));
+  set_gradient<float>(p, {3e-25F, 4e-25F});
+  CHECK(clip_grad_norm({{p}}, 1.0) == doctest::Approx(5e-25));
+}
+
+TEST_CASE("clip_grad_norm: a norm that is not finite is returned and spreads nowhere") {
+  for (const float bad : {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
+    const Tensor p = make_parameter<float>({0, 0});
+    const Tensor q = make_parameter<float>({0});
+    set_gradient<float>(p, {bad, 1});
+    set_gradient<float>(q, {8});
+    const std::vector<Tensor> parameters{p, q};
+    CHECK_FALSE(std::isfinite(clip_grad_norm(parameters, 1.0)));
+    CHECK(p.grad().to_vector<float>()[1] == 1.0F);
+    CHECK(q.grad().to_vector<float>()[0] == 8.0F);
+    CHECK_THROWS_AS(clip_grad_norm(parameters, 1.0, {.throw_if_non_finite = true}), Error);
+  }
+}
+
+TEST_CASE("clip_grad_norm: refuses gradients that were never reduced, and limits that are not positive") {
+  const Tensor p = make_parameter<float>({0});
+  set_gradient<float>(p, {8});
+  CHECK_THROWS_AS(clip_grad_norm({{p}}, 0.0), Error);
+  CHECK_THROWS_AS(clip_grad_norm({{p}}, std::nan("")), Error);
+  attach(p, "fc1.bias");
+  CHECK_THROWS_WITH_AS(clip_grad_norm({{p}}, 1.0), doctest::Contains("fc1.bias"), Error);
+  p.gradient_slot().state = GradientState::reduced;
+  CHECK(clip_grad_norm({{p}}, 1.0) == doctest::Approx(8.0));
+  CHECK(p.gradient_slot().state == GradientState::reduced);
+}

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <doctest/doctest.h>
+#include <tutti/backend/error.h>
+#include <tutti/nn/linear.h>
+#include <tutti/optim/adamw.h>
+#include <tutti/optim/sgd.h>
+#include <tutti/tests/train/temporary_folder.h>
+#include <tutti/train/checkpoint.h>
+#include <tutti/train/tensor_file.h>
+
+#include <filesystem>
+
+using namespace tutti;
+using namespace tutti::testing;
+
+namespace {
+
+struct Model : Module {
+  Linear layer;
+  Tensor count{Array::full({}, 5, DType::i64, cpu())};
+
+  explicit Model(std::uint64_t seed, Device device = cpu())
+      : layer([&] {
+          Generator random(seed);
+          return Linear(2, 3, random, {.device = device});
+        }()) {}
+  void visit(MemberVisitor& visitor) override {
+    visitor.module("layer", layer);
+    visitor.buffer("count", count);
+  }
+};
+
+/// Makes one update, so that there is state to save.
+void step_once(Model& model, Optimizer& optimizer) {
+  for (const Tensor& parameter : model.parameters()) {
+    GradientSlot& slot = parameter.gradient_slot();
+    slot.gradient = Array::full(parameter.shape(), 0.5, DType::f32, parameter.device());
+    slot.state = GradientState::local;
+  }
+  optimizer.step();
+}
+
+struct Values {
+  std::vector<float> weight;
+  std::vector<float> bias;
+  std::int64_t count;
+  std::int64_t steps;
+  std::vector<float> mean;
+
+  Values(Model& model, const Optimizer& optimizer)
+      : weight(model.layer.weight.to_vector<float>()),
+        bias(model.layer.bias.to_vector<float>()),
+        count(model.count.item<std::int64_t>()),
+        steps(optimizer.steps()) {
+    const Optimizer::State state = optimizer.state();
+    if (!state.parameters[0].arrays.empty()) mean = state.parameters[0].arrays[0].second.to_vector<float>();
+  }
+  bool operator==(const Values&) const = default;
+};
+
+/// A file that fits `Model` and AdamW.
+std::string saved_checkpoint(const TemporaryFolder& folder) {
+  Model model(1);
+  AdamW optimizer(model.parameters(), 0.25);
+  step_once(model, optimizer);
+  const std::string path = folder.file("model.safetensors");
+  save_checkpoint(path, model, &optimizer, {{"epoch", "3"}, {"\"tutti.crc32\":\"", "ä\n"}});
+  return path;
+}
+
+/// Loads into a model of other values and checks that the failure changed nothing.
+void check_refused(const std::string& path) {
+  Model model(2);
+  AdamW optimizer(model.parameters(), 0.5);
+  const Values before(model, optimizer);
+  CHECK_THROWS_AS(load_checkpoint(path, model, &optimizer), DataError);
+  CHECK(Values(model, optimizer) == before);
+}
+
+}  // namespace
+
+TEST_CASE("checkpoint: brings back module, optimizer and notes, onto any device") {
+  const TemporaryFolder folder;
+  Model model(1);
+  AdamW optimizer(model.parameters(), 0.25);
+  step_once(model, optimizer);
+  model.count.set_array(Array::full({}, 42, DType::i64, cpu()));
+  const std::string path = folder.file("model.safetensors");
+  save_checkpoint(path, model, &optimizer, {{"epoch", "3"}});
+
+  Model other(2, cpu(1));
+  AdamW restarted(other.parameters(), 0.5);
+  const void* identity = other.layer.weight.identity();
+  CHECK(load_checkpoint(path, other, &restarted) == CheckpointNotes{{"epoch", "3"}});
+  CHECK(other.layer.weight.identity() == identity);
+  CHECK(other.layer.weight.requires_grad());
+  CHECK(other.layer.weight.device() == cpu(1));
+  CHECK(Values(other, restarted) == Values(model, optimizer));
+  CHECK(restarted.learning_rate() == 0.25);
+  step_once(model, optimizer);
+  step_once(other, restarted);
+  CHECK(Values(other, restarted) == Values(model, optimizer));
+}
+
+TEST_CASE("checkpoint: an optimizer's state may be left out or left alone") {
+  const TemporaryFolder folder;
+  const std::string with = saved_checkpoint(folder);
+  Model model(2);
+  load_checkpoint(with, model);
+  CHECK(model.layer.weight.to_vector<float>() != Model(2).layer.weight.to_vector<float>());
+
+  const std::string without = folder.file("without");
+  save_checkpoint(without, model);
+  Sgd optimizer(model.parameters(), 0.1);
+  CHECK_THROWS_WITH_AS(load_checkpoint(without, model, &optimizer), doctest::Contains("without an optimizer"),
+                       DataError);
+}
+
+TEST_CASE("checkpoint: cut off at any length, it is refused and nothing is loaded") {
+  const TemporaryFolder folder;
+  const std::string bytes = read_file(saved_checkpoint(folder));
+  const std::string path = folder.file("cut");
+  for (std::size_t length = 0; length < bytes.size(); ++length) {
+    CAPTURE(length);
+    write_file(path, bytes.substr(0, length));
+    check_refused(path);
+  }
+  write_file(path, bytes + "x");
+  check_refused(path);
+}
+
+TEST_CASE("checkpoint: with any byte changed, it is refused and nothing is loaded") {
+  const TemporaryFolder folder;
+  const std::string bytes = read_file(saved_checkpoint(folder));
+  const std::string path = folder.file("damaged");
+  for (std::size_t i = 0; i < bytes.size(); ++i)
+    for (const int flip : {0x01, 0x20, 0x80}) {
+      CAPTURE(i);
+      CAPTURE(flip);
+      std::string damaged = bytes;
+      damaged[i] = static_cast<char>(damaged[i] ^ flip);
+      write_file(path, damaged);
+      check_refused(path);
+    }
+}
+
+TEST_CASE("checkpoint: misfits name the tensor and change nothing") {
+  const TemporaryFolder folder;
+  const std::string path = saved_checkpoint(folder);
+  struct Wider : Model {
+    Tensor extra{Array::zeros({1}, DType::f32, cpu()), true};
+    using Model::Model;
+    void visit(MemberVisitor& visitor) override {
+      Model::visit(visitor);
+      visitor.parameter("extra", extra);
+    }
+  } wider(2);
+  CHECK_THROWS_WITH_AS(load_checkpoint(path, wider), doctest::Contains("has no \"extra\""), DataError);
+  CHECK(wider.layer.weight.to_vector<float>() == Model(2).layer.weight.to_vector<float>());
+
+  Generator random(1);
+  Model taller(2);
+  taller.layer = Linear(2, 4, random);
+  CHECK_THROWS_WITH_AS(load_checkpoint(path, taller), doctest::Contains("\"layer.weight\" is [3, 2] f32"), DataError);
+  Model finer(2);
+  finer.layer = Linear(2, 3, random, {.dtype = DType::f64});
+  CHECK_THROWS_WITH_AS(load_checkpoint(path, finer), doctest::Contains("f64 in the module"), DataError);
+
+  Model smaller(2);
+  smaller.layer = Linear(2, 3, random, {.bias = false});
+  CHECK_THROWS_WITH_AS(load_checkpoint(path, smaller), doctest::Contains("holds \"layer.bias\""), DataError);
+
+  Model model(2);
+  Sgd other_kind(model.parameters(), 0.1, {.momentum = 0.9});
+  CHECK_THROWS_WITH_AS(load_checkpoint(path, model, &other_kind), doctest::Contains("does not fit the optimizer"),
+                       DataError);
+  CHECK(model.layer.weight.to_vector<float>() == Model(2).layer.weight.to_vector<float>());
+}
+
+TEST_CASE("checkpoint: another version is refused by name") {
+  const TemporaryFolder folder;
+  const std::string path = folder.file("future");
+  write_tensor_file(path, {{}, {{"tutti.checkpoint", "2"}}});
+  Model model(2);
+  CHECK_THROWS_WITH_AS(load_checkpoint(path, model), doctest::Contains("version 2"), DataError);
+}
+
+TEST_CASE("checkpoint: saving replaces in one step and leaves nothing behind") {
+  const TemporaryFolder folder;
+  const std::string path = saved_checkpoint(folder);
+  saved_checkpoint(folder);
+  std::size_t files = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(folder.path())) files += entry.is_regular_file();
+  CHECK(files == 1);
+
+  Model model(1);
+  CHECK_THROWS_AS(save_checkpoint(folder.file("missing/model"), model), DataError);
+  const std::string directory = folder.file("directory");
+  std::filesystem::create_directory(directory);
+  CHECK_THROWS_WITH_AS(save_checkpoint(directory, model), doctest::Contains(directory.c_str()), DataError);
+  files = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(folder.path())) files += entry.is_regular_file();
+  CHECK(files == 1);
+}

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <doctest/doctest.h>
+#include <sys/stat.h>
+#include <tutti/backend/error.h>
+#include <tutti/tests/train/temporary_folder.h>
+#include <tutti/train/tensor_file.h>
+
+#include <cstring>
+
+using namespace tutti;
+using namespace tutti::testing;
+
+namespace {
+
+std::string with_header(const std::string& header, const std::string& data = "") {
+  const std::uint64_t length = header.size();
+  std::string bytes(sizeof length, '\0');
+  std::memcpy(bytes.data(), &length, sizeof length);
+  return bytes + header + data;
+}
+
+/// What reading a file of these contents says.
+std::string complaint(const std::string& contents) {
+  const TemporaryFolder folder;
+  const std::string path = folder.file("tensors");
+  write_file(path, contents);
+  try {
+    read_tensor_file(path);
+  } catch (const DataError& error) {
+    CHECK(std::string(error.what()).find(path) != std::string::npos);
+    return error.what();
+  }
+  return "";
+}
+
+bool mentions(const std::string& text, const std::string& part) {
+  INFO(text);
+  return text.find(part) != std::string::npos;
+}
+
+std::string tensor(const std::string& dtype, const std::string& shape, const std::string& offsets) {
+  return R"({"__metadata__":{"tutti.crc32":"00000000"},"w":{"dtype":")" + dtype + R"(","shape":)" + shape +
+         R"(,"data_offsets":)" + offsets + "}}";
+}
+
+}  // namespace
+
+TEST_CASE("tensor file: keeps arrays of every type and shape, and texts") {
+  const TemporaryFolder folder;
+  const std::string path = folder.file("tensors");
+  TensorFile file;
+  file.metadata = {{"format", "tutti"}, {"quote\"", "\\ä\n"}};
+  file.arrays = {
+      {"f32", Array::from(std::vector<float>{1.5F, -0.0F, 3e38F}, {3}, cpu())},
+      {"empty", Array::zeros({0, 4}, DType::f64, cpu())},
+      {"scalar", Array::full({}, 1e300, DType::f64, cpu())},
+      {"i64", Array::arange(6, DType::i64, cpu()).reshape({2, 3}).transpose()},
+      {"i32", Array::full({2}, -7, DType::i32, cpu())},
+      {"bool", Array::full({3}, true, DType::boolean, cpu())},
+  };
+  write_tensor_file(path, file);
+  const TensorFile read = read_tensor_file(path, cpu(1));
+  CHECK(read.metadata == file.metadata);
+  REQUIRE(read.arrays.size() == file.arrays.size());
+  for (std::size_t i = 0; i < read.arrays.size(); ++i) {
+    CAPTURE(file.arrays[i].first);
+    CHECK(read.arrays[i].first == file.arrays[i].first);
+    CHECK(read.arrays[i].second.shape() == file.arrays[i].second.shape());
+    CHECK(read.arrays[i].second.dtype() == file.arrays[i].second.dtype());
+    CHECK(read.arrays[i].second.device() == cpu(1));
+  }
+  CHECK(read.arrays[0].second.to_vector<float>() == std::vector<float>{1.5F, -0.0F, 3e38F});
+  CHECK(read.arrays[2].second.item<double>() == 1e300);
+  CHECK(read.arrays[3].second.to_vector<std::int64_t>() == std::vector<std::int64_t>{0, 3, 1, 4, 2, 5});
+  CHECK(read.arrays[4].second.to_vector<std::int32_t>() == std::vector<std::int32_t>{-7, -7});
+  CHECK(read.arrays[5].second.to_vector<bool>() == std::vector<bool>{true, true, true});
+}
+
+TEST_CASE("tensor file: the layout is safetensors'") {
+  const TemporaryFolder folder;
+  const std::string path = folder.file("tensors");
+  write_tensor_file(path, {{{"w", Array::from(std::vector<float>{1, 2}, {2, 1}, cpu())}}, {}});
+  const std::string bytes = read_file(path);
+  std::uint64_t length = 0;
+  std::memcpy(&length, bytes.data(), sizeof length);
+  CHECK(length % 8 == 0);
+  CHECK(bytes.size() == 8 + length + 8);
+  const std::string header = bytes.substr(8, length);
+  CHECK(header.starts_with("{\"__metadata__\":{\"tutti.crc32\":\""));
+  CHECK(mentions(header, R"("w":{"dtype":"F32","shape":[2,1],"data_offsets":[0,8]}})"));
+  float second = 0;
+  std::memcpy(&second, bytes.data() + 8 + length + 4, sizeof second);
+  CHECK(second == 2.0F);
+}
+
+TEST_CASE("tensor file: names that cannot be written are refused") {
+  const TemporaryFolder folder;
+  const Array one = Array::zeros({1}, DType::f32, cpu());
+  const auto refused = [&](TensorFile file) {
+    CHECK_THROWS_AS(write_tensor_file(folder.file("tensors"), file), DataError);
+    CHECK(std::filesystem::is_empty(folder.path()));
+  };
+  refused({{{"w", one}, {"w", one}}, {}});
+  refused({{{"__metadata__", one}}, {}});
+  refused({{{"w", Array()}}, {}});
+  refused({{{"\xff", one}}, {}});
+  refused({{{"w", one}}, {{"tutti.crc32", "00000000"}}});
+}
+
+TEST_CASE("tensor file: hostile lengths, shapes and offsets are refused without trying") {
+  const std::string huge("\xff\xff\xff\xff\xff\xff\xff\x7f", 8);
+  CHECK(mentions(complaint(huge + "{}"), "at offset 0, a header of 9223372036854775807 bytes"));
+  CHECK(mentions(complaint(with_header(tensor("F32", "[1000000000000]", "[0,4000000000000]"))), "truncated"));
+  CHECK(mentions(complaint(with_header(tensor("F32", "[4611686018427387904,4]", "[0,0]"))), "impossible shape"));
+  CHECK(mentions(complaint(with_header(tensor("F32", "[18446744073709551615]", "[0,0]"))), "impossible shape"));
+  CHECK(mentions(complaint(with_header(tensor("F32", "[-1]", "[0,0]"))), "whole number"));
+  CHECK(mentions(complaint(with_header(tensor("F32", "[1.5]", "[0,4]"))), "whole number"));
+  CHECK(mentions(complaint(with_header(tensor("F32", "[1]", "[4,0]"), "1234")), "takes 4 bytes"));
+  CHECK(mentions(complaint(with_header(tensor("F32", "[1]", "[0,8]"), "12345678")), "takes 4 bytes"));
+  CHECK(mentions(complaint(with_header(tensor("F32", "[1]", "[4,8]"), "12345678")), "begins at data offset 4"));
+  CHECK(mentions(complaint(with_header(tensor("F32", "[1]", "[0]"))), "not two numbers"));
+  CHECK(mentions(complaint(with_header(tensor("F32", "[1]", "[0,4]"), "12345")), "1 unexpected bytes at offset"));
+  CHECK(mentions(complaint(with_header(tensor("F32", "[1]", "[0,4]"), "123")), "truncated: \"w\""));
+  CHECK(mentions(complaint(with_header(tensor("F32", "[1]", "[0,4]"), "1234")), "checksum"));
+  CHECK(mentions(complaint(with_header(tensor("F16", "[1]", "[0,2]"))), "unknown type \"F16\""));
+}
+
+TEST_CASE("tensor file: headers that are not what they should be are refused") {
+  CHECK(mentions(complaint(with_header("")), "not JSON"));
+  CHECK(mentions(complaint(with_header("{\"a\":")), "not JSON at offset 13"));
+  CHECK(mentions(complaint(with_header("[]")), "not a JSON object"));
+  CHECK(mentions(complaint(with_header("{}")), "no tutti.crc32"));
+  CHECK(mentions(complaint(with_header(R"({"w":1})")), "malformed"));
+  CHECK(mentions(complaint(with_header(R"({"w":{"dtype":"F32"}})")), "malformed"));
+  CHECK(mentions(complaint(with_header(R"({"__metadata__":{"tutti.crc32":1}})")), "malformed"));
+  CHECK(mentions(complaint(with_header(R"({"__metadata__":{"tutti.crc32":"12"}})")), "tutti.crc32"));
+  CHECK(mentions(complaint(with_header(R"({"__metadata__":7})")), "malformed"));
+  CHECK(mentions(complaint(with_header(std::string(200'000, '['))), "not JSON"));
+}
+
+TEST_CASE("tensor file: what is no file is refused") {
+  const TemporaryFolder folder;
+  CHECK_THROWS_WITH_AS(read_tensor_file(folder.file("none")), doctest::Contains("No such file"), DataError);
+  CHECK_THROWS_AS(read_tensor_file(folder.path().string()), DataError);
+  const std::string pipe = folder.file("pipe");
+  REQUIRE(mkfifo(pipe.c_str(), 0600) == 0);
+  CHECK_THROWS_WITH_AS(read_tensor_file(pipe), doctest::Contains("not a regular file"), DataError);
+}
