@@ -2,6 +2,7 @@
 #include <tutti/distributed/local_communicator.h>
 
 #include <tutti/backend/error.h>
+#include <tutti/distributed/spinning_lock.h>
 
 #include <algorithm>
 #include <bit>
@@ -185,7 +186,7 @@ std::shared_ptr<CollectiveTask> LocalCommunicator::all_reduce(AllReduceRequest r
   }
   const bool late = !task->ready();
   {
-    const std::lock_guard lock(mutex_);
+    const auto lock = lock_spinning(mutex_);
     open_.push_back(task);
     open_count_.store(static_cast<int>(open_.size()), std::memory_order_release);
     if (late && !worker_.joinable()) worker_ = std::thread([this] { run_worker(); });
@@ -195,7 +196,7 @@ std::shared_ptr<CollectiveTask> LocalCommunicator::all_reduce(AllReduceRequest r
 }
 
 std::shared_ptr<LocalCommunicator::Task> LocalCommunicator::next_task() {
-  const std::lock_guard lock(mutex_);
+  const auto lock = lock_spinning(mutex_);
   std::erase_if(open_, [](const auto& task) { return !task->has_unclaimed_chunks(); });
   open_count_.store(static_cast<int>(open_.size()), std::memory_order_release);
   const auto found = std::find_if(open_.begin(), open_.end(), [](const auto& task) { return task->ready(); });

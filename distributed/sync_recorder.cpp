@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/distributed/sync_recorder.h>
 
+#include <tutti/distributed/spinning_lock.h>
+
 #include <utility>
 
 namespace tutti {
@@ -22,7 +24,7 @@ SyncRecorder::Record* SyncRecorder::find(std::int64_t generation) {
 
 void SyncRecorder::begun(std::uint64_t group, std::int64_t generation, std::size_t device, Time at) {
   if (steps_ == 0) return;
-  const std::lock_guard lock(mutex_);
+  const auto lock = lock_spinning(mutex_);
   Record* record = find(generation);
   if (record == nullptr || record->step.group != group) {
     Record fresh;
@@ -41,23 +43,23 @@ void SyncRecorder::begun(std::uint64_t group, std::int64_t generation, std::size
 }
 
 void SyncRecorder::ready(std::int64_t generation, std::size_t device, ParameterId parameter, Time at) {
-  const std::lock_guard lock(mutex_);
+  const auto lock = lock_spinning(mutex_);
   if (Record* record = find(generation)) record->ready[parameter.value * devices_ + device] = at;
 }
 
 void SyncRecorder::launched(std::int64_t generation, ParameterId parameter, std::shared_ptr<CollectiveTask> task,
                             Time at) {
-  const std::lock_guard lock(mutex_);
+  const auto lock = lock_spinning(mutex_);
   if (Record* record = find(generation)) record->launched.push_back({parameter, at, std::move(task)});
 }
 
 void SyncRecorder::backward_ended(std::int64_t generation, std::size_t device, Time at) {
-  const std::lock_guard lock(mutex_);
+  const auto lock = lock_spinning(mutex_);
   if (Record* record = find(generation)) record->step.devices[device].backward_end = at;
 }
 
 void SyncRecorder::released(std::int64_t generation, double total_weight, Time at) {
-  const std::lock_guard lock(mutex_);
+  const auto lock = lock_spinning(mutex_);
   Record* record = find(generation);
   if (record == nullptr) return;
   record->step.total_weight = total_weight;
@@ -65,7 +67,7 @@ void SyncRecorder::released(std::int64_t generation, double total_weight, Time a
 }
 
 void SyncRecorder::joined(std::int64_t generation, std::size_t device, Time at) {
-  const std::lock_guard lock(mutex_);
+  const auto lock = lock_spinning(mutex_);
   if (Record* record = find(generation)) record->step.devices[device].joined = at;
 }
 

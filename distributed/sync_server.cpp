@@ -3,6 +3,7 @@
 #include <tutti/distributed/sync_server.h>
 
 #include <tutti/backend/error.h>
+#include <tutti/distributed/spinning_lock.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -85,7 +86,7 @@ void DistributedSyncServer::declare_parameters(MemberIndex member, std::vector<S
 void DistributedSyncServer::post(SyncMessage message) {
   bool drains = false;
   {
-    const std::lock_guard lock(mailbox_mutex_);
+    const auto lock = lock_spinning(mailbox_mutex_);
     drains = !std::exchange(draining_, true);
     if (!drains) queue_.push_back(std::move(message));
   }
@@ -96,7 +97,7 @@ void DistributedSyncServer::post(SyncMessage message) {
 void DistributedSyncServer::drain(SyncMessage& message) {
   while (true) {
     process(message);
-    const std::lock_guard lock(mailbox_mutex_);
+    const auto lock = lock_spinning(mailbox_mutex_);
     if (queue_.empty()) {
       draining_ = false;
       return;
