@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// One training step on one device, and where its time goes: forward, backward, optimizer.
+#include <tutti/autodiff/backward.h>
+#include <tutti/backend/registry.h>
+#include <tutti/benches/models.h>
+#include <tutti/benches/samples.h>
+#include <tutti/nn/loss.h>
+
+#include <benchmark/benchmark.h>
+
+using namespace tutti;
+using namespace tutti::bench;
+
+namespace {
+
+/// Seconds of each part of a step, of all steps.
+struct StepTimes {
+  std::vector<double> forward;
+  std::vector<double> backward;
+  std::vector<double> optimizer;
+};
+
+/// Runs `part` to its end, also on streams that run behind, and notes how long it took.
+template <class Part> void timed(Device device, std::vector<double>& seconds, Part part) {
+  const auto start = Clock::now();
+  part();
+  synchronize(device);
+  seconds.push_back(seconds_since(start));
+}
+
+void train_step(benchmark::State& state, const Workload& workload) {
+  const Device device = cpu();
+  Generator random(1);
+  Sequential model = workload.make_model(random);
+  const auto optimizer = workload.make_optimizer(model.parameters());
+  const auto [inputs, targets] = workload.make_batch(random, device);
+  StepTimes times;
+  for (auto _ : state) {
+    Tensor loss;
+    timed(device, times.forward, [&] { loss = cross_entropy(model.forward(inputs), targets); });
+    timed(device, times.backward, [&] { backward(loss); });
+    timed(device, times.optimizer, [&] {
+      optimizer->step();
+      optimizer->zero_grad();
+    });
+  }
+  const double step = median(times.forward) + median(times.backward) + median(times.optimizer);
+  state.counters["forward_ms"] = 1e3 * median(times.forward);
+  state.counters["backward_ms"] = 1e3 * median(times.backward);
+  state.counters["optimizer_ms"] = 1e3 * median(times.optimizer);
+  state.counters["examples_per_s"] = static_cast<double>(workload.batch) / step;
+}
+
+BENCHMARK_CAPTURE(train_step, mlp_784_512_512_10, kSmallMlp)->Unit(benchmark::kMillisecond)->UseRealTime();
+BENCHMARK_CAPTURE(train_step, mlp_784_4x1024_10, kLargeMlp)->Unit(benchmark::kMillisecond)->UseRealTime();
+BENCHMARK_CAPTURE(train_step, digits_cnn, kDigitsCnn)->Unit(benchmark::kMillisecond)->UseRealTime();
+
+}  // namespace
