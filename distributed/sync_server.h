@@ -109,7 +109,7 @@ class DistributedSyncServer {
   bool draining_ = false;
 
   // Touched only while draining (one thread at a time).
-  std::unique_ptr<SyncLedger> ledger_;  // made by the first message: the parameters are declared by then
+  std::unique_ptr<SyncLedger> ledger_;  // made by the first step's first message: the parameters are declared by then
   std::vector<LedgerAction> actions_;
   std::vector<std::vector<GradientRef>> gradients_;  // of the current generation, by parameter and member, until launch
   std::vector<std::shared_ptr<SyncWaiter>> waiters_;                       // of the current generation, by member

@@ -9,11 +9,21 @@
 
 namespace tutti {
 
+namespace {
+
+// These need no ledger. Opened by one of them it would know too few parameters: the deadlines are looked at from the
+// beginning, however long a model takes to build.
+bool may_precede_declarations(const SyncMessage& message) {
+  return std::holds_alternative<CheckDeadlines>(message) || std::holds_alternative<SetBusy>(message);
+}
+
+}  // namespace
+
 // An exception that escapes a message would be lost in whichever thread happened to drain: it fails the group instead.
 void DistributedSyncServer::process(SyncMessage& message) {
   actions_.clear();
   try {
-    if (!ledger_) open_ledger();
+    if (!ledger_ && !may_precede_declarations(message)) open_ledger();
     std::visit([this](auto& alternative) { handle(alternative); }, message);
     perform_actions();
   } catch (...) {

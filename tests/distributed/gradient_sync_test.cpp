@@ -348,3 +348,17 @@ TEST_CASE("gradient_sync: backward in a step refuses create_graph and names both
                        doctest::Contains("create_graph"), AutodiffError);
   step.fail(std::make_exception_ptr(SyncError("given up")));
 }
+
+TEST_CASE("gradient_sync: replicas may come long after the group, with deadlines watched and devices busy") {
+  GradientSync sync(
+      cpu_devices(2),
+      {.reduction = GradientReduction::mean, .warn_after = std::chrono::milliseconds(8), .warn = [](auto&) {}});
+  sync.busy(cpu(0), "building its model");
+  std::this_thread::sleep_for(std::chrono::milliseconds(30));  // several looks at the deadlines
+  auto replicas = sync.replicate(TwoBranches{});
+  run_devices(2, [&](std::size_t d) {
+    auto step = sync.step(cpu(d));
+    step.backward(use(replicas[d].right, d == 0 ? 1.0 : 3.0));
+    CHECK(gradient_of(replicas[d].right) == Values{2, 2});
+  });
+}
