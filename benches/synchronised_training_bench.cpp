@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+// What synchronising two devices adds to a training step.
+#include <tutti/autodiff/backward.h>
+#include <tutti/backend/cpu_threads.h>
+#include <tutti/backend/registry.h>
+#include <tutti/benches/models.h>
+#include <tutti/benches/plain_sum.h>
+#include <tutti/benches/samples.h>
+#include <tutti/benches/thread_pair.h>
+#include <tutti/distributed/gradient_sync.h>
+#include <tutti/nn/loss.h>
+
+#include <benchmark/benchmark.h>
+
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <utility>
+#include <vector>
+
+using namespace tutti;
+using namespace tutti::bench;
+
+namespace {
+
+Sequential initial_model(const Workload& workload) {
+  Generator random(1);
+  return workload.make_model(random);
+}
+
+/// A replica for each of two devices.
+class Replicas {
+ public:
+  explicit Replicas(const Workload& workload) {
+    for (std::uint16_t d = 0; d < 2; ++d) models_.push_back(clone(initial_model(workload), cpu(d)));
+    prepare(workload);
+  }
+  Replicas(const Workload& workload, GradientSync& sync)
+      : sync_(&sync), models_(sync.replicate(initial_model(workload))) {
+    prepare(workload);
+  }
+
+  /// Reductions by GradientSync; without one, none.
+  void step(std::size_t device) {
+    optimizers_[device]->zero_grad();
+    if (sync_ == nullptr) {
+      backward(loss(device));
+    } else {
+      auto scope = sync_->step(cpu(static_cast<std::uint16_t>(device)));
+      scope.backward(loss(device));
+    }
+    optimizers_[device]->step();
+  }
+
+  /// The peer: nothing while backward runs, then both threads average their halves of all gradients.
+  void step_with_plain_sum(std::size_t device, SpinBarrier& barrier) {
+    optimizers_[device]->zero_grad();
+    backward(loss(device));
+    synchronize(cpu(static_cast<std::uint16_t>(device)));
+    barrier.arrive_and_wait();
+    for (std::size_t i = 0; i < parameters_[0].size(); ++i) {
+      const Array& first = parameters_[0][i].gradient_slot().gradient;
+      const Array& second = parameters_[1][i].gradient_slot().gradient;
+      average_half(first.data<float>(), second.data<float>(), static_cast<std::size_t>(first.size()), device);
+    }
+    barrier.arrive_and_wait();
+    optimizers_[device]->step();
+  }
+
+ private:
+  void prepare(const Workload& workload) {
+    for (std::uint16_t d = 0; d < 2; ++d) {
+      Generator random(3, d);
+      batches_.push_back(workload.make_batch(random, cpu(d)));
+      parameters_.push_back(models_[d].parameters());
+      optimizers_.push_back(workload.make_optimizer(parameters_[d]));
+    }
+  }
+  Tensor loss(std::size_t device) const {
+    return cross_entropy(models_[device].forward(batches_[device].first), batches_[device].second);
+  }
+
+  GradientSync* sync_ = nullptr;
+  std::vector<Sequential> models_;
+  std::vector<std::vector<Tensor>> parameters_;
+  std::vector<std::unique_ptr<Optimizer>> optimizers_;
+  std::vector<std::pair<Tensor, Tensor>> batches_;
+};
+
+/// Runs blocks of steps on two threads.
+class Blocks {
+ public:
+  explicit Blocks(int steps) : steps_(steps) {}
+
+  /// Milliseconds per step until the slower thread has done them all. One step in front is not timed: it brings these
+  /// replicas back into the caches.
+  template <class Step> double milliseconds(Step step) {
+    std::array<double, 2> seconds{};
+    threads_.run([&](std::size_t device) {
+      step(device);
+      barrier_.arrive_and_wait();
+      const auto start = Clock::now();
+      for (int i = 0; i < steps_; ++i) step(device);
+      synchronize(cpu(static_cast<std::uint16_t>(device)));
+      seconds[device] = seconds_since(start);
+      barrier_.arrive_and_wait();
+    });
+    return 1e3 * std::max(seconds[0], seconds[1]) / steps_;
+  }
+  SpinBarrier& barrier() noexcept { return barrier_; }
+
+ private:
+  int steps_;
+  ThreadPair threads_;
+  SpinBarrier barrier_;
+};
+
+// In each iteration a block of steps of every kind: without synchronisation, with GradientSync, with the plain sum,
+// with a GradientSync whose reductions are off. They are compared within an iteration.
+void two_devices(benchmark::State& state, const Workload& workload) {
+  for (std::uint16_t d = 0; d < 2; ++d) set_cpu_threads(cpu(d), 1);
+  GradientSync sync({cpu(0), cpu(1)});
+  Replicas alone(workload);
+  Replicas plain(workload);
+  Replicas synchronised(workload, sync);
+  Blocks blocks(static_cast<int>(state.range(0)));
+  PairedSamples sync_alone;
+  PairedSamples plain_alone;
+  PairedSamples sync_plain;
+  PairedSamples unreduced_alone;
+  for (auto _ : state) {
+    const double base = blocks.milliseconds([&](std::size_t d) { alone.step(d); });
+    const double ours = blocks.milliseconds([&](std::size_t d) { synchronised.step(d); });
+    const double peer = blocks.milliseconds([&](std::size_t d) { plain.step_with_plain_sum(d, blocks.barrier()); });
+    sync.set_reductions_enabled(false);
+    const double unreduced = blocks.milliseconds([&](std::size_t d) { synchronised.step(d); });
+    sync.set_reductions_enabled(true);
+    sync_alone.add(ours, base);
+    plain_alone.add(peer, base);
+    sync_plain.add(ours, peer);
+    unreduced_alone.add(unreduced, base);
+    state.SetIterationTime(ours * 1e-3);
+  }
+  state.counters["alone_ms"] = sync_alone.peer();
+  state.counters["sync_ms"] = sync_alone.ours();
+  state.counters["plain_ms"] = plain_alone.ours();
+  state.counters["sync/alone"] = sync_alone.ratio();
+  state.counters["plain/alone"] = plain_alone.ratio();
+  state.counters["sync/plain"] = sync_plain.ratio();
+  state.counters["exposed_ms"] = sync_alone.difference();
+  state.counters["plain_exposed_ms"] = plain_alone.difference();
+  state.counters["waits_ms"] = unreduced_alone.difference();  // messages and waiting for each other, without sums
+}
+
+// The number of samples is fixed: what else the machine does must not decide it.
+void blocks_of(benchmark::internal::Benchmark* bench, int steps, int blocks) {
+  bench->ArgName("steps")->Arg(steps)->Iterations(blocks)->UseManualTime()->Unit(benchmark::kMillisecond);
+}
+
+BENCHMARK_CAPTURE(two_devices, mlp_784_512_512_10, kSmallMlp)->Apply([](auto* bench) { blocks_of(bench, 20, 30); });
+BENCHMARK_CAPTURE(two_devices, mlp_784_4x1024_10, kLargeMlp)->Apply([](auto* bench) { blocks_of(bench, 3, 12); });
+BENCHMARK_CAPTURE(two_devices, digits_cnn, kDigitsCnn)->Apply([](auto* bench) { blocks_of(bench, 20, 30); });
+
+}  // namespace
