@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // One training step on one device, and where its time goes: forward, backward, optimizer.
 #include <tutti/autodiff/backward.h>
+#include <tutti/backend/cpu_threads.h>
 #include <tutti/backend/registry.h>
 #include <tutti/benches/models.h>
 #include <tutti/benches/samples.h>
@@ -30,6 +31,7 @@ template <class Part> void timed(Device device, std::vector<double>& seconds, Pa
 
 void train_step(benchmark::State& state, const Workload& workload) {
   const Device device = cpu();
+  set_cpu_threads(device, static_cast<int>(state.range(0)));
   Generator random(1);
   Sequential model = workload.make_model(random);
   const auto optimizer = workload.make_optimizer(model.parameters());
@@ -44,6 +46,7 @@ void train_step(benchmark::State& state, const Workload& workload) {
       optimizer->zero_grad();
     });
   }
+  set_cpu_threads(device, 1);
   const double step = median(times.forward) + median(times.backward) + median(times.optimizer);
   state.counters["forward_ms"] = 1e3 * median(times.forward);
   state.counters["backward_ms"] = 1e3 * median(times.backward);
@@ -51,8 +54,12 @@ void train_step(benchmark::State& state, const Workload& workload) {
   state.counters["examples_per_s"] = static_cast<double>(workload.batch) / step;
 }
 
-BENCHMARK_CAPTURE(train_step, mlp_784_512_512_10, kSmallMlp)->Unit(benchmark::kMillisecond)->UseRealTime();
-BENCHMARK_CAPTURE(train_step, mlp_784_4x1024_10, kLargeMlp)->Unit(benchmark::kMillisecond)->UseRealTime();
-BENCHMARK_CAPTURE(train_step, digits_cnn, kDigitsCnn)->Unit(benchmark::kMillisecond)->UseRealTime();
+void one_or_two_threads(benchmark::internal::Benchmark* bench) {
+  bench->ArgName("threads")->Arg(1)->Arg(2)->Unit(benchmark::kMillisecond)->UseRealTime();
+}
+
+BENCHMARK_CAPTURE(train_step, mlp_784_512_512_10, kSmallMlp)->Apply(one_or_two_threads);
+BENCHMARK_CAPTURE(train_step, mlp_784_4x1024_10, kLargeMlp)->Apply(one_or_two_threads);
+BENCHMARK_CAPTURE(train_step, digits_cnn, kDigitsCnn)->Apply(one_or_two_threads);
 
 }  // namespace
