@@ -30,6 +30,9 @@ Tensor root_gradient(const Tensor& root, const Tensor& given, double scale, cons
   if (given.defined() && given.shape() != root.shape())
     raise<ShapeError>("[{}] the root's gradient has shape {}, the root {}", operation, to_string(given.shape()),
                       to_string(root.shape()));
+  if (given.defined() && (given.dtype() != root.dtype() || given.device() != root.device()))
+    raise<DTypeError>("[{}] the root's gradient is {} on {}, the root {} on {}", operation, to_string(given.dtype()),
+                      to_string(given.device()), to_string(root.dtype()), to_string(root.device()));
   if (scale == 0.0) return {};  // null: nothing is computed, and everything is final as zeros
   if (!given.defined()) return Tensor(Array::full(root.shape(), scale, root.dtype(), root.device()));
   return scale == 1.0 ? given : given * scale;
@@ -48,6 +51,7 @@ class Accumulation {
     for (const auto& [leaf, contributions] : leaves) {
       const auto& attachment = leaf->slot.attachment;
       if (!attachment) continue;
+      leaf->slot.join_pending();  // a reduction in flight still writes the gradient that would be added to
       check_attached(*leaf, *attachment);
       if (options_.observer == nullptr) continue;
       if (!uses.empty() && leaf->device != device_)
@@ -66,7 +70,7 @@ class Accumulation {
       if (slot.state == GradientState::undefined || !slot.gradient.defined()) {
         slot.gradient = take_exclusive(std::move(gradient));
       } else {
-        slot.gradient = apply(elementwise::Add{}, slot.gradient, gradient.array());
+        add_to(slot.gradient, gradient.array());
       }
       slot.state = GradientState::local;
     }
@@ -118,11 +122,15 @@ class Accumulation {
 class RecordingMode {
  public:
   explicit RecordingMode(bool create_graph) {
-    if (!create_graph) no_grad_.emplace();
+    if (create_graph)
+      enable_.emplace();
+    else
+      disable_.emplace();
   }
 
  private:
-  std::optional<NoGrad> no_grad_;
+  std::optional<EnableGrad> enable_;
+  std::optional<NoGrad> disable_;
 };
 
 }  // namespace
@@ -132,6 +140,9 @@ void backward(const Tensor& root, const BackwardOptions& options) {
   check_root(root, "backward");
   Accumulation accumulation(root, options, scope, scope != nullptr ? scope->group_ : nullptr);
   try {
+    if (options.create_graph && options.observer != nullptr)
+      raise<AutodiffError>(
+          "[backward] create_graph cannot be combined with an observer: use grad(), whose gradients are local");
     if (options.create_graph)
       raise<AutodiffError>(
           "[backward] create_graph: gradient slots hold plain arrays; grad() gives differentiable ones");

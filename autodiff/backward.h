@@ -10,7 +10,7 @@
 namespace tutti {
 
 struct BackwardOptions {
-  Tensor gradient;     ///< dL/d(root), the root's shape; undefined: 1, and the root must have one element
+  Tensor gradient{};   ///< dL/d(root), the root's shape; undefined: 1, and the root must have one element
   double scale = 1.0;  ///< multiplies the root gradient; exactly 0 sends null gradients: everything is final, as zeros
   bool retain_graph = false;             ///< keep what the graph saved, for another backward through it
   bool create_graph = false;             ///< gradients carry a graph of their own; refused together with an observer
@@ -26,7 +26,7 @@ struct BackwardOptions {
 /// earlier backward; it would reach a parameter attached to a group while neither an observer of that group nor a
 /// LocalAccumulation scope is active (names the parameter); a synchronised backward would add to a gradient that is
 /// already reduced (names the parameter: zero_grad was forgotten); attached parameters live on several devices.
-/// When it throws later on, the observer gets on_backward_failed first.
+/// Whenever it throws, also before on_backward_begin, the observer gets on_backward_failed first: peers hear the cause.
 void backward(const Tensor& root, const BackwardOptions& = {});
 
 struct GradOptions {

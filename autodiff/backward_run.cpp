@@ -2,6 +2,7 @@
 #include <tutti/autodiff/backward_run.h>
 
 #include <tutti/autodiff/elementwise_operations.h>
+#include <tutti/autodiff/tensor_access.h>
 #include <tutti/backend/error.h>
 
 #include <algorithm>
@@ -15,6 +16,13 @@ namespace {
 std::uint64_t next_run() {
   static std::atomic<std::uint64_t> counter{0};  // runs of all threads differ
   return counter.fetch_add(1, std::memory_order_relaxed) + 1;
+}
+
+Tensor add_gradients(Tensor sum, const Tensor& gradient) {
+  if (grad_enabled()) return sum + gradient;
+  Array total = take_array(std::move(sum));
+  add_to(total, gradient.array());
+  return Tensor(std::move(total));
 }
 
 }  // namespace
@@ -82,29 +90,32 @@ void BackwardRun::check_saved() const {
           visit.node->name());
 }
 
-void BackwardRun::contribute(Visit& visit, Tensor gradient) {
-  if (gradient.defined()) visit.gradient = visit.gradient.defined() ? visit.gradient + gradient : std::move(gradient);
+void BackwardRun::contribute(Visit& visit, Tensor gradient, const Complete& complete) {
+  if (gradient.defined())
+    visit.gradient =
+        visit.gradient.defined() ? add_gradients(std::move(visit.gradient), gradient) : std::move(gradient);
   if (--visit.pending > 0) return;
+  if (visit.node->is_leaf()) {
+    // Not by way of the heap: leaves are older than all operations, and would be final only after everything else.
+    complete(*visit.node, std::move(visit.gradient));
+    return;
+  }
   ready_.emplace_back(visit.node->sequence(), visit.node->mark_.visit);
   std::ranges::push_heap(ready_);
 }
 
-void BackwardRun::execute(const std::function<void(Node&, Tensor)>& complete, bool release_saved) {
-  for (Root& root : roots_) contribute(*visit_of(root.node.get()), std::move(root.gradient));
+void BackwardRun::execute(const Complete& complete, bool release_saved) {
+  for (Root& root : roots_) contribute(*visit_of(root.node.get()), std::move(root.gradient), complete);
   while (!ready_.empty()) {
     std::ranges::pop_heap(ready_);
     Visit& visit = visits_[ready_.back().second];
     ready_.pop_back();
-    if (visit.node->is_leaf()) {
-      complete(*visit.node, std::move(visit.gradient));
-      continue;
-    }
     if (visit.target) complete(*visit.node, visit.gradient);
-    run_node(visit, release_saved);
+    run_node(visit, release_saved, complete);
   }
 }
 
-void BackwardRun::run_node(Visit& visit, bool release_saved) {
+void BackwardRun::run_node(Visit& visit, bool release_saved, const Complete& complete) {
   constexpr std::size_t kInline = 4;
   const std::size_t count = visit.node->input_count();
   Tensor inline_gradients[kInline];
@@ -124,7 +135,7 @@ void BackwardRun::run_node(Visit& visit, bool release_saved) {
   }
   if (release_saved) visit.node->release_saved();
   for (std::size_t i = 0; i < count; ++i)
-    if (wanted[i]) contribute(*visit_of(visit.node->input(i).get()), std::move(gradients[i]));
+    if (wanted[i]) contribute(*visit_of(visit.node->input(i).get()), std::move(gradients[i]), complete);
 }
 
 }  // namespace tutti

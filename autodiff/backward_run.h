@@ -37,9 +37,10 @@ class BackwardRun {
   /// Throws AutodiffError naming the first operation whose saved values were released by an earlier run.
   void check_saved() const;
 
-  /// Runs everything. `complete(node, gradient)` hears of each target and each leaf once, when its last contribution is
-  /// in; an undefined gradient means that all were null.
-  void execute(const std::function<void(Node&, Tensor)>& complete, bool release_saved);
+  using Complete = std::function<void(Node&, Tensor)>;
+  /// Runs everything. `complete(node, gradient)` hears of each target and each leaf once: of a leaf the moment its last
+  /// contribution is in, before any other node runs. An undefined gradient means that all were null.
+  void execute(const Complete& complete, bool release_saved);
 
  private:
   struct Visit {
@@ -56,8 +57,8 @@ class BackwardRun {
   Visit* visit_of(const Node* node) {
     return node != nullptr && node->mark_.run == run_ ? &visits_[node->mark_.visit] : nullptr;
   }
-  void contribute(Visit&, Tensor gradient);
-  void run_node(Visit&, bool release_saved);
+  void contribute(Visit&, Tensor gradient, const Complete&);
+  void run_node(Visit&, bool release_saved, const Complete&);
 
   std::uint64_t run_;
   std::vector<Root> roots_;

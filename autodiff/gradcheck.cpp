@@ -65,22 +65,30 @@ void gradcheck(const CheckedFunction& f, const std::vector<Tensor>& inputs, cons
   }
 }
 
+// The upstream gradient is an input like the others: where f is linear, all of its second derivative is with respect to
+// that one.
 void gradgradcheck(const CheckedFunction& f, const std::vector<Tensor>& inputs, const GradcheckOptions& options) {
   const CheckedFunction gradients = [&f](const std::vector<Tensor>& at) {
+    const std::vector<Tensor> x(at.begin(), at.end() - 1);
     std::vector<Tensor> differentiated;
-    for (const Tensor& input : at)
+    for (const Tensor& input : x)
       if (input.requires_grad()) differentiated.push_back(input);
     const std::vector<Tensor> first =
-        grad(weighted(f(at)), differentiated, {.create_graph = true, .allow_unused = true});
+        grad(sum(f(x) * at.back()), differentiated, {.create_graph = true, .allow_unused = true});
     Tensor total;
     for (const Tensor& gradient : first) {
       if (!gradient.defined()) continue;
       const Tensor part = weighted(gradient);
       total = total.defined() ? total + part : part;
     }
+    if (!total.defined()) raise<AutodiffError>("[gradgradcheck] no input has a gradient");
     return total;
   };
-  gradcheck(gradients, inputs, options);
+  const Tensor output = f(inputs);
+  Generator random(20240301);
+  std::vector<Tensor> extended = inputs;
+  extended.emplace_back(random.uniform(output.shape(), DType::f64, output.device(), 0.5, 1.5), true);
+  gradcheck(gradients, extended, options);
 }
 
 }  // namespace tutti

@@ -21,7 +21,7 @@ using CheckedFunction = std::function<Tensor(const std::vector<Tensor>&)>;
 /// more than absolute + relative |expected|; DTypeError for inputs that are not f64.
 void gradcheck(const CheckedFunction& f, const std::vector<Tensor>& inputs, const GradcheckOptions& = {});
 
-/// The same for the gradients themselves: second derivatives.
+/// The same for the gradients themselves, with respect to the inputs and to the upstream gradient: second derivatives.
 void gradgradcheck(const CheckedFunction& f, const std::vector<Tensor>& inputs, const GradcheckOptions& = {});
 
 }  // namespace tutti

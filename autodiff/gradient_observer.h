@@ -26,7 +26,8 @@ struct GradientRef {
 
 /// Hears of every gradient of one synchronised backward, once, the moment it is final. Autodiff knows this interface
 /// and nothing of distributed/. All calls of one backward come from the thread that runs it, in the order
-/// begin, final..., end | failed. An exception thrown from a call ends the backward.
+/// begin, final..., end | failed; failed alone when the backward is refused before it begins. An exception thrown from
+/// a call ends the backward.
 class GradientObserver {
  public:
   virtual ~GradientObserver() = default;

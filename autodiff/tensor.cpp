@@ -4,6 +4,8 @@
 #include <tutti/autodiff/node.h>
 #include <tutti/autodiff/tensor_access.h>
 #include <tutti/backend/error.h>
+#include <tutti/backend/operations.h>
+#include <tutti/backend/registry.h>
 
 #include <optional>
 #include <utility>
@@ -54,6 +56,10 @@ Tensor& Tensor::set_requires_grad(bool required) {
     raise<AutodiffError>("[set_requires_grad] a {} {} has no gradient", to_string(value.dtype()),
                          impl_->weak ? "literal" : "tensor");
   if (!required) {
+    if (impl_->node && gradient_slot().attachment)
+      raise<AutodiffError>(
+          "[set_requires_grad] parameter \"{}\" belongs to a synchronisation group, which would miss it",
+          gradient_slot().attachment->name);
     impl_->node = nullptr;
   } else if (!impl_->node) {
     auto leaf = std::make_shared<LeafNode>();
@@ -117,16 +123,39 @@ const std::shared_ptr<Node>& gradient_node(const Tensor& tensor) {
 
 const Scalar& weak_value(const Tensor& tensor) { return *tensor.impl_->weak; }
 
-Array take_exclusive(Tensor&& tensor) {
+Array take_array(Tensor&& tensor) {
   const bool sole_tensor = tensor.impl_.use_count() == 1;
   Array value = sole_tensor ? std::move(tensor.impl_->value) : tensor.array();
   tensor.impl_ = nullptr;
-  const bool whole = value.is_contiguous() && value.storage().use_count() == 1 && value.bytes() > 0;
-  return sole_tensor && whole ? value : value.copy();
+  return value;
+}
+
+namespace {
+
+// Work that is still queued holds references too, so that this is never true too early.
+bool is_exclusive(const Array& array) { return array.storage().use_count() == 1 && array.is_contiguous(); }
+
+}  // namespace
+
+Array take_exclusive(Tensor&& tensor) {
+  Array value = take_array(std::move(tensor));
+  return is_exclusive(value) ? value : value.copy();
+}
+
+void add_to(Array& sum, const Array& gradient) {
+  if (!is_exclusive(sum) || sum.shape() != gradient.shape() || sum.dtype() != gradient.dtype() ||
+      sum.device() != gradient.device()) {
+    sum = apply(elementwise::Add{}, sum, gradient);  // which also names what does not fit
+  } else if (sum.size() > 0) {
+    const Array inputs[] = {sum, gradient};
+    backend_for(sum.device()).elementwise(make_call(elementwise::Add{}, ElementwiseCall::Part::value), inputs, sum);
+  }
 }
 
 NoGrad::NoGrad() : previous_(std::exchange(recording(), false)) {}
 NoGrad::~NoGrad() { recording() = previous_; }
+EnableGrad::EnableGrad() : previous_(std::exchange(recording(), true)) {}
+EnableGrad::~EnableGrad() { recording() = previous_; }
 bool grad_enabled() noexcept { return recording(); }
 
 }  // namespace tutti

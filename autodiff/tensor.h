@@ -42,7 +42,8 @@ class Tensor {
 
   // --- gradients
   bool requires_grad() const noexcept;  ///< a leaf that collects a gradient, or made from one
-  Tensor& set_requires_grad(bool);      ///< leaves of floating type only, else AutodiffError
+  /// Leaves of floating type only, and not to be dropped while attached to a group, else AutodiffError.
+  Tensor& set_requires_grad(bool);
   bool is_leaf() const noexcept;
   Tensor detach() const;                ///< same storage, no graph
   Tensor grad() const;                  ///< undefined if there is none; joins a reduction in flight first
@@ -59,7 +60,7 @@ class Tensor {
  private:
   friend const std::shared_ptr<Node>& gradient_node(const Tensor&);
   friend const Scalar& weak_value(const Tensor&);
-  friend Array take_exclusive(Tensor&&);
+  friend Array take_array(Tensor&&);
   struct Impl;
   std::shared_ptr<Impl> impl_;
 };
@@ -71,6 +72,19 @@ class NoGrad {
   ~NoGrad();
   NoGrad(const NoGrad&) = delete;
   NoGrad& operator=(const NoGrad&) = delete;
+
+ private:
+  bool previous_;
+};
+
+/// While one lives on a thread, operations on that thread record graphs: for gradients inside a custom function's
+/// backward, which runs without recording.
+class EnableGrad {
+ public:
+  EnableGrad();
+  ~EnableGrad();
+  EnableGrad(const EnableGrad&) = delete;
+  EnableGrad& operator=(const EnableGrad&) = delete;
 
  private:
   bool previous_;

@@ -15,7 +15,13 @@ const std::shared_ptr<Node>& gradient_node(const Tensor&);
 /// The number that a weak scalar stands for.
 const Scalar& weak_value(const Tensor&);
 
+/// The value, moved out when this is its only tensor.
+Array take_array(Tensor&&);
+
 /// The value as an array that nothing else refers to: moved out when possible, else copied. Contiguous.
 Array take_exclusive(Tensor&&);
+
+/// sum += gradient, of one shape and dtype: in place if nothing else refers to the sum's memory, else into a new array.
+void add_to(Array& sum, const Array& gradient);
 
 }  // namespace tutti

@@ -14,8 +14,10 @@ Tensor scatter_to_images(const Pool2dGeometry& geometry, const Tensor& dy, const
   return record("max_pool2d_gradient", max_pool2d_gradient(geometry, dy.array(), index.array(), input), inputs, [&] {
     return [index](const auto&, const Tensor& ddx, InputGradients& gradients) {
       const Shape pooled = index.shape();
-      const Tensor values =
-          gather(reshape(ddx, {pooled[0], pooled[1], -1}), 2, reshape(index, {pooled[0], pooled[1], -1}));
+      // Lengths are spelled out, because -1 has no meaning in an empty batch.
+      const Shape image{pooled[0], pooled[1], ddx.length(2) * ddx.length(3)};
+      const Shape window{pooled[0], pooled[1], pooled[2] * pooled[3]};
+      const Tensor values = gather(reshape(ddx, image), 2, reshape(index, window));
       gradients.set(0, reshape(values, pooled));
     };
   });

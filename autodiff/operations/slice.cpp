@@ -28,9 +28,8 @@ Tensor pad_slice(const Tensor& x, const Shape& shape, std::int64_t axis, std::in
 Tensor slice(const Tensor& x, std::int64_t axis, std::int64_t begin, std::int64_t end) {
   const std::int64_t length = x.length(axis);
   const std::int64_t from = begin < 0 ? begin + length : begin;
-  const std::int64_t to = end < 0 ? end + length : end;
   const Tensor inputs[] = {x};
-  return record("slice", x.array().slice(axis, from, to), inputs, [&] {
+  return record("slice", x.array().slice(axis, begin, end), inputs, [&] {
     return [shape = x.shape(), axis, from](const auto&, const Tensor& dy, InputGradients& gradients) {
       gradients.set(0, pad_slice(dy, shape, axis, from));
     };
