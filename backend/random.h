@@ -10,8 +10,8 @@
 namespace tutti {
 
 /// Four 32-bit words that are a function of (seed, stream, counter): Philox 4x32-10 of Salmon et al., "Parallel Random
-/// Numbers: As Easy as 1, 2, 3" (2011). The same on every kind of device. Uniform numbers: element i uses counter i / 4,
-/// word i % 4 for f32 (top 24 bits), and the pair of words from 2 (i % 2) on of counter i / 2 for f64 (top 53 bits).
+/// Numbers: As Easy as 1, 2, 3" (2011). The same on every kind of device. Uniform numbers: element i uses counter i /
+/// 4, word i % 4 for f32 (top 24 bits), and the pair of words from 2 (i % 2) on of counter i / 2 for f64 (top 53 bits).
 /// Normal numbers: two neighbours share their uniform numbers u, v in Box and Muller's transform, computed in f64: the
 /// even one is sqrt(-2 log u) cos(2 pi v), the odd one the sine. f32: u = (w + 1) / 2^32 and v = w' / 2^32 of the two
 /// words of the pair; f64: of the counter's first and second pair of words, with 2^-53 added to u.
