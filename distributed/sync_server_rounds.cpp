@@ -203,8 +203,9 @@ void DistributedSyncServer::perform(const Launch& launch) {
     reduced.results[member] = gradient.gradient;
     request.slices.push_back({std::move(gradient.gradient), contributes, std::move(gradient.ready)});
   }
+  const auto launched_at = CollectiveTask::Clock::now();  // before: another thread may finish it at once
   reduced.task = communicator_->all_reduce(std::move(request));
-  recorder_.launched(launch.generation, launch.parameter, reduced.task, CollectiveTask::Clock::now());
+  recorder_.launched(launch.generation, launch.parameter, reduced.task, launched_at);
   round_->reduced.push_back(std::move(reduced));
 }
 
