@@ -243,13 +243,13 @@ bool SyncMember::follow() {
 std::shared_ptr<SyncWaiter> SyncMember::request_rejoin(std::int64_t last_step_applied) {
   if (phase_ == Phase::open) raise<SyncError>("[sync] {} cannot rejoin inside its step", to_string(device_));
   driver_.store(std::this_thread::get_id(), std::memory_order_relaxed);
-  return server_.join_group(index_, group_number_ + 1, last_step_applied);
+  return server_.join_group(index_, server_.group_number() + 1, last_step_applied);
 }
 
 void SyncMember::finish_rejoin(SyncWaiter& waiter) {
   waiter.wait();
   if (waiter.error()) std::rethrow_exception(waiter.error());
-  ++group_number_;
+  group_number_ = server_.group_number();
   generation_ = 0;
   posted_generation_.store(0, std::memory_order_release);
   phase_ = Phase::idle;

@@ -95,7 +95,7 @@ void SyncLedger::collective_sync(Stamp stamp, std::vector<LedgerAction>& actions
   if (member.owed > 0) {
     fault.kind = Fault::Kind::not_submitted;
     for (const ParameterId id : member.required->parameters())
-      if (submitted_[cell(stamp.member, id)] != stamp_now()) fault.parameter = id;
+      if (!fault.parameter && submitted_[cell(stamp.member, id)] != stamp_now()) fault.parameter = id;
     return fail(fault, actions);
   }
   member.synced = true;
@@ -105,7 +105,11 @@ void SyncLedger::collective_sync(Stamp stamp, std::vector<LedgerAction>& actions
 
 void SyncLedger::leave(Stamp stamp, std::vector<LedgerAction>& actions) {
   Member& member = members_[stamp.member];
-  if (member.left || closed_) return;
+  if (member.left || closed_ || stamp.group != group_) return;
+  if (!fault_ && member.synced) {  // its part in this generation is done; it is absent from the next one on
+    member.left = true;
+    return;
+  }
   if (!fault_ && member.registered) {
     Fault fault{.kind = Fault::Kind::has_left, .member = stamp.member, .generation = current_generation()};
     fail(fault, actions);
@@ -174,6 +178,13 @@ void SyncLedger::register_empty(MemberIndex index) {
 void SyncLedger::all_registered(std::vector<LedgerAction>& actions) {
   total_weight_ = 0.0;
   for (const Member& member : members_) total_weight_ += member.weight;
+  if (!std::isfinite(total_weight_)) {  // each weight is finite, their sum is not: gradients would become 0
+    const auto largest = std::ranges::max_element(members_, {}, &Member::weight) - members_.begin();
+    return fail({.kind = Fault::Kind::bad_weight,
+                 .member = static_cast<MemberIndex>(largest),
+                 .generation = current_generation()},
+                actions);
+  }
   for (const ParameterId id : early_) try_launch(id, actions);
   early_.clear();
   try_complete(actions);

@@ -228,15 +228,16 @@ void DistributedSyncServer::perform(const Release& release) {
 
 void DistributedSyncServer::perform(const Fail& failure) { announce(failure.fault, nullptr, {}); }
 
+// The number counts even if copying the state fails: the devices then join the group after it.
 void DistributedSyncServer::perform(const Reform& reform) {
-  if (reformed_ && !reform.behind.empty()) reformed_(reform.ahead, reform.behind);
   {
     const std::lock_guard lock(state_mutex_);
     group_number_ = reform.group;
     group_error_ = nullptr;
   }
-  failed_.store(false, std::memory_order_release);
   start_round();
+  if (reformed_ && !reform.behind.empty()) reformed_(reform.ahead, reform.behind);
+  failed_.store(false, std::memory_order_release);
   release_joiners(nullptr);
 }
 

@@ -49,8 +49,10 @@ std::string fault_text(const Fault& fault, const std::exception_ptr& cause, cons
     case Kind::device_failed:
       return fmt::format("[sync] {} failed in generation {}: {}", member, generation, text_of(cause));
     case Kind::bad_weight:
-      return fmt::format("[sync] {} registered generation {} with a weight that is negative or not finite", member,
-                         generation);
+      return fmt::format(
+          "[sync] {} registered generation {} with a weight that is negative, not finite, or makes the sum "
+          "of weights infinite",
+          member, generation);
     case Kind::out_of_order:
       return fmt::format("[sync] {} spoke of generation {} while generation {} was due", member, fault.value,
                          fault.other);

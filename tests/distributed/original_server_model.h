@@ -25,10 +25,10 @@ class OriginalServerModel {
     if (registered_ != devices_) return;
     const auto required = required_;
     for (const auto& [id, count] : required) {
-      auto& queue = queued_[id];
-      if (queue.size() != count) continue;
-      reduced.push_back(queue);
-      queued_.erase(id);
+      const auto queue = queued_.find(id);
+      if (queue == queued_.end() || queue->second.size() != count) continue;
+      reduced.push_back(queue->second);
+      queued_.erase(queue);
       required_.erase(id);
       try_release();
     }

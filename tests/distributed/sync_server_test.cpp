@@ -175,3 +175,28 @@ TEST_CASE("sync_server: many devices post at once and every round is answered") 
     }
   });
 }
+
+TEST_CASE("sync_server: a state copy that fails while re-forming is told to all, and the group after it forms") {
+  Group group;
+  bool fails = true;
+  group.server.on_reformed([&](MemberIndex, std::span<const MemberIndex>) {
+    if (fails) throw std::runtime_error("copy burnt");
+  });
+  group.begin(0, {0});
+  group.server.device_failed({1, 1, 1}, std::make_exception_ptr(std::runtime_error("burnt")));
+  const auto rejoin = [&] {
+    const auto first = group.server.join_group(0, group.server.group_number() + 1, 5);
+    const auto second = group.server.join_group(1, group.server.group_number() + 1, 4);
+    group.server.await(*first);
+    group.server.await(*second);
+    return std::pair{text_of(first->error()), text_of(second->error())};
+  };
+  const auto [first, second] = rejoin();
+  check_names(first, {"copy burnt"});
+  check_names(second, {"copy burnt"});
+  fails = false;
+  const auto [third, fourth] = rejoin();
+  CHECK(third.empty());
+  CHECK(fourth.empty());
+  CHECK(group.server.group_number() == 3);
+}
