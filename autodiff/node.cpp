@@ -13,7 +13,7 @@ std::uint64_t next_sequence() {
   return ++counter;
 }
 
-// Nodes that wait to lose their last reference. The outermost destructor on a thread owns the list and empties it in a
+// References that wait to be dropped. The outermost destructor on a thread owns the list and empties it in a
 // loop, so that a chain of any length takes constant stack.
 thread_local std::vector<std::shared_ptr<Node>>* condemned = nullptr;
 
@@ -29,8 +29,10 @@ Node::~Node() {
   std::vector<std::shared_ptr<Node>> own;
   const bool outermost = condemned == nullptr;
   if (outermost) condemned = &own;
+  // Also those that others still hold: their last references may be this node's two edges, or go at the same moment on
+  // another thread. A leaf has no inputs to recurse into.
   const auto condemn = [](std::shared_ptr<Node>& node) {
-    if (node && node.use_count() == 1) condemned->push_back(std::move(node));
+    if (node && !node->is_leaf()) condemned->push_back(std::move(node));
   };
   for (auto& node : inline_) condemn(node);
   for (auto& node : more_) condemn(node);

@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tutti/autodiff/tensor.h>
+
+#include <tutti/autodiff/backward.h>
+#include <tutti/autodiff/node.h>
+#include <tutti/autodiff/operations.h>
+#include <tutti/backend/error.h>
+#include <tutti/tests/autodiff/leaves.h>
+
+#include <doctest/doctest.h>
+
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace tutti {
+namespace {
+
+Tensor ones(DType dtype, Device device = cpu(0)) { return Tensor(Array::full({2}, 1, dtype, device)); }
+
+TEST_CASE("tensor: leaves and constants") {
+  const Tensor undefined;
+  CHECK_FALSE(undefined.defined());
+  CHECK_FALSE(undefined.requires_grad());
+  CHECK_THROWS_AS(undefined.array(), AutodiffError);
+
+  const Tensor c = constant({1, 2}, {2});
+  CHECK(c.is_leaf());
+  CHECK_FALSE(c.requires_grad());
+  CHECK_THROWS_AS(c.gradient_slot(), AutodiffError);
+
+  const Tensor x = leaf({1, 2});
+  CHECK(x.is_leaf());
+  CHECK(x.requires_grad());
+  CHECK(x.node() == nullptr);
+  CHECK_FALSE(x.grad().defined());
+
+  const Tensor y = x * c;
+  CHECK_FALSE(y.is_leaf());
+  CHECK(y.requires_grad());
+  REQUIRE(y.node() != nullptr);
+  CHECK(y.node()->name() == "multiply");
+  CHECK_THROWS_WITH_AS(y.gradient_slot(), doctest::Contains("made by multiply"), AutodiffError);
+  CHECK_FALSE((c * c).requires_grad());
+}
+
+TEST_CASE("tensor: copies name the same tensor") {
+  const Tensor x = leaf({1, 2});
+  Tensor copy = x;  // NOLINT(performance-unnecessary-copy-initialization)
+  CHECK(copy.is_same(x));
+  CHECK(copy.identity() == x.identity());
+  copy.set_array(Array::from(Values{3, 4}, {2}, cpu(0)));
+  CHECK(x.to_vector<double>() == Values{3, 4});
+}
+
+TEST_CASE("tensor: detach shares storage and leaves the graph") {
+  const Tensor x = leaf({1, 2});
+  const Tensor y = (x * x).detach();
+  CHECK_FALSE(y.requires_grad());
+  CHECK(x.detach().array().storage() == x.array().storage());
+  CHECK_FALSE(x.detach().is_same(x));
+  CHECK(Tensor(2).detach().is_weak_scalar());
+}
+
+TEST_CASE("NoGrad: nests, and concerns its own thread only") {
+  const Tensor x = leaf({1, 2});
+  {
+    const NoGrad outer;
+    CHECK_FALSE(grad_enabled());
+    CHECK_FALSE((x * x).requires_grad());
+    {
+      const EnableGrad inner;
+      CHECK((x * x).requires_grad());
+    }
+    { const NoGrad inner; }
+    CHECK_FALSE(grad_enabled());
+    bool other_thread_records = false;
+    std::thread([&] { other_thread_records = grad_enabled(); }).join();
+    CHECK(other_thread_records);
+  }
+  CHECK(grad_enabled());
+  CHECK((x * x).requires_grad());
+}
+
+TEST_CASE("set_requires_grad: floating leaves choose") {
+  Tensor x = constant({1, 2}, {2});
+  CHECK(x.set_requires_grad(true).is_same(x));
+  CHECK(x.requires_grad());
+  x.gradient_slot().state = GradientState::reduced;
+  x.set_requires_grad(true);  // keeps the slot
+  CHECK(x.gradient_slot().state == GradientState::reduced);
+  x.set_requires_grad(false);
+  CHECK_FALSE(x.requires_grad());
+
+  Tensor made = leaf({1}) * 2;
+  CHECK_THROWS_WITH_AS(made.set_requires_grad(false), doctest::Contains("made by multiply"), AutodiffError);
+  Tensor integers = ones(DType::i64);
+  CHECK_THROWS_WITH_AS(integers.set_requires_grad(true), doctest::Contains("i64"), AutodiffError);
+  CHECK_THROWS_AS(Tensor(Array::full({2}, true, DType::boolean, cpu(0)), true), AutodiffError);
+  Tensor literal(1.5);
+  CHECK_THROWS_WITH_AS(literal.set_requires_grad(true), doctest::Contains("literal"), AutodiffError);
+}
+
+TEST_CASE("set_array: refuses what is not the same kind of value") {
+  Tensor x = leaf({1, 2});
+  CHECK_THROWS_AS(x.set_array(Array::zeros({3}, DType::f64, cpu(0))), ShapeError);
+  CHECK_THROWS_AS(x.set_array(Array::zeros({2}, DType::f32, cpu(0))), DTypeError);
+  CHECK_THROWS_WITH_AS(x.set_array(Array::zeros({2}, DType::f64, cpu(1))), doctest::Contains("cpu:1 in place of cpu:0"),
+                       DeviceError);
+  Tensor made = x * 2;
+  CHECK_THROWS_WITH_AS(made.set_array(Array::zeros({2}, DType::f64, cpu(0))), doctest::Contains("multiply"),
+                       AutodiffError);
+  CHECK(x.to_vector<double>() == Values{1, 2});
+}
+
+TEST_CASE("literals: on either side of every operator") {
+  const Tensor x = constant({1, -2}, {2});
+  CHECK((2 * x + 1).to_vector<double>() == Values{3, -3});
+  CHECK((1 - x).to_vector<double>() == Values{0, 3});
+  CHECK((x - 0.5F).to_vector<double>() == Values{0.5, -2.5});
+  CHECK((4 / x).to_vector<double>() == Values{4, -2});
+  CHECK((x / 4).to_vector<double>() == Values{0.25, -0.5});
+  using Bools = std::vector<bool>;
+  CHECK((x > 0).to_vector<bool>() == Bools{true, false});
+  CHECK((0 > x).to_vector<bool>() == Bools{false, true});
+  CHECK((x >= 1).to_vector<bool>() == Bools{true, false});
+  CHECK((x < -1.5).to_vector<bool>() == Bools{false, true});
+  CHECK((x <= 1).to_vector<bool>() == Bools{true, true});
+  CHECK((x == 1).to_vector<bool>() == Bools{true, false});
+  CHECK((1 != x).to_vector<bool>() == Bools{false, true});
+}
+
+TEST_CASE("literals: take the other operand's type unless they would lose their kind") {
+  struct Row {
+    DType tensor, beside_int, beside_float, beside_bool;
+  };
+  const Row rows[] = {{DType::f64, DType::f64, DType::f64, DType::f64},
+                      {DType::f32, DType::f32, DType::f32, DType::f32},
+                      {DType::i64, DType::i64, DType::f32, DType::i64},
+                      {DType::i32, DType::i32, DType::f32, DType::i32},
+                      {DType::boolean, DType::i64, DType::f32, DType::i64}};  // numbers only: bool + bool counts
+  for (const Row& row : rows) {
+    CAPTURE(to_string(row.tensor));
+    const Tensor x = ones(row.tensor);
+    CHECK((x + 1).dtype() == row.beside_int);
+    CHECK((1 + x).dtype() == row.beside_int);
+    CHECK((x * 1.5).dtype() == row.beside_float);
+    CHECK((1.5F * x).dtype() == row.beside_float);
+    CHECK((x + true).dtype() == row.beside_bool);
+  }
+  CHECK((ones(DType::i32) < 1.5).to_vector<bool>() == std::vector<bool>{true, true});  // not rounded to 1
+  const std::int64_t large = (std::int64_t{1} << 53) + 1;                              // no double
+  CHECK((ones(DType::i64) * large).to_vector<std::int64_t>() == std::vector<std::int64_t>{large, large});
+  CHECK((Tensor(1) + Tensor(2)).item<std::int64_t>() == 3);
+  CHECK((Tensor(1) + Tensor(2.5)).item<float>() == 3.5F);
+}
+
+TEST_CASE("promotion: the smallest type that holds both") {
+  for (const DType a : kAllDTypes)
+    for (const DType b : kAllDTypes) {
+      CAPTURE(to_string(a));
+      CAPTURE(to_string(b));
+      const DType both = promote(a, b);
+      const bool bools = both == DType::boolean;
+      CHECK((ones(a) + ones(b)).dtype() == (bools ? DType::i64 : both));
+      CHECK((ones(a) + ones(b)).array().cast(DType::f64).to_vector<double>() == Values{2, 2});
+      CHECK((ones(a) / ones(b)).dtype() == (is_floating(both) ? both : DType::f32));
+      CHECK((ones(a) == ones(b)).dtype() == DType::boolean);
+      CHECK((ones(a) < ones(b)).dtype() == DType::boolean);
+      CHECK(where(ones(DType::boolean), ones(a), ones(b)).dtype() == both);
+      if (is_integral(both))
+        CHECK(floor_divide(ones(a), ones(b)).dtype() == both);
+      else
+        CHECK_THROWS_WITH_AS(floor_divide(ones(a), ones(b)), doctest::Contains("[floor_divide]"), DTypeError);
+    }
+  for (const DType dtype : kAllDTypes) CHECK(exp(ones(dtype)).dtype() == (is_floating(dtype) ? dtype : DType::f32));
+  CHECK(abs(ones(DType::i32)).dtype() == DType::i32);
+}
+
+TEST_CASE("promotion: gradients come back in each operand's own type") {
+  const Tensor x(Array::full({2}, 3, DType::f32, cpu(0)), true);
+  const Tensor y = leaf({1, 2});
+  const Tensor product = x * y;
+  CHECK(product.dtype() == DType::f64);
+  const Tensor inputs[] = {x, y};
+  const std::vector<Tensor> gradients = grad(product, inputs);
+  CHECK(gradients[0].to_vector<float>() == std::vector<float>{1, 2});
+  CHECK(gradients[1].to_vector<double>() == Values{3, 3});
+}
+
+TEST_CASE("devices: operands stay where they are; literals go along") {
+  const Tensor here = ones(DType::f32, cpu(0));
+  const Tensor there = ones(DType::f32, cpu(1));
+  const auto names_both = [](const auto& run, const std::string& operation) {
+    try {
+      run();
+    } catch (const DeviceError& error) {
+      const std::string text = error.what();
+      CAPTURE(text);
+      CHECK(text.find("[" + operation) == 0);
+      CHECK(text.find("cpu:0") != std::string::npos);
+      CHECK(text.find("cpu:1") != std::string::npos);
+      return;
+    }
+    FAIL_CHECK(operation << " took operands on different devices");
+  };
+  names_both([&] { return here + there; }, "add");
+  names_both([&] { return here < there; }, "less");
+  names_both([&] { return maximum(there, here); }, "maximum");
+  names_both([&] { return where(ones(DType::boolean, cpu(1)), here, here); }, "where");
+  names_both([&] { return matmul(reshape(here, {1, 2}), reshape(there, {2, 1})); }, "matmul");
+  const Tensor both[] = {here, there};
+  names_both([&] { return concatenate(both, 0); }, "concatenate");
+  CHECK((here + to(there, cpu(0))).device() == cpu(0));
+
+  CHECK((2 * there + 1).device() == cpu(1));
+  CHECK((2 * there + 1).to_vector<float>() == std::vector<float>{3, 3});
+  const Tensor literal(2.0);
+  CHECK((literal * here).device() == cpu(0));
+  CHECK((literal * there).device() == cpu(1));  // also after its array was made for cpu:0
+  CHECK(literal.item<float>() == 2.0F);
+  CHECK((literal * there).device() == cpu(1));
+  CHECK(where(there > 0, Tensor(1), Tensor(0)).device() == cpu(1));
+}
+
+TEST_CASE("tensor: undefined operands are refused by name") {
+  CHECK_THROWS_WITH_AS(Tensor() + leaf({1}), doctest::Contains("[add]"), AutodiffError);
+  CHECK_THROWS_WITH_AS(exp(Tensor()), doctest::Contains("[exp]"), AutodiffError);
+}
+
+}  // namespace
+}  // namespace tutti
