@@ -16,6 +16,12 @@ namespace tutti {
 // --- types, selection and shape
 Tensor cast(const Tensor&, DType);  ///< differentiable between floating types
 Tensor where(const Tensor& mask, const Tensor& a, const Tensor& b);
+template <Literal T> Tensor where(const Tensor& mask, const Tensor& a, T b) {
+  return where(mask, a, Tensor(Scalar(b)));
+}
+template <Literal T> Tensor where(const Tensor& mask, T a, const Tensor& b) {
+  return where(mask, Tensor(Scalar(a)), b);
+}
 Tensor reshape(const Tensor&, const Shape&);  ///< one length may be -1
 Tensor permute(const Tensor&, std::initializer_list<std::int64_t> axes);
 Tensor transpose(const Tensor&, std::int64_t axis0 = -2, std::int64_t axis1 = -1);

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tutti/autodiff/backward.h>
+#include <tutti/autodiff/operations.h>
+#include <tutti/backend/error.h>
+#include <tutti/tests/autodiff/leaves.h>
+
+#include <doctest/doctest.h>
+
+namespace tutti {
+namespace {
+
+using Inputs = std::vector<Tensor>;
+
+Tensor product(const Inputs& in) { return matmul(in[0], in[1]); }
+
+TEST_CASE("matmul: plain, batched, and broadcast over the batch") {
+  const std::pair<Shape, Shape> shapes[] = {{{2, 3}, {3, 4}},       {{1, 3}, {3, 1}},       {{5, 2, 3}, {5, 3, 4}},
+                                            {{5, 2, 3}, {3, 4}},    {{2, 3}, {5, 3, 4}},    {{2, 1, 2, 3}, {3, 3, 2}},
+                                            {{1, 2, 3}, {4, 3, 2}}, {{0, 2, 3}, {0, 3, 2}}, {{2, 0}, {0, 3}}};
+  for (const auto& [a, b] : shapes) {
+    CAPTURE(to_string(a));
+    CAPTURE(to_string(b));
+    CHECK_NOTHROW(check_gradients(product, {spread(a, 1), spread(b, 2)}));
+    CHECK_NOTHROW(check_gradients(product, {spread(a, 1).detach(), spread(b, 2)}));
+    CHECK_NOTHROW(check_gradients(product, {spread(a, 1), spread(b, 2).detach()}));
+  }
+}
+
+TEST_CASE("matmul: transposed operands, and one operand twice") {
+  const Tensor a = spread({3, 2}, 3);
+  const Tensor b = spread({4, 3}, 4);
+  check_gradients([](const Inputs& in) { return matmul(transpose(in[0]), transpose(in[1])); }, {a, b});
+  check_gradients([](const Inputs& in) { return matmul(in[0], transpose(in[0])); }, {a});
+  const Tensor batch = spread({2, 3, 3}, 5);
+  check_gradients([](const Inputs& in) { return matmul(transpose(in[0]), in[0]); }, {batch});
+  check_gradients(
+      [](const Inputs& in) {
+        return matmul(permute(in[0], {1, 0, 2}), in[1]);
+      },
+      {spread({3, 2, 3}, 1), spread({2, 3, 2}, 2)});
+}
+
+TEST_CASE("matmul: a gradient has its leaf's layout, so that optimizers need no copy") {
+  const Tensor weight = spread({4, 3}, 1);
+  backward(sum(square(matmul(spread({2, 3}, 2).detach(), transpose(weight)))));
+  CHECK(weight.grad().array().is_contiguous());
+}
+
+TEST_CASE("linear: rows of any rank, with and without bias") {
+  const auto plain = [](const Inputs& in) { return linear(in[0], in[1]); };
+  const auto biased = [](const Inputs& in) { return linear(in[0], in[1], in[2]); };
+  const Tensor weight = spread({4, 3}, 1);
+  const Tensor bias = spread({4}, 2);
+  for (const Shape& shape : {Shape{2, 3}, Shape{3}, Shape{2, 2, 3}, Shape{0, 3}}) {
+    CAPTURE(to_string(shape));
+    CHECK_NOTHROW(check_gradients(plain, {spread(shape, 3), weight}));
+    CHECK_NOTHROW(check_gradients(biased, {spread(shape, 3), weight, bias}));
+    Shape expected = shape;
+    expected[expected.size() - 1] = 4;
+    CHECK(linear(spread(shape, 3), weight, bias).shape() == expected);
+  }
+  const Tensor y = linear(constant({1, 2}, {1, 2}), constant({3, 4, 5, 6}, {2, 2}), constant({10, 20}, {2}));
+  CHECK(y.to_vector<double>() == Values{21, 37});
+}
+
+TEST_CASE("matmul, linear: operands that do not fit are named") {
+  CHECK_THROWS_WITH_AS(matmul(spread({2, 3}, 1), spread({2, 3}, 2)), doctest::Contains("[matmul]"), ShapeError);
+  CHECK_THROWS_WITH_AS(linear(spread({2, 3}, 1), spread({2, 4}, 2)), doctest::Contains("[linear]"), ShapeError);
+  CHECK_THROWS_WITH_AS(linear(spread({2, 3}, 1), spread({4, 3}, 2), spread({3}, 3)), doctest::Contains("bias"),
+                       ShapeError);
+}
+
+}  // namespace
+}  // namespace tutti

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tutti/autodiff/backward.h>
+#include <tutti/autodiff/operations.h>
+#include <tutti/backend/error.h>
+#include <tutti/tests/autodiff/leaves.h>
+
+#include <doctest/doctest.h>
+
+namespace tutti {
+namespace {
+
+using Inputs = std::vector<Tensor>;
+
+TEST_CASE("reshape, flatten: values stay in order, gradients go back") {
+  const Tensor x = spread({2, 3, 4}, 1);
+  check_gradients([](const Inputs& in) { return reshape(in[0], {4, -1}); }, {x});
+  check_gradients([](const Inputs& in) { return flatten(in[0]); }, {x});
+  check_gradients([](const Inputs& in) { return reshape(transpose(in[0], 0, 2), {6, 4}); }, {x});
+  CHECK(flatten(x).shape() == Shape{2, 12});
+  CHECK(flatten(x, 0).to_vector<double>() == x.to_vector<double>());
+  CHECK_THROWS_AS(reshape(x, {5, 5}), ShapeError);
+}
+
+TEST_CASE("permute, transpose: each order of three axes") {
+  const Tensor x = spread({2, 3, 4}, 2);
+  check_gradients([](const Inputs& in) { return permute(in[0], {0, 2, 1}); }, {x});
+  check_gradients([](const Inputs& in) { return permute(in[0], {1, 0, 2}); }, {x});
+  check_gradients([](const Inputs& in) { return permute(in[0], {1, 2, 0}); }, {x});
+  check_gradients([](const Inputs& in) { return permute(in[0], {2, 0, 1}); }, {x});
+  check_gradients([](const Inputs& in) { return permute(in[0], {-1, -2, -3}); }, {x});
+  check_gradients([](const Inputs& in) { return transpose(in[0]); }, {x});
+  CHECK(permute(x, {2, 0, 1}).shape() == Shape{4, 2, 3});
+  CHECK_THROWS_AS(permute(x, {0, 1}), ShapeError);
+  CHECK_THROWS_AS(permute(x, {0, 1, 1}), ShapeError);
+}
+
+TEST_CASE("broadcast_to, sum_to: each is the other's gradient") {
+  const Tensor x = spread({2, 1, 3}, 3);
+  check_gradients([](const Inputs& in) { return broadcast_to(in[0], {4, 2, 5, 3}); }, {x});
+  check_gradients([](const Inputs& in) { return broadcast_to(in[0], {2, 0, 3}); }, {x});
+  check_gradients([](const Inputs& in) { return sum_to(in[0], {1, 1}); }, {x});
+  check_gradients([](const Inputs& in) { return sum_to(in[0], {}); }, {x});
+  CHECK(sum_to(constant({1, 2, 3, 4}, {2, 2}), {2, 1}).to_vector<double>() == Values{3, 7});
+  CHECK_THROWS_AS(broadcast_to(x, {2, 1, 4}), ShapeError);
+}
+
+TEST_CASE("slice: the middle, from the end, and nothing") {
+  const Tensor x = spread({3, 5}, 4);
+  check_gradients([](const Inputs& in) { return slice(in[0], 1, 1, 4); }, {x});
+  check_gradients([](const Inputs& in) { return slice(in[0], 0, -2, 3); }, {x});
+  check_gradients([](const Inputs& in) { return slice(in[0], -1, 2, 2); }, {x});
+  check_gradients([](const Inputs& in) { return slice(in[0], 1, 0, 3) * slice(in[0], 1, 2, 5); }, {x});
+  const Tensor y = leaf({1, 2, 3, 4});
+  backward(sum(slice(y, 0, 1, 3) * 5));
+  CHECK(y.grad().to_vector<double>() == Values{0, 5, 5, 0});
+}
+
+TEST_CASE("concatenate: along each axis, of one tensor twice, and of empty parts") {
+  const Tensor a = spread({2, 3}, 1);
+  const Tensor b = spread({2, 2}, 2);
+  const Tensor empty = leaf({}, {2, 0});
+  const auto along = [](std::int64_t axis) { return [axis](const Inputs& in) { return concatenate(in, axis); }; };
+  check_gradients(along(1), {a, b});
+  check_gradients(along(-1), {b, a.detach(), b});
+  check_gradients(along(0), {a, spread({1, 3}, 3)});
+  check_gradients(along(1), {a, empty, b});
+  const Tensor x = leaf({1, 2});
+  const Tensor twice[] = {x, x * 3};
+  backward(sum(concatenate(twice, 0)));
+  CHECK(x.grad().to_vector<double>() == Values{4, 4});
+  const Tensor unlike[] = {a, b};
+  CHECK_THROWS_WITH_AS(concatenate(unlike, 0), doctest::Contains("concatenate"), ShapeError);
+}
+
+}  // namespace
+}  // namespace tutti
