@@ -29,8 +29,8 @@ Tensor broadcast_to(const Tensor&, const Shape&);
 Tensor sum_to(const Tensor&, const Shape&);  ///< sums what broadcasting repeated; the inverse of broadcast_to
 Tensor flatten(const Tensor&, std::int64_t first_axis = 1);  ///< [n, c, h, w] -> [n, c*h*w]
 Tensor slice(const Tensor&, std::int64_t axis, std::int64_t begin, std::int64_t end);
-Tensor concatenate(std::span<const Tensor>, std::int64_t axis);
-Tensor to(const Tensor&, Device);  ///< differentiable copy
+Tensor concatenate(std::span<const Tensor>, std::int64_t axis);  ///< in the dtype all are promoted to
+Tensor to(const Tensor&, Device);                                ///< differentiable copy
 
 // --- reductions; no axes: all
 Tensor sum(const Tensor&, std::initializer_list<std::int64_t> axes = {}, bool keep_dims = false);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/distributed/gradient_sync_member.h>
 
+#include <tutti/autodiff/tensor_access.h>
 #include <tutti/backend/error.h>
 #include <tutti/backend/registry.h>
 
@@ -113,6 +114,10 @@ void SyncMember::on_backward_begin(Device device, std::span<const ParameterUse> 
     required_ = std::make_shared<const RequiredSet>(std::move(ids));
   server_.register_parameters(stamp(), weight_, required_);
   if (accumulated.empty()) return;
+  for (const ParameterId id : accumulated) {  // reduced in place: a gradient that the user holds keeps its values
+    Array& gradient = parameters_[id.value].second.gradient_slot().gradient;
+    gradient = take_exclusive(Tensor(std::move(gradient)));
+  }
   const Event ready = compute_stream(device_).record();
   for (const ParameterId id : accumulated)
     server_.submit(stamp(), id, {parameters_[id.value].second.gradient_slot().gradient, ready});

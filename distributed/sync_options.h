@@ -12,7 +12,7 @@ namespace tutti {
 /// How the devices' gradients become one. Sums run in device order, in f32 or wider.
 enum class GradientReduction : std::uint8_t {
   sum,            ///< sum of g_i
-  mean,           ///< sum of g_i / devices (under Absent::subset: / devices that require the parameter)
+  mean,           ///< sum of g_i / devices, also those that left (Absent::subset: / those that require the parameter)
   weighted_mean,  ///< sum of w_i g_i / sum of w_i: exact for uneven batches when each loss is a mean over w_i examples
 };
 

@@ -123,6 +123,7 @@ void DistributedSyncServer::handle(Leave& message) {
 void DistributedSyncServer::handle(NextResult& message) {
   followers_[message.member] = std::move(message.waiter);
   serve_follower(message.member);
+  if (followers_[message.member] && !waiting_since_) waiting_since_ = CollectiveTask::Clock::now();
 }
 
 // In order: results that wait for the device, then the group's failure, then the end.

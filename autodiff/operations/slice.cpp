@@ -37,13 +37,17 @@ Tensor slice(const Tensor& x, std::int64_t axis, std::int64_t begin, std::int64_
 }
 
 Tensor concatenate(std::span<const Tensor> tensors, std::int64_t axis) {
+  DType dtype = DType::boolean;
+  for (const Tensor& tensor : tensors) dtype = promote(dtype, tensor.dtype());
+  std::vector<Tensor> inputs;
   std::vector<Array> arrays;
   std::vector<std::int64_t> lengths;
   for (const Tensor& tensor : tensors) {
-    arrays.push_back(tensor.array());
+    inputs.push_back(cast(tensor, dtype));
+    arrays.push_back(inputs.back().array());
     lengths.push_back(tensor.rank() > 0 ? tensor.length(axis) : 0);
   }
-  return record("concatenate", concatenate(arrays, axis), tensors, [&] {
+  return record("concatenate", concatenate(arrays, axis), inputs, [&] {
     return [lengths, axis](const auto&, const Tensor& dy, InputGradients& gradients) {
       std::int64_t begin = 0;
       for (std::size_t i = 0; i < lengths.size(); begin += lengths[i++])

@@ -89,6 +89,17 @@ TEST_CASE("failure: a device that never arrives is named with what is missing, f
   CHECK_MESSAGE(contains(warnings[0], "evaluating"), warnings[0]);
 }
 
+TEST_CASE("failure: a follower that waits for a device that never arrives hears its name") {
+  SyncOptions options = kMean;
+  options.warn_after = milliseconds(50);
+  options.fail_after = milliseconds(200);
+  options.warn = [](const std::string&) {};
+  GradientSync sync(cpu_devices(2), options);
+  auto replicas = sync.replicate(TwoBranches{});
+  sync.leave(cpu(0), Follow::yes);
+  CHECK_THROWS_WITH_AS(sync.follow(cpu(0)), doctest::Contains("cpu:1"), SyncError);
+}
+
 TEST_CASE("failure: a device that stops in mid-backward is named with the parameter it owes") {
   SyncOptions options = kMean;
   options.warn_after = milliseconds(50);

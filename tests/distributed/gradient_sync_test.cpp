@@ -227,6 +227,23 @@ TEST_CASE("gradient_sync: accumulation reduces once, also a parameter used only 
   });
 }
 
+TEST_CASE("gradient_sync: a local gradient that the user holds keeps its values when it is reduced") {
+  Pair pair(kMean);
+  run_devices(2, [&](std::size_t d) {
+    auto& model = pair.replicas[d];
+    auto step = pair.sync.step(cpu(d));
+    Tensor held;
+    {
+      const NoSync local = step.no_sync();
+      backward(use(model.right, 1.0 + d));
+      held = model.right.grad();
+    }
+    step.backward(use(model.left, 1.0));
+    CHECK(gradient_of(model.right) == Values{1.5, 1.5});
+    CHECK(held.to_vector<double>() == Values{1.0 + d, 1.0 + d});
+  });
+}
+
 TEST_CASE("gradient_sync: a no_sync scope without a backward adds no weight") {
   Pair pair;
   run_devices(2, [&](std::size_t d) {
