@@ -51,7 +51,7 @@ void Progress::update(const ProgressStatus& status) {
   status_ = status;
   pending_ = true;
   const auto interval = terminal_ ? options_.terminal_interval : options_.line_interval;
-  const bool due = !shown_ || options_.now() - *shown_ >= interval;
+  const bool due = (terminal_ && !shown_) || options_.now() - shown_.value_or(started_) >= interval;
   if (due || status.step >= total_) show();
 }
 

@@ -32,7 +32,7 @@ struct ProgressStatus {
 };
 
 /// Shows how far a run of known length is: on a terminal one line that is drawn over, elsewhere (a pipe, a file) plain
-/// lines without control characters, at most one per `line_interval` and the last. Never throws for a failed output.
+/// lines without control characters, one per `line_interval` and the last. Never throws for a failed output.
 /// Used by one thread at a time.
 class Progress {
  public:
