@@ -41,12 +41,12 @@ Tensor root_gradient(const Tensor& root, const Tensor& given, double scale, cons
 /// Everything about one accumulating backward that concerns leaves and who hears of them.
 class Accumulation {
  public:
-  Accumulation(const Tensor& root, const BackwardOptions& options, const LocalAccumulation* scope,
-               const void* local_group)
-      : options_(options), device_(root.device()), scope_(scope), local_group_(local_group) {}
+  Accumulation(const BackwardOptions& options, const LocalAccumulation* scope, const void* local_group)
+      : options_(options), scope_(scope), local_group_(local_group) {}
 
   // Before anything is accumulated.
-  void begin(const std::vector<BackwardRun::Leaf>& leaves) {
+  void begin(Device device, const std::vector<BackwardRun::Leaf>& leaves) {
+    device_ = device;
     std::vector<ParameterUse> uses;
     for (const auto& [leaf, contributions] : leaves) {
       const auto& attachment = leaf->slot.attachment;
@@ -137,9 +137,9 @@ class RecordingMode {
 
 void backward(const Tensor& root, const BackwardOptions& options) {
   LocalAccumulation* scope = options.observer == nullptr ? innermost : nullptr;
-  check_root(root, "backward");
-  Accumulation accumulation(root, options, scope, scope != nullptr ? scope->group_ : nullptr);
+  Accumulation accumulation(options, scope, scope != nullptr ? scope->group_ : nullptr);
   try {
+    check_root(root, "backward");
     if (options.create_graph && options.observer != nullptr)
       raise<AutodiffError>(
           "[backward] create_graph cannot be combined with an observer: use grad(), whose gradients are local");
@@ -150,7 +150,7 @@ void backward(const Tensor& root, const BackwardOptions& options) {
     const double scale = options.scale * (scope != nullptr ? scope->scale_ : 1.0);
     BackwardRun run({{gradient_node(root), root_gradient(root, options.gradient, scale, "backward")}}, {});
     run.check_saved();
-    accumulation.begin(run.leaves());
+    accumulation.begin(root.device(), run.leaves());
     run.execute([&](Node& leaf,
                     Tensor gradient) { accumulation.accumulate(static_cast<LeafNode&>(leaf), std::move(gradient)); },
                 !options.retain_graph);

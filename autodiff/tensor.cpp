@@ -89,7 +89,11 @@ Tensor Tensor::grad() const {
 
 void Tensor::zero_grad() {
   GradientSlot& slot = gradient_slot();
-  slot.join_pending();
+  try {
+    slot.join_pending();
+  } catch (const Error&) {
+    // What failed stays with the group: whoever reads a gradient or steps hears of it.
+  }
   slot.state = GradientState::undefined;
   slot.gradient = Array();
 }

@@ -14,29 +14,36 @@ namespace tutti {
 
 // --- NoSync
 
-NoSync::NoSync(SyncMember& member, double weight)
-    : member_(member),
+NoSync::NoSync(std::shared_ptr<SyncMember> member, double weight)
+    : member_(std::move(member)),
       weight_(weight),
-      scope_(member.group_identity(), member.weighted() || weight == 0.0 ? weight : 1.0) {}
-
-NoSync::~NoSync() {
-  if (scope_.used()) member_.note_micro_batch(weight_);
+      scope_(member_->group_identity(), member_->weighted() || weight == 0.0 ? weight : 1.0) {
+  member_->begin_accumulation();
 }
+
+NoSync::~NoSync() { member_->end_accumulation(scope_.used() ? weight_ : 0.0); }
 
 // --- Step
 
-Step::Step(SyncMember& member, double weight)
-    : member_(&member), weight_(weight), exceptions_at_start_(std::uncaught_exceptions()) {
-  member.begin_step(weight);
+Step::Step(std::shared_ptr<SyncMember> member, double weight)
+    : member_(std::move(member)), weight_(weight), exceptions_at_start_(std::uncaught_exceptions()) {
+  member_->begin_step(weight);
+  group_ = member_->group_number();
+  generation_ = member_->generation();
 }
 
-Step::Step(Step&& other) noexcept
-    : member_(std::exchange(other.member_, nullptr)),
-      weight_(other.weight_),
-      exceptions_at_start_(other.exceptions_at_start_) {}
+Step::Step(Step&&) noexcept = default;
 
+// A step that another one has replaced was over before that one could begin.
 Step::~Step() {
-  if (member_ != nullptr) member_->end_step(std::uncaught_exceptions() > exceptions_at_start_);
+  if (member_ != nullptr && member_->is_current(group_, generation_))
+    member_->end_step(std::uncaught_exceptions() > exceptions_at_start_);
+}
+
+SyncMember& Step::current() const {
+  if (!member_->is_current(group_, generation_))
+    raise<SyncError>("[sync] step {} of {} is over: a later one was opened", generation_, to_string(member_->device()));
+  return *member_;
 }
 
 NoSync Step::no_sync() { return no_sync(weight_); }
@@ -44,7 +51,8 @@ NoSync Step::no_sync() { return no_sync(weight_); }
 NoSync Step::no_sync(double weight) {
   if (!(weight >= 0.0) || weight > std::numeric_limits<double>::max())
     raise<SyncError>("[no_sync] weight {} of {} is not a finite number >= 0", weight, to_string(member_->device()));
-  return NoSync(*member_, weight);
+  current();
+  return NoSync(member_, weight);
 }
 
 void Step::backward(const Tensor& loss, const BackwardOptions& options) {
@@ -53,7 +61,7 @@ void Step::backward(const Tensor& loss, const BackwardOptions& options) {
 }
 
 void Step::backward_async(const Tensor& loss, const BackwardOptions& options) {
-  member_->backward(loss, weight_, options);
+  current().backward(loss, weight_, options);
 }
 
 void Step::synchronize() {
@@ -61,15 +69,15 @@ void Step::synchronize() {
   join();
 }
 
-void Step::synchronize_async() { member_->synchronize(); }
+void Step::synchronize_async() { current().synchronize(); }
 
-void Step::join() { member_->join(); }
+void Step::join() { current().join(); }
 
-std::int64_t Step::generation() const noexcept { return member_->generation(); }
+std::int64_t Step::generation() const noexcept { return generation_; }
 
-double Step::total_weight() const { return member_->total_weight(); }
+double Step::total_weight() const { return current().total_weight(); }
 
-void Step::fail(std::exception_ptr error) { member_->fail(std::move(error)); }
+void Step::fail(std::exception_ptr error) { current().fail(std::move(error)); }
 
 void join_all(std::span<Step*> steps) {
   std::exception_ptr first;
@@ -119,30 +127,46 @@ std::vector<Device> checked(std::vector<Device> devices) {
 }  // namespace
 
 GradientSync::GradientSync(std::vector<Device> devices, SyncOptions options)
-    : state_(std::make_unique<State>(checked(std::move(devices)), std::move(options))) {}
+    : state_(std::make_shared<State>(checked(std::move(devices)), std::move(options))) {}
 
 GradientSync::~GradientSync() { close(); }
 void GradientSync::close() { state_->server_.close(); }
 
-SyncMember& GradientSync::member(Device device) const {
+// It keeps the whole group alive.
+std::shared_ptr<SyncMember> GradientSync::member(Device device) const {
   const auto found = std::find(state_->devices_.begin(), state_->devices_.end(), device);
   if (found == state_->devices_.end()) raise<SyncError>("[sync] {} is not in this group", to_string(device));
-  return *state_->members_[static_cast<std::size_t>(found - state_->devices_.begin())];
+  return {state_, state_->members_[static_cast<std::size_t>(found - state_->devices_.begin())].get()};
 }
 
-void GradientSync::attach(Device device, Module& replica) { member(device).attach(replica); }
-void GradientSync::attach(Device device, Optimizer& optimizer) { member(device).attach(optimizer); }
+void GradientSync::attach(Device device, Module& replica) { member(device)->attach(replica); }
+void GradientSync::attach(Device device, Optimizer& optimizer) { member(device)->attach(optimizer); }
 const std::vector<Device>& GradientSync::devices() const noexcept { return state_->devices_; }
 Step GradientSync::step(Device device, double weight) { return Step(member(device), weight); }
-void GradientSync::leave(Device device, Follow follow) { member(device).leave(follow == Follow::yes); }
-bool GradientSync::follow(Device device) { return member(device).follow(); }
+void GradientSync::leave(Device device, Follow follow) { member(device)->leave(follow == Follow::yes); }
+bool GradientSync::follow(Device device) { return member(device)->follow(); }
 void GradientSync::busy(Device device, std::string activity) {
-  state_->server_.set_busy(member(device).index(), std::move(activity));
+  state_->server_.set_busy(member(device)->index(), std::move(activity));
 }
 
 void GradientSync::rejoin(Device device, std::int64_t last_step_applied) {
-  SyncMember& self = member(device);
-  self.finish_rejoin(*self.request_rejoin(last_step_applied));
+  const Rejoining one[] = {{device, last_step_applied}};
+  rejoin_all(one);
+}
+
+void GradientSync::rejoin_all(std::span<const Rejoining> all) {
+  std::vector<std::pair<std::shared_ptr<SyncMember>, std::shared_ptr<SyncWaiter>>> asked;
+  for (const Rejoining& one : all) {
+    const auto self = member(one.device);
+    asked.emplace_back(self, self->request_rejoin(one.last_step_applied));
+  }
+  std::exception_ptr first;
+  for (const auto& [self, waiter] : asked) try {
+      self->finish_rejoin(*waiter);
+    } catch (...) {
+      if (!first) first = std::current_exception();
+    }
+  if (first) std::rethrow_exception(first);
 }
 
 std::uint64_t GradientSync::group_number() const { return state_->server_.group_number(); }

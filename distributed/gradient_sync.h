@@ -22,7 +22,7 @@ class SyncMember;
 enum class Follow : std::uint8_t { no, yes };
 
 /// Lets backwards of one micro-batch accumulate on this device only. Lives on the stack of the thread that drives the
-/// device; the micro-batch's weight counts once a backward has run under it.
+/// device, and ends before the step is synchronised; the micro-batch's weight counts once a backward has run under it.
 class [[nodiscard]] NoSync {
  public:
   ~NoSync();
@@ -31,23 +31,24 @@ class [[nodiscard]] NoSync {
 
  private:
   friend class Step;
-  NoSync(SyncMember&, double weight);
+  NoSync(std::shared_ptr<SyncMember>, double weight);
 
-  SyncMember& member_;
+  std::shared_ptr<SyncMember> member_;
   double weight_;
   LocalAccumulation scope_;
 };
 
 /// One step of one device: the scope in which its backward is synchronised with the other devices' (one generation).
 /// A scope that is left by an exception, or without a backward, reports the failure to the whole group. Used by one
-/// thread, the one that drives the device.
+/// thread, the one that drives the device. May outlive its GradientSync, whose end fails it.
 class [[nodiscard]] Step {
  public:
   Step(Step&&) noexcept;
   Step& operator=(Step&&) = delete;
   ~Step();
 
-  /// Accumulates locally while the result lives. `weight`: examples of the micro-batch; default: the step's.
+  /// Accumulates locally while the result lives. `weight`: examples of the micro-batch; default: the step's. Throws
+  /// SyncError once the step is synchronised.
   NoSync no_sync();
   NoSync no_sync(double weight);
 
@@ -61,7 +62,8 @@ class [[nodiscard]] Step {
   void synchronize();
   void synchronize_async();
   /// Waits until the group has committed the step and this device's gradients are reduced. Throws at once, naming the
-  /// device, if this thread itself drives a device that the round still waits for.
+  /// device, if this same thread has opened another device's step and not posted it. Once it failed it throws that
+  /// error, as the optimizer's step does, until the device rejoins.
   void join();
 
   std::int64_t generation() const noexcept;
@@ -71,10 +73,13 @@ class [[nodiscard]] Step {
 
  private:
   friend class GradientSync;
-  explicit Step(SyncMember&, double weight);
+  Step(std::shared_ptr<SyncMember>, double weight);
+  SyncMember& current() const;  // throws SyncError once a later step was opened
 
-  SyncMember* member_;  // null once moved from
+  std::shared_ptr<SyncMember> member_;  // null once moved from
   double weight_;
+  std::uint64_t group_;
+  std::int64_t generation_;
   int exceptions_at_start_;
 };
 
@@ -92,7 +97,7 @@ template <class... Steps> void join_all(Steps&... steps) {
 class GradientSync {
  public:
   explicit GradientSync(std::vector<Device> devices, SyncOptions = {});
-  ~GradientSync();  ///< closes: waits of incomplete steps fail, launched reductions finish
+  ~GradientSync();  ///< closes: waits of incomplete steps fail; what it owns lives until the last Step has ended
   GradientSync(const GradientSync&) = delete;
   GradientSync& operator=(const GradientSync&) = delete;
 
@@ -127,19 +132,26 @@ class GradientSync {
   /// devices behind `last_step_applied` of the one ahead receive its parameters, buffers and optimizer state. Throws
   /// SyncError naming the missing devices after the deadline.
   void rejoin(Device, std::int64_t last_step_applied);
+  struct Rejoining {
+    Device device;
+    std::int64_t last_step_applied = 0;
+  };
+  void rejoin_all(std::span<const Rejoining>);  ///< the devices that one thread drives
 
   /// Ends the group: waits of incomplete steps fail on every device, launched reductions finish. Idempotent.
   void close();
 
   std::uint64_t group_number() const;
-  SyncReport report() const;          ///< what was recorded of the last steps; any thread
-  void set_reductions_enabled(bool);  ///< off: gradients stay local; to measure exposed time
+  SyncReport report() const;  ///< what was recorded of the last steps; any thread
+  /// Between steps. Off: each device keeps its own gradients (accumulated ones undivided, absent ones undefined); to
+  /// measure exposed time.
+  void set_reductions_enabled(bool);
 
  private:
   class State;
-  SyncMember& member(Device) const;
+  std::shared_ptr<SyncMember> member(Device) const;
 
-  std::unique_ptr<State> state_;
+  std::shared_ptr<State> state_;
 };
 
 }  // namespace tutti

@@ -11,10 +11,23 @@
 
 namespace tutti {
 
+namespace {
+
+// Never used again, as ids of threads are.
+std::uint64_t this_thread_number() {
+  static std::atomic<std::uint64_t> threads{0};
+  thread_local const std::uint64_t number = threads.fetch_add(1, std::memory_order_relaxed) + 1;
+  return number;
+}
+
+}  // namespace
+
 SyncMember::SyncMember(DistributedSyncServer& server, MemberIndex index, Device device, GradientReduction reduction)
     : server_(server), index_(index), device_(device), reduction_(reduction) {}
 
 SyncMember::~SyncMember() {
+  if (phase_ == Phase::posted) failure_ = wait_for_round();
+  if (phase_ == Phase::open) invalidate_gradients();
   for (const auto& [name, parameter] : parameters_) {
     GradientSlot& slot = parameter.gradient_slot();
     if (slot.attachment && slot.attachment->group == this) slot.attachment = nullptr;
@@ -22,7 +35,7 @@ SyncMember::~SyncMember() {
 }
 
 void SyncMember::attach(Module& replica) {
-  if (!parameters_.empty()) raise<SyncError>("[sync] {} has a replica already", to_string(device_));
+  if (attached_) raise<SyncError>("[sync] {} has a replica already", to_string(device_));
   if (generation_ > 0) raise<SyncError>("[sync] attach {} before the first step", to_string(device_));
   NamedTensors parameters = replica.named_parameters();
   std::erase_if(parameters, [](const auto& named) { return !named.second.requires_grad(); });
@@ -43,6 +56,14 @@ void SyncMember::attach(Module& replica) {
     slot.attachment = std::make_shared<const Attachment>(Attachment{ParameterId{id}, parameters_[id].first, this});
     slot.pending = weak_from_this();
   }
+  attached_ = true;
+}
+
+// Without one it could not take the others' results.
+void SyncMember::require_replica(const char* operation) const {
+  if (!attached_ && server_.has_parameters())
+    raise<SyncError>("[{}] {} has no replica: attach one before the first step, as other devices did", operation,
+                     to_string(device_));
 }
 
 void SyncMember::copy_state_from(const SyncMember& ahead) {
@@ -52,45 +73,76 @@ void SyncMember::copy_state_from(const SyncMember& ahead) {
       target.copy_from(from[i].second.array());
     }
   };
+  if ((optimizer_ == nullptr) != (ahead.optimizer_ == nullptr))
+    raise<SyncError>("[rejoin] {} has an attached optimizer and {} has none: its state could not be copied",
+                     to_string(optimizer_ != nullptr ? device_ : ahead.device_),
+                     to_string(optimizer_ != nullptr ? ahead.device_ : device_));
   copy(ahead.parameters_, parameters_);
   copy(ahead.buffers_, buffers_);
-  if (optimizer_ != nullptr && ahead.optimizer_ != nullptr) optimizer_->load_state(ahead.optimizer_->state());
+  if (optimizer_ != nullptr) optimizer_->load_state(ahead.optimizer_->state());
+}
+
+void SyncMember::set_phase(Phase phase) {
+  phase_ = phase;
+  open_in_thread_.store(phase == Phase::open ? this_thread_number() : 0, std::memory_order_relaxed);
 }
 
 void SyncMember::begin_step(double weight) {
-  if (left()) raise<SyncError>("[sync] {} has left: it has no more steps", to_string(device_));
+  if (left_) raise<SyncError>("[sync] {} has left: it has no more steps", to_string(device_));
   if (phase_ == Phase::open)
     raise<SyncError>("[sync] {} opened a step while its step {} is still open", to_string(device_), generation_);
   if (!(weight >= 0.0) || weight > std::numeric_limits<double>::max())
     raise<SyncError>("[sync] weight {} of {} is not a finite number >= 0", weight, to_string(device_));
+  require_replica("sync.step");
   join();
-  driver_.store(std::this_thread::get_id(), std::memory_order_relaxed);
   server_.check_alive();
   ++generation_;
-  phase_ = Phase::open;
+  set_phase(Phase::open);
   weight_ = 0.0;
-  failed_ = false;
+}
+
+void SyncMember::begin_accumulation() {
+  if (phase_ != Phase::open)
+    raise<SyncError>("[no_sync] step {} of {} has had its synchronised backward: accumulate before it", generation_,
+                     to_string(device_));
+  ++accumulations_;
+}
+
+void SyncMember::end_accumulation(double weight) noexcept {
+  --accumulations_;
+  weight_ += weight;
 }
 
 void SyncMember::backward(const Tensor& loss, double weight, BackwardOptions options) {
   if (phase_ != Phase::open)
     raise<SyncError>("[sync] step {} of {} has had its synchronised backward: open the next step", generation_,
                      to_string(device_));
+  refuse_inside_no_sync();
   if (options.create_graph)
     raise<AutodiffError>(
         "[step.backward] create_graph cannot be combined with synchronisation: use grad(), whose "
         "gradients are local and differentiable");
   weight_ += weight;
-  // Exactly 0 sends null gradients; an unweighted reduction counts devices, not examples.
-  options.scale *= weighted() || weight == 0.0 ? weight : 1.0;
+  // Exactly 0 sends null gradients; an unweighted reduction counts devices, not examples. Where nothing is reduced,
+  // nothing divides by the weights either.
+  const bool scaled = weighted() && server_.communicator().enabled();
+  options.scale *= scaled || weight == 0.0 ? weight : 1.0;
   options.observer = this;
   options.group = this;
   tutti::backward(loss, options);
 }
 
+// Its weight is not counted yet, and the gradient would be reduced without it.
+void SyncMember::refuse_inside_no_sync() const {
+  if (accumulations_ > 0)
+    raise<SyncError>("[sync] a no_sync scope of {} is still alive: end it before step {} is synchronised",
+                     to_string(device_), generation_);
+}
+
 void SyncMember::synchronize() {
   if (phase_ != Phase::open)
     raise<SyncError>("[sync] step {} of {} is posted already", generation_, to_string(device_));
+  refuse_inside_no_sync();
   on_backward_begin(device_, {});
   on_backward_end(device_);
 }
@@ -129,32 +181,36 @@ void SyncMember::on_gradient_final(Device, ParameterId id, GradientRef gradient)
 
 void SyncMember::on_backward_end(Device) {
   waiter_ = server_.collective_sync(stamp());
-  phase_ = Phase::posted;
-  posted_generation_.store(generation_, std::memory_order_release);
+  set_phase(Phase::posted);
 }
 
 void SyncMember::on_backward_failed(Device, std::exception_ptr error) { fail(std::move(error)); }
 
 void SyncMember::join() {
-  if (phase_ != Phase::posted) return;
-  if (!waiter_->done()) refuse_waiting_for_own_thread();
+  if (phase_ == Phase::posted) {
+    if (!waiter_->done()) refuse_waiting_for_own_thread();
+    failure_ = wait_for_round();
+  }
+  if (failure_) std::rethrow_exception(failure_);
+}
+
+// What it returns failed the step: no reduction touches this device's storage any more, and there are no gradients.
+std::exception_ptr SyncMember::wait_for_round() noexcept {
   server_.await(*waiter_);
   const std::shared_ptr<SyncWaiter> waiter = std::exchange(waiter_, nullptr);
-  phase_ = Phase::idle;
-  if (waiter->error()) {
-    failed_ = true;
-    wait_for_tasks(waiter->result().get());
-    invalidate_gradients();
-    std::rethrow_exception(waiter->error());
-  }
-  try {
-    install(*waiter->result());
-  } catch (...) {
-    wait_for_tasks(waiter->result().get());
-    invalidate_gradients();
-    fail(std::current_exception());
-    throw;
-  }
+  set_phase(Phase::idle);
+  std::exception_ptr error = waiter->error();
+  if (!error) try {
+      install(*waiter->result());
+      return nullptr;
+    } catch (...) {
+      const auto acknowledged = server_.device_failed(stamp(), error = std::current_exception());
+      acknowledged->wait();
+      if (acknowledged->error()) error = acknowledged->error();
+    }
+  wait_for_tasks(waiter->result().get());
+  invalidate_gradients();
+  return error;
 }
 
 void SyncMember::install(const RoundResult& round) {
@@ -178,15 +234,12 @@ void SyncMember::install(const RoundResult& round) {
 }
 
 void SyncMember::refuse_waiting_for_own_thread() const {
-  for (const SyncMember* peer : peers_) {
-    if (peer == this || peer->left() || peer->driver() != std::this_thread::get_id()) continue;
-    if (peer->group_number_ == group_number_ && peer->posted_generation() >= generation_) continue;
-    raise<SyncError>(
-        "[sync] {} would wait for {} in step {}, which this same thread drives and has not posted: call backward_async "
-        "on "
-        "every device of a thread, then join_all",
-        to_string(device_), to_string(peer->device()), generation_);
-  }
+  for (const SyncMember* peer : peers_)
+    if (peer != this && peer->open_in_thread() == this_thread_number())
+      raise<SyncError>(
+          "[sync] {} would wait for {} in step {}, which this same thread drives and has not posted: call "
+          "backward_async on every device of a thread, then join_all",
+          to_string(device_), to_string(peer->device()), generation_);
 }
 
 void SyncMember::wait_for_tasks(const RoundResult* round) noexcept {
@@ -205,13 +258,14 @@ void SyncMember::invalidate_gradients() {
 }
 
 void SyncMember::fail(std::exception_ptr error) noexcept {
-  if (failed_) return;
-  failed_ = true;
-  const auto acknowledged = server_.device_failed(stamp(), std::move(error));
+  if (failure_) return;
+  const auto acknowledged = server_.device_failed(stamp(), error);
   acknowledged->wait();
+  failure_ = acknowledged->error() ? acknowledged->error() : error;  // the group's names the device
   wait_for_tasks(acknowledged->result().get());
-  phase_ = Phase::idle;
-  waiter_ = nullptr;
+  // A step that was posted has its answer now: its own, if it was committed before.
+  if (phase_ == Phase::posted) wait_for_round();
+  set_phase(Phase::idle);
   invalidate_gradients();
 }
 
@@ -224,15 +278,17 @@ void SyncMember::end_step(bool unwinding) noexcept {
 }
 
 void SyncMember::leave(bool follow) {
-  join();
   if (phase_ == Phase::open)
     raise<SyncError>("[sync] {} cannot leave inside its step {}", to_string(device_), generation_);
-  if (left_.exchange(true, std::memory_order_acq_rel)) return;
+  if (follow) require_replica("sync.leave");
+  if (phase_ == Phase::posted) failure_ = wait_for_round();  // also a device whose last step failed may leave
+  if (std::exchange(left_, true)) return;
+  follows_ = follow;
   server_.leave({index_, group_number_, generation_ + 1}, follow);
 }
 
 bool SyncMember::follow() {
-  if (!left()) raise<SyncError>("[sync] {} follows only after leave(device, Follow::yes)", to_string(device_));
+  if (!follows_) raise<SyncError>("[sync] {} follows only after leave(device, Follow::yes)", to_string(device_));
   const std::shared_ptr<SyncWaiter> waiter = server_.next_result(index_);
   waiter->wait();
   if (waiter->error()) {
@@ -247,7 +303,7 @@ bool SyncMember::follow() {
 
 std::shared_ptr<SyncWaiter> SyncMember::request_rejoin(std::int64_t last_step_applied) {
   if (phase_ == Phase::open) raise<SyncError>("[sync] {} cannot rejoin inside its step", to_string(device_));
-  driver_.store(std::this_thread::get_id(), std::memory_order_relaxed);
+  if (phase_ == Phase::posted) failure_ = wait_for_round();
   return server_.join_group(index_, server_.group_number() + 1, last_step_applied);
 }
 
@@ -256,9 +312,7 @@ void SyncMember::finish_rejoin(SyncWaiter& waiter) {
   if (waiter.error()) std::rethrow_exception(waiter.error());
   group_number_ = server_.group_number();
   generation_ = 0;
-  posted_generation_.store(0, std::memory_order_release);
-  phase_ = Phase::idle;
-  failed_ = false;
+  failure_ = nullptr;
   waiter_ = nullptr;
   joined_generation_ = 0;
   required_ = nullptr;

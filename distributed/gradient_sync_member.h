@@ -10,7 +10,6 @@
 #include <exception>
 #include <memory>
 #include <string>
-#include <thread>
 #include <vector>
 
 namespace tutti {
@@ -22,7 +21,7 @@ class SyncMember final : public GradientObserver,
                          public std::enable_shared_from_this<SyncMember> {
  public:
   SyncMember(DistributedSyncServer&, MemberIndex, Device, GradientReduction);
-  ~SyncMember() override;  ///< the replica's parameters belong to no group afterwards
+  ~SyncMember() override;  ///< joins what is posted; the replica's parameters belong to no group afterwards
 
   // --- the replica
   void attach(Module&);  ///< gives every parameter an id, a name and this member as its group
@@ -34,14 +33,20 @@ class SyncMember final : public GradientObserver,
 
   // --- a step, in this order
   void begin_step(double weight);
-  void note_micro_batch(double weight) noexcept { weight_ += weight; }  ///< a backward ran under no_sync
+  void begin_accumulation();                      ///< a no_sync scope opens
+  void end_accumulation(double weight) noexcept;  ///< and closes; weight: of what ran in it
   void backward(const Tensor& loss, double weight, BackwardOptions);
   void synchronize();
+  /// Also rethrows, until this device rejoins, what failed its last step.
   void join() override;
   /// The step's scope ends. A failure (or a scope without a backward) is reported; returns when the server has taken
   /// note and no launched reduction touches this device's storage.
   void end_step(bool unwinding) noexcept;
   void fail(std::exception_ptr) noexcept;
+
+  bool is_current(std::uint64_t group, std::int64_t generation) const noexcept {
+    return group == group_number_ && generation == generation_;
+  }
 
   void leave(bool follow);
   bool follow();
@@ -60,15 +65,19 @@ class SyncMember final : public GradientObserver,
   std::int64_t generation() const noexcept { return generation_; }
   double total_weight() const;
   bool weighted() const noexcept { return reduction_ == GradientReduction::weighted_mean; }
-  std::thread::id driver() const noexcept { return driver_.load(std::memory_order_relaxed); }
-  std::int64_t posted_generation() const noexcept { return posted_generation_.load(std::memory_order_acquire); }
-  bool left() const noexcept { return left_.load(std::memory_order_acquire); }
+  std::uint64_t group_number() const noexcept { return group_number_; }
+  /// Of the thread in which a step of this device is open and not yet posted; 0: none.
+  std::uint64_t open_in_thread() const noexcept { return open_in_thread_.load(std::memory_order_relaxed); }
   void set_peers(std::vector<const SyncMember*> peers) { peers_ = std::move(peers); }
 
  private:
   enum class Phase : std::uint8_t { idle, open, posted };
 
   Stamp stamp() const noexcept { return {index_, group_number_, generation_}; }
+  void set_phase(Phase);
+  void require_replica(const char* operation) const;
+  void refuse_inside_no_sync() const;
+  std::exception_ptr wait_for_round() noexcept;
   void refuse_waiting_for_own_thread() const;
   void install(const RoundResult&);
   void invalidate_gradients();
@@ -87,14 +96,16 @@ class SyncMember final : public GradientObserver,
   std::uint64_t group_number_ = 1;
   std::int64_t generation_ = 0;
   double weight_ = 0.0;
-  bool failed_ = false;
+  int accumulations_ = 0;       // no_sync scopes that are alive
+  std::exception_ptr failure_;  // of the last step, until this device rejoins
   std::shared_ptr<const RequiredSet> required_;
   std::shared_ptr<SyncWaiter> waiter_;
   std::int64_t joined_generation_ = 0;
-  double total_weight_ = 0.0;  // of the joined generation
-  std::atomic<std::thread::id> driver_{};
-  std::atomic<std::int64_t> posted_generation_{0};
-  std::atomic<bool> left_{false};
+  double total_weight_ = 0.0;                     // of the joined generation
+  std::atomic<std::uint64_t> open_in_thread_{0};  // other members' threads look
+  bool attached_ = false;
+  bool left_ = false;
+  bool follows_ = false;
 };
 
 }  // namespace tutti

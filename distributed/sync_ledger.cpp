@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <utility>
 
 namespace tutti {
 
@@ -33,7 +34,7 @@ std::optional<Fault> SyncLedger::misfit(Stamp stamp) const {
     result.kind = kind;
     return result;
   };
-  if (member.left) return of_kind(Fault::Kind::has_left);
+  if (member.left || member.leaving) return of_kind(Fault::Kind::has_left);
   if (stamp.generation != current_generation()) return of_kind(Fault::Kind::out_of_order);
   return std::nullopt;
 }
@@ -106,8 +107,8 @@ void SyncLedger::collective_sync(Stamp stamp, std::vector<LedgerAction>& actions
 void SyncLedger::leave(Stamp stamp, std::vector<LedgerAction>& actions) {
   Member& member = members_[stamp.member];
   if (member.left || closed_ || stamp.group != group_) return;
-  if (!fault_ && member.synced) {  // its part in this generation is done; it is absent from the next one on
-    member.left = true;
+  if (!fault_ && member.synced) {  // its part in this generation stands; it is absent from the next one on
+    member.leaving = true;
     return;
   }
   if (!fault_ && member.registered) {
@@ -118,13 +119,14 @@ void SyncLedger::leave(Stamp stamp, std::vector<LedgerAction>& actions) {
   member.joined.reset();
   if (fault_) return try_reform(actions);
   register_empty(stamp.member);
-  if (all_left()) return;  // nobody is left to open, or to be released from, another generation
+  if (all_left()) return;  // nobody is left to open another generation, or to be released from this one
   if (registered_ == members_.size()) all_registered(actions);
 }
 
 void SyncLedger::fail(const Fault& fault, std::vector<LedgerAction>& actions) {
   if (fault_) return;
   fault_ = fault;
+  for (Member& member : members_) member.left |= std::exchange(member.leaving, false);
   actions.push_back(Fail{fault});
 }
 
@@ -178,7 +180,8 @@ void SyncLedger::register_empty(MemberIndex index) {
 void SyncLedger::all_registered(std::vector<LedgerAction>& actions) {
   total_weight_ = 0.0;
   for (const Member& member : members_) total_weight_ += member.weight;
-  if (!std::isfinite(total_weight_)) {  // each weight is finite, their sum is not: gradients would become 0
+  // Each weight is finite, yet a sum that f32 does not hold would make gradients 0 or NaN.
+  if (total_weight_ > 0.0 && !std::isnormal(static_cast<float>(total_weight_))) {
     const auto largest = std::ranges::max_element(members_, {}, &Member::weight) - members_.begin();
     return fail({.kind = Fault::Kind::bad_weight,
                  .member = static_cast<MemberIndex>(largest),
@@ -228,6 +231,7 @@ void SyncLedger::reset_members() {
     Member& member = members_[index];
     member.registered = member.synced = false;
     member.owed = 0;
+    member.left |= std::exchange(member.leaving, false);
     if (member.left) register_empty(index);
   }
 }
@@ -302,7 +306,7 @@ std::vector<std::uint64_t> SyncLedger::canonical() const {
   for (MemberIndex index = 0; index < members_.size(); ++index) {
     const Member& member = members_[index];
     words.push_back((member.registered ? 1U : 0U) | (member.synced ? 2U : 0U) | (member.left ? 4U : 0U) |
-                    (member.joined ? 8U : 0U));
+                    (member.joined ? 8U : 0U) | (member.leaving ? 16U : 0U));
     words.push_back(std::bit_cast<std::uint64_t>(member.registered ? member.weight : 0.0));
     words.push_back(member.joined ? static_cast<std::uint64_t>(*member.joined) : 0);
     if (!member.registered) continue;

@@ -146,6 +146,7 @@ class SyncLedger {
     bool registered = false;
     bool synced = false;
     bool left = false;
+    bool leaving = false;  // has left, once the generation that it has synced is complete
     double weight = 0.0;
     std::shared_ptr<const RequiredSet> required;  // as counted in required_count_
     std::uint32_t owed = 0;                       // required and not yet submitted

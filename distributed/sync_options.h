@@ -28,7 +28,7 @@ struct SyncOptions {
   std::chrono::milliseconds warn_after{10'000};   ///< a wait this long is reported through `warn`, with what is missing
   std::chrono::milliseconds fail_after{300'000};  ///< a wait this long fails the group, with what is missing
   std::function<void(const std::string&)> warn =
-      {};                           ///< default: one line on standard error. Called by the server's thread
+      {};                           ///< default: one line on standard error. Called by any of the group's threads
   std::size_t recorded_steps = 64;  ///< how many of the last steps `report` covers
 };
 

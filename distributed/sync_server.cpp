@@ -79,6 +79,11 @@ void DistributedSyncServer::declare_parameters(MemberIndex member, std::vector<S
   }
 }
 
+bool DistributedSyncServer::has_parameters() const {
+  const std::lock_guard lock(state_mutex_);
+  return !parameters_.empty();
+}
+
 // --- mailbox
 
 // Whoever finds nobody draining drains: an uncontended message is processed by its sender, without a hand-over. What

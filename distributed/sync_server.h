@@ -49,11 +49,12 @@ class DistributedSyncServer {
   void register_parameters(Stamp, double weight, std::shared_ptr<const RequiredSet>);
   void submit(Stamp, ParameterId, GradientRef);
   std::shared_ptr<SyncWaiter> collective_sync(Stamp);
-  void note_joined(Stamp);  ///< for the report
+  void note_joined(Stamp);      ///< for the report
+  bool has_parameters() const;  ///< some replica has declared any
 
   // --- failures, ends
-  std::shared_ptr<SyncWaiter> device_failed(Stamp,
-                                            std::exception_ptr);  ///< answered when nothing more will be launched
+  /// Answered, with the group's error, when nothing more will be launched.
+  std::shared_ptr<SyncWaiter> device_failed(Stamp, std::exception_ptr);
   void leave(Stamp, bool follow);
   std::shared_ptr<SyncWaiter> next_result(MemberIndex);  ///< for a follower; a null result: all devices have left
   std::shared_ptr<SyncWaiter> join_group(MemberIndex, std::uint64_t group, std::int64_t last_step_applied);
@@ -94,6 +95,7 @@ class DistributedSyncServer {
   void fail_group(const Fault&, const std::exception_ptr& cause, const std::string& detail = {});
   void announce(const Fault&, const std::exception_ptr& cause, const std::string& detail);
   void serve_follower(MemberIndex);
+  void replace(std::shared_ptr<SyncWaiter>& place, std::shared_ptr<SyncWaiter>, MemberIndex);
   void release_joiners(const std::exception_ptr&);
   std::exception_ptr error_for(std::uint64_t group) const;
   SyncNames names() const { return {devices_, parameters_, busy_}; }

@@ -27,7 +27,12 @@ void DistributedSyncServer::process(SyncMessage& message) {
     std::visit([this](auto& alternative) { handle(alternative); }, message);
     perform_actions();
   } catch (...) {
-    fail_group({.kind = Fault::Kind::engine_failed, .generation = ledger_ ? ledger_->current_generation() : 0},
+    if (!ledger_) {  // no memory for it: there is nothing to fail yet but what comes after
+      const std::lock_guard lock(state_mutex_);
+      group_error_ = std::current_exception();
+      return failed_.store(true, std::memory_order_release);
+    }
+    fail_group({.kind = Fault::Kind::engine_failed, .generation = ledger_->current_generation()},
                std::current_exception());
     release_joiners(error_for(ledger_->group()));
   }
@@ -96,20 +101,34 @@ bool DistributedSyncServer::refuse_misfit(const SubmitGradient& message) {
 void DistributedSyncServer::handle(CollectiveSync& message) {
   if (message.stamp.group != ledger_->group() || ledger_->fault())
     return message.waiter->release(nullptr, error_for(message.stamp.group));
-  recorder_.backward_ended(message.stamp.generation, message.stamp.member, message.at);
-  waiters_[message.stamp.member] = std::move(message.waiter);
+  const MemberIndex member = message.stamp.member;
+  if (waiters_[member]) {  // the ledger objects to a second one; the first stays to hear of it
+    ledger_->collective_sync(message.stamp, actions_);
+    perform_actions();
+    return message.waiter->release(nullptr, error_for(message.stamp.group));
+  }
+  recorder_.backward_ended(message.stamp.generation, member, message.at);
+  waiters_[member] = std::move(message.waiter);
   if (!waiting_since_) waiting_since_ = message.at;
   ledger_->collective_sync(message.stamp, actions_);
 }
 
 // --- failures and ends
 
+// No question may stay without an answer, also if its device asks again before it has one.
+void DistributedSyncServer::replace(std::shared_ptr<SyncWaiter>& place, std::shared_ptr<SyncWaiter> waiter,
+                                    MemberIndex member) {
+  if (const auto earlier = std::exchange(place, std::move(waiter)))
+    earlier->release(nullptr, std::make_exception_ptr(SyncError(fmt::format(
+                                  "[sync] {} asked again before it had its answer", to_string(devices_[member])))));
+}
+
 void DistributedSyncServer::handle(DeviceFailed& message) {
   if (message.stamp.group == ledger_->group())
     fail_group(
         {.kind = Fault::Kind::device_failed, .member = message.stamp.member, .generation = message.stamp.generation},
         message.error);
-  message.waiter->release(round_);
+  message.waiter->release(round_, error_for(message.stamp.group));
 }
 
 void DistributedSyncServer::handle(Leave& message) {
@@ -121,7 +140,7 @@ void DistributedSyncServer::handle(Leave& message) {
 }
 
 void DistributedSyncServer::handle(NextResult& message) {
-  followers_[message.member] = std::move(message.waiter);
+  replace(followers_[message.member], std::move(message.waiter), message.member);
   serve_follower(message.member);
   if (followers_[message.member] && !waiting_since_) waiting_since_ = CollectiveTask::Clock::now();
 }
@@ -141,7 +160,7 @@ void DistributedSyncServer::serve_follower(MemberIndex member) {
 }
 
 void DistributedSyncServer::handle(JoinGroup& message) {
-  joiners_[message.member] = message.waiter;
+  replace(joiners_[message.member], message.waiter, message.member);
   if (!ledger_->join(message.member, message.group, message.last_step_applied, actions_)) {
     joiners_[message.member] = nullptr;
     std::exception_ptr error = error_for(ledger_->group());
@@ -200,10 +219,12 @@ void DistributedSyncServer::perform(const Launch& launch) {
     if (ledger_->has_left(member) && !follows_[member]) continue;
     GradientRef gradient = std::exchange(gradients[member], {});
     const bool contributes = ledger_->contributes(member, launch.parameter) && gradient.gradient.defined();
+    if (!contributes && !communicator_->enabled()) continue;  // nobody would write it
     if (!contributes) gradient = {Array::empty(parameter.shape, parameter.dtype, devices_[member]), Event{}};
     reduced.results[member] = gradient.gradient;
     request.slices.push_back({std::move(gradient.gradient), contributes, std::move(gradient.ready)});
   }
+  if (request.slices.empty()) return;
   const auto launched_at = CollectiveTask::Clock::now();  // before: another thread may finish it at once
   reduced.task = communicator_->all_reduce(std::move(request));
   recorder_.launched(launch.generation, launch.parameter, reduced.task, launched_at);

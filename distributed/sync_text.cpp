@@ -50,8 +50,8 @@ std::string fault_text(const Fault& fault, const std::exception_ptr& cause, cons
       return fmt::format("[sync] {} failed in generation {}: {}", member, generation, text_of(cause));
     case Kind::bad_weight:
       return fmt::format(
-          "[sync] {} registered generation {} with a weight that is negative, not finite, or makes the sum "
-          "of weights infinite",
+          "[sync] {} registered generation {} with a weight that is negative, not finite, or makes a sum "
+          "of weights that f32 cannot hold",
           member, generation);
     case Kind::out_of_order:
       return fmt::format("[sync] {} spoke of generation {} while generation {} was due", member, fault.value,
@@ -95,7 +95,9 @@ std::string missing_text(const Missing& missing, std::int64_t generation, std::c
     add("gradients of " + listed(missing.gradients, [&](const auto& pair) {
           return fmt::format("parameter {} from {}", names.parameter(pair.second), member(pair.first));
         }));
-  if (!missing.registrations.empty()) add("the step of " + listed(missing.registrations, member));
+  if (!missing.registrations.empty())
+    add("the step of " + listed(missing.registrations, member) +
+        " (a thread that drives several devices posts all their steps with backward_async before it joins any)");
   if (missing.gradients.empty() && !missing.syncs.empty())
     add("the end of backward on " + listed(missing.syncs, member));
   if (!missing.joins.empty()) add("rejoin of " + listed(missing.joins, member));

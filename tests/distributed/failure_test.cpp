@@ -49,7 +49,7 @@ TEST_CASE("failure: a device that throws in forward fails the others at once and
   CHECK(errors[1] == "forward burnt");
   CHECK_MESSAGE(contains(errors[0], "cpu:1"), errors[0]);
   CHECK_MESSAGE(contains(errors[2], "cpu:1"), errors[2]);
-  CHECK(gradient_of(replicas[0].left).empty());
+  CHECK_THROWS_WITH_AS(gradient_of(replicas[0].left), doctest::Contains("cpu:1"), SyncError);
 }
 
 TEST_CASE("failure: a device that throws in mid-backward fails the others with its message") {

@@ -139,6 +139,45 @@ TEST_CASE("sync_server: results are written in place, before the last device has
   CHECK(mine.to_vector<double>() == std::vector<double>{1.5, 1.5});
 }
 
+TEST_CASE("sync_server: a device that leaves after its sync still counts in that generation") {
+  Group group;
+  group.begin(0, {0});
+  group.submit(0, 0, {2});
+  const auto first = group.server.collective_sync({0, 1, 1});
+  group.server.leave({0, 1, 2}, false);
+  group.begin(1, {0});
+  group.submit(1, 0, {2});
+  const auto second = group.server.collective_sync({1, 1, 1});
+  group.server.await(*second);
+  REQUIRE(second->result()->reduced.size() == 1);
+  const std::shared_ptr<CollectiveTask> task[] = {second->result()->reduced[0].task};
+  group.server.communicator().join(cpu(1), task);
+  CHECK(second->result()->reduced[0].results[1].to_vector<double>() == std::vector<double>{1.5, 1.5});
+  CHECK(first->done());
+}
+
+TEST_CASE("sync_server: a device that leaves without a step completes the generation that another synced and left") {
+  Group group;
+  group.begin(0, {0});
+  group.submit(0, 0, {2});
+  const auto waiter = group.server.collective_sync({0, 1, 1});
+  group.server.leave({0, 1, 2}, false);
+  CHECK_FALSE(waiter->done());
+  group.server.leave({1, 1, 1}, false);
+  REQUIRE(waiter->done());
+  CHECK_FALSE(waiter->error());
+}
+
+TEST_CASE("sync_server: a second sync answers both waiters") {
+  Group group;
+  group.begin(0, {});
+  const auto first = group.server.collective_sync({0, 1, 1});
+  const auto second = group.server.collective_sync({0, 1, 1});
+  REQUIRE(first->done());
+  REQUIRE(second->done());
+  for (const auto& waiter : {first, second}) check_names(text_of(waiter->error()), {"cpu:0", "twice"});
+}
+
 TEST_CASE("sync_server: after close every call fails at the sender, and waiters are answered") {
   Group group;
   group.begin(0, {0});

@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: Apache-2.0
+// Steps, scopes and groups used in ways that once averaged wrongly, hung, or outlived each other.
+#include <tutti/distributed/gradient_sync.h>
+
+#include <tutti/backend/error.h>
+#include <tutti/optim/sgd.h>
+#include <tutti/tests/distributed/device_threads.h>
+#include <tutti/tests/distributed/two_branches.h>
+
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <thread>
+
+using namespace tutti;
+using namespace tutti::testing;
+using std::chrono::milliseconds;
+
+namespace {
+
+struct Pair {
+  explicit Pair(SyncOptions options = {}, std::size_t count = 2)
+      : sync(std::make_unique<GradientSync>(cpu_devices(count), std::move(options))),
+        replicas(sync->replicate(TwoBranches{})) {}
+  std::unique_ptr<GradientSync> sync;
+  std::vector<TwoBranches> replicas;
+};
+
+SyncOptions impatient() {
+  SyncOptions options;
+  options.warn_after = milliseconds(50);
+  options.fail_after = milliseconds(2000);
+  options.warn = [](const std::string&) {};
+  return options;
+}
+
+}  // namespace
+
+TEST_CASE("misuse: fresh threads for each epoch, one of them late") {
+  Pair pair({}, 3);
+  for (int epoch = 0; epoch < 4; ++epoch)
+    run_devices(3, [&](std::size_t d) {
+      if (epoch > 0 && d == 1) std::this_thread::sleep_for(milliseconds(10));
+      pair.replicas[d].zero_grad();
+      auto step = pair.sync->step(cpu(d));
+      step.backward(use(pair.replicas[d].left, 1.0));
+    });
+}
+
+TEST_CASE("misuse: a device handed to another thread after a first step") {
+  Pair pair;
+  {
+    auto a = pair.sync->step(cpu(0));
+    auto b = pair.sync->step(cpu(1));
+    a.backward_async(use(pair.replicas[0].left, 1));
+    b.backward_async(use(pair.replicas[1].left, 1));
+    join_all(a, b);
+  }
+  for (auto& replica : pair.replicas) replica.zero_grad();
+  std::thread other([&] {
+    std::this_thread::sleep_for(milliseconds(10));
+    auto step = pair.sync->step(cpu(1));
+    step.backward(use(pair.replicas[1].left, 1));
+  });
+  auto step = pair.sync->step(cpu(0));
+  CHECK_NOTHROW(step.backward(use(pair.replicas[0].left, 1)));
+  other.join();
+}
+
+TEST_CASE("misuse: a no_sync scope may neither surround nor follow the synchronised backward") {
+  Pair pair;
+  auto step = pair.sync->step(cpu(0));
+  {
+    const NoSync local = step.no_sync();
+    backward(use(pair.replicas[0].left, 1));
+    CHECK_THROWS_WITH_AS(step.backward_async(use(pair.replicas[0].left, 3)), doctest::Contains("no_sync"), SyncError);
+    CHECK_THROWS_WITH_AS(step.synchronize_async(), doctest::Contains("cpu:0"), SyncError);
+  }
+  step.backward_async(use(pair.replicas[0].left, 3));
+  CHECK_THROWS_WITH_AS(step.no_sync(), doctest::Contains("no_sync"), SyncError);
+  auto other = pair.sync->step(cpu(1), 2.0);
+  other.backward_async(use(pair.replicas[1].left, 5));
+  join_all(step, other);
+  CHECK(gradient_of(pair.replicas[1].left) == Values{3.5, 3.5});  // (1 + 3 + 2 * 5) / 4
+}
+
+TEST_CASE("misuse: a loss without a graph fails the step for all, and is not counted twice") {
+  Pair pair;
+  const auto errors = errors_of_devices(2, [&](std::size_t d) {
+    auto step = pair.sync->step(cpu(d));
+    if (d == 1) return step.backward(use(pair.replicas[1].left, 3));
+    CHECK_THROWS_AS(step.backward(Tensor(Array::full({}, 1.0, DType::f64, cpu(0)))), AutodiffError);
+    step.backward(use(pair.replicas[0].left, 1));
+  });
+  CHECK_MESSAGE(errors[1].find("cpu:0") != std::string::npos, errors[1]);
+  CHECK_MESSAGE(errors[1].find("no graph") != std::string::npos, errors[1]);
+  CHECK_FALSE(errors[0].empty());
+}
+
+TEST_CASE("misuse: a device without a replica is named at its first step") {
+  GradientSync sync(cpu_devices(2));
+  TwoBranches model;
+  sync.attach(cpu(0), model);
+  CHECK_THROWS_WITH_AS(sync.step(cpu(1)), doctest::Contains("cpu:1"), SyncError);
+  CHECK_THROWS_WITH_AS(sync.leave(cpu(1), Follow::yes), doctest::Contains("replica"), SyncError);
+}
+
+TEST_CASE("misuse: the group's end while a device waits, and steps that outlive it") {
+  Pair pair;
+  auto survivor = std::make_unique<Step>(pair.sync->step(cpu(1)));
+  std::atomic<bool> stepping{false};
+  std::string error;
+  std::thread waiting([&] {
+    auto step = pair.sync->step(cpu(0));
+    try {
+      step.backward_async(use(pair.replicas[0].left, 1));
+      stepping = true;
+      step.join();
+    } catch (const SyncError& closed) {
+      error = closed.what();
+    }
+  });
+  while (!stepping) std::this_thread::yield();
+  pair.sync.reset();
+  waiting.join();
+  CHECK_MESSAGE(error.find("closed") != std::string::npos, error);
+  CHECK_THROWS_AS(survivor->backward(use(pair.replicas[1].left, 1)), SyncError);
+  survivor.reset();
+}
+
+TEST_CASE("misuse: a step object assigned over by the next one") {
+  Pair pair;
+  run_devices(2, [&](std::size_t d) {
+    std::unique_ptr<Step> step;
+    for (int i = 0; i < 3; ++i) {
+      pair.replicas[d].zero_grad();
+      step = std::make_unique<Step>(pair.sync->step(cpu(d)));
+      step->backward(use(pair.replicas[d].left, 1.0 + d));
+      CHECK(gradient_of(pair.replicas[d].left) == Values{1.5, 1.5});
+    }
+  });
+}
+
+TEST_CASE("misuse: an old step is refused once a later one is open") {
+  Pair pair;
+  run_devices(2, [&](std::size_t d) {
+    auto first = pair.sync->step(cpu(d));
+    first.backward(use(pair.replicas[d].left, 1.0));
+    pair.replicas[d].zero_grad();
+    auto second = pair.sync->step(cpu(d));
+    CHECK_THROWS_WITH_AS(first.backward(use(pair.replicas[d].left, 1.0)), doctest::Contains("over"), SyncError);
+    CHECK_THROWS_AS((void)first.total_weight(), SyncError);
+    second.backward(use(pair.replicas[d].left, 1.0));
+  });
+}
+
+TEST_CASE("misuse: nothing steps on a failed generation, until the device rejoins") {
+  Pair pair;
+  const auto errors = errors_of_devices(2, [&](std::size_t d) {
+    Sgd optimizer(pair.replicas[d].parameters(), 0.1);
+    pair.sync->attach(cpu(d), optimizer);
+    try {
+      auto step = pair.sync->step(cpu(d));
+      if (d == 1) throw std::runtime_error("burnt");
+      step.backward_async(use(pair.replicas[0].left, 1));
+      CHECK_THROWS_AS(step.join(), SyncError);
+      CHECK_THROWS_AS(step.join(), SyncError);
+    } catch (const std::runtime_error&) {
+    }
+    CHECK_THROWS_WITH_AS(optimizer.step(), doctest::Contains("cpu:1"), SyncError);
+    CHECK(optimizer.steps() == 0);
+    pair.replicas[d].zero_grad();
+    pair.sync->rejoin(cpu(d), optimizer.steps());
+    auto step = pair.sync->step(cpu(d));
+    step.backward(use(pair.replicas[d].left, 1));
+    optimizer.step();
+  });
+  for (const std::string& error : errors) CHECK_MESSAGE(error.empty(), error);
+}
+
+TEST_CASE("misuse: what was posted and never committed leaves no gradient behind; what was committed does") {
+  Pair pair;
+  {
+    auto step = pair.sync->step(cpu(0), 3.0);
+    step.backward_async(use(pair.replicas[0].left, 1));
+  }
+  SUBCASE("incomplete") {
+    pair.sync.reset();
+    CHECK(gradient_of(pair.replicas[0].left).empty());
+  }
+  SUBCASE("complete") {
+    {
+      auto step = pair.sync->step(cpu(1), 3.0);
+      step.backward_async(use(pair.replicas[1].left, 2));
+    }
+    pair.sync.reset();
+    CHECK(gradient_of(pair.replicas[0].left) == Values{1.5, 1.5});
+  }
+}
+
+TEST_CASE("misuse: a step that unwinds after its commit leaves no reduction running") {
+  struct Big : Module {
+    Tensor w{Array::full({4 * 1024 * 1024}, 1.0, DType::f32, cpu(0)), true};
+    void visit(MemberVisitor& v) override { v.parameter("w", w); }
+  };
+  GradientSync sync(cpu_devices(2));
+  auto replicas = sync.replicate(Big{});
+  std::atomic<bool> posted{false};
+  std::thread other([&] {
+    while (!posted) std::this_thread::yield();
+    sync.leave(cpu(0), Follow::yes);
+  });
+  try {
+    auto step = sync.step(cpu(1));
+    step.backward_async(sum(replicas[1].w * 2.0));
+    posted = true;
+    while (sync.report().steps.back().devices[1].released == SyncReport::Time{}) std::this_thread::yield();
+    throw std::runtime_error("late");
+  } catch (const std::runtime_error&) {
+  }
+  for (const auto& reduction : sync.report().steps.back().reductions) CHECK(reduction.finished != SyncReport::Time{});
+  other.join();
+}
+
+TEST_CASE("misuse: one thread that drives all devices heals the group with rejoin_all") {
+  Pair pair(impatient());
+  try {
+    auto step = pair.sync->step(cpu(0));
+    throw 1;
+  } catch (int) {
+  }
+  const GradientSync::Rejoining all[] = {{cpu(0)}, {cpu(1)}};
+  CHECK_NOTHROW(pair.sync->rejoin_all(all));
+  CHECK(pair.sync->group_number() == 2);
+}
+
+TEST_CASE("misuse: an optimizer attached on one side only cannot be copied, and says so") {
+  Pair pair(impatient());
+  Sgd optimizer(pair.replicas[0].parameters(), 0.1, {.momentum = 0.9});
+  pair.sync->attach(cpu(0), optimizer);
+  try {
+    auto step = pair.sync->step(cpu(0));
+    throw 1;
+  } catch (int) {
+  }
+  const GradientSync::Rejoining all[] = {{cpu(0), 5}, {cpu(1), 4}};
+  CHECK_THROWS_WITH_AS(pair.sync->rejoin_all(all), doctest::Contains("optimizer"), SyncError);
+}
+
+TEST_CASE("misuse: with reductions off each device keeps its own gradients, and absent ones none") {
+  Pair pair;
+  pair.sync->set_reductions_enabled(false);
+  run_devices(2, [&](std::size_t d) {
+    auto step = pair.sync->step(cpu(d), 2.0);
+    if (d == 0)
+      step.backward(use(pair.replicas[0].left, 3));
+    else
+      step.synchronize();
+  });
+  CHECK(gradient_of(pair.replicas[0].left) == Values{3, 3});
+  CHECK(gradient_of(pair.replicas[1].left).empty());
+}
+
+TEST_CASE("misuse: only a device that said so can follow") {
+  Pair pair;
+  pair.sync->leave(cpu(0));
+  CHECK_THROWS_WITH_AS(pair.sync->follow(cpu(0)), doctest::Contains("Follow::yes"), SyncError);
+}
+
+TEST_CASE("misuse: weights that f32 cannot sum are refused, not divided by") {
+  for (const double weight : {1e-46, 1e39}) {
+    Pair pair;
+    const auto errors = errors_of_devices(2, [&](std::size_t d) {
+      auto step = pair.sync->step(cpu(d), weight);
+      step.backward(use(pair.replicas[d].left, 1));
+    });
+    for (const std::string& error : errors) CHECK_MESSAGE(error.find("weight") != std::string::npos, error);
+  }
+}
