@@ -38,6 +38,27 @@ Tensor root_gradient(const Tensor& root, const Tensor& given, double scale, cons
   return scale == 1.0 ? given : given * scale;
 }
 
+bool is_same_place(const Array& a, const Array& b) {
+  return a.defined() && b.defined() && a.storage().get() == b.storage().get() && a.offset() == b.offset() &&
+         a.is_contiguous() && b.is_contiguous();
+}
+
+void move_to_destination(GradientSlot& slot, const Array& gradient) {
+  if (!is_same_place(gradient, slot.destination)) slot.destination.copy_from(gradient);
+  slot.gradient = slot.destination;
+}
+
+void add_to_slot(GradientSlot& slot, Tensor gradient) {
+  const bool first = slot.state == GradientState::undefined || !slot.gradient.defined();
+  if (first && slot.destination.defined())
+    move_to_destination(slot, take_array(std::move(gradient)));
+  else if (first)
+    slot.gradient = take_exclusive(std::move(gradient));
+  else
+    add_to(slot.gradient, gradient.array(), is_same_place(slot.gradient, slot.destination) && slot.lent.expired());
+  slot.state = GradientState::local;
+}
+
 /// Everything about one accumulating backward that concerns leaves and who hears of them.
 class Accumulation {
  public:
@@ -66,15 +87,9 @@ class Accumulation {
 
   void accumulate(LeafNode& leaf, Tensor gradient) {
     GradientSlot& slot = leaf.slot;
-    if (gradient.defined()) {
-      if (slot.state == GradientState::undefined || !slot.gradient.defined()) {
-        slot.gradient = take_exclusive(std::move(gradient));
-      } else {
-        add_to(slot.gradient, gradient.array());
-      }
-      slot.state = GradientState::local;
-    }
+    if (gradient.defined()) add_to_slot(slot, std::move(gradient));
     if (options_.observer == nullptr || !slot.attachment) return;
+    if (slot.state == GradientState::local && slot.destination.defined()) move_to_destination(slot, slot.gradient);
     const Array final = slot.state == GradientState::local ? slot.gradient : Array();
     options_.observer->on_gradient_final(leaf.device, slot.attachment->id,
                                          {final, compute_stream(leaf.device).record()});
@@ -148,7 +163,8 @@ void backward(const Tensor& root, const BackwardOptions& options) {
           "[backward] create_graph: gradient slots hold plain arrays; grad() gives differentiable ones");
     const NoGrad no_grad;
     const double scale = options.scale * (scope != nullptr ? scope->scale_ : 1.0);
-    BackwardRun run({{gradient_node(root), root_gradient(root, options.gradient, scale, "backward")}}, {});
+    BackwardRun run({{gradient_node(root), root_gradient(root, options.gradient, scale, "backward")}}, {},
+                    BackwardRun::Into::slots);
     run.check_saved();
     accumulation.begin(root.device(), run.leaves());
     run.execute([&](Node& leaf,
@@ -174,7 +190,7 @@ std::vector<Tensor> grad(std::span<const Tensor> outputs, std::span<const Tensor
     if (!input.requires_grad()) raise<AutodiffError>("[grad] input {} requires no gradient", targets.size());
     targets.push_back(gradient_node(input).get());
   }
-  BackwardRun run(std::move(roots), targets);
+  BackwardRun run(std::move(roots), targets, BackwardRun::Into::targets);
   run.check_saved();
   std::vector<Tensor> results(inputs.size());
   run.execute(

@@ -27,7 +27,8 @@ Tensor add_gradients(Tensor sum, const Tensor& gradient) {
 
 }  // namespace
 
-BackwardRun::BackwardRun(std::vector<Root> roots, const Targets& targets) : run_(next_run()), roots_(std::move(roots)) {
+BackwardRun::BackwardRun(std::vector<Root> roots, const Targets& targets, Into into)
+    : run_(next_run()), into_(into), roots_(std::move(roots)) {
   for (const Root& root : roots_) traverse(root.node.get());
   // Discovery is in post-order: a node's inputs stand before it.
   for (const Node* target : targets)
@@ -115,6 +116,19 @@ void BackwardRun::execute(const Complete& complete, bool release_saved) {
   }
 }
 
+// A node with several contributions has no use for it: only their sum ends there.
+Array BackwardRun::destination_of(const Node* node) {
+  const Visit* visit = visit_of(node);
+  if (into_ != Into::slots || visit == nullptr || visit->expected != 1) return {};
+  if (!node->is_leaf()) {
+    if (!node->is_view()) return {};
+    const Array input = destination_of(node->input(0).get());
+    return input.defined() ? node->view(input) : input;
+  }
+  const GradientSlot& slot = static_cast<const LeafNode*>(node)->slot;
+  return slot.state == GradientState::undefined ? slot.destination : Array();
+}
+
 void BackwardRun::run_node(Visit& visit, bool release_saved, const Complete& complete) {
   constexpr std::size_t kInline = 4;
   const std::size_t count = visit.node->input_count();
@@ -130,7 +144,7 @@ void BackwardRun::run_node(Visit& visit, bool release_saved, const Complete& com
     any |= wanted[i] = input != nullptr && input->needed;
   }
   if (any && visit.gradient.defined()) {
-    InputGradients sink(gradients, wanted);
+    InputGradients sink(*visit.node, *this, gradients, wanted);
     visit.node->backward(std::exchange(visit.gradient, Tensor()), sink);
   }
   if (release_saved) visit.node->release_saved();

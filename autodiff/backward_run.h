@@ -23,7 +23,10 @@ class BackwardRun {
   /// Only nodes on a path to one of these run; empty: all.
   using Targets = std::vector<const Node*>;
 
-  BackwardRun(std::vector<Root> roots, const Targets& targets);
+  /// Whether the leaves' gradients end in their slots, or are handed to who asked for them.
+  enum class Into : std::uint8_t { slots, targets };
+
+  BackwardRun(std::vector<Root> roots, const Targets& targets, Into);
   ~BackwardRun();
   BackwardRun(const BackwardRun&) = delete;
   BackwardRun& operator=(const BackwardRun&) = delete;
@@ -41,6 +44,9 @@ class BackwardRun {
   /// Runs everything. `complete(node, gradient)` hears of each target and each leaf once: of a leaf the moment its last
   /// contribution is in, before any other node runs. An undefined gradient means that all were null.
   void execute(const Complete& complete, bool release_saved);
+
+  /// Where the gradient that flows into `node` along its only edge is to end; undefined: anywhere.
+  Array destination_of(const Node* node);
 
  private:
   struct Visit {
@@ -61,6 +67,7 @@ class BackwardRun {
   void run_node(Visit&, bool release_saved, const Complete&);
 
   std::uint64_t run_;
+  Into into_;
   std::vector<Root> roots_;
   std::vector<Visit> visits_;
   std::vector<std::pair<std::uint64_t, std::uint32_t>> ready_;  // a heap of (sequence, visit)

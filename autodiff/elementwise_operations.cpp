@@ -65,20 +65,22 @@ template <class Operation> Tensor binary(const Operation& operation, const Tenso
   } else {
     return record(Operation::name, std::move(value), inputs, [&] {
       constexpr bool saves = Operation::needs == Needs::inputs;
-      return
-          [operation, saved_a = saves ? save(a, 0) : SavedTensor{}, saved_b = saves ? save(b, 1) : SavedTensor{},
-           shape_a = a.shape(), shape_b = b.shape()](const auto& restore, const Tensor& dy, InputGradients& gradients) {
-            const auto side = [&]<Part part>(std::integral_constant<Part, part>) {
-              if constexpr (Operation::needs == Needs::nothing)
-                return side_gradient<part>(operation, dy);
-              else
-                return side_gradient<part>(operation, dy, restore(saved_a), restore(saved_b));
-            };
-            if (gradients.wanted(0))
-              gradients.set(0, sum_to(side(std::integral_constant<Part, Part::gradient_lhs>{}), shape_a));
-            if (gradients.wanted(1))
-              gradients.set(1, sum_to(side(std::integral_constant<Part, Part::gradient_rhs>{}), shape_b));
-          };
+      return [operation, saved_a = saves ? save(a, 0) : SavedTensor{}, saved_b = saves ? save(b, 1) : SavedTensor{},
+              shape_a = a.shape(),
+              shape_b = b.shape()](const auto& restore, const Tensor& dy, InputGradients& gradients) {
+        const auto side = [&]<Part part>(std::integral_constant<Part, part>) {
+          if constexpr (Operation::needs == Needs::nothing)
+            return side_gradient<part>(operation, dy);
+          else
+            return side_gradient<part>(operation, dy, restore(saved_a), restore(saved_b));
+        };
+        if (gradients.wanted(0))
+          gradients.set(
+              0, sum_to(side(std::integral_constant<Part, Part::gradient_lhs>{}), shape_a, gradients.destination(0)));
+        if (gradients.wanted(1))
+          gradients.set(
+              1, sum_to(side(std::integral_constant<Part, Part::gradient_rhs>{}), shape_b, gradients.destination(1)));
+      };
     });
   }
 }

@@ -33,6 +33,9 @@ struct GradientSlot {
   Array gradient;                                ///< defined unless state is undefined
   std::shared_ptr<const Attachment> attachment;  ///< null: not synchronised
   std::weak_ptr<PendingGradients> pending;
+  /// Where the group wants the gradient: contiguous, of the parameter's shape. Undefined: anywhere.
+  Array destination;
+  mutable std::weak_ptr<Storage> lent;  ///< alive while somebody holds a gradient that `Tensor::grad` gave out
 
   /// Waits for the reduction in flight, if there is one. Rethrows its failure.
   void join_pending() const {

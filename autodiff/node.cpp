@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/autodiff/node.h>
 
+#include <tutti/autodiff/backward_run.h>
 #include <tutti/autodiff/tensor_access.h>
 #include <tutti/backend/error.h>
 
@@ -42,6 +43,10 @@ Node::~Node() {
     own.pop_back();
   }
   condemned = nullptr;
+}
+
+Array InputGradients::destination(std::size_t input) const {
+  return grad_enabled() ? Array() : run_.destination_of(node_.input(input).get());
 }
 
 Tensor Node::restore(const SavedTensor& saved, const std::shared_ptr<Node>& self) const {

@@ -23,14 +23,22 @@ struct SavedTensor {
   int source = kConstant;  ///< position among the node's inputs, kOutput, or kConstant
 };
 
+class BackwardRun;
+
 /// Where a node's gradients for its inputs go.
 class InputGradients {
  public:
-  InputGradients(std::span<Tensor> gradients, std::span<const bool> wanted) : gradients_(gradients), wanted_(wanted) {}
+  InputGradients(const Node& node, BackwardRun& run, std::span<Tensor> gradients, std::span<const bool> wanted)
+      : node_(node), run_(run), gradients_(gradients), wanted_(wanted) {}
   bool wanted(std::size_t input) const { return wanted_[input]; }
   void set(std::size_t input, Tensor gradient) { gradients_[input] = std::move(gradient); }
+  /// The memory where this gradient would be welcome, of the input's shape; undefined: anywhere. Never defined while
+  /// gradients are recorded.
+  Array destination(std::size_t input) const;
 
  private:
+  const Node& node_;
+  BackwardRun& run_;
   std::span<Tensor> gradients_;
   std::span<const bool> wanted_;
 };
@@ -54,6 +62,9 @@ class Node {
   virtual void release_saved() = 0;
   virtual bool released() const noexcept = 0;
   virtual bool is_leaf() const noexcept { return false; }
+  /// Whether the output is a view of the input; then `view` makes it of memory that is laid out as the input.
+  virtual bool is_view() const noexcept { return false; }
+  virtual Array view(const Array&) const { return {}; }
 
   /// The saved value with its place in the graph. `self` is this node.
   Tensor restore(const SavedTensor&, const std::shared_ptr<Node>& self) const;
@@ -90,7 +101,7 @@ class LeafNode final : public Node {
 };
 
 /// A node whose gradient is a callable `void(const Restore&, const Tensor& dy, InputGradients&)`; what the callable
-/// holds is what the node saved.
+/// holds is what the node saved. That of a view also has a `view(const Array&)`.
 template <class Gradient> class RecordedNode final : public Node,
                                                      public std::enable_shared_from_this<RecordedNode<Gradient>> {
  public:
@@ -103,6 +114,13 @@ template <class Gradient> class RecordedNode final : public Node,
   }
   void release_saved() override { gradient_.reset(); }
   bool released() const noexcept override { return !gradient_; }
+  bool is_view() const noexcept override {
+    return requires(const Gradient& gradient, const Array& array) { gradient.view(array); };
+  }
+  Array view(const Array& input) const override {
+    if constexpr (requires { gradient_->view(input); }) return gradient_ ? gradient_->view(input) : Array();
+    return {};
+  }
 
  private:
   std::optional<Gradient> gradient_;

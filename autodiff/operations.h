@@ -26,7 +26,8 @@ Tensor reshape(const Tensor&, const Shape&);  ///< one length may be -1
 Tensor permute(const Tensor&, std::initializer_list<std::int64_t> axes);
 Tensor transpose(const Tensor&, std::int64_t axis0 = -2, std::int64_t axis1 = -1);
 Tensor broadcast_to(const Tensor&, const Shape&);
-Tensor sum_to(const Tensor&, const Shape&);  ///< sums what broadcasting repeated; the inverse of broadcast_to
+/// Sums what broadcasting repeated; the inverse of broadcast_to. With a destination: written there, not recorded.
+Tensor sum_to(const Tensor&, const Shape&, const Array& destination = {});
 Tensor flatten(const Tensor&, std::int64_t first_axis = 1);  ///< [n, c, h, w] -> [n, c*h*w]
 Tensor slice(const Tensor&, std::int64_t axis, std::int64_t begin, std::int64_t end);
 Tensor concatenate(std::span<const Tensor>, std::int64_t axis);  ///< in the dtype all are promoted to

@@ -84,7 +84,11 @@ GradientSlot& Tensor::gradient_slot() const {
 Tensor Tensor::grad() const {
   const GradientSlot& slot = gradient_slot();
   slot.join_pending();
-  return slot.state == GradientState::undefined ? Tensor() : Tensor(slot.gradient);
+  if (slot.state == GradientState::undefined) return {};
+  if (!slot.destination.defined()) return Tensor(slot.gradient);
+  Array gradient = lend(slot.gradient);
+  slot.lent = gradient.storage();
+  return Tensor(std::move(gradient));
 }
 
 void Tensor::zero_grad() {
@@ -146,8 +150,8 @@ Array take_exclusive(Tensor&& tensor) {
   return is_exclusive(value) ? value : value.copy();
 }
 
-void add_to(Array& sum, const Array& gradient) {
-  if (!is_exclusive(sum) || sum.shape() != gradient.shape() || sum.dtype() != gradient.dtype() ||
+void add_to(Array& sum, const Array& gradient, bool owned) {
+  if (!(owned || is_exclusive(sum)) || sum.shape() != gradient.shape() || sum.dtype() != gradient.dtype() ||
       sum.device() != gradient.device()) {
     sum = apply(elementwise::Add{}, sum, gradient);  // which also names what does not fit
   } else if (sum.size() > 0) {

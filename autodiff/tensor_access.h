@@ -21,7 +21,8 @@ Array take_array(Tensor&&);
 /// The value as an array that nothing else refers to: moved out when possible, else copied. Contiguous.
 Array take_exclusive(Tensor&&);
 
-/// sum += gradient, of one shape and dtype: in place if nothing else refers to the sum's memory, else into a new array.
-void add_to(Array& sum, const Array& gradient);
+/// sum += gradient, of one shape and dtype: in place if `owned`, or if nothing else refers to the sum's memory; else
+/// into a new array.
+void add_to(Array& sum, const Array& gradient, bool owned = false);
 
 }  // namespace tutti

@@ -88,6 +88,7 @@ class Array {
 
  private:
   friend Array as_strided(const Array&, Shape, Strides, std::int64_t offset);
+  friend Array lend(const Array&);
   Array view(const Shape&, const Strides&, std::int64_t offset) const;
   static Array from_bytes(const void* values, std::size_t count, DType, const Shape&, Device);
   [[noreturn]] void raise_dtype(DType read_as) const;
@@ -100,6 +101,9 @@ class Array {
   DType dtype_ = DType::f32;
   Device device_;
 };
+
+/// The same array with a reference count of its own, that keeps the storage alive: tells its holders from others.
+Array lend(const Array&);
 
 /// Any view of the same storage; the caller answers for its bounds.
 Array as_strided(const Array&, Shape, Strides, std::int64_t offset);

@@ -61,6 +61,12 @@ Array Array::view(const Shape& shape, const Strides& strides, std::int64_t offse
   return result;
 }
 
+Array lend(const Array& array) {
+  Array result = array;
+  result.storage_ = std::shared_ptr<Storage>(array.storage_.get(), [owner = array.storage_](Storage*) {});
+  return result;
+}
+
 Array as_strided(const Array& array, Shape shape, Strides strides, std::int64_t offset) {
   checks::require_defined("as_strided", array);
   if (shape.size() != strides.size())

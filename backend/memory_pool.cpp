@@ -9,7 +9,7 @@ namespace tutti {
 namespace {
 
 constexpr std::size_t kSmall = std::size_t{1} << 10U;
-constexpr std::size_t kLarge = std::size_t{1} << 20U;
+constexpr std::size_t kLarge = std::size_t{1} << 16U;
 constexpr std::size_t kMost = std::size_t{1} << 60U;  // more is never there, and is where rounding might overflow
 
 struct SizeClass {
@@ -17,26 +17,26 @@ struct SizeClass {
   std::size_t block;  // bytes
 };
 
-SizeClass size_class(std::size_t bytes) {
+constexpr SizeClass size_class(std::size_t bytes) {
   if (bytes <= kSmall) {
     const std::size_t units = (bytes + 63) / 64;
     return {units - 1, units * 64};
   }
-  // Within (2^e, 2^(e+1)], in steps of 2^(e - bits).
+  // Within (2^e, 2^(e+1)], in steps of 2^(e - bits): at most 3 % of a large block is wasted, and 20 % of a small one.
   const unsigned exponent = std::bit_width(bytes - 1) - 1U;
-  const unsigned bits = bytes > kLarge ? 3U : 2U;
+  const unsigned bits = bytes > kLarge ? 5U : 2U;
   const std::size_t step = std::size_t{1} << (exponent - bits);
   const std::size_t steps = (bytes - (std::size_t{1} << exponent) + step - 1) / step;  // 1 ... 2^bits
-  const std::size_t first = exponent < 20 ? 16 + (exponent - 10) * 4 : 56 + (exponent - 20) * 8;
+  const std::size_t first = exponent < 16 ? 16 + (exponent - 10) * 4 : 40 + (exponent - 16) * 32;
   return {first + steps - 1, (std::size_t{1} << exponent) + steps * step};
 }
 
 std::size_t block_of(std::size_t index) {
   if (index < 16) return (index + 1) * 64;
-  const bool large = index >= 56;
-  const std::size_t place = large ? index - 56 : index - 16;
-  const unsigned bits = large ? 3U : 2U;
-  const std::size_t power = std::size_t{1} << ((large ? 20 : 10) + (place >> bits));
+  const bool large = index >= 40;
+  const std::size_t place = large ? index - 40 : index - 16;
+  const unsigned bits = large ? 5U : 2U;
+  const std::size_t power = std::size_t{1} << ((large ? 16 : 10) + (place >> bits));
   return power + ((place & ((1U << bits) - 1)) + 1) * (power >> bits);
 }
 

@@ -50,7 +50,7 @@ class MemoryPool {
   void reset_peak();
 
  private:
-  static constexpr std::size_t kClasses = 400;
+  static constexpr std::size_t kClasses = 1448;  // up to 2^60 bytes
 
   void* take(std::size_t size_class, std::size_t block);
   void trim_locked() noexcept;

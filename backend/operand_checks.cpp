@@ -24,6 +24,14 @@ void raise_dtype(std::string_view operation, const Array& array, std::string_vie
   raise<DTypeError>("[{}] takes {}, not {}", operation, expected, describe(array));
 }
 
+Array output(std::string_view operation, const Array& given, const Shape& shape, DType dtype, Device device) {
+  if (!given.defined()) return Array::empty(shape, dtype, device);
+  if (given.shape() != shape || given.dtype() != dtype || given.device() != device || !given.is_contiguous())
+    raise<ShapeError>("[{}] the result, {} {} on {}, does not fit the place given for it, {}", operation,
+                      to_string(dtype), to_string(shape), to_string(device), describe(given));
+  return given;
+}
+
 void require_rank(std::string_view operation, std::string_view operand, const Array& array, std::size_t rank) {
   require_defined(operation, array);
   if (array.rank() != rank)

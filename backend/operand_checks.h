@@ -47,6 +47,10 @@ inline void require_number(std::string_view operation, const Array& array) {
   if (array.dtype() == DType::boolean) raise_dtype(operation, array, "numbers");
 }
 
+/// Where an operation writes: `given` if it is defined (then contiguous, and of just this shape, dtype and device),
+/// else a new array.
+Array output(std::string_view operation, const Array& given, const Shape&, DType, Device);
+
 void require_rank(std::string_view operation, std::string_view operand, const Array&, std::size_t rank);
 void require_shape(std::string_view operation, std::string_view operand, const Array&, const Shape& expected);
 

@@ -3,7 +3,8 @@
 
 // Operations on arrays, without gradients: they check their operands, make the output on the operands' device and queue
 // the kernel there. Wrong shapes, dtypes or devices throw ShapeError, DTypeError or DeviceError naming the operation
-// and the operands. Nothing is promoted here (autodiff does that): operands share one dtype and one device.
+// and the operands. Nothing is promoted here (autodiff does that): operands share one dtype and one device. Those that
+// make the gradients of parameters take an `out`: contiguous memory to write to in place of a new array.
 
 #include <tutti/backend/array.h>
 #include <tutti/backend/elementwise/lists.h>
@@ -47,13 +48,13 @@ Array where(const Array& mask, const Array& a, const Array& b);
 Array reduce(Reduction, const Array&, std::span<const std::int64_t> axes, bool keep_dims = false);
 Array sum(const Array&, std::span<const std::int64_t> axes = {}, bool keep_dims = false);
 /// Sums `x` down to `shape`, the inverse of broadcasting; itself when the shapes agree.
-Array sum_to(const Array& x, const Shape& shape);
+Array sum_to(const Array& x, const Shape& shape, const Array& out = {});  // out is left alone when the shapes agree
 /// Index (i64) of the largest or smallest along `axis`; the first of equals, and of NaN.
 Array arg_reduce(ArgReduction, const Array&, std::int64_t axis, bool keep_dims = false);
 
 /// [..., m, k] x [..., k, n] -> [..., m, n], leading axes broadcast; floating types. Transposed operands are passed as
 /// views and cost no copy. Vectors are not promoted: both operands have rank >= 2.
-Array matmul(const Array& lhs, const Array& rhs);
+Array matmul(const Array& lhs, const Array& rhs, const Array& out = {});
 
 Array softmax(SoftmaxKind, const Array&, std::int64_t axis);
 /// From the forward's output y and dL/dy: softmax y (dy - sum(dy y)); log_softmax dy - exp(y) sum(dy).
@@ -63,13 +64,15 @@ Array softmax_gradient(SoftmaxKind, const Array& output, const Array& gradient, 
 /// other axes are at most as long as the input's. An index out of range throws ShapeError when the kernel runs.
 Array gather(const Array& input, std::int64_t axis, const Array& index);
 /// zeros(shape) with updates[i][j] added at [i][index[i][j]]: the gradient of gather. Deterministic.
-Array scatter_add(const Shape& shape, const Array& updates, std::int64_t axis, const Array& index);
+Array scatter_add(const Shape& shape, const Array& updates, std::int64_t axis, const Array& index,
+                  const Array& out = {});
 
 /// Cross-correlation. input [n, c, h, w], weight [k, c, r, s] -> [n, k, h', w'],
 /// h' = (h + 2 padding - dilation (r - 1) - 1) / stride + 1.
 Array conv2d(const Conv2dGeometry&, const Array& input, const Array& weight);
 Array conv2d_input_gradient(const Conv2dGeometry&, const Array& gradient, const Array& weight, const Shape& input);
-Array conv2d_weight_gradient(const Conv2dGeometry&, const Array& gradient, const Array& input, const Shape& weight);
+Array conv2d_weight_gradient(const Conv2dGeometry&, const Array& gradient, const Array& input, const Shape& weight,
+                             const Array& out = {});
 
 /// input [n, c, h, w] -> (maxima [n, c, h', w'], i64 positions h * width + w of each within its image). NaN wins.
 std::pair<Array, Array> max_pool2d(const Pool2dGeometry&, const Array& input);

@@ -66,11 +66,11 @@ Array conv2d_input_gradient(const Conv2dGeometry& geometry, const Array& gradien
 }
 
 Array conv2d_weight_gradient(const Conv2dGeometry& geometry, const Array& gradient, const Array& input,
-                             const Shape& weight) {
+                             const Shape& weight, const Array& out) {
   constexpr std::string_view kName = "conv2d_weight_gradient";
   check_operands(kName, gradient, input);
   checks::require_shape(kName, "the gradient", gradient, conv2d_shape(kName, geometry, input.shape(), weight));
-  Array result = Array::empty(weight, gradient.dtype(), gradient.device());
+  Array result = checks::output(kName, out, weight, gradient.dtype(), gradient.device());
   if (result.size() == 0) return result;
   if (gradient.size() > 0)
     backend_for(gradient.device()).conv2d_weight_gradient(geometry, gradient.contiguous(), input.contiguous(), result);

@@ -31,12 +31,13 @@ Array gather(const Array& input, std::int64_t axis, const Array& index) {
   return result;
 }
 
-Array scatter_add(const Shape& shape, const Array& updates, std::int64_t axis, const Array& index) {
+Array scatter_add(const Shape& shape, const Array& updates, std::int64_t axis, const Array& index, const Array& out) {
   checks::require_same_device("scatter_add", updates, index);
   checks::require_number("scatter_add", updates);
   const std::size_t place = check_index("scatter_add", shape, axis, index);
   checks::require_shape("scatter_add", "index", index, updates.shape());
-  Array result = Array::zeros(shape, updates.dtype(), updates.device());
+  Array result = checks::output("scatter_add", out, shape, updates.dtype(), updates.device());
+  result.fill(0);
   if (updates.size() > 0)
     backend_for(updates.device()).scatter_add(updates.contiguous(), place, index.contiguous(), result);
   return result;

@@ -44,7 +44,7 @@ bool is_tall(const Array& lhs, const Array& rhs) { return lhs.rank() > 2 && rhs.
 
 }  // namespace
 
-Array matmul(const Array& lhs, const Array& rhs) {
+Array matmul(const Array& lhs, const Array& rhs, const Array& out) {
   checks::require_alike("matmul", lhs, rhs);
   checks::require_floating("matmul", lhs);
   if (lhs.rank() < 2 || rhs.rank() < 2)
@@ -56,7 +56,7 @@ Array matmul(const Array& lhs, const Array& rhs) {
   if (inner != rhs.length(-2))
     raise<ShapeError>("[matmul] inner dimensions differ: {} x {}", to_string(lhs.shape()), to_string(rhs.shape()));
   const Shape batch = broadcast_shapes("matmul", batch_of(lhs), batch_of(rhs));
-  Array result = Array::empty(matrix_shape(batch, rows, columns), lhs.dtype(), lhs.device());
+  Array result = checks::output("matmul", out, matrix_shape(batch, rows, columns), lhs.dtype(), lhs.device());
   if (result.size() == 0) return result;
   if (inner == 0) {
     result.fill(0);

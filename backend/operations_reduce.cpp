@@ -46,10 +46,10 @@ Shape dropped_shape(const Shape& shape, std::span<const std::int64_t> axes) {
 }
 
 /// Reduces to `kept`, which broadcasts to the input's shape.
-Array reduce_to(Reduction kind, const Array& input, const Shape& kept) {
+Array reduce_to(Reduction kind, const Array& input, const Shape& kept, const Array& out = {}) {
   const std::string_view name = name_of(kind);
   checks::require_number(name, input);
-  Array result = Array::empty(kept, input.dtype(), input.device());
+  Array result = checks::output(name, out, kept, input.dtype(), input.device());
   if (result.size() == 0) return result;
   if (input.size() > 0) {
     backend_for(input.device()).reduce(kind, input, result);
@@ -74,7 +74,7 @@ Array sum(const Array& input, std::span<const std::int64_t> axes, bool keep_dims
   return reduce(Reduction::sum, input, axes, keep_dims);
 }
 
-Array sum_to(const Array& x, const Shape& shape) {
+Array sum_to(const Array& x, const Shape& shape, const Array& out) {
   checks::require_defined("sum_to", x);
   if (x.shape() == shape) return x;
   const std::size_t shift = x.rank() - std::min(x.rank(), shape.size());
@@ -86,7 +86,7 @@ Array sum_to(const Array& x, const Shape& shape) {
   }
   if (!fits) raise<ShapeError>("[sum_to] shape {} does not broadcast to {}", to_string(shape), to_string(x.shape()));
   if (kept == x.shape()) return x.reshape(shape);
-  return reduce_to(Reduction::sum, x, kept).reshape(shape);
+  return reduce_to(Reduction::sum, x, kept, out.defined() ? out.reshape(kept) : out).reshape(shape);
 }
 
 Array arg_reduce(ArgReduction kind, const Array& input, std::int64_t axis, bool keep_dims) {

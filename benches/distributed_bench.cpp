@@ -83,7 +83,7 @@ void all_reduce_communicator(benchmark::State& state) {
   const auto reduce = [&](std::size_t device) {
     if (device == 0)
       task[0] = communicator.all_reduce(
-          {.slices = {{ours.gradients[0], true, {}}, {ours.gradients[1], true, {}}}, .denominator = 2.0});
+          {.slices = {{ours.gradients[0], true}, {ours.gradients[1], true}}, .ready = {}, .denominator = 2.0});
     rounds.meet();
     communicator.join(cpu(static_cast<std::uint16_t>(device)), task);
   };
@@ -98,17 +98,23 @@ void all_reduce_communicator(benchmark::State& state) {
 
 // A whole step of a model with one parameter: register, submit, collective sync, wait, join.
 void all_reduce_server(benchmark::State& state) {
-  const Buffers ours(state.range(0));
+  Buffers ours(state.range(0));
   const Buffers peer(state.range(0));
   Rounds rounds(state.range(0), state.range(1) != 0);
   DistributedSyncServer server({cpu(0), cpu(1)}, std::make_unique<LocalCommunicator>(), {});
-  for (MemberIndex member = 0; member < 2; ++member)
-    server.declare_parameters(member, {{"weight", ours.gradients[0].shape(), DType::f32}});
+  const std::vector<SyncParameter> parameters{{"weight", ours.gradients[0].shape(), DType::f32}};
+  std::shared_ptr<const GradientArena> arenas[2];
+  for (MemberIndex member = 0; member < 2; ++member) {
+    server.declare_parameters(member, parameters);
+    const Device device = cpu(static_cast<std::uint16_t>(member));
+    arenas[member] = std::make_shared<const GradientArena>(server.layout(), parameters, device);
+    ours.gradients[member] = arenas[member]->gradient({0});
+  }
   const auto required = std::make_shared<const RequiredSet>(std::vector<ParameterId>{{0}});
   std::int64_t generation[2] = {0, 0};
   const auto reduce = [&](std::size_t device) {
     const Stamp stamp{static_cast<MemberIndex>(device), 1, ++generation[device]};
-    server.register_parameters(stamp, 1.0, required);
+    server.register_parameters(stamp, 1.0, required, arenas[device]);
     server.submit(stamp, {0}, {ours.gradients[device], {}});
     const auto waiter = server.collective_sync(stamp);
     server.await(*waiter);

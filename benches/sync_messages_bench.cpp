@@ -5,6 +5,7 @@
 #include <tutti/distributed/local_communicator.h>
 #include <tutti/distributed/sync_ledger.h>
 #include <tutti/distributed/sync_server.h>
+#include <tutti/tests/distributed/ledger_driver.h>
 #include <tutti/tests/distributed/original_server_model.h>
 
 #include <benchmark/benchmark.h>
@@ -36,8 +37,13 @@ void report(benchmark::State& state, const std::vector<double>& steps, double me
 }
 
 // Devices run abreast, as they do in data parallelism: parameter by parameter.
-void ledger_step(SyncLedger& ledger, const SyncLedger::Configuration& shape,
-                 const std::shared_ptr<const RequiredSet>& required, std::vector<LedgerAction>& actions) {
+struct Group {
+  std::uint32_t members = 0;
+  std::uint32_t parameters = 0;
+};
+
+void ledger_step(SyncLedger& ledger, const Group& shape, const std::shared_ptr<const RequiredSet>& required,
+                 std::vector<LedgerAction>& actions) {
   const std::int64_t generation = ledger.current_generation();
   for (MemberIndex member = 0; member < shape.members; ++member)
     ledger.register_parameters({member, 1, generation}, 1.0, required, actions);
@@ -52,9 +58,9 @@ void ledger_step(SyncLedger& ledger, const SyncLedger::Configuration& shape,
 }
 
 void ledger(benchmark::State& state) {
-  const SyncLedger::Configuration shape{.members = static_cast<std::uint32_t>(state.range(1)),
-                                        .parameters = static_cast<std::uint32_t>(state.range(0))};
-  SyncLedger ledger(shape);
+  const Group shape{.members = static_cast<std::uint32_t>(state.range(1)),
+                    .parameters = static_cast<std::uint32_t>(state.range(0))};
+  SyncLedger ledger({.members = shape.members, .layout = tutti::testing::scalar_layout(shape.parameters)});
   const auto required = all_of(shape.parameters);
   std::vector<LedgerAction> actions;
   ledger_step(ledger, shape, required, actions);  // the first registration counts the set once
@@ -90,23 +96,20 @@ void original_server(benchmark::State& state) {
 class TinyGradients {
  public:
   explicit TinyGradients(std::uint32_t parameters)
-      : server_({cpu(0), cpu(1)}, std::make_unique<LocalCommunicator>(), {}),
-        required_(all_of(parameters)),
-        gradients_(2) {
-    for (std::uint16_t d = 0; d < 2; ++d) {
-      std::vector<SyncParameter> declared;
-      for (std::uint32_t id = 0; id < parameters; ++id) {
-        declared.push_back({"parameter" + std::to_string(id), {1}, DType::f32});
-        gradients_[d].push_back(Array::full({1}, 1.0, DType::f32, cpu(d)));
-      }
-      server_.declare_parameters(d, std::move(declared));
-    }
+      : server_({cpu(0), cpu(1)}, std::make_unique<LocalCommunicator>(), {}), required_(all_of(parameters)) {
+    for (std::uint32_t id = 0; id < parameters; ++id)
+      declared_.push_back({"parameter" + std::to_string(id), {1}, DType::f32});
+    for (MemberIndex device = 0; device < 2; ++device) server_.declare_parameters(device, declared_);
   }
 
   void post(std::size_t device, std::int64_t generation) {
     const Stamp stamp{static_cast<MemberIndex>(device), 1, generation};
-    server_.register_parameters(stamp, 1.0, required_);
-    for (const ParameterId id : required_->parameters()) server_.submit(stamp, id, {gradients_[device][id.value], {}});
+    auto& arena = arenas_[device];
+    if (!arena || arena->layout() != server_.layout())
+      arena =
+          std::make_shared<const GradientArena>(server_.layout(), declared_, cpu(static_cast<std::uint16_t>(device)));
+    server_.register_parameters(stamp, 1.0, required_, arena);
+    for (const ParameterId id : required_->parameters()) server_.submit(stamp, id, {arena->gradient(id), {}});
     waiters_[device] = server_.collective_sync(stamp);
   }
   void join(std::size_t device) {
@@ -119,7 +122,8 @@ class TinyGradients {
  private:
   DistributedSyncServer server_;
   std::shared_ptr<const RequiredSet> required_;
-  std::vector<std::vector<Array>> gradients_;
+  std::vector<SyncParameter> declared_;
+  std::shared_ptr<const GradientArena> arenas_[2];
   std::shared_ptr<SyncWaiter> waiters_[2];
 };
 

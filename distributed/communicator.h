@@ -19,13 +19,13 @@ namespace tutti {
 struct AllReduceSlice {
   Array gradient;           ///< contiguous, floating; read if it contributes, always overwritten with the result
   bool contributes = true;  ///< false: stands for zeros, whatever it holds
-  Event ready;              ///< earlier than this the slice may not be touched; unrecorded: at any time
 };
 
 /// result = (sum over contributing slices, in the order given) / denominator, written to every slice. All slices have
 /// one dtype and element count and lie on distinct devices.
 struct AllReduceRequest {
   std::vector<AllReduceSlice> slices;
+  std::vector<Event> ready;  ///< earlier than these no slice may be touched; unrecorded ones count as past
   double denominator = 1.0;
 };
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/distributed/gradient_sync_member.h>
 
-#include <tutti/autodiff/tensor_access.h>
 #include <tutti/backend/error.h>
 #include <tutti/backend/registry.h>
 
@@ -30,7 +29,9 @@ SyncMember::~SyncMember() {
   if (phase_ == Phase::open) invalidate_gradients();
   for (const auto& [name, parameter] : parameters_) {
     GradientSlot& slot = parameter.gradient_slot();
-    if (slot.attachment && slot.attachment->group == this) slot.attachment = nullptr;
+    if (!slot.attachment || slot.attachment->group != this) continue;
+    slot.attachment = nullptr;
+    slot.destination = Array();
   }
 }
 
@@ -48,7 +49,8 @@ void SyncMember::attach(Module& replica) {
   }
   std::vector<SyncParameter> description;
   for (const auto& [name, parameter] : parameters) description.push_back({name, parameter.shape(), parameter.dtype()});
-  server_.declare_parameters(index_, std::move(description));
+  server_.declare_parameters(index_, description);
+  descriptions_ = std::move(description);
   parameters_ = std::move(parameters);
   buffers_ = replica.named_buffers();
   for (std::uint32_t id = 0; id < parameters_.size(); ++id) {
@@ -96,15 +98,45 @@ void SyncMember::begin_step(double weight) {
   require_replica("sync.step");
   join();
   server_.check_alive();
+  prepare_arena();
   ++generation_;
   set_phase(Phase::open);
   weight_ = 0.0;
+}
+
+// Whether the user holds a gradient; what the stream still has to do does not count.
+bool SyncMember::is_lent() const {
+  const auto lent = [&] {
+    return std::ranges::any_of(parameters_,
+                               [](const auto& named) { return !named.second.gradient_slot().lent.expired(); });
+  };
+  if (!lent()) return false;
+  tutti::synchronize(device_);
+  return lent();
+}
+
+// A new one when the group's layout has changed, or the user holds a gradient: the old one then lives on with the user.
+// Gradients move along.
+void SyncMember::prepare_arena() {
+  if (parameters_.empty()) return;
+  const auto layout = server_.layout();
+  if (arena_ && arena_->layout() == layout && !is_lent()) return;
+  const auto arena = std::make_shared<const GradientArena>(layout, descriptions_, device_);
+  for (std::uint32_t id = 0; id < parameters_.size(); ++id) {
+    GradientSlot& slot = parameters_[id].second.gradient_slot();
+    slot.destination = arena->gradient({id});
+    if (slot.state != GradientState::undefined) slot.destination.copy_from(slot.gradient);
+    slot.gradient = slot.state != GradientState::undefined ? slot.destination : Array();
+    slot.lent.reset();
+  }
+  arena_ = arena;
 }
 
 void SyncMember::begin_accumulation() {
   if (phase_ != Phase::open)
     raise<SyncError>("[no_sync] step {} of {} has had its synchronised backward: accumulate before it", generation_,
                      to_string(device_));
+  prepare_arena();
   ++accumulations_;
 }
 
@@ -164,18 +196,24 @@ void SyncMember::on_backward_begin(Device device, std::span<const ParameterUse> 
   }
   if (!required_ || !std::ranges::equal(required_->parameters(), ids))
     required_ = std::make_shared<const RequiredSet>(std::move(ids));
-  server_.register_parameters(stamp(), weight_, required_);
-  if (accumulated.empty()) return;
-  for (const ParameterId id : accumulated) {  // reduced in place: a gradient that the user holds keeps its values
-    Array& gradient = parameters_[id.value].second.gradient_slot().gradient;
-    gradient = take_exclusive(Tensor(std::move(gradient)));
+  prepare_arena();
+  for (const ParameterId id : accumulated) {  // what was accumulated while the user held the sum so far lies elsewhere
+    GradientSlot& slot = parameters_[id.value].second.gradient_slot();
+    if (slot.gradient.raw_data() != slot.destination.raw_data()) slot.destination.copy_from(slot.gradient);
+    slot.gradient = slot.destination;
   }
   const Event ready = compute_stream(device_).record();
+  server_.register_parameters(stamp(), weight_, required_, arena_, ready);
   for (const ParameterId id : accumulated)
     server_.submit(stamp(), id, {parameters_[id.value].second.gradient_slot().gradient, ready});
 }
 
 void SyncMember::on_gradient_final(Device, ParameterId id, GradientRef gradient) {
+  if (!gradient.gradient.defined()) {
+    gradient.gradient = arena_->gradient(id);
+    if (weight_ > 0.0) gradient.gradient.fill(0);  // else it does not count, and is not read
+    gradient.ready = compute_stream(device_).record();
+  }
   server_.submit(stamp(), id, std::move(gradient));
 }
 
@@ -224,9 +262,13 @@ void SyncMember::install(const RoundResult& round) {
   }
   for (const auto& reduced : round.reduced) {
     if (!reduced.results[index_].defined()) continue;
-    GradientSlot& slot = parameters_[reduced.parameter.value].second.gradient_slot();
-    slot.gradient = reduced.results[index_];
-    slot.state = GradientState::reduced;
+    for (const GradientLayout::Place& place : reduced.bucket) {
+      const std::uint32_t id = place.parameter.value;
+      GradientSlot& slot = parameters_[id].second.gradient_slot();
+      slot.gradient = left_ ? gradient_in(reduced.results[index_], reduced.bucket, place, descriptions_[id].shape)
+                            : arena_->gradient(place.parameter);
+      slot.state = GradientState::reduced;
+    }
   }
   joined_generation_ = round.generation;
   total_weight_ = round.total_weight;

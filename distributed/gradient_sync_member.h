@@ -76,6 +76,8 @@ class SyncMember final : public GradientObserver,
   Stamp stamp() const noexcept { return {index_, group_number_, generation_}; }
   void set_phase(Phase);
   void require_replica(const char* operation) const;
+  void prepare_arena();
+  bool is_lent() const;
   void refuse_inside_no_sync() const;
   std::exception_ptr wait_for_round() noexcept;
   void refuse_waiting_for_own_thread() const;
@@ -88,6 +90,8 @@ class SyncMember final : public GradientObserver,
   Device device_;
   GradientReduction reduction_;
   NamedTensors parameters_;  // by ParameterId
+  std::vector<SyncParameter> descriptions_;
+  std::shared_ptr<const GradientArena> arena_;
   NamedTensors buffers_;
   Optimizer* optimizer_ = nullptr;
   std::vector<const SyncMember*> peers_;

@@ -99,8 +99,8 @@ class LocalCommunicator::Task : public CollectiveTask {
         count_(request_.slices.front().gradient.size()),
         chunks_(std::max<std::int64_t>(1, (count_ + kChunk - 1) / kChunk)),
         remaining_(chunks_) {
-    for (const AllReduceSlice& slice : request_.slices)
-      if (slice.ready.recorded()) inputs_.push_back(slice.ready);
+    for (Event& event : request_.ready)
+      if (event.recorded()) inputs_.push_back(std::move(event));
   }
 
   bool ready() const {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <ranges>
 #include <utility>
 
 namespace tutti {
@@ -17,9 +18,9 @@ RequiredSet::RequiredSet(std::vector<ParameterId> parameters) : parameters_(std:
 SyncLedger::SyncLedger(Configuration configuration)
     : configuration_(configuration),
       members_(configuration.members),
-      counts_(configuration.parameters),
-      required_(static_cast<std::size_t>(configuration.members) * configuration.parameters, false),
-      submitted_(static_cast<std::size_t>(configuration.members) * configuration.parameters, 0) {}
+      required_(configuration.members * configuration.layout->places().size(), false),
+      submitted_(configuration.members * configuration.layout->places().size(), 0),
+      bucket_of_(configuration.layout->places().size()) {}
 
 // --- messages
 
@@ -48,7 +49,7 @@ void SyncLedger::register_parameters(Stamp stamp, double weight, std::shared_ptr
   if (member.registered) return fault.kind = Fault::Kind::registered_twice, fail(fault, actions);
   if (!std::isfinite(weight) || weight < 0.0) return fault.kind = Fault::Kind::bad_weight, fail(fault, actions);
   const auto ids = required->parameters();
-  if (!ids.empty() && ids.back().value >= counts_.size()) {
+  if (!ids.empty() && ids.back().value >= parameters()) {
     fault.kind = Fault::Kind::unknown_parameter;
     fault.parameter = ids.back();
     return fail(fault, actions);
@@ -66,23 +67,24 @@ void SyncLedger::submit(Stamp stamp, ParameterId parameter, std::vector<LedgerAc
   Member& member = members_[stamp.member];
   Fault fault{.member = stamp.member, .generation = stamp.generation, .parameter = parameter};
   if (!member.registered) return fault.kind = Fault::Kind::not_registered, fail(fault, actions);
-  if (parameter.value >= counts_.size()) return fault.kind = Fault::Kind::unknown_parameter, fail(fault, actions);
+  if (parameter.value >= parameters()) return fault.kind = Fault::Kind::unknown_parameter, fail(fault, actions);
   if (!required_[cell(stamp.member, parameter)]) return fault.kind = Fault::Kind::not_required, fail(fault, actions);
   Clock32& submitted = submitted_[cell(stamp.member, parameter)];
   if (submitted == stamp_now()) return fault.kind = Fault::Kind::submitted_twice, fail(fault, actions);
   submitted = stamp_now();
   --member.owed;
-  ParameterCount& count = counts_[parameter.value];
-  if (count.stamp != stamp_now()) {
-    count.stamp = stamp_now();
-    count.submitted = 0;
+  if (stale_) return;  // counted when the buckets are rebuilt
+  Bucket& bucket = buckets_[bucket_of_[parameter.value]];
+  if (bucket.stamp != stamp_now()) {
+    bucket.stamp = stamp_now();
+    bucket.submitted = 0;
   }
-  ++count.submitted;
+  if (++bucket.submitted < bucket.required) return;
   if (registered_ < members_.size()) {
-    if (count.submitted == 1) early_.push_back(parameter);
+    early_.push_back(bucket_of_[parameter.value]);
     return;
   }
-  try_launch(parameter, actions);
+  try_launch(bucket_of_[parameter.value], actions);
   try_complete(actions);
 }
 
@@ -154,16 +156,73 @@ void SyncLedger::abandon_joins() {
 void SyncLedger::require(Member& member, MemberIndex index, std::shared_ptr<const RequiredSet> required) {
   if (member.required == required) return;
   if (member.required)
-    for (const ParameterId id : member.required->parameters()) {
-      required_[cell(index, id)] = false;
-      if (--counts_[id.value].required == 0) --distinct_required_;
-    }
+    for (const ParameterId id : member.required->parameters()) required_[cell(index, id)] = false;
   if (required)
-    for (const ParameterId id : required->parameters()) {
-      required_[cell(index, id)] = true;
-      if (++counts_[id.value].required == 1) ++distinct_required_;
-    }
+    for (const ParameterId id : required->parameters()) required_[cell(index, id)] = true;
   member.required = std::move(required);
+  stale_ = true;
+}
+
+void SyncLedger::set_layout(std::shared_ptr<const GradientLayout> layout) {
+  configuration_.layout = std::move(layout);
+  stale_ = true;
+}
+
+// Ascending. Looks at all parameters only where the sets are as large together.
+std::vector<std::uint32_t> SyncLedger::required_positions() const {
+  const GradientLayout& layout = *configuration_.layout;
+  std::vector<std::uint32_t> positions;
+  for (const Member& member : members_)
+    if (member.required && positions.size() < parameters())
+      for (const ParameterId id : member.required->parameters()) positions.push_back(layout.position_of(id));
+  if (positions.size() < parameters()) {
+    std::ranges::sort(positions);
+    const auto repeated = std::ranges::unique(positions);
+    positions.erase(repeated.begin(), repeated.end());
+    return positions;
+  }
+  positions.clear();
+  for (std::uint32_t position = 0; position < parameters(); ++position)
+    for (MemberIndex m = 0; m < members_.size(); ++m)
+      if (required_[cell(m, parameter_at(position))]) {
+        positions.push_back(position);
+        break;
+      }
+  return positions;
+}
+
+// Neighbours of one dtype, short enough together, and required by the same members: whose zeros would count, and who
+// would receive the result, is then one question for the whole bucket.
+bool SyncLedger::may_join(const Bucket& bucket, std::uint32_t position) const {
+  const auto places = configuration_.layout->places();
+  const GradientLayout::Place& first = places[bucket.first];
+  const GradientLayout::Place& place = places[position];
+  if (position != bucket.first + bucket.count || place.dtype != first.dtype) return false;
+  const auto elements = static_cast<std::size_t>(place.offset + place.size - first.offset);
+  if (elements * size_of(place.dtype) > configuration_.bucket_bytes) return false;
+  for (MemberIndex m = 0; m < members_.size(); ++m)
+    if (required_[cell(m, first.parameter)] != required_[cell(m, place.parameter)]) return false;
+  return true;
+}
+
+void SyncLedger::rebuild_buckets() {
+  buckets_.clear();
+  early_.clear();
+  for (const std::uint32_t position : required_positions()) {
+    if (buckets_.empty() || !may_join(buckets_.back(), position))
+      buckets_.push_back({.first = position, .stamp = stamp_now()});
+    Bucket& bucket = buckets_.back();
+    ++bucket.count;
+    const ParameterId id = parameter_at(position);
+    bucket_of_[id.value] = static_cast<std::uint32_t>(buckets_.size() - 1);
+    for (MemberIndex m = 0; m < members_.size(); ++m) {
+      bucket.required += required_[cell(m, id)];
+      bucket.submitted += required_[cell(m, id)] && submitted_[cell(m, id)] == stamp_now();
+    }
+  }
+  for (std::uint32_t bucket = 0; bucket < buckets_.size(); ++bucket)
+    if (buckets_[bucket].submitted == buckets_[bucket].required) early_.push_back(bucket);
+  stale_ = false;
 }
 
 // A device that left stands for an empty registration of weight 0 and a posted sync.
@@ -188,25 +247,30 @@ void SyncLedger::all_registered(std::vector<LedgerAction>& actions) {
                  .generation = current_generation()},
                 actions);
   }
-  for (const ParameterId id : early_) try_launch(id, actions);
+  if (stale_) rebuild_buckets();
+  for (const std::uint32_t bucket : early_) try_launch(bucket, actions);
   early_.clear();
   try_complete(actions);
 }
 
-void SyncLedger::try_launch(ParameterId id, std::vector<LedgerAction>& actions) {
-  ParameterCount& count = counts_[id.value];
-  if (count.submitted < count.required || count.launched_stamp == stamp_now()) return;
-  count.launched_stamp = stamp_now();
+void SyncLedger::try_launch(std::uint32_t index, std::vector<LedgerAction>& actions) {
+  Bucket& bucket = buckets_[index];
+  if (bucket.launched_stamp == stamp_now()) return;
+  bucket.launched_stamp = stamp_now();
   ++launched_;
-  if (total_weight_ > 0.0) actions.push_back(Launch{current_generation(), id, denominator(id)});
+  if (total_weight_ > 0.0)
+    actions.push_back(Launch{current_generation(), configuration_.layout->places().subspan(bucket.first, bucket.count),
+                             denominator(parameter_at(bucket.first))});
 }
 
 double SyncLedger::denominator(ParameterId id) const {
   switch (configuration_.reduction) {
     case GradientReduction::sum: return 1.0;
     case GradientReduction::mean:
-      return configuration_.absent == Absent::zero ? static_cast<double>(members_.size())
-                                                   : static_cast<double>(counts_[id.value].required);
+      if (configuration_.absent == Absent::zero) return static_cast<double>(members_.size());
+      return static_cast<double>(
+          std::ranges::count_if(std::views::iota(MemberIndex{0}, static_cast<MemberIndex>(members_.size())),
+                                [&](MemberIndex m) { return bool{required_[cell(m, id)]}; }));
     case GradientReduction::weighted_mean: break;
   }
   if (configuration_.absent == Absent::zero) return total_weight_;
@@ -218,7 +282,7 @@ double SyncLedger::denominator(ParameterId id) const {
 
 // Completion is one step for all devices: none may be ahead by an update that another's failure undoes.
 void SyncLedger::try_complete(std::vector<LedgerAction>& actions) {
-  if (registered_ < members_.size() || synced_ < members_.size() || launched_ < distinct_required_) return;
+  if (registered_ < members_.size() || synced_ < members_.size() || stale_ || launched_ < buckets_.size()) return;
   actions.push_back(Release{current_generation(), total_weight_});
   ++completed_;
   reset_members();
@@ -259,7 +323,7 @@ void SyncLedger::try_reform(std::vector<LedgerAction>& actions) {
     members_[index].joined.reset();
   }
   std::ranges::fill(submitted_, Clock32{0});  // generations are counted from 1 again
-  for (ParameterCount& count : counts_) count = {};
+  stale_ = true;                              // the buckets' stamps belong to the old numbers
   reset_members();
   actions.push_back(std::move(reform));
 }
@@ -280,7 +344,12 @@ bool SyncLedger::receives(MemberIndex member, ParameterId id) const {
   return configuration_.absent == Absent::zero || required_[cell(member, id)];
 }
 
-bool SyncLedger::is_launched(ParameterId id) const { return counts_[id.value].launched_stamp == stamp_now(); }
+bool SyncLedger::is_launched(ParameterId id) const {
+  if (stale_) return false;
+  for (MemberIndex m = 0; m < members_.size(); ++m)
+    if (required_[cell(m, id)]) return buckets_[bucket_of_[id.value]].launched_stamp == stamp_now();
+  return false;
+}
 
 Missing SyncLedger::missing() const {
   Missing missing;
@@ -310,11 +379,14 @@ std::vector<std::uint64_t> SyncLedger::canonical() const {
     words.push_back(std::bit_cast<std::uint64_t>(member.registered ? member.weight : 0.0));
     words.push_back(member.joined ? static_cast<std::uint64_t>(*member.joined) : 0);
     if (!member.registered) continue;
-    for (std::uint32_t id = 0; id < counts_.size(); ++id)
+    for (std::uint32_t id = 0; id < parameters(); ++id)
       words.push_back((required_[cell(index, {id})] ? 1U : 0U) |
                       (submitted_[cell(index, {id})] == stamp_now() ? 2U : 0U));
   }
-  for (std::uint32_t id = 0; id < counts_.size(); ++id) words.push_back(is_launched({id}) ? 1 : 0);
+  for (std::uint32_t id = 0; id < parameters(); ++id) words.push_back(is_launched({id}) ? 1 : 0);
+  words.push_back(stale_);
+  if (!stale_)
+    for (const Bucket& bucket : buckets_) words.push_back(bucket.stamp == stamp_now() ? bucket.submitted : 0);
   return words;
 }
 

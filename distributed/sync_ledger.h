@@ -2,6 +2,7 @@
 #pragma once
 
 #include <tutti/autodiff/parameter_id.h>
+#include <tutti/distributed/gradient_layout.h>
 #include <tutti/distributed/sync_options.h>
 
 #include <cstddef>
@@ -51,6 +52,7 @@ struct Fault {
     not_submitted,  ///< synced while a required parameter was still owed
     wrong_shape,    ///< found by the server
     wrong_dtype,    ///< found by the server
+    wrong_place,    ///< found by the server: outside the arena that was registered
     deadline,       ///< found by the server
     engine_failed,  ///< found by the server
     closed,
@@ -65,10 +67,11 @@ struct Fault {
 
 // --- what the ledger decides, in the order in which it is to be done
 
-/// Reduce this parameter now. Whose gradient takes part: `SyncLedger::contributes`; who receives: `receives`.
+/// Reduce this bucket now: neighbours in the layout, required by the same members. Whose gradients take part:
+/// `SyncLedger::contributes`; who receives: `receives`; both of any of its parameters.
 struct Launch {
   std::int64_t generation = 0;
-  ParameterId parameter;
+  std::span<const GradientLayout::Place> places;  ///< in the ledger's layout
   double denominator = 1.0;
 };
 /// The generation is complete: all devices may step. total_weight 0: nothing was reduced, gradients become undefined.
@@ -98,13 +101,15 @@ struct Missing {
 
 /// The rules of gradient synchronisation as a pure state machine: no threads, arrays or clocks. Copyable, comparable
 /// and hashable, so that every order of arrival can be searched. Each message costs O(1) whatever the number of
-/// parameters; a changed required set costs its size once. Completion releases all devices at once, so that at most one
-/// generation is incomplete and one set of counters suffices: a device that registers the next one finds them free.
+/// parameters; a changed required set costs the sets' size once. Completion releases all devices at once, so that at
+/// most one generation is incomplete and one set of counters suffices: a device that registers the next one finds them
+/// free. Memory: about 4 bytes per member and parameter.
 class SyncLedger {
  public:
   struct Configuration {
     std::uint32_t members = 1;
-    std::uint32_t parameters = 0;
+    std::shared_ptr<const GradientLayout> layout;
+    std::size_t bucket_bytes = 0;  ///< a bucket of several parameters is at most this long
     GradientReduction reduction = GradientReduction::weighted_mean;
     Absent absent = Absent::zero;
   };
@@ -123,7 +128,11 @@ class SyncLedger {
   bool join(MemberIndex, std::uint64_t group, std::int64_t last_step_applied, std::vector<LedgerAction>&);
   void abandon_joins();  ///< those who joined so far will have to join again
 
+  /// Takes effect at once: only while no member has registered the current generation.
+  void set_layout(std::shared_ptr<const GradientLayout>);
+
   // --- questions
+  const GradientLayout& layout() const noexcept { return *configuration_.layout; }
   std::uint64_t group() const noexcept { return group_; }
   std::int64_t current_generation() const noexcept { return completed_ + 1; }  ///< the incomplete one
   const std::optional<Fault>& fault() const noexcept { return fault_; }
@@ -131,8 +140,8 @@ class SyncLedger {
   bool has_left(MemberIndex member) const { return members_[member].left; }
   bool all_left() const noexcept;
   bool requires_parameter(MemberIndex, ParameterId) const;  ///< in the current generation
-  bool contributes(MemberIndex, ParameterId) const;         ///< requires it with a weight above 0
-  bool receives(MemberIndex, ParameterId) const;            ///< the result of its reduction, by the Absent policy
+  bool contributes(MemberIndex, ParameterId) const;  ///< requires it with a weight above 0; until the next message
+  bool receives(MemberIndex, ParameterId) const;     ///< the result of its reduction, by the Absent policy
   bool is_launched(ParameterId) const;
   Missing missing() const;
 
@@ -148,12 +157,14 @@ class SyncLedger {
     bool left = false;
     bool leaving = false;  // has left, once the generation that it has synced is complete
     double weight = 0.0;
-    std::shared_ptr<const RequiredSet> required;  // as counted in required_count_
+    std::shared_ptr<const RequiredSet> required;  // as marked in required_
     std::uint32_t owed = 0;                       // required and not yet submitted
     std::optional<std::int64_t> joined;           // last step applied, when waiting to re-form
   };
-  struct ParameterCount {
-    std::uint32_t required = 0;   // members whose counted set holds it
+  struct Bucket {
+    std::uint32_t first = 0;  // position in the layout
+    std::uint32_t count = 0;
+    std::uint32_t required = 0;   // submissions, over all members and parameters
     std::uint32_t submitted = 0;  // valid if stamp is current
     Clock32 stamp = 0;
     Clock32 launched_stamp = 0;
@@ -163,28 +174,34 @@ class SyncLedger {
   std::optional<Fault> misfit(Stamp) const;
   void require(Member&, MemberIndex, std::shared_ptr<const RequiredSet>);
   void register_empty(MemberIndex);
-  void try_launch(ParameterId, std::vector<LedgerAction>&);
+  std::vector<std::uint32_t> required_positions() const;
+  bool may_join(const Bucket&, std::uint32_t position) const;
+  void rebuild_buckets();
+  void try_launch(std::uint32_t bucket, std::vector<LedgerAction>&);
   void all_registered(std::vector<LedgerAction>&);
   void try_complete(std::vector<LedgerAction>&);
   void try_reform(std::vector<LedgerAction>&);
   void reset_members();
   double denominator(ParameterId) const;
+  std::size_t parameters() const noexcept { return bucket_of_.size(); }
   std::size_t cell(MemberIndex member, ParameterId id) const {
-    return static_cast<std::size_t>(member) * counts_.size() + id.value;
+    return static_cast<std::size_t>(member) * parameters() + id.value;
   }
+  ParameterId parameter_at(std::uint32_t position) const { return configuration_.layout->places()[position].parameter; }
   std::vector<std::uint64_t> canonical() const;
 
   Configuration configuration_;
   std::uint64_t group_ = 1;
   std::int64_t completed_ = 0;
   std::vector<Member> members_;
-  std::vector<ParameterCount> counts_;
-  std::vector<bool> required_;      // by cell: in the member's counted set
-  std::vector<Clock32> submitted_;  // by cell: stamp of the last submission
-  std::vector<ParameterId> early_;  // submitted before all had registered
+  std::vector<bool> required_;            // by cell: in the member's counted set
+  std::vector<Clock32> submitted_;        // by cell: stamp of the last submission
+  std::vector<Bucket> buckets_;           // of all that is required; valid unless stale_
+  std::vector<std::uint32_t> bucket_of_;  // by parameter, if required
+  bool stale_ = true;                     // a set or the layout has changed: rebuilt when all have registered
+  std::vector<std::uint32_t> early_;      // buckets that were full before all had registered
   std::uint32_t registered_ = 0;
   std::uint32_t synced_ = 0;
-  std::uint32_t distinct_required_ = 0;  // parameters with required > 0
   std::uint32_t launched_ = 0;
   double total_weight_ = 0.0;
   std::optional<Fault> fault_;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <tutti/autodiff/gradient_observer.h>
+#include <tutti/distributed/gradient_arena.h>
 #include <tutti/distributed/sync_ledger.h>
 #include <tutti/distributed/sync_waiter.h>
 
@@ -21,10 +22,12 @@ struct RegisterSyncParameters {
   Stamp stamp;
   double weight = 0.0;
   std::shared_ptr<const RequiredSet> required;
+  std::shared_ptr<const GradientArena> arena;  ///< where its gradients will be, and others' results go
+  Event arena_free;                            ///< from when on the arena may be written
   std::chrono::steady_clock::time_point at;
 };
 
-/// A gradient is final. An undefined array stands for zeros.
+/// A gradient is final, in its place in the registered arena.
 struct SubmitGradient {
   Stamp stamp;
   ParameterId parameter;

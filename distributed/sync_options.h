@@ -25,6 +25,9 @@ enum class Absent : std::uint8_t {
 struct SyncOptions {
   GradientReduction reduction = GradientReduction::weighted_mean;
   Absent absent = Absent::zero;
+  /// Neighbouring gradients are reduced together up to this size, in bytes; 0: each by itself. Larger ones cost fewer
+  /// messages, smaller ones leave more of backward to hide behind.
+  std::size_t bucket_bytes = std::size_t{64} << 10;
   std::chrono::milliseconds warn_after{10'000};   ///< a wait this long is reported through `warn`, with what is missing
   std::chrono::milliseconds fail_after{300'000};  ///< a wait this long fails the group, with what is missing
   std::function<void(const std::string&)> warn =

@@ -54,6 +54,10 @@ void DistributedSyncServer::declare_parameters(MemberIndex member, std::vector<S
   if (!declared_by_) {
     declared_by_ = member;
     parameters_ = std::move(declared);
+    // The last layers' gradients are final first, as a guess.
+    std::vector<ParameterId> order;
+    for (auto id = static_cast<std::uint32_t>(parameters_.size()); id-- > 0;) order.push_back({id});
+    layout_ = std::make_shared<const GradientLayout>(parameters_, order);
     recorder_.set_parameters(parameters_.size());
     return;
   }
@@ -77,6 +81,11 @@ void DistributedSyncServer::declare_parameters(MemberIndex member, std::vector<S
                      declared.size(), there, parameters_.size(),
                      longer[std::min(declared.size(), parameters_.size())].name);
   }
+}
+
+std::shared_ptr<const GradientLayout> DistributedSyncServer::layout() const {
+  const std::lock_guard lock(state_mutex_);
+  return layout_;
 }
 
 bool DistributedSyncServer::has_parameters() const {
@@ -130,10 +139,11 @@ void DistributedSyncServer::check_alive() const {
   if (group_error_) std::rethrow_exception(group_error_);
 }
 
-void DistributedSyncServer::register_parameters(Stamp stamp, double weight,
-                                                std::shared_ptr<const RequiredSet> required) {
+void DistributedSyncServer::register_parameters(Stamp stamp, double weight, std::shared_ptr<const RequiredSet> required,
+                                                std::shared_ptr<const GradientArena> arena, Event arena_free) {
   check_alive();
-  post(RegisterSyncParameters{stamp, weight, std::move(required), Clock::now()});
+  post(RegisterSyncParameters{stamp, weight, std::move(required), std::move(arena), std::move(arena_free),
+                              Clock::now()});
 }
 
 void DistributedSyncServer::submit(Stamp stamp, ParameterId parameter, GradientRef gradient) {

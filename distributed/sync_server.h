@@ -3,6 +3,7 @@
 
 #include <tutti/backend/device.h>
 #include <tutti/distributed/communicator.h>
+#include <tutti/distributed/gradient_arena.h>
 #include <tutti/distributed/sync_ledger.h>
 #include <tutti/distributed/sync_messages.h>
 #include <tutti/distributed/sync_options.h>
@@ -42,11 +43,16 @@ class DistributedSyncServer {
   /// A replica's parameters, by ParameterId. Must equal those declared before; else SyncError naming the first that
   /// differs, both devices and both values.
   void declare_parameters(MemberIndex, std::vector<SyncParameter>);
+  /// Where gradients lie in the next step; null without parameters. Changes only between steps: with the first release,
+  /// and when gradients become final in another order for some steps.
+  std::shared_ptr<const GradientLayout> layout() const;
   void on_reformed(Reformed callback) { reformed_ = std::move(callback); }
 
   // --- a step. register_parameters and submit throw the group's error if it has failed.
   void check_alive() const;
-  void register_parameters(Stamp, double weight, std::shared_ptr<const RequiredSet>);
+  /// `arena`: of `layout()`; its memory is written from `arena_free` on.
+  void register_parameters(Stamp, double weight, std::shared_ptr<const RequiredSet>,
+                           std::shared_ptr<const GradientArena>, Event arena_free = {});
   void submit(Stamp, ParameterId, GradientRef);
   std::shared_ptr<SyncWaiter> collective_sync(Stamp);
   void note_joined(Stamp);      ///< for the report
@@ -92,6 +98,8 @@ class DistributedSyncServer {
   void open_ledger();
   void start_round();
   bool refuse_misfit(const SubmitGradient&);
+  void learn_layout();
+  MemberIndex first_member() const;
   void fail_group(const Fault&, const std::exception_ptr& cause, const std::string& detail = {});
   void announce(const Fault&, const std::exception_ptr& cause, const std::string& detail);
   void serve_follower(MemberIndex);
@@ -113,7 +121,12 @@ class DistributedSyncServer {
   // Touched only while draining (one thread at a time).
   std::unique_ptr<SyncLedger> ledger_;  // made by the first step's first message: the parameters are declared by then
   std::vector<LedgerAction> actions_;
-  std::vector<std::vector<GradientRef>> gradients_;  // of the current generation, by parameter and member, until launch
+  std::vector<std::shared_ptr<const GradientArena>> arenas_;  // of the current generation, by member
+  std::vector<Event> arena_free_;                             // by member
+  std::vector<Event> ready_;                                  // by parameter * members + member
+  std::vector<ParameterId> order_;  // of this generation's submissions by the first member that has not left
+  int layout_disagreements_ = 0;    // generations in a row whose order was another than the layout's
+  bool layout_learned_ = false;
   std::vector<std::shared_ptr<SyncWaiter>> waiters_;                       // of the current generation, by member
   std::shared_ptr<RoundResult> round_;                                     // what the current generation has launched
   std::vector<std::string> busy_;                                          // by member
@@ -124,9 +137,11 @@ class DistributedSyncServer {
   std::optional<CollectiveTask::Clock::time_point> waiting_since_;         // the first wait of what is incomplete
   bool warned_ = false;
 
-  mutable std::mutex state_mutex_;  // guards what devices' threads read beside the drain: parameters, error, number
+  mutable std::mutex
+      state_mutex_;  // guards what devices' threads read beside the drain: parameters, layout, error, number
   std::vector<SyncParameter> parameters_;  // constant once the ledger is open
   std::optional<MemberIndex> declared_by_;
+  std::shared_ptr<const GradientLayout> layout_;
   std::exception_ptr group_error_;
   std::uint64_t group_number_ = 1;
   SyncRecorder recorder_;

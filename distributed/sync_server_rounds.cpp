@@ -5,6 +5,7 @@
 #include <tutti/backend/error.h>
 
 #include <algorithm>
+#include <ranges>
 #include <utility>
 
 namespace tutti {
@@ -40,12 +41,17 @@ void DistributedSyncServer::process(SyncMessage& message) {
 
 void DistributedSyncServer::open_ledger() {
   const std::lock_guard lock(state_mutex_);
-  ledger_ = std::make_unique<SyncLedger>(
-      SyncLedger::Configuration{.members = static_cast<std::uint32_t>(devices_.size()),
-                                .parameters = static_cast<std::uint32_t>(parameters_.size()),
-                                .reduction = options_.reduction,
-                                .absent = options_.absent});
-  gradients_.resize(parameters_.size());
+  if (!layout_)
+    layout_ = std::make_shared<const GradientLayout>(parameters_, std::vector<ParameterId>{});  // no parameters
+  ledger_ =
+      std::make_unique<SyncLedger>(SyncLedger::Configuration{.members = static_cast<std::uint32_t>(devices_.size()),
+                                                             .layout = layout_,
+                                                             .bucket_bytes = options_.bucket_bytes,
+                                                             .reduction = options_.reduction,
+                                                             .absent = options_.absent});
+  arenas_.resize(devices_.size());
+  arena_free_.resize(devices_.size());
+  ready_.resize(parameters_.size() * devices_.size());
   waiters_.resize(devices_.size());
   start_round();
 }
@@ -53,6 +59,8 @@ void DistributedSyncServer::open_ledger() {
 void DistributedSyncServer::start_round() {
   round_ = std::make_shared<RoundResult>();
   round_->generation = ledger_->current_generation();
+  round_->layout = layout_;
+  order_.clear();
   for (auto& waiter : waiters_) waiter = nullptr;
   waiting_since_.reset();
   warned_ = false;
@@ -61,8 +69,14 @@ void DistributedSyncServer::start_round() {
 // --- messages of a step
 
 void DistributedSyncServer::handle(RegisterSyncParameters& message) {
-  if (message.stamp.group == ledger_->group() && !ledger_->fault())
-    recorder_.begun(message.stamp.group, message.stamp.generation, message.stamp.member, message.at);
+  const auto [member, group, generation] = message.stamp;
+  if (ledger_->fault() || group != ledger_->group()) return;
+  recorder_.begun(group, generation, member, message.at);
+  if (!parameters_.empty() && (!message.arena || message.arena->layout() != layout_))
+    return fail_group({.kind = Fault::Kind::wrong_place, .member = member, .generation = generation}, nullptr,
+                      message.arena ? "it registered another step's layout" : "it registered none");
+  arenas_[member] = std::move(message.arena);
+  arena_free_[member] = std::move(message.arena_free);
   ledger_->register_parameters(message.stamp, message.weight, std::move(message.required), actions_);
 }
 
@@ -70,19 +84,26 @@ void DistributedSyncServer::handle(SubmitGradient& message) {
   const auto [member, group, generation] = message.stamp;
   if (ledger_->fault() || group != ledger_->group()) return;
   if (refuse_misfit(message)) return;
-  if (message.parameter.value < gradients_.size()) {  // else the ledger objects
+  if (message.parameter.value < parameters_.size()) {  // else the ledger objects
     recorder_.ready(generation, member, message.parameter, message.at);
-    auto& gradients = gradients_[message.parameter.value];
-    gradients.resize(devices_.size());
-    gradients[member] = std::move(message.gradient);
+    ready_[message.parameter.value * devices_.size() + member] = std::move(message.gradient.ready);
+    if (member == first_member()) order_.push_back(message.parameter);
   }
   ledger_->submit(message.stamp, message.parameter, actions_);
 }
 
+// Whose order of gradients counts.
+MemberIndex DistributedSyncServer::first_member() const {
+  MemberIndex first = 0;
+  while (ledger_->has_left(first)) ++first;
+  return first;
+}
+
 bool DistributedSyncServer::refuse_misfit(const SubmitGradient& message) {
   const Array& gradient = message.gradient.gradient;
-  if (!gradient.defined() || message.parameter.value >= parameters_.size()) return false;
+  if (message.parameter.value >= parameters_.size()) return false;
   const SyncParameter& parameter = parameters_[message.parameter.value];
+  const auto& arena = arenas_[message.stamp.member];
   Fault fault{.member = message.stamp.member, .generation = message.stamp.generation, .parameter = message.parameter};
   if (gradient.shape() != parameter.shape) {
     fault.kind = Fault::Kind::wrong_shape;
@@ -92,6 +113,9 @@ bool DistributedSyncServer::refuse_misfit(const SubmitGradient& message) {
     fault.kind = Fault::Kind::wrong_dtype;
     fail_group(fault, nullptr,
                fmt::format("dtype {} in place of {}", to_string(gradient.dtype()), to_string(parameter.dtype)));
+  } else if (arena && gradient.raw_data() != arena->gradient(message.parameter).raw_data()) {
+    fault.kind = Fault::Kind::wrong_place;
+    fail_group(fault, nullptr, fmt::format("parameter {}", names().parameter(message.parameter)));
   } else {
     return false;
   }
@@ -209,33 +233,60 @@ void DistributedSyncServer::perform_actions() {
 }
 
 void DistributedSyncServer::perform(const Launch& launch) {
-  const SyncParameter& parameter = parameters_[launch.parameter.value];
-  auto& gradients = gradients_[launch.parameter.value];
-  RoundResult::Reduced reduced{.parameter = launch.parameter, .task = nullptr, .results = {}};
+  const ParameterId first = launch.places.front().parameter;  // stands for its bucket
+  RoundResult::Reduced reduced{.bucket = launch.places, .task = nullptr, .results = {}};
   reduced.results.resize(devices_.size());
-  AllReduceRequest request{.slices = {}, .denominator = launch.denominator};
+  AllReduceRequest request{.slices = {}, .ready = {}, .denominator = launch.denominator};
   for (MemberIndex member = 0; member < devices_.size(); ++member) {
-    if (!ledger_->receives(member, launch.parameter)) continue;
-    if (ledger_->has_left(member) && !follows_[member]) continue;
-    GradientRef gradient = std::exchange(gradients[member], {});
-    const bool contributes = ledger_->contributes(member, launch.parameter) && gradient.gradient.defined();
+    if (!ledger_->receives(member, first)) continue;
+    const bool left = ledger_->has_left(member);
+    const bool contributes = ledger_->contributes(member, first);
+    if (left && !follows_[member]) continue;
     if (!contributes && !communicator_->enabled()) continue;  // nobody would write it
-    if (!contributes) gradient = {Array::empty(parameter.shape, parameter.dtype, devices_[member]), Event{}};
-    reduced.results[member] = gradient.gradient;
-    request.slices.push_back({std::move(gradient.gradient), contributes, std::move(gradient.ready)});
+    reduced.results[member] =
+        left ? Array::empty({bucket_size(launch.places)}, launch.places.front().dtype, devices_[member])
+             : arenas_[member]->bucket(launch.places);
+    request.slices.push_back({reduced.results[member], contributes});
+    if (!ledger_->requires_parameter(member, first))
+      request.ready.push_back(left ? Event() : arena_free_[member]);
+    else
+      for (const GradientLayout::Place& place : launch.places)
+        request.ready.push_back(std::move(ready_[place.parameter.value * devices_.size() + member]));
   }
   if (request.slices.empty()) return;
   const auto launched_at = CollectiveTask::Clock::now();  // before: another thread may finish it at once
   reduced.task = communicator_->all_reduce(std::move(request));
-  recorder_.launched(launch.generation, launch.parameter, reduced.task, launched_at);
+  for (const GradientLayout::Place& place : launch.places)
+    recorder_.launched(launch.generation, place.parameter, reduced.task, launched_at);
   round_->reduced.push_back(std::move(reduced));
+}
+
+// At once after the first step, which went by a guess; then when the order has been another one for some steps, so that
+// a graph that changes back and forth does not move memory each time.
+void DistributedSyncServer::learn_layout() {
+  constexpr int kPatience = 3;
+  if (order_.empty()) return;
+  if (layout_->flats().size() > 1)  // dtypes are kept apart
+    std::ranges::stable_sort(order_, {}, [&](ParameterId id) { return parameters_[id.value].dtype; });
+  const bool agrees = std::ranges::is_sorted(order_, {}, [&](ParameterId id) { return layout_->position_of(id); });
+  layout_disagreements_ = agrees ? 0 : layout_disagreements_ + 1;
+  if (agrees || (layout_learned_ && layout_disagreements_ < kPatience)) return;
+  layout_learned_ = true;
+  layout_disagreements_ = 0;
+  std::vector<bool> seen(parameters_.size());
+  for (const ParameterId id : order_) seen[id.value] = true;
+  for (const GradientLayout::Place& place : layout_->places())
+    if (!seen[place.parameter.value]) order_.push_back(place.parameter);
+  auto learned = std::make_shared<const GradientLayout>(parameters_, order_);
+  ledger_->set_layout(learned);
+  const std::lock_guard lock(state_mutex_);
+  layout_ = std::move(learned);
 }
 
 void DistributedSyncServer::perform(const Release& release) {
   round_->total_weight = release.total_weight;
   recorder_.released(release.generation, release.total_weight, CollectiveTask::Clock::now());
-  if (release.total_weight == 0.0)
-    for (auto& gradients : gradients_) gradients.clear();  // nothing was launched, so nothing took them
+  learn_layout();
   const std::shared_ptr<const RoundResult> result = std::move(round_);
   auto waiters = waiters_;
   start_round();
@@ -285,7 +336,7 @@ void DistributedSyncServer::announce(const Fault& fault, const std::exception_pt
   failed_.store(true, std::memory_order_release);
   waiting_since_.reset();
   warned_ = false;
-  for (auto& gradients : gradients_) gradients.clear();
+  for (auto& arena : arenas_) arena = nullptr;
   for (auto& waiter : waiters_)
     if (waiter) std::exchange(waiter, nullptr)->release(round_, error);
   for (MemberIndex member = 0; member < devices_.size(); ++member) serve_follower(member);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <tutti/backend/array.h>
 #include <tutti/backend/device.h>
+#include <tutti/distributed/gradient_layout.h>
 #include <tutti/distributed/sync_ledger.h>
 
 #include <chrono>
@@ -11,13 +11,6 @@
 #include <vector>
 
 namespace tutti {
-
-/// One parameter as all replicas have it.
-struct SyncParameter {
-  std::string name;
-  Shape shape;
-  DType dtype = DType::f32;
-};
 
 /// By what names users know a group's members and parameters.
 struct SyncNames {

@@ -3,11 +3,13 @@
 
 #include <tutti/autodiff/parameter_id.h>
 #include <tutti/distributed/communicator.h>
+#include <tutti/distributed/gradient_layout.h>
 
 #include <atomic>
 #include <cstdint>
 #include <exception>
 #include <memory>
+#include <span>
 #include <vector>
 
 namespace tutti {
@@ -15,11 +17,12 @@ namespace tutti {
 /// What a generation has launched; complete once it is released.
 struct RoundResult {
   struct Reduced {
-    ParameterId parameter;
+    std::span<const GradientLayout::Place> bucket;  ///< in `layout`
     std::shared_ptr<CollectiveTask> task;
-    std::vector<Array> results;  ///< by member: where its result is (or will be); undefined: it receives none
+    std::vector<Array> results;  ///< by member: the flat bucket of its result, now or soon; undefined: it receives none
   };
   std::int64_t generation = 0;
+  std::shared_ptr<const GradientLayout> layout;
   double total_weight = 0.0;
   std::vector<Reduced> reduced;  ///< in order of launch
 };

@@ -21,7 +21,12 @@ Tensor forward(const Conv2dGeometry& geometry, const Tensor& x, const Tensor& we
     return [geometry, saved_x = save(x, 0), saved_w = save(weight, 1)](const auto& restore, const Tensor& dy,
                                                                        InputGradients& gradients) {
       if (gradients.wanted(0)) gradients.set(0, input_gradient(geometry, dy, restore(saved_w), saved_x.value.shape()));
-      if (gradients.wanted(1)) gradients.set(1, weight_gradient(geometry, dy, restore(saved_x), saved_w.value.shape()));
+      if (!gradients.wanted(1)) return;
+      const Shape& shape = saved_w.value.shape();
+      if (const Array destination = gradients.destination(1); destination.defined())
+        gradients.set(1, Tensor(conv2d_weight_gradient(geometry, dy.array(), saved_x.value, shape, destination)));
+      else
+        gradients.set(1, weight_gradient(geometry, dy, restore(saved_x), shape));
     };
   });
 }

@@ -13,7 +13,10 @@ Tensor gather(const Tensor& input, std::int64_t axis, const Tensor& index) {
   return record("gather", gather(input.array(), axis, index.array()), inputs, [&] {
     return [shape = input.shape(), axis, index = index.detach()](const auto&, const Tensor& dy,
                                                                  InputGradients& gradients) {
-      gradients.set(0, scatter_add(shape, dy, axis, index));
+      if (const Array destination = gradients.destination(0); destination.defined())
+        gradients.set(0, Tensor(scatter_add(shape, dy.array(), axis, index.array(), destination)));
+      else
+        gradients.set(0, scatter_add(shape, dy, axis, index));
     };
   });
 }

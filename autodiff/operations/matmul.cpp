@@ -20,6 +20,22 @@ Tensor product_like(const Array& like, const Tensor& lhs, const Tensor& rhs) {
   return is_transposed(like) ? transpose(matmul(transpose(rhs), transpose(lhs))) : matmul(lhs, rhs);
 }
 
+// The same, written to `destination`, which has the operand's shape; null if it lies otherwise than the product would.
+Tensor product_in(const Array& destination, const Array& lhs, const Array& rhs) {
+  if (destination.is_contiguous()) return Tensor(matmul(lhs, rhs, destination));
+  const Array transposed = destination.transpose();
+  if (!transposed.is_contiguous()) return {};
+  matmul(rhs.transpose(), lhs.transpose(), transposed);
+  return Tensor(destination);
+}
+
+// dL/d(operand) from the two factors that make it, summed over the axes that were broadcast.
+Tensor operand_gradient(const Array& operand, const Array& destination, const Tensor& lhs, const Tensor& rhs) {
+  if (destination.defined() && lhs.rank() == 2 && rhs.rank() == 2)
+    if (Tensor gradient = product_in(destination, lhs.array(), rhs.array()); gradient.defined()) return gradient;
+  return sum_to(product_like(operand, lhs, rhs), operand.shape());
+}
+
 }  // namespace
 
 // C = A B: dA = dC B^T, dB = A^T dC, each summed over the axes that were broadcast.
@@ -30,9 +46,9 @@ Tensor matmul(const Tensor& lhs, const Tensor& rhs) {
     return [saved_a = save(a, 0), saved_b = save(b, 1)](const auto& restore, const Tensor& dy,
                                                         InputGradients& gradients) {
       if (gradients.wanted(0))
-        gradients.set(0, sum_to(product_like(saved_a.value, dy, transpose(restore(saved_b))), saved_a.value.shape()));
+        gradients.set(0, operand_gradient(saved_a.value, gradients.destination(0), dy, transpose(restore(saved_b))));
       if (gradients.wanted(1))
-        gradients.set(1, sum_to(product_like(saved_b.value, transpose(restore(saved_a)), dy), saved_b.value.shape()));
+        gradients.set(1, operand_gradient(saved_b.value, gradients.destination(1), transpose(restore(saved_a)), dy));
     };
   });
 }

@@ -9,13 +9,24 @@
 
 namespace tutti {
 
+namespace {
+
+struct ReshapeGradient {
+  Shape from;
+  Shape to;
+  template <class Restore> void operator()(const Restore&, const Tensor& dy, InputGradients& gradients) const {
+    gradients.set(0, reshape(dy, from));
+  }
+  Array view(const Array& input) const { return input.reshape(to); }
+};
+
+}  // namespace
+
 Tensor reshape(const Tensor& x, const Shape& shape) {
   const Tensor inputs[] = {x};
-  return record("reshape", x.array().reshape(shape), inputs, [&] {
-    return [from = x.shape()](const auto&, const Tensor& dy, InputGradients& gradients) {
-      gradients.set(0, reshape(dy, from));
-    };
-  });
+  Array value = x.array().reshape(shape);
+  const Shape to = value.shape();
+  return record("reshape", std::move(value), inputs, [&] { return ReshapeGradient{x.shape(), to}; });
 }
 
 Tensor flatten(const Tensor& x, std::int64_t first_axis) {
@@ -33,16 +44,22 @@ Tensor flatten(const Tensor& x, std::int64_t first_axis) {
 
 namespace {
 
-Tensor permute_axes(const Tensor& x, const std::vector<std::int64_t>& axes) {
-  const Tensor inputs[] = {x};
-  return record("permute", x.array().permute(axes), inputs, [&] {
+Tensor permute_axes(const Tensor& x, const std::vector<std::int64_t>& axes);
+
+struct PermuteGradient {
+  std::vector<std::int64_t> axes;
+  template <class Restore> void operator()(const Restore&, const Tensor& dy, InputGradients& gradients) const {
     std::vector<std::int64_t> inverse(axes.size());
     for (std::size_t i = 0; i < axes.size(); ++i)
       inverse[normalize_axis("permute", axes[i], axes.size())] = static_cast<std::int64_t>(i);
-    return [inverse](const auto&, const Tensor& dy, InputGradients& gradients) {
-      gradients.set(0, permute_axes(dy, inverse));
-    };
-  });
+    gradients.set(0, permute_axes(dy, inverse));
+  }
+  Array view(const Array& input) const { return input.permute(axes); }
+};
+
+Tensor permute_axes(const Tensor& x, const std::vector<std::int64_t>& axes) {
+  const Tensor inputs[] = {x};
+  return record("permute", x.array().permute(axes), inputs, [&] { return PermuteGradient{axes}; });
 }
 
 }  // namespace
@@ -68,7 +85,8 @@ Tensor broadcast_to(const Tensor& x, const Shape& shape) {
   });
 }
 
-Tensor sum_to(const Tensor& x, const Shape& shape) {
+Tensor sum_to(const Tensor& x, const Shape& shape, const Array& destination) {
+  if (destination.defined()) return Tensor(sum_to(x.array(), shape, destination));
   if (x.shape() == shape) return x;
   const Tensor inputs[] = {x};
   return record("sum_to", sum_to(x.array(), shape), inputs, [&] {

@@ -3,25 +3,51 @@
 
 #include <tutti/distributed/sync_ledger.h>
 
+#include <algorithm>
 #include <limits>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <vector>
 
 namespace tutti::testing {
 
 using Ids = std::vector<std::uint32_t>;
 
-inline std::shared_ptr<const RequiredSet> required_set(const Ids& ids) {
-  std::vector<ParameterId> parameters;
-  for (const std::uint32_t id : ids) parameters.push_back({id});
-  return std::make_shared<const RequiredSet>(std::move(parameters));
+/// Equal sets are the same object, as they are for a device whose graph does not change.
+inline std::shared_ptr<const RequiredSet> required_set(Ids ids) {
+  static std::mutex mutex;
+  static std::map<Ids, std::shared_ptr<const RequiredSet>> sets;
+  std::ranges::sort(ids);
+  const std::lock_guard lock(mutex);
+  auto& set = sets[ids];
+  if (!set) {
+    std::vector<ParameterId> parameters;
+    for (const std::uint32_t id : ids) parameters.push_back({id});
+    set = std::make_shared<const RequiredSet>(std::move(parameters));
+  }
+  return set;
+}
+
+/// Parameters of one f64 each, in the order of their ids.
+inline std::shared_ptr<const GradientLayout> scalar_layout(std::uint32_t parameters) {
+  std::vector<ParameterId> order;
+  for (std::uint32_t id = 0; id < parameters; ++id) order.push_back({id});
+  const std::vector<SyncParameter> scalars(parameters, SyncParameter{"p", {1}, DType::f64});
+  return std::make_shared<const GradientLayout>(scalars, order);
+}
+
+inline Ids ids_of(const Launch& launch) {
+  Ids ids;
+  for (const GradientLayout::Place& place : launch.places) ids.push_back(place.parameter.value);
+  return ids;
 }
 
 /// A ledger with what it decided so far, in the words of a test.
 struct LedgerDriver {
   explicit LedgerDriver(std::uint32_t members, std::uint32_t parameters,
                         GradientReduction reduction = GradientReduction::weighted_mean, Absent absent = Absent::zero)
-      : ledger({.members = members, .parameters = parameters, .reduction = reduction, .absent = absent}) {}
+      : ledger({.members = members, .layout = scalar_layout(parameters), .reduction = reduction, .absent = absent}) {}
 
   Stamp stamp(MemberIndex member, std::int64_t generation) const { return {member, group, generation}; }
   void begin(MemberIndex member, std::int64_t generation, const Ids& ids, double weight = 1.0) {
@@ -48,7 +74,8 @@ struct LedgerDriver {
   Ids launched(std::int64_t generation) const {
     Ids ids;
     for (const Launch& launch : all<Launch>())
-      if (launch.generation == generation) ids.push_back(launch.parameter.value);
+      if (launch.generation == generation)
+        for (const std::uint32_t id : ids_of(launch)) ids.push_back(id);
     return ids;
   }
   bool released(std::int64_t generation) const {

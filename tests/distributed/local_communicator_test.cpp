@@ -24,8 +24,10 @@ template <class T> std::vector<T> values(std::int64_t count, std::size_t device)
 template <class T> AllReduceRequest request(std::int64_t count, std::size_t devices, double denominator) {
   AllReduceRequest result;
   result.denominator = denominator;
-  for (std::size_t d = 0; d < devices; ++d)
-    result.slices.push_back({Array::from(values<T>(count, d), {count}, cpu(d)), true, compute_stream(cpu(d)).record()});
+  for (std::size_t d = 0; d < devices; ++d) {
+    result.slices.push_back({Array::from(values<T>(count, d), {count}, cpu(d)), true});
+    result.ready.push_back(compute_stream(cpu(d)).record());
+  }
   return result;
 }
 

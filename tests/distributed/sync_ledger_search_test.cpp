@@ -44,8 +44,10 @@ using Plan = std::vector<std::vector<Ids>>;
 
 class Search {
  public:
-  Search(std::uint32_t members, std::uint32_t parameters, Plan plan) : plan_(std::move(plan)) {
-    State start{SyncLedger({.members = members, .parameters = parameters}), std::vector<Position>(members)};
+  Search(std::uint32_t members, std::uint32_t parameters, Plan plan, std::size_t bucket_bytes = 0)
+      : plan_(std::move(plan)) {
+    State start{SyncLedger({.members = members, .layout = scalar_layout(parameters), .bucket_bytes = bucket_bytes}),
+                std::vector<Position>(members)};
     visit(start);
   }
   std::size_t states() const { return seen_.size(); }
@@ -95,8 +97,10 @@ class Search {
       if (const auto* launch = std::get_if<Launch>(&action)) {
         CHECK(launch->generation == state.released + 1);
         for (MemberIndex member = 0; member < state.positions.size(); ++member) check_submitted(state, member, *launch);
-        CHECK(std::ranges::find(state.launched, launch->parameter.value) == state.launched.end());  // exactly once
-        state.launched.push_back(launch->parameter.value);
+        for (const std::uint32_t id : ids_of(*launch)) {
+          CHECK(std::ranges::find(state.launched, id) == state.launched.end());  // exactly once
+          state.launched.push_back(id);
+        }
         std::ranges::sort(state.launched);
       } else if (const auto* release = std::get_if<Release>(&action)) {
         CHECK(release->generation == state.released + 1);
@@ -120,8 +124,10 @@ class Search {
     const Ids& ids = plan_[static_cast<std::size_t>(launch.generation) - 1][member];
     CHECK(state.positions[member].generation == launch.generation);
     CHECK(state.positions[member].sent >= 1);
-    const auto place = std::ranges::find(ids, launch.parameter.value);
-    if (place != ids.end()) CHECK(state.positions[member].sent >= static_cast<std::size_t>(place - ids.begin()) + 2);
+    for (const std::uint32_t id : ids_of(launch)) {
+      const auto place = std::ranges::find(ids, id);
+      if (place != ids.end()) CHECK(state.positions[member].sent >= static_cast<std::size_t>(place - ids.begin()) + 2);
+    }
   }
 
   Plan plan_;
@@ -139,9 +145,11 @@ TEST_CASE("sync_ledger search: 2 devices, 2 parameters, 2 generations, every req
     for (const Ids& b1 : kSubsets)
       for (const Ids& a2 : kSubsets)
         for (const Ids& b2 : kSubsets) {
-          const Search search(2, 2, {{a1, b1}, {a2, b2}});
-          CHECK(search.ends() == 1);
-          states += search.states();
+          for (const std::size_t bucket_bytes : {0, 1024}) {
+            const Search search(2, 2, {{a1, b1}, {a2, b2}}, bucket_bytes);
+            CHECK(search.ends() == 1);
+            states += search.states();
+          }
         }
   MESSAGE("states: ", states);
   CHECK(states > 10'000);
@@ -150,5 +158,6 @@ TEST_CASE("sync_ledger search: 2 devices, 2 parameters, 2 generations, every req
 TEST_CASE("sync_ledger search: 3 devices, 2 parameters, 1 generation") {
   for (const Ids& a : kSubsets)
     for (const Ids& b : kSubsets)
-      for (const Ids& c : kSubsets) CHECK(Search(3, 2, {{a, b, c}}).ends() == 1);
+      for (const Ids& c : kSubsets)
+        for (const std::size_t bucket_bytes : {0, 1024}) CHECK(Search(3, 2, {{a, b, c}}, bucket_bytes).ends() == 1);
 }

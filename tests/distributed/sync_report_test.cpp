@@ -21,6 +21,8 @@ using namespace tutti::testing;
 
 namespace {
 
+const SyncOptions kSingle{.bucket_bytes = 0};  // else both gradients would be one bucket
+
 // `right` is used last in forward, so its gradient is final first.
 Tensor two_stage_loss(const TwoBranches& model) { return use(tanh(tanh(model.left)) * model.right, 1.0); }
 
@@ -38,7 +40,7 @@ void train(GradientSync& sync, std::vector<TwoBranches>& replicas, int steps) {
 
 // One thread posts everything, so that the order of events is fixed.
 TEST_CASE("sync_report: some reduction is launched before the last gradient of its round is final") {
-  GradientSync sync(cpu_devices(2));
+  GradientSync sync(cpu_devices(2), kSingle);
   auto replicas = sync.replicate(TwoBranches{});
   for (int i = 0; i < 10; ++i) {
     for (auto& replica : replicas) replica.zero_grad();
@@ -59,7 +61,7 @@ TEST_CASE("sync_report: some reduction is launched before the last gradient of i
 }
 
 TEST_CASE("sync_report: what happens to a step happens in order, with a thread for each device") {
-  GradientSync sync(cpu_devices(2));
+  GradientSync sync(cpu_devices(2), kSingle);
   auto replicas = sync.replicate(TwoBranches{});
   train(sync, replicas, 10);
   for (const SyncReport::Step& step : sync.report().steps) {
@@ -90,7 +92,7 @@ TEST_CASE("sync_report: keeps the last steps only") {
 }
 
 TEST_CASE("sync_report: the Chrome trace is JSON with a track for each device and one for reductions") {
-  GradientSync sync(cpu_devices(2));
+  GradientSync sync(cpu_devices(2), kSingle);
   auto replicas = sync.replicate(TwoBranches{});
   train(sync, replicas, 3);
   const std::string path =

@@ -33,21 +33,36 @@ class FailingCommunicator : public LocalCommunicator {
   int calls_ = 0;
 };
 
+const std::vector<SyncParameter> kParameters{{"a", {2}, DType::f64}, {"b", {3}, DType::f64}};
+
 struct Group {
   explicit Group(std::unique_ptr<Communicator> communicator = std::make_unique<LocalCommunicator>(),
                  std::size_t devices = 2)
-      : server(cpu_devices(devices), std::move(communicator), {.reduction = GradientReduction::mean}) {
-    for (MemberIndex member = 0; member < devices; ++member)
-      server.declare_parameters(member, {{"a", {2}, DType::f64}, {"b", {3}, DType::f64}});
+      : server(cpu_devices(devices), std::move(communicator),
+               {.reduction = GradientReduction::mean, .bucket_bytes = 0}) {
+    for (MemberIndex member = 0; member < devices; ++member) {
+      server.declare_parameters(member, kParameters);
+      arenas.push_back(
+          std::make_shared<const GradientArena>(server.layout(), kParameters, cpu(static_cast<std::uint16_t>(member))));
+    }
   }
 
   void begin(MemberIndex member, const Ids& ids, std::int64_t generation = 1) {
-    server.register_parameters({member, 1, generation}, 1.0, required_set(ids));
+    auto& arena = arenas[member];
+    if (arena->layout() != server.layout())
+      arena =
+          std::make_shared<const GradientArena>(server.layout(), kParameters, cpu(static_cast<std::uint16_t>(member)));
+    server.register_parameters({member, 1, generation}, 1.0, required_set(ids), arena);
   }
   void submit(MemberIndex member, std::uint32_t id, Shape shape, DType dtype = DType::f64,
               std::int64_t generation = 1) {
     const Device device = cpu(static_cast<std::uint16_t>(member));
     Array gradient = Array::full(shape, member + 1.0, dtype, device);
+    if (id < kParameters.size() && shape == kParameters[id].shape && dtype == kParameters[id].dtype) {
+      const Array place = arenas[member]->gradient({id});
+      Array(place).copy_from(gradient);
+      gradient = place;
+    }
     server.submit({member, 1, generation}, {id}, {gradient, compute_stream(device).record()});
   }
   std::string error_of_sync(MemberIndex member, std::int64_t generation = 1) {
@@ -57,6 +72,7 @@ struct Group {
   }
 
   DistributedSyncServer server;
+  std::vector<std::shared_ptr<const GradientArena>> arenas;
 };
 
 void check_names(const std::string& text, std::initializer_list<const char*> parts) {
@@ -122,10 +138,10 @@ TEST_CASE("sync_server: an engine that fails on some call fails all with its mes
 
 TEST_CASE("sync_server: results are written in place, before the last device has posted its sync") {
   Group group;
-  const Array mine = Array::full({2}, 1.0, DType::f64, cpu(0));
+  const Array mine = group.arenas[0]->gradient({0});
   group.begin(0, {0});
   group.begin(1, {0});
-  group.server.submit({0, 1, 1}, {0}, {mine, compute_stream(cpu(0)).record()});
+  group.submit(0, 0, {2});
   group.submit(1, 0, {2});
   const auto waiter = group.server.collective_sync({0, 1, 1});
   CHECK_FALSE(waiter->done());
@@ -208,8 +224,10 @@ TEST_CASE("sync_server: many devices post at once and every round is answered") 
       for (const auto& reduced : waiter->result()->reduced) {
         const std::shared_ptr<CollectiveTask> task[] = {reduced.task};
         group.server.communicator().join(cpu(static_cast<std::uint16_t>(d)), task);
-        if (reduced.parameter.value == 1)
-          CHECK(reduced.results[d].to_vector<double>() == std::vector<double>(3, (1 + kDevices) / 2.0));
+        for (const GradientLayout::Place& place : reduced.bucket)
+          if (place.parameter.value == 1)
+            CHECK(gradient_in(reduced.results[d], reduced.bucket, place, {3}).to_vector<double>() ==
+                  std::vector<double>(3, (1 + kDevices) / 2.0));
       }
     }
   });

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tutti/distributed/gradient_layout.h>
+
+#include <algorithm>
+
+namespace tutti {
+
+namespace {
+
+constexpr std::size_t kAlignment = 64;  // bytes: a cache line, so that no two gradients share one
+
+std::int64_t aligned(std::int64_t elements, DType dtype) {
+  const auto step = static_cast<std::int64_t>(kAlignment / size_of(dtype));
+  return (elements + step - 1) / step * step;
+}
+
+}  // namespace
+
+GradientLayout::GradientLayout(std::span<const SyncParameter> parameters, std::span<const ParameterId> order)
+    : positions_(parameters.size()) {
+  std::vector<ParameterId> sorted(order.begin(), order.end());
+  std::ranges::stable_sort(sorted, {}, [&](ParameterId id) { return parameters[id.value].dtype; });
+  for (const ParameterId id : sorted) {
+    const SyncParameter& parameter = parameters[id.value];
+    if (flats_.empty() || flats_.back().dtype != parameter.dtype) flats_.push_back({parameter.dtype, 0});
+    const std::int64_t size = element_count(parameter.shape);
+    positions_[id.value] = static_cast<std::uint32_t>(places_.size());
+    places_.push_back({id, parameter.dtype, flats_.back().size, size});
+    flats_.back().size += aligned(size, parameter.dtype);
+  }
+}
+
+std::size_t GradientLayout::bytes() const noexcept {
+  std::size_t total = 0;
+  for (const Flat& flat : flats_) total += static_cast<std::size_t>(flat.size) * size_of(flat.dtype);
+  return total;
+}
+
+}  // namespace tutti
