@@ -93,8 +93,9 @@ void join_all(std::span<Step*> steps) {
 
 class GradientSync::State {
  public:
-  State(std::vector<Device> devices, SyncOptions options)
-      : devices_(std::move(devices)), server_(devices_, make_communicator(devices_), options) {
+  State(std::vector<Device> devices, const SyncOptions& options, std::unique_ptr<Communicator> engine)
+      : devices_(std::move(devices)),
+        server_(devices_, engine ? std::move(engine) : make_communicator(devices_), options) {
     for (MemberIndex index = 0; index < devices_.size(); ++index)
       members_.push_back(std::make_shared<SyncMember>(server_, index, devices_[index], options.reduction));
     std::vector<const SyncMember*> peers;
@@ -127,7 +128,10 @@ std::vector<Device> checked(std::vector<Device> devices) {
 }  // namespace
 
 GradientSync::GradientSync(std::vector<Device> devices, SyncOptions options)
-    : state_(std::make_shared<State>(checked(std::move(devices)), std::move(options))) {}
+    : GradientSync(std::move(devices), std::move(options), nullptr) {}
+
+GradientSync::GradientSync(std::vector<Device> devices, SyncOptions options, std::unique_ptr<Communicator> engine)
+    : state_(std::make_shared<State>(checked(std::move(devices)), options, std::move(engine))) {}
 
 GradientSync::~GradientSync() { close(); }
 void GradientSync::close() { state_->server_.close(); }
@@ -169,6 +173,7 @@ void GradientSync::rejoin_all(std::span<const Rejoining> all) {
   if (first) std::rethrow_exception(first);
 }
 
+DistributedSyncServer& GradientSync::server() noexcept { return state_->server_; }
 std::uint64_t GradientSync::group_number() const { return state_->server_.group_number(); }
 SyncReport GradientSync::report() const { return state_->server_.report(); }
 void GradientSync::set_reductions_enabled(bool enabled) { state_->server_.communicator().set_enabled(enabled); }

@@ -15,6 +15,8 @@
 
 namespace tutti {
 
+class Communicator;
+class DistributedSyncServer;
 class GradientSync;
 class SyncMember;
 
@@ -97,6 +99,8 @@ template <class... Steps> void join_all(Steps&... steps) {
 class GradientSync {
  public:
   explicit GradientSync(std::vector<Device> devices, SyncOptions = {});
+  /// With an engine of your own.
+  GradientSync(std::vector<Device> devices, SyncOptions, std::unique_ptr<Communicator>);
   ~GradientSync();  ///< closes: waits of incomplete steps fail; what it owns lives until the last Step has ended
   GradientSync(const GradientSync&) = delete;
   GradientSync& operator=(const GradientSync&) = delete;
@@ -141,6 +145,7 @@ class GradientSync {
   /// Ends the group: waits of incomplete steps fail on every device, launched reductions finish. Idempotent.
   void close();
 
+  DistributedSyncServer& server() noexcept;  ///< the actor itself; steps speak to it in messages
   std::uint64_t group_number() const;
   SyncReport report() const;  ///< what was recorded of the last steps; any thread
   /// Between steps. Off: each device keeps its own gradients (accumulated ones undivided, absent ones undefined); to
