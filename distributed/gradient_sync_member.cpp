@@ -11,6 +11,17 @@
 
 namespace tutti {
 
+namespace {
+
+// Unlike a std::thread::id, never given to a second thread when the first has ended.
+std::uint64_t this_thread_number() {
+  static std::atomic<std::uint64_t> threads{0};
+  thread_local const std::uint64_t number = ++threads;
+  return number;
+}
+
+}  // namespace
+
 SyncMember::SyncMember(DistributedSyncServer& server, MemberIndex index, Device device, GradientReduction reduction)
     : server_(server), index_(index), device_(device), reduction_(reduction) {}
 
@@ -64,7 +75,7 @@ void SyncMember::begin_step(double weight) {
   if (!(weight >= 0.0) || weight > std::numeric_limits<double>::max())
     raise<SyncError>("[sync] weight {} of {} is not a finite number >= 0", weight, to_string(device_));
   join();
-  driver_.store(std::this_thread::get_id(), std::memory_order_relaxed);
+  driver_.store(this_thread_number(), std::memory_order_relaxed);
   server_.check_alive();
   ++generation_;
   phase_ = Phase::open;
@@ -179,7 +190,7 @@ void SyncMember::install(const RoundResult& round) {
 
 void SyncMember::refuse_waiting_for_own_thread() const {
   for (const SyncMember* peer : peers_) {
-    if (peer == this || peer->left() || peer->driver() != std::this_thread::get_id()) continue;
+    if (peer == this || peer->left() || peer->driver() != this_thread_number()) continue;
     if (peer->group_number_ == group_number_ && peer->posted_generation() >= generation_) continue;
     raise<SyncError>(
         "[sync] {} would wait for {} in step {}, which this same thread drives and has not posted: call backward_async "
@@ -247,7 +258,7 @@ bool SyncMember::follow() {
 
 std::shared_ptr<SyncWaiter> SyncMember::request_rejoin(std::int64_t last_step_applied) {
   if (phase_ == Phase::open) raise<SyncError>("[sync] {} cannot rejoin inside its step", to_string(device_));
-  driver_.store(std::this_thread::get_id(), std::memory_order_relaxed);
+  driver_.store(this_thread_number(), std::memory_order_relaxed);
   return server_.join_group(index_, server_.group_number() + 1, last_step_applied);
 }
 

@@ -7,10 +7,10 @@
 #include <tutti/optim/optimizer.h>
 
 #include <atomic>
+#include <cstdint>
 #include <exception>
 #include <memory>
 #include <string>
-#include <thread>
 #include <vector>
 
 namespace tutti {
@@ -60,7 +60,7 @@ class SyncMember final : public GradientObserver,
   std::int64_t generation() const noexcept { return generation_; }
   double total_weight() const;
   bool weighted() const noexcept { return reduction_ == GradientReduction::weighted_mean; }
-  std::thread::id driver() const noexcept { return driver_.load(std::memory_order_relaxed); }
+  std::uint64_t driver() const noexcept { return driver_.load(std::memory_order_relaxed); }
   std::int64_t posted_generation() const noexcept { return posted_generation_.load(std::memory_order_acquire); }
   bool left() const noexcept { return left_.load(std::memory_order_acquire); }
   void set_peers(std::vector<const SyncMember*> peers) { peers_ = std::move(peers); }
@@ -91,8 +91,8 @@ class SyncMember final : public GradientObserver,
   std::shared_ptr<const RequiredSet> required_;
   std::shared_ptr<SyncWaiter> waiter_;
   std::int64_t joined_generation_ = 0;
-  double total_weight_ = 0.0;  // of the joined generation
-  std::atomic<std::thread::id> driver_{};
+  double total_weight_ = 0.0;             // of the joined generation
+  std::atomic<std::uint64_t> driver_{0};  // number of the thread that drives the device
   std::atomic<std::int64_t> posted_generation_{0};
   std::atomic<bool> left_{false};
 };
