@@ -147,6 +147,7 @@ void GradientSync::rejoin(Device device, std::int64_t last_step_applied) {
 
 std::uint64_t GradientSync::group_number() const { return state_->server_.group_number(); }
 SyncReport GradientSync::report() const { return state_->server_.report(); }
+std::string GradientSync::recent_events() const { return state_->server_.recent_events(); }
 void GradientSync::set_reductions_enabled(bool enabled) { state_->server_.communicator().set_enabled(enabled); }
 
 }  // namespace tutti

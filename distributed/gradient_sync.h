@@ -133,6 +133,7 @@ class GradientSync {
 
   std::uint64_t group_number() const;
   SyncReport report() const;          ///< what was recorded of the last steps; any thread
+  std::string recent_events() const;  ///< a line for each of the last events, newest last; any thread
   void set_reductions_enabled(bool);  ///< off: gradients stay local; to measure exposed time
 
  private:

@@ -28,8 +28,13 @@ struct SyncOptions {
   std::chrono::milliseconds warn_after{10'000};   ///< a wait this long is reported through `warn`, with what is missing
   std::chrono::milliseconds fail_after{300'000};  ///< a wait this long fails the group, with what is missing
   std::function<void(const std::string&)> warn =
-      {};                           ///< default: one line on standard error. Called by the server's thread
-  std::size_t recorded_steps = 64;  ///< how many of the last steps `report` covers
+      {};                             ///< default: one line on standard error. Called by the server's thread
+  std::size_t recorded_steps = 64;    ///< how many of the last steps `report` covers
+  std::size_t recorded_events = 256;  ///< how many of the last events a failure shows; 0: none are kept
+  /// Receives the last events as text, a line each, when the group fails (not when it is closed). Called by the thread
+  /// that processes the failure, before anybody is told of it; an exception it throws is ignored. Default: appends to
+  /// the file that the environment variable TUTTI_SYNC_DUMP names, if it is set.
+  std::function<void(const std::string&)> dump = {};
 };
 
 }  // namespace tutti

@@ -65,6 +65,7 @@ class DistributedSyncServer {
   Communicator& communicator() noexcept { return *communicator_; }
   std::uint64_t group_number() const;
   SyncReport report() const;
+  std::string recent_events() const;  ///< a line for each of the last events, newest last
 
  private:
   // --- mailbox
@@ -93,6 +94,7 @@ class DistributedSyncServer {
   bool refuse_misfit(const SubmitGradient&);
   void fail_group(const Fault&, const std::exception_ptr& cause, const std::string& detail = {});
   void announce(const Fault&, const std::exception_ptr& cause, const std::string& detail);
+  void dump_events(const std::string& error) const noexcept;
   void serve_follower(MemberIndex);
   void release_joiners(const std::exception_ptr&);
   std::exception_ptr error_for(std::uint64_t group) const;

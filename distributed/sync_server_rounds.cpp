@@ -105,6 +105,7 @@ void DistributedSyncServer::handle(CollectiveSync& message) {
 // --- failures and ends
 
 void DistributedSyncServer::handle(DeviceFailed& message) {
+  recorder_.note(SyncEvent::Kind::device_failed, message.stamp.generation, message.stamp.member);
   if (message.stamp.group == ledger_->group())
     fail_group(
         {.kind = Fault::Kind::device_failed, .member = message.stamp.member, .generation = message.stamp.generation},
@@ -113,6 +114,7 @@ void DistributedSyncServer::handle(DeviceFailed& message) {
 }
 
 void DistributedSyncServer::handle(Leave& message) {
+  recorder_.note(SyncEvent::Kind::left, message.stamp.generation, message.stamp.member);
   follows_[message.stamp.member] = message.follow;
   ledger_->leave(message.stamp, actions_);
   perform_actions();
@@ -141,6 +143,7 @@ void DistributedSyncServer::serve_follower(MemberIndex member) {
 }
 
 void DistributedSyncServer::handle(JoinGroup& message) {
+  recorder_.note(SyncEvent::Kind::rejoining, message.last_step_applied, message.member);
   joiners_[message.member] = message.waiter;
   if (!ledger_->join(message.member, message.group, message.last_step_applied, actions_)) {
     joiners_[message.member] = nullptr;
@@ -174,6 +177,7 @@ void DistributedSyncServer::handle(CheckDeadlines& message) {
 }
 
 void DistributedSyncServer::handle(Close&) {
+  recorder_.note(SyncEvent::Kind::closed, ledger_->current_generation());
   ledger_->close(actions_);
   perform_actions();
   release_joiners(error_for(ledger_->group()));
@@ -236,6 +240,7 @@ void DistributedSyncServer::perform(const Reform& reform) {
     group_number_ = reform.group;
     group_error_ = nullptr;
   }
+  recorder_.note(SyncEvent::Kind::formed, static_cast<std::int64_t>(reform.group));
   start_round();
   if (reformed_ && !reform.behind.empty()) reformed_(reform.ahead, reform.behind);
   failed_.store(false, std::memory_order_release);
@@ -256,7 +261,13 @@ void DistributedSyncServer::fail_group(const Fault& fault, const std::exception_
 
 // Every waiter of the incomplete generation gets the error, with what was launched of it so far.
 void DistributedSyncServer::announce(const Fault& fault, const std::exception_ptr& cause, const std::string& detail) {
-  const auto error = std::make_exception_ptr(SyncError(fault_text(fault, cause, detail, names())));
+  const std::string text = fault_text(fault, cause, detail, names());
+  const auto error = std::make_exception_ptr(SyncError(text));
+  if (fault.kind != Fault::Kind::closed) {
+    recorder_.note(SyncEvent::Kind::failed, fault.generation, fault.member,
+                   fault.parameter ? fault.parameter->value : SyncEvent::kNone);
+    dump_events(text);
+  }
   {
     const std::lock_guard lock(state_mutex_);
     group_error_ = error;
