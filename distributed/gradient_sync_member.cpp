@@ -4,6 +4,7 @@
 #include <tutti/autodiff/tensor_access.h>
 #include <tutti/backend/error.h>
 #include <tutti/backend/registry.h>
+#include <tutti/distributed/finite_check.h>
 
 #include <algorithm>
 #include <limits>
@@ -130,11 +131,24 @@ void SyncMember::on_backward_begin(Device device, std::span<const ParameterUse> 
     gradient = take_exclusive(Tensor(std::move(gradient)));
   }
   const Event ready = compute_stream(device_).record();
-  for (const ParameterId id : accumulated)
-    server_.submit(stamp(), id, {parameters_[id.value].second.gradient_slot().gradient, ready});
+  for (const ParameterId id : accumulated) submit(id, {parameters_[id.value].second.gradient_slot().gradient, ready});
 }
 
-void SyncMember::on_gradient_final(Device, ParameterId id, GradientRef gradient) {
+void SyncMember::on_gradient_final(Device, ParameterId id, GradientRef gradient) { submit(id, std::move(gradient)); }
+
+// The scan comes before the submission, and the failure before the exception: whatever unwinds, the cause is told.
+void SyncMember::submit(ParameterId id, GradientRef gradient) {
+  if (server_.options().check_finite) {
+    const std::int64_t bad = count_non_finite(gradient.gradient, gradient.ready);
+    if (bad > 0) {
+      const SyncError error(fmt::format(
+          "[check_finite] the gradient of parameter \"{}\" of {} in generation {} has {} of {} elements that "
+          "are NaN or infinite",
+          parameters_[id.value].first, to_string(device_), generation_, bad, gradient.gradient.size()));
+      fail(std::make_exception_ptr(error));
+      throw error;
+    }
+  }
   server_.submit(stamp(), id, std::move(gradient));
 }
 

@@ -69,6 +69,7 @@ class SyncMember final : public GradientObserver,
   enum class Phase : std::uint8_t { idle, open, posted };
 
   Stamp stamp() const noexcept { return {index_, group_number_, generation_}; }
+  void submit(ParameterId, GradientRef);
   void refuse_waiting_for_own_thread() const;
   void install(const RoundResult&);
   void invalidate_gradients();

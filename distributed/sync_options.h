@@ -25,6 +25,9 @@ enum class Absent : std::uint8_t {
 struct SyncOptions {
   GradientReduction reduction = GradientReduction::weighted_mean;
   Absent absent = Absent::zero;
+  /// Scans each gradient for NaN and infinity before it is submitted, on the thread that computed it; one fails the
+  /// group before anything of its parameter is reduced. With asynchronous streams each scan waits for its gradient.
+  bool check_finite = false;
   std::chrono::milliseconds warn_after{10'000};   ///< a wait this long is reported through `warn`, with what is missing
   std::chrono::milliseconds fail_after{300'000};  ///< a wait this long fails the group, with what is missing
   std::function<void(const std::string&)> warn =

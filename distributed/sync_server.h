@@ -63,6 +63,7 @@ class DistributedSyncServer {
   /// Helps with reductions for as long as waking a thread would take, then blocks until the answer is there.
   void await(const SyncWaiter&);
   Communicator& communicator() noexcept { return *communicator_; }
+  const SyncOptions& options() const noexcept { return options_; }
   std::uint64_t group_number() const;
   SyncReport report() const;
   std::string recent_events() const;  ///< a line for each of the last events, newest last
