@@ -136,6 +136,15 @@ const std::vector<Device>& GradientSync::devices() const noexcept { return state
 Step GradientSync::step(Device device, double weight) { return Step(member(device), weight); }
 void GradientSync::leave(Device device, Follow follow) { member(device).leave(follow == Follow::yes); }
 bool GradientSync::follow(Device device) { return member(device).follow(); }
+void GradientSync::check_consistency(std::span<const Device> devices) {
+  std::vector<std::shared_ptr<SyncWaiter>> waiters;
+  for (const Device device : devices) waiters.push_back(member(device).check_replica());
+  for (std::size_t i = 0; i < waiters.size(); ++i) {
+    member(devices[i]).await(*waiters[i]);
+    if (waiters[i]->error()) std::rethrow_exception(waiters[i]->error());
+  }
+}
+
 void GradientSync::busy(Device device, std::string activity) {
   state_->server_.set_busy(member(device).index(), std::move(activity));
 }

@@ -123,6 +123,12 @@ class GradientSync {
   /// gradients; false when all devices have left.
   bool follow(Device);
   void busy(Device, std::string activity);  ///< shown by deadline messages; empty: no longer
+  /// Compares all replicas, parameters and buffers bit by bit. Every device that has not left calls it at the same
+  /// place between two steps; returns when all have. A difference fails the group: SyncError on every device, naming
+  /// the first parameter or buffer that differs, the devices and the digests. A device that does not come is named
+  /// after the deadline. A thread that drives several devices passes them all at once.
+  void check_consistency(Device device) { check_consistency(std::span<const Device>(&device, 1)); }
+  void check_consistency(std::span<const Device>);
   /// After a failure: takes this device into the next group. Returns when every device has joined again or left;
   /// devices behind `last_step_applied` of the one ahead receive its parameters, buffers and optimizer state. Throws
   /// SyncError naming the missing devices after the deadline.

@@ -78,6 +78,9 @@ void SyncMember::begin_step(double weight) {
   join();
   driver_.store(this_thread_number(), std::memory_order_relaxed);
   server_.check_alive();
+  const std::int64_t every = server_.options().consistency_every;
+  if (every > 0 && generation_ % every == 0)
+    server_.check_replica({index_, group_number_, generation_ + 1}, digest_replica(parameters_, buffers_), nullptr);
   ++generation_;
   phase_ = Phase::open;
   weight_ = 0.0;
@@ -246,6 +249,16 @@ void SyncMember::end_step(bool unwinding) noexcept {
   else if (phase_ == Phase::open)
     fail(std::make_exception_ptr(
         SyncError("its step ended without a synchronised backward (call step.synchronize() when there is no loss)")));
+}
+
+std::shared_ptr<SyncWaiter> SyncMember::check_replica() {
+  if (left() || phase_ == Phase::open)
+    raise<SyncError>("[sync] {} can check its replica between steps and before it leaves only", to_string(device_));
+  join();
+  server_.check_alive();
+  auto waiter = std::make_shared<SyncWaiter>();
+  server_.check_replica({index_, group_number_, generation_ + 1}, digest_replica(parameters_, buffers_), waiter);
+  return waiter;
 }
 
 void SyncMember::leave(bool follow) {

@@ -41,6 +41,9 @@ class SyncMember final : public GradientObserver,
   /// The step's scope ends. A failure (or a scope without a backward) is reported; returns when the server has taken
   /// note and no launched reduction touches this device's storage.
   void end_step(bool unwinding) noexcept;
+  /// Between steps: posts what the replica holds; answered when all members have.
+  std::shared_ptr<SyncWaiter> check_replica();
+  void await(const SyncWaiter& waiter) { server_.await(waiter); }
   void fail(std::exception_ptr) noexcept;
 
   void leave(bool follow);

@@ -52,6 +52,7 @@ struct Fault {
     wrong_shape,    ///< found by the server
     wrong_dtype,    ///< found by the server
     deadline,       ///< found by the server
+    diverged,       ///< found by the server: replicas differ
     engine_failed,  ///< found by the server
     closed,
   };

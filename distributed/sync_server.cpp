@@ -39,6 +39,7 @@ DistributedSyncServer::DistributedSyncServer(std::vector<Device> devices, std::u
       joiners_(devices_.size()),
       unfetched_(devices_.size()),
       followers_(devices_.size()),
+      replica_check_(devices_.size()),
       follows_(devices_.size(), false),
       recorder_(devices_.size(), options_.recorded_steps, options_.recorded_events) {
   deadline_thread_ = std::thread([this] { watch_deadlines(); });
@@ -145,6 +146,10 @@ std::shared_ptr<SyncWaiter> DistributedSyncServer::collective_sync(Stamp stamp) 
   auto waiter = std::make_shared<SyncWaiter>();
   post(CollectiveSync{stamp, waiter, Clock::now()});
   return waiter;
+}
+
+void DistributedSyncServer::check_replica(Stamp stamp, ReplicaDigest digest, std::shared_ptr<SyncWaiter> waiter) {
+  post(CheckReplica{stamp, std::move(digest), std::move(waiter)});
 }
 
 void DistributedSyncServer::note_joined(Stamp stamp) { recorder_.joined(stamp.generation, stamp.member, Clock::now()); }

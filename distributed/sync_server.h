@@ -3,6 +3,7 @@
 
 #include <tutti/backend/device.h>
 #include <tutti/distributed/communicator.h>
+#include <tutti/distributed/replica_check.h>
 #include <tutti/distributed/sync_ledger.h>
 #include <tutti/distributed/sync_messages.h>
 #include <tutti/distributed/sync_options.h>
@@ -49,7 +50,8 @@ class DistributedSyncServer {
   void register_parameters(Stamp, double weight, std::shared_ptr<const RequiredSet>);
   void submit(Stamp, ParameterId, GradientRef);
   std::shared_ptr<SyncWaiter> collective_sync(Stamp);
-  void note_joined(Stamp);  ///< for the report
+  void check_replica(Stamp, ReplicaDigest, std::shared_ptr<SyncWaiter>);  ///< before the step of the stamp
+  void note_joined(Stamp);                                                ///< for the report
 
   // --- failures, ends
   std::shared_ptr<SyncWaiter> device_failed(Stamp,
@@ -81,6 +83,7 @@ class DistributedSyncServer {
   void handle(NextResult&);
   void handle(JoinGroup&);
   void handle(SetBusy&);
+  void handle(CheckReplica&);
   void handle(CheckDeadlines&);
   void handle(Close&);
 
@@ -97,6 +100,8 @@ class DistributedSyncServer {
   void announce(const Fault&, const std::exception_ptr& cause, const std::string& detail);
   void dump_events(const std::string& error) const noexcept;
   void serve_follower(MemberIndex);
+  void compare_replicas();
+  std::string missing_now(const Missing&, std::chrono::nanoseconds waited) const;
   void release_joiners(const std::exception_ptr&);
   std::exception_ptr error_for(std::uint64_t group) const;
   SyncNames names() const { return {devices_, parameters_, busy_}; }
@@ -121,6 +126,7 @@ class DistributedSyncServer {
   std::vector<std::shared_ptr<SyncWaiter>> joiners_;                       // by member, while a group re-forms
   std::vector<std::deque<std::shared_ptr<const RoundResult>>> unfetched_;  // by follower
   std::vector<std::shared_ptr<SyncWaiter>> followers_;                     // by follower
+  ReplicaCheck replica_check_;                                             // of the current generation
   std::vector<bool> follows_;                                              // by member
   std::optional<CollectiveTask::Clock::time_point> waiting_since_;         // the first wait of what is incomplete
   bool warned_ = false;

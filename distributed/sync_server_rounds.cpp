@@ -118,6 +118,7 @@ void DistributedSyncServer::handle(Leave& message) {
   follows_[message.stamp.member] = message.follow;
   ledger_->leave(message.stamp, actions_);
   perform_actions();
+  compare_replicas();  // those who stay may have waited for this device
   if (ledger_->all_left())
     for (MemberIndex member = 0; member < devices_.size(); ++member) serve_follower(member);
 }
@@ -159,12 +160,49 @@ void DistributedSyncServer::handle(JoinGroup& message) {
 
 void DistributedSyncServer::handle(SetBusy& message) { busy_[message.member] = std::move(message.activity); }
 
+std::string DistributedSyncServer::missing_now(const Missing& missing, std::chrono::nanoseconds waited) const {
+  const std::int64_t generation = ledger_->current_generation();
+  if (!replica_check_.awaited()) return missing_text(missing, generation, waited, names());
+  const auto has_left = [this](MemberIndex member) { return ledger_->has_left(member); };
+  return missing_checks_text(replica_check_.missing(has_left), generation, waited, names());
+}
+
+// A device posts this before it registers the step, and no step is released before all have registered it: what the
+// devices compare is of one version, and a difference is found before the step is released, without waiting for it.
+void DistributedSyncServer::handle(CheckReplica& message) {
+  recorder_.note(SyncEvent::Kind::digested, message.stamp.generation, message.stamp.member);
+  if (message.stamp.group != ledger_->group() || ledger_->fault()) {
+    if (message.waiter) message.waiter->release(nullptr, error_for(message.stamp.group));
+    return;
+  }
+  if (message.waiter && !waiting_since_) waiting_since_ = CollectiveTask::Clock::now();
+  replica_check_.post(message.stamp.member, std::move(message.digest), std::move(message.waiter));
+  compare_replicas();
+}
+
+void DistributedSyncServer::compare_replicas() {
+  if (ledger_->fault() || replica_check_.empty()) return;
+  if (!replica_check_.missing([this](MemberIndex member) { return ledger_->has_left(member); }).empty()) return;
+  const std::int64_t generation = ledger_->current_generation();
+  if (const auto difference = replica_check_.difference(devices_))
+    return fail_group({.kind = Fault::Kind::diverged, .member = difference->member, .generation = generation}, nullptr,
+                      difference->text);
+  recorder_.note(SyncEvent::Kind::compared, generation);
+  const auto waiters = replica_check_.clear();
+  if (!waiters.empty()) {  // nobody but followers can be waiting for anything else
+    waiting_since_.reset();
+    const bool followed = std::ranges::any_of(followers_, [](const auto& follower) { return follower != nullptr; });
+    if (followed) waiting_since_ = CollectiveTask::Clock::now();
+  }
+  for (const auto& waiter : waiters) waiter->release(nullptr);
+}
+
 void DistributedSyncServer::handle(CheckDeadlines& message) {
   if (!waiting_since_) return;
   const auto waited = message.now - *waiting_since_;
   if (waited < options_.warn_after && waited < options_.fail_after) return;
   const Missing missing = ledger_->missing();
-  const std::string text = missing_text(missing, ledger_->current_generation(), waited, names());
+  const std::string text = missing_now(missing, waited);
   if (waited < options_.fail_after) {
     if (!std::exchange(warned_, true)) options_.warn(text);
     return;
@@ -276,6 +314,7 @@ void DistributedSyncServer::announce(const Fault& fault, const std::exception_pt
   waiting_since_.reset();
   warned_ = false;
   for (auto& gradients : gradients_) gradients.clear();
+  for (const auto& waiter : replica_check_.clear()) waiter->release(nullptr, error);
   for (auto& waiter : waiters_)
     if (waiter) std::exchange(waiter, nullptr)->release(round_, error);
   for (MemberIndex member = 0; member < devices_.size(); ++member) serve_follower(member);
