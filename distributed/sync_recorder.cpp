@@ -37,7 +37,9 @@ void SyncRecorder::begun(std::uint64_t group, std::int64_t generation, std::size
       records_.pop_front();
       fresh.launched.clear();
     }
-    fresh.step = {.group = group, .generation = generation, .total_weight = 0.0, .devices = {}, .reductions = {}};
+    fresh.step = {};
+    fresh.step.group = group;
+    fresh.step.generation = generation;
     fresh.step.devices.resize(devices_);
     fresh.ready.assign(parameters_ * devices_, Time{});
     records_.push_back(std::move(fresh));
@@ -65,12 +67,13 @@ void SyncRecorder::backward_ended(std::int64_t generation, std::size_t device, T
   if (Record* record = find(generation)) record->step.devices[device].backward_end = at;
 }
 
-void SyncRecorder::released(std::int64_t generation, double total_weight, Time at) {
+void SyncRecorder::released(std::int64_t generation, double total_weight, bool reductions_enabled, Time at) {
   const auto lock = lock_spinning(mutex_);
   events_.add({at, generation, SyncEvent::kNone, SyncEvent::kNone, Kind::released});
   Record* record = find(generation);
   if (record == nullptr) return;
   record->step.total_weight = total_weight;
+  record->step.reductions_enabled = reductions_enabled;
   for (SyncReport::DeviceTimes& times : record->step.devices) times.released = at;
 }
 

@@ -26,7 +26,7 @@ class SyncRecorder {
   void ready(std::int64_t generation, std::size_t device, ParameterId, Time);
   void launched(std::int64_t generation, ParameterId, std::shared_ptr<CollectiveTask>, Time);
   void backward_ended(std::int64_t generation, std::size_t device, Time);
-  void released(std::int64_t generation, double total_weight, Time);
+  void released(std::int64_t generation, double total_weight, bool reductions_enabled, Time);
   void joined(std::int64_t generation, std::size_t device, Time);
 
   /// Anything that belongs to no step's times.

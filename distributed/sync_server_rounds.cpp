@@ -254,7 +254,7 @@ void DistributedSyncServer::perform(const Launch& launch) {
 
 void DistributedSyncServer::perform(const Release& release) {
   round_->total_weight = release.total_weight;
-  recorder_.released(release.generation, release.total_weight, CollectiveTask::Clock::now());
+  recorder_.released(release.generation, release.total_weight, communicator_->enabled(), CollectiveTask::Clock::now());
   if (release.total_weight == 0.0)
     for (auto& gradients : gradients_) gradients.clear();  // nothing was launched, so nothing took them
   const std::shared_ptr<const RoundResult> result = std::move(round_);
