@@ -379,35 +379,3 @@ TEST_CASE("gradient_sync: replicas may come long after the group, with deadlines
     CHECK(gradient_of(replicas[d].right) == Values{2, 2});
   });
 }
-
-// The identity of a thread that has ended is given to the next one.
-TEST_CASE("gradient_sync: a thread that has ended is not taken for the one that now drives another device") {
-  Pair pair;
-  for (std::size_t i = 0; i < 20; ++i) {
-    pair.replicas[0].zero_grad();
-    pair.replicas[1].zero_grad();
-    const auto work = [&](std::size_t d) {
-      auto step = pair.sync.step(cpu(static_cast<std::uint16_t>(d)));
-      step.backward(use(pair.replicas[d].left, 1.0));
-    };
-    std::string error;
-    std::thread first([&] {
-      try {
-        work(i % 2);
-      } catch (const std::exception& caught) {
-        error = caught.what();
-      }
-    });
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));  // it waits for the device that comes second
-    std::thread second([&] {
-      try {
-        work(1 - i % 2);
-      } catch (const std::exception&) {
-        // the first one's failure, which is told below
-      }
-    });
-    second.join();
-    first.join();
-    REQUIRE(error == "");
-  }
-}
