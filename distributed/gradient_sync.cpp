@@ -149,6 +149,15 @@ const std::vector<Device>& GradientSync::devices() const noexcept { return state
 Step GradientSync::step(Device device, double weight) { return Step(member(device), weight); }
 void GradientSync::leave(Device device, Follow follow) { member(device)->leave(follow == Follow::yes); }
 bool GradientSync::follow(Device device) { return member(device)->follow(); }
+void GradientSync::check_consistency(std::span<const Device> devices) {
+  std::vector<std::shared_ptr<SyncWaiter>> waiters;
+  for (const Device device : devices) waiters.push_back(member(device)->check_replica());
+  for (std::size_t i = 0; i < waiters.size(); ++i) {
+    member(devices[i])->await(*waiters[i]);
+    if (waiters[i]->error()) std::rethrow_exception(waiters[i]->error());
+  }
+}
+
 void GradientSync::busy(Device device, std::string activity) {
   state_->server_.set_busy(member(device)->index(), std::move(activity));
 }
@@ -176,6 +185,7 @@ void GradientSync::rejoin_all(std::span<const Rejoining> all) {
 DistributedSyncServer& GradientSync::server() noexcept { return state_->server_; }
 std::uint64_t GradientSync::group_number() const { return state_->server_.group_number(); }
 SyncReport GradientSync::report() const { return state_->server_.report(); }
+std::string GradientSync::recent_events() const { return state_->server_.recent_events(); }
 void GradientSync::set_reductions_enabled(bool enabled) { state_->server_.communicator().set_enabled(enabled); }
 
 }  // namespace tutti

@@ -132,6 +132,12 @@ class GradientSync {
   /// gradients; false when all devices have left.
   bool follow(Device);
   void busy(Device, std::string activity);  ///< shown by deadline messages; empty: no longer
+  /// Compares all replicas, parameters and buffers bit by bit. Every device that has not left calls it at the same
+  /// place between two steps; returns when all have. A difference fails the group: SyncError on every device, naming
+  /// the first parameter or buffer that differs, the devices and the digests. A device that does not come is named
+  /// after the deadline. A thread that drives several devices passes them all at once.
+  void check_consistency(Device device) { check_consistency(std::span<const Device>(&device, 1)); }
+  void check_consistency(std::span<const Device>);
   /// After a failure: takes this device into the next group. Returns when every device has joined again or left;
   /// devices behind `last_step_applied` of the one ahead receive its parameters, buffers and optimizer state. Throws
   /// SyncError naming the missing devices after the deadline.
@@ -147,7 +153,8 @@ class GradientSync {
 
   DistributedSyncServer& server() noexcept;  ///< the actor itself; steps speak to it in messages
   std::uint64_t group_number() const;
-  SyncReport report() const;  ///< what was recorded of the last steps; any thread
+  SyncReport report() const;          ///< what was recorded of the last steps; any thread
+  std::string recent_events() const;  ///< a line for each of the last events, newest last; any thread
   /// Between steps. Off: each device keeps its own gradients (accumulated ones undivided, absent ones undefined); to
   /// measure exposed time.
   void set_reductions_enabled(bool);

@@ -3,6 +3,7 @@
 
 #include <tutti/backend/error.h>
 #include <tutti/backend/registry.h>
+#include <tutti/distributed/finite_check.h>
 
 #include <algorithm>
 #include <limits>
@@ -99,6 +100,9 @@ void SyncMember::begin_step(double weight) {
   join();
   server_.check_alive();
   prepare_arena();
+  const std::int64_t every = server_.options().consistency_every;
+  if (every > 0 && generation_ % every == 0)
+    server_.check_replica({index_, group_number_, generation_ + 1}, digest_replica(parameters_, buffers_), nullptr);
   ++generation_;
   set_phase(Phase::open);
   weight_ = 0.0;
@@ -204,8 +208,7 @@ void SyncMember::on_backward_begin(Device device, std::span<const ParameterUse> 
   }
   const Event ready = compute_stream(device_).record();
   server_.register_parameters(stamp(), weight_, required_, arena_, ready);
-  for (const ParameterId id : accumulated)
-    server_.submit(stamp(), id, {parameters_[id.value].second.gradient_slot().gradient, ready});
+  for (const ParameterId id : accumulated) submit(id, {parameters_[id.value].second.gradient_slot().gradient, ready});
 }
 
 void SyncMember::on_gradient_final(Device, ParameterId id, GradientRef gradient) {
@@ -213,6 +216,23 @@ void SyncMember::on_gradient_final(Device, ParameterId id, GradientRef gradient)
     gradient.gradient = arena_->gradient(id);
     if (weight_ > 0.0) gradient.gradient.fill(0);  // else it does not count, and is not read
     gradient.ready = compute_stream(device_).record();
+    return server_.submit(stamp(), id, std::move(gradient));
+  }
+  submit(id, std::move(gradient));
+}
+
+// The scan comes before the submission, and the failure before the exception: whatever unwinds, the cause is told.
+void SyncMember::submit(ParameterId id, GradientRef gradient) {
+  if (server_.options().check_finite) {
+    const std::int64_t bad = count_non_finite(gradient.gradient, gradient.ready);
+    if (bad > 0) {
+      const SyncError error(fmt::format(
+          "[check_finite] the gradient of parameter \"{}\" of {} in generation {} has {} of {} elements that "
+          "are NaN or infinite",
+          parameters_[id.value].first, to_string(device_), generation_, bad, gradient.gradient.size()));
+      fail(std::make_exception_ptr(error));
+      throw error;
+    }
   }
   server_.submit(stamp(), id, std::move(gradient));
 }
@@ -317,6 +337,16 @@ void SyncMember::end_step(bool unwinding) noexcept {
   else if (phase_ == Phase::open)
     fail(std::make_exception_ptr(
         SyncError("its step ended without a synchronised backward (call step.synchronize() when there is no loss)")));
+}
+
+std::shared_ptr<SyncWaiter> SyncMember::check_replica() {
+  if (left_ || phase_ == Phase::open)
+    raise<SyncError>("[sync] {} can check its replica between steps and before it leaves only", to_string(device_));
+  join();
+  server_.check_alive();
+  auto waiter = std::make_shared<SyncWaiter>();
+  server_.check_replica({index_, group_number_, generation_ + 1}, digest_replica(parameters_, buffers_), waiter);
+  return waiter;
 }
 
 void SyncMember::leave(bool follow) {

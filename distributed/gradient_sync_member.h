@@ -7,6 +7,7 @@
 #include <tutti/optim/optimizer.h>
 
 #include <atomic>
+#include <cstdint>
 #include <exception>
 #include <memory>
 #include <string>
@@ -42,6 +43,9 @@ class SyncMember final : public GradientObserver,
   /// The step's scope ends. A failure (or a scope without a backward) is reported; returns when the server has taken
   /// note and no launched reduction touches this device's storage.
   void end_step(bool unwinding) noexcept;
+  /// Between steps: posts what the replica holds; answered when all members have.
+  std::shared_ptr<SyncWaiter> check_replica();
+  void await(const SyncWaiter& waiter) { server_.await(waiter); }
   void fail(std::exception_ptr) noexcept;
 
   bool is_current(std::uint64_t group, std::int64_t generation) const noexcept {
@@ -80,6 +84,7 @@ class SyncMember final : public GradientObserver,
   bool is_lent() const;
   void refuse_inside_no_sync() const;
   std::exception_ptr wait_for_round() noexcept;
+  void submit(ParameterId, GradientRef);
   void refuse_waiting_for_own_thread() const;
   void install(const RoundResult&);
   void invalidate_gradients();

@@ -54,6 +54,7 @@ struct Fault {
     wrong_dtype,    ///< found by the server
     wrong_place,    ///< found by the server: outside the arena that was registered
     deadline,       ///< found by the server
+    diverged,       ///< found by the server: replicas differ
     engine_failed,  ///< found by the server
     closed,
   };

@@ -3,6 +3,7 @@
 
 #include <tutti/autodiff/gradient_observer.h>
 #include <tutti/distributed/gradient_arena.h>
+#include <tutti/distributed/replica_check.h>
 #include <tutti/distributed/sync_ledger.h>
 #include <tutti/distributed/sync_waiter.h>
 
@@ -40,6 +41,13 @@ struct CollectiveSync {
   Stamp stamp;
   std::shared_ptr<SyncWaiter> waiter;
   std::chrono::steady_clock::time_point at;
+};
+
+/// What a replica holds before the step of the stamp. `waiter` (may be null) is answered when all have been compared.
+struct CheckReplica {
+  Stamp stamp;
+  ReplicaDigest digest;
+  std::shared_ptr<SyncWaiter> waiter;
 };
 
 /// A step was unwound; answered when nothing more will be launched.
@@ -82,6 +90,6 @@ struct CheckDeadlines {
 struct Close {};
 
 using SyncMessage = std::variant<SubmitGradient, RegisterSyncParameters, CollectiveSync, DeviceFailed, Leave,
-                                 NextResult, JoinGroup, SetBusy, CheckDeadlines, Close>;
+                                 NextResult, JoinGroup, SetBusy, CheckReplica, CheckDeadlines, Close>;
 
 }  // namespace tutti

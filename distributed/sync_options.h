@@ -28,11 +28,23 @@ struct SyncOptions {
   /// Neighbouring gradients are reduced together up to this size, in bytes; 0: each by itself. Larger ones cost fewer
   /// messages, smaller ones leave more of backward to hide behind.
   std::size_t bucket_bytes = std::size_t{64} << 10;
+  /// Scans each gradient for NaN and infinity before it is submitted, on the thread that computed it; one fails the
+  /// group before anything of its parameter is reduced. With asynchronous streams each scan waits for its gradient.
+  bool check_finite = false;
+  /// Compares the replicas, parameters and buffers bit by bit, at the beginning of steps 1, k + 1, 2 k + 1, ... of a
+  /// group; a difference fails the group before anybody applies that step. 0: never. Not for Absent::subset, nor for
+  /// buffers that each device keeps for itself.
+  std::int64_t consistency_every = 0;
   std::chrono::milliseconds warn_after{10'000};   ///< a wait this long is reported through `warn`, with what is missing
   std::chrono::milliseconds fail_after{300'000};  ///< a wait this long fails the group, with what is missing
   std::function<void(const std::string&)> warn =
-      {};                           ///< default: one line on standard error. Called by any of the group's threads
-  std::size_t recorded_steps = 64;  ///< how many of the last steps `report` covers
+      {};                             ///< default: one line on standard error. Called by any of the group's threads
+  std::size_t recorded_steps = 64;    ///< how many of the last steps `report` covers
+  std::size_t recorded_events = 256;  ///< how many of the last events a failure shows; 0: none are kept
+  /// Receives the last events as text, a line each, when the group fails (not when it is closed). Called by the thread
+  /// that processes the failure, before anybody is told of it; an exception it throws is ignored. Default: appends to
+  /// the file that the environment variable TUTTI_SYNC_DUMP names, if it is set.
+  std::function<void(const std::string&)> dump = {};
 };
 
 }  // namespace tutti

@@ -3,9 +3,12 @@
 
 #include <tutti/distributed/spinning_lock.h>
 
+#include <algorithm>
 #include <utility>
 
 namespace tutti {
+
+using Kind = SyncEvent::Kind;
 
 void SyncRecorder::set_parameters(std::size_t count) {
   const std::lock_guard lock(mutex_);
@@ -23,8 +26,9 @@ SyncRecorder::Record* SyncRecorder::find(std::int64_t generation) {
 }
 
 void SyncRecorder::begun(std::uint64_t group, std::int64_t generation, std::size_t device, Time at) {
-  if (steps_ == 0) return;
   const auto lock = lock_spinning(mutex_);
+  events_.add({at, generation, static_cast<std::uint32_t>(device), SyncEvent::kNone, Kind::registered});
+  if (steps_ == 0) return;
   Record* record = find(generation);
   if (record == nullptr || record->step.group != group) {
     Record fresh;
@@ -33,7 +37,9 @@ void SyncRecorder::begun(std::uint64_t group, std::int64_t generation, std::size
       records_.pop_front();
       fresh.launched.clear();
     }
-    fresh.step = {.group = group, .generation = generation, .total_weight = 0.0, .devices = {}, .reductions = {}};
+    fresh.step = {};
+    fresh.step.group = group;
+    fresh.step.generation = generation;
     fresh.step.devices.resize(devices_);
     fresh.ready.assign(parameters_ * devices_, Time{});
     records_.push_back(std::move(fresh));
@@ -44,30 +50,36 @@ void SyncRecorder::begun(std::uint64_t group, std::int64_t generation, std::size
 
 void SyncRecorder::ready(std::int64_t generation, std::size_t device, ParameterId parameter, Time at) {
   const auto lock = lock_spinning(mutex_);
+  events_.add({at, generation, static_cast<std::uint32_t>(device), parameter.value, Kind::submitted});
   if (Record* record = find(generation)) record->ready[parameter.value * devices_ + device] = at;
 }
 
 void SyncRecorder::launched(std::int64_t generation, ParameterId parameter, std::shared_ptr<CollectiveTask> task,
                             Time at) {
   const auto lock = lock_spinning(mutex_);
+  events_.add({at, generation, SyncEvent::kNone, parameter.value, Kind::launched});
   if (Record* record = find(generation)) record->launched.push_back({parameter, at, std::move(task)});
 }
 
 void SyncRecorder::backward_ended(std::int64_t generation, std::size_t device, Time at) {
   const auto lock = lock_spinning(mutex_);
+  events_.add({at, generation, static_cast<std::uint32_t>(device), SyncEvent::kNone, Kind::synced});
   if (Record* record = find(generation)) record->step.devices[device].backward_end = at;
 }
 
-void SyncRecorder::released(std::int64_t generation, double total_weight, Time at) {
+void SyncRecorder::released(std::int64_t generation, double total_weight, bool reductions_enabled, Time at) {
   const auto lock = lock_spinning(mutex_);
+  events_.add({at, generation, SyncEvent::kNone, SyncEvent::kNone, Kind::released});
   Record* record = find(generation);
   if (record == nullptr) return;
   record->step.total_weight = total_weight;
+  record->step.reductions_enabled = reductions_enabled;
   for (SyncReport::DeviceTimes& times : record->step.devices) times.released = at;
 }
 
 void SyncRecorder::joined(std::int64_t generation, std::size_t device, Time at) {
   const auto lock = lock_spinning(mutex_);
+  events_.add({at, generation, static_cast<std::uint32_t>(device), SyncEvent::kNone, Kind::joined});
   if (Record* record = find(generation)) record->step.devices[device].joined = at;
 }
 
@@ -87,6 +99,25 @@ std::vector<SyncReport::Step> SyncRecorder::steps() const {
     }
   }
   return steps;
+}
+
+void SyncRecorder::note(SyncEvent::Kind kind, std::int64_t generation, std::uint32_t device, std::uint32_t parameter) {
+  const auto lock = lock_spinning(mutex_);
+  events_.add({std::chrono::steady_clock::now(), generation, device, parameter, kind});
+}
+
+std::vector<SyncEvent> SyncRecorder::events() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<SyncEvent> events = events_.last();
+  if (events.empty()) return events;
+  const Time oldest = events.front().at;
+  for (const Record& record : records_)
+    for (const Launched& launched : record.launched)
+      if (launched.task->finished() && launched.task->finished_at() >= oldest)
+        events.push_back({launched.task->finished_at(), record.step.generation, SyncEvent::kNone,
+                          launched.parameter.value, Kind::finished});
+  std::ranges::stable_sort(events, {}, &SyncEvent::at);
+  return events;
 }
 
 }  // namespace tutti

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <tutti/distributed/sync_events.h>
 #include <tutti/distributed/sync_report.h>
 #include <tutti/distributed/sync_waiter.h>
 
@@ -17,17 +18,25 @@ class SyncRecorder {
  public:
   using Time = SyncReport::Time;
 
-  SyncRecorder(std::size_t devices, std::size_t steps) : devices_(devices), steps_(steps) {}
+  SyncRecorder(std::size_t devices, std::size_t steps, std::size_t events)
+      : devices_(devices), steps_(steps), start_(std::chrono::steady_clock::now()), events_(events) {}
 
   void set_parameters(std::size_t count);
   void begun(std::uint64_t group, std::int64_t generation, std::size_t device, Time);
   void ready(std::int64_t generation, std::size_t device, ParameterId, Time);
   void launched(std::int64_t generation, ParameterId, std::shared_ptr<CollectiveTask>, Time);
   void backward_ended(std::int64_t generation, std::size_t device, Time);
-  void released(std::int64_t generation, double total_weight, Time);
+  void released(std::int64_t generation, double total_weight, bool reductions_enabled, Time);
   void joined(std::int64_t generation, std::size_t device, Time);
 
+  /// Anything that belongs to no step's times.
+  void note(SyncEvent::Kind, std::int64_t generation, std::uint32_t device = SyncEvent::kNone,
+            std::uint32_t parameter = SyncEvent::kNone);
+
   std::vector<SyncReport::Step> steps() const;
+  /// By time, oldest first; when a reduction finished is looked up among the recorded steps.
+  std::vector<SyncEvent> events() const;
+  Time start() const noexcept { return start_; }
 
  private:
   struct Launched {
@@ -44,9 +53,11 @@ class SyncRecorder {
 
   std::size_t devices_;
   std::size_t steps_;
+  Time start_;
   std::size_t parameters_ = 0;
   mutable std::mutex mutex_;  // joins come from the devices' threads
   std::deque<Record> records_;
+  SyncEvents events_;
 };
 
 }  // namespace tutti

@@ -32,6 +32,7 @@ struct SyncReport {
     std::uint64_t group = 0;
     std::int64_t generation = 0;
     double total_weight = 0.0;
+    bool reductions_enabled = true;  ///< when it was released
     std::vector<DeviceTimes> devices;
     std::vector<Reduction> reductions;  ///< in order of launch
   };

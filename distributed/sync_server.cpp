@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <utility>
 
 namespace tutti {
@@ -20,6 +21,10 @@ SyncOptions with_defaults(SyncOptions options) {
     raise<SyncError>("[sync] deadlines must be positive: warn_after {} ms, fail_after {} ms",
                      options.warn_after.count(), options.fail_after.count());
   if (!options.warn) options.warn = [](const std::string& text) { std::fprintf(stderr, "%s\n", text.c_str()); };
+  if (const char* path = std::getenv("TUTTI_SYNC_DUMP"); !options.dump && path != nullptr && *path != '\0')
+    options.dump = [path = std::string(path), warn = options.warn](const std::string& text) {
+      if (!append_to_file(path, text)) warn("[sync] cannot write the last events to " + path);
+    };
   return options;
 }
 
@@ -34,8 +39,9 @@ DistributedSyncServer::DistributedSyncServer(std::vector<Device> devices, std::u
       joiners_(devices_.size()),
       unfetched_(devices_.size()),
       followers_(devices_.size()),
+      replica_check_(devices_.size()),
       follows_(devices_.size(), false),
-      recorder_(devices_.size(), options_.recorded_steps) {
+      recorder_(devices_.size(), options_.recorded_steps, options_.recorded_events) {
   deadline_thread_ = std::thread([this] { watch_deadlines(); });
 }
 
@@ -157,6 +163,10 @@ std::shared_ptr<SyncWaiter> DistributedSyncServer::collective_sync(Stamp stamp) 
   return waiter;
 }
 
+void DistributedSyncServer::check_replica(Stamp stamp, ReplicaDigest digest, std::shared_ptr<SyncWaiter> waiter) {
+  post(CheckReplica{stamp, std::move(digest), std::move(waiter)});
+}
+
 void DistributedSyncServer::note_joined(Stamp stamp) { recorder_.joined(stamp.generation, stamp.member, Clock::now()); }
 
 std::shared_ptr<SyncWaiter> DistributedSyncServer::device_failed(Stamp stamp, std::exception_ptr error) {
@@ -200,6 +210,22 @@ SyncReport DistributedSyncServer::report() const {
   }
   report.steps = recorder_.steps();
   return report;
+}
+
+std::string DistributedSyncServer::recent_events() const {
+  const std::vector<SyncEvent> events = recorder_.events();
+  const std::lock_guard lock(state_mutex_);
+  return events_text(events, recorder_.start(), devices_, parameters_);
+}
+
+// Before the devices are told, so that whoever catches the error finds the dump complete.
+void DistributedSyncServer::dump_events(const std::string& error) const noexcept {
+  if (!options_.dump || options_.recorded_events == 0) return;
+  try {
+    options_.dump(error + "\nThe last events, newest last:\n" + recent_events());
+  } catch (...) {
+    // the failure itself is what has to be told
+  }
 }
 
 // Looks often enough that a deadline is met within an eighth of itself, and never costs the devices a wake-up.

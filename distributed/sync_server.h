@@ -4,6 +4,7 @@
 #include <tutti/backend/device.h>
 #include <tutti/distributed/communicator.h>
 #include <tutti/distributed/gradient_arena.h>
+#include <tutti/distributed/replica_check.h>
 #include <tutti/distributed/sync_ledger.h>
 #include <tutti/distributed/sync_messages.h>
 #include <tutti/distributed/sync_options.h>
@@ -55,8 +56,9 @@ class DistributedSyncServer {
                            std::shared_ptr<const GradientArena>, Event arena_free = {});
   void submit(Stamp, ParameterId, GradientRef);
   std::shared_ptr<SyncWaiter> collective_sync(Stamp);
-  void note_joined(Stamp);      ///< for the report
-  bool has_parameters() const;  ///< some replica has declared any
+  void check_replica(Stamp, ReplicaDigest, std::shared_ptr<SyncWaiter>);  ///< before the step of the stamp
+  void note_joined(Stamp);                                                ///< for the report
+  bool has_parameters() const;                                            ///< some replica has declared any
 
   // --- failures, ends
   /// Answered, with the group's error, when nothing more will be launched.
@@ -70,8 +72,10 @@ class DistributedSyncServer {
   /// Helps with reductions for as long as waking a thread would take, then blocks until the answer is there.
   void await(const SyncWaiter&);
   Communicator& communicator() noexcept { return *communicator_; }
+  const SyncOptions& options() const noexcept { return options_; }
   std::uint64_t group_number() const;
   SyncReport report() const;
+  std::string recent_events() const;  ///< a line for each of the last events, newest last
 
  private:
   // --- mailbox
@@ -86,6 +90,7 @@ class DistributedSyncServer {
   void handle(NextResult&);
   void handle(JoinGroup&);
   void handle(SetBusy&);
+  void handle(CheckReplica&);
   void handle(CheckDeadlines&);
   void handle(Close&);
 
@@ -102,8 +107,11 @@ class DistributedSyncServer {
   MemberIndex first_member() const;
   void fail_group(const Fault&, const std::exception_ptr& cause, const std::string& detail = {});
   void announce(const Fault&, const std::exception_ptr& cause, const std::string& detail);
+  void dump_events(const std::string& error) const noexcept;
   void serve_follower(MemberIndex);
   void replace(std::shared_ptr<SyncWaiter>& place, std::shared_ptr<SyncWaiter>, MemberIndex);
+  void compare_replicas();
+  std::string missing_now(const Missing&, std::chrono::nanoseconds waited) const;
   void release_joiners(const std::exception_ptr&);
   std::exception_ptr error_for(std::uint64_t group) const;
   SyncNames names() const { return {devices_, parameters_, busy_}; }
@@ -133,6 +141,7 @@ class DistributedSyncServer {
   std::vector<std::shared_ptr<SyncWaiter>> joiners_;                       // by member, while a group re-forms
   std::vector<std::deque<std::shared_ptr<const RoundResult>>> unfetched_;  // by follower
   std::vector<std::shared_ptr<SyncWaiter>> followers_;                     // by follower
+  ReplicaCheck replica_check_;                                             // of the current generation
   std::vector<bool> follows_;                                              // by member
   std::optional<CollectiveTask::Clock::time_point> waiting_since_;         // the first wait of what is incomplete
   bool warned_ = false;

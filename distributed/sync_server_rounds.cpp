@@ -148,6 +148,7 @@ void DistributedSyncServer::replace(std::shared_ptr<SyncWaiter>& place, std::sha
 }
 
 void DistributedSyncServer::handle(DeviceFailed& message) {
+  recorder_.note(SyncEvent::Kind::device_failed, message.stamp.generation, message.stamp.member);
   if (message.stamp.group == ledger_->group())
     fail_group(
         {.kind = Fault::Kind::device_failed, .member = message.stamp.member, .generation = message.stamp.generation},
@@ -156,9 +157,11 @@ void DistributedSyncServer::handle(DeviceFailed& message) {
 }
 
 void DistributedSyncServer::handle(Leave& message) {
+  recorder_.note(SyncEvent::Kind::left, message.stamp.generation, message.stamp.member);
   follows_[message.stamp.member] = message.follow;
   ledger_->leave(message.stamp, actions_);
   perform_actions();
+  compare_replicas();  // those who stay may have waited for this device
   if (ledger_->all_left())
     for (MemberIndex member = 0; member < devices_.size(); ++member) serve_follower(member);
 }
@@ -184,6 +187,7 @@ void DistributedSyncServer::serve_follower(MemberIndex member) {
 }
 
 void DistributedSyncServer::handle(JoinGroup& message) {
+  recorder_.note(SyncEvent::Kind::rejoining, message.last_step_applied, message.member);
   replace(joiners_[message.member], message.waiter, message.member);
   if (!ledger_->join(message.member, message.group, message.last_step_applied, actions_)) {
     joiners_[message.member] = nullptr;
@@ -199,12 +203,49 @@ void DistributedSyncServer::handle(JoinGroup& message) {
 
 void DistributedSyncServer::handle(SetBusy& message) { busy_[message.member] = std::move(message.activity); }
 
+std::string DistributedSyncServer::missing_now(const Missing& missing, std::chrono::nanoseconds waited) const {
+  const std::int64_t generation = ledger_->current_generation();
+  if (!replica_check_.awaited()) return missing_text(missing, generation, waited, names());
+  const auto has_left = [this](MemberIndex member) { return ledger_->has_left(member); };
+  return missing_checks_text(replica_check_.missing(has_left), generation, waited, names());
+}
+
+// A device posts this before it registers the step, and no step is released before all have registered it: what the
+// devices compare is of one version, and a difference is found before the step is released, without waiting for it.
+void DistributedSyncServer::handle(CheckReplica& message) {
+  recorder_.note(SyncEvent::Kind::digested, message.stamp.generation, message.stamp.member);
+  if (message.stamp.group != ledger_->group() || ledger_->fault()) {
+    if (message.waiter) message.waiter->release(nullptr, error_for(message.stamp.group));
+    return;
+  }
+  if (message.waiter && !waiting_since_) waiting_since_ = CollectiveTask::Clock::now();
+  replica_check_.post(message.stamp.member, std::move(message.digest), std::move(message.waiter));
+  compare_replicas();
+}
+
+void DistributedSyncServer::compare_replicas() {
+  if (ledger_->fault() || replica_check_.empty()) return;
+  if (!replica_check_.missing([this](MemberIndex member) { return ledger_->has_left(member); }).empty()) return;
+  const std::int64_t generation = ledger_->current_generation();
+  if (const auto difference = replica_check_.difference(devices_))
+    return fail_group({.kind = Fault::Kind::diverged, .member = difference->member, .generation = generation}, nullptr,
+                      difference->text);
+  recorder_.note(SyncEvent::Kind::compared, generation);
+  const auto waiters = replica_check_.clear();
+  if (!waiters.empty()) {  // nobody but followers can be waiting for anything else
+    waiting_since_.reset();
+    const bool followed = std::ranges::any_of(followers_, [](const auto& follower) { return follower != nullptr; });
+    if (followed) waiting_since_ = CollectiveTask::Clock::now();
+  }
+  for (const auto& waiter : waiters) waiter->release(nullptr);
+}
+
 void DistributedSyncServer::handle(CheckDeadlines& message) {
   if (!waiting_since_) return;
   const auto waited = message.now - *waiting_since_;
   if (waited < options_.warn_after && waited < options_.fail_after) return;
   const Missing missing = ledger_->missing();
-  const std::string text = missing_text(missing, ledger_->current_generation(), waited, names());
+  const std::string text = missing_now(missing, waited);
   if (waited < options_.fail_after) {
     if (!std::exchange(warned_, true)) options_.warn(text);
     return;
@@ -217,6 +258,7 @@ void DistributedSyncServer::handle(CheckDeadlines& message) {
 }
 
 void DistributedSyncServer::handle(Close&) {
+  recorder_.note(SyncEvent::Kind::closed, ledger_->current_generation());
   ledger_->close(actions_);
   perform_actions();
   release_joiners(error_for(ledger_->group()));
@@ -285,7 +327,7 @@ void DistributedSyncServer::learn_layout() {
 
 void DistributedSyncServer::perform(const Release& release) {
   round_->total_weight = release.total_weight;
-  recorder_.released(release.generation, release.total_weight, CollectiveTask::Clock::now());
+  recorder_.released(release.generation, release.total_weight, communicator_->enabled(), CollectiveTask::Clock::now());
   learn_layout();
   const std::shared_ptr<const RoundResult> result = std::move(round_);
   auto waiters = waiters_;
@@ -308,6 +350,7 @@ void DistributedSyncServer::perform(const Reform& reform) {
     group_number_ = reform.group;
     group_error_ = nullptr;
   }
+  recorder_.note(SyncEvent::Kind::formed, static_cast<std::int64_t>(reform.group));
   start_round();
   if (reformed_ && !reform.behind.empty()) reformed_(reform.ahead, reform.behind);
   failed_.store(false, std::memory_order_release);
@@ -328,7 +371,13 @@ void DistributedSyncServer::fail_group(const Fault& fault, const std::exception_
 
 // Every waiter of the incomplete generation gets the error, with what was launched of it so far.
 void DistributedSyncServer::announce(const Fault& fault, const std::exception_ptr& cause, const std::string& detail) {
-  const auto error = std::make_exception_ptr(SyncError(fault_text(fault, cause, detail, names())));
+  const std::string text = fault_text(fault, cause, detail, names());
+  const auto error = std::make_exception_ptr(SyncError(text));
+  if (fault.kind != Fault::Kind::closed) {
+    recorder_.note(SyncEvent::Kind::failed, fault.generation, fault.member,
+                   fault.parameter ? fault.parameter->value : SyncEvent::kNone);
+    dump_events(text);
+  }
   {
     const std::lock_guard lock(state_mutex_);
     group_error_ = error;
@@ -337,6 +386,7 @@ void DistributedSyncServer::announce(const Fault& fault, const std::exception_pt
   waiting_since_.reset();
   warned_ = false;
   for (auto& arena : arenas_) arena = nullptr;
+  for (const auto& waiter : replica_check_.clear()) waiter->release(nullptr, error);
   for (auto& waiter : waiters_)
     if (waiter) std::exchange(waiter, nullptr)->release(round_, error);
   for (MemberIndex member = 0; member < devices_.size(); ++member) serve_follower(member);

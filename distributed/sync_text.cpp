@@ -81,11 +81,19 @@ std::string fault_text(const Fault& fault, const std::exception_ptr& cause, cons
       return fmt::format("[sync] {} has gradients in generation {} that do not lie in its registered memory: {}",
                          member, generation, detail);
     case Kind::deadline: return detail;
+    case Kind::diverged: return fmt::format("[sync] replicas differ in generation {}: {}", generation, detail);
     case Kind::engine_failed:
       return fmt::format("[sync] the server failed in generation {}: {}", generation, text_of(cause));
     case Kind::closed: return fmt::format("[sync] the group was closed in generation {}", generation);
   }
   return "[sync] failed";
+}
+
+std::string missing_checks_text(const std::vector<MemberIndex>& missing, std::int64_t generation,
+                                std::chrono::nanoseconds waited, const SyncNames& names) {
+  return fmt::format("[sync] waited {:.3g} s before generation {} for the replica check of {}",
+                     std::chrono::duration<double>(waited).count(), generation,
+                     listed(missing, [&](MemberIndex index) { return names.member(index); }));
 }
 
 std::string missing_text(const Missing& missing, std::int64_t generation, std::chrono::nanoseconds waited,

@@ -221,3 +221,19 @@ TEST_CASE("failure: closing while a device waits fails its wait") {
   CHECK_MESSAGE(contains(error, "closed"), error);
   CHECK_THROWS_AS((void)sync->step(cpu(1)), SyncError);
 }
+
+// The identity of a thread that has ended is given to the next one, which then drives another device.
+TEST_CASE("failure: a device's wait is not refused for what an ended thread drove") {
+  GradientSync sync(cpu_devices(2), kMean);
+  auto replicas = sync.replicate(TwoBranches{});
+  for (std::size_t i = 0; i < 20; ++i) {
+    for (auto& replica : replicas) replica.zero_grad();
+    const auto errors = errors_of_devices(2, [&](std::size_t thread) {
+      const std::size_t d = (thread + i) % 2;
+      if (thread == 1) std::this_thread::sleep_for(milliseconds(2));  // the first one waits
+      auto step = sync.step(cpu(static_cast<std::uint16_t>(d)));
+      step.backward(use(replicas[d].left, 1.0));
+    });
+    REQUIRE(errors == std::vector<std::string>{"", ""});
+  }
+}

@@ -55,7 +55,8 @@ template <class Loss> void steps_of(GradientSync& sync, std::vector<Chain>& repl
 
 std::size_t launches(const GradientSync& sync) {
   std::set<SyncReport::Time> times;
-  for (const auto& reduction : sync.report().steps.back().reductions) times.insert(reduction.launched);
+  const SyncReport report = sync.report();
+  for (const auto& reduction : report.steps.back().reductions) times.insert(reduction.launched);
   return times.size();
 }
 

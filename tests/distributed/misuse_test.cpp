@@ -221,7 +221,8 @@ TEST_CASE("misuse: a step that unwinds after its commit leaves no reduction runn
     throw std::runtime_error("late");
   } catch (const std::runtime_error&) {
   }
-  for (const auto& reduction : sync.report().steps.back().reductions) CHECK(reduction.finished != SyncReport::Time{});
+  const SyncReport report = sync.report();
+  for (const auto& reduction : report.steps.back().reductions) CHECK(reduction.finished != SyncReport::Time{});
   other.join();
 }
 

@@ -64,7 +64,8 @@ TEST_CASE("sync_report: what happens to a step happens in order, with a thread f
   GradientSync sync(cpu_devices(2), kSingle);
   auto replicas = sync.replicate(TwoBranches{});
   train(sync, replicas, 10);
-  for (const SyncReport::Step& step : sync.report().steps) {
+  const SyncReport report = sync.report();
+  for (const SyncReport::Step& step : report.steps) {
     for (const auto& reduction : step.reductions) {
       CHECK(reduction.finished >= reduction.launched);
       for (std::size_t d = 0; d < 2; ++d) {

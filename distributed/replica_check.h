@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <tutti/distributed/sync_ledger.h>
+#include <tutti/distributed/sync_waiter.h>
+#include <tutti/nn/module.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace tutti {
+
+/// 128 bits of what an array holds, bit by bit: 0.0 and -0.0 differ. Any change within one 8-byte word changes it;
+/// other changes with overwhelming probability. Against accidents, not against an adversary.
+struct Digest {
+  std::uint64_t first = 0;
+  std::uint64_t second = 0;
+  friend bool operator==(const Digest&, const Digest&) = default;
+};
+Digest digest_of(std::span<const std::byte>);
+std::string to_string(const Digest&);  ///< 32 hexadecimal digits
+
+struct NamedDigest {
+  std::string name;  ///< parameter "fc1.weight", buffer "mean"
+  Digest digest;
+};
+using ReplicaDigest = std::vector<NamedDigest>;
+
+/// Parameters, then buffers, in their order. Copies each to the host: waits for its device's compute stream.
+ReplicaDigest digest_replica(const NamedTensors& parameters, const NamedTensors& buffers);
+
+/// The digests that a group's members have posted and that wait to be compared. Not thread-safe: the server's.
+class ReplicaCheck {
+ public:
+  struct Difference {
+    MemberIndex member;  ///< the first that differs from the first member
+    std::string text;    ///< what differs, where, and both values
+  };
+
+  explicit ReplicaCheck(std::size_t members) : posts_(members) {}
+
+  /// `waiter`, which may be null, hears of the comparison. Throws SyncError if the member has posted already.
+  void post(MemberIndex, ReplicaDigest, std::shared_ptr<SyncWaiter> waiter);
+  /// Some member waits for the others' posts.
+  bool awaited() const;
+  std::vector<MemberIndex> missing(const std::function<bool(MemberIndex)>& has_left) const;
+  /// Among those that have posted: the first parameter or buffer, in order, that is not everywhere the same.
+  std::optional<Difference> difference(std::span<const Device>) const;
+  bool empty() const;
+  std::vector<std::shared_ptr<SyncWaiter>> clear();  ///< returns those who wait
+
+ private:
+  struct Post {
+    ReplicaDigest digest;
+    std::shared_ptr<SyncWaiter> waiter;
+  };
+  std::vector<std::optional<Post>> posts_;  // by member
+};
+
+}  // namespace tutti

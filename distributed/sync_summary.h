@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <tutti/distributed/sync_report.h>
+
+#include <chrono>
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace tutti {
+
+/// What a report's finished steps amount to. Times are medians over steps; a step counts when all its devices joined.
+struct SyncSummary {
+  using Nanoseconds = std::chrono::nanoseconds;
+
+  struct Parameter {
+    std::string name;
+    Nanoseconds spread;     ///< from the first device's gradient to the last one's
+    Nanoseconds queued;     ///< from the last gradient to the launch
+    Nanoseconds reduction;  ///< from the launch to the end
+    double hidden;          ///< share of the reductions' time before the last device's backward had ended, in [0, 1]
+  };
+
+  std::size_t steps = 0;               ///< with reductions
+  Nanoseconds step_time{0};            ///< first registration to last join
+  Nanoseconds skew{0};                 ///< first device's end of backward to the last one's
+  std::vector<Nanoseconds> lateness;   ///< by device: its end of backward after the first device's
+  double hidden = 0.0;                 ///< of all reductions' time, as above
+  std::optional<Nanoseconds> exposed;  ///< step_time less that of steps with reductions switched off, if any
+  std::vector<Parameter> parameters;   ///< slowest reduction first
+};
+
+SyncSummary summarize(const SyncReport&);
+
+/// A table to read: the step, each device's lateness, the slowest parameters.
+std::string summary_text(const SyncReport&, std::size_t slowest = 10);
+
+}  // namespace tutti
