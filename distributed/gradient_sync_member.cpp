@@ -64,7 +64,7 @@ void SyncMember::begin_step(double weight) {
   if (!(weight >= 0.0) || weight > std::numeric_limits<double>::max())
     raise<SyncError>("[sync] weight {} of {} is not a finite number >= 0", weight, to_string(device_));
   join();
-  driver_.store(std::this_thread::get_id(), std::memory_order_relaxed);
+  note_driver();
   server_.check_alive();
   ++generation_;
   phase_ = Phase::open;
@@ -179,7 +179,7 @@ void SyncMember::install(const RoundResult& round) {
 
 void SyncMember::refuse_waiting_for_own_thread() const {
   for (const SyncMember* peer : peers_) {
-    if (peer == this || peer->left() || peer->driver() != std::this_thread::get_id()) continue;
+    if (peer == this || peer->left() || !peer->driven_by_this_thread()) continue;
     if (peer->group_number_ == group_number_ && peer->posted_generation() >= generation_) continue;
     raise<SyncError>(
         "[sync] {} would wait for {} in step {}, which this same thread drives and has not posted: call backward_async "
@@ -247,7 +247,7 @@ bool SyncMember::follow() {
 
 std::shared_ptr<SyncWaiter> SyncMember::request_rejoin(std::int64_t last_step_applied) {
   if (phase_ == Phase::open) raise<SyncError>("[sync] {} cannot rejoin inside its step", to_string(device_));
-  driver_.store(std::this_thread::get_id(), std::memory_order_relaxed);
+  note_driver();
   return server_.join_group(index_, server_.group_number() + 1, last_step_applied);
 }
 

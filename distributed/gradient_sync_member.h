@@ -3,6 +3,7 @@
 
 #include <tutti/autodiff/backward.h>
 #include <tutti/distributed/sync_server.h>
+#include <tutti/distributed/thread_number.h>
 #include <tutti/nn/module.h>
 #include <tutti/optim/optimizer.h>
 
@@ -10,7 +11,6 @@
 #include <exception>
 #include <memory>
 #include <string>
-#include <thread>
 #include <vector>
 
 namespace tutti {
@@ -57,10 +57,14 @@ class SyncMember final : public GradientObserver,
   Device device() const noexcept { return device_; }
   MemberIndex index() const noexcept { return index_; }
   const void* group_identity() const noexcept { return this; }
+  std::uint64_t group_number() const noexcept { return group_number_; }
   std::int64_t generation() const noexcept { return generation_; }
   double total_weight() const;
   bool weighted() const noexcept { return reduction_ == GradientReduction::weighted_mean; }
-  std::thread::id driver() const noexcept { return driver_.load(std::memory_order_relaxed); }
+  void note_driver() noexcept { driver_.store(this_thread_number(), std::memory_order_relaxed); }
+  bool driven_by_this_thread() const noexcept {
+    return driver_.load(std::memory_order_relaxed) == this_thread_number();
+  }
   std::int64_t posted_generation() const noexcept { return posted_generation_.load(std::memory_order_acquire); }
   bool left() const noexcept { return left_.load(std::memory_order_acquire); }
   void set_peers(std::vector<const SyncMember*> peers) { peers_ = std::move(peers); }
@@ -92,7 +96,7 @@ class SyncMember final : public GradientObserver,
   std::shared_ptr<SyncWaiter> waiter_;
   std::int64_t joined_generation_ = 0;
   double total_weight_ = 0.0;  // of the joined generation
-  std::atomic<std::thread::id> driver_{};
+  std::atomic<std::uint64_t> driver_{0};
   std::atomic<std::int64_t> posted_generation_{0};
   std::atomic<bool> left_{false};
 };

@@ -53,6 +53,7 @@ struct Fault {
     wrong_dtype,    ///< found by the server
     deadline,       ///< found by the server
     engine_failed,  ///< found by the server
+    collective,     ///< found by the server: devices asked for different collectives
     closed,
   };
   Kind kind = Kind::closed;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <tutti/autodiff/gradient_observer.h>
+#include <tutti/distributed/collective_call.h>
 #include <tutti/distributed/sync_ledger.h>
 #include <tutti/distributed/sync_waiter.h>
 
@@ -36,6 +37,19 @@ struct SubmitGradient {
 struct CollectiveSync {
   Stamp stamp;
   std::shared_ptr<SyncWaiter> waiter;
+  std::chrono::steady_clock::time_point at;
+};
+
+/// A device's part in a collective of the users' own; answered when all devices have posted theirs of this number.
+struct PostCollective {
+  MemberIndex member = 0;
+  std::uint64_t group = 1;
+  std::int64_t number = 0;  ///< of this device's collectives in this group, from 1
+  CollectiveCall call;
+  Array input;  ///< contiguous; undefined for a barrier
+  Event ready;
+  bool differentiable = false;  ///< the input requires a gradient
+  std::shared_ptr<CollectiveWaiter> waiter;
   std::chrono::steady_clock::time_point at;
 };
 
@@ -78,7 +92,7 @@ struct CheckDeadlines {
 
 struct Close {};
 
-using SyncMessage = std::variant<SubmitGradient, RegisterSyncParameters, CollectiveSync, DeviceFailed, Leave,
-                                 NextResult, JoinGroup, SetBusy, CheckDeadlines, Close>;
+using SyncMessage = std::variant<SubmitGradient, RegisterSyncParameters, CollectiveSync, PostCollective, DeviceFailed,
+                                 Leave, NextResult, JoinGroup, SetBusy, CheckDeadlines, Close>;
 
 }  // namespace tutti

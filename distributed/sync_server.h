@@ -51,6 +51,10 @@ class DistributedSyncServer {
   std::shared_ptr<SyncWaiter> collective_sync(Stamp);
   void note_joined(Stamp);  ///< for the report
 
+  /// A device's part in a collective (sync_server_collectives.cpp). The waiter is answered when all devices have posted
+  /// the same number, or the group fails.
+  std::shared_ptr<CollectiveWaiter> post_collective(PostCollective);
+
   // --- failures, ends
   std::shared_ptr<SyncWaiter> device_failed(Stamp,
                                             std::exception_ptr);  ///< answered when nothing more will be launched
@@ -61,7 +65,7 @@ class DistributedSyncServer {
   void close();
 
   /// Helps with reductions for as long as waking a thread would take, then blocks until the answer is there.
-  void await(const SyncWaiter&);
+  void await(const Answered&);
   Communicator& communicator() noexcept { return *communicator_; }
   std::uint64_t group_number() const;
   SyncReport report() const;
@@ -74,6 +78,7 @@ class DistributedSyncServer {
   void handle(RegisterSyncParameters&);
   void handle(SubmitGradient&);
   void handle(CollectiveSync&);
+  void handle(PostCollective&);
   void handle(DeviceFailed&);
   void handle(Leave&);
   void handle(NextResult&);
@@ -95,6 +100,11 @@ class DistributedSyncServer {
   void announce(const Fault&, const std::exception_ptr& cause, const std::string& detail);
   void serve_follower(MemberIndex);
   void release_joiners(const std::exception_ptr&);
+  bool refuse_misfit(const PostCollective&);
+  void launch_collective();
+  void check_collective_deadline(CollectiveTask::Clock::time_point now);
+  std::string missing_collective_text(CollectiveTask::Clock::duration waited) const;
+  void fail_collectives(const std::exception_ptr&);
   std::exception_ptr error_for(std::uint64_t group) const;
   SyncNames names() const { return {devices_, parameters_, busy_}; }
   void watch_deadlines();
@@ -121,6 +131,9 @@ class DistributedSyncServer {
   std::vector<bool> follows_;                                              // by member
   std::optional<CollectiveTask::Clock::time_point> waiting_since_;         // the first wait of what is incomplete
   bool warned_ = false;
+  std::vector<std::deque<PostCollective>> collectives_;  // by member: posted, and not yet by all
+  std::int64_t collectives_done_ = 0;                    // the number of the last that all have posted, in this group
+  bool collective_warned_ = false;                       // about the one after it
 
   mutable std::mutex state_mutex_;  // guards what devices' threads read beside the drain: parameters, error, number
   std::vector<SyncParameter> parameters_;  // constant once the ledger is open

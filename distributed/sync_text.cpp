@@ -77,7 +77,8 @@ std::string fault_text(const Fault& fault, const std::exception_ptr& cause, cons
     case Kind::wrong_dtype:
       return fmt::format("[sync] {} submitted parameter {} in generation {} with {}", member, parameter, generation,
                          detail);
-    case Kind::deadline: return detail;
+    case Kind::deadline:
+    case Kind::collective: return detail;
     case Kind::engine_failed:
       return fmt::format("[sync] the server failed in generation {}: {}", generation, text_of(cause));
     case Kind::closed: return fmt::format("[sync] the group was closed in generation {}", generation);
