@@ -94,29 +94,33 @@ CollectivePlan plan_all_to_all(std::span<const CollectiveCall> calls) {
   return plan;
 }
 
-// NaN wins: it is unequal to itself.
-template <class T> T combined(CollectiveOperation operation, T a, T b) {
-  switch (operation) {
-    case CollectiveOperation::max: return a > b || a != a ? a : b;
-    case CollectiveOperation::min: return a < b || a != a ? a : b;
-    case CollectiveOperation::sum:
-    case CollectiveOperation::mean: break;
-  }
-  return a + b;
-}
-
-template <class T> void reduce_into(CollectiveOperation operation, std::span<const T* const> sources,
-                                    std::span<T* const> targets, std::int64_t count) {
+template <class T, class Combine> void combine_into(std::span<const T* const> sources, std::span<T* const> targets,
+                                                    std::int64_t count, T denominator, Combine combine) {
   constexpr std::int64_t kBlock = 512;
   T block[kBlock];
   for (std::int64_t begin = 0; begin < count; begin += kBlock) {
     const std::int64_t length = std::min(kBlock, count - begin);
     std::copy_n(sources.front() + begin, length, block);
     for (const T* source : sources.subspan(1))
-      for (std::int64_t i = 0; i < length; ++i) block[i] = combined(operation, block[i], source[begin + i]);
-    if (operation == CollectiveOperation::mean)
-      for (std::int64_t i = 0; i < length; ++i) block[i] /= static_cast<T>(sources.size());
+      for (std::int64_t i = 0; i < length; ++i) block[i] = combine(block[i], source[begin + i]);
+    if (denominator != T(1))
+      for (std::int64_t i = 0; i < length; ++i) block[i] /= denominator;
     for (T* target : targets) std::copy_n(block, length, target + begin);
+  }
+}
+
+// NaN wins: it is unequal to itself.
+template <class T> void combine_into(CollectiveOperation operation, std::span<const T* const> sources,
+                                     std::span<T* const> targets, std::int64_t count) {
+  const auto into = [&](T denominator, auto combine) {
+    combine_into<T>(sources, targets, count, denominator, combine);
+  };
+  const auto add = [](T a, T b) { return a + b; };
+  switch (operation) {
+    case CollectiveOperation::sum: return into(T(1), add);
+    case CollectiveOperation::mean: return into(static_cast<T>(sources.size()), add);
+    case CollectiveOperation::max: return into(T(1), [](T a, T b) { return (a > b) | (a != a) ? a : b; });
+    case CollectiveOperation::min: return into(T(1), [](T a, T b) { return (a < b) | (a != a) ? a : b; });
   }
 }
 
@@ -157,7 +161,7 @@ void combine(const CollectiveRequest& request, const CollectivePart& part, std::
       for (const Place& place : part.sources)
         sources.push_back(reinterpret_cast<const T*>(address(request.inputs, place)));
       for (const Place& place : part.targets) targets.push_back(reinterpret_cast<T*>(address(request.outputs, place)));
-      reduce_into<T>(request.operation, sources, targets, count);
+      combine_into<T>(request.operation, sources, targets, count);
     }
   });
 }

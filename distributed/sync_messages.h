@@ -92,7 +92,9 @@ struct CheckDeadlines {
 
 struct Close {};
 
-using SyncMessage = std::variant<SubmitGradient, RegisterSyncParameters, CollectiveSync, PostCollective, DeviceFailed,
-                                 Leave, NextResult, JoinGroup, SetBusy, CheckDeadlines, Close>;
+// The one large message travels by pointer, so that gradients, of which there are many, need not make room for it.
+using SyncMessage =
+    std::variant<SubmitGradient, RegisterSyncParameters, CollectiveSync, std::unique_ptr<PostCollective>, DeviceFailed,
+                 Leave, NextResult, JoinGroup, SetBusy, CheckDeadlines, Close>;
 
 }  // namespace tutti

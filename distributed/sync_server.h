@@ -78,7 +78,7 @@ class DistributedSyncServer {
   void handle(RegisterSyncParameters&);
   void handle(SubmitGradient&);
   void handle(CollectiveSync&);
-  void handle(PostCollective&);
+  void handle(std::unique_ptr<PostCollective>&);
   void handle(DeviceFailed&);
   void handle(Leave&);
   void handle(NextResult&);

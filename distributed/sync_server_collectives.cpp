@@ -14,20 +14,20 @@ std::shared_ptr<CollectiveWaiter> DistributedSyncServer::post_collective(PostCol
   auto waiter = std::make_shared<CollectiveWaiter>();
   message.waiter = waiter;
   message.at = CollectiveTask::Clock::now();
-  post(std::move(message));
+  post(std::make_unique<PostCollective>(std::move(message)));
   return waiter;
 }
 
 // Nobody is left without an answer: what cannot be matched any more is answered here, the rest waits in collectives_,
 // which fail_collectives answers. The ledger may not be open yet: groups without a model have collectives too.
-void DistributedSyncServer::handle(PostCollective& message) {
+void DistributedSyncServer::handle(std::unique_ptr<PostCollective>& posted) {
+  PostCollective& message = *posted;
   const bool alive = !ledger_ ? message.group == 1 : message.group == ledger_->group() && !ledger_->fault();
   if (!alive) return message.waiter->release(nullptr, error_for(message.group));
   const MemberIndex member = message.member;
   collectives_[member].push_back(std::move(message));
   if (refuse_misfit(collectives_[member].back())) return;
-  const auto waits = [](const auto& posted) { return posted.empty(); };
-  if (std::ranges::none_of(collectives_, waits)) launch_collective();
+  if (std::ranges::none_of(collectives_, [](const auto& queue) { return queue.empty(); })) launch_collective();
 }
 
 // On arrival, so that a mismatch is found before the last device has posted.

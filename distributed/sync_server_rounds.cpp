@@ -15,7 +15,7 @@ namespace {
 // beginning, however long a model takes to build.
 bool may_precede_declarations(const SyncMessage& message) {
   return std::holds_alternative<CheckDeadlines>(message) || std::holds_alternative<SetBusy>(message) ||
-         std::holds_alternative<PostCollective>(message);
+         std::holds_alternative<std::unique_ptr<PostCollective>>(message);
 }
 
 }  // namespace

@@ -62,6 +62,12 @@ TEST_CASE("collectives: all_reduce of every numeric type") {
   }
 }
 
+TEST_CASE("collectives: run also while reductions of gradients are switched off") {
+  GradientSync sync(cpu_devices(2));
+  sync.set_reductions_enabled(false);
+  run_devices(2, [&](std::size_t d) { check_all_reduce<float>(sync, d, 2); });
+}
+
 TEST_CASE("collectives: NaN wins max and min") {
   GradientSync sync(cpu_devices(2));
   run_devices(2, [&](std::size_t d) {
