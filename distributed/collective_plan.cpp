@@ -119,8 +119,8 @@ template <class T> void combine_into(CollectiveOperation operation, std::span<co
   switch (operation) {
     case CollectiveOperation::sum: return into(T(1), add);
     case CollectiveOperation::mean: return into(static_cast<T>(sources.size()), add);
-    case CollectiveOperation::max: return into(T(1), [](T a, T b) { return (a > b) | (a != a) ? a : b; });
-    case CollectiveOperation::min: return into(T(1), [](T a, T b) { return (a < b) | (a != a) ? a : b; });
+    case CollectiveOperation::max: return into(T(1), [](T a, T b) { return a > b || a != a ? a : b; });
+    case CollectiveOperation::min: return into(T(1), [](T a, T b) { return a < b || a != a ? a : b; });
   }
 }
 
