@@ -158,6 +158,8 @@ void combine(const CollectiveRequest& request, const CollectivePart& part, std::
     if constexpr (!std::is_same_v<T, bool>) {  // refused when it was posted
       std::vector<const T*> sources;
       std::vector<T*> targets;
+      sources.reserve(part.sources.size());
+      targets.reserve(part.targets.size());
       for (const Place& place : part.sources)
         sources.push_back(reinterpret_cast<const T*>(address(request.inputs, place)));
       for (const Place& place : part.targets) targets.push_back(reinterpret_cast<T*>(address(request.outputs, place)));

@@ -177,6 +177,7 @@ std::shared_ptr<CollectiveTask> LocalCommunicator::all_reduce(AllReduceRequest r
   check(request);
   const std::int64_t total = request.slices.front().gradient.size();
   std::vector<Event> inputs;
+  inputs.reserve(request.slices.size());
   for (const AllReduceSlice& slice : request.slices) inputs.push_back(slice.ready);
   auto task = std::make_shared<Task>(std::move(inputs), std::max<std::int64_t>(1, chunks_in(total)),
                                      [request = std::move(request), total](std::int64_t chunk) {

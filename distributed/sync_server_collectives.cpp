@@ -56,6 +56,7 @@ bool DistributedSyncServer::refuse_misfit(const PostCollective& message) {
 // The posts leave the queues only when nothing can throw any more: an exception fails the group with all of them.
 void DistributedSyncServer::launch_collective() {
   std::vector<CollectiveCall> calls;
+  calls.reserve(devices_.size());
   for (const auto& posted : collectives_) calls.push_back(posted.front().call);
   const CollectivePlan plan = plan_collective(calls, devices_);
   CollectiveRequest request;
