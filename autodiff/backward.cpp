@@ -85,8 +85,9 @@ class Accumulation {
     if (options_.observer != nullptr) options_.observer->on_backward_begin(device_, uses);
   }
 
-  void accumulate(LeafNode& leaf, Tensor gradient) {
+  void accumulate(LeafNode& leaf, Tensor gradient, double weight) {
     GradientSlot& slot = leaf.slot;
+    if (!slot.attachment && gradient.defined() && weight != 1.0) gradient = gradient * (1.0 / weight);
     if (gradient.defined()) add_to_slot(slot, std::move(gradient));
     if (options_.observer == nullptr || !slot.attachment) return;
     if (slot.state == GradientState::local && slot.destination.defined()) move_to_destination(slot, slot.gradient);
@@ -162,14 +163,16 @@ void backward(const Tensor& root, const BackwardOptions& options) {
       raise<AutodiffError>(
           "[backward] create_graph: gradient slots hold plain arrays; grad() gives differentiable ones");
     const NoGrad no_grad;
-    const double scale = options.scale * (scope != nullptr ? scope->scale_ : 1.0);
-    BackwardRun run({{gradient_node(root), root_gradient(root, options.gradient, scale, "backward")}}, {},
-                    BackwardRun::Into::slots);
+    const double weight = options.weight * (scope != nullptr ? scope->weight_ : 1.0);
+    BackwardRun run({{gradient_node(root), root_gradient(root, options.gradient, options.scale * weight, "backward")}},
+                    {}, BackwardRun::Into::slots);
     run.check_saved();
     accumulation.begin(root.device(), run.leaves());
-    run.execute([&](Node& leaf,
-                    Tensor gradient) { accumulation.accumulate(static_cast<LeafNode&>(leaf), std::move(gradient)); },
-                !options.retain_graph);
+    run.execute(
+        [&](Node& leaf, Tensor gradient) {
+          accumulation.accumulate(static_cast<LeafNode&>(leaf), std::move(gradient), weight);
+        },
+        !options.retain_graph);
     accumulation.end();
   } catch (...) {
     accumulation.failed();
@@ -210,8 +213,8 @@ std::vector<Tensor> grad(const Tensor& output, std::span<const Tensor> inputs, c
   return grad(std::span(&output, 1), inputs, options);
 }
 
-LocalAccumulation::LocalAccumulation(const void* group, double scale)
-    : group_(group), scale_(scale), outer_(std::exchange(innermost, this)) {}
+LocalAccumulation::LocalAccumulation(const void* group, double weight)
+    : group_(group), weight_(weight), outer_(std::exchange(innermost, this)) {}
 
 LocalAccumulation::~LocalAccumulation() { innermost = outer_; }
 

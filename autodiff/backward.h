@@ -10,8 +10,9 @@
 namespace tutti {
 
 struct BackwardOptions {
-  Tensor gradient{};   ///< dL/d(root), the root's shape; undefined: 1, and the root must have one element
-  double scale = 1.0;  ///< multiplies the root gradient; exactly 0 sends null gradients: everything is final, as zeros
+  Tensor gradient{};    ///< dL/d(root), the root's shape; undefined: 1, and the root must have one element
+  double scale = 1.0;   ///< multiplies the root gradient; exactly 0 sends null gradients: everything is final, as zeros
+  double weight = 1.0;  ///< the same, but only attached parameters keep the factor: their group divides by all weights
   bool retain_graph = false;             ///< keep what the graph saved, for another backward through it
   bool create_graph = false;             ///< gradients carry a graph of their own; refused together with an observer
   GradientObserver* observer = nullptr;  ///< hears of attached parameters; the backward is then "synchronised"
@@ -41,10 +42,11 @@ std::vector<Tensor> grad(std::span<const Tensor> outputs, std::span<const Tensor
 std::vector<Tensor> grad(const Tensor& output, std::span<const Tensor> inputs, const GradOptions& = {});
 
 /// While one lives on a thread, backwards there may accumulate into the attached parameters of `group` without
-/// synchronising them; root gradients are multiplied by `scale`. Used by `no_sync`. Scopes nest; the innermost counts.
+/// synchronising them; root gradients are multiplied by `weight`, as by BackwardOptions'. Used by `no_sync`. Scopes
+/// nest; the innermost counts.
 class LocalAccumulation {
  public:
-  LocalAccumulation(const void* group, double scale);
+  LocalAccumulation(const void* group, double weight);
   ~LocalAccumulation();
   LocalAccumulation(const LocalAccumulation&) = delete;
   LocalAccumulation& operator=(const LocalAccumulation&) = delete;
@@ -54,7 +56,7 @@ class LocalAccumulation {
  private:
   friend void backward(const Tensor&, const BackwardOptions&);
   const void* group_;
-  double scale_;
+  double weight_;
   bool used_ = false;
   LocalAccumulation* outer_;
 };

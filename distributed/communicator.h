@@ -3,6 +3,7 @@
 
 #include <tutti/backend/array.h>
 #include <tutti/backend/stream.h>
+#include <tutti/distributed/collective_plan.h>
 
 #include <atomic>
 #include <chrono>
@@ -68,6 +69,9 @@ class Communicator {
   /// Queues the reduction and returns at once. Called by one thread at a time (the server's drain). An exception means
   /// that nothing was queued.
   virtual std::shared_ptr<CollectiveTask> all_reduce(AllReduceRequest) = 0;
+
+  /// The same for a collective of the users' own, which always runs.
+  virtual std::shared_ptr<CollectiveTask> collective(CollectiveRequest) = 0;
 
   /// Lends the calling thread to whatever is ready; never blocks. Thread-safe.
   virtual void help() = 0;

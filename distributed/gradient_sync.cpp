@@ -101,6 +101,7 @@ class GradientSync::State {
     std::vector<const SyncMember*> peers;
     for (const auto& member : members_) peers.push_back(member.get());
     for (const auto& member : members_) member->set_peers(peers);
+    collectives_ = std::make_shared<Collectives>(server_, members_);
     // Runs while every member waits in rejoin, so that replicas may be written from one thread.
     server_.on_reformed([this](MemberIndex ahead, std::span<const MemberIndex> behind) {
       for (const MemberIndex index : behind) members_[index]->copy_state_from(*members_[ahead]);
@@ -110,6 +111,7 @@ class GradientSync::State {
   const std::vector<Device> devices_;
   DistributedSyncServer server_;
   std::vector<std::shared_ptr<SyncMember>> members_;
+  std::shared_ptr<Collectives> collectives_;
 };
 
 namespace {
@@ -158,6 +160,7 @@ void GradientSync::check_consistency(std::span<const Device> devices) {
   }
 }
 
+void GradientSync::fail(Device device, std::exception_ptr error) { member(device)->fail(std::move(error)); }
 void GradientSync::busy(Device device, std::string activity) {
   state_->server_.set_busy(member(device)->index(), std::move(activity));
 }
@@ -183,6 +186,27 @@ void GradientSync::rejoin_all(std::span<const Rejoining> all) {
 }
 
 DistributedSyncServer& GradientSync::server() noexcept { return state_->server_; }
+PendingTensor GradientSync::all_reduce(Device device, const Tensor& tensor, CollectiveOperation operation) {
+  return state_->collectives_->post(device, {.kind = CollectiveKind::all_reduce, .operation = operation}, tensor);
+}
+PendingTensor GradientSync::reduce_scatter(Device device, const Tensor& tensor, CollectiveOperation operation,
+                                           std::vector<std::int64_t> parts) {
+  return state_->collectives_->post(
+      device, {.kind = CollectiveKind::reduce_scatter, .operation = operation, .lengths = std::move(parts)}, tensor);
+}
+PendingTensor GradientSync::all_gather(Device device, const Tensor& tensor) {
+  return state_->collectives_->post(device, {.kind = CollectiveKind::all_gather}, tensor);
+}
+PendingTensor GradientSync::broadcast(Device device, const Tensor& tensor, Device root) {
+  return state_->collectives_->post(device, {.kind = CollectiveKind::broadcast, .root = root}, tensor);
+}
+PendingTensor GradientSync::all_to_all(Device device, const Tensor& tensor, std::vector<std::int64_t> parts) {
+  return state_->collectives_->post(device, {.kind = CollectiveKind::all_to_all, .lengths = std::move(parts)}, tensor);
+}
+void GradientSync::barrier(Device device) {
+  state_->collectives_->post(device, {.kind = CollectiveKind::barrier}, {}).resolve();
+}
+
 std::uint64_t GradientSync::group_number() const { return state_->server_.group_number(); }
 SyncReport GradientSync::report() const { return state_->server_.report(); }
 std::string GradientSync::recent_events() const { return state_->server_.recent_events(); }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <tutti/autodiff/backward.h>
+#include <tutti/distributed/collectives.h>
 #include <tutti/distributed/sync_options.h>
 #include <tutti/distributed/sync_report.h>
 #include <tutti/nn/module.h>
@@ -55,7 +56,9 @@ class [[nodiscard]] Step {
   NoSync no_sync(double weight);
 
   /// Backward, its gradients reduced as they become final, then `join`. Throws SyncError when the group failed, the
-  /// culprit named; the gradients are then undefined.
+  /// culprit named; the gradients are then undefined. A loss that reaches no parameter of the replica is an error
+  /// (another copy of the model?). Leaves of no group that it reaches get their plain gradients, not scaled by the
+  /// weight.
   void backward(const Tensor& loss, const BackwardOptions& = {});
   /// The same without the wait: posts the collective sync and returns. Reading a gradient, an optimizer's step and the
   /// device's next step join.
@@ -131,6 +134,31 @@ class GradientSync {
   /// For a device that left with Follow::yes: waits for the others' next step and installs its result in this device's
   /// gradients; false when all devices have left.
   bool follow(Device);
+
+  // --- Collectives on tensors. Each device's thread calls with its own tensor; all devices post the same sequence, in
+  // the same order, else every device gets a SyncError that names the number and both calls. A device that does not
+  // post is named by the deadline, as in a step. They may stand anywhere between, before and in steps, and also after
+  // `leave`. Sums run in device order: bitwise repeatable. What posts it records it for backward unless under NoGrad;
+  // its gradient is a collective as well, so all devices must differentiate the same things in the same order, each on
+  // a thread of its own (docs/synchronisation.md). Throws DeviceError, ShapeError or DTypeError before posting.
+
+  /// Every device receives the devices' tensors combined; one shape, any numeric dtype. sum and mean have gradients.
+  PendingTensor all_reduce(Device, const Tensor&, CollectiveOperation = CollectiveOperation::sum);
+  /// The same, of which each device receives its part along axis 0. `parts`: their lengths, equal on all devices;
+  /// default: as even as possible, the longer first. sum and mean have gradients.
+  PendingTensor reduce_scatter(Device, const Tensor&, CollectiveOperation = CollectiveOperation::sum,
+                               std::vector<std::int64_t> parts = {});
+  /// Every device receives all devices' tensors one after the other along axis 0, whose length may differ.
+  PendingTensor all_gather(Device, const Tensor&);
+  /// Every device receives the root's tensor; the others' give shape and dtype only.
+  PendingTensor broadcast(Device, const Tensor&, Device root);
+  /// Cuts the tensor along axis 0 into one part for each device, which receives what all devices have for it one after
+  /// the other. `parts`: their lengths, each device's own; default: as even as possible, the longer first.
+  PendingTensor all_to_all(Device, const Tensor&, std::vector<std::int64_t> parts = {});
+  void barrier(Device);  ///< returns when every device has called it
+
+  /// Reports, also outside of a step, that this device cannot go on; all others' waits end with `error`'s text.
+  void fail(Device, std::exception_ptr error);
   void busy(Device, std::string activity);  ///< shown by deadline messages; empty: no longer
   /// Compares all replicas, parameters and buffers bit by bit. Every device that has not left calls it at the same
   /// place between two steps; returns when all have. A difference fails the group: SyncError on every device, naming

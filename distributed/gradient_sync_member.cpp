@@ -4,23 +4,13 @@
 #include <tutti/backend/error.h>
 #include <tutti/backend/registry.h>
 #include <tutti/distributed/finite_check.h>
+#include <tutti/distributed/thread_number.h>
 
 #include <algorithm>
 #include <limits>
 #include <utility>
 
 namespace tutti {
-
-namespace {
-
-// Never used again, as ids of threads are.
-std::uint64_t this_thread_number() {
-  static std::atomic<std::uint64_t> threads{0};
-  thread_local const std::uint64_t number = threads.fetch_add(1, std::memory_order_relaxed) + 1;
-  return number;
-}
-
-}  // namespace
 
 SyncMember::SyncMember(DistributedSyncServer& server, MemberIndex index, Device device, GradientReduction reduction)
     : server_(server), index_(index), device_(device), reduction_(reduction) {}
@@ -162,7 +152,7 @@ void SyncMember::backward(const Tensor& loss, double weight, BackwardOptions opt
   // Exactly 0 sends null gradients; an unweighted reduction counts devices, not examples. Where nothing is reduced,
   // nothing divides by the weights either.
   const bool scaled = weighted() && server_.communicator().enabled();
-  options.scale *= scaled || weight == 0.0 ? weight : 1.0;
+  options.weight = scaled || weight == 0.0 ? weight : 1.0;
   options.observer = this;
   options.group = this;
   tutti::backward(loss, options);
@@ -179,7 +169,7 @@ void SyncMember::synchronize() {
   if (phase_ != Phase::open)
     raise<SyncError>("[sync] step {} of {} is posted already", generation_, to_string(device_));
   refuse_inside_no_sync();
-  on_backward_begin(device_, {});
+  register_with({});
   on_backward_end(device_);
 }
 
@@ -188,6 +178,15 @@ void SyncMember::synchronize() {
 void SyncMember::on_backward_begin(Device device, std::span<const ParameterUse> uses) {
   if (!uses.empty() && device != device_)
     raise<SyncError>("[sync] the loss of {}'s step was computed on {}", to_string(device_), to_string(device));
+  if (uses.empty() && !parameters_.empty() && weight_ > 0.0)
+    raise<SyncError>(
+        "[step.backward] the loss of {} reaches no parameter of its replica: is it another copy of the model? "
+        "(synchronize() takes part without a loss)",
+        to_string(device_));
+  register_with({uses.begin(), uses.end()});
+}
+
+void SyncMember::register_with(std::vector<ParameterUse> uses) {
   std::vector<bool> in_graph(parameters_.size(), false);
   for (const ParameterUse& use : uses) in_graph[use.id.value] = true;
   std::vector<ParameterId> ids;

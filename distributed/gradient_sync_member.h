@@ -3,6 +3,7 @@
 
 #include <tutti/autodiff/backward.h>
 #include <tutti/distributed/sync_server.h>
+
 #include <tutti/nn/module.h>
 #include <tutti/optim/optimizer.h>
 
@@ -66,10 +67,10 @@ class SyncMember final : public GradientObserver,
   Device device() const noexcept { return device_; }
   MemberIndex index() const noexcept { return index_; }
   const void* group_identity() const noexcept { return this; }
+  std::uint64_t group_number() const noexcept { return group_number_; }
   std::int64_t generation() const noexcept { return generation_; }
   double total_weight() const;
   bool weighted() const noexcept { return reduction_ == GradientReduction::weighted_mean; }
-  std::uint64_t group_number() const noexcept { return group_number_; }
   /// Of the thread in which a step of this device is open and not yet posted; 0: none.
   std::uint64_t open_in_thread() const noexcept { return open_in_thread_.load(std::memory_order_relaxed); }
   void set_peers(std::vector<const SyncMember*> peers) { peers_ = std::move(peers); }
@@ -80,6 +81,7 @@ class SyncMember final : public GradientObserver,
   Stamp stamp() const noexcept { return {index_, group_number_, generation_}; }
   void set_phase(Phase);
   void require_replica(const char* operation) const;
+  void register_with(std::vector<ParameterUse>);
   void prepare_arena();
   bool is_lent() const;
   void refuse_inside_no_sync() const;

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <functional>
 
 namespace tutti {
 
@@ -14,6 +15,8 @@ namespace {
 
 constexpr std::int64_t kChunk =
     16 * 1024;  // elements: 64 KiB of f32, small enough for each core's L2 with many devices
+
+std::int64_t chunks_in(std::int64_t elements) { return (elements + kChunk - 1) / kChunk; }
 
 bool is_power_of_two(double value) {
   int exponent = 0;
@@ -94,13 +97,12 @@ template <class Condition> bool spin_until(Condition condition) {
 
 class LocalCommunicator::Task : public CollectiveTask {
  public:
-  explicit Task(AllReduceRequest request)
-      : request_(std::move(request)),
-        count_(request_.slices.front().gradient.size()),
-        chunks_(std::max<std::int64_t>(1, (count_ + kChunk - 1) / kChunk)),
-        remaining_(chunks_) {
-    for (Event& event : request_.ready)
-      if (event.recorded()) inputs_.push_back(std::move(event));
+  using RunChunk = std::function<void(std::int64_t chunk)>;
+
+  /// `run_chunk` holds the arrays and is dropped when the last chunk is done.
+  Task(std::vector<Event> inputs, std::int64_t chunks, RunChunk run_chunk)
+      : inputs_(std::move(inputs)), chunks_(chunks), run_chunk_(std::move(run_chunk)), remaining_(chunks_) {
+    std::erase_if(inputs_, [](const Event& event) { return !event.recorded(); });
   }
 
   bool ready() const {
@@ -112,7 +114,7 @@ class LocalCommunicator::Task : public CollectiveTask {
     for (const Event& event : inputs_) try {
         event.synchronize();
       } catch (...) {
-        // seen again by run_chunk
+        // seen again by try_chunk
       }
   }
 
@@ -122,10 +124,10 @@ class LocalCommunicator::Task : public CollectiveTask {
   void run() {
     for (std::int64_t chunk; (chunk = next_.fetch_add(1, std::memory_order_relaxed)) < chunks_;) {
       const auto start = Clock::now();
-      run_chunk(chunk);
+      try_chunk(chunk);
       busy_ns_.fetch_add((Clock::now() - start).count(), std::memory_order_relaxed);
       if (remaining_.fetch_sub(1, std::memory_order_acq_rel) == 1) {
-        request_.slices.clear();  // nobody else reads them any more; reports keep finished tasks for long
+        run_chunk_ = nullptr;  // nobody else reads them any more; reports keep finished tasks for long
         finish(std::move(failure_));
       }
     }
@@ -134,30 +136,24 @@ class LocalCommunicator::Task : public CollectiveTask {
   /// For measurements: ends without touching anything.
   void skip() {
     next_.store(chunks_, std::memory_order_relaxed);
-    request_.slices.clear();
+    run_chunk_ = nullptr;
     finish();
   }
 
  private:
-  void run_chunk(std::int64_t chunk) noexcept {
+  void try_chunk(std::int64_t chunk) noexcept {
     try {
       for (const Event& event : inputs_) event.synchronize();  // ready already: rethrows its stream's error
-      const std::int64_t begin = chunk * kChunk;
-      const std::int64_t count = std::min(kChunk, count_ - begin);
-      if (request_.slices.front().gradient.dtype() == DType::f32)
-        sum_chunk<float>(request_, begin, count);
-      else
-        sum_chunk<double>(request_, begin, count);
+      run_chunk_(chunk);
     } catch (...) {
       const std::lock_guard lock(failure_mutex_);
       if (!failure_) failure_ = std::current_exception();
     }
   }
 
-  AllReduceRequest request_;
   std::vector<Event> inputs_;
-  std::int64_t count_;
   std::int64_t chunks_;
+  RunChunk run_chunk_;
   std::atomic<std::int64_t> next_{0};
   std::atomic<std::int64_t> remaining_;
   std::mutex failure_mutex_;  // several helpers may fail at once
@@ -179,11 +175,49 @@ LocalCommunicator::~LocalCommunicator() {
 
 std::shared_ptr<CollectiveTask> LocalCommunicator::all_reduce(AllReduceRequest request) {
   check(request);
-  auto task = std::make_shared<Task>(std::move(request));
-  if (!enabled()) {
+  const std::int64_t total = request.slices.front().gradient.size();
+  std::vector<Event> inputs = std::move(request.ready);
+  auto task = std::make_shared<Task>(std::move(inputs), std::max<std::int64_t>(1, chunks_in(total)),
+                                     [request = std::move(request), total](std::int64_t chunk) {
+                                       const std::int64_t begin = chunk * kChunk;
+                                       const std::int64_t count = std::min(kChunk, total - begin);
+                                       if (request.slices.front().gradient.dtype() == DType::f32)
+                                         sum_chunk<float>(request, begin, count);
+                                       else
+                                         sum_chunk<double>(request, begin, count);
+                                     });
+  if (enabled())
+    open(task);
+  else
     task->skip();
-    return task;
+  return task;
+}
+
+std::shared_ptr<CollectiveTask> LocalCommunicator::collective(CollectiveRequest request) {
+  struct Chunk {
+    std::size_t part;
+    std::int64_t begin;
+    std::int64_t count;
+  };
+  std::vector<Chunk> chunks;
+  for (std::size_t part = 0; part < request.parts.size(); ++part) {
+    const std::int64_t count = request.parts[part].count;
+    for (std::int64_t begin = 0; begin < count; begin += kChunk)
+      chunks.push_back({part, begin, std::min(kChunk, count - begin)});
   }
+  if (chunks.empty()) chunks.push_back({0, 0, 0});
+  const auto count = static_cast<std::int64_t>(chunks.size());
+  std::vector<Event> inputs = request.ready;
+  auto task = std::make_shared<Task>(std::move(inputs), count,
+                                     [request = std::move(request), chunks = std::move(chunks)](std::int64_t index) {
+                                       const Chunk& chunk = chunks[static_cast<std::size_t>(index)];
+                                       combine(request, request.parts[chunk.part], chunk.begin, chunk.count);
+                                     });
+  open(task);
+  return task;
+}
+
+void LocalCommunicator::open(const std::shared_ptr<Task>& task) {
   const bool late = !task->ready();
   {
     const auto lock = lock_spinning(mutex_);
@@ -192,7 +226,6 @@ std::shared_ptr<CollectiveTask> LocalCommunicator::all_reduce(AllReduceRequest r
     if (late && !worker_.joinable()) worker_ = std::thread([this] { run_worker(); });
   }
   if (late) work_.notify_one();
-  return task;
 }
 
 std::shared_ptr<LocalCommunicator::Task> LocalCommunicator::next_task() {

@@ -23,12 +23,14 @@ class LocalCommunicator : public Communicator {
   LocalCommunicator& operator=(const LocalCommunicator&) = delete;
 
   std::shared_ptr<CollectiveTask> all_reduce(AllReduceRequest) override;
+  std::shared_ptr<CollectiveTask> collective(CollectiveRequest) override;
   void help() override;
   void join(Device device, std::span<const std::shared_ptr<CollectiveTask>>) override;
 
  private:
   class Task;
 
+  void open(const std::shared_ptr<Task>&);
   std::shared_ptr<Task> next_task();  // the oldest with unclaimed chunks whose inputs are ready
   void run_worker();
 

@@ -56,6 +56,7 @@ struct Fault {
     deadline,       ///< found by the server
     diverged,       ///< found by the server: replicas differ
     engine_failed,  ///< found by the server
+    collective,     ///< found by the server: devices asked for different collectives
     closed,
   };
   Kind kind = Kind::closed;

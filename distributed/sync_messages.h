@@ -2,6 +2,7 @@
 #pragma once
 
 #include <tutti/autodiff/gradient_observer.h>
+#include <tutti/distributed/collective_call.h>
 #include <tutti/distributed/gradient_arena.h>
 #include <tutti/distributed/replica_check.h>
 #include <tutti/distributed/sync_ledger.h>
@@ -50,6 +51,19 @@ struct CheckReplica {
   std::shared_ptr<SyncWaiter> waiter;
 };
 
+/// A device's part in a collective of the users' own; answered when all devices have posted theirs of this number.
+struct PostCollective {
+  MemberIndex member = 0;
+  std::uint64_t group = 1;
+  std::int64_t number = 0;  ///< of this device's collectives in this group, from 1
+  CollectiveCall call;
+  Array input;  ///< contiguous; undefined for a barrier
+  Event ready;
+  bool differentiable = false;  ///< the input requires a gradient
+  std::shared_ptr<CollectiveWaiter> waiter;
+  std::chrono::steady_clock::time_point at;
+};
+
 /// A step was unwound; answered when nothing more will be launched.
 struct DeviceFailed {
   Stamp stamp;
@@ -89,7 +103,9 @@ struct CheckDeadlines {
 
 struct Close {};
 
-using SyncMessage = std::variant<SubmitGradient, RegisterSyncParameters, CollectiveSync, DeviceFailed, Leave,
-                                 NextResult, JoinGroup, SetBusy, CheckReplica, CheckDeadlines, Close>;
+// The large messages travel by pointer, so that gradients, of which there are many, need not make room for them.
+using SyncMessage =
+    std::variant<SubmitGradient, RegisterSyncParameters, CollectiveSync, std::unique_ptr<PostCollective>, DeviceFailed,
+                 Leave, NextResult, JoinGroup, SetBusy, CheckReplica, CheckDeadlines, Close>;
 
 }  // namespace tutti

@@ -41,6 +41,7 @@ DistributedSyncServer::DistributedSyncServer(std::vector<Device> devices, std::u
       followers_(devices_.size()),
       replica_check_(devices_.size()),
       follows_(devices_.size(), false),
+      collectives_(devices_.size()),
       recorder_(devices_.size(), options_.recorded_steps, options_.recorded_events) {
   deadline_thread_ = std::thread([this] { watch_deadlines(); });
 }
@@ -127,7 +128,7 @@ void DistributedSyncServer::drain(SyncMessage& message) {
   }
 }
 
-void DistributedSyncServer::await(const SyncWaiter& waiter) {
+void DistributedSyncServer::await(const Answered& waiter) {
   for (int turn = 0; turn < 500 && !waiter.done(); ++turn) {
     communicator_->help();
 #if defined(__x86_64__)

@@ -60,6 +60,10 @@ class DistributedSyncServer {
   void note_joined(Stamp);                                                ///< for the report
   bool has_parameters() const;                                            ///< some replica has declared any
 
+  /// A device's part in a collective (sync_server_collectives.cpp). The waiter is answered when all devices have posted
+  /// the same number, or the group fails.
+  std::shared_ptr<CollectiveWaiter> post_collective(PostCollective);
+
   // --- failures, ends
   /// Answered, with the group's error, when nothing more will be launched.
   std::shared_ptr<SyncWaiter> device_failed(Stamp, std::exception_ptr);
@@ -70,7 +74,7 @@ class DistributedSyncServer {
   void close();
 
   /// Helps with reductions for as long as waking a thread would take, then blocks until the answer is there.
-  void await(const SyncWaiter&);
+  void await(const Answered&);
   Communicator& communicator() noexcept { return *communicator_; }
   const SyncOptions& options() const noexcept { return options_; }
   std::uint64_t group_number() const;
@@ -85,6 +89,7 @@ class DistributedSyncServer {
   void handle(RegisterSyncParameters&);
   void handle(SubmitGradient&);
   void handle(CollectiveSync&);
+  void handle(std::unique_ptr<PostCollective>&);
   void handle(DeviceFailed&);
   void handle(Leave&);
   void handle(NextResult&);
@@ -113,6 +118,11 @@ class DistributedSyncServer {
   void compare_replicas();
   std::string missing_now(const Missing&, std::chrono::nanoseconds waited) const;
   void release_joiners(const std::exception_ptr&);
+  bool refuse_misfit(const PostCollective&);
+  void launch_collective();
+  void check_collective_deadline(CollectiveTask::Clock::time_point now);
+  std::string missing_collective_text(CollectiveTask::Clock::duration waited) const;
+  void fail_collectives(const std::exception_ptr&);
   std::exception_ptr error_for(std::uint64_t group) const;
   SyncNames names() const { return {devices_, parameters_, busy_}; }
   void watch_deadlines();
@@ -145,6 +155,9 @@ class DistributedSyncServer {
   std::vector<bool> follows_;                                              // by member
   std::optional<CollectiveTask::Clock::time_point> waiting_since_;         // the first wait of what is incomplete
   bool warned_ = false;
+  std::vector<std::deque<PostCollective>> collectives_;  // by member: posted, and not yet by all
+  std::int64_t collectives_done_ = 0;                    // the number of the last that all have posted, in this group
+  bool collective_warned_ = false;                       // about the one after it
 
   mutable std::mutex
       state_mutex_;  // guards what devices' threads read beside the drain: parameters, layout, error, number

@@ -15,7 +15,8 @@ namespace {
 // These need no ledger. Opened by one of them it would know too few parameters: the deadlines are looked at from the
 // beginning, however long a model takes to build.
 bool may_precede_declarations(const SyncMessage& message) {
-  return std::holds_alternative<CheckDeadlines>(message) || std::holds_alternative<SetBusy>(message);
+  return std::holds_alternative<CheckDeadlines>(message) || std::holds_alternative<SetBusy>(message) ||
+         std::holds_alternative<std::unique_ptr<PostCollective>>(message);
 }
 
 }  // namespace
@@ -241,6 +242,7 @@ void DistributedSyncServer::compare_replicas() {
 }
 
 void DistributedSyncServer::handle(CheckDeadlines& message) {
+  check_collective_deadline(message.now);
   if (!waiting_since_) return;
   const auto waited = message.now - *waiting_since_;
   if (waited < options_.warn_after && waited < options_.fail_after) return;
@@ -363,6 +365,7 @@ void DistributedSyncServer::release_joiners(const std::exception_ptr& error) {
 }
 
 void DistributedSyncServer::fail_group(const Fault& fault, const std::exception_ptr& cause, const std::string& detail) {
+  if (!ledger_) open_ledger();
   if (ledger_->fault()) return;
   std::vector<LedgerAction> announced_here;
   ledger_->fail(fault, announced_here);
@@ -389,6 +392,7 @@ void DistributedSyncServer::announce(const Fault& fault, const std::exception_pt
   for (const auto& waiter : replica_check_.clear()) waiter->release(nullptr, error);
   for (auto& waiter : waiters_)
     if (waiter) std::exchange(waiter, nullptr)->release(round_, error);
+  fail_collectives(error);
   for (MemberIndex member = 0; member < devices_.size(); ++member) serve_follower(member);
 }
 

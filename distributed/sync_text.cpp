@@ -80,7 +80,8 @@ std::string fault_text(const Fault& fault, const std::exception_ptr& cause, cons
     case Kind::wrong_place:
       return fmt::format("[sync] {} has gradients in generation {} that do not lie in its registered memory: {}",
                          member, generation, detail);
-    case Kind::deadline: return detail;
+    case Kind::deadline:
+    case Kind::collective: return detail;
     case Kind::diverged: return fmt::format("[sync] replicas differ in generation {}: {}", generation, detail);
     case Kind::engine_failed:
       return fmt::format("[sync] the server failed in generation {}: {}", generation, text_of(cause));

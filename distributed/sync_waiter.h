@@ -27,28 +27,50 @@ struct RoundResult {
   std::vector<Reduced> reduced;  ///< in order of launch
 };
 
-/// A one-shot answer of the server to one device: a result, an error, or both (what was launched before the failure).
-class SyncWaiter {
+/// That the server has answered one device, once.
+class Answered {
  public:
   bool done() const noexcept { return done_.load(std::memory_order_acquire); }
   void wait() const noexcept { done_.wait(false, std::memory_order_acquire); }
+  const std::exception_ptr& error() const noexcept { return error_; }  ///< valid once done
 
-  // Valid once done.
-  const std::exception_ptr& error() const noexcept { return error_; }
-  const std::shared_ptr<const RoundResult>& result() const noexcept { return result_; }
-
-  /// Called once, by the server.
-  void release(std::shared_ptr<const RoundResult> result, std::exception_ptr error = {}) {
-    result_ = std::move(result);
+ protected:
+  ~Answered() = default;
+  void answer(std::exception_ptr error) {
     error_ = std::move(error);
     done_.store(true, std::memory_order_release);
     done_.notify_all();
   }
 
  private:
-  std::shared_ptr<const RoundResult> result_;
   std::exception_ptr error_;
   std::atomic<bool> done_{false};
 };
+
+/// A one-shot answer: a result, an error, or both (what was launched before the failure).
+template <class Result> class Answer final : public Answered {
+ public:
+  const std::shared_ptr<const Result>& result() const noexcept { return result_; }  ///< valid once done
+
+  /// Called once, by the server.
+  void release(std::shared_ptr<const Result> result, std::exception_ptr error = {}) {
+    result_ = std::move(result);
+    answer(std::move(error));
+  }
+
+ private:
+  std::shared_ptr<const Result> result_;
+};
+
+/// What a matched collective has launched, for one device.
+struct CollectiveResult {
+  std::shared_ptr<CollectiveTask> task;  ///< null: there is nothing to do (barrier)
+  Array output;                          ///< undefined for a barrier
+  std::vector<std::int64_t> received;    ///< lengths along axis 0 from each device, where the output has such parts
+  bool differentiable = false;           ///< some device's input requires a gradient
+};
+
+using SyncWaiter = Answer<RoundResult>;
+using CollectiveWaiter = Answer<CollectiveResult>;
 
 }  // namespace tutti

@@ -281,3 +281,39 @@ TEST_CASE("misuse: weights that f32 cannot sum are refused, not divided by") {
     for (const std::string& error : errors) CHECK_MESSAGE(error.find("weight") != std::string::npos, error);
   }
 }
+
+TEST_CASE("misuse: a loss of another copy of the model is refused, on all devices") {
+  Pair pair;
+  const TwoBranches stray = clone(pair.replicas[1], cpu(1));
+  const auto errors = errors_of_devices(2, [&](std::size_t d) {
+    auto step = pair.sync->step(cpu(d), 4.0);
+    step.backward(use(d == 1 ? stray.left : pair.replicas[0].left, 1));
+  });
+  for (const std::string& error : errors) CHECK_MESSAGE(error.find("another copy") != std::string::npos, error);
+}
+
+TEST_CASE("misuse: leaves of no group get their plain gradients, whatever the weight") {
+  Pair pair;
+  run_devices(2, [&](std::size_t d) {
+    Tensor input(Array::full({2}, 3.0, DType::f64, cpu(d)), true);
+    auto step = pair.sync->step(cpu(d), 4.0);
+    {
+      const NoSync local = step.no_sync(8.0);
+      backward(sum(pair.replicas[d].left * input));
+    }
+    step.backward(sum(pair.replicas[d].left * input));
+    CHECK(gradient_of(input) == Values{2, 4});  // twice the parameter
+    CHECK(gradient_of(pair.replicas[d].left) == Values{3, 3});
+  });
+}
+
+TEST_CASE("misuse: a device that fails outside of a step is heard at once, with its cause") {
+  Pair pair;
+  const auto errors = errors_of_devices(2, [&](std::size_t d) {
+    if (d == 1) return pair.sync->fail(cpu(1), std::make_exception_ptr(std::runtime_error("disk on fire")));
+    auto step = pair.sync->step(cpu(0));
+    step.backward(use(pair.replicas[0].left, 1));
+  });
+  CHECK_MESSAGE(errors[0].find("cpu:1") != std::string::npos, errors[0]);
+  CHECK_MESSAGE(errors[0].find("disk on fire") != std::string::npos, errors[0]);
+}

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tutti/distributed/collectives.h>
+
+#include <tutti/autodiff/node.h>
+#include <tutti/autodiff/operations.h>
+#include <tutti/backend/error.h>
+#include <tutti/backend/registry.h>
+#include <tutti/distributed/gradient_sync_member.h>
+#include <tutti/distributed/sync_server.h>
+#include <tutti/distributed/thread_number.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace tutti {
+
+namespace {
+
+bool has_gradient(const CollectiveCall& call) {
+  if (call.kind == CollectiveKind::barrier || !is_floating(call.dtype)) return false;
+  return !reduces(call.kind) || call.operation == CollectiveOperation::sum ||
+         call.operation == CollectiveOperation::mean;
+}
+
+// Some device's input requires a gradient, so backward passes this collective there: it must pass it here as well. An
+// input without a gradient takes part through a leaf of its own, which nobody reads.
+Tensor recorded(Array value, const Tensor& input, const CollectiveCall& call, const std::vector<std::int64_t>& received,
+                std::weak_ptr<Collectives> collectives) {
+  const EnableGrad recording;
+  const Device device = input.device();
+  // What the transposed collective, which has no mean, leaves out.
+  const double share = call.kind == CollectiveKind::reduce_scatter && call.operation == CollectiveOperation::mean
+                           ? 1.0 / static_cast<double>(call.lengths.size())
+                           : 1.0;
+  const Tensor source[] = {input.requires_grad() ? input : Tensor(input.array(), true)};
+  return record(to_string(call.kind), std::move(value), source, [&] {
+    return [device, collectives = std::move(collectives), back = transposed(call, received), share](
+               const auto&, const Tensor& dy, InputGradients& gradients) {
+      const auto alive = collectives.lock();
+      if (!alive)
+        raise<SyncError>("[{}] backward on {} came after its GradientSync had gone", to_string(back.kind),
+                         to_string(device));
+      gradients.set(0, alive->post(device, back, share == 1.0 ? dy : dy * share).resolve());
+    };
+  });
+}
+
+}  // namespace
+
+// --- PendingTensor
+
+bool PendingTensor::ready() const noexcept { return waiter_->done(); }
+
+Tensor PendingTensor::resolve() {
+  if (result_.defined()) return result_;
+  const auto collectives = collectives_.lock();
+  if (collectives) collectives->await(*this);  // else the group was closed, which answered
+  if (waiter_->error()) std::rethrow_exception(waiter_->error());
+  const CollectiveResult& result = *waiter_->result();
+  if (!result.task) return result_;
+  if (!collectives) result.task->wait();
+  if (result.task->error()) std::rethrow_exception(result.task->error());
+  if (recording_ && result.differentiable && has_gradient(call_))
+    result_ = recorded(result.output, input_, call_, result.received, collectives_);
+  else
+    result_ = Tensor(result.output);
+  input_ = {};
+  return result_;
+}
+
+// --- Collectives
+
+Collectives::Collectives(DistributedSyncServer& server, std::vector<std::shared_ptr<SyncMember>> members)
+    : server_(server), members_(std::move(members)), posters_(members_.size()) {}
+
+std::size_t Collectives::member_of(Device device) const {
+  const auto found = std::ranges::find(members_, device, [](const auto& member) { return member->device(); });
+  if (found == members_.end()) raise<SyncError>("[sync] {} is not in this group", to_string(device));
+  return static_cast<std::size_t>(found - members_.begin());
+}
+
+CollectiveCall Collectives::completed(CollectiveCall call, const Tensor& tensor, Device device) const {
+  if (call.kind == CollectiveKind::barrier) return call;
+  if (tensor.device() != device)
+    raise<DeviceError>("[{}] the tensor of {} lives on {}", to_string(call.kind), to_string(device),
+                       to_string(tensor.device()));
+  if (has_root(call.kind)) member_of(call.root);
+  call.shape = tensor.shape();
+  call.dtype = tensor.dtype();
+  const bool cut = call.kind == CollectiveKind::reduce_scatter || call.kind == CollectiveKind::all_to_all;
+  if (cut && call.lengths.empty() && !call.shape.empty()) call.lengths = even_parts(call.shape[0], members_.size());
+  check(call, members_.size());
+  return call;
+}
+
+PendingTensor Collectives::post(Device device, CollectiveCall call, const Tensor& tensor) {
+  PendingTensor pending;
+  pending.member_ = member_of(device);
+  pending.call_ = completed(std::move(call), tensor, device);
+  pending.collectives_ = weak_from_this();
+  pending.recording_ = grad_enabled();
+  pending.input_ = tensor;
+  SyncMember& member = *members_[pending.member_];
+  Poster& poster = posters_[pending.member_];
+  PostCollective message;
+  message.member = member.index();
+  message.group = member.group_number();
+  message.call = pending.call_;
+  if (tensor.defined()) {
+    message.input = tensor.array().contiguous();
+    message.ready = compute_stream(device).record();
+    message.differentiable = has_gradient(pending.call_) && records({&tensor, 1});
+  }
+  if (poster.group.exchange(message.group) != message.group) poster.posted.store(0);
+  pending.group_ = message.group;
+  pending.number_ = message.number = poster.posted.load() + 1;
+  pending.waiter_ = server_.post_collective(std::move(message));
+  poster.posted.store(pending.number_);
+  return pending;
+}
+
+void Collectives::await(const PendingTensor& pending) {
+  if (!pending.waiter_->done()) refuse_waiting_for_own_thread(pending);
+  server_.await(*pending.waiter_);
+  if (pending.waiter_->error() || !pending.waiter_->result()->task) return;
+  const std::shared_ptr<CollectiveTask> task[] = {pending.waiter_->result()->task};
+  server_.communicator().join(members_[pending.member_]->device(), task);
+}
+
+void Collectives::refuse_waiting_for_own_thread(const PendingTensor& pending) const {
+  for (std::size_t peer = 0; peer < members_.size(); ++peer) {
+    if (peer == pending.member_ || members_[peer]->open_in_thread() != this_thread_number()) continue;
+    const bool posted =
+        posters_[peer].group.load() == pending.group_ && posters_[peer].posted.load() >= pending.number_;
+    if (posted) continue;
+    raise<SyncError>(
+        "[sync] {} would wait for {} in collective {} ({}), which this same thread drives and has not posted: post on "
+        "every device of a thread, then resolve",
+        to_string(members_[pending.member_]->device()), to_string(members_[peer]->device()), pending.number_,
+        to_string(pending.call_));
+  }
+}
+
+}  // namespace tutti

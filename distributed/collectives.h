@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <tutti/autodiff/tensor.h>
+#include <tutti/distributed/collective_call.h>
+#include <tutti/distributed/sync_waiter.h>
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+namespace tutti {
+
+class Collectives;
+class DistributedSyncServer;
+class SyncMember;
+
+/// One device's result of a collective on its way. Belongs to the thread that drives the device. May be dropped: the
+/// collective goes on. The input may not be written in place before `resolve` has returned.
+class [[nodiscard]] PendingTensor {
+ public:
+  PendingTensor(PendingTensor&&) noexcept = default;
+  PendingTensor& operator=(PendingTensor&&) noexcept = default;
+
+  bool ready() const noexcept;  ///< resolve would not wait for another device's post
+  /// Waits until all devices have posted this collective, and orders the result before later work on the device. Called
+  /// again it returns the same tensor. Throws the group's SyncError if the group failed or was closed before all had
+  /// posted, and SyncError at once, naming the device, if this thread itself drives one that has not posted.
+  Tensor resolve();
+
+ private:
+  friend class Collectives;
+  PendingTensor() = default;
+
+  std::weak_ptr<Collectives> collectives_;
+  std::shared_ptr<CollectiveWaiter> waiter_;
+  std::size_t member_ = 0;
+  std::uint64_t group_ = 0;
+  std::int64_t number_ = 0;
+  CollectiveCall call_;
+  bool recording_ = false;  // when it was posted
+  Tensor input_;
+  Tensor result_;
+};
+
+/// The collectives of a GradientSync, whose members document them: numbers each device's calls, sends them to the
+/// server, and gives results their gradients. A gradient is a collective too, posted while backward runs.
+class Collectives : public std::enable_shared_from_this<Collectives> {
+ public:
+  Collectives(DistributedSyncServer&, std::vector<std::shared_ptr<SyncMember>>);
+
+  /// Posts number k of this device. `call` without shape and dtype: the tensor's are taken. Empty lengths where parts
+  /// are needed: as even as possible. Throws DeviceError, ShapeError or DTypeError, before anything is posted, for a
+  /// call that no group could do.
+  PendingTensor post(Device, CollectiveCall call, const Tensor&);
+
+ private:
+  friend class PendingTensor;
+  struct Poster {  // one device; written by its thread, read by those that would wait for it
+    std::atomic<std::uint64_t> group{1};
+    std::atomic<std::int64_t> posted{0};
+  };
+
+  std::size_t member_of(Device) const;
+  CollectiveCall completed(CollectiveCall, const Tensor&, Device) const;
+  void await(const PendingTensor&);
+  void refuse_waiting_for_own_thread(const PendingTensor&) const;
+
+  DistributedSyncServer& server_;
+  std::vector<std::shared_ptr<SyncMember>> members_;
+  std::vector<Poster> posters_;
+};
+
+}  // namespace tutti
