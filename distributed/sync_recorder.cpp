@@ -54,11 +54,14 @@ void SyncRecorder::ready(std::int64_t generation, std::size_t device, ParameterI
   if (Record* record = find(generation)) record->ready[parameter.value * devices_ + device] = at;
 }
 
-void SyncRecorder::launched(std::int64_t generation, ParameterId parameter, std::shared_ptr<CollectiveTask> task,
-                            Time at) {
+void SyncRecorder::launched(std::int64_t generation, std::span<const GradientLayout::Place> bucket,
+                            const std::shared_ptr<CollectiveTask>& task, Time at) {
   const auto lock = lock_spinning(mutex_);
-  events_.add({at, generation, SyncEvent::kNone, parameter.value, Kind::launched});
-  if (Record* record = find(generation)) record->launched.push_back({parameter, at, std::move(task)});
+  Record* record = find(generation);
+  for (const GradientLayout::Place& place : bucket) {
+    events_.add({at, generation, SyncEvent::kNone, place.parameter.value, Kind::launched});
+    if (record != nullptr) record->launched.push_back({place.parameter, at, task, bucket.size()});
+  }
 }
 
 void SyncRecorder::backward_ended(std::int64_t generation, std::size_t device, Time at) {
@@ -95,7 +98,7 @@ std::vector<SyncReport::Step> SyncRecorder::steps() const {
                                          .ready = {ready, ready + static_cast<std::ptrdiff_t>(devices_)},
                                          .launched = launched.at,
                                          .finished = finished ? launched.task->finished_at() : Time{},
-                                         .busy = launched.task->busy()});
+                                         .busy = launched.task->busy() / launched.together});
     }
   }
   return steps;

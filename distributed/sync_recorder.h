@@ -24,7 +24,8 @@ class SyncRecorder {
   void set_parameters(std::size_t count);
   void begun(std::uint64_t group, std::int64_t generation, std::size_t device, Time);
   void ready(std::int64_t generation, std::size_t device, ParameterId, Time);
-  void launched(std::int64_t generation, ParameterId, std::shared_ptr<CollectiveTask>, Time);
+  void launched(std::int64_t generation, std::span<const GradientLayout::Place> bucket,
+                const std::shared_ptr<CollectiveTask>&, Time);
   void backward_ended(std::int64_t generation, std::size_t device, Time);
   void released(std::int64_t generation, double total_weight, bool reductions_enabled, Time);
   void joined(std::int64_t generation, std::size_t device, Time);
@@ -43,6 +44,7 @@ class SyncRecorder {
     ParameterId parameter;
     Time at;
     std::shared_ptr<CollectiveTask> task;
+    std::size_t together = 1;  // parameters that the task reduces
   };
   struct Record {
     SyncReport::Step step;    // without its reductions

@@ -20,7 +20,7 @@ struct SyncReport {
     std::vector<Time> ready;  ///< per device: when its gradient was submitted; Time{} if it did not require it
     Time launched;
     Time finished;                  ///< Time{} while in flight
-    std::chrono::nanoseconds busy;  ///< thread time spent on it
+    std::chrono::nanoseconds busy;  ///< thread time spent on it; a bucket's is divided among its parameters
   };
   struct DeviceTimes {
     Time begin;         ///< registration

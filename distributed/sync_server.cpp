@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The mailbox, what devices call, and the deadlines. What messages do: sync_server_rounds.cpp.
+// The mailbox, what devices call, and the deadlines. What messages do: sync_server_rounds.cpp,
+// sync_server_failures.cpp.
 #include <tutti/distributed/sync_server.h>
 
 #include <tutti/backend/error.h>

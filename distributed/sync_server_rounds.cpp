@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the messages do. Everything here runs while the mailbox is drained: on one thread at a time.
+// What the messages of a step do, and what the ledger decides. Everything here runs while the mailbox is drained: on
+// one thread at a time. Failures and ends: sync_server_failures.cpp.
 #include <tutti/distributed/sync_server.h>
 
 #include <tutti/backend/error.h>
@@ -138,134 +139,6 @@ void DistributedSyncServer::handle(CollectiveSync& message) {
   ledger_->collective_sync(message.stamp, actions_);
 }
 
-// --- failures and ends
-
-// No question may stay without an answer, also if its device asks again before it has one.
-void DistributedSyncServer::replace(std::shared_ptr<SyncWaiter>& place, std::shared_ptr<SyncWaiter> waiter,
-                                    MemberIndex member) {
-  if (const auto earlier = std::exchange(place, std::move(waiter)))
-    earlier->release(nullptr, std::make_exception_ptr(SyncError(fmt::format(
-                                  "[sync] {} asked again before it had its answer", to_string(devices_[member])))));
-}
-
-void DistributedSyncServer::handle(DeviceFailed& message) {
-  recorder_.note(SyncEvent::Kind::device_failed, message.stamp.generation, message.stamp.member);
-  if (message.stamp.group == ledger_->group())
-    fail_group(
-        {.kind = Fault::Kind::device_failed, .member = message.stamp.member, .generation = message.stamp.generation},
-        message.error);
-  message.waiter->release(round_, error_for(message.stamp.group));
-}
-
-void DistributedSyncServer::handle(Leave& message) {
-  recorder_.note(SyncEvent::Kind::left, message.stamp.generation, message.stamp.member);
-  follows_[message.stamp.member] = message.follow;
-  ledger_->leave(message.stamp, actions_);
-  perform_actions();
-  compare_replicas();  // those who stay may have waited for this device
-  if (ledger_->all_left())
-    for (MemberIndex member = 0; member < devices_.size(); ++member) serve_follower(member);
-}
-
-void DistributedSyncServer::handle(NextResult& message) {
-  replace(followers_[message.member], std::move(message.waiter), message.member);
-  serve_follower(message.member);
-  if (followers_[message.member] && !waiting_since_) waiting_since_ = CollectiveTask::Clock::now();
-}
-
-// In order: results that wait for the device, then the group's failure, then the end.
-void DistributedSyncServer::serve_follower(MemberIndex member) {
-  if (!followers_[member]) return;
-  auto& unfetched = unfetched_[member];
-  if (!unfetched.empty()) {
-    std::exchange(followers_[member], nullptr)->release(std::move(unfetched.front()));
-    unfetched.pop_front();
-  } else if (ledger_->fault()) {
-    std::exchange(followers_[member], nullptr)->release(round_, error_for(ledger_->group()));
-  } else if (ledger_->all_left()) {
-    std::exchange(followers_[member], nullptr)->release(nullptr);
-  }
-}
-
-void DistributedSyncServer::handle(JoinGroup& message) {
-  recorder_.note(SyncEvent::Kind::rejoining, message.last_step_applied, message.member);
-  replace(joiners_[message.member], message.waiter, message.member);
-  if (!ledger_->join(message.member, message.group, message.last_step_applied, actions_)) {
-    joiners_[message.member] = nullptr;
-    std::exception_ptr error = error_for(ledger_->group());
-    if (!error)
-      error = std::make_exception_ptr(
-          SyncError(fmt::format("[sync] {} asked for group {}, but group {} has not failed",
-                                to_string(devices_[message.member]), message.group, ledger_->group())));
-    return message.waiter->release(nullptr, error);
-  }
-  if (!waiting_since_) waiting_since_ = CollectiveTask::Clock::now();
-}
-
-void DistributedSyncServer::handle(SetBusy& message) { busy_[message.member] = std::move(message.activity); }
-
-std::string DistributedSyncServer::missing_now(const Missing& missing, std::chrono::nanoseconds waited) const {
-  const std::int64_t generation = ledger_->current_generation();
-  if (!replica_check_.awaited()) return missing_text(missing, generation, waited, names());
-  const auto has_left = [this](MemberIndex member) { return ledger_->has_left(member); };
-  return missing_checks_text(replica_check_.missing(has_left), generation, waited, names());
-}
-
-// A device posts this before it registers the step, and no step is released before all have registered it: what the
-// devices compare is of one version, and a difference is found before the step is released, without waiting for it.
-void DistributedSyncServer::handle(CheckReplica& message) {
-  recorder_.note(SyncEvent::Kind::digested, message.stamp.generation, message.stamp.member);
-  if (message.stamp.group != ledger_->group() || ledger_->fault()) {
-    if (message.waiter) message.waiter->release(nullptr, error_for(message.stamp.group));
-    return;
-  }
-  if (message.waiter && !waiting_since_) waiting_since_ = CollectiveTask::Clock::now();
-  replica_check_.post(message.stamp.member, std::move(message.digest), std::move(message.waiter));
-  compare_replicas();
-}
-
-void DistributedSyncServer::compare_replicas() {
-  if (ledger_->fault() || replica_check_.empty()) return;
-  if (!replica_check_.missing([this](MemberIndex member) { return ledger_->has_left(member); }).empty()) return;
-  const std::int64_t generation = ledger_->current_generation();
-  if (const auto difference = replica_check_.difference(devices_))
-    return fail_group({.kind = Fault::Kind::diverged, .member = difference->member, .generation = generation}, nullptr,
-                      difference->text);
-  recorder_.note(SyncEvent::Kind::compared, generation);
-  const auto waiters = replica_check_.clear();
-  if (!waiters.empty()) {  // nobody but followers can be waiting for anything else
-    waiting_since_.reset();
-    const bool followed = std::ranges::any_of(followers_, [](const auto& follower) { return follower != nullptr; });
-    if (followed) waiting_since_ = CollectiveTask::Clock::now();
-  }
-  for (const auto& waiter : waiters) waiter->release(nullptr);
-}
-
-void DistributedSyncServer::handle(CheckDeadlines& message) {
-  check_collective_deadline(message.now);
-  if (!waiting_since_) return;
-  const auto waited = message.now - *waiting_since_;
-  if (waited < options_.warn_after && waited < options_.fail_after) return;
-  const Missing missing = ledger_->missing();
-  const std::string text = missing_now(missing, waited);
-  if (waited < options_.fail_after) {
-    if (!std::exchange(warned_, true)) options_.warn(text);
-    return;
-  }
-  if (missing.joins.empty())
-    return fail_group({.kind = Fault::Kind::deadline, .generation = ledger_->current_generation()}, nullptr, text);
-  ledger_->abandon_joins();
-  waiting_since_.reset();
-  release_joiners(std::make_exception_ptr(SyncError(text)));
-}
-
-void DistributedSyncServer::handle(Close&) {
-  recorder_.note(SyncEvent::Kind::closed, ledger_->current_generation());
-  ledger_->close(actions_);
-  perform_actions();
-  release_joiners(error_for(ledger_->group()));
-}
-
 // --- what the ledger decides
 
 void DistributedSyncServer::perform_actions() {
@@ -300,8 +173,7 @@ void DistributedSyncServer::perform(const Launch& launch) {
   if (request.slices.empty()) return;
   const auto launched_at = CollectiveTask::Clock::now();  // before: another thread may finish it at once
   reduced.task = communicator_->all_reduce(std::move(request));
-  for (const GradientLayout::Place& place : launch.places)
-    recorder_.launched(launch.generation, place.parameter, reduced.task, launched_at);
+  recorder_.launched(launch.generation, launch.places, reduced.task, launched_at);
   round_->reduced.push_back(std::move(reduced));
 }
 
@@ -341,67 +213,6 @@ void DistributedSyncServer::perform(const Release& release) {
     unfetched_[member].push_back(result);
     serve_follower(member);
   }
-}
-
-void DistributedSyncServer::perform(const Fail& failure) { announce(failure.fault, nullptr, {}); }
-
-// The number counts even if copying the state fails: the devices then join the group after it.
-void DistributedSyncServer::perform(const Reform& reform) {
-  {
-    const std::lock_guard lock(state_mutex_);
-    group_number_ = reform.group;
-    group_error_ = nullptr;
-  }
-  recorder_.note(SyncEvent::Kind::formed, static_cast<std::int64_t>(reform.group));
-  start_round();
-  if (reformed_ && !reform.behind.empty()) reformed_(reform.ahead, reform.behind);
-  failed_.store(false, std::memory_order_release);
-  release_joiners(nullptr);
-}
-
-void DistributedSyncServer::release_joiners(const std::exception_ptr& error) {
-  for (auto& joiner : joiners_)
-    if (joiner) std::exchange(joiner, nullptr)->release(nullptr, error);
-}
-
-void DistributedSyncServer::fail_group(const Fault& fault, const std::exception_ptr& cause, const std::string& detail) {
-  if (!ledger_) open_ledger();
-  if (ledger_->fault()) return;
-  std::vector<LedgerAction> announced_here;
-  ledger_->fail(fault, announced_here);
-  announce(fault, cause, detail);
-}
-
-// Every waiter of the incomplete generation gets the error, with what was launched of it so far.
-void DistributedSyncServer::announce(const Fault& fault, const std::exception_ptr& cause, const std::string& detail) {
-  const std::string text = fault_text(fault, cause, detail, names());
-  const auto error = std::make_exception_ptr(SyncError(text));
-  if (fault.kind != Fault::Kind::closed) {
-    recorder_.note(SyncEvent::Kind::failed, fault.generation, fault.member,
-                   fault.parameter ? fault.parameter->value : SyncEvent::kNone);
-    dump_events(text);
-  }
-  {
-    const std::lock_guard lock(state_mutex_);
-    group_error_ = error;
-  }
-  failed_.store(true, std::memory_order_release);
-  waiting_since_.reset();
-  warned_ = false;
-  for (auto& arena : arenas_) arena = nullptr;
-  for (const auto& waiter : replica_check_.clear()) waiter->release(nullptr, error);
-  for (auto& waiter : waiters_)
-    if (waiter) std::exchange(waiter, nullptr)->release(round_, error);
-  fail_collectives(error);
-  for (MemberIndex member = 0; member < devices_.size(); ++member) serve_follower(member);
-}
-
-std::exception_ptr DistributedSyncServer::error_for(std::uint64_t group) const {
-  const std::lock_guard lock(state_mutex_);
-  if (group_error_) return group_error_;
-  if (group == group_number_) return nullptr;
-  return std::make_exception_ptr(SyncError(
-      fmt::format("[sync] a message of group {} came when group {} had formed: rejoin first", group, group_number_)));
 }
 
 }  // namespace tutti

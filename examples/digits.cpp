@@ -17,8 +17,8 @@ void print(const digits::Options& options, const digits::Result& result) {
              options.threads_per_device, options.batch);
   fmt::print("{:<24}{:.2f} s, {} steps, {:.0f} images/s\n", "training", result.seconds, result.steps,
              result.images_per_second);
-  fmt::print("{:<24}{:.3f} ms a step: {:.3f} ms hidden, {:.3f} ms exposed\n", "reduction", cost.busy, cost.hidden(),
-             cost.exposed);
+  fmt::print("{:<24}{:.3f} ms a step: {:.3f} ms hidden, {:.3f} ms exposed (+- {:.3f})\n", "reduction", cost.busy,
+             cost.hidden(), cost.exposed, cost.noise);
   fmt::print("{:<24}{:.3f} ms a step\n", "waiting for the slowest", cost.skew);
   fmt::print("{:<24}{:.0f} % of the recorded steps reduced during backward\n", "overlap",
              100.0 * result.overlapped_steps);
@@ -34,10 +34,10 @@ int main(int argc, char** argv) {
   CLI::App app("Trains a convolutional network on 8x8 handwritten digits, data-parallel on CPU devices.");
   app.option_defaults()->always_capture_default();
   app.add_option("--devices", options.devices, "CPU devices, each driven by a thread");
-  app.add_option("--epochs", options.epochs, "passes over the training data");
+  app.add_option("--epochs", options.epochs, "passes over the training data; the 20 % held out are shown after each");
   app.add_option("--batch", options.batch, "examples per device and step");
   app.add_option("--seed", options.seed, "of the split, the shuffles and the first weights")
-      ->check(CLI::NonNegativeNumber);
+      ->check([](const std::string& text) { return text.starts_with("-") ? "--seed " + text + " is negative" : ""; });
   app.add_option("--threads-per-device", options.threads_per_device, "threads that share each device's loops");
   app.add_option("--learning-rate", options.learning_rate, "of AdamW at the start; it falls along half a cosine");
   app.add_option("--data", options.data, "the digits, as CSV, plain or gzipped");

@@ -15,10 +15,13 @@
 
 #include <algorithm>
 #include <barrier>
+#include <cerrno>
 #include <chrono>
 #include <cmath>
+#include <cstring>
 #include <exception>
 #include <filesystem>
+#include <fstream>
 #include <mutex>
 #include <numbers>
 #include <thread>
@@ -80,10 +83,13 @@ std::vector<Device> devices_of(const Options& options) {
   return devices;
 }
 
+// Made if need be; what is written at the end can be written there.
 std::string folder(const std::string& path) {
   std::error_code error;
   std::filesystem::create_directories(path, error);
   if (error) raise<DataError>("cannot make the folder {}: {}", path, error.message());
+  const std::string trace = path + "/trace.json";
+  if (!std::ofstream(trace, std::ios::app)) raise<DataError>("cannot write {}: {}", trace, std::strerror(errno));
   return path;
 }
 
@@ -174,8 +180,9 @@ class Run {
     if (batch.size > 0) {
       const Tensor logits = replicas_[d].forward(batch.inputs);
       const Tensor loss = cross_entropy(logits, batch.targets);
-      meter.add(loss.item<double>(), count_correct(logits, batch.targets),
-                batch.size);  // before the join: then all have
+      const auto value = loss.item<double>();
+      if (!std::isfinite(value)) raise<Error>("the loss is {}: try a smaller --learning-rate", value);
+      meter.add(value, count_correct(logits, batch.targets), batch.size);  // before the join: then all have
       step.backward(loss);
     } else {
       step.synchronize();
@@ -194,8 +201,7 @@ class Run {
     const double validation = accuracy(replicas_.front(), data_.second);
     sync_.busy(devices_.front(), "");
     const ProgressStatus status = meters_[static_cast<std::size_t>(epoch)].status(0);
-    fmt::print(stderr, "epoch {}/{}: loss {:.4f}, accuracy {:.2f} %, validation accuracy {:.2f} %\n", epoch + 1,
-               options_.epochs, status.loss.value_or(0), 100 * status.accuracy.value_or(0), 100 * validation);
+    fmt::print(stderr, "epoch {}/{}  validation accuracy {:.2f}%\n", epoch + 1, options_.epochs, 100 * validation);
     metrics_.write({{"epoch", epoch + 1},
                     {"loss", status.loss.value_or(0)},
                     {"accuracy", status.accuracy.value_or(0)},
@@ -226,10 +232,17 @@ class Run {
       }
     });
     ReductionCost cost;
-    cost.exposed = std::max(0.0, median(times[0]) - median(times[1]));
+    std::vector<double> differences;
+    for (std::size_t i = 0; i < times[0].size(); ++i) differences.push_back(times[0][i] - times[1][i]);
+    cost.exposed = std::max(0.0, median(differences));
+    std::ranges::sort(differences);
+    const std::size_t quarter = differences.size() / 4;
+    const double spread = differences[differences.size() - 1 - quarter] - differences[quarter];
+    cost.noise = 1.57 * spread / std::sqrt(static_cast<double>(differences.size()));  // of a median, after Tukey
     std::vector<double> busy;
     std::vector<double> skew;
-    for (const auto& step : sync.report().steps) {
+    const SyncReport report = sync.report();
+    for (const auto& step : report.steps) {
       if (step.generation % 2 == 0) continue;  // reductions were off
       double total = 0.0;
       for (const auto& reduction : step.reductions) total += milliseconds(reduction.busy);

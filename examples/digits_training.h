@@ -24,6 +24,7 @@ struct Options {
 struct ReductionCost {
   double busy = 0.0;     ///< thread time spent on reductions
   double exposed = 0.0;  ///< step time minus the step time with reductions switched off, interleaved
+  double noise = 0.0;    ///< how far off `exposed` may be: half a 95 % interval of the median difference
   double skew = 0.0;     ///< the first device's wait for the last one
   double hidden() const { return busy > exposed ? busy - exposed : 0.0; }
 };

@@ -8,6 +8,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 
 namespace tutti {
 
@@ -19,6 +20,8 @@ struct GzipLines::File {
 };
 
 GzipLines::GzipLines(std::string path) : path_(std::move(path)), file_(std::make_unique<File>()) {
+  if (std::error_code ignored; std::filesystem::is_directory(path_, ignored))
+    raise<DataError>("[read] {} is a folder, not a file", path_);
   errno = 0;
   file_->handle = gzopen(path_.c_str(), "rb");
   if (!file_->handle) raise<DataError>("[read] cannot open {}: {}", path_, std::strerror(errno));

@@ -7,4 +7,17 @@ set -euo pipefail
 tools/setup.sh build test bench
 configure_release
 compile "$release" examples/digits
-exec "$release/examples/digits" "$@"
+# Paths are the caller's; the defaults lie here.
+paths=()
+take=0
+for option in "$@"; do
+  case $take:$option in
+    1:/* | 0:*=/*) ;;
+    1:*) option=$TUTTI_CALLED_FROM/$option ;;
+    0:--data=* | 0:--output=*) option=${option%%=*}=$TUTTI_CALLED_FROM/${option#*=} ;;
+  esac
+  take=0
+  case $option in --data | --output) take=1 ;; esac
+  paths+=("$option")
+done
+exec "$release/examples/digits" ${paths[@]+"${paths[@]}"}
