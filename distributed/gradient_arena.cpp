@@ -22,6 +22,10 @@ Array GradientArena::bucket(std::span<const GradientLayout::Place> places) const
   return flats_[static_cast<std::size_t>(flat)].slice(0, first.offset, first.offset + bucket_size(places));
 }
 
+bool GradientArena::holds(const Storage& storage) const {
+  return std::ranges::any_of(flats_, [&](const Array& flat) { return flat.storage().get() == &storage; });
+}
+
 Array gradient_in(const Array& flat, std::span<const GradientLayout::Place> bucket, const GradientLayout::Place& place,
                   const Shape& shape) {
   const std::int64_t begin = place.offset - bucket.front().offset;

@@ -20,6 +20,7 @@ class GradientArena {
   const std::shared_ptr<const GradientLayout>& layout() const noexcept { return layout_; }
   const Array& gradient(ParameterId id) const { return gradients_[id.value]; }  ///< of the parameter's shape
   Array bucket(std::span<const GradientLayout::Place>) const;                   ///< neighbours, as one flat array
+  bool holds(const Storage&) const;                                             ///< whether that is its memory
 
  private:
   std::shared_ptr<const GradientLayout> layout_;

@@ -97,7 +97,7 @@ class GradientSync::State {
       : devices_(std::move(devices)),
         server_(devices_, engine ? std::move(engine) : make_communicator(devices_), options) {
     for (MemberIndex index = 0; index < devices_.size(); ++index)
-      members_.push_back(std::make_shared<SyncMember>(server_, index, devices_[index], options.reduction));
+      members_.push_back(std::make_shared<SyncMember>(server_, index, devices_[index]));
     std::vector<const SyncMember*> peers;
     for (const auto& member : members_) peers.push_back(member.get());
     for (const auto& member : members_) member->set_peers(peers);
@@ -149,6 +149,7 @@ void GradientSync::attach(Device device, Module& replica) { member(device)->atta
 void GradientSync::attach(Device device, Optimizer& optimizer) { member(device)->attach(optimizer); }
 const std::vector<Device>& GradientSync::devices() const noexcept { return state_->devices_; }
 Step GradientSync::step(Device device, double weight) { return Step(member(device), weight); }
+bool GradientSync::flush(Device device) { return member(device)->flush(); }
 void GradientSync::leave(Device device, Follow follow) { member(device)->leave(follow == Follow::yes); }
 bool GradientSync::follow(Device device) { return member(device)->follow(); }
 void GradientSync::check_consistency(std::span<const Device> devices) {

@@ -68,11 +68,13 @@ class [[nodiscard]] Step {
   void synchronize_async();
   /// Waits until the group has committed the step and this device's gradients are reduced. Throws at once, naming the
   /// device, if this same thread has opened another device's step and not posted it. Once it failed it throws that
-  /// error, as the optimizer's step does, until the device rejoins.
+  /// error, as the optimizer's step does, until the device rejoins. With Overlap::double_buffered there is nothing to
+  /// wait for: backward itself has waited for the step before.
   void join();
 
   std::int64_t generation() const noexcept;
-  double total_weight() const;                            ///< of all devices; known after join
+  /// Of all devices, in the step whose gradients are there; known after join.
+  double total_weight() const;
   bool skipped() const { return total_weight() == 0.0; }  ///< no examples anywhere: gradients are undefined
   void fail(std::exception_ptr);                          ///< reports an error that the caller caught
 
@@ -128,6 +130,9 @@ class GradientSync {
 
   /// Opens this device's next step. `weight`: examples in its batch (of the final backward), finite and >= 0.
   Step step(Device, double weight = 1.0);
+  /// With Overlap::double_buffered: waits for the gradients of this device's last step, so that one more optimizer step
+  /// uses them; false if there are none on their way. To be called before `leave`.
+  bool flush(Device);
   /// End of this device's data: from now on it counts as an empty step of weight 0. With Follow::yes the others'
   /// results are kept for it until it fetches them with `follow`, whose memory grows with how far it lags.
   void leave(Device, Follow = Follow::no);

@@ -12,18 +12,12 @@
 
 namespace tutti {
 
-SyncMember::SyncMember(DistributedSyncServer& server, MemberIndex index, Device device, GradientReduction reduction)
-    : server_(server), index_(index), device_(device), reduction_(reduction) {}
+SyncMember::SyncMember(DistributedSyncServer& server, MemberIndex index, Device device)
+    : server_(server), index_(index), device_(device), gradients_(device, double_buffered() ? 2 : 1) {}
 
 SyncMember::~SyncMember() {
-  if (phase_ == Phase::posted) failure_ = wait_for_round();
-  if (phase_ == Phase::open) invalidate_gradients();
-  for (const auto& [name, parameter] : parameters_) {
-    GradientSlot& slot = parameter.gradient_slot();
-    if (!slot.attachment || slot.attachment->group != this) continue;
-    slot.attachment = nullptr;
-    slot.destination = Array();
-  }
+  finish_posted();
+  if (phase_ == Phase::open) gradients_.invalidate();
 }
 
 void SyncMember::attach(Module& replica) {
@@ -31,24 +25,18 @@ void SyncMember::attach(Module& replica) {
   if (generation_ > 0) raise<SyncError>("[sync] attach {} before the first step", to_string(device_));
   NamedTensors parameters = replica.named_parameters();
   std::erase_if(parameters, [](const auto& named) { return !named.second.requires_grad(); });
+  std::vector<SyncParameter> description;
   for (const auto& [name, parameter] : parameters) {
     if (parameter.device() != device_)
       raise<SyncError>("[sync] parameter \"{}\" of the replica for {} lives on {}", name, to_string(device_),
                        to_string(parameter.device()));
     if (parameter.gradient_slot().attachment)
       raise<SyncError>("[sync] parameter \"{}\" on {} belongs to a group already", name, to_string(device_));
+    description.push_back({name, parameter.shape(), parameter.dtype()});
   }
-  std::vector<SyncParameter> description;
-  for (const auto& [name, parameter] : parameters) description.push_back({name, parameter.shape(), parameter.dtype()});
-  server_.declare_parameters(index_, description);
-  descriptions_ = std::move(description);
-  parameters_ = std::move(parameters);
+  server_.declare_parameters(index_, std::move(description));
+  gradients_.attach(std::move(parameters), this, weak_from_this());
   buffers_ = replica.named_buffers();
-  for (std::uint32_t id = 0; id < parameters_.size(); ++id) {
-    GradientSlot& slot = parameters_[id].second.gradient_slot();
-    slot.attachment = std::make_shared<const Attachment>(Attachment{ParameterId{id}, parameters_[id].first, this});
-    slot.pending = weak_from_this();
-  }
   attached_ = true;
 }
 
@@ -70,13 +58,14 @@ void SyncMember::copy_state_from(const SyncMember& ahead) {
     raise<SyncError>("[rejoin] {} has an attached optimizer and {} has none: its state could not be copied",
                      to_string(optimizer_ != nullptr ? device_ : ahead.device_),
                      to_string(optimizer_ != nullptr ? ahead.device_ : device_));
-  copy(ahead.parameters_, parameters_);
+  copy(ahead.parameters(), parameters());
   copy(ahead.buffers_, buffers_);
   if (optimizer_ != nullptr) optimizer_->load_state(ahead.optimizer_->state());
 }
 
 void SyncMember::set_phase(Phase phase) {
   phase_ = phase;
+  open_generation_.store(generation_, std::memory_order_relaxed);
   open_in_thread_.store(phase == Phase::open ? this_thread_number() : 0, std::memory_order_relaxed);
 }
 
@@ -89,48 +78,19 @@ void SyncMember::begin_step(double weight) {
   require_replica("sync.step");
   join();
   server_.check_alive();
-  prepare_arena();
-  const std::int64_t every = server_.options().consistency_every;
-  if (every > 0 && generation_ % every == 0)
-    server_.check_replica({index_, group_number_, generation_ + 1}, digest_replica(parameters_, buffers_), nullptr);
+  earlier_ = std::exchange(posted_, {});
+  gradients_.turn();
+  gradients_.prepare(server_.layout());
   ++generation_;
   set_phase(Phase::open);
   weight_ = 0.0;
-}
-
-// Whether the user holds a gradient; what the stream still has to do does not count.
-bool SyncMember::is_lent() const {
-  const auto lent = [&] {
-    return std::ranges::any_of(parameters_,
-                               [](const auto& named) { return !named.second.gradient_slot().lent.expired(); });
-  };
-  if (!lent()) return false;
-  tutti::synchronize(device_);
-  return lent();
-}
-
-// A new one when the group's layout has changed, or the user holds a gradient: the old one then lives on with the user.
-// Gradients move along.
-void SyncMember::prepare_arena() {
-  if (parameters_.empty()) return;
-  const auto layout = server_.layout();
-  if (arena_ && arena_->layout() == layout && !is_lent()) return;
-  const auto arena = std::make_shared<const GradientArena>(layout, descriptions_, device_);
-  for (std::uint32_t id = 0; id < parameters_.size(); ++id) {
-    GradientSlot& slot = parameters_[id].second.gradient_slot();
-    slot.destination = arena->gradient({id});
-    if (slot.state != GradientState::undefined) slot.destination.copy_from(slot.gradient);
-    slot.gradient = slot.state != GradientState::undefined ? slot.destination : Array();
-    slot.lent.reset();
-  }
-  arena_ = arena;
 }
 
 void SyncMember::begin_accumulation() {
   if (phase_ != Phase::open)
     raise<SyncError>("[no_sync] step {} of {} has had its synchronised backward: accumulate before it", generation_,
                      to_string(device_));
-  prepare_arena();
+  gradients_.prepare(server_.layout());
   ++accumulations_;
 }
 
@@ -178,7 +138,7 @@ void SyncMember::synchronize() {
 void SyncMember::on_backward_begin(Device device, std::span<const ParameterUse> uses) {
   if (!uses.empty() && device != device_)
     raise<SyncError>("[sync] the loss of {}'s step was computed on {}", to_string(device_), to_string(device));
-  if (uses.empty() && !parameters_.empty() && weight_ > 0.0)
+  if (uses.empty() && !parameters().empty() && weight_ > 0.0)
     raise<SyncError>(
         "[step.backward] the loss of {} reaches no parameter of its replica: is it another copy of the model? "
         "(synchronize() takes part without a loss)",
@@ -187,32 +147,39 @@ void SyncMember::on_backward_begin(Device device, std::span<const ParameterUse> 
 }
 
 void SyncMember::register_with(std::vector<ParameterUse> uses) {
-  std::vector<bool> in_graph(parameters_.size(), false);
+  join_earlier();
+  std::vector<bool> in_graph(parameters().size(), false);
   for (const ParameterUse& use : uses) in_graph[use.id.value] = true;
   std::vector<ParameterId> ids;
-  ids.reserve(parameters_.size());
+  ids.reserve(parameters().size());
   std::vector<ParameterId> accumulated;
-  for (std::uint32_t id = 0; id < parameters_.size(); ++id) {
-    const bool local = parameters_[id].second.gradient_slot().state == GradientState::local;
+  for (std::uint32_t id = 0; id < parameters().size(); ++id) {
+    const bool local = gradients_.slot({id}).state == GradientState::local;
     if (in_graph[id] || local) ids.push_back({id});
     if (local && !in_graph[id]) accumulated.push_back({id});
   }
   if (!required_ || !std::ranges::equal(required_->parameters(), ids))
     required_ = std::make_shared<const RequiredSet>(std::move(ids));
-  prepare_arena();
-  for (const ParameterId id : accumulated) {  // what was accumulated while the user held the sum so far lies elsewhere
-    GradientSlot& slot = parameters_[id.value].second.gradient_slot();
-    if (slot.gradient.raw_data() != slot.destination.raw_data()) slot.destination.copy_from(slot.gradient);
-    slot.gradient = slot.destination;
-  }
+  gradients_.prepare(server_.layout());
+  for (const ParameterId id : accumulated) gradients_.bring_home(id);
+  const std::int64_t every = server_.options().consistency_every;
+  if (every > 0 && (generation_ - 1) % every == 0)
+    server_.check_replica(stamp(), digest_replica(parameters(), buffers_), nullptr);
   const Event ready = compute_stream(device_).record();
-  server_.register_parameters(stamp(), weight_, required_, arena_, ready);
-  for (const ParameterId id : accumulated) submit(id, {parameters_[id.value].second.gradient_slot().gradient, ready});
+  server_.register_parameters(stamp(), weight_, required_, gradients_.arena(), ready);
+  for (const ParameterId id : accumulated) submit(id, {gradients_.slot(id).gradient, ready});
+}
+
+// Double buffering: before a step may be registered, the one before it must have ended.
+void SyncMember::join_earlier() {
+  if (!earlier_.waiter) return;
+  if (!earlier_.waiter->done()) refuse_waiting_for_own_thread(earlier_.generation);
+  if (const auto error = collect(earlier_, arrived_)) std::rethrow_exception(error);
 }
 
 void SyncMember::on_gradient_final(Device, ParameterId id, GradientRef gradient) {
   if (!gradient.gradient.defined()) {
-    gradient.gradient = arena_->gradient(id);
+    gradient.gradient = gradients_.arena()->gradient(id);
     if (weight_ > 0.0) gradient.gradient.fill(0);  // else it does not count, and is not read
     gradient.ready = compute_stream(device_).record();
     return server_.submit(stamp(), id, std::move(gradient));
@@ -228,7 +195,7 @@ void SyncMember::submit(ParameterId id, GradientRef gradient) {
       const SyncError error(fmt::format(
           "[check_finite] the gradient of parameter \"{}\" of {} in generation {} has {} of {} elements that "
           "are NaN or infinite",
-          parameters_[id.value].first, to_string(device_), generation_, bad, gradient.gradient.size()));
+          parameters()[id.value].first, to_string(device_), generation_, bad, gradient.gradient.size()));
       fail(std::make_exception_ptr(error));
       throw error;
     }
@@ -237,28 +204,32 @@ void SyncMember::submit(ParameterId id, GradientRef gradient) {
 }
 
 void SyncMember::on_backward_end(Device) {
-  waiter_ = server_.collective_sync(stamp());
+  posted_ = {server_.collective_sync(stamp()), gradients_.arena(), required_, generation_};
   set_phase(Phase::posted);
+  if (!double_buffered()) return;
+  gradients_.invalidate();  // what this step accumulated is on its way
+  if (const auto arrived = std::exchange(arrived_, nullptr)) install(*arrived, earlier_);
 }
 
 void SyncMember::on_backward_failed(Device, std::exception_ptr error) { fail(std::move(error)); }
 
 void SyncMember::join() {
-  if (phase_ == Phase::posted) {
-    if (!waiter_->done()) refuse_waiting_for_own_thread();
-    failure_ = wait_for_round();
+  if (posted_.waiter && phase_ == Phase::posted && !double_buffered()) {
+    if (!posted_.waiter->done()) refuse_waiting_for_own_thread(posted_.generation);
+    finish_posted();
   }
   if (failure_) std::rethrow_exception(failure_);
 }
 
-// What it returns failed the step: no reduction touches this device's storage any more, and there are no gradients.
-std::exception_ptr SyncMember::wait_for_round() noexcept {
-  server_.await(*waiter_);
-  const std::shared_ptr<SyncWaiter> waiter = std::exchange(waiter_, nullptr);
-  set_phase(Phase::idle);
+// The result of a step, once its reductions on this device are done. What it returns failed the step: no reduction
+// touches this device's storage any more, and there are no gradients.
+std::exception_ptr SyncMember::collect(Posted& posted, std::shared_ptr<const RoundResult>& result) noexcept {
+  server_.await(*posted.waiter);
+  const std::shared_ptr<SyncWaiter> waiter = std::exchange(posted.waiter, nullptr);
   std::exception_ptr error = waiter->error();
   if (!error) try {
-      install(*waiter->result());
+      wait_for_reductions(*waiter->result());
+      result = waiter->result();
       return nullptr;
     } catch (...) {
       const auto acknowledged = server_.device_failed(stamp(), error = std::current_exception());
@@ -266,41 +237,42 @@ std::exception_ptr SyncMember::wait_for_round() noexcept {
       if (acknowledged->error()) error = acknowledged->error();
     }
   wait_for_tasks(waiter->result().get());
-  invalidate_gradients();
+  gradients_.invalidate();
   return error;
 }
 
-void SyncMember::install(const RoundResult& round) {
+void SyncMember::finish_posted() noexcept {
+  if (!posted_.waiter) return;
+  if (phase_ == Phase::posted) set_phase(Phase::idle);
+  std::shared_ptr<const RoundResult> result;
+  failure_ = collect(posted_, result);
+  if (!failure_) install(*result, posted_);
+}
+
+void SyncMember::wait_for_reductions(const RoundResult& round) {
   std::vector<std::shared_ptr<CollectiveTask>> tasks;
   for (const auto& reduced : round.reduced)
     if (reduced.results[index_].defined()) tasks.push_back(reduced.task);
   server_.communicator().join(device_, tasks);
-  if (round.total_weight == 0.0) {
-    for (const ParameterId id : required_ ? required_->parameters() : std::span<const ParameterId>{})
-      parameters_[id.value].second.gradient_slot().state = GradientState::undefined;
-  }
-  for (const auto& reduced : round.reduced) {
-    if (!reduced.results[index_].defined()) continue;
-    for (const GradientLayout::Place& place : reduced.bucket) {
-      const std::uint32_t id = place.parameter.value;
-      GradientSlot& slot = parameters_[id].second.gradient_slot();
-      slot.gradient = left_ ? gradient_in(reduced.results[index_], reduced.bucket, place, descriptions_[id].shape)
-                            : arena_->gradient(place.parameter);
-      slot.state = GradientState::reduced;
-    }
-  }
-  joined_generation_ = round.generation;
-  total_weight_ = round.total_weight;
-  server_.note_joined(stamp());
 }
 
-void SyncMember::refuse_waiting_for_own_thread() const {
+void SyncMember::install(const RoundResult& round, const Posted& posted) {
+  if (round.total_weight == 0.0 && posted.required)
+    for (const ParameterId id : posted.required->parameters()) gradients_.slot(id).state = GradientState::undefined;
+  gradients_.install(round, index_, posted.arena.get());
+  joined_generation_ = round.generation;
+  total_weight_ = round.total_weight;
+  server_.note_joined({index_, group_number_, round.generation});
+}
+
+void SyncMember::refuse_waiting_for_own_thread(std::int64_t generation) const {
   for (const SyncMember* peer : peers_)
-    if (peer != this && peer->open_in_thread() == this_thread_number())
+    if (peer != this && peer->open_in_thread() == this_thread_number() &&
+        peer->open_generation_.load(std::memory_order_relaxed) <= generation)
       raise<SyncError>(
           "[sync] {} would wait for {} in step {}, which this same thread drives and has not posted: call "
           "backward_async on every device of a thread, then join_all",
-          to_string(device_), to_string(peer->device()), generation_);
+          to_string(device_), to_string(peer->device()), generation);
 }
 
 void SyncMember::wait_for_tasks(const RoundResult* round) noexcept {
@@ -314,20 +286,19 @@ void SyncMember::wait_for_tasks(const RoundResult* round) noexcept {
       }
 }
 
-void SyncMember::invalidate_gradients() {
-  for (const auto& [name, parameter] : parameters_) parameter.gradient_slot().state = GradientState::undefined;
-}
-
 void SyncMember::fail(std::exception_ptr error) noexcept {
   if (failure_) return;
   const auto acknowledged = server_.device_failed(stamp(), error);
   acknowledged->wait();
   failure_ = acknowledged->error() ? acknowledged->error() : error;  // the group's names the device
   wait_for_tasks(acknowledged->result().get());
-  // A step that was posted has its answer now: its own, if it was committed before.
-  if (phase_ == Phase::posted) wait_for_round();
+  // Steps that were posted have their answers now: their own, if they were committed before.
+  std::shared_ptr<const RoundResult> result;
+  for (Posted* posted : {&earlier_, &posted_})
+    if (posted->waiter) collect(*posted, result);
+  arrived_ = nullptr;
   set_phase(Phase::idle);
-  invalidate_gradients();
+  gradients_.invalidate();
 }
 
 void SyncMember::end_step(bool unwinding) noexcept {
@@ -344,15 +315,28 @@ std::shared_ptr<SyncWaiter> SyncMember::check_replica() {
   join();
   server_.check_alive();
   auto waiter = std::make_shared<SyncWaiter>();
-  server_.check_replica({index_, group_number_, generation_ + 1}, digest_replica(parameters_, buffers_), waiter);
+  server_.check_replica({index_, group_number_, generation_ + 1}, digest_replica(parameters(), buffers_), waiter);
   return waiter;
+}
+
+bool SyncMember::flush() {
+  if (phase_ == Phase::open)
+    raise<SyncError>("[sync] {} cannot flush inside its step {}", to_string(device_), generation_);
+  const bool posted = posted_.waiter != nullptr;
+  if (posted && !posted_.waiter->done()) refuse_waiting_for_own_thread(posted_.generation);
+  finish_posted();
+  if (failure_) std::rethrow_exception(failure_);
+  return posted;
 }
 
 void SyncMember::leave(bool follow) {
   if (phase_ == Phase::open)
     raise<SyncError>("[sync] {} cannot leave inside its step {}", to_string(device_), generation_);
   if (follow) require_replica("sync.leave");
-  if (phase_ == Phase::posted) failure_ = wait_for_round();  // also a device whose last step failed may leave
+  if (double_buffered() && posted_.waiter && !failure_)
+    raise<SyncError>("[sync] the gradients of {}'s step {} are still on their way: flush and step the optimizer first",
+                     to_string(device_), generation_);
+  finish_posted();  // also a device whose last step failed may leave
   if (std::exchange(left_, true)) return;
   follows_ = follow;
   server_.leave({index_, group_number_, generation_ + 1}, follow);
@@ -368,13 +352,14 @@ bool SyncMember::follow() {
   }
   if (!waiter->result()) return false;
   generation_ = waiter->result()->generation;
-  install(*waiter->result());
+  wait_for_reductions(*waiter->result());
+  install(*waiter->result(), {});
   return true;
 }
 
 std::shared_ptr<SyncWaiter> SyncMember::request_rejoin(std::int64_t last_step_applied) {
   if (phase_ == Phase::open) raise<SyncError>("[sync] {} cannot rejoin inside its step", to_string(device_));
-  if (phase_ == Phase::posted) failure_ = wait_for_round();
+  finish_posted();
   return server_.join_group(index_, server_.group_number() + 1, last_step_applied);
 }
 
@@ -384,14 +369,14 @@ void SyncMember::finish_rejoin(SyncWaiter& waiter) {
   group_number_ = server_.group_number();
   generation_ = 0;
   failure_ = nullptr;
-  waiter_ = nullptr;
+  arrived_ = nullptr;
   joined_generation_ = 0;
   required_ = nullptr;
-  invalidate_gradients();
+  gradients_.invalidate();
 }
 
 double SyncMember::total_weight() const {
-  if (joined_generation_ != generation_)
+  if (joined_generation_ != generation_ && !double_buffered())
     raise<SyncError>("[sync] the total weight of step {} is known after join", generation_);
   return total_weight_;
 }

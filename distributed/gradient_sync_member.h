@@ -2,6 +2,7 @@
 #pragma once
 
 #include <tutti/autodiff/backward.h>
+#include <tutti/distributed/replica_gradients.h>
 #include <tutti/distributed/sync_server.h>
 
 #include <tutti/nn/module.h>
@@ -22,13 +23,13 @@ class SyncMember final : public GradientObserver,
                          public PendingGradients,
                          public std::enable_shared_from_this<SyncMember> {
  public:
-  SyncMember(DistributedSyncServer&, MemberIndex, Device, GradientReduction);
+  SyncMember(DistributedSyncServer&, MemberIndex, Device);
   ~SyncMember() override;  ///< joins what is posted; the replica's parameters belong to no group afterwards
 
   // --- the replica
   void attach(Module&);  ///< gives every parameter an id, a name and this member as its group
   void attach(Optimizer& optimizer) { optimizer_ = &optimizer; }
-  const NamedTensors& parameters() const noexcept { return parameters_; }
+  const NamedTensors& parameters() const noexcept { return gradients_.parameters(); }
   const NamedTensors& buffers() const noexcept { return buffers_; }
   Optimizer* optimizer() const noexcept { return optimizer_; }
   void copy_state_from(const SyncMember& ahead);  ///< parameters, buffers, optimizer state; nobody else may be running
@@ -53,6 +54,7 @@ class SyncMember final : public GradientObserver,
     return group == group_number_ && generation == generation_;
   }
 
+  bool flush();
   void leave(bool follow);
   bool follow();
   std::shared_ptr<SyncWaiter> request_rejoin(std::int64_t last_step_applied);
@@ -70,7 +72,7 @@ class SyncMember final : public GradientObserver,
   std::uint64_t group_number() const noexcept { return group_number_; }
   std::int64_t generation() const noexcept { return generation_; }
   double total_weight() const;
-  bool weighted() const noexcept { return reduction_ == GradientReduction::weighted_mean; }
+  bool weighted() const noexcept { return server_.options().reduction == GradientReduction::weighted_mean; }
   /// Of the thread in which a step of this device is open and not yet posted; 0: none.
   std::uint64_t open_in_thread() const noexcept { return open_in_thread_.load(std::memory_order_relaxed); }
   void set_peers(std::vector<const SyncMember*> peers) { peers_ = std::move(peers); }
@@ -78,27 +80,33 @@ class SyncMember final : public GradientObserver,
  private:
   enum class Phase : std::uint8_t { idle, open, posted };
 
+  // A step on its way: its collective sync is posted, its gradients are being reduced in `arena`.
+  struct Posted {
+    std::shared_ptr<SyncWaiter> waiter;  // null: there is none
+    std::shared_ptr<const GradientArena> arena;
+    std::shared_ptr<const RequiredSet> required;
+    std::int64_t generation = 0;
+  };
+
+  bool double_buffered() const noexcept { return server_.options().overlap == Overlap::double_buffered; }
   Stamp stamp() const noexcept { return {index_, group_number_, generation_}; }
   void set_phase(Phase);
   void require_replica(const char* operation) const;
   void register_with(std::vector<ParameterUse>);
-  void prepare_arena();
-  bool is_lent() const;
   void refuse_inside_no_sync() const;
-  std::exception_ptr wait_for_round() noexcept;
+  std::exception_ptr collect(Posted&, std::shared_ptr<const RoundResult>&) noexcept;
+  void finish_posted() noexcept;
+  void join_earlier();
   void submit(ParameterId, GradientRef);
-  void refuse_waiting_for_own_thread() const;
-  void install(const RoundResult&);
-  void invalidate_gradients();
+  void refuse_waiting_for_own_thread(std::int64_t generation) const;
+  void wait_for_reductions(const RoundResult&);
+  void install(const RoundResult&, const Posted&);
   void wait_for_tasks(const RoundResult*) noexcept;
 
   DistributedSyncServer& server_;
   MemberIndex index_;
   Device device_;
-  GradientReduction reduction_;
-  NamedTensors parameters_;  // by ParameterId
-  std::vector<SyncParameter> descriptions_;
-  std::shared_ptr<const GradientArena> arena_;
+  ReplicaGradients gradients_;
   NamedTensors buffers_;
   Optimizer* optimizer_ = nullptr;
   std::vector<const SyncMember*> peers_;
@@ -110,10 +118,13 @@ class SyncMember final : public GradientObserver,
   int accumulations_ = 0;       // no_sync scopes that are alive
   std::exception_ptr failure_;  // of the last step, until this device rejoins
   std::shared_ptr<const RequiredSet> required_;
-  std::shared_ptr<SyncWaiter> waiter_;
+  Posted posted_;                               // the last step, or while one is open the one before
+  Posted earlier_;                              // double buffering: the step before the one that is open, once ...
+  std::shared_ptr<const RoundResult> arrived_;  // ... its result is in
   std::int64_t joined_generation_ = 0;
   double total_weight_ = 0.0;                     // of the joined generation
   std::atomic<std::uint64_t> open_in_thread_{0};  // other members' threads look
+  std::atomic<std::int64_t> open_generation_{0};
   bool attached_ = false;
   bool left_ = false;
   bool follows_ = false;

@@ -22,9 +22,18 @@ enum class Absent : std::uint8_t {
   subset,  ///< reduced among those that require it; the others' gradients are left alone
 };
 
+/// When a step's gradients are used.
+enum class Overlap : std::uint8_t {
+  immediate,  ///< by the optimizer step that follows their backward
+  /// By the one after: reductions, and waiting for slower devices, overlap with the next forward as well. The first
+  /// step has no gradients, `GradientSync::flush` gives the last ones; gradients take twice the memory.
+  double_buffered,
+};
+
 struct SyncOptions {
   GradientReduction reduction = GradientReduction::weighted_mean;
   Absent absent = Absent::zero;
+  Overlap overlap = Overlap::immediate;
   /// Neighbouring gradients are reduced together up to this size, in bytes; 0: each by itself. Larger ones cost fewer
   /// messages, smaller ones leave more of backward to hide behind.
   std::size_t bucket_bytes = std::size_t{64} << 10;

@@ -37,7 +37,7 @@ int main(int argc, char** argv) {
   app.add_option("--epochs", options.epochs, "passes over the training data; the 20 % held out are shown after each");
   app.add_option("--batch", options.batch, "examples per device and step");
   app.add_option("--seed", options.seed, "of the split, the shuffles and the first weights")
-      ->check([](const std::string& text) { return text.starts_with("-") ? "--seed " + text + " is negative" : ""; });
+      ->check([](const std::string& text) { return text.starts_with("-") ? text + " is negative" : ""; });
   app.add_option("--threads-per-device", options.threads_per_device, "threads that share each device's loops");
   app.add_option("--learning-rate", options.learning_rate, "of AdamW at the start; it falls along half a cosine");
   app.add_option("--data", options.data, "the digits, as CSV, plain or gzipped");

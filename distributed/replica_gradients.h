@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <tutti/autodiff/tensor.h>
+#include <tutti/distributed/gradient_arena.h>
+#include <tutti/distributed/sync_ledger.h>
+#include <tutti/distributed/sync_waiter.h>
+#include <tutti/nn/module.h>
+
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+namespace tutti {
+
+/// The gradient slots of one replica and the memory behind them. Used by the thread that drives the device.
+class ReplicaGradients {
+ public:
+  /// `arenas`: 1, or 2 when a step's gradients are read while the next step's are made.
+  ReplicaGradients(Device device, std::size_t arenas) : device_(device), arenas_(arenas) {}
+  ~ReplicaGradients();  ///< the parameters belong to no group afterwards
+
+  /// Takes the parameters in the order of their ids, all on the device and in no group yet, else SyncError. `group` is
+  /// the identity of their group's member, `pending` what their readers join.
+  void attach(NamedTensors, const void* group, const std::weak_ptr<PendingGradients>& pending);
+
+  const NamedTensors& parameters() const noexcept { return parameters_; }
+  const std::vector<SyncParameter>& descriptions() const noexcept { return descriptions_; }
+  GradientSlot& slot(ParameterId id) const { return parameters_[id.value].second.gradient_slot(); }
+
+  /// The next step's memory.
+  void turn() noexcept { current_ = (current_ + 1) % arenas_.size(); }
+  /// Makes the slots' gradients end in this layout from now on. Takes new memory when the layout has changed or the
+  /// user holds a gradient: the old one then lives on with the user. Gradients move along.
+  void prepare(const std::shared_ptr<const GradientLayout>&);
+  const std::shared_ptr<const GradientArena>& arena() const noexcept { return arenas_[current_].memory; }
+  /// What was accumulated while the user held the sum so far lies elsewhere: brings it home.
+  void bring_home(ParameterId);
+
+  /// The results of a round, made in `arena` (null: wherever the server put them), become what the slots hold.
+  void install(const RoundResult&, MemberIndex, const GradientArena*);
+  void invalidate() noexcept;
+
+ private:
+  struct Arena {
+    std::shared_ptr<const GradientArena> memory;
+    std::vector<std::weak_ptr<Storage>> lent;  // gradients in it that the user was given
+  };
+  void collect_lent();
+  bool is_lent(Arena&);
+
+  Device device_;
+  NamedTensors parameters_;  // by ParameterId
+  std::vector<SyncParameter> descriptions_;
+  const void* group_ = nullptr;
+  std::vector<Arena> arenas_;
+  std::size_t current_ = 0;
+};
+
+}  // namespace tutti
