@@ -77,7 +77,12 @@ void SyncMember::begin_step(double weight) {
     raise<SyncError>("[sync] weight {} of {} is not a finite number >= 0", weight, to_string(device_));
   require_replica("sync.step");
   join();
-  server_.check_alive();
+  try {
+    server_.check_alive();
+  } catch (...) {  // a step that cannot be taken has failed: an optimizer step after it would count it
+    failure_ = std::current_exception();
+    throw;
+  }
   earlier_ = std::exchange(posted_, {});
   gradients_.turn();
   gradients_.prepare(server_.layout());
@@ -163,8 +168,7 @@ void SyncMember::register_with(std::vector<ParameterUse> uses) {
   gradients_.prepare(server_.layout());
   for (const ParameterId id : accumulated) gradients_.bring_home(id);
   const std::int64_t every = server_.options().consistency_every;
-  if (every > 0 && (generation_ - 1) % every == 0)
-    server_.check_replica(stamp(), digest_replica(parameters(), buffers_), nullptr);
+  if (every > 0 && (generation_ - 1) % every == 0) server_.check_replica(stamp(), digest(), nullptr);
   const Event ready = compute_stream(device_).record();
   server_.register_parameters(stamp(), weight_, required_, gradients_.arena(), ready);
   for (const ParameterId id : accumulated) submit(id, {gradients_.slot(id).gradient, ready});
@@ -309,13 +313,22 @@ void SyncMember::end_step(bool unwinding) noexcept {
         SyncError("its step ended without a synchronised backward (call step.synchronize() when there is no loss)")));
 }
 
+ReplicaDigest SyncMember::digest() const {
+  ReplicaDigest digest;
+  for (const auto& [name, tensor] : parameters())
+    digest.push_back({fmt::format("parameter \"{}\"", name), digest_of(tensor.array())});
+  for (const auto& [name, tensor] : buffers_)
+    digest.push_back({fmt::format("buffer \"{}\"", name), digest_of(tensor.array())});
+  return digest;
+}
+
 std::shared_ptr<SyncWaiter> SyncMember::check_replica() {
   if (left_ || phase_ == Phase::open)
     raise<SyncError>("[sync] {} can check its replica between steps and before it leaves only", to_string(device_));
   join();
   server_.check_alive();
   auto waiter = std::make_shared<SyncWaiter>();
-  server_.check_replica({index_, group_number_, generation_ + 1}, digest_replica(parameters(), buffers_), waiter);
+  server_.check_replica({index_, group_number_, generation_ + 1}, digest(), waiter);
   return waiter;
 }
 

@@ -98,6 +98,7 @@ class SyncMember final : public GradientObserver,
   void finish_posted() noexcept;
   void join_earlier();
   void submit(ParameterId, GradientRef);
+  ReplicaDigest digest() const;
   void refuse_waiting_for_own_thread(std::int64_t generation) const;
   void wait_for_reductions(const RoundResult&);
   void install(const RoundResult&, const Posted&);

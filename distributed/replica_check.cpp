@@ -20,12 +20,6 @@ std::uint64_t mix(std::uint64_t x) {
   return x ^ (x >> 31U);
 }
 
-Digest digest_of_array(const Array& array) {
-  const Array local = (array.device().kind == DeviceKind::cpu ? array : array.to(cpu(0))).contiguous();
-  synchronize(local.device());
-  return digest_of(std::span<const std::byte>(local.raw_data(), local.bytes()));
-}
-
 }  // namespace
 
 // Two lanes, each a bijection of its state for a given word and of the word for a given state.
@@ -43,14 +37,10 @@ Digest digest_of(std::span<const std::byte> bytes) {
 
 std::string to_string(const Digest& digest) { return fmt::format("{:016x}{:016x}", digest.first, digest.second); }
 
-ReplicaDigest digest_replica(const NamedTensors& parameters, const NamedTensors& buffers) {
-  ReplicaDigest digest;
-  digest.reserve(parameters.size() + buffers.size());
-  for (const auto& [name, tensor] : parameters)
-    digest.push_back({fmt::format("parameter \"{}\"", name), digest_of_array(tensor.array())});
-  for (const auto& [name, tensor] : buffers)
-    digest.push_back({fmt::format("buffer \"{}\"", name), digest_of_array(tensor.array())});
-  return digest;
+Digest digest_of(const Array& array) {
+  const Array local = (array.device().kind == DeviceKind::cpu ? array : array.to(cpu(0))).contiguous();
+  synchronize(local.device());
+  return digest_of(std::span<const std::byte>(local.raw_data(), local.bytes()));
 }
 
 void ReplicaCheck::post(MemberIndex member, ReplicaDigest digest, std::shared_ptr<SyncWaiter> waiter) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <tutti/backend/array.h>
 #include <tutti/distributed/sync_ledger.h>
 #include <tutti/distributed/sync_waiter.h>
-#include <tutti/nn/module.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -24,16 +24,14 @@ struct Digest {
   friend bool operator==(const Digest&, const Digest&) = default;
 };
 Digest digest_of(std::span<const std::byte>);
+Digest digest_of(const Array&);        ///< copied to the host: waits for its device's compute stream
 std::string to_string(const Digest&);  ///< 32 hexadecimal digits
 
 struct NamedDigest {
   std::string name;  ///< parameter "fc1.weight", buffer "mean"
   Digest digest;
 };
-using ReplicaDigest = std::vector<NamedDigest>;
-
-/// Parameters, then buffers, in their order. Copies each to the host: waits for its device's compute stream.
-ReplicaDigest digest_replica(const NamedTensors& parameters, const NamedTensors& buffers);
+using ReplicaDigest = std::vector<NamedDigest>;  ///< parameters, then buffers, in their order
 
 /// The digests that a group's members have posted and that wait to be compared. Not thread-safe: the server's.
 class ReplicaCheck {

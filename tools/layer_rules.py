@@ -25,7 +25,7 @@ DISTRIBUTED_UPPER = {
     "distributed/collectives*": {"autodiff"},
     "distributed/sharded/*": {"autodiff", "nn", "optim"},
     "distributed/gradient_sync*": {"autodiff", "nn", "optim"},
-    "distributed/replicate*": {"autodiff", "nn", "optim"},
+    "distributed/replica_gradients*": {"autodiff", "nn", "optim"},
 }
 
 # Private to a backend: seen by itself, the registry that switches it on, and the code that measures it.

@@ -24,7 +24,8 @@ class HostMemory final : public RawMemory {
   void* allocate(std::size_t bytes) override {
     constexpr std::size_t kHugePage = std::size_t{2} << 20U;
     const bool huge = bytes >= 2 * kHugePage;
-    void* data = std::aligned_alloc(huge ? kHugePage : 64, bytes);
+    const std::size_t alignment = huge ? kHugePage : 64;
+    void* data = std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
 #ifdef __linux__
     if (huge && data != nullptr) madvise(data, bytes, MADV_HUGEPAGE);  // only a hint: fewer page faults
 #endif

@@ -80,7 +80,7 @@ TEST_CASE("misuse: a no_sync scope may neither surround nor follow the synchroni
     CHECK_THROWS_WITH_AS(step.synchronize_async(), doctest::Contains("cpu:0"), SyncError);
   }
   step.backward_async(use(pair.replicas[0].left, 3));
-  CHECK_THROWS_WITH_AS(step.no_sync(), doctest::Contains("no_sync"), SyncError);
+  CHECK_THROWS_WITH_AS((void)step.no_sync(), doctest::Contains("no_sync"), SyncError);
   auto other = pair.sync->step(cpu(1), 2.0);
   other.backward_async(use(pair.replicas[1].left, 5));
   join_all(step, other);
@@ -104,7 +104,7 @@ TEST_CASE("misuse: a device without a replica is named at its first step") {
   GradientSync sync(cpu_devices(2));
   TwoBranches model;
   sync.attach(cpu(0), model);
-  CHECK_THROWS_WITH_AS(sync.step(cpu(1)), doctest::Contains("cpu:1"), SyncError);
+  CHECK_THROWS_WITH_AS((void)sync.step(cpu(1)), doctest::Contains("cpu:1"), SyncError);
   CHECK_THROWS_WITH_AS(sync.leave(cpu(1), Follow::yes), doctest::Contains("replica"), SyncError);
 }
 
@@ -179,6 +179,15 @@ TEST_CASE("misuse: nothing steps on a failed generation, until the device rejoin
     optimizer.step();
   });
   for (const std::string& error : errors) CHECK_MESSAGE(error.empty(), error);
+}
+
+TEST_CASE("misuse: nor does a device that comes to its step only when the group has failed") {
+  Pair pair;
+  pair.sync->fail(cpu(1), std::make_exception_ptr(std::runtime_error("burnt")));
+  Sgd optimizer(pair.replicas[0].parameters(), 0.1);
+  CHECK_THROWS_WITH_AS((void)pair.sync->step(cpu(0)), doctest::Contains("burnt"), SyncError);
+  CHECK_THROWS_WITH_AS(optimizer.step(), doctest::Contains("burnt"), SyncError);
+  CHECK(optimizer.steps() == 0);
 }
 
 TEST_CASE("misuse: what was posted and never committed leaves no gradient behind; what was committed does") {

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# ./dev check [--full] [--after-test]: what CI runs. --full adds clang-tidy and a build of everything with clang;
+# ./dev check [--full] [--after-test]: what CI runs. --full adds 10,000 steps of stress, clang-tidy and a build of everything with clang;
 # --after-test leaves out what `./dev test` has just run. The last line sums test cases and single checks.
 set -uo pipefail
 . tools/dev/build.sh
@@ -118,6 +118,7 @@ if stage "build, TSan" build_thread_sanitized; then
   TUTTI_CPU_ASYNC=1 stage "tests, TSan, asynchronous streams" run_thread_sanitized
 fi
 if [ $full -eq 1 ]; then
+  TUTTI_STRESS_STEPS=10000 stage "stress, 10,000 steps" "$release/tests/distributed_test" -tc='stress*'
   stage "build, clang" build_clang && stage "clang-tidy" run_tidy
 fi
 
