@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# ./dev check [--full] [--after-test]: what CI runs. --full adds 10,000 steps of stress, clang-tidy and a build of everything with clang;
-# --after-test leaves out what `./dev test` has just run. The last line sums test cases and single checks.
+# ./dev check [--full] [--after-test]: what CI runs. --full adds 10,000 steps of stress, clang-tidy and a build of
+# everything with clang; --after-test leaves out what `./dev test` has just run. The last line sums test cases and
+# single checks.
 set -uo pipefail
 . tools/dev/build.sh
 
