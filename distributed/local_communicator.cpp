@@ -118,11 +118,16 @@ class LocalCommunicator::Task : public CollectiveTask {
       }
   }
 
-  bool has_unclaimed_chunks() const { return next_.load(std::memory_order_relaxed) < chunks_; }
+  bool has_unclaimed_chunks() const {
+    const std::uint64_t claimed = claimed_.load(std::memory_order_relaxed);
+    return front(claimed) + back(claimed) < chunks_;
+  }
 
-  /// Claims and runs chunks until none is left.
+  /// Claims and runs chunks until none is left: the first thread from the front, the next from the back, and so on, so
+  /// that two of them stream through a half each.
   void run() {
-    for (std::int64_t chunk; (chunk = next_.fetch_add(1, std::memory_order_relaxed)) < chunks_;) {
+    const bool forwards = runners_.fetch_add(1, std::memory_order_relaxed) % 2 == 0;
+    for (std::int64_t chunk; (chunk = claim(forwards)) >= 0;) {
       const auto start = Clock::now();
       try_chunk(chunk);
       busy_ns_.fetch_add((Clock::now() - start).count(), std::memory_order_relaxed);
@@ -135,12 +140,26 @@ class LocalCommunicator::Task : public CollectiveTask {
 
   /// For measurements: ends without touching anything.
   void skip() {
-    next_.store(chunks_, std::memory_order_relaxed);
+    claimed_.store(static_cast<std::uint64_t>(chunks_), std::memory_order_relaxed);
     run_chunk_ = nullptr;
     finish();
   }
 
  private:
+  // Chunks claimed from the front in the low half, from the back in the high half.
+  static std::int64_t front(std::uint64_t claimed) { return static_cast<std::int64_t>(claimed & 0xFFFFFFFFU); }
+  static std::int64_t back(std::uint64_t claimed) { return static_cast<std::int64_t>(claimed >> 32U); }
+
+  // -1: none is left.
+  std::int64_t claim(bool forwards) {
+    std::uint64_t claimed = claimed_.load(std::memory_order_relaxed);
+    while (front(claimed) + back(claimed) < chunks_)
+      if (claimed_.compare_exchange_weak(claimed, claimed + (forwards ? 1 : std::uint64_t{1} << 32U),
+                                         std::memory_order_relaxed))
+        return forwards ? front(claimed) : chunks_ - 1 - back(claimed);
+    return -1;
+  }
+
   void try_chunk(std::int64_t chunk) noexcept {
     try {
       for (const Event& event : inputs_) event.synchronize();  // ready already: rethrows its stream's error
@@ -154,7 +173,8 @@ class LocalCommunicator::Task : public CollectiveTask {
   std::vector<Event> inputs_;
   std::int64_t chunks_;
   RunChunk run_chunk_;
-  std::atomic<std::int64_t> next_{0};
+  std::atomic<std::uint64_t> claimed_{0};
+  std::atomic<std::uint32_t> runners_{0};
   std::atomic<std::int64_t> remaining_;
   std::mutex failure_mutex_;  // several helpers may fail at once
   std::exception_ptr failure_;
