@@ -3,7 +3,7 @@
 """Rules of the SyncLedger deleted or weakened one at a time, to show that its proof can fail.
 
   mutants.py names                     the mutants' names
-  mutants.py table OUTPUT              for C++: {"name", "violated property"},
+  mutants.py table OUTPUT              lines of a name and the violated property
   mutants.py apply NAME INPUT OUTPUT   the ledger's source with that mutation
 
 Each change is a text that must occur exactly once in distributed/sync_ledger.cpp, and what stands there instead. When
@@ -145,7 +145,7 @@ def main(command, *arguments):
     if command == "names":
         print("\n".join(MUTANTS))
     elif command == "table":
-        rows = (f'{{"{name}", "{violated}"}},\n' for name, (violated, _) in MUTANTS.items())
+        rows = (f"{name} {violated}\n" for name, (violated, _) in MUTANTS.items())
         pathlib.Path(arguments[0]).write_text("".join(rows))
     elif command == "apply":
         name, source, output = arguments
