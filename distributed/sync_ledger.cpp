@@ -2,7 +2,6 @@
 #include <tutti/distributed/sync_ledger.h>
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <ranges>
 #include <utility>
@@ -260,7 +259,19 @@ void SyncLedger::try_launch(std::uint32_t index, std::vector<LedgerAction>& acti
   ++launched_;
   if (total_weight_ > 0.0)
     actions.push_back(Launch{current_generation(), configuration_.layout->places().subspan(bucket.first, bucket.count),
-                             denominator(parameter_at(bucket.first))});
+                             denominator(parameter_at(bucket.first)), parts(parameter_at(bucket.first))});
+}
+
+std::vector<Launch::Part> SyncLedger::parts(ParameterId id) const {
+  std::vector<Launch::Part> parts(members_.size());
+  for (MemberIndex m = 0; m < members_.size(); ++m) {
+    const bool required = required_[cell(m, id)];
+    parts[m] = {.required = required,
+                .contributes = required && members_[m].weight > 0.0,
+                .receives = required || configuration_.absent == Absent::zero,
+                .absent = members_[m].left};
+  }
+  return parts;
 }
 
 double SyncLedger::denominator(ParameterId id) const {
@@ -334,16 +345,6 @@ bool SyncLedger::all_left() const noexcept {
   return std::ranges::all_of(members_, [](const Member& member) { return member.left; });
 }
 
-bool SyncLedger::requires_parameter(MemberIndex member, ParameterId id) const { return required_[cell(member, id)]; }
-
-bool SyncLedger::contributes(MemberIndex member, ParameterId id) const {
-  return required_[cell(member, id)] && members_[member].weight > 0.0;
-}
-
-bool SyncLedger::receives(MemberIndex member, ParameterId id) const {
-  return configuration_.absent == Absent::zero || required_[cell(member, id)];
-}
-
 bool SyncLedger::is_launched(ParameterId id) const {
   if (stale_) return false;
   for (MemberIndex m = 0; m < members_.size(); ++m)
@@ -367,33 +368,6 @@ Missing SyncLedger::missing() const {
     }
   }
   return missing;
-}
-
-// What the future depends on, and nothing else: two ledgers that differ in history alone are equal.
-std::vector<std::uint64_t> SyncLedger::canonical() const {
-  std::vector<std::uint64_t> words{group_, static_cast<std::uint64_t>(completed_), closed_, fault_.has_value()};
-  for (MemberIndex index = 0; index < members_.size(); ++index) {
-    const Member& member = members_[index];
-    words.push_back((member.registered ? 1U : 0U) | (member.synced ? 2U : 0U) | (member.left ? 4U : 0U) |
-                    (member.joined ? 8U : 0U) | (member.leaving ? 16U : 0U));
-    words.push_back(std::bit_cast<std::uint64_t>(member.registered ? member.weight : 0.0));
-    words.push_back(member.joined ? static_cast<std::uint64_t>(*member.joined) : 0);
-    if (!member.registered) continue;
-    for (std::uint32_t id = 0; id < parameters(); ++id)
-      words.push_back((required_[cell(index, {id})] ? 1U : 0U) |
-                      (submitted_[cell(index, {id})] == stamp_now() ? 2U : 0U));
-  }
-  for (std::uint32_t id = 0; id < parameters(); ++id) words.push_back(is_launched({id}) ? 1 : 0);
-  words.push_back(stale_);
-  if (!stale_)
-    for (const Bucket& bucket : buckets_) words.push_back(bucket.stamp == stamp_now() ? bucket.submitted : 0);
-  return words;
-}
-
-std::size_t SyncLedger::hash() const {
-  std::size_t hash = 0xCBF29CE484222325U;
-  for (const std::uint64_t word : canonical()) hash = (hash ^ word) * 0x100000001B3U;
-  return hash;
 }
 
 }  // namespace tutti

@@ -69,12 +69,19 @@ struct Fault {
 
 // --- what the ledger decides, in the order in which it is to be done
 
-/// Reduce this bucket now: neighbours in the layout, required by the same members. Whose gradients take part:
-/// `SyncLedger::contributes`; who receives: `receives`; both of any of its parameters.
+/// Reduce this bucket now: neighbours in the layout, required by the same members.
 struct Launch {
+  /// A member's part in it. Told here, for a member may leave with the very message that launches.
+  struct Part {
+    bool required = false;     ///< has submitted it
+    bool contributes = false;  ///< with a weight above 0
+    bool receives = false;     ///< the result, by the Absent policy
+    bool absent = false;       ///< left in an earlier generation
+  };
   std::int64_t generation = 0;
   std::span<const GradientLayout::Place> places;  ///< in the ledger's layout
   double denominator = 1.0;
+  std::vector<Part> parts = {};  ///< by member
 };
 /// The generation is complete: all devices may step. total_weight 0: nothing was reduced, gradients become undefined.
 struct Release {
@@ -141,9 +148,6 @@ class SyncLedger {
   bool closed() const noexcept { return closed_; }
   bool has_left(MemberIndex member) const { return members_[member].left; }
   bool all_left() const noexcept;
-  bool requires_parameter(MemberIndex, ParameterId) const;  ///< in the current generation
-  bool contributes(MemberIndex, ParameterId) const;  ///< requires it with a weight above 0; until the next message
-  bool receives(MemberIndex, ParameterId) const;     ///< the result of its reduction, by the Absent policy
   bool is_launched(ParameterId) const;
   Missing missing() const;
 
@@ -184,6 +188,7 @@ class SyncLedger {
   void try_complete(std::vector<LedgerAction>&);
   void try_reform(std::vector<LedgerAction>&);
   void reset_members();
+  std::vector<Launch::Part> parts(ParameterId) const;
   double denominator(ParameterId) const;
   std::size_t parameters() const noexcept { return bucket_of_.size(); }
   std::size_t cell(MemberIndex member, ParameterId id) const {

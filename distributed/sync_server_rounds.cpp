@@ -150,22 +150,19 @@ void DistributedSyncServer::perform_actions() {
 }
 
 void DistributedSyncServer::perform(const Launch& launch) {
-  const ParameterId first = launch.places.front().parameter;  // stands for its bucket
   RoundResult::Reduced reduced{.bucket = launch.places, .task = nullptr, .results = {}};
   reduced.results.resize(devices_.size());
   AllReduceRequest request{.slices = {}, .ready = {}, .denominator = launch.denominator};
   for (MemberIndex member = 0; member < devices_.size(); ++member) {
-    if (!ledger_->receives(member, first)) continue;
-    const bool left = ledger_->has_left(member);
-    const bool contributes = ledger_->contributes(member, first);
-    if (left && !follows_[member]) continue;
-    if (!contributes && !communicator_->enabled()) continue;  // nobody would write it
+    const Launch::Part part = launch.parts[member];
+    if (!part.receives || (part.absent && !follows_[member])) continue;
+    if (!part.contributes && !communicator_->enabled()) continue;  // nobody would write it
     reduced.results[member] =
-        left ? Array::empty({bucket_size(launch.places)}, launch.places.front().dtype, devices_[member])
-             : arenas_[member]->bucket(launch.places);
-    request.slices.push_back({reduced.results[member], contributes});
-    if (!ledger_->requires_parameter(member, first))
-      request.ready.push_back(left ? Event() : arena_free_[member]);
+        part.absent ? Array::empty({bucket_size(launch.places)}, launch.places.front().dtype, devices_[member])
+                    : arenas_[member]->bucket(launch.places);
+    request.slices.push_back({reduced.results[member], part.contributes});
+    if (!part.required)
+      request.ready.push_back(part.absent ? Event() : arena_free_[member]);
     else
       for (const GradientLayout::Place& place : launch.places)
         request.ready.push_back(std::move(ready_[place.parameter.value * devices_.size() + member]));
@@ -209,7 +206,7 @@ void DistributedSyncServer::perform(const Release& release) {
   for (const auto& waiter : waiters)
     if (waiter) waiter->release(result);
   for (MemberIndex member = 0; member < devices_.size(); ++member) {
-    if (!ledger_->has_left(member) || !follows_[member]) continue;
+    if (waiters[member] || !ledger_->has_left(member) || !follows_[member]) continue;
     unfetched_[member].push_back(result);
     serve_follower(member);
   }

@@ -165,14 +165,31 @@ TEST_CASE("sync_ledger: who contributes and who receives") {
   d.begin(0, 1, {0}, 2.0);
   d.begin(1, 1, {0}, 0.0);
   d.begin(2, 1, {}, 1.0);
-  CHECK(d.ledger.contributes(0, {0}));
-  CHECK_FALSE(d.ledger.contributes(1, {0}));
-  CHECK_FALSE(d.ledger.contributes(2, {0}));
-  CHECK(d.ledger.receives(2, {0}));
+  d.submit(0, 1, 0);
+  d.submit(1, 1, 0);
+  REQUIRE(d.all<Launch>().size() == 1);
+  const auto parts = d.all<Launch>()[0].parts;
+  CHECK(parts[0].contributes);
+  CHECK_FALSE(parts[1].contributes);
+  CHECK_FALSE(parts[2].contributes);
+  CHECK(parts[2].receives);
   LedgerDriver subset(2, 1, GradientReduction::mean, Absent::subset);
-  subset.begin(0, 1, {0});
+  subset.step(0, 1, {0});
   subset.begin(1, 1, {});
-  CHECK_FALSE(subset.ledger.receives(1, {0}));
+  REQUIRE(subset.all<Launch>().size() == 1);
+  CHECK_FALSE(subset.all<Launch>()[0].parts[1].receives);
+}
+
+TEST_CASE("sync_ledger: what was submitted counts when its device and the last one leave") {
+  LedgerDriver d(2, 1);
+  d.step(0, 1, {0});
+  d.leave(0, 2);
+  d.leave(1, 1);
+  REQUIRE(d.all<Launch>().size() == 1);
+  CHECK(d.all<Launch>()[0].parts[0].contributes);
+  CHECK_FALSE(d.all<Launch>()[0].parts[0].absent);
+  CHECK(d.all<Launch>()[0].parts[1].absent);
+  CHECK(d.released(1));
 }
 
 TEST_CASE("sync_ledger: no weight anywhere releases without launching anything") {

@@ -184,6 +184,28 @@ TEST_CASE("sync_server: a device that leaves without a step completes the genera
   CHECK_FALSE(waiter->error());
 }
 
+TEST_CASE("sync_server: what a device has submitted counts when the leave of another launches and completes it") {
+  Group group(std::make_unique<LocalCommunicator>(), 3);
+  for (const MemberIndex member : {0U, 1U}) {
+    group.begin(member, {0});
+    group.submit(member, 0, {2});
+  }
+  const auto first = group.server.collective_sync({0, 1, 1});
+  const auto second = group.server.collective_sync({1, 1, 1});
+  group.server.leave({0, 1, 2}, true);
+  group.server.leave({2, 1, 1}, false);
+  REQUIRE(second->done());
+  REQUIRE(second->result()->reduced.size() == 1);
+  const std::shared_ptr<CollectiveTask> task[] = {second->result()->reduced[0].task};
+  group.server.communicator().join(cpu(1), task);
+  for (const MemberIndex member : {0U, 1U})
+    CHECK(second->result()->reduced[0].results[member].to_vector<double>() == std::vector<double>{1.0, 1.0});
+  CHECK(first->done());
+  const auto next = group.server.next_result(0);  // it has the first result already
+  CHECK_FALSE(next->done());
+  group.server.close();
+}
+
 TEST_CASE("sync_server: a second sync answers both waiters") {
   Group group;
   group.begin(0, {});
