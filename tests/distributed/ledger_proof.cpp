@@ -53,9 +53,9 @@ std::vector<SearchBounds> proof_bounds(ProofSize size) {
   add({2, 2, 1, 2, 1, true, true});
   add({2, 2, 1, 1, 1, true, true, true});
   add({2, 3, 1, 2, 0, true, true});
+  if (size == ProofSize::small) return all;
   add({2, 2, 2, 2, 1, true, true});
   add({3, 2, 1, 2, 0, true, true});
-  if (size == ProofSize::small) return all;
   add({2, 2, 2, 2, 1, true, false, true});
   add({2, 2, 3, 2, 1, true, true});
   // The policy changes who receives and what is divided by, not when anything happens.
