@@ -123,7 +123,8 @@ class GradientSync {
   /// Registers a replica's parameters as this device's. Replicas of one group must agree in names, order, shapes and
   /// dtypes, else SyncError naming the parameter, the devices and both values.
   void attach(Device, Module& replica);
-  /// The optimizer whose state travels with the parameters when a device behind re-joins.
+  /// The optimizer whose state travels with the parameters when a device behind re-joins; on all devices or on none,
+  /// and not destroyed before the last `rejoin`.
   void attach(Device, Optimizer&);
 
   const std::vector<Device>& devices() const noexcept;

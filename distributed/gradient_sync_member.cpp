@@ -148,10 +148,10 @@ void SyncMember::on_backward_begin(Device device, std::span<const ParameterUse> 
         "[step.backward] the loss of {} reaches no parameter of its replica: is it another copy of the model? "
         "(synchronize() takes part without a loss)",
         to_string(device_));
-  register_with({uses.begin(), uses.end()});
+  register_with(uses);
 }
 
-void SyncMember::register_with(std::vector<ParameterUse> uses) {
+void SyncMember::register_with(std::span<const ParameterUse> uses) {
   join_earlier();
   std::vector<bool> in_graph(parameters().size(), false);
   for (const ParameterUse& use : uses) in_graph[use.id.value] = true;

@@ -92,7 +92,7 @@ class SyncMember final : public GradientObserver,
   Stamp stamp() const noexcept { return {index_, group_number_, generation_}; }
   void set_phase(Phase);
   void require_replica(const char* operation) const;
-  void register_with(std::vector<ParameterUse>);
+  void register_with(std::span<const ParameterUse>);
   void refuse_inside_no_sync() const;
   std::exception_ptr collect(Posted&, std::shared_ptr<const RoundResult>&) noexcept;
   void finish_posted() noexcept;

@@ -94,10 +94,10 @@ void DistributedSyncServer::handle(SubmitGradient& message) {
   ledger_->submit(message.stamp, message.parameter, actions_);
 }
 
-// Whose order of gradients counts.
+// Whose order of gradients counts; any, when all have left and what comes is an error.
 MemberIndex DistributedSyncServer::first_member() const {
   MemberIndex first = 0;
-  while (ledger_->has_left(first)) ++first;
+  while (first + 1 < devices_.size() && ledger_->has_left(first)) ++first;
   return first;
 }
 

@@ -206,6 +206,14 @@ TEST_CASE("sync_server: what a device has submitted counts when the leave of ano
   group.server.close();
 }
 
+TEST_CASE("sync_server: a gradient that comes when all devices have left is an error of its sender") {
+  Group group;
+  group.server.leave({0, 1, 1}, false);
+  group.server.leave({1, 1, 1}, false);
+  group.submit(1, 0, {2});
+  CHECK_THROWS_WITH_AS(group.server.check_alive(), doctest::Contains("cpu:1"), SyncError);
+}
+
 TEST_CASE("sync_server: a second sync answers both waiters") {
   Group group;
   group.begin(0, {});

@@ -2,7 +2,7 @@
 #include <doctest/doctest.h>
 #include <tutti/backend/error.h>
 #include <tutti/optim/adamw.h>
-#include <tutti/tests/optim/gradients.h>
+#include <tutti/tests/optim/reference.h>
 
 #include <cmath>
 
@@ -32,26 +32,7 @@ struct ScalarAdamW {
 };
 
 template <class T> void compare(const AdamWOptions& options, double tolerance) {
-  constexpr std::size_t kSize = 37;  // no multiple of any pack
-  std::vector<T> start;
-  std::vector<ScalarAdamW> reference;
-  for (std::size_t i = 0; i < kSize; ++i) {
-    start.push_back(static_cast<T>(std::cos(static_cast<double>(i))));
-    reference.push_back({0.01, options, static_cast<double>(start.back())});
-  }
-  const Tensor p = make_parameter(start);
-  AdamW optimizer({p}, 0.01, options);
-  for (int step = 0; step < 10; ++step) {
-    std::vector<T> gradient;
-    for (std::size_t i = 0; i < kSize; ++i) {
-      gradient.push_back(static_cast<T>(std::sin(1.7 * step + 0.3 * static_cast<double>(i))));
-      reference[i].step(static_cast<double>(gradient.back()));
-    }
-    set_gradient(p, gradient);
-    optimizer.step();
-  }
-  const std::vector<T> values = p.template to_vector<T>();
-  for (std::size_t i = 0; i < kSize; ++i) CHECK(std::abs(values[i] - reference[i].value) < tolerance);
+  compare_with_scalar<T, AdamW, ScalarAdamW>(0.01, options, tolerance);
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <doctest/doctest.h>
 #include <tutti/backend/error.h>
-#include <tutti/tests/train/temporary_folder.h>
+#include <tutti/tests/train/complaint.h>
 #include <tutti/train/dataset.h>
 
 #include <algorithm>
@@ -19,24 +19,7 @@ std::string row(int pixel, int digit) {
   return line + std::to_string(digit) + "\n";
 }
 
-/// What load_digits says about a file of these contents.
-std::string complaint(const std::string& contents) {
-  const TemporaryFolder folder;
-  const std::string path = folder.file("digits.csv");
-  write_file(path, contents);
-  try {
-    load_digits(path);
-  } catch (const DataError& error) {
-    CHECK(std::string(error.what()).find(path) != std::string::npos);
-    return error.what();
-  }
-  return "";
-}
-
-bool mentions(const std::string& text, const std::string& part) {
-  INFO(text);
-  return text.find(part) != std::string::npos;
-}
+std::string complaint(const std::string& contents) { return complaint_of(load_digits, contents); }
 
 Examples numbered(std::int64_t count) {
   std::vector<float> inputs(static_cast<std::size_t>(count * 3));

@@ -2,7 +2,7 @@
 #include <doctest/doctest.h>
 #include <sys/stat.h>
 #include <tutti/backend/error.h>
-#include <tutti/tests/train/temporary_folder.h>
+#include <tutti/tests/train/complaint.h>
 #include <tutti/train/tensor_file.h>
 
 #include <cstring>
@@ -19,23 +19,8 @@ std::string with_header(const std::string& header, const std::string& data = "")
   return bytes + header + data;
 }
 
-/// What reading a file of these contents says.
 std::string complaint(const std::string& contents) {
-  const TemporaryFolder folder;
-  const std::string path = folder.file("tensors");
-  write_file(path, contents);
-  try {
-    read_tensor_file(path);
-  } catch (const DataError& error) {
-    CHECK(std::string(error.what()).find(path) != std::string::npos);
-    return error.what();
-  }
-  return "";
-}
-
-bool mentions(const std::string& text, const std::string& part) {
-  INFO(text);
-  return text.find(part) != std::string::npos;
+  return complaint_of([](const std::string& path) { read_tensor_file(path); }, contents);
 }
 
 std::string tensor(const std::string& dtype, const std::string& shape, const std::string& offsets) {
