@@ -120,8 +120,9 @@ class GradientSync {
     }
     return replicas;
   }
-  /// Registers a replica's parameters as this device's. Replicas of one group must agree in names, order, shapes and
-  /// dtypes, else SyncError naming the parameter, the devices and both values.
+  /// Registers a replica's parameters and buffers as this device's. Replicas of one group must agree in names, order,
+  /// shapes and dtypes, else SyncError naming the parameter or buffer, the devices and both values. Buffers that the
+  /// options' policy cannot keep equal (BufferPolicy, Overlap::double_buffered) are refused.
   void attach(Device, Module& replica);
   /// The optimizer whose state travels with the parameters when a device behind re-joins; on all devices or on none,
   /// and not destroyed before the last `rejoin`.
@@ -173,8 +174,8 @@ class GradientSync {
   void check_consistency(Device device) { check_consistency(std::span<const Device>(&device, 1)); }
   void check_consistency(std::span<const Device>);
   /// After a failure: takes this device into the next group. Returns when every device has joined again or left;
-  /// devices behind `last_step_applied` of the one ahead receive its parameters, buffers and optimizer state. Throws
-  /// SyncError naming the missing devices after the deadline.
+  /// devices behind `last_step_applied` of the one ahead receive its parameters, buffers and optimizer state, the
+  /// others its buffers. Throws SyncError naming the missing devices after the deadline.
   void rejoin(Device, std::int64_t last_step_applied);
   struct Rejoining {
     Device device;

@@ -34,9 +34,9 @@ void SyncMember::attach(Module& replica) {
       raise<SyncError>("[sync] parameter \"{}\" on {} belongs to a group already", name, to_string(device_));
     description.push_back({name, parameter.shape(), parameter.dtype()});
   }
+  declare_buffers(replica);
   server_.declare_parameters(index_, std::move(description));
   gradients_.attach(std::move(parameters), this, weak_from_this());
-  buffers_ = replica.named_buffers();
   attached_ = true;
 }
 
@@ -45,22 +45,6 @@ void SyncMember::require_replica(const char* operation) const {
   if (!attached_ && server_.has_parameters())
     raise<SyncError>("[{}] {} has no replica: attach one before the first step, as other devices did", operation,
                      to_string(device_));
-}
-
-void SyncMember::copy_state_from(const SyncMember& ahead) {
-  const auto copy = [](const NamedTensors& from, const NamedTensors& to) {
-    for (std::size_t i = 0; i < from.size(); ++i) {
-      Array target = to[i].second.array();
-      target.copy_from(from[i].second.array());
-    }
-  };
-  if ((optimizer_ == nullptr) != (ahead.optimizer_ == nullptr))
-    raise<SyncError>("[rejoin] {} has an attached optimizer and {} has none: its state could not be copied",
-                     to_string(optimizer_ != nullptr ? device_ : ahead.device_),
-                     to_string(optimizer_ != nullptr ? ahead.device_ : device_));
-  copy(ahead.parameters(), parameters());
-  copy(ahead.buffers_, buffers_);
-  if (optimizer_ != nullptr) optimizer_->load_state(ahead.optimizer_->state());
 }
 
 void SyncMember::set_phase(Phase phase) {
@@ -87,6 +71,8 @@ void SyncMember::begin_step(double weight) {
   gradients_.turn();
   gradients_.prepare(server_.layout());
   ++generation_;
+  buffers_before_.clear();
+  if (check_is_due()) append_buffers(buffers_before_);  // before the forward writes them
   set_phase(Phase::open);
   weight_ = 0.0;
 }
@@ -167,8 +153,11 @@ void SyncMember::register_with(std::span<const ParameterUse> uses) {
     required_ = std::make_shared<const RequiredSet>(std::move(ids));
   gradients_.prepare(server_.layout());
   for (const ParameterId id : accumulated) gradients_.bring_home(id);
-  const std::int64_t every = server_.options().consistency_every;
-  if (every > 0 && (generation_ - 1) % every == 0) server_.check_replica(stamp(), digest(), nullptr);
+  if (check_is_due()) {
+    ReplicaDigest held = digest();
+    held.insert(held.end(), buffers_before_.begin(), buffers_before_.end());
+    server_.check_replica(stamp(), std::move(held), nullptr);
+  }
   const Event ready = compute_stream(device_).record();
   server_.register_parameters(stamp(), weight_, required_, gradients_.arena(), ready);
   for (const ParameterId id : accumulated) submit(id, {gradients_.slot(id).gradient, ready});
@@ -208,7 +197,7 @@ void SyncMember::submit(ParameterId id, GradientRef gradient) {
 }
 
 void SyncMember::on_backward_end(Device) {
-  posted_ = {server_.collective_sync(stamp()), gradients_.arena(), required_, generation_};
+  posted_ = {server_.collective_sync(stamp(), buffer_share()), gradients_.arena(), required_, generation_};
   set_phase(Phase::posted);
   if (!double_buffered()) return;
   gradients_.invalidate();  // what this step accumulated is on its way
@@ -257,6 +246,7 @@ void SyncMember::wait_for_reductions(const RoundResult& round) {
   std::vector<std::shared_ptr<CollectiveTask>> tasks;
   for (const auto& reduced : round.reduced)
     if (reduced.results[index_].defined()) tasks.push_back(reduced.task);
+  tasks.insert(tasks.end(), round.buffer_tasks.begin(), round.buffer_tasks.end());
   server_.communicator().join(device_, tasks);
 }
 
@@ -281,13 +271,16 @@ void SyncMember::refuse_waiting_for_own_thread(std::int64_t generation) const {
 
 void SyncMember::wait_for_tasks(const RoundResult* round) noexcept {
   if (round == nullptr) return;
+  const auto wait = [this](const std::shared_ptr<CollectiveTask>& task) {
+    try {
+      server_.communicator().join(device_, {&task, 1});
+    } catch (...) {
+      // the group has failed already; only that the task ended matters here
+    }
+  };
   for (const auto& reduced : round->reduced)
-    if (reduced.results[index_].defined() || !reduced.task->finished()) try {
-        const std::shared_ptr<CollectiveTask> task[] = {reduced.task};
-        server_.communicator().join(device_, task);
-      } catch (...) {
-        // the group has failed already; only that the task ended matters here
-      }
+    if (reduced.results[index_].defined() || !reduced.task->finished()) wait(reduced.task);
+  for (const auto& task : round->buffer_tasks) wait(task);
 }
 
 void SyncMember::fail(std::exception_ptr error) noexcept {
@@ -311,25 +304,6 @@ void SyncMember::end_step(bool unwinding) noexcept {
   else if (phase_ == Phase::open)
     fail(std::make_exception_ptr(
         SyncError("its step ended without a synchronised backward (call step.synchronize() when there is no loss)")));
-}
-
-ReplicaDigest SyncMember::digest() const {
-  ReplicaDigest digest;
-  for (const auto& [name, tensor] : parameters())
-    digest.push_back({fmt::format("parameter \"{}\"", name), digest_of(tensor.array())});
-  for (const auto& [name, tensor] : buffers_)
-    digest.push_back({fmt::format("buffer \"{}\"", name), digest_of(tensor.array())});
-  return digest;
-}
-
-std::shared_ptr<SyncWaiter> SyncMember::check_replica() {
-  if (left_ || phase_ == Phase::open)
-    raise<SyncError>("[sync] {} can check its replica between steps and before it leaves only", to_string(device_));
-  join();
-  server_.check_alive();
-  auto waiter = std::make_shared<SyncWaiter>();
-  server_.check_replica({index_, group_number_, generation_ + 1}, digest(), waiter);
-  return waiter;
 }
 
 bool SyncMember::flush() {
@@ -367,6 +341,7 @@ bool SyncMember::follow() {
   generation_ = waiter->result()->generation;
   wait_for_reductions(*waiter->result());
   install(*waiter->result(), {});
+  install_buffers(*waiter->result());
   return true;
 }
 

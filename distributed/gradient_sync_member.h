@@ -33,6 +33,8 @@ class SyncMember final : public GradientObserver,
   const NamedTensors& buffers() const noexcept { return buffers_; }
   Optimizer* optimizer() const noexcept { return optimizer_; }
   void copy_state_from(const SyncMember& ahead);  ///< parameters, buffers, optimizer state; nobody else may be running
+  /// What the failed step's forward wrote is this device's own. BufferPolicy::synchronised: nothing.
+  void copy_buffers_from(const SyncMember& ahead);
 
   // --- a step, in this order
   void begin_step(double weight);
@@ -99,6 +101,11 @@ class SyncMember final : public GradientObserver,
   void join_earlier();
   void submit(ParameterId, GradientRef);
   ReplicaDigest digest() const;
+  void append_buffers(ReplicaDigest&) const;
+  bool check_is_due() const;
+  void declare_buffers(Module& replica);
+  std::unique_ptr<BufferShare> buffer_share();
+  void install_buffers(const RoundResult&);
   void refuse_waiting_for_own_thread(std::int64_t generation) const;
   void wait_for_reductions(const RoundResult&);
   void install(const RoundResult&, const Posted&);
@@ -109,6 +116,7 @@ class SyncMember final : public GradientObserver,
   Device device_;
   ReplicaGradients gradients_;
   NamedTensors buffers_;
+  ReplicaDigest buffers_before_;  // of the buffers as the step opened, where the replicas are compared
   Optimizer* optimizer_ = nullptr;
   std::vector<const SyncMember*> peers_;
 
