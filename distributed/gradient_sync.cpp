@@ -106,7 +106,7 @@ class GradientSync::State {
     server_.on_reformed(
         [this](MemberIndex ahead, std::span<const MemberIndex> behind, std::span<const MemberIndex> level) {
           for (const MemberIndex index : behind) members_[index]->copy_state_from(*members_[ahead]);
-          for (const MemberIndex index : level) members_[index]->copy_buffers_from(*members_[ahead]);
+          for (const MemberIndex index : level) members_[index]->copy_failed_step_from(*members_[ahead]);
         });
   }
 

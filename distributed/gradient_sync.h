@@ -125,7 +125,9 @@ class GradientSync {
   /// options' policy cannot keep equal (BufferPolicy, Overlap::double_buffered) are refused.
   void attach(Device, Module& replica);
   /// The optimizer whose state travels with the parameters when a device behind re-joins; on all devices or on none,
-  /// and not destroyed before the last `rejoin`.
+  /// and not destroyed before the last `rejoin`. With Overlap::in_backward it is required, after the replica and before
+  /// the first step, may have parameters of the replica only, lives as long as the device steps or follows, and its
+  /// `step` is an error while the group lives: the group updates the parameters.
   void attach(Device, Optimizer&);
 
   const std::vector<Device>& devices() const noexcept;

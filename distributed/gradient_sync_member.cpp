@@ -16,6 +16,7 @@ SyncMember::SyncMember(DistributedSyncServer& server, MemberIndex index, Device 
     : server_(server), index_(index), device_(device), gradients_(device, double_buffered() ? 2 : 1) {}
 
 SyncMember::~SyncMember() {
+  updates_ = nullptr;  // the optimizer may have gone before
   finish_posted();
   if (phase_ == Phase::open) gradients_.invalidate();
 }
@@ -60,6 +61,7 @@ void SyncMember::begin_step(double weight) {
   if (!(weight >= 0.0) || weight > std::numeric_limits<double>::max())
     raise<SyncError>("[sync] weight {} of {} is not a finite number >= 0", weight, to_string(device_));
   require_replica("sync.step");
+  require_optimizer();
   join();
   try {
     server_.check_alive();
@@ -70,6 +72,7 @@ void SyncMember::begin_step(double weight) {
   earlier_ = std::exchange(posted_, {});
   gradients_.turn();
   gradients_.prepare(server_.layout());
+  if (updates_) updates_->reset();
   ++generation_;
   buffers_before_.clear();
   if (check_is_due()) append_buffers(buffers_before_);  // before the forward writes them
@@ -78,6 +81,10 @@ void SyncMember::begin_step(double weight) {
 }
 
 void SyncMember::begin_accumulation() {
+  if (in_backward())
+    raise<SyncError>(
+        "[no_sync] {} cannot accumulate with Overlap::in_backward: each backward's gradients are used at once",
+        to_string(device_));
   if (phase_ != Phase::open)
     raise<SyncError>("[no_sync] step {} of {} has had its synchronised backward: accumulate before it", generation_,
                      to_string(device_));
@@ -171,13 +178,16 @@ void SyncMember::join_earlier() {
 }
 
 void SyncMember::on_gradient_final(Device, ParameterId id, GradientRef gradient) {
+  const bool unknown_reads = gradient.unknown_reads;
   if (!gradient.gradient.defined()) {
     gradient.gradient = gradients_.arena()->gradient(id);
     if (weight_ > 0.0) gradient.gradient.fill(0);  // else it does not count, and is not read
     gradient.ready = compute_stream(device_).record();
-    return server_.submit(stamp(), id, std::move(gradient));
+    server_.submit(stamp(), id, std::move(gradient));
+  } else {
+    submit(id, std::move(gradient));
   }
-  submit(id, std::move(gradient));
+  if (updates_) updates_->poll(server_, device_, index_, unknown_reads);
 }
 
 // The scan comes before the submission, and the failure before the exception: whatever unwinds, the cause is told.
@@ -239,7 +249,11 @@ void SyncMember::finish_posted() noexcept {
   if (phase_ == Phase::posted) set_phase(Phase::idle);
   std::shared_ptr<const RoundResult> result;
   failure_ = collect(posted_, result);
-  if (!failure_) install(*result, posted_);
+  if (!failure_) try {
+      install(*result, posted_);
+    } catch (...) {  // an optimizer's
+      fail(std::current_exception());
+    }
 }
 
 void SyncMember::wait_for_reductions(const RoundResult& round) {
@@ -254,6 +268,7 @@ void SyncMember::install(const RoundResult& round, const Posted& posted) {
   if (round.total_weight == 0.0 && posted.required)
     for (const ParameterId id : posted.required->parameters()) gradients_.slot(id).state = GradientState::undefined;
   gradients_.install(round, index_, posted.arena.get());
+  if (updates_) updates_->finish(round, index_);
   joined_generation_ = round.generation;
   total_weight_ = round.total_weight;
   server_.note_joined({index_, group_number_, round.generation});

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <tutti/autodiff/backward.h>
+#include <tutti/distributed/backward_updates.h>
 #include <tutti/distributed/replica_gradients.h>
 #include <tutti/distributed/sync_server.h>
 
@@ -28,13 +29,14 @@ class SyncMember final : public GradientObserver,
 
   // --- the replica
   void attach(Module&);  ///< gives every parameter an id, a name and this member as its group
-  void attach(Optimizer& optimizer) { optimizer_ = &optimizer; }
+  void attach(Optimizer&);
   const NamedTensors& parameters() const noexcept { return gradients_.parameters(); }
   const NamedTensors& buffers() const noexcept { return buffers_; }
   Optimizer* optimizer() const noexcept { return optimizer_; }
   void copy_state_from(const SyncMember& ahead);  ///< parameters, buffers, optimizer state; nobody else may be running
-  /// What the failed step's forward wrote is this device's own. BufferPolicy::synchronised: nothing.
-  void copy_buffers_from(const SyncMember& ahead);
+  /// What a failed step has changed on a device that is not behind: buffers, unless BufferPolicy::synchronised, and
+  /// with Overlap::in_backward everything.
+  void copy_failed_step_from(const SyncMember& ahead);
 
   // --- a step, in this order
   void begin_step(double weight);
@@ -91,9 +93,11 @@ class SyncMember final : public GradientObserver,
   };
 
   bool double_buffered() const noexcept { return server_.options().overlap == Overlap::double_buffered; }
+  bool in_backward() const noexcept { return server_.options().overlap == Overlap::in_backward; }
   Stamp stamp() const noexcept { return {index_, group_number_, generation_}; }
   void set_phase(Phase);
   void require_replica(const char* operation) const;
+  void require_optimizer() const;
   void register_with(std::span<const ParameterUse>);
   void refuse_inside_no_sync() const;
   std::exception_ptr collect(Posted&, std::shared_ptr<const RoundResult>&) noexcept;
@@ -118,6 +122,7 @@ class SyncMember final : public GradientObserver,
   NamedTensors buffers_;
   ReplicaDigest buffers_before_;  // of the buffers as the step opened, where the replicas are compared
   Optimizer* optimizer_ = nullptr;
+  std::unique_ptr<BackwardUpdates> updates_;  // with Overlap::in_backward
   std::vector<const SyncMember*> peers_;
 
   Phase phase_ = Phase::idle;

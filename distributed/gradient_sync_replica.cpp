@@ -64,6 +64,27 @@ void SyncMember::install_buffers(const RoundResult& round) {
   }
 }
 
+// --- the optimizer
+
+// Its updates are part of the step, so that it must be known before the first one, and stays.
+void SyncMember::attach(Optimizer& optimizer) {
+  if (in_backward()) {
+    if (!attached_) raise<SyncError>("[attach] {} needs its replica before its optimizer", to_string(device_));
+    if (updates_) raise<SyncError>("[attach] {} has an optimizer already", to_string(device_));
+    if (generation_ > 0) raise<SyncError>("[attach] {} needs its optimizer before the first step", to_string(device_));
+    updates_ = std::make_unique<BackwardUpdates>(gradients_, optimizer, weak_from_this());
+  }
+  optimizer_ = &optimizer;
+}
+
+void SyncMember::require_optimizer() const {
+  if (in_backward() && !updates_ && !parameters().empty())
+    raise<SyncError>(
+        "[sync.step] {} has no optimizer, which Overlap::in_backward needs: sync.attach(device, optimizer) before the "
+        "first step",
+        to_string(device_));
+}
+
 // --- after a failure
 
 void SyncMember::copy_state_from(const SyncMember& ahead) {
@@ -76,7 +97,8 @@ void SyncMember::copy_state_from(const SyncMember& ahead) {
   if (optimizer_ != nullptr) optimizer_->load_state(ahead.optimizer_->state());
 }
 
-void SyncMember::copy_buffers_from(const SyncMember& ahead) {
+void SyncMember::copy_failed_step_from(const SyncMember& ahead) {
+  if (updates_ && ahead.updates_) return copy_state_from(ahead);
   const bool sent = server_.options().buffers != BufferPolicy::synchronised;
   if (sent && attached_ && ahead.attached_) copy_values(ahead.buffers_, buffers_);
 }

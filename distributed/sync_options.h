@@ -28,6 +28,10 @@ enum class Overlap : std::uint8_t {
   /// By the one after: reductions, and waiting for slower devices, overlap with the next forward as well. The first
   /// step has no gradients, `GradientSync::flush` gives the last ones; gradients take twice the memory.
   double_buffered,
+  /// During backward: a parameter is updated, by the optimizer attached for its device, as soon as its gradient is
+  /// reduced and nothing refers to its value any more, the rest by `join`. There is no optimizer step to call. A step
+  /// that fails may then be applied in part. Neither no_sync nor clipping by the global norm goes with it.
+  in_backward,
 };
 
 /// What becomes of the replicas' buffers (running statistics) at the end of each step.

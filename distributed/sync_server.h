@@ -4,6 +4,7 @@
 #include <tutti/backend/device.h>
 #include <tutti/distributed/communicator.h>
 #include <tutti/distributed/gradient_arena.h>
+#include <tutti/distributed/launched_reductions.h>
 #include <tutti/distributed/replica_check.h>
 #include <tutti/distributed/sync_ledger.h>
 #include <tutti/distributed/sync_messages.h>
@@ -61,8 +62,10 @@ class DistributedSyncServer {
   void submit(Stamp, ParameterId, GradientRef);
   std::shared_ptr<SyncWaiter> collective_sync(Stamp, std::unique_ptr<BufferShare> = nullptr);
   void check_replica(Stamp, ReplicaDigest, std::shared_ptr<SyncWaiter>);  ///< before the step of the stamp
-  void note_joined(Stamp);                                                ///< for the report
-  bool has_parameters() const;                                            ///< some replica has declared any
+  /// With Overlap::in_backward: what the generation of the caller's open step has launched, less the first `known`.
+  std::vector<RoundResult::Reduced> launched_after(std::size_t known) const { return launched_.after(known); }
+  void note_joined(Stamp);      ///< for the report
+  bool has_parameters() const;  ///< some replica has declared any
 
   /// A device's part in a collective (sync_server_collectives.cpp). The waiter is answered when all devices have posted
   /// the same number, or the group fails.
@@ -153,6 +156,7 @@ class DistributedSyncServer {
   std::vector<std::shared_ptr<SyncWaiter>> waiters_;                       // of the current generation, by member
   std::vector<BufferShare> buffers_;                                       // of the current generation, by member
   std::shared_ptr<RoundResult> round_;                                     // what the current generation has launched
+  LaunchedReductions launched_;                                            // the same, for Overlap::in_backward
   std::vector<std::string> busy_;                                          // by member
   std::vector<std::shared_ptr<SyncWaiter>> joiners_;                       // by member, while a group re-forms
   std::vector<std::deque<std::shared_ptr<const RoundResult>>> unfetched_;  // by follower

@@ -64,6 +64,7 @@ void DistributedSyncServer::start_round() {
   round_ = std::make_shared<RoundResult>();
   round_->generation = ledger_->current_generation();
   round_->layout = layout_;
+  launched_.clear();
   order_.clear();
   for (auto& waiter : waiters_) waiter = nullptr;
   for (BufferShare& share : buffers_) share = {};
@@ -175,6 +176,7 @@ void DistributedSyncServer::perform(const Launch& launch) {
   const auto launched_at = CollectiveTask::Clock::now();  // before: another thread may finish it at once
   reduced.task = communicator_->all_reduce(std::move(request));
   recorder_.launched(launch.generation, launch.places, reduced.task, launched_at);
+  if (options_.overlap == Overlap::in_backward) launched_.append(reduced);
   round_->reduced.push_back(std::move(reduced));
 }
 
