@@ -66,7 +66,8 @@ class [[nodiscard]] Step {
   /// For a device without a loss in this step: takes part with what was accumulated locally, or with nothing.
   void synchronize();
   void synchronize_async();
-  /// Waits until the group has committed the step and this device's gradients are reduced. Throws at once, naming the
+  /// Waits until the group has committed the step and this device's gradients are reduced; with Overlap::in_backward
+  /// until its parameters are updated. Throws at once, naming the
   /// device, if this same thread has opened another device's step and not posted it. Once it failed it throws that
   /// error, as the optimizer's step does, until the device rejoins. With Overlap::double_buffered there is nothing to
   /// wait for: backward itself has waited for the step before.
@@ -141,7 +142,7 @@ class GradientSync {
   /// results are kept for it until it fetches them with `follow`, whose memory grows with how far it lags.
   void leave(Device, Follow = Follow::no);
   /// For a device that left with Follow::yes: waits for the others' next step and installs its result in this device's
-  /// gradients; false when all devices have left.
+  /// gradients (with Overlap::in_backward: in its parameters); false when all devices have left.
   bool follow(Device);
 
   // --- Collectives on tensors. Each device's thread calls with its own tensor; all devices post the same sequence, in
