@@ -67,10 +67,10 @@ class [[nodiscard]] Step {
   void synchronize();
   void synchronize_async();
   /// Waits until the group has committed the step and this device's gradients are reduced; with Overlap::in_backward
-  /// until its parameters are updated. Throws at once, naming the
-  /// device, if this same thread has opened another device's step and not posted it. Once it failed it throws that
-  /// error, as the optimizer's step does, until the device rejoins. With Overlap::double_buffered there is nothing to
-  /// wait for: backward itself has waited for the step before.
+  /// until its parameters are updated. Throws at once, naming the device, if this same thread has opened another
+  /// device's step and not posted it. Once it failed it throws that error, as the optimizer's step does, until the
+  /// device rejoins. With Overlap::double_buffered there is nothing to wait for: backward itself has waited for the
+  /// step before.
   void join();
 
   std::int64_t generation() const noexcept;

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <tutti/autodiff/backward.h>
-#include <tutti/distributed/backward_updates.h>
+#include <tutti/distributed/gradient_sync_updates.h>
 #include <tutti/distributed/replica_gradients.h>
 #include <tutti/distributed/sync_server.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <tutti/distributed/backward_updates.h>
+#include <tutti/distributed/gradient_sync_updates.h>
 
 #include <tutti/backend/error.h>
 
