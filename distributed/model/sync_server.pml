@@ -93,6 +93,7 @@ mtype = {register, submit, sync, device_failed, check_deadlines, close, none, de
 byte owed[DEVICES];         /* required parameters that were not posted yet */
 byte posted;                /* devices that have posted their sync and not returned from its join */
 byte own = ALL_DEVICES;     /* devices whose storage no reduction may touch: from a join's end to the next registration */
+short ever;                 /* reductions that were launched */
 byte failures = FAILURES;
 byte silent = SILENT;
 
@@ -290,6 +291,7 @@ inline decide() {
     if
     :: fault == none && ((registered == ALL_DEVICES && synced == ALL_DEVICES && launched == need) ||
                          (is(RELEASE_WITHOUT_ALL) && registered && synced == registered)) ->
+       assert(posted == ALL_DEVICES);
        releases = true;
        answers = asked;
        asked = 0;
@@ -316,7 +318,8 @@ inline perform(task) {
        index = 0;
        assert(!own);
        task = task + (now - 1 - releases) * PARAMETERS;
-       assert(!(running & bit(task)));
+       assert(!(ever & bit(task)));
+       ever = ever | bit(task);
        running = running | bit(task);
        open = open | bit(task);
        if
@@ -480,13 +483,18 @@ proctype Device(byte me) {
         :: else
         fi;
         atomic {
-          assert(!running); /* the join returns */
+          for (index in claimed) { assert(!claimed[index]) } /* the join returns: nobody works on a chunk */
+          index = 0;
+          assert(!running);
           own = own | bit(me);
           owed[me] = 0;
           posted = posted & ~bit(me);
           in_step = false;
           if
-          :: says == none && (released & bit(me)) -> released = released & ~bit(me); generation_here++
+          :: says == none && (released & bit(me)) ->
+             assert(SETS || !(tasks_of(generation_here) & ~ever));
+             released = released & ~bit(me);
+             generation_here++
           :: else -> break
           fi
         }
