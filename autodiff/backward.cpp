@@ -59,6 +59,17 @@ void add_to_slot(GradientSlot& slot, Tensor gradient) {
   slot.state = GradientState::local;
 }
 
+// Nobody else refers to what the slot holds: a caller may write to what he gave as the root's gradient.
+void add_to_slot(GradientSlot& slot, std::vector<SparseGradient> rows, double scale) {
+  if (slot.state == GradientState::undefined) slot.rows.clear();
+  for (SparseGradient& part : rows) {
+    Tensor values(std::move(part.rows));
+    part.rows = scale == 1.0 ? take_exclusive(std::move(values)) : take_array(values * scale);
+    slot.rows.push_back(std::move(part));
+  }
+  slot.state = GradientState::local;
+}
+
 /// Everything about one accumulating backward that concerns leaves and who hears of them.
 class Accumulation {
  public:
@@ -83,6 +94,15 @@ class Accumulation {
       uses.push_back({attachment->id, contributions});
     }
     if (options_.observer != nullptr) options_.observer->on_backward_begin(device_, uses);
+  }
+
+  void accumulate(LeafNode& leaf, std::vector<SparseGradient> rows, double weight) {
+    GradientSlot& slot = leaf.slot;
+    if (!rows.empty()) add_to_slot(slot, std::move(rows), slot.attachment ? 1.0 : 1.0 / weight);
+    if (options_.observer == nullptr || !slot.attachment) return;
+    if (slot.state == GradientState::undefined) slot.rows.clear();
+    options_.observer->on_gradient_final(leaf.device, slot.attachment->id,
+                                         {Array(), compute_stream(leaf.device).record(), slot.rows});
   }
 
   void accumulate(LeafNode& leaf, Tensor gradient, double weight) {
@@ -167,10 +187,15 @@ void backward(const Tensor& root, const BackwardOptions& options) {
     BackwardRun run({{gradient_node(root), root_gradient(root, options.gradient, options.scale * weight, "backward")}},
                     {}, BackwardRun::Into::slots);
     run.check_saved();
+    run.check_sparse();
     accumulation.begin(root.device(), run.leaves());
     run.execute(
-        [&](Node& leaf, Tensor gradient) {
-          accumulation.accumulate(static_cast<LeafNode&>(leaf), std::move(gradient), weight);
+        [&](Node& node, Tensor gradient) {
+          auto& leaf = static_cast<LeafNode&>(node);
+          if (leaf.slot.sparse)
+            accumulation.accumulate(leaf, run.take_rows(leaf), weight);
+          else
+            accumulation.accumulate(leaf, std::move(gradient), weight);
         },
         !options.retain_graph);
     accumulation.end();
