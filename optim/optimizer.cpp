@@ -79,23 +79,40 @@ void Optimizer::set_learning_rate(double rate) {
 void Optimizer::step() {
   // Everything that can be refused is refused before the first parameter changes.
   std::vector<Array> gradients(parameters_.size());
-  for (std::size_t i = 0; i < parameters_.size(); ++i)
-    gradients[i] = ready_gradient("optimizer.step", parameters_[i], i);
+  std::vector<SparseGradient> sparse(parameters_.size());
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    if (!parameters_[i].has_sparse_grad()) {
+      gradients[i] = ready_gradient("optimizer.step", parameters_[i], i);
+      continue;
+    }
+    if (const std::string why = refuses_rows(); !why.empty())
+      raise("[optimizer.step] {} has sparse gradients: {}", parameter_text(parameters_[i], i), why);
+    sparse[i] = ready_sparse_gradient("optimizer.step", parameters_[i], i);
+  }
   const std::vector<std::string> names = state_names();
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    if (!gradients[i].defined()) continue;
+    if (!gradients[i].defined() && !sparse[i].defined()) continue;
     if (!parameters_[i].array().is_contiguous())
       raise("[optimizer.step] parameter {} is a strided view; give it a contiguous array", i);
     prepare_state(states_[i], names, parameters_[i].array());
-    gradients[i] = gradients[i].contiguous();
+    if (gradients[i].defined()) gradients[i] = gradients[i].contiguous();
   }
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    if (!gradients[i].defined()) continue;
-    update(i, parameters_[i].array(), gradients[i], states_[i]);
+    if (!gradients[i].defined() && !sparse[i].defined()) continue;
+    if (sparse[i].defined())
+      update_rows(i, parameters_[i].array(), sparse[i], states_[i]);
+    else
+      update(i, parameters_[i].array(), gradients[i], states_[i]);
     ++states_[i].steps;
   }
   ++steps_;
 }
+
+std::string Optimizer::refuses_rows() const {
+  return "this optimizer takes dense ones only: mark it dense with set_sparse_grad(false), or use Sgd";
+}
+
+void Optimizer::update_rows(std::size_t, const Array&, const SparseGradient&, ParameterState&) {}
 
 void Optimizer::zero_grad() {
   for (Tensor& parameter : parameters_)

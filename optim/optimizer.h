@@ -10,8 +10,9 @@
 
 namespace tutti {
 
-/// Updates parameters from their gradients. A parameter without a gradient is skipped. `step` joins reductions in
-/// flight first. One optimizer belongs to one device's replica and one thread at a time.
+/// Updates parameters from their gradients; from sparse ones if it can, else `step` throws Error. A parameter without a
+/// gradient is skipped. `step` joins reductions in flight first. One optimizer belongs to one device's replica and one
+/// thread at a time.
 class Optimizer {
  public:
   explicit Optimizer(std::vector<Tensor> parameters, double learning_rate);
@@ -42,6 +43,9 @@ class Optimizer {
 
  protected:
   virtual void update(std::size_t position, const Array& parameter, const Array& gradient, ParameterState&) = 0;
+  /// Why it cannot use sparse gradients, and what to do; empty: it can, by `update_rows`, which gets them coalesced.
+  virtual std::string refuses_rows() const;
+  virtual void update_rows(std::size_t position, const Array& parameter, const SparseGradient&, ParameterState&);
   /// Names of the state arrays, each shaped like its parameter.
   virtual std::vector<std::string> state_names() const = 0;
 
