@@ -32,7 +32,7 @@ void SyncMember::attach(Module& replica) {
                        to_string(parameter.device()));
     if (parameter.gradient_slot().attachment)
       raise<SyncError>("[sync] parameter \"{}\" on {} belongs to a group already", name, to_string(device_));
-    description.push_back({name, parameter.shape(), parameter.dtype()});
+    description.push_back({name, parameter.shape(), parameter.dtype(), parameter.has_sparse_grad()});
   }
   server_.declare_parameters(index_, std::move(description));
   gradients_.attach(std::move(parameters), this, weak_from_this());
@@ -171,7 +171,7 @@ void SyncMember::register_with(std::span<const ParameterUse> uses) {
   if (every > 0 && (generation_ - 1) % every == 0) server_.check_replica(stamp(), digest(), nullptr);
   const Event ready = compute_stream(device_).record();
   server_.register_parameters(stamp(), weight_, required_, gradients_.arena(), ready);
-  for (const ParameterId id : accumulated) submit(id, {gradients_.slot(id).gradient, ready});
+  for (const ParameterId id : accumulated) submit(id, gradients_.local(id, ready));
 }
 
 // Double buffering: before a step may be registered, the one before it must have ended.
@@ -182,7 +182,7 @@ void SyncMember::join_earlier() {
 }
 
 void SyncMember::on_gradient_final(Device, ParameterId id, GradientRef gradient) {
-  if (!gradient.gradient.defined()) {
+  if (!gradient.gradient.defined() && !gradients_.descriptions()[id.value].sparse) {
     gradient.gradient = gradients_.arena()->gradient(id);
     if (weight_ > 0.0) gradient.gradient.fill(0);  // else it does not count, and is not read
     gradient.ready = compute_stream(device_).record();
@@ -194,12 +194,12 @@ void SyncMember::on_gradient_final(Device, ParameterId id, GradientRef gradient)
 // The scan comes before the submission, and the failure before the exception: whatever unwinds, the cause is told.
 void SyncMember::submit(ParameterId id, GradientRef gradient) {
   if (server_.options().check_finite) {
-    const std::int64_t bad = count_non_finite(gradient.gradient, gradient.ready);
+    const std::int64_t bad = count_non_finite(gradient);
     if (bad > 0) {
       const SyncError error(fmt::format(
           "[check_finite] the gradient of parameter \"{}\" of {} in generation {} has {} of {} elements that "
           "are NaN or infinite",
-          parameters()[id.value].first, to_string(device_), generation_, bad, gradient.gradient.size()));
+          parameters()[id.value].first, to_string(device_), generation_, bad, element_count(gradient)));
       fail(std::make_exception_ptr(error));
       throw error;
     }
@@ -256,7 +256,7 @@ void SyncMember::finish_posted() noexcept {
 void SyncMember::wait_for_reductions(const RoundResult& round) {
   std::vector<std::shared_ptr<CollectiveTask>> tasks;
   for (const auto& reduced : round.reduced)
-    if (reduced.results[index_].defined()) tasks.push_back(reduced.task);
+    if (reduced.reaches(index_)) tasks.push_back(reduced.task);
   server_.communicator().join(device_, tasks);
 }
 
@@ -282,7 +282,7 @@ void SyncMember::refuse_waiting_for_own_thread(std::int64_t generation) const {
 void SyncMember::wait_for_tasks(const RoundResult* round) noexcept {
   if (round == nullptr) return;
   for (const auto& reduced : round->reduced)
-    if (reduced.results[index_].defined() || !reduced.task->finished()) try {
+    if (reduced.reaches(index_) || !reduced.task->finished()) try {
         const std::shared_ptr<CollectiveTask> task[] = {reduced.task};
         server_.communicator().join(device_, task);
       } catch (...) {

@@ -213,6 +213,18 @@ std::shared_ptr<CollectiveTask> LocalCommunicator::all_reduce(AllReduceRequest r
   return task;
 }
 
+// One chunk: few rows are read in a step, and which ones is known only when all indices are there.
+std::shared_ptr<CollectiveTask> LocalCommunicator::reduce_sparse(SparseReduction request) {
+  std::vector<Event> inputs = std::move(request.ready);
+  auto task = std::make_shared<Task>(std::move(inputs), 1,
+                                     [request = std::move(request)](std::int64_t) { tutti::reduce_sparse(request); });
+  if (enabled())
+    open(task);
+  else
+    task->skip();
+  return task;
+}
+
 std::shared_ptr<CollectiveTask> LocalCommunicator::collective(CollectiveRequest request) {
   struct Chunk {
     std::size_t part;
@@ -289,6 +301,13 @@ void LocalCommunicator::run_worker() {
     std::erase(open_, task);
     open_count_.store(static_cast<int>(open_.size()), std::memory_order_release);
   }
+}
+
+std::shared_ptr<CollectiveTask> Communicator::reduce_sparse(SparseReduction request) {
+  raise<SyncError>(
+      "[sync] this engine cannot reduce the sparse gradients of parameter \"{}\": mark it dense with "
+      "set_sparse_grad(false)",
+      request.parameter.name);
 }
 
 std::unique_ptr<Communicator> make_communicator(std::span<const Device> devices) {

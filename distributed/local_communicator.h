@@ -23,6 +23,7 @@ class LocalCommunicator : public Communicator {
   LocalCommunicator& operator=(const LocalCommunicator&) = delete;
 
   std::shared_ptr<CollectiveTask> all_reduce(AllReduceRequest) override;
+  std::shared_ptr<CollectiveTask> reduce_sparse(SparseReduction) override;
   std::shared_ptr<CollectiveTask> collective(CollectiveRequest) override;
   void help() override;
   void join(Device device, std::span<const std::shared_ptr<CollectiveTask>>) override;

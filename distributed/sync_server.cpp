@@ -82,6 +82,9 @@ void DistributedSyncServer::declare_parameters(MemberIndex member, std::vector<S
     if (mine.dtype != other.dtype)
       raise<SyncError>("[sync] parameter \"{}\" is {} on {} and {} on {}", mine.name, to_string(mine.dtype), here,
                        to_string(other.dtype), there);
+    if (mine.sparse != other.sparse)
+      raise<SyncError>("[sync] parameter \"{}\" has {} gradients on {} and {} ones on {}", mine.name,
+                       mine.sparse ? "sparse" : "dense", here, other.sparse ? "sparse" : "dense", there);
   }
   if (declared.size() != parameters_.size()) {
     const auto& longer = declared.size() > parameters_.size() ? declared : parameters_;
