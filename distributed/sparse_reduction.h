@@ -20,8 +20,8 @@ struct SparseResult {
 };
 
 /// result = coalesced (sum of the contributions, in the order given) / denominator; every receiver gets a copy of its
-/// own. Each contribution is summed by itself first: what comes out is, bit for bit, what the reduction of dense
-/// gradients would give (but for the sign of zeros).
+/// own. Each contribution is summed by itself first: for a single part each, what comes out is bit for bit what the
+/// reduction of dense gradients would give (but for the sign of zeros).
 struct SparseReduction {
   struct Contribution {
     Device device;

@@ -14,7 +14,7 @@
 
 #include <doctest/doctest.h>
 
-#include <cmath>
+#include <atomic>
 #include <limits>
 #include <stdexcept>
 
@@ -53,6 +53,13 @@ std::string error_of(const SparseGradient& gradient) { return error_of(GradientR
 void check_names(const std::string& text, std::initializer_list<const char*> parts) {
   for (const char* part : parts) CHECK_MESSAGE(text.find(part) != std::string::npos, text, " lacks ", part);
 }
+
+// A point that an asynchronous stream has not reached before the test lets it.
+struct Gate : EventState {
+  bool ready() const override { return open.load(); }
+  void synchronize() override { open.wait(false); }
+  std::atomic<bool> open{false};
+};
 
 // An engine of somebody's own, without sparse reductions.
 struct DenseEngine : LocalCommunicator {
@@ -96,12 +103,42 @@ TEST_CASE("sparse_faults: an index that is found out of range by the reduction i
   const auto task = engine.reduce_sparse({.parameter = kTable,
                                           .contributions = {{cpu(1), {gradient_of({3, 10}, cpu(1))}}},
                                           .receivers = {cpu(1)},
-                                          .ready = {},
+                                          .ready = {compute_stream(cpu(1)).record()},
                                           .result = result});
   engine.help();
-  REQUIRE(task->finished());
+  task->wait();
   check_names(text_of(task->error()), {"\"table\"", "cpu:1", "index 10 of 10 rows"});
   CHECK(result->gradients[0].empty());
+}
+
+TEST_CASE(
+    "sparse_faults: indices that are not there yet are looked at by the reduction, whose error all receivers get") {
+  const std::vector<SyncParameter> parameters{kTable};
+  DistributedSyncServer server(cpu_devices(2), std::make_unique<LocalCommunicator>(), {});
+  for (const MemberIndex member : {0U, 1U}) server.declare_parameters(member, parameters);
+  const auto gate = std::make_shared<Gate>();
+  std::vector<std::shared_ptr<SyncWaiter>> waiters;
+  for (const MemberIndex member : {0U, 1U}) {
+    const Device device = cpu(static_cast<std::uint16_t>(member));
+    GradientRef late{{}, Event(gate), {gradient_of({member == 0 ? 1 : 12}, device)}};
+    synchronize(device);
+    server.register_parameters({member, 1, 1}, 1.0, required_set({0}),
+                               std::make_shared<const GradientArena>(server.layout(), parameters, device));
+    server.submit({member, 1, 1}, {0}, std::move(late));
+    waiters.push_back(server.collective_sync({member, 1, 1}));
+  }
+  for (const auto& waiter : waiters) {
+    server.await(*waiter);
+    REQUIRE_FALSE(waiter->error());
+  }
+  const auto& reduced = waiters[0]->result()->reduced.front();
+  CHECK(reduced.reaches(0));
+  CHECK(reduced.reaches(1));
+  CHECK_FALSE(reduced.task->finished());
+  gate->open.store(true);
+  gate->open.notify_all();
+  CHECK_THROWS_WITH_AS(server.communicator().join(cpu(0), {&reduced.task, 1}),
+                       doctest::Contains("cpu:1 submitted parameter \"table\" with index 12 of 10 rows"), SyncError);
 }
 
 TEST_CASE("sparse_faults: replicas must agree on what is sparse") {
