@@ -270,11 +270,16 @@ std::shared_ptr<CollectiveTask> LocalCommunicator::all_reduce(AllReduceRequest r
   return task;
 }
 
-// One chunk: few rows are read in a step, and which ones is known only when all indices are there.
+// One chunk, as how many rows there will be is known only when all indices are there: the share of one device, in turn.
 std::shared_ptr<CollectiveTask> LocalCommunicator::reduce_sparse(SparseReduction request) {
+  std::vector<Device> receivers;
+  for (std::size_t member = 0; member < request.receivers.size(); ++member)
+    if (request.result->receives[member]) receivers.push_back(request.receivers[member]);
+  if (receivers.empty()) raise<SyncError>("[reduce_sparse] no device receives \"{}\"", request.parameter.name);
   std::vector<Event> inputs = std::move(request.ready);
-  auto task = std::make_shared<Task>(std::move(inputs), 1,
-                                     [request = std::move(request)](std::int64_t) { tutti::reduce_sparse(request); });
+  auto task =
+      std::make_shared<Task>(std::move(inputs), 1, std::vector<Device>{receivers[sparse_turn_++ % receivers.size()]},
+                             [request = std::move(request)](std::int64_t) { tutti::reduce_sparse(request); });
   if (enabled())
     open(task);
   else

@@ -105,7 +105,7 @@ TEST_CASE("sparse_faults: an index that is found out of range by the reduction i
                                           .receivers = {cpu(1)},
                                           .ready = {compute_stream(cpu(1)).record()},
                                           .result = result});
-  engine.help();
+  engine.help_all(cpu(1));
   task->wait();
   check_names(text_of(task->error()), {"\"table\"", "cpu:1", "index 10 of 10 rows"});
   CHECK(result->gradients[0].empty());
@@ -128,7 +128,7 @@ TEST_CASE(
     waiters.push_back(server.collective_sync({member, 1, 1}));
   }
   for (const auto& waiter : waiters) {
-    server.await(*waiter);
+    server.await(*waiter, 0);
     REQUIRE_FALSE(waiter->error());
   }
   const auto& reduced = waiters[0]->result()->reduced.front();
@@ -139,6 +139,27 @@ TEST_CASE(
   gate->open.notify_all();
   CHECK_THROWS_WITH_AS(server.communicator().join(cpu(0), {&reduced.task, 1}),
                        doctest::Contains("cpu:1 submitted parameter \"table\" with index 12 of 10 rows"), SyncError);
+}
+
+TEST_CASE("sparse_faults: what a device of weight 0 submits is not read") {
+  const std::vector<SyncParameter> parameters{kTable};
+  DistributedSyncServer server(cpu_devices(2), std::make_unique<LocalCommunicator>(), {});
+  for (const MemberIndex member : {0U, 1U}) server.declare_parameters(member, parameters);
+  std::vector<std::shared_ptr<SyncWaiter>> waiters;
+  for (const MemberIndex member : {0U, 1U}) {
+    const Device device = cpu(static_cast<std::uint16_t>(member));
+    server.register_parameters({member, 1, 1}, member == 0 ? 2.0 : 0.0, required_set({0}),
+                               std::make_shared<const GradientArena>(server.layout(), parameters, device));
+    GradientRef gradient{{}, {}, {gradient_of({5}, device)}};
+    if (member == 1) gradient.rows.front().rows.fill(std::numeric_limits<double>::quiet_NaN());
+    gradient.ready = compute_stream(device).record();
+    server.submit({member, 1, 1}, {0}, std::move(gradient));
+    waiters.push_back(server.collective_sync({member, 1, 1}));
+  }
+  server.await(*waiters[1], 1);
+  const auto& reduced = waiters[1]->result()->reduced.front();
+  server.communicator().join(cpu(1), {&reduced.task, 1});
+  CHECK(reduced.sparse->gradients[1].front().rows.to_vector<double>() == Values{0.5, 0.5});
 }
 
 TEST_CASE("sparse_faults: replicas must agree on what is sparse") {
