@@ -280,10 +280,7 @@ std::shared_ptr<CollectiveTask> LocalCommunicator::reduce_sparse(SparseReduction
   auto task =
       std::make_shared<Task>(std::move(inputs), 1, std::vector<Device>{receivers[sparse_turn_++ % receivers.size()]},
                              [request = std::move(request)](std::int64_t) { tutti::reduce_sparse(request); });
-  if (enabled())
-    open(task);
-  else
-    task->skip();
+  enabled() ? open(task) : task->skip();
   return task;
 }
 
@@ -396,20 +393,6 @@ void LocalCommunicator::run_worker() {
     }
     open_count_.store(static_cast<int>(open_.size()), std::memory_order_release);
   }
-}
-
-std::shared_ptr<CollectiveTask> Communicator::reduce_sparse(SparseReduction request) {
-  raise<SyncError>(
-      "[sync] this engine cannot reduce the sparse gradients of parameter \"{}\": mark it dense with "
-      "set_sparse_grad(false)",
-      request.parameter.name);
-}
-
-std::unique_ptr<Communicator> make_communicator(std::span<const Device> devices) {
-  for (const Device device : devices)
-    if (device.kind != DeviceKind::cpu)
-      raise<DeviceError>("[sync] no engine was built for {}: the local engine takes CPU devices", to_string(device));
-  return std::make_unique<LocalCommunicator>();
 }
 
 }  // namespace tutti
