@@ -59,6 +59,17 @@ void add_to_slot(GradientSlot& slot, Tensor gradient) {
   slot.state = GradientState::local;
 }
 
+// Nobody else refers to what the slot holds: a caller may write to what he gave as the root's gradient.
+void add_to_slot(GradientSlot& slot, std::vector<SparseGradient> rows, double scale) {
+  if (slot.state == GradientState::undefined) slot.rows.clear();
+  for (SparseGradient& part : rows) {
+    Tensor values(std::move(part.rows));
+    part.rows = scale == 1.0 ? take_exclusive(std::move(values)) : take_array(values * scale);
+    slot.rows.push_back(std::move(part));
+  }
+  slot.state = GradientState::local;
+}
+
 /// Everything about one accumulating backward that concerns leaves and who hears of them.
 class Accumulation {
  public:
@@ -85,6 +96,15 @@ class Accumulation {
     if (options_.observer != nullptr) options_.observer->on_backward_begin(device_, uses);
   }
 
+  void accumulate(LeafNode& leaf, std::vector<SparseGradient> rows, double weight, bool unknown_reads) {
+    GradientSlot& slot = leaf.slot;
+    if (!rows.empty()) add_to_slot(slot, std::move(rows), slot.attachment ? 1.0 : 1.0 / weight);
+    if (options_.observer == nullptr || !slot.attachment) return;
+    if (slot.state == GradientState::undefined) slot.rows.clear();
+    options_.observer->on_gradient_final(leaf.device, slot.attachment->id,
+                                         {Array(), compute_stream(leaf.device).record(), slot.rows, unknown_reads});
+  }
+
   void accumulate(LeafNode& leaf, Tensor gradient, double weight, bool unknown_reads) {
     GradientSlot& slot = leaf.slot;
     if (!slot.attachment && gradient.defined() && weight != 1.0) gradient = gradient * (1.0 / weight);
@@ -93,7 +113,7 @@ class Accumulation {
     if (slot.state == GradientState::local && slot.destination.defined()) move_to_destination(slot, slot.gradient);
     const Array final = slot.state == GradientState::local ? slot.gradient : Array();
     options_.observer->on_gradient_final(leaf.device, slot.attachment->id,
-                                         {final, compute_stream(leaf.device).record(), unknown_reads});
+                                         {final, compute_stream(leaf.device).record(), {}, unknown_reads});
   }
 
   void end() {
@@ -167,10 +187,16 @@ void backward(const Tensor& root, const BackwardOptions& options) {
     BackwardRun run({{gradient_node(root), root_gradient(root, options.gradient, options.scale * weight, "backward")}},
                     {}, BackwardRun::Into::slots);
     run.check_saved();
+    run.check_sparse();
     accumulation.begin(root.device(), run.leaves());
     run.execute(
-        [&](Node& leaf, Tensor gradient) {
-          accumulation.accumulate(static_cast<LeafNode&>(leaf), std::move(gradient), weight, run.unknown_reads() > 0);
+        [&](Node& node, Tensor gradient) {
+          auto& leaf = static_cast<LeafNode&>(node);
+          const bool unknown_reads = run.unknown_reads() > 0;
+          if (leaf.slot.sparse)
+            accumulation.accumulate(leaf, run.take_rows(leaf), weight, unknown_reads);
+          else
+            accumulation.accumulate(leaf, std::move(gradient), weight, unknown_reads);
         },
         !options.retain_graph);
     accumulation.end();

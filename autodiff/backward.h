@@ -26,7 +26,8 @@ struct BackwardOptions {
 /// Throws AutodiffError, before anything is accumulated, when: the root has no graph; a buffer it needs was freed by an
 /// earlier backward; it would reach a parameter attached to a group while neither an observer of that group nor a
 /// LocalAccumulation scope is active (names the parameter); a synchronised backward would add to a gradient that is
-/// already reduced (names the parameter: zero_grad was forgotten); attached parameters live on several devices.
+/// already reduced (names the parameter: zero_grad was forgotten); attached parameters live on several devices; a leaf
+/// with sparse gradients would get a dense one (names it and the operations).
 /// Whenever it throws, also before on_backward_begin, the observer gets on_backward_failed first: peers hear the cause.
 void backward(const Tensor& root, const BackwardOptions& = {});
 
@@ -37,7 +38,8 @@ struct GradOptions {
 };
 
 /// d(sum of outputs)/d(inputs), one per input. Touches no gradient slot and is never observed: it gives local gradients
-/// also of attached parameters.
+/// also of attached parameters, and dense ones (differentiable, as large as the table) also of leaves with sparse
+/// gradients.
 std::vector<Tensor> grad(std::span<const Tensor> outputs, std::span<const Tensor> inputs, const GradOptions& = {});
 std::vector<Tensor> grad(const Tensor& output, std::span<const Tensor> inputs, const GradOptions& = {});
 

@@ -92,6 +92,48 @@ void BackwardRun::check_saved() const {
           visit.node->name());
 }
 
+namespace {
+
+bool is_sparse_leaf(const Node* node) {
+  return node != nullptr && node->is_leaf() && static_cast<const LeafNode*>(node)->slot.sparse;
+}
+
+[[noreturn]] void refuse_dense(const LeafNode& leaf, std::string_view dense, std::string_view sparse) {
+  const auto& attachment = leaf.slot.attachment;
+  raise<AutodiffError>(
+      "[backward] {} on {} has sparse gradients{}, but {} gives it a dense one: mark it dense with "
+      "set_sparse_grad(false)",
+      attachment ? fmt::format("parameter \"{}\"", attachment->name) : "a parameter", to_string(leaf.device),
+      sparse.empty() ? "" : fmt::format(" (here from {})", sparse), dense);
+}
+
+}  // namespace
+
+std::string_view BackwardRun::source_of_rows(const Node* leaf) const {
+  for (const Visit& visit : visits_)
+    if (visit.node->gives_rows() && visit.node->input(0).get() == leaf) return visit.node->name();
+  return {};
+}
+
+void BackwardRun::check_sparse() const {
+  const auto sparse = [](const Visit& visit) { return is_sparse_leaf(visit.node); };
+  if (std::ranges::none_of(visits_, sparse)) return;
+  for (const Root& root : roots_)
+    if (is_sparse_leaf(root.node.get())) refuse_dense(static_cast<LeafNode&>(*root.node), "being the root", {});
+  for (const Visit& visit : visits_) {
+    if (visit.node->gives_rows()) continue;
+    for (std::size_t i = 0; i < visit.node->input_count(); ++i)
+      if (const Node* input = visit.node->input(i).get(); is_sparse_leaf(input))
+        refuse_dense(static_cast<const LeafNode&>(*input), visit.node->name(), source_of_rows(input));
+  }
+}
+
+bool BackwardRun::wants_rows(const Node* node) const { return into_ == Into::slots && is_sparse_leaf(node); }
+
+void BackwardRun::add_rows(const Node* leaf, SparseGradient rows) { visit_of(leaf)->rows.push_back(std::move(rows)); }
+
+std::vector<SparseGradient> BackwardRun::take_rows(const Node& leaf) { return std::move(visit_of(&leaf)->rows); }
+
 void BackwardRun::contribute(Visit& visit, Tensor gradient, const Complete& complete) {
   if (gradient.defined())
     visit.gradient =

@@ -40,6 +40,9 @@ class BackwardRun {
   /// Throws AutodiffError naming the first operation whose saved values were released by an earlier run.
   void check_saved() const;
 
+  /// Throws AutodiffError if a leaf with sparse gradients would get a dense one, naming both and the operations.
+  void check_sparse() const;
+
   using Complete = std::function<void(Node&, Tensor)>;
   /// Runs everything. `complete(node, gradient)` hears of each target and each leaf once: of a leaf the moment its last
   /// contribution is in, before any other node runs. An undefined gradient means that all were null.
@@ -51,6 +54,11 @@ class BackwardRun {
   /// Where the gradient that flows into `node` along its only edge is to end; undefined: anywhere.
   Array destination_of(const Node* node);
 
+  // --- sparse gradients: they go to leaves only, and are summed later
+  bool wants_rows(const Node* node) const;
+  void add_rows(const Node* leaf, SparseGradient);
+  std::vector<SparseGradient> take_rows(const Node& leaf);  ///< of a leaf that is complete
+
  private:
   struct Visit {
     Node* node;
@@ -60,6 +68,7 @@ class BackwardRun {
     bool needed = false;
     bool target = false;
     Tensor gradient;
+    std::vector<SparseGradient> rows = {};
   };
 
   void traverse(Node*);
@@ -67,6 +76,7 @@ class BackwardRun {
     return node != nullptr && node->mark_.run == run_ ? &visits_[node->mark_.visit] : nullptr;
   }
   void contribute(Visit&, Tensor gradient, const Complete&);
+  std::string_view source_of_rows(const Node* leaf) const;
   void run_node(Visit&, bool release_saved, const Complete&);
 
   std::uint64_t run_;

@@ -2,12 +2,14 @@
 #pragma once
 
 #include <tutti/autodiff/parameter_id.h>
+#include <tutti/autodiff/sparse_gradient.h>
 #include <tutti/backend/array.h>
 #include <tutti/backend/stream.h>
 
 #include <cstdint>
 #include <exception>
 #include <span>
+#include <vector>
 
 namespace tutti {
 
@@ -18,10 +20,12 @@ struct ParameterUse {
 };
 
 /// A final gradient on its way to the observer. The array is an owning reference to the parameter's gradient slot;
-/// undefined means "all contributions were null": zeros.
+/// undefined means "all contributions were null": zeros. Of a parameter with sparse gradients it is undefined, and
+/// `rows` are to be summed; none: zeros.
 struct GradientRef {
   Array gradient;
-  Event ready;  ///< recorded on the device's compute stream after the last write to `gradient`
+  Event ready;  ///< recorded on the device's compute stream after the last write to `gradient` or `rows`
+  std::vector<SparseGradient> rows = {};
   /// Nodes are still to run of which autodiff does not know what they read: parameters may not be written.
   bool unknown_reads = false;
 };

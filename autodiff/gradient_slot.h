@@ -2,11 +2,13 @@
 #pragma once
 
 #include <tutti/autodiff/parameter_id.h>
+#include <tutti/autodiff/sparse_gradient.h>
 #include <tutti/backend/array.h>
 
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace tutti {
 
@@ -31,7 +33,9 @@ struct Attachment {
 /// A leaf's gradient and its place in a synchronisation group. Belongs to the leaf's tensor; one thread at a time.
 struct GradientSlot {
   GradientState state = GradientState::undefined;
-  Array gradient;                                ///< defined unless state is undefined
+  Array gradient;                                ///< defined unless state is undefined, or `sparse`
+  bool sparse = false;                           ///< collects `rows` in place of `gradient`
+  std::vector<SparseGradient> rows;              ///< to be summed; void if state is undefined; none: zeros
   std::shared_ptr<const Attachment> attachment;  ///< null: not synchronised
   std::weak_ptr<PendingGradients> pending;
   /// Where the group wants the gradient: contiguous, of the parameter's shape. Undefined: anywhere.

@@ -49,6 +49,12 @@ Array InputGradients::destination(std::size_t input) const {
   return grad_enabled() ? Array() : run_.destination_of(node_.input(input).get());
 }
 
+bool InputGradients::wants_rows(std::size_t input) const { return run_.wants_rows(node_.input(input).get()); }
+
+void InputGradients::set_rows(std::size_t input, SparseGradient rows) {
+  run_.add_rows(node_.input(input).get(), std::move(rows));
+}
+
 Tensor Node::restore(const SavedTensor& saved, const std::shared_ptr<Node>& self) const {
   if (saved.source == SavedTensor::kConstant) return Tensor(saved.value);
   const std::shared_ptr<Node>& node =

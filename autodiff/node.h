@@ -35,6 +35,9 @@ class InputGradients {
   /// The memory where this gradient would be welcome, of the input's shape; undefined: anywhere. Never defined while
   /// gradients are recorded.
   Array destination(std::size_t input) const;
+  /// Whether this input is a leaf that takes sparse gradients; `set_rows` then replaces `set`.
+  bool wants_rows(std::size_t input) const;
+  void set_rows(std::size_t input, SparseGradient);
 
  private:
   const Node& node_;
@@ -68,6 +71,8 @@ class Node {
   /// Whether the output is a view of the input; then `view` makes it of memory that is laid out as the input.
   virtual bool is_view() const noexcept { return false; }
   virtual Array view(const Array&) const { return {}; }
+  /// Whether it can give a sparse gradient to its first input.
+  virtual bool gives_rows() const noexcept { return false; }
 
   /// The saved value with its place in the graph. `self` is this node.
   Tensor restore(const SavedTensor&, const std::shared_ptr<Node>& self) const;
@@ -105,7 +110,7 @@ class LeafNode final : public Node {
 
 /// A node whose gradient is a callable `void(const Restore&, const Tensor& dy, InputGradients&)`; what the callable
 /// holds is what the node saved: arrays or detached tensors, never a parameter itself, whose value may change. That of
-/// a view also has a `view(const Array&)`.
+/// a view also has a `view(const Array&)`; one that can give sparse gradients has a static `gives_rows`.
 template <class Gradient> class RecordedNode final : public Node,
                                                      public std::enable_shared_from_this<RecordedNode<Gradient>> {
  public:
@@ -124,6 +129,9 @@ template <class Gradient> class RecordedNode final : public Node,
   Array view(const Array& input) const override {
     if constexpr (requires { gradient_->view(input); }) return gradient_ ? gradient_->view(input) : Array();
     return {};
+  }
+  bool gives_rows() const noexcept override {
+    return requires { Gradient::gives_rows; };
   }
 
  private:

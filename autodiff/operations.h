@@ -47,6 +47,9 @@ Tensor max_pool2d(const Tensor& input, const Pool2dGeometry& = {});
 Tensor softmax(const Tensor&, std::int64_t axis = -1);
 Tensor log_softmax(const Tensor&, std::int64_t axis = -1);
 Tensor gather(const Tensor& input, std::int64_t axis, const Tensor& index);
+/// Rows of a table [rows, columns...] at i64 indices of any shape -> [indices..., columns...]. The one operation that a
+/// leaf with sparse gradients may enter. An index out of range throws ShapeError when the kernel runs.
+Tensor embedding(const Tensor& table, const Tensor& indices);
 Tensor scatter_add(const Shape&, const Tensor& updates, std::int64_t axis, const Tensor& index);
 
 }  // namespace tutti

@@ -81,8 +81,45 @@ GradientSlot& Tensor::gradient_slot() const {
   return static_cast<LeafNode&>(*impl_->node).slot;
 }
 
+namespace {
+
+std::string name_of(const GradientSlot& slot) {
+  return slot.attachment ? fmt::format("parameter \"{}\"", slot.attachment->name) : "this tensor";
+}
+
+}  // namespace
+
+Tensor& Tensor::set_sparse_grad(bool sparse) {
+  GradientSlot& slot = gradient_slot();
+  if (slot.sparse == sparse) return *this;
+  if (array().rank() == 0) raise<AutodiffError>("[set_sparse_grad] a scalar has no rows");
+  if (slot.attachment)
+    raise<AutodiffError>("[set_sparse_grad] {} belongs to a synchronisation group: choose before it is attached",
+                         name_of(slot));
+  if (slot.state != GradientState::undefined)
+    raise<AutodiffError>("[set_sparse_grad] {} has a gradient: call zero_grad() first", name_of(slot));
+  slot.sparse = sparse;
+  return *this;
+}
+
+bool Tensor::has_sparse_grad() const noexcept {
+  return impl_ && impl_->node && impl_->node->is_leaf() && static_cast<const LeafNode&>(*impl_->node).slot.sparse;
+}
+
+SparseGradient Tensor::sparse_grad() const {
+  GradientSlot& slot = gradient_slot();
+  if (!slot.sparse) raise<AutodiffError>("[sparse_grad] {} has dense gradients: read them with grad()", name_of(slot));
+  slot.join_pending();
+  if (slot.state == GradientState::undefined) return {};
+  if (slot.rows.empty()) return {Array::empty({0}, DType::i64, device()), array().slice(0, 0, 0).copy(), shape()};
+  SparseGradient sum = coalesce(slot.rows);
+  slot.rows = {sum};
+  return sum;
+}
+
 Tensor Tensor::grad() const {
   const GradientSlot& slot = gradient_slot();
+  if (slot.sparse) raise<AutodiffError>("[grad] {} has sparse gradients: read them with sparse_grad()", name_of(slot));
   slot.join_pending();
   if (slot.state == GradientState::undefined) return {};
   if (!slot.destination.defined()) return Tensor(slot.gradient);
@@ -100,6 +137,7 @@ void Tensor::zero_grad() {
   }
   slot.state = GradientState::undefined;
   slot.gradient = Array();
+  slot.rows.clear();
 }
 
 void Tensor::set_array(Array value) {

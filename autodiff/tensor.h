@@ -45,8 +45,16 @@ class Tensor {
   /// Leaves of floating type only, and not to be dropped while attached to a group, else AutodiffError.
   Tensor& set_requires_grad(bool);
   bool is_leaf() const noexcept;
-  Tensor detach() const;                ///< same storage, no graph
-  Tensor grad() const;                  ///< undefined if there is none; joins a reduction in flight first
+  Tensor detach() const;  ///< same storage, no graph
+  /// Undefined if there is none; joins a reduction in flight first. AutodiffError for a leaf with sparse gradients.
+  Tensor grad() const;
+  /// A leaf [rows, ...] that only `embedding` reads then collects the gradients of the rows that were read, never one
+  /// of the table's size. Not while it has a gradient or belongs to a group, else AutodiffError.
+  Tensor& set_sparse_grad(bool);
+  bool has_sparse_grad() const noexcept;  ///< a leaf that was marked so
+  /// Coalesced: indices ascending, each once; undefined if there is none. Joins a reduction in flight, and waits for
+  /// the device's compute stream. AutodiffError for a leaf with dense gradients.
+  SparseGradient sparse_grad() const;
   void zero_grad();                     ///< marks the slot undefined; clears nothing; joins first
   GradientSlot& gradient_slot() const;  ///< of a leaf that requires a gradient, else AutodiffError
 

@@ -48,7 +48,7 @@ class Backend {
   virtual void softmax_gradient(SoftmaxKind, const Array& output, const Array& gradient, std::size_t axis,
                                 const Array& input_gradient) = 0;
   virtual void gather(const Array& input, std::size_t axis, const Array& index, const Array& output) = 0;
-  /// Adds to the output, which holds zeros.
+  /// Adds to what the output holds.
   virtual void scatter_add(const Array& updates, std::size_t axis, const Array& index, const Array& output) = 0;
   virtual void conv2d(const Conv2dGeometry&, const Array& input, const Array& weight, const Array& output) = 0;
   virtual void conv2d_input_gradient(const Conv2dGeometry&, const Array& gradient, const Array& weight,

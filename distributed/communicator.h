@@ -4,6 +4,7 @@
 #include <tutti/backend/array.h>
 #include <tutti/backend/stream.h>
 #include <tutti/distributed/collective_plan.h>
+#include <tutti/distributed/sparse_reduction.h>
 
 #include <atomic>
 #include <chrono>
@@ -69,6 +70,10 @@ class Communicator {
   /// Queues the reduction and returns at once. Called by one thread at a time (the server's drain). An exception means
   /// that nothing was queued.
   virtual std::shared_ptr<CollectiveTask> all_reduce(AllReduceRequest) = 0;
+
+  /// The same for a sparse gradient. While off it leaves the result as it is. Default: throws SyncError, for an engine
+  /// that has no such reduction.
+  virtual std::shared_ptr<CollectiveTask> reduce_sparse(SparseReduction);
 
   /// The same for a collective of the users' own, which always runs.
   virtual std::shared_ptr<CollectiveTask> collective(CollectiveRequest) = 0;

@@ -43,4 +43,16 @@ std::int64_t count_non_finite(const Array& array, const Event& ready) {
                                      : count(array.data<double>(), array.size());
 }
 
+std::int64_t count_non_finite(const GradientRef& gradient) {
+  std::int64_t total = count_non_finite(gradient.gradient, gradient.ready);
+  for (const SparseGradient& part : gradient.rows) total += count_non_finite(part.rows, gradient.ready);
+  return total;
+}
+
+std::int64_t element_count(const GradientRef& gradient) {
+  std::int64_t total = gradient.gradient.size();
+  for (const SparseGradient& part : gradient.rows) total += part.rows.size();
+  return total;
+}
+
 }  // namespace tutti

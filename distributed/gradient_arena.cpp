@@ -10,6 +10,7 @@ GradientArena::GradientArena(std::shared_ptr<const GradientLayout> layout, std::
     : layout_(std::move(layout)), gradients_(parameters.size()) {
   for (const auto& [dtype, size] : layout_->flats()) flats_.push_back(Array::zeros({size}, dtype, device));
   for (const GradientLayout::Place& place : layout_->places()) {
+    if (place.sparse) continue;
     const GradientLayout::Place alone[] = {place};
     gradients_[place.parameter.value] = bucket(alone).reshape(parameters[place.parameter.value].shape);
   }

@@ -18,7 +18,7 @@ class GradientArena {
   GradientArena(std::shared_ptr<const GradientLayout>, std::span<const SyncParameter>, Device);
 
   const std::shared_ptr<const GradientLayout>& layout() const noexcept { return layout_; }
-  const Array& gradient(ParameterId id) const { return gradients_[id.value]; }  ///< of the parameter's shape
+  const Array& gradient(ParameterId id) const { return gradients_[id.value]; }  ///< undefined if sparse
   Array bucket(std::span<const GradientLayout::Place>) const;                   ///< neighbours, as one flat array
   bool holds(const Storage&) const;                                             ///< whether that is its memory
 

@@ -2,6 +2,7 @@
 #include <tutti/distributed/gradient_layout.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace tutti {
 
@@ -19,15 +20,25 @@ std::int64_t aligned(std::int64_t elements, DType dtype) {
 GradientLayout::GradientLayout(std::span<const SyncParameter> parameters, std::span<const ParameterId> order)
     : positions_(parameters.size()) {
   std::vector<ParameterId> sorted(order.begin(), order.end());
-  std::ranges::stable_sort(sorted, {}, [&](ParameterId id) { return parameters[id.value].dtype; });
+  sort(sorted, parameters);
   for (const ParameterId id : sorted) {
     const SyncParameter& parameter = parameters[id.value];
+    if (parameter.sparse) {
+      positions_[id.value] = static_cast<std::uint32_t>(places_.size());
+      places_.push_back({id, parameter.dtype, 0, 0, true});
+      continue;
+    }
     if (flats_.empty() || flats_.back().dtype != parameter.dtype) flats_.push_back({parameter.dtype, 0});
     const std::int64_t size = element_count(parameter.shape);
     positions_[id.value] = static_cast<std::uint32_t>(places_.size());
     places_.push_back({id, parameter.dtype, flats_.back().size, size});
     flats_.back().size += aligned(size, parameter.dtype);
   }
+}
+
+void GradientLayout::sort(std::vector<ParameterId>& order, std::span<const SyncParameter> parameters) {
+  std::ranges::stable_sort(
+      order, {}, [&](ParameterId id) { return std::pair(parameters[id.value].sparse, parameters[id.value].dtype); });
 }
 
 std::size_t GradientLayout::bytes() const noexcept {

@@ -18,6 +18,7 @@ struct SyncParameter {
   std::string name;
   Shape shape;
   DType dtype = DType::f32;
+  bool sparse = false;  ///< its gradients are rows with their indices
 };
 
 /// Where each gradient lies in every device's memory: one flat array per dtype, gradients in the order in which they
@@ -28,15 +29,18 @@ class GradientLayout {
     ParameterId parameter;
     DType dtype = DType::f32;
     std::int64_t offset = 0;  ///< in elements of its dtype's array; a multiple of 64 bytes
-    std::int64_t size = 0;    ///< elements
+    std::int64_t size = 0;    ///< elements; 0 of a sparse parameter, whose gradients lie nowhere in particular
+    bool sparse = false;
   };
   struct Flat {
     DType dtype = DType::f32;
     std::int64_t size = 0;  ///< elements, gaps for alignment included
   };
 
-  /// `order`: each parameter once, earliest final gradient first; dtypes are kept together.
+  /// `order`: each parameter once, earliest final gradient first; dtypes are kept together, and sparse ones last.
   GradientLayout(std::span<const SyncParameter>, std::span<const ParameterId> order);
+  /// The order of a layout's places.
+  static void sort(std::vector<ParameterId>& order, std::span<const SyncParameter>);
 
   std::span<const Place> places() const noexcept { return places_; }
   const Place& place_of(ParameterId id) const { return places_[positions_[id.value]]; }

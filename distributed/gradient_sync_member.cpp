@@ -33,7 +33,7 @@ void SyncMember::attach(Module& replica) {
                        to_string(parameter.device()));
     if (parameter.gradient_slot().attachment)
       raise<SyncError>("[sync] parameter \"{}\" on {} belongs to a group already", name, to_string(device_));
-    description.push_back({name, parameter.shape(), parameter.dtype()});
+    description.push_back({name, parameter.shape(), parameter.dtype(), parameter.has_sparse_grad()});
   }
   declare_buffers(replica);
   server_.declare_parameters(index_, std::move(description));
@@ -167,7 +167,7 @@ void SyncMember::register_with(std::span<const ParameterUse> uses) {
   }
   const Event ready = compute_stream(device_).record();
   server_.register_parameters(stamp(), weight_, required_, gradients_.arena(), ready);
-  for (const ParameterId id : accumulated) submit(id, {gradients_.slot(id).gradient, ready});
+  for (const ParameterId id : accumulated) submit(id, gradients_.local(id, ready));
 }
 
 // Double buffering: before a step may be registered, the one before it must have ended.
@@ -179,7 +179,7 @@ void SyncMember::join_earlier() {
 
 void SyncMember::on_gradient_final(Device, ParameterId id, GradientRef gradient) {
   const bool unknown_reads = gradient.unknown_reads;
-  if (!gradient.gradient.defined()) {
+  if (!gradient.gradient.defined() && !gradients_.descriptions()[id.value].sparse) {
     gradient.gradient = gradients_.arena()->gradient(id);
     if (weight_ > 0.0) gradient.gradient.fill(0);  // else it does not count, and is not read
     gradient.ready = compute_stream(device_).record();
@@ -193,12 +193,12 @@ void SyncMember::on_gradient_final(Device, ParameterId id, GradientRef gradient)
 // The scan comes before the submission, and the failure before the exception: whatever unwinds, the cause is told.
 void SyncMember::submit(ParameterId id, GradientRef gradient) {
   if (server_.options().check_finite) {
-    const std::int64_t bad = count_non_finite(gradient.gradient, gradient.ready);
+    const std::int64_t bad = count_non_finite(gradient);
     if (bad > 0) {
       const SyncError error(fmt::format(
           "[check_finite] the gradient of parameter \"{}\" of {} in generation {} has {} of {} elements that "
           "are NaN or infinite",
-          parameters()[id.value].first, to_string(device_), generation_, bad, gradient.gradient.size()));
+          parameters()[id.value].first, to_string(device_), generation_, bad, element_count(gradient)));
       fail(std::make_exception_ptr(error));
       throw error;
     }
@@ -259,7 +259,7 @@ void SyncMember::finish_posted() noexcept {
 void SyncMember::wait_for_reductions(const RoundResult& round) {
   std::vector<std::shared_ptr<CollectiveTask>> tasks;
   for (const auto& reduced : round.reduced)
-    if (reduced.results[index_].defined()) tasks.push_back(reduced.task);
+    if (reduced.reaches(index_)) tasks.push_back(reduced.task);
   tasks.insert(tasks.end(), round.buffer_tasks.begin(), round.buffer_tasks.end());
   server_.communicator().join(device_, tasks);
 }
@@ -294,7 +294,7 @@ void SyncMember::wait_for_tasks(const RoundResult* round) noexcept {
     }
   };
   for (const auto& reduced : round->reduced)
-    if (reduced.results[index_].defined() || !reduced.task->finished()) wait(reduced.task);
+    if (reduced.reaches(index_) || !reduced.task->finished()) wait(reduced.task);
   for (const auto& task : round->buffer_tasks) wait(task);
 }
 

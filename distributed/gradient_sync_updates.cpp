@@ -51,14 +51,14 @@ void BackwardUpdates::poll(DistributedSyncServer& server, Device device, MemberI
   });
 }
 
-// One that failed is left to the join, which tells the group.
+// One that failed is left to the join, which tells the group; sparse ones are too.
 void BackwardUpdates::take_finished(DistributedSyncServer& server, Device device, MemberIndex member) {
   std::vector<RoundResult::Reduced> launched = server.launched_after(known_);
   known_ += launched.size();
   std::ranges::move(launched, std::back_inserter(running_));
   std::erase_if(running_, [&](const RoundResult::Reduced& reduced) {
     if (!reduced.task->finished()) return false;
-    if (!reduced.results[member].defined() || reduced.task->error()) return true;
+    if (reduced.sparse || !reduced.reaches(member) || reduced.task->error()) return true;
     server.communicator().join(device, {&reduced.task, 1});
     for (const GradientLayout::Place& place : reduced.bucket) {
       GradientSlot& slot = gradients_.slot(place.parameter);
@@ -76,7 +76,7 @@ bool BackwardUpdates::is_read(ParameterId id) const {
 
 void BackwardUpdates::finish(const RoundResult& round, MemberIndex member) {
   for (const auto& reduced : round.reduced)
-    if (reduced.results[member].defined())
+    if (reduced.reaches(member))
       for (const GradientLayout::Place& place : reduced.bucket) update(place.parameter);
   optimizer_.end_step();
   reset();

@@ -270,6 +270,20 @@ std::shared_ptr<CollectiveTask> LocalCommunicator::all_reduce(AllReduceRequest r
   return task;
 }
 
+// One chunk, as how many rows there will be is known only when all indices are there: the share of one device, in turn.
+std::shared_ptr<CollectiveTask> LocalCommunicator::reduce_sparse(SparseReduction request) {
+  std::vector<Device> receivers;
+  for (std::size_t member = 0; member < request.receivers.size(); ++member)
+    if (request.result->receives[member]) receivers.push_back(request.receivers[member]);
+  if (receivers.empty()) raise<SyncError>("[reduce_sparse] no device receives \"{}\"", request.parameter.name);
+  std::vector<Event> inputs = std::move(request.ready);
+  auto task =
+      std::make_shared<Task>(std::move(inputs), 1, std::vector<Device>{receivers[sparse_turn_++ % receivers.size()]},
+                             [request = std::move(request)](std::int64_t) { tutti::reduce_sparse(request); });
+  enabled() ? open(task) : task->skip();
+  return task;
+}
+
 std::shared_ptr<CollectiveTask> LocalCommunicator::collective(CollectiveRequest request) {
   struct Chunk {
     std::size_t part;
@@ -380,13 +394,6 @@ void LocalCommunicator::run_worker() {
     }
     open_count_.store(static_cast<int>(open_.size()), std::memory_order_release);
   }
-}
-
-std::unique_ptr<Communicator> make_communicator(std::span<const Device> devices) {
-  for (const Device device : devices)
-    if (device.kind != DeviceKind::cpu)
-      raise<DeviceError>("[sync] no engine was built for {}: the local engine takes CPU devices", to_string(device));
-  return std::make_unique<LocalCommunicator>();
 }
 
 }  // namespace tutti

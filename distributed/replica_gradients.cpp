@@ -24,7 +24,7 @@ void ReplicaGradients::attach(NamedTensors parameters, const void* group,
   group_ = group;
   for (std::uint32_t id = 0; id < parameters_.size(); ++id) {
     const auto& [name, parameter] = parameters_[id];
-    descriptions_.push_back({name, parameter.shape(), parameter.dtype()});
+    descriptions_.push_back({name, parameter.shape(), parameter.dtype(), parameter.has_sparse_grad()});
     slot({id}).attachment = std::make_shared<const Attachment>(Attachment{ParameterId{id}, name, group});
     slot({id}).pending = pending;
   }
@@ -61,6 +61,7 @@ void ReplicaGradients::prepare(const std::shared_ptr<const GradientLayout>& layo
   for (std::uint32_t id = 0; id < parameters_.size(); ++id) {
     GradientSlot& slot = this->slot({id});
     if (slot.state == GradientState::applied) slot.state = GradientState::undefined;
+    if (slot.sparse) continue;
     const Array& place = arena.memory->gradient({id});
     if (slot.destination.defined() && slot.destination.raw_data() == place.raw_data()) continue;
     slot.destination = place;
@@ -71,13 +72,20 @@ void ReplicaGradients::prepare(const std::shared_ptr<const GradientLayout>& layo
 
 void ReplicaGradients::bring_home(ParameterId id) {
   GradientSlot& slot = this->slot(id);
+  if (slot.sparse) return;
   if (slot.gradient.raw_data() != slot.destination.raw_data()) slot.destination.copy_from(slot.gradient);
   slot.gradient = slot.destination;
 }
 
 void ReplicaGradients::install(const RoundResult& round, MemberIndex member, const GradientArena* arena) {
   for (const auto& reduced : round.reduced) {
-    if (!reduced.results[member].defined()) continue;
+    if (!reduced.reaches(member)) continue;
+    if (reduced.sparse) {
+      GradientSlot& slot = this->slot(reduced.bucket.front().parameter);
+      slot.rows = reduced.sparse->gradients[member];
+      slot.state = GradientState::reduced;
+      continue;
+    }
     for (const GradientLayout::Place& place : reduced.bucket) {
       GradientSlot& slot = this->slot(place.parameter);
       const Shape& shape = descriptions_[place.parameter.value].shape;
@@ -89,7 +97,10 @@ void ReplicaGradients::install(const RoundResult& round, MemberIndex member, con
 }
 
 void ReplicaGradients::invalidate() noexcept {
-  for (const auto& [name, parameter] : parameters_) parameter.gradient_slot().state = GradientState::undefined;
+  for (const auto& [name, parameter] : parameters_) {
+    parameter.gradient_slot().state = GradientState::undefined;
+    parameter.gradient_slot().rows.clear();
+  }
 }
 
 }  // namespace tutti

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <tutti/autodiff/gradient_observer.h>
 #include <tutti/autodiff/tensor.h>
 #include <tutti/distributed/gradient_arena.h>
 #include <tutti/distributed/sync_ledger.h>
@@ -9,6 +10,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <utility>
 #include <vector>
 
 namespace tutti {
@@ -36,6 +38,12 @@ class ReplicaGradients {
   const std::shared_ptr<const GradientArena>& arena() const noexcept { return arenas_[current_].memory; }
   /// What was accumulated while the user held the sum so far lies elsewhere: brings it home.
   void bring_home(ParameterId);
+  /// What was accumulated locally, as it is submitted.
+  GradientRef local(ParameterId id, Event ready) const {
+    const GradientSlot& from = slot(id);
+    return from.sparse ? GradientRef{Array(), std::move(ready), from.rows}
+                       : GradientRef{from.gradient, std::move(ready)};
+  }
 
   /// The results of a round, made in `arena` (null: wherever the server put them), become what the slots hold.
   void install(const RoundResult&, MemberIndex, const GradientArena*);

@@ -52,6 +52,7 @@ struct Fault {
     not_submitted,  ///< synced while a required parameter was still owed
     wrong_shape,    ///< found by the server
     wrong_dtype,    ///< found by the server
+    wrong_rows,     ///< found by the server: a sparse gradient that does not fit, or one where a dense one belongs
     wrong_place,    ///< found by the server: outside the arena that was registered
     deadline,       ///< found by the server
     diverged,       ///< found by the server: replicas differ

@@ -25,6 +25,7 @@
 #include <span>
 #include <string>
 #include <thread>
+#include <unordered_map>
 #include <vector>
 
 namespace tutti {
@@ -117,6 +118,9 @@ class DistributedSyncServer {
   void open_ledger();
   void start_round();
   bool refuse_misfit(const SubmitGradient&);
+  bool refuse_sparse_misfit(const SubmitGradient&);  // sync_server_sparse.cpp
+  void perform_sparse(const Launch&);
+  std::vector<SparseGradient> take_rows(ParameterId, MemberIndex);
   void learn_layout();
   MemberIndex first_member() const;
   void make_buffers_equal();
@@ -149,9 +153,10 @@ class DistributedSyncServer {
   // Touched only while draining (one thread at a time).
   std::unique_ptr<SyncLedger> ledger_;  // made by the first step's first message: the parameters are declared by then
   std::vector<LedgerAction> actions_;
-  std::vector<std::shared_ptr<const GradientArena>> arenas_;  // of the current generation, by member
-  std::vector<Event> arena_free_;                             // by member
-  std::vector<Event> ready_;                                  // by parameter * members + member
+  std::vector<std::shared_ptr<const GradientArena>> arenas_;           // of the current generation, by member
+  std::vector<Event> arena_free_;                                      // by member
+  std::vector<Event> ready_;                                           // by parameter * members + member
+  std::unordered_map<std::size_t, std::vector<SparseGradient>> rows_;  // by the same: submitted and not launched
   std::vector<ParameterId> order_;  // of this generation's submissions by the first member that has not left
   int layout_disagreements_ = 0;    // generations in a row whose order was another than the layout's
   bool layout_learned_ = false;

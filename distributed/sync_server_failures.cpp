@@ -186,6 +186,7 @@ void DistributedSyncServer::announce(const Fault& fault, const std::exception_pt
   waiting_since_.reset();
   warned_ = false;
   for (auto& arena : arenas_) arena = nullptr;
+  rows_.clear();
   for (const auto& waiter : replica_check_.clear()) waiter->release(nullptr, error);
   for (auto& waiter : waiters_)
     if (waiter) std::exchange(waiter, nullptr)->release(round_, error);

@@ -66,6 +66,7 @@ void DistributedSyncServer::start_round() {
   round_->layout = layout_;
   launched_.clear();
   order_.clear();
+  rows_.clear();
   for (auto& waiter : waiters_) waiter = nullptr;
   for (BufferShare& share : buffers_) share = {};
   waiting_since_.reset();
@@ -93,6 +94,8 @@ void DistributedSyncServer::handle(SubmitGradient& message) {
   if (message.parameter.value < parameters_.size()) {  // else the ledger objects
     recorder_.ready(generation, member, message.parameter, message.at);
     ready_[message.parameter.value * devices_.size() + member] = std::move(message.gradient.ready);
+    if (parameters_[message.parameter.value].sparse)
+      rows_[message.parameter.value * devices_.size() + member] = std::move(message.gradient.rows);
     if (member == first_member()) order_.push_back(message.parameter);
   }
   ledger_->submit(message.stamp, message.parameter, actions_);
@@ -109,6 +112,7 @@ bool DistributedSyncServer::refuse_misfit(const SubmitGradient& message) {
   const Array& gradient = message.gradient.gradient;
   if (message.parameter.value >= parameters_.size()) return false;
   const SyncParameter& parameter = parameters_[message.parameter.value];
+  if (parameter.sparse || !message.gradient.rows.empty()) return refuse_sparse_misfit(message);
   const auto& arena = arenas_[message.stamp.member];
   Fault fault{.member = message.stamp.member, .generation = message.stamp.generation, .parameter = message.parameter};
   if (gradient.shape() != parameter.shape) {
@@ -129,8 +133,7 @@ bool DistributedSyncServer::refuse_misfit(const SubmitGradient& message) {
 }
 
 void DistributedSyncServer::handle(CollectiveSync& message) {
-  if (message.stamp.group != ledger_->group())
-    return message.waiter->release(nullptr, error_for(message.stamp.group));
+  if (message.stamp.group != ledger_->group()) return message.waiter->release(nullptr, error_for(message.stamp.group));
   // With what was launched before the failure: it may still be reducing this device's gradients.
   if (ledger_->fault()) return message.waiter->release(round_, error_for(message.stamp.group));
   const MemberIndex member = message.stamp.member;
@@ -157,6 +160,7 @@ void DistributedSyncServer::perform_actions() {
 }
 
 void DistributedSyncServer::perform(const Launch& launch) {
+  if (launch.places.front().sparse) return perform_sparse(launch);
   RoundResult::Reduced reduced{.bucket = launch.places, .task = nullptr, .results = {}};
   reduced.results.resize(devices_.size());
   AllReduceRequest request{.slices = {}, .ready = {}, .denominator = launch.denominator};
@@ -187,8 +191,7 @@ void DistributedSyncServer::perform(const Launch& launch) {
 void DistributedSyncServer::learn_layout() {
   constexpr int kPatience = 3;
   if (order_.empty()) return;
-  if (layout_->flats().size() > 1)  // dtypes are kept apart
-    std::ranges::stable_sort(order_, {}, [&](ParameterId id) { return parameters_[id.value].dtype; });
+  GradientLayout::sort(order_, parameters_);
   const bool agrees = std::ranges::is_sorted(order_, {}, [&](ParameterId id) { return layout_->position_of(id); });
   layout_disagreements_ = agrees ? 0 : layout_disagreements_ + 1;
   if (agrees || (layout_learned_ && layout_disagreements_ < kPatience)) return;

@@ -75,6 +75,7 @@ std::string fault_text(const Fault& fault, const std::exception_ptr& cause, cons
                          generation, parameter);
     case Kind::wrong_shape:
     case Kind::wrong_dtype:
+    case Kind::wrong_rows:
       return fmt::format("[sync] {} submitted parameter {} in generation {} with {}", member, parameter, generation,
                          detail);
     case Kind::wrong_place:

@@ -20,6 +20,8 @@ struct RoundResult {
     std::span<const GradientLayout::Place> bucket;  ///< in `layout`
     std::shared_ptr<CollectiveTask> task;
     std::vector<Array> results;  ///< by member: the flat bucket of its result, now or soon; undefined: it receives none
+    std::shared_ptr<const SparseResult> sparse = nullptr;  ///< of a sparse parameter, in place of `results`
+    bool reaches(std::size_t member) const { return sparse ? sparse->receives[member] : results[member].defined(); }
   };
   std::int64_t generation = 0;
   std::shared_ptr<const GradientLayout> layout;

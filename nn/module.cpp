@@ -99,7 +99,9 @@ void Module::detach_members_to(Device device) {
     if (detached.contains(tensor.identity())) continue;
     const Array& value = tensor.array();
     Array copy = value.device() == device ? value.copy() : value.to(device).contiguous();
-    detached.emplace(tensor.identity(), Tensor(std::move(copy), tensor.requires_grad()));
+    Tensor independent(std::move(copy), tensor.requires_grad());
+    if (tensor.has_sparse_grad()) independent.set_sparse_grad(true);
+    detached.emplace(tensor.identity(), std::move(independent));
   }
   for (const Member& member : collector.members()) *member.tensor = detached.at(member.tensor->identity());
 }

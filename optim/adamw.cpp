@@ -30,6 +30,10 @@ void AdamW::update(std::size_t, const Array& parameter, const Array& gradient, P
   backend_for(parameter.device()).adamw_step(step, parameter, gradient, mean, square);
 }
 
+std::string AdamW::refuses_rows() const {
+  return "AdamW does not take them yet: give it to an Sgd of its own, or mark it dense with set_sparse_grad(false)";
+}
+
 std::vector<std::string> AdamW::state_names() const { return {"mean", "square"}; }
 
 }  // namespace tutti

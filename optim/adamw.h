@@ -24,6 +24,7 @@ class AdamW : public Optimizer {
 
  protected:
   void update(std::size_t position, const Array& parameter, const Array& gradient, ParameterState&) override;
+  std::string refuses_rows() const override;
   std::vector<std::string> state_names() const override;
 
  private:

@@ -28,16 +28,32 @@ void scale_in_place(const Array& gradient, double factor) {
   backend_for(gradient.device()).elementwise(call, inputs, gradient);
 }
 
+// Rows may be shared with whoever read them: scaled ones take their place.
+void scale_rows(const Tensor& parameter, double factor) {
+  for (SparseGradient& part : parameter.gradient_slot().rows) {
+    part.rows = part.rows.copy();
+    if (part.count() > 0) scale_in_place(part.rows, factor);
+  }
+}
+
+// Of a sparse gradient: its rows, after equal ones have been summed.
+Array gradient_values(const Tensor& parameter, std::size_t position) {
+  if (parameter.has_sparse_grad()) return ready_sparse_gradient("clip_grad_norm", parameter, position).rows;
+  return ready_gradient("clip_grad_norm", parameter, position);
+}
+
 }  // namespace
 
 double clip_grad_norm(std::span<const Tensor> parameters, double max_norm, const ClipOptions& options) {
   if (!(max_norm > 0.0)) raise("[clip_grad_norm] max_norm must be positive, got {}", max_norm);
   std::vector<Array> gradients;
+  std::vector<const Tensor*> owners;
   std::vector<Array> sums;  // queued for all before the first is read, so that asynchronous devices are waited for once
   for (std::size_t i = 0; i < parameters.size(); ++i) {
-    const Array gradient = ready_gradient("clip_grad_norm", parameters[i], i);
+    const Array gradient = gradient_values(parameters[i], i);
     if (!gradient.defined() || gradient.size() == 0) continue;
     gradients.push_back(gradient);
+    owners.push_back(&parameters[i]);
     sums.push_back(reduce(Reduction::sum_of_squares, gradient, {}));
   }
   double total = 0.0;
@@ -47,8 +63,12 @@ double clip_grad_norm(std::span<const Tensor> parameters, double max_norm, const
     if (options.throw_if_non_finite) raise("[clip_grad_norm] the norm of the gradients is {}", norm);
     return norm;
   }
-  if (norm > max_norm)
-    for (const Array& gradient : gradients) scale_in_place(gradient, max_norm / norm);
+  if (norm <= max_norm) return norm;
+  for (std::size_t i = 0; i < gradients.size(); ++i)
+    if (owners[i]->has_sparse_grad())
+      scale_rows(*owners[i], max_norm / norm);
+    else
+      scale_in_place(gradients[i], max_norm / norm);
   return norm;
 }
 

@@ -76,19 +76,38 @@ void Optimizer::set_learning_rate(double rate) {
   learning_rate_ = rate;
 }
 
+void Optimizer::prepare(std::size_t position, const std::vector<std::string>& names) {
+  if (!parameters_[position].array().is_contiguous())
+    raise("[optimizer.step] parameter {} is a strided view; give it a contiguous array", position);
+  prepare_state(states_[position], names, parameters_[position].array());
+}
+
 // Contiguous, with its state prepared; undefined if there is none.
 Array Optimizer::usable_gradient(std::size_t position, const std::vector<std::string>& names) {
   const Array gradient = ready_gradient("optimizer.step", parameters_[position], position);
   if (!gradient.defined()) return gradient;
-  if (!parameters_[position].array().is_contiguous())
-    raise("[optimizer.step] parameter {} is a strided view; give it a contiguous array", position);
-  prepare_state(states_[position], names, parameters_[position].array());
+  prepare(position, names);
   return gradient.contiguous();
 }
 
-void Optimizer::apply(std::size_t position, const Array& gradient) {
+// The same for a parameter with sparse gradients.
+SparseGradient Optimizer::usable_rows(std::size_t position, const std::vector<std::string>& names) {
+  if (const std::string why = refuses_rows(); !why.empty())
+    raise("[optimizer.step] {} has sparse gradients: {}", parameter_text(parameters_[position], position), why);
+  SparseGradient rows = ready_sparse_gradient("optimizer.step", parameters_[position], position);
+  if (rows.defined()) prepare(position, names);
+  return rows;
+}
+
+void Optimizer::apply_update(std::size_t position, const Array& gradient) {
   if (!gradient.defined()) return;
   update(position, parameters_[position].array(), gradient, states_[position]);
+  ++states_[position].steps;
+}
+
+void Optimizer::apply_update(std::size_t position, const SparseGradient& rows) {
+  if (!rows.defined()) return;
+  update_rows(position, parameters_[position].array(), rows, states_[position]);
   ++states_[position].steps;
 }
 
@@ -98,12 +117,34 @@ void Optimizer::step() {
   // Everything that can be refused is refused before the first parameter changes.
   std::vector<Array> gradients(parameters_.size());
   const std::vector<std::string> names = state_names();
-  for (std::size_t i = 0; i < parameters_.size(); ++i) gradients[i] = usable_gradient(i, names);
-  for (std::size_t i = 0; i < parameters_.size(); ++i) apply(i, gradients[i]);
+  std::vector<SparseGradient> rows(parameters_.size());
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    if (parameters_[i].has_sparse_grad())
+      rows[i] = usable_rows(i, names);
+    else
+      gradients[i] = usable_gradient(i, names);
+  }
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    if (rows[i].defined())
+      apply_update(i, rows[i]);
+    else
+      apply_update(i, gradients[i]);
+  }
   ++steps_;
 }
 
-void Optimizer::update_parameter(std::size_t position) { apply(position, usable_gradient(position, state_names())); }
+void Optimizer::update_parameter(std::size_t position) {
+  if (parameters_[position].has_sparse_grad())
+    apply_update(position, usable_rows(position, state_names()));
+  else
+    apply_update(position, usable_gradient(position, state_names()));
+}
+
+std::string Optimizer::refuses_rows() const {
+  return "this optimizer takes dense ones only: mark it dense with set_sparse_grad(false), or use Sgd";
+}
+
+void Optimizer::update_rows(std::size_t, const Array&, const SparseGradient&, ParameterState&) {}
 
 void Optimizer::zero_grad() {
   for (Tensor& parameter : parameters_)

@@ -11,8 +11,9 @@
 
 namespace tutti {
 
-/// Updates parameters from their gradients. A parameter without a gradient is skipped. `step` joins reductions in
-/// flight first. One optimizer belongs to one device's replica and one thread at a time.
+/// Updates parameters from their gradients; from sparse ones if it can, else `step` throws Error. A parameter without a
+/// gradient is skipped. `step` joins reductions in flight first. One optimizer belongs to one device's replica and one
+/// thread at a time.
 class Optimizer {
  public:
   explicit Optimizer(std::vector<Tensor> parameters, double learning_rate);
@@ -49,12 +50,18 @@ class Optimizer {
 
  protected:
   virtual void update(std::size_t position, const Array& parameter, const Array& gradient, ParameterState&) = 0;
+  /// Why it cannot use sparse gradients, and what to do; empty: it can, by `update_rows`, which gets them coalesced.
+  virtual std::string refuses_rows() const;
+  virtual void update_rows(std::size_t position, const Array& parameter, const SparseGradient&, ParameterState&);
   /// Names of the state arrays, each shaped like its parameter.
   virtual std::vector<std::string> state_names() const = 0;
 
  private:
+  void prepare(std::size_t position, const std::vector<std::string>& names);
   Array usable_gradient(std::size_t position, const std::vector<std::string>& names);
-  void apply(std::size_t position, const Array& gradient);
+  SparseGradient usable_rows(std::size_t position, const std::vector<std::string>& names);
+  void apply_update(std::size_t position, const Array& gradient);
+  void apply_update(std::size_t position, const SparseGradient& rows);
 
   std::vector<Tensor> parameters_;
   std::vector<ParameterState> states_;

@@ -11,19 +11,35 @@ std::string name_of(const GradientSlot& slot, std::size_t position) {
                          : fmt::format("parameter {}", position);
 }
 
-}  // namespace
-
-Array ready_gradient(std::string_view operation, const Tensor& parameter, std::size_t position) {
-  if (!parameter.requires_grad()) return {};
+/// Null: there is no gradient.
+const GradientSlot* ready_slot(std::string_view operation, const Tensor& parameter, std::size_t position) {
+  if (!parameter.requires_grad()) return nullptr;
   const GradientSlot& slot = parameter.gradient_slot();
   slot.join_pending();
-  if (slot.state == GradientState::undefined) return {};
+  if (slot.state == GradientState::undefined) return nullptr;
   if (slot.attachment && slot.state == GradientState::local)
     raise("[{}] {} has a local gradient that was never reduced: call step.backward before optimizer.step", operation,
           name_of(slot, position));
   if (slot.state == GradientState::applied)
     raise("[{}] {} was updated during backward (Overlap::in_backward): its gradient is used up", operation,
           name_of(slot, position));
+  return &slot;
+}
+
+}  // namespace
+
+std::string parameter_text(const Tensor& parameter, std::size_t position) {
+  return name_of(parameter.gradient_slot(), position);
+}
+
+SparseGradient ready_sparse_gradient(std::string_view operation, const Tensor& parameter, std::size_t position) {
+  return ready_slot(operation, parameter, position) == nullptr ? SparseGradient() : parameter.sparse_grad();
+}
+
+Array ready_gradient(std::string_view operation, const Tensor& parameter, std::size_t position) {
+  const GradientSlot* ready = ready_slot(operation, parameter, position);
+  if (ready == nullptr) return {};
+  const GradientSlot& slot = *ready;
   const Array& value = parameter.array();
   const Array& gradient = slot.gradient;
   if (!gradient.defined()) raise("[{}] {} has no gradient array", operation, name_of(slot, position));

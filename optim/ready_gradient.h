@@ -4,6 +4,7 @@
 #include <tutti/autodiff/tensor.h>
 
 #include <cstddef>
+#include <string>
 #include <string_view>
 
 namespace tutti {
@@ -12,5 +13,11 @@ namespace tutti {
 /// none. Throws Error, naming the parameter, for a gradient of an attached parameter that was never reduced or is
 /// applied already, and ShapeError, DTypeError or DeviceError for one that does not fit its parameter.
 Array ready_gradient(std::string_view operation, const Tensor& parameter, std::size_t position);
+
+/// The same of a parameter with sparse gradients, coalesced. Waits for the device's compute stream.
+SparseGradient ready_sparse_gradient(std::string_view operation, const Tensor& parameter, std::size_t position);
+
+/// "parameter "fc2.weight"", or by its position if it belongs to no group.
+std::string parameter_text(const Tensor& parameter, std::size_t position);
 
 }  // namespace tutti

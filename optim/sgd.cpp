@@ -2,6 +2,7 @@
 #include <tutti/optim/sgd.h>
 
 #include <tutti/backend/error.h>
+#include <tutti/backend/operations.h>
 #include <tutti/backend/registry.h>
 
 #include <cmath>
@@ -29,6 +30,26 @@ void Sgd::update(std::size_t, const Array& parameter, const Array& gradient, Par
                      .first = state.steps == 0};
   const Array momentum = state.arrays.empty() ? Array() : state.arrays.front().second;
   backend_for(parameter.device()).sgd_step(step, parameter, gradient, momentum);
+}
+
+std::string Sgd::refuses_rows() const {
+  if (options_.momentum == 0.0 && options_.weight_decay == 0.0) return "";
+  return fmt::format(
+      "Sgd with momentum {} and weight_decay {} would change all rows; give it to an Sgd without both, or mark it "
+      "dense "
+      "with set_sparse_grad(false)",
+      options_.momentum, options_.weight_decay);
+}
+
+// row[i] -= rate * gradient[i], for the rows that the gradient has.
+void Sgd::update_rows(std::size_t, const Array& parameter, const SparseGradient& gradient, ParameterState&) {
+  const std::int64_t columns = columns_of(parameter.shape());
+  if (gradient.count() == 0 || columns == 0) return;
+  const Array rate = Array::full({}, -learning_rate(), parameter.dtype(), parameter.device());
+  const Array change = apply(elementwise::Multiply{}, gradient.rows.reshape({gradient.count(), columns}), rate);
+  backend_for(parameter.device())
+      .scatter_add(change, 0, index_of_rows(gradient.indices, columns).contiguous(),
+                   parameter.reshape({parameter.length(0), columns}));
 }
 
 std::vector<std::string> Sgd::state_names() const {

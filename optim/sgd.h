@@ -12,7 +12,9 @@ struct SgdOptions {
   bool nesterov = false;      ///< needs momentum
 };
 
-/// Stochastic gradient descent, with PyTorch's formulas: see SgdStep. State: "momentum", unless momentum is 0.
+/// Stochastic gradient descent, with PyTorch's formulas: see SgdStep. State: "momentum", unless momentum is 0. Of a
+/// parameter with sparse gradients it touches the gradient's rows only, and refuses momentum and weight decay, which
+/// would change all rows.
 class Sgd : public Optimizer {
  public:
   /// Throws Error for an option outside its range.
@@ -22,6 +24,8 @@ class Sgd : public Optimizer {
 
  protected:
   void update(std::size_t position, const Array& parameter, const Array& gradient, ParameterState&) override;
+  std::string refuses_rows() const override;
+  void update_rows(std::size_t position, const Array& parameter, const SparseGradient&, ParameterState&) override;
   std::vector<std::string> state_names() const override;
 
  private:

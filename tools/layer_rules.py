@@ -20,7 +20,7 @@ LAYERS = {
 OUTER_FOLDERS = ("examples", "tests", "benches", "tools")
 
 # The core of distributed/ is autodiff's observer and knows nothing else of it; these parts of the folder sit on top.
-OBSERVER = ("autodiff/gradient_observer.h", "autodiff/parameter_id.h")
+OBSERVER = ("autodiff/gradient_observer.h", "autodiff/parameter_id.h", "autodiff/sparse_gradient.h")
 DISTRIBUTED_UPPER = {
     "distributed/collectives*": {"autodiff"},
     "distributed/sharded/*": {"autodiff", "nn", "optim"},

@@ -85,6 +85,7 @@ struct LedgerReference {
         continue;
       }
       bool joins = adjacent && parameters[runs.back().back()].dtype == parameters[id].dtype &&
+                   !parameters[runs.back().back()].sparse && !parameters[id].sparse &&
                    required_by_same(runs.back().back(), id);
       if (joins) {
         runs.back().push_back(id);

@@ -45,7 +45,8 @@ class Schedule {
   std::vector<SyncParameter> random_parameters(std::uint32_t count) {
     std::vector<SyncParameter> parameters;
     for (std::uint32_t id = 0; id < count; ++id)
-      parameters.push_back({"p", {static_cast<std::int64_t>(random_() % 40)}, one_in(8) ? DType::f64 : DType::f32});
+      parameters.push_back(
+          {"p", {static_cast<std::int64_t>(random_() % 40)}, one_in(8) ? DType::f64 : DType::f32, one_in(8)});
     return parameters;
   }
   std::size_t random_bucket_bytes() { return std::vector<std::size_t>{0, 100, 640, 4096, 1U << 20}[random_() % 5]; }

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tutti/autodiff/node.h>
+#include <tutti/autodiff/operations.h>
+#include <tutti/backend/error.h>
+#include <tutti/backend/operations.h>
+
+namespace tutti {
+
+namespace {
+
+// dtable[indices[i]] += dy[i]
+struct EmbeddingGradient {
+  static constexpr bool gives_rows = true;
+  Shape table;
+  Array indices;  // [k]
+
+  void operator()(const auto&, const Tensor& dy, InputGradients& gradients) const {
+    const std::int64_t count = indices.size();
+    if (gradients.wants_rows(0)) {
+      Shape rows = table;
+      rows[0] = count;
+      return gradients.set_rows(0, {indices.copy(), dy.array().reshape(rows), table});  // the caller may reuse his own
+    }
+    const std::int64_t columns = columns_of(table);
+    const Tensor flat = reshape(dy, {count, columns});
+    const Array index = index_of_rows(indices, columns);
+    const Shape shape{table[0], columns};
+    if (const Array place = gradients.destination(0); place.defined())
+      gradients.set(0, Tensor(scatter_add(shape, flat.array(), 0, index, place.reshape(shape)).reshape(table)));
+    else
+      gradients.set(0, reshape(scatter_add(shape, flat, 0, Tensor(index)), table));
+  }
+};
+
+}  // namespace
+
+Tensor embedding(const Tensor& table, const Tensor& indices) {
+  const Shape& shape = table.shape();
+  if (shape.empty()) raise<ShapeError>("[embedding] the table is a scalar: it has no rows");
+  if (indices.dtype() != DType::i64)
+    raise<DTypeError>("[embedding] indices are {}: they must be i64", to_string(indices.dtype()));
+  const std::int64_t count = indices.size();
+  const std::int64_t columns = columns_of(shape);
+  const Array flat = indices.array().reshape({count});
+  Shape result = indices.shape();
+  for (std::size_t axis = 1; axis < shape.size(); ++axis) result.push_back(shape[axis]);
+  const Tensor inputs[] = {table};
+  return record("embedding",
+                gather(table.array().reshape({shape[0], columns}), 0, index_of_rows(flat, columns)).reshape(result),
+                inputs, [&] {
+                  return EmbeddingGradient{shape, flat};
+                });
+}
+
+}  // namespace tutti
