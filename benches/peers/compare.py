@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 
 SIZES = [1 << 20, 4 << 20, 16 << 20, 64 << 20]
 MODELS = {"mlp_784_512_512_10": (10, 20), "mlp_784_4x1024_10": (6, 3)}  # blocks and steps of libtorch's run
-SECONDS_PER_RUN = 150  # several times what the slowest takes on a quiet machine
+SECONDS_PER_RUN = 300  # several times what the slowest takes on a quiet machine
 
 
 @dataclass
@@ -53,9 +53,11 @@ def run(variant, parse):
     try:
         output, errors = process.communicate(timeout=SECONDS_PER_RUN)
     except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)  # the session that was started for it
-        process.communicate()
         output, errors = "", "out of time"
+    finally:  # also when we are told to end
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)  # the session that was started for it
+            process.communicate()
     if process.returncode != 0:
         print(f"compare: {variant.side}, {variant.name}: {errors.strip()[:300]}", file=sys.stderr)
         return {}
@@ -124,7 +126,8 @@ def core_types():
         if line.startswith("flags"):
             flags = set(line.split())
     found = [("Cooperlake", "avx512_bf16"), ("SkylakeX", "avx512f"), ("Haswell", "avx2")]
-    return [name for name, flag in found if flag in flags]
+    fitting = [name for name, flag in found if flag in flags]
+    return list(dict.fromkeys(fitting[:1] + fitting[-1:]))
 
 
 def training_step(folder):
@@ -237,28 +240,35 @@ def main():
     if options.rounds < 1:
         parser.error("--rounds wants 1 at least")
 
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     folder = options.folder.resolve()
     comparisons = {"all_reduce": [all_reduce(folder, 0), all_reduce(folder, 1)], "step": [training_step(folder)]}
-    before = machine()
-    text, record = "", {"machine": before, "rounds": options.rounds, "comparisons": []}
+    record = {"machine": machine(), "rounds": options.rounds, "comparisons": []}
+    options.out.mkdir(parents=True, exist_ok=True)
     for name, chosen in comparisons.items():
         for comparison in chosen if options.only in (None, name) else []:
             results = measure(comparison, options.rounds)
-            rows = compare(comparison, results)
-            text += markdown(comparison, rows) + "\n"
             raw = [{"side": variant.side, "variant": variant.name, "rounds": results[id(variant)]}
                    for variant in comparison.ours + comparison.peers]
-            record["comparisons"].append({"title": comparison.title, "unit": comparison.unit, "rows": rows, "raw": raw})
-    record["load_after"] = machine()["load"]
-    text = (f"{before['date']}, {before['processor']}, {before['cores']} cores, {options.rounds} rounds, nice "
-            f"{before['nice']}; load {before['load'][0]} before, {record['load_after'][0]} after.\n\n{text}")
-
-    options.out.mkdir(parents=True, exist_ok=True)
-    (options.out / "peers.json").write_text(json.dumps(record, indent=1, ensure_ascii=False) + "\n")
-    (options.out / "peers.md").write_text(text)
-    print(text)
+            record["comparisons"].append({"title": comparison.title, "unit": comparison.unit,
+                                          "rows": compare(comparison, results), "raw": raw})
+            write(options.out, record, comparisons)
+    print((options.out / "peers.md").read_text())
     print(f"wrote {options.out}/peers.json and peers.md", file=sys.stderr)
     return 0 if all(found["rows"] for found in record["comparisons"]) else 1
+
+
+def write(folder, record, comparisons):
+    """After each comparison: the next may be interrupted."""
+    record["load_after"] = machine()["load"]
+    before = record["machine"]
+    text = (f"{before['date']}, {before['processor']}, {before['cores']} cores, {record['rounds']} rounds, nice "
+            f"{before['nice']}; load {before['load'][0]} before, {record['load_after'][0]} after.\n")
+    by_title = {comparison.title: comparison for chosen in comparisons.values() for comparison in chosen}
+    for found in record["comparisons"]:
+        text += "\n" + markdown(by_title[found["title"]], found["rows"])
+    (folder / "peers.json").write_text(json.dumps(record, indent=1, ensure_ascii=False) + "\n")
+    (folder / "peers.md").write_text(text)
 
 
 if __name__ == "__main__":
