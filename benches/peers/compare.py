@@ -13,6 +13,7 @@ import json
 import os
 import pathlib
 import platform
+import re
 import signal
 import statistics
 import subprocess
@@ -164,7 +165,7 @@ def contenders(variants, results):
 
 
 def measure(comparison, rounds):
-    """{id of variant: what each round measured, None for rounds that it was not in}."""
+    """After each round {id of variant: what each round measured, nothing for rounds that it was not in}."""
     everyone = comparison.ours + comparison.peers
     results = {id(variant): [] for variant in everyone}
     running = everyone
@@ -174,7 +175,7 @@ def measure(comparison, rounds):
             results[id(variant)].append(run(variant, comparison.parse) if variant in running else {})
         if turn == 0:
             running = comparison.ours + contenders(comparison.peers, results)
-    return results
+        yield results
 
 
 def rounds_of(variant, results, what):
@@ -235,6 +236,7 @@ def main():
     parser.add_argument("folder", type=pathlib.Path, help="benches folder of a build with -Dpeers=true")
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("runs/bench"))
     parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--variants", default="", help="regular expression: only the peers' variants that match")
     parser.add_argument("--only", choices=["all_reduce", "step"])
     options = parser.parse_args()
     if options.rounds < 1:
@@ -247,23 +249,27 @@ def main():
     options.out.mkdir(parents=True, exist_ok=True)
     for name, chosen in comparisons.items():
         for comparison in chosen if options.only in (None, name) else []:
-            results = measure(comparison, options.rounds)
-            raw = [{"side": variant.side, "variant": variant.name, "rounds": results[id(variant)]}
-                   for variant in comparison.ours + comparison.peers]
-            record["comparisons"].append({"title": comparison.title, "unit": comparison.unit,
-                                          "rows": compare(comparison, results), "raw": raw})
-            write(options.out, record, comparisons)
+            comparison.peers = [peer for peer in comparison.peers if re.search(options.variants, peer.name)]
+            record["comparisons"].append({})
+            for results in measure(comparison, options.rounds):
+                record["comparisons"][-1] = {
+                    "title": comparison.title, "unit": comparison.unit, "rows": compare(comparison, results),
+                    "raw": [{"side": variant.side, "variant": variant.name, "rounds": results[id(variant)]}
+                            for variant in comparison.ours + comparison.peers]}
+                write(options.out, record, comparisons)
     print((options.out / "peers.md").read_text())
     print(f"wrote {options.out}/peers.json and peers.md", file=sys.stderr)
     return 0 if all(found["rows"] for found in record["comparisons"]) else 1
 
 
 def write(folder, record, comparisons):
-    """After each comparison: the next may be interrupted."""
+    """After each round: the next may be interrupted."""
     record["load_after"] = machine()["load"]
     before = record["machine"]
     text = (f"{before['date']}, {before['processor']}, {before['cores']} cores, {record['rounds']} rounds, nice "
             f"{before['nice']}; load {before['load'][0]} before, {record['load_after'][0]} after.\n")
+    if before["load"][0] > 0.5 * before["cores"]:
+        text += "\n**Others were using this machine: these figures prove nothing.**\n"
     by_title = {comparison.title: comparison for chosen in comparisons.values() for comparison in chosen}
     for found in record["comparisons"]:
         text += "\n" + markdown(by_title[found["title"]], found["rows"])
