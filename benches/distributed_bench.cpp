@@ -133,7 +133,7 @@ void all_reduce_server(benchmark::State& state) {
 // A fixed number of samples: what the machine does meanwhile must not decide how many there are.
 void sizes(benchmark::internal::Benchmark* bench) {
   bench->ArgNames({"bytes", "written"})->UseManualTime()->Unit(benchmark::kMicrosecond)->Iterations(100);
-  bench->ArgsProduct({{4 << 10, 64 << 10, 1 << 20, 16 << 20, 64 << 20}, {0, 1}});
+  bench->ArgsProduct({{4 << 10, 64 << 10, 1 << 20, 4 << 20, 16 << 20, 64 << 20}, {0, 1}});
 }
 
 BENCHMARK(all_reduce_communicator)->Apply(sizes);

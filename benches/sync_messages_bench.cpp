@@ -10,10 +10,17 @@
 
 #include <benchmark/benchmark.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <memory>
 #include <numeric>
+#include <random>
 #include <string>
 #include <vector>
+
+#if defined(__GLIBC__)
+#include <malloc.h>
+#endif
 
 using namespace tutti;
 using namespace tutti::bench;
@@ -72,6 +79,63 @@ void ledger(benchmark::State& state) {
   }
   if (ledger.fault()) state.SkipWithError("the group failed");
   report(state, steps, messages_per_step(shape.parameters, shape.members));
+}
+
+/// Which member sends the next gradient: all members run at about the same speed, in random order.
+std::vector<std::uint16_t> random_turns(const Group& shape) {
+  std::vector<std::uint16_t> turns;
+  turns.reserve(std::size_t{shape.members} * shape.parameters);
+  for (std::uint32_t id = 0; id < shape.parameters; ++id)
+    for (std::uint32_t member = 0; member < shape.members; ++member)
+      turns.push_back(static_cast<std::uint16_t>(member));
+  std::ranges::shuffle(turns, std::mt19937(7));
+  return turns;
+}
+
+double allocated_bytes() {
+#if defined(__GLIBC__)
+  const auto heap = mallinfo2();
+  return static_cast<double>(heap.uordblks + heap.hblkhd);
+#else
+  return 0.0;
+#endif
+}
+
+// A group as large as the ledger is meant for; no devices behind it. Each member sends its gradients as a backward
+// does, last parameter first.
+void ledger_scale(benchmark::State& state) {
+  const Group shape{.members = static_cast<std::uint32_t>(state.range(1)),
+                    .parameters = static_cast<std::uint32_t>(state.range(0))};
+  const auto required = all_of(shape.parameters);
+  const std::vector<std::uint16_t> turns = random_turns(shape);
+  const double before = allocated_bytes();
+  SyncLedger ledger({.members = shape.members, .layout = tutti::testing::scalar_layout(shape.parameters)});
+  std::vector<LedgerAction> actions;
+  ledger_step(ledger, shape, required, actions);
+  const double memory = allocated_bytes() - before;
+  std::vector<double> steps;
+  for (auto _ : state) {
+    std::vector<std::uint32_t> left(shape.members, shape.parameters);
+    const std::int64_t generation = ledger.current_generation();
+    const auto start = Clock::now();
+    for (MemberIndex member = 0; member < shape.members; ++member)
+      ledger.register_parameters({member, 1, generation}, 1.0, required, actions);
+    for (const std::uint16_t member : turns) {
+      ledger.submit({member, 1, generation}, {--left[member]}, actions);
+      actions.clear();
+    }
+    for (MemberIndex member = 0; member < shape.members; ++member)
+      ledger.collective_sync({member, 1, generation}, actions);
+    actions.clear();
+    steps.push_back(seconds_since(start));
+  }
+  if (ledger.fault()) state.SkipWithError("the group failed");
+  const double messages = messages_per_step(shape.parameters, shape.members);
+  report(state, steps, messages);
+  state.counters["step_ms"] = median(steps) * 1e3;
+  state.counters["messages/s"] = messages / median(steps);
+  state.counters["MB"] = memory * 1e-6;
+  state.counters["bytes_per_cell"] = memory / (static_cast<double>(shape.members) * shape.parameters);
 }
 
 void original_server(benchmark::State& state) {
@@ -177,6 +241,11 @@ BENCHMARK(ledger)
     ->ArgNames({"parameters", "devices"})
     ->ArgsProduct({{10, 100, 1'000, 10'000, 100'000}, {2, 8, 64}})
     ->Unit(benchmark::kMicrosecond);
+BENCHMARK(ledger_scale)
+    ->ArgNames({"parameters", "devices"})
+    ->Args({10'000, 1'024})
+    ->Iterations(10)
+    ->Unit(benchmark::kMillisecond);
 // Its cost grows with the square of the parameters: 10,000 on 2 devices already take half a minute a step.
 BENCHMARK(original_server)
     ->ArgNames({"parameters", "devices"})

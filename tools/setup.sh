@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Installs the Debian packages that are missing: tools/setup.sh GROUP... (build test bench check tidy).
+# Installs the Debian packages that are missing: tools/setup.sh GROUP... (build test bench check tidy peers).
 # The one list of what Tutti needs from the system.
 set -euo pipefail
 
@@ -11,6 +11,7 @@ declare -A packages=(
   [bench]="libbenchmark-dev"
   [check]="clang-16 libclang-rt-16-dev clang-format-16 python3 spin"
   [tidy]="clang-tidy-16"
+  [peers]="python3 libgloo-dev libopenmpi-dev openmpi-bin libtorch-dev libopenblas0-pthread"
 )
 
 stop() {

@@ -1,8 +1,17 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # ./dev bench [FILTER]: builds and runs the benches whose name matches a regular expression.
+# ./dev bench --peers [OPTION...]: runs them beside Gloo, Open MPI and libtorch; options go to benches/peers/compare.py.
 set -euo pipefail
 . tools/dev/build.sh
+
+if [ "${1:-}" = --peers ]; then
+  shift
+  tools/setup.sh build bench peers
+  configure build/peers -Dcpu_arch=native -Dpeers=true -Dtests=false -Dexamples=false
+  compile build/peers bench_executables peers
+  exec python3 benches/peers/compare.py build/peers/benches "$@"
+fi
 
 if [ $# -gt 1 ]; then
   echo "bench: one filter at most, not '$*'" >&2

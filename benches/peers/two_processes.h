@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <tutti/benches/thread_pair.h>
+
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <filesystem>
+#include <new>
+#include <string>
+
+namespace tutti::bench {
+
+/// What two ranks of a peer share besides what they measure.
+struct SharedPage {
+  SpinBarrier barrier;
+  double seconds[2] = {};
+};
+
+/// A folder for the ranks to find each other in; gone when it ends.
+class RendezvousFolder {
+ public:
+  RendezvousFolder() {
+    std::string name = (std::filesystem::temp_directory_path() / "tutti-peers-XXXXXX").string();
+    if (mkdtemp(name.data()) == nullptr) std::perror("mkdtemp"), std::exit(1);
+    path_ = name;
+  }
+  ~RendezvousFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  RendezvousFolder(const RendezvousFolder&) = delete;
+  RendezvousFolder& operator=(const RendezvousFolder&) = delete;
+  std::string file(const char* name) const { return (path_ / name).string(); }
+  std::string path() const { return path_.string(); }
+
+ private:
+  std::filesystem::path path_;
+};
+
+/// Runs body(rank, page) in a child process per rank, on a core of its own if `bound`. Neither outlives
+/// `limit_seconds`, the parent, or a failure of the other. Returns the status for main. To be called before anything
+/// starts a thread.
+template <class Body> int run_two_processes(unsigned limit_seconds, bool bound, Body body) {
+  void* memory = mmap(nullptr, sizeof(SharedPage), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) return std::perror("mmap"), 1;
+  auto& page = *new (memory) SharedPage;
+
+  pid_t ranks[2];
+  for (int rank = 0; rank < 2; ++rank) {
+    ranks[rank] = fork();
+    if (ranks[rank] != 0) continue;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    alarm(limit_seconds);
+    int status = 0;
+    try {
+      if (bound) {
+        const OneCore core(static_cast<std::size_t>(rank));
+        body(rank, page);
+      } else {
+        body(rank, page);
+      }
+    } catch (const std::exception& error) {
+      std::fprintf(stderr, "rank %d: %s\n", rank, error.what());
+      status = 1;
+    }
+    std::fflush(nullptr);
+    _exit(status);  // the peers' static objects are not ours to take down
+  }
+
+  int result = 0;
+  for (int ended = 0; ended < 2; ++ended) {
+    int status = 0;
+    const pid_t pid = wait(&status);
+    if (status == 0) continue;
+    result = 1;
+    kill(pid == ranks[0] ? ranks[1] : ranks[0], SIGKILL);
+  }
+  return result;
+}
+
+}  // namespace tutti::bench
