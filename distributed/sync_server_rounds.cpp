@@ -129,8 +129,7 @@ bool DistributedSyncServer::refuse_misfit(const SubmitGradient& message) {
 }
 
 void DistributedSyncServer::handle(CollectiveSync& message) {
-  if (message.stamp.group != ledger_->group())
-    return message.waiter->release(nullptr, error_for(message.stamp.group));
+  if (message.stamp.group != ledger_->group()) return message.waiter->release(nullptr, error_for(message.stamp.group));
   // With what was launched before the failure: it may still be reducing this device's gradients.
   if (ledger_->fault()) return message.waiter->release(round_, error_for(message.stamp.group));
   const MemberIndex member = message.stamp.member;

@@ -230,9 +230,9 @@ TEST_CASE("sync_server: a sync that comes after the failure is told what was lau
   group.submit(0, 0, {2});
   group.submit(1, 0, {2});  // launches
   group.submit(0, 1, {3});
-  group.server.await(*group.server.device_failed({1, 1, 1}, std::make_exception_ptr(std::runtime_error("lost"))));
+  group.server.await(*group.server.device_failed({1, 1, 1}, std::make_exception_ptr(std::runtime_error("lost"))), 1);
   const auto waiter = group.server.collective_sync({0, 1, 1});
-  group.server.await(*waiter);
+  group.server.await(*waiter, 0);
   CHECK(waiter->error());
   REQUIRE(waiter->result());  // or its join could not wait until nothing touches the gradients any more
   CHECK(waiter->result()->reduced.size() == 1);
