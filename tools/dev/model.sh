@@ -128,8 +128,6 @@ large_proofs() {
   prove failure_and_close_2x1x1 2 -DPARAMETERS=1 -DGENERATIONS=1 -DFAILURES=1 -DCLOSE=1
   prove late_inputs_2x2x2 2 -DLATE=1
   prove deadline_2x2x2 2 -DDEADLINE=1 -DSILENT=1
-  prove everything_2x1x1 2 -DPARAMETERS=1 -DGENERATIONS=1 -DFAILURES=1 -DCLOSE=1 -DDEADLINE=1 -DSILENT=1
-  prove failure_3x1x1 2 -DDEVICES=3 -DPARAMETERS=1 -DGENERATIONS=1 -DFAILURES=1
 }
 
 command -v spin >/dev/null || {
