@@ -136,8 +136,17 @@ inline finish_chunk(task) {
   }
 }
 
-/* Until nothing is ready to be claimed; never blocks. */
+/* A poster does its device's share, a waiting device what it has time for: here, as much as you like of anything. */
 inline help(task) {
+  do
+  :: atomic { claimable -> choose(claimable, task); claim(task) }
+     finish_chunk(task)
+  :: true -> break
+  od
+}
+
+/* A joining device leaves nothing that is ready to others. */
+inline help_all(task) {
   do
   :: atomic { claimable -> choose(claimable, task); claim(task) }
      finish_chunk(task)
@@ -393,8 +402,7 @@ inline post(a_kind, a_device, a_generation, a_value, a_number, task) {
   :: atomic { !draining && is(TEST_THEN_SET) -> skip }
      atomic { take(a_kind, a_device, a_generation, a_value, a_number) }
      drain(task)
-  fi;
-  help(task)
+  fi
 }
 
 inline drain(task) {
@@ -459,7 +467,8 @@ proctype Device(byte me) {
      if
      :: says != none ->
         d_step { said[me]++ }
-        post(says, me, generation_here, what, said[me], task)
+        post(says, me, generation_here, what, said[me], task);
+        help(task)
      :: else
      fi;
      atomic { what = 0 }
@@ -471,15 +480,12 @@ proctype Device(byte me) {
         fi;
         if
         :: posted & bit(me) -> /* await: helps for a while, then blocks */
-           if
-           :: help(task)
-           :: true
-           fi;
+           help(task);
            (released | refused | abandoned) & bit(me)
         :: else
         fi;
         if
-        :: !(abandoned & bit(me)) -> help(task); !(running & tasks_of(generation_here))
+        :: !(abandoned & bit(me)) -> help_all(task); !(running & tasks_of(generation_here))
         :: else
         fi;
         atomic {
