@@ -96,16 +96,16 @@ class Accumulation {
     if (options_.observer != nullptr) options_.observer->on_backward_begin(device_, uses);
   }
 
-  void accumulate(LeafNode& leaf, std::vector<SparseGradient> rows, double weight) {
+  void accumulate(LeafNode& leaf, std::vector<SparseGradient> rows, double weight, bool unknown_reads) {
     GradientSlot& slot = leaf.slot;
     if (!rows.empty()) add_to_slot(slot, std::move(rows), slot.attachment ? 1.0 : 1.0 / weight);
     if (options_.observer == nullptr || !slot.attachment) return;
     if (slot.state == GradientState::undefined) slot.rows.clear();
     options_.observer->on_gradient_final(leaf.device, slot.attachment->id,
-                                         {Array(), compute_stream(leaf.device).record(), slot.rows});
+                                         {Array(), compute_stream(leaf.device).record(), unknown_reads, slot.rows});
   }
 
-  void accumulate(LeafNode& leaf, Tensor gradient, double weight) {
+  void accumulate(LeafNode& leaf, Tensor gradient, double weight, bool unknown_reads) {
     GradientSlot& slot = leaf.slot;
     if (!slot.attachment && gradient.defined() && weight != 1.0) gradient = gradient * (1.0 / weight);
     if (gradient.defined()) add_to_slot(slot, std::move(gradient));
@@ -113,7 +113,7 @@ class Accumulation {
     if (slot.state == GradientState::local && slot.destination.defined()) move_to_destination(slot, slot.gradient);
     const Array final = slot.state == GradientState::local ? slot.gradient : Array();
     options_.observer->on_gradient_final(leaf.device, slot.attachment->id,
-                                         {final, compute_stream(leaf.device).record()});
+                                         {final, compute_stream(leaf.device).record(), unknown_reads});
   }
 
   void end() {
@@ -140,7 +140,7 @@ class Accumulation {
     if (attachment.group != group)
       raise<AutodiffError>("[backward] parameter \"{}\" on {} belongs to another device or group than the step",
                            attachment.name, to_string(leaf.device));
-    if (leaf.slot.state == GradientState::reduced)
+    if (leaf.slot.state == GradientState::reduced || leaf.slot.state == GradientState::applied)
       raise<AutodiffError>(
           "[backward] the gradient of parameter \"{}\" on {} is reduced already and cannot be added to: "
           "call zero_grad() before the next step",
@@ -192,10 +192,11 @@ void backward(const Tensor& root, const BackwardOptions& options) {
     run.execute(
         [&](Node& node, Tensor gradient) {
           auto& leaf = static_cast<LeafNode&>(node);
+          const bool unknown_reads = run.unknown_reads() > 0;
           if (leaf.slot.sparse)
-            accumulation.accumulate(leaf, run.take_rows(leaf), weight);
+            accumulation.accumulate(leaf, run.take_rows(leaf), weight, unknown_reads);
           else
-            accumulation.accumulate(leaf, std::move(gradient), weight);
+            accumulation.accumulate(leaf, std::move(gradient), weight, unknown_reads);
         },
         !options.retain_graph);
     accumulation.end();

@@ -25,6 +25,8 @@ struct ParameterUse {
 struct GradientRef {
   Array gradient;
   Event ready;  ///< recorded on the device's compute stream after the last write to `gradient` or `rows`
+  /// Nodes are still to run of which autodiff does not know what they read: parameters may not be written.
+  bool unknown_reads = false;
   std::vector<SparseGradient> rows = {};
 };
 

@@ -4,6 +4,7 @@
 #include <tutti/distributed/sync_server.h>
 
 #include <tutti/backend/error.h>
+#include <tutti/backend/registry.h>
 
 #include <algorithm>
 #include <ranges>
@@ -55,6 +56,7 @@ void DistributedSyncServer::open_ledger() {
   arena_free_.resize(devices_.size());
   ready_.resize(parameters_.size() * devices_.size());
   waiters_.resize(devices_.size());
+  buffers_.resize(devices_.size());
   start_round();
 }
 
@@ -62,9 +64,11 @@ void DistributedSyncServer::start_round() {
   round_ = std::make_shared<RoundResult>();
   round_->generation = ledger_->current_generation();
   round_->layout = layout_;
+  launched_.clear();
   order_.clear();
   rows_.clear();
   for (auto& waiter : waiters_) waiter = nullptr;
+  for (BufferShare& share : buffers_) share = {};
   waiting_since_.reset();
   warned_ = false;
 }
@@ -139,6 +143,7 @@ void DistributedSyncServer::handle(CollectiveSync& message) {
   }
   recorder_.backward_ended(message.stamp.generation, member, message.at);
   waiters_[member] = std::move(message.waiter);
+  if (message.buffers) buffers_[member] = std::move(*message.buffers);
   if (!waiting_since_) waiting_since_ = message.at;
   ledger_->collective_sync(message.stamp, actions_);
 }
@@ -176,6 +181,7 @@ void DistributedSyncServer::perform(const Launch& launch) {
   const auto launched_at = CollectiveTask::Clock::now();  // before: another thread may finish it at once
   reduced.task = communicator_->all_reduce(std::move(request));
   recorder_.launched(launch.generation, launch.places, reduced.task, launched_at);
+  if (options_.overlap == Overlap::in_backward) launched_.append(reduced);
   round_->reduced.push_back(std::move(reduced));
 }
 
@@ -200,10 +206,26 @@ void DistributedSyncServer::learn_layout() {
   layout_ = std::move(learned);
 }
 
+// Those who have posted wait for it before they run their next forward; nobody still runs this step's.
+void DistributedSyncServer::make_buffers_equal() {
+  if (buffer_descriptions_.empty() || !communicator_->enabled()) return;
+  round_->followers_buffers.resize(devices_.size());
+  for (MemberIndex member = 0; member < devices_.size(); ++member) {
+    if (waiters_[member] || !follows_[member] || options_.buffers == BufferPolicy::synchronised) continue;
+    auto& arrays = round_->followers_buffers[member];
+    for (const SyncParameter& buffer : buffer_descriptions_)
+      arrays.push_back(Array::empty(buffer.shape, buffer.dtype, devices_[member]));
+    buffers_[member] = {.arrays = arrays, .ready = compute_stream(devices_[member]).record(), .reads = false};
+  }
+  for (CollectiveRequest& request : plan_buffers(options_.buffers, buffers_))
+    round_->buffer_tasks.push_back(communicator_->collective(std::move(request)));
+}
+
 void DistributedSyncServer::perform(const Release& release) {
   round_->total_weight = release.total_weight;
   recorder_.released(release.generation, release.total_weight, communicator_->enabled(), CollectiveTask::Clock::now());
   learn_layout();
+  make_buffers_equal();
   const std::shared_ptr<const RoundResult> result = std::move(round_);
   auto waiters = waiters_;
   start_round();

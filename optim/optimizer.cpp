@@ -76,36 +76,64 @@ void Optimizer::set_learning_rate(double rate) {
   learning_rate_ = rate;
 }
 
+void Optimizer::prepare(std::size_t position, const std::vector<std::string>& names) {
+  if (!parameters_[position].array().is_contiguous())
+    raise("[optimizer.step] parameter {} is a strided view; give it a contiguous array", position);
+  prepare_state(states_[position], names, parameters_[position].array());
+}
+
+// Contiguous, with its state prepared; undefined if there is none.
+Array Optimizer::usable_gradient(std::size_t position, const std::vector<std::string>& names) {
+  const Array gradient = ready_gradient("optimizer.step", parameters_[position], position);
+  if (!gradient.defined()) return gradient;
+  prepare(position, names);
+  return gradient.contiguous();
+}
+
+SparseGradient Optimizer::usable_rows(std::size_t position, const std::vector<std::string>& names) {
+  if (const std::string why = refuses_rows(); !why.empty())
+    raise("[optimizer.step] {} has sparse gradients: {}", parameter_text(parameters_[position], position), why);
+  SparseGradient rows = ready_sparse_gradient("optimizer.step", parameters_[position], position);
+  if (rows.defined()) prepare(position, names);
+  return rows;
+}
+
+void Optimizer::apply(std::size_t position, const Array& gradient) {
+  if (!gradient.defined()) return;
+  update(position, parameters_[position].array(), gradient, states_[position]);
+  ++states_[position].steps;
+}
+
+void Optimizer::apply(std::size_t position, const SparseGradient& rows) {
+  if (!rows.defined()) return;
+  update_rows(position, parameters_[position].array(), rows, states_[position]);
+  ++states_[position].steps;
+}
+
 void Optimizer::step() {
+  if (!owner_.expired())
+    raise("[optimizer.step] the parameters are updated already, during backward (Overlap::in_backward): leave it out");
   // Everything that can be refused is refused before the first parameter changes.
   std::vector<Array> gradients(parameters_.size());
   std::vector<SparseGradient> sparse(parameters_.size());
-  for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    if (!parameters_[i].has_sparse_grad()) {
-      gradients[i] = ready_gradient("optimizer.step", parameters_[i], i);
-      continue;
-    }
-    if (const std::string why = refuses_rows(); !why.empty())
-      raise("[optimizer.step] {} has sparse gradients: {}", parameter_text(parameters_[i], i), why);
-    sparse[i] = ready_sparse_gradient("optimizer.step", parameters_[i], i);
-  }
   const std::vector<std::string> names = state_names();
-  for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    if (!gradients[i].defined() && !sparse[i].defined()) continue;
-    if (!parameters_[i].array().is_contiguous())
-      raise("[optimizer.step] parameter {} is a strided view; give it a contiguous array", i);
-    prepare_state(states_[i], names, parameters_[i].array());
-    if (gradients[i].defined()) gradients[i] = gradients[i].contiguous();
-  }
-  for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    if (!gradients[i].defined() && !sparse[i].defined()) continue;
-    if (sparse[i].defined())
-      update_rows(i, parameters_[i].array(), sparse[i], states_[i]);
+  for (std::size_t i = 0; i < parameters_.size(); ++i)
+    if (parameters_[i].has_sparse_grad())
+      sparse[i] = usable_rows(i, names);
     else
-      update(i, parameters_[i].array(), gradients[i], states_[i]);
-    ++states_[i].steps;
+      gradients[i] = usable_gradient(i, names);
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    apply(i, gradients[i]);
+    apply(i, sparse[i]);
   }
   ++steps_;
+}
+
+void Optimizer::update_parameter(std::size_t position) {
+  if (parameters_[position].has_sparse_grad())
+    apply(position, usable_rows(position, state_names()));
+  else
+    apply(position, usable_gradient(position, state_names()));
 }
 
 std::string Optimizer::refuses_rows() const {

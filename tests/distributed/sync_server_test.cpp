@@ -266,7 +266,7 @@ TEST_CASE("sync_server: many devices post at once and every round is answered") 
 TEST_CASE("sync_server: a state copy that fails while re-forming is told to all, and the group after it forms") {
   Group group;
   bool fails = true;
-  group.server.on_reformed([&](MemberIndex, std::span<const MemberIndex>) {
+  group.server.on_reformed([&](MemberIndex, std::span<const MemberIndex>, std::span<const MemberIndex>) {
     if (fails) throw std::runtime_error("copy burnt");
   });
   group.begin(0, {0});
