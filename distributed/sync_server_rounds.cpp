@@ -133,8 +133,10 @@ bool DistributedSyncServer::refuse_misfit(const SubmitGradient& message) {
 }
 
 void DistributedSyncServer::handle(CollectiveSync& message) {
-  if (message.stamp.group != ledger_->group() || ledger_->fault())
+  if (message.stamp.group != ledger_->group())
     return message.waiter->release(nullptr, error_for(message.stamp.group));
+  // With what was launched before the failure: it may still be reducing this device's gradients.
+  if (ledger_->fault()) return message.waiter->release(round_, error_for(message.stamp.group));
   const MemberIndex member = message.stamp.member;
   if (waiters_[member]) {  // the ledger objects to a second one; the first stays to hear of it
     ledger_->collective_sync(message.stamp, actions_);
