@@ -102,7 +102,7 @@ class Accumulation {
     if (options_.observer == nullptr || !slot.attachment) return;
     if (slot.state == GradientState::undefined) slot.rows.clear();
     options_.observer->on_gradient_final(leaf.device, slot.attachment->id,
-                                         {Array(), compute_stream(leaf.device).record(), slot.rows, unknown_reads});
+                                         {Array(), compute_stream(leaf.device).record(), unknown_reads, slot.rows});
   }
 
   void accumulate(LeafNode& leaf, Tensor gradient, double weight, bool unknown_reads) {
@@ -113,7 +113,7 @@ class Accumulation {
     if (slot.state == GradientState::local && slot.destination.defined()) move_to_destination(slot, slot.gradient);
     const Array final = slot.state == GradientState::local ? slot.gradient : Array();
     options_.observer->on_gradient_final(leaf.device, slot.attachment->id,
-                                         {final, compute_stream(leaf.device).record(), {}, unknown_reads});
+                                         {final, compute_stream(leaf.device).record(), unknown_reads});
   }
 
   void end() {

@@ -25,9 +25,9 @@ struct ParameterUse {
 struct GradientRef {
   Array gradient;
   Event ready;  ///< recorded on the device's compute stream after the last write to `gradient` or `rows`
-  std::vector<SparseGradient> rows = {};
   /// Nodes are still to run of which autodiff does not know what they read: parameters may not be written.
   bool unknown_reads = false;
+  std::vector<SparseGradient> rows = {};
 };
 
 /// Hears of every gradient of one synchronised backward, once, the moment it is final. Autodiff knows this interface

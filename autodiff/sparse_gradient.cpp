@@ -32,7 +32,7 @@ SparseGradient concatenated(std::span<const SparseGradient> parts) {
     indices.push_back(part.indices);
     rows.push_back(part.rows);
   }
-  return {concatenate(indices, 0), concatenate(rows, 0), parts.front().shape};
+  return {concatenate(indices, 0), concatenate(rows, 0), parts.front().shape, false};
 }
 
 bool is_ascending(const std::vector<std::int64_t>& indices) {
@@ -54,9 +54,11 @@ Array SparseGradient::dense() const {
 
 SparseGradient coalesce(std::span<const SparseGradient> parts) {
   if (parts.empty()) raise("[coalesce] there are no sparse gradients");
-  const SparseGradient all = concatenated(parts);
+  if (parts.size() == 1 && parts.front().coalesced) return parts.front();
+  SparseGradient all = concatenated(parts);
   const auto indices = all.indices.to_vector<std::int64_t>();
-  if (is_ascending(indices)) return all;
+  all.coalesced = is_ascending(indices);
+  if (all.coalesced) return all;
   std::vector<std::int64_t> unique = indices;
   std::ranges::sort(unique);
   const auto repeated = std::ranges::unique(unique);
@@ -67,7 +69,7 @@ SparseGradient coalesce(std::span<const SparseGradient> parts) {
   const Device device = all.indices.device();
   const auto count = static_cast<std::int64_t>(unique.size());
   return {Array::from(unique, {count}, device),
-          scatter_rows(count, all.rows, Array::from(places, {all.count()}, device), all.shape), all.shape};
+          scatter_rows(count, all.rows, Array::from(places, {all.count()}, device), all.shape), all.shape, true};
 }
 
 }  // namespace tutti

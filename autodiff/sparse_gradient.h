@@ -11,9 +11,10 @@ namespace tutti {
 /// The gradient of a table [rows, columns...] that reads few of its rows: rows[i] is added at indices[i], the rest is
 /// 0. What it holds is never written again: copies share it.
 struct SparseGradient {
-  Array indices;  ///< i64 [k], in [0, shape[0]); contiguous
-  Array rows;     ///< [k, columns...] of the table's dtype; contiguous
-  Shape shape;    ///< the table's
+  Array indices;           ///< i64 [k], in [0, shape[0]); contiguous
+  Array rows;              ///< [k, columns...] of the table's dtype; contiguous
+  Shape shape;             ///< the table's
+  bool coalesced = false;  ///< known to be: indices ascending, each once
 
   bool defined() const noexcept { return indices.defined(); }
   std::int64_t count() const noexcept { return indices.size(); }  ///< k, which may be 0
@@ -21,8 +22,8 @@ struct SparseGradient {
 };
 
 /// The sum of the parts, of one shape, dtype and device: indices ascending, each once. A row's summands are added in
-/// the order of the parts and, within one, of the indices: bitwise repeatable. Waits for the device's compute stream.
-/// Throws Error if there are no parts.
+/// the order of the parts and, within one, of the indices: bitwise repeatable. Waits for the device's compute stream,
+/// but for a single part that is coalesced. Throws Error if there are no parts.
 SparseGradient coalesce(std::span<const SparseGradient> parts);
 
 /// Elements in one row of a table.

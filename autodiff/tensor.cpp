@@ -111,7 +111,7 @@ SparseGradient Tensor::sparse_grad() const {
   if (!slot.sparse) raise<AutodiffError>("[sparse_grad] {} has dense gradients: read them with grad()", name_of(slot));
   slot.join_pending();
   if (slot.state == GradientState::undefined) return {};
-  if (slot.rows.empty()) return {Array::empty({0}, DType::i64, device()), array().slice(0, 0, 0).copy(), shape()};
+  if (slot.rows.empty()) return {Array::empty({0}, DType::i64, device()), array().slice(0, 0, 0).copy(), shape(), true};
   SparseGradient sum = coalesce(slot.rows);
   slot.rows = {sum};
   return sum;

@@ -51,18 +51,21 @@ void BackwardUpdates::poll(DistributedSyncServer& server, Device device, MemberI
   });
 }
 
-// One that failed is left to the join, which tells the group; sparse ones are too.
+// One that failed is left to the join, which tells the group.
 void BackwardUpdates::take_finished(DistributedSyncServer& server, Device device, MemberIndex member) {
   std::vector<RoundResult::Reduced> launched = server.launched_after(known_);
   known_ += launched.size();
   std::ranges::move(launched, std::back_inserter(running_));
   std::erase_if(running_, [&](const RoundResult::Reduced& reduced) {
     if (!reduced.task->finished()) return false;
-    if (reduced.sparse || !reduced.reaches(member) || reduced.task->error()) return true;
+    if (!reduced.reaches(member) || reduced.task->error()) return true;
     server.communicator().join(device, {&reduced.task, 1});
     for (const GradientLayout::Place& place : reduced.bucket) {
       GradientSlot& slot = gradients_.slot(place.parameter);
-      slot.gradient = gradients_.arena()->gradient(place.parameter);
+      if (reduced.sparse)
+        slot.rows = reduced.sparse->gradients[member];
+      else
+        slot.gradient = gradients_.arena()->gradient(place.parameter);
       slot.state = GradientState::reduced;
       reduced_.push_back(place.parameter);
     }

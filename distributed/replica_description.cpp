@@ -19,12 +19,12 @@ void refuse_difference(std::string_view kind, const ReplicaDescription& mine, co
     if (a.shape != b.shape)
       raise<SyncError>("[sync] {} \"{}\" has shape {} on {} and {} on {}", kind, a.name, to_string(a.shape), here,
                        to_string(b.shape), there);
-    if (a.sparse != b.sparse)
-      raise<SyncError>("[sync] {} \"{}\" has {} gradients on {} and {} ones on {}", kind, a.name,
-                       a.sparse ? "sparse" : "dense", here, b.sparse ? "sparse" : "dense", there);
     if (a.dtype != b.dtype)
       raise<SyncError>("[sync] {} \"{}\" is {} on {} and {} on {}", kind, a.name, to_string(a.dtype), here,
                        to_string(b.dtype), there);
+    if (a.sparse != b.sparse)
+      raise<SyncError>("[sync] {} \"{}\" has {} gradients on {} and {} ones on {}", kind, a.name,
+                       a.sparse ? "sparse" : "dense", here, b.sparse ? "sparse" : "dense", there);
   }
   if (mine.members.size() == other.members.size()) return;
   const auto& longer = mine.members.size() > common ? mine.members : other.members;

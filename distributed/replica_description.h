@@ -15,8 +15,8 @@ struct ReplicaDescription {
   std::span<const SyncParameter> members;
 };
 
-/// Throws SyncError unless two replicas have the same names, shapes and dtypes in the same order: names the first that
-/// differs, both devices and both values. `kind`: "parameter" or "buffer".
+/// Throws SyncError unless two replicas have the same names, shapes, dtypes and sparseness in the same order: names the
+/// first that differs, both devices and both values. `kind`: "parameter" or "buffer".
 void refuse_difference(std::string_view kind, const ReplicaDescription& mine, const ReplicaDescription& other);
 
 }  // namespace tutti

@@ -61,7 +61,10 @@ void ReplicaGradients::prepare(const std::shared_ptr<const GradientLayout>& layo
   for (std::uint32_t id = 0; id < parameters_.size(); ++id) {
     GradientSlot& slot = this->slot({id});
     if (slot.state == GradientState::applied) slot.state = GradientState::undefined;
-    if (slot.sparse) continue;
+    if (slot.sparse) {
+      if (slot.state == GradientState::undefined) slot.rows.clear();
+      continue;
+    }
     const Array& place = arena.memory->gradient({id});
     if (slot.destination.defined() && slot.destination.raw_data() == place.raw_data()) continue;
     slot.destination = place;

@@ -41,7 +41,7 @@ class ReplicaGradients {
   /// What was accumulated locally, as it is submitted.
   GradientRef local(ParameterId id, Event ready) const {
     const GradientSlot& from = slot(id);
-    return from.sparse ? GradientRef{Array(), std::move(ready), from.rows}
+    return from.sparse ? GradientRef{Array(), std::move(ready), false, from.rows}
                        : GradientRef{from.gradient, std::move(ready)};
   }
 

@@ -64,7 +64,7 @@ template <class T> SparseGradient sum_on(Device device, const SparseReduction& r
   Shape shape = request.parameter.shape;
   shape[0] = count;
   SparseGradient sum{Array::empty({count}, DType::i64, device), Array::empty(shape, request.parameter.dtype, device),
-                     request.parameter.shape};
+                     request.parameter.shape, true};
   starts.push_back(summands.size());
   std::vector<T> own(static_cast<std::size_t>(columns));
   const auto denominator = static_cast<T>(request.denominator);
@@ -103,7 +103,7 @@ void reduce_sparse(const SparseReduction& request) {
       sum = request.parameter.dtype == DType::f32 ? sum_on<float>(device, request) : sum_on<double>(device, request);
     const bool own = sum->indices.device() == device;
     result.gradients[member] = {
-        own ? *sum : SparseGradient{copy_on(device, sum->indices), copy_on(device, sum->rows), sum->shape}};
+        own ? *sum : SparseGradient{copy_on(device, sum->indices), copy_on(device, sum->rows), sum->shape, true}};
   }
 }
 

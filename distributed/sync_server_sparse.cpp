@@ -82,6 +82,7 @@ void DistributedSyncServer::perform_sparse(const Launch& launch) {
   RoundResult::Reduced reduced{.bucket = launch.places, .task = nullptr, .results = {}, .sparse = result};
   reduced.task = communicator_->reduce_sparse(std::move(request));
   recorder_.launched(launch.generation, launch.places, reduced.task, launched_at);
+  if (options_.overlap == Overlap::in_backward) launched_.append(reduced);
   round_->reduced.push_back(std::move(reduced));
 }
 

@@ -90,7 +90,6 @@ Array Optimizer::usable_gradient(std::size_t position, const std::vector<std::st
   return gradient.contiguous();
 }
 
-// The same for a parameter with sparse gradients.
 SparseGradient Optimizer::usable_rows(std::size_t position, const std::vector<std::string>& names) {
   if (const std::string why = refuses_rows(); !why.empty())
     raise("[optimizer.step] {} has sparse gradients: {}", parameter_text(parameters_[position], position), why);
@@ -99,13 +98,13 @@ SparseGradient Optimizer::usable_rows(std::size_t position, const std::vector<st
   return rows;
 }
 
-void Optimizer::apply_update(std::size_t position, const Array& gradient) {
+void Optimizer::apply(std::size_t position, const Array& gradient) {
   if (!gradient.defined()) return;
   update(position, parameters_[position].array(), gradient, states_[position]);
   ++states_[position].steps;
 }
 
-void Optimizer::apply_update(std::size_t position, const SparseGradient& rows) {
+void Optimizer::apply(std::size_t position, const SparseGradient& rows) {
   if (!rows.defined()) return;
   update_rows(position, parameters_[position].array(), rows, states_[position]);
   ++states_[position].steps;
@@ -116,28 +115,25 @@ void Optimizer::step() {
     raise("[optimizer.step] the parameters are updated already, during backward (Overlap::in_backward): leave it out");
   // Everything that can be refused is refused before the first parameter changes.
   std::vector<Array> gradients(parameters_.size());
+  std::vector<SparseGradient> sparse(parameters_.size());
   const std::vector<std::string> names = state_names();
-  std::vector<SparseGradient> rows(parameters_.size());
-  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+  for (std::size_t i = 0; i < parameters_.size(); ++i)
     if (parameters_[i].has_sparse_grad())
-      rows[i] = usable_rows(i, names);
+      sparse[i] = usable_rows(i, names);
     else
       gradients[i] = usable_gradient(i, names);
-  }
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    if (rows[i].defined())
-      apply_update(i, rows[i]);
-    else
-      apply_update(i, gradients[i]);
+    apply(i, gradients[i]);
+    apply(i, sparse[i]);
   }
   ++steps_;
 }
 
 void Optimizer::update_parameter(std::size_t position) {
   if (parameters_[position].has_sparse_grad())
-    apply_update(position, usable_rows(position, state_names()));
+    apply(position, usable_rows(position, state_names()));
   else
-    apply_update(position, usable_gradient(position, state_names()));
+    apply(position, usable_gradient(position, state_names()));
 }
 
 std::string Optimizer::refuses_rows() const {

@@ -60,8 +60,8 @@ class Optimizer {
   void prepare(std::size_t position, const std::vector<std::string>& names);
   Array usable_gradient(std::size_t position, const std::vector<std::string>& names);
   SparseGradient usable_rows(std::size_t position, const std::vector<std::string>& names);
-  void apply_update(std::size_t position, const Array& gradient);
-  void apply_update(std::size_t position, const SparseGradient& rows);
+  void apply(std::size_t position, const Array& gradient);
+  void apply(std::size_t position, const SparseGradient&);
 
   std::vector<Tensor> parameters_;
   std::vector<ParameterState> states_;

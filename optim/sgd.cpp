@@ -46,7 +46,7 @@ void Sgd::update_rows(std::size_t, const Array& parameter, const SparseGradient&
   const std::int64_t columns = columns_of(parameter.shape());
   if (gradient.count() == 0 || columns == 0) return;
   const Array rate = Array::full({}, -learning_rate(), parameter.dtype(), parameter.device());
-  const Array change = apply(elementwise::Multiply{}, gradient.rows.reshape({gradient.count(), columns}), rate);
+  const Array change = tutti::apply(elementwise::Multiply{}, gradient.rows.reshape({gradient.count(), columns}), rate);
   backend_for(parameter.device())
       .scatter_add(change, 0, index_of_rows(gradient.indices, columns).contiguous(),
                    parameter.reshape({parameter.length(0), columns}));

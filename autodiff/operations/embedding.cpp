@@ -19,7 +19,8 @@ struct EmbeddingGradient {
     if (gradients.wants_rows(0)) {
       Shape rows = table;
       rows[0] = count;
-      return gradients.set_rows(0, {indices.copy(), dy.array().reshape(rows), table});  // the caller may reuse his own
+      return gradients.set_rows(
+          0, {indices.copy(), dy.array().reshape(rows), table, false});  // the caller may reuse his own
     }
     const std::int64_t columns = columns_of(table);
     const Tensor flat = reshape(dy, {count, columns});

@@ -48,7 +48,7 @@ std::string error_of(GradientRef gradient, const SyncParameter& parameter = kTab
   return text_of(waiter->error());
 }
 
-std::string error_of(const SparseGradient& gradient) { return error_of(GradientRef{{}, {}, {gradient}}); }
+std::string error_of(const SparseGradient& gradient) { return error_of(GradientRef{{}, {}, false, {gradient}}); }
 
 void check_names(const std::string& text, std::initializer_list<const char*> parts) {
   for (const char* part : parts) CHECK_MESSAGE(text.find(part) != std::string::npos, text, " lacks ", part);
@@ -91,9 +91,9 @@ TEST_CASE("sparse_faults: a misfit names parameter, device and value") {
 }
 
 TEST_CASE("sparse_faults: dense and sparse gradients are told apart") {
-  check_names(error_of(GradientRef{Array::zeros({10, 2}, DType::f64, cpu(1)), {}, {}}),
+  check_names(error_of(GradientRef{Array::zeros({10, 2}, DType::f64, cpu(1)), {}, false, {}}),
               {"\"table\"", "cpu:1", "dense", "sparse"});
-  check_names(error_of(GradientRef{{}, {}, {gradient_of({1}, cpu(1))}}, {"table", {10, 2}, DType::f64}),
+  check_names(error_of(GradientRef{{}, {}, false, {gradient_of({1}, cpu(1))}}, {"table", {10, 2}, DType::f64}),
               {"\"table\"", "cpu:1", "dense", "sparse"});
 }
 
@@ -120,7 +120,7 @@ TEST_CASE(
   std::vector<std::shared_ptr<SyncWaiter>> waiters;
   for (const MemberIndex member : {0U, 1U}) {
     const Device device = cpu(static_cast<std::uint16_t>(member));
-    GradientRef late{{}, Event(gate), {gradient_of({member == 0 ? 1 : 12}, device)}};
+    GradientRef late{{}, Event(gate), false, {gradient_of({member == 0 ? 1 : 12}, device)}};
     synchronize(device);
     server.register_parameters({member, 1, 1}, 1.0, required_set({0}),
                                std::make_shared<const GradientArena>(server.layout(), parameters, device));
@@ -150,7 +150,7 @@ TEST_CASE("sparse_faults: what a device of weight 0 submits is not read") {
     const Device device = cpu(static_cast<std::uint16_t>(member));
     server.register_parameters({member, 1, 1}, member == 0 ? 2.0 : 0.0, required_set({0}),
                                std::make_shared<const GradientArena>(server.layout(), parameters, device));
-    GradientRef gradient{{}, {}, {gradient_of({5}, device)}};
+    GradientRef gradient{{}, {}, false, {gradient_of({5}, device)}};
     if (member == 1) gradient.rows.front().rows.fill(std::numeric_limits<double>::quiet_NaN());
     gradient.ready = compute_stream(device).record();
     server.submit({member, 1, 1}, {0}, std::move(gradient));

@@ -15,6 +15,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <memory>
 
 using namespace tutti;
 using namespace tutti::testing;
@@ -235,6 +236,30 @@ TEST_CASE("sparse_gradients: double buffering gives each step's rows one step la
     CHECK(indices_of(replicas[d].table()) == Indices{0, 1, 7});
     sync.leave(cpu(d));
   });
+}
+
+TEST_CASE("sparse_gradients: updates during backward are those of a step after it") {
+  const auto train = [](Overlap overlap) {
+    GradientSync sync(cpu_devices(2), {.overlap = overlap});
+    auto replicas = sync.replicate(WordModel());
+    std::vector<std::unique_ptr<Sgd>> optimizers;
+    for (std::size_t d = 0; d < 2; ++d) {
+      optimizers.push_back(std::make_unique<Sgd>(replicas[d].parameters(), 0.1));
+      if (overlap == Overlap::in_backward) sync.attach(cpu(d), *optimizers[d]);
+    }
+    run_devices(2, [&](std::size_t d) {
+      for (int i = 0; i < kSteps; ++i) {
+        optimizers[d]->zero_grad();
+        auto step = sync.step(cpu(d));
+        step.backward(loss_of(replicas[d], batch_of(i, static_cast<std::int64_t>(d), 6), true));
+        if (overlap == Overlap::immediate) optimizers[d]->step();
+      }
+    });
+    CHECK(optimizers[0]->state().parameters.front().steps == kSteps);
+    CHECK(values_of(replicas[0]) == values_of(replicas[1]));
+    return values_of(replicas[0]);
+  };
+  CHECK(train(Overlap::in_backward) == train(Overlap::immediate));
 }
 
 TEST_CASE("sparse_gradients: a device that left follows") {
