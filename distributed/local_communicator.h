@@ -2,6 +2,7 @@
 #pragma once
 
 #include <tutti/distributed/communicator.h>
+#include <tutti/distributed/staged_task.h>
 
 #include <condition_variable>
 #include <deque>
@@ -23,21 +24,21 @@ class LocalCommunicator : public Communicator {
   LocalCommunicator& operator=(const LocalCommunicator&) = delete;
 
   std::shared_ptr<CollectiveTask> all_reduce(AllReduceRequest) override;
+  std::shared_ptr<CollectiveTask> compressed_all_reduce(std::shared_ptr<CompressedReduction>,
+                                                        std::vector<Event> ready) override;
   std::shared_ptr<CollectiveTask> collective(CollectiveRequest) override;
   void help() override;
   void join(Device device, std::span<const std::shared_ptr<CollectiveTask>>) override;
 
  private:
-  class Task;
-
-  void open(const std::shared_ptr<Task>&);
-  std::shared_ptr<Task> next_task();  // the oldest with unclaimed chunks whose inputs are ready
+  void open(const std::shared_ptr<StagedTask>&);
+  std::shared_ptr<StagedTask> next_task();  // the oldest with unclaimed chunks whose inputs are ready
   void run_worker();
 
   std::mutex mutex_;  // guards what follows: launches and claims of tasks come from several threads
-  std::deque<std::shared_ptr<Task>> open_;  // tasks with unclaimed chunks, oldest first
-  std::atomic<int> open_count_{0};          // lets help() return without the lock
-  std::condition_variable work_;            // the worker sleeps here until a task's inputs are late
+  std::deque<std::shared_ptr<StagedTask>> open_;  // tasks with chunks to claim, now or later, oldest first
+  std::atomic<int> open_count_{0};                // lets help() return without the lock
+  std::condition_variable work_;                  // the worker sleeps here until a task's inputs are late
   bool stopping_ = false;
   std::thread worker_;  // started with the first task whose inputs were not ready; owned and joined here
 };

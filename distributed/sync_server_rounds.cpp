@@ -4,6 +4,7 @@
 #include <tutti/distributed/sync_server.h>
 
 #include <tutti/backend/error.h>
+#include <tutti/distributed/gradient_compression.h>
 
 #include <algorithm>
 #include <ranges>
@@ -169,7 +170,7 @@ void DistributedSyncServer::perform(const Launch& launch) {
   }
   if (request.slices.empty()) return;
   const auto launched_at = CollectiveTask::Clock::now();  // before: another thread may finish it at once
-  reduced.task = communicator_->all_reduce(std::move(request));
+  reduced.task = reduce(launch, reduced.results, std::move(request));
   recorder_.launched(launch.generation, launch.places, reduced.task, launched_at);
   round_->reduced.push_back(std::move(reduced));
 }
@@ -198,6 +199,7 @@ void DistributedSyncServer::learn_layout() {
 
 void DistributedSyncServer::perform(const Release& release) {
   round_->total_weight = release.total_weight;
+  if (options_.compression) options_.compression->commit();
   recorder_.released(release.generation, release.total_weight, communicator_->enabled(), CollectiveTask::Clock::now());
   learn_layout();
   const std::shared_ptr<const RoundResult> result = std::move(round_);
