@@ -14,7 +14,7 @@ namespace tutti {
 class CompressedReduction {
  public:
   virtual ~CompressedReduction() = default;
-  virtual std::size_t members() const = 0;
+  virtual const std::vector<Device>& devices() const = 0;  ///< the members'
   virtual std::size_t rounds() const = 0;
   virtual void encode(std::size_t round, std::size_t member) = 0;
   /// What is all-reduced after that round's encoding; asked once, before anything runs.

@@ -13,8 +13,27 @@ namespace tutti {
 
 namespace {
 
-constexpr std::int64_t kChunk =
-    16 * 1024;  // elements: 64 KiB of f32, small enough for each core's L2 with many devices
+// In elements. The largest is small enough for each core's L2 with many devices; the smallest takes about as long to
+// sum as handing it to another core.
+constexpr std::int64_t kLargestChunk = 16 * 1024;
+constexpr std::int64_t kSmallestChunk = 1024;
+
+/// As many equal chunks for each device as the largest allows.
+std::int64_t chunk_size(std::int64_t elements, std::size_t devices) {
+  constexpr std::int64_t kLine = 16;  // elements: a cache line of f32
+  const auto shares = static_cast<std::int64_t>(devices);
+  const std::int64_t rounds = (elements + shares * kLargestChunk - 1) / (shares * kLargestChunk);
+  const std::int64_t chunks = std::max<std::int64_t>(1, rounds * shares);
+  const std::int64_t even = (elements + chunks - 1) / chunks;
+  return std::max(kSmallestChunk, (even + kLine - 1) / kLine * kLine);
+}
+
+std::vector<Device> devices_of(const AllReduceRequest& request) {
+  std::vector<Device> devices;
+  devices.reserve(request.slices.size());
+  for (const AllReduceSlice& slice : request.slices) devices.push_back(slice.gradient.device());
+  return devices;
+}
 
 // Elements [begin, begin + count) of the request or part with that index.
 struct Chunk {
@@ -23,9 +42,10 @@ struct Chunk {
   std::int64_t count;
 };
 
-void add_chunks(std::vector<Chunk>& chunks, std::size_t index, std::int64_t elements) {
-  for (std::int64_t begin = 0; begin < elements; begin += kChunk)
-    chunks.push_back({index, begin, std::min(kChunk, elements - begin)});
+void add_chunks(std::vector<Chunk>& chunks, std::size_t index, std::int64_t elements, std::size_t devices) {
+  const std::int64_t size = chunk_size(elements, devices);
+  for (std::int64_t begin = 0; begin < elements; begin += size)
+    chunks.push_back({index, begin, std::min(size, elements - begin)});
 }
 
 // One empty chunk where there is nothing to do, so that the stage ends.
@@ -35,6 +55,17 @@ WorkStage stage_of(std::vector<Chunk> chunks, std::function<void(const Chunk&)> 
   return {count, [chunks = std::move(chunks), run = std::move(run)](std::int64_t chunk) {
             run(chunks[static_cast<std::size_t>(chunk)]);
           }};
+}
+
+WorkStage stage_of(std::vector<AllReduceRequest> factors) {
+  std::vector<Chunk> chunks;
+  for (std::size_t i = 0; i < factors.size(); ++i) {
+    check_slices(factors[i]);
+    add_chunks(chunks, i, factors[i].slices.front().gradient.size(), factors[i].slices.size());
+  }
+  return stage_of(std::move(chunks), [factors = std::move(factors)](const Chunk& chunk) {
+    if (chunk.count > 0) sum_elements(factors[chunk.index], chunk.begin, chunk.count);
+  });
 }
 
 // About as long as waking a blocked thread takes.
@@ -59,21 +90,22 @@ LocalCommunicator::~LocalCommunicator() {
   if (worker_.joinable()) worker_.join();
   for (const auto& task : open_) {  // no worker ran: its inputs were ready at launch, and nobody had time since
     task->wait_for_inputs();
-    task->run();
+    task->run_all({});
   }
 }
 
 std::shared_ptr<CollectiveTask> LocalCommunicator::all_reduce(AllReduceRequest request) {
   check_slices(request);
   const std::int64_t total = request.slices.front().gradient.size();
-  const std::int64_t chunks = std::max<std::int64_t>(1, (total + kChunk - 1) / kChunk);
+  const std::int64_t size = chunk_size(total, request.slices.size());
   std::vector<Event> inputs = std::move(request.ready);
+  std::vector<Device> devices = devices_of(request);
   std::vector<WorkStage> stages;
-  stages.push_back({chunks, [request = std::move(request), total](std::int64_t chunk) {
-                      const std::int64_t begin = chunk * kChunk;
-                      sum_elements(request, begin, std::min(kChunk, total - begin));
+  stages.push_back({std::max<std::int64_t>(1, (total + size - 1) / size),
+                    [request = std::move(request), total, size](std::int64_t chunk) {
+                      sum_elements(request, chunk * size, std::min(size, total - chunk * size));
                     }});
-  auto task = std::make_shared<StagedTask>(std::move(inputs), std::move(stages));
+  auto task = std::make_shared<StagedTask>(std::move(inputs), std::move(devices), std::move(stages));
   if (enabled())
     open(task);
   else
@@ -84,38 +116,33 @@ std::shared_ptr<CollectiveTask> LocalCommunicator::all_reduce(AllReduceRequest r
 // Each device's encoding is a chunk, then the factors are summed like any gradients, and so on.
 std::shared_ptr<CollectiveTask> LocalCommunicator::compressed_all_reduce(std::shared_ptr<CompressedReduction> reduction,
                                                                          std::vector<Event> ready) {
-  const auto members = static_cast<std::int64_t>(reduction->members());
+  const auto members = static_cast<std::int64_t>(reduction->devices().size());
   std::vector<WorkStage> stages;
   for (std::size_t round = 0; round < reduction->rounds(); ++round) {
     stages.push_back({members, [reduction, round](std::int64_t member) {
                         reduction->encode(round, static_cast<std::size_t>(member));
                       }});
-    std::vector<AllReduceRequest> factors = reduction->factors(round);
-    std::vector<Chunk> chunks;
-    for (std::size_t i = 0; i < factors.size(); ++i) {
-      check_slices(factors[i]);
-      add_chunks(chunks, i, factors[i].slices.front().gradient.size());
-    }
-    stages.push_back(stage_of(std::move(chunks), [factors = std::move(factors)](const Chunk& chunk) {
-      if (chunk.count > 0) sum_elements(factors[chunk.index], chunk.begin, chunk.count);
-    }));
+    stages.push_back(stage_of(reduction->factors(round)));
   }
   stages.push_back(
       {members, [reduction](std::int64_t member) { reduction->decode(static_cast<std::size_t>(member)); }});
-  auto task = std::make_shared<StagedTask>(std::move(ready), std::move(stages));
+  auto task = std::make_shared<StagedTask>(std::move(ready), reduction->devices(), std::move(stages));
   open(task);
   return task;
 }
 
 std::shared_ptr<CollectiveTask> LocalCommunicator::collective(CollectiveRequest request) {
   std::vector<Chunk> chunks;
-  for (std::size_t part = 0; part < request.parts.size(); ++part) add_chunks(chunks, part, request.parts[part].count);
+  for (std::size_t part = 0; part < request.parts.size(); ++part)
+    add_chunks(chunks, part, request.parts[part].count, request.outputs.size());
   std::vector<Event> inputs = request.ready;
+  std::vector<Device> devices;
+  for (const Array& output : request.outputs) devices.push_back(output.device());
   std::vector<WorkStage> stages;
   stages.push_back(stage_of(std::move(chunks), [request = std::move(request)](const Chunk& chunk) {
     combine(request, request.parts[chunk.index], chunk.begin, chunk.count);
   }));
-  auto task = std::make_shared<StagedTask>(std::move(inputs), std::move(stages));
+  auto task = std::make_shared<StagedTask>(std::move(inputs), std::move(devices), std::move(stages));
   open(task);
   return task;
 }
@@ -131,31 +158,59 @@ void LocalCommunicator::open(const std::shared_ptr<StagedTask>& task) {
   if (late) work_.notify_one();
 }
 
-std::shared_ptr<StagedTask> LocalCommunicator::next_task() {
-  const auto lock = lock_spinning(mutex_);
-  std::erase_if(open_, [](const auto& task) { return !task->may_have_more(); });
+void LocalCommunicator::drop_claimed() {
+  while (!open_.empty() && !open_.front()->may_have_more({})) {
+    open_.pop_front();
+    ++first_open_;
+  }
   open_count_.store(static_cast<int>(open_.size()), std::memory_order_release);
-  const auto found = std::find_if(open_.begin(), open_.end(),
-                                  [](const auto& task) { return task->has_unclaimed_chunks() && task->ready(); });
-  return found == open_.end() ? nullptr : *found;
 }
 
-void LocalCommunicator::help() {
+// What a device has claimed all of its share of is not looked at again.
+std::shared_ptr<StagedTask> LocalCommunicator::next_task(std::optional<Device> device) {
+  const auto lock = lock_spinning(mutex_);
+  drop_claimed();
+  std::uint64_t none = first_open_;
+  std::uint64_t& next = device ? next_share_[*device] : none;
+  next = std::max(next, first_open_);
+  bool all_claimed = true;
+  for (std::uint64_t number = next; number < first_open_ + open_.size(); ++number) {
+    const auto& task = open_[number - first_open_];
+    if (task->has_unclaimed_chunks(device) && task->ready()) return task;
+    if (task->may_have_more(device))
+      all_claimed = false;
+    else if (all_claimed)
+      next = number + 1;
+  }
+  return nullptr;
+}
+
+void LocalCommunicator::help(Device device) {
   while (open_count_.load(std::memory_order_acquire) > 0) {
-    const auto task = next_task();
+    const auto task = next_task(device);
     if (!task) return;
-    task->run();
+    task->run(device);
   }
 }
 
-// Blocking is safe once there is nothing to help with: every unfinished task is then being run by another thread, or
-// its inputs are late and the worker takes it when their stream has produced them. A stage that ends wakes those who
-// can help with the next.
-void LocalCommunicator::join(Device, std::span<const std::shared_ptr<CollectiveTask>> tasks) {
+void LocalCommunicator::help_all(Device device) {
+  help(device);
+  while (open_count_.load(std::memory_order_acquire) > 0) {
+    const auto task = next_task({});
+    if (!task) return;
+    task->run_all(device);
+  }
+}
+
+// Blocking is safe once nothing of a task can be claimed: other threads are running what is left of it, or its inputs
+// are late and the worker takes it when their stream has produced them. A stage that ends wakes those who wait, and
+// whoever wakes takes what nobody else has begun of the next.
+void LocalCommunicator::join(Device device, std::span<const std::shared_ptr<CollectiveTask>> tasks) {
   for (const auto& task : tasks) {
-    for (std::uint32_t now; (now = task->progress()) != CollectiveTask::kFinished;) {
-      help();
-      if (!spin_until([&] { return task->progress() != now; })) task->wait_past(now);
+    auto& own = static_cast<StagedTask&>(*task);  // this engine launched it
+    for (std::uint32_t now; (now = own.progress()) != CollectiveTask::kFinished;) {
+      if (own.ready()) own.run_all(device);
+      if (!spin_until([&] { return own.progress() != now; })) own.wait_past(now);
     }
   }
   for (const auto& task : tasks)
@@ -170,13 +225,10 @@ void LocalCommunicator::run_worker() {
     const auto task = open_.front();
     lock.unlock();
     task->wait_for_inputs();
-    for (std::uint32_t now; (now = task->progress()) != CollectiveTask::kFinished;) {
-      task->run();
-      task->wait_past(now);  // others are in its last chunks, or in those of this stage
-    }
+    for (std::uint32_t now = task->progress(); task->run_all({}), task->may_have_more({}); now = task->progress())
+      task->wait_past(now);  // others run the rest of the stage
     lock.lock();
-    std::erase(open_, task);
-    open_count_.store(static_cast<int>(open_.size()), std::memory_order_release);
+    drop_claimed();
   }
 }
 

@@ -88,7 +88,7 @@ std::shared_ptr<CompressedReduction> PowerSgd::begin(const CompressionRequest& r
     if (matrix != nullptr) uncommitted_.push_back(matrix);
   }
   if (uncommitted_.size() == before) return nullptr;
-  return std::make_shared<PowerSgdReduction>(request, std::move(parts), running_);
+  return std::make_shared<PowerSgdReduction>(request, devices_, std::move(parts), running_);
 }
 
 void PowerSgd::commit() {

@@ -23,9 +23,10 @@ void keep_factor(LowRankMatrix& matrix) {
 
 }  // namespace
 
-PowerSgdReduction::PowerSgdReduction(const CompressionRequest& request, std::vector<Part> parts,
-                                     std::atomic<int>& running)
-    : members_(request.members),
+PowerSgdReduction::PowerSgdReduction(const CompressionRequest& request, const std::vector<Device>& devices,
+                                     std::vector<Part> parts, std::atomic<int>& running)
+    : devices_(devices),
+      members_(request.members),
       parts_(std::move(parts)),
       denominator_(request.denominator),
       wire_(request.wire),
@@ -73,7 +74,7 @@ void PowerSgdReduction::encode_left(const Part& part, std::size_t member) {
   LowRankMatrix& matrix = *part.matrix;
   float* kept = matrix.kept[member].data<float>();
   if (members_[member].contributes) {
-    const auto scale = static_cast<float>(static_cast<double>(members()) / denominator_);
+    const auto scale = static_cast<float>(static_cast<double>(members_.size()) / denominator_);
     const float* gradients = gradient(part, member);
     for (std::int64_t i = 0; i < part.size; ++i) kept[i] += scale * gradients[i];
   }
@@ -107,7 +108,7 @@ void PowerSgdReduction::decode_matrix(const Part& part, std::size_t member) {
 
 AllReduceRequest PowerSgdReduction::factor_request(const std::vector<Array>& by_member) const {
   AllReduceRequest request{
-      .slices = {}, .ready = {}, .denominator = static_cast<double>(members()), .wire = wire_, .wire_scale = 1.0};
+      .slices = {}, .ready = {}, .denominator = static_cast<double>(members_.size()), .wire = wire_, .wire_scale = 1.0};
   for (const Array& factor : by_member) request.slices.push_back({factor, true});
   return request;
 }
@@ -115,7 +116,7 @@ AllReduceRequest PowerSgdReduction::factor_request(const std::vector<Array>& by_
 AllReduceRequest PowerSgdReduction::whole_request(const Part& part) const {
   AllReduceRequest request{
       .slices = {}, .ready = {}, .denominator = denominator_, .wire = wire_, .wire_scale = wire_scale_};
-  for (std::size_t member = 0; member < members(); ++member)
+  for (std::size_t member = 0; member < members_.size(); ++member)
     if (receives(member))
       request.slices.push_back(
           {members_[member].gradient.slice(0, part.offset, part.offset + part.size), members_[member].contributes});

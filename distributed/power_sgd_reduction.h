@@ -33,13 +33,14 @@ class PowerSgdReduction : public CompressedReduction {
     std::int64_t size = 0;
   };
 
-  /// `running` counts reductions that have not ended.
-  PowerSgdReduction(const CompressionRequest&, std::vector<Part>, std::atomic<int>& running);
+  /// `running` counts reductions that have not ended; it and the group's devices outlive this.
+  PowerSgdReduction(const CompressionRequest&, const std::vector<Device>&, std::vector<Part>,
+                    std::atomic<int>& running);
   ~PowerSgdReduction() override;
   PowerSgdReduction(const PowerSgdReduction&) = delete;
   PowerSgdReduction& operator=(const PowerSgdReduction&) = delete;
 
-  std::size_t members() const override { return members_.size(); }
+  const std::vector<Device>& devices() const override { return devices_; }
   std::size_t rounds() const override { return 2; }
   void encode(std::size_t round, std::size_t member) override;
   std::vector<AllReduceRequest> factors(std::size_t round) override;
@@ -54,6 +55,7 @@ class PowerSgdReduction : public CompressedReduction {
   AllReduceRequest factor_request(const std::vector<Array>& by_member) const;
   AllReduceRequest whole_request(const Part&) const;
 
+  const std::vector<Device>& devices_;
   std::vector<CompressionRequest::Member> members_;
   std::vector<Part> parts_;
   double denominator_;

@@ -29,17 +29,18 @@ TEST_CASE("staged_task: no chunk runs before the last of the stage before it, an
                           ++done[s];
                         }});
     }
-    StagedTask task({}, std::move(stages));
-    run_devices(3, [&](std::size_t) {
+    StagedTask task({}, cpu_devices(3), std::move(stages));
+    run_devices(3, [&](std::size_t d) {
       for (std::uint32_t now; (now = task.progress()) != CollectiveTask::kFinished;) {
-        task.run();
+        task.run(cpu(static_cast<std::uint16_t>(d)));
+        task.run_all({});
         task.wait_past(now);
       }
     });
     CHECK(wrong == 0);
     for (std::size_t s = 0; s < kStages; ++s) CHECK(done[s] == (s % 2 == 0 ? kChunks : 1));
     CHECK(!task.error());
-    CHECK(!task.may_have_more());
+    CHECK(!task.may_have_more({}));
   }
 }
 
@@ -52,9 +53,9 @@ TEST_CASE("staged_task: an error ends the task after its stage, and the function
                       if (chunk == 1) throw std::runtime_error("chunk 1");
                     }});
   stages.push_back({1, [held, &runs](std::int64_t) { runs += 100; }});
-  StagedTask task({}, std::move(stages));
+  StagedTask task({}, cpu_devices(1), std::move(stages));
   CHECK(held.use_count() == 3);
-  task.run();
+  task.run_all({});
   CHECK(task.finished());
   CHECK(runs == 4);
   CHECK(held.use_count() == 1);
@@ -68,7 +69,7 @@ namespace {
 class Counting : public CompressedReduction {
  public:
   explicit Counting(std::vector<Array> numbers) : numbers_(std::move(numbers)) {}
-  std::size_t members() const override { return numbers_.size(); }
+  const std::vector<Device>& devices() const override { return devices_; }
   std::size_t rounds() const override { return 2; }
   void encode(std::size_t, std::size_t member) override { *numbers_[member].data<float>() += 1; }
   std::vector<AllReduceRequest> factors(std::size_t) override {
@@ -79,6 +80,7 @@ class Counting : public CompressedReduction {
   void decode(std::size_t member) override { *numbers_[member].data<float>() *= 10; }
 
  private:
+  std::vector<Device> devices_ = cpu_devices(3);
   std::vector<Array> numbers_;
 };
 
