@@ -65,4 +65,12 @@ void orthonormalize(float* rows, std::int64_t count, std::int64_t length) {
   }
 }
 
+bool normalize(float* row, std::int64_t length) {
+  const double square = dot<double>(row, row, length);
+  if (!(square > 0.0) || !std::isfinite(square)) return false;
+  const double factor = 1.0 / std::sqrt(square);
+  for (std::int64_t i = 0; i < length; ++i) row[i] = static_cast<float>(row[i] * factor);
+  return true;
+}
+
 }  // namespace tutti::low_rank

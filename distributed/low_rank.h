@@ -25,4 +25,7 @@ void expand_row(const Size&, const float* left, const float* right, std::int64_t
 /// (Giraud and others 2005), with sums in f64. A row that depends on those before it, to f32's precision, becomes zero.
 void orthonormalize(float* rows, std::int64_t count, std::int64_t length);
 
+/// Makes a row 1 long; false, and nothing is changed, if it has no direction: it is zero or not finite.
+bool normalize(float* row, std::int64_t length);
+
 }  // namespace tutti::low_rank

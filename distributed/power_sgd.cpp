@@ -75,6 +75,8 @@ void PowerSgd::restart(LowRankMatrix& matrix) const {
   Generator random(options_.seed, matrix.random_stream);
   matrix.factor.resize(static_cast<std::size_t>(matrix.size.rank * matrix.size.columns));
   for (float& value : matrix.factor) value = static_cast<float>(random.next_u64() >> 40U) * 0x1p-23F - 1.0F;
+  for (std::int64_t k = 0; k < matrix.size.rank; ++k)
+    low_rank::normalize(matrix.factor.data() + k * matrix.size.columns, matrix.size.columns);
   for (const Array& kept : matrix.kept) std::fill_n(kept.data<float>(), kept.size(), 0.0F);
 }
 

@@ -24,10 +24,11 @@ struct PowerSgdOptions {
 
 /// Gradients of low rank: Vogels, Karimireddy and Jaggi, "PowerSGD: Practical Low-Rank Gradient Compression for
 /// Distributed Optimization" (2019). A gradient [n, ...] is a matrix M of n rows; P = mean of M_i Q travels, is made
-/// orthonormal, then Q = mean of M_i^T P, and P Q^T is the result. Q is kept for the next step. What a device's
-/// gradient has lost is added to its next one: M_i = N g_i / denominator + e_i over all N devices of the group, e_i =
-/// M_i - P Q^T, so that the sum of all results and the mean of what is kept equal the sum of the plain means, to f32's
-/// precision. Devices that do not require a parameter, have weight 0, or have left go on sending what they kept.
+/// orthonormal, then Q = mean of M_i^T P, and P Q^T is the result. Q is kept for the next step, its columns 1 long.
+/// What a device's gradient has lost is added to its next one: M_i = N g_i / denominator + e_i over all N devices of
+/// the group, e_i = M_i - P Q^T, so that the sum of all results and the mean of what is kept equal the sum of the plain
+/// means, to f32's precision. Devices that do not require a parameter, have weight 0, or have left go on sending what
+/// they kept.
 ///
 /// What is not a matrix, or would not shrink, travels whole. Memory: one f32 copy of every compressed gradient on each
 /// device. For f32 parameters on CPU devices. A parameter that was reduced in a step that failed begins anew, with what

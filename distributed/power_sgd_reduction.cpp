@@ -11,13 +11,16 @@ namespace {
 
 bool is_finite(float value) { return (std::bit_cast<std::uint32_t>(value) & 0x7F800000U) != 0x7F800000U; }
 
-// A row without a direction (a gradient of lower rank, zeros, NaN) keeps the one it had: zeros would stay for ever.
+// Rows of length 1, so that P has the size of M and not of its square, which might not survive 16 bits. A row without a
+// direction (a gradient of lower rank, zeros, NaN) stays as it was: zeros would stay for ever.
 void keep_factor(LowRankMatrix& matrix) {
+  const auto columns = static_cast<std::size_t>(matrix.size.columns);
   const float* right = matrix.right[0].data<float>();
-  for (std::int64_t k = 0; k < matrix.size.rank; ++k, right += matrix.size.columns) {
-    const float* end = right + matrix.size.columns;
-    if (!std::all_of(right, end, is_finite) || std::all_of(right, end, [](float x) { return x == 0.0F; })) continue;
-    std::copy(right, end, matrix.factor.begin() + k * matrix.size.columns);
+  std::vector<float> row(columns);
+  for (std::int64_t k = 0; k < matrix.size.rank; ++k) {
+    std::copy_n(right + k * matrix.size.columns, columns, row.begin());
+    if (low_rank::normalize(row.data(), matrix.size.columns))
+      std::copy_n(row.begin(), columns, matrix.factor.begin() + k * matrix.size.columns);
   }
 }
 

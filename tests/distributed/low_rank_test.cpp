@@ -67,6 +67,18 @@ TEST_CASE("low_rank: rows become orthonormal, also when they are nearly parallel
     for (std::int64_t b = 0; b < 4; ++b) CHECK(std::fabs(inner(rows, kLength, a, b) - (a == b ? 1.0 : 0.0)) < 1e-6);
 }
 
+TEST_CASE("low_rank: a row with a direction becomes 1 long, others stay") {
+  Floats row = {3e-30F, -4e-30F};
+  CHECK(low_rank::normalize(row.data(), 2));
+  CHECK(row[0] == doctest::Approx(0.6));
+  CHECK(row[1] == doctest::Approx(-0.8));
+  for (const float other : {0.0F, std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
+    Floats kept = {0, other};
+    CHECK_FALSE(low_rank::normalize(kept.data(), 2));
+    CHECK(kept[0] == 0.0F);
+  }
+}
+
 TEST_CASE("low_rank: a dependent row becomes zero, a NaN stays") {
   Floats rows = {1, 2, 2, -2, -4, -4, 0, 0, 0, 0, 1, 0};
   low_rank::orthonormalize(rows.data(), 4, 3);

@@ -160,6 +160,21 @@ TEST_CASE("power_sgd: zeros and NaN pass, and the next steps are as good as ever
   close(train(rank_one));
 }
 
+TEST_CASE("power_sgd: small gradients survive factors of 16 bits") {
+  CompressingGroup group({.rank = 1, .minimum_rate = 1}, {.wire = GradientWire::f16});
+  Floats gradient(12 * 20);  // the factors of a matrix of this size squared would be zeros in f16
+  for (std::size_t i = 0; i < gradient.size(); ++i)
+    gradient[i] = 1e-6F * static_cast<float>(1 + i / 20) * (static_cast<float>(i % 20) - 7.5F);
+  for (int i = 0; i < 3; ++i)
+    run_devices(kGroupDevices, [&](std::size_t d) {
+      group.replicas[d].zero_grad();
+      auto step = group.sync.step(device(d));
+      step.backward(with_gradient(group.replicas[d].wide, gradient));
+    });
+  const Floats got = floats_of(group.replicas[0].wide.grad());
+  for (std::size_t i = 0; i < got.size(); ++i) CHECK(std::fabs(got[i] - gradient[i]) < 2e-7F);
+}
+
 TEST_CASE("power_sgd: a device that has left goes on sending what it kept, and followers receive") {
   CompressingGroup group({.rank = 1, .minimum_rate = 1});
   std::vector<double> applied(12 * 20);
