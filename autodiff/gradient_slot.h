@@ -11,7 +11,8 @@
 namespace tutti {
 
 /// undefined: no gradient. local: accumulated on this device only. reduced: the group's result, not to be added to.
-enum class GradientState : std::uint8_t { undefined, local, reduced };
+/// applied: the same, and its parameter is updated already; ends with the next step.
+enum class GradientState : std::uint8_t { undefined, local, reduced, applied };
 
 /// Reductions that are still to be joined before a gradient may be read.
 class PendingGradients {

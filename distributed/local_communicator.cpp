@@ -132,12 +132,13 @@ std::shared_ptr<CollectiveTask> LocalCommunicator::compressed_all_reduce(std::sh
 }
 
 std::shared_ptr<CollectiveTask> LocalCommunicator::collective(CollectiveRequest request) {
+  std::vector<Device> devices;
+  for (const Array& output : request.outputs)
+    if (std::ranges::find(devices, output.device()) == devices.end()) devices.push_back(output.device());
   std::vector<Chunk> chunks;
   for (std::size_t part = 0; part < request.parts.size(); ++part)
-    add_chunks(chunks, part, request.parts[part].count, request.outputs.size());
+    add_chunks(chunks, part, request.parts[part].count, devices.size());
   std::vector<Event> inputs = request.ready;
-  std::vector<Device> devices;
-  for (const Array& output : request.outputs) devices.push_back(output.device());
   std::vector<WorkStage> stages;
   stages.push_back(stage_of(std::move(chunks), [request = std::move(request)](const Chunk& chunk) {
     combine(request, request.parts[chunk.index], chunk.begin, chunk.count);

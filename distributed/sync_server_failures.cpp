@@ -149,7 +149,11 @@ void DistributedSyncServer::perform(const Reform& reform) {
   recorder_.note(SyncEvent::Kind::formed, static_cast<std::int64_t>(reform.group));
   if (options_.compression) options_.compression->roll_back();
   start_round();
-  if (reformed_ && !reform.behind.empty()) reformed_(reform.ahead, reform.behind);
+  std::vector<MemberIndex> level;
+  for (MemberIndex member = 0; member < devices_.size(); ++member)
+    if (!ledger_->has_left(member) && member != reform.ahead && !std::ranges::count(reform.behind, member))
+      level.push_back(member);
+  if (reformed_) reformed_(reform.ahead, reform.behind, level);
   failed_.store(false, std::memory_order_release);
   release_joiners(nullptr);
 }
