@@ -13,6 +13,11 @@ std::shared_ptr<CollectiveTask> Communicator::reduce_sparse(SparseReduction requ
       request.parameter.name);
 }
 
+std::shared_ptr<CollectiveTask> Communicator::compressed_all_reduce(std::shared_ptr<CompressedReduction>,
+                                                                    std::vector<Event>) {
+  raise<SyncError>("[all_reduce] this engine does not compress gradients");
+}
+
 std::unique_ptr<Communicator> make_communicator(std::span<const Device> devices) {
   for (const Device device : devices)
     if (device.kind != DeviceKind::cpu)

@@ -5,6 +5,7 @@
 #include <tutti/backend/stream.h>
 #include <tutti/distributed/collective_plan.h>
 #include <tutti/distributed/sparse_reduction.h>
+#include <tutti/distributed/sync_options.h>
 
 #include <atomic>
 #include <chrono>
@@ -17,6 +18,8 @@
 
 namespace tutti {
 
+class CompressedReduction;
+
 /// One device's part in an all-reduce.
 struct AllReduceSlice {
   Array gradient;           ///< contiguous, floating; read if it contributes, always overwritten with the result
@@ -24,11 +27,15 @@ struct AllReduceSlice {
 };
 
 /// result = (sum over contributing slices, in the order given) / denominator, written to every slice. All slices have
-/// one dtype and element count and lie on distinct devices.
+/// one dtype and element count and lie on distinct devices. With a 16-bit wire s (f32 slices only), each contribution
+/// is rounded once, s(g wire_scale), the sum runs in f32 and is divided by denominator wire_scale, and the result is
+/// rounded once for its way back.
 struct AllReduceRequest {
   std::vector<AllReduceSlice> slices;
   std::vector<Event> ready;  ///< earlier than these no slice may be touched; unrecorded ones count as past
   double denominator = 1.0;
+  GradientWire wire = GradientWire::native;
+  double wire_scale = 1.0;  ///< a power of two
 };
 
 /// A collective on its way. Shared by the engine, the server and the devices that wait for it. Thread-safe.
@@ -37,8 +44,14 @@ class CollectiveTask {
   using Clock = std::chrono::steady_clock;
 
   virtual ~CollectiveTask() = default;
-  bool finished() const noexcept { return finished_.load(std::memory_order_acquire); }
-  void wait() const noexcept { finished_.wait(false, std::memory_order_acquire); }  ///< blocks until finished
+  bool finished() const noexcept { return progress() == kFinished; }
+  void wait() const noexcept {  ///< blocks until finished
+    for (std::uint32_t now; (now = progress()) != kFinished;) wait_past(now);
+  }
+  /// Changes with every stage that ends, for tasks that have several; kFinished at last.
+  std::uint32_t progress() const noexcept { return progress_.load(std::memory_order_acquire); }
+  void wait_past(std::uint32_t progress) const noexcept { progress_.wait(progress, std::memory_order_acquire); }
+  static constexpr std::uint32_t kFinished = ~std::uint32_t{0};
   /// Of the task, not of whoever helped with it; null unless it failed. Valid once finished.
   const std::exception_ptr& error() const noexcept { return error_; }
   Clock::time_point finished_at() const noexcept { return finished_at_; }  ///< valid once finished
@@ -50,15 +63,19 @@ class CollectiveTask {
   void finish(std::exception_ptr error = {}) {
     error_ = std::move(error);
     finished_at_ = Clock::now();
-    finished_.store(true, std::memory_order_release);
-    finished_.notify_all();
+    advance(kFinished);
+  }
+  void advance(std::uint32_t progress) {
+    progress_.store(progress, std::memory_order_release);
+    progress_.notify_all();
   }
   std::atomic<std::int64_t> busy_ns_{0};
 
  private:
   std::exception_ptr error_;
   Clock::time_point finished_at_{};
-  alignas(64) std::atomic<bool> finished_{false};  // polled: not beside what those who work on the task write
+  // Polled: not beside what those who work on the task write.
+  alignas(64) std::atomic<std::uint32_t> progress_{0};
 };
 
 /// Runs collectives between the devices of one group, in the order in which they were launched as far as their inputs
@@ -74,6 +91,11 @@ class Communicator {
   /// The same for a sparse gradient. While off it leaves the result as it is. Default: throws SyncError, for an engine
   /// that has no such reduction.
   virtual std::shared_ptr<CollectiveTask> reduce_sparse(SparseReduction);
+
+  /// The same with compressed gradients (distributed/compressed_reduction.h), of which nothing may be touched before
+  /// `ready`. An engine that does not know how throws SyncError.
+  virtual std::shared_ptr<CollectiveTask> compressed_all_reduce(std::shared_ptr<CompressedReduction>,
+                                                                std::vector<Event> ready);
 
   /// The same for a collective of the users' own, which always runs.
   virtual std::shared_ptr<CollectiveTask> collective(CollectiveRequest) = 0;

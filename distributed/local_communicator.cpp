@@ -2,11 +2,11 @@
 #include <tutti/distributed/local_communicator.h>
 
 #include <tutti/backend/error.h>
+#include <tutti/distributed/compressed_reduction.h>
+#include <tutti/distributed/gradient_sums.h>
 #include <tutti/distributed/spinning_lock.h>
 
 #include <algorithm>
-#include <bit>
-#include <cmath>
 #include <functional>
 
 namespace tutti {
@@ -28,68 +28,44 @@ std::int64_t chunk_size(std::int64_t elements, std::size_t devices) {
   return std::max(kSmallestChunk, (even + kLine - 1) / kLine * kLine);
 }
 
-bool is_power_of_two(double value) {
-  int exponent = 0;
-  return std::frexp(value, &exponent) == 0.5;
+std::vector<Device> devices_of(const AllReduceRequest& request) {
+  std::vector<Device> devices;
+  devices.reserve(request.slices.size());
+  for (const AllReduceSlice& slice : request.slices) devices.push_back(slice.gradient.device());
+  return devices;
 }
 
-// One thread sums each element over the slices in order; the block keeps the running sums in cache.
-template <class T>
-void sum_block(std::span<T* const> inputs, std::span<T* const> outputs, std::int64_t count, T denominator) {
-  constexpr std::int64_t kBlock = 512;
-  T sums[kBlock];
-  const T reciprocal = T(1) / denominator;
-  const bool exact = is_power_of_two(static_cast<double>(denominator));
-  for (std::int64_t begin = 0; begin < count; begin += kBlock) {
-    const std::int64_t length = std::min(kBlock, count - begin);
-    std::fill_n(sums, length, T(0));
-    if (!inputs.empty()) std::copy_n(inputs.front() + begin, length, sums);
-    for (T* input : inputs.subspan(std::min<std::size_t>(1, inputs.size())))
-      for (std::int64_t i = 0; i < length; ++i) sums[i] += input[begin + i];
-    if (exact)
-      for (std::int64_t i = 0; i < length; ++i) sums[i] *= reciprocal;
-    else
-      for (std::int64_t i = 0; i < length; ++i) sums[i] /= denominator;
-    for (T* output : outputs) std::copy_n(sums, length, output + begin);
-  }
+// Elements [begin, begin + count) of the request or part with that index.
+struct Chunk {
+  std::size_t index;
+  std::int64_t begin;
+  std::int64_t count;
+};
+
+void add_chunks(std::vector<Chunk>& chunks, std::size_t index, std::int64_t elements, std::size_t devices) {
+  const std::int64_t size = chunk_size(elements, devices);
+  for (std::int64_t begin = 0; begin < elements; begin += size)
+    chunks.push_back({index, begin, std::min(size, elements - begin)});
 }
 
-// The common case, two devices that both contribute: one pass without the block of sums.
-template <class T> void sum_pair(T* __restrict a, T* __restrict b, std::int64_t count, T denominator) {
-  if (is_power_of_two(static_cast<double>(denominator))) {
-    const T reciprocal = T(1) / denominator;
-    for (std::int64_t i = 0; i < count; ++i) a[i] = b[i] = (a[i] + b[i]) * reciprocal;
-  } else {
-    for (std::int64_t i = 0; i < count; ++i) a[i] = b[i] = (a[i] + b[i]) / denominator;
-  }
+// One empty chunk where there is nothing to do, so that the stage ends.
+WorkStage stage_of(std::vector<Chunk> chunks, std::function<void(const Chunk&)> run) {
+  if (chunks.empty()) chunks.push_back({0, 0, 0});
+  const auto count = static_cast<std::int64_t>(chunks.size());
+  return {count, [chunks = std::move(chunks), run = std::move(run)](std::int64_t chunk) {
+            run(chunks[static_cast<std::size_t>(chunk)]);
+          }};
 }
 
-template <class T> void sum_chunk(const AllReduceRequest& request, std::int64_t begin, std::int64_t count) {
-  const auto denominator = static_cast<T>(request.denominator);
-  const auto& slices = request.slices;
-  if (slices.size() == 2 && slices[0].contributes && slices[1].contributes)
-    return sum_pair(slices[0].gradient.data<T>() + begin, slices[1].gradient.data<T>() + begin, count, denominator);
-  std::vector<T*> inputs;
-  std::vector<T*> outputs;
-  for (const AllReduceSlice& slice : slices) {
-    outputs.push_back(slice.gradient.data<T>() + begin);
-    if (slice.contributes) inputs.push_back(outputs.back());
+WorkStage stage_of(std::vector<AllReduceRequest> factors) {
+  std::vector<Chunk> chunks;
+  for (std::size_t i = 0; i < factors.size(); ++i) {
+    check_slices(factors[i]);
+    add_chunks(chunks, i, factors[i].slices.front().gradient.size(), factors[i].slices.size());
   }
-  sum_block<T>(inputs, outputs, count, denominator);
-}
-
-void check(const AllReduceRequest& request) {
-  if (request.slices.empty()) raise<SyncError>("[all_reduce] no slices");
-  const Array& first = request.slices.front().gradient;
-  if (!is_floating(first.dtype()))
-    raise<DTypeError>("[all_reduce] {} is not a floating type", to_string(first.dtype()));
-  for (const AllReduceSlice& slice : request.slices) {
-    const Array& gradient = slice.gradient;
-    if (gradient.dtype() != first.dtype() || gradient.size() != first.size() || !gradient.is_contiguous())
-      raise<SyncError>("[all_reduce] slices differ or are not contiguous: {} {} on {}, {} {} on {}",
-                       to_string(first.shape()), to_string(first.dtype()), to_string(first.device()),
-                       to_string(gradient.shape()), to_string(gradient.dtype()), to_string(gradient.device()));
-  }
+  return stage_of(std::move(chunks), [factors = std::move(factors)](const Chunk& chunk) {
+    if (chunk.count > 0) sum_elements(factors[chunk.index], chunk.begin, chunk.count);
+  });
 }
 
 // About as long as waking a blocked thread takes.
@@ -105,133 +81,6 @@ template <class Condition> bool spin_until(Condition condition) {
 
 }  // namespace
 
-// Each device has an equal share of the chunks, claimed by its own thread from the front and by others from the back:
-// whoever completes a reduction is not held up by all of it, while the others compute on.
-class LocalCommunicator::Task : public CollectiveTask {
- public:
-  using RunChunk = std::function<void(std::int64_t chunk)>;
-
-  /// `run_chunk` holds the arrays and is dropped when the last chunk is done.
-  Task(std::vector<Event> inputs, std::int64_t chunks, std::vector<Device> devices, RunChunk run_chunk)
-      : inputs_(std::move(inputs)),
-        chunks_(chunks),
-        devices_(std::move(devices)),
-        run_chunk_(std::move(run_chunk)),
-        shares_(devices_.size()),
-        remaining_(chunks_) {
-    std::erase_if(inputs_, [](const Event& event) { return !event.recorded(); });
-    for (std::size_t i = 0; i < shares_.size(); ++i)
-      shares_[i].count = static_cast<std::uint32_t>(begin_of(i + 1) - begin_of(i));
-  }
-
-  bool ready() const {
-    return std::all_of(inputs_.begin(), inputs_.end(), [](const Event& event) { return event.ready(); });
-  }
-
-  // Blocks; an input's error becomes the task's when its chunks run.
-  void wait_for_inputs() const noexcept {
-    for (const Event& event : inputs_) try {
-        event.synchronize();
-      } catch (...) {
-        // seen again by run
-      }
-  }
-
-  bool has_unclaimed_chunks() const {
-    return std::any_of(shares_.begin(), shares_.end(), [](const Share& share) { return share.unclaimed() > 0; });
-  }
-  bool has_unclaimed_chunks(Device device) const {
-    const std::size_t own = share_of(device);
-    return own < shares_.size() && shares_[own].unclaimed() > 0;
-  }
-
-  void run(Device device) {
-    const std::size_t own = share_of(device);
-    if (own < shares_.size()) run_claimed([&] { return claim(own, true); });
-  }
-
-  /// All that is left; first the device's share, if there is one of it.
-  void run_all(std::optional<Device> device) {
-    if (device) run(*device);
-    run_claimed([&]() -> std::int64_t {
-      for (std::size_t share = 0; share < shares_.size(); ++share)
-        if (const std::int64_t chunk = claim(share, false); chunk >= 0) return chunk;
-      return -1;
-    });
-  }
-
-  /// For measurements: ends without touching anything.
-  void skip() {
-    for (Share& share : shares_) share.claimed.store(share.count, std::memory_order_relaxed);
-    run_chunk_ = nullptr;
-    finish();
-  }
-
- private:
-  struct alignas(64) Share {
-    // Chunks claimed from the front in the low half, from the back in the high half.
-    std::atomic<std::uint64_t> claimed{0};
-    std::uint32_t count = 0;
-
-    static std::uint32_t front(std::uint64_t claimed) { return static_cast<std::uint32_t>(claimed); }
-    static std::uint32_t back(std::uint64_t claimed) { return static_cast<std::uint32_t>(claimed >> 32U); }
-    std::uint32_t unclaimed() const {
-      const std::uint64_t now = claimed.load(std::memory_order_relaxed);
-      return count - front(now) - back(now);
-    }
-  };
-
-  std::int64_t begin_of(std::size_t share) const {
-    return chunks_ * static_cast<std::int64_t>(share) / static_cast<std::int64_t>(shares_.size());
-  }
-  std::size_t share_of(Device device) const {
-    return static_cast<std::size_t>(std::find(devices_.begin(), devices_.end(), device) - devices_.begin());
-  }
-
-  // -1: none is left.
-  std::int64_t claim(std::size_t index, bool from_front) {
-    Share& share = shares_[index];
-    std::uint64_t claimed = share.claimed.load(std::memory_order_relaxed);
-    while (Share::front(claimed) + Share::back(claimed) < share.count)
-      if (share.claimed.compare_exchange_weak(claimed, claimed + (from_front ? 1 : std::uint64_t{1} << 32U),
-                                              std::memory_order_relaxed))
-        return from_front ? begin_of(index) + Share::front(claimed) : begin_of(index + 1) - 1 - Share::back(claimed);
-    return -1;
-  }
-
-  // Once the last chunk is counted another thread may drop what the task holds.
-  template <class Claim> void run_claimed(Claim claim) {
-    std::int64_t chunk = claim();
-    if (chunk < 0) return;
-    const auto start = Clock::now();
-    std::int64_t done = 0;
-    for (; chunk >= 0; chunk = claim(), ++done) try_chunk(chunk);
-    busy_ns_.fetch_add((Clock::now() - start).count(), std::memory_order_relaxed);
-    if (remaining_.fetch_sub(done, std::memory_order_acq_rel) > done) return;
-    run_chunk_ = nullptr;  // nobody else reads them any more; reports keep finished tasks for long
-    finish(std::move(failure_));
-  }
-
-  void try_chunk(std::int64_t chunk) noexcept {
-    try {
-      for (const Event& event : inputs_) event.synchronize();  // ready already: rethrows its stream's error
-      run_chunk_(chunk);
-    } catch (...) {
-      const std::lock_guard lock(failure_mutex_);
-      if (!failure_) failure_ = std::current_exception();
-    }
-  }
-
-  alignas(64) std::vector<Event> inputs_;
-  std::int64_t chunks_;
-  std::vector<Device> devices_;
-  RunChunk run_chunk_;
-  std::vector<Share> shares_;  // by place in devices_
-  std::atomic<std::int64_t> remaining_;
-  std::mutex failure_mutex_;  // several helpers may fail at once
-  std::exception_ptr failure_;
-};
-
 LocalCommunicator::~LocalCommunicator() {
   {
     const std::lock_guard lock(mutex_);
@@ -246,23 +95,17 @@ LocalCommunicator::~LocalCommunicator() {
 }
 
 std::shared_ptr<CollectiveTask> LocalCommunicator::all_reduce(AllReduceRequest request) {
-  check(request);
+  check_slices(request);
   const std::int64_t total = request.slices.front().gradient.size();
-  const std::int64_t chunk = chunk_size(total, request.slices.size());
+  const std::int64_t size = chunk_size(total, request.slices.size());
   std::vector<Event> inputs = std::move(request.ready);
-  std::vector<Device> devices;
-  devices.reserve(request.slices.size());
-  for (const AllReduceSlice& slice : request.slices) devices.push_back(slice.gradient.device());
-  auto task =
-      std::make_shared<Task>(std::move(inputs), std::max<std::int64_t>(1, (total + chunk - 1) / chunk),
-                             std::move(devices), [request = std::move(request), total, chunk](std::int64_t index) {
-                               const std::int64_t begin = index * chunk;
-                               const std::int64_t count = std::min(chunk, total - begin);
-                               if (request.slices.front().gradient.dtype() == DType::f32)
-                                 sum_chunk<float>(request, begin, count);
-                               else
-                                 sum_chunk<double>(request, begin, count);
-                             });
+  std::vector<Device> devices = devices_of(request);
+  std::vector<WorkStage> stages;
+  stages.push_back({std::max<std::int64_t>(1, (total + size - 1) / size),
+                    [request = std::move(request), total, size](std::int64_t chunk) {
+                      sum_elements(request, chunk * size, std::min(size, total - chunk * size));
+                    }});
+  auto task = std::make_shared<StagedTask>(std::move(inputs), std::move(devices), std::move(stages));
   if (enabled())
     open(task);
   else
@@ -277,42 +120,50 @@ std::shared_ptr<CollectiveTask> LocalCommunicator::reduce_sparse(SparseReduction
     if (request.result->receives[member]) receivers.push_back(request.receivers[member]);
   if (receivers.empty()) raise<SyncError>("[reduce_sparse] no device receives \"{}\"", request.parameter.name);
   std::vector<Event> inputs = std::move(request.ready);
-  auto task =
-      std::make_shared<Task>(std::move(inputs), 1, std::vector<Device>{receivers[sparse_turn_++ % receivers.size()]},
-                             [request = std::move(request)](std::int64_t) { tutti::reduce_sparse(request); });
+  std::vector<WorkStage> stages;
+  stages.push_back({1, [request = std::move(request)](std::int64_t) { tutti::reduce_sparse(request); }});
+  auto task = std::make_shared<StagedTask>(
+      std::move(inputs), std::vector<Device>{receivers[sparse_turn_++ % receivers.size()]}, std::move(stages));
   enabled() ? open(task) : task->skip();
   return task;
 }
 
-std::shared_ptr<CollectiveTask> LocalCommunicator::collective(CollectiveRequest request) {
-  struct Chunk {
-    std::size_t part;
-    std::int64_t begin;
-    std::int64_t count;
-  };
-  std::vector<Device> devices;
-  for (const Array& output : request.outputs)
-    if (std::ranges::find(devices, output.device()) == devices.end()) devices.push_back(output.device());
-  std::vector<Chunk> chunks;
-  for (std::size_t part = 0; part < request.parts.size(); ++part) {
-    const std::int64_t count = request.parts[part].count;
-    const std::int64_t size = chunk_size(count, devices.size());
-    for (std::int64_t begin = 0; begin < count; begin += size)
-      chunks.push_back({part, begin, std::min(size, count - begin)});
+// Each device's encoding is a chunk, then the factors are summed like any gradients, and so on.
+std::shared_ptr<CollectiveTask> LocalCommunicator::compressed_all_reduce(std::shared_ptr<CompressedReduction> reduction,
+                                                                         std::vector<Event> ready) {
+  const auto members = static_cast<std::int64_t>(reduction->devices().size());
+  std::vector<WorkStage> stages;
+  for (std::size_t round = 0; round < reduction->rounds(); ++round) {
+    stages.push_back({members, [reduction, round](std::int64_t member) {
+                        reduction->encode(round, static_cast<std::size_t>(member));
+                      }});
+    stages.push_back(stage_of(reduction->factors(round)));
   }
-  if (chunks.empty()) chunks.push_back({0, 0, 0});
-  const auto count = static_cast<std::int64_t>(chunks.size());
-  std::vector<Event> inputs = request.ready;
-  auto task = std::make_shared<Task>(std::move(inputs), count, std::move(devices),
-                                     [request = std::move(request), chunks = std::move(chunks)](std::int64_t index) {
-                                       const Chunk& chunk = chunks[static_cast<std::size_t>(index)];
-                                       combine(request, request.parts[chunk.part], chunk.begin, chunk.count);
-                                     });
+  stages.push_back(
+      {members, [reduction](std::int64_t member) { reduction->decode(static_cast<std::size_t>(member)); }});
+  auto task = std::make_shared<StagedTask>(std::move(ready), reduction->devices(), std::move(stages));
   open(task);
   return task;
 }
 
-void LocalCommunicator::open(const std::shared_ptr<Task>& task) {
+std::shared_ptr<CollectiveTask> LocalCommunicator::collective(CollectiveRequest request) {
+  std::vector<Device> devices;
+  for (const Array& output : request.outputs)
+    if (std::ranges::find(devices, output.device()) == devices.end()) devices.push_back(output.device());
+  std::vector<Chunk> chunks;
+  for (std::size_t part = 0; part < request.parts.size(); ++part)
+    add_chunks(chunks, part, request.parts[part].count, devices.size());
+  std::vector<Event> inputs = request.ready;
+  std::vector<WorkStage> stages;
+  stages.push_back(stage_of(std::move(chunks), [request = std::move(request)](const Chunk& chunk) {
+    combine(request, request.parts[chunk.index], chunk.begin, chunk.count);
+  }));
+  auto task = std::make_shared<StagedTask>(std::move(inputs), std::move(devices), std::move(stages));
+  open(task);
+  return task;
+}
+
+void LocalCommunicator::open(const std::shared_ptr<StagedTask>& task) {
   const bool late = !task->ready();
   {
     const auto lock = lock_spinning(mutex_);
@@ -323,27 +174,29 @@ void LocalCommunicator::open(const std::shared_ptr<Task>& task) {
   if (late) work_.notify_one();
 }
 
-// What a device has claimed all of its share of is not looked at again.
-std::shared_ptr<LocalCommunicator::Task> LocalCommunicator::next_task(std::optional<Device> device) {
-  const auto lock = lock_spinning(mutex_);
-  while (!open_.empty() && !open_.front()->has_unclaimed_chunks()) {
+void LocalCommunicator::drop_claimed() {
+  while (!open_.empty() && !open_.front()->may_have_more({})) {
     open_.pop_front();
     ++first_open_;
   }
   open_count_.store(static_cast<int>(open_.size()), std::memory_order_release);
+}
+
+// What a device has claimed all of its share of is not looked at again.
+std::shared_ptr<StagedTask> LocalCommunicator::next_task(std::optional<Device> device) {
+  const auto lock = lock_spinning(mutex_);
+  drop_claimed();
   std::uint64_t none = first_open_;
   std::uint64_t& next = device ? next_share_[*device] : none;
   next = std::max(next, first_open_);
   bool all_claimed = true;
   for (std::uint64_t number = next; number < first_open_ + open_.size(); ++number) {
     const auto& task = open_[number - first_open_];
-    if (device ? !task->has_unclaimed_chunks(*device) : !task->has_unclaimed_chunks()) {
-      if (all_claimed) next = number + 1;
-    } else if (task->ready()) {
-      return task;
-    } else {
+    if (task->has_unclaimed_chunks(device) && task->ready()) return task;
+    if (task->may_have_more(device))
       all_claimed = false;
-    }
+    else if (all_claimed)
+      next = number + 1;
   }
   return nullptr;
 }
@@ -366,13 +219,15 @@ void LocalCommunicator::help_all(Device device) {
 }
 
 // Blocking is safe once nothing of a task can be claimed: other threads are running what is left of it, or its inputs
-// are late and the worker takes it when their stream has produced them.
+// are late and the worker takes it when their stream has produced them. A stage that ends wakes those who wait, and
+// whoever wakes takes what nobody else has begun of the next.
 void LocalCommunicator::join(Device device, std::span<const std::shared_ptr<CollectiveTask>> tasks) {
   for (const auto& task : tasks) {
-    if (task->finished()) continue;
-    auto& own = static_cast<Task&>(*task);  // this engine launched it
-    if (own.ready()) own.run_all(device);
-    if (!spin_until([&] { return own.finished(); })) own.wait();
+    auto& own = static_cast<StagedTask&>(*task);  // this engine launched it
+    for (std::uint32_t now; (now = own.progress()) != CollectiveTask::kFinished;) {
+      if (own.ready()) own.run_all(device);
+      if (!spin_until([&] { return own.progress() != now; })) own.wait_past(now);
+    }
   }
   for (const auto& task : tasks)
     if (task->error()) std::rethrow_exception(task->error());
@@ -386,13 +241,10 @@ void LocalCommunicator::run_worker() {
     const auto task = open_.front();
     lock.unlock();
     task->wait_for_inputs();
-    task->run_all({});
+    for (std::uint32_t now = task->progress(); task->run_all({}), task->may_have_more({}); now = task->progress())
+      task->wait_past(now);  // others run the rest of the stage
     lock.lock();
-    while (!open_.empty() && !open_.front()->has_unclaimed_chunks()) {
-      open_.pop_front();
-      ++first_open_;
-    }
-    open_count_.store(static_cast<int>(open_.size()), std::memory_order_release);
+    drop_claimed();
   }
 }
 

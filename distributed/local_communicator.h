@@ -2,6 +2,7 @@
 #pragma once
 
 #include <tutti/distributed/communicator.h>
+#include <tutti/distributed/staged_task.h>
 
 #include <condition_variable>
 #include <cstdint>
@@ -27,21 +28,22 @@ class LocalCommunicator : public Communicator {
 
   std::shared_ptr<CollectiveTask> all_reduce(AllReduceRequest) override;
   std::shared_ptr<CollectiveTask> reduce_sparse(SparseReduction) override;
+  std::shared_ptr<CollectiveTask> compressed_all_reduce(std::shared_ptr<CompressedReduction>,
+                                                        std::vector<Event> ready) override;
   std::shared_ptr<CollectiveTask> collective(CollectiveRequest) override;
   void help(Device) override;
   void help_all(Device) override;
   void join(Device device, std::span<const std::shared_ptr<CollectiveTask>>) override;
 
  private:
-  class Task;
-
-  void open(const std::shared_ptr<Task>&);
+  void open(const std::shared_ptr<StagedTask>&);
   // The oldest whose inputs are ready and that has unclaimed chunks, in the device's share if one is given.
-  std::shared_ptr<Task> next_task(std::optional<Device>);
+  std::shared_ptr<StagedTask> next_task(std::optional<Device>);
+  void drop_claimed();  // at the front of open_
   void run_worker();
 
   std::mutex mutex_;  // guards what follows: launches and claims of tasks come from several threads
-  std::deque<std::shared_ptr<Task>> open_;                // oldest first; all with unclaimed chunks are among them
+  std::deque<std::shared_ptr<StagedTask>> open_;          // oldest first; all that may have unclaimed chunks
   std::uint64_t first_open_ = 0;                          // number of open_.front(), counted since the beginning
   std::unordered_map<Device, std::uint64_t> next_share_;  // number of the first task that may have some of its share
   std::atomic<int> open_count_{0};                        // lets help() return without the lock

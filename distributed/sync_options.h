@@ -5,9 +5,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
+#include <string_view>
 
 namespace tutti {
+
+class GradientCompression;
 
 /// How the devices' gradients become one. Sums run in device order, in f32 or wider.
 enum class GradientReduction : std::uint8_t {
@@ -41,10 +45,27 @@ enum class BufferPolicy : std::uint8_t {
   synchronised,  ///< nothing is sent: layers keep them equal by collectives of their own, or each device keeps its own
 };
 
+/// In what type gradients travel between devices. They stay f32 on each device, and sums run in f32; 16 bits halve the
+/// traffic of a network or of links between GPUs. In the shared memory of one process nothing travels, so nothing is
+/// saved: the numbers are those that such an engine gives.
+enum class GradientWire : std::uint8_t {
+  native,  ///< as they are
+  bf16,    ///< f32's range, 8 significant bits
+  f16,     ///< 11 significant bits; an element above 65504 arrives as infinity on every device
+};
+std::string_view to_string(GradientWire) noexcept;  ///< "bf16"
+
 struct SyncOptions {
   GradientReduction reduction = GradientReduction::weighted_mean;
   Absent absent = Absent::zero;
   Overlap overlap = Overlap::immediate;
+  /// Each contribution is rounded once, to nearest even, and the result once more; weights are taken out before.
+  /// Refused for f64 parameters. `check_finite` looks at gradients before they travel, not at what overflows on the
+  /// way.
+  GradientWire wire = GradientWire::native;
+  /// Reduces factors of the gradients in place of the gradients: PowerSgd (distributed/power_sgd.h), or your own. One
+  /// object per group. For Absent::zero only.
+  std::shared_ptr<GradientCompression> compression = {};
   /// Buffers count as written by the forward and complete when the step's collective sync is posted: they may be
   /// written again once the step was joined. Only `synchronised` goes with Overlap::double_buffered.
   BufferPolicy buffers = BufferPolicy::main;

@@ -22,6 +22,10 @@ SyncOptions with_defaults(SyncOptions options) {
   if (options.warn_after.count() <= 0 || options.fail_after.count() <= 0)
     raise<SyncError>("[sync] deadlines must be positive: warn_after {} ms, fail_after {} ms",
                      options.warn_after.count(), options.fail_after.count());
+  if (options.compression && options.absent == Absent::subset)
+    raise<SyncError>(
+        "[sync] compression needs Absent::zero: under Absent::subset what it keeps of a gradient could not reach the "
+        "devices that did not require it");
   if (!options.warn) options.warn = [](const std::string& text) { std::fprintf(stderr, "%s\n", text.c_str()); };
   if (const char* path = std::getenv("TUTTI_SYNC_DUMP"); !options.dump && path != nullptr && *path != '\0')
     options.dump = [path = std::string(path), warn = options.warn](const std::string& text) {
@@ -61,6 +65,7 @@ DistributedSyncServer::~DistributedSyncServer() {
 void DistributedSyncServer::declare_parameters(MemberIndex member, std::vector<SyncParameter> declared) {
   const std::lock_guard lock(state_mutex_);
   if (!declared_by_) {
+    check_transport(declared);
     declared_by_ = member;
     parameters_ = std::move(declared);
     // The last layers' gradients are final first, as a guess.

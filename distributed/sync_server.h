@@ -112,9 +112,11 @@ class DistributedSyncServer {
   // --- what the ledger decides
   void perform_actions();
   void perform(const Launch&);
+  std::shared_ptr<CollectiveTask> reduce(const Launch&, const std::vector<Array>& results, AllReduceRequest);
   void perform(const Release&);
   void perform(const Fail&);
   void perform(const Reform&);
+  void check_transport(std::span<const SyncParameter>);
   void open_ledger();
   void start_round();
   bool refuse_misfit(const SubmitGradient&);

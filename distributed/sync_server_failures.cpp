@@ -4,6 +4,7 @@
 #include <tutti/distributed/sync_server.h>
 
 #include <tutti/backend/error.h>
+#include <tutti/distributed/gradient_compression.h>
 
 #include <algorithm>
 #include <utility>
@@ -146,6 +147,7 @@ void DistributedSyncServer::perform(const Reform& reform) {
     group_error_ = nullptr;
   }
   recorder_.note(SyncEvent::Kind::formed, static_cast<std::int64_t>(reform.group));
+  if (options_.compression) options_.compression->roll_back();
   start_round();
   std::vector<MemberIndex> level;
   for (MemberIndex member = 0; member < devices_.size(); ++member)

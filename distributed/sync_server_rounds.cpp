@@ -5,6 +5,7 @@
 
 #include <tutti/backend/error.h>
 #include <tutti/backend/registry.h>
+#include <tutti/distributed/gradient_compression.h>
 
 #include <algorithm>
 #include <ranges>
@@ -180,7 +181,7 @@ void DistributedSyncServer::perform(const Launch& launch) {
   }
   if (request.slices.empty()) return;
   const auto launched_at = CollectiveTask::Clock::now();  // before: another thread may finish it at once
-  reduced.task = communicator_->all_reduce(std::move(request));
+  reduced.task = reduce(launch, reduced.results, std::move(request));
   recorder_.launched(launch.generation, launch.places, reduced.task, launched_at);
   if (options_.overlap == Overlap::in_backward) launched_.append(reduced);
   round_->reduced.push_back(std::move(reduced));
@@ -224,6 +225,7 @@ void DistributedSyncServer::make_buffers_equal() {
 
 void DistributedSyncServer::perform(const Release& release) {
   round_->total_weight = release.total_weight;
+  if (options_.compression) options_.compression->commit();
   recorder_.released(release.generation, release.total_weight, communicator_->enabled(), CollectiveTask::Clock::now());
   learn_layout();
   make_buffers_equal();

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <tutti/backend/array.h>
+#include <tutti/backend/device.h>
+#include <tutti/distributed/compressed_reduction.h>
+#include <tutti/distributed/gradient_layout.h>
+
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace tutti {
+
+/// A bucket that is to be reduced.
+struct CompressionRequest {
+  struct Member {
+    Array gradient;            ///< the bucket, flat, overwritten with the result; undefined: it receives none
+    bool contributes = false;  ///< false: stands for zeros, whatever it holds
+  };
+  std::span<const GradientLayout::Place> places;  ///< the bucket's gradients; lives as long as the group's round
+  std::vector<Member> members;                    ///< all of the group's, also those that have left
+  double denominator = 1.0;                       ///< result = (sum over contributing members) / denominator
+  GradientWire wire = GradientWire::native;       ///< in which factors and what is not compressed travel
+  double wire_scale = 1.0;                        ///< for what is not compressed
+};
+
+/// Replaces the all-reduce of gradients by one of something smaller, and keeps what that loses for later steps (error
+/// feedback). Set in SyncOptions::compression; one object serves all devices of one group. The group calls the first
+/// four functions, one at a time; whoever derives a class need not lock.
+class GradientCompression {
+ public:
+  using State = std::vector<std::pair<std::string, Array>>;
+
+  virtual ~GradientCompression() = default;
+
+  /// Before the first step. Throws SyncError naming a parameter that it cannot serve, or if it has a group already.
+  virtual void prepare(std::span<const SyncParameter>, std::span<const Device>) = 0;
+  /// At a bucket's launch. Null: this bucket travels uncompressed. What the reduction leaves in the compression's
+  /// memory counts once the step is committed.
+  virtual std::shared_ptr<CompressedReduction> begin(const CompressionRequest&) = 0;
+  virtual void commit() = 0;  ///< everything of the step is launched, and its gradients will be applied
+  virtual void
+  roll_back() = 0;  ///< after a failure, when nothing runs any more: the incomplete step was applied nowhere
+
+  /// All that a restart needs, as arrays with unique names that a checkpoint can store (train/tensor_file.h); they
+  /// share no storage with the compression. Called by a device's thread between its steps, when nothing can be
+  /// launched. With Overlap::double_buffered after `flush`. Throws SyncError while a reduction runs.
+  virtual State state() const = 0;
+  /// Between steps as well, after the replicas were attached. Throws SyncError naming the array that is missing,
+  /// unknown or of another shape or dtype, and changes nothing then.
+  virtual void load_state(const State&) = 0;
+};
+
+}  // namespace tutti

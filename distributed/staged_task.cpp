@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tutti/distributed/staged_task.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace tutti {
+
+namespace {
+
+std::int64_t front(std::uint64_t claimed) { return static_cast<std::int64_t>(claimed & 0xFFFFFFFFU); }
+std::int64_t back(std::uint64_t claimed) { return static_cast<std::int64_t>(claimed >> 32U); }
+
+}  // namespace
+
+bool StagedTask::Share::has_unclaimed() const {
+  const std::uint64_t now = claimed.load(std::memory_order_relaxed);
+  return begin + front(now) + back(now) < end;
+}
+
+std::int64_t StagedTask::Share::claim(bool from_front) {
+  std::uint64_t now = claimed.load(std::memory_order_relaxed);
+  while (begin + front(now) + back(now) < end)
+    if (claimed.compare_exchange_weak(now, now + (from_front ? 1 : std::uint64_t{1} << 32U), std::memory_order_relaxed))
+      return from_front ? begin + front(now) : end - 1 - back(now);
+  return -1;
+}
+
+StagedTask::StagedTask(std::vector<Event> inputs, std::vector<Device> devices, std::vector<WorkStage> stages)
+    : inputs_(std::move(inputs)), devices_(std::move(devices)), stages_(stages.size()) {
+  std::erase_if(inputs_, [](const Event& event) { return !event.recorded(); });
+  const auto count = static_cast<std::int64_t>(devices_.size());
+  for (std::size_t i = 0; i < stages.size(); ++i) {
+    const std::int64_t chunks = stages[i].chunks;
+    stages_[i].run = std::move(stages[i].run);
+    stages_[i].remaining.store(chunks, std::memory_order_relaxed);
+    stages_[i].shares = std::vector<Share>(devices_.size());
+    for (std::int64_t share = 0; share < count; ++share) {
+      stages_[i].shares[static_cast<std::size_t>(share)].begin = chunks * share / count;
+      stages_[i].shares[static_cast<std::size_t>(share)].end = chunks * (share + 1) / count;
+    }
+  }
+}
+
+bool StagedTask::ready() const {
+  return std::all_of(inputs_.begin(), inputs_.end(), [](const Event& event) { return event.ready(); });
+}
+
+void StagedTask::wait_for_inputs() const noexcept {
+  for (const Event& event : inputs_) try {
+      event.synchronize();
+    } catch (...) {
+      // seen again by run_chunk
+    }
+}
+
+std::size_t StagedTask::share_of(Device device) const {
+  return static_cast<std::size_t>(std::find(devices_.begin(), devices_.end(), device) - devices_.begin());
+}
+
+bool StagedTask::has_unclaimed(const Stage& stage, std::optional<std::size_t> share) {
+  if (share) return *share < stage.shares.size() && stage.shares[*share].has_unclaimed();
+  return std::any_of(stage.shares.begin(), stage.shares.end(), [](const Share& each) { return each.has_unclaimed(); });
+}
+
+bool StagedTask::has_unclaimed_chunks(std::optional<Device> device) const {
+  const std::uint32_t stage = progress();
+  return stage != kFinished && has_unclaimed(stages_[stage], device ? std::optional(share_of(*device)) : std::nullopt);
+}
+
+bool StagedTask::may_have_more(std::optional<Device> device) const {
+  const std::uint32_t stage = progress();
+  if (stage == kFinished) return false;
+  const auto share = device ? std::optional(share_of(*device)) : std::nullopt;
+  return (stage + 1 < stages_.size() && share != devices_.size()) || has_unclaimed(stages_[stage], share);
+}
+
+void StagedTask::run(Device device) {
+  const std::size_t own = share_of(device);
+  if (own < devices_.size()) run_claimed([&](Stage& stage) { return stage.shares[own].claim(true); });
+}
+
+void StagedTask::run_all(std::optional<Device> device) {
+  const std::size_t own = device ? share_of(*device) : devices_.size();
+  run_claimed([&](Stage& stage) -> std::int64_t {
+    if (own < stage.shares.size())
+      if (const std::int64_t chunk = stage.shares[own].claim(true); chunk >= 0) return chunk;
+    for (Share& share : stage.shares)
+      if (const std::int64_t chunk = share.claim(false); chunk >= 0) return chunk;
+    return -1;
+  });
+}
+
+// Chunks of a stage that is over are all claimed: a thread that comes late finds none. Once a thread has counted what
+// it did, another one may end the stage.
+template <class Claim> void StagedTask::run_claimed(Claim claim) {
+  for (std::uint32_t stage; (stage = progress()) != kFinished;) {
+    Stage& current = stages_[stage];
+    std::int64_t chunk = claim(current);
+    if (chunk < 0) {
+      if (progress() == stage) return;
+      continue;
+    }
+    const auto start = Clock::now();
+    std::int64_t done = 0;
+    for (; chunk >= 0; chunk = claim(current), ++done) run_chunk(current, chunk);
+    busy_ns_.fetch_add((Clock::now() - start).count(), std::memory_order_relaxed);
+    if (current.remaining.fetch_sub(done, std::memory_order_acq_rel) == done) end_stage(stage);
+  }
+}
+
+// Called by the thread that ended the stage's last chunk: no other touches the failure any more.
+void StagedTask::end_stage(std::uint32_t stage) {
+  if (!failure_ && stage + 1 < stages_.size()) return advance(stage + 1);
+  for (Stage& each : stages_) each.run = nullptr;  // reports keep finished tasks for long
+  finish(std::move(failure_));
+}
+
+void StagedTask::skip() {
+  for (Stage& each : stages_) each.run = nullptr;
+  finish();
+}
+
+void StagedTask::run_chunk(Stage& stage, std::int64_t chunk) noexcept {
+  try {
+    for (const Event& event : inputs_) event.synchronize();  // ready already: rethrows its stream's error
+    stage.run(chunk);
+  } catch (...) {
+    const std::lock_guard lock(failure_mutex_);
+    if (!failure_) failure_ = std::current_exception();
+  }
+}
+
+}  // namespace tutti
