@@ -11,7 +11,8 @@
 namespace tutti {
 
 /// undefined: no gradient. local: accumulated on this device only. reduced: the group's result, not to be added to.
-enum class GradientState : std::uint8_t { undefined, local, reduced };
+/// scattered: reduced, but each device of the group has the part that it owns only, elsewhere.
+enum class GradientState : std::uint8_t { undefined, local, reduced, scattered };
 
 /// Reductions that are still to be joined before a gradient may be read.
 class PendingGradients {
@@ -30,7 +31,7 @@ struct Attachment {
 /// A leaf's gradient and its place in a synchronisation group. Belongs to the leaf's tensor; one thread at a time.
 struct GradientSlot {
   GradientState state = GradientState::undefined;
-  Array gradient;                                ///< defined unless state is undefined
+  Array gradient;                                ///< defined while state is local or reduced
   std::shared_ptr<const Attachment> attachment;  ///< null: not synchronised
   std::weak_ptr<PendingGradients> pending;
   /// Where the group wants the gradient: contiguous, of the parameter's shape. Undefined: anywhere.

@@ -85,6 +85,12 @@ Tensor Tensor::grad() const {
   const GradientSlot& slot = gradient_slot();
   slot.join_pending();
   if (slot.state == GradientState::undefined) return {};
+  if (slot.state == GradientState::scattered)
+    raise<AutodiffError>(
+        "[grad] the gradient of parameter \"{}\" on {} is scattered: each device keeps the reduced gradient of its "
+        "share "
+        "only, for the sharded optimizer",
+        slot.attachment ? slot.attachment->name : "", to_string(device()));
   if (!slot.destination.defined()) return Tensor(slot.gradient);
   Array gradient = lend(slot.gradient);
   slot.lent = gradient.storage();

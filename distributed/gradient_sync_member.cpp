@@ -4,6 +4,7 @@
 #include <tutti/backend/error.h>
 #include <tutti/backend/registry.h>
 #include <tutti/distributed/finite_check.h>
+#include <tutti/distributed/sharded/sharded_optimizer.h>
 #include <tutti/distributed/thread_number.h>
 
 #include <algorithm>
@@ -13,7 +14,12 @@
 namespace tutti {
 
 SyncMember::SyncMember(DistributedSyncServer& server, MemberIndex index, Device device)
-    : server_(server), index_(index), device_(device), gradients_(device, double_buffered() ? 2 : 1) {}
+    : server_(server),
+      index_(index),
+      device_(device),
+      gradients_(device, server.scatters()   ? 0
+                         : double_buffered() ? 2
+                                             : 1) {}
 
 SyncMember::~SyncMember() {
   finish_posted();
@@ -66,6 +72,7 @@ void SyncMember::copy_state_from(const SyncMember& ahead) {
 void SyncMember::set_phase(Phase phase) {
   phase_ = phase;
   open_generation_.store(generation_, std::memory_order_relaxed);
+  if (phase == Phase::open) last_driver_.store(this_thread_number(), std::memory_order_relaxed);
   open_in_thread_.store(phase == Phase::open ? this_thread_number() : 0, std::memory_order_relaxed);
 }
 
@@ -79,6 +86,7 @@ void SyncMember::begin_step(double weight) {
   join();
   try {
     server_.check_alive();
+    if (sharded_ != nullptr) sharded_->join();
   } catch (...) {  // a step that cannot be taken has failed: an optimizer step after it would count it
     failure_ = std::current_exception();
     throw;
@@ -183,7 +191,9 @@ void SyncMember::join_earlier() {
 
 void SyncMember::on_gradient_final(Device, ParameterId id, GradientRef gradient) {
   if (!gradient.gradient.defined()) {
-    gradient.gradient = gradients_.arena()->gradient(id);
+    const SyncParameter& parameter = gradients_.descriptions()[id.value];
+    gradient.gradient = gradients_.scattered() ? Array::empty(parameter.shape, parameter.dtype, device_)
+                                               : gradients_.arena()->gradient(id);
     if (weight_ > 0.0) gradient.gradient.fill(0);  // else it does not count, and is not read
     gradient.ready = compute_stream(device_).record();
     return server_.submit(stamp(), id, std::move(gradient));
@@ -204,6 +214,7 @@ void SyncMember::submit(ParameterId id, GradientRef gradient) {
       throw error;
     }
   }
+  if (gradients_.scattered()) give_up(id, gradient);
   server_.submit(stamp(), id, std::move(gradient));
 }
 
@@ -327,6 +338,7 @@ std::shared_ptr<SyncWaiter> SyncMember::check_replica() {
     raise<SyncError>("[sync] {} can check its replica between steps and before it leaves only", to_string(device_));
   join();
   server_.check_alive();
+  if (sharded_ != nullptr) sharded_->join();
   auto waiter = std::make_shared<SyncWaiter>();
   server_.check_replica({index_, group_number_, generation_ + 1}, digest(), waiter);
   return waiter;
@@ -346,6 +358,7 @@ void SyncMember::leave(bool follow) {
   if (phase_ == Phase::open)
     raise<SyncError>("[sync] {} cannot leave inside its step {}", to_string(device_), generation_);
   if (follow) require_replica("sync.leave");
+  if (!follow) refuse_leaving_with_share();
   if (double_buffered() && posted_.waiter && !failure_)
     raise<SyncError>("[sync] the gradients of {}'s step {} are still on their way: flush and step the optimizer first",
                      to_string(device_), generation_);
@@ -373,6 +386,7 @@ bool SyncMember::follow() {
 std::shared_ptr<SyncWaiter> SyncMember::request_rejoin(std::int64_t last_step_applied) {
   if (phase_ == Phase::open) raise<SyncError>("[sync] {} cannot rejoin inside its step", to_string(device_));
   finish_posted();
+  if (sharded_ != nullptr) sharded_->settle();
   return server_.join_group(index_, server_.group_number() + 1, last_step_applied);
 }
 

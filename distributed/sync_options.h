@@ -30,10 +30,20 @@ enum class Overlap : std::uint8_t {
   double_buffered,
 };
 
+/// What each device keeps only its share of (ShardedOptimizer). Not with Absent::subset, immediate mode only.
+enum class Sharding : std::uint8_t {
+  none,
+  optimizer_state,  ///< ZeRO-1: gradients are reduced as ever
+  /// ZeRO-2: a gradient's reduction goes to the devices that update it only, and its memory is freed with it. Gradients
+  /// can then not be read, nor used by an ordinary optimizer.
+  gradients,
+};
+
 struct SyncOptions {
   GradientReduction reduction = GradientReduction::weighted_mean;
   Absent absent = Absent::zero;
   Overlap overlap = Overlap::immediate;
+  Sharding sharding = Sharding::none;
   /// Neighbouring gradients are reduced together up to this size, in bytes; 0: each by itself. Larger ones cost fewer
   /// messages, smaller ones leave more of backward to hide behind.
   std::size_t bucket_bytes = std::size_t{64} << 10;

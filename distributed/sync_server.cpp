@@ -21,6 +21,12 @@ SyncOptions with_defaults(SyncOptions options) {
   if (options.warn_after.count() <= 0 || options.fail_after.count() <= 0)
     raise<SyncError>("[sync] deadlines must be positive: warn_after {} ms, fail_after {} ms",
                      options.warn_after.count(), options.fail_after.count());
+  if (options.sharding != Sharding::none && options.absent == Absent::subset)
+    raise<SyncError>(
+        "[sync] sharding cannot be combined with Absent::subset: devices would disagree on what to update");
+  if (options.sharding != Sharding::none && options.overlap != Overlap::immediate)
+    raise<SyncError>(
+        "[sync] sharding needs Overlap::immediate: gathered parameters would meet the next step's backward");
   if (!options.warn) options.warn = [](const std::string& text) { std::fprintf(stderr, "%s\n", text.c_str()); };
   if (const char* path = std::getenv("TUTTI_SYNC_DUMP"); !options.dump && path != nullptr && *path != '\0')
     options.dump = [path = std::string(path), warn = options.warn](const std::string& text) {

@@ -147,7 +147,7 @@ void DistributedSyncServer::perform(const Reform& reform) {
   }
   recorder_.note(SyncEvent::Kind::formed, static_cast<std::int64_t>(reform.group));
   start_round();
-  if (reformed_ && !reform.behind.empty()) reformed_(reform.ahead, reform.behind);
+  if (reformed_) reformed_(reform.ahead, reform.behind);
   failed_.store(false, std::memory_order_release);
   release_joiners(nullptr);
 }
@@ -182,6 +182,7 @@ void DistributedSyncServer::announce(const Fault& fault, const std::exception_pt
   waiting_since_.reset();
   warned_ = false;
   for (auto& arena : arenas_) arena = nullptr;
+  for (auto& gradient : submitted_) gradient = Array();
   for (const auto& waiter : replica_check_.clear()) waiter->release(nullptr, error);
   for (auto& waiter : waiters_)
     if (waiter) std::exchange(waiter, nullptr)->release(round_, error);

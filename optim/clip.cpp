@@ -28,28 +28,43 @@ void scale_in_place(const Array& gradient, double factor) {
   backend_for(gradient.device()).elementwise(call, inputs, gradient);
 }
 
-}  // namespace
-
-double clip_grad_norm(std::span<const Tensor> parameters, double max_norm, const ClipOptions& options) {
-  if (!(max_norm > 0.0)) raise("[clip_grad_norm] max_norm must be positive, got {}", max_norm);
+std::vector<Array> gradients_of(std::span<const Tensor> parameters) {
   std::vector<Array> gradients;
-  std::vector<Array> sums;  // queued for all before the first is read, so that asynchronous devices are waited for once
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const Array gradient = ready_gradient("clip_grad_norm", parameters[i], i);
-    if (!gradient.defined() || gradient.size() == 0) continue;
-    gradients.push_back(gradient);
-    sums.push_back(reduce(Reduction::sum_of_squares, gradient, {}));
+    if (gradient.defined() && gradient.size() > 0) gradients.push_back(gradient);
   }
+  return gradients;
+}
+
+}  // namespace
+
+void check_max_norm(double max_norm) {
+  if (!(max_norm > 0.0)) raise("[clip_grad_norm] max_norm must be positive, got {}", max_norm);
+}
+
+double gradient_square_sum(std::span<const Tensor> parameters) {
+  const std::vector<Array> gradients = gradients_of(parameters);
+  std::vector<Array> sums;  // queued for all before the first is read, so that asynchronous devices are waited for once
+  for (const Array& gradient : gradients) sums.push_back(reduce(Reduction::sum_of_squares, gradient, {}));
   double total = 0.0;
   for (std::size_t i = 0; i < gradients.size(); ++i) total += sum_of_squares(gradients[i], sums[i]);
-  const double norm = std::sqrt(total);
+  return total;
+}
+
+double clip_to_norm(std::span<const Tensor> parameters, double norm, double max_norm, const ClipOptions& options) {
   if (!std::isfinite(norm)) {
     if (options.throw_if_non_finite) raise("[clip_grad_norm] the norm of the gradients is {}", norm);
     return norm;
   }
   if (norm > max_norm)
-    for (const Array& gradient : gradients) scale_in_place(gradient, max_norm / norm);
+    for (const Array& gradient : gradients_of(parameters)) scale_in_place(gradient, max_norm / norm);
   return norm;
+}
+
+double clip_grad_norm(std::span<const Tensor> parameters, double max_norm, const ClipOptions& options) {
+  check_max_norm(max_norm);
+  return clip_to_norm(parameters, std::sqrt(gradient_square_sum(parameters)), max_norm, options);
 }
 
 }  // namespace tutti

@@ -21,6 +21,9 @@ Array ready_gradient(std::string_view operation, const Tensor& parameter, std::s
   if (slot.attachment && slot.state == GradientState::local)
     raise("[{}] {} has a local gradient that was never reduced: call step.backward before optimizer.step", operation,
           name_of(slot, position));
+  if (slot.state == GradientState::scattered)
+    raise("[{}] the gradient of {} is scattered over the devices of its group: step its ShardedOptimizer", operation,
+          name_of(slot, position));
   const Array& value = parameter.array();
   const Array& gradient = slot.gradient;
   if (!gradient.defined()) raise("[{}] {} has no gradient array", operation, name_of(slot, position));
