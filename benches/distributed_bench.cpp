@@ -117,7 +117,7 @@ void all_reduce_server(benchmark::State& state) {
     server.register_parameters(stamp, 1.0, required, arenas[device]);
     server.submit(stamp, {0}, {ours.gradients[device], {}});
     const auto waiter = server.collective_sync(stamp);
-    server.await(*waiter);
+    server.await(*waiter, stamp.member);
     const std::shared_ptr<CollectiveTask> task[] = {waiter->result()->reduced.front().task};
     server.communicator().join(cpu(static_cast<std::uint16_t>(device)), task);
   };

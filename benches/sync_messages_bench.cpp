@@ -113,7 +113,7 @@ class TinyGradients {
     waiters_[device] = server_.collective_sync(stamp);
   }
   void join(std::size_t device) {
-    server_.await(*waiters_[device]);
+    server_.await(*waiters_[device], static_cast<MemberIndex>(device));
     std::vector<std::shared_ptr<CollectiveTask>> tasks;
     for (const auto& reduced : waiters_[device]->result()->reduced) tasks.push_back(reduced.task);
     server_.communicator().join(cpu(static_cast<std::uint16_t>(device)), tasks);

@@ -146,7 +146,7 @@ PendingTensor Collectives::send(PendingTensor pending, PostCollective message) {
 
 void Collectives::await(const PendingTensor& pending) {
   if (!pending.waiter_->done()) refuse_waiting_for_own_thread(pending);
-  server_.await(*pending.waiter_);
+  server_.await(*pending.waiter_, static_cast<MemberIndex>(pending.member_));
   if (pending.waiter_->error() || !pending.waiter_->result()->task) return;
   const std::shared_ptr<CollectiveTask> task[] = {pending.waiter_->result()->task};
   server_.communicator().join(members_[pending.member_]->device(), task);

@@ -57,7 +57,7 @@ class CollectiveTask {
  private:
   std::exception_ptr error_;
   Clock::time_point finished_at_{};
-  std::atomic<bool> finished_{false};
+  alignas(64) std::atomic<bool> finished_{false};  // polled: not beside what those who work on the task write
 };
 
 /// Runs collectives between the devices of one group, in the order in which they were launched as far as their inputs
@@ -73,8 +73,12 @@ class Communicator {
   /// The same for a collective of the users' own, which always runs.
   virtual std::shared_ptr<CollectiveTask> collective(CollectiveRequest) = 0;
 
-  /// Lends the calling thread to whatever is ready; never blocks. Thread-safe.
-  virtual void help() = 0;
+  /// Lends the calling thread, which drives `device` and has other work to do, to this device's share of what is ready;
+  /// never blocks. Thread-safe.
+  virtual void help(Device device) = 0;
+
+  /// The same for a thread that would otherwise wait: it takes over what others have not begun.
+  virtual void help_all(Device device) = 0;
 
   /// Orders the tasks before later work on `device`'s compute stream and returns when that is safe to rely on; engines
   /// on CPUs help until the tasks are finished. Rethrows the first failed task's error. Thread-safe.

@@ -239,7 +239,7 @@ void SyncMember::join() {
 // The result of a step, once its reductions on this device are done. What it returns failed the step: no reduction
 // touches this device's storage any more, and there are no gradients.
 std::exception_ptr SyncMember::collect(Posted& posted, std::shared_ptr<const RoundResult>& result) noexcept {
-  server_.await(*posted.waiter);
+  server_.await(*posted.waiter, index_);
   const std::shared_ptr<SyncWaiter> waiter = std::exchange(posted.waiter, nullptr);
   std::exception_ptr error = waiter->error();
   if (!error) try {

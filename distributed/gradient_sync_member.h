@@ -53,7 +53,7 @@ class SyncMember final : public GradientObserver,
   void end_step(bool unwinding) noexcept;
   /// Between steps: posts what the replica holds; answered when all members have.
   std::shared_ptr<SyncWaiter> check_replica();
-  void await(const SyncWaiter& waiter) { server_.await(waiter); }
+  void await(const SyncWaiter& waiter) { server_.await(waiter, index_); }
   void fail(std::exception_ptr) noexcept;
 
   bool is_current(std::uint64_t group, std::int64_t generation) const noexcept {

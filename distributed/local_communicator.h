@@ -4,15 +4,18 @@
 #include <tutti/distributed/communicator.h>
 
 #include <condition_variable>
+#include <cstdint>
 #include <deque>
 #include <mutex>
+#include <optional>
 #include <thread>
+#include <unordered_map>
 
 namespace tutti {
 
 /// CPU devices of one process: their gradients are summed in shared memory, in place, in device order. A reduction is
-/// cut into chunks of fixed size, claimed by atomic counter by whoever has time: the thread whose gradient completed
-/// the reduction (it has the data in its cache), threads that join, and one worker, which alone waits for inputs that
+/// cut into chunks, of which each device has an equal share. Chunks are claimed by atomic counter: a device's thread
+/// takes its own share whenever it posts something, and anybody's when it waits; one worker alone waits for inputs that
 /// are not ready yet (asynchronous streams). Each element is summed by one thread in one order, so results do not
 /// depend on who helped.
 class LocalCommunicator : public Communicator {
@@ -24,20 +27,24 @@ class LocalCommunicator : public Communicator {
 
   std::shared_ptr<CollectiveTask> all_reduce(AllReduceRequest) override;
   std::shared_ptr<CollectiveTask> collective(CollectiveRequest) override;
-  void help() override;
+  void help(Device) override;
+  void help_all(Device) override;
   void join(Device device, std::span<const std::shared_ptr<CollectiveTask>>) override;
 
  private:
   class Task;
 
   void open(const std::shared_ptr<Task>&);
-  std::shared_ptr<Task> next_task();  // the oldest with unclaimed chunks whose inputs are ready
+  // The oldest whose inputs are ready and that has unclaimed chunks, in the device's share if one is given.
+  std::shared_ptr<Task> next_task(std::optional<Device>);
   void run_worker();
 
   std::mutex mutex_;  // guards what follows: launches and claims of tasks come from several threads
-  std::deque<std::shared_ptr<Task>> open_;  // tasks with unclaimed chunks, oldest first
-  std::atomic<int> open_count_{0};          // lets help() return without the lock
-  std::condition_variable work_;            // the worker sleeps here until a task's inputs are late
+  std::deque<std::shared_ptr<Task>> open_;                // oldest first; all with unclaimed chunks are among them
+  std::uint64_t first_open_ = 0;                          // number of open_.front(), counted since the beginning
+  std::unordered_map<Device, std::uint64_t> next_share_;  // number of the first task that may have some of its share
+  std::atomic<int> open_count_{0};                        // lets help() return without the lock
+  std::condition_variable work_;                          // the worker sleeps here until a task's inputs are late
   bool stopping_ = false;
   std::thread worker_;  // started with the first task whose inputs were not ready; owned and joined here
 };

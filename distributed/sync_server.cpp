@@ -109,8 +109,7 @@ bool DistributedSyncServer::has_parameters() const {
 
 // --- mailbox
 
-// Whoever finds nobody draining drains: an uncontended message is processed by its sender, without a hand-over. What
-// was launched meanwhile is then worked on by the thread that has the last gradient in its cache.
+// Whoever finds nobody draining drains: an uncontended message is processed by its sender, without a hand-over.
 void DistributedSyncServer::post(SyncMessage message) {
   bool drains = false;
   {
@@ -119,7 +118,12 @@ void DistributedSyncServer::post(SyncMessage message) {
     if (!drains) queue_.push_back(std::move(message));
   }
   if (drains) drain(message);
-  communicator_->help();
+}
+
+// Then it does its share of what has been launched.
+void DistributedSyncServer::post(SyncMessage message, MemberIndex member) {
+  post(std::move(message));
+  communicator_->help(devices_[member]);
 }
 
 void DistributedSyncServer::drain(SyncMessage& message) {
@@ -135,9 +139,9 @@ void DistributedSyncServer::drain(SyncMessage& message) {
   }
 }
 
-void DistributedSyncServer::await(const Answered& waiter) {
+void DistributedSyncServer::await(const Answered& waiter, MemberIndex member) {
   for (int turn = 0; turn < 500 && !waiter.done(); ++turn) {
-    communicator_->help();
+    communicator_->help_all(devices_[member]);
 #if defined(__x86_64__)
     __builtin_ia32_pause();
 #endif
@@ -156,18 +160,19 @@ void DistributedSyncServer::check_alive() const {
 void DistributedSyncServer::register_parameters(Stamp stamp, double weight, std::shared_ptr<const RequiredSet> required,
                                                 std::shared_ptr<const GradientArena> arena, Event arena_free) {
   check_alive();
-  post(RegisterSyncParameters{stamp, weight, std::move(required), std::move(arena), std::move(arena_free),
-                              Clock::now()});
+  post(
+      RegisterSyncParameters{stamp, weight, std::move(required), std::move(arena), std::move(arena_free), Clock::now()},
+      stamp.member);
 }
 
 void DistributedSyncServer::submit(Stamp stamp, ParameterId parameter, GradientRef gradient) {
   check_alive();
-  post(SubmitGradient{stamp, parameter, std::move(gradient), Clock::now()});
+  post(SubmitGradient{stamp, parameter, std::move(gradient), Clock::now()}, stamp.member);
 }
 
 std::shared_ptr<SyncWaiter> DistributedSyncServer::collective_sync(Stamp stamp) {
   auto waiter = std::make_shared<SyncWaiter>();
-  post(CollectiveSync{stamp, waiter, Clock::now()});
+  post(CollectiveSync{stamp, waiter, Clock::now()}, stamp.member);
   return waiter;
 }
 

@@ -76,8 +76,9 @@ class DistributedSyncServer {
   void set_busy(MemberIndex, std::string activity);
   void close();
 
-  /// Helps with reductions for as long as waking a thread would take, then blocks until the answer is there.
-  void await(const Answered&);
+  /// The member's thread helps with reductions for as long as waking it would take, then blocks until the answer is
+  /// there.
+  void await(const Answered&, MemberIndex);
   Communicator& communicator() noexcept { return *communicator_; }
   const SyncOptions& options() const noexcept { return options_; }
   std::uint64_t group_number() const;
@@ -87,6 +88,7 @@ class DistributedSyncServer {
  private:
   // --- mailbox
   void post(SyncMessage);
+  void post(SyncMessage, MemberIndex);
   void drain(SyncMessage&);
   void process(SyncMessage&);
   void handle(RegisterSyncParameters&);

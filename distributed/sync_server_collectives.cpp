@@ -14,7 +14,8 @@ std::shared_ptr<CollectiveWaiter> DistributedSyncServer::post_collective(PostCol
   auto waiter = std::make_shared<CollectiveWaiter>();
   message.waiter = waiter;
   message.at = CollectiveTask::Clock::now();
-  post(std::make_unique<PostCollective>(std::move(message)));
+  const MemberIndex member = message.member;
+  post(std::make_unique<PostCollective>(std::move(message)), member);
   return waiter;
 }
 

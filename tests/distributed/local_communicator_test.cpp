@@ -70,6 +70,51 @@ TEST_CASE("local_communicator: the result does not depend on who helps") {
   }
 }
 
+TEST_CASE("local_communicator: a device that has other work takes its own share, one that waits takes the rest") {
+  constexpr std::int64_t kCount = 300'000;
+  const auto before = values<float>(kCount, 0);
+  const auto want = expected<float>(kCount, 2, 2);
+  for (const Device other : {cpu(1), cpu(0)}) {
+    LocalCommunicator communicator;
+    AllReduceRequest reduction = request<float>(kCount, 2, 2);
+    for (const Event& event : reduction.ready) event.synchronize();
+    const auto slices = reduction.slices;
+    const auto task = communicator.all_reduce(std::move(reduction));
+    communicator.help(cpu(0));
+    communicator.help(cpu(0));
+    CHECK_FALSE(task->finished());
+    const auto half = slices[0].gradient.to_vector<float>();
+    CHECK(half.front() == want.front());
+    CHECK(half[kCount / 2 - 1] == want[kCount / 2 - 1]);
+    CHECK(half[kCount / 2 + 100] == before[kCount / 2 + 100]);
+    if (other == cpu(1))
+      communicator.help(cpu(1));
+    else
+      communicator.help_all(cpu(0));
+    REQUIRE(task->finished());
+    for (const AllReduceSlice& slice : slices) CHECK(slice.gradient.to_vector<float>() == want);
+  }
+}
+
+TEST_CASE("local_communicator: shares of many reductions are found, whoever is behind") {
+  constexpr int kRounds = 300;
+  LocalCommunicator communicator;
+  std::vector<AllReduceSlice> slices;
+  std::vector<std::shared_ptr<CollectiveTask>> tasks;
+  for (int round = 0; round < kRounds; ++round) {
+    AllReduceRequest reduction = request<float>(5'000, 3, 3);
+    for (const Event& event : reduction.ready) event.synchronize();
+    slices.insert(slices.end(), reduction.slices.begin(), reduction.slices.end());
+    tasks.push_back(communicator.all_reduce(std::move(reduction)));
+    if (round % 2 == 0) communicator.help(cpu(0));
+    if (round % 7 == 0) communicator.help(cpu(2));
+  }
+  for (const Device device : {cpu(0), cpu(1), cpu(2)}) communicator.help(device);
+  for (const auto& task : tasks) CHECK(task->finished());
+  const auto want = expected<float>(5'000, 3, 3);
+  for (const AllReduceSlice& slice : slices) CHECK(slice.gradient.to_vector<float>() == want);
+}
+
 TEST_CASE("local_communicator: slices that do not contribute are overwritten, never read") {
   LocalCommunicator communicator;
   AllReduceRequest reduction = request<double>(1000, 3, 2.0);

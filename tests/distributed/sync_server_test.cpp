@@ -67,7 +67,7 @@ struct Group {
   }
   std::string error_of_sync(MemberIndex member, std::int64_t generation = 1) {
     const auto waiter = server.collective_sync({member, 1, generation});
-    server.await(*waiter);
+    server.await(*waiter, member);
     return text_of(waiter->error());
   }
 
@@ -146,7 +146,7 @@ TEST_CASE("sync_server: results are written in place, before the last device has
   const auto waiter = group.server.collective_sync({0, 1, 1});
   CHECK_FALSE(waiter->done());
   const auto other = group.server.collective_sync({1, 1, 1});
-  group.server.await(*waiter);
+  group.server.await(*waiter, 0);
   REQUIRE(waiter->result()->reduced.size() == 1);
   const auto& reduced = waiter->result()->reduced[0];
   const std::shared_ptr<CollectiveTask> task[] = {reduced.task};
@@ -164,7 +164,7 @@ TEST_CASE("sync_server: a device that leaves after its sync still counts in that
   group.begin(1, {0});
   group.submit(1, 0, {2});
   const auto second = group.server.collective_sync({1, 1, 1});
-  group.server.await(*second);
+  group.server.await(*second, 1);
   REQUIRE(second->result()->reduced.size() == 1);
   const std::shared_ptr<CollectiveTask> task[] = {second->result()->reduced[0].task};
   group.server.communicator().join(cpu(1), task);
@@ -248,7 +248,7 @@ TEST_CASE("sync_server: many devices post at once and every round is answered") 
       for (const std::uint32_t id : ids)
         group.submit(member, id, id == 0 ? Shape{2} : Shape{3}, DType::f64, generation);
       const auto waiter = group.server.collective_sync({member, 1, generation});
-      group.server.await(*waiter);
+      group.server.await(*waiter, member);
       REQUIRE_MESSAGE(!waiter->error(), text_of(waiter->error()));
       CHECK(waiter->result()->generation == generation);
       for (const auto& reduced : waiter->result()->reduced) {
@@ -274,8 +274,8 @@ TEST_CASE("sync_server: a state copy that fails while re-forming is told to all,
   const auto rejoin = [&] {
     const auto first = group.server.join_group(0, group.server.group_number() + 1, 5);
     const auto second = group.server.join_group(1, group.server.group_number() + 1, 4);
-    group.server.await(*first);
-    group.server.await(*second);
+    group.server.await(*first, 0);
+    group.server.await(*second, 1);
     return std::pair{text_of(first->error()), text_of(second->error())};
   };
   const auto [first, second] = rejoin();
