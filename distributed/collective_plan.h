@@ -32,6 +32,7 @@ struct CollectiveRequest {
   std::vector<Array> outputs;  ///< likewise; no source of a part may be another part's target
   std::vector<Event> ready;    ///< earlier than these no input may be touched
   std::vector<CollectivePart> parts;
+  std::vector<Device> devices{};  ///< which share the work; default: the outputs'
 };
 
 /// What is to be done for calls that agree.

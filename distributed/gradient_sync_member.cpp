@@ -4,7 +4,6 @@
 #include <tutti/backend/error.h>
 #include <tutti/backend/registry.h>
 #include <tutti/distributed/finite_check.h>
-#include <tutti/distributed/sharded/sharded_optimizer.h>
 #include <tutti/distributed/thread_number.h>
 
 #include <algorithm>
@@ -53,22 +52,6 @@ void SyncMember::require_replica(const char* operation) const {
                      to_string(device_));
 }
 
-void SyncMember::copy_state_from(const SyncMember& ahead) {
-  const auto copy = [](const NamedTensors& from, const NamedTensors& to) {
-    for (std::size_t i = 0; i < from.size(); ++i) {
-      Array target = to[i].second.array();
-      target.copy_from(from[i].second.array());
-    }
-  };
-  if ((optimizer_ == nullptr) != (ahead.optimizer_ == nullptr))
-    raise<SyncError>("[rejoin] {} has an attached optimizer and {} has none: its state could not be copied",
-                     to_string(optimizer_ != nullptr ? device_ : ahead.device_),
-                     to_string(optimizer_ != nullptr ? ahead.device_ : device_));
-  copy(ahead.parameters(), parameters());
-  copy(ahead.buffers_, buffers_);
-  if (optimizer_ != nullptr) optimizer_->load_state(ahead.optimizer_->state());
-}
-
 void SyncMember::set_phase(Phase phase) {
   phase_ = phase;
   open_generation_.store(generation_, std::memory_order_relaxed);
@@ -86,7 +69,7 @@ void SyncMember::begin_step(double weight) {
   join();
   try {
     server_.check_alive();
-    if (sharded_ != nullptr) sharded_->join();
+    join_gathers();
   } catch (...) {  // a step that cannot be taken has failed: an optimizer step after it would count it
     failure_ = std::current_exception();
     throw;
@@ -191,9 +174,7 @@ void SyncMember::join_earlier() {
 
 void SyncMember::on_gradient_final(Device, ParameterId id, GradientRef gradient) {
   if (!gradient.gradient.defined()) {
-    const SyncParameter& parameter = gradients_.descriptions()[id.value];
-    gradient.gradient = gradients_.scattered() ? Array::empty(parameter.shape, parameter.dtype, device_)
-                                               : gradients_.arena()->gradient(id);
+    gradient.gradient = gradients_.place_of(id);
     if (weight_ > 0.0) gradient.gradient.fill(0);  // else it does not count, and is not read
     gradient.ready = compute_stream(device_).record();
     return server_.submit(stamp(), id, std::move(gradient));
@@ -214,7 +195,7 @@ void SyncMember::submit(ParameterId id, GradientRef gradient) {
       throw error;
     }
   }
-  if (gradients_.scattered()) give_up(id, gradient);
+  if (gradients_.scattered()) return give_up(id, std::move(gradient));
   server_.submit(stamp(), id, std::move(gradient));
 }
 
@@ -338,7 +319,7 @@ std::shared_ptr<SyncWaiter> SyncMember::check_replica() {
     raise<SyncError>("[sync] {} can check its replica between steps and before it leaves only", to_string(device_));
   join();
   server_.check_alive();
-  if (sharded_ != nullptr) sharded_->join();
+  join_gathers();
   auto waiter = std::make_shared<SyncWaiter>();
   server_.check_replica({index_, group_number_, generation_ + 1}, digest(), waiter);
   return waiter;
@@ -381,25 +362,6 @@ bool SyncMember::follow() {
   wait_for_reductions(*waiter->result());
   install(*waiter->result(), {});
   return true;
-}
-
-std::shared_ptr<SyncWaiter> SyncMember::request_rejoin(std::int64_t last_step_applied) {
-  if (phase_ == Phase::open) raise<SyncError>("[sync] {} cannot rejoin inside its step", to_string(device_));
-  finish_posted();
-  if (sharded_ != nullptr) sharded_->settle();
-  return server_.join_group(index_, server_.group_number() + 1, last_step_applied);
-}
-
-void SyncMember::finish_rejoin(SyncWaiter& waiter) {
-  waiter.wait();
-  if (waiter.error()) std::rethrow_exception(waiter.error());
-  group_number_ = server_.group_number();
-  generation_ = 0;
-  failure_ = nullptr;
-  arrived_ = nullptr;
-  joined_generation_ = 0;
-  required_ = nullptr;
-  gradients_.invalidate();
 }
 
 double SyncMember::total_weight() const {

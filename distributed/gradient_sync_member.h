@@ -107,7 +107,9 @@ class SyncMember final : public GradientObserver,
   void join_earlier();
   void submit(ParameterId, GradientRef);
   void refuse_leaving_with_share() const;
-  void give_up(ParameterId, GradientRef&);
+  void give_up(ParameterId, GradientRef);
+  void join_gathers();
+  void settle_gathers() noexcept;
   ReplicaDigest digest() const;
   void refuse_waiting_for_own_thread(std::int64_t generation) const;
   void wait_for_reductions(const RoundResult&);

@@ -276,18 +276,19 @@ std::shared_ptr<CollectiveTask> LocalCommunicator::collective(CollectiveRequest 
     std::int64_t begin;
     std::int64_t count;
   };
+  std::vector<Device> devices = request.devices;
+  if (devices.empty())
+    for (const Array& output : request.outputs) devices.push_back(output.device());
   std::vector<Chunk> chunks;
   for (std::size_t part = 0; part < request.parts.size(); ++part) {
     const std::int64_t count = request.parts[part].count;
-    const std::int64_t size = chunk_size(count, request.outputs.size());
+    const std::int64_t size = chunk_size(count, devices.size());
     for (std::int64_t begin = 0; begin < count; begin += size)
       chunks.push_back({part, begin, std::min(size, count - begin)});
   }
   if (chunks.empty()) chunks.push_back({0, 0, 0});
   const auto count = static_cast<std::int64_t>(chunks.size());
   std::vector<Event> inputs = request.ready;
-  std::vector<Device> devices;
-  for (const Array& output : request.outputs) devices.push_back(output.device());
   auto task = std::make_shared<Task>(std::move(inputs), count, std::move(devices),
                                      [request = std::move(request), chunks = std::move(chunks)](std::int64_t index) {
                                        const Chunk& chunk = chunks[static_cast<std::size_t>(index)];

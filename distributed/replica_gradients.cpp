@@ -91,6 +91,11 @@ void ReplicaGradients::install(const RoundResult& round, MemberIndex member, con
   }
 }
 
+Array ReplicaGradients::place_of(ParameterId id) const {
+  const SyncParameter& parameter = descriptions_[id.value];
+  return scattered() ? Array::empty(parameter.shape, parameter.dtype, device_) : arena()->gradient(id);
+}
+
 void ReplicaGradients::install_shares(const RoundResult& round, MemberIndex member) {
   for (const auto& reduced : round.reduced) {
     for (const GradientLayout::Place& place : reduced.bucket) {

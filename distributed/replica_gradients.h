@@ -43,6 +43,8 @@ class ReplicaGradients {
   bool scattered() const noexcept { return arenas_.empty(); }
   /// This device's range of a scattered gradient, flat; valid while the slot's state is scattered.
   const Array& share(ParameterId id) const { return shares_[id.value]; }
+  /// Where a gradient that nobody computes is to be.
+  Array place_of(ParameterId) const;
   /// What was accumulated while the user held the sum so far lies elsewhere: brings it home.
   void bring_home(ParameterId);
 

@@ -14,14 +14,25 @@ void SyncMember::attach(ShardedOptimizer* sharded) {
   sharded_ = sharded;
 }
 
-// The server has the only reference then: a scattered gradient's memory is free when it is reduced.
-void SyncMember::give_up(ParameterId id, GradientRef& gradient) {
+void SyncMember::join_gathers() {
+  if (sharded_ != nullptr) sharded_->join();
+}
+
+void SyncMember::settle_gathers() noexcept {
+  if (sharded_ != nullptr) sharded_->settle();
+}
+
+// The server has the only reference then: a scattered gradient's memory is free when it is reduced, for which nobody
+// else is waited for.
+void SyncMember::give_up(ParameterId id, GradientRef gradient) {
   if (!gradient.gradient.is_contiguous()) {
     gradient.gradient = gradient.gradient.contiguous();
     gradient.ready = compute_stream(device_).record();
   }
   gradients_.slot(id).state = GradientState::undefined;
   gradients_.slot(id).gradient = Array();
+  server_.submit(stamp(), id, std::move(gradient));
+  server_.communicator().help_all(device_);
 }
 
 // Nobody else would update it.

@@ -22,6 +22,7 @@ void DistributedSyncServer::scatter(const Launch& launch) {
   const auto step = static_cast<std::int64_t>(kAlignment / size_of(dtype));
   CollectiveRequest request;
   request.denominator = launch.denominator;
+  request.devices = devices_;
   std::vector<std::int64_t> lengths(members, 0);
   std::vector<std::pair<ShardPlan::Piece, std::int64_t>> owned;  // and its offset in its owner's result
   for (const GradientLayout::Place& place : launch.places)
@@ -82,6 +83,7 @@ void DistributedSyncServer::launch_gather() {
     request.ready.push_back(message.ready);
   }
   request.outputs = request.inputs;
+  request.devices = devices_;
   for (std::size_t index = 0; index < parameters.size(); ++index)
     for (const ShardPlan::Piece& piece : shards_->pieces_of(parameters[index])) {
       CollectivePart part{piece.size(), {{piece.owner * parameters.size() + index, piece.begin}}, {}};
