@@ -6,7 +6,7 @@
 #include <tutti/backend/error.h>
 #include <tutti/backend/registry.h>
 #include <tutti/distributed/gradient_sync_member.h>
-#include <tutti/distributed/sharded/shard_plan.h>
+#include <tutti/distributed/shard_plan.h>
 #include <tutti/distributed/sync_server.h>
 #include <tutti/distributed/thread_number.h>
 

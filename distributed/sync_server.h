@@ -5,7 +5,7 @@
 #include <tutti/distributed/communicator.h>
 #include <tutti/distributed/gradient_arena.h>
 #include <tutti/distributed/replica_check.h>
-#include <tutti/distributed/sharded/shard_plan.h>
+#include <tutti/distributed/shard_plan.h>
 #include <tutti/distributed/sync_ledger.h>
 #include <tutti/distributed/sync_messages.h>
 #include <tutti/distributed/sync_options.h>

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <tutti/distributed/collectives.h>
-#include <tutti/distributed/sharded/shard_plan.h>
+#include <tutti/distributed/shard_plan.h>
 #include <tutti/optim/clip.h>
 #include <tutti/optim/optimizer.h>
 

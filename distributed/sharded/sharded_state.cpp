@@ -122,8 +122,12 @@ void ShardedOptimizer::check_loadable(const Optimizer::State& state) const {
 }
 
 void ShardedOptimizer::load_state(const Optimizer::State& state) {
-  settle();
   check_loadable(state);
+  try {
+    join();  // nothing may be written to the parameters after this
+  } catch (const SyncError&) {
+    settle();  // what failed is what this is to replace
+  }
   prototype_->set_learning_rate(state.learning_rate);
   for (Lap& lap : laps_) {
     if (!lap.optimizer) continue;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <tutti/distributed/sharded/shard_plan.h>
+#include <tutti/distributed/shard_plan.h>
 
 #include <doctest/doctest.h>
 

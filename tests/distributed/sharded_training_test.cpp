@@ -43,10 +43,30 @@ TEST_CASE("sharded: one device, and the reductions sum and mean") {
   check_same_trajectory(1, Sharding::gradients, adamw());
   for (const GradientReduction reduction : {GradientReduction::sum, GradientReduction::mean}) {
     BranchingTraining plain(3, Sharding::none, sgd(), {.reduction = reduction});
-    BranchingTraining sharded(3, Sharding::gradients, sgd(), {.reduction = reduction});
+    BranchingTraining sharded(3, Sharding::gradients, sgd(), {.reduction = reduction, .consistency_every = 2});
     plain.run(0, 12);
     sharded.run(0, 12);
     CHECK(values_of(sharded.replicas[2]) == values_of(plain.replicas[2]));
+  }
+}
+
+TEST_CASE("sharded: with reductions off each device updates its share by its own gradients") {
+  const auto train = [](BranchingTraining& training) {
+    training.sync->set_reductions_enabled(false);
+    training.run(1, 2);
+  };
+  BranchingTraining plain(2, Sharding::none, sgd());
+  train(plain);
+  for (const Sharding sharding : {Sharding::optimizer_state, Sharding::gradients}) {
+    BranchingTraining sharded(2, sharding, sgd());
+    train(sharded);
+    const auto parameters = sharded.replicas[0].parameters();
+    for (std::uint32_t id = 0; id < parameters.size(); ++id)
+      for (const ShardPlan::Piece& piece : sharded.sharded[0]->shards().pieces_of({id})) {
+        const auto whole = plain.replicas[piece.owner].parameters()[id].to_vector<float>();
+        const auto gathered = parameters[id].to_vector<float>();
+        CHECK(std::equal(gathered.begin() + piece.begin, gathered.begin() + piece.end, whole.begin() + piece.begin));
+      }
   }
 }
 
