@@ -85,7 +85,7 @@ class Accumulation {
     if (options_.observer != nullptr) options_.observer->on_backward_begin(device_, uses);
   }
 
-  void accumulate(LeafNode& leaf, Tensor gradient, double weight) {
+  void accumulate(LeafNode& leaf, Tensor gradient, double weight, bool unknown_reads) {
     GradientSlot& slot = leaf.slot;
     if (!slot.attachment && gradient.defined() && weight != 1.0) gradient = gradient * (1.0 / weight);
     if (gradient.defined()) add_to_slot(slot, std::move(gradient));
@@ -93,7 +93,7 @@ class Accumulation {
     if (slot.state == GradientState::local && slot.destination.defined()) move_to_destination(slot, slot.gradient);
     const Array final = slot.state == GradientState::local ? slot.gradient : Array();
     options_.observer->on_gradient_final(leaf.device, slot.attachment->id,
-                                         {final, compute_stream(leaf.device).record()});
+                                         {final, compute_stream(leaf.device).record(), unknown_reads});
   }
 
   void end() {
@@ -120,7 +120,8 @@ class Accumulation {
     if (attachment.group != group)
       raise<AutodiffError>("[backward] parameter \"{}\" on {} belongs to another device or group than the step",
                            attachment.name, to_string(leaf.device));
-    if (leaf.slot.state == GradientState::reduced || leaf.slot.state == GradientState::scattered)
+    if (leaf.slot.state == GradientState::reduced || leaf.slot.state == GradientState::scattered ||
+        leaf.slot.state == GradientState::applied)
       raise<AutodiffError>(
           "[backward] the gradient of parameter \"{}\" on {} is reduced already and cannot be added to: "
           "call zero_grad() before the next step",
@@ -170,7 +171,7 @@ void backward(const Tensor& root, const BackwardOptions& options) {
     accumulation.begin(root.device(), run.leaves());
     run.execute(
         [&](Node& leaf, Tensor gradient) {
-          accumulation.accumulate(static_cast<LeafNode&>(leaf), std::move(gradient), weight);
+          accumulation.accumulate(static_cast<LeafNode&>(leaf), std::move(gradient), weight, run.unknown_reads() > 0);
         },
         !options.retain_graph);
     accumulation.end();

@@ -40,6 +40,7 @@ BackwardRun::BackwardRun(std::vector<Root> roots, const Targets& targets, Into i
   }
   for (const Visit& visit : visits_) {
     if (!visit.needed) continue;
+    unknown_reads_ += visit.node->reads_unknown() ? 1 : 0;
     for (std::size_t i = 0; i < visit.node->input_count(); ++i)
       if (Visit* input = visit_of(visit.node->input(i).get()); input != nullptr && input->needed) ++input->expected;
   }
@@ -148,6 +149,7 @@ void BackwardRun::run_node(Visit& visit, bool release_saved, const Complete& com
     visit.node->backward(std::exchange(visit.gradient, Tensor()), sink);
   }
   if (release_saved) visit.node->release_saved();
+  unknown_reads_ -= visit.node->reads_unknown() ? 1 : 0;
   for (std::size_t i = 0; i < count; ++i)
     if (wanted[i]) contribute(*visit_of(visit.node->input(i).get()), std::move(gradients[i]), complete);
 }

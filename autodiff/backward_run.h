@@ -45,6 +45,9 @@ class BackwardRun {
   /// contribution is in, before any other node runs. An undefined gradient means that all were null.
   void execute(const Complete& complete, bool release_saved);
 
+  /// How many nodes that read what is not known are still to run.
+  std::uint32_t unknown_reads() const noexcept { return unknown_reads_; }
+
   /// Where the gradient that flows into `node` along its only edge is to end; undefined: anywhere.
   Array destination_of(const Node* node);
 
@@ -70,6 +73,7 @@ class BackwardRun {
   Into into_;
   std::vector<Root> roots_;
   std::vector<Visit> visits_;
+  std::uint32_t unknown_reads_ = 0;
   std::vector<std::pair<std::uint64_t, std::uint32_t>> ready_;  // a heap of (sequence, visit)
 };
 

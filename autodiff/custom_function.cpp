@@ -43,6 +43,7 @@ class CustomNode final : private NameHolder, public Node {
   }
   void release_saved() override { saved_.reset(); }
   bool released() const noexcept override { return !saved_; }
+  bool reads_unknown() const noexcept override { return true; }  // the caller's function may refer to tensors
 
  private:
   struct Saved {

@@ -22,6 +22,8 @@ struct ParameterUse {
 struct GradientRef {
   Array gradient;
   Event ready;  ///< recorded on the device's compute stream after the last write to `gradient`
+  /// Nodes are still to run of which autodiff does not know what they read: parameters may not be written.
+  bool unknown_reads = false;
 };
 
 /// Hears of every gradient of one synchronised backward, once, the moment it is final. Autodiff knows this interface

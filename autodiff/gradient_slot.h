@@ -12,7 +12,8 @@ namespace tutti {
 
 /// undefined: no gradient. local: accumulated on this device only. reduced: the group's result, not to be added to.
 /// scattered: reduced, but each device of the group has the part that it owns only, elsewhere.
-enum class GradientState : std::uint8_t { undefined, local, reduced, scattered };
+/// applied: reduced, and its parameter is updated already; ends with the next step.
+enum class GradientState : std::uint8_t { undefined, local, reduced, scattered, applied };
 
 /// Reductions that are still to be joined before a gradient may be read.
 class PendingGradients {

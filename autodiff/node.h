@@ -62,6 +62,9 @@ class Node {
   virtual void release_saved() = 0;
   virtual bool released() const noexcept = 0;
   virtual bool is_leaf() const noexcept { return false; }
+  /// Whether backward may read what the node holds no reference to: the memory of a value is otherwise known to be in
+  /// use by its count of references.
+  virtual bool reads_unknown() const noexcept { return false; }
   /// Whether the output is a view of the input; then `view` makes it of memory that is laid out as the input.
   virtual bool is_view() const noexcept { return false; }
   virtual Array view(const Array&) const { return {}; }
@@ -101,7 +104,8 @@ class LeafNode final : public Node {
 };
 
 /// A node whose gradient is a callable `void(const Restore&, const Tensor& dy, InputGradients&)`; what the callable
-/// holds is what the node saved. That of a view also has a `view(const Array&)`.
+/// holds is what the node saved: arrays or detached tensors, never a parameter itself, whose value may change. That of
+/// a view also has a `view(const Array&)`.
 template <class Gradient> class RecordedNode final : public Node,
                                                      public std::enable_shared_from_this<RecordedNode<Gradient>> {
  public:

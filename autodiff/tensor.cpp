@@ -87,9 +87,8 @@ Tensor Tensor::grad() const {
   if (slot.state == GradientState::undefined) return {};
   if (slot.state == GradientState::scattered)
     raise<AutodiffError>(
-        "[grad] the gradient of parameter \"{}\" on {} is scattered: each device keeps the reduced gradient of its "
-        "share "
-        "only, for the sharded optimizer",
+        "[grad] the gradient of parameter \"{}\" on {} is scattered: a device keeps that of its share only, for its "
+        "ShardedOptimizer",
         slot.attachment ? slot.attachment->name : "", to_string(device()));
   if (!slot.destination.defined()) return Tensor(slot.gradient);
   Array gradient = lend(slot.gradient);

@@ -16,7 +16,7 @@ namespace tutti {
 /// One source is a copy; none stands for zeros.
 struct CollectivePart {
   struct Place {
-    std::size_t member = 0;
+    std::size_t member = 0;   ///< of a request that takes several arrays of each member: a position among the arrays
     std::int64_t offset = 0;  ///< in elements
   };
   std::int64_t count = 0;

@@ -104,10 +104,12 @@ class GradientSync::State {
     for (const auto& member : members_) member->set_peers(peers);
     collectives_ = std::make_shared<Collectives>(server_, members_);
     // Runs while every member waits in rejoin, so that replicas may be written from one thread.
-    server_.on_reformed([this](MemberIndex ahead, std::span<const MemberIndex> behind) {
-      refuse_lost_shares(behind);
-      for (const MemberIndex index : behind) members_[index]->copy_state_from(*members_[ahead]);
-    });
+    server_.on_reformed(
+        [this](MemberIndex ahead, std::span<const MemberIndex> behind, std::span<const MemberIndex> level) {
+          refuse_lost_shares(behind);
+          for (const MemberIndex index : behind) members_[index]->copy_state_from(*members_[ahead]);
+          for (const MemberIndex index : level) members_[index]->copy_failed_step_from(*members_[ahead]);
+        });
   }
 
   // Nobody else has a share's optimizer state.

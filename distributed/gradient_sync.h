@@ -67,10 +67,11 @@ class [[nodiscard]] Step {
   /// For a device without a loss in this step: takes part with what was accumulated locally, or with nothing.
   void synchronize();
   void synchronize_async();
-  /// Waits until the group has committed the step and this device's gradients are reduced. Throws at once, naming the
-  /// device, if this same thread has opened another device's step and not posted it. Once it failed it throws that
-  /// error, as the optimizer's step does, until the device rejoins. With Overlap::double_buffered there is nothing to
-  /// wait for: backward itself has waited for the step before.
+  /// Waits until the group has committed the step and this device's gradients are reduced; with Overlap::in_backward
+  /// until its parameters are updated. Throws at once, naming the device, if this same thread has opened another
+  /// device's step and not posted it. Once it failed it throws that error, as the optimizer's step does, until the
+  /// device rejoins. With Overlap::double_buffered there is nothing to wait for: backward itself has waited for the
+  /// step before.
   void join();
 
   std::int64_t generation() const noexcept;
@@ -121,11 +122,14 @@ class GradientSync {
     }
     return replicas;
   }
-  /// Registers a replica's parameters as this device's. Replicas of one group must agree in names, order, shapes and
-  /// dtypes, else SyncError naming the parameter, the devices and both values.
+  /// Registers a replica's parameters and buffers as this device's. Replicas of one group must agree in names, order,
+  /// shapes and dtypes, else SyncError naming the parameter or buffer, the devices and both values. Buffers that the
+  /// options' policy cannot keep equal (BufferPolicy, Overlap::double_buffered) are refused.
   void attach(Device, Module& replica);
   /// The optimizer whose state travels with the parameters when a device behind re-joins; on all devices or on none,
-  /// and not destroyed before the last `rejoin`.
+  /// and not destroyed before the last `rejoin`. With Overlap::in_backward it is required, after the replica and before
+  /// the first step, may have parameters of the replica only, lives as long as the device steps or follows, and its
+  /// `step` is an error while the group lives: the group updates the parameters.
   void attach(Device, Optimizer&);
 
   const std::vector<Device>& devices() const noexcept;
@@ -139,7 +143,7 @@ class GradientSync {
   /// results are kept for it until it fetches them with `follow`, whose memory grows with how far it lags.
   void leave(Device, Follow = Follow::no);
   /// For a device that left with Follow::yes: waits for the others' next step and installs its result in this device's
-  /// gradients; false when all devices have left.
+  /// gradients (with Overlap::in_backward: in its parameters); false when all devices have left.
   bool follow(Device);
 
   // --- Collectives on tensors. Each device's thread calls with its own tensor; all devices post the same sequence, in
@@ -174,8 +178,8 @@ class GradientSync {
   void check_consistency(Device device) { check_consistency(std::span<const Device>(&device, 1)); }
   void check_consistency(std::span<const Device>);
   /// After a failure: takes this device into the next group. Returns when every device has joined again or left;
-  /// devices behind `last_step_applied` of the one ahead receive its parameters, buffers and optimizer state. Throws
-  /// SyncError naming the missing devices after the deadline.
+  /// devices behind `last_step_applied` of the one ahead receive its parameters, buffers and optimizer state, the
+  /// others its buffers. Throws SyncError naming the missing devices after the deadline.
   void rejoin(Device, std::int64_t last_step_applied);
   struct Rejoining {
     Device device;

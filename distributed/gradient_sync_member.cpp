@@ -21,6 +21,7 @@ SyncMember::SyncMember(DistributedSyncServer& server, MemberIndex index, Device 
                                              : 1) {}
 
 SyncMember::~SyncMember() {
+  updates_ = nullptr;  // the optimizer may have gone before
   finish_posted();
   if (phase_ == Phase::open) gradients_.invalidate();
 }
@@ -39,9 +40,9 @@ void SyncMember::attach(Module& replica) {
       raise<SyncError>("[sync] parameter \"{}\" on {} belongs to a group already", name, to_string(device_));
     description.push_back({name, parameter.shape(), parameter.dtype()});
   }
+  declare_buffers(replica);
   server_.declare_parameters(index_, std::move(description));
   gradients_.attach(std::move(parameters), this, weak_from_this());
-  buffers_ = replica.named_buffers();
   attached_ = true;
 }
 
@@ -66,6 +67,7 @@ void SyncMember::begin_step(double weight) {
   if (!(weight >= 0.0) || weight > std::numeric_limits<double>::max())
     raise<SyncError>("[sync] weight {} of {} is not a finite number >= 0", weight, to_string(device_));
   require_replica("sync.step");
+  require_optimizer();
   join();
   try {
     server_.check_alive();
@@ -77,12 +79,19 @@ void SyncMember::begin_step(double weight) {
   earlier_ = std::exchange(posted_, {});
   gradients_.turn();
   gradients_.prepare(server_.layout());
+  if (updates_) updates_->reset();
   ++generation_;
+  buffers_before_.clear();
+  if (check_is_due()) append_buffers(buffers_before_);  // before the forward writes them
   set_phase(Phase::open);
   weight_ = 0.0;
 }
 
 void SyncMember::begin_accumulation() {
+  if (in_backward())
+    raise<SyncError>(
+        "[no_sync] {} cannot accumulate with Overlap::in_backward: each backward's gradients are used at once",
+        to_string(device_));
   if (phase_ != Phase::open)
     raise<SyncError>("[no_sync] step {} of {} has had its synchronised backward: accumulate before it", generation_,
                      to_string(device_));
@@ -158,8 +167,11 @@ void SyncMember::register_with(std::span<const ParameterUse> uses) {
     required_ = std::make_shared<const RequiredSet>(std::move(ids));
   gradients_.prepare(server_.layout());
   for (const ParameterId id : accumulated) gradients_.bring_home(id);
-  const std::int64_t every = server_.options().consistency_every;
-  if (every > 0 && (generation_ - 1) % every == 0) server_.check_replica(stamp(), digest(), nullptr);
+  if (check_is_due()) {
+    ReplicaDigest held = digest();
+    held.insert(held.end(), buffers_before_.begin(), buffers_before_.end());
+    server_.check_replica(stamp(), std::move(held), nullptr);
+  }
   const Event ready = compute_stream(device_).record();
   server_.register_parameters(stamp(), weight_, required_, gradients_.arena(), ready);
   for (const ParameterId id : accumulated) submit(id, {gradients_.slot(id).gradient, ready});
@@ -173,13 +185,16 @@ void SyncMember::join_earlier() {
 }
 
 void SyncMember::on_gradient_final(Device, ParameterId id, GradientRef gradient) {
+  const bool unknown_reads = gradient.unknown_reads;
   if (!gradient.gradient.defined()) {
     gradient.gradient = gradients_.place_of(id);
     if (weight_ > 0.0) gradient.gradient.fill(0);  // else it does not count, and is not read
     gradient.ready = compute_stream(device_).record();
-    return server_.submit(stamp(), id, std::move(gradient));
+    server_.submit(stamp(), id, std::move(gradient));
+  } else {
+    submit(id, std::move(gradient));
   }
-  submit(id, std::move(gradient));
+  if (updates_) updates_->poll(server_, device_, index_, unknown_reads);
 }
 
 // The scan comes before the submission, and the failure before the exception: whatever unwinds, the cause is told.
@@ -200,7 +215,7 @@ void SyncMember::submit(ParameterId id, GradientRef gradient) {
 }
 
 void SyncMember::on_backward_end(Device) {
-  posted_ = {server_.collective_sync(stamp()), gradients_.arena(), required_, generation_};
+  posted_ = {server_.collective_sync(stamp(), buffer_share()), gradients_.arena(), required_, generation_};
   set_phase(Phase::posted);
   if (!double_buffered()) return;
   gradients_.invalidate();  // what this step accumulated is on its way
@@ -242,13 +257,18 @@ void SyncMember::finish_posted() noexcept {
   if (phase_ == Phase::posted) set_phase(Phase::idle);
   std::shared_ptr<const RoundResult> result;
   failure_ = collect(posted_, result);
-  if (!failure_) install(*result, posted_);
+  if (!failure_) try {
+      install(*result, posted_);
+    } catch (...) {  // an optimizer's
+      fail(std::current_exception());
+    }
 }
 
 void SyncMember::wait_for_reductions(const RoundResult& round) {
   std::vector<std::shared_ptr<CollectiveTask>> tasks;
   for (const auto& reduced : round.reduced)
     if (reduced.results[index_].defined()) tasks.push_back(reduced.task);
+  tasks.insert(tasks.end(), round.buffer_tasks.begin(), round.buffer_tasks.end());
   server_.communicator().join(device_, tasks);
 }
 
@@ -256,6 +276,7 @@ void SyncMember::install(const RoundResult& round, const Posted& posted) {
   if (round.total_weight == 0.0 && posted.required)
     for (const ParameterId id : posted.required->parameters()) gradients_.slot(id).state = GradientState::undefined;
   gradients_.install(round, index_, posted.arena.get());
+  if (updates_) updates_->finish(round, index_);
   joined_generation_ = round.generation;
   total_weight_ = round.total_weight;
   server_.note_joined({index_, group_number_, round.generation});
@@ -273,13 +294,16 @@ void SyncMember::refuse_waiting_for_own_thread(std::int64_t generation) const {
 
 void SyncMember::wait_for_tasks(const RoundResult* round) noexcept {
   if (round == nullptr) return;
+  const auto wait = [this](const std::shared_ptr<CollectiveTask>& task) {
+    try {
+      server_.communicator().join(device_, {&task, 1});
+    } catch (...) {
+      // the group has failed already; only that the task ended matters here
+    }
+  };
   for (const auto& reduced : round->reduced)
-    if (reduced.results[index_].defined() || !reduced.task->finished()) try {
-        const std::shared_ptr<CollectiveTask> task[] = {reduced.task};
-        server_.communicator().join(device_, task);
-      } catch (...) {
-        // the group has failed already; only that the task ended matters here
-      }
+    if (reduced.results[index_].defined() || !reduced.task->finished()) wait(reduced.task);
+  for (const auto& task : round->buffer_tasks) wait(task);
 }
 
 void SyncMember::fail(std::exception_ptr error) noexcept {
@@ -303,26 +327,6 @@ void SyncMember::end_step(bool unwinding) noexcept {
   else if (phase_ == Phase::open)
     fail(std::make_exception_ptr(
         SyncError("its step ended without a synchronised backward (call step.synchronize() when there is no loss)")));
-}
-
-ReplicaDigest SyncMember::digest() const {
-  ReplicaDigest digest;
-  for (const auto& [name, tensor] : parameters())
-    digest.push_back({fmt::format("parameter \"{}\"", name), digest_of(tensor.array())});
-  for (const auto& [name, tensor] : buffers_)
-    digest.push_back({fmt::format("buffer \"{}\"", name), digest_of(tensor.array())});
-  return digest;
-}
-
-std::shared_ptr<SyncWaiter> SyncMember::check_replica() {
-  if (left_ || phase_ == Phase::open)
-    raise<SyncError>("[sync] {} can check its replica between steps and before it leaves only", to_string(device_));
-  join();
-  server_.check_alive();
-  join_gathers();
-  auto waiter = std::make_shared<SyncWaiter>();
-  server_.check_replica({index_, group_number_, generation_ + 1}, digest(), waiter);
-  return waiter;
 }
 
 bool SyncMember::flush() {
@@ -361,6 +365,7 @@ bool SyncMember::follow() {
   generation_ = waiter->result()->generation;
   wait_for_reductions(*waiter->result());
   install(*waiter->result(), {});
+  install_buffers(*waiter->result());
   return true;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <tutti/autodiff/backward.h>
+#include <tutti/distributed/gradient_sync_updates.h>
 #include <tutti/distributed/replica_gradients.h>
 #include <tutti/distributed/sync_server.h>
 
@@ -30,7 +31,7 @@ class SyncMember final : public GradientObserver,
 
   // --- the replica
   void attach(Module&);  ///< gives every parameter an id, a name and this member as its group
-  void attach(Optimizer& optimizer) { optimizer_ = &optimizer; }
+  void attach(Optimizer&);
   const NamedTensors& parameters() const noexcept { return gradients_.parameters(); }
   const NamedTensors& buffers() const noexcept { return buffers_; }
   Optimizer* optimizer() const noexcept { return optimizer_; }
@@ -39,6 +40,9 @@ class SyncMember final : public GradientObserver,
   const ShardedOptimizer* sharded() const noexcept { return sharded_; }
   const ReplicaGradients& gradients() const noexcept { return gradients_; }
   void copy_state_from(const SyncMember& ahead);  ///< parameters, buffers, optimizer state; nobody else may be running
+  /// What a failed step has changed on a device that is not behind: buffers, unless BufferPolicy::synchronised, and
+  /// with Overlap::in_backward everything.
+  void copy_failed_step_from(const SyncMember& ahead);
 
   // --- a step, in this order
   void begin_step(double weight);
@@ -97,9 +101,11 @@ class SyncMember final : public GradientObserver,
   };
 
   bool double_buffered() const noexcept { return server_.options().overlap == Overlap::double_buffered; }
+  bool in_backward() const noexcept { return server_.options().overlap == Overlap::in_backward; }
   Stamp stamp() const noexcept { return {index_, group_number_, generation_}; }
   void set_phase(Phase);
   void require_replica(const char* operation) const;
+  void require_optimizer() const;
   void register_with(std::span<const ParameterUse>);
   void refuse_inside_no_sync() const;
   std::exception_ptr collect(Posted&, std::shared_ptr<const RoundResult>&) noexcept;
@@ -111,6 +117,11 @@ class SyncMember final : public GradientObserver,
   void join_gathers();
   void settle_gathers() noexcept;
   ReplicaDigest digest() const;
+  void append_buffers(ReplicaDigest&) const;
+  bool check_is_due() const;
+  void declare_buffers(Module& replica);
+  std::unique_ptr<BufferShare> buffer_share();
+  void install_buffers(const RoundResult&);
   void refuse_waiting_for_own_thread(std::int64_t generation) const;
   void wait_for_reductions(const RoundResult&);
   void install(const RoundResult&, const Posted&);
@@ -121,8 +132,10 @@ class SyncMember final : public GradientObserver,
   Device device_;
   ReplicaGradients gradients_;
   NamedTensors buffers_;
+  ReplicaDigest buffers_before_;  // of the buffers as the step opened, where the replicas are compared
   Optimizer* optimizer_ = nullptr;
   ShardedOptimizer* sharded_ = nullptr;
+  std::unique_ptr<BackwardUpdates> updates_;  // with Overlap::in_backward
   std::vector<const SyncMember*> peers_;
 
   Phase phase_ = Phase::idle;

@@ -25,20 +25,4 @@ void SyncMember::finish_rejoin(SyncWaiter& waiter) {
   gradients_.invalidate();
 }
 
-void SyncMember::copy_state_from(const SyncMember& ahead) {
-  const auto copy = [](const NamedTensors& from, const NamedTensors& to) {
-    for (std::size_t i = 0; i < from.size(); ++i) {
-      Array target = to[i].second.array();
-      target.copy_from(from[i].second.array());
-    }
-  };
-  if ((optimizer_ == nullptr) != (ahead.optimizer_ == nullptr))
-    raise<SyncError>("[rejoin] {} has an attached optimizer and {} has none: its state could not be copied",
-                     to_string(optimizer_ != nullptr ? device_ : ahead.device_),
-                     to_string(optimizer_ != nullptr ? ahead.device_ : device_));
-  copy(ahead.parameters(), parameters());
-  copy(ahead.buffers_, buffers_);
-  if (optimizer_ != nullptr) optimizer_->load_state(ahead.optimizer_->state());
-}
-
 }  // namespace tutti

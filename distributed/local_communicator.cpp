@@ -278,7 +278,8 @@ std::shared_ptr<CollectiveTask> LocalCommunicator::collective(CollectiveRequest 
   };
   std::vector<Device> devices = request.devices;
   if (devices.empty())
-    for (const Array& output : request.outputs) devices.push_back(output.device());
+    for (const Array& output : request.outputs)
+      if (std::ranges::find(devices, output.device()) == devices.end()) devices.push_back(output.device());
   std::vector<Chunk> chunks;
   for (std::size_t part = 0; part < request.parts.size(); ++part) {
     const std::int64_t count = request.parts[part].count;

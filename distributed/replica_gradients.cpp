@@ -62,6 +62,7 @@ void ReplicaGradients::prepare(const std::shared_ptr<const GradientLayout>& layo
   if (!fits) arena = {std::make_shared<const GradientArena>(layout, descriptions_, device_), {}};
   for (std::uint32_t id = 0; id < parameters_.size(); ++id) {
     GradientSlot& slot = this->slot({id});
+    if (slot.state == GradientState::applied) slot.state = GradientState::undefined;
     const Array& place = arena.memory->gradient({id});
     if (slot.destination.defined() && slot.destination.raw_data() == place.raw_data()) continue;
     slot.destination = place;

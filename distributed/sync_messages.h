@@ -2,6 +2,7 @@
 #pragma once
 
 #include <tutti/autodiff/gradient_observer.h>
+#include <tutti/distributed/buffer_sync.h>
 #include <tutti/distributed/collective_call.h>
 #include <tutti/distributed/gradient_arena.h>
 #include <tutti/distributed/replica_check.h>
@@ -40,6 +41,7 @@ struct SubmitGradient {
 /// Backward has ended; answered when the group commits the step.
 struct CollectiveSync {
   Stamp stamp;
+  std::unique_ptr<BufferShare> buffers;  ///< null: the replica has none that the server makes equal
   std::shared_ptr<SyncWaiter> waiter;
   std::chrono::steady_clock::time_point at;
 };

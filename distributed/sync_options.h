@@ -28,6 +28,17 @@ enum class Overlap : std::uint8_t {
   /// By the one after: reductions, and waiting for slower devices, overlap with the next forward as well. The first
   /// step has no gradients, `GradientSync::flush` gives the last ones; gradients take twice the memory.
   double_buffered,
+  /// During backward: a parameter is updated, by the optimizer attached for its device, as soon as its gradient is
+  /// reduced and nothing refers to its value any more, the rest by `join`. There is no optimizer step to call. A step
+  /// that fails may then be applied in part. Neither no_sync nor clipping by the global norm goes with it.
+  in_backward,
+};
+
+/// What becomes of the replicas' buffers (running statistics) at the end of each step.
+enum class BufferPolicy : std::uint8_t {
+  main,          ///< all become those of the first device, in the group's order, that had examples
+  mean,          ///< floating ones become the mean over the devices that had examples, others as under main
+  synchronised,  ///< nothing is sent: layers keep them equal by collectives of their own, or each device keeps its own
 };
 
 /// What each device keeps only its share of (ShardedOptimizer). Not with Absent::subset, immediate mode only.
@@ -44,6 +55,9 @@ struct SyncOptions {
   Absent absent = Absent::zero;
   Overlap overlap = Overlap::immediate;
   Sharding sharding = Sharding::none;
+  /// Buffers count as written by the forward and complete when the step's collective sync is posted: they may be
+  /// written again once the step was joined. Only `synchronised` goes with Overlap::double_buffered.
+  BufferPolicy buffers = BufferPolicy::main;
   /// Neighbouring gradients are reduced together up to this size, in bytes; 0: each by itself. Larger ones cost fewer
   /// messages, smaller ones leave more of backward to hide behind.
   std::size_t bucket_bytes = std::size_t{64} << 10;
@@ -51,8 +65,9 @@ struct SyncOptions {
   /// group before anything of its parameter is reduced. With asynchronous streams each scan waits for its gradient.
   bool check_finite = false;
   /// Compares the replicas, parameters and buffers bit by bit, at the beginning of steps 1, k + 1, 2 k + 1, ... of a
-  /// group; a difference fails the group before anybody applies that step. 0: never. Not for Absent::subset, nor for
-  /// buffers that each device keeps for itself.
+  /// group; a difference fails the group before anybody applies that step. 0: never. Buffers are those from before the
+  /// step's forward: open the step before it. Not for Absent::subset, nor for buffers that each device keeps for
+  /// itself.
   std::int64_t consistency_every = 0;
   std::chrono::milliseconds warn_after{10'000};   ///< a wait this long is reported through `warn`, with what is missing
   std::chrono::milliseconds fail_after{300'000};  ///< a wait this long fails the group, with what is missing

@@ -4,6 +4,7 @@
 #include <tutti/distributed/sync_server.h>
 
 #include <tutti/backend/error.h>
+#include <tutti/distributed/replica_description.h>
 #include <tutti/distributed/spinning_lock.h>
 
 #include <algorithm>
@@ -75,26 +76,16 @@ void DistributedSyncServer::declare_parameters(MemberIndex member, std::vector<S
     recorder_.set_parameters(parameters_.size());
     return;
   }
-  const std::string here = to_string(devices_[member]);
-  const std::string there = to_string(devices_[*declared_by_]);
-  for (std::size_t id = 0; id < std::min(declared.size(), parameters_.size()); ++id) {
-    const SyncParameter& mine = declared[id];
-    const SyncParameter& other = parameters_[id];
-    if (mine.name != other.name)
-      raise<SyncError>("[sync] parameter {} is \"{}\" on {} and \"{}\" on {}", id, mine.name, here, other.name, there);
-    if (mine.shape != other.shape)
-      raise<SyncError>("[sync] parameter \"{}\" has shape {} on {} and {} on {}", mine.name, to_string(mine.shape),
-                       here, to_string(other.shape), there);
-    if (mine.dtype != other.dtype)
-      raise<SyncError>("[sync] parameter \"{}\" is {} on {} and {} on {}", mine.name, to_string(mine.dtype), here,
-                       to_string(other.dtype), there);
-  }
-  if (declared.size() != parameters_.size()) {
-    const auto& longer = declared.size() > parameters_.size() ? declared : parameters_;
-    raise<SyncError>("[sync] {} has {} parameters and {} has {}: the first unmatched one is \"{}\"", here,
-                     declared.size(), there, parameters_.size(),
-                     longer[std::min(declared.size(), parameters_.size())].name);
-  }
+  refuse_difference("parameter", {devices_[member], declared}, {devices_[*declared_by_], parameters_});
+}
+
+void DistributedSyncServer::declare_buffers(MemberIndex member, std::vector<SyncParameter> declared) {
+  const std::lock_guard lock(state_mutex_);
+  if (buffers_declared_by_)
+    return refuse_difference("buffer", {devices_[member], declared},
+                             {devices_[*buffers_declared_by_], buffer_descriptions_});
+  buffers_declared_by_ = member;
+  buffer_descriptions_ = std::move(declared);
 }
 
 std::shared_ptr<const GradientLayout> DistributedSyncServer::layout() const {
@@ -170,9 +161,9 @@ void DistributedSyncServer::submit(Stamp stamp, ParameterId parameter, GradientR
   post(SubmitGradient{stamp, parameter, std::move(gradient), Clock::now()}, stamp.member);
 }
 
-std::shared_ptr<SyncWaiter> DistributedSyncServer::collective_sync(Stamp stamp) {
+std::shared_ptr<SyncWaiter> DistributedSyncServer::collective_sync(Stamp stamp, std::unique_ptr<BufferShare> buffers) {
   auto waiter = std::make_shared<SyncWaiter>();
-  post(CollectiveSync{stamp, waiter, Clock::now()}, stamp.member);
+  post(CollectiveSync{stamp, std::move(buffers), waiter, Clock::now()}, stamp.member);
   return waiter;
 }
 

@@ -4,6 +4,7 @@
 #include <tutti/backend/device.h>
 #include <tutti/distributed/communicator.h>
 #include <tutti/distributed/gradient_arena.h>
+#include <tutti/distributed/launched_reductions.h>
 #include <tutti/distributed/replica_check.h>
 #include <tutti/distributed/shard_plan.h>
 #include <tutti/distributed/sync_ledger.h>
@@ -35,7 +36,9 @@ namespace tutti {
 /// All functions are thread-safe, except that parameters are declared before the first step.
 class DistributedSyncServer {
  public:
-  using Reformed = std::function<void(MemberIndex ahead, std::span<const MemberIndex> behind)>;
+  /// `level`: the others that have joined, with the same last step as the one ahead.
+  using Reformed =
+      std::function<void(MemberIndex ahead, std::span<const MemberIndex> behind, std::span<const MemberIndex> level)>;
 
   DistributedSyncServer(std::vector<Device>, std::unique_ptr<Communicator>, SyncOptions);
   ~DistributedSyncServer();  ///< closes and joins the deadline thread
@@ -45,6 +48,8 @@ class DistributedSyncServer {
   /// A replica's parameters, by ParameterId. Must equal those declared before; else SyncError naming the first that
   /// differs, both devices and both values.
   void declare_parameters(MemberIndex, std::vector<SyncParameter>);
+  /// The same for buffers.
+  void declare_buffers(MemberIndex, std::vector<SyncParameter>);
   /// Where gradients lie in the next step; null without parameters. Changes only between steps: with the first release,
   /// and when gradients become final in another order for some steps.
   std::shared_ptr<const GradientLayout> layout() const;
@@ -58,10 +63,12 @@ class DistributedSyncServer {
   void register_parameters(Stamp, double weight, std::shared_ptr<const RequiredSet>,
                            std::shared_ptr<const GradientArena>, Event arena_free = {});
   void submit(Stamp, ParameterId, GradientRef);
-  std::shared_ptr<SyncWaiter> collective_sync(Stamp);
+  std::shared_ptr<SyncWaiter> collective_sync(Stamp, std::unique_ptr<BufferShare> = nullptr);
   void check_replica(Stamp, ReplicaDigest, std::shared_ptr<SyncWaiter>);  ///< before the step of the stamp
-  void note_joined(Stamp);                                                ///< for the report
-  bool has_parameters() const;                                            ///< some replica has declared any
+  /// With Overlap::in_backward: what the generation of the caller's open step has launched, less the first `known`.
+  std::vector<RoundResult::Reduced> launched_after(std::size_t known) const { return launched_.after(known); }
+  void note_joined(Stamp);      ///< for the report
+  bool has_parameters() const;  ///< some replica has declared any
 
   /// A device's part in a collective (sync_server_collectives.cpp). The waiter is answered when all devices have posted
   /// the same number, or the group fails.
@@ -117,6 +124,7 @@ class DistributedSyncServer {
   bool refuse_misfit(const SubmitGradient&);
   void learn_layout();
   MemberIndex first_member() const;
+  void make_buffers_equal();
   void fail_group(const Fault&, const std::exception_ptr& cause, const std::string& detail = {});
   void announce(const Fault&, const std::exception_ptr& cause, const std::string& detail);
   void dump_events(const std::string& error) const noexcept;
@@ -157,7 +165,9 @@ class DistributedSyncServer {
   int layout_disagreements_ = 0;    // generations in a row whose order was another than the layout's
   bool layout_learned_ = false;
   std::vector<std::shared_ptr<SyncWaiter>> waiters_;                       // of the current generation, by member
+  std::vector<BufferShare> buffers_;                                       // of the current generation, by member
   std::shared_ptr<RoundResult> round_;                                     // what the current generation has launched
+  LaunchedReductions launched_;                                            // the same, for Overlap::in_backward
   std::vector<std::string> busy_;                                          // by member
   std::vector<std::shared_ptr<SyncWaiter>> joiners_;                       // by member, while a group re-forms
   std::vector<std::deque<std::shared_ptr<const RoundResult>>> unfetched_;  // by follower
@@ -174,6 +184,8 @@ class DistributedSyncServer {
       state_mutex_;  // guards what devices' threads read beside the drain: parameters, layout, error, number
   std::vector<SyncParameter> parameters_;  // constant once the ledger is open
   std::optional<MemberIndex> declared_by_;
+  std::vector<SyncParameter> buffer_descriptions_;  // constant once the ledger is open
+  std::optional<MemberIndex> buffers_declared_by_;
   std::shared_ptr<const GradientLayout> layout_;
   std::exception_ptr group_error_;
   std::uint64_t group_number_ = 1;

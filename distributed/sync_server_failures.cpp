@@ -147,7 +147,11 @@ void DistributedSyncServer::perform(const Reform& reform) {
   }
   recorder_.note(SyncEvent::Kind::formed, static_cast<std::int64_t>(reform.group));
   start_round();
-  if (reformed_) reformed_(reform.ahead, reform.behind);
+  std::vector<MemberIndex> level;
+  for (MemberIndex member = 0; member < devices_.size(); ++member)
+    if (!ledger_->has_left(member) && member != reform.ahead && !std::ranges::count(reform.behind, member))
+      level.push_back(member);
+  if (reformed_) reformed_(reform.ahead, reform.behind, level);
   failed_.store(false, std::memory_order_release);
   release_joiners(nullptr);
 }

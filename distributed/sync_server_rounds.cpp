@@ -4,6 +4,7 @@
 #include <tutti/distributed/sync_server.h>
 
 #include <tutti/backend/error.h>
+#include <tutti/backend/registry.h>
 
 #include <algorithm>
 #include <ranges>
@@ -57,6 +58,7 @@ void DistributedSyncServer::open_ledger() {
   if (scatters()) submitted_.resize(ready_.size());
   if (options_.sharding != Sharding::none) shards_.emplace(parameters_, devices_.size());
   waiters_.resize(devices_.size());
+  buffers_.resize(devices_.size());
   start_round();
 }
 
@@ -64,8 +66,10 @@ void DistributedSyncServer::start_round() {
   round_ = std::make_shared<RoundResult>();
   round_->generation = ledger_->current_generation();
   round_->layout = layout_;
+  launched_.clear();
   order_.clear();
   for (auto& waiter : waiters_) waiter = nullptr;
+  for (BufferShare& share : buffers_) share = {};
   waiting_since_.reset();
   warned_ = false;
 }
@@ -129,8 +133,9 @@ bool DistributedSyncServer::refuse_misfit(const SubmitGradient& message) {
 }
 
 void DistributedSyncServer::handle(CollectiveSync& message) {
-  if (message.stamp.group != ledger_->group() || ledger_->fault())
-    return message.waiter->release(nullptr, error_for(message.stamp.group));
+  if (message.stamp.group != ledger_->group()) return message.waiter->release(nullptr, error_for(message.stamp.group));
+  // With what was launched before the failure: it may still be reducing this device's gradients.
+  if (ledger_->fault()) return message.waiter->release(round_, error_for(message.stamp.group));
   const MemberIndex member = message.stamp.member;
   if (waiters_[member]) {  // the ledger objects to a second one; the first stays to hear of it
     ledger_->collective_sync(message.stamp, actions_);
@@ -139,6 +144,7 @@ void DistributedSyncServer::handle(CollectiveSync& message) {
   }
   recorder_.backward_ended(message.stamp.generation, member, message.at);
   waiters_[member] = std::move(message.waiter);
+  if (message.buffers) buffers_[member] = std::move(*message.buffers);
   if (!waiting_since_) waiting_since_ = message.at;
   ledger_->collective_sync(message.stamp, actions_);
 }
@@ -176,6 +182,7 @@ void DistributedSyncServer::perform(const Launch& launch) {
   const auto launched_at = CollectiveTask::Clock::now();  // before: another thread may finish it at once
   reduced.task = communicator_->all_reduce(std::move(request));
   recorder_.launched(launch.generation, launch.places, reduced.task, launched_at);
+  if (options_.overlap == Overlap::in_backward) launched_.append(reduced);
   round_->reduced.push_back(std::move(reduced));
 }
 
@@ -201,12 +208,28 @@ void DistributedSyncServer::learn_layout() {
   layout_ = std::move(learned);
 }
 
+// Those who have posted wait for it before they run their next forward; nobody still runs this step's.
+void DistributedSyncServer::make_buffers_equal() {
+  if (buffer_descriptions_.empty() || !communicator_->enabled()) return;
+  round_->followers_buffers.resize(devices_.size());
+  for (MemberIndex member = 0; member < devices_.size(); ++member) {
+    if (waiters_[member] || !follows_[member] || options_.buffers == BufferPolicy::synchronised) continue;
+    auto& arrays = round_->followers_buffers[member];
+    for (const SyncParameter& buffer : buffer_descriptions_)
+      arrays.push_back(Array::empty(buffer.shape, buffer.dtype, devices_[member]));
+    buffers_[member] = {.arrays = arrays, .ready = compute_stream(devices_[member]).record(), .reads = false};
+  }
+  for (CollectiveRequest& request : plan_buffers(options_.buffers, buffers_))
+    round_->buffer_tasks.push_back(communicator_->collective(std::move(request)));
+}
+
 void DistributedSyncServer::perform(const Release& release) {
   round_->total_weight = release.total_weight;
   if (release.total_weight == 0.0)
     for (Array& gradient : submitted_) gradient = Array();  // nothing took them
   recorder_.released(release.generation, release.total_weight, communicator_->enabled(), CollectiveTask::Clock::now());
   learn_layout();
+  make_buffers_equal();
   const std::shared_ptr<const RoundResult> result = std::move(round_);
   auto waiters = waiters_;
   start_round();

@@ -31,7 +31,9 @@ struct RoundResult {
   std::int64_t generation = 0;
   std::shared_ptr<const GradientLayout> layout;
   double total_weight = 0.0;
-  std::vector<Reduced> reduced;  ///< in order of launch
+  std::vector<Reduced> reduced;                               ///< in order of launch
+  std::vector<std::shared_ptr<CollectiveTask>> buffer_tasks;  ///< make the replicas' buffers equal, in place
+  std::vector<std::vector<Array>> followers_buffers;          ///< by member: for one that has left, now or soon
 };
 
 /// That the server has answered one device, once.

@@ -76,26 +76,34 @@ void Optimizer::set_learning_rate(double rate) {
   learning_rate_ = rate;
 }
 
+// Contiguous, with its state prepared; undefined if there is none.
+Array Optimizer::usable_gradient(std::size_t position, const std::vector<std::string>& names) {
+  const Array gradient = ready_gradient("optimizer.step", parameters_[position], position);
+  if (!gradient.defined()) return gradient;
+  if (!parameters_[position].array().is_contiguous())
+    raise("[optimizer.step] parameter {} is a strided view; give it a contiguous array", position);
+  prepare_state(states_[position], names, parameters_[position].array());
+  return gradient.contiguous();
+}
+
+void Optimizer::apply(std::size_t position, const Array& gradient) {
+  if (!gradient.defined()) return;
+  update(position, parameters_[position].array(), gradient, states_[position]);
+  ++states_[position].steps;
+}
+
 void Optimizer::step() {
+  if (!owner_.expired())
+    raise("[optimizer.step] the parameters are updated already, during backward (Overlap::in_backward): leave it out");
   // Everything that can be refused is refused before the first parameter changes.
   std::vector<Array> gradients(parameters_.size());
-  for (std::size_t i = 0; i < parameters_.size(); ++i)
-    gradients[i] = ready_gradient("optimizer.step", parameters_[i], i);
   const std::vector<std::string> names = state_names();
-  for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    if (!gradients[i].defined()) continue;
-    if (!parameters_[i].array().is_contiguous())
-      raise("[optimizer.step] parameter {} is a strided view; give it a contiguous array", i);
-    prepare_state(states_[i], names, parameters_[i].array());
-    gradients[i] = gradients[i].contiguous();
-  }
-  for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    if (!gradients[i].defined()) continue;
-    update(i, parameters_[i].array(), gradients[i], states_[i]);
-    ++states_[i].steps;
-  }
+  for (std::size_t i = 0; i < parameters_.size(); ++i) gradients[i] = usable_gradient(i, names);
+  for (std::size_t i = 0; i < parameters_.size(); ++i) apply(i, gradients[i]);
   ++steps_;
 }
+
+void Optimizer::update_parameter(std::size_t position) { apply(position, usable_gradient(position, state_names())); }
 
 void Optimizer::zero_grad() {
   for (Tensor& parameter : parameters_)

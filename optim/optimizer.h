@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -28,6 +29,12 @@ class Optimizer {
   const std::vector<Tensor>& parameters() const noexcept { return parameters_; }
   std::int64_t steps() const noexcept { return steps_; }
 
+  // --- in place of `step`, for who has the gradients one after the other
+  /// While `owner` lives, `step` is an error: the owner calls the two below.
+  void hand_over(std::weak_ptr<const void> owner) { owner_ = std::move(owner); }
+  void update_parameter(std::size_t position);  ///< what `step` does for one parameter, once a step
+  void end_step() noexcept { ++steps_; }        ///< counts one step
+
   /// Everything that a restart needs: for each parameter, by position, its named state arrays, and its own step count.
   struct ParameterState {
     std::int64_t steps = 0;
@@ -48,10 +55,14 @@ class Optimizer {
   virtual std::vector<std::string> state_names() const = 0;
 
  private:
+  Array usable_gradient(std::size_t position, const std::vector<std::string>& names);
+  void apply(std::size_t position, const Array& gradient);
+
   std::vector<Tensor> parameters_;
   std::vector<ParameterState> states_;
   double learning_rate_;
   std::int64_t steps_ = 0;
+  std::weak_ptr<const void> owner_;
 };
 
 }  // namespace tutti

@@ -24,6 +24,9 @@ Array ready_gradient(std::string_view operation, const Tensor& parameter, std::s
   if (slot.state == GradientState::scattered)
     raise("[{}] the gradient of {} is scattered over the devices of its group: step its ShardedOptimizer", operation,
           name_of(slot, position));
+  if (slot.state == GradientState::applied)
+    raise("[{}] {} was updated during backward (Overlap::in_backward): its gradient is used up", operation,
+          name_of(slot, position));
   const Array& value = parameter.array();
   const Array& gradient = slot.gradient;
   if (!gradient.defined()) raise("[{}] {} has no gradient array", operation, name_of(slot, position));

@@ -9,8 +9,8 @@
 namespace tutti {
 
 /// The gradient of a parameter as an optimizer may use it: reductions in flight are joined first. Undefined if there is
-/// none. Throws Error, naming the parameter, for a gradient of an attached parameter that was never reduced, and
-/// ShapeError, DTypeError or DeviceError for one that does not fit its parameter.
+/// none. Throws Error, naming the parameter, for a gradient of an attached parameter that was never reduced or is
+/// applied already, and ShapeError, DTypeError or DeviceError for one that does not fit its parameter.
 Array ready_gradient(std::string_view operation, const Tensor& parameter, std::size_t position);
 
 }  // namespace tutti

@@ -9,7 +9,7 @@ declare -A packages=(
            libeigen3-dev libfmt-dev libcli11-dev nlohmann-json3-dev zlib1g-dev libdnnl-dev"
   [test]="doctest-dev"
   [bench]="libbenchmark-dev"
-  [check]="clang-16 libclang-rt-16-dev clang-format-16 python3"
+  [check]="clang-16 libclang-rt-16-dev clang-format-16 python3 spin"
   [tidy]="clang-tidy-16"
 )
 

@@ -41,6 +41,7 @@ struct Recorder : GradientObserver {
     log.push_back("final " + std::to_string(id.value));
     CHECK(reference.ready.recorded());
     gradients[id.value] = reference.gradient;
+    unknown_reads[id.value] = reference.unknown_reads;
     if (throw_at == "final") throw std::runtime_error("no peers");
   }
   void on_backward_end(Device device) override { log.push_back("end " + to_string(device)); }
@@ -58,6 +59,7 @@ struct Recorder : GradientObserver {
   Log log;
   std::map<std::uint32_t, std::uint32_t> contributions;
   std::map<std::uint32_t, Array> gradients;
+  std::map<std::uint32_t, bool> unknown_reads;
   std::string failure;
   std::string throw_at;
 };
@@ -289,6 +291,21 @@ TEST_CASE("observer: a final gradient's event tells when it may be read") {
   const Tensor p = parameter({3}, 0, "p");
   backward(sum(tanh(p * 0) + p * p), reader.options());
   CHECK(reader.value == 6);
+}
+
+TEST_CASE("observer: hears while a function whose reads are unknown is still to run") {
+  const auto identity = [](const Tensor& x) {
+    return custom_function(
+        "identity", {x}, [](std::span<const Array> in) { return in[0].copy(); },
+        [](std::span<const Array>, const Array&, const Array& dy) { return std::vector<Array>{dy}; });
+  };
+  Recorder recorder;
+  const Tensor early = parameter({1, 2}, 0, "early");
+  const Tensor middle = parameter({1, 2}, 1, "middle");
+  const Tensor late = parameter({3, 4}, 2, "late");
+  (void)identity(leaf({1, 2}, {2}));  // of another graph
+  backward(sum(identity(tanh(identity(early)) * middle) * late), recorder.options());
+  CHECK(recorder.unknown_reads == std::map<std::uint32_t, bool>{{0, false}, {1, true}, {2, true}});
 }
 
 }  // namespace

@@ -224,6 +224,20 @@ TEST_CASE("sync_server: a second sync answers both waiters") {
   for (const auto& waiter : {first, second}) check_names(text_of(waiter->error()), {"cpu:0", "twice"});
 }
 
+TEST_CASE("sync_server: a sync that comes after the failure is told what was launched before it") {
+  Group group;
+  for (const MemberIndex member : {0U, 1U}) group.begin(member, {0, 1});
+  group.submit(0, 0, {2});
+  group.submit(1, 0, {2});  // launches
+  group.submit(0, 1, {3});
+  group.server.await(*group.server.device_failed({1, 1, 1}, std::make_exception_ptr(std::runtime_error("lost"))));
+  const auto waiter = group.server.collective_sync({0, 1, 1});
+  group.server.await(*waiter);
+  CHECK(waiter->error());
+  REQUIRE(waiter->result());  // or its join could not wait until nothing touches the gradients any more
+  CHECK(waiter->result()->reduced.size() == 1);
+}
+
 TEST_CASE("sync_server: after close every call fails at the sender, and waiters are answered") {
   Group group;
   group.begin(0, {0});
@@ -266,7 +280,7 @@ TEST_CASE("sync_server: many devices post at once and every round is answered") 
 TEST_CASE("sync_server: a state copy that fails while re-forming is told to all, and the group after it forms") {
   Group group;
   bool fails = true;
-  group.server.on_reformed([&](MemberIndex, std::span<const MemberIndex>) {
+  group.server.on_reformed([&](MemberIndex, std::span<const MemberIndex>, std::span<const MemberIndex>) {
     if (fails) throw std::runtime_error("copy burnt");
   });
   group.begin(0, {0});

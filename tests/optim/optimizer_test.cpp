@@ -106,6 +106,28 @@ TEST_CASE("optimizer: a gradient that was never reduced is refused before anythi
   CHECK(second.to_vector<float>()[0] == 0.5F);
 }
 
+TEST_CASE("optimizer: updates one by one are a step, which belongs to the owner while it lives") {
+  const Tensor first = make_parameter<float>({1, 2});
+  const Tensor second = make_parameter<float>({3});
+  const Tensor without = make_parameter<float>({5});
+  set_gradient<float>(first, {1, 1});
+  set_gradient<float>(second, {2});
+  Sgd optimizer({first, second, without}, 0.5, {.momentum = 0.9});
+  auto owner = std::make_shared<int>(0);
+  optimizer.hand_over(owner);
+  CHECK_THROWS_WITH_AS(optimizer.step(), doctest::Contains("during backward"), Error);
+  for (const std::size_t position : {1, 2, 0}) optimizer.update_parameter(position);
+  optimizer.end_step();
+  CHECK(first.to_vector<float>() == std::vector<float>{0.5F, 1.5F});
+  CHECK(second.to_vector<float>()[0] == 2.0F);
+  CHECK(optimizer.steps() == 1);
+  CHECK(optimizer.state().parameters[1].steps == 1);
+  CHECK(optimizer.state().parameters[2].steps == 0);
+  owner = nullptr;
+  optimizer.step();
+  CHECK(optimizer.steps() == 2);
+}
+
 TEST_CASE("optimizer: a gradient that does not fit is refused") {
   Tensor p = make_parameter<float>({1, 2});
   Sgd optimizer({p}, 0.5);

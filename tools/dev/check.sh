@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# ./dev check [--full] [--after-test]: what CI runs. --full adds 10,000 steps of stress, clang-tidy and a build of
-# everything with clang; --after-test leaves out what `./dev test` has just run. The last line sums test cases and
-# single checks.
+# ./dev check [--full] [--after-test]: what CI runs. --full adds 10,000 steps of stress, larger searches of the model,
+# clang-tidy and a build of everything with clang; --after-test leaves out what `./dev test` has just run. The last
+# line sums test cases and single checks.
 set -uo pipefail
 . tools/dev/build.sh
 
@@ -109,6 +109,8 @@ stage "format" check_format
 if stage "build, GCC" build_release; then
   [ $after_test -eq 1 ] || stage "tests, GCC" tools/run_tests.py "$release"
   stage "tests, GCC, asynchronous streams" env TUTTI_CPU_ASYNC=1 tools/run_tests.py "$release"
+  # shellcheck disable=SC2046  # one word or none
+  stage "model of the server" tools/dev/model.sh $([ $full -eq 0 ] || echo --full)
 fi
 if stage "build, ASan and UBSan" build_sanitized build/asan address,undefined; then
   stage "tests, ASan and UBSan" tools/run_tests.py build/asan

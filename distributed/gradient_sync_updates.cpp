@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tutti/distributed/gradient_sync_updates.h>
+
+#include <tutti/backend/error.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace tutti {
+
+namespace {
+
+constexpr std::size_t kNone = ~std::size_t{0};
+
+}  // namespace
+
+BackwardUpdates::BackwardUpdates(const ReplicaGradients& gradients, Optimizer& optimizer,
+                                 std::weak_ptr<const void> owner)
+    : gradients_(gradients),
+      optimizer_(optimizer),
+      positions_(gradients.parameters().size(), kNone),
+      updated_(gradients.parameters().size(), false) {
+  for (std::size_t position = 0; position < optimizer.parameters().size(); ++position) {
+    const auto found = std::ranges::find_if(gradients.parameters(), [&](const auto& named) {
+      return named.second.is_same(optimizer.parameters()[position]);
+    });
+    if (found == gradients.parameters().end())
+      raise<SyncError>(
+          "[attach] parameter {} of the optimizer is none of the replica's: Overlap::in_backward has no "
+          "step that would update it",
+          position);
+    positions_[static_cast<std::size_t>(found - gradients.parameters().begin())] = position;
+  }
+  optimizer.hand_over(std::move(owner));
+}
+
+void BackwardUpdates::reset() {
+  known_ = 0;
+  running_.clear();
+  reduced_.clear();
+  std::fill(updated_.begin(), updated_.end(), false);
+}
+
+void BackwardUpdates::poll(DistributedSyncServer& server, Device device, MemberIndex member, bool unknown_reads) {
+  take_finished(server, device, member);
+  if (unknown_reads) return;
+  std::erase_if(reduced_, [this](ParameterId id) {
+    if (is_read(id)) return false;
+    update(id);
+    return true;
+  });
+}
+
+// One that failed is left to the join, which tells the group.
+void BackwardUpdates::take_finished(DistributedSyncServer& server, Device device, MemberIndex member) {
+  std::vector<RoundResult::Reduced> launched = server.launched_after(known_);
+  known_ += launched.size();
+  std::ranges::move(launched, std::back_inserter(running_));
+  std::erase_if(running_, [&](const RoundResult::Reduced& reduced) {
+    if (!reduced.task->finished()) return false;
+    if (!reduced.results[member].defined() || reduced.task->error()) return true;
+    server.communicator().join(device, {&reduced.task, 1});
+    for (const GradientLayout::Place& place : reduced.bucket) {
+      GradientSlot& slot = gradients_.slot(place.parameter);
+      slot.gradient = gradients_.arena()->gradient(place.parameter);
+      slot.state = GradientState::reduced;
+      reduced_.push_back(place.parameter);
+    }
+    return true;
+  });
+}
+
+bool BackwardUpdates::is_read(ParameterId id) const {
+  return gradients_.parameters()[id.value].second.array().storage().use_count() > 1;
+}
+
+void BackwardUpdates::finish(const RoundResult& round, MemberIndex member) {
+  for (const auto& reduced : round.reduced)
+    if (reduced.results[member].defined())
+      for (const GradientLayout::Place& place : reduced.bucket) update(place.parameter);
+  optimizer_.end_step();
+  reset();
+}
+
+void BackwardUpdates::update(ParameterId id) {
+  const std::size_t position = positions_[id.value];
+  if (!updated_[id.value] && position != kNone) optimizer_.update_parameter(position);
+  updated_[id.value] = true;
+  gradients_.slot(id).state = GradientState::applied;
+}
+
+}  // namespace tutti

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <tutti/distributed/replica_gradients.h>
+#include <tutti/distributed/sync_server.h>
+#include <tutti/optim/optimizer.h>
+
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+namespace tutti {
+
+/// Overlap::in_backward on one device: updates each parameter once its gradient is reduced and nothing but the
+/// parameter itself refers to the memory of its value. Whatever still reads it, in this graph or another, now or
+/// queued, holds such a reference; views do too. Used by the thread that drives the device.
+class BackwardUpdates {
+ public:
+  /// Takes the optimizer over while `owner` lives. Throws SyncError if it has a parameter that is not the replica's.
+  BackwardUpdates(const ReplicaGradients&, Optimizer&, std::weak_ptr<const void> owner);
+
+  void reset();  ///< before a step: forgets what one that failed has left
+  /// Updates what can be updated now; never blocks. `unknown_reads`: nothing can.
+  void poll(DistributedSyncServer&, Device, MemberIndex, bool unknown_reads);
+  /// The step is committed and the slots hold its results: updates the rest, and counts the step.
+  void finish(const RoundResult&, MemberIndex);
+
+ private:
+  void take_finished(DistributedSyncServer&, Device, MemberIndex);
+  bool is_read(ParameterId) const;
+  void update(ParameterId);
+
+  const ReplicaGradients& gradients_;
+  Optimizer& optimizer_;
+  std::vector<std::size_t> positions_;         // in the optimizer, by ParameterId; kNone: it does not update it
+  std::size_t known_ = 0;                      // reductions of this step that were seen launched
+  std::vector<RoundResult::Reduced> running_;  // those of them that have not finished
+  std::vector<ParameterId> reduced_;           // finished, and not updated
+  std::vector<bool> updated_;                  // by ParameterId
+};
+
+}  // namespace tutti
