@@ -140,7 +140,8 @@ class Accumulation {
     if (attachment.group != group)
       raise<AutodiffError>("[backward] parameter \"{}\" on {} belongs to another device or group than the step",
                            attachment.name, to_string(leaf.device));
-    if (leaf.slot.state == GradientState::reduced || leaf.slot.state == GradientState::applied)
+    if (leaf.slot.state == GradientState::reduced || leaf.slot.state == GradientState::scattered ||
+        leaf.slot.state == GradientState::applied)
       raise<AutodiffError>(
           "[backward] the gradient of parameter \"{}\" on {} is reduced already and cannot be added to: "
           "call zero_grad() before the next step",

@@ -13,8 +13,9 @@
 namespace tutti {
 
 /// undefined: no gradient. local: accumulated on this device only. reduced: the group's result, not to be added to.
-/// applied: the same, and its parameter is updated already; ends with the next step.
-enum class GradientState : std::uint8_t { undefined, local, reduced, applied };
+/// scattered: reduced, but each device of the group has the part that it owns only, elsewhere.
+/// applied: reduced, and its parameter is updated already; ends with the next step.
+enum class GradientState : std::uint8_t { undefined, local, reduced, scattered, applied };
 
 /// Reductions that are still to be joined before a gradient may be read.
 class PendingGradients {
@@ -33,7 +34,7 @@ struct Attachment {
 /// A leaf's gradient and its place in a synchronisation group. Belongs to the leaf's tensor; one thread at a time.
 struct GradientSlot {
   GradientState state = GradientState::undefined;
-  Array gradient;                                ///< defined unless state is undefined, or `sparse`
+  Array gradient;                                ///< defined while state is local or reduced, unless `sparse`
   bool sparse = false;                           ///< collects `rows` in place of `gradient`
   std::vector<SparseGradient> rows;              ///< to be summed; void if state is undefined; none: zeros
   std::shared_ptr<const Attachment> attachment;  ///< null: not synchronised

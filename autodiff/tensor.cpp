@@ -122,6 +122,11 @@ Tensor Tensor::grad() const {
   if (slot.sparse) raise<AutodiffError>("[grad] {} has sparse gradients: read them with sparse_grad()", name_of(slot));
   slot.join_pending();
   if (slot.state == GradientState::undefined) return {};
+  if (slot.state == GradientState::scattered)
+    raise<AutodiffError>(
+        "[grad] the gradient of parameter \"{}\" on {} is scattered: a device keeps that of its share only, for its "
+        "ShardedOptimizer",
+        slot.attachment ? slot.attachment->name : "", to_string(device()));
   if (!slot.destination.defined()) return Tensor(slot.gradient);
   Array gradient = lend(slot.gradient);
   slot.lent = gradient.storage();

@@ -38,6 +38,7 @@ std::string_view to_string(CollectiveKind kind) noexcept {
     case CollectiveKind::reduce: return "reduce";
     case CollectiveKind::all_to_all: return "all_to_all";
     case CollectiveKind::barrier: return "barrier";
+    case CollectiveKind::gather_in_place: return "gather_in_place";
   }
   return "collective";
 }
@@ -100,6 +101,7 @@ CollectiveCall transposed(const CollectiveCall& call, const std::vector<std::int
     case CollectiveKind::broadcast: return {.kind = CollectiveKind::reduce, .root = call.root};
     case CollectiveKind::reduce: return {.kind = CollectiveKind::broadcast, .root = call.root};
     case CollectiveKind::all_reduce:
+    case CollectiveKind::gather_in_place:
     case CollectiveKind::barrier: break;
   }
   return {.kind = call.kind, .operation = call.operation};

@@ -20,6 +20,7 @@ enum class CollectiveKind : std::uint8_t {
   reduce,  ///< the gradient of broadcast: combined on the root, zeros elsewhere
   all_to_all,
   barrier,
+  gather_in_place,  ///< every device's share of some parameters, into the others' parameters (ShardedOptimizer)
 };
 
 /// How the devices' values become one. In device order, in the values' own type.
@@ -35,7 +36,7 @@ struct CollectiveCall {
   CollectiveKind kind = CollectiveKind::barrier;
   CollectiveOperation operation = CollectiveOperation::sum;  ///< of those that reduce
   Device root{};                                             ///< of broadcast and reduce
-  std::vector<std::int64_t> lengths{};  ///< of reduce_scatter and all_to_all: of each device's part along axis 0
+  std::vector<std::int64_t> lengths{};  ///< of reduce_scatter, all_to_all, gather_in_place: of each device's part
   Shape shape{};                        ///< of the device's tensor
   DType dtype = DType::f32;
 };

@@ -111,13 +111,13 @@ template <class T, class Combine> void combine_into(std::span<const T* const> so
 
 // NaN wins: it is unequal to itself.
 template <class T> void combine_into(CollectiveOperation operation, std::span<const T* const> sources,
-                                     std::span<T* const> targets, std::int64_t count) {
+                                     std::span<T* const> targets, std::int64_t count, double divisor) {
   const auto into = [&](T denominator, auto combine) {
     combine_into<T>(sources, targets, count, denominator, combine);
   };
   const auto add = [](T a, T b) { return a + b; };
   switch (operation) {
-    case CollectiveOperation::sum: return into(T(1), add);
+    case CollectiveOperation::sum: return into(static_cast<T>(divisor), add);
     case CollectiveOperation::mean: return into(static_cast<T>(sources.size()), add);
     case CollectiveOperation::max: return into(T(1), [](T a, T b) { return a > b || a != a ? a : b; });
     case CollectiveOperation::min: return into(T(1), [](T a, T b) { return a < b || a != a ? a : b; });
@@ -134,17 +134,19 @@ CollectivePlan plan_collective(std::span<const CollectiveCall> calls, std::span<
     case CollectiveKind::reduce_scatter: return plan_reduce_scatter(calls);
     case CollectiveKind::all_gather: return plan_all_gather(calls);
     case CollectiveKind::all_to_all: return plan_all_to_all(calls);
+    case CollectiveKind::gather_in_place:  // its plan is the group's ShardPlan
     case CollectiveKind::barrier: break;
   }
   return {};
 }
 
 void combine(const CollectiveRequest& request, const CollectivePart& part, std::int64_t begin, std::int64_t count) {
-  const DType dtype = request.outputs.front().dtype();
+  if (count == 0 || part.targets.empty()) return;
+  const DType dtype = request.outputs[part.targets.front().member].dtype();
   const auto address = [&](const std::vector<Array>& arrays, const Place& place) {
     return arrays[place.member].raw_data() + (place.offset + begin) * static_cast<std::int64_t>(size_of(dtype));
   };
-  if (part.sources.size() < 2) {
+  if (part.sources.empty() || (part.sources.size() == 1 && request.denominator == 1.0)) {
     const std::size_t bytes = static_cast<std::size_t>(count) * size_of(dtype);
     for (const Place& target : part.targets) {
       if (part.sources.empty())
@@ -163,7 +165,7 @@ void combine(const CollectiveRequest& request, const CollectivePart& part, std::
       for (const Place& place : part.sources)
         sources.push_back(reinterpret_cast<const T*>(address(request.inputs, place)));
       for (const Place& place : part.targets) targets.push_back(reinterpret_cast<T*>(address(request.outputs, place)));
-      combine_into<T>(request.operation, sources, targets, count);
+      combine_into<T>(request.operation, sources, targets, count, request.denominator);
     }
   });
 }

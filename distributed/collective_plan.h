@@ -27,10 +27,12 @@ struct CollectivePart {
 /// A collective that all devices have asked for. Arrays are contiguous and of one dtype.
 struct CollectiveRequest {
   CollectiveOperation operation = CollectiveOperation::sum;
-  std::vector<Array> inputs;   ///< by member
-  std::vector<Array> outputs;  ///< by member
+  double denominator = 1.0;    ///< divides sums
+  std::vector<Array> inputs;   ///< by member, or as the parts' places number them
+  std::vector<Array> outputs;  ///< likewise; no source of a part may be another part's target
   std::vector<Event> ready;    ///< earlier than these no input may be touched
   std::vector<CollectivePart> parts;
+  std::vector<Device> devices{};  ///< which share the work; default: the outputs'
 };
 
 /// What is to be done for calls that agree.

@@ -6,10 +6,12 @@
 #include <tutti/backend/error.h>
 #include <tutti/backend/registry.h>
 #include <tutti/distributed/gradient_sync_member.h>
+#include <tutti/distributed/shard_plan.h>
 #include <tutti/distributed/sync_server.h>
 #include <tutti/distributed/thread_number.h>
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 namespace tutti {
@@ -60,6 +62,7 @@ Tensor PendingTensor::resolve() {
   if (!result.task) return result_;
   if (!collectives) result.task->wait();
   if (result.task->error()) std::rethrow_exception(result.task->error());
+  if (!result.output.defined()) return result_;
   if (recording_ && result.differentiable && has_gradient(call_))
     result_ = recorded(result.output, input_, call_, result.received, collectives_);
   else
@@ -97,20 +100,42 @@ PendingTensor Collectives::post(Device device, CollectiveCall call, const Tensor
   PendingTensor pending;
   pending.member_ = member_of(device);
   pending.call_ = completed(std::move(call), tensor, device);
-  pending.collectives_ = weak_from_this();
   pending.recording_ = grad_enabled();
   pending.input_ = tensor;
-  SyncMember& member = *members_[pending.member_];
-  Poster& poster = posters_[pending.member_];
   PostCollective message;
-  message.member = member.index();
-  message.group = member.group_number();
-  message.call = pending.call_;
   if (tensor.defined()) {
     message.input = tensor.array().contiguous();
     message.ready = compute_stream(device).record();
     message.differentiable = has_gradient(pending.call_) && records({&tensor, 1});
   }
+  return send(std::move(pending), std::move(message));
+}
+
+PendingTensor Collectives::gather_in_place(Device device, std::vector<ParameterId> parameters,
+                                           std::vector<Array> arrays, const ShardPlan& shards) {
+  PendingTensor pending;
+  pending.member_ = member_of(device);
+  CollectiveCall& call = pending.call_;
+  call.kind = CollectiveKind::gather_in_place;
+  call.dtype = arrays.front().dtype();
+  call.lengths.resize(members_.size());
+  for (const ParameterId id : parameters)
+    for (const ShardPlan::Piece& piece : shards.pieces_of(id)) call.lengths[piece.owner] += piece.size();
+  call.shape = Shape{std::accumulate(call.lengths.begin(), call.lengths.end(), std::int64_t{0})};
+  PostCollective message;
+  message.parameters = std::move(parameters);
+  message.arrays = std::move(arrays);
+  message.ready = compute_stream(device).record();
+  return send(std::move(pending), std::move(message));
+}
+
+PendingTensor Collectives::send(PendingTensor pending, PostCollective message) {
+  SyncMember& member = *members_[pending.member_];
+  Poster& poster = posters_[pending.member_];
+  pending.collectives_ = weak_from_this();
+  message.member = member.index();
+  message.group = member.group_number();
+  message.call = pending.call_;
   if (poster.group.exchange(message.group) != message.group) poster.posted.store(0);
   pending.group_ = message.group;
   pending.number_ = message.number = poster.posted.load() + 1;
@@ -129,7 +154,11 @@ void Collectives::await(const PendingTensor& pending) {
 
 void Collectives::refuse_waiting_for_own_thread(const PendingTensor& pending) const {
   for (std::size_t peer = 0; peer < members_.size(); ++peer) {
-    if (peer == pending.member_ || members_[peer]->open_in_thread() != this_thread_number()) continue;
+    if (peer == pending.member_) continue;
+    // A gather follows its step, so that what counts is who drove the peer in that step.
+    const bool gathers = pending.call_.kind == CollectiveKind::gather_in_place;
+    const std::uint64_t driver = gathers ? members_[peer]->last_driver() : members_[peer]->open_in_thread();
+    if (driver != this_thread_number()) continue;
     const bool posted =
         posters_[peer].group.load() == pending.group_ && posters_[peer].posted.load() >= pending.number_;
     if (posted) continue;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <tutti/autodiff/parameter_id.h>
 #include <tutti/autodiff/tensor.h>
 #include <tutti/distributed/collective_call.h>
 #include <tutti/distributed/sync_waiter.h>
@@ -14,7 +15,9 @@ namespace tutti {
 
 class Collectives;
 class DistributedSyncServer;
+class ShardPlan;
 class SyncMember;
+struct PostCollective;
 
 /// One device's result of a collective on its way. Belongs to the thread that drives the device. May be dropped: the
 /// collective goes on. The input may not be written in place before `resolve` has returned.
@@ -54,6 +57,9 @@ class Collectives : public std::enable_shared_from_this<Collectives> {
   /// are needed: as even as possible. Throws DeviceError, ShapeError or DTypeError, before anything is posted, for a
   /// call that no group could do.
   PendingTensor post(Device, CollectiveCall call, const Tensor&);
+  /// Posts that this device has updated its share of these parameters, which the others' shares may now be written to.
+  /// `arrays`: the parameters on this device. The result, an undefined tensor, is there when all of them are whole.
+  PendingTensor gather_in_place(Device, std::vector<ParameterId>, std::vector<Array> arrays, const ShardPlan&);
 
  private:
   friend class PendingTensor;
@@ -63,6 +69,7 @@ class Collectives : public std::enable_shared_from_this<Collectives> {
   };
 
   std::size_t member_of(Device) const;
+  PendingTensor send(PendingTensor, PostCollective);
   CollectiveCall completed(CollectiveCall, const Tensor&, Device) const;
   void await(const PendingTensor&);
   void refuse_waiting_for_own_thread(const PendingTensor&) const;

@@ -4,6 +4,7 @@
 #include <tutti/backend/error.h>
 #include <tutti/backend/registry.h>
 #include <tutti/distributed/gradient_sync_member.h>
+#include <tutti/distributed/sharded/sharded_optimizer.h>
 
 #include <algorithm>
 #include <exception>
@@ -105,9 +106,23 @@ class GradientSync::State {
     // Runs while every member waits in rejoin, so that replicas may be written from one thread.
     server_.on_reformed(
         [this](MemberIndex ahead, std::span<const MemberIndex> behind, std::span<const MemberIndex> level) {
+          refuse_lost_shares(behind);
           for (const MemberIndex index : behind) members_[index]->copy_state_from(*members_[ahead]);
           for (const MemberIndex index : level) members_[index]->copy_failed_step_from(*members_[ahead]);
         });
+  }
+
+  // Nobody else has a share's optimizer state.
+  void refuse_lost_shares(std::span<const MemberIndex> behind) const {
+    for (const auto& member : members_) {
+      if (member->sharded() == nullptr) continue;
+      if (!member->sharded()->whole()) raise<SyncError>("[rejoin] {}", member->sharded()->torn_text());
+      if (!behind.empty())
+        raise<SyncError>(
+            "[rejoin] {} is behind other devices, which do not have the optimizer state of its share: load one "
+            "checkpoint on every device, then rejoin with equal steps",
+            to_string(devices_[behind.front()]));
+    }
   }
 
   const std::vector<Device> devices_;
@@ -146,6 +161,8 @@ std::shared_ptr<SyncMember> GradientSync::member(Device device) const {
   if (found == state_->devices_.end()) raise<SyncError>("[sync] {} is not in this group", to_string(device));
   return {state_, state_->members_[static_cast<std::size_t>(found - state_->devices_.begin())].get()};
 }
+
+std::shared_ptr<Collectives> GradientSync::collectives() const { return {state_, state_->collectives_.get()}; }
 
 void GradientSync::attach(Device device, Module& replica) { member(device)->attach(replica); }
 void GradientSync::attach(Device device, Optimizer& optimizer) { member(device)->attach(optimizer); }

@@ -19,6 +19,7 @@ namespace tutti {
 class Communicator;
 class DistributedSyncServer;
 class GradientSync;
+class ShardedOptimizer;
 class SyncMember;
 
 /// Whether a device that left still wants the others' results, to keep its replica equal.
@@ -198,7 +199,9 @@ class GradientSync {
   void set_reductions_enabled(bool);
 
  private:
+  friend class ShardedOptimizer;
   class State;
+  std::shared_ptr<Collectives> collectives() const;
   std::shared_ptr<SyncMember> member(Device) const;
 
   std::shared_ptr<State> state_;

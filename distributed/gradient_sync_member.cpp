@@ -13,7 +13,12 @@
 namespace tutti {
 
 SyncMember::SyncMember(DistributedSyncServer& server, MemberIndex index, Device device)
-    : server_(server), index_(index), device_(device), gradients_(device, double_buffered() ? 2 : 1) {}
+    : server_(server),
+      index_(index),
+      device_(device),
+      gradients_(device, server.scatters()   ? 0
+                         : double_buffered() ? 2
+                                             : 1) {}
 
 SyncMember::~SyncMember() {
   updates_ = nullptr;  // the optimizer may have gone before
@@ -51,6 +56,7 @@ void SyncMember::require_replica(const char* operation) const {
 void SyncMember::set_phase(Phase phase) {
   phase_ = phase;
   open_generation_.store(generation_, std::memory_order_relaxed);
+  if (phase == Phase::open) last_driver_.store(this_thread_number(), std::memory_order_relaxed);
   open_in_thread_.store(phase == Phase::open ? this_thread_number() : 0, std::memory_order_relaxed);
 }
 
@@ -65,6 +71,7 @@ void SyncMember::begin_step(double weight) {
   join();
   try {
     server_.check_alive();
+    join_gathers();
   } catch (...) {  // a step that cannot be taken has failed: an optimizer step after it would count it
     failure_ = std::current_exception();
     throw;
@@ -180,7 +187,7 @@ void SyncMember::join_earlier() {
 void SyncMember::on_gradient_final(Device, ParameterId id, GradientRef gradient) {
   const bool unknown_reads = gradient.unknown_reads;
   if (!gradient.gradient.defined() && !gradients_.descriptions()[id.value].sparse) {
-    gradient.gradient = gradients_.arena()->gradient(id);
+    gradient.gradient = gradients_.place_of(id);
     if (weight_ > 0.0) gradient.gradient.fill(0);  // else it does not count, and is not read
     gradient.ready = compute_stream(device_).record();
     server_.submit(stamp(), id, std::move(gradient));
@@ -203,6 +210,7 @@ void SyncMember::submit(ParameterId id, GradientRef gradient) {
       throw error;
     }
   }
+  if (gradients_.scattered()) return give_up(id, std::move(gradient));
   server_.submit(stamp(), id, std::move(gradient));
 }
 
@@ -335,6 +343,7 @@ void SyncMember::leave(bool follow) {
   if (phase_ == Phase::open)
     raise<SyncError>("[sync] {} cannot leave inside its step {}", to_string(device_), generation_);
   if (follow) require_replica("sync.leave");
+  if (!follow) refuse_leaving_with_share();
   if (double_buffered() && posted_.waiter && !failure_)
     raise<SyncError>("[sync] the gradients of {}'s step {} are still on their way: flush and step the optimizer first",
                      to_string(device_), generation_);
@@ -358,24 +367,6 @@ bool SyncMember::follow() {
   install(*waiter->result(), {});
   install_buffers(*waiter->result());
   return true;
-}
-
-std::shared_ptr<SyncWaiter> SyncMember::request_rejoin(std::int64_t last_step_applied) {
-  if (phase_ == Phase::open) raise<SyncError>("[sync] {} cannot rejoin inside its step", to_string(device_));
-  finish_posted();
-  return server_.join_group(index_, server_.group_number() + 1, last_step_applied);
-}
-
-void SyncMember::finish_rejoin(SyncWaiter& waiter) {
-  waiter.wait();
-  if (waiter.error()) std::rethrow_exception(waiter.error());
-  group_number_ = server_.group_number();
-  generation_ = 0;
-  failure_ = nullptr;
-  arrived_ = nullptr;
-  joined_generation_ = 0;
-  required_ = nullptr;
-  gradients_.invalidate();
 }
 
 double SyncMember::total_weight() const {

@@ -18,6 +18,8 @@
 
 namespace tutti {
 
+class ShardedOptimizer;
+
 /// One device's side of a GradientSync: its replica, and where it stands in the current step. It turns what autodiff
 /// observes into the server's messages. Used by the thread that drives the device; what others may read is atomic.
 class SyncMember final : public GradientObserver,
@@ -33,6 +35,10 @@ class SyncMember final : public GradientObserver,
   const NamedTensors& parameters() const noexcept { return gradients_.parameters(); }
   const NamedTensors& buffers() const noexcept { return buffers_; }
   Optimizer* optimizer() const noexcept { return optimizer_; }
+  /// Keeps a share of the optimizer's state, and is joined before the parameters are used. One; null: none any more.
+  void attach(ShardedOptimizer*);
+  const ShardedOptimizer* sharded() const noexcept { return sharded_; }
+  const ReplicaGradients& gradients() const noexcept { return gradients_; }
   void copy_state_from(const SyncMember& ahead);  ///< parameters, buffers, optimizer state; nobody else may be running
   /// What a failed step has changed on a device that is not behind: buffers, unless BufferPolicy::synchronised, and
   /// with Overlap::in_backward everything.
@@ -79,6 +85,8 @@ class SyncMember final : public GradientObserver,
   bool weighted() const noexcept { return server_.options().reduction == GradientReduction::weighted_mean; }
   /// Of the thread in which a step of this device is open and not yet posted; 0: none.
   std::uint64_t open_in_thread() const noexcept { return open_in_thread_.load(std::memory_order_relaxed); }
+  /// The thread that opened the last step of this device; 0: none.
+  std::uint64_t last_driver() const noexcept { return last_driver_.load(std::memory_order_relaxed); }
   void set_peers(std::vector<const SyncMember*> peers) { peers_ = std::move(peers); }
 
  private:
@@ -104,6 +112,10 @@ class SyncMember final : public GradientObserver,
   void finish_posted() noexcept;
   void join_earlier();
   void submit(ParameterId, GradientRef);
+  void refuse_leaving_with_share() const;
+  void give_up(ParameterId, GradientRef);
+  void join_gathers();
+  void settle_gathers() noexcept;
   ReplicaDigest digest() const;
   void append_buffers(ReplicaDigest&) const;
   bool check_is_due() const;
@@ -122,6 +134,7 @@ class SyncMember final : public GradientObserver,
   NamedTensors buffers_;
   ReplicaDigest buffers_before_;  // of the buffers as the step opened, where the replicas are compared
   Optimizer* optimizer_ = nullptr;
+  ShardedOptimizer* sharded_ = nullptr;
   std::unique_ptr<BackwardUpdates> updates_;  // with Overlap::in_backward
   std::vector<const SyncMember*> peers_;
 
@@ -139,6 +152,7 @@ class SyncMember final : public GradientObserver,
   double total_weight_ = 0.0;                     // of the joined generation
   std::atomic<std::uint64_t> open_in_thread_{0};  // other members' threads look
   std::atomic<std::int64_t> open_generation_{0};
+  std::atomic<std::uint64_t> last_driver_{0};
   bool attached_ = false;
   bool left_ = false;
   bool follows_ = false;

@@ -127,6 +127,7 @@ std::shared_ptr<SyncWaiter> SyncMember::check_replica() {
     raise<SyncError>("[sync] {} can check its replica between steps and before it leaves only", to_string(device_));
   join();
   server_.check_alive();
+  join_gathers();
   auto waiter = std::make_shared<SyncWaiter>();
   ReplicaDigest held = digest();
   append_buffers(held);

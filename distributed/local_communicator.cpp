@@ -147,9 +147,10 @@ std::shared_ptr<CollectiveTask> LocalCommunicator::compressed_all_reduce(std::sh
 }
 
 std::shared_ptr<CollectiveTask> LocalCommunicator::collective(CollectiveRequest request) {
-  std::vector<Device> devices;
-  for (const Array& output : request.outputs)
-    if (std::ranges::find(devices, output.device()) == devices.end()) devices.push_back(output.device());
+  std::vector<Device> devices = request.devices;
+  if (devices.empty())
+    for (const Array& output : request.outputs)
+      if (std::ranges::find(devices, output.device()) == devices.end()) devices.push_back(output.device());
   std::vector<Chunk> chunks;
   for (std::size_t part = 0; part < request.parts.size(); ++part)
     add_chunks(chunks, part, request.parts[part].count, devices.size());

@@ -22,6 +22,7 @@ void ReplicaGradients::attach(NamedTensors parameters, const void* group,
                               const std::weak_ptr<PendingGradients>& pending) {
   parameters_ = std::move(parameters);
   group_ = group;
+  shares_.resize(parameters_.size());
   for (std::uint32_t id = 0; id < parameters_.size(); ++id) {
     const auto& [name, parameter] = parameters_[id];
     descriptions_.push_back({name, parameter.shape(), parameter.dtype(), parameter.has_sparse_grad()});
@@ -54,6 +55,7 @@ bool ReplicaGradients::is_lent(Arena& arena) {
 
 void ReplicaGradients::prepare(const std::shared_ptr<const GradientLayout>& layout) {
   if (parameters_.empty()) return;
+  if (scattered()) return drop_shares();
   collect_lent();
   Arena& arena = arenas_[current_];
   const bool fits = arena.memory && arena.memory->layout() == layout && !is_lent(arena);
@@ -75,12 +77,13 @@ void ReplicaGradients::prepare(const std::shared_ptr<const GradientLayout>& layo
 
 void ReplicaGradients::bring_home(ParameterId id) {
   GradientSlot& slot = this->slot(id);
-  if (slot.sparse) return;
+  if (slot.sparse || scattered()) return;
   if (slot.gradient.raw_data() != slot.destination.raw_data()) slot.destination.copy_from(slot.gradient);
   slot.gradient = slot.destination;
 }
 
 void ReplicaGradients::install(const RoundResult& round, MemberIndex member, const GradientArena* arena) {
+  if (scattered()) return install_shares(round, member);
   for (const auto& reduced : round.reduced) {
     if (!reduced.reaches(member)) continue;
     if (reduced.sparse) {
@@ -96,6 +99,30 @@ void ReplicaGradients::install(const RoundResult& round, MemberIndex member, con
                                        : gradient_in(reduced.results[member], reduced.bucket, place, shape);
       slot.state = GradientState::reduced;
     }
+  }
+}
+
+Array ReplicaGradients::place_of(ParameterId id) const {
+  const SyncParameter& parameter = descriptions_[id.value];
+  return scattered() ? Array::empty(parameter.shape, parameter.dtype, device_) : arena()->gradient(id);
+}
+
+void ReplicaGradients::install_shares(const RoundResult& round, MemberIndex member) {
+  for (const auto& reduced : round.reduced) {
+    for (const GradientLayout::Place& place : reduced.bucket) {
+      slot(place.parameter).state = GradientState::scattered;
+      slot(place.parameter).gradient = Array();
+    }
+    for (const RoundResult::Share& share : reduced.shares)
+      if (share.owner == member) shares_[share.parameter.value] = share.gradient;
+  }
+}
+
+// Of gradients that were zeroed or lost since.
+void ReplicaGradients::drop_shares() {
+  for (std::uint32_t id = 0; id < parameters_.size(); ++id) {
+    if (slot({id}).state != GradientState::scattered) shares_[id] = Array();
+    if (slot({id}).state == GradientState::undefined) slot({id}).gradient = Array();
   }
 }
 

@@ -18,7 +18,8 @@ namespace tutti {
 /// The gradient slots of one replica and the memory behind them. Used by the thread that drives the device.
 class ReplicaGradients {
  public:
-  /// `arenas`: 1, or 2 when a step's gradients are read while the next step's are made.
+  /// `arenas`: 1, or 2 when a step's gradients are read while the next step's are made; 0 when gradients are scattered:
+  /// each is then made anywhere, and given up when it is submitted.
   ReplicaGradients(Device device, std::size_t arenas) : device_(device), arenas_(arenas) {}
   ~ReplicaGradients();  ///< the parameters belong to no group afterwards
 
@@ -31,11 +32,21 @@ class ReplicaGradients {
   GradientSlot& slot(ParameterId id) const { return parameters_[id.value].second.gradient_slot(); }
 
   /// The next step's memory.
-  void turn() noexcept { current_ = (current_ + 1) % arenas_.size(); }
+  void turn() noexcept {
+    if (!scattered()) current_ = (current_ + 1) % arenas_.size();
+  }
   /// Makes the slots' gradients end in this layout from now on. Takes new memory when the layout has changed or the
   /// user holds a gradient: the old one then lives on with the user. Gradients move along.
   void prepare(const std::shared_ptr<const GradientLayout>&);
-  const std::shared_ptr<const GradientArena>& arena() const noexcept { return arenas_[current_].memory; }
+  /// Null when gradients are scattered.
+  std::shared_ptr<const GradientArena> arena() const noexcept {
+    return scattered() ? nullptr : arenas_[current_].memory;
+  }
+  bool scattered() const noexcept { return arenas_.empty(); }
+  /// This device's range of a scattered gradient, flat; valid while the slot's state is scattered.
+  const Array& share(ParameterId id) const { return shares_[id.value]; }
+  /// Where a gradient that nobody computes is to be.
+  Array place_of(ParameterId) const;
   /// What was accumulated while the user held the sum so far lies elsewhere: brings it home.
   void bring_home(ParameterId);
   /// What was accumulated locally, as it is submitted.
@@ -54,6 +65,8 @@ class ReplicaGradients {
     std::shared_ptr<const GradientArena> memory;
     std::vector<std::weak_ptr<Storage>> lent;  // gradients in it that the user was given
   };
+  void drop_shares();
+  void install_shares(const RoundResult&, MemberIndex);
   void collect_lent();
   bool is_lent(Arena&);
 
@@ -61,6 +74,7 @@ class ReplicaGradients {
   NamedTensors parameters_;  // by ParameterId
   std::vector<SyncParameter> descriptions_;
   const void* group_ = nullptr;
+  std::vector<Array> shares_;  // by ParameterId
   std::vector<Arena> arenas_;
   std::size_t current_ = 0;
 };

@@ -59,7 +59,9 @@ struct PostCollective {
   std::uint64_t group = 1;
   std::int64_t number = 0;  ///< of this device's collectives in this group, from 1
   CollectiveCall call;
-  Array input;  ///< contiguous; undefined for a barrier
+  Array input;                          ///< contiguous; undefined for a barrier and a gather in place
+  std::vector<ParameterId> parameters;  ///< of a gather in place
+  std::vector<Array> arrays;            ///< its parameters on this device, contiguous
   Event ready;
   bool differentiable = false;  ///< the input requires a gradient
   std::shared_ptr<CollectiveWaiter> waiter;

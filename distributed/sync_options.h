@@ -54,11 +54,20 @@ enum class GradientWire : std::uint8_t {
   f16,     ///< 11 significant bits; an element above 65504 arrives as infinity on every device
 };
 std::string_view to_string(GradientWire) noexcept;  ///< "bf16"
+/// What each device keeps only its share of (ShardedOptimizer). Not with Absent::subset, immediate mode only.
+enum class Sharding : std::uint8_t {
+  none,
+  optimizer_state,  ///< ZeRO-1: gradients are reduced as ever
+  /// ZeRO-2: a gradient's reduction goes to the devices that update it only, and its memory is freed with it. Gradients
+  /// can then not be read, nor used by an ordinary optimizer.
+  gradients,
+};
 
 struct SyncOptions {
   GradientReduction reduction = GradientReduction::weighted_mean;
   Absent absent = Absent::zero;
   Overlap overlap = Overlap::immediate;
+  Sharding sharding = Sharding::none;
   /// Each contribution is rounded once, to nearest even, and the result once more; weights are taken out before.
   /// Refused for f64 parameters. `check_finite` looks at gradients before they travel, not at what overflows on the
   /// way.

@@ -26,6 +26,14 @@ SyncOptions with_defaults(SyncOptions options) {
     raise<SyncError>(
         "[sync] compression needs Absent::zero: under Absent::subset what it keeps of a gradient could not reach the "
         "devices that did not require it");
+  if (options.sharding != Sharding::none && options.absent == Absent::subset)
+    raise<SyncError>(
+        "[sync] sharding cannot be combined with Absent::subset: devices would disagree on what to update");
+  if (options.sharding != Sharding::none && options.overlap != Overlap::immediate)
+    raise<SyncError>(
+        "[sync] sharding needs Overlap::immediate: gathered parameters would meet the next step's backward");
+  if (options.sharding == Sharding::gradients && (options.compression || options.wire != GradientWire::native))
+    raise<SyncError>("[sync] Sharding::gradients scatters gradients as they are: without compression, wire native");
   if (!options.warn) options.warn = [](const std::string& text) { std::fprintf(stderr, "%s\n", text.c_str()); };
   if (const char* path = std::getenv("TUTTI_SYNC_DUMP"); !options.dump && path != nullptr && *path != '\0')
     options.dump = [path = std::string(path), warn = options.warn](const std::string& text) {

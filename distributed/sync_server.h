@@ -6,6 +6,7 @@
 #include <tutti/distributed/gradient_arena.h>
 #include <tutti/distributed/launched_reductions.h>
 #include <tutti/distributed/replica_check.h>
+#include <tutti/distributed/shard_plan.h>
 #include <tutti/distributed/sync_ledger.h>
 #include <tutti/distributed/sync_messages.h>
 #include <tutti/distributed/sync_options.h>
@@ -53,11 +54,13 @@ class DistributedSyncServer {
   /// Where gradients lie in the next step; null without parameters. Changes only between steps: with the first release,
   /// and when gradients become final in another order for some steps.
   std::shared_ptr<const GradientLayout> layout() const;
+  bool scatters() const noexcept { return options_.sharding == Sharding::gradients; }
   void on_reformed(Reformed callback) { reformed_ = std::move(callback); }
 
   // --- a step. register_parameters and submit throw the group's error if it has failed.
   void check_alive() const;
-  /// `arena`: of `layout()`; its memory is written from `arena_free` on.
+  /// `arena`: of `layout()`; its memory is written from `arena_free` on. Null, when gradients are scattered: they are
+  /// reduced from where they are, which nobody may write any more.
   void register_parameters(Stamp, double weight, std::shared_ptr<const RequiredSet>,
                            std::shared_ptr<const GradientArena>, Event arena_free = {});
   void submit(Stamp, ParameterId, GradientRef);
@@ -113,6 +116,8 @@ class DistributedSyncServer {
   void perform_actions();
   void perform(const Launch&);
   std::shared_ptr<CollectiveTask> reduce(const Launch&, const std::vector<Array>& results, AllReduceRequest);
+  void scatter(const Launch&);
+  void launch_scattered(const Launch&, RoundResult::Reduced, CollectiveRequest);
   void perform(const Release&);
   void perform(const Fail&);
   void perform(const Reform&);
@@ -136,6 +141,8 @@ class DistributedSyncServer {
   void release_joiners(const std::exception_ptr&);
   bool refuse_misfit(const PostCollective&);
   void launch_collective();
+  void launch_gather();
+  void answer_collective(std::vector<std::shared_ptr<CollectiveResult>>);
   void check_collective_deadline(CollectiveTask::Clock::time_point now);
   std::string missing_collective_text(CollectiveTask::Clock::duration waited) const;
   void fail_collectives(const std::exception_ptr&);
@@ -159,6 +166,8 @@ class DistributedSyncServer {
   std::vector<Event> arena_free_;                                      // by member
   std::vector<Event> ready_;                                           // by parameter * members + member
   std::unordered_map<std::size_t, std::vector<SparseGradient>> rows_;  // by the same: submitted and not launched
+  std::vector<Array> submitted_;                                       // likewise, when gradients are scattered
+  std::optional<ShardPlan> shards_;                                    // unless nothing is sharded
   std::vector<ParameterId> order_;  // of this generation's submissions by the first member that has not left
   int layout_disagreements_ = 0;    // generations in a row whose order was another than the layout's
   bool layout_learned_ = false;

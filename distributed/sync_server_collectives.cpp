@@ -28,7 +28,11 @@ void DistributedSyncServer::handle(std::unique_ptr<PostCollective>& posted) {
   const MemberIndex member = message.member;
   collectives_[member].push_back(std::move(message));
   if (refuse_misfit(collectives_[member].back())) return;
-  if (std::ranges::none_of(collectives_, [](const auto& queue) { return queue.empty(); })) launch_collective();
+  if (std::ranges::any_of(collectives_, [](const auto& queue) { return queue.empty(); })) return;
+  if (collectives_.front().front().call.kind == CollectiveKind::gather_in_place)
+    launch_gather();
+  else
+    launch_collective();
 }
 
 // On arrival, so that a mismatch is found before the last device has posted.
@@ -77,11 +81,17 @@ void DistributedSyncServer::launch_collective() {
     if (!plan.received.empty()) results[member]->received = plan.received[member];
   }
   if (!plan.outputs.empty()) common.task = communicator_->collective(std::move(request));
+  for (const auto& result : results) {
+    result->task = common.task;
+    result->differentiable = common.differentiable;
+  }
+  answer_collective(std::move(results));
+}
+
+void DistributedSyncServer::answer_collective(std::vector<std::shared_ptr<CollectiveResult>> results) {
   ++collectives_done_;
   collective_warned_ = false;
   for (MemberIndex member = 0; member < devices_.size(); ++member) {
-    results[member]->task = common.task;
-    results[member]->differentiable = common.differentiable;
     const auto waiter = std::move(collectives_[member].front().waiter);
     collectives_[member].pop_front();
     waiter->release(std::move(results[member]));

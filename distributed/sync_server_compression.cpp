@@ -17,6 +17,13 @@ void DistributedSyncServer::check_transport(std::span<const SyncParameter> param
       if (parameter.dtype != DType::f32)
         raise<SyncError>("[sync] parameter \"{}\" is {}: SyncOptions::wire {} is for f32, others need native",
                          parameter.name, to_string(parameter.dtype), to_string(options_.wire));
+  if (options_.sharding != Sharding::none)
+    for (const SyncParameter& parameter : parameters)
+      if (parameter.sparse)
+        raise<SyncError>(
+            "[sync] parameter \"{}\" has sparse gradients, which cannot be sharded: mark it dense with "
+            "set_sparse_grad(false)",
+            parameter.name);
   if (options_.compression) options_.compression->prepare(parameters, devices_);
 }
 

@@ -189,6 +189,7 @@ void DistributedSyncServer::announce(const Fault& fault, const std::exception_pt
   warned_ = false;
   for (auto& arena : arenas_) arena = nullptr;
   rows_.clear();
+  for (auto& gradient : submitted_) gradient = Array();
   for (const auto& waiter : replica_check_.clear()) waiter->release(nullptr, error);
   for (auto& waiter : waiters_)
     if (waiter) std::exchange(waiter, nullptr)->release(round_, error);

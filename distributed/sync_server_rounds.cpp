@@ -56,6 +56,8 @@ void DistributedSyncServer::open_ledger() {
   arenas_.resize(devices_.size());
   arena_free_.resize(devices_.size());
   ready_.resize(parameters_.size() * devices_.size());
+  if (scatters()) submitted_.resize(ready_.size());
+  if (options_.sharding != Sharding::none) shards_.emplace(parameters_, devices_.size());
   waiters_.resize(devices_.size());
   buffers_.resize(devices_.size());
   start_round();
@@ -80,7 +82,7 @@ void DistributedSyncServer::handle(RegisterSyncParameters& message) {
   const auto [member, group, generation] = message.stamp;
   if (ledger_->fault() || group != ledger_->group()) return;
   recorder_.begun(group, generation, member, message.at);
-  if (!parameters_.empty() && (!message.arena || message.arena->layout() != layout_))
+  if (!parameters_.empty() && !scatters() && (!message.arena || message.arena->layout() != layout_))
     return fail_group({.kind = Fault::Kind::wrong_place, .member = member, .generation = generation}, nullptr,
                       message.arena ? "it registered another step's layout" : "it registered none");
   arenas_[member] = std::move(message.arena);
@@ -94,9 +96,10 @@ void DistributedSyncServer::handle(SubmitGradient& message) {
   if (refuse_misfit(message)) return;
   if (message.parameter.value < parameters_.size()) {  // else the ledger objects
     recorder_.ready(generation, member, message.parameter, message.at);
-    ready_[message.parameter.value * devices_.size() + member] = std::move(message.gradient.ready);
-    if (parameters_[message.parameter.value].sparse)
-      rows_[message.parameter.value * devices_.size() + member] = std::move(message.gradient.rows);
+    const std::size_t cell = message.parameter.value * devices_.size() + member;
+    ready_[cell] = std::move(message.gradient.ready);
+    if (parameters_[message.parameter.value].sparse) rows_[cell] = std::move(message.gradient.rows);
+    if (scatters()) submitted_[cell] = std::move(message.gradient.gradient);
     if (member == first_member()) order_.push_back(message.parameter);
   }
   ledger_->submit(message.stamp, message.parameter, actions_);
@@ -162,6 +165,7 @@ void DistributedSyncServer::perform_actions() {
 
 void DistributedSyncServer::perform(const Launch& launch) {
   if (launch.places.front().sparse) return perform_sparse(launch);
+  if (scatters()) return scatter(launch);
   RoundResult::Reduced reduced{.bucket = launch.places, .task = nullptr, .results = {}};
   reduced.results.resize(devices_.size());
   AllReduceRequest request{.slices = {}, .ready = {}, .denominator = launch.denominator};
@@ -188,10 +192,10 @@ void DistributedSyncServer::perform(const Launch& launch) {
 }
 
 // At once after the first step, which went by a guess; then when the order has been another one for some steps, so that
-// a graph that changes back and forth does not move memory each time.
+// a graph that changes back and forth does not move memory each time. Never while anything is sharded.
 void DistributedSyncServer::learn_layout() {
   constexpr int kPatience = 3;
-  if (order_.empty()) return;
+  if (order_.empty() || shards_) return;
   GradientLayout::sort(order_, parameters_);
   const bool agrees = std::ranges::is_sorted(order_, {}, [&](ParameterId id) { return layout_->position_of(id); });
   layout_disagreements_ = agrees ? 0 : layout_disagreements_ + 1;
@@ -226,6 +230,8 @@ void DistributedSyncServer::make_buffers_equal() {
 void DistributedSyncServer::perform(const Release& release) {
   round_->total_weight = release.total_weight;
   if (options_.compression) options_.compression->commit();
+  if (release.total_weight == 0.0)
+    for (Array& gradient : submitted_) gradient = Array();  // nothing took them
   recorder_.released(release.generation, release.total_weight, communicator_->enabled(), CollectiveTask::Clock::now());
   learn_layout();
   make_buffers_equal();

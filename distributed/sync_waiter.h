@@ -4,6 +4,7 @@
 #include <tutti/autodiff/parameter_id.h>
 #include <tutti/distributed/communicator.h>
 #include <tutti/distributed/gradient_layout.h>
+#include <tutti/distributed/sync_ledger.h>
 
 #include <atomic>
 #include <cstdint>
@@ -16,12 +17,18 @@ namespace tutti {
 
 /// What a generation has launched; complete once it is released.
 struct RoundResult {
+  struct Share {  // of a scattered gradient
+    MemberIndex owner = 0;
+    ParameterId parameter;
+    Array gradient;  ///< flat: the owner's range of it
+  };
   struct Reduced {
     std::span<const GradientLayout::Place> bucket;  ///< in `layout`
     std::shared_ptr<CollectiveTask> task;
     std::vector<Array> results;  ///< by member: the flat bucket of its result, now or soon; undefined: it receives none
     std::shared_ptr<const SparseResult> sparse = nullptr;  ///< of a sparse parameter, in place of `results`
     bool reaches(std::size_t member) const { return sparse ? sparse->receives[member] : results[member].defined(); }
+    std::vector<Share> shares{};  ///< if gradients are scattered: what `results` hold of which parameter
   };
   std::int64_t generation = 0;
   std::shared_ptr<const GradientLayout> layout;

@@ -42,34 +42,53 @@ Array gradient_values(const Tensor& parameter, std::size_t position) {
   return ready_gradient("clip_grad_norm", parameter, position);
 }
 
+struct OwnedGradient {
+  const Tensor* parameter;
+  Array values;
+};
+
+std::vector<OwnedGradient> gradients_of(std::span<const Tensor> parameters) {
+  std::vector<OwnedGradient> gradients;
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    const Array values = gradient_values(parameters[i], i);
+    if (values.defined() && values.size() > 0) gradients.push_back({&parameters[i], values});
+  }
+  return gradients;
+}
+
 }  // namespace
 
-double clip_grad_norm(std::span<const Tensor> parameters, double max_norm, const ClipOptions& options) {
+void check_max_norm(double max_norm) {
   if (!(max_norm > 0.0)) raise("[clip_grad_norm] max_norm must be positive, got {}", max_norm);
-  std::vector<Array> gradients;
-  std::vector<const Tensor*> owners;
+}
+
+double gradient_square_sum(std::span<const Tensor> parameters) {
+  const std::vector<OwnedGradient> gradients = gradients_of(parameters);
   std::vector<Array> sums;  // queued for all before the first is read, so that asynchronous devices are waited for once
-  for (std::size_t i = 0; i < parameters.size(); ++i) {
-    const Array gradient = gradient_values(parameters[i], i);
-    if (!gradient.defined() || gradient.size() == 0) continue;
-    gradients.push_back(gradient);
-    owners.push_back(&parameters[i]);
-    sums.push_back(reduce(Reduction::sum_of_squares, gradient, {}));
-  }
+  for (const OwnedGradient& gradient : gradients)
+    sums.push_back(reduce(Reduction::sum_of_squares, gradient.values, {}));
   double total = 0.0;
-  for (std::size_t i = 0; i < gradients.size(); ++i) total += sum_of_squares(gradients[i], sums[i]);
-  const double norm = std::sqrt(total);
+  for (std::size_t i = 0; i < gradients.size(); ++i) total += sum_of_squares(gradients[i].values, sums[i]);
+  return total;
+}
+
+double clip_to_norm(std::span<const Tensor> parameters, double norm, double max_norm, const ClipOptions& options) {
   if (!std::isfinite(norm)) {
     if (options.throw_if_non_finite) raise("[clip_grad_norm] the norm of the gradients is {}", norm);
     return norm;
   }
   if (norm <= max_norm) return norm;
-  for (std::size_t i = 0; i < gradients.size(); ++i)
-    if (owners[i]->has_sparse_grad())
-      scale_rows(*owners[i], max_norm / norm);
+  for (const auto& [parameter, values] : gradients_of(parameters))
+    if (parameter->has_sparse_grad())
+      scale_rows(*parameter, max_norm / norm);
     else
-      scale_in_place(gradients[i], max_norm / norm);
+      scale_in_place(values, max_norm / norm);
   return norm;
+}
+
+double clip_grad_norm(std::span<const Tensor> parameters, double max_norm, const ClipOptions& options) {
+  check_max_norm(max_norm);
+  return clip_to_norm(parameters, std::sqrt(gradient_square_sum(parameters)), max_norm, options);
 }
 
 }  // namespace tutti

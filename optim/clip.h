@@ -17,4 +17,10 @@ struct ClipOptions {
 /// the caller decides whether to step. An infinite `max_norm` only measures. Throws Error unless max_norm is positive.
 double clip_grad_norm(std::span<const Tensor> parameters, double max_norm, const ClipOptions& = {});
 
+// Its parts, for norms of which these gradients are a share only.
+void check_max_norm(double max_norm);
+double gradient_square_sum(std::span<const Tensor> parameters);
+/// Scales as if `norm` were the gradients' joint norm, and returns it.
+double clip_to_norm(std::span<const Tensor> parameters, double norm, double max_norm, const ClipOptions& = {});
+
 }  // namespace tutti

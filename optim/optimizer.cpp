@@ -147,6 +147,13 @@ void Optimizer::zero_grad() {
     if (parameter.requires_grad()) parameter.zero_grad();
 }
 
+std::size_t Optimizer::state_bytes() const noexcept {
+  std::size_t bytes = 0;
+  for (const ParameterState& state : states_)
+    for (const auto& [name, array] : state.arrays) bytes += array.bytes();
+  return bytes;
+}
+
 Optimizer::State Optimizer::state() const {
   State copy{steps_, learning_rate_, states_};
   for (ParameterState& parameter : copy.parameters)

@@ -3,6 +3,7 @@
 
 #include <tutti/autodiff/tensor.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -45,7 +46,8 @@ class Optimizer {
     double learning_rate = 0.0;
     std::vector<ParameterState> parameters;
   };
-  State state() const;            ///< shares no storage with the optimizer
+  std::size_t state_bytes() const noexcept;  ///< of the state arrays that exist so far
+  State state() const;                       ///< shares no storage with the optimizer
   void load_state(const State&);  ///< copies, onto each parameter's device; a misfit throws Error and changes nothing
 
  protected:

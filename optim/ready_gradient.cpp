@@ -20,6 +20,9 @@ const GradientSlot* ready_slot(std::string_view operation, const Tensor& paramet
   if (slot.attachment && slot.state == GradientState::local)
     raise("[{}] {} has a local gradient that was never reduced: call step.backward before optimizer.step", operation,
           name_of(slot, position));
+  if (slot.state == GradientState::scattered)
+    raise("[{}] the gradient of {} is scattered over the devices of its group: step its ShardedOptimizer", operation,
+          name_of(slot, position));
   if (slot.state == GradientState::applied)
     raise("[{}] {} was updated during backward (Overlap::in_backward): its gradient is used up", operation,
           name_of(slot, position));

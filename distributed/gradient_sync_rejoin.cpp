@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// A device's way into the group after a failed one.
+#include <tutti/distributed/gradient_sync_member.h>
+
+#include <tutti/backend/error.h>
+
+namespace tutti {
+
+std::shared_ptr<SyncWaiter> SyncMember::request_rejoin(std::int64_t last_step_applied) {
+  if (phase_ == Phase::open) raise<SyncError>("[sync] {} cannot rejoin inside its step", to_string(device_));
+  finish_posted();
+  settle_gathers();
+  return server_.join_group(index_, server_.group_number() + 1, last_step_applied);
+}
+
+void SyncMember::finish_rejoin(SyncWaiter& waiter) {
+  waiter.wait();
+  if (waiter.error()) std::rethrow_exception(waiter.error());
+  group_number_ = server_.group_number();
+  generation_ = 0;
+  failure_ = nullptr;
+  arrived_ = nullptr;
+  joined_generation_ = 0;
+  required_ = nullptr;
+  gradients_.invalidate();
+}
+
+}  // namespace tutti

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// What sharding adds to a device's side of a GradientSync.
+#include <tutti/distributed/gradient_sync_member.h>
+
+#include <tutti/backend/error.h>
+#include <tutti/backend/registry.h>
+#include <tutti/distributed/sharded/sharded_optimizer.h>
+
+namespace tutti {
+
+void SyncMember::attach(ShardedOptimizer* sharded) {
+  if (sharded != nullptr && sharded_ != nullptr)
+    raise<SyncError>("[sync] {} has a sharded optimizer already", to_string(device_));
+  sharded_ = sharded;
+}
+
+void SyncMember::join_gathers() {
+  if (sharded_ != nullptr) sharded_->join();
+}
+
+void SyncMember::settle_gathers() noexcept {
+  if (sharded_ != nullptr) sharded_->settle();
+}
+
+// The server has the only reference then: a scattered gradient's memory is free when it is reduced, for which nobody
+// else is waited for.
+void SyncMember::give_up(ParameterId id, GradientRef gradient) {
+  if (!gradient.gradient.is_contiguous()) {
+    gradient.gradient = gradient.gradient.contiguous();
+    gradient.ready = compute_stream(device_).record();
+  }
+  gradients_.slot(id).state = GradientState::undefined;
+  gradients_.slot(id).gradient = Array();
+  server_.submit(stamp(), id, std::move(gradient));
+  server_.communicator().help_all(device_);
+}
+
+// Nobody else would update it.
+void SyncMember::refuse_leaving_with_share() const {
+  if (sharded_ != nullptr)
+    raise<SyncError>(
+        "[sync] {} owns a share of the parameters: leave with Follow::yes, and step its sharded optimizer after each "
+        "follow",
+        to_string(device_));
+}
+
+}  // namespace tutti

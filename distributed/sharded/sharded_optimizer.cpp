@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+// Steps. What is kept and loaded: sharded_state.cpp.
+#include <tutti/distributed/sharded/sharded_optimizer.h>
+
+#include <tutti/backend/error.h>
+#include <tutti/distributed/gradient_sync.h>
+#include <tutti/distributed/gradient_sync_member.h>
+#include <tutti/optim/ready_gradient.h>
+
+#include <cmath>
+#include <utility>
+
+namespace tutti {
+
+namespace {
+
+std::shared_ptr<SyncMember> checked(std::shared_ptr<SyncMember> member, const SyncOptions& options) {
+  if (options.sharding == Sharding::none)
+    raise<SyncError>("[sharded] the group of {} shards nothing: set SyncOptions::sharding",
+                     to_string(member->device()));
+  if (member->parameters().empty())
+    raise<SyncError>("[sharded] {} has no replica with parameters: attach one first", to_string(member->device()));
+  return member;
+}
+
+}  // namespace
+
+ShardedOptimizer::ShardedOptimizer(GradientSync& sync, Device device, const Factory& factory)
+    : member_(checked(sync.member(device), sync.server().options())),
+      collectives_(sync.collectives()),
+      shards_(member_->gradients().descriptions(), sync.devices().size()) {
+  learn_prototype(factory);
+  make_laps(factory, sync.server().options().bucket_bytes);
+  member_->attach(this);
+}
+
+ShardedOptimizer::~ShardedOptimizer() {
+  settle();
+  member_->attach(static_cast<ShardedOptimizer*>(nullptr));
+}
+
+// A device may own nothing at all, and has to know the learning rate and the state's names nevertheless.
+void ShardedOptimizer::learn_prototype(const Factory& factory) {
+  const SyncParameter& first = member_->gradients().descriptions().front();
+  Tensor element(Array::zeros({1}, first.dtype, member_->device()), true);
+  prototype_ = factory({element});
+  element.gradient_slot().gradient = Array::zeros({1}, first.dtype, member_->device());
+  element.gradient_slot().state = GradientState::reduced;
+  prototype_->step();
+  element.zero_grad();
+  const Optimizer::State state = prototype_->state();
+  for (const auto& [name, array] : state.parameters.front().arrays) state_names_.push_back(name);
+}
+
+void ShardedOptimizer::make_laps(const Factory& factory, std::size_t bytes) {
+  for (std::vector<ParameterId>& parameters : shards_.laps(bytes)) {
+    Lap lap{std::move(parameters), {}, nullptr};
+    std::vector<Tensor> leaves;
+    for (const ParameterId id : lap.parameters)
+      for (const ShardPlan::Piece& owned : shards_.pieces_of(id)) {
+        if (owned.owner != member_->index()) continue;
+        const Array flat = parameter(id).reshape({-1}).slice(0, owned.begin, owned.end);
+        leaves.push_back(lap.pieces.emplace_back(Piece{id, owned.begin, Tensor(flat, true)}).leaf);
+      }
+    if (!leaves.empty()) lap.optimizer = factory(std::move(leaves));
+    laps_.push_back(std::move(lap));
+  }
+}
+
+const Array& ShardedOptimizer::parameter(ParameterId id) const {
+  const auto& [name, tensor] = member_->parameters()[id.value];
+  if (!tensor.array().is_contiguous())
+    raise<SyncError>("[sharded] parameter \"{}\" of {} is a strided view; give it a contiguous array", name,
+                     to_string(member_->device()));
+  return tensor.array();
+}
+
+Array ShardedOptimizer::flat_piece(const Array& whole, const Piece& piece) const {
+  return whole.reshape({-1}).slice(0, piece.begin, piece.begin + piece.leaf.size());
+}
+
+// --- a step
+
+void ShardedOptimizer::step() {
+  step_async();
+  join();
+}
+
+// Whatever can be refused is refused before the first parameter changes; from then on the others' shares have to come.
+void ShardedOptimizer::step_async() {
+  join();
+  take_gradients();
+  whole_ = false;
+  ++steps_;
+  for (Lap& lap : laps_) {
+    if (lap.optimizer) lap.optimizer->step();
+    post_gather(lap);
+  }
+  drop_gradients();
+}
+
+void ShardedOptimizer::join() {
+  for (PendingTensor& gather : pending_) gather.resolve();
+  whole_ = whole_ || pending_.size() == laps_.size();  // else an update threw
+  pending_.clear();
+  if (!whole_) raise<SyncError>("[sharded] {}", torn_text());
+}
+
+void ShardedOptimizer::settle() noexcept {
+  bool complete = pending_.size() == laps_.size();
+  for (PendingTensor& gather : pending_) try {
+      if (gather.ready())
+        gather.resolve();
+      else
+        complete = false;
+    } catch (...) {
+      complete = false;  // told by torn_text
+    }
+  pending_.clear();
+  whole_ = whole_ || complete;
+}
+
+std::string ShardedOptimizer::torn_text() const {
+  return fmt::format(
+      "the parameters of {} are between steps {} and {}: its share was updated, others' never came. Load one "
+      "checkpoint's "
+      "parameters and optimizer state on every device",
+      to_string(member_->device()), steps_ - 1, steps_);
+}
+
+void ShardedOptimizer::zero_grad() {
+  for (const auto& [name, parameter] : member_->parameters()) Tensor(parameter).zero_grad();
+}
+
+void ShardedOptimizer::post_gather(const Lap& lap) {
+  std::vector<Array> arrays;
+  for (const ParameterId id : lap.parameters) arrays.push_back(parameter(id));
+  pending_.push_back(collectives_->gather_in_place(member_->device(), lap.parameters, std::move(arrays), shards_));
+}
+
+// --- gradients
+
+// Undefined if the parameter has none.
+Array ShardedOptimizer::gradient_of(const Piece& piece) const {
+  const ReplicaGradients& gradients = member_->gradients();
+  if (gradients.slot(piece.parameter).state == GradientState::scattered) return gradients.share(piece.parameter);
+  const Tensor& whole = member_->parameters()[piece.parameter.value].second;
+  const Array gradient = ready_gradient("sharded.step", whole, piece.parameter.value);
+  return gradient.defined() ? flat_piece(gradient.contiguous(), piece) : gradient;
+}
+
+void ShardedOptimizer::take_gradients() {
+  member_->join();
+  for (Lap& lap : laps_)
+    for (Piece& piece : lap.pieces) {
+      const Array flat = flat_piece(parameter(piece.parameter), piece);
+      if (flat.raw_data() != piece.leaf.array().raw_data()) piece.leaf.set_array(flat);  // it was loaded
+      GradientSlot& slot = piece.leaf.gradient_slot();
+      slot.gradient = gradient_of(piece);
+      slot.state = slot.gradient.defined() ? GradientState::reduced : GradientState::undefined;
+    }
+}
+
+// The next backward may use their memory.
+void ShardedOptimizer::drop_gradients() {
+  for (Lap& lap : laps_)
+    for (Piece& piece : lap.pieces) piece.leaf.zero_grad();
+}
+
+// What the norm of all would be is a sum over the shares, in device order.
+double ShardedOptimizer::clip_grad_norm(double max_norm, const ClipOptions& options) {
+  check_max_norm(max_norm);
+  take_gradients();
+  std::vector<Tensor> leaves;
+  for (const Lap& lap : laps_)
+    for (const Piece& piece : lap.pieces) leaves.push_back(piece.leaf);
+  const Device device = member_->device();
+  const NoGrad no_grad;
+  const Tensor mine(Array::full({1}, gradient_square_sum(leaves), DType::f64, device));
+  const Tensor all = collectives_->post(device, {.kind = CollectiveKind::all_reduce}, mine).resolve();
+  return clip_to_norm(leaves, std::sqrt(all.item<double>()), max_norm, options);
+}
+
+void ShardedOptimizer::set_learning_rate(double rate) {
+  prototype_->set_learning_rate(rate);
+  for (const Lap& lap : laps_)
+    if (lap.optimizer) lap.optimizer->set_learning_rate(rate);
+}
+
+}  // namespace tutti

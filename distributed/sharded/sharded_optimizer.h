@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <tutti/distributed/collectives.h>
+#include <tutti/distributed/shard_plan.h>
+#include <tutti/optim/clip.h>
+#include <tutti/optim/optimizer.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace tutti {
+
+class GradientSync;
+
+/// One device's part of an optimizer whose state is spread over the devices of a group (ZeRO): the device updates its
+/// share of the parameters (ShardPlan) and receives the others' shares. Any optimizer that treats each element by
+/// itself does the updates: it is given flat leaves that share storage with the device's ranges of the parameters. The
+/// results are those of the unsharded optimizer, bit by bit.
+///
+/// One on each device of the group, made after the device's replica was attached, alike on all; used by the thread that
+/// drives the device. A thread that drives several calls step_async on all, then join on all. `step`, `clip_grad_norm`
+/// and `state` are collectives: every device calls them, in the same order, also those that left (Follow::yes).
+class ShardedOptimizer {
+ public:
+  /// Makes an optimizer of some pieces. Called several times; one call makes an optimizer for an element that belongs
+  /// to no parameter, to learn the learning rate and the names of the state.
+  using Factory = std::function<std::unique_ptr<Optimizer>(std::vector<Tensor> pieces)>;
+
+  /// Throws SyncError when the group was made with Sharding::none or the device has no replica or has one already.
+  ShardedOptimizer(GradientSync&, Device, const Factory&);
+  /// Waits for gathers under way, not for devices: those that have not stepped will not reach this one's parameters in
+  /// time. Join first.
+  ~ShardedOptimizer();
+  ShardedOptimizer(const ShardedOptimizer&) = delete;
+  ShardedOptimizer& operator=(const ShardedOptimizer&) = delete;
+
+  /// Waits for the step's reductions, updates this device's share, gathers all others'. As an unsharded optimizer's it
+  /// skips parameters without a gradient, throws what failed the step, and counts.
+  void step();
+  /// The same without the wait for the others' shares, which arrive while later ones are still being updated. Until
+  /// `join` this device's parameters may not be read; the device's next sync.step joins.
+  void step_async();
+  /// Returns when this device's parameters are whole. Throws SyncError when a device failed before it had updated its
+  /// share: parameters are then of two steps, and all that is left is to load a checkpoint.
+  void join();
+  void zero_grad();  ///< of the replica's parameters
+
+  /// The norm of all gradients, before; scales those of this device's share in place, as tutti::clip_grad_norm does
+  /// all.
+  double clip_grad_norm(double max_norm, const ClipOptions& = {});
+
+  double learning_rate() const noexcept { return prototype_->learning_rate(); }
+  void set_learning_rate(double);  ///< negative or non-finite: Error. The same on all devices
+  std::int64_t steps() const noexcept { return steps_; }
+  std::size_t state_bytes() const noexcept;  ///< that this device keeps
+  const ShardPlan& shards() const noexcept { return shards_; }
+
+  /// All devices' shares put together, in the format of an unsharded optimizer of the replica's parameters. Every
+  /// device receives it whole.
+  Optimizer::State state();
+  /// Keeps this device's share of an unsharded optimizer's state. Local. After a failure that has left parameters
+  /// between two steps it also says that a checkpoint's parameters have been loaded. A misfit throws Error and changes
+  /// nothing.
+  void load_state(const Optimizer::State&);
+
+  // --- for the group
+  void settle() noexcept;                         ///< waits for gathers under way; their failure shows in `whole`
+  bool whole() const noexcept { return whole_; }  ///< no update has begun whose gather has not ended
+  std::string torn_text() const;
+
+ private:
+  struct Piece {
+    ParameterId parameter;
+    std::int64_t begin = 0;
+    Tensor leaf;  // flat, in the parameter's storage
+  };
+  struct Lap {
+    std::vector<ParameterId> parameters;   // what its gather moves
+    std::vector<Piece> pieces;             // of them, this device's
+    std::unique_ptr<Optimizer> optimizer;  // of the pieces; null if there are none
+  };
+
+  void learn_prototype(const Factory&);
+  void make_laps(const Factory&, std::size_t bytes);
+  const Array& parameter(ParameterId) const;
+  Array flat_piece(const Array&, const Piece&) const;
+  Array gradient_of(const Piece&) const;
+  void take_gradients();
+  void drop_gradients();
+  void post_gather(const Lap&);
+  Array gather(const Array& mine);
+  void gather_steps(Optimizer::State&, const std::vector<Optimizer::ParameterState>& mine);
+  void gather_arrays(Optimizer::State&, const std::vector<Optimizer::ParameterState>& mine, std::size_t array, DType);
+  std::vector<Optimizer::ParameterState> own_states() const;
+  void check_loadable(const Optimizer::State&) const;
+
+  std::shared_ptr<SyncMember> member_;
+  std::shared_ptr<Collectives> collectives_;
+  ShardPlan shards_;
+  std::unique_ptr<Optimizer> prototype_;  // of no parameter: keeps the learning rate
+  std::vector<std::string> state_names_;
+  std::vector<Lap> laps_;
+  std::vector<PendingTensor> pending_;  // gathers
+  std::int64_t steps_ = 0;
+  bool whole_ = true;
+};
+
+}  // namespace tutti

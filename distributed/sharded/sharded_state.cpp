@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+// An optimizer's state between its shares and the format of an unsharded optimizer.
+#include <tutti/distributed/sharded/sharded_optimizer.h>
+
+#include <tutti/backend/error.h>
+#include <tutti/distributed/gradient_sync_member.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace tutti {
+
+std::size_t ShardedOptimizer::state_bytes() const noexcept {
+  std::size_t bytes = 0;
+  for (const Lap& lap : laps_)
+    if (lap.optimizer) bytes += lap.optimizer->state_bytes();
+  return bytes;
+}
+
+// By ParameterId; those of which this device owns nothing are empty.
+std::vector<Optimizer::ParameterState> ShardedOptimizer::own_states() const {
+  std::vector<Optimizer::ParameterState> states(member_->parameters().size());
+  for (const Lap& lap : laps_) {
+    if (!lap.optimizer) continue;
+    Optimizer::State state = lap.optimizer->state();
+    for (std::size_t i = 0; i < lap.pieces.size(); ++i)
+      states[lap.pieces[i].parameter.value] = std::move(state.parameters[i]);
+  }
+  return states;
+}
+
+Optimizer::State ShardedOptimizer::state() {
+  join();
+  const NoGrad no_grad;
+  const std::vector<Optimizer::ParameterState> mine = own_states();
+  Optimizer::State state{steps_, learning_rate(), std::vector<Optimizer::ParameterState>(mine.size())};
+  gather_steps(state, mine);
+  std::vector<DType> dtypes;
+  for (const SyncParameter& parameter : member_->gradients().descriptions())
+    if (std::ranges::find(dtypes, parameter.dtype) == dtypes.end()) dtypes.push_back(parameter.dtype);
+  for (std::size_t array = 0; array < state_names_.size(); ++array)
+    for (const DType dtype : dtypes) gather_arrays(state, mine, array, dtype);
+  return state;
+}
+
+Array ShardedOptimizer::gather(const Array& mine) {
+  return collectives_->post(member_->device(), {.kind = CollectiveKind::all_gather}, Tensor(mine)).resolve().array();
+}
+
+// Each device sends, for every parameter, its piece's steps and whether it has arrays; the first owner's count.
+void ShardedOptimizer::gather_steps(Optimizer::State& state, const std::vector<Optimizer::ParameterState>& mine) {
+  std::vector<std::int64_t> sent;
+  for (const Optimizer::ParameterState& piece : mine) {
+    sent.push_back(piece.steps);
+    sent.push_back(piece.arrays.empty() ? 0 : 1);
+  }
+  const auto width = static_cast<std::int64_t>(sent.size());
+  const auto all = gather(Array::from(sent, {1, width}, member_->device())).to_vector<std::int64_t>();
+  for (std::uint32_t id = 0; id < mine.size(); ++id) {
+    const auto pieces = shards_.pieces_of({id});
+    if (pieces.empty()) continue;
+    const std::size_t place = pieces.front().owner * sent.size() + 2 * std::size_t{id};
+    state.parameters[id].steps = all[place];
+    if (all[place + 1] != 0) state.parameters[id].arrays.resize(state_names_.size());
+  }
+}
+
+// The shares, one after the other, are the parameters in canonical order.
+void ShardedOptimizer::gather_arrays(Optimizer::State& state, const std::vector<Optimizer::ParameterState>& mine,
+                                     std::size_t array, DType dtype) {
+  const auto& parameters = member_->gradients().descriptions();
+  const Device device = member_->device();
+  std::int64_t size = 0;
+  for (const ShardPlan::Piece& piece : shards_.owned_by(member_->index()))
+    if (parameters[piece.parameter.value].dtype == dtype) size += piece.size();
+  const Array sent = Array::empty({size}, dtype, device);
+  std::int64_t offset = 0;
+  for (const ShardPlan::Piece& piece : shards_.owned_by(member_->index())) {
+    if (parameters[piece.parameter.value].dtype != dtype) continue;
+    Array place = sent.slice(0, offset, offset + piece.size());
+    offset += piece.size();
+    if (mine[piece.parameter.value].arrays.empty())
+      place.fill(0);
+    else
+      place.copy_from(mine[piece.parameter.value].arrays[array].second);
+  }
+  const Array all = gather(sent);
+  offset = 0;
+  for (std::uint32_t id = 0; id < parameters.size(); ++id) {
+    if (parameters[id].dtype != dtype) continue;
+    const std::int64_t begin = std::exchange(offset, offset + element_count(parameters[id].shape));
+    if (state.parameters[id].arrays.empty()) continue;
+    state.parameters[id].arrays[array] = {state_names_[array],
+                                          all.slice(0, begin, offset).copy().reshape(parameters[id].shape)};
+  }
+}
+
+// --- loading
+
+void ShardedOptimizer::check_loadable(const Optimizer::State& state) const {
+  const auto& parameters = member_->gradients().descriptions();
+  if (state.steps < 0) raise("[load_state] the step count {} is negative", state.steps);
+  if (state.parameters.size() != parameters.size())
+    raise("[load_state] the state is of {} parameters, the group has {}", state.parameters.size(), parameters.size());
+  for (std::size_t id = 0; id < parameters.size(); ++id) {
+    const auto& [name, shape, dtype, sparse] = parameters[id];
+    const Optimizer::ParameterState& loaded = state.parameters[id];
+    if (loaded.steps < 0) raise("[load_state] parameter \"{}\" has a negative step count", name);
+    if (loaded.arrays.empty() && loaded.steps == 0) continue;
+    if (!std::ranges::equal(loaded.arrays, state_names_, {}, [](const auto& named) { return named.first; }))
+      raise("[load_state] parameter \"{}\" has other state arrays than the optimizer: {} in place of {}", name,
+            loaded.arrays.size(), state_names_.size());
+    for (const auto& [array_name, array] : loaded.arrays) {
+      if (!array.defined() || array.shape() != shape)
+        raise<ShapeError>("[load_state] parameter \"{}\" is {}, its {} {}", name, to_string(shape), array_name,
+                          array.defined() ? to_string(array.shape()) : "undefined");
+      if (array.dtype() != dtype)
+        raise<DTypeError>("[load_state] parameter \"{}\" is {}, its {} {}", name, to_string(dtype), array_name,
+                          to_string(array.dtype()));
+    }
+  }
+}
+
+void ShardedOptimizer::load_state(const Optimizer::State& state) {
+  check_loadable(state);
+  try {
+    join();  // nothing may be written to the parameters after this
+  } catch (const SyncError&) {
+    settle();  // what failed is what this is to replace
+  }
+  prototype_->set_learning_rate(state.learning_rate);
+  for (Lap& lap : laps_) {
+    if (!lap.optimizer) continue;
+    Optimizer::State share{state.steps, state.learning_rate, {}};
+    for (const Piece& piece : lap.pieces) {
+      const Optimizer::ParameterState& whole = state.parameters[piece.parameter.value];
+      Optimizer::ParameterState& part = share.parameters.emplace_back(Optimizer::ParameterState{whole.steps, {}});
+      for (const auto& [name, array] : whole.arrays)
+        part.arrays.emplace_back(name, flat_piece(array.contiguous(), piece));
+    }
+    lap.optimizer->load_state(share);
+  }
+  steps_ = state.steps;
+  whole_ = true;
+}
+
+}  // namespace tutti
