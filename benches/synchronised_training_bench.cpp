@@ -8,13 +8,17 @@
 #include <tutti/benches/samples.h>
 #include <tutti/benches/thread_pair.h>
 #include <tutti/distributed/gradient_sync.h>
+#include <tutti/distributed/sharded/sharded_optimizer.h>
+#include <tutti/distributed/sync_server.h>
 #include <tutti/nn/loss.h>
 
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -31,16 +35,22 @@ Sequential initial_model(const Workload& workload) {
 /// A replica for each of two devices.
 class Replicas {
  public:
+  /// Without synchronisation.
   explicit Replicas(const Workload& workload) {
     for (std::uint16_t d = 0; d < 2; ++d) models_.push_back(clone(initial_model(workload), cpu(d)));
     prepare(workload);
   }
-  Replicas(const Workload& workload, GradientSync& sync)
-      : sync_(&sync), models_(sync.replicate(initial_model(workload))) {
+  Replicas(const Workload& workload, const SyncOptions& options) {
+    sync_ = std::make_unique<GradientSync>(std::vector<Device>{cpu(0), cpu(1)}, options);
+    models_ = sync_->replicate(initial_model(workload));
     prepare(workload);
+    for (std::uint16_t d = 0; d < 2; ++d)
+      if (options.sharding != Sharding::none)
+        sharded_.push_back(std::make_unique<ShardedOptimizer>(*sync_, cpu(d), workload.make_optimizer));
+      else
+        sync_->attach(cpu(d), *optimizers_[d]);
   }
 
-  /// Reductions by GradientSync; without one, none.
   void step(std::size_t device) {
     optimizers_[device]->zero_grad();
     if (sync_ == nullptr) {
@@ -49,8 +59,12 @@ class Replicas {
       auto scope = sync_->step(cpu(static_cast<std::uint16_t>(device)));
       scope.backward(loss(device));
     }
-    optimizers_[device]->step();
+    if (!sharded_.empty())
+      sharded_[device]->step();
+    else if (sync_ == nullptr || sync_->server().options().overlap != Overlap::in_backward)
+      optimizers_[device]->step();
   }
+  void set_reductions_enabled(bool enabled) { sync_->set_reductions_enabled(enabled); }
 
   /// The peer: nothing while backward runs, then both threads average their halves of all gradients.
   void step_with_plain_sum(std::size_t device, SpinBarrier& barrier) {
@@ -80,10 +94,11 @@ class Replicas {
     return cross_entropy(models_[device].forward(batches_[device].first), batches_[device].second);
   }
 
-  GradientSync* sync_ = nullptr;
+  std::unique_ptr<GradientSync> sync_;  // outlives what takes part in it
   std::vector<Sequential> models_;
   std::vector<std::vector<Tensor>> parameters_;
   std::vector<std::unique_ptr<Optimizer>> optimizers_;
+  std::vector<std::unique_ptr<ShardedOptimizer>> sharded_;  // in place of optimizers_, if there are any
   std::vector<std::pair<Tensor, Tensor>> batches_;
 };
 
@@ -116,40 +131,53 @@ class Blocks {
 };
 
 // In each iteration a block of steps of every kind: without synchronisation, with GradientSync, with the plain sum,
-// with a GradientSync whose reductions are off. They are compared within an iteration.
+// with a GradientSync whose reductions are off, and with the other ways of overlapping. They are compared within an
+// iteration.
 void two_devices(benchmark::State& state, const Workload& workload) {
   for (std::uint16_t d = 0; d < 2; ++d) set_cpu_threads(cpu(d), 1);
-  GradientSync sync({cpu(0), cpu(1)});
   Replicas alone(workload);
   Replicas plain(workload);
-  Replicas synchronised(workload, sync);
+  Replicas synchronised(workload, {});
+  Replicas unreduced(workload, {});
+  Replicas double_buffered(workload, {.overlap = Overlap::double_buffered});
+  Replicas in_backward(workload, {.overlap = Overlap::in_backward});
+  Replicas sharded(workload, {.sharding = Sharding::optimizer_state});
+  unreduced.set_reductions_enabled(false);
   Blocks blocks(static_cast<int>(state.range(0)));
-  PairedSamples sync_alone;
+  const auto time = [&](Replicas& replicas) {
+    return blocks.milliseconds([&](std::size_t device) { replicas.step(device); });
+  };
+  const std::pair<const char*, Replicas*> ways[] = {{"sync", &synchronised},
+                                                    {"unreduced", &unreduced},
+                                                    {"double_buffered", &double_buffered},
+                                                    {"in_backward", &in_backward},
+                                                    {"sharded", &sharded}};
+  std::array<PairedSamples, std::size(ways)> ways_alone;
   PairedSamples plain_alone;
   PairedSamples sync_plain;
-  PairedSamples unreduced_alone;
   for (auto _ : state) {
-    const double base = blocks.milliseconds([&](std::size_t d) { alone.step(d); });
-    const double ours = blocks.milliseconds([&](std::size_t d) { synchronised.step(d); });
+    const double base = time(alone);
     const double peer = blocks.milliseconds([&](std::size_t d) { plain.step_with_plain_sum(d, blocks.barrier()); });
-    sync.set_reductions_enabled(false);
-    const double unreduced = blocks.milliseconds([&](std::size_t d) { synchronised.step(d); });
-    sync.set_reductions_enabled(true);
-    sync_alone.add(ours, base);
     plain_alone.add(peer, base);
-    sync_plain.add(ours, peer);
-    unreduced_alone.add(unreduced, base);
-    state.SetIterationTime(ours * 1e-3);
+    for (std::size_t way = 0; way < std::size(ways); ++way) {
+      const double ours = time(*ways[way].second);
+      ways_alone[way].add(ours, base);
+      if (way > 0) continue;
+      sync_plain.add(ours, peer);
+      state.SetIterationTime(ours * 1e-3);
+    }
   }
-  state.counters["alone_ms"] = sync_alone.peer();
-  state.counters["sync_ms"] = sync_alone.ours();
+  state.counters["alone_ms"] = plain_alone.peer();
   state.counters["plain_ms"] = plain_alone.ours();
-  state.counters["sync/alone"] = sync_alone.ratio();
   state.counters["plain/alone"] = plain_alone.ratio();
-  state.counters["sync/plain"] = sync_plain.ratio();
-  state.counters["exposed_ms"] = sync_alone.difference();
   state.counters["plain_exposed_ms"] = plain_alone.difference();
-  state.counters["waits_ms"] = unreduced_alone.difference();  // messages and waiting for each other, without sums
+  state.counters["sync/plain"] = sync_plain.ratio();
+  for (std::size_t way = 0; way < std::size(ways); ++way) {
+    const std::string name = ways[way].first;
+    state.counters[name + "_ms"] = ways_alone[way].ours();
+    state.counters[name + "/alone"] = ways_alone[way].ratio();
+    state.counters[name + "_exposed_ms"] = ways_alone[way].difference();
+  }
 }
 
 // The number of samples is fixed: what else the machine does must not decide it.

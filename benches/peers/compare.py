@@ -56,8 +56,12 @@ def run(variant, parse):
     except subprocess.TimeoutExpired:
         output, errors = "", "out of time"
     finally:  # also when we are told to end
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)  # the session that was started for it
+        running = process.poll() is None
+        try:
+            os.killpg(process.pid, signal.SIGKILL)  # the session that was started for it, children that are left too
+        except ProcessLookupError:
+            pass
+        if running:
             process.communicate()
     if process.returncode != 0:
         print(f"compare: {variant.side}, {variant.name}: {errors.strip()[:300]}", file=sys.stderr)
@@ -153,10 +157,13 @@ def training_step(folder):
 
 
 def contenders(variants, results):
-    """Who was within half of the best of its side somewhere."""
+    """Who was within half of the best of its side somewhere, and who failed: it may have been an accident."""
     kept = []
     for variant in variants:
         mine = results[id(variant)][-1]
+        if not mine:
+            kept.append(variant)
+            continue
         best = {what: min(results[id(other)][-1].get(what, float("inf")) for other in variants
                           if other.side == variant.side) for what in mine}
         if any(mine[what] <= 1.5 * best[what] for what in mine):
@@ -204,10 +211,11 @@ def compare(comparison, results):
                 peer = best_of(comparison, side, results, what)
                 theirs = rounds_of(peer, results, what) if peer else []
                 ratios = [b / a for a, b in zip(mine, theirs) if a and b]
+                row = {"what": what, "ours": ours.side, "peer": side, "target": targets[what], "ratios": ratios}
                 if ratios:
-                    rows.append({"what": what, "ours": ours.side, "ours_median": middle(mine), "peer": side,
-                                 "variant": peer.name, "peer_median": middle(theirs), "ratios": ratios,
-                                 "ratio": statistics.median(ratios), "target": targets[what]})
+                    row |= {"ours_median": middle(mine), "variant": peer.name, "peer_median": middle(theirs),
+                            "ratio": statistics.median(ratios)}
+                rows.append(row)
     return rows
 
 
@@ -216,6 +224,10 @@ def markdown(comparison, rows):
              f"| | ours | {comparison.unit} | peer at its best | {comparison.unit} | peer / ours (rounds) | wanted |",
              "| --- | --- | --- | --- | --- | --- | --- |"]
     for row in rows:
+        if not row["ratios"]:
+            lines.append(f"| {comparison.shown(row['what'])} | {row['ours']} | | {row['peer']} | | **no figure** "
+                         f"| {row['target']:g} |")
+            continue
         met = "met" if row["ratio"] >= row["target"] else "**missed**"
         lines.append(f"| {comparison.shown(row['what'])} | {row['ours']} | {row['ours_median']:.4g} "
                      f"| {row['peer']}: {row['variant']} | {row['peer_median']:.4g} "
@@ -259,7 +271,7 @@ def main():
                 write(options.out, record, comparisons)
     print((options.out / "peers.md").read_text())
     print(f"wrote {options.out}/peers.json and peers.md", file=sys.stderr)
-    return 0 if all(found["rows"] for found in record["comparisons"]) else 1
+    return 0 if all(row["ratios"] for found in record["comparisons"] for row in found["rows"]) else 1
 
 
 def write(folder, record, comparisons):

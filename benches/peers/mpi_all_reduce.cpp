@@ -5,6 +5,7 @@
 #include <tutti/benches/thread_pair.h>
 
 #include <mpi.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <exception>
@@ -13,6 +14,7 @@
 using namespace tutti::bench;
 
 int main(int argc, char** argv) {
+  alarm(300);  // no rank outlives mpirun for long, whatever becomes of it
   MPI_Init(&argc, &argv);
   int rank = 0;
   int ranks = 0;

@@ -53,9 +53,19 @@ template <class Body> int run_two_processes(unsigned limit_seconds, bool bound, 
   if (memory == MAP_FAILED) return std::perror("mmap"), 1;
   auto& page = *new (memory) SharedPage;
 
-  pid_t ranks[2];
+  pid_t ranks[2] = {0, 0};  // 0: not started, or ended
+  const auto end = [&](pid_t& rank) {
+    if (rank > 0) kill(rank, SIGKILL);
+  };
   for (int rank = 0; rank < 2; ++rank) {
     ranks[rank] = fork();
+    if (ranks[rank] < 0) {
+      std::perror("fork");
+      end(ranks[0]);
+      while (wait(nullptr) > 0) {
+      }
+      return 1;
+    }
     if (ranks[rank] != 0) continue;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     alarm(limit_seconds);
@@ -79,9 +89,12 @@ template <class Body> int run_two_processes(unsigned limit_seconds, bool bound, 
   for (int ended = 0; ended < 2; ++ended) {
     int status = 0;
     const pid_t pid = wait(&status);
+    if (pid < 0) return std::perror("wait"), 1;
+    for (pid_t& rank : ranks)
+      if (rank == pid) rank = 0;
     if (status == 0) continue;
     result = 1;
-    kill(pid == ranks[0] ? ranks[1] : ranks[0], SIGKILL);
+    for (pid_t& rank : ranks) end(rank);
   }
   return result;
 }

@@ -142,7 +142,13 @@ mkdir -p "$work"
   wait
   [ "${1:-}" != --full ] || large_proofs
 } | tee "$work/searches.txt"
+expected=20
+[ "${1:-}" != --full ] || expected=24
 passed=$(grep -c -E '^(proven|refuted):' "$work/searches.txt") failed=$(grep -c '^NOT ' "$work/searches.txt")
+if [ $((passed + failed)) -ne $expected ]; then
+  echo "model: $((passed + failed)) of $expected searches have told their result"
+  failed=$((failed + 1))
+fi
 if replay_trails; then passed=$((passed + 1)); else failed=$((failed + 1)); fi
 echo "$passed passed, $failed failed, 0 skipped"
 [ "$failed" -eq 0 ]
