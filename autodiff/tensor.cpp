@@ -60,7 +60,7 @@ Tensor& Tensor::set_requires_grad(bool required) {
       raise<AutodiffError>(
           "[set_requires_grad] parameter \"{}\" belongs to a synchronisation group, which would miss it",
           gradient_slot().attachment->name);
-    impl_->node = nullptr;
+    impl_->node = nullptr;  // a sparse mark goes with it
   } else if (!impl_->node) {
     auto leaf = std::make_shared<LeafNode>();
     leaf->device = value.device();

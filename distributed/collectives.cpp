@@ -152,6 +152,18 @@ void Collectives::await(const PendingTensor& pending) {
   server_.communicator().join(members_[pending.member_]->device(), task);
 }
 
+std::optional<Device> Collectives::unposted_of_own_thread(Device device, std::int64_t more) const {
+  const std::size_t self = member_of(device);
+  const std::uint64_t group = members_[self]->group_number();
+  const auto posted = [&](std::size_t member) {
+    return posters_[member].group.load() == group ? posters_[member].posted.load() : 0;
+  };
+  for (std::size_t peer = 0; peer < members_.size(); ++peer)
+    if (peer != self && members_[peer]->last_driver() == this_thread_number() && posted(peer) < posted(self) + more)
+      return members_[peer]->device();
+  return std::nullopt;
+}
+
 void Collectives::refuse_waiting_for_own_thread(const PendingTensor& pending) const {
   for (std::size_t peer = 0; peer < members_.size(); ++peer) {
     if (peer == pending.member_) continue;

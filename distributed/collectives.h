@@ -60,6 +60,9 @@ class Collectives : public std::enable_shared_from_this<Collectives> {
   /// Posts that this device has updated its share of these parameters, which the others' shares may now be written to.
   /// `arrays`: the parameters on this device. The result, an undefined tensor, is there when all of them are whole.
   PendingTensor gather_in_place(Device, std::vector<ParameterId>, std::vector<Array> arrays, const ShardPlan&);
+  /// A device whose last step the calling thread opened and that has posted fewer collectives than `device` will have
+  /// after `more`.
+  std::optional<Device> unposted_of_own_thread(Device device, std::int64_t more) const;
 
  private:
   friend class PendingTensor;

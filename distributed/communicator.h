@@ -24,6 +24,7 @@ class CompressedReduction;
 struct AllReduceSlice {
   Array gradient;           ///< contiguous, floating; read if it contributes, always overwritten with the result
   bool contributes = true;  ///< false: stands for zeros, whatever it holds
+  bool helps = true;        ///< its device's thread will come for a share of the work; false: it has left
 };
 
 /// result = (sum over contributing slices, in the order given) / denominator, written to every slice. All slices have
@@ -95,7 +96,7 @@ class Communicator {
   /// The same with compressed gradients (distributed/compressed_reduction.h), of which nothing may be touched before
   /// `ready`. An engine that does not know how throws SyncError.
   virtual std::shared_ptr<CollectiveTask> compressed_all_reduce(std::shared_ptr<CompressedReduction>,
-                                                                std::vector<Event> ready);
+                                                                std::vector<Event> ready, std::vector<Device> helping);
 
   /// The same for a collective of the users' own, which always runs.
   virtual std::shared_ptr<CollectiveTask> collective(CollectiveRequest) = 0;

@@ -103,20 +103,29 @@ class GradientSync::State {
     for (const auto& member : members_) peers.push_back(member.get());
     for (const auto& member : members_) member->set_peers(peers);
     collectives_ = std::make_shared<Collectives>(server_, members_);
-    // Runs while every member waits in rejoin, so that replicas may be written from one thread.
-    server_.on_reformed(
-        [this](MemberIndex ahead, std::span<const MemberIndex> behind, std::span<const MemberIndex> level) {
-          refuse_lost_shares(behind);
-          for (const MemberIndex index : behind) members_[index]->copy_state_from(*members_[ahead]);
-          for (const MemberIndex index : level) members_[index]->copy_failed_step_from(*members_[ahead]);
-        });
+    server_.on_reformed([this](const DistributedSyncServer::Reformation& reform) { return continue_from(reform); });
+  }
+
+  // Runs while every member that has not left waits in rejoin, so that replicas may be written from one thread.
+  std::shared_ptr<const ReplicaState> continue_from(const DistributedSyncServer::Reformation& reform) {
+    for (const MemberIndex index : reform.left) members_[index]->enter_group(reform.group);
+    refuse_lost_shares(reform.behind);
+    std::shared_ptr<const ReplicaState> state = members_[reform.ahead]->capture();
+    for (const MemberIndex index : reform.behind) members_[index]->restore(*state);
+    for (const MemberIndex index : reform.level) members_[index]->restore_failed_step(*state);
+    return state;
   }
 
   // Nobody else has a share's optimizer state.
   void refuse_lost_shares(std::span<const MemberIndex> behind) const {
     for (const auto& member : members_) {
       if (member->sharded() == nullptr) continue;
-      if (!member->sharded()->whole()) raise<SyncError>("[rejoin] {}", member->sharded()->torn_text());
+      if (!member->sharded()->whole()) {
+        const std::string text = member->sharded()->torn_text();
+        for (const auto& other : members_)  // nobody goes on with another's checkpoint
+          if (other->sharded() != nullptr) other->sharded()->require_load();
+        raise<SyncError>("[rejoin] {}", text);
+      }
       if (!behind.empty())
         raise<SyncError>(
             "[rejoin] {} is behind other devices, which do not have the optimizer state of its share: load one "

@@ -126,10 +126,11 @@ class GradientSync {
   /// shapes and dtypes, else SyncError naming the parameter or buffer, the devices and both values. Buffers that the
   /// options' policy cannot keep equal (BufferPolicy, Overlap::double_buffered) are refused.
   void attach(Device, Module& replica);
-  /// The optimizer whose state travels with the parameters when a device behind re-joins; on all devices or on none,
-  /// and not destroyed before the last `rejoin`. With Overlap::in_backward it is required, after the replica and before
-  /// the first step, may have parameters of the replica only, lives as long as the device steps or follows, and its
-  /// `step` is an error while the group lives: the group updates the parameters.
+  /// An optimizer whose state travels with the parameters when a device behind re-joins, or one that follows goes on in
+  /// the next group; the same ones in the same order on all devices, and not destroyed before the last step. With
+  /// Overlap::in_backward it is required, after the replica and before the first step, may have parameters of the
+  /// replica only, lives as long as the device steps or follows, and its `step` is an error while the group lives: the
+  /// group updates the parameters.
   void attach(Device, Optimizer&);
 
   const std::vector<Device>& devices() const noexcept;
@@ -180,6 +181,7 @@ class GradientSync {
   /// After a failure: takes this device into the next group. Returns when every device has joined again or left;
   /// devices behind `last_step_applied` of the one ahead receive its parameters, buffers and optimizer state, the
   /// others its buffers. Throws SyncError naming the missing devices after the deadline.
+  /// `last_step_applied` counts over the whole run, as the optimizer's steps() does, not as Step::generation().
   void rejoin(Device, std::int64_t last_step_applied);
   struct Rejoining {
     Device device;

@@ -30,7 +30,11 @@ void SyncMember::attach(Module& replica) {
   if (attached_) raise<SyncError>("[sync] {} has a replica already", to_string(device_));
   if (generation_ > 0) raise<SyncError>("[sync] attach {} before the first step", to_string(device_));
   NamedTensors parameters = replica.named_parameters();
-  std::erase_if(parameters, [](const auto& named) { return !named.second.requires_grad(); });
+  NamedTensors frozen;
+  std::erase_if(parameters, [&](const auto& named) {
+    if (!named.second.requires_grad()) frozen.push_back(named);
+    return !named.second.requires_grad();
+  });
   std::vector<SyncParameter> description;
   for (const auto& [name, parameter] : parameters) {
     if (parameter.device() != device_)
@@ -43,12 +47,13 @@ void SyncMember::attach(Module& replica) {
   declare_buffers(replica);
   server_.declare_parameters(index_, std::move(description));
   gradients_.attach(std::move(parameters), this, weak_from_this());
+  frozen_ = std::move(frozen);
   attached_ = true;
 }
 
 // Without one it could not take the others' results.
 void SyncMember::require_replica(const char* operation) const {
-  if (!attached_ && server_.has_parameters())
+  if (!attached_ && server_.has_replicas())
     raise<SyncError>("[{}] {} has no replica: attach one before the first step, as other devices did", operation,
                      to_string(device_));
 }
@@ -67,7 +72,7 @@ void SyncMember::begin_step(double weight) {
   if (!(weight >= 0.0) || weight > std::numeric_limits<double>::max())
     raise<SyncError>("[sync] weight {} of {} is not a finite number >= 0", weight, to_string(device_));
   require_replica("sync.step");
-  require_optimizer();
+  require_optimizer("sync.step");
   join();
   try {
     server_.check_alive();
@@ -323,7 +328,9 @@ void SyncMember::fail(std::exception_ptr error) noexcept {
 
 void SyncMember::end_step(bool unwinding) noexcept {
   if (unwinding)
-    fail(std::make_exception_ptr(SyncError("its step was unwound by an exception")));
+    fail(
+        std::make_exception_ptr(SyncError("its step was unwound by an exception (step.fail(std::current_exception()), "
+                                          "in a catch inside the step, tells which)")));
   else if (phase_ == Phase::open)
     fail(std::make_exception_ptr(
         SyncError("its step ended without a synchronised backward (call step.synchronize() when there is no loss)")));
@@ -343,6 +350,7 @@ void SyncMember::leave(bool follow) {
   if (phase_ == Phase::open)
     raise<SyncError>("[sync] {} cannot leave inside its step {}", to_string(device_), generation_);
   if (follow) require_replica("sync.leave");
+  if (follow) require_optimizer("sync.leave");
   if (!follow) refuse_leaving_with_share();
   if (double_buffered() && posted_.waiter && !failure_)
     raise<SyncError>("[sync] the gradients of {}'s step {} are still on their way: flush and step the optimizer first",
@@ -350,18 +358,30 @@ void SyncMember::leave(bool follow) {
   finish_posted();  // also a device whose last step failed may leave
   if (std::exchange(left_, true)) return;
   follows_ = follow;
+  left_group_ = group_number_;
+  if (updates_) updates_->reset();
   server_.leave({index_, group_number_, generation_ + 1}, follow);
+}
+
+std::shared_ptr<SyncWaiter> SyncMember::next_answer() {
+  const std::shared_ptr<SyncWaiter> waiter = server_.next_result(index_);
+  waiter->wait();
+  if (!waiter->error()) return waiter;
+  wait_for_tasks(waiter->result().get());
+  std::rethrow_exception(waiter->error());
 }
 
 bool SyncMember::follow() {
   if (!follows_) raise<SyncError>("[sync] {} follows only after leave(device, Follow::yes)", to_string(device_));
-  const std::shared_ptr<SyncWaiter> waiter = server_.next_result(index_);
-  waiter->wait();
-  if (waiter->error()) {
-    wait_for_tasks(waiter->result().get());
-    std::rethrow_exception(waiter->error());
+  std::shared_ptr<SyncWaiter> waiter = next_answer();
+  while (waiter->result() && waiter->result()->state) {  // the others formed a new group, and go on from there
+    restore(*waiter->result()->state);
+    gradients_.invalidate();
+    if (updates_) updates_->reset();
+    waiter = next_answer();
   }
   if (!waiter->result()) return false;
+  if (group_number_ != left_group_) failure_ = nullptr;  // of a step that this group knows nothing of
   generation_ = waiter->result()->generation;
   wait_for_reductions(*waiter->result());
   install(*waiter->result(), {});

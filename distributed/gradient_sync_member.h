@@ -4,6 +4,7 @@
 #include <tutti/autodiff/backward.h>
 #include <tutti/distributed/gradient_sync_updates.h>
 #include <tutti/distributed/replica_gradients.h>
+#include <tutti/distributed/gradient_sync_state.h>
 #include <tutti/distributed/sync_server.h>
 
 #include <tutti/nn/module.h>
@@ -34,15 +35,16 @@ class SyncMember final : public GradientObserver,
   void attach(Optimizer&);
   const NamedTensors& parameters() const noexcept { return gradients_.parameters(); }
   const NamedTensors& buffers() const noexcept { return buffers_; }
-  Optimizer* optimizer() const noexcept { return optimizer_; }
   /// Keeps a share of the optimizer's state, and is joined before the parameters are used. One; null: none any more.
   void attach(ShardedOptimizer*);
-  const ShardedOptimizer* sharded() const noexcept { return sharded_; }
+  ShardedOptimizer* sharded() const noexcept { return sharded_; }
   const ReplicaGradients& gradients() const noexcept { return gradients_; }
-  void copy_state_from(const SyncMember& ahead);  ///< parameters, buffers, optimizer state; nobody else may be running
+  /// Parameters, buffers and attached optimizers' state, copied; nobody else may be running.
+  std::shared_ptr<const ReplicaState> capture() const;
+  void restore(const ReplicaState&);  ///< throws SyncError if another number of optimizers is attached here
   /// What a failed step has changed on a device that is not behind: buffers, unless BufferPolicy::synchronised, and
   /// with Overlap::in_backward everything.
-  void copy_failed_step_from(const SyncMember& ahead);
+  void restore_failed_step(const ReplicaState&);
 
   // --- a step, in this order
   void begin_step(double weight);
@@ -69,6 +71,8 @@ class SyncMember final : public GradientObserver,
   bool follow();
   std::shared_ptr<SyncWaiter> request_rejoin(std::int64_t last_step_applied);
   void finish_rejoin(SyncWaiter&);
+  /// A device that left enters the next group as the others form it. Any thread.
+  void enter_group(std::uint64_t number) noexcept { group_number_ = number; }
 
   // --- what autodiff tells
   void on_backward_begin(Device, std::span<const ParameterUse>) override;
@@ -105,7 +109,7 @@ class SyncMember final : public GradientObserver,
   Stamp stamp() const noexcept { return {index_, group_number_, generation_}; }
   void set_phase(Phase);
   void require_replica(const char* operation) const;
-  void require_optimizer() const;
+  void require_optimizer(const char* operation) const;
   void register_with(std::span<const ParameterUse>);
   void refuse_inside_no_sync() const;
   std::exception_ptr collect(Posted&, std::shared_ptr<const RoundResult>&) noexcept;
@@ -122,6 +126,7 @@ class SyncMember final : public GradientObserver,
   void declare_buffers(Module& replica);
   std::unique_ptr<BufferShare> buffer_share();
   void install_buffers(const RoundResult&);
+  std::shared_ptr<SyncWaiter> next_answer();
   void refuse_waiting_for_own_thread(std::int64_t generation) const;
   void wait_for_reductions(const RoundResult&);
   void install(const RoundResult&, const Posted&);
@@ -131,15 +136,17 @@ class SyncMember final : public GradientObserver,
   MemberIndex index_;
   Device device_;
   ReplicaGradients gradients_;
+  NamedTensors frozen_;  // parameters without a gradient
   NamedTensors buffers_;
   ReplicaDigest buffers_before_;  // of the buffers as the step opened, where the replicas are compared
-  Optimizer* optimizer_ = nullptr;
+  std::vector<Optimizer*> optimizers_;
   ShardedOptimizer* sharded_ = nullptr;
   std::unique_ptr<BackwardUpdates> updates_;  // with Overlap::in_backward
   std::vector<const SyncMember*> peers_;
 
   Phase phase_ = Phase::idle;
-  std::uint64_t group_number_ = 1;
+  std::atomic<std::uint64_t> group_number_{1};  // of a device that left, set by whoever makes the group form again
+  std::uint64_t left_group_ = 0;                // when it left
   std::int64_t generation_ = 0;
   double weight_ = 0.0;
   int accumulations_ = 0;       // no_sync scopes that are alive

@@ -21,6 +21,7 @@ void SyncMember::finish_rejoin(SyncWaiter& waiter) {
   failure_ = nullptr;
   arrived_ = nullptr;
   joined_generation_ = 0;
+  total_weight_ = 0.0;
   required_ = nullptr;
   gradients_.invalidate();
 }

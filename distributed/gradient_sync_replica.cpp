@@ -6,16 +6,22 @@
 #include <tutti/backend/error.h>
 #include <tutti/backend/registry.h>
 
+#include <algorithm>
+#include <span>
 #include <utility>
 
 namespace tutti {
 
 namespace {
 
-void copy_values(const NamedTensors& from, const NamedTensors& to) {
+void append_copies(const NamedTensors& from, std::vector<Array>& to) {
+  for (const auto& [name, tensor] : from) to.push_back(tensor.array().copy());
+}
+
+void copy_values(std::span<const Array> from, const NamedTensors& to) {
   for (std::size_t i = 0; i < from.size(); ++i) {
     Array target = to[i].second.array();
-    target.copy_from(from[i].second.array());
+    target.copy_from(from[i]);
   }
 }
 
@@ -57,11 +63,7 @@ std::unique_ptr<BufferShare> SyncMember::buffer_share() {
 
 void SyncMember::install_buffers(const RoundResult& round) {
   if (round.followers_buffers.empty()) return;
-  const std::vector<Array>& received = round.followers_buffers[index_];
-  for (std::size_t i = 0; i < received.size(); ++i) {
-    Array target = buffers_[i].second.array();
-    target.copy_from(received[i]);
-  }
+  copy_values(round.followers_buffers[index_], buffers_);
 }
 
 // --- the optimizer
@@ -70,37 +72,56 @@ void SyncMember::install_buffers(const RoundResult& round) {
 void SyncMember::attach(Optimizer& optimizer) {
   if (in_backward()) {
     if (!attached_) raise<SyncError>("[attach] {} needs its replica before its optimizer", to_string(device_));
-    if (updates_) raise<SyncError>("[attach] {} has an optimizer already", to_string(device_));
     if (generation_ > 0) raise<SyncError>("[attach] {} needs its optimizer before the first step", to_string(device_));
-    updates_ = std::make_unique<BackwardUpdates>(gradients_, optimizer, weak_from_this());
+    if (!updates_) updates_ = std::make_unique<BackwardUpdates>(gradients_);
+    updates_->add(optimizer, weak_from_this());
   }
-  optimizer_ = &optimizer;
+  if (std::ranges::find(optimizers_, &optimizer) != optimizers_.end())
+    raise<SyncError>("[attach] {} has this optimizer already", to_string(device_));
+  optimizers_.push_back(&optimizer);
 }
 
-void SyncMember::require_optimizer() const {
+void SyncMember::require_optimizer(const char* operation) const {
   if (in_backward() && !updates_ && !parameters().empty())
     raise<SyncError>(
-        "[sync.step] {} has no optimizer, which Overlap::in_backward needs: sync.attach(device, optimizer) before the "
-        "first step",
-        to_string(device_));
+        "[{}] {} has no optimizer, which Overlap::in_backward needs: sync.attach(device, optimizer) before the first "
+        "step",
+        operation, to_string(device_));
 }
 
 // --- after a failure
 
-void SyncMember::copy_state_from(const SyncMember& ahead) {
-  if ((optimizer_ == nullptr) != (ahead.optimizer_ == nullptr))
-    raise<SyncError>("[rejoin] {} has an attached optimizer and {} has none: its state could not be copied",
-                     to_string(optimizer_ != nullptr ? device_ : ahead.device_),
-                     to_string(optimizer_ != nullptr ? ahead.device_ : device_));
-  copy_values(ahead.parameters(), parameters());
-  copy_values(ahead.buffers_, buffers_);
-  if (optimizer_ != nullptr) optimizer_->load_state(ahead.optimizer_->state());
+std::shared_ptr<const ReplicaState> SyncMember::capture() const {
+  auto state = std::make_shared<ReplicaState>();
+  state->device = device_;
+  append_copies(parameters(), state->parameters);
+  append_copies(frozen_, state->parameters);
+  append_copies(buffers_, state->buffers);
+  for (const Optimizer* optimizer : optimizers_) state->optimizers.push_back(optimizer->state());
+  tutti::synchronize(device_);  // whoever restores it may do so on another device's stream
+  return state;
 }
 
-void SyncMember::copy_failed_step_from(const SyncMember& ahead) {
-  if (updates_ && ahead.updates_) return copy_state_from(ahead);
+void SyncMember::restore(const ReplicaState& state) {
+  if (optimizers_.size() != state.optimizers.size())
+    raise<SyncError>("[rejoin] {} has {} attached optimizers and {} has {}: their state could not be copied",
+                     to_string(device_), optimizers_.size(), to_string(state.device), state.optimizers.size());
+  if (!attached_) return;
+  const std::span<const Array> values = state.parameters;
+  if (values.size() != parameters().size() + frozen_.size())
+    raise<SyncError>("[rejoin] {} has {} parameters and {} has {}", to_string(device_),
+                     parameters().size() + frozen_.size(), to_string(state.device), values.size());
+  copy_values(values.first(parameters().size()), parameters());
+  copy_values(values.subspan(parameters().size()), frozen_);
+  copy_values(state.buffers, buffers_);
+  for (std::size_t i = 0; i < optimizers_.size(); ++i) optimizers_[i]->load_state(state.optimizers[i]);
+}
+
+void SyncMember::restore_failed_step(const ReplicaState& state) {
+  if (updates_) return restore(state);
   const bool sent = server_.options().buffers != BufferPolicy::synchronised;
-  if (sent && attached_ && ahead.attached_) copy_values(ahead.buffers_, buffers_);
+  if (sent && attached_)
+    copy_values(std::span(state.buffers).first(std::min(state.buffers.size(), buffers_.size())), buffers_);
 }
 
 // --- the check of the replicas
@@ -117,8 +138,9 @@ void SyncMember::append_buffers(ReplicaDigest& digest) const {
 
 ReplicaDigest SyncMember::digest() const {
   ReplicaDigest digest;
-  for (const auto& [name, tensor] : parameters())
-    digest.push_back({fmt::format("parameter \"{}\"", name), digest_of(tensor.array())});
+  for (const NamedTensors* tensors : {&parameters(), &frozen_})
+    for (const auto& [name, tensor] : *tensors)
+      digest.push_back({fmt::format("parameter \"{}\"", name), digest_of(tensor.array())});
   return digest;
 }
 

@@ -8,29 +8,28 @@
 
 namespace tutti {
 
-namespace {
+BackwardUpdates::BackwardUpdates(const ReplicaGradients& gradients)
+    : gradients_(gradients), places_(gradients.parameters().size()), updated_(gradients.parameters().size(), false) {}
 
-constexpr std::size_t kNone = ~std::size_t{0};
-
-}  // namespace
-
-BackwardUpdates::BackwardUpdates(const ReplicaGradients& gradients, Optimizer& optimizer,
-                                 std::weak_ptr<const void> owner)
-    : gradients_(gradients),
-      optimizer_(optimizer),
-      positions_(gradients.parameters().size(), kNone),
-      updated_(gradients.parameters().size(), false) {
+void BackwardUpdates::add(Optimizer& optimizer, std::weak_ptr<const void> owner) {
+  std::vector<Place> places = places_;
   for (std::size_t position = 0; position < optimizer.parameters().size(); ++position) {
-    const auto found = std::ranges::find_if(gradients.parameters(), [&](const auto& named) {
+    if (!optimizer.parameters()[position].requires_grad()) continue;
+    const auto found = std::ranges::find_if(gradients_.parameters(), [&](const auto& named) {
       return named.second.is_same(optimizer.parameters()[position]);
     });
-    if (found == gradients.parameters().end())
+    if (found == gradients_.parameters().end())
       raise<SyncError>(
           "[attach] parameter {} of the optimizer is none of the replica's: Overlap::in_backward has no "
           "step that would update it",
           position);
-    positions_[static_cast<std::size_t>(found - gradients.parameters().begin())] = position;
+    Place& place = places[static_cast<std::size_t>(found - gradients_.parameters().begin())];
+    if (place.optimizer != nullptr)
+      raise<SyncError>("[attach] parameter \"{}\" is updated by two optimizers", found->first);
+    place = {&optimizer, position};
   }
+  places_ = std::move(places);
+  optimizers_.push_back(&optimizer);
   optimizer.hand_over(std::move(owner));
 }
 
@@ -81,13 +80,14 @@ void BackwardUpdates::finish(const RoundResult& round, MemberIndex member) {
   for (const auto& reduced : round.reduced)
     if (reduced.reaches(member))
       for (const GradientLayout::Place& place : reduced.bucket) update(place.parameter);
-  optimizer_.end_step();
+  for (Optimizer* optimizer : optimizers_) optimizer->end_step();
   reset();
 }
 
 void BackwardUpdates::update(ParameterId id) {
-  const std::size_t position = positions_[id.value];
-  if (!updated_[id.value] && position != kNone) optimizer_.update_parameter(position);
+  const auto& [optimizer, position] = places_[id.value];
+  if (optimizer == nullptr) return;  // left to whoever updates it, like any reduced gradient
+  if (!updated_[id.value]) optimizer->update_parameter(position);
   updated_[id.value] = true;
   gradients_.slot(id).state = GradientState::applied;
 }

@@ -16,8 +16,10 @@ namespace tutti {
 /// queued, holds such a reference; views do too. Used by the thread that drives the device.
 class BackwardUpdates {
  public:
-  /// Takes the optimizer over while `owner` lives. Throws SyncError if it has a parameter that is not the replica's.
-  BackwardUpdates(const ReplicaGradients&, Optimizer&, std::weak_ptr<const void> owner);
+  explicit BackwardUpdates(const ReplicaGradients&);
+  /// Takes the optimizer over while `owner` lives. Throws SyncError if it has a parameter that requires a gradient and
+  /// is not the replica's, or that another optimizer updates.
+  void add(Optimizer&, std::weak_ptr<const void> owner);
 
   void reset();  ///< before a step: forgets what one that failed has left
   /// Updates what can be updated now; never blocks. `unknown_reads`: nothing can.
@@ -30,9 +32,14 @@ class BackwardUpdates {
   bool is_read(ParameterId) const;
   void update(ParameterId);
 
+  struct Place {
+    Optimizer* optimizer = nullptr;  // null: nobody updates the parameter here
+    std::size_t position = 0;
+  };
+
   const ReplicaGradients& gradients_;
-  Optimizer& optimizer_;
-  std::vector<std::size_t> positions_;         // in the optimizer, by ParameterId; kNone: it does not update it
+  std::vector<Optimizer*> optimizers_;
+  std::vector<Place> places_;                  // by ParameterId
   std::size_t known_ = 0;                      // reductions of this step that were seen launched
   std::vector<RoundResult::Reduced> running_;  // those of them that have not finished
   std::vector<ParameterId> reduced_;           // finished, and not updated

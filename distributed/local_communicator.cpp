@@ -5,6 +5,7 @@
 #include <tutti/distributed/compressed_reduction.h>
 #include <tutti/distributed/gradient_sums.h>
 #include <tutti/distributed/spinning_lock.h>
+#include <tutti/distributed/spinning_wait.h>
 
 #include <algorithm>
 #include <functional>
@@ -28,10 +29,13 @@ std::int64_t chunk_size(std::int64_t elements, std::size_t devices) {
   return std::max(kSmallestChunk, (even + kLine - 1) / kLine * kLine);
 }
 
-std::vector<Device> devices_of(const AllReduceRequest& request) {
+// Whose threads come for a share of it: at least one.
+std::vector<Device> helping_devices(const AllReduceRequest& request) {
   std::vector<Device> devices;
   devices.reserve(request.slices.size());
-  for (const AllReduceSlice& slice : request.slices) devices.push_back(slice.gradient.device());
+  for (const AllReduceSlice& slice : request.slices)
+    if (slice.helps) devices.push_back(slice.gradient.device());
+  if (devices.empty()) devices.push_back(request.slices.front().gradient.device());
   return devices;
 }
 
@@ -68,17 +72,6 @@ WorkStage stage_of(std::vector<AllReduceRequest> factors) {
   });
 }
 
-// About as long as waking a blocked thread takes.
-template <class Condition> bool spin_until(Condition condition) {
-  for (int turn = 0; turn < 1000; ++turn) {
-    if (condition()) return true;
-#if defined(__x86_64__)
-    __builtin_ia32_pause();
-#endif
-  }
-  return condition();
-}
-
 }  // namespace
 
 LocalCommunicator::~LocalCommunicator() {
@@ -97,12 +90,12 @@ LocalCommunicator::~LocalCommunicator() {
 std::shared_ptr<CollectiveTask> LocalCommunicator::all_reduce(AllReduceRequest request) {
   check_slices(request);
   const std::int64_t total = request.slices.front().gradient.size();
-  const std::int64_t size = chunk_size(total, request.slices.size());
   std::vector<Event> inputs = std::move(request.ready);
-  std::vector<Device> devices = devices_of(request);
+  std::vector<Device> devices = helping_devices(request);
+  const std::int64_t size = chunk_size(total, devices.size());
+  const std::int64_t chunks = std::max<std::int64_t>(1, (total + size - 1) / size);
   std::vector<WorkStage> stages;
-  stages.push_back({std::max<std::int64_t>(1, (total + size - 1) / size),
-                    [request = std::move(request), total, size](std::int64_t chunk) {
+  stages.push_back({chunks, [request = std::move(request), total, size](std::int64_t chunk) {
                       sum_elements(request, chunk * size, std::min(size, total - chunk * size));
                     }});
   auto task = std::make_shared<StagedTask>(std::move(inputs), std::move(devices), std::move(stages));
@@ -113,7 +106,7 @@ std::shared_ptr<CollectiveTask> LocalCommunicator::all_reduce(AllReduceRequest r
   return task;
 }
 
-// One chunk, as how many rows there will be is known only when all indices are there: the share of one device, in turn.
+// One chunk, as how many rows there will be is known only when all indices are there.
 std::shared_ptr<CollectiveTask> LocalCommunicator::reduce_sparse(SparseReduction request) {
   std::vector<Device> receivers;
   for (std::size_t member = 0; member < request.receivers.size(); ++member)
@@ -122,15 +115,15 @@ std::shared_ptr<CollectiveTask> LocalCommunicator::reduce_sparse(SparseReduction
   std::vector<Event> inputs = std::move(request.ready);
   std::vector<WorkStage> stages;
   stages.push_back({1, [request = std::move(request)](std::int64_t) { tutti::reduce_sparse(request); }});
-  auto task = std::make_shared<StagedTask>(
-      std::move(inputs), std::vector<Device>{receivers[sparse_turn_++ % receivers.size()]}, std::move(stages));
+  auto task = std::make_shared<StagedTask>(std::move(inputs), std::move(receivers), std::move(stages));
   enabled() ? open(task) : task->skip();
   return task;
 }
 
 // Each device's encoding is a chunk, then the factors are summed like any gradients, and so on.
 std::shared_ptr<CollectiveTask> LocalCommunicator::compressed_all_reduce(std::shared_ptr<CompressedReduction> reduction,
-                                                                         std::vector<Event> ready) {
+                                                                         std::vector<Event> ready,
+                                                                         std::vector<Device> helping) {
   const auto members = static_cast<std::int64_t>(reduction->devices().size());
   std::vector<WorkStage> stages;
   for (std::size_t round = 0; round < reduction->rounds(); ++round) {
@@ -141,7 +134,7 @@ std::shared_ptr<CollectiveTask> LocalCommunicator::compressed_all_reduce(std::sh
   }
   stages.push_back(
       {members, [reduction](std::int64_t member) { reduction->decode(static_cast<std::size_t>(member)); }});
-  auto task = std::make_shared<StagedTask>(std::move(ready), reduction->devices(), std::move(stages));
+  auto task = std::make_shared<StagedTask>(std::move(ready), std::move(helping), std::move(stages));
   open(task);
   return task;
 }

@@ -28,8 +28,8 @@ class LocalCommunicator : public Communicator {
 
   std::shared_ptr<CollectiveTask> all_reduce(AllReduceRequest) override;
   std::shared_ptr<CollectiveTask> reduce_sparse(SparseReduction) override;
-  std::shared_ptr<CollectiveTask> compressed_all_reduce(std::shared_ptr<CompressedReduction>,
-                                                        std::vector<Event> ready) override;
+  std::shared_ptr<CollectiveTask> compressed_all_reduce(std::shared_ptr<CompressedReduction>, std::vector<Event> ready,
+                                                        std::vector<Device> helping) override;
   std::shared_ptr<CollectiveTask> collective(CollectiveRequest) override;
   void help(Device) override;
   void help_all(Device) override;
@@ -49,8 +49,7 @@ class LocalCommunicator : public Communicator {
   std::atomic<int> open_count_{0};                        // lets help() return without the lock
   std::condition_variable work_;                          // the worker sleeps here until a task's inputs are late
   bool stopping_ = false;
-  std::size_t sparse_turn_ = 0;  // whose share the next sparse reduction is; touched by the launching thread only
-  std::thread worker_;           // started with the first task whose inputs were not ready; owned and joined here
+  std::thread worker_;  // started with the first task whose inputs were not ready; owned and joined here
 };
 
 }  // namespace tutti

@@ -29,6 +29,7 @@ PowerSgd::~PowerSgd() = default;
 // Null: it travels whole.
 std::unique_ptr<LowRankMatrix> PowerSgd::matrix_for(const SyncParameter& parameter, std::size_t id,
                                                     std::span<const Device> devices) const {
+  if (parameter.sparse) return nullptr;  // its rows travel as they are
   const std::int64_t elements = element_count(parameter.shape);
   if (parameter.shape.size() < 2 || elements == 0) return nullptr;
   const std::int64_t rows = parameter.shape[0];
@@ -54,13 +55,14 @@ void PowerSgd::prepare(std::span<const SyncParameter> parameters, std::span<cons
   for (const Device device : devices)
     if (device.kind != DeviceKind::cpu) raise<SyncError>("[PowerSgd] runs on CPU devices, not {}", to_string(device));
   for (const SyncParameter& parameter : parameters)
-    if (parameter.dtype != DType::f32)
+    if (!parameter.sparse && parameter.dtype != DType::f32)
       raise<SyncError>("[PowerSgd] parameter \"{}\" is {}: only f32 can be compressed", parameter.name,
                        to_string(parameter.dtype));
   std::vector<std::unique_ptr<LowRankMatrix>> matrices;
   std::vector<std::size_t> bytes;
   for (const SyncParameter& parameter : parameters) {
-    bytes.push_back(static_cast<std::size_t>(element_count(parameter.shape)) * size_of(DType::f32));
+    bytes.push_back(parameter.sparse ? 0
+                                     : static_cast<std::size_t>(element_count(parameter.shape)) * size_of(DType::f32));
     matrices.push_back(matrix_for(parameter, matrices.size(), devices));
   }
   for (const Device device : devices) synchronize(device);  // from here on written on any thread, outside of streams
@@ -159,6 +161,7 @@ void PowerSgd::load_state(const State& state) {
   if (!given.empty())
     raise<SyncError>("[PowerSgd] the state has \"{}\", which this group has not", given.begin()->first);
   steps_ = steps;
+  uncommitted_.clear();  // what is loaded is of no failed step
   for (std::size_t i = 0; i < wanted.size(); ++i) std::ranges::copy(values[i], wanted[i].values.begin());
 }
 

@@ -29,12 +29,13 @@ std::int64_t StagedTask::Share::claim(bool from_front) {
 StagedTask::StagedTask(std::vector<Event> inputs, std::vector<Device> devices, std::vector<WorkStage> stages)
     : inputs_(std::move(inputs)), devices_(std::move(devices)), stages_(stages.size()) {
   std::erase_if(inputs_, [](const Event& event) { return !event.recorded(); });
-  const auto count = static_cast<std::int64_t>(devices_.size());
   for (std::size_t i = 0; i < stages.size(); ++i) {
     const std::int64_t chunks = stages[i].chunks;
     stages_[i].run = std::move(stages[i].run);
     stages_[i].remaining.store(chunks, std::memory_order_relaxed);
-    stages_[i].shares = std::vector<Share>(devices_.size());
+    const auto count =
+        chunks < static_cast<std::int64_t>(devices_.size()) ? 1 : static_cast<std::int64_t>(devices_.size());
+    stages_[i].shares = std::vector<Share>(static_cast<std::size_t>(count));
     for (std::int64_t share = 0; share < count; ++share) {
       stages_[i].shares[static_cast<std::size_t>(share)].begin = chunks * share / count;
       stages_[i].shares[static_cast<std::size_t>(share)].end = chunks * (share + 1) / count;
@@ -54,37 +55,37 @@ void StagedTask::wait_for_inputs() const noexcept {
     }
 }
 
-std::size_t StagedTask::share_of(Device device) const {
+std::size_t StagedTask::place_of(Device device) const {
   return static_cast<std::size_t>(std::find(devices_.begin(), devices_.end(), device) - devices_.begin());
 }
 
-bool StagedTask::has_unclaimed(const Stage& stage, std::optional<std::size_t> share) {
-  if (share) return *share < stage.shares.size() && stage.shares[*share].has_unclaimed();
+bool StagedTask::has_unclaimed(const Stage& stage, std::optional<std::size_t> place) const {
+  if (place) return *place < devices_.size() && stage.share_of(*place).has_unclaimed();
   return std::any_of(stage.shares.begin(), stage.shares.end(), [](const Share& each) { return each.has_unclaimed(); });
 }
 
 bool StagedTask::has_unclaimed_chunks(std::optional<Device> device) const {
   const std::uint32_t stage = progress();
-  return stage != kFinished && has_unclaimed(stages_[stage], device ? std::optional(share_of(*device)) : std::nullopt);
+  return stage != kFinished && has_unclaimed(stages_[stage], device ? std::optional(place_of(*device)) : std::nullopt);
 }
 
 bool StagedTask::may_have_more(std::optional<Device> device) const {
   const std::uint32_t stage = progress();
   if (stage == kFinished) return false;
-  const auto share = device ? std::optional(share_of(*device)) : std::nullopt;
-  return (stage + 1 < stages_.size() && share != devices_.size()) || has_unclaimed(stages_[stage], share);
+  const auto place = device ? std::optional(place_of(*device)) : std::nullopt;
+  return (stage + 1 < stages_.size() && place != devices_.size()) || has_unclaimed(stages_[stage], place);
 }
 
 void StagedTask::run(Device device) {
-  const std::size_t own = share_of(device);
-  if (own < devices_.size()) run_claimed([&](Stage& stage) { return stage.shares[own].claim(true); });
+  const std::size_t own = place_of(device);
+  if (own < devices_.size()) run_claimed([&](Stage& stage) { return stage.share_of(own).claim(true); });
 }
 
 void StagedTask::run_all(std::optional<Device> device) {
-  const std::size_t own = device ? share_of(*device) : devices_.size();
+  const std::size_t own = device ? place_of(*device) : devices_.size();
   run_claimed([&](Stage& stage) -> std::int64_t {
-    if (own < stage.shares.size())
-      if (const std::int64_t chunk = stage.shares[own].claim(true); chunk >= 0) return chunk;
+    if (own < devices_.size())
+      if (const std::int64_t chunk = stage.share_of(own).claim(true); chunk >= 0) return chunk;
     for (Share& share : stage.shares)
       if (const std::int64_t chunk = share.claim(false); chunk >= 0) return chunk;
     return -1;

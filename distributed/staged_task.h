@@ -19,10 +19,10 @@ struct WorkStage {
 };
 
 /// Stages one after the other, each in chunks that are claimed by atomic counter. Each device has an equal share of a
-/// stage's chunks, claimed by its own thread from the front and by others from the back: whoever completes a reduction
-/// is not held up by all of it, while the others compute on. Whoever ends the last chunk of a stage opens the next;
-/// nobody waits inside a stage. An exception in a chunk is the task's error, and the stages after it are passed over.
-/// Thread-safe.
+/// stage's chunks (fewer chunks than devices are for whoever comes first), claimed by its own thread from the front and
+/// by others from the back: whoever completes a reduction is not held up by all of it, while the others compute on.
+/// Whoever ends the last chunk of a stage opens the next; nobody waits inside a stage. An exception in a chunk is the
+/// task's error, and the stages after it are passed over. Thread-safe.
 class StagedTask : public CollectiveTask {
  public:
   /// `inputs`: before them no chunk may run; unrecorded ones count as past. The stages' functions hold the arrays and
@@ -52,11 +52,13 @@ class StagedTask : public CollectiveTask {
   };
   struct Stage {
     std::function<void(std::int64_t)> run;
-    std::vector<Share> shares;  // by place in devices_
+    std::vector<Share> shares;  // by place in devices_; a single one is everybody's
+    Share& share_of(std::size_t place) { return shares[shares.size() == 1 ? 0 : place]; }
+    const Share& share_of(std::size_t place) const { return shares[shares.size() == 1 ? 0 : place]; }
     std::atomic<std::int64_t> remaining{0};
   };
-  std::size_t share_of(Device) const;  // devices_.size(): it has none
-  static bool has_unclaimed(const Stage&, std::optional<std::size_t> share);
+  std::size_t place_of(Device) const;  // devices_.size(): it has no share
+  bool has_unclaimed(const Stage&, std::optional<std::size_t> place) const;
   template <class Claim> void run_claimed(Claim claim);
   void run_chunk(Stage&, std::int64_t chunk) noexcept;
   void end_stage(std::uint32_t stage);

@@ -6,6 +6,7 @@
 #include <tutti/backend/error.h>
 #include <tutti/distributed/replica_description.h>
 #include <tutti/distributed/spinning_lock.h>
+#include <tutti/distributed/spinning_wait.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -100,9 +101,9 @@ std::shared_ptr<const GradientLayout> DistributedSyncServer::layout() const {
   return layout_;
 }
 
-bool DistributedSyncServer::has_parameters() const {
+bool DistributedSyncServer::has_replicas() const {
   const std::lock_guard lock(state_mutex_);
-  return !parameters_.empty();
+  return !parameters_.empty() || !buffer_descriptions_.empty();
 }
 
 // --- mailbox
@@ -138,12 +139,11 @@ void DistributedSyncServer::drain(SyncMessage& message) {
 }
 
 void DistributedSyncServer::await(const Answered& waiter, MemberIndex member) {
-  for (int turn = 0; turn < 500 && !waiter.done(); ++turn) {
+  spin_until([&] {
+    if (waiter.done()) return true;
     communicator_->help_all(devices_[member]);
-#if defined(__x86_64__)
-    __builtin_ia32_pause();
-#endif
-  }
+    return waiter.done();
+  });
   waiter.wait();
 }
 

@@ -38,8 +38,16 @@ namespace tutti {
 class DistributedSyncServer {
  public:
   /// `level`: the others that have joined, with the same last step as the one ahead.
-  using Reformed =
-      std::function<void(MemberIndex ahead, std::span<const MemberIndex> behind, std::span<const MemberIndex> level)>;
+  /// How a group forms again, by member.
+  struct Reformation {
+    std::uint64_t group = 0;
+    MemberIndex ahead = 0;
+    std::span<const MemberIndex> behind;
+    std::span<const MemberIndex> level;  ///< the others that joined
+    std::span<const MemberIndex> left;
+  };
+  /// Copies states while every member that has not left waits; returns the one that followers continue from, or null.
+  using Reformed = std::function<std::shared_ptr<const ReplicaState>(const Reformation&)>;
 
   DistributedSyncServer(std::vector<Device>, std::unique_ptr<Communicator>, SyncOptions);
   ~DistributedSyncServer();  ///< closes and joins the deadline thread
@@ -68,8 +76,8 @@ class DistributedSyncServer {
   void check_replica(Stamp, ReplicaDigest, std::shared_ptr<SyncWaiter>);  ///< before the step of the stamp
   /// With Overlap::in_backward: what the generation of the caller's open step has launched, less the first `known`.
   std::vector<RoundResult::Reduced> launched_after(std::size_t known) const { return launched_.after(known); }
-  void note_joined(Stamp);      ///< for the report
-  bool has_parameters() const;  ///< some replica has declared any
+  void note_joined(Stamp);    ///< for the report
+  bool has_replicas() const;  ///< some replica has declared parameters or buffers
 
   /// A device's part in a collective (sync_server_collectives.cpp). The waiter is answered when all devices have posted
   /// the same number, or the group fails.
@@ -84,8 +92,7 @@ class DistributedSyncServer {
   void set_busy(MemberIndex, std::string activity);
   void close();
 
-  /// The member's thread helps with reductions for as long as waking it would take, then blocks until the answer is
-  /// there.
+  /// The member's thread helps with reductions for some hundred microseconds, then blocks until the answer is there.
   void await(const Answered&, MemberIndex);
   Communicator& communicator() noexcept { return *communicator_; }
   const SyncOptions& options() const noexcept { return options_; }
@@ -139,6 +146,7 @@ class DistributedSyncServer {
   void compare_replicas();
   std::string missing_now(const Missing&, std::chrono::nanoseconds waited) const;
   void release_joiners(const std::exception_ptr&);
+  void tell_followers(std::shared_ptr<const ReplicaState>);
   bool refuse_misfit(const PostCollective&);
   void launch_collective();
   void launch_gather();

@@ -22,7 +22,7 @@ void DistributedSyncServer::check_transport(std::span<const SyncParameter> param
       if (parameter.sparse)
         raise<SyncError>(
             "[sync] parameter \"{}\" has sparse gradients, which cannot be sharded: mark it dense with "
-            "set_sparse_grad(false)",
+            "set_sparse_grad(false) before it is attached",
             parameter.name);
   if (options_.compression) options_.compression->prepare(parameters, devices_);
 }
@@ -41,8 +41,11 @@ std::shared_ptr<CollectiveTask> DistributedSyncServer::reduce(const Launch& laun
                                   .wire_scale = request.wire_scale};
     for (MemberIndex member = 0; member < devices_.size(); ++member)
       compressed.members.push_back({results[member], launch.parts[member].contributes});
+    std::vector<Device> helping;
+    for (MemberIndex member = 0; member < devices_.size(); ++member)
+      if (!launch.parts[member].absent) helping.push_back(devices_[member]);
     if (auto reduction = options_.compression->begin(compressed))
-      return communicator_->compressed_all_reduce(std::move(reduction), std::move(request.ready));
+      return communicator_->compressed_all_reduce(std::move(reduction), std::move(request.ready), std::move(helping));
   }
   return communicator_->all_reduce(std::move(request));
 }

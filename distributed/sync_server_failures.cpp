@@ -25,7 +25,8 @@ void DistributedSyncServer::handle(DeviceFailed& message) {
     fail_group(
         {.kind = Fault::Kind::device_failed, .member = message.stamp.member, .generation = message.stamp.generation},
         message.error);
-  message.waiter->release(round_, error_for(message.stamp.group));
+  const bool current = message.stamp.group == ledger_->group();
+  message.waiter->release(current ? round_ : nullptr, error_for(message.stamp.group));
 }
 
 void DistributedSyncServer::handle(Leave& message) {
@@ -66,8 +67,10 @@ void DistributedSyncServer::handle(JoinGroup& message) {
     std::exception_ptr error = error_for(ledger_->group());
     if (!error)
       error = std::make_exception_ptr(
-          SyncError(fmt::format("[sync] {} asked for group {}, but group {} has not failed",
-                                to_string(devices_[message.member]), message.group, ledger_->group())));
+          SyncError(ledger_->has_left(message.member)
+                        ? fmt::format("[sync] {} has left: it cannot rejoin", to_string(devices_[message.member]))
+                        : fmt::format("[sync] {} asked for group {}, but group {} has not failed: nothing to rejoin",
+                                      to_string(devices_[message.member]), message.group, ledger_->group())));
     return message.waiter->release(nullptr, error);
   }
   if (!waiting_since_) waiting_since_ = CollectiveTask::Clock::now();
@@ -150,12 +153,28 @@ void DistributedSyncServer::perform(const Reform& reform) {
   if (options_.compression) options_.compression->roll_back();
   start_round();
   std::vector<MemberIndex> level;
+  std::vector<MemberIndex> left;
   for (MemberIndex member = 0; member < devices_.size(); ++member)
-    if (!ledger_->has_left(member) && member != reform.ahead && !std::ranges::count(reform.behind, member))
+    if (ledger_->has_left(member))
+      left.push_back(member);
+    else if (member != reform.ahead && !std::ranges::count(reform.behind, member))
       level.push_back(member);
-  if (reformed_) reformed_(reform.ahead, reform.behind, level);
+  if (reformed_) tell_followers(reformed_({reform.group, reform.ahead, reform.behind, level, left}));
   failed_.store(false, std::memory_order_release);
   release_joiners(nullptr);
+}
+
+// They may have results that the group has gone back behind, and lack what a failed step has left on all others.
+void DistributedSyncServer::tell_followers(std::shared_ptr<const ReplicaState> state) {
+  if (!state) return;
+  auto result = std::make_shared<RoundResult>();
+  result->state = std::move(state);
+  for (MemberIndex member = 0; member < devices_.size(); ++member) {
+    if (!ledger_->has_left(member) || !follows_[member]) continue;
+    unfetched_[member].clear();
+    unfetched_[member].push_back(result);
+    serve_follower(member);
+  }
 }
 
 void DistributedSyncServer::release_joiners(const std::exception_ptr& error) {

@@ -176,7 +176,7 @@ void DistributedSyncServer::perform(const Launch& launch) {
     reduced.results[member] =
         part.absent ? Array::empty({bucket_size(launch.places)}, launch.places.front().dtype, devices_[member])
                     : arenas_[member]->bucket(launch.places);
-    request.slices.push_back({reduced.results[member], part.contributes});
+    request.slices.push_back({reduced.results[member], part.contributes, !part.absent});
     if (!part.required)
       request.ready.push_back(part.absent ? Event() : arena_free_[member]);
     else

@@ -107,6 +107,7 @@ SyncSummary summarize(const SyncReport& report) {
 
 std::string summary_text(const SyncReport& report, std::size_t slowest) {
   const SyncSummary summary = summarize(report);
+  if (summary.steps == 0) return "no finished step with reductions is recorded\n";
   std::string text =
       fmt::format("{} steps, median {:.1f} us; skew {:.1f} us; {:.0f} % of reduction time hidden; exposed {}\n",
                   summary.steps, microseconds(summary.step_time), microseconds(summary.skew), 100.0 * summary.hidden,

@@ -15,6 +15,8 @@
 
 namespace tutti {
 
+struct ReplicaState;
+
 /// What a generation has launched; complete once it is released.
 struct RoundResult {
   struct Share {  // of a scattered gradient
@@ -30,6 +32,7 @@ struct RoundResult {
     bool reaches(std::size_t member) const { return sparse ? sparse->receives[member] : results[member].defined(); }
     std::vector<Share> shares{};  ///< if gradients are scattered: what `results` hold of which parameter
   };
+  std::shared_ptr<const ReplicaState> state{};  ///< for a follower: no round, but what it is to continue from
   std::int64_t generation = 0;
   std::shared_ptr<const GradientLayout> layout;
   double total_weight = 0.0;

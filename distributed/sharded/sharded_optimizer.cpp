@@ -82,8 +82,18 @@ Array ShardedOptimizer::flat_piece(const Array& whole, const Piece& piece) const
 // --- a step
 
 void ShardedOptimizer::step() {
+  refuse_own_thread("step", static_cast<std::int64_t>(laps_.size()));
   step_async();
   join();
+}
+
+// Before anything changes: the calling thread would wait for a device that it drives itself.
+void ShardedOptimizer::refuse_own_thread(std::string_view operation, std::int64_t collectives) const {
+  if (const auto peer = collectives_->unposted_of_own_thread(member_->device(), collectives))
+    raise<SyncError>(
+        "[sharded] {} of {} would wait for {}, whose last step this same thread opened: call step_async on every "
+        "device of a thread, then join; other collectives need a thread for each device",
+        operation, to_string(member_->device()), to_string(*peer));
 }
 
 // Whatever can be refused is refused before the first parameter changes; from then on the others' shares have to come.
@@ -122,8 +132,7 @@ void ShardedOptimizer::settle() noexcept {
 
 std::string ShardedOptimizer::torn_text() const {
   return fmt::format(
-      "the parameters of {} are between steps {} and {}: its share was updated, others' never came. Load one "
-      "checkpoint's "
+      "the parameters of {} are between steps {} and {}: shares were updated, others never came. Load one checkpoint's "
       "parameters and optimizer state on every device",
       to_string(member_->device()), steps_ - 1, steps_);
 }
@@ -170,6 +179,7 @@ void ShardedOptimizer::drop_gradients() {
 // What the norm of all would be is a sum over the shares, in device order.
 double ShardedOptimizer::clip_grad_norm(double max_norm, const ClipOptions& options) {
   check_max_norm(max_norm);
+  refuse_own_thread("clip_grad_norm", 1);
   take_gradients();
   std::vector<Tensor> leaves;
   for (const Lap& lap : laps_)

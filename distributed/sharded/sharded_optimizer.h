@@ -6,11 +6,13 @@
 #include <tutti/optim/clip.h>
 #include <tutti/optim/optimizer.h>
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace tutti {
@@ -69,8 +71,9 @@ class ShardedOptimizer {
   void load_state(const Optimizer::State&);
 
   // --- for the group
-  void settle() noexcept;                         ///< waits for gathers under way; their failure shows in `whole`
-  bool whole() const noexcept { return whole_; }  ///< no update has begun whose gather has not ended
+  void settle() noexcept;                           ///< waits for gathers under way; their failure shows in `whole`
+  bool whole() const noexcept { return whole_; }    ///< no update has begun whose gather has not ended
+  void require_load() noexcept { whole_ = false; }  ///< until load_state
   std::string torn_text() const;
 
  private:
@@ -93,6 +96,7 @@ class ShardedOptimizer {
   void take_gradients();
   void drop_gradients();
   void post_gather(const Lap&);
+  void refuse_own_thread(std::string_view operation, std::int64_t collectives) const;
   Array gather(const Array& mine);
   void gather_steps(Optimizer::State&, const std::vector<Optimizer::ParameterState>& mine);
   void gather_arrays(Optimizer::State&, const std::vector<Optimizer::ParameterState>& mine, std::size_t array, DType);
@@ -107,7 +111,7 @@ class ShardedOptimizer {
   std::vector<Lap> laps_;
   std::vector<PendingTensor> pending_;  // gathers
   std::int64_t steps_ = 0;
-  bool whole_ = true;
+  std::atomic<bool> whole_{true};
 };
 
 }  // namespace tutti

@@ -30,6 +30,7 @@ std::vector<Optimizer::ParameterState> ShardedOptimizer::own_states() const {
 }
 
 Optimizer::State ShardedOptimizer::state() {
+  refuse_own_thread("state", 1);
   join();
   const NoGrad no_grad;
   const std::vector<Optimizer::ParameterState> mine = own_states();

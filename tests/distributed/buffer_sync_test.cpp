@@ -202,6 +202,18 @@ TEST_CASE("buffer_sync: after a failure all replicas take those of the one ahead
   training.check_equal();
 }
 
+TEST_CASE("buffer_sync: a device without a replica cannot follow a group that has buffers only") {
+  struct Counter : Module {
+    Tensor batches{Array::zeros({}, DType::i64, cpu(0))};
+    void visit(MemberVisitor& v) override { v.buffer("batches", batches); }
+  };
+  GradientSync sync(cpu_devices(2));
+  Counter counter;
+  counter.detach_members_to(cpu(1));
+  sync.attach(cpu(1), counter);
+  CHECK_THROWS_WITH_AS(sync.leave(cpu(0), Follow::yes), doctest::Contains("cpu:0 has no replica"), SyncError);
+}
+
 TEST_CASE("buffer_sync: one thread drives all devices, and buffers need not be contiguous") {
   GradientSync sync(cpu_devices(2), {.consistency_every = 1});
   auto replicas = sync.replicate(Normed{});

@@ -2,6 +2,7 @@
 // What PowerSGD keeps between steps, across restarts and failures; what it refuses.
 #include <tutti/autodiff/custom_function.h>
 #include <tutti/backend/error.h>
+#include <tutti/nn/embedding.h>
 #include <tutti/nn/linear.h>
 #include <tutti/tests/distributed/compressing_group.h>
 
@@ -104,6 +105,35 @@ TEST_CASE("power_sgd: what was reduced in a step that failed begins anew, the re
   group.run(2, everything);
   for (std::size_t d = 1; d < kGroupDevices; ++d)
     CHECK(floats_of(group.replicas[d].wide.grad()) == floats_of(group.replicas[0].wide.grad()));
+}
+
+TEST_CASE("power_sgd: what is loaded after a failure stays when the group forms again") {
+  CompressingGroup group({.rank = 1, .minimum_rate = 1}, {.bucket_bytes = 0});
+  group.run(3, everything);
+  const GradientCompression::State state = group.power->state();
+  std::atomic<std::size_t> begun{0};
+  const auto errors = errors_of_devices(kGroupDevices, [&](std::size_t d) {
+    group.replicas[d].zero_grad();
+    auto step = group.sync.step(device(d));
+    {
+      auto local = step.no_sync();
+      backward(with_gradient(group.replicas[d].wide, wide_gradient(3, d)));
+    }
+    step.backward(failing_late(with_gradient(group.replicas[d].bias, bias_gradient(3, d)), d, begun));
+  });
+  for (const std::string& error : errors) CHECK(error.find("burnt") != std::string::npos);
+  group.power->load_state(state);
+  run_devices(kGroupDevices, [&](std::size_t d) { group.sync.rejoin(device(d), 3); });
+  CHECK(floats_by_name(group.power->state()) == floats_by_name(state));
+}
+
+TEST_CASE("power_sgd: keeps nothing of a table whose gradients are sparse") {
+  Generator random(1);
+  const Embedding words(1'000, 8, random, {.sparse = true});
+  const auto power = std::make_shared<PowerSgd>(PowerSgdOptions{.rank = 1});
+  GradientSync sync(cpu_devices(2), {.compression = power});
+  (void)sync.replicate(words);
+  CHECK(power->state().size() == 1);  // the count of steps
 }
 
 TEST_CASE("power_sgd: what it cannot do is refused") {

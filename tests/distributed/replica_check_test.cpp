@@ -130,6 +130,19 @@ TEST_CASE("replica_check: buffers are compared too, and replicas attached unequa
     CHECK_MESSAGE(contains(error, "in generation 1: buffer \"seen\" on cpu:0"), error);
 }
 
+TEST_CASE("replica_check: frozen parameters are compared, and copied to a device that is behind") {
+  TwoBranches model;
+  model.right.set_requires_grad(false);
+  GradientSync sync(cpu_devices(2));
+  auto replicas = sync.replicate(model);
+  overwrite(replicas[1].right, 7.0);
+  const Device devices[] = {cpu(0), cpu(1)};
+  CHECK_THROWS_WITH_AS(sync.check_consistency(devices), doctest::Contains("\"right\""), SyncError);
+  const GradientSync::Rejoining both[] = {{cpu(0), 1}, {cpu(1), 0}};
+  sync.rejoin_all(both);
+  sync.check_consistency(devices);
+}
+
 TEST_CASE("replica_check: after a failure the state that rejoining copies makes the replicas equal again") {
   GradientSync sync(cpu_devices(2), {.consistency_every = 1});
   auto replicas = sync.replicate(WithBuffer{});

@@ -79,6 +79,9 @@ TEST_CASE(
     CHECK_MESSAGE(errors[0].find("disk full") != std::string::npos, errors[0]);
     for (const std::string& error : rejoin(training, {4, 4}))
       CHECK_MESSAGE(error.find("the parameters of cpu:0 are between steps 4 and 5") != std::string::npos, error);
+    training.sharded[0]->load_state(checkpoint.state);  // on one device only
+    for (const std::string& error : rejoin(training, {4, 4}))
+      CHECK_MESSAGE(error.find("the parameters of cpu:1 are between steps") != std::string::npos, error);
     checkpoint.load(training);
     for (const std::string& error : rejoin(training, {4, 4})) CHECK(error == "");
     training.run(4, 6);
@@ -191,8 +194,11 @@ TEST_CASE("sharded: one thread drives two devices") {
     second.backward_async(training.replicas[1].loss(i, cpu(1)));
     join_all(first, second);
     if (i == 2)
-      CHECK_THROWS_WITH_AS(training.sharded[0]->step(), doctest::Contains("this same thread drives"), SyncError);
-    if (i != 2) training.sharded[0]->step_async();
+      for (const auto& call : {std::function<void()>([&] { training.sharded[0]->step(); }),
+                               std::function<void()>([&] { (void)training.sharded[0]->clip_grad_norm(1.0); }),
+                               std::function<void()>([&] { (void)training.sharded[0]->state(); })})
+        CHECK_THROWS_WITH_AS(call(), doctest::Contains("this same thread opened"), SyncError);  // and changes nothing
+    training.sharded[0]->step_async();
     training.sharded[1]->step_async();
     for (auto& optimizer : training.sharded) optimizer->join();
   }

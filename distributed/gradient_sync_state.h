@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <tutti/backend/array.h>
+#include <tutti/backend/device.h>
+#include <tutti/optim/optimizer.h>
+
+#include <vector>
+
+namespace tutti {
+
+/// A copy of what one device's replica holds, for devices that are to continue from there.
+struct ReplicaState {
+  Device device;
+  std::vector<Array> parameters;  ///< those without a gradient last
+  std::vector<Array> buffers;
+  std::vector<Optimizer::State> optimizers;  ///< in the order in which they were attached
+};
+
+}  // namespace tutti
