@@ -346,49 +346,6 @@ bool SyncMember::flush() {
   return posted;
 }
 
-void SyncMember::leave(bool follow) {
-  if (phase_ == Phase::open)
-    raise<SyncError>("[sync] {} cannot leave inside its step {}", to_string(device_), generation_);
-  if (follow) require_replica("sync.leave");
-  if (follow) require_optimizer("sync.leave");
-  if (!follow) refuse_leaving_with_share();
-  if (double_buffered() && posted_.waiter && !failure_)
-    raise<SyncError>("[sync] the gradients of {}'s step {} are still on their way: flush and step the optimizer first",
-                     to_string(device_), generation_);
-  finish_posted();  // also a device whose last step failed may leave
-  if (std::exchange(left_, true)) return;
-  follows_ = follow;
-  left_group_ = group_number_;
-  if (updates_) updates_->reset();
-  server_.leave({index_, group_number_, generation_ + 1}, follow);
-}
-
-std::shared_ptr<SyncWaiter> SyncMember::next_answer() {
-  const std::shared_ptr<SyncWaiter> waiter = server_.next_result(index_);
-  waiter->wait();
-  if (!waiter->error()) return waiter;
-  wait_for_tasks(waiter->result().get());
-  std::rethrow_exception(waiter->error());
-}
-
-bool SyncMember::follow() {
-  if (!follows_) raise<SyncError>("[sync] {} follows only after leave(device, Follow::yes)", to_string(device_));
-  std::shared_ptr<SyncWaiter> waiter = next_answer();
-  while (waiter->result() && waiter->result()->state) {  // the others formed a new group, and go on from there
-    restore(*waiter->result()->state);
-    gradients_.invalidate();
-    if (updates_) updates_->reset();
-    waiter = next_answer();
-  }
-  if (!waiter->result()) return false;
-  if (group_number_ != left_group_) failure_ = nullptr;  // of a step that this group knows nothing of
-  generation_ = waiter->result()->generation;
-  wait_for_reductions(*waiter->result());
-  install(*waiter->result(), {});
-  install_buffers(*waiter->result());
-  return true;
-}
-
 double SyncMember::total_weight() const {
   if (joined_generation_ != generation_ && !double_buffered())
     raise<SyncError>("[sync] the total weight of step {} is known after join", generation_);

@@ -2,9 +2,9 @@
 #pragma once
 
 #include <tutti/autodiff/backward.h>
+#include <tutti/distributed/gradient_sync_state.h>
 #include <tutti/distributed/gradient_sync_updates.h>
 #include <tutti/distributed/replica_gradients.h>
-#include <tutti/distributed/gradient_sync_state.h>
 #include <tutti/distributed/sync_server.h>
 
 #include <tutti/nn/module.h>
@@ -96,6 +96,11 @@ class SyncMember final : public GradientObserver,
  private:
   enum class Phase : std::uint8_t { idle, open, posted };
 
+  struct AttachedOptimizer {
+    Optimizer* optimizer;
+    std::weak_ptr<const void> lifetime;
+  };
+
   // A step on its way: its collective sync is posted, its gradients are being reduced in `arena`.
   struct Posted {
     std::shared_ptr<SyncWaiter> waiter;  // null: there is none
@@ -110,6 +115,7 @@ class SyncMember final : public GradientObserver,
   void set_phase(Phase);
   void require_replica(const char* operation) const;
   void require_optimizer(const char* operation) const;
+  void require_living_optimizers(const char* operation) const;
   void register_with(std::span<const ParameterUse>);
   void refuse_inside_no_sync() const;
   std::exception_ptr collect(Posted&, std::shared_ptr<const RoundResult>&) noexcept;
@@ -139,7 +145,7 @@ class SyncMember final : public GradientObserver,
   NamedTensors frozen_;  // parameters without a gradient
   NamedTensors buffers_;
   ReplicaDigest buffers_before_;  // of the buffers as the step opened, where the replicas are compared
-  std::vector<Optimizer*> optimizers_;
+  std::vector<AttachedOptimizer> optimizers_;
   ShardedOptimizer* sharded_ = nullptr;
   std::unique_ptr<BackwardUpdates> updates_;  // with Overlap::in_backward
   std::vector<const SyncMember*> peers_;

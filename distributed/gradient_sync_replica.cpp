@@ -76,9 +76,9 @@ void SyncMember::attach(Optimizer& optimizer) {
     if (!updates_) updates_ = std::make_unique<BackwardUpdates>(gradients_);
     updates_->add(optimizer, weak_from_this());
   }
-  if (std::ranges::find(optimizers_, &optimizer) != optimizers_.end())
+  if (std::ranges::find(optimizers_, &optimizer, &AttachedOptimizer::optimizer) != optimizers_.end())
     raise<SyncError>("[attach] {} has this optimizer already", to_string(device_));
-  optimizers_.push_back(&optimizer);
+  optimizers_.push_back({&optimizer, optimizer.lifetime()});
 }
 
 void SyncMember::require_optimizer(const char* operation) const {
@@ -87,6 +87,13 @@ void SyncMember::require_optimizer(const char* operation) const {
         "[{}] {} has no optimizer, which Overlap::in_backward needs: sync.attach(device, optimizer) before the first "
         "step",
         operation, to_string(device_));
+  if (in_backward()) require_living_optimizers(operation);
+}
+
+void SyncMember::require_living_optimizers(const char* operation) const {
+  for (const AttachedOptimizer& attached : optimizers_)
+    if (attached.lifetime.expired())
+      raise<SyncError>("[{}] an optimizer that was attached to {} has been destroyed", operation, to_string(device_));
 }
 
 // --- after a failure
@@ -97,7 +104,8 @@ std::shared_ptr<const ReplicaState> SyncMember::capture() const {
   append_copies(parameters(), state->parameters);
   append_copies(frozen_, state->parameters);
   append_copies(buffers_, state->buffers);
-  for (const Optimizer* optimizer : optimizers_) state->optimizers.push_back(optimizer->state());
+  require_living_optimizers("rejoin");
+  for (const AttachedOptimizer& attached : optimizers_) state->optimizers.push_back(attached.optimizer->state());
   tutti::synchronize(device_);  // whoever restores it may do so on another device's stream
   return state;
 }
@@ -106,6 +114,7 @@ void SyncMember::restore(const ReplicaState& state) {
   if (optimizers_.size() != state.optimizers.size())
     raise<SyncError>("[rejoin] {} has {} attached optimizers and {} has {}: their state could not be copied",
                      to_string(device_), optimizers_.size(), to_string(state.device), state.optimizers.size());
+  require_living_optimizers("rejoin");
   if (!attached_) return;
   const std::span<const Array> values = state.parameters;
   if (values.size() != parameters().size() + frozen_.size())
@@ -114,7 +123,7 @@ void SyncMember::restore(const ReplicaState& state) {
   copy_values(values.first(parameters().size()), parameters());
   copy_values(values.subspan(parameters().size()), frozen_);
   copy_values(state.buffers, buffers_);
-  for (std::size_t i = 0; i < optimizers_.size(); ++i) optimizers_[i]->load_state(state.optimizers[i]);
+  for (std::size_t i = 0; i < optimizers_.size(); ++i) optimizers_[i].optimizer->load_state(state.optimizers[i]);
 }
 
 void SyncMember::restore_failed_step(const ReplicaState& state) {

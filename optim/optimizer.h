@@ -25,6 +25,8 @@ class Optimizer {
   void step();       ///< one update of every parameter that has a gradient; counts as one step
   void zero_grad();  ///< marks every gradient undefined
 
+  std::weak_ptr<const void> lifetime() const noexcept { return lifetime_; }  ///< expires with the optimizer
+
   double learning_rate() const noexcept { return learning_rate_; }
   void set_learning_rate(double);  ///< negative or non-finite: Error
   const std::vector<Tensor>& parameters() const noexcept { return parameters_; }
@@ -65,6 +67,7 @@ class Optimizer {
   void apply(std::size_t position, const Array& gradient);
   void apply(std::size_t position, const SparseGradient&);
 
+  std::shared_ptr<const void> lifetime_ = std::make_shared<char>();
   std::vector<Tensor> parameters_;
   std::vector<ParameterState> states_;
   double learning_rate_;

@@ -327,6 +327,17 @@ TEST_CASE("in_backward: several optimizers share the parameters; what none of th
   CHECK(parameters[2].to_vector<double>() != before[2]);
 }
 
+TEST_CASE("in_backward: an optimizer that was destroyed is missed before it is used") {
+  Tangled model;
+  GradientSync sync(cpu_devices(1), {.overlap = Overlap::in_backward});
+  auto replicas = sync.replicate(model);
+  {
+    Sgd optimizer(replicas[0].parameters(), 0.5);
+    sync.attach(cpu(0), optimizer);
+  }
+  CHECK_THROWS_WITH_AS((void)sync.step(cpu(0)), doctest::Contains("attached to cpu:0 has been destroyed"), SyncError);
+}
+
 TEST_CASE("in_backward: what cannot be combined with it is refused by name") {
   Tangled model;
   GradientSync sync(cpu_devices(1), {.overlap = Overlap::in_backward});
