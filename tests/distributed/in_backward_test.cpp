@@ -300,44 +300,6 @@ TEST_CASE("in_backward: a device that throws in mid-backward fails all, and trai
   CHECK(training.optimizers[0]->steps() == 5);
 }
 
-TEST_CASE("in_backward: several optimizers share the parameters; what none of them has is left to others") {
-  Tangled model;
-  GradientSync sync(cpu_devices(1), {.overlap = Overlap::in_backward});
-  auto replicas = sync.replicate(model);
-  const std::vector<Tensor> parameters = replicas[0].parameters();
-  Sgd first({parameters[0]}, 0.5);
-  Sgd second({parameters[1]}, 0.25);
-  sync.attach(cpu(0), first);
-  sync.attach(cpu(0), second);
-  std::vector<std::vector<double>> before;
-  for (const Tensor& parameter : parameters) before.push_back(parameter.to_vector<double>());
-  auto step = sync.step(cpu(0));
-  step.backward(replicas[0].loss(Tensor(Array::full({4}, 0.5, DType::f64, cpu(0))), true));
-  CHECK(first.steps() == 1);
-  CHECK(second.steps() == 1);
-  for (std::size_t i = 0; i < parameters.size(); ++i) {
-    const std::vector<double> gradient = parameters[i].grad().to_vector<double>();
-    const double rate = i == 0 ? 0.5 : i == 1 ? 0.25 : 0.0;
-    for (std::size_t k = 0; k < gradient.size(); ++k)
-      CHECK(parameters[i].to_vector<double>()[k] == doctest::Approx(before[i][k] - rate * gradient[k]));
-  }
-  REQUIRE(parameters.size() > 2);
-  Sgd own({parameters[2]}, 0.5);
-  own.step();
-  CHECK(parameters[2].to_vector<double>() != before[2]);
-}
-
-TEST_CASE("in_backward: an optimizer that was destroyed is missed before it is used") {
-  Tangled model;
-  GradientSync sync(cpu_devices(1), {.overlap = Overlap::in_backward});
-  auto replicas = sync.replicate(model);
-  {
-    Sgd optimizer(replicas[0].parameters(), 0.5);
-    sync.attach(cpu(0), optimizer);
-  }
-  CHECK_THROWS_WITH_AS((void)sync.step(cpu(0)), doctest::Contains("attached to cpu:0 has been destroyed"), SyncError);
-}
-
 TEST_CASE("in_backward: what cannot be combined with it is refused by name") {
   Tangled model;
   GradientSync sync(cpu_devices(1), {.overlap = Overlap::in_backward});

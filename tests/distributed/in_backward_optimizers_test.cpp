@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// Overlap::in_backward: whose parameters are updated by whom.
+#include <tutti/autodiff/operations.h>
+#include <tutti/backend/error.h>
+#include <tutti/distributed/gradient_sync.h>
+#include <tutti/optim/sgd.h>
+#include <tutti/tests/distributed/device_threads.h>
+
+#include <doctest/doctest.h>
+
+#include <vector>
+
+using namespace tutti;
+using namespace tutti::testing;
+
+namespace {
+
+struct Chain : Module {
+  Tensor first{Array::full({4}, 0.9, DType::f64, cpu(0)), true};
+  Tensor second{Array::full({4}, 0.7, DType::f64, cpu(0)), true};
+  Tensor third{Array::full({4}, 0.4, DType::f64, cpu(0)), true};
+  Tensor loss() const { return sum(tanh(tanh(first) * second) * third); }
+  void visit(MemberVisitor& v) override {
+    v.parameter("first", first);
+    v.parameter("second", second);
+    v.parameter("third", third);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("in_backward: several optimizers share the parameters; what none of them has is left to others") {
+  Chain model;
+  GradientSync sync(cpu_devices(1), {.overlap = Overlap::in_backward});
+  auto replicas = sync.replicate(model);
+  const std::vector<Tensor> parameters = replicas[0].parameters();
+  Sgd first({parameters[0]}, 0.5);
+  Sgd second({parameters[1]}, 0.25);
+  sync.attach(cpu(0), first);
+  sync.attach(cpu(0), second);
+  std::vector<std::vector<double>> before;
+  for (const Tensor& parameter : parameters) before.push_back(parameter.to_vector<double>());
+  auto step = sync.step(cpu(0));
+  step.backward(replicas[0].loss());
+  CHECK(first.steps() == 1);
+  CHECK(second.steps() == 1);
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    const std::vector<double> gradient = parameters[i].grad().to_vector<double>();
+    const double rate = i == 0 ? 0.5 : i == 1 ? 0.25 : 0.0;
+    for (std::size_t k = 0; k < gradient.size(); ++k)
+      CHECK(parameters[i].to_vector<double>()[k] == doctest::Approx(before[i][k] - rate * gradient[k]));
+  }
+  REQUIRE(parameters.size() > 2);
+  Sgd own({parameters[2]}, 0.5);
+  own.step();
+  CHECK(parameters[2].to_vector<double>() != before[2]);
+}
+
+TEST_CASE("in_backward: an optimizer that was destroyed is missed before it is used") {
+  Chain model;
+  GradientSync sync(cpu_devices(1), {.overlap = Overlap::in_backward});
+  auto replicas = sync.replicate(model);
+  {
+    Sgd optimizer(replicas[0].parameters(), 0.5);
+    sync.attach(cpu(0), optimizer);
+  }
+  CHECK_THROWS_WITH_AS((void)sync.step(cpu(0)), doctest::Contains("attached to cpu:0 has been destroyed"), SyncError);
+}
