@@ -48,11 +48,12 @@ struct Group {
   }
 
   void begin(MemberIndex member, const Ids& ids, std::int64_t generation = 1) {
+    const Device device = cpu(static_cast<std::uint16_t>(member));
     auto& arena = arenas[member];
     if (arena->layout() != server.layout())
-      arena =
-          std::make_shared<const GradientArena>(server.layout(), kParameters, cpu(static_cast<std::uint16_t>(member)));
-    server.register_parameters({member, 1, generation}, 1.0, required_set(ids), arena);
+      arena = std::make_shared<const GradientArena>(server.layout(), kParameters, device);
+    const Event zeroed = compute_stream(device).record();  // others' results may be written from then on
+    server.register_parameters({member, 1, generation}, 1.0, required_set(ids), arena, zeroed);
   }
   void submit(MemberIndex member, std::uint32_t id, Shape shape, DType dtype = DType::f64,
               std::int64_t generation = 1) {
