@@ -37,7 +37,6 @@ namespace tutti {
 /// All functions are thread-safe, except that parameters are declared before the first step.
 class DistributedSyncServer {
  public:
-  /// `level`: the others that have joined, with the same last step as the one ahead.
   /// How a group forms again, by member.
   struct Reformation {
     std::uint64_t group = 0;

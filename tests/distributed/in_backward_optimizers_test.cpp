@@ -66,3 +66,27 @@ TEST_CASE("in_backward: an optimizer that was destroyed is missed before it is u
   }
   CHECK_THROWS_WITH_AS((void)sync.step(cpu(0)), doctest::Contains("attached to cpu:0 has been destroyed"), SyncError);
 }
+
+TEST_CASE("in_backward: with Absent::subset the trajectory is that of the immediate mode, bit by bit") {
+  const auto trained = [](Overlap overlap) {
+    GradientSync sync(cpu_devices(2), {.absent = Absent::subset, .overlap = overlap});
+    auto replicas = sync.replicate(Chain());
+    run_devices(2, [&](std::size_t d) {
+      const Device device = cpu(static_cast<std::uint16_t>(d));
+      Sgd optimizer(replicas[d].parameters(), 0.1, {.momentum = 0.9});
+      sync.attach(device, optimizer);
+      for (std::size_t i = 0; i < 12; ++i) {
+        if (overlap == Overlap::immediate) optimizer.zero_grad();
+        auto step = sync.step(device, static_cast<double>(d + 1));
+        step.backward((i + d) % 3 == 0 ? sum(square(replicas[d].second)) : replicas[d].loss());
+        if (overlap == Overlap::immediate) optimizer.step();
+      }
+      sync.barrier(device);  // the optimizer lives until the other device has taken its last step
+    });
+    std::vector<std::vector<double>> values;
+    for (Chain& replica : replicas)
+      for (const Tensor& parameter : replica.parameters()) values.push_back(parameter.to_vector<double>());
+    return values;
+  };
+  CHECK(trained(Overlap::in_backward) == trained(Overlap::immediate));
+}
