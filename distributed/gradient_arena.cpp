@@ -23,6 +23,13 @@ Array GradientArena::bucket(std::span<const GradientLayout::Place> places) const
   return flats_[static_cast<std::size_t>(flat)].slice(0, first.offset, first.offset + bucket_size(places));
 }
 
+bool GradientArena::is_place_of(ParameterId id, const Array& array) const {
+  if (id.value >= gradients_.size() || !array.defined() || !gradient(id).defined()) return false;
+  const Array& place = gradient(id);
+  return array.raw_data() == place.raw_data() && array.dtype() == place.dtype() && array.shape() == place.shape() &&
+         array.is_contiguous();
+}
+
 bool GradientArena::holds(const Storage& storage) const {
   return std::ranges::any_of(flats_, [&](const Array& flat) { return flat.storage().get() == &storage; });
 }

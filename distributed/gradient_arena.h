@@ -19,8 +19,10 @@ class GradientArena {
 
   const std::shared_ptr<const GradientLayout>& layout() const noexcept { return layout_; }
   const Array& gradient(ParameterId id) const { return gradients_[id.value]; }  ///< undefined if sparse
-  Array bucket(std::span<const GradientLayout::Place>) const;                   ///< neighbours, as one flat array
-  bool holds(const Storage&) const;                                             ///< whether that is its memory
+  /// Whether that is the parameter's gradient in this memory.
+  bool is_place_of(ParameterId, const Array&) const;
+  Array bucket(std::span<const GradientLayout::Place>) const;  ///< neighbours, as one flat array
+  bool holds(const Storage&) const;                            ///< whether that is its memory
 
  private:
   std::shared_ptr<const GradientLayout> layout_;

@@ -30,11 +30,13 @@ struct RegisterSyncParameters {
   std::chrono::steady_clock::time_point at;
 };
 
-/// A gradient is final, in its place in the registered arena.
+/// A gradient is final. One is sent for each, so what lies in its place in the registered arena, as its sender has
+/// checked, is not carried along.
 struct SubmitGradient {
   Stamp stamp;
   ParameterId parameter;
-  GradientRef gradient;
+  Event ready;
+  std::unique_ptr<GradientRef> elsewhere;  ///< what does not: rows, what is scattered, and misfits
   std::chrono::steady_clock::time_point at;
 };
 

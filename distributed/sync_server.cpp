@@ -50,6 +50,7 @@ DistributedSyncServer::DistributedSyncServer(std::vector<Device> devices, std::u
     : devices_(std::move(devices)),
       options_(with_defaults(std::move(options))),
       communicator_(std::move(communicator)),
+      registered_(devices_.size()),
       busy_(devices_.size()),
       joiners_(devices_.size()),
       unfetched_(devices_.size()),
@@ -126,15 +127,18 @@ void DistributedSyncServer::post(SyncMessage message, MemberIndex member) {
 }
 
 void DistributedSyncServer::drain(SyncMessage& message) {
+  process(message);
   while (true) {
-    process(message);
-    const auto lock = lock_spinning(mailbox_mutex_);
-    if (queue_.empty()) {
-      draining_ = false;
-      return;
+    batch_.clear();
+    {
+      const auto lock = lock_spinning(mailbox_mutex_);
+      if (queue_.empty()) {
+        draining_ = false;
+        return;
+      }
+      batch_.swap(queue_);
     }
-    message = std::move(queue_.front());
-    queue_.pop_front();
+    for (SyncMessage& next : batch_) process(next);
   }
 }
 
@@ -158,6 +162,7 @@ void DistributedSyncServer::check_alive() const {
 void DistributedSyncServer::register_parameters(Stamp stamp, double weight, std::shared_ptr<const RequiredSet> required,
                                                 std::shared_ptr<const GradientArena> arena, Event arena_free) {
   check_alive();
+  registered_[stamp.member].arena = arena;
   post(
       RegisterSyncParameters{stamp, weight, std::move(required), std::move(arena), std::move(arena_free), Clock::now()},
       stamp.member);
@@ -165,7 +170,11 @@ void DistributedSyncServer::register_parameters(Stamp stamp, double weight, std:
 
 void DistributedSyncServer::submit(Stamp stamp, ParameterId parameter, GradientRef gradient) {
   check_alive();
-  post(SubmitGradient{stamp, parameter, std::move(gradient), Clock::now()}, stamp.member);
+  SubmitGradient message{stamp, parameter, gradient.ready, nullptr, Clock::now()};
+  const GradientArena* arena = registered_[stamp.member].arena.get();
+  if (arena == nullptr || !arena->is_place_of(parameter, gradient.gradient) || !gradient.rows.empty())
+    message.elsewhere = std::make_unique<GradientRef>(std::move(gradient));
+  post(std::move(message), stamp.member);
 }
 
 std::shared_ptr<SyncWaiter> DistributedSyncServer::collective_sync(Stamp stamp, std::unique_ptr<BufferShare> buffers) {

@@ -163,10 +163,17 @@ class DistributedSyncServer {
   Reformed reformed_;
 
   std::mutex mailbox_mutex_;  // guards queue_ and draining_: posts come from all devices' threads
-  std::deque<SyncMessage> queue_;
+  std::vector<SyncMessage> queue_;
   bool draining_ = false;
 
+  // What each device's own thread has registered last: a cache line each.
+  struct alignas(64) Registered {
+    std::shared_ptr<const GradientArena> arena;
+  };
+  std::vector<Registered> registered_;  // by member
+
   // Touched only while draining (one thread at a time).
+  std::vector<SyncMessage> batch_;      // taken from queue_
   std::unique_ptr<SyncLedger> ledger_;  // made by the first step's first message: the parameters are declared by then
   std::vector<LedgerAction> actions_;
   std::vector<std::shared_ptr<const GradientArena>> arenas_;           // of the current generation, by member

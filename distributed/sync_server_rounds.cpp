@@ -97,9 +97,9 @@ void DistributedSyncServer::handle(SubmitGradient& message) {
   if (message.parameter.value < parameters_.size()) {  // else the ledger objects
     recorder_.ready(generation, member, message.parameter, message.at);
     const std::size_t cell = message.parameter.value * devices_.size() + member;
-    ready_[cell] = std::move(message.gradient.ready);
-    if (parameters_[message.parameter.value].sparse) rows_[cell] = std::move(message.gradient.rows);
-    if (scatters()) submitted_[cell] = std::move(message.gradient.gradient);
+    ready_[cell] = std::move(message.ready);
+    if (parameters_[message.parameter.value].sparse) rows_[cell] = std::move(message.elsewhere->rows);
+    if (scatters()) submitted_[cell] = std::move(message.elsewhere->gradient);
     if (member == first_member()) order_.push_back(message.parameter);
   }
   ledger_->submit(message.stamp, message.parameter, actions_);
@@ -113,10 +113,10 @@ MemberIndex DistributedSyncServer::first_member() const {
 }
 
 bool DistributedSyncServer::refuse_misfit(const SubmitGradient& message) {
-  const Array& gradient = message.gradient.gradient;
-  if (message.parameter.value >= parameters_.size()) return false;
+  if (!message.elsewhere || message.parameter.value >= parameters_.size()) return false;
+  const Array& gradient = message.elsewhere->gradient;
   const SyncParameter& parameter = parameters_[message.parameter.value];
-  if (parameter.sparse || !message.gradient.rows.empty()) return refuse_sparse_misfit(message);
+  if (parameter.sparse || !message.elsewhere->rows.empty()) return refuse_sparse_misfit(message);
   const auto& arena = arenas_[message.stamp.member];
   Fault fault{.member = message.stamp.member, .generation = message.stamp.generation, .parameter = message.parameter};
   if (gradient.shape() != parameter.shape) {
@@ -127,7 +127,7 @@ bool DistributedSyncServer::refuse_misfit(const SubmitGradient& message) {
     fault.kind = Fault::Kind::wrong_dtype;
     fail_group(fault, nullptr,
                fmt::format("dtype {} in place of {}", to_string(gradient.dtype()), to_string(parameter.dtype)));
-  } else if (arena && gradient.raw_data() != arena->gradient(message.parameter).raw_data()) {
+  } else if (arena && !arena->is_place_of(message.parameter, gradient)) {
     fault.kind = Fault::Kind::wrong_place;
     fail_group(fault, nullptr, fmt::format("parameter {}", names().parameter(message.parameter)));
   } else {
@@ -169,6 +169,10 @@ void DistributedSyncServer::perform(const Launch& launch) {
   RoundResult::Reduced reduced{.bucket = launch.places, .task = nullptr, .results = {}};
   reduced.results.resize(devices_.size());
   AllReduceRequest request{.slices = {}, .ready = {}, .denominator = launch.denominator};
+  request.slices.reserve(devices_.size());
+  const auto wait_for = [&](Event&& event) {
+    if (event.recorded()) request.ready.push_back(std::move(event));
+  };
   for (MemberIndex member = 0; member < devices_.size(); ++member) {
     const Launch::Part part = launch.parts[member];
     if (!part.receives || (part.absent && !follows_[member])) continue;
@@ -177,11 +181,11 @@ void DistributedSyncServer::perform(const Launch& launch) {
         part.absent ? Array::empty({bucket_size(launch.places)}, launch.places.front().dtype, devices_[member])
                     : arenas_[member]->bucket(launch.places);
     request.slices.push_back({reduced.results[member], part.contributes, !part.absent});
-    if (!part.required)
-      request.ready.push_back(part.absent ? Event() : arena_free_[member]);
-    else
+    if (!part.required && !part.absent)
+      wait_for(Event(arena_free_[member]));
+    else if (part.required)
       for (const GradientLayout::Place& place : launch.places)
-        request.ready.push_back(std::move(ready_[place.parameter.value * devices_.size() + member]));
+        wait_for(std::move(ready_[place.parameter.value * devices_.size() + member]));
   }
   if (request.slices.empty()) return;
   const auto launched_at = CollectiveTask::Clock::now();  // before: another thread may finish it at once

@@ -39,7 +39,7 @@ std::optional<std::string> fault_of(const GradientRef& gradient, const SyncParam
 
 bool DistributedSyncServer::refuse_sparse_misfit(const SubmitGradient& message) {
   const auto [member, group, generation] = message.stamp;
-  const auto fault = fault_of(message.gradient, parameters_[message.parameter.value], devices_[member]);
+  const auto fault = fault_of(*message.elsewhere, parameters_[message.parameter.value], devices_[member]);
   if (!fault) return false;
   fail_group(
       {.kind = Fault::Kind::wrong_rows, .member = member, .generation = generation, .parameter = message.parameter},

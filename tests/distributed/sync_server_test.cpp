@@ -98,6 +98,20 @@ TEST_CASE("sync_server: a gradient of the wrong dtype fails all") {
   for (const MemberIndex member : {0U, 1U}) check_names(group.error_of_sync(member), {"cpu:0", "\"b\"", "f32", "f64"});
 }
 
+TEST_CASE("sync_server: a gradient outside its place in the registered memory fails all") {
+  Group group;
+  group.begin(0, {0});
+  group.begin(1, {0});
+  const Array place = group.arenas[1]->gradient({0});
+  Array gradient;
+  SUBCASE("elsewhere") { gradient = Array::zeros({2}, DType::f64, cpu(1)); }
+  SUBCASE("in another device's memory") { gradient = group.arenas[0]->gradient({0}); }
+  SUBCASE("at its beginning, with other strides") { gradient = as_strided(place, {2}, {2}, place.offset()); }
+  group.server.submit({1, 1, 1}, {0}, {gradient, {}});
+  for (const MemberIndex member : {0U, 1U})
+    check_names(group.error_of_sync(member), {"cpu:1", "\"a\"", "registered memory"});
+}
+
 TEST_CASE("sync_server: unknown, unregistered, repeated and stale messages name the sender") {
   SUBCASE("unknown parameter") {
     Group group;
