@@ -9,6 +9,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <memory>
@@ -70,13 +71,19 @@ class CollectiveTask {
     progress_.store(progress, std::memory_order_release);
     progress_.notify_all();
   }
-  std::atomic<std::int64_t> busy_ns_{0};
+  void add_busy(std::chrono::nanoseconds time) noexcept { busy_ns_.fetch_add(time.count(), std::memory_order_relaxed); }
+  /// Between what different threads write or poll: they shall not share a cache line. Not alignas, as memory with an
+  /// alignment of its own takes several times as long to get.
+  struct Gap {
+    std::byte bytes[64];
+  };
 
  private:
+  std::atomic<std::uint32_t> progress_{0};  // polled
   std::exception_ptr error_;
   Clock::time_point finished_at_{};
-  // Polled: not beside what those who work on the task write.
-  alignas(64) std::atomic<std::uint32_t> progress_{0};
+  Gap gap_;
+  std::atomic<std::int64_t> busy_ns_{0};  // last, so that engines may put beside it what is written with it
 };
 
 /// Runs collectives between the devices of one group, in the order in which they were launched as far as their inputs

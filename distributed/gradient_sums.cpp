@@ -66,31 +66,12 @@ template <class Wire> void sum_travelled(std::span<float* const> inputs, std::sp
   }
 }
 
-template <class T> struct Pointers {
-  std::vector<T*> inputs;
-  std::vector<T*> outputs;
-
-  Pointers(const AllReduceRequest& request, std::int64_t begin) {
-    for (const AllReduceSlice& slice : request.slices) {
-      outputs.push_back(slice.gradient.data<T>() + begin);
-      if (slice.contributes) inputs.push_back(outputs.back());
-    }
-  }
-};
-
-template <class T> void sum_elements_of(const AllReduceRequest& request, std::int64_t begin, std::int64_t count) {
-  const auto denominator = static_cast<T>(request.denominator);
-  const auto& slices = request.slices;
-  if (slices.size() == 2 && slices[0].contributes && slices[1].contributes)
-    return sum_pair(slices[0].gradient.data<T>() + begin, slices[1].gradient.data<T>() + begin, count, denominator);
-  const Pointers<T> pointers(request, begin);
-  sum_native<T>(pointers.inputs, pointers.outputs, count, denominator);
-}
-
-template <class Wire> void sum_over_wire(const AllReduceRequest& request, std::int64_t begin, std::int64_t count) {
-  const Pointers<float> pointers(request, begin);
-  sum_travelled<Wire>(pointers.inputs, pointers.outputs, count, static_cast<float>(request.wire_scale),
-                      static_cast<float>(request.denominator * request.wire_scale));
+// The slices' addresses `begin` elements on.
+template <class T> std::vector<T*> advanced(const std::vector<std::byte*>& addresses, std::int64_t begin) {
+  std::vector<T*> pointers;
+  pointers.reserve(addresses.size());
+  for (std::byte* address : addresses) pointers.push_back(reinterpret_cast<T*>(address) + begin);
+  return pointers;
 }
 
 }  // namespace
@@ -121,13 +102,48 @@ void check_slices(const AllReduceRequest& request) {
   }
 }
 
-void sum_elements(const AllReduceRequest& request, std::int64_t begin, std::int64_t count) {
-  if (request.slices.front().gradient.dtype() == DType::f64) return sum_elements_of<double>(request, begin, count);
-  switch (request.wire) {
-    case GradientWire::native: return sum_elements_of<float>(request, begin, count);
-    case GradientWire::bf16: return sum_over_wire<Bf16>(request, begin, count);
-    case GradientWire::f16: return sum_over_wire<F16>(request, begin, count);
+ElementSums::ElementSums(const AllReduceRequest& request)
+    : pair_(request.slices.size() == 2 && request.slices[0].contributes && request.slices[1].contributes &&
+            request.wire == GradientWire::native),
+      first_two_{},
+      dtype_(request.slices.front().gradient.dtype()),
+      wire_(request.wire),
+      denominator_(request.denominator),
+      wire_scale_(request.wire_scale) {
+  if (pair_) {
+    for (std::size_t i = 0; i < 2; ++i) first_two_[i] = request.slices[i].gradient.raw_data();
+    return;
   }
+  for (const AllReduceSlice& slice : request.slices) {
+    outputs_.push_back(slice.gradient.raw_data());
+    if (slice.contributes) inputs_.push_back(outputs_.back());
+  }
+}
+
+void ElementSums::run(std::int64_t begin, std::int64_t count) const {
+  if (dtype_ == DType::f64) return sum<double>(begin, count);
+  switch (wire_) {
+    case GradientWire::native: return sum<float>(begin, count);
+    case GradientWire::bf16: return sum_over_wire<Bf16>(begin, count);
+    case GradientWire::f16: return sum_over_wire<F16>(begin, count);
+  }
+}
+
+template <class T> void ElementSums::sum(std::int64_t begin, std::int64_t count) const {
+  const auto denominator = static_cast<T>(denominator_);
+  if (pair_)
+    return sum_pair(reinterpret_cast<T*>(first_two_[0]) + begin, reinterpret_cast<T*>(first_two_[1]) + begin, count,
+                    denominator);
+  const auto inputs = advanced<T>(inputs_, begin);
+  const auto outputs = advanced<T>(outputs_, begin);
+  sum_native<T>(inputs, outputs, count, denominator);
+}
+
+template <class Wire> void ElementSums::sum_over_wire(std::int64_t begin, std::int64_t count) const {
+  const auto inputs = advanced<float>(inputs_, begin);
+  const auto outputs = advanced<float>(outputs_, begin);
+  sum_travelled<Wire>(inputs, outputs, count, static_cast<float>(wire_scale_),
+                      static_cast<float>(denominator_ * wire_scale_));
 }
 
 double weighted_wire_scale(std::int64_t contributors, double total_weight) {

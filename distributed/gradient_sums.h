@@ -3,7 +3,9 @@
 
 #include <tutti/distributed/communicator.h>
 
+#include <cstddef>
 #include <cstdint>
+#include <vector>
 
 namespace tutti {
 
@@ -11,9 +13,28 @@ namespace tutti {
 /// or not f32 for a 16-bit wire.
 void check_slices(const AllReduceRequest&);
 
-/// Does elements [begin, begin + count) of an all-reduce in host memory, whoever calls: each element is summed by one
-/// thread in the slices' order, so results depend neither on how the work was cut nor on who did it.
-void sum_elements(const AllReduceRequest&, std::int64_t begin, std::int64_t count);
+/// An all-reduce in host memory with its slices looked up: a chunk of it costs hardly more than its elements. The
+/// arrays are to be kept alive meanwhile. Each element is summed by one thread in the slices' order, so results depend
+/// neither on how the work was cut nor on who did it. Thread-safe.
+class ElementSums {
+ public:
+  explicit ElementSums(const AllReduceRequest&);  ///< of slices that were checked
+
+  void run(std::int64_t begin, std::int64_t count) const;  ///< elements [begin, begin + count)
+
+ private:
+  template <class T> void sum(std::int64_t begin, std::int64_t count) const;
+  template <class Wire> void sum_over_wire(std::int64_t begin, std::int64_t count) const;
+
+  bool pair_;                // two slices that both contribute
+  std::byte* first_two_[2];  // of a pair: all that is read of this object
+  DType dtype_;
+  GradientWire wire_;
+  double denominator_;
+  double wire_scale_;
+  std::vector<std::byte*> inputs_;  // unless it is a pair
+  std::vector<std::byte*> outputs_;
+};
 
 /// Power of two by which gradients are multiplied before they travel in 16 bits, so that those of a weighted mean,
 /// which carry their batches' weights, have the size of their mean: the largest not above contributors / total weight.

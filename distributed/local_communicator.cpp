@@ -61,14 +61,39 @@ WorkStage stage_of(std::vector<Chunk> chunks, std::function<void(const Chunk&)> 
           }};
 }
 
+/// Dense gradients. What its chunks need lies in the task itself.
+class AllReduceTask final : public StagedTask {
+ public:
+  AllReduceTask(AllReduceRequest request, std::span<const Device> devices, std::int64_t chunk_size, std::int64_t chunks)
+      : StagedTask(std::move(request.ready), devices, {&chunks, 1}, Drop::after_finish),
+        sums_(request),
+        elements_(request.slices.front().gradient.size()),
+        chunk_size_(chunk_size),
+        kept_(std::move(request.slices)) {}
+
+ private:
+  void run_chunk(std::size_t, std::int64_t chunk) override {
+    const std::int64_t begin = chunk * chunk_size_;
+    sums_.run(begin, std::min(chunk_size_, elements_ - begin));
+  }
+  void drop_chunks() noexcept override { kept_.clear(); }
+
+  ElementSums sums_;
+  std::int64_t elements_;
+  std::int64_t chunk_size_;
+  std::vector<AllReduceSlice> kept_;  // the arrays, meanwhile
+};
+
 WorkStage stage_of(std::vector<AllReduceRequest> factors) {
   std::vector<Chunk> chunks;
+  std::vector<ElementSums> sums;
   for (std::size_t i = 0; i < factors.size(); ++i) {
     check_slices(factors[i]);
+    sums.emplace_back(factors[i]);
     add_chunks(chunks, i, factors[i].slices.front().gradient.size(), factors[i].slices.size());
   }
-  return stage_of(std::move(chunks), [factors = std::move(factors)](const Chunk& chunk) {
-    if (chunk.count > 0) sum_elements(factors[chunk.index], chunk.begin, chunk.count);
+  return stage_of(std::move(chunks), [sums = std::move(sums), kept = std::move(factors)](const Chunk& chunk) {
+    if (chunk.count > 0) sums[chunk.index].run(chunk.begin, chunk.count);
   });
 }
 
@@ -89,16 +114,11 @@ LocalCommunicator::~LocalCommunicator() {
 
 std::shared_ptr<CollectiveTask> LocalCommunicator::all_reduce(AllReduceRequest request) {
   check_slices(request);
-  const std::int64_t total = request.slices.front().gradient.size();
-  std::vector<Event> inputs = std::move(request.ready);
-  std::vector<Device> devices = helping_devices(request);
-  const std::int64_t size = chunk_size(total, devices.size());
-  const std::int64_t chunks = std::max<std::int64_t>(1, (total + size - 1) / size);
-  std::vector<WorkStage> stages;
-  stages.push_back({chunks, [request = std::move(request), total, size](std::int64_t chunk) {
-                      sum_elements(request, chunk * size, std::min(size, total - chunk * size));
-                    }});
-  auto task = std::make_shared<StagedTask>(std::move(inputs), std::move(devices), std::move(stages));
+  const std::vector<Device> devices = helping_devices(request);
+  const std::int64_t elements = request.slices.front().gradient.size();
+  const std::int64_t size = chunk_size(elements, devices.size());
+  const std::int64_t chunks = std::max<std::int64_t>(1, (elements + size - 1) / size);
+  auto task = std::make_shared<AllReduceTask>(std::move(request), devices, size, chunks);
   if (enabled())
     open(task);
   else
@@ -115,7 +135,7 @@ std::shared_ptr<CollectiveTask> LocalCommunicator::reduce_sparse(SparseReduction
   std::vector<Event> inputs = std::move(request.ready);
   std::vector<WorkStage> stages;
   stages.push_back({1, [request = std::move(request)](std::int64_t) { tutti::reduce_sparse(request); }});
-  auto task = std::make_shared<StagedTask>(std::move(inputs), std::move(receivers), std::move(stages));
+  auto task = std::make_shared<FunctionTask>(std::move(inputs), receivers, std::move(stages));
   enabled() ? open(task) : task->skip();
   return task;
 }
@@ -134,7 +154,7 @@ std::shared_ptr<CollectiveTask> LocalCommunicator::compressed_all_reduce(std::sh
   }
   stages.push_back(
       {members, [reduction](std::int64_t member) { reduction->decode(static_cast<std::size_t>(member)); }});
-  auto task = std::make_shared<StagedTask>(std::move(ready), std::move(helping), std::move(stages));
+  auto task = std::make_shared<FunctionTask>(std::move(ready), helping, std::move(stages));
   open(task);
   return task;
 }
@@ -152,7 +172,7 @@ std::shared_ptr<CollectiveTask> LocalCommunicator::collective(CollectiveRequest 
   stages.push_back(stage_of(std::move(chunks), [request = std::move(request)](const Chunk& chunk) {
     combine(request, request.parts[chunk.index], chunk.begin, chunk.count);
   }));
-  auto task = std::make_shared<StagedTask>(std::move(inputs), std::move(devices), std::move(stages));
+  auto task = std::make_shared<FunctionTask>(std::move(inputs), devices, std::move(stages));
   open(task);
   return task;
 }

@@ -26,21 +26,23 @@ std::int64_t StagedTask::Share::claim(bool from_front) {
   return -1;
 }
 
-StagedTask::StagedTask(std::vector<Event> inputs, std::vector<Device> devices, std::vector<WorkStage> stages)
-    : inputs_(std::move(inputs)), devices_(std::move(devices)), stages_(stages.size()) {
+StagedTask::StagedTask(std::vector<Event> inputs, std::span<const Device> devices, std::span<const std::int64_t> chunks,
+                       Drop drop)
+    : inputs_(std::move(inputs)), devices_(devices.size()), drop_(drop), stages_(chunks.size()) {
   std::erase_if(inputs_, [](const Event& event) { return !event.recorded(); });
-  for (std::size_t i = 0; i < stages.size(); ++i) {
-    const std::int64_t chunks = stages[i].chunks;
-    stages_[i].run = std::move(stages[i].run);
-    stages_[i].remaining.store(chunks, std::memory_order_relaxed);
-    const auto count =
-        chunks < static_cast<std::int64_t>(devices_.size()) ? 1 : static_cast<std::int64_t>(devices_.size());
-    stages_[i].shares = std::vector<Share>(static_cast<std::size_t>(count));
+  std::ranges::copy(devices, devices_.begin());
+  for (std::size_t i = 0; i < chunks.size(); ++i) {
+    Stage& stage = stages_[i];
+    stage.chunks = chunks[i];
+    const auto shares = static_cast<std::int64_t>(devices.size());
+    const std::int64_t count = stage.chunks < shares ? 1 : shares;
+    stage.shares.set_size(static_cast<std::size_t>(count));
     for (std::int64_t share = 0; share < count; ++share) {
-      stages_[i].shares[static_cast<std::size_t>(share)].begin = chunks * share / count;
-      stages_[i].shares[static_cast<std::size_t>(share)].end = chunks * (share + 1) / count;
+      stage.shares[static_cast<std::size_t>(share)].begin = stage.chunks * share / count;
+      stage.shares[static_cast<std::size_t>(share)].end = stage.chunks * (share + 1) / count;
     }
   }
+  remaining_.store(stages_[0].chunks, std::memory_order_relaxed);
 }
 
 bool StagedTask::ready() const {
@@ -82,6 +84,7 @@ void StagedTask::run(Device device) {
 }
 
 void StagedTask::run_all(std::optional<Device> device) {
+  if (device) run(*device);  // what is done is counted before others' claims, on their cores, are looked at
   const std::size_t own = device ? place_of(*device) : devices_.size();
   run_claimed([&](Stage& stage) -> std::int64_t {
     if (own < devices_.size())
@@ -104,32 +107,49 @@ template <class Claim> void StagedTask::run_claimed(Claim claim) {
     }
     const auto start = Clock::now();
     std::int64_t done = 0;
-    for (; chunk >= 0; chunk = claim(current), ++done) run_chunk(current, chunk);
-    busy_ns_.fetch_add((Clock::now() - start).count(), std::memory_order_relaxed);
-    if (current.remaining.fetch_sub(done, std::memory_order_acq_rel) == done) end_stage(stage);
+    for (; chunk >= 0; chunk = claim(current), ++done) try_chunk(stage, chunk);
+    add_busy(Clock::now() - start);
+    if (remaining_.fetch_sub(done, std::memory_order_acq_rel) == done) end_stage(stage);
   }
 }
 
-// Called by the thread that ended the stage's last chunk: no other touches the failure any more.
+// Called by the thread that ended the stage's last chunk: no other touches the failure, or counts chunks, any more.
 void StagedTask::end_stage(std::uint32_t stage) {
-  if (!failure_ && stage + 1 < stages_.size()) return advance(stage + 1);
-  for (Stage& each : stages_) each.run = nullptr;  // reports keep finished tasks for long
-  finish(std::move(failure_));
+  if (failure_ || stage + 1 == stages_.size()) return end(std::move(failure_));
+  remaining_.store(stages_[stage + 1].chunks, std::memory_order_relaxed);
+  advance(stage + 1);
 }
 
-void StagedTask::skip() {
-  for (Stage& each : stages_) each.run = nullptr;
-  finish();
+void StagedTask::skip() { end({}); }
+
+// Whoever calls this holds a reference to the task.
+void StagedTask::end(std::exception_ptr error) {
+  if (drop_ == Drop::after_finish) finish(error);
+  drop_chunks();
+  if (drop_ == Drop::before_finish) finish(error);
 }
 
-void StagedTask::run_chunk(Stage& stage, std::int64_t chunk) noexcept {
+void StagedTask::try_chunk(std::size_t stage, std::int64_t chunk) noexcept {
   try {
     for (const Event& event : inputs_) event.synchronize();  // ready already: rethrows its stream's error
-    stage.run(chunk);
+    run_chunk(stage, chunk);
   } catch (...) {
     const std::lock_guard lock(failure_mutex_);
     if (!failure_) failure_ = std::current_exception();
   }
 }
+
+namespace {
+
+std::vector<std::int64_t> chunks_of(const std::vector<WorkStage>& stages) {
+  std::vector<std::int64_t> chunks;
+  for (const WorkStage& stage : stages) chunks.push_back(stage.chunks);
+  return chunks;
+}
+
+}  // namespace
+
+FunctionTask::FunctionTask(std::vector<Event> inputs, std::span<const Device> devices, std::vector<WorkStage> stages)
+    : StagedTask(std::move(inputs), devices, chunks_of(stages), Drop::before_finish), stages_(std::move(stages)) {}
 
 }  // namespace tutti

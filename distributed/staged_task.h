@@ -2,21 +2,17 @@
 #pragma once
 
 #include <tutti/distributed/communicator.h>
+#include <tutti/distributed/short_array.h>
 
 #include <atomic>
 #include <cstdint>
 #include <functional>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <vector>
 
 namespace tutti {
-
-/// Independent chunks of work, each run once, by any thread.
-struct WorkStage {
-  std::int64_t chunks = 0;  ///< at least 1
-  std::function<void(std::int64_t chunk)> run;
-};
 
 /// Stages one after the other, each in chunks that are claimed by atomic counter. Each device has an equal share of a
 /// stage's chunks (fewer chunks than devices are for whoever comes first), claimed by its own thread from the front and
@@ -25,10 +21,6 @@ struct WorkStage {
 /// task's error, and the stages after it are passed over. Thread-safe.
 class StagedTask : public CollectiveTask {
  public:
-  /// `inputs`: before them no chunk may run; unrecorded ones count as past. The stages' functions hold the arrays and
-  /// are dropped when the last chunk is done.
-  StagedTask(std::vector<Event> inputs, std::vector<Device> devices, std::vector<WorkStage> stages);
-
   bool ready() const;
   void wait_for_inputs() const noexcept;  ///< blocks; an input's error becomes the task's when its chunks run
   // Of that device's share, if one is given, else of all.
@@ -40,8 +32,20 @@ class StagedTask : public CollectiveTask {
   void run_all(std::optional<Device>);  ///< all that is left; first the device's share, if there is one of it
   void skip();                          ///< for measurements: ends without touching anything
 
+ protected:
+  /// When a finished task's chunks are dropped, and with them the arrays that they hold: before it counts as finished,
+  /// so that whoever waits for it finds the memory free; or right after, where the memory is others' too.
+  enum class Drop : std::uint8_t { before_finish, after_finish };
+
+  /// `inputs`: before them no chunk may run; unrecorded ones count as past. `chunks`: of each stage, at least 1.
+  StagedTask(std::vector<Event> inputs, std::span<const Device> devices, std::span<const std::int64_t> chunks, Drop);
+
+  virtual void run_chunk(std::size_t stage, std::int64_t chunk) = 0;
+  virtual void drop_chunks() noexcept = 0;  ///< reports keep finished tasks for long
+
  private:
-  struct alignas(64) Share {
+  struct Share {
+    Gap before;
     // Chunks claimed from the front in the low half, from the back in the high half.
     std::atomic<std::uint64_t> claimed{0};
     std::int64_t begin = 0;
@@ -51,23 +55,46 @@ class StagedTask : public CollectiveTask {
     std::int64_t claim(bool from_front);  // -1: none is left
   };
   struct Stage {
-    std::function<void(std::int64_t)> run;
-    std::vector<Share> shares;  // by place in devices_; a single one is everybody's
+    std::int64_t chunks = 0;
+    ShortArray<Share, 2> shares;  // by place in devices_; a single one is everybody's
     Share& share_of(std::size_t place) { return shares[shares.size() == 1 ? 0 : place]; }
     const Share& share_of(std::size_t place) const { return shares[shares.size() == 1 ? 0 : place]; }
-    std::atomic<std::int64_t> remaining{0};
   };
   std::size_t place_of(Device) const;  // devices_.size(): it has no share
   bool has_unclaimed(const Stage&, std::optional<std::size_t> place) const;
   template <class Claim> void run_claimed(Claim claim);
-  void run_chunk(Stage&, std::int64_t chunk) noexcept;
+  void try_chunk(std::size_t stage, std::int64_t chunk) noexcept;
   void end_stage(std::uint32_t stage);
+  void end(std::exception_ptr);
 
-  alignas(64) std::vector<Event> inputs_;
-  std::vector<Device> devices_;
-  std::vector<Stage> stages_;
+  // Together what whoever has worked writes, together what all read, and apart what each device claims: the last core
+  // to have written a line has it, and each line that another one needs costs as much as summing some thousand
+  // elements.
+  std::atomic<std::int64_t> remaining_{0};  // chunks of the current stage that are not done
+  Gap gap_;
+  std::vector<Event> inputs_;
+  ShortArray<Device, 4> devices_;
+  Drop drop_;
+  ShortArray<Stage, 1> stages_;
   std::mutex failure_mutex_;  // several helpers may fail at once
   std::exception_ptr failure_;
+};
+
+/// A stage of a task made of functions.
+struct WorkStage {
+  std::int64_t chunks = 0;  ///< at least 1
+  std::function<void(std::int64_t chunk)> run;
+};
+
+class FunctionTask final : public StagedTask {
+ public:
+  FunctionTask(std::vector<Event> inputs, std::span<const Device> devices, std::vector<WorkStage>);
+
+ private:
+  void run_chunk(std::size_t stage, std::int64_t chunk) override { stages_[stage].run(chunk); }
+  void drop_chunks() noexcept override { stages_.clear(); }
+
+  std::vector<WorkStage> stages_;
 };
 
 }  // namespace tutti

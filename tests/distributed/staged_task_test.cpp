@@ -29,7 +29,7 @@ TEST_CASE("staged_task: no chunk runs before the last of the stage before it, an
                           ++done[s];
                         }});
     }
-    StagedTask task({}, cpu_devices(3), std::move(stages));
+    FunctionTask task({}, cpu_devices(3), std::move(stages));
     run_devices(3, [&](std::size_t d) {
       for (std::uint32_t now; (now = task.progress()) != CollectiveTask::kFinished;) {
         task.run(cpu(static_cast<std::uint16_t>(d)));
@@ -53,7 +53,7 @@ TEST_CASE("staged_task: an error ends the task after its stage, and the function
                       if (chunk == 1) throw std::runtime_error("chunk 1");
                     }});
   stages.push_back({1, [held, &runs](std::int64_t) { runs += 100; }});
-  StagedTask task({}, cpu_devices(1), std::move(stages));
+  FunctionTask task({}, cpu_devices(1), std::move(stages));
   CHECK(held.use_count() == 3);
   task.run_all({});
   CHECK(task.finished());
