@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/backend/cpu/cpu_backend.h>
 
+#include <tutti/backend/cpu/heap_policy.h>
 #include <tutti/backend/cpu_threads.h>
 #include <tutti/backend/error.h>
 #include <tutti/backend/registry.h>
@@ -64,7 +65,8 @@ CpuBackend& cpu_backend_of(Device device) {
 CpuBackend::Context::Context(Device device, RawMemory& raw, CpuStream::Mode mode, int threads)
     : pool(device, raw), threads(threads), compute(device, mode), communication(device, mode) {}
 
-CpuBackend::CpuBackend() : CpuBackend(mode_from_environment(), threads_from_environment()) {}
+// The one that the registry makes, with the first use of a CPU device.
+CpuBackend::CpuBackend() : CpuBackend(mode_from_environment(), threads_from_environment()) { keep_freed_heap(); }
 
 CpuBackend::CpuBackend(CpuStream::Mode mode, int threads) : mode_(mode), default_threads_(threads) {}
 

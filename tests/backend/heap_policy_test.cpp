@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tutti/backend/registry.h>
+
+#include <doctest/doctest.h>
+
+#include <cstddef>
+#include <cstdlib>
+
+// Sanitizers bring a malloc of their own.
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define TUTTI_OTHER_MALLOC
+#endif
+#endif
+#if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) && \
+    !defined(TUTTI_OTHER_MALLOC)
+
+#include <sys/resource.h>
+
+namespace {
+
+// What libraries do that take their workspace anew in each call: more than glibc keeps by itself, in small pieces.
+void take_and_return() {
+  constexpr std::size_t kBytes = 100 << 10;
+  volatile char* blocks[8];
+  for (auto& block : blocks) {
+    block = static_cast<volatile char*>(std::malloc(kBytes));
+    for (std::size_t i = 0; i < kBytes; i += 4096) block[i] = 1;
+  }
+  for (auto& block : blocks) std::free(const_cast<char*>(block));
+}
+
+long page_faults() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return usage.ru_minflt;
+}
+
+}  // namespace
+
+TEST_CASE("heap_policy: memory that is returned and taken again causes no page faults") {
+  if (std::getenv("GLIBC_TUNABLES") != nullptr || std::getenv("MALLOC_TRIM_THRESHOLD_") != nullptr) {
+    MESSAGE("malloc is set up from outside");
+    return;
+  }
+  tutti::synchronize(tutti::cpu(0));  // the policy comes with the first CPU device
+  take_and_return();
+  const long before = page_faults();
+  for (int i = 0; i < 50; ++i) take_and_return();
+  CHECK(page_faults() - before < 500);  // 10,000 where it goes back to the system each time
+}
+
+#endif
