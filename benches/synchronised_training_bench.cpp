@@ -16,7 +16,6 @@
 
 #include <algorithm>
 #include <array>
-#include <iterator>
 #include <memory>
 #include <string>
 #include <utility>
@@ -66,13 +65,14 @@ class Replicas {
   }
   void set_reductions_enabled(bool enabled) { sync_->set_reductions_enabled(enabled); }
 
-  /// The peer: nothing while backward runs, then both threads average their halves of all gradients.
-  void step_with_plain_sum(std::size_t device, SpinBarrier& barrier) {
+  /// The peer: nothing while backward runs, then both threads average their halves of all gradients. Not `reducing`:
+  /// they only meet.
+  void step_with_plain_sum(std::size_t device, SpinBarrier& barrier, bool reducing) {
     optimizers_[device]->zero_grad();
     backward(loss(device));
     synchronize(cpu(static_cast<std::uint16_t>(device)));
     barrier.arrive_and_wait();
-    for (std::size_t i = 0; i < parameters_[0].size(); ++i) {
+    for (std::size_t i = 0; reducing && i < parameters_[0].size(); ++i) {
       const Array& first = parameters_[0][i].gradient_slot().gradient;
       const Array& second = parameters_[1][i].gradient_slot().gradient;
       average_half(first.data<float>(), second.data<float>(), static_cast<std::size_t>(first.size()), device);
@@ -130,13 +130,14 @@ class Blocks {
   SpinBarrier barrier_;
 };
 
-// In each iteration a block of steps of every kind: without synchronisation, with GradientSync, with the plain sum,
-// with a GradientSync whose reductions are off, and with the other ways of overlapping. They are compared within an
-// iteration.
+// In each iteration a block of steps of every kind: without synchronisation, with the plain sum, with GradientSync in
+// each of its ways, and the two with their reductions switched off: what they take less is what reductions expose; the
+// rest is waiting for each other, and messages. All are compared within an iteration.
 void two_devices(benchmark::State& state, const Workload& workload) {
   for (std::uint16_t d = 0; d < 2; ++d) set_cpu_threads(cpu(d), 1);
   Replicas alone(workload);
   Replicas plain(workload);
+  Replicas plain_unreduced(workload);
   Replicas synchronised(workload, {});
   Replicas unreduced(workload, {});
   Replicas double_buffered(workload, {.overlap = Overlap::double_buffered});
@@ -147,37 +148,42 @@ void two_devices(benchmark::State& state, const Workload& workload) {
   const auto time = [&](Replicas& replicas) {
     return blocks.milliseconds([&](std::size_t device) { replicas.step(device); });
   };
-  const std::pair<const char*, Replicas*> ways[] = {{"sync", &synchronised},
-                                                    {"unreduced", &unreduced},
-                                                    {"double_buffered", &double_buffered},
-                                                    {"in_backward", &in_backward},
-                                                    {"sharded", &sharded}};
-  std::array<PairedSamples, std::size(ways)> ways_alone;
-  PairedSamples plain_alone;
+  const auto time_plain = [&](Replicas& replicas, bool reducing) {
+    return blocks.milliseconds(
+        [&](std::size_t device) { replicas.step_with_plain_sum(device, blocks.barrier(), reducing); });
+  };
+  enum Way : std::size_t { kPlain, kPlainUnreduced, kSync, kUnreduced, kDoubleBuffered, kInBackward, kSharded, kWays };
+  const char* const names[kWays] = {"plain",           "plain_unreduced", "sync",   "unreduced",
+                                    "double_buffered", "in_backward",     "sharded"};
+  std::array<PairedSamples, kWays> beside_alone;
   PairedSamples sync_plain;
+  PairedSamples sync_reductions;
+  PairedSamples plain_reductions;
   for (auto _ : state) {
     const double base = time(alone);
-    const double peer = blocks.milliseconds([&](std::size_t d) { plain.step_with_plain_sum(d, blocks.barrier()); });
-    plain_alone.add(peer, base);
-    for (std::size_t way = 0; way < std::size(ways); ++way) {
-      const double ours = time(*ways[way].second);
-      ways_alone[way].add(ours, base);
-      if (way > 0) continue;
-      sync_plain.add(ours, peer);
-      state.SetIterationTime(ours * 1e-3);
-    }
+    const double ms[kWays] = {time_plain(plain, true),
+                              time_plain(plain_unreduced, false),
+                              time(synchronised),
+                              time(unreduced),
+                              time(double_buffered),
+                              time(in_backward),
+                              time(sharded)};
+    for (std::size_t way = 0; way < kWays; ++way) beside_alone[way].add(ms[way], base);
+    sync_plain.add(ms[kSync], ms[kPlain]);
+    sync_reductions.add(ms[kSync], ms[kUnreduced]);
+    plain_reductions.add(ms[kPlain], ms[kPlainUnreduced]);
+    state.SetIterationTime(ms[kSync] * 1e-3);
   }
-  state.counters["alone_ms"] = plain_alone.peer();
-  state.counters["plain_ms"] = plain_alone.ours();
-  state.counters["plain/alone"] = plain_alone.ratio();
-  state.counters["plain_exposed_ms"] = plain_alone.difference();
+  state.counters["alone_ms"] = beside_alone[kSync].peer();
+  for (std::size_t way = 0; way < kWays; ++way) {
+    const std::string name = names[way];
+    state.counters[name + "_ms"] = beside_alone[way].ours();
+    state.counters[name + "/alone"] = beside_alone[way].ratio();
+    state.counters[name + "_added_ms"] = beside_alone[way].difference();
+  }
   state.counters["sync/plain"] = sync_plain.ratio();
-  for (std::size_t way = 0; way < std::size(ways); ++way) {
-    const std::string name = ways[way].first;
-    state.counters[name + "_ms"] = ways_alone[way].ours();
-    state.counters[name + "/alone"] = ways_alone[way].ratio();
-    state.counters[name + "_exposed_ms"] = ways_alone[way].difference();
-  }
+  state.counters["sync_exposed_ms"] = sync_reductions.difference();
+  state.counters["plain_exposed_ms"] = plain_reductions.difference();
 }
 
 // The number of samples is fixed: what else the machine does must not decide it.

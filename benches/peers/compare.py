@@ -18,6 +18,7 @@ import signal
 import statistics
 import subprocess
 import sys
+import time
 from dataclasses import dataclass, field
 
 SIZES = [1 << 20, 4 << 20, 16 << 20, 64 << 20]
@@ -236,11 +237,21 @@ def markdown(comparison, rows):
     return "\n".join(lines) + "\n"
 
 
+def busy_cores(seconds=3.0):
+    """How many cores others use while we sleep. Not the load average, which remembers the build before."""
+    def idle():
+        fields = pathlib.Path("/proc/stat").read_text().splitlines()[0].split()[1:]
+        return int(fields[3]) + int(fields[4])
+    before = idle()
+    time.sleep(seconds)
+    return max(0.0, os.cpu_count() - (idle() - before) / os.sysconf("SC_CLK_TCK") / seconds)
+
+
 def machine():
     model = next((line.split(":", 1)[1].strip() for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines()
                   if line.startswith("model name")), platform.machine())
     return {"date": datetime.date.today().isoformat(), "processor": model, "cores": os.cpu_count(),
-            "load": [round(value, 2) for value in os.getloadavg()], "nice": os.nice(0)}
+            "busy": round(busy_cores(), 2), "nice": os.nice(0)}
 
 
 def main():
@@ -276,11 +287,10 @@ def main():
 
 def write(folder, record, comparisons):
     """After each round: the next may be interrupted."""
-    record["load_after"] = machine()["load"]
     before = record["machine"]
     text = (f"{before['date']}, {before['processor']}, {before['cores']} cores, {record['rounds']} rounds, nice "
-            f"{before['nice']}; load {before['load'][0]} before, {record['load_after'][0]} after.\n")
-    if before["load"][0] > 0.5 * before["cores"]:
+            f"{before['nice']}; others used {before['busy']} cores before the first.\n")
+    if before["busy"] > 0.1 * before["cores"]:
         text += "\n**Others were using this machine: these figures prove nothing.**\n"
     by_title = {comparison.title: comparison for chosen in comparisons.values() for comparison in chosen}
     for found in record["comparisons"]:
