@@ -82,7 +82,7 @@ class CollectiveTask {
   std::atomic<std::uint32_t> progress_{0};  // polled
   std::exception_ptr error_;
   Clock::time_point finished_at_{};
-  Gap gap_;
+  [[maybe_unused]] Gap gap_;
   std::atomic<std::int64_t> busy_ns_{0};  // last, so that engines may put beside it what is written with it
 };
 

@@ -71,7 +71,7 @@ class StagedTask : public CollectiveTask {
   // to have written a line has it, and each line that another one needs costs as much as summing some thousand
   // elements.
   std::atomic<std::int64_t> remaining_{0};  // chunks of the current stage that are not done
-  Gap gap_;
+  [[maybe_unused]] Gap gap_;
   std::vector<Event> inputs_;
   ShortArray<Device, 4> devices_;
   Drop drop_;
