@@ -101,7 +101,7 @@ build_clang() {
 }
 
 export UBSAN_OPTIONS=print_stacktrace=1
-export TSAN_OPTIONS=second_deadlock_stack=1
+export TSAN_OPTIONS="second_deadlock_stack=1 suppressions=$PWD/tools/tsan_suppressions.txt"
 
 stage "layers" tools/check_layers.py
 stage "layers, self-test" tools/check_layers.py --self-test
