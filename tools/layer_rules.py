@@ -30,13 +30,13 @@ DISTRIBUTED_UPPER = {
 
 # Private to a backend: seen by itself, the registry that switches it on, and the code that measures it.
 PRIVATE_FOLDERS = ("backend/cpu/", "backend/cuda/")
-PRIVATE_READERS = ("backend/registry.cpp", "tests/*", "benches/*")
+PRIVATE_READERS = ("backend/registry.cpp", "distributed/nccl*", "tests/*", "benches/*")
 
 # Where third-party headers may stand, first match decides. Tests and benches may use all as references and peers.
 THIRD_PARTY = (
     (("Eigen/*", "unsupported/Eigen/*"), ("backend/cpu/*",)),
     (("dnnl*", "oneapi/*", "omp.h"), ("backend/cpu/*",)),
-    (("cuda*", "cublas*", "cudnn*", "curand*"), ("backend/cuda/*",)),
+    (("cuda*", "cublas*", "cudnn*", "curand*"), ("backend/cuda/*", "distributed/nccl*")),
     (("nccl*",), ("distributed/nccl*",)),
     (("gloo/*",), ("distributed/gloo*",)),
     (("nlohmann/*",), ("train/*", "examples/*")),
