@@ -4,7 +4,7 @@
 #include <tutti/backend/error.h>
 #include <tutti/distributed/local_communicator.h>
 #ifdef TUTTI_HAVE_NCCL
-#include <tutti/distributed/nccl_communicator.h>
+#include <tutti/distributed/nccl/nccl_communicator.h>
 #endif
 
 namespace tutti {

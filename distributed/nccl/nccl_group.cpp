@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <tutti/distributed/nccl_group.h>
+#include <tutti/distributed/nccl/nccl_group.h>
 
 #include <tutti/backend/error.h>
 

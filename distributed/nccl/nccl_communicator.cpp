@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <tutti/distributed/nccl_communicator.h>
+#include <tutti/distributed/nccl/nccl_communicator.h>
 
 #include <tutti/backend/error.h>
 #include <tutti/backend/registry.h>
 #include <tutti/distributed/gradient_sums.h>
-#include <tutti/distributed/nccl_collectives.h>
-#include <tutti/distributed/nccl_group.h>
-#include <tutti/distributed/nccl_task.h>
+#include <tutti/distributed/nccl/nccl_collectives.h>
+#include <tutti/distributed/nccl/nccl_group.h>
+#include <tutti/distributed/nccl/nccl_task.h>
 #include <tutti/distributed/spinning_wait.h>
 
 #include <utility>

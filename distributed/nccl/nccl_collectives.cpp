@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <tutti/distributed/nccl_collectives.h>
+#include <tutti/distributed/nccl/nccl_collectives.h>
 
 #include <tutti/backend/cuda/cuda_stream.h>
 #include <tutti/backend/cuda/kernels/collective.h>
 #include <tutti/backend/error.h>
 #include <tutti/backend/registry.h>
-#include <tutti/distributed/nccl_group.h>
-#include <tutti/distributed/nccl_task.h>
+#include <tutti/distributed/nccl/nccl_group.h>
+#include <tutti/distributed/nccl/nccl_task.h>
 
 #include <algorithm>
 #include <cstddef>
