@@ -10,6 +10,7 @@
 namespace tutti {
 
 using cuda_runtime::CurrentDevice;
+using cuda_runtime::settled;
 
 namespace {
 
@@ -21,13 +22,12 @@ class DeviceMemory final : public RawMemory {
   void* allocate(std::size_t bytes) override {
     const CurrentDevice current(device_, "memory");
     void* data = nullptr;
-    const cudaError_t error = cudaMalloc(&data, bytes);
+    const cudaError_t error = settled(cudaMalloc(&data, bytes));
     if (error == cudaSuccess) return data;
-    (void)cudaGetLastError();  // it is remembered otherwise
     if (error != cudaErrorMemoryAllocation) cuda_runtime::raise_cuda_error(error, "cudaMalloc", device_, "memory");
     return nullptr;
   }
-  void release(void* data, std::size_t) noexcept override { cudaFree(data); }
+  void release(void* data, std::size_t) noexcept override { (void)settled(cudaFree(data)); }
 
  private:
   Device device_;
@@ -52,8 +52,7 @@ CudaBackend::Context::~Context() {
 
 CudaBackend::CudaBackend() {
   int devices = 0;
-  const cudaError_t error = cudaGetDeviceCount(&devices);
-  (void)cudaGetLastError();  // it is remembered otherwise
+  const cudaError_t error = settled(cudaGetDeviceCount(&devices));
   if (error == cudaErrorNoDevice) return;
   if (error != cudaSuccess)
     raise<DeviceError>("[device] cuda:0: CUDA cannot be used here: {} ({})", cudaGetErrorString(error),

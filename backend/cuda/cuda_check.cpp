@@ -5,8 +5,14 @@
 
 namespace tutti::cuda_runtime {
 
+cudaError_t settled(cudaError_t error) noexcept {
+  if (error != cudaSuccess) (void)cudaGetLastError();
+  return error;
+}
+
 void raise_cuda_error(cudaError_t error, const char* call, Device device, std::string_view operation) {
   const std::string_view text = call;
+  (void)settled(error);
   raise<DeviceError>("[{}] {}: {} failed: {} ({})", operation, to_string(device), text.substr(0, text.find('(')),
                      cudaGetErrorString(error), cudaGetErrorName(error));
 }
@@ -19,7 +25,7 @@ CurrentDevice::CurrentDevice(Device device, std::string_view operation) {
 }
 
 CurrentDevice::~CurrentDevice() {
-  if (changed_) cudaSetDevice(previous_);  // it was current before, so it exists
+  if (changed_) (void)settled(cudaSetDevice(previous_));  // it was current before, so it exists
 }
 
 }  // namespace tutti::cuda_runtime

@@ -12,6 +12,10 @@ namespace tutti::cuda_runtime {
 /// Throws DeviceError naming operation, device, call and CUDA's own text.
 [[noreturn]] void raise_cuda_error(cudaError_t, const char* call, Device, std::string_view operation);
 
+/// CUDA remembers the error of a call until it is asked for the last one, as every launch does: whoever has dealt with
+/// an error in another way calls this, or the next launch is blamed for it. Returns what it was given.
+cudaError_t settled(cudaError_t) noexcept;
+
 /// Makes a device the calling thread's current one, while it lives; CUDA calls that take no device work on that.
 class CurrentDevice {
  public:

@@ -10,6 +10,7 @@
 namespace tutti {
 
 using cuda_runtime::CurrentDevice;
+using cuda_runtime::settled;
 
 namespace {
 
@@ -39,8 +40,8 @@ CudaStream::CudaStream(Device device, Priority priority)
 }
 
 CudaStream::~CudaStream() {
-  for (const cudaEvent_t event : spare_events_) cudaEventDestroy(event);
-  cudaStreamDestroy(stream_);
+  for (const cudaEvent_t event : spare_events_) (void)settled(cudaEventDestroy(event));
+  (void)settled(cudaStreamDestroy(stream_));
 }
 
 void CudaStream::launched(std::string_view operation) {
@@ -57,6 +58,7 @@ void CudaStream::launched(std::string_view operation) {
 }
 
 void CudaStream::raise_asynchronous(cudaError_t error, const char* call) {
+  (void)settled(error);
   std::string operations;
   {
     const std::lock_guard lock(mutex_);
@@ -89,7 +91,7 @@ void CudaStream::give_event(cudaEvent_t event) noexcept {
     const std::lock_guard lock(mutex_);
     spare_events_.push_back(event);
   } catch (...) {  // no memory to remember it
-    cudaEventDestroy(event);
+    (void)settled(cudaEventDestroy(event));
   }
 }
 
@@ -150,7 +152,7 @@ void CudaStream::synchronize() {
   throw_awaited_error();
 }
 
-bool CudaEvent::ready() const { return cudaEventQuery(event_) != cudaErrorNotReady; }
+bool CudaEvent::ready() const { return settled(cudaEventQuery(event_)) != cudaErrorNotReady; }
 
 void CudaEvent::synchronize() {
   if (const cudaError_t error = cudaEventSynchronize(event_); error != cudaSuccess)

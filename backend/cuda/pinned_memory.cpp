@@ -9,7 +9,7 @@
 namespace tutti {
 
 PinnedMemory::~PinnedMemory() {
-  for (const Lent& lent : lent_) cudaFreeHost(lent.block);
+  for (const Lent& lent : lent_) (void)cuda_runtime::settled(cudaFreeHost(lent.block));
 }
 
 std::byte* PinnedMemory::take() {
@@ -20,11 +20,10 @@ std::byte* PinnedMemory::take() {
     if (!reusable && blocks_ < kMostBlocks) {
       const cuda_runtime::CurrentDevice current(device_, "pinned memory");
       void* block = nullptr;
-      if (cudaHostAlloc(&block, kBlock, cudaHostAllocPortable) == cudaSuccess) {
+      if (cuda_runtime::settled(cudaHostAlloc(&block, kBlock, cudaHostAllocPortable)) == cudaSuccess) {
         ++blocks_;
         return static_cast<std::byte*>(block);
       }
-      (void)cudaGetLastError();  // it is remembered otherwise
     }
     if (lent_.empty())
       raise<OutOfMemoryError>("[memory] {}: no pinned memory for copies from and to the host", to_string(device_));
