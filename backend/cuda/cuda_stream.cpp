@@ -122,7 +122,8 @@ void CudaStream::wait_on_host(void* data) {
     awaited->event.synchronize();
   } catch (...) {
     const std::lock_guard lock(awaited->stream.mutex_);
-    awaited->stream.awaited_error_ = std::current_exception();
+    auto& error = awaited->stream.awaited_error_;
+    if (error == nullptr) error = std::current_exception();  // the first is told
   }
 }
 

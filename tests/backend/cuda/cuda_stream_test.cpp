@@ -138,6 +138,21 @@ TEST_CASE("cuda stream: an event of another kind of device holds the stream, not
   CHECK(cell.value() == 5);
 }
 
+TEST_CASE("cuda stream: the error of such an event is thrown by the next synchronisation, once, the first of several") {
+  const RecordingCuda machine({.deferred = true});
+  CudaStream stream(cuda(0), Priority::normal);
+  const Gate first;
+  const Gate second;
+  stream.wait(first.event);
+  stream.wait(second.event);
+  first.fail("the first");
+  second.fail("the second");
+  CHECK_THROWS_WITH_AS(stream.synchronize(), "the first", Error);
+  stream.synchronize();
+  CHECK_THROWS_WITH_AS(stream.wait(second.event), "the second", Error);  // known at once
+  stream.synchronize();
+}
+
 TEST_CASE("cuda stream: events are used again") {
   const RecordingCuda machine;
   {
