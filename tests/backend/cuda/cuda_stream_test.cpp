@@ -261,6 +261,22 @@ TEST_CASE("cuda stream: the names of the last operations are kept, and the numbe
   CHECK_THROWS_WITH_AS(stream.synchronize(), doctest::Contains("synchronisation: 36 others, late, late"), DeviceError);
 }
 
+TEST_CASE("cuda stream: what is launched during a synchronisation stays in flight") {
+  for (const int before : {1, 64, 100}) {
+    CAPTURE(before);
+    RecordingCuda machine({.deferred = true});
+    Cell cell;
+    CudaStream stream(cuda(0), Priority::normal);
+    for (int i = 0; i < before; ++i) cell.set(stream, 1, "before");
+    stream.wait(Event(std::make_shared<Trap>([&] { cell.set(stream, 2, "meanwhile"); })));
+    stream.synchronize();
+    machine.fail_work("cudaMemcpyAsync", cudaErrorIllegalAddress);
+    cell.set(stream, 3, "after");
+    CHECK_THROWS_WITH_AS(stream.synchronize(), doctest::Contains("last synchronisation: meanwhile, after"),
+                         DeviceError);
+  }
+}
+
 TEST_CASE("cuda stream: with TUTTI_CUDA_SYNC=1 the launch itself throws, and names one operation") {
   RecordingCuda machine({.deferred = true});
   Cell cell;
