@@ -3,6 +3,7 @@
 
 #include <tutti/backend/error.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <memory>
 #include <utility>
@@ -48,10 +49,8 @@ void CudaStream::launched(std::string_view operation) {
   {
     const std::lock_guard lock(mutex_);
     in_flight_.push_back(operation);
-    if (in_flight_.size() > kRemembered) {
-      in_flight_.pop_front();
-      ++forgotten_;
-    }
+    ++launched_;
+    if (in_flight_.size() > kRemembered) in_flight_.pop_front();
   }
   TUTTI_CUDA(device_, operation, cudaGetLastError());
   if (synchronous_) synchronize();
@@ -62,9 +61,11 @@ void CudaStream::raise_asynchronous(cudaError_t error, const char* call) {
   std::string operations;
   {
     const std::lock_guard lock(mutex_);
-    if (forgotten_ > 0) operations = fmt::format("{} others, ", std::exchange(forgotten_, 0));
+    const std::uint64_t others = launched_ - finished_ - in_flight_.size();
+    if (others > 0) operations = fmt::format("{} others, ", others);
     operations += fmt::format("{}", fmt::join(in_flight_, ", "));
     in_flight_.clear();
+    finished_ = launched_;
   }
   raise<DeviceError>("[{}] {}: {} ({}); in flight since the last synchronisation: {}", call, to_string(device_),
                      cudaGetErrorString(error), cudaGetErrorName(error),
@@ -122,7 +123,8 @@ void CudaStream::wait_on_host(void* data) {
     awaited->event.synchronize();
   } catch (...) {
     const std::lock_guard lock(awaited->stream.mutex_);
-    awaited->stream.awaited_error_ = std::current_exception();
+    auto& error = awaited->stream.awaited_error_;
+    if (error == nullptr) error = std::current_exception();  // the first is told
   }
 }
 
@@ -137,17 +139,17 @@ void CudaStream::throw_awaited_error() {
 
 void CudaStream::synchronize() {
   const CurrentDevice current(device_, "synchronize");
-  std::size_t finished = 0;
+  std::uint64_t finished = 0;
   {
     const std::lock_guard lock(mutex_);
-    finished = in_flight_.size();
+    finished = launched_;
   }
   if (const cudaError_t error = cudaStreamSynchronize(stream_); error != cudaSuccess)
     raise_asynchronous(error, "synchronize");
   {
     const std::lock_guard lock(mutex_);  // what others have launched meanwhile stays
-    for (; finished > 0 && !in_flight_.empty(); --finished) in_flight_.pop_front();
-    forgotten_ = 0;
+    finished_ = std::max(finished_, finished);
+    while (in_flight_.size() > launched_ - finished_) in_flight_.pop_front();
   }
   throw_awaited_error();
 }

@@ -58,7 +58,8 @@ class CudaStream final : public Stream {
 
   std::mutex mutex_;                        // guards what follows: any thread may launch
   std::deque<std::string_view> in_flight_;  // since the last clean synchronisation, the last few
-  std::uint64_t forgotten_ = 0;             // and how many more
+  std::uint64_t launched_ = 0;              // operations ever
+  std::uint64_t finished_ = 0;              // those of them that a clean synchronisation has seen
   std::vector<cudaEvent_t> spare_events_;
   std::exception_ptr awaited_error_;  // of an event of another kind: thrown by the next synchronisation
 };

@@ -138,6 +138,21 @@ TEST_CASE("cuda stream: an event of another kind of device holds the stream, not
   CHECK(cell.value() == 5);
 }
 
+TEST_CASE("cuda stream: the error of such an event is thrown by the next synchronisation, once, the first of several") {
+  const RecordingCuda machine({.deferred = true});
+  CudaStream stream(cuda(0), Priority::normal);
+  const Gate first;
+  const Gate second;
+  stream.wait(first.event);
+  stream.wait(second.event);
+  first.fail("the first");
+  second.fail("the second");
+  CHECK_THROWS_WITH_AS(stream.synchronize(), "the first", Error);
+  stream.synchronize();
+  CHECK_THROWS_WITH_AS(stream.wait(second.event), "the second", Error);  // known at once
+  stream.synchronize();
+}
+
 TEST_CASE("cuda stream: events are used again") {
   const RecordingCuda machine;
   {
@@ -244,6 +259,22 @@ TEST_CASE("cuda stream: the names of the last operations are kept, and the numbe
   for (int i = 0; i < 100; ++i) cell.set(stream, 1, i < 36 ? "early" : "late");
   machine.fail_work("cudaMemcpyAsync", cudaErrorIllegalAddress);
   CHECK_THROWS_WITH_AS(stream.synchronize(), doctest::Contains("synchronisation: 36 others, late, late"), DeviceError);
+}
+
+TEST_CASE("cuda stream: what is launched during a synchronisation stays in flight") {
+  for (const int before : {1, 64, 100}) {
+    CAPTURE(before);
+    RecordingCuda machine({.deferred = true});
+    Cell cell;
+    CudaStream stream(cuda(0), Priority::normal);
+    for (int i = 0; i < before; ++i) cell.set(stream, 1, "before");
+    stream.wait(Event(std::make_shared<Trap>([&] { cell.set(stream, 2, "meanwhile"); })));
+    stream.synchronize();
+    machine.fail_work("cudaMemcpyAsync", cudaErrorIllegalAddress);
+    cell.set(stream, 3, "after");
+    CHECK_THROWS_WITH_AS(stream.synchronize(), doctest::Contains("last synchronisation: meanwhile, after"),
+                         DeviceError);
+  }
 }
 
 TEST_CASE("cuda stream: with TUTTI_CUDA_SYNC=1 the launch itself throws, and names one operation") {
