@@ -38,9 +38,9 @@ class DeviceMemory final : public RawMemory {
 CudaBackend::Context::Context(Device device)
     : memory(std::make_unique<DeviceMemory>(device)),
       pool(device, *memory),
-      staging(device),
       compute(device, CudaStream::Priority::normal),
-      communication(device, CudaStream::Priority::high) {}
+      communication(device, CudaStream::Priority::high),
+      staging(device) {}
 
 // What is still queued may use any of this.
 CudaBackend::Context::~Context() {

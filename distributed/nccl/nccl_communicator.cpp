@@ -9,6 +9,7 @@
 #include <tutti/distributed/nccl/nccl_task.h>
 #include <tutti/distributed/spinning_wait.h>
 
+#include <optional>
 #include <utility>
 
 namespace tutti {
@@ -75,18 +76,22 @@ void NcclCommunicator::join(Device device, std::span<const std::shared_ptr<Colle
 void NcclCommunicator::run() {
   constexpr auto kLook = std::chrono::milliseconds(1);  // how often what runs is looked at
   std::unique_lock lock(mutex_);
+  std::optional<std::chrono::steady_clock::time_point> until;  // for what still runs at the end
   while (true) {
-    const auto awake = [this] { return stopping_ || !queue_.empty(); };
-    if (in_flight_.empty())
+    const auto awake = [&] { return !queue_.empty() || (stopping_ && !until); };
+    if (in_flight_.empty() && !stopping_)
       requested_.wait(lock, awake);
     else
       requested_.wait_for(lock, kLook, awake);
     std::deque<std::shared_ptr<NcclTask>> requests = std::exchange(queue_, {});
-    const bool ends = stopping_ && requests.empty() && in_flight_.empty();
+    if (stopping_ && !until) until = std::chrono::steady_clock::now() + deadline_;
     lock.unlock();
-    if (ends) break;
     for (; !requests.empty(); requests.pop_front()) launch(requests.front());
     watch();
+    if (until && std::chrono::steady_clock::now() > *until)
+      fail_in_flight(std::make_exception_ptr(
+          SyncError(fmt::format("[nccl] devices have not finished within {} ms of the end", deadline_.count()))));
+    if (until && in_flight_.empty()) break;
     lock.lock();
   }
   group_ = nullptr;

@@ -29,7 +29,7 @@ class NcclCommunicator final : public Communicator {
  public:
   /// Connects the devices with the first collective. `deadline`: for NCCL to connect them, and to take a collective.
   explicit NcclCommunicator(std::vector<Device>, std::chrono::milliseconds deadline = std::chrono::seconds(60));
-  ~NcclCommunicator() override;  ///< waits for what was launched
+  ~NcclCommunicator() override;  ///< waits for what was launched, for the deadline at most
   NcclCommunicator(const NcclCommunicator&) = delete;
   NcclCommunicator& operator=(const NcclCommunicator&) = delete;
 

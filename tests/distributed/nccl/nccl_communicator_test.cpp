@@ -55,6 +55,10 @@ void join_all(NcclCommunicator& engine, const std::shared_ptr<CollectiveTask>& t
   for (const std::uint16_t device : {0, 1}) engine.join(cuda(device), Tasks{task});
 }
 
+void synchronize_all() {
+  for (const std::uint16_t device : {0, 1}) synchronize(cuda(device));
+}
+
 std::string error_of(NcclCommunicator& engine, const std::shared_ptr<CollectiveTask>& task) {
   try {
     engine.join(cuda(0), Tasks{task});
@@ -95,10 +99,12 @@ TEST_CASE("nccl: a device without a slice sends zeros, and so does one that does
   const Array alone = on(0, {1, 2, 3});
   join_all(*engine, engine->all_reduce(sum_of({{alone}})));
   CHECK(alone.to_vector<float>() == std::vector<float>{1, 2, 3});
+  synchronize_all();
   CHECK(machine.nccl.count("ncclAllReduce") == 2);
   const Array silent = on(1, {std::nanf(""), 7, 7});
   join_all(*engine, engine->all_reduce(sum_of({{alone}, {silent, false}})));
   CHECK(silent.to_vector<float>() == std::vector<float>{1, 2, 3});
+  synchronize_all();
 }
 
 TEST_CASE("nccl: tasks end by themselves, in order, and let their arrays go") {

@@ -69,6 +69,7 @@ void sum_up(const std::vector<Part>& parts) {
 struct Group {
   int depth = 0;
   std::vector<Part> parts;
+  ncclResult_t failure = ncclSuccess;  // of a call in it: then its end starts nothing
 };
 thread_local Group group;
 RecordingNccl* current = nullptr;
@@ -213,7 +214,9 @@ template <class F> ncclResult_t nccl_call(const char* name, F&& body) {
   RecordingNccl::State& state = current->state();
   CudaMachine::Lock lock(state.machine().mutex);
   const ncclResult_t result = state.enter(name);
-  return result == ncclSuccess ? body(state, lock) : result;
+  if (result == ncclSuccess) return body(state, lock);
+  if (group.depth > 0) group.failure = result;
+  return result;
 }
 
 ncclResult_t add_part(const char* name, Part part, ncclComm_t handle, cudaStream_t stream) {
@@ -271,7 +274,10 @@ ncclResult_t ncclGroupStart() {
 ncclResult_t ncclGroupEnd() {
   if (group.depth > 0) --group.depth;
   return nccl_call("ncclGroupEnd", [](RecordingNccl::State& state, CudaMachine::Lock& lock) {
-    if (group.depth == 0) state.run_group(lock, std::exchange(group.parts, {}));
+    if (group.depth > 0) return ncclSuccess;
+    std::vector<Part> parts = std::exchange(group.parts, {});
+    if (group.failure != ncclSuccess) return std::exchange(group.failure, ncclSuccess);
+    state.run_group(lock, std::move(parts));
     return ncclSuccess;
   });
 }
