@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/backend/cuda/cuda_backend.h>
 
-#include <tutti/backend/cuda/element_plan.h>
 #include <tutti/backend/cuda/kernels/copy.h>
+#include <tutti/backend/cuda/tile_plan.h>
 
 #include <cstring>
 
@@ -17,8 +17,12 @@ void CudaBackend::copy(const Array& from, const Array& to) {
       return;
     }
     const Array* const inputs[] = {&from};
-    for_each_batch("copy", to, inputs, [&](const ElementBatch& batch) {
-      cuda_kernels::launch_copy(queue, size_of(to.dtype()), batch);
+    for_each_piece("copy", to, inputs, [&](const ElementPlan& plan, std::span<const ElementMemory> memory) {
+      const ElementBatch batch = make_batch(plan, memory);
+      if (const std::optional<TileLayout> tiles = plan_tiles(plan))
+        cuda_kernels::launch_transpose(queue, size_of(to.dtype()), *tiles, batch.output, batch.input[0]);
+      else
+        cuda_kernels::launch_copy(queue, size_of(to.dtype()), batch);
     });
   });
 }

@@ -56,21 +56,29 @@ template <class F> void for_each_piece(const ElementPlan& plan, std::int64_t lim
   for_each_piece(back, limit, f);
 }
 
-/// Calls `f(batch)` for the launches that an operation on these arrays needs: one, unless they are larger than 32-bit
-/// offsets reach.
-template <class F> void for_each_batch(std::string_view operation, const Array& output,
+/// Calls `f(plan, memory of the operands)` for each of the plans that an operation on these arrays needs: one, unless
+/// they are larger than 32-bit offsets reach.
+template <class F> void for_each_piece(std::string_view operation, const Array& output,
                                        std::span<const Array* const> inputs, const F& f,
                                        std::int64_t limit = INT32_MAX) {
   std::array<const Strides*, ElementPlan::kOperands> strides{&output.strides()};
-  std::array<ElementMemory, ElementPlan::kOperands> memory{{{output.raw_data(), size_of(output.dtype())}}};
+  std::array<ElementMemory, ElementPlan::kOperands> storage{{{output.raw_data(), size_of(output.dtype())}}};
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     strides[i + 1] = &inputs[i]->strides();
-    memory[i + 1] = {inputs[i]->raw_data(), size_of(inputs[i]->dtype())};
+    storage[i + 1] = {inputs[i]->raw_data(), size_of(inputs[i]->dtype())};
   }
-  const std::size_t operands = inputs.size() + 1;
-  const ElementPlan plan = plan_elements(operation, output.shape(), std::span(strides.data(), operands));
-  for_each_piece(plan, limit,
-                 [&](const ElementPlan& piece) { f(make_batch(piece, std::span(memory.data(), operands))); });
+  const std::span<const ElementMemory> memory(storage.data(), inputs.size() + 1);
+  const ElementPlan plan = plan_elements(operation, output.shape(), std::span(strides.data(), memory.size()));
+  for_each_piece(plan, limit, [&](const ElementPlan& piece) { f(piece, memory); });
+}
+
+/// The same with `f(batch)`.
+template <class F> void for_each_batch(std::string_view operation, const Array& output,
+                                       std::span<const Array* const> inputs, const F& f,
+                                       std::int64_t limit = INT32_MAX) {
+  for_each_piece(
+      operation, output, inputs,
+      [&](const ElementPlan& piece, std::span<const ElementMemory> memory) { f(make_batch(piece, memory)); }, limit);
 }
 
 }  // namespace tutti

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <tutti/backend/cuda/element_layout.h>
+#include <tutti/backend/cuda/tile_layout.h>
 #include <tutti/backend/dtype.h>
 
 #include <cuda_runtime_api.h>
@@ -13,6 +14,8 @@ namespace tutti::cuda_kernels {
 // These move bits: they know elements by their size, 1, 4 or 8 bytes.
 
 void launch_copy(cudaStream_t, std::size_t element_bytes, const ElementBatch&);
+void launch_transpose(cudaStream_t, std::size_t element_bytes, const TileLayout&, std::byte* target,
+                      const std::byte* source);
 /// `element`: the bits of one, in the lowest bytes.
 void launch_fill(cudaStream_t, std::size_t element_bytes, std::uint64_t element, const ElementBatch&);
 /// Inputs: a mask of bool, and two of the output's type.
