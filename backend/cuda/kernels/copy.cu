@@ -27,12 +27,12 @@ template <class T> __global__ void __launch_bounds__(TileLayout::kSide * kTileRo
     const Tile tile = tile_at(layout, index);
     const T* from = source + tile.first.of[1];
     T* to = target + tile.first.of[0];
-#pragma unroll
+    TUTTI_UNROLL
     for (unsigned row = threadIdx.y; row < kSide; row += kTileRows)
       if (row < tile.target_axis && threadIdx.x < tile.source_axis)
         elements[row][threadIdx.x] = from[static_cast<std::int64_t>(row) * layout.source_stride + threadIdx.x];
     __syncthreads();
-#pragma unroll
+    TUTTI_UNROLL
     for (unsigned row = threadIdx.y; row < kSide; row += kTileRows)
       if (row < tile.source_axis && threadIdx.x < tile.target_axis)
         to[static_cast<std::int64_t>(row) * layout.target_stride + threadIdx.x] = elements[threadIdx.x][row];
@@ -58,8 +58,8 @@ void launch_copy(cudaStream_t stream, std::size_t element_bytes, const ElementBa
 void launch_transpose(cudaStream_t stream, std::size_t element_bytes, const TileLayout& layout, std::byte* target,
                       const std::byte* source) {
   visit_bytes(element_bytes, [&]<class T>(T) {
-    transpose_tiles<T><<<blocks_for(layout.tiles.items, 1), dim3(TileLayout::kSide, kTileRows), 0, stream>>>(
-        layout, reinterpret_cast<T*>(target), reinterpret_cast<const T*>(source));
+    launch(transpose_tiles<T>, blocks_for(layout.tiles.items, 1), dim3(TileLayout::kSide, kTileRows), stream, layout,
+           reinterpret_cast<T*>(target), reinterpret_cast<const T*>(source));
   });
 }
 

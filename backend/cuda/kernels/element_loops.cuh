@@ -6,9 +6,7 @@
 // depend on its place.
 
 #include <tutti/backend/cuda/element_layout.h>
-#include <tutti/backend/cuda/kernels/launch_configuration.h>
-
-#include <cuda_runtime_api.h>
+#include <tutti/backend/cuda/kernels/launch.cuh>
 
 #include <type_traits>
 #include <utility>
@@ -32,7 +30,7 @@ __device__ __forceinline__ Group<T, lanes> load_group(const T* from, bool repeat
   if (!repeated && count == lanes) {
     group = *reinterpret_cast<const Group<T, lanes>*>(from);
   } else {
-#pragma unroll
+    TUTTI_UNROLL
     for (std::uint32_t i = 0; i < lanes; ++i) group.lane[i] = from[repeated || i >= count ? 0 : i];
   }
   return group;
@@ -43,7 +41,7 @@ __device__ __forceinline__ void store_group(const Group<T, lanes>& group, T* to,
   if (count == lanes) {
     *reinterpret_cast<Group<T, lanes>*>(to) = group;
   } else {
-#pragma unroll
+    TUTTI_UNROLL
     for (std::uint32_t i = 0; i < lanes; ++i)
       if (i < count) to[i] = group.lane[i];
   }
@@ -53,7 +51,7 @@ __device__ __forceinline__ void store_group(const Group<T, lanes>& group, T* to,
 template <class To, std::uint32_t lanes, class F, class... From>
 __device__ __forceinline__ Group<To, lanes> apply_to_lanes(const F& f, const Group<From, lanes>&... from) {
   Group<To, lanes> result;
-#pragma unroll
+  TUTTI_UNROLL
   for (std::uint32_t i = 0; i < lanes; ++i) result.lane[i] = f(from.lane[i]...);
   return result;
 }
@@ -84,7 +82,7 @@ __device__ __forceinline__ void take_scattered(const ElementLayout& layout, cons
   constexpr std::uint32_t kCount = kTogether<To, From...>;
   To* target[kCount];
   To result[kCount];
-#pragma unroll
+  TUTTI_UNROLL
   for (std::uint32_t i = 0; i < kCount; ++i) {
     const std::uint32_t item = first + i * kThreads;
     // Behind the end the last element is read again, and not written.
@@ -92,7 +90,7 @@ __device__ __forceinline__ void take_scattered(const ElementLayout& layout, cons
     target[i] = to + offsets.of[0];
     result[i] = f(from[offsets.of[I + 1]]...);
   }
-#pragma unroll
+  TUTTI_UNROLL
   for (std::uint32_t i = 0; i < kCount; ++i)
     if (first + i * kThreads < layout.items) *target[i] = result[i];
 }
@@ -109,12 +107,12 @@ void launch_on(cudaStream_t stream, const ElementBatch& batch, const F& f, std::
   To* to = reinterpret_cast<To*>(batch.output);
   const std::int64_t items = batch.layout.items;
   if (batch.grouped) {
-    grouped_elements<F, To, From...><<<blocks_for(items), kThreads, 0, stream>>>(
-        batch.layout, f, to, reinterpret_cast<const From*>(batch.input[I])...);
+    launch(grouped_elements<F, To, From...>, blocks_for(items), kThreads, stream, batch.layout, f, to,
+           reinterpret_cast<const From*>(batch.input[I])...);
   } else {
     constexpr unsigned kBlock = kThreads * kTogether<To, From...>;
-    scattered_elements<F, To, From...><<<blocks_for(items, kBlock), kThreads, 0, stream>>>(
-        batch.layout, f, to, reinterpret_cast<const From*>(batch.input[I])...);
+    launch(scattered_elements<F, To, From...>, blocks_for(items, kBlock), kThreads, stream, batch.layout, f, to,
+           reinterpret_cast<const From*>(batch.input[I])...);
   }
 }
 

@@ -47,18 +47,18 @@ __device__ __forceinline__ void step_group(const Step& step, const Operands<T, s
   Group<T, lanes> parameter = load_group<lanes>(operands.parameter + first, false, count);
   const Group<T, lanes> gradient = load_group<lanes>(operands.gradient + first, false, count);
   Group<T, lanes> state[states > 0 ? states : 1];
-#pragma unroll
+  TUTTI_UNROLL
   for (int s = 0; s < states; ++s) state[s] = load_group<lanes>(operands.state[s] + first, false, count);
-#pragma unroll
+  TUTTI_UNROLL
   for (std::uint32_t i = 0; i < lanes; ++i) {
     T own[states > 0 ? states : 1];
-#pragma unroll
+    TUTTI_UNROLL
     for (int s = 0; s < states; ++s) own[s] = state[s].lane[i];
     parameter.lane[i] = step(parameter.lane[i], gradient.lane[i], own);
-#pragma unroll
+    TUTTI_UNROLL
     for (int s = 0; s < states; ++s) state[s].lane[i] = own[s];
   }
-#pragma unroll
+  TUTTI_UNROLL
   for (int s = 0; s < states; ++s) store_group(state[s], operands.state[s] + first, count);
   store_group(parameter, operands.parameter + first, count);
 }
@@ -77,10 +77,10 @@ template <class T, int states, class Step>
 void launch_step(cudaStream_t stream, const Step& step, const Operands<T, states>& operands, std::int64_t size) {
   constexpr std::uint32_t kLanes = kGroupLanes<T>;
   if (operands.aligned())
-    step_elements<T, kLanes, states, Step>
-        <<<blocks_for((size + kLanes - 1) / kLanes), kThreads, 0, stream>>>(step, operands, size);
+    launch(step_elements<T, kLanes, states, Step>, blocks_for((size + kLanes - 1) / kLanes), kThreads, stream, step,
+           operands, size);
   else
-    step_elements<T, 1, states, Step><<<blocks_for(size), kThreads, 0, stream>>>(step, operands, size);
+    launch(step_elements<T, 1, states, Step>, blocks_for(size), kThreads, stream, step, operands, size);
 }
 
 template <class T> T* typed(std::byte* data) { return reinterpret_cast<T*>(data); }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/backend/cuda/kernels/random.h>
 
-#include <tutti/backend/cuda/kernels/launch_configuration.h>
+#include <tutti/backend/cuda/kernels/launch.cuh>
 #include <tutti/backend/philox.h>
 
 namespace tutti::cuda_kernels {
@@ -25,7 +25,7 @@ template <class T> __global__ void __launch_bounds__(kThreads)
     if (aligned && begin >= skipped && begin + kElements <= end) {
       *reinterpret_cast<DrawnVector<T>*>(to + begin) = {drawn};
     } else {
-#pragma unroll
+      TUTTI_UNROLL
       for (std::uint64_t i = 0; i < kElements; ++i)
         if (begin + i >= skipped && begin + i < end) to[begin + i] = drawn.element[i];
     }
@@ -38,8 +38,8 @@ template <class T> void draw_array(cudaStream_t stream, const RandomCall& call, 
   const std::uint64_t end = skipped + static_cast<std::uint64_t>(size);
   const std::uintptr_t start = reinterpret_cast<std::uintptr_t>(to) - skipped * sizeof(T);
   const auto counters = static_cast<std::int64_t>((end + kElements - 1) / kElements);
-  draw_elements<T><<<blocks_for(counters), kThreads, 0, stream>>>(
-      call, call.offset / kElements, reinterpret_cast<T*>(start), skipped, end, start % 16 == 0);
+  launch(draw_elements<T>, blocks_for(counters), kThreads, stream, call, call.offset / kElements,
+         reinterpret_cast<T*>(start), skipped, end, start % 16 == 0);
 }
 
 }  // namespace

@@ -3,24 +3,19 @@
 #include <tutti/backend/cuda/element_plan.h>
 #include <tutti/backend/cuda/kernels/launch_configuration.h>
 #include <tutti/backend/error.h>
+#include <tutti/tests/backend/random_views.h>
 
 #include <doctest/doctest.h>
 
 #include <algorithm>
 #include <array>
-#include <numeric>
-#include <random>
 #include <vector>
 
 namespace tutti {
 namespace {
 
-using Random = std::mt19937;
+using samples::RandomViews;
 using Addresses = std::array<const std::byte*, ElementPlan::kOperands>;  // of one element in each operand
-
-std::int64_t between(Random& random, std::int64_t low, std::int64_t high) {
-  return std::uniform_int_distribution<std::int64_t>(low, high)(random);
-}
 
 /// Every element by its strides.
 std::vector<Addresses> expected_addresses(std::span<const Array* const> operands) {
@@ -91,37 +86,12 @@ Visited check_visits(const std::array<const Array*, operands>& arrays, std::int6
   return visited;
 }
 
-/// Some view with the given shape: permuted, sliced with a step, repeated, or as it is.
-Array random_view(Random& random, const Shape& shape, DType dtype, bool output) {
-  std::vector<std::int64_t> order(shape.size());
-  std::iota(order.begin(), order.end(), 0);
-  if (between(random, 0, 2) == 0) std::shuffle(order.begin(), order.end(), random);
-  Shape whole;
-  std::vector<std::int64_t> begin;
-  std::vector<std::int64_t> step;
-  const bool sliced = between(random, 0, 2) == 0;
-  for (const std::int64_t axis : order) {
-    const std::int64_t length = shape[static_cast<std::size_t>(axis)];
-    const bool repeated = !output && between(random, 0, 3) == 0;
-    begin.push_back(sliced && !repeated ? between(random, 0, 2) : 0);
-    step.push_back(sliced && !repeated ? between(random, 1, 3) : 1);
-    whole.push_back(repeated ? 1 : begin.back() + (length - 1) * step.back() + 1);
-  }
-  Array array = Array::empty(whole, dtype, cpu());
-  std::vector<std::int64_t> back(order.size());
-  for (std::size_t i = 0; i < order.size(); ++i) {
-    if (whole[i] > 1) array = array.slice(static_cast<std::int64_t>(i), begin[i], whole[i], step[i]);
-    back[static_cast<std::size_t>(order[i])] = static_cast<std::int64_t>(i);
-  }
-  return array.permute(back).broadcast_to(shape);
-}
-
 TEST_CASE("division by an invariant number is exact") {
   constexpr std::uint32_t kMost = INT32_MAX;
-  Random random(1);
+  RandomViews random(1);
   std::vector<std::uint32_t> numbers = {0, 1, 2, 3, 5, 7, 641, 65535, 65536, 65537, kMost / 2, kMost - 1, kMost};
-  for (int i = 0; i < 300; ++i) numbers.push_back(static_cast<std::uint32_t>(between(random, 0, kMost)));
-  for (int i = 0; i < 100; ++i) numbers.push_back(static_cast<std::uint32_t>(between(random, 0, 3000)));
+  for (int i = 0; i < 300; ++i) numbers.push_back(static_cast<std::uint32_t>(random.between(0, kMost)));
+  for (int i = 0; i < 100; ++i) numbers.push_back(static_cast<std::uint32_t>(random.between(0, 3000)));
   std::size_t wrong = 0;
   for (const std::uint32_t by : numbers) {
     if (by == 0) continue;
@@ -136,21 +106,18 @@ TEST_CASE("division by an invariant number is exact") {
 }
 
 TEST_CASE("each element of any views is met once, at its addresses in all operands") {
-  Random random(2);
+  RandomViews views(2);
   for (int round = 0; round < 1500; ++round) {
-    Shape shape;
-    const std::int64_t rank = between(random, 0, 6);
-    for (std::int64_t axis = 0; axis < rank; ++axis) shape.push_back(between(random, 1, axis == rank - 1 ? 18 : 4));
-    const auto dtype = [&] { return kAllDTypes[between(random, 0, 4)]; };
+    const Shape shape = views.shape(6, 18);
     const std::int64_t limits[] = {INT32_MAX, 1000, 50, 7};
-    const std::int64_t limit = limits[between(random, 0, 3)];
+    const std::int64_t limit = limits[views.between(0, 3)];
     CAPTURE(round);
     CAPTURE(limit);
     CAPTURE(to_string(shape));
-    const Array output = random_view(random, shape, dtype(), true);
-    const Array a = random_view(random, shape, dtype(), false);
-    const Array b = random_view(random, shape, dtype(), false);
-    const Array c = random_view(random, shape, dtype(), false);
+    const Array output = views.output(shape, views.dtype());
+    const Array a = views.input(shape, views.dtype());
+    const Array b = views.input(shape, views.dtype());
+    const Array c = views.input(shape, views.dtype());
     check_visits<1>({&output}, limit);
     check_visits<2>({&output, &a}, limit);
     check_visits<3>({&output, &a, &b}, limit);
