@@ -78,6 +78,7 @@ void check_entry(const Entry& entry, RandomViews& views, std::int64_t limit) {
   const Array expected = Array::empty(shape, entry.comparison ? DType::boolean : entry.dtype, cpu());
   const Array found = Array::empty(shape, expected.dtype(), cpu());
   backend_for(cpu()).elementwise(entry.call, inputs, expected);
+  synchronize(cpu());
   for_each_batch(
       "test", found, operands, [&](const ElementBatch& batch) { entry.launcher(nullptr, entry.call, batch); }, limit);
   CAPTURE(entry.name);
@@ -106,6 +107,7 @@ TEST_CASE("parameters of an operation reach its kernels") {
   const Array y = Array::empty({2}, DType::f32, cpu());
   const ElementwiseCall call = elementwise::make_call(elementwise::LeakyRelu{0.25}, ElementwiseCall::Part::value);
   const Array* const inputs[] = {&x};
+  synchronize(cpu());
   for_each_batch("test", y, inputs, [&](const ElementBatch& batch) {
     kernels_on_host::elementwise_launchers<float>()[call.operation][0](nullptr, call, batch);
   });

@@ -24,6 +24,7 @@ using samples::RandomViews;
 bool same_bits(const Array& a, const Array& b) {
   const Array x = a.contiguous();
   const Array y = b.contiguous();
+  synchronize(cpu());
   return x.bytes() == y.bytes() && std::memcmp(x.raw_data(), y.raw_data(), x.bytes()) == 0;
 }
 
@@ -76,6 +77,7 @@ TEST_CASE("transposing copies move each element once") {
     views.fill(whole);
     const Array from = whole.permute({2, 1, 0});
     const Array to = Array::zeros(from.shape(), dtype, cpu());
+    synchronize(cpu());
     const Array* const inputs[] = {&from};
     for_each_piece("copy", to, inputs, [&](const ElementPlan& plan, std::span<const ElementMemory> memory) {
       const ElementBatch batch = make_batch(plan, memory);
@@ -127,6 +129,7 @@ TEST_CASE("random numbers start and end where they should, aligned or not") {
         const Array expected = Array::zeros({size + 5}, dtype, cpu());
         const Array found = Array::zeros({size + 5}, dtype, cpu());
         backend_for(cpu()).random(call, expected.slice(0, before, before + size));
+        synchronize(cpu());
         kernels::launch_random(nullptr, dtype, call, found.slice(0, before, before + size).raw_data(), size);
         CHECK(same_bits(found, expected));
       }
@@ -151,6 +154,7 @@ TEST_CASE("optimizer steps change parameter and state as the CPU does") {
     const Array& gradient = arrays[1];
     std::vector<Array> expected;
     for (const Array& array : arrays) expected.push_back(array.copy());
+    synchronize(cpu());
     std::byte* const parameter = arrays[0].raw_data();
     const SgdStep sgd{.rate = 0.1,
                       .momentum = 0.9,

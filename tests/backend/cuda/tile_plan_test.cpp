@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which elements the blocks of a transposing copy move. Needs no device.
 #include <tutti/backend/cuda/tile_plan.h>
+#include <tutti/backend/registry.h>
 
 #include <doctest/doctest.h>
 
@@ -12,6 +13,7 @@ namespace {
 
 /// Moves an array's elements as `transpose_tiles` does (kernels/copy.cu), in each piece; false without tiles.
 bool copy_by_tiles(const Array& from, const Array& to, std::int64_t limit = INT32_MAX) {
+  synchronize(cpu());
   bool tiled = true;
   const Array* const inputs[] = {&from};
   for_each_piece(
