@@ -144,7 +144,8 @@ class GradientSync {
   /// results are kept for it until it fetches them with `follow`, whose memory grows with how far it lags.
   void leave(Device, Follow = Follow::no);
   /// For a device that left with Follow::yes: waits for the others' next step and installs its result in this device's
-  /// gradients (with Overlap::in_backward: in its parameters); false when all devices have left.
+  /// gradients (with Overlap::in_backward: in its parameters); false when all devices have left. A parameter that had
+  /// no gradient in that step has none.
   bool follow(Device);
 
   // --- Collectives on tensors. Each device's thread calls with its own tensor; all devices post the same sequence, in

@@ -48,6 +48,7 @@ bool SyncMember::follow() {
   if (!waiter->result()) return false;
   if (group_number_ != left_group_) failure_ = nullptr;  // of a step that this group knows nothing of
   generation_ = waiter->result()->generation;
+  gradients_.invalidate();  // the last step's, its own or a followed one, which an optimizer would apply once more
   wait_for_reductions(*waiter->result());
   install(*waiter->result(), {});
   install_buffers(*waiter->result());
