@@ -5,6 +5,7 @@
 #include <tutti/distributed/gradient_sync_state.h>
 #include <tutti/distributed/gradient_sync_updates.h>
 #include <tutti/distributed/replica_gradients.h>
+#include <tutti/distributed/sharded/share_progress.h>
 #include <tutti/distributed/sync_server.h>
 
 #include <tutti/nn/module.h>
@@ -37,7 +38,7 @@ class SyncMember final : public GradientObserver,
   const NamedTensors& buffers() const noexcept { return buffers_; }
   /// Keeps a share of the optimizer's state, and is joined before the parameters are used. One; null: none any more.
   void attach(ShardedOptimizer*);
-  ShardedOptimizer* sharded() const noexcept { return sharded_; }
+  ShareProgress& share() noexcept { return share_; }
   const ReplicaGradients& gradients() const noexcept { return gradients_; }
   /// Parameters, buffers and attached optimizers' state, copied; nobody else may be running.
   std::shared_ptr<const ReplicaState> capture() const;
@@ -146,7 +147,8 @@ class SyncMember final : public GradientObserver,
   NamedTensors buffers_;
   ReplicaDigest buffers_before_;  // of the buffers as the step opened, where the replicas are compared
   std::vector<AttachedOptimizer> optimizers_;
-  ShardedOptimizer* sharded_ = nullptr;
+  ShardedOptimizer* sharded_ = nullptr;       // for the thread that drives the device
+  ShareProgress share_;                       // what it has done, for all
   std::unique_ptr<BackwardUpdates> updates_;  // with Overlap::in_backward
   std::vector<const SyncMember*> peers_;
 

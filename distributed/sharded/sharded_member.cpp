@@ -12,6 +12,7 @@ void SyncMember::attach(ShardedOptimizer* sharded) {
   if (sharded != nullptr && sharded_ != nullptr)
     raise<SyncError>("[sync] {} has a sharded optimizer already", to_string(device_));
   sharded_ = sharded;
+  share_.keep(sharded != nullptr);
 }
 
 void SyncMember::join_gathers() {

@@ -6,7 +6,6 @@
 #include <tutti/optim/clip.h>
 #include <tutti/optim/optimizer.h>
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -71,10 +70,8 @@ class ShardedOptimizer {
   void load_state(const Optimizer::State&);
 
   // --- for the group
-  void settle() noexcept;                           ///< waits for gathers under way; their failure shows in `whole`
-  bool whole() const noexcept { return whole_; }    ///< no update has begun whose gather has not ended
-  void require_load() noexcept { whole_ = false; }  ///< until load_state
-  std::string torn_text() const;
+  void settle() noexcept;  ///< waits for gathers under way; their failure shows in `whole`
+  bool whole() const;      ///< no update has begun whose gathers have not been matched
 
  private:
   struct Piece {
@@ -111,7 +108,6 @@ class ShardedOptimizer {
   std::vector<Lap> laps_;
   std::vector<PendingTensor> pending_;  // gathers
   std::int64_t steps_ = 0;
-  std::atomic<bool> whole_{true};
 };
 
 }  // namespace tutti

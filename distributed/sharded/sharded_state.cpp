@@ -142,7 +142,7 @@ void ShardedOptimizer::load_state(const Optimizer::State& state) {
     lap.optimizer->load_state(share);
   }
   steps_ = state.steps;
-  whole_ = true;
+  member_->share().load(steps_);
 }
 
 }  // namespace tutti
