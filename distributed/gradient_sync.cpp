@@ -107,7 +107,8 @@ class GradientSync::State {
 
   // Runs while every member that has not left waits in rejoin, so that replicas may be written from one thread.
   std::shared_ptr<const ReplicaState> continue_from(const DistributedSyncServer::Reformation& reform) {
-    for (const MemberIndex index : reform.left) members_[index]->enter_group(reform.group);
+    for (const MemberIndex index : reform.left)
+      if (!members_[index]->share().kept()) members_[index]->enter_group(reform.group);
     refuse_lost_shares(reform.behind);
     std::shared_ptr<const ReplicaState> state = members_[reform.ahead]->capture();
     for (const MemberIndex index : reform.behind) members_[index]->restore(*state);

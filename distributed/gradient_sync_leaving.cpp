@@ -39,8 +39,10 @@ bool SyncMember::follow() {
   std::shared_ptr<SyncWaiter> waiter = next_answer();
   while (waiter->result() && waiter->result()->state) {  // the others formed a new group, and go on from there
     follows_ = false;                                    // not from here on, should it throw
+    settle_gathers();                                    // they write to what is restored
     restore(*waiter->result()->state);
     follows_ = true;
+    if (share_.kept()) enter_group(waiter->result()->state->group);
     gradients_.invalidate();
     if (updates_) updates_->reset();
     waiter = next_answer();

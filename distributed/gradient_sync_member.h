@@ -16,6 +16,7 @@
 #include <exception>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace tutti {
@@ -39,6 +40,8 @@ class SyncMember final : public GradientObserver,
   /// Keeps a share of the optimizer's state, and is joined before the parameters are used. One; null: none any more.
   void attach(ShardedOptimizer*);
   ShareProgress& share() noexcept { return share_; }
+  void begin_share(std::int64_t step, std::size_t gathers);  ///< throws SyncError for gradients of an old group
+  void refuse_old_group(std::string_view operation) const;
   const ReplicaGradients& gradients() const noexcept { return gradients_; }
   /// Parameters, buffers and attached optimizers' state, copied; nobody else may be running.
   std::shared_ptr<const ReplicaState> capture() const;
@@ -72,7 +75,8 @@ class SyncMember final : public GradientObserver,
   bool follow();
   std::shared_ptr<SyncWaiter> request_rejoin(std::int64_t last_step_applied);
   void finish_rejoin(SyncWaiter&);
-  /// A device that left enters the next group as the others form it. Any thread.
+  /// A device that left enters the next group as the others form it, or, if it keeps a share, when it has the group's
+  /// state: what it updates until then is of the old one. Any thread.
   void enter_group(std::uint64_t number) noexcept { group_number_ = number; }
 
   // --- what autodiff tells

@@ -100,7 +100,8 @@ void ShardedOptimizer::refuse_own_thread(std::string_view operation, std::int64_
 void ShardedOptimizer::step_async() {
   join();
   take_gradients();
-  member_->share().begin(++steps_, laps_.size());
+  member_->begin_share(steps_ + 1, laps_.size());
+  ++steps_;
   for (Lap& lap : laps_) {
     if (lap.optimizer) lap.optimizer->step();
     post_gather(lap);
@@ -169,6 +170,7 @@ void ShardedOptimizer::drop_gradients() {
 double ShardedOptimizer::clip_grad_norm(double max_norm, const ClipOptions& options) {
   check_max_norm(max_norm);
   refuse_own_thread("clip_grad_norm", 1);
+  member_->refuse_old_group("clip_grad_norm");
   take_gradients();
   std::vector<Tensor> leaves;
   for (const Lap& lap : laps_)

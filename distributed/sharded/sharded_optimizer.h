@@ -41,7 +41,8 @@ class ShardedOptimizer {
   ShardedOptimizer& operator=(const ShardedOptimizer&) = delete;
 
   /// Waits for the step's reductions, updates this device's share, gathers all others'. As an unsharded optimizer's it
-  /// skips parameters without a gradient, throws what failed the step, and counts.
+  /// skips parameters without a gradient, throws what failed the step, and counts. Throws SyncError, before anything
+  /// changes, when the gradients are of a group that another has followed: follow, or rejoin, first.
   void step();
   /// The same without the wait for the others' shares, which arrive while later ones are still being updated. Until
   /// `join` this device's parameters may not be read; the device's next sync.step joins.

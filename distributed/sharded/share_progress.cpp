@@ -21,8 +21,9 @@ bool ShareProgress::kept() const {
   return kept_;
 }
 
-void ShareProgress::begin(std::int64_t step, std::size_t gathers) {
+void ShareProgress::begin(std::int64_t step, std::size_t gathers, const std::function<void()>& check) {
   const std::lock_guard lock(mutex_);
+  check();
   step_ = step;
   awaited_ = gathers;
   gathers_.clear();

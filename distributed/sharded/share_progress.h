@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -20,8 +21,9 @@ class ShareProgress {
   void keep(bool kept);  ///< a sharded optimizer begins or ends
   bool kept() const;
 
-  /// From now on the share changes, to that of this step; complete when the server has answered so many gathers.
-  void begin(std::int64_t step, std::size_t gathers);
+  /// From now on the share changes, to that of this step; complete when the server has answered so many gathers. Unless
+  /// `check` throws: no other thread sees the share between the two.
+  void begin(std::int64_t step, std::size_t gathers, const std::function<void()>& check);
   void posted(std::shared_ptr<const CollectiveWaiter>);
   /// All parameters are of this step.
   void load(std::int64_t step);

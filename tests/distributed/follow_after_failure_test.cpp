@@ -12,6 +12,7 @@
 #include <doctest/doctest.h>
 
 #include <chrono>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <stdexcept>
@@ -130,6 +131,33 @@ TEST_CASE("follow after failure: a sharded device that left takes part in the ne
     check_all_well(group.step(1));
     check_all_well(group.step(2));
     group.check_equal();
+  }
+}
+
+TEST_CASE("follow after failure: a share is not updated from a result that the others have gone back behind") {
+  for (const Sharding sharding : {Sharding::optimizer_state, Sharding::gradients}) {
+    Group reference({.sharding = sharding});
+    reference.sync.leave(reference.device(0), Follow::yes);
+    Group group({.sharding = sharding});
+    group.sync.leave(group.device(0), Follow::yes);
+    check_all_well(group.fetch(1, [](std::size_t) {}));
+    group.sync.fail(group.device(1), std::make_exception_ptr(std::runtime_error("disk full")));
+    group.rejoin(0);
+    ShardedOptimizer& share = *group.sharded[0];
+    for (const auto& call : {std::function<void()>([&] { share.step_async(); }),
+                             std::function<void()>([&] { (void)share.clip_grad_norm(1.0); }),
+                             std::function<void()>([&] { (void)share.state(); })})
+      CHECK_THROWS_WITH_AS(call(), doctest::Contains("cpu:0 is of group 1, but group 2 has formed: follow first"),
+                           SyncError);
+    CHECK(share.whole());
+    CHECK(share.steps() == 0);
+    for (const double input : {2.0, 3.0}) {
+      check_all_well(reference.step(input));
+      check_all_well(group.step(input));
+    }
+    group.check_equal();
+    CHECK(group.replicas[0].early.to_vector<double>() == reference.replicas[0].early.to_vector<double>());
+    CHECK(group.replicas[0].late.to_vector<double>() == reference.replicas[0].late.to_vector<double>());
   }
 }
 
