@@ -3,6 +3,7 @@
 #include <tutti/distributed/gradient_sync_member.h>
 
 #include <tutti/backend/error.h>
+#include <tutti/distributed/sync_text.h>
 
 #include <utility>
 
@@ -43,18 +44,33 @@ bool SyncMember::follow() {
     restore(*waiter->result()->state);
     follows_ = true;
     if (share_.kept()) enter_group(waiter->result()->state->group);
+    lost_ = nullptr;
     gradients_.invalidate();
     if (updates_) updates_->reset();
     waiter = next_answer();
   }
+  if (lost_) std::rethrow_exception(lost_);
   if (!waiter->result()) return false;
   if (group_number_ != left_group_) failure_ = nullptr;  // of a step that this group knows nothing of
   generation_ = waiter->result()->generation;
-  gradients_.invalidate();  // the last step's, its own or a followed one, which an optimizer would apply once more
-  wait_for_reductions(*waiter->result());
-  install(*waiter->result(), {});
-  install_buffers(*waiter->result());
+  take(*waiter->result());
   return true;
+}
+
+void SyncMember::take(const RoundResult& round) {
+  gradients_.invalidate();  // the last step's, its own or a followed one, which an optimizer would apply once more
+  try {
+    wait_for_reductions(round);
+    install(round, {});
+    install_buffers(round);
+  } catch (...) {
+    lost_ = std::make_exception_ptr(SyncError(
+        fmt::format("[sync] {} could not take the result of step {} ({}): it follows again from the next group's state",
+                    to_string(device_), round.generation, text_of(std::current_exception()))));
+    gradients_.invalidate();
+    if (updates_) updates_->reset();
+    throw;
+  }
 }
 
 }  // namespace tutti

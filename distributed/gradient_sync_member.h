@@ -138,6 +138,7 @@ class SyncMember final : public GradientObserver,
   std::unique_ptr<BufferShare> buffer_share();
   void install_buffers(const RoundResult&);
   std::shared_ptr<SyncWaiter> next_answer();
+  void take(const RoundResult&);
   void refuse_waiting_for_own_thread(std::int64_t generation) const;
   void wait_for_reductions(const RoundResult&);
   void install(const RoundResult&, const Posted&);
@@ -175,6 +176,7 @@ class SyncMember final : public GradientObserver,
   bool attached_ = false;
   bool left_ = false;
   bool follows_ = false;
+  std::exception_ptr lost_;  // why the results of the others' steps are of no use any more, until their state comes
 };
 
 }  // namespace tutti

@@ -11,6 +11,7 @@
 #include <doctest/doctest.h>
 
 #include <memory>
+#include <stdexcept>
 #include <vector>
 
 using namespace tutti;
@@ -26,6 +27,16 @@ struct Model : Module {
     v.parameter("q", q);
   }
   Tensor loss() const { return sum(p) + sum(q); }
+};
+
+/// Throws in its n-th update, once.
+struct Failing : Sgd {
+  using Sgd::Sgd;
+  int failing = 0;
+  void update(std::size_t position, const Array& parameter, const Array& gradient, ParameterState& state) override {
+    if (--failing == 0) throw std::runtime_error("update burnt");
+    Sgd::update(position, parameter, gradient, state);
+  }
 };
 
 std::unique_ptr<Optimizer> sgd(std::vector<Tensor> parameters) {
@@ -99,4 +110,35 @@ TEST_CASE("follow: a share is updated once, if the followed step has no gradient
     });
     check_equal(replicas, {0.875, 1.875}, {2.75, 3.75});
   }
+}
+
+TEST_CASE("follow: a device whose update threw follows no more, until the next group's state") {
+  GradientSync sync(cpu_devices(2), {.overlap = Overlap::in_backward, .bucket_bytes = 0});
+  auto replicas = sync.replicate(Model());
+  Failing follower(replicas[0].parameters(), 0.125);
+  Sgd other(replicas[1].parameters(), 0.125);
+  sync.attach(cpu(0), follower);
+  sync.attach(cpu(1), other);
+  const auto train = [&] {
+    auto step = sync.step(cpu(1));
+    step.backward(replicas[1].loss());
+  };
+  sync.leave(cpu(0), Follow::yes);
+  for (int i = 0; i < 2; ++i) train();
+  follower.failing = 2;
+  CHECK_THROWS_WITH((void)sync.follow(cpu(0)), "update burnt");
+  CHECK_THROWS_WITH_AS((void)sync.follow(cpu(0)),
+                       doctest::Contains("cpu:0 could not take the result of step 1 (update burnt)"), SyncError);
+  sync.fail(cpu(1), std::make_exception_ptr(std::runtime_error("no data")));
+  CHECK_THROWS_WITH_AS((void)sync.follow(cpu(0)), doctest::Contains("no data"), SyncError);
+  sync.rejoin(cpu(1), 2);
+  train();
+  CHECK(sync.follow(cpu(0)));
+  CHECK(follower.steps() == 3);
+  check_equal(replicas, {0.625, 1.625}, {2.625, 3.625});
+  follower.failing = 1;
+  train();
+  CHECK_THROWS_WITH((void)sync.follow(cpu(0)), "update burnt");
+  sync.leave(cpu(1));
+  CHECK_THROWS_AS((void)sync.follow(cpu(0)), SyncError);  // not the end that equal replicas reach
 }
