@@ -29,7 +29,7 @@ void BackwardUpdates::add(Optimizer& optimizer, std::weak_ptr<const void> owner)
     place = {&optimizer, position};
   }
   places_ = std::move(places);
-  optimizers_.push_back(&optimizer);
+  optimizers_.push_back({&optimizer, optimizer.lifetime()});
   optimizer.hand_over(std::move(owner));
 }
 
@@ -40,9 +40,17 @@ void BackwardUpdates::reset() {
   std::fill(updated_.begin(), updated_.end(), false);
 }
 
+void BackwardUpdates::require_optimizers(const char* operation) const {
+  for (const Attached& attached : optimizers_)
+    if (attached.lifetime.expired())
+      raise<SyncError>("[{}] an optimizer that was attached to {} has been destroyed: its step is not complete",
+                       operation, to_string(gradients_.device()));
+}
+
 void BackwardUpdates::poll(DistributedSyncServer& server, Device device, MemberIndex member, bool unknown_reads) {
   take_finished(server, device, member);
-  if (unknown_reads) return;
+  if (unknown_reads || reduced_.empty()) return;
+  require_optimizers("step.backward");
   std::erase_if(reduced_, [this](ParameterId id) {
     if (is_read(id)) return false;
     update(id);
@@ -77,10 +85,11 @@ bool BackwardUpdates::is_read(ParameterId id) const {
 }
 
 void BackwardUpdates::finish(const RoundResult& round, MemberIndex member) {
+  require_optimizers("join");
   for (const auto& reduced : round.reduced)
     if (reduced.reaches(member))
       for (const GradientLayout::Place& place : reduced.bucket) update(place.parameter);
-  for (Optimizer* optimizer : optimizers_) optimizer->end_step();
+  for (const Attached& attached : optimizers_) attached.optimizer->end_step();
   reset();
 }
 
