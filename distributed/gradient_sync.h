@@ -130,7 +130,7 @@ class GradientSync {
   /// the next group; the same ones in the same order on all devices, and not destroyed before the last step. With
   /// Overlap::in_backward it is required, after the replica and before the first step, may have parameters of the
   /// replica only, lives as long as the device steps or follows, and its `step` is an error while the group lives: the
-  /// group updates the parameters.
+  /// group updates the parameters, and its first step fails unless all devices agree on which.
   void attach(Device, Optimizer&);
 
   const std::vector<Device>& devices() const noexcept;

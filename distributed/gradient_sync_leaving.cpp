@@ -18,6 +18,7 @@ void SyncMember::leave(bool follow) {
   if (double_buffered() && posted_.waiter && !failure_)
     raise<SyncError>("[sync] the gradients of {}'s step {} are still on their way: flush and step the optimizer first",
                      to_string(device_), generation_);
+  if (follow) declare_updates();
   finish_posted();  // also a device whose last step failed may leave
   if (std::exchange(left_, true)) return;
   follows_ = follow;

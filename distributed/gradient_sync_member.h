@@ -121,6 +121,7 @@ class SyncMember final : public GradientObserver,
   void require_replica(const char* operation) const;
   void require_optimizer(const char* operation) const;
   void require_living_optimizers(const char* operation) const;
+  void declare_updates();
   void register_with(std::span<const ParameterUse>);
   void refuse_inside_no_sync() const;
   std::exception_ptr collect(Posted&, std::shared_ptr<const RoundResult>&) noexcept;

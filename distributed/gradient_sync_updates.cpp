@@ -2,6 +2,7 @@
 #include <tutti/distributed/gradient_sync_updates.h>
 
 #include <tutti/backend/error.h>
+#include <tutti/distributed/gradient_sync_member.h>
 
 #include <algorithm>
 #include <utility>
@@ -31,6 +32,12 @@ void BackwardUpdates::add(Optimizer& optimizer, std::weak_ptr<const void> owner)
   places_ = std::move(places);
   optimizers_.push_back({&optimizer, optimizer.lifetime()});
   optimizer.hand_over(std::move(owner));
+}
+
+std::vector<bool> BackwardUpdates::covered() const {
+  std::vector<bool> covered;
+  for (const Place& place : places_) covered.push_back(place.optimizer != nullptr);
+  return covered;
 }
 
 void BackwardUpdates::reset() {
@@ -99,6 +106,19 @@ void BackwardUpdates::update(ParameterId id) {
   if (!updated_[id.value]) optimizer->update_parameter(position);
   updated_[id.value] = true;
   gradients_.slot(id).state = GradientState::applied;
+}
+
+// --- the member
+
+// A group whose devices do not agree cannot begin: all are told.
+void SyncMember::declare_updates() {
+  if (!updates_ || generation_ > 0) return;
+  try {
+    server_.declare_updates(index_, group_number_, updates_->covered());
+  } catch (const SyncError&) {
+    fail(std::current_exception());
+    throw;
+  }
 }
 
 }  // namespace tutti

@@ -21,6 +21,9 @@ class BackwardUpdates {
   /// is not the replica's, or that another optimizer updates.
   void add(Optimizer&, std::weak_ptr<const void> owner);
 
+  /// By ParameterId: what is updated here.
+  std::vector<bool> covered() const;
+
   void reset();  ///< before a step: forgets what one that failed has left
   /// Updates what can be updated now; never blocks. `unknown_reads`: nothing can.
   void poll(DistributedSyncServer&, Device, MemberIndex, bool unknown_reads);

@@ -99,6 +99,36 @@ TEST_CASE("in_backward: an optimizer that is destroyed during a step fails it, a
   });
 }
 
+TEST_CASE("in_backward: devices must agree on which parameters the group updates") {
+  GradientSync sync(cpu_devices(2), {.overlap = Overlap::in_backward});
+  auto replicas = sync.replicate(Chain());
+  Sgd all(replicas[0].parameters(), 0.5);
+  Sgd some({replicas[1].first, replicas[1].third}, 0.5);
+  sync.attach(cpu(0), all);
+  sync.attach(cpu(1), some);
+  const auto errors = errors_of_devices(2, [&](std::size_t d) {
+    auto step = sync.step(sync.devices()[d]);
+    step.backward(replicas[d].loss());
+  });
+  for (const std::string& error : errors) {
+    CHECK_MESSAGE(error.find("parameter \"second\" has an optimizer on cpu:") != std::string::npos, error);
+    CHECK_MESSAGE(error.find("and none on cpu:") != std::string::npos, error);
+  }
+  CHECK(replicas[0].second.to_vector<double>() == replicas[1].second.to_vector<double>());
+}
+
+TEST_CASE("in_backward: a device that follows from the beginning must update what the others do") {
+  GradientSync sync(cpu_devices(2), {.overlap = Overlap::in_backward});
+  auto replicas = sync.replicate(Chain());
+  Sgd all(replicas[0].parameters(), 0.5);
+  Sgd some({replicas[1].first}, 0.5);
+  sync.attach(cpu(0), all);
+  sync.attach(cpu(1), some);
+  { (void)sync.step(cpu(0)).generation(); }  // fails: without a backward
+  CHECK_THROWS_WITH_AS(sync.leave(cpu(1), Follow::yes),
+                       doctest::Contains("\"second\" has an optimizer on cpu:0 and none on cpu:1"), SyncError);
+}
+
 TEST_CASE("in_backward: with Absent::subset the trajectory is that of the immediate mode, bit by bit") {
   const auto trained = [](Overlap overlap) {
     GradientSync sync(cpu_devices(2), {.absent = Absent::subset, .overlap = overlap});
