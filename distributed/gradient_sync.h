@@ -130,7 +130,7 @@ class GradientSync {
   /// the next group; the same ones in the same order on all devices, and not destroyed before the last step. With
   /// Overlap::in_backward it is required, after the replica and before the first step, may have parameters of the
   /// replica only, lives as long as the device steps or follows, and its `step` is an error while the group lives: the
-  /// group updates the parameters.
+  /// group updates the parameters, and its first step fails unless all devices agree on which.
   void attach(Device, Optimizer&);
 
   const std::vector<Device>& devices() const noexcept;
@@ -144,7 +144,9 @@ class GradientSync {
   /// results are kept for it until it fetches them with `follow`, whose memory grows with how far it lags.
   void leave(Device, Follow = Follow::no);
   /// For a device that left with Follow::yes: waits for the others' next step and installs its result in this device's
-  /// gradients (with Overlap::in_backward: in its parameters); false when all devices have left.
+  /// gradients (with Overlap::in_backward: in its parameters); false when all devices have left. A parameter that had
+  /// no gradient in that step has none. Throws when the group has failed, and when the result cannot be taken: then
+  /// again until the others have formed a new group.
   bool follow(Device);
 
   // --- Collectives on tensors. Each device's thread calls with its own tensor; all devices post the same sequence, in

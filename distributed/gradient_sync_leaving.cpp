@@ -3,6 +3,7 @@
 #include <tutti/distributed/gradient_sync_member.h>
 
 #include <tutti/backend/error.h>
+#include <tutti/distributed/sync_text.h>
 
 #include <utility>
 
@@ -17,6 +18,7 @@ void SyncMember::leave(bool follow) {
   if (double_buffered() && posted_.waiter && !failure_)
     raise<SyncError>("[sync] the gradients of {}'s step {} are still on their way: flush and step the optimizer first",
                      to_string(device_), generation_);
+  if (follow) declare_updates();
   finish_posted();  // also a device whose last step failed may leave
   if (std::exchange(left_, true)) return;
   follows_ = follow;
@@ -39,19 +41,37 @@ bool SyncMember::follow() {
   std::shared_ptr<SyncWaiter> waiter = next_answer();
   while (waiter->result() && waiter->result()->state) {  // the others formed a new group, and go on from there
     follows_ = false;                                    // not from here on, should it throw
+    settle_gathers();                                    // they write to what is restored
     restore(*waiter->result()->state);
     follows_ = true;
+    if (share_.kept()) enter_group(waiter->result()->state->group);
+    lost_ = nullptr;
     gradients_.invalidate();
     if (updates_) updates_->reset();
     waiter = next_answer();
   }
+  if (lost_) std::rethrow_exception(lost_);
   if (!waiter->result()) return false;
   if (group_number_ != left_group_) failure_ = nullptr;  // of a step that this group knows nothing of
   generation_ = waiter->result()->generation;
-  wait_for_reductions(*waiter->result());
-  install(*waiter->result(), {});
-  install_buffers(*waiter->result());
+  take(*waiter->result());
   return true;
+}
+
+void SyncMember::take(const RoundResult& round) {
+  gradients_.invalidate();  // the last step's, its own or a followed one, which an optimizer would apply once more
+  try {
+    wait_for_reductions(round);
+    install(round, {});
+    install_buffers(round);
+  } catch (...) {
+    lost_ = std::make_exception_ptr(SyncError(
+        fmt::format("[sync] {} could not take the result of step {} ({}): it follows again from the next group's state",
+                    to_string(device_), round.generation, text_of(std::current_exception()))));
+    gradients_.invalidate();
+    if (updates_) updates_->reset();
+    throw;
+  }
 }
 
 }  // namespace tutti

@@ -81,6 +81,7 @@ void SyncMember::begin_step(double weight) {
     failure_ = std::current_exception();
     throw;
   }
+  declare_updates();
   earlier_ = std::exchange(posted_, {});
   gradients_.turn();
   gradients_.prepare(server_.layout());

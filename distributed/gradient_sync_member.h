@@ -5,6 +5,7 @@
 #include <tutti/distributed/gradient_sync_state.h>
 #include <tutti/distributed/gradient_sync_updates.h>
 #include <tutti/distributed/replica_gradients.h>
+#include <tutti/distributed/sharded/share_progress.h>
 #include <tutti/distributed/sync_server.h>
 
 #include <tutti/nn/module.h>
@@ -15,6 +16,7 @@
 #include <exception>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace tutti {
@@ -37,7 +39,9 @@ class SyncMember final : public GradientObserver,
   const NamedTensors& buffers() const noexcept { return buffers_; }
   /// Keeps a share of the optimizer's state, and is joined before the parameters are used. One; null: none any more.
   void attach(ShardedOptimizer*);
-  ShardedOptimizer* sharded() const noexcept { return sharded_; }
+  ShareProgress& share() noexcept { return share_; }
+  void begin_share(std::int64_t step, std::size_t gathers);  ///< throws SyncError for gradients of an old group
+  void refuse_old_group(std::string_view operation) const;
   const ReplicaGradients& gradients() const noexcept { return gradients_; }
   /// Parameters, buffers and attached optimizers' state, copied; nobody else may be running.
   std::shared_ptr<const ReplicaState> capture() const;
@@ -71,7 +75,8 @@ class SyncMember final : public GradientObserver,
   bool follow();
   std::shared_ptr<SyncWaiter> request_rejoin(std::int64_t last_step_applied);
   void finish_rejoin(SyncWaiter&);
-  /// A device that left enters the next group as the others form it. Any thread.
+  /// A device that left enters the next group as the others form it, or, if it keeps a share, when it has the group's
+  /// state: what it updates until then is of the old one. Any thread.
   void enter_group(std::uint64_t number) noexcept { group_number_ = number; }
 
   // --- what autodiff tells
@@ -116,6 +121,7 @@ class SyncMember final : public GradientObserver,
   void require_replica(const char* operation) const;
   void require_optimizer(const char* operation) const;
   void require_living_optimizers(const char* operation) const;
+  void declare_updates();
   void register_with(std::span<const ParameterUse>);
   void refuse_inside_no_sync() const;
   std::exception_ptr collect(Posted&, std::shared_ptr<const RoundResult>&) noexcept;
@@ -133,6 +139,7 @@ class SyncMember final : public GradientObserver,
   std::unique_ptr<BufferShare> buffer_share();
   void install_buffers(const RoundResult&);
   std::shared_ptr<SyncWaiter> next_answer();
+  void take(const RoundResult&);
   void refuse_waiting_for_own_thread(std::int64_t generation) const;
   void wait_for_reductions(const RoundResult&);
   void install(const RoundResult&, const Posted&);
@@ -146,7 +153,8 @@ class SyncMember final : public GradientObserver,
   NamedTensors buffers_;
   ReplicaDigest buffers_before_;  // of the buffers as the step opened, where the replicas are compared
   std::vector<AttachedOptimizer> optimizers_;
-  ShardedOptimizer* sharded_ = nullptr;
+  ShardedOptimizer* sharded_ = nullptr;       // for the thread that drives the device
+  ShareProgress share_;                       // what it has done, for all
   std::unique_ptr<BackwardUpdates> updates_;  // with Overlap::in_backward
   std::vector<const SyncMember*> peers_;
 
@@ -169,6 +177,7 @@ class SyncMember final : public GradientObserver,
   bool attached_ = false;
   bool left_ = false;
   bool follows_ = false;
+  std::exception_ptr lost_;  // why the results of the others' steps are of no use any more, until their state comes
 };
 
 }  // namespace tutti

@@ -101,6 +101,7 @@ void SyncMember::require_living_optimizers(const char* operation) const {
 std::shared_ptr<const ReplicaState> SyncMember::capture() const {
   auto state = std::make_shared<ReplicaState>();
   state->device = device_;
+  state->group = server_.group_number();
   append_copies(parameters(), state->parameters);
   append_copies(frozen_, state->parameters);
   append_copies(buffers_, state->buffers);

@@ -97,6 +97,18 @@ void DistributedSyncServer::declare_buffers(MemberIndex member, std::vector<Sync
   buffer_descriptions_ = std::move(declared);
 }
 
+// Each group anew: before its first step devices may attach more.
+void DistributedSyncServer::declare_updates(MemberIndex member, std::uint64_t group, std::vector<bool> updated) {
+  const std::lock_guard lock(state_mutex_);
+  if (group > updates_.group) updates_ = {group, member, updated};
+  const auto [mine, other] = std::ranges::mismatch(updated, updates_.updated);
+  if (mine == updated.end() || other == updates_.updated.end()) return;
+  raise<SyncError>(
+      "[sync] parameter \"{}\" has an optimizer on {} and none on {}: attach the same optimizers on every device",
+      parameters_[static_cast<std::size_t>(mine - updated.begin())].name,
+      to_string(devices_[*mine ? member : updates_.by]), to_string(devices_[*mine ? updates_.by : member]));
+}
+
 std::shared_ptr<const GradientLayout> DistributedSyncServer::layout() const {
   const std::lock_guard lock(state_mutex_);
   return layout_;

@@ -58,6 +58,9 @@ class DistributedSyncServer {
   void declare_parameters(MemberIndex, std::vector<SyncParameter>);
   /// The same for buffers.
   void declare_buffers(MemberIndex, std::vector<SyncParameter>);
+  /// With Overlap::in_backward: which parameters the member's optimizers update, by ParameterId. Must equal what was
+  /// declared first in this group; else SyncError naming the first that differs and both devices.
+  void declare_updates(MemberIndex, std::uint64_t group, std::vector<bool>);
   /// Where gradients lie in the next step; null without parameters. Changes only between steps: with the first release,
   /// and when gradients become final in another order for some steps.
   std::shared_ptr<const GradientLayout> layout() const;
@@ -207,6 +210,11 @@ class DistributedSyncServer {
   std::optional<MemberIndex> declared_by_;
   std::vector<SyncParameter> buffer_descriptions_;  // constant once the ledger is open
   std::optional<MemberIndex> buffers_declared_by_;
+  struct DeclaredUpdates {
+    std::uint64_t group = 0;
+    MemberIndex by = 0;
+    std::vector<bool> updated;
+  } updates_;
   std::shared_ptr<const GradientLayout> layout_;
   std::exception_ptr group_error_;
   std::uint64_t group_number_ = 1;
