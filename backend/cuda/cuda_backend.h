@@ -75,9 +75,9 @@ class CudaBackend final : public Backend {
 
     std::unique_ptr<RawMemory> memory;
     MemoryPool pool;
-    PinnedMemory staging;
     CudaStream compute;
     CudaStream communication;
+    PinnedMemory staging;  // holds events of the streams, which must outlive them
   };
 
   Context& context(Device device) {

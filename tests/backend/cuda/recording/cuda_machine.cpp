@@ -14,6 +14,11 @@ namespace {
 
 std::atomic<CudaMachine*> current_machine{nullptr};
 
+bool needs_no_current_device(std::string_view call) {
+  return call == "cudaGetDevice" || call == "cudaSetDevice" || call == "cudaGetDeviceCount" ||
+         call == "cudaEventQuery" || call == "cudaEventSynchronize" || call == "cudaStreamSynchronize";
+}
+
 // Of compute capability 9.0; nothing may be 0.
 bool within_limits(const KernelLaunch& launch) {
   const auto within = [](const dim3& size, unsigned x, unsigned y, unsigned z) {
@@ -29,7 +34,7 @@ bool within_limits(const KernelLaunch& launch) {
 CudaMachine* CudaMachine::current() { return current_machine.load(std::memory_order_acquire); }
 void CudaMachine::make_current(CudaMachine* machine) { current_machine.store(machine, std::memory_order_release); }
 
-cudaError_t CudaMachine::enter(const char* name, std::string text, bool any_state) {
+cudaError_t CudaMachine::enter(const char* name, std::string text, bool releases) {
   calls.push_back({name, std::move(text)});
   if (call_failure && (call_failure->name == "*" || call_failure->name == name) && --call_failure->left == 0) {
     const cudaError_t error = call_failure->error;
@@ -37,7 +42,7 @@ cudaError_t CudaMachine::enter(const char* name, std::string text, bool any_stat
     return error;
   }
   const auto found = errors_.find(thread().device);
-  const bool lost = found != errors_.end() && found->second.sticky && !any_state;
+  const bool lost = found != errors_.end() && found->second.sticky && !releases && !needs_no_current_device(name);
   return lost ? found->second.error : cudaSuccess;
 }
 

@@ -113,8 +113,8 @@ class CudaMachine {
   static void make_current(CudaMachine*);
 
   // --- one call
-  cudaError_t enter(const char* name, std::string text, bool any_state);  ///< records it; an error it is to give
-  cudaError_t leave(cudaError_t);                                         ///< remembers an error
+  cudaError_t enter(const char* name, std::string text, bool releases);  ///< records it; an error it is to give
+  cudaError_t leave(cudaError_t);                                        ///< remembers an error
   struct HostThread {
     int device = 0;
     cudaError_t error = cudaSuccess;
