@@ -55,6 +55,20 @@ void CudaMachine::fault(std::string text) {
   if (std::ranges::find(faults, text) == faults.end()) faults.push_back(std::move(text));
 }
 
+void* CudaMachine::make_handle(std::string what) {
+  return &handles.emplace_back(LibraryHandle{std::move(what), false});
+}
+
+bool CudaMachine::check_handle(const char* call, const void* handle) {
+  const bool alive = std::ranges::any_of(handles, [&](auto& each) { return &each == handle && !each.destroyed; });
+  if (!alive) fault(fmt::format("{} with a handle that is none, or was destroyed", call));
+  return alive;
+}
+
+void CudaMachine::destroy_handle(const char* call, const void* handle) {
+  if (check_handle(call, handle)) static_cast<LibraryHandle*>(const_cast<void*>(handle))->destroyed = true;
+}
+
 std::vector<MemoryUse> CudaMachine::declared_uses(const KernelLaunch& launch) {
   std::vector<MemoryUse> uses;
   for (const DeclaredKernel& kernel : declared) {
@@ -92,6 +106,8 @@ std::vector<std::string> CudaMachine::leaks() {
     if (!each.destroyed) found.push_back(each.name() + " was never destroyed");
   for (const SimulatedEvent& each : events)
     if (!each.destroyed) found.push_back(each.name() + " was never destroyed");
+  for (const LibraryHandle& each : handles)
+    if (!each.destroyed) found.push_back(each.what + " was never destroyed");
   for (const Allocation& each : allocations) {
     if (each.freed) continue;
     found.push_back(each.name() + " was never freed");

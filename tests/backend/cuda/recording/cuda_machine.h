@@ -142,6 +142,11 @@ class CudaMachine {
   void host_waited_for(const VectorClock& clock) { host_.join(clock); }
   cudaError_t asynchronous_error(int device);
 
+  // --- handles of libraries above the runtime
+  void* make_handle(std::string what);
+  bool check_handle(const char* call, const void*);  ///< false, and a fault, if there is none
+  void destroy_handle(const char* call, const void*);
+
   // --- kernels
   static constexpr std::size_t kMostShared = 227U << 10U;  // bytes a block
   cudaError_t launch(Lock&, const KernelLaunch&);
@@ -156,6 +161,11 @@ class CudaMachine {
   std::deque<Allocation> allocations;
   std::deque<SimulatedStream> streams;
   std::deque<SimulatedEvent> events;
+  struct LibraryHandle {
+    std::string what;
+    bool destroyed = false;
+  };
+  std::deque<LibraryHandle> handles;
 
   struct CallFailure {
     std::string name;
