@@ -100,15 +100,15 @@ struct Product {
   }
 };
 
-/// The test's failures are CUDA's errors: of memory, or other.
+/// The test's failures are CUDA's errors: of memory, or other. cuBLAS has a runtime of its own, so that the last error
+/// of the caller's stays as it was.
 template <class F> cublasStatus_t cublas_call(const char* name, F&& body) {
-  cublasStatus_t status = CUBLAS_STATUS_SUCCESS;
-  const cudaError_t error = recorded_call(name, {}, [&](CudaMachine& machine, Lock& lock) {
-    status = body(machine, lock);
-    return cudaSuccess;
-  });
+  CudaMachine* machine = CudaMachine::current();
+  if (machine == nullptr) return CUBLAS_STATUS_NOT_INITIALIZED;
+  Lock lock(machine->mutex);
+  const cudaError_t error = machine->enter(name, {}, false);
   if (error == cudaErrorMemoryAllocation) return CUBLAS_STATUS_ALLOC_FAILED;
-  return error == cudaSuccess ? status : CUBLAS_STATUS_EXECUTION_FAILED;
+  return error == cudaSuccess ? body(*machine, lock) : CUBLAS_STATUS_EXECUTION_FAILED;
 }
 
 double scalar(cudaDataType type, const void* value) {
@@ -144,11 +144,12 @@ cublasStatus_t cublasLtCreate(cublasLtHandle_t* handle) {
 }
 
 cublasStatus_t cublasLtDestroy(cublasLtHandle_t handle) {
-  const cudaError_t error = recorded_release("cublasLtDestroy", {}, [&](CudaMachine& machine, Lock&) {
-    machine.destroy_handle("cublasLtDestroy", handle);
-    return cudaSuccess;
-  });
-  return error == cudaSuccess ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_INTERNAL_ERROR;
+  if (CudaMachine* machine = CudaMachine::current()) {
+    const Lock lock(machine->mutex);
+    machine->destroy_handle("cublasLtDestroy", handle);
+    if (machine->enter("cublasLtDestroy", {}, true) == cudaSuccess) return CUBLAS_STATUS_SUCCESS;
+  }
+  return CUBLAS_STATUS_INTERNAL_ERROR;
 }
 
 const char* cublasLtGetStatusName(cublasStatus_t status) {
