@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/backend/cuda/cuda_backend.h>
 
+#include <tutti/backend/cuda/staged_block.h>
 #include <tutti/backend/error.h>
 
 #include <algorithm>
@@ -14,7 +15,7 @@ using cuda_runtime::settled;
 
 namespace {
 
-/// cudaMalloc and cudaFree, which wait for the device: the pool above them keeps what it was given.
+/// cudaMalloc and cudaFree, which are slow: the pool above them keeps what it was given.
 class DeviceMemory final : public RawMemory {
  public:
   explicit DeviceMemory(Device device) : device_(device) {}
@@ -27,7 +28,15 @@ class DeviceMemory final : public RawMemory {
     if (error != cudaErrorMemoryAllocation) cuda_runtime::raise_cuda_error(error, "cudaMalloc", device_, "memory");
     return nullptr;
   }
-  void release(void* data, std::size_t) noexcept override { (void)settled(cudaFree(data)); }
+  // What the pool holds may still be in use by what is queued.
+  void release(void* data, std::size_t) noexcept override {
+    try {
+      const CurrentDevice current(device_, "memory");
+      (void)settled(cudaDeviceSynchronize());
+    } catch (...) {  // the device is lost: nothing runs there any more
+    }
+    (void)settled(cudaFree(data));
+  }
 
  private:
   Device device_;
@@ -82,23 +91,14 @@ CudaBackend::Context& CudaBackend::make_context(Device device) {
 void CudaBackend::copy_from_host(const void* from, const Array& to) {
   Context& own = context(to.device());
   const auto* source = static_cast<const std::byte*>(from);
-  for (std::size_t done = 0; done < to.bytes();) {
+  for (std::size_t done = 0; done < to.bytes(); done += PinnedMemory::kBlock) {
     const std::size_t bytes = std::min(PinnedMemory::kBlock, to.bytes() - done);
-    std::byte* block = own.staging.take();
-    Event used;
-    try {
-      std::memcpy(block, source + done, bytes);
-      own.compute.launch("copy_from_host", [&](cudaStream_t stream) {
-        TUTTI_CUDA(to.device(), "copy_from_host",
-                   cudaMemcpyAsync(to.raw_data() + done, block, bytes, cudaMemcpyHostToDevice, stream));
-      });
-      used = own.compute.record();
-    } catch (...) {
-      own.staging.give_back(block, std::move(used));
-      throw;
-    }
-    own.staging.give_back(block, std::move(used));
-    done += bytes;
+    StagedBlock block(own.staging, own.staging.take(), own.compute);
+    std::memcpy(block.data(), source + done, bytes);
+    block.launch("copy_from_host", [&](cudaStream_t stream) {
+      TUTTI_CUDA(to.device(), "copy_from_host",
+                 cudaMemcpyAsync(to.raw_data() + done, block.data(), bytes, cudaMemcpyHostToDevice, stream));
+    });
   }
 }
 
@@ -106,39 +106,31 @@ void CudaBackend::copy_from_host(const void* from, const Array& to) {
 void CudaBackend::copy_to_host(const Array& from, void* to) {
   Context& own = context(from.device());
   auto* target = static_cast<std::byte*>(to);
-  struct Arriving {
-    std::byte* block = nullptr;
-    Event arrived;
+  struct Piece {
+    StagedBlock block;
     std::size_t begin = 0;
     std::size_t bytes = 0;
   };
-  Arriving arriving;
+  Piece arriving;
   const auto receive = [&] {
-    if (arriving.block == nullptr) return;
-    const Arriving now = std::exchange(arriving, {});
-    try {
-      now.arrived.synchronize();
-    } catch (...) {
-      own.staging.give_back(now.block, {});
-      throw;
-    }
-    std::memcpy(target + now.begin, now.block, now.bytes);
-    own.staging.give_back(now.block, {});
+    Piece now = std::exchange(arriving, {});
+    if (!now.block) return;
+    now.block.wait();
+    std::memcpy(target + now.begin, now.block.data(), now.bytes);
   };
-  for (std::size_t done = 0; done < from.bytes();) {
-    Arriving next{own.staging.take(), {}, done, std::min(PinnedMemory::kBlock, from.bytes() - done)};
-    try {
-      own.compute.launch("copy_to_host", [&](cudaStream_t stream) {
-        TUTTI_CUDA(from.device(), "copy_to_host",
-                   cudaMemcpyAsync(next.block, from.raw_data() + done, next.bytes, cudaMemcpyDeviceToHost, stream));
-      });
-      next.arrived = own.compute.record();
+  for (std::size_t done = 0; done < from.bytes(); done += PinnedMemory::kBlock) {
+    std::byte* block = own.staging.try_take();
+    if (block == nullptr) {  // others hold the rest, and may wait for the one held here
       receive();
-    } catch (...) {
-      own.staging.give_back(next.block, std::move(next.arrived));
-      throw;
+      block = own.staging.take();
     }
-    done += next.bytes;
+    Piece next{StagedBlock(own.staging, block, own.compute), done, std::min(PinnedMemory::kBlock, from.bytes() - done)};
+    next.block.launch("copy_to_host", [&](cudaStream_t stream) {
+      TUTTI_CUDA(
+          from.device(), "copy_to_host",
+          cudaMemcpyAsync(next.block.data(), from.raw_data() + done, next.bytes, cudaMemcpyDeviceToHost, stream));
+    });
+    receive();
     arriving = std::move(next);
   }
   receive();

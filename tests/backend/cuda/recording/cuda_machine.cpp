@@ -14,6 +14,11 @@ namespace {
 
 std::atomic<CudaMachine*> current_machine{nullptr};
 
+bool needs_no_current_device(std::string_view call) {
+  return call == "cudaGetDevice" || call == "cudaSetDevice" || call == "cudaGetDeviceCount" ||
+         call == "cudaEventQuery" || call == "cudaEventSynchronize" || call == "cudaStreamSynchronize";
+}
+
 // Of compute capability 9.0; nothing may be 0.
 bool within_limits(const KernelLaunch& launch) {
   const auto within = [](const dim3& size, unsigned x, unsigned y, unsigned z) {
@@ -29,7 +34,7 @@ bool within_limits(const KernelLaunch& launch) {
 CudaMachine* CudaMachine::current() { return current_machine.load(std::memory_order_acquire); }
 void CudaMachine::make_current(CudaMachine* machine) { current_machine.store(machine, std::memory_order_release); }
 
-cudaError_t CudaMachine::enter(const char* name, std::string text, bool any_state) {
+cudaError_t CudaMachine::enter(const char* name, std::string text, bool releases) {
   calls.push_back({name, std::move(text)});
   if (call_failure && (call_failure->name == "*" || call_failure->name == name) && --call_failure->left == 0) {
     const cudaError_t error = call_failure->error;
@@ -37,7 +42,7 @@ cudaError_t CudaMachine::enter(const char* name, std::string text, bool any_stat
     return error;
   }
   const auto found = errors_.find(thread().device);
-  const bool lost = found != errors_.end() && found->second.sticky && !any_state;
+  const bool lost = found != errors_.end() && found->second.sticky && !releases && !needs_no_current_device(name);
   return lost ? found->second.error : cudaSuccess;
 }
 
@@ -48,6 +53,20 @@ cudaError_t CudaMachine::leave(cudaError_t error) {
 
 void CudaMachine::fault(std::string text) {
   if (std::ranges::find(faults, text) == faults.end()) faults.push_back(std::move(text));
+}
+
+void* CudaMachine::make_handle(std::string what) {
+  return &handles.emplace_back(LibraryHandle{std::move(what), false});
+}
+
+bool CudaMachine::check_handle(const char* call, const void* handle) {
+  const bool alive = std::ranges::any_of(handles, [&](auto& each) { return &each == handle && !each.destroyed; });
+  if (!alive) fault(fmt::format("{} with a handle that is none, or was destroyed", call));
+  return alive;
+}
+
+void CudaMachine::destroy_handle(const char* call, const void* handle) {
+  if (check_handle(call, handle)) static_cast<LibraryHandle*>(const_cast<void*>(handle))->destroyed = true;
 }
 
 std::vector<MemoryUse> CudaMachine::declared_uses(const KernelLaunch& launch) {
@@ -87,6 +106,8 @@ std::vector<std::string> CudaMachine::leaks() {
     if (!each.destroyed) found.push_back(each.name() + " was never destroyed");
   for (const SimulatedEvent& each : events)
     if (!each.destroyed) found.push_back(each.name() + " was never destroyed");
+  for (const LibraryHandle& each : handles)
+    if (!each.destroyed) found.push_back(each.what + " was never destroyed");
   for (const Allocation& each : allocations) {
     if (each.freed) continue;
     found.push_back(each.name() + " was never freed");

@@ -113,8 +113,8 @@ class CudaMachine {
   static void make_current(CudaMachine*);
 
   // --- one call
-  cudaError_t enter(const char* name, std::string text, bool any_state);  ///< records it; an error it is to give
-  cudaError_t leave(cudaError_t);                                         ///< remembers an error
+  cudaError_t enter(const char* name, std::string text, bool releases);  ///< records it; an error it is to give
+  cudaError_t leave(cudaError_t);                                        ///< remembers an error
   struct HostThread {
     int device = 0;
     cudaError_t error = cudaSuccess;
@@ -142,6 +142,11 @@ class CudaMachine {
   void host_waited_for(const VectorClock& clock) { host_.join(clock); }
   cudaError_t asynchronous_error(int device);
 
+  // --- handles of libraries above the runtime
+  void* make_handle(std::string what);
+  bool check_handle(const char* call, const void*);  ///< false, and a fault, if there is none
+  void destroy_handle(const char* call, const void*);
+
   // --- kernels
   static constexpr std::size_t kMostShared = 227U << 10U;  // bytes a block
   cudaError_t launch(Lock&, const KernelLaunch&);
@@ -156,6 +161,11 @@ class CudaMachine {
   std::deque<Allocation> allocations;
   std::deque<SimulatedStream> streams;
   std::deque<SimulatedEvent> events;
+  struct LibraryHandle {
+    std::string what;
+    bool destroyed = false;
+  };
+  std::deque<LibraryHandle> handles;
 
   struct CallFailure {
     std::string name;

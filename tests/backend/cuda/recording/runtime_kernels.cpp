@@ -104,6 +104,7 @@ cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void*) {
     *attributes = {};
     attributes->maxThreadsPerBlock = 1024;
     attributes->numRegs = 32;
+    attributes->ptxVersion = attributes->binaryVersion = 90;
     return cudaSuccess;
   });
 }
