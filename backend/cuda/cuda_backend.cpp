@@ -39,8 +39,12 @@ CudaBackend::Context::Context(Device device)
     : memory(std::make_unique<DeviceMemory>(device)),
       pool(device, *memory),
       staging(device),
+      index_faults(device),
       compute(device, CudaStream::Priority::normal),
-      communication(device, CudaStream::Priority::high) {}
+      communication(device, CudaStream::Priority::high),
+      cublas(device) {
+  compute.after_waiting([this] { index_faults.check(); });
+}
 
 // What is still queued may use any of this.
 CudaBackend::Context::~Context() {

@@ -148,6 +148,7 @@ void CudaStream::synchronize() {
     forgotten_ = 0;
   }
   throw_awaited_error();
+  if (after_waiting_) after_waiting_();
 }
 
 bool CudaEvent::ready() const { return cudaEventQuery(event_) != cudaErrorNotReady; }
@@ -155,6 +156,7 @@ bool CudaEvent::ready() const { return cudaEventQuery(event_) != cudaErrorNotRea
 void CudaEvent::synchronize() {
   if (const cudaError_t error = cudaEventSynchronize(event_); error != cudaSuccess)
     stream_.raise_asynchronous(error, "event");
+  if (stream_.after_waiting_) stream_.after_waiting_();
 }
 
 }  // namespace tutti
