@@ -3,7 +3,7 @@
 
 #include <tutti/backend/cuda/kernels/best_element.h>
 #include <tutti/backend/cuda/kernels/launch_configuration.h>
-#include <tutti/backend/cuda/kernels/line_combine.h>
+#include <tutti/backend/cuda/kernels/line_combine.cuh>
 
 namespace tutti::cuda_kernels {
 namespace {

@@ -2,7 +2,7 @@
 #include <tutti/backend/cuda/kernels/scatter_add.h>
 
 #include <tutti/backend/cuda/kernels/launch_configuration.h>
-#include <tutti/backend/cuda/kernels/line_combine.h>
+#include <tutti/backend/cuda/kernels/line_combine.cuh>
 #include <tutti/backend/cuda/kernels/reduce_terms.h>
 
 #include <cub/device/device_radix_sort.cuh>
