@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/backend/cuda/cuda_backend.h>
 
+#include <tutti/backend/cuda/kernels/reduce.h>
 #include <tutti/backend/cuda/reduce_shape.h>
 
 namespace tutti {
