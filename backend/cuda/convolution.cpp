@@ -2,6 +2,7 @@
 #include <tutti/backend/cuda/cuda_backend.h>
 
 #include <tutti/backend/cuda/kernels/convolution.h>
+#include <tutti/backend/error.h>
 
 #include <string_view>
 
@@ -14,6 +15,9 @@ namespace {
 cuda_kernels::Convolution convolution_of(const Conv2dGeometry& geometry, const Shape& input, const Shape& weight,
                                          const Shape& output) {
   const auto axis = [&](std::size_t i) {
+    if (input[i + 2] + 2 * geometry.padding[i] > ConvolvedAxis::kMostPadded)
+      raise<ShapeError>("[conv2d] images {} with padding {} are too long for CUDA devices: at most {}",
+                        to_string(input), geometry.padding[i], ConvolvedAxis::kMostPadded);
     return ConvolvedAxis{input[i + 2],       weight[i + 2],       output[i + 2],
                          geometry.stride[i], geometry.padding[i], geometry.dilation[i]};
   };

@@ -35,12 +35,13 @@ template <class Product, class T> class LhsTiles {
  public:
   __device__ LhsTiles(const Product& product, const T* from, std::int64_t m) : product_(product), from_(from), m_(m) {}
 
-  __device__ void fetch(std::int64_t begin, std::int64_t end) {
+  __device__ void fetch(std::int64_t begin, std::int64_t end, const typename Product::Row* rows) {
     const std::int64_t k = begin + threadIdx.x % kDepth;
+    const typename Product::Row row = rows[threadIdx.x % kDepth];
 #pragma unroll
     for (int i = 0; i < kLoads; ++i) {
       const std::int64_t m = m_ + line(i);
-      next_[i] = k < end && m < product_.m() ? from_[product_.lhs(m, k)] : T(0);
+      next_[i] = k < end && m < product_.m() ? from_[product_.lhs(m, k, row)] : T(0);
     }
   }
   __device__ void store(T (*tile)[kRow]) const {
@@ -72,18 +73,13 @@ template <class Product, class T> class RhsTiles {
     }
   }
 
-  __device__ void fetch(std::int64_t begin, std::int64_t end) {
-    if constexpr (kAlongK) {
-      const std::int64_t k = begin + depth(0);
-      const typename Product::Row row = product_.row(k < end ? k : 0);
+  __device__ void fetch(std::int64_t begin, std::int64_t end, const typename Product::Row* rows) {
 #pragma unroll
-      for (int i = 0; i < kLoads; ++i) next_[i] = read(row, i, k < end);
-    } else {
-#pragma unroll
-      for (int i = 0; i < kLoads; ++i) {
-        const std::int64_t k = begin + depth(i);
-        next_[i] = read(product_.row(k < end ? k : 0), 0, k < end);
-      }
+    for (int i = 0; i < kLoads; ++i) {
+      const int column = kAlongK ? i : 0;
+      const bool exists = begin + depth(i) < end && exists_[column];
+      const std::int64_t offset = exists ? product_.rhs(rows[depth(i)], columns_[column]) : kNone;
+      next_[i] = offset == kNone ? T(0) : from_[offset];
     }
   }
   __device__ void store(T (*tile)[kRow]) const {
@@ -99,10 +95,6 @@ template <class Product, class T> class RhsTiles {
   __device__ static int column(int i) {
     return kAlongK ? static_cast<int>(threadIdx.x) / kDepth + i * (kTile / kLoads)
                    : static_cast<int>(threadIdx.x) % kTile;
-  }
-  __device__ T read(const typename Product::Row& row, int i, bool in_part) const {
-    const std::int64_t offset = in_part && exists_[i] ? product_.rhs(row, columns_[i]) : kNone;
-    return offset == kNone ? T(0) : from_[offset];
   }
 
   const Product& product_;
@@ -126,6 +118,13 @@ template <class T> __device__ void multiply_tiles(const T (*lhs)[kRow], const T 
   }
 }
 
+/// Works out what depends on k alone, once for all threads. It takes divisions.
+template <class Product>
+__device__ void find_rows(const Product& product, std::int64_t begin, typename Product::Row* rows) {
+  const std::int64_t k = begin + threadIdx.x;
+  if (threadIdx.x < kDepth) rows[threadIdx.x] = product.row(k < product.k() ? k : 0);
+}
+
 /// One tile of one part of the result. The next tiles are fetched while the present ones are multiplied.
 template <class Product, class T>
 __global__ void __launch_bounds__(kThreads)
@@ -133,21 +132,27 @@ __global__ void __launch_bounds__(kThreads)
              T* __restrict__ to, T* __restrict__ partial) {
   alignas(16) __shared__ T lhs_tile[kDepth][kRow];
   alignas(16) __shared__ T rhs_tile[kDepth][kRow];
+  __shared__ typename Product::Row rows[2][kDepth];  // of the tiles fetched next, and of those after them
   const Task task(blockIdx.x, product.m(), product.n());
   const std::int64_t begin = task.part * parts.length;
   const std::int64_t end = begin + parts.length < product.k() ? begin + parts.length : product.k();
   LhsTiles<Product, T> lhs_tiles(product, lhs, task.m);
   RhsTiles<Product, T> rhs_tiles(product, rhs, task.n);
   T sums[kSide][kSide] = {};
-  lhs_tiles.fetch(begin, end);
-  rhs_tiles.fetch(begin, end);
-  for (std::int64_t k = begin; k < end; k += kDepth) {
+  find_rows(product, begin, rows[0]);
+  find_rows(product, begin + kDepth, rows[1]);
+  __syncthreads();
+  lhs_tiles.fetch(begin, end, rows[0]);
+  rhs_tiles.fetch(begin, end, rows[0]);
+  int next = 1;
+  for (std::int64_t k = begin; k < end; k += kDepth, next = 1 - next) {
     lhs_tiles.store(lhs_tile);
     rhs_tiles.store(rhs_tile);
     __syncthreads();
     if (k + kDepth < end) {
-      lhs_tiles.fetch(k + kDepth, end);
-      rhs_tiles.fetch(k + kDepth, end);
+      lhs_tiles.fetch(k + kDepth, end, rows[next]);
+      rhs_tiles.fetch(k + kDepth, end, rows[next]);
+      find_rows(product, k + 2 * kDepth, rows[1 - next]);
     }
     multiply_tiles<T>(lhs_tile, rhs_tile, sums);
     __syncthreads();

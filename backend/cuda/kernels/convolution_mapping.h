@@ -16,7 +16,10 @@ namespace tutti::cuda_kernels {
 inline constexpr std::int64_t kNone = -1;
 
 /// One axis of images, kernels and outputs: tap r of output o reads element o * stride - padding + r * dilation.
+/// Padded lengths fit into 32 bits, twice.
 struct ConvolvedAxis {
+  static constexpr std::int64_t kMostPadded = std::int64_t{1} << 30U;
+
   std::int64_t length;
   std::int64_t kernel;
   std::int64_t out_length;
@@ -40,8 +43,8 @@ struct Convolution {
 
 /// Tap (channel, r, s) as what it adds to a position's first row, column and offset in an image.
 struct Tap {
-  std::int64_t row;
-  std::int64_t column;
+  std::int32_t row;
+  std::int32_t column;
   std::int64_t offset;  // of (channel, row, column)
 
   TUTTI_HOST_DEVICE static Tap of(const Convolution& c, std::int64_t tap) {
@@ -49,14 +52,15 @@ struct Tap {
     const Division channel = divide(line.quotient, c.rows.kernel);
     const std::int64_t row = channel.remainder * c.rows.dilation;
     const std::int64_t column = line.remainder * c.columns.dilation;
-    return {row, column, (channel.quotient * c.rows.length + row) * c.columns.length + column};
+    return {static_cast<std::int32_t>(row), static_cast<std::int32_t>(column),
+            (channel.quotient * c.rows.length + row) * c.columns.length + column};
   }
 };
 
 /// Where output position (image, y, x) begins to read, possibly in the padding.
 struct Position {
-  std::int64_t row;
-  std::int64_t column;
+  std::int32_t row;
+  std::int32_t column;
   std::int64_t input;   // offset of (image, 0, row, column) in the input
   std::int64_t output;  // offset of (image, 0, y, x) in the output
 
@@ -65,14 +69,15 @@ struct Position {
     const Division line = divide(image.remainder, c.columns.out_length);
     const std::int64_t row = line.quotient * c.rows.stride - c.rows.padding;
     const std::int64_t column = line.remainder * c.columns.stride - c.columns.padding;
-    return {row, column, image.quotient * c.image_size() + row * c.columns.length + column,
+    return {static_cast<std::int32_t>(row), static_cast<std::int32_t>(column),
+            image.quotient * c.image_size() + row * c.columns.length + column,
             image.quotient * c.out_channels * c.positions() + image.remainder};
   }
 };
 
 TUTTI_HOST_DEVICE inline std::int64_t input_offset(const Convolution& c, const Tap& tap, const Position& at) {
-  const std::int64_t row = at.row + tap.row;
-  const std::int64_t column = at.column + tap.column;
+  const std::int32_t row = at.row + tap.row;
+  const std::int32_t column = at.column + tap.column;
   const bool inside = row >= 0 && row < c.rows.length && column >= 0 && column < c.columns.length;
   return inside ? at.input + tap.offset : kNone;
 }
@@ -89,7 +94,7 @@ struct ForwardProduct {
   TUTTI_HOST_DEVICE std::int64_t k() const { return c.taps(); }
   TUTTI_HOST_DEVICE Row row(std::int64_t k) const { return Tap::of(c, k); }
   TUTTI_HOST_DEVICE Column column(std::int64_t n) const { return Position::of(c, n); }
-  TUTTI_HOST_DEVICE std::int64_t lhs(std::int64_t m, std::int64_t k) const { return m * c.taps() + k; }
+  TUTTI_HOST_DEVICE std::int64_t lhs(std::int64_t m, std::int64_t k, const Row&) const { return m * c.taps() + k; }
   TUTTI_HOST_DEVICE std::int64_t rhs(const Row& tap, const Column& at) const { return input_offset(c, tap, at); }
   TUTTI_HOST_DEVICE std::int64_t result(std::int64_t m, std::int64_t n) const {
     return Position::of(c, n).output + m * c.positions();
@@ -101,13 +106,14 @@ struct ForwardProduct {
 struct InputGradientProduct {
   static constexpr bool kReadsAlongK = false;
   struct Row {
-    std::int64_t row;     // r * dilation
-    std::int64_t column;  // s * dilation
+    std::int32_t row;     // r * dilation
+    std::int32_t column;  // s * dilation
     std::int64_t output;  // offset of the out channel
+    std::int64_t weight;  // offset of (out channel, channel 0, r, s)
   };
   struct Column {
-    std::int64_t row;  // of the element, from the padding's edge on
-    std::int64_t column;
+    std::int32_t row;  // of the element, from the padding's edge on
+    std::int32_t column;
     std::int64_t output;  // offset of the image in the output gradient
   };
   Convolution c;
@@ -118,24 +124,26 @@ struct InputGradientProduct {
   TUTTI_HOST_DEVICE Row row(std::int64_t k) const {
     const Division line = divide(k, c.columns.kernel);
     const Division channel = divide(line.quotient, c.rows.kernel);
-    return {channel.remainder * c.rows.dilation, line.remainder * c.columns.dilation, channel.quotient * c.positions()};
+    return {static_cast<std::int32_t>(channel.remainder * c.rows.dilation),
+            static_cast<std::int32_t>(line.remainder * c.columns.dilation), channel.quotient * c.positions(),
+            channel.quotient * c.taps() + channel.remainder * c.columns.kernel + line.remainder};
   }
   TUTTI_HOST_DEVICE Column column(std::int64_t n) const {
     const Division line = divide(n, c.columns.length);
     const Division image = divide(line.quotient, c.rows.length);
-    return {image.remainder + c.rows.padding, line.remainder + c.columns.padding,
+    return {static_cast<std::int32_t>(image.remainder + c.rows.padding),
+            static_cast<std::int32_t>(line.remainder + c.columns.padding),
             image.quotient * c.out_channels * c.positions()};
   }
-  TUTTI_HOST_DEVICE std::int64_t lhs(std::int64_t m, std::int64_t k) const {
-    const Division channel = divide(k, c.kernel_size());
-    return channel.quotient * c.taps() + m * c.kernel_size() + channel.remainder;
+  TUTTI_HOST_DEVICE std::int64_t lhs(std::int64_t m, std::int64_t, const Row& tap) const {
+    return tap.weight + m * c.kernel_size();
   }
   TUTTI_HOST_DEVICE std::int64_t rhs(const Row& tap, const Column& at) const {
-    const std::int64_t row = at.row - tap.row;
-    const std::int64_t column = at.column - tap.column;
+    const std::int32_t row = at.row - tap.row;
+    const std::int32_t column = at.column - tap.column;
     if (row < 0 || column < 0) return kNone;
-    const Division y = divide(row, c.rows.stride);
-    const Division x = divide(column, c.columns.stride);
+    const Division y = windows_to(row, c.rows.stride);
+    const Division x = windows_to(column, c.columns.stride);
     const bool was_read =
         y.remainder == 0 && x.remainder == 0 && y.quotient < c.rows.out_length && x.quotient < c.columns.out_length;
     return was_read ? at.output + tap.output + y.quotient * c.columns.out_length + x.quotient : kNone;
@@ -144,6 +152,11 @@ struct InputGradientProduct {
     const std::int64_t plane = c.rows.length * c.columns.length;
     const Division image = divide(n, plane);
     return image.quotient * c.image_size() + m * plane + image.remainder;
+  }
+
+ private:
+  TUTTI_HOST_DEVICE static Division windows_to(std::int64_t distance, std::int64_t stride) {
+    return stride == 1 ? Division{distance, 0} : divide(distance, stride);
   }
 };
 
@@ -159,8 +172,8 @@ struct WeightGradientProduct {
   TUTTI_HOST_DEVICE std::int64_t k() const { return c.images * c.positions(); }
   TUTTI_HOST_DEVICE Row row(std::int64_t k) const { return Position::of(c, k); }
   TUTTI_HOST_DEVICE Column column(std::int64_t n) const { return Tap::of(c, n); }
-  TUTTI_HOST_DEVICE std::int64_t lhs(std::int64_t m, std::int64_t k) const {
-    return Position::of(c, k).output + m * c.positions();
+  TUTTI_HOST_DEVICE std::int64_t lhs(std::int64_t m, std::int64_t, const Row& at) const {
+    return at.output + m * c.positions();
   }
   TUTTI_HOST_DEVICE std::int64_t rhs(const Row& at, const Column& tap) const { return input_offset(c, tap, at); }
   TUTTI_HOST_DEVICE std::int64_t result(std::int64_t m, std::int64_t n) const { return m * c.taps() + n; }

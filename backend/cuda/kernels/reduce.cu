@@ -15,6 +15,7 @@ __device__ typename Terms::Accumulated reduce_scattered(const T* line, std::int6
                                                         std::int64_t lanes, Offset offset) {
   typename Terms::Accumulated total = Terms::identity();
   std::int64_t i = begin;
+#pragma unroll 2
   for (; i + 3 * lanes < end; i += 4 * lanes)
     total = Terms::add(total, line[offset(i)], line[offset(i + lanes)], line[offset(i + 2 * lanes)],
                        line[offset(i + 3 * lanes)]);

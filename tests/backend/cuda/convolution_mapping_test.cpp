@@ -18,11 +18,12 @@ std::vector<double> multiply(const Product& product, const Array& lhs, const Arr
       const typename Product::Column column = product.column(n);
       double sum = 0.0;
       for (std::int64_t k = 0; k < product.k(); ++k) {
-        const std::int64_t from = product.rhs(product.row(k), column);
+        const typename Product::Row row = product.row(k);
+        const std::int64_t from = product.rhs(row, column);
         if (from == kNone) continue;
         REQUIRE(from < rhs.size());
-        REQUIRE(product.lhs(m, k) < lhs.size());
-        sum += lhs.data<double>()[product.lhs(m, k)] * rhs.data<double>()[from];
+        REQUIRE(product.lhs(m, k, row) < lhs.size());
+        sum += lhs.data<double>()[product.lhs(m, k, row)] * rhs.data<double>()[from];
       }
       double& to = result.at(static_cast<std::size_t>(product.result(m, n)));
       CHECK(to == -1e9);  // written once
