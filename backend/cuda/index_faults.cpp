@@ -13,7 +13,8 @@ using cuda_kernels::IndexFault;
 IndexFaults::IndexFaults(Device device) : device_(device) {
   const cuda_runtime::CurrentDevice current(device, "index faults");
   void* memory = nullptr;
-  TUTTI_CUDA(device, "index faults", cudaHostAlloc(&memory, sizeof(IndexFault), cudaHostAllocPortable));
+  TUTTI_CUDA(device, "index faults",
+             cudaHostAlloc(&memory, sizeof(IndexFault), cudaHostAllocPortable | cudaHostAllocMapped));
   report_ = new (memory) IndexFault;
 }
 

@@ -9,10 +9,10 @@ namespace {
 
 constexpr int kTile = SumParts::kTile;
 constexpr int kDepth = SumParts::kDepth;
-constexpr int kSide = 4;                                                   // a thread computes kSide x kSide results
-constexpr int kLoads = kTile * kDepth / static_cast<int>(kThreads);        // elements of a tile that a thread fetches
-constexpr int kAcross = kTile / kSide;                                     // threads along each side of a tile
-constexpr int kRow = kTile + kSide;                                        // of a tile in shared memory: fewer conflicts
+constexpr int kSide = 4;                                             // a thread computes kSide x kSide results
+constexpr int kLoads = kTile * kDepth / static_cast<int>(kThreads);  // elements of a tile that a thread fetches
+constexpr int kAcross = kTile / kSide;                               // threads along each side of a tile
+constexpr int kRow = kTile + kSide;                                  // of a tile in shared memory: fewer conflicts
 static_assert(kAcross * kAcross == static_cast<int>(kThreads));
 
 /// Which part of the product a block computes.
@@ -125,6 +125,26 @@ __device__ void find_rows(const Product& product, std::int64_t begin, typename P
   if (threadIdx.x < kDepth) rows[threadIdx.x] = product.row(k < product.k() ? k : 0);
 }
 
+/// To the result if this is the whole of it, else to the part's place.
+template <class Product, class T>
+__device__ void store_sums(const Product& product, const Task& task, bool is_whole, const T (*sums)[kSide], T* to,
+                           T* partial) {
+#pragma unroll
+  for (int j = 0; j < kSide; ++j) {
+    const std::int64_t n = task.n + threadIdx.x % kAcross * kSide + j;
+    if (n >= product.n()) break;
+#pragma unroll
+    for (int i = 0; i < kSide; ++i) {
+      const std::int64_t m = task.m + threadIdx.x / kAcross * kSide + i;
+      if (m >= product.m()) break;
+      if (is_whole)
+        to[product.result(m, n)] = sums[i][j];
+      else
+        partial[(task.part * product.m() + m) * product.n() + n] = sums[i][j];
+    }
+  }
+}
+
 /// One tile of one part of the result. The next tiles are fetched while the present ones are multiplied.
 template <class Product, class T>
 __global__ void __launch_bounds__(kThreads)
@@ -157,20 +177,7 @@ __global__ void __launch_bounds__(kThreads)
     multiply_tiles<T>(lhs_tile, rhs_tile, sums);
     __syncthreads();
   }
-#pragma unroll
-  for (int j = 0; j < kSide; ++j) {
-    const std::int64_t n = task.n + threadIdx.x % kAcross * kSide + j;
-    if (n >= product.n()) break;
-#pragma unroll
-    for (int i = 0; i < kSide; ++i) {
-      const std::int64_t m = task.m + threadIdx.x / kAcross * kSide + i;
-      if (m >= product.m()) break;
-      if (parts.count == 1)
-        to[product.result(m, n)] = sums[i][j];
-      else
-        partial[(task.part * product.m() + m) * product.n() + n] = sums[i][j];
-    }
-  }
+  store_sums(product, task, parts.count == 1, sums, to, partial);
 }
 
 template <class Product, class T>

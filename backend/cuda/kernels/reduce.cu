@@ -105,8 +105,9 @@ void launch_reduce(cudaStream_t stream, Reduction kind, DType dtype, const Reduc
                    void* to, void* partial) {
   const auto launch = [&]<class Terms, class T>(Terms, std::type_identity<T>) {
     auto* const parts = static_cast<typename Terms::Accumulated*>(partial);
-    reduce_lines<Terms, T><<<blocks_for(shape.layout.groups(shape.outputs) * shape.segments, 1), LineLayout::kThreads, 0,
-                             stream>>>(shape, static_cast<const T*>(from), static_cast<T*>(to), parts);
+    const std::uint32_t blocks = blocks_for(shape.layout.groups(shape.outputs) * shape.segments, 1);
+    reduce_lines<Terms, T><<<blocks, LineLayout::kThreads, 0, stream>>>(shape, static_cast<const T*>(from),
+                                                                        static_cast<T*>(to), parts);
     if (shape.segments == 1) return;
     const LineLayout layout = LineLayout::of(shape.outputs, shape.segments, true);
     join_segments<Terms, T><<<blocks_for(layout.groups(shape.outputs), 1), LineLayout::kThreads, 0, stream>>>(

@@ -94,7 +94,10 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-int bits_of(const SortedUpdates& updates) { return static_cast<int>(std::bit_width(static_cast<std::uint64_t>(updates.places))); }
+/// Of the places, and of the one behind the last.
+int bits_of(const SortedUpdates& updates) {
+  return static_cast<int>(std::bit_width(static_cast<std::uint64_t>(updates.places)));
+}
 
 /// How the workspace is shared out: what is sorted, before and after, then what the sort needs.
 struct Workspace {
