@@ -36,7 +36,7 @@ PRIVATE_READERS = ("backend/registry.cpp", "distributed/nccl/*", "distributed/co
 THIRD_PARTY = (
     (("Eigen/*", "unsupported/Eigen/*"), ("backend/cpu/*",)),
     (("dnnl*", "oneapi/*", "omp.h"), ("backend/cpu/*",)),
-    (("cuda*", "cublas*", "cudnn*", "curand*"), ("backend/cuda/*", "distributed/nccl/*")),
+    (("cuda*", "cublas*", "cudnn*", "curand*", "cub/*"), ("backend/cuda/*", "distributed/nccl/*")),
     (("nccl*",), ("distributed/nccl/*",)),
     (("gloo/*",), ("distributed/gloo*",)),
     (("nlohmann/*",), ("train/*", "examples/*")),

@@ -47,9 +47,13 @@ class DeviceMemory final : public RawMemory {
 CudaBackend::Context::Context(Device device)
     : memory(std::make_unique<DeviceMemory>(device)),
       pool(device, *memory),
+      index_faults(device),
       compute(device, CudaStream::Priority::normal),
       communication(device, CudaStream::Priority::high),
-      staging(device) {}
+      staging(device),
+      cublas(device) {
+  compute.after_waiting([this] { index_faults.check(); });
+}
 
 // What is still queued may use any of this.
 CudaBackend::Context::~Context() {

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <tutti/backend/backend.h>
+#include <tutti/backend/cuda/cublas_handles.h>
 #include <tutti/backend/cuda/cuda_stream.h>
+#include <tutti/backend/cuda/index_faults.h>
 #include <tutti/backend/cuda/pinned_memory.h>
 
 #include <array>
@@ -75,9 +77,11 @@ class CudaBackend final : public Backend {
 
     std::unique_ptr<RawMemory> memory;
     MemoryPool pool;
+    IndexFaults index_faults;
     CudaStream compute;
     CudaStream communication;
     PinnedMemory staging;  // holds events of the streams, which must outlive them
+    CublasHandles cublas;
   };
 
   Context& context(Device device) {

@@ -152,6 +152,7 @@ void CudaStream::synchronize() {
     while (in_flight_.size() > launched_ - finished_) in_flight_.pop_front();
   }
   throw_awaited_error();
+  if (after_waiting_) after_waiting_();
 }
 
 bool CudaEvent::ready() const { return settled(cudaEventQuery(event_)) != cudaErrorNotReady; }
@@ -159,6 +160,7 @@ bool CudaEvent::ready() const { return settled(cudaEventQuery(event_)) != cudaEr
 void CudaEvent::synchronize() {
   if (const cudaError_t error = cudaEventSynchronize(event_); error != cudaSuccess)
     stream_.raise_asynchronous(error, "event");
+  if (stream_.after_waiting_) stream_.after_waiting_();
 }
 
 }  // namespace tutti

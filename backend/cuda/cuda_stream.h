@@ -7,9 +7,11 @@
 #include <cstdint>
 #include <deque>
 #include <exception>
+#include <functional>
 #include <mutex>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace tutti {
@@ -39,6 +41,8 @@ class CudaStream final : public Stream {
   void wait(const Event&) override;
   void synchronize() override;
   cudaStream_t handle() const noexcept { return stream_; }
+  /// Is called whenever the host has waited for this stream or an event of it, and may throw. Set before first use.
+  void after_waiting(std::function<void()> check) { after_waiting_ = std::move(check); }
 
  private:
   friend class CudaEvent;
@@ -55,6 +59,7 @@ class CudaStream final : public Stream {
   Device device_;
   bool synchronous_;
   cudaStream_t stream_ = nullptr;
+  std::function<void()> after_waiting_;
 
   std::mutex mutex_;                        // guards what follows: any thread may launch
   std::deque<std::string_view> in_flight_;  // since the last clean synchronisation, the last few
