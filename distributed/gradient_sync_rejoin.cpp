@@ -15,8 +15,8 @@ std::shared_ptr<SyncWaiter> SyncMember::request_rejoin(std::int64_t last_step_ap
 
 void SyncMember::finish_rejoin(SyncWaiter& waiter) {
   waiter.wait();
+  group_number_ = server_.group_number();  // also of one that failed as it formed: what this device says next is of it
   if (waiter.error()) std::rethrow_exception(waiter.error());
-  group_number_ = server_.group_number();
   generation_ = 0;
   failure_ = nullptr;
   arrived_ = nullptr;
