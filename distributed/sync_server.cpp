@@ -72,22 +72,6 @@ DistributedSyncServer::~DistributedSyncServer() {
   deadline_thread_.join();
 }
 
-void DistributedSyncServer::declare_parameters(MemberIndex member, std::vector<SyncParameter> declared) {
-  const std::lock_guard lock(state_mutex_);
-  if (!declared_by_) {
-    check_transport(declared);
-    declared_by_ = member;
-    parameters_ = std::move(declared);
-    // The last layers' gradients are final first, as a guess.
-    std::vector<ParameterId> order;
-    for (auto id = static_cast<std::uint32_t>(parameters_.size()); id-- > 0;) order.push_back({id});
-    layout_ = std::make_shared<const GradientLayout>(parameters_, order);
-    recorder_.set_parameters(parameters_.size());
-    return;
-  }
-  refuse_difference("parameter", {devices_[member], declared}, {devices_[*declared_by_], parameters_});
-}
-
 void DistributedSyncServer::declare_buffers(MemberIndex member, std::vector<SyncParameter> declared) {
   const std::lock_guard lock(state_mutex_);
   if (buffers_declared_by_)

@@ -62,3 +62,39 @@ TEST_CASE("leaving: after forming the next group was refused, which the others t
   CHECK(pair.sync.group_number() == 3);
   CHECK_NOTHROW(pair.step(0));
 }
+
+TEST_CASE("leaving: before the replicas are attached") {
+  GradientSync sync(cpu_devices(2), impatient());
+  sync.leave(cpu(1));
+  TwoBranches model;
+  SUBCASE("those that stay train") {
+    sync.attach(cpu(0), model);
+    auto step = sync.step(cpu(0));
+    step.backward(use(model.left, 2) + use(model.right, 3));
+    CHECK(gradient_of(model.left) == Values{2, 2});
+    CHECK(gradient_of(model.right) == Values{3, 3});
+  }
+  SUBCASE("a replica that comes after a step without one is refused") {
+    {
+      auto step = sync.step(cpu(0));
+      step.synchronize();
+    }
+    TwoBranches late = clone(model, cpu(1));
+    CHECK_THROWS_WITH_AS(sync.attach(cpu(1), late), doctest::Contains("cpu:1"), SyncError);
+  }
+}
+
+TEST_CASE("leaving: a device that fails before the replicas are attached can rejoin with them") {
+  for (const Sharding sharding : {Sharding::none, Sharding::gradients}) {
+    GradientSync sync(cpu_devices(2), impatient({.sharding = sharding}));
+    sync.fail(cpu(1), disk_full());
+    auto replicas = sync.replicate(TwoBranches{});
+    const GradientSync::Rejoining all[] = {{cpu(0), 0}, {cpu(1), 0}};
+    sync.rejoin_all(all);
+    run_devices(2, [&](std::size_t d) {
+      auto step = sync.step(cpu(d));
+      step.backward(use(replicas[d].left, d == 0 ? 1.0 : 3.0));
+      if (sharding == Sharding::none) CHECK(gradient_of(replicas[d].left) == Values{2, 2});
+    });
+  }
+}
