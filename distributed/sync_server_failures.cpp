@@ -35,8 +35,9 @@ void DistributedSyncServer::handle(Leave& message) {
   ledger_->leave(message.stamp, actions_);
   perform_actions();
   compare_replicas();  // those who stay may have waited for this device
-  if (ledger_->all_left())
-    for (MemberIndex member = 0; member < devices_.size(); ++member) serve_follower(member);
+  if (!ledger_->all_left()) return;
+  for (MemberIndex member = 0; member < devices_.size(); ++member) serve_follower(member);
+  waiting_since_.reset();  // nobody waits any more
 }
 
 void DistributedSyncServer::handle(NextResult& message) {

@@ -98,3 +98,25 @@ TEST_CASE("leaving: a device that fails before the replicas are attached can rej
     });
   }
 }
+
+TEST_CASE("leaving: when all have left, no deadline runs") {
+  std::atomic<int> warnings = 0;
+  SyncOptions options;
+  options.warn_after = milliseconds(150);
+  options.fail_after = milliseconds(300);
+  options.warn = [&](const std::string&) { ++warnings; };
+  GradientSync sync(cpu_devices(2), options);
+  auto replicas = sync.replicate(TwoBranches{});
+  sync.leave(cpu(0), Follow::yes);
+  run_devices(2, [&](std::size_t d) {
+    if (d == 0) {
+      CHECK_FALSE(sync.follow(cpu(0)));
+    } else {
+      std::this_thread::sleep_for(milliseconds(30));
+      sync.leave(cpu(1));
+    }
+  });
+  std::this_thread::sleep_for(milliseconds(500));
+  CHECK(warnings == 0);
+  CHECK_NOTHROW(run_devices(2, [&](std::size_t d) { sync.barrier(cpu(d)); }));
+}
