@@ -157,6 +157,7 @@ void SyncMember::on_backward_begin(Device device, std::span<const ParameterUse> 
 }
 
 void SyncMember::register_with(std::span<const ParameterUse> uses) {
+  refuse_unfrozen();
   join_earlier();
   std::vector<bool> in_graph(parameters().size(), false);
   for (const ParameterUse& use : uses) in_graph[use.id.value] = true;
@@ -180,6 +181,16 @@ void SyncMember::register_with(std::span<const ParameterUse> uses) {
   const Event ready = compute_stream(device_).record();
   server_.register_parameters(stamp(), weight_, required_, gradients_.arena(), ready);
   for (const ParameterId id : accumulated) submit(id, gradients_.local(id, ready));
+}
+
+// The group does not know it: each device would update it with its own gradient.
+void SyncMember::refuse_unfrozen() const {
+  for (const auto& [name, parameter] : frozen_)
+    if (parameter.requires_grad())
+      raise<SyncError>(
+          "[sync] parameter \"{}\" on {} requires a gradient, which it did not when its replica was attached: attach "
+          "what is trained later as requiring one, and leave it out of the optimizer until then",
+          name, to_string(device_));
 }
 
 // Double buffering: before a step may be registered, the one before it must have ended.

@@ -118,6 +118,7 @@ class SyncMember final : public GradientObserver,
   void require_living_optimizers(const char* operation) const;
   void register_with(std::span<const ParameterUse>);
   void refuse_inside_no_sync() const;
+  void refuse_unfrozen() const;
   std::exception_ptr collect(Posted&, std::shared_ptr<const RoundResult>&) noexcept;
   void finish_posted() noexcept;
   void join_earlier();

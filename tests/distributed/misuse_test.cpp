@@ -326,3 +326,19 @@ TEST_CASE("misuse: a device that fails outside of a step is heard at once, with 
   CHECK_MESSAGE(errors[0].find("cpu:1") != std::string::npos, errors[0]);
   CHECK_MESSAGE(errors[0].find("disk on fire") != std::string::npos, errors[0]);
 }
+
+TEST_CASE("misuse: a parameter that is unfrozen after its replica was attached fails the step on all, named") {
+  for (const bool used : {false, true}) {
+    TwoBranches model;
+    model.right.set_requires_grad(false);
+    GradientSync sync(cpu_devices(2), impatient());
+    auto replicas = sync.replicate(model);
+    const auto errors = errors_of_devices(2, [&](std::size_t d) {
+      if (d == 1) replicas[1].right.set_requires_grad(true);
+      auto step = sync.step(cpu(d));
+      step.backward(used ? use(replicas[d].left, 1) + use(replicas[d].right, 1) : use(replicas[d].left, 1));
+    });
+    for (const std::string& error : errors)
+      CHECK_MESSAGE(error.find("parameter \"right\" on cpu:1 requires a gradient") != std::string::npos, error);
+  }
+}
