@@ -18,11 +18,20 @@ void SyncMember::leave(bool follow) {
     raise<SyncError>("[sync] the gradients of {}'s step {} are still on their way: flush and step the optimizer first",
                      to_string(device_), generation_);
   finish_posted();  // also a device whose last step failed may leave
-  if (std::exchange(left_, true)) return;
+  if (std::exchange(left_, true)) {
+    if (!follow) end_following();
+    return;
+  }
   follows_ = follow;
   left_group_ = group_number_;
   if (updates_) updates_->reset();
   server_.leave({index_, group_number_, generation_ + 1}, follow);
+}
+
+// Nothing is kept for it any more.
+void SyncMember::end_following() {
+  follows_ = false;
+  server_.leave({index_, group_number_, generation_ + 1}, false);
 }
 
 std::shared_ptr<SyncWaiter> SyncMember::next_answer() {
@@ -34,8 +43,19 @@ std::shared_ptr<SyncWaiter> SyncMember::next_answer() {
 }
 
 bool SyncMember::follow() {
-  if (!follows_) raise<SyncError>("[sync] {} follows only after leave(device, Follow::yes)", to_string(device_));
+  if (!follows_)
+    raise<SyncError>("[sync] {} does not follow: it left without Follow::yes, or could not take over a group's state",
+                     to_string(device_));
   require_optimizer("sync.follow");
+  try {
+    return follow_next();
+  } catch (...) {
+    if (!follows_) end_following();
+    throw;
+  }
+}
+
+bool SyncMember::follow_next() {
   std::shared_ptr<SyncWaiter> waiter = next_answer();
   while (waiter->result() && waiter->result()->state) {  // the others formed a new group, and go on from there
     follows_ = false;                                    // not from here on, should it throw

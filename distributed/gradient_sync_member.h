@@ -133,6 +133,8 @@ class SyncMember final : public GradientObserver,
   void declare_buffers(Module& replica);
   std::unique_ptr<BufferShare> buffer_share();
   void install_buffers(const RoundResult&);
+  void end_following();
+  bool follow_next();
   std::shared_ptr<SyncWaiter> next_answer();
   void refuse_waiting_for_own_thread(std::int64_t generation) const;
   void wait_for_reductions(const RoundResult&);

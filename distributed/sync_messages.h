@@ -85,7 +85,7 @@ struct DeviceFailed {
   std::shared_ptr<SyncWaiter> waiter;
 };
 
-/// End of a device's data.
+/// End of a device's data. Once it has left: that it follows no more.
 struct Leave {
   Stamp stamp;
   bool follow = false;

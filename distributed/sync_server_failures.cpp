@@ -29,9 +29,12 @@ void DistributedSyncServer::handle(DeviceFailed& message) {
   message.waiter->release(current ? round_ : nullptr, error_for(message.stamp.group));
 }
 
+// Also from a device that left before, and follows no more.
 void DistributedSyncServer::handle(Leave& message) {
-  recorder_.note(SyncEvent::Kind::left, message.stamp.generation, message.stamp.member);
-  follows_[message.stamp.member] = message.follow;
+  const MemberIndex leaver = message.stamp.member;
+  if (!ledger_->has_left(leaver)) recorder_.note(SyncEvent::Kind::left, message.stamp.generation, leaver);
+  follows_[leaver] = message.follow;
+  if (!message.follow) unfetched_[leaver].clear();
   ledger_->leave(message.stamp, actions_);
   perform_actions();
   compare_replicas();  // those who stay may have waited for this device

@@ -120,3 +120,37 @@ TEST_CASE("leaving: when all have left, no deadline runs") {
   CHECK(warnings == 0);
   CHECK_NOTHROW(run_devices(2, [&](std::size_t d) { sync.barrier(cpu(d)); }));
 }
+
+TEST_CASE("leaving: nothing is kept for a device that follows no more") {
+  GradientSync sync(cpu_devices(2), impatient());
+  auto replicas = sync.replicate(Large());
+  const auto steps = [&] {
+    for (int i = 0; i < 5; ++i) {
+      replicas[1].zero_grad();
+      auto step = sync.step(cpu(1));
+      step.backward(sum(replicas[1].weight));
+    }
+    synchronize(cpu(1));
+  };
+  const auto in_use = [] { return memory_pool(cpu(0)).statistics().in_use; };
+  const std::size_t before = in_use();
+  const std::size_t gradient = 100'000 * sizeof(double);
+  sync.leave(cpu(0), Follow::yes);
+  SUBCASE("because it says so") {
+    steps();
+    CHECK(in_use() >= before + 5 * gradient);
+    sync.leave(cpu(0), Follow::no);
+    CHECK(in_use() < before + gradient);
+    CHECK_THROWS_WITH_AS((void)sync.follow(cpu(0)), doctest::Contains("Follow::yes"), SyncError);
+  }
+  SUBCASE("because it cannot take over the others' state") {
+    Sgd optimizer(replicas[1].parameters(), 0.1);
+    sync.attach(cpu(1), optimizer);
+    sync.fail(cpu(1), disk_full());
+    sync.rejoin(cpu(1), 0);
+    CHECK_THROWS_WITH_AS((void)sync.follow(cpu(0)), doctest::Contains("attached optimizers"), SyncError);
+    CHECK_THROWS_WITH_AS((void)sync.follow(cpu(0)), doctest::Contains("could not take over"), SyncError);
+  }
+  steps();
+  CHECK(in_use() < before + gradient);
+}
