@@ -23,7 +23,7 @@ void SyncMember::leave(bool follow) {
     return;
   }
   follows_ = follow;
-  left_group_ = group_number_;
+  left_group_ = followed_group_ = group_number_;
   if (updates_) updates_->reset();
   server_.leave({index_, group_number_, generation_ + 1}, follow);
 }
@@ -35,6 +35,8 @@ void SyncMember::end_following() {
 }
 
 std::shared_ptr<SyncWaiter> SyncMember::next_answer() {
+  // In a group that has formed since, the first answer, its state, is there already.
+  if (followed_group_ == server_.group_number()) refuse_waiting_for_own_thread(generation_ + 1);
   const std::shared_ptr<SyncWaiter> waiter = server_.next_result(index_);
   waiter->wait();
   if (!waiter->error()) return waiter;
@@ -63,6 +65,8 @@ bool SyncMember::follow_next() {
     follows_ = true;
     gradients_.invalidate();
     if (updates_) updates_->reset();
+    followed_group_ = server_.group_number();
+    generation_ = 0;
     waiter = next_answer();
   }
   if (!waiter->result()) return false;

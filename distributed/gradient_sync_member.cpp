@@ -242,7 +242,7 @@ void SyncMember::on_backward_failed(Device, std::exception_ptr error) { fail(std
 
 void SyncMember::join() {
   if (posted_.waiter && phase_ == Phase::posted && !double_buffered()) {
-    if (!posted_.waiter->done()) refuse_waiting_for_own_thread(posted_.generation);
+    refuse_waiting_for_posted();
     finish_posted();
   }
   if (failure_) std::rethrow_exception(failure_);
@@ -298,14 +298,19 @@ void SyncMember::install(const RoundResult& round, const Posted& posted) {
   server_.note_joined({index_, group_number_, round.generation});
 }
 
+void SyncMember::refuse_waiting_for_posted() const {
+  if (posted_.waiter && !posted_.waiter->done()) refuse_waiting_for_own_thread(posted_.generation);
+}
+
 void SyncMember::refuse_waiting_for_own_thread(std::int64_t generation) const {
-  for (const SyncMember* peer : peers_)
-    if (peer != this && peer->open_in_thread() == this_thread_number() &&
-        peer->open_generation_.load(std::memory_order_relaxed) <= generation)
+  for (const SyncMember* peer : peers_) {
+    const std::int64_t open = peer->open_generation_.load(std::memory_order_relaxed);
+    if (peer != this && peer->open_in_thread() == this_thread_number() && open <= generation)
       raise<SyncError>(
           "[sync] {} would wait for {} in step {}, which this same thread drives and has not posted: call "
           "backward_async on every device of a thread, then join_all",
-          to_string(device_), to_string(peer->device()), generation);
+          to_string(device_), to_string(peer->device()), open);
+  }
 }
 
 void SyncMember::wait_for_tasks(const RoundResult* round) noexcept {
@@ -351,7 +356,7 @@ bool SyncMember::flush() {
   if (phase_ == Phase::open)
     raise<SyncError>("[sync] {} cannot flush inside its step {}", to_string(device_), generation_);
   const bool posted = posted_.waiter != nullptr;
-  if (posted && !posted_.waiter->done()) refuse_waiting_for_own_thread(posted_.generation);
+  refuse_waiting_for_posted();
   finish_posted();
   if (failure_) std::rethrow_exception(failure_);
   return posted;

@@ -137,6 +137,7 @@ class SyncMember final : public GradientObserver,
   bool follow_next();
   std::shared_ptr<SyncWaiter> next_answer();
   void refuse_waiting_for_own_thread(std::int64_t generation) const;
+  void refuse_waiting_for_posted() const;
   void wait_for_reductions(const RoundResult&);
   void install(const RoundResult&, const Posted&);
   void wait_for_tasks(const RoundResult*) noexcept;
@@ -156,6 +157,7 @@ class SyncMember final : public GradientObserver,
   Phase phase_ = Phase::idle;
   std::atomic<std::uint64_t> group_number_{1};  // of a device that left, set by whoever makes the group form again
   std::uint64_t left_group_ = 0;                // when it left
+  std::uint64_t followed_group_ = 0;            // in which it left, or whose state it has taken over
   std::int64_t generation_ = 0;
   double weight_ = 0.0;
   int accumulations_ = 0;       // no_sync scopes that are alive

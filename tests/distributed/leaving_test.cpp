@@ -154,3 +154,60 @@ TEST_CASE("leaving: nothing is kept for a device that follows no more") {
   steps();
   CHECK(in_use() < before + gradient);
 }
+
+TEST_CASE("leaving: following, leaving and rejoining refuse to wait for a device of the same thread") {
+  Pair pair;
+  SUBCASE("follow") {
+    pair.sync.leave(cpu(0), Follow::yes);
+    for (int i = 0; i < 2; ++i) {
+      {
+        pair.replicas[1].zero_grad();
+        auto step = pair.sync.step(cpu(1));
+        CHECK_THROWS_WITH_AS((void)pair.sync.follow(cpu(0)), doctest::Contains("cpu:0 would wait for cpu:1"),
+                             SyncError);
+        step.backward(use(pair.replicas[1].left, 1));
+      }
+      CHECK(pair.sync.follow(cpu(0)));
+    }
+    pair.sync.fail(cpu(1), disk_full());
+    pair.sync.rejoin(cpu(1), 2);
+    pair.replicas[1].zero_grad();
+    auto step = pair.sync.step(cpu(1));  // the state of the new group is there, its first step is not
+    CHECK_THROWS_WITH_AS((void)pair.sync.follow(cpu(0)), doctest::Contains("cpu:0 would wait for cpu:1"), SyncError);
+    step.backward(use(pair.replicas[1].left, 1));
+    CHECK(pair.sync.follow(cpu(0)));
+  }
+  SUBCASE("what has been posted is not waited for") {
+    pair.sync.leave(cpu(0), Follow::yes);
+    pair.step(1);
+    pair.replicas[1].zero_grad();
+    auto step = pair.sync.step(cpu(1));
+    CHECK(pair.sync.follow(cpu(0)));
+    step.synchronize();
+  }
+  SUBCASE("leave") {
+    auto first = pair.sync.step(cpu(0));
+    auto second = pair.sync.step(cpu(1));
+    first.backward_async(use(pair.replicas[0].left, 1));
+    CHECK_THROWS_WITH_AS(pair.sync.leave(cpu(0)), doctest::Contains("cpu:0 would wait for cpu:1"), SyncError);
+    second.backward_async(use(pair.replicas[1].left, 3));
+    join_all(first, second);
+    CHECK(gradient_of(pair.replicas[0].left) == Values{2, 2});
+    pair.sync.leave(cpu(0));
+    pair.step(1);
+  }
+  SUBCASE("rejoin") {
+    auto first = pair.sync.step(cpu(0));
+    auto second = pair.sync.step(cpu(1));
+    first.backward_async(use(pair.replicas[0].left, 1));
+    CHECK_THROWS_WITH_AS(pair.sync.rejoin(cpu(0), 0), doctest::Contains("cpu:0 would wait for cpu:1"), SyncError);
+    second.backward_async(use(pair.replicas[1].left, 3));
+    join_all(first, second);
+  }
+  SUBCASE("rejoin in a group that has failed already") {
+    auto second = pair.sync.step(cpu(1));
+    pair.sync.fail(cpu(0), disk_full());
+    CHECK_THROWS_WITH_AS(pair.sync.rejoin(cpu(0), 0), doctest::Contains("cpu:0 would wait for cpu:1"), SyncError);
+    second.fail(disk_full());
+  }
+}
