@@ -141,7 +141,8 @@ class GradientSync {
   /// uses them; false if there are none on their way. To be called before `leave`.
   bool flush(Device);
   /// End of this device's data: from now on it counts as an empty step of weight 0. With Follow::yes the others'
-  /// results are kept for it until it fetches them with `follow`, whose memory grows with how far it lags.
+  /// results are kept for it until it fetches them with `follow`, whose memory grows with how far it lags, or leaves
+  /// once more with Follow::no. Absent::subset has no results for it: there Follow::yes is a SyncError.
   void leave(Device, Follow = Follow::no);
   /// For a device that left with Follow::yes: waits for the others' next step and installs its result in this device's
   /// gradients (with Overlap::in_backward: in its parameters); false when all devices have left.

@@ -14,6 +14,12 @@ void SyncMember::leave(bool follow) {
   if (follow) require_replica("sync.leave");
   if (follow) require_optimizer("sync.leave");
   if (!follow) refuse_leaving_with_share();
+  if (follow && server_.options().absent == Absent::subset)
+    raise<SyncError>(
+        "[sync] {} cannot follow: under Absent::subset a result goes to those that took part only, so leave with "
+        "Follow::no",
+        to_string(device_));
+  refuse_waiting_for_posted();
   if (double_buffered() && posted_.waiter && !failure_)
     raise<SyncError>("[sync] the gradients of {}'s step {} are still on their way: flush and step the optimizer first",
                      to_string(device_), generation_);

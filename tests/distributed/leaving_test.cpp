@@ -211,3 +211,10 @@ TEST_CASE("leaving: following, leaving and rejoining refuse to wait for a device
     second.fail(disk_full());
   }
 }
+
+TEST_CASE("leaving: nobody follows under Absent::subset, which has no results for those who take no part") {
+  Pair pair({.absent = Absent::subset});
+  CHECK_THROWS_WITH_AS(pair.sync.leave(cpu(0), Follow::yes), doctest::Contains("cpu:0 cannot follow"), SyncError);
+  pair.sync.leave(cpu(0));
+  CHECK_NOTHROW(pair.step(1));
+}
