@@ -123,8 +123,9 @@ class GradientSync {
     return replicas;
   }
   /// Registers a replica's parameters and buffers as this device's. Replicas of one group must agree in names, order,
-  /// shapes and dtypes, else SyncError naming the parameter or buffer, the devices and both values. Buffers that the
-  /// options' policy cannot keep equal (BufferPolicy, Overlap::double_buffered) are refused.
+  /// shapes, dtypes and in what requires a gradient, else SyncError naming the parameter or buffer, the devices and
+  /// both values. A parameter that begins to require one later fails the step. Buffers that the options' policy cannot
+  /// keep equal (BufferPolicy, Overlap::double_buffered) are refused.
   void attach(Device, Module& replica);
   /// An optimizer whose state travels with the parameters when a device behind re-joins, or one that follows goes on in
   /// the next group; the same ones in the same order on all devices, and not destroyed before the last step. With

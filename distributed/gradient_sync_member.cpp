@@ -46,6 +46,7 @@ void SyncMember::attach(Module& replica) {
   }
   declare_buffers(replica);
   server_.declare_parameters(index_, std::move(description));
+  declare_frozen(frozen);
   gradients_.attach(std::move(parameters), this, weak_from_this());
   frozen_ = std::move(frozen);
   attached_ = true;

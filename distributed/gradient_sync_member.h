@@ -130,7 +130,9 @@ class SyncMember final : public GradientObserver,
   ReplicaDigest digest() const;
   void append_buffers(ReplicaDigest&) const;
   bool check_is_due() const;
+  void declare_frozen(const NamedTensors&);
   void declare_buffers(Module& replica);
+  void refuse_foreign(const Optimizer&) const;
   std::unique_ptr<BufferShare> buffer_share();
   void install_buffers(const RoundResult&);
   void end_following();

@@ -36,6 +36,13 @@ SyncOptions with_defaults(SyncOptions options) {
   if (options.sharding == Sharding::gradients && (options.compression || options.wire != GradientWire::native))
     raise<SyncError>("[sync] Sharding::gradients scatters gradients as they are: without compression, wire native");
   if (!options.warn) options.warn = [](const std::string& text) { std::fprintf(stderr, "%s\n", text.c_str()); };
+  options.warn = [warn = options.warn](const std::string& text) {
+    try {
+      warn(text);
+    } catch (...) {
+      // nobody fails because of what only warns
+    }
+  };
   if (const char* path = std::getenv("TUTTI_SYNC_DUMP"); !options.dump && path != nullptr && *path != '\0')
     options.dump = [path = std::string(path), warn = options.warn](const std::string& text) {
       if (!append_to_file(path, text)) warn("[sync] cannot write the last events to " + path);

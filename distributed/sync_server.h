@@ -56,7 +56,8 @@ class DistributedSyncServer {
   /// A replica's parameters, by ParameterId. Must equal those declared before; else SyncError naming the first that
   /// differs, both devices and both values. Devices may have left, or the group failed, before.
   void declare_parameters(MemberIndex, std::vector<SyncParameter>);
-  /// The same for buffers.
+  /// The same for parameters without a gradient, and for buffers.
+  void declare_frozen(MemberIndex, std::vector<SyncParameter>);
   void declare_buffers(MemberIndex, std::vector<SyncParameter>);
   /// Where gradients lie in the next step; null without parameters. Changes only between steps: with the first release,
   /// and when gradients become final in another order for some steps.
@@ -209,7 +210,9 @@ class DistributedSyncServer {
       state_mutex_;  // guards what devices' threads read beside the drain: parameters, layout, error, number
   std::vector<SyncParameter> parameters_;  // written while draining, before the first step
   std::optional<MemberIndex> declared_by_;
-  std::vector<SyncParameter> buffer_descriptions_;  // constant once the ledger is open
+  std::vector<SyncParameter> frozen_descriptions_;
+  std::optional<MemberIndex> frozen_declared_by_;
+  std::vector<SyncParameter> buffer_descriptions_;  // constant from the first step on
   std::optional<MemberIndex> buffers_declared_by_;
   std::shared_ptr<const GradientLayout> layout_;
   std::exception_ptr group_error_;

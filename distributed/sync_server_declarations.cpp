@@ -55,4 +55,13 @@ void DistributedSyncServer::make_room_for_parameters() {
   if (options_.sharding != Sharding::none) shards_.emplace(parameters_, devices_.size());
 }
 
+void DistributedSyncServer::declare_frozen(MemberIndex member, std::vector<SyncParameter> declared) {
+  const std::lock_guard lock(state_mutex_);
+  if (frozen_declared_by_)
+    return refuse_difference("frozen parameter", {devices_[member], declared},
+                             {devices_[*frozen_declared_by_], frozen_descriptions_});
+  frozen_declared_by_ = member;
+  frozen_descriptions_ = std::move(declared);
+}
+
 }  // namespace tutti

@@ -68,13 +68,14 @@ void DistributedSyncServer::handle(JoinGroup& message) {
   replace(joiners_[message.member], message.waiter, message.member);
   if (!ledger_->join(message.member, message.group, message.last_step_applied, actions_)) {
     joiners_[message.member] = nullptr;
+    const std::string device = to_string(devices_[message.member]);
     std::exception_ptr error = error_for(ledger_->group());
-    if (!error)
+    if (ledger_->has_left(message.member))
+      error = std::make_exception_ptr(SyncError(fmt::format("[sync] {} has left: it cannot rejoin", device)));
+    else if (!error)
       error = std::make_exception_ptr(
-          SyncError(ledger_->has_left(message.member)
-                        ? fmt::format("[sync] {} has left: it cannot rejoin", to_string(devices_[message.member]))
-                        : fmt::format("[sync] {} asked for group {}, but group {} has not failed: nothing to rejoin",
-                                      to_string(devices_[message.member]), message.group, ledger_->group())));
+          SyncError(fmt::format("[sync] {} asked for group {}, but group {} has not failed: nothing to rejoin", device,
+                                message.group, ledger_->group())));
     return message.waiter->release(nullptr, error);
   }
   if (!waiting_since_) waiting_since_ = CollectiveTask::Clock::now();

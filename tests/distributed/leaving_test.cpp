@@ -218,3 +218,10 @@ TEST_CASE("leaving: nobody follows under Absent::subset, which has no results fo
   pair.sync.leave(cpu(0));
   CHECK_NOTHROW(pair.step(1));
 }
+
+TEST_CASE("leaving: a device that left is told so when it asks to rejoin a group that has failed") {
+  Pair pair;
+  pair.sync.leave(cpu(0));
+  pair.sync.fail(cpu(1), disk_full());
+  CHECK_THROWS_WITH_AS(pair.sync.rejoin(cpu(0), 0), doctest::Contains("cpu:0 has left"), SyncError);
+}

@@ -342,3 +342,27 @@ TEST_CASE("misuse: a parameter that is unfrozen after its replica was attached f
       CHECK_MESSAGE(error.find("parameter \"right\" on cpu:1 requires a gradient") != std::string::npos, error);
   }
 }
+
+TEST_CASE("misuse: an optimizer is attached once, and to the device of its parameters") {
+  TwoBranches model;
+  model.right.set_requires_grad(false);
+  SUBCASE("twice, also if it has nothing to update in backward") {
+    GradientSync sync(cpu_devices(1), {.overlap = Overlap::in_backward});
+    sync.attach(cpu(0), model);
+    Sgd left({model.left}, 0.1);
+    Sgd right({model.right}, 0.1);
+    sync.attach(cpu(0), left);
+    sync.attach(cpu(0), right);
+    CHECK_THROWS_WITH_AS(sync.attach(cpu(0), right), doctest::Contains("this optimizer already"), SyncError);
+    auto step = sync.step(cpu(0));
+    step.backward(use(model.left, 1));
+    CHECK(left.steps() == 1);
+    CHECK(right.steps() == 1);
+  }
+  SUBCASE("of another device") {
+    Pair pair;
+    Sgd optimizer(pair.replicas[0].parameters(), 0.1);
+    CHECK_THROWS_WITH_AS(pair.sync->attach(cpu(1), optimizer),
+                         doctest::Contains("parameter 0 of the optimizer for cpu:1 lives on cpu:0"), SyncError);
+  }
+}
