@@ -123,8 +123,9 @@ class GradientSync {
     return replicas;
   }
   /// Registers a replica's parameters and buffers as this device's. Replicas of one group must agree in names, order,
-  /// shapes and dtypes, else SyncError naming the parameter or buffer, the devices and both values. Buffers that the
-  /// options' policy cannot keep equal (BufferPolicy, Overlap::double_buffered) are refused.
+  /// shapes, dtypes and in what requires a gradient, else SyncError naming the parameter or buffer, the devices and
+  /// both values. A parameter that begins to require one later fails the step. Buffers that the options' policy cannot
+  /// keep equal (BufferPolicy, Overlap::double_buffered) are refused.
   void attach(Device, Module& replica);
   /// An optimizer whose state travels with the parameters when a device behind re-joins, or one that follows goes on in
   /// the next group; the same ones in the same order on all devices, and not destroyed before the last step. With
@@ -141,7 +142,8 @@ class GradientSync {
   /// uses them; false if there are none on their way. To be called before `leave`.
   bool flush(Device);
   /// End of this device's data: from now on it counts as an empty step of weight 0. With Follow::yes the others'
-  /// results are kept for it until it fetches them with `follow`, whose memory grows with how far it lags.
+  /// results are kept for it until it fetches them with `follow`, whose memory grows with how far it lags, or leaves
+  /// once more with Follow::no. Absent::subset has no results for it: there Follow::yes is a SyncError.
   void leave(Device, Follow = Follow::no);
   /// For a device that left with Follow::yes: waits for the others' next step and installs its result in this device's
   /// gradients (with Overlap::in_backward: in its parameters); false when all devices have left. A parameter that had

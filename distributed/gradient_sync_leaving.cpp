@@ -15,19 +15,36 @@ void SyncMember::leave(bool follow) {
   if (follow) require_replica("sync.leave");
   if (follow) require_optimizer("sync.leave");
   if (!follow) refuse_leaving_with_share();
+  if (follow && server_.options().absent == Absent::subset)
+    raise<SyncError>(
+        "[sync] {} cannot follow: under Absent::subset a result goes to those that took part only, so leave with "
+        "Follow::no",
+        to_string(device_));
+  refuse_waiting_for_posted();
   if (double_buffered() && posted_.waiter && !failure_)
     raise<SyncError>("[sync] the gradients of {}'s step {} are still on their way: flush and step the optimizer first",
                      to_string(device_), generation_);
   if (follow) declare_updates();
   finish_posted();  // also a device whose last step failed may leave
-  if (std::exchange(left_, true)) return;
+  if (std::exchange(left_, true)) {
+    if (!follow) end_following();
+    return;
+  }
   follows_ = follow;
-  left_group_ = group_number_;
+  left_group_ = followed_group_ = group_number_;
   if (updates_) updates_->reset();
   server_.leave({index_, group_number_, generation_ + 1}, follow);
 }
 
+// Nothing is kept for it any more.
+void SyncMember::end_following() {
+  follows_ = false;
+  server_.leave({index_, group_number_, generation_ + 1}, false);
+}
+
 std::shared_ptr<SyncWaiter> SyncMember::next_answer() {
+  // In a group that has formed since, the first answer, its state, is there already.
+  if (followed_group_ == server_.group_number()) refuse_waiting_for_own_thread(generation_ + 1);
   const std::shared_ptr<SyncWaiter> waiter = server_.next_result(index_);
   waiter->wait();
   if (!waiter->error()) return waiter;
@@ -36,8 +53,19 @@ std::shared_ptr<SyncWaiter> SyncMember::next_answer() {
 }
 
 bool SyncMember::follow() {
-  if (!follows_) raise<SyncError>("[sync] {} follows only after leave(device, Follow::yes)", to_string(device_));
+  if (!follows_)
+    raise<SyncError>("[sync] {} does not follow: it left without Follow::yes, or could not take over a group's state",
+                     to_string(device_));
   require_optimizer("sync.follow");
+  try {
+    return follow_next();
+  } catch (...) {
+    if (!follows_) end_following();
+    throw;
+  }
+}
+
+bool SyncMember::follow_next() {
   std::shared_ptr<SyncWaiter> waiter = next_answer();
   while (waiter->result() && waiter->result()->state) {  // the others formed a new group, and go on from there
     follows_ = false;                                    // not from here on, should it throw
@@ -48,6 +76,8 @@ bool SyncMember::follow() {
     lost_ = nullptr;
     gradients_.invalidate();
     if (updates_) updates_->reset();
+    followed_group_ = server_.group_number();
+    generation_ = 0;
     waiter = next_answer();
   }
   if (lost_) std::rethrow_exception(lost_);

@@ -124,6 +124,7 @@ class SyncMember final : public GradientObserver,
   void declare_updates();
   void register_with(std::span<const ParameterUse>);
   void refuse_inside_no_sync() const;
+  void refuse_unfrozen() const;
   std::exception_ptr collect(Posted&, std::shared_ptr<const RoundResult>&) noexcept;
   void finish_posted() noexcept;
   void join_earlier();
@@ -135,12 +136,17 @@ class SyncMember final : public GradientObserver,
   ReplicaDigest digest() const;
   void append_buffers(ReplicaDigest&) const;
   bool check_is_due() const;
+  void declare_frozen(const NamedTensors&);
   void declare_buffers(Module& replica);
+  void refuse_foreign(const Optimizer&) const;
   std::unique_ptr<BufferShare> buffer_share();
   void install_buffers(const RoundResult&);
+  void end_following();
+  bool follow_next();
   std::shared_ptr<SyncWaiter> next_answer();
   void take(const RoundResult&);
   void refuse_waiting_for_own_thread(std::int64_t generation) const;
+  void refuse_waiting_for_posted() const;
   void wait_for_reductions(const RoundResult&);
   void install(const RoundResult&, const Posted&);
   void wait_for_tasks(const RoundResult*) noexcept;
@@ -161,6 +167,7 @@ class SyncMember final : public GradientObserver,
   Phase phase_ = Phase::idle;
   std::atomic<std::uint64_t> group_number_{1};  // of a device that left, set by whoever makes the group form again
   std::uint64_t left_group_ = 0;                // when it left
+  std::uint64_t followed_group_ = 0;            // in which it left, or whose state it has taken over
   std::int64_t generation_ = 0;
   double weight_ = 0.0;
   int accumulations_ = 0;       // no_sync scopes that are alive
