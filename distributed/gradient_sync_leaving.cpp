@@ -80,10 +80,10 @@ bool SyncMember::follow_next() {
     generation_ = 0;
     waiter = next_answer();
   }
+  if (waiter->result()) generation_ = waiter->result()->generation;
   if (lost_) std::rethrow_exception(lost_);
   if (!waiter->result()) return false;
   if (group_number_ != left_group_) failure_ = nullptr;  // of a step that this group knows nothing of
-  generation_ = waiter->result()->generation;
   take(*waiter->result());
   return true;
 }
