@@ -14,9 +14,7 @@ constexpr std::uint64_t kDoubleElements = std::uint64_t{1} << 62U;
 constexpr std::uint64_t kHostBlocks = std::uint64_t{1} << 63U;
 constexpr std::uint64_t kSplitBlocks = kHostBlocks | (std::uint64_t{1} << 62U);
 
-constexpr std::uint64_t join(std::uint32_t low, std::uint32_t high) {
-  return low | (static_cast<std::uint64_t>(high) << 32U);
-}
+using philox_formulas::join;
 
 }  // namespace
 

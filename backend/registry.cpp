@@ -3,6 +3,9 @@
 
 #include <tutti/backend/cpu/cpu_backend.h>
 #include <tutti/backend/error.h>
+#ifdef TUTTI_HAVE_CUDA
+#include <tutti/backend/cuda/cuda_backend.h>
+#endif
 
 #include <array>
 #include <atomic>
@@ -36,10 +39,17 @@ Registry& registry() {
 void stop_cpu_workers() { static_cast<CpuBackend*>(cpu_backend.load())->stop_workers(); }
 
 Backend& make_built_in(DeviceKind kind) {
-  if (kind != DeviceKind::cpu) raise<DeviceError>("[device] {}:0: this build has no CUDA backend", kind_name(kind));
   Registry& all = registry();
   const std::lock_guard lock(all.mutex);
   auto& slot = all.backends[static_cast<std::size_t>(kind)];
+  if (kind == DeviceKind::cuda) {
+#ifdef TUTTI_HAVE_CUDA
+    if (slot.load() == nullptr) slot.store(new CudaBackend);
+    return *slot.load();
+#else
+    raise<DeviceError>("[device] {}:0: this build has no CUDA backend (Meson option cuda)", kind_name(kind));
+#endif
+  }
   if (slot.load() == nullptr) {
     auto* made = new CpuBackend;
     slot.store(made);

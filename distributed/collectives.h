@@ -16,6 +16,7 @@ namespace tutti {
 class Collectives;
 class DistributedSyncServer;
 class ShardPlan;
+class ShardedOptimizer;
 class SyncMember;
 struct PostCollective;
 
@@ -34,6 +35,7 @@ class [[nodiscard]] PendingTensor {
 
  private:
   friend class Collectives;
+  friend class ShardedOptimizer;
   PendingTensor() = default;
 
   std::weak_ptr<Collectives> collectives_;

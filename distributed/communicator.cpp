@@ -3,6 +3,9 @@
 
 #include <tutti/backend/error.h>
 #include <tutti/distributed/local_communicator.h>
+#ifdef TUTTI_HAVE_NCCL
+#include <tutti/distributed/nccl/nccl_communicator.h>
+#endif
 
 namespace tutti {
 
@@ -19,10 +22,17 @@ std::shared_ptr<CollectiveTask> Communicator::compressed_all_reduce(std::shared_
 }
 
 std::unique_ptr<Communicator> make_communicator(std::span<const Device> devices) {
+  const Device first = devices.front();
   for (const Device device : devices)
-    if (device.kind != DeviceKind::cpu)
-      raise<DeviceError>("[sync] no engine was built for {}: the local engine takes CPU devices", to_string(device));
-  return std::make_unique<LocalCommunicator>();
+    if (device.kind != first.kind)
+      raise<DeviceError>("[sync] no engine connects {} and {}: a group has devices of one kind", to_string(first),
+                         to_string(device));
+  if (first.kind == DeviceKind::cpu) return std::make_unique<LocalCommunicator>();
+#ifdef TUTTI_HAVE_NCCL
+  if (first.kind == DeviceKind::cuda)
+    return std::make_unique<NcclCommunicator>(std::vector<Device>(devices.begin(), devices.end()));
+#endif
+  raise<DeviceError>("[sync] no engine was built for {}: the local engine takes CPU devices", to_string(first));
 }
 
 }  // namespace tutti

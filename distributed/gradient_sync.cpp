@@ -4,7 +4,6 @@
 #include <tutti/backend/error.h>
 #include <tutti/backend/registry.h>
 #include <tutti/distributed/gradient_sync_member.h>
-#include <tutti/distributed/sharded/sharded_optimizer.h>
 
 #include <algorithm>
 #include <exception>
@@ -108,7 +107,8 @@ class GradientSync::State {
 
   // Runs while every member that has not left waits in rejoin, so that replicas may be written from one thread.
   std::shared_ptr<const ReplicaState> continue_from(const DistributedSyncServer::Reformation& reform) {
-    for (const MemberIndex index : reform.left) members_[index]->enter_group(reform.group);
+    for (const MemberIndex index : reform.left)
+      if (!members_[index]->share().kept()) members_[index]->enter_group(reform.group);
     refuse_lost_shares(reform.behind);
     std::shared_ptr<const ReplicaState> state = members_[reform.ahead]->capture();
     for (const MemberIndex index : reform.behind) members_[index]->restore(*state);
@@ -119,12 +119,10 @@ class GradientSync::State {
   // Nobody else has a share's optimizer state.
   void refuse_lost_shares(std::span<const MemberIndex> behind) const {
     for (const auto& member : members_) {
-      if (member->sharded() == nullptr) continue;
-      if (!member->sharded()->whole()) {
-        const std::string text = member->sharded()->torn_text();
-        for (const auto& other : members_)  // nobody goes on with another's checkpoint
-          if (other->sharded() != nullptr) other->sharded()->require_load();
-        raise<SyncError>("[rejoin] {}", text);
+      if (!member->share().kept()) continue;
+      if (!member->share().whole()) {
+        for (const auto& other : members_) other->share().require_load();  // nobody goes on with another's checkpoint
+        raise<SyncError>("[rejoin] {}", member->share().torn_text(member->device()));
       }
       if (!behind.empty())
         raise<SyncError>(

@@ -123,14 +123,15 @@ class GradientSync {
     return replicas;
   }
   /// Registers a replica's parameters and buffers as this device's. Replicas of one group must agree in names, order,
-  /// shapes and dtypes, else SyncError naming the parameter or buffer, the devices and both values. Buffers that the
-  /// options' policy cannot keep equal (BufferPolicy, Overlap::double_buffered) are refused.
+  /// shapes, dtypes and in what requires a gradient, else SyncError naming the parameter or buffer, the devices and
+  /// both values. A parameter that begins to require one later fails the step. Buffers that the options' policy cannot
+  /// keep equal (BufferPolicy, Overlap::double_buffered) are refused.
   void attach(Device, Module& replica);
   /// An optimizer whose state travels with the parameters when a device behind re-joins, or one that follows goes on in
   /// the next group; the same ones in the same order on all devices, and not destroyed before the last step. With
   /// Overlap::in_backward it is required, after the replica and before the first step, may have parameters of the
   /// replica only, lives as long as the device steps or follows, and its `step` is an error while the group lives: the
-  /// group updates the parameters.
+  /// group updates the parameters, and its first step fails unless all devices agree on which.
   void attach(Device, Optimizer&);
 
   const std::vector<Device>& devices() const noexcept;
@@ -141,10 +142,13 @@ class GradientSync {
   /// uses them; false if there are none on their way. To be called before `leave`.
   bool flush(Device);
   /// End of this device's data: from now on it counts as an empty step of weight 0. With Follow::yes the others'
-  /// results are kept for it until it fetches them with `follow`, whose memory grows with how far it lags.
+  /// results are kept for it until it fetches them with `follow`, whose memory grows with how far it lags, or leaves
+  /// once more with Follow::no. Absent::subset has no results for it: there Follow::yes is a SyncError.
   void leave(Device, Follow = Follow::no);
   /// For a device that left with Follow::yes: waits for the others' next step and installs its result in this device's
-  /// gradients (with Overlap::in_backward: in its parameters); false when all devices have left.
+  /// gradients (with Overlap::in_backward: in its parameters); false when all devices have left. A parameter that had
+  /// no gradient in that step has none. Throws when the group has failed, and when the result cannot be taken: then
+  /// again until the others have formed a new group.
   bool follow(Device);
 
   // --- Collectives on tensors. Each device's thread calls with its own tensor; all devices post the same sequence, in

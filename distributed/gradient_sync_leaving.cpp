@@ -3,6 +3,7 @@
 #include <tutti/distributed/gradient_sync_member.h>
 
 #include <tutti/backend/error.h>
+#include <tutti/distributed/sync_text.h>
 
 #include <utility>
 
@@ -14,18 +15,36 @@ void SyncMember::leave(bool follow) {
   if (follow) require_replica("sync.leave");
   if (follow) require_optimizer("sync.leave");
   if (!follow) refuse_leaving_with_share();
+  if (follow && server_.options().absent == Absent::subset)
+    raise<SyncError>(
+        "[sync] {} cannot follow: under Absent::subset a result goes to those that took part only, so leave with "
+        "Follow::no",
+        to_string(device_));
+  refuse_waiting_for_posted();
   if (double_buffered() && posted_.waiter && !failure_)
     raise<SyncError>("[sync] the gradients of {}'s step {} are still on their way: flush and step the optimizer first",
                      to_string(device_), generation_);
+  if (follow) declare_updates();
   finish_posted();  // also a device whose last step failed may leave
-  if (std::exchange(left_, true)) return;
+  if (std::exchange(left_, true)) {
+    if (!follow) end_following();
+    return;
+  }
   follows_ = follow;
-  left_group_ = group_number_;
+  left_group_ = followed_group_ = group_number_;
   if (updates_) updates_->reset();
   server_.leave({index_, group_number_, generation_ + 1}, follow);
 }
 
+// Nothing is kept for it any more.
+void SyncMember::end_following() {
+  follows_ = false;
+  server_.leave({index_, group_number_, generation_ + 1}, false);
+}
+
 std::shared_ptr<SyncWaiter> SyncMember::next_answer() {
+  // In a group that has formed since, the first answer, its state, is there already.
+  if (followed_group_ == server_.group_number()) refuse_waiting_for_own_thread(generation_ + 1);
   const std::shared_ptr<SyncWaiter> waiter = server_.next_result(index_);
   waiter->wait();
   if (!waiter->error()) return waiter;
@@ -34,24 +53,55 @@ std::shared_ptr<SyncWaiter> SyncMember::next_answer() {
 }
 
 bool SyncMember::follow() {
-  if (!follows_) raise<SyncError>("[sync] {} follows only after leave(device, Follow::yes)", to_string(device_));
+  if (!follows_)
+    raise<SyncError>("[sync] {} does not follow: it left without Follow::yes, or could not take over a group's state",
+                     to_string(device_));
   require_optimizer("sync.follow");
+  try {
+    return follow_next();
+  } catch (...) {
+    if (!follows_) end_following();
+    throw;
+  }
+}
+
+bool SyncMember::follow_next() {
   std::shared_ptr<SyncWaiter> waiter = next_answer();
   while (waiter->result() && waiter->result()->state) {  // the others formed a new group, and go on from there
     follows_ = false;                                    // not from here on, should it throw
+    settle_gathers();                                    // they write to what is restored
     restore(*waiter->result()->state);
     follows_ = true;
+    if (share_.kept()) enter_group(waiter->result()->state->group);
+    lost_ = nullptr;
     gradients_.invalidate();
     if (updates_) updates_->reset();
+    followed_group_ = server_.group_number();
+    generation_ = 0;
     waiter = next_answer();
   }
+  if (waiter->result()) generation_ = waiter->result()->generation;
+  if (lost_) std::rethrow_exception(lost_);
   if (!waiter->result()) return false;
   if (group_number_ != left_group_) failure_ = nullptr;  // of a step that this group knows nothing of
-  generation_ = waiter->result()->generation;
-  wait_for_reductions(*waiter->result());
-  install(*waiter->result(), {});
-  install_buffers(*waiter->result());
+  take(*waiter->result());
   return true;
+}
+
+void SyncMember::take(const RoundResult& round) {
+  gradients_.invalidate();  // the last step's, its own or a followed one, which an optimizer would apply once more
+  try {
+    wait_for_reductions(round);
+    install(round, {});
+    install_buffers(round);
+  } catch (...) {
+    lost_ = std::make_exception_ptr(SyncError(
+        fmt::format("[sync] {} could not take the result of step {} ({}): it follows again from the next group's state",
+                    to_string(device_), round.generation, text_of(std::current_exception()))));
+    gradients_.invalidate();
+    if (updates_) updates_->reset();
+    throw;
+  }
 }
 
 }  // namespace tutti

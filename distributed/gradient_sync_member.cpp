@@ -46,6 +46,7 @@ void SyncMember::attach(Module& replica) {
   }
   declare_buffers(replica);
   server_.declare_parameters(index_, std::move(description));
+  declare_frozen(frozen);
   gradients_.attach(std::move(parameters), this, weak_from_this());
   frozen_ = std::move(frozen);
   attached_ = true;
@@ -81,6 +82,7 @@ void SyncMember::begin_step(double weight) {
     failure_ = std::current_exception();
     throw;
   }
+  declare_updates();
   earlier_ = std::exchange(posted_, {});
   gradients_.turn();
   gradients_.prepare(server_.layout());
@@ -157,6 +159,7 @@ void SyncMember::on_backward_begin(Device device, std::span<const ParameterUse> 
 }
 
 void SyncMember::register_with(std::span<const ParameterUse> uses) {
+  refuse_unfrozen();
   join_earlier();
   std::vector<bool> in_graph(parameters().size(), false);
   for (const ParameterUse& use : uses) in_graph[use.id.value] = true;
@@ -180,6 +183,16 @@ void SyncMember::register_with(std::span<const ParameterUse> uses) {
   const Event ready = compute_stream(device_).record();
   server_.register_parameters(stamp(), weight_, required_, gradients_.arena(), ready);
   for (const ParameterId id : accumulated) submit(id, gradients_.local(id, ready));
+}
+
+// The group does not know it: each device would update it with its own gradient.
+void SyncMember::refuse_unfrozen() const {
+  for (const auto& [name, parameter] : frozen_)
+    if (parameter.requires_grad())
+      raise<SyncError>(
+          "[sync] parameter \"{}\" on {} requires a gradient, which it did not when its replica was attached: attach "
+          "what is trained later as requiring one, and leave it out of the optimizer until then",
+          name, to_string(device_));
 }
 
 // Double buffering: before a step may be registered, the one before it must have ended.
@@ -231,7 +244,7 @@ void SyncMember::on_backward_failed(Device, std::exception_ptr error) { fail(std
 
 void SyncMember::join() {
   if (posted_.waiter && phase_ == Phase::posted && !double_buffered()) {
-    if (!posted_.waiter->done()) refuse_waiting_for_own_thread(posted_.generation);
+    refuse_waiting_for_posted();
     finish_posted();
   }
   if (failure_) std::rethrow_exception(failure_);
@@ -287,14 +300,19 @@ void SyncMember::install(const RoundResult& round, const Posted& posted) {
   server_.note_joined({index_, group_number_, round.generation});
 }
 
+void SyncMember::refuse_waiting_for_posted() const {
+  if (posted_.waiter && !posted_.waiter->done()) refuse_waiting_for_own_thread(posted_.generation);
+}
+
 void SyncMember::refuse_waiting_for_own_thread(std::int64_t generation) const {
-  for (const SyncMember* peer : peers_)
-    if (peer != this && peer->open_in_thread() == this_thread_number() &&
-        peer->open_generation_.load(std::memory_order_relaxed) <= generation)
+  for (const SyncMember* peer : peers_) {
+    const std::int64_t open = peer->open_generation_.load(std::memory_order_relaxed);
+    if (peer != this && peer->open_in_thread() == this_thread_number() && open <= generation)
       raise<SyncError>(
           "[sync] {} would wait for {} in step {}, which this same thread drives and has not posted: call "
           "backward_async on every device of a thread, then join_all",
-          to_string(device_), to_string(peer->device()), generation);
+          to_string(device_), to_string(peer->device()), open);
+  }
 }
 
 void SyncMember::wait_for_tasks(const RoundResult* round) noexcept {
@@ -340,7 +358,7 @@ bool SyncMember::flush() {
   if (phase_ == Phase::open)
     raise<SyncError>("[sync] {} cannot flush inside its step {}", to_string(device_), generation_);
   const bool posted = posted_.waiter != nullptr;
-  if (posted && !posted_.waiter->done()) refuse_waiting_for_own_thread(posted_.generation);
+  refuse_waiting_for_posted();
   finish_posted();
   if (failure_) std::rethrow_exception(failure_);
   return posted;

@@ -5,6 +5,7 @@
 #include <tutti/distributed/gradient_sync_state.h>
 #include <tutti/distributed/gradient_sync_updates.h>
 #include <tutti/distributed/replica_gradients.h>
+#include <tutti/distributed/sharded/share_progress.h>
 #include <tutti/distributed/sync_server.h>
 
 #include <tutti/nn/module.h>
@@ -15,6 +16,7 @@
 #include <exception>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace tutti {
@@ -37,7 +39,9 @@ class SyncMember final : public GradientObserver,
   const NamedTensors& buffers() const noexcept { return buffers_; }
   /// Keeps a share of the optimizer's state, and is joined before the parameters are used. One; null: none any more.
   void attach(ShardedOptimizer*);
-  ShardedOptimizer* sharded() const noexcept { return sharded_; }
+  ShareProgress& share() noexcept { return share_; }
+  void begin_share(std::int64_t step, std::size_t gathers);  ///< throws SyncError for gradients of an old group
+  void refuse_old_group(std::string_view operation) const;
   const ReplicaGradients& gradients() const noexcept { return gradients_; }
   /// Parameters, buffers and attached optimizers' state, copied; nobody else may be running.
   std::shared_ptr<const ReplicaState> capture() const;
@@ -71,7 +75,8 @@ class SyncMember final : public GradientObserver,
   bool follow();
   std::shared_ptr<SyncWaiter> request_rejoin(std::int64_t last_step_applied);
   void finish_rejoin(SyncWaiter&);
-  /// A device that left enters the next group as the others form it. Any thread.
+  /// A device that left enters the next group as the others form it, or, if it keeps a share, when it has the group's
+  /// state: what it updates until then is of the old one. Any thread.
   void enter_group(std::uint64_t number) noexcept { group_number_ = number; }
 
   // --- what autodiff tells
@@ -116,8 +121,10 @@ class SyncMember final : public GradientObserver,
   void require_replica(const char* operation) const;
   void require_optimizer(const char* operation) const;
   void require_living_optimizers(const char* operation) const;
+  void declare_updates();
   void register_with(std::span<const ParameterUse>);
   void refuse_inside_no_sync() const;
+  void refuse_unfrozen() const;
   std::exception_ptr collect(Posted&, std::shared_ptr<const RoundResult>&) noexcept;
   void finish_posted() noexcept;
   void join_earlier();
@@ -129,11 +136,17 @@ class SyncMember final : public GradientObserver,
   ReplicaDigest digest() const;
   void append_buffers(ReplicaDigest&) const;
   bool check_is_due() const;
+  void declare_frozen(const NamedTensors&);
   void declare_buffers(Module& replica);
+  void refuse_foreign(const Optimizer&) const;
   std::unique_ptr<BufferShare> buffer_share();
   void install_buffers(const RoundResult&);
+  void end_following();
+  bool follow_next();
   std::shared_ptr<SyncWaiter> next_answer();
+  void take(const RoundResult&);
   void refuse_waiting_for_own_thread(std::int64_t generation) const;
+  void refuse_waiting_for_posted() const;
   void wait_for_reductions(const RoundResult&);
   void install(const RoundResult&, const Posted&);
   void wait_for_tasks(const RoundResult*) noexcept;
@@ -146,13 +159,15 @@ class SyncMember final : public GradientObserver,
   NamedTensors buffers_;
   ReplicaDigest buffers_before_;  // of the buffers as the step opened, where the replicas are compared
   std::vector<AttachedOptimizer> optimizers_;
-  ShardedOptimizer* sharded_ = nullptr;
+  ShardedOptimizer* sharded_ = nullptr;       // for the thread that drives the device
+  ShareProgress share_;                       // what it has done, for all
   std::unique_ptr<BackwardUpdates> updates_;  // with Overlap::in_backward
   std::vector<const SyncMember*> peers_;
 
   Phase phase_ = Phase::idle;
   std::atomic<std::uint64_t> group_number_{1};  // of a device that left, set by whoever makes the group form again
   std::uint64_t left_group_ = 0;                // when it left
+  std::uint64_t followed_group_ = 0;            // in which it left, or whose state it has taken over
   std::int64_t generation_ = 0;
   double weight_ = 0.0;
   int accumulations_ = 0;       // no_sync scopes that are alive
@@ -169,6 +184,7 @@ class SyncMember final : public GradientObserver,
   bool attached_ = false;
   bool left_ = false;
   bool follows_ = false;
+  std::exception_ptr lost_;  // why the results of the others' steps are of no use any more, until their state comes
 };
 
 }  // namespace tutti

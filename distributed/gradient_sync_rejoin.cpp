@@ -4,10 +4,13 @@
 
 #include <tutti/backend/error.h>
 
+#include <limits>
+
 namespace tutti {
 
 std::shared_ptr<SyncWaiter> SyncMember::request_rejoin(std::int64_t last_step_applied) {
   if (phase_ == Phase::open) raise<SyncError>("[sync] {} cannot rejoin inside its step", to_string(device_));
+  refuse_waiting_for_own_thread(std::numeric_limits<std::int64_t>::max());  // for any step of another device
   finish_posted();
   settle_gathers();
   return server_.join_group(index_, server_.group_number() + 1, last_step_applied);
@@ -15,8 +18,8 @@ std::shared_ptr<SyncWaiter> SyncMember::request_rejoin(std::int64_t last_step_ap
 
 void SyncMember::finish_rejoin(SyncWaiter& waiter) {
   waiter.wait();
+  group_number_ = server_.group_number();  // also of one that failed as it formed: what this device says next is of it
   if (waiter.error()) std::rethrow_exception(waiter.error());
-  group_number_ = server_.group_number();
   generation_ = 0;
   failure_ = nullptr;
   arrived_ = nullptr;

@@ -49,6 +49,13 @@ void SyncMember::declare_buffers(Module& replica) {
   buffers_ = std::move(buffers);
 }
 
+// They travel to a device that is behind.
+void SyncMember::declare_frozen(const NamedTensors& frozen) {
+  std::vector<SyncParameter> description;
+  for (const auto& [name, parameter] : frozen) description.push_back({name, parameter.shape(), parameter.dtype()});
+  server_.declare_frozen(index_, std::move(description));
+}
+
 std::unique_ptr<BufferShare> SyncMember::buffer_share() {
   if (buffers_.empty() || server_.options().buffers == BufferPolicy::synchronised) return nullptr;
   auto share = std::make_unique<BufferShare>();
@@ -70,15 +77,23 @@ void SyncMember::install_buffers(const RoundResult& round) {
 
 // Its updates are part of the step, so that it must be known before the first one, and stays.
 void SyncMember::attach(Optimizer& optimizer) {
+  if (std::ranges::find(optimizers_, &optimizer, &AttachedOptimizer::optimizer) != optimizers_.end())
+    raise<SyncError>("[attach] {} has this optimizer already", to_string(device_));
+  refuse_foreign(optimizer);
   if (in_backward()) {
     if (!attached_) raise<SyncError>("[attach] {} needs its replica before its optimizer", to_string(device_));
     if (generation_ > 0) raise<SyncError>("[attach] {} needs its optimizer before the first step", to_string(device_));
     if (!updates_) updates_ = std::make_unique<BackwardUpdates>(gradients_);
     updates_->add(optimizer, weak_from_this());
   }
-  if (std::ranges::find(optimizers_, &optimizer, &AttachedOptimizer::optimizer) != optimizers_.end())
-    raise<SyncError>("[attach] {} has this optimizer already", to_string(device_));
   optimizers_.push_back({&optimizer, optimizer.lifetime()});
+}
+
+void SyncMember::refuse_foreign(const Optimizer& optimizer) const {
+  for (std::size_t position = 0; position < optimizer.parameters().size(); ++position)
+    if (optimizer.parameters()[position].device() != device_)
+      raise<SyncError>("[attach] parameter {} of the optimizer for {} lives on {}", position, to_string(device_),
+                       to_string(optimizer.parameters()[position].device()));
 }
 
 void SyncMember::require_optimizer(const char* operation) const {
@@ -101,6 +116,7 @@ void SyncMember::require_living_optimizers(const char* operation) const {
 std::shared_ptr<const ReplicaState> SyncMember::capture() const {
   auto state = std::make_shared<ReplicaState>();
   state->device = device_;
+  state->group = server_.group_number();
   append_copies(parameters(), state->parameters);
   append_copies(frozen_, state->parameters);
   append_copies(buffers_, state->buffers);

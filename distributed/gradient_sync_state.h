@@ -5,6 +5,7 @@
 #include <tutti/backend/device.h>
 #include <tutti/optim/optimizer.h>
 
+#include <cstdint>
 #include <vector>
 
 namespace tutti {
@@ -12,6 +13,7 @@ namespace tutti {
 /// A copy of what one device's replica holds, for devices that are to continue from there.
 struct ReplicaState {
   Device device;
+  std::uint64_t group = 0;        ///< that goes on from here
   std::vector<Array> parameters;  ///< those without a gradient last
   std::vector<Array> buffers;
   std::vector<Optimizer::State> optimizers;  ///< in the order in which they were attached

@@ -2,6 +2,7 @@
 #include <tutti/distributed/gradient_sync_updates.h>
 
 #include <tutti/backend/error.h>
+#include <tutti/distributed/gradient_sync_member.h>
 
 #include <algorithm>
 #include <utility>
@@ -29,8 +30,14 @@ void BackwardUpdates::add(Optimizer& optimizer, std::weak_ptr<const void> owner)
     place = {&optimizer, position};
   }
   places_ = std::move(places);
-  optimizers_.push_back(&optimizer);
+  optimizers_.push_back({&optimizer, optimizer.lifetime()});
   optimizer.hand_over(std::move(owner));
+}
+
+std::vector<bool> BackwardUpdates::covered() const {
+  std::vector<bool> covered;
+  for (const Place& place : places_) covered.push_back(place.optimizer != nullptr);
+  return covered;
 }
 
 void BackwardUpdates::reset() {
@@ -40,9 +47,17 @@ void BackwardUpdates::reset() {
   std::fill(updated_.begin(), updated_.end(), false);
 }
 
+void BackwardUpdates::require_optimizers(const char* operation) const {
+  for (const Attached& attached : optimizers_)
+    if (attached.lifetime.expired())
+      raise<SyncError>("[{}] an optimizer that was attached to {} has been destroyed: its step is not complete",
+                       operation, to_string(gradients_.device()));
+}
+
 void BackwardUpdates::poll(DistributedSyncServer& server, Device device, MemberIndex member, bool unknown_reads) {
   take_finished(server, device, member);
-  if (unknown_reads) return;
+  if (unknown_reads || reduced_.empty()) return;
+  require_optimizers("step.backward");
   std::erase_if(reduced_, [this](ParameterId id) {
     if (is_read(id)) return false;
     update(id);
@@ -77,10 +92,11 @@ bool BackwardUpdates::is_read(ParameterId id) const {
 }
 
 void BackwardUpdates::finish(const RoundResult& round, MemberIndex member) {
+  require_optimizers("join");
   for (const auto& reduced : round.reduced)
     if (reduced.reaches(member))
       for (const GradientLayout::Place& place : reduced.bucket) update(place.parameter);
-  for (Optimizer* optimizer : optimizers_) optimizer->end_step();
+  for (const Attached& attached : optimizers_) attached.optimizer->end_step();
   reset();
 }
 
@@ -90,6 +106,19 @@ void BackwardUpdates::update(ParameterId id) {
   if (!updated_[id.value]) optimizer->update_parameter(position);
   updated_[id.value] = true;
   gradients_.slot(id).state = GradientState::applied;
+}
+
+// --- the member
+
+// A group whose devices do not agree cannot begin: all are told.
+void SyncMember::declare_updates() {
+  if (!updates_ || generation_ > 0) return;
+  try {
+    server_.declare_updates(index_, group_number_, updates_->covered());
+  } catch (const SyncError&) {
+    fail(std::current_exception());
+    throw;
+  }
 }
 
 }  // namespace tutti

@@ -21,24 +21,33 @@ class BackwardUpdates {
   /// is not the replica's, or that another optimizer updates.
   void add(Optimizer&, std::weak_ptr<const void> owner);
 
+  /// By ParameterId: what is updated here.
+  std::vector<bool> covered() const;
+
   void reset();  ///< before a step: forgets what one that failed has left
   /// Updates what can be updated now; never blocks. `unknown_reads`: nothing can.
   void poll(DistributedSyncServer&, Device, MemberIndex, bool unknown_reads);
-  /// The step is committed and the slots hold its results: updates the rest, and counts the step.
+  /// The step is committed and the slots hold its results: updates the rest, and counts the step. Throws SyncError, as
+  /// `poll` does, before anything changes if an optimizer is gone.
   void finish(const RoundResult&, MemberIndex);
 
  private:
+  void require_optimizers(const char* operation) const;
   void take_finished(DistributedSyncServer&, Device, MemberIndex);
   bool is_read(ParameterId) const;
   void update(ParameterId);
 
+  struct Attached {
+    Optimizer* optimizer;
+    std::weak_ptr<const void> lifetime;
+  };
   struct Place {
     Optimizer* optimizer = nullptr;  // null: nobody updates the parameter here
     std::size_t position = 0;
   };
 
   const ReplicaGradients& gradients_;
-  std::vector<Optimizer*> optimizers_;
+  std::vector<Attached> optimizers_;
   std::vector<Place> places_;                  // by ParameterId
   std::size_t known_ = 0;                      // reductions of this step that were seen launched
   std::vector<RoundResult::Reduced> running_;  // those of them that have not finished

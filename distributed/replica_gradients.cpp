@@ -131,6 +131,7 @@ void ReplicaGradients::invalidate() noexcept {
     parameter.gradient_slot().state = GradientState::undefined;
     parameter.gradient_slot().rows.clear();
   }
+  for (Array& share : shares_) share = Array();
 }
 
 }  // namespace tutti

@@ -27,6 +27,7 @@ class ReplicaGradients {
   /// the identity of their group's member, `pending` what their readers join.
   void attach(NamedTensors, const void* group, const std::weak_ptr<PendingGradients>& pending);
 
+  Device device() const noexcept { return device_; }
   const NamedTensors& parameters() const noexcept { return parameters_; }
   const std::vector<SyncParameter>& descriptions() const noexcept { return descriptions_; }
   GradientSlot& slot(ParameterId id) const { return parameters_[id.value].second.gradient_slot(); }

@@ -165,6 +165,11 @@ void SyncLedger::require(Member& member, MemberIndex index, std::shared_ptr<cons
 void SyncLedger::set_layout(std::shared_ptr<const GradientLayout> layout) {
   configuration_.layout = std::move(layout);
   stale_ = true;
+  const std::size_t known = configuration_.layout->places().size();
+  if (known == parameters()) return;
+  required_.assign(members_.size() * known, false);
+  submitted_.assign(members_.size() * known, 0);
+  bucket_of_.assign(known, 0);
 }
 
 // Ascending. Looks at all parameters only where the sets are as large together.

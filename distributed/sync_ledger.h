@@ -138,7 +138,8 @@ class SyncLedger {
   bool join(MemberIndex, std::uint64_t group, std::int64_t last_step_applied, std::vector<LedgerAction>&);
   void abandon_joins();  ///< those who joined so far will have to join again
 
-  /// Takes effect at once: only while no member has registered the current generation.
+  /// Takes effect at once: only while no member has registered the current generation. Of another number of parameters
+  /// only as long as none was ever required.
   void set_layout(std::shared_ptr<const GradientLayout>);
 
   // --- questions

@@ -15,10 +15,18 @@
 #include <memory>
 #include <string>
 #include <variant>
+#include <vector>
 
 namespace tutti {
 
 // What devices tell the DistributedSyncServer. Messages of one device arrive in the order in which it posted them.
+
+/// What a replica has that requires a gradient. Answered when it is taken, or with why it does not fit.
+struct DeclareParameters {
+  MemberIndex member = 0;
+  std::vector<SyncParameter> parameters;
+  std::shared_ptr<SyncWaiter> waiter;
+};
 
 /// A step's backward begins; sent by every device, even with no parameters.
 struct RegisterSyncParameters {
@@ -77,7 +85,7 @@ struct DeviceFailed {
   std::shared_ptr<SyncWaiter> waiter;
 };
 
-/// End of a device's data.
+/// End of a device's data. Once it has left: that it follows no more.
 struct Leave {
   Stamp stamp;
   bool follow = false;
@@ -110,8 +118,8 @@ struct CheckDeadlines {
 struct Close {};
 
 // The large messages travel by pointer, so that gradients, of which there are many, need not make room for them.
-using SyncMessage =
-    std::variant<SubmitGradient, RegisterSyncParameters, CollectiveSync, std::unique_ptr<PostCollective>, DeviceFailed,
-                 Leave, NextResult, JoinGroup, SetBusy, CheckReplica, CheckDeadlines, Close>;
+using SyncMessage = std::variant<SubmitGradient, RegisterSyncParameters, CollectiveSync,
+                                 std::unique_ptr<PostCollective>, DeviceFailed, Leave, NextResult, JoinGroup, SetBusy,
+                                 CheckReplica, CheckDeadlines, Close, std::unique_ptr<DeclareParameters>>;
 
 }  // namespace tutti

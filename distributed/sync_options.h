@@ -91,8 +91,8 @@ struct SyncOptions {
   std::int64_t consistency_every = 0;
   std::chrono::milliseconds warn_after{10'000};   ///< a wait this long is reported through `warn`, with what is missing
   std::chrono::milliseconds fail_after{300'000};  ///< a wait this long fails the group, with what is missing
-  std::function<void(const std::string&)> warn =
-      {};                             ///< default: one line on standard error. Called by any of the group's threads
+  /// Default: one line on standard error. Called by any of the group's threads; an exception it throws is ignored.
+  std::function<void(const std::string&)> warn = {};
   std::size_t recorded_steps = 64;    ///< how many of the last steps `report` covers
   std::size_t recorded_events = 256;  ///< how many of the last events a failure shows; 0: none are kept
   /// Receives the last events as text, a line each, when the group fails (not when it is closed). Called by the thread

@@ -36,6 +36,13 @@ SyncOptions with_defaults(SyncOptions options) {
   if (options.sharding == Sharding::gradients && (options.compression || options.wire != GradientWire::native))
     raise<SyncError>("[sync] Sharding::gradients scatters gradients as they are: without compression, wire native");
   if (!options.warn) options.warn = [](const std::string& text) { std::fprintf(stderr, "%s\n", text.c_str()); };
+  options.warn = [warn = options.warn](const std::string& text) {
+    try {
+      warn(text);
+    } catch (...) {
+      // nobody fails because of what only warns
+    }
+  };
   if (const char* path = std::getenv("TUTTI_SYNC_DUMP"); !options.dump && path != nullptr && *path != '\0')
     options.dump = [path = std::string(path), warn = options.warn](const std::string& text) {
       if (!append_to_file(path, text)) warn("[sync] cannot write the last events to " + path);
@@ -72,22 +79,6 @@ DistributedSyncServer::~DistributedSyncServer() {
   deadline_thread_.join();
 }
 
-void DistributedSyncServer::declare_parameters(MemberIndex member, std::vector<SyncParameter> declared) {
-  const std::lock_guard lock(state_mutex_);
-  if (!declared_by_) {
-    check_transport(declared);
-    declared_by_ = member;
-    parameters_ = std::move(declared);
-    // The last layers' gradients are final first, as a guess.
-    std::vector<ParameterId> order;
-    for (auto id = static_cast<std::uint32_t>(parameters_.size()); id-- > 0;) order.push_back({id});
-    layout_ = std::make_shared<const GradientLayout>(parameters_, order);
-    recorder_.set_parameters(parameters_.size());
-    return;
-  }
-  refuse_difference("parameter", {devices_[member], declared}, {devices_[*declared_by_], parameters_});
-}
-
 void DistributedSyncServer::declare_buffers(MemberIndex member, std::vector<SyncParameter> declared) {
   const std::lock_guard lock(state_mutex_);
   if (buffers_declared_by_)
@@ -95,6 +86,18 @@ void DistributedSyncServer::declare_buffers(MemberIndex member, std::vector<Sync
                              {devices_[*buffers_declared_by_], buffer_descriptions_});
   buffers_declared_by_ = member;
   buffer_descriptions_ = std::move(declared);
+}
+
+// Each group anew: before its first step devices may attach more.
+void DistributedSyncServer::declare_updates(MemberIndex member, std::uint64_t group, std::vector<bool> updated) {
+  const std::lock_guard lock(state_mutex_);
+  if (group > updates_.group) updates_ = {group, member, updated};
+  const auto [mine, other] = std::ranges::mismatch(updated, updates_.updated);
+  if (mine == updated.end() || other == updates_.updated.end()) return;
+  raise<SyncError>(
+      "[sync] parameter \"{}\" has an optimizer on {} and none on {}: attach the same optimizers on every device",
+      parameters_[static_cast<std::size_t>(mine - updated.begin())].name,
+      to_string(devices_[*mine ? member : updates_.by]), to_string(devices_[*mine ? updates_.by : member]));
 }
 
 std::shared_ptr<const GradientLayout> DistributedSyncServer::layout() const {

@@ -54,10 +54,14 @@ class DistributedSyncServer {
   DistributedSyncServer& operator=(const DistributedSyncServer&) = delete;
 
   /// A replica's parameters, by ParameterId. Must equal those declared before; else SyncError naming the first that
-  /// differs, both devices and both values.
+  /// differs, both devices and both values. Devices may have left, or the group failed, before.
   void declare_parameters(MemberIndex, std::vector<SyncParameter>);
-  /// The same for buffers.
+  /// The same for parameters without a gradient, and for buffers.
+  void declare_frozen(MemberIndex, std::vector<SyncParameter>);
   void declare_buffers(MemberIndex, std::vector<SyncParameter>);
+  /// With Overlap::in_backward: which parameters the member's optimizers update, by ParameterId. Must equal what was
+  /// declared first in this group; else SyncError naming the first that differs and both devices.
+  void declare_updates(MemberIndex, std::uint64_t group, std::vector<bool>);
   /// Where gradients lie in the next step; null without parameters. Changes only between steps: with the first release,
   /// and when gradients become final in another order for some steps.
   std::shared_ptr<const GradientLayout> layout() const;
@@ -105,6 +109,7 @@ class DistributedSyncServer {
   void post(SyncMessage, MemberIndex);
   void drain(SyncMessage&);
   void process(SyncMessage&);
+  void handle(std::unique_ptr<DeclareParameters>&);
   void handle(RegisterSyncParameters&);
   void handle(SubmitGradient&);
   void handle(CollectiveSync&);
@@ -127,8 +132,10 @@ class DistributedSyncServer {
   void perform(const Release&);
   void perform(const Fail&);
   void perform(const Reform&);
+  void take(DeclareParameters&);
   void check_transport(std::span<const SyncParameter>);
   void open_ledger();
+  void make_room_for_parameters();
   void start_round();
   bool refuse_misfit(const SubmitGradient&);
   bool refuse_sparse_misfit(const SubmitGradient&);  // sync_server_sparse.cpp
@@ -174,7 +181,8 @@ class DistributedSyncServer {
 
   // Touched only while draining (one thread at a time).
   std::vector<SyncMessage> batch_;      // taken from queue_
-  std::unique_ptr<SyncLedger> ledger_;  // made by the first step's first message: the parameters are declared by then
+  std::unique_ptr<SyncLedger> ledger_;  // made by the first message that needs it
+  bool stepped_ = false;                // a step has been registered: parameters are declared by then, or never
   std::vector<LedgerAction> actions_;
   std::vector<std::shared_ptr<const GradientArena>> arenas_;           // of the current generation, by member
   std::vector<Event> arena_free_;                                      // by member
@@ -203,10 +211,17 @@ class DistributedSyncServer {
 
   mutable std::mutex
       state_mutex_;  // guards what devices' threads read beside the drain: parameters, layout, error, number
-  std::vector<SyncParameter> parameters_;  // constant once the ledger is open
+  std::vector<SyncParameter> parameters_;  // written while draining, before the first step
   std::optional<MemberIndex> declared_by_;
-  std::vector<SyncParameter> buffer_descriptions_;  // constant once the ledger is open
+  std::vector<SyncParameter> frozen_descriptions_;
+  std::optional<MemberIndex> frozen_declared_by_;
+  std::vector<SyncParameter> buffer_descriptions_;  // constant from the first step on
   std::optional<MemberIndex> buffers_declared_by_;
+  struct DeclaredUpdates {
+    std::uint64_t group = 0;
+    MemberIndex by = 0;
+    std::vector<bool> updated;
+  } updates_;
   std::shared_ptr<const GradientLayout> layout_;
   std::exception_ptr group_error_;
   std::uint64_t group_number_ = 1;

@@ -29,14 +29,18 @@ void DistributedSyncServer::handle(DeviceFailed& message) {
   message.waiter->release(current ? round_ : nullptr, error_for(message.stamp.group));
 }
 
+// Also from a device that left before, and follows no more.
 void DistributedSyncServer::handle(Leave& message) {
-  recorder_.note(SyncEvent::Kind::left, message.stamp.generation, message.stamp.member);
-  follows_[message.stamp.member] = message.follow;
+  const MemberIndex leaver = message.stamp.member;
+  if (!ledger_->has_left(leaver)) recorder_.note(SyncEvent::Kind::left, message.stamp.generation, leaver);
+  follows_[leaver] = message.follow;
+  if (!message.follow) unfetched_[leaver].clear();
   ledger_->leave(message.stamp, actions_);
   perform_actions();
   compare_replicas();  // those who stay may have waited for this device
-  if (ledger_->all_left())
-    for (MemberIndex member = 0; member < devices_.size(); ++member) serve_follower(member);
+  if (!ledger_->all_left()) return;
+  for (MemberIndex member = 0; member < devices_.size(); ++member) serve_follower(member);
+  waiting_since_.reset();  // nobody waits any more
 }
 
 void DistributedSyncServer::handle(NextResult& message) {
@@ -64,13 +68,14 @@ void DistributedSyncServer::handle(JoinGroup& message) {
   replace(joiners_[message.member], message.waiter, message.member);
   if (!ledger_->join(message.member, message.group, message.last_step_applied, actions_)) {
     joiners_[message.member] = nullptr;
+    const std::string device = to_string(devices_[message.member]);
     std::exception_ptr error = error_for(ledger_->group());
-    if (!error)
+    if (ledger_->has_left(message.member))
+      error = std::make_exception_ptr(SyncError(fmt::format("[sync] {} has left: it cannot rejoin", device)));
+    else if (!error)
       error = std::make_exception_ptr(
-          SyncError(ledger_->has_left(message.member)
-                        ? fmt::format("[sync] {} has left: it cannot rejoin", to_string(devices_[message.member]))
-                        : fmt::format("[sync] {} asked for group {}, but group {} has not failed: nothing to rejoin",
-                                      to_string(devices_[message.member]), message.group, ledger_->group())));
+          SyncError(fmt::format("[sync] {} asked for group {}, but group {} has not failed: nothing to rejoin", device,
+                                message.group, ledger_->group())));
     return message.waiter->release(nullptr, error);
   }
   if (!waiting_since_) waiting_since_ = CollectiveTask::Clock::now();

@@ -15,11 +15,12 @@ namespace tutti {
 
 namespace {
 
-// These need no ledger. Opened by one of them it would know too few parameters: the deadlines are looked at from the
-// beginning, however long a model takes to build.
+// These need no ledger, and may come long before the first step: the deadlines are looked at from the beginning,
+// however long a model takes to build.
 bool may_precede_declarations(const SyncMessage& message) {
   return std::holds_alternative<CheckDeadlines>(message) || std::holds_alternative<SetBusy>(message) ||
-         std::holds_alternative<std::unique_ptr<PostCollective>>(message);
+         std::holds_alternative<std::unique_ptr<PostCollective>>(message) ||
+         std::holds_alternative<std::unique_ptr<DeclareParameters>>(message);
 }
 
 }  // namespace
@@ -55,9 +56,7 @@ void DistributedSyncServer::open_ledger() {
                                                              .absent = options_.absent});
   arenas_.resize(devices_.size());
   arena_free_.resize(devices_.size());
-  ready_.resize(parameters_.size() * devices_.size());
-  if (scatters()) submitted_.resize(ready_.size());
-  if (options_.sharding != Sharding::none) shards_.emplace(parameters_, devices_.size());
+  make_room_for_parameters();
   waiters_.resize(devices_.size());
   buffers_.resize(devices_.size());
   start_round();
@@ -81,6 +80,7 @@ void DistributedSyncServer::start_round() {
 void DistributedSyncServer::handle(RegisterSyncParameters& message) {
   const auto [member, group, generation] = message.stamp;
   if (ledger_->fault() || group != ledger_->group()) return;
+  stepped_ = true;
   recorder_.begun(group, generation, member, message.at);
   if (!parameters_.empty() && !scatters() && (!message.arena || message.arena->layout() != layout_))
     return fail_group({.kind = Fault::Kind::wrong_place, .member = member, .generation = generation}, nullptr,

@@ -13,8 +13,10 @@ namespace {
 void print(const digits::Options& options, const digits::Result& result) {
   const auto& cost = result.reduction;
   fmt::print("\n");
-  fmt::print("{:<24}{} x cpu, {} thread(s) each, batch {} per device\n", "devices", options.devices,
-             options.threads_per_device, options.batch);
+  const std::string threads =
+      options.device == "cpu" ? fmt::format("{} thread(s) each, ", options.threads_per_device) : "";
+  fmt::print("{:<24}{} x {}, {}batch {} per device\n", "devices", options.devices, options.device, threads,
+             options.batch);
   fmt::print("{:<24}{:.2f} s, {} steps, {:.0f} images/s\n", "training", result.seconds, result.steps,
              result.images_per_second);
   fmt::print("{:<24}{:.3f} ms a step: {:.3f} ms hidden, {:.3f} ms exposed (+- {:.3f})\n", "reduction", cost.busy,
@@ -31,14 +33,15 @@ void print(const digits::Options& options, const digits::Result& result) {
 
 int main(int argc, char** argv) {
   digits::Options options;
-  CLI::App app("Trains a convolutional network on 8x8 handwritten digits, data-parallel on CPU devices.");
+  CLI::App app("Trains a convolutional network on 8x8 handwritten digits, data-parallel.");
   app.option_defaults()->always_capture_default();
-  app.add_option("--devices", options.devices, "CPU devices, each driven by a thread");
+  app.add_option("--device", options.device, "kind of device: cpu or cuda");
+  app.add_option("--devices", options.devices, "how many, each driven by a thread");
   app.add_option("--epochs", options.epochs, "passes over the training data; the 20 % held out are shown after each");
   app.add_option("--batch", options.batch, "examples per device and step");
   app.add_option("--seed", options.seed, "of the split, the shuffles and the first weights")
       ->check([](const std::string& text) { return text.starts_with("-") ? text + " is negative" : ""; });
-  app.add_option("--threads-per-device", options.threads_per_device, "threads that share each device's loops");
+  app.add_option("--threads-per-device", options.threads_per_device, "threads that share each CPU device's loops");
   app.add_option("--learning-rate", options.learning_rate, "of AdamW at the start; it falls along half a cosine");
   app.add_option("--data", options.data, "the digits, as CSV, plain or gzipped");
   app.add_option("--output", options.output, "folder for metrics and trace");

@@ -77,8 +77,8 @@ std::vector<Device> devices_of(const Options& options) {
   if (options.epochs < 1) raise<Error>("--epochs {}: at least one epoch is needed", options.epochs);
   std::vector<Device> devices;
   for (std::int64_t d = 0; d < options.devices; ++d) {
-    devices.push_back(parse_device("cpu:" + std::to_string(d)));
-    set_cpu_threads(devices.back(), options.threads_per_device);
+    devices.push_back(parse_device(options.device + ":" + std::to_string(d)));
+    if (devices.back().kind == DeviceKind::cpu) set_cpu_threads(devices.back(), options.threads_per_device);
   }
   return devices;
 }

@@ -29,15 +29,15 @@ DISTRIBUTED_UPPER = {
 }
 
 # Private to a backend: seen by itself, the registry that switches it on, and the code that measures it.
-PRIVATE_FOLDERS = ("backend/cpu/", "backend/cuda/")
-PRIVATE_READERS = ("backend/registry.cpp", "tests/*", "benches/*")
+PRIVATE_FOLDERS = ("backend/cpu/", "backend/cuda/", "distributed/nccl/")
+PRIVATE_READERS = ("backend/registry.cpp", "distributed/nccl/*", "distributed/communicator.cpp", "tests/*", "benches/*")
 
 # Where third-party headers may stand, first match decides. Tests and benches may use all as references and peers.
 THIRD_PARTY = (
     (("Eigen/*", "unsupported/Eigen/*"), ("backend/cpu/*",)),
     (("dnnl*", "oneapi/*", "omp.h"), ("backend/cpu/*",)),
-    (("cuda*", "cublas*", "cudnn*", "curand*"), ("backend/cuda/*",)),
-    (("nccl*",), ("distributed/nccl*",)),
+    (("cuda*", "cublas*", "cudnn*", "curand*", "cub/*"), ("backend/cuda/*", "distributed/nccl/*")),
+    (("nccl*",), ("distributed/nccl/*",)),
     (("gloo/*",), ("distributed/gloo*",)),
     (("nlohmann/*",), ("train/*", "examples/*")),
     (("zlib.h",), ("train/*", "examples/*")),
@@ -94,5 +94,5 @@ def must_be_listed(path):
     """Sources everywhere; headers where they are installed."""
     if path.parts[0] in LAYERS:
         is_private = str(path).startswith(PRIVATE_FOLDERS)
-        return path.suffix == ".cpp" or (path.suffix == ".h" and not is_private)
+        return path.suffix in (".cpp", ".cu") or (path.suffix == ".h" and not is_private)
     return path.parts[0] in OUTER_FOLDERS and path.suffix == ".cpp"

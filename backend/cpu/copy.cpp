@@ -1,30 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/backend/cpu/cpu_backend.h>
 
+#include <tutti/backend/conversion.h>
 #include <tutti/backend/cpu/element_runs.h>
 
 #include <algorithm>
 #include <cstring>
-#include <limits>
 
 namespace tutti {
 namespace {
-
-/// Floating point to integers truncates; what does not fit becomes the nearest that does, and NaN becomes 0.
-template <class To, class From> To convert(From value) {
-  if constexpr (std::is_same_v<To, bool>) {
-    return value != From(0);
-  } else if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To>) {
-    constexpr From kBelow = static_cast<From>(std::numeric_limits<To>::min());
-    constexpr From kAbove = -kBelow;  // one more than the largest, exactly
-    if (value != value) return 0;
-    if (value < kBelow) return std::numeric_limits<To>::min();
-    if (value >= kAbove) return std::numeric_limits<To>::max();
-    return static_cast<To>(value);
-  } else {
-    return static_cast<To>(value);
-  }
-}
 
 template <class T> void copy_run(const ElementRun& run) {
   if (run.repeated[0])

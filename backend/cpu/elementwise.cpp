@@ -11,12 +11,7 @@
 namespace tutti {
 namespace {
 
-constexpr auto kNames = [] {
-  std::array<std::string_view, elementwise::AllOperations::size> names{};
-  std::size_t index = 0;
-  elementwise::AllOperations::for_each([&]<class O>(std::type_identity<O>) { names[index++] = O::name; });
-  return names;
-}();
+using elementwise::kNames;
 
 ElementwiseKernel find_kernel(const ElementwiseCall& call, DType dtype) {
   const ElementwiseKernels& kernels = visit_dtype(

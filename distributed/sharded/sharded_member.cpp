@@ -12,6 +12,7 @@ void SyncMember::attach(ShardedOptimizer* sharded) {
   if (sharded != nullptr && sharded_ != nullptr)
     raise<SyncError>("[sync] {} has a sharded optimizer already", to_string(device_));
   sharded_ = sharded;
+  share_.keep(sharded != nullptr);
 }
 
 void SyncMember::join_gathers() {
@@ -20,6 +21,17 @@ void SyncMember::join_gathers() {
 
 void SyncMember::settle_gathers() noexcept {
   if (sharded_ != nullptr) sharded_->settle();
+}
+
+// A group that forms has its number before it looks at the shares: either it finds this update begun, or this finds it.
+void SyncMember::begin_share(std::int64_t step, std::size_t gathers) {
+  share_.begin(step, gathers, [this] { refuse_old_group("step"); });
+}
+
+void SyncMember::refuse_old_group(std::string_view operation) const {
+  if (const std::uint64_t current = server_.group_number(); current != group_number_)
+    raise<SyncError>("[sharded] {} of {} is of group {}, but group {} has formed: {} first", operation,
+                     to_string(device_), group_number_.load(), current, left_ ? "follow" : "rejoin");
 }
 
 // The server has the only reference then: a scattered gradient's memory is free when it is reduced, for which nobody

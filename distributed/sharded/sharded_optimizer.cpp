@@ -100,7 +100,7 @@ void ShardedOptimizer::refuse_own_thread(std::string_view operation, std::int64_
 void ShardedOptimizer::step_async() {
   join();
   take_gradients();
-  whole_ = false;
+  member_->begin_share(steps_ + 1, laps_.size());
   ++steps_;
   for (Lap& lap : laps_) {
     if (lap.optimizer) lap.optimizer->step();
@@ -111,31 +111,20 @@ void ShardedOptimizer::step_async() {
 
 void ShardedOptimizer::join() {
   for (PendingTensor& gather : pending_) gather.resolve();
-  whole_ = whole_ || pending_.size() == laps_.size();  // else an update threw
   pending_.clear();
-  if (!whole_) raise<SyncError>("[sharded] {}", torn_text());
+  if (!member_->share().settle()) raise<SyncError>("[sharded] {}", member_->share().torn_text(member_->device()));
 }
 
 void ShardedOptimizer::settle() noexcept {
-  bool complete = pending_.size() == laps_.size();
   for (PendingTensor& gather : pending_) try {
-      if (gather.ready())
-        gather.resolve();
-      else
-        complete = false;
+      if (gather.ready()) gather.resolve();
     } catch (...) {
-      complete = false;  // told by torn_text
+      // `whole` tells
     }
   pending_.clear();
-  whole_ = whole_ || complete;
 }
 
-std::string ShardedOptimizer::torn_text() const {
-  return fmt::format(
-      "the parameters of {} are between steps {} and {}: shares were updated, others never came. Load one checkpoint's "
-      "parameters and optimizer state on every device",
-      to_string(member_->device()), steps_ - 1, steps_);
-}
+bool ShardedOptimizer::whole() const { return member_->share().whole(); }
 
 void ShardedOptimizer::zero_grad() {
   for (const auto& [name, parameter] : member_->parameters()) Tensor(parameter).zero_grad();
@@ -145,6 +134,7 @@ void ShardedOptimizer::post_gather(const Lap& lap) {
   std::vector<Array> arrays;
   for (const ParameterId id : lap.parameters) arrays.push_back(parameter(id));
   pending_.push_back(collectives_->gather_in_place(member_->device(), lap.parameters, std::move(arrays), shards_));
+  member_->share().posted(pending_.back().waiter_);
 }
 
 // --- gradients
@@ -180,6 +170,7 @@ void ShardedOptimizer::drop_gradients() {
 double ShardedOptimizer::clip_grad_norm(double max_norm, const ClipOptions& options) {
   check_max_norm(max_norm);
   refuse_own_thread("clip_grad_norm", 1);
+  member_->refuse_old_group("clip_grad_norm");
   take_gradients();
   std::vector<Tensor> leaves;
   for (const Lap& lap : laps_)

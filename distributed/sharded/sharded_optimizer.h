@@ -6,7 +6,6 @@
 #include <tutti/optim/clip.h>
 #include <tutti/optim/optimizer.h>
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -42,7 +41,8 @@ class ShardedOptimizer {
   ShardedOptimizer& operator=(const ShardedOptimizer&) = delete;
 
   /// Waits for the step's reductions, updates this device's share, gathers all others'. As an unsharded optimizer's it
-  /// skips parameters without a gradient, throws what failed the step, and counts.
+  /// skips parameters without a gradient, throws what failed the step, and counts. Throws SyncError, before anything
+  /// changes, when the gradients are of a group that another has followed: follow, or rejoin, first.
   void step();
   /// The same without the wait for the others' shares, which arrive while later ones are still being updated. Until
   /// `join` this device's parameters may not be read; the device's next sync.step joins.
@@ -71,10 +71,8 @@ class ShardedOptimizer {
   void load_state(const Optimizer::State&);
 
   // --- for the group
-  void settle() noexcept;                           ///< waits for gathers under way; their failure shows in `whole`
-  bool whole() const noexcept { return whole_; }    ///< no update has begun whose gather has not ended
-  void require_load() noexcept { whole_ = false; }  ///< until load_state
-  std::string torn_text() const;
+  void settle() noexcept;  ///< waits for gathers under way; their failure shows in `whole`
+  bool whole() const;      ///< no update has begun whose gathers have not been matched
 
  private:
   struct Piece {
@@ -111,7 +109,6 @@ class ShardedOptimizer {
   std::vector<Lap> laps_;
   std::vector<PendingTensor> pending_;  // gathers
   std::int64_t steps_ = 0;
-  std::atomic<bool> whole_{true};
 };
 
 }  // namespace tutti

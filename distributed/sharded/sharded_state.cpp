@@ -32,6 +32,7 @@ std::vector<Optimizer::ParameterState> ShardedOptimizer::own_states() const {
 Optimizer::State ShardedOptimizer::state() {
   refuse_own_thread("state", 1);
   join();
+  member_->refuse_old_group("state");
   const NoGrad no_grad;
   const std::vector<Optimizer::ParameterState> mine = own_states();
   Optimizer::State state{steps_, learning_rate(), std::vector<Optimizer::ParameterState>(mine.size())};
@@ -142,7 +143,7 @@ void ShardedOptimizer::load_state(const Optimizer::State& state) {
     lap.optimizer->load_state(share);
   }
   steps_ = state.steps;
-  whole_ = true;
+  member_->share().load(steps_);
 }
 
 }  // namespace tutti

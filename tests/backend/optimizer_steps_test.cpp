@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The fused steps against their formulas, written out in double.
+#include <tutti/backend/optimizer_formulas.h>
 #include <tutti/backend/registry.h>
 
 #include <doctest/doctest.h>
@@ -88,6 +89,49 @@ TEST_CASE("adamw_step follows its formula") {
       check_close(mean, m, dtype == DType::f32 ? 1e-6 : 1e-14);
       check_close(square, v, dtype == DType::f32 ? 1e-6 : 1e-14);
     }
+}
+
+/// What a thread computes that has one element, as on a CUDA device.
+template <class T> void check_elements(DType dtype) {
+  const auto bits = [&](double phase) { return array_of(numbers(1000, phase), dtype); };
+  const auto vector = [](const Array& array) { return array.to_vector<T>(); };
+  const Array g = bits(1);
+  for (const SgdStep& step : {SgdStep{.rate = 0.1, .weight_decay = 0.01, .gradient_scale = 0.3},
+                              SgdStep{.rate = 0.1, .momentum = 0.9, .dampening = 0.2, .first = true},
+                              SgdStep{.rate = 0.1, .momentum = 0.9, .weight_decay = 0.01, .nesterov = true}}) {
+    const SgdFormula<T> formula(step);
+    const Array p = bits(0);
+    const Array v = step.momentum != 0 ? bits(2) : Array();
+    auto parameter = vector(p);
+    auto velocity = vector(bits(2));
+    const auto gradient = vector(g);
+    for (std::size_t i = 0; i < gradient.size(); ++i)
+      parameter[i] = v.defined() ? formula.with_momentum(parameter[i], gradient[i], velocity[i])
+                                 : formula.plain(parameter[i], gradient[i]);
+    backend_for(cpu()).sgd_step(step, p, g, v);
+    CHECK(vector(p) == parameter);
+    if (v.defined()) CHECK(vector(v) == velocity);
+  }
+  const AdamWStep step{.rate = 0.1, .gradient_scale = 0.3, .step = 7};
+  const AdamWFormula<T> formula(step);
+  const Array p = bits(0);
+  const Array m = bits(2);
+  const Array v = array_of(std::vector<double>(1000, 0.25), dtype);
+  auto parameter = vector(p);
+  auto mean = vector(m);
+  auto square = vector(v);
+  const auto gradient = vector(g);
+  for (std::size_t i = 0; i < gradient.size(); ++i)
+    parameter[i] = formula(parameter[i], gradient[i], mean[i], square[i]);
+  backend_for(cpu()).adamw_step(step, p, g, m, v);
+  CHECK(vector(p) == parameter);
+  CHECK(vector(m) == mean);
+  CHECK(vector(v) == square);
+}
+
+TEST_CASE("an element's step is the same by itself and in a pack") {
+  check_elements<float>(DType::f32);
+  check_elements<double>(DType::f64);
 }
 
 }  // namespace

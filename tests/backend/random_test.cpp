@@ -3,6 +3,7 @@
 
 #include <tutti/backend/cpu_threads.h>
 #include <tutti/backend/error.h>
+#include <tutti/backend/registry.h>
 
 #include <doctest/doctest.h>
 
@@ -104,6 +105,32 @@ TEST_CASE("host integers and splits") {
   }
   CHECK(seen.size() == 1100);
   CHECK(Generator(source).split(3).next_u64() == Generator(5).split(3).next_u64());
+}
+
+template <class T> void check_draws(DType dtype, RandomCall::Kind kind) {
+  constexpr std::uint64_t kTogether = Drawn<T>::kElements;
+  for (const std::uint64_t offset : {0, 1, 2, 3, 1001}) {
+    const RandomCall call{.kind = kind, .seed = 5, .stream = 9, .offset = offset, .a = -1, .b = 2};
+    const Array array = Array::empty({17}, dtype, cpu());
+    backend_for(cpu()).random(call, array);
+    const auto found = array.to_vector<T>();
+    for (std::uint64_t i = 0; i < found.size(); ++i)
+      CHECK(found[i] == draw<T>(call, (offset + i) / kTogether).element[(offset + i) % kTogether]);
+  }
+}
+
+TEST_CASE("an element is drawn by the formula that all devices share") {
+  for (const auto kind : {RandomCall::Kind::uniform, RandomCall::Kind::normal}) {
+    check_draws<float>(DType::f32, kind);
+    check_draws<double>(DType::f64, kind);
+  }
+  // By hand, from the documented bits.
+  const RandomCall call{.seed = 5, .stream = 9, .a = -1, .b = 2};
+  const Philox bits = philox(5, 9, 3);
+  for (int i = 0; i < 4; ++i)
+    CHECK(draw<float>(call, 3).element[i] == static_cast<float>(-1 + 3 * ((bits.word[i] >> 8U) * 0x1p-24)));
+  const std::uint64_t high = bits.word[2] | static_cast<std::uint64_t>(bits.word[3]) << 32U;
+  CHECK(draw<double>(call, 3).element[1] == -1 + 3 * (static_cast<double>(high >> 11U) * 0x1p-53));
 }
 
 }  // namespace

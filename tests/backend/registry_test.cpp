@@ -40,8 +40,8 @@ TEST_CASE("devices have names, and names devices") {
 }
 
 TEST_CASE("a device that does not exist is a clear error") {
-  CHECK_THROWS_WITH_AS(backend_for(cuda(0)), "[device] cuda:0: this build has no CUDA backend", DeviceError);
-  CHECK_THROWS_AS(Array::zeros({2}, DType::f32, cuda(0)), DeviceError);
+  // Whether there is no such device, no driver or no CUDA backend in this build.
+  CHECK_THROWS_WITH_AS(Array::zeros({2}, DType::f32, cuda(9999)), doctest::Contains("[device] cuda:"), DeviceError);
   CHECK_THROWS_WITH_AS(Array::zeros({2}, DType::f32, cpu(256)), "[device] cpu:256: CPU devices are numbered 0 to 255",
                        DeviceError);
   CHECK_NOTHROW(backend_for(cpu(255)).check(cpu(255)));

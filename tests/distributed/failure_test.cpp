@@ -89,6 +89,23 @@ TEST_CASE("failure: a device that never arrives is named with what is missing, f
   CHECK_MESSAGE(contains(warnings[0], "evaluating"), warnings[0]);
 }
 
+TEST_CASE("failure: a warning that cannot be told fails nobody") {
+  SyncOptions options = kMean;
+  options.warn_after = milliseconds(30);
+  std::atomic<bool> warned{false};
+  options.warn = [&](const std::string&) {
+    warned = true;
+    throw std::runtime_error("log is full");
+  };
+  GradientSync sync(cpu_devices(2), options);
+  auto replicas = sync.replicate(TwoBranches{});
+  run_devices(2, [&](std::size_t d) {
+    while (d == 1 && !warned) std::this_thread::sleep_for(milliseconds(1));
+    auto step = sync.step(cpu(d));
+    step.backward(use(replicas[d].left, 1.0));
+  });
+}
+
 TEST_CASE("failure: a follower that waits for a device that never arrives hears its name") {
   SyncOptions options = kMean;
   options.warn_after = milliseconds(50);

@@ -137,7 +137,7 @@ const std::vector<FaultCase> kFaults{
      [](Training& t, Step& step) { t.sync->server().submit(t.stamp(step.generation()), {99}, {}); }},
     {"stale generation", "cpu:1",
      [](Training& t, Step& step) { t.sync->server().collective_sync(t.stamp(step.generation() - 1)); }},
-    {"the server's own thread throws", "the warning burnt",
+    {"never arrives, and nobody can be warned", "cpu:1",
      [](Training& t, Step& step) {
        t.warn_throws = true;
        hang(t, step);

@@ -12,6 +12,7 @@
 #include <doctest/doctest.h>
 
 #include <chrono>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <stdexcept>
@@ -68,14 +69,18 @@ class Group {
   }
   /// One step of the devices but the first, which follows.
   std::vector<std::string> step(double input) {
+    return fetch(input, [this](std::size_t d) { update(d); });
+  }
+  /// The same with something else in place of the update.
+  template <class Use> std::vector<std::string> fetch(double input, Use use) {
     return errors_of_devices(devices_.size(), [&](std::size_t d) {
       if (d == 0) {
-        if (sync.follow(devices_[0])) update(0);
+        if (sync.follow(devices_[0])) use(0);
         return;
       }
       auto step = sync.step(devices_[d]);
       step.backward(replicas[d].loss(d == 1 ? input : 1.0));
-      update(d);
+      use(d);
     });
   }
   void rejoin(std::int64_t last_step_applied) {
@@ -126,6 +131,73 @@ TEST_CASE("follow after failure: a sharded device that left takes part in the ne
     check_all_well(group.step(1));
     check_all_well(group.step(2));
     group.check_equal();
+  }
+}
+
+TEST_CASE("follow after failure: a share is not updated from a result that the others have gone back behind") {
+  for (const Sharding sharding : {Sharding::optimizer_state, Sharding::gradients}) {
+    Group reference({.sharding = sharding});
+    reference.sync.leave(reference.device(0), Follow::yes);
+    Group group({.sharding = sharding});
+    group.sync.leave(group.device(0), Follow::yes);
+    check_all_well(group.fetch(1, [](std::size_t) {}));
+    group.sync.fail(group.device(1), std::make_exception_ptr(std::runtime_error("disk full")));
+    group.rejoin(0);
+    ShardedOptimizer& share = *group.sharded[0];
+    for (const auto& call : {std::function<void()>([&] { share.step_async(); }),
+                             std::function<void()>([&] { (void)share.clip_grad_norm(1.0); }),
+                             std::function<void()>([&] { (void)share.state(); })})
+      CHECK_THROWS_WITH_AS(call(), doctest::Contains("cpu:0 is of group 1, but group 2 has formed: follow first"),
+                           SyncError);
+    CHECK(share.whole());
+    CHECK(share.steps() == 0);
+    for (const double input : {2.0, 3.0}) {
+      check_all_well(reference.step(input));
+      check_all_well(group.step(input));
+    }
+    group.check_equal();
+    CHECK(group.replicas[0].early.to_vector<double>() == reference.replicas[0].early.to_vector<double>());
+    CHECK(group.replicas[0].late.to_vector<double>() == reference.replicas[0].late.to_vector<double>());
+  }
+}
+
+TEST_CASE("follow after failure: shares that all devices have posted are whole before their follower has joined them") {
+  Group group({.sharding = Sharding::optimizer_state});
+  group.sync.leave(group.device(0), Follow::yes);
+  check_all_well(group.fetch(1, [&](std::size_t d) {
+    if (d == 0)
+      group.sharded[0]->step_async();
+    else
+      group.sharded[d]->step();
+    group.sharded[d]->zero_grad();
+  }));
+  group.sync.fail(group.device(1), std::make_exception_ptr(std::runtime_error("no data")));
+  group.rejoin(1);
+  check_all_well(group.step(2));
+  group.check_equal();
+}
+
+TEST_CASE("follow after failure: a share that its follower alone has updated tears the step") {
+  Group group({.sharding = Sharding::optimizer_state});
+  group.sync.leave(group.device(0), Follow::yes);
+  check_all_well(group.fetch(1, [&](std::size_t d) {
+    if (d == 0) group.sharded[0]->step_async();
+  }));
+  group.sync.fail(group.device(1), std::make_exception_ptr(std::runtime_error("no data")));
+  CHECK_THROWS_WITH(group.rejoin(0), doctest::Contains("the parameters of cpu:0 are between steps 0 and 1"));
+}
+
+TEST_CASE("follow after failure: a sharded optimizer may end while the others form the next group") {
+  for (int round = 0; round < 8; ++round) {
+    Group group({.sharding = Sharding::optimizer_state});
+    group.sync.leave(group.device(0), Follow::yes);
+    group.sync.fail(group.device(1), std::make_exception_ptr(std::runtime_error("no data")));
+    check_all_well(errors_of_devices(3, [&](std::size_t d) {
+      if (d == 0)
+        group.sharded[0].reset();
+      else
+        group.sync.rejoin(group.device(d), 0);
+    }));
   }
 }
 

@@ -8,6 +8,7 @@
 
 #include <doctest/doctest.h>
 
+#include <memory>
 #include <vector>
 
 using namespace tutti;
@@ -65,6 +66,67 @@ TEST_CASE("in_backward: an optimizer that was destroyed is missed before it is u
     sync.attach(cpu(0), optimizer);
   }
   CHECK_THROWS_WITH_AS((void)sync.step(cpu(0)), doctest::Contains("attached to cpu:0 has been destroyed"), SyncError);
+}
+
+TEST_CASE("in_backward: an optimizer that is destroyed during a step fails it, and is not used") {
+  const auto fails = [](const auto& use) {
+    GradientSync sync(cpu_devices(1), {.overlap = Overlap::in_backward, .bucket_bytes = 0});
+    auto replicas = sync.replicate(Chain());
+    Chain& replica = replicas[0];
+    auto optimizer = std::make_unique<Sgd>(replica.parameters(), 0.5);
+    sync.attach(cpu(0), *optimizer);
+    const auto before = replica.first.to_vector<double>();
+    const Tensor views[] = {replica.first.detach(), replica.second.detach(), replica.third.detach()};
+    auto step = sync.step(cpu(0));
+    use(sync, replica, step, optimizer);
+    CHECK(replica.first.to_vector<double>() == before);
+    CHECK_THROWS_WITH_AS(step.join(), doctest::Contains("attached to cpu:0 has been destroyed"), SyncError);
+  };
+  using Owned = std::unique_ptr<Sgd>;
+  fails([](GradientSync& sync, Chain& replica, Step& step, Owned& optimizer) {
+    step.backward_async(replica.loss());  // what has views is updated by the join
+    optimizer.reset();
+    sync.leave(cpu(0));
+  });
+  fails([](GradientSync&, Chain& replica, Step& step, Owned& optimizer) {
+    step.backward_async(replica.loss());
+    optimizer.reset();
+    CHECK_THROWS_AS((void)replica.first.grad(), SyncError);
+  });
+  fails([](GradientSync&, Chain& replica, Step& step, Owned& optimizer) {
+    optimizer.reset();
+    CHECK_THROWS_AS(step.backward(replica.loss()), SyncError);
+  });
+}
+
+TEST_CASE("in_backward: devices must agree on which parameters the group updates") {
+  GradientSync sync(cpu_devices(2), {.overlap = Overlap::in_backward});
+  auto replicas = sync.replicate(Chain());
+  Sgd all(replicas[0].parameters(), 0.5);
+  Sgd some({replicas[1].first, replicas[1].third}, 0.5);
+  sync.attach(cpu(0), all);
+  sync.attach(cpu(1), some);
+  const auto errors = errors_of_devices(2, [&](std::size_t d) {
+    auto step = sync.step(sync.devices()[d]);
+    step.backward(replicas[d].loss());
+  });
+  for (const std::string& error : errors) {
+    CHECK_MESSAGE(error.find("parameter \"second\" has an optimizer on cpu:") != std::string::npos, error);
+    CHECK_MESSAGE(error.find("and none on cpu:") != std::string::npos, error);
+  }
+  CHECK(replicas[0].second.to_vector<double>() == replicas[1].second.to_vector<double>());
+}
+
+TEST_CASE("in_backward: a device that follows from the beginning must update what the others do") {
+  GradientSync sync(cpu_devices(2), {.overlap = Overlap::in_backward});
+  auto replicas = sync.replicate(Chain());
+  Sgd all(replicas[0].parameters(), 0.5);
+  Sgd some({replicas[1].first}, 0.5);
+  sync.attach(cpu(0), all);
+  sync.attach(cpu(1), some);
+  { (void)sync.step(cpu(0)).generation(); }  // fails: without a backward
+  CHECK_THROWS_WITH_AS(sync.leave(cpu(1), Follow::yes),
+                       doctest::Contains("\"second\" has an optimizer on cpu:0 and none on cpu:1"), SyncError);
 }
 
 TEST_CASE("in_backward: with Absent::subset the trajectory is that of the immediate mode, bit by bit") {

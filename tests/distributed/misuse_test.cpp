@@ -326,3 +326,43 @@ TEST_CASE("misuse: a device that fails outside of a step is heard at once, with 
   CHECK_MESSAGE(errors[0].find("cpu:1") != std::string::npos, errors[0]);
   CHECK_MESSAGE(errors[0].find("disk on fire") != std::string::npos, errors[0]);
 }
+
+TEST_CASE("misuse: a parameter that is unfrozen after its replica was attached fails the step on all, named") {
+  for (const bool used : {false, true}) {
+    TwoBranches model;
+    model.right.set_requires_grad(false);
+    GradientSync sync(cpu_devices(2), impatient());
+    auto replicas = sync.replicate(model);
+    const auto errors = errors_of_devices(2, [&](std::size_t d) {
+      if (d == 1) replicas[1].right.set_requires_grad(true);
+      auto step = sync.step(cpu(d));
+      step.backward(used ? use(replicas[d].left, 1) + use(replicas[d].right, 1) : use(replicas[d].left, 1));
+    });
+    for (const std::string& error : errors)
+      CHECK_MESSAGE(error.find("parameter \"right\" on cpu:1 requires a gradient") != std::string::npos, error);
+  }
+}
+
+TEST_CASE("misuse: an optimizer is attached once, and to the device of its parameters") {
+  TwoBranches model;
+  model.right.set_requires_grad(false);
+  SUBCASE("twice, also if it has nothing to update in backward") {
+    GradientSync sync(cpu_devices(1), {.overlap = Overlap::in_backward});
+    sync.attach(cpu(0), model);
+    Sgd left({model.left}, 0.1);
+    Sgd right({model.right}, 0.1);
+    sync.attach(cpu(0), left);
+    sync.attach(cpu(0), right);
+    CHECK_THROWS_WITH_AS(sync.attach(cpu(0), right), doctest::Contains("this optimizer already"), SyncError);
+    auto step = sync.step(cpu(0));
+    step.backward(use(model.left, 1));
+    CHECK(left.steps() == 1);
+    CHECK(right.steps() == 1);
+  }
+  SUBCASE("of another device") {
+    Pair pair;
+    Sgd optimizer(pair.replicas[0].parameters(), 0.1);
+    CHECK_THROWS_WITH_AS(pair.sync->attach(cpu(1), optimizer),
+                         doctest::Contains("parameter 0 of the optimizer for cpu:1 lives on cpu:0"), SyncError);
+  }
+}

@@ -143,6 +143,18 @@ TEST_CASE("replica_check: frozen parameters are compared, and copied to a device
   sync.check_consistency(devices);
 }
 
+TEST_CASE("replica_check: frozen parameters that differ are refused when a replica is attached") {
+  TwoBranches model;
+  model.right.set_requires_grad(false);
+  TwoBranches other = clone(model, cpu(1));
+  other.right = Tensor(Array::zeros({3}, DType::f64, cpu(1)));
+  GradientSync sync(cpu_devices(2));
+  sync.attach(cpu(0), model);
+  CHECK_THROWS_WITH_AS(sync.attach(cpu(1), other),
+                       doctest::Contains("frozen parameter \"right\" has shape [3] on cpu:1 and [2] on cpu:0"),
+                       SyncError);
+}
+
 TEST_CASE("replica_check: after a failure the state that rejoining copies makes the replicas equal again") {
   GradientSync sync(cpu_devices(2), {.consistency_every = 1});
   auto replicas = sync.replicate(WithBuffer{});

@@ -106,3 +106,17 @@ TEST_CASE("sync_ledger: weights whose sum is infinite are refused") {
   CHECK(d.ledger.fault()->kind == Kind::bad_weight);
   CHECK(d.ledger.fault()->member == 1);
 }
+
+TEST_CASE("sync_ledger: parameters may become known after members have left, failed and joined again") {
+  LedgerDriver d(3, 0);
+  d.leave(0, 1);
+  d.ledger.fail({.kind = Kind::device_failed}, d.actions);
+  d.ledger.set_layout(scalar_layout(2));
+  for (const MemberIndex member : {1U, 2U}) CHECK(d.ledger.join(member, 2, 0, d.actions));
+  d.group = 2;
+  d.step(1, 1, {0, 1});
+  d.step(2, 1, {1});
+  CHECK_FALSE(d.ledger.fault());
+  CHECK(d.launched(1) == Ids{0, 1});
+  CHECK(d.released(1));
+}

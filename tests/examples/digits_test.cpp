@@ -62,6 +62,7 @@ std::string file_with(const std::string& name, const std::string& content) {
 TEST_CASE("digits: bad arguments are refused in one line") {
   check_refused("--devices 0", "--devices 0");
   check_refused("--devices 5000", "cpu:");
+  check_refused("--device abacus", "abacus");
   check_refused("--epochs 0", "--epochs 0");
   check_refused("--batch 0", "batch");
   check_refused("--batch 100000", "100000");

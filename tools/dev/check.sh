@@ -67,6 +67,13 @@ build_release() {
   configure_release && compile "$release"
 }
 
+# Everywhere else CUDA is built where its toolkit is found. Here nothing is left out without a word.
+cuda_was_built() {
+  grep -q -- '-DTUTTI_HAVE_CUDA' "$release/build.ninja" && grep -q -- '-DTUTTI_HAVE_NCCL' "$release/build.ninja" && return
+  echo "$release has no CUDA devices: the check needs the CUDA toolkit (nvcc, cuBLASLt) and NCCL"
+  return 1
+}
+
 # Prefer the level that packages are built for, so that it is tested too.
 sanitizer_arch() {
   if grep -q -w avx2 /proc/cpuinfo && grep -q -w fma /proc/cpuinfo; then echo x86-64-v3; else echo native; fi
@@ -76,7 +83,7 @@ sanitizer_arch() {
 build_sanitized() {
   configure "$1" -Db_sanitize="$2" -Dwerror=true --buildtype=debugoptimized -Doptimization=1 -Ddebug=false \
     -Dcpp_args="-g1 -fno-omit-frame-pointer -fno-sanitize-recover=all" -Db_lundef=false \
-    -Donednn=disabled -Dexamples=false -Dbenches=false -Dcpu_arch="$(sanitizer_arch)" &&
+    -Donednn=disabled -Dcuda=disabled -Dexamples=false -Dbenches=false -Dcpu_arch="$(sanitizer_arch)" &&
     compile "$1" test_executables
 }
 
@@ -107,6 +114,7 @@ stage "layers" tools/check_layers.py
 stage "layers, self-test" tools/check_layers.py --self-test
 stage "format" check_format
 if stage "build, GCC" build_release; then
+  stage "CUDA was built" cuda_was_built
   [ $after_test -eq 1 ] || stage "tests, GCC" tools/run_tests.py "$release"
   stage "tests, GCC, asynchronous streams" env TUTTI_CPU_ASYNC=1 tools/run_tests.py "$release"
   # shellcheck disable=SC2046  # one word or none

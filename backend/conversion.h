@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <tutti/backend/elementwise/operation.h>
+
+#include <limits>
+#include <type_traits>
+
+namespace tutti {
+
+/// An element in another type. To bool: x != 0. Floating point to integers truncates; what does not fit becomes the
+/// nearest that does, and NaN becomes 0.
+template <class To, class From> TUTTI_HOST_DEVICE constexpr To convert(From value) {
+  if constexpr (std::is_same_v<To, bool>) {
+    return value != From(0);
+  } else if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To>) {
+    constexpr From kBelow = static_cast<From>(std::numeric_limits<To>::min());
+    constexpr From kAbove = -kBelow;  // one more than the largest, exactly
+    if (value != value) return 0;
+    if (value < kBelow) return std::numeric_limits<To>::min();
+    if (value >= kAbove) return std::numeric_limits<To>::max();
+    return static_cast<To>(value);
+  } else {
+    return static_cast<To>(value);
+  }
+}
+
+}  // namespace tutti

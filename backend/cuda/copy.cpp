@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tutti/backend/cuda/cuda_backend.h>
+
+#include <tutti/backend/cuda/kernels/copy.h>
+#include <tutti/backend/cuda/tile_plan.h>
+
+#include <cstring>
+
+namespace tutti {
+
+void CudaBackend::copy(const Array& from, const Array& to) {
+  if (to.size() == 0) return;
+  stream(to.device()).launch("copy", [&](cudaStream_t queue) {
+    if (from.is_contiguous() && to.is_contiguous()) {
+      TUTTI_CUDA(to.device(), "copy",
+                 cudaMemcpyAsync(to.raw_data(), from.raw_data(), to.bytes(), cudaMemcpyDeviceToDevice, queue));
+      return;
+    }
+    const Array* const inputs[] = {&from};
+    for_each_piece("copy", to, inputs, [&](const ElementPlan& plan, std::span<const ElementMemory> memory) {
+      const ElementBatch batch = make_batch(plan, memory);
+      if (const std::optional<TileLayout> tiles = plan_tiles(plan))
+        cuda_kernels::launch_transpose(queue, size_of(to.dtype()), *tiles, batch.output, batch.input[0]);
+      else
+        cuda_kernels::launch_copy(queue, size_of(to.dtype()), batch);
+    });
+  });
+}
+
+void CudaBackend::cast(const Array& from, const Array& to) {
+  if (to.size() == 0) return;
+  stream(to.device()).launch("cast", [&](cudaStream_t queue) {
+    const Array* const inputs[] = {&from};
+    for_each_batch("cast", to, inputs, [&](const ElementBatch& batch) {
+      cuda_kernels::launch_cast(queue, from.dtype(), to.dtype(), batch);
+    });
+  });
+}
+
+void CudaBackend::fill(const Array& to, Scalar value) {
+  if (to.size() == 0) return;
+  std::uint64_t element = 0;
+  visit_dtype(to.dtype(), [&]<class T>(std::type_identity<T>) {
+    const T typed = value.to<T>();
+    std::memcpy(&element, &typed, sizeof(T));
+  });
+  stream(to.device()).launch("fill", [&](cudaStream_t queue) {
+    for_each_batch("fill", to, {}, [&](const ElementBatch& batch) {
+      cuda_kernels::launch_fill(queue, size_of(to.dtype()), element, batch);
+    });
+  });
+}
+
+}  // namespace tutti

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <tutti/backend/backend.h>
+#include <tutti/backend/cuda/cublas_handles.h>
+#include <tutti/backend/cuda/cuda_stream.h>
+#include <tutti/backend/cuda/index_faults.h>
+#include <tutti/backend/cuda/pinned_memory.h>
+
+#include <array>
+#include <atomic>
+#include <memory>
+#include <mutex>
+
+namespace tutti {
+
+/// Drives the CUDA devices of this process: each its own memory pool and streams, made when first used. Operations are
+/// defined in the file named after them, their kernels in kernels/.
+///
+/// Memory is handed out in the order of the compute stream: a block that is released may still be in use by what is
+/// queued there, and so may its next owner, later. Whoever uses an array on another stream keeps it until the compute
+/// stream has been made to wait for that use.
+class CudaBackend final : public Backend {
+ public:
+  static constexpr std::uint16_t kMaxDevices = 64;
+
+  CudaBackend();  ///< throws DeviceError when the driver is missing or too old
+  ~CudaBackend() override;
+
+  // --- for operations
+  CudaStream& stream(Device device) { return context(device).compute; }
+  /// Memory for the time of one operation on the compute stream: gone when the handle goes, as far as the host knows.
+  Storage workspace(Device device, std::size_t bytes) { return Storage(device, context(device).pool, bytes); }
+
+  void check(Device) const override;
+  MemoryPool& pool(Device device) override { return context(device).pool; }
+  Stream& compute_stream(Device device) override { return context(device).compute; }
+  Stream& communication_stream(Device device) override { return context(device).communication; }
+
+  void copy_from_host(const void* from, const Array& to) override;
+  void copy_to_host(const Array& from, void* to) override;
+  void copy(const Array& from, const Array& to) override;
+  void cast(const Array& from, const Array& to) override;
+  void fill(const Array& to, Scalar) override;
+
+  void elementwise(const ElementwiseCall&, std::span<const Array> inputs, const Array& output) override;
+  void where(const Array& mask, const Array& a, const Array& b, const Array& output) override;
+
+  void reduce(Reduction, const Array& input, const Array& output) override;
+  void arg_reduce(ArgReduction, const Array& input, std::size_t axis, const Array& output) override;
+
+  void matmul(const Array& lhs, const Array& rhs, const Array& output) override;
+  void softmax(SoftmaxKind, const Array& input, std::size_t axis, const Array& output) override;
+  void softmax_gradient(SoftmaxKind, const Array& output, const Array& gradient, std::size_t axis,
+                        const Array& input_gradient) override;
+  void gather(const Array& input, std::size_t axis, const Array& index, const Array& output) override;
+  void scatter_add(const Array& updates, std::size_t axis, const Array& index, const Array& output) override;
+  void conv2d(const Conv2dGeometry&, const Array& input, const Array& weight, const Array& output) override;
+  void conv2d_input_gradient(const Conv2dGeometry&, const Array& gradient, const Array& weight,
+                             const Array& input_gradient) override;
+  void conv2d_weight_gradient(const Conv2dGeometry&, const Array& gradient, const Array& input,
+                              const Array& weight_gradient) override;
+  void max_pool2d(const Pool2dGeometry&, const Array& input, const Array& output, const Array& index) override;
+  void max_pool2d_gradient(const Pool2dGeometry&, const Array& gradient, const Array& index,
+                           const Array& input_gradient) override;
+
+  void random(const RandomCall&, const Array& output) override;
+
+  void sgd_step(const SgdStep&, const Array& parameter, const Array& gradient, const Array& momentum) override;
+  void adamw_step(const AdamWStep&, const Array& parameter, const Array& gradient, const Array& mean,
+                  const Array& square) override;
+
+ private:
+  struct Context {
+    explicit Context(Device);
+    ~Context();
+
+    std::unique_ptr<RawMemory> memory;
+    MemoryPool pool;
+    IndexFaults index_faults;
+    CudaStream compute;
+    CudaStream communication;
+    PinnedMemory staging;  // holds events of the streams, which must outlive them
+    CublasHandles cublas;
+  };
+
+  Context& context(Device device) {
+    if (device.index < kMaxDevices) {
+      Context* found = contexts_[device.index].load(std::memory_order_acquire);
+      if (found != nullptr) return *found;
+    }
+    return make_context(device);
+  }
+  Context& make_context(Device);
+
+  int devices_ = 0;
+  std::mutex making_;  // guards the making of contexts
+  std::array<std::atomic<Context*>, kMaxDevices> contexts_{};
+};
+
+}  // namespace tutti

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tutti/backend/cuda/cuda_check.h>
+
+#include <tutti/backend/error.h>
+
+namespace tutti::cuda_runtime {
+
+cudaError_t settled(cudaError_t error) noexcept {
+  if (error != cudaSuccess) (void)cudaGetLastError();
+  return error;
+}
+
+void raise_cuda_error(cudaError_t error, const char* call, Device device, std::string_view operation) {
+  const std::string_view text = call;
+  (void)settled(error);
+  raise<DeviceError>("[{}] {}: {} failed: {} ({})", operation, to_string(device), text.substr(0, text.find('(')),
+                     cudaGetErrorString(error), cudaGetErrorName(error));
+}
+
+CurrentDevice::CurrentDevice(Device device, std::string_view operation) {
+  TUTTI_CUDA(device, operation, cudaGetDevice(&previous_));
+  if (previous_ == device.index) return;
+  TUTTI_CUDA(device, operation, cudaSetDevice(device.index));
+  changed_ = true;
+}
+
+CurrentDevice::~CurrentDevice() {
+  if (changed_) (void)settled(cudaSetDevice(previous_));  // it was current before, so it exists
+}
+
+}  // namespace tutti::cuda_runtime

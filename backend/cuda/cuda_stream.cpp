@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tutti/backend/cuda/cuda_stream.h>
+
+#include <tutti/backend/error.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <memory>
+#include <utility>
+
+namespace tutti {
+
+using cuda_runtime::CurrentDevice;
+using cuda_runtime::settled;
+
+namespace {
+
+constexpr std::size_t kRemembered = 64;  // operations that an error names
+
+bool synchronous_from_environment() {
+  const char* text = std::getenv("TUTTI_CUDA_SYNC");
+  return text != nullptr && std::string_view(text) == "1";
+}
+
+}  // namespace
+
+struct CudaStream::Awaited {
+  CudaStream& stream;
+  Event event;
+};
+
+CudaStream::CudaStream(Device device, Priority priority)
+    : device_(device), synchronous_(synchronous_from_environment()) {
+  const CurrentDevice current(device, "stream");
+  int least = 0;
+  int greatest = 0;
+  TUTTI_CUDA(device, "stream", cudaDeviceGetStreamPriorityRange(&least, &greatest));
+  TUTTI_CUDA(
+      device, "stream",
+      cudaStreamCreateWithPriority(&stream_, cudaStreamNonBlocking, priority == Priority::high ? greatest : least));
+}
+
+CudaStream::~CudaStream() {
+  for (const cudaEvent_t event : spare_events_) (void)settled(cudaEventDestroy(event));
+  (void)settled(cudaStreamDestroy(stream_));
+}
+
+void CudaStream::launched(std::string_view operation) {
+  {
+    const std::lock_guard lock(mutex_);
+    in_flight_.push_back(operation);
+    ++launched_;
+    if (in_flight_.size() > kRemembered) in_flight_.pop_front();
+  }
+  TUTTI_CUDA(device_, operation, cudaGetLastError());
+  if (synchronous_) synchronize();
+}
+
+void CudaStream::raise_asynchronous(cudaError_t error, const char* call) {
+  (void)settled(error);
+  std::string operations;
+  {
+    const std::lock_guard lock(mutex_);
+    const std::uint64_t others = launched_ - finished_ - in_flight_.size();
+    if (others > 0) operations = fmt::format("{} others, ", others);
+    operations += fmt::format("{}", fmt::join(in_flight_, ", "));
+    in_flight_.clear();
+    finished_ = launched_;
+  }
+  raise<DeviceError>("[{}] {}: {} ({}); in flight since the last synchronisation: {}", call, to_string(device_),
+                     cudaGetErrorString(error), cudaGetErrorName(error),
+                     operations.empty() ? "nothing of this stream" : operations);
+}
+
+cudaEvent_t CudaStream::take_event() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!spare_events_.empty()) {
+      const cudaEvent_t event = spare_events_.back();
+      spare_events_.pop_back();
+      return event;
+    }
+  }
+  const CurrentDevice current(device_, "record");
+  cudaEvent_t event = nullptr;
+  TUTTI_CUDA(device_, "record", cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
+  return event;
+}
+
+void CudaStream::give_event(cudaEvent_t event) noexcept {
+  try {
+    const std::lock_guard lock(mutex_);
+    spare_events_.push_back(event);
+  } catch (...) {  // no memory to remember it
+    (void)settled(cudaEventDestroy(event));
+  }
+}
+
+Event CudaStream::record() {
+  auto state = std::make_shared<CudaEvent>(*this, take_event());
+  const CurrentDevice current(device_, "record");
+  TUTTI_CUDA(device_, "record", cudaEventRecord(state->handle(), stream_));
+  return Event(std::move(state));
+}
+
+void CudaStream::wait(const Event& event) {
+  if (!event.recorded()) raise("[stream] {} was told to wait for an event that was never recorded", to_string(device_));
+  const CurrentDevice current(device_, "wait");
+  if (const auto* recorded = dynamic_cast<const CudaEvent*>(event.state().get())) {
+    TUTTI_CUDA(device_, "wait", cudaStreamWaitEvent(stream_, recorded->handle(), 0));
+    return;
+  }
+  if (event.ready()) return event.synchronize();  // rethrows its stream's error
+  auto awaited = std::make_unique<Awaited>(Awaited{*this, event});
+  TUTTI_CUDA(device_, "wait", cudaLaunchHostFunc(stream_, wait_on_host, awaited.get()));
+  (void)awaited.release();
+}
+
+// On a thread of the driver, where CUDA may not be called: the event is of another kind of device.
+void CudaStream::wait_on_host(void* data) {
+  const std::unique_ptr<Awaited> awaited(static_cast<Awaited*>(data));
+  try {
+    awaited->event.synchronize();
+  } catch (...) {
+    const std::lock_guard lock(awaited->stream.mutex_);
+    auto& error = awaited->stream.awaited_error_;
+    if (error == nullptr) error = std::current_exception();  // the first is told
+  }
+}
+
+void CudaStream::throw_awaited_error() {
+  std::exception_ptr error;
+  {
+    const std::lock_guard lock(mutex_);
+    error = std::exchange(awaited_error_, nullptr);
+  }
+  if (error) std::rethrow_exception(error);
+}
+
+void CudaStream::synchronize() {
+  const CurrentDevice current(device_, "synchronize");
+  std::uint64_t finished = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    finished = launched_;
+  }
+  if (const cudaError_t error = cudaStreamSynchronize(stream_); error != cudaSuccess)
+    raise_asynchronous(error, "synchronize");
+  {
+    const std::lock_guard lock(mutex_);  // what others have launched meanwhile stays
+    finished_ = std::max(finished_, finished);
+    while (in_flight_.size() > launched_ - finished_) in_flight_.pop_front();
+  }
+  throw_awaited_error();
+  if (after_waiting_) after_waiting_();
+}
+
+bool CudaEvent::ready() const { return settled(cudaEventQuery(event_)) != cudaErrorNotReady; }
+
+void CudaEvent::synchronize() {
+  if (const cudaError_t error = cudaEventSynchronize(event_); error != cudaSuccess)
+    stream_.raise_asynchronous(error, "event");
+  if (stream_.after_waiting_) stream_.after_waiting_();
+}
+
+}  // namespace tutti

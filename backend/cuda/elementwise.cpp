@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tutti/backend/cuda/cuda_backend.h>
+
+#include <tutti/backend/cuda/element_plan.h>
+#include <tutti/backend/cuda/kernels/copy.h>
+#include <tutti/backend/cuda/kernels/elementwise.h>
+#include <tutti/backend/error.h>
+
+#include <cassert>
+
+namespace tutti {
+namespace {
+
+using elementwise::kNames;
+
+cuda_kernels::ElementwiseLauncher find_launcher(const ElementwiseCall& call, DType dtype) {
+  using cuda_kernels::ElementwiseLaunchers;
+  const ElementwiseLaunchers& launchers =
+      visit_dtype(dtype, []<class T>(std::type_identity<T>) -> const ElementwiseLaunchers& {
+        return cuda_kernels::elementwise_launchers<T>();
+      });
+  const cuda_kernels::ElementwiseLauncher launcher = launchers[call.operation][static_cast<std::size_t>(call.part)];
+  if (launcher == nullptr)
+    raise<DTypeError>("[{}] has no {} for {}", kNames[call.operation],
+                      call.part == ElementwiseCall::Part::value ? "value" : "gradient", to_string(dtype));
+  return launcher;
+}
+
+}  // namespace
+
+void CudaBackend::elementwise(const ElementwiseCall& call, std::span<const Array> inputs, const Array& output) {
+  constexpr std::size_t kMostInputs = ElementPlan::kOperands - 1;
+  assert(inputs.size() <= kMostInputs);
+  const cuda_kernels::ElementwiseLauncher launcher = find_launcher(call, inputs[0].dtype());
+  const Array* operands[kMostInputs]{};
+  for (std::size_t i = 0; i < inputs.size(); ++i) operands[i] = &inputs[i];
+  stream(output.device()).launch(kNames[call.operation], [&](cudaStream_t queue) {
+    for_each_batch(kNames[call.operation], output, std::span(operands, inputs.size()),
+                   [&](const ElementBatch& batch) { launcher(queue, call, batch); });
+  });
+}
+
+void CudaBackend::where(const Array& mask, const Array& a, const Array& b, const Array& output) {
+  const Array* const inputs[] = {&mask, &a, &b};
+  stream(output.device()).launch("where", [&](cudaStream_t queue) {
+    for_each_batch("where", output, inputs, [&](const ElementBatch& batch) {
+      cuda_kernels::launch_where(queue, size_of(output.dtype()), batch);
+    });
+  });
+}
+
+}  // namespace tutti

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tutti/backend/cuda/cuda_backend.h>
+
+#include <tutti/backend/cuda/kernels/gather.h>
+#include <tutti/backend/cuda/kernels/scatter_add.h>
+#include <tutti/backend/cuda/selection.h>
+
+#include <algorithm>
+
+namespace tutti {
+
+using cuda_kernels::Selection;
+using cuda_kernels::SortedUpdates;
+
+void CudaBackend::gather(const Array& input, std::size_t axis, const Array& index, const Array& output) {
+  const Selection selection = selection_of("gather", input.shape(), index.shape(), axis);
+  Context& own = context(output.device());
+  own.compute.launch("gather", [&](cudaStream_t stream) {
+    cuda_kernels::launch_gather(stream, input.dtype(), selection, input.raw_data(), index.data<std::int64_t>(),
+                                output.raw_data(), own.index_faults.report());
+  });
+}
+
+void CudaBackend::scatter_add(const Array& updates, std::size_t axis, const Array& index, const Array& output) {
+  const Device device = output.device();
+  const Selection selection = selection_of("scatter_add", output.shape(), index.shape(), axis);
+  Context& own = context(device);
+  const auto* const places = index.data<std::int64_t>();
+  own.compute.launch("scatter_add", [&](cudaStream_t stream) {
+    if (selection.length <= cuda_kernels::kShortLine) {
+      cuda_kernels::launch_scatter_add_lines(stream, updates.dtype(), selection, updates.raw_data(), places,
+                                             output.raw_data(), own.index_faults.report());
+      return;
+    }
+    for (std::int64_t begin = 0; begin < selection.size; begin += cuda_kernels::kMostSorted) {
+      const SortedUpdates range{begin, std::min(cuda_kernels::kMostSorted, selection.size - begin), output.size()};
+      std::size_t bytes = 0;
+      TUTTI_CUDA(device, "scatter_add", cuda_kernels::scatter_add_workspace(range, bytes));
+      const Storage scratch = workspace(device, bytes);
+      TUTTI_CUDA(
+          device, "scatter_add",
+          cuda_kernels::launch_scatter_add_sorted(stream, updates.dtype(), selection, range, updates.raw_data(), places,
+                                                  output.raw_data(), own.index_faults.report(), scratch.data(), bytes));
+    }
+  });
+}
+
+}  // namespace tutti

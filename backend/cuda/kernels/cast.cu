@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tutti/backend/conversion.h>
+#include <tutti/backend/cuda/kernels/copy.h>
+#include <tutti/backend/cuda/kernels/element_loops.cuh>
+
+namespace tutti::cuda_kernels {
+namespace {
+
+template <class To, class From> struct Convert {
+  __device__ __forceinline__ To operator()(From x) const { return convert<To>(x); }
+};
+
+}  // namespace
+
+void launch_cast(cudaStream_t stream, DType from, DType to, const ElementBatch& batch) {
+  visit_dtype(from, [&]<class From>(std::type_identity<From>) {
+    visit_dtype(to, [&]<class To>(std::type_identity<To>) {
+      launch_elements<To, From>(stream, batch, Convert<To, From>{});
+    });
+  });
+}
+
+}  // namespace tutti::cuda_kernels

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <tutti/backend/cuda/kernels/convolution_mapping.h>
+#include <tutti/backend/dtype.h>
+
+#include <cuda_runtime_api.h>
+
+namespace tutti::cuda_kernels {
+
+/// f32 and f64. The same order of additions on every run and device.
+void launch_convolution(cudaStream_t, DType, const ForwardProduct&, const void* weight, const void* input, void* output,
+                        void* partial);
+void launch_convolution(cudaStream_t, DType, const InputGradientProduct&, const void* weight, const void* gradient,
+                        void* input_gradient, void* partial);
+void launch_convolution(cudaStream_t, DType, const WeightGradientProduct&, const void* gradient, const void* input,
+                        void* weight_gradient, void* partial);
+
+}  // namespace tutti::cuda_kernels

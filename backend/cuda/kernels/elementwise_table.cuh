@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// Makes the table of launchers of one element type from the list of all elementwise operations.
+
+#include <tutti/backend/cuda/kernels/element_loops.cuh>
+#include <tutti/backend/cuda/kernels/elementwise.h>
+
+namespace tutti::cuda_kernels {
+
+template <class Operation, class Part> struct BoundFormula {
+  Operation operation;
+  template <class... X> __device__ __forceinline__ auto operator()(const X&... x) const {
+    return Part::apply(operation, x...);
+  }
+};
+
+template <class Operation, class Part, class T, std::size_t... I>
+void launch_formula(cudaStream_t stream, const ElementwiseCall& call, const ElementBatch& batch,
+                    std::index_sequence<I...>) {
+  using Result = decltype(Part::apply(Operation{}, (static_cast<void>(I), T{})...));
+  launch_elements<Result, std::enable_if_t<(I >= 0), T>...>(
+      stream, batch, BoundFormula<Operation, Part>{elementwise::from_call<Operation>(call)});
+}
+
+template <class Operation, class Part, class T, std::size_t inputs>
+void launch_elementwise(cudaStream_t stream, const ElementwiseCall& call, const ElementBatch& batch) {
+  launch_formula<Operation, Part, T>(stream, call, batch, std::make_index_sequence<inputs>());
+}
+
+template <class T> ElementwiseLaunchers make_launchers() {
+  return elementwise::make_table<ElementwiseLauncher, T>([]<class F>(F) -> ElementwiseLauncher {
+    return launch_elementwise<typename F::Operation, typename F::Part, T, F::inputs>;
+  });
+}
+
+}  // namespace tutti::cuda_kernels

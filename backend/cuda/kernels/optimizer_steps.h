@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <tutti/backend/dtype.h>
+#include <tutti/backend/kernel_arguments.h>
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace tutti::cuda_kernels {
+
+// All arrays are contiguous, of f32 or f64, and have `size` elements.
+
+/// `momentum` may be null.
+void launch_sgd_step(cudaStream_t, DType, const SgdStep&, std::int64_t size, std::byte* parameter,
+                     const std::byte* gradient, std::byte* momentum);
+void launch_adamw_step(cudaStream_t, DType, const AdamWStep&, std::int64_t size, std::byte* parameter,
+                       const std::byte* gradient, std::byte* mean, std::byte* square);
+
+}  // namespace tutti::cuda_kernels

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tutti/backend/cuda/cuda_backend.h>
+
+#include <tutti/backend/cuda/kernels/softmax.h>
+
+namespace tutti {
+
+using cuda_kernels::AxisLines;
+
+void CudaBackend::softmax(SoftmaxKind kind, const Array& input, std::size_t axis, const Array& output) {
+  stream(output.device()).launch(kind == SoftmaxKind::softmax ? "softmax" : "log_softmax", [&](cudaStream_t s) {
+    cuda_kernels::launch_softmax(s, kind, input.dtype(), AxisLines::of(input.shape(), axis), input.raw_data(),
+                                 output.raw_data());
+  });
+}
+
+void CudaBackend::softmax_gradient(SoftmaxKind kind, const Array& output, const Array& gradient, std::size_t axis,
+                                   const Array& input_gradient) {
+  stream(output.device())
+      .launch(kind == SoftmaxKind::softmax ? "softmax_gradient" : "log_softmax_gradient", [&](cudaStream_t s) {
+        cuda_kernels::launch_softmax_gradient(s, kind, output.dtype(), AxisLines::of(output.shape(), axis),
+                                              output.raw_data(), gradient.raw_data(), input_gradient.raw_data());
+      });
+}
+
+}  // namespace tutti

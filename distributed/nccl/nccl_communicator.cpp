@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tutti/distributed/nccl/nccl_communicator.h>
+
+#include <tutti/backend/error.h>
+#include <tutti/backend/registry.h>
+#include <tutti/distributed/gradient_sums.h>
+#include <tutti/distributed/nccl/nccl_collectives.h>
+#include <tutti/distributed/nccl/nccl_group.h>
+#include <tutti/distributed/nccl/nccl_task.h>
+#include <tutti/distributed/spinning_wait.h>
+
+#include <optional>
+#include <utility>
+
+namespace tutti {
+
+NcclCommunicator::NcclCommunicator(std::vector<Device> devices, std::chrono::milliseconds deadline)
+    : devices_(std::move(devices)), deadline_(deadline), thread_([this] { run(); }) {}
+
+NcclCommunicator::~NcclCommunicator() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  requested_.notify_one();
+  thread_.join();
+}
+
+std::shared_ptr<CollectiveTask> NcclCommunicator::all_reduce(AllReduceRequest request) {
+  check_slices(request);
+  if (request.wire != GradientWire::native)
+    raise<SyncError>("[all_reduce] NCCL sends gradients as they are: SyncOptions::wire must be native");
+  if (!enabled()) {
+    const auto skipped = std::make_shared<NcclTask>(nullptr);
+    skipped->end();
+    return skipped;
+  }
+  return enqueue(
+      [request = std::move(request)](NcclGroup& group, NcclTask& task) { launch_all_reduce(request, group, task); });
+}
+
+std::shared_ptr<CollectiveTask> NcclCommunicator::collective(CollectiveRequest request) {
+  return enqueue(
+      [request = std::move(request)](NcclGroup& group, NcclTask& task) { launch_collective(request, group, task); });
+}
+
+std::shared_ptr<CollectiveTask> NcclCommunicator::enqueue(std::function<void(NcclGroup&, NcclTask&)> launch) {
+  auto task = std::make_shared<NcclTask>(std::move(launch));
+  {
+    const std::lock_guard lock(mutex_);
+    queue_.push_back(task);
+  }
+  requested_.notify_one();
+  return task;
+}
+
+// Returns when the task has been launched, which needs the peers' submissions and no device; the rest is order between
+// streams.
+void NcclCommunicator::join(Device device, std::span<const std::shared_ptr<CollectiveTask>> tasks) {
+  std::exception_ptr error;
+  for (const auto& each : tasks) {
+    const auto& task = static_cast<const NcclTask&>(*each);  // this engine launched it
+    if (!spin_until([&] { return task.launched(); })) task.wait_past(0);
+    if (task.finished() && task.error()) {
+      if (!error) error = task.error();
+      continue;
+    }
+    for (const auto& [where, done] : task.done())
+      if (where == device) compute_stream(device).wait(done);
+  }
+  if (error) std::rethrow_exception(error);
+}
+
+// --- the thread
+
+void NcclCommunicator::run() {
+  constexpr auto kLook = std::chrono::milliseconds(1);  // how often what runs is looked at
+  std::unique_lock lock(mutex_);
+  std::optional<std::chrono::steady_clock::time_point> until;  // for what still runs at the end
+  while (true) {
+    const auto awake = [&] { return !queue_.empty() || (stopping_ && !until); };
+    if (in_flight_.empty() && !stopping_)
+      requested_.wait(lock, awake);
+    else
+      requested_.wait_for(lock, kLook, awake);
+    std::deque<std::shared_ptr<NcclTask>> requests = std::exchange(queue_, {});
+    if (stopping_ && !until) until = std::chrono::steady_clock::now() + deadline_;
+    lock.unlock();
+    for (; !requests.empty(); requests.pop_front()) launch(requests.front());
+    watch();
+    if (until && std::chrono::steady_clock::now() > *until)
+      fail_in_flight(std::make_exception_ptr(
+          SyncError(fmt::format("[nccl] devices have not finished within {} ms of the end", deadline_.count()))));
+    if (until && in_flight_.empty()) break;
+    lock.lock();
+  }
+  group_ = nullptr;
+}
+
+void NcclCommunicator::launch(const std::shared_ptr<NcclTask>& task) {
+  try {
+    if (!group_) group_ = std::make_unique<NcclGroup>(devices_, deadline_);
+    task->launch(*group_);
+    in_flight_.push_back(task);
+  } catch (...) {
+    const std::exception_ptr error = std::current_exception();
+    fail_in_flight(error);
+    task->end(error);
+  }
+}
+
+// Tasks end in the order in which they were launched, as they do on the devices.
+void NcclCommunicator::watch() {
+  try {
+    if (group_ && !in_flight_.empty()) group_->check_running("nccl");
+    for (; !in_flight_.empty() && in_flight_.front()->all_done(); in_flight_.pop_front()) in_flight_.front()->end();
+  } catch (...) {
+    fail_in_flight(std::current_exception());
+  }
+}
+
+// Aborting ends what runs on the devices; the arrays are let go after that.
+void NcclCommunicator::fail_in_flight(const std::exception_ptr& error) {
+  group_ = nullptr;
+  for (; !in_flight_.empty(); in_flight_.pop_front()) in_flight_.front()->end(error);
+}
+
+}  // namespace tutti

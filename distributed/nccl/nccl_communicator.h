@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <tutti/distributed/communicator.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace tutti {
+
+class NcclGroup;
+class NcclTask;
+
+/// CUDA devices of one process. Everything that concerns NCCL happens on one thread of the communicator's own, so that
+/// its calls are made in one order and never block a device's thread. Collectives run on the devices' communication
+/// streams, ordered behind their inputs and in front of what uses their results by events alone: the host waits for
+/// peers' submissions, never for a device.
+///
+/// When NCCL reports a failure all that runs is aborted, every task that was not finished fails with the cause, and
+/// what is launched afterwards connects the devices anew.
+class NcclCommunicator final : public Communicator {
+ public:
+  /// Connects the devices with the first collective. `deadline`: for NCCL to connect them, and to take a collective.
+  explicit NcclCommunicator(std::vector<Device>, std::chrono::milliseconds deadline = std::chrono::seconds(60));
+  ~NcclCommunicator() override;  ///< waits for what was launched, for the deadline at most
+  NcclCommunicator(const NcclCommunicator&) = delete;
+  NcclCommunicator& operator=(const NcclCommunicator&) = delete;
+
+  std::shared_ptr<CollectiveTask> all_reduce(AllReduceRequest) override;
+  std::shared_ptr<CollectiveTask> collective(CollectiveRequest) override;
+  void help(Device) override {}
+  void help_all(Device) override {}
+  void join(Device, std::span<const std::shared_ptr<CollectiveTask>>) override;
+
+ private:
+  std::shared_ptr<CollectiveTask> enqueue(std::function<void(NcclGroup&, NcclTask&)> launch);
+  void run();
+  void launch(const std::shared_ptr<NcclTask>&);
+  void watch();
+  void fail_in_flight(const std::exception_ptr&);
+
+  const std::vector<Device> devices_;
+  const std::chrono::milliseconds deadline_;
+
+  // Touched by the thread below alone.
+  std::unique_ptr<NcclGroup> group_;                 // none before the first collective, and after a failure
+  std::deque<std::shared_ptr<NcclTask>> in_flight_;  // launched and not known to be finished, oldest first
+
+  std::mutex mutex_;  // guards what follows: requests come from whoever drains the server's mailbox
+  std::condition_variable requested_;
+  std::deque<std::shared_ptr<NcclTask>> queue_;
+  bool stopping_ = false;
+  std::thread thread_;  // launches, watches for failures, and notes what has finished; joined here
+};
+
+}  // namespace tutti

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <tutti/backend/cuda/cuda_check.h>
+#include <tutti/backend/device.h>
+
+#include <nccl.h>
+
+#include <chrono>
+#include <cstddef>
+#include <string_view>
+#include <vector>
+
+namespace tutti {
+
+/// One NCCL communicator for each device of a group in this process, rank by place in the list. Created and used
+/// without blocking inside NCCL: every wait has a deadline, after which all is aborted. Used by one thread at a time.
+class NcclGroup {
+ public:
+  /// Throws SyncError when NCCL cannot connect the devices within the deadline, or is older than 2.18.
+  NcclGroup(std::vector<Device>, std::chrono::milliseconds deadline);
+  ~NcclGroup();  ///< aborts what still runs
+  NcclGroup(const NcclGroup&) = delete;
+  NcclGroup& operator=(const NcclGroup&) = delete;
+
+  const std::vector<Device>& devices() const noexcept { return devices_; }
+  std::size_t size() const noexcept { return devices_.size(); }
+  int rank_of(Device) const;
+  ncclComm_t communicator(std::size_t rank) const noexcept { return communicators_[rank]; }
+
+  /// Calls `submit()`, whose NCCL calls of all ranks belong together, and returns when NCCL has taken them all.
+  template <class F> void submit(std::string_view operation, F&& submit) {
+    begin(operation);
+    try {
+      submit();
+    } catch (...) {
+      (void)ncclGroupEnd();
+      throw;
+    }
+    end(operation);
+  }
+  /// Throws SyncError if NCCL has noticed a failure of what runs.
+  void check_running(std::string_view operation) const;
+
+ private:
+  void begin(std::string_view operation);
+  void end(std::string_view operation);
+  void wait_until_taken(std::string_view operation) const;
+  void abort() noexcept;
+
+  std::vector<Device> devices_;
+  std::chrono::milliseconds deadline_;
+  std::vector<ncclComm_t> communicators_;  // by rank
+};
+
+/// Throws SyncError naming operation, device, call and NCCL's own text. ncclInProgress is no error.
+void check_nccl(ncclResult_t, const char* call, Device, std::string_view operation);
+
+}  // namespace tutti
+
+/// Every call of NCCL goes through this: TUTTI_NCCL(device, "all_reduce", ncclAllReduce(...)).
+#define TUTTI_NCCL(device, operation, call) ::tutti::check_nccl((call), #call, device, operation)

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <tutti/backend/array.h>
+#include <tutti/backend/storage.h>
+#include <tutti/backend/stream.h>
+#include <tutti/distributed/communicator.h>
+
+#include <functional>
+#include <memory>
+#include <utility>
+#include <vector>
+
+namespace tutti {
+
+class NcclGroup;
+
+/// A collective of NCCL's: requested, launched, finished. Whoever joins it waits until it is launched, and leaves the
+/// rest to events. Written by the communicator's thread.
+class NcclTask final : public CollectiveTask {
+ public:
+  static constexpr std::uint32_t kLaunched = 1;
+
+  explicit NcclTask(std::function<void(NcclGroup&, NcclTask&)> launch) : launch_(std::move(launch)) {}
+
+  void launch(NcclGroup& group) {
+    launch_(group, *this);
+    launch_ = nullptr;
+    advance(kLaunched);
+  }
+  bool launched() const noexcept { return progress() >= kLaunched; }
+
+  /// What is used until the devices have done their work.
+  void keep(Array array) { arrays_.push_back(std::move(array)); }
+  void keep(std::unique_ptr<Storage> workspace) { workspaces_.push_back(std::move(workspace)); }
+
+  void set_done(Device device, Event event) { done_.emplace_back(device, std::move(event)); }
+  const std::vector<std::pair<Device, Event>>& done() const noexcept { return done_; }  ///< valid once launched
+  bool all_done() const {
+    for (const auto& [device, event] : done_)
+      if (!event.ready()) return false;
+    return true;
+  }
+  void end(std::exception_ptr error = {}) {
+    launch_ = nullptr;
+    arrays_.clear();
+    workspaces_.clear();
+    finish(std::move(error));
+  }
+
+ private:
+  std::function<void(NcclGroup&, NcclTask&)> launch_;
+  std::vector<Array> arrays_;
+  std::vector<std::unique_ptr<Storage>> workspaces_;
+  std::vector<std::pair<Device, Event>> done_;  // on the communication streams of those that took part
+};
+
+}  // namespace tutti

@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+// What every operation does on the host: launches that CUDA takes, on the right device and stream, with memory of its
+// own that is given back, whatever fails. What kernels compute is not seen here.
+#include <tutti/backend/backend.h>
+#include <tutti/backend/error.h>
+#include <tutti/backend/operations.h>
+#include <tutti/backend/registry.h>
+#include <tutti/tests/backend/cuda/recording/recording_cuda.h>
+#include <tutti/tests/backend/cuda/renewed_backend.h>
+
+#include <doctest/doctest.h>
+
+#include <functional>
+#include <numeric>
+#include <string>
+#include <vector>
+
+namespace tutti::testing {
+namespace {
+
+constexpr Device kDevice = cuda(1);
+
+Array floats(const Shape& shape) { return Array::empty(shape, DType::f32, kDevice); }
+Array indices(const Shape& shape) {
+  std::int64_t count = 1;
+  for (const std::int64_t length : shape) count *= length;
+  return Array::from(std::vector<std::int64_t>(static_cast<std::size_t>(count), 0), shape, kDevice);
+}
+
+struct Case {
+  const char* name;
+  std::function<void()> run;
+};
+
+const std::vector<Case>& elementwise_cases() {
+  static const std::vector<Case> cases{
+      {"fill",
+       [] {
+         Array::full({3, 5}, 2, DType::i64, kDevice);
+       }},
+      {"zeros", [] { Array::zeros({1000}, DType::f32, kDevice); }},
+      {"copy",
+       [] {
+         floats({3, 5, 7}).permute({2, 0, 1}).contiguous();
+       }},
+      {"transpose",
+       [] {
+         floats({100, 70}).transpose().contiguous();
+       }},
+      {"cast", [] { floats({10}).cast(DType::i32); }},
+      {"unary",
+       [] {
+         apply(elementwise::Gelu{}, floats({3, 1001}));
+       }},
+      {"binary",
+       [] {
+         apply(elementwise::Add{}, floats({3, 1, 5}), floats({4, 5}));
+       }},
+      {"where",
+       [] {
+         where(Array::empty({5}, DType::boolean, kDevice), floats({3, 5}), floats({1}));
+       }},
+      {"random", [] { Generator(7).normal({33}, DType::f64, kDevice); }},
+      {"sgd_step",
+       [] { backend_for(kDevice).sgd_step({.rate = 0.1, .momentum = 0.9}, floats({9}), floats({9}), floats({9})); }},
+      {"adamw_step",
+       [] { backend_for(kDevice).adamw_step({.rate = 0.1}, floats({9}), floats({9}), floats({9}), floats({9})); }},
+  };
+  return cases;
+}
+
+const std::vector<Case>& structured_cases() {
+  static const std::vector<Case> cases{
+      {"sum",
+       [] {
+         sum(floats({100, 1000}));
+       }},
+      {"sum of rows",
+       [] {
+         reduce(Reduction::sum, floats({100, 1000}), std::vector<std::int64_t>{1});
+       }},
+      {"max of columns",
+       [] {
+         reduce(Reduction::max, floats({100, 1000}), std::vector<std::int64_t>{0});
+       }},
+      {"arg_reduce",
+       [] {
+         arg_reduce(ArgReduction::arg_max, floats({10, 20}), 1);
+       }},
+      {"matmul",
+       [] {
+         matmul(floats({3, 4}), floats({4, 5}));
+       }},
+      {"batched matmul",
+       [] {
+         matmul(floats({2, 6, 3, 4}), floats({6, 5, 4}).transpose());
+       }},
+      {"softmax",
+       [] {
+         softmax(SoftmaxKind::log_softmax, floats({10, 20}), 1);
+       }},
+      {"softmax_gradient",
+       [] {
+         softmax_gradient(SoftmaxKind::softmax, floats({10, 20}), floats({10, 20}), 0);
+       }},
+      {"gather",
+       [] {
+         gather(floats({10, 20}), 1, indices({10, 3}));
+       }},
+      {"scatter_add",
+       [] {
+         scatter_add({10, 20}, floats({10, 3}), 1, indices({10, 3}));
+       }},
+      {"long scatter_add", [] { scatter_add({100000}, floats({50000}), 0, indices({50000})); }},
+      {"conv2d",
+       [] {
+         conv2d({}, floats({2, 3, 8, 8}), floats({4, 3, 3, 3}));
+       }},
+      {"conv2d_input_gradient",
+       [] {
+         conv2d_input_gradient({}, floats({2, 4, 6, 6}), floats({4, 3, 3, 3}), {2, 3, 8, 8});
+       }},
+      {"conv2d_weight_gradient",
+       [] {
+         conv2d_weight_gradient({}, floats({2, 4, 6, 6}), floats({2, 3, 8, 8}), {4, 3, 3, 3});
+       }},
+      {"max_pool2d",
+       [] {
+         max_pool2d({}, floats({2, 3, 8, 8}));
+       }},
+      {"max_pool2d_gradient",
+       [] {
+         max_pool2d_gradient({}, floats({2, 3, 4, 4}), indices({2, 3, 4, 4}), {2, 3, 8, 8});
+       }},
+  };
+  return cases;
+}
+
+std::vector<Case> all_cases() {
+  std::vector<Case> all = elementwise_cases();
+  all.insert(all.end(), structured_cases().begin(), structured_cases().end());
+  return all;
+}
+
+TEST_CASE("cuda operations: each launches what CUDA takes, and holds nothing when it is done") {
+  for (const Case& each : all_cases()) {
+    CAPTURE(std::string(each.name));
+    RecordingCuda machine({.deferred = true});
+    const RenewedBackend backend;
+    CHECK_NOTHROW(each.run());
+    CHECK(machine.kernels().size() + machine.count("cublasLtMatmul") + machine.count("cudaMemsetAsync") > 0);
+    CHECK(backend->pool(kDevice).statistics().in_use == 0);
+    CHECK_NOTHROW(synchronize(kDevice));
+  }
+}
+
+/// The error has to name the device; afterwards the operation works.
+void fail_each_call(const Case& operation) {
+  std::size_t calls = 0;
+  {
+    const RecordingCuda machine;
+    const RenewedBackend backend;
+    backend->stream(kDevice);
+    const std::size_t before = machine.count();
+    operation.run();
+    calls = machine.count() - before;
+  }
+  for (std::size_t nth = 1; nth <= calls; ++nth) {
+    CAPTURE(nth);
+    RecordingCuda machine({.deferred = true});
+    const RenewedBackend backend;
+    backend->stream(kDevice);
+    machine.fail_call("*", nth, cudaErrorLaunchFailure);
+    try {
+      operation.run();
+    } catch (const DeviceError& error) {
+      const std::string text = error.what();
+      CAPTURE(text);
+      CHECK(text.find("cuda:1") != std::string::npos);
+    }
+    CHECK(backend->pool(kDevice).statistics().in_use == 0);
+    CHECK_NOTHROW(operation.run());
+    CHECK_NOTHROW(synchronize(kDevice));
+  }
+}
+
+TEST_CASE("cuda operations: each call of each operation fails in turn") {
+  for (const Case& each : all_cases()) {
+    CAPTURE(std::string(each.name));
+    CHECK_NOTHROW(fail_each_call(each));
+  }
+}
+
+TEST_CASE("cuda operations: products are what they should be") {
+  const RecordingCuda machine({.deferred = true});
+  const RenewedBackend backend;
+  const auto values = [](const Shape& shape, double first) {
+    std::int64_t count = 1;
+    for (const std::int64_t length : shape) count *= length;
+    std::vector<double> numbers(static_cast<std::size_t>(count));
+    std::iota(numbers.begin(), numbers.end(), first);
+    return Array::from(numbers, shape, cpu());
+  };
+  const auto check = [](const Array& lhs, const Array& rhs, const auto& view) {
+    const Array expected = matmul(view(lhs, 0), view(rhs, 1));
+    const Array found = matmul(view(lhs.to(kDevice), 0), view(rhs.to(kDevice), 1));
+    CHECK(found.shape() == expected.shape());
+    CHECK(found.to_vector<double>() == expected.to_vector<double>());
+  };
+  const auto as_is = [](const Array& x, int) { return x; };
+  check(values({3, 4}, 1), values({4, 5}, 2), as_is);
+  check(values({1, 4}, 1), values({4, 1}, 2), as_is);
+  check(values({2, 3, 4}, 1), values({2, 4, 5}, 2), as_is);
+  check(values({2, 1, 3, 4}, 1), values({6, 4, 5}, 2), as_is);
+  check(values({4, 3}, 1), values({4, 5}, 2), [](const Array& x, int i) { return i == 0 ? x.transpose() : x; });
+  check(values({2, 3, 4}, 1), values({5, 4}, 2), [](const Array& x, int i) { return i == 1 ? x.transpose() : x; });
+  check(values({4, 3}, 1), values({5, 4}, 2), [](const Array& x, int) { return x.transpose(); });
+}
+
+}  // namespace
+}  // namespace tutti::testing

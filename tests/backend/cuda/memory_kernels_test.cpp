@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+// The kernels that move, convert and make elements, and the optimizer steps, against the CPU backend: to the bit.
+#include <tutti/tests/backend/cuda/kernels_on_host.h>
+
+#include <tutti/backend/cuda/kernels/cast.cu>
+#include <tutti/backend/cuda/kernels/copy.cu>
+#include <tutti/backend/cuda/kernels/optimizer_steps.cu>
+#include <tutti/backend/cuda/kernels/random.cu>
+
+#include <tutti/backend/cuda/tile_plan.h>
+#include <tutti/backend/registry.h>
+#include <tutti/tests/backend/random_views.h>
+
+#include <doctest/doctest.h>
+
+#include <cstring>
+
+namespace tutti {
+namespace {
+
+namespace kernels = kernels_on_host;
+using samples::RandomViews;
+
+bool same_bits(const Array& a, const Array& b) {
+  const Array x = a.contiguous();
+  const Array y = b.contiguous();
+  synchronize(cpu());
+  return x.bytes() == y.bytes() && std::memcmp(x.raw_data(), y.raw_data(), x.bytes()) == 0;
+}
+
+/// With few blocks every other round, and in small pieces every third.
+template <class F> void rounds(int count, const F& f) {
+  for (int round = 0; round < count; ++round) {
+    kernels::most_blocks = round % 2 == 0 ? ~0U : 1;
+    CAPTURE(round);
+    f(round, round % 3 == 0 ? std::int64_t{41} : INT32_MAX);
+  }
+  kernels::most_blocks = ~0U;
+}
+
+TEST_CASE("copy, fill and where move bits between any views") {
+  RandomViews views(5);
+  rounds(200, [&](int, std::int64_t limit) {
+    const Shape shape = views.shape(5, 70);
+    const DType dtype = views.dtype();
+    const Array a = views.input(shape, dtype);
+    const Array b = views.input(shape, dtype);
+    const Array mask = views.input(shape, DType::boolean);
+    const Array to = views.output(shape, dtype);
+    const Array* const one[] = {&a};
+    for_each_batch(
+        "copy", to, one, [&](const ElementBatch& batch) { kernels::launch_copy(nullptr, size_of(dtype), batch); },
+        limit);
+    CHECK(same_bits(to, a));
+
+    const Array expected = Array::empty(shape, dtype, cpu());
+    backend_for(cpu()).where(mask, a, b, expected);
+    const Array* const three[] = {&mask, &a, &b};
+    for_each_batch(
+        "where", to, three, [&](const ElementBatch& batch) { kernels::launch_where(nullptr, size_of(dtype), batch); },
+        limit);
+    CHECK(same_bits(to, expected));
+
+    for_each_batch(
+        "fill", to, {}, [&](const ElementBatch& batch) { kernels::launch_fill(nullptr, size_of(dtype), 0, batch); },
+        limit);
+    CHECK(same_bits(to, Array::zeros(shape, dtype, cpu())));
+  });
+}
+
+TEST_CASE("transposing copies move each element once") {
+  RandomViews views(6);
+  int tiled = 0;
+  rounds(6, [&](int, std::int64_t) {
+    const DType dtype = views.dtype();
+    const Array whole = Array::empty({views.between(16, 70), views.between(1, 3), views.between(16, 70)}, dtype, cpu());
+    views.fill(whole);
+    const Array from = whole.permute({2, 1, 0});
+    const Array to = Array::zeros(from.shape(), dtype, cpu());
+    synchronize(cpu());
+    const Array* const inputs[] = {&from};
+    for_each_piece("copy", to, inputs, [&](const ElementPlan& plan, std::span<const ElementMemory> memory) {
+      const ElementBatch batch = make_batch(plan, memory);
+      const auto tiles = plan_tiles(plan);
+      REQUIRE(tiles.has_value());
+      kernels::launch_transpose(nullptr, size_of(dtype), *tiles, batch.output, batch.input[0]);
+      ++tiled;
+    });
+    CHECK(same_bits(to, from));
+  });
+  CHECK(tiled == 6);
+}
+
+TEST_CASE("casts convert as the CPU does") {
+  RandomViews views(7);
+  rounds(12, [&](int, std::int64_t limit) {
+    for (const DType dtype : kAllDTypes)
+      for (const DType other : kAllDTypes) {
+        const Shape shape = views.shape(4, 40);
+        const Array from = views.input(shape, dtype);
+        const Array to = views.output(shape, other);
+        const Array expected = Array::empty(shape, other, cpu());
+        backend_for(cpu()).cast(from, expected);
+        const Array* const inputs[] = {&from};
+        for_each_batch(
+            "cast", to, inputs, [&](const ElementBatch& batch) { kernels::launch_cast(nullptr, dtype, other, batch); },
+            limit);
+        CAPTURE(to_string(dtype));
+        CAPTURE(to_string(other));
+        CHECK(same_bits(to, expected));
+      }
+  });
+}
+
+TEST_CASE("random numbers start and end where they should, aligned or not") {
+  RandomViews views(8);
+  rounds(40, [&](int, std::int64_t) {
+    for (const DType dtype : {DType::f32, DType::f64})
+      for (const auto kind : {RandomCall::Kind::uniform, RandomCall::Kind::normal}) {
+        const std::int64_t size = views.between(1, 1500);
+        const std::int64_t before = views.between(0, 3);
+        const RandomCall call{.kind = kind,
+                              .seed = 11,
+                              .stream = 3,
+                              .offset = static_cast<std::uint64_t>(views.between(0, 9)) +
+                                        (dtype == DType::f64 ? std::uint64_t{1} << 62U : 0),
+                              .a = -1,
+                              .b = 2.5};
+        const Array expected = Array::zeros({size + 5}, dtype, cpu());
+        const Array found = Array::zeros({size + 5}, dtype, cpu());
+        backend_for(cpu()).random(call, expected.slice(0, before, before + size));
+        synchronize(cpu());
+        kernels::launch_random(nullptr, dtype, call, found.slice(0, before, before + size).raw_data(), size);
+        CHECK(same_bits(found, expected));
+      }
+  });
+}
+
+/// Ordinary numbers, of which the memory may start anywhere.
+Array state(RandomViews& views, std::int64_t size, DType dtype, bool aligned) {
+  std::vector<double> values(static_cast<std::size_t>(size) + 3);
+  for (double& value : values) value = static_cast<double>(views.between(1, 1000)) / 300;
+  const std::int64_t begin = aligned ? 0 : views.between(0, 3);
+  return Array::from(values, {size + 3}, cpu()).cast(dtype).copy().slice(0, begin, begin + size);
+}
+
+TEST_CASE("optimizer steps change parameter and state as the CPU does") {
+  RandomViews views(9);
+  rounds(60, [&](int round, std::int64_t) {
+    const DType dtype = round % 4 < 2 ? DType::f32 : DType::f64;
+    const std::int64_t size = views.between(1, 2000);
+    std::vector<Array> arrays;  // parameter, gradient, and the state
+    for (int i = 0; i < 4; ++i) arrays.push_back(state(views, size, dtype, round % 5 != 0));
+    const Array& gradient = arrays[1];
+    std::vector<Array> expected;
+    for (const Array& array : arrays) expected.push_back(array.copy());
+    synchronize(cpu());
+    std::byte* const parameter = arrays[0].raw_data();
+    const SgdStep sgd{.rate = 0.1,
+                      .momentum = 0.9,
+                      .dampening = 0.1,
+                      .weight_decay = 0.01,
+                      .gradient_scale = 0.7,
+                      .nesterov = round % 3 == 1,
+                      .first = round % 3 == 2};
+    if (round % 3 == 0) {
+      const AdamWStep adamw{.rate = 0.1, .gradient_scale = 0.5, .step = 1 + round};
+      backend_for(cpu()).adamw_step(adamw, expected[0], gradient, expected[2], expected[3]);
+      kernels::launch_adamw_step(nullptr, dtype, adamw, size, parameter, gradient.raw_data(), arrays[2].raw_data(),
+                                 arrays[3].raw_data());
+    } else {
+      const bool plain = round % 7 == 1;
+      backend_for(cpu()).sgd_step(sgd, expected[0], gradient, plain ? Array() : expected[2]);
+      kernels::launch_sgd_step(nullptr, dtype, sgd, size, parameter, gradient.raw_data(),
+                               plain ? nullptr : arrays[2].raw_data());
+    }
+    for (std::size_t i = 0; i < arrays.size(); ++i) CHECK(same_bits(arrays[i], expected[i]));
+  });
+}
+
+}  // namespace
+}  // namespace tutti

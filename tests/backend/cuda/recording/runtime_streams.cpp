@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+// The runtime's functions for devices, streams and events, in place of NVIDIA's library.
+#include <tutti/tests/backend/cuda/recording/cuda_machine.h>
+
+#include <fmt/format.h>
+
+#include <utility>
+
+namespace tutti::testing {
+
+namespace {
+
+using Lock = CudaMachine::Lock;
+
+constexpr int kLeastPriority = 0;
+constexpr int kGreatestPriority = -5;
+
+cudaError_t wait_for_all(CudaMachine& machine, Lock& lock, SimulatedStream& stream) {
+  machine.drain(lock, stream);
+  machine.host_waited_for(stream.clock);
+  return machine.asynchronous_error(stream.device);
+}
+
+SimulatedEvent* recorded_event(CudaMachine& machine, const char* call, cudaEvent_t handle) {
+  SimulatedEvent* event = machine.event(call, handle);
+  if (event == nullptr || event->point != nullptr) return event;
+  machine.fault(fmt::format("{} of {}, which was never recorded", call, event->name()));
+  return nullptr;
+}
+
+cudaError_t attribute_of(int* value, cudaDeviceAttr attribute) {
+  switch (attribute) {
+    case cudaDevAttrMultiProcessorCount: *value = 132; return cudaSuccess;
+    case cudaDevAttrMaxThreadsPerBlock: *value = 1024; return cudaSuccess;
+    case cudaDevAttrMaxThreadsPerMultiProcessor: *value = 2048; return cudaSuccess;
+    case cudaDevAttrMaxBlocksPerMultiprocessor: *value = 32; return cudaSuccess;
+    case cudaDevAttrWarpSize: *value = 32; return cudaSuccess;
+    case cudaDevAttrMaxSharedMemoryPerBlock: *value = 48 << 10; return cudaSuccess;
+    case cudaDevAttrMaxSharedMemoryPerBlockOptin: *value = CudaMachine::kMostShared; return cudaSuccess;
+    case cudaDevAttrMaxSharedMemoryPerMultiprocessor: *value = 228 << 10; return cudaSuccess;
+    case cudaDevAttrComputeCapabilityMajor: *value = 9; return cudaSuccess;
+    case cudaDevAttrComputeCapabilityMinor: *value = 0; return cudaSuccess;
+    default: return cudaErrorInvalidValue;
+  }
+}
+
+}  // namespace
+
+extern "C" {
+
+// --- devices
+
+cudaError_t cudaGetDeviceCount(int* count) {
+  return recorded_call("cudaGetDeviceCount", {}, [&](CudaMachine& machine, Lock&) {
+    *count = machine.options.devices;
+    return *count == 0 ? cudaErrorNoDevice : cudaSuccess;
+  });
+}
+
+cudaError_t cudaGetDevice(int* device) {
+  return recorded_call("cudaGetDevice", {}, [&](CudaMachine& machine, Lock&) {
+    *device = machine.thread().device;
+    return cudaSuccess;
+  });
+}
+
+cudaError_t cudaSetDevice(int device) {
+  return recorded_call("cudaSetDevice", std::to_string(device), [&](CudaMachine& machine, Lock&) {
+    if (device < 0 || device >= machine.options.devices) return cudaErrorInvalidDevice;
+    machine.thread().device = device;
+    return cudaSuccess;
+  });
+}
+
+cudaError_t cudaDeviceSynchronize() {
+  return recorded_call("cudaDeviceSynchronize", {}, [&](CudaMachine& machine, Lock& lock) {
+    const int device = machine.thread().device;
+    for (SimulatedStream& stream : machine.streams)
+      if (stream.device == device && !stream.destroyed) {
+        machine.drain(lock, stream);
+        machine.host_waited_for(stream.clock);
+      }
+    return machine.asynchronous_error(device);
+  });
+}
+
+cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
+  return recorded_call("cudaDeviceGetStreamPriorityRange", {}, [&](CudaMachine&, Lock&) {
+    *least = kLeastPriority;
+    *greatest = kGreatestPriority;
+    return cudaSuccess;
+  });
+}
+
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device) {
+  return recorded_call("cudaDeviceGetAttribute", std::to_string(device), [&](CudaMachine& machine, Lock&) {
+    return device < 0 || device >= machine.options.devices ? cudaErrorInvalidDevice : attribute_of(value, attribute);
+  });
+}
+
+cudaError_t cudaDeviceCanAccessPeer(int* can, int device, int peer) {
+  return recorded_call("cudaDeviceCanAccessPeer", {}, [&](CudaMachine&, Lock&) {
+    *can = device != peer ? 1 : 0;
+    return cudaSuccess;
+  });
+}
+
+cudaError_t cudaDeviceEnablePeerAccess(int, unsigned) {
+  return recorded_call("cudaDeviceEnablePeerAccess", {}, [](CudaMachine&, Lock&) { return cudaSuccess; });
+}
+
+// --- streams
+
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags, int priority) {
+  return recorded_call("cudaStreamCreateWithPriority", std::to_string(priority), [&](CudaMachine& machine, Lock&) {
+    if (flags != cudaStreamNonBlocking) machine.fault("a stream that waits for the default stream");
+    *stream = machine.make_stream(priority);
+    return cudaSuccess;
+  });
+}
+
+cudaError_t cudaStreamDestroy(cudaStream_t handle) {
+  return recorded_release("cudaStreamDestroy", {}, [&](CudaMachine& machine, Lock&) {
+    SimulatedStream* stream = machine.stream("cudaStreamDestroy", handle);
+    if (stream == nullptr) return cudaErrorInvalidResourceHandle;
+    if (!stream->queue.empty())
+      machine.fault(fmt::format("{} was destroyed while {} is queued", stream->name(), stream->queue.front().name));
+    stream->destroyed = true;
+    return cudaSuccess;
+  });
+}
+
+cudaError_t cudaStreamSynchronize(cudaStream_t handle) {
+  return recorded_call("cudaStreamSynchronize", {}, [&](CudaMachine& machine, Lock& lock) {
+    SimulatedStream* stream = machine.stream("cudaStreamSynchronize", handle);
+    return stream == nullptr ? cudaErrorInvalidResourceHandle : wait_for_all(machine, lock, *stream);
+  });
+}
+
+cudaError_t cudaStreamQuery(cudaStream_t handle) {
+  return recorded_call("cudaStreamQuery", {}, [&](CudaMachine& machine, Lock& lock) {
+    SimulatedStream* stream = machine.stream("cudaStreamQuery", handle);
+    if (stream == nullptr) return cudaErrorInvalidResourceHandle;
+    return stream->queue.empty() && !stream->running ? wait_for_all(machine, lock, *stream) : cudaErrorNotReady;
+  });
+}
+
+cudaError_t cudaStreamWaitEvent(cudaStream_t handle, cudaEvent_t awaited, unsigned) {
+  return recorded_call("cudaStreamWaitEvent", {}, [&](CudaMachine& machine, Lock& lock) {
+    SimulatedStream* stream = machine.stream("cudaStreamWaitEvent", handle);
+    SimulatedEvent* event = recorded_event(machine, "cudaStreamWaitEvent", awaited);
+    if (stream == nullptr || event == nullptr) return cudaErrorInvalidResourceHandle;
+    machine.enqueue(lock, *stream, {"cudaStreamWaitEvent", {}, {}, event->point});
+    return cudaSuccess;
+  });
+}
+
+cudaError_t cudaLaunchHostFunc(cudaStream_t handle, cudaHostFn_t function, void* data) {
+  return recorded_call("cudaLaunchHostFunc", {}, [&](CudaMachine& machine, Lock& lock) {
+    SimulatedStream* stream = machine.stream("cudaLaunchHostFunc", handle);
+    if (stream == nullptr) return cudaErrorInvalidResourceHandle;
+    machine.enqueue(lock, *stream, {"cudaLaunchHostFunc", [=] { function(data); }, {}, {}});
+    return cudaSuccess;
+  });
+}
+
+// --- events
+
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
+  return recorded_call("cudaEventCreateWithFlags", {}, [&](CudaMachine& machine, Lock&) {
+    *event = machine.make_event();
+    return cudaSuccess;
+  });
+}
+
+cudaError_t cudaEventDestroy(cudaEvent_t handle) {
+  return recorded_release("cudaEventDestroy", {}, [&](CudaMachine& machine, Lock&) {
+    SimulatedEvent* event = machine.event("cudaEventDestroy", handle);
+    if (event == nullptr) return cudaErrorInvalidResourceHandle;
+    event->destroyed = true;
+    return cudaSuccess;
+  });
+}
+
+cudaError_t cudaEventRecord(cudaEvent_t recorded, cudaStream_t handle) {
+  return recorded_call("cudaEventRecord", {}, [&](CudaMachine& machine, Lock& lock) {
+    SimulatedStream* stream = machine.stream("cudaEventRecord", handle);
+    SimulatedEvent* event = machine.event("cudaEventRecord", recorded);
+    if (stream == nullptr || event == nullptr) return cudaErrorInvalidResourceHandle;
+    if (event->device != stream->device) {
+      machine.fault(fmt::format("{} was recorded on {}", event->name(), stream->name()));
+      return cudaErrorInvalidResourceHandle;
+    }
+    event->point = std::make_shared<QueuePoint>(QueuePoint{stream, {}, false});
+    machine.enqueue(lock, *stream, {"cudaEventRecord", {}, event->point, {}});
+    return cudaSuccess;
+  });
+}
+
+cudaError_t cudaEventQuery(cudaEvent_t handle) {
+  return recorded_call("cudaEventQuery", {}, [&](CudaMachine& machine, Lock&) {
+    SimulatedEvent* event = recorded_event(machine, "cudaEventQuery", handle);
+    if (event == nullptr) return cudaErrorInvalidResourceHandle;
+    if (!event->point->reached) return cudaErrorNotReady;
+    machine.host_waited_for(event->point->clock);
+    return machine.asynchronous_error(event->device);
+  });
+}
+
+cudaError_t cudaEventSynchronize(cudaEvent_t handle) {
+  return recorded_call("cudaEventSynchronize", {}, [&](CudaMachine& machine, Lock& lock) {
+    SimulatedEvent* event = recorded_event(machine, "cudaEventSynchronize", handle);
+    if (event == nullptr) return cudaErrorInvalidResourceHandle;
+    const auto point = event->point;
+    machine.reach(lock, point);
+    machine.host_waited_for(point->clock);
+    return machine.asynchronous_error(event->device);
+  });
+}
+
+}  // extern "C"
+
+}  // namespace tutti::testing
