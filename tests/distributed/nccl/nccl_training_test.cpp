@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whole training steps on two devices without a GPU. Kernels do nothing, so values mean nothing; but every call, use of
+// memory and handle is there, and the recorder finds what is not in order.
+#include <tutti/distributed/gradient_sync.h>
+
+#include <tutti/backend/registry.h>
+#include <tutti/nn/activation.h>
+#include <tutti/nn/linear.h>
+#include <tutti/nn/loss.h>
+#include <tutti/nn/sequential.h>
+#include <tutti/optim/sgd.h>
+#include <tutti/tests/backend/cuda/recording/recording_cuda.h>
+#include <tutti/tests/backend/cuda/renewed_backend.h>
+#include <tutti/tests/distributed/device_threads.h>
+#include <tutti/tests/distributed/nccl/recording_nccl.h>
+
+#include <doctest/doctest.h>
+
+using namespace tutti;
+using namespace tutti::testing;
+
+namespace {
+
+void train(const SyncOptions& options, int steps) {
+  GradientSync sync({cuda(0), cuda(1)}, options);
+  Generator random(1);
+  auto replicas = sync.replicate(Sequential(Linear(8, 16, random), ReLU(), Linear(16, 4, random)));
+  run_devices(2, [&](std::size_t d) {
+    const Device device = cuda(static_cast<std::uint16_t>(d));
+    Sgd optimizer(replicas[d].parameters(), 0.1, SgdOptions{.momentum = 0.9});
+    sync.attach(device, optimizer);
+    const Tensor input(Array::from(std::vector<float>(6 * 8, 0.5F), {6, 8}, device));
+    const Tensor target(Array::from(std::vector<std::int64_t>(6, 1), {6}, device));
+    for (int i = 0; i < steps; ++i) {
+      optimizer.zero_grad();
+      auto step = sync.step(device, 6);
+      step.backward(cross_entropy(replicas[d].forward(input), target));
+      step.join();
+      optimizer.step();
+    }
+    sync.flush(device);
+    sync.leave(device);
+    synchronize(device);
+  });
+}
+
+}  // namespace
+
+TEST_CASE("nccl training: steps of two devices are in order, and leave nothing behind") {
+  for (const bool deferred : {false, true}) {
+    RecordingCuda machine({.devices = 2, .deferred = deferred});
+    RecordingNccl nccl;
+    const RenewedBackend backend;
+    SUBCASE("immediate") { train({}, 4); }
+    SUBCASE("double-buffered") { train({.overlap = Overlap::double_buffered}, 4); }
+    SUBCASE("one reduction for each parameter") { train({.bucket_bytes = 0}, 4); }
+    CHECK(nccl.count("ncclAllReduce") >= 8);
+  }
+}
