@@ -8,7 +8,7 @@ set -euo pipefail
 if [ "${1:-}" = --peers ]; then
   shift
   tools/setup.sh build bench peers
-  configure build/peers -Dcpu_arch=native -Dpeers=true -Dtests=false -Dexamples=false
+  configure build/peers -Dcpu_arch=native -Dpeers=true -Dcuda=disabled -Dtests=false -Dexamples=false
   compile build/peers bench_executables peers
   exec python3 benches/peers/compare.py build/peers/benches "$@"
 fi
