@@ -61,7 +61,7 @@ Tensor PendingTensor::resolve() {
   const CollectiveResult& result = *waiter_->result();
   if (!result.task) return result_;
   if (!collectives) result.task->wait();
-  if (result.task->error()) std::rethrow_exception(result.task->error());
+  if (result.task->finished() && result.task->error()) std::rethrow_exception(result.task->error());
   if (!result.output.defined()) return result_;
   if (recording_ && result.differentiable && has_gradient(call_))
     result_ = recorded(result.output, input_, call_, result.received, collectives_);

@@ -23,6 +23,7 @@ class DeviceMemory final : public RawMemory {
   void* allocate(std::size_t bytes) override {
     const CurrentDevice current(device_, "memory");
     void* data = nullptr;
+    const std::lock_guard lock(cuda_runtime::launch_or_allocate());
     const cudaError_t error = settled(cudaMalloc(&data, bytes));
     if (error == cudaSuccess) return data;
     if (error != cudaErrorMemoryAllocation) cuda_runtime::raise_cuda_error(error, "cudaMalloc", device_, "memory");
@@ -35,6 +36,7 @@ class DeviceMemory final : public RawMemory {
       (void)settled(cudaDeviceSynchronize());
     } catch (...) {  // the device is lost: nothing runs there any more
     }
+    const std::lock_guard lock(cuda_runtime::launch_or_allocate());
     (void)settled(cudaFree(data));
   }
 

@@ -17,6 +17,11 @@ void raise_cuda_error(cudaError_t error, const char* call, Device device, std::s
                      cudaGetErrorString(error), cudaGetErrorName(error));
 }
 
+std::mutex& launch_or_allocate() {
+  static std::mutex& mutex = *new std::mutex;  // static arrays may outlive statics here
+  return mutex;
+}
+
 CurrentDevice::CurrentDevice(Device device, std::string_view operation) {
   TUTTI_CUDA(device, operation, cudaGetDevice(&previous_));
   if (previous_ == device.index) return;

@@ -5,6 +5,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <mutex>
 #include <string_view>
 
 namespace tutti::cuda_runtime {
@@ -15,6 +16,10 @@ namespace tutti::cuda_runtime {
 /// CUDA remembers the error of a call until it is asked for the last one, as every launch does: whoever has dealt with
 /// an error in another way calls this, or the next launch is blamed for it. Returns what it was given.
 cudaError_t settled(cudaError_t) noexcept;
+
+/// Held by whoever takes or returns memory of CUDA's, and while one collective is launched on several devices: memory
+/// may wait for the kernel that is there already, and hold up the one on the next device, for which the first waits.
+std::mutex& launch_or_allocate();
 
 /// Makes a device the calling thread's current one, while it lives; CUDA calls that take no device work on that.
 class CurrentDevice {

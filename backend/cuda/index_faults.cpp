@@ -18,7 +18,7 @@ IndexFaults::IndexFaults(Device device) : device_(device) {
   report_ = new (memory) IndexFault;
 }
 
-IndexFaults::~IndexFaults() { cudaFreeHost(report_); }
+IndexFaults::~IndexFaults() { (void)cuda_runtime::settled(cudaFreeHost(report_)); }
 
 void IndexFaults::check() {
   const std::lock_guard lock(mutex_);

@@ -39,6 +39,7 @@ std::byte* PinnedMemory::take(std::unique_lock<std::mutex>& lock) {
 std::byte* PinnedMemory::allocate() {
   const cuda_runtime::CurrentDevice current(device_, "pinned memory");
   void* block = nullptr;
+  const std::lock_guard allocating(cuda_runtime::launch_or_allocate());
   const cudaError_t error = settled(cudaHostAlloc(&block, kBlock, cudaHostAllocPortable));
   if (error == cudaErrorMemoryAllocation) return nullptr;
   if (error != cudaSuccess) cuda_runtime::raise_cuda_error(error, "cudaHostAlloc", device_, "pinned memory");

@@ -231,20 +231,25 @@ class CollectiveLaunch {
     });
   }
 
-  // The first source arrives in the target itself, the others beside it.
+  // The first source arrives in the target itself, the others beside it; all beside it where the target is a source
+  // too, which its owner is sending at the same time.
   void plan_target(const CollectivePart& part, const Place& target, DType dtype, std::size_t bytes) {
     const std::size_t to_rank = rank_of(request_.outputs[target.member]);
     std::byte* const to = address(request_.outputs, target);
+    const bool is_source =
+        std::ranges::any_of(part.sources, [&](const Place& source) { return address(request_.inputs, source) == to; });
+    std::byte* const sum = is_source && part.sources.size() > 1 ? streams_.workspace(to_rank, bytes, task_) : to;
     for (std::size_t i = 0; i < part.sources.size(); ++i) {
-      std::byte* const arrives = i == 0 ? to : streams_.workspace(to_rank, bytes, task_);
+      std::byte* const arrives = i == 0 ? sum : streams_.workspace(to_rank, bytes, task_);
       send(part.sources[i], to_rank, arrives, bytes);
       if (i > 0)
         after_.push_back([=, this, count = part.count, combination = combination()] {
           streams_.launch(to_rank, [&](cudaStream_t stream) {
-            cuda_kernels::launch_combine(stream, combination, dtype, to, arrives, count);
+            cuda_kernels::launch_combine(stream, combination, dtype, sum, arrives, count);
           });
         });
     }
+    if (sum != to) after_.push_back([=, this] { streams_.copy(to_rank, to, sum, bytes); });
     divide(target, part, dtype);
   }
 

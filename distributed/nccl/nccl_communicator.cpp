@@ -48,6 +48,7 @@ std::shared_ptr<CollectiveTask> NcclCommunicator::enqueue(std::function<void(Ncc
   auto task = std::make_shared<NcclTask>(std::move(launch));
   {
     const std::lock_guard lock(mutex_);
+    if (untold_) std::rethrow_exception(std::exchange(untold_, nullptr));
     queue_.push_back(task);
   }
   requested_.notify_one();
@@ -104,7 +105,10 @@ void NcclCommunicator::launch(const std::shared_ptr<NcclTask>& task) {
     in_flight_.push_back(task);
   } catch (...) {
     const std::exception_ptr error = std::current_exception();
-    fail_in_flight(error);
+    if (!group_ || group_->broken())
+      fail_in_flight(error);
+    else
+      settle();  // the others are well; what this one has queued may still use its arrays
     task->end(error);
   }
 }
@@ -113,16 +117,32 @@ void NcclCommunicator::launch(const std::shared_ptr<NcclTask>& task) {
 void NcclCommunicator::watch() {
   try {
     if (group_ && !in_flight_.empty()) group_->check_running("nccl");
-    for (; !in_flight_.empty() && in_flight_.front()->all_done(); in_flight_.pop_front()) in_flight_.front()->end();
+    for (; !in_flight_.empty() && in_flight_.front()->all_done(); in_flight_.pop_front()) {
+      for (const auto& [device, done] : in_flight_.front()->done()) done.synchronize();  // rethrows a device's error
+      in_flight_.front()->end();
+    }
   } catch (...) {
     fail_in_flight(std::current_exception());
   }
 }
 
-// Aborting ends what runs on the devices; the arrays are let go after that.
+// Aborting ends what NCCL runs on the devices; what else was queued beside it ends before the arrays are let go.
 void NcclCommunicator::fail_in_flight(const std::exception_ptr& error) {
   group_ = nullptr;
+  settle();
+  if (!in_flight_.empty()) {
+    const std::lock_guard lock(mutex_);
+    untold_ = error;
+  }
   for (; !in_flight_.empty(); in_flight_.pop_front()) in_flight_.front()->end(error);
+}
+
+void NcclCommunicator::settle() const noexcept {
+  for (const Device device : devices_) try {
+      backend_for(device).communication_stream(device).synchronize();
+    } catch (...) {
+      // known already, or the device is lost and runs nothing
+    }
 }
 
 }  // namespace tutti

@@ -23,8 +23,9 @@ class NcclTask;
 /// streams, ordered behind their inputs and in front of what uses their results by events alone: the host waits for
 /// peers' submissions, never for a device.
 ///
-/// When NCCL reports a failure all that runs is aborted, every task that was not finished fails with the cause, and
-/// what is launched afterwards connects the devices anew.
+/// When NCCL reports a failure all that runs is aborted, and every task that was not finished fails with the cause. Who
+/// had joined one of them was told nothing and may have used what it left, so the next request throws the cause, once;
+/// later ones connect the devices anew.
 class NcclCommunicator final : public Communicator {
  public:
   /// Connects the devices with the first collective. `deadline`: for NCCL to connect them, and to take a collective.
@@ -45,6 +46,7 @@ class NcclCommunicator final : public Communicator {
   void launch(const std::shared_ptr<NcclTask>&);
   void watch();
   void fail_in_flight(const std::exception_ptr&);
+  void settle() const noexcept;
 
   const std::vector<Device> devices_;
   const std::chrono::milliseconds deadline_;
@@ -56,6 +58,7 @@ class NcclCommunicator final : public Communicator {
   std::mutex mutex_;  // guards what follows: requests come from whoever drains the server's mailbox
   std::condition_variable requested_;
   std::deque<std::shared_ptr<NcclTask>> queue_;
+  std::exception_ptr untold_;  // a failure of tasks that were launched, and so perhaps joined
   bool stopping_ = false;
   std::thread thread_;  // launches, watches for failures, and notes what has finished; joined here
 };

@@ -69,6 +69,7 @@ void NcclGroup::end(std::string_view operation) {
 
 // A communicator that does not block answers at once and goes on connecting; what comes next has to wait for that.
 void NcclGroup::wait_until_taken(std::string_view operation) const {
+  const auto asleep_from = std::chrono::steady_clock::now() + std::chrono::microseconds(100);
   const auto until = std::chrono::steady_clock::now() + deadline_;
   for (std::size_t rank = 0; rank < size(); ++rank)
     while (true) {
@@ -79,7 +80,7 @@ void NcclGroup::wait_until_taken(std::string_view operation) const {
       if (std::chrono::steady_clock::now() > until)
         raise<SyncError>("[{}] {}: NCCL has not taken it within {} ms", operation, to_string(devices_[rank]),
                          deadline_.count());
-      std::this_thread::sleep_for(std::chrono::microseconds(20));
+      if (std::chrono::steady_clock::now() > asleep_from) std::this_thread::sleep_for(std::chrono::microseconds(20));
     }
 }
 
@@ -94,6 +95,7 @@ void NcclGroup::check_running(std::string_view operation) const {
 void NcclGroup::abort() noexcept {
   for (ncclComm_t& communicator : communicators_)
     if (communicator != nullptr) (void)ncclCommAbort(std::exchange(communicator, nullptr));
+  (void)cudaGetLastError();  // what NCCL left behind would be blamed on the next launch
 }
 
 }  // namespace tutti

@@ -8,6 +8,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <mutex>
 #include <string_view>
 #include <vector>
 
@@ -29,7 +30,10 @@ class NcclGroup {
   ncclComm_t communicator(std::size_t rank) const noexcept { return communicators_[rank]; }
 
   /// Calls `submit()`, whose NCCL calls of all ranks belong together, and returns when NCCL has taken them all.
+  /// An exception leaves the group broken: its collectives may have begun on some ranks.
   template <class F> void submit(std::string_view operation, F&& submit) {
+    const std::lock_guard lock(cuda_runtime::launch_or_allocate());
+    broken_ = true;
     begin(operation);
     try {
       submit();
@@ -38,7 +42,9 @@ class NcclGroup {
       throw;
     }
     end(operation);
+    broken_ = false;
   }
+  bool broken() const noexcept { return broken_; }
   /// Throws SyncError if NCCL has noticed a failure of what runs.
   void check_running(std::string_view operation) const;
 
@@ -51,6 +57,7 @@ class NcclGroup {
   std::vector<Device> devices_;
   std::chrono::milliseconds deadline_;
   std::vector<ncclComm_t> communicators_;  // by rank
+  bool broken_ = false;
 };
 
 /// Throws SyncError naming operation, device, call and NCCL's own text. ncclInProgress is no error.

@@ -196,6 +196,16 @@ TEST_CASE("nccl: collectives send, sum and combine part by part") {
     CHECK(a == Values{20, 30, 0, 0});
     CHECK(b == a);
   }
+  SUBCASE("in place, of some members only: nobody is sent what is half done") {
+    CollectiveRequest request{.operation = CollectiveOperation::max,
+                              .inputs = {},
+                              .outputs = inputs,
+                              .ready = {},
+                              .parts = {{4, {{0, 0}, {1, 0}}, {{0, 0}, {1, 0}}}}};
+    const auto [a, b] = run(request);
+    CHECK(a == Values{10, 20, 30, 40});
+    CHECK(b == a);
+  }
   SUBCASE("max keeps NaN") {
     inputs[1] = on(1, {std::numeric_limits<float>::quiet_NaN(), 1, 50, 4});
     const auto [a, b] = run({.operation = CollectiveOperation::max,
@@ -245,6 +255,8 @@ TEST_CASE("nccl: a failure of what runs ends all that is in flight, and later co
     check_contains(error_of(*engine, task), {"cuda:0", "remote process failed"});
   }
   CHECK(machine.nccl.alive() == 0);
+  // Whoever had joined them knows nothing yet, and has used what they left.
+  CHECK_THROWS_WITH_AS(engine->all_reduce(sum_of({{a}, {b}})), doctest::Contains("remote process failed"), SyncError);
   check_works(*engine);
 }
 
