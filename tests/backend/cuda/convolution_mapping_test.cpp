@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/backend/cuda/kernels/convolution_mapping.h>
 #include <tutti/backend/operations.h>
+#include <tutti/backend/registry.h>
 
 #include <doctest/doctest.h>
 
@@ -12,6 +13,7 @@ namespace {
 /// The product by its definition; small integers, so that sums are exact.
 template <class Product>
 std::vector<double> multiply(const Product& product, const Array& lhs, const Array& rhs, std::int64_t size) {
+  synchronize(Device{});  // the memory itself is read
   std::vector<double> result(static_cast<std::size_t>(size), -1e9);
   for (std::int64_t m = 0; m < product.m(); ++m)
     for (std::int64_t n = 0; n < product.n(); ++n) {

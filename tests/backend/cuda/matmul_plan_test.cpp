@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/backend/cuda/matmul_plan.h>
 #include <tutti/backend/operations.h>
+#include <tutti/backend/registry.h>
 
 #include <doctest/doctest.h>
 
@@ -40,6 +41,7 @@ void check_product(const Array& lhs, const Array& rhs, std::int64_t calls) {
   CAPTURE(to_string(rhs.shape()));
   const Array expected = matmul(lhs, rhs);
   const Array output = Array::full(expected.shape(), -1, DType::f64, Device{});
+  synchronize(Device{});  // the memory itself is read and written
   const MatmulPlan plan(lhs, rhs, output);
   CHECK(plan.calls() == calls);
   multiply(plan, lhs, rhs, output);

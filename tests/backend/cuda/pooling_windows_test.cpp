@@ -2,6 +2,7 @@
 #include <tutti/backend/cuda/kernels/best_element.h>
 #include <tutti/backend/cuda/kernels/pooling_windows.h>
 #include <tutti/backend/operations.h>
+#include <tutti/backend/registry.h>
 
 #include <doctest/doctest.h>
 
@@ -36,6 +37,7 @@ TEST_CASE("pooling windows: maxima and what is passed back, as on the CPU") {
   const auto [maxima, index] = max_pool2d(geometry, input);
   const Array gradient = Array::arange(maxima.size(), DType::f64, Device{}).reshape(maxima.shape());
   const Array expected = max_pool2d_gradient(geometry, gradient, index, shape);
+  synchronize(Device{});  // the memory itself is read
   const std::int64_t out_height = maxima.length(2);
   const std::int64_t out_width = maxima.length(3);
   const Pooling pooling{6, {7, out_height, 3, 2, 1}, {6, out_width, 2, 1, 1}};
