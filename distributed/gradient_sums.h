@@ -27,7 +27,7 @@ class ElementSums {
   template <class Wire> void sum_over_wire(std::int64_t begin, std::int64_t count) const;
 
   bool pair_;                // two slices that both contribute
-  std::byte* first_two_[2];  // of a pair: all that is read of this object
+  std::byte* first_two_[2];  // of a pair
   DType dtype_;
   GradientWire wire_;
   double denominator_;

@@ -18,6 +18,7 @@
 #include <functional>
 #include <stdexcept>
 #include <thread>
+#include <utility>
 
 using namespace tutti;
 using namespace tutti::testing;
@@ -29,10 +30,13 @@ constexpr std::size_t kDevices = 3;
 constexpr MemberIndex kCulprit = 1;
 constexpr int kFaultyStep = 3;
 
-// The local engine; its call number `fails_at` throws.
+thread_local bool warned_here = false;  // the server's own thread has warned, and goes on to others' messages
+
+// The local engine; its call number `fails_at` throws, and one on a thread that has just warned.
 class FailingEngine : public LocalCommunicator {
  public:
   std::shared_ptr<CollectiveTask> all_reduce(AllReduceRequest request) override {
+    if (std::exchange(warned_here, false)) throw std::runtime_error("the server's thread burnt");
     if (++calls_ == fails_at) throw std::runtime_error("link down");
     return LocalCommunicator::all_reduce(std::move(request));
   }
@@ -53,6 +57,10 @@ struct Training {
     options.warn = [this](const std::string& text) {
       if (warn_throws) throw std::runtime_error("the warning burnt");
       warnings += text;
+      if (!warning_waits.exchange(false)) return;
+      warned_here = true;
+      warned = true;
+      while (!posted) std::this_thread::yield();
     };
     auto failing = std::make_unique<FailingEngine>();
     engine = failing.get();
@@ -83,6 +91,10 @@ struct Training {
   std::vector<TwoBranches> replicas;
   std::vector<std::unique_ptr<Sgd>> optimizers;
   std::atomic<bool> warn_throws{false};
+  // The warning waits until the culprit has posted: the server's thread, which is draining, processes that too.
+  std::atomic<bool> warning_waits{false};
+  std::atomic<bool> warned{false};
+  std::atomic<bool> posted{false};
   std::string warnings;
 };
 
@@ -137,6 +149,14 @@ const std::vector<FaultCase> kFaults{
      [](Training& t, Step& step) { t.sync->server().submit(t.stamp(step.generation()), {99}, {}); }},
     {"stale generation", "cpu:1",
      [](Training& t, Step& step) { t.sync->server().collective_sync(t.stamp(step.generation() - 1)); }},
+    {"the server's own thread throws", "the server's thread burnt",
+     [](Training& t, Step& step) {
+       t.warning_waits = true;
+       while (!t.warned) std::this_thread::yield();
+       step.backward_async(t.loss(1));
+       t.posted = true;
+       step.join();
+     }},
     {"never arrives, and nobody can be warned", "cpu:1",
      [](Training& t, Step& step) {
        t.warn_throws = true;
