@@ -11,6 +11,7 @@
 
 #include <initializer_list>
 #include <span>
+#include <string_view>
 #include <vector>
 
 namespace tutti {
@@ -79,7 +80,16 @@ Tensor norm(const Tensor&, const Axes& = {}, bool keep_dims = false);  ///< Eucl
 Tensor logsumexp(const Tensor&, const Axes& = {}, bool keep_dims = false);
 
 // --- structured
-Tensor matmul(const Tensor& lhs, const Tensor& rhs);                            ///< [..., m, k] x [..., k, n]
+/// [..., m, k] x [..., k, n], leading axes broadcast. A vector on the left is a row, one on the right a column, and
+/// that axis is dropped from the result. Integers give f32.
+Tensor matmul(const Tensor& lhs, const Tensor& rhs);
+/// Einstein's sums: einsum("bij,bjk->bik", {a, b}). Letters name axes; those that are not in the result are summed, one
+/// that stands twice in a term selects the diagonal, "..." are all other axes, broadcast. Without "->" the result has
+/// the letters that stand once, sorted. Operands are multiplied from left to right. ShapeError for what does not fit.
+Tensor einsum(std::string_view equation, std::span<const Tensor> operands);
+inline Tensor einsum(std::string_view equation, std::initializer_list<Tensor> operands) {
+  return einsum(equation, std::span(operands.begin(), operands.size()));
+}
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {});  ///< x W^T + b; weight [out, in]
 Tensor conv2d(const Tensor& input, const Tensor& weight, const Tensor& bias = {}, const Conv2dGeometry& = {});
 Tensor max_pool2d(const Tensor& input, const Pool2dGeometry& = {});
