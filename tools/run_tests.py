@@ -113,6 +113,8 @@ def run_executable(test, device, lacking, options):
     `lacking`: why it cannot run; then its cases are skipped."""
     executable = pathlib.Path(test["cmd"][0])
     selection = [f"--test-case=*{options.filter}*"] if options.filter else []
+    if options.any_device:
+        selection.append("--test-suite-exclude=cpu")
     try:
         runnable, with_skipped = selected_cases(executable, selection, device)
     except (RuntimeError, OSError, subprocess.TimeoutExpired) as error:
@@ -178,9 +180,12 @@ class Report:
 
 def run_device(tests, device, options, report):
     """One kind of device; the results of the executables of which something was selected."""
+    def runs_on_any(test):
+        return any(part.split(":")[-1] in NEEDED_DEVICES for part in test["suite"])
+
     lacking = {suite: lacking_devices(options.build, device, count) for suite, count in NEEDED_DEVICES.items()}
-    if device != "cpu":
-        tests = [test for test in tests if any(part.split(":")[-1] in NEEDED_DEVICES for part in test["suite"])]
+    if device != "cpu" or options.any_device:
+        tests = [test for test in tests if runs_on_any(test)]
     elif options.device == "both":
         tests = [test for test in tests if not any(part.endswith(":gpus") for part in test["suite"])]
     if device != "cuda":
@@ -209,6 +214,7 @@ def parse_arguments():
     parser.add_argument("--timeout", type=float, default=600, help="seconds that one executable may take")
     parser.add_argument("--device", choices=["cpu", "cuda", "both", "foreign"], default="cpu",
                         help="where the test cases that take any device run")
+    parser.add_argument("--any-device", action="store_true", help="on cpu too, only test cases that other kinds have")
     parser.add_argument("--leave-out", default=[], type=str.split, help="names of executables")
     parser.add_argument("--report", type=pathlib.Path, help="a JSON file for the counts and the names of what failed")
     parser.add_argument("--wrapper", default=[], type=str.split, help="a command in front of each executable")

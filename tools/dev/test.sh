@@ -5,10 +5,10 @@ set -euo pipefail
 . tools/dev/build.sh
 
 device=cpu
-case ${1:-} in
-  --device) device=${2:-none} && shift 2 || shift ;;
-  --device=*) device=${1#*=} && shift ;;
-esac
+if [ "${1:-}" = --device ]; then
+  device=${2:-}
+  shift $(($# > 1 ? 2 : 1))
+fi
 case $device in
   cpu | cuda | both | foreign) ;;
   *)
