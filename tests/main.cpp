@@ -5,6 +5,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <string_view>
 
 namespace {
 
@@ -43,5 +44,9 @@ REGISTER_LISTENER("progress", 1, Progress);
 int main(int argc, char** argv) {
   // By lines, so that a crash or a kill loses nothing of what led there.
   std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
-  return doctest::Context(argc, argv).run();
+  doctest::Context context(argc, argv);
+  // See tests/test_devices.h.
+  const char* device = std::getenv("TUTTI_TEST_DEVICE");
+  if (device != nullptr && std::string_view(device) != "cpu") context.addFilter("test-suite-exclude", "cpu");
+  return context.run();
 }

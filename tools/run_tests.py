@@ -4,6 +4,9 @@
 
 The last line is `N passed, N failed, N skipped`. A test case that did not finish, because its executable crashed or
 ran out of time, has failed. An executable that fails after its last test case (a leak, a race) adds one failure.
+
+--device runs the test cases that take any device on another kind (see tests/test_devices.h), or on CPU devices and on
+CUDA devices: those of Meson's suite "devices". Without such a device they are skipped.
 """
 
 import argparse
@@ -20,6 +23,9 @@ SELECTED = re.compile(r"^\[doctest\] unskipped test cases passing the current fi
 PROGRESS = re.compile(r"\[progress\] (started (?P<name>.*)|(?P<result>passed|failed) in \S+ s)\n")
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 MAX_SHOWN = 20000
+MOST_DEVICES = 8
+# Of a test's suites in Meson, and how many devices it needs.
+NEEDED_DEVICES = {"devices": 1, "many_devices": MOST_DEVICES, "gpus": 1}
 
 
 @dataclasses.dataclass
@@ -35,11 +41,27 @@ class Counts:
         return f"{self.passed} passed, {self.failed} failed, {self.skipped} skipped"
 
 
-def selected_cases(executable, selection):
+@dataclasses.dataclass
+class Result:
+    counts: Counts
+    failures: list = dataclasses.field(default_factory=list)
+    seconds: float = 0
+
+
+def environment(device):
+    """What a run on that kind of device is told. On CUDA, several devices on each GPU let groups of devices run."""
+    added = {"TUTTI_TEST_DEVICE": device}
+    if device == "cuda":
+        added["TUTTI_CUDA_DEVICES_PER_GPU"] = os.environ.get("TUTTI_CUDA_DEVICES_PER_GPU", str(MOST_DEVICES))
+    return os.environ | added
+
+
+def selected_cases(executable, selection, device):
     """How many test cases the filter selects: those that run, and with those that are marked as skipped."""
     counts = []
     for more in ([], ["--no-skip"]):
-        listing = subprocess.run([executable, *selection, *more, "--count"], capture_output=True, text=True, timeout=60)
+        listing = subprocess.run([executable, *selection, *more, "--count"], capture_output=True, text=True, timeout=60,
+                                 env=environment(device))
         found = SELECTED.search(listing.stdout)
         if not found:
             raise RuntimeError(f"cannot list its test cases:\n{listing.stdout}{listing.stderr}")
@@ -47,10 +69,10 @@ def selected_cases(executable, selection):
     return counts
 
 
-def run(command, timeout):
+def run(command, timeout, device):
     """The status (None: out of time) and the whole output."""
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
-                               env=os.environ | {"TUTTI_TEST_PROGRESS": "1"}, text=True, errors="replace")
+                               env=environment(device) | {"TUTTI_TEST_PROGRESS": "1"}, text=True, errors="replace")
     try:
         output, _ = process.communicate(timeout=timeout)
         return process.returncode, COLOUR.sub("", output)
@@ -62,6 +84,16 @@ def run(command, timeout):
 
 def passed_cases(output):
     return sum(event["result"] == "passed" for event in PROGRESS.finditer(output))
+
+
+def failed_cases(output):
+    """The names of those that failed, or were not finished."""
+    names, running = [], None
+    for event in PROGRESS.finditer(output):
+        if event["result"] == "failed":
+            names.append(running)
+        running = event["name"]
+    return names + [running] if running else names
 
 
 def ending(status, output, timeout):
@@ -76,31 +108,103 @@ def ending(status, output, timeout):
     return how if status not in (0, 1) else ""
 
 
-def run_executable(executable, options):
-    """Runs one executable, prints its line, and what it wrote if it failed. None: the filter selects nothing of it."""
+def run_executable(test, device, lacking, options):
+    """Runs one executable, prints its line, and what it wrote if it failed. None: the filter selects nothing of it.
+    `lacking`: why it cannot run; then its cases are skipped."""
+    executable = pathlib.Path(test["cmd"][0])
     selection = [f"--test-case=*{options.filter}*"] if options.filter else []
+    if options.any_device:
+        selection.append("--test-suite-exclude=cpu")
     try:
-        runnable, with_skipped = selected_cases(executable, selection)
+        runnable, with_skipped = selected_cases(executable, selection, device)
     except (RuntimeError, OSError, subprocess.TimeoutExpired) as error:
         print(f"{executable.name}: {error}", flush=True)
-        return Counts(failed=1)
+        return Result(Counts(failed=1), [executable.name])
     if with_skipped == 0:
         return None
+    if lacking:
+        print(f"{executable.name}: {Counts(skipped=with_skipped)}" + (f" ({lacking})" if device == "cpu" else ""), flush=True)
+        return Result(Counts(skipped=with_skipped))
     started = time.monotonic()
-    status, output = run([*options.wrapper, executable, *selection], options.timeout)
+    status, output = run([*options.wrapper, executable, *selection], options.timeout, device)
     seconds = time.monotonic() - started
 
     passed = passed_cases(output)
     counts = Counts(passed, max(0, runnable - passed), with_skipped - runnable)
+    failures = failed_cases(output)
     if status != 0 and counts.failed == 0:
         counts.failed = 1
+        failures.append(executable.name)
     print(f"{executable.name}: {counts} ({seconds:.1f} s)", flush=True)
     if counts.failed:
         print(PROGRESS.sub("", output)[-MAX_SHOWN:], flush=True)
         how = ending(status, output, options.timeout)
         if how:
             print(f"{executable.name} {how}", flush=True)
-    return counts
+    return Result(counts, failures, seconds)
+
+
+def lacking_devices(build, device, count):
+    """Why this machine does not have so many devices; empty if it has."""
+    if device == "cpu":
+        return ""
+    try:
+        status, output = run([build / "tests/device_probe", str(count)], 60, device)
+    except OSError as error:
+        return str(error)
+    if status in (0, 77):
+        return output.strip()
+    return f"the probe {ending(status, output, 60)}"
+
+
+class Report:
+    """What ran, by device and executable. Written after each, so that a run that is ended leaves what it has found."""
+
+    def __init__(self, path):
+        self.path = path
+        self.devices = {}
+
+    def add(self, device, name, result):
+        self.devices.setdefault(device, {"lacking": "", "executables": {}})["executables"][name] = {
+            **dataclasses.asdict(result.counts), "failures": result.failures, "seconds": round(result.seconds, 1)}
+        self.write()
+
+    def lacks(self, device, why):
+        self.devices.setdefault(device, {"lacking": "", "executables": {}})["lacking"] = why
+        self.write()
+
+    def write(self):
+        if self.path:
+            self.path.write_text(json.dumps(self.devices, indent=1) + "\n")
+
+
+def run_device(tests, device, options, report):
+    """One kind of device; the results of the executables of which something was selected."""
+    def runs_on_any(test):
+        return any(part.split(":")[-1] in NEEDED_DEVICES for part in test["suite"])
+
+    lacking = {suite: lacking_devices(options.build, device, count) for suite, count in NEEDED_DEVICES.items()}
+    if device != "cpu" or options.any_device:
+        tests = [test for test in tests if runs_on_any(test)]
+    elif options.device == "both":
+        tests = [test for test in tests if not any(part.endswith(":gpus") for part in test["suite"])]
+    if device != "cuda":
+        lacking["gpus"] = "it needs CUDA devices: --device cuda"
+    if device == "foreign":
+        lacking["many_devices"] = "no engine connects foreign devices"
+    for why in dict.fromkeys(filter(None, lacking.values())):
+        if device != "cpu":
+            print(f"skipped on {device}: {why}", flush=True)
+            report.lacks(device, why)
+    results = []
+    for test in tests:
+        suites = [part.split(":")[-1] for part in test["suite"]]
+        why = next((lacking[suite] for suite in suites if lacking.get(suite)), "")
+        result = run_executable(test, device, why, options)
+        if result:
+            results.append(result)
+            report.add(device, pathlib.Path(test["cmd"][0]).name, result)
+    return results
 
 
 def parse_arguments():
@@ -108,6 +212,11 @@ def parse_arguments():
     parser.add_argument("build", type=pathlib.Path)
     parser.add_argument("--filter", default="", help="part of a test case's name, in any case; * matches anything")
     parser.add_argument("--timeout", type=float, default=600, help="seconds that one executable may take")
+    parser.add_argument("--device", choices=["cpu", "cuda", "both", "foreign"], default="cpu",
+                        help="where the test cases that take any device run")
+    parser.add_argument("--any-device", action="store_true", help="on cpu too, only test cases that other kinds have")
+    parser.add_argument("--leave-out", default=[], type=str.split, help="names of executables")
+    parser.add_argument("--report", type=pathlib.Path, help="a JSON file for the counts and the names of what failed")
     parser.add_argument("--wrapper", default=[], type=str.split, help="a command in front of each executable")
     return parser.parse_args()
 
@@ -115,9 +224,15 @@ def parse_arguments():
 def main():
     options = parse_arguments()
     tests = json.loads((options.build / "meson-info/intro-tests.json").read_text())
-    results = [run_executable(pathlib.Path(test["cmd"][0]), options) for test in tests]
-    counts = sum((result for result in results if result), Counts())
-    nothing_ran = not any(results)
+    report = Report(options.report)
+    tests = [test for test in tests if pathlib.Path(test["cmd"][0]).name not in options.leave_out]
+    results = []
+    for device in ["cpu", "cuda"] if options.device == "both" else [options.device]:
+        if options.device != "cpu":
+            print(f"== on {device} devices", flush=True)
+        results += run_device(tests, device, options, report)
+    counts = sum((result.counts for result in results), Counts())
+    nothing_ran = not results
     if nothing_ran:
         print(f"no test case matches '{options.filter}'" if options.filter else f"no tests in {options.build}")
     print(counts, flush=True)

@@ -144,7 +144,7 @@ class CollectiveLaunch {
     for (const Array& array : request_.outputs) task_.keep(array);
     streams_.wait_for(request_.ready);
     for (const Array& output : request_.outputs)  // their memory may have had another user
-      if (output.defined()) streams_.of(rank_of(output)).wait(compute_stream(output.device()).record());
+      if (output.defined()) streams_.of(place_of(output)).wait(compute_stream(output.device()).record());
     for (const CollectivePart& part : request_.parts) plan(part);
     group_.submit(kName, [this] {
       for (const auto& send : sends_) send();
@@ -157,7 +157,12 @@ class CollectiveLaunch {
   using Place = CollectivePart::Place;
   static constexpr std::string_view kName = "collective";
 
-  std::size_t rank_of(const Array& array) const { return static_cast<std::size_t>(group_.rank_of(array.device())); }
+  /// Its device's place in this process, for an array that is here.
+  std::size_t place_of(const Array& array) const { return static_cast<std::size_t>(group_.rank_of(array.device())); }
+  std::size_t rank_of(const std::vector<Array>& arrays, const Place& place) const {
+    const Array& array = arrays[place.member];
+    return array.defined() ? group_.first_rank() + place_of(array) : place.member;
+  }
   std::byte* address(const std::vector<Array>& arrays, const Place& place) const {
     const Array& array = arrays[place.member];
     return array.raw_data() + place.offset * static_cast<std::int64_t>(size_of(array.dtype()));
@@ -175,24 +180,25 @@ class CollectiveLaunch {
 
   // The usual sums of whole groups, which NCCL does best; its order is its own.
   bool is_sum_of_all(const CollectivePart& part) const {
-    return adds() && part.sources.size() == group_.size() && group_.size() > 1 &&
+    return adds() && part.sources.size() == group_.world() && group_.world() > 1 &&
            one_each(part.sources, request_.inputs) &&
            (part.targets.size() == 1 ||
-            (part.targets.size() == group_.size() && one_each(part.targets, request_.outputs)));
+            (part.targets.size() == group_.world() && one_each(part.targets, request_.outputs)));
   }
   bool one_each(const std::vector<Place>& places, const std::vector<Array>& arrays) const {
-    std::vector<bool> seen(group_.size(), false);
-    for (const Place& place : places) seen[rank_of(arrays[place.member])] = true;
+    std::vector<bool> seen(group_.world(), false);
+    for (const Place& place : places) seen[rank_of(arrays, place)] = true;
     return std::ranges::all_of(seen, [](bool found) { return found; });
   }
 
   void plan(const CollectivePart& part) {
     if (part.count == 0 || part.targets.empty()) return;
-    const DType dtype = request_.outputs[part.targets.front().member].dtype();
+    const DType dtype = dtype_;
     const std::size_t bytes = static_cast<std::size_t>(part.count) * size_of(dtype);
     if (part.sources.empty()) {
       for (const Place& target : part.targets)
-        streams_.clear(rank_of(request_.outputs[target.member]), address(request_.outputs, target), bytes);
+        if (const Array& output = request_.outputs[target.member]; output.defined())
+          streams_.clear(place_of(output), address(request_.outputs, target), bytes);
       return;
     }
     if (is_sum_of_all(part)) return plan_sum(part, dtype);
@@ -201,13 +207,15 @@ class CollectiveLaunch {
 
   void plan_sum(const CollectivePart& part, DType dtype) {
     const bool everywhere = part.targets.size() > 1;
-    const int root = everywhere ? 0 : static_cast<int>(rank_of(request_.outputs[part.targets.front().member]));
+    const int root = everywhere ? 0 : static_cast<int>(rank_of(request_.outputs, part.targets.front()));
     std::vector<std::byte*> results(group_.size(), nullptr);
     for (const Place& target : part.targets)
-      results[rank_of(request_.outputs[target.member])] = address(request_.outputs, target);
+      if (const Array& output = request_.outputs[target.member]; output.defined())
+        results[place_of(output)] = address(request_.outputs, target);
     const auto count = static_cast<std::size_t>(part.count);
     for (const Place& source : part.sources) {
-      const std::size_t rank = rank_of(request_.inputs[source.member]);
+      if (!request_.inputs[source.member].defined()) continue;
+      const std::size_t rank = place_of(request_.inputs[source.member]);
       const std::byte* from = address(request_.inputs, source);
       sends_.push_back([=, this, to = results[rank]] {
         streams_.submit(rank, [&](cudaStream_t stream) {
@@ -225,7 +233,8 @@ class CollectiveLaunch {
   }
 
   void divide(const Place& target, const CollectivePart& part, DType dtype) {
-    const std::size_t rank = rank_of(request_.outputs[target.member]);
+    if (!request_.outputs[target.member].defined()) return;
+    const std::size_t rank = place_of(request_.outputs[target.member]);
     after_.push_back([=, this, to = address(request_.outputs, target), by = denominator(part), count = part.count] {
       streams_.launch(rank, [&](cudaStream_t stream) { cuda_kernels::launch_divide(stream, dtype, to, count, by); });
     });
@@ -234,42 +243,55 @@ class CollectiveLaunch {
   // The first source arrives in the target itself, the others beside it; all beside it where the target is a source
   // too, which its owner is sending at the same time.
   void plan_target(const CollectivePart& part, const Place& target, DType dtype, std::size_t bytes) {
-    const std::size_t to_rank = rank_of(request_.outputs[target.member]);
+    if (!request_.outputs[target.member].defined()) {
+      for (const Place& source : part.sources) send(source, target, nullptr, bytes);
+      return;
+    }
+    const std::size_t here = place_of(request_.outputs[target.member]);
     std::byte* const to = address(request_.outputs, target);
-    const bool is_source =
-        std::ranges::any_of(part.sources, [&](const Place& source) { return address(request_.inputs, source) == to; });
-    std::byte* const sum = is_source && part.sources.size() > 1 ? streams_.workspace(to_rank, bytes, task_) : to;
+    const bool is_source = std::ranges::any_of(part.sources, [&](const Place& source) {
+      return request_.inputs[source.member].defined() && address(request_.inputs, source) == to;
+    });
+    std::byte* const sum = is_source && part.sources.size() > 1 ? streams_.workspace(here, bytes, task_) : to;
     for (std::size_t i = 0; i < part.sources.size(); ++i) {
-      std::byte* const arrives = i == 0 ? sum : streams_.workspace(to_rank, bytes, task_);
-      send(part.sources[i], to_rank, arrives, bytes);
+      std::byte* const arrives = i == 0 ? sum : streams_.workspace(here, bytes, task_);
+      send(part.sources[i], target, arrives, bytes);
       if (i > 0)
         after_.push_back([=, this, count = part.count, combination = combination()] {
-          streams_.launch(to_rank, [&](cudaStream_t stream) {
+          streams_.launch(here, [&](cudaStream_t stream) {
             cuda_kernels::launch_combine(stream, combination, dtype, sum, arrives, count);
           });
         });
     }
-    if (sum != to) after_.push_back([=, this] { streams_.copy(to_rank, to, sum, bytes); });
+    if (sum != to) after_.push_back([=, this] { streams_.copy(here, to, sum, bytes); });
     divide(target, part, dtype);
   }
 
-  void send(const Place& source, std::size_t to_rank, std::byte* to, std::size_t bytes) {
-    const std::size_t from_rank = rank_of(request_.inputs[source.member]);
-    const std::byte* const from = address(request_.inputs, source);
+  // This process's ends of it: none, one or both. All processes list transfers in the same order.
+  void send(const Place& source, const Place& target, std::byte* to, std::size_t bytes) {
+    const Array& input = request_.inputs[source.member];
+    const Array& output = request_.outputs[target.member];
+    const auto from_rank = static_cast<int>(rank_of(request_.inputs, source));
+    const auto to_rank = static_cast<int>(rank_of(request_.outputs, target));
+    const std::byte* const from = input.defined() ? address(request_.inputs, source) : nullptr;
     if (from_rank == to_rank) {
-      if (from != to) streams_.copy(to_rank, to, from, bytes);
+      if (from != to) streams_.copy(place_of(output), to, from, bytes);
       return;
     }
-    sends_.push_back([=, this] {
-      streams_.submit(from_rank, [&](cudaStream_t stream) {
-        TUTTI_NCCL(group_.devices()[from_rank], kName,
-                   ncclSend(from, bytes, ncclUint8, static_cast<int>(to_rank), group_.communicator(from_rank), stream));
+    if (input.defined())
+      sends_.push_back([=, this, here = place_of(input)] {
+        streams_.submit(here, [&](cudaStream_t stream) {
+          TUTTI_NCCL(group_.devices()[here], kName,
+                     ncclSend(from, bytes, ncclUint8, to_rank, group_.communicator(here), stream));
+        });
       });
-      streams_.submit(to_rank, [&](cudaStream_t stream) {
-        TUTTI_NCCL(group_.devices()[to_rank], kName,
-                   ncclRecv(to, bytes, ncclUint8, static_cast<int>(from_rank), group_.communicator(to_rank), stream));
+    if (output.defined())
+      sends_.push_back([=, this, here = place_of(output)] {
+        streams_.submit(here, [&](cudaStream_t stream) {
+          TUTTI_NCCL(group_.devices()[here], kName,
+                     ncclRecv(to, bytes, ncclUint8, from_rank, group_.communicator(here), stream));
+        });
       });
-    });
   }
 
   Combination combination() const {
@@ -280,9 +302,18 @@ class CollectiveLaunch {
     }
   }
 
+  /// Of what is here; other processes' arrays have the same.
+  static DType dtype_of_all(const CollectiveRequest& request) {
+    for (const auto* arrays : {&request.outputs, &request.inputs})
+      for (const Array& array : *arrays)
+        if (array.defined()) return array.dtype();
+    return DType::f32;
+  }
+
   const CollectiveRequest& request_;
   NcclGroup& group_;
   NcclTask& task_;
+  DType dtype_ = dtype_of_all(request_);
   Streams streams_;
   std::vector<std::function<void()>> sends_;
   std::vector<std::function<void()>> after_;

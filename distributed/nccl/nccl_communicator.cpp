@@ -17,6 +17,13 @@ namespace tutti {
 NcclCommunicator::NcclCommunicator(std::vector<Device> devices, std::chrono::milliseconds deadline)
     : devices_(std::move(devices)), deadline_(deadline), thread_([this] { run(); }) {}
 
+NcclCommunicator::NcclCommunicator(std::vector<Device> devices, const NcclMembership& membership,
+                                   std::chrono::milliseconds deadline)
+    : devices_(std::move(devices)),
+      deadline_(deadline),
+      membership_(std::make_unique<const NcclMembership>(membership)),
+      thread_([this] { run(); }) {}
+
 NcclCommunicator::~NcclCommunicator() {
   {
     const std::lock_guard lock(mutex_);
@@ -98,9 +105,17 @@ void NcclCommunicator::run() {
   group_ = nullptr;
 }
 
+std::unique_ptr<NcclGroup> NcclCommunicator::connect() {
+  if (!membership_) return std::make_unique<NcclGroup>(devices_, deadline_);
+  if (std::exchange(met_, true))
+    raise<SyncError>("[nccl] the group of {} devices of several processes has failed: they have to meet anew",
+                     membership_->world);
+  return std::make_unique<NcclGroup>(devices_, *membership_, deadline_);
+}
+
 void NcclCommunicator::launch(const std::shared_ptr<NcclTask>& task) {
   try {
-    if (!group_) group_ = std::make_unique<NcclGroup>(devices_, deadline_);
+    if (!group_) group_ = connect();
     task->launch(*group_);
     in_flight_.push_back(task);
   } catch (...) {

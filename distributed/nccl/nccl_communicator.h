@@ -17,6 +17,7 @@ namespace tutti {
 
 class NcclGroup;
 class NcclTask;
+struct NcclMembership;
 
 /// CUDA devices of one process. Everything that concerns NCCL happens on one thread of the communicator's own, so that
 /// its calls are made in one order and never block a device's thread. Collectives run on the devices' communication
@@ -30,6 +31,9 @@ class NcclCommunicator final : public Communicator {
  public:
   /// Connects the devices with the first collective. `deadline`: for NCCL to connect them, and to take a collective.
   explicit NcclCommunicator(std::vector<Device>, std::chrono::milliseconds deadline = std::chrono::seconds(60));
+  /// One process's part of a group of several, of which each requests the same collectives in the same order. It
+  /// connects once: after a failure every request throws.
+  NcclCommunicator(std::vector<Device>, const NcclMembership&, std::chrono::milliseconds deadline);
   ~NcclCommunicator() override;  ///< waits for what was launched, for the deadline at most
   NcclCommunicator(const NcclCommunicator&) = delete;
   NcclCommunicator& operator=(const NcclCommunicator&) = delete;
@@ -42,6 +46,7 @@ class NcclCommunicator final : public Communicator {
 
  private:
   std::shared_ptr<CollectiveTask> enqueue(std::function<void(NcclGroup&, NcclTask&)> launch);
+  std::unique_ptr<NcclGroup> connect();
   void run();
   void launch(const std::shared_ptr<NcclTask>&);
   void watch();
@@ -50,8 +55,10 @@ class NcclCommunicator final : public Communicator {
 
   const std::vector<Device> devices_;
   const std::chrono::milliseconds deadline_;
+  const std::unique_ptr<const NcclMembership> membership_;  // null: of one process
 
   // Touched by the thread below alone.
+  bool met_ = false;                                 // the membership was used
   std::unique_ptr<NcclGroup> group_;                 // none before the first collective, and after a failure
   std::deque<std::shared_ptr<NcclTask>> in_flight_;  // launched and not known to be finished, oldest first
 

@@ -32,11 +32,26 @@ void check_nccl(ncclResult_t result, const char* call, Device device, std::strin
                    ncclGetErrorString(result));
 }
 
-NcclGroup::NcclGroup(std::vector<Device> devices, std::chrono::milliseconds deadline)
-    : devices_(std::move(devices)), deadline_(deadline), communicators_(devices_.size(), nullptr) {
-  require_version(devices_.front());
+ncclUniqueId make_nccl_id(Device device) {
+  require_version(device);
   ncclUniqueId id;
-  TUTTI_NCCL(devices_.front(), "nccl", ncclGetUniqueId(&id));
+  TUTTI_NCCL(device, "nccl", ncclGetUniqueId(&id));
+  return id;
+}
+
+NcclGroup::NcclGroup(std::vector<Device> devices, std::chrono::milliseconds deadline)
+    : NcclGroup(devices, {make_nccl_id(devices.front()), static_cast<int>(devices.size()), 0}, deadline) {}
+
+NcclGroup::NcclGroup(std::vector<Device> devices, const NcclMembership& membership, std::chrono::milliseconds deadline)
+    : devices_(std::move(devices)),
+      deadline_(deadline),
+      world_(static_cast<std::size_t>(membership.world)),
+      first_rank_(static_cast<std::size_t>(membership.first_rank)),
+      communicators_(devices_.size(), nullptr) {
+  if (membership.first_rank < 0 || first_rank_ + size() > world_)
+    raise<SyncError>("[nccl] ranks {} to {} do not fit in a group of {}", membership.first_rank,
+                     membership.first_rank + static_cast<int>(size()) - 1, membership.world);
+  require_version(devices_.front());
   try {
     submit("nccl", [&] {
       for (std::size_t rank = 0; rank < size(); ++rank) {
@@ -44,8 +59,8 @@ NcclGroup::NcclGroup(std::vector<Device> devices, std::chrono::milliseconds dead
         ncclConfig_t configuration = NCCL_CONFIG_INITIALIZER;
         configuration.blocking = 0;
         TUTTI_NCCL(devices_[rank], "nccl",
-                   ncclCommInitRankConfig(&communicators_[rank], static_cast<int>(size()), id, static_cast<int>(rank),
-                                          &configuration));
+                   ncclCommInitRankConfig(&communicators_[rank], membership.world, membership.id,
+                                          membership.first_rank + static_cast<int>(rank), &configuration));
       }
     });
   } catch (...) {

@@ -14,20 +14,35 @@
 
 namespace tutti {
 
-/// One NCCL communicator for each device of a group in this process, rank by place in the list. Created and used
+/// Where a process's devices stand in a group of several processes.
+struct NcclMembership {
+  ncclUniqueId id;     ///< made by one of the processes, by `make_nccl_id`
+  int world = 1;       ///< devices in all processes
+  int first_rank = 0;  ///< of this process's first device; its others follow
+};
+
+/// For one group; it has to reach all its processes. Throws SyncError when NCCL cannot make one.
+ncclUniqueId make_nccl_id(Device);
+
+/// One NCCL communicator for each device of a group in this process; ranks follow the list's order. Created and used
 /// without blocking inside NCCL: every wait has a deadline, after which all is aborted. Used by one thread at a time.
 class NcclGroup {
  public:
+  /// The devices of one process alone.
   /// Throws SyncError when NCCL cannot connect the devices within the deadline, or is older than 2.18.
   NcclGroup(std::vector<Device>, std::chrono::milliseconds deadline);
+  /// Together with those of other processes, which have until the deadline to come.
+  NcclGroup(std::vector<Device>, const NcclMembership&, std::chrono::milliseconds deadline);
   ~NcclGroup();  ///< aborts what still runs
   NcclGroup(const NcclGroup&) = delete;
   NcclGroup& operator=(const NcclGroup&) = delete;
 
   const std::vector<Device>& devices() const noexcept { return devices_; }
-  std::size_t size() const noexcept { return devices_.size(); }
-  int rank_of(Device) const;
-  ncclComm_t communicator(std::size_t rank) const noexcept { return communicators_[rank]; }
+  std::size_t size() const noexcept { return devices_.size(); }  ///< of this process
+  std::size_t world() const noexcept { return world_; }          ///< of all processes
+  std::size_t first_rank() const noexcept { return first_rank_; }
+  int rank_of(Device) const;  ///< its place among this process's devices
+  ncclComm_t communicator(std::size_t place) const noexcept { return communicators_[place]; }
 
   /// Calls `submit()`, whose NCCL calls of all ranks belong together, and returns when NCCL has taken them all.
   /// An exception leaves the group broken: its collectives may have begun on some ranks.
@@ -56,7 +71,9 @@ class NcclGroup {
 
   std::vector<Device> devices_;
   std::chrono::milliseconds deadline_;
-  std::vector<ncclComm_t> communicators_;  // by rank
+  std::size_t world_;
+  std::size_t first_rank_;
+  std::vector<ncclComm_t> communicators_;  // by place among this process's devices
   bool broken_ = false;
 };
 

@@ -5,6 +5,7 @@
 #include <tutti/autodiff/gradcheck.h>
 #include <tutti/autodiff/operations.h>
 #include <tutti/backend/error.h>
+#include <tutti/tests/test_devices.h>
 
 #include <doctest/doctest.h>
 
@@ -20,7 +21,7 @@ using Values = std::vector<double>;
 const int kGroup = 0;
 
 Tensor leaf(const Values& values) {
-  return Tensor(Array::from(values, {static_cast<std::int64_t>(values.size())}, cpu(0)), true);
+  return Tensor(Array::from(values, {static_cast<std::int64_t>(values.size())}, test_device()), true);
 }
 
 Tensor attached(const Values& values, std::uint32_t id, const std::string& name) {
@@ -83,7 +84,7 @@ TEST_CASE("backward: a gradient that a user holds does not change when more is a
 
 TEST_CASE("backward: a root gradient of another dtype is refused by name") {
   const Tensor x = leaf({1, 2});
-  const Tensor wrong(Array::from(std::vector<float>{1, 1}, {2}, cpu(0)));
+  const Tensor wrong(Array::from(std::vector<float>{1, 1}, {2}, test_device()));
   CHECK_THROWS_AS(backward(x * x, {.gradient = wrong}), DTypeError);
 }
 
@@ -135,9 +136,9 @@ TEST_CASE("slice: bounds that are out of range on the left are refused") {
 }
 
 TEST_CASE("linear, max_pool2d: empty batches and empty features") {
-  const Tensor no_features(Array::zeros({5, 2, 0}, DType::f64, cpu(0)));
-  CHECK(linear(no_features, Tensor(Array::zeros({4, 0}, DType::f64, cpu(0)))).shape() == Shape{5, 2, 4});
-  const Tensor images(Array::zeros({0, 2, 4, 4}, DType::f64, cpu(0)), true);
+  const Tensor no_features(Array::zeros({5, 2, 0}, DType::f64, test_device()));
+  CHECK(linear(no_features, Tensor(Array::zeros({4, 0}, DType::f64, test_device()))).shape() == Shape{5, 2, 4});
+  const Tensor images(Array::zeros({0, 2, 4, 4}, DType::f64, test_device()), true);
   const Tensor inputs[] = {images};
   const Tensor first = grad(square(max_pool2d(images)), inputs, {.create_graph = true})[0];
   CHECK(grad(first, inputs)[0].shape() == Shape{0, 2, 4, 4});

@@ -4,6 +4,7 @@
 #include <tutti/autodiff/operations.h>
 #include <tutti/backend/error.h>
 #include <tutti/tests/autodiff/leaves.h>
+#include <tutti/tests/test_devices.h>
 
 #include <doctest/doctest.h>
 
@@ -161,7 +162,7 @@ TEST_CASE("backward: an operation whose result nobody holds still takes part") {
 TEST_CASE("backward: set_array after the forward does not change what was saved") {
   Tensor x = leaf({2});
   const Tensor y = x * x;
-  x.set_array(Array::from(Values{100}, {1}, cpu(0)));
+  x.set_array(Array::from(Values{100}, {1}, test_device()));
   backward(y);
   CHECK(gradient(x) == Values{4});
 }
@@ -172,7 +173,7 @@ TEST_CASE("backward: two threads, each with its graph and device") {
   std::vector<std::thread> threads;
   for (std::uint16_t rank = 0; rank < 2; ++rank)
     threads.emplace_back([&results, rank] {
-      Tensor x = leaf({1, 2}, {2}, cpu(rank));
+      Tensor x = leaf({1, 2}, {2}, test_device(rank));
       for (int round = 0; round < kRounds; ++round) {
         const Tensor y = x * x;
         backward(sum(y * (rank + 1) + y));

@@ -4,6 +4,7 @@
 #include <tutti/autodiff/operations.h>
 #include <tutti/backend/registry.h>
 #include <tutti/tests/autodiff/leaves.h>
+#include <tutti/tests/test_devices.h>
 
 #include <doctest/doctest.h>
 
@@ -15,7 +16,7 @@ struct Places {
   explicit Places(const std::vector<Tensor>& parameters) {
     std::int64_t total = 0;
     for (const Tensor& parameter : parameters) total += parameter.size();
-    flat = Array::full({total}, 777.0, DType::f64, cpu(0));
+    flat = Array::full({total}, 777.0, DType::f64, test_device());
     std::int64_t begin = 0;
     for (const Tensor& parameter : parameters) {
       places.push_back(flat.slice(0, begin, begin + parameter.size()).reshape(parameter.shape()));
@@ -99,12 +100,12 @@ TEST_CASE("destination: a weight's gradient is written there at once, not copied
   const Tensor weight = spread({256, 256}, 2);
   const Places places({weight});
   const Tensor loss = sum(linear(x, weight));
-  MemoryPool& pool = memory_pool(cpu(0));
-  synchronize(cpu(0));
+  MemoryPool& pool = memory_pool(test_device());
+  synchronize(test_device());
   pool.reset_peak();
   const std::size_t before = pool.statistics().in_use;
   backward(loss);
-  synchronize(cpu(0));
+  synchronize(test_device());
   CHECK(pool.statistics().peak_in_use - before < static_cast<std::size_t>(weight.size()) * sizeof(double));
 }
 

@@ -7,6 +7,7 @@
 #include <tutti/backend/error.h>
 #include <tutti/backend/operations.h>
 #include <tutti/tests/autodiff/leaves.h>
+#include <tutti/tests/test_devices.h>
 
 #include <doctest/doctest.h>
 
@@ -53,7 +54,7 @@ TEST_CASE("gradcheck: a gradient that is missing is a wrong one") {
 }
 
 TEST_CASE("gradcheck: wants f64, and leaves the inputs as they were") {
-  const Tensor single(Array::full({2}, 1, DType::f32, cpu(0)), true);
+  const Tensor single(Array::full({2}, 1, DType::f32, test_device()), true);
   const auto f = [](const std::vector<Tensor>& in) { return in[0] * in[0]; };
   CHECK_THROWS_AS(gradcheck(f, {single}), DTypeError);
   const Tensor x = leaf({1, -2});
@@ -86,8 +87,8 @@ TEST_CASE("custom_function: what its backward returns must fit") {
   };
   const auto message = doctest::Contains("[odd]");
   CHECK_THROWS_WITH_AS(returning({}), message, AutodiffError);
-  CHECK_THROWS_WITH_AS(returning({Array::zeros({3}, DType::f64, cpu(0))}), message, AutodiffError);
-  CHECK_THROWS_WITH_AS(returning({Array::zeros({2}, DType::f32, cpu(0))}), message, AutodiffError);
+  CHECK_THROWS_WITH_AS(returning({Array::zeros({3}, DType::f64, test_device())}), message, AutodiffError);
+  CHECK_THROWS_WITH_AS(returning({Array::zeros({2}, DType::f32, test_device())}), message, AutodiffError);
 }
 
 TEST_CASE("custom_function: records nothing without need") {

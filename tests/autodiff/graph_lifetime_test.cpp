@@ -4,6 +4,7 @@
 #include <tutti/autodiff/operations.h>
 #include <tutti/backend/registry.h>
 #include <tutti/tests/autodiff/leaves.h>
+#include <tutti/tests/test_devices.h>
 
 #include <doctest/doctest.h>
 
@@ -15,8 +16,8 @@ namespace {
 constexpr int kDeep = 1'000'000;  // a recursion this deep overflows any usual stack
 
 std::size_t in_use() {
-  synchronize(cpu(0));  // queued work holds its arrays
-  return memory_pool(cpu(0)).statistics().in_use;
+  synchronize(test_device());  // queued work holds its arrays
+  return memory_pool(test_device()).statistics().in_use;
 }
 
 Tensor chain(const Tensor& x, int length) {

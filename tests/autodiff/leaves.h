@@ -4,6 +4,7 @@
 #include <tutti/autodiff/gradcheck.h>
 #include <tutti/autodiff/tensor.h>
 #include <tutti/backend/random.h>
+#include <tutti/tests/test_devices.h>
 
 #include <cstdint>
 #include <numeric>
@@ -14,18 +15,18 @@ namespace tutti {
 
 using Values = std::vector<double>;
 
-inline Tensor constant(const Values& values, const Shape& shape, Device device = cpu(0)) {
+inline Tensor constant(const Values& values, const Shape& shape, Device device = test_device()) {
   return Tensor(Array::from(values, shape, device));
 }
 
-inline Tensor leaf(const Values& values, const Shape& shape, Device device = cpu(0)) {
+inline Tensor leaf(const Values& values, const Shape& shape, Device device = test_device()) {
   return Tensor(Array::from(values, shape, device), true);
 }
 
 inline Tensor leaf(const Values& values) { return leaf(values, {static_cast<std::int64_t>(values.size())}); }
 
 inline Tensor index(const std::vector<std::int64_t>& values, const Shape& shape) {
-  return Tensor(Array::from(values, shape, cpu(0)));
+  return Tensor(Array::from(values, shape, test_device()));
 }
 
 /// A leaf of numbers without kinks nearby: of both signs, or one, 0.1 apart or more and at least 0.3 from 0, in an

@@ -7,6 +7,7 @@
 #include <tutti/backend/error.h>
 #include <tutti/backend/registry.h>
 #include <tutti/tests/autodiff/leaves.h>
+#include <tutti/tests/test_devices.h>
 
 #include <doctest/doctest.h>
 
@@ -22,7 +23,7 @@ namespace {
 const int kGroup = 0;
 const int kOtherGroup = 0;
 
-Tensor parameter(const Values& values, std::uint32_t id, const std::string& name, Device device = cpu(0)) {
+Tensor parameter(const Values& values, std::uint32_t id, const std::string& name, Device device = test_device()) {
   Tensor tensor = leaf(values, {static_cast<std::int64_t>(values.size())}, device);
   tensor.gradient_slot().attachment = std::make_shared<const Attachment>(Attachment{{id}, name, &kGroup});
   return tensor;
@@ -88,7 +89,7 @@ TEST_CASE("observer: hears begin, each gradient once, later layers first, and en
   const Tensor third = parameter({5, 6}, 2, "third");
   const Tensor x = constant({1, 1}, {2});
   backward(sum(tanh(tanh(x * first) * second) * third), recorder.options());
-  CHECK(recorder.log == Log{"begin cpu:0", "final 2", "final 7", "final 4", "end cpu:0"});
+  CHECK(recorder.log == Log{as_tested("begin cpu:0"), "final 2", "final 7", "final 4", as_tested("end cpu:0")});
   CHECK(recorder.contributions == Counts{{2, 1}, {4, 1}, {7, 1}});
   CHECK(recorder.gradients[4].storage() == first.gradient_slot().gradient.storage());
 }
@@ -100,7 +101,7 @@ TEST_CASE("observer: contributions count the edges; the gradient is final with t
   const Tensor x = constant({1, 10}, {2});
   backward(sum(shared * shared * other + shared * x), recorder.options());
   CHECK(recorder.contributions == Counts{{0, 3}, {1, 1}});
-  CHECK(recorder.log == Log{"begin cpu:0", "final 1", "final 0", "end cpu:0"});
+  CHECK(recorder.log == Log{as_tested("begin cpu:0"), "final 1", "final 0", as_tested("end cpu:0")});
   CHECK(recorder.gradients[0].to_vector<double>() == Values{5, 16});
 }
 
@@ -108,7 +109,7 @@ TEST_CASE("observer: unattached leaves get their gradients, unheard") {
   Recorder recorder;
   const Tensor x = leaf({2, 3});
   backward(sum(x * x), recorder.options());
-  CHECK(recorder.log == Log{"begin cpu:0", "end cpu:0"});
+  CHECK(recorder.log == Log{as_tested("begin cpu:0"), as_tested("end cpu:0")});
   CHECK(recorder.contributions.empty());
   CHECK(x.grad().to_vector<double>() == Values{4, 6});
 }
@@ -139,7 +140,7 @@ TEST_CASE("observer: a null contribution beside a real one counts down") {
   const Tensor p = parameter({1, 2}, 0, "p");
   backward(sum(without_gradient(p) + p * 3), recorder.options());
   CHECK(recorder.contributions == Counts{{0, 2}});
-  CHECK(recorder.log == Log{"begin cpu:0", "final 0", "end cpu:0"});
+  CHECK(recorder.log == Log{as_tested("begin cpu:0"), "final 0", as_tested("end cpu:0")});
   CHECK(recorder.gradients[0].to_vector<double>() == Values{3, 3});
 }
 
@@ -165,7 +166,7 @@ TEST_CASE("observer: a backward that fails tells it why") {
   const Tensor p = parameter({1, 2}, 0, "p");
   const Tensor q = parameter({1, 2}, 1, "q");
   CHECK_THROWS_WITH_AS(backward(sum(failing(p) * q), recorder.options()), "division by cucumber", std::runtime_error);
-  CHECK(recorder.log == Log{"begin cpu:0", "final 1", "failed"});
+  CHECK(recorder.log == Log{as_tested("begin cpu:0"), "final 1", "failed"});
   CHECK(recorder.failure == "division by cucumber");
 }
 
@@ -176,12 +177,12 @@ TEST_CASE("observer: its own exceptions end the backward") {
   SUBCASE("begin") {
     recorder.throw_at = "begin";
     CHECK_THROWS_WITH_AS(backward(sum(p * q), recorder.options()), "no peers", std::runtime_error);
-    CHECK(recorder.log == Log{"begin cpu:0", "failed"});
+    CHECK(recorder.log == Log{as_tested("begin cpu:0"), "failed"});
   }
   SUBCASE("final") {
     recorder.throw_at = "final";
     CHECK_THROWS_WITH_AS(backward(sum(tanh(p) * q), recorder.options()), "no peers", std::runtime_error);
-    CHECK(recorder.log == Log{"begin cpu:0", "final 1", "failed"});
+    CHECK(recorder.log == Log{as_tested("begin cpu:0"), "final 1", "failed"});
   }
   recorder.throw_at.clear();
   backward(sum(p * 3), {.observer = &recorder, .group = &kGroup});  // nothing is left behind
@@ -252,10 +253,10 @@ TEST_CASE("attached parameters: a reduced gradient is not added to") {
 
 TEST_CASE("attached parameters: one step's live on one device") {
   Recorder recorder;
-  const Tensor p = parameter({1, 2}, 0, "here", cpu(0));
-  const Tensor q = parameter({1, 2}, 1, "there", cpu(1));
-  const Tensor y = sum(p * to(q, cpu(0)));
-  CHECK_THROWS_WITH_AS(backward(y, recorder.options()), doctest::Contains("cpu:1"), AutodiffError);
+  const Tensor p = parameter({1, 2}, 0, "here", test_device());
+  const Tensor q = parameter({1, 2}, 1, "there", test_device(1));
+  const Tensor y = sum(p * to(q, test_device()));
+  CHECK_THROWS_WITH_AS(backward(y, recorder.options()), doctest::Contains(as_tested("cpu:1")), AutodiffError);
   CHECK(recorder.log == Log{"failed"});
   CHECK(recorder.failure.find("\"here\"") != std::string::npos);
   CHECK(recorder.failure.find("\"there\"") != std::string::npos);
@@ -264,10 +265,10 @@ TEST_CASE("attached parameters: one step's live on one device") {
 
 TEST_CASE("observer: the device is the parameters', not the root's") {
   Recorder recorder;
-  const Tensor q = parameter({1, 2}, 1, "there", cpu(1));
-  backward(sum(to(q * q, cpu(0))), recorder.options());
-  CHECK(recorder.log == Log{"begin cpu:1", "final 1", "end cpu:1"});
-  CHECK(recorder.gradients[1].device() == cpu(1));
+  const Tensor q = parameter({1, 2}, 1, "there", test_device(1));
+  backward(sum(to(q * q, test_device())), recorder.options());
+  CHECK(recorder.log == Log{as_tested("begin cpu:1"), "final 1", as_tested("end cpu:1")});
+  CHECK(recorder.gradients[1].device() == test_device(1));
 }
 
 TEST_CASE("observer: create_graph is refused") {
@@ -283,7 +284,7 @@ TEST_CASE("observer: a final gradient's event tells when it may be read") {
   struct Reader : Recorder {
     void on_gradient_final(Device device, ParameterId id, GradientRef reference) override {
       reference.ready.synchronize();
-      value = reference.gradient.data<double>()[0];
+      value = reference.gradient.slice(0, 0, 1).item<double>();
       Recorder::on_gradient_final(device, id, std::move(reference));
     }
     double value = 0;

@@ -6,6 +6,7 @@
 #include <tutti/backend/error.h>
 #include <tutti/backend/registry.h>
 #include <tutti/tests/autodiff/leaves.h>
+#include <tutti/tests/test_devices.h>
 
 #include <doctest/doctest.h>
 
@@ -136,17 +137,17 @@ TEST_CASE("sparse_grad: grad() is dense and can be differentiated") {
 TEST_CASE("sparse_grad: never takes the table's memory") {
   constexpr std::int64_t kRows = 200'000;
   constexpr std::int64_t kColumns = 16;
-  Tensor table(Array::zeros({kRows, kColumns}, DType::f32, cpu(0)), true);
+  Tensor table(Array::zeros({kRows, kColumns}, DType::f32, test_device()), true);
   table.set_sparse_grad(true);
   std::vector<std::int64_t> values;
   for (std::int64_t i = 0; i < 1000; ++i) values.push_back(i * 7919 % kRows);
   const Tensor indices = index(values, {1000});
-  synchronize(cpu(0));
-  memory_pool(cpu(0)).reset_peak();
-  const std::size_t before = memory_pool(cpu(0)).statistics().in_use;
+  synchronize(test_device());
+  memory_pool(test_device()).reset_peak();
+  const std::size_t before = memory_pool(test_device()).statistics().in_use;
   for (int i = 0; i < 3; ++i) backward(sum(square(embedding(table, indices))));
   CHECK(table.sparse_grad().count() == 1000);
-  CHECK(memory_pool(cpu(0)).statistics().peak_in_use - before < table.array().bytes() / 4);
+  CHECK(memory_pool(test_device()).statistics().peak_in_use - before < table.array().bytes() / 4);
 }
 
 TEST_CASE("coalesce: of nothing is an error") { CHECK_THROWS_AS(coalesce({}), Error); }

@@ -6,6 +6,7 @@
 #include <tutti/autodiff/operations.h>
 #include <tutti/backend/error.h>
 #include <tutti/tests/autodiff/leaves.h>
+#include <tutti/tests/test_devices.h>
 
 #include <doctest/doctest.h>
 
@@ -16,7 +17,7 @@
 namespace tutti {
 namespace {
 
-Tensor ones(DType dtype, Device device = cpu(0)) { return Tensor(Array::full({2}, 1, dtype, device)); }
+Tensor ones(DType dtype, Device device = test_device()) { return Tensor(Array::full({2}, 1, dtype, device)); }
 
 TEST_CASE("tensor: leaves and constants") {
   const Tensor undefined;
@@ -49,7 +50,7 @@ TEST_CASE("tensor: copies name the same tensor") {
   Tensor copy = x;  // NOLINT(performance-unnecessary-copy-initialization)
   CHECK(copy.is_same(x));
   CHECK(copy.identity() == x.identity());
-  copy.set_array(Array::from(Values{3, 4}, {2}, cpu(0)));
+  copy.set_array(Array::from(Values{3, 4}, {2}, test_device()));
   CHECK(x.to_vector<double>() == Values{3, 4});
 }
 
@@ -96,19 +97,19 @@ TEST_CASE("set_requires_grad: floating leaves choose") {
   CHECK_THROWS_WITH_AS(made.set_requires_grad(false), doctest::Contains("made by multiply"), AutodiffError);
   Tensor integers = ones(DType::i64);
   CHECK_THROWS_WITH_AS(integers.set_requires_grad(true), doctest::Contains("i64"), AutodiffError);
-  CHECK_THROWS_AS(Tensor(Array::full({2}, true, DType::boolean, cpu(0)), true), AutodiffError);
+  CHECK_THROWS_AS(Tensor(Array::full({2}, true, DType::boolean, test_device()), true), AutodiffError);
   Tensor literal(1.5);
   CHECK_THROWS_WITH_AS(literal.set_requires_grad(true), doctest::Contains("literal"), AutodiffError);
 }
 
 TEST_CASE("set_array: refuses what is not the same kind of value") {
   Tensor x = leaf({1, 2});
-  CHECK_THROWS_AS(x.set_array(Array::zeros({3}, DType::f64, cpu(0))), ShapeError);
-  CHECK_THROWS_AS(x.set_array(Array::zeros({2}, DType::f32, cpu(0))), DTypeError);
-  CHECK_THROWS_WITH_AS(x.set_array(Array::zeros({2}, DType::f64, cpu(1))), doctest::Contains("cpu:1 in place of cpu:0"),
-                       DeviceError);
+  CHECK_THROWS_AS(x.set_array(Array::zeros({3}, DType::f64, test_device())), ShapeError);
+  CHECK_THROWS_AS(x.set_array(Array::zeros({2}, DType::f32, test_device())), DTypeError);
+  CHECK_THROWS_WITH_AS(x.set_array(Array::zeros({2}, DType::f64, test_device(1))),
+                       doctest::Contains(as_tested("cpu:1 in place of cpu:0")), DeviceError);
   Tensor made = x * 2;
-  CHECK_THROWS_WITH_AS(made.set_array(Array::zeros({2}, DType::f64, cpu(0))), doctest::Contains("multiply"),
+  CHECK_THROWS_WITH_AS(made.set_array(Array::zeros({2}, DType::f64, test_device())), doctest::Contains("multiply"),
                        AutodiffError);
   CHECK(x.to_vector<double>() == Values{1, 2});
 }
@@ -178,7 +179,7 @@ TEST_CASE("promotion: the smallest type that holds both") {
 }
 
 TEST_CASE("promotion: gradients come back in each operand's own type") {
-  const Tensor x(Array::full({2}, 3, DType::f32, cpu(0)), true);
+  const Tensor x(Array::full({2}, 3, DType::f32, test_device()), true);
   const Tensor y = leaf({1, 2});
   const Tensor product = x * y;
   CHECK(product.dtype() == DType::f64);
@@ -189,8 +190,8 @@ TEST_CASE("promotion: gradients come back in each operand's own type") {
 }
 
 TEST_CASE("devices: operands stay where they are; literals go along") {
-  const Tensor here = ones(DType::f32, cpu(0));
-  const Tensor there = ones(DType::f32, cpu(1));
+  const Tensor here = ones(DType::f32, test_device());
+  const Tensor there = ones(DType::f32, test_device(1));
   const auto names_both = [](const auto& run, const std::string& operation) {
     try {
       run();
@@ -198,8 +199,8 @@ TEST_CASE("devices: operands stay where they are; literals go along") {
       const std::string text = error.what();
       CAPTURE(text);
       CHECK(text.find("[" + operation) == 0);
-      CHECK(text.find("cpu:0") != std::string::npos);
-      CHECK(text.find("cpu:1") != std::string::npos);
+      CHECK(text.find(as_tested("cpu:0")) != std::string::npos);
+      CHECK(text.find(as_tested("cpu:1")) != std::string::npos);
       return;
     }
     FAIL_CHECK(operation << " took operands on different devices");
@@ -207,20 +208,20 @@ TEST_CASE("devices: operands stay where they are; literals go along") {
   names_both([&] { return here + there; }, "add");
   names_both([&] { return here < there; }, "less");
   names_both([&] { return maximum(there, here); }, "maximum");
-  names_both([&] { return where(ones(DType::boolean, cpu(1)), here, here); }, "where");
+  names_both([&] { return where(ones(DType::boolean, test_device(1)), here, here); }, "where");
   names_both([&] { return matmul(reshape(here, {1, 2}), reshape(there, {2, 1})); }, "matmul");
   const Tensor both[] = {here, there};
   names_both([&] { return concatenate(both, 0); }, "concatenate");
-  CHECK((here + to(there, cpu(0))).device() == cpu(0));
+  CHECK((here + to(there, test_device())).device() == test_device());
 
-  CHECK((2 * there + 1).device() == cpu(1));
+  CHECK((2 * there + 1).device() == test_device(1));
   CHECK((2 * there + 1).to_vector<float>() == std::vector<float>{3, 3});
   const Tensor literal(2.0);
-  CHECK((literal * here).device() == cpu(0));
-  CHECK((literal * there).device() == cpu(1));  // also after its array was made for cpu:0
+  CHECK((literal * here).device() == test_device());
+  CHECK((literal * there).device() == test_device(1));  // also after its array was made for cpu:0
   CHECK(literal.item<float>() == 2.0F);
-  CHECK((literal * there).device() == cpu(1));
-  CHECK(where(there > 0, Tensor(1), Tensor(0)).device() == cpu(1));
+  CHECK((literal * there).device() == test_device(1));
+  CHECK(where(there > 0, Tensor(1), Tensor(0)).device() == test_device(1));
 }
 
 TEST_CASE("tensor: undefined operands are refused by name") {

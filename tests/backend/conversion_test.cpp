@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <limits>
 
+TEST_SUITE_BEGIN("cpu");
+
 namespace tutti {
 namespace {
 
@@ -47,3 +49,5 @@ TEST_CASE("all but 0 is true, and integers wrap") {
 
 }  // namespace
 }  // namespace tutti
+
+TEST_SUITE_END();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/backend/cpu_threads.h>
 #include <tutti/backend/operations.h>
+#include <tutti/tests/test_devices.h>
 
 #include <doctest/doctest.h>
 
@@ -73,11 +74,11 @@ TEST_CASE_TEMPLATE("convolutions and their gradients agree with the plain sums",
     CAPTURE(to_string(c.weight));
     const auto x = some_numbers<T>(c.input, 1);
     const auto w = some_numbers<T>(c.weight, 2);
-    const Array input = Array::from(x, c.input, cpu());
-    const Array weight = Array::from(w, c.weight, cpu());
+    const Array input = Array::from(x, c.input, test_device());
+    const Array weight = Array::from(w, c.weight, test_device());
     const Array output = conv2d(c.geometry, input, weight);
     const auto dy = some_numbers<T>(output.shape(), 3);
-    const Array gradient = Array::from(dy, output.shape(), cpu());
+    const Array gradient = Array::from(dy, output.shape(), test_device());
 
     std::vector<double> y(dy.size(), 0.0);
     std::vector<double> dx(x.size(), 0.0);
@@ -93,10 +94,10 @@ TEST_CASE_TEMPLATE("convolutions and their gradients agree with the plain sums",
   }
 }
 
-TEST_CASE("convolutions do not depend on the number of threads") {
+TEST_CASE("convolutions do not depend on the number of threads" * doctest::test_suite("cpu")) {
   const Case c{{21, 8, 8, 8}, {16, 8, 3, 3}, {.stride = {1, 1}, .padding = {1, 1}, .dilation = {1, 1}}};
-  const Array input = Array::from(some_numbers<float>(c.input, 1), c.input, cpu());
-  const Array weight = Array::from(some_numbers<float>(c.weight, 2), c.weight, cpu());
+  const Array input = Array::from(some_numbers<float>(c.input, 1), c.input, test_device());
+  const Array weight = Array::from(some_numbers<float>(c.weight, 2), c.weight, test_device());
   const auto all = [&] {
     const Array y = conv2d(c.geometry, input, weight);
     std::vector<float> values = y.to_vector<float>();

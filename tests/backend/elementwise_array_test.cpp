@@ -6,6 +6,7 @@
 #include <tutti/backend/error.h>
 
 #include <tutti/tests/backend/elementwise_samples.h>
+#include <tutti/tests/test_devices.h>
 
 #include <doctest/doctest.h>
 
@@ -25,7 +26,7 @@ template <class T> Array numbers(const Shape& shape, double first, double step) 
   std::vector<T> values(static_cast<std::size_t>(element_count(shape)));
   for (std::size_t i = 0; i < values.size(); ++i)
     values[i] = static_cast<T>(first + step * static_cast<double>(i % 977));  // positive, for roots and logarithms
-  return Array::from(values, shape, cpu());
+  return Array::from(values, shape, test_device());
 }
 
 /// The same elements in other layouts: every second of a longer row, and a transposed matrix.
@@ -53,8 +54,8 @@ TEST_CASE_TEMPLATE("unary operations compute alike in every layout", T, float, d
       CHECK(same_bits(apply(O{}, x.slice(1, length / 2, length)).template to_vector<T>(),
                       y.slice(1, length / 2, length).to_vector<T>()));
     }
-    CHECK(apply(O{}, Array::empty({0, 3}, dtype_of<T>, cpu())).size() == 0);
-    const Array scalar = apply(O{}, Array::full({}, 0.5, dtype_of<T>, cpu()));
+    CHECK(apply(O{}, Array::empty({0, 3}, dtype_of<T>, test_device())).size() == 0);
+    const Array scalar = apply(O{}, Array::full({}, 0.5, dtype_of<T>, test_device()));
     CHECK(scalar.template item<double>() == doctest::Approx(O{}.value(0.5)).epsilon(1e-6));
   });
 }
@@ -77,7 +78,7 @@ TEST_CASE_TEMPLATE("binary operations compute alike in every layout", T, float, 
         };
         check(row);
         check(column);
-        check(Array::full({}, 1.25, dtype_of<T>, cpu()));
+        check(Array::full({}, 1.25, dtype_of<T>, test_device()));
       }
   });
 }
@@ -85,8 +86,8 @@ TEST_CASE_TEMPLATE("binary operations compute alike in every layout", T, float, 
 TEST_CASE("gradients on arrays follow the scalar formulas") {
   const std::vector<double> dy(kSmooth.size(), 1.5);
   const Shape shape{static_cast<std::int64_t>(kSmooth.size())};
-  const Array upstream = Array::from(dy, shape, cpu());
-  const Array x = Array::from(kSmooth, shape, cpu());
+  const Array upstream = Array::from(dy, shape, test_device());
+  const Array x = Array::from(kSmooth, shape, test_device());
   const auto check = [](const char* name, const Array& found, std::size_t i, double expected) {
     CAPTURE(name);
     const double value = found.to_vector<double>()[i];
@@ -102,7 +103,7 @@ TEST_CASE("gradients on arrays follow the scalar formulas") {
   });
   elementwise::BinaryOperations::for_each([&]<class O>(std::type_identity<O>) {
     if constexpr (takes_floating<O> && has_gradient<O>) {
-      const Array b = Array::full(shape, 0.75, DType::f64, cpu());
+      const Array b = Array::full(shape, 0.75, DType::f64, test_device());
       std::vector<Array> inputs;
       if (O::needs == Needs::inputs) inputs = {x, b};
       inputs.push_back(upstream);
@@ -116,7 +117,7 @@ TEST_CASE("gradients on arrays follow the scalar formulas") {
   });
 }
 
-TEST_CASE("results do not depend on the number of threads") {
+TEST_CASE("results do not depend on the number of threads" * doctest::test_suite("cpu")) {
   const Array x = numbers<float>({300, 401}, -4, 0.01);
   const Array row = numbers<float>({401}, 0.5, 0.03);
   const auto gelu = apply(elementwise::Gelu{}, x).to_vector<float>();
@@ -133,8 +134,8 @@ TEST_CASE("results do not depend on the number of threads") {
 TEST_CASE_TEMPLATE("integers on arrays", T, std::int32_t, std::int64_t) {
   const std::vector<T> edge = integers<T>();
   const auto count = static_cast<std::int64_t>(edge.size());
-  const Array column = Array::from(edge, {count, 1}, cpu());
-  const Array row = Array::from(edge, {1, count}, cpu());
+  const Array column = Array::from(edge, {count, 1}, test_device());
+  const Array row = Array::from(edge, {1, count}, test_device());
   const auto check_all = [&]<class O>(std::type_identity<O>) {
     if constexpr (takes_integers<O>) {
       using Result = decltype(O{}.value(T(0), T(0)));
@@ -155,8 +156,9 @@ TEST_CASE_TEMPLATE("comparisons of floating types", T, float, double) {
   for (const double x : kSmooth) values.push_back(static_cast<T>(x));
   const auto count = static_cast<std::int64_t>(values.size());
   elementwise::Comparisons::for_each([&]<class O>(std::type_identity<O>) {
-    const auto found = apply(O{}, Array::from(values, {count, 1}, cpu()), Array::from(values, {count}, cpu()))
-                           .template to_vector<bool>();
+    const auto found =
+        apply(O{}, Array::from(values, {count, 1}, test_device()), Array::from(values, {count}, test_device()))
+            .template to_vector<bool>();
     for (std::size_t i = 0; i < values.size(); ++i)
       for (std::size_t j = 0; j < values.size(); ++j) {
         CAPTURE(O::name);
@@ -172,8 +174,10 @@ TEST_CASE("bools are compared") {
     a.push_back(i % 2 == 0);
     b.push_back(i % 3 == 0);
   }
-  const auto equal = apply(elementwise::Equal{}, Array::from(a, {150}, cpu()), Array::from(b, {150}, cpu()));
-  const auto differ = apply(elementwise::NotEqual{}, Array::from(a, {150}, cpu()), Array::from(b, {150}, cpu()));
+  const auto equal =
+      apply(elementwise::Equal{}, Array::from(a, {150}, test_device()), Array::from(b, {150}, test_device()));
+  const auto differ =
+      apply(elementwise::NotEqual{}, Array::from(a, {150}, test_device()), Array::from(b, {150}, test_device()));
   for (std::size_t i = 0; i < 150; ++i) {
     CHECK(equal.to_vector<bool>()[i] == (a[i] == b[i]));
     CHECK(differ.to_vector<bool>()[i] == (a[i] != b[i]));
@@ -188,24 +192,24 @@ TEST_CASE("parameters reach the kernel") {
 TEST_CASE_TEMPLATE("where chooses in every layout", T, float, double, std::int32_t, std::int64_t) {
   const Array a = numbers<T>({5, 300}, 0, 1);
   const Array b = numbers<T>({300}, 1000, 1);
-  const Array mask = apply(elementwise::Less{}, a, Array::full({}, 500, dtype_of<T>, cpu()));
+  const Array mask = apply(elementwise::Less{}, a, Array::full({}, 500, dtype_of<T>, test_device()));
   const auto found = where(mask, a, b).template to_vector<T>();
   const auto first = a.to_vector<T>();
   const auto second = b.to_vector<T>();
   for (std::size_t i = 0; i < found.size(); ++i) CHECK(found[i] == (first[i] < T(500) ? first[i] : second[i % 300]));
   CHECK(same_bits(where(turned(mask), spaced(a), b).template to_vector<T>(), found));
-  CHECK(where(Array::full({}, true, DType::boolean, cpu()), a, b).template to_vector<T>() == first);
+  CHECK(where(Array::full({}, true, DType::boolean, test_device()), a, b).template to_vector<T>() == first);
 }
 
 TEST_CASE("casts truncate, saturate and give bools") {
   const float inf = std::numeric_limits<float>::infinity();
-  const Array x = Array::from(std::vector<float>{-1.9F, 0.0F, 2.9F, 1e10F, -inf, std::nanf("")}, {6}, cpu());
+  const Array x = Array::from(std::vector<float>{-1.9F, 0.0F, 2.9F, 1e10F, -inf, std::nanf("")}, {6}, test_device());
   CHECK(x.cast(DType::i32).to_vector<std::int32_t>() ==
         std::vector<std::int32_t>{-1, 0, 2, std::numeric_limits<std::int32_t>::max(),
                                   std::numeric_limits<std::int32_t>::lowest(), 0});
   CHECK(x.cast(DType::i64).to_vector<std::int64_t>()[3] == 10000000000);
   CHECK(x.cast(DType::boolean).to_vector<bool>() == std::vector<bool>{true, false, true, true, true, true});
-  const Array wide = Array::from(std::vector<std::int64_t>{5, -3}, {2, 1}, cpu()).broadcast_to({2, 3});
+  const Array wide = Array::from(std::vector<std::int64_t>{5, -3}, {2, 1}, test_device()).broadcast_to({2, 3});
   CHECK(wide.cast(DType::f64).to_vector<double>() == std::vector<double>{5, 5, 5, -3, -3, -3});
 }
 

@@ -8,6 +8,8 @@
 
 #include <cstring>
 
+TEST_SUITE_BEGIN("cpu");
+
 namespace tutti {
 namespace {
 
@@ -141,3 +143,5 @@ TEST_CASE("partial packs touch their elements only") {
 
 }  // namespace
 }  // namespace tutti
+
+TEST_SUITE_END();

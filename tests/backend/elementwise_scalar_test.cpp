@@ -4,6 +4,8 @@
 
 #include <doctest/doctest.h>
 
+TEST_SUITE_BEGIN("cpu");
+
 namespace tutti {
 namespace {
 
@@ -104,3 +106,5 @@ TEST_CASE("integers wrap") {
 
 }  // namespace
 }  // namespace tutti
+
+TEST_SUITE_END();

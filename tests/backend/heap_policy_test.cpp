@@ -17,6 +17,8 @@
 
 #include <sys/resource.h>
 
+TEST_SUITE_BEGIN("cpu");
+
 namespace {
 
 // What libraries do that take their workspace anew in each call: more than glibc keeps by itself, in small pieces.
@@ -51,3 +53,5 @@ TEST_CASE("heap_policy: memory that is returned and taken again causes no page f
 }
 
 #endif
+
+TEST_SUITE_END();

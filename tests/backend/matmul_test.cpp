@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/backend/cpu_threads.h>
 #include <tutti/backend/operations.h>
+#include <tutti/tests/test_devices.h>
 
 #include <doctest/doctest.h>
 
@@ -16,7 +17,7 @@ template <class T> Array random_matrix(const Shape& shape) {
   std::uniform_real_distribution<double> pick(-1, 1);
   std::vector<T> values(static_cast<std::size_t>(element_count(shape)));
   for (T& value : values) value = static_cast<T>(pick(engine));
-  return Array::from(values, shape, cpu());
+  return Array::from(values, shape, test_device());
 }
 
 /// a b for single matrices, summed in double.
@@ -92,7 +93,7 @@ TEST_CASE_TEMPLATE("batched products, also of one matrix for all", T, float, dou
   CHECK(turned.shape() == Shape{2, 3, 9, 11});
 }
 
-TEST_CASE_TEMPLATE("products do not depend on the number of threads", T, float, double) {
+TEST_CASE_TEMPLATE("products do not depend on the number of threads" * doctest::test_suite("cpu"), T, float, double) {
   for (const auto& [a, b] : {std::pair{random_matrix<T>({300, 400}), random_matrix<T>({400, 310})},
                              std::pair{random_matrix<T>({64, 784}), random_matrix<T>({784, 512})},
                              std::pair{random_matrix<T>({12, 40, 30}), random_matrix<T>({12, 30, 50})}}) {

@@ -10,6 +10,8 @@
 #include <thread>
 #include <unordered_map>
 
+TEST_SUITE_BEGIN("cpu");
+
 namespace tutti {
 namespace {
 
@@ -151,3 +153,5 @@ TEST_CASE("threads may share a pool") {
 
 }  // namespace
 }  // namespace tutti
+
+TEST_SUITE_END();

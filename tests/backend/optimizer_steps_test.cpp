@@ -2,6 +2,7 @@
 // The fused steps against their formulas, written out in double.
 #include <tutti/backend/optimizer_formulas.h>
 #include <tutti/backend/registry.h>
+#include <tutti/tests/test_devices.h>
 
 #include <doctest/doctest.h>
 
@@ -18,7 +19,7 @@ std::vector<double> numbers(std::int64_t count, double phase) {
   return values;
 }
 Array array_of(const std::vector<double>& values, DType dtype) {
-  return Array::from(values, {static_cast<std::int64_t>(values.size())}, cpu()).cast(dtype).copy();
+  return Array::from(values, {static_cast<std::int64_t>(values.size())}, test_device()).cast(dtype).copy();
 }
 void check_close(const Array& found, const std::vector<double>& expected, double tolerance) {
   const auto values = found.cast(DType::f64).to_vector<double>();
@@ -36,7 +37,7 @@ void check_sgd(SgdStep step, DType dtype, double tolerance) {
     const Array momentum = step.momentum != 0 ? array_of(v, dtype) : Array();
     for (int round = 0; round < 3; ++round) {
       step.first = round == 0;
-      backend_for(cpu()).sgd_step(step, parameter, array_of(g, dtype), momentum);
+      backend_for(test_device()).sgd_step(step, parameter, array_of(g, dtype), momentum);
       for (std::size_t i = 0; i < p.size(); ++i) {
         const double gradient = step.gradient_scale * g[i] + step.weight_decay * p[i];
         if (step.momentum != 0)
@@ -74,7 +75,7 @@ TEST_CASE("adamw_step follows its formula") {
       const Array mean = array_of(m, dtype);
       const Array square = array_of(v, dtype);
       for (step.step = 1; step.step <= 5; ++step.step) {
-        backend_for(cpu()).adamw_step(step, parameter, array_of(g, dtype), mean, square);
+        backend_for(test_device()).adamw_step(step, parameter, array_of(g, dtype), mean, square);
         for (std::size_t i = 0; i < p.size(); ++i) {
           const double gradient = step.gradient_scale * g[i];
           m[i] = step.beta1 * m[i] + (1 - step.beta1) * gradient;
@@ -108,7 +109,7 @@ template <class T> void check_elements(DType dtype) {
     for (std::size_t i = 0; i < gradient.size(); ++i)
       parameter[i] = v.defined() ? formula.with_momentum(parameter[i], gradient[i], velocity[i])
                                  : formula.plain(parameter[i], gradient[i]);
-    backend_for(cpu()).sgd_step(step, p, g, v);
+    backend_for(test_device()).sgd_step(step, p, g, v);
     CHECK(vector(p) == parameter);
     if (v.defined()) CHECK(vector(v) == velocity);
   }
@@ -123,7 +124,7 @@ template <class T> void check_elements(DType dtype) {
   const auto gradient = vector(g);
   for (std::size_t i = 0; i < gradient.size(); ++i)
     parameter[i] = formula(parameter[i], gradient[i], mean[i], square[i]);
-  backend_for(cpu()).adamw_step(step, p, g, m, v);
+  backend_for(test_device()).adamw_step(step, p, g, m, v);
   CHECK(vector(p) == parameter);
   CHECK(vector(m) == mean);
   CHECK(vector(v) == square);

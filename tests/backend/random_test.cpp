@@ -4,6 +4,7 @@
 #include <tutti/backend/cpu_threads.h>
 #include <tutti/backend/error.h>
 #include <tutti/backend/registry.h>
+#include <tutti/tests/test_devices.h>
 
 #include <doctest/doctest.h>
 
@@ -47,40 +48,41 @@ template <class T> void check_moments(const std::vector<T>& values, double mean,
 
 TEST_CASE("uniform numbers stay in range and have the right moments") {
   Generator random(42);
-  const auto f32 = random.uniform({kMany}, DType::f32, cpu(), -2, 3).to_vector<float>();
-  const auto f64 = random.uniform({kMany}, DType::f64, cpu()).to_vector<double>();
+  const auto f32 = random.uniform({kMany}, DType::f32, test_device(), -2, 3).to_vector<float>();
+  const auto f64 = random.uniform({kMany}, DType::f64, test_device()).to_vector<double>();
   for (const float x : f32) REQUIRE((x >= -2 && x < 3));
   for (const double x : f64) REQUIRE((x >= 0 && x < 1));
   check_moments(f32, 0.5, 5 / std::sqrt(12.0), 1.8);
   check_moments(f64, 0.5, 1 / std::sqrt(12.0), 1.8);
-  CHECK_THROWS_AS(random.uniform({2}, DType::f32, cpu(), 1, 0), Error);
-  CHECK_THROWS_AS(random.uniform({2}, DType::i32, cpu()), DTypeError);
+  CHECK_THROWS_AS(random.uniform({2}, DType::f32, test_device(), 1, 0), Error);
+  CHECK_THROWS_AS(random.uniform({2}, DType::i32, test_device()), DTypeError);
 }
 
 TEST_CASE("normal numbers are finite and have the right moments") {
   Generator random(43);
-  const auto f32 = random.normal({kMany}, DType::f32, cpu(), 1, 2).to_vector<float>();
-  const auto f64 = random.normal({kMany}, DType::f64, cpu()).to_vector<double>();
+  const auto f32 = random.normal({kMany}, DType::f32, test_device(), 1, 2).to_vector<float>();
+  const auto f64 = random.normal({kMany}, DType::f64, test_device()).to_vector<double>();
   for (const float x : f32) REQUIRE(std::isfinite(x));
   for (const double x : f64) REQUIRE(std::isfinite(x));
   check_moments(f32, 1, 2, 3);
   check_moments(f64, 0, 1, 3);
-  CHECK_THROWS_AS(random.normal({2}, DType::f32, cpu(), 0, -1), Error);
+  CHECK_THROWS_AS(random.normal({2}, DType::f32, test_device(), 0, -1), Error);
 }
 
 TEST_CASE("a draw is a function of seed and position: not of shape, split or threads") {
-  const auto whole = Generator(7).uniform({1000}, DType::f32, cpu()).to_vector<float>();
-  CHECK(Generator(7).uniform({10, 100}, DType::f32, cpu(1)).to_vector<float>() == whole);
-  CHECK(Generator(8).uniform({1000}, DType::f32, cpu()).to_vector<float>() != whole);
+  const auto whole = Generator(7).uniform({1000}, DType::f32, test_device()).to_vector<float>();
+  CHECK(Generator(7).uniform({10, 100}, DType::f32, test_device(1)).to_vector<float>() == whole);
+  CHECK(Generator(8).uniform({1000}, DType::f32, test_device()).to_vector<float>() != whole);
 
   Generator parts(7);
   std::vector<float> joined;
   for (const std::int64_t count : {1, 2, 3, 7, 0, 87, 900}) {
-    const auto part = parts.uniform({count}, DType::f32, cpu()).to_vector<float>();
+    const auto part = parts.uniform({count}, DType::f32, test_device()).to_vector<float>();
     joined.insert(joined.end(), part.begin(), part.end());
   }
   CHECK(joined == whole);
 
+  if (!tests_run_on_cpu()) return;
   const auto one = Generator(9).normal({kMany}, DType::f32, cpu(7)).to_vector<float>();
   const int before = cpu_threads(cpu(7));
   set_cpu_threads(cpu(7), 3);
@@ -111,8 +113,8 @@ template <class T> void check_draws(DType dtype, RandomCall::Kind kind) {
   constexpr std::uint64_t kTogether = Drawn<T>::kElements;
   for (const std::uint64_t offset : {0, 1, 2, 3, 1001}) {
     const RandomCall call{.kind = kind, .seed = 5, .stream = 9, .offset = offset, .a = -1, .b = 2};
-    const Array array = Array::empty({17}, dtype, cpu());
-    backend_for(cpu()).random(call, array);
+    const Array array = Array::empty({17}, dtype, test_device());
+    backend_for(test_device()).random(call, array);
     const auto found = array.to_vector<T>();
     for (std::uint64_t i = 0; i < found.size(); ++i)
       CHECK(found[i] == draw<T>(call, (offset + i) / kTogether).element[(offset + i) % kTogether]);

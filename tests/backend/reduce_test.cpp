@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/backend/cpu_threads.h>
 #include <tutti/backend/operations.h>
+#include <tutti/tests/test_devices.h>
 
 #include <doctest/doctest.h>
 
@@ -75,13 +76,13 @@ template <class T> void check_all_axes(const Array& input) {
 TEST_CASE_TEMPLATE("reductions over every choice of axes", T, float, double, std::int32_t, std::int64_t) {
   for (const Shape& shape :
        {Shape{1}, Shape{7}, Shape{1000}, Shape{64, 10}, Shape{37, 130}, Shape{3, 5, 8, 8}, Shape{2, 3, 1, 17, 5}}) {
-    const Array x = Array::from(some_numbers<T>(element_count(shape)), shape, cpu());
+    const Array x = Array::from(some_numbers<T>(element_count(shape)), shape, test_device());
     check_all_axes<T>(x);
   }
 }
 
 TEST_CASE("reductions of views") {
-  const Array x = Array::from(some_numbers<float>(6 * 8 * 10), {6, 8, 10}, cpu());
+  const Array x = Array::from(some_numbers<float>(6 * 8 * 10), {6, 8, 10}, test_device());
   check_all_axes<float>(x.permute({2, 0, 1}));
   check_all_axes<float>(x.slice(2, 1, 9, 2));
   check_all_axes<float>(x.slice(1, 2, 7));
@@ -91,17 +92,17 @@ TEST_CASE("reductions of views") {
 TEST_CASE("the error of a long sum does not grow with its length") {
   constexpr std::int64_t kCount = 10'000'000;
   const double exact = static_cast<double>(0.1F) * kCount;
-  const Array x = Array::full({kCount}, 0.1, DType::f32, cpu());
+  const Array x = Array::full({kCount}, 0.1, DType::f32, test_device());
   CHECK(std::abs(sum(x).item<double>() - exact) <= 1e-6 * exact);
   const std::int64_t first[] = {0};
   const auto columns = sum(x.reshape({kCount / 4, 4}), first).to_vector<float>();
   for (const float column : columns) CHECK(std::abs(column - exact / 4) <= 1e-6 * exact / 4);
 }
 
-TEST_CASE("sums do not depend on the number of threads") {
+TEST_CASE("sums do not depend on the number of threads" * doctest::test_suite("cpu")) {
   for (const Shape& shape :
        {Shape{1'000'003}, Shape{200'000, 5}, Shape{3, 70'000}, Shape{64, 32, 20, 20}, Shape{500, 700}}) {
-    const Array x = Array::from(some_numbers<float>(element_count(shape)), shape, cpu());
+    const Array x = Array::from(some_numbers<float>(element_count(shape)), shape, test_device());
     for (std::int64_t axis = 0; axis < static_cast<std::int64_t>(shape.size()); ++axis) {
       const std::int64_t axes[] = {axis};
       const auto expected = sum(x, axes).to_vector<float>();
@@ -120,31 +121,33 @@ TEST_CASE("max and min propagate NaN wherever it stands") {
     for (std::int64_t at = 0; at < length; ++at) {
       std::vector<float> values(static_cast<std::size_t>(length), 1.0F);
       values[static_cast<std::size_t>(at)] = std::nanf("");
-      const Array row = Array::from(values, {length}, cpu());
+      const Array row = Array::from(values, {length}, test_device());
       CHECK(std::isnan(reduce(Reduction::max, row, {}).item<float>()));
       CHECK(std::isnan(reduce(Reduction::min, row, {}).item<float>()));
       const std::int64_t first[] = {0};
       CHECK(std::isnan(
           reduce(Reduction::max, row.reshape({length, 1}).broadcast_to({length, 3}), first).to_vector<float>()[2]));
     }
-  CHECK(reduce(Reduction::max, Array::full({70}, -std::numeric_limits<double>::infinity(), DType::f32, cpu()), {})
-            .item<float>() == -std::numeric_limits<float>::infinity());
+  CHECK(
+      reduce(Reduction::max, Array::full({70}, -std::numeric_limits<double>::infinity(), DType::f32, test_device()), {})
+          .item<float>() == -std::numeric_limits<float>::infinity());
 }
 
 TEST_CASE("sums of i32 wrap") {
-  const Array x = Array::full({3}, std::numeric_limits<std::int32_t>::max(), DType::i32, cpu());
+  const Array x = Array::full({3}, std::numeric_limits<std::int32_t>::max(), DType::i32, test_device());
   CHECK(sum(x).item<std::int32_t>() == std::numeric_limits<std::int32_t>::max() - 2);
 }
 
 TEST_CASE("argmax and argmin take the first of equals, and NaN") {
   const float nan = std::nanf("");
-  const Array x = Array::from(std::vector<float>{1, 3, 3, 0, 0, 2, nan, 5, nan}, {3, 3}, cpu());
+  const Array x = Array::from(std::vector<float>{1, 3, 3, 0, 0, 2, nan, 5, nan}, {3, 3}, test_device());
   CHECK(arg_reduce(ArgReduction::arg_max, x, 1).to_vector<std::int64_t>() == std::vector<std::int64_t>{1, 2, 0});
   CHECK(arg_reduce(ArgReduction::arg_min, x, 1).to_vector<std::int64_t>() == std::vector<std::int64_t>{0, 0, 0});
   CHECK(arg_reduce(ArgReduction::arg_max, x, 0).to_vector<std::int64_t>() == std::vector<std::int64_t>{2, 2, 2});
   CHECK(arg_reduce(ArgReduction::arg_min, x.transpose(), 0).to_vector<std::int64_t>() ==
         std::vector<std::int64_t>{0, 0, 0});
-  CHECK(arg_reduce(ArgReduction::arg_max, Array::arange(5000, DType::i64, cpu()), 0).item<std::int64_t>() == 4999);
+  CHECK(arg_reduce(ArgReduction::arg_max, Array::arange(5000, DType::i64, test_device()), 0).item<std::int64_t>() ==
+        4999);
 }
 
 }  // namespace

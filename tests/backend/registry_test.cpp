@@ -7,6 +7,8 @@
 
 #include <doctest/doctest.h>
 
+TEST_SUITE_BEGIN("cpu");
+
 namespace tutti {
 namespace {
 
@@ -131,3 +133,5 @@ TEST_CASE("an array in a static variable may outlive main") {
 
 }  // namespace
 }  // namespace tutti
+
+TEST_SUITE_END();

@@ -7,6 +7,8 @@
 
 #include <limits>
 
+TEST_SUITE_BEGIN("cpu");
+
 namespace tutti {
 namespace {
 
@@ -78,3 +80,5 @@ TEST_CASE("negative axes count from the back") {
 
 }  // namespace
 }  // namespace tutti
+
+TEST_SUITE_END();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/backend/cpu_threads.h>
 #include <tutti/backend/operations.h>
+#include <tutti/tests/test_devices.h>
 
 #include <doctest/doctest.h>
 
@@ -13,7 +14,7 @@ namespace {
 template <class T> Array numbers(const Shape& shape) {
   std::vector<T> values(static_cast<std::size_t>(element_count(shape)));
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<T>(std::sin(static_cast<double>(i * i)) * 5);
-  return Array::from(values, shape, cpu());
+  return Array::from(values, shape, test_device());
 }
 
 /// Lines of the middle axis of [outer, length, inner], in double.
@@ -70,7 +71,7 @@ TEST_CASE_TEMPLATE("softmax along any axis agrees with the formula", T, float, d
 
 TEST_CASE("softmax of large and infinite numbers stays finite") {
   const float inf = std::numeric_limits<float>::infinity();
-  const Array x = Array::from(std::vector<float>{1000, 1000, -1000, -inf}, {4}, cpu());
+  const Array x = Array::from(std::vector<float>{1000, 1000, -1000, -inf}, {4}, test_device());
   CHECK(softmax(SoftmaxKind::softmax, x, 0).to_vector<float>() == std::vector<float>{0.5, 0.5, 0, 0});
   const auto logs = softmax(SoftmaxKind::log_softmax, x, 0).to_vector<float>();
   CHECK(logs[0] == doctest::Approx(-std::log(2.0)));
@@ -78,7 +79,7 @@ TEST_CASE("softmax of large and infinite numbers stays finite") {
   CHECK(logs[3] == -inf);
 }
 
-TEST_CASE("softmax does not depend on the number of threads") {
+TEST_CASE("softmax does not depend on the number of threads" * doctest::test_suite("cpu")) {
   const Array x = numbers<float>({3000, 37});
   const auto expected = softmax(SoftmaxKind::softmax, x, 1).to_vector<float>();
   set_cpu_threads(cpu(), 3);

@@ -10,6 +10,8 @@
 #include <set>
 #include <stdexcept>
 
+TEST_SUITE_BEGIN("cpu");
+
 namespace tutti {
 namespace {
 
@@ -261,3 +263,5 @@ TEST_CASE("the manual stream keeps the contract on errors") {
 
 }  // namespace
 }  // namespace tutti
+
+TEST_SUITE_END();

@@ -12,6 +12,8 @@
 #include <stdexcept>
 #include <string>
 
+TEST_SUITE_BEGIN("cpu");
+
 namespace tutti {
 namespace {
 
@@ -115,3 +117,5 @@ TEST_CASE("the threads of a device are set by name") {
 
 }  // namespace
 }  // namespace tutti
+
+TEST_SUITE_END();

@@ -7,6 +7,7 @@
 #include <tutti/distributed/gradient_sync.h>
 #include <tutti/optim/sgd.h>
 #include <tutti/tests/distributed/device_threads.h>
+#include <tutti/tests/test_devices.h>
 
 #include <doctest/doctest.h>
 
@@ -22,9 +23,9 @@ constexpr std::size_t kDevices = 3;
 
 /// A parameter beside a running mean of what it was multiplied with, and a count of batches.
 struct Normed : Module {
-  Tensor weight{Array::from(std::vector<float>{1, 2}, {2}, cpu(0)), true};
-  Tensor mean{Array::zeros({2}, DType::f32, cpu(0))};
-  Tensor batches{Array::zeros({}, DType::i64, cpu(0))};
+  Tensor weight{Array::from(std::vector<float>{1, 2}, {2}, test_device()), true};
+  Tensor mean{Array::zeros({2}, DType::f32, test_device())};
+  Tensor batches{Array::zeros({}, DType::i64, test_device())};
 
   Tensor forward(const Tensor& x, const std::function<Tensor(Tensor)>& across = {}) {
     const Tensor seen = across ? across(x) : x;
@@ -49,7 +50,7 @@ struct Seen {
   friend bool operator==(const Seen&, const Seen&) = default;
 };
 
-Device device(std::size_t d) { return cpu(static_cast<std::uint16_t>(d)); }
+Device device(std::size_t d) { return test_device(d); }
 Seen seen(const Normed& replica) { return {replica.mean.to_vector<float>(), replica.batches.item<std::int64_t>()}; }
 bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
@@ -63,7 +64,7 @@ float next_mean(float mean, float x) { return mean * 0.7F + x * 0.3F; }
 
 struct Training {
   explicit Training(const SyncOptions& options)
-      : sync(cpu_devices(kDevices), options), replicas(sync.replicate(Normed{})), history(kDevices) {
+      : sync(test_devices(kDevices), options), replicas(sync.replicate(Normed{})), history(kDevices) {
     for (Normed& replica : replicas) optimizers.push_back(std::make_unique<Sgd>(replica.parameters(), 0.1));
   }
   void step(std::size_t d, int i, double weight = 1.0) {
@@ -145,8 +146,9 @@ TEST_CASE("buffer_sync: a replica that cheats is named with its buffer, under ev
       }
     });
     for (const std::string& error : errors)
-      CHECK_MESSAGE(contains(error, std::string(own ? "generation 2" : "generation 3") + ": buffer \"mean\" on cpu:0"),
-                    error);
+      CHECK_MESSAGE(
+          contains(error, std::string(own ? "generation 2" : "generation 3") + as_tested(": buffer \"mean\" on cpu:0")),
+          error);
   }
 }
 
@@ -204,25 +206,26 @@ TEST_CASE("buffer_sync: after a failure all replicas take those of the one ahead
 
 TEST_CASE("buffer_sync: a device without a replica cannot follow a group that has buffers only") {
   struct Counter : Module {
-    Tensor batches{Array::zeros({}, DType::i64, cpu(0))};
+    Tensor batches{Array::zeros({}, DType::i64, test_device())};
     void visit(MemberVisitor& v) override { v.buffer("batches", batches); }
   };
-  GradientSync sync(cpu_devices(2));
+  GradientSync sync(test_devices(2));
   Counter counter;
-  counter.detach_members_to(cpu(1));
-  sync.attach(cpu(1), counter);
-  CHECK_THROWS_WITH_AS(sync.leave(cpu(0), Follow::yes), doctest::Contains("cpu:0 has no replica"), SyncError);
+  counter.detach_members_to(test_device(1));
+  sync.attach(test_device(1), counter);
+  CHECK_THROWS_WITH_AS(sync.leave(test_device(), Follow::yes), doctest::Contains(as_tested("cpu:0 has no replica")),
+                       SyncError);
 }
 
 TEST_CASE("buffer_sync: one thread drives all devices, and buffers need not be contiguous") {
-  GradientSync sync(cpu_devices(2), {.consistency_every = 1});
+  GradientSync sync(test_devices(2), {.consistency_every = 1});
   auto replicas = sync.replicate(Normed{});
   for (Normed& replica : replicas)
     replica.mean.set_array(Array::zeros({4}, DType::f32, replica.mean.device()).slice(0, 0, 4, 2));
   for (int i = 1; i <= 3; ++i) {
     for (Normed& replica : replicas) replica.zero_grad();
-    auto first = sync.step(cpu(0));
-    auto second = sync.step(cpu(1));
+    auto first = sync.step(test_device());
+    auto second = sync.step(test_device(1));
     second.backward_async(replicas[1].forward(data(1, i)));
     first.backward_async(replicas[0].forward(data(0, i)));
     join_all(first, second);
@@ -232,7 +235,7 @@ TEST_CASE("buffer_sync: one thread drives all devices, and buffers need not be c
 }
 
 TEST_CASE("buffer_sync: nothing is exchanged while reductions are off") {
-  GradientSync sync(cpu_devices(2));
+  GradientSync sync(test_devices(2));
   auto replicas = sync.replicate(Normed{});
   sync.set_reductions_enabled(false);
   run_devices(2, [&](std::size_t d) {
@@ -244,35 +247,37 @@ TEST_CASE("buffer_sync: nothing is exchanged while reductions are off") {
 
 TEST_CASE("buffer_sync: double buffering takes layers that synchronise themselves only") {
   Normed model;
-  GradientSync sync(cpu_devices(1), {.overlap = Overlap::double_buffered});
-  CHECK_THROWS_WITH_AS(sync.attach(cpu(0), model), doctest::Contains("buffer \"mean\" on cpu:0"), SyncError);
-  GradientSync allowed(cpu_devices(1), {.overlap = Overlap::double_buffered, .buffers = BufferPolicy::synchronised});
-  allowed.attach(cpu(0), model);
+  GradientSync sync(test_devices(1), {.overlap = Overlap::double_buffered});
+  CHECK_THROWS_WITH_AS(sync.attach(test_device(), model), doctest::Contains(as_tested("buffer \"mean\" on cpu:0")),
+                       SyncError);
+  GradientSync allowed(test_devices(1), {.overlap = Overlap::double_buffered, .buffers = BufferPolicy::synchronised});
+  allowed.attach(test_device(), model);
 }
 
 TEST_CASE("buffer_sync: replicas whose buffers differ are refused, both values named") {
   const auto error_of = [](const std::function<void(Normed&)>& change) -> std::string {
-    GradientSync sync(cpu_devices(2));
+    GradientSync sync(test_devices(2));
     Normed first;
-    Normed second = clone(first, cpu(1));
+    Normed second = clone(first, test_device(1));
     change(second);
-    sync.attach(cpu(0), first);
+    sync.attach(test_device(), first);
     try {
-      sync.attach(cpu(1), second);
+      sync.attach(test_device(1), second);
     } catch (const SyncError& error) {
       return error.what();
     }
     return "";
   };
-  CHECK(error_of([](Normed& m) { m.mean = Tensor(Array::zeros({3}, DType::f32, cpu(1))); }) ==
-        "[sync] buffer \"mean\" has shape [3] on cpu:1 and [2] on cpu:0");
-  CHECK(error_of([](Normed& m) { m.batches = Tensor(Array::zeros({}, DType::i32, cpu(1))); }) ==
-        "[sync] buffer \"batches\" is i32 on cpu:1 and i64 on cpu:0");
+  CHECK(error_of([](Normed& m) { m.mean = Tensor(Array::zeros({3}, DType::f32, test_device(1))); }) ==
+        as_tested("[sync] buffer \"mean\" has shape [3] on cpu:1 and [2] on cpu:0"));
+  CHECK(error_of([](Normed& m) { m.batches = Tensor(Array::zeros({}, DType::i32, test_device(1))); }) ==
+        as_tested("[sync] buffer \"batches\" is i32 on cpu:1 and i64 on cpu:0"));
   CHECK(error_of([](Normed& m) { m.batches = {}; }) ==
-        "[sync] cpu:1 has 1 buffers and cpu:0 has 2: the first unmatched one is \"batches\"");
-  CHECK(error_of([](Normed& m) { m.mean = {}; }) == "[sync] buffer 0 is \"batches\" on cpu:1 and \"mean\" on cpu:0");
-  CHECK(
-      contains(error_of([](Normed& m) { m.mean = Tensor(Array::zeros({2}, DType::f32, cpu(0))); }), "lives on cpu:0"));
+        as_tested("[sync] cpu:1 has 1 buffers and cpu:0 has 2: the first unmatched one is \"batches\""));
+  CHECK(error_of([](Normed& m) { m.mean = {}; }) ==
+        as_tested("[sync] buffer 0 is \"batches\" on cpu:1 and \"mean\" on cpu:0"));
+  CHECK(contains(error_of([](Normed& m) { m.mean = Tensor(Array::zeros({2}, DType::f32, test_device())); }),
+                 as_tested("lives on cpu:0")));
 }
 
 TEST_CASE("buffer_sync: the plan has a request per dtype, and nothing to do for one device or no buffers") {

@@ -8,6 +8,7 @@
 #include <tutti/backend/registry.h>
 #include <tutti/tests/distributed/device_threads.h>
 #include <tutti/tests/distributed/two_branches.h>
+#include <tutti/tests/test_devices.h>
 
 #include <doctest/doctest.h>
 
@@ -24,7 +25,7 @@ using std::chrono::milliseconds;
 
 namespace {
 
-Device device(std::size_t d) { return cpu(static_cast<std::uint16_t>(d)); }
+Device device(std::size_t d) { return test_device(d); }
 
 Tensor zeros(std::size_t d, const Shape& shape, DType dtype = DType::f32) {
   return Tensor(Array::zeros(shape, dtype, device(d)));
@@ -46,7 +47,7 @@ using Ask = std::function<PendingTensor(GradientSync&, std::size_t d)>;
 void check_mismatch(const Ask& one, const Ask& other, const std::string& text_of_one,
                     const std::string& text_of_other) {
   for (const std::size_t count : {2, 3}) {
-    GradientSync sync(cpu_devices(count));
+    GradientSync sync(test_devices(count));
     const auto errors = errors_of_devices(count, [&](std::size_t d) {
       sync.barrier(device(d));
       (d == 1 ? other : one)(sync, d).resolve();
@@ -55,7 +56,7 @@ void check_mismatch(const Ask& one, const Ask& other, const std::string& text_of
       CHECK_MESSAGE(contains(error, "collective 2 is"), error);
       CHECK_MESSAGE(contains(error, text_of_one), error);
       CHECK_MESSAGE(contains(error, text_of_other), error);
-      CHECK_MESSAGE(contains(error, " on cpu:1"), error);
+      CHECK_MESSAGE(contains(error, as_tested(" on cpu:1")), error);
     }
   }
 }
@@ -81,7 +82,8 @@ TEST_CASE("collectives, failure: what differs between devices is named to all of
   const auto from = [](std::size_t root) -> Ask {
     return [=](GradientSync& sync, std::size_t d) { return sync.broadcast(device(d), zeros(d, {4}), device(root)); };
   };
-  check_mismatch(from(0), from(1), "broadcast from cpu:0 [4] f32", "broadcast from cpu:1 [4] f32");
+  check_mismatch(from(0), from(1), as_tested("broadcast from cpu:0 [4] f32"),
+                 as_tested("broadcast from cpu:1 [4] f32"));
   const auto scatter = [](std::int64_t first) -> Ask {
     return [=](GradientSync& sync, std::size_t d) {
       std::vector<std::int64_t> parts(sync.devices().size(), 0);
@@ -94,7 +96,7 @@ TEST_CASE("collectives, failure: what differs between devices is named to all of
 }
 
 TEST_CASE("collectives, failure: a call that no group could do throws before it is posted") {
-  GradientSync sync(cpu_devices(2));
+  GradientSync sync(test_devices(2));
   run_devices(2, [&](std::size_t d) {
     const Tensor integers = zeros(d, {4}, DType::i64);
     CHECK_THROWS_AS((void)sync.all_reduce(device(d), integers, CollectiveOperation::mean), DTypeError);
@@ -103,7 +105,8 @@ TEST_CASE("collectives, failure: a call that no group could do throws before it 
     CHECK_THROWS_AS((void)sync.all_to_all(device(d), zeros(d, {4}), {1, 2}), ShapeError);
     CHECK_THROWS_AS((void)sync.all_to_all(device(d), zeros(d, {4}), {5, -1}), ShapeError);
     CHECK_THROWS_AS((void)sync.all_reduce(device(d), zeros(1 - d, {4})), DeviceError);
-    CHECK_THROWS_WITH_AS((void)sync.broadcast(device(d), zeros(d, {4}), cpu(7)), doctest::Contains("cpu:7"), SyncError);
+    CHECK_THROWS_WITH_AS((void)sync.broadcast(device(d), zeros(d, {4}), test_device(7)),
+                         doctest::Contains(as_tested("cpu:7")), SyncError);
     sync.barrier(device(d));
   });
 }
@@ -116,15 +119,15 @@ TEST_CASE("collectives, failure: the deadline first warns, then names who has no
     const std::lock_guard lock(mutex);
     warnings.push_back(text);
   };
-  GradientSync sync(cpu_devices(4), options);
-  sync.busy(cpu(2), "evaluating");
-  sync.leave(cpu(3));
+  GradientSync sync(test_devices(4), options);
+  sync.busy(test_device(2), "evaluating");
+  sync.leave(test_device(3));
   const auto errors = errors_of_devices(3, [&](std::size_t d) {
     sync.busy(device(d), d == 2 ? "evaluating" : "");
     if (d < 2) sync.all_reduce(device(d), zeros(d, {4})).resolve();
   });
   const std::string expected =
-      "missing collective 1 (all_reduce sum [4] f32) from cpu:2 (busy: evaluating), cpu:3 (has left)";
+      as_tested("missing collective 1 (all_reduce sum [4] f32) from cpu:2 (busy: evaluating), cpu:3 (has left)");
   for (std::size_t d = 0; d < 2; ++d) CHECK_MESSAGE(contains(errors[d], expected), errors[d]);
   const std::lock_guard lock(mutex);
   REQUIRE(warnings.size() == 1);
@@ -132,16 +135,16 @@ TEST_CASE("collectives, failure: the deadline first warns, then names who has no
 }
 
 TEST_CASE("collectives, failure: the number that is missing is counted from the device's first") {
-  GradientSync sync(cpu_devices(2), impatient());
+  GradientSync sync(test_devices(2), impatient());
   const auto errors = errors_of_devices(2, [&](std::size_t d) {
     for (std::size_t i = 0; i < 3 - d; ++i) sync.all_reduce(device(d), zeros(d, {4})).resolve();
   });
-  CHECK_MESSAGE(contains(errors[0], "missing collective 3 (all_reduce sum [4] f32) from cpu:1"), errors[0]);
+  CHECK_MESSAGE(contains(errors[0], as_tested("missing collective 3 (all_reduce sum [4] f32) from cpu:1")), errors[0]);
   CHECK(errors[1] == "");
 }
 
 TEST_CASE("collectives, failure: close answers who waits, and later posts") {
-  GradientSync sync(cpu_devices(3));
+  GradientSync sync(test_devices(3));
   const auto errors = errors_of_devices(3, [&](std::size_t d) {
     if (d == 2) {
       std::this_thread::sleep_for(milliseconds(20));
@@ -156,29 +159,29 @@ TEST_CASE("collectives, failure: a pending one outlives its group") {
   std::optional<PendingTensor> matched;
   std::optional<PendingTensor> alone;
   {
-    GradientSync sync(cpu_devices(2));
-    matched = sync.all_reduce(cpu(0), Tensor(Array::full({2}, 1, DType::f64, cpu(0))));
-    (void)sync.all_reduce(cpu(1), Tensor(Array::full({2}, 2, DType::f64, cpu(1))));
-    alone = sync.all_reduce(cpu(0), zeros(0, {2}));
+    GradientSync sync(test_devices(2));
+    matched = sync.all_reduce(test_device(), Tensor(Array::full({2}, 1, DType::f64, test_device())));
+    (void)sync.all_reduce(test_device(1), Tensor(Array::full({2}, 2, DType::f64, test_device(1))));
+    alone = sync.all_reduce(test_device(), zeros(0, {2}));
   }
   CHECK(matched->resolve().to_vector<double>() == Values{3, 3});
   CHECK_THROWS_WITH_AS(alone->resolve(), doctest::Contains("closed"), SyncError);
 }
 
 TEST_CASE("collectives, failure: a device whose step is unwound fails the collectives that wait for it") {
-  GradientSync sync(cpu_devices(2));
+  GradientSync sync(test_devices(2));
   const auto replicas = sync.replicate(TwoBranches{});
   const auto errors = errors_of_devices(2, [&](std::size_t d) {
     auto step = sync.step(device(d));
     if (d == 1) throw std::runtime_error("forward burnt");
     sync.all_reduce(device(d), zeros(d, {4})).resolve();
   });
-  CHECK_MESSAGE(contains(errors[0], "cpu:1"), errors[0]);
+  CHECK_MESSAGE(contains(errors[0], as_tested("cpu:1")), errors[0]);
   CHECK(errors[1] == "forward burnt");
 }
 
 TEST_CASE("collectives, failure: a backward that fails ends the others' wait inside theirs") {
-  GradientSync sync(cpu_devices(2));
+  GradientSync sync(test_devices(2));
   const auto replicas = sync.replicate(TwoBranches{});
   const auto errors = errors_of_devices(2, [&](std::size_t d) {
     auto step = sync.step(device(d));
@@ -191,13 +194,13 @@ TEST_CASE("collectives, failure: a backward that fails ends the others' wait ins
           });
     step.backward(sum(y));
   });
-  CHECK_MESSAGE(contains(errors[0], "cpu:1 failed in generation 1: backward burnt"), errors[0]);
+  CHECK_MESSAGE(contains(errors[0], as_tested("cpu:1 failed in generation 1: backward burnt")), errors[0]);
   CHECK(errors[1] == "backward burnt");
 }
 
 // Inline the kernel throws where it is called; on a worker the collective finds the stream's error. Nobody hangs.
 TEST_CASE("collectives, failure: an input that could not be computed is an error on every device") {
-  GradientSync sync(cpu_devices(2));
+  GradientSync sync(test_devices(2));
   const auto replicas = sync.replicate(TwoBranches{});
   const auto errors = errors_of_devices(2, [&](std::size_t d) {
     auto step = sync.step(device(d));
@@ -208,19 +211,19 @@ TEST_CASE("collectives, failure: an input that could not be computed is an error
   CHECK_MESSAGE(contains(errors[0], "gather"), errors[0]);
   CHECK(errors[1] != "");
   try {
-    synchronize(cpu(0));
+    synchronize(test_device());
   } catch (const ShapeError&) {
     // the next test begins with a stream that works
   }
 }
 
 TEST_CASE("collectives, failure: a thread does not wait for another device that it drives itself") {
-  GradientSync sync(cpu_devices(2));
-  auto step0 = sync.step(cpu(0));
-  auto step1 = sync.step(cpu(1));
-  auto first = sync.all_reduce(cpu(0), zeros(0, {2}) + 1.0);
-  CHECK_THROWS_WITH_AS(first.resolve(), doctest::Contains("wait for cpu:1"), SyncError);
-  auto second = sync.all_reduce(cpu(1), zeros(1, {2}) + 2.0);
+  GradientSync sync(test_devices(2));
+  auto step0 = sync.step(test_device());
+  auto step1 = sync.step(test_device(1));
+  auto first = sync.all_reduce(test_device(), zeros(0, {2}) + 1.0);
+  CHECK_THROWS_WITH_AS(first.resolve(), doctest::Contains(as_tested("wait for cpu:1")), SyncError);
+  auto second = sync.all_reduce(test_device(1), zeros(1, {2}) + 2.0);
   CHECK(first.resolve().to_vector<float>() == std::vector<float>{3, 3});
   CHECK(second.resolve().to_vector<float>() == std::vector<float>{3, 3});
   step0.synchronize_async();
@@ -229,7 +232,7 @@ TEST_CASE("collectives, failure: a thread does not wait for another device that 
 }
 
 TEST_CASE("collectives, failure: devices may be driven by new threads at any time") {
-  GradientSync sync(cpu_devices(3));
+  GradientSync sync(test_devices(3));
   const auto replicas = sync.replicate(TwoBranches{});
   for (int i = 0; i < 50; ++i)
     run_devices(3, [&](std::size_t d) {
@@ -241,7 +244,7 @@ TEST_CASE("collectives, failure: devices may be driven by new threads at any tim
 }
 
 TEST_CASE("collectives, failure: numbers start anew in the group that forms after a failure") {
-  GradientSync sync(cpu_devices(2));
+  GradientSync sync(test_devices(2));
   const auto replicas = sync.replicate(TwoBranches{});
   // Dropped by the main thread: the race detector does not see the reference counts of exceptions.
   std::optional<PendingTensor> pending[2];

@@ -10,6 +10,7 @@
 #include <tutti/optim/sgd.h>
 #include <tutti/tests/distributed/device_threads.h>
 #include <tutti/tests/distributed/two_branches.h>
+#include <tutti/tests/test_devices.h>
 
 #include <doctest/doctest.h>
 
@@ -21,7 +22,7 @@ using namespace tutti::testing;
 
 namespace {
 
-Device device(std::size_t d) { return cpu(static_cast<std::uint16_t>(d)); }
+Device device(std::size_t d) { return test_device(d); }
 
 // --- one collective at a time, beside the same formula on one device
 
@@ -31,7 +32,7 @@ using OnDevices = std::function<PendingTensor(GradientSync&, std::size_t d, cons
 
 Tensor input(std::size_t d, const Shape& shape, std::size_t lives_on) {
   Generator random(5, d);
-  return Tensor(random.normal(shape, DType::f64, cpu(0)).to(device(lives_on)), true);
+  return Tensor(random.normal(shape, DType::f64, test_device()).to(device(lives_on)), true);
 }
 
 // Nonlinear in the output and different on each device, so that first and second derivatives say something.
@@ -72,7 +73,7 @@ std::vector<Derivatives> on_one_device(std::size_t count, const std::vector<Shap
 void check_derivatives(std::size_t count, const std::vector<Shape>& shapes, const OnOneDevice& formula,
                        const OnDevices& collective) {
   const auto expected = on_one_device(count, shapes, formula);
-  GradientSync sync(cpu_devices(count));
+  GradientSync sync(test_devices(count));
   run_devices(count, [&](std::size_t d) {
     const Tensor x = input(d, shapes[d], d);
     const Tensor loss = loss_of(collective(sync, d, x).resolve(), d);
@@ -143,7 +144,9 @@ TEST_CASE("collectives, gradients: broadcast") {
           for (std::size_t d = 0; d < count; ++d) outputs.push_back(inputs[1] + inputs[d] * 0.0);
           return outputs;
         },
-        [&](GradientSync& sync, std::size_t d, const Tensor& x) { return sync.broadcast(device(d), x, cpu(1)); });
+        [&](GradientSync& sync, std::size_t d, const Tensor& x) {
+          return sync.broadcast(device(d), x, test_device(1));
+        });
 }
 
 TEST_CASE("collectives, gradients: all_to_all of uneven parts") {
@@ -164,10 +167,10 @@ TEST_CASE("collectives, gradients: all_to_all of uneven parts") {
 }
 
 TEST_CASE("collectives, gradients: a device whose input has none takes part in the others' backward") {
-  GradientSync sync(cpu_devices(2));
+  GradientSync sync(test_devices(2));
   run_devices(2, [&](std::size_t d) {
     const Tensor x(Array::full({2}, 3, DType::f64, device(d)), d == 0);
-    const Tensor y = sync.broadcast(device(d), x, cpu(0)).resolve();
+    const Tensor y = sync.broadcast(device(d), x, test_device()).resolve();
     CHECK(y.requires_grad());
     backward(sum(y * y));
     if (d == 0) CHECK(gradient_of(x) == Values{12, 12});
@@ -177,7 +180,7 @@ TEST_CASE("collectives, gradients: a device whose input has none takes part in t
 }
 
 TEST_CASE("collectives, gradients: max, min and integers have none") {
-  GradientSync sync(cpu_devices(2));
+  GradientSync sync(test_devices(2));
   run_devices(2, [&](std::size_t d) {
     const Tensor x(Array::full({2}, 3, DType::f64, device(d)), true);
     CHECK_FALSE(sync.all_reduce(device(d), x, CollectiveOperation::max).resolve().requires_grad());
@@ -218,9 +221,9 @@ Batch batch_of(std::uint64_t step, std::int64_t begin, std::int64_t end, Device 
   Generator random(42, step);
   std::vector<std::int64_t> labels;
   for (std::int64_t i = 0; i < 4 * kBatch; ++i) labels.push_back(static_cast<std::int64_t>(random.below(3)));
-  const Array x = random.normal({4 * kBatch, 5}, DType::f64, cpu(0));
+  const Array x = random.normal({4 * kBatch, 5}, DType::f64, test_device());
   return {Tensor(x.slice(0, begin, end).to(on_device)),
-          Tensor(Array::from(labels, {4 * kBatch}, cpu(0)).slice(0, begin, end).to(on_device))};
+          Tensor(Array::from(labels, {4 * kBatch}, test_device()).slice(0, begin, end).to(on_device))};
 }
 
 using Average = std::function<Weights(Weights)>;  // of gradients, over the devices
@@ -239,15 +242,15 @@ Values train_one_device(std::size_t count, const StepLoss& loss) {
   const std::int64_t examples = signed_size(count) * kBatch;
   for (std::uint64_t i = 0; i < 5; ++i) {
     optimizer.zero_grad();
-    backward(loss(model.parameters(), batch_of(2 * i, 0, examples, cpu(0)), batch_of(2 * i + 1, 0, examples, cpu(0)),
-                  [](Weights gradients) { return gradients; }));
+    backward(loss(model.parameters(), batch_of(2 * i, 0, examples, test_device()),
+                  batch_of(2 * i + 1, 0, examples, test_device()), [](Weights gradients) { return gradients; }));
     optimizer.step();
   }
   return flat(model.parameters());
 }
 
 Values train_devices(std::size_t count, const StepLoss& loss) {
-  GradientSync sync(cpu_devices(count));
+  GradientSync sync(test_devices(count));
   auto replicas = sync.replicate(Network{});
   run_devices(count, [&](std::size_t d) {
     Sgd optimizer(replicas[d].parameters(), 0.2);

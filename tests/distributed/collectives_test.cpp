@@ -6,6 +6,7 @@
 #include <tutti/backend/random.h>
 #include <tutti/tests/distributed/device_threads.h>
 #include <tutti/tests/distributed/two_branches.h>
+#include <tutti/tests/test_devices.h>
 
 #include <doctest/doctest.h>
 
@@ -19,10 +20,10 @@ using namespace tutti::testing;
 namespace {
 
 template <class T> Tensor on(std::size_t device, const std::vector<T>& values, const Shape& shape) {
-  return Tensor(Array::from(values, shape, cpu(static_cast<std::uint16_t>(device))));
+  return Tensor(Array::from(values, shape, test_device(device)));
 }
 
-Device device(std::size_t d) { return cpu(static_cast<std::uint16_t>(d)); }
+Device device(std::size_t d) { return test_device(d); }
 
 // Device d holds 10 d + i at place i.
 template <class T> std::vector<T> counting(std::size_t d, std::int64_t count) {
@@ -46,7 +47,7 @@ template <class T> void check_all_reduce(GradientSync& sync, std::size_t d, std:
 
 TEST_CASE("collectives: all_reduce of every numeric type") {
   for (const std::size_t count : {1, 2, 3, 4}) {
-    GradientSync sync(cpu_devices(count));
+    GradientSync sync(test_devices(count));
     run_devices(count, [&](std::size_t d) {
       check_all_reduce<float>(sync, d, count);
       check_all_reduce<double>(sync, d, count);
@@ -63,13 +64,13 @@ TEST_CASE("collectives: all_reduce of every numeric type") {
 }
 
 TEST_CASE("collectives: run also while reductions of gradients are switched off") {
-  GradientSync sync(cpu_devices(2));
+  GradientSync sync(test_devices(2));
   sync.set_reductions_enabled(false);
   run_devices(2, [&](std::size_t d) { check_all_reduce<float>(sync, d, 2); });
 }
 
 TEST_CASE("collectives: NaN wins max and min") {
-  GradientSync sync(cpu_devices(2));
+  GradientSync sync(test_devices(2));
   run_devices(2, [&](std::size_t d) {
     const double nan = std::numeric_limits<double>::quiet_NaN();
     const Tensor x = on<double>(d, d == 0 ? Values{nan, 1} : Values{1, nan}, {2});
@@ -81,7 +82,7 @@ TEST_CASE("collectives: NaN wins max and min") {
 
 TEST_CASE("collectives: reduce_scatter gives each device its rows, also uneven ones") {
   for (const std::size_t count : {2, 3, 4}) {
-    GradientSync sync(cpu_devices(count));
+    GradientSync sync(test_devices(count));
     run_devices(count, [&](std::size_t d) {
       const auto rows = static_cast<std::int64_t>(count) + 1;  // the first device has two
       const Tensor x = on(d, counting<double>(d, 2 * rows), {rows, 2});
@@ -101,7 +102,7 @@ TEST_CASE("collectives: reduce_scatter gives each device its rows, also uneven o
 
 TEST_CASE("collectives: all_gather joins rows of any lengths, of any type and layout") {
   for (const std::size_t count : {2, 3, 4}) {
-    GradientSync sync(cpu_devices(count));
+    GradientSync sync(test_devices(count));
     run_devices(count, [&](std::size_t d) {
       std::vector<std::int64_t> expected;
       for (std::size_t e = 0; e < count; ++e)
@@ -128,7 +129,7 @@ TEST_CASE("collectives: all_gather joins rows of any lengths, of any type and la
 
 TEST_CASE("collectives: broadcast from every root") {
   for (const std::size_t count : {2, 3, 4}) {
-    GradientSync sync(cpu_devices(count));
+    GradientSync sync(test_devices(count));
     run_devices(count, [&](std::size_t d) {
       for (std::size_t root = 0; root < count; ++root)
         CHECK(sync.broadcast(device(d), on(d, counting<float>(d, 3), {3}), device(root)).resolve().to_vector<float>() ==
@@ -139,7 +140,7 @@ TEST_CASE("collectives: broadcast from every root") {
 
 TEST_CASE("collectives: all_to_all transposes the devices' parts, also uneven ones") {
   for (const std::size_t count : {2, 3, 4}) {
-    GradientSync sync(cpu_devices(count));
+    GradientSync sync(test_devices(count));
     run_devices(count, [&](std::size_t d) {
       const auto n = static_cast<std::int64_t>(count);
       const auto here = static_cast<double>(d);
@@ -161,7 +162,7 @@ TEST_CASE("collectives: all_to_all transposes the devices' parts, also uneven on
 }
 
 TEST_CASE("collectives: nobody passes a barrier before the last has come") {
-  GradientSync sync(cpu_devices(3));
+  GradientSync sync(test_devices(3));
   std::atomic<int> arrived{0};
   run_devices(3, [&](std::size_t d) {
     for (int round = 1; round <= 20; ++round) {
@@ -174,10 +175,10 @@ TEST_CASE("collectives: nobody passes a barrier before the last has come") {
 
 TEST_CASE("collectives: large sums are bitwise those in device order, whoever arrives last") {
   constexpr std::int64_t kCount = 100'003;  // several chunks, the last one short
-  GradientSync sync(cpu_devices(3));
+  GradientSync sync(test_devices(3));
   std::vector<std::vector<float>> inputs;
   for (std::uint64_t d = 0; d < 3; ++d)
-    inputs.push_back(Generator(3, d).normal({kCount}, DType::f32, cpu(0)).to_vector<float>());
+    inputs.push_back(Generator(3, d).normal({kCount}, DType::f32, test_device()).to_vector<float>());
   std::vector<float> expected;
   for (std::size_t i = 0; i < kCount; ++i) expected.push_back((inputs[0][i] + inputs[1][i]) + inputs[2][i]);
   for (std::size_t late = 0; late < 3; ++late)
@@ -188,7 +189,7 @@ TEST_CASE("collectives: large sums are bitwise those in device order, whoever ar
 }
 
 TEST_CASE("collectives: inputs may be in the making, and several may be on their way") {
-  GradientSync sync(cpu_devices(2));
+  GradientSync sync(test_devices(2));
   run_devices(2, [&](std::size_t d) {
     std::vector<PendingTensor> pending;
     for (int i = 0; i < 8; ++i) {
@@ -207,7 +208,7 @@ TEST_CASE("collectives: inputs may be in the making, and several may be on their
 // Whatever the delays, the values depend on the program alone.
 TEST_CASE("collectives: before, inside and after the steps of the same group, in random order of arrival") {
   for (const std::size_t count : {2, 3}) {
-    GradientSync sync(cpu_devices(count), {.reduction = GradientReduction::mean});
+    GradientSync sync(test_devices(count), {.reduction = GradientReduction::mean});
     auto replicas = sync.replicate(TwoBranches{});
     const double n = static_cast<double>(count);
     const double sum = n * (n - 1) / 2;  // of the devices' numbers

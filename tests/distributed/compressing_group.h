@@ -5,6 +5,7 @@
 #include <tutti/distributed/power_sgd.h>
 #include <tutti/tests/distributed/device_threads.h>
 #include <tutti/tests/distributed/matrices.h>
+#include <tutti/tests/test_devices.h>
 
 #include <functional>
 #include <memory>
@@ -15,7 +16,7 @@ namespace tutti::testing {
 
 inline constexpr std::size_t kGroupDevices = 3;
 
-inline Device device(std::size_t d) { return cpu(static_cast<std::uint16_t>(d)); }
+inline Device device(std::size_t d) { return test_device(d); }
 
 /// What one device puts into a step.
 struct Part {
@@ -34,7 +35,7 @@ inline Floats bias_gradient(int step, std::size_t d) { return random_floats(7, 5
 /// Three devices whose gradients are random numbers.
 struct CompressingGroup {
   explicit CompressingGroup(const PowerSgdOptions& options, SyncOptions sync_options = {})
-      : power(std::make_shared<PowerSgd>(options)), sync(cpu_devices(kGroupDevices), with(sync_options)) {
+      : power(std::make_shared<PowerSgd>(options)), sync(test_devices(kGroupDevices), with(sync_options)) {
     replicas = sync.replicate(Matrices{});
   }
   SyncOptions with(SyncOptions options) {

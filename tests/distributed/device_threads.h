@@ -1,21 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <tutti/backend/device.h>
+#include <tutti/tests/test_devices.h>
 
 #include <cstddef>
 #include <exception>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
 
 namespace tutti::testing {
-
-inline std::vector<Device> cpu_devices(std::size_t count) {
-  std::vector<Device> devices;
-  for (std::size_t d = 0; d < count; ++d) devices.push_back(cpu(static_cast<std::uint16_t>(d)));
-  return devices;
-}
 
 /// Runs `work(d)` on a thread of its own for each device; returns what each threw ("" for nothing).
 template <class Work> std::vector<std::string> errors_of_devices(std::size_t count, Work work) {

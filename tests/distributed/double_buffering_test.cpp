@@ -7,6 +7,7 @@
 #include <tutti/optim/sgd.h>
 #include <tutti/tests/distributed/device_threads.h>
 #include <tutti/tests/distributed/two_branches.h>
+#include <tutti/tests/test_devices.h>
 
 #include <doctest/doctest.h>
 
@@ -26,7 +27,7 @@ constexpr double kRate = 0.1;
 struct Training {
   explicit Training(std::size_t devices, SyncOptions options = {}) {
     options.overlap = Overlap::double_buffered;
-    sync = std::make_unique<GradientSync>(cpu_devices(devices), options);
+    sync = std::make_unique<GradientSync>(test_devices(devices), options);
     replicas = sync->replicate(TwoBranches{});
     for (TwoBranches& replica : replicas) optimizers.push_back(std::make_unique<Sgd>(replica.parameters(), kRate));
   }
@@ -36,7 +37,7 @@ struct Training {
   }
   void step(std::size_t d) {
     optimizers[d]->zero_grad();
-    auto step = sync->step(cpu(static_cast<std::uint16_t>(d)));
+    auto step = sync->step(test_device(d));
     step.backward(loss(d));
     optimizers[d]->step();
   }
@@ -64,10 +65,10 @@ TEST_CASE("double_buffering: every gradient is applied once, one step late, the 
   Training training(2);
   run_devices(2, [&](std::size_t d) {
     for (int i = 0; i < 7; ++i) training.step(d);
-    CHECK(training.sync->flush(cpu(d)));
+    CHECK(training.sync->flush(test_device(d)));
     training.optimizers[d]->step();
-    CHECK_FALSE(training.sync->flush(cpu(d)));
-    training.sync->leave(cpu(d));
+    CHECK_FALSE(training.sync->flush(test_device(d)));
+    training.sync->leave(test_device(d));
   });
   const Values expected = expected_left(7);
   for (const TwoBranches& replica : training.replicas) {
@@ -80,7 +81,7 @@ TEST_CASE("double_buffering: every gradient is applied once, one step late, the 
 TEST_CASE("double_buffering: the first step has no gradients, and says so") {
   Training training(2);
   run_devices(2, [&](std::size_t d) {
-    auto step = training.sync->step(cpu(d));
+    auto step = training.sync->step(test_device(d));
     step.backward(training.loss(d));
     CHECK(step.skipped());
     CHECK(gradient_of(training.replicas[d].left).empty());
@@ -96,7 +97,7 @@ TEST_CASE("double_buffering: the next forward runs while a slow device still com
       const Tensor next = training.loss(0);  // the forward of step 2, before device 1 has done anything in step 1
       fast_is_ahead = true;
       training.optimizers[0]->zero_grad();
-      auto step = training.sync->step(cpu(0));
+      auto step = training.sync->step(test_device());
       step.backward(next);
       CHECK(gradient_of(training.replicas[0].left) == Values{3, 6});
     } else {
@@ -111,15 +112,15 @@ TEST_CASE("double_buffering: one thread drives two devices") {
   Training training(2);
   for (int i = 0; i < 4; ++i) {
     for (auto& optimizer : training.optimizers) optimizer->zero_grad();
-    auto first = training.sync->step(cpu(0));
-    auto second = training.sync->step(cpu(1));
+    auto first = training.sync->step(test_device());
+    auto second = training.sync->step(test_device(1));
     first.backward_async(training.loss(0));
     second.backward_async(training.loss(1));
     join_all(first, second);
     for (auto& optimizer : training.optimizers) optimizer->step();
   }
   for (const std::uint16_t d : {0, 1}) {
-    CHECK(training.sync->flush(cpu(d)));
+    CHECK(training.sync->flush(test_device(d)));
     training.optimizers[d]->step();
   }
   const Values expected = expected_left(4);
@@ -131,7 +132,7 @@ TEST_CASE("double_buffering: micro-batches accumulate beside the gradients that 
   run_devices(2, [&](std::size_t d) {
     for (int i = 1; i <= 4; ++i) {
       training.optimizers[d]->zero_grad();
-      auto step = training.sync->step(cpu(d));
+      auto step = training.sync->step(test_device(d));
       {
         const NoSync local = step.no_sync();
         backward(use(training.replicas[d].left, i));
@@ -149,9 +150,9 @@ TEST_CASE("double_buffering: leaving with gradients on their way is refused, so 
   Training training(2);
   run_devices(2, [&](std::size_t d) {
     training.step(d);
-    CHECK_THROWS_WITH_AS(training.sync->leave(cpu(d)), doctest::Contains("flush"), SyncError);
-    CHECK(training.sync->flush(cpu(d)));
-    training.sync->leave(cpu(d));
+    CHECK_THROWS_WITH_AS(training.sync->leave(test_device(d)), doctest::Contains("flush"), SyncError);
+    CHECK(training.sync->flush(test_device(d)));
+    training.sync->leave(test_device(d));
   });
 }
 
@@ -161,7 +162,7 @@ TEST_CASE("double_buffering: what the user holds keeps its values") {
     std::vector<Tensor> held;
     for (int i = 0; i < 8; ++i) {
       training.optimizers[d]->zero_grad();
-      auto step = training.sync->step(cpu(d));
+      auto step = training.sync->step(test_device(d));
       step.backward(use(training.replicas[d].left, i));
       if (i > 0) held.push_back(training.replicas[d].left.grad());
     }
@@ -176,17 +177,17 @@ TEST_CASE("double_buffering: a failure reaches all, and training goes on after r
     training.step(d);
     training.step(d);
     if (d == 1) {
-      auto step = training.sync->step(cpu(1));
+      auto step = training.sync->step(test_device(1));
       throw std::runtime_error("burnt");
     }
     for (int i = 0; i < 3; ++i) training.step(0);
   });
-  CHECK_MESSAGE(errors[0].find("cpu:1") != std::string::npos, errors[0]);
-  for (std::uint16_t d = 0; d < 2; ++d) training.sync->attach(cpu(d), *training.optimizers[d]);
+  CHECK_MESSAGE(errors[0].find(as_tested("cpu:1")) != std::string::npos, errors[0]);
+  for (std::uint16_t d = 0; d < 2; ++d) training.sync->attach(test_device(d), *training.optimizers[d]);
   run_devices(2, [&](std::size_t d) {
-    training.sync->rejoin(cpu(d), training.optimizers[d]->steps());
+    training.sync->rejoin(test_device(d), training.optimizers[d]->steps());
     for (int i = 0; i < 3; ++i) training.step(d);
-    CHECK(training.sync->flush(cpu(d)));
+    CHECK(training.sync->flush(test_device(d)));
     training.optimizers[d]->step();
   });
   CHECK(training.replicas[0].left.to_vector<double>() == training.replicas[1].left.to_vector<double>());

@@ -10,6 +10,7 @@
 #include <tutti/optim/adamw.h>
 #include <tutti/optim/sgd.h>
 #include <tutti/tests/distributed/device_threads.h>
+#include <tutti/tests/test_devices.h>
 
 #include <doctest/doctest.h>
 
@@ -52,7 +53,7 @@ Batch global_batch(int step, std::int64_t examples, DType dtype) {
   Generator random(42, static_cast<std::uint64_t>(step));
   std::vector<std::int64_t> labels;
   for (std::int64_t i = 0; i < examples; ++i) labels.push_back(static_cast<std::int64_t>(random.below(5)));
-  return {random.normal({examples, 1, 8, 8}, dtype, cpu(0)), Array::from(labels, {examples}, cpu(0))};
+  return {random.normal({examples, 1, 8, 8}, dtype, test_device()), Array::from(labels, {examples}, test_device())};
 }
 
 std::unique_ptr<Optimizer> optimizer_for(Module& model, bool adam) {
@@ -69,6 +70,7 @@ std::vector<double> flat_parameters(Module& model) {
 
 std::vector<double> train_one_device(DType dtype, std::int64_t examples, bool adam) {
   Network model(Generator(7), dtype);
+  model.detach_members_to(test_device());
   const auto optimizer = optimizer_for(model, adam);
   for (int i = 0; i < kSteps; ++i) {
     const Batch batch = global_batch(i, examples, dtype);
@@ -79,10 +81,15 @@ std::vector<double> train_one_device(DType dtype, std::int64_t examples, bool ad
   return flat_parameters(model);
 }
 
+void set_threads(std::size_t devices, int threads) {
+  if (!tests_run_on_cpu()) return;
+  for (std::size_t d = 0; d < devices; ++d) set_cpu_threads(test_device(d), threads);
+}
+
 // `uneven`: the last device has one example less and the first one more.
 std::vector<double> train_devices(std::size_t count, DType dtype, bool adam, bool uneven = false, int threads = 1) {
-  for (std::size_t d = 0; d < count; ++d) set_cpu_threads(cpu(d), threads);
-  GradientSync sync(cpu_devices(count));
+  set_threads(count, threads);
+  GradientSync sync(test_devices(count));
   auto replicas = sync.replicate(Network(Generator(7), dtype));
   run_devices(count, [&](std::size_t d) {
     const auto optimizer = optimizer_for(replicas[d], adam);
@@ -92,16 +99,16 @@ std::vector<double> train_devices(std::size_t count, DType dtype, bool adam, boo
       const std::int64_t begin = static_cast<std::int64_t>(d) * kBatch + (uneven && d > 0 ? 1 : 0);
       const std::int64_t end = (static_cast<std::int64_t>(d) + 1) * kBatch + (uneven && d + 1 < count ? 1 : 0);
       optimizer->zero_grad();
-      auto step = sync.step(cpu(d), static_cast<double>(end - begin));
-      const Tensor images(batch.images.slice(0, begin, end).to(cpu(d)));
-      const Tensor labels(batch.labels.slice(0, begin, end).to(cpu(d)));
+      auto step = sync.step(test_device(d), static_cast<double>(end - begin));
+      const Tensor images(batch.images.slice(0, begin, end).to(test_device(d)));
+      const Tensor labels(batch.labels.slice(0, begin, end).to(test_device(d)));
       step.backward(cross_entropy(replicas[d].forward(images), labels));
       optimizer->step();
     }
   });
   const auto first = flat_parameters(replicas[0]);
   for (std::size_t d = 1; d < count; ++d) CHECK(flat_parameters(replicas[d]) == first);
-  for (std::size_t d = 0; d < count; ++d) set_cpu_threads(cpu(d), 1);
+  set_threads(count, 1);
   return first;
 }
 

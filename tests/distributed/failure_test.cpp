@@ -8,6 +8,7 @@
 #include <tutti/optim/sgd.h>
 #include <tutti/tests/distributed/device_threads.h>
 #include <tutti/tests/distributed/two_branches.h>
+#include <tutti/tests/test_devices.h>
 
 #include <doctest/doctest.h>
 
@@ -39,29 +40,29 @@ bool contains(const std::string& text, const std::string& part) { return text.fi
 }  // namespace
 
 TEST_CASE("failure: a device that throws in forward fails the others at once and is named") {
-  GradientSync sync(cpu_devices(3), kMean);
+  GradientSync sync(test_devices(3), kMean);
   auto replicas = sync.replicate(TwoBranches{});
   const auto errors = errors_of_devices(3, [&](std::size_t d) {
-    auto step = sync.step(cpu(d));
+    auto step = sync.step(test_device(d));
     if (d == 1) throw std::runtime_error("forward burnt");
     step.backward(use(replicas[d].left, 1.0));
   });
   CHECK(errors[1] == "forward burnt");
-  CHECK_MESSAGE(contains(errors[0], "cpu:1"), errors[0]);
-  CHECK_MESSAGE(contains(errors[2], "cpu:1"), errors[2]);
-  CHECK_THROWS_WITH_AS(gradient_of(replicas[0].left), doctest::Contains("cpu:1"), SyncError);
+  CHECK_MESSAGE(contains(errors[0], as_tested("cpu:1")), errors[0]);
+  CHECK_MESSAGE(contains(errors[2], as_tested("cpu:1")), errors[2]);
+  CHECK_THROWS_WITH_AS(gradient_of(replicas[0].left), doctest::Contains(as_tested("cpu:1")), SyncError);
 }
 
 TEST_CASE("failure: a device that throws in mid-backward fails the others with its message") {
-  GradientSync sync(cpu_devices(2), kMean);
+  GradientSync sync(test_devices(2), kMean);
   auto replicas = sync.replicate(TwoBranches{});
   const auto errors = errors_of_devices(2, [&](std::size_t d) {
-    auto step = sync.step(cpu(d));
+    auto step = sync.step(test_device(d));
     const Tensor left = d == 1 ? failing_backward(replicas[d].left) : replicas[d].left;
     step.backward(use(left, 1.0) + use(replicas[d].right, 1.0));
   });
   CHECK_MESSAGE(contains(errors[1], "backward burnt"), errors[1]);
-  CHECK_MESSAGE(contains(errors[0], "cpu:1"), errors[0]);
+  CHECK_MESSAGE(contains(errors[0], as_tested("cpu:1")), errors[0]);
   CHECK_MESSAGE(contains(errors[0], "backward burnt"), errors[0]);
 }
 
@@ -75,17 +76,17 @@ TEST_CASE("failure: a device that never arrives is named with what is missing, f
     const std::lock_guard lock(mutex);
     warnings.push_back(text);
   };
-  GradientSync sync(cpu_devices(3), options);
+  GradientSync sync(test_devices(3), options);
   auto replicas = sync.replicate(TwoBranches{});
-  sync.busy(cpu(2), "evaluating");
+  sync.busy(test_device(2), "evaluating");
   const auto errors = errors_of_devices(2, [&](std::size_t d) {
-    auto step = sync.step(cpu(d));
+    auto step = sync.step(test_device(d));
     step.backward(use(replicas[d].left, 1.0));
   });
-  for (const std::string& error : errors) CHECK_MESSAGE(contains(error, "cpu:2"), error);
+  for (const std::string& error : errors) CHECK_MESSAGE(contains(error, as_tested("cpu:2")), error);
   const std::lock_guard lock(mutex);
   REQUIRE(warnings.size() >= 1);
-  CHECK_MESSAGE(contains(warnings[0], "cpu:2"), warnings[0]);
+  CHECK_MESSAGE(contains(warnings[0], as_tested("cpu:2")), warnings[0]);
   CHECK_MESSAGE(contains(warnings[0], "evaluating"), warnings[0]);
 }
 
@@ -97,11 +98,11 @@ TEST_CASE("failure: a warning that cannot be told fails nobody") {
     warned = true;
     throw std::runtime_error("log is full");
   };
-  GradientSync sync(cpu_devices(2), options);
+  GradientSync sync(test_devices(2), options);
   auto replicas = sync.replicate(TwoBranches{});
   run_devices(2, [&](std::size_t d) {
     while (d == 1 && !warned) std::this_thread::sleep_for(milliseconds(1));
-    auto step = sync.step(cpu(d));
+    auto step = sync.step(test_device(d));
     step.backward(use(replicas[d].left, 1.0));
   });
 }
@@ -111,10 +112,10 @@ TEST_CASE("failure: a follower that waits for a device that never arrives hears 
   options.warn_after = milliseconds(50);
   options.fail_after = milliseconds(200);
   options.warn = [](const std::string&) {};
-  GradientSync sync(cpu_devices(2), options);
+  GradientSync sync(test_devices(2), options);
   auto replicas = sync.replicate(TwoBranches{});
-  sync.leave(cpu(0), Follow::yes);
-  CHECK_THROWS_WITH_AS(sync.follow(cpu(0)), doctest::Contains("cpu:1"), SyncError);
+  sync.leave(test_device(), Follow::yes);
+  CHECK_THROWS_WITH_AS(sync.follow(test_device()), doctest::Contains(as_tested("cpu:1")), SyncError);
 }
 
 TEST_CASE("failure: a device that stops in mid-backward is named with the parameter it owes") {
@@ -122,7 +123,7 @@ TEST_CASE("failure: a device that stops in mid-backward is named with the parame
   options.warn_after = milliseconds(50);
   options.fail_after = milliseconds(300);
   options.warn = [](const std::string&) {};
-  GradientSync sync(cpu_devices(2), options);
+  GradientSync sync(test_devices(2), options);
   auto replicas = sync.replicate(TwoBranches{});
   std::atomic<bool> other_failed{false};
   const auto stall = [&](const Tensor& x) {
@@ -134,7 +135,7 @@ TEST_CASE("failure: a device that stops in mid-backward is named with the parame
         });
   };
   const auto errors = errors_of_devices(2, [&](std::size_t d) {
-    auto step = sync.step(cpu(d));
+    auto step = sync.step(test_device(d));
     if (d == 0) {
       try {
         step.backward(use(replicas[0].left, 1.0));
@@ -147,43 +148,43 @@ TEST_CASE("failure: a device that stops in mid-backward is named with the parame
     }
   });
   CHECK_MESSAGE(contains(errors[0], "left"), errors[0]);
-  CHECK_MESSAGE(contains(errors[0], "cpu:1"), errors[0]);
+  CHECK_MESSAGE(contains(errors[0], as_tested("cpu:1")), errors[0]);
   CHECK_FALSE(errors[1].empty());
 }
 
 TEST_CASE("failure: a step without a backward is an error to all, not a hang") {
-  GradientSync sync(cpu_devices(2), kMean);
+  GradientSync sync(test_devices(2), kMean);
   auto replicas = sync.replicate(TwoBranches{});
   const auto errors = errors_of_devices(2, [&](std::size_t d) {
-    auto step = sync.step(cpu(d));
+    auto step = sync.step(test_device(d));
     if (d == 0) step.backward(use(replicas[0].left, 1.0));
   });
-  CHECK_MESSAGE(contains(errors[0], "cpu:1"), errors[0]);
+  CHECK_MESSAGE(contains(errors[0], as_tested("cpu:1")), errors[0]);
   CHECK_MESSAGE(contains(errors[0], "without"), errors[0]);
 }
 
 TEST_CASE("failure: later steps get the old group's error until all have joined again") {
-  GradientSync sync(cpu_devices(2), kMean);
+  GradientSync sync(test_devices(2), kMean);
   auto replicas = sync.replicate(TwoBranches{});
   (void)errors_of_devices(2, [&](std::size_t d) {
-    auto step = sync.step(cpu(d));
+    auto step = sync.step(test_device(d));
     if (d == 1) throw std::runtime_error("burnt");
     step.backward(use(replicas[d].left, 1.0));
   });
-  CHECK_THROWS_WITH_AS((void)sync.step(cpu(0)), doctest::Contains("cpu:1"), SyncError);
+  CHECK_THROWS_WITH_AS((void)sync.step(test_device()), doctest::Contains(as_tested("cpu:1")), SyncError);
 }
 
 TEST_CASE("failure: after rejoin the device behind has parameters and optimizer state of the one ahead") {
-  GradientSync sync(cpu_devices(2), kMean);
+  GradientSync sync(test_devices(2), kMean);
   auto replicas = sync.replicate(TwoBranches{});
   std::vector<std::unique_ptr<Sgd>> optimizers;
   for (std::size_t d = 0; d < 2; ++d) {
     optimizers.push_back(std::make_unique<Sgd>(replicas[d].parameters(), 0.5, SgdOptions{.momentum = 0.9}));
-    sync.attach(cpu(d), *optimizers[d]);
+    sync.attach(test_device(d), *optimizers[d]);
   }
   const auto train = [&](std::size_t d, int i) {
     optimizers[d]->zero_grad();
-    auto step = sync.step(cpu(d));
+    auto step = sync.step(test_device(d));
     step.backward(use(replicas[d].left, i + 1.0) + use(replicas[d].right, d + 1.0));
     if (d == 1 && i == 2) throw std::runtime_error("burnt between join and step");
     optimizers[d]->step();
@@ -193,7 +194,7 @@ TEST_CASE("failure: after rejoin the device behind has parameters and optimizer 
   });
   CHECK(optimizers[0]->steps() > optimizers[1]->steps());
   run_devices(2, [&](std::size_t d) {
-    sync.rejoin(cpu(d), optimizers[d]->steps());
+    sync.rejoin(test_device(d), optimizers[d]->steps());
     CHECK(optimizers[d]->steps() == 3);
     for (int i = 3; i < 5; ++i) train(d, i);
   });
@@ -207,23 +208,23 @@ TEST_CASE("failure: rejoin names who is missing") {
   options.warn_after = milliseconds(40);
   options.fail_after = milliseconds(150);
   options.warn = [](const std::string&) {};
-  GradientSync sync(cpu_devices(2), options);
+  GradientSync sync(test_devices(2), options);
   auto replicas = sync.replicate(TwoBranches{});
   (void)errors_of_devices(2, [&](std::size_t d) {
-    auto step = sync.step(cpu(d));
+    auto step = sync.step(test_device(d));
     if (d == 1) throw std::runtime_error("burnt");
     step.backward(use(replicas[d].left, 1.0));
   });
-  CHECK_THROWS_WITH_AS(sync.rejoin(cpu(0), 0), doctest::Contains("cpu:1"), SyncError);
+  CHECK_THROWS_WITH_AS(sync.rejoin(test_device(), 0), doctest::Contains(as_tested("cpu:1")), SyncError);
 }
 
 TEST_CASE("failure: closing while a device waits fails its wait") {
-  auto sync = std::make_unique<GradientSync>(cpu_devices(2), kMean);
+  auto sync = std::make_unique<GradientSync>(test_devices(2), kMean);
   auto replicas = sync->replicate(TwoBranches{});
   std::string error;
   std::atomic<bool> waits{false};
   std::thread waiting([&] {
-    auto step = sync->step(cpu(0));
+    auto step = sync->step(test_device());
     try {
       step.backward_async(use(replicas[0].left, 1.0));
       waits = true;
@@ -236,19 +237,19 @@ TEST_CASE("failure: closing while a device waits fails its wait") {
   sync->close();
   waiting.join();
   CHECK_MESSAGE(contains(error, "closed"), error);
-  CHECK_THROWS_AS((void)sync->step(cpu(1)), SyncError);
+  CHECK_THROWS_AS((void)sync->step(test_device(1)), SyncError);
 }
 
 // The identity of a thread that has ended is given to the next one, which then drives another device.
 TEST_CASE("failure: a device's wait is not refused for what an ended thread drove") {
-  GradientSync sync(cpu_devices(2), kMean);
+  GradientSync sync(test_devices(2), kMean);
   auto replicas = sync.replicate(TwoBranches{});
   for (std::size_t i = 0; i < 20; ++i) {
     for (auto& replica : replicas) replica.zero_grad();
     const auto errors = errors_of_devices(2, [&](std::size_t thread) {
       const std::size_t d = (thread + i) % 2;
       if (thread == 1) std::this_thread::sleep_for(milliseconds(2));  // the first one waits
-      auto step = sync.step(cpu(static_cast<std::uint16_t>(d)));
+      auto step = sync.step(test_device(d));
       step.backward(use(replicas[d].left, 1.0));
     });
     REQUIRE(errors == std::vector<std::string>{"", ""});

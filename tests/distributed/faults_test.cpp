@@ -20,6 +20,8 @@
 #include <thread>
 #include <utility>
 
+TEST_SUITE_BEGIN("cpu");
+
 using namespace tutti;
 using namespace tutti::testing;
 using std::chrono::milliseconds;
@@ -64,7 +66,7 @@ struct Training {
     };
     auto failing = std::make_unique<FailingEngine>();
     engine = failing.get();
-    sync = std::make_unique<GradientSync>(cpu_devices(kDevices), options, std::move(failing));
+    sync = std::make_unique<GradientSync>(test_devices(kDevices), options, std::move(failing));
     replicas = sync->replicate(TwoBranches{});
     for (MemberIndex d = 0; d < kDevices; ++d) {
       optimizers.push_back(std::make_unique<Sgd>(replicas[d].parameters(), 0.125));
@@ -213,3 +215,5 @@ TEST_CASE("faults: a group that is closed while devices wait fails them, and a n
   Training fresh;
   run_devices(kDevices, [&](std::size_t d) { fresh.train(d, 3); });
 }
+
+TEST_SUITE_END();

@@ -8,6 +8,7 @@
 #include <tutti/distributed/sync_server.h>
 #include <tutti/optim/sgd.h>
 #include <tutti/tests/distributed/device_threads.h>
+#include <tutti/tests/test_devices.h>
 
 #include <doctest/doctest.h>
 
@@ -25,7 +26,7 @@ namespace {
 
 Tensor values(std::vector<double> numbers) {
   const auto count = static_cast<std::int64_t>(numbers.size());
-  return Tensor(Array::from(numbers, {count}, cpu()), true);
+  return Tensor(Array::from(numbers, {count}, test_device()), true);
 }
 
 /// The gradient of `late` is final first; that of `early` is the input.
@@ -45,7 +46,7 @@ struct Model : Module {
 class Group {
  public:
   explicit Group(SyncOptions options, std::size_t devices = 3)
-      : devices_(cpu_devices(devices)), sync(devices_, quick(std::move(options))), replicas(sync.replicate(Model())) {
+      : devices_(test_devices(devices)), sync(devices_, quick(std::move(options))), replicas(sync.replicate(Model())) {
     for (std::size_t d = 0; d < devices; ++d) {
       if (sync.server().options().sharding != Sharding::none) {
         sharded.push_back(std::make_unique<ShardedOptimizer>(sync, devices_[d], [](std::vector<Tensor> pieces) {
@@ -147,8 +148,8 @@ TEST_CASE("follow after failure: a share is not updated from a result that the o
     for (const auto& call : {std::function<void()>([&] { share.step_async(); }),
                              std::function<void()>([&] { (void)share.clip_grad_norm(1.0); }),
                              std::function<void()>([&] { (void)share.state(); })})
-      CHECK_THROWS_WITH_AS(call(), doctest::Contains("cpu:0 is of group 1, but group 2 has formed: follow first"),
-                           SyncError);
+      CHECK_THROWS_WITH_AS(
+          call(), doctest::Contains(as_tested("cpu:0 is of group 1, but group 2 has formed: follow first")), SyncError);
     CHECK(share.whole());
     CHECK(share.steps() == 0);
     for (const double input : {2.0, 3.0}) {
@@ -184,7 +185,7 @@ TEST_CASE("follow after failure: a share that its follower alone has updated tea
     if (d == 0) group.sharded[0]->step_async();
   }));
   group.sync.fail(group.device(1), std::make_exception_ptr(std::runtime_error("no data")));
-  CHECK_THROWS_WITH(group.rejoin(0), doctest::Contains("the parameters of cpu:0 are between steps 0 and 1"));
+  CHECK_THROWS_WITH(group.rejoin(0), doctest::Contains(as_tested("the parameters of cpu:0 are between steps 0 and 1")));
 }
 
 TEST_CASE("follow after failure: a sharded optimizer may end while the others form the next group") {
@@ -259,7 +260,7 @@ TEST_CASE("follow after failure: a device that left enters the next group's coll
   group.rejoin(0);
   check_all_well(errors_of_devices(3, [&](std::size_t d) { group.sync.barrier(group.device(d)); }));
   const auto error = errors_of_devices(1, [&](std::size_t) { group.sync.rejoin(group.device(0), 0); }).front();
-  CHECK_MESSAGE(error.find("cpu:0 has left") != std::string::npos, error);
+  CHECK_MESSAGE(error.find(as_tested("cpu:0 has left")) != std::string::npos, error);
 }
 
 TEST_CASE("follow after failure: a device whose step failed may leave and follow") {
@@ -274,19 +275,19 @@ TEST_CASE("follow after failure: a device whose step failed may leave and follow
 TEST_CASE("rejoin: every attached optimizer's state travels") {
   Group group({}, 2);
   std::vector<std::unique_ptr<Sgd>> late;
-  GradientSync sync(cpu_devices(2));
+  GradientSync sync(test_devices(2));
   auto replicas = sync.replicate(Model());
   std::vector<std::unique_ptr<Sgd>> early;
   for (std::size_t d = 0; d < 2; ++d) {
     early.push_back(std::make_unique<Sgd>(std::vector<Tensor>{replicas[d].early}, 0.1, SgdOptions{.momentum = 0.9}));
     late.push_back(std::make_unique<Sgd>(std::vector<Tensor>{replicas[d].late}, 0.1, SgdOptions{.momentum = 0.9}));
-    sync.attach(cpu(d), *early[d]);
-    sync.attach(cpu(d), *late[d]);
-    CHECK_THROWS_WITH_AS(sync.attach(cpu(d), *late[d]), doctest::Contains("this optimizer already"), SyncError);
+    sync.attach(test_device(d), *early[d]);
+    sync.attach(test_device(d), *late[d]);
+    CHECK_THROWS_WITH_AS(sync.attach(test_device(d), *late[d]), doctest::Contains("this optimizer already"), SyncError);
   }
   const auto train = [&](bool second_updates) {
     run_devices(2, [&](std::size_t d) {
-      auto step = sync.step(cpu(d));
+      auto step = sync.step(test_device(d));
       step.backward(replicas[d].loss(1));
       if (d == 0 || second_updates)
         for (Sgd* optimizer : {early[d].get(), late[d].get()}) optimizer->step();
@@ -295,8 +296,8 @@ TEST_CASE("rejoin: every attached optimizer's state travels") {
   };
   train(true);
   train(false);
-  sync.fail(cpu(1), std::make_exception_ptr(std::runtime_error("disk full")));
-  run_devices(2, [&](std::size_t d) { sync.rejoin(cpu(d), d == 0 ? 2 : 1); });
+  sync.fail(test_device(1), std::make_exception_ptr(std::runtime_error("disk full")));
+  run_devices(2, [&](std::size_t d) { sync.rejoin(test_device(d), d == 0 ? 2 : 1); });
   train(true);
   CHECK(replicas[0].early.to_vector<double>() == replicas[1].early.to_vector<double>());
   CHECK(replicas[0].late.to_vector<double>() == replicas[1].late.to_vector<double>());

@@ -7,6 +7,7 @@
 #include <tutti/distributed/sharded/sharded_optimizer.h>
 #include <tutti/optim/sgd.h>
 #include <tutti/tests/distributed/device_threads.h>
+#include <tutti/tests/test_devices.h>
 
 #include <doctest/doctest.h>
 
@@ -20,8 +21,8 @@ using namespace tutti::testing;
 namespace {
 
 struct Model : Module {
-  Tensor p{Array::from(std::vector<double>{1, 2}, {2}, cpu()), true};
-  Tensor q{Array::from(std::vector<double>{3, 4}, {2}, cpu()), true};
+  Tensor p{Array::from(std::vector<double>{1, 2}, {2}, test_device()), true};
+  Tensor q{Array::from(std::vector<double>{3, 4}, {2}, test_device()), true};
   void visit(MemberVisitor& v) override {
     v.parameter("p", p);
     v.parameter("q", q);
@@ -54,7 +55,7 @@ void check_equal(std::vector<Model>& replicas, const std::vector<double>& p, con
 
 TEST_CASE("follow: a parameter without a gradient in the followed step has none, whatever the step before left") {
   for (const bool with_loss : {true, false}) {
-    GradientSync sync(cpu_devices(2));
+    GradientSync sync(test_devices(2));
     auto replicas = sync.replicate(Model());
     run_devices(2, [&](std::size_t d) {
       const Device device = sync.devices()[d];
@@ -89,7 +90,7 @@ TEST_CASE("follow: a parameter without a gradient in the followed step has none,
 
 TEST_CASE("follow: a share is updated once, if the followed step has no gradient for it") {
   for (const Sharding sharding : {Sharding::optimizer_state, Sharding::gradients}) {
-    GradientSync sync(cpu_devices(2), {.sharding = sharding});
+    GradientSync sync(test_devices(2), {.sharding = sharding});
     auto replicas = sync.replicate(Model());
     run_devices(2, [&](std::size_t d) {
       const Device device = sync.devices()[d];
@@ -113,32 +114,33 @@ TEST_CASE("follow: a share is updated once, if the followed step has no gradient
 }
 
 TEST_CASE("follow: a device whose update threw follows no more, until the next group's state") {
-  GradientSync sync(cpu_devices(2), {.overlap = Overlap::in_backward, .bucket_bytes = 0});
+  GradientSync sync(test_devices(2), {.overlap = Overlap::in_backward, .bucket_bytes = 0});
   auto replicas = sync.replicate(Model());
   Failing follower(replicas[0].parameters(), 0.125);
   Sgd other(replicas[1].parameters(), 0.125);
-  sync.attach(cpu(0), follower);
-  sync.attach(cpu(1), other);
+  sync.attach(test_device(), follower);
+  sync.attach(test_device(1), other);
   const auto train = [&] {
-    auto step = sync.step(cpu(1));
+    auto step = sync.step(test_device(1));
     step.backward(replicas[1].loss());
   };
-  sync.leave(cpu(0), Follow::yes);
+  sync.leave(test_device(), Follow::yes);
   for (int i = 0; i < 2; ++i) train();
   follower.failing = 2;
-  CHECK_THROWS_WITH((void)sync.follow(cpu(0)), "update burnt");
-  CHECK_THROWS_WITH_AS((void)sync.follow(cpu(0)),
-                       doctest::Contains("cpu:0 could not take the result of step 1 (update burnt)"), SyncError);
-  sync.fail(cpu(1), std::make_exception_ptr(std::runtime_error("no data")));
-  CHECK_THROWS_WITH_AS((void)sync.follow(cpu(0)), doctest::Contains("no data"), SyncError);
-  sync.rejoin(cpu(1), 2);
+  CHECK_THROWS_WITH((void)sync.follow(test_device()), "update burnt");
+  CHECK_THROWS_WITH_AS((void)sync.follow(test_device()),
+                       doctest::Contains(as_tested("cpu:0 could not take the result of step 1 (update burnt)")),
+                       SyncError);
+  sync.fail(test_device(1), std::make_exception_ptr(std::runtime_error("no data")));
+  CHECK_THROWS_WITH_AS((void)sync.follow(test_device()), doctest::Contains("no data"), SyncError);
+  sync.rejoin(test_device(1), 2);
   train();
-  CHECK(sync.follow(cpu(0)));
+  CHECK(sync.follow(test_device()));
   CHECK(follower.steps() == 3);
   check_equal(replicas, {0.625, 1.625}, {2.625, 3.625});
   follower.failing = 1;
   train();
-  CHECK_THROWS_WITH((void)sync.follow(cpu(0)), "update burnt");
-  sync.leave(cpu(1));
-  CHECK_THROWS_AS((void)sync.follow(cpu(0)), SyncError);  // not the end that equal replicas reach
+  CHECK_THROWS_WITH((void)sync.follow(test_device()), "update burnt");
+  sync.leave(test_device(1));
+  CHECK_THROWS_AS((void)sync.follow(test_device()), SyncError);  // not the end that equal replicas reach
 }

@@ -10,6 +10,7 @@
 #include <tutti/optim/sgd.h>
 #include <tutti/tests/distributed/device_threads.h>
 #include <tutti/tests/distributed/two_branches.h>
+#include <tutti/tests/test_devices.h>
 
 #include <doctest/doctest.h>
 
@@ -28,7 +29,7 @@ const std::vector<SyncParameter> kMixed{
 struct Chain : Module {
   explicit Chain(std::size_t count = 6) {
     for (std::size_t i = 0; i < count; ++i)
-      links.emplace_back(Array::full({4}, 1.0 + 0.1 * static_cast<double>(i), DType::f64, cpu(0)), true);
+      links.emplace_back(Array::full({4}, 1.0 + 0.1 * static_cast<double>(i), DType::f64, test_device()), true);
   }
   void visit(MemberVisitor& v) override {
     for (std::size_t i = 0; i < links.size(); ++i) v.parameter("link" + std::to_string(i), links[i]);
@@ -47,7 +48,7 @@ template <class Loss> void steps_of(GradientSync& sync, std::vector<Chain>& repl
   run_devices(replicas.size(), [&](std::size_t d) {
     for (int i = 0; i < count; ++i) {
       replicas[d].zero_grad();
-      auto step = sync.step(cpu(static_cast<std::uint16_t>(d)));
+      auto step = sync.step(test_device(d));
       step.backward(loss(replicas[d], 1.0 + static_cast<double>(d)));
     }
   });
@@ -77,7 +78,7 @@ TEST_CASE("gradient_layout: aligned places in the given order, dtypes apart") {
 TEST_CASE("gradient_arena: views of the parameters' shapes, buckets over neighbours, zeros at first") {
   const ParameterId order[] = {{2}, {3}, {0}, {1}};
   const auto layout = std::make_shared<const GradientLayout>(kMixed, order);
-  const GradientArena arena(layout, kMixed, cpu(0));
+  const GradientArena arena(layout, kMixed, test_device());
   CHECK(arena.gradient({1}).shape() == Shape{2, 20});
   CHECK(arena.gradient({3}).shape() == Shape{});
   Array(arena.gradient({0})).fill(5);
@@ -91,7 +92,7 @@ TEST_CASE("gradient_arena: views of the parameters' shapes, buckets over neighbo
 }
 
 TEST_CASE("gradient_sync: gradients lie in the order in which they became final, and travel together") {
-  GradientSync sync(cpu_devices(2));
+  GradientSync sync(test_devices(2));
   auto replicas = sync.replicate(Chain());
   steps_of(sync, replicas, 2, [](const Chain& chain, double x) { return chain.loss(x); });
   for (const Chain& chain : replicas)
@@ -100,7 +101,7 @@ TEST_CASE("gradient_sync: gradients lie in the order in which they became final,
 }
 
 TEST_CASE("gradient_sync: the layout follows when the order changes, after some steps") {
-  GradientSync sync(cpu_devices(2));
+  GradientSync sync(test_devices(2));
   auto replicas = sync.replicate(Chain());
   steps_of(sync, replicas, 2, [](const Chain& chain, double x) { return chain.loss(x); });
   steps_of(sync, replicas, 1, [](const Chain& chain, double x) { return chain.loss(x, true); });
@@ -111,14 +112,14 @@ TEST_CASE("gradient_sync: the layout follows when the order changes, after some 
 }
 
 TEST_CASE("gradient_sync: a change of layout loses nothing that was accumulated") {
-  GradientSync sync(cpu_devices(2), {.reduction = GradientReduction::mean});
+  GradientSync sync(test_devices(2), {.reduction = GradientReduction::mean});
   auto replicas = sync.replicate(Chain());
   run_devices(2, [&](std::size_t d) {
     Chain& chain = replicas[d];
     for (int i = 0; i < 12; ++i) {
       const bool backwards = i > 3;  // learned again around step 7
       chain.zero_grad();
-      auto step = sync.step(cpu(static_cast<std::uint16_t>(d)));
+      auto step = sync.step(test_device(d));
       {
         const NoSync local = step.no_sync();
         backward(chain.loss(1.0 + static_cast<double>(d), backwards));
@@ -141,7 +142,7 @@ TEST_CASE("gradient_sync: results do not depend on the size of buckets, bit for 
   for (const std::size_t bucket_bytes : {std::size_t{0}, std::size_t{100}, std::size_t{1} << 30}) {
     SyncOptions options;
     options.bucket_bytes = bucket_bytes;
-    GradientSync sync(cpu_devices(3), options);
+    GradientSync sync(test_devices(3), options);
     auto replicas = sync.replicate(Chain());
     steps_of(sync, replicas, 4, [](const Chain& chain, double x) { return chain.loss(0.1 * x); });
     std::vector<double> all;
@@ -154,13 +155,13 @@ TEST_CASE("gradient_sync: results do not depend on the size of buckets, bit for 
 }
 
 TEST_CASE("gradient_sync: what the user holds of a step keeps its values in later ones") {
-  GradientSync sync(cpu_devices(2), {.reduction = GradientReduction::mean});
+  GradientSync sync(test_devices(2), {.reduction = GradientReduction::mean});
   auto replicas = sync.replicate(TwoBranches{});
   run_devices(2, [&](std::size_t d) {
     std::vector<Tensor> held;
     for (int i = 0; i < 5; ++i) {
       replicas[d].zero_grad();
-      auto step = sync.step(cpu(static_cast<std::uint16_t>(d)));
+      auto step = sync.step(test_device(d));
       step.backward(use(replicas[d].left, i));
       held.push_back(replicas[d].left.grad());
     }
@@ -175,12 +176,12 @@ TEST_CASE("gradient_sync: memory of gradients is their size and no more than 5 %
   Generator random(1);
   Sequential model;
   for (int layer = 0; layer < 3; ++layer) model.append(Linear(256, 256, random));
-  GradientSync sync(cpu_devices(2));
+  GradientSync sync(test_devices(2));
   auto replicas = sync.replicate(model);
   std::size_t gradients = 0;
   for (const Tensor& parameter : replicas[0].parameters()) gradients += parameter.array().bytes();
   run_devices(2, [&](std::size_t d) {
-    const Device device = cpu(static_cast<std::uint16_t>(d));
+    const Device device = test_device(d);
     MemoryPool& pool = memory_pool(device);
     const Tensor x(Array::full({1, 256}, 0.01, DType::f32, device));
     const std::size_t before = pool.statistics().in_use;

@@ -5,6 +5,7 @@
 #include <tutti/backend/error.h>
 #include <tutti/tests/distributed/device_threads.h>
 #include <tutti/tests/distributed/two_branches.h>
+#include <tutti/tests/test_devices.h>
 
 #include <doctest/doctest.h>
 
@@ -19,7 +20,7 @@ namespace {
 
 struct Pair {
   explicit Pair(SyncOptions options = {}, std::size_t count = 2)
-      : sync(cpu_devices(count), std::move(options)), replicas(sync.replicate(TwoBranches{})) {}
+      : sync(test_devices(count), std::move(options)), replicas(sync.replicate(TwoBranches{})) {}
   GradientSync sync;
   std::vector<TwoBranches> replicas;
 };
@@ -32,7 +33,7 @@ TEST_CASE("gradient_sync: the mean reaches every device") {
   Pair pair(kMean);
   run_devices(2, [&](std::size_t d) {
     auto& model = pair.replicas[d];
-    auto step = pair.sync.step(cpu(d));
+    auto step = pair.sync.step(test_device(d));
     step.backward(use(model.left, d == 0 ? 1.0 : 3.0) + use(model.right, d == 0 ? 10.0 : 20.0));
     CHECK(gradient_of(model.left) == Values{2, 2});
     CHECK(gradient_of(model.right) == Values{15, 15});
@@ -45,7 +46,7 @@ TEST_CASE("gradient_sync: sum, mean and weighted mean") {
         std::pair{GradientReduction::weighted_mean, (3 * 1.0 + 1 * 5.0) / 4}}) {
     Pair pair({.reduction = reduction});
     run_devices(2, [&](std::size_t d) {
-      auto step = pair.sync.step(cpu(d), d == 0 ? 3 : 1);
+      auto step = pair.sync.step(test_device(d), d == 0 ? 3 : 1);
       step.backward(use(pair.replicas[d].left, d == 0 ? 1.0 : 5.0));
       CHECK(gradient_of(pair.replicas[d].left) == Values{expected, expected});
       CHECK(step.total_weight() == 4);
@@ -59,7 +60,7 @@ TEST_CASE("gradient_sync: a device with no parameters in its graph takes part") 
     for (int i = 0; i < 5; ++i) {
       auto& model = pair.replicas[d];
       model.zero_grad();
-      auto step = pair.sync.step(cpu(d));
+      auto step = pair.sync.step(test_device(d));
       if (d == 0)
         step.backward(use(model.left, 4.0 + i));
       else
@@ -74,7 +75,7 @@ TEST_CASE("gradient_sync: different parameters on different devices, absent ones
   Pair pair(kMean);
   run_devices(2, [&](std::size_t d) {
     auto& model = pair.replicas[d];
-    auto step = pair.sync.step(cpu(d));
+    auto step = pair.sync.step(test_device(d));
     step.backward(d == 0 ? use(model.left, 6.0) : use(model.right, 8.0));
     CHECK(gradient_of(model.left) == Values{3, 3});
     CHECK(gradient_of(model.right) == Values{4, 4});
@@ -85,7 +86,7 @@ TEST_CASE("gradient_sync: with Absent::subset the others' gradients are left alo
   Pair pair({.reduction = GradientReduction::mean, .absent = Absent::subset});
   run_devices(2, [&](std::size_t d) {
     auto& model = pair.replicas[d];
-    auto step = pair.sync.step(cpu(d));
+    auto step = pair.sync.step(test_device(d));
     step.backward(d == 0 ? use(model.left, 6.0) + use(model.right, 2.0) : use(model.right, 8.0));
     CHECK(gradient_of(model.left) == (d == 0 ? Values{6, 6} : Values{}));
     CHECK(gradient_of(model.right) == Values{5, 5});
@@ -96,7 +97,7 @@ TEST_CASE("gradient_sync: a parameter used twice in a graph is reduced once, who
   Pair pair(kMean);
   run_devices(2, [&](std::size_t d) {
     auto& model = pair.replicas[d];
-    auto step = pair.sync.step(cpu(d));
+    auto step = pair.sync.step(test_device(d));
     step.backward(use(model.left, 1.0 + d) + use(model.left, 10.0) + sum(square(model.left)));
     const double mean = 1.5 + 10;
     CHECK(gradient_of(model.left) == Values{mean + 2 * 1, mean + 2 * 2});
@@ -116,12 +117,12 @@ struct Shared : Module {
 }  // namespace
 
 TEST_CASE("gradient_sync: a tensor shared by two modules is one parameter") {
-  GradientSync sync(cpu_devices(2), kMean);
+  GradientSync sync(test_devices(2), kMean);
   auto replicas = sync.replicate(Shared{});
   CHECK(replicas[1].first.left.is_same(replicas[1].second.left));
   CHECK(replicas[0].named_parameters().size() == 3);
   run_devices(2, [&](std::size_t d) {
-    auto step = sync.step(cpu(d));
+    auto step = sync.step(test_device(d));
     step.backward(use(replicas[d].first.left, 1.0 + d) + use(replicas[d].second.left, 2.0));
     CHECK(gradient_of(replicas[d].first.left) == Values{3.5, 3.5});
   });
@@ -134,7 +135,7 @@ TEST_CASE("gradient_sync: a fast device may be a round ahead") {
     auto& model = pair.replicas[d];
     for (int i = 0; i < 50; ++i) {
       model.zero_grad();
-      auto step = pair.sync.step(cpu(d));
+      auto step = pair.sync.step(test_device(d));
       step.backward_async(use(model.left, i + 10.0 * d));
       if (d == 0 && i % 7 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(2));
       step.join();
@@ -150,7 +151,7 @@ TEST_CASE("gradient_sync: rounds never mix when devices take turns without param
     auto& model = pair.replicas[d];
     for (int i = 0; i < 20; ++i) {
       model.zero_grad();
-      auto step = pair.sync.step(cpu(d));
+      auto step = pair.sync.step(test_device(d));
       const bool has_parameters = (i + d) % 2 == 0;
       if (has_parameters)
         step.backward(use(model.left, 100.0 * i));
@@ -165,8 +166,8 @@ TEST_CASE("gradient_sync: one thread drives two devices") {
   Pair pair(kMean);
   for (int i = 0; i < 3; ++i) {
     for (auto& model : pair.replicas) model.zero_grad();
-    auto first = pair.sync.step(cpu(0));
-    auto second = pair.sync.step(cpu(1));
+    auto first = pair.sync.step(test_device());
+    auto second = pair.sync.step(test_device(1));
     first.backward_async(use(pair.replicas[0].left, 1.0));
     second.backward_async(use(pair.replicas[1].left, 2.0));
     join_all(first, second);
@@ -177,10 +178,11 @@ TEST_CASE("gradient_sync: one thread drives two devices") {
 
 TEST_CASE("gradient_sync: waiting for a device that the same thread drives fails at once and names it") {
   Pair pair(kMean);
-  auto first = pair.sync.step(cpu(0));
-  auto second = pair.sync.step(cpu(1));
+  auto first = pair.sync.step(test_device());
+  auto second = pair.sync.step(test_device(1));
   const auto start = std::chrono::steady_clock::now();
-  CHECK_THROWS_WITH_AS(first.backward(use(pair.replicas[0].left, 1.0)), doctest::Contains("cpu:1"), SyncError);
+  CHECK_THROWS_WITH_AS(first.backward(use(pair.replicas[0].left, 1.0)), doctest::Contains(as_tested("cpu:1")),
+                       SyncError);
   CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(5));
   second.fail(std::make_exception_ptr(SyncError("given up")));
   first.fail(std::make_exception_ptr(SyncError("given up")));
@@ -192,7 +194,7 @@ TEST_CASE("gradient_sync: evaluation and grad() between steps are no rounds") {
     auto& model = pair.replicas[d];
     for (int i = 0; i < 3; ++i) {
       model.zero_grad();
-      auto step = pair.sync.step(cpu(d));
+      auto step = pair.sync.step(test_device(d));
       step.backward(use(model.left, 2.0 * d));
       CHECK(gradient_of(model.left) == Values{1, 1});
       if (d == 0) {
@@ -214,7 +216,7 @@ TEST_CASE("gradient_sync: accumulation reduces once, also a parameter used only 
   Pair pair;  // weighted mean
   run_devices(2, [&](std::size_t d) {
     auto& model = pair.replicas[d];
-    auto step = pair.sync.step(cpu(d), 1);
+    auto step = pair.sync.step(test_device(d), 1);
     {
       const NoSync local = step.no_sync(3);
       backward(use(model.left, 2.0 + d) + use(model.right, 8.0));
@@ -231,7 +233,7 @@ TEST_CASE("gradient_sync: a local gradient that the user holds keeps its values 
   Pair pair(kMean);
   run_devices(2, [&](std::size_t d) {
     auto& model = pair.replicas[d];
-    auto step = pair.sync.step(cpu(d));
+    auto step = pair.sync.step(test_device(d));
     Tensor held;
     {
       const NoSync local = step.no_sync();
@@ -247,7 +249,7 @@ TEST_CASE("gradient_sync: a local gradient that the user holds keeps its values 
 TEST_CASE("gradient_sync: a no_sync scope without a backward adds no weight") {
   Pair pair;
   run_devices(2, [&](std::size_t d) {
-    auto step = pair.sync.step(cpu(d), 2);
+    auto step = pair.sync.step(test_device(d), 2);
     { const NoSync local = step.no_sync(100); }
     step.backward(use(pair.replicas[d].left, 1.0));
     CHECK(step.total_weight() == 4);
@@ -258,7 +260,7 @@ TEST_CASE("gradient_sync: zero_grad forgotten names the parameter, on all device
   Pair pair(kMean);
   const auto errors = errors_of_devices(2, [&](std::size_t d) {
     for (int i = 0; i < 2; ++i) {
-      auto step = pair.sync.step(cpu(d));
+      auto step = pair.sync.step(test_device(d));
       step.backward(use(pair.replicas[d].right, 1.0));
     }
   });
@@ -272,7 +274,7 @@ TEST_CASE("gradient_sync: weight 0 contributes zeros, never a product") {
   Pair pair;
   const double nan = std::numeric_limits<double>::quiet_NaN();
   run_devices(2, [&](std::size_t d) {
-    auto step = pair.sync.step(cpu(d), d == 0 ? 5 : 0);
+    auto step = pair.sync.step(test_device(d), d == 0 ? 5 : 0);
     step.backward(use(pair.replicas[d].left, d == 0 ? 3.0 : nan));
     CHECK(gradient_of(pair.replicas[d].left) == Values{3, 3});
   });
@@ -281,7 +283,7 @@ TEST_CASE("gradient_sync: weight 0 contributes zeros, never a product") {
 TEST_CASE("gradient_sync: no examples anywhere leaves gradients undefined and says so") {
   Pair pair;
   run_devices(2, [&](std::size_t d) {
-    auto step = pair.sync.step(cpu(d), 0);
+    auto step = pair.sync.step(test_device(d), 0);
     step.backward(use(pair.replicas[d].left, 3.0));
     CHECK(gradient_of(pair.replicas[d].left).empty());
     CHECK(step.skipped());
@@ -290,31 +292,31 @@ TEST_CASE("gradient_sync: no examples anywhere leaves gradients undefined and sa
 
 TEST_CASE("gradient_sync: a weight that is negative or not finite is refused") {
   Pair pair;
-  CHECK_THROWS_AS((void)pair.sync.step(cpu(0), -1), SyncError);
-  CHECK_THROWS_AS((void)pair.sync.step(cpu(0), std::numeric_limits<double>::quiet_NaN()), SyncError);
-  CHECK_THROWS_AS((void)pair.sync.step(cpu(0), std::numeric_limits<double>::infinity()), SyncError);
+  CHECK_THROWS_AS((void)pair.sync.step(test_device(), -1), SyncError);
+  CHECK_THROWS_AS((void)pair.sync.step(test_device(), std::numeric_limits<double>::quiet_NaN()), SyncError);
+  CHECK_THROWS_AS((void)pair.sync.step(test_device(), std::numeric_limits<double>::infinity()), SyncError);
 }
 
 TEST_CASE("gradient_sync: replicas that differ are refused with parameter, devices and values") {
   TwoBranches first;
-  TwoBranches second = clone(first, cpu(1));
+  TwoBranches second = clone(first, test_device(1));
   SUBCASE("shape") {
-    second.right = Tensor(Array::zeros({3}, DType::f64, cpu(1)), true);
-    GradientSync sync(cpu_devices(2));
-    sync.attach(cpu(0), first);
-    CHECK_THROWS_WITH_AS(sync.attach(cpu(1), second), doctest::Contains("right"), SyncError);
+    second.right = Tensor(Array::zeros({3}, DType::f64, test_device(1)), true);
+    GradientSync sync(test_devices(2));
+    sync.attach(test_device(), first);
+    CHECK_THROWS_WITH_AS(sync.attach(test_device(1), second), doctest::Contains("right"), SyncError);
     try {
-      sync.attach(cpu(1), second);
+      sync.attach(test_device(1), second);
     } catch (const SyncError& error) {
-      for (const char* part : {"cpu:0", "cpu:1", "[2]", "[3]"})
+      for (const char* part : {as_tested("cpu:0"), as_tested("cpu:1"), "[2]", "[3]"})
         CHECK_MESSAGE(std::string(error.what()).find(part) != std::string::npos, error.what());
     }
   }
   SUBCASE("dtype") {
-    second.right = Tensor(Array::zeros({2}, DType::f32, cpu(1)), true);
-    GradientSync sync(cpu_devices(2));
-    sync.attach(cpu(0), first);
-    CHECK_THROWS_WITH_AS(sync.attach(cpu(1), second), doctest::Contains("f32"), SyncError);
+    second.right = Tensor(Array::zeros({2}, DType::f32, test_device(1)), true);
+    GradientSync sync(test_devices(2));
+    sync.attach(test_device(), first);
+    CHECK_THROWS_WITH_AS(sync.attach(test_device(1), second), doctest::Contains("f32"), SyncError);
   }
 }
 
@@ -325,12 +327,12 @@ TEST_CASE("gradient_sync: devices leave at different times and the others go on"
     const int steps = d == 0 ? 2 : d == 1 ? 5 : 9;
     for (int i = 0; i < steps; ++i) {
       model.zero_grad();
-      auto step = pair.sync.step(cpu(d), 1);
+      auto step = pair.sync.step(test_device(d), 1);
       step.backward(use(model.left, d + 1.0));
       const double expected = i < 2 ? 2.0 : i < 5 ? 2.5 : 3.0;
       CHECK(gradient_of(model.left) == Values{expected, expected});
     }
-    pair.sync.leave(cpu(d));
+    pair.sync.leave(test_device(d));
   });
 }
 
@@ -339,9 +341,9 @@ TEST_CASE("gradient_sync: a device that left can follow the others' results") {
   run_devices(2, [&](std::size_t d) {
     auto& model = pair.replicas[d];
     if (d == 0) {
-      pair.sync.leave(cpu(0), Follow::yes);
+      pair.sync.leave(test_device(), Follow::yes);
       int followed = 0;
-      while (pair.sync.follow(cpu(0))) {
+      while (pair.sync.follow(test_device())) {
         CHECK(gradient_of(model.left) == Values{static_cast<double>(followed), static_cast<double>(followed)});
         model.zero_grad();
         ++followed;
@@ -350,17 +352,17 @@ TEST_CASE("gradient_sync: a device that left can follow the others' results") {
     } else {
       for (int i = 0; i < 4; ++i) {
         model.zero_grad();
-        auto step = pair.sync.step(cpu(1), 1);
+        auto step = pair.sync.step(test_device(1), 1);
         step.backward(use(model.left, i));
       }
-      pair.sync.leave(cpu(1));
+      pair.sync.leave(test_device(1));
     }
   });
 }
 
 TEST_CASE("gradient_sync: backward in a step refuses create_graph and names both") {
   Pair pair;
-  auto step = pair.sync.step(cpu(0));
+  auto step = pair.sync.step(test_device());
   CHECK_THROWS_WITH_AS(step.backward(use(pair.replicas[0].left, 1.0), {.create_graph = true}),
                        doctest::Contains("create_graph"), AutodiffError);
   step.fail(std::make_exception_ptr(SyncError("given up")));
@@ -368,13 +370,13 @@ TEST_CASE("gradient_sync: backward in a step refuses create_graph and names both
 
 TEST_CASE("gradient_sync: replicas may come long after the group, with deadlines watched and devices busy") {
   GradientSync sync(
-      cpu_devices(2),
+      test_devices(2),
       {.reduction = GradientReduction::mean, .warn_after = std::chrono::milliseconds(8), .warn = [](auto&) {}});
-  sync.busy(cpu(0), "building its model");
+  sync.busy(test_device(), "building its model");
   std::this_thread::sleep_for(std::chrono::milliseconds(30));  // several looks at the deadlines
   auto replicas = sync.replicate(TwoBranches{});
   run_devices(2, [&](std::size_t d) {
-    auto step = sync.step(cpu(d));
+    auto step = sync.step(test_device(d));
     step.backward(use(replicas[d].right, d == 0 ? 1.0 : 3.0));
     CHECK(gradient_of(replicas[d].right) == Values{2, 2});
   });

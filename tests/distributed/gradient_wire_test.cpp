@@ -22,6 +22,8 @@
 #include <cmath>
 #include <thread>
 
+TEST_SUITE_BEGIN("cpu");
+
 using namespace tutti;
 using namespace tutti::testing;
 
@@ -52,7 +54,7 @@ template <class Wire> Floats expected_mean(const std::vector<Floats>& gradients,
 
 /// What `left` receives with these gradients, the same on all devices.
 Floats reduced(const SyncOptions& options, const std::vector<Floats>& gradients, const std::vector<double>& weights) {
-  GradientSync sync(cpu_devices(gradients.size()), options);
+  GradientSync sync(test_devices(gradients.size()), options);
   auto replicas = sync.replicate(Vectors(static_cast<std::int64_t>(gradients.front().size())));
   std::vector<Floats> results(gradients.size());
   run_devices(gradients.size(), [&](std::size_t d) {
@@ -110,7 +112,7 @@ TEST_CASE("gradient_wire: weights neither overflow nor underflow what travels") 
 }
 
 TEST_CASE("gradient_wire: what does not fit in f16 arrives as infinity, NaN as NaN, on all devices") {
-  GradientSync sync(cpu_devices(2), {.wire = GradientWire::f16});
+  GradientSync sync(test_devices(2), {.wire = GradientWire::f16});
   auto replicas = sync.replicate(Vectors(4));
   run_devices(2, [&](std::size_t d) {
     auto step = sync.step(cpu(static_cast<std::uint16_t>(d)));
@@ -125,7 +127,7 @@ TEST_CASE("gradient_wire: what does not fit in f16 arrives as infinity, NaN as N
 }
 
 TEST_CASE("gradient_wire: check_finite looks at gradients before they travel") {
-  GradientSync sync(cpu_devices(2), {.wire = GradientWire::f16, .check_finite = true});
+  GradientSync sync(test_devices(2), {.wire = GradientWire::f16, .check_finite = true});
   auto replicas = sync.replicate(Vectors(1));
   run_devices(2, [&](std::size_t d) {
     auto step = sync.step(cpu(static_cast<std::uint16_t>(d)));
@@ -137,7 +139,7 @@ TEST_CASE("gradient_wire: check_finite looks at gradients before they travel") {
 TEST_CASE("gradient_wire: absent devices, weight 0 and the order of arrival") {
   for (const GradientWire wire : {GradientWire::bf16, GradientWire::f16})
     for (const std::size_t late : {0, 1, 2}) {
-      GradientSync sync(cpu_devices(3), {.wire = wire});
+      GradientSync sync(test_devices(3), {.wire = wire});
       auto replicas = sync.replicate(Vectors(2));
       run_devices(3, [&](std::size_t d) {
         if (d == late) std::this_thread::sleep_for(std::chrono::milliseconds(5));
@@ -155,7 +157,7 @@ TEST_CASE("gradient_wire: absent devices, weight 0 and the order of arrival") {
 
 TEST_CASE("gradient_wire: f64 is refused by name") {
   for (const GradientWire wire : {GradientWire::bf16, GradientWire::f16}) {
-    GradientSync sync(cpu_devices(2), {.wire = wire});
+    GradientSync sync(test_devices(2), {.wire = wire});
     CHECK_THROWS_WITH_AS((void)sync.replicate(TwoBranches{}), doctest::Contains("\"left\" is f64"), SyncError);
   }
   LocalCommunicator communicator;
@@ -169,7 +171,7 @@ TEST_CASE("gradient_wire: f64 is refused by name") {
 namespace {
 
 double loss_after_training(GradientWire wire) {
-  GradientSync sync(cpu_devices(2), {.wire = wire});
+  GradientSync sync(test_devices(2), {.wire = wire});
   Generator initial(5);
   auto replicas = sync.replicate(Linear(8, 3, initial));
   std::vector<double> losses(2);
@@ -200,3 +202,5 @@ TEST_CASE("gradient_wire: training converges as it does in f32") {
   CHECK(loss_after_training(GradientWire::bf16) == doctest::Approx(native).epsilon(0.02));
   CHECK(loss_after_training(GradientWire::f16) == doctest::Approx(native).epsilon(0.005));
 }
+
+TEST_SUITE_END();

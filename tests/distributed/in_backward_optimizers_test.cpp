@@ -5,6 +5,7 @@
 #include <tutti/distributed/gradient_sync.h>
 #include <tutti/optim/sgd.h>
 #include <tutti/tests/distributed/device_threads.h>
+#include <tutti/tests/test_devices.h>
 
 #include <doctest/doctest.h>
 
@@ -17,9 +18,9 @@ using namespace tutti::testing;
 namespace {
 
 struct Chain : Module {
-  Tensor first{Array::full({4}, 0.9, DType::f64, cpu(0)), true};
-  Tensor second{Array::full({4}, 0.7, DType::f64, cpu(0)), true};
-  Tensor third{Array::full({4}, 0.4, DType::f64, cpu(0)), true};
+  Tensor first{Array::full({4}, 0.9, DType::f64, test_device()), true};
+  Tensor second{Array::full({4}, 0.7, DType::f64, test_device()), true};
+  Tensor third{Array::full({4}, 0.4, DType::f64, test_device()), true};
   Tensor loss() const { return sum(tanh(tanh(first) * second) * third); }
   void visit(MemberVisitor& v) override {
     v.parameter("first", first);
@@ -32,16 +33,16 @@ struct Chain : Module {
 
 TEST_CASE("in_backward: several optimizers share the parameters; what none of them has is left to others") {
   Chain model;
-  GradientSync sync(cpu_devices(1), {.overlap = Overlap::in_backward});
+  GradientSync sync(test_devices(1), {.overlap = Overlap::in_backward});
   auto replicas = sync.replicate(model);
   const std::vector<Tensor> parameters = replicas[0].parameters();
   Sgd first({parameters[0]}, 0.5);
   Sgd second({parameters[1]}, 0.25);
-  sync.attach(cpu(0), first);
-  sync.attach(cpu(0), second);
+  sync.attach(test_device(), first);
+  sync.attach(test_device(), second);
   std::vector<std::vector<double>> before;
   for (const Tensor& parameter : parameters) before.push_back(parameter.to_vector<double>());
-  auto step = sync.step(cpu(0));
+  auto step = sync.step(test_device());
   step.backward(replicas[0].loss());
   CHECK(first.steps() == 1);
   CHECK(second.steps() == 1);
@@ -59,34 +60,35 @@ TEST_CASE("in_backward: several optimizers share the parameters; what none of th
 
 TEST_CASE("in_backward: an optimizer that was destroyed is missed before it is used") {
   Chain model;
-  GradientSync sync(cpu_devices(1), {.overlap = Overlap::in_backward});
+  GradientSync sync(test_devices(1), {.overlap = Overlap::in_backward});
   auto replicas = sync.replicate(model);
   {
     Sgd optimizer(replicas[0].parameters(), 0.5);
-    sync.attach(cpu(0), optimizer);
+    sync.attach(test_device(), optimizer);
   }
-  CHECK_THROWS_WITH_AS((void)sync.step(cpu(0)), doctest::Contains("attached to cpu:0 has been destroyed"), SyncError);
+  CHECK_THROWS_WITH_AS((void)sync.step(test_device()),
+                       doctest::Contains(as_tested("attached to cpu:0 has been destroyed")), SyncError);
 }
 
 TEST_CASE("in_backward: an optimizer that is destroyed during a step fails it, and is not used") {
   const auto fails = [](const auto& use) {
-    GradientSync sync(cpu_devices(1), {.overlap = Overlap::in_backward, .bucket_bytes = 0});
+    GradientSync sync(test_devices(1), {.overlap = Overlap::in_backward, .bucket_bytes = 0});
     auto replicas = sync.replicate(Chain());
     Chain& replica = replicas[0];
     auto optimizer = std::make_unique<Sgd>(replica.parameters(), 0.5);
-    sync.attach(cpu(0), *optimizer);
+    sync.attach(test_device(), *optimizer);
     const auto before = replica.first.to_vector<double>();
     const Tensor views[] = {replica.first.detach(), replica.second.detach(), replica.third.detach()};
-    auto step = sync.step(cpu(0));
+    auto step = sync.step(test_device());
     use(sync, replica, step, optimizer);
     CHECK(replica.first.to_vector<double>() == before);
-    CHECK_THROWS_WITH_AS(step.join(), doctest::Contains("attached to cpu:0 has been destroyed"), SyncError);
+    CHECK_THROWS_WITH_AS(step.join(), doctest::Contains(as_tested("attached to cpu:0 has been destroyed")), SyncError);
   };
   using Owned = std::unique_ptr<Sgd>;
   fails([](GradientSync& sync, Chain& replica, Step& step, Owned& optimizer) {
     step.backward_async(replica.loss());  // what has views is updated by the join
     optimizer.reset();
-    sync.leave(cpu(0));
+    sync.leave(test_device());
   });
   fails([](GradientSync&, Chain& replica, Step& step, Owned& optimizer) {
     step.backward_async(replica.loss());
@@ -100,12 +102,12 @@ TEST_CASE("in_backward: an optimizer that is destroyed during a step fails it, a
 }
 
 TEST_CASE("in_backward: devices must agree on which parameters the group updates") {
-  GradientSync sync(cpu_devices(2), {.overlap = Overlap::in_backward});
+  GradientSync sync(test_devices(2), {.overlap = Overlap::in_backward});
   auto replicas = sync.replicate(Chain());
   Sgd all(replicas[0].parameters(), 0.5);
   Sgd some({replicas[1].first, replicas[1].third}, 0.5);
-  sync.attach(cpu(0), all);
-  sync.attach(cpu(1), some);
+  sync.attach(test_device(), all);
+  sync.attach(test_device(1), some);
   const auto errors = errors_of_devices(2, [&](std::size_t d) {
     auto step = sync.step(sync.devices()[d]);
     step.backward(replicas[d].loss());
@@ -118,23 +120,24 @@ TEST_CASE("in_backward: devices must agree on which parameters the group updates
 }
 
 TEST_CASE("in_backward: a device that follows from the beginning must update what the others do") {
-  GradientSync sync(cpu_devices(2), {.overlap = Overlap::in_backward});
+  GradientSync sync(test_devices(2), {.overlap = Overlap::in_backward});
   auto replicas = sync.replicate(Chain());
   Sgd all(replicas[0].parameters(), 0.5);
   Sgd some({replicas[1].first}, 0.5);
-  sync.attach(cpu(0), all);
-  sync.attach(cpu(1), some);
-  { (void)sync.step(cpu(0)).generation(); }  // fails: without a backward
-  CHECK_THROWS_WITH_AS(sync.leave(cpu(1), Follow::yes),
-                       doctest::Contains("\"second\" has an optimizer on cpu:0 and none on cpu:1"), SyncError);
+  sync.attach(test_device(), all);
+  sync.attach(test_device(1), some);
+  { (void)sync.step(test_device()).generation(); }  // fails: without a backward
+  CHECK_THROWS_WITH_AS(sync.leave(test_device(1), Follow::yes),
+                       doctest::Contains(as_tested("\"second\" has an optimizer on cpu:0 and none on cpu:1")),
+                       SyncError);
 }
 
 TEST_CASE("in_backward: with Absent::subset the trajectory is that of the immediate mode, bit by bit") {
   const auto trained = [](Overlap overlap) {
-    GradientSync sync(cpu_devices(2), {.absent = Absent::subset, .overlap = overlap});
+    GradientSync sync(test_devices(2), {.absent = Absent::subset, .overlap = overlap});
     auto replicas = sync.replicate(Chain());
     run_devices(2, [&](std::size_t d) {
-      const Device device = cpu(static_cast<std::uint16_t>(d));
+      const Device device = test_device(d);
       Sgd optimizer(replicas[d].parameters(), 0.1, {.momentum = 0.9});
       sync.attach(device, optimizer);
       for (std::size_t i = 0; i < 12; ++i) {

@@ -15,6 +15,7 @@
 #include <tutti/optim/sgd.h>
 #include <tutti/tests/distributed/device_threads.h>
 #include <tutti/tests/distributed/two_branches.h>
+#include <tutti/tests/test_devices.h>
 
 #include <doctest/doctest.h>
 
@@ -27,10 +28,10 @@ using namespace tutti::testing;
 
 namespace {
 
-Device device(std::size_t d) { return cpu(static_cast<std::uint16_t>(d)); }
+Device device(std::size_t d) { return test_device(d); }
 
 Tensor parameter(double first) {
-  return Tensor(Array::from(std::vector<double>{first, first / 2, -first, 0.25}, {4}, cpu(0)), true);
+  return Tensor(Array::from(std::vector<double>{first, first / 2, -first, 0.25}, {4}, test_device()), true);
 }
 
 enum class Reader : std::uint8_t { detached, view, custom };
@@ -90,7 +91,7 @@ struct Training {
   Training(Overlap overlap, std::size_t devices, bool adam, SyncOptions options = {}, Reader reader = Reader::detached)
       : in_backward(overlap == Overlap::in_backward) {
     options.overlap = overlap;
-    sync = std::make_unique<GradientSync>(cpu_devices(devices), options);
+    sync = std::make_unique<GradientSync>(test_devices(devices), options);
     Tangled model;
     model.reader = reader;
     replicas = sync->replicate(model);
@@ -180,8 +181,8 @@ TEST_CASE("in_backward: what an earlier layer still reads is not updated under i
 
 TEST_CASE("in_backward: updates happen before backward ends, each parameter's once") {
   Training training(Overlap::in_backward, 2, false, {.bucket_bytes = 0});
-  auto first = training.sync->step(cpu(0));
-  auto second = training.sync->step(cpu(1));
+  auto first = training.sync->step(test_device());
+  auto second = training.sync->step(test_device(1));
   first.backward_async(training.loss(0, 0));
   CHECK(training.counting(0).updates == 0);
   second.backward_async(training.loss(1, 1));
@@ -194,14 +195,14 @@ TEST_CASE("in_backward: updates happen before backward ends, each parameter's on
 TEST_CASE("in_backward: a graph that is kept, or a value that is held, only delays the update to the join") {
   Training training(Overlap::in_backward, 1, false, {.bucket_bytes = 0});
   {
-    auto step = training.sync->step(cpu(0));
+    auto step = training.sync->step(test_device());
     step.backward_async(training.loss(0, 0), {.retain_graph = true});
     CHECK(training.counting(0).updates < 4);
     step.join();
     CHECK(training.counting(0).updates == 4);
   }
   const Tensor held = training.replicas[0].shared.detach();
-  auto step = training.sync->step(cpu(0));
+  auto step = training.sync->step(test_device());
   step.backward_async(training.loss(0, 0));
   if (is_inline()) CHECK(training.counting(0).updates == 7);
   step.join();
@@ -209,7 +210,7 @@ TEST_CASE("in_backward: a graph that is kept, or a value that is held, only dela
 }
 
 TEST_CASE("in_backward: gradients may be read after the join, and the next step needs no zero_grad") {
-  GradientSync sync(cpu_devices(2), {.reduction = GradientReduction::mean, .overlap = Overlap::in_backward});
+  GradientSync sync(test_devices(2), {.reduction = GradientReduction::mean, .overlap = Overlap::in_backward});
   auto replicas = sync.replicate(TwoBranches{});
   std::vector<std::unique_ptr<Sgd>> optimizers;
   for (std::size_t d = 0; d < 2; ++d) {
@@ -258,12 +259,12 @@ TEST_CASE("in_backward: a step that failed half applied is made equal by rejoini
   const auto before = training.values();
   training.counting(1).fail_at = training.counting(1).updates + 3;
   CHECK_THROWS(training.step_all(1));
-  CHECK_THROWS_WITH_AS((void)training.sync->step(cpu(0)), doctest::Contains("cpu:1"), SyncError);
+  CHECK_THROWS_WITH_AS((void)training.sync->step(test_device()), doctest::Contains(as_tested("cpu:1")), SyncError);
   if (is_inline()) CHECK(training.values() != before);  // two parameters of device 1
   // On asynchronous streams the third update may come with the join, when device 0 has applied the step.
   const auto applied = static_cast<int>(training.optimizers[0]->steps());
   if (is_inline()) CHECK(applied == 1);
-  const GradientSync::Rejoining all[] = {{cpu(0), applied}, {cpu(1), 1}};
+  const GradientSync::Rejoining all[] = {{test_device(), applied}, {test_device(1), 1}};
   training.sync->rejoin_all(all);
 
   Training undisturbed(Overlap::immediate, 2, false, {.bucket_bytes = 0});
@@ -302,19 +303,20 @@ TEST_CASE("in_backward: a device that throws in mid-backward fails all, and trai
 
 TEST_CASE("in_backward: what cannot be combined with it is refused by name") {
   Tangled model;
-  GradientSync sync(cpu_devices(1), {.overlap = Overlap::in_backward});
+  GradientSync sync(test_devices(1), {.overlap = Overlap::in_backward});
   Sgd optimizer(model.parameters(), 0.1);
-  CHECK_THROWS_WITH_AS(sync.attach(cpu(0), optimizer), doctest::Contains("replica before"), SyncError);
-  sync.attach(cpu(0), model);
-  CHECK_THROWS_WITH_AS((void)sync.step(cpu(0)), doctest::Contains("cpu:0 has no optimizer"), SyncError);
+  CHECK_THROWS_WITH_AS(sync.attach(test_device(), optimizer), doctest::Contains("replica before"), SyncError);
+  sync.attach(test_device(), model);
+  CHECK_THROWS_WITH_AS((void)sync.step(test_device()), doctest::Contains(as_tested("cpu:0 has no optimizer")),
+                       SyncError);
   Sgd stranger({Tangled{}.early}, 0.1);
-  CHECK_THROWS_WITH_AS(sync.attach(cpu(0), stranger), doctest::Contains("none of the replica's"), SyncError);
-  sync.attach(cpu(0), optimizer);
+  CHECK_THROWS_WITH_AS(sync.attach(test_device(), stranger), doctest::Contains("none of the replica's"), SyncError);
+  sync.attach(test_device(), optimizer);
   Sgd rival({model.late}, 0.1);
-  CHECK_THROWS_WITH_AS(sync.attach(cpu(0), rival), doctest::Contains("two optimizers"), SyncError);
-  auto step = sync.step(cpu(0));
+  CHECK_THROWS_WITH_AS(sync.attach(test_device(), rival), doctest::Contains("two optimizers"), SyncError);
+  auto step = sync.step(test_device());
   CHECK_THROWS_WITH_AS((void)step.no_sync(), doctest::Contains("in_backward"), SyncError);
-  step.backward(model.loss(Tensor(Array::full({4}, 0.5, DType::f64, cpu(0))), true));
+  step.backward(model.loss(Tensor(Array::full({4}, 0.5, DType::f64, test_device())), true));
   CHECK_THROWS_WITH_AS(optimizer.step(), doctest::Contains("in_backward"), Error);
   CHECK_THROWS_WITH_AS(clip_grad_norm(model.parameters(), 1.0), doctest::Contains("in_backward"), Error);
   Sgd second(model.parameters(), 0.1);
@@ -325,9 +327,9 @@ TEST_CASE("in_backward: the optimizer is its owner's again when the group has go
   Tangled model;
   Sgd optimizer(model.parameters(), 0.1);
   {
-    GradientSync sync(cpu_devices(1), {.overlap = Overlap::in_backward});
-    sync.attach(cpu(0), model);
-    sync.attach(cpu(0), optimizer);
+    GradientSync sync(test_devices(1), {.overlap = Overlap::in_backward});
+    sync.attach(test_device(), model);
+    sync.attach(test_device(), optimizer);
     CHECK_THROWS_AS(optimizer.step(), Error);
   }
   optimizer.step();
@@ -335,31 +337,32 @@ TEST_CASE("in_backward: the optimizer is its owner's again when the group has go
 
 TEST_CASE("in_backward: an optimizer that goes before its group, with a step on its way, is not touched") {
   Tangled model;
-  GradientSync sync(cpu_devices(1), {.overlap = Overlap::in_backward});
-  sync.attach(cpu(0), model);
+  GradientSync sync(test_devices(1), {.overlap = Overlap::in_backward});
+  sync.attach(test_device(), model);
   const auto optimizer = std::make_unique<CountingSgd>(model.parameters(), 0.1);
-  sync.attach(cpu(0), *optimizer);
-  auto step = sync.step(cpu(0));
-  step.backward_async(model.loss(Tensor(Array::full({4}, 0.5, DType::f64, cpu(0))), true), {.retain_graph = true});
+  sync.attach(test_device(), *optimizer);
+  auto step = sync.step(test_device());
+  step.backward_async(model.loss(Tensor(Array::full({4}, 0.5, DType::f64, test_device())), true),
+                      {.retain_graph = true});
 }
 
 TEST_CASE("in_backward: takes no more memory than the immediate mode") {
   const auto peak = [](Overlap overlap) {
     Generator random(3);
     const Sequential model(Linear(64, 256, random), Linear(256, 256, random), Linear(256, 64, random));
-    GradientSync sync(cpu_devices(2), {.overlap = overlap, .bucket_bytes = 0});
+    GradientSync sync(test_devices(2), {.overlap = overlap, .bucket_bytes = 0});
     auto replicas = sync.replicate(model);
     std::vector<std::unique_ptr<Sgd>> optimizers;
     for (std::size_t d = 0; d < 2; ++d) {
       optimizers.push_back(std::make_unique<Sgd>(replicas[d].parameters(), 0.01));
       sync.attach(device(d), *optimizers[d]);
     }
-    MemoryPool& pool = memory_pool(cpu(1));
+    MemoryPool& pool = memory_pool(test_device(1));
     pool.reset_peak();
     const std::size_t before = pool.statistics().in_use;
     for (int i = 0; i < 3; ++i) {
-      auto first = sync.step(cpu(0));
-      auto second = sync.step(cpu(1));
+      auto first = sync.step(test_device());
+      auto second = sync.step(test_device(1));
       for (std::size_t d = 0; d < 2; ++d) {
         const Tensor x(Array::full({4, 64}, 0.1, DType::f32, device(d)));
         (d == 0 ? first : second).backward_async(sum(square(replicas[d].forward(x))));

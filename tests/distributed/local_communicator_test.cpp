@@ -9,6 +9,8 @@
 
 #include <cmath>
 
+TEST_SUITE_BEGIN("cpu");
+
 using namespace tutti;
 using namespace tutti::testing;
 
@@ -153,3 +155,5 @@ TEST_CASE("local_communicator: devices of other kinds are refused by name") {
   const Device devices[] = {cpu(0), cuda(0)};
   CHECK_THROWS_WITH_AS((void)make_communicator(devices), doctest::Contains("cuda:0"), DeviceError);
 }
+
+TEST_SUITE_END();

@@ -8,6 +8,8 @@
 #include <cmath>
 #include <limits>
 
+TEST_SUITE_BEGIN("cpu");
+
 using namespace tutti;
 using namespace tutti::testing;
 
@@ -89,3 +91,5 @@ TEST_CASE("low_rank: a dependent row becomes zero, a NaN stays") {
   low_rank::orthonormalize(bad.data(), 1, 2);
   CHECK(std::isnan(bad[0]));
 }
+
+TEST_SUITE_END();

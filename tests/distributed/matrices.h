@@ -5,6 +5,7 @@
 #include <tutti/autodiff/operations.h>
 #include <tutti/backend/random.h>
 #include <tutti/nn/module.h>
+#include <tutti/tests/test_devices.h>
 
 #include <vector>
 
@@ -14,9 +15,9 @@ using Floats = std::vector<float>;
 
 /// Parameters of f32 of different ranks, whose gradients a test sets: those of low rank, and a vector.
 struct Matrices : Module {
-  Tensor wide{Array::zeros({12, 20}, DType::f32, cpu(0)), true};
-  Tensor kernel{Array::zeros({16, 2, 3, 3}, DType::f32, cpu(0)), true};
-  Tensor bias{Array::zeros({7}, DType::f32, cpu(0)), true};
+  Tensor wide{Array::zeros({12, 20}, DType::f32, test_device()), true};
+  Tensor kernel{Array::zeros({16, 2, 3, 3}, DType::f32, test_device()), true};
+  Tensor bias{Array::zeros({7}, DType::f32, test_device()), true};
   void visit(MemberVisitor& v) override {
     v.parameter("wide", wide);
     v.parameter("kernel", kernel);
@@ -25,7 +26,7 @@ struct Matrices : Module {
 };
 
 inline Floats random_floats(std::int64_t count, std::uint64_t seed, std::uint64_t stream) {
-  return Generator(seed, stream).normal({count}, DType::f32, cpu(0)).to_vector<float>();
+  return Generator(seed, stream).normal({count}, DType::f32, test_device()).to_vector<float>();
 }
 
 /// A loss whose gradient with respect to the parameter is that.

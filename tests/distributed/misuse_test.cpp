@@ -6,6 +6,7 @@
 #include <tutti/optim/sgd.h>
 #include <tutti/tests/distributed/device_threads.h>
 #include <tutti/tests/distributed/two_branches.h>
+#include <tutti/tests/test_devices.h>
 
 #include <doctest/doctest.h>
 
@@ -23,7 +24,7 @@ namespace {
 
 struct Pair {
   explicit Pair(SyncOptions options = {}, std::size_t count = 2)
-      : sync(std::make_unique<GradientSync>(cpu_devices(count), std::move(options))),
+      : sync(std::make_unique<GradientSync>(test_devices(count), std::move(options))),
         replicas(sync->replicate(TwoBranches{})) {}
   std::unique_ptr<GradientSync> sync;
   std::vector<TwoBranches> replicas;
@@ -45,7 +46,7 @@ TEST_CASE("misuse: fresh threads for each epoch, one of them late") {
     run_devices(3, [&](std::size_t d) {
       if (epoch > 0 && d == 1) std::this_thread::sleep_for(milliseconds(10));
       pair.replicas[d].zero_grad();
-      auto step = pair.sync->step(cpu(d));
+      auto step = pair.sync->step(test_device(d));
       step.backward(use(pair.replicas[d].left, 1.0));
     });
 }
@@ -53,8 +54,8 @@ TEST_CASE("misuse: fresh threads for each epoch, one of them late") {
 TEST_CASE("misuse: a device handed to another thread after a first step") {
   Pair pair;
   {
-    auto a = pair.sync->step(cpu(0));
-    auto b = pair.sync->step(cpu(1));
+    auto a = pair.sync->step(test_device());
+    auto b = pair.sync->step(test_device(1));
     a.backward_async(use(pair.replicas[0].left, 1));
     b.backward_async(use(pair.replicas[1].left, 1));
     join_all(a, b);
@@ -62,26 +63,26 @@ TEST_CASE("misuse: a device handed to another thread after a first step") {
   for (auto& replica : pair.replicas) replica.zero_grad();
   std::thread other([&] {
     std::this_thread::sleep_for(milliseconds(10));
-    auto step = pair.sync->step(cpu(1));
+    auto step = pair.sync->step(test_device(1));
     step.backward(use(pair.replicas[1].left, 1));
   });
-  auto step = pair.sync->step(cpu(0));
+  auto step = pair.sync->step(test_device());
   CHECK_NOTHROW(step.backward(use(pair.replicas[0].left, 1)));
   other.join();
 }
 
 TEST_CASE("misuse: a no_sync scope may neither surround nor follow the synchronised backward") {
   Pair pair;
-  auto step = pair.sync->step(cpu(0));
+  auto step = pair.sync->step(test_device());
   {
     const NoSync local = step.no_sync();
     backward(use(pair.replicas[0].left, 1));
     CHECK_THROWS_WITH_AS(step.backward_async(use(pair.replicas[0].left, 3)), doctest::Contains("no_sync"), SyncError);
-    CHECK_THROWS_WITH_AS(step.synchronize_async(), doctest::Contains("cpu:0"), SyncError);
+    CHECK_THROWS_WITH_AS(step.synchronize_async(), doctest::Contains(as_tested("cpu:0")), SyncError);
   }
   step.backward_async(use(pair.replicas[0].left, 3));
   CHECK_THROWS_WITH_AS((void)step.no_sync(), doctest::Contains("no_sync"), SyncError);
-  auto other = pair.sync->step(cpu(1), 2.0);
+  auto other = pair.sync->step(test_device(1), 2.0);
   other.backward_async(use(pair.replicas[1].left, 5));
   join_all(step, other);
   CHECK(gradient_of(pair.replicas[1].left) == Values{3.5, 3.5});  // (1 + 3 + 2 * 5) / 4
@@ -90,31 +91,31 @@ TEST_CASE("misuse: a no_sync scope may neither surround nor follow the synchroni
 TEST_CASE("misuse: a loss without a graph fails the step for all, and is not counted twice") {
   Pair pair;
   const auto errors = errors_of_devices(2, [&](std::size_t d) {
-    auto step = pair.sync->step(cpu(d));
+    auto step = pair.sync->step(test_device(d));
     if (d == 1) return step.backward(use(pair.replicas[1].left, 3));
-    CHECK_THROWS_AS(step.backward(Tensor(Array::full({}, 1.0, DType::f64, cpu(0)))), AutodiffError);
+    CHECK_THROWS_AS(step.backward(Tensor(Array::full({}, 1.0, DType::f64, test_device()))), AutodiffError);
     step.backward(use(pair.replicas[0].left, 1));
   });
-  CHECK_MESSAGE(errors[1].find("cpu:0") != std::string::npos, errors[1]);
+  CHECK_MESSAGE(errors[1].find(as_tested("cpu:0")) != std::string::npos, errors[1]);
   CHECK_MESSAGE(errors[1].find("no graph") != std::string::npos, errors[1]);
   CHECK_FALSE(errors[0].empty());
 }
 
 TEST_CASE("misuse: a device without a replica is named at its first step") {
-  GradientSync sync(cpu_devices(2));
+  GradientSync sync(test_devices(2));
   TwoBranches model;
-  sync.attach(cpu(0), model);
-  CHECK_THROWS_WITH_AS((void)sync.step(cpu(1)), doctest::Contains("cpu:1"), SyncError);
-  CHECK_THROWS_WITH_AS(sync.leave(cpu(1), Follow::yes), doctest::Contains("replica"), SyncError);
+  sync.attach(test_device(), model);
+  CHECK_THROWS_WITH_AS((void)sync.step(test_device(1)), doctest::Contains(as_tested("cpu:1")), SyncError);
+  CHECK_THROWS_WITH_AS(sync.leave(test_device(1), Follow::yes), doctest::Contains("replica"), SyncError);
 }
 
 TEST_CASE("misuse: the group's end while a device waits, and steps that outlive it") {
   Pair pair;
-  auto survivor = std::make_unique<Step>(pair.sync->step(cpu(1)));
+  auto survivor = std::make_unique<Step>(pair.sync->step(test_device(1)));
   std::atomic<bool> stepping{false};
   std::string error;
   std::thread waiting([&] {
-    auto step = pair.sync->step(cpu(0));
+    auto step = pair.sync->step(test_device());
     try {
       step.backward_async(use(pair.replicas[0].left, 1));
       stepping = true;
@@ -137,7 +138,7 @@ TEST_CASE("misuse: a step object assigned over by the next one") {
     std::unique_ptr<Step> step;
     for (int i = 0; i < 3; ++i) {
       pair.replicas[d].zero_grad();
-      step = std::make_unique<Step>(pair.sync->step(cpu(d)));
+      step = std::make_unique<Step>(pair.sync->step(test_device(d)));
       step->backward(use(pair.replicas[d].left, 1.0 + d));
       CHECK(gradient_of(pair.replicas[d].left) == Values{1.5, 1.5});
     }
@@ -147,10 +148,10 @@ TEST_CASE("misuse: a step object assigned over by the next one") {
 TEST_CASE("misuse: an old step is refused once a later one is open") {
   Pair pair;
   run_devices(2, [&](std::size_t d) {
-    auto first = pair.sync->step(cpu(d));
+    auto first = pair.sync->step(test_device(d));
     first.backward(use(pair.replicas[d].left, 1.0));
     pair.replicas[d].zero_grad();
-    auto second = pair.sync->step(cpu(d));
+    auto second = pair.sync->step(test_device(d));
     CHECK_THROWS_WITH_AS(first.backward(use(pair.replicas[d].left, 1.0)), doctest::Contains("over"), SyncError);
     CHECK_THROWS_AS((void)first.total_weight(), SyncError);
     second.backward(use(pair.replicas[d].left, 1.0));
@@ -161,20 +162,20 @@ TEST_CASE("misuse: nothing steps on a failed generation, until the device rejoin
   Pair pair;
   const auto errors = errors_of_devices(2, [&](std::size_t d) {
     Sgd optimizer(pair.replicas[d].parameters(), 0.1);
-    pair.sync->attach(cpu(d), optimizer);
+    pair.sync->attach(test_device(d), optimizer);
     try {
-      auto step = pair.sync->step(cpu(d));
+      auto step = pair.sync->step(test_device(d));
       if (d == 1) throw std::runtime_error("burnt");
       step.backward_async(use(pair.replicas[0].left, 1));
       CHECK_THROWS_AS(step.join(), SyncError);
       CHECK_THROWS_AS(step.join(), SyncError);
     } catch (const std::runtime_error&) {
     }
-    CHECK_THROWS_WITH_AS(optimizer.step(), doctest::Contains("cpu:1"), SyncError);
+    CHECK_THROWS_WITH_AS(optimizer.step(), doctest::Contains(as_tested("cpu:1")), SyncError);
     CHECK(optimizer.steps() == 0);
     pair.replicas[d].zero_grad();
-    pair.sync->rejoin(cpu(d), optimizer.steps());
-    auto step = pair.sync->step(cpu(d));
+    pair.sync->rejoin(test_device(d), optimizer.steps());
+    auto step = pair.sync->step(test_device(d));
     step.backward(use(pair.replicas[d].left, 1));
     optimizer.step();
   });
@@ -183,9 +184,9 @@ TEST_CASE("misuse: nothing steps on a failed generation, until the device rejoin
 
 TEST_CASE("misuse: nor does a device that comes to its step only when the group has failed") {
   Pair pair;
-  pair.sync->fail(cpu(1), std::make_exception_ptr(std::runtime_error("burnt")));
+  pair.sync->fail(test_device(1), std::make_exception_ptr(std::runtime_error("burnt")));
   Sgd optimizer(pair.replicas[0].parameters(), 0.1);
-  CHECK_THROWS_WITH_AS((void)pair.sync->step(cpu(0)), doctest::Contains("burnt"), SyncError);
+  CHECK_THROWS_WITH_AS((void)pair.sync->step(test_device()), doctest::Contains("burnt"), SyncError);
   CHECK_THROWS_WITH_AS(optimizer.step(), doctest::Contains("burnt"), SyncError);
   CHECK(optimizer.steps() == 0);
 }
@@ -193,7 +194,7 @@ TEST_CASE("misuse: nor does a device that comes to its step only when the group 
 TEST_CASE("misuse: what was posted and never committed leaves no gradient behind; what was committed does") {
   Pair pair;
   {
-    auto step = pair.sync->step(cpu(0), 3.0);
+    auto step = pair.sync->step(test_device(), 3.0);
     step.backward_async(use(pair.replicas[0].left, 1));
   }
   SUBCASE("incomplete") {
@@ -202,7 +203,7 @@ TEST_CASE("misuse: what was posted and never committed leaves no gradient behind
   }
   SUBCASE("complete") {
     {
-      auto step = pair.sync->step(cpu(1), 3.0);
+      auto step = pair.sync->step(test_device(1), 3.0);
       step.backward_async(use(pair.replicas[1].left, 2));
     }
     pair.sync.reset();
@@ -212,18 +213,18 @@ TEST_CASE("misuse: what was posted and never committed leaves no gradient behind
 
 TEST_CASE("misuse: a step that unwinds after its commit leaves no reduction running") {
   struct Big : Module {
-    Tensor w{Array::full({4 * 1024 * 1024}, 1.0, DType::f32, cpu(0)), true};
+    Tensor w{Array::full({4 * 1024 * 1024}, 1.0, DType::f32, test_device()), true};
     void visit(MemberVisitor& v) override { v.parameter("w", w); }
   };
-  GradientSync sync(cpu_devices(2));
+  GradientSync sync(test_devices(2));
   auto replicas = sync.replicate(Big{});
   std::atomic<bool> posted{false};
   std::thread other([&] {
     while (!posted) std::this_thread::yield();
-    sync.leave(cpu(0), Follow::yes);
+    sync.leave(test_device(), Follow::yes);
   });
   try {
-    auto step = sync.step(cpu(1));
+    auto step = sync.step(test_device(1));
     step.backward_async(sum(replicas[1].w * 2.0));
     posted = true;
     while (sync.report().steps.back().devices[1].released == SyncReport::Time{}) std::this_thread::yield();
@@ -238,11 +239,11 @@ TEST_CASE("misuse: a step that unwinds after its commit leaves no reduction runn
 TEST_CASE("misuse: one thread that drives all devices heals the group with rejoin_all") {
   Pair pair(impatient());
   try {
-    auto step = pair.sync->step(cpu(0));
+    auto step = pair.sync->step(test_device());
     throw 1;
   } catch (int) {
   }
-  const GradientSync::Rejoining all[] = {{cpu(0)}, {cpu(1)}};
+  const GradientSync::Rejoining all[] = {{test_device()}, {test_device(1)}};
   CHECK_NOTHROW(pair.sync->rejoin_all(all));
   CHECK(pair.sync->group_number() == 2);
 }
@@ -250,13 +251,13 @@ TEST_CASE("misuse: one thread that drives all devices heals the group with rejoi
 TEST_CASE("misuse: an optimizer attached on one side only cannot be copied, and says so") {
   Pair pair(impatient());
   Sgd optimizer(pair.replicas[0].parameters(), 0.1, {.momentum = 0.9});
-  pair.sync->attach(cpu(0), optimizer);
+  pair.sync->attach(test_device(), optimizer);
   try {
-    auto step = pair.sync->step(cpu(0));
+    auto step = pair.sync->step(test_device());
     throw 1;
   } catch (int) {
   }
-  const GradientSync::Rejoining all[] = {{cpu(0), 5}, {cpu(1), 4}};
+  const GradientSync::Rejoining all[] = {{test_device(), 5}, {test_device(1), 4}};
   CHECK_THROWS_WITH_AS(pair.sync->rejoin_all(all), doctest::Contains("optimizer"), SyncError);
 }
 
@@ -264,7 +265,7 @@ TEST_CASE("misuse: with reductions off each device keeps its own gradients, and 
   Pair pair;
   pair.sync->set_reductions_enabled(false);
   run_devices(2, [&](std::size_t d) {
-    auto step = pair.sync->step(cpu(d), 2.0);
+    auto step = pair.sync->step(test_device(d), 2.0);
     if (d == 0)
       step.backward(use(pair.replicas[0].left, 3));
     else
@@ -276,15 +277,15 @@ TEST_CASE("misuse: with reductions off each device keeps its own gradients, and 
 
 TEST_CASE("misuse: only a device that said so can follow") {
   Pair pair;
-  pair.sync->leave(cpu(0));
-  CHECK_THROWS_WITH_AS(pair.sync->follow(cpu(0)), doctest::Contains("Follow::yes"), SyncError);
+  pair.sync->leave(test_device());
+  CHECK_THROWS_WITH_AS(pair.sync->follow(test_device()), doctest::Contains("Follow::yes"), SyncError);
 }
 
 TEST_CASE("misuse: weights that f32 cannot sum are refused, not divided by") {
   for (const double weight : {1e-46, 1e39}) {
     Pair pair;
     const auto errors = errors_of_devices(2, [&](std::size_t d) {
-      auto step = pair.sync->step(cpu(d), weight);
+      auto step = pair.sync->step(test_device(d), weight);
       step.backward(use(pair.replicas[d].left, 1));
     });
     for (const std::string& error : errors) CHECK_MESSAGE(error.find("weight") != std::string::npos, error);
@@ -293,9 +294,9 @@ TEST_CASE("misuse: weights that f32 cannot sum are refused, not divided by") {
 
 TEST_CASE("misuse: a loss of another copy of the model is refused, on all devices") {
   Pair pair;
-  const TwoBranches stray = clone(pair.replicas[1], cpu(1));
+  const TwoBranches stray = clone(pair.replicas[1], test_device(1));
   const auto errors = errors_of_devices(2, [&](std::size_t d) {
-    auto step = pair.sync->step(cpu(d), 4.0);
+    auto step = pair.sync->step(test_device(d), 4.0);
     step.backward(use(d == 1 ? stray.left : pair.replicas[0].left, 1));
   });
   for (const std::string& error : errors) CHECK_MESSAGE(error.find("another copy") != std::string::npos, error);
@@ -304,8 +305,8 @@ TEST_CASE("misuse: a loss of another copy of the model is refused, on all device
 TEST_CASE("misuse: leaves of no group get their plain gradients, whatever the weight") {
   Pair pair;
   run_devices(2, [&](std::size_t d) {
-    Tensor input(Array::full({2}, 3.0, DType::f64, cpu(d)), true);
-    auto step = pair.sync->step(cpu(d), 4.0);
+    Tensor input(Array::full({2}, 3.0, DType::f64, test_device(d)), true);
+    auto step = pair.sync->step(test_device(d), 4.0);
     {
       const NoSync local = step.no_sync(8.0);
       backward(sum(pair.replicas[d].left * input));
@@ -319,11 +320,11 @@ TEST_CASE("misuse: leaves of no group get their plain gradients, whatever the we
 TEST_CASE("misuse: a device that fails outside of a step is heard at once, with its cause") {
   Pair pair;
   const auto errors = errors_of_devices(2, [&](std::size_t d) {
-    if (d == 1) return pair.sync->fail(cpu(1), std::make_exception_ptr(std::runtime_error("disk on fire")));
-    auto step = pair.sync->step(cpu(0));
+    if (d == 1) return pair.sync->fail(test_device(1), std::make_exception_ptr(std::runtime_error("disk on fire")));
+    auto step = pair.sync->step(test_device());
     step.backward(use(pair.replicas[0].left, 1));
   });
-  CHECK_MESSAGE(errors[0].find("cpu:1") != std::string::npos, errors[0]);
+  CHECK_MESSAGE(errors[0].find(as_tested("cpu:1")) != std::string::npos, errors[0]);
   CHECK_MESSAGE(errors[0].find("disk on fire") != std::string::npos, errors[0]);
 }
 
@@ -331,15 +332,16 @@ TEST_CASE("misuse: a parameter that is unfrozen after its replica was attached f
   for (const bool used : {false, true}) {
     TwoBranches model;
     model.right.set_requires_grad(false);
-    GradientSync sync(cpu_devices(2), impatient());
+    GradientSync sync(test_devices(2), impatient());
     auto replicas = sync.replicate(model);
     const auto errors = errors_of_devices(2, [&](std::size_t d) {
       if (d == 1) replicas[1].right.set_requires_grad(true);
-      auto step = sync.step(cpu(d));
+      auto step = sync.step(test_device(d));
       step.backward(used ? use(replicas[d].left, 1) + use(replicas[d].right, 1) : use(replicas[d].left, 1));
     });
     for (const std::string& error : errors)
-      CHECK_MESSAGE(error.find("parameter \"right\" on cpu:1 requires a gradient") != std::string::npos, error);
+      CHECK_MESSAGE(error.find(as_tested("parameter \"right\" on cpu:1 requires a gradient")) != std::string::npos,
+                    error);
   }
 }
 
@@ -347,14 +349,14 @@ TEST_CASE("misuse: an optimizer is attached once, and to the device of its param
   TwoBranches model;
   model.right.set_requires_grad(false);
   SUBCASE("twice, also if it has nothing to update in backward") {
-    GradientSync sync(cpu_devices(1), {.overlap = Overlap::in_backward});
-    sync.attach(cpu(0), model);
+    GradientSync sync(test_devices(1), {.overlap = Overlap::in_backward});
+    sync.attach(test_device(), model);
     Sgd left({model.left}, 0.1);
     Sgd right({model.right}, 0.1);
-    sync.attach(cpu(0), left);
-    sync.attach(cpu(0), right);
-    CHECK_THROWS_WITH_AS(sync.attach(cpu(0), right), doctest::Contains("this optimizer already"), SyncError);
-    auto step = sync.step(cpu(0));
+    sync.attach(test_device(), left);
+    sync.attach(test_device(), right);
+    CHECK_THROWS_WITH_AS(sync.attach(test_device(), right), doctest::Contains("this optimizer already"), SyncError);
+    auto step = sync.step(test_device());
     step.backward(use(model.left, 1));
     CHECK(left.steps() == 1);
     CHECK(right.steps() == 1);
@@ -362,7 +364,8 @@ TEST_CASE("misuse: an optimizer is attached once, and to the device of its param
   SUBCASE("of another device") {
     Pair pair;
     Sgd optimizer(pair.replicas[0].parameters(), 0.1);
-    CHECK_THROWS_WITH_AS(pair.sync->attach(cpu(1), optimizer),
-                         doctest::Contains("parameter 0 of the optimizer for cpu:1 lives on cpu:0"), SyncError);
+    CHECK_THROWS_WITH_AS(pair.sync->attach(test_device(1), optimizer),
+                         doctest::Contains(as_tested("parameter 0 of the optimizer for cpu:1 lives on cpu:0")),
+                         SyncError);
   }
 }

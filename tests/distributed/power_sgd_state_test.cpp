@@ -14,6 +14,8 @@
 #include <stdexcept>
 #include <thread>
 
+TEST_SUITE_BEGIN("cpu");
+
 using namespace tutti;
 using namespace tutti::testing;
 
@@ -131,7 +133,7 @@ TEST_CASE("power_sgd: keeps nothing of a table whose gradients are sparse") {
   Generator random(1);
   const Embedding words(1'000, 8, random, {.sparse = true});
   const auto power = std::make_shared<PowerSgd>(PowerSgdOptions{.rank = 1});
-  GradientSync sync(cpu_devices(2), {.compression = power});
+  GradientSync sync(test_devices(2), {.compression = power});
   (void)sync.replicate(words);
   CHECK(power->state().size() == 1);  // the count of steps
 }
@@ -141,18 +143,18 @@ TEST_CASE("power_sgd: what it cannot do is refused") {
   CHECK_THROWS_AS(PowerSgd({.start_after = -1}), SyncError);
   CHECK_THROWS_AS(PowerSgd({.minimum_rate = std::nan("")}), SyncError);
   const auto power = std::make_shared<PowerSgd>();
-  CHECK_THROWS_WITH_AS(GradientSync(cpu_devices(2), {.absent = Absent::subset, .compression = power}),
+  CHECK_THROWS_WITH_AS(GradientSync(test_devices(2), {.absent = Absent::subset, .compression = power}),
                        doctest::Contains("Absent::zero"), SyncError);
   CHECK_THROWS_WITH_AS((void)power->state(), doctest::Contains("no group"), SyncError);
   Linear f64 = [] {
     Generator random(1);
     return Linear(3, 4, random, {.dtype = DType::f64});
   }();
-  GradientSync sync(cpu_devices(2), {.compression = power});
+  GradientSync sync(test_devices(2), {.compression = power});
   CHECK_THROWS_WITH_AS((void)sync.replicate(f64), doctest::Contains("\"weight\" is f64"), SyncError);
-  GradientSync good(cpu_devices(2), {.compression = power});
+  GradientSync good(test_devices(2), {.compression = power});
   (void)good.replicate(Matrices{});
-  GradientSync second(cpu_devices(2), {.compression = power});
+  GradientSync second(test_devices(2), {.compression = power});
   CHECK_THROWS_WITH_AS((void)second.replicate(Matrices{}), doctest::Contains("group"), SyncError);
 }
 
@@ -181,3 +183,5 @@ TEST_CASE("power_sgd: a state that does not fit is refused and changes nothing")
   refused(typed, "i64");
   group.power->load_state(good);
 }
+
+TEST_SUITE_END();

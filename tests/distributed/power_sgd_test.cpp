@@ -13,6 +13,8 @@
 #include <cmath>
 #include <thread>
 
+TEST_SUITE_BEGIN("cpu");
+
 using namespace tutti;
 using namespace tutti::testing;
 
@@ -206,7 +208,7 @@ TEST_CASE("power_sgd: a device that has left goes on sending what it kept, and f
 namespace {
 
 double loss_after_training(std::shared_ptr<GradientCompression> compression) {
-  GradientSync sync(cpu_devices(2), {.compression = std::move(compression)});
+  GradientSync sync(test_devices(2), {.compression = std::move(compression)});
   Generator initial(5);
   auto replicas = sync.replicate(Linear(24, 10, initial));
   std::vector<double> losses(2);
@@ -235,3 +237,5 @@ TEST_CASE("power_sgd: training ends where it does uncompressed") {
   CHECK(loss_after_training(std::make_shared<PowerSgd>(PowerSgdOptions{.rank = 2})) ==
         doctest::Approx(plain).epsilon(0.1));
 }
+
+TEST_SUITE_END();

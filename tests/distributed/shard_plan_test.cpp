@@ -7,6 +7,8 @@
 #include <random>
 #include <set>
 
+TEST_SUITE_BEGIN("cpu");
+
 using namespace tutti;
 
 namespace {
@@ -97,3 +99,5 @@ TEST_CASE("shard_plan: what devices update at the same time is gathered together
   CHECK(plan.laps(std::size_t{1} << 20).size() == 1);
   CHECK(plan.laps(0).size() == 4);
 }
+
+TEST_SUITE_END();

@@ -2,6 +2,7 @@
 // Failures of groups that shard: what can go on does, and what cannot says so. And what is refused.
 #include <tutti/backend/error.h>
 #include <tutti/tests/distributed/sharded_training.h>
+#include <tutti/tests/test_devices.h>
 
 #include <doctest/doctest.h>
 
@@ -78,10 +79,11 @@ TEST_CASE(
     });
     CHECK_MESSAGE(errors[0].find("disk full") != std::string::npos, errors[0]);
     for (const std::string& error : rejoin(training, {4, 4}))
-      CHECK_MESSAGE(error.find("the parameters of cpu:0 are between steps 4 and 5") != std::string::npos, error);
+      CHECK_MESSAGE(error.find(as_tested("the parameters of cpu:0 are between steps 4 and 5")) != std::string::npos,
+                    error);
     training.sharded[0]->load_state(checkpoint.state);  // on one device only
     for (const std::string& error : rejoin(training, {4, 4}))
-      CHECK_MESSAGE(error.find("the parameters of cpu:1 are between steps") != std::string::npos, error);
+      CHECK_MESSAGE(error.find(as_tested("the parameters of cpu:1 are between steps")) != std::string::npos, error);
     checkpoint.load(training);
     for (const std::string& error : rejoin(training, {4, 4})) CHECK(error == "");
     training.run(4, 6);
@@ -94,7 +96,7 @@ TEST_CASE("sharded: an update that throws tears the step on every device") {
   struct Failing : Sgd {
     using Sgd::Sgd;
     void update(std::size_t, const Array& parameter, const Array&, ParameterState&) override {
-      if (parameter.device() == cpu(1) && parameter.size() > 1) throw std::runtime_error("update burnt");
+      if (parameter.device() == test_device(1) && parameter.size() > 1) throw std::runtime_error("update burnt");
     }
   };
   const auto factory = [](std::vector<Tensor> pieces) -> std::unique_ptr<Optimizer> {
@@ -107,7 +109,7 @@ TEST_CASE("sharded: an update that throws tears the step on every device") {
     training.update(d);
   });
   CHECK(errors[1] == "update burnt");
-  CHECK_MESSAGE(errors[0].find("cpu:1") != std::string::npos, errors[0]);
+  CHECK_MESSAGE(errors[0].find(as_tested("cpu:1")) != std::string::npos, errors[0]);
   CHECK_FALSE(training.sharded[0]->whole());
   CHECK_FALSE(training.sharded[1]->whole());
   CHECK_THROWS_AS(training.sharded[1]->join(), SyncError);
@@ -118,7 +120,7 @@ TEST_CASE("sharded: nobody can give a device that is behind its share's state") 
   training.run(0, 3);
   fail_in_forward(training, 0);
   for (const std::string& error : rejoin(training, {3, 2}))
-    CHECK_MESSAGE(error.find("cpu:1 is behind other devices") != std::string::npos, error);
+    CHECK_MESSAGE(error.find(as_tested("cpu:1 is behind other devices")) != std::string::npos, error);
   for (const std::string& error : rejoin(training, {3, 3})) CHECK(error == "");
 }
 
@@ -150,20 +152,20 @@ TEST_CASE("sharded: a device whose data has ended keeps updating its share") {
 }
 
 TEST_CASE("sharded: what cannot be combined is refused") {
-  CHECK_THROWS_WITH_AS(GradientSync(cpu_devices(2), {.absent = Absent::subset, .sharding = Sharding::gradients}),
+  CHECK_THROWS_WITH_AS(GradientSync(test_devices(2), {.absent = Absent::subset, .sharding = Sharding::gradients}),
                        doctest::Contains("Absent::subset"), SyncError);
   CHECK_THROWS_WITH_AS(
-      GradientSync(cpu_devices(2), {.overlap = Overlap::double_buffered, .sharding = Sharding::optimizer_state}),
+      GradientSync(test_devices(2), {.overlap = Overlap::double_buffered, .sharding = Sharding::optimizer_state}),
       doctest::Contains("Overlap::immediate"), SyncError);
   BranchingTraining plain(2, Sharding::none, sgd());
-  CHECK_THROWS_WITH_AS(ShardedOptimizer(*plain.sync, cpu(0), sgd()), doctest::Contains("SyncOptions::sharding"),
+  CHECK_THROWS_WITH_AS(ShardedOptimizer(*plain.sync, test_device(), sgd()), doctest::Contains("SyncOptions::sharding"),
                        SyncError);
   BranchingTraining training(2, Sharding::optimizer_state, sgd());
-  CHECK_THROWS_WITH_AS(ShardedOptimizer(*training.sync, cpu(0), sgd()), doctest::Contains("sharded optimizer already"),
-                       SyncError);
-  CHECK_THROWS_WITH_AS(training.sync->leave(cpu(0)), doctest::Contains("Follow::yes"), SyncError);
-  GradientSync empty(cpu_devices(1), {.sharding = Sharding::gradients});
-  CHECK_THROWS_WITH_AS(ShardedOptimizer(empty, cpu(0), sgd()), doctest::Contains("attach one first"), SyncError);
+  CHECK_THROWS_WITH_AS(ShardedOptimizer(*training.sync, test_device(), sgd()),
+                       doctest::Contains("sharded optimizer already"), SyncError);
+  CHECK_THROWS_WITH_AS(training.sync->leave(test_device()), doctest::Contains("Follow::yes"), SyncError);
+  GradientSync empty(test_devices(1), {.sharding = Sharding::gradients});
+  CHECK_THROWS_WITH_AS(ShardedOptimizer(empty, test_device(), sgd()), doctest::Contains("attach one first"), SyncError);
 }
 
 TEST_CASE("sharded: a scattered gradient is for its sharded optimizer alone") {
@@ -188,10 +190,10 @@ TEST_CASE("sharded: one thread drives two devices") {
   BranchingTraining training(2, Sharding::gradients, sgd());
   for (int i = 1; i < 4; ++i) {
     for (auto& optimizer : training.sharded) optimizer->zero_grad();
-    auto first = training.sync->step(cpu(0), Branching::weight(i, cpu(0)));
-    auto second = training.sync->step(cpu(1), Branching::weight(i, cpu(1)));
-    first.backward_async(training.replicas[0].loss(i, cpu(0)));
-    second.backward_async(training.replicas[1].loss(i, cpu(1)));
+    auto first = training.sync->step(test_device(), Branching::weight(i, test_device()));
+    auto second = training.sync->step(test_device(1), Branching::weight(i, test_device(1)));
+    first.backward_async(training.replicas[0].loss(i, test_device()));
+    second.backward_async(training.replicas[1].loss(i, test_device(1)));
     join_all(first, second);
     if (i == 2)
       for (const auto& call : {std::function<void()>([&] { training.sharded[0]->step(); }),

@@ -12,6 +12,8 @@
 #include <mutex>
 #include <thread>
 
+TEST_SUITE_BEGIN("cpu");
+
 using namespace tutti;
 using namespace tutti::testing;
 
@@ -56,7 +58,7 @@ struct Chain : Module {
 TEST_CASE("sharded: shares have arrived before the last update begins") {
   auto owned = std::make_unique<RecordingEngine>();
   RecordingEngine& engine = *owned;
-  GradientSync sync(cpu_devices(2), {.sharding = Sharding::optimizer_state, .bucket_bytes = 1}, std::move(owned));
+  GradientSync sync(test_devices(2), {.sharding = Sharding::optimizer_state, .bucket_bytes = 1}, std::move(owned));
   auto replicas = sync.replicate(Chain{});
   struct Watching : Sgd {
     Watching(std::vector<Tensor> pieces, std::function<void()> watch) : Sgd(std::move(pieces), 0.1), watch_(watch) {}
@@ -92,7 +94,7 @@ TEST_CASE("sharded: shares have arrived before the last update begins") {
 
 TEST_CASE("sharded: scattered gradients occupy a share, and what is being reduced") {
   constexpr std::size_t kDevices = 4;
-  GradientSync sync(cpu_devices(kDevices), {.sharding = Sharding::gradients, .bucket_bytes = 1});
+  GradientSync sync(test_devices(kDevices), {.sharding = Sharding::gradients, .bucket_bytes = 1});
   auto replicas = sync.replicate(Chain{});
   std::vector<std::unique_ptr<ShardedOptimizer>> optimizers;
   for (const Device device : sync.devices())
@@ -125,3 +127,5 @@ TEST_CASE("sharded: scattered gradients occupy a share, and what is being reduce
     }
   }
 }
+
+TEST_SUITE_END();

@@ -8,6 +8,7 @@
 #include <tutti/optim/adamw.h>
 #include <tutti/optim/sgd.h>
 #include <tutti/tests/distributed/device_threads.h>
+#include <tutti/tests/test_devices.h>
 
 #include <memory>
 #include <string>
@@ -34,7 +35,7 @@ struct Branching : Module {
     v.parameter("scale", scale);
   }
 
-  static Tensor filled(const Shape& shape, int seed) { return Tensor(numbers(shape, seed, cpu(0)), true); }
+  static Tensor filled(const Shape& shape, int seed) { return Tensor(numbers(shape, seed, test_device()), true); }
   /// Between -0.5 and 0.5; the same wherever it is made.
   static Array numbers(const Shape& shape, int seed, Device device) {
     std::vector<float> values(static_cast<std::size_t>(element_count(shape)));
@@ -76,7 +77,7 @@ inline ShardedOptimizer::Factory adamw() {
 struct BranchingTraining {
   BranchingTraining(std::size_t devices, Sharding sharding, const ShardedOptimizer::Factory& factory,
                     SyncOptions options = {}, const Branching& model = {})
-      : devices(cpu_devices(devices)) {
+      : devices(test_devices(devices)) {
     options.sharding = sharding;
     options.bucket_bytes = 256;  // several buckets, several laps
     sync = std::make_unique<GradientSync>(this->devices, options);

@@ -2,6 +2,7 @@
 // Sharded optimizers do what unsharded ones do, bit by bit, with a share of their memory.
 #include <tutti/backend/error.h>
 #include <tutti/tests/distributed/sharded_training.h>
+#include <tutti/tests/test_devices.h>
 
 #include <doctest/doctest.h>
 
@@ -72,15 +73,15 @@ TEST_CASE("sharded: with reductions off each device updates its share by its own
 
 TEST_CASE("sharded: more devices than elements, and an empty parameter") {
   struct Tiny : Module {
-    Tensor two{Array::from(std::vector<double>{1, 2}, {2}, cpu(0)), true};
-    Tensor none{Array::zeros({0}, DType::f64, cpu(0)), true};
+    Tensor two{Array::from(std::vector<double>{1, 2}, {2}, test_device()), true};
+    Tensor none{Array::zeros({0}, DType::f64, test_device()), true};
     void visit(MemberVisitor& v) override {
       v.parameter("two", two);
       v.parameter("none", none);
     }
   };
   for (const Sharding sharding : {Sharding::optimizer_state, Sharding::gradients}) {
-    GradientSync sync(cpu_devices(4), {.sharding = sharding});
+    GradientSync sync(test_devices(4), {.sharding = sharding});
     auto replicas = sync.replicate(Tiny{});
     std::vector<std::unique_ptr<ShardedOptimizer>> optimizers;
     for (const Device device : sync.devices())
@@ -138,7 +139,7 @@ TEST_CASE("sharded: the learning rate may change, and parameters may be loaded")
   const auto train = [](BranchingTraining& training) {
     training.run(0, 3);
     for (Branching& replica : training.replicas) {
-      Array other = Branching::numbers({13, 37}, 99, cpu(0)).to(replica.left.device()).copy();
+      Array other = Branching::numbers({13, 37}, 99, test_device()).to(replica.left.device()).copy();
       replica.left.set_array(other);
     }
     for (const auto& optimizer : training.plain) optimizer->set_learning_rate(0.5);
@@ -208,7 +209,7 @@ TEST_CASE("sharded: a state that does not fit is refused, and changes nothing") 
   CHECK_THROWS_WITH_AS(training.sharded[0]->load_state(fewer), doctest::Contains("6 parameters, the group has 7"),
                        Error);
   Optimizer::State other_shape = good;
-  other_shape.parameters[6].arrays[1].second = Array::zeros({2}, DType::f32, cpu(0));
+  other_shape.parameters[6].arrays[1].second = Array::zeros({2}, DType::f32, test_device());
   CHECK_THROWS_WITH_AS(training.sharded[0]->load_state(other_shape),
                        doctest::Contains("\"scale\" is [], its square [2]"), ShapeError);
   Optimizer::State other_names = good;

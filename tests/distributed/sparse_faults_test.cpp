@@ -18,6 +18,8 @@
 #include <limits>
 #include <stdexcept>
 
+TEST_SUITE_BEGIN("cpu");
+
 using namespace tutti;
 using namespace tutti::testing;
 
@@ -36,7 +38,7 @@ SparseGradient gradient_of(const Indices& indices, Device device) {
 // What the group says when cpu:1 submits this to parameter 0.
 std::string error_of(GradientRef gradient, const SyncParameter& parameter = kTable) {
   const std::vector<SyncParameter> parameters{parameter};
-  DistributedSyncServer server(cpu_devices(2), std::make_unique<LocalCommunicator>(), {});
+  DistributedSyncServer server(test_devices(2), std::make_unique<LocalCommunicator>(), {});
   for (const MemberIndex member : {0U, 1U}) server.declare_parameters(member, parameters);
   const auto arena = std::make_shared<const GradientArena>(server.layout(), parameters, cpu(1));
   server.register_parameters({1, 1, 1}, 1.0, required_set({0}), arena);
@@ -114,7 +116,7 @@ TEST_CASE("sparse_faults: an index that is found out of range by the reduction i
 TEST_CASE(
     "sparse_faults: indices that are not there yet are looked at by the reduction, whose error all receivers get") {
   const std::vector<SyncParameter> parameters{kTable};
-  DistributedSyncServer server(cpu_devices(2), std::make_unique<LocalCommunicator>(), {});
+  DistributedSyncServer server(test_devices(2), std::make_unique<LocalCommunicator>(), {});
   for (const MemberIndex member : {0U, 1U}) server.declare_parameters(member, parameters);
   const auto gate = std::make_shared<Gate>();
   std::vector<std::shared_ptr<SyncWaiter>> waiters;
@@ -143,7 +145,7 @@ TEST_CASE(
 
 TEST_CASE("sparse_faults: what a device of weight 0 submits is not read") {
   const std::vector<SyncParameter> parameters{kTable};
-  DistributedSyncServer server(cpu_devices(2), std::make_unique<LocalCommunicator>(), {});
+  DistributedSyncServer server(test_devices(2), std::make_unique<LocalCommunicator>(), {});
   for (const MemberIndex member : {0U, 1U}) server.declare_parameters(member, parameters);
   std::vector<std::shared_ptr<SyncWaiter>> waiters;
   for (const MemberIndex member : {0U, 1U}) {
@@ -163,7 +165,7 @@ TEST_CASE("sparse_faults: what a device of weight 0 submits is not read") {
 }
 
 TEST_CASE("sparse_faults: replicas must agree on what is sparse") {
-  GradientSync sync(cpu_devices(2));
+  GradientSync sync(test_devices(2));
   WordModel first(true);
   sync.attach(cpu(0), first);
   WordModel second = clone(WordModel(false), cpu(1));
@@ -173,7 +175,7 @@ TEST_CASE("sparse_faults: replicas must agree on what is sparse") {
 }
 
 TEST_CASE("sparse_faults: a dense use of the table fails the step on all, naming parameter and operations") {
-  GradientSync sync(cpu_devices(2));
+  GradientSync sync(test_devices(2));
   const auto replicas = sync.replicate(WordModel());
   const auto errors = errors_of_devices(2, [&](std::size_t d) {
     auto step = sync.step(cpu(d));
@@ -183,7 +185,7 @@ TEST_CASE("sparse_faults: a dense use of the table fails the step on all, naming
 }
 
 TEST_CASE("sparse_faults: an engine without sparse reductions fails the step and says what to do") {
-  GradientSync sync(cpu_devices(2), {}, std::make_unique<DenseEngine>());
+  GradientSync sync(test_devices(2), {}, std::make_unique<DenseEngine>());
   const auto replicas = sync.replicate(WordModel());
   for (const std::string& error : errors_of_devices(2, [&](std::size_t d) {
          auto step = sync.step(cpu(d));
@@ -193,7 +195,7 @@ TEST_CASE("sparse_faults: an engine without sparse reductions fails the step and
 }
 
 TEST_CASE("sparse_faults: check_finite looks at rows") {
-  GradientSync sync(cpu_devices(2), {.check_finite = true});
+  GradientSync sync(test_devices(2), {.check_finite = true});
   const auto replicas = sync.replicate(WordModel());
   const auto errors = errors_of_devices(2, [&](std::size_t d) {
     auto step = sync.step(cpu(d));
@@ -204,7 +206,7 @@ TEST_CASE("sparse_faults: check_finite looks at rows") {
 }
 
 TEST_CASE("sparse_faults: a failed step leaves no gradient, and the next group goes on") {
-  GradientSync sync(cpu_devices(2), {.reduction = GradientReduction::sum});
+  GradientSync sync(test_devices(2), {.reduction = GradientReduction::sum});
   const auto replicas = sync.replicate(WordModel());
   const auto errors = errors_of_devices(2, [&](std::size_t d) {
     Sgd optimizer({replicas[d].table()}, 1.0);
@@ -243,3 +245,5 @@ TEST_CASE("sparse_faults: a bucket of its own, and no place among dense gradient
     if (const auto* launch = std::get_if<Launch>(&action)) launched.push_back(ids_of(*launch));
   CHECK(launched == std::vector<Ids>{{1}, {3}, {0, 2}});
 }
+
+TEST_SUITE_END();

@@ -17,6 +17,8 @@
 #include <limits>
 #include <memory>
 
+TEST_SUITE_BEGIN("cpu");
+
 using namespace tutti;
 using namespace tutti::testing;
 
@@ -56,7 +58,7 @@ Values train_one_device(std::int64_t words, bool mean) {
 
 // With a weighted mean the first device has two words more, the last two less.
 Values train_devices(std::size_t count, const SyncOptions& options) {
-  GradientSync sync(cpu_devices(count), options);
+  GradientSync sync(test_devices(count), options);
   auto replicas = sync.replicate(WordModel(true));
   const std::int64_t uneven = options.reduction == GradientReduction::weighted_mean ? 2 : 0;
   run_devices(count, [&](std::size_t d) {
@@ -106,7 +108,7 @@ TEST_CASE("sparse_gradients: N devices with batch B equal one device with N B an
 
 TEST_CASE("sparse_gradients: bit for bit the reduction of dense ones") {
   const auto gradient = [](bool sparse) {
-    GradientSync sync(cpu_devices(3), {});
+    GradientSync sync(test_devices(3), {});
     const auto replicas = sync.replicate(WordModel(sparse));
     step_all(sync, replicas,
              [&](std::size_t d) { return loss_of(replicas[d], batch_of(static_cast<int>(d), 0, 9), true); }, {},
@@ -121,7 +123,7 @@ TEST_CASE("sparse_gradients: the order of arrival changes no bit") {
   const std::vector<Indices> words{{3, 5}, {3, 5, 5}, {5, 3}};
   const Values scales{1e16, -1e16, 0.3};
   const auto rows = [&](const std::vector<std::size_t>& order) {
-    GradientSync sync(cpu_devices(3), {.reduction = GradientReduction::mean});
+    GradientSync sync(test_devices(3), {.reduction = GradientReduction::mean});
     const auto replicas = sync.replicate(WordModel());
     step_all(
         sync, replicas, [&](std::size_t d) { return replicas[d].read(words[d], scales[d]); }, order);
@@ -136,7 +138,7 @@ TEST_CASE("sparse_gradients: the order of arrival changes no bit") {
 }
 
 TEST_CASE("sparse_gradients: each device gets memory of its own, on itself") {
-  GradientSync sync(cpu_devices(2), kSum);
+  GradientSync sync(test_devices(2), kSum);
   const auto replicas = sync.replicate(WordModel());
   step_all(sync, replicas, [&](std::size_t d) { return replicas[d].read({7, static_cast<std::int64_t>(d)}); });
   for (std::size_t d = 0; d < 2; ++d) {
@@ -149,7 +151,7 @@ TEST_CASE("sparse_gradients: each device gets memory of its own, on itself") {
 
 TEST_CASE("sparse_gradients: devices that read nothing, or no rows") {
   for (const Absent absent : {Absent::zero, Absent::subset}) {
-    GradientSync sync(cpu_devices(3), {.reduction = GradientReduction::mean, .absent = absent});
+    GradientSync sync(test_devices(3), {.reduction = GradientReduction::mean, .absent = absent});
     const auto replicas = sync.replicate(WordModel());
     step_all(sync, replicas, [&](std::size_t d) {
       if (d == 0) return replicas[d].dense();
@@ -162,7 +164,7 @@ TEST_CASE("sparse_gradients: devices that read nothing, or no rows") {
     else
       CHECK_FALSE(replicas[0].table().sparse_grad().defined());
   }
-  GradientSync sync(cpu_devices(2));
+  GradientSync sync(test_devices(2));
   const auto replicas = sync.replicate(WordModel());
   step_all(sync, replicas, [&](std::size_t d) { return replicas[d].read({}) + replicas[d].dense(); });
   CHECK(indices_of(replicas[0].table()).empty());
@@ -170,7 +172,7 @@ TEST_CASE("sparse_gradients: devices that read nothing, or no rows") {
 }
 
 TEST_CASE("sparse_gradients: weight 0 contributes nothing; no weight at all leaves no gradient") {
-  GradientSync sync(cpu_devices(2));
+  GradientSync sync(test_devices(2));
   const auto replicas = sync.replicate(WordModel());
   const double nan = std::numeric_limits<double>::quiet_NaN();
   step_all(sync, replicas, [&](std::size_t d) { return replicas[d].read({2}, d == 0 ? nan : 5.0); }, {}, {0, 3});
@@ -183,7 +185,7 @@ TEST_CASE("sparse_gradients: weight 0 contributes nothing; no weight at all leav
 
 TEST_CASE("sparse_gradients: micro-batches are one gradient, also when the last does not read the table") {
   for (const bool last_reads : {true, false}) {
-    GradientSync sync(cpu_devices(2), kSum);
+    GradientSync sync(test_devices(2), kSum);
     const auto replicas = sync.replicate(WordModel());
     std::vector<Step> steps;
     for (std::size_t d = 0; d < 2; ++d) {
@@ -203,7 +205,7 @@ TEST_CASE("sparse_gradients: micro-batches are one gradient, also when the last 
 }
 
 TEST_CASE("sparse_gradients: a step without a loss takes part with what was accumulated, or with nothing") {
-  GradientSync sync(cpu_devices(2), kSum);
+  GradientSync sync(test_devices(2), kSum);
   const auto replicas = sync.replicate(WordModel());
   auto first = sync.step(cpu(0));
   {
@@ -220,7 +222,7 @@ TEST_CASE("sparse_gradients: a step without a loss takes part with what was accu
 TEST_CASE("sparse_gradients: double buffering gives each step's rows one step later") {
   SyncOptions options = kSum;
   options.overlap = Overlap::double_buffered;
-  GradientSync sync(cpu_devices(2), options);
+  GradientSync sync(test_devices(2), options);
   const auto replicas = sync.replicate(WordModel());
   run_devices(2, [&](std::size_t d) {
     for (std::int64_t i = 0; i < 8; ++i) {
@@ -240,7 +242,7 @@ TEST_CASE("sparse_gradients: double buffering gives each step's rows one step la
 
 TEST_CASE("sparse_gradients: updates during backward are those of a step after it") {
   const auto train = [](Overlap overlap) {
-    GradientSync sync(cpu_devices(2), {.overlap = overlap});
+    GradientSync sync(test_devices(2), {.overlap = overlap});
     auto replicas = sync.replicate(WordModel());
     std::vector<std::unique_ptr<Sgd>> optimizers;
     for (std::size_t d = 0; d < 2; ++d) {
@@ -263,7 +265,7 @@ TEST_CASE("sparse_gradients: updates during backward are those of a step after i
 }
 
 TEST_CASE("sparse_gradients: a device that left follows") {
-  GradientSync sync(cpu_devices(2));
+  GradientSync sync(test_devices(2));
   const auto replicas = sync.replicate(WordModel());
   run_devices(2, [&](std::size_t d) {
     Sgd optimizer({replicas[d].table()}, 0.5);
@@ -283,7 +285,7 @@ TEST_CASE("sparse_gradients: a device that left follows") {
 }
 
 TEST_CASE("sparse_gradients: clipping by norm counts the reduced rows on every device") {
-  GradientSync sync(cpu_devices(2), kSum);
+  GradientSync sync(test_devices(2), kSum);
   auto replicas = sync.replicate(WordModel());
   step_all(sync, replicas, [&](std::size_t d) { return replicas[d].read({4}, d == 0 ? 1.0 : 2.0); });
   for (WordModel& replica : replicas) {
@@ -299,7 +301,7 @@ TEST_CASE("sparse_gradients: no device holds anything as large as the table") {
     Tensor table = Tensor(Array::zeros({kRows, 16}, DType::f32, cpu(0)), true).set_sparse_grad(true);
     void visit(MemberVisitor& v) override { v.parameter("table", table); }
   };
-  GradientSync sync(cpu_devices(2), {.consistency_every = 2});
+  GradientSync sync(test_devices(2), {.consistency_every = 2});
   const auto replicas = sync.replicate(Large{});
   CHECK(sync.server().layout()->bytes() == 0);
   std::vector<std::size_t> before(2);
@@ -324,7 +326,7 @@ TEST_CASE("sparse_gradients: no device holds anything as large as the table") {
 }
 
 TEST_CASE("sparse_gradients: with reductions off each device keeps its own") {
-  GradientSync sync(cpu_devices(2), kSum);
+  GradientSync sync(test_devices(2), kSum);
   const auto replicas = sync.replicate(WordModel());
   sync.set_reductions_enabled(false);
   step_all(sync, replicas, [&](std::size_t d) { return d == 0 ? replicas[d].read({4, 4}) : replicas[d].dense(); });
@@ -333,9 +335,11 @@ TEST_CASE("sparse_gradients: with reductions off each device keeps its own") {
 }
 
 TEST_CASE("sparse_gradients: reports and events name the parameter") {
-  GradientSync sync(cpu_devices(2), kSum);
+  GradientSync sync(test_devices(2), kSum);
   const auto replicas = sync.replicate(WordModel());
   step_all(sync, replicas, [&](std::size_t d) { return replicas[d].read({4}) + replicas[d].dense(); });
   CHECK(sync.report().steps.back().reductions.size() == 2);
   CHECK(sync.recent_events().find("\"words.weight\"") != std::string::npos);
 }
+
+TEST_SUITE_END();

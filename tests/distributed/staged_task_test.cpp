@@ -12,6 +12,8 @@
 #include <memory>
 #include <stdexcept>
 
+TEST_SUITE_BEGIN("cpu");
+
 using namespace tutti;
 using namespace tutti::testing;
 
@@ -29,7 +31,7 @@ TEST_CASE("staged_task: no chunk runs before the last of the stage before it, an
                           ++done[s];
                         }});
     }
-    FunctionTask task({}, cpu_devices(3), std::move(stages));
+    FunctionTask task({}, test_devices(3), std::move(stages));
     run_devices(3, [&](std::size_t d) {
       for (std::uint32_t now; (now = task.progress()) != CollectiveTask::kFinished;) {
         task.run(cpu(static_cast<std::uint16_t>(d)));
@@ -53,7 +55,7 @@ TEST_CASE("staged_task: an error ends the task after its stage, and the function
                       if (chunk == 1) throw std::runtime_error("chunk 1");
                     }});
   stages.push_back({1, [held, &runs](std::int64_t) { runs += 100; }});
-  FunctionTask task({}, cpu_devices(1), std::move(stages));
+  FunctionTask task({}, test_devices(1), std::move(stages));
   CHECK(held.use_count() == 3);
   task.run_all({});
   CHECK(task.finished());
@@ -80,7 +82,7 @@ class Counting : public CompressedReduction {
   void decode(std::size_t member) override { *numbers_[member].data<float>() *= 10; }
 
  private:
-  std::vector<Device> devices_ = cpu_devices(3);
+  std::vector<Device> devices_ = test_devices(3);
   std::vector<Array> numbers_;
 };
 
@@ -96,8 +98,10 @@ TEST_CASE("staged_task: an engine runs rounds of encoding and summing, then deco
       ready.push_back(compute_stream(cpu(static_cast<std::uint16_t>(d))).record());
     }
     const std::shared_ptr<CollectiveTask> task[] = {
-        communicator.compressed_all_reduce(std::make_shared<Counting>(numbers), ready, cpu_devices(3))};
+        communicator.compressed_all_reduce(std::make_shared<Counting>(numbers), ready, test_devices(3))};
     run_devices(3, [&](std::size_t d) { communicator.join(cpu(static_cast<std::uint16_t>(d)), task); });
     for (const Array& number : numbers) CHECK(number.item<float>() == ((0 + 1 + 2 + 3) + 1) * 3 * 10);
   }
 }
+
+TEST_SUITE_END();

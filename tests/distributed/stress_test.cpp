@@ -8,6 +8,7 @@
 #include <tutti/backend/random.h>
 #include <tutti/optim/sgd.h>
 #include <tutti/tests/distributed/device_threads.h>
+#include <tutti/tests/test_devices.h>
 
 #include <doctest/doctest.h>
 
@@ -36,7 +37,7 @@ struct Model : Module {
     Generator random(7);
     for (std::size_t i = 0; i < kParameters; ++i) {
       const Shape shape{static_cast<std::int64_t>(1 + 37 * i % 90)};  // neighbours share buckets, some do not
-      parts.emplace_back(random.uniform(shape, DType::f64, cpu(0), -1, 1), true);
+      parts.emplace_back(random.uniform(shape, DType::f64, test_device(), -1, 1), true);
     }
   }
   void visit(MemberVisitor& v) override {
@@ -88,7 +89,7 @@ void step_of(GradientSync& sync, Model& model, Sgd& optimizer, int number, std::
   Plan plan(number, device);
   optimizer.zero_grad();
   plan.delay();
-  auto step = sync.step(cpu(static_cast<std::uint16_t>(device)), plan.weights().back());
+  auto step = sync.step(test_device(device), plan.weights().back());
   if (plan.empty()) {
     step.synchronize();
   } else {
@@ -127,7 +128,7 @@ void reference_step(Model& model, int number) {
     if (sums[i].empty()) continue;
     auto values = model.parts[i].to_vector<double>();
     for (std::size_t k = 0; k < values.size(); ++k) values[k] -= kRate * sums[i][k] / total;
-    model.parts[i].set_array(Array::from(values, model.parts[i].shape(), cpu(0)));
+    model.parts[i].set_array(Array::from(values, model.parts[i].shape(), test_device()));
   }
 }
 
@@ -140,7 +141,7 @@ int steps_to_run() {
 
 TEST_CASE("stress: eight devices with random graphs equal one device, step by step") {
   Model reference;
-  GradientSync sync(cpu_devices(kDevices), {.bucket_bytes = 2048});
+  GradientSync sync(test_devices(kDevices), {.bucket_bytes = 2048});
   auto replicas = sync.replicate(reference);
   std::vector<std::unique_ptr<Sgd>> optimizers;
   for (Model& replica : replicas) optimizers.push_back(std::make_unique<Sgd>(replica.parameters(), kRate));

@@ -6,6 +6,8 @@
 
 #include <doctest/doctest.h>
 
+TEST_SUITE_BEGIN("cpu");
+
 using namespace tutti;
 using namespace tutti::testing;
 using Kind = Fault::Kind;
@@ -120,3 +122,5 @@ TEST_CASE("sync_ledger: parameters may become known after members have left, fai
   CHECK(d.launched(1) == Ids{0, 1});
   CHECK(d.released(1));
 }
+
+TEST_SUITE_END();

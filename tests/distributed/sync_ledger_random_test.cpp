@@ -11,6 +11,8 @@
 #include <numeric>
 #include <random>
 
+TEST_SUITE_BEGIN("cpu");
+
 using namespace tutti;
 using namespace tutti::testing;
 
@@ -227,3 +229,5 @@ TEST_CASE("sync_ledger random: 64 devices, and thousands of parameters") {
   }
   MESSAGE("messages: ", messages);
 }
+
+TEST_SUITE_END();

@@ -4,6 +4,8 @@
 
 #include <doctest/doctest.h>
 
+TEST_SUITE_BEGIN("cpu");
+
 using namespace tutti::testing;
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -36,3 +38,5 @@ TEST_CASE("sync_ledger search: every registration, order, failure and leave") {
   MESSAGE("states: ", states);
   CHECK(states > 10'000);
 }
+
+TEST_SUITE_END();

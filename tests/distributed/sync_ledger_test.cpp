@@ -8,6 +8,8 @@
 
 #include <set>
 
+TEST_SUITE_BEGIN("cpu");
+
 using namespace tutti;
 using namespace tutti::testing;
 using Kind = Fault::Kind;
@@ -298,3 +300,5 @@ TEST_CASE("sync_ledger: required sets may change from step to step") {
     CHECK(d.released(generation));
   }
 }
+
+TEST_SUITE_END();

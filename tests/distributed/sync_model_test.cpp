@@ -12,6 +12,8 @@
 #include <string>
 #include <vector>
 
+TEST_SUITE_BEGIN("cpu");
+
 using namespace tutti;
 using namespace tutti::testing;
 
@@ -189,3 +191,5 @@ TEST_CASE("sync_model: a message that is lost or turned round is noticed") {
   std::swap(turned.lines[0], turned.lines[1]);
   CHECK(first_difference(turned).has_value());
 }
+
+TEST_SUITE_END();

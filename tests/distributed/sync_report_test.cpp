@@ -5,6 +5,7 @@
 #include <tutti/distributed/gradient_sync.h>
 #include <tutti/tests/distributed/device_threads.h>
 #include <tutti/tests/distributed/two_branches.h>
+#include <tutti/tests/test_devices.h>
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -30,7 +31,7 @@ void train(GradientSync& sync, std::vector<TwoBranches>& replicas, int steps) {
   run_devices(replicas.size(), [&](std::size_t d) {
     for (int i = 0; i < steps; ++i) {
       replicas[d].zero_grad();
-      auto step = sync.step(cpu(static_cast<std::uint16_t>(d)));
+      auto step = sync.step(test_device(d));
       step.backward(two_stage_loss(replicas[d]));
     }
   });
@@ -40,12 +41,12 @@ void train(GradientSync& sync, std::vector<TwoBranches>& replicas, int steps) {
 
 // One thread posts everything, so that the order of events is fixed.
 TEST_CASE("sync_report: some reduction is launched before the last gradient of its round is final") {
-  GradientSync sync(cpu_devices(2), kSingle);
+  GradientSync sync(test_devices(2), kSingle);
   auto replicas = sync.replicate(TwoBranches{});
   for (int i = 0; i < 10; ++i) {
     for (auto& replica : replicas) replica.zero_grad();
-    auto first = sync.step(cpu(0));
-    auto second = sync.step(cpu(1));
+    auto first = sync.step(test_device());
+    auto second = sync.step(test_device(1));
     first.backward_async(two_stage_loss(replicas[0]));
     second.backward_async(two_stage_loss(replicas[1]));
     join_all(first, second);
@@ -61,7 +62,7 @@ TEST_CASE("sync_report: some reduction is launched before the last gradient of i
 }
 
 TEST_CASE("sync_report: what happens to a step happens in order, with a thread for each device") {
-  GradientSync sync(cpu_devices(2), kSingle);
+  GradientSync sync(test_devices(2), kSingle);
   auto replicas = sync.replicate(TwoBranches{});
   train(sync, replicas, 10);
   const SyncReport report = sync.report();
@@ -83,7 +84,7 @@ TEST_CASE("sync_report: what happens to a step happens in order, with a thread f
 }
 
 TEST_CASE("sync_report: keeps the last steps only") {
-  GradientSync sync(cpu_devices(2), {.recorded_steps = 3});
+  GradientSync sync(test_devices(2), {.recorded_steps = 3});
   auto replicas = sync.replicate(TwoBranches{});
   train(sync, replicas, 8);
   const SyncReport report = sync.report();
@@ -93,7 +94,7 @@ TEST_CASE("sync_report: keeps the last steps only") {
 }
 
 TEST_CASE("sync_report: the Chrome trace is JSON with a track for each device and one for reductions") {
-  GradientSync sync(cpu_devices(2), kSingle);
+  GradientSync sync(test_devices(2), kSingle);
   auto replicas = sync.replicate(TwoBranches{});
   train(sync, replicas, 3);
   const std::string path =
@@ -120,11 +121,11 @@ TEST_CASE("sync_report: the Chrome trace is JSON with a track for each device an
 }
 
 TEST_CASE("sync_report: with reductions switched off gradients stay local") {
-  GradientSync sync(cpu_devices(2), {.reduction = GradientReduction::mean});
+  GradientSync sync(test_devices(2), {.reduction = GradientReduction::mean});
   auto replicas = sync.replicate(TwoBranches{});
   sync.set_reductions_enabled(false);
   run_devices(2, [&](std::size_t d) {
-    auto step = sync.step(cpu(static_cast<std::uint16_t>(d)));
+    auto step = sync.step(test_device(d));
     step.backward(use(replicas[d].left, 1.0 + static_cast<double>(d)));
     CHECK(gradient_of(replicas[d].left) == Values(2, 1.0 + static_cast<double>(d)));
   });

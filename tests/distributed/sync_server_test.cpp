@@ -14,6 +14,8 @@
 #include <stdexcept>
 #include <thread>
 
+TEST_SUITE_BEGIN("cpu");
+
 using namespace tutti;
 using namespace tutti::testing;
 
@@ -38,7 +40,7 @@ const std::vector<SyncParameter> kParameters{{"a", {2}, DType::f64}, {"b", {3}, 
 struct Group {
   explicit Group(std::unique_ptr<Communicator> communicator = std::make_unique<LocalCommunicator>(),
                  std::size_t devices = 2)
-      : server(cpu_devices(devices), std::move(communicator),
+      : server(test_devices(devices), std::move(communicator),
                {.reduction = GradientReduction::mean, .bucket_bytes = 0}) {
     for (MemberIndex member = 0; member < devices; ++member) {
       server.declare_parameters(member, kParameters);
@@ -317,3 +319,5 @@ TEST_CASE("sync_server: a state copy that fails while re-forming is told to all,
   CHECK(fourth.empty());
   CHECK(group.server.group_number() == 3);
 }
+
+TEST_SUITE_END();

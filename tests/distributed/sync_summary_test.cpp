@@ -7,6 +7,8 @@
 
 #include <doctest/doctest.h>
 
+TEST_SUITE_BEGIN("cpu");
+
 using namespace tutti;
 using namespace tutti::testing;
 using std::chrono::microseconds;
@@ -26,7 +28,7 @@ SyncReport::Step step_at(int start) {
   return step;
 }
 
-SyncReport report_of(std::vector<SyncReport::Step> steps) { return {cpu_devices(2), {"a", "b"}, std::move(steps)}; }
+SyncReport report_of(std::vector<SyncReport::Step> steps) { return {test_devices(2), {"a", "b"}, std::move(steps)}; }
 
 }  // namespace
 
@@ -93,7 +95,7 @@ TEST_CASE("sync_summary: the table lists the slowest parameters only") {
 }
 
 TEST_CASE("sync_summary: a group's own report, with reductions switched off in every other step") {
-  GradientSync sync(cpu_devices(2));
+  GradientSync sync(test_devices(2));
   auto replicas = sync.replicate(TwoBranches{});
   for (int i = 0; i < 6; ++i) {
     sync.set_reductions_enabled(i % 2 == 0);
@@ -110,3 +112,5 @@ TEST_CASE("sync_summary: a group's own report, with reductions switched off in e
   CHECK(summary.parameters[0].name == "left");
   CHECK((summary.hidden >= 0.0 && summary.hidden <= 1.0));
 }
+
+TEST_SUITE_END();

@@ -4,6 +4,7 @@
 #include <tutti/autodiff/backward.h>
 #include <tutti/autodiff/operations.h>
 #include <tutti/nn/module.h>
+#include <tutti/tests/test_devices.h>
 
 #include <vector>
 
@@ -12,8 +13,8 @@ namespace tutti::testing {
 /// Two parameters of two elements that a test puts into a graph or leaves out. grad of `use(p, x)` with respect to p is
 /// x for every element.
 struct TwoBranches : Module {
-  Tensor left{Array::from(std::vector<double>{1, 2}, {2}, cpu(0)), true};
-  Tensor right{Array::from(std::vector<double>{3, 4}, {2}, cpu(0)), true};
+  Tensor left{Array::from(std::vector<double>{1, 2}, {2}, test_device()), true};
+  Tensor right{Array::from(std::vector<double>{3, 4}, {2}, test_device()), true};
   void visit(MemberVisitor& v) override {
     v.parameter("left", left);
     v.parameter("right", right);

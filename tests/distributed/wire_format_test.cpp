@@ -10,6 +10,8 @@
 #include <random>
 #include <vector>
 
+TEST_SUITE_BEGIN("cpu");
+
 using namespace tutti;
 
 namespace {
@@ -121,3 +123,5 @@ TEST_CASE("wire_format: the ends of the range") {
     CHECK(std::isnan(rounded<F16>(std::bit_cast<float>(nan))));
   }
 }
+
+TEST_SUITE_END();

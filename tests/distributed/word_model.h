@@ -5,6 +5,7 @@
 #include <tutti/autodiff/operations.h>
 #include <tutti/nn/embedding.h>
 #include <tutti/nn/module.h>
+#include <tutti/tests/test_devices.h>
 
 #include <cstdint>
 #include <vector>
@@ -17,7 +18,7 @@ using Values = std::vector<double>;
 /// A table of 10 rows and 2 columns, and a dense parameter.
 struct WordModel : Module {
   explicit WordModel(bool sparse = true)
-      : words(Generator(3), sparse), factor(Array::from(Values{0.5, 2}, {2}, cpu(0)), true) {}
+      : words(Generator(3), sparse), factor(Array::from(Values{0.5, 2}, {2}, test_device()), true) {}
 
   // sum over the words of their row's elements, times `scale`: the gradient of a row is `scale` for each time it is
   // read

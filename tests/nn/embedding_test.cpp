@@ -4,6 +4,7 @@
 #include <tutti/autodiff/backward.h>
 #include <tutti/autodiff/operations.h>
 #include <tutti/backend/error.h>
+#include <tutti/tests/test_devices.h>
 
 #include <doctest/doctest.h>
 
@@ -12,28 +13,28 @@ using namespace tutti;
 namespace {
 
 Tensor tokens(const std::vector<std::int64_t>& values) {
-  return Tensor(Array::from(values, {static_cast<std::int64_t>(values.size())}, cpu(0)));
+  return Tensor(Array::from(values, {static_cast<std::int64_t>(values.size())}, test_device()));
 }
 
 }  // namespace
 
 TEST_CASE("Embedding: looks rows up, and shows its table as weight") {
   Generator random(1);
-  Embedding table(10, 4, random);
+  Embedding table(10, 4, random, {.device = test_device()});
   CHECK(table.forward(tokens({3, 3, 9})).shape() == Shape{3, 4});
   REQUIRE(table.named_parameters().size() == 1);
   CHECK(table.named_parameters().front().first == "weight");
   CHECK_FALSE(table.weight.has_sparse_grad());
   double squares = 0;
-  Embedding large(1000, 20, random, {.dtype = DType::f64});
+  Embedding large(1000, 20, random, {.dtype = DType::f64, .device = test_device()});
   for (const double value : large.weight.to_vector<double>()) squares += value * value;
   CHECK(squares / 20'000 == doctest::Approx(1.0).epsilon(0.05));
 }
 
 TEST_CASE("Embedding: sparse gradients, also of a clone") {
   Generator random(1);
-  const Embedding original(10, 2, random, {.sparse = true, .dtype = DType::f64});
-  Embedding copy = clone(original, cpu(0));
+  const Embedding original(10, 2, random, {.sparse = true, .dtype = DType::f64, .device = test_device()});
+  Embedding copy = clone(original, test_device());
   CHECK(copy.weight.has_sparse_grad());
   backward(sum(copy.forward(tokens({3, 7, 3}))));
   CHECK(copy.weight.sparse_grad().indices.to_vector<std::int64_t>() == std::vector<std::int64_t>{3, 7});

@@ -4,6 +4,7 @@
 #include <tutti/nn/conv2d.h>
 #include <tutti/nn/initialize.h>
 #include <tutti/nn/linear.h>
+#include <tutti/tests/test_devices.h>
 
 #include <algorithm>
 #include <cmath>
@@ -30,7 +31,7 @@ Statistics statistics_of(const Tensor& tensor) {
   return result;
 }
 
-Tensor weight() { return Tensor(Array::zeros({128, 64, 3, 3}, DType::f32, cpu()), true); }
+Tensor weight() { return Tensor(Array::zeros({128, 64, 3, 3}, DType::f32, test_device()), true); }
 
 void check_normal(const Tensor& tensor, double deviation) {
   const Statistics got = statistics_of(tensor);
@@ -85,11 +86,11 @@ TEST_CASE("initialize: xavier") {
 
 TEST_CASE("initialize: layers start as PyTorch's") {
   Generator random(13);
-  const Linear linear(400, 300, random);
+  const Linear linear(400, 300, random, {.device = test_device()});
   check_uniform(linear.weight, 1 / std::sqrt(400.0));
   CHECK(statistics_of(linear.bias).most <= 1 / std::sqrt(400.0));
   CHECK(statistics_of(linear.bias).most > 0.9 / std::sqrt(400.0));
-  const Conv2d conv(64, 64, 3, random);
+  const Conv2d conv(64, 64, 3, random, {.device = test_device()});
   check_uniform(conv.weight, 1 / std::sqrt(64 * 9.0));
 }
 
@@ -108,5 +109,5 @@ TEST_CASE("initialize: writes in place, also where others look") {
 
 TEST_CASE("initialize: refuses integers") {
   Generator random(15);
-  CHECK_THROWS_AS(kaiming_uniform(Tensor(Array::zeros({2, 2}, DType::i32, cpu())), random), DTypeError);
+  CHECK_THROWS_AS(kaiming_uniform(Tensor(Array::zeros({2, 2}, DType::i32, test_device())), random), DTypeError);
 }

@@ -8,6 +8,7 @@
 #include <tutti/nn/flatten.h>
 #include <tutti/nn/linear.h>
 #include <tutti/nn/pooling.h>
+#include <tutti/tests/test_devices.h>
 
 #include <cmath>
 
@@ -16,11 +17,11 @@ using namespace tutti;
 namespace {
 
 Tensor tensor(const std::vector<float>& values, const Shape& shape) {
-  return Tensor(Array::from(values, shape, cpu()));
+  return Tensor(Array::from(values, shape, test_device()));
 }
 
 void set(Tensor& parameter, const std::vector<float>& values) {
-  parameter.set_array(Array::from(values, parameter.shape(), cpu()));
+  parameter.set_array(Array::from(values, parameter.shape(), test_device()));
 }
 
 std::vector<float> counted(std::int64_t count) {
@@ -33,7 +34,7 @@ std::vector<float> counted(std::int64_t count) {
 
 TEST_CASE("Linear: x W^T + b, with gradients for weight and bias") {
   Generator random(1);
-  Linear layer(2, 3, random);
+  Linear layer(2, 3, random, {.device = test_device()});
   CHECK(layer.weight.shape() == Shape{3, 2});
   CHECK(layer.bias.shape() == Shape{3});
   set(layer.weight, {1, 2, 3, 4, 5, 6});
@@ -47,10 +48,10 @@ TEST_CASE("Linear: x W^T + b, with gradients for weight and bias") {
 
 TEST_CASE("Linear: leading axes, no bias, f64") {
   Generator random(1);
-  Linear layer(4, 5, random, {.bias = false, .dtype = DType::f64});
+  Linear layer(4, 5, random, {.bias = false, .dtype = DType::f64, .device = test_device()});
   CHECK_FALSE(layer.bias.defined());
   CHECK(layer.named_parameters().size() == 1);
-  const Tensor x(Array::zeros({2, 3, 4}, DType::f64, cpu()));
+  const Tensor x(Array::zeros({2, 3, 4}, DType::f64, test_device()));
   CHECK(layer.forward(x).shape() == Shape{2, 3, 5});
   CHECK(layer.forward(x).dtype() == DType::f64);
 }
@@ -60,39 +61,40 @@ TEST_CASE("Linear: refuses impossible sizes and types, and inputs that do not fi
   CHECK_THROWS_AS(Linear(0, 3, random), ShapeError);
   CHECK_THROWS_AS(Linear(3, -1, random), ShapeError);
   CHECK_THROWS_AS(Linear(3, 1, random, {.dtype = DType::i64}), DTypeError);
-  const Linear layer(3, 1, random);
+  const Linear layer(3, 1, random, {.device = test_device()});
   CHECK_THROWS_AS(layer.forward(tensor({1, 2}, {1, 2})), ShapeError);
 }
 
 TEST_CASE("Linear: the same seed gives the same layer, on any device") {
   Generator a(7);
   Generator b(7);
-  const Linear here(5, 4, a);
-  const Linear there(5, 4, b, {.device = cpu(1)});
-  CHECK(there.weight.device() == cpu(1));
+  const Linear here(5, 4, a, {.device = test_device()});
+  const Linear there(5, 4, b, {.device = test_device(1)});
+  CHECK(there.weight.device() == test_device(1));
   CHECK(here.weight.to_vector<float>() == there.weight.to_vector<float>());
   CHECK(here.bias.to_vector<float>() == there.bias.to_vector<float>());
-  const Linear next(5, 4, a);
+  const Linear next(5, 4, a, {.device = test_device()});
   CHECK(next.weight.to_vector<float>() != here.weight.to_vector<float>());
 }
 
 TEST_CASE("Conv2d: against a hand-computed example with stride, padding and dilation") {
   Generator random(1);
-  Conv2d layer(1, 2, {2, 2}, random);
+  Conv2d layer(1, 2, {2, 2}, random, {.device = test_device()});
   CHECK(layer.weight.shape() == Shape{2, 1, 2, 2});
   set(layer.weight, {1, 0, 0, 1, 0, 1, 1, 0});
   set(layer.bias, {0.5F, -1});
   const Tensor x = tensor(counted(9), {1, 1, 3, 3});
   CHECK(layer.forward(x).to_vector<float>() == std::vector<float>{4.5, 6.5, 10.5, 12.5, 3, 5, 9, 11});
 
-  Conv2d wide(1, 1, 3, random, {.stride = 2, .padding = {1, 0}, .dilation = {1, 1}, .bias = false});
+  Conv2d wide(1, 1, 3, random,
+              {.stride = 2, .padding = {1, 0}, .dilation = {1, 1}, .bias = false, .device = test_device()});
   set(wide.weight, std::vector<float>(9, 1));
   const Tensor y = wide.forward(tensor(counted(20), {1, 1, 4, 5}));
   CHECK(y.shape() == Shape{1, 1, 2, 2});
   // Rows -1..1 and 1..3, columns 0..2 and 2..4 of [[0..4], [5..9], [10..14], [15..19]].
   CHECK(y.to_vector<float>() == std::vector<float>{21, 33, 99, 117});
 
-  Conv2d dilated(1, 1, 2, random, {.dilation = 2, .bias = false});
+  Conv2d dilated(1, 1, 2, random, {.dilation = 2, .bias = false, .device = test_device()});
   set(dilated.weight, {1, 1, 1, 1});
   CHECK(dilated.forward(x).to_vector<float>() == std::vector<float>{0 + 2 + 6 + 8});
 }
@@ -105,7 +107,7 @@ TEST_CASE("Conv2d: refuses what cannot be") {
   CHECK_THROWS_AS(Conv2d(1, 1, 3, random, {.padding = -1}), ShapeError);
   CHECK_THROWS_AS(Conv2d(1, 1, 3, random, {.dilation = {1, 0}}), ShapeError);
   CHECK_THROWS_AS(Conv2d(1, 1, 3, random, {.dtype = DType::i32}), DTypeError);
-  const Conv2d layer(2, 1, 3, random);
+  const Conv2d layer(2, 1, 3, random, {.device = test_device()});
   CHECK_THROWS_AS(layer.forward(tensor(counted(9), {1, 1, 3, 3})), ShapeError);
 }
 

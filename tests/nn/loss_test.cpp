@@ -4,6 +4,7 @@
 #include <tutti/autodiff/operations.h>
 #include <tutti/backend/error.h>
 #include <tutti/nn/loss.h>
+#include <tutti/tests/test_devices.h>
 
 #include <cmath>
 
@@ -21,10 +22,10 @@ double softmax_of(std::size_t row, std::size_t column) {
 }
 
 Tensor targets(const std::vector<std::int64_t>& values) {
-  return Tensor(Array::from(values, {static_cast<std::int64_t>(values.size())}, cpu()));
+  return Tensor(Array::from(values, {static_cast<std::int64_t>(values.size())}, test_device()));
 }
 
-Tensor logits(bool requires_grad = false) { return Tensor(Array::from(kLogits, {2, 3}, cpu()), requires_grad); }
+Tensor logits(bool requires_grad = false) { return Tensor(Array::from(kLogits, {2, 3}, test_device()), requires_grad); }
 
 }  // namespace
 
@@ -52,7 +53,7 @@ TEST_CASE("cross_entropy: the gradient is (softmax - one-hot) / n") {
 }
 
 TEST_CASE("cross_entropy: large logits neither overflow nor lose their gradient") {
-  const Tensor x(Array::from(std::vector<float>{1000, -1000}, {1, 2}, cpu()), true);
+  const Tensor x(Array::from(std::vector<float>{1000, -1000}, {1, 2}, test_device()), true);
   const Tensor loss = cross_entropy(x, targets({1}));
   CHECK(loss.item<float>() == 2000.0F);
   backward(loss);
@@ -62,9 +63,10 @@ TEST_CASE("cross_entropy: large logits neither overflow nor lose their gradient"
 TEST_CASE("cross_entropy: refuses operands that do not fit") {
   CHECK_THROWS_AS(cross_entropy(logits(), targets({1})), ShapeError);
   CHECK_THROWS_AS(cross_entropy(reshape(logits(), {6}), targets(kTargets)), ShapeError);
-  CHECK_THROWS_AS(cross_entropy(logits(), Tensor(Array::zeros({2}, DType::f32, cpu()))), DTypeError);
-  CHECK_THROWS_AS(cross_entropy(Tensor(Array::zeros({2, 3}, DType::i64, cpu())), targets(kTargets)), DTypeError);
-  const Tensor nothing(Array::zeros({0, 3}, DType::f32, cpu()));
+  CHECK_THROWS_AS(cross_entropy(logits(), Tensor(Array::zeros({2}, DType::f32, test_device()))), DTypeError);
+  CHECK_THROWS_AS(cross_entropy(Tensor(Array::zeros({2, 3}, DType::i64, test_device())), targets(kTargets)),
+                  DTypeError);
+  const Tensor nothing(Array::zeros({0, 3}, DType::f32, test_device()));
   CHECK_THROWS_AS(cross_entropy(nothing, targets({})), ShapeError);
   CHECK(cross_entropy(nothing, targets({}), LossReduction::sum).item<float>() == 0.0F);
 }
@@ -77,8 +79,8 @@ TEST_CASE("cross_entropy: a class number out of range is an error, not a wrong v
 }
 
 TEST_CASE("mse_loss: value, gradient, and no silent broadcasting") {
-  const Tensor x(Array::from(std::vector<double>{1, 2, 4}, {3}, cpu()), true);
-  const Tensor y(Array::from(std::vector<double>{0, 2, 1}, {3}, cpu()));
+  const Tensor x(Array::from(std::vector<double>{1, 2, 4}, {3}, test_device()), true);
+  const Tensor y(Array::from(std::vector<double>{0, 2, 1}, {3}, test_device()));
   const Tensor loss = mse_loss(x, y);
   CHECK(loss.item<double>() == doctest::Approx(10.0 / 3));
   backward(loss);

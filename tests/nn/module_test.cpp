@@ -4,6 +4,7 @@
 #include <tutti/backend/registry.h>
 #include <tutti/nn/linear.h>
 #include <tutti/nn/module.h>
+#include <tutti/tests/test_devices.h>
 
 using namespace tutti;
 
@@ -17,10 +18,10 @@ std::vector<std::string> names_of(const NamedTensors& tensors) {
 
 struct Block : Module {
   Linear inner;
-  Tensor scale{Array::full({3}, 2.0, DType::f32, cpu()), true};
-  Tensor count{Array::zeros({}, DType::i64, cpu())};
+  Tensor scale{Array::full({3}, 2.0, DType::f32, test_device()), true};
+  Tensor count{Array::zeros({}, DType::i64, test_device())};
 
-  explicit Block(Generator& random) : inner(3, 3, random, {.bias = false}) {}
+  explicit Block(Generator& random) : inner(3, 3, random, {.bias = false, .device = test_device()}) {}
   void visit(MemberVisitor& visitor) override {
     visitor.module("inner", inner);
     visitor.parameter("scale", scale);
@@ -32,7 +33,7 @@ struct Model : Module {
   Linear first;
   Block block;
 
-  explicit Model(Generator& random) : first(2, 3, random), block(random) {}
+  explicit Model(Generator& random) : first(2, 3, random, {.device = test_device()}), block(random) {}
   void visit(MemberVisitor& visitor) override {
     visitor.module("first", first);
     visitor.module("block", block);
@@ -44,7 +45,10 @@ struct Tied : Module {
   Linear a;
   Linear b;
 
-  explicit Tied(Generator& random) : a(4, 4, random), b(4, 4, random, {.bias = false}) { b.weight = a.weight; }
+  explicit Tied(Generator& random)
+      : a(4, 4, random, {.device = test_device()}), b(4, 4, random, {.bias = false, .device = test_device()}) {
+    b.weight = a.weight;
+  }
   void visit(MemberVisitor& visitor) override {
     visitor.module("a", a);
     visitor.module("b", b);
@@ -52,8 +56,8 @@ struct Tied : Module {
 };
 
 struct TwoOfOneName : Module {
-  Tensor a{Array::zeros({1}, DType::f32, cpu()), true};
-  Tensor b{Array::zeros({1}, DType::f32, cpu()), true};
+  Tensor a{Array::zeros({1}, DType::f32, test_device()), true};
+  Tensor b{Array::zeros({1}, DType::f32, test_device()), true};
   void visit(MemberVisitor& visitor) override {
     visitor.parameter("weight", a);
     visitor.parameter("weight", b);
@@ -104,8 +108,8 @@ TEST_CASE("module: a copy shares its tensors, a clone does not") {
   Model copy = model;
   CHECK(copy.first.weight.is_same(model.first.weight));
 
-  Model other = clone(model, cpu(1));
-  synchronize(cpu(1));
+  Model other = clone(model, test_device(1));
+  synchronize(test_device(1));
   CHECK_FALSE(other.training());
   const NamedTensors before = model.named_parameters();
   const NamedTensors after = other.named_parameters();
@@ -113,12 +117,12 @@ TEST_CASE("module: a copy shares its tensors, a clone does not") {
   for (std::size_t i = 0; i < before.size(); ++i) {
     CAPTURE(before[i].first);
     CHECK_FALSE(after[i].second.is_same(before[i].second));
-    CHECK(after[i].second.device() == cpu(1));
+    CHECK(after[i].second.device() == test_device(1));
     CHECK(after[i].second.requires_grad());
     CHECK(after[i].second.is_leaf());
     CHECK(after[i].second.to_vector<float>() == before[i].second.to_vector<float>());
   }
-  CHECK(other.block.count.device() == cpu(1));
+  CHECK(other.block.count.device() == test_device(1));
   CHECK_FALSE(other.block.count.requires_grad());
 
   Array changed = other.first.bias.array();
@@ -128,8 +132,8 @@ TEST_CASE("module: a copy shares its tensors, a clone does not") {
 
 TEST_CASE("module: a clone on the same device has storage of its own") {
   Generator random(1);
-  Linear layer(2, 2, random);
-  Linear other = clone(layer, cpu());
+  Linear layer(2, 2, random, {.device = test_device()});
+  Linear other = clone(layer, test_device());
   Array changed = other.weight.array();
   changed.fill(9.0);
   CHECK(layer.weight.to_vector<float>()[0] != 9.0F);
@@ -138,7 +142,7 @@ TEST_CASE("module: a clone on the same device has storage of its own") {
 TEST_CASE("module: a clone keeps sharing inside, and only inside") {
   Generator random(1);
   const Tied tied(random);
-  const Tied other = clone(tied, cpu(1));
+  const Tied other = clone(tied, test_device(1));
   CHECK(other.a.weight.is_same(other.b.weight));
   CHECK_FALSE(other.a.weight.is_same(tied.a.weight));
   CHECK(tied.a.weight.is_same(tied.b.weight));
@@ -146,19 +150,19 @@ TEST_CASE("module: a clone keeps sharing inside, and only inside") {
 
 TEST_CASE("module: a clone keeps what is frozen") {
   Generator random(1);
-  Linear layer(2, 2, random);
+  Linear layer(2, 2, random, {.device = test_device()});
   layer.weight.set_requires_grad(false);
-  Linear other = clone(layer, cpu(1));
+  Linear other = clone(layer, test_device(1));
   CHECK_FALSE(other.weight.requires_grad());
   CHECK(other.bias.requires_grad());
 }
 
 TEST_CASE("module: zero_grad marks every gradient undefined") {
   Generator random(1);
-  Linear layer(2, 2, random);
+  Linear layer(2, 2, random, {.device = test_device()});
   layer.weight.set_requires_grad(false);
   GradientSlot& slot = layer.bias.gradient_slot();
-  slot.gradient = Array::full({2}, 1.0, DType::f32, cpu());
+  slot.gradient = Array::full({2}, 1.0, DType::f32, test_device());
   slot.state = GradientState::local;
   REQUIRE(layer.bias.grad().defined());
   layer.zero_grad();
@@ -169,7 +173,7 @@ TEST_CASE("module: describe names every tensor and counts the values") {
   Generator random(1);
   Model model(random);
   const std::string text = describe(model);
-  CHECK(text.find("parameter first.weight [3, 2] f32 on cpu:0\n") != std::string::npos);
-  CHECK(text.find("buffer block.count [] i64 on cpu:0\n") != std::string::npos);
+  CHECK(text.find(as_tested("parameter first.weight [3, 2] f32 on cpu:0\n")) != std::string::npos);
+  CHECK(text.find(as_tested("buffer block.count [] i64 on cpu:0\n")) != std::string::npos);
   CHECK(text.find("21 values in 4 parameters\n") != std::string::npos);
 }

@@ -6,6 +6,7 @@
 #include <tutti/nn/linear.h>
 #include <tutti/nn/pooling.h>
 #include <tutti/nn/sequential.h>
+#include <tutti/tests/test_devices.h>
 
 using namespace tutti;
 
@@ -13,11 +14,11 @@ namespace {
 
 Sequential make_network(std::uint64_t seed) {
   Generator random(seed);
-  return Sequential(Conv2d(1, 4, 3, random, {.padding = 1}), ReLU(), MaxPool2d(2), Flatten(),
-                    Linear(4 * 4 * 4, 10, random));
+  return Sequential(Conv2d(1, 4, 3, random, {.padding = 1, .device = test_device()}), ReLU(), MaxPool2d(2), Flatten(),
+                    Linear(4 * 4 * 4, 10, random, {.device = test_device()}));
 }
 
-Tensor images(Device device = cpu()) { return Tensor(Generator(3).uniform({2, 1, 8, 8}, DType::f32, device)); }
+Tensor images(Device device = test_device()) { return Tensor(Generator(3).uniform({2, 1, 8, 8}, DType::f32, device)); }
 
 }  // namespace
 
@@ -61,16 +62,16 @@ TEST_CASE("Sequential: a copy owns its layers and shares their tensors") {
 
 TEST_CASE("Sequential: a clone is independent and computes the same") {
   Sequential network = make_network(1);
-  Sequential other = clone(network, cpu(1));
+  Sequential other = clone(network, test_device(1));
   for (std::size_t i = 0; i < 4; ++i) {
     CHECK_FALSE(other.parameters()[i].is_same(network.parameters()[i]));
-    CHECK(other.parameters()[i].device() == cpu(1));
-    CHECK(network.parameters()[i].device() == cpu());
+    CHECK(other.parameters()[i].device() == test_device(1));
+    CHECK(network.parameters()[i].device() == test_device());
   }
   const std::vector<float> here = network.forward(images()).to_vector<float>();
-  CHECK(other.forward(images(cpu(1))).to_vector<float>() == here);
+  CHECK(other.forward(images(test_device(1))).to_vector<float>() == here);
   Array weight = other.parameters()[0].array();
   weight.fill(0.0);
   CHECK(network.forward(images()).to_vector<float>() == here);
-  CHECK(other.forward(images(cpu(1))).to_vector<float>() != here);
+  CHECK(other.forward(images(test_device(1))).to_vector<float>() != here);
 }

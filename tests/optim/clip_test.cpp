@@ -3,6 +3,7 @@
 #include <tutti/backend/error.h>
 #include <tutti/optim/clip.h>
 #include <tutti/tests/optim/gradients.h>
+#include <tutti/tests/test_devices.h>
 
 #include <cmath>
 #include <limits>
@@ -38,7 +39,7 @@ TEST_CASE("clip_grad_norm: the norm is over all gradients and is returned as it 
 
 TEST_CASE("clip_grad_norm: scales in place, in the storage of the gradient") {
   const Tensor p = make_parameter<float>({0, 0});
-  const Array arena = Array::from(std::vector<float>{7, 6, 8, 9}, {4}, cpu());
+  const Array arena = Array::from(std::vector<float>{7, 6, 8, 9}, {4}, test_device());
   p.gradient_slot().gradient = arena.slice(0, 1, 3);
   p.gradient_slot().state = GradientState::local;
   CHECK(clip_grad_norm({{p}}, 5.0) == doctest::Approx(10.0));

@@ -2,12 +2,13 @@
 #pragma once
 
 #include <tutti/autodiff/tensor.h>
+#include <tutti/tests/test_devices.h>
 
 #include <vector>
 
 namespace tutti::testing {
 
-template <class T> Tensor make_parameter(const std::vector<T>& values, Device device = cpu()) {
+template <class T> Tensor make_parameter(const std::vector<T>& values, Device device = test_device()) {
   return Tensor(Array::from(values, {static_cast<std::int64_t>(values.size())}, device), true);
 }
 

@@ -6,6 +6,7 @@
 #include <tutti/optim/adamw.h>
 #include <tutti/optim/sgd.h>
 #include <tutti/tests/optim/gradients.h>
+#include <tutti/tests/test_devices.h>
 
 #include <cmath>
 #include <limits>
@@ -33,7 +34,7 @@ TEST_CASE("optimizer: refuses parameters and rates that cannot be") {
   CHECK_THROWS_AS(Sgd({Tensor()}, 0.1), Error);
   CHECK_THROWS_WITH_AS(Sgd({p, p}, 0.1), doctest::Contains("twice"), Error);
   CHECK_THROWS_AS(Sgd({p * 2.0}, 0.1), Error);
-  CHECK_THROWS_AS(Sgd({Tensor(Array::zeros({2}, DType::i64, cpu()))}, 0.1), DTypeError);
+  CHECK_THROWS_AS(Sgd({Tensor(Array::zeros({2}, DType::i64, test_device()))}, 0.1), DTypeError);
   for (const double rate : {-0.1, std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity()}) {
     CHECK_THROWS_AS(Sgd({p}, rate), Error);
     Sgd optimizer({p}, 0.1);
@@ -133,11 +134,11 @@ TEST_CASE("optimizer: a gradient that does not fit is refused") {
   Sgd optimizer({p}, 0.5);
   GradientSlot& slot = p.gradient_slot();
   slot.state = GradientState::local;
-  slot.gradient = Array::zeros({3}, DType::f32, cpu());
+  slot.gradient = Array::zeros({3}, DType::f32, test_device());
   CHECK_THROWS_AS(optimizer.step(), ShapeError);
-  slot.gradient = Array::zeros({2}, DType::f64, cpu());
+  slot.gradient = Array::zeros({2}, DType::f64, test_device());
   CHECK_THROWS_AS(optimizer.step(), DTypeError);
-  slot.gradient = Array::zeros({2}, DType::f32, cpu(1));
+  slot.gradient = Array::zeros({2}, DType::f32, test_device(1));
   CHECK_THROWS_AS(optimizer.step(), DeviceError);
   slot.gradient = Array();
   CHECK_THROWS_AS(optimizer.step(), Error);
@@ -145,17 +146,17 @@ TEST_CASE("optimizer: a gradient that does not fit is refused") {
 }
 
 TEST_CASE("optimizer: a gradient may be a strided view, a parameter may not") {
-  const Tensor p(Array::from(std::vector<float>{1, 2, 3, 4, 5, 6}, {2, 3}, cpu()), true);
+  const Tensor p(Array::from(std::vector<float>{1, 2, 3, 4, 5, 6}, {2, 3}, test_device()), true);
   GradientSlot& slot = p.gradient_slot();
   slot.state = GradientState::local;
-  slot.gradient = Array::from(std::vector<float>{1, 2, 3, 4, 5, 6}, {3, 2}, cpu()).transpose();
+  slot.gradient = Array::from(std::vector<float>{1, 2, 3, 4, 5, 6}, {3, 2}, test_device()).transpose();
   Sgd optimizer({p}, 1.0);
   optimizer.step();
   CHECK(p.to_vector<float>() == std::vector<float>{0, -1, -2, 2, 1, 0});
 
-  const Tensor view(Array::zeros({3, 2}, DType::f32, cpu()).transpose(), true);
+  const Tensor view(Array::zeros({3, 2}, DType::f32, test_device()).transpose(), true);
   Sgd other({view}, 1.0);
-  view.gradient_slot().gradient = Array::zeros({2, 3}, DType::f32, cpu());
+  view.gradient_slot().gradient = Array::zeros({2, 3}, DType::f32, test_device());
   view.gradient_slot().state = GradientState::local;
   CHECK_THROWS_WITH_AS(other.step(), doctest::Contains("strided"), Error);
 }
@@ -172,7 +173,7 @@ TEST_CASE("optimizer: state makes a restart exact, on another device too") {
   AdamW optimizer({p}, 0.1);
   run(optimizer, p, 0, 2);
   const Optimizer::State saved = optimizer.state();
-  const Tensor q = make_parameter<float>(p.to_vector<float>(), cpu(1));
+  const Tensor q = make_parameter<float>(p.to_vector<float>(), test_device(1));
   run(optimizer, p, 2, 4);
 
   AdamW restarted({q}, 0.7);
@@ -205,8 +206,8 @@ TEST_CASE("optimizer: a state that does not fit changes nothing") {
   refused([](Optimizer::State& s) { s.parameters[0].arrays.clear(); });
   refused([](Optimizer::State& s) { s.parameters[0].arrays[0].first = "mean"; });
   refused([](Optimizer::State& s) { s.parameters[0].arrays[0].second = Array(); });
-  refused([](Optimizer::State& s) { s.parameters[0].arrays[0].second = Array::zeros({3}, DType::f32, cpu()); });
-  refused([](Optimizer::State& s) { s.parameters[0].arrays[0].second = Array::zeros({2}, DType::f64, cpu()); });
+  refused([](Optimizer::State& s) { s.parameters[0].arrays[0].second = Array::zeros({3}, DType::f32, test_device()); });
+  refused([](Optimizer::State& s) { s.parameters[0].arrays[0].second = Array::zeros({2}, DType::f64, test_device()); });
   optimizer.load_state(good);
   CHECK(optimizer.steps() == 1);
 }

@@ -5,6 +5,7 @@
 #include <tutti/optim/adamw.h>
 #include <tutti/optim/clip.h>
 #include <tutti/optim/sgd.h>
+#include <tutti/tests/test_devices.h>
 
 #include <doctest/doctest.h>
 
@@ -17,15 +18,15 @@ namespace {
 using Values = std::vector<double>;
 
 Tensor table(bool sparse) {
-  Tensor parameter(Array::from(Values{1, 2, 3, 4, 5, 6, 7, 8}, {4, 2}, cpu(0)), true);
+  Tensor parameter(Array::from(Values{1, 2, 3, 4, 5, 6, 7, 8}, {4, 2}, test_device()), true);
   parameter.set_sparse_grad(sparse);
   return parameter;
 }
 
 // The gradient of row 1 is 2 {3, 3}, that of row 3 {4, 4}.
 void give_gradient(const Tensor& parameter) {
-  const Tensor rows = embedding(parameter, Tensor(Array::from(std::vector<std::int64_t>{1, 3, 1}, {3}, cpu(0))));
-  backward(sum(rows * Tensor(Array::from(Values{3, 4, 3}, {3, 1}, cpu(0)))));
+  const Tensor rows = embedding(parameter, Tensor(Array::from(std::vector<std::int64_t>{1, 3, 1}, {3}, test_device())));
+  backward(sum(rows * Tensor(Array::from(Values{3, 4, 3}, {3, 1}, test_device()))));
 }
 
 }  // namespace
@@ -52,7 +53,7 @@ TEST_CASE("Sgd: a sparse gradient changes its rows as the dense one would") {
 TEST_CASE("Sgd: what would change all rows is refused, and nothing has changed") {
   for (const SgdOptions& options : {SgdOptions{.momentum = 0.9}, SgdOptions{.weight_decay = 0.1}}) {
     const Tensor sparse = table(true);
-    const Tensor other(Array::from(Values{1}, {1}, cpu(0)), true);
+    const Tensor other(Array::from(Values{1}, {1}, test_device()), true);
     Sgd optimizer({other, sparse}, 0.5, options);
     backward(sum(other));
     give_gradient(sparse);
@@ -71,7 +72,7 @@ TEST_CASE("AdamW: a sparse gradient is refused with what to do") {
 
 TEST_CASE("clip_grad_norm: counts and scales rows, and leaves what somebody has read") {
   const Tensor sparse = table(true);
-  const Tensor other(Array::from(Values{1}, {1}, cpu(0)), true);
+  const Tensor other(Array::from(Values{1}, {1}, test_device()), true);
   give_gradient(sparse);
   backward(sum(other * 3.0));
   const SparseGradient read = sparse.sparse_grad();

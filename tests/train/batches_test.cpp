@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <doctest/doctest.h>
 #include <tutti/backend/error.h>
+#include <tutti/tests/test_devices.h>
 #include <tutti/train/batches.h>
 
 #include <algorithm>
@@ -15,12 +16,12 @@ Examples numbered(std::int64_t count) {
   for (std::size_t i = 0; i < inputs.size(); ++i) inputs[i] = static_cast<float>(i);
   std::vector<std::int64_t> targets(static_cast<std::size_t>(count));
   std::iota(targets.begin(), targets.end(), 0);
-  return {Array::from(inputs, {count, 2}, cpu()), Array::from(targets, {count}, cpu())};
+  return {Array::from(inputs, {count, 2}, test_device()), Array::from(targets, {count}, test_device())};
 }
 
 std::vector<Device> devices(int count) {
   std::vector<Device> result;
-  for (int i = 0; i < count; ++i) result.push_back(cpu(static_cast<std::uint16_t>(i)));
+  for (int i = 0; i < count; ++i) result.push_back(test_device(i));
   return result;
 }
 
@@ -89,7 +90,7 @@ TEST_CASE("BatchStream: batches hold their rows, on their device") {
   for (std::int64_t step = 0; step < 2; ++step)
     for (std::size_t device = 0; device < 2; ++device) {
       const Batch batch = epoch.batch(step, device);
-      CHECK(batch.inputs.device() == cpu(static_cast<std::uint16_t>(device)));
+      CHECK(batch.inputs.device() == test_device(device));
       CHECK(batch.targets.device() == batch.inputs.device());
       CHECK(batch.inputs.shape() == Shape{batch.size, 2});
       CHECK(batch.weight() == static_cast<double>(batch.size));
@@ -145,7 +146,7 @@ TEST_CASE("BatchStream: refuses what cannot be") {
   refused({.batch = 6, .devices = devices(2)});
   refused({.batch = std::int64_t{1} << 62, .devices = devices(4)});
   refused({.batch = 1, .devices = {}});
-  refused({.batch = 1, .devices = {cpu(), cpu()}});
+  refused({.batch = 1, .devices = {test_device(), test_device()}});
   CHECK_THROWS_AS(BatchStream({numbered(10).inputs, numbered(9).targets}, {.batch = 1}), ShapeError);
   const BatchStream::Epoch epoch = BatchStream(numbered(10), {.batch = 5}).epoch(0);
   CHECK_THROWS_AS(epoch.batch(2), Error);

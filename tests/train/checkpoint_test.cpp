@@ -4,6 +4,7 @@
 #include <tutti/nn/linear.h>
 #include <tutti/optim/adamw.h>
 #include <tutti/optim/sgd.h>
+#include <tutti/tests/test_devices.h>
 #include <tutti/tests/train/temporary_folder.h>
 #include <tutti/train/checkpoint.h>
 #include <tutti/train/tensor_file.h>
@@ -17,9 +18,9 @@ namespace {
 
 struct Model : Module {
   Linear layer;
-  Tensor count{Array::full({}, 5, DType::i64, cpu())};
+  Tensor count{Array::full({}, 5, DType::i64, test_device())};
 
-  explicit Model(std::uint64_t seed, Device device = cpu())
+  explicit Model(std::uint64_t seed, Device device = test_device())
       : layer([&] {
           Generator random(seed);
           return Linear(2, 3, random, {.device = device});
@@ -84,17 +85,17 @@ TEST_CASE("checkpoint: brings back module, optimizer and notes, onto any device"
   Model model(1);
   AdamW optimizer(model.parameters(), 0.25);
   step_once(model, optimizer);
-  model.count.set_array(Array::full({}, 42, DType::i64, cpu()));
+  model.count.set_array(Array::full({}, 42, DType::i64, test_device()));
   const std::string path = folder.file("model.safetensors");
   save_checkpoint(path, model, &optimizer, {{"epoch", "3"}});
 
-  Model other(2, cpu(1));
+  Model other(2, test_device(1));
   AdamW restarted(other.parameters(), 0.5);
   const void* identity = other.layer.weight.identity();
   CHECK(load_checkpoint(path, other, &restarted) == CheckpointNotes{{"epoch", "3"}});
   CHECK(other.layer.weight.identity() == identity);
   CHECK(other.layer.weight.requires_grad());
-  CHECK(other.layer.weight.device() == cpu(1));
+  CHECK(other.layer.weight.device() == test_device(1));
   CHECK(Values(other, restarted) == Values(model, optimizer));
   CHECK(restarted.learning_rate() == 0.25);
   step_once(model, optimizer);
@@ -148,7 +149,7 @@ TEST_CASE("checkpoint: misfits name the tensor and change nothing") {
   const TemporaryFolder folder;
   const std::string path = saved_checkpoint(folder);
   struct Wider : Model {
-    Tensor extra{Array::zeros({1}, DType::f32, cpu()), true};
+    Tensor extra{Array::zeros({1}, DType::f32, test_device()), true};
     using Model::Model;
     void visit(MemberVisitor& visitor) override {
       Model::visit(visitor);
@@ -160,14 +161,14 @@ TEST_CASE("checkpoint: misfits name the tensor and change nothing") {
 
   Generator random(1);
   Model taller(2);
-  taller.layer = Linear(2, 4, random);
+  taller.layer = Linear(2, 4, random, {.device = test_device()});
   CHECK_THROWS_WITH_AS(load_checkpoint(path, taller), doctest::Contains("\"layer.weight\" is [3, 2] f32"), DataError);
   Model finer(2);
-  finer.layer = Linear(2, 3, random, {.dtype = DType::f64});
+  finer.layer = Linear(2, 3, random, {.dtype = DType::f64, .device = test_device()});
   CHECK_THROWS_WITH_AS(load_checkpoint(path, finer), doctest::Contains("f64 in the module"), DataError);
 
   Model smaller(2);
-  smaller.layer = Linear(2, 3, random, {.bias = false});
+  smaller.layer = Linear(2, 3, random, {.bias = false, .device = test_device()});
   CHECK_THROWS_WITH_AS(load_checkpoint(path, smaller), doctest::Contains("holds \"layer.bias\""), DataError);
 
   Model model(2);

@@ -9,6 +9,8 @@
 
 #include <doctest/doctest.h>
 
+TEST_SUITE_BEGIN("cpu");
+
 using namespace tutti;
 using namespace tutti::testing;
 
@@ -33,3 +35,5 @@ TEST_CASE("compression_state: saved and loaded, it continues bitwise") {
   anew.run(3, everything);
   CHECK(floats_of(anew.replicas[0].wide.grad()) != floats_of(whole.replicas[0].wide.grad()));
 }
+
+TEST_SUITE_END();

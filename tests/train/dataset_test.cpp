@@ -8,6 +8,8 @@
 #include <numeric>
 #include <set>
 
+TEST_SUITE_BEGIN("cpu");
+
 using namespace tutti;
 using namespace tutti::testing;
 
@@ -160,3 +162,5 @@ TEST_CASE("split: neither side is empty, and nonsense is refused") {
   CHECK_THROWS_AS(split({numbered(5).inputs, numbered(4).targets}, 0.5, 1), ShapeError);
   CHECK_THROWS_AS(split({}, 0.5, 1), ShapeError);
 }
+
+TEST_SUITE_END();

@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 #include <tutti/backend/error.h>
+#include <tutti/tests/test_devices.h>
 #include <tutti/tests/train/temporary_folder.h>
 #include <tutti/train/metrics.h>
 
@@ -25,13 +26,13 @@ TEST_CASE("RunningAverage: weighs its values") {
 }
 
 TEST_CASE("count_correct: compares the largest logit with the target") {
-  const Tensor logits(Array::from(std::vector<float>{0, 1, 5, 2, 3, 3}, {3, 2}, cpu()), true);
+  const Tensor logits(Array::from(std::vector<float>{0, 1, 5, 2, 3, 3}, {3, 2}, test_device()), true);
   const auto targets = [](std::vector<std::int64_t> values) {
-    return Tensor(Array::from(values, {static_cast<std::int64_t>(values.size())}, cpu()));
+    return Tensor(Array::from(values, {static_cast<std::int64_t>(values.size())}, test_device()));
   };
   CHECK(count_correct(logits, targets({1, 0, 0})) == 3);
   CHECK(count_correct(logits, targets({0, 0, 1})) == 1);
-  CHECK(count_correct(Tensor(Array::zeros({0, 2}, DType::f32, cpu())), targets({})) == 0);
+  CHECK(count_correct(Tensor(Array::zeros({0, 2}, DType::f32, test_device())), targets({})) == 0);
   CHECK_THROWS_AS(count_correct(logits, targets({1})), ShapeError);
 }
 

@@ -9,6 +9,8 @@
 #include <cmath>
 #include <cstdlib>
 
+TEST_SUITE_BEGIN("cpu");
+
 using namespace tutti;
 using namespace tutti::testing;
 using namespace std::chrono_literals;
@@ -147,3 +149,5 @@ TEST_CASE("Progress: strange numbers do no harm") {
   late.finish();
   CHECK(screen.text().find("ETA --:--") != std::string::npos);
 }
+
+TEST_SUITE_END();

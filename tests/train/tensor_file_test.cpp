@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 #include <sys/stat.h>
 #include <tutti/backend/error.h>
+#include <tutti/tests/test_devices.h>
 #include <tutti/tests/train/complaint.h>
 #include <tutti/train/tensor_file.h>
 
@@ -36,15 +37,15 @@ TEST_CASE("tensor file: keeps arrays of every type and shape, and texts") {
   TensorFile file;
   file.metadata = {{"format", "tutti"}, {"quote\"", "\\ä\n"}};
   file.arrays = {
-      {"f32", Array::from(std::vector<float>{1.5F, -0.0F, 3e38F}, {3}, cpu())},
-      {"empty", Array::zeros({0, 4}, DType::f64, cpu())},
-      {"scalar", Array::full({}, 1e300, DType::f64, cpu())},
-      {"i64", Array::arange(6, DType::i64, cpu()).reshape({2, 3}).transpose()},
-      {"i32", Array::full({2}, -7, DType::i32, cpu())},
-      {"bool", Array::full({3}, true, DType::boolean, cpu())},
+      {"f32", Array::from(std::vector<float>{1.5F, -0.0F, 3e38F}, {3}, test_device())},
+      {"empty", Array::zeros({0, 4}, DType::f64, test_device())},
+      {"scalar", Array::full({}, 1e300, DType::f64, test_device())},
+      {"i64", Array::arange(6, DType::i64, test_device()).reshape({2, 3}).transpose()},
+      {"i32", Array::full({2}, -7, DType::i32, test_device())},
+      {"bool", Array::full({3}, true, DType::boolean, test_device())},
   };
   write_tensor_file(path, file);
-  const TensorFile read = read_tensor_file(path, cpu(1));
+  const TensorFile read = read_tensor_file(path, test_device(1));
   CHECK(read.metadata == file.metadata);
   REQUIRE(read.arrays.size() == file.arrays.size());
   for (std::size_t i = 0; i < read.arrays.size(); ++i) {
@@ -52,7 +53,7 @@ TEST_CASE("tensor file: keeps arrays of every type and shape, and texts") {
     CHECK(read.arrays[i].first == file.arrays[i].first);
     CHECK(read.arrays[i].second.shape() == file.arrays[i].second.shape());
     CHECK(read.arrays[i].second.dtype() == file.arrays[i].second.dtype());
-    CHECK(read.arrays[i].second.device() == cpu(1));
+    CHECK(read.arrays[i].second.device() == test_device(1));
   }
   CHECK(read.arrays[0].second.to_vector<float>() == std::vector<float>{1.5F, -0.0F, 3e38F});
   CHECK(read.arrays[2].second.item<double>() == 1e300);
@@ -64,7 +65,7 @@ TEST_CASE("tensor file: keeps arrays of every type and shape, and texts") {
 TEST_CASE("tensor file: the layout is safetensors'") {
   const TemporaryFolder folder;
   const std::string path = folder.file("tensors");
-  write_tensor_file(path, {{{"w", Array::from(std::vector<float>{1, 2}, {2, 1}, cpu())}}, {}});
+  write_tensor_file(path, {{{"w", Array::from(std::vector<float>{1, 2}, {2, 1}, test_device())}}, {}});
   const std::string bytes = read_file(path);
   std::uint64_t length = 0;
   std::memcpy(&length, bytes.data(), sizeof length);
@@ -80,7 +81,7 @@ TEST_CASE("tensor file: the layout is safetensors'") {
 
 TEST_CASE("tensor file: names that cannot be written are refused") {
   const TemporaryFolder folder;
-  const Array one = Array::zeros({1}, DType::f32, cpu());
+  const Array one = Array::zeros({1}, DType::f32, test_device());
   const auto refused = [&](TensorFile file) {
     CHECK_THROWS_AS(write_tensor_file(folder.file("tensors"), file), DataError);
     CHECK(std::filesystem::is_empty(folder.path()));

@@ -112,11 +112,13 @@ export TSAN_OPTIONS="second_deadlock_stack=1 suppressions=$PWD/tools/tsan_suppre
 
 stage "layers" tools/check_layers.py
 stage "layers, self-test" tools/check_layers.py --self-test
+stage "GPU results, self-test" tools/gpu_results_self_test.py
 stage "format" check_format
 if stage "build, GCC" build_release; then
   stage "CUDA was built" cuda_was_built
   [ $after_test -eq 1 ] || stage "tests, GCC" tools/run_tests.py "$release"
   stage "tests, GCC, asynchronous streams" env TUTTI_CPU_ASYNC=1 tools/run_tests.py "$release"
+  stage "tests, GCC, on devices of another kind" tools/run_tests.py "$release" --device foreign
   # shellcheck disable=SC2046  # one word or none
   stage "model of the server" tools/dev/model.sh $([ $full -eq 0 ] || echo --full)
 fi

@@ -3,6 +3,7 @@
 #include <tutti/autodiff/operations.h>
 #include <tutti/backend/error.h>
 #include <tutti/tests/autodiff/leaves.h>
+#include <tutti/tests/test_devices.h>
 
 #include <doctest/doctest.h>
 
@@ -68,7 +69,7 @@ TEST_CASE("concatenate: along each axis, of one tensor twice, and of empty parts
   const Tensor twice[] = {x, x * 3};
   backward(sum(concatenate(twice, 0)));
   CHECK(x.grad().to_vector<double>() == Values{4, 4});
-  const Tensor mixed[] = {index({1}, {1}), Tensor(Array::full({1}, 2, DType::f32, cpu(0)), true), leaf({0.1})};
+  const Tensor mixed[] = {index({1}, {1}), Tensor(Array::full({1}, 2, DType::f32, test_device()), true), leaf({0.1})};
   CHECK(concatenate(mixed, 0).to_vector<double>() == Values{1, 2, 0.1});
   backward(sum(concatenate(mixed, 0) * 3));
   CHECK(mixed[1].grad().to_vector<float>() == std::vector<float>{3});

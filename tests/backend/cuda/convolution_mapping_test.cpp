@@ -7,6 +7,8 @@
 
 #include <tuple>
 
+TEST_SUITE_BEGIN("cpu");
+
 namespace tutti::cuda_kernels {
 namespace {
 
@@ -78,3 +80,5 @@ TEST_CASE("convolution mapping: parts cover a sum, and are many only where tiles
 
 }  // namespace
 }  // namespace tutti::cuda_kernels
+
+TEST_SUITE_END();

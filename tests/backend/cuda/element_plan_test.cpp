@@ -11,6 +11,8 @@
 #include <array>
 #include <vector>
 
+TEST_SUITE_BEGIN("cpu");
+
 namespace tutti {
 namespace {
 
@@ -221,3 +223,5 @@ TEST_CASE("launches have at least a block, and threads loop beyond the most") {
 
 }  // namespace
 }  // namespace tutti
+
+TEST_SUITE_END();

@@ -16,6 +16,8 @@
 #include <set>
 #include <string_view>
 
+TEST_SUITE_BEGIN("cpu");
+
 namespace tutti {
 namespace {
 
@@ -116,3 +118,5 @@ TEST_CASE("parameters of an operation reach its kernels") {
 
 }  // namespace
 }  // namespace tutti
+
+TEST_SUITE_END();

@@ -7,6 +7,8 @@
 #include <set>
 #include <utility>
 
+TEST_SUITE_BEGIN("cpu");
+
 namespace tutti::cuda_kernels {
 namespace {
 
@@ -81,3 +83,5 @@ TEST_CASE("strided axes: offsets of both arrays, in row-major order of the axes"
 
 }  // namespace
 }  // namespace tutti::cuda_kernels
+
+TEST_SUITE_END();

@@ -5,6 +5,8 @@
 
 #include <doctest/doctest.h>
 
+TEST_SUITE_BEGIN("cpu");
+
 namespace tutti {
 namespace {
 
@@ -79,3 +81,5 @@ TEST_CASE("matmul plan: large batches are parted") {
 
 }  // namespace
 }  // namespace tutti
+
+TEST_SUITE_END();

@@ -15,6 +15,8 @@
 
 #include <cstring>
 
+TEST_SUITE_BEGIN("cpu");
+
 namespace tutti {
 namespace {
 
@@ -180,3 +182,5 @@ TEST_CASE("optimizer steps change parameter and state as the CPU does") {
 
 }  // namespace
 }  // namespace tutti
+
+TEST_SUITE_END();

@@ -8,6 +8,8 @@
 
 #include <limits>
 
+TEST_SUITE_BEGIN("cpu");
+
 namespace tutti::cuda_kernels {
 namespace {
 
@@ -71,3 +73,5 @@ TEST_CASE("best element: the first of equals, whatever the order of joining; NaN
 
 }  // namespace
 }  // namespace tutti::cuda_kernels
+
+TEST_SUITE_END();

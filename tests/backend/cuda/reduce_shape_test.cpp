@@ -10,6 +10,8 @@
 #include <cmath>
 #include <limits>
 
+TEST_SUITE_BEGIN("cpu");
+
 namespace tutti {
 namespace {
 
@@ -121,3 +123,5 @@ TEST_CASE("reduce terms: sums are kept wide, integers wrap, NaN wins") {
 
 }  // namespace
 }  // namespace tutti
+
+TEST_SUITE_END();

@@ -7,6 +7,8 @@
 
 #include <set>
 
+TEST_SUITE_BEGIN("cpu");
+
 namespace tutti {
 namespace {
 
@@ -64,3 +66,5 @@ TEST_CASE("selection: more axes than kernels take is an error") {
 
 }  // namespace
 }  // namespace tutti
+
+TEST_SUITE_END();

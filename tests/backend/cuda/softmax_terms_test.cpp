@@ -6,6 +6,8 @@
 #include <cmath>
 #include <vector>
 
+TEST_SUITE_BEGIN("cpu");
+
 namespace tutti::cuda_kernels {
 namespace {
 
@@ -45,3 +47,5 @@ TEST_CASE("softmax terms: NaN and infinities end as they do in two passes") {
 
 }  // namespace
 }  // namespace tutti::cuda_kernels
+
+TEST_SUITE_END();

@@ -8,6 +8,8 @@
 #include <array>
 #include <vector>
 
+TEST_SUITE_BEGIN("cpu");
+
 namespace tutti {
 namespace {
 
@@ -81,3 +83,5 @@ TEST_CASE("pieces of a transpose are tiled each") {
 
 }  // namespace
 }  // namespace tutti
+
+TEST_SUITE_END();

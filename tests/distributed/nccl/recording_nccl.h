@@ -17,9 +17,10 @@ namespace tutti::testing {
 /// RecordingCuda (which tells of them):
 ///  - a call outside a group while several devices are driven; one whose communicator is of another device than the
 ///    current one;
-///  - a group in which ranks' calls do not match;
+///  - a group in which ranks' calls do not match, and what ranks of a world wait for that others never do;
 ///  - a communicator used while it connects, after it was aborted, or twice at a time; when this goes: one that is
 ///  left.
+/// Ranks that are made in different groups of calls play different processes: their calls meet whenever they come.
 class RecordingNccl {
  public:
   RecordingNccl();

@@ -72,7 +72,7 @@ bool CudaMachine::step(Lock& lock, SimulatedStream& stream, bool follow) {
   if (awaited && !awaited->reached) {
     if (!follow) return false;
     reach(lock, awaited);
-    return true;
+    return awaited->reached;  // else it is for another process to come
   }
   run(lock, stream);
   return true;

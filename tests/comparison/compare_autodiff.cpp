@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+// Differentiable operations: the result, and the gradient of each operand for one upstream gradient.
+#include <tutti/tests/comparison/device_comparison.h>
+
+#include <tutti/autodiff/backward.h>
+#include <tutti/autodiff/operations.h>
+#include <tutti/nn/activation.h>
+#include <tutti/nn/linear.h>
+#include <tutti/nn/loss.h>
+#include <tutti/nn/sequential.h>
+#include <tutti/optim/adamw.h>
+#include <tutti/optim/sgd.h>
+
+#include <memory>
+
+namespace tutti::testing {
+namespace {
+
+using Tensors = std::vector<Tensor>;
+
+struct Function {
+  std::string_view name;
+  std::vector<Shape> operands;
+  Tensor (*f)(const Tensors&);
+};
+
+Tensor places(const Tensor& beside, const Shape& shape, std::int64_t below) {
+  return Tensor(indices(shape, below, 31).to(beside.device()));
+}
+
+const Function kFunctions[] = {
+    {"a + b", {{4, 1, 5}, {3, 1}}, [](const Tensors& x) { return x[0] + x[1]; }},
+    {"a * b", {{4, 5}, {5}}, [](const Tensors& x) { return x[0] * x[1]; }},
+    {"a / (b * b + 1)", {{4, 5}, {4, 1}}, [](const Tensors& x) { return x[0] / (x[1] * x[1] + 1.0); }},
+    {"maximum", {{4, 5}, {5}}, [](const Tensors& x) { return maximum(x[0], x[1]); }},
+    {"cast", {{3, 7}}, [](const Tensors& x) { return cast(x[0], DType::f64); }},
+    {"where", {{4, 5}, {5}}, [](const Tensors& x) { return where(x[0] > x[1], x[0], x[1]); }},
+    {"reshape",
+     {{4, 6}},
+     [](const Tensors& x) {
+       return reshape(transpose(x[0]), {3, 8});
+     }},
+    {"permute",
+     {{2, 3, 4}},
+     [](const Tensors& x) {
+       return permute(x[0], {2, 0, 1});
+     }},
+    {"broadcast_to",
+     {{3, 1}},
+     [](const Tensors& x) {
+       return broadcast_to(x[0], {2, 3, 5});
+     }},
+    {"sum_to",
+     {{2, 3, 5}},
+     [](const Tensors& x) {
+       return sum_to(x[0], {3, 1});
+     }},
+    {"slice", {{5, 6}}, [](const Tensors& x) { return slice(x[0], 1, 1, 4); }},
+    {"concatenate", {{2, 3}, {2, 4}}, [](const Tensors& x) { return concatenate(x, 1); }},
+    {"sum",
+     {{3, 4, 5}},
+     [](const Tensors& x) {
+       return sum(x[0], {0, 2});
+     }},
+    {"mean", {{3, 4, 5}}, [](const Tensors& x) { return mean(x[0], {1}, true); }},
+    {"max", {{3, 4, 5}}, [](const Tensors& x) { return max(x[0], 1); }},
+    {"matmul", {{2, 3, 4}, {4, 5}}, [](const Tensors& x) { return matmul(x[0], x[1]); }},
+    {"linear", {{6, 4}, {5, 4}, {5}}, [](const Tensors& x) { return linear(x[0], x[1], x[2]); }},
+    {"conv2d", {{2, 3, 6, 6}, {4, 3, 3, 3}, {4}}, [](const Tensors& x) { return conv2d(x[0], x[1], x[2]); }},
+    {"max_pool2d", {{2, 3, 6, 6}}, [](const Tensors& x) { return max_pool2d(x[0]); }},
+    {"softmax", {{3, 7}}, [](const Tensors& x) { return softmax(x[0]); }},
+    {"log_softmax", {{3, 7, 2}}, [](const Tensors& x) { return log_softmax(x[0], 1); }},
+    {"gather",
+     {{3, 7}},
+     [](const Tensors& x) {
+       return gather(x[0], 1, places(x[0], {3, 4}, 7));
+     }},
+    {"embedding",
+     {{9, 4}},
+     [](const Tensors& x) {
+       return embedding(x[0], places(x[0], {2, 5}, 9));
+     }},
+    {"scatter_add",
+     {{3, 4}},
+     [](const Tensors& x) {
+       return scatter_add({3, 7}, x[0], 1, places(x[0], {3, 4}, 7));
+     }},
+    {"cross_entropy", {{6, 5}}, [](const Tensors& x) { return cross_entropy(x[0], places(x[0], {6}, 5)); }},
+};
+
+Arrays result_and_gradients(const Function& function, const Arrays& values) {
+  Tensors operands;
+  for (const Array& value : values) operands.emplace_back(value, true);
+  const Tensor y = function.f(operands);
+  const Tensor upstream(numbers(y.shape(), y.dtype(), Numbers::plain, 32).to(y.device()));
+  backward(sum(y * upstream));
+  Arrays found{y.array()};
+  for (const Tensor& operand : operands) found.push_back(operand.grad().array());
+  return found;
+}
+
+Arrays trained(Device device, bool adam) {
+  Generator random(33);
+  Sequential model(Linear(6, 16, random), Tanh(), Linear(16, 4, random));
+  model.detach_members_to(device);
+  const Tensor x(numbers({12, 6}, DType::f32, Numbers::plain, 34).to(device));
+  const Tensor y(indices({12}, 4, 35).to(device));
+  std::unique_ptr<Optimizer> optimizer = std::make_unique<Sgd>(model.parameters(), 0.1, SgdOptions{.momentum = 0.9});
+  if (adam) optimizer = std::make_unique<AdamW>(model.parameters(), 0.01);
+  for (int step = 0; step < 5; ++step) {
+    optimizer->zero_grad();
+    backward(cross_entropy(model.forward(x), y));
+    optimizer->step();
+  }
+  Arrays parameters;
+  for (const Tensor& parameter : model.parameters()) parameters.push_back(parameter.array());
+  return parameters;
+}
+
+}  // namespace
+
+void compare_autodiff(DeviceComparison& both) {
+  for (const Function& function : kFunctions) {
+    Arrays values;
+    for (const Shape& shape : function.operands)
+      values.push_back(numbers(shape, DType::f32, Numbers::plain, 30 + static_cast<unsigned>(values.size())));
+    both.compare(
+        function.name, values, [&](const Arrays& in) { return result_and_gradients(function, in); }, Match::largest);
+  }
+  for (const bool adam : {false, true})
+    both.compare(
+        adam ? "five steps of AdamW" : "five steps of SGD", {numbers({1}, DType::f32, Numbers::plain, 30)},
+        [&](const Arrays& in) { return trained(in[0].device(), adam); }, Match::largest);
+}
+
+}  // namespace tutti::testing

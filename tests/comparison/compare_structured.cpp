@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tutti/tests/comparison/device_comparison.h>
+
+#include <tutti/backend/operations.h>
+#include <tutti/backend/registry.h>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+namespace tutti::testing {
+namespace {
+
+std::vector<DType> types(bool (*wanted)(DType)) {
+  std::vector<DType> found;
+  for (const DType dtype : kAllDTypes)
+    if (wanted(dtype)) found.push_back(dtype);
+  return found;
+}
+bool is_floating_type(DType dtype) { return is_floating(dtype); }
+bool is_number(DType dtype) { return dtype != DType::boolean; }
+
+std::string_view name_of(Reduction kind) {
+  switch (kind) {
+    case Reduction::sum: return "sum";
+    case Reduction::sum_of_squares: return "sum_of_squares";
+    case Reduction::max: return "max";
+    case Reduction::min: break;
+  }
+  return "min";
+}
+
+void compare_reduce(DeviceComparison& both, const Shape& shape, const std::vector<std::int64_t>& axes, DType dtype) {
+  both.set_case(fmt::format("axes [{}]", fmt::join(axes, ", ")));
+  for (const auto kind : {Reduction::sum, Reduction::sum_of_squares, Reduction::max, Reduction::min})
+    for (const Numbers sample : {Numbers::plain, Numbers::special}) {
+      if (sample == Numbers::special && !is_floating(dtype)) continue;  // sums of the largest integers wrap as they may
+      both.compare_layouts(
+          name_of(kind), {numbers(shape, dtype, sample, 1)},
+          [&](const Arrays& in) { return Arrays{reduce(kind, in[0], axes)}; },
+          kind == Reduction::sum || kind == Reduction::sum_of_squares ? Match::largest : Match::each);
+    }
+  both.set_case("");
+}
+
+void compare_arg_reduce(DeviceComparison& both, const Shape& shape, std::int64_t axis, DType dtype) {
+  for (const auto kind : {ArgReduction::arg_max, ArgReduction::arg_min})
+    for (const Numbers sample : {Numbers::plain, Numbers::special})
+      both.compare_layouts(kind == ArgReduction::arg_max ? "arg_max" : "arg_min", {numbers(shape, dtype, sample, 2)},
+                           [=](const Arrays& in) { return Arrays{arg_reduce(kind, in[0], axis)}; });
+}
+
+void compare_softmax(DeviceComparison& both, const Shape& shape, std::int64_t axis, DType dtype) {
+  for (const auto kind : {SoftmaxKind::softmax, SoftmaxKind::log_softmax}) {
+    const std::string name = kind == SoftmaxKind::softmax ? "softmax" : "log_softmax";
+    for (const Numbers sample : {Numbers::plain, Numbers::special})
+      both.compare_layouts(name, {numbers(shape, dtype, sample, 3)},
+                           [=](const Arrays& in) { return Arrays{softmax(kind, in[0], axis)}; });
+    both.compare_layouts(
+        name + "'s gradient", {numbers(shape, dtype, Numbers::plain, 4), numbers(shape, dtype, Numbers::plain, 5)},
+        [=](const Arrays& in) { return Arrays{softmax_gradient(kind, softmax(kind, in[0], axis), in[1], axis)}; },
+        Match::largest);
+  }
+}
+
+void compare_matmul(DeviceComparison& both, DType dtype) {
+  const std::pair<Shape, Shape> cases[] = {{{1, 1}, {1, 1}},          {{3, 1}, {1, 5}},       {{5, 7}, {7, 3}},
+                                           {{17, 19}, {19, 23}},      {{64, 100}, {100, 10}}, {{2, 0}, {0, 3}},
+                                           {{0, 3}, {3, 2}},          {{33, 65}, {65, 31}},   {{3, 4, 5}, {5, 6}},
+                                           {{2, 1, 9, 4}, {3, 4, 7}}, {{1, 300}, {300, 70}},  {{129, 65}, {65, 100}}};
+  for (const auto& [left, right] : cases) {
+    const Array a = numbers(left, dtype, Numbers::plain, 6);
+    const Array b = numbers(right, dtype, Numbers::plain, 7);
+    both.compare_layouts(
+        "matmul", {a, b}, [](const Arrays& in) { return Arrays{matmul(in[0], in[1])}; }, Match::largest);
+  }
+  both.compare(
+      "matmul", {numbers({5, 6}, dtype, Numbers::special, 8), numbers({6, 4}, dtype, Numbers::positive, 9)},
+      [](const Arrays& in) { return Arrays{matmul(in[0], in[1])}; }, Match::largest);
+}
+
+void compare_gather(DeviceComparison& both, DType dtype) {
+  struct Case {
+    Shape input;
+    std::int64_t axis;
+    Shape index;
+  };
+  for (const Case& c : {Case{{5, 7}, 1, {5, 3}},
+                        {{5, 7}, 0, {9, 7}},
+                        {{4, 3, 6}, 1, {4, 5, 2}},
+                        {{1}, 0, {1}},
+                        {{100, 8}, 0, {300, 8}},
+                        {{5, 7}, 0, {0, 7}}}) {
+    const Array index = indices(c.index, c.input[static_cast<std::size_t>(c.axis)], 10);
+    both.compare_layouts(
+        "gather", {numbers(c.input, dtype, Numbers::special, 11)},
+        [&](const Arrays& in) { return Arrays{gather(in[0], c.axis, index.to(in[0].device()))}; }, Match::bitwise);
+    both.compare_layouts(
+        "scatter_add", {numbers(c.index, dtype, Numbers::plain, 12)},
+        [&](const Arrays& in) { return Arrays{scatter_add(c.input, in[0], c.axis, index.to(in[0].device()))}; },
+        Match::largest);
+  }
+}
+
+void compare_concatenate(DeviceComparison& both, DType dtype) {
+  both.compare_layouts(
+      "concatenate",
+      {numbers({3, 4}, dtype, Numbers::special, 13), numbers({3, 1}, dtype, Numbers::special, 14),
+       numbers({3, 0}, dtype, Numbers::special, 15)},
+      [](const Arrays& in) { return Arrays{concatenate(in, 1)}; }, Match::bitwise);
+}
+
+void compare_convolution(DeviceComparison& both, DType dtype) {
+  struct Case {
+    Shape input;
+    Shape weight;
+    Conv2dGeometry geometry;
+  };
+  const Case cases[] = {{{2, 3, 8, 8}, {4, 3, 3, 3}, {.padding = {1, 1}}},
+                        {{3, 1, 5, 7}, {2, 1, 3, 2}, {}},
+                        {{1, 2, 9, 10}, {3, 2, 3, 3}, {.stride = {2, 3}, .padding = {1, 2}}},
+                        {{2, 2, 11, 9}, {2, 2, 3, 2}, {.stride = {1, 2}, .padding = {2, 0}, .dilation = {2, 3}}},
+                        {{5, 4, 6, 6}, {7, 4, 1, 1}, {}},
+                        {{1, 1, 1, 1}, {1, 1, 3, 3}, {.padding = {3, 3}}},
+                        {{0, 3, 8, 8}, {4, 3, 3, 3}, {}}};
+  for (const Case& c : cases)
+    both.compare_layouts(
+        "conv2d", {numbers(c.input, dtype, Numbers::plain, 16), numbers(c.weight, dtype, Numbers::plain, 17)},
+        [&](const Arrays& in) {
+          const Array y = conv2d(c.geometry, in[0], in[1]);
+          return Arrays{y, conv2d_input_gradient(c.geometry, y, in[1], c.input),
+                        conv2d_weight_gradient(c.geometry, y, in[0], c.weight)};
+        },
+        Match::largest);
+}
+
+void compare_pooling(DeviceComparison& both, DType dtype) {
+  const Pool2dGeometry geometries[] = {
+      {}, {.kernel = {3, 2}, .stride = {1, 2}, .padding = {1, 1}}, {.kernel = {1, 1}, .stride = {1, 1}}};
+  for (const Pool2dGeometry& geometry : geometries)
+    for (const Shape& shape : {Shape{2, 3, 8, 9}, Shape{1, 1, 4, 4}, Shape{0, 1, 4, 4}})
+      for (const Numbers sample : {Numbers::plain, Numbers::special})
+        both.compare_layouts("max_pool2d", {numbers(shape, dtype, sample, 18)}, [&](const Arrays& in) {
+          const auto [maxima, index] = max_pool2d(geometry, in[0]);
+          return Arrays{maxima, index, max_pool2d_gradient(geometry, maxima, index, shape)};
+        });
+}
+
+}  // namespace
+
+void compare_reductions(DeviceComparison& both) {
+  for (const DType dtype : types(is_number)) {
+    for (const auto& axes : std::vector<std::vector<std::int64_t>>{{}, {0}, {1}, {2}, {0, 2}, {1, 2}})
+      compare_reduce(both, {5, 7, 33}, axes, dtype);
+    compare_reduce(both, {1}, {0}, dtype);
+    compare_reduce(both, {2, 0, 3}, {0}, dtype);
+    compare_reduce(both, {2, 0, 3}, {1}, dtype);
+    compare_reduce(both, {4099}, {0}, dtype);
+    compare_reduce(both, {3, 1500}, {1}, dtype);
+    compare_reduce(both, {1500, 3}, {0}, dtype);
+    for (const std::int64_t axis : {0, 1, 2}) compare_arg_reduce(both, {5, 7, 33}, axis, dtype);
+    compare_arg_reduce(both, {2, 3001}, 1, dtype);
+    compare_arg_reduce(both, {1}, 0, dtype);
+  }
+  for (const DType dtype : types(is_floating_type)) {
+    for (const std::int64_t axis : {0, 1, 2}) compare_softmax(both, {4, 5, 37}, axis, dtype);
+    compare_softmax(both, {3, 1030}, 1, dtype);
+    compare_softmax(both, {1}, 0, dtype);
+    compare_softmax(both, {0, 4}, 1, dtype);
+  }
+}
+
+void compare_structured(DeviceComparison& both) {
+  for (const DType dtype : types(is_floating_type)) {
+    compare_matmul(both, dtype);
+    compare_convolution(both, dtype);
+    compare_pooling(both, dtype);
+  }
+  for (const DType dtype : types(is_number)) compare_gather(both, dtype);
+  for (const DType dtype : kAllDTypes) compare_concatenate(both, dtype);
+}
+
+void compare_optimizers(DeviceComparison& both) {
+  for (const DType dtype : types(is_floating_type))
+    for (const std::int64_t count : {1, 7, 1030}) {
+      Arrays inputs;
+      for (unsigned i = 0; i < 3; ++i) inputs.push_back(numbers({count}, dtype, Numbers::plain, 19 + i));
+      inputs.push_back(numbers({count}, dtype, Numbers::positive, 22));
+      for (const SgdStep& step :
+           {SgdStep{.rate = 0.1}, SgdStep{.rate = 0.1, .momentum = 0.9, .weight_decay = 0.01, .first = true},
+            SgdStep{.rate = 0.1, .momentum = 0.9, .dampening = 0.2, .gradient_scale = 0.5, .nesterov = true}})
+        both.compare("sgd_step", inputs, [&](const Arrays& in) {
+          backend_for(in[0].device()).sgd_step(step, in[0], in[1], step.momentum == 0 ? Array() : in[2]);
+          return Arrays{in[0], in[2]};
+        });
+      for (const std::int64_t number : {1, 100})
+        both.compare("adamw_step", inputs, [&](const Arrays& in) {
+          backend_for(in[0].device()).adamw_step({.rate = 0.01, .step = number}, in[0], in[1], in[2], in[3]);
+          return Arrays{in[0], in[2], in[3]};
+        });
+    }
+}
+
+}  // namespace tutti::testing

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <tutti/backend/array.h>
+
+#include <functional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tutti::testing {
+
+using Arrays = std::vector<Array>;
+
+/// How near two devices' results must be. NaN matches NaN, and infinities of one sign each other.
+enum class Match : std::uint8_t {
+  bitwise,
+  each,     ///< floating types: relative to the element, or to 0.1 if it is smaller; other types: equal
+  largest,  ///< floating types: relative to the largest finite element of the array, for sums whose terms cancel
+};
+
+/// Where the elements of an operand lie.
+enum class Layout : std::uint8_t { contiguous, spaced, transposed, shifted, repeated };
+inline constexpr Layout kAllLayouts[] = {Layout::contiguous, Layout::spaced, Layout::transposed, Layout::shifted,
+                                         Layout::repeated};
+std::string_view to_string(Layout);
+/// The same elements on `device`, laid out so: every second of a longer row; the transpose of a copy; behind one that
+/// is left out. `repeated` shows the first of the first axis in place of all.
+Array laid_out(const Array& values, Layout, Device);
+
+/// Runs operations on two devices with the same inputs and notes where their results differ: f32 by more than 1e-5, f64
+/// by more than 1e-12, or at all where numbers are whole.
+class DeviceComparison {
+ public:
+  using Operation = std::function<Arrays(const Arrays&)>;
+
+  DeviceComparison(Device reference, Device tested) : reference_(reference), tested_(tested) {}
+
+  /// Inputs are given on any device. An operation that throws on one device alone is a difference too; what both refuse
+  /// is noted.
+  void compare(std::string_view name, const Arrays& inputs, const Operation& operation, Match match = Match::each,
+               Layout layout = Layout::contiguous);
+  /// The same for each layout.
+  void compare_layouts(std::string_view name, const Arrays& inputs, const Operation& operation,
+                       Match match = Match::each);
+  /// What a loop over cases shows of a difference, beside the operation's name.
+  void set_case(std::string description) { case_ = std::move(description); }
+
+  const std::vector<std::string>& differences() const noexcept { return differences_; }
+  const std::set<std::string>& refused() const noexcept { return refused_; }
+  std::int64_t comparisons() const noexcept { return comparisons_; }
+
+ private:
+  Device reference_;
+  Device tested_;
+  std::string case_;
+  std::vector<std::string> differences_;
+  std::set<std::string> refused_;  // with the errors
+  std::int64_t comparisons_ = 0;
+};
+
+// --- inputs, on the CPU; functions of their arguments alone
+
+enum class Numbers : std::uint8_t {
+  plain,     ///< between -3 and 3
+  positive,  ///< between 0.05 and 3
+  special,   ///< among them NaN, infinities, zeros of both signs, and the type's largest and smallest
+};
+Array numbers(const Shape&, DType, Numbers, unsigned seed);
+Array indices(const Shape&, std::int64_t below, unsigned seed);  ///< i64
+
+// --- every operation, by folder of its kernels
+void compare_elementwise(DeviceComparison&);
+void compare_gradient_formulas(DeviceComparison&);
+void compare_movement(DeviceComparison&);  ///< copies, casts, fills, where, random numbers
+void compare_reductions(DeviceComparison&);
+void compare_structured(DeviceComparison&);
+void compare_optimizers(DeviceComparison&);
+void compare_autodiff(DeviceComparison&);
+
+}  // namespace tutti::testing

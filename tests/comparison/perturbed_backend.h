@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <tutti/backend/cpu/cpu_backend.h>
+#include <tutti/backend/elementwise/lists.h>
+
+#include <set>
+#include <string>
+#include <vector>
+
+namespace tutti::testing {
+
+/// The CPU's kernels, of which one gives a wrong last element: what a comparison of devices must find. Notes the names
+/// of the kernels that ran. One thread at a time.
+class PerturbedBackend final : public Backend {
+ public:
+  std::string perturbed;  ///< the kernel's name; "": none
+  std::set<std::string> ran;
+
+  /// Every kernel there is, as `ran` names them. A function that Backend gains and this list lacks does not compile.
+  static std::set<std::string> all_kernels();
+
+  void check(Device device) const override { cpu_.check(device); }
+  MemoryPool& pool(Device device) override { return cpu_.pool(device); }
+  Stream& compute_stream(Device device) override { return cpu_.compute_stream(device); }
+  Stream& communication_stream(Device device) override { return cpu_.communication_stream(device); }
+  void copy_from_host(const void* from, const Array& to) override { cpu_.copy_from_host(from, to); }
+  void copy_to_host(const Array& from, void* to) override { cpu_.copy_to_host(from, to); }
+
+  void copy(const Array& from, const Array& to) override { run("copy", to, &Backend::copy, from, to); }
+  void cast(const Array& from, const Array& to) override { run("cast", to, &Backend::cast, from, to); }
+  void fill(const Array& to, Scalar value) override { run("fill", to, &Backend::fill, to, value); }
+  void elementwise(const ElementwiseCall& call, std::span<const Array> inputs, const Array& output) override {
+    run(name_of(call), output, &Backend::elementwise, call, inputs, output);
+  }
+  void where(const Array& mask, const Array& a, const Array& b, const Array& output) override {
+    run("where", output, &Backend::where, mask, a, b, output);
+  }
+  void reduce(Reduction kind, const Array& input, const Array& output) override {
+    run("reduce " + std::to_string(static_cast<int>(kind)), output, &Backend::reduce, kind, input, output);
+  }
+  void arg_reduce(ArgReduction kind, const Array& input, std::size_t axis, const Array& output) override {
+    run("arg_reduce " + std::to_string(static_cast<int>(kind)), output, &Backend::arg_reduce, kind, input, axis,
+        output);
+  }
+  void matmul(const Array& lhs, const Array& rhs, const Array& output) override {
+    run("matmul", output, &Backend::matmul, lhs, rhs, output);
+  }
+  void softmax(SoftmaxKind kind, const Array& input, std::size_t axis, const Array& output) override {
+    run("softmax " + std::to_string(static_cast<int>(kind)), output, &Backend::softmax, kind, input, axis, output);
+  }
+  void softmax_gradient(SoftmaxKind kind, const Array& output, const Array& gradient, std::size_t axis,
+                        const Array& input_gradient) override {
+    run("softmax_gradient " + std::to_string(static_cast<int>(kind)), input_gradient, &Backend::softmax_gradient, kind,
+        output, gradient, axis, input_gradient);
+  }
+  void gather(const Array& input, std::size_t axis, const Array& index, const Array& output) override {
+    run("gather", output, &Backend::gather, input, axis, index, output);
+  }
+  void scatter_add(const Array& updates, std::size_t axis, const Array& index, const Array& output) override {
+    run("scatter_add", output, &Backend::scatter_add, updates, axis, index, output);
+  }
+  void conv2d(const Conv2dGeometry& geometry, const Array& input, const Array& weight, const Array& output) override {
+    run("conv2d", output, &Backend::conv2d, geometry, input, weight, output);
+  }
+  void conv2d_input_gradient(const Conv2dGeometry& geometry, const Array& gradient, const Array& weight,
+                             const Array& input_gradient) override {
+    run("conv2d_input_gradient", input_gradient, &Backend::conv2d_input_gradient, geometry, gradient, weight,
+        input_gradient);
+  }
+  void conv2d_weight_gradient(const Conv2dGeometry& geometry, const Array& gradient, const Array& input,
+                              const Array& weight_gradient) override {
+    run("conv2d_weight_gradient", weight_gradient, &Backend::conv2d_weight_gradient, geometry, gradient, input,
+        weight_gradient);
+  }
+  void max_pool2d(const Pool2dGeometry& geometry, const Array& input, const Array& output,
+                  const Array& index) override {
+    run("max_pool2d", output, &Backend::max_pool2d, geometry, input, output, index);
+  }
+  void max_pool2d_gradient(const Pool2dGeometry& geometry, const Array& gradient, const Array& index,
+                           const Array& input_gradient) override {
+    run("max_pool2d_gradient", input_gradient, &Backend::max_pool2d_gradient, geometry, gradient, index,
+        input_gradient);
+  }
+  void random(const RandomCall& call, const Array& output) override {
+    run("random " + std::to_string(static_cast<int>(call.kind)), output, &Backend::random, call, output);
+  }
+  void sgd_step(const SgdStep& step, const Array& parameter, const Array& gradient, const Array& momentum) override {
+    run("sgd_step", parameter, &Backend::sgd_step, step, parameter, gradient, momentum);
+  }
+  void adamw_step(const AdamWStep& step, const Array& parameter, const Array& gradient, const Array& mean,
+                  const Array& square) override {
+    run("adamw_step", parameter, &Backend::adamw_step, step, parameter, gradient, mean, square);
+  }
+
+ private:
+  static std::string name_of(const ElementwiseCall&);
+  static void spoil_last(const Array&);
+
+  template <class Kernel, class... Arguments>
+  void run(const std::string& name, const Array& output, Kernel kernel, const Arguments&... arguments) {
+    (static_cast<Backend&>(cpu_).*kernel)(arguments...);
+    ran.insert(name);
+    if (name != perturbed || output.size() == 0) return;
+    cpu_.compute_stream(output.device()).synchronize();
+    spoil_last(output);
+  }
+
+  CpuBackend cpu_;
+};
+
+}  // namespace tutti::testing

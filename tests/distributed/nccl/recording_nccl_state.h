@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// What stands behind RecordingNccl: communicators, and what ranks do together.
+
+#include <tutti/tests/backend/cuda/recording/cuda_machine.h>
+#include <tutti/tests/distributed/nccl/recording_nccl.h>
+
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace tutti::testing {
+
+struct NcclRank {
+  int rank = 0;
+  int size = 0;
+  int device = 0;
+  int polls_left = 0;
+  bool aborted = false;
+  ncclResult_t state = ncclSuccess;
+  int world = 0;          // number of the unique id
+  std::size_t group = 0;  // of the calls that made it
+};
+
+/// One rank's part in a collective, or one end of a transfer.
+struct NcclPart {
+  enum class Kind : std::uint8_t { all_reduce, reduce, send, receive } kind;
+  NcclRank* communicator;
+  const void* from;
+  void* to;
+  std::size_t count;
+  ncclDataType_t type;
+  int other;  // root or peer
+  SimulatedStream* stream;
+};
+
+/// What ranks of different processes do together: it begins when the last has come, and holds up their streams.
+struct NcclMeeting {
+  std::vector<NcclPart> parts;
+  std::vector<std::shared_ptr<QueuePoint>> arrived;
+  std::shared_ptr<QueuePoint> done;
+};
+
+struct RecordingNccl::State {
+  std::map<std::string, std::size_t, std::less<>> calls;
+  std::deque<NcclRank> communicators;
+  std::deque<NcclMeeting> meetings;  // in the order in which they were begun
+  SimulatedStream nowhere{};         // of points that nothing queued leads to yet
+  int worlds = 0;
+  std::size_t groups = 0;
+  std::string failing;
+  std::size_t failing_in = 0;
+  ncclResult_t failure = ncclSuccess;
+
+  CudaMachine& machine() const { return *CudaMachine::current(); }
+  void fault(std::string text) const { machine().fault(std::move(text)); }
+
+  ncclResult_t enter(std::string_view name) {
+    ++calls[std::string(name)];
+    if (failing == name && --failing_in == 0) {
+      failing.clear();
+      return failure;
+    }
+    return ncclSuccess;
+  }
+  void check(const char* call, const NcclRank& communicator) const;
+
+  // All parts of ranks that belong together; the first rank's stream does the work when every other has come.
+  void run(CudaMachine::Lock& lock, const std::string& name, const std::vector<NcclPart>& parts,
+           std::function<void()> work) const;
+  void run_group(CudaMachine::Lock& lock, std::vector<NcclPart> parts);
+  bool spans_processes(const NcclPart& part) const;
+  void meet(CudaMachine::Lock& lock, const NcclPart& part);
+  void hold(CudaMachine::Lock& lock, const NcclMeeting& meeting);
+  void run_sum(CudaMachine::Lock& lock, std::vector<NcclPart>& parts) const;
+  void run_transfer(CudaMachine::Lock& lock, std::vector<NcclPart>& parts) const;
+};
+
+}  // namespace tutti::testing

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tutti/tests/test_devices.h>
+
+#include <tutti/backend/cpu/cpu_backend.h>
+#include <tutti/backend/registry.h>
+
+#include <cstdlib>
+#include <memory>
+#include <mutex>
+#include <regex>
+#include <set>
+#include <string>
+
+namespace tutti {
+namespace {
+
+DeviceKind kind_from_environment() {
+  const char* name = std::getenv("TUTTI_TEST_DEVICE");
+  if (name == nullptr) return DeviceKind::cpu;
+  if (std::string(name) == "foreign") return register_backend(name, std::make_unique<CpuBackend>());
+  return kind_named(name);
+}
+
+DeviceKind test_kind() {
+  static const DeviceKind kind = kind_from_environment();
+  return kind;
+}
+
+}  // namespace
+
+Device test_device(std::size_t index) { return {test_kind(), static_cast<std::uint16_t>(index)}; }
+
+std::vector<Device> test_devices(std::size_t count) {
+  std::vector<Device> devices;
+  for (std::size_t i = 0; i < count; ++i) devices.push_back(test_device(i));
+  return devices;
+}
+
+const char* as_tested(const char* text) {
+  if (tests_run_on_cpu()) return text;
+  static std::mutex mutex;
+  static std::set<std::string>& texts = *new std::set<std::string>;
+  const std::lock_guard lock(mutex);
+  const std::string named = std::regex_replace(text, std::regex("\\bcpu:"), std::string(kind_name(test_kind())) + ":");
+  return texts.insert(named).first->c_str();
+}
+
+}  // namespace tutti
