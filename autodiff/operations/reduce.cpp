@@ -32,6 +32,8 @@ Tensor sum(const Tensor& x, std::initializer_list<std::int64_t> axes, bool keep_
 }
 
 Tensor mean(const Tensor& x, std::initializer_list<std::int64_t> axes, bool keep_dims) {
+  if (is_narrow(x.dtype()) && is_floating(x.dtype()))  // the sum may be more than its type holds
+    return cast(mean(cast(x, DType::f32), axes, keep_dims), x.dtype());
   const Tensor floating = is_floating(x.dtype()) ? x : cast(x, DType::f32);
   const Tensor total = sum(floating, axes, keep_dims);
   const auto averaged = static_cast<double>(x.size()) / static_cast<double>(total.size());

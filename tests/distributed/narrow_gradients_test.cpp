@@ -135,7 +135,7 @@ TEST_CASE("narrow gradients: rows of a sparse table are summed in f32 and rounde
   auto replicas = sync.replicate(Embedding(4, 2, random, {.sparse = true, .dtype = DType::bf16}));
   run_devices(3, [&](std::size_t d) {
     Sgd optimizer(replicas[d].parameters(), 1.0);
-    replicas[d].weight.array().copy_from(Array::zeros({4, 2}, DType::bf16, device(d)));
+    Array(replicas[d].weight.array()).copy_from(Array::zeros({4, 2}, DType::bf16, device(d)));
     auto step = sync.step(device(d));
     const Tensor rows = replicas[d].forward(Tensor(Array::from(std::vector<std::int64_t>{2}, {1}, device(d))));
     step.backward(sum(rows * (d == 0 ? 256.0 : 1.0)));
