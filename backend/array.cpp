@@ -36,7 +36,7 @@ Array Array::arange(std::int64_t count, DType dtype, Device device) {
   return visit_dtype(dtype, [&]<class T>(std::type_identity<T>) {
     const Array array = empty({count}, dtype, device);
     std::unique_ptr<T[]> values(new T[static_cast<std::size_t>(count)]);
-    for (std::int64_t i = 0; i < count; ++i) values[static_cast<std::size_t>(i)] = static_cast<T>(i);
+    for (std::int64_t i = 0; i < count; ++i) values[static_cast<std::size_t>(i)] = convert<T>(i);
     backend_for(device).copy_from_host(values.get(), array);
     return array;
   });
@@ -136,7 +136,7 @@ template <class T> T Array::item() const {
   return visit_dtype(dtype_, [&]<class Element>(std::type_identity<Element>) {
     Element value{};
     backend_for(device_).copy_to_host(*this, &value);
-    return static_cast<T>(value);
+    return convert<T>(value);
   });
 }
 
@@ -148,6 +148,10 @@ TUTTI_INSTANTIATE(double)
 TUTTI_INSTANTIATE(std::int32_t)
 TUTTI_INSTANTIATE(std::int64_t)
 TUTTI_INSTANTIATE(bool)
+TUTTI_INSTANTIATE(BFloat16)
+TUTTI_INSTANTIATE(Float16)
+TUTTI_INSTANTIATE(std::int8_t)
+TUTTI_INSTANTIATE(std::uint8_t)
 #undef TUTTI_INSTANTIATE
 
 }  // namespace tutti

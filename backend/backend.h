@@ -14,7 +14,9 @@ namespace tutti {
 
 /// Drives all devices of one kind. Users call the functions of `backend/operations.h`, which check their operands, make
 /// the output and call the backend of its device; a backend may therefore trust shapes, dtypes and devices, and that
-/// outputs have elements. Every kernel is queued on the compute stream of its output's device. Thread-safe.
+/// outputs have elements. Of narrow dtypes (bf16, f16, i8, u8) it sees what moves elements, casts, elementwise operations
+/// and `scatter_add`; for all else they are widened before. Every kernel is queued on the compute stream of its output's
+/// device. Thread-safe.
 class Backend {
  public:
   virtual ~Backend() = default;
@@ -48,7 +50,7 @@ class Backend {
   virtual void softmax_gradient(SoftmaxKind, const Array& output, const Array& gradient, std::size_t axis,
                                 const Array& input_gradient) = 0;
   virtual void gather(const Array& input, std::size_t axis, const Array& index, const Array& output) = 0;
-  /// Adds to what the output holds.
+  /// Adds to what the output holds; narrow dtypes are rounded at each addition.
   virtual void scatter_add(const Array& updates, std::size_t axis, const Array& index, const Array& output) = 0;
   virtual void conv2d(const Conv2dGeometry&, const Array& input, const Array& weight, const Array& output) = 0;
   virtual void conv2d_input_gradient(const Conv2dGeometry&, const Array& gradient, const Array& weight,

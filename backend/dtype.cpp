@@ -10,6 +10,10 @@ std::string_view to_string(DType dtype) noexcept {
     case DType::i32: return "i32";
     case DType::i64: return "i64";
     case DType::boolean: return "bool";
+    case DType::bf16: return "bf16";
+    case DType::f16: return "f16";
+    case DType::i8: return "i8";
+    case DType::u8: return "u8";
   }
   return "unknown";
 }

@@ -3,6 +3,7 @@
 #include <tutti/backend/operand_checks.h>
 #include <tutti/backend/operations.h>
 #include <tutti/backend/registry.h>
+#include <tutti/backend/widening.h>
 
 namespace tutti {
 namespace {
@@ -41,6 +42,7 @@ void check_operands(std::string_view name, const Array& lhs, const Array& rhs) {
 
 Array conv2d(const Conv2dGeometry& geometry, const Array& input, const Array& weight) {
   check_operands("conv2d", input, weight);
+  if (is_narrow(input)) return conv2d(geometry, widened(input), widened(weight)).cast(input.dtype());
   Array result =
       Array::empty(conv2d_shape("conv2d", geometry, input.shape(), weight.shape()), input.dtype(), input.device());
   if (result.size() == 0) return result;
@@ -55,6 +57,8 @@ Array conv2d_input_gradient(const Conv2dGeometry& geometry, const Array& gradien
                             const Shape& input) {
   constexpr std::string_view kName = "conv2d_input_gradient";
   check_operands(kName, gradient, weight);
+  if (is_narrow(gradient))
+    return conv2d_input_gradient(geometry, widened(gradient), widened(weight), input).cast(gradient.dtype());
   checks::require_shape(kName, "the gradient", gradient, conv2d_shape(kName, geometry, input, weight.shape()));
   Array result = Array::empty(input, gradient.dtype(), gradient.device());
   if (result.size() == 0) return result;
@@ -69,6 +73,9 @@ Array conv2d_weight_gradient(const Conv2dGeometry& geometry, const Array& gradie
                              const Shape& weight, const Array& out) {
   constexpr std::string_view kName = "conv2d_weight_gradient";
   check_operands(kName, gradient, input);
+  if (is_narrow(gradient))
+    return narrowed(kName, conv2d_weight_gradient(geometry, widened(gradient), widened(input), weight),
+                    gradient.dtype(), out);
   checks::require_shape(kName, "the gradient", gradient, conv2d_shape(kName, geometry, input.shape(), weight));
   Array result = checks::output(kName, out, weight, gradient.dtype(), gradient.device());
   if (result.size() == 0) return result;

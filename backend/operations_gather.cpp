@@ -3,6 +3,7 @@
 #include <tutti/backend/operand_checks.h>
 #include <tutti/backend/operations.h>
 #include <tutti/backend/registry.h>
+#include <tutti/backend/widening.h>
 
 namespace tutti {
 namespace {
@@ -36,6 +37,8 @@ Array scatter_add(const Shape& shape, const Array& updates, std::int64_t axis, c
   checks::require_number("scatter_add", updates);
   const std::size_t place = check_index("scatter_add", shape, axis, index);
   checks::require_shape("scatter_add", "index", index, updates.shape());
+  if (is_narrow(updates))
+    return narrowed("scatter_add", scatter_add(shape, widened(updates), axis, index), updates.dtype(), out);
   Array result = checks::output("scatter_add", out, shape, updates.dtype(), updates.device());
   result.fill(0);
   if (updates.size() > 0)

@@ -3,6 +3,7 @@
 #include <tutti/backend/operand_checks.h>
 #include <tutti/backend/operations.h>
 #include <tutti/backend/registry.h>
+#include <tutti/backend/widening.h>
 
 namespace tutti {
 namespace {
@@ -47,6 +48,7 @@ bool is_tall(const Array& lhs, const Array& rhs) { return lhs.rank() > 2 && rhs.
 Array matmul(const Array& lhs, const Array& rhs, const Array& out) {
   checks::require_alike("matmul", lhs, rhs);
   checks::require_floating("matmul", lhs);
+  if (is_narrow(lhs)) return narrowed("matmul", matmul(widened(lhs), widened(rhs)), lhs.dtype(), out);
   if (lhs.rank() < 2 || rhs.rank() < 2)
     raise<ShapeError>("[matmul] operands must have rank 2 or more: {} x {}", to_string(lhs.shape()),
                       to_string(rhs.shape()));

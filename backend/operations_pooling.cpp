@@ -3,6 +3,7 @@
 #include <tutti/backend/operand_checks.h>
 #include <tutti/backend/operations.h>
 #include <tutti/backend/registry.h>
+#include <tutti/backend/widening.h>
 
 namespace tutti {
 namespace {
@@ -31,6 +32,10 @@ Shape pooled_shape(std::string_view name, const Pool2dGeometry& geometry, const 
 std::pair<Array, Array> max_pool2d(const Pool2dGeometry& geometry, const Array& input) {
   checks::require_defined("max_pool2d", input);
   checks::require_floating("max_pool2d", input);
+  if (is_narrow(input)) {
+    const auto [wide, places] = max_pool2d(geometry, widened(input));
+    return {wide.cast(input.dtype()), places};
+  }
   const Shape shape = pooled_shape("max_pool2d", geometry, input.shape());
   Array maxima = Array::empty(shape, input.dtype(), input.device());
   Array index = Array::empty(shape, DType::i64, input.device());
@@ -44,6 +49,7 @@ Array max_pool2d_gradient(const Pool2dGeometry& geometry, const Array& gradient,
   checks::require_same_device(kName, gradient, index);
   checks::require_floating(kName, gradient);
   checks::require_dtype(kName, index, DType::i64);
+  if (is_narrow(gradient)) return max_pool2d_gradient(geometry, widened(gradient), index, input).cast(gradient.dtype());
   const Shape shape = pooled_shape(kName, geometry, input);
   checks::require_shape(kName, "the gradient", gradient, shape);
   checks::require_shape(kName, "index", index, shape);

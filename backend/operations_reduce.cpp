@@ -3,6 +3,7 @@
 #include <tutti/backend/operand_checks.h>
 #include <tutti/backend/operations.h>
 #include <tutti/backend/registry.h>
+#include <tutti/backend/widening.h>
 
 #include <algorithm>
 #include <vector>
@@ -49,6 +50,7 @@ Shape dropped_shape(const Shape& shape, std::span<const std::int64_t> axes) {
 Array reduce_to(Reduction kind, const Array& input, const Shape& kept, const Array& out = {}) {
   const std::string_view name = name_of(kind);
   checks::require_number(name, input);
+  if (is_narrow(input)) return narrowed(name, reduce_to(kind, widened(input), kept), input.dtype(), out);
   Array result = checks::output(name, out, kept, input.dtype(), input.device());
   if (result.size() == 0) return result;
   if (input.size() > 0) {
@@ -93,6 +95,7 @@ Array arg_reduce(ArgReduction kind, const Array& input, std::int64_t axis, bool 
   const std::string_view name = kind == ArgReduction::arg_max ? "argmax" : "argmin";
   checks::require_defined(name, input);
   checks::require_number(name, input);
+  if (is_narrow(input)) return arg_reduce(kind, widened(input), axis, keep_dims);
   const std::size_t place = normalize_axis(name, axis, input.rank());
   Shape shape = input.shape();
   shape[place] = 1;

@@ -2,6 +2,7 @@
 #include <tutti/backend/operand_checks.h>
 #include <tutti/backend/operations.h>
 #include <tutti/backend/registry.h>
+#include <tutti/backend/widening.h>
 
 namespace tutti {
 namespace {
@@ -15,6 +16,7 @@ constexpr std::string_view name_of(SoftmaxKind kind) {
 Array softmax(SoftmaxKind kind, const Array& input, std::int64_t axis) {
   checks::require_defined(name_of(kind), input);
   checks::require_floating(name_of(kind), input);
+  if (is_narrow(input)) return softmax(kind, widened(input), axis).cast(input.dtype());
   const std::size_t place = normalize_axis(name_of(kind), axis, input.rank());
   Array result = Array::empty(input.shape(), input.dtype(), input.device());
   if (result.size() > 0) backend_for(input.device()).softmax(kind, input.contiguous(), place, result);
@@ -24,6 +26,7 @@ Array softmax(SoftmaxKind kind, const Array& input, std::int64_t axis) {
 Array softmax_gradient(SoftmaxKind kind, const Array& output, const Array& gradient, std::int64_t axis) {
   checks::require_alike(name_of(kind), output, gradient);
   checks::require_floating(name_of(kind), output);
+  if (is_narrow(output)) return softmax_gradient(kind, widened(output), widened(gradient), axis).cast(output.dtype());
   checks::require_shape(name_of(kind), "the gradient", gradient, output.shape());
   const std::size_t place = normalize_axis(name_of(kind), axis, output.rank());
   Array result = Array::empty(output.shape(), output.dtype(), output.device());

@@ -3,7 +3,10 @@
 
 #include <tutti/backend/error.h>
 #include <tutti/backend/operand_checks.h>
+#include <tutti/backend/operations.h>
 #include <tutti/backend/registry.h>
+
+#include <algorithm>
 
 namespace tutti {
 namespace {
@@ -16,10 +19,23 @@ constexpr std::uint64_t kSplitBlocks = kHostBlocks | (std::uint64_t{1} << 62U);
 
 using philox_formulas::join;
 
+/// The largest number of a 16-bit type below `high`; that of `low` where there is none between.
+template <class T> float last_below(double low, double high) {
+  const T nearest(high);
+  const T last = static_cast<double>(nearest) < high ? nearest : nearest.below();
+  return std::max<float>(last, T(low));
+}
+
 }  // namespace
 
 Array Generator::draw(RandomCall::Kind kind, const Shape& shape, DType dtype, Device device, double a, double b) {
   if (!is_floating(dtype)) raise<DTypeError>("[random] draws floating types, not {}", to_string(dtype));
+  if (is_narrow(dtype)) {  // narrowing may round up to the upper end, which is excluded
+    const Array wide = draw(kind, shape, DType::f32, device, a, b);
+    if (kind == RandomCall::Kind::normal) return wide.cast(dtype);
+    const float last = dtype == DType::bf16 ? last_below<BFloat16>(a, b) : last_below<Float16>(a, b);
+    return apply(elementwise::Minimum{}, wide, Array::full({}, last, DType::f32, device)).cast(dtype);
+  }
   Array result = Array::empty(shape, dtype, device);
   const std::uint64_t first = dtype == DType::f64 ? kDoubleElements : 0;
   if (result.size() > 0) backend_for(device).random({kind, seed_, stream_, first + counter_, a, b}, result);

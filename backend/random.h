@@ -16,7 +16,7 @@ class Generator {
  public:
   explicit Generator(std::uint64_t seed, std::uint64_t stream = 0) : seed_(seed), stream_(stream) {}
 
-  /// [low, high). f32 and f64 only, else DTypeError; so for `normal`.
+  /// [low, high). Floating types only, else DTypeError; so for `normal`. bf16 and f16: those of f32, rounded.
   Array uniform(const Shape&, DType, Device, double low = 0.0, double high = 1.0);
   Array normal(const Shape&, DType, Device, double mean = 0.0, double standard_deviation = 1.0);
   std::uint64_t next_u64();                  ///< for host code: shuffles, seeds

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <tutti/backend/conversion.h>
 #include <tutti/backend/dtype.h>
 
 #include <concepts>
@@ -18,7 +19,7 @@ class Scalar {
   Scalar(bool value) : value_(value) {}
 
   template <class T> T to() const {
-    return std::visit([](auto value) { return static_cast<T>(value); }, value_);
+    return std::visit([](auto value) { return convert<T>(value); }, value_);
   }
 
   /// The default type of such a literal: f32, i64 or bool.

@@ -95,32 +95,35 @@ CollectivePlan plan_all_to_all(std::span<const CollectiveCall> calls) {
 }
 
 template <class T, class Combine> void combine_into(std::span<const T* const> sources, std::span<T* const> targets,
-                                                    std::int64_t count, T denominator, Combine combine) {
+                                                    std::int64_t count, ComputedIn<T> denominator, Combine combine) {
   constexpr std::int64_t kBlock = 512;
-  T block[kBlock];
+  using Wide = ComputedIn<T>;
+  Wide block[kBlock];
   for (std::int64_t begin = 0; begin < count; begin += kBlock) {
     const std::int64_t length = std::min(kBlock, count - begin);
     std::copy_n(sources.front() + begin, length, block);
     for (const T* source : sources.subspan(1))
-      for (std::int64_t i = 0; i < length; ++i) block[i] = combine(block[i], source[begin + i]);
-    if (denominator != T(1))
+      for (std::int64_t i = 0; i < length; ++i) block[i] = combine(block[i], static_cast<Wide>(source[begin + i]));
+    if (denominator != Wide(1))
       for (std::int64_t i = 0; i < length; ++i) block[i] /= denominator;
-    for (T* target : targets) std::copy_n(block, length, target + begin);
+    for (T* target : targets)
+      std::transform(block, block + length, target + begin, [](Wide value) { return static_cast<T>(value); });
   }
 }
 
 // NaN wins: it is unequal to itself.
 template <class T> void combine_into(CollectiveOperation operation, std::span<const T* const> sources,
                                      std::span<T* const> targets, std::int64_t count, double divisor) {
-  const auto into = [&](T denominator, auto combine) {
+  using Wide = ComputedIn<T>;
+  const auto into = [&](Wide denominator, auto combine) {
     combine_into<T>(sources, targets, count, denominator, combine);
   };
-  const auto add = [](T a, T b) { return a + b; };
+  const auto add = [](Wide a, Wide b) { return a + b; };
   switch (operation) {
-    case CollectiveOperation::sum: return into(static_cast<T>(divisor), add);
-    case CollectiveOperation::mean: return into(static_cast<T>(sources.size()), add);
-    case CollectiveOperation::max: return into(T(1), [](T a, T b) { return a > b || a != a ? a : b; });
-    case CollectiveOperation::min: return into(T(1), [](T a, T b) { return a < b || a != a ? a : b; });
+    case CollectiveOperation::sum: return into(static_cast<Wide>(divisor), add);
+    case CollectiveOperation::mean: return into(static_cast<Wide>(sources.size()), add);
+    case CollectiveOperation::max: return into(Wide(1), [](Wide a, Wide b) { return a > b || a != a ? a : b; });
+    case CollectiveOperation::min: return into(Wide(1), [](Wide a, Wide b) { return a < b || a != a ? a : b; });
   }
 }
 

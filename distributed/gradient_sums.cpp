@@ -2,7 +2,7 @@
 #include <tutti/distributed/gradient_sums.h>
 
 #include <tutti/backend/error.h>
-#include <tutti/distributed/wire_format.h>
+#include <tutti/backend/short_float.h>
 
 #include <algorithm>
 #include <cmath>
@@ -27,27 +27,34 @@ template <class T> void divide(T* sums, std::int64_t count, T denominator) {
   }
 }
 
-template <class T>
-void sum_native(std::span<T* const> inputs, std::span<T* const> outputs, std::int64_t count, T denominator) {
-  T sums[kBlock];
+template <class T> void narrow(const ComputedIn<T>* from, std::int64_t count, T* to) {
+  for (std::int64_t i = 0; i < count; ++i) to[i] = static_cast<T>(from[i]);
+}
+
+// In the type that T is computed in, narrowed once.
+template <class T> void sum_native(std::span<T* const> inputs, std::span<T* const> outputs, std::int64_t count,
+                                   ComputedIn<T> denominator) {
+  using Sum = ComputedIn<T>;
+  Sum sums[kBlock];
   for (std::int64_t begin = 0; begin < count; begin += kBlock) {
     const std::int64_t length = std::min(kBlock, count - begin);
-    std::fill_n(sums, length, T(0));
+    std::fill_n(sums, length, Sum(0));
     if (!inputs.empty()) std::copy_n(inputs.front() + begin, length, sums);
     for (T* input : inputs.subspan(std::min<std::size_t>(1, inputs.size())))
       for (std::int64_t i = 0; i < length; ++i) sums[i] += input[begin + i];
     divide(sums, length, denominator);
-    for (T* output : outputs) std::copy_n(sums, length, output + begin);
+    for (T* output : outputs) narrow(sums, length, output + begin);
   }
 }
 
 // The common case, two devices that both contribute: one pass without the block of sums.
-template <class T> void sum_pair(T* __restrict a, T* __restrict b, std::int64_t count, T denominator) {
+template <class T> void sum_pair(T* __restrict a, T* __restrict b, std::int64_t count, ComputedIn<T> denominator) {
+  using Sum = ComputedIn<T>;
   if (is_power_of_two(static_cast<double>(denominator))) {
-    const T reciprocal = T(1) / denominator;
-    for (std::int64_t i = 0; i < count; ++i) a[i] = b[i] = (a[i] + b[i]) * reciprocal;
+    const Sum reciprocal = Sum(1) / denominator;
+    for (std::int64_t i = 0; i < count; ++i) a[i] = b[i] = static_cast<T>((Sum(a[i]) + Sum(b[i])) * reciprocal);
   } else {
-    for (std::int64_t i = 0; i < count; ++i) a[i] = b[i] = (a[i] + b[i]) / denominator;
+    for (std::int64_t i = 0; i < count; ++i) a[i] = b[i] = static_cast<T>((Sum(a[i]) + Sum(b[i])) / denominator);
   }
 }
 
@@ -121,7 +128,12 @@ ElementSums::ElementSums(const AllReduceRequest& request)
 }
 
 void ElementSums::run(std::int64_t begin, std::int64_t count) const {
-  if (dtype_ == DType::f64) return sum<double>(begin, count);
+  switch (dtype_) {
+    case DType::f64: return sum<double>(begin, count);
+    case DType::bf16: return sum<BFloat16>(begin, count);
+    case DType::f16: return sum<Float16>(begin, count);
+    default: break;
+  }
   switch (wire_) {
     case GradientWire::native: return sum<float>(begin, count);
     case GradientWire::bf16: return sum_over_wire<Bf16>(begin, count);
@@ -130,7 +142,7 @@ void ElementSums::run(std::int64_t begin, std::int64_t count) const {
 }
 
 template <class T> void ElementSums::sum(std::int64_t begin, std::int64_t count) const {
-  const auto denominator = static_cast<T>(denominator_);
+  const auto denominator = static_cast<ComputedIn<T>>(denominator_);
   if (pair_)
     return sum_pair(reinterpret_cast<T*>(first_two_[0]) + begin, reinterpret_cast<T*>(first_two_[1]) + begin, count,
                     denominator);

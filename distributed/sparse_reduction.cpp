@@ -31,14 +31,14 @@ template <class T> std::vector<Summand<T>> sorted_summands(const SparseReduction
   return summands;
 }
 
-template <class T> void add_row(const T* from, T* to, std::int64_t columns) {
+template <class From, class Sum> void add_row(const From* from, Sum* to, std::int64_t columns) {
   for (std::int64_t i = 0; i < columns; ++i) to[i] += from[i];
 }
 
 // Summands of one index: those of each contribution by themselves, then the contributions' sums.
-template <class T>
-void sum_row(std::span<const Summand<T>> summands, T* sum, std::vector<T>& own, std::int64_t columns) {
-  T* target = sum;
+template <class T, class Sum>
+void sum_row(std::span<const Summand<T>> summands, Sum* sum, std::vector<Sum>& own, std::int64_t columns) {
+  Sum* target = sum;
   const auto end_contribution = [&] {
     if (target != sum) add_row(target, sum, columns);
   };
@@ -66,17 +66,29 @@ template <class T> SparseGradient sum_on(Device device, const SparseReduction& r
   SparseGradient sum{Array::empty({count}, DType::i64, device), Array::empty(shape, request.parameter.dtype, device),
                      request.parameter.shape, true};
   starts.push_back(summands.size());
-  std::vector<T> own(static_cast<std::size_t>(columns));
-  const auto denominator = static_cast<T>(request.denominator);
+  using Sum = ComputedIn<T>;  // narrowed once
+  std::vector<Sum> own(static_cast<std::size_t>(columns));
+  std::vector<Sum> total(static_cast<std::size_t>(columns));
+  const auto denominator = static_cast<Sum>(request.denominator);
   for (std::int64_t row = 0; row < count; ++row) {
     const std::size_t begin = starts[static_cast<std::size_t>(row)];
     sum.indices.data<std::int64_t>()[row] = summands[begin].index;
     if (columns == 0) continue;
     T* target = sum.rows.data<T>() + row * columns;
-    sum_row<T>({&summands[begin], starts[static_cast<std::size_t>(row) + 1] - begin}, target, own, columns);
-    for (std::int64_t i = 0; i < columns; ++i) target[i] /= denominator;
+    sum_row<T, Sum>({&summands[begin], starts[static_cast<std::size_t>(row) + 1] - begin}, total.data(), own, columns);
+    for (std::int64_t i = 0; i < columns; ++i)
+      target[i] = static_cast<T>(total[static_cast<std::size_t>(i)] / denominator);
   }
   return sum;
+}
+
+SparseGradient sum_of(Device device, const SparseReduction& request) {
+  switch (request.parameter.dtype) {
+    case DType::f64: return sum_on<double>(device, request);
+    case DType::bf16: return sum_on<BFloat16>(device, request);
+    case DType::f16: return sum_on<Float16>(device, request);
+    default: return sum_on<float>(device, request);
+  }
 }
 
 // Not by the devices' streams: they may be behind work that waits for this.
@@ -99,8 +111,7 @@ void reduce_sparse(const SparseReduction& request) {
   for (std::size_t member = 0; member < request.receivers.size(); ++member) {
     if (!result.receives[member]) continue;
     const Device device = request.receivers[member];
-    if (!sum)
-      sum = request.parameter.dtype == DType::f32 ? sum_on<float>(device, request) : sum_on<double>(device, request);
+    if (!sum) sum = sum_of(device, request);
     const bool own = sum->indices.device() == device;
     result.gradients[member] = {
         own ? *sum : SparseGradient{copy_on(device, sum->indices), copy_on(device, sum->rows), sum->shape, true}};

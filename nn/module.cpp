@@ -69,6 +69,20 @@ void append_lines(std::string& text, const NamedTensors& tensors, std::string_vi
                    to_string(tensor.dtype()), to_string(tensor.device()));
 }
 
+/// Every member becomes a leaf that holds `make` of its value; a tensor that several share stays shared.
+template <class Make> void replace_members(Module& module, const Make& make) {
+  const MemberCollector collector(module);
+  std::unordered_map<const void*, Tensor> replaced;
+  for (const Member& member : collector.members()) {
+    const Tensor& tensor = *member.tensor;
+    if (replaced.contains(tensor.identity())) continue;
+    Tensor independent(make(tensor.array()), tensor.requires_grad());
+    if (tensor.has_sparse_grad()) independent.set_sparse_grad(true);
+    replaced.emplace(tensor.identity(), std::move(independent));
+  }
+  for (const Member& member : collector.members()) *member.tensor = replaced.at(member.tensor->identity());
+}
+
 }  // namespace
 
 NamedTensors Module::named_parameters() { return named_members(*this, Member::Kind::parameter); }
@@ -92,18 +106,16 @@ void Module::zero_grad() {
 }
 
 void Module::detach_members_to(Device device) {
-  const MemberCollector collector(*this);
-  std::unordered_map<const void*, Tensor> detached;
-  for (const Member& member : collector.members()) {
-    const Tensor& tensor = *member.tensor;
-    if (detached.contains(tensor.identity())) continue;
-    const Array& value = tensor.array();
-    Array copy = value.device() == device ? value.copy() : value.to(device).contiguous();
-    Tensor independent(std::move(copy), tensor.requires_grad());
-    if (tensor.has_sparse_grad()) independent.set_sparse_grad(true);
-    detached.emplace(tensor.identity(), std::move(independent));
-  }
-  for (const Member& member : collector.members()) *member.tensor = detached.at(member.tensor->identity());
+  replace_members(*this, [device](const Array& value) {
+    return value.device() == device ? value.copy() : value.to(device).contiguous();
+  });
+}
+
+void Module::detach_members_as(DType dtype) {
+  if (!is_floating(dtype)) raise<DTypeError>("[module] members cannot be made {}", to_string(dtype));
+  replace_members(*this, [dtype](const Array& value) {
+    return is_floating(value.dtype()) && value.dtype() != dtype ? value.cast(dtype) : value.copy();
+  });
 }
 
 std::string describe(Module& module) {

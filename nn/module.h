@@ -53,6 +53,9 @@ class Module {
   /// Gives every parameter and buffer a storage of its own on `device`, as leaves with new identity and without a
   /// gradient. Tensors shared inside the module stay shared. Changes nothing when it throws.
   void detach_members_to(Device);
+  /// The same with elements of another floating type; members of other types keep theirs. Throws DTypeError unless the
+  /// type is floating.
+  void detach_members_as(DType);
 
  protected:
   Module() = default;

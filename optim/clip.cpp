@@ -4,6 +4,7 @@
 #include <tutti/backend/error.h>
 #include <tutti/backend/operations.h>
 #include <tutti/backend/registry.h>
+#include <tutti/backend/widening.h>
 #include <tutti/optim/ready_gradient.h>
 
 #include <cmath>
@@ -22,6 +23,11 @@ double sum_of_squares(const Array& gradient, const Array& first_try) {
 }
 
 void scale_in_place(const Array& gradient, double factor) {
+  if (is_narrow(gradient)) {
+    const Array wide = widened(gradient);
+    scale_in_place(wide, factor);
+    return backend_for(gradient.device()).cast(wide, gradient);
+  }
   const Array scale = Array::full({}, factor, gradient.dtype(), gradient.device()).broadcast_to(gradient.shape());
   const Array inputs[] = {gradient, scale};
   const auto call = elementwise::make_call(elementwise::Multiply{}, ElementwiseCall::Part::value);
@@ -66,7 +72,7 @@ double gradient_square_sum(std::span<const Tensor> parameters) {
   const std::vector<OwnedGradient> gradients = gradients_of(parameters);
   std::vector<Array> sums;  // queued for all before the first is read, so that asynchronous devices are waited for once
   for (const OwnedGradient& gradient : gradients)
-    sums.push_back(reduce(Reduction::sum_of_squares, gradient.values, {}));
+    sums.push_back(reduce(Reduction::sum_of_squares, widened(gradient.values), {}));
   double total = 0.0;
   for (std::size_t i = 0; i < gradients.size(); ++i) total += sum_of_squares(gradients[i].values, sums[i]);
   return total;

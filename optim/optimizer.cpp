@@ -2,6 +2,8 @@
 #include <tutti/optim/optimizer.h>
 
 #include <tutti/backend/error.h>
+#include <tutti/backend/registry.h>
+#include <tutti/backend/widening.h>
 #include <tutti/optim/ready_gradient.h>
 
 #include <cmath>
@@ -35,7 +37,8 @@ void check_parameters(const std::vector<Tensor>& parameters) {
 void prepare_state(Optimizer::ParameterState& state, const std::vector<std::string>& names, const Array& parameter) {
   if (!state.arrays.empty()) return;
   for (const std::string& name : names)
-    state.arrays.emplace_back(name, Array::zeros(parameter.shape(), parameter.dtype(), parameter.device()));
+    state.arrays.emplace_back(name,
+                              Array::zeros(parameter.shape(), computed_in(parameter.dtype()), parameter.device()));
 }
 
 void check_loaded(const Optimizer::ParameterState& state, const std::vector<std::string>& names, const Array& parameter,
@@ -51,7 +54,7 @@ void check_loaded(const Optimizer::ParameterState& state, const std::vector<std:
     if (!array.defined() || array.shape() != parameter.shape())
       raise<ShapeError>("[load_state] parameter {} is {}, its {} {}", position, to_string(parameter.shape()), name,
                         array.defined() ? to_string(array.shape()) : "undefined");
-    if (array.dtype() != parameter.dtype())
+    if (array.dtype() != computed_in(parameter.dtype()))
       raise<DTypeError>("[load_state] parameter {} is {}, its {} {}", position, to_string(parameter.dtype()), name,
                         to_string(array.dtype()));
   }
@@ -100,7 +103,14 @@ SparseGradient Optimizer::usable_rows(std::size_t position, const std::vector<st
 
 void Optimizer::apply(std::size_t position, const Array& gradient) {
   if (!gradient.defined()) return;
-  update(position, parameters_[position].array(), gradient, states_[position]);
+  const Array& parameter = parameters_[position].array();
+  if (is_narrow(parameter)) {
+    const Array wide = widened(parameter);
+    update(position, wide, widened(gradient), states_[position]);
+    if (wide.size() > 0) backend_for(wide.device()).cast(wide, parameter);
+  } else {
+    update(position, parameter, gradient, states_[position]);
+  }
   ++states_[position].steps;
 }
 

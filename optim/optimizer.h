@@ -53,6 +53,7 @@ class Optimizer {
   void load_state(const State&);  ///< copies, onto each parameter's device; a misfit throws Error and changes nothing
 
  protected:
+  /// bf16 and f16 come widened to f32, as state is; the parameter is rounded after.
   virtual void update(std::size_t position, const Array& parameter, const Array& gradient, ParameterState&) = 0;
   /// Why it cannot use sparse gradients, and what to do; empty: it can, by `update_rows`, which gets them coalesced.
   virtual std::string refuses_rows() const;

@@ -4,6 +4,7 @@
 #include <tutti/backend/error.h>
 #include <tutti/backend/operations.h>
 #include <tutti/backend/registry.h>
+#include <tutti/backend/widening.h>
 
 #include <cmath>
 
@@ -45,8 +46,9 @@ std::string Sgd::refuses_rows() const {
 void Sgd::update_rows(std::size_t, const Array& parameter, const SparseGradient& gradient, ParameterState&) {
   const std::int64_t columns = columns_of(parameter.shape());
   if (gradient.count() == 0 || columns == 0) return;
-  const Array rate = Array::full({}, -learning_rate(), parameter.dtype(), parameter.device());
-  const Array change = tutti::apply(elementwise::Multiply{}, gradient.rows.reshape({gradient.count(), columns}), rate);
+  const Array rows = widened(gradient.rows).reshape({gradient.count(), columns});
+  const Array rate = Array::full({}, -learning_rate(), rows.dtype(), parameter.device());
+  const Array change = tutti::apply(elementwise::Multiply{}, rows, rate).cast(parameter.dtype());
   backend_for(parameter.device())
       .scatter_add(change, 0, index_of_rows(gradient.indices, columns).contiguous(),
                    parameter.reshape({parameter.length(0), columns}));

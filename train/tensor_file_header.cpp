@@ -18,7 +18,8 @@ using Json = nlohmann::ordered_json;
 
 constexpr const char* kMetadataKey = "__metadata__";
 constexpr std::pair<DType, std::string_view> kDTypeNames[] = {
-    {DType::f32, "F32"}, {DType::f64, "F64"}, {DType::i32, "I32"}, {DType::i64, "I64"}, {DType::boolean, "BOOL"}};
+    {DType::f32, "F32"},   {DType::f64, "F64"}, {DType::i32, "I32"}, {DType::i64, "I64"}, {DType::boolean, "BOOL"},
+    {DType::bf16, "BF16"}, {DType::f16, "F16"}, {DType::i8, "I8"},   {DType::u8, "U8"}};
 
 std::string_view name_of(DType dtype) {
   for (const auto& [known, name] : kDTypeNames)

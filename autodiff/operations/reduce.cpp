@@ -17,7 +17,12 @@ Shape with_kept_axes(const Tensor& x, const Axes& axes, std::string_view operati
   return shape;
 }
 
-Tensor floating(const Tensor& x) { return is_floating(x.dtype()) ? x : cast(x, DType::f32); }
+// f(x) in a floating type; in f32 for 16-bit ones, which might not hold what f sums on the way.
+template <class F> Tensor widely(const Tensor& x, F f) {
+  if (!is_floating(x.dtype())) return f(cast(x, DType::f32));
+  if (is_narrow(x.dtype())) return cast(f(cast(x, DType::f32)), x.dtype());
+  return f(x);
+}
 
 // The reduced axes as the last one, of which one element is chosen.
 Tensor choose(std::string_view name, ArgReduction kind, const Tensor& x, const Axes& axes, const Shape& result) {
@@ -54,9 +59,10 @@ Tensor sum(const Tensor& x, const Axes& axes, bool keep_dims) {
 }
 
 Tensor mean(const Tensor& x, const Axes& axes, bool keep_dims) {
-  const Tensor total = sum(floating(x), axes, keep_dims);
-  const auto averaged = static_cast<double>(x.size()) / static_cast<double>(total.size());
-  return total / averaged;
+  return widely(x, [&](const Tensor& wide) {
+    const Tensor total = sum(wide, axes, keep_dims);
+    return total / (static_cast<double>(x.size()) / static_cast<double>(total.size()));
+  });
 }
 
 Tensor max(const Tensor& x, const Axes& axes, bool keep_dims) {
@@ -76,28 +82,31 @@ Tensor argmin(const Tensor& x, std::int64_t axis, bool keep_dims) {
 }
 
 Tensor var(const Tensor& x, const Axes& axes, double correction, bool keep_dims) {
-  const Tensor from_mean = floating(x) - mean(x, axes, true);
-  const Tensor total = sum(square(from_mean), axes, keep_dims);
-  const auto count = static_cast<double>(x.size()) / static_cast<double>(total.size());
-  return total / (count - correction);
+  return widely(x, [&](const Tensor& wide) {
+    const Tensor total = sum(square(wide - mean(wide, axes, true)), axes, keep_dims);
+    return total / (static_cast<double>(x.size()) / static_cast<double>(total.size()) - correction);
+  });
 }
 
 Tensor stddev(const Tensor& x, const Axes& axes, double correction, bool keep_dims) {
-  return sqrt(var(x, axes, correction, keep_dims));
+  return widely(x, [&](const Tensor& wide) { return sqrt(var(wide, axes, correction, keep_dims)); });
 }
 
 Tensor norm(const Tensor& x, const Axes& axes, bool keep_dims) {
-  const Tensor squares = sum(square(floating(x)), axes, keep_dims);
-  const Tensor zero = squares == 0.0;
-  return where(zero, 0.0, sqrt(where(zero, 1.0, squares)));  // sqrt has no slope at 0
+  return widely(x, [&](const Tensor& wide) {
+    const Tensor squares = sum(square(wide), axes, keep_dims);
+    const Tensor zero = squares == 0.0;
+    return where(zero, 0.0, sqrt(where(zero, 1.0, squares)));  // sqrt has no slope at 0
+  });
 }
 
 Tensor logsumexp(const Tensor& x, const Axes& axes, bool keep_dims) {
-  const Tensor values = floating(x);
-  Tensor largest(reduce(Reduction::max, values.array(), axes, true));
-  largest = where(abs(largest) < std::numeric_limits<double>::infinity(), largest, 0.0);  // -inf - -inf is NaN
-  const Tensor total = log(sum(exp(values - largest), axes, keep_dims));
-  return total + reshape(largest, total.shape());
+  return widely(x, [&](const Tensor& wide) {
+    Tensor largest(reduce(Reduction::max, wide.array(), axes, true));
+    largest = where(abs(largest) < std::numeric_limits<double>::infinity(), largest, 0.0);  // -inf - -inf is NaN
+    const Tensor total = log(sum(exp(wide - largest), axes, keep_dims));
+    return total + reshape(largest, total.shape());
+  });
 }
 
 }  // namespace tutti

@@ -28,7 +28,7 @@ void CpuBackend::arg_reduce(ArgReduction kind, const Array& input, std::size_t a
           kind == ArgReduction::arg_max ? "argmax" : "argmin",
           [kind, axis, &pool = threads(output.device())](const Array& from, const Array& to) {
             const AxisBlocks blocks(from.shape(), axis);
-            visit_dtype(from.dtype(), [&]<class T>(std::type_identity<T>) {
+            visit_computed_dtype(from.dtype(), [&]<class T>(std::type_identity<T>) {
               const T* source = from.data<T>();
               std::int64_t* places = to.data<std::int64_t>();
               pool.parallel_for(blocks.outer * blocks.inner, blocks.grain(), [&](std::int64_t begin, std::int64_t end) {

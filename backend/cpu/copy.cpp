@@ -3,6 +3,7 @@
 
 #include <tutti/backend/conversion.h>
 #include <tutti/backend/cpu/element_runs.h>
+#include <tutti/backend/cpu/widened_runs.h>
 
 #include <algorithm>
 #include <cstring>
@@ -28,10 +29,16 @@ template <class To, class From> void cast_run(const ElementRun& run) {
 
 using RunFunction = void (*)(const ElementRun&);
 
+/// From a type that others are computed in.
 RunFunction cast_function(DType from, DType to) {
-  return visit_dtype(from, [to]<class From>(std::type_identity<From>) {
+  return visit_computed_dtype(from, [to]<class From>(std::type_identity<From>) {
     return visit_dtype(to, []<class To>(std::type_identity<To>) -> RunFunction { return cast_run<To, From>; });
   });
+}
+
+RunFunction widening_function(DType from) {
+  return visit_dtype(
+      from, []<class From>(std::type_identity<From>) -> RunFunction { return cast_run<ComputedIn<From>, From>; });
 }
 
 }  // namespace
@@ -57,8 +64,13 @@ void CpuBackend::cast(const Array& from, const Array& to) {
           "cast",
           [&pool = threads(to.device())](const Array& target, const Array& source) {
             const Array* const inputs[] = {&source};
-            const RunFunction function = cast_function(source.dtype(), target.dtype());
-            for_each_run(pool, target, inputs, function);
+            const DType dtype = source.dtype();
+            const DType wide = computed_in(dtype);
+            if (target.dtype() == wide) return for_each_run(pool, target, inputs, widening_function(dtype));
+            const RunFunction function = cast_function(wide, target.dtype());
+            if (dtype == wide) return for_each_run(pool, target, inputs, function);
+            for_each_run(pool, target, inputs,
+                         [&](const ElementRun& run) { run_widened(dtype, target.dtype(), run, function); });
           },
           to, from);
 }

@@ -69,9 +69,13 @@ void copy_elements(std::int64_t bytes, const std::byte* from, std::int64_t from_
   struct [[gnu::may_alias]] Four {
     std::uint32_t bits;
   };
+  struct [[gnu::may_alias]] Two {
+    std::uint16_t bits;
+  };
   switch (bytes) {
     case 8: return copy_strided<Eight>(from, from_stride, to, to_stride, count);
     case 4: return copy_strided<Four>(from, from_stride, to, to_stride, count);
+    case 2: return copy_strided<Two>(from, from_stride, to, to_stride, count);
     default: assert(bytes == 1); return copy_strided<std::byte>(from, from_stride, to, to_stride, count);
   }
 }

@@ -3,6 +3,7 @@
 
 #include <tutti/backend/cpu/element_runs.h>
 #include <tutti/backend/cpu/elementwise_kernels.h>
+#include <tutti/backend/cpu/widened_runs.h>
 #include <tutti/backend/error.h>
 
 #include <algorithm>
@@ -14,8 +15,9 @@ namespace {
 using elementwise::kNames;
 
 ElementwiseKernel find_kernel(const ElementwiseCall& call, DType dtype) {
-  const ElementwiseKernels& kernels = visit_dtype(
-      dtype, []<class T>(std::type_identity<T>) -> const ElementwiseKernels& { return elementwise_kernels<T>(); });
+  const ElementwiseKernels& kernels = visit_computed_dtype(
+      computed_in(dtype),
+      []<class T>(std::type_identity<T>) -> const ElementwiseKernels& { return elementwise_kernels<T>(); });
   const ElementwiseKernel kernel = kernels[call.operation][static_cast<std::size_t>(call.part)];
   if (kernel == nullptr)
     raise<DTypeError>("[{}] has no {} for {}", kNames[call.operation],
@@ -54,7 +56,12 @@ void CpuBackend::elementwise(const ElementwiseCall& call, std::span<const Array>
   const ElementwiseKernel kernel = find_kernel(call, inputs[0].dtype());
   const auto work = [call, kernel, &pool = threads(output.device())](const Array& to, const auto&... from) {
     const Array* const operands[] = {&from...};
-    for_each_run(pool, to, operands, [&](const ElementRun& run) { kernel(call, run); });
+    const auto compute = [&](const ElementRun& run) { kernel(call, run); };
+    const DType dtype = operands[0]->dtype();
+    if (is_narrow(dtype))
+      for_each_run(pool, to, operands, [&](const ElementRun& run) { run_widened(dtype, to.dtype(), run, compute); });
+    else
+      for_each_run(pool, to, operands, compute);
   };
   const std::string_view name = kNames[call.operation];
   CpuStream& queue = stream(output.device());

@@ -90,7 +90,9 @@ void CpuBackend::scatter_add(const Array& updates, std::size_t axis, const Array
         const T* source = from.data<T>();
         T* target = to.data<T>();
         pool.parallel_for(selection.outer(), selection.grain(), [&](std::int64_t begin, std::int64_t end) {
-          selection.for_each(begin, end, [=](std::int64_t i, std::int64_t place) { target[place] += source[i]; });
+          selection.for_each(begin, end, [=](std::int64_t i, std::int64_t place) {
+            target[place] = static_cast<T>(target[place] + source[i]);
+          });
         });
       }
     });

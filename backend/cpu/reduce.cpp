@@ -159,7 +159,7 @@ void CpuBackend::reduce(Reduction kind, const Array& input, const Array& output)
       .launch(
           "reduce",
           [kind, plan = std::move(plan), &pool = threads(output.device())](const Array& from, const Array& to) {
-            visit_dtype(from.dtype(), [&]<class T>(std::type_identity<T>) {
+            visit_computed_dtype(from.dtype(), [&]<class T>(std::type_identity<T>) {
               if constexpr (!std::is_same_v<T, bool>) reduce_kind<T>(pool, kind, plan, from, to);
             });
           },

@@ -3,6 +3,7 @@
 
 #include <tutti/backend/cuda/kernels/copy.h>
 #include <tutti/backend/cuda/tile_plan.h>
+#include <tutti/backend/widening.h>
 
 #include <cstring>
 
@@ -29,6 +30,7 @@ void CudaBackend::copy(const Array& from, const Array& to) {
 
 void CudaBackend::cast(const Array& from, const Array& to) {
   if (to.size() == 0) return;
+  if (is_narrow(from) && to.dtype() != computed_in(from.dtype())) return cast(widened(from), to);
   stream(to.device()).launch("cast", [&](cudaStream_t queue) {
     const Array* const inputs[] = {&from};
     for_each_batch("cast", to, inputs, [&](const ElementBatch& batch) {

@@ -93,6 +93,8 @@ class CudaBackend final : public Backend {
   }
   Context& make_context(Device);
 
+  void elementwise_widened(const ElementwiseCall&, std::span<const Array> inputs, const Array& output);
+
   int devices_ = 0;
   std::mutex making_;  // guards the making of contexts
   std::array<std::atomic<Context*>, kMaxDevices> contexts_{};

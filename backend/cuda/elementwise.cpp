@@ -5,8 +5,10 @@
 #include <tutti/backend/cuda/kernels/copy.h>
 #include <tutti/backend/cuda/kernels/elementwise.h>
 #include <tutti/backend/error.h>
+#include <tutti/backend/widening.h>
 
 #include <cassert>
+#include <vector>
 
 namespace tutti {
 namespace {
@@ -16,7 +18,7 @@ using elementwise::kNames;
 cuda_kernels::ElementwiseLauncher find_launcher(const ElementwiseCall& call, DType dtype) {
   using cuda_kernels::ElementwiseLaunchers;
   const ElementwiseLaunchers& launchers =
-      visit_dtype(dtype, []<class T>(std::type_identity<T>) -> const ElementwiseLaunchers& {
+      visit_computed_dtype(dtype, []<class T>(std::type_identity<T>) -> const ElementwiseLaunchers& {
         return cuda_kernels::elementwise_launchers<T>();
       });
   const cuda_kernels::ElementwiseLauncher launcher = launchers[call.operation][static_cast<std::size_t>(call.part)];
@@ -31,6 +33,7 @@ cuda_kernels::ElementwiseLauncher find_launcher(const ElementwiseCall& call, DTy
 void CudaBackend::elementwise(const ElementwiseCall& call, std::span<const Array> inputs, const Array& output) {
   constexpr std::size_t kMostInputs = ElementPlan::kOperands - 1;
   assert(inputs.size() <= kMostInputs);
+  if (is_narrow(inputs[0])) return elementwise_widened(call, inputs, output);
   const cuda_kernels::ElementwiseLauncher launcher = find_launcher(call, inputs[0].dtype());
   const Array* operands[kMostInputs]{};
   for (std::size_t i = 0; i < inputs.size(); ++i) operands[i] = &inputs[i];
@@ -38,6 +41,15 @@ void CudaBackend::elementwise(const ElementwiseCall& call, std::span<const Array
     for_each_batch(kNames[call.operation], output, std::span(operands, inputs.size()),
                    [&](const ElementBatch& batch) { launcher(queue, call, batch); });
   });
+}
+
+void CudaBackend::elementwise_widened(const ElementwiseCall& call, std::span<const Array> inputs, const Array& output) {
+  std::vector<Array> wide;
+  for (const Array& input : inputs) wide.push_back(widened(input));
+  if (!is_narrow(output)) return elementwise(call, wide, output);  // a comparison
+  const Array result = Array::empty(output.shape(), computed_in(output.dtype()), output.device());
+  elementwise(call, wide, result);
+  cast(result, output);
 }
 
 void CudaBackend::where(const Array& mask, const Array& a, const Array& b, const Array& output) {

@@ -4,6 +4,7 @@
 #include <tutti/backend/cuda/kernels/gather.h>
 #include <tutti/backend/cuda/kernels/scatter_add.h>
 #include <tutti/backend/cuda/selection.h>
+#include <tutti/backend/widening.h>
 
 #include <algorithm>
 
@@ -22,6 +23,11 @@ void CudaBackend::gather(const Array& input, std::size_t axis, const Array& inde
 }
 
 void CudaBackend::scatter_add(const Array& updates, std::size_t axis, const Array& index, const Array& output) {
+  if (is_narrow(output)) {
+    const Array wide = widened(output);
+    scatter_add(widened(updates), axis, index, wide);
+    return cast(wide, output);
+  }
   const Device device = output.device();
   const Selection selection = selection_of("scatter_add", output.shape(), index.shape(), axis);
   Context& own = context(device);

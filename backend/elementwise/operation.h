@@ -12,16 +12,12 @@
 // Parameters are double members. Branches are select(mask, a, b), whose unused argument must stay finite where a second
 // derivative would multiply it by zero. Adding an operation touches its struct and backend/elementwise/lists.h.
 
+#include <tutti/backend/host_device.h>
+
 #include <cmath>
 #include <concepts>
 #include <cstdint>
 #include <cstdlib>
-
-#ifdef __CUDACC__
-#define TUTTI_HOST_DEVICE __host__ __device__
-#else
-#define TUTTI_HOST_DEVICE
-#endif
 
 namespace tutti::elementwise {
 

@@ -75,7 +75,7 @@ void ShardedOptimizer::gather_arrays(Optimizer::State& state, const std::vector<
   std::int64_t size = 0;
   for (const ShardPlan::Piece& piece : shards_.owned_by(member_->index()))
     if (parameters[piece.parameter.value].dtype == dtype) size += piece.size();
-  const Array sent = Array::empty({size}, dtype, device);
+  const Array sent = Array::empty({size}, computed_in(dtype), device);
   std::int64_t offset = 0;
   for (const ShardPlan::Piece& piece : shards_.owned_by(member_->index())) {
     if (parameters[piece.parameter.value].dtype != dtype) continue;
@@ -116,7 +116,7 @@ void ShardedOptimizer::check_loadable(const Optimizer::State& state) const {
       if (!array.defined() || array.shape() != shape)
         raise<ShapeError>("[load_state] parameter \"{}\" is {}, its {} {}", name, to_string(shape), array_name,
                           array.defined() ? to_string(array.shape()) : "undefined");
-      if (array.dtype() != dtype)
+      if (array.dtype() != computed_in(dtype))
         raise<DTypeError>("[load_state] parameter \"{}\" is {}, its {} {}", name, to_string(dtype), array_name,
                           to_string(array.dtype()));
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Made from the lists in backend/elementwise: an operation without an overload of `call` here does not compile.
+// Made from the lists in backend/elementwise.
 #include <tutti/autodiff/elementwise_operations.h>
 
 #include <tutti/autodiff/backward.h>
@@ -7,6 +7,7 @@
 #include <tutti/autodiff/operations.h>
 #include <tutti/backend/elementwise/lists.h>
 #include <tutti/backend/error.h>
+#include <tutti/tests/autodiff/elementwise_calls.h>
 #include <tutti/tests/autodiff/leaves.h>
 
 #include <doctest/doctest.h>
@@ -16,43 +17,6 @@
 
 namespace tutti {
 namespace {
-
-namespace ew = elementwise;
-
-Tensor call(ew::Negate, const Tensor& x) { return -x; }
-Tensor call(ew::Abs, const Tensor& x) { return abs(x); }
-Tensor call(ew::Square, const Tensor& x) { return square(x); }
-Tensor call(ew::Sqrt, const Tensor& x) { return sqrt(x); }
-Tensor call(ew::Exp, const Tensor& x) { return exp(x); }
-Tensor call(ew::Log, const Tensor& x) { return log(x); }
-Tensor call(ew::Log1p, const Tensor& x) { return log1p(x); }
-Tensor call(ew::Tanh, const Tensor& x) { return tanh(x); }
-Tensor call(ew::Erf, const Tensor& x) { return erf(x); }
-Tensor call(ew::Sigmoid, const Tensor& x) { return sigmoid(x); }
-Tensor call(ew::Relu, const Tensor& x) { return relu(x); }
-Tensor call(ew::LeakyRelu operation, const Tensor& x) { return leaky_relu(x, operation.slope); }
-Tensor call(ew::Gelu, const Tensor& x) { return gelu(x); }
-Tensor call(ew::Silu, const Tensor& x) { return silu(x); }
-
-Tensor call(ew::Add, const Tensor& a, const Tensor& b) { return a + b; }
-Tensor call(ew::Subtract, const Tensor& a, const Tensor& b) { return a - b; }
-Tensor call(ew::Multiply, const Tensor& a, const Tensor& b) { return a * b; }
-Tensor call(ew::Divide, const Tensor& a, const Tensor& b) { return a / b; }
-Tensor call(ew::FloorDivide, const Tensor& a, const Tensor& b) { return floor_divide(a, b); }
-Tensor call(ew::Maximum, const Tensor& a, const Tensor& b) { return maximum(a, b); }
-Tensor call(ew::Minimum, const Tensor& a, const Tensor& b) { return minimum(a, b); }
-
-Tensor call(ew::Equal, const Tensor& a, const Tensor& b) { return a == b; }
-Tensor call(ew::NotEqual, const Tensor& a, const Tensor& b) { return a != b; }
-Tensor call(ew::Less, const Tensor& a, const Tensor& b) { return a < b; }
-Tensor call(ew::LessEqual, const Tensor& a, const Tensor& b) { return a <= b; }
-Tensor call(ew::Greater, const Tensor& a, const Tensor& b) { return a > b; }
-Tensor call(ew::GreaterEqual, const Tensor& a, const Tensor& b) { return a >= b; }
-
-template <class Operation> constexpr bool kPositive =
-    std::is_same_v<Operation, ew::Sqrt> || std::is_same_v<Operation, ew::Log> || std::is_same_v<Operation, ew::Log1p>;
-
-template <class Operation> constexpr bool kDifferentiable = Operation::needs != ew::Needs::no_gradient;
 
 void check_close(const Values& got, const Values& expected) {
   REQUIRE(got.size() == expected.size());

@@ -4,6 +4,7 @@
 #include <tutti/backend/array.h>
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 #include <numeric>
 #include <random>
@@ -19,7 +20,7 @@ class RandomViews {
   std::int64_t between(std::int64_t low, std::int64_t high) {
     return std::uniform_int_distribution<std::int64_t>(low, high)(random_);
   }
-  DType dtype() { return kAllDTypes[between(0, 4)]; }
+  DType dtype() { return kAllDTypes[static_cast<std::size_t>(between(0, std::ssize(kAllDTypes) - 1))]; }
   Shape shape(std::int64_t most_axes, std::int64_t longest_last) {
     Shape shape;
     const std::int64_t rank = between(0, most_axes);
@@ -47,6 +48,8 @@ class RandomViews {
       return kind % 2 == 1;
     } else if constexpr (std::is_integral_v<T>) {
       return kind == 0 ? Limits::min() : kind == 1 ? Limits::max() : static_cast<T>(between(-5, 5));
+    } else if constexpr (is_narrow(dtype_of<T>)) {
+      return static_cast<T>(element<float>());
     } else {
       const T special[] = {Limits::quiet_NaN(), Limits::infinity(), -Limits::infinity(), T(0), T(-0.0), T(1e20)};
       return kind < 6 ? special[kind] : static_cast<T>(std::normal_distribution<double>(0, 3)(random_));

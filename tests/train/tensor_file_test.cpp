@@ -43,6 +43,10 @@ TEST_CASE("tensor file: keeps arrays of every type and shape, and texts") {
       {"i64", Array::arange(6, DType::i64, test_device()).reshape({2, 3}).transpose()},
       {"i32", Array::full({2}, -7, DType::i32, test_device())},
       {"bool", Array::full({3}, true, DType::boolean, test_device())},
+      {"bf16", Array::full({3}, 1.5, DType::bf16, test_device())},
+      {"f16", Array::full({5}, -0.25, DType::f16, test_device())},
+      {"i8", Array::full({3}, -7, DType::i8, test_device())},
+      {"u8", Array::full({1}, 200, DType::u8, test_device())},
   };
   write_tensor_file(path, file);
   const TensorFile read = read_tensor_file(path, test_device(1));
@@ -60,6 +64,9 @@ TEST_CASE("tensor file: keeps arrays of every type and shape, and texts") {
   CHECK(read.arrays[3].second.to_vector<std::int64_t>() == std::vector<std::int64_t>{0, 3, 1, 4, 2, 5});
   CHECK(read.arrays[4].second.to_vector<std::int32_t>() == std::vector<std::int32_t>{-7, -7});
   CHECK(read.arrays[5].second.to_vector<bool>() == std::vector<bool>{true, true, true});
+  for (std::size_t i = 6; i < read.arrays.size(); ++i)
+    CHECK(read.arrays[i].second.cast(DType::f64).to_vector<double>() ==
+          file.arrays[i].second.cast(DType::f64).to_vector<double>());
 }
 
 TEST_CASE("tensor file: the layout is safetensors'") {
@@ -108,7 +115,7 @@ TEST_CASE("tensor file: hostile lengths, shapes and offsets are refused without 
   CHECK(mentions(complaint(with_header(tensor("F32", "[1]", "[0,4]"), "12345")), "1 unexpected bytes at offset"));
   CHECK(mentions(complaint(with_header(tensor("F32", "[1]", "[0,4]"), "123")), "truncated: \"w\""));
   CHECK(mentions(complaint(with_header(tensor("F32", "[1]", "[0,4]"), "1234")), "checksum"));
-  CHECK(mentions(complaint(with_header(tensor("F16", "[1]", "[0,2]"))), "unknown type \"F16\""));
+  CHECK(mentions(complaint(with_header(tensor("F8_E4M3", "[1]", "[0,1]"))), "unknown type \"F8_E4M3\""));
 }
 
 TEST_CASE("tensor file: headers that are not what they should be are refused") {

@@ -30,7 +30,7 @@ __global__ void __launch_bounds__(LineLayout::kThreads)
 void launch_arg_reduce(cudaStream_t stream, ArgReduction kind, DType dtype, const AxisLines& lines, const void* from,
                        std::int64_t* to) {
   const std::uint32_t blocks = blocks_for(lines.layout.groups(lines.count), 1);
-  visit_dtype(dtype, [&]<class T>(std::type_identity<T>) {
+  visit_computed_dtype(dtype, [&]<class T>(std::type_identity<T>) {
     if constexpr (!std::is_same_v<T, bool>) {
       const auto* const elements = static_cast<const T*>(from);
       if (kind == ArgReduction::arg_max)

@@ -14,9 +14,14 @@ template <class To, class From> struct Convert {
 
 void launch_cast(cudaStream_t stream, DType from, DType to, const ElementBatch& batch) {
   visit_dtype(from, [&]<class From>(std::type_identity<From>) {
-    visit_dtype(to, [&]<class To>(std::type_identity<To>) {
-      launch_elements<To, From>(stream, batch, Convert<To, From>{});
-    });
+    if constexpr (is_narrow(dtype_of<From>)) {
+      using Wide = ComputedIn<From>;
+      launch_elements<Wide, From>(stream, batch, Convert<Wide, From>{});
+    } else {
+      visit_dtype(to, [&]<class To>(std::type_identity<To>) {
+        launch_elements<To, From>(stream, batch, Convert<To, From>{});
+      });
+    }
   });
 }
 

@@ -69,7 +69,7 @@ template <class T> struct Smaller {
 
 void launch_divide(cudaStream_t stream, DType dtype, void* values, std::int64_t count, double denominator) {
   if (denominator == 1.0) return;
-  visit_dtype(dtype, [&]<class T>(std::type_identity<T>) {
+  visit_computed_dtype(dtype, [&]<class T>(std::type_identity<T>) {
     if constexpr (!std::is_same_v<T, bool>) {
       T* array = static_cast<T*>(values);
       run<T>(stream, array, array, count, Quotient<T>{static_cast<T>(denominator)});
@@ -79,7 +79,7 @@ void launch_divide(cudaStream_t stream, DType dtype, void* values, std::int64_t 
 
 void launch_combine(cudaStream_t stream, Combination combination, DType dtype, void* values, const void* other,
                     std::int64_t count) {
-  visit_dtype(dtype, [&]<class T>(std::type_identity<T>) {
+  visit_computed_dtype(dtype, [&]<class T>(std::type_identity<T>) {
     if constexpr (!std::is_same_v<T, bool>) {
       T* mine = static_cast<T*>(values);
       const T* theirs = static_cast<const T*>(other);

@@ -45,6 +45,7 @@ template <class F> void visit_bytes(std::size_t element_bytes, const F& f) {
   switch (element_bytes) {
     case 8: return f(std::uint64_t{});
     case 4: return f(std::uint32_t{});
+    case 2: return f(std::uint16_t{});
     default: return f(std::uint8_t{});
   }
 }

@@ -11,7 +11,7 @@
 
 namespace tutti::cuda_kernels {
 
-// These move bits: they know elements by their size, 1, 4 or 8 bytes.
+// These move bits: they know elements by their size, 1, 2, 4 or 8 bytes.
 
 void launch_copy(cudaStream_t, std::size_t element_bytes, const ElementBatch&);
 void launch_transpose(cudaStream_t, std::size_t element_bytes, const TileLayout&, std::byte* target,
@@ -21,6 +21,7 @@ void launch_fill(cudaStream_t, std::size_t element_bytes, std::uint64_t element,
 /// Inputs: a mask of bool, and two of the output's type.
 void launch_where(cudaStream_t, std::size_t element_bytes, const ElementBatch&);
 
+/// From a type that others are computed in to any, or from a narrow type to the one that it is computed in.
 void launch_cast(cudaStream_t, DType from, DType to, const ElementBatch&);
 
 }  // namespace tutti::cuda_kernels

@@ -35,6 +35,7 @@ void launch_gather(cudaStream_t stream, DType dtype, const Selection& selection,
                    const std::int64_t* index, void* to, IndexFault* fault) {
   switch (size_of(dtype)) {  // elements are copied: only their size matters
     case 8: return launch<std::uint64_t>(stream, selection, from, index, to, fault);
+    case 2: return launch<std::uint16_t>(stream, selection, from, index, to, fault);
     case 4: return launch<std::uint32_t>(stream, selection, from, index, to, fault);
     default: return launch<std::uint8_t>(stream, selection, from, index, to, fault);
   }

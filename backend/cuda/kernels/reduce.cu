@@ -113,7 +113,7 @@ void launch_reduce(cudaStream_t stream, Reduction kind, DType dtype, const Reduc
     join_segments<Terms, T><<<blocks_for(layout.groups(shape.outputs), 1), LineLayout::kThreads, 0, stream>>>(
         shape, layout, parts, static_cast<T*>(to));
   };
-  visit_dtype(dtype, [&]<class T>(std::type_identity<T> type) {
+  visit_computed_dtype(dtype, [&]<class T>(std::type_identity<T> type) {
     if constexpr (!std::is_same_v<T, bool>) visit_terms<T>(kind, [&](auto terms) { launch(terms, type); });
   });
 }

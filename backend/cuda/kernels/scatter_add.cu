@@ -124,7 +124,7 @@ struct Workspace {
 
 void launch_scatter_add_lines(cudaStream_t stream, DType dtype, const Selection& selection, const void* updates,
                               const std::int64_t* index, void* to, IndexFault* fault) {
-  visit_dtype(dtype, [&]<class T>(std::type_identity<T>) {
+  visit_computed_dtype(dtype, [&]<class T>(std::type_identity<T>) {
     if constexpr (!std::is_same_v<T, bool>)
       add_lines<<<blocks_for(selection.lines()), kThreads, 0, stream>>>(
           selection, static_cast<const T*>(updates), index, static_cast<T*>(to), fault);
@@ -154,7 +154,7 @@ cudaError_t launch_scatter_add_sorted(cudaStream_t stream, DType dtype, const Se
       static_cast<const std::uint32_t*>(parts.numbers), parts.sorted_numbers,
       static_cast<std::uint32_t>(range.count), 0, bits_of(range), stream);
   if (error != cudaSuccess) return error;
-  visit_dtype(dtype, [&]<class T>(std::type_identity<T>) {
+  visit_computed_dtype(dtype, [&]<class T>(std::type_identity<T>) {
     if constexpr (!std::is_same_v<T, bool>)
       add_runs<<<blocks_for(range.count), kThreads, 0, stream>>>(
           range.count, static_cast<std::uint64_t>(range.places), parts.sorted_places, parts.sorted_numbers,

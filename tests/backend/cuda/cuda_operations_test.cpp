@@ -136,9 +136,53 @@ const std::vector<Case>& structured_cases() {
   return cases;
 }
 
+Array halves(const Shape& shape) { return Array::empty(shape, DType::bf16, kDevice); }
+
+/// Widened, computed and narrowed.
+const std::vector<Case>& narrow_cases() {
+  static const std::vector<Case> cases{
+      {"bf16 fill and where",
+       [] {
+         where(Array::empty({5}, DType::boolean, kDevice), halves({3, 5}), Array::full({}, 1, DType::bf16, kDevice));
+       }},
+      {"bf16 transpose",
+       [] {
+         halves({100, 70}).transpose().contiguous();
+       }},
+      {"f16 to i8", [] { Array::empty({10}, DType::f16, kDevice).cast(DType::i8); }},
+      {"bf16 add",
+       [] {
+         apply(elementwise::Add{}, halves({3, 1, 5}), halves({4, 5}));
+       }},
+      {"u8 less",
+       [] {
+         const Array x = Array::empty({33}, DType::u8, kDevice);
+         apply(elementwise::Less{}, x, x);
+       }},
+      {"bf16 sum",
+       [] {
+         sum(halves({100, 10}));
+       }},
+      {"bf16 matmul",
+       [] {
+         matmul(halves({3, 4}), halves({4, 5}));
+       }},
+      {"bf16 gather",
+       [] {
+         gather(halves({10, 20}), 1, indices({10, 3}));
+       }},
+      {"bf16 scatter_add in place",
+       [] {
+         backend_for(kDevice).scatter_add(halves({10, 3}), 1, indices({10, 3}), halves({10, 20}));
+       }},
+  };
+  return cases;
+}
+
 std::vector<Case> all_cases() {
   std::vector<Case> all = elementwise_cases();
   all.insert(all.end(), structured_cases().begin(), structured_cases().end());
+  all.insert(all.end(), narrow_cases().begin(), narrow_cases().end());
   return all;
 }
 

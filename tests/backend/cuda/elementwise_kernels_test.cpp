@@ -85,7 +85,7 @@ void check_entry(const Entry& entry, RandomViews& views, std::int64_t limit) {
       "test", found, operands, [&](const ElementBatch& batch) { entry.launcher(nullptr, entry.call, batch); }, limit);
   CAPTURE(entry.name);
   CAPTURE(to_string(shape));
-  const std::size_t different = visit_dtype(expected.dtype(), [&]<class T>(std::type_identity<T>) {
+  const std::size_t different = visit_computed_dtype(expected.dtype(), [&]<class T>(std::type_identity<T>) {
     return differences<T>(found, expected, !kMathematics.contains(entry.name));
   });
   CHECK(different == 0);
@@ -94,7 +94,8 @@ void check_entry(const Entry& entry, RandomViews& views, std::int64_t limit) {
 TEST_CASE("every elementwise kernel computes what the CPU does") {
   std::vector<Entry> entries;
   for (const DType dtype : kAllDTypes)
-    visit_dtype(dtype, [&]<class T>(std::type_identity<T>) { add_entries<T>(entries); });
+    if (!is_narrow(dtype))
+      visit_computed_dtype(dtype, [&]<class T>(std::type_identity<T>) { add_entries<T>(entries); });
   CHECK(entries.size() > 100);
   RandomViews views(4);
   for (int round = 0; round < 6; ++round) {

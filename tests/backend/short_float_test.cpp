@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <tutti/distributed/wire_format.h>
+#include <tutti/backend/short_float.h>
 
 #include <doctest/doctest.h>
 
@@ -72,7 +72,7 @@ template <class Wire> void check_rounding(float value) {
 
 }  // namespace
 
-TEST_CASE_TEMPLATE("wire_format: all 65,536 patterns have their value and survive the journey", Wire, Bf16, F16) {
+TEST_CASE_TEMPLATE("short floats: all 65,536 patterns have their value and survive the journey", Wire, Bf16, F16) {
   int wrong = 0;
   for (std::uint32_t pattern = 0; pattern < 0x10000; ++pattern) {
     const auto bits = static_cast<std::uint16_t>(pattern);
@@ -87,7 +87,7 @@ TEST_CASE_TEMPLATE("wire_format: all 65,536 patterns have their value and surviv
   CHECK(wrong == 0);
 }
 
-TEST_CASE_TEMPLATE("wire_format: rounds to nearest, ties to even", Wire, Bf16, F16) {
+TEST_CASE_TEMPLATE("short floats: rounds to nearest, ties to even", Wire, Bf16, F16) {
   for (std::uint32_t pattern = 0; pattern < 0x8000; ++pattern) {  // around every number and every middle
     const float here = Wire::decode(static_cast<std::uint16_t>(pattern));
     const float next = Wire::decode(static_cast<std::uint16_t>(pattern + 1));
@@ -105,7 +105,7 @@ TEST_CASE_TEMPLATE("wire_format: rounds to nearest, ties to even", Wire, Bf16, F
   }
 }
 
-TEST_CASE("wire_format: the ends of the range") {
+TEST_CASE("short floats: the ends of the range") {
   CHECK(rounded<F16>(65504.0F) == 65504.0F);
   CHECK(rounded<F16>(std::nextafter(65520.0F, 0.0F)) == 65504.0F);
   CHECK(rounded<F16>(65520.0F) == kInfinity);
