@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/backend/cuda/cuda_check.h>
 
+#include <tutti/backend/cuda/gpu_mapping.h>
 #include <tutti/backend/error.h>
 
 namespace tutti::cuda_runtime {
@@ -24,8 +25,9 @@ std::mutex& launch_or_allocate() {
 
 CurrentDevice::CurrentDevice(Device device, std::string_view operation) {
   TUTTI_CUDA(device, operation, cudaGetDevice(&previous_));
-  if (previous_ == device.index) return;
-  TUTTI_CUDA(device, operation, cudaSetDevice(device.index));
+  const int gpu = gpu_of(device);
+  if (previous_ == gpu) return;
+  TUTTI_CUDA(device, operation, cudaSetDevice(gpu));
   changed_ = true;
 }
 

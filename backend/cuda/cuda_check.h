@@ -21,7 +21,7 @@ cudaError_t settled(cudaError_t) noexcept;
 /// may wait for the kernel that is there already, and hold up the one on the next device, for which the first waits.
 std::mutex& launch_or_allocate();
 
-/// Makes a device the calling thread's current one, while it lives; CUDA calls that take no device work on that.
+/// Makes a device's GPU the calling thread's current one, while it lives; CUDA calls that take no device work on that.
 class CurrentDevice {
  public:
   CurrentDevice(Device, std::string_view operation);
