@@ -2,6 +2,7 @@
 #include <tutti/backend/cuda/cuda_check.h>
 
 #include <tutti/backend/cuda/gpu_mapping.h>
+#include <tutti/backend/cuda/primary_context.h>
 #include <tutti/backend/error.h>
 
 namespace tutti::cuda_runtime {
@@ -28,7 +29,7 @@ CurrentDevice::CurrentDevice(Device device, std::string_view operation) {
   const int gpu = gpu_of(device);
   if (previous_ == gpu) return;
   TUTTI_CUDA(device, operation, cudaSetDevice(gpu));
-  changed_ = true;
+  changed_ = has_context(previous_);  // else the thread has chosen none, and going back would make one
 }
 
 CurrentDevice::~CurrentDevice() {

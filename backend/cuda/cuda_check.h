@@ -22,6 +22,7 @@ cudaError_t settled(cudaError_t) noexcept;
 std::mutex& launch_or_allocate();
 
 /// Makes a device's GPU the calling thread's current one, while it lives; CUDA calls that take no device work on that.
+/// A thread that has chosen no GPU, in a process that does not use the first one, stays where it was brought.
 class CurrentDevice {
  public:
   CurrentDevice(Device, std::string_view operation);
