@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/backend/cuda/cuda_backend.h>
 
-#include <tutti/backend/cuda/gpu_mapping.h>
 #include <tutti/backend/cuda/kernels/copy.h>
+#include <tutti/backend/cuda/peer_access.h>
 #include <tutti/backend/cuda/tile_plan.h>
 
 #include <cstring>
@@ -34,15 +34,10 @@ void CudaBackend::copy_from_device(const Array& from, const Array& to) {
   if (from.device().kind != DeviceKind::cuda) return Backend::copy_from_device(from, to);
   CudaStream& source = stream(from.device());
   CudaStream& target = stream(to.device());
-  const int from_gpu = cuda_runtime::gpu_of(from.device());
-  const int to_gpu = cuda_runtime::gpu_of(to.device());
   target.wait(source.record());
   try {
     target.launch("copy", [&](cudaStream_t queue) {
-      TUTTI_CUDA(to.device(), "copy",
-                 from_gpu == to_gpu
-                     ? cudaMemcpyAsync(to.raw_data(), from.raw_data(), to.bytes(), cudaMemcpyDeviceToDevice, queue)
-                     : cudaMemcpyPeerAsync(to.raw_data(), to_gpu, from.raw_data(), from_gpu, to.bytes(), queue));
+      cuda_runtime::queue_copy("copy", queue, to.device(), to.raw_data(), from.device(), from.raw_data(), to.bytes());
     });
     source.wait(target.record());
   } catch (...) {  // the source's memory shall not have another user before the copy is done

@@ -8,7 +8,7 @@
 #include <tutti/backend/random.h>
 #include <tutti/distributed/gradient_sums.h>
 #include <tutti/distributed/local_communicator.h>
-#include <tutti/distributed/wire_format.h>
+#include <tutti/backend/short_float.h>
 #include <tutti/nn/linear.h>
 #include <tutti/nn/loss.h>
 #include <tutti/optim/sgd.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <tutti/distributed/wire_format.h>
+#include <tutti/backend/short_float.h>
 
 #include <doctest/doctest.h>
 
