@@ -94,9 +94,7 @@ Array Array::to(Device device) const {
     compute_stream(device_).synchronize();
     backend_for(device).copy_from_host(source.raw_data(), result);
   } else {
-    const std::unique_ptr<std::byte[]> host(new std::byte[bytes()]);
-    backend_for(device_).copy_to_host(source, host.get());
-    backend_for(device).copy_from_host(host.get(), result);
+    backend_for(device).copy_from_device(source, result);
   }
   return result;
 }
@@ -112,7 +110,11 @@ void Array::copy_from(const Array& source) {
   if (shape_ != source.shape_)
     raise<ShapeError>("[copy_from] shapes differ: {} into {}", checks::describe(source), checks::describe(*this));
   if (dtype_ != source.dtype_) checks::raise_dtypes("copy_from", source, *this);
-  if (size_ > 0) backend_for(device_).copy(source.to(device_), *this);
+  if (size_ == 0) return;
+  const auto on_cpu = [](const Array& array) { return array.device_.kind == DeviceKind::cpu; };
+  if (source.device_ == device_ || on_cpu(*this) || on_cpu(source) || !is_contiguous())
+    return backend_for(device_).copy(source.to(device_), *this);
+  backend_for(device_).copy_from_device(source.contiguous(), *this);
 }
 
 template <class T> std::vector<T> Array::to_vector() const {

@@ -31,7 +31,10 @@ class Backend {
   virtual void copy_from_host(const void* from, const Array& to) = 0;  ///< `from` may be reused on return
   virtual void copy_to_host(const Array& from, void* to) = 0;          ///< waits for the compute stream
   virtual void copy(const Array& from, const Array& to) = 0;           ///< same device, shape and dtype; any strides
-  virtual void cast(const Array& from, const Array& to) = 0;           ///< same device and shape
+  /// From a device of the same kind or another but the CPU's; same shape and dtype, contiguous. Default: through the
+  /// host.
+  virtual void copy_from_device(const Array& from, const Array& to);
+  virtual void cast(const Array& from, const Array& to) = 0;  ///< same device and shape
   virtual void fill(const Array& to, Scalar) = 0;
 
   // --- elementwise; inputs are already broadcast to the output's shape (stride 0)

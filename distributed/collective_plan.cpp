@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/distributed/collective_plan.h>
 
+#include <tutti/backend/slice_formulas.h>
+
 #include <algorithm>
 #include <cstring>
 #include <functional>
@@ -94,36 +96,34 @@ CollectivePlan plan_all_to_all(std::span<const CollectiveCall> calls) {
   return plan;
 }
 
-template <class T, class Combine> void combine_into(std::span<const T* const> sources, std::span<T* const> targets,
-                                                    std::int64_t count, ComputedIn<T> denominator, Combine combine) {
+template <class T, class Formula> void combine_into(std::span<const T* const> sources, std::span<T* const> targets,
+                                                    std::int64_t count, const Formula& formula) {
   constexpr std::int64_t kBlock = 512;
-  using Wide = ComputedIn<T>;
-  Wide block[kBlock];
+  typename Formula::Sum block[kBlock];
+  T results[kBlock];
   for (std::int64_t begin = 0; begin < count; begin += kBlock) {
     const std::int64_t length = std::min(kBlock, count - begin);
     std::copy_n(sources.front() + begin, length, block);
     for (const T* source : sources.subspan(1))
-      for (std::int64_t i = 0; i < length; ++i) block[i] = combine(block[i], static_cast<Wide>(source[begin + i]));
-    if (denominator != Wide(1))
-      for (std::int64_t i = 0; i < length; ++i) block[i] /= denominator;
-    for (T* target : targets)
-      std::transform(block, block + length, target + begin, [](Wide value) { return static_cast<T>(value); });
+      for (std::int64_t i = 0; i < length; ++i)
+        block[i] = formula.add(block[i], formula.contribution(source[begin + i]));
+    for (std::int64_t i = 0; i < length; ++i) results[i] = formula.result(block[i]);
+    for (T* target : targets) std::copy_n(results, length, target + begin);
   }
 }
 
-// NaN wins: it is unequal to itself.
 template <class T> void combine_into(CollectiveOperation operation, std::span<const T* const> sources,
                                      std::span<T* const> targets, std::int64_t count, double divisor) {
-  using Wide = ComputedIn<T>;
-  const auto into = [&](Wide denominator, auto combine) {
-    combine_into<T>(sources, targets, count, denominator, combine);
+  const auto sum = [&](double denominator) {
+    with_cheapest_quotient<SummedIn<T>>(denominator, [&]<class Quotient>(const Quotient& quotient) {
+      combine_into<T>(sources, targets, count, PlainSum<T, Quotient>{quotient});
+    });
   };
-  const auto add = [](Wide a, Wide b) { return a + b; };
   switch (operation) {
-    case CollectiveOperation::sum: return into(static_cast<Wide>(divisor), add);
-    case CollectiveOperation::mean: return into(static_cast<Wide>(sources.size()), add);
-    case CollectiveOperation::max: return into(Wide(1), [](Wide a, Wide b) { return a > b || a != a ? a : b; });
-    case CollectiveOperation::min: return into(Wide(1), [](Wide a, Wide b) { return a < b || a != a ? a : b; });
+    case CollectiveOperation::sum: return sum(divisor);
+    case CollectiveOperation::mean: return sum(static_cast<double>(sources.size()));
+    case CollectiveOperation::max: return combine_into<T>(sources, targets, count, Largest<T>{});
+    case CollectiveOperation::min: return combine_into<T>(sources, targets, count, Smallest<T>{});
   }
 }
 

@@ -87,7 +87,8 @@ class CollectiveTask {
 };
 
 /// Runs collectives between the devices of one group, in the order in which they were launched as far as their inputs
-/// allow. Engines are: local (CPU devices of one process).
+/// allow. Engines are: local (CPU devices of one process), peer (CUDA devices of one process that reach each other's
+/// memory) and NCCL (CUDA devices on one GPU each).
 class Communicator {
  public:
   virtual ~Communicator() = default;
@@ -127,7 +128,8 @@ class Communicator {
   std::atomic<bool> enabled_{true};
 };
 
-/// The engine for these devices. Throws DeviceError, naming them, if none was built for that mixture of kinds.
+/// The engine for these devices: local on CPUs; peer for CUDA devices of one GPU; for one on each of several GPUs NCCL,
+/// or peer if that was not built. Throws DeviceError, naming devices, if there is none for them.
 std::unique_ptr<Communicator> make_communicator(std::span<const Device>);
 
 }  // namespace tutti

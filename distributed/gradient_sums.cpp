@@ -2,7 +2,7 @@
 #include <tutti/distributed/gradient_sums.h>
 
 #include <tutti/backend/error.h>
-#include <tutti/backend/short_float.h>
+#include <tutti/backend/slice_formulas.h>
 
 #include <algorithm>
 #include <cmath>
@@ -13,64 +13,32 @@ namespace {
 
 constexpr std::int64_t kBlock = 512;  // elements whose running sums stay in cache
 
-bool is_power_of_two(double value) {
-  int exponent = 0;
-  return std::frexp(value, &exponent) == 0.5;
-}
-
-template <class T> void divide(T* sums, std::int64_t count, T denominator) {
-  if (is_power_of_two(static_cast<double>(denominator))) {
-    const T reciprocal = T(1) / denominator;
-    for (std::int64_t i = 0; i < count; ++i) sums[i] *= reciprocal;
-  } else {
-    for (std::int64_t i = 0; i < count; ++i) sums[i] /= denominator;
-  }
-}
-
-template <class T> void narrow(const ComputedIn<T>* from, std::int64_t count, T* to) {
-  for (std::int64_t i = 0; i < count; ++i) to[i] = static_cast<T>(from[i]);
-}
-
-// In the type that T is computed in, narrowed once.
-template <class T> void sum_native(std::span<T* const> inputs, std::span<T* const> outputs, std::int64_t count,
-                                   ComputedIn<T> denominator) {
-  using Sum = ComputedIn<T>;
+// Blocks of it, from the first slice on; absent ones are zeros.
+template <class T, class Formula>
+void sum_blocks(std::span<T* const> inputs, std::span<T* const> outputs, std::int64_t count, const Formula& formula) {
+  using Sum = typename Formula::Sum;
   Sum sums[kBlock];
   for (std::int64_t begin = 0; begin < count; begin += kBlock) {
     const std::int64_t length = std::min(kBlock, count - begin);
-    std::fill_n(sums, length, Sum(0));
-    if (!inputs.empty()) std::copy_n(inputs.front() + begin, length, sums);
-    for (T* input : inputs.subspan(std::min<std::size_t>(1, inputs.size())))
-      for (std::int64_t i = 0; i < length; ++i) sums[i] += input[begin + i];
-    divide(sums, length, denominator);
-    for (T* output : outputs) narrow(sums, length, output + begin);
+    if (inputs.empty()) std::fill_n(sums, length, Sum(0));
+    for (std::size_t place = 0; place < inputs.size(); ++place) {
+      const T* input = inputs[place] + begin;
+      if (place == 0)
+        for (std::int64_t i = 0; i < length; ++i) sums[i] = formula.contribution(input[i]);
+      else
+        for (std::int64_t i = 0; i < length; ++i) sums[i] = formula.add(sums[i], formula.contribution(input[i]));
+    }
+    T results[kBlock];
+    for (std::int64_t i = 0; i < length; ++i) results[i] = formula.result(sums[i]);
+    for (T* output : outputs) std::copy_n(results, length, output + begin);
   }
 }
 
 // The common case, two devices that both contribute: one pass without the block of sums.
-template <class T> void sum_pair(T* __restrict a, T* __restrict b, std::int64_t count, ComputedIn<T> denominator) {
-  using Sum = ComputedIn<T>;
-  if (is_power_of_two(static_cast<double>(denominator))) {
-    const Sum reciprocal = Sum(1) / denominator;
-    for (std::int64_t i = 0; i < count; ++i) a[i] = b[i] = static_cast<T>((Sum(a[i]) + Sum(b[i])) * reciprocal);
-  } else {
-    for (std::int64_t i = 0; i < count; ++i) a[i] = b[i] = static_cast<T>((Sum(a[i]) + Sum(b[i])) / denominator);
-  }
-}
-
-// Each contribution and the result make one journey in 16 bits; sums are f32.
-template <class Wire> void sum_travelled(std::span<float* const> inputs, std::span<float* const> outputs,
-                                         std::int64_t count, float scale, float denominator) {
-  float sums[kBlock];
-  for (std::int64_t begin = 0; begin < count; begin += kBlock) {
-    const std::int64_t length = std::min(kBlock, count - begin);
-    std::fill_n(sums, length, 0.0F);
-    for (const float* input : inputs)
-      for (std::int64_t i = 0; i < length; ++i) sums[i] += rounded<Wire>(input[begin + i] * scale);
-    divide(sums, length, denominator);
-    for (std::int64_t i = 0; i < length; ++i) sums[i] = rounded<Wire>(sums[i]);
-    for (float* output : outputs) std::copy_n(sums, length, output + begin);
-  }
+template <class T, class Formula>
+void sum_pair(T* __restrict a, T* __restrict b, std::int64_t count, const Formula& formula) {
+  for (std::int64_t i = 0; i < count; ++i)
+    a[i] = b[i] = formula.result(formula.add(formula.contribution(a[i]), formula.contribution(b[i])));
 }
 
 // The slices' addresses `begin` elements on.
@@ -142,20 +110,24 @@ void ElementSums::run(std::int64_t begin, std::int64_t count) const {
 }
 
 template <class T> void ElementSums::sum(std::int64_t begin, std::int64_t count) const {
-  const auto denominator = static_cast<ComputedIn<T>>(denominator_);
-  if (pair_)
-    return sum_pair(reinterpret_cast<T*>(first_two_[0]) + begin, reinterpret_cast<T*>(first_two_[1]) + begin, count,
-                    denominator);
-  const auto inputs = advanced<T>(inputs_, begin);
-  const auto outputs = advanced<T>(outputs_, begin);
-  sum_native<T>(inputs, outputs, count, denominator);
+  with_cheapest_quotient<SummedIn<T>>(denominator_, [&]<class Quotient>(const Quotient& quotient) {
+    const PlainSum<T, Quotient> formula{quotient};
+    if (pair_)
+      return sum_pair(reinterpret_cast<T*>(first_two_[0]) + begin, reinterpret_cast<T*>(first_two_[1]) + begin, count,
+                      formula);
+    const auto inputs = advanced<T>(inputs_, begin);
+    const auto outputs = advanced<T>(outputs_, begin);
+    sum_blocks<T>(inputs, outputs, count, formula);
+  });
 }
 
 template <class Wire> void ElementSums::sum_over_wire(std::int64_t begin, std::int64_t count) const {
   const auto inputs = advanced<float>(inputs_, begin);
   const auto outputs = advanced<float>(outputs_, begin);
-  sum_travelled<Wire>(inputs, outputs, count, static_cast<float>(wire_scale_),
-                      static_cast<float>(denominator_ * wire_scale_));
+  const auto scale = static_cast<float>(wire_scale_);
+  with_cheapest_quotient<float>(denominator_ * wire_scale_, [&]<class Quotient>(const Quotient& quotient) {
+    sum_blocks<float>(inputs, outputs, count, TravelledSum<Wire, Quotient>{scale, quotient});
+  });
 }
 
 double weighted_wire_scale(std::int64_t contributors, double total_weight) {

@@ -29,8 +29,9 @@ DISTRIBUTED_UPPER = {
 }
 
 # Private to a backend: seen by itself, the registry that switches it on, and the code that measures it.
-PRIVATE_FOLDERS = ("backend/cpu/", "backend/cuda/", "distributed/nccl/")
-PRIVATE_READERS = ("backend/registry.cpp", "distributed/nccl/*", "distributed/communicator.cpp", "tests/*", "benches/*")
+PRIVATE_FOLDERS = ("backend/cpu/", "backend/cuda/", "distributed/nccl/", "distributed/peer/")
+PRIVATE_READERS = ("backend/registry.cpp", "distributed/nccl/*", "distributed/peer/*", "distributed/communicator.cpp", "tests/*",
+                   "benches/*")
 
 # Where third-party headers may stand, first match decides. Tests and benches may use all as references and peers.
 THIRD_PARTY = (

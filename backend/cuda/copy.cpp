@@ -2,6 +2,7 @@
 #include <tutti/backend/cuda/cuda_backend.h>
 
 #include <tutti/backend/cuda/kernels/copy.h>
+#include <tutti/backend/cuda/peer_access.h>
 #include <tutti/backend/cuda/tile_plan.h>
 #include <tutti/backend/widening.h>
 
@@ -26,6 +27,24 @@ void CudaBackend::copy(const Array& from, const Array& to) {
         cuda_kernels::launch_copy(queue, size_of(to.dtype()), batch);
     });
   });
+}
+
+// On the target's compute stream, as what wrote the source on its own is ordered before it and what uses its memory
+// next after it.
+void CudaBackend::copy_from_device(const Array& from, const Array& to) {
+  if (from.device().kind != DeviceKind::cuda) return Backend::copy_from_device(from, to);
+  CudaStream& source = stream(from.device());
+  CudaStream& target = stream(to.device());
+  target.wait(source.record());
+  try {
+    target.launch("copy", [&](cudaStream_t queue) {
+      cuda_runtime::queue_copy("copy", queue, to.device(), to.raw_data(), from.device(), from.raw_data(), to.bytes());
+    });
+    source.wait(target.record());
+  } catch (...) {  // the source's memory shall not have another user before the copy is done
+    (void)cuda_runtime::settled(cudaStreamSynchronize(target.handle()));
+    throw;
+  }
 }
 
 void CudaBackend::cast(const Array& from, const Array& to) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/backend/cuda/cuda_backend.h>
 
+#include <tutti/backend/cuda/gpu_mapping.h>
 #include <tutti/backend/cuda/staged_block.h>
 #include <tutti/backend/error.h>
 
@@ -66,13 +67,14 @@ CudaBackend::Context::~Context() {
 }
 
 CudaBackend::CudaBackend() {
-  int devices = 0;
-  const cudaError_t error = settled(cudaGetDeviceCount(&devices));
+  cuda_runtime::read_devices_per_gpu();
+  int gpus = 0;
+  const cudaError_t error = settled(cudaGetDeviceCount(&gpus));
   if (error == cudaErrorNoDevice) return;
   if (error != cudaSuccess)
     raise<DeviceError>("[device] cuda:0: CUDA cannot be used here: {} ({})", cudaGetErrorString(error),
                        cudaGetErrorName(error));
-  devices_ = std::min<int>(devices, kMaxDevices);
+  devices_ = std::min<int>(gpus * cuda_runtime::devices_per_gpu(), kMaxDevices);
 }
 
 CudaBackend::~CudaBackend() {

@@ -40,6 +40,7 @@ class CudaBackend final : public Backend {
   void copy_from_host(const void* from, const Array& to) override;
   void copy_to_host(const Array& from, void* to) override;
   void copy(const Array& from, const Array& to) override;
+  void copy_from_device(const Array& from, const Array& to) override;
   void cast(const Array& from, const Array& to) override;
   void fill(const Array& to, Scalar) override;
 

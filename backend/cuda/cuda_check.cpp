@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/backend/cuda/cuda_check.h>
 
+#include <tutti/backend/cuda/gpu_mapping.h>
+#include <tutti/backend/cuda/primary_context.h>
 #include <tutti/backend/error.h>
 
 namespace tutti::cuda_runtime {
@@ -24,9 +26,10 @@ std::mutex& launch_or_allocate() {
 
 CurrentDevice::CurrentDevice(Device device, std::string_view operation) {
   TUTTI_CUDA(device, operation, cudaGetDevice(&previous_));
-  if (previous_ == device.index) return;
-  TUTTI_CUDA(device, operation, cudaSetDevice(device.index));
-  changed_ = true;
+  const int gpu = gpu_of(device);
+  if (previous_ == gpu) return;
+  TUTTI_CUDA(device, operation, cudaSetDevice(gpu));
+  changed_ = has_context(previous_);  // else the thread has chosen none, and going back would make one
 }
 
 CurrentDevice::~CurrentDevice() {

@@ -21,7 +21,8 @@ cudaError_t settled(cudaError_t) noexcept;
 /// may wait for the kernel that is there already, and hold up the one on the next device, for which the first waits.
 std::mutex& launch_or_allocate();
 
-/// Makes a device the calling thread's current one, while it lives; CUDA calls that take no device work on that.
+/// Makes a device's GPU the calling thread's current one, while it lives; CUDA calls that take no device work on that.
+/// A thread that has chosen no GPU, in a process that does not use the first one, stays where it was brought.
 class CurrentDevice {
  public:
   CurrentDevice(Device, std::string_view operation);

@@ -160,6 +160,7 @@ bool CudaEvent::ready() const { return settled(cudaEventQuery(event_)) != cudaEr
 void CudaEvent::synchronize() {
   if (const cudaError_t error = cudaEventSynchronize(event_); error != cudaSuccess)
     stream_.raise_asynchronous(error, "event");
+  stream_.throw_awaited_error();
   if (stream_.after_waiting_) stream_.after_waiting_();
 }
 

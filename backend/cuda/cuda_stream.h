@@ -66,7 +66,7 @@ class CudaStream final : public Stream {
   std::uint64_t launched_ = 0;              // operations ever
   std::uint64_t finished_ = 0;              // those of them that a clean synchronisation has seen
   std::vector<cudaEvent_t> spare_events_;
-  std::exception_ptr awaited_error_;  // of an event of another kind: thrown by the next synchronisation
+  std::exception_ptr awaited_error_;  // of an event of another kind: thrown to who next waits for this stream
 };
 
 /// A point in a CUDA stream. The stream outlives it.

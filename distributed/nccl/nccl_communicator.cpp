@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/distributed/nccl/nccl_communicator.h>
 
+#include <tutti/backend/cuda/gpu_mapping.h>
 #include <tutti/backend/error.h>
 #include <tutti/backend/registry.h>
 #include <tutti/distributed/gradient_sums.h>
@@ -14,8 +15,21 @@
 
 namespace tutti {
 
+namespace {
+
+std::vector<Device> each_on_its_own_gpu(std::vector<Device> devices) {
+  for (const Device device : devices)
+    for (const Device other : devices)
+      if (device < other && cuda_runtime::gpu_of(device) == cuda_runtime::gpu_of(other))
+        raise<DeviceError>("[nccl] {} and {} lie on one GPU, where NCCL connects one device only", to_string(device),
+                           to_string(other));
+  return devices;
+}
+
+}  // namespace
+
 NcclCommunicator::NcclCommunicator(std::vector<Device> devices, std::chrono::milliseconds deadline)
-    : devices_(std::move(devices)), deadline_(deadline), thread_([this] { run(); }) {}
+    : devices_(each_on_its_own_gpu(std::move(devices))), deadline_(deadline), thread_([this] { run(); }) {}
 
 NcclCommunicator::NcclCommunicator(std::vector<Device> devices, const NcclMembership& membership,
                                    std::chrono::milliseconds deadline)

@@ -21,7 +21,7 @@ std::vector<std::int32_t> counting(std::size_t count, std::int32_t first) {
   return values;
 }
 
-/// Two devices, all four streams, copies of more than one block each way.
+/// Two devices, all four streams, copies of more than one block each way, and from device to device.
 void scenario(const RenewedBackend& backend) {
   constexpr std::size_t kCount = PinnedMemory::kBlock / sizeof(std::int32_t) + 1;
   const auto values = counting(kCount, 5);
@@ -41,6 +41,9 @@ void scenario(const RenewedBackend& backend) {
   const auto read_second = second.to_vector<std::int32_t>();
   CHECK(read_first == values);
   CHECK(read_second == counting(100, 7));
+  const Array third = second.to(cuda(0));
+  const auto read_third = third.to_vector<std::int32_t>();
+  CHECK(read_third == counting(100, 7));
   backend->communication_stream(cuda(0)).synchronize();
   backend->pool(cuda(0)).trim();
 }

@@ -62,6 +62,7 @@ int current_device() {
 
 TEST_CASE("cuda stream: made on its device, with its priority, whatever device is current") {
   const RecordingCuda machine;
+  cudaSetDevice(0);
   const CudaStream normal(cuda(1), Priority::normal);
   const CudaStream high(cuda(1), Priority::high);
   CHECK(normal.device() == cuda(1));
@@ -75,6 +76,7 @@ TEST_CASE("cuda stream: made on its device, with its priority, whatever device i
 TEST_CASE("cuda stream: work is queued with the device current") {
   RecordingCuda machine({.deferred = true});
   Cell cell;
+  cudaSetDevice(0);
   CudaStream stream(cuda(1), Priority::normal);
   cell.set(stream, 7);
   CHECK(current_device() == 0);
@@ -150,6 +152,18 @@ TEST_CASE("cuda stream: the error of such an event is thrown by the next synchro
   CHECK_THROWS_WITH_AS(stream.synchronize(), "the first", Error);
   stream.synchronize();
   CHECK_THROWS_WITH_AS(stream.wait(second.event), "the second", Error);  // known at once
+  stream.synchronize();
+}
+
+TEST_CASE("cuda stream: the error of such an event is thrown to who waits for a later event of the stream, too") {
+  const RecordingCuda machine({.deferred = true});
+  CudaStream stream(cuda(0), Priority::normal);
+  const Gate gate;
+  stream.wait(gate.event);
+  const Event later = stream.record();
+  gate.fail("burnt");
+  CHECK_THROWS_WITH_AS(later.synchronize(), "burnt", Error);
+  later.synchronize();
   stream.synchronize();
 }
 

@@ -19,6 +19,11 @@ bool needs_no_current_device(std::string_view call) {
          call == "cudaEventQuery" || call == "cudaEventSynchronize" || call == "cudaStreamSynchronize";
 }
 
+bool makes_context(std::string_view call) {
+  return !needs_no_current_device(call) && call != "cudaGetLastError" && call != "cudaDeviceCanAccessPeer" &&
+         call != "cudaFreeHost" && !call.ends_with("Destroy");
+}
+
 // Of compute capability 9.0; nothing may be 0.
 bool within_limits(const KernelLaunch& launch) {
   const auto within = [](const dim3& size, unsigned x, unsigned y, unsigned z) {
@@ -36,6 +41,7 @@ void CudaMachine::make_current(CudaMachine* machine) { current_machine.store(mac
 
 cudaError_t CudaMachine::enter(const char* name, std::string text, bool releases) {
   calls.push_back({name, std::move(text)});
+  if (makes_context(name)) contexts.insert(thread().device);
   if (call_failure && (call_failure->name == "*" || call_failure->name == name) && --call_failure->left == 0) {
     const cudaError_t error = call_failure->error;
     call_failure.reset();
@@ -73,6 +79,8 @@ std::vector<MemoryUse> CudaMachine::declared_uses(const KernelLaunch& launch) {
   std::vector<MemoryUse> uses;
   for (const DeclaredKernel& kernel : declared) {
     if (launch.name.find(kernel.name) == std::string::npos) continue;
+    if (kernel.uses)
+      for (const KernelUse& each : kernel.uses(launch)) uses.push_back({each.data, each.bytes, each.write});
     for (const KernelPointer& pointer : kernel.pointers) {
       const std::byte* data = nullptr;
       const auto* argument = static_cast<const std::byte*>(launch.arguments[pointer.argument]);
@@ -96,7 +104,13 @@ cudaError_t CudaMachine::launch(Lock& lock, const KernelLaunch& launch) {
   std::function<void()> body = [] {};
   for (const KernelBody& each : bodies)
     if (launch.name.find(each.name) != std::string::npos) body = each.prepare(launch);
-  enqueue(lock, *found, {launch.name, std::move(body), {}, {}}, declared_uses(launch));
+  const std::vector<MemoryUse> uses = declared_uses(launch);
+  for (const MemoryUse& each : uses)
+    if (const Allocation* memory = find(each.data))
+      if (!memory->pinned() && memory->device() != found->device &&
+          !peer_access.contains({found->device, memory->device()}))
+        fault(fmt::format("{} on {} uses {} without peer access", launch.name, found->name(), memory->name()));
+  enqueue(lock, *found, {launch.name, std::move(body), {}, {}}, uses);
   return cudaSuccess;
 }
 

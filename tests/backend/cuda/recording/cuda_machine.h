@@ -9,7 +9,9 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <thread>
+#include <utility>
 
 namespace tutti::testing {
 
@@ -166,6 +168,8 @@ class CudaMachine {
     bool destroyed = false;
   };
   std::deque<LibraryHandle> handles;
+  std::set<int> contexts;                     // devices that a thread has made current, or used
+  std::set<std::pair<int, int>> peer_access;  // the first device's kernels may use the second's memory
 
   struct CallFailure {
     std::string name;
@@ -182,6 +186,7 @@ class CudaMachine {
   struct DeclaredKernel {
     std::string name;
     std::vector<KernelPointer> pointers;
+    std::function<std::vector<KernelUse>(const KernelLaunch&)> uses;
   };
   std::vector<DeclaredKernel> declared;
   struct KernelBody {

@@ -54,6 +54,11 @@ int RecordingCuda::priority(cudaStream_t stream) const {
   return found == nullptr ? 0 : found->priority;
 }
 
+bool RecordingCuda::has_context(int device) const {
+  const Lock lock(machine_->mutex);
+  return machine_->contexts.contains(device);
+}
+
 std::vector<std::string> RecordingCuda::faults() const {
   const Lock lock(machine_->mutex);
   return machine_->faults;
@@ -104,7 +109,13 @@ void RecordingCuda::fail_work(std::string_view name, cudaError_t error, bool sti
 
 void RecordingCuda::declare_kernel(std::string_view name, std::vector<KernelPointer> pointers) {
   const Lock lock(machine_->mutex);
-  machine_->declared.push_back({std::string(name), std::move(pointers)});
+  machine_->declared.push_back({std::string(name), std::move(pointers), {}});
+}
+
+void RecordingCuda::declare_kernel(std::string_view name,
+                                   std::function<std::vector<KernelUse>(const KernelLaunch&)> uses) {
+  const Lock lock(machine_->mutex);
+  machine_->declared.push_back({std::string(name), {}, std::move(uses)});
 }
 
 void RecordingCuda::on_kernel(std::string_view name,

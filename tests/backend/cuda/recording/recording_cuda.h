@@ -36,8 +36,16 @@ struct KernelPointer {
   bool write = false;
 };
 
+/// What one launch of a kernel reads or writes.
+struct KernelUse {
+  const void* data;
+  std::size_t bytes;
+  bool write = false;
+};
+
 struct MachineOptions {
   int devices = 2;
+  bool peers = true;      ///< kernels may use memory of other devices, once that is enabled
   bool deferred = false;  ///< queued work runs when the test advances its stream, or when the host waits for it
   std::size_t memory = std::size_t{1} << 30U;  ///< bytes that cudaMalloc may hand out on each device
   std::size_t pinned = std::size_t{1} << 30U;  ///< bytes that cudaHostAlloc may hand out
@@ -47,7 +55,7 @@ struct MachineOptions {
 /// is host memory, so copies move bytes; kernels do nothing, unless a test says what. Every call is recorded, and these
 /// mistakes are found, each once, with what led to it:
 ///  - a stream, event or pointer that is destroyed, out of bounds or of another device; the default stream;
-///  - a kernel or copy queued while another device is current;
+///  - a kernel or copy queued while another device is current; a kernel that uses another device's memory unasked;
 ///  - a wait for an event that was never recorded;
 ///  - two uses of memory on two streams, one of them a write, that neither events nor the host put in order;
 ///  - memory freed, or a stream destroyed, before the host knows that what was queued is done;
@@ -66,6 +74,7 @@ class RecordingCuda {
   std::size_t count(std::string_view name = "*") const;
   std::size_t alive(std::string_view what) const;  ///< of "stream", "event", "device memory", "pinned memory"
   int priority(cudaStream_t) const;
+  bool has_context(int device) const;
 
   // --- what was wrong
   std::vector<std::string> faults() const;
@@ -87,6 +96,7 @@ class RecordingCuda {
 
   // --- kernels, by a part of their names
   void declare_kernel(std::string_view name, std::vector<KernelPointer>);
+  void declare_kernel(std::string_view name, std::function<std::vector<KernelUse>(const KernelLaunch&)>);
   /// `prepare` reads the arguments when the kernel is launched; what it returns runs in its place, in order.
   void on_kernel(std::string_view name, std::function<std::function<void()>(const KernelLaunch&)> prepare);
   std::vector<std::string> kernels() const;  ///< launched so far, in order of launching

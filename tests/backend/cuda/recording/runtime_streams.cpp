@@ -2,8 +2,10 @@
 // The runtime's functions for devices, streams and events, in place of NVIDIA's library.
 #include <tutti/tests/backend/cuda/recording/cuda_machine.h>
 
+#include <cuda.h>
 #include <fmt/format.h>
 
+#include <string_view>
 #include <utility>
 
 namespace tutti::testing {
@@ -44,9 +46,28 @@ cudaError_t attribute_of(int* value, cudaDeviceAttr attribute) {
   }
 }
 
+CUresult primary_context_state(CUdevice device, unsigned* flags, int* active) {
+  CudaMachine* machine = CudaMachine::current();
+  if (machine == nullptr) return CUDA_ERROR_NO_DEVICE;
+  const Lock lock(machine->mutex);
+  *flags = 0;
+  *active = machine->contexts.contains(device) ? 1 : 0;
+  return CUDA_SUCCESS;
+}
+
 }  // namespace
 
 extern "C" {
+
+// --- the driver, of which one function is asked for
+
+cudaError_t cudaGetDriverEntryPointByVersion(const char* name, void** function, unsigned, unsigned long long,
+                                             cudaDriverEntryPointQueryResult* result) {
+  const bool known = std::string_view(name) == "cuDevicePrimaryCtxGetState";
+  *function = known ? reinterpret_cast<void*>(primary_context_state) : nullptr;
+  *result = known ? cudaDriverEntryPointSuccess : cudaDriverEntryPointSymbolNotFound;
+  return cudaSuccess;
+}
 
 // --- devices
 
@@ -68,6 +89,7 @@ cudaError_t cudaSetDevice(int device) {
   return recorded_call("cudaSetDevice", std::to_string(device), [&](CudaMachine& machine, Lock&) {
     if (device < 0 || device >= machine.options.devices) return cudaErrorInvalidDevice;
     machine.thread().device = device;
+    machine.contexts.insert(device);
     return cudaSuccess;
   });
 }
@@ -99,14 +121,18 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int dev
 }
 
 cudaError_t cudaDeviceCanAccessPeer(int* can, int device, int peer) {
-  return recorded_call("cudaDeviceCanAccessPeer", {}, [&](CudaMachine&, Lock&) {
-    *can = device != peer ? 1 : 0;
+  return recorded_call("cudaDeviceCanAccessPeer", {}, [&](CudaMachine& machine, Lock&) {
+    *can = device != peer && machine.options.peers ? 1 : 0;
     return cudaSuccess;
   });
 }
 
-cudaError_t cudaDeviceEnablePeerAccess(int, unsigned) {
-  return recorded_call("cudaDeviceEnablePeerAccess", {}, [](CudaMachine&, Lock&) { return cudaSuccess; });
+cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned) {
+  return recorded_call("cudaDeviceEnablePeerAccess", std::to_string(peer), [&](CudaMachine& machine, Lock&) {
+    const int device = machine.thread().device;
+    if (device == peer || !machine.options.peers) return cudaErrorInvalidDevice;
+    return machine.peer_access.insert({device, peer}).second ? cudaSuccess : cudaErrorPeerAccessAlreadyEnabled;
+  });
 }
 
 // --- streams

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <tutti/distributed/communicator.h>
+
+#include <atomic>
+#include <deque>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string_view>
+#include <vector>
+
+namespace tutti {
+
+class CudaStream;
+class PeerTask;
+
+/// CUDA devices of one process whose kernels reach each other's memory: devices of one GPU, or of several with peer
+/// access. Each GPU sums its share of the elements of all devices, in device order, and writes the results to all: to
+/// the bit what LocalCommunicator gives. Whoever launches queues all of it, behind its inputs and in front of what uses
+/// its results by events alone: there is no thread, and nobody waits for a device but the destructor.
+///
+/// What goes wrong on a device is noticed at a later call. Who had joined then was told nothing and may have used what
+/// was left, so the next request throws the cause, once.
+class PeerCommunicator final : public Communicator {
+ public:
+  explicit PeerCommunicator(std::vector<Device>);  ///< throws DeviceError naming two devices without peer access
+  ~PeerCommunicator() override;                    ///< waits for what was launched, all of it queued already
+  PeerCommunicator(const PeerCommunicator&) = delete;
+  PeerCommunicator& operator=(const PeerCommunicator&) = delete;
+
+  std::shared_ptr<CollectiveTask> all_reduce(AllReduceRequest) override;
+  /// Gives each receiver the contributions' rows, one after the other and divided, not yet coalesced: how many there
+  /// will be is known without waiting for a device.
+  std::shared_ptr<CollectiveTask> reduce_sparse(SparseReduction) override;
+  std::shared_ptr<CollectiveTask> collective(CollectiveRequest) override;
+  void help(Device) override { notice_finished(); }
+  void help_all(Device) override { notice_finished(); }
+  void join(Device, std::span<const std::shared_ptr<CollectiveTask>>) override;
+
+ private:
+  std::shared_ptr<PeerTask> skipped() const;
+  std::shared_ptr<PeerTask> launch(const std::function<void(PeerTask&)>& queue);
+  void notice_finished();
+  void end_finished();
+  void fail_in_flight(const std::exception_ptr&);
+  std::exception_ptr settle() const noexcept;  // waits for the streams; their first error
+
+  const std::vector<Device> devices_;
+  std::vector<CudaStream*> streams_;  // communication streams, of one device on each GPU
+
+  std::mutex mutex_;  // guards what follows: whoever comes by looks for what has finished
+  std::deque<std::shared_ptr<PeerTask>> in_flight_;  // not known to be finished, oldest first
+  std::vector<Event> last_done_;                     // of the task before
+  std::exception_ptr untold_;                        // a failure of tasks that may have been joined
+};
+
+}  // namespace tutti
