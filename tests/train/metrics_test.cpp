@@ -2,7 +2,7 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 #include <tutti/backend/error.h>
-#include <tutti/tests/train/temporary_folder.h>
+#include <tutti/tests/exchange/temporary_folder.h>
 #include <tutti/train/metrics.h>
 
 #include <cmath>
