@@ -5,6 +5,7 @@
 #include <tutti/backend/operand_checks.h>
 #include <tutti/backend/registry.h>
 
+#include <algorithm>
 #include <limits>
 
 namespace tutti {
@@ -54,6 +55,33 @@ Array Array::from(const std::vector<bool>& values, const Shape& shape, Device de
   const std::unique_ptr<bool[]> unpacked(new bool[values.size()]);
   std::copy(values.begin(), values.end(), unpacked.get());
   return from_bytes(unpacked.get(), values.size(), DType::boolean, shape, device);
+}
+
+Array Array::over(void* data, std::shared_ptr<const void> owner, DType dtype, const Shape& shape,
+                  const Strides& strides, Device device) {
+  backend_for(device).check(device);
+  const std::int64_t count = checked_element_count("over", shape);
+  if (strides.size() != shape.size() || std::any_of(strides.begin(), strides.end(), [](auto s) { return s < 0; }))
+    raise<ShapeError>("[over] strides {} do not fit shape {}: one for each axis, none negative", to_string(strides),
+                      to_string(shape));
+  if (reinterpret_cast<std::uintptr_t>(data) % size_of(dtype) != 0)
+    raise("[over] memory at {} is not aligned to elements of {}", data, to_string(dtype));
+  std::int64_t reach = count > 0 ? 1 : 0;  // one more than the last element's place
+  for (std::size_t axis = 0; count > 0 && axis < shape.size(); ++axis) {
+    std::int64_t extent = 0;
+    if (__builtin_mul_overflow(shape[axis] - 1, strides[axis], &extent) ||
+        __builtin_add_overflow(reach, extent, &reach) || reach > std::numeric_limits<std::int64_t>::max() / 8)
+      raise<ShapeError>("[over] strides {} of shape {} leave every memory", to_string(strides), to_string(shape));
+  }
+  Array array;
+  array.shape_ = shape;
+  array.strides_ = strides;
+  array.size_ = count;
+  array.dtype_ = dtype;
+  array.device_ = device;
+  array.storage_ =
+      std::make_shared<Storage>(device, data, static_cast<std::size_t>(reach) * size_of(dtype), std::move(owner));
+  return array;
 }
 
 std::int64_t Array::length(std::int64_t axis) const { return shape_[normalize_axis("length", axis, rank())]; }

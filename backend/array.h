@@ -33,6 +33,9 @@ class Array {
     return from(std::span<const T>(values), shape, device);
   }
   static Array from(const std::vector<bool>& values, const Shape& shape, Device device);
+  /// Over memory of the device that belongs to `owner`, without a copy; the owner is let go when no array and no queued
+  /// work uses it. Throws Error unless `data` is aligned to the elements, ShapeError for negative lengths or strides.
+  static Array over(void* data, std::shared_ptr<const void> owner, DType, const Shape&, const Strides&, Device);
 
   // --- what it is
   bool defined() const noexcept { return storage_ != nullptr; }

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Installs the Debian packages that are missing: tools/setup.sh GROUP... (build test bench check tidy peers).
-# The one list of what Tutti needs from the system.
+# Installs the Debian packages that are missing: tools/setup.sh GROUP... (build test bench check tidy peers python).
+# The one list of what Tutti needs from the system. The group python also fills build/python, from PyPI.
 set -euo pipefail
 
 declare -A packages=(
@@ -11,8 +11,11 @@ declare -A packages=(
   [bench]="libbenchmark-dev"
   [check]="clang-16 libclang-rt-16-dev clang-format-16 python3 spin"
   [tidy]="clang-tidy-16"
+  [python]="python3 python3-venv"
   [peers]="python3 libgloo-dev libopenmpi-dev openmpi-bin libtorch-dev libopenblas0-pthread"
 )
+python_packages="numpy==2.4.6 safetensors==0.8.0" # what the tests of exchange/ compare with
+python_folder=build/python
 
 stop() {
   echo "setup: $1" >&2
@@ -41,6 +44,26 @@ install_packages() {
   apt install -y --no-install-recommends "$@" >"$log" 2>&1
 }
 
+# Without it the tests that need it are skipped, by name.
+install_python() {
+  [ "$(cat "$python_folder/installed" 2>/dev/null)" = "$python_packages" ] && return
+  echo "setup: installing $python_packages in $python_folder" >&2
+  local log=$python_folder.setup.log
+  mkdir -p "${python_folder%/*}"
+  # shellcheck disable=SC2086  # one word each
+  if python3 -m venv --clear "$python_folder" >"$log" 2>&1 &&
+    "$python_folder/bin/pip" install --disable-pip-version-check --quiet $python_packages >>"$log" 2>&1; then
+    echo "$python_packages" >"$python_folder/installed"
+  else
+    echo "setup: no $python_packages; tests that need them will be skipped (whole output: $log)" >&2
+    rm -rf "$python_folder"
+  fi
+}
+
+install_python_if_asked() {
+  [[ " $* " != *" python "* ]] || install_python
+}
+
 for group in "$@"; do
   [ -n "${packages[$group]:-}" ] || stop "unknown group '$group' (there are: ${!packages[*]})"
 done
@@ -55,7 +78,10 @@ if command -v dpkg-query >/dev/null; then
 else
   echo "setup: not a Debian system; assuming that the packages of tools/setup.sh are there" >&2
 fi
-[ ${#missing[@]} -gt 0 ] || exit 0
+if [ ${#missing[@]} -eq 0 ]; then
+  install_python_if_asked "$@"
+  exit 0
+fi
 
 find_root "${missing[@]}"
 log=$(mktemp)
@@ -69,3 +95,4 @@ install_packages "${missing[@]}" || { apt update >/dev/null 2>&1 && install_pack
   tail -n 20 "$log" >&2
   stop "apt-get could not install ${missing[*]}"
 }
+install_python_if_asked "$@"

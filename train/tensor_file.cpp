@@ -3,23 +3,21 @@
 
 #include <tutti/backend/error.h>
 #include <tutti/backend/registry.h>
-#include <tutti/train/file_descriptor.h>
-#include <tutti/train/tensor_file_header.h>
+#include <tutti/exchange/file_arrays.h>
+#include <tutti/exchange/safetensors_header.h>
 
 #include <zlib.h>
 
 #include <algorithm>
-#include <bit>
-#include <cstring>
-#include <set>
 #include <span>
 
 namespace tutti {
 namespace {
 
-using detail::TensorFileHeader;
+using detail::SafetensorsHeader;
 
-static_assert(std::endian::native == std::endian::little, "tensor files are little-endian and read without conversion");
+constexpr const char* kChecksumKey = "tutti.crc32";
+constexpr std::string_view kNoChecksum = "00000000";  // stands in the header while the checksum is computed
 
 /// CRC-32 of a growing sequence of bytes.
 class Checksum {
@@ -39,26 +37,20 @@ class Checksum {
   uLong value_ = crc32(0, nullptr, 0);
 };
 
-TensorFileHeader header_of(const std::string& path, const TensorFile& file) {
-  TensorFileHeader header;
-  header.metadata = file.metadata;
-  header.checksum = detail::kNoChecksum;
-  if (file.metadata.contains(detail::kChecksumKey))
-    raise<DataError>("[tensor file] {}: {} is computed, not given", path, detail::kChecksumKey);
-  std::set<std::string_view> names;
-  for (const auto& [name, array] : file.arrays) {
-    if (!array.defined()) raise<DataError>("[tensor file] {}: \"{}\" is undefined", path, name);
-    if (name == "__metadata__" || !names.insert(name).second)
-      raise<DataError>("[tensor file] {}: the name \"{}\" is reserved or given twice", path, name);
-    header.entries.push_back({name, array.dtype(), array.shape(), array.bytes()});
-  }
-  return header;
+/// Place of the checksum's digits in the header's text; npos if there is none.
+std::size_t checksum_position(const std::string& text) {
+  // Inside of a JSON string the quotes would be escaped: only the key itself matches.
+  const std::string key = std::string("\"") + kChecksumKey + "\":\"";
+  const std::size_t found = text.find(key);
+  if (found == std::string::npos || found + key.size() + kNoChecksum.size() > text.size()) return std::string::npos;
+  return found + key.size();
 }
 
-std::vector<std::byte> host_bytes(const Array& array) {
-  std::vector<std::byte> bytes(array.bytes());
-  if (!bytes.empty()) backend_for(array.device()).copy_to_host(array.contiguous(), bytes.data());
-  return bytes;
+SafetensorsHeader header_of(const std::string& path, const TensorFile& file) {
+  SafetensorsHeader header = detail::header_of(path, file);
+  if (!header.metadata.emplace(kChecksumKey, kNoChecksum).second)
+    raise<DataError>("[tensor file] {}: {} is computed, not given", path, kChecksumKey);
+  return header;
 }
 
 void write_contents(FileDescriptor& to, const std::string& path, const TensorFile& file) {
@@ -76,43 +68,29 @@ void write_contents(FileDescriptor& to, const std::string& path, const TensorFil
     append(bytes.data(), bytes.size());
   }
   const std::string text = checksum.text();
-  to.write_at(sizeof length + detail::checksum_position(header), text.data(), text.size());
+  to.write_at(sizeof length + checksum_position(header), text.data(), text.size());
 }
 
 struct ReadHeader {
-  TensorFileHeader header;
-  Checksum checksum;  // of the file so far, with kNoChecksum in the checksum's place
+  SafetensorsHeader header;
+  std::string expected;  // what the header says
+  Checksum checksum;     // of the file so far, with kNoChecksum in the checksum's place
 };
 
 ReadHeader read_header(FileDescriptor& from, const std::string& path, std::uint64_t file_bytes) {
-  std::uint64_t length = 0;
-  if (file_bytes < sizeof length) raise<DataError>("[tensor file] {} is truncated: {} bytes", path, file_bytes);
-  from.read(&length, sizeof length);
-  if (length > std::min(file_bytes - sizeof length, detail::kMaxHeaderBytes))
-    raise<DataError>("[tensor file] {} is truncated or malformed: at offset 0, a header of {} bytes in a file of {}",
-                     path, length, file_bytes);
-  std::string text(length, '\0');
-  from.read(text.data(), text.size());
-  ReadHeader result{detail::parse_header(path, text), {}};
-  const std::size_t position = detail::checksum_position(text);
-  if (position == std::string::npos || result.header.checksum.empty())
-    raise<DataError>("[tensor file] {} has no {} in its metadata", path, detail::kChecksumKey);
-  text.replace(position, std::strlen(detail::kNoChecksum), detail::kNoChecksum);
+  std::string text = detail::read_header_text(from, path, file_bytes);
+  ReadHeader result{detail::parse_header(path, text), {}, {}};
+  const auto found = result.header.metadata.find(kChecksumKey);
+  const std::size_t position = checksum_position(text);
+  if (position == std::string::npos || found == result.header.metadata.end())
+    raise<DataError>("[tensor file] {} has no {} in its metadata", path, kChecksumKey);
+  result.expected = found->second;
+  result.header.metadata.erase(found);
+  text.replace(position, kNoChecksum.size(), kNoChecksum);
+  const std::uint64_t length = text.size();
   result.checksum.add(&length, sizeof length);
   result.checksum.add(text.data(), text.size());
   return result;
-}
-
-void check_size(const TensorFileHeader& header, const std::string& path, std::uint64_t offset,
-                std::uint64_t file_bytes) {
-  for (const TensorFileHeader::Entry& entry : header.entries) {
-    if (entry.bytes > file_bytes - offset)
-      raise<DataError>("[tensor file] {} is truncated: \"{}\" at offset {} needs {} bytes, the file ends at {}", path,
-                       entry.name, offset, entry.bytes, file_bytes);
-    offset += entry.bytes;
-  }
-  if (offset != file_bytes)
-    raise<DataError>("[tensor file] {}: {} unexpected bytes at offset {}", path, file_bytes - offset, offset);
 }
 
 }  // namespace
@@ -127,21 +105,24 @@ TensorFile read_tensor_file(const std::string& path, Device device) {
   FileDescriptor from = FileDescriptor::open_for_reading(path);
   const std::uint64_t file_bytes = from.size();
   ReadHeader read = read_header(from, path, file_bytes);
-  check_size(read.header, path, from.offset(), file_bytes);
+  detail::check_size(read.header, path, from.offset(), file_bytes);
 
   TensorFile file;
   file.metadata = std::move(read.header.metadata);
-  for (TensorFileHeader::Entry& entry : read.header.entries) {
+  for (SafetensorsHeader::Entry& entry : read.header.entries) {
+    if (!entry.dtype)
+      raise<DataError>("[tensor file] {}: \"{}\" at offset {} is of unknown type \"{}\"", path, entry.name,
+                       from.offset(), entry.type);
     std::vector<std::byte> bytes(entry.bytes);
+    const std::uint64_t offset = from.offset();
     from.read(bytes.data(), bytes.size());
     read.checksum.add(bytes.data(), bytes.size());
-    Array array = Array::empty(entry.shape, entry.dtype, device);
-    if (!bytes.empty()) backend_for(device).copy_from_host(bytes.data(), array);
+    Array array = array_of_bytes(path, offset, bytes, *entry.dtype, entry.shape, device);
     file.arrays.emplace_back(std::move(entry.name), std::move(array));
   }
-  if (read.checksum.text() != read.header.checksum)
+  if (read.checksum.text() != read.expected)
     raise<DataError>("[tensor file] {} is damaged: its checksum is {}, but the header says {}", path,
-                     read.checksum.text(), read.header.checksum);
+                     read.checksum.text(), read.expected);
   return file;
 }
 

@@ -1,22 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <tutti/backend/array.h>
+#include <tutti/exchange/safetensors.h>
 
-#include <map>
 #include <string>
-#include <utility>
-#include <vector>
 
 namespace tutti {
 
-/// Named arrays and texts in one file, in the safetensors format: eight bytes with the header's length (little-endian),
-/// the header in JSON, then the arrays' bytes, row-major and little-endian. Files can be read by any safetensors
-/// library; only those with our checksum, "tutti.crc32" in the metadata, can be read here.
-struct TensorFile {
-  std::vector<std::pair<std::string, Array>> arrays;  ///< in the order of the file; names are unique
-  std::map<std::string, std::string> metadata;
-};
+// Safetensors files (exchange/safetensors.h) with a checksum over all, "tutti.crc32" in the metadata: what checkpoints
+// are stored in. Any safetensors library reads them; only files with the checksum can be read by these functions.
 
 /// Writes to a temporary file beside `path`, forces it to the disk and renames it: whoever opens `path`, also after a
 /// crash, finds the old file or the new one, whole. Waits for the arrays' devices. Throws DataError naming the path.

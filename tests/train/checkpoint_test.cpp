@@ -4,8 +4,8 @@
 #include <tutti/nn/linear.h>
 #include <tutti/optim/adamw.h>
 #include <tutti/optim/sgd.h>
+#include <tutti/tests/exchange/temporary_folder.h>
 #include <tutti/tests/test_devices.h>
-#include <tutti/tests/train/temporary_folder.h>
 #include <tutti/train/checkpoint.h>
 #include <tutti/train/tensor_file.h>
 

@@ -4,7 +4,7 @@
 
 #include <tutti/backend/error.h>
 #include <tutti/tests/distributed/compressing_group.h>
-#include <tutti/tests/train/temporary_folder.h>
+#include <tutti/tests/exchange/temporary_folder.h>
 #include <tutti/train/tensor_file.h>
 
 #include <doctest/doctest.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <doctest/doctest.h>
 #include <tutti/backend/error.h>
-#include <tutti/tests/train/complaint.h>
+#include <tutti/tests/exchange/complaint.h>
 #include <tutti/train/dataset.h>
 
 #include <algorithm>

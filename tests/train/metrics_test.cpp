@@ -2,8 +2,8 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 #include <tutti/backend/error.h>
+#include <tutti/tests/exchange/temporary_folder.h>
 #include <tutti/tests/test_devices.h>
-#include <tutti/tests/train/temporary_folder.h>
 #include <tutti/train/metrics.h>
 
 #include <cmath>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <doctest/doctest.h>
-#include <tutti/tests/train/temporary_folder.h>
+#include <tutti/tests/exchange/temporary_folder.h>
 #include <tutti/train/progress.h>
 
 #include <unistd.h>

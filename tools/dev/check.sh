@@ -19,7 +19,7 @@ for option in "$@"; do
   esac
 done
 
-groups="build test bench check"
+groups="build test bench check python"
 [ $full -eq 0 ] || groups="$groups tidy"
 # shellcheck disable=SC2086  # one word each
 tools/setup.sh $groups || exit 1
@@ -50,7 +50,7 @@ stage() {
 }
 
 project_sources() {
-  find backend autodiff nn optim distributed train examples tests benches -name '*.h' -o -name '*.cpp' | sort
+  find backend autodiff nn exchange optim distributed train examples tests benches -name '*.h' -o -name '*.cpp' | sort
 }
 
 check_format() {

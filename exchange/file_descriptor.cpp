@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <tutti/train/file_descriptor.h>
+#include <tutti/exchange/file_descriptor.h>
 
 #include <tutti/backend/error.h>
 
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -72,14 +73,25 @@ std::uint64_t FileDescriptor::size() const {
 }
 
 void FileDescriptor::read(void* to, std::size_t bytes) {
+  read_at(offset_, to, bytes);
+  offset_ += bytes;
+}
+
+void FileDescriptor::read_at(std::uint64_t offset, void* to, std::size_t bytes) {
   for (std::size_t done = 0; done < bytes;) {
-    const ssize_t count = ::read(descriptor_, static_cast<char*>(to) + done, bytes - done);
+    const ssize_t count =
+        pread(descriptor_, static_cast<char*>(to) + done, bytes - done, static_cast<off_t>(offset + done));
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) fail("cannot read");
-    if (count == 0) raise<DataError>("[file] {} ends at offset {}", path_, offset_);
+    if (count == 0) raise<DataError>("[file] {} ends at offset {}", path_, offset + done);
     done += static_cast<std::size_t>(count);
-    offset_ += static_cast<std::uint64_t>(count);
   }
+}
+
+std::shared_ptr<std::byte> FileDescriptor::map_privately(std::size_t bytes) const {
+  void* data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, descriptor_, 0);
+  if (data == MAP_FAILED) fail("cannot map");
+  return {static_cast<std::byte*>(data), [bytes](std::byte* mapped) { munmap(mapped, bytes); }};
 }
 
 void FileDescriptor::write(const void* from, std::size_t bytes) {

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 
 namespace tutti {
@@ -18,7 +20,10 @@ class FileDescriptor {
   std::uint64_t size() const;
   std::uint64_t offset() const noexcept { return offset_; }  ///< of the next read or write
 
-  void read(void* to, std::size_t bytes);  ///< exactly so many, or DataError with the offset
+  void read(void* to, std::size_t bytes);                           ///< exactly so many, or DataError with the offset
+  void read_at(std::uint64_t offset, void* to, std::size_t bytes);  ///< the same; leaves offset() as it is
+  /// The file's first bytes (at least one) in memory. Writes stay there; the descriptor may be closed before.
+  std::shared_ptr<std::byte> map_privately(std::size_t bytes) const;
   void write(const void* from, std::size_t bytes);
   void write_at(std::uint64_t offset, const void* from, std::size_t bytes);  ///< leaves offset() as it is
   void flush_to_disk();

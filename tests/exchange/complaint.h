@@ -2,7 +2,7 @@
 #pragma once
 
 #include <tutti/backend/error.h>
-#include <tutti/tests/train/temporary_folder.h>
+#include <tutti/tests/exchange/temporary_folder.h>
 
 #include <doctest/doctest.h>
 
