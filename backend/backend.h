@@ -5,6 +5,7 @@
 #include <tutti/backend/elementwise/call.h>
 #include <tutti/backend/kernel_arguments.h>
 #include <tutti/backend/memory_pool.h>
+#include <tutti/backend/optimizer_rules.h>
 #include <tutti/backend/stream.h>
 
 #include <span>
@@ -71,6 +72,8 @@ class Backend {
   virtual void sgd_step(const SgdStep&, const Array& parameter, const Array& gradient, const Array& momentum) = 0;
   virtual void adamw_step(const AdamWStep&, const Array& parameter, const Array& gradient, const Array& mean,
                           const Array& square) = 0;
+  /// Any of the rules, of parameters of one device and dtype, no two of which share memory.
+  virtual void optimizer_step(const OptimizerRule&, std::span<const RuleOperands> parameters) = 0;
 };
 
 }  // namespace tutti

@@ -27,6 +27,8 @@ enum DLPackCode : std::uint8_t {
 inline constexpr ForeignType kForeignTypes[] = {
     {DType::f32, "F32", 'f', kDLPackFloat},     {DType::f64, "F64", 'f', kDLPackFloat},
     {DType::i32, "I32", 'i', kDLPackInt},       {DType::i64, "I64", 'i', kDLPackInt},
+    {DType::bf16, "BF16", 0, kDLPackBFloat},    {DType::f16, "F16", 'f', kDLPackFloat},
+    {DType::i8, "I8", 'i', kDLPackInt},         {DType::u8, "U8", 'u', kDLPackUInt},
     {DType::boolean, "BOOL", 'b', kDLPackBool},
 };
 

@@ -1,39 +1,42 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/optim/adamw.h>
 
-#include <tutti/backend/error.h>
 #include <tutti/backend/registry.h>
-
-#include <cmath>
+#include <tutti/optim/option_checks.h>
 
 namespace tutti {
+namespace {
 
+void check(const AdamWOptions& options) {
+  check_share("AdamW", "beta1", options.beta1);
+  check_share("AdamW", "beta2", options.beta2);
+  check_positive("AdamW", "epsilon", options.epsilon);
+  check_not_negative("AdamW", "weight_decay", options.weight_decay);
+}
+
+}  // namespace
+
+AdamW::AdamW(const ParameterGroups& groups) : GroupedOptimizer(groups, check) {}
 AdamW::AdamW(std::vector<Tensor> parameters, double learning_rate, const AdamWOptions& options)
-    : Optimizer(std::move(parameters), learning_rate), options_(options) {
-  if (!(options.beta1 >= 0.0 && options.beta1 < 1.0 && options.beta2 >= 0.0 && options.beta2 < 1.0))
-    raise("[AdamW] beta1 and beta2 must be in [0, 1), got {} and {}", options.beta1, options.beta2);
-  if (!(std::isfinite(options.epsilon) && options.epsilon > 0.0))
-    raise("[AdamW] epsilon must be finite and positive, got {}", options.epsilon);
-  if (!(std::isfinite(options.weight_decay) && options.weight_decay >= 0.0))
-    raise("[AdamW] weight_decay must be finite and not negative, got {}", options.weight_decay);
+    : AdamW(ParameterGroups{{std::move(parameters), learning_rate, options}}) {}
+
+void AdamW::update(std::span<const Update> updates) {
+  const AdamWOptions& options = options_of(updates.front());
+  const AdamWStep step{.rate = rate_of(updates.front()),
+                       .beta1 = options.beta1,
+                       .beta2 = options.beta2,
+                       .epsilon = options.epsilon,
+                       .weight_decay = options.weight_decay,
+                       .step = updates.front().state->steps + 1};
+  Backend& backend = backend_for(updates.front().parameter.device());
+  for (const auto& [position, parameter, gradient, state] : updates)
+    backend.adamw_step(step, parameter, gradient, state->arrays[0].second, state->arrays[1].second);
 }
 
-void AdamW::update(std::size_t, const Array& parameter, const Array& gradient, ParameterState& state) {
-  const AdamWStep step{.rate = learning_rate(),
-                       .beta1 = options_.beta1,
-                       .beta2 = options_.beta2,
-                       .epsilon = options_.epsilon,
-                       .weight_decay = options_.weight_decay,
-                       .step = state.steps + 1};
-  const Array& mean = state.arrays[0].second;
-  const Array& square = state.arrays[1].second;
-  backend_for(parameter.device()).adamw_step(step, parameter, gradient, mean, square);
-}
-
-std::string AdamW::refuses_rows() const {
+std::string AdamW::refuses_rows(std::size_t) const {
   return "AdamW does not take them yet: give it to an Sgd of its own, or mark it dense with set_sparse_grad(false)";
 }
 
-std::vector<std::string> AdamW::state_names() const { return {"mean", "square"}; }
+std::vector<std::string> AdamW::state_names(std::size_t) const { return {"mean", "square"}; }
 
 }  // namespace tutti

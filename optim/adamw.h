@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <tutti/optim/optimizer.h>
+#include <tutti/optim/parameter_groups.h>
 
 namespace tutti {
 
@@ -15,20 +15,16 @@ struct AdamWOptions {
 /// Adam with decoupled weight decay: see AdamWStep. State: "mean" and "square", running averages of g and g^2. The bias
 /// correction counts a parameter's own steps, so that one that got its first gradient late is corrected like the
 /// others.
-class AdamW : public Optimizer {
+class AdamW : public GroupedOptimizer<AdamWOptions> {
  public:
   /// Throws Error for an option outside its range.
   AdamW(std::vector<Tensor> parameters, double learning_rate, const AdamWOptions& = {});
-
-  const AdamWOptions& options() const noexcept { return options_; }
+  explicit AdamW(const ParameterGroups&);
 
  protected:
-  void update(std::size_t position, const Array& parameter, const Array& gradient, ParameterState&) override;
-  std::string refuses_rows() const override;
-  std::vector<std::string> state_names() const override;
-
- private:
-  AdamWOptions options_;
+  void update(std::span<const Update>) override;
+  std::string refuses_rows(std::size_t group) const override;
+  std::vector<std::string> state_names(std::size_t group) const override;
 };
 
 }  // namespace tutti

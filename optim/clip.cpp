@@ -5,7 +5,7 @@
 #include <tutti/backend/operations.h>
 #include <tutti/backend/registry.h>
 #include <tutti/backend/widening.h>
-#include <tutti/optim/ready_gradient.h>
+#include <tutti/optim/owned_gradients.h>
 
 #include <cmath>
 #include <vector>
@@ -22,44 +22,15 @@ double sum_of_squares(const Array& gradient, const Array& first_try) {
   return reduce(Reduction::sum_of_squares, gradient.cast(DType::f64), {}).item<double>();
 }
 
-void scale_in_place(const Array& gradient, double factor) {
-  if (is_narrow(gradient)) {
-    const Array wide = widened(gradient);
-    scale_in_place(wide, factor);
-    return backend_for(gradient.device()).cast(wide, gradient);
-  }
-  const Array scale = Array::full({}, factor, gradient.dtype(), gradient.device()).broadcast_to(gradient.shape());
-  const Array inputs[] = {gradient, scale};
-  const auto call = elementwise::make_call(elementwise::Multiply{}, ElementwiseCall::Part::value);
-  backend_for(gradient.device()).elementwise(call, inputs, gradient);
-}
-
-// Rows may be shared with whoever read them: scaled ones take their place.
-void scale_rows(const Tensor& parameter, double factor) {
-  for (SparseGradient& part : parameter.gradient_slot().rows) {
-    part.rows = part.rows.copy();
-    if (part.count() > 0) scale_in_place(part.rows, factor);
-  }
-}
-
-// Of a sparse gradient: its rows, after equal ones have been summed.
-Array gradient_values(const Tensor& parameter, std::size_t position) {
-  if (parameter.has_sparse_grad()) return ready_sparse_gradient("clip_grad_norm", parameter, position).rows;
-  return ready_gradient("clip_grad_norm", parameter, position);
-}
-
-struct OwnedGradient {
-  const Tensor* parameter;
-  Array values;
-};
-
-std::vector<OwnedGradient> gradients_of(std::span<const Tensor> parameters) {
-  std::vector<OwnedGradient> gradients;
-  for (std::size_t i = 0; i < parameters.size(); ++i) {
-    const Array values = gradient_values(parameters[i], i);
-    if (values.defined() && values.size() > 0) gradients.push_back({&parameters[i], values});
-  }
-  return gradients;
+void clamp_in_place(const Array& gradient, double limit) {
+  const auto bound = [&](double value) {
+    return Array::full({}, value, gradient.dtype(), gradient.device()).broadcast_to(gradient.shape());
+  };
+  const Array above[] = {gradient, bound(-limit)};
+  const Array below[] = {gradient, bound(limit)};
+  Backend& backend = backend_for(gradient.device());
+  backend.elementwise(elementwise::make_call(elementwise::Maximum{}, ElementwiseCall::Part::value), above, gradient);
+  backend.elementwise(elementwise::make_call(elementwise::Minimum{}, ElementwiseCall::Part::value), below, gradient);
 }
 
 }  // namespace
@@ -69,7 +40,7 @@ void check_max_norm(double max_norm) {
 }
 
 double gradient_square_sum(std::span<const Tensor> parameters) {
-  const std::vector<OwnedGradient> gradients = gradients_of(parameters);
+  const std::vector<OwnedGradient> gradients = owned_gradients("clip_grad_norm", parameters);
   std::vector<Array> sums;  // queued for all before the first is read, so that asynchronous devices are waited for once
   for (const OwnedGradient& gradient : gradients)
     sums.push_back(reduce(Reduction::sum_of_squares, widened(gradient.values), {}));
@@ -81,20 +52,26 @@ double gradient_square_sum(std::span<const Tensor> parameters) {
 double clip_to_norm(std::span<const Tensor> parameters, double norm, double max_norm, const ClipOptions& options) {
   if (!std::isfinite(norm)) {
     if (options.throw_if_non_finite) raise("[clip_grad_norm] the norm of the gradients is {}", norm);
+    if (options.drop_if_non_finite)
+      for (const Tensor& parameter : parameters)
+        if (parameter.requires_grad()) Tensor(parameter).zero_grad();
     return norm;
   }
   if (norm <= max_norm) return norm;
-  for (const auto& [parameter, values] : gradients_of(parameters))
-    if (parameter->has_sparse_grad())
-      scale_rows(*parameter, max_norm / norm);
-    else
-      scale_in_place(values, max_norm / norm);
+  for (const OwnedGradient& gradient : owned_gradients("clip_grad_norm", parameters))
+    change_in_place(gradient, [&](const Array& values) { scale_in_place(values, max_norm / norm); });
   return norm;
 }
 
 double clip_grad_norm(std::span<const Tensor> parameters, double max_norm, const ClipOptions& options) {
   check_max_norm(max_norm);
   return clip_to_norm(parameters, std::sqrt(gradient_square_sum(parameters)), max_norm, options);
+}
+
+void clip_grad_value(std::span<const Tensor> parameters, double limit) {
+  if (!(limit > 0.0)) raise("[clip_grad_value] the limit must be positive, got {}", limit);
+  for (const OwnedGradient& gradient : owned_gradients("clip_grad_value", parameters))
+    change_in_place(gradient, [&](const Array& values) { clamp_in_place(values, limit); });
 }
 
 }  // namespace tutti

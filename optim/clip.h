@@ -9,15 +9,21 @@ namespace tutti {
 
 struct ClipOptions {
   bool throw_if_non_finite = false;  ///< a norm of NaN or infinity throws Error instead of being returned
+  bool drop_if_non_finite = false;   ///< such a norm drops the gradients: the next step passes over the parameters
 };
 
 /// Scales all gradients, in place and by one factor, so that their joint Euclidean norm is at most `max_norm`; returns
 /// the norm before. Reductions in flight are joined first; parameters without a gradient are left out. A norm that is
 /// not finite is returned and leaves the gradients as they are: scaling by it would spread NaN to every parameter, so
-/// the caller decides whether to step. An infinite `max_norm` only measures. Throws Error unless max_norm is positive.
+/// the caller decides whether to step, here or by the options. An infinite `max_norm` only measures. Throws Error
+/// unless max_norm is positive.
 double clip_grad_norm(std::span<const Tensor> parameters, double max_norm, const ClipOptions& = {});
 
-// Its parts, for norms of which these gradients are a share only.
+/// Brings every element of all gradients into [-limit, limit], in place; NaN stays. Joins, and leaves out, as above.
+/// Throws Error unless the limit is positive.
+void clip_grad_value(std::span<const Tensor> parameters, double limit);
+
+// Parts of clip_grad_norm, for norms of which these gradients are a share only.
 void check_max_norm(double max_norm);
 double gradient_square_sum(std::span<const Tensor> parameters);
 /// Scales as if `norm` were the gradients' joint norm, and returns it.

@@ -6,6 +6,7 @@
 #include <tutti/backend/widening.h>
 #include <tutti/optim/ready_gradient.h>
 
+#include <algorithm>
 #include <cmath>
 #include <unordered_set>
 
@@ -34,16 +35,19 @@ void check_parameters(const std::vector<Tensor>& parameters) {
 
 /// State arrays appear with the first gradient: a parameter that never gets one costs nothing. They keep fitting: a
 /// tensor's shape, type and device never change.
-void prepare_state(Optimizer::ParameterState& state, const std::vector<std::string>& names, const Array& parameter) {
+void prepare_state(Optimizer::ParameterState& state, const std::vector<std::string>& names, const Array& parameter,
+                   double value) {
   if (!state.arrays.empty()) return;
   for (const std::string& name : names)
-    state.arrays.emplace_back(name,
-                              Array::zeros(parameter.shape(), computed_in(parameter.dtype()), parameter.device()));
+    state.arrays.emplace_back(
+        name, Array::full(parameter.shape(), value, computed_in(parameter.dtype()), parameter.device()));
 }
 
 void check_loaded(const Optimizer::ParameterState& state, const std::vector<std::string>& names, const Array& parameter,
-                  std::size_t position) {
+                  std::size_t position, std::size_t group) {
   if (state.steps < 0) raise("[load_state] parameter {} has a negative step count", position);
+  if (state.group != group)
+    raise("[load_state] parameter {} is of group {}, in the state of group {}", position, group, state.group);
   if (state.arrays.empty() && state.steps == 0) return;
   if (state.arrays.size() != names.size())
     raise("[load_state] parameter {} has {} state arrays, expected {}", position, state.arrays.size(), names.size());
@@ -67,51 +71,92 @@ Array copy_onto(const Array& array, Device device) {
 
 }  // namespace
 
-Optimizer::Optimizer(std::vector<Tensor> parameters, double learning_rate)
-    : parameters_(std::move(parameters)), learning_rate_(learning_rate) {
-  check_learning_rate(learning_rate);
+Optimizer::Optimizer(std::vector<Group> groups) {
+  if (groups.empty()) raise("[optimizer] there are no parameters to optimise");
+  for (Group& group : groups) add_group(std::move(group));
   check_parameters(parameters_);
-  states_.resize(parameters_.size());
+}
+
+Optimizer::Optimizer(std::vector<Tensor> parameters, double learning_rate)
+    : Optimizer(std::vector<Group>{{std::move(parameters), learning_rate}}) {}
+
+void Optimizer::add_group(Group group) {
+  check_learning_rate(group.learning_rate);
+  for (Tensor& parameter : group.parameters) {
+    parameters_.push_back(std::move(parameter));
+    group_of_.push_back(rates_.size());
+    states_.emplace_back().group = rates_.size();
+  }
+  rates_.push_back(group.learning_rate);
+}
+
+double Optimizer::learning_rate(std::size_t group) const {
+  if (group >= rates_.size()) raise("[optimizer] there is no group {}: it has {}", group, rates_.size());
+  return rates_[group];
 }
 
 void Optimizer::set_learning_rate(double rate) {
   check_learning_rate(rate);
-  learning_rate_ = rate;
+  for (double& each : rates_) each = rate;
 }
 
-void Optimizer::prepare(std::size_t position, const std::vector<std::string>& names) {
-  if (!parameters_[position].array().is_contiguous())
+void Optimizer::set_learning_rate(std::size_t group, double rate) {
+  check_learning_rate(rate);
+  if (group >= rates_.size()) raise("[optimizer] there is no group {}: it has {}", group, rates_.size());
+  rates_[group] = rate;
+}
+
+void Optimizer::prepare(std::size_t position) {
+  const Array& parameter = parameters_[position].array();
+  if (!parameter.is_contiguous())
     raise("[optimizer.step] parameter {} is a strided view; give it a contiguous array", position);
-  prepare_state(states_[position], names, parameters_[position].array());
+  const std::size_t group = group_of_[position];
+  prepare_state(states_[position], state_names(group), parameter, initial_state(group));
 }
 
-// Contiguous, with its state prepared; undefined if there is none.
-Array Optimizer::usable_gradient(std::size_t position, const std::vector<std::string>& names) {
+// Without a gradient, its gradient is undefined.
+Optimizer::Update Optimizer::usable_update(std::size_t position) {
   const Array gradient = ready_gradient("optimizer.step", parameters_[position], position);
-  if (!gradient.defined()) return gradient;
-  prepare(position, names);
-  return gradient.contiguous();
+  if (!gradient.defined()) return {};
+  prepare(position);
+  return {position, parameters_[position].array(), gradient.contiguous(), &states_[position]};
 }
 
-SparseGradient Optimizer::usable_rows(std::size_t position, const std::vector<std::string>& names) {
-  if (const std::string why = refuses_rows(); !why.empty())
+SparseGradient Optimizer::usable_rows(std::size_t position) {
+  if (const std::string why = refuses_rows(group_of_[position]); !why.empty())
     raise("[optimizer.step] {} has sparse gradients: {}", parameter_text(parameters_[position], position), why);
   SparseGradient rows = ready_sparse_gradient("optimizer.step", parameters_[position], position);
-  if (rows.defined()) prepare(position, names);
+  if (rows.defined()) prepare(position);
   return rows;
 }
 
-void Optimizer::apply(std::size_t position, const Array& gradient) {
-  if (!gradient.defined()) return;
-  const Array& parameter = parameters_[position].array();
-  if (is_narrow(parameter)) {
-    const Array wide = widened(parameter);
-    update(position, wide, widened(gradient), states_[position]);
-    if (wide.size() > 0) backend_for(wide.device()).cast(wide, parameter);
-  } else {
-    update(position, parameter, gradient, states_[position]);
+// bf16 and f16 are updated in f32, in which their state is, and rounded after.
+void Optimizer::update_widely(std::span<Update> alike) {
+  if (!is_narrow(alike.front().parameter)) return update(alike);
+  std::vector<Array> parameters;
+  for (Update& each : alike) {
+    parameters.push_back(each.parameter);
+    each.parameter = widened(each.parameter);
+    each.gradient = widened(each.gradient);
   }
-  ++states_[position].steps;
+  update(alike);
+  for (std::size_t i = 0; i < parameters.size(); ++i)
+    if (parameters[i].size() > 0) backend_for(parameters[i].device()).cast(alike[i].parameter, parameters[i]);
+}
+
+// Those that are alike at once. Mostly all are: a few may have got their first gradient late.
+void Optimizer::apply(std::vector<Update> updates) {
+  for (std::span<Update> rest = updates; !rest.empty();) {
+    const Update first = rest.front();
+    const auto others = std::stable_partition(rest.begin(), rest.end(), [&](const Update& each) {
+      return each.parameter.device() == first.parameter.device() && each.parameter.dtype() == first.parameter.dtype() &&
+             each.state->steps == first.state->steps && each.state->group == first.state->group;
+    });
+    const std::span<Update> alike(rest.begin(), others);
+    update_widely(alike);
+    for (const Update& each : alike) ++each.state->steps;
+    rest = rest.subspan(alike.size());
+  }
 }
 
 void Optimizer::apply(std::size_t position, const SparseGradient& rows) {
@@ -124,30 +169,27 @@ void Optimizer::step() {
   if (!owner_.expired())
     raise("[optimizer.step] the parameters are updated already, during backward (Overlap::in_backward): leave it out");
   // Everything that can be refused is refused before the first parameter changes.
-  std::vector<Array> gradients(parameters_.size());
+  std::vector<Update> dense;
   std::vector<SparseGradient> sparse(parameters_.size());
-  const std::vector<std::string> names = state_names();
   for (std::size_t i = 0; i < parameters_.size(); ++i)
     if (parameters_[i].has_sparse_grad())
-      sparse[i] = usable_rows(i, names);
-    else
-      gradients[i] = usable_gradient(i, names);
-  for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    apply(i, gradients[i]);
-    apply(i, sparse[i]);
-  }
+      sparse[i] = usable_rows(i);
+    else if (Update next = usable_update(i); next.gradient.defined())
+      dense.push_back(std::move(next));
+  apply(std::move(dense));
+  for (std::size_t i = 0; i < parameters_.size(); ++i) apply(i, sparse[i]);
   ++steps_;
 }
 
 void Optimizer::update_parameter(std::size_t position) {
   if (parameters_[position].has_sparse_grad())
-    apply(position, usable_rows(position, state_names()));
-  else
-    apply(position, usable_gradient(position, state_names()));
+    apply(position, usable_rows(position));
+  else if (Update next = usable_update(position); next.gradient.defined())
+    apply({std::move(next)});
 }
 
-std::string Optimizer::refuses_rows() const {
-  return "this optimizer takes dense ones only: mark it dense with set_sparse_grad(false), or use Sgd";
+std::string Optimizer::refuses_rows(std::size_t) const {
+  return "this optimizer takes dense ones only: mark it dense with set_sparse_grad(false), or use Sgd, Adam or Adagrad";
 }
 
 void Optimizer::update_rows(std::size_t, const Array&, const SparseGradient&, ParameterState&) {}
@@ -165,27 +207,28 @@ std::size_t Optimizer::state_bytes() const noexcept {
 }
 
 Optimizer::State Optimizer::state() const {
-  State copy{steps_, learning_rate_, states_};
+  State copy{steps_, rates_, states_};
   for (ParameterState& parameter : copy.parameters)
     for (auto& [name, array] : parameter.arrays) array = array.copy();
   return copy;
 }
 
 void Optimizer::load_state(const State& state) {
-  check_learning_rate(state.learning_rate);
+  for (const double rate : state.learning_rates) check_learning_rate(rate);
+  if (state.learning_rates.size() != rates_.size())
+    raise("[load_state] the state is of {} groups, the optimizer has {}", state.learning_rates.size(), rates_.size());
   if (state.steps < 0) raise("[load_state] the step count {} is negative", state.steps);
   if (state.parameters.size() != parameters_.size())
     raise("[load_state] the state is of {} parameters, the optimizer has {}", state.parameters.size(),
           parameters_.size());
-  const std::vector<std::string> names = state_names();
   for (std::size_t i = 0; i < parameters_.size(); ++i)
-    check_loaded(state.parameters[i], names, parameters_[i].array(), i);
+    check_loaded(state.parameters[i], state_names(group_of_[i]), parameters_[i].array(), i, group_of_[i]);
   std::vector<ParameterState> loaded = state.parameters;
   for (std::size_t i = 0; i < parameters_.size(); ++i)
     for (auto& [name, array] : loaded[i].arrays) array = copy_onto(array, parameters_[i].device());
   states_ = std::move(loaded);
   steps_ = state.steps;
-  learning_rate_ = state.learning_rate;
+  rates_ = state.learning_rates;
 }
 
 }  // namespace tutti

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,11 +14,18 @@
 namespace tutti {
 
 /// Updates parameters from their gradients; from sparse ones if it can, else `step` throws Error. A parameter without a
-/// gradient is skipped. `step` joins reductions in flight first. One optimizer belongs to one device's replica and one
-/// thread at a time.
+/// gradient is skipped. `step` joins reductions in flight first. Parameters come in groups, often one, that have a
+/// learning rate and options of their own; positions count through all groups. One optimizer belongs to one device's
+/// replica and one thread at a time.
 class Optimizer {
  public:
-  explicit Optimizer(std::vector<Tensor> parameters, double learning_rate);
+  struct Group {
+    std::vector<Tensor> parameters;
+    double learning_rate = 0.0;
+  };
+  /// Throws Error for no parameters, one listed twice, or a learning rate that is negative or not finite.
+  explicit Optimizer(std::vector<Group>);
+  Optimizer(std::vector<Tensor> parameters, double learning_rate);
   virtual ~Optimizer() = default;
   Optimizer(const Optimizer&) = delete;
   Optimizer& operator=(const Optimizer&) = delete;
@@ -27,8 +35,11 @@ class Optimizer {
 
   std::weak_ptr<const void> lifetime() const noexcept { return lifetime_; }  ///< expires with the optimizer
 
-  double learning_rate() const noexcept { return learning_rate_; }
-  void set_learning_rate(double);  ///< negative or non-finite: Error
+  std::size_t group_count() const noexcept { return rates_.size(); }
+  std::size_t group_of(std::size_t position) const { return group_of_.at(position); }
+  double learning_rate(std::size_t group = 0) const;  ///< Error if there is no such group
+  void set_learning_rate(double);                     ///< of all groups; negative or non-finite: Error
+  void set_learning_rate(std::size_t group, double);
   const std::vector<Tensor>& parameters() const noexcept { return parameters_; }
   std::int64_t steps() const noexcept { return steps_; }
 
@@ -38,40 +49,56 @@ class Optimizer {
   void update_parameter(std::size_t position);  ///< what `step` does for one parameter, once a step
   void end_step() noexcept { ++steps_; }        ///< counts one step
 
-  /// Everything that a restart needs: for each parameter, by position, its named state arrays, and its own step count.
+  /// Everything that a restart needs: for each parameter, by position, its named state arrays, its own step count and
+  /// its group; for each group its learning rate. Options are the program's.
   struct ParameterState {
     std::int64_t steps = 0;
     std::vector<std::pair<std::string, Array>> arrays;
+    std::size_t group = 0;
   };
   struct State {
     std::int64_t steps = 0;
-    double learning_rate = 0.0;
+    std::vector<double> learning_rates;
     std::vector<ParameterState> parameters;
   };
   std::size_t state_bytes() const noexcept;  ///< of the state arrays that exist so far
   State state() const;                       ///< shares no storage with the optimizer
   void load_state(const State&);  ///< copies, onto each parameter's device; a misfit throws Error and changes nothing
 
+  /// Whether each element is updated by itself, so that devices may keep a share of a parameter (ShardedOptimizer).
+  virtual bool elementwise() const noexcept { return true; }
+
  protected:
-  /// bf16 and f16 come widened to f32, as state is; the parameter is rounded after.
-  virtual void update(std::size_t position, const Array& parameter, const Array& gradient, ParameterState&) = 0;
-  /// Why it cannot use sparse gradients, and what to do; empty: it can, by `update_rows`, which gets them coalesced.
-  virtual std::string refuses_rows() const;
+  struct Update {
+    std::size_t position;
+    Array parameter;
+    Array gradient;  ///< contiguous, as the parameter is; both of bf16 and f16 parameters come widened to f32
+    ParameterState* state;
+  };
+  /// Changes parameters of one group, device and dtype, with equally many steps behind them.
+  virtual void update(std::span<const Update>) = 0;
+  /// Why a group cannot use sparse gradients, and what to do; empty: it can, by `update_rows`, which gets them
+  /// coalesced.
+  virtual std::string refuses_rows(std::size_t group) const;
   virtual void update_rows(std::size_t position, const Array& parameter, const SparseGradient&, ParameterState&);
-  /// Names of the state arrays, each shaped like its parameter.
-  virtual std::vector<std::string> state_names() const = 0;
+  /// Names of a group's state arrays, each shaped like its parameter, and what they start as.
+  virtual std::vector<std::string> state_names(std::size_t group) const = 0;
+  virtual double initial_state(std::size_t /*group*/) const { return 0.0; }
 
  private:
-  void prepare(std::size_t position, const std::vector<std::string>& names);
-  Array usable_gradient(std::size_t position, const std::vector<std::string>& names);
-  SparseGradient usable_rows(std::size_t position, const std::vector<std::string>& names);
-  void apply(std::size_t position, const Array& gradient);
+  void add_group(Group);
+  void prepare(std::size_t position);
+  SparseGradient usable_rows(std::size_t position);
+  Update usable_update(std::size_t position);
+  void apply(std::vector<Update>);
+  void update_widely(std::span<Update>);
   void apply(std::size_t position, const SparseGradient&);
 
   std::shared_ptr<const void> lifetime_ = std::make_shared<char>();
   std::vector<Tensor> parameters_;
+  std::vector<std::size_t> group_of_;  // by position
   std::vector<ParameterState> states_;
-  double learning_rate_;
+  std::vector<double> rates_;  // by group
   std::int64_t steps_ = 0;
   std::weak_ptr<const void> owner_;
 };

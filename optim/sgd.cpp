@@ -5,57 +5,63 @@
 #include <tutti/backend/operations.h>
 #include <tutti/backend/registry.h>
 #include <tutti/backend/widening.h>
-
-#include <cmath>
+#include <tutti/optim/option_checks.h>
 
 namespace tutti {
 
-Sgd::Sgd(std::vector<Tensor> parameters, double learning_rate, const SgdOptions& options)
-    : Optimizer(std::move(parameters), learning_rate), options_(options) {
-  if (!(options.momentum >= 0.0 && options.momentum < 1.0))
-    raise("[Sgd] momentum must be in [0, 1), got {}", options.momentum);
+namespace {
+
+void check(const SgdOptions& options) {
+  check_share("Sgd", "momentum", options.momentum);
   if (!(options.dampening >= 0.0 && options.dampening <= 1.0))
     raise("[Sgd] dampening must be in [0, 1], got {}", options.dampening);
-  if (!(std::isfinite(options.weight_decay) && options.weight_decay >= 0.0))
-    raise("[Sgd] weight_decay must be finite and not negative, got {}", options.weight_decay);
+  check_not_negative("Sgd", "weight_decay", options.weight_decay);
   if (options.nesterov && (options.momentum == 0.0 || options.dampening != 0.0))
     raise("[Sgd] nesterov needs momentum above 0 and dampening 0, got {} and {}", options.momentum, options.dampening);
 }
 
-void Sgd::update(std::size_t, const Array& parameter, const Array& gradient, ParameterState& state) {
-  const SgdStep step{.rate = learning_rate(),
-                     .momentum = options_.momentum,
-                     .dampening = options_.dampening,
-                     .weight_decay = options_.weight_decay,
-                     .nesterov = options_.nesterov,
-                     .first = state.steps == 0};
-  const Array momentum = state.arrays.empty() ? Array() : state.arrays.front().second;
-  backend_for(parameter.device()).sgd_step(step, parameter, gradient, momentum);
+}  // namespace
+
+Sgd::Sgd(const ParameterGroups& groups) : GroupedOptimizer(groups, check) {}
+Sgd::Sgd(std::vector<Tensor> parameters, double learning_rate, const SgdOptions& options)
+    : Sgd(ParameterGroups{{std::move(parameters), learning_rate, options}}) {}
+
+void Sgd::update(std::span<const Update> updates) {
+  const SgdOptions& options = options_of(updates.front());
+  const SgdStep step{.rate = rate_of(updates.front()),
+                     .momentum = options.momentum,
+                     .dampening = options.dampening,
+                     .weight_decay = options.weight_decay,
+                     .nesterov = options.nesterov,
+                     .first = updates.front().state->steps == 0};
+  Backend& backend = backend_for(updates.front().parameter.device());
+  for (const auto& [position, parameter, gradient, state] : updates)
+    backend.sgd_step(step, parameter, gradient, state->arrays.empty() ? Array() : state->arrays.front().second);
 }
 
-std::string Sgd::refuses_rows() const {
-  if (options_.momentum == 0.0 && options_.weight_decay == 0.0) return "";
+std::string Sgd::refuses_rows(std::size_t group) const {
+  const SgdOptions& own = options(group);
+  if (own.momentum == 0.0 && own.weight_decay == 0.0) return "";
   return fmt::format(
       "Sgd with momentum {} and weight_decay {} would change all rows; give it to an Sgd without both, or mark it "
-      "dense "
-      "with set_sparse_grad(false)",
-      options_.momentum, options_.weight_decay);
+      "dense with set_sparse_grad(false)",
+      own.momentum, own.weight_decay);
 }
 
 // row[i] -= rate * gradient[i], for the rows that the gradient has.
-void Sgd::update_rows(std::size_t, const Array& parameter, const SparseGradient& gradient, ParameterState&) {
+void Sgd::update_rows(std::size_t position, const Array& parameter, const SparseGradient& gradient, ParameterState&) {
   const std::int64_t columns = columns_of(parameter.shape());
   if (gradient.count() == 0 || columns == 0) return;
   const Array rows = widened(gradient.rows).reshape({gradient.count(), columns});
-  const Array rate = Array::full({}, -learning_rate(), rows.dtype(), parameter.device());
+  const Array rate = Array::full({}, -learning_rate(group_of(position)), rows.dtype(), parameter.device());
   const Array change = tutti::apply(elementwise::Multiply{}, rows, rate).cast(parameter.dtype());
   backend_for(parameter.device())
       .scatter_add(change, 0, index_of_rows(gradient.indices, columns).contiguous(),
                    parameter.reshape({parameter.length(0), columns}));
 }
 
-std::vector<std::string> Sgd::state_names() const {
-  if (options_.momentum == 0.0) return {};
+std::vector<std::string> Sgd::state_names(std::size_t group) const {
+  if (options(group).momentum == 0.0) return {};
   return {"momentum"};
 }
 

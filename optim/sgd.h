@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <tutti/optim/optimizer.h>
+#include <tutti/optim/parameter_groups.h>
 
 namespace tutti {
 
@@ -15,21 +15,17 @@ struct SgdOptions {
 /// Stochastic gradient descent, with PyTorch's formulas: see SgdStep. State: "momentum", unless momentum is 0. Of a
 /// parameter with sparse gradients it touches the gradient's rows only, and refuses momentum and weight decay, which
 /// would change all rows.
-class Sgd : public Optimizer {
+class Sgd : public GroupedOptimizer<SgdOptions> {
  public:
   /// Throws Error for an option outside its range.
   Sgd(std::vector<Tensor> parameters, double learning_rate, const SgdOptions& = {});
-
-  const SgdOptions& options() const noexcept { return options_; }
+  explicit Sgd(const ParameterGroups&);
 
  protected:
-  void update(std::size_t position, const Array& parameter, const Array& gradient, ParameterState&) override;
-  std::string refuses_rows() const override;
+  void update(std::span<const Update>) override;
+  std::string refuses_rows(std::size_t group) const override;
   void update_rows(std::size_t position, const Array& parameter, const SparseGradient&, ParameterState&) override;
-  std::vector<std::string> state_names() const override;
-
- private:
-  SgdOptions options_;
+  std::vector<std::string> state_names(std::size_t group) const override;
 };
 
 }  // namespace tutti

@@ -19,6 +19,8 @@ constexpr std::string_view kOptimizerPrefix = "optimizer:";
 constexpr const char* kVersionKey = "tutti.checkpoint";
 constexpr const char* kVersion = "1";
 constexpr const char* kOptimizerKey = "tutti.optimizer";
+constexpr std::string_view kAveragePrefix = "average:";
+constexpr const char* kAverageKey = "tutti.average";
 constexpr const char* kNotesKey = "tutti.notes";
 
 NamedTensors tensors_of(Module& module) {
@@ -40,11 +42,24 @@ void add_optimizer(TensorFile& file, const Optimizer& optimizer) {
       names.push_back(name);
       file.arrays.emplace_back(state_name(i, name), array);
     }
-    parameters.push_back({{"steps", state.parameters[i].steps}, {"arrays", std::move(names)}});
+    parameters.push_back(
+        {{"steps", state.parameters[i].steps}, {"arrays", std::move(names)}, {"group", state.parameters[i].group}});
   }
   file.metadata[kOptimizerKey] =
-      Json{{"steps", state.steps}, {"learning_rate", state.learning_rate}, {"parameters", std::move(parameters)}}
+      Json{{"steps", state.steps}, {"learning_rates", state.learning_rates}, {"parameters", std::move(parameters)}}
           .dump();
+}
+
+std::string average_name(std::size_t position) { return fmt::format("{}{}", kAveragePrefix, position); }
+
+void add_average(TensorFile& file, const WeightAverage& average) {
+  for (std::size_t i = 0; i < average.averages().size(); ++i)
+    file.arrays.emplace_back(average_name(i), average.averages()[i]);
+  file.metadata[kAverageKey] = Json{{"updates", average.updates()}, {"parameters", average.averages().size()}}.dump();
+}
+
+bool is_reserved(const std::string& name) {
+  return name.starts_with(kOptimizerPrefix) || name.starts_with(kAveragePrefix);
 }
 
 /// The file's arrays by name; what is taken out is accounted for.
@@ -67,10 +82,10 @@ class Contents {
   bool has_text(const char* key) const { return file_.metadata.contains(key); }
   const std::string& path() const { return path_; }
 
-  /// What is left must be optimizer state that nobody asked for.
+  /// What is left must be state that nobody asked for.
   void check_nothing_unknown() const {
     for (const auto& [name, array] : arrays_)
-      if (!name.starts_with(kOptimizerPrefix))
+      if (!is_reserved(name))
         raise<DataError>("[checkpoint] {} holds \"{}\", which the module does not have", path_, name);
   }
 
@@ -99,11 +114,15 @@ Optimizer::State take_state(Contents& contents) {
   const Json json = Json::parse(contents.text(kOptimizerKey));
   Optimizer::State state;
   state.steps = json.at("steps").get<std::int64_t>();
-  state.learning_rate = json.at("learning_rate").get<double>();
+  if (json.contains("learning_rates"))
+    state.learning_rates = json.at("learning_rates").get<std::vector<double>>();
+  else  // written before there were groups
+    state.learning_rates = {json.at("learning_rate").get<double>()};
   for (const Json& parameter : json.at("parameters")) {
     const std::size_t position = state.parameters.size();
     Optimizer::ParameterState& one = state.parameters.emplace_back();
     one.steps = parameter.at("steps").get<std::int64_t>();
+    one.group = parameter.value("group", std::size_t{0});
     for (const Json& entry : parameter.at("arrays")) {
       const auto name = entry.get<std::string>();
       one.arrays.emplace_back(name, contents.take(state_name(position, name)));
@@ -112,23 +131,52 @@ Optimizer::State take_state(Contents& contents) {
   return state;
 }
 
+WeightAverage::State take_average(Contents& contents) {
+  if (!contents.has_text(kAverageKey))
+    raise<DataError>("[checkpoint] {} was saved without an average of weights", contents.path());
+  const Json json = Json::parse(contents.text(kAverageKey));
+  WeightAverage::State state{json.at("updates").get<std::int64_t>(), {}};
+  for (std::size_t i = 0; i < json.at("parameters").get<std::size_t>(); ++i)
+    state.averages.push_back(contents.take(average_name(i)));
+  return state;
+}
+
+/// Both or none.
+void load_states(Optimizer* optimizer, const Optimizer::State& optimizer_state, WeightAverage* average,
+                 const WeightAverage::State& average_state) {
+  WeightAverage::State before;
+  if (average) {
+    before = average->state();
+    average->load_state(average_state);
+  }
+  try {
+    if (optimizer) optimizer->load_state(optimizer_state);
+  } catch (...) {
+    if (average) average->load_state(before);
+    throw;
+  }
+}
+
 }  // namespace
 
-void save_checkpoint(const std::string& path, Module& module, const Optimizer* optimizer,
-                     const CheckpointNotes& notes) {
+void save_checkpoint(const std::string& path, Module& module, const Optimizer* optimizer, const CheckpointNotes& notes,
+                     const WeightAverage* average) {
   TensorFile file;
   for (const auto& [name, tensor] : tensors_of(module)) {
-    if (name.starts_with(kOptimizerPrefix))
-      raise<DataError>("[checkpoint] {}: the name \"{}\" is reserved for optimizer state", path, name);
+    if (is_reserved(name))
+      raise<DataError>("[checkpoint] {}: the name \"{}\" is reserved for the state of optimizers and averages", path,
+                       name);
     file.arrays.emplace_back(name, tensor.array());
   }
   if (optimizer) add_optimizer(file, *optimizer);
+  if (average) add_average(file, *average);
   file.metadata[kVersionKey] = kVersion;
   file.metadata[kNotesKey] = Json(notes).dump();
   write_tensor_file(path, file);
 }
 
-CheckpointNotes load_checkpoint(const std::string& path, Module& module, Optimizer* optimizer) try {
+CheckpointNotes load_checkpoint(const std::string& path, Module& module, Optimizer* optimizer,
+                                WeightAverage* average) try {
   Contents contents(path);
   if (contents.text(kVersionKey) != kVersion)
     raise<DataError>("[checkpoint] {} is of version {}, this program reads version {}", path,
@@ -138,15 +186,16 @@ CheckpointNotes load_checkpoint(const std::string& path, Module& module, Optimiz
   auto notes = Json::parse(contents.text(kNotesKey)).get<CheckpointNotes>();
   Optimizer::State state;
   if (optimizer) state = take_state(contents);
+  WeightAverage::State average_state;
+  if (average) average_state = take_average(contents);
   contents.check_nothing_unknown();
 
-  // Whatever can fail has been done, but for load_state, which changes nothing when it throws.
-  if (optimizer) {
-    try {
-      optimizer->load_state(state);
-    } catch (const Error& error) {
-      raise<DataError>("[checkpoint] {} does not fit the optimizer: {}", path, error.what());
-    }
+  // Whatever can fail has been done, but for the states, which change nothing when they throw.
+  try {
+    load_states(optimizer, state, average, average_state);
+  } catch (const Error& error) {
+    raise<DataError>("[checkpoint] {} does not fit the {}: {}", path, optimizer ? "optimizer" : "average",
+                     error.what());
   }
   for (std::size_t i = 0; i < tensors.size(); ++i) tensors[i].second.set_array(std::move(values[i]));
   return notes;

@@ -67,6 +67,7 @@ class CpuBackend final : public Backend {
   void sgd_step(const SgdStep&, const Array& parameter, const Array& gradient, const Array& momentum) override;
   void adamw_step(const AdamWStep&, const Array& parameter, const Array& gradient, const Array& mean,
                   const Array& square) override;
+  void optimizer_step(const OptimizerRule&, std::span<const RuleOperands>) override;
 
  private:
   struct Context {

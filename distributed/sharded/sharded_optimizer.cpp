@@ -26,11 +26,24 @@ std::shared_ptr<SyncMember> checked(std::shared_ptr<SyncMember> member, const Sy
 }  // namespace
 
 ShardedOptimizer::ShardedOptimizer(GradientSync& sync, Device device, const Factory& factory)
+    : ShardedOptimizer(
+          sync, device,
+          Groups{.count = 1,
+                 .group_of = [](const std::string&) { return std::size_t{0}; },
+                 .make = [&](std::size_t, std::vector<Tensor> pieces) { return factory(std::move(pieces)); }}) {}
+
+ShardedOptimizer::ShardedOptimizer(GradientSync& sync, Device device, const Groups& groups)
     : member_(checked(sync.member(device), sync.server().options())),
       collectives_(sync.collectives()),
       shards_(member_->gradients().descriptions(), sync.devices().size()) {
-  learn_prototype(factory);
-  make_laps(factory, sync.server().options().bucket_bytes);
+  for (const SyncParameter& parameter : member_->gradients().descriptions()) {
+    group_of_.push_back(groups.group_of(parameter.name));
+    if (group_of_.back() >= groups.count)
+      raise<SyncError>("[sharded] parameter \"{}\" is said to be of group {}, there are {}", parameter.name,
+                       group_of_.back(), groups.count);
+  }
+  learn_prototypes(groups);
+  make_laps(groups, sync.server().options().bucket_bytes);
   member_->attach(this);
 }
 
@@ -39,32 +52,52 @@ ShardedOptimizer::~ShardedOptimizer() {
   member_->attach(static_cast<ShardedOptimizer*>(nullptr));
 }
 
-// A device may own nothing at all, and has to know the learning rate and the state's names nevertheless.
-void ShardedOptimizer::learn_prototype(const Factory& factory) {
+// A device may own nothing at all, and has to know the learning rates and the state's names nevertheless.
+void ShardedOptimizer::learn_prototypes(const Groups& groups) {
   const SyncParameter& first = member_->gradients().descriptions().front();
-  Tensor element(Array::zeros({1}, first.dtype, member_->device()), true);
-  prototype_ = factory({element});
-  element.gradient_slot().gradient = Array::zeros({1}, first.dtype, member_->device());
-  element.gradient_slot().state = GradientState::reduced;
-  prototype_->step();
-  element.zero_grad();
-  const Optimizer::State state = prototype_->state();
-  for (const auto& [name, array] : state.parameters.front().arrays) state_names_.push_back(name);
+  for (std::size_t group = 0; group < groups.count; ++group) {
+    Tensor element(Array::zeros({1}, first.dtype, member_->device()), true);
+    std::unique_ptr<Optimizer> prototype = groups.make(group, {element});
+    if (!prototype->elementwise())
+      raise<SyncError>(
+          "[sharded] an optimizer that looks at whole parameters cannot update shares of them: leave it unsharded");
+    if (prototype->group_count() != 1)
+      raise<SyncError>("[sharded] the optimizer has {} groups of its own: say them in ShardedOptimizer::Groups",
+                       prototype->group_count());
+    element.gradient_slot().gradient = Array::zeros({1}, first.dtype, member_->device());
+    element.gradient_slot().state = GradientState::reduced;
+    prototype->step();
+    element.zero_grad();
+    const Optimizer::State state = prototype->state();
+    std::vector<std::string>& names = state_names_.emplace_back();
+    for (const auto& [name, array] : state.parameters.front().arrays) names.push_back(name);
+    prototypes_.push_back(std::move(prototype));
+  }
 }
 
-void ShardedOptimizer::make_laps(const Factory& factory, std::size_t bytes) {
+void ShardedOptimizer::make_laps(const Groups& groups, std::size_t bytes) {
   for (std::vector<ParameterId>& parameters : shards_.laps(bytes)) {
-    Lap lap{std::move(parameters), {}, nullptr};
-    std::vector<Tensor> leaves;
-    for (const ParameterId id : lap.parameters)
-      for (const ShardPlan::Piece& owned : shards_.pieces_of(id)) {
-        if (owned.owner != member_->index()) continue;
-        const Array flat = parameter(id).reshape({-1}).slice(0, owned.begin, owned.end);
-        leaves.push_back(lap.pieces.emplace_back(Piece{id, owned.begin, Tensor(flat, true)}).leaf);
-      }
-    if (!leaves.empty()) lap.optimizer = factory(std::move(leaves));
+    Lap lap{std::move(parameters), {}};
+    for (std::size_t group = 0; group < groups.count; ++group)
+      if (Share share = make_share(groups, lap, group); share.optimizer) lap.shares.push_back(std::move(share));
     laps_.push_back(std::move(lap));
   }
+}
+
+// Without an optimizer if this device owns nothing of the group.
+ShardedOptimizer::Share ShardedOptimizer::make_share(const Groups& groups, const Lap& lap, std::size_t group) const {
+  Share share{group, {}, nullptr};
+  std::vector<Tensor> leaves;
+  for (const ParameterId id : lap.parameters) {
+    if (group_of_[id.value] != group) continue;
+    for (const ShardPlan::Piece& owned : shards_.pieces_of(id)) {
+      if (owned.owner != member_->index()) continue;
+      const Array flat = parameter(id).reshape({-1}).slice(0, owned.begin, owned.end);
+      leaves.push_back(share.pieces.emplace_back(Piece{id, owned.begin, Tensor(flat, true)}).leaf);
+    }
+  }
+  if (!leaves.empty()) share.optimizer = groups.make(group, std::move(leaves));
+  return share;
 }
 
 const Array& ShardedOptimizer::parameter(ParameterId id) const {
@@ -103,7 +136,7 @@ void ShardedOptimizer::step_async() {
   member_->begin_share(steps_ + 1, laps_.size());
   ++steps_;
   for (Lap& lap : laps_) {
-    if (lap.optimizer) lap.optimizer->step();
+    for (const Share& share : lap.shares) share.optimizer->step();
     post_gather(lap);
   }
   drop_gradients();
@@ -151,41 +184,73 @@ Array ShardedOptimizer::gradient_of(const Piece& piece) const {
 void ShardedOptimizer::take_gradients() {
   member_->join();
   for (Lap& lap : laps_)
-    for (Piece& piece : lap.pieces) {
-      const Array flat = flat_piece(parameter(piece.parameter), piece);
-      if (flat.raw_data() != piece.leaf.array().raw_data()) piece.leaf.set_array(flat);  // it was loaded
-      GradientSlot& slot = piece.leaf.gradient_slot();
-      slot.gradient = gradient_of(piece);
-      slot.state = slot.gradient.defined() ? GradientState::reduced : GradientState::undefined;
-    }
+    for (Share& share : lap.shares)
+      for (Piece& piece : share.pieces) {
+        const Array flat = flat_piece(parameter(piece.parameter), piece);
+        if (flat.raw_data() != piece.leaf.array().raw_data()) piece.leaf.set_array(flat);  // it was loaded
+        GradientSlot& slot = piece.leaf.gradient_slot();
+        slot.gradient = gradient_of(piece);
+        slot.state = slot.gradient.defined() ? GradientState::reduced : GradientState::undefined;
+      }
 }
 
 // The next backward may use their memory.
 void ShardedOptimizer::drop_gradients() {
   for (Lap& lap : laps_)
-    for (Piece& piece : lap.pieces) piece.leaf.zero_grad();
+    for (Share& share : lap.shares)
+      for (Piece& piece : share.pieces) piece.leaf.zero_grad();
 }
 
-// What the norm of all would be is a sum over the shares, in device order.
+std::vector<Tensor> ShardedOptimizer::leaves() const {
+  std::vector<Tensor> leaves;
+  for (const Lap& lap : laps_)
+    for (const Share& share : lap.shares)
+      for (const Piece& piece : share.pieces) leaves.push_back(piece.leaf);
+  return leaves;
+}
+
+// In device order.
+double ShardedOptimizer::sum_over_devices(double mine) {
+  const Device device = member_->device();
+  const NoGrad no_grad;
+  const Tensor own(Array::full({1}, mine, DType::f64, device));
+  return collectives_->post(device, {.kind = CollectiveKind::all_reduce}, own).resolve().item<double>();
+}
+
 double ShardedOptimizer::clip_grad_norm(double max_norm, const ClipOptions& options) {
   check_max_norm(max_norm);
   refuse_own_thread("clip_grad_norm", 1);
   member_->refuse_old_group("clip_grad_norm");
   take_gradients();
-  std::vector<Tensor> leaves;
-  for (const Lap& lap : laps_)
-    for (const Piece& piece : lap.pieces) leaves.push_back(piece.leaf);
-  const Device device = member_->device();
-  const NoGrad no_grad;
-  const Tensor mine(Array::full({1}, gradient_square_sum(leaves), DType::f64, device));
-  const Tensor all = collectives_->post(device, {.kind = CollectiveKind::all_reduce}, mine).resolve();
-  return clip_to_norm(leaves, std::sqrt(all.item<double>()), max_norm, options);
+  const double norm = std::sqrt(sum_over_devices(gradient_square_sum(leaves())));
+  clip_to_norm(leaves(), norm, max_norm, options);
+  if (options.drop_if_non_finite && !std::isfinite(norm)) zero_grad();  // else the step would take them again
+  return norm;
+}
+
+void ShardedOptimizer::clip_grad_value(double limit) {
+  take_gradients();
+  tutti::clip_grad_value(leaves(), limit);
+}
+
+bool ShardedOptimizer::unscale_grad(double scale) {
+  refuse_own_thread("unscale_grad", 1);
+  member_->refuse_old_group("unscale_grad");
+  take_gradients();
+  const bool finite = sum_over_devices(gradients_are_finite(leaves()) ? 0.0 : 1.0) == 0.0;
+  if (finite) multiply_gradients(leaves(), 1.0 / scale);
+  return finite;
 }
 
 void ShardedOptimizer::set_learning_rate(double rate) {
-  prototype_->set_learning_rate(rate);
+  for (std::size_t group = 0; group < prototypes_.size(); ++group) set_learning_rate(group, rate);
+}
+
+void ShardedOptimizer::set_learning_rate(std::size_t group, double rate) {
+  prototypes_.at(group)->set_learning_rate(rate);
   for (const Lap& lap : laps_)
-    if (lap.optimizer) lap.optimizer->set_learning_rate(rate);
+    for (const Share& share : lap.shares)
+      if (share.group == group) share.optimizer->set_learning_rate(rate);
 }
 
 }  // namespace tutti

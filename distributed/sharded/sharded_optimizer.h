@@ -4,6 +4,7 @@
 #include <tutti/distributed/collectives.h>
 #include <tutti/distributed/shard_plan.h>
 #include <tutti/optim/clip.h>
+#include <tutti/optim/gradient_scaler.h>
 #include <tutti/optim/optimizer.h>
 
 #include <cstddef>
@@ -24,16 +25,25 @@ class GradientSync;
 /// results are those of the unsharded optimizer, bit by bit.
 ///
 /// One on each device of the group, made after the device's replica was attached, alike on all; used by the thread that
-/// drives the device. A thread that drives several calls step_async on all, then join on all. `step`, `clip_grad_norm`
-/// and `state` are collectives: every device calls them, in the same order, also those that left (Follow::yes).
+/// drives the device. A thread that drives several calls step_async on all, then join on all. `step`, `clip_grad_norm`,
+/// `unscale_grad` and `state` are collectives: every device calls them, in the same order, also those that left
+/// (Follow::yes).
 class ShardedOptimizer {
  public:
   /// Makes an optimizer of some pieces. Called several times; one call makes an optimizer for an element that belongs
   /// to no parameter, to learn the learning rate and the names of the state.
   using Factory = std::function<std::unique_ptr<Optimizer>(std::vector<Tensor> pieces)>;
+  /// For groups of parameters with learning rates and options of their own: each group has optimizers to itself.
+  struct Groups {
+    std::size_t count = 1;
+    std::function<std::size_t(const std::string& parameter)> group_of;  ///< by the parameter's name; below `count`
+    std::function<std::unique_ptr<Optimizer>(std::size_t group, std::vector<Tensor> pieces)> make;
+  };
 
-  /// Throws SyncError when the group was made with Sharding::none or the device has no replica or has one already.
+  /// Throws SyncError when the group was made with Sharding::none, the device has no replica or has one already, or
+  /// the optimizer is none that treats each element by itself.
   ShardedOptimizer(GradientSync&, Device, const Factory&);
+  ShardedOptimizer(GradientSync&, Device, const Groups&);
   /// Waits for gathers under way, not for devices: those that have not stepped will not reach this one's parameters in
   /// time. Join first.
   ~ShardedOptimizer();
@@ -55,9 +65,15 @@ class ShardedOptimizer {
   /// The norm of all gradients, before; scales those of this device's share in place, as tutti::clip_grad_norm does
   /// all.
   double clip_grad_norm(double max_norm, const ClipOptions& = {});
+  void clip_grad_value(double limit);  ///< of this device's share, as tutti::clip_grad_value. Local
+  /// What GradientScaler::unscale does, of this device's share and with the same answer on all devices: theirs is an
+  /// `and`. A collective.
+  bool unscale_grad(double scale);
 
-  double learning_rate() const noexcept { return prototype_->learning_rate(); }
-  void set_learning_rate(double);  ///< negative or non-finite: Error. The same on all devices
+  std::size_t group_count() const noexcept { return prototypes_.size(); }
+  double learning_rate(std::size_t group = 0) const { return prototypes_.at(group)->learning_rate(); }
+  void set_learning_rate(double);  ///< of all groups; negative or non-finite: Error. The same on all devices
+  void set_learning_rate(std::size_t group, double);
   std::int64_t steps() const noexcept { return steps_; }
   std::size_t state_bytes() const noexcept;  ///< that this device keeps
   const ShardPlan& shards() const noexcept { return shards_; }
@@ -80,32 +96,42 @@ class ShardedOptimizer {
     std::int64_t begin = 0;
     Tensor leaf;  // flat, in the parameter's storage
   };
+  struct Share {
+    std::size_t group = 0;
+    std::vector<Piece> pieces;
+    std::unique_ptr<Optimizer> optimizer;  // of the pieces, of which there are some
+  };
   struct Lap {
-    std::vector<ParameterId> parameters;   // what its gather moves
-    std::vector<Piece> pieces;             // of them, this device's
-    std::unique_ptr<Optimizer> optimizer;  // of the pieces; null if there are none
+    std::vector<ParameterId> parameters;  // what its gather moves
+    std::vector<Share> shares;            // of them, this device's, by group
   };
 
-  void learn_prototype(const Factory&);
-  void make_laps(const Factory&, std::size_t bytes);
+  void learn_prototypes(const Groups&);
+  void make_laps(const Groups&, std::size_t bytes);
+  Share make_share(const Groups&, const Lap&, std::size_t group) const;
   const Array& parameter(ParameterId) const;
   Array flat_piece(const Array&, const Piece&) const;
   Array gradient_of(const Piece&) const;
   void take_gradients();
   void drop_gradients();
+  std::vector<Tensor> leaves() const;
+  double sum_over_devices(double mine);
   void post_gather(const Lap&);
   void refuse_own_thread(std::string_view operation, std::int64_t collectives) const;
   Array gather(const Array& mine);
   void gather_steps(Optimizer::State&, const std::vector<Optimizer::ParameterState>& mine);
   void gather_arrays(Optimizer::State&, const std::vector<Optimizer::ParameterState>& mine, std::size_t array, DType);
   std::vector<Optimizer::ParameterState> own_states() const;
+  const std::vector<std::string>& state_names(std::size_t id) const { return state_names_[group_of_[id]]; }
+  void load_share(Share&, const Optimizer::State&) const;
   void check_loadable(const Optimizer::State&) const;
 
   std::shared_ptr<SyncMember> member_;
   std::shared_ptr<Collectives> collectives_;
   ShardPlan shards_;
-  std::unique_ptr<Optimizer> prototype_;  // of no parameter: keeps the learning rate
-  std::vector<std::string> state_names_;
+  std::vector<std::size_t> group_of_;                   // by ParameterId
+  std::vector<std::unique_ptr<Optimizer>> prototypes_;  // by group, of no parameter: keep the learning rates
+  std::vector<std::vector<std::string>> state_names_;   // by group
   std::vector<Lap> laps_;
   std::vector<PendingTensor> pending_;  // gathers
   std::int64_t steps_ = 0;

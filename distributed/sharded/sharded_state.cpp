@@ -13,19 +13,19 @@ namespace tutti {
 std::size_t ShardedOptimizer::state_bytes() const noexcept {
   std::size_t bytes = 0;
   for (const Lap& lap : laps_)
-    if (lap.optimizer) bytes += lap.optimizer->state_bytes();
+    for (const Share& share : lap.shares) bytes += share.optimizer->state_bytes();
   return bytes;
 }
 
 // By ParameterId; those of which this device owns nothing are empty.
 std::vector<Optimizer::ParameterState> ShardedOptimizer::own_states() const {
   std::vector<Optimizer::ParameterState> states(member_->parameters().size());
-  for (const Lap& lap : laps_) {
-    if (!lap.optimizer) continue;
-    Optimizer::State state = lap.optimizer->state();
-    for (std::size_t i = 0; i < lap.pieces.size(); ++i)
-      states[lap.pieces[i].parameter.value] = std::move(state.parameters[i]);
-  }
+  for (const Lap& lap : laps_)
+    for (const Share& share : lap.shares) {
+      Optimizer::State state = share.optimizer->state();
+      for (std::size_t i = 0; i < share.pieces.size(); ++i)
+        states[share.pieces[i].parameter.value] = std::move(state.parameters[i]);
+    }
   return states;
 }
 
@@ -35,12 +35,18 @@ Optimizer::State ShardedOptimizer::state() {
   member_->refuse_old_group("state");
   const NoGrad no_grad;
   const std::vector<Optimizer::ParameterState> mine = own_states();
-  Optimizer::State state{steps_, learning_rate(), std::vector<Optimizer::ParameterState>(mine.size())};
+  Optimizer::State state{steps_, {}, std::vector<Optimizer::ParameterState>(mine.size())};
+  std::size_t most_arrays = 0;
+  for (std::size_t group = 0; group < prototypes_.size(); ++group) {
+    state.learning_rates.push_back(learning_rate(group));
+    most_arrays = std::max(most_arrays, state_names_[group].size());
+  }
+  for (std::size_t id = 0; id < mine.size(); ++id) state.parameters[id].group = group_of_[id];
   gather_steps(state, mine);
   std::vector<DType> dtypes;
   for (const SyncParameter& parameter : member_->gradients().descriptions())
     if (std::ranges::find(dtypes, parameter.dtype) == dtypes.end()) dtypes.push_back(parameter.dtype);
-  for (std::size_t array = 0; array < state_names_.size(); ++array)
+  for (std::size_t array = 0; array < most_arrays; ++array)
     for (const DType dtype : dtypes) gather_arrays(state, mine, array, dtype);
   return state;
 }
@@ -63,7 +69,7 @@ void ShardedOptimizer::gather_steps(Optimizer::State& state, const std::vector<O
     if (pieces.empty()) continue;
     const std::size_t place = pieces.front().owner * sent.size() + 2 * std::size_t{id};
     state.parameters[id].steps = all[place];
-    if (all[place + 1] != 0) state.parameters[id].arrays.resize(state_names_.size());
+    if (all[place + 1] != 0) state.parameters[id].arrays.resize(state_names(id).size());
   }
 }
 
@@ -72,13 +78,16 @@ void ShardedOptimizer::gather_arrays(Optimizer::State& state, const std::vector<
                                      std::size_t array, DType dtype) {
   const auto& parameters = member_->gradients().descriptions();
   const Device device = member_->device();
+  const auto has_it = [&](std::size_t id) {  // not all groups have equally many
+    return parameters[id].dtype == dtype && array < state_names(id).size();
+  };
   std::int64_t size = 0;
   for (const ShardPlan::Piece& piece : shards_.owned_by(member_->index()))
-    if (parameters[piece.parameter.value].dtype == dtype) size += piece.size();
+    if (has_it(piece.parameter.value)) size += piece.size();
   const Array sent = Array::empty({size}, computed_in(dtype), device);
   std::int64_t offset = 0;
   for (const ShardPlan::Piece& piece : shards_.owned_by(member_->index())) {
-    if (parameters[piece.parameter.value].dtype != dtype) continue;
+    if (!has_it(piece.parameter.value)) continue;
     Array place = sent.slice(0, offset, offset + piece.size());
     offset += piece.size();
     if (mine[piece.parameter.value].arrays.empty())
@@ -89,10 +98,10 @@ void ShardedOptimizer::gather_arrays(Optimizer::State& state, const std::vector<
   const Array all = gather(sent);
   offset = 0;
   for (std::uint32_t id = 0; id < parameters.size(); ++id) {
-    if (parameters[id].dtype != dtype) continue;
+    if (!has_it(id)) continue;
     const std::int64_t begin = std::exchange(offset, offset + element_count(parameters[id].shape));
     if (state.parameters[id].arrays.empty()) continue;
-    state.parameters[id].arrays[array] = {state_names_[array],
+    state.parameters[id].arrays[array] = {state_names(id)[array],
                                           all.slice(0, begin, offset).copy().reshape(parameters[id].shape)};
   }
 }
@@ -104,14 +113,20 @@ void ShardedOptimizer::check_loadable(const Optimizer::State& state) const {
   if (state.steps < 0) raise("[load_state] the step count {} is negative", state.steps);
   if (state.parameters.size() != parameters.size())
     raise("[load_state] the state is of {} parameters, the group has {}", state.parameters.size(), parameters.size());
+  if (state.learning_rates.size() != prototypes_.size())
+    raise("[load_state] the state is of {} groups, the optimizer has {}", state.learning_rates.size(),
+          prototypes_.size());
   for (std::size_t id = 0; id < parameters.size(); ++id) {
     const auto& [name, shape, dtype, sparse] = parameters[id];
     const Optimizer::ParameterState& loaded = state.parameters[id];
+    if (loaded.group != group_of_[id])
+      raise("[load_state] parameter \"{}\" is of group {}, in the state of group {}", name, group_of_[id],
+            loaded.group);
     if (loaded.steps < 0) raise("[load_state] parameter \"{}\" has a negative step count", name);
     if (loaded.arrays.empty() && loaded.steps == 0) continue;
-    if (!std::ranges::equal(loaded.arrays, state_names_, {}, [](const auto& named) { return named.first; }))
+    if (!std::ranges::equal(loaded.arrays, state_names(id), {}, [](const auto& named) { return named.first; }))
       raise("[load_state] parameter \"{}\" has other state arrays than the optimizer: {} in place of {}", name,
-            loaded.arrays.size(), state_names_.size());
+            loaded.arrays.size(), state_names(id).size());
     for (const auto& [array_name, array] : loaded.arrays) {
       if (!array.defined() || array.shape() != shape)
         raise<ShapeError>("[load_state] parameter \"{}\" is {}, its {} {}", name, to_string(shape), array_name,
@@ -123,6 +138,17 @@ void ShardedOptimizer::check_loadable(const Optimizer::State& state) const {
   }
 }
 
+void ShardedOptimizer::load_share(Share& share, const Optimizer::State& state) const {
+  Optimizer::State own{state.steps, {state.learning_rates[share.group]}, {}};
+  for (const Piece& piece : share.pieces) {
+    const Optimizer::ParameterState& whole = state.parameters[piece.parameter.value];
+    Optimizer::ParameterState& part = own.parameters.emplace_back(Optimizer::ParameterState{whole.steps, {}});
+    for (const auto& [name, array] : whole.arrays)
+      part.arrays.emplace_back(name, flat_piece(array.contiguous(), piece));
+  }
+  share.optimizer->load_state(own);
+}
+
 void ShardedOptimizer::load_state(const Optimizer::State& state) {
   check_loadable(state);
   try {
@@ -130,18 +156,10 @@ void ShardedOptimizer::load_state(const Optimizer::State& state) {
   } catch (const SyncError&) {
     settle();  // what failed is what this is to replace
   }
-  prototype_->set_learning_rate(state.learning_rate);
-  for (Lap& lap : laps_) {
-    if (!lap.optimizer) continue;
-    Optimizer::State share{state.steps, state.learning_rate, {}};
-    for (const Piece& piece : lap.pieces) {
-      const Optimizer::ParameterState& whole = state.parameters[piece.parameter.value];
-      Optimizer::ParameterState& part = share.parameters.emplace_back(Optimizer::ParameterState{whole.steps, {}});
-      for (const auto& [name, array] : whole.arrays)
-        part.arrays.emplace_back(name, flat_piece(array.contiguous(), piece));
-    }
-    lap.optimizer->load_state(share);
-  }
+  for (std::size_t group = 0; group < prototypes_.size(); ++group)
+    prototypes_[group]->set_learning_rate(state.learning_rates[group]);
+  for (Lap& lap : laps_)
+    for (Share& share : lap.shares) load_share(share, state);
   steps_ = state.steps;
   member_->share().load(steps_);
 }

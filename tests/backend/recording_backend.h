@@ -90,6 +90,7 @@ class RecordingBackend final : public Backend {
   void adamw_step(const AdamWStep&, const Array&, const Array&, const Array&, const Array&) override {
     refuse("adamw_step");
   }
+  void optimizer_step(const OptimizerRule&, std::span<const RuleOperands>) override { refuse("optimizer_step"); }
 
  private:
   struct HostMemory final : RawMemory {

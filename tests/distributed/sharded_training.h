@@ -140,12 +140,13 @@ inline std::vector<float> values_of(Branching replica) {
 /// "" or what differs.
 inline std::string difference(const Optimizer::State& a, const Optimizer::State& b) {
   if (a.steps != b.steps) return "steps";
-  if (a.learning_rate != b.learning_rate) return "learning rate";
+  if (a.learning_rates != b.learning_rates) return "learning rates";
   for (std::size_t i = 0; i < a.parameters.size(); ++i) {
     const auto& one = a.parameters[i];
     const auto& other = b.parameters[i];
     const std::string which = " of parameter " + std::to_string(i);
     if (one.steps != other.steps) return "steps" + which;
+    if (one.group != other.group) return "group" + which;
     if (one.arrays.size() != other.arrays.size()) return "arrays" + which;
     for (std::size_t k = 0; k < one.arrays.size(); ++k)
       if (one.arrays[k].first != other.arrays[k].first ||

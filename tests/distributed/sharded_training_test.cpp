@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sharded optimizers do what unsharded ones do, bit by bit, with a share of their memory.
 #include <tutti/backend/error.h>
+#include <tutti/optim/adagrad.h>
+#include <tutti/optim/adam.h>
+#include <tutti/optim/lamb.h>
+#include <tutti/optim/rmsprop.h>
 #include <tutti/tests/distributed/sharded_training.h>
 #include <tutti/tests/test_devices.h>
 
@@ -38,6 +42,123 @@ TEST_CASE("sharded: the trajectory of the unsharded optimizer, bit by bit, on 2,
         CAPTURE(static_cast<int>(sharding));
         check_same_trajectory(devices, sharding, factory);
       }
+}
+
+TEST_CASE("sharded: groups of parameters, with other options and other state, are those of the unsharded optimizer") {
+  const auto group_of = [](const std::string& name) { return name.ends_with("bias") || name == "scale" ? 1U : 0U; };
+  const auto options = [](std::size_t group) {
+    return group == 0 ? SgdOptions{.momentum = 0.9, .weight_decay = 0.01} : SgdOptions{};
+  };
+  const ShardedOptimizer::Groups groups{2, group_of, [&](std::size_t group, std::vector<Tensor> pieces) {
+                                          const double rate = group == 0 ? 0.05 : 0.1;
+                                          return std::make_unique<Sgd>(std::move(pieces), rate, options(group));
+                                        }};
+  BranchingTraining whole(3, Sharding::none, sgd());
+  for (std::size_t d = 0; d < 3; ++d) {
+    Sgd::ParameterGroups parameters{{{}, 0.05, options(0)}, {{}, 0.1, options(1)}};
+    for (const auto& [name, parameter] : whole.replicas[d].named_parameters())
+      parameters[group_of(name)].parameters.push_back(parameter);
+    whole.plain[d] = std::make_unique<Sgd>(parameters);
+  }
+  for (const Sharding sharding : {Sharding::optimizer_state, Sharding::gradients}) {
+    BranchingTraining training(3, sharding, sgd());
+    for (std::size_t d = 0; d < 3; ++d) {
+      training.sharded[d] = nullptr;
+      training.sharded[d] = std::make_unique<ShardedOptimizer>(*training.sync, training.devices[d], groups);
+    }
+    training.run(0, 5);
+    const Optimizer::State saved = training.state();
+    CHECK(saved.learning_rates == std::vector<double>{0.05, 0.1});
+    CHECK(saved.parameters[1].group == 1);
+    CHECK(saved.parameters[1].arrays.empty());
+    CHECK(saved.parameters[0].arrays.size() == 1);
+    for (std::size_t d = 0; d < 3; ++d) training.sharded[d]->set_learning_rate(1, 0.7);
+    training.load_state(saved);
+    training.run(5, 10);
+    if (sharding == Sharding::optimizer_state) whole.run(0, 10);
+    CHECK(values_of(training.replicas[1]) == values_of(whole.replicas[0]));
+
+    Optimizer::State misfit = training.state();
+    misfit.parameters[0].group = 1;
+    CHECK_THROWS_WITH_AS(training.sharded[0]->load_state(misfit), doctest::Contains("\"in\" is of group 0"), Error);
+    misfit.learning_rates.pop_back();
+    CHECK_THROWS_WITH_AS(training.sharded[0]->load_state(misfit), doctest::Contains("of 1 groups"), Error);
+  }
+}
+
+TEST_CASE("sharded: the devices agree on whether gradients are finite, whoever has the one that is not") {
+  for (const Sharding sharding : {Sharding::optimizer_state, Sharding::gradients})
+    for (const bool finite : {true, false}) {
+      BranchingTraining plain(3, Sharding::none, sgd());
+      BranchingTraining training(3, sharding, sgd());
+      run_devices(3, [&](std::size_t d) {
+        const Device device = training.devices[d];
+        const Tensor scale(Array::full({}, !finite && d == 1 ? 1e39 : 256.0, DType::f32, device));
+        for (BranchingTraining* each : {&plain, &training}) {
+          auto step = each->sync->step(device);
+          step.backward(each->replicas[d].loss(1, device) * scale);
+        }
+        const std::vector<Tensor> parameters = plain.replicas[d].parameters();
+        CHECK(GradientScaler({.initial_scale = 256}).unscale(parameters) == finite);
+        CHECK(training.sharded[d]->unscale_grad(256) == finite);
+        if (!finite) return;
+        clip_grad_value(parameters, 0.01);
+        plain.plain[d]->step();
+        training.sharded[d]->clip_grad_value(0.01);
+        training.sharded[d]->step();
+      });
+      CHECK((values_of(plain.replicas[2]) == values_of(Branching{})) == !finite);
+      CHECK(values_of(training.replicas[2]) == values_of(plain.replicas[2]));
+    }
+}
+
+TEST_CASE("sharded: a norm that is not finite may drop the gradients on all devices") {
+  for (const Sharding sharding : {Sharding::optimizer_state, Sharding::gradients}) {
+    BranchingTraining training(2, sharding, adamw());
+    run_devices(2, [&](std::size_t d) {
+      const Device device = training.devices[d];
+      auto step = training.sync->step(device);
+      const Tensor scale(Array::full({}, d == 1 ? 1e39 : 1.0, DType::f32, device));
+      step.backward(training.replicas[d].loss(1, device) * scale);
+      CHECK_FALSE(std::isfinite(training.sharded[d]->clip_grad_norm(1.0, {.drop_if_non_finite = true})));
+      training.sharded[d]->step();
+    });
+    CHECK(values_of(training.replicas[0]) == values_of(Branching{}));
+  }
+}
+
+TEST_CASE("sharded: optimizers that look at whole parameters are refused") {
+  GradientSync sync(cpu_devices(1), {.sharding = Sharding::gradients});
+  auto replicas = sync.replicate(Branching{});
+  const ShardedOptimizer::Factory lamb = [](std::vector<Tensor> pieces) {
+    return std::make_unique<Lamb>(std::move(pieces), 0.1);
+  };
+  CHECK_THROWS_WITH_AS(ShardedOptimizer(sync, cpu(0), lamb), doctest::Contains("leave it unsharded"), SyncError);
+}
+
+TEST_CASE("sharded: groups that cannot be are refused") {
+  GradientSync sync(cpu_devices(1), {.sharding = Sharding::gradients});
+  auto replicas = sync.replicate(Branching{});
+  const auto make = [](std::size_t, std::vector<Tensor> pieces) { return sgd()(std::move(pieces)); };
+  CHECK_THROWS_WITH_AS(
+      ShardedOptimizer(sync, cpu(0), ShardedOptimizer::Groups{2, [](const std::string&) { return 2; }, make}),
+      doctest::Contains("group 2, there are 2"), SyncError);
+  const ShardedOptimizer::Factory divided = [](std::vector<Tensor> pieces) {
+    return std::make_unique<Sgd>(Sgd::ParameterGroups{{std::move(pieces), 0.1}, {{}, 0.2}});
+  };
+  CHECK_THROWS_WITH_AS(ShardedOptimizer(sync, cpu(0), divided), doctest::Contains("2 groups of its own"), SyncError);
+}
+
+TEST_CASE("sharded: other rules, and state that starts with a value") {
+  check_same_trajectory(3, Sharding::gradients, [](std::vector<Tensor> pieces) {
+    return std::make_unique<Adam>(std::move(pieces), 0.01, AdamOptions{.weight_decay = 0.01, .amsgrad = true});
+  });
+  check_same_trajectory(2, Sharding::optimizer_state, [](std::vector<Tensor> pieces) {
+    return std::make_unique<Rmsprop>(std::move(pieces), 0.01, RmspropOptions{.momentum = 0.5, .centered = true});
+  });
+  check_same_trajectory(3, Sharding::gradients, [](std::vector<Tensor> pieces) {
+    return std::make_unique<Adagrad>(std::move(pieces), 0.05, AdagradOptions{.initial_accumulator_value = 0.1});
+  });
 }
 
 TEST_CASE("sharded: one device, and the reductions sum and mean") {

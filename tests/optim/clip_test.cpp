@@ -85,3 +85,30 @@ TEST_CASE("clip_grad_norm: refuses gradients that were never reduced, and limits
   CHECK(clip_grad_norm({{p}}, 1.0) == doctest::Approx(8.0));
   CHECK(p.gradient_slot().state == GradientState::reduced);
 }
+
+TEST_CASE("clip_grad_norm: a norm that is not finite may drop the gradients, so that nothing is stepped") {
+  const std::vector<Tensor> parameters{make_parameter<float>({1, 2}), make_parameter<float>({3})};
+  set_gradient<float>(parameters[0], {std::numeric_limits<float>::infinity(), 1});
+  set_gradient<float>(parameters[1], {1});
+  CHECK_FALSE(std::isfinite(clip_grad_norm(parameters, 1.0, {.drop_if_non_finite = true})));
+  for (const Tensor& parameter : parameters) CHECK_FALSE(parameter.grad().defined());
+  CHECK(clip_grad_norm(parameters, 1.0, {.drop_if_non_finite = true}) == 0.0);
+}
+
+TEST_CASE("clip_grad_value: brings each element into the limits, in place") {
+  const std::vector<Tensor> parameters{make_parameter<float>({0, 0, 0, 0}), make_parameter<double>({0}),
+                                       make_parameter<float>({0}), make_parameter<float>({})};
+  set_gradient<float>(parameters[0], {3, -kInfinity, 0.25F, std::numeric_limits<float>::quiet_NaN()});
+  set_gradient<double>(parameters[1], {-4});
+  const void* const storage = parameters[0].grad().array().raw_data();
+  clip_grad_value(parameters, 0.5);
+  const auto values = parameters[0].grad().to_vector<float>();
+  CHECK(values[0] == 0.5F);
+  CHECK(values[1] == -0.5F);
+  CHECK(values[2] == 0.25F);
+  CHECK(std::isnan(values[3]));
+  CHECK(parameters[0].grad().array().raw_data() == storage);
+  CHECK(parameters[1].grad().to_vector<double>()[0] == -0.5);
+  CHECK_THROWS_WITH_AS(clip_grad_value(parameters, 0.0), doctest::Contains("limit must be positive, got 0"), Error);
+  CHECK_THROWS_AS(clip_grad_value(parameters, std::nan("")), Error);
+}

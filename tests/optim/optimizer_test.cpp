@@ -201,7 +201,9 @@ TEST_CASE("optimizer: a state that does not fit changes nothing") {
   };
   refused([](Optimizer::State& s) { s.parameters.clear(); });
   refused([](Optimizer::State& s) { s.steps = -1; });
-  refused([](Optimizer::State& s) { s.learning_rate = -1; });
+  refused([](Optimizer::State& s) { s.learning_rates = {-1}; });
+  refused([](Optimizer::State& s) { s.learning_rates.clear(); });
+  refused([](Optimizer::State& s) { s.parameters[0].group = 1; });
   refused([](Optimizer::State& s) { s.parameters[0].steps = -1; });
   refused([](Optimizer::State& s) { s.parameters[0].arrays.clear(); });
   refused([](Optimizer::State& s) { s.parameters[0].arrays[0].first = "mean"; });

@@ -103,6 +103,73 @@ TEST_CASE("checkpoint: brings back module, optimizer and notes, onto any device"
   CHECK(Values(other, restarted) == Values(model, optimizer));
 }
 
+TEST_CASE("checkpoint: keeps an optimizer's groups, and refuses others") {
+  const TemporaryFolder folder;
+  Model model(1);
+  AdamW optimizer({{{model.layer.weight}, 0.25}, {{model.layer.bias}, 0.5, {.weight_decay = 0}}});
+  step_once(model, optimizer);
+  const std::string path = folder.file("model.safetensors");
+  save_checkpoint(path, model, &optimizer);
+
+  Model other(2);
+  AdamW restarted({{{other.layer.weight}, 1}, {{other.layer.bias}, 1, {.weight_decay = 0}}});
+  load_checkpoint(path, other, &restarted);
+  CHECK(restarted.learning_rate(0) == 0.25);
+  CHECK(restarted.learning_rate(1) == 0.5);
+  CHECK(Values(other, restarted) == Values(model, optimizer));
+  AdamW undivided(other.parameters(), 1);
+  CHECK_THROWS_WITH_AS(load_checkpoint(path, other, &undivided), doctest::Contains("2 groups"), DataError);
+}
+
+TEST_CASE("checkpoint: one from before there were groups is of a single one") {
+  const TemporaryFolder folder;
+  const std::string path = saved_checkpoint(folder);
+  TensorFile file = read_tensor_file(path);
+  std::string& text = file.metadata.at("tutti.optimizer");
+  for (const auto& [now, before] :
+       {std::pair<std::string, std::string>{"\"learning_rates\":[0.25]", "\"learning_rate\":0.25"},
+        {",\"group\":0", ""}})
+    for (std::size_t at; (at = text.find(now)) != std::string::npos;) text.replace(at, now.size(), before);
+  REQUIRE(text.find("group") == std::string::npos);
+  write_tensor_file(path, file);
+  Model model(2);
+  AdamW optimizer(model.parameters(), 0.5);
+  load_checkpoint(path, model, &optimizer);
+  CHECK(optimizer.learning_rate() == 0.25);
+}
+
+TEST_CASE("checkpoint: keeps an average of weights") {
+  const TemporaryFolder folder;
+  Model model(1);
+  AdamW optimizer(model.parameters(), 0.25);
+  WeightAverage average(model.parameters(), {.decay = 0.5});
+  step_once(model, optimizer);
+  average.update();
+  const std::string path = folder.file("model.safetensors");
+  save_checkpoint(path, model, &optimizer, {}, &average);
+
+  Model other(2, cpu(1));
+  AdamW restarted(other.parameters(), 0.5);
+  WeightAverage loaded(other.parameters(), {.decay = 0.5});
+  load_checkpoint(path, other, &restarted, &loaded);
+  CHECK(loaded.updates() == 1);
+  for (std::size_t i = 0; i < 2; ++i)
+    CHECK(loaded.averages()[i].to_vector<float>() == average.averages()[i].to_vector<float>());
+  CHECK(loaded.averages()[0].to_vector<float>() != other.layer.weight.to_vector<float>());
+  Model third(3);
+  load_checkpoint(path, third);  // nobody wants it
+
+  WeightAverage fewer({third.layer.bias});
+  CHECK_THROWS_WITH_AS(load_checkpoint(path, third, nullptr, &fewer), doctest::Contains("does not fit"), DataError);
+  Sgd other_kind(other.parameters(), 0.1, {.momentum = 0.9});
+  WeightAverage kept(other.parameters());
+  CHECK_THROWS_AS(load_checkpoint(path, other, &other_kind, &kept), DataError);
+  CHECK(kept.updates() == 0);
+  save_checkpoint(path, model);
+  CHECK_THROWS_WITH_AS(load_checkpoint(path, model, nullptr, &average),
+                       doctest::Contains("without an average of weights"), DataError);
+}
+
 TEST_CASE("checkpoint: an optimizer's state may be left out or left alone") {
   const TemporaryFolder folder;
   const std::string with = saved_checkpoint(folder);

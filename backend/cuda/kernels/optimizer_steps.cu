@@ -3,6 +3,7 @@
 
 #include <tutti/backend/cuda/kernels/element_loops.cuh>
 #include <tutti/backend/optimizer_formulas.h>
+#include <tutti/backend/optimizer_rule_formulas.h>
 
 namespace tutti::cuda_kernels {
 namespace {
@@ -38,6 +39,13 @@ template <class T> struct AdamW {
   AdamWFormula<T> formula;
   __device__ __forceinline__ T operator()(T parameter, T gradient, T* state) const {
     return formula(parameter, gradient, state[0], state[1]);
+  }
+};
+
+template <class T, class Formula> struct Rule {
+  Formula formula;
+  __device__ __forceinline__ T operator()(T parameter, T gradient, T* state) const {
+    return formula(parameter, gradient, state);
   }
 };
 
@@ -109,6 +117,17 @@ void launch_adamw_step(cudaStream_t stream, DType dtype, const AdamWStep& step, 
   visit_floating(dtype, [&]<class T>(T) {
     launch_step<T, 2>(stream, AdamW<T>{AdamWFormula<T>(step)},
                       {typed<T>(parameter), typed<T>(gradient), {typed<T>(mean), typed<T>(square)}}, size);
+  });
+}
+
+void launch_optimizer_step(cudaStream_t stream, DType dtype, const OptimizerRule& rule, std::int64_t size,
+                           std::byte* parameter, const std::byte* gradient, std::span<std::byte* const> state) {
+  visit_floating(dtype, [&]<class T>(T) {
+    visit_formula<T>(rule, [&]<class Formula>(const Formula& formula) {
+      Operands<T, Formula::kStates> operands{typed<T>(parameter), typed<T>(gradient), {}};
+      for (int s = 0; s < Formula::kStates; ++s) operands.state[s] = typed<T>(state[s]);
+      launch_step<T, Formula::kStates>(stream, Rule<T, Formula>{formula}, operands, size);
+    });
   });
 }
 

@@ -3,11 +3,13 @@
 
 #include <tutti/backend/dtype.h>
 #include <tutti/backend/kernel_arguments.h>
+#include <tutti/backend/optimizer_rules.h>
 
 #include <cuda_runtime_api.h>
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 namespace tutti::cuda_kernels {
 
@@ -18,5 +20,7 @@ void launch_sgd_step(cudaStream_t, DType, const SgdStep&, std::int64_t size, std
                      const std::byte* gradient, std::byte* momentum);
 void launch_adamw_step(cudaStream_t, DType, const AdamWStep&, std::int64_t size, std::byte* parameter,
                        const std::byte* gradient, std::byte* mean, std::byte* square);
+void launch_optimizer_step(cudaStream_t, DType, const OptimizerRule&, std::int64_t size, std::byte* parameter,
+                           const std::byte* gradient, std::span<std::byte* const> state);
 
 }  // namespace tutti::cuda_kernels

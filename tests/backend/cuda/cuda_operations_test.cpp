@@ -65,6 +65,11 @@ const std::vector<Case>& elementwise_cases() {
        [] { backend_for(kDevice).sgd_step({.rate = 0.1, .momentum = 0.9}, floats({9}), floats({9}), floats({9})); }},
       {"adamw_step",
        [] { backend_for(kDevice).adamw_step({.rate = 0.1}, floats({9}), floats({9}), floats({9}), floats({9})); }},
+      {"optimizer_step",
+       [] {
+         const RuleOperands operands[] = {{floats({9}), floats({9}), {floats({9}), floats({9}), Array()}}};
+         backend_for(kDevice).optimizer_step(AdamStep{.rate = 0.1}, operands);
+       }},
   };
   return cases;
 }

@@ -9,6 +9,7 @@
 
 #include <tutti/backend/cuda/tile_plan.h>
 #include <tutti/backend/registry.h>
+#include <tutti/tests/backend/optimizer_rule_samples.h>
 #include <tutti/tests/backend/random_views.h>
 
 #include <doctest/doctest.h>
@@ -177,6 +178,25 @@ TEST_CASE("optimizer steps change parameter and state as the CPU does") {
       kernels::launch_sgd_step(nullptr, dtype, sgd, size, parameter, gradient.raw_data(),
                                plain ? nullptr : arrays[2].raw_data());
     }
+    for (std::size_t i = 0; i < arrays.size(); ++i) CHECK(same_bits(arrays[i], expected[i]));
+  });
+}
+
+TEST_CASE("optimizer rules change parameter and state as the CPU does") {
+  RandomViews views(10);
+  rounds(90, [&](int round, std::int64_t) {
+    const OptimizerRule& rule = samples::kOptimizerRules[static_cast<std::size_t>(round) % 9];
+    const DType dtype = round % 4 < 2 ? DType::f32 : DType::f64;
+    const std::int64_t size = views.between(1, 2000);
+    std::vector<Array> arrays;  // parameter, gradient, and the state
+    for (int i = 0; i < 5; ++i) arrays.push_back(state(views, size, dtype, round % 5 != 0));
+    std::vector<Array> expected;
+    for (const Array& array : arrays) expected.push_back(array.copy());
+    synchronize(cpu());
+    const RuleOperands operands[] = {{expected[0], expected[1], {expected[2], expected[3], expected[4]}}};
+    backend_for(cpu()).optimizer_step(rule, operands);
+    std::byte* const own[] = {arrays[2].raw_data(), arrays[3].raw_data(), arrays[4].raw_data()};
+    kernels::launch_optimizer_step(nullptr, dtype, rule, size, arrays[0].raw_data(), arrays[1].raw_data(), own);
     for (std::size_t i = 0; i < arrays.size(); ++i) CHECK(same_bits(arrays[i], expected[i]));
   });
 }

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// The rules of optimizer_rules.h for one element, with X = a scalar (CUDA threads) or a pack of them (CPU loops). A
+// formula gives the new parameter and changes the state.
+
+#include <tutti/backend/elementwise/operation.h>
+#include <tutti/backend/optimizer_rules.h>
+
+#include <cmath>
+
+namespace tutti {
+
+/// What the averages of Adam are divided by, since they start at 0: 1 - beta^step.
+struct BiasCorrection {
+  double mean;
+  double square_root;
+
+  BiasCorrection(double beta1, double beta2, std::int64_t step)
+      : mean(1.0 - std::pow(beta1, static_cast<double>(step))),
+        square_root(std::sqrt(1.0 - std::pow(beta2, static_cast<double>(step)))) {}
+};
+
+template <class X, bool amsgrad> struct AdamFormula {
+  static constexpr int kStates = amsgrad ? 3 : 2;
+  X rate;
+  X epsilon;
+  X decay;
+  X beta1;
+  X beta2;
+  X rest1;
+  X rest2;
+
+  explicit AdamFormula(const AdamStep& step) : AdamFormula(step, {step.beta1, step.beta2, step.step}) {}
+
+  TUTTI_HOST_DEVICE X operator()(const X& parameter, const X& raw_gradient, X* state) const {
+    using elementwise::select;
+    using std::sqrt;
+    const X gradient = raw_gradient + decay * parameter;
+    state[0] = beta1 * state[0] + rest1 * gradient;
+    state[1] = beta2 * state[1] + rest2 * gradient * gradient;
+    if constexpr (amsgrad) {
+      state[2] = select(state[2] > state[1], state[2], state[1]);
+      return parameter - rate * state[0] / (sqrt(state[2]) + epsilon);
+    } else {
+      return parameter - rate * state[0] / (sqrt(state[1]) + epsilon);
+    }
+  }
+
+ private:
+  // rate * (m / c1) / (sqrt(v / c2) + eps) = rate sqrt(c2) / c1 * m / (sqrt(v) + eps sqrt(c2))
+  AdamFormula(const AdamStep& step, const BiasCorrection& correction)
+      : rate(step.rate * correction.square_root / correction.mean),
+        epsilon(step.epsilon * correction.square_root),
+        decay(step.weight_decay),
+        beta1(step.beta1),
+        beta2(step.beta2),
+        rest1(1.0 - step.beta1),
+        rest2(1.0 - step.beta2) {}
+};
+
+template <class X, bool centered, bool has_momentum> struct RmspropFormula {
+  static constexpr int kStates = 1 + (centered ? 1 : 0) + (has_momentum ? 1 : 0);
+  X rate;
+  X epsilon;
+  X decay;
+  X momentum;
+  X alpha;
+  X rest;
+
+  explicit RmspropFormula(const RmspropStep& step)
+      : rate(step.rate),
+        epsilon(step.epsilon),
+        decay(step.weight_decay),
+        momentum(step.momentum),
+        alpha(step.alpha),
+        rest(1.0 - step.alpha) {}
+
+  TUTTI_HOST_DEVICE X operator()(const X& parameter, const X& raw_gradient, X* state) const {
+    using elementwise::select;
+    using std::sqrt;
+    const X gradient = raw_gradient + decay * parameter;
+    state[0] = alpha * state[0] + rest * gradient * gradient;
+    X variance = state[0];
+    if constexpr (centered) {
+      state[1] = alpha * state[1] + rest * gradient;
+      variance = variance - state[1] * state[1];
+      variance = select(variance < X(0.0), X(0.0), variance);  // of equal gradients, but for rounding
+    }
+    const X change = gradient / (sqrt(variance) + epsilon);
+    if constexpr (has_momentum) {
+      X& velocity = state[kStates - 1];
+      velocity = momentum * velocity + change;
+      return parameter - rate * velocity;
+    } else {
+      return parameter - rate * change;
+    }
+  }
+};
+
+template <class X> struct AdagradFormula {
+  static constexpr int kStates = 1;
+  X rate;
+  X epsilon;
+  X decay;
+
+  explicit AdagradFormula(const AdagradStep& step) : rate(step.rate), epsilon(step.epsilon), decay(step.weight_decay) {}
+
+  TUTTI_HOST_DEVICE X operator()(const X& parameter, const X& raw_gradient, X* state) const {
+    using std::sqrt;
+    const X gradient = raw_gradient + decay * parameter;
+    state[0] = state[0] + gradient * gradient;
+    return parameter - rate * gradient / (sqrt(state[0]) + epsilon);
+  }
+};
+
+template <class X> struct LionFormula {
+  static constexpr int kStates = 1;
+  X rate;
+  X keep;
+  X beta1;
+  X beta2;
+  X rest1;
+  X rest2;
+
+  explicit LionFormula(const LionStep& step)
+      : rate(step.rate),
+        keep(1.0 - step.rate * step.weight_decay),
+        beta1(step.beta1),
+        beta2(step.beta2),
+        rest1(1.0 - step.beta1),
+        rest2(1.0 - step.beta2) {}
+
+  TUTTI_HOST_DEVICE X operator()(const X& parameter, const X& gradient, X* state) const {
+    using elementwise::select;
+    const X mixed = beta1 * state[0] + rest1 * gradient;
+    const X sign = select(mixed > X(0.0), X(1.0), select(mixed < X(0.0), X(-1.0), mixed));  // 0 and NaN stay
+    state[0] = beta2 * state[0] + rest2 * gradient;
+    return keep * parameter - rate * sign;
+  }
+};
+
+template <class X> struct LambFormula {
+  static constexpr int kStates = 3;
+  X scale;
+  X epsilon;
+  X decay;
+  X beta1;
+  X beta2;
+  X rest1;
+  X rest2;
+
+  explicit LambFormula(const LambDirection& step) : LambFormula(step, {step.beta1, step.beta2, step.step}) {}
+
+  TUTTI_HOST_DEVICE X operator()(const X& parameter, const X& gradient, X* state) const {
+    using std::sqrt;
+    state[0] = beta1 * state[0] + rest1 * gradient;
+    state[1] = beta2 * state[1] + rest2 * gradient * gradient;
+    state[2] = scale * state[0] / (sqrt(state[1]) + epsilon) + decay * parameter;
+    return parameter;
+  }
+
+ private:
+  LambFormula(const LambDirection& step, const BiasCorrection& correction)
+      : scale(correction.square_root / correction.mean),
+        epsilon(step.epsilon * correction.square_root),
+        decay(step.weight_decay),
+        beta1(step.beta1),
+        beta2(step.beta2),
+        rest1(1.0 - step.beta1),
+        rest2(1.0 - step.beta2) {}
+};
+
+namespace detail {
+template <class X, class F> void visit_rule(const AdamStep& step, const F& f) {
+  step.amsgrad ? f(AdamFormula<X, true>(step)) : f(AdamFormula<X, false>(step));
+}
+template <class X, class F> void visit_rule(const RmspropStep& step, const F& f) {
+  if (step.centered)
+    step.momentum != 0.0 ? f(RmspropFormula<X, true, true>(step)) : f(RmspropFormula<X, true, false>(step));
+  else
+    step.momentum != 0.0 ? f(RmspropFormula<X, false, true>(step)) : f(RmspropFormula<X, false, false>(step));
+}
+template <class X, class F> void visit_rule(const AdagradStep& step, const F& f) { f(AdagradFormula<X>(step)); }
+template <class X, class F> void visit_rule(const LionStep& step, const F& f) { f(LionFormula<X>(step)); }
+template <class X, class F> void visit_rule(const LambDirection& step, const F& f) { f(LambFormula<X>(step)); }
+}  // namespace detail
+
+/// Calls `f` with the rule's formula.
+template <class X, class F> void visit_formula(const OptimizerRule& rule, const F& f) {
+  std::visit([&](const auto& step) { detail::visit_rule<X>(step, f); }, rule);
+}
+
+}  // namespace tutti

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// Update rules that treat each element by itself, for Backend::optimizer_step. `p` is the parameter, `g` its gradient;
+// `step` counts from 1. The state arrays come in the order in which they are named. Formulas:
+// optimizer_rule_formulas.h.
+
+#include <tutti/backend/array.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <variant>
+
+namespace tutti {
+
+/// Kingma and Ba, "Adam" (2015), algorithm 1; amsgrad: Reddi, Kale and Kumar (2018). g += weight_decay p first.
+/// State: mean, square, and with amsgrad the largest square so far.
+struct AdamStep {
+  double rate = 0.0;
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double epsilon = 1e-8;
+  double weight_decay = 0.0;
+  bool amsgrad = false;
+  std::int64_t step = 1;
+};
+
+/// Tieleman and Hinton (2012); centered: Graves (2013). g += weight_decay p;  s = alpha s + (1 - alpha) g^2;
+/// a = alpha a + (1 - alpha) g;  v = momentum v + g / (sqrt(s - a^2) + epsilon);  p -= rate v.
+/// State: s, then a if centered, then v if momentum is not 0.
+struct RmspropStep {
+  double rate = 0.0;
+  double alpha = 0.99;
+  double epsilon = 1e-8;
+  double weight_decay = 0.0;
+  double momentum = 0.0;
+  bool centered = false;
+};
+
+/// Duchi, Hazan and Singer (2011). g += weight_decay p;  s += g^2;  p -= rate g / (sqrt(s) + epsilon). State: s.
+struct AdagradStep {
+  double rate = 0.0;
+  double epsilon = 1e-10;
+  double weight_decay = 0.0;
+};
+
+/// Chen et al., "Symbolic Discovery of Optimization Algorithms" (2023), program 1.
+/// p -= rate (sign(beta1 m + (1 - beta1) g) + weight_decay p);  m = beta2 m + (1 - beta2) g. State: m.
+struct LionStep {
+  double rate = 0.0;
+  double beta1 = 0.9;
+  double beta2 = 0.99;
+  double weight_decay = 0.0;
+};
+
+/// The first half of LAMB (You et al., 2020, algorithm 2): leaves p, and writes what p is to move along,
+/// m' / (sqrt(v') + epsilon) + weight_decay p with the corrected m' and v'. State: m, v, and that direction.
+struct LambDirection {
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double epsilon = 1e-6;
+  double weight_decay = 0.0;
+  std::int64_t step = 1;
+};
+
+using OptimizerRule = std::variant<AdamStep, RmspropStep, AdagradStep, LionStep, LambDirection>;
+
+/// One parameter of an optimizer step. All arrays are contiguous, of one shape, floating dtype and device.
+struct RuleOperands {
+  static constexpr std::size_t kMostStates = 3;
+
+  Array parameter;
+  Array gradient;
+  std::array<Array, kMostStates> state;  ///< as many as the rule has
+};
+
+}  // namespace tutti

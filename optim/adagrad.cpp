@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tutti/optim/adagrad.h>
+
+#include <tutti/backend/error.h>
+#include <tutti/optim/option_checks.h>
+
+namespace tutti {
+namespace {
+
+void check(const AdagradOptions& options) {
+  check_not_negative("Adagrad", "learning_rate_decay", options.learning_rate_decay);
+  check_not_negative("Adagrad", "weight_decay", options.weight_decay);
+  check_not_negative("Adagrad", "initial_accumulator_value", options.initial_accumulator_value);
+  check_positive("Adagrad", "epsilon", options.epsilon);
+}
+
+}  // namespace
+
+Adagrad::Adagrad(const ParameterGroups& groups) : RuleOptimizer(groups, check) {}
+Adagrad::Adagrad(std::vector<Tensor> parameters, double learning_rate, const AdagradOptions& options)
+    : Adagrad(ParameterGroups{{std::move(parameters), learning_rate, options}}) {}
+
+OptimizerRule Adagrad::rule(const AdagradOptions& options, double rate, std::int64_t step) const {
+  return AdagradStep{.rate = rate / (1.0 + static_cast<double>(step - 1) * options.learning_rate_decay),
+                     .epsilon = options.epsilon,
+                     .weight_decay = options.weight_decay};
+}
+
+std::string Adagrad::refuses_rows(std::size_t group) const {
+  if (options(group).weight_decay == 0.0) return "";
+  return fmt::format(
+      "Adagrad with weight_decay {} would change all rows; give it to a group without, or mark it dense with "
+      "set_sparse_grad(false)",
+      options(group).weight_decay);
+}
+
+std::vector<std::string> Adagrad::state_names(std::size_t) const { return {"sum"}; }
+
+double Adagrad::initial_state(std::size_t group) const { return options(group).initial_accumulator_value; }
+
+}  // namespace tutti

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tutti/optim/blend.h>
+
+#include <tutti/backend/registry.h>
+
+namespace tutti {
+
+// What gradient descent does without momentum: to - 1 (-share from + (1 - keep) to).
+void blend(const Array& to, double keep, const Array& from, double share) {
+  if (to.size() == 0) return;
+  backend_for(to.device())
+      .sgd_step({.rate = 1.0, .weight_decay = 1.0 - keep, .gradient_scale = -share}, to, from, Array());
+}
+
+}  // namespace tutti

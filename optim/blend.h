@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <tutti/backend/array.h>
+
+namespace tutti {
+
+/// to = keep to + share from, in one pass. Both contiguous and alike in shape, floating dtype and device.
+void blend(const Array& to, double keep, const Array& from, double share);
+
+}  // namespace tutti

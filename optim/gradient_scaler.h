@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <tutti/optim/optimizer.h>
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+namespace tutti {
+
+struct GradientScalerOptions {
+  double initial_scale = 65536.0;       ///< > 0
+  double growth_factor = 2.0;           ///< > 1
+  double backoff_factor = 0.5;          ///< in (0, 1)
+  std::int64_t growth_interval = 2000;  ///< finite steps in a row, after which the scale grows; > 0
+};
+
+/// Keeps the small gradients of 16-bit training from vanishing: the loss is multiplied by a scale, the gradients are
+/// divided by it again, and a step whose gradients overflowed is left out and lowers the scale.
+///
+///     step.backward(scaler.scale(loss));
+///     const bool finite = scaler.unscale(parameters);  // then clip, if you do
+///     if (finite) optimizer.step();
+///     scaler.update(finite);
+///
+/// With a group each device has a scaler, made alike. Reduced gradients are bitwise the same on all devices and a NaN
+/// or infinity of one device reaches all of them, so that they decide alike without a word; of a ShardedOptimizer each
+/// device sees its share, and ShardedOptimizer::unscale_grad asks the others. The scales must be the same in a step:
+/// who rejoins a group loads another's state. Not for Overlap::in_backward, which updates before all gradients are
+/// there, nor for groups whose devices keep gradients of their own (reductions off, Absent::subset).
+class GradientScaler {
+ public:
+  /// Throws Error for an option outside its range.
+  explicit GradientScaler(const GradientScalerOptions& = {});
+
+  double scale() const noexcept { return state_.scale; }
+  Tensor scale(const Tensor& loss) const;
+
+  /// Divides the gradients by the scale, in place, and says whether all were finite: if not, it leaves them and they
+  /// must not be used. Joins reductions first; reads one number a gradient on the host.
+  bool unscale(std::span<const Tensor> parameters) const;
+  void update(bool finite) noexcept;  ///< the scale of the next step
+  bool step(Optimizer&);              ///< unscale, step if finite, and update; says whether it stepped
+
+  struct State {
+    double scale = 0.0;
+    std::int64_t finite_steps = 0;  ///< since the scale last changed
+  };
+  const State& state() const noexcept { return state_; }
+  void load_state(const State&);  ///< throws Error for what cannot be
+  /// The state as text, exactly: for a checkpoint's notes.
+  std::string to_text() const;
+  void load_text(const std::string&);
+
+ private:
+  GradientScalerOptions options_;
+  State state_;
+};
+
+/// Whether no element of the parameters' gradients is NaN or infinite.
+bool gradients_are_finite(std::span<const Tensor> parameters);
+void multiply_gradients(std::span<const Tensor> parameters, double factor);  ///< in place
+
+}  // namespace tutti

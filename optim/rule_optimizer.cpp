@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tutti/optim/rule_optimizer.h>
+
+#include <tutti/backend/operations.h>
+
+namespace tutti {
+namespace {
+
+/// table[index] = rows. The old values are taken away first, which leaves exact zeros for the new ones.
+void write_rows(const Array& table, const Array& index, const Array& old_rows, const Array& rows) {
+  Backend& backend = backend_for(table.device());
+  backend.scatter_add(apply(elementwise::Negate{}, old_rows), 0, index, table);
+  backend.scatter_add(rows, 0, index, table);
+}
+
+}  // namespace
+
+RuleOperands rule_operands(const Array& parameter, const Array& gradient, const Optimizer::ParameterState& state) {
+  RuleOperands operands{parameter, gradient, {}};
+  for (std::size_t s = 0; s < state.arrays.size(); ++s) operands.state[s] = state.arrays[s].second;
+  return operands;
+}
+
+void step_rows(const OptimizerRule& rule, const Array& parameter, const SparseGradient& gradient,
+               const Optimizer::ParameterState& state) {
+  const std::int64_t columns = columns_of(parameter.shape());
+  if (gradient.count() == 0 || columns == 0) return;
+  const Array index = index_of_rows(gradient.indices, columns).contiguous();
+  const auto table_of = [&](const Array& array) { return array.reshape({parameter.length(0), columns}); };
+  const auto rows_of = [&](const Array& array) { return gather(table_of(array), 0, index); };
+
+  const Array old_parameter = rows_of(parameter);
+  RuleOperands rows{old_parameter.copy(), gradient.rows.reshape({gradient.count(), columns}), {}};
+  std::vector<Array> old_state;
+  for (std::size_t s = 0; s < state.arrays.size(); ++s) {
+    old_state.push_back(rows_of(state.arrays[s].second));
+    rows.state[s] = old_state[s].copy();
+  }
+  backend_for(parameter.device()).optimizer_step(rule, {&rows, 1});
+  write_rows(table_of(parameter), index, old_parameter, rows.parameter);
+  for (std::size_t s = 0; s < old_state.size(); ++s)
+    write_rows(table_of(state.arrays[s].second), index, old_state[s], rows.state[s]);
+}
+
+}  // namespace tutti

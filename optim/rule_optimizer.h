@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <tutti/backend/optimizer_rules.h>
+#include <tutti/backend/registry.h>
+#include <tutti/optim/parameter_groups.h>
+
+namespace tutti {
+
+/// A parameter with the arrays of its state, as Backend::optimizer_step takes them.
+RuleOperands rule_operands(const Array& parameter, const Array& gradient, const Optimizer::ParameterState&);
+
+/// Steps the rows that the gradient has, with their state, and leaves the others alone.
+void step_rows(const OptimizerRule&, const Array& parameter, const SparseGradient&, const Optimizer::ParameterState&);
+
+/// An optimizer that is one of the backends' rules.
+template <class Options> class RuleOptimizer : public GroupedOptimizer<Options> {
+ protected:
+  using typename Optimizer::Update;
+  using GroupedOptimizer<Options>::GroupedOptimizer;
+
+  /// `step` counts a parameter's own steps, from 1.
+  virtual OptimizerRule rule(const Options&, double rate, std::int64_t step) const = 0;
+
+  void update(std::span<const Update> updates) override {
+    const Update& first = updates.front();
+    std::vector<RuleOperands> operands;
+    for (const auto& [position, parameter, gradient, state] : updates)
+      operands.push_back(rule_operands(parameter, gradient, *state));
+    backend_for(first.parameter.device())
+        .optimizer_step(rule(this->options_of(first), this->rate_of(first), first.state->steps + 1), operands);
+  }
+
+  void update_rows(std::size_t position, const Array& parameter, const SparseGradient& gradient,
+                   Optimizer::ParameterState& state) override {
+    const std::size_t group = this->group_of(position);
+    step_rows(rule(this->options(group), this->learning_rate(group), state.steps + 1), parameter, gradient, state);
+  }
+};
+
+}  // namespace tutti

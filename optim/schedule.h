@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+namespace tutti {
+
+/// A learning rate as a function of how many steps were made: a value, whose only state is that count, which optimizers
+/// keep already. `optimizer.set_learning_rate(schedule(optimizer.steps()))` before each step; with groups, a schedule
+/// for each. Where torch.optim.lr_scheduler has the same, the figures are its. All throw Error for what cannot be.
+class Schedule {
+ public:
+  using Rate = std::function<double(std::int64_t step)>;
+  explicit Schedule(Rate);  ///< any function
+
+  /// Of the step that is about to be made, from 0. Throws Error below 0 and where the schedule ends (one_cycle).
+  double operator()(std::int64_t step) const;
+
+  static Schedule constant(double rate);
+  /// Times gamma after every `every` steps.
+  static Schedule step(double rate, std::int64_t every, double gamma = 0.1);
+  /// Times gamma at each milestone; they ascend, and one that stands twice counts twice.
+  static Schedule multi_step(double rate, std::vector<std::int64_t> milestones, double gamma = 0.1);
+  /// In a straight line from `from` to `to` in `steps` steps, then `to`.
+  static Schedule linear(double from, double to, std::int64_t steps);
+  static Schedule exponential(double rate, double gamma);
+  /// rate (1 - step / steps)^power, then 0.
+  static Schedule polynomial(double rate, std::int64_t steps, double power = 1.0);
+  /// Half a cosine from `rate` down to `lowest` in `steps` steps; after that, up and down again, as torch's does:
+  /// follow it with a constant by `sequential` to stay.
+  static Schedule cosine(double rate, std::int64_t steps, double lowest = 0.0);
+  /// The same, which starts again each time it has arrived; every period is `factor` times as long as the last.
+  static Schedule cosine_restarts(double rate, std::int64_t steps, std::int64_t factor = 1, double lowest = 0.0);
+  /// Vaswani et al., "Attention Is All You Need" (2017), section 5.3, with t = step + 1:
+  /// scale width^-0.5 min(t^-0.5, t warm_up^-1.5)
+  static Schedule noam(std::int64_t width, std::int64_t warm_up, double scale = 1.0);
+
+  struct OneCycle {
+    std::int64_t steps = 0;         ///< in all; asking for more throws
+    double rising = 0.3;            ///< share of them; in (0, 1)
+    bool cosine = true;             ///< else straight lines
+    double div_factor = 25;         ///< starts at highest / div_factor
+    double final_div_factor = 1e4;  ///< ends at that / final_div_factor
+    bool three_phase = false;       ///< falls as slowly as it rose, and then to the end
+  };
+  /// Smith and Topin, "Super-Convergence" (2018), as torch has it.
+  static Schedule one_cycle(double highest, const OneCycle&);
+
+  /// From `start_factor` times what `then` begins with, in a straight line over `steps` steps; then `then`, from its
+  /// step 0.
+  static Schedule warm_up(std::int64_t steps, Schedule then, double start_factor = 0.0);
+  /// One after the other, each from its step 0; schedule i + 1 begins at milestones[i], which ascend.
+  static Schedule sequential(std::vector<Schedule>, std::vector<std::int64_t> milestones);
+  /// Their product: all but one are factors, made with a rate of 1.
+  static Schedule chained(std::vector<Schedule>);
+
+ private:
+  Rate rate_;
+};
+
+}  // namespace tutti

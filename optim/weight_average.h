@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <tutti/autodiff/tensor.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace tutti {
+
+struct WeightAverageOptions {
+  double decay = 0.999;  ///< in [0, 1)
+  /// Update t, counted from 1, has the decay min(decay, (1 + t) / (10 + t)): early averages forget where it started.
+  bool warm_up = false;
+};
+
+/// The exponential moving average of parameters, average = decay average + (1 - decay) parameter, which often does
+/// better in evaluation. It starts as the parameters are. Replicas whose parameters are the same have the same average.
+class WeightAverage {
+ public:
+  /// Throws Error for no parameters, or an option outside its range.
+  explicit WeightAverage(std::vector<Tensor> parameters, const WeightAverageOptions& = {});
+
+  void update();  ///< after each step; an error while a scope has the averages applied
+
+  /// While it lives, the parameters have the averages for values; what they had before comes back with its end. Train
+  /// in none: a step would change the averages. It may not outlive the WeightAverage.
+  class Applied {
+   public:
+    ~Applied();
+    Applied(Applied&&) = delete;
+
+   private:
+    friend class WeightAverage;
+    explicit Applied(WeightAverage&);
+    WeightAverage& average_;
+    std::vector<Array> values_;
+  };
+  /// Error if a scope has already.
+  [[nodiscard]] Applied apply() { return Applied(*this); }
+
+  const std::vector<Array>& averages() const noexcept { return averages_; }  ///< by parameter
+  std::int64_t updates() const noexcept { return updates_; }
+  double decay_of(std::int64_t update) const noexcept;  ///< counted from 1
+
+  struct State {
+    std::int64_t updates = 0;
+    std::vector<Array> averages;
+  };
+  State state() const;            ///< shares no storage with this
+  void load_state(const State&);  ///< copies, onto each parameter's device; a misfit throws Error and changes nothing
+
+ private:
+  std::vector<Tensor> parameters_;
+  WeightAverageOptions options_;
+  std::vector<Array> averages_;
+  std::int64_t updates_ = 0;
+  bool applied_ = false;
+};
+
+}  // namespace tutti
