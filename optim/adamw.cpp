@@ -18,16 +18,18 @@ AdamW::AdamW(std::vector<Tensor> parameters, double learning_rate, const AdamWOp
     raise("[AdamW] weight_decay must be finite and not negative, got {}", options.weight_decay);
 }
 
-void AdamW::update(std::size_t, const Array& parameter, const Array& gradient, ParameterState& state) {
+void AdamW::update(std::span<const Update> updates) {
   const AdamWStep step{.rate = learning_rate(),
                        .beta1 = options_.beta1,
                        .beta2 = options_.beta2,
                        .epsilon = options_.epsilon,
                        .weight_decay = options_.weight_decay,
-                       .step = state.steps + 1};
-  const Array& mean = state.arrays[0].second;
-  const Array& square = state.arrays[1].second;
-  backend_for(parameter.device()).adamw_step(step, parameter, gradient, mean, square);
+                       .step = updates.front().state->steps + 1};
+  std::vector<AdamWOperands> operands;
+  operands.reserve(updates.size());
+  for (const auto& [position, parameter, gradient, state] : updates)
+    operands.push_back({parameter, gradient, state->arrays[0].second, state->arrays[1].second});
+  backend_for(updates.front().parameter.device()).adamw_steps(step, operands);
 }
 
 std::string AdamW::refuses_rows() const {

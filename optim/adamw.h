@@ -23,7 +23,7 @@ class AdamW : public Optimizer {
   const AdamWOptions& options() const noexcept { return options_; }
 
  protected:
-  void update(std::size_t position, const Array& parameter, const Array& gradient, ParameterState&) override;
+  void update(std::span<const Update>) override;
   std::string refuses_rows() const override;
   std::vector<std::string> state_names() const override;
 

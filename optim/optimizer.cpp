@@ -4,6 +4,7 @@
 #include <tutti/backend/error.h>
 #include <tutti/optim/ready_gradient.h>
 
+#include <algorithm>
 #include <cmath>
 #include <unordered_set>
 
@@ -82,12 +83,12 @@ void Optimizer::prepare(std::size_t position, const std::vector<std::string>& na
   prepare_state(states_[position], names, parameters_[position].array());
 }
 
-// Contiguous, with its state prepared; undefined if there is none.
-Array Optimizer::usable_gradient(std::size_t position, const std::vector<std::string>& names) {
+// Without a gradient, its gradient is undefined.
+Optimizer::Update Optimizer::usable_update(std::size_t position, const std::vector<std::string>& names) {
   const Array gradient = ready_gradient("optimizer.step", parameters_[position], position);
-  if (!gradient.defined()) return gradient;
+  if (!gradient.defined()) return {};
   prepare(position, names);
-  return gradient.contiguous();
+  return {position, parameters_[position].array(), gradient.contiguous(), &states_[position]};
 }
 
 SparseGradient Optimizer::usable_rows(std::size_t position, const std::vector<std::string>& names) {
@@ -98,10 +99,19 @@ SparseGradient Optimizer::usable_rows(std::size_t position, const std::vector<st
   return rows;
 }
 
-void Optimizer::apply(std::size_t position, const Array& gradient) {
-  if (!gradient.defined()) return;
-  update(position, parameters_[position].array(), gradient, states_[position]);
-  ++states_[position].steps;
+// Those that are alike at once. Mostly all are: a few may have got their first gradient late.
+void Optimizer::apply(std::vector<Update> updates) {
+  for (std::span<Update> rest = updates; !rest.empty();) {
+    const Update first = rest.front();
+    const auto others = std::stable_partition(rest.begin(), rest.end(), [&](const Update& each) {
+      return each.parameter.device() == first.parameter.device() && each.parameter.dtype() == first.parameter.dtype() &&
+             each.state->steps == first.state->steps;
+    });
+    const std::span<Update> alike(rest.begin(), others);
+    update(alike);
+    for (const Update& each : alike) ++each.state->steps;
+    rest = rest.subspan(alike.size());
+  }
 }
 
 void Optimizer::apply(std::size_t position, const SparseGradient& rows) {
@@ -114,26 +124,24 @@ void Optimizer::step() {
   if (!owner_.expired())
     raise("[optimizer.step] the parameters are updated already, during backward (Overlap::in_backward): leave it out");
   // Everything that can be refused is refused before the first parameter changes.
-  std::vector<Array> gradients(parameters_.size());
+  std::vector<Update> dense;
   std::vector<SparseGradient> sparse(parameters_.size());
   const std::vector<std::string> names = state_names();
   for (std::size_t i = 0; i < parameters_.size(); ++i)
     if (parameters_[i].has_sparse_grad())
       sparse[i] = usable_rows(i, names);
-    else
-      gradients[i] = usable_gradient(i, names);
-  for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    apply(i, gradients[i]);
-    apply(i, sparse[i]);
-  }
+    else if (Update next = usable_update(i, names); next.gradient.defined())
+      dense.push_back(std::move(next));
+  apply(std::move(dense));
+  for (std::size_t i = 0; i < parameters_.size(); ++i) apply(i, sparse[i]);
   ++steps_;
 }
 
 void Optimizer::update_parameter(std::size_t position) {
   if (parameters_[position].has_sparse_grad())
     apply(position, usable_rows(position, state_names()));
-  else
-    apply(position, usable_gradient(position, state_names()));
+  else if (Update next = usable_update(position, state_names()); next.gradient.defined())
+    apply({std::move(next)});
 }
 
 std::string Optimizer::refuses_rows() const {

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -53,7 +54,14 @@ class Optimizer {
   void load_state(const State&);  ///< copies, onto each parameter's device; a misfit throws Error and changes nothing
 
  protected:
-  virtual void update(std::size_t position, const Array& parameter, const Array& gradient, ParameterState&) = 0;
+  struct Update {
+    std::size_t position;
+    Array parameter;
+    Array gradient;  ///< contiguous, as the parameter is
+    ParameterState* state;
+  };
+  /// Changes parameters of one device and dtype, with equally many steps behind them.
+  virtual void update(std::span<const Update>) = 0;
   /// Why it cannot use sparse gradients, and what to do; empty: it can, by `update_rows`, which gets them coalesced.
   virtual std::string refuses_rows() const;
   virtual void update_rows(std::size_t position, const Array& parameter, const SparseGradient&, ParameterState&);
@@ -62,9 +70,9 @@ class Optimizer {
 
  private:
   void prepare(std::size_t position, const std::vector<std::string>& names);
-  Array usable_gradient(std::size_t position, const std::vector<std::string>& names);
   SparseGradient usable_rows(std::size_t position, const std::vector<std::string>& names);
-  void apply(std::size_t position, const Array& gradient);
+  Update usable_update(std::size_t position, const std::vector<std::string>& names);
+  void apply(std::vector<Update>);
   void apply(std::size_t position, const SparseGradient&);
 
   std::shared_ptr<const void> lifetime_ = std::make_shared<char>();

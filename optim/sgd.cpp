@@ -21,15 +21,18 @@ Sgd::Sgd(std::vector<Tensor> parameters, double learning_rate, const SgdOptions&
     raise("[Sgd] nesterov needs momentum above 0 and dampening 0, got {} and {}", options.momentum, options.dampening);
 }
 
-void Sgd::update(std::size_t, const Array& parameter, const Array& gradient, ParameterState& state) {
+void Sgd::update(std::span<const Update> updates) {
   const SgdStep step{.rate = learning_rate(),
                      .momentum = options_.momentum,
                      .dampening = options_.dampening,
                      .weight_decay = options_.weight_decay,
                      .nesterov = options_.nesterov,
-                     .first = state.steps == 0};
-  const Array momentum = state.arrays.empty() ? Array() : state.arrays.front().second;
-  backend_for(parameter.device()).sgd_step(step, parameter, gradient, momentum);
+                     .first = updates.front().state->steps == 0};
+  std::vector<SgdOperands> operands;
+  operands.reserve(updates.size());
+  for (const auto& [position, parameter, gradient, state] : updates)
+    operands.push_back({parameter, gradient, state->arrays.empty() ? Array() : state->arrays.front().second});
+  backend_for(updates.front().parameter.device()).sgd_steps(step, operands);
 }
 
 std::string Sgd::refuses_rows() const {

@@ -23,7 +23,7 @@ class Sgd : public Optimizer {
   const SgdOptions& options() const noexcept { return options_; }
 
  protected:
-  void update(std::size_t position, const Array& parameter, const Array& gradient, ParameterState&) override;
+  void update(std::span<const Update>) override;
   std::string refuses_rows() const override;
   void update_rows(std::size_t position, const Array& parameter, const SparseGradient&, ParameterState&) override;
   std::vector<std::string> state_names() const override;

@@ -33,9 +33,11 @@ struct Model : Module {
 struct Failing : Sgd {
   using Sgd::Sgd;
   int failing = 0;
-  void update(std::size_t position, const Array& parameter, const Array& gradient, ParameterState& state) override {
-    if (--failing == 0) throw std::runtime_error("update burnt");
-    Sgd::update(position, parameter, gradient, state);
+  void update(std::span<const Update> updates) override {
+    for (const Update& each : updates) {
+      if (--failing == 0) throw std::runtime_error("update burnt");
+      Sgd::update({&each, 1});
+    }
   }
 };
 

@@ -73,10 +73,11 @@ template <class Base> struct Counting final : Base {
   int fail_at = -1;
 
  protected:
-  void update(std::size_t position, const Array& parameter, const Array& gradient,
-              Optimizer::ParameterState& state) override {
-    if (++updates == fail_at) throw std::runtime_error("update burnt");
-    Base::update(position, parameter, gradient, state);
+  void update(std::span<const Optimizer::Update> due) override {
+    for (const Optimizer::Update& each : due) {
+      if (++updates == fail_at) throw std::runtime_error("update burnt");
+      Base::update({&each, 1});
+    }
   }
 };
 using CountingSgd = Counting<Sgd>;

@@ -93,8 +93,9 @@ TEST_CASE(
 TEST_CASE("sharded: an update that throws tears the step on every device") {
   struct Failing : Sgd {
     using Sgd::Sgd;
-    void update(std::size_t, const Array& parameter, const Array&, ParameterState&) override {
-      if (parameter.device() == cpu(1) && parameter.size() > 1) throw std::runtime_error("update burnt");
+    void update(std::span<const Update> updates) override {
+      for (const Update& each : updates)
+        if (each.parameter.device() == cpu(1) && each.parameter.size() > 1) throw std::runtime_error("update burnt");
     }
   };
   const auto factory = [](std::vector<Tensor> pieces) -> std::unique_ptr<Optimizer> {

@@ -60,7 +60,9 @@ TEST_CASE("sharded: shares have arrived before the last update begins") {
   auto replicas = sync.replicate(Chain{});
   struct Watching : Sgd {
     Watching(std::vector<Tensor> pieces, std::function<void()> watch) : Sgd(std::move(pieces), 0.1), watch_(watch) {}
-    void update(std::size_t, const Array&, const Array&, ParameterState&) override { watch_(); }
+    void update(std::span<const Update> updates) override {
+      for (std::size_t i = 0; i < updates.size(); ++i) watch_();
+    }
     std::function<void()> watch_;
   };
   std::atomic<int> updates[2] = {0, 0};
