@@ -40,8 +40,10 @@ Tensor max(const Tensor&, std::int64_t axis, bool keep_dims = false);     ///< t
 Tensor argmax(const Tensor&, std::int64_t axis, bool keep_dims = false);  ///< i64, no gradient
 
 // --- structured
-Tensor matmul(const Tensor& lhs, const Tensor& rhs);                            ///< [..., m, k] x [..., k, n]
-Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {});  ///< x W^T + b; weight [out, in]
+Tensor matmul(const Tensor& lhs, const Tensor& rhs);  ///< [..., m, k] x [..., k, n]
+/// activation(x W^T + b) over the last axis, in one pass; weight [out, in].
+Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
+              LinearActivation = LinearActivation::none);
 Tensor conv2d(const Tensor& input, const Tensor& weight, const Tensor& bias = {}, const Conv2dGeometry& = {});
 Tensor max_pool2d(const Tensor& input, const Pool2dGeometry& = {});
 Tensor softmax(const Tensor&, std::int64_t axis = -1);

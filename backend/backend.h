@@ -57,6 +57,11 @@ class Backend {
   /// [..., m, k] x [..., k, n]. Leading axes are already broadcast (any stride, also 0). Of an operand's last two axes
   /// one has stride 1, the other at least the first's length. The output is contiguous; k > 0.
   virtual void matmul(const Array& lhs, const Array& rhs, const Array& output) = 0;
+  /// activation(input x weight + bias): [m, k] x [k, n], laid out as matmul's operands, the bias [n] contiguous, or
+  /// undefined: none. By default one operation after the other.
+  virtual void linear(const Array& input, const Array& weight, const Array& bias, LinearActivation,
+                      const Array& output);
+  void finish_linear(const Array& bias, LinearActivation, const Array& output);  ///< what follows linear's product
   virtual void softmax(SoftmaxKind, const Array& input, std::size_t axis, const Array& output) = 0;
   virtual void softmax_gradient(SoftmaxKind, const Array& output, const Array& gradient, std::size_t axis,
                                 const Array& input_gradient) = 0;

@@ -50,6 +50,8 @@ class CudaBackend final : public Backend {
   void arg_reduce(ArgReduction, const Array& input, std::size_t axis, const Array& output) override;
 
   void matmul(const Array& lhs, const Array& rhs, const Array& output) override;
+  void linear(const Array& input, const Array& weight, const Array& bias, LinearActivation,
+              const Array& output) override;
   void softmax(SoftmaxKind, const Array& input, std::size_t axis, const Array& output) override;
   void softmax_gradient(SoftmaxKind, const Array& output, const Array& gradient, std::size_t axis,
                         const Array& input_gradient) override;
@@ -94,6 +96,8 @@ class CudaBackend final : public Backend {
     return make_context(device);
   }
   Context& make_context(Device);
+  bool multiply(std::string_view name, const MatmulPlan&, CublasProblem, const Array& lhs, const Array& rhs,
+                const Array& output, const void* bias);
 
   int devices_ = 0;
   std::mutex making_;  // guards the making of contexts
