@@ -2,6 +2,7 @@
 #pragma once
 
 #include <tutti/backend/backend.h>
+#include <tutti/backend/cuda/convolution_library.h>
 #include <tutti/backend/cuda/cublas_handles.h>
 #include <tutti/backend/cuda/cuda_stream.h>
 #include <tutti/backend/cuda/index_faults.h>
@@ -86,6 +87,7 @@ class CudaBackend final : public Backend {
     CudaStream communication;
     PinnedMemory staging;  // holds events of the streams, which must outlive them
     CublasHandles cublas;
+    std::unique_ptr<ConvolutionLibrary> convolutions;
   };
 
   Context& context(Device device) {

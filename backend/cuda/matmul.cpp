@@ -3,23 +3,14 @@
 
 #include <tutti/backend/cuda/cublas_check.h>
 #include <tutti/backend/cuda/matmul_plan.h>
+#include <tutti/backend/cuda/tf32.h>
 
 #include <algorithm>
 #include <bit>
-#include <cstdlib>
 #include <string_view>
 
 namespace tutti {
 namespace {
-
-/// TUTTI_CUDA_TF32=1: f32 products are faster and have the 10-bit mantissa of TF32 in their factors.
-bool tf32_from_environment() {
-  static const bool allowed = [] {
-    const char* text = std::getenv("TUTTI_CUDA_TF32");
-    return text != nullptr && std::string_view(text) == "1";
-  }();
-  return allowed;
-}
 
 /// What all addresses of the calls are multiples of, in bytes: cuBLAS does not look at them itself.
 std::uint32_t alignment_of(const MatmulPlan& plan, const Array& lhs, const Array& rhs, const Array& output) {
@@ -37,7 +28,7 @@ std::uint32_t alignment_of(const MatmulPlan& plan, const Array& lhs, const Array
 
 CublasProblem problem_of(const MatmulPlan& plan, const Array& lhs, const Array& rhs, const Array& output) {
   return {output.dtype(),
-          output.dtype() == DType::f32 && tf32_from_environment(),
+          output.dtype() == DType::f32 && tf32_allowed(),
           plan.first,
           plan.second,
           plan.output,
