@@ -90,7 +90,9 @@ Tensor einsum(std::string_view equation, std::span<const Tensor> operands);
 inline Tensor einsum(std::string_view equation, std::initializer_list<Tensor> operands) {
   return einsum(equation, std::span(operands.begin(), operands.size()));
 }
-Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {});  ///< x W^T + b; weight [out, in]
+/// activation(x W^T + b) over the last axis, in one pass; weight [out, in].
+Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
+              LinearActivation = LinearActivation::none);
 Tensor conv2d(const Tensor& input, const Tensor& weight, const Tensor& bias = {}, const Conv2dGeometry& = {});
 Tensor max_pool2d(const Tensor& input, const Pool2dGeometry& = {});
 Tensor softmax(const Tensor&, std::int64_t axis = -1);

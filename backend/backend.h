@@ -13,6 +13,19 @@
 
 namespace tutti {
 
+/// One of the parameters that `sgd_steps` changes. All of them have a momentum, or none has.
+struct SgdOperands {
+  Array parameter;
+  Array gradient;
+  Array momentum;
+};
+struct AdamWOperands {
+  Array parameter;
+  Array gradient;
+  Array mean;
+  Array square;
+};
+
 /// Drives all devices of one kind. Users call the functions of `backend/operations.h`, which check their operands, make
 /// the output and call the backend of its device; a backend may therefore trust shapes, dtypes and devices, and that
 /// outputs have elements. Of narrow dtypes (bf16, f16, i8, u8) it sees what moves elements, casts, elementwise operations
@@ -50,6 +63,11 @@ class Backend {
   /// [..., m, k] x [..., k, n]. Leading axes are already broadcast (any stride, also 0). Of an operand's last two axes
   /// one has stride 1, the other at least the first's length. The output is contiguous; k > 0.
   virtual void matmul(const Array& lhs, const Array& rhs, const Array& output) = 0;
+  /// activation(input x weight + bias): [m, k] x [k, n], laid out as matmul's operands, the bias [n] contiguous, or
+  /// undefined: none. By default one operation after the other.
+  virtual void linear(const Array& input, const Array& weight, const Array& bias, LinearActivation,
+                      const Array& output);
+  void finish_linear(const Array& bias, LinearActivation, const Array& output);  ///< what follows linear's product
   virtual void softmax(SoftmaxKind, const Array& input, std::size_t axis, const Array& output) = 0;
   virtual void softmax_gradient(SoftmaxKind, const Array& output, const Array& gradient, std::size_t axis,
                                 const Array& input_gradient) = 0;
@@ -72,6 +90,14 @@ class Backend {
   virtual void sgd_step(const SgdStep&, const Array& parameter, const Array& gradient, const Array& momentum) = 0;
   virtual void adamw_step(const AdamWStep&, const Array& parameter, const Array& gradient, const Array& mean,
                           const Array& square) = 0;
+  // The same of many parameters of one device and dtype, no two of which share memory.
+  virtual void sgd_steps(const SgdStep& step, std::span<const SgdOperands> parameters) {
+    for (const SgdOperands& each : parameters) sgd_step(step, each.parameter, each.gradient, each.momentum);
+  }
+  virtual void adamw_steps(const AdamWStep& step, std::span<const AdamWOperands> parameters) {
+    for (const AdamWOperands& each : parameters)
+      adamw_step(step, each.parameter, each.gradient, each.mean, each.square);
+  }
   /// Any of the rules, of parameters of one device and dtype, no two of which share memory.
   virtual void optimizer_step(const OptimizerRule&, std::span<const RuleOperands> parameters) = 0;
 };

@@ -11,6 +11,9 @@ enum class Reduction : std::uint8_t { sum, sum_of_squares, max, min };  ///< max
 enum class ArgReduction : std::uint8_t { arg_max, arg_min };            ///< first of equals; NaN wins
 enum class SoftmaxKind : std::uint8_t { softmax, log_softmax };
 
+/// What a linear operation ends with; formulas in backend/elementwise/activations.h.
+enum class LinearActivation : std::uint8_t { none, relu, gelu };
+
 /// Input [batch, in_channels, height, width], weight [out_channels, in_channels, kernel...]. Order: height, width.
 struct Conv2dGeometry {
   std::array<std::int64_t, 2> stride{1, 1};

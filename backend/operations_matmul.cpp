@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <tutti/backend/backend.h>
 #include <tutti/backend/error.h>
 #include <tutti/backend/operand_checks.h>
 #include <tutti/backend/operations.h>
@@ -45,6 +46,25 @@ bool is_tall(const Array& lhs, const Array& rhs) { return lhs.rank() > 2 && rhs.
 
 }  // namespace
 
+// In place, one kernel each.
+void Backend::finish_linear(const Array& bias, LinearActivation activation, const Array& output) {
+  const auto run = [&](const auto& operation, std::span<const Array> inputs) {
+    elementwise(elementwise::make_call(operation, ElementwiseCall::Part::value), inputs, output);
+  };
+  if (bias.defined()) {
+    const Array inputs[] = {output, bias.broadcast_to(output.shape())};
+    run(elementwise::Add{}, inputs);
+  }
+  if (activation == LinearActivation::relu) run(elementwise::Relu{}, {&output, 1});
+  if (activation == LinearActivation::gelu) run(elementwise::Gelu{}, {&output, 1});
+}
+
+void Backend::linear(const Array& input, const Array& weight, const Array& bias, LinearActivation activation,
+                     const Array& output) {
+  matmul(input, weight, output);
+  finish_linear(bias, activation, output);
+}
+
 Array matmul(const Array& lhs, const Array& rhs, const Array& out) {
   checks::require_alike("matmul", lhs, rhs);
   checks::require_floating("matmul", lhs);
@@ -76,6 +96,31 @@ Array matmul(const Array& lhs, const Array& rhs, const Array& out) {
   else
     backend.matmul(a.broadcast_to(matrix_shape(batch, rows, inner)),
                    b.broadcast_to(matrix_shape(batch, inner, columns)), result);
+  return result;
+}
+
+Array linear(const Array& input, const Array& weight, const Array& bias, LinearActivation activation) {
+  checks::require_alike("linear", input, weight);
+  checks::require_floating("linear", input);
+  checks::require_rank("linear", "the input", input, 2);
+  checks::require_rank("linear", "the weight", weight, 2);
+  if (input.length(1) != weight.length(1))
+    raise<ShapeError>("[linear] input {} does not fit weight {}: the input's last axis must be the weight's second",
+                      to_string(input.shape()), to_string(weight.shape()));
+  if (bias.defined()) {
+    checks::require_alike("linear", input, bias);
+    checks::require_shape("linear", "the bias", bias, {weight.length(0)});
+  }
+  const Array result = Array::empty({input.length(0), weight.length(0)}, input.dtype(), input.device());
+  if (result.size() == 0) return result;
+  const Array row = bias.defined() ? bias.contiguous() : bias;
+  Backend& backend = backend_for(input.device());
+  if (input.length(1) > 0) {
+    backend.linear(matrix_operand(input), matrix_operand(weight.transpose()), row, activation, result);
+  } else {
+    backend.fill(result, 0);
+    backend.finish_linear(row, activation, result);
+  }
   return result;
 }
 

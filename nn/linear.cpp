@@ -7,7 +7,8 @@
 
 namespace tutti {
 
-Linear::Linear(std::int64_t in, std::int64_t out, Generator& generator, const LinearOptions& options) {
+Linear::Linear(std::int64_t in, std::int64_t out, Generator& generator, const LinearOptions& options)
+    : activation_(options.activation) {
   if (in <= 0 || out <= 0) raise<ShapeError>("[Linear] sizes must be positive, got in {} and out {}", in, out);
   if (!is_floating(options.dtype))
     raise<DTypeError>("[Linear] needs a floating type, got {}", to_string(options.dtype));
@@ -16,7 +17,7 @@ Linear::Linear(std::int64_t in, std::int64_t out, Generator& generator, const Li
   initialize_layer(weight, bias, generator);
 }
 
-Tensor Linear::forward(const Tensor& x) const { return linear(x, weight, bias); }
+Tensor Linear::forward(const Tensor& x) const { return linear(x, weight, bias, activation_); }
 
 void Linear::visit(MemberVisitor& visitor) {
   visitor.parameter("weight", weight);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <tutti/backend/kernel_arguments.h>
 #include <tutti/backend/random.h>
 #include <tutti/nn/module.h>
 
@@ -10,9 +11,10 @@ struct LinearOptions {
   bool bias = true;
   DType dtype = DType::f32;
   Device device = cpu(0);
+  LinearActivation activation = LinearActivation::none;  ///< in the product's own pass, where a module after it is not
 };
 
-/// y = x W^T + b over the last axis: [..., in] -> [..., out]. Starts as described at `initialize_layer`.
+/// y = activation(x W^T + b) over the last axis: [..., in] -> [..., out]. Starts as described at `initialize_layer`.
 class Linear : public Module {
  public:
   /// Throws ShapeError unless both sizes are positive, DTypeError unless the type is floating.
@@ -23,6 +25,9 @@ class Linear : public Module {
 
   Tensor weight;  ///< [out, in]
   Tensor bias;    ///< [out]; undefined without bias
+
+ private:
+  LinearActivation activation_;
 };
 
 }  // namespace tutti

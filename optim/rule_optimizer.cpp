@@ -2,6 +2,7 @@
 #include <tutti/optim/rule_optimizer.h>
 
 #include <tutti/backend/operations.h>
+#include <tutti/backend/widening.h>
 
 namespace tutti {
 namespace {
@@ -10,7 +11,7 @@ namespace {
 void write_rows(const Array& table, const Array& index, const Array& old_rows, const Array& rows) {
   Backend& backend = backend_for(table.device());
   backend.scatter_add(apply(elementwise::Negate{}, old_rows), 0, index, table);
-  backend.scatter_add(rows, 0, index, table);
+  backend.scatter_add(rows.cast(table.dtype()), 0, index, table);
 }
 
 }  // namespace
@@ -30,7 +31,8 @@ void step_rows(const OptimizerRule& rule, const Array& parameter, const SparseGr
   const auto rows_of = [&](const Array& array) { return gather(table_of(array), 0, index); };
 
   const Array old_parameter = rows_of(parameter);
-  RuleOperands rows{old_parameter.copy(), gradient.rows.reshape({gradient.count(), columns}), {}};
+  const Array start = is_narrow(old_parameter) ? widened(old_parameter) : old_parameter.copy();
+  RuleOperands rows{start, widened(gradient.rows).reshape({gradient.count(), columns}), {}};
   std::vector<Array> old_state;
   for (std::size_t s = 0; s < state.arrays.size(); ++s) {
     old_state.push_back(rows_of(state.arrays[s].second));

@@ -5,6 +5,9 @@
 #include <tutti/backend/error.h>
 #include <tutti/backend/operations.h>
 
+#include <span>
+#include <tuple>
+
 namespace tutti {
 
 namespace {
@@ -55,21 +58,63 @@ Tensor matmul(const Tensor& lhs, const Tensor& rhs) {
   });
 }
 
-// y = x W^T + b over the last axis.
-Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+namespace {
+
+using elementwise::Domain;
+
+// dL/dz for y = relu(z), from y. Gelu's would need z: see below.
+Tensor before_activation(LinearActivation activation, const Tensor& y, const Tensor& dy) {
+  if (activation == LinearActivation::none) return dy;
+  const elementwise::Relu relu;
+  if (grad_enabled()) return relu.gradient(y, dy);
+  const Array inputs[] = {y.array(), dy.array()};
+  return Tensor(apply_gradient(relu, ElementwiseCall::Part::gradient, inputs));
+}
+
+// y = f(z), z = x W^T + b: dx = dz W, dW = dz^T x, db = the sum of dz's rows.
+Tensor linear_rows(const Tensor& x, const Tensor& weight, const Tensor& bias, LinearActivation activation) {
+  const Tensor all[] = {x, weight, bias};
+  const std::span<const Tensor> inputs(all, bias.defined() ? 3 : 2);
+  // Gelu's gradient is a function of z: recorded, z is kept, and the activation is an operation of its own.
+  if (activation == LinearActivation::gelu && records(inputs))
+    return gelu(linear_rows(x, weight, bias, LinearActivation::none));
+  Array value = linear(x.array(), weight.array(), bias.defined() ? bias.array() : Array(), activation);
+  const Array y = activation == LinearActivation::relu ? value : Array();
+  return record("linear", std::move(value), inputs, [&] {
+    return [saved_x = save(x, 0), saved_w = save(weight, 1), saved_y = SavedTensor{y, SavedTensor::kOutput}, activation,
+            bias_shape = bias.defined() ? bias.shape() : Shape{}](const auto& restore, const Tensor& dy,
+                                                                  InputGradients& gradients) {
+      const Tensor dz = before_activation(activation, saved_y.value.defined() ? restore(saved_y) : Tensor(), dy);
+      if (gradients.wanted(0))
+        gradients.set(0, operand_gradient(saved_x.value, gradients.destination(0), dz, restore(saved_w)));
+      if (gradients.wanted(1))
+        gradients.set(1, operand_gradient(saved_w.value, gradients.destination(1), transpose(dz), restore(saved_x)));
+      if (bias_shape.size() > 0 && gradients.wanted(2))
+        gradients.set(2, sum_to(dz, bias_shape, gradients.destination(2)));
+    };
+  });
+}
+
+}  // namespace
+
+Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, LinearActivation activation) {
   if (weight.rank() != 2 || x.rank() < 1 || x.length(-1) != weight.length(1))
     raise<ShapeError>("[linear] input {} does not fit weight {}: the input's last axis must be the weight's second",
                       to_string(x.shape()), to_string(weight.shape()));
   if (bias.defined() && (bias.rank() != 1 || bias.length(0) != weight.length(0)))
     raise<ShapeError>("[linear] bias {} does not fit weight {}", to_string(bias.shape()), to_string(weight.shape()));
-  Shape shape = x.shape();
-  shape[shape.size() - 1] = weight.length(0);
+  auto [input, w] = promote_pair(Domain::floating, "linear", x, weight);
+  Tensor b = bias;
+  if (b.defined()) {
+    std::tie(input, b) = promote_pair(Domain::floating, "linear", input, b);
+    std::tie(input, w) = promote_pair(Domain::floating, "linear", input, w);
+  }
+  if (input.rank() == 2) return linear_rows(input, w, b, activation);
+  Shape shape = input.shape();
+  shape[shape.size() - 1] = w.length(0);
   std::int64_t count = 1;  // spelled out, because -1 has no meaning without features
   for (std::size_t axis = 0; axis + 1 < shape.size(); ++axis) count *= shape[axis];
-  const Tensor rows = x.rank() == 2 ? x : reshape(x, {count, weight.length(1)});
-  const Tensor product = matmul(rows, transpose(weight));
-  const Tensor y = bias.defined() ? product + bias : product;
-  return x.rank() == 2 ? y : reshape(y, shape);
+  return reshape(linear_rows(reshape(input, {count, w.length(1)}), w, b, activation), shape);
 }
 
 }  // namespace tutti

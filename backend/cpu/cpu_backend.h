@@ -48,6 +48,8 @@ class CpuBackend final : public Backend {
   void arg_reduce(ArgReduction, const Array& input, std::size_t axis, const Array& output) override;
 
   void matmul(const Array& lhs, const Array& rhs, const Array& output) override;
+  void linear(const Array& input, const Array& weight, const Array& bias, LinearActivation,
+              const Array& output) override;
   void softmax(SoftmaxKind, const Array& input, std::size_t axis, const Array& output) override;
   void softmax_gradient(SoftmaxKind, const Array& output, const Array& gradient, std::size_t axis,
                         const Array& input_gradient) override;
@@ -67,6 +69,8 @@ class CpuBackend final : public Backend {
   void sgd_step(const SgdStep&, const Array& parameter, const Array& gradient, const Array& momentum) override;
   void adamw_step(const AdamWStep&, const Array& parameter, const Array& gradient, const Array& mean,
                   const Array& square) override;
+  void sgd_steps(const SgdStep&, std::span<const SgdOperands>) override;
+  void adamw_steps(const AdamWStep&, std::span<const AdamWOperands>) override;
   void optimizer_step(const OptimizerRule&, std::span<const RuleOperands>) override;
 
  private:

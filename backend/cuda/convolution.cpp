@@ -36,12 +36,17 @@ template <class Product> void convolve(CudaBackend& backend, std::string_view na
 }  // namespace
 
 void CudaBackend::conv2d(const Conv2dGeometry& geometry, const Array& input, const Array& weight, const Array& output) {
+  const ConvolutionCall call{"conv2d", ConvolutionPass::output, geometry, input, weight, output};
+  if (context(output.device()).convolutions->convolve(call)) return;
   const cuda_kernels::ForwardProduct product{convolution_of(geometry, input.shape(), weight.shape(), output.shape())};
   convolve(*this, "conv2d", product, weight, input, output);
 }
 
 void CudaBackend::conv2d_input_gradient(const Conv2dGeometry& geometry, const Array& gradient, const Array& weight,
                                         const Array& input_gradient) {
+  const ConvolutionCall call{
+      "conv2d_input_gradient", ConvolutionPass::input_gradient, geometry, input_gradient, weight, gradient};
+  if (context(gradient.device()).convolutions->convolve(call)) return;
   const cuda_kernels::InputGradientProduct product{
       convolution_of(geometry, input_gradient.shape(), weight.shape(), gradient.shape())};
   convolve(*this, "conv2d_input_gradient", product, weight, gradient, input_gradient);
@@ -49,6 +54,9 @@ void CudaBackend::conv2d_input_gradient(const Conv2dGeometry& geometry, const Ar
 
 void CudaBackend::conv2d_weight_gradient(const Conv2dGeometry& geometry, const Array& gradient, const Array& input,
                                          const Array& weight_gradient) {
+  const ConvolutionCall call{
+      "conv2d_weight_gradient", ConvolutionPass::weight_gradient, geometry, input, weight_gradient, gradient};
+  if (context(gradient.device()).convolutions->convolve(call)) return;
   const cuda_kernels::WeightGradientProduct product{
       convolution_of(geometry, input.shape(), weight_gradient.shape(), gradient.shape())};
   convolve(*this, "conv2d_weight_gradient", product, gradient, input, weight_gradient);

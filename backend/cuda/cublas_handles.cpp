@@ -26,7 +26,7 @@ void describe(Device device, cublasLtMatrixLayoutOpaque_t& layout, const CublasP
 
 }  // namespace
 
-CublasDescriptors::CublasDescriptors(Device device, const CublasProblem& problem) {
+CublasDescriptors::CublasDescriptors(Device device, const CublasProblem& problem, const void* bias) {
   const cublasComputeType_t compute = problem.dtype == DType::f64 ? CUBLAS_COMPUTE_64F
                                       : problem.tf32              ? CUBLAS_COMPUTE_32F_FAST_TF32
                                                                   : CUBLAS_COMPUTE_32F;
@@ -34,10 +34,13 @@ CublasDescriptors::CublasDescriptors(Device device, const CublasProblem& problem
   const cublasOperation_t of_first = problem.first.transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
   const cublasOperation_t of_second = problem.second.transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
   TUTTI_CUBLAS(device, kOperation, cublasLtMatmulDescInit(&operation, compute, scale));
-  TUTTI_CUBLAS(device, kOperation,
-               cublasLtMatmulDescSetAttribute(&operation, CUBLASLT_MATMUL_DESC_TRANSA, &of_first, sizeof(of_first)));
-  TUTTI_CUBLAS(device, kOperation,
-               cublasLtMatmulDescSetAttribute(&operation, CUBLASLT_MATMUL_DESC_TRANSB, &of_second, sizeof(of_second)));
+  const auto set = [&](cublasLtMatmulDescAttributes_t attribute, const auto& value) {
+    TUTTI_CUBLAS(device, kOperation, cublasLtMatmulDescSetAttribute(&operation, attribute, &value, sizeof(value)));
+  };
+  set(CUBLASLT_MATMUL_DESC_TRANSA, of_first);
+  set(CUBLASLT_MATMUL_DESC_TRANSB, of_second);
+  if (problem.epilogue != CUBLASLT_EPILOGUE_DEFAULT) set(CUBLASLT_MATMUL_DESC_EPILOGUE, problem.epilogue);
+  if (bias != nullptr) set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
   describe(device, first, problem, problem.first);
   describe(device, second, problem, problem.second);
   describe(device, output, problem, problem.output);
@@ -53,19 +56,20 @@ cublasLtHandle_t CublasHandles::handle() {
   return handle_;
 }
 
-CublasHandles::Choice CublasHandles::choose(const CublasProblem& problem, CublasDescriptors& descriptors) {
+std::optional<CublasHandles::Choice> CublasHandles::choose(const CublasProblem& problem,
+                                                           CublasDescriptors& descriptors) {
   {
     const std::lock_guard lock(mutex_);
     if (const auto found = choices_.find(problem); found != choices_.end()) return found->second;
   }
-  const Choice choice = ask(problem, descriptors);
+  const std::optional<Choice> choice = ask(problem, descriptors);
   const std::lock_guard lock(mutex_);
   if (choices_.size() >= kMostRemembered) choices_.clear();
   choices_.emplace(problem, choice);
   return choice;
 }
 
-CublasHandles::Choice CublasHandles::ask(const CublasProblem& problem, CublasDescriptors& descriptors) {
+std::optional<CublasHandles::Choice> CublasHandles::ask(const CublasProblem& problem, CublasDescriptors& descriptors) {
   cublasLtMatmulPreferenceOpaque_t preference;
   TUTTI_CUBLAS(device_, kOperation, cublasLtMatmulPreferenceInit(&preference));
   const auto prefer = [&](cublasLtMatmulPreferenceAttributes_t attribute, const auto& value) {
@@ -79,14 +83,17 @@ CublasHandles::Choice CublasHandles::ask(const CublasProblem& problem, CublasDes
   prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, problem.alignment);
   cublasLtMatmulHeuristicResult_t result{};
   int found = 0;
-  TUTTI_CUBLAS(
-      device_, kOperation,
+  const cublasStatus_t status =
       cublasLtMatmulAlgoGetHeuristic(handle(), &descriptors.operation, &descriptors.first, &descriptors.second,
-                                     &descriptors.output, &descriptors.output, &preference, 1, &result, &found));
+                                     &descriptors.output, &descriptors.output, &preference, 1, &result, &found);
+  const bool unsupported = status == CUBLAS_STATUS_NOT_SUPPORTED || (status == CUBLAS_STATUS_SUCCESS && found == 0);
+  if (unsupported && problem.epilogue != CUBLASLT_EPILOGUE_DEFAULT) return std::nullopt;
+  if (status != CUBLAS_STATUS_SUCCESS)
+    cuda_runtime::raise_cublas_error(status, "cublasLtMatmulAlgoGetHeuristic", device_, kOperation);
   if (found == 0)
     raise<DeviceError>("[{}] {}: cuBLAS has no algorithm for {} products [{}, k] x [k, {}]", kOperation,
                        to_string(device_), problem.batch, problem.output.columns, problem.output.rows);
-  return {result.algo, result.workspaceSize};
+  return Choice{result.algo, result.workspaceSize};
 }
 
 std::size_t CublasHandles::Hash::operator()(const CublasProblem& problem) const noexcept {
@@ -103,6 +110,7 @@ std::size_t CublasHandles::Hash::operator()(const CublasProblem& problem) const 
   mix(problem.tf32 ? 1 : 0);
   mix(problem.batch);
   mix(problem.alignment);
+  mix(problem.epilogue);
   return static_cast<std::size_t>(hash ^ (hash >> 32U));
 }
 

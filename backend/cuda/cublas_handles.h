@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <mutex>
+#include <optional>
 #include <unordered_map>
 
 namespace tutti {
@@ -22,6 +23,7 @@ struct CublasProblem {
   MatmulPlan::Operand output;
   std::int64_t batch;
   std::uint32_t alignment;  ///< of all addresses, in bytes
+  cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
   friend bool operator==(const CublasProblem&, const CublasProblem&) = default;
 };
 
@@ -32,7 +34,8 @@ struct CublasDescriptors {
   cublasLtMatrixLayoutOpaque_t second;
   cublasLtMatrixLayoutOpaque_t output;
 
-  CublasDescriptors(Device, const CublasProblem&);
+  /// `bias` is read by epilogues that add one.
+  CublasDescriptors(Device, const CublasProblem&, const void* bias = nullptr);
 };
 
 /// The cuBLASLt handle of one device, made when first used, and the algorithms that were chosen with it. Thread-safe.
@@ -48,9 +51,10 @@ class CublasHandles {
   CublasHandles(const CublasHandles&) = delete;
   CublasHandles& operator=(const CublasHandles&) = delete;
 
-  /// Both with the device current.
+  /// Both with the device current. Nothing is chosen for an epilogue that cuBLAS has no algorithm with; a product
+  /// without an algorithm is an error.
   cublasLtHandle_t handle();
-  Choice choose(const CublasProblem&, CublasDescriptors&);
+  std::optional<Choice> choose(const CublasProblem&, CublasDescriptors&);
 
  private:
   static constexpr std::size_t kMostRemembered = 4096;
@@ -58,12 +62,12 @@ class CublasHandles {
     std::size_t operator()(const CublasProblem&) const noexcept;
   };
 
-  Choice ask(const CublasProblem&, CublasDescriptors&);
+  std::optional<Choice> ask(const CublasProblem&, CublasDescriptors&);
 
   Device device_;
   std::mutex mutex_;  // guards what follows
   cublasLtHandle_t handle_ = nullptr;
-  std::unordered_map<CublasProblem, Choice, Hash> choices_;
+  std::unordered_map<CublasProblem, std::optional<Choice>, Hash> choices_;
 };
 
 }  // namespace tutti

@@ -54,7 +54,8 @@ CudaBackend::Context::Context(Device device)
       compute(device, CudaStream::Priority::normal),
       communication(device, CudaStream::Priority::high),
       staging(device),
-      cublas(device) {
+      cublas(device),
+      convolutions(make_convolution_library(compute, pool)) {
   compute.after_waiting([this] { index_faults.check(); });
 }
 

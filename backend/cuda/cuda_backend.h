@@ -2,6 +2,7 @@
 #pragma once
 
 #include <tutti/backend/backend.h>
+#include <tutti/backend/cuda/convolution_library.h>
 #include <tutti/backend/cuda/cublas_handles.h>
 #include <tutti/backend/cuda/cuda_stream.h>
 #include <tutti/backend/cuda/index_faults.h>
@@ -51,6 +52,8 @@ class CudaBackend final : public Backend {
   void arg_reduce(ArgReduction, const Array& input, std::size_t axis, const Array& output) override;
 
   void matmul(const Array& lhs, const Array& rhs, const Array& output) override;
+  void linear(const Array& input, const Array& weight, const Array& bias, LinearActivation,
+              const Array& output) override;
   void softmax(SoftmaxKind, const Array& input, std::size_t axis, const Array& output) override;
   void softmax_gradient(SoftmaxKind, const Array& output, const Array& gradient, std::size_t axis,
                         const Array& input_gradient) override;
@@ -70,6 +73,8 @@ class CudaBackend final : public Backend {
   void sgd_step(const SgdStep&, const Array& parameter, const Array& gradient, const Array& momentum) override;
   void adamw_step(const AdamWStep&, const Array& parameter, const Array& gradient, const Array& mean,
                   const Array& square) override;
+  void sgd_steps(const SgdStep&, std::span<const SgdOperands>) override;
+  void adamw_steps(const AdamWStep&, std::span<const AdamWOperands>) override;
   void optimizer_step(const OptimizerRule&, std::span<const RuleOperands>) override;
 
  private:
@@ -84,6 +89,7 @@ class CudaBackend final : public Backend {
     CudaStream communication;
     PinnedMemory staging;  // holds events of the streams, which must outlive them
     CublasHandles cublas;
+    std::unique_ptr<ConvolutionLibrary> convolutions;
   };
 
   Context& context(Device device) {
@@ -94,6 +100,8 @@ class CudaBackend final : public Backend {
     return make_context(device);
   }
   Context& make_context(Device);
+  bool multiply(std::string_view name, const MatmulPlan&, CublasProblem, const Array& lhs, const Array& rhs,
+                const Array& output, const void* bias);
 
   void elementwise_widened(const ElementwiseCall&, std::span<const Array> inputs, const Array& output);
 

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/backend/cpu_threads.h>
+#include <tutti/backend/error.h>
 #include <tutti/backend/operations.h>
 #include <tutti/tests/test_devices.h>
 
 #include <doctest/doctest.h>
 
+#include <array>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <random>
 
 namespace tutti {
@@ -105,6 +108,46 @@ TEST_CASE_TEMPLATE("products do not depend on the number of threads" * doctest::
     }
     set_cpu_threads(cpu(), 1);
   }
+}
+
+TEST_CASE_TEMPLATE("linear is product, bias and activation one after the other, to the bit", T, float, double) {
+  for (const auto& [m, k, n] : {std::array<std::int64_t, 3>{1, 1, 1}, {3, 5, 7}, {64, 100, 33}, {130, 784, 512}}) {
+    const Array x = random_matrix<T>({m, k});
+    const Array wide = random_matrix<T>({n, k + 3}).slice(1, 1, k + 1);
+    const Array bias = random_matrix<T>({2 * n}).slice(0, 0, 2 * n, 2);
+    for (const int threads : {1, 3})
+      for (const Array& weight : {random_matrix<T>({n, k}), random_matrix<T>({k, n}).transpose(), wide})
+        for (const Array& added : {bias, Array()})
+          for (const auto activation : {LinearActivation::none, LinearActivation::relu, LinearActivation::gelu}) {
+            Array expected = matmul(x, weight.transpose());
+            if (added.defined()) expected = apply(elementwise::Add{}, expected, added);
+            if (activation == LinearActivation::relu) expected = apply(elementwise::Relu{}, expected);
+            if (activation == LinearActivation::gelu) expected = apply(elementwise::Gelu{}, expected);
+            set_cpu_threads(cpu(), threads);
+            const Array found = linear(x, weight, added, activation);
+            set_cpu_threads(cpu(), 1);
+            CHECK(found.to_vector<T>() == expected.to_vector<T>());
+          }
+  }
+}
+
+TEST_CASE("linear: no rows, no features, and NaN") {
+  const auto zeros = [](const Shape& shape) { return Array::zeros(shape, DType::f64, cpu()); };
+  CHECK(linear(zeros({0, 3}), zeros({2, 3}), zeros({2}), LinearActivation::relu).shape() == Shape{0, 2});
+  const Array bias = Array::from(std::vector<double>{-1, 2}, {2}, cpu());
+  CHECK(linear(zeros({1, 0}), zeros({2, 0}), bias, LinearActivation::relu).to_vector<double>() ==
+        std::vector<double>{0, 2});
+  const Array nan = Array::full({1, 3}, std::numeric_limits<double>::quiet_NaN(), DType::f64, cpu());
+  CHECK(std::isnan(linear(nan, zeros({1, 3}), {}, LinearActivation::relu).item<double>()));
+}
+
+TEST_CASE("linear names operands that do not fit") {
+  const auto zeros = [](const Shape& shape, DType dtype = DType::f32) { return Array::zeros(shape, dtype, cpu()); };
+  CHECK_THROWS_WITH_AS(linear(zeros({2, 3}), zeros({4, 2})), doctest::Contains("[linear] input [2, 3]"), ShapeError);
+  CHECK_THROWS_WITH_AS(linear(zeros({2, 3}), zeros({4, 3}), zeros({3})), doctest::Contains("the bias"), ShapeError);
+  CHECK_THROWS_WITH_AS(linear(zeros({3}), zeros({4, 3})), doctest::Contains("the input"), ShapeError);
+  CHECK_THROWS_AS(linear(zeros({2, 3}), zeros({4, 3}), zeros({4}, DType::f64)), DTypeError);
+  CHECK_THROWS_AS(linear(zeros({2, 3}, DType::i64), zeros({4, 3}, DType::i64)), DTypeError);
 }
 
 }  // namespace

@@ -46,6 +46,17 @@ TEST_CASE("Linear: x W^T + b, with gradients for weight and bias") {
   CHECK(layer.bias.grad().to_vector<float>() == std::vector<float>{2, 2, 2});
 }
 
+TEST_CASE("Linear: an activation is that of a module after it, with the same gradients") {
+  const auto gradients = [](LinearActivation activation, bool after) {
+    Generator random(7);
+    const Linear layer(3, 4, random, {.activation = activation});
+    const Tensor y = layer.forward(tensor(counted(6), {2, 3}));
+    backward(sum(after ? ReLU().forward(y) : y));
+    return std::pair(layer.weight.grad().to_vector<float>(), layer.bias.grad().to_vector<float>());
+  };
+  CHECK(gradients(LinearActivation::relu, false) == gradients(LinearActivation::none, true));
+}
+
 TEST_CASE("Linear: leading axes, no bias, f64") {
   Generator random(1);
   Linear layer(4, 5, random, {.bias = false, .dtype = DType::f64, .device = test_device()});

@@ -63,6 +63,36 @@ TEST_CASE("linear: rows of any rank, with and without bias") {
   CHECK(y.to_vector<double>() == Values{21, 37});
 }
 
+TEST_CASE("linear: an activation is that of the plain result, and so are its gradients, twice") {
+  const Tensor weight = spread({4, 3}, 1);
+  const Tensor bias = spread({4}, 2);
+  for (const auto activation : {LinearActivation::relu, LinearActivation::gelu})
+    for (const Shape& shape : {Shape{2, 3}, Shape{3}, Shape{2, 2, 3}}) {
+      const bool is_relu = activation == LinearActivation::relu;
+      const auto apart = [&](const Tensor& y) { return is_relu ? relu(y) : gelu(y); };
+      const Tensor x = spread(shape, 3);
+      CHECK(linear(x, weight, bias, activation).to_vector<double>() ==
+            apart(linear(x, weight, bias)).to_vector<double>());
+      {
+        const NoGrad no_grad;
+        CHECK(linear(x, weight, {}, activation).to_vector<double>() == apart(linear(x, weight)).to_vector<double>());
+      }
+      CHECK_NOTHROW(
+          check_gradients([&](const Inputs& in) { return linear(in[0], in[1], {}, activation); }, {x, weight}));
+      CHECK_NOTHROW(check_gradients([&](const Inputs& in) { return linear(in[0], in[1], in[2], activation); },
+                                    {x, weight, bias}));
+    }
+}
+
+TEST_CASE("linear: promotes its three operands to one dtype") {
+  const Tensor x(Array::from(std::vector<float>{1, 2}, {1, 2}, cpu()));
+  const Tensor y = linear(x, Tensor(Array::from(std::vector<float>{3, 4}, {1, 2}, cpu())), constant({10}, {1}));
+  CHECK(y.dtype() == DType::f64);
+  CHECK(y.to_vector<double>() == Values{21});
+  const Tensor counts(Array::from(std::vector<std::int64_t>{1, 2}, {1, 2}, cpu()));
+  CHECK(linear(counts, constant({3, 4}, {1, 2})).to_vector<double>() == Values{11});
+}
+
 TEST_CASE("matmul, linear: operands that do not fit are named") {
   CHECK_THROWS_WITH_AS(matmul(spread({2, 3}, 1), spread({2, 3}, 2)), doctest::Contains("[matmul]"), ShapeError);
   CHECK_THROWS_WITH_AS(linear(spread({2, 3}, 1), spread({2, 4}, 2)), doctest::Contains("[linear]"), ShapeError);

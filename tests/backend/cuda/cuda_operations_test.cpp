@@ -70,6 +70,11 @@ const std::vector<Case>& elementwise_cases() {
          const RuleOperands operands[] = {{floats({9}), floats({9}), {floats({9}), floats({9}), Array()}}};
          backend_for(kDevice).optimizer_step(AdamStep{.rate = 0.1}, operands);
        }},
+      {"sgd_steps",
+       [] {
+         const std::vector<SgdOperands> many(200, {floats({9}), floats({18}).slice(0, 0, 18, 2), floats({9})});
+         backend_for(kDevice).sgd_steps({.rate = 0.1, .momentum = 0.9}, many);
+       }},
   };
   return cases;
 }
@@ -99,6 +104,14 @@ const std::vector<Case>& structured_cases() {
       {"batched matmul",
        [] {
          matmul(floats({2, 6, 3, 4}), floats({6, 5, 4}).transpose());
+       }},
+      {"linear",
+       [] {
+         linear(floats({3, 4}), floats({5, 4}), floats({5}), LinearActivation::relu);
+       }},
+      {"linear with an activation that is not the product's",
+       [] {
+         linear(floats({3, 4}), floats({5, 4}), floats({5}), LinearActivation::gelu);
        }},
       {"softmax",
        [] {
@@ -197,7 +210,11 @@ TEST_CASE("cuda operations: each launches what CUDA takes, and holds nothing whe
     RecordingCuda machine({.deferred = true});
     const RenewedBackend backend;
     CHECK_NOTHROW(each.run());
-    CHECK(machine.kernels().size() + machine.count("cublasLtMatmul") + machine.count("cudaMemsetAsync") > 0);
+    std::size_t launches = machine.kernels().size();
+    for (const char* call : {"cublasLtMatmul", "cudaMemsetAsync", "cudnnConvolutionForward",
+                             "cudnnConvolutionBackwardData", "cudnnConvolutionBackwardFilter"})
+      launches += machine.count(call);
+    CHECK(launches > 0);
     CHECK(backend->pool(kDevice).statistics().in_use == 0);
     CHECK_NOTHROW(synchronize(kDevice));
   }
@@ -240,6 +257,22 @@ TEST_CASE("cuda operations: each call of each operation fails in turn") {
   }
 }
 
+TEST_CASE("cuda operations: the steps of many parameters are few launches") {
+  const RecordingCuda machine({.deferred = true});
+  const RenewedBackend backend;
+  const auto launches_for = [&](std::size_t count) {
+    std::vector<AdamWOperands> many;
+    while (many.size() < count) many.push_back({floats({9}), floats({9}), floats({9}), floats({9})});
+    const std::size_t before = machine.kernels().size();
+    backend->adamw_steps({.rate = 0.1}, many);
+    return machine.kernels().size() - before;
+  };
+  CHECK(launches_for(0) == 0);
+  CHECK(launches_for(60) == 1);
+  CHECK(launches_for(120) == 2);
+  CHECK_NOTHROW(synchronize(kDevice));
+}
+
 TEST_CASE("cuda operations: products are what they should be") {
   const RecordingCuda machine({.deferred = true});
   const RenewedBackend backend;
@@ -264,6 +297,50 @@ TEST_CASE("cuda operations: products are what they should be") {
   check(values({4, 3}, 1), values({4, 5}, 2), [](const Array& x, int i) { return i == 0 ? x.transpose() : x; });
   check(values({2, 3, 4}, 1), values({5, 4}, 2), [](const Array& x, int i) { return i == 1 ? x.transpose() : x; });
   check(values({4, 3}, 1), values({5, 4}, 2), [](const Array& x, int) { return x.transpose(); });
+}
+
+/// Small whole numbers, of which every order of additions gives the same sum.
+Array whole_numbers(const Shape& shape, std::int64_t factor) {
+  std::vector<float> numbers(static_cast<std::size_t>(element_count(shape)));
+  for (std::size_t i = 0; i < numbers.size(); ++i)
+    numbers[i] = static_cast<float>((static_cast<std::int64_t>(i) * factor) % 7 - 3);
+  return Array::from(numbers, shape, cpu());
+}
+
+TEST_CASE("cuda operations: bias and relu are part of a linear product of f32") {
+  RecordingCuda machine({.deferred = true});
+  const RenewedBackend backend;
+  const Array x = whole_numbers({3, 4}, 5);
+  const Array weight = whole_numbers({6, 4}, 3);
+  const Array bias = whole_numbers({6}, 2);
+  for (const Array& added : {bias, Array()})
+    for (const auto activation : {LinearActivation::none, LinearActivation::relu}) {
+      const auto expected = linear(x, weight, added, activation).to_vector<float>();
+      const Array near = added.defined() ? added.to(kDevice) : added;
+      CHECK(linear(x.to(kDevice), weight.to(kDevice), near, activation).to_vector<float>() == expected);
+    }
+  CHECK(machine.count("cublasLtMatmul") == 4);
+  CHECK(machine.kernels().empty());
+}
+
+TEST_CASE("cuda operations: what a product cannot do comes after it") {
+  RecordingCuda machine({.deferred = true});
+  const RenewedBackend backend;
+  const auto kernels = [&](const Array& x, const Array& weight, const Array& bias, LinearActivation activation) {
+    const std::size_t before = machine.kernels().size();
+    linear(x, weight, bias, activation);
+    return machine.kernels().size() - before;
+  };
+  const auto doubles = [](const Shape& shape) { return Array::empty(shape, DType::f64, kDevice); };
+  CHECK(kernels(floats({3, 4}), floats({6, 4}), floats({6}), LinearActivation::gelu) == 1);
+  CHECK(kernels(floats({3, 4}), floats({6, 4}), floats({7}).slice(0, 1, 7), LinearActivation::relu) == 2);
+  CHECK(kernels(doubles({3, 4}), doubles({6, 4}), doubles({6}), LinearActivation::relu) == 2);
+  CHECK(kernels(floats({3, 0}), floats({6, 0}), floats({6}), LinearActivation::relu) == 3);
+  machine.fail_call("cublasLtMatmulAlgoGetHeuristic", 1, cudaErrorNotSupported);
+  for (int i = 0; i < 2; ++i)  // and that is remembered
+    CHECK(kernels(floats({30, 4}), floats({6, 4}), floats({6}), LinearActivation::relu) == 2);
+  CHECK(machine.failed());
+  CHECK_NOTHROW(synchronize(kDevice));
 }
 
 }  // namespace

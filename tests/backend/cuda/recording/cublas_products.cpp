@@ -52,6 +52,11 @@ struct Operation {
   cudaDataType scale;
   cublasOperation_t first;
   cublasOperation_t second;
+  cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
+  const void* bias = nullptr;
+
+  bool adds_bias() const { return epilogue == CUBLASLT_EPILOGUE_BIAS || epilogue == CUBLASLT_EPILOGUE_RELU_BIAS; }
+  bool rectifies() const { return epilogue == CUBLASLT_EPILOGUE_RELU || epilogue == CUBLASLT_EPILOGUE_RELU_BIAS; }
 };
 struct Preference {
   std::size_t workspace;
@@ -78,6 +83,7 @@ struct Product {
   double alpha, beta;
   const void *first, *second;
   void* output;
+  Operation after;  // its epilogue
 
   std::uint64_t inner() const { return transpose_a ? a.rows : a.columns; }
   bool fits() const {
@@ -95,7 +101,10 @@ struct Product {
             sum += a.load(first, transpose_a ? a.at(product, k, row) : a.at(product, row, k)) *
                    b.load(second, transpose_b ? b.at(product, column, k) : b.at(product, k, column));
           const std::size_t place = c.at(product, row, column);
-          c.store(output, place, alpha * sum + (beta == 0 ? 0 : beta * c.load(output, place)));
+          double value = alpha * sum + (beta == 0 ? 0 : beta * c.load(output, place));
+          if (after.adds_bias()) value += c.load(after.bias, row);
+          if (after.rectifies()) value = std::max(value, 0.0);
+          c.store(output, place, value);
         }
   }
 };
@@ -108,6 +117,7 @@ template <class F> cublasStatus_t cublas_call(const char* name, F&& body) {
   Lock lock(machine->mutex);
   const cudaError_t error = machine->enter(name, {}, false);
   if (error == cudaErrorMemoryAllocation) return CUBLAS_STATUS_ALLOC_FAILED;
+  if (error == cudaErrorNotSupported) return CUBLAS_STATUS_NOT_SUPPORTED;
   return error == cudaSuccess ? body(*machine, lock) : CUBLAS_STATUS_EXECUTION_FAILED;
 }
 
@@ -124,11 +134,12 @@ cublasStatus_t queue_product(CudaMachine& machine, Lock& lock, cudaStream_t hand
     machine.fault("cublasLtMatmul of matrices that do not fit");
     return CUBLAS_STATUS_INVALID_VALUE;
   }
-  machine.enqueue(lock, *stream, {"cublasLtMatmul", [product] { product.run(); }, {}, {}},
-                  {{product.first, product.a.bytes(), false},
-                   {product.second, product.b.bytes(), false},
-                   {product.output, product.c.bytes(), true},
-                   workspace});
+  std::vector<MemoryUse> uses{{product.first, product.a.bytes(), false},
+                              {product.second, product.b.bytes(), false},
+                              {product.output, product.c.bytes(), true},
+                              workspace};
+  if (product.after.adds_bias()) uses.push_back({product.after.bias, product.c.rows * product.c.size(), false});
+  machine.enqueue(lock, *stream, {"cublasLtMatmul", [product] { product.run(); }, {}, {}}, uses);
   return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -168,6 +179,8 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t operation, cu
   auto own = meaning<Operation>(operation);
   if (attribute == CUBLASLT_MATMUL_DESC_TRANSA) own.first = value_of<cublasOperation_t>(value);
   if (attribute == CUBLASLT_MATMUL_DESC_TRANSB) own.second = value_of<cublasOperation_t>(value);
+  if (attribute == CUBLASLT_MATMUL_DESC_EPILOGUE) own.epilogue = value_of<cublasLtEpilogue_t>(value);
+  if (attribute == CUBLASLT_MATMUL_DESC_BIAS_POINTER) own.bias = value_of<const void*>(value);
   describe(operation, own);
   return CUBLAS_STATUS_SUCCESS;
 }
@@ -234,7 +247,17 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t oper
                           scalar(own.scale, beta),
                           first,
                           second,
-                          output};
+                          output,
+                          own};
+    if (own.epilogue != CUBLASLT_EPILOGUE_DEFAULT && !own.adds_bias() && !own.rectifies()) {
+      machine.fault(fmt::format("cublasLtMatmul with epilogue {}, which the recorder does not know",
+                                static_cast<int>(own.epilogue)));
+      return CUBLAS_STATUS_NOT_SUPPORTED;
+    }
+    if (own.epilogue != CUBLASLT_EPILOGUE_DEFAULT && product.c.type != CUDA_R_32F) {
+      machine.fault("cublasLtMatmul with an epilogue, of a type that has none");
+      return CUBLAS_STATUS_NOT_SUPPORTED;
+    }
     return queue_product(machine, lock, stream, product, {workspace, workspace_bytes, true});
   });
 }

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <tutti/backend/array.h>
+#include <tutti/backend/cuda/cuda_stream.h>
+#include <tutti/backend/kernel_arguments.h>
+#include <tutti/backend/memory_pool.h>
+
+#include <cstdint>
+#include <memory>
+#include <string_view>
+
+namespace tutti {
+
+/// Which of the three arrays of a convolution is computed, from the other two.
+enum class ConvolutionPass : std::uint8_t { output, input_gradient, weight_gradient };
+
+/// Where an array's gradient is computed, the gradient stands in the array's place.
+struct ConvolutionCall {
+  std::string_view name;
+  ConvolutionPass pass;
+  Conv2dGeometry geometry;
+  Array input;
+  Array weight;
+  Array output;
+};
+
+/// A vendor's library of convolutions, on one device. Thread-safe.
+class ConvolutionLibrary {
+ public:
+  virtual ~ConvolutionLibrary() = default;
+  /// Queues the call. False, and nothing is queued: the library is not there, or has nothing deterministic for this.
+  virtual bool convolve(const ConvolutionCall&) = 0;
+};
+
+/// That of the device of a stream, which work is queued on; temporary memory comes from the pool. Defined for cuDNN in
+/// cudnn_convolutions.cpp, and for builds without in no_convolution_library.cpp.
+std::unique_ptr<ConvolutionLibrary> make_convolution_library(CudaStream&, MemoryPool&);
+
+}  // namespace tutti

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tutti/backend/cuda/convolution_library.h>
+
+namespace tutti {
+namespace {
+
+class NoConvolutionLibrary final : public ConvolutionLibrary {
+ public:
+  bool convolve(const ConvolutionCall&) override { return false; }
+};
+
+}  // namespace
+
+std::unique_ptr<ConvolutionLibrary> make_convolution_library(CudaStream&, MemoryPool&) {
+  return std::make_unique<NoConvolutionLibrary>();
+}
+
+}  // namespace tutti
