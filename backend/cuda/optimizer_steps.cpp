@@ -15,13 +15,18 @@ ParameterMemory memory_of(const SgdOperands& operands, const Array& gradient) {
   return {operands.parameter.size(),
           operands.parameter.raw_data(),
           gradient.raw_data(),
-          {memory_of(operands.momentum), nullptr}};
+          {memory_of(operands.momentum)}};
 }
 ParameterMemory memory_of(const AdamWOperands& operands, const Array& gradient) {
   return {operands.parameter.size(),
           operands.parameter.raw_data(),
           gradient.raw_data(),
           {operands.mean.raw_data(), operands.square.raw_data()}};
+}
+ParameterMemory memory_of(const RuleOperands& operands, const Array& gradient) {
+  ParameterMemory memory{operands.parameter.size(), operands.parameter.raw_data(), gradient.raw_data(), {}};
+  for (std::size_t s = 0; s < operands.state.size(); ++s) memory.state[s] = memory_of(operands.state[s]);
+  return memory;
 }
 
 /// Calls `launch(stream, dtype, parameters)` for those that have elements.
@@ -50,6 +55,12 @@ void CudaBackend::sgd_steps(const SgdStep& step, std::span<const SgdOperands> pa
 void CudaBackend::adamw_steps(const AdamWStep& step, std::span<const AdamWOperands> parameters) {
   for_memory_of(*this, "adamw_step", parameters, [&](cudaStream_t queue, DType dtype, const auto& memory) {
     cuda_kernels::launch_adamw_steps(queue, dtype, step, memory);
+  });
+}
+
+void CudaBackend::optimizer_step(const OptimizerRule& rule, std::span<const RuleOperands> parameters) {
+  for_memory_of(*this, "optimizer_step", parameters, [&](cudaStream_t queue, DType dtype, const auto& memory) {
+    cuda_kernels::launch_optimizer_step(queue, dtype, rule, memory);
   });
 }
 

@@ -39,6 +39,18 @@ class RandomViews {
       for (std::int64_t i = 0; i < contiguous.size(); ++i) contiguous.data<T>()[i] = element<T>();
     });
   }
+  /// Numbers that add up without loss, as far as there are less than a hundred thousand.
+  void fill_ordinary(const Array& contiguous) {
+    visit_dtype(contiguous.dtype(), [&]<class T>(std::type_identity<T>) {
+      for (std::int64_t i = 0; i < contiguous.size(); ++i) {
+        const std::int64_t number = between(-1000, 1000);
+        if constexpr (std::is_same_v<T, bool>)
+          contiguous.data<T>()[i] = number > 0;
+        else
+          contiguous.data<T>()[i] = static_cast<T>(number) / (std::is_floating_point_v<T> ? T(64) : T(1));
+      }
+    });
+  }
 
  private:
   template <class T> T element() {

@@ -2,7 +2,7 @@
 #include <tutti/backend/cuda/kernels/arg_reduce.h>
 
 #include <tutti/backend/cuda/kernels/best_element.h>
-#include <tutti/backend/cuda/kernels/launch_configuration.h>
+#include <tutti/backend/cuda/kernels/launch.cuh>
 #include <tutti/backend/cuda/kernels/line_combine.cuh>
 
 namespace tutti::cuda_kernels {
@@ -34,9 +34,9 @@ void launch_arg_reduce(cudaStream_t stream, ArgReduction kind, DType dtype, cons
     if constexpr (!std::is_same_v<T, bool>) {
       const auto* const elements = static_cast<const T*>(from);
       if (kind == ArgReduction::arg_max)
-        arg_reduce_lines<T, true><<<blocks, LineLayout::kThreads, 0, stream>>>(lines, elements, to);
+        launch(arg_reduce_lines<T, true>, blocks, LineLayout::kThreads, stream, lines, elements, to);
       else
-        arg_reduce_lines<T, false><<<blocks, LineLayout::kThreads, 0, stream>>>(lines, elements, to);
+        launch(arg_reduce_lines<T, false>, blocks, LineLayout::kThreads, stream, lines, elements, to);
     }
   });
 }

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/backend/cuda/kernels/collective.h>
 
+#include <tutti/backend/cuda/kernels/launch.cuh>
+
 #include <algorithm>
 #include <type_traits>
 
 namespace tutti::cuda_kernels {
 namespace {
 
-constexpr int kThreads = 256;
-constexpr std::int64_t kMostBlocks = 1024;  // the grid strides on: these kernels run beside others
+constexpr std::int64_t kFewBlocks = 1024;  // the grid strides on: these kernels run beside others
 
 // Elements that are read and written at once: 16 bytes.
 template <class T> constexpr int kLanes = 16 / sizeof(T);
@@ -43,11 +44,11 @@ template <class T, class F> void run(cudaStream_t stream, T* values, const T* ot
   const bool aligned =
       reinterpret_cast<std::uintptr_t>(values) % 16 == 0 && reinterpret_cast<std::uintptr_t>(other) % 16 == 0;
   const std::int64_t work = aligned ? (count + kLanes<T> - 1) / kLanes<T> : count;
-  const auto blocks = static_cast<unsigned>(std::min(kMostBlocks, (work + kThreads - 1) / kThreads));
+  const auto blocks = static_cast<unsigned>(std::min(kFewBlocks, (work + kThreads - 1) / kThreads));
   if (aligned)
-    update<<<blocks, kThreads, 0, stream>>>(values, other, count, f);
+    launch(update<T, F>, blocks, kThreads, stream, values, other, count, f);
   else
-    update_unaligned<<<blocks, kThreads, 0, stream>>>(values, other, count, f);
+    launch(update_unaligned<T, F>, blocks, kThreads, stream, values, other, count, f);
 }
 
 template <class T> struct Quotient {

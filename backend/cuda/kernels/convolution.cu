@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/backend/cuda/kernels/convolution.h>
 
-#include <tutti/backend/cuda/kernels/launch_configuration.h>
+#include <tutti/backend/cuda/kernels/launch.cuh>
 #include <tutti/backend/cuda/kernels/quad.h>
 
 namespace tutti::cuda_kernels {
@@ -194,23 +194,23 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 template <class Product, class T>
-void launch(cudaStream_t stream, const Product& product, const void* lhs, const void* rhs, void* to, void* partial) {
+void launch_product(cudaStream_t stream, const Product& product, const void* lhs, const void* rhs, void* to,
+                    void* partial) {
   const SumParts parts = SumParts::of(product);
   const std::int64_t blocks = divide_up(product.m(), kTile) * divide_up(product.n(), kTile) * parts.count;
-  multiply<Product, T><<<static_cast<unsigned>(blocks), kThreads, 0, stream>>>(
-      product, parts, static_cast<const T*>(lhs), static_cast<const T*>(rhs), static_cast<T*>(to),
-      static_cast<T*>(partial));
+  launch(multiply<Product, T>, static_cast<unsigned>(blocks), kThreads, stream, product, parts,
+         static_cast<const T*>(lhs), static_cast<const T*>(rhs), static_cast<T*>(to), static_cast<T*>(partial));
   if (parts.count == 1) return;
-  add_parts<Product, T><<<blocks_for(product.m() * product.n()), kThreads, 0, stream>>>(
-      product, parts.count, static_cast<const T*>(partial), static_cast<T*>(to));
+  launch(add_parts<Product, T>, blocks_for(product.m() * product.n()), kThreads, stream, product, parts.count,
+         static_cast<const T*>(partial), static_cast<T*>(to));
 }
 
 template <class Product> void launch_typed(cudaStream_t stream, DType dtype, const Product& product, const void* lhs,
                                            const void* rhs, void* to, void* partial) {
   if (dtype == DType::f64)
-    launch<Product, double>(stream, product, lhs, rhs, to, partial);
+    launch_product<Product, double>(stream, product, lhs, rhs, to, partial);
   else
-    launch<Product, float>(stream, product, lhs, rhs, to, partial);
+    launch_product<Product, float>(stream, product, lhs, rhs, to, partial);
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/backend/cuda/kernels/gather.h>
 
-#include <tutti/backend/cuda/kernels/launch_configuration.h>
+#include <tutti/backend/cuda/kernels/launch.cuh>
 
 namespace tutti::cuda_kernels {
 namespace {
@@ -23,10 +23,10 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 template <class T>
-void launch(cudaStream_t stream, const Selection& selection, const void* from, const std::int64_t* index, void* to,
-            IndexFault* fault) {
-  gather_elements<<<blocks_for(selection.size), kThreads, 0, stream>>>(selection, static_cast<const T*>(from), index,
-                                                                       static_cast<T*>(to), fault);
+void launch_typed(cudaStream_t stream, const Selection& selection, const void* from, const std::int64_t* index, void* to,
+                  IndexFault* fault) {
+  launch(gather_elements<T>, blocks_for(selection.size), kThreads, stream, selection, static_cast<const T*>(from),
+         index, static_cast<T*>(to), fault);
 }
 
 }  // namespace
@@ -34,10 +34,10 @@ void launch(cudaStream_t stream, const Selection& selection, const void* from, c
 void launch_gather(cudaStream_t stream, DType dtype, const Selection& selection, const void* from,
                    const std::int64_t* index, void* to, IndexFault* fault) {
   switch (size_of(dtype)) {  // elements are copied: only their size matters
-    case 8: return launch<std::uint64_t>(stream, selection, from, index, to, fault);
-    case 2: return launch<std::uint16_t>(stream, selection, from, index, to, fault);
-    case 4: return launch<std::uint32_t>(stream, selection, from, index, to, fault);
-    default: return launch<std::uint8_t>(stream, selection, from, index, to, fault);
+    case 8: return launch_typed<std::uint64_t>(stream, selection, from, index, to, fault);
+    case 2: return launch_typed<std::uint16_t>(stream, selection, from, index, to, fault);
+    case 4: return launch_typed<std::uint32_t>(stream, selection, from, index, to, fault);
+    default: return launch_typed<std::uint8_t>(stream, selection, from, index, to, fault);
   }
 }
 

@@ -157,13 +157,11 @@ void launch_adamw_steps(cudaStream_t stream, DType dtype, const AdamWStep& step,
   visit_floating(dtype, [&]<class T>(T) { launch_steps<T, 2>(stream, AdamW<T>{AdamWFormula<T>(step)}, all); });
 }
 
-void launch_optimizer_step(cudaStream_t stream, DType dtype, const OptimizerRule& rule, std::int64_t size,
-                           std::byte* parameter, const std::byte* gradient, std::span<std::byte* const> state) {
+void launch_optimizer_step(cudaStream_t stream, DType dtype, const OptimizerRule& rule,
+                           std::span<const ParameterMemory> all) {
   visit_floating(dtype, [&]<class T>(T) {
     visit_formula<T>(rule, [&]<class Formula>(const Formula& formula) {
-      Operands<T, Formula::kStates> operands{typed<T>(parameter), typed<T>(gradient), {}};
-      for (int s = 0; s < Formula::kStates; ++s) operands.state[s] = typed<T>(state[s]);
-      launch_step<T, Formula::kStates>(stream, Rule<T, Formula>{formula}, operands, size);
+      launch_steps<T, Formula::kStates>(stream, Rule<T, Formula>{formula}, all);
     });
   });
 }

@@ -18,13 +18,12 @@ struct ParameterMemory {
   std::int64_t size;
   std::byte* parameter;
   const std::byte* gradient;
-  std::byte* state[2];  ///< SGD: the momentum, null for all or for none; AdamW: mean and square
+  std::byte* state[RuleOperands::kMostStates];  ///< SGD: the momentum, null for all or for none; AdamW: mean and square
 };
 
 // One launch for every few dozen parameters.
 void launch_sgd_steps(cudaStream_t, DType, const SgdStep&, std::span<const ParameterMemory>);
 void launch_adamw_steps(cudaStream_t, DType, const AdamWStep&, std::span<const ParameterMemory>);
-void launch_optimizer_step(cudaStream_t, DType, const OptimizerRule&, std::int64_t size, std::byte* parameter,
-                           const std::byte* gradient, std::span<std::byte* const> state);
+void launch_optimizer_step(cudaStream_t, DType, const OptimizerRule&, std::span<const ParameterMemory>);
 
 }  // namespace tutti::cuda_kernels

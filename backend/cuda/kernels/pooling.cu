@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/backend/cuda/kernels/pooling.h>
 
-#include <tutti/backend/cuda/kernels/launch_configuration.h>
+#include <tutti/backend/cuda/kernels/launch.cuh>
 
 namespace tutti::cuda_kernels {
 namespace {
@@ -49,8 +49,8 @@ void launch_max_pool2d(cudaStream_t stream, DType dtype, const Pooling& pooling,
                        std::int64_t* places) {
   const std::int64_t windows = pooling.planes * pooling.rows.out_length * pooling.columns.out_length;
   visit_floating(dtype, [&]<class T>(std::type_identity<T>) {
-    pool_windows<<<blocks_for(windows), kThreads, 0, stream>>>(pooling, static_cast<const T*>(from),
-                                                               static_cast<T*>(maxima), places);
+    launch(pool_windows<T>, blocks_for(windows), kThreads, stream, pooling, static_cast<const T*>(from),
+           static_cast<T*>(maxima), places);
   });
 }
 
@@ -58,8 +58,8 @@ void launch_max_pool2d_gradient(cudaStream_t stream, DType dtype, const Pooling&
                                 const std::int64_t* places, void* to) {
   const std::int64_t elements = pooling.planes * pooling.rows.length * pooling.columns.length;
   visit_floating(dtype, [&]<class T>(std::type_identity<T>) {
-    pass_back<<<blocks_for(elements), kThreads, 0, stream>>>(pooling, static_cast<const T*>(gradient), places,
-                                                             static_cast<T*>(to));
+    launch(pass_back<T>, blocks_for(elements), kThreads, stream, pooling, static_cast<const T*>(gradient), places,
+           static_cast<T*>(to));
   });
 }
 

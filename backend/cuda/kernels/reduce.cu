@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/backend/cuda/kernels/reduce.h>
 
-#include <tutti/backend/cuda/kernels/launch_configuration.h>
+#include <tutti/backend/cuda/kernels/launch.cuh>
 #include <tutti/backend/cuda/kernels/line_combine.cuh>
 #include <tutti/backend/cuda/kernels/quad.h>
 #include <tutti/backend/cuda/kernels/reduce_terms.h>
@@ -103,18 +103,18 @@ __global__ void __launch_bounds__(LineLayout::kThreads, 4)
 
 void launch_reduce(cudaStream_t stream, Reduction kind, DType dtype, const ReduceShape& shape, const void* from,
                    void* to, void* partial) {
-  const auto launch = [&]<class Terms, class T>(Terms, std::type_identity<T>) {
+  const auto launch_terms = [&]<class Terms, class T>(Terms, std::type_identity<T>) {
     auto* const parts = static_cast<typename Terms::Accumulated*>(partial);
     const std::uint32_t blocks = blocks_for(shape.layout.groups(shape.outputs) * shape.segments, 1);
-    reduce_lines<Terms, T><<<blocks, LineLayout::kThreads, 0, stream>>>(shape, static_cast<const T*>(from),
-                                                                        static_cast<T*>(to), parts);
+    launch(reduce_lines<Terms, T>, blocks, LineLayout::kThreads, stream, shape, static_cast<const T*>(from),
+           static_cast<T*>(to), parts);
     if (shape.segments == 1) return;
     const LineLayout layout = LineLayout::of(shape.outputs, shape.segments, true);
-    join_segments<Terms, T><<<blocks_for(layout.groups(shape.outputs), 1), LineLayout::kThreads, 0, stream>>>(
-        shape, layout, parts, static_cast<T*>(to));
+    launch(join_segments<Terms, T>, blocks_for(layout.groups(shape.outputs), 1), LineLayout::kThreads, stream, shape,
+           layout, parts, static_cast<T*>(to));
   };
   visit_computed_dtype(dtype, [&]<class T>(std::type_identity<T> type) {
-    if constexpr (!std::is_same_v<T, bool>) visit_terms<T>(kind, [&](auto terms) { launch(terms, type); });
+    if constexpr (!std::is_same_v<T, bool>) visit_terms<T>(kind, [&](auto terms) { launch_terms(terms, type); });
   });
 }
 

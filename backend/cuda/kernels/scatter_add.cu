@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/backend/cuda/kernels/scatter_add.h>
 
-#include <tutti/backend/cuda/kernels/launch_configuration.h>
+#include <tutti/backend/cuda/kernels/launch.cuh>
 #include <tutti/backend/cuda/kernels/line_combine.cuh>
 #include <tutti/backend/cuda/kernels/reduce_terms.h>
 
@@ -126,8 +126,8 @@ void launch_scatter_add_lines(cudaStream_t stream, DType dtype, const Selection&
                               const std::int64_t* index, void* to, IndexFault* fault) {
   visit_computed_dtype(dtype, [&]<class T>(std::type_identity<T>) {
     if constexpr (!std::is_same_v<T, bool>)
-      add_lines<<<blocks_for(selection.lines()), kThreads, 0, stream>>>(
-          selection, static_cast<const T*>(updates), index, static_cast<T*>(to), fault);
+      launch(add_lines<T>, blocks_for(selection.lines()), kThreads, stream, selection, static_cast<const T*>(updates),
+             index, static_cast<T*>(to), fault);
   });
 }
 
@@ -146,8 +146,8 @@ cudaError_t launch_scatter_add_sorted(cudaStream_t stream, DType dtype, const Se
                                       const SortedUpdates& range, const void* updates, const std::int64_t* index,
                                       void* to, IndexFault* fault, void* workspace, std::size_t workspace_bytes) {
   const Workspace parts(workspace, range.count);
-  list_places<<<blocks_for(range.count), kThreads, 0, stream>>>(selection, range, index, parts.places, parts.numbers,
-                                                                fault);
+  launch(list_places, blocks_for(range.count), kThreads, stream, selection, range, index, parts.places, parts.numbers,
+         fault);
   std::size_t sorting = workspace_bytes - Workspace::bytes(range.count);
   const cudaError_t error = cub::DeviceRadixSort::SortPairs(
       parts.rest, sorting, static_cast<const std::uint64_t*>(parts.places), parts.sorted_places,
@@ -156,9 +156,9 @@ cudaError_t launch_scatter_add_sorted(cudaStream_t stream, DType dtype, const Se
   if (error != cudaSuccess) return error;
   visit_computed_dtype(dtype, [&]<class T>(std::type_identity<T>) {
     if constexpr (!std::is_same_v<T, bool>)
-      add_runs<<<blocks_for(range.count), kThreads, 0, stream>>>(
-          range.count, static_cast<std::uint64_t>(range.places), parts.sorted_places, parts.sorted_numbers,
-          static_cast<const T*>(updates) + range.begin, static_cast<T*>(to));
+      launch(add_runs<T>, blocks_for(range.count), kThreads, stream, range.count,
+             static_cast<std::uint64_t>(range.places), parts.sorted_places, parts.sorted_numbers,
+             static_cast<const T*>(updates) + range.begin, static_cast<T*>(to));
   });
   return cudaSuccess;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/backend/cuda/kernels/softmax.h>
 
-#include <tutti/backend/cuda/kernels/launch_configuration.h>
+#include <tutti/backend/cuda/kernels/launch.cuh>
 #include <tutti/backend/cuda/kernels/line_combine.cuh>
 #include <tutti/backend/cuda/kernels/quad.h>
 #include <tutti/backend/cuda/kernels/softmax_terms.h>
@@ -124,8 +124,8 @@ void launch_softmax(cudaStream_t stream, SoftmaxKind kind, DType dtype, const Ax
   const bool in_quads = lines.inner == 1 && lies_in_quads(from, lines.length) && lies_in_quads(to, lines.length);
   const std::uint32_t blocks = blocks_for(lines.layout.groups(lines.count), 1);
   visit_variants(dtype, kind, in_quads, [&]<class T>(std::type_identity<T>, auto of_kind, auto quads) {
-    softmax_lines<T, of_kind.value, quads.value>
-        <<<blocks, LineLayout::kThreads, 0, stream>>>(lines, static_cast<const T*>(from), static_cast<T*>(to));
+    launch(softmax_lines<T, of_kind.value, quads.value>, blocks, LineLayout::kThreads, stream, lines,
+           static_cast<const T*>(from), static_cast<T*>(to));
   });
 }
 
@@ -135,8 +135,8 @@ void launch_softmax_gradient(cudaStream_t stream, SoftmaxKind kind, DType dtype,
                         lies_in_quads(gradient, lines.length) && lies_in_quads(to, lines.length);
   const std::uint32_t blocks = blocks_for(lines.layout.groups(lines.count), 1);
   visit_variants(dtype, kind, in_quads, [&]<class T>(std::type_identity<T>, auto of_kind, auto quads) {
-    softmax_gradient_lines<T, of_kind.value, quads.value><<<blocks, LineLayout::kThreads, 0, stream>>>(
-        lines, static_cast<const T*>(output), static_cast<const T*>(gradient), static_cast<T*>(to));
+    launch(softmax_gradient_lines<T, of_kind.value, quads.value>, blocks, LineLayout::kThreads, stream, lines,
+           static_cast<const T*>(output), static_cast<const T*>(gradient), static_cast<T*>(to));
   });
 }
 

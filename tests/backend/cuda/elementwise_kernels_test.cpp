@@ -1,13 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The elementwise kernels against the CPU backend, on any views.
-#include <tutti/tests/backend/cuda/kernels_on_host.h>
-
-#include <tutti/backend/cuda/kernels/elementwise_f32.cu>
-#include <tutti/backend/cuda/kernels/elementwise_f64.cu>
-#include <tutti/backend/cuda/kernels/elementwise_integers.cu>
-
 #include <tutti/backend/cuda/element_plan.h>
+#include <tutti/backend/cuda/kernels/elementwise.h>
 #include <tutti/backend/registry.h>
+#include <tutti/tests/backend/cuda/on_host/device_array.h>
 #include <tutti/tests/backend/random_views.h>
 
 #include <doctest/doctest.h>
@@ -50,11 +46,11 @@ struct Entry {
   std::size_t inputs;
   DType dtype;
   bool comparison;
-  kernels_on_host::ElementwiseLauncher launcher;
+  cuda_kernels::ElementwiseLauncher launcher;
 };
 
 template <class T> void add_entries(std::vector<Entry>& entries) {
-  const kernels_on_host::ElementwiseLaunchers& launchers = kernels_on_host::elementwise_launchers<T>();
+  const cuda_kernels::ElementwiseLaunchers& launchers = cuda_kernels::elementwise_launchers<T>();
   elementwise::AllOperations::for_each([&]<class O>(std::type_identity<O>) {
     elementwise::for_each_formula<O, T>([&]<class F>(F) {
       constexpr bool kComparison = [] {
@@ -81,6 +77,7 @@ void check_entry(const Entry& entry, RandomViews& views, std::int64_t limit) {
   const Array found = Array::empty(shape, expected.dtype(), cpu());
   backend_for(cpu()).elementwise(entry.call, inputs, expected);
   synchronize(cpu());
+  const on_host::LentArrays lent(inputs, {found});
   for_each_batch(
       "test", found, operands, [&](const ElementBatch& batch) { entry.launcher(nullptr, entry.call, batch); }, limit);
   CAPTURE(entry.name);
@@ -99,10 +96,10 @@ TEST_CASE("every elementwise kernel computes what the CPU does") {
   CHECK(entries.size() > 100);
   RandomViews views(4);
   for (int round = 0; round < 6; ++round) {
-    kernels_on_host::most_blocks = round % 2 == 0 ? ~0U : 1;
+    on_host::schedule.most_blocks = round % 2 == 0 ? ~0U : 1;
     for (const Entry& entry : entries) check_entry(entry, views, round % 3 == 0 ? 37 : INT32_MAX);
   }
-  kernels_on_host::most_blocks = ~0U;
+  on_host::schedule.most_blocks = ~0U;
 }
 
 TEST_CASE("parameters of an operation reach its kernels") {
@@ -110,9 +107,9 @@ TEST_CASE("parameters of an operation reach its kernels") {
   const Array y = Array::empty({2}, DType::f32, cpu());
   const ElementwiseCall call = elementwise::make_call(elementwise::LeakyRelu{0.25}, ElementwiseCall::Part::value);
   const Array* const inputs[] = {&x};
-  synchronize(cpu());
+  const on_host::LentArrays lent({x}, {y});
   for_each_batch("test", y, inputs, [&](const ElementBatch& batch) {
-    kernels_on_host::elementwise_launchers<float>()[call.operation][0](nullptr, call, batch);
+    cuda_kernels::elementwise_launchers<float>()[call.operation][0](nullptr, call, batch);
   });
   CHECK(y.to_vector<float>() == std::vector<float>{-0.5F, 4});
 }

@@ -1,44 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0
 // The kernels that move, convert and make elements, and the optimizer steps, against the CPU backend: to the bit.
-#include <tutti/tests/backend/cuda/kernels_on_host.h>
-
-#include <tutti/backend/cuda/kernels/cast.cu>
-#include <tutti/backend/cuda/kernels/copy.cu>
-#include <tutti/backend/cuda/kernels/optimizer_steps.cu>
-#include <tutti/backend/cuda/kernels/random.cu>
-
+#include <tutti/backend/cuda/element_plan.h>
+#include <tutti/backend/cuda/kernels/copy.h>
+#include <tutti/backend/cuda/kernels/optimizer_steps.h>
+#include <tutti/backend/cuda/kernels/random.h>
 #include <tutti/backend/cuda/tile_plan.h>
 #include <tutti/backend/registry.h>
+#include <tutti/tests/backend/cuda/on_host/device_array.h>
 #include <tutti/tests/backend/optimizer_rule_samples.h>
 #include <tutti/tests/backend/random_views.h>
 
 #include <doctest/doctest.h>
 
-#include <cstring>
+TEST_SUITE_BEGIN("cpu");
 
 TEST_SUITE_BEGIN("cpu");
 
 namespace tutti {
 namespace {
 
-namespace kernels = kernels_on_host;
+namespace kernels = cuda_kernels;
+using on_host::LentArrays;
+using on_host::same_bits;
 using samples::RandomViews;
-
-bool same_bits(const Array& a, const Array& b) {
-  const Array x = a.contiguous();
-  const Array y = b.contiguous();
-  synchronize(cpu());
-  return x.bytes() == y.bytes() && std::memcmp(x.raw_data(), y.raw_data(), x.bytes()) == 0;
-}
 
 /// With few blocks every other round, and in small pieces every third.
 template <class F> void rounds(int count, const F& f) {
   for (int round = 0; round < count; ++round) {
-    kernels::most_blocks = round % 2 == 0 ? ~0U : 1;
+    on_host::schedule.most_blocks = round % 2 == 0 ? ~0U : 1;
     CAPTURE(round);
     f(round, round % 3 == 0 ? std::int64_t{41} : INT32_MAX);
   }
-  kernels::most_blocks = ~0U;
+  on_host::schedule.most_blocks = ~0U;
 }
 
 TEST_CASE("copy, fill and where move bits between any views") {
@@ -50,14 +43,15 @@ TEST_CASE("copy, fill and where move bits between any views") {
     const Array b = views.input(shape, dtype);
     const Array mask = views.input(shape, DType::boolean);
     const Array to = views.output(shape, dtype);
+    const Array expected = Array::empty(shape, dtype, cpu());
+    backend_for(cpu()).where(mask, a, b, expected);
+    const LentArrays lent({a, b, mask}, {to});
     const Array* const one[] = {&a};
     for_each_batch(
         "copy", to, one, [&](const ElementBatch& batch) { kernels::launch_copy(nullptr, size_of(dtype), batch); },
         limit);
     CHECK(same_bits(to, a));
 
-    const Array expected = Array::empty(shape, dtype, cpu());
-    backend_for(cpu()).where(mask, a, b, expected);
     const Array* const three[] = {&mask, &a, &b};
     for_each_batch(
         "where", to, three, [&](const ElementBatch& batch) { kernels::launch_where(nullptr, size_of(dtype), batch); },
@@ -80,7 +74,7 @@ TEST_CASE("transposing copies move each element once") {
     views.fill(whole);
     const Array from = whole.permute({2, 1, 0});
     const Array to = Array::zeros(from.shape(), dtype, cpu());
-    synchronize(cpu());
+    const LentArrays lent({from}, {to});
     const Array* const inputs[] = {&from};
     for_each_piece("copy", to, inputs, [&](const ElementPlan& plan, std::span<const ElementMemory> memory) {
       const ElementBatch batch = make_batch(plan, memory);
@@ -105,6 +99,7 @@ TEST_CASE("casts convert as the CPU does") {
         const Array to = views.output(shape, other);
         const Array expected = Array::empty(shape, other, cpu());
         backend_for(cpu()).cast(from, expected);
+        const LentArrays lent({from}, {to});
         const Array* const inputs[] = {&from};
         for_each_batch(
             "cast", to, inputs, [&](const ElementBatch& batch) { kernels::launch_cast(nullptr, dtype, other, batch); },
@@ -133,7 +128,7 @@ TEST_CASE("random numbers start and end where they should, aligned or not") {
         const Array expected = Array::zeros({size + 5}, dtype, cpu());
         const Array found = Array::zeros({size + 5}, dtype, cpu());
         backend_for(cpu()).random(call, expected.slice(0, before, before + size));
-        synchronize(cpu());
+        const LentArrays lent({}, {found});
         kernels::launch_random(nullptr, dtype, call, found.slice(0, before, before + size).raw_data(), size);
         CHECK(same_bits(found, expected));
       }
@@ -174,6 +169,15 @@ struct SteppedParameters {
                      {plain ? nullptr : each[2].raw_data(), each[3].raw_data()}});
     return all;
   }
+  LentArrays lent() const {
+    std::vector<Array> inputs;
+    std::vector<Array> outputs;
+    for (const auto& each : arrays) {
+      inputs.push_back(each[1]);
+      for (const std::size_t i : {0, 2, 3}) outputs.push_back(each[i]);
+    }
+    return {inputs, outputs};
+  }
   void check_same(const SteppedParameters& other) const {
     for (std::size_t p = 0; p < arrays.size(); ++p)
       for (std::size_t i = 0; i < 4; ++i) CHECK(same_bits(arrays[p][i], other.arrays[p][i]));
@@ -187,6 +191,7 @@ TEST_CASE("optimizer steps change parameters and state as the CPU does, one or h
     const SteppedParameters found(views, round % 6 == 0 ? 1 : views.between(2, 200), dtype);
     const SteppedParameters expected(found);
     synchronize(cpu());
+    const LentArrays lent = found.lent();
     const SgdStep sgd{.rate = 0.1,
                       .momentum = 0.9,
                       .dampening = 0.1,
@@ -218,11 +223,14 @@ TEST_CASE("optimizer rules change parameter and state as the CPU does") {
     for (int i = 0; i < 5; ++i) arrays.push_back(state(views, size, dtype, round % 5 != 0));
     std::vector<Array> expected;
     for (const Array& array : arrays) expected.push_back(array.copy());
-    synchronize(cpu());
+    const LentArrays lent({arrays[1]}, {arrays[0], arrays[2], arrays[3], arrays[4]});
     const RuleOperands operands[] = {{expected[0], expected[1], {expected[2], expected[3], expected[4]}}};
     backend_for(cpu()).optimizer_step(rule, operands);
-    std::byte* const own[] = {arrays[2].raw_data(), arrays[3].raw_data(), arrays[4].raw_data()};
-    kernels::launch_optimizer_step(nullptr, dtype, rule, size, arrays[0].raw_data(), arrays[1].raw_data(), own);
+    const kernels::ParameterMemory memory[] = {{size,
+                                                arrays[0].raw_data(),
+                                                arrays[1].raw_data(),
+                                                {arrays[2].raw_data(), arrays[3].raw_data(), arrays[4].raw_data()}}};
+    kernels::launch_optimizer_step(nullptr, dtype, rule, memory);
     for (std::size_t i = 0; i < arrays.size(); ++i) CHECK(same_bits(arrays[i], expected[i]));
   });
 }
