@@ -122,10 +122,12 @@ void Optimizer::step() {
       sparse[i] = usable_rows(i, names);
     else
       gradients[i] = usable_gradient(i, names);
+  torn_ = true;  // until all are updated
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     apply(i, gradients[i]);
     apply(i, sparse[i]);
   }
+  torn_ = false;
   ++steps_;
 }
 
@@ -174,6 +176,7 @@ void Optimizer::load_state(const State& state) {
   for (std::size_t i = 0; i < parameters_.size(); ++i)
     for (auto& [name, array] : loaded[i].arrays) array = copy_onto(array, parameters_[i].device());
   states_ = std::move(loaded);
+  torn_ = false;
   steps_ = state.steps;
   learning_rate_ = state.learning_rate;
 }
