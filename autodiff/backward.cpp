@@ -174,6 +174,7 @@ class RecordingMode {
 
 void backward(const Tensor& root, const BackwardOptions& options) {
   LocalAccumulation* scope = options.observer == nullptr ? innermost : nullptr;
+  const bool failed_before = scope != nullptr && scope->failed_midway_;
   Accumulation accumulation(options, scope, scope != nullptr ? scope->group_ : nullptr);
   try {
     check_root(root, "backward");
@@ -190,6 +191,7 @@ void backward(const Tensor& root, const BackwardOptions& options) {
     run.check_saved();
     run.check_sparse();
     accumulation.begin(root.device(), run.leaves());
+    if (scope != nullptr) scope->failed_midway_ = true;  // until it has ended
     run.execute(
         [&](Node& node, Tensor gradient) {
           auto& leaf = static_cast<LeafNode&>(node);
@@ -205,7 +207,7 @@ void backward(const Tensor& root, const BackwardOptions& options) {
     accumulation.failed();
     throw;
   }
-  if (scope != nullptr) scope->used_ = true;
+  if (scope != nullptr) scope->used_ = true, scope->failed_midway_ = failed_before;
 }
 
 std::vector<Tensor> grad(std::span<const Tensor> outputs, std::span<const Tensor> inputs, const GradOptions& options) {

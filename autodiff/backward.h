@@ -54,12 +54,15 @@ class LocalAccumulation {
   LocalAccumulation& operator=(const LocalAccumulation&) = delete;
 
   bool used() const noexcept { return used_; }  ///< a backward ran under it
+  /// One threw after it had begun to accumulate: of its gradients some are in the slots, some are not.
+  bool failed_midway() const noexcept { return failed_midway_; }
 
  private:
   friend void backward(const Tensor&, const BackwardOptions&);
   const void* group_;
   double weight_;
   bool used_ = false;
+  bool failed_midway_ = false;
   LocalAccumulation* outer_;
 };
 

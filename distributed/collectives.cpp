@@ -132,7 +132,7 @@ PendingTensor Collectives::gather_in_place(Device device, std::vector<ParameterI
 PendingTensor Collectives::send(PendingTensor pending, PostCollective message) {
   SyncMember& member = *members_[pending.member_];
   Poster& poster = posters_[pending.member_];
-  pending.collectives_ = weak_from_this();
+  pending.collectives_ = self_;
   message.member = member.index();
   message.group = member.group_number();
   message.call = pending.call_;

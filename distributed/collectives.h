@@ -51,9 +51,11 @@ class [[nodiscard]] PendingTensor {
 
 /// The collectives of a GradientSync, whose members document them: numbers each device's calls, sends them to the
 /// server, and gives results their gradients. A gradient is a collective too, posted while backward runs.
-class Collectives : public std::enable_shared_from_this<Collectives> {
+class Collectives {
  public:
   Collectives(DistributedSyncServer&, std::vector<std::shared_ptr<SyncMember>>);
+  /// By which pending tensors refer to this: it keeps all that awaiting them uses.
+  void set_self(std::weak_ptr<Collectives> self) { self_ = std::move(self); }
 
   /// Posts number k of this device. `call` without shape and dtype: the tensor's are taken. Empty lengths where parts
   /// are needed: as even as possible. Throws DeviceError, ShapeError or DTypeError, before anything is posted, for a
@@ -82,6 +84,7 @@ class Collectives : public std::enable_shared_from_this<Collectives> {
   DistributedSyncServer& server_;
   std::vector<std::shared_ptr<SyncMember>> members_;
   std::vector<Poster> posters_;
+  std::weak_ptr<Collectives> self_;
 };
 
 }  // namespace tutti

@@ -21,7 +21,7 @@ NoSync::NoSync(std::shared_ptr<SyncMember> member, double weight)
   member_->begin_accumulation();
 }
 
-NoSync::~NoSync() { member_->end_accumulation(scope_.used() ? weight_ : 0.0); }
+NoSync::~NoSync() { member_->end_accumulation(scope_.used() ? weight_ : 0.0, !scope_.failed_midway()); }
 
 // --- Step
 
@@ -110,10 +110,29 @@ class GradientSync::State {
     for (const MemberIndex index : reform.left)
       if (!members_[index]->share().kept()) members_[index]->enter_group(reform.group);
     refuse_lost_shares(reform.behind);
-    std::shared_ptr<const ReplicaState> state = members_[reform.ahead]->capture();
+    const MemberIndex source = whole_replica(reform);
+    std::shared_ptr<const ReplicaState> state = members_[source]->capture();
     for (const MemberIndex index : reform.behind) members_[index]->restore(*state);
-    for (const MemberIndex index : reform.level) members_[index]->restore_failed_step(*state);
+    if (source != reform.ahead) members_[reform.ahead]->restore(*state);
+    for (const MemberIndex index : reform.level)
+      if (index == source)
+        continue;
+      else if (members_[index]->torn())
+        members_[index]->restore(*state);
+      else
+        members_[index]->restore_failed_step(*state);
     return state;
+  }
+
+  // Of those that have applied as many steps as anybody.
+  MemberIndex whole_replica(const DistributedSyncServer::Reformation& reform) const {
+    if (!members_[reform.ahead]->torn()) return reform.ahead;
+    for (const MemberIndex index : reform.level)
+      if (!members_[index]->torn()) return index;
+    raise<SyncError>(
+        "[rejoin] the optimizer step of {} threw midway, and no other device has applied as many steps: load one "
+        "checkpoint's parameters and optimizer state on every device",
+        to_string(devices_[reform.ahead]));
   }
 
   // Nobody else has a share's optimizer state.
@@ -157,7 +176,10 @@ GradientSync::GradientSync(std::vector<Device> devices, SyncOptions options)
     : GradientSync(std::move(devices), std::move(options), nullptr) {}
 
 GradientSync::GradientSync(std::vector<Device> devices, SyncOptions options, std::unique_ptr<Communicator> engine)
-    : state_(std::make_shared<State>(checked(std::move(devices)), options, std::move(engine))) {}
+    : state_(std::make_shared<State>(checked(std::move(devices)), options, std::move(engine))) {
+  for (const Device device : state_->devices_) member(device)->set_self(member(device));
+  state_->collectives_->set_self(collectives());
+}
 
 GradientSync::~GradientSync() { close(); }
 void GradientSync::close() { state_->server_.close(); }
@@ -179,6 +201,7 @@ bool GradientSync::flush(Device device) { return member(device)->flush(); }
 void GradientSync::leave(Device device, Follow follow) { member(device)->leave(follow == Follow::yes); }
 bool GradientSync::follow(Device device) { return member(device)->follow(); }
 void GradientSync::check_consistency(std::span<const Device> devices) {
+  for (const Device device : devices) member(device)->refuse_check();  // before any other asks
   std::vector<std::shared_ptr<SyncWaiter>> waiters;
   for (const Device device : devices) waiters.push_back(member(device)->check_replica());
   for (std::size_t i = 0; i < waiters.size(); ++i) {
@@ -199,6 +222,7 @@ void GradientSync::rejoin(Device device, std::int64_t last_step_applied) {
 
 void GradientSync::rejoin_all(std::span<const Rejoining> all) {
   std::vector<std::pair<std::shared_ptr<SyncMember>, std::shared_ptr<SyncWaiter>>> asked;
+  for (const Rejoining& one : all) member(one.device)->refuse_rejoin();  // before any other has joined
   for (const Rejoining& one : all) {
     const auto self = member(one.device);
     asked.emplace_back(self, self->request_rejoin(one.last_step_applied));

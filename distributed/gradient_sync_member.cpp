@@ -44,10 +44,13 @@ void SyncMember::attach(Module& replica) {
       raise<SyncError>("[sync] parameter \"{}\" on {} belongs to a group already", name, to_string(device_));
     description.push_back({name, parameter.shape(), parameter.dtype(), parameter.has_sparse_grad()});
   }
-  declare_buffers(replica);
-  server_.declare_parameters(index_, std::move(description));
+  NamedTensors buffers = replica.named_buffers();
+  std::vector<SyncParameter> buffer_description = describe_buffers(buffers);
+  server_.declare_parameters(index_, std::move(description));  // first: a refusal leaves nothing declared
+  server_.declare_buffers(index_, std::move(buffer_description));
+  buffers_ = std::move(buffers);
   declare_frozen(frozen);
-  gradients_.attach(std::move(parameters), this, weak_from_this());
+  gradients_.attach(std::move(parameters), this, self_);
   frozen_ = std::move(frozen);
   attached_ = true;
 }
@@ -77,11 +80,11 @@ void SyncMember::begin_step(double weight) {
   join();
   try {
     server_.check_alive();
-    join_gathers();
   } catch (...) {  // a step that cannot be taken has failed: an optimizer step after it would count it
     failure_ = std::current_exception();
     throw;
   }
+  join_gathers();
   declare_updates();
   earlier_ = std::exchange(posted_, {});
   gradients_.turn();
@@ -92,6 +95,7 @@ void SyncMember::begin_step(double weight) {
   if (check_is_due()) append_buffers(buffers_before_);  // before the forward writes them
   set_phase(Phase::open);
   weight_ = 0.0;
+  accumulated_in_part_ = false;
 }
 
 void SyncMember::begin_accumulation() {
@@ -106,9 +110,10 @@ void SyncMember::begin_accumulation() {
   ++accumulations_;
 }
 
-void SyncMember::end_accumulation(double weight) noexcept {
+void SyncMember::end_accumulation(double weight, bool whole) noexcept {
   --accumulations_;
   weight_ += weight;
+  if (!whole) accumulated_in_part_ = true;
 }
 
 void SyncMember::backward(const Tensor& loss, double weight, BackwardOptions options) {
@@ -116,6 +121,7 @@ void SyncMember::backward(const Tensor& loss, double weight, BackwardOptions opt
     raise<SyncError>("[sync] step {} of {} has had its synchronised backward: open the next step", generation_,
                      to_string(device_));
   refuse_inside_no_sync();
+  refuse_parts();
   if (options.create_graph)
     raise<AutodiffError>(
         "[step.backward] create_graph cannot be combined with synchronisation: use grad(), whose "
@@ -137,10 +143,20 @@ void SyncMember::refuse_inside_no_sync() const {
                      to_string(device_), generation_);
 }
 
+// Some parameters have gradients of that micro-batch, others not, and its weight would be right for neither.
+void SyncMember::refuse_parts() const {
+  if (accumulated_in_part_)
+    raise<SyncError>(
+        "[sync] a backward under no_sync of {} failed midway in step {}: what it had accumulated cannot be taken back, "
+        "so this step cannot be synchronised",
+        to_string(device_), generation_);
+}
+
 void SyncMember::synchronize() {
   if (phase_ != Phase::open)
     raise<SyncError>("[sync] step {} of {} is posted already", generation_, to_string(device_));
   refuse_inside_no_sync();
+  refuse_parts();
   register_with({});
   on_backward_end(device_);
 }
@@ -261,7 +277,8 @@ std::exception_ptr SyncMember::collect(Posted& posted, std::shared_ptr<const Rou
       result = waiter->result();
       return nullptr;
     } catch (...) {
-      const auto acknowledged = server_.device_failed(stamp(), error = std::current_exception());
+      const auto acknowledged = server_.device_failed({index_, group_number_, posted.generation},
+                                                      error = std::current_exception(), Fault::Kind::reduction_failed);
       acknowledged->wait();
       if (acknowledged->error()) error = acknowledged->error();
     }
@@ -330,8 +347,10 @@ void SyncMember::wait_for_tasks(const RoundResult* round) noexcept {
 }
 
 void SyncMember::fail(std::exception_ptr error) noexcept {
-  if (failure_) return;
-  const auto acknowledged = server_.device_failed(stamp(), error);
+  if (failure_ && server_.has_failed()) return;  // its failure may be an older group's, or have gone untold
+  Stamp now = stamp();
+  if (left_) now.group = server_.group_number();  // one that follows may not have entered it yet
+  const auto acknowledged = server_.device_failed(now, error);
   acknowledged->wait();
   failure_ = acknowledged->error() ? acknowledged->error() : error;  // the group's names the device
   wait_for_tasks(acknowledged->result().get());
@@ -345,6 +364,7 @@ void SyncMember::fail(std::exception_ptr error) noexcept {
 }
 
 void SyncMember::end_step(bool unwinding) noexcept {
+  if (left_) return;  // with the step behind it: nobody waits for this device
   if (unwinding)
     fail(
         std::make_exception_ptr(SyncError("its step was unwound by an exception (step.fail(std::current_exception()), "

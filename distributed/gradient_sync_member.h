@@ -25,9 +25,7 @@ class ShardedOptimizer;
 
 /// One device's side of a GradientSync: its replica, and where it stands in the current step. It turns what autodiff
 /// observes into the server's messages. Used by the thread that drives the device; what others may read is atomic.
-class SyncMember final : public GradientObserver,
-                         public PendingGradients,
-                         public std::enable_shared_from_this<SyncMember> {
+class SyncMember final : public GradientObserver, public PendingGradients {
  public:
   SyncMember(DistributedSyncServer&, MemberIndex, Device);
   ~SyncMember() override;  ///< joins what is posted; the replica's parameters belong to no group afterwards
@@ -45,6 +43,8 @@ class SyncMember final : public GradientObserver,
   const ReplicaGradients& gradients() const noexcept { return gradients_; }
   /// Parameters, buffers and attached optimizers' state, copied; nobody else may be running.
   std::shared_ptr<const ReplicaState> capture() const;
+  /// An attached optimizer threw midway through a step: the parameters are of none.
+  bool torn() const;
   void restore(const ReplicaState&);  ///< throws SyncError if another number of optimizers is attached here
   /// What a failed step has changed on a device that is not behind: buffers, unless BufferPolicy::synchronised, and
   /// with Overlap::in_backward everything.
@@ -52,8 +52,8 @@ class SyncMember final : public GradientObserver,
 
   // --- a step, in this order
   void begin_step(double weight);
-  void begin_accumulation();                      ///< a no_sync scope opens
-  void end_accumulation(double weight) noexcept;  ///< and closes; weight: of what ran in it
+  void begin_accumulation();                                  ///< a no_sync scope opens
+  void end_accumulation(double weight, bool whole) noexcept;  ///< and closes; weight: of what ran in it
   void backward(const Tensor& loss, double weight, BackwardOptions);
   void synchronize();
   /// Also rethrows, until this device rejoins, what failed its last step.
@@ -62,6 +62,7 @@ class SyncMember final : public GradientObserver,
   /// note and no launched reduction touches this device's storage.
   void end_step(bool unwinding) noexcept;
   /// Between steps: posts what the replica holds; answered when all members have.
+  void refuse_check() const;  ///< throws SyncError where check_replica would
   std::shared_ptr<SyncWaiter> check_replica();
   void await(const SyncWaiter& waiter) { server_.await(waiter, index_); }
   void fail(std::exception_ptr) noexcept;
@@ -73,6 +74,7 @@ class SyncMember final : public GradientObserver,
   bool flush();
   void leave(bool follow);
   bool follow();
+  void refuse_rejoin() const;  ///< throws SyncError where request_rejoin would
   std::shared_ptr<SyncWaiter> request_rejoin(std::int64_t last_step_applied);
   void finish_rejoin(SyncWaiter&);
   /// A device that left enters the next group as the others form it, or, if it keeps a share, when it has the group's
@@ -97,6 +99,8 @@ class SyncMember final : public GradientObserver,
   /// The thread that opened the last step of this device; 0: none.
   std::uint64_t last_driver() const noexcept { return last_driver_.load(std::memory_order_relaxed); }
   void set_peers(std::vector<const SyncMember*> peers) { peers_ = std::move(peers); }
+  /// By which the replica's parameters and optimizers refer to this member: it keeps all that a join uses.
+  void set_self(std::weak_ptr<SyncMember> self) { self_ = std::move(self); }
 
  private:
   enum class Phase : std::uint8_t { idle, open, posted };
@@ -124,6 +128,7 @@ class SyncMember final : public GradientObserver,
   void declare_updates();
   void register_with(std::span<const ParameterUse>);
   void refuse_inside_no_sync() const;
+  void refuse_parts() const;
   void refuse_unfrozen() const;
   std::exception_ptr collect(Posted&, std::shared_ptr<const RoundResult>&) noexcept;
   void finish_posted() noexcept;
@@ -137,7 +142,7 @@ class SyncMember final : public GradientObserver,
   void append_buffers(ReplicaDigest&) const;
   bool check_is_due() const;
   void declare_frozen(const NamedTensors&);
-  void declare_buffers(Module& replica);
+  std::vector<SyncParameter> describe_buffers(const NamedTensors&) const;
   void refuse_foreign(const Optimizer&) const;
   std::unique_ptr<BufferShare> buffer_share();
   void install_buffers(const RoundResult&);
@@ -163,6 +168,7 @@ class SyncMember final : public GradientObserver,
   ShareProgress share_;                       // what it has done, for all
   std::unique_ptr<BackwardUpdates> updates_;  // with Overlap::in_backward
   std::vector<const SyncMember*> peers_;
+  std::weak_ptr<SyncMember> self_;
 
   Phase phase_ = Phase::idle;
   std::atomic<std::uint64_t> group_number_{1};  // of a device that left, set by whoever makes the group form again
@@ -170,7 +176,8 @@ class SyncMember final : public GradientObserver,
   std::uint64_t followed_group_ = 0;            // in which it left, or whose state it has taken over
   std::int64_t generation_ = 0;
   double weight_ = 0.0;
-  int accumulations_ = 0;       // no_sync scopes that are alive
+  int accumulations_ = 0;  // no_sync scopes that are alive
+  bool accumulated_in_part_ = false;
   std::exception_ptr failure_;  // of the last step, until this device rejoins
   std::shared_ptr<const RequiredSet> required_;
   Posted posted_;                               // the last step, or while one is open the one before

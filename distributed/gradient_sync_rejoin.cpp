@@ -8,9 +8,13 @@
 
 namespace tutti {
 
-std::shared_ptr<SyncWaiter> SyncMember::request_rejoin(std::int64_t last_step_applied) {
+void SyncMember::refuse_rejoin() const {
   if (phase_ == Phase::open) raise<SyncError>("[sync] {} cannot rejoin inside its step", to_string(device_));
   refuse_waiting_for_own_thread(std::numeric_limits<std::int64_t>::max());  // for any step of another device
+}
+
+std::shared_ptr<SyncWaiter> SyncMember::request_rejoin(std::int64_t last_step_applied) {
+  refuse_rejoin();
   finish_posted();
   settle_gathers();
   return server_.join_group(index_, server_.group_number() + 1, last_step_applied);

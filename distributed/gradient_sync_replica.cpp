@@ -30,8 +30,7 @@ void copy_values(std::span<const Array> from, const NamedTensors& to) {
 // --- buffers
 
 // Under double buffering a step's results arrive while the next forward writes them.
-void SyncMember::declare_buffers(Module& replica) {
-  NamedTensors buffers = replica.named_buffers();
+std::vector<SyncParameter> SyncMember::describe_buffers(const NamedTensors& buffers) const {
   const bool sent = server_.options().buffers != BufferPolicy::synchronised;
   if (sent && double_buffered() && !buffers.empty())
     raise<SyncError>(
@@ -45,8 +44,7 @@ void SyncMember::declare_buffers(Module& replica) {
                        to_string(buffer.device()));
     description.push_back({name, buffer.shape(), buffer.dtype()});
   }
-  server_.declare_buffers(index_, std::move(description));
-  buffers_ = std::move(buffers);
+  return description;
 }
 
 // They travel to a device that is behind.
@@ -84,7 +82,7 @@ void SyncMember::attach(Optimizer& optimizer) {
     if (!attached_) raise<SyncError>("[attach] {} needs its replica before its optimizer", to_string(device_));
     if (generation_ > 0) raise<SyncError>("[attach] {} needs its optimizer before the first step", to_string(device_));
     if (!updates_) updates_ = std::make_unique<BackwardUpdates>(gradients_);
-    updates_->add(optimizer, weak_from_this());
+    updates_->add(optimizer, self_);
   }
   optimizers_.push_back({&optimizer, optimizer.lifetime()});
 }
@@ -124,6 +122,12 @@ std::shared_ptr<const ReplicaState> SyncMember::capture() const {
   for (const AttachedOptimizer& attached : optimizers_) state->optimizers.push_back(attached.optimizer->state());
   tutti::synchronize(device_);  // whoever restores it may do so on another device's stream
   return state;
+}
+
+bool SyncMember::torn() const {
+  return std::ranges::any_of(optimizers_, [](const AttachedOptimizer& attached) {
+    return !attached.lifetime.expired() && attached.optimizer->torn();
+  });
 }
 
 void SyncMember::restore(const ReplicaState& state) {
@@ -169,9 +173,13 @@ ReplicaDigest SyncMember::digest() const {
   return digest;
 }
 
-std::shared_ptr<SyncWaiter> SyncMember::check_replica() {
+void SyncMember::refuse_check() const {
   if (left_ || phase_ == Phase::open)
     raise<SyncError>("[sync] {} can check its replica between steps and before it leaves only", to_string(device_));
+}
+
+std::shared_ptr<SyncWaiter> SyncMember::check_replica() {
+  refuse_check();
   join();
   server_.check_alive();
   join_gathers();

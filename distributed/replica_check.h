@@ -45,6 +45,7 @@ class ReplicaCheck {
 
   /// `waiter`, which may be null, hears of the comparison. Throws SyncError if the member has posted already.
   void post(MemberIndex, ReplicaDigest, std::shared_ptr<SyncWaiter> waiter);
+  bool has_posted(MemberIndex member) const { return posts_[member].has_value(); }
   /// Some member waits for the others' posts.
   bool awaited() const;
   std::vector<MemberIndex> missing(const std::function<bool(MemberIndex)>& has_left) const;

@@ -49,15 +49,16 @@ struct Fault {
     unknown_parameter,
     not_required,  ///< submitted without having been registered
     submitted_twice,
-    not_submitted,  ///< synced while a required parameter was still owed
-    wrong_shape,    ///< found by the server
-    wrong_dtype,    ///< found by the server
-    wrong_rows,     ///< found by the server: a sparse gradient that does not fit, or one where a dense one belongs
-    wrong_place,    ///< found by the server: outside the arena that was registered
-    deadline,       ///< found by the server
-    diverged,       ///< found by the server: replicas differ
-    engine_failed,  ///< found by the server
-    collective,     ///< found by the server: devices asked for different collectives
+    not_submitted,     ///< synced while a required parameter was still owed
+    wrong_shape,       ///< found by the server
+    wrong_dtype,       ///< found by the server
+    wrong_rows,        ///< found by the server: a sparse gradient that does not fit, or one where a dense one belongs
+    wrong_place,       ///< found by the server: outside the arena that was registered
+    deadline,          ///< found by the server
+    diverged,          ///< found by the server: replicas differ
+    engine_failed,     ///< found by the server
+    reduction_failed,  ///< found by whoever joined it
+    collective,        ///< found by the server: devices asked for different collectives
     closed,
   };
   Kind kind = Kind::closed;

@@ -81,6 +81,7 @@ struct PostCollective {
 /// A step was unwound; answered when nothing more will be launched.
 struct DeviceFailed {
   Stamp stamp;
+  Fault::Kind kind;  // device_failed, or reduction_failed: it found that
   std::exception_ptr error;
   std::shared_ptr<SyncWaiter> waiter;
 };

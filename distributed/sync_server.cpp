@@ -192,9 +192,10 @@ void DistributedSyncServer::check_replica(Stamp stamp, ReplicaDigest digest, std
 
 void DistributedSyncServer::note_joined(Stamp stamp) { recorder_.joined(stamp.generation, stamp.member, Clock::now()); }
 
-std::shared_ptr<SyncWaiter> DistributedSyncServer::device_failed(Stamp stamp, std::exception_ptr error) {
+std::shared_ptr<SyncWaiter> DistributedSyncServer::device_failed(Stamp stamp, std::exception_ptr error,
+                                                                 Fault::Kind kind) {
   auto waiter = std::make_shared<SyncWaiter>();
-  post(DeviceFailed{stamp, std::move(error), waiter});
+  post(DeviceFailed{stamp, kind, std::move(error), waiter});
   return waiter;
 }
 

@@ -70,6 +70,7 @@ class DistributedSyncServer {
 
   // --- a step. register_parameters and submit throw the group's error if it has failed.
   void check_alive() const;
+  bool has_failed() const noexcept { return failed_.load(std::memory_order_acquire); }  ///< and not formed again
   /// `arena`: of `layout()`; its memory is written from `arena_free` on. Null, when gradients are scattered: they are
   /// reduced from where they are, which nobody may write any more.
   void register_parameters(Stamp, double weight, std::shared_ptr<const RequiredSet>,
@@ -88,7 +89,7 @@ class DistributedSyncServer {
 
   // --- failures, ends
   /// Answered, with the group's error, when nothing more will be launched.
-  std::shared_ptr<SyncWaiter> device_failed(Stamp, std::exception_ptr);
+  std::shared_ptr<SyncWaiter> device_failed(Stamp, std::exception_ptr, Fault::Kind = Fault::Kind::device_failed);
   void leave(Stamp, bool follow);
   std::shared_ptr<SyncWaiter> next_result(MemberIndex);  ///< for a follower; a null result: all devices have left
   std::shared_ptr<SyncWaiter> join_group(MemberIndex, std::uint64_t group, std::int64_t last_step_applied);

@@ -22,9 +22,8 @@ void DistributedSyncServer::replace(std::shared_ptr<SyncWaiter>& place, std::sha
 void DistributedSyncServer::handle(DeviceFailed& message) {
   recorder_.note(SyncEvent::Kind::device_failed, message.stamp.generation, message.stamp.member);
   if (message.stamp.group == ledger_->group())
-    fail_group(
-        {.kind = Fault::Kind::device_failed, .member = message.stamp.member, .generation = message.stamp.generation},
-        message.error);
+    fail_group({.kind = message.kind, .member = message.stamp.member, .generation = message.stamp.generation},
+               message.error);
   const bool current = message.stamp.group == ledger_->group();
   message.waiter->release(current ? round_ : nullptr, error_for(message.stamp.group));
 }
@@ -70,7 +69,9 @@ void DistributedSyncServer::handle(JoinGroup& message) {
     joiners_[message.member] = nullptr;
     const std::string device = to_string(devices_[message.member]);
     std::exception_ptr error = error_for(ledger_->group());
-    if (ledger_->has_left(message.member))
+    if (ledger_->closed())
+      error = std::make_exception_ptr(SyncError(fmt::format("[sync] the group is closed: {} cannot rejoin", device)));
+    else if (ledger_->has_left(message.member))
       error = std::make_exception_ptr(SyncError(fmt::format("[sync] {} has left: it cannot rejoin", device)));
     else if (!error)
       error = std::make_exception_ptr(
@@ -98,6 +99,11 @@ void DistributedSyncServer::handle(CheckReplica& message) {
     if (message.waiter) message.waiter->release(nullptr, error_for(message.stamp.group));
     return;
   }
+  if (message.waiter && replica_check_.has_posted(message.stamp.member))
+    return message.waiter->release(
+        nullptr, std::make_exception_ptr(SyncError(fmt::format("[sync] {} asked for a check of the replicas before the "
+                                                               "one that it asked for had been answered",
+                                                               to_string(devices_[message.stamp.member])))));
   if (message.waiter && !waiting_since_) waiting_since_ = CollectiveTask::Clock::now();
   replica_check_.post(message.stamp.member, std::move(message.digest), std::move(message.waiter));
   compare_replicas();
@@ -142,7 +148,7 @@ void DistributedSyncServer::handle(Close&) {
   recorder_.note(SyncEvent::Kind::closed, ledger_->current_generation());
   ledger_->close(actions_);
   perform_actions();
-  release_joiners(error_for(ledger_->group()));
+  release_joiners(std::make_exception_ptr(SyncError("[sync] the group was closed: no other will form")));
 }
 
 void DistributedSyncServer::perform(const Fail& failure) { announce(failure.fault, nullptr, {}); }

@@ -86,6 +86,8 @@ std::string fault_text(const Fault& fault, const std::exception_ptr& cause, cons
     case Kind::diverged: return fmt::format("[sync] replicas differ in generation {}: {}", generation, detail);
     case Kind::engine_failed:
       return fmt::format("[sync] the server failed in generation {}: {}", generation, text_of(cause));
+    case Kind::reduction_failed:
+      return fmt::format("[sync] a reduction failed in generation {}: {}", generation, text_of(cause));
     case Kind::closed: return fmt::format("[sync] the group was closed in generation {}", generation);
   }
   return "[sync] failed";

@@ -176,8 +176,10 @@ void Optimizer::step() {
       sparse[i] = usable_rows(i);
     else if (Update next = usable_update(i); next.gradient.defined())
       dense.push_back(std::move(next));
+  torn_ = true;  // until all are updated
   apply(std::move(dense));
   for (std::size_t i = 0; i < parameters_.size(); ++i) apply(i, sparse[i]);
+  torn_ = false;
   ++steps_;
 }
 
@@ -227,6 +229,7 @@ void Optimizer::load_state(const State& state) {
   for (std::size_t i = 0; i < parameters_.size(); ++i)
     for (auto& [name, array] : loaded[i].arrays) array = copy_onto(array, parameters_[i].device());
   states_ = std::move(loaded);
+  torn_ = false;
   steps_ = state.steps;
   rates_ = state.learning_rates;
 }

@@ -30,7 +30,9 @@ class Optimizer {
   Optimizer(const Optimizer&) = delete;
   Optimizer& operator=(const Optimizer&) = delete;
 
-  void step();       ///< one update of every parameter that has a gradient; counts as one step
+  void step();  ///< one update of every parameter that has a gradient; counts as one step
+  /// A step threw midway: some parameters are updated, some are not, until a state is loaded.
+  bool torn() const noexcept { return torn_; }
   void zero_grad();  ///< marks every gradient undefined
 
   std::weak_ptr<const void> lifetime() const noexcept { return lifetime_; }  ///< expires with the optimizer
@@ -100,6 +102,7 @@ class Optimizer {
   std::vector<ParameterState> states_;
   std::vector<double> rates_;  // by group
   std::int64_t steps_ = 0;
+  bool torn_ = false;
   std::weak_ptr<const void> owner_;
 };
 

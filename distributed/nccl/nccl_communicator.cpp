@@ -10,6 +10,7 @@
 #include <tutti/distributed/nccl/nccl_task.h>
 #include <tutti/distributed/spinning_wait.h>
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -81,8 +82,9 @@ std::shared_ptr<CollectiveTask> NcclCommunicator::enqueue(std::function<void(Ncc
 void NcclCommunicator::join(Device device, std::span<const std::shared_ptr<CollectiveTask>> tasks) {
   std::exception_ptr error;
   for (const auto& each : tasks) {
-    const auto& task = static_cast<const NcclTask&>(*each);  // this engine launched it
+    auto& task = static_cast<NcclTask&>(*each);  // this engine launched it
     if (!spin_until([&] { return task.launched(); })) task.wait_past(0);
+    task.set_joined();
     if (task.finished() && task.error()) {
       if (!error) error = task.error();
       continue;
@@ -159,7 +161,7 @@ void NcclCommunicator::watch() {
 void NcclCommunicator::fail_in_flight(const std::exception_ptr& error) {
   group_ = nullptr;
   settle();
-  if (!in_flight_.empty()) {
+  if (std::ranges::any_of(in_flight_, [](const auto& task) { return task->joined(); })) {
     const std::lock_guard lock(mutex_);
     untold_ = error;
   }

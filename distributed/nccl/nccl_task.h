@@ -6,6 +6,7 @@
 #include <tutti/backend/stream.h>
 #include <tutti/distributed/communicator.h>
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <utility>
@@ -34,6 +35,10 @@ class NcclTask final : public CollectiveTask {
   void keep(Array array) { arrays_.push_back(std::move(array)); }
   void keep(std::unique_ptr<Storage> workspace) { workspaces_.push_back(std::move(workspace)); }
 
+  /// Somebody has gone on who relies on it.
+  void set_joined() noexcept { joined_.store(true, std::memory_order_relaxed); }
+  bool joined() const noexcept { return joined_.load(std::memory_order_relaxed); }
+
   void set_done(Device device, Event event) { done_.emplace_back(device, std::move(event)); }
   const std::vector<std::pair<Device, Event>>& done() const noexcept { return done_; }  ///< valid once launched
   bool all_done() const {
@@ -50,6 +55,7 @@ class NcclTask final : public CollectiveTask {
 
  private:
   std::function<void(NcclGroup&, NcclTask&)> launch_;
+  std::atomic<bool> joined_{false};
   std::vector<Array> arrays_;
   std::vector<std::unique_ptr<Storage>> workspaces_;
   std::vector<std::pair<Device, Event>> done_;  // on the communication streams of those that took part

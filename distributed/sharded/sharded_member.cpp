@@ -16,7 +16,12 @@ void SyncMember::attach(ShardedOptimizer* sharded) {
 }
 
 void SyncMember::join_gathers() {
-  if (sharded_ != nullptr) sharded_->join();
+  if (sharded_ != nullptr) try {
+      sharded_->join();
+    } catch (...) {  // refused, or never to be complete: the others shall know why
+      if (share_.torn()) fail(std::current_exception());
+      throw;
+    }
 }
 
 void SyncMember::settle_gathers() noexcept {

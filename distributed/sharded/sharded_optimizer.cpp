@@ -135,9 +135,14 @@ void ShardedOptimizer::step_async() {
   take_gradients();
   member_->begin_share(steps_ + 1, laps_.size());
   ++steps_;
-  for (Lap& lap : laps_) {
-    for (const Share& share : lap.shares) share.optimizer->step();
-    post_gather(lap);
+  try {
+    for (Lap& lap : laps_) {
+      for (const Share& share : lap.shares) share.optimizer->step();
+      post_gather(lap);
+    }
+  } catch (...) {  // the others wait for what will never come
+    member_->fail(std::current_exception());
+    throw;
   }
   drop_gradients();
 }

@@ -52,6 +52,14 @@ bool ShareProgress::whole() const {
   return complete();
 }
 
+bool ShareProgress::torn() const {
+  const std::lock_guard lock(mutex_);
+  return must_load_ || gathers_.size() != awaited_ || std::ranges::any_of(gathers_, [](const auto& gather) {
+           if (!gather->done()) return false;
+           return gather->error() != nullptr || (gather->result()->task->finished() && gather->result()->task->error());
+         });
+}
+
 bool ShareProgress::settle() {
   const std::lock_guard lock(mutex_);
   if (!complete()) return false;

@@ -31,7 +31,8 @@ class ShareProgress {
 
   /// No update has begun whose gathers have not all been matched: the parameters are, or will soon be, of one step.
   bool whole() const;
-  bool settle();  ///< the same; forgets gathers that have ended well
+  bool torn() const;  ///< an update has begun that will never be complete
+  bool settle();      ///< the same; forgets gathers that have ended well
   std::string torn_text(Device) const;
 
  private:
