@@ -25,7 +25,10 @@ void SyncMember::settle_gathers() noexcept {
 
 // A group that forms has its number before it looks at the shares: either it finds this update begun, or this finds it.
 void SyncMember::begin_share(std::int64_t step, std::size_t gathers) {
-  share_.begin(step, gathers, [this] { refuse_old_group("step"); });
+  share_.begin(step, gathers, [this] {
+    server_.check_alive();  // the others' shares would never come
+    refuse_old_group("step");
+  });
 }
 
 void SyncMember::refuse_old_group(std::string_view operation) const {
