@@ -56,6 +56,7 @@ bool SyncMember::follow() {
   if (!follows_)
     raise<SyncError>("[sync] {} does not follow: it left without Follow::yes, or could not take over a group's state",
                      to_string(device_));
+  require_replica("sync.follow");
   require_optimizer("sync.follow");
   try {
     return follow_next();
