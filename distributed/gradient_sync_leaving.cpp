@@ -58,27 +58,9 @@ bool SyncMember::follow() {
                      to_string(device_));
   require_replica("sync.follow");
   require_optimizer("sync.follow");
-  try {
-    return follow_next();
-  } catch (...) {
-    if (!follows_) end_following();
-    throw;
-  }
-}
-
-bool SyncMember::follow_next() {
   std::shared_ptr<SyncWaiter> waiter = next_answer();
-  while (waiter->result() && waiter->result()->state) {  // the others formed a new group, and go on from there
-    follows_ = false;                                    // not from here on, should it throw
-    settle_gathers();                                    // they write to what is restored
-    restore(*waiter->result()->state);
-    follows_ = true;
-    if (share_.kept()) enter_group(waiter->result()->state->group);
-    lost_ = nullptr;
-    gradients_.invalidate();
-    if (updates_) updates_->reset();
-    followed_group_ = server_.group_number();
-    generation_ = 0;
+  while (waiter->result() && waiter->result()->state) {
+    take_over(*waiter->result()->state);
     waiter = next_answer();
   }
   if (waiter->result()) generation_ = waiter->result()->generation;
@@ -87,6 +69,23 @@ bool SyncMember::follow_next() {
   if (group_number_ != left_group_) failure_ = nullptr;  // of a step that this group knows nothing of
   take(*waiter->result());
   return true;
+}
+
+// The others formed a new group, and go on from there.
+void SyncMember::take_over(const ReplicaState& state) {
+  settle_gathers();  // they write to what is restored
+  try {
+    restore(state);
+  } catch (...) {
+    end_following();
+    throw;
+  }
+  enter_group(state.group);
+  followed_group_ = state.group;
+  generation_ = 0;
+  lost_ = nullptr;
+  gradients_.invalidate();
+  if (updates_) updates_->reset();
 }
 
 void SyncMember::take(const RoundResult& round) {

@@ -77,7 +77,11 @@ class SyncMember final : public GradientObserver,
   void finish_rejoin(SyncWaiter&);
   /// A device that left enters the next group as the others form it, or, if it keeps a share, when it has the group's
   /// state: what it updates until then is of the old one. Any thread.
-  void enter_group(std::uint64_t number) noexcept { group_number_ = number; }
+  void enter_group(std::uint64_t number) noexcept {
+    std::uint64_t current = group_number_;
+    while (current < number && !group_number_.compare_exchange_weak(current, number)) {
+    }
+  }
 
   // --- what autodiff tells
   void on_backward_begin(Device, std::span<const ParameterUse>) override;
@@ -142,7 +146,7 @@ class SyncMember final : public GradientObserver,
   std::unique_ptr<BufferShare> buffer_share();
   void install_buffers(const RoundResult&);
   void end_following();
-  bool follow_next();
+  void take_over(const ReplicaState&);
   std::shared_ptr<SyncWaiter> next_answer();
   void take(const RoundResult&);
   void refuse_waiting_for_own_thread(std::int64_t generation) const;

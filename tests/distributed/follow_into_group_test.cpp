@@ -35,6 +35,37 @@ void step(GradientSync& sync, TwoBranches& replica) {
   step.backward(use(replica.left, 1) + use(replica.right, 2));
 }
 
+/// Sharded over two devices, of which the first follows.
+struct FollowedTraining : BranchingTraining {
+  FollowedTraining() : BranchingTraining(2, Sharding::optimizer_state, sgd(), impatient()) {
+    sync->leave(kFollower, Follow::yes);
+  }
+  /// A step of the other device, which the follower fetches. Both apply it, or neither.
+  void step(int step, bool applied = true) {
+    run_devices(2, [&](std::size_t d) {
+      if (d == 1)
+        backward(1, step);
+      else
+        CHECK(sync->follow(kFollower));
+      if (!applied) return;
+      if (!sharded[d]) sharded[d] = std::make_unique<ShardedOptimizer>(*sync, devices[d], sgd());
+      update(d);
+      sharded[d]->zero_grad();
+    });
+  }
+  void form_next_group(std::int64_t last_step) {
+    fail(*sync);
+    sync->rejoin(kOther, last_step);
+  }
+};
+
+const std::string kFollowFirst = to_string(kFollower) + " is of group 1, but group 2 has formed: follow first";
+
+void check_trained_as(const FollowedTraining& reference, const FollowedTraining& training) {
+  CHECK(values_of(training.replicas[0]) == values_of(reference.replicas[1]));
+  CHECK(values_of(training.replicas[1]) == values_of(reference.replicas[1]));
+}
+
 }  // namespace
 
 TEST_CASE("follow: without a replica there is nothing to follow with, until one is attached") {
@@ -51,4 +82,46 @@ TEST_CASE("follow: without a replica there is nothing to follow with, until one 
   CHECK(sync.follow(kFollower));
   CHECK(gradient_of(model.left) == gradient_of(replica.left));
   CHECK(gradient_of(model.right) == gradient_of(replica.right));
+}
+
+TEST_CASE("follow: a rejoin that was refused does not take a share into the next group") {
+  FollowedTraining reference;
+  FollowedTraining training;
+  training.step(1, false);
+  training.form_next_group(0);
+  CHECK_THROWS_WITH_AS(training.sync->rejoin(kFollower, 0), doctest::Contains("has left: it cannot rejoin"), SyncError);
+  CHECK_THROWS_WITH_AS(training.sharded[0]->step_async(), doctest::Contains(kFollowFirst.c_str()), SyncError);
+  CHECK_THROWS_WITH_AS(training.sync->barrier(kFollower), doctest::Contains("a message of group 1"), SyncError);
+  for (const int step : {3, 4}) {
+    reference.step(step);
+    training.step(step);
+  }
+  check_trained_as(reference, training);
+}
+
+TEST_CASE("follow: a sharded optimizer that is made anew takes part in the next group") {
+  FollowedTraining reference;
+  FollowedTraining training;
+  training.form_next_group(0);
+  training.sharded[0] = nullptr;
+  for (const int step : {3, 4}) {
+    reference.step(step);
+    training.step(step);
+  }
+  check_trained_as(reference, training);
+}
+
+TEST_CASE("follow: a sharded optimizer that is made anew does not use what an older group has brought") {
+  FollowedTraining reference;
+  FollowedTraining training;
+  training.step(1, false);
+  training.sharded[0] = nullptr;
+  training.form_next_group(0);
+  training.sharded[0] = std::make_unique<ShardedOptimizer>(*training.sync, kFollower, sgd());
+  CHECK_THROWS_WITH_AS(training.sharded[0]->step_async(), doctest::Contains(kFollowFirst.c_str()), SyncError);
+  for (const int step : {3, 4}) {
+    reference.step(step);
+    training.step(step);
+  }
+  check_trained_as(reference, training);
 }
