@@ -138,12 +138,11 @@ class GradientSync::State {
   // Nobody else has a share's optimizer state.
   void refuse_lost_shares(std::span<const MemberIndex> behind) const {
     for (const auto& member : members_) {
-      if (!member->share().kept()) continue;
       if (!member->share().whole()) {
         for (const auto& other : members_) other->share().require_load();  // nobody goes on with another's checkpoint
         raise<SyncError>("[rejoin] {}", member->share().torn_text(member->device()));
       }
-      if (!behind.empty())
+      if (member->share().kept() && !behind.empty())
         raise<SyncError>(
             "[rejoin] {} is behind other devices, which do not have the optimizer state of its share: load one "
             "checkpoint on every device, then rejoin with equal steps",

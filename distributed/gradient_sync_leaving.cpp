@@ -24,7 +24,7 @@ void SyncMember::leave(bool follow) {
   if (double_buffered() && posted_.waiter && !failure_)
     raise<SyncError>("[sync] the gradients of {}'s step {} are still on their way: flush and step the optimizer first",
                      to_string(device_), generation_);
-  if (follow) declare_updates();
+  if (follow && generation_ == 0) declare_updates(group_number_);
   finish_posted();  // also a device whose last step failed may leave
   if (std::exchange(left_, true)) {
     if (!follow) end_following();
@@ -56,28 +56,11 @@ bool SyncMember::follow() {
   if (!follows_)
     raise<SyncError>("[sync] {} does not follow: it left without Follow::yes, or could not take over a group's state",
                      to_string(device_));
+  require_replica("sync.follow");
   require_optimizer("sync.follow");
-  try {
-    return follow_next();
-  } catch (...) {
-    if (!follows_) end_following();
-    throw;
-  }
-}
-
-bool SyncMember::follow_next() {
   std::shared_ptr<SyncWaiter> waiter = next_answer();
-  while (waiter->result() && waiter->result()->state) {  // the others formed a new group, and go on from there
-    follows_ = false;                                    // not from here on, should it throw
-    settle_gathers();                                    // they write to what is restored
-    restore(*waiter->result()->state);
-    follows_ = true;
-    if (share_.kept()) enter_group(waiter->result()->state->group);
-    lost_ = nullptr;
-    gradients_.invalidate();
-    if (updates_) updates_->reset();
-    followed_group_ = server_.group_number();
-    generation_ = 0;
+  while (waiter->result() && waiter->result()->state) {
+    take_over(*waiter->result()->state);
     waiter = next_answer();
   }
   if (waiter->result()) generation_ = waiter->result()->generation;
@@ -88,9 +71,36 @@ bool SyncMember::follow_next() {
   return true;
 }
 
+// The others formed a new group, and go on from there.
+void SyncMember::take_over(const ReplicaState& state) {
+  settle_gathers();  // they write to what is restored
+  try {
+    restore(state);
+  } catch (...) {
+    end_following();
+    throw;
+  }
+  enter_group(state.group);
+  followed_group_ = state.group;
+  generation_ = 0;
+  lost_ = nullptr;
+  gradients_.invalidate();
+  if (updates_) updates_->reset();
+}
+
+// Waits for nobody: of a group that has formed, its state is the first answer.
+void SyncMember::take_over_formed_group() {
+  while (follows_ && followed_group_ != server_.group_number()) {
+    const std::shared_ptr<SyncWaiter> waiter = next_answer();
+    if (!waiter->result() || !waiter->result()->state) return;  // it failed as it formed
+    take_over(*waiter->result()->state);
+  }
+}
+
 void SyncMember::take(const RoundResult& round) {
   gradients_.invalidate();  // the last step's, its own or a followed one, which an optimizer would apply once more
   try {
+    if (round.generation == 1) declare_updates(followed_group_);  // also of what was attached after it had left
     wait_for_reductions(round);
     install(round, {});
     install_buffers(round);

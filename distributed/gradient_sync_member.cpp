@@ -85,7 +85,7 @@ void SyncMember::begin_step(double weight) {
     throw;
   }
   join_gathers();
-  declare_updates();
+  if (generation_ == 0) declare_updates(group_number_);
   earlier_ = std::exchange(posted_, {});
   gradients_.turn();
   gradients_.prepare(server_.layout());

@@ -75,11 +75,16 @@ class SyncMember final : public GradientObserver, public PendingGradients {
   void leave(bool follow);
   bool follow();
   void refuse_rejoin() const;  ///< throws SyncError where request_rejoin would
+  void take_over_formed_group();  ///< a device that follows: the state of a group that has formed since, if one has
   std::shared_ptr<SyncWaiter> request_rejoin(std::int64_t last_step_applied);
   void finish_rejoin(SyncWaiter&);
   /// A device that left enters the next group as the others form it, or, if it keeps a share, when it has the group's
   /// state: what it updates until then is of the old one. Any thread.
-  void enter_group(std::uint64_t number) noexcept { group_number_ = number; }
+  void enter_group(std::uint64_t number) noexcept {
+    std::uint64_t current = group_number_;
+    while (current < number && !group_number_.compare_exchange_weak(current, number)) {
+    }
+  }
 
   // --- what autodiff tells
   void on_backward_begin(Device, std::span<const ParameterUse>) override;
@@ -125,7 +130,7 @@ class SyncMember final : public GradientObserver, public PendingGradients {
   void require_replica(const char* operation) const;
   void require_optimizer(const char* operation) const;
   void require_living_optimizers(const char* operation) const;
-  void declare_updates();
+  void declare_updates(std::uint64_t group);
   void register_with(std::span<const ParameterUse>);
   void refuse_inside_no_sync() const;
   void refuse_parts() const;
@@ -147,7 +152,7 @@ class SyncMember final : public GradientObserver, public PendingGradients {
   std::unique_ptr<BufferShare> buffer_share();
   void install_buffers(const RoundResult&);
   void end_following();
-  bool follow_next();
+  void take_over(const ReplicaState&);
   std::shared_ptr<SyncWaiter> next_answer();
   void take(const RoundResult&);
   void refuse_waiting_for_own_thread(std::int64_t generation) const;

@@ -22,7 +22,9 @@ std::shared_ptr<SyncWaiter> SyncMember::request_rejoin(std::int64_t last_step_ap
 
 void SyncMember::finish_rejoin(SyncWaiter& waiter) {
   waiter.wait();
-  group_number_ = server_.group_number();  // also of one that failed as it formed: what this device says next is of it
+  // Also of one that failed as it formed: what this device says next is of it. One that left was refused, and enters a
+  // group when the others form it, or by following.
+  if (!left_) group_number_ = server_.group_number();
   if (waiter.error()) std::rethrow_exception(waiter.error());
   generation_ = 0;
   failure_ = nullptr;

@@ -30,13 +30,18 @@ void SyncMember::settle_gathers() noexcept {
 
 // A group that forms has its number before it looks at the shares: either it finds this update begun, or this finds it.
 void SyncMember::begin_share(std::int64_t step, std::size_t gathers) {
-  share_.begin(step, gathers, [this] { refuse_old_group("step"); });
+  share_.begin(step, gathers, [this] {
+    server_.check_alive();  // the others' shares would never come
+    refuse_old_group("step");
+  });
 }
 
+// What a device that left has fetched is of the group that it has followed into, whichever it has entered.
 void SyncMember::refuse_old_group(std::string_view operation) const {
-  if (const std::uint64_t current = server_.group_number(); current != group_number_)
+  const std::uint64_t own = left_ ? followed_group_ : group_number_.load();
+  if (const std::uint64_t current = server_.group_number(); current != own)
     raise<SyncError>("[sharded] {} of {} is of group {}, but group {} has formed: {} first", operation,
-                     to_string(device_), group_number_.load(), current, left_ ? "follow" : "rejoin");
+                     to_string(device_), own, current, left_ ? "follow" : "rejoin");
 }
 
 // The server has the only reference then: a scattered gradient's memory is free when it is reduced, for which nobody

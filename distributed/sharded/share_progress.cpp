@@ -11,9 +11,6 @@ namespace tutti {
 void ShareProgress::keep(bool kept) {
   const std::lock_guard lock(mutex_);
   kept_ = kept;
-  must_load_ = false;
-  awaited_ = 0;
-  gathers_.clear();
 }
 
 bool ShareProgress::kept() const {

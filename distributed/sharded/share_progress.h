@@ -18,7 +18,8 @@ namespace tutti {
 /// follows goes on.
 class ShareProgress {
  public:
-  void keep(bool kept);  ///< a sharded optimizer begins or ends
+  /// A sharded optimizer begins or ends. What it has torn stays torn: the device's parameters outlive it.
+  void keep(bool kept);
   bool kept() const;
 
   /// From now on the share changes, to that of this step; complete when the server has answered so many gathers. Unless

@@ -6,6 +6,7 @@
 
 #include <doctest/doctest.h>
 
+#include <atomic>
 #include <stdexcept>
 
 using namespace tutti;
@@ -70,14 +71,10 @@ TEST_CASE(
     BranchingTraining training(2, sharding, adamw());
     training.run(0, 4);
     const Checkpoint checkpoint(training);
-    const auto errors = errors_of_devices(2, [&](std::size_t d) {
-      training.backward(d, 4);
-      if (d == 1)
-        training.sync->fail(training.devices[1], std::make_exception_ptr(std::runtime_error("disk full")));
-      else
-        training.update(0);
-    });
-    CHECK_MESSAGE(errors[0].find("disk full") != std::string::npos, errors[0]);
+    run_devices(2, [&](std::size_t d) { training.backward(d, 4); });
+    training.sharded[0]->step_async();
+    training.sync->fail(training.devices[1], std::make_exception_ptr(std::runtime_error("disk full")));
+    CHECK_THROWS_WITH_AS(training.sharded[0]->join(), doctest::Contains("disk full"), SyncError);
     for (const std::string& error : rejoin(training, {4, 4}))
       CHECK_MESSAGE(error.find(as_tested("the parameters of cpu:0 are between steps 4 and 5")) != std::string::npos,
                     error);
@@ -104,10 +101,15 @@ TEST_CASE("sharded: an update that throws tears the step on every device") {
     return std::make_unique<Failing>(std::move(pieces), 0.1);
   };
   BranchingTraining training(2, Sharding::optimizer_state, factory);
+  std::atomic<bool> begun{false};
   const auto errors = errors_of_devices(2, [&](std::size_t d) {
     auto step = training.sync->step(training.devices[d]);
     step.backward(training.replicas[d].loss(1, training.devices[d]));
-    training.update(d);
+    if (d == 1) begun.wait(false);  // once this has failed, no update begins
+    training.sharded[d]->step_async();
+    begun = true;
+    begun.notify_one();
+    training.sharded[d]->join();
   });
   CHECK(errors[1] == "update burnt");
   CHECK_MESSAGE(errors[0].find(as_tested("cpu:1")) != std::string::npos, errors[0]);
