@@ -36,8 +36,8 @@ TEST_CASE("scatter_add is the transpose of gather") {
 TEST_CASE("an index out of range names itself, the axis and the length") {
   const Array x = Array::arange(12, DType::f32, test_device()).reshape({3, 4});
   const auto run = [&](std::int64_t bad) { gather(x, 1, places({0, bad, 1}, {3, 1})).to_vector<float>(); };
-  CHECK_THROWS_WITH_AS(run(4), "[gather] index 4 is out of range for axis 1 of length 4", ShapeError);
-  CHECK_THROWS_WITH_AS(run(-1), "[gather] index -1 is out of range for axis 1 of length 4", ShapeError);
+  CHECK_THROWS_WITH_AS(run(4), doctest::Contains("index 4 is out of range for axis 1 of length 4"), ShapeError);
+  CHECK_THROWS_WITH_AS(run(-1), doctest::Contains("index -1 is out of range for axis 1 of length 4"), ShapeError);
   CHECK_THROWS_AS(scatter_add({3, 4}, Array::zeros({3, 1}, DType::f32, test_device()), 1, places({0, 9, 1}, {3, 1}))
                       .to_vector<float>(),
                   ShapeError);

@@ -136,7 +136,8 @@ void DeviceComparison::compare_layouts(std::string_view name, const Arrays& inpu
 
 Array numbers(const Shape& shape, DType dtype, Numbers kind, unsigned seed) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
-  constexpr double kSpecial[] = {std::nan(""), kInfinity, -kInfinity, 0.0, -0.0, 1e30, -1e30, 1e-30, 1.0, -1.0};
+  constexpr double kSpecial[] = {
+      std::numeric_limits<double>::quiet_NaN(), kInfinity, -kInfinity, 0.0, -0.0, 1e30, -1e30, 1e-30, 1.0, -1.0};
   std::mt19937 engine(seed);
   std::vector<double> values(static_cast<std::size_t>(element_count(shape)));
   for (double& value : values) {

@@ -197,7 +197,8 @@ constexpr std::int64_t kBatch = 4;  // per device
 
 struct Network : Module {
   explicit Network(Generator random = Generator(7))
-      : hidden(5, 7, random, {.dtype = DType::f64}), output(7, 3, random, {.dtype = DType::f64}) {}
+      : hidden(5, 7, random, {.dtype = DType::f64, .device = test_device()}),
+        output(7, 3, random, {.dtype = DType::f64, .device = test_device()}) {}
   void visit(MemberVisitor& v) override {
     v.module("hidden", hidden);
     v.module("output", output);

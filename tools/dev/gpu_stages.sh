@@ -6,7 +6,8 @@
 # shellcheck disable=SC2154 # headers, output and device come from gpu.sh
 build=build/gpu
 not_here=77 # a stage's status when what it needs is missing
-export PATH=$PATH:/usr/local/cuda/bin
+cuda=${CUDA_PATH:-/usr/local/cuda}
+export PATH=$PATH:$cuda/bin
 
 refuse() {
   echo "gpu: $1" >&2
@@ -23,34 +24,44 @@ python_package() {
   python3 -c "import importlib.util as u; print(u.find_spec('$1').submodule_search_locations[0])" 2>/dev/null
 }
 
-# Libraries by the name that a linker looks for: Python packages and machines without -dev packages have others.
+# Libraries by the name that a linker looks for: Python's packages and machines without -dev packages have others.
 link_libraries() {
-  local folder=$PWD/$build.libraries name file real=()
-  rm -rf "$folder"
-  mkdir -p "$folder"
-  for name in nccl z cudnn; do
-    echo 'int main() {}' | g++ -x c++ - -o /dev/null "-l$name" 2>/dev/null && continue
+  local folder=$PWD/$build.libraries name file
+  for name in nccl cudnn cublas cublasLt z; do
+    echo 'int main() {}' | g++ -x c++ - -o /dev/null -L"$cuda/lib64" "-l$name" 2>/dev/null && continue
     file=$(compgen -G "$headers/lib/lib$name.so*" || compgen -G "$(python_package "nvidia.$name")/lib/lib$name.so*" ||
-      compgen -G "/usr/lib/*/lib$name.so*" || compgen -G "/lib/*/lib$name.so*")
+      compgen -G "$(python_package nvidia.cu13)/lib/lib$name.so*" || compgen -G "/usr/lib/*/lib$name.so*" ||
+      compgen -G "/lib/*/lib$name.so*")
     file=${file%%$'\n'*}
     [ -n "$file" ] || continue
-    ln -s "$(readlink -f "$file")" "$folder/lib$name.so"
-    real+=("$(dirname "$(readlink -f "$file")")")
+    file=$(readlink -f "$file")
+    ln -s "$file" "$folder/lib$name.so"
+    LD_LIBRARY_PATH=${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$(dirname "$file")
   done
   export LIBRARY_PATH=$folder${LIBRARY_PATH:+:$LIBRARY_PATH}
-  real+=(/usr/local/cuda/lib64)
-  for file in ${real[@]+"${real[@]}"}; do export LD_LIBRARY_PATH=${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$file; done
+  export LD_LIBRARY_PATH=${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$cuda/lib64
+}
+
+# Of Python's packages single headers only: beside them lie those of another CUDA.
+link_headers() {
+  local folder=$PWD/$build.libraries/include file
+  mkdir -p "$folder"
+  for file in "$(python_package nvidia.nccl)"/include/nccl*.h "$(python_package nvidia.cudnn)"/include/cudnn*.h \
+    "$(python_package nvidia.cu13)"/include/cublas*.h; do
+    [ ! -f "$file" ] || [ -f "$cuda/include/${file##*/}" ] || [ -f "/usr/include/${file##*/}" ] || ln -s "$file" "$folder"
+  done
+  for folder in "$folder" ${headers:+"$headers" "$headers/include" "$headers/eigen3" "$headers/include/eigen3"}; do
+    [ ! -d "$folder" ] || export CPLUS_INCLUDE_PATH=${CPLUS_INCLUDE_PATH:+$CPLUS_INCLUDE_PATH:}$folder
+  done
 }
 
 find_dependencies() {
-  local folder
-  for folder in "$(python_package nvidia.nccl)/include" "$(python_package nvidia.cudnn)/include" \
-    ${headers:+"$headers" "$headers/include" "$headers/eigen3" "$headers/include/eigen3"}; do
-    [ ! -d "$folder" ] || [ "$folder" = /include ] || export CPLUS_INCLUDE_PATH=$folder${CPLUS_INCLUDE_PATH:+:$CPLUS_INCLUDE_PATH}
-  done
+  export callers_libraries=${LD_LIBRARY_PATH:-}
   if [ -d "$headers/python" ]; then
     export PATH=$headers/python/bin:$PATH PYTHONPATH=$headers/python${PYTHONPATH:+:$PYTHONPATH}
   fi
+  rm -rf "$PWD/$build.libraries"
+  link_headers
   link_libraries
 }
 
@@ -75,7 +86,9 @@ tests() {
 }
 
 ranks() {
-  TUTTI_RANKS_REPORT=$output/ranks.json tools/run_tests.py $build --device "$device" --any-device --filter 'ranks:' --timeout 85
+  TUTTI_RANKS_REPORT=$output/ranks.json tools/run_tests.py $build --device "$device" --any-device --filter 'ranks:' \
+    --timeout 85 || return
+  [ -s "$output/ranks.json" ] || return $not_here # they were skipped
 }
 
 benches() {
@@ -94,7 +107,7 @@ torch() {
   local steps=200
   [ "$device" != cpu ] || steps=3
   # With the libraries that it came with.
-  env -u LD_LIBRARY_PATH python3 benches/peers/torch_eager.py --device "$device" --steps $steps --output "$output/torch.json"
+  LD_LIBRARY_PATH=$callers_libraries python3 benches/peers/torch_eager.py --device "$device" --steps $steps --output "$output/torch.json"
 }
 
 # Over the comparison of devices, which runs every kernel on small arrays.
