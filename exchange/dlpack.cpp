@@ -38,6 +38,8 @@ constexpr KnownDevice kKnownDevices[] = {
 };
 
 Device device_of(const dlpack::DeviceOf& from, Device cpu_device) {
+  if (cpu_device.kind != DeviceKind::cpu)
+    raise<DeviceError>("[from_dlpack] {} is no CPU device", to_string(cpu_device));
   for (const KnownDevice& known : kKnownDevices) {
     if (known.type != from.type) continue;
     if (!known.has_index) return cpu_device;

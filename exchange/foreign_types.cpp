@@ -3,8 +3,12 @@
 
 #include <tutti/backend/error.h>
 
+#include <iterator>
+
 namespace tutti {
 namespace {
+
+static_assert(std::size(kForeignTypes) == std::size(kAllDTypes), "every type needs its row");
 
 template <class Matches> std::optional<DType> find(Matches matches) {
   for (const ForeignType& type : kForeignTypes)

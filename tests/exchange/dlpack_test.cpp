@@ -138,6 +138,7 @@ TEST_CASE("dlpack: what is refused is let go once") {
   check_refused<DeviceError>([](Foreign& f) { f.versioned.view.device.type = static_cast<DeviceType>(7); });
   check_refused<DeviceError>([](Foreign& f) { f.versioned.view.device = {DeviceType::cuda, -1}; });
   check_refused<DeviceError>([](Foreign& f) { f.versioned.view.device = {DeviceType::cuda, 9999}; });
+  check_refused<DeviceError>([](Foreign&) {}, {.cpu_device = cuda()});
   check_refused<DataError>([](Foreign& f) { f.versioned.view.rank = -1; });
   check_refused<DataError>([](Foreign& f) { f.versioned.view.shape = nullptr; });
   check_refused<DataError>([](Foreign& f) { f.versioned.view.data = nullptr; });

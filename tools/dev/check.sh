@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # ./dev check [--full] [--after-test]: what CI runs. --full adds 10,000 steps of stress, larger searches of the model,
-# clang-tidy and a build of everything with clang; --after-test leaves out what `./dev test` has just run. The last
-# line sums test cases and single checks.
+# a build of everything with clang, a minute of each fuzzer, and clang-tidy; --after-test leaves out what `./dev test` has
+# just run. The last line sums test cases and single checks.
 set -uo pipefail
 . tools/dev/build.sh
 
@@ -132,7 +132,10 @@ if stage "build, TSan" build_thread_sanitized; then
 fi
 if [ $full -eq 1 ]; then
   TUTTI_STRESS_STEPS=10000 stage "stress, 10,000 steps" "$release/tests/distributed_test" -tc='stress*'
-  stage "build, clang" build_clang && stage "clang-tidy" run_tidy
+  if stage "build, clang" build_clang; then
+    stage "fuzzers" tools/dev/fuzz.sh 60
+    stage "clang-tidy" run_tidy
+  fi
 fi
 
 echo

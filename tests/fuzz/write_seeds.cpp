@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// write_seeds FOLDER: makes FOLDER/<format>/ with small valid files, from which the fuzzer starts.
+#include <tutti/backend/error.h>
+#include <tutti/exchange/npy.h>
+#include <tutti/exchange/npz.h>
+#include <tutti/exchange/safetensors.h>
+#include <tutti/train/checkpoint.h>
+
+#include <cstdio>
+#include <filesystem>
+
+using namespace tutti;
+
+namespace {
+
+struct Small : Module {
+  Tensor weight{Array::arange(6, DType::f32, cpu()).reshape({2, 3}), true};
+  Tensor steps{Array::full({}, 7, DType::i64, cpu())};
+  void visit(MemberVisitor& v) override {
+    v.parameter("weight", weight);
+    v.buffer("steps", steps);
+  }
+};
+
+std::string seed(const std::filesystem::path& folder, const std::string& format, const std::string& name) {
+  std::filesystem::create_directories(folder / format);
+  return (folder / format / name).string();
+}
+
+void write_seeds(const std::filesystem::path& folder) {
+  NamedArrays all = {{"scalar", Array::full({}, 7, DType::f64, cpu())},
+                     {"empty", Array::zeros({0, 2}, DType::f32, cpu())}};
+  for (const DType dtype : kAllDTypes)
+    all.emplace_back(std::string(to_string(dtype)), Array::arange(4, DType::i64, cpu()).cast(dtype).reshape({2, 2}));
+  for (const auto& [name, array] : all) {
+    write_safetensors(seed(folder, "safetensors", name), {{{name, array}}, {{"format", "pt"}}});
+    try {
+      write_npy(seed(folder, "npy", name), array);
+    } catch (const DTypeError&) {  // NumPy has no such type
+    }
+  }
+  write_safetensors(seed(folder, "safetensors", "all"), {all, {}});
+  const NamedArrays two = {all[0], all[2]};
+  write_npz(seed(folder, "npz", "stored"), two);
+  write_npz(seed(folder, "npz", "deflated"), two, {.deflate = true});
+  write_npz(seed(folder, "npz", "none"), {});
+  Small module;
+  save_checkpoint(seed(folder, "checkpoint", "whole"), module, nullptr, {{"epoch", "3"}});
+  write_safetensors(seed(folder, "checkpoint", "state"), {{{"weight", module.weight.array()}}, {}});
+}
+
+}  // namespace
+
+int main(int count, char** arguments) {
+  try {
+    if (count != 2) raise("usage: write_seeds FOLDER");
+    write_seeds(arguments[1]);
+    return 0;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return 1;
+  }
+}
