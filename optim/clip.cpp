@@ -7,6 +7,7 @@
 #include <tutti/backend/widening.h>
 #include <tutti/optim/owned_gradients.h>
 
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
@@ -16,8 +17,7 @@ namespace {
 /// Squares of f32 overflow from 1e19 on and vanish below 1e-19: such a sum is taken again, in f64.
 constexpr double kSmallestTrusted = 1e-30;
 
-double sum_of_squares(const Array& gradient, const Array& first_try) {
-  const auto sum = first_try.item<double>();
+double sum_of_squares(const Array& gradient, double sum) {
   if (gradient.dtype() == DType::f64 || (std::isfinite(sum) && sum >= kSmallestTrusted)) return sum;
   return reduce(Reduction::sum_of_squares, gradient.cast(DType::f64), {}).item<double>();
 }
@@ -33,6 +33,30 @@ void clamp_in_place(const Array& gradient, double limit) {
   backend.elementwise(elementwise::make_call(elementwise::Minimum{}, ElementwiseCall::Part::value), below, gradient);
 }
 
+/// A sum for each gradient. Those of one device and dtype, mostly all, are read in one transfer, and no device is
+/// waited for before all are queued.
+std::vector<double> square_sums(std::span<const OwnedGradient> gradients) {
+  std::vector<Array> parts;
+  for (std::size_t next = 0; next < gradients.size(); next += static_cast<std::size_t>(parts.back().size())) {
+    const Array& first = gradients[next].values;
+    const auto alike = [&](const OwnedGradient& each) {
+      return each.values.device() == first.device() && each.values.dtype() == first.dtype();
+    };
+    const auto rest = gradients.subspan(next);
+    const auto count = std::ranges::find_if_not(rest, alike) - rest.begin();
+    parts.push_back(Array::empty({count}, computed_in(first.dtype()), first.device()));
+    for (std::int64_t i = 0; i < count; ++i) {
+      const Array values = widened(rest[static_cast<std::size_t>(i)].values);
+      backend_for(first.device())
+          .reduce(Reduction::sum_of_squares, values, parts.back().slice(0, i, i + 1).reshape(Shape(values.rank(), 1)));
+    }
+  }
+  std::vector<double> sums;
+  for (const Array& part : parts)
+    for (const double sum : part.cast(DType::f64).to_vector<double>()) sums.push_back(sum);
+  return sums;
+}
+
 }  // namespace
 
 void check_max_norm(double max_norm) {
@@ -41,9 +65,7 @@ void check_max_norm(double max_norm) {
 
 double gradient_square_sum(std::span<const Tensor> parameters) {
   const std::vector<OwnedGradient> gradients = owned_gradients("clip_grad_norm", parameters);
-  std::vector<Array> sums;  // queued for all before the first is read, so that asynchronous devices are waited for once
-  for (const OwnedGradient& gradient : gradients)
-    sums.push_back(reduce(Reduction::sum_of_squares, widened(gradient.values), {}));
+  const std::vector<double> sums = square_sums(gradients);
   double total = 0.0;
   for (std::size_t i = 0; i < gradients.size(); ++i) total += sum_of_squares(gradients[i].values, sums[i]);
   return total;

@@ -60,6 +60,16 @@ TEST_CASE("clip_grad_norm: squares that f32 cannot hold") {
   CHECK(clip_grad_norm({{p}}, 1.0) == doctest::Approx(5e-25));
 }
 
+TEST_CASE("clip_grad_norm: one norm of types and devices in turn") {
+  const std::vector<Tensor> parameters{make_parameter<float>({0}), make_parameter<double>({0}),
+                                       make_parameter<float>({0, 0}), make_parameter<float>({0}, cpu(1))};
+  set_gradient<float>(parameters[0], {2});
+  set_gradient<double>(parameters[1], {3});
+  set_gradient<float>(parameters[2], {4, 4});
+  set_gradient<float>(parameters[3], {2});
+  CHECK(clip_grad_norm(parameters, kInfinity) == doctest::Approx(7.0));
+}
+
 TEST_CASE("clip_grad_norm: a norm that is not finite is returned and spreads nowhere") {
   for (const float bad : {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
     const Tensor p = make_parameter<float>({0, 0});
