@@ -13,6 +13,19 @@
 
 namespace tutti {
 
+/// One of the parameters that `sgd_steps` changes. All of them have a momentum, or none has.
+struct SgdOperands {
+  Array parameter;
+  Array gradient;
+  Array momentum;
+};
+struct AdamWOperands {
+  Array parameter;
+  Array gradient;
+  Array mean;
+  Array square;
+};
+
 /// Drives all devices of one kind. Users call the functions of `backend/operations.h`, which check their operands, make
 /// the output and call the backend of its device; a backend may therefore trust shapes, dtypes and devices, and that
 /// outputs have elements. Every kernel is queued on the compute stream of its output's device. Thread-safe.
@@ -67,6 +80,14 @@ class Backend {
   virtual void sgd_step(const SgdStep&, const Array& parameter, const Array& gradient, const Array& momentum) = 0;
   virtual void adamw_step(const AdamWStep&, const Array& parameter, const Array& gradient, const Array& mean,
                           const Array& square) = 0;
+  // The same of many parameters of one device and dtype, no two of which share memory.
+  virtual void sgd_steps(const SgdStep& step, std::span<const SgdOperands> parameters) {
+    for (const SgdOperands& each : parameters) sgd_step(step, each.parameter, each.gradient, each.momentum);
+  }
+  virtual void adamw_steps(const AdamWStep& step, std::span<const AdamWOperands> parameters) {
+    for (const AdamWOperands& each : parameters)
+      adamw_step(step, each.parameter, each.gradient, each.mean, each.square);
+  }
   /// Any of the rules, of parameters of one device and dtype, no two of which share memory.
   virtual void optimizer_step(const OptimizerRule&, std::span<const RuleOperands> parameters) = 0;
 };

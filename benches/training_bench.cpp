@@ -54,12 +54,39 @@ void train_step(benchmark::State& state, const Workload& workload) {
   state.counters["examples_per_s"] = static_cast<double>(workload.batch) / step;
 }
 
+/// The update of all parameters, at once as `step` does it, or one after the other.
+void optimizer_step(benchmark::State& state, const Workload& workload) {
+  const Device device = cpu();
+  set_cpu_threads(device, static_cast<int>(state.range(0)));
+  Generator random(1);
+  Sequential model = workload.make_model(random);
+  const auto optimizer = workload.make_optimizer(model.parameters());
+  const auto [inputs, targets] = workload.make_batch(random, device);
+  backward(cross_entropy(model.forward(inputs), targets));
+  std::vector<double> seconds;
+  for (auto _ : state)
+    timed(device, seconds, [&] {
+      if (state.range(1) == 1) return optimizer->step();
+      for (std::size_t i = 0; i < optimizer->parameters().size(); ++i) optimizer->update_parameter(i);
+      optimizer->end_step();
+    });
+  set_cpu_threads(device, 1);
+  state.counters["median_us"] = 1e6 * median(seconds);
+}
+
 void one_or_two_threads(benchmark::internal::Benchmark* bench) {
   bench->ArgName("threads")->Arg(1)->Arg(2)->Unit(benchmark::kMillisecond)->UseRealTime();
+}
+
+void at_once_or_not(benchmark::internal::Benchmark* bench) {
+  bench->ArgNames({"threads", "at_once"})->ArgsProduct({{1, 2}, {0, 1}})->Unit(benchmark::kMicrosecond)->UseRealTime();
 }
 
 BENCHMARK_CAPTURE(train_step, mlp_784_512_512_10, kSmallMlp)->Apply(one_or_two_threads);
 BENCHMARK_CAPTURE(train_step, mlp_784_4x1024_10, kLargeMlp)->Apply(one_or_two_threads);
 BENCHMARK_CAPTURE(train_step, digits_cnn, kDigitsCnn)->Apply(one_or_two_threads);
+BENCHMARK_CAPTURE(optimizer_step, mlp_784_512_512_10, kSmallMlp)->Apply(at_once_or_not);
+BENCHMARK_CAPTURE(optimizer_step, mlp_784_4x1024_10, kLargeMlp)->Apply(at_once_or_not);
+BENCHMARK_CAPTURE(optimizer_step, digits_cnn, kDigitsCnn)->Apply(at_once_or_not);
 
 }  // namespace

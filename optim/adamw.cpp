@@ -28,9 +28,11 @@ void AdamW::update(std::span<const Update> updates) {
                        .epsilon = options.epsilon,
                        .weight_decay = options.weight_decay,
                        .step = updates.front().state->steps + 1};
-  Backend& backend = backend_for(updates.front().parameter.device());
+  std::vector<AdamWOperands> operands;
+  operands.reserve(updates.size());
   for (const auto& [position, parameter, gradient, state] : updates)
-    backend.adamw_step(step, parameter, gradient, state->arrays[0].second, state->arrays[1].second);
+    operands.push_back({parameter, gradient, state->arrays[0].second, state->arrays[1].second});
+  backend_for(updates.front().parameter.device()).adamw_steps(step, operands);
 }
 
 std::string AdamW::refuses_rows(std::size_t) const {

@@ -33,9 +33,11 @@ void Sgd::update(std::span<const Update> updates) {
                      .weight_decay = options.weight_decay,
                      .nesterov = options.nesterov,
                      .first = updates.front().state->steps == 0};
-  Backend& backend = backend_for(updates.front().parameter.device());
+  std::vector<SgdOperands> operands;
+  operands.reserve(updates.size());
   for (const auto& [position, parameter, gradient, state] : updates)
-    backend.sgd_step(step, parameter, gradient, state->arrays.empty() ? Array() : state->arrays.front().second);
+    operands.push_back({parameter, gradient, state->arrays.empty() ? Array() : state->arrays.front().second});
+  backend_for(updates.front().parameter.device()).sgd_steps(step, operands);
 }
 
 std::string Sgd::refuses_rows(std::size_t group) const {

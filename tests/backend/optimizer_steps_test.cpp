@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The fused steps against their formulas, written out in double.
+#include <tutti/backend/cpu_threads.h>
 #include <tutti/backend/optimizer_formulas.h>
 #include <tutti/backend/registry.h>
 
@@ -132,6 +133,55 @@ template <class T> void check_elements(DType dtype) {
 TEST_CASE("an element's step is the same by itself and in a pack") {
   check_elements<float>(DType::f32);
   check_elements<double>(DType::f64);
+}
+
+/// Parameters of many sizes, none and one element among them, each with a gradient and two states.
+std::vector<std::vector<Array>> many_parameters(DType dtype) {
+  std::vector<std::vector<Array>> parameters;
+  for (const std::int64_t size : {5, 0, 1, 64, 40'003, 100, 16'384, 17, 3, 63})
+    parameters.push_back({array_of(numbers(size, 0), dtype), array_of(numbers(size, 1), dtype),
+                          array_of(numbers(size, 2), dtype), array_of(std::vector<double>(size, 0.25), dtype)});
+  parameters[3][1] = array_of(numbers(128, 1), dtype).slice(0, 0, 128, 2);
+  return parameters;
+}
+
+template <class T> void check_many(DType dtype, int threads) {
+  Backend& backend = backend_for(cpu());
+  const auto check = [&](const auto& one_by_one, const auto& together) {
+    const auto expected = many_parameters(dtype);
+    const auto found = many_parameters(dtype);
+    for (const auto& each : expected) one_by_one(each);
+    set_cpu_threads(cpu(), threads);
+    together(found);
+    set_cpu_threads(cpu(), 1);
+    for (std::size_t p = 0; p < found.size(); ++p)
+      for (std::size_t i = 0; i < 4; ++i) CHECK(found[p][i].to_vector<T>() == expected[p][i].template to_vector<T>());
+  };
+  for (const bool plain : {false, true}) {
+    const SgdStep step{.rate = 0.1, .momentum = plain ? 0.0 : 0.9, .weight_decay = 0.01};
+    check([&](const auto& each) { backend.sgd_step(step, each[0], each[1], plain ? Array() : each[2]); },
+          [&](const auto& all) {
+            std::vector<SgdOperands> operands;
+            for (const auto& each : all) operands.push_back({each[0], each[1], plain ? Array() : each[2]});
+            backend.sgd_steps(step, operands);
+          });
+  }
+  const AdamWStep step{.rate = 0.1, .step = 3};
+  check([&](const auto& each) { backend.adamw_step(step, each[0], each[1], each[2], each[3]); },
+        [&](const auto& all) {
+          std::vector<AdamWOperands> operands;
+          for (const auto& each : all) operands.push_back({each[0], each[1], each[2], each[3]});
+          backend.adamw_steps(step, operands);
+        });
+}
+
+TEST_CASE("the steps of many parameters at once are those of each, to the bit") {
+  for (const int threads : {1, 3}) {
+    check_many<float>(DType::f32, threads);
+    check_many<double>(DType::f64, threads);
+  }
+  CHECK_NOTHROW(backend_for(cpu()).sgd_steps({.rate = 0.1}, {}));
+  CHECK_NOTHROW(backend_for(cpu()).adamw_steps({.rate = 0.1}, {}));
 }
 
 }  // namespace

@@ -10,15 +10,25 @@ namespace {
 
 /// The parameter, its gradient and the optimizer's state: `states` arrays that are read and written.
 template <class T, int states> struct Operands {
+  std::int64_t size;
   T* parameter;
   const T* gradient;
   T* state[states > 0 ? states : 1];
+};
 
-  bool aligned() const {
-    auto bits = reinterpret_cast<std::uintptr_t>(parameter) | reinterpret_cast<std::uintptr_t>(gradient);
-    for (int i = 0; i < states; ++i) bits |= reinterpret_cast<std::uintptr_t>(state[i]);
-    return bits % 16 == 0;
-  }
+constexpr std::uint32_t kChunk = 2048;  // elements that a block takes at a time, all of one parameter
+
+/// What one launch changes: as many parameters as fit into the 4 KiB that a kernel's arguments may have, beside the
+/// step. The chunks of a parameter are numbered from `first_chunk` on.
+template <class T, int states> struct Parameters {
+  static constexpr std::size_t kBytes = 4096 - 256;
+  static constexpr std::uint32_t kMost = kBytes / (sizeof(Operands<T, states>) + 2 * sizeof(std::uint32_t));
+
+  std::uint32_t count = 0;
+  std::uint32_t chunks = 0;
+  std::uint32_t first_chunk[kMost];
+  bool aligned[kMost];  // to 16 bytes, all arrays
+  Operands<T, states> of[kMost];
 };
 
 // A step gives the new parameter and changes the state.
@@ -71,28 +81,61 @@ __device__ __forceinline__ void step_group(const Step& step, const Operands<T, s
   store_group(parameter, operands.parameter + first, count);
 }
 
-template <class T, std::uint32_t lanes, int states, class Step> __global__ void __launch_bounds__(kThreads, 4)
-    step_elements(const Step step, const Operands<T, states> operands, std::int64_t size) {
-  const std::int64_t threads = static_cast<std::int64_t>(gridDim.x) * kThreads * lanes;
-  std::int64_t first = (static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x) * lanes;
-  for (; first < size; first += threads) {
-    const std::int64_t left = size - first;
+template <std::uint32_t lanes, class T, int states, class Step>
+__device__ __forceinline__ void step_chunk(const Step& step, const Operands<T, states>& operands, std::int64_t begin) {
+  const std::int64_t end = begin + kChunk < operands.size ? begin + kChunk : operands.size;
+  for (std::int64_t first = begin + threadIdx.x * lanes; first < end; first += kThreads * lanes) {
+    const std::int64_t left = end - first;
     step_group<T, lanes>(step, operands, first, left < lanes ? static_cast<std::uint32_t>(left) : lanes);
   }
 }
 
-template <class T, int states, class Step>
-void launch_step(cudaStream_t stream, const Step& step, const Operands<T, states>& operands, std::int64_t size) {
-  constexpr std::uint32_t kLanes = kGroupLanes<T>;
-  if (operands.aligned())
-    launch(step_elements<T, kLanes, states, Step>, blocks_for((size + kLanes - 1) / kLanes), kThreads, stream, step,
-           operands, size);
-  else
-    launch(step_elements<T, 1, states, Step>, blocks_for(size), kThreads, stream, step, operands, size);
+template <class T, int states, class Step> __global__ void __launch_bounds__(kThreads, 4)
+    step_parameters(const __grid_constant__ Step step, const __grid_constant__ Parameters<T, states> parameters) {
+  for (std::uint32_t chunk = blockIdx.x; chunk < parameters.chunks; chunk += gridDim.x) {
+    std::uint32_t low = 0;  // the parameter is the last one that begins at or before the chunk
+    for (std::uint32_t high = parameters.count; high - low > 1;) {
+      const std::uint32_t middle = (low + high) / 2;
+      (parameters.first_chunk[middle] <= chunk ? low : high) = middle;
+    }
+    const std::int64_t begin = static_cast<std::int64_t>(chunk - parameters.first_chunk[low]) * kChunk;
+    if (parameters.aligned[low])
+      step_chunk<kGroupLanes<T>>(step, parameters.of[low], begin);
+    else
+      step_chunk<1>(step, parameters.of[low], begin);
+  }
 }
 
 template <class T> T* typed(std::byte* data) { return reinterpret_cast<T*>(data); }
 template <class T> const T* typed(const std::byte* data) { return reinterpret_cast<const T*>(data); }
+
+template <class T, int states> void add(Parameters<T, states>& parameters, const ParameterMemory& memory) {
+  const std::uint32_t i = parameters.count++;
+  Operands<T, states>& operands = parameters.of[i];
+  operands.size = memory.size;
+  operands.parameter = typed<T>(memory.parameter);
+  operands.gradient = typed<T>(memory.gradient);
+  auto bits = reinterpret_cast<std::uintptr_t>(memory.parameter) | reinterpret_cast<std::uintptr_t>(memory.gradient);
+  for (int s = 0; s < states; ++s) {
+    operands.state[s] = typed<T>(memory.state[s]);
+    bits |= reinterpret_cast<std::uintptr_t>(memory.state[s]);
+  }
+  parameters.aligned[i] = bits % 16 == 0;
+  parameters.first_chunk[i] = parameters.chunks;
+  parameters.chunks += static_cast<std::uint32_t>((memory.size + kChunk - 1) / kChunk);
+}
+
+template <class T, int states, class Step>
+void launch_steps(cudaStream_t stream, const Step& step, std::span<const ParameterMemory> all) {
+  static_assert(sizeof(Step) + sizeof(Parameters<T, states>) <= 4096);
+  while (!all.empty()) {
+    Parameters<T, states> parameters;
+    const std::size_t count = all.size() < parameters.kMost ? all.size() : parameters.kMost;
+    for (const ParameterMemory& memory : all.first(count)) add(parameters, memory);
+    launch(step_parameters<T, states, Step>, blocks_for(parameters.chunks, 1), kThreads, stream, step, parameters);
+    all = all.subspan(count);
+  }
+}
 
 template <class F> void visit_floating(DType dtype, const F& f) {
   dtype == DType::f64 ? f(double{}) : f(float{});
@@ -100,33 +143,25 @@ template <class F> void visit_floating(DType dtype, const F& f) {
 
 }  // namespace
 
-void launch_sgd_step(cudaStream_t stream, DType dtype, const SgdStep& step, std::int64_t size, std::byte* parameter,
-                     const std::byte* gradient, std::byte* momentum) {
+void launch_sgd_steps(cudaStream_t stream, DType dtype, const SgdStep& step, std::span<const ParameterMemory> all) {
   visit_floating(dtype, [&]<class T>(T) {
     const SgdFormula<T> formula(step);
-    if (momentum == nullptr)
-      launch_step<T, 0>(stream, PlainSgd<T>{formula}, {typed<T>(parameter), typed<T>(gradient), {}}, size);
+    if (all.front().state[0] == nullptr)
+      launch_steps<T, 0>(stream, PlainSgd<T>{formula}, all);
     else
-      launch_step<T, 1>(stream, MomentumSgd<T>{formula},
-                        {typed<T>(parameter), typed<T>(gradient), {typed<T>(momentum)}}, size);
+      launch_steps<T, 1>(stream, MomentumSgd<T>{formula}, all);
   });
 }
 
-void launch_adamw_step(cudaStream_t stream, DType dtype, const AdamWStep& step, std::int64_t size,
-                       std::byte* parameter, const std::byte* gradient, std::byte* mean, std::byte* square) {
-  visit_floating(dtype, [&]<class T>(T) {
-    launch_step<T, 2>(stream, AdamW<T>{AdamWFormula<T>(step)},
-                      {typed<T>(parameter), typed<T>(gradient), {typed<T>(mean), typed<T>(square)}}, size);
-  });
+void launch_adamw_steps(cudaStream_t stream, DType dtype, const AdamWStep& step, std::span<const ParameterMemory> all) {
+  visit_floating(dtype, [&]<class T>(T) { launch_steps<T, 2>(stream, AdamW<T>{AdamWFormula<T>(step)}, all); });
 }
 
-void launch_optimizer_step(cudaStream_t stream, DType dtype, const OptimizerRule& rule, std::int64_t size,
-                           std::byte* parameter, const std::byte* gradient, std::span<std::byte* const> state) {
+void launch_optimizer_step(cudaStream_t stream, DType dtype, const OptimizerRule& rule,
+                           std::span<const ParameterMemory> all) {
   visit_floating(dtype, [&]<class T>(T) {
     visit_formula<T>(rule, [&]<class Formula>(const Formula& formula) {
-      Operands<T, Formula::kStates> operands{typed<T>(parameter), typed<T>(gradient), {}};
-      for (int s = 0; s < Formula::kStates; ++s) operands.state[s] = typed<T>(state[s]);
-      launch_step<T, Formula::kStates>(stream, Rule<T, Formula>{formula}, operands, size);
+      launch_steps<T, Formula::kStates>(stream, Rule<T, Formula>{formula}, all);
     });
   });
 }

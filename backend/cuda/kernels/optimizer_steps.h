@@ -13,14 +13,18 @@
 
 namespace tutti::cuda_kernels {
 
-// All arrays are contiguous, of f32 or f64, and have `size` elements.
+/// A parameter, its gradient and its state: contiguous arrays of f32 or f64, each of `size` elements.
+struct ParameterMemory {
+  std::int64_t size;
+  std::byte* parameter;
+  const std::byte* gradient;
+  /// SGD: the momentum, null for all or for none; AdamW: mean and square; a rule's as it says
+  std::byte* state[RuleOperands::kMostStates];
+};
 
-/// `momentum` may be null.
-void launch_sgd_step(cudaStream_t, DType, const SgdStep&, std::int64_t size, std::byte* parameter,
-                     const std::byte* gradient, std::byte* momentum);
-void launch_adamw_step(cudaStream_t, DType, const AdamWStep&, std::int64_t size, std::byte* parameter,
-                       const std::byte* gradient, std::byte* mean, std::byte* square);
-void launch_optimizer_step(cudaStream_t, DType, const OptimizerRule&, std::int64_t size, std::byte* parameter,
-                           const std::byte* gradient, std::span<std::byte* const> state);
+// One launch for every few dozen parameters.
+void launch_sgd_steps(cudaStream_t, DType, const SgdStep&, std::span<const ParameterMemory>);
+void launch_adamw_steps(cudaStream_t, DType, const AdamWStep&, std::span<const ParameterMemory>);
+void launch_optimizer_step(cudaStream_t, DType, const OptimizerRule&, std::span<const ParameterMemory>);
 
 }  // namespace tutti::cuda_kernels

@@ -67,8 +67,14 @@ const std::vector<Case>& elementwise_cases() {
        [] { backend_for(kDevice).adamw_step({.rate = 0.1}, floats({9}), floats({9}), floats({9}), floats({9})); }},
       {"optimizer_step",
        [] {
-         const RuleOperands operands[] = {{floats({9}), floats({9}), {floats({9}), floats({9}), Array()}}};
-         backend_for(kDevice).optimizer_step(AdamStep{.rate = 0.1}, operands);
+         const std::vector<RuleOperands> many(
+             200, {floats({9}), floats({18}).slice(0, 0, 18, 2), {floats({9}), floats({9}), Array()}});
+         backend_for(kDevice).optimizer_step(AdamStep{.rate = 0.1}, many);
+       }},
+      {"sgd_steps",
+       [] {
+         const std::vector<SgdOperands> many(200, {floats({9}), floats({18}).slice(0, 0, 18, 2), floats({9})});
+         backend_for(kDevice).sgd_steps({.rate = 0.1, .momentum = 0.9}, many);
        }},
   };
   return cases;
@@ -194,6 +200,22 @@ TEST_CASE("cuda operations: each call of each operation fails in turn") {
     CAPTURE(std::string(each.name));
     CHECK_NOTHROW(fail_each_call(each));
   }
+}
+
+TEST_CASE("cuda operations: the steps of many parameters are few launches") {
+  const RecordingCuda machine({.deferred = true});
+  const RenewedBackend backend;
+  const auto launches_for = [&](std::size_t count) {
+    std::vector<AdamWOperands> many;
+    while (many.size() < count) many.push_back({floats({9}), floats({9}), floats({9}), floats({9})});
+    const std::size_t before = machine.kernels().size();
+    backend->adamw_steps({.rate = 0.1}, many);
+    return machine.kernels().size() - before;
+  };
+  CHECK(launches_for(0) == 0);
+  CHECK(launches_for(60) == 1);
+  CHECK(launches_for(120) == 2);
+  CHECK_NOTHROW(synchronize(kDevice));
 }
 
 TEST_CASE("cuda operations: products are what they should be") {

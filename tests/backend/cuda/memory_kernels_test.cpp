@@ -145,18 +145,45 @@ Array state(RandomViews& views, std::int64_t size, DType dtype, bool aligned) {
   return Array::from(values, {size + 3}, cpu()).cast(dtype).copy().slice(0, begin, begin + size);
 }
 
-TEST_CASE("optimizer steps change parameter and state as the CPU does") {
+/// Parameters with gradients and two states each, of which some start where no 16 bytes start.
+struct SteppedParameters {
+  std::vector<std::vector<Array>> arrays;
+
+  SteppedParameters(RandomViews& views, std::int64_t count, DType dtype) {
+    for (std::int64_t p = 0; p < count; ++p) {
+      const std::int64_t size = views.between(1, p % 9 == 0 ? 6000 : 300);
+      arrays.emplace_back();
+      for (int i = 0; i < 5; ++i) arrays.back().push_back(state(views, size, dtype, p % 5 != 0));
+    }
+  }
+  SteppedParameters(const SteppedParameters& other) {
+    for (const auto& each : other.arrays) {
+      arrays.emplace_back();
+      for (const Array& array : each) arrays.back().push_back(array.copy());
+    }
+  }
+  std::vector<kernels::ParameterMemory> memory(bool plain) const {
+    std::vector<kernels::ParameterMemory> all;
+    for (const auto& each : arrays)
+      all.push_back({each[0].size(),
+                     each[0].raw_data(),
+                     each[1].raw_data(),
+                     {plain ? nullptr : each[2].raw_data(), each[3].raw_data(), each[4].raw_data()}});
+    return all;
+  }
+  void check_same(const SteppedParameters& other) const {
+    for (std::size_t p = 0; p < arrays.size(); ++p)
+      for (std::size_t i = 0; i < 5; ++i) CHECK(same_bits(arrays[p][i], other.arrays[p][i]));
+  }
+};
+
+TEST_CASE("optimizer steps change parameters and state as the CPU does, one or hundreds of them") {
   RandomViews views(9);
-  rounds(60, [&](int round, std::int64_t) {
+  rounds(24, [&](int round, std::int64_t) {
     const DType dtype = round % 4 < 2 ? DType::f32 : DType::f64;
-    const std::int64_t size = views.between(1, 2000);
-    std::vector<Array> arrays;  // parameter, gradient, and the state
-    for (int i = 0; i < 4; ++i) arrays.push_back(state(views, size, dtype, round % 5 != 0));
-    const Array& gradient = arrays[1];
-    std::vector<Array> expected;
-    for (const Array& array : arrays) expected.push_back(array.copy());
+    const SteppedParameters found(views, round % 6 == 0 ? 1 : views.between(2, 200), dtype);
+    const SteppedParameters expected(found);
     synchronize(cpu());
-    std::byte* const parameter = arrays[0].raw_data();
     const SgdStep sgd{.rate = 0.1,
                       .momentum = 0.9,
                       .dampening = 0.1,
@@ -166,35 +193,31 @@ TEST_CASE("optimizer steps change parameter and state as the CPU does") {
                       .first = round % 3 == 2};
     if (round % 3 == 0) {
       const AdamWStep adamw{.rate = 0.1, .gradient_scale = 0.5, .step = 1 + round};
-      backend_for(cpu()).adamw_step(adamw, expected[0], gradient, expected[2], expected[3]);
-      kernels::launch_adamw_step(nullptr, dtype, adamw, size, parameter, gradient.raw_data(), arrays[2].raw_data(),
-                                 arrays[3].raw_data());
+      for (const auto& each : expected.arrays) backend_for(cpu()).adamw_step(adamw, each[0], each[1], each[2], each[3]);
+      kernels::launch_adamw_steps(nullptr, dtype, adamw, found.memory(false));
     } else {
       const bool plain = round % 7 == 1;
-      backend_for(cpu()).sgd_step(sgd, expected[0], gradient, plain ? Array() : expected[2]);
-      kernels::launch_sgd_step(nullptr, dtype, sgd, size, parameter, gradient.raw_data(),
-                               plain ? nullptr : arrays[2].raw_data());
+      for (const auto& each : expected.arrays)
+        backend_for(cpu()).sgd_step(sgd, each[0], each[1], plain ? Array() : each[2]);
+      kernels::launch_sgd_steps(nullptr, dtype, sgd, found.memory(plain));
     }
-    for (std::size_t i = 0; i < arrays.size(); ++i) CHECK(same_bits(arrays[i], expected[i]));
+    found.check_same(expected);
   });
 }
 
-TEST_CASE("optimizer rules change parameter and state as the CPU does") {
+TEST_CASE("optimizer rules change parameter and state as the CPU does, one or hundreds of them") {
   RandomViews views(10);
-  rounds(90, [&](int round, std::int64_t) {
+  rounds(36, [&](int round, std::int64_t) {
     const OptimizerRule& rule = samples::kOptimizerRules[static_cast<std::size_t>(round) % 9];
     const DType dtype = round % 4 < 2 ? DType::f32 : DType::f64;
-    const std::int64_t size = views.between(1, 2000);
-    std::vector<Array> arrays;  // parameter, gradient, and the state
-    for (int i = 0; i < 5; ++i) arrays.push_back(state(views, size, dtype, round % 5 != 0));
-    std::vector<Array> expected;
-    for (const Array& array : arrays) expected.push_back(array.copy());
+    const SteppedParameters found(views, round % 5 == 0 ? 1 : views.between(2, 200), dtype);
+    const SteppedParameters expected(found);
     synchronize(cpu());
-    const RuleOperands operands[] = {{expected[0], expected[1], {expected[2], expected[3], expected[4]}}};
+    std::vector<RuleOperands> operands;
+    for (const auto& each : expected.arrays) operands.push_back({each[0], each[1], {each[2], each[3], each[4]}});
     backend_for(cpu()).optimizer_step(rule, operands);
-    std::byte* const own[] = {arrays[2].raw_data(), arrays[3].raw_data(), arrays[4].raw_data()};
-    kernels::launch_optimizer_step(nullptr, dtype, rule, size, arrays[0].raw_data(), arrays[1].raw_data(), own);
-    for (std::size_t i = 0; i < arrays.size(); ++i) CHECK(same_bits(arrays[i], expected[i]));
+    kernels::launch_optimizer_step(nullptr, dtype, rule, found.memory(false));
+    found.check_same(expected);
   });
 }
 
