@@ -3,8 +3,11 @@
 
 #include <tutti/backend/cpu/pack_loops.h>
 #include <tutti/backend/optimizer_formulas.h>
+#include <tutti/backend/optimizer_rule_formulas.h>
 
 #include <algorithm>
+#include <array>
+#include <vector>
 
 namespace tutti {
 namespace {
@@ -80,6 +83,23 @@ void adamw(ThreadPool& threads, const AdamWStep& step, const std::vector<AdamWOp
       });
 }
 
+template <class T, class Formula>
+void step_by(ThreadPool& threads, const Formula& formula, const std::vector<RuleOperands>& parameters) {
+  ParameterLine(parameters).for_all_parts(threads, [&](const RuleOperands& each, std::int64_t begin, std::int64_t end) {
+    T* const p = each.parameter.data<T>();
+    const T* const g = each.gradient.data<T>();
+    std::array<T*, Formula::kStates> states;
+    for (std::size_t s = 0; s < states.size(); ++s) states[s] = each.state[s].template data<T>();
+    for_each_pack<T>(begin, end, [=](std::int64_t i, std::int64_t count) {
+      Pack<T> own[Formula::kStates];
+      for (std::size_t s = 0; s < states.size(); ++s) own[s] = load_up_to(states[s] + i, count);
+      const Pack<T> parameter = formula(load_up_to(p + i, count), load_up_to(g + i, count), own);
+      for (std::size_t s = 0; s < states.size(); ++s) store_up_to(own[s], states[s] + i, count);
+      store_up_to(parameter, p + i, count);
+    });
+  });
+}
+
 template <class Operands> std::vector<Operands> with_contiguous_gradients(std::span<const Operands> parameters) {
   std::vector<Operands> operands;
   operands.reserve(parameters.size());
@@ -111,6 +131,18 @@ void CpuBackend::adamw_steps(const AdamWStep& step, std::span<const AdamWOperand
     visit_floating(all.front().parameter.dtype(), [&]<class T>(std::type_identity<T>) { adamw<T>(pool, step, all); });
   };
   stream(device).launch("adamw_step", work, operands);
+}
+
+void CpuBackend::optimizer_step(const OptimizerRule& rule, std::span<const RuleOperands> parameters) {
+  const std::vector<RuleOperands> operands = with_contiguous_gradients(parameters);
+  if (operands.empty()) return;
+  const Device device = operands.front().parameter.device();
+  const auto work = [rule, &pool = threads(device)](const std::vector<RuleOperands>& all) {
+    visit_floating(all.front().parameter.dtype(), [&]<class T>(std::type_identity<T>) {
+      visit_formula<Pack<T>>(rule, [&](const auto& formula) { step_by<T>(pool, formula, all); });
+    });
+  };
+  stream(device).launch("optimizer_step", work, operands);
 }
 
 void CpuBackend::sgd_step(const SgdStep& step, const Array& parameter, const Array& gradient, const Array& momentum) {

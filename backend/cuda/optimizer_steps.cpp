@@ -15,18 +15,19 @@ ParameterMemory memory_of(const SgdOperands& operands, const Array& gradient) {
   return {operands.parameter.size(),
           operands.parameter.raw_data(),
           gradient.raw_data(),
-          {memory_of(operands.momentum)}};
+          {memory_of(operands.momentum), nullptr, nullptr}};
 }
 ParameterMemory memory_of(const AdamWOperands& operands, const Array& gradient) {
   return {operands.parameter.size(),
           operands.parameter.raw_data(),
           gradient.raw_data(),
-          {operands.mean.raw_data(), operands.square.raw_data()}};
+          {operands.mean.raw_data(), operands.square.raw_data(), nullptr}};
 }
 ParameterMemory memory_of(const RuleOperands& operands, const Array& gradient) {
-  ParameterMemory memory{operands.parameter.size(), operands.parameter.raw_data(), gradient.raw_data(), {}};
-  for (std::size_t s = 0; s < operands.state.size(); ++s) memory.state[s] = memory_of(operands.state[s]);
-  return memory;
+  return {operands.parameter.size(),
+          operands.parameter.raw_data(),
+          gradient.raw_data(),
+          {memory_of(operands.state[0]), memory_of(operands.state[1]), memory_of(operands.state[2])}};
 }
 
 /// Calls `launch(stream, dtype, parameters)` for those that have elements.

@@ -108,7 +108,8 @@ TEST_CASE("clip_grad_norm: a norm that is not finite may drop the gradients, so 
 TEST_CASE("clip_grad_value: brings each element into the limits, in place") {
   const std::vector<Tensor> parameters{make_parameter<float>({0, 0, 0, 0}), make_parameter<double>({0}),
                                        make_parameter<float>({0}), make_parameter<float>({})};
-  set_gradient<float>(parameters[0], {3, -kInfinity, 0.25F, std::numeric_limits<float>::quiet_NaN()});
+  set_gradient<float>(parameters[0],
+                      {3, -std::numeric_limits<float>::infinity(), 0.25F, std::numeric_limits<float>::quiet_NaN()});
   set_gradient<double>(parameters[1], {-4});
   const void* const storage = parameters[0].grad().array().raw_data();
   clip_grad_value(parameters, 0.5);

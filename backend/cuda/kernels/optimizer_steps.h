@@ -18,7 +18,8 @@ struct ParameterMemory {
   std::int64_t size;
   std::byte* parameter;
   const std::byte* gradient;
-  std::byte* state[RuleOperands::kMostStates];  ///< SGD: the momentum, null for all or for none; AdamW: mean and square
+  /// SGD: the momentum, null for all or for none; AdamW: mean and square; a rule's as it says
+  std::byte* state[RuleOperands::kMostStates];
 };
 
 // One launch for every few dozen parameters.

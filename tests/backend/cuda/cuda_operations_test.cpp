@@ -67,8 +67,9 @@ const std::vector<Case>& elementwise_cases() {
        [] { backend_for(kDevice).adamw_step({.rate = 0.1}, floats({9}), floats({9}), floats({9}), floats({9})); }},
       {"optimizer_step",
        [] {
-         const RuleOperands operands[] = {{floats({9}), floats({9}), {floats({9}), floats({9}), Array()}}};
-         backend_for(kDevice).optimizer_step(AdamStep{.rate = 0.1}, operands);
+         const std::vector<RuleOperands> many(
+             200, {floats({9}), floats({18}).slice(0, 0, 18, 2), {floats({9}), floats({9}), Array()}});
+         backend_for(kDevice).optimizer_step(AdamStep{.rate = 0.1}, many);
        }},
       {"sgd_steps",
        [] {
