@@ -62,6 +62,18 @@ TEST_CASE("arguments of lines in the middle, of all equal and of nothing but NaN
       check(Array::full({3, 200}, value, dtype, cpu()), 1);
 }
 
+TEST_CASE("arguments with fewer blocks than lines need") {
+  samples::RandomViews views(35);
+  on_host::schedule.most_blocks = 2;
+  for (const Shape& shape : {Shape{7, 1100}, Shape{700, 9}, Shape{40, 200}}) {
+    const Array lines = Array::empty(shape, DType::f32, cpu());
+    views.fill(lines);
+    check(lines, 1);
+    check(lines, 0);
+  }
+  on_host::schedule.most_blocks = ~0U;
+}
+
 }  // namespace
 }  // namespace tutti
 
