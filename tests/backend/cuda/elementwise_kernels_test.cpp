@@ -49,18 +49,20 @@ struct Entry {
   cuda_kernels::ElementwiseLauncher launcher;
 };
 
+template <class Operation, class Formula> constexpr bool compares() {
+  if constexpr (Formula::inputs == 2 && std::is_same_v<typename Formula::Part, elementwise::Value>)
+    return elementwise::is_comparison<Operation>;
+  else
+    return false;
+}
+
 template <class T> void add_entries(std::vector<Entry>& entries) {
   const cuda_kernels::ElementwiseLaunchers& launchers = cuda_kernels::elementwise_launchers<T>();
   elementwise::AllOperations::for_each([&]<class O>(std::type_identity<O>) {
     elementwise::for_each_formula<O, T>([&]<class F>(F) {
-      constexpr bool kComparison = [] {
-        if constexpr (F::inputs == 2 && std::is_same_v<typename F::Part, elementwise::Value>)
-          return elementwise::is_comparison<O>;
-        return false;
-      }();
       const ElementwiseCall call = elementwise::make_call(O{}, F::Part::part);
       const auto part = static_cast<std::size_t>(call.part);
-      entries.push_back({O::name, call, F::inputs, dtype_of<T>, kComparison, launchers[call.operation][part]});
+      entries.push_back({O::name, call, F::inputs, dtype_of<T>, compares<O, F>(), launchers[call.operation][part]});
     });
   });
 }

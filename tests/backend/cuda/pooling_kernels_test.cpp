@@ -76,6 +76,17 @@ TEST_CASE("max pooling and its gradient, of odd ones among the numbers too") {
       }
 }
 
+TEST_CASE("max pooling with fewer blocks than images need") {
+  samples::RandomViews views(37);
+  const Array images = Array::empty({3, 3, 15, 15}, DType::f32, cpu());
+  const Array upstream = Array::empty({images.size()}, DType::f32, cpu());
+  views.fill(images);
+  views.fill_ordinary(upstream);
+  on_host::schedule.most_blocks = 2;
+  check({}, images, upstream);
+  on_host::schedule.most_blocks = ~0U;
+}
+
 }  // namespace
 }  // namespace tutti
 

@@ -108,6 +108,16 @@ TEST_CASE("softmax of NaN, infinities, masked lines and large numbers") {
         }
 }
 
+TEST_CASE("softmax with fewer blocks than lines need") {
+  samples::RandomViews views(36);
+  on_host::schedule.most_blocks = 2;
+  for (const Shape& shape : {Shape{7, 1100}, Shape{700, 9}, Shape{40, 200}}) {
+    check(views, shape, 1);
+    check(views, shape, 0);
+  }
+  on_host::schedule.most_blocks = ~0U;
+}
+
 }  // namespace
 }  // namespace tutti
 

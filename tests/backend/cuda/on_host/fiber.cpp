@@ -20,8 +20,10 @@
 #include <sanitizer/common_interface_defs.h>
 #else
 #define ASAN_UNPOISON_MEMORY_REGION(data, bytes)
-#define __sanitizer_start_switch_fiber(fake_stack, bottom, bytes)
-#define __sanitizer_finish_switch_fiber(fake_stack, bottom, bytes)
+namespace {
+void __sanitizer_start_switch_fiber(void**, const void*, std::size_t) {}
+void __sanitizer_finish_switch_fiber(void*, const void**, std::size_t*) {}
+}  // namespace
 #endif
 
 namespace tutti::on_host {
@@ -59,8 +61,7 @@ void Fiber::begin() {
 }
 
 void Fiber::resume() {
-  void* fake_stack = nullptr;  // unused without the sanitizer
-  (void)fake_stack;
+  void* fake_stack = nullptr;
   __sanitizer_start_switch_fiber(&fake_stack, stack_, kStack);
   if (_setjmp(outside_) == 0) {
     if (begun_) _longjmp(inside_, 1);

@@ -25,7 +25,7 @@ class Fiber {
   /// On the fiber: the same, but the next time it begins anew. Destructors of what lies on the stack do not run.
   [[noreturn]] void abandon();
 
-  static constexpr std::size_t kStack = std::size_t{256} << 10U;
+  static constexpr std::size_t kStack = std::size_t{64} << 10U;
   const std::byte* stack() const noexcept { return stack_; }  ///< kStack bytes
 
  private:

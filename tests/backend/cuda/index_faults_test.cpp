@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// The way of an index out of range from the kernel that finds it to the host. What the kernels find, and that they
+// touch nothing there, is tested in gather_kernels_test.cpp.
+#include <tutti/backend/cuda/kernels/selection.h>
+#include <tutti/backend/error.h>
+#include <tutti/backend/operations.h>
+#include <tutti/tests/backend/cuda/recording/recording_cuda.h>
+#include <tutti/tests/backend/cuda/renewed_backend.h>
+
+#include <doctest/doctest.h>
+
+namespace tutti::testing {
+namespace {
+
+using cuda_kernels::IndexFault;
+using cuda_kernels::Selection;
+
+constexpr Device kDevice = cuda(1);
+
+Array indices(const Shape& shape) {
+  return Array::from(std::vector<std::int64_t>(static_cast<std::size_t>(element_count(shape))), shape, kDevice);
+}
+
+/// The kernel of that name, whose first argument is the selection, reports `index`.
+void report_from(RecordingCuda& machine, std::string_view kernel, std::size_t fault_argument,
+                 IndexFault::Operation operation, std::int64_t index) {
+  machine.on_kernel(kernel, [=](const KernelLaunch& launch) {
+    const auto selection = *static_cast<const Selection*>(launch.arguments[0]);
+    auto* const fault = *static_cast<IndexFault* const*>(launch.arguments[fault_argument]);
+    return [=] { selection.report(fault, operation, index); };
+  });
+}
+
+TEST_CASE("an index out of range is an error of the next wait, with the operation, the axis and the device, once") {
+  RecordingCuda machine;
+  RenewedBackend backend;
+  const Array input = Array::zeros({3, 5}, DType::f32, kDevice);
+
+  report_from(machine, "gather_elements", 4, IndexFault::Operation::gather, 12);
+  const Array gathered = gather(input, 1, indices({3, 7}));
+  CHECK_THROWS_WITH_AS(synchronize(kDevice), "[gather] cuda:1: index 12 is out of range for axis 1 of length 5",
+                       ShapeError);
+  CHECK_NOTHROW(synchronize(kDevice));
+
+  report_from(machine, "add_lines", 4, IndexFault::Operation::scatter_add, -1);
+  const Array by_lines = scatter_add({9, 5}, input, 0, indices({3, 5}));
+  CHECK_THROWS_WITH_AS(by_lines.to_vector<float>(),
+                       "[scatter_add] cuda:1: index -1 is out of range for axis 0 of length 9", ShapeError);
+
+  report_from(machine, "list_places", 5, IndexFault::Operation::scatter_add, 9);
+  const Array updates = Array::zeros({100, 5}, DType::f32, kDevice);
+  const Array sorted = scatter_add({9, 5}, updates, 0, indices({100, 5}));
+  CHECK_THROWS_WITH_AS(synchronize(kDevice), "[scatter_add] cuda:1: index 9 is out of range for axis 0 of length 9",
+                       ShapeError);
+  CHECK_NOTHROW(synchronize(kDevice));
+}
+
+TEST_CASE("an index out of range on one device is no error of another") {
+  RecordingCuda machine;
+  RenewedBackend backend;
+  report_from(machine, "gather_elements", 4, IndexFault::Operation::gather, 3);
+  const Array gathered = gather(Array::zeros({3}, DType::f32, kDevice), 0, indices({1}));
+  CHECK_NOTHROW(synchronize(cuda(0)));
+  CHECK_THROWS_AS(synchronize(kDevice), ShapeError);
+}
+
+}  // namespace
+}  // namespace tutti::testing
