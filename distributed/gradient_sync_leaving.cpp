@@ -88,6 +88,15 @@ void SyncMember::take_over(const ReplicaState& state) {
   if (updates_) updates_->reset();
 }
 
+// Waits for nobody: of a group that has formed, its state is the first answer.
+void SyncMember::take_over_formed_group() {
+  while (follows_ && followed_group_ != server_.group_number()) {
+    const std::shared_ptr<SyncWaiter> waiter = next_answer();
+    if (!waiter->result() || !waiter->result()->state) return;  // it failed as it formed
+    take_over(*waiter->result()->state);
+  }
+}
+
 void SyncMember::take(const RoundResult& round) {
   gradients_.invalidate();  // the last step's, its own or a followed one, which an optimizer would apply once more
   try {

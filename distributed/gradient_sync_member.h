@@ -73,6 +73,7 @@ class SyncMember final : public GradientObserver,
   bool flush();
   void leave(bool follow);
   bool follow();
+  void take_over_formed_group();  ///< a device that follows: the state of a group that has formed since, if one has
   std::shared_ptr<SyncWaiter> request_rejoin(std::int64_t last_step_applied);
   void finish_rejoin(SyncWaiter&);
   /// A device that left enters the next group as the others form it, or, if it keeps a share, when it has the group's

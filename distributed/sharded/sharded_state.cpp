@@ -32,6 +32,7 @@ std::vector<Optimizer::ParameterState> ShardedOptimizer::own_states() const {
 Optimizer::State ShardedOptimizer::state() {
   refuse_own_thread("state", 1);
   join();
+  member_->take_over_formed_group();
   member_->refuse_old_group("state");
   const NoGrad no_grad;
   const std::vector<Optimizer::ParameterState> mine = own_states();

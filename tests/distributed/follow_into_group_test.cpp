@@ -125,3 +125,18 @@ TEST_CASE("follow: a sharded optimizer that is made anew does not use what an ol
   }
   check_trained_as(reference, training);
 }
+
+TEST_CASE("follow: shares are put together before the first step of the next group") {
+  FollowedTraining reference;
+  FollowedTraining training;
+  for (FollowedTraining* one : {&reference, &training}) one->step(1);
+  training.step(5, false);
+  training.form_next_group(1);
+  for (int again = 0; again < 2; ++again) CHECK(difference(training.state(), reference.state()) == "");
+  CHECK(values_of(training.replicas[0]) == values_of(training.replicas[1]));
+  for (const int step : {3, 4}) {
+    reference.step(step);
+    training.step(step);
+  }
+  check_trained_as(reference, training);
+}
