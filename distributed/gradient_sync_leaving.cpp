@@ -24,7 +24,7 @@ void SyncMember::leave(bool follow) {
   if (double_buffered() && posted_.waiter && !failure_)
     raise<SyncError>("[sync] the gradients of {}'s step {} are still on their way: flush and step the optimizer first",
                      to_string(device_), generation_);
-  if (follow) declare_updates();
+  if (follow && generation_ == 0) declare_updates(group_number_);
   finish_posted();  // also a device whose last step failed may leave
   if (std::exchange(left_, true)) {
     if (!follow) end_following();
@@ -100,6 +100,7 @@ void SyncMember::take_over_formed_group() {
 void SyncMember::take(const RoundResult& round) {
   gradients_.invalidate();  // the last step's, its own or a followed one, which an optimizer would apply once more
   try {
+    if (round.generation == 1) declare_updates(followed_group_);  // also of what was attached after it had left
     wait_for_reductions(round);
     install(round, {});
     install_buffers(round);

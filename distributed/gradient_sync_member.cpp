@@ -82,7 +82,7 @@ void SyncMember::begin_step(double weight) {
     failure_ = std::current_exception();
     throw;
   }
-  declare_updates();
+  if (generation_ == 0) declare_updates(group_number_);
   earlier_ = std::exchange(posted_, {});
   gradients_.turn();
   gradients_.prepare(server_.layout());

@@ -126,7 +126,7 @@ class SyncMember final : public GradientObserver,
   void require_replica(const char* operation) const;
   void require_optimizer(const char* operation) const;
   void require_living_optimizers(const char* operation) const;
-  void declare_updates();
+  void declare_updates(std::uint64_t group);
   void register_with(std::span<const ParameterUse>);
   void refuse_inside_no_sync() const;
   void refuse_unfrozen() const;

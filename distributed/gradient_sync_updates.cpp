@@ -111,10 +111,10 @@ void BackwardUpdates::update(ParameterId id) {
 // --- the member
 
 // A group whose devices do not agree cannot begin: all are told.
-void SyncMember::declare_updates() {
-  if (!updates_ || generation_ > 0) return;
+void SyncMember::declare_updates(std::uint64_t group) {
+  if (!updates_) return;
   try {
-    server_.declare_updates(index_, group_number_, updates_->covered());
+    server_.declare_updates(index_, group, updates_->covered());
   } catch (const SyncError&) {
     fail(std::current_exception());
     throw;

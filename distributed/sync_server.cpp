@@ -91,6 +91,7 @@ void DistributedSyncServer::declare_buffers(MemberIndex member, std::vector<Sync
 // Each group anew: before its first step devices may attach more.
 void DistributedSyncServer::declare_updates(MemberIndex member, std::uint64_t group, std::vector<bool> updated) {
   const std::lock_guard lock(state_mutex_);
+  if (group < updates_.group) return;  // a follower's: the others have formed the next
   if (group > updates_.group) updates_ = {group, member, updated};
   const auto [mine, other] = std::ranges::mismatch(updated, updates_.updated);
   if (mine == updated.end() || other == updates_.updated.end()) return;

@@ -84,6 +84,60 @@ TEST_CASE("follow: without a replica there is nothing to follow with, until one 
   CHECK(gradient_of(model.right) == gradient_of(replica.right));
 }
 
+TEST_CASE("follow: in_backward needs the others' optimizers, attached after the device has left too") {
+  const std::string difference =
+      "parameter \"right\" has an optimizer on " + to_string(kOther) + " and none on " + to_string(kFollower);
+  GradientSync sync(kDevices, impatient({.overlap = Overlap::in_backward}));
+  std::vector<TwoBranches> replicas;
+  std::vector<std::unique_ptr<Sgd>> optimizers;
+  const auto attach = [&](Device device, std::vector<Tensor> parameters) {
+    optimizers.push_back(std::make_unique<Sgd>(std::move(parameters), 0.125));
+    sync.attach(device, *optimizers.back());
+  };
+  SUBCASE("with the replica") {
+    sync.leave(kFollower, Follow::yes);
+    replicas = sync.replicate(TwoBranches());
+    attach(kFollower, {replicas[0].left});
+    attach(kOther, replicas[1].parameters());
+  }
+  SUBCASE("in the next group") {
+    replicas = sync.replicate(TwoBranches());
+    attach(kFollower, {replicas[0].left});
+    attach(kOther, {replicas[1].left});
+    sync.leave(kFollower, Follow::yes);
+    fail(sync);
+    sync.rejoin(kOther, 0);
+    attach(kOther, {replicas[1].right});
+  }
+  step(sync, replicas[1]);
+  for (int again = 0; again < 2; ++again)
+    CHECK_THROWS_WITH_AS((void)sync.follow(kFollower), doctest::Contains(difference.c_str()), SyncError);
+  CHECK_THROWS_WITH_AS(step(sync, replicas[1]), doctest::Contains(difference.c_str()), SyncError);
+  CHECK(replicas[0].left.to_vector<double>() == Values{1, 2});
+  CHECK(replicas[0].right.to_vector<double>() == Values{3, 4});
+}
+
+TEST_CASE("follow: in_backward takes optimizers that all devices attach in the next group") {
+  GradientSync sync(kDevices, impatient({.overlap = Overlap::in_backward}));
+  auto replicas = sync.replicate(TwoBranches());
+  std::vector<std::unique_ptr<Sgd>> optimizers;
+  const auto attach = [&](std::size_t d, const Tensor& parameter) {
+    optimizers.push_back(std::make_unique<Sgd>(std::vector<Tensor>{parameter}, 0.125));
+    sync.attach(kDevices[d], *optimizers.back());
+  };
+  for (std::size_t d = 0; d < 2; ++d) attach(d, replicas[d].left);
+  sync.leave(kFollower, Follow::yes);
+  fail(sync);
+  for (std::size_t d = 0; d < 2; ++d) attach(d, replicas[d].right);
+  sync.rejoin(kOther, 0);
+  for (int i = 0; i < 2; ++i) {
+    step(sync, replicas[1]);
+    CHECK(sync.follow(kFollower));
+  }
+  CHECK(replicas[0].left.to_vector<double>() == Values{0.75, 1.75});
+  CHECK(replicas[0].right.to_vector<double>() == replicas[1].right.to_vector<double>());
+}
+
 TEST_CASE("follow: a rejoin that was refused does not take a share into the next group") {
   FollowedTraining reference;
   FollowedTraining training;
