@@ -52,7 +52,7 @@ class ShardedOptimizer {
 
   /// Waits for the step's reductions, updates this device's share, gathers all others'. As an unsharded optimizer's it
   /// skips parameters without a gradient, throws what failed the step, and counts. Throws SyncError, before anything
-  /// changes, when the gradients are of a group that another has followed: follow, or rejoin, first.
+  /// changes, when the gradients are of a group that has failed or that another has followed: follow, or rejoin, first.
   void step();
   /// The same without the wait for the others' shares, which arrive while later ones are still being updated. Until
   /// `join` this device's parameters may not be read; the device's next sync.step joins.
@@ -79,7 +79,7 @@ class ShardedOptimizer {
   const ShardPlan& shards() const noexcept { return shards_; }
 
   /// All devices' shares put together, in the format of an unsharded optimizer of the replica's parameters. Every
-  /// device receives it whole.
+  /// device receives it whole. Takes a device that follows into a group that has formed since, as `follow` does.
   Optimizer::State state();
   /// Keeps this device's share of an unsharded optimizer's state. Local. After a failure that has left parameters
   /// between two steps it also says that a checkpoint's parameters have been loaded. A misfit throws Error and changes
