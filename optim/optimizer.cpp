@@ -90,6 +90,12 @@ void Optimizer::add_group(Group group) {
   rates_.push_back(group.learning_rate);
 }
 
+std::size_t Optimizer::group_of(std::size_t position) const {
+  if (position >= group_of_.size())
+    raise("[optimizer] there is no parameter {}: it has {}", position, group_of_.size());
+  return group_of_[position];
+}
+
 double Optimizer::learning_rate(std::size_t group) const {
   if (group >= rates_.size()) raise("[optimizer] there is no group {}: it has {}", group, rates_.size());
   return rates_[group];

@@ -38,7 +38,7 @@ class Optimizer {
   std::weak_ptr<const void> lifetime() const noexcept { return lifetime_; }  ///< expires with the optimizer
 
   std::size_t group_count() const noexcept { return rates_.size(); }
-  std::size_t group_of(std::size_t position) const { return group_of_.at(position); }
+  std::size_t group_of(std::size_t position) const;   ///< Error if there is no such parameter
   double learning_rate(std::size_t group = 0) const;  ///< Error if there is no such group
   void set_learning_rate(double);                     ///< of all groups; negative or non-finite: Error
   void set_learning_rate(std::size_t group, double);

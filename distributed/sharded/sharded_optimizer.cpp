@@ -247,12 +247,20 @@ bool ShardedOptimizer::unscale_grad(double scale) {
   return finite;
 }
 
+Optimizer& ShardedOptimizer::prototype(std::size_t group) const {
+  if (group >= prototypes_.size())
+    raise<SyncError>("[sharded] there is no group {}: it has {}", group, prototypes_.size());
+  return *prototypes_[group];
+}
+
+double ShardedOptimizer::learning_rate(std::size_t group) const { return prototype(group).learning_rate(); }
+
 void ShardedOptimizer::set_learning_rate(double rate) {
   for (std::size_t group = 0; group < prototypes_.size(); ++group) set_learning_rate(group, rate);
 }
 
 void ShardedOptimizer::set_learning_rate(std::size_t group, double rate) {
-  prototypes_.at(group)->set_learning_rate(rate);
+  prototype(group).set_learning_rate(rate);
   for (const Lap& lap : laps_)
     for (const Share& share : lap.shares)
       if (share.group == group) share.optimizer->set_learning_rate(rate);

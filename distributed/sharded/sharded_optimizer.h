@@ -71,7 +71,7 @@ class ShardedOptimizer {
   bool unscale_grad(double scale);
 
   std::size_t group_count() const noexcept { return prototypes_.size(); }
-  double learning_rate(std::size_t group = 0) const { return prototypes_.at(group)->learning_rate(); }
+  double learning_rate(std::size_t group = 0) const;  ///< Error if there is no such group
   void set_learning_rate(double);  ///< of all groups; negative or non-finite: Error. The same on all devices
   void set_learning_rate(std::size_t group, double);
   std::int64_t steps() const noexcept { return steps_; }
@@ -112,6 +112,7 @@ class ShardedOptimizer {
   const Array& parameter(ParameterId) const;
   Array flat_piece(const Array&, const Piece&) const;
   Array gradient_of(const Piece&) const;
+  Optimizer& prototype(std::size_t group) const;
   void take_gradients();
   void drop_gradients();
   std::vector<Tensor> leaves() const;

@@ -73,6 +73,8 @@ TEST_CASE("sharded: groups of parameters, with other options and other state, ar
     CHECK(saved.parameters[1].arrays.empty());
     CHECK(saved.parameters[0].arrays.size() == 1);
     for (std::size_t d = 0; d < 3; ++d) training.sharded[d]->set_learning_rate(1, 0.7);
+    CHECK(training.sharded[0]->learning_rate(1) == 0.7);
+    CHECK_THROWS_AS(training.sharded[0]->set_learning_rate(2, 0.7), SyncError);
     training.load_state(saved);
     training.run(5, 10);
     if (sharding == Sharding::optimizer_state) whole.run(0, 10);
