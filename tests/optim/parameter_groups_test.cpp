@@ -97,3 +97,21 @@ TEST_CASE("groups: parameters split by rank") {
   CHECK(split.matrices[1].is_same(kernel));
   CHECK(split.vectors[1].is_same(scalar));
 }
+
+TEST_CASE("groups: updates one by one, as during backward, are those of a step") {
+  const std::vector<Tensor> p{one(1), one(2), one(3)};
+  const std::vector<Tensor> q{one(1), one(2), one(3)};
+  const auto groups = [](const std::vector<Tensor>& all) {
+    return AdamW::ParameterGroups{{{all[0], all[2]}, 0.1, {.weight_decay = 0.1}}, {{all[1]}, 0.2, {.beta1 = 0.5}}};
+  };
+  AdamW whole(groups(p));
+  AdamW parts(groups(q));
+  for (int i = 0; i < 3; ++i) {
+    step(whole);
+    for (const Tensor& parameter : q) set_gradient<float>(parameter, {1});
+    for (const std::size_t position : {2, 0, 1}) parts.update_parameter(position);
+    parts.end_step();
+  }
+  for (std::size_t i = 0; i < 3; ++i) CHECK(value_of(p[i]) == value_of(q[i]));
+  CHECK(parts.steps() == 3);
+}
