@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <tutti/autodiff/axes.h>
 #include <tutti/autodiff/gradient_slot.h>
 #include <tutti/backend/array.h>
 
+#include <initializer_list>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
 namespace tutti {
 
+class Index;
 class Node;
 
 /// An array and, where needed, its place in the graph of operations that made it: what users write models with. A cheap
@@ -39,6 +43,27 @@ class Tensor {
 
   template <class T> T item() const { return array().template item<T>(); }
   template <class T> std::vector<T> to_vector() const { return array().template to_vector<T>(); }
+
+  // --- views and reductions (autodiff/operations.h); x[3], x[{all, range(0, 4), newaxis}] (autodiff/indexing.h)
+  /// The elements that the entries select; axes without an entry stay whole. A view unless an entry is a tensor (one
+  /// may be: integers, else DTypeError). A position outside its axis throws ShapeError, one in a tensor when the
+  /// kernel runs.
+  Tensor operator[](std::initializer_list<Index>) const;
+  Tensor operator[](const Index&) const;
+  Tensor at(std::span<const Index>) const;  ///< the same, for entries that are worked out at run time
+  Tensor slice(std::int64_t axis, std::int64_t begin, std::int64_t end, std::int64_t step = 1) const;
+  Tensor reshape(const Shape&) const;
+  Tensor flatten(std::int64_t first_axis = 1) const;
+  Tensor squeeze(const Axes& = {}) const;
+  Tensor expand_dims(std::int64_t axis) const;
+  Tensor permute(const Axes&) const;
+  Tensor transpose(std::int64_t axis0 = -2, std::int64_t axis1 = -1) const;
+  Tensor sum(const Axes& = {}, bool keep_dims = false) const;
+  Tensor mean(const Axes& = {}, bool keep_dims = false) const;
+  Tensor max(const Axes& = {}, bool keep_dims = false) const;
+  Tensor min(const Axes& = {}, bool keep_dims = false) const;
+  Tensor cast(DType) const;
+  Tensor to(Device) const;
 
   // --- gradients
   bool requires_grad() const noexcept;  ///< a leaf that collects a gradient, or made from one

@@ -40,6 +40,8 @@ Tensor operand_gradient(const Array& operand, const Array& destination, const Te
 
 // C = A B: dA = dC B^T, dB = A^T dC, each summed over the axes that were broadcast.
 Tensor matmul(const Tensor& lhs, const Tensor& rhs) {
+  if (lhs.rank() == 1 && rhs.rank() >= 1) return squeeze(matmul(expand_dims(lhs, 0), rhs), rhs.rank() == 1 ? -1 : -2);
+  if (rhs.rank() == 1 && lhs.rank() >= 1) return squeeze(matmul(lhs, expand_dims(rhs, 1)), -1);
   const auto [a, b] = promote_pair(elementwise::Domain::floating, "matmul", lhs, rhs);
   const Tensor inputs[] = {a, b};
   return record("matmul", matmul(a.array(), b.array()), inputs, [&] {

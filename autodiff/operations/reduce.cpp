@@ -4,51 +4,100 @@
 #include <tutti/backend/error.h>
 #include <tutti/backend/operations.h>
 
-#include <span>
-#include <vector>
+#include <limits>
 
 namespace tutti {
 
 namespace {
 
-Shape with_kept_axes(const Tensor& x, std::span<const std::int64_t> axes, std::string_view operation) {
+Shape with_kept_axes(const Tensor& x, const Axes& axes, std::string_view operation) {
   Shape shape = x.shape();
   if (axes.empty()) return Shape(shape.size(), 1);
   for (const std::int64_t axis : axes) shape[normalize_axis(operation, axis, x.rank())] = 1;
   return shape;
 }
 
+Tensor floating(const Tensor& x) { return is_floating(x.dtype()) ? x : cast(x, DType::f32); }
+
+// The reduced axes as the last one, of which one element is chosen.
+Tensor choose(std::string_view name, ArgReduction kind, const Tensor& x, const Axes& axes, const Shape& result) {
+  const Shape kept = with_kept_axes(x, axes, name);
+  Dims order;
+  Shape together;
+  for (std::size_t i = 0; i < x.rank(); ++i)
+    if (kept[i] == x.shape()[i]) order.push_back(static_cast<std::int64_t>(i)), together.push_back(kept[i]);
+  std::int64_t count = 1;
+  for (std::size_t i = 0; i < x.rank(); ++i)
+    if (kept[i] != x.shape()[i]) order.push_back(static_cast<std::int64_t>(i)), count *= x.shape()[i];
+  together.push_back(count);
+  const Tensor lines = reshape(permute(x, order), together);
+  return reshape(gather(lines, -1, Tensor(arg_reduce(kind, lines.array(), -1, true))), result);
+}
+
+Tensor extreme(std::string_view name, Reduction reduction, ArgReduction kind, const Tensor& x, const Axes& axes,
+               bool keep_dims) {
+  const Array value = reduce(reduction, x.array(), axes, keep_dims);
+  const Tensor inputs[] = {x};
+  return records(inputs) ? choose(name, kind, x, axes, value.shape()) : Tensor(value);
+}
+
 }  // namespace
 
-Tensor sum(const Tensor& x, std::initializer_list<std::int64_t> axes, bool keep_dims) {
-  const std::span<const std::int64_t> list(axes.begin(), axes.size());
+Tensor sum(const Tensor& x, const Axes& axes, bool keep_dims) {
   const Tensor inputs[] = {x};
-  return record("sum", sum(x.array(), list, keep_dims), inputs, [&] {
-    return [from = x.shape(), kept = with_kept_axes(x, list, "sum")](const auto&, const Tensor& dy,
+  return record("sum", sum(x.array(), axes, keep_dims), inputs, [&] {
+    return [from = x.shape(), kept = with_kept_axes(x, axes, "sum")](const auto&, const Tensor& dy,
                                                                      InputGradients& gradients) {
       gradients.set(0, broadcast_to(reshape(dy, kept), from));
     };
   });
 }
 
-Tensor mean(const Tensor& x, std::initializer_list<std::int64_t> axes, bool keep_dims) {
-  const Tensor floating = is_floating(x.dtype()) ? x : cast(x, DType::f32);
-  const Tensor total = sum(floating, axes, keep_dims);
+Tensor mean(const Tensor& x, const Axes& axes, bool keep_dims) {
+  const Tensor total = sum(floating(x), axes, keep_dims);
   const auto averaged = static_cast<double>(x.size()) / static_cast<double>(total.size());
   return total / averaged;
 }
 
-Tensor max(const Tensor& x, std::int64_t axis, bool keep_dims) {
-  const Tensor index(arg_reduce(ArgReduction::arg_max, x.array(), axis, true));
-  const Tensor kept = gather(x, axis, index);
-  if (keep_dims) return kept;
-  Shape shape = kept.shape();
-  shape.erase(normalize_axis("max", axis, x.rank()));
-  return reshape(kept, shape);
+Tensor max(const Tensor& x, const Axes& axes, bool keep_dims) {
+  return extreme("max", Reduction::max, ArgReduction::arg_max, x, axes, keep_dims);
+}
+
+Tensor min(const Tensor& x, const Axes& axes, bool keep_dims) {
+  return extreme("min", Reduction::min, ArgReduction::arg_min, x, axes, keep_dims);
 }
 
 Tensor argmax(const Tensor& x, std::int64_t axis, bool keep_dims) {
   return Tensor(arg_reduce(ArgReduction::arg_max, x.array(), axis, keep_dims));
+}
+
+Tensor argmin(const Tensor& x, std::int64_t axis, bool keep_dims) {
+  return Tensor(arg_reduce(ArgReduction::arg_min, x.array(), axis, keep_dims));
+}
+
+Tensor var(const Tensor& x, const Axes& axes, double correction, bool keep_dims) {
+  const Tensor from_mean = floating(x) - mean(x, axes, true);
+  const Tensor total = sum(square(from_mean), axes, keep_dims);
+  const auto count = static_cast<double>(x.size()) / static_cast<double>(total.size());
+  return total / (count - correction);
+}
+
+Tensor stddev(const Tensor& x, const Axes& axes, double correction, bool keep_dims) {
+  return sqrt(var(x, axes, correction, keep_dims));
+}
+
+Tensor norm(const Tensor& x, const Axes& axes, bool keep_dims) {
+  const Tensor squares = sum(square(floating(x)), axes, keep_dims);
+  const Tensor zero = squares == 0.0;
+  return where(zero, 0.0, sqrt(where(zero, 1.0, squares)));  // sqrt has no slope at 0
+}
+
+Tensor logsumexp(const Tensor& x, const Axes& axes, bool keep_dims) {
+  const Tensor values = floating(x);
+  Tensor largest(reduce(Reduction::max, values.array(), axes, true));
+  largest = where(abs(largest) < std::numeric_limits<double>::infinity(), largest, 0.0);  // -inf - -inf is NaN
+  const Tensor total = log(sum(exp(values - largest), axes, keep_dims));
+  return total + reshape(largest, total.shape());
 }
 
 }  // namespace tutti

@@ -4,8 +4,8 @@
 #include <tutti/backend/error.h>
 #include <tutti/backend/operations.h>
 
+#include <algorithm>
 #include <numeric>
-#include <vector>
 
 namespace tutti {
 
@@ -44,35 +44,78 @@ Tensor flatten(const Tensor& x, std::int64_t first_axis) {
 
 namespace {
 
-Tensor permute_axes(const Tensor& x, const std::vector<std::int64_t>& axes);
-
 struct PermuteGradient {
-  std::vector<std::int64_t> axes;
+  Axes axes;
   template <class Restore> void operator()(const Restore&, const Tensor& dy, InputGradients& gradients) const {
-    std::vector<std::int64_t> inverse(axes.size());
+    Dims inverse(axes.size(), 0);
     for (std::size_t i = 0; i < axes.size(); ++i)
       inverse[normalize_axis("permute", axes[i], axes.size())] = static_cast<std::int64_t>(i);
-    gradients.set(0, permute_axes(dy, inverse));
+    gradients.set(0, permute(dy, inverse));
   }
   Array view(const Array& input) const { return input.permute(axes); }
 };
 
-Tensor permute_axes(const Tensor& x, const std::vector<std::int64_t>& axes) {
-  const Tensor inputs[] = {x};
-  return record("permute", x.array().permute(axes), inputs, [&] { return PermuteGradient{axes}; });
+Dims all_axes(std::size_t rank) {
+  Dims axes(rank, 0);
+  std::iota(axes.begin(), axes.end(), 0);
+  return axes;
 }
 
 }  // namespace
 
-Tensor permute(const Tensor& x, std::initializer_list<std::int64_t> axes) {
-  return permute_axes(x, std::vector<std::int64_t>(axes));
+Tensor permute(const Tensor& x, const Axes& axes) {
+  const Tensor inputs[] = {x};
+  return record("permute", x.array().permute(axes), inputs, [&] { return PermuteGradient{axes}; });
 }
 
 Tensor transpose(const Tensor& x, std::int64_t axis0, std::int64_t axis1) {
-  std::vector<std::int64_t> axes(x.rank());
-  std::iota(axes.begin(), axes.end(), 0);
+  Dims axes = all_axes(x.rank());
   std::swap(axes[normalize_axis("transpose", axis0, x.rank())], axes[normalize_axis("transpose", axis1, x.rank())]);
-  return permute_axes(x, axes);
+  return permute(x, axes);
+}
+
+Tensor moveaxis(const Tensor& x, std::int64_t from, std::int64_t to) {
+  const std::size_t source = normalize_axis("moveaxis", from, x.rank());
+  Dims axes = all_axes(x.rank());
+  axes.erase(source);
+  axes.insert(normalize_axis("moveaxis", to, x.rank()), static_cast<std::int64_t>(source));
+  return permute(x, axes);
+}
+
+Tensor squeeze(const Tensor& x, const Axes& axes) {
+  Dims dropped(x.rank(), 0);
+  for (const std::int64_t axis : axes) {
+    const std::size_t place = normalize_axis("squeeze", axis, x.rank());
+    if (x.shape()[place] != 1)
+      raise<ShapeError>("[squeeze] axis {} of {} is not of length 1", axis, to_string(x.shape()));
+    dropped[place] = 1;
+  }
+  Shape shape;
+  for (std::size_t i = 0; i < x.rank(); ++i)
+    if (axes.empty() ? x.shape()[i] != 1 : dropped[i] == 0) shape.push_back(x.shape()[i]);
+  return reshape(x, shape);
+}
+
+Tensor expand_dims(const Tensor& x, std::int64_t axis) {
+  Shape shape = x.shape();
+  shape.insert(normalize_axis("expand_dims", axis, x.rank() + 1), 1);
+  return reshape(x, shape);
+}
+
+Tensor tile(const Tensor& x, const Shape& counts) {
+  const std::size_t rank = std::max(x.rank(), counts.size());
+  Shape apart;  // each axis behind one of its own for the repeats
+  Shape repeated;
+  Shape joined;
+  for (std::size_t i = 0; i < rank; ++i) {
+    const std::int64_t length = i + x.rank() < rank ? 1 : x.shape()[i + x.rank() - rank];
+    const std::int64_t count = i + counts.size() < rank ? 1 : counts[i + counts.size() - rank];
+    if (count < 0) raise<ShapeError>("[tile] {} repeats: they must not be negative", to_string(counts));
+    apart.push_back(1), apart.push_back(length);
+    repeated.push_back(count), repeated.push_back(length);
+    joined.push_back(count * length);
+  }
+  return reshape(broadcast_to(reshape(x, apart), repeated), joined);
 }
 
 Tensor broadcast_to(const Tensor& x, const Shape& shape) {

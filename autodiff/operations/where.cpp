@@ -24,4 +24,22 @@ Tensor where(const Tensor& mask, const Tensor& lhs, const Tensor& rhs) {
   });
 }
 
+Tensor masked_fill(const Tensor& x, const Tensor& mask, const Tensor& value) {
+  if (value.rank() != 0)
+    raise<ShapeError>("[masked_fill] the value is {}: it must be a scalar; use where", to_string(value.shape()));
+  const Tensor filler = promote_pair(elementwise::Domain::any, "masked_fill", x, value).second;
+  return where(mask, cast(filler, x.dtype()), x);
+}
+
+Tensor one_hot(const Tensor& labels, std::int64_t classes, DType dtype) {
+  if (!is_integral(labels.dtype()))
+    raise<DTypeError>("[one_hot] labels are {}: they must be integers", to_string(labels.dtype()));
+  Shape shape = labels.shape();
+  shape.push_back(classes);
+  const Tensor places = expand_dims(cast(labels, DType::i64), -1);
+  const DType number = dtype == DType::boolean ? DType::i64 : dtype;
+  const Tensor ones(Array::full(places.shape(), 1, number, labels.device()));
+  return cast(scatter_add(shape, ones, -1, places), dtype);
+}
+
 }  // namespace tutti

@@ -70,5 +70,21 @@ TEST_CASE("matmul, linear: operands that do not fit are named") {
                        ShapeError);
 }
 
+TEST_CASE("matmul: a vector is a row on the left and a column on the right") {
+  const Tensor matrix = spread({2, 3}, 1);
+  const Tensor row = spread({2}, 2);
+  const Tensor column = spread({3}, 3);
+  CHECK(matmul(row, matrix).shape() == Shape{3});
+  CHECK(matmul(matrix, column).shape() == Shape{2});
+  CHECK(matmul(column, column).shape() == Shape{});
+  CHECK(matmul(spread({4, 2, 3}, 4), column).shape() == Shape{4, 2});
+  CHECK(matmul(row, spread({4, 2, 3}, 4)).shape() == Shape{4, 3});
+  CHECK(matmul(column, column).item<double>() == doctest::Approx(sum(column * column).item<double>()));
+  check_gradients([](const std::vector<Tensor>& in) { return matmul(in[0], matmul(in[1], in[2])); },
+                  {row, matrix, column});
+  CHECK_THROWS_AS(matmul(row, column), ShapeError);
+  CHECK_THROWS_AS(matmul(leaf({1}, {}), column), ShapeError);
+}
+
 }  // namespace
 }  // namespace tutti

@@ -6,6 +6,10 @@
 
 #include <doctest/doctest.h>
 
+#include <limits>
+
+#include <cmath>
+
 #include <initializer_list>
 
 namespace tutti {
@@ -54,6 +58,46 @@ TEST_CASE("argmax: i64, without a gradient") {
   CHECK(argmax(x, 1).to_vector<std::int64_t>() == std::vector<std::int64_t>{1, 0});
   CHECK(argmax(x, 0, true).shape() == Shape{1, 3});
   CHECK_FALSE(argmax(x, 1).requires_grad());
+}
+
+TEST_CASE("max, min: over any axes; the first of equals gets the gradient") {
+  const Tensor x = spread({2, 3, 4}, 3);
+  check_gradients([](const std::vector<Tensor>& in) { return max(in[0]); }, {x});
+  check_gradients([](const std::vector<Tensor>& in) { return min(in[0], {0, 2}); }, {x});
+  check_gradients([](const std::vector<Tensor>& in) { return max(in[0], {-1, 1}, true); }, {x});
+  const Tensor recorded = max(x, {0, 2}, true);
+  CHECK(recorded.shape() == Shape{1, 3, 1});
+  CHECK(recorded.to_vector<double>() == max(x.detach(), {0, 2}, true).to_vector<double>());
+  const Tensor equal = leaf({2, 5, 5, 1});
+  backward(max(equal) * 3 + min(equal));
+  CHECK(equal.grad().to_vector<double>() == Values{0, 3, 0, 1});
+  CHECK_THROWS_AS(max(leaf({})), ShapeError);
+}
+
+TEST_CASE("argmin, argmax: the first of equals") {
+  const Tensor x = constant({3, 1, 1, 5, 5, 2}, {2, 3});
+  CHECK(argmin(x, 1).to_vector<std::int64_t>() == std::vector<std::int64_t>{1, 2});
+  CHECK(argmax(x, 0, true).shape() == Shape{1, 3});
+}
+
+TEST_CASE("var, stddev, norm, logsumexp: against their definitions") {
+  const Tensor x = constant({1, 2, 4, 9}, {4});
+  CHECK(var(x).item<double>() == doctest::Approx(38.0 / 3));
+  CHECK(var(x, {}, 0).item<double>() == doctest::Approx(9.5));
+  CHECK(stddev(x).item<double>() == doctest::Approx(std::sqrt(38.0 / 3)));
+  CHECK(norm(constant({3, 4}, {2})).item<double>() == doctest::Approx(5));
+  CHECK(logsumexp(constant({1000, 1000}, {2})).item<double>() == doctest::Approx(1000 + std::log(2)));
+  const double infinity = std::numeric_limits<double>::infinity();
+  CHECK(logsumexp(constant({-infinity, -infinity}, {2})).item<double>() == -infinity);
+  CHECK(logsumexp(constant({1, infinity}, {2})).item<double>() == infinity);
+  const Tensor y = spread({2, 3, 2}, 4);
+  check_gradients([](const std::vector<Tensor>& in) { return var(in[0], {0, 2}); }, {y});
+  check_gradients([](const std::vector<Tensor>& in) { return stddev(in[0], -2, 0, true); }, {y});
+  check_gradients([](const std::vector<Tensor>& in) { return norm(in[0], 1); }, {y});
+  check_gradients([](const std::vector<Tensor>& in) { return logsumexp(in[0], {0, 1}, true); }, {y});
+  const Tensor zero = leaf({0, 0});
+  backward(norm(zero));
+  CHECK(zero.grad().to_vector<double>() == Values{0, 0});
 }
 
 }  // namespace

@@ -77,5 +77,72 @@ TEST_CASE("concatenate: along each axis, of one tensor twice, and of empty parts
   CHECK_THROWS_WITH_AS(concatenate(unlike, 0), doctest::Contains("concatenate"), ShapeError);
 }
 
+TEST_CASE("squeeze, expand_dims, moveaxis: axes of length 1, and another order") {
+  const Tensor x = spread({1, 3, 1, 2}, 5);
+  CHECK(squeeze(x).shape() == Shape{3, 2});
+  CHECK(squeeze(x, 0).shape() == Shape{3, 1, 2});
+  CHECK(squeeze(x, {0, -2}).shape() == Shape{3, 2});
+  CHECK_THROWS_AS(squeeze(x, 1), ShapeError);
+  CHECK(expand_dims(x, -1).shape() == Shape{1, 3, 1, 2, 1});
+  CHECK(expand_dims(x, 0).shape() == Shape{1, 1, 3, 1, 2});
+  CHECK(moveaxis(x, 1, -1).shape() == Shape{1, 1, 2, 3});
+  CHECK(moveaxis(x, 3, 0).shape() == Shape{2, 1, 3, 1});
+  check_gradients([](const Inputs& in) { return moveaxis(squeeze(in[0], 2), 2, 1); }, {x});
+  check_gradients([](const Inputs& in) { return expand_dims(transpose(in[0]), 2); }, {x});
+}
+
+TEST_CASE("tile: the whole, again and again") {
+  const Tensor x = constant({1, 2, 3, 4}, {2, 2});
+  CHECK(tile(x, {2}).to_vector<double>() == Values{1, 2, 1, 2, 3, 4, 3, 4});
+  CHECK(tile(x, {2, 1}).to_vector<double>() == Values{1, 2, 3, 4, 1, 2, 3, 4});
+  CHECK(tile(x, {2, 1, 1}).shape() == Shape{2, 2, 2});
+  CHECK(tile(x, {0, 1}).shape() == Shape{0, 2});
+  CHECK_THROWS_AS(tile(x, {-1}), ShapeError);
+  check_gradients([](const Inputs& in) { return tile(in[0], {2, 1, 3}); }, {spread({2, 2}, 1)});
+}
+
+TEST_CASE("stack, split: the inverse of each other") {
+  const Tensor a = spread({2, 3}, 1);
+  const Tensor b = spread({2, 3}, 2);
+  const Tensor both[] = {a, b};
+  CHECK(stack(both).shape() == Shape{2, 2, 3});
+  CHECK(stack(both, -1).shape() == Shape{2, 3, 2});
+  CHECK(split(stack(both), 1)[1].to_vector<double>() == b.to_vector<double>());
+  const std::vector<Tensor> parts = split(a, 2, 1);
+  REQUIRE(parts.size() == 2);
+  CHECK(parts[1].shape() == Shape{2, 1});
+  CHECK(concatenate(parts, 1).to_vector<double>() == a.to_vector<double>());
+  check_gradients([](const Inputs& in) { return stack(in, 1); }, {a, b});
+  check_gradients(
+      [](const Inputs& in) {
+        const std::int64_t lengths[] = {1, 0, 2};
+        const std::vector<Tensor> pieces = split(in[0], lengths, 1);
+        return pieces[0] * pieces[2] + sum(pieces[1]);
+      },
+      {a});
+  const std::int64_t short_of[] = {1, 1};
+  CHECK_THROWS_AS(split(a, short_of, 1), ShapeError);
+  CHECK_THROWS_AS(split(a, 0), ShapeError);
+  const Tensor unlike[] = {a, spread({3, 2}, 3)};
+  CHECK_THROWS_AS(stack(unlike), ShapeError);
+}
+
+TEST_CASE("diagonal, tril, triu: above, on and below") {
+  const Tensor x = constant({0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}, {3, 4});
+  CHECK(diagonal(x).to_vector<double>() == Values{0, 5, 10});
+  CHECK(diagonal(x, 2).to_vector<double>() == Values{2, 7});
+  CHECK(diagonal(x, -2).to_vector<double>() == Values{8});
+  CHECK(diagonal(x, 9).shape() == Shape{0});
+  CHECK(diagonal(spread({2, 3, 4}, 1), 0, 2, 0).shape() == Shape{3, 2});
+  CHECK_THROWS_AS(diagonal(x, 0, 1, -1), ShapeError);
+  CHECK(tril(x).to_vector<double>() == Values{0, 0, 0, 0, 4, 5, 0, 0, 8, 9, 10, 0});
+  CHECK(triu(x, 1).to_vector<double>() == Values{0, 1, 2, 3, 0, 0, 6, 7, 0, 0, 0, 11});
+  CHECK(tril(x, -1).to_vector<double>() == Values{0, 0, 0, 0, 4, 0, 0, 0, 8, 9, 0, 0});
+  CHECK(triu(x > 3).dtype() == DType::boolean);
+  const Tensor y = spread({2, 3, 3}, 2);
+  check_gradients([](const Inputs& in) { return diagonal(in[0], 1, 1, 2); }, {y});
+  check_gradients([](const Inputs& in) { return tril(in[0]) * triu(in[0], -1); }, {y});
+}
+
 }  // namespace
 }  // namespace tutti

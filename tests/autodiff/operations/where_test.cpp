@@ -3,6 +3,7 @@
 #include <tutti/autodiff/operations.h>
 #include <tutti/backend/error.h>
 #include <tutti/tests/autodiff/leaves.h>
+#include <tutti/tests/test_devices.h>
 
 #include <doctest/doctest.h>
 
@@ -39,6 +40,24 @@ TEST_CASE("where: the branch not taken contributes exactly zero, also when its g
 
 TEST_CASE("where: a mask that is not bool is refused by dtype") {
   CHECK_THROWS_WITH_AS(where(spread({2}, 1), spread({2}, 1), spread({2}, 2)), doctest::Contains("f64"), DTypeError);
+}
+
+TEST_CASE("masked_fill: a value in the tensor's dtype") {
+  const Tensor x = spread({2, 3}, 1);
+  check_gradients([](const std::vector<Tensor>& in) { return masked_fill(in[0], in[0] > 0.5, -2.0); }, {x});
+  const Tensor whole(Array::from(std::vector<std::int64_t>{1, 2, 3}, {3}, test_device()));
+  CHECK(masked_fill(whole, whole == 2, 7).to_vector<std::int64_t>() == std::vector<std::int64_t>{1, 7, 3});
+  CHECK_THROWS_AS(masked_fill(x, x > 0, constant({1, 2}, {2})), ShapeError);
+}
+
+TEST_CASE("one_hot: 1 at each label's place") {
+  const Tensor labels = index({2, 0}, {2});
+  CHECK(one_hot(labels, 3).to_vector<float>() == std::vector<float>{0, 0, 1, 1, 0, 0});
+  CHECK(one_hot(labels, 3, DType::boolean).to_vector<bool>() ==
+        std::vector<bool>{false, false, true, true, false, false});
+  CHECK(one_hot(index({1}, {}), 2).shape() == Shape{2});
+  CHECK_THROWS_AS(one_hot(labels, 2).to_vector<float>(), ShapeError);
+  CHECK_THROWS_AS(one_hot(labels < 1, 2), DTypeError);
 }
 
 }  // namespace

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tutti/autodiff/indexing.h>
+
+#include <tutti/autodiff/node.h>
+#include <tutti/autodiff/operations.h>
+#include <tutti/autodiff/promotion.h>
+#include <tutti/autodiff/strided_view.h>
+#include <tutti/backend/error.h>
+
+#include <algorithm>
+#include <optional>
+#include <string>
+
+namespace tutti {
+
+namespace {
+
+/// Entries worked out against a shape.
+struct Selection {
+  StridedView view;
+  std::optional<Tensor> positions;  // along `axis` of the view
+  std::int64_t axis = 0;
+};
+
+class Selector {
+ public:
+  Selector(std::string_view operation, const Shape& shape) : operation_(operation), shape_(shape) {
+    selection_.view.first.assign(shape.size(), 0);
+  }
+
+  Selection select(std::span<const Index> entries) {
+    const auto uses_axis = [](const Index& index) {
+      return !std::holds_alternative<NewAxis>(index.entry()) && !std::holds_alternative<Ellipsis>(index.entry());
+    };
+    const auto named = static_cast<std::size_t>(std::count_if(entries.begin(), entries.end(), uses_axis));
+    if (named > shape_.size())
+      raise<ShapeError>("[{}] {} entries for the {} axes of {}", operation_, named, shape_.size(), to_string(shape_));
+    rest_ = shape_.size() - named;
+    for (const Index& index : entries) std::visit([&](const auto& entry) { add(entry); }, index.entry());
+    while (axis_ < shape_.size()) add(Range{});
+    return std::move(selection_);
+  }
+
+ private:
+  void add(std::int64_t position) {
+    const std::int64_t length = shape_[axis_];
+    if (position < -length || position >= length)
+      raise<ShapeError>("[{}] position {} is outside axis {} of {}", operation_, position, axis_, to_string(shape_));
+    selection_.view.first[axis_++] = position < 0 ? position + length : position;
+  }
+  void add(const Range& range) {
+    const std::int64_t length = shape_[axis_];
+    if (range.step < 1) raise<ShapeError>("[{}] the step of a range must be positive, got {}", operation_, range.step);
+    const auto place = [&](std::int64_t position) {
+      return std::clamp<std::int64_t>(position < 0 ? position + length : position, 0, length);
+    };
+    const std::int64_t begin = place(range.begin.value_or(0));
+    const std::int64_t end = std::max(begin, place(range.end.value_or(length)));
+    const std::int64_t count = (end - begin) / range.step + ((end - begin) % range.step != 0 ? 1 : 0);
+    selection_.view.first[axis_] = begin;
+    selection_.view.axes.push_back({count, range.step, static_cast<std::int64_t>(axis_++)});
+  }
+  void add(NewAxis) { selection_.view.axes.push_back({1}); }
+  void add(Ellipsis) {
+    if (seen_ellipsis_) raise<ShapeError>("[{}] ellipsis stands twice", operation_);
+    seen_ellipsis_ = true;
+    for (; rest_ > 0; --rest_) add(Range{});
+  }
+  void add(const Tensor& positions) {
+    if (selection_.positions)
+      raise<ShapeError>("[{}] two entries are tensors: one may be; take one after the other", operation_);
+    if (positions.dtype() == DType::boolean)
+      raise<DTypeError>(
+          "[{}] a bool tensor selects a number of elements that is not known beforehand: use where() or "
+          "masked_fill()",
+          operation_);
+    if (!is_integral(positions.dtype()))
+      raise<DTypeError>("[{}] positions are {}: they must be integers", operation_, to_string(positions.dtype()));
+    const Tensor whole = cast(positions, DType::i64);
+    const Tensor length(Scalar(shape_[axis_]));
+    selection_.positions = where(whole < 0, whole + length, whole);
+    selection_.axis = static_cast<std::int64_t>(selection_.view.axes.size());
+    add(Range{});
+  }
+
+  std::string_view operation_;
+  const Shape& shape_;
+  Selection selection_;
+  std::size_t axis_ = 0;  // of the array: the next to be named
+  std::size_t rest_ = 0;  // axes that the ellipsis stands for
+  bool seen_ellipsis_ = false;
+};
+
+// A copy of x with `value`, of the view's shape and x's dtype, where the view shows it.
+Tensor assign_view(const Tensor& x, const StridedView& view, const Tensor& value) {
+  Array result = x.array().copy();
+  if (value.size() > 0) view.of(result).copy_from(value.array());
+  const Tensor inputs[] = {x, value};
+  return record("slice_assign", std::move(result), inputs, [&] {
+    return [view](const auto&, const Tensor& dy, InputGradients& gradients) {
+      if (gradients.wanted(0)) {
+        const Tensor shown = take_view("slice_assign", dy, view);
+        gradients.set(0, assign_view(dy, view, Tensor(Array::zeros(shown.shape(), dy.dtype(), dy.device()))));
+      }
+      if (gradients.wanted(1)) gradients.set(1, take_view("slice_assign", dy, view));
+    };
+  });
+}
+
+}  // namespace
+
+Tensor Tensor::at(std::span<const Index> entries) const {
+  const Selection selection = Selector("index", shape()).select(entries);
+  const Tensor view = take_view("index", *this, selection.view);
+  return selection.positions ? take(view, *selection.positions, selection.axis) : view;
+}
+
+Tensor Tensor::operator[](const Index& entry) const { return at({&entry, 1}); }
+Tensor Tensor::operator[](std::initializer_list<Index> entries) const { return at({entries.begin(), entries.size()}); }
+
+Tensor slice_assign(const Tensor& x, std::span<const Index> entries, const Tensor& value) {
+  const Selection selection = Selector("slice_assign", x.shape()).select(entries);
+  if (selection.positions) raise<DTypeError>("[slice_assign] an entry is a tensor: use scatter_add() or where()");
+  const Tensor beside = promote_pair(elementwise::Domain::any, "slice_assign", x, value).second;  // checks devices
+  const Shape shown = selection.view.of(x.array()).shape();
+  return assign_view(x, selection.view, broadcast_to(cast(beside, x.dtype()), shown));
+}
+
+Tensor slice(const Tensor& x, std::int64_t axis, std::int64_t begin, std::int64_t end, std::int64_t step) {
+  const Array shown = x.array().slice(axis, begin, end, step);  // checks them
+  const std::size_t place = normalize_axis("slice", axis, x.rank());
+  StridedView view;
+  view.first.assign(x.rank(), 0);
+  view.first[place] = begin < 0 ? begin + x.shape()[place] : begin;
+  for (std::size_t i = 0; i < x.rank(); ++i)
+    view.axes.push_back({shown.shape()[i], i == place ? step : 1, static_cast<std::int64_t>(i)});
+  return take_view("slice", x, view);
+}
+
+Tensor take(const Tensor& x, const Tensor& positions, std::int64_t axis) {
+  const std::size_t place = normalize_axis("take", axis, x.rank());
+  if (place == 0) return embedding(x, positions);
+  const Tensor taken = embedding(moveaxis(x, axis, 0), positions);
+  Dims order;  // the positions' axes move behind those that stood before `axis`
+  for (std::size_t i = 0; i < place; ++i) order.push_back(static_cast<std::int64_t>(positions.rank() + i));
+  for (std::size_t i = 0; i < positions.rank(); ++i) order.push_back(static_cast<std::int64_t>(i));
+  for (std::size_t i = order.size(); i < taken.rank(); ++i) order.push_back(static_cast<std::int64_t>(i));
+  return permute(taken, order);
+}
+
+Tensor pad(const Tensor& x, std::span<const Padding> widths, const Scalar& value) {
+  if (widths.size() != x.rank())
+    raise<ShapeError>("[pad] {} pairs of widths for the {} axes of {}", widths.size(), x.rank(), to_string(x.shape()));
+  Shape shape = x.shape();
+  StridedView view;
+  for (std::size_t axis = 0; axis < x.rank(); ++axis) {
+    const auto [before, after] = widths[axis];
+    if (before < 0 || after < 0)
+      raise<ShapeError>("[pad] widths {}, {} of axis {}: they must not be negative; use slice", before, after, axis);
+    view.axes.push_back({shape[axis], 1, static_cast<std::int64_t>(axis)});
+    view.first.push_back(before);
+    shape[axis] += before + after;
+  }
+  return assign_view(Tensor(Array::full(shape, value, x.dtype(), x.device())), view, x);
+}
+
+}  // namespace tutti

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// Several tensors into one, and one into several.
+#include <tutti/autodiff/node.h>
+#include <tutti/autodiff/operations.h>
+#include <tutti/backend/error.h>
+#include <tutti/backend/operations.h>
+
+#include <algorithm>
+#include <numeric>
+#include <vector>
+
+namespace tutti {
+
+Tensor concatenate(std::span<const Tensor> tensors, std::int64_t axis) {
+  DType dtype = DType::boolean;
+  for (const Tensor& tensor : tensors) dtype = promote(dtype, tensor.dtype());
+  std::vector<Tensor> inputs;
+  std::vector<Array> arrays;
+  std::vector<std::int64_t> lengths;
+  for (const Tensor& tensor : tensors) {
+    inputs.push_back(cast(tensor, dtype));
+    arrays.push_back(inputs.back().array());
+    lengths.push_back(tensor.rank() > 0 ? tensor.length(axis) : 0);
+  }
+  return record("concatenate", concatenate(arrays, axis), inputs, [&] {
+    return [lengths, axis](const auto&, const Tensor& dy, InputGradients& gradients) {
+      std::int64_t begin = 0;
+      for (std::size_t i = 0; i < lengths.size(); begin += lengths[i++])
+        if (gradients.wanted(i)) gradients.set(i, slice(dy, axis, begin, begin + lengths[i]));
+    };
+  });
+}
+
+Tensor stack(std::span<const Tensor> tensors, std::int64_t axis) {
+  if (tensors.empty()) raise<ShapeError>("[stack] there are no tensors");
+  std::vector<Tensor> parts;
+  for (const Tensor& tensor : tensors) {
+    if (tensor.shape() != tensors.front().shape())
+      raise<ShapeError>("[stack] shapes {} and {} differ", to_string(tensors.front().shape()),
+                        to_string(tensor.shape()));
+    parts.push_back(expand_dims(tensor, axis));
+  }
+  return concatenate(parts, axis);
+}
+
+std::vector<Tensor> split(const Tensor& x, std::span<const std::int64_t> lengths, std::int64_t axis) {
+  const std::int64_t length = x.length(axis);
+  const bool negative = std::any_of(lengths.begin(), lengths.end(), [](std::int64_t part) { return part < 0; });
+  if (negative || std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0}) != length)
+    raise<ShapeError>("[split] lengths {} do not add up to axis {} of {}", to_string(Dims(lengths)), axis,
+                      to_string(x.shape()));
+  std::vector<Tensor> parts;
+  std::int64_t begin = 0;
+  for (const std::int64_t part : lengths) {
+    parts.push_back(slice(x, axis, begin, begin + part));
+    begin += part;
+  }
+  return parts;
+}
+
+std::vector<Tensor> split(const Tensor& x, std::int64_t length, std::int64_t axis) {
+  if (length < 1) raise<ShapeError>("[split] parts of length {}: it must be positive", length);
+  std::vector<std::int64_t> lengths;
+  for (std::int64_t left = x.length(axis); left > 0; left -= length) lengths.push_back(std::min(length, left));
+  return split(x, lengths, axis);
+}
+
+}  // namespace tutti

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tutti/autodiff/backward.h>
+#include <tutti/autodiff/operations.h>
+#include <tutti/backend/error.h>
+#include <tutti/tests/autodiff/leaves.h>
+#include <tutti/tests/test_devices.h>
+
+#include <doctest/doctest.h>
+
+#include <string>
+
+namespace tutti {
+namespace {
+
+using Inputs = std::vector<Tensor>;
+
+// 0, 1, 2, ...: an element's value is its place.
+Tensor counted(const Shape& shape) {
+  return Tensor(Array::arange(element_count(shape), DType::f64, test_device()).reshape(shape));
+}
+
+Values values(const Tensor& x) { return x.to_vector<double>(); }
+
+TEST_CASE("index: positions, ranges, new axes and the ellipsis select what NumPy selects") {
+  const Tensor x = counted({3, 4, 5});
+  CHECK(values(x[1][2]) == Values{30, 31, 32, 33, 34});
+  CHECK(x[{1, 2, 3}].item<double>() == 33);
+  CHECK(x[{-1, -1, -1}].item<double>() == 59);
+  CHECK(values(x[{all, 1, 0}]) == Values{5, 25, 45});
+  CHECK(values(x[{2, range(1, 3), range(0, 5, 2)}]) == Values{45, 47, 49, 50, 52, 54});
+  CHECK(x[{2, range(1, 3), range(0, 5, 2)}].shape() == Shape{2, 3});
+  CHECK(values(x[{ellipsis, 4}]) == values(x[{all, all, 4}]));
+  CHECK(x[{newaxis, ellipsis, newaxis, 0}].shape() == Shape{1, 3, 4, 1});
+  CHECK(x[{0, ellipsis}].shape() == Shape{4, 5});
+  CHECK(x[{0, 0, 0, ellipsis}].shape() == Shape{});
+  CHECK(values(x[{0, 0}]) == values(x[0][0]));
+  CHECK(values(counted({6})[{range(none, none, 4)}]) == Values{0, 4});
+}
+
+TEST_CASE("index: ranges are cut off at the ends, as Python's are") {
+  const Tensor x = counted({5});
+  CHECK(values(x[range(2, none)]) == Values{2, 3, 4});
+  CHECK(values(x[range(none, -3)]) == Values{0, 1});
+  CHECK(values(x[range(-2, 100)]) == Values{3, 4});
+  CHECK(values(x[range(-100, 2)]) == Values{0, 1});
+  CHECK(x[range(4, 2)].shape() == Shape{0});
+  CHECK(x[range(7, 9)].shape() == Shape{0});
+  CHECK(values(x[range(1, 5, 10)]) == Values{1});
+}
+
+TEST_CASE("index: a view shares the storage, and views of views compose") {
+  const Tensor x = counted({4, 6});
+  const Tensor view = transpose(x)[{range(1, 6, 2), range(1, none)}];
+  CHECK(view.array().storage() == x.array().storage());
+  CHECK(values(view) == Values{7, 13, 19, 9, 15, 21, 11, 17, 23});
+  CHECK(values(view[{1, range(none, none, 2)}]) == Values{9, 21});
+}
+
+TEST_CASE("index: what does not fit is named") {
+  const Tensor x = counted({3, 4});
+  CHECK_THROWS_WITH_AS((x[{0, 4}]), "[index] position 4 is outside axis 1 of [3, 4]", ShapeError);
+  CHECK_THROWS_WITH_AS((x[-4]), "[index] position -4 is outside axis 0 of [3, 4]", ShapeError);
+  CHECK_THROWS_WITH_AS((x[{0, 0, 0}]), "[index] 3 entries for the 2 axes of [3, 4]", ShapeError);
+  CHECK_THROWS_WITH_AS((x[{ellipsis, ellipsis}]), "[index] ellipsis stands twice", ShapeError);
+  CHECK_THROWS_WITH_AS((x[range(0, 3, 0)]), "[index] the step of a range must be positive, got 0", ShapeError);
+  CHECK_THROWS_AS((x[x > 3]), DTypeError);
+  CHECK_THROWS_AS((x[x]), DTypeError);
+  const Tensor rows = index({0}, {1});
+  CHECK_THROWS_AS((x[{rows, rows}]), ShapeError);
+  CHECK_THROWS_AS(x[index({3}, {1})].to_vector<double>(), ShapeError);
+}
+
+TEST_CASE("index: gradients go back to where the elements stood") {
+  const Tensor x = spread({3, 4, 5}, 1);
+  check_gradients([](const Inputs& in) { return in[0][{1, range(0, 3)}]; }, {x});
+  check_gradients([](const Inputs& in) { return in[0][{all, range(0, none, 3), newaxis, -1}]; }, {x});
+  check_gradients([](const Inputs& in) { return in[0][{2, 3, 4}]; }, {x});
+  check_gradients([](const Inputs& in) { return in[0][range(2, 2)]; }, {x});
+  check_gradients([](const Inputs& in) { return transpose(in[0], 0, 2)[{range(1, 4, 2), 0}]; }, {x});
+  const Tensor y = leaf({1, 2, 3, 4});
+  backward(sum(y[range(0, 3)] * y[range(1, 4)]));
+  CHECK(y.grad().to_vector<double>() == Values{2, 4, 6, 3});
+}
+
+TEST_CASE("index, take: positions in a tensor, repeated and from the back") {
+  const Tensor x = counted({3, 4});
+  CHECK(values(x[index({2, 0, -1}, {3})]) == Values{8, 9, 10, 11, 0, 1, 2, 3, 8, 9, 10, 11});
+  CHECK(values(x[{1, index({3, 3, 0}, {3})}]) == Values{7, 7, 4});
+  CHECK(x[{all, index({0, 1, 2, 3, 0, 1}, {3, 2}), newaxis}].shape() == Shape{3, 3, 2, 1});
+  CHECK(values(x[{range(1, 3), index({1}, {})}]) == Values{5, 9});
+  const Tensor narrow(Array::from(std::vector<std::int32_t>{1}, {1}, test_device()));
+  CHECK(values(x[narrow]) == Values{4, 5, 6, 7});
+  CHECK(values(take(counted({2, 3, 2}), index({2, 0}, {2}), 1)) == Values{4, 5, 0, 1, 10, 11, 6, 7});
+
+  const Tensor y = spread({4, 3, 2}, 2);
+  check_gradients([](const Inputs& in) { return in[0][index({0, 3, 3}, {3})]; }, {y});
+  check_gradients([](const Inputs& in) { return in[0][{range(1, 3), index({2, -1, 0, 2}, {2, 2})}]; }, {y});
+  check_gradients([](const Inputs& in) { return take(in[0], index({1, 1}, {2}), -1); }, {y});
+}
+
+TEST_CASE("slice_assign: replaces the elements, broadcast and in the tensor's dtype") {
+  const Tensor x = counted({2, 3});
+  const Tensor replaced = slice_assign(x, {all, 1}, Tensor(-1));
+  CHECK(values(replaced) == Values{0, -1, 2, 3, -1, 5});
+  CHECK(values(x) == values(counted({2, 3})));
+  CHECK(values(slice_assign(x, {0}, constant({7, 8, 9}, {3}))) == Values{7, 8, 9, 3, 4, 5});
+  CHECK(values(slice_assign(x, {range(1, 1)}, Tensor(5))) == values(x));
+  const Tensor whole(Array::from(std::vector<std::int64_t>{1, 2, 3}, {3}, test_device()));
+  CHECK(slice_assign(whole, {0}, Tensor(2.9)).to_vector<std::int64_t>() == std::vector<std::int64_t>{2, 2, 3});
+  CHECK_THROWS_AS(slice_assign(x, {0}, constant({1, 2}, {2})), ShapeError);
+  CHECK_THROWS_AS(slice_assign(x, {index({0}, {1})}, Tensor(1)), DTypeError);
+
+  const Tensor y = spread({3, 4}, 3);
+  check_gradients(
+      [](const Inputs& in) {
+        return slice_assign(in[0], {range(0, 2), range(1, 4, 2)}, in[1]);
+      },
+      {y, spread({2, 2}, 4)});
+  check_gradients([](const Inputs& in) { return slice_assign(in[0], {all, 2}, in[1]) * in[0]; }, {y, spread({3}, 5)});
+}
+
+TEST_CASE("slice: with a step; outside the axis is an error") {
+  const Tensor x = counted({2, 7});
+  CHECK(values(x.slice(1, 1, 7, 3)) == Values{1, 4, 8, 11});
+  check_gradients([](const Inputs& in) { return slice(in[0], 1, 0, 5, 2); }, {spread({2, 5}, 6)});
+  CHECK_THROWS_AS(x.slice(1, 0, 8), ShapeError);
+}
+
+TEST_CASE("pad: before and after each axis") {
+  const Tensor x = counted({2, 2});
+  CHECK(values(pad(x, {{1, 0}, {0, 2}}, -1)) == Values{-1, -1, -1, -1, 0, 1, -1, -1, 2, 3, -1, -1});
+  CHECK(pad(x, {{0, 0}, {0, 0}}).shape() == Shape{2, 2});
+  CHECK_THROWS_AS(pad(x, {{0, -1}, {0, 0}}), ShapeError);
+  CHECK_THROWS_AS(pad(x, {{1, 1}}), ShapeError);
+  check_gradients([](const Inputs& in) { return pad(in[0], {{0, 2}, {3, 1}}, 2.5); }, {spread({2, 3}, 7)});
+}
+
+TEST_CASE("chains of members read from left to right") {
+  const Tensor x = counted({2, 3, 4});
+  CHECK(x.slice(2, 0, 2).reshape({3, -1}).transpose().sum(0).shape() == Shape{3});
+  CHECK(values(x.permute({2, 0, 1})[0].max(1)) == Values{8, 20});
+  CHECK(x.expand_dims(0).squeeze().cast(DType::f32).mean().item<float>() == 11.5F);
+  CHECK(x.flatten().min(-1).to(test_device()).to_vector<double>() == Values{0, 12});
+}
+
+}  // namespace
+}  // namespace tutti
