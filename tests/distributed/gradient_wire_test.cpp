@@ -15,14 +15,13 @@
 #include <tutti/tests/distributed/device_threads.h>
 #include <tutti/tests/distributed/matrices.h>
 #include <tutti/tests/distributed/two_branches.h>
+#include <tutti/tests/test_devices.h>
 
 #include <doctest/doctest.h>
 
 #include <chrono>
 #include <cmath>
 #include <thread>
-
-TEST_SUITE_BEGIN("cpu");
 
 using namespace tutti;
 using namespace tutti::testing;
@@ -32,7 +31,8 @@ namespace {
 /// Two parameters of f32, whose gradients a test sets.
 struct Vectors : Module {
   explicit Vectors(std::int64_t size = 5)
-      : left(Array::zeros({size}, DType::f32, cpu(0)), true), right(Array::zeros({3}, DType::f32, cpu(0)), true) {}
+      : left(Array::zeros({size}, DType::f32, test_device()), true),
+        right(Array::zeros({3}, DType::f32, test_device()), true) {}
   void visit(MemberVisitor& v) override {
     v.parameter("left", left);
     v.parameter("right", right);
@@ -58,7 +58,7 @@ Floats reduced(const SyncOptions& options, const std::vector<Floats>& gradients,
   auto replicas = sync.replicate(Vectors(static_cast<std::int64_t>(gradients.front().size())));
   std::vector<Floats> results(gradients.size());
   run_devices(gradients.size(), [&](std::size_t d) {
-    auto step = sync.step(cpu(static_cast<std::uint16_t>(d)), weights[d]);
+    auto step = sync.step(test_device(d), weights[d]);
     step.backward(with_gradient(replicas[d].left, gradients[d]) + sum(replicas[d].right));
     results[d] = floats_of(replicas[d].left.grad());
   });
@@ -115,7 +115,7 @@ TEST_CASE("gradient_wire: what does not fit in f16 arrives as infinity, NaN as N
   GradientSync sync(test_devices(2), {.wire = GradientWire::f16});
   auto replicas = sync.replicate(Vectors(4));
   run_devices(2, [&](std::size_t d) {
-    auto step = sync.step(cpu(static_cast<std::uint16_t>(d)));
+    auto step = sync.step(test_device(d));
     step.backward(
         with_gradient(replicas[d].left, d == 0 ? Floats{1e6F, 1, 60000, std::nanf("")} : Floats{1, 1, 60000, 1}));
     const Floats got = floats_of(replicas[d].left.grad());
@@ -130,7 +130,7 @@ TEST_CASE("gradient_wire: check_finite looks at gradients before they travel") {
   GradientSync sync(test_devices(2), {.wire = GradientWire::f16, .check_finite = true});
   auto replicas = sync.replicate(Vectors(1));
   run_devices(2, [&](std::size_t d) {
-    auto step = sync.step(cpu(static_cast<std::uint16_t>(d)));
+    auto step = sync.step(test_device(d));
     step.backward(with_gradient(replicas[d].left, {1e6F}));
     CHECK(std::isinf(floats_of(replicas[d].left.grad())[0]));
   });
@@ -143,7 +143,7 @@ TEST_CASE("gradient_wire: absent devices, weight 0 and the order of arrival") {
       auto replicas = sync.replicate(Vectors(2));
       run_devices(3, [&](std::size_t d) {
         if (d == late) std::this_thread::sleep_for(std::chrono::milliseconds(5));
-        auto step = sync.step(cpu(static_cast<std::uint16_t>(d)), d == 2 ? 0.0 : 1.0 + 2.0 * static_cast<double>(d));
+        auto step = sync.step(test_device(d), d == 2 ? 0.0 : 1.0 + 2.0 * static_cast<double>(d));
         if (d == 0)
           step.backward(with_gradient(replicas[d].left, {4, 8.03F}));
         else
@@ -155,13 +155,13 @@ TEST_CASE("gradient_wire: absent devices, weight 0 and the order of arrival") {
     }
 }
 
-TEST_CASE("gradient_wire: f64 is refused by name") {
+TEST_CASE("gradient_wire: f64 is refused by name" * doctest::test_suite("cpu")) {
   for (const GradientWire wire : {GradientWire::bf16, GradientWire::f16}) {
     GradientSync sync(test_devices(2), {.wire = wire});
     CHECK_THROWS_WITH_AS((void)sync.replicate(TwoBranches{}), doctest::Contains("\"left\" is f64"), SyncError);
   }
   LocalCommunicator communicator;
-  AllReduceRequest request{.slices = {{Array::zeros({2}, DType::f64, cpu(0)), true}},
+  AllReduceRequest request{.slices = {{Array::zeros({2}, DType::f64, test_device()), true}},
                            .ready = {},
                            .denominator = 1,
                            .wire = GradientWire::bf16};
@@ -179,7 +179,7 @@ double loss_after_training(GradientWire wire) {
     Sgd optimizer(replicas[d].parameters(), 0.5);
     for (int i = 0; i < 60; ++i) {
       Generator random(static_cast<std::uint64_t>(i), d);
-      const Device device = cpu(static_cast<std::uint16_t>(d));
+      const Device device = test_device(d);
       const Array x = random.normal({16, 8}, DType::f32, device);
       const Array labels = arg_reduce(ArgReduction::arg_max, x.slice(1, 0, 3), 1);
       optimizer.zero_grad();
@@ -202,5 +202,3 @@ TEST_CASE("gradient_wire: training converges as it does in f32") {
   CHECK(loss_after_training(GradientWire::bf16) == doctest::Approx(native).epsilon(0.02));
   CHECK(loss_after_training(GradientWire::f16) == doctest::Approx(native).epsilon(0.005));
 }
-
-TEST_SUITE_END();

@@ -9,6 +9,7 @@
 #include <tutti/optim/sgd.h>
 #include <tutti/tests/distributed/device_threads.h>
 #include <tutti/tests/distributed/word_model.h>
+#include <tutti/tests/test_devices.h>
 
 #include <doctest/doctest.h>
 
@@ -16,8 +17,6 @@
 #include <cmath>
 #include <limits>
 #include <memory>
-
-TEST_SUITE_BEGIN("cpu");
 
 using namespace tutti;
 using namespace tutti::testing;
@@ -67,7 +66,7 @@ Values train_devices(std::size_t count, const SyncOptions& options) {
     const auto last = (static_cast<std::int64_t>(d) + 1) * kBatch + (d + 1 < count ? uneven : 0);
     for (int i = 0; i < kSteps; ++i) {
       optimizer.zero_grad();
-      auto step = sync.step(cpu(d), static_cast<double>(last - first));
+      auto step = sync.step(test_device(d), static_cast<double>(last - first));
       step.backward(loss_of(replicas[d], batch_of(i, first, last), options.reduction != GradientReduction::sum));
       optimizer.step();
     }
@@ -84,7 +83,7 @@ template <class Loss> void step_all(GradientSync& sync, const std::vector<WordMo
     for (std::size_t d = 0; d < replicas.size(); ++d) order.push_back(d);
   std::vector<Step> steps;
   for (std::size_t d = 0; d < replicas.size(); ++d)
-    steps.push_back(sync.step(cpu(d), weights.empty() ? 1.0 : weights[d]));
+    steps.push_back(sync.step(test_device(d), weights.empty() ? 1.0 : weights[d]));
   for (const std::size_t d : order) steps[d].backward_async(loss(d));
   std::vector<Step*> all;
   for (Step& step : steps) all.push_back(&step);
@@ -144,7 +143,7 @@ TEST_CASE("sparse_gradients: each device gets memory of its own, on itself") {
   for (std::size_t d = 0; d < 2; ++d) {
     CHECK(indices_of(replicas[d].table()) == Indices{0, 1, 7});
     CHECK(rows_of(replicas[d].table()) == Values{1, 1, 1, 1, 2, 2});
-    CHECK(replicas[d].table().sparse_grad().rows.device() == cpu(d));
+    CHECK(replicas[d].table().sparse_grad().rows.device() == test_device(d));
   }
   CHECK(replicas[0].table().sparse_grad().rows.raw_data() != replicas[1].table().sparse_grad().rows.raw_data());
 }
@@ -189,7 +188,7 @@ TEST_CASE("sparse_gradients: micro-batches are one gradient, also when the last 
     const auto replicas = sync.replicate(WordModel());
     std::vector<Step> steps;
     for (std::size_t d = 0; d < 2; ++d) {
-      steps.push_back(sync.step(cpu(d)));
+      steps.push_back(sync.step(test_device(d)));
       const NoSync local = steps.back().no_sync();
       backward(replicas[d].read({1, 3}));
       backward(replicas[d].read({3}, 10.0));
@@ -207,13 +206,13 @@ TEST_CASE("sparse_gradients: micro-batches are one gradient, also when the last 
 TEST_CASE("sparse_gradients: a step without a loss takes part with what was accumulated, or with nothing") {
   GradientSync sync(test_devices(2), kSum);
   const auto replicas = sync.replicate(WordModel());
-  auto first = sync.step(cpu(0));
+  auto first = sync.step(test_device());
   {
     const NoSync local = first.no_sync();
     backward(replicas[0].read({6}));
   }
   first.synchronize_async();
-  auto second = sync.step(cpu(1));
+  auto second = sync.step(test_device(1));
   second.synchronize_async();
   join_all(first, second);
   for (const WordModel& replica : replicas) CHECK(indices_of(replica.table()) == Indices{6});
@@ -227,16 +226,16 @@ TEST_CASE("sparse_gradients: double buffering gives each step's rows one step la
   run_devices(2, [&](std::size_t d) {
     for (std::int64_t i = 0; i < 8; ++i) {
       Tensor(replicas[d].table()).zero_grad();
-      auto step = sync.step(cpu(d));
+      auto step = sync.step(test_device(d));
       step.backward(replicas[d].read({i, static_cast<std::int64_t>(d)}, 100.0 + static_cast<double>(i)));
       const Indices got = indices_of(replicas[d].table());
       CHECK(std::ranges::count(got, i == 0 ? -1 : i - 1) == 1);
       if (i > 0)
         CHECK(rows_of(replicas[d].table()).back() == (i > 2 ? 2 : i == 2 ? 3 : 1) * (99.0 + static_cast<double>(i)));
     }
-    CHECK(sync.flush(cpu(d)));
+    CHECK(sync.flush(test_device(d)));
     CHECK(indices_of(replicas[d].table()) == Indices{0, 1, 7});
-    sync.leave(cpu(d));
+    sync.leave(test_device(d));
   });
 }
 
@@ -247,12 +246,12 @@ TEST_CASE("sparse_gradients: updates during backward are those of a step after i
     std::vector<std::unique_ptr<Sgd>> optimizers;
     for (std::size_t d = 0; d < 2; ++d) {
       optimizers.push_back(std::make_unique<Sgd>(replicas[d].parameters(), 0.1));
-      if (overlap == Overlap::in_backward) sync.attach(cpu(d), *optimizers[d]);
+      if (overlap == Overlap::in_backward) sync.attach(test_device(d), *optimizers[d]);
     }
     run_devices(2, [&](std::size_t d) {
       for (int i = 0; i < kSteps; ++i) {
         optimizers[d]->zero_grad();
-        auto step = sync.step(cpu(d));
+        auto step = sync.step(test_device(d));
         step.backward(loss_of(replicas[d], batch_of(i, static_cast<std::int64_t>(d), 6), true));
         if (overlap == Overlap::immediate) optimizers[d]->step();
       }
@@ -271,12 +270,12 @@ TEST_CASE("sparse_gradients: a device that left follows") {
     Sgd optimizer({replicas[d].table()}, 0.5);
     for (std::int64_t i = 0; i < (d == 0 ? 2 : 5); ++i) {
       optimizer.zero_grad();
-      auto step = sync.step(cpu(d));
+      auto step = sync.step(test_device(d));
       step.backward(replicas[d].read({i, i + 1}));
       optimizer.step();
     }
-    sync.leave(cpu(d), Follow::yes);
-    while (sync.follow(cpu(d))) {
+    sync.leave(test_device(d), Follow::yes);
+    while (sync.follow(test_device(d))) {
       optimizer.step();
       optimizer.zero_grad();
     }
@@ -298,7 +297,7 @@ TEST_CASE("sparse_gradients: clipping by norm counts the reduced rows on every d
 TEST_CASE("sparse_gradients: no device holds anything as large as the table") {
   constexpr std::int64_t kRows = 200'000;
   struct Large : Module {
-    Tensor table = Tensor(Array::zeros({kRows, 16}, DType::f32, cpu(0)), true).set_sparse_grad(true);
+    Tensor table = Tensor(Array::zeros({kRows, 16}, DType::f32, test_device()), true).set_sparse_grad(true);
     void visit(MemberVisitor& v) override { v.parameter("table", table); }
   };
   GradientSync sync(test_devices(2), {.consistency_every = 2});
@@ -306,8 +305,8 @@ TEST_CASE("sparse_gradients: no device holds anything as large as the table") {
   CHECK(sync.server().layout()->bytes() == 0);
   std::vector<std::size_t> before(2);
   for (std::size_t d = 0; d < 2; ++d) {
-    memory_pool(cpu(d)).reset_peak();
-    before[d] = memory_pool(cpu(d)).statistics().in_use;
+    memory_pool(test_device(d)).reset_peak();
+    before[d] = memory_pool(test_device(d)).statistics().in_use;
   }
   run_devices(2, [&](std::size_t d) {
     Sgd optimizer({replicas[d].table}, 0.1);
@@ -315,14 +314,14 @@ TEST_CASE("sparse_gradients: no device holds anything as large as the table") {
       Indices words;
       for (std::int64_t k = 0; k < 1000; ++k) words.push_back((k * 7919 + 31 * i) % kRows);
       optimizer.zero_grad();
-      auto step = sync.step(cpu(d));
-      step.backward(sum(embedding(replicas[d].table, Tensor(Array::from(words, {1000}, cpu(d))))));
+      auto step = sync.step(test_device(d));
+      step.backward(sum(embedding(replicas[d].table, Tensor(Array::from(words, {1000}, test_device(d))))));
       CHECK(replicas[d].table.sparse_grad().count() == 1000);
       optimizer.step();
     }
   });
   for (std::size_t d = 0; d < 2; ++d)
-    CHECK(memory_pool(cpu(d)).statistics().peak_in_use - before[d] < kRows * 16 * 4 / 4);
+    CHECK(memory_pool(test_device(d)).statistics().peak_in_use - before[d] < kRows * 16 * 4 / 4);
 }
 
 TEST_CASE("sparse_gradients: with reductions off each device keeps its own") {
@@ -341,5 +340,3 @@ TEST_CASE("sparse_gradients: reports and events name the parameter") {
   CHECK(sync.report().steps.back().reductions.size() == 2);
   CHECK(sync.recent_events().find("\"words.weight\"") != std::string::npos);
 }
-
-TEST_SUITE_END();

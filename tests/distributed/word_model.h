@@ -35,7 +35,8 @@ struct WordModel : Module {
   const Tensor& table() const { return words.weight; }
 
   struct Words : Embedding {
-    Words(Generator random, bool sparse) : Embedding(10, 2, random, {.sparse = sparse, .dtype = DType::f64}) {}
+    Words(Generator random, bool sparse)
+        : Embedding(10, 2, random, {.sparse = sparse, .dtype = DType::f64, .device = test_device()}) {}
   } words;
   Tensor factor;
 };

@@ -3,6 +3,7 @@
 #include <tutti/autodiff/operations.h>
 #include <tutti/backend/error.h>
 #include <tutti/tests/autodiff/leaves.h>
+#include <tutti/tests/test_devices.h>
 
 #include <doctest/doctest.h>
 
@@ -15,7 +16,7 @@ using Inputs = std::vector<Tensor>;
 
 // 0, 1, 2, ...: an element's value is its place.
 Tensor counted(const Shape& shape) {
-  return Tensor(Array::arange(element_count(shape), DType::f64, cpu(0)).reshape(shape));
+  return Tensor(Array::arange(element_count(shape), DType::f64, test_device()).reshape(shape));
 }
 
 Values values(const Tensor& x) { return x.to_vector<double>(); }
@@ -87,7 +88,7 @@ TEST_CASE("index, take: positions in a tensor, repeated and from the back") {
   CHECK(values(x[{1, index({3, 3, 0}, {3})}]) == Values{7, 7, 4});
   CHECK(x[{all, index({0, 1, 2, 3, 0, 1}, {3, 2}), newaxis}].shape() == Shape{3, 3, 2, 1});
   CHECK(values(x[{range(1, 3), index({1}, {})}]) == Values{5, 9});
-  const Tensor narrow(Array::from(std::vector<std::int32_t>{1}, {1}, cpu(0)));
+  const Tensor narrow(Array::from(std::vector<std::int32_t>{1}, {1}, test_device()));
   CHECK(values(x[narrow]) == Values{4, 5, 6, 7});
   CHECK(values(take(counted({2, 3, 2}), index({2, 0}, {2}), 1)) == Values{4, 5, 0, 1, 10, 11, 6, 7});
 
@@ -104,7 +105,7 @@ TEST_CASE("slice_assign: replaces the elements, broadcast and in the tensor's dt
   CHECK(values(x) == values(counted({2, 3})));
   CHECK(values(slice_assign(x, {0}, constant({7, 8, 9}, {3}))) == Values{7, 8, 9, 3, 4, 5});
   CHECK(values(slice_assign(x, {range(1, 1)}, Tensor(5))) == values(x));
-  const Tensor whole(Array::from(std::vector<std::int64_t>{1, 2, 3}, {3}, cpu(0)));
+  const Tensor whole(Array::from(std::vector<std::int64_t>{1, 2, 3}, {3}, test_device()));
   CHECK(slice_assign(whole, {0}, Tensor(2.9)).to_vector<std::int64_t>() == std::vector<std::int64_t>{2, 2, 3});
   CHECK_THROWS_AS(slice_assign(x, {0}, constant({1, 2}, {2})), ShapeError);
   CHECK_THROWS_AS(slice_assign(x, {index({0}, {1})}, Tensor(1)), DTypeError);
@@ -139,7 +140,7 @@ TEST_CASE("chains of members read from left to right") {
   CHECK(x.slice(2, 0, 2).reshape({3, -1}).transpose().sum(0).shape() == Shape{3});
   CHECK(values(x.permute({2, 0, 1})[0].max(1)) == Values{8, 20});
   CHECK(x.expand_dims(0).squeeze().cast(DType::f32).mean().item<float>() == 11.5F);
-  CHECK(x.flatten().min(-1).to(cpu(0)).to_vector<double>() == Values{0, 12});
+  CHECK(x.flatten().min(-1).to(test_device()).to_vector<double>() == Values{0, 12});
 }
 
 }  // namespace

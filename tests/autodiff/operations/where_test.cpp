@@ -3,6 +3,7 @@
 #include <tutti/autodiff/operations.h>
 #include <tutti/backend/error.h>
 #include <tutti/tests/autodiff/leaves.h>
+#include <tutti/tests/test_devices.h>
 
 #include <doctest/doctest.h>
 
@@ -44,7 +45,7 @@ TEST_CASE("where: a mask that is not bool is refused by dtype") {
 TEST_CASE("masked_fill: a value in the tensor's dtype") {
   const Tensor x = spread({2, 3}, 1);
   check_gradients([](const std::vector<Tensor>& in) { return masked_fill(in[0], in[0] > 0.5, -2.0); }, {x});
-  const Tensor whole(Array::from(std::vector<std::int64_t>{1, 2, 3}, {3}, cpu(0)));
+  const Tensor whole(Array::from(std::vector<std::int64_t>{1, 2, 3}, {3}, test_device()));
   CHECK(masked_fill(whole, whole == 2, 7).to_vector<std::int64_t>() == std::vector<std::int64_t>{1, 7, 3});
   CHECK_THROWS_AS(masked_fill(x, x > 0, constant({1, 2}, {2})), ShapeError);
 }
