@@ -249,6 +249,40 @@ TEST_CASE("peer: sparse gradients reach each receiver, divided") {
   });
 }
 
+TEST_CASE("peer: results are written once their memory's last user has done") {
+  PeerMachine machine(2, 1, true);
+  const auto engine = machine.connect();
+  const auto still_in_use = [&] {  // and free
+    const Array old = Array::empty({4}, DType::f32, cuda(1));
+    machine.machine.note_use(machine.backend->stream(cuda(1)).handle(), old.raw_data(), old.bytes(), true);
+    return old.raw_data();
+  };
+  const Array input = array_on(cuda(0), Values{1, 2, 3, 4});
+  {
+    const std::byte* place = still_in_use();
+    const Array output = Array::empty({4}, DType::f32, cuda(1));
+    CHECK(output.raw_data() == place);
+    CollectiveRequest request{.inputs = {input}, .outputs = {output}, .ready = {}, .parts = {{4, {{0, 0}}, {{0, 0}}}}};
+    request.ready.push_back(compute_stream(cuda(0)).record());
+    machine.join_all(*engine, {engine->collective(request)});
+    CHECK(output.to_vector<float>() == Values{1, 2, 3, 4});
+  }
+  SparseReduction request;
+  request.parameter = {.name = "table", .shape = {10, 2}, .dtype = DType::f32, .sparse = true};
+  request.contributions = {
+      {cuda(0), {{array_on(cuda(0), std::vector<std::int64_t>{3, 1}), input.reshape({2, 2}), {10, 2}, false}}}};
+  request.receivers = {cuda(1)};
+  request.ready.push_back(compute_stream(cuda(0)).record());
+  request.result = std::make_shared<SparseResult>();
+  request.result->receives = {true};
+  request.result->gradients.resize(1);
+  const std::byte* place = still_in_use();
+  machine.join_all(*engine, {engine->reduce_sparse(request)});
+  const SparseGradient& result = request.result->gradients[0][0];
+  CHECK((result.indices.raw_data() == place || result.rows.raw_data() == place));
+  CHECK(result.rows.to_vector<float>() == Values{1, 2, 3, 4});
+}
+
 TEST_CASE("peer: GPUs without peer access are refused by name, and devices outside the group") {
   {
     const RecordingCuda machine({.devices = 2, .peers = false});

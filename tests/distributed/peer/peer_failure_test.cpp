@@ -120,3 +120,15 @@ TEST_CASE("peer failures: what went wrong after a join is told to the next reque
   machine.join_all(*engine, {engine->all_reduce(sum_of({{a}, {b}}))});
   machine.synchronize_all();
 }
+
+TEST_CASE("peer failures: after a join that failed nothing uses the device's arrays any more") {
+  PeerMachine machine(2, 1, true);
+  const auto engine = machine.connect();
+  const Array a = array_on(cuda(0), Values{1});
+  const Array b = array_on(cuda(1), Values{2});
+  const Tasks tasks{engine->all_reduce(sum_of({{a}, {b}}))};
+  machine.machine.fail_call("cudaStreamWaitEvent", 1, cudaErrorLaunchFailure);
+  CHECK_THROWS_AS(engine->join(cuda(0), tasks), DeviceError);
+  machine.machine.note_use(machine.backend->stream(cuda(0)).handle(), a.raw_data(), a.bytes(), true);
+  synchronize(cuda(0));
+}
