@@ -48,7 +48,8 @@ bool is_tall(const Array& lhs, const Array& rhs) { return lhs.rank() > 2 && rhs.
 Array matmul(const Array& lhs, const Array& rhs, const Array& out) {
   checks::require_alike("matmul", lhs, rhs);
   checks::require_floating("matmul", lhs);
-  if (is_narrow(lhs)) return narrowed("matmul", matmul(widened(lhs), widened(rhs)), lhs.dtype(), out);
+  if (is_narrow(lhs) && !backend_for(lhs.device()).multiplies(lhs.dtype()))
+    return narrowed("matmul", matmul(widened(lhs), widened(rhs)), lhs.dtype(), out);
   if (lhs.rank() < 2 || rhs.rank() < 2)
     raise<ShapeError>("[matmul] operands must have rank 2 or more: {} x {}", to_string(lhs.shape()),
                       to_string(rhs.shape()));

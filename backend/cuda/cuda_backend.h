@@ -50,6 +50,7 @@ class CudaBackend final : public Backend {
   void arg_reduce(ArgReduction, const Array& input, std::size_t axis, const Array& output) override;
 
   void matmul(const Array& lhs, const Array& rhs, const Array& output) override;
+  bool multiplies(DType dtype) const override { return is_floating(dtype); }
   void softmax(SoftmaxKind, const Array& input, std::size_t axis, const Array& output) override;
   void softmax_gradient(SoftmaxKind, const Array& output, const Array& gradient, std::size_t axis,
                         const Array& input_gradient) override;
@@ -93,6 +94,7 @@ class CudaBackend final : public Backend {
   }
   Context& make_context(Device);
 
+  /// For i8 and u8, which have no kernels of their own.
   void elementwise_widened(const ElementwiseCall&, std::span<const Array> inputs, const Array& output);
 
   int devices_ = 0;

@@ -45,7 +45,7 @@ void CudaBackend::matmul(const Array& lhs, const Array& rhs, const Array& output
   const bool is_double = output.dtype() == DType::f64;
   const auto size = static_cast<std::int64_t>(size_of(output.dtype()));
   CublasProblem problem{output.dtype(),
-                        !is_double && tf32_from_environment(),
+                        output.dtype() == DType::f32 && tf32_from_environment(),
                         plan.first,
                         plan.second,
                         plan.output,
