@@ -28,9 +28,9 @@ struct AdamWOperands {
 
 /// Drives all devices of one kind. Users call the functions of `backend/operations.h`, which check their operands, make
 /// the output and call the backend of its device; a backend may therefore trust shapes, dtypes and devices, and that
-/// outputs have elements. Of narrow dtypes (bf16, f16, i8, u8) it sees what moves elements, casts, elementwise operations
-/// and `scatter_add`; for all else they are widened before. Every kernel is queued on the compute stream of its output's
-/// device. Thread-safe.
+/// outputs have elements. Of narrow dtypes (bf16, f16, i8, u8) it sees what moves elements, casts, elementwise
+/// operations and `scatter_add`; for all else they are widened before. Every kernel is queued on the compute stream of
+/// its output's device. Thread-safe.
 class Backend {
  public:
   virtual ~Backend() = default;
@@ -68,6 +68,8 @@ class Backend {
   virtual void linear(const Array& input, const Array& weight, const Array& bias, LinearActivation,
                       const Array& output);
   void finish_linear(const Array& bias, LinearActivation, const Array& output);  ///< what follows linear's product
+  /// Whether `matmul` takes a narrow dtype as it is, with sums in f32; else it sees widened operands.
+  virtual bool multiplies(DType) const { return false; }
   virtual void softmax(SoftmaxKind, const Array& input, std::size_t axis, const Array& output) = 0;
   virtual void softmax_gradient(SoftmaxKind, const Array& output, const Array& gradient, std::size_t axis,
                                 const Array& input_gradient) = 0;

@@ -68,7 +68,8 @@ void Backend::linear(const Array& input, const Array& weight, const Array& bias,
 Array matmul(const Array& lhs, const Array& rhs, const Array& out) {
   checks::require_alike("matmul", lhs, rhs);
   checks::require_floating("matmul", lhs);
-  if (is_narrow(lhs)) return narrowed("matmul", matmul(widened(lhs), widened(rhs)), lhs.dtype(), out);
+  if (is_narrow(lhs) && !backend_for(lhs.device()).multiplies(lhs.dtype()))
+    return narrowed("matmul", matmul(widened(lhs), widened(rhs)), lhs.dtype(), out);
   if (lhs.rank() < 2 || rhs.rank() < 2)
     raise<ShapeError>("[matmul] operands must have rank 2 or more: {} x {}", to_string(lhs.shape()),
                       to_string(rhs.shape()));
@@ -110,6 +111,10 @@ Array linear(const Array& input, const Array& weight, const Array& bias, LinearA
   if (bias.defined()) {
     checks::require_alike("linear", input, bias);
     checks::require_shape("linear", "the bias", bias, {weight.length(0)});
+  }
+  if (is_narrow(input) && !backend_for(input.device()).multiplies(input.dtype())) {
+    const Array wide = linear(widened(input), widened(weight), bias.defined() ? widened(bias) : bias, activation);
+    return narrowed("linear", wide, input.dtype());
   }
   const Array result = Array::empty({input.length(0), weight.length(0)}, input.dtype(), input.device());
   if (result.size() == 0) return result;

@@ -10,9 +10,18 @@ namespace {
 constexpr std::string_view kOperation = "matmul";
 constexpr std::size_t kMostWorkspace = std::size_t{32} << 20U;  // bytes: what NVIDIA advises for Hopper
 
+cudaDataType_t cublas_type(DType dtype) {
+  switch (dtype) {
+    case DType::f64: return CUDA_R_64F;
+    case DType::bf16: return CUDA_R_16BF;
+    case DType::f16: return CUDA_R_16F;
+    default: return CUDA_R_32F;
+  }
+}
+
 void describe(Device device, cublasLtMatrixLayoutOpaque_t& layout, const CublasProblem& problem,
               const MatmulPlan::Operand& operand) {
-  const cudaDataType_t type = problem.dtype == DType::f64 ? CUDA_R_64F : CUDA_R_32F;
+  const cudaDataType_t type = cublas_type(problem.dtype);
   const auto batch = static_cast<std::int32_t>(problem.batch);
   TUTTI_CUBLAS(device, kOperation,
                cublasLtMatrixLayoutInit(&layout, type, static_cast<std::uint64_t>(operand.rows),
@@ -77,6 +86,10 @@ std::optional<CublasHandles::Choice> CublasHandles::ask(const CublasProblem& pro
                  cublasLtMatmulPreferenceSetAttribute(&preference, attribute, &value, sizeof(value)));
   };
   prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kMostWorkspace);
+  if (is_narrow(problem.dtype)) {  // partial sums are joined in f32, never in 16 bits
+    const std::uint32_t scheme = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
+    prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, scheme);
+  }
   prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, problem.alignment);
   prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, problem.alignment);
   prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, problem.alignment);

@@ -54,6 +54,7 @@ class CudaBackend final : public Backend {
   void matmul(const Array& lhs, const Array& rhs, const Array& output) override;
   void linear(const Array& input, const Array& weight, const Array& bias, LinearActivation,
               const Array& output) override;
+  bool multiplies(DType dtype) const override { return is_floating(dtype); }
   void softmax(SoftmaxKind, const Array& input, std::size_t axis, const Array& output) override;
   void softmax_gradient(SoftmaxKind, const Array& output, const Array& gradient, std::size_t axis,
                         const Array& input_gradient) override;
@@ -103,6 +104,7 @@ class CudaBackend final : public Backend {
   bool multiply(std::string_view name, const MatmulPlan&, CublasProblem, const Array& lhs, const Array& rhs,
                 const Array& output, const void* bias);
 
+  /// For i8 and u8, which have no kernels of their own.
   void elementwise_widened(const ElementwiseCall&, std::span<const Array> inputs, const Array& output);
 
   int devices_ = 0;

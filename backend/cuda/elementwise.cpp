@@ -15,12 +15,16 @@ namespace {
 
 using elementwise::kNames;
 
+const cuda_kernels::ElementwiseLaunchers& launchers_of(DType dtype) {
+  if (dtype == DType::bf16) return cuda_kernels::elementwise_launchers<BFloat16>();
+  if (dtype == DType::f16) return cuda_kernels::elementwise_launchers<Float16>();
+  return visit_computed_dtype(dtype, []<class T>(std::type_identity<T>) -> const cuda_kernels::ElementwiseLaunchers& {
+    return cuda_kernels::elementwise_launchers<T>();
+  });
+}
+
 cuda_kernels::ElementwiseLauncher find_launcher(const ElementwiseCall& call, DType dtype) {
-  using cuda_kernels::ElementwiseLaunchers;
-  const ElementwiseLaunchers& launchers =
-      visit_computed_dtype(dtype, []<class T>(std::type_identity<T>) -> const ElementwiseLaunchers& {
-        return cuda_kernels::elementwise_launchers<T>();
-      });
+  const cuda_kernels::ElementwiseLaunchers& launchers = launchers_of(dtype);
   const cuda_kernels::ElementwiseLauncher launcher = launchers[call.operation][static_cast<std::size_t>(call.part)];
   if (launcher == nullptr)
     raise<DTypeError>("[{}] has no {} for {}", kNames[call.operation],
@@ -33,8 +37,9 @@ cuda_kernels::ElementwiseLauncher find_launcher(const ElementwiseCall& call, DTy
 void CudaBackend::elementwise(const ElementwiseCall& call, std::span<const Array> inputs, const Array& output) {
   constexpr std::size_t kMostInputs = ElementPlan::kOperands - 1;
   assert(inputs.size() <= kMostInputs);
-  if (is_narrow(inputs[0])) return elementwise_widened(call, inputs, output);
-  const cuda_kernels::ElementwiseLauncher launcher = find_launcher(call, inputs[0].dtype());
+  const DType dtype = inputs[0].dtype();
+  if (dtype == DType::i8 || dtype == DType::u8) return elementwise_widened(call, inputs, output);
+  const cuda_kernels::ElementwiseLauncher launcher = find_launcher(call, dtype);
   const Array* operands[kMostInputs]{};
   for (std::size_t i = 0; i < inputs.size(); ++i) operands[i] = &inputs[i];
   stream(output.device()).launch(kNames[call.operation], [&](cudaStream_t queue) {

@@ -43,7 +43,7 @@ struct Fused {
   LinearActivation left;  // to be applied afterwards
 
   Fused(DType dtype, const Array& bias, LinearActivation activation) : left(activation) {
-    const bool can = dtype == DType::f32;  // f64 has no epilogues
+    const bool can = dtype != DType::f64;  // which has no epilogues
     adds_bias = can && bias.defined() && reinterpret_cast<std::uintptr_t>(bias.raw_data()) % 16 == 0;
     // Relu comes after the bias. cuBLAS's GELU is the approximation by tanh, ours is exact.
     const bool relu = can && activation == LinearActivation::relu && adds_bias == bias.defined();

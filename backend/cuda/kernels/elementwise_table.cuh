@@ -8,19 +8,22 @@
 
 namespace tutti::cuda_kernels {
 
-template <class Operation, class Part> struct BoundFormula {
+/// Elements of type T, computed in the type that T is computed in.
+template <class Operation, class Part, class T, class Result> struct BoundFormula {
   Operation operation;
-  template <class... X> __device__ __forceinline__ auto operator()(const X&... x) const {
-    return Part::apply(operation, x...);
+  template <class... X> __device__ __forceinline__ Result operator()(const X&... x) const {
+    return static_cast<Result>(Part::apply(operation, static_cast<const ComputedIn<T>&>(x)...));
   }
 };
 
 template <class Operation, class Part, class T, std::size_t... I>
 void launch_formula(cudaStream_t stream, const ElementwiseCall& call, const ElementBatch& batch,
                     std::index_sequence<I...>) {
-  using Result = decltype(Part::apply(Operation{}, (static_cast<void>(I), T{})...));
+  using Wide = ComputedIn<T>;
+  using Computed = decltype(Part::apply(Operation{}, (static_cast<void>(I), Wide{})...));
+  using Result = std::conditional_t<std::is_same_v<Computed, Wide>, T, Computed>;
   launch_elements<Result, std::enable_if_t<(I >= 0), T>...>(
-      stream, batch, BoundFormula<Operation, Part>{elementwise::from_call<Operation>(call)});
+      stream, batch, BoundFormula<Operation, Part, T, Result>{elementwise::from_call<Operation>(call)});
 }
 
 template <class Operation, class Part, class T, std::size_t inputs>
@@ -29,7 +32,7 @@ void launch_elementwise(cudaStream_t stream, const ElementwiseCall& call, const 
 }
 
 template <class T> ElementwiseLaunchers make_launchers() {
-  return elementwise::make_table<ElementwiseLauncher, T>([]<class F>(F) -> ElementwiseLauncher {
+  return elementwise::make_table<ElementwiseLauncher, ComputedIn<T>>([]<class F>(F) -> ElementwiseLauncher {
     return launch_elementwise<typename F::Operation, typename F::Part, T, F::inputs>;
   });
 }

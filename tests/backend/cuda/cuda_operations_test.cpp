@@ -292,6 +292,14 @@ TEST_CASE("cuda operations: products are what they should be") {
   };
   const auto as_is = [](const Array& x, int) { return x; };
   check(values({3, 4}, 1), values({4, 5}, 2), as_is);
+  for (const DType narrow : {DType::bf16, DType::f16}) {
+    const Array lhs = values({3, 4}, 1).cast(narrow);
+    const Array rhs = values({4, 5}, 2).cast(narrow);
+    const Array found = matmul(lhs.to(kDevice), rhs.to(kDevice));
+    CHECK(found.dtype() == narrow);
+    CHECK(found.to(cpu()).cast(DType::f64).to_vector<double>() ==
+          matmul(lhs, rhs).cast(DType::f64).to_vector<double>());
+  }
   check(values({1, 4}, 1), values({4, 1}, 2), as_is);
   check(values({2, 3, 4}, 1), values({2, 4, 5}, 2), as_is);
   check(values({2, 1, 3, 4}, 1), values({6, 4, 5}, 2), as_is);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The functions of cuBLASLt that matrix products need, in place of NVIDIA's library. Products are really computed, in
 // f64 and in the stream's order; their operands are watched.
+#include <tutti/backend/short_float.h>
 #include <tutti/tests/backend/cuda/recording/cuda_machine.h>
 
 #include <fmt/format.h>
@@ -28,20 +29,28 @@ struct Layout {
   std::int64_t leading;
   std::int64_t stride;
 
-  std::size_t size() const { return type == CUDA_R_64F ? sizeof(double) : sizeof(float); }
+  /// Calls `f` with an element of the type.
+  template <class F> auto visit(const F& f) const {
+    switch (type) {
+      case CUDA_R_64F: return f(double{});
+      case CUDA_R_16BF: return f(BFloat16{});
+      case CUDA_R_16F: return f(Float16{});
+      default: return f(float{});
+    }
+  }
+  std::size_t size() const {
+    return visit([](auto element) { return sizeof(element); });
+  }
   std::size_t bytes() const {
     const auto last =
         static_cast<std::uint64_t>((batch - 1) * stride + leading * (static_cast<std::int64_t>(columns) - 1));
     return (last + rows) * size();
   }
   double load(const void* data, std::size_t index) const {
-    return type == CUDA_R_64F ? static_cast<const double*>(data)[index] : static_cast<const float*>(data)[index];
+    return visit([&]<class T>(T) { return static_cast<double>(static_cast<const T*>(data)[index]); });
   }
   void store(void* data, std::size_t index, double value) const {
-    if (type == CUDA_R_64F)
-      static_cast<double*>(data)[index] = value;
-    else
-      static_cast<float*>(data)[index] = static_cast<float>(value);
+    visit([&]<class T>(T) { static_cast<T*>(data)[index] = static_cast<T>(value); });
   }
   std::size_t at(std::int64_t product, std::uint64_t row, std::uint64_t column) const {
     return static_cast<std::size_t>(product * stride + static_cast<std::int64_t>(column) * leading +
