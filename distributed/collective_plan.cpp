@@ -96,19 +96,19 @@ CollectivePlan plan_all_to_all(std::span<const CollectiveCall> calls) {
   return plan;
 }
 
-template <class T, class Formula> void combine_into(std::span<const T* const> sources, std::span<T* const> targets,
-                                                    std::int64_t count, const Formula& formula) {
+template <class T, class Formula>
+void combine_into(std::span<const T* const> sources, std::span<T* const> targets, std::int64_t count, Formula formula) {
   constexpr std::int64_t kBlock = 512;
   typename Formula::Sum block[kBlock];
-  T results[kBlock];
   for (std::int64_t begin = 0; begin < count; begin += kBlock) {
     const std::int64_t length = std::min(kBlock, count - begin);
     std::copy_n(sources.front() + begin, length, block);
     for (const T* source : sources.subspan(1))
       for (std::int64_t i = 0; i < length; ++i)
         block[i] = formula.add(block[i], formula.contribution(source[begin + i]));
-    for (std::int64_t i = 0; i < length; ++i) results[i] = formula.result(block[i]);
-    for (T* target : targets) std::copy_n(results, length, target + begin);
+    T* const result = targets.front() + begin;
+    for (std::int64_t i = 0; i < length; ++i) result[i] = formula.result(block[i]);
+    for (T* target : targets.subspan(1)) std::copy_n(result, length, target + begin);
   }
 }
 

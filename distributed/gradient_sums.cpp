@@ -15,7 +15,7 @@ constexpr std::int64_t kBlock = 512;  // elements whose running sums stay in cac
 
 // Blocks of it, from the first slice on; absent ones are zeros.
 template <class T, class Formula>
-void sum_blocks(std::span<T* const> inputs, std::span<T* const> outputs, std::int64_t count, const Formula& formula) {
+void sum_blocks(std::span<T* const> inputs, std::span<T* const> outputs, std::int64_t count, Formula formula) {
   using Sum = typename Formula::Sum;
   Sum sums[kBlock];
   for (std::int64_t begin = 0; begin < count; begin += kBlock) {
@@ -28,15 +28,14 @@ void sum_blocks(std::span<T* const> inputs, std::span<T* const> outputs, std::in
       else
         for (std::int64_t i = 0; i < length; ++i) sums[i] = formula.add(sums[i], formula.contribution(input[i]));
     }
-    T results[kBlock];
-    for (std::int64_t i = 0; i < length; ++i) results[i] = formula.result(sums[i]);
-    for (T* output : outputs) std::copy_n(results, length, output + begin);
+    T* const result = outputs.front() + begin;
+    for (std::int64_t i = 0; i < length; ++i) result[i] = formula.result(sums[i]);
+    for (T* output : outputs.subspan(1)) std::copy_n(result, length, output + begin);
   }
 }
 
 // The common case, two devices that both contribute: one pass without the block of sums.
-template <class T, class Formula>
-void sum_pair(T* __restrict a, T* __restrict b, std::int64_t count, const Formula& formula) {
+template <class T, class Formula> void sum_pair(T* __restrict a, T* __restrict b, std::int64_t count, Formula formula) {
   for (std::int64_t i = 0; i < count; ++i)
     a[i] = b[i] = formula.result(formula.add(formula.contribution(a[i]), formula.contribution(b[i])));
 }
