@@ -13,9 +13,6 @@
 
 namespace tutti {
 
-/// What sums of T run in.
-template <class T> using SummedIn = ComputedIn<T>;
-
 template <class T> struct DividedBy {
   T denominator;
   TUTTI_HOST_DEVICE T operator()(T sum) const { return sum / denominator; }
@@ -35,9 +32,9 @@ template <class T, class F> decltype(auto) with_cheapest_quotient(double denomin
   return exact ? f(TimesReciprocal<T>{T(1) / divisor}) : f(DividedBy<T>{divisor});
 }
 
-template <class T, class Quotient = DividedBy<SummedIn<T>>> struct PlainSum {
+template <class T, class Quotient = DividedBy<ComputedIn<T>>> struct PlainSum {
   using Value = T;
-  using Sum = SummedIn<T>;
+  using Sum = ComputedIn<T>;
   Quotient quotient;
   TUTTI_HOST_DEVICE Sum contribution(T x) const { return static_cast<Sum>(x); }
   TUTTI_HOST_DEVICE Sum add(Sum sum, Sum x) const { return sum + x; }
@@ -58,14 +55,14 @@ template <class Wire, class Quotient = DividedBy<float>> struct TravelledSum {
 /// NaN wins: it is unequal to itself.
 template <class T> struct Largest {
   using Value = T;
-  using Sum = SummedIn<T>;
+  using Sum = ComputedIn<T>;
   TUTTI_HOST_DEVICE Sum contribution(T x) const { return static_cast<Sum>(x); }
   TUTTI_HOST_DEVICE Sum add(Sum a, Sum b) const { return a > b || a != a ? a : b; }
   TUTTI_HOST_DEVICE T result(Sum x) const { return static_cast<T>(x); }
 };
 template <class T> struct Smallest {
   using Value = T;
-  using Sum = SummedIn<T>;
+  using Sum = ComputedIn<T>;
   TUTTI_HOST_DEVICE Sum contribution(T x) const { return static_cast<Sum>(x); }
   TUTTI_HOST_DEVICE Sum add(Sum a, Sum b) const { return a < b || a != a ? a : b; }
   TUTTI_HOST_DEVICE T result(Sum x) const { return static_cast<T>(x); }

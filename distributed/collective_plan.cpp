@@ -115,7 +115,7 @@ void combine_into(std::span<const T* const> sources, std::span<T* const> targets
 template <class T> void combine_into(CollectiveOperation operation, std::span<const T* const> sources,
                                      std::span<T* const> targets, std::int64_t count, double divisor) {
   const auto sum = [&](double denominator) {
-    with_cheapest_quotient<SummedIn<T>>(denominator, [&]<class Quotient>(const Quotient& quotient) {
+    with_cheapest_quotient<ComputedIn<T>>(denominator, [&]<class Quotient>(const Quotient& quotient) {
       combine_into<T>(sources, targets, count, PlainSum<T, Quotient>{quotient});
     });
   };

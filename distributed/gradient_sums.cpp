@@ -109,7 +109,7 @@ void ElementSums::run(std::int64_t begin, std::int64_t count) const {
 }
 
 template <class T> void ElementSums::sum(std::int64_t begin, std::int64_t count) const {
-  with_cheapest_quotient<SummedIn<T>>(denominator_, [&]<class Quotient>(const Quotient& quotient) {
+  with_cheapest_quotient<ComputedIn<T>>(denominator_, [&]<class Quotient>(const Quotient& quotient) {
     const PlainSum<T, Quotient> formula{quotient};
     if (pair_)
       return sum_pair(reinterpret_cast<T*>(first_two_[0]) + begin, reinterpret_cast<T*>(first_two_[1]) + begin, count,

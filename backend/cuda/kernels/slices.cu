@@ -93,7 +93,7 @@ void launch_combine_slices(cudaStream_t stream, DType dtype, const SliceTable& t
     if constexpr (!std::is_same_v<T, bool>) {
       switch (operation.combination) {
         case Combination::sum:
-          return run(stream, table, count, PlainSum<T>{{static_cast<SummedIn<T>>(operation.denominator)}});
+          return run(stream, table, count, PlainSum<T>{{static_cast<ComputedIn<T>>(operation.denominator)}});
         case Combination::max: return run(stream, table, count, Largest<T>{});
         case Combination::min: return run(stream, table, count, Smallest<T>{});
       }

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kernels that sum slices of several devices, run thread by thread on the host, against the engine for CPUs: to the
-// bit.
-#include <tutti/tests/backend/cuda/kernels_on_host.h>
-
-#include <tutti/backend/cuda/kernels/slices.cu>
+// The kernels that sum slices of several devices, on the host, against the engine for CPUs: to the bit.
+#include <tutti/backend/cuda/kernels/slices.h>
 
 #include <tutti/backend/array.h>
 #include <tutti/backend/registry.h>
 #include <tutti/distributed/collective_plan.h>
 #include <tutti/distributed/gradient_sums.h>
+
+#include <tutti/tests/backend/cuda/on_host/device_array.h>
 
 #include <doctest/doctest.h>
 
@@ -21,7 +20,8 @@
 namespace tutti {
 namespace {
 
-namespace kernels = kernels_on_host;
+namespace kernels = cuda_kernels;
+using on_host::LentArrays;
 
 template <class T> std::vector<T> random_values(std::mt19937& random, std::int64_t count) {
   std::vector<T> values;
@@ -66,7 +66,6 @@ template <class T> void check_gradient_sums(kernels::SliceWire wire, GradientWir
   std::mt19937 random(static_cast<unsigned>(sizeof(T)) + static_cast<unsigned>(wire));
   for (int round = 0; round < 60; ++round) {
     CAPTURE(round);
-    kernels::most_blocks = round % 2 == 0 ? ~0U : 1;
     const std::size_t members = 1 + random() % 5;
     const auto size = static_cast<std::int64_t>(1 + random() % 1500);
     const Slices<T> slices(random, members, size, round % 3 == 0 ? 1 : 0);  // unaligned, too
@@ -82,12 +81,12 @@ template <class T> void check_gradient_sums(kernels::SliceWire wire, GradientWir
     }
     check_slices(request);
     ElementSums(request).run(0, size);
+    const LentArrays lent({}, slices.actual);
     kernels::launch_combine_slices(
         nullptr, dtype_of<T>, table, size,
         {.denominator = request.denominator, .wire = wire, .wire_scale = request.wire_scale});
     for (std::size_t m = 0; m < members; ++m) CHECK(same_bits<T>(slices.expected[m], slices.actual[m]));
   }
-  kernels::most_blocks = ~0U;
 }
 
 template <class T> void check_collectives() {
@@ -109,6 +108,7 @@ template <class T> void check_collectives() {
     const Array output = Array::empty({size}, dtype_of<T>, cpu(0));
     kernels::SliceTable table{3, 1, {}, {output.raw_data()}};
     for (std::size_t m = 0; m < 3; ++m) table.source[m] = slices.actual[m].raw_data();
+    const LentArrays lent(slices.actual, {output});
     kernels::launch_combine_slices(
         nullptr, dtype_of<T>, table, size,
         {.combination = combination, .denominator = operation == CollectiveOperation::mean ? 3.0 : 1.0});
