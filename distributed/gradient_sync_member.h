@@ -74,7 +74,7 @@ class SyncMember final : public GradientObserver, public PendingGradients {
   bool flush();
   void leave(bool follow);
   bool follow();
-  void refuse_rejoin() const;  ///< throws SyncError where request_rejoin would
+  void refuse_rejoin() const;     ///< throws SyncError where request_rejoin would
   void take_over_formed_group();  ///< a device that follows: the state of a group that has formed since, if one has
   std::shared_ptr<SyncWaiter> request_rejoin(std::int64_t last_step_applied);
   void finish_rejoin(SyncWaiter&);

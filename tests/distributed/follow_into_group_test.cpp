@@ -143,7 +143,8 @@ TEST_CASE("follow: a rejoin that was refused does not take a share into the next
   FollowedTraining training;
   training.step(1, false);
   training.form_next_group(0);
-  CHECK_THROWS_WITH_AS(training.sync->rejoin(follower(), 0), doctest::Contains("has left: it cannot rejoin"), SyncError);
+  CHECK_THROWS_WITH_AS(training.sync->rejoin(follower(), 0), doctest::Contains("has left: it cannot rejoin"),
+                       SyncError);
   CHECK_THROWS_WITH_AS(training.sharded[0]->step_async(), doctest::Contains(kFollowFirst.c_str()), SyncError);
   CHECK_THROWS_WITH_AS(training.sync->barrier(follower()), doctest::Contains("a message of group 1"), SyncError);
   for (const int step : {3, 4}) {
