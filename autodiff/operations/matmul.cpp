@@ -73,24 +73,26 @@ Tensor before_activation(LinearActivation activation, const Tensor& y, const Ten
 
 // y = f(z), z = x W^T + b: dx = dz W, dW = dz^T x, db = the sum of dz's rows.
 Tensor linear_rows(const Tensor& x, const Tensor& weight, const Tensor& bias, LinearActivation activation) {
-  const Tensor all[] = {x, weight, bias};
+  // The bias before the weight: gradients are then final in the reverse order of a layer's parameters, as everywhere.
+  const Tensor all[] = {x, bias.defined() ? bias : weight, weight};
   const std::span<const Tensor> inputs(all, bias.defined() ? 3 : 2);
+  const std::size_t w = inputs.size() - 1;
   // Gelu's gradient is a function of z: recorded, z is kept, and the activation is an operation of its own.
   if (activation == LinearActivation::gelu && records(inputs))
     return gelu(linear_rows(x, weight, bias, LinearActivation::none));
   Array value = linear(x.array(), weight.array(), bias.defined() ? bias.array() : Array(), activation);
   const Array y = activation == LinearActivation::relu ? value : Array();
   return record("linear", std::move(value), inputs, [&] {
-    return [saved_x = save(x, 0), saved_w = save(weight, 1), saved_y = SavedTensor{y, SavedTensor::kOutput}, activation,
+    return [saved_x = save(x, 0), saved_w = save(weight, static_cast<int>(w)),
+            saved_y = SavedTensor{y, SavedTensor::kOutput}, activation, w,
             bias_shape = bias.defined() ? bias.shape() : Shape{}](const auto& restore, const Tensor& dy,
                                                                   InputGradients& gradients) {
       const Tensor dz = before_activation(activation, saved_y.value.defined() ? restore(saved_y) : Tensor(), dy);
       if (gradients.wanted(0))
         gradients.set(0, operand_gradient(saved_x.value, gradients.destination(0), dz, restore(saved_w)));
-      if (gradients.wanted(1))
-        gradients.set(1, operand_gradient(saved_w.value, gradients.destination(1), transpose(dz), restore(saved_x)));
-      if (bias_shape.size() > 0 && gradients.wanted(2))
-        gradients.set(2, sum_to(dz, bias_shape, gradients.destination(2)));
+      if (gradients.wanted(w))
+        gradients.set(w, operand_gradient(saved_w.value, gradients.destination(w), transpose(dz), restore(saved_x)));
+      if (w > 1 && gradients.wanted(1)) gradients.set(1, sum_to(dz, bias_shape, gradients.destination(1)));
     };
   });
 }
