@@ -105,14 +105,15 @@ TensorFile read_tensor_file(const std::string& path, Device device) {
   FileDescriptor from = FileDescriptor::open_for_reading(path);
   const std::uint64_t file_bytes = from.size();
   ReadHeader read = read_header(from, path, file_bytes);
+  for (const SafetensorsHeader::Entry& entry : read.header.entries)
+    if (!entry.dtype)
+      raise<DataError>("[tensor file] {}: \"{}\" at offset {} is of unknown type \"{}\"", path, entry.name,
+                       from.offset() + entry.begin, entry.type);
   detail::check_size(read.header, path, from.offset(), file_bytes);
 
   TensorFile file;
   file.metadata = std::move(read.header.metadata);
   for (SafetensorsHeader::Entry& entry : read.header.entries) {
-    if (!entry.dtype)
-      raise<DataError>("[tensor file] {}: \"{}\" at offset {} is of unknown type \"{}\"", path, entry.name,
-                       from.offset(), entry.type);
     std::vector<std::byte> bytes(entry.bytes);
     const std::uint64_t offset = from.offset();
     from.read(bytes.data(), bytes.size());

@@ -108,7 +108,7 @@ TEST_CASE("tensor file: hostile lengths, shapes and offsets are refused without 
   CHECK(mentions(complaint(with_header(tensor("F32", "[18446744073709551615]", "[0,0]"))), "impossible shape"));
   CHECK(mentions(complaint(with_header(tensor("F32", "[-1]", "[0,0]"))), "whole number"));
   CHECK(mentions(complaint(with_header(tensor("F32", "[1.5]", "[0,4]"))), "whole number"));
-  CHECK(mentions(complaint(with_header(tensor("F32", "[1]", "[4,0]"), "1234")), "takes 4 bytes"));
+  CHECK(mentions(complaint(with_header(tensor("F32", "[1]", "[4,0]"), "1234")), "data_offsets 4 to 0"));
   CHECK(mentions(complaint(with_header(tensor("F32", "[1]", "[0,8]"), "12345678")), "takes 4 bytes"));
   CHECK(mentions(complaint(with_header(tensor("F32", "[1]", "[4,8]"), "12345678")), "begins at data offset 4"));
   CHECK(mentions(complaint(with_header(tensor("F32", "[1]", "[0]"))), "not two numbers"));
