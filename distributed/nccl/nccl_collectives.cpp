@@ -34,13 +34,6 @@ ncclDataType_t nccl_type(DType dtype) {
   }
 }
 
-// NCCL sums 16-bit numbers in 16 bits, and this engine's own kernels are made for wider types.
-void require_reducible(std::string_view operation, DType dtype) {
-  if (is_narrow(dtype))
-    raise<DTypeError>("[{}] {} is not reduced between CUDA devices: cast to {} first", operation, to_string(dtype),
-                      to_string(computed_in(dtype)));
-}
-
 /// The communication streams of the group's devices, for one launch.
 class Streams {
  public:
@@ -103,7 +96,6 @@ void launch_all_reduce(const AllReduceRequest& request, NcclGroup& group, NcclTa
   constexpr std::string_view kName = "all_reduce";
   const Streams streams(group, kName);
   const Array& first = request.slices.front().gradient;
-  require_reducible(kName, first.dtype());
   std::vector<std::byte*> buffers(group.size(), nullptr);  // by rank
   std::vector<bool> contributes(group.size(), false);
   for (const AllReduceSlice& slice : request.slices) {
@@ -208,7 +200,6 @@ class CollectiveLaunch {
           streams_.clear(place_of(output), address(request_.outputs, target), bytes);
       return;
     }
-    if (part.sources.size() > 1 || denominator(part) != 1.0) require_reducible(kName, dtype);
     if (is_sum_of_all(part)) return plan_sum(part, dtype);
     for (const Place& target : part.targets) plan_target(part, target, dtype, bytes);
   }

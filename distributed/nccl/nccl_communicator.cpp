@@ -27,6 +27,13 @@ std::vector<Device> each_on_its_own_gpu(std::vector<Device> devices) {
   return devices;
 }
 
+// NCCL sums 16-bit numbers in 16 bits, and this engine's own kernels are made for wider types.
+void refuse_narrow(std::string_view operation, const Array& reduced) {
+  if (is_narrow(reduced.dtype()))
+    raise<DTypeError>("[{}] {} is not reduced between CUDA devices: cast to {} first", operation,
+                      to_string(reduced.dtype()), to_string(computed_in(reduced.dtype())));
+}
+
 }  // namespace
 
 NcclCommunicator::NcclCommunicator(std::vector<Device> devices, std::chrono::milliseconds deadline)
@@ -52,6 +59,7 @@ std::shared_ptr<CollectiveTask> NcclCommunicator::all_reduce(AllReduceRequest re
   check_slices(request);
   if (request.wire != GradientWire::native)
     raise<SyncError>("[all_reduce] NCCL sends gradients as they are: SyncOptions::wire must be native");
+  refuse_narrow("all_reduce", request.slices.front().gradient);
   if (!enabled()) {
     const auto skipped = std::make_shared<NcclTask>(nullptr);
     skipped->end();
@@ -62,6 +70,9 @@ std::shared_ptr<CollectiveTask> NcclCommunicator::all_reduce(AllReduceRequest re
 }
 
 std::shared_ptr<CollectiveTask> NcclCommunicator::collective(CollectiveRequest request) {
+  for (const CollectivePart& part : request.parts)
+    if (!part.targets.empty() && (part.sources.size() > 1 || (part.sources.size() == 1 && request.denominator != 1.0)))
+      refuse_narrow("collective", request.outputs[part.targets.front().member]);
   return enqueue(
       [request = std::move(request)](NcclGroup& group, NcclTask& task) { launch_collective(request, group, task); });
 }

@@ -144,6 +144,26 @@ TEST_CASE("nccl: a 16-bit wire is refused") {
   CHECK_THROWS_AS(engine->all_reduce(request), SyncError);
 }
 
+TEST_CASE("nccl: 16-bit numbers are moved, and refused by name where they would be summed") {
+  Machine machine;
+  const auto engine = machine.connect();
+  const auto halves = [](std::uint16_t device, double value) {
+    return Array::full({3}, value, DType::f32, cpu()).cast(DType::bf16).to(cuda(device));
+  };
+  const auto check_refused = [](auto&& call) {
+    CHECK_THROWS_WITH_AS(call(), doctest::Contains("bf16 is not reduced between CUDA devices"), DTypeError);
+  };
+  check_refused([&] { engine->all_reduce(sum_of({{halves(0, 1)}, {halves(1, 2)}})); });
+  CollectiveRequest request{.inputs = {halves(0, 1), halves(1, 2)}, .outputs = {halves(0, 0), halves(1, 0)}};
+  request.parts = {{3, {{0, 0}, {1, 0}}, {{0, 0}, {1, 0}}}};
+  check_refused([&] { engine->collective(request); });
+  request.parts = {{3, {{1, 0}}, {{0, 0}, {1, 0}}}};  // a broadcast
+  for (const Array& input : request.inputs) request.ready.push_back(compute_stream(input.device()).record());
+  join_all(*engine, engine->collective(request));
+  CHECK(request.outputs[0].to(cpu()).to_vector<BFloat16>() == halves(0, 2).to(cpu()).to_vector<BFloat16>());
+  check_works(*engine);
+}
+
 TEST_CASE("nccl: collectives send, sum and combine part by part") {
   Machine machine(true);
   const auto engine = machine.connect();
