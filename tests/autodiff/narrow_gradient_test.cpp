@@ -5,6 +5,7 @@
 #include <tutti/backend/error.h>
 #include <tutti/tests/autodiff/elementwise_calls.h>
 #include <tutti/tests/autodiff/leaves.h>
+#include <tutti/tests/test_devices.h>
 
 #include <doctest/doctest.h>
 
@@ -110,11 +111,11 @@ TEST_CASE("narrow gradients: each operand's own type, and casts pass them on") {
   CHECK((weight * 0.1).dtype() == DType::bf16);
   CHECK((weight + index({1, 2, 3}, {3})).dtype() == DType::bf16);
   CHECK_FALSE(cast(weight, DType::i8).requires_grad());
-  CHECK_THROWS_AS(Tensor(Array::zeros({2}, DType::u8, cpu()), true), AutodiffError);
+  CHECK_THROWS_AS(Tensor(Array::zeros({2}, DType::u8, test_device()), true), AutodiffError);
 }
 
 TEST_CASE("narrow means do not overflow on the way") {
-  const Tensor x(Array::full({4096}, 100, DType::f16, cpu()), true);
+  const Tensor x(Array::full({4096}, 100, DType::f16, test_device()), true);
   const Tensor y = mean(x);
   CHECK(y.dtype() == DType::f16);
   CHECK(y.item<double>() == 100.0);  // the sum, 409600, is more than f16 holds

@@ -132,17 +132,19 @@ TEST_CASE_TEMPLATE("linear is product, bias and activation one after the other, 
 }
 
 TEST_CASE("linear: no rows, no features, and NaN") {
-  const auto zeros = [](const Shape& shape) { return Array::zeros(shape, DType::f64, cpu()); };
+  const auto zeros = [](const Shape& shape) { return Array::zeros(shape, DType::f64, test_device()); };
   CHECK(linear(zeros({0, 3}), zeros({2, 3}), zeros({2}), LinearActivation::relu).shape() == Shape{0, 2});
-  const Array bias = Array::from(std::vector<double>{-1, 2}, {2}, cpu());
+  const Array bias = Array::from(std::vector<double>{-1, 2}, {2}, test_device());
   CHECK(linear(zeros({1, 0}), zeros({2, 0}), bias, LinearActivation::relu).to_vector<double>() ==
         std::vector<double>{0, 2});
-  const Array nan = Array::full({1, 3}, std::numeric_limits<double>::quiet_NaN(), DType::f64, cpu());
+  const Array nan = Array::full({1, 3}, std::numeric_limits<double>::quiet_NaN(), DType::f64, test_device());
   CHECK(std::isnan(linear(nan, zeros({1, 3}), {}, LinearActivation::relu).item<double>()));
 }
 
 TEST_CASE("linear names operands that do not fit") {
-  const auto zeros = [](const Shape& shape, DType dtype = DType::f32) { return Array::zeros(shape, dtype, cpu()); };
+  const auto zeros = [](const Shape& shape, DType dtype = DType::f32) {
+    return Array::zeros(shape, dtype, test_device());
+  };
   CHECK_THROWS_WITH_AS(linear(zeros({2, 3}), zeros({4, 2})), doctest::Contains("[linear] input [2, 3]"), ShapeError);
   CHECK_THROWS_WITH_AS(linear(zeros({2, 3}), zeros({4, 3}), zeros({3})), doctest::Contains("the bias"), ShapeError);
   CHECK_THROWS_WITH_AS(linear(zeros({3}), zeros({4, 3})), doctest::Contains("the input"), ShapeError);

@@ -9,6 +9,8 @@
 #include <cmath>
 #include <limits>
 
+TEST_SUITE_BEGIN("cpu");
+
 namespace tutti {
 namespace {
 
@@ -77,3 +79,5 @@ TEST_CASE("optimizer_step: centered RMSprop of equal gradients takes no root of 
 }
 
 }  // namespace tutti
+
+TEST_SUITE_END();

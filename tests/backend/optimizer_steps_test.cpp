@@ -147,7 +147,7 @@ std::vector<std::vector<Array>> many_parameters(DType dtype) {
 }
 
 template <class T> void check_many(DType dtype, int threads) {
-  Backend& backend = backend_for(cpu());
+  Backend& backend = backend_for(test_device());
   const auto check = [&](const auto& one_by_one, const auto& together) {
     const auto expected = many_parameters(dtype);
     const auto found = many_parameters(dtype);
@@ -181,8 +181,8 @@ TEST_CASE("the steps of many parameters at once are those of each, to the bit") 
     check_many<float>(DType::f32, threads);
     check_many<double>(DType::f64, threads);
   }
-  CHECK_NOTHROW(backend_for(cpu()).sgd_steps({.rate = 0.1}, {}));
-  CHECK_NOTHROW(backend_for(cpu()).adamw_steps({.rate = 0.1}, {}));
+  CHECK_NOTHROW(backend_for(test_device()).sgd_steps({.rate = 0.1}, {}));
+  CHECK_NOTHROW(backend_for(test_device()).adamw_steps({.rate = 0.1}, {}));
 }
 
 }  // namespace

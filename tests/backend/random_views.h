@@ -46,8 +46,10 @@ class RandomViews {
         const std::int64_t number = between(-1000, 1000);
         if constexpr (std::is_same_v<T, bool>)
           contiguous.data<T>()[i] = number > 0;
+        else if constexpr (is_floating(dtype_of<T>))
+          contiguous.data<T>()[i] = static_cast<T>(static_cast<double>(number) / 64);
         else
-          contiguous.data<T>()[i] = static_cast<T>(number) / (std::is_floating_point_v<T> ? T(64) : T(1));
+          contiguous.data<T>()[i] = static_cast<T>(number);
       }
     });
   }

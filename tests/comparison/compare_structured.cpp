@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <tutti/tests/backend/optimizer_rule_samples.h>
 #include <tutti/tests/comparison/device_comparison.h>
 
 #include <tutti/backend/operations.h>
@@ -180,7 +181,7 @@ void compare_structured(DeviceComparison& both) {
 }
 
 void compare_optimizers(DeviceComparison& both) {
-  for (const DType dtype : types(is_floating_type))
+  for (const DType dtype : {DType::f32, DType::f64})  // others come widened
     for (const std::int64_t count : {1, 7, 1030}) {
       Arrays inputs;
       for (unsigned i = 0; i < 3; ++i) inputs.push_back(numbers({count}, dtype, Numbers::plain, 19 + i));
@@ -196,6 +197,12 @@ void compare_optimizers(DeviceComparison& both) {
         both.compare("adamw_step", inputs, [&](const Arrays& in) {
           backend_for(in[0].device()).adamw_step({.rate = 0.01, .step = number}, in[0], in[1], in[2], in[3]);
           return Arrays{in[0], in[2], in[3]};
+        });
+      for (const OptimizerRule& rule : samples::kOptimizerRules)
+        both.compare("optimizer_step", {inputs[0], inputs[1], inputs[3], inputs[3], inputs[3]}, [&](const Arrays& in) {
+          const RuleOperands operands[] = {{in[0], in[1], {in[2], in[3], in[4]}}};
+          backend_for(in[0].device()).optimizer_step(rule, operands);
+          return Arrays{in[0], in[2], in[3], in[4]};
         });
     }
 }

@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <type_traits>
+#include <variant>
 
 namespace tutti::testing {
 
@@ -41,6 +42,8 @@ std::set<std::string> PerturbedBackend::all_kernels() {
   for (const char* kind : {"0", "1", "2", "3"}) names.insert(std::string("reduce ") + kind);
   for (const char* kernel : {"arg_reduce", "softmax", "softmax_gradient", "random"})
     for (const char* kind : {" 0", " 1"}) names.insert(std::string(kernel) + kind);
+  for (std::size_t rule = 0; rule < std::variant_size_v<OptimizerRule>; ++rule)
+    names.insert("optimizer_step " + std::to_string(rule));
   elementwise::AllOperations::for_each([&]<class O>(std::type_identity<O>) {
     names.insert(O::name);
     if constexpr (samples::has_gradient<O>) {

@@ -92,6 +92,10 @@ class PerturbedBackend final : public Backend {
                   const Array& square) override {
     run("adamw_step", parameter, &Backend::adamw_step, step, parameter, gradient, mean, square);
   }
+  void optimizer_step(const OptimizerRule& rule, std::span<const RuleOperands> parameters) override {
+    run("optimizer_step " + std::to_string(rule.index()), parameters.front().parameter, &Backend::optimizer_step, rule,
+        parameters);
+  }
 
  private:
   static std::string name_of(const ElementwiseCall&);

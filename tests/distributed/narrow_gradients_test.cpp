@@ -10,6 +10,7 @@
 #include <tutti/nn/embedding.h>
 #include <tutti/tests/distributed/device_threads.h>
 #include <tutti/tests/distributed/sharded_training.h>
+#include <tutti/tests/test_devices.h>
 
 #include <doctest/doctest.h>
 
@@ -20,7 +21,7 @@ using namespace tutti::testing;
 
 namespace {
 
-Device device(std::size_t d) { return cpu(static_cast<std::uint16_t>(d)); }
+Device device(std::size_t d) { return test_device(d); }
 
 template <class T> std::vector<T> values(std::int64_t count, std::size_t device) {
   std::vector<T> result;
@@ -72,14 +73,14 @@ TEST_CASE_TEMPLATE("narrow gradients: local sums are f32, in device order, round
       }
       const auto slices = request.slices;
       const std::shared_ptr<CollectiveTask> task[] = {communicator.all_reduce(std::move(request))};
-      communicator.join(cpu(0), task);
+      communicator.join(test_device(), task);
       for (const AllReduceSlice& slice : slices)
         CHECK(slice.gradient.template to_vector<T>() == expected<T>(count, devices, denominator));
     }
 }
 
 TEST_CASE("narrow gradients: collectives combine in the wide type") {
-  GradientSync sync(cpu_devices(3));
+  GradientSync sync(test_devices(3));
   run_devices(3, [&](std::size_t d) {
     const auto reduce = [&](double mine, DType dtype, CollectiveOperation operation) {
       const Tensor x(Array::full({700}, mine, dtype, device(d)));
@@ -130,7 +131,7 @@ TEST_CASE("narrow gradients: a sharded optimizer's trajectory and state are the 
 }
 
 TEST_CASE("narrow gradients: rows of a sparse table are summed in f32 and rounded once") {
-  GradientSync sync(cpu_devices(3), {.reduction = GradientReduction::sum});
+  GradientSync sync(test_devices(3), {.reduction = GradientReduction::sum});
   Generator random(1);
   auto replicas = sync.replicate(Embedding(4, 2, random, {.sparse = true, .dtype = DType::bf16}));
   run_devices(3, [&](std::size_t d) {
@@ -147,7 +148,7 @@ TEST_CASE("narrow gradients: rows of a sparse table are summed in f32 and rounde
 
 TEST_CASE_TEMPLATE("narrow gradients: infinities and NaN are counted", T, BFloat16, Float16) {
   const std::vector<T> bad{T(1.0F), T(INFINITY), T(-INFINITY), T(NAN), T(65000.0F), T(0.0F)};
-  const auto count = [](const Array& array) { return count_non_finite(array, compute_stream(cpu(0)).record()); };
-  CHECK(count(Array::from(bad, {6}, cpu(0))) == 3);
-  CHECK(count(Array::from(bad, {6}, cpu(0)).slice(0, 1, 6, 2)) == 2);
+  const auto count = [](const Array& array) { return count_non_finite(array, compute_stream(test_device()).record()); };
+  CHECK(count(Array::from(bad, {6}, test_device())) == 3);
+  CHECK(count(Array::from(bad, {6}, test_device()).slice(0, 1, 6, 2)) == 2);
 }

@@ -130,25 +130,26 @@ TEST_CASE("sharded: a norm that is not finite may drop the gradients on all devi
 }
 
 TEST_CASE("sharded: optimizers that look at whole parameters are refused") {
-  GradientSync sync(cpu_devices(1), {.sharding = Sharding::gradients});
+  GradientSync sync(test_devices(1), {.sharding = Sharding::gradients});
   auto replicas = sync.replicate(Branching{});
   const ShardedOptimizer::Factory lamb = [](std::vector<Tensor> pieces) {
     return std::make_unique<Lamb>(std::move(pieces), 0.1);
   };
-  CHECK_THROWS_WITH_AS(ShardedOptimizer(sync, cpu(0), lamb), doctest::Contains("leave it unsharded"), SyncError);
+  CHECK_THROWS_WITH_AS(ShardedOptimizer(sync, test_device(), lamb), doctest::Contains("leave it unsharded"), SyncError);
 }
 
 TEST_CASE("sharded: groups that cannot be are refused") {
-  GradientSync sync(cpu_devices(1), {.sharding = Sharding::gradients});
+  GradientSync sync(test_devices(1), {.sharding = Sharding::gradients});
   auto replicas = sync.replicate(Branching{});
   const auto make = [](std::size_t, std::vector<Tensor> pieces) { return sgd()(std::move(pieces)); };
   CHECK_THROWS_WITH_AS(
-      ShardedOptimizer(sync, cpu(0), ShardedOptimizer::Groups{2, [](const std::string&) { return 2; }, make}),
+      ShardedOptimizer(sync, test_device(), ShardedOptimizer::Groups{2, [](const std::string&) { return 2; }, make}),
       doctest::Contains("group 2, there are 2"), SyncError);
   const ShardedOptimizer::Factory divided = [](std::vector<Tensor> pieces) {
     return std::make_unique<Sgd>(Sgd::ParameterGroups{{std::move(pieces), 0.1}, {{}, 0.2}});
   };
-  CHECK_THROWS_WITH_AS(ShardedOptimizer(sync, cpu(0), divided), doctest::Contains("2 groups of its own"), SyncError);
+  CHECK_THROWS_WITH_AS(ShardedOptimizer(sync, test_device(), divided), doctest::Contains("2 groups of its own"),
+                       SyncError);
 }
 
 TEST_CASE("sharded: other rules, and state that starts with a value") {

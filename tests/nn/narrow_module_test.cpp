@@ -6,6 +6,7 @@
 #include <tutti/nn/linear.h>
 #include <tutti/nn/loss.h>
 #include <tutti/optim/adamw.h>
+#include <tutti/tests/test_devices.h>
 
 #include <doctest/doctest.h>
 
@@ -16,7 +17,7 @@ namespace {
 struct Model : Module {
   Linear hidden;
   Linear output;
-  Tensor seen = Tensor(Array::zeros({1}, DType::i64, cpu()));
+  Tensor seen = Tensor(Array::zeros({1}, DType::i64, test_device()));
   explicit Model(Generator& random, DType dtype)
       : hidden(4, 16, random, {.dtype = dtype}), output(16, 3, random, {.dtype = dtype}) {}
   Tensor forward(const Tensor& x) const { return output.forward(relu(hidden.forward(x))); }
@@ -49,11 +50,11 @@ TEST_CASE("modules: 16-bit parameters learn") {
     Generator random(2);
     Model model(random, dtype);
     CHECK(model.hidden.weight.dtype() == dtype);
-    const Tensor x(random.normal({24, 4}, dtype, cpu()));
+    const Tensor x(random.normal({24, 4}, dtype, test_device()));
     const Tensor targets = argmax(x, 1);
     std::vector<std::int64_t> classes = targets.to_vector<std::int64_t>();
     for (std::int64_t& each : classes) each %= 3;
-    const Tensor wanted(Array::from(classes, {24}, cpu()));
+    const Tensor wanted(Array::from(classes, {24}, test_device()));
     AdamW optimizer(model.parameters(), 0.02);
     double first = 0;
     double last = 0;

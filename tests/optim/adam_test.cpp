@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 #include <tutti/optim/adam.h>
 #include <tutti/tests/optim/optimizer_checks.h>
+#include <tutti/tests/test_devices.h>
 
 #include <cmath>
 #include <limits>
@@ -75,7 +76,7 @@ TEST_CASE("Adam: a sparse gradient steps its rows and leaves the others") {
   const Tensor table = matrix_parameter({4, 2}, DType::f32);
   Tensor(table).set_sparse_grad(true);
   Adam optimizer({table}, 0.1, {.weight_decay = 0.1});
-  backward(sum(embedding(table, Tensor(Array::from(std::vector<std::int64_t>{1}, {1}, cpu())))));
+  backward(sum(embedding(table, Tensor(Array::from(std::vector<std::int64_t>{1}, {1}, test_device())))));
   CHECK_THROWS_WITH_AS(optimizer.step(), doctest::Contains("Adam with weight_decay 0.1"), Error);
 }
 

@@ -62,7 +62,7 @@ TEST_CASE("clip_grad_norm: squares that f32 cannot hold") {
 
 TEST_CASE("clip_grad_norm: one norm of types and devices in turn") {
   const std::vector<Tensor> parameters{make_parameter<float>({0}), make_parameter<double>({0}),
-                                       make_parameter<float>({0, 0}), make_parameter<float>({0}, cpu(1))};
+                                       make_parameter<float>({0, 0}), make_parameter<float>({0}, test_device(1))};
   set_gradient<float>(parameters[0], {2});
   set_gradient<double>(parameters[1], {3});
   set_gradient<float>(parameters[2], {4, 4});

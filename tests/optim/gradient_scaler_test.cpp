@@ -6,6 +6,7 @@
 #include <tutti/optim/gradient_scaler.h>
 #include <tutti/optim/sgd.h>
 #include <tutti/tests/optim/gradients.h>
+#include <tutti/tests/test_devices.h>
 
 #include <cmath>
 #include <limits>
@@ -78,9 +79,9 @@ TEST_CASE("scaler: grows after a run of finite steps, and stays a number") {
 }
 
 TEST_CASE("scaler: counts and scales sparse rows, and leaves what somebody has read") {
-  const Tensor table(Array::from(std::vector<float>{1, 2, 3, 4}, {2, 2}, cpu()), true);
+  const Tensor table(Array::from(std::vector<float>{1, 2, 3, 4}, {2, 2}, test_device()), true);
   Tensor(table).set_sparse_grad(true);
-  backward(sum(embedding(table, Tensor(Array::from(std::vector<std::int64_t>{1}, {1}, cpu())))) * 8.0);
+  backward(sum(embedding(table, Tensor(Array::from(std::vector<std::int64_t>{1}, {1}, test_device())))) * 8.0);
   const SparseGradient read = table.sparse_grad();
   GradientScaler scaler({.initial_scale = 8});
   CHECK(scaler.unscale({{table}}));

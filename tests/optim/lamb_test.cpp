@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 #include <tutti/optim/lamb.h>
 #include <tutti/tests/optim/optimizer_checks.h>
+#include <tutti/tests/test_devices.h>
 
 #include <cmath>
 
@@ -43,7 +44,8 @@ struct VectorLamb {
 };
 
 template <class T> void compare(const LambOptions& options, std::vector<double> start, double tolerance) {
-  const Tensor p(Array::from(start, {static_cast<std::int64_t>(start.size())}, cpu()).cast(dtype_of<T>).copy(), true);
+  const Tensor p(Array::from(start, {static_cast<std::int64_t>(start.size())}, test_device()).cast(dtype_of<T>).copy(),
+                 true);
   Lamb optimizer({p}, 0.01, options);
   VectorLamb reference{0.01, options, std::move(start)};
   for (int step = 0; step < 10; ++step) {

@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 #include <tutti/optim/muon.h>
 #include <tutti/tests/optim/optimizer_checks.h>
+#include <tutti/tests/test_devices.h>
 
 #include <cmath>
 
@@ -133,7 +134,7 @@ TEST_CASE("Muon: a gradient of 0 moves nothing") {
   const Tensor p = matrix_parameter({2, 3}, DType::f32);
   const auto before = p.to_vector<float>();
   Muon optimizer({p}, 0.1, {.weight_decay = 0});
-  p.gradient_slot().gradient = Array::zeros({2, 3}, DType::f32, cpu());
+  p.gradient_slot().gradient = Array::zeros({2, 3}, DType::f32, test_device());
   p.gradient_slot().state = GradientState::local;
   optimizer.step();
   CHECK(p.to_vector<float>() == before);

@@ -7,6 +7,7 @@
 #include <tutti/optim/adamw.h>
 #include <tutti/optim/clip.h>
 #include <tutti/optim/sgd.h>
+#include <tutti/tests/test_devices.h>
 
 #include <doctest/doctest.h>
 
@@ -31,7 +32,7 @@ const Make kOptimizers[] = {
 void give_gradient(const Tensor& parameter, int step) {
   GradientSlot& slot = parameter.gradient_slot();
   const auto seed = static_cast<std::uint64_t>(step);
-  slot.gradient = Generator(seed).normal(parameter.shape(), DType::bf16, cpu()).cast(parameter.dtype());
+  slot.gradient = Generator(seed).normal(parameter.shape(), DType::bf16, test_device()).cast(parameter.dtype());
   slot.state = GradientState::local;
 }
 
@@ -42,7 +43,7 @@ std::vector<double> values(const Array& array) { return array.cast(DType::f64).t
 TEST_CASE("optimizers: 16-bit parameters take the steps of f32, each rounded once") {
   for (const DType dtype : {DType::bf16, DType::f16})
     for (const Make& make : kOptimizers) {
-      const Tensor narrow(Generator(1).normal({1001}, dtype, cpu()), true);
+      const Tensor narrow(Generator(1).normal({1001}, dtype, test_device()), true);
       Tensor wide(narrow.array().cast(DType::f32), true);
       const auto optimizer = make({narrow});
       const auto reference = make({wide});
@@ -72,17 +73,17 @@ TEST_CASE("optimizers: 16-bit parameters take the steps of f32, each rounded onc
 }
 
 TEST_CASE("optimizers: rows of a 16-bit table") {
-  Tensor table(Array::zeros({3, 2}, DType::bf16, cpu()), true);
+  Tensor table(Array::zeros({3, 2}, DType::bf16, test_device()), true);
   table.set_sparse_grad(true);
-  const Tensor index(Array::from(std::vector<std::int64_t>{2, 0, 2}, {3}, cpu()));
+  const Tensor index(Array::from(std::vector<std::int64_t>{2, 0, 2}, {3}, test_device()));
   backward(sum(embedding(table, index)));
   Sgd({table}, 0.5).step();
   CHECK(values(table.array()) == std::vector<double>{-0.5, -0.5, 0, 0, -1, -1});
 }
 
 TEST_CASE("clip_grad_norm: squares of f16 neither overflow nor vanish") {
-  const Tensor large(Array::zeros({4}, DType::f16, cpu()), true);
-  Tensor small(Array::zeros({4}, DType::f16, cpu()), true);
+  const Tensor large(Array::zeros({4}, DType::f16, test_device()), true);
+  Tensor small(Array::zeros({4}, DType::f16, test_device()), true);
   backward(sum(large * 30000.0) + sum(small * 0.0001));
   const Tensor parameters[] = {large, small};
   const double norm = clip_grad_norm(parameters, 1.0);

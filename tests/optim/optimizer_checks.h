@@ -8,6 +8,7 @@
 #include <tutti/backend/error.h>
 #include <tutti/optim/optimizer.h>
 #include <tutti/tests/optim/reference.h>
+#include <tutti/tests/test_devices.h>
 
 #include <doctest/doctest.h>
 
@@ -20,7 +21,7 @@ namespace tutti::testing {
 inline Tensor matrix_parameter(const Shape& shape, DType dtype, double phase = 0) {
   std::vector<double> values(static_cast<std::size_t>(element_count(shape)));
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = std::cos(static_cast<double>(i) + phase);
-  return Tensor(Array::from(values, shape, cpu()).cast(dtype).copy(), true);
+  return Tensor(Array::from(values, shape, test_device()).cast(dtype).copy(), true);
 }
 
 /// One step with made-up gradients.
@@ -29,7 +30,7 @@ inline void step_with(Optimizer& optimizer, int step) {
     std::vector<double> values(static_cast<std::size_t>(parameter.size()));
     for (std::size_t i = 0; i < values.size(); ++i) values[i] = gradient_at(step, i * i);
     GradientSlot& slot = parameter.gradient_slot();
-    slot.gradient = Array::from(values, parameter.shape(), cpu()).cast(parameter.dtype()).copy();
+    slot.gradient = Array::from(values, parameter.shape(), test_device()).cast(parameter.dtype()).copy();
     slot.state = GradientState::local;
   }
   optimizer.step();
@@ -97,13 +98,13 @@ void check_torch(double rate, const Options& options, const std::vector<double>&
 
 /// A table [4, 2] of 1 to 8, three sparse steps at 0.1, against what torch 2.15 gives.
 template <class Made, class Options> void check_sparse(const Options& options, const std::vector<double>& expected) {
-  const Tensor table(Array::from(std::vector<double>{1, 2, 3, 4, 5, 6, 7, 8}, {4, 2}, cpu()), true);
+  const Tensor table(Array::from(std::vector<double>{1, 2, 3, 4, 5, 6, 7, 8}, {4, 2}, test_device()), true);
   Tensor(table).set_sparse_grad(true);
   Made optimizer({table}, 0.1, options);
   for (const std::vector<std::int64_t>& read : {std::vector<std::int64_t>{1, 3}, {1, 2}, {3, 1}}) {
-    const Tensor factors(Array::from(std::vector<double>{3, 4, 5, -6}, {2, 2}, cpu()));
+    const Tensor factors(Array::from(std::vector<double>{3, 4, 5, -6}, {2, 2}, test_device()));
     optimizer.zero_grad();
-    backward(sum(embedding(table, Tensor(Array::from(read, {2}, cpu()))) * factors));
+    backward(sum(embedding(table, Tensor(Array::from(read, {2}, test_device()))) * factors));
     optimizer.step();
   }
   const auto values = table.to_vector<double>();

@@ -4,6 +4,7 @@
 #include <tutti/optim/adamw.h>
 #include <tutti/optim/sgd.h>
 #include <tutti/tests/optim/gradients.h>
+#include <tutti/tests/test_devices.h>
 
 using namespace tutti;
 using namespace tutti::testing;
@@ -89,9 +90,9 @@ TEST_CASE("groups: what cannot be is refused") {
 }
 
 TEST_CASE("groups: parameters split by rank") {
-  const Tensor matrix(Array::zeros({2, 3}, DType::f32, cpu()), true);
-  const Tensor scalar(Array::zeros({}, DType::f32, cpu()), true);
-  const Tensor kernel(Array::zeros({1, 2, 3, 3}, DType::f32, cpu()), true);
+  const Tensor matrix(Array::zeros({2, 3}, DType::f32, test_device()), true);
+  const Tensor scalar(Array::zeros({}, DType::f32, test_device()), true);
+  const Tensor kernel(Array::zeros({1, 2, 3, 3}, DType::f32, test_device()), true);
   const ParametersByRank split = split_by_rank({matrix, one(1), kernel, scalar});
   REQUIRE(split.matrices.size() == 2);
   REQUIRE(split.vectors.size() == 2);

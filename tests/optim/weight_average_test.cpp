@@ -4,6 +4,7 @@
 #include <tutti/optim/sgd.h>
 #include <tutti/optim/weight_average.h>
 #include <tutti/tests/optim/gradients.h>
+#include <tutti/tests/test_devices.h>
 
 #include <cmath>
 
@@ -35,7 +36,7 @@ TEST_CASE("average: follows the parameters, with or without warm-up") {
 TEST_CASE("average: a scope shows it in the parameters, and gives them back") {
   const Tensor p = make_parameter<float>({1});
   WeightAverage average({p}, {.decay = 0.5});
-  Tensor(p).set_array(Array::full({1}, 3, DType::f32, cpu()));
+  Tensor(p).set_array(Array::full({1}, 3, DType::f32, test_device()));
   average.update();
   const void* const storage = p.array().raw_data();
   {
@@ -68,7 +69,7 @@ TEST_CASE("average: goes on from its state bit by bit, on another device too") {
   };
   move(p, 0.3F);
   average.update();
-  const Tensor q = make_parameter<float>(p.to_vector<float>(), cpu(1));
+  const Tensor q = make_parameter<float>(p.to_vector<float>(), test_device(1));
   WeightAverage restarted({q}, {.decay = 0.9, .warm_up = true});
   restarted.load_state(average.state());
   for (int i = 0; i < 3; ++i) {
@@ -91,8 +92,8 @@ TEST_CASE("average: goes on from its state bit by bit, on another device too") {
   refused([](auto& s) { s.updates = -1; });
   refused([](auto& s) { s.averages.clear(); });
   refused([](auto& s) { s.averages[0] = Array(); });
-  refused([](auto& s) { s.averages[0] = Array::zeros({3}, DType::f32, cpu()); });
-  refused([](auto& s) { s.averages[0] = Array::zeros({2}, DType::f64, cpu()); });
+  refused([](auto& s) { s.averages[0] = Array::zeros({3}, DType::f32, test_device()); });
+  refused([](auto& s) { s.averages[0] = Array::zeros({2}, DType::f64, test_device()); });
 }
 
 TEST_CASE("average: what cannot be is refused") {
@@ -100,5 +101,5 @@ TEST_CASE("average: what cannot be is refused") {
   CHECK_THROWS_WITH_AS(WeightAverage({p}, {.decay = 1}), doctest::Contains("decay must be in [0, 1)"), Error);
   CHECK_THROWS_AS(WeightAverage({}), Error);
   CHECK_THROWS_AS(WeightAverage({Tensor()}), Error);
-  CHECK_THROWS_AS(WeightAverage({Tensor(Array::zeros({2}, DType::i64, cpu()))}), DTypeError);
+  CHECK_THROWS_AS(WeightAverage({Tensor(Array::zeros({2}, DType::i64, test_device()))}), DTypeError);
 }

@@ -148,7 +148,7 @@ TEST_CASE("checkpoint: keeps an average of weights") {
   const std::string path = folder.file("model.safetensors");
   save_checkpoint(path, model, &optimizer, {}, &average);
 
-  Model other(2, cpu(1));
+  Model other(2, test_device(1));
   AdamW restarted(other.parameters(), 0.5);
   WeightAverage loaded(other.parameters(), {.decay = 0.5});
   load_checkpoint(path, other, &restarted, &loaded);

@@ -3,6 +3,7 @@
 #include <tutti/autodiff/operations.h>
 #include <tutti/backend/error.h>
 #include <tutti/tests/autodiff/leaves.h>
+#include <tutti/tests/test_devices.h>
 
 #include <doctest/doctest.h>
 
@@ -85,11 +86,11 @@ TEST_CASE("linear: an activation is that of the plain result, and so are its gra
 }
 
 TEST_CASE("linear: promotes its three operands to one dtype") {
-  const Tensor x(Array::from(std::vector<float>{1, 2}, {1, 2}, cpu()));
-  const Tensor y = linear(x, Tensor(Array::from(std::vector<float>{3, 4}, {1, 2}, cpu())), constant({10}, {1}));
+  const Tensor x(Array::from(std::vector<float>{1, 2}, {1, 2}, test_device()));
+  const Tensor y = linear(x, Tensor(Array::from(std::vector<float>{3, 4}, {1, 2}, test_device())), constant({10}, {1}));
   CHECK(y.dtype() == DType::f64);
   CHECK(y.to_vector<double>() == Values{21});
-  const Tensor counts(Array::from(std::vector<std::int64_t>{1, 2}, {1, 2}, cpu()));
+  const Tensor counts(Array::from(std::vector<std::int64_t>{1, 2}, {1, 2}, test_device()));
   CHECK(linear(counts, constant({3, 4}, {1, 2})).to_vector<double>() == Values{11});
 }
 

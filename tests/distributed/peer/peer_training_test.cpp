@@ -102,7 +102,7 @@ Gradients gradients_on(const std::vector<Device>& devices, const SyncOptions& op
 
 void check_as_on_cpus(const SyncOptions& options) {
   for (const int count : {1, 2, 3}) {
-    const Gradients expected = gradients_on(cpu_devices(static_cast<std::size_t>(count)), options);
+    const Gradients expected = gradients_on(test_devices(static_cast<std::size_t>(count)), options);
     for (const bool deferred : {false, true}) {
       CAPTURE(count);
       CAPTURE(deferred);
@@ -162,7 +162,7 @@ TEST_CASE("peer training: averages are those of CPU devices, to the bit") {
 }
 
 TEST_CASE("peer training: two GPUs sum a share each, to the same bits") {
-  const Gradients expected = gradients_on(cpu_devices(4), {});
+  const Gradients expected = gradients_on(test_devices(4), {});
   PeerMachine machine(4, 2, true);
   CHECK(gradients_on(machine.devices, {}) == expected);
 }
@@ -210,7 +210,7 @@ bool is_right_after_failing(const std::string& call, std::size_t nth, const Grad
 }  // namespace
 
 TEST_CASE("peer training: after a launch or a record that fails the group forms anew and is right again") {
-  const Gradients expected = gradients_on(cpu_devices(2), {});
+  const Gradients expected = gradients_on(test_devices(2), {});
   for (const std::string call : {"cudaLaunchKernel", "cudaEventRecord"}) {
     std::size_t nth = 1;
     while (nth < 40 && is_right_after_failing(call, nth, expected)) nth += 3;
