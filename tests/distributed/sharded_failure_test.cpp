@@ -94,7 +94,8 @@ TEST_CASE("sharded: an update that throws tears the step on every device") {
     using Sgd::Sgd;
     void update(std::span<const Update> updates) override {
       for (const Update& each : updates)
-        if (each.parameter.device() == test_device(1) && each.parameter.size() > 1) throw std::runtime_error("update burnt");
+        if (each.parameter.device() == test_device(1) && each.parameter.size() > 1)
+          throw std::runtime_error("update burnt");
     }
   };
   const auto factory = [](std::vector<Tensor> pieces) -> std::unique_ptr<Optimizer> {
