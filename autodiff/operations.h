@@ -85,7 +85,8 @@ Tensor logsumexp(const Tensor&, const Axes& = {}, bool keep_dims = false);
 Tensor matmul(const Tensor& lhs, const Tensor& rhs);
 /// Einstein's sums: einsum("bij,bjk->bik", {a, b}). Letters name axes; those that are not in the result are summed, one
 /// that stands twice in a term selects the diagonal, "..." are all other axes, broadcast. Without "->" the result has
-/// the letters that stand once, sorted. Operands are multiplied from left to right. ShapeError for what does not fit.
+/// the letters that stand once, sorted. Operands are multiplied from left to right; integers give f32. ShapeError for
+/// what does not fit.
 Tensor einsum(std::string_view equation, std::span<const Tensor> operands);
 inline Tensor einsum(std::string_view equation, std::initializer_list<Tensor> operands) {
   return einsum(equation, std::span(operands.begin(), operands.size()));

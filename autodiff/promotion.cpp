@@ -5,6 +5,9 @@
 #include <tutti/autodiff/tensor_access.h>
 #include <tutti/backend/error.h>
 
+#include <type_traits>
+#include <utility>
+
 namespace tutti {
 
 namespace {
@@ -42,16 +45,30 @@ DType common_dtype(const Tensor& lhs, const Tensor& rhs) {
   return lhs.is_weak_scalar() ? beside_literal(a, b) : beside_literal(b, a);
 }
 
-Tensor as(const Tensor& tensor, DType dtype, Device device) {
-  if (tensor.is_weak_scalar()) return Tensor(Array::full({}, weak_value(tensor), dtype, device));
-  return cast(tensor, dtype);
+// A whole number that would wrap is no number of that type.
+void require_fit(std::string_view operation, const Scalar& literal, DType dtype) {
+  if (!is_integral(dtype) || literal.default_dtype() != DType::i64) return;
+  const auto value = literal.to<std::int64_t>();
+  const bool fits = visit_dtype(dtype, [&]<class T>(std::type_identity<T>) {
+    if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>)
+      return std::in_range<T>(value);
+    else
+      return true;
+  });
+  if (!fits) raise<DTypeError>("[{}] {} is no {}: cast the operand first", operation, value, to_string(dtype));
+}
+
+Tensor as(std::string_view operation, const Tensor& tensor, DType dtype, Device device) {
+  if (!tensor.is_weak_scalar()) return cast(tensor, dtype);
+  require_fit(operation, weak_value(tensor), dtype);
+  return Tensor(Array::full({}, weak_value(tensor), dtype, device));
 }
 
 }  // namespace
 
 Tensor promote_into(Domain domain, std::string_view operation, const Tensor& x) {
   if (!x.defined()) raise<AutodiffError>("[{}] the operand is undefined", operation);
-  return as(x, into_domain(domain, operation, own_dtype(x)), cpu(0));
+  return as(operation, x, into_domain(domain, operation, own_dtype(x)), cpu(0));
 }
 
 std::pair<Tensor, Tensor> promote_pair(Domain domain, std::string_view operation, const Tensor& lhs,
@@ -63,7 +80,12 @@ std::pair<Tensor, Tensor> promote_pair(Domain domain, std::string_view operation
     raise<DeviceError>("[{}] operands on different devices: {} {} on {} and {} {} on {}", operation,
                        to_string(lhs.shape()), to_string(lhs.dtype()), to_string(device), to_string(rhs.shape()),
                        to_string(rhs.dtype()), to_string(rhs.device()));
-  return {as(lhs, dtype, device), as(rhs, dtype, device)};
+  return {as(operation, lhs, dtype, device), as(operation, rhs, dtype, device)};
+}
+
+Tensor in_dtype_of(const Tensor& x, std::string_view operation, const Tensor& value) {
+  if (value.is_weak_scalar()) return as(operation, value, x.dtype(), x.device());
+  return cast(promote_pair(Domain::any, operation, x, value).second, x.dtype());  // which checks the devices
 }
 
 }  // namespace tutti

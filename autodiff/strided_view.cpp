@@ -13,7 +13,7 @@ Array StridedView::of(const Array& array) const {
   for (std::size_t i = 0; i < axes.size(); ++i) {
     const Axis& axis = axes[i];
     shape[i] = axis.length;
-    if (axis.along == kNewAxis) continue;
+    if (axis.along == kNewAxis || axis.length < 2) continue;
     strides[i] = array.strides()[static_cast<std::size_t>(axis.along)] * axis.step;
     if (axis.along_too != kNewAxis) strides[i] += array.strides()[static_cast<std::size_t>(axis.along_too)] * axis.step;
   }

@@ -112,7 +112,9 @@ Array linear(const Array& input, const Array& weight, const Array& bias, LinearA
     checks::require_alike("linear", input, bias);
     checks::require_shape("linear", "the bias", bias, {weight.length(0)});
   }
-  if (is_narrow(input) && !backend_for(input.device()).multiplies(input.dtype())) {
+  // Rounded once: what comes after a product in 16 bits would round again.
+  const bool rounds_twice = activation == LinearActivation::gelu;
+  if (is_narrow(input) && (rounds_twice || !backend_for(input.device()).multiplies(input.dtype()))) {
     const Array wide = linear(widened(input), widened(weight), bias.defined() ? widened(bias) : bias, activation);
     return narrowed("linear", wide, input.dtype());
   }

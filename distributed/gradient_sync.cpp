@@ -130,7 +130,8 @@ class GradientSync::State {
     for (const MemberIndex index : reform.level)
       if (!members_[index]->torn()) return index;
     raise<SyncError>(
-        "[rejoin] the optimizer step of {} threw midway, and no other device has applied as many steps: load one "
+        "[rejoin] the optimizer step of {} threw midway, or its optimizer is gone, and no other device has applied as "
+        "many steps: load one "
         "checkpoint's parameters and optimizer state on every device",
         to_string(devices_[reform.ahead]));
   }

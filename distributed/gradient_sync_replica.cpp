@@ -126,7 +126,7 @@ std::shared_ptr<const ReplicaState> SyncMember::capture() const {
 
 bool SyncMember::torn() const {
   return std::ranges::any_of(optimizers_, [](const AttachedOptimizer& attached) {
-    return !attached.lifetime.expired() && attached.optimizer->torn();
+    return attached.lifetime.expired() || attached.optimizer->torn();  // who knows what one that is gone has left
   });
 }
 

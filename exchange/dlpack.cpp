@@ -7,7 +7,9 @@
 #include <tutti/exchange/foreign_types.h>
 
 #include <cstddef>
+#include <cstdlib>
 #include <limits>
+#include <string_view>
 
 namespace tutti {
 namespace {
@@ -37,6 +39,16 @@ constexpr KnownDevice kKnownDevices[] = {
     {DeviceType::cuda_managed, DeviceKind::cuda, true},
 };
 
+// DLPack's index is a GPU's.
+void refuse_shared_gpus(DeviceKind kind) {
+  const char* const shared = std::getenv("TUTTI_CUDA_DEVICES_PER_GPU");
+  if (kind == DeviceKind::cuda && shared != nullptr && std::string_view(shared) != "1")
+    raise<DeviceError>(
+        "[dlpack] with several devices on a GPU (TUTTI_CUDA_DEVICES_PER_GPU={}) arrays of CUDA devices "
+        "are not exchanged: their indices are not those of GPUs",
+        shared);
+}
+
 Device device_of(const dlpack::DeviceOf& from, Device cpu_device) {
   if (cpu_device.kind != DeviceKind::cpu)
     raise<DeviceError>("[from_dlpack] {} is no CPU device", to_string(cpu_device));
@@ -44,6 +56,7 @@ Device device_of(const dlpack::DeviceOf& from, Device cpu_device) {
     if (known.type != from.type) continue;
     if (!known.has_index) return cpu_device;
     if (from.index < 0 || from.index > std::numeric_limits<std::uint16_t>::max()) break;
+    refuse_shared_gpus(known.kind);
     return {known.kind, static_cast<std::uint16_t>(from.index)};
   }
   raise<DeviceError>("[from_dlpack] no device of ours is of DLPack's type {}, index {}",
@@ -51,6 +64,7 @@ Device device_of(const dlpack::DeviceOf& from, Device cpu_device) {
 }
 
 dlpack::DeviceOf device_for(Device device) {
+  refuse_shared_gpus(device.kind);
   for (const KnownDevice& known : kKnownDevices)
     if (known.kind == device.kind) return {known.type, known.has_index ? device.index : 0};
   raise<DeviceError>("[to_dlpack] DLPack has no type of device for {}", to_string(device));

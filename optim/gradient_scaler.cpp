@@ -61,6 +61,12 @@ GradientScaler::GradientScaler(const GradientScalerOptions& options) : options_(
 Tensor GradientScaler::scale(const Tensor& loss) const { return loss * state_.scale; }
 
 bool GradientScaler::unscale(std::span<const Tensor> parameters) const {
+  for (std::size_t i = 0; i < parameters.size(); ++i)
+    if (parameters[i].dtype() == DType::f16)
+      raise<DTypeError>(
+          "[GradientScaler] parameter {} is f16, whose gradients lose again what the scale has kept: keep "
+          "parameters in f32 and cast them where they are used",
+          i);
   if (!gradients_are_finite(parameters)) return false;
   multiply_gradients(parameters, 1.0 / state_.scale);
   return true;

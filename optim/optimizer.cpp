@@ -174,6 +174,10 @@ void Optimizer::apply(std::size_t position, const SparseGradient& rows) {
 void Optimizer::step() {
   if (!owner_.expired())
     raise("[optimizer.step] the parameters are updated already, during backward (Overlap::in_backward): leave it out");
+  if (torn_)
+    raise(
+        "[optimizer.step] an earlier step threw midway, and some parameters have it behind them: load parameters and "
+        "state (load_state) first");
   // Everything that can be refused is refused before the first parameter changes.
   std::vector<Update> dense;
   std::vector<SparseGradient> sparse(parameters_.size());

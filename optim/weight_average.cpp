@@ -2,6 +2,7 @@
 #include <tutti/optim/weight_average.h>
 
 #include <tutti/backend/error.h>
+#include <tutti/backend/widening.h>
 #include <tutti/optim/blend.h>
 #include <tutti/optim/option_checks.h>
 
@@ -20,7 +21,7 @@ WeightAverage::WeightAverage(std::vector<Tensor> parameters, const WeightAverage
     if (!is_floating(parameter.dtype()))
       raise<DTypeError>("[WeightAverage] parameter {} is {}; only floating types have averages", i,
                         to_string(parameter.dtype()));
-    averages_.push_back(parameter.array().copy());
+    averages_.push_back(is_narrow(parameter.dtype()) ? widened(parameter.array()) : parameter.array().copy());
   }
 }
 
@@ -33,7 +34,7 @@ void WeightAverage::update() {
   if (applied_) raise("[WeightAverage] a scope has the averages applied: end it before the next update");
   const double decay = decay_of(updates_ + 1);
   for (std::size_t i = 0; i < parameters_.size(); ++i)
-    blend(averages_[i], decay, parameters_[i].array().contiguous(), 1.0 - decay);
+    blend(averages_[i], decay, widened(parameters_[i].array()).contiguous(), 1.0 - decay);
   ++updates_;
 }
 
@@ -42,7 +43,7 @@ WeightAverage::Applied::Applied(WeightAverage& average) : average_(average) {
   for (std::size_t i = 0; i < average.parameters_.size(); ++i) {
     Tensor& parameter = average.parameters_[i];
     values_.push_back(parameter.array());
-    parameter.set_array(average.averages_[i]);
+    parameter.set_array(average.averages_[i].cast(parameter.dtype()));
   }
   average.applied_ = true;
 }

@@ -16,7 +16,8 @@ struct WeightAverageOptions {
 };
 
 /// The exponential moving average of parameters, average = decay average + (1 - decay) parameter, which often does
-/// better in evaluation. It starts as the parameters are. Replicas whose parameters are the same have the same average.
+/// better in evaluation. It starts as the parameters are; those of bf16 and f16 have averages of f32, rounded when they
+/// are applied. Replicas whose parameters are the same have the same average.
 class WeightAverage {
  public:
   /// Throws Error for no parameters, or an option outside its range.

@@ -4,12 +4,13 @@
 #include <tutti/backend/cpu/cpu_backend.h>
 #include <tutti/backend/registry.h>
 
+#include <cctype>
 #include <cstdlib>
 #include <memory>
 #include <mutex>
-#include <regex>
 #include <set>
 #include <string>
+#include <string_view>
 
 namespace tutti {
 namespace {
@@ -41,7 +42,11 @@ const char* as_tested(const char* text) {
   static std::mutex mutex;
   static std::set<std::string>& texts = *new std::set<std::string>;
   const std::lock_guard lock(mutex);
-  const std::string named = std::regex_replace(text, std::regex("\\bcpu:"), std::string(kind_name(test_kind())) + ":");
+  const std::string_view cpu = "cpu:";
+  const std::string kind = std::string(kind_name(test_kind())) + ":";
+  std::string named = text;
+  for (std::size_t at = named.find(cpu); at != std::string::npos; at = named.find(cpu, at + kind.size()))
+    if (at == 0 || std::isalnum(static_cast<unsigned char>(named[at - 1])) == 0) named.replace(at, cpu.size(), kind);
   return texts.insert(named).first->c_str();
 }
 

@@ -191,6 +191,9 @@ Operand contract(const Operand& lhs, const Operand& rhs, const Labels& kept, con
 Tensor einsum(std::string_view equation, std::span<const Tensor> operands) {
   if (operands.empty()) raise<ShapeError>("[einsum] there are no operands");
   const Equation parsed(equation, operands);
+  DType dtype = DType::boolean;
+  for (const Tensor& operand : operands) dtype = promote(dtype, operand.dtype());
+  if (!is_floating(dtype)) dtype = DType::f32;  // as matmul has it
   std::vector<Operand> rest;
   Lengths lengths;
   for (std::size_t i = 0; i < operands.size(); ++i) {
@@ -207,7 +210,7 @@ Tensor einsum(std::string_view equation, std::span<const Tensor> operands) {
   for (std::size_t i = 0; i < operands.size(); ++i) {
     Shape shape;
     for (const int label : parsed.inputs[i]) shape.push_back(lengths.at(label));
-    rest.push_back(without_repeats({broadcast_to(operands[i], shape), parsed.inputs[i]}));
+    rest.push_back(without_repeats({broadcast_to(cast(operands[i], dtype), shape), parsed.inputs[i]}));
   }
   for (std::size_t i = 0; i < rest.size(); ++i) {
     Labels others = parsed.output;  // what is needed later

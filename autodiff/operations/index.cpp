@@ -77,7 +77,7 @@ class Selector {
     if (!is_integral(positions.dtype()))
       raise<DTypeError>("[{}] positions are {}: they must be integers", operation_, to_string(positions.dtype()));
     const Tensor whole = cast(positions, DType::i64);
-    const Tensor length(Scalar(shape_[axis_]));
+    const Tensor length{Scalar(shape_[axis_])};
     selection_.positions = where(whole < 0, whole + length, whole);
     selection_.axis = static_cast<std::int64_t>(selection_.view.axes.size());
     add(Range{});
@@ -121,9 +121,8 @@ Tensor Tensor::operator[](std::initializer_list<Index> entries) const { return a
 Tensor slice_assign(const Tensor& x, std::span<const Index> entries, const Tensor& value) {
   const Selection selection = Selector("slice_assign", x.shape()).select(entries);
   if (selection.positions) raise<DTypeError>("[slice_assign] an entry is a tensor: use scatter_add() or where()");
-  const Tensor beside = promote_pair(elementwise::Domain::any, "slice_assign", x, value).second;  // checks devices
   const Shape shown = selection.view.of(x.array()).shape();
-  return assign_view(x, selection.view, broadcast_to(cast(beside, x.dtype()), shown));
+  return assign_view(x, selection.view, broadcast_to(in_dtype_of(x, "slice_assign", value), shown));
 }
 
 Tensor slice(const Tensor& x, std::int64_t axis, std::int64_t begin, std::int64_t end, std::int64_t step) {

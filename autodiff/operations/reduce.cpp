@@ -24,6 +24,12 @@ template <class F> Tensor widely(const Tensor& x, F f) {
   return f(x);
 }
 
+// sqrt, with the gradient 0 at 0, where it has no slope.
+Tensor root(const Tensor& x) {
+  const Tensor zero = x == 0.0;
+  return where(zero, 0.0, sqrt(where(zero, 1.0, x)));
+}
+
 // The reduced axes as the last one, of which one element is chosen.
 Tensor choose(std::string_view name, ArgReduction kind, const Tensor& x, const Axes& axes, const Shape& result) {
   const Shape kept = with_kept_axes(x, axes, name);
@@ -89,15 +95,11 @@ Tensor var(const Tensor& x, const Axes& axes, double correction, bool keep_dims)
 }
 
 Tensor stddev(const Tensor& x, const Axes& axes, double correction, bool keep_dims) {
-  return widely(x, [&](const Tensor& wide) { return sqrt(var(wide, axes, correction, keep_dims)); });
+  return widely(x, [&](const Tensor& wide) { return root(var(wide, axes, correction, keep_dims)); });
 }
 
 Tensor norm(const Tensor& x, const Axes& axes, bool keep_dims) {
-  return widely(x, [&](const Tensor& wide) {
-    const Tensor squares = sum(square(wide), axes, keep_dims);
-    const Tensor zero = squares == 0.0;
-    return where(zero, 0.0, sqrt(where(zero, 1.0, squares)));  // sqrt has no slope at 0
-  });
+  return widely(x, [&](const Tensor& wide) { return root(sum(square(wide), axes, keep_dims)); });
 }
 
 Tensor logsumexp(const Tensor& x, const Axes& axes, bool keep_dims) {

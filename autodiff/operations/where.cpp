@@ -27,8 +27,7 @@ Tensor where(const Tensor& mask, const Tensor& lhs, const Tensor& rhs) {
 Tensor masked_fill(const Tensor& x, const Tensor& mask, const Tensor& value) {
   if (value.rank() != 0)
     raise<ShapeError>("[masked_fill] the value is {}: it must be a scalar; use where", to_string(value.shape()));
-  const Tensor filler = promote_pair(elementwise::Domain::any, "masked_fill", x, value).second;
-  return where(mask, cast(filler, x.dtype()), x);
+  return where(mask, in_dtype_of(x, "masked_fill", value), x);
 }
 
 Tensor one_hot(const Tensor& labels, std::int64_t classes, DType dtype) {

@@ -36,6 +36,8 @@ CublasProblem problem_of(const MatmulPlan& plan, const Array& lhs, const Array& 
           alignment_of(plan, lhs, rhs, output)};
 }
 
+bool is_aligned(const Array& bias) { return reinterpret_cast<std::uintptr_t>(bias.raw_data()) % 16 == 0; }
+
 /// What cuBLAS does behind a product in the output's own pass, of what is asked for.
 struct Fused {
   cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
@@ -44,7 +46,7 @@ struct Fused {
 
   Fused(DType dtype, const Array& bias, LinearActivation activation) : left(activation) {
     const bool can = dtype != DType::f64;  // which has no epilogues
-    adds_bias = can && bias.defined() && reinterpret_cast<std::uintptr_t>(bias.raw_data()) % 16 == 0;
+    adds_bias = can && bias.defined() && is_aligned(bias);
     // Relu comes after the bias. cuBLAS's GELU is the approximation by tanh, ours is exact.
     const bool relu = can && activation == LinearActivation::relu && adds_bias == bias.defined();
     if (relu) left = LinearActivation::none;
@@ -94,8 +96,10 @@ void CudaBackend::matmul(const Array& lhs, const Array& rhs, const Array& output
   multiply("matmul", plan, problem_of(plan, lhs, rhs, output), lhs, rhs, output, nullptr);
 }
 
-void CudaBackend::linear(const Array& input, const Array& weight, const Array& bias, LinearActivation activation,
+void CudaBackend::linear(const Array& input, const Array& weight, const Array& given, LinearActivation activation,
                          const Array& output) {
+  const bool moved = given.defined() && is_narrow(given.dtype()) && !is_aligned(given);
+  const Array bias = moved ? given.copy() : given;  // so that it is added before the one rounding
   const Fused fused(output.dtype(), bias, activation);
   const MatmulPlan plan(input, weight, output);
   CublasProblem problem = problem_of(plan, input, weight, output);

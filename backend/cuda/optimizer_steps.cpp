@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/backend/cuda/cuda_backend.h>
 
+#include <tutti/backend/error.h>
+
 #include <tutti/backend/cuda/kernels/optimizer_steps.h>
 
 #include <vector>
@@ -42,6 +44,8 @@ template <class Operands, class Launch> void for_memory_of(CudaBackend& backend,
     }
   if (memory.empty()) return;
   const Array& first = parameters.front().parameter;
+  if (is_narrow(first.dtype()))
+    raise<DTypeError>("[{}] takes f32 and f64, not {}: widen it", operation, to_string(first.dtype()));
   backend.stream(first.device()).launch(operation, [&](cudaStream_t queue) { launch(queue, first.dtype(), memory); });
 }
 

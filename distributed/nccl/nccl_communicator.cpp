@@ -172,11 +172,11 @@ void NcclCommunicator::watch() {
 void NcclCommunicator::fail_in_flight(const std::exception_ptr& error) {
   group_ = nullptr;
   settle();
-  if (std::ranges::any_of(in_flight_, [](const auto& task) { return task->joined(); })) {
-    const std::lock_guard lock(mutex_);
-    untold_ = error;
+  const std::lock_guard lock(mutex_);  // no request comes between the end and what it shall hear
+  for (; !in_flight_.empty(); in_flight_.pop_front()) {
+    in_flight_.front()->end(error);
+    if (in_flight_.front()->joined()) untold_ = error;
   }
-  for (; !in_flight_.empty(); in_flight_.pop_front()) in_flight_.front()->end(error);
 }
 
 void NcclCommunicator::settle() const noexcept {

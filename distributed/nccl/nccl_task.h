@@ -35,9 +35,15 @@ class NcclTask final : public CollectiveTask {
   void keep(Array array) { arrays_.push_back(std::move(array)); }
   void keep(std::unique_ptr<Storage> workspace) { workspaces_.push_back(std::move(workspace)); }
 
-  /// Somebody has gone on who relies on it.
-  void set_joined() noexcept { joined_.store(true, std::memory_order_relaxed); }
-  bool joined() const noexcept { return joined_.load(std::memory_order_relaxed); }
+  // Somebody goes on who relies on it, unless he finds it finished: either he sees the end, or who ends it sees him.
+  void set_joined() noexcept {
+    joined_.store(true, std::memory_order_relaxed);
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+  }
+  bool joined() const noexcept {
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    return joined_.load(std::memory_order_relaxed);
+  }
 
   void set_done(Device device, Event event) { done_.emplace_back(device, std::move(event)); }
   const std::vector<std::pair<Device, Event>>& done() const noexcept { return done_; }  ///< valid once launched

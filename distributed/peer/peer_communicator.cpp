@@ -43,7 +43,7 @@ std::shared_ptr<CollectiveTask> PeerCommunicator::reduce_sparse(SparseReduction 
         task.keep(part.indices);
         task.keep(part.rows);
       }
-    task.keep(launch_sparse(request, {streams_, "reduce_sparse"}));
+    launch_sparse(request, {streams_, "reduce_sparse"}, [&](const Array& array) { task.keep(array); });
   });
 }
 

@@ -209,20 +209,21 @@ void divide(const Array& values, double denominator, const PeerStreams& streams)
 
 }  // namespace
 
-std::vector<Array> launch_sparse(const SparseReduction& request, const PeerStreams& streams) {
+void launch_sparse(const SparseReduction& request, const PeerStreams& streams,
+                   const std::function<void(const Array&)>& keep) {
   std::int64_t count = 0;
   for (const auto& contribution : request.contributions)
     for (const SparseGradient& part : contribution.parts) count += part.count();
   Shape shape = request.parameter.shape;
   shape[0] = count;
-  std::vector<Array> results;
   streams.wait_for(request.ready);
   for (std::size_t member = 0; member < request.receivers.size(); ++member) {
     if (!request.result->receives[member]) continue;
     const Device device = request.receivers[member];
     const SparseGradient sum{Array::empty({count}, DType::i64, device),
                              Array::empty(shape, request.parameter.dtype, device), request.parameter.shape, false};
-    results.insert(results.end(), {sum.indices, sum.rows});
+    keep(sum.indices);
+    keep(sum.rows);
     streams.wait_for_users({&device, 1});
     std::int64_t row = 0;
     for (const auto& contribution : request.contributions)
@@ -234,7 +235,6 @@ std::vector<Array> launch_sparse(const SparseReduction& request, const PeerStrea
     divide(sum.rows, request.denominator, streams);
     request.result->gradients[member] = {sum};
   }
-  return results;
 }
 
 }  // namespace tutti

@@ -5,6 +5,7 @@
 #include <tutti/distributed/communicator.h>
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -38,7 +39,7 @@ class PeerStreams {
 
 void launch_all_reduce(const AllReduceRequest&, const PeerStreams&);
 void launch_collective(const CollectiveRequest&, const PeerStreams&);
-/// Makes the results' arrays and says which they are.
-std::vector<Array> launch_sparse(const SparseReduction&, const PeerStreams&);
+/// Makes the results' arrays, and gives each to `keep` before anything is queued on it.
+void launch_sparse(const SparseReduction&, const PeerStreams&, const std::function<void(const Array&)>& keep);
 
 }  // namespace tutti

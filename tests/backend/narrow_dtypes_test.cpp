@@ -7,12 +7,13 @@
 #include <tutti/backend/registry.h>
 #include <tutti/tests/backend/elementwise_samples.h>
 #include <tutti/tests/backend/random_views.h>
-#include <tutti/tests/test_devices.h>
 
 #include <doctest/doctest.h>
 
 #include <cstring>
 #include <numeric>
+
+TEST_SUITE_BEGIN("cpu");  // RandomViews makes arrays there
 
 namespace tutti {
 namespace {
@@ -24,7 +25,7 @@ bool same_bits(const Array& a, const Array& b) {
   if (a.dtype() != b.dtype() || a.shape() != b.shape()) return false;
   const Array x = a.contiguous();
   const Array y = b.contiguous();
-  synchronize(test_device());
+  synchronize(cpu());
   return x.size() == 0 || std::memcmp(x.raw_data(), y.raw_data(), x.bytes()) == 0;
 }
 
@@ -33,7 +34,7 @@ Array wide(const Array& x) { return x.cast(computed_in(x.dtype())); }
 template <class T> Array all_of_one_byte() {
   std::vector<T> values(256);
   std::iota(values.begin(), values.end(), std::numeric_limits<T>::min());
-  return Array::from(values, {256}, test_device());
+  return Array::from(values, {256}, cpu());
 }
 
 TEST_CASE("promotion of narrow types") {
@@ -72,16 +73,16 @@ TEST_CASE_TEMPLATE("16-bit numbers from f64 and integers are rounded once", T, B
 
 TEST_CASE_TEMPLATE("narrow arrays are made, read and moved", T, BFloat16, Float16, std::int8_t, std::uint8_t) {
   const DType dtype = dtype_of<T>;
-  const std::vector<T> values = Array::arange(100, dtype, test_device()).to_vector<T>();
+  const std::vector<T> values = Array::arange(100, dtype, cpu()).to_vector<T>();
   for (int i = 0; i < 100; ++i) CHECK(static_cast<int>(values[static_cast<std::size_t>(i)]) == i);
-  const Array x = Array::from(values, {10, 10}, test_device());
+  const Array x = Array::from(values, {10, 10}, cpu());
   CHECK(x.bytes() == 100 * sizeof(T));
   CHECK(x.slice(0, 3, 4).slice(1, 7, 8).item<double>() == 37.0);
-  CHECK(Array::full({}, 2.75, dtype, test_device()).item<float>() == (is_floating(dtype) ? 2.75F : 2.0F));
+  CHECK(Array::full({}, 2.75, dtype, cpu()).item<float>() == (is_floating(dtype) ? 2.75F : 2.0F));
   CHECK(x.transpose().copy().to_vector<T>()[1] == T(10));
   CHECK(same_bits(x.transpose().copy().transpose(), x));
-  CHECK(same_bits(x.to(test_device(1)).to(test_device()), x));
-  Array spaced = Array::zeros({10, 20}, dtype, test_device()).slice(1, 0, 20, 2);
+  CHECK(same_bits(x.to(cpu(1)).to(cpu()), x));
+  Array spaced = Array::zeros({10, 20}, dtype, cpu()).slice(1, 0, 20, 2);
   spaced.copy_from(x);
   CHECK(same_bits(spaced, x));
   CHECK_THROWS_AS(x.to_vector<float>(), DTypeError);
@@ -184,22 +185,22 @@ TEST_CASE_TEMPLATE("8-bit integers wrap, and division by zero gives 0", T, std::
   };
   elementwise::BinaryOperations::for_each(check);
   const auto lowest = std::numeric_limits<T>::min();
-  const Array x = Array::from(std::vector<T>{lowest, T(7)}, {2}, test_device());
+  const Array x = Array::from(std::vector<T>{lowest, T(7)}, {2}, cpu());
   CHECK(apply(elementwise::Negate{}, x).template to_vector<T>() == std::vector<T>{lowest, static_cast<T>(-7)});
   CHECK(apply(elementwise::Abs{}, x).template to_vector<T>() == std::vector<T>{lowest, T(7)});
-  CHECK(apply(elementwise::FloorDivide{}, x, Array::zeros({}, dtype_of<T>, test_device())).template to_vector<T>() ==
+  CHECK(apply(elementwise::FloorDivide{}, x, Array::zeros({}, dtype_of<T>, cpu())).template to_vector<T>() ==
         std::vector<T>{0, 0});
   CHECK_THROWS_WITH_AS(apply(elementwise::Exp{}, x), doctest::Contains("[exp]"), DTypeError);
 }
 
 TEST_CASE("narrow elementwise operations in place, and on threads") {
-  const Array x = Generator(4).normal({301, 401}, DType::bf16, test_device());
+  const Array x = Generator(4).normal({301, 401}, DType::bf16, cpu());
   const Array doubled = apply(elementwise::Add{}, x, x);
   for (const int threads : {1, 3}) {
     set_cpu_threads(cpu(), threads);
     const Array sum = x.copy();
     const Array inputs[] = {sum, x};
-    backend_for(test_device()).elementwise(make_call(elementwise::Add{}, Part::value), inputs, sum);
+    backend_for(cpu()).elementwise(make_call(elementwise::Add{}, Part::value), inputs, sum);
     CHECK(same_bits(sum, doubled));
     CHECK(same_bits(apply(elementwise::Gelu{}, x.transpose()).transpose(), apply(elementwise::Gelu{}, x)));
   }
@@ -216,7 +217,7 @@ TEST_CASE("narrow elements are chosen and gathered") {
       const Array b = views.input(shape, dtype);
       CHECK(same_bits(where(mask, a, b), where(mask, wide(a), wide(b)).cast(dtype)));
       if (shape.empty()) continue;
-      const Array index = Array::full(shape, shape.back() - 1, DType::i64, test_device());
+      const Array index = Array::full(shape, shape.back() - 1, DType::i64, cpu());
       CHECK(same_bits(gather(a, -1, index), a.slice(-1, shape.back() - 1, shape.back()).broadcast_to(shape).copy()));
     }
 }
@@ -242,8 +243,8 @@ struct Close {
 TEST_CASE("reductions, softmax and matmul of 16-bit numbers round once") {
   for (const DType dtype : {DType::bf16, DType::f16}) {
     const Close close{dtype};
-    const Array x = Generator(5).normal({37, 501}, dtype, test_device());
-    const Array y = Generator(6).normal({501, 19}, dtype, test_device());
+    const Array x = Generator(5).normal({37, 501}, dtype, cpu());
+    const Array y = Generator(6).normal({501, 19}, dtype, cpu());
     const Array x64 = x.cast(DType::f64);
     const Array y64 = y.cast(DType::f64);
     for (const Reduction kind : {Reduction::sum, Reduction::sum_of_squares, Reduction::max, Reduction::min})
@@ -255,7 +256,7 @@ TEST_CASE("reductions, softmax and matmul of 16-bit numbers round once") {
     CHECK(same_bits(arg_reduce(ArgReduction::arg_max, x, 1), arg_reduce(ArgReduction::arg_max, x64, 1)));
     close("matmul", matmul(x, y), matmul(x64, y64));
     close("matmul of transposed", matmul(y.transpose(), x.transpose()), matmul(y64.transpose(), x64.transpose()));
-    const Array place = Array::zeros({37, 19}, dtype, test_device());
+    const Array place = Array::zeros({37, 19}, dtype, cpu());
     CHECK(matmul(x, y, place).raw_data() == place.raw_data());
     close("matmul in place", place, matmul(x64, y64));
     for (const SoftmaxKind kind : {SoftmaxKind::softmax, SoftmaxKind::log_softmax}) {
@@ -264,18 +265,18 @@ TEST_CASE("reductions, softmax and matmul of 16-bit numbers round once") {
             softmax_gradient(kind, softmax(kind, x, 0).cast(DType::f64), x64, 0));
     }
   }
-  const Array ones = Array::full({5000}, 1, DType::bf16, test_device());
+  const Array ones = Array::full({5000}, 1, DType::bf16, cpu());
   CHECK(sum(ones).item<double>() == 4992);  // 5000, rounded; sums in bf16 would stop at 256
   CHECK(reduce(Reduction::max, all_of_one_byte<std::int8_t>(), {}).item<int>() == 127);
-  CHECK(sum(Array::full({3}, 100, DType::u8, test_device())).item<std::int64_t>() == 300 % 256);
+  CHECK(sum(Array::full({3}, 100, DType::u8, cpu())).item<std::int64_t>() == 300 % 256);
 }
 
 TEST_CASE("images and scattered rows of 16-bit numbers round once") {
   for (const DType dtype : {DType::bf16, DType::f16}) {
     const Close close{dtype};
     const Conv2dGeometry geometry{{2, 1}, {1, 1}, {1, 1}};
-    const Array x = Generator(5).normal({2, 3, 9, 8}, dtype, test_device());
-    const Array w = Generator(6).normal({4, 3, 3, 3}, dtype, test_device());
+    const Array x = Generator(5).normal({2, 3, 9, 8}, dtype, cpu());
+    const Array w = Generator(6).normal({4, 3, 3, 3}, dtype, cpu());
     const Array x64 = x.cast(DType::f64);
     const Array w64 = w.cast(DType::f64);
     const Array y = conv2d(geometry, x, w);
@@ -291,8 +292,8 @@ TEST_CASE("images and scattered rows of 16-bit numbers round once") {
     CHECK(same_bits(places, places64));
     close("max_pool2d_gradient", max_pool2d_gradient({}, maxima, places, x.shape()),
           max_pool2d_gradient({}, maxima64, places64, x.shape()));
-    const Array index = Array::zeros({400, 2}, DType::i64, test_device());
-    const Array updates = Generator(7).uniform({400, 2}, dtype, test_device());
+    const Array index = Array::zeros({400, 2}, DType::i64, cpu());
+    const Array updates = Generator(7).uniform({400, 2}, dtype, cpu());
     close("scatter_add", scatter_add({3, 2}, updates, 0, index),
           scatter_add({3, 2}, updates.cast(DType::f64), 0, index));
   }
@@ -300,15 +301,16 @@ TEST_CASE("images and scattered rows of 16-bit numbers round once") {
 
 TEST_CASE("random 16-bit numbers are those of f32, rounded, and stay below the end") {
   for (const DType dtype : {DType::bf16, DType::f16}) {
-    const Array x = Generator(9).uniform({20000}, dtype, test_device(), 1.0, 3.0).cast(DType::f64);
+    const Array x = Generator(9).uniform({20000}, dtype, cpu(), 1.0, 3.0).cast(DType::f64);
     CHECK(reduce(Reduction::max, x, {}).item<double>() < 3.0);
     CHECK(reduce(Reduction::min, x, {}).item<double>() >= 1.0);
     CHECK(sum(x).item<double>() / 20000 == doctest::Approx(2.0).epsilon(0.01));
-    CHECK(Generator(9).uniform({}, dtype, test_device(), 2.0, 2.0).item<double>() == 2.0);
-    CHECK(same_bits(Generator(9).normal({77}, dtype, test_device()),
-                    Generator(9).normal({77}, DType::f32, test_device()).cast(dtype)));
+    CHECK(Generator(9).uniform({}, dtype, cpu(), 2.0, 2.0).item<double>() == 2.0);
+    CHECK(same_bits(Generator(9).normal({77}, dtype, cpu()), Generator(9).normal({77}, DType::f32, cpu()).cast(dtype)));
   }
 }
 
 }  // namespace
 }  // namespace tutti
+
+TEST_SUITE_END();

@@ -19,7 +19,8 @@ struct Model : Module {
   Linear output;
   Tensor seen = Tensor(Array::zeros({1}, DType::i64, test_device()));
   explicit Model(Generator& random, DType dtype)
-      : hidden(4, 16, random, {.dtype = dtype}), output(16, 3, random, {.dtype = dtype}) {}
+      : hidden(4, 16, random, {.dtype = dtype, .device = test_device()}),
+        output(16, 3, random, {.dtype = dtype, .device = test_device()}) {}
   Tensor forward(const Tensor& x) const { return output.forward(relu(hidden.forward(x))); }
   void visit(MemberVisitor& v) override {
     v.module("hidden", hidden);

@@ -117,3 +117,9 @@ TEST_CASE("scaler: refuses options outside their range, and gradients that were 
   attach(p, "fc1.bias");
   CHECK_THROWS_WITH_AS(GradientScaler().unscale({{p}}), doctest::Contains("fc1.bias"), Error);
 }
+
+TEST_CASE("scaler: refuses f16 gradients, which cannot hold what it unscales") {
+  const Tensor p(Array::zeros({2}, DType::f16, test_device()), true);
+  const Tensor parameters[] = {p};
+  CHECK_THROWS_WITH_AS((void)GradientScaler().unscale(parameters), doctest::Contains("parameter 0 is f16"), DTypeError);
+}

@@ -103,3 +103,21 @@ TEST_CASE("average: what cannot be is refused") {
   CHECK_THROWS_AS(WeightAverage({Tensor()}), Error);
   CHECK_THROWS_AS(WeightAverage({Tensor(Array::zeros({2}, DType::i64, test_device()))}), DTypeError);
 }
+
+TEST_CASE("average: of bf16 in f32, rounded where it is applied") {
+  Tensor p(Array::full({5}, 1.0, DType::bf16, test_device()), true);
+  WeightAverage average({p}, {.decay = 0.75});
+  p.set_array(Array::full({5}, 1.0078125, DType::bf16, test_device()));  // the next bf16 after 1
+  average.update();
+  CHECK(average.averages()[0].dtype() == DType::f32);
+  CHECK(average.averages()[0].to_vector<float>() == std::vector<float>(5, 1.001953125F));
+  {
+    const auto applied = average.apply();
+    CHECK(p.dtype() == DType::bf16);
+    CHECK(static_cast<float>(p.to_vector<BFloat16>()[0]) == 1.0F);
+  }
+  CHECK(static_cast<float>(p.to_vector<BFloat16>()[4]) == 1.0078125F);
+  WeightAverage other({p}, {.decay = 0.75});
+  other.load_state(average.state());
+  CHECK(other.averages()[0].to_vector<float>() == average.averages()[0].to_vector<float>());
+}

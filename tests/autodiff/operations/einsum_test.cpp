@@ -2,6 +2,7 @@
 #include <tutti/autodiff/operations.h>
 #include <tutti/backend/error.h>
 #include <tutti/tests/autodiff/leaves.h>
+#include <tutti/tests/test_devices.h>
 
 #include <doctest/doctest.h>
 
@@ -108,6 +109,12 @@ TEST_CASE("einsum: what does not fit is named") {
   CHECK_THROWS_WITH_AS(einsum("i1->i", {a}), "[einsum] \"i1->i\": '1' is no letter", ShapeError);
   CHECK_THROWS_AS(einsum("ij,jk->ik", {a}), ShapeError);
   CHECK_THROWS_AS(einsum("ij->ij", {a, a}), ShapeError);
+}
+
+TEST_CASE("einsum: integers give f32 in every equation") {
+  const Tensor whole(Array::from(std::vector<std::int64_t>{1, 2}, {2}, test_device()));
+  for (const char* equation : {"i,i->", "i,j->ij", "i,i->i"})
+    CHECK(einsum(equation, {whole, whole}).dtype() == DType::f32);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 
 #include <doctest/doctest.h>
 
+#include <limits>
 #include <string>
 
 namespace tutti {
@@ -141,6 +142,20 @@ TEST_CASE("chains of members read from left to right") {
   CHECK(values(x.permute({2, 0, 1})[0].max(1)) == Values{8, 20});
   CHECK(x.expand_dims(0).squeeze().cast(DType::f32).mean().item<float>() == 11.5F);
   CHECK(x.flatten().min(-1).to(test_device()).to_vector<double>() == Values{0, 12});
+}
+
+TEST_CASE("index: a step beyond all axes") {
+  CHECK(values(counted({3})[range(0, none, std::numeric_limits<std::int64_t>::max())]) == Values{0});
+}
+
+TEST_CASE("slice_assign: literals are taken exactly, or refused") {
+  const Tensor whole(Array::from(std::vector<std::int64_t>{1, 2, 3}, {3}, test_device()));
+  CHECK(slice_assign(whole, {0}, Tensor(16777217.0))[0].item<std::int64_t>() == 16777217);
+  const Tensor bytes = cast(whole, DType::u8);
+  CHECK_THROWS_WITH_AS(slice_assign(bytes, {0}, Tensor(300)), doctest::Contains("300 is no u8"), DTypeError);
+  CHECK_THROWS_WITH_AS(masked_fill(bytes, bytes > 1, -1), doctest::Contains("-1 is no u8"), DTypeError);
+  CHECK_THROWS_WITH_AS(bytes < 256, doctest::Contains("256 is no u8"), DTypeError);
+  CHECK((bytes < 255).to_vector<bool>() == std::vector<bool>{true, true, true});
 }
 
 }  // namespace

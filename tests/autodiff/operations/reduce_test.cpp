@@ -100,5 +100,11 @@ TEST_CASE("var, stddev, norm, logsumexp: against their definitions") {
   CHECK(zero.grad().to_vector<double>() == Values{0, 0});
 }
 
+TEST_CASE("stddev: no spread has no slope") {
+  const Tensor equal = leaf({2, 2, 2});
+  backward(stddev(equal));
+  CHECK(equal.grad().to_vector<double>() == Values{0, 0, 0});
+}
+
 }  // namespace
 }  // namespace tutti
