@@ -49,7 +49,7 @@ TEST_CASE("Linear: x W^T + b, with gradients for weight and bias") {
 TEST_CASE("Linear: an activation is that of a module after it, with the same gradients") {
   const auto gradients = [](LinearActivation activation, bool after) {
     Generator random(7);
-    const Linear layer(3, 4, random, {.activation = activation, .device = test_device()});
+    const Linear layer(3, 4, random, {.device = test_device(), .activation = activation});
     const Tensor y = layer.forward(tensor(counted(6), {2, 3}));
     backward(sum(after ? ReLU().forward(y) : y));
     return std::pair(layer.weight.grad().to_vector<float>(), layer.bias.grad().to_vector<float>());
