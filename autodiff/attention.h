@@ -4,6 +4,7 @@
 // Attention and positions, differentiable any number of times.
 
 #include <tutti/autodiff/tensor.h>
+#include <tutti/backend/random.h>
 
 #include <cstdint>
 #include <optional>
@@ -15,6 +16,8 @@ struct AttentionCall {
   Tensor mask = {};
   bool causal = false;               ///< query i sees keys 0 .. i; beside a mask, both count
   std::optional<double> scale = {};  ///< of the scores; default 1 / sqrt(features)
+  double dropout = 0;                ///< of the weights that softmax gives: `random` says which, with one draw
+  Generator* random = nullptr;       ///< needed for dropout
   std::int64_t block = 0;            ///< how many queries and keys have scores at a time; 0: what suits the device
 };
 

@@ -8,6 +8,7 @@
 #include <tutti/autodiff/elementwise_operations.h>
 #include <tutti/autodiff/indexing.h>
 #include <tutti/autodiff/normalization.h>
+#include <tutti/autodiff/random_operations.h>
 #include <tutti/autodiff/tensor.h>
 #include <tutti/backend/kernel_arguments.h>
 

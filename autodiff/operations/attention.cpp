@@ -5,6 +5,7 @@
 #include <tutti/autodiff/promotion.h>
 #include <tutti/backend/error.h>
 #include <tutti/backend/operations.h>
+#include <tutti/backend/registry.h>
 
 #include <algorithm>
 #include <cmath>
@@ -35,6 +36,8 @@ struct Attention {
   double scale;
   std::int64_t block;
   Device device;
+  double dropout;
+  Generator random;
 
   // Of some queries with some keys, in the type that is computed in.
   Tensor scores(const Tensor& query, const Tensor& key, Range queries, Range keys) const {
@@ -51,10 +54,31 @@ struct Attention {
   }
   bool sees_none(Range queries, Range keys) const { return causal && keys.begin >= queries.end; }
 
+  // What dropout makes of weights: a function of which blocks they are in.
+  Tensor dropped(const Tensor& weights, Range queries, Range keys) const {
+    return dropout == 0 ? weights : weights * factors(weights, queries, keys);
+  }
+
  private:
   Tensor part_of_mask(Range queries, Range keys) const {
     const Tensor rows = mask.length(-2) > 1 ? rows_of(mask, queries) : mask;
     return mask.length(-1) > 1 ? slice(rows, -1, keys.begin, keys.end) : rows;
+  }
+  Tensor factors(const Tensor& weights, Range queries, Range keys) const {
+    std::vector<Tensor> rows;
+    for (std::int64_t i = queries.begin; i < queries.end; i += block) {
+      std::vector<Tensor> parts;
+      for (std::int64_t j = keys.begin; j < keys.end; j += block) {
+        Shape shape = weights.shape();
+        shape[shape.size() - 2] = std::min(block, queries.end - i);
+        shape[shape.size() - 1] = std::min(block, keys.end - j);
+        Generator of_block = random.split(static_cast<std::uint64_t>(i)).split(static_cast<std::uint64_t>(j));
+        parts.emplace_back(of_block.bernoulli(shape, 1 - dropout, device));
+      }
+      rows.push_back(concatenate(parts, -1));
+    }
+    const Tensor factor(Array::full({1}, dropout < 1 ? 1 / (1 - dropout) : 0.0, weights.dtype(), device));
+    return where(concatenate(rows, -2), factor, 0.0);
   }
   Tensor earlier(Range queries, Range keys) const {
     const auto positions = [&](Range range) {
@@ -78,12 +102,13 @@ Tensor finite_or_zero(const Tensor& x) { return where(x == -kInfinity, 0.0, x); 
 /// exp(scores - log_sum).
 class RunningSum {
  public:
-  void add(const Tensor& scores, const Tensor& value) {
+  /// `dropped` makes of weights what they are multiplied by values with.
+  template <class Dropped> void add(const Tensor& scores, const Tensor& value, Dropped dropped) {
     const Tensor largest = largest_.defined() ? maximum(largest_, max(scores, {-1}, true)) : max(scores, {-1}, true);
     const Tensor shift = finite_or_zero(largest);
     const Tensor weights = exp(scores - shift);
     const Tensor total = sum(weights, {-1}, true);
-    const Tensor product = matmul(weights, value);
+    const Tensor product = matmul(dropped(weights), value);
     if (largest_.defined()) {
       const Tensor shrunk = exp(largest_ - shift);
       total_ = total_ * shrunk + total;
@@ -103,6 +128,22 @@ class RunningSum {
   Tensor product_;
 };
 
+/// Keeps a host that runs ahead of its stream from holding the memory of all blocks: it waits for the block before the
+/// last. CUDA's memory is ordered by its stream, and returns at once.
+class Pace {
+ public:
+  explicit Pace(Device device) : device_(device) {}
+  void block_is_queued() {
+    if (device_.kind == DeviceKind::cuda) return;
+    if (before_.recorded()) before_.synchronize();
+    before_ = compute_stream(device_).record();
+  }
+
+ private:
+  Device device_;
+  Event before_;
+};
+
 struct Blocked {
   Tensor output;
   Tensor log_sum;  // [..., queries, 1], of each query's scores
@@ -116,12 +157,15 @@ Blocked by_blocks(const Attention& attention, const Tensor& query, const Tensor&
   const NoGrad off;
   std::vector<Tensor> outputs;
   std::vector<Tensor> log_sums;
+  Pace pace(attention.device);
   for (const Range queries : blocks_of(query.length(-2), attention.block)) {
     const Tensor q = rows_of(query, queries);
     RunningSum running;
     for (const Range keys : blocks_of(key.length(-2), attention.block)) {
       if (attention.sees_none(queries, keys)) break;
-      running.add(attention.scores(q, rows_of(key, keys), queries, keys), wide(rows_of(value, keys)));
+      running.add(attention.scores(q, rows_of(key, keys), queries, keys), wide(rows_of(value, keys)),
+                  [&](const Tensor& weights) { return attention.dropped(weights, queries, keys); });
+      pace.block_is_queued();
     }
     outputs.push_back(cast(running.output(), query.dtype()));
     log_sums.push_back(running.log_sum());
@@ -143,19 +187,31 @@ struct Gradients {
   Tensor value;
 };
 
-// P = softmax(S), O = P V, S = scale Q K^T: dV = P^T dO, dS = P (dP - sum(dP P)) with dP = dO V^T, and sum(dP P) =
-// sum(dO O); dQ = scale dS K, dK = scale dS^T Q.
-Gradients gradients_of(double scale, const Tensor& weights, const Tensor& query, const Tensor& key, const Tensor& value,
-                       const Tensor& dy, const Tensor& dy_y) {
-  const Tensor ds = weights * (matmul(dy, transpose(wide(value))) - dy_y) * scale;
-  return {matmul(ds, wide(key)), matmul(transpose(ds), wide(query)), matmul(transpose(weights), dy)};
+// Some queries with some keys.
+struct Part {
+  Tensor query;
+  Tensor key;
+  Tensor value;
+  Tensor dy;
+  Range queries;
+  Range keys;
+};
+
+// P = softmax(S), O = D(P) V with D for dropout, S = scale Q K^T: dV = D(P)^T dO, dS = P (dP - sum(dP P)) with dP =
+// D(dO V^T), and sum(dP P) = sum(dO O); dQ = scale dS K, dK = scale dS^T Q.
+Gradients gradients_of(const Attention& attention, const Tensor& weights, const Part& part, const Tensor& dy_y) {
+  const auto dropped = [&](const Tensor& x) { return attention.dropped(x, part.queries, part.keys); };
+  const Tensor ds = weights * (dropped(matmul(part.dy, transpose(wide(part.value)))) - dy_y) * attention.scale;
+  return {matmul(ds, wide(part.key)), matmul(transpose(ds), wide(part.query)),
+          matmul(transpose(dropped(weights)), part.dy)};
 }
 
 Gradients gradients_at_once(const Attention& attention, const Tensor& query, const Tensor& key, const Tensor& value,
                             const Tensor& dy) {
+  const Part part{query, key, value, dy, {0, query.length(-2)}, {0, key.length(-2)}};
   const Tensor weights = weights_of(attention, query, key);
-  const Tensor dy_y = sum(matmul(dy, transpose(wide(value))) * weights, {-1}, true);
-  return gradients_of(attention.scale, weights, query, key, value, dy, dy_y);
+  const Tensor products = matmul(attention.dropped(weights, part.queries, part.keys), wide(value));
+  return gradients_of(attention, weights, part, sum(dy * products, {-1}, true));
 }
 
 void add_to(Tensor& total, const Tensor& part, const Shape& shape) {
@@ -169,6 +225,7 @@ Gradients gradients_by_blocks(const Attention& attention, const Tensor& query, c
   std::vector<Tensor> dq;
   std::vector<Tensor> dk(key_blocks.size());
   std::vector<Tensor> dv(key_blocks.size());
+  Pace pace(attention.device);
   for (const Range queries : blocks_of(query.length(-2), attention.block)) {
     const Tensor q = rows_of(query, queries);
     const Tensor dy_rows = rows_of(dy, queries);
@@ -185,10 +242,11 @@ Gradients gradients_by_blocks(const Attention& attention, const Tensor& query, c
         continue;
       }
       const Tensor weights = exp(attention.scores(q, k, queries, keys) - rows_of(log_sum, queries));
-      const Gradients part = gradients_of(attention.scale, weights, q, k, v, dy_rows, dy_y);
+      const Gradients part = gradients_of(attention, weights, {q, k, v, dy_rows, queries, keys}, dy_y);
       add_to(dq.back(), part.query, q.shape());
       add_to(dk[j], part.key, k.shape());
       add_to(dv[j], part.value, v.shape());
+      pace.block_is_queued();
     }
   }
   return {joined_rows(dq), joined_rows(dk), joined_rows(dv)};
@@ -205,8 +263,11 @@ Tensor nothing_seen(const Tensor& query, const Tensor& key, const Tensor& value)
 
 Tensor attend(const Attention& attention, const Tensor& query, const Tensor& key, const Tensor& value) {
   if (query.length(-2) == 0 || key.length(-2) == 0) return nothing_seen(query, key, value);
-  if (attention.mask.defined() && attention.mask.requires_grad() && grad_enabled())
-    return cast(matmul(weights_of(attention, query, key), wide(value)), query.dtype());
+  if (attention.mask.defined() && attention.mask.requires_grad() && grad_enabled()) {
+    const Tensor weights = weights_of(attention, query, key);
+    const Tensor kept = attention.dropped(weights, {0, query.length(-2)}, {0, key.length(-2)});
+    return cast(matmul(kept, wide(value)), query.dtype());
+  }
   Blocked result = by_blocks(attention, query, key, value);
   const SavedTensor output{result.output.array(), SavedTensor::kOutput};
   const Tensor inputs[] = {query, key, value};
@@ -233,6 +294,8 @@ void check(const Tensor& query, const Tensor& key, const Tensor& value, const At
     raise<ShapeError>(
         "[{}] query {}, key {} and value {} do not fit: [..., queries, d], [..., keys, d], [..., keys, e]", kName,
         to_string(query.shape()), to_string(key.shape()), to_string(value.shape()));
+  if (!(call.dropout >= 0 && call.dropout <= 1)) raise("[{}] dropout is {}: it must be in [0, 1]", kName, call.dropout);
+  if (call.dropout > 0 && call.random == nullptr) raise("[{}] dropout needs a generator", kName);
   if (call.block < 0) raise<ShapeError>("[{}] the block {} is negative", kName, call.block);
   const Tensor& mask = call.mask;
   if (!mask.defined()) return;
@@ -277,7 +340,8 @@ Tensor scaled_dot_product_attention(const Tensor& query, const Tensor& key, cons
   k = cast(k, q.dtype());
   const double features = static_cast<double>(q.length(-1));
   const std::int64_t block = call.block > 0 ? call.block : fitting_block(q);
-  Attention attention{call.mask, call.causal, call.scale.value_or(1.0 / std::sqrt(features)), block, q.device()};
+  Attention attention{call.mask,  call.causal,  call.scale.value_or(1.0 / std::sqrt(features)),           block,
+                      q.device(), call.dropout, Generator(call.dropout > 0 ? call.random->next_u64() : 0)};
   if (q.rank() < 3 || k.rank() < 3 || k.length(-3) <= 1 || k.length(-3) == q.length(-3) || q.length(-3) == 1)
     return attend(attention, q, k, v);
   const std::int64_t heads = q.length(-3);

@@ -168,6 +168,27 @@ TEST_CASE("attention: gradients by differences") {
       {random_leaf({3, 2}, 1), random_leaf({3, 2}, 2), random_leaf({3, 2}, 3)});
 }
 
+TEST_CASE("attention: dropout thins the weights by a mask that backward draws again") {
+  const Tensor q = random_leaf({2, 6, 3}, 1);
+  const auto with_seed = [&](std::uint64_t seed, double p, std::int64_t block) {
+    return [=](const Inputs& in) {
+      Generator random(seed);
+      return scaled_dot_product_attention(in[0], in[1], in[2], {.dropout = p, .random = &random, .block = block});
+    };
+  };
+  for (const std::int64_t block : {0, 4}) {
+    check_gradients(with_seed(3, 0.4, block), {q, random_leaf({2, 5, 3}, 2), random_leaf({2, 5, 3}, 3)});
+    CHECK(with_seed(3, 1.0, block)({q, q, q}).to_vector<double>() == Values(36, 0.0));
+    check_same(with_seed(3, 0.0, block)({q, q, q}), scaled_dot_product_attention(q, q, q));
+  }
+  // All weights are 1 / 4000, all values 1: what comes out is the share that was kept, over 1 - p.
+  const Tensor same = constant(Values(4000, 1.0), {4000, 1});
+  const double kept = with_seed(4, 0.25, 0)({same[range(0, 1)], same, same}).item<double>();
+  CHECK(kept == doctest::Approx(1).epsilon(0.05));
+  CHECK(kept != 1.0);
+  CHECK_THROWS_AS(scaled_dot_product_attention(q, q, q, {.dropout = 0.5}), Error);
+}
+
 TEST_CASE("attention: 16 bits are rounded once") {
   const Tensor q = random_leaf({2, 33, 8}, 1);
   for (const DType dtype : {DType::bf16, DType::f16}) {
