@@ -114,9 +114,6 @@ Tensor hard_shrink(const Tensor&, double edge = 0.5);                   ///< |x|
 Tensor soft_shrink(const Tensor&, double edge = 0.5);                   ///< sign(x) max(|x| - edge, 0)
 Tensor threshold(const Tensor&, double edge, double value);             ///< x > edge ? x : value
 
-template <class T>
-concept Literal = std::is_arithmetic_v<T>;
-
 // Literals on either side: 2 * x + 1, maximum(x, 0).
 #define TUTTI_LITERAL_OPERATOR(op)                                                                         \
   template <Literal T> Tensor operator op(const Tensor& lhs, T rhs) { return lhs op Tensor(Scalar(rhs)); } \

@@ -53,6 +53,12 @@ Array Generator::normal(const Shape& shape, DType dtype, Device device, double m
   return draw(RandomCall::Kind::normal, shape, dtype, device, mean, standard_deviation);
 }
 
+Array Generator::bernoulli(const Shape& shape, double probability, Device device) {
+  if (!(probability >= 0 && probability <= 1)) raise("[bernoulli] the probability {} is not in [0, 1]", probability);
+  const Array numbers = uniform(shape, DType::f32, device);
+  return apply(elementwise::Less{}, numbers, Array::full({}, probability, DType::f32, device));
+}
+
 std::uint64_t Generator::next_u64() {
   const Philox block = philox(seed_, stream_, kHostBlocks + counter_++);
   return join(block.word[0], block.word[1]);

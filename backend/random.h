@@ -19,8 +19,9 @@ class Generator {
   /// [low, high). Floating types only, else DTypeError; so for `normal`. bf16 and f16: those of f32, rounded.
   Array uniform(const Shape&, DType, Device, double low = 0.0, double high = 1.0);
   Array normal(const Shape&, DType, Device, double mean = 0.0, double standard_deviation = 1.0);
-  std::uint64_t next_u64();                  ///< for host code: shuffles, seeds
-  std::uint64_t below(std::uint64_t bound);  ///< uniform in [0, bound), without bias
+  Array bernoulli(const Shape&, double probability, Device);  ///< bool: true where an f32 uniform number is below it
+  std::uint64_t next_u64();                                   ///< for host code: shuffles, seeds
+  std::uint64_t below(std::uint64_t bound);                   ///< uniform in [0, bound), without bias
   Generator split(std::uint64_t index) const;
 
  private:
