@@ -40,9 +40,6 @@ Tensor operator<=(const Tensor&, const Tensor&);
 Tensor operator>(const Tensor&, const Tensor&);
 Tensor operator>=(const Tensor&, const Tensor&);
 
-template <class T>
-concept Literal = std::is_arithmetic_v<T>;
-
 // Literals on either side: 2 * x + 1.
 #define TUTTI_LITERAL_OPERATOR(op)                                                                         \
   template <Literal T> Tensor operator op(const Tensor& lhs, T rhs) { return lhs op Tensor(Scalar(rhs)); } \

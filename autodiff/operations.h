@@ -4,8 +4,10 @@
 // Every differentiable operation. Operands are promoted to a common dtype and broadcast (NumPy's rules); gradients are
 // summed back to each operand's shape. Operands on different devices throw DeviceError. Errors name the operation.
 
+#include <tutti/autodiff/attention.h>
 #include <tutti/autodiff/elementwise_operations.h>
 #include <tutti/autodiff/indexing.h>
+#include <tutti/autodiff/normalization.h>
 #include <tutti/autodiff/random_operations.h>
 #include <tutti/autodiff/tensor.h>
 #include <tutti/backend/kernel_arguments.h>

@@ -40,27 +40,4 @@ struct RandomCall {
   double high_level = 1.0;  ///< truncated normal: that up to its end
 };
 
-/// v = momentum v + (1 - dampening) (g + weight_decay p);  p -= rate (nesterov ? g + weight_decay p + momentum v : v).
-/// Without momentum the momentum array is undefined and v is the plain gradient. `first`: v starts as the gradient.
-struct SgdStep {
-  double rate = 0.0;
-  double momentum = 0.0;
-  double dampening = 0.0;
-  double weight_decay = 0.0;
-  double gradient_scale = 1.0;  ///< the gradient is read as gradient_scale * g (clipping by norm)
-  bool nesterov = false;
-  bool first = false;
-};
-
-/// Loshchilov and Hutter, "Decoupled Weight Decay Regularization" (2019), algorithm 2.
-struct AdamWStep {
-  double rate = 0.0;
-  double beta1 = 0.9;
-  double beta2 = 0.999;
-  double epsilon = 1e-8;
-  double weight_decay = 0.01;
-  double gradient_scale = 1.0;
-  std::int64_t step = 1;  ///< counted from 1, for the bias correction
-};
-
 }  // namespace tutti

@@ -22,10 +22,9 @@ class Dropout : public Module {
   Tensor forward(const Tensor& x) const;
   void visit(MemberVisitor&) override {}
   double p() const noexcept { return p_; }
+  Generator& generator_of(Device) const;  ///< what draws there, for layers that drop inside an operation
 
  private:
-  Generator& generator_of(Device) const;
-
   double p_;
   Generator source_;
   mutable std::vector<Generator> by_device_;  // index: that of the device

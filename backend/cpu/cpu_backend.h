@@ -66,11 +66,6 @@ class CpuBackend final : public Backend {
 
   void random(const RandomCall&, const Array& output) override;
 
-  void sgd_step(const SgdStep&, const Array& parameter, const Array& gradient, const Array& momentum) override;
-  void adamw_step(const AdamWStep&, const Array& parameter, const Array& gradient, const Array& mean,
-                  const Array& square) override;
-  void sgd_steps(const SgdStep&, std::span<const SgdOperands>) override;
-  void adamw_steps(const AdamWStep&, std::span<const AdamWOperands>) override;
   void optimizer_step(const OptimizerRule&, std::span<const RuleOperands>) override;
 
  private:

@@ -14,7 +14,7 @@ struct Relu {
   static constexpr auto needs = Needs::output;
   template <class X> TUTTI_HOST_DEVICE X value(const X& x) const { return select(x < scalar<X>(0), scalar<X>(0), x); }
   template <class X> TUTTI_HOST_DEVICE X gradient(const X& y, const X& dy) const {
-    return select(y > scalar<X>(0), dy, scalar<X>(0));
+    return select(y <= scalar<X>(0), scalar<X>(0), dy);
   }
 };
 

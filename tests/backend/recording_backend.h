@@ -86,10 +86,6 @@ class RecordingBackend final : public Backend {
     refuse("max_pool2d_gradient");
   }
   void random(const RandomCall&, const Array&) override { refuse("random"); }
-  void sgd_step(const SgdStep&, const Array&, const Array&, const Array&) override { refuse("sgd_step"); }
-  void adamw_step(const AdamWStep&, const Array&, const Array&, const Array&, const Array&) override {
-    refuse("adamw_step");
-  }
   void optimizer_step(const OptimizerRule&, std::span<const RuleOperands>) override { refuse("optimizer_step"); }
 
  private:

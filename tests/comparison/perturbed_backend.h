@@ -85,13 +85,6 @@ class PerturbedBackend final : public Backend {
   void random(const RandomCall& call, const Array& output) override {
     run("random " + std::to_string(static_cast<int>(call.kind)), output, &Backend::random, call, output);
   }
-  void sgd_step(const SgdStep& step, const Array& parameter, const Array& gradient, const Array& momentum) override {
-    run("sgd_step", parameter, &Backend::sgd_step, step, parameter, gradient, momentum);
-  }
-  void adamw_step(const AdamWStep& step, const Array& parameter, const Array& gradient, const Array& mean,
-                  const Array& square) override {
-    run("adamw_step", parameter, &Backend::adamw_step, step, parameter, gradient, mean, square);
-  }
   void optimizer_step(const OptimizerRule& rule, std::span<const RuleOperands> parameters) override {
     run("optimizer_step " + std::to_string(rule.index()), parameters.front().parameter, &Backend::optimizer_step, rule,
         parameters);

@@ -61,20 +61,11 @@ const std::vector<Case>& elementwise_cases() {
          where(Array::empty({5}, DType::boolean, kDevice), floats({3, 5}), floats({1}));
        }},
       {"random", [] { Generator(7).normal({33}, DType::f64, kDevice); }},
-      {"sgd_step",
-       [] { backend_for(kDevice).sgd_step({.rate = 0.1, .momentum = 0.9}, floats({9}), floats({9}), floats({9})); }},
-      {"adamw_step",
-       [] { backend_for(kDevice).adamw_step({.rate = 0.1}, floats({9}), floats({9}), floats({9}), floats({9})); }},
       {"optimizer_step",
        [] {
          const std::vector<RuleOperands> many(
              200, {floats({9}), floats({18}).slice(0, 0, 18, 2), {floats({9}), floats({9}), Array()}});
          backend_for(kDevice).optimizer_step(AdamStep{.rate = 0.1}, many);
-       }},
-      {"sgd_steps",
-       [] {
-         const std::vector<SgdOperands> many(200, {floats({9}), floats({18}).slice(0, 0, 18, 2), floats({9})});
-         backend_for(kDevice).sgd_steps({.rate = 0.1, .momentum = 0.9}, many);
        }},
   };
   return cases;
@@ -262,10 +253,10 @@ TEST_CASE("cuda operations: the steps of many parameters are few launches") {
   const RecordingCuda machine({.deferred = true});
   const RenewedBackend backend;
   const auto launches_for = [&](std::size_t count) {
-    std::vector<AdamWOperands> many;
-    while (many.size() < count) many.push_back({floats({9}), floats({9}), floats({9}), floats({9})});
+    std::vector<RuleOperands> many;
+    while (many.size() < count) many.push_back({floats({9}), floats({9}), {floats({9}), floats({9}), Array()}});
     const std::size_t before = machine.kernels().size();
-    backend->adamw_steps({.rate = 0.1}, many);
+    backend->optimizer_step(AdamWStep{.rate = 0.1}, many);
     return machine.kernels().size() - before;
   };
   CHECK(launches_for(0) == 0);

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <tutti/nn/attention.h>
+#include <tutti/nn/dropout.h>
+#include <tutti/nn/linear.h>
+#include <tutti/nn/module.h>
+#include <tutti/nn/normalization.h>
+
+#include <optional>
+
+namespace tutti {
+
+struct TransformerBlockOptions {
+  std::int64_t hidden = 0;                ///< width between the two linear layers; 0: four times the features
+  std::int64_t key_value_heads = 0;       ///< as in MultiheadAttentionOptions
+  std::optional<RotaryCall> rotary = {};  ///< so is this
+  bool pre_norm = true;                   ///< normalise before each half, not after it
+  bool causal = false;                    ///< each position sees itself and those before
+  double dropout = 0;  ///< of attention weights, between the linear layers, and of each half's result
+  bool bias = true;
+  double eps = 1e-5;  ///< of both norms
+  DType dtype = DType::f32;
+  Device device = cpu(0);
+};
+
+/// One layer of an encoder, or causal of a decoder without cross attention: x + attention, then x +
+/// linear(gelu(linear)), each half normalised: before it, x + f(norm(x)) (Xiong et al., "On Layer Normalization in the
+/// Transformer Architecture", 2020), or after it, norm(x + f(x)) (Vaswani et al., 2017). [..., length, features] of any
+/// batch. Members are named as those of torch.nn.TransformerEncoderLayer(activation="gelu", batch_first=True).
+class TransformerBlock : public Module {
+ public:
+  TransformerBlock(std::int64_t features, std::int64_t heads, Generator&, const TransformerBlockOptions& = {});
+
+  Tensor forward(const Tensor& x) const { return forward(x, Tensor()); }
+  Tensor forward(const Tensor& x, const Tensor& mask) const;  ///< mask as in AttentionMask
+  void visit(MemberVisitor&) override;
+
+  MultiheadAttention self_attn;
+  Linear linear1;  ///< with gelu
+  Linear linear2;
+  LayerNorm norm1;
+  LayerNorm norm2;
+  Dropout dropout;  ///< between the linear layers
+  Dropout dropout1;
+  Dropout dropout2;
+
+ private:
+  Tensor attended(const Tensor& x, const Tensor& mask) const;
+  Tensor fed_forward(const Tensor& x) const;
+
+  bool pre_norm_;
+  bool causal_;
+};
+
+}  // namespace tutti
