@@ -30,12 +30,14 @@ struct Pool2dGeometry {
 
 /// Element i of the output is a function of (seed, stream, offset + i): see backend/random.h.
 struct RandomCall {
-  enum class Kind : std::uint8_t { uniform, normal } kind = Kind::uniform;
+  enum class Kind : std::uint8_t { uniform, normal, truncated_normal } kind = Kind::uniform;
   std::uint64_t seed = 0;
   std::uint64_t stream = 0;
   std::uint64_t offset = 0;
-  double a = 0.0;  ///< uniform: lower end; normal: mean
-  double b = 1.0;  ///< uniform: upper end, excluded; normal: standard deviation
+  double a = 0.0;           ///< uniform: lower end; normal: mean
+  double b = 1.0;           ///< uniform: upper end, excluded; normal: standard deviation
+  double low_level = 0.0;   ///< truncated normal: the share of the whole normal distribution below what is kept
+  double high_level = 1.0;  ///< truncated normal: that up to its end
 };
 
 }  // namespace tutti
