@@ -15,8 +15,10 @@ import tempfile
 import torch
 
 import elementwise
+import optimizers
 import products
 import reductions
+import schedules
 import shapes
 from reference_file import ReferenceFile
 
@@ -37,6 +39,8 @@ FILES = {
     "shapes": cases(shapes.write),
     "reductions": cases(reductions.write),
     "products": cases(products.write),
+    "optimizers": optimizers.write,
+    "schedules": schedules.write,
 }
 
 

@@ -18,12 +18,26 @@ import numpy
 import torch
 
 DTYPES = {
-    "f32": torch.float32, "f64": torch.float64, "i32": torch.int32, "i64": torch.int64, "bool": torch.bool,
-    "bf16": torch.bfloat16, "f16": torch.float16, "i8": torch.int8, "u8": torch.uint8,
+    "f32": torch.float32,
+    "f64": torch.float64,
+    "i32": torch.int32,
+    "i64": torch.int64,
+    "bool": torch.bool,
+    "bf16": torch.bfloat16,
+    "f16": torch.float16,
+    "i8": torch.int8,
+    "u8": torch.uint8,
 }
 CODES = {
-    torch.float32: "F32", torch.float64: "F64", torch.int32: "I32", torch.int64: "I64", torch.bool: "BOOL",
-    torch.bfloat16: "BF16", torch.float16: "F16", torch.int8: "I8", torch.uint8: "U8",
+    torch.float32: "F32",
+    torch.float64: "F64",
+    torch.int32: "I32",
+    torch.int64: "I64",
+    torch.bool: "BOOL",
+    torch.bfloat16: "BF16",
+    torch.float16: "F16",
+    torch.int8: "I8",
+    torch.uint8: "U8",
 }
 NARROW = (torch.bfloat16, torch.float16)
 
@@ -79,8 +93,15 @@ def typed(make, dtype):
 
 
 def numpy_dtype(name):
-    return {"bool": "bool", "i8": "int8", "u8": "uint8", "i32": "int32", "i64": "int64", "f32": "float32",
-            "f64": "float64"}[name]
+    return {
+        "bool": "bool",
+        "i8": "int8",
+        "u8": "uint8",
+        "i32": "int32",
+        "i64": "int64",
+        "f32": "float32",
+        "f64": "float64",
+    }[name]
 
 
 def in_numpy(function):
@@ -132,8 +153,13 @@ class ReferenceFile:
             return
         upstream = [self._random_like(result, random, narrow) for result in results]
         self._keep(name, "dy", [tensor for tensor, result in zip(upstream, results) if result.is_floating_point()])
-        gradients = torch.autograd.grad(graphs, wanted, [u.to(r.dtype) for u, r in zip(upstream, results) if r.requires_grad],
-                                        create_graph=second and not narrow, materialize_grads=True)
+        gradients = torch.autograd.grad(
+            graphs,
+            wanted,
+            [u.to(r.dtype) for u, r in zip(upstream, results) if r.requires_grad],
+            create_graph=second and not narrow,
+            materialize_grads=True,
+        )
         self._keep(name, "g", [self._narrowed(each, narrow) for each in gradients])
         if not second or narrow:
             return
