@@ -11,6 +11,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <exception>
 
 using namespace tutti;
@@ -59,9 +60,12 @@ class Comparison {
   void compare() {
     Call call{{}, reference_.attributes};
     std::vector<Tensor> leaves;
+    const Axes constants = reference_.attributes.integers("constants");
     for (const Array& input : reference_.inputs) {
+      const auto place = static_cast<std::int64_t>(call.x.size());
+      const bool constant = std::find(constants.begin(), constants.end(), place) != constants.end();
       call.x.emplace_back(laid_out(input, layout_, test_device()),
-                          is_floating(input.dtype()) && !reference_.gradients.empty());
+                          is_floating(input.dtype()) && !constant && !reference_.gradients.empty());
       if (call.x.back().requires_grad()) leaves.push_back(call.x.back());
     }
     const Results results = operation_.run(call);

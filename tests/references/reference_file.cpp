@@ -99,8 +99,6 @@ DType Attributes::dtype(std::string_view name) const {
 
 std::string reference_path(std::string_view file) { return fmt::format("tests/references/data/{}.safetensors", file); }
 
-std::vector<std::string> reference_files() { return {"elementwise", "shapes", "reductions", "products"}; }
-
 std::vector<ReferenceCase> reference_cases(std::string_view file) {
   const TensorFile read = read_safetensors(reference_path(file));
   std::map<std::string, ReferenceCase> cases;

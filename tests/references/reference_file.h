@@ -44,9 +44,6 @@ struct ReferenceCase {
   Arrays inputs, results, upstream, gradients, directions, second_gradients;
 };
 
-/// The files that have cases, without ".safetensors".
-std::vector<std::string> reference_files();
-
 /// Cases of tests/references/data/<file>.safetensors, on the CPU.
 std::vector<ReferenceCase> reference_cases(std::string_view file);
 

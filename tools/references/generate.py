@@ -15,6 +15,8 @@ import tempfile
 import torch
 
 import elementwise
+import gpt
+import layers
 import optimizers
 import products
 import reductions
@@ -39,8 +41,11 @@ FILES = {
     "shapes": cases(shapes.write),
     "reductions": cases(reductions.write),
     "products": cases(products.write),
+    "layers": cases(layers.write),
     "optimizers": optimizers.write,
     "schedules": schedules.write,
+    "gpt": gpt.write_weights,
+    "gpt_results": gpt.write_results,
 }
 
 

@@ -92,6 +92,16 @@ def typed(make, dtype):
     return lambda random: torch.from_numpy(numpy.array(make(random))).to(DTYPES[dtype])
 
 
+def constant(make):
+    """A floating input that has no gradient."""
+
+    def made(random):
+        return make(random)
+
+    made.constant = True
+    return made
+
+
 def numpy_dtype(name):
     return {
         "bool": "bool",
@@ -133,17 +143,23 @@ class ReferenceFile:
         what the library does where PyTorch rounds between the steps of one operation.
 
         Attributes that the comparison reads: `tolerance` (relative, in place of the dtype's), `each` (relative to each
-        element, in place of the largest; not for second gradients), `signed_zeros` (of results).
+        element, in place of the largest; not for second gradients), `signed_zeros` (of results),
+        `constants` (inputs without gradient).
         """
         number = sum(text.split()[0] == operation for text in self.cases.values())
         name = f"{operation}.{number}"
         random = numpy.random.RandomState(zlib.crc32(name.encode()))
         stored = [self._input(make, random, DTYPES[dtype]) for make in inputs]
+        constants = [place for place, make in enumerate(inputs) if hasattr(make, "constant")]
+        if constants:
+            attributes["constants"] = constants
         self.cases[name] = " ".join([operation] + [f"{key}={attribute(value)}" for key, value in attributes.items()])
         self._keep(name, "x", stored)
 
         narrow = DTYPES[dtype] if DTYPES[dtype] in NARROW else None
-        leaves = [self._leaf(tensor, gradient, widened) for tensor in stored]
+        leaves = [
+            self._leaf(tensor, gradient and place not in constants, widened) for place, tensor in enumerate(stored)
+        ]
         results = reference(*leaves)
         results = list(results) if isinstance(results, (tuple, list)) else [results]
         self._keep(name, "y", [self._narrowed(result, narrow) for result in results])
