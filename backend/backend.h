@@ -71,6 +71,8 @@ class Backend {
   virtual void max_pool2d(const Pool2dGeometry&, const Array& input, const Array& output, const Array& index) = 0;
   virtual void max_pool2d_gradient(const Pool2dGeometry&, const Array& gradient, const Array& index,
                                    const Array& input_gradient) = 0;
+  virtual void avg_pool2d(const AvgPool2dGeometry&, const Array& input, const Array& output) = 0;
+  virtual void avg_pool2d_gradient(const AvgPool2dGeometry&, const Array& gradient, const Array& input_gradient) = 0;
 
   // --- random numbers: functions of (seed, stream, element's row-major index) alone
   virtual void random(const RandomCall&, const Array& output) = 0;

@@ -14,11 +14,14 @@ enum class SoftmaxKind : std::uint8_t { softmax, log_softmax };
 /// What a linear operation ends with; formulas in backend/elementwise/activations.h.
 enum class LinearActivation : std::uint8_t { none, relu, gelu };
 
-/// Input [batch, in_channels, height, width], weight [out_channels, in_channels, kernel...]. Order: height, width.
+/// Input [batch, in_channels, height, width], weight [out_channels, in_channels / groups, kernel...]. Order: height,
+/// width. Channels are cut into `groups` runs, of which each convolves apart: the i-th of the output sees the i-th of
+/// the input alone. With as many groups as input channels the convolution is depthwise.
 struct Conv2dGeometry {
   std::array<std::int64_t, 2> stride{1, 1};
   std::array<std::int64_t, 2> padding{0, 0};
   std::array<std::int64_t, 2> dilation{1, 1};
+  std::int64_t groups = 1;
 };
 
 /// Windows of `kernel` every `stride` elements; padding counts as -inf and is never chosen. Order: height, width.
@@ -28,14 +31,45 @@ struct Pool2dGeometry {
   std::array<std::int64_t, 2> padding{0, 0};
 };
 
+/// The same windows; padding counts as 0, and where `count_include_pad` is set as elements, too.
+struct AvgPool2dGeometry {
+  std::array<std::int64_t, 2> kernel{2, 2};
+  std::array<std::int64_t, 2> stride{2, 2};
+  std::array<std::int64_t, 2> padding{0, 0};
+  bool count_include_pad = true;
+
+  constexpr Pool2dGeometry windows() const { return {kernel, stride, padding}; }
+};
+
+/// The same along one axis of sequences [batch, channels, length].
+struct Conv1dGeometry {
+  std::int64_t stride = 1;
+  std::int64_t padding = 0;
+  std::int64_t dilation = 1;
+  std::int64_t groups = 1;
+};
+struct Pool1dGeometry {
+  std::int64_t kernel = 2;
+  std::int64_t stride = 2;
+  std::int64_t padding = 0;
+};
+struct AvgPool1dGeometry {
+  std::int64_t kernel = 2;
+  std::int64_t stride = 2;
+  std::int64_t padding = 0;
+  bool count_include_pad = true;
+};
+
 /// Element i of the output is a function of (seed, stream, offset + i): see backend/random.h.
 struct RandomCall {
-  enum class Kind : std::uint8_t { uniform, normal } kind = Kind::uniform;
+  enum class Kind : std::uint8_t { uniform, normal, truncated_normal } kind = Kind::uniform;
   std::uint64_t seed = 0;
   std::uint64_t stream = 0;
   std::uint64_t offset = 0;
-  double a = 0.0;  ///< uniform: lower end; normal: mean
-  double b = 1.0;  ///< uniform: upper end, excluded; normal: standard deviation
+  double a = 0.0;           ///< uniform: lower end; normal: mean
+  double b = 1.0;           ///< uniform: upper end, excluded; normal: standard deviation
+  double low_level = 0.0;   ///< truncated normal: the share of the whole normal distribution below what is kept
+  double high_level = 1.0;  ///< truncated normal: that up to its end
 };
 
 }  // namespace tutti

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/nn/transformer.h>
 
+#include <tutti/autodiff/operations.h>
+
 namespace tutti {
 namespace {
 

@@ -23,6 +23,7 @@ OUTER_FOLDERS = ("examples", "tests", "benches", "tools")
 # The core of distributed/ is autodiff's observer and knows nothing else of it; these parts of the folder sit on top.
 OBSERVER = ("autodiff/gradient_observer.h", "autodiff/parameter_id.h", "autodiff/sparse_gradient.h")
 DISTRIBUTED_UPPER = {
+    "distributed/batch_norm_sync*": {"autodiff", "nn", "optim"},
     "distributed/collectives*": {"autodiff"},
     "distributed/sharded/*": {"autodiff", "nn", "optim"},
     "distributed/gradient_sync*": {"autodiff", "nn", "optim"},

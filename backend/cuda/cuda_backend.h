@@ -68,6 +68,8 @@ class CudaBackend final : public Backend {
   void max_pool2d(const Pool2dGeometry&, const Array& input, const Array& output, const Array& index) override;
   void max_pool2d_gradient(const Pool2dGeometry&, const Array& gradient, const Array& index,
                            const Array& input_gradient) override;
+  void avg_pool2d(const AvgPool2dGeometry&, const Array& input, const Array& output) override;
+  void avg_pool2d_gradient(const AvgPool2dGeometry&, const Array& gradient, const Array& input_gradient) override;
 
   void random(const RandomCall&, const Array& output) override;
 

@@ -94,6 +94,12 @@ TEST_CASE("narrow gradients: structured operations") {
           return conv2d(in[0], in[1], {}, {{1, 1}, {1, 1}, {1, 1}}) * 0.1;
         },
         {image, spread({2, 2, 3, 3}, 4)});
+  check("depthwise conv2d",
+        [](const Inputs& in) {
+          return conv2d(in[0], in[1], {}, {.padding = {1, 1}, .groups = 2}) * 0.1;
+        },
+        {image, spread({2, 1, 3, 3}, 4)});
+  check("avg_pool2d", [](const Inputs& in) { return avg_pool2d(square(in[0]) * 0.1); }, {image});
   check("max_pool2d", [](const Inputs& in) { return max_pool2d(in[0]); }, {image});
 }
 

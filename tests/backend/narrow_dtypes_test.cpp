@@ -295,6 +295,9 @@ TEST_CASE("images and scattered rows of 16-bit numbers round once") {
           conv2d_input_gradient(geometry, y64, w64, x.shape()));
     close("weight gradient", conv2d_weight_gradient(geometry, y, x, w.shape()),
           conv2d_weight_gradient(geometry, y64, x64, w.shape()));
+    close("avg_pool2d", avg_pool2d({}, x), avg_pool2d({}, x64));
+    close("avg_pool2d_gradient", avg_pool2d_gradient({}, avg_pool2d({}, x), x.shape()),
+          avg_pool2d_gradient({}, avg_pool2d({}, x64), x64.shape()));
     const auto [maxima, places] = max_pool2d({}, x);
     const auto [maxima64, places64] = max_pool2d({}, x64);
     close("max_pool2d", maxima, maxima64);

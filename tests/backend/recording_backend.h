@@ -87,6 +87,10 @@ class RecordingBackend final : public Backend {
   void max_pool2d_gradient(const Pool2dGeometry&, const Array&, const Array&, const Array&) override {
     refuse("max_pool2d_gradient");
   }
+  void avg_pool2d(const AvgPool2dGeometry&, const Array&, const Array&) override { refuse("avg_pool2d"); }
+  void avg_pool2d_gradient(const AvgPool2dGeometry&, const Array&, const Array&) override {
+    refuse("avg_pool2d_gradient");
+  }
   void random(const RandomCall&, const Array&) override { refuse("random"); }
   void optimizer_step(const OptimizerRule&, std::span<const RuleOperands>) override { refuse("optimizer_step"); }
 

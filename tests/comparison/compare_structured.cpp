@@ -122,7 +122,10 @@ void compare_convolution(DeviceComparison& both, DType dtype) {
                         {{2, 2, 11, 9}, {2, 2, 3, 2}, {.stride = {1, 2}, .padding = {2, 0}, .dilation = {2, 3}}},
                         {{5, 4, 6, 6}, {7, 4, 1, 1}, {}},
                         {{1, 1, 1, 1}, {1, 1, 3, 3}, {.padding = {3, 3}}},
-                        {{0, 3, 8, 8}, {4, 3, 3, 3}, {}}};
+                        {{0, 3, 8, 8}, {4, 3, 3, 3}, {}},
+                        {{2, 6, 9, 10}, {6, 1, 3, 3}, {.padding = {1, 1}, .groups = 6}},
+                        {{2, 4, 11, 9}, {8, 2, 3, 2}, {.stride = {2, 1}, .dilation = {1, 2}, .groups = 2}},
+                        {{3, 12, 7, 8}, {12, 6, 3, 3}, {.stride = {1, 2}, .padding = {1, 1}, .groups = 2}}};
   for (const Case& c : cases)
     both.compare_layouts(
         "conv2d", {numbers(c.input, dtype, Numbers::plain, 16), numbers(c.weight, dtype, Numbers::plain, 17)},
@@ -143,6 +146,14 @@ void compare_pooling(DeviceComparison& both, DType dtype) {
         both.compare_layouts("max_pool2d", {numbers(shape, dtype, sample, 18)}, [&](const Arrays& in) {
           const auto [maxima, index] = max_pool2d(geometry, in[0]);
           return Arrays{maxima, index, max_pool2d_gradient(geometry, maxima, index, shape)};
+        });
+  for (const Pool2dGeometry& windows : geometries)
+    for (const Shape& shape : {Shape{2, 3, 8, 9}, Shape{1, 1, 4, 4}, Shape{0, 1, 4, 4}})
+      for (const bool count_include_pad : {false, true})
+        both.compare_layouts("avg_pool2d", {numbers(shape, dtype, Numbers::plain, 18)}, [&](const Arrays& in) {
+          const AvgPool2dGeometry geometry{windows.kernel, windows.stride, windows.padding, count_include_pad};
+          const Array means = avg_pool2d(geometry, in[0]);
+          return Arrays{means, avg_pool2d_gradient(geometry, means, shape)};
         });
 }
 

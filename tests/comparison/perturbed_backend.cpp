@@ -36,7 +36,9 @@ std::set<std::string> PerturbedBackend::all_kernels() {
                                  "conv2d_input_gradient",
                                  "conv2d_weight_gradient",
                                  "max_pool2d",
-                                 "max_pool2d_gradient"};
+                                 "max_pool2d_gradient",
+                                 "avg_pool2d",
+                                 "avg_pool2d_gradient"};
   for (const char* kind : {"0", "1", "2", "3"}) names.insert(std::string("reduce ") + kind);
   for (const char* kernel : {"arg_reduce", "softmax", "softmax_gradient", "random"})
     for (const char* kind : {" 0", " 1"}) names.insert(std::string(kernel) + kind);

@@ -126,6 +126,10 @@ const std::vector<Case>& structured_cases() {
        [] {
          conv2d({}, floats({2, 3, 8, 8}), floats({4, 3, 3, 3}));
        }},
+      {"depthwise conv2d",
+       [] {
+         conv2d({.groups = 3}, floats({2, 3, 8, 8}), floats({3, 1, 3, 3}));
+       }},
       {"conv2d_input_gradient",
        [] {
          conv2d_input_gradient({}, floats({2, 4, 6, 6}), floats({4, 3, 3, 3}), {2, 3, 8, 8});
@@ -141,6 +145,14 @@ const std::vector<Case>& structured_cases() {
       {"max_pool2d_gradient",
        [] {
          max_pool2d_gradient({}, floats({2, 3, 4, 4}), indices({2, 3, 4, 4}), {2, 3, 8, 8});
+       }},
+      {"avg_pool2d",
+       [] {
+         avg_pool2d({}, floats({2, 3, 8, 8}));
+       }},
+      {"avg_pool2d_gradient",
+       [] {
+         avg_pool2d_gradient({}, floats({2, 3, 4, 4}), {2, 3, 8, 8});
        }},
   };
   return cases;

@@ -115,7 +115,8 @@ TEST_CASE("random numbers start and end where they should, aligned or not") {
   RandomViews views(8);
   rounds(40, [&](int, std::int64_t) {
     for (const DType dtype : {DType::f32, DType::f64})
-      for (const auto kind : {RandomCall::Kind::uniform, RandomCall::Kind::normal}) {
+      for (const auto kind :
+           {RandomCall::Kind::uniform, RandomCall::Kind::normal, RandomCall::Kind::truncated_normal}) {
         const std::int64_t size = views.between(1, 1500);
         const std::int64_t before = views.between(0, 3);
         const RandomCall call{.kind = kind,
