@@ -89,7 +89,7 @@ void BackwardRun::check_saved() const {
     if (visit.needed && visit.node->released())
       raise<AutodiffError>(
           "[backward] what {} saved was released by an earlier backward: pass retain_graph to that one",
-          visit.node->name());
+          visit.node->title());
 }
 
 namespace {
@@ -188,7 +188,9 @@ void BackwardRun::run_node(Visit& visit, bool release_saved, const Complete& com
   }
   if (any && visit.gradient.defined()) {
     InputGradients sink(*visit.node, *this, gradients, wanted);
+    const Tensor watched = detects_anomalies() ? visit.gradient : Tensor();
     visit.node->backward(std::exchange(visit.gradient, Tensor()), sink);
+    if (watched.defined()) detail::inspect_gradients(*visit.node, watched, gradients);
   }
   if (release_saved) visit.node->release_saved();
   unknown_reads_ -= visit.node->reads_unknown() ? 1 : 0;

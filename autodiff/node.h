@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <tutti/autodiff/anomaly.h>
+#include <tutti/autodiff/scope.h>
 #include <tutti/autodiff/tensor.h>
 
 #include <array>
@@ -8,6 +10,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -61,6 +64,7 @@ class Node {
   Node& operator=(const Node&) = delete;
 
   std::string_view name() const noexcept { return name_; }
+  std::string title() const;  ///< for errors: the name and the Scope that it was recorded in
   std::uint64_t sequence() const noexcept { return sequence_; }  ///< grows with creation, per thread
   std::size_t input_count() const noexcept { return count_; }
   const std::shared_ptr<Node>& input(std::size_t i) const { return i < kInline ? inline_[i] : more_[i - kInline]; }
@@ -100,6 +104,7 @@ class Node {
   std::size_t count_;
   std::array<std::shared_ptr<Node>, kInline> inline_;
   std::vector<std::shared_ptr<Node>> more_;
+  std::shared_ptr<const Site> site_;
   Mark mark_;
 };
 
@@ -164,6 +169,7 @@ inline SavedTensor save_constant(const Tensor& value) { return {value.array()}; 
 /// `make_gradient()` only then, so that nothing is saved in vain.
 template <class MakeGradient>
 Tensor record(std::string_view name, Array value, std::span<const Tensor> inputs, MakeGradient make_gradient) {
+  if (detects_anomalies()) detail::inspect_result(name, value, inputs);
   if (!records(inputs)) return Tensor(std::move(value));
   using Gradient = decltype(make_gradient());
   return Tensor::from_node(std::move(value), std::make_shared<RecordedNode<Gradient>>(name, inputs, make_gradient()));

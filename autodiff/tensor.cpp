@@ -51,7 +51,7 @@ Tensor& Tensor::set_requires_grad(bool required) {
   const Array& value = array();
   if (!is_leaf())
     raise<AutodiffError>("[set_requires_grad] this tensor was made by {}: only leaves choose; use detach()",
-                         impl_->node->name());
+                         impl_->node->title());
   if (required && (!is_floating(value.dtype()) || impl_->weak))
     raise<AutodiffError>("[set_requires_grad] a {} {} has no gradient", to_string(value.dtype()),
                          impl_->weak ? "literal" : "tensor");
@@ -148,7 +148,7 @@ void Tensor::zero_grad() {
 void Tensor::set_array(Array value) {
   const Array& old = array();
   if (!is_leaf())
-    raise<AutodiffError>("[set_array] this tensor was made by {}: only leaves take values", impl_->node->name());
+    raise<AutodiffError>("[set_array] this tensor was made by {}: only leaves take values", impl_->node->title());
   if (value.shape() != old.shape())
     raise<ShapeError>("[set_array] shape {} in place of {}", to_string(value.shape()), to_string(old.shape()));
   if (value.dtype() != old.dtype())
