@@ -38,9 +38,10 @@ BackwardRun::BackwardRun(std::vector<Root> roots, const Targets& targets, Into i
     for (std::size_t i = 0; i < visit.node->input_count() && !visit.needed; ++i)
       if (const Visit* input = visit_of(visit.node->input(i).get())) visit.needed = input->needed;
   }
-  for (const Visit& visit : visits_) {
+  for (Visit& visit : visits_) {
     if (!visit.needed) continue;
-    unknown_reads_ += visit.node->reads_unknown() ? 1 : 0;
+    visit.hooked = visit.node->has_hooks();
+    unknown_reads_ += (visit.node->reads_unknown() ? 1U : 0U) + (visit.hooked ? 1U : 0U);
     for (std::size_t i = 0; i < visit.node->input_count(); ++i)
       if (Visit* input = visit_of(visit.node->input(i).get()); input != nullptr && input->needed) ++input->expected;
   }
@@ -134,11 +135,18 @@ void BackwardRun::add_rows(const Node* leaf, SparseGradient rows) { visit_of(lea
 
 std::vector<SparseGradient> BackwardRun::take_rows(const Node& leaf) { return std::move(visit_of(&leaf)->rows); }
 
+void BackwardRun::run_hooks(Visit& visit) {
+  if (!visit.hooked) return;
+  if (visit.gradient.defined()) visit.gradient = visit.node->hooked(std::move(visit.gradient));
+  --unknown_reads_;
+}
+
 void BackwardRun::contribute(Visit& visit, Tensor gradient, const Complete& complete) {
   if (gradient.defined())
     visit.gradient =
         visit.gradient.defined() ? add_gradients(std::move(visit.gradient), gradient) : std::move(gradient);
   if (--visit.pending > 0) return;
+  run_hooks(visit);
   if (visit.node->is_leaf()) {
     // Not by way of the heap: leaves are older than all operations, and would be final only after everything else.
     complete(*visit.node, std::move(visit.gradient));
@@ -162,7 +170,7 @@ void BackwardRun::execute(const Complete& complete, bool release_saved) {
 // A node with several contributions has no use for it: only their sum ends there.
 Array BackwardRun::destination_of(const Node* node) {
   const Visit* visit = visit_of(node);
-  if (into_ != Into::slots || visit == nullptr || visit->expected != 1) return {};
+  if (into_ != Into::slots || visit == nullptr || visit->expected != 1 || visit->hooked) return {};
   if (!node->is_leaf()) {
     if (!node->is_view()) return {};
     const Array input = destination_of(node->input(0).get());

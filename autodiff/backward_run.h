@@ -48,7 +48,7 @@ class BackwardRun {
   /// contribution is in, before any other node runs. An undefined gradient means that all were null.
   void execute(const Complete& complete, bool release_saved);
 
-  /// How many nodes that read what is not known are still to run.
+  /// How many nodes and hooks that read what is not known are still to run.
   std::uint32_t unknown_reads() const noexcept { return unknown_reads_; }
 
   /// Where the gradient that flows into `node` along its only edge is to end; undefined: anywhere.
@@ -67,6 +67,7 @@ class BackwardRun {
     std::uint32_t expected = 0;
     bool needed = false;
     bool target = false;
+    bool hooked = false;
     Tensor gradient;
     std::vector<SparseGradient> rows = {};
   };
@@ -76,6 +77,7 @@ class BackwardRun {
     return node != nullptr && node->mark_.run == run_ ? &visits_[node->mark_.visit] : nullptr;
   }
   void contribute(Visit&, Tensor gradient, const Complete&);
+  void run_hooks(Visit&);
   std::string_view source_of_rows(const Node* leaf) const;
   void run_node(Visit&, bool release_saved, const Complete&);
 

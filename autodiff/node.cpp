@@ -59,6 +59,27 @@ std::string Node::title() const {
   return site_ ? fmt::format("{} in {}", name_, to_string(*site_)) : std::string(name_);
 }
 
+HookHandle Node::add_hook(GradientHook hook) {
+  if (!hooks_) hooks_ = std::make_shared<HookList<GradientHook>>();
+  return {hooks_, std::move(hook)};
+}
+
+Tensor Node::hooked(Tensor gradient) const {
+  const auto text = [](const Tensor& x) {
+    return fmt::format("{} {} on {}", to_string(x.shape()), to_string(x.dtype()), to_string(x.device()));
+  };
+  hooks_->for_each([&](const GradientHook& hook) {
+    Tensor replacement = hook(gradient);
+    if (!replacement.defined()) return;
+    if (replacement.shape() != gradient.shape() || replacement.dtype() != gradient.dtype() ||
+        replacement.device() != gradient.device())
+      raise<AutodiffError>("[hook] a hook of {} returned {} in place of {}", title(), text(replacement),
+                           text(gradient));
+    gradient = std::move(replacement);
+  });
+  return gradient;
+}
+
 void Node::require_unwritten(const SavedTensor& saved) const {
   if (!saved.value.defined() || saved.value.storage()->version() == saved.version) return;
   raise<AutodiffError>(

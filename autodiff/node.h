@@ -2,6 +2,7 @@
 #pragma once
 
 #include <tutti/autodiff/anomaly.h>
+#include <tutti/autodiff/hooks.h>
 #include <tutti/autodiff/scope.h>
 #include <tutti/autodiff/tensor.h>
 
@@ -89,6 +90,10 @@ class Node {
   Tensor restore(const SavedTensor&, const std::shared_ptr<Node>& self) const;
   void require_unwritten(const SavedTensor&) const;  ///< the same check alone
 
+  HookHandle add_hook(GradientHook);
+  bool has_hooks() const noexcept { return hooks_ && !hooks_->empty(); }
+  Tensor hooked(Tensor gradient) const;  ///< what the hooks make of the gradient of this node's output
+
  private:
   friend class BackwardRun;
   static constexpr std::size_t kInline = 3;
@@ -104,6 +109,7 @@ class Node {
   std::size_t count_;
   std::array<std::shared_ptr<Node>, kInline> inline_;
   std::vector<std::shared_ptr<Node>> more_;
+  std::shared_ptr<HookList<GradientHook>> hooks_;  // null: none ever
   std::shared_ptr<const Site> site_;
   Mark mark_;
 };

@@ -98,8 +98,16 @@ Tensor& Tensor::set_sparse_grad(bool sparse) {
                          name_of(slot));
   if (slot.state != GradientState::undefined)
     raise<AutodiffError>("[set_sparse_grad] {} has a gradient: call zero_grad() first", name_of(slot));
+  if (sparse && impl_->node->has_hooks())
+    raise<AutodiffError>("[set_sparse_grad] {} has hooks, which see dense gradients: remove them first", name_of(slot));
   slot.sparse = sparse;
   return *this;
+}
+
+HookHandle Tensor::register_hook(GradientHook hook) const {
+  if (!requires_grad()) raise<AutodiffError>("[register_hook] this tensor requires no gradient");
+  if (has_sparse_grad()) raise<AutodiffError>("[register_hook] {} has sparse gradients", name_of(gradient_slot()));
+  return impl_->node->add_hook(std::move(hook));
 }
 
 bool Tensor::has_sparse_grad() const noexcept {

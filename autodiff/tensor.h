@@ -3,6 +3,7 @@
 
 #include <tutti/autodiff/axes.h>
 #include <tutti/autodiff/gradient_slot.h>
+#include <tutti/autodiff/hooks.h>
 #include <tutti/backend/array.h>
 
 #include <initializer_list>
@@ -16,6 +17,10 @@ namespace tutti {
 
 class Index;
 class Node;
+class Tensor;
+
+/// Returns what takes the gradient's place, of its shape, type and device; undefined: nothing does.
+using GradientHook = std::function<Tensor(const Tensor& gradient)>;
 
 /// A number that stands beside a tensor.
 template <class T>
@@ -103,6 +108,19 @@ class Tensor {
   SparseGradient sparse_grad() const;
   void zero_grad();                     ///< marks the slot undefined; clears nothing; joins first
   GradientSlot& gradient_slot() const;  ///< of a leaf that requires a gradient, else AutodiffError
+  /// `hook` sees the gradient of this tensor in every backward and `grad` that computes it, once, summed over its
+  /// contributions; what it returns takes its place, an undefined tensor leaves it. At a leaf before the gradient is
+  /// accumulated or reduced: it is this backward's on this device, times the step's weight. It must not write in place.
+  /// A null gradient calls no hook. AutodiffError if no gradient is required, and for a leaf with sparse gradients.
+  HookHandle register_hook(GradientHook hook) const;
+  template <class Watch>
+    requires std::is_void_v<std::invoke_result_t<Watch&, const Tensor&>>
+  HookHandle register_hook(Watch watch) const {
+    return register_hook(GradientHook([watch = std::move(watch)](const Tensor& gradient) mutable {
+      watch(gradient);
+      return Tensor();
+    }));
+  }
 
   /// Replaces a leaf's value, keeping its identity, slot and attachment: loading, optimizers outside the tree.
   void set_array(Array);
