@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/autodiff/backward.h>
 
+#include <tutti/autodiff/autocast.h>
 #include <tutti/autodiff/backward_run.h>
 #include <tutti/autodiff/operations.h>
 #include <tutti/autodiff/tensor_access.h>
@@ -177,6 +178,7 @@ void backward(const Tensor& root, const BackwardOptions& options) {
   const bool failed_before = scope != nullptr && scope->failed_midway_;
   Accumulation accumulation(options, scope, scope != nullptr ? scope->group_ : nullptr);
   try {
+    refuse_inference("backward");
     check_root(root, "backward");
     if (options.create_graph && options.observer != nullptr)
       raise<AutodiffError>(
@@ -185,6 +187,7 @@ void backward(const Tensor& root, const BackwardOptions& options) {
       raise<AutodiffError>(
           "[backward] create_graph: gradient slots hold plain arrays; grad() gives differentiable ones");
     const NoGrad no_grad;
+    const Autocast as_forward_ran(DType::f32);
     const double weight = options.weight * (scope != nullptr ? scope->weight_ : 1.0);
     BackwardRun run({{gradient_node(root), root_gradient(root, options.gradient, options.scale * weight, "backward")}},
                     {}, BackwardRun::Into::slots);
@@ -211,7 +214,9 @@ void backward(const Tensor& root, const BackwardOptions& options) {
 }
 
 std::vector<Tensor> grad(std::span<const Tensor> outputs, std::span<const Tensor> inputs, const GradOptions& options) {
+  refuse_inference("grad");
   const RecordingMode mode(options.create_graph);
+  const Autocast as_forward_ran(DType::f32);
   std::vector<BackwardRun::Root> roots;
   for (const Tensor& output : outputs) {
     check_root(output, "grad");

@@ -19,6 +19,8 @@ bool& recording() {
   return enabled;
 }
 
+constinit thread_local bool inference = false;
+
 const std::shared_ptr<Node> kNoNode;
 
 }  // namespace
@@ -213,8 +215,16 @@ void add_to(Array& sum, const Array& gradient, bool owned) {
 
 NoGrad::NoGrad() : previous_(std::exchange(recording(), false)) {}
 NoGrad::~NoGrad() { recording() = previous_; }
-EnableGrad::EnableGrad() : previous_(std::exchange(recording(), true)) {}
+EnableGrad::EnableGrad() : previous_(std::exchange(recording(), !inference)) {}
 EnableGrad::~EnableGrad() { recording() = previous_; }
 bool grad_enabled() noexcept { return recording(); }
+
+Inference::Inference() : previous_(std::exchange(inference, true)) {}
+Inference::~Inference() { inference = previous_; }
+bool inference_enabled() noexcept { return inference; }
+
+void refuse_inference(std::string_view operation) {
+  if (inference) raise<AutodiffError>("[{}] not under Inference: there are no graphs", operation);
+}
 
 }  // namespace tutti

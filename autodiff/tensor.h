@@ -10,6 +10,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <vector>
 
@@ -162,5 +163,22 @@ class EnableGrad {
   bool previous_;
 };
 bool grad_enabled() noexcept;  ///< of the calling thread
+
+/// While one lives on a thread nothing is recorded there, as under NoGrad, whatever is called: EnableGrad has no
+/// effect, and `backward`, `grad` and `checkpoint` throw AutodiffError. Results are plain constants, which may enter a
+/// graph later. Scopes nest.
+class Inference {
+ public:
+  Inference();
+  ~Inference();
+  Inference(const Inference&) = delete;
+  Inference& operator=(const Inference&) = delete;
+
+ private:
+  NoGrad no_grad_;
+  bool previous_;
+};
+bool inference_enabled() noexcept;                  ///< of the calling thread
+void refuse_inference(std::string_view operation);  ///< throws AutodiffError under Inference
 
 }  // namespace tutti
