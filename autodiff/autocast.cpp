@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/autodiff/autocast.h>
 
+#include <tutti/autodiff/checkpoint.h>
 #include <tutti/autodiff/node.h>
 #include <tutti/autodiff/operations.h>
 #include <tutti/autodiff/tensor_access.h>
@@ -96,8 +97,9 @@ Autocast::Autocast(DType narrow) : narrow_(narrow), outer_(nullptr) {
 
 Autocast::~Autocast() { innermost = outer_; }
 
+// A checkpoint's function casts its leaves itself, each time it runs.
 Tensor Autocast::as_narrow(const Tensor& x) {
-  if (!x.is_leaf() || !x.requires_grad() || !grad_enabled()) return cast(x, narrow_);
+  if (!x.is_leaf() || !x.requires_grad() || !grad_enabled() || InputTrace::active()) return cast(x, narrow_);
   if (!cast_) cast_ = std::make_unique<CastLeaves>();
   return cast_->find_or_cast(x, narrow_);
 }

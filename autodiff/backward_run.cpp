@@ -29,6 +29,7 @@ Tensor add_gradients(Tensor sum, const Tensor& gradient) {
 
 BackwardRun::BackwardRun(std::vector<Root> roots, const Targets& targets, Into into)
     : run_(next_run()), into_(into), roots_(std::move(roots)) {
+  if (into == Into::boundary) boundary_.insert(targets.begin(), targets.end());
   for (const Root& root : roots_) traverse(root.node.get());
   // Discovery is in post-order: a node's inputs stand before it.
   for (const Node* target : targets)
@@ -40,9 +41,9 @@ BackwardRun::BackwardRun(std::vector<Root> roots, const Targets& targets, Into i
   }
   for (Visit& visit : visits_) {
     if (!visit.needed) continue;
-    visit.hooked = visit.node->has_hooks();
+    visit.hooked = visit.node->has_hooks() && !ends_at(visit);
     unknown_reads_ += (visit.node->reads_unknown() ? 1U : 0U) + (visit.hooked ? 1U : 0U);
-    for (std::size_t i = 0; i < visit.node->input_count(); ++i)
+    for (std::size_t i = 0; i < edges_of(visit); ++i)
       if (Visit* input = visit_of(visit.node->input(i).get()); input != nullptr && input->needed) ++input->expected;
   }
   for (const Root& root : roots_) ++visit_of(root.node.get())->expected;
@@ -63,7 +64,10 @@ void BackwardRun::traverse(Node* root) {
   };
   constexpr std::uint32_t kOpen = ~std::uint32_t{0};
   std::vector<Frame> stack;
-  const auto open = [&](Node* node) { stack.push_back({node, std::exchange(node->mark_, {run_, kOpen})}); };
+  const auto open = [&](Node* node) {
+    const std::size_t first = boundary_.contains(node) ? node->input_count() : 0;
+    stack.push_back({node, std::exchange(node->mark_, {run_, kOpen}), first});
+  };
   open(root);
   while (!stack.empty()) {
     Frame& top = stack.back();
@@ -87,7 +91,7 @@ std::vector<BackwardRun::Leaf> BackwardRun::leaves() const {
 
 void BackwardRun::check_saved() const {
   for (const Visit& visit : visits_)
-    if (visit.needed && visit.node->released())
+    if (visit.needed && !ends_at(visit) && visit.node->released())
       raise<AutodiffError>(
           "[backward] what {} saved was released by an earlier backward: pass retain_graph to that one",
           visit.node->title());
@@ -135,6 +139,12 @@ void BackwardRun::add_rows(const Node* leaf, SparseGradient rows) { visit_of(lea
 
 std::vector<SparseGradient> BackwardRun::take_rows(const Node& leaf) { return std::move(visit_of(&leaf)->rows); }
 
+const Node* BackwardRun::stray_leaf() const {
+  for (const Visit& visit : visits_)
+    if (visit.node->is_leaf() && !visit.target) return visit.node;
+  return nullptr;
+}
+
 void BackwardRun::run_hooks(Visit& visit) {
   if (!visit.hooked) return;
   if (visit.gradient.defined()) visit.gradient = visit.node->hooked(std::move(visit.gradient));
@@ -163,7 +173,7 @@ void BackwardRun::execute(const Complete& complete, bool release_saved) {
     Visit& visit = visits_[ready_.back().second];
     ready_.pop_back();
     if (visit.target) complete(*visit.node, visit.gradient);
-    run_node(visit, release_saved, complete);
+    if (!ends_at(visit)) run_node(visit, release_saved, complete);
   }
 }
 

@@ -157,11 +157,15 @@ template <class Gradient> class RecordedNode final : public Node,
   std::optional<Gradient> gradient_;
 };
 
+namespace detail {
+bool only_traced(std::span<const Tensor> inputs);  // whether a checkpoint's first run wants to know these and no more
+}
+
 /// Whether an operation on these inputs is to be recorded.
 inline bool records(std::span<const Tensor> inputs) {
   if (!grad_enabled()) return false;
   for (const Tensor& input : inputs)
-    if (input.requires_grad()) return true;
+    if (input.requires_grad()) return !detail::only_traced(inputs);
   return false;
 }
 

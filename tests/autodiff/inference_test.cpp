@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/autodiff/backward.h>
+#include <tutti/autodiff/checkpoint.h>
 #include <tutti/autodiff/operations.h>
 #include <tutti/backend/error.h>
 #include <tutti/tests/autodiff/leaves.h>
@@ -41,6 +42,8 @@ TEST_CASE("Inference: what needs a graph is refused by name") {
   const Inference inference;
   CHECK_THROWS_WITH_AS(backward(y), doctest::Contains("[backward] not under Inference"), AutodiffError);
   CHECK_THROWS_WITH_AS(grad(y, inputs), doctest::Contains("[grad] not under Inference"), AutodiffError);
+  const auto same = [](const Tensor& z) { return z; };
+  CHECK_THROWS_WITH_AS(checkpoint(same, x), doctest::Contains("[checkpoint] not under Inference"), AutodiffError);
 }
 
 }  // namespace
