@@ -19,7 +19,7 @@ constinit thread_local Autocast* innermost = nullptr;
 
 // docs/dtypes.md has these lists too.
 constexpr std::string_view kNarrow[] = {
-    "matmul", "linear", "conv1d", "conv2d", "conv3d", "einsum", "attention",
+    "matmul", "linear", "conv1d", "conv2d", "conv3d", "einsum", "scaled_dot_product_attention",
 };
 constexpr std::string_view kWide[] = {
     // functions with a wide range, or steep ones
@@ -31,6 +31,13 @@ constexpr std::string_view kWide[] = {
     "log10",
     "log1p",
     "pow",
+    "logaddexp",
+    "tan",
+    "asin",
+    "acos",
+    "sinh",
+    "cosh",
+    "erfinv",
     "reciprocal",
     "rsqrt",
     "softplus",
@@ -58,6 +65,7 @@ constexpr std::string_view kWide[] = {
     "smooth_l1_loss",
     "huber_loss",
     "binary_cross_entropy",
+    "binary_cross_entropy_with_logits",
     "kl_div",
 };
 

@@ -39,6 +39,8 @@ Tensor root_gradient(const Tensor& root, const Tensor& given, double scale, cons
   return scale == 1.0 ? given : given * scale;
 }
 
+Tensor ones_like(const Tensor& root) { return Tensor(Array::full(root.shape(), 1, root.dtype(), root.device())); }
+
 bool is_same_place(const Array& a, const Array& b) {
   return a.defined() && b.defined() && a.storage().get() == b.storage().get() && a.offset() == b.offset() &&
          a.is_contiguous() && b.is_contiguous();
@@ -217,10 +219,14 @@ std::vector<Tensor> grad(std::span<const Tensor> outputs, std::span<const Tensor
   refuse_inference("grad");
   const RecordingMode mode(options.create_graph);
   const Autocast as_forward_ran(DType::f32);
+  if (!options.gradients.empty() && options.gradients.size() != outputs.size())
+    raise<AutodiffError>("[grad] {} gradients for {} outputs", options.gradients.size(), outputs.size());
   std::vector<BackwardRun::Root> roots;
-  for (const Tensor& output : outputs) {
-    check_root(output, "grad");
-    roots.push_back({gradient_node(output), Tensor(Array::full(output.shape(), 1, output.dtype(), output.device()))});
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    check_root(outputs[i], "grad");
+    const Tensor given = options.gradients.empty() ? Tensor() : options.gradients[i];
+    roots.push_back({gradient_node(outputs[i]),
+                     given.defined() ? root_gradient(outputs[i], given, 1.0, "grad") : ones_like(outputs[i])});
   }
   BackwardRun::Targets targets;
   for (const Tensor& input : inputs) {
