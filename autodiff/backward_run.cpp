@@ -65,8 +65,8 @@ void BackwardRun::traverse(Node* root) {
   constexpr std::uint32_t kOpen = ~std::uint32_t{0};
   std::vector<Frame> stack;
   const auto open = [&](Node* node) {
-    const std::size_t first = boundary_.contains(node) ? node->input_count() : 0;
-    stack.push_back({node, std::exchange(node->mark_, {run_, kOpen}), first});
+    const bool ends = !boundary_.empty() && boundary_.contains(node);
+    stack.push_back({node, std::exchange(node->mark_, {run_, kOpen}), ends ? node->input_count() : 0});
   };
   open(root);
   while (!stack.empty()) {

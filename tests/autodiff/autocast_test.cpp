@@ -33,6 +33,9 @@ TEST_CASE("Autocast: products are narrow, wide functions f32, others promote") {
                              mean(narrow, {0}), var(narrow), norm(narrow), logsumexp(narrow)})
     CHECK(wide.dtype() == DType::f32);
   CHECK((narrow + narrow).dtype() == DType::bf16);
+  const Tensor rows = floats({1, 2, 4}, 1);
+  CHECK(scaled_dot_product_attention(rows, rows, rows).dtype() == DType::bf16);
+  CHECK(layer_norm(narrow, {3}).dtype() == DType::f32);
   CHECK((narrow * a).dtype() == DType::f32);
   CHECK(relu(narrow).dtype() == DType::bf16);
   CHECK(matmul(spread({2, 3}, 1), spread({3, 2}, 2)).dtype() == DType::f64);
