@@ -14,6 +14,12 @@ enum class SoftmaxKind : std::uint8_t { softmax, log_softmax };
 /// What a linear operation ends with; formulas in backend/elementwise/activations.h.
 enum class LinearActivation : std::uint8_t { none, relu, gelu };
 
+/// Rows become (x - mean) / sqrt(variance + epsilon), the mean over the row; not centred: the mean counts as 0.
+struct RowNorm {
+  bool centred = true;
+  double epsilon = 1e-5;
+};
+
 /// Input [batch, in_channels, height, width], weight [out_channels, in_channels, kernel...]. Order: height, width.
 struct Conv2dGeometry {
   std::array<std::int64_t, 2> stride{1, 1};
