@@ -23,17 +23,23 @@ class CustomNode final : private NameHolder, public Node {
              CustomBackward backward)
       : NameHolder{std::move(name)},
         Node(NameHolder::name, inputs),
-        saved_(Saved{std::move(values), std::move(output), std::move(backward)}) {}
+        saved_(Saved{{values.begin(), values.end()}, {std::move(output)}, std::move(backward)}) {}
 
   void backward(const Tensor& gradient, InputGradients& gradients) override {
     if (grad_enabled()) raise<AutodiffError>("[{}] a custom function has no second derivative", NameHolder::name);
-    const std::vector<Array> results = saved_->backward(saved_->inputs, saved_->output, gradient.array());
+    std::vector<Array> values;
+    for (const SavedTensor& input : saved_->inputs) {
+      require_unwritten(input);
+      values.push_back(input.value);
+    }
+    require_unwritten(saved_->output);
+    const std::vector<Array> results = saved_->backward(values, saved_->output.value, gradient.array());
     if (results.size() != input_count())
       raise<AutodiffError>("[{}] backward returned {} gradients for {} inputs", NameHolder::name, results.size(),
                            input_count());
     for (std::size_t i = 0; i < results.size(); ++i) {
       if (!gradients.wanted(i) || !results[i].defined()) continue;
-      const Array& input = saved_->inputs[i];
+      const Array& input = values[i];
       if (results[i].shape() != input.shape() || results[i].dtype() != input.dtype())
         raise<AutodiffError>("[{}] gradient {} is {} {}, its input {} {}", NameHolder::name, i,
                              to_string(results[i].shape()), to_string(results[i].dtype()), to_string(input.shape()),
@@ -47,8 +53,8 @@ class CustomNode final : private NameHolder, public Node {
 
  private:
   struct Saved {
-    std::vector<Array> inputs;
-    Array output;
+    std::vector<SavedTensor> inputs;
+    SavedTensor output;
     CustomBackward backward;
   };
   std::optional<Saved> saved_;

@@ -55,7 +55,16 @@ void InputGradients::set_rows(std::size_t input, SparseGradient rows) {
   run_.add_rows(node_.input(input).get(), std::move(rows));
 }
 
+void Node::require_unwritten(const SavedTensor& saved) const {
+  if (!saved.value.defined() || saved.value.storage()->version() == saved.version) return;
+  raise<AutodiffError>(
+      "[backward] {} saved a value of shape {} for its gradient, and {} has written to it since: write after backward, "
+      "or to a copy",
+      name_, to_string(saved.value.shape()), saved.value.storage()->last_writer());
+}
+
 Tensor Node::restore(const SavedTensor& saved, const std::shared_ptr<Node>& self) const {
+  require_unwritten(saved);
   if (saved.source == SavedTensor::kConstant) return Tensor(saved.value);
   const std::shared_ptr<Node>& node =
       saved.source == SavedTensor::kOutput ? self : input(static_cast<std::size_t>(saved.source));

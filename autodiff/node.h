@@ -19,8 +19,14 @@ namespace tutti {
 struct SavedTensor {
   static constexpr int kOutput = -1;
   static constexpr int kConstant = -2;
-  Array value;
-  int source = kConstant;  ///< position among the node's inputs, kOutput, or kConstant
+
+  SavedTensor() = default;
+  SavedTensor(Array array, int from = kConstant)
+      : value(std::move(array)), source(from), version(value.defined() ? value.storage()->version() : 0) {}
+
+  Array value;                ///< for its shape and type; its elements are read by way of `Node::restore`
+  int source = kConstant;     ///< position among the node's inputs, kOutput, or kConstant
+  std::uint32_t version = 0;  ///< of its storage, when it was saved
 };
 
 class BackwardRun;
@@ -74,8 +80,10 @@ class Node {
   /// Whether it can give a sparse gradient to its first input.
   virtual bool gives_rows() const noexcept { return false; }
 
-  /// The saved value with its place in the graph. `self` is this node.
+  /// The saved value with its place in the graph. `self` is this node. Throws AutodiffError, naming who saved it and
+  /// who wrote, if it was written to since.
   Tensor restore(const SavedTensor&, const std::shared_ptr<Node>& self) const;
+  void require_unwritten(const SavedTensor&) const;  ///< the same check alone
 
  private:
   friend class BackwardRun;
@@ -148,6 +156,9 @@ inline bool records(std::span<const Tensor> inputs) {
 
 /// Saves input number `position`.
 inline SavedTensor save(const Tensor& input, int position) { return {input.array(), position}; }
+
+/// Saves what needs no gradient: a mask, an index.
+inline SavedTensor save_constant(const Tensor& value) { return {value.array()}; }
 
 /// The result of an operation: recorded with its gradient if any input requires one. The gradient is built by
 /// `make_gradient()` only then, so that nothing is saved in vain.

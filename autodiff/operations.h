@@ -6,6 +6,7 @@
 
 #include <tutti/autodiff/attention.h>
 #include <tutti/autodiff/elementwise_operations.h>
+#include <tutti/autodiff/image_operations.h>
 #include <tutti/autodiff/indexing.h>
 #include <tutti/autodiff/normalization.h>
 #include <tutti/autodiff/random_operations.h>
@@ -97,8 +98,6 @@ inline Tensor einsum(std::string_view equation, std::initializer_list<Tensor> op
 /// activation(x W^T + b) over the last axis, in one pass; weight [out, in].
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
               LinearActivation = LinearActivation::none);
-Tensor conv2d(const Tensor& input, const Tensor& weight, const Tensor& bias = {}, const Conv2dGeometry& = {});
-Tensor max_pool2d(const Tensor& input, const Pool2dGeometry& = {});
 Tensor softmax(const Tensor&, std::int64_t axis = -1);
 Tensor log_softmax(const Tensor&, std::int64_t axis = -1);
 Tensor gather(const Tensor& input, std::int64_t axis, const Tensor& index);

@@ -15,4 +15,19 @@ namespace tutti {
 /// drawn.
 Tensor dropout(const Tensor& x, double p, Generator&, bool training = true);
 
+/// Draws 1 with the probability that stands at each place, else 0: probabilities floating, of any shape -> the same
+/// shape and dtype. What lies outside [0, 1] counts as the end beside it; NaN gives 0. No gradient.
+Tensor bernoulli(const Tensor& probabilities, Generator&);
+
+/// Draws a number 0 ... classes - 1 for each row, with probabilities softmax(logits): [..., classes] floating -> i64
+/// [...]. -inf is never drawn; a row without any other gives 0. The largest of logits + Gumbel noise, in f64, so that
+/// rare classes are drawn as often as they should: Gumbel, "Statistical Theory of Extreme Values" (1954). No gradient.
+Tensor categorical(const Tensor& logits, Generator&);
+
+/// Draws `count` numbers for each row, with replacement, with probabilities in proportion to weights that are not
+/// negative: [..., classes] floating -> i64 [..., count]. As torch.multinomial(replacement=True). No gradient.
+Tensor multinomial(const Tensor& weights, std::int64_t count, Generator&);
+
+Tensor permutation(std::int64_t count, Generator&, Device = cpu(0));  ///< i64 [count]: 0 ... count - 1, shuffled
+
 }  // namespace tutti

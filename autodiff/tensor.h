@@ -9,12 +9,17 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 namespace tutti {
 
 class Index;
 class Node;
+
+/// A number that stands beside a tensor.
+template <class T>
+concept Literal = std::is_arithmetic_v<T>;
 
 /// An array and, where needed, its place in the graph of operations that made it: what users write models with. A cheap
 /// handle; copies name the same tensor. Distinct tensors may be used from distinct threads; one graph, with all tensors
@@ -64,6 +69,22 @@ class Tensor {
   Tensor min(const Axes& = {}, bool keep_dims = false) const;
   Tensor cast(DType) const;
   Tensor to(Device) const;
+
+  // --- writing in place (in_place.cpp): into the memory, which views share, so that x.slice(0, 0, 2).fill_(0) writes
+  // x. Nothing is recorded: AutodiffError for a tensor that an operation recorded, for a leaf that requires a gradient
+  // and for a value that does, these two except under NoGrad. Backward through what had saved the old values throws.
+  // Operands are promoted and broadcast, the result keeps this tensor's shape and type: ShapeError, and DTypeError for
+  // what is of another kind (a fraction for integers). Returns the tensor.
+  Tensor add_(const Tensor&) const;
+  Tensor sub_(const Tensor&) const;
+  Tensor mul_(const Tensor&) const;
+  Tensor div_(const Tensor&) const;
+  Tensor fill_(const Scalar&) const;
+  Tensor copy_(const Tensor&) const;  ///< elements converted; any device
+  template <Literal T> Tensor add_(T value) const { return add_(Tensor(Scalar(value))); }
+  template <Literal T> Tensor sub_(T value) const { return sub_(Tensor(Scalar(value))); }
+  template <Literal T> Tensor mul_(T value) const { return mul_(Tensor(Scalar(value))); }
+  template <Literal T> Tensor div_(T value) const { return div_(Tensor(Scalar(value))); }
 
   // --- gradients
   bool requires_grad() const noexcept;  ///< a leaf that collects a gradient, or made from one

@@ -27,7 +27,7 @@ Array Array::empty(const Shape& shape, DType dtype, Device device) {
 
 Array Array::full(const Shape& shape, Scalar value, DType dtype, Device device) {
   Array array = empty(shape, dtype, device);
-  array.fill(value);
+  if (array.size_ > 0) backend_for(device).fill(array, value);
   return array;
 }
 
@@ -129,6 +129,7 @@ Array Array::to(Device device) const {
 
 void Array::fill(Scalar value) {
   checks::require_defined("fill", *this);
+  count_write("fill");
   if (size_ > 0) backend_for(device_).fill(*this, value);
 }
 
@@ -139,6 +140,7 @@ void Array::copy_from(const Array& source) {
     raise<ShapeError>("[copy_from] shapes differ: {} into {}", checks::describe(source), checks::describe(*this));
   if (dtype_ != source.dtype_) checks::raise_dtypes("copy_from", source, *this);
   if (size_ == 0) return;
+  count_write("copy_from");
   const auto on_cpu = [](const Array& array) { return array.device_.kind == DeviceKind::cpu; };
   if (source.device_ == device_ || on_cpu(*this) || on_cpu(source) || !is_contiguous())
     return backend_for(device_).copy(source.to(device_), *this);

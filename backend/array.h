@@ -80,9 +80,13 @@ class Array {
   Array cast(DType) const;   ///< itself if already of that type. To bool: x != 0; float to integer truncates
   Array to(Device) const;    ///< itself if already there; else waits for this device's work and copies
 
-  // --- writing in place, ordered on the compute stream
+  // --- writing in place, ordered on the compute stream; counted, so that backward notices (Storage::version)
   void fill(Scalar);
   void copy_from(const Array&);  ///< same shape and dtype, any device; else ShapeError, DTypeError
+  /// For who writes to the memory by other means: kernels of his own, `data`, DLPack. `operation`: a literal.
+  void count_write(const char* operation) const noexcept {
+    if (storage_) storage_->count_write(operation);
+  }
 
   // --- reading on the host; wait for the device's compute stream and rethrow its errors
   template <class T> std::vector<T> to_vector() const;  ///< row-major; throws DTypeError unless T is the array's type

@@ -13,19 +13,6 @@
 
 namespace tutti {
 
-/// One of the parameters that `sgd_steps` changes. All of them have a momentum, or none has.
-struct SgdOperands {
-  Array parameter;
-  Array gradient;
-  Array momentum;
-};
-struct AdamWOperands {
-  Array parameter;
-  Array gradient;
-  Array mean;
-  Array square;
-};
-
 /// Drives all devices of one kind. Users call the functions of `backend/operations.h`, which check their operands, make
 /// the output and call the backend of its device; a backend may therefore trust shapes, dtypes and devices, and that
 /// outputs have elements. Of narrow dtypes (bf16, f16, i8, u8) it sees what moves elements, casts, elementwise
@@ -94,23 +81,14 @@ class Backend {
   virtual void max_pool2d(const Pool2dGeometry&, const Array& input, const Array& output, const Array& index) = 0;
   virtual void max_pool2d_gradient(const Pool2dGeometry&, const Array& gradient, const Array& index,
                                    const Array& input_gradient) = 0;
+  virtual void avg_pool2d(const AvgPool2dGeometry&, const Array& input, const Array& output) = 0;
+  virtual void avg_pool2d_gradient(const AvgPool2dGeometry&, const Array& gradient, const Array& input_gradient) = 0;
 
   // --- random numbers: functions of (seed, stream, element's row-major index) alone
   virtual void random(const RandomCall&, const Array& output) = 0;
 
-  // --- fused optimizer steps, one pass over the parameter's memory
-  virtual void sgd_step(const SgdStep&, const Array& parameter, const Array& gradient, const Array& momentum) = 0;
-  virtual void adamw_step(const AdamWStep&, const Array& parameter, const Array& gradient, const Array& mean,
-                          const Array& square) = 0;
-  // The same of many parameters of one device and dtype, no two of which share memory.
-  virtual void sgd_steps(const SgdStep& step, std::span<const SgdOperands> parameters) {
-    for (const SgdOperands& each : parameters) sgd_step(step, each.parameter, each.gradient, each.momentum);
-  }
-  virtual void adamw_steps(const AdamWStep& step, std::span<const AdamWOperands> parameters) {
-    for (const AdamWOperands& each : parameters)
-      adamw_step(step, each.parameter, each.gradient, each.mean, each.square);
-  }
-  /// Any of the rules, of parameters of one device and dtype, no two of which share memory.
+  // --- optimizers
+  /// A step of many parameters of one device and dtype, no two of which share memory: one pass over them.
   virtual void optimizer_step(const OptimizerRule&, std::span<const RuleOperands> parameters) = 0;
 };
 

@@ -20,11 +20,14 @@ struct RowNorm {
   double epsilon = 1e-5;
 };
 
-/// Input [batch, in_channels, height, width], weight [out_channels, in_channels, kernel...]. Order: height, width.
+/// Input [batch, in_channels, height, width], weight [out_channels, in_channels / groups, kernel...]. Order: height,
+/// width. Channels are cut into `groups` runs, of which each convolves apart: the i-th of the output sees the i-th of
+/// the input alone. With as many groups as input channels the convolution is depthwise.
 struct Conv2dGeometry {
   std::array<std::int64_t, 2> stride{1, 1};
   std::array<std::int64_t, 2> padding{0, 0};
   std::array<std::int64_t, 2> dilation{1, 1};
+  std::int64_t groups = 1;
 };
 
 /// Windows of `kernel` every `stride` elements; padding counts as -inf and is never chosen. Order: height, width.
@@ -34,37 +37,45 @@ struct Pool2dGeometry {
   std::array<std::int64_t, 2> padding{0, 0};
 };
 
+/// The same windows; padding counts as 0, and where `count_include_pad` is set as elements, too.
+struct AvgPool2dGeometry {
+  std::array<std::int64_t, 2> kernel{2, 2};
+  std::array<std::int64_t, 2> stride{2, 2};
+  std::array<std::int64_t, 2> padding{0, 0};
+  bool count_include_pad = true;
+
+  constexpr Pool2dGeometry windows() const { return {kernel, stride, padding}; }
+};
+
+/// The same along one axis of sequences [batch, channels, length].
+struct Conv1dGeometry {
+  std::int64_t stride = 1;
+  std::int64_t padding = 0;
+  std::int64_t dilation = 1;
+  std::int64_t groups = 1;
+};
+struct Pool1dGeometry {
+  std::int64_t kernel = 2;
+  std::int64_t stride = 2;
+  std::int64_t padding = 0;
+};
+struct AvgPool1dGeometry {
+  std::int64_t kernel = 2;
+  std::int64_t stride = 2;
+  std::int64_t padding = 0;
+  bool count_include_pad = true;
+};
+
 /// Element i of the output is a function of (seed, stream, offset + i): see backend/random.h.
 struct RandomCall {
-  enum class Kind : std::uint8_t { uniform, normal } kind = Kind::uniform;
+  enum class Kind : std::uint8_t { uniform, normal, truncated_normal } kind = Kind::uniform;
   std::uint64_t seed = 0;
   std::uint64_t stream = 0;
   std::uint64_t offset = 0;
-  double a = 0.0;  ///< uniform: lower end; normal: mean
-  double b = 1.0;  ///< uniform: upper end, excluded; normal: standard deviation
-};
-
-/// v = momentum v + (1 - dampening) (g + weight_decay p);  p -= rate (nesterov ? g + weight_decay p + momentum v : v).
-/// Without momentum the momentum array is undefined and v is the plain gradient. `first`: v starts as the gradient.
-struct SgdStep {
-  double rate = 0.0;
-  double momentum = 0.0;
-  double dampening = 0.0;
-  double weight_decay = 0.0;
-  double gradient_scale = 1.0;  ///< the gradient is read as gradient_scale * g (clipping by norm)
-  bool nesterov = false;
-  bool first = false;
-};
-
-/// Loshchilov and Hutter, "Decoupled Weight Decay Regularization" (2019), algorithm 2.
-struct AdamWStep {
-  double rate = 0.0;
-  double beta1 = 0.9;
-  double beta2 = 0.999;
-  double epsilon = 1e-8;
-  double weight_decay = 0.01;
-  double gradient_scale = 1.0;
-  std::int64_t step = 1;  ///< counted from 1, for the bias correction
+  double a = 0.0;           ///< uniform: lower end; normal: mean
+  double b = 1.0;           ///< uniform: upper end, excluded; normal: standard deviation
+  double low_level = 0.0;   ///< truncated normal: the share of the whole normal distribution below what is kept
+  double high_level = 1.0;  ///< truncated normal: that up to its end
 };
 
 }  // namespace tutti

@@ -92,16 +92,23 @@ Array gather(const Array& input, std::int64_t axis, const Array& index);
 Array scatter_add(const Shape& shape, const Array& updates, std::int64_t axis, const Array& index,
                   const Array& out = {});
 
-/// Cross-correlation. input [n, c, h, w], weight [k, c, r, s] -> [n, k, h', w'],
-/// h' = (h + 2 padding - dilation (r - 1) - 1) / stride + 1.
+/// Cross-correlation. input [n, c, h, w], weight [k, c / groups, r, s] -> [n, k, h', w'],
+/// h' = (h + 2 padding - dilation (r - 1) - 1) / stride + 1. Throws ShapeError for what does not fit.
 Array conv2d(const Conv2dGeometry&, const Array& input, const Array& weight);
 Array conv2d_input_gradient(const Conv2dGeometry&, const Array& gradient, const Array& weight, const Shape& input);
 Array conv2d_weight_gradient(const Conv2dGeometry&, const Array& gradient, const Array& input, const Shape& weight,
                              const Array& out = {});
+/// The output's shape, after the checks of `conv2d`, in whose errors `operation` is named.
+Shape conv2d_shape(std::string_view operation, const Conv2dGeometry&, const Shape& input, const Shape& weight);
 
 /// input [n, c, h, w] -> (maxima [n, c, h', w'], i64 positions h * width + w of each within its image). NaN wins.
 std::pair<Array, Array> max_pool2d(const Pool2dGeometry&, const Array& input);
 Array max_pool2d_gradient(const Pool2dGeometry&, const Array& gradient, const Array& index, const Shape& input);
+/// input [n, c, h, w] -> the mean of each window [n, c, h', w'], as torch.nn.functional.avg_pool2d.
+Array avg_pool2d(const AvgPool2dGeometry&, const Array& input);
+Array avg_pool2d_gradient(const AvgPool2dGeometry&, const Array& gradient, const Shape& input);
+/// The output's shape, after the checks of pooling, in whose errors `operation` is named.
+Shape pool2d_shape(std::string_view operation, const Pool2dGeometry&, const Shape& input);
 
 Array concatenate(std::span<const Array>, std::int64_t axis);
 

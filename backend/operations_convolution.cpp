@@ -13,24 +13,19 @@ void check_geometry(std::string_view name, const Conv2dGeometry& geometry) {
     if (geometry.stride[i] < 1 || geometry.padding[i] < 0 || geometry.dilation[i] < 1)
       raise<ShapeError>("[{}] stride {} and dilation {} must be at least 1, padding {} at least 0", name,
                         geometry.stride[i], geometry.dilation[i], geometry.padding[i]);
+  if (geometry.groups < 1) raise<ShapeError>("[{}] groups must be at least 1, not {}", name, geometry.groups);
 }
 
-/// [n, k, h', w'] for input [n, c, h, w] and weight [k, c, r, s].
-Shape conv2d_shape(std::string_view name, const Conv2dGeometry& geometry, const Shape& input, const Shape& weight) {
-  check_geometry(name, geometry);
-  if (input.size() != 4 || weight.size() != 4 || input[1] != weight[1])
+void check_channels(std::string_view name, std::int64_t groups, const Shape& input, const Shape& weight) {
+  if (input.size() != 4 || weight.size() != 4 || (groups == 1 && input[1] != weight[1]))
     raise<ShapeError>("[{}] input [n, c, h, w] and weight [k, c, r, s] are needed, not {} and {}", name,
                       to_string(input), to_string(weight));
-  Shape output{input[0], weight[0], 0, 0};
-  for (std::size_t i = 0; i < 2; ++i) {
-    const std::int64_t extent = geometry.dilation[i] * (weight[i + 2] - 1) + 1;
-    const std::int64_t padded = input[i + 2] + 2 * geometry.padding[i];
-    if (weight[i + 2] < 1 || padded < extent)
-      raise<ShapeError>("[{}] the kernel of {} does not fit the padded input {}", name, to_string(weight),
-                        to_string(input));
-    output[i + 2] = (padded - extent) / geometry.stride[i] + 1;
-  }
-  return output;
+  if (input[1] % groups != 0 || weight[0] % groups != 0)
+    raise<ShapeError>("[{}] {} groups must divide both {} channels in and {} out, of input {} and weight {}", name,
+                      groups, input[1], weight[0], to_string(input), to_string(weight));
+  if (input[1] / groups != weight[1])
+    raise<ShapeError>("[{}] input {} in {} groups has {} channels in each, weight {} is for {}", name, to_string(input),
+                      groups, input[1] / groups, to_string(weight), weight[1]);
 }
 
 void check_operands(std::string_view name, const Array& lhs, const Array& rhs) {
@@ -39,6 +34,22 @@ void check_operands(std::string_view name, const Array& lhs, const Array& rhs) {
 }
 
 }  // namespace
+
+Shape conv2d_shape(std::string_view operation, const Conv2dGeometry& geometry, const Shape& input,
+                   const Shape& weight) {
+  check_geometry(operation, geometry);
+  check_channels(operation, geometry.groups, input, weight);
+  Shape output{input[0], weight[0], 0, 0};
+  for (std::size_t i = 0; i < 2; ++i) {
+    const std::int64_t extent = geometry.dilation[i] * (weight[i + 2] - 1) + 1;
+    const std::int64_t padded = input[i + 2] + 2 * geometry.padding[i];
+    if (weight[i + 2] < 1 || padded < extent)
+      raise<ShapeError>("[{}] the kernel of {} does not fit the padded input {}", operation, to_string(weight),
+                        to_string(input));
+    output[i + 2] = (padded - extent) / geometry.stride[i] + 1;
+  }
+  return output;
+}
 
 Array conv2d(const Conv2dGeometry& geometry, const Array& input, const Array& weight) {
   check_operands("conv2d", input, weight);

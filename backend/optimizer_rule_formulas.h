@@ -11,6 +11,36 @@
 
 namespace tutti {
 
+template <class X, bool has_momentum> struct SgdFormula {
+  static constexpr int kStates = has_momentum ? 1 : 0;
+  X rate;
+  X momentum;
+  X fresh;
+  X decay;
+  X scale;
+  bool nesterov;
+  bool first;
+
+  explicit SgdFormula(const SgdStep& step)
+      : rate(step.rate),
+        momentum(step.momentum),
+        fresh(1.0 - step.dampening),
+        decay(step.weight_decay),
+        scale(step.gradient_scale),
+        nesterov(step.nesterov),
+        first(step.first) {}
+
+  TUTTI_HOST_DEVICE X operator()(const X& parameter, const X& raw_gradient, X* state) const {
+    const X gradient = scale * raw_gradient + decay * parameter;
+    if constexpr (has_momentum) {
+      state[0] = first ? gradient : momentum * state[0] + fresh * gradient;
+      return parameter - rate * (nesterov ? gradient + momentum * state[0] : state[0]);
+    } else {
+      return parameter - rate * gradient;
+    }
+  }
+};
+
 /// What the averages of Adam are divided by, since they start at 0: 1 - beta^step.
 struct BiasCorrection {
   double mean;
@@ -53,6 +83,36 @@ template <class X, bool amsgrad> struct AdamFormula {
       : rate(step.rate * correction.square_root / correction.mean),
         epsilon(step.epsilon * correction.square_root),
         decay(step.weight_decay),
+        beta1(step.beta1),
+        beta2(step.beta2),
+        rest1(1.0 - step.beta1),
+        rest2(1.0 - step.beta2) {}
+};
+
+template <class X> struct AdamWFormula {
+  static constexpr int kStates = 2;
+  X rate;
+  X epsilon;
+  X keep;
+  X beta1;
+  X beta2;
+  X rest1;
+  X rest2;
+
+  explicit AdamWFormula(const AdamWStep& step) : AdamWFormula(step, {step.beta1, step.beta2, step.step}) {}
+
+  TUTTI_HOST_DEVICE X operator()(const X& parameter, const X& gradient, X* state) const {
+    using std::sqrt;
+    state[0] = beta1 * state[0] + rest1 * gradient;
+    state[1] = beta2 * state[1] + rest2 * gradient * gradient;
+    return keep * parameter - rate * state[0] / (sqrt(state[1]) + epsilon);
+  }
+
+ private:
+  AdamWFormula(const AdamWStep& step, const BiasCorrection& correction)
+      : rate(step.rate * correction.square_root / correction.mean),
+        epsilon(step.epsilon * correction.square_root),
+        keep(1.0 - step.rate * step.weight_decay),
         beta1(step.beta1),
         beta2(step.beta2),
         rest1(1.0 - step.beta1),
@@ -172,9 +232,13 @@ template <class X> struct LambFormula {
 };
 
 namespace detail {
+template <class X, class F> void visit_rule(const SgdStep& step, const F& f) {
+  step.momentum != 0.0 ? f(SgdFormula<X, true>(step)) : f(SgdFormula<X, false>(step));
+}
 template <class X, class F> void visit_rule(const AdamStep& step, const F& f) {
   step.amsgrad ? f(AdamFormula<X, true>(step)) : f(AdamFormula<X, false>(step));
 }
+template <class X, class F> void visit_rule(const AdamWStep& step, const F& f) { f(AdamWFormula<X>(step)); }
 template <class X, class F> void visit_rule(const RmspropStep& step, const F& f) {
   if (step.centered)
     step.momentum != 0.0 ? f(RmspropFormula<X, true, true>(step)) : f(RmspropFormula<X, true, false>(step));

@@ -14,6 +14,18 @@
 
 namespace tutti {
 
+/// PyTorch's definition. g' = gradient_scale g + weight_decay p;  v = first ? g' : momentum v + (1 - dampening) g';
+/// p -= rate (nesterov ? g' + momentum v : v). State: v if momentum is not 0; without, v is g'.
+struct SgdStep {
+  double rate = 0.0;
+  double momentum = 0.0;
+  double dampening = 0.0;
+  double weight_decay = 0.0;
+  double gradient_scale = 1.0;
+  bool nesterov = false;
+  bool first = false;  ///< then v is not read
+};
+
 /// Kingma and Ba, "Adam" (2015), algorithm 1; amsgrad: Reddi, Kale and Kumar (2018). g += weight_decay p first.
 /// State: mean, square, and with amsgrad the largest square so far.
 struct AdamStep {
@@ -23,6 +35,17 @@ struct AdamStep {
   double epsilon = 1e-8;
   double weight_decay = 0.0;
   bool amsgrad = false;
+  std::int64_t step = 1;
+};
+
+/// Loshchilov and Hutter, "Decoupled Weight Decay Regularization" (2019), algorithm 2: Adam, and p also loses
+/// rate weight_decay p. State: mean, square.
+struct AdamWStep {
+  double rate = 0.0;
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double epsilon = 1e-8;
+  double weight_decay = 0.01;
   std::int64_t step = 1;
 };
 
@@ -64,7 +87,7 @@ struct LambDirection {
   std::int64_t step = 1;
 };
 
-using OptimizerRule = std::variant<AdamStep, RmspropStep, AdagradStep, LionStep, LambDirection>;
+using OptimizerRule = std::variant<SgdStep, AdamStep, AdamWStep, RmspropStep, AdagradStep, LionStep, LambDirection>;
 
 /// One parameter of an optimizer step. All arrays are contiguous, of one shape, floating dtype and device.
 struct RuleOperands {

@@ -5,6 +5,7 @@
 
 #include <tutti/backend/elementwise/operation.h>
 #include <tutti/backend/kernel_arguments.h>
+#include <tutti/backend/normal_quantile.h>
 
 #include <cmath>
 #include <cstddef>
@@ -19,7 +20,9 @@ namespace tutti {
 /// 4, word i % 4 for f32 (top 24 bits), and the pair of words from 2 (i % 2) on of counter i / 2 for f64 (top 53 bits).
 /// Normal numbers: two neighbours share their uniform numbers u, v in Box and Muller's transform, computed in f64: the
 /// even one is sqrt(-2 log u) cos(2 pi v), the odd one the sine. f32: u = (w + 1) / 2^32 and v = w' / 2^32 of the two
-/// words of the pair; f64: of the counter's first and second pair of words, with 2^-53 added to u.
+/// words of the pair; f64: of the counter's first and second pair of words, with 2^-53 added to u. Truncated normal
+/// numbers: the quantile of low + (high - low) u, u as for uniform numbers of f64 or from all 32 bits of f32's word,
+/// and in the middle between its neighbours.
 struct Philox {
   std::uint32_t word[4];
 };
@@ -93,13 +96,31 @@ template <class T> TUTTI_HOST_DEVICE Drawn<T> normal(const RandomCall& call, con
   return drawn;
 }
 
+template <class T> TUTTI_HOST_DEVICE Drawn<T> truncated_normal(const RandomCall& call, const Philox& bits) {
+  Drawn<T> drawn;
+  for (std::size_t i = 0; i < Drawn<T>::kElements; ++i) {
+    double u = 0;
+    if constexpr (std::is_same_v<T, float>)
+      u = (bits.word[i] + 0.5) * 0x1p-32;
+    else
+      u = unit(join(bits.word[2 * i], bits.word[2 * i + 1])) + 0x1p-54;
+    const double level = call.low_level + (call.high_level - call.low_level) * u;
+    drawn.element[i] = static_cast<T>(call.a + call.b * normal_quantile(level));
+  }
+  return drawn;
+}
+
 }  // namespace philox_formulas
 
 /// The elements from `counter * Drawn<T>::kElements` on.
 template <class T> TUTTI_HOST_DEVICE Drawn<T> draw(const RandomCall& call, std::uint64_t counter) {
   const Philox bits = philox(call.seed, call.stream, counter);
-  return call.kind == RandomCall::Kind::uniform ? philox_formulas::uniform<T>(call, bits)
-                                                : philox_formulas::normal<T>(call, bits);
+  switch (call.kind) {
+    case RandomCall::Kind::uniform: return philox_formulas::uniform<T>(call, bits);
+    case RandomCall::Kind::normal: return philox_formulas::normal<T>(call, bits);
+    case RandomCall::Kind::truncated_normal: break;
+  }
+  return philox_formulas::truncated_normal<T>(call, bits);
 }
 
 }  // namespace tutti

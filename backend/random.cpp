@@ -7,6 +7,10 @@
 #include <tutti/backend/registry.h>
 
 #include <algorithm>
+#include <cmath>
+#include <numbers>
+#include <numeric>
+#include <utility>
 
 namespace tutti {
 namespace {
@@ -26,31 +30,59 @@ template <class T> float last_below(double low, double high) {
   return std::max<float>(last, T(low));
 }
 
+/// P(Z < z) of the standard normal distribution.
+double share_below(double z) { return std::erfc(-z * std::numbers::sqrt2 / 2) / 2; }
+
 }  // namespace
 
-Array Generator::draw(RandomCall::Kind kind, const Shape& shape, DType dtype, Device device, double a, double b) {
+Array Generator::draw(RandomCall call, const Shape& shape, DType dtype, Device device) {
   if (!is_floating(dtype)) raise<DTypeError>("[random] draws floating types, not {}", to_string(dtype));
   if (is_narrow(dtype)) {  // narrowing may round up to the upper end, which is excluded
-    const Array wide = draw(kind, shape, DType::f32, device, a, b);
-    if (kind == RandomCall::Kind::normal) return wide.cast(dtype);
-    const float last = dtype == DType::bf16 ? last_below<BFloat16>(a, b) : last_below<Float16>(a, b);
+    const Array wide = draw(call, shape, DType::f32, device);
+    if (call.kind != RandomCall::Kind::uniform) return wide.cast(dtype);
+    const float last =
+        dtype == DType::bf16 ? last_below<BFloat16>(call.a, call.b) : last_below<Float16>(call.a, call.b);
     return apply(elementwise::Minimum{}, wide, Array::full({}, last, DType::f32, device)).cast(dtype);
   }
   Array result = Array::empty(shape, dtype, device);
-  const std::uint64_t first = dtype == DType::f64 ? kDoubleElements : 0;
-  if (result.size() > 0) backend_for(device).random({kind, seed_, stream_, first + counter_, a, b}, result);
+  call.seed = seed_;
+  call.stream = stream_;
+  call.offset = (dtype == DType::f64 ? kDoubleElements : 0) + counter_;
+  if (result.size() > 0) backend_for(device).random(call, result);
   counter_ += static_cast<std::uint64_t>(result.size());
   return result;
 }
 
 Array Generator::uniform(const Shape& shape, DType dtype, Device device, double low, double high) {
   if (!(low <= high)) raise("[uniform] the lower end {} is above the upper end {}", low, high);
-  return draw(RandomCall::Kind::uniform, shape, dtype, device, low, high);
+  return draw({.kind = RandomCall::Kind::uniform, .a = low, .b = high}, shape, dtype, device);
 }
 
 Array Generator::normal(const Shape& shape, DType dtype, Device device, double mean, double standard_deviation) {
   if (!(standard_deviation >= 0)) raise("[normal] the standard deviation {} is negative", standard_deviation);
-  return draw(RandomCall::Kind::normal, shape, dtype, device, mean, standard_deviation);
+  return draw({.kind = RandomCall::Kind::normal, .a = mean, .b = standard_deviation}, shape, dtype, device);
+}
+
+// Levels are worked out in the lower half, where they are exact: a distribution above its mean is mirrored.
+Array Generator::truncated_normal(const Shape& shape, DType dtype, Device device, double mean,
+                                  double standard_deviation, double low, double high) {
+  if (!(standard_deviation > 0))
+    raise("[truncated_normal] the standard deviation {} is not positive", standard_deviation);
+  const bool mirrored = low > mean;
+  const double sign = mirrored ? -1 : 1;
+  const double from = sign * ((mirrored ? high : low) - mean) / standard_deviation;
+  const double to = sign * ((mirrored ? low : high) - mean) / standard_deviation;
+  const RandomCall call{.kind = RandomCall::Kind::truncated_normal,
+                        .a = mean,
+                        .b = sign * standard_deviation,
+                        .low_level = share_below(from),
+                        .high_level = share_below(to)};
+  if (!(low < high && call.low_level < call.high_level))
+    raise("[truncated_normal] nothing of the normal distribution of mean {} and standard deviation {} lies in [{}, {}]",
+          mean, standard_deviation, low, high);
+  const Array drawn = draw(call, shape, dtype, device);
+  const Array above = apply(elementwise::Maximum{}, drawn, Array::full({}, low, dtype, device));
+  return apply(elementwise::Minimum{}, above, Array::full({}, high, dtype, device));
 }
 
 Array Generator::bernoulli(const Shape& shape, double probability, Device device) {
@@ -70,6 +102,15 @@ std::uint64_t Generator::below(std::uint64_t bound) {
   std::uint64_t drawn = next_u64();
   while (drawn < rejected) drawn = next_u64();
   return drawn % bound;
+}
+
+// Fisher and Yates' shuffle, in Durstenfeld's form.
+std::vector<std::int64_t> Generator::permutation(std::int64_t count) {
+  if (count < 0) raise<ShapeError>("[permutation] {} numbers", count);
+  std::vector<std::int64_t> order(static_cast<std::size_t>(count));
+  std::iota(order.begin(), order.end(), 0);
+  for (std::size_t left = order.size(); left > 1; --left) std::swap(order[left - 1], order[below(left)]);
+  return order;
 }
 
 Generator Generator::split(std::uint64_t index) const {

@@ -6,6 +6,7 @@
 #include <tutti/backend/philox.h>
 
 #include <cstdint>
+#include <vector>
 
 namespace tutti {
 
@@ -19,13 +20,17 @@ class Generator {
   /// [low, high). Floating types only, else DTypeError; so for `normal`. bf16 and f16: those of f32, rounded.
   Array uniform(const Shape&, DType, Device, double low = 0.0, double high = 1.0);
   Array normal(const Shape&, DType, Device, double mean = 0.0, double standard_deviation = 1.0);
+  /// A normal number on condition that it lies in [low, high] (ends as the type rounds them; infinite ones are none).
+  /// Error unless low < high and some of the distribution lies between.
+  Array truncated_normal(const Shape&, DType, Device, double mean, double standard_deviation, double low, double high);
   Array bernoulli(const Shape&, double probability, Device);  ///< bool: true where an f32 uniform number is below it
   std::uint64_t next_u64();                                   ///< for host code: shuffles, seeds
   std::uint64_t below(std::uint64_t bound);                   ///< uniform in [0, bound), without bias
+  std::vector<std::int64_t> permutation(std::int64_t count);  ///< 0 ... count - 1, each order as likely
   Generator split(std::uint64_t index) const;
 
  private:
-  Array draw(RandomCall::Kind, const Shape&, DType, Device, double a, double b);
+  Array draw(RandomCall, const Shape&, DType, Device);
 
   std::uint64_t seed_;
   std::uint64_t stream_;

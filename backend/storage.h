@@ -3,7 +3,9 @@
 
 #include <tutti/backend/memory_pool.h>
 
+#include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 
 namespace tutti {
@@ -23,12 +25,24 @@ class Storage {
   std::byte* data() const noexcept { return data_; }
   std::size_t bytes() const noexcept { return bytes_; }
 
+  /// Grows with every write that others may see: into an array that somebody else may have read or saved, not into one
+  /// that is being made. Counted where the write is queued.
+  std::uint32_t version() const noexcept { return version_.load(std::memory_order_relaxed); }
+  const char* last_writer() const noexcept { return writer_.load(std::memory_order_relaxed); }
+  /// `operation`: a literal.
+  void count_write(const char* operation) noexcept {
+    writer_.store(operation, std::memory_order_relaxed);
+    version_.store(version() + 1, std::memory_order_relaxed);  // two writers at once are a race in any case
+  }
+
  private:
   Device device_;
   MemoryPool* pool_ = nullptr;  // null: the memory is the owner's
   std::shared_ptr<const void> owner_;
   std::byte* data_;
   std::size_t bytes_;
+  std::atomic<std::uint32_t> version_{0};
+  std::atomic<const char*> writer_{"nothing"};
 };
 
 }  // namespace tutti

@@ -245,7 +245,8 @@ void adamw_step(benchmark::State& state) {
   const Array g = numbers({state.range(0)});
   const Array m = Array::zeros(p.shape(), DType::f32, cpu());
   const Array v = Array::zeros(p.shape(), DType::f32, cpu());
-  for (auto _ : state) backend_for(cpu()).adamw_step({.rate = 1e-3}, p, g, m, v);
+  const RuleOperands operands[] = {{p, g, {m, v, Array()}}};
+  for (auto _ : state) backend_for(cpu()).optimizer_step(AdamWStep{.rate = 1e-3}, operands);
   synchronize(cpu());
   count_elements(state, p.size());
 }

@@ -123,6 +123,7 @@ PendingTensor Collectives::gather_in_place(Device device, std::vector<ParameterI
     for (const ShardPlan::Piece& piece : shards.pieces_of(id)) call.lengths[piece.owner] += piece.size();
   call.shape = Shape{std::accumulate(call.lengths.begin(), call.lengths.end(), std::int64_t{0})};
   PostCollective message;
+  for (const Array& array : arrays) array.count_write("sharded.step");
   message.parameters = std::move(parameters);
   message.arrays = std::move(arrays);
   message.ready = compute_stream(device).record();

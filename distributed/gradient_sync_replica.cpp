@@ -59,6 +59,7 @@ std::unique_ptr<BufferShare> SyncMember::buffer_share() {
   auto share = std::make_unique<BufferShare>();
   for (auto& [name, buffer] : buffers_) {
     if (!buffer.array().is_contiguous()) buffer.set_array(buffer.array().contiguous());
+    buffer.array().count_write("the group's buffers");
     share->arrays.push_back(buffer.array());
   }
   share->ready = compute_stream(device_).record();

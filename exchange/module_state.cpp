@@ -102,6 +102,12 @@ NamedArrays module_state(Module& module) {
   return state;
 }
 
+NamedArrays copy_module_state(Module& module) {
+  NamedArrays state = module_state(module);
+  for (auto& [name, value] : state) value = value.copy();
+  return state;
+}
+
 std::function<std::string(const std::string&)> name_with_prefix(std::string prefix, std::string replacement) {
   return [prefix = std::move(prefix), replacement = std::move(replacement)](const std::string& name) {
     return name.starts_with(prefix) ? replacement + name.substr(prefix.size()) : name;

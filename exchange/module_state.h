@@ -13,6 +13,8 @@ namespace tutti {
 
 /// All parameters, then all buffers of a module, by dotted name: what PyTorch calls a state_dict. Shares their storage.
 NamedArrays module_state(Module&);
+/// The same in arrays of its own, which training does not change: to come back to with load_state.
+NamedArrays copy_module_state(Module&);
 
 struct StateLoading {
   /// The module's name for one of the file's, "" to leave that one out: name_with_prefix("model.", ""), or any

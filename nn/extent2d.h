@@ -14,6 +14,10 @@ struct Extent2d {
   constexpr Extent2d(std::int64_t both) : height(both), width(both) {}
   constexpr Extent2d(std::int64_t height_, std::int64_t width_) : height(height_), width(width_) {}
 
+  /// Each of the two, or where it is 0 that of the other.
+  constexpr Extent2d or_else(const Extent2d& other) const {
+    return {height == 0 ? other.height : height, width == 0 ? other.width : width};
+  }
   constexpr std::array<std::int64_t, 2> values() const { return {height, width}; }
 };
 

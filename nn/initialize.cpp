@@ -50,6 +50,20 @@ void fill_normal(const Tensor& tensor, Generator& generator, double mean, double
   values.copy_from(generator.normal(values.shape(), values.dtype(), values.device(), mean, standard_deviation));
 }
 
+void fill_truncated_normal(const Tensor& tensor, Generator& generator, double mean, double standard_deviation,
+                           double low, double high) {
+  check_floating(tensor);
+  Array values = tensor.array();
+  values.copy_from(
+      generator.truncated_normal(values.shape(), values.dtype(), values.device(), mean, standard_deviation, low, high));
+}
+
+void fill_constant(const Tensor& tensor, double value) {
+  check_floating(tensor);
+  Array values = tensor.array();
+  values.fill(value);
+}
+
 void kaiming_uniform(const Tensor& weight, Generator& generator, const KaimingOptions& options) {
   const double bound = kUniformBound * kaiming_deviation(weight.shape(), options);
   fill_uniform(weight, generator, -bound, bound);

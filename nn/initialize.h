@@ -32,8 +32,16 @@ void kaiming_normal(const Tensor& weight, Generator&, const KaimingOptions& = {}
 void xavier_uniform(const Tensor& weight, Generator&, double gain = 1.0);
 void xavier_normal(const Tensor& weight, Generator&, double gain = 1.0);
 
+/// Rows, or columns where there are fewer, that are orthonormal times gain, of the weight as a matrix [out, in *
+/// kernel], in a direction as likely as any other: Saxe et al., "Exact Solutions to the Nonlinear Dynamics of Learning
+/// in Deep Linear Neural Networks" (2014). Computed in f64 on cpu:0, for all devices. ShapeError below rank 2.
+void orthogonal(const Tensor& weight, Generator&, double gain = 1.0);
+
+void fill_constant(const Tensor&, double);
 void fill_uniform(const Tensor&, Generator&, double low, double high);  ///< [low, high)
 void fill_normal(const Tensor&, Generator&, double mean, double standard_deviation);
+/// Of normal numbers those in [low, high]: drawn as `Generator::truncated_normal` says, errors too.
+void fill_truncated_normal(const Tensor&, Generator&, double mean, double standard_deviation, double low, double high);
 
 /// What Linear and Conv2d start with, as in PyTorch: weight and bias uniform in [-1/sqrt(fan in), 1/sqrt(fan in)),
 /// which for the weight is kaiming_uniform with slope sqrt(5). An undefined bias is left out.

@@ -11,15 +11,26 @@ struct MaxPool2dOptions {
   Extent2d stride = 0;   ///< 0: the kernel
   Extent2d padding = 0;  ///< counts as -inf and is never chosen
 };
+struct AvgPool2dOptions {
+  Extent2d stride = 0;            ///< 0: the kernel
+  Extent2d padding = 0;           ///< counts as 0
+  bool count_include_pad = true;  ///< whether padding counts as elements, too
+};
+struct MaxPool1dOptions {
+  std::int64_t stride = 0;  ///< 0: the kernel
+  std::int64_t padding = 0;
+};
+struct AvgPool1dOptions {
+  std::int64_t stride = 0;  ///< 0: the kernel
+  std::int64_t padding = 0;
+  bool count_include_pad = true;
+};
 
 /// The largest value of each window: [n, c, h, w] -> [n, c, h', w'], h' = (h + 2 padding - kernel) / stride + 1.
 class MaxPool2d : public Module {
  public:
-  explicit MaxPool2d(Extent2d kernel, const MaxPool2dOptions& options = {}) {
-    const Extent2d stride(options.stride.height == 0 ? kernel.height : options.stride.height,
-                          options.stride.width == 0 ? kernel.width : options.stride.width);
-    geometry_ = {kernel.values(), stride.values(), options.padding.values()};
-  }
+  explicit MaxPool2d(Extent2d kernel, const MaxPool2dOptions& options = {})
+      : geometry_{kernel.values(), options.stride.or_else(kernel).values(), options.padding.values()} {}
 
   Tensor forward(const Tensor& x) const { return max_pool2d(x, geometry_); }
   void visit(MemberVisitor&) override {}
@@ -27,6 +38,56 @@ class MaxPool2d : public Module {
 
  private:
   Pool2dGeometry geometry_;
+};
+
+/// The mean of each window: [n, c, h, w] -> [n, c, h', w'], as MaxPool2d.
+class AvgPool2d : public Module {
+ public:
+  explicit AvgPool2d(Extent2d kernel, const AvgPool2dOptions& options = {})
+      : geometry_{kernel.values(), options.stride.or_else(kernel).values(), options.padding.values(),
+                  options.count_include_pad} {}
+
+  Tensor forward(const Tensor& x) const { return avg_pool2d(x, geometry_); }
+  void visit(MemberVisitor&) override {}
+  const AvgPool2dGeometry& geometry() const noexcept { return geometry_; }
+
+ private:
+  AvgPool2dGeometry geometry_;
+};
+
+/// The largest value of each window of sequences: [n, c, l] -> [n, c, l'].
+class MaxPool1d : public Module {
+ public:
+  explicit MaxPool1d(std::int64_t kernel, const MaxPool1dOptions& options = {})
+      : geometry_{kernel, options.stride == 0 ? kernel : options.stride, options.padding} {}
+
+  Tensor forward(const Tensor& x) const { return max_pool1d(x, geometry_); }
+  void visit(MemberVisitor&) override {}
+  const Pool1dGeometry& geometry() const noexcept { return geometry_; }
+
+ private:
+  Pool1dGeometry geometry_;
+};
+
+/// The mean of each window of sequences: [n, c, l] -> [n, c, l'].
+class AvgPool1d : public Module {
+ public:
+  explicit AvgPool1d(std::int64_t kernel, const AvgPool1dOptions& options = {})
+      : geometry_{kernel, options.stride == 0 ? kernel : options.stride, options.padding, options.count_include_pad} {}
+
+  Tensor forward(const Tensor& x) const { return avg_pool1d(x, geometry_); }
+  void visit(MemberVisitor&) override {}
+  const AvgPool1dGeometry& geometry() const noexcept { return geometry_; }
+
+ private:
+  AvgPool1dGeometry geometry_;
+};
+
+/// The mean of each channel's image, whatever its size: [n, c, h, w] -> [n, c, 1, 1]. PyTorch's AdaptiveAvgPool2d(1).
+class GlobalAvgPool2d : public Module {
+ public:
+  Tensor forward(const Tensor& x) const;
+  void visit(MemberVisitor&) override {}
 };
 
 }  // namespace tutti

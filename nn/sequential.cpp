@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/nn/sequential.h>
 
-#include <string>
-
 namespace tutti {
 
 Sequential::Sequential(const Sequential& other) : Module(other) {
   layers_.reserve(other.layers_.size());
-  for (const auto& layer : other.layers_) layers_.push_back(layer->copy());
+  for (const NamedLayer& named : other.layers_) layers_.push_back({named.name, named.layer->copy()});
 }
 
 Sequential& Sequential::operator=(const Sequential& other) {
@@ -17,12 +15,12 @@ Sequential& Sequential::operator=(const Sequential& other) {
 
 Tensor Sequential::forward(const Tensor& x) const {
   Tensor value = x;
-  for (const auto& layer : layers_) value = layer->forward(value);
+  for (const NamedLayer& named : layers_) value = named.layer->forward(value);
   return value;
 }
 
 void Sequential::visit(MemberVisitor& visitor) {
-  for (std::size_t i = 0; i < layers_.size(); ++i) visitor.module(std::to_string(i), layers_[i]->module());
+  for (const NamedLayer& named : layers_) visitor.module(named.name, named.layer->module());
 }
 
 }  // namespace tutti

@@ -5,6 +5,7 @@
 
 #include <concepts>
 #include <memory>
+#include <string>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -19,8 +20,9 @@ concept ChainableModule = std::derived_from<Layer, Module> && std::copy_construc
                           };
 
 /// Modules one after the other: `Sequential(Conv2d(1, 8, 3, random), ReLU(), Flatten(), Linear(288, 10, random))`.
-/// Members are named by their place: "0.weight", "3.bias". A value as every module: it owns its layers, and a copy
-/// copies them, which share their tensors with the original's until `clone` detaches them.
+/// Members are named by their place, "0.weight", "3.bias", or by the name they were appended with. A value as every
+/// module: it owns its layers, and a copy copies them, which share their tensors with the original's until `clone`
+/// detaches them.
 class Sequential : public Module {
  public:
   Sequential() = default;     ///< passes its input through
@@ -38,14 +40,17 @@ class Sequential : public Module {
   ~Sequential() override = default;
 
   template <ChainableModule Layer> void append(Layer layer) {
-    layers_.push_back(std::make_unique<HeldLayer<Layer>>(std::move(layer)));
+    append(std::to_string(layers_.size()), std::move(layer));
+  }
+  template <ChainableModule Layer> void append(std::string name, Layer layer) {
+    layers_.push_back({std::move(name), std::make_unique<HeldLayer<Layer>>(std::move(layer))});
   }
 
   Tensor forward(const Tensor& x) const;
   void visit(MemberVisitor&) override;
 
   std::size_t size() const noexcept { return layers_.size(); }
-  Module& layer(std::size_t index) { return layers_.at(index)->module(); }
+  Module& layer(std::size_t index) { return layers_.at(index).layer->module(); }
 
  private:
   class AnyLayer {
@@ -67,7 +72,12 @@ class Sequential : public Module {
     Layer layer_;
   };
 
-  std::vector<std::unique_ptr<AnyLayer>> layers_;
+  struct NamedLayer {
+    std::string name;
+    std::unique_ptr<AnyLayer> layer;
+  };
+
+  std::vector<NamedLayer> layers_;
 };
 
 }  // namespace tutti

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/optim/adamw.h>
 
-#include <tutti/backend/registry.h>
+#include <tutti/backend/error.h>
 #include <tutti/optim/option_checks.h>
 
 namespace tutti {
@@ -16,27 +16,25 @@ void check(const AdamWOptions& options) {
 
 }  // namespace
 
-AdamW::AdamW(const ParameterGroups& groups) : GroupedOptimizer(groups, check) {}
+AdamW::AdamW(const ParameterGroups& groups) : RuleOptimizer(groups, check) {}
 AdamW::AdamW(std::vector<Tensor> parameters, double learning_rate, const AdamWOptions& options)
     : AdamW(ParameterGroups{{std::move(parameters), learning_rate, options}}) {}
 
-void AdamW::update(std::span<const Update> updates) {
-  const AdamWOptions& options = options_of(updates.front());
-  const AdamWStep step{.rate = rate_of(updates.front()),
-                       .beta1 = options.beta1,
-                       .beta2 = options.beta2,
-                       .epsilon = options.epsilon,
-                       .weight_decay = options.weight_decay,
-                       .step = updates.front().state->steps + 1};
-  std::vector<AdamWOperands> operands;
-  operands.reserve(updates.size());
-  for (const auto& [position, parameter, gradient, state] : updates)
-    operands.push_back({parameter, gradient, state->arrays[0].second, state->arrays[1].second});
-  backend_for(updates.front().parameter.device()).adamw_steps(step, operands);
+OptimizerRule AdamW::rule(const AdamWOptions& options, double rate, std::int64_t step) const {
+  return AdamWStep{.rate = rate,
+                   .beta1 = options.beta1,
+                   .beta2 = options.beta2,
+                   .epsilon = options.epsilon,
+                   .weight_decay = options.weight_decay,
+                   .step = step};
 }
 
-std::string AdamW::refuses_rows(std::size_t) const {
-  return "AdamW does not take them yet: give it to an Sgd of its own, or mark it dense with set_sparse_grad(false)";
+std::string AdamW::refuses_rows(std::size_t group) const {
+  if (options(group).weight_decay == 0.0) return "";
+  return fmt::format(
+      "AdamW with weight_decay {} would change all rows; give it to a group without, or mark it dense with "
+      "set_sparse_grad(false)",
+      options(group).weight_decay);
 }
 
 std::vector<std::string> AdamW::state_names(std::size_t) const { return {"mean", "square"}; }

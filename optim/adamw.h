@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <tutti/optim/parameter_groups.h>
+#include <tutti/optim/rule_optimizer.h>
 
 namespace tutti {
 
@@ -9,20 +9,20 @@ struct AdamWOptions {
   double beta1 = 0.9;          ///< in [0, 1)
   double beta2 = 0.999;        ///< in [0, 1)
   double epsilon = 1e-8;       ///< > 0
-  double weight_decay = 0.01;  ///< decoupled from the gradient; >= 0
+  double weight_decay = 0.01;  ///< decoupled from the gradient; >= 0. Not of sparse gradients
 };
 
 /// Adam with decoupled weight decay: see AdamWStep. State: "mean" and "square", running averages of g and g^2. The bias
 /// correction counts a parameter's own steps, so that one that got its first gradient late is corrected like the
-/// others.
-class AdamW : public GroupedOptimizer<AdamWOptions> {
+/// others. Of a parameter with sparse gradients it steps the gradient's rows only, as Adam does.
+class AdamW : public RuleOptimizer<AdamWOptions> {
  public:
   /// Throws Error for an option outside its range.
   AdamW(std::vector<Tensor> parameters, double learning_rate, const AdamWOptions& = {});
   explicit AdamW(const ParameterGroups&);
 
  protected:
-  void update(std::span<const Update>) override;
+  OptimizerRule rule(const AdamWOptions&, double rate, std::int64_t step) const override;
   std::string refuses_rows(std::size_t group) const override;
   std::vector<std::string> state_names(std::size_t group) const override;
 };

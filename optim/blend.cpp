@@ -8,8 +8,9 @@ namespace tutti {
 // What gradient descent does without momentum: to - 1 (-share from + (1 - keep) to).
 void blend(const Array& to, double keep, const Array& from, double share) {
   if (to.size() == 0) return;
-  backend_for(to.device())
-      .sgd_step({.rate = 1.0, .weight_decay = 1.0 - keep, .gradient_scale = -share}, to, from, Array());
+  const SgdStep step{.rate = 1.0, .weight_decay = 1.0 - keep, .gradient_scale = -share};
+  const RuleOperands operands[] = {{to, from, {}}};
+  backend_for(to.device()).optimizer_step(step, operands);
 }
 
 }  // namespace tutti

@@ -152,6 +152,7 @@ void Optimizer::update_widely(std::span<Update> alike) {
 
 // Those that are alike at once. Mostly all are: a few may have got their first gradient late.
 void Optimizer::apply(std::vector<Update> updates) {
+  for (const Update& each : updates) each.parameter.count_write("optimizer.step");
   for (std::span<Update> rest = updates; !rest.empty();) {
     const Update first = rest.front();
     const auto others = std::stable_partition(rest.begin(), rest.end(), [&](const Update& each) {
@@ -167,6 +168,7 @@ void Optimizer::apply(std::vector<Update> updates) {
 
 void Optimizer::apply(std::size_t position, const SparseGradient& rows) {
   if (!rows.defined()) return;
+  parameters_[position].array().count_write("optimizer.step");
   update_rows(position, parameters_[position].array(), rows, states_[position]);
   ++states_[position].steps;
 }

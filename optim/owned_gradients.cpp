@@ -19,7 +19,10 @@ std::vector<OwnedGradient> owned_gradients(std::string_view operation, std::span
 }
 
 void change_in_place(const OwnedGradient& gradient, const std::function<void(const Array&)>& change) {
-  if (!gradient.parameter->has_sparse_grad()) return change(gradient.values);
+  if (!gradient.parameter->has_sparse_grad()) {
+    gradient.values.count_write("a change of gradients");
+    return change(gradient.values);
+  }
   for (SparseGradient& part : gradient.parameter->gradient_slot().rows) {
     part.rows = part.rows.copy();
     if (part.count() > 0) change(part.rows);

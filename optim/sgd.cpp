@@ -22,23 +22,17 @@ void check(const SgdOptions& options) {
 
 }  // namespace
 
-Sgd::Sgd(const ParameterGroups& groups) : GroupedOptimizer(groups, check) {}
+Sgd::Sgd(const ParameterGroups& groups) : RuleOptimizer(groups, check) {}
 Sgd::Sgd(std::vector<Tensor> parameters, double learning_rate, const SgdOptions& options)
     : Sgd(ParameterGroups{{std::move(parameters), learning_rate, options}}) {}
 
-void Sgd::update(std::span<const Update> updates) {
-  const SgdOptions& options = options_of(updates.front());
-  const SgdStep step{.rate = rate_of(updates.front()),
-                     .momentum = options.momentum,
-                     .dampening = options.dampening,
-                     .weight_decay = options.weight_decay,
-                     .nesterov = options.nesterov,
-                     .first = updates.front().state->steps == 0};
-  std::vector<SgdOperands> operands;
-  operands.reserve(updates.size());
-  for (const auto& [position, parameter, gradient, state] : updates)
-    operands.push_back({parameter, gradient, state->arrays.empty() ? Array() : state->arrays.front().second});
-  backend_for(updates.front().parameter.device()).sgd_steps(step, operands);
+OptimizerRule Sgd::rule(const SgdOptions& options, double rate, std::int64_t step) const {
+  return SgdStep{.rate = rate,
+                 .momentum = options.momentum,
+                 .dampening = options.dampening,
+                 .weight_decay = options.weight_decay,
+                 .nesterov = options.nesterov,
+                 .first = step == 1};
 }
 
 std::string Sgd::refuses_rows(std::size_t group) const {

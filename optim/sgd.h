@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <tutti/optim/parameter_groups.h>
+#include <tutti/optim/rule_optimizer.h>
 
 namespace tutti {
 
@@ -15,14 +15,14 @@ struct SgdOptions {
 /// Stochastic gradient descent, with PyTorch's formulas: see SgdStep. State: "momentum", unless momentum is 0. Of a
 /// parameter with sparse gradients it touches the gradient's rows only, and refuses momentum and weight decay, which
 /// would change all rows.
-class Sgd : public GroupedOptimizer<SgdOptions> {
+class Sgd : public RuleOptimizer<SgdOptions> {
  public:
   /// Throws Error for an option outside its range.
   Sgd(std::vector<Tensor> parameters, double learning_rate, const SgdOptions& = {});
   explicit Sgd(const ParameterGroups&);
 
  protected:
-  void update(std::span<const Update>) override;
+  OptimizerRule rule(const SgdOptions&, double rate, std::int64_t step) const override;
   std::string refuses_rows(std::size_t group) const override;
   void update_rows(std::size_t position, const Array& parameter, const SparseGradient&, ParameterState&) override;
   std::vector<std::string> state_names(std::size_t group) const override;

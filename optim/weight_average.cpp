@@ -33,8 +33,10 @@ double WeightAverage::decay_of(std::int64_t update) const noexcept {
 void WeightAverage::update() {
   if (applied_) raise("[WeightAverage] a scope has the averages applied: end it before the next update");
   const double decay = decay_of(updates_ + 1);
-  for (std::size_t i = 0; i < parameters_.size(); ++i)
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    averages_[i].count_write("weight_average.update");  // a model may have them applied
     blend(averages_[i], decay, widened(parameters_[i].array()).contiguous(), 1.0 - decay);
+  }
   ++updates_;
 }
 

@@ -2,7 +2,6 @@
 #include <tutti/train/batches.h>
 
 #include <tutti/backend/error.h>
-#include <tutti/train/shuffle.h>
 
 #include <algorithm>
 #include <numeric>
@@ -51,7 +50,7 @@ const std::vector<Device>& BatchStream::devices() const noexcept { return data_-
 BatchStream::Epoch BatchStream::epoch(std::int64_t number) const {
   if (data_->options.shuffle) {
     Generator generator = Generator(data_->options.seed).split(static_cast<std::uint64_t>(number));
-    return {data_, shuffled(examples(), generator)};
+    return {data_, generator.permutation(examples())};
   }
   std::vector<std::int64_t> order(static_cast<std::size_t>(examples()));
   std::iota(order.begin(), order.end(), 0);

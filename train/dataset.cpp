@@ -5,7 +5,6 @@
 #include <tutti/backend/random.h>
 #include <tutti/train/gzip_lines.h>
 #include <tutti/train/row_storage.h>
-#include <tutti/train/shuffle.h>
 
 #include <algorithm>
 #include <array>
@@ -92,7 +91,7 @@ SplitExamples split(const Examples& examples, double fraction, std::uint64_t see
   const std::int64_t border = std::clamp<std::int64_t>(wanted, 1, count - 1);
 
   Generator generator(seed);
-  const std::vector<std::int64_t> order = shuffled(count, generator);
+  const std::vector<std::int64_t> order = generator.permutation(count);
   const auto rows = std::span(order);
   const RowStorage inputs(examples.inputs);
   const RowStorage targets(examples.targets);

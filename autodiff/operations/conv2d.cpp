@@ -24,7 +24,8 @@ Tensor forward(const Conv2dGeometry& geometry, const Tensor& x, const Tensor& we
       if (!gradients.wanted(1)) return;
       const Shape& shape = saved_w.value.shape();
       if (const Array destination = gradients.destination(1); destination.defined())
-        gradients.set(1, Tensor(conv2d_weight_gradient(geometry, dy.array(), saved_x.value, shape, destination)));
+        gradients.set(
+            1, Tensor(conv2d_weight_gradient(geometry, dy.array(), restore(saved_x).array(), shape, destination)));
       else
         gradients.set(1, weight_gradient(geometry, dy, restore(saved_x), shape));
     };

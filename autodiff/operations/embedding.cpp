@@ -12,9 +12,10 @@ namespace {
 struct EmbeddingGradient {
   static constexpr bool gives_rows = true;
   Shape table;
-  Array indices;  // [k]
+  SavedTensor saved;  // indices [k]
 
-  void operator()(const auto&, const Tensor& dy, InputGradients& gradients) const {
+  void operator()(const auto& restore, const Tensor& dy, InputGradients& gradients) const {
+    const Array indices = restore(saved).array();
     const std::int64_t count = indices.size();
     if (gradients.wants_rows(0)) {
       Shape rows = table;
@@ -49,7 +50,7 @@ Tensor embedding(const Tensor& table, const Tensor& indices) {
   return record("embedding",
                 gather(table.array().reshape({shape[0], columns}), 0, index_of_rows(flat, columns)).reshape(result),
                 inputs, [&] {
-                  return EmbeddingGradient{shape, flat};
+                  return EmbeddingGradient{shape, {flat}};
                 });
 }
 

@@ -11,8 +11,9 @@ namespace tutti {
 Tensor gather(const Tensor& input, std::int64_t axis, const Tensor& index) {
   const Tensor inputs[] = {input};
   return record("gather", gather(input.array(), axis, index.array()), inputs, [&] {
-    return [shape = input.shape(), axis, index = index.detach()](const auto&, const Tensor& dy,
-                                                                 InputGradients& gradients) {
+    return [shape = input.shape(), axis, saved = save_constant(index)](const auto& restore, const Tensor& dy,
+                                                                       InputGradients& gradients) {
+      const Tensor index = restore(saved);
       if (const Array destination = gradients.destination(0); destination.defined())
         gradients.set(0, Tensor(scatter_add(shape, dy.array(), axis, index.array(), destination)));
       else
@@ -24,8 +25,8 @@ Tensor gather(const Tensor& input, std::int64_t axis, const Tensor& index) {
 Tensor scatter_add(const Shape& shape, const Tensor& updates, std::int64_t axis, const Tensor& index) {
   const Tensor inputs[] = {updates};
   return record("scatter_add", scatter_add(shape, updates.array(), axis, index.array()), inputs, [&] {
-    return [axis, index = index.detach()](const auto&, const Tensor& dy, InputGradients& gradients) {
-      gradients.set(0, gather(dy, axis, index));
+    return [axis, saved = save_constant(index)](const auto& restore, const Tensor& dy, InputGradients& gradients) {
+      gradients.set(0, gather(dy, axis, restore(saved)));
     };
   });
 }

@@ -16,8 +16,9 @@ Tensor where(const Tensor& mask, const Tensor& lhs, const Tensor& rhs) {
   if (literals) a = to(a, mask.device()), b = to(b, mask.device());
   const Tensor inputs[] = {a, b};
   return record("where", tutti::where(mask.array(), a.array(), b.array()), inputs, [&] {
-    return [mask = mask.detach(), shape_a = a.shape(), shape_b = b.shape()](const auto&, const Tensor& dy,
-                                                                            InputGradients& gradients) {
+    return [saved = save_constant(mask), shape_a = a.shape(), shape_b = b.shape()](
+               const auto& restore, const Tensor& dy, InputGradients& gradients) {
+      const Tensor mask = restore(saved);
       if (gradients.wanted(0)) gradients.set(0, sum_to(where(mask, dy, Tensor(0.0)), shape_a));
       if (gradients.wanted(1)) gradients.set(1, sum_to(where(mask, Tensor(0.0), dy), shape_b));
     };

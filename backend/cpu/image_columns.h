@@ -31,7 +31,17 @@ struct ConvolutionSizes {
         out_width(output[3]),
         geometry(g) {}
 
+  /// The same with one group's channels alone.
+  ConvolutionSizes of_group() const {
+    ConvolutionSizes part = *this;
+    part.channels /= geometry.groups;
+    part.out_channels /= geometry.groups;
+    part.geometry.groups = 1;
+    return part;
+  }
+
   std::int64_t image_size() const { return channels * height * width; }
+  std::int64_t output_size() const { return out_channels * positions(); }
   std::int64_t padded_height() const { return height + 2 * geometry.padding[0]; }
   std::int64_t padded_width() const { return width + 2 * geometry.padding[1]; }
   bool is_padded() const { return geometry.padding[0] > 0 || geometry.padding[1] > 0; }

@@ -21,7 +21,7 @@ cuda_kernels::Convolution convolution_of(const Conv2dGeometry& geometry, const S
     return ConvolvedAxis{input[i + 2],       weight[i + 2],       output[i + 2],
                          geometry.stride[i], geometry.padding[i], geometry.dilation[i]};
   };
-  return {input[0], input[1], weight[0], axis(0), axis(1)};
+  return {input[0], weight[1], weight[0] / geometry.groups, axis(0), axis(1), geometry.groups};
 }
 
 template <class Product> void convolve(CudaBackend& backend, std::string_view name, const Product& product,

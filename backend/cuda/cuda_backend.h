@@ -74,14 +74,11 @@ class CudaBackend final : public Backend {
   void max_pool2d(const Pool2dGeometry&, const Array& input, const Array& output, const Array& index) override;
   void max_pool2d_gradient(const Pool2dGeometry&, const Array& gradient, const Array& index,
                            const Array& input_gradient) override;
+  void avg_pool2d(const AvgPool2dGeometry&, const Array& input, const Array& output) override;
+  void avg_pool2d_gradient(const AvgPool2dGeometry&, const Array& gradient, const Array& input_gradient) override;
 
   void random(const RandomCall&, const Array& output) override;
 
-  void sgd_step(const SgdStep&, const Array& parameter, const Array& gradient, const Array& momentum) override;
-  void adamw_step(const AdamWStep&, const Array& parameter, const Array& gradient, const Array& mean,
-                  const Array& square) override;
-  void sgd_steps(const SgdStep&, std::span<const SgdOperands>) override;
-  void adamw_steps(const AdamWStep&, std::span<const AdamWOperands>) override;
   void optimizer_step(const OptimizerRule&, std::span<const RuleOperands>) override;
 
  private:

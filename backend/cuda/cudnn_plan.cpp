@@ -50,6 +50,7 @@ std::optional<CudnnPlan::Key> CudnnPlan::key(const ConvolutionCall& call) {
   std::size_t next = 2;
   for (const auto* pair : {&call.geometry.stride, &call.geometry.padding, &call.geometry.dilation})
     for (const std::int64_t value : *pair) key[next++] = value;
+  key[next++] = call.geometry.groups;
   for (const Array* array : {&call.input, &call.weight, &call.output}) {
     // Its fastest algorithms read 16 bytes at a time.
     if (array->size() > kMostElements || reinterpret_cast<std::uintptr_t>(array->raw_data()) % 16 != 0)
@@ -92,6 +93,7 @@ CudnnPlan::CudnnPlan(const CudnnLibrary& cudnn, const ConvolutionCall& call) : c
               cudnn.cudnnSetConvolution2dDescriptor(convolution, at(g.padding, 0), at(g.padding, 1), at(g.stride, 0),
                                                     at(g.stride, 1), at(g.dilation, 0), at(g.dilation, 1),
                                                     CUDNN_CROSS_CORRELATION, type.compute));
+  TUTTI_CUDNN(device, call.name, cudnn.cudnnSetConvolutionGroupCount(convolution, static_cast<int>(g.groups)));
   // By default cuDNN multiplies f32 in TF32.
   const bool exact = type.data == CUDNN_DATA_FLOAT && !tf32_allowed();
   TUTTI_CUDNN(device, call.name,

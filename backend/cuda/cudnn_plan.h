@@ -27,7 +27,7 @@ bool is_unsupported(cudnnStatus_t);
 /// How cuDNN does one convolution of one geometry: its descriptors, and the fastest deterministic algorithm.
 class CudnnPlan {
  public:
-  using Key = std::array<std::int64_t, 20>;
+  using Key = std::array<std::int64_t, 21>;
 
   /// What decides on the plan; nothing for what cuDNN cannot be asked for.
   static std::optional<Key> key(const ConvolutionCall&);

@@ -5,6 +5,7 @@
 
 namespace tutti {
 
+using cuda_kernels::MeanPooling;
 using cuda_kernels::PooledAxis;
 using cuda_kernels::Pooling;
 
@@ -34,6 +35,23 @@ void CudaBackend::max_pool2d_gradient(const Pool2dGeometry& geometry, const Arra
   stream(gradient.device()).launch("max_pool2d_gradient", [&](cudaStream_t s) {
     cuda_kernels::launch_max_pool2d_gradient(s, gradient.dtype(), pooling, gradient.raw_data(),
                                              index.data<std::int64_t>(), input_gradient.raw_data());
+  });
+}
+
+void CudaBackend::avg_pool2d(const AvgPool2dGeometry& geometry, const Array& input, const Array& output) {
+  const MeanPooling means{pooling_of(geometry.windows(), input.shape(), output.shape()), geometry.count_include_pad};
+  stream(output.device()).launch("avg_pool2d", [&](cudaStream_t s) {
+    cuda_kernels::launch_avg_pool2d(s, input.dtype(), means, input.raw_data(), output.raw_data());
+  });
+}
+
+void CudaBackend::avg_pool2d_gradient(const AvgPool2dGeometry& geometry, const Array& gradient,
+                                      const Array& input_gradient) {
+  const MeanPooling means{pooling_of(geometry.windows(), input_gradient.shape(), gradient.shape()),
+                          geometry.count_include_pad};
+  stream(gradient.device()).launch("avg_pool2d_gradient", [&](cudaStream_t s) {
+    cuda_kernels::launch_avg_pool2d_gradient(s, gradient.dtype(), means, gradient.raw_data(),
+                                             input_gradient.raw_data());
   });
 }
 

@@ -91,8 +91,9 @@ class MemoryTable {
     const Array mean = matrix();
     const Array square = matrix();
     Backend& backend = backend_for(options_.device);
-    row("SGD with momentum", 5, [&] { backend.sgd_step({.rate = 1e-6, .momentum = 0.9}, parameter, gradient, mean); });
-    row("AdamW", 7, [&] { backend.adamw_step({.rate = 1e-6, .step = 10}, parameter, gradient, mean, square); });
+    const RuleOperands operands[] = {{parameter, gradient, {mean, square, Array()}}};
+    row("SGD with momentum", 5, [&] { backend.optimizer_step(SgdStep{.rate = 1e-6, .momentum = 0.9}, operands); });
+    row("AdamW", 7, [&] { backend.optimizer_step(AdamWStep{.rate = 1e-6, .step = 10}, operands); });
   }
 
   const BenchOptions& options_;

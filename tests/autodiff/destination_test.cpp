@@ -65,6 +65,11 @@ TEST_CASE("destination: every operation's gradient of a parameter ends there") {
     check_destinations([&](const Inputs& in) { return conv2d(image, in[0], in[1]); },
                        {spread({3, 2, 2, 2}, 3), spread({3}, 4)});
   }
+  SUBCASE("conv1d of groups of channels") {
+    const Tensor sequences = spread({2, 2, 6}, 2).detach();
+    check_destinations([&](const Inputs& in) { return conv1d(sequences, in[0], in[1], {.groups = 2}); },
+                       {spread({4, 1, 3}, 3), spread({4}, 4)});
+  }
   SUBCASE("gather") {
     check_destinations([&](const Inputs& in) { return gather(in[0], 0, tokens); }, {spread({4, 3}, 3)});
   }

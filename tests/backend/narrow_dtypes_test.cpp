@@ -165,7 +165,7 @@ TEST_CASE("elementwise operations of narrow types compute in the wide one, on an
     for (const DType dtype : {DType::bf16, DType::f16, DType::i8, DType::u8}) {
       if (!(is_floating(dtype) ? takes_floating<O> : takes_integers<O>)) continue;
       check.template operator()<O>(dtype, Part::value, values_read<O>);
-      if constexpr (has_gradient<O>) {
+      if constexpr (has_gradient_kernel<O>) {
         if (!is_floating(dtype)) continue;
         const std::size_t inputs = O::needs == Needs::nothing ? 1 : O::needs == Needs::output ? 2 : values_read<O> + 1;
         check.template operator()<O>(dtype, is_binary<O> ? Part::gradient_lhs : Part::gradient, inputs);
@@ -295,6 +295,9 @@ TEST_CASE("images and scattered rows of 16-bit numbers round once") {
           conv2d_input_gradient(geometry, y64, w64, x.shape()));
     close("weight gradient", conv2d_weight_gradient(geometry, y, x, w.shape()),
           conv2d_weight_gradient(geometry, y64, x64, w.shape()));
+    close("avg_pool2d", avg_pool2d({}, x), avg_pool2d({}, x64));
+    close("avg_pool2d_gradient", avg_pool2d_gradient({}, avg_pool2d({}, x), x.shape()),
+          avg_pool2d_gradient({}, avg_pool2d({}, x64), x64.shape()));
     const auto [maxima, places] = max_pool2d({}, x);
     const auto [maxima64, places64] = max_pool2d({}, x64);
     close("max_pool2d", maxima, maxima64);

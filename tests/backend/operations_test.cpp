@@ -185,6 +185,23 @@ TEST_CASE("convolution and pooling check their geometry") {
   CHECK(conv2d({}, f32({0, 3, 8, 9}), f32({5, 3, 3, 3})).shape() == Shape{0, 5, 6, 7});
   CHECK(sum(conv2d_weight_gradient({}, f32({0, 5, 6, 7}), f32({0, 3, 8, 9}), {5, 3, 3, 3})).item<float>() == 0);
 
+  CHECK(conv2d({.groups = 2}, f32({2, 4, 8, 9}), f32({6, 2, 3, 3})).shape() == Shape{2, 6, 6, 7});
+  CHECK_THROWS_WITH_AS(conv2d({.groups = 3}, f32({2, 4, 8, 9}), f32({6, 2, 3, 3})),
+                       "[conv2d] 3 groups must divide both 4 channels in and 6 out, of input [2, 4, 8, 9] and weight "
+                       "[6, 2, 3, 3]",
+                       ShapeError);
+  CHECK_THROWS_WITH_AS(conv2d({.groups = 2}, f32({2, 4, 8, 9}), f32({6, 4, 3, 3})),
+                       "[conv2d] input [2, 4, 8, 9] in 2 groups has 2 channels in each, weight [6, 4, 3, 3] is for 4",
+                       ShapeError);
+  CHECK_THROWS_WITH_AS(conv2d({.groups = 0}, f32({2, 4, 8, 9}), f32({6, 4, 3, 3})),
+                       "[conv2d] groups must be at least 1, not 0", ShapeError);
+
+  CHECK(avg_pool2d({}, f32({1, 2, 5, 6})).shape() == Shape{1, 2, 2, 3});
+  CHECK_THROWS_WITH_AS(avg_pool2d({.padding = {2, 0}}, f32({1, 1, 4, 4})), doctest::Contains("[avg_pool2d] kernel 2"),
+                       ShapeError);
+  CHECK_THROWS_AS(avg_pool2d({}, Array::zeros({1, 1, 4, 4}, DType::i32, test_device())), DTypeError);
+  CHECK_THROWS_AS(avg_pool2d_gradient({}, f32({1, 1, 3, 2}), {1, 1, 4, 4}), ShapeError);
+
   const auto [maxima, index] = max_pool2d({}, f32({1, 2, 5, 6}));
   CHECK(maxima.shape() == Shape{1, 2, 2, 3});
   CHECK(index.dtype() == DType::i64);

@@ -10,8 +10,12 @@ namespace tutti::samples {
 
 /// Every formula that a rule can lead to.
 inline const OptimizerRule kOptimizerRules[] = {
+    SgdStep{.rate = 0.1, .weight_decay = 0.01, .gradient_scale = 0.3},
+    SgdStep{.rate = 0.1, .momentum = 0.9, .dampening = 0.2, .first = true},
+    SgdStep{.rate = 0.1, .momentum = 0.9, .dampening = 0.2, .gradient_scale = 0.7, .nesterov = true},
     AdamStep{.rate = 0.1, .step = 7},
     AdamStep{.rate = 0.1, .beta1 = 0.5, .epsilon = 0.1, .weight_decay = 0.1, .amsgrad = true, .step = 2},
+    AdamWStep{.rate = 0.1, .step = 7},
     RmspropStep{.rate = 0.1},
     RmspropStep{.rate = 0.1, .weight_decay = 0.01, .momentum = 0.9},
     RmspropStep{.rate = 0.1, .alpha = 0.5, .centered = true},

@@ -10,6 +10,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <numbers>
 #include <set>
 
 namespace tutti {
@@ -122,7 +124,7 @@ template <class T> void check_draws(DType dtype, RandomCall::Kind kind) {
 }
 
 TEST_CASE("an element is drawn by the formula that all devices share") {
-  for (const auto kind : {RandomCall::Kind::uniform, RandomCall::Kind::normal}) {
+  for (const auto kind : {RandomCall::Kind::uniform, RandomCall::Kind::normal, RandomCall::Kind::truncated_normal}) {
     check_draws<float>(DType::f32, kind);
     check_draws<double>(DType::f64, kind);
   }
@@ -133,6 +135,73 @@ TEST_CASE("an element is drawn by the formula that all devices share") {
     CHECK(draw<float>(call, 3).element[i] == static_cast<float>(-1 + 3 * ((bits.word[i] >> 8U) * 0x1p-24)));
   const std::uint64_t high = bits.word[2] | static_cast<std::uint64_t>(bits.word[3]) << 32U;
   CHECK(draw<double>(call, 3).element[1] == -1 + 3 * (static_cast<double>(high >> 11U) * 0x1p-53));
+}
+
+double share_below(double z) { return std::erfc(-z / std::sqrt(2.0)) / 2; }
+
+TEST_CASE("normal_quantile: percentage points, and the inverse of the distribution") {
+  CHECK(normal_quantile(0.5) == 0);
+  // AS 241's own test values.
+  CHECK(normal_quantile(0.25) == doctest::Approx(-0.6744897501960817).epsilon(1e-15));
+  CHECK(normal_quantile(0.001) == doctest::Approx(-3.090232306167814).epsilon(1e-15));
+  CHECK(normal_quantile(1e-20) == doctest::Approx(-9.262340089798408).epsilon(1e-15));
+  for (double z = -37; z < 5; z += 0.0625) {
+    CAPTURE(z);
+    CHECK(normal_quantile(share_below(z)) == doctest::Approx(z).epsilon(z < 0 ? 1e-14 : 1e-9));
+  }
+}
+
+/// Mean and variance within what their estimates scatter: Johnson, Kotz, "Continuous Univariate Distributions" (1970).
+template <class T> void check_truncated(double mean, double deviation, double low, double high) {
+  CAPTURE(low);
+  CAPTURE(high);
+  Generator random(17);
+  const Array drawn = random.truncated_normal({kMany}, dtype_of<T>, test_device(), mean, deviation, low, high);
+  const std::vector<T> values = drawn.to_vector<T>();
+  const auto density = [](double z) { return std::exp(-z * z / 2) / std::sqrt(2 * std::numbers::pi); };
+  const double a = (low - mean) / deviation;
+  const double b = (high - mean) / deviation;
+  const double inside = share_below(-a) - share_below(-b);
+  const double at_a = std::isinf(a) ? 0 : a * density(a);
+  const double at_b = std::isinf(b) ? 0 : b * density(b);
+  const double shift = (density(a) - density(b)) / inside;
+  const double variance = deviation * deviation * (1 + (at_a - at_b) / inside - shift * shift);
+  double sum = 0;
+  double squares = 0;
+  for (const T x : values) {
+    REQUIRE((x >= static_cast<T>(low) && x <= static_cast<T>(high)));
+    sum += x;
+    squares += (x - mean - deviation * shift) * (x - mean - deviation * shift);
+  }
+  CHECK(std::abs(sum / kMany - mean - deviation * shift) < 5 * std::sqrt(variance / kMany));
+  CHECK(squares / kMany == doctest::Approx(variance).epsilon(0.03));
+}
+
+TEST_CASE("truncated normal numbers have the moments of the truncated distribution") {
+  const double infinity = std::numeric_limits<double>::infinity();
+  check_truncated<float>(0, 1, -2, 2);
+  check_truncated<double>(1, 0.5, -1, 1.25);
+  check_truncated<float>(0, 1, -infinity, infinity);
+  check_truncated<float>(0, 1, 0.5, infinity);
+  check_truncated<double>(0, 1, 9, 10);  // far out, where 1 - P(Z < z) is all rounding
+  check_truncated<double>(-3, 2, -30, -25);
+  Generator random(1);
+  const Array narrow = random.truncated_normal({5000}, DType::bf16, test_device(), 0, 1, -1, 1);
+  for (const float x : narrow.cast(DType::f32).to_vector<float>()) REQUIRE(std::abs(x) <= 1);
+  CHECK_THROWS_AS(random.truncated_normal({1}, DType::f32, test_device(), 0, 0, -1, 1), Error);
+  CHECK_THROWS_AS(random.truncated_normal({1}, DType::f32, test_device(), 0, 1, 1, 1), Error);
+  CHECK_THROWS_AS(random.truncated_normal({1}, DType::f32, test_device(), 0, 1, 100, 101), Error);
+  CHECK_THROWS_AS(random.truncated_normal({1}, DType::i32, test_device(), 0, 1, -1, 1), DTypeError);
+}
+
+TEST_CASE("bernoulli: true as often as asked") {
+  Generator random(6);
+  const auto values = random.bernoulli({kMany}, 0.3, test_device()).to_vector<bool>();
+  const auto count = static_cast<double>(std::count(values.begin(), values.end(), true));
+  CHECK(std::abs(count - 0.3 * kMany) < 5 * std::sqrt(kMany * 0.21));
+  CHECK_FALSE(random.bernoulli({}, 0, test_device()).item<bool>());
+  CHECK(random.bernoulli({}, 1, test_device()).item<bool>());
+  CHECK_THROWS_AS(random.bernoulli({}, 1.5, test_device()), Error);
 }
 
 }  // namespace

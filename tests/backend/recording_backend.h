@@ -2,7 +2,7 @@
 #pragma once
 
 #include <tutti/backend/backend.h>
-#include <tutti/backend/elementwise/lists.h>
+#include <tutti/backend/elementwise/formulas.h>
 #include <tutti/backend/error.h>
 
 #include <tutti/tests/backend/manual_stream.h>
@@ -51,9 +51,11 @@ class RecordingBackend final : public Backend {
       calls.push_back("elementwise " + std::string(Operation::name));
       const auto operation = from_call<Operation>(call);
       for (std::int64_t i = 0; i < output.size(); ++i)
-        if constexpr (requires(float x) {
-                        { operation.value(x) } -> std::same_as<float>;
-                      })
+        if constexpr (!in_domain<float>(Operation::domain))
+          refuse(Operation::name);
+        else if constexpr (requires(float x) {
+                             { operation.value(x) } -> std::same_as<float>;
+                           })
           output.data<float>()[i] = operation.value(at(inputs[0], i));
         else if constexpr (requires(float x) {
                              { operation.value(x, x) } -> std::same_as<float>;
@@ -97,11 +99,11 @@ class RecordingBackend final : public Backend {
   void max_pool2d_gradient(const Pool2dGeometry&, const Array&, const Array&, const Array&) override {
     refuse("max_pool2d_gradient");
   }
-  void random(const RandomCall&, const Array&) override { refuse("random"); }
-  void sgd_step(const SgdStep&, const Array&, const Array&, const Array&) override { refuse("sgd_step"); }
-  void adamw_step(const AdamWStep&, const Array&, const Array&, const Array&, const Array&) override {
-    refuse("adamw_step");
+  void avg_pool2d(const AvgPool2dGeometry&, const Array&, const Array&) override { refuse("avg_pool2d"); }
+  void avg_pool2d_gradient(const AvgPool2dGeometry&, const Array&, const Array&) override {
+    refuse("avg_pool2d_gradient");
   }
+  void random(const RandomCall&, const Array&) override { refuse("random"); }
   void optimizer_step(const OptimizerRule&, std::span<const RuleOperands>) override { refuse("optimizer_step"); }
 
  private:

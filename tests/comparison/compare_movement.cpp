@@ -50,18 +50,22 @@ void compare_where(DeviceComparison& both, const Shape& shape, DType dtype) {
 void compare_random(DeviceComparison& both, DType dtype) {
   const Array somewhere = numbers({1}, DType::f32, Numbers::plain, 5);
   for (const std::int64_t count : {0, 1, 3, 1000, 5003})
-    for (const bool normal : {false, true})
+    for (const std::string_view kind : {"uniform", "normal", "truncated_normal"})
       both.compare(
-          normal ? "normal" : "uniform", {somewhere},
+          std::string(kind), {somewhere},
           [=](const Arrays& in) {
             Generator random(11, 3);
             Arrays drawn;
             for (const std::int64_t offset : {0, 1, 2, 5})  // each starts behind the last
-              drawn.push_back(normal ? random.normal({count + offset}, dtype, in[0].device(), 1, 2)
-                                     : random.uniform({count + offset}, dtype, in[0].device(), -1, 2));
+              if (kind == "uniform")
+                drawn.push_back(random.uniform({count + offset}, dtype, in[0].device(), -1, 2));
+              else if (kind == "normal")
+                drawn.push_back(random.normal({count + offset}, dtype, in[0].device(), 1, 2));
+              else
+                drawn.push_back(random.truncated_normal({count + offset}, dtype, in[0].device(), 1, 2, -1, 4));
             return drawn;
           },
-          normal ? Match::each : Match::bitwise);
+          kind == "uniform" ? Match::bitwise : Match::each);
 }
 
 }  // namespace

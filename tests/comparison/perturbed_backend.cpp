@@ -40,8 +40,8 @@ std::set<std::string> PerturbedBackend::all_kernels() {
                                  "normalize_rows",
                                  "normalize_rows_gradient",
                                  "normalize_rows_sums",
-                                 "sgd_step",
-                                 "adamw_step"};
+                                 "avg_pool2d",
+                                 "avg_pool2d_gradient"};
   for (const char* kind : {"0", "1", "2", "3"}) names.insert(std::string("reduce ") + kind);
   for (const char* kernel : {"arg_reduce", "softmax", "softmax_gradient", "random"})
     for (const char* kind : {" 0", " 1"}) names.insert(std::string(kernel) + kind);
@@ -49,7 +49,7 @@ std::set<std::string> PerturbedBackend::all_kernels() {
     names.insert("optimizer_step " + std::to_string(rule));
   elementwise::AllOperations::for_each([&]<class O>(std::type_identity<O>) {
     names.insert(O::name);
-    if constexpr (samples::has_gradient<O>) {
+    if constexpr (elementwise::has_gradient_kernel<O>) {
       const std::size_t first = samples::is_binary<O> ? 2 : 1;
       for (std::size_t part = first; part < 2 * first; ++part) names.insert(std::string(O::name) + kParts[part]);
     }

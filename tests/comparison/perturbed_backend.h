@@ -96,15 +96,15 @@ class PerturbedBackend final : public Backend {
     run("max_pool2d_gradient", input_gradient, &Backend::max_pool2d_gradient, geometry, gradient, index,
         input_gradient);
   }
+  void avg_pool2d(const AvgPool2dGeometry& geometry, const Array& input, const Array& output) override {
+    run("avg_pool2d", output, &Backend::avg_pool2d, geometry, input, output);
+  }
+  void avg_pool2d_gradient(const AvgPool2dGeometry& geometry, const Array& gradient,
+                           const Array& input_gradient) override {
+    run("avg_pool2d_gradient", input_gradient, &Backend::avg_pool2d_gradient, geometry, gradient, input_gradient);
+  }
   void random(const RandomCall& call, const Array& output) override {
     run("random " + std::to_string(static_cast<int>(call.kind)), output, &Backend::random, call, output);
-  }
-  void sgd_step(const SgdStep& step, const Array& parameter, const Array& gradient, const Array& momentum) override {
-    run("sgd_step", parameter, &Backend::sgd_step, step, parameter, gradient, momentum);
-  }
-  void adamw_step(const AdamWStep& step, const Array& parameter, const Array& gradient, const Array& mean,
-                  const Array& square) override {
-    run("adamw_step", parameter, &Backend::adamw_step, step, parameter, gradient, mean, square);
   }
   void optimizer_step(const OptimizerRule& rule, std::span<const RuleOperands> parameters) override {
     run("optimizer_step " + std::to_string(rule.index()), parameters.front().parameter, &Backend::optimizer_step, rule,

@@ -10,6 +10,7 @@
 #include <tutti/optim/adamw.h>
 #include <tutti/optim/sgd.h>
 #include <tutti/tests/distributed/device_threads.h>
+#include <tutti/tests/distributed/relative_distance.h>
 #include <tutti/tests/test_devices.h>
 
 #include <doctest/doctest.h>
@@ -110,16 +111,6 @@ std::vector<double> train_devices(std::size_t count, DType dtype, bool adam, boo
   for (std::size_t d = 1; d < count; ++d) CHECK(flat_parameters(replicas[d]) == first);
   set_threads(count, 1);
   return first;
-}
-
-double relative_distance(const std::vector<double>& a, const std::vector<double>& b) {
-  double difference = 0;
-  double norm = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    difference += (a[i] - b[i]) * (a[i] - b[i]);
-    norm += b[i] * b[i];
-  }
-  return std::sqrt(difference / norm);
 }
 
 }  // namespace

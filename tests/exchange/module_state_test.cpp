@@ -143,3 +143,16 @@ else:
   save_state(folder.file("ours"), net);
   run_python(script, {folder.file("ours"), "load"});
 }
+
+TEST_CASE("module state: a copy is what the module was") {
+  Net net;
+  const NamedArrays kept = copy_module_state(net);
+  const std::vector<double> before = values(net);
+  for (const Tensor& parameter : net.parameters()) {
+    Array changed = parameter.array();
+    changed.fill(7);
+  }
+  CHECK(values(net) != before);
+  CHECK(load_state(net, kept).empty());
+  CHECK(values(net) == before);
+}

@@ -5,6 +5,7 @@
 #include <tutti/exchange/foreign_types.h>
 #include <tutti/tests/exchange/complaint.h>
 #include <tutti/tests/exchange/python.h>
+#include <tutti/tests/exchange/safetensors_bytes.h>
 
 #include <doctest/doctest.h>
 
@@ -14,13 +15,6 @@ using namespace tutti;
 using namespace tutti::testing;
 
 namespace {
-
-std::string with_header(const std::string& header, const std::string& data = "") {
-  const std::uint64_t length = header.size();
-  std::string bytes(sizeof length, '\0');
-  std::memcpy(bytes.data(), &length, sizeof length);
-  return bytes + header + data;
-}
 
 std::string tensor(const std::string& dtype, const std::string& shape, const std::string& offsets) {
   return R"({"w":{"dtype":")" + dtype + R"(","shape":)" + shape + R"(,"data_offsets":)" + offsets + "}}";

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <doctest/doctest.h>
+#include <tutti/autodiff/operations.h>
 #include <tutti/backend/error.h>
+#include <tutti/backend/operations.h>
 #include <tutti/nn/conv2d.h>
 #include <tutti/nn/initialize.h>
 #include <tutti/nn/linear.h>
@@ -110,4 +112,72 @@ TEST_CASE("initialize: writes in place, also where others look") {
 TEST_CASE("initialize: refuses integers") {
   Generator random(15);
   CHECK_THROWS_AS(kaiming_uniform(Tensor(Array::zeros({2, 2}, DType::i32, test_device())), random), DTypeError);
+}
+
+namespace {
+
+/// The largest difference of `matrix` times its transpose from `factor` times the identity.
+double distance_from_identity(const Tensor& matrix, double factor) {
+  const Array rows = matrix.array().cast(DType::f64);
+  const std::vector<double> products = matmul(rows, rows.transpose()).to_vector<double>();
+  const auto count = static_cast<std::size_t>(rows.length(0));
+  double most = 0;
+  for (std::size_t i = 0; i < products.size(); ++i)
+    most = std::max(most, std::abs(products[i] - (i % (count + 1) == 0 ? factor : 0)));
+  return most;
+}
+
+Tensor empty(const Shape& shape, DType dtype = DType::f64) {
+  return Tensor(Array::zeros(shape, dtype, test_device()), true);
+}
+
+}  // namespace
+
+TEST_CASE("initialize: orthogonal weights are orthonormal, by rows or by columns") {
+  Generator random(20);
+  for (const std::int64_t rows : {1, 5, 33, 100}) {
+    CAPTURE(rows);
+    const Tensor wide = empty({rows, 100});
+    orthogonal(wide, random, 1.5);
+    CHECK(distance_from_identity(wide, 2.25) < 1e-13);
+    const Tensor tall = empty({100, rows});
+    orthogonal(tall, random);
+    CHECK(distance_from_identity(transpose(tall), 1) < 1e-13);
+  }
+  const Tensor kernel = empty({6, 4, 3, 3}, DType::f32);
+  orthogonal(kernel, random);
+  CHECK(distance_from_identity(reshape(kernel, {6, 36}), 1) < 1e-6);
+  CHECK_THROWS_AS(orthogonal(empty({3}), random), ShapeError);
+  CHECK_THROWS_AS(orthogonal(Tensor(Array::zeros({2, 2}, DType::i32, test_device())), random), DTypeError);
+}
+
+TEST_CASE("initialize: orthogonal directions are spread evenly") {
+  Generator random(21);
+  double sum = 0;
+  double squares = 0;
+  for (int i = 0; i < 400; ++i) {
+    const Tensor small = empty({2, 2});
+    orthogonal(small, random);
+    const double corner = small.to_vector<double>()[0];
+    sum += corner;
+    squares += corner * corner;
+  }
+  CHECK(std::abs(sum / 400) < 5 * std::sqrt(0.5 / 400));  // cos of an even angle: mean 0, square 1/2
+  CHECK(std::abs(squares / 400 - 0.5) < 5 * std::sqrt(0.125 / 400));
+}
+
+TEST_CASE("initialize: constants, and normal numbers without tails") {
+  Generator random(22);
+  const Tensor x = weight();
+  fill_truncated_normal(x, random, 0, 0.02, -0.04, 0.04);
+  const Statistics got = statistics_of(x);
+  CHECK(std::abs(got.mean) < 0.02 * 0.02);
+  CHECK(got.deviation == doctest::Approx(0.02 * 0.8796256610342398).epsilon(0.02));
+  CHECK(got.least >= -0.04F);
+  CHECK(got.most <= 0.04F);
+  CHECK(got.most > 0.039F);
+  fill_constant(x, 0.25);
+  CHECK(statistics_of(x).least == 0.25);
+  CHECK(statistics_of(x).most == 0.25);
+  CHECK_THROWS_AS(fill_constant(Tensor(Array::zeros({2}, DType::i32, test_device())), 1), DTypeError);
 }

@@ -2,7 +2,9 @@
 #include <doctest/doctest.h>
 #include <tutti/backend/error.h>
 #include <tutti/optim/adamw.h>
+#include <tutti/tests/optim/optimizer_checks.h>
 #include <tutti/tests/optim/reference.h>
+#include <tutti/tests/test_devices.h>
 
 #include <cmath>
 
@@ -73,6 +75,17 @@ TEST_CASE("AdamW: a zero gradient decays the weight and nothing else") {
   set_gradient<double>(p, {0});
   optimizer.step();
   CHECK(p.to_vector<double>()[0] == doctest::Approx(1.9));
+}
+
+TEST_CASE("AdamW: a sparse gradient steps its rows and leaves the others, as Adam's does") {
+  check_sparse<AdamW>(AdamWOptions{.weight_decay = 0},
+                      {1.0, 2.0, 2.701284439418639, 3.7934904442766952, 4.925586322349636, 6.074413678434753,
+                       6.8178030644113, 8.112406540515385});
+  const Tensor table = matrix_parameter({4, 2}, DType::f32);
+  Tensor(table).set_sparse_grad(true);
+  AdamW optimizer({table}, 0.1);
+  backward(sum(embedding(table, Tensor(Array::from(std::vector<std::int64_t>{1}, {1}, test_device())))));
+  CHECK_THROWS_WITH_AS(optimizer.step(), doctest::Contains("AdamW with weight_decay 0.01"), Error);
 }
 
 TEST_CASE("AdamW: refuses options outside their range") {

@@ -63,13 +63,6 @@ TEST_CASE("Sgd: what would change all rows is refused, and nothing has changed")
   }
 }
 
-TEST_CASE("AdamW: a sparse gradient is refused with what to do") {
-  const Tensor sparse = table(true);
-  AdamW optimizer({sparse}, 0.5);
-  give_gradient(sparse);
-  CHECK_THROWS_WITH_AS(optimizer.step(), doctest::Contains("AdamW does not take them yet"), Error);
-}
-
 TEST_CASE("clip_grad_norm: counts and scales rows, and leaves what somebody has read") {
   const Tensor sparse = table(true);
   const Tensor other(Array::from(Values{1}, {1}, test_device()), true);

@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 #include <tutti/backend/error.h>
 #include <tutti/tests/exchange/complaint.h>
+#include <tutti/tests/exchange/safetensors_bytes.h>
 #include <tutti/tests/test_devices.h>
 #include <tutti/train/tensor_file.h>
 
@@ -12,13 +13,6 @@ using namespace tutti;
 using namespace tutti::testing;
 
 namespace {
-
-std::string with_header(const std::string& header, const std::string& data = "") {
-  const std::uint64_t length = header.size();
-  std::string bytes(sizeof length, '\0');
-  std::memcpy(bytes.data(), &length, sizeof length);
-  return bytes + header + data;
-}
 
 std::string complaint(const std::string& contents) {
   return complaint_of([](const std::string& path) { read_tensor_file(path); }, contents);

@@ -15,18 +15,21 @@ constexpr int kAcross = kTile / kSide;                               // threads 
 constexpr int kRow = kTile + kSide;                                  // of a tile in shared memory: fewer conflicts
 static_assert(kAcross * kAcross == static_cast<int>(kThreads));
 
-/// Which part of the product a block computes.
+/// Which part of which group's product a block computes.
 struct Task {
   std::int64_t m;
   std::int64_t n;
+  std::int64_t group;
   std::int64_t part;
 
-  __device__ Task(std::int64_t block, std::int64_t all_m, std::int64_t all_n) {
-    const Division across = divide(block, divide_up(all_m, kTile));
-    const Division down = divide(across.quotient, divide_up(all_n, kTile));
+  template <class Product> __device__ Task(std::int64_t block, const Product& product) {
+    const Division across = divide(block, divide_up(product.m(), kTile));
+    const Division down = divide(across.quotient, divide_up(product.n(), kTile));
+    const Division groups = divide(down.quotient, product.c.groups);
     m = across.remainder * kTile;
     n = down.remainder * kTile;
-    part = down.quotient;
+    group = groups.remainder;
+    part = groups.quotient;
   }
 };
 
@@ -138,9 +141,9 @@ __device__ void store_sums(const Product& product, const Task& task, bool is_who
       const std::int64_t m = task.m + threadIdx.x / kAcross * kSide + i;
       if (m >= product.m()) break;
       if (is_whole)
-        to[product.result(m, n)] = sums[i][j];
+        to[task.group * product.result_step() + product.result(m, n)] = sums[i][j];
       else
-        partial[(task.part * product.m() + m) * product.n() + n] = sums[i][j];
+        partial[((task.part * product.c.groups + task.group) * product.m() + m) * product.n() + n] = sums[i][j];
     }
   }
 }
@@ -153,11 +156,11 @@ __global__ void __launch_bounds__(kThreads)
   alignas(16) __shared__ T lhs_tile[kDepth][kRow];
   alignas(16) __shared__ T rhs_tile[kDepth][kRow];
   __shared__ typename Product::Row rows[2][kDepth];  // of the tiles fetched next, and of those after them
-  const Task task(blockIdx.x, product.m(), product.n());
+  const Task task(blockIdx.x, product);
   const std::int64_t begin = task.part * parts.length;
   const std::int64_t end = begin + parts.length < product.k() ? begin + parts.length : product.k();
-  LhsTiles<Product, T> lhs_tiles(product, lhs, task.m);
-  RhsTiles<Product, T> rhs_tiles(product, rhs, task.n);
+  LhsTiles<Product, T> lhs_tiles(product, lhs + task.group * product.lhs_step(), task.m);
+  RhsTiles<Product, T> rhs_tiles(product, rhs + task.group * product.rhs_step(), task.n);
   T sums[kSide][kSide] = {};
   find_rows(product, begin, rows[0]);
   find_rows(product, begin + kDepth, rows[1]);
@@ -183,13 +186,13 @@ __global__ void __launch_bounds__(kThreads)
 template <class Product, class T>
 __global__ void __launch_bounds__(kThreads)
     add_parts(const Product product, std::int64_t parts, const T* __restrict__ partial, T* __restrict__ to) {
-  const std::int64_t size = product.m() * product.n();
+  const std::int64_t size = product.c.groups * product.m() * product.n();
   const std::int64_t step = std::int64_t{gridDim.x} * kThreads;
   for (std::int64_t i = std::int64_t{blockIdx.x} * kThreads + threadIdx.x; i < size; i += step) {
     T sum = partial[i];
     for (std::int64_t part = 1; part < parts; ++part) sum += partial[part * size + i];
-    const Division at = divide(i, product.n());
-    to[product.result(at.quotient, at.remainder)] = sum;
+    const Place at(product, i);
+    to[at.group * product.result_step() + product.result(at.m, at.n)] = sum;
   }
 }
 
@@ -197,17 +200,20 @@ template <class Product, class T>
 void launch_product(cudaStream_t stream, const Product& product, const void* lhs, const void* rhs, void* to,
                     void* partial) {
   const SumParts parts = SumParts::of(product);
-  const std::int64_t blocks = divide_up(product.m(), kTile) * divide_up(product.n(), kTile) * parts.count;
+  const std::int64_t groups = product.c.groups;
+  const std::int64_t blocks = groups * divide_up(product.m(), kTile) * divide_up(product.n(), kTile) * parts.count;
   launch(multiply<Product, T>, static_cast<unsigned>(blocks), kThreads, stream, product, parts,
          static_cast<const T*>(lhs), static_cast<const T*>(rhs), static_cast<T*>(to), static_cast<T*>(partial));
   if (parts.count == 1) return;
-  launch(add_parts<Product, T>, blocks_for(product.m() * product.n()), kThreads, stream, product, parts.count,
+  launch(add_parts<Product, T>, blocks_for(groups * product.m() * product.n()), kThreads, stream, product, parts.count,
          static_cast<const T*>(partial), static_cast<T*>(to));
 }
 
 template <class Product> void launch_typed(cudaStream_t stream, DType dtype, const Product& product, const void* lhs,
                                            const void* rhs, void* to, void* partial) {
-  if (dtype == DType::f64)
+  if (is_narrow(product.c))
+    launch_narrow_convolution(stream, dtype, product, lhs, rhs, to);
+  else if (dtype == DType::f64)
     launch_product<Product, double>(stream, product, lhs, rhs, to, partial);
   else
     launch_product<Product, float>(stream, product, lhs, rhs, to, partial);

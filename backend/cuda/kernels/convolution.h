@@ -16,4 +16,9 @@ void launch_convolution(cudaStream_t, DType, const InputGradientProduct&, const 
 void launch_convolution(cudaStream_t, DType, const WeightGradientProduct&, const void* gradient, const void* input,
                         void* weight_gradient, void* partial);
 
+/// The same for products that are narrow (`is_narrow`): no tiles. A thread sums an element of the result alone, or a
+/// block does together where sums are long. Defined for the three products.
+template <class Product>
+void launch_narrow_convolution(cudaStream_t, DType, const Product&, const void* lhs, const void* rhs, void* to);
+
 }  // namespace tutti::cuda_kernels

@@ -4,7 +4,9 @@
 // A convolution and its gradients as matrix products whose operands are not made: each says where the elements of
 //   result [m, n] = sum over k of lhs [m, k] x rhs [k, n]
 // stand in the arrays. Lhs and result elements always exist; rhs elements that lie in the padding are kNone and count
-// as zero. What depends on k or n alone (`Row`, `Column`) is worked out once for many elements.
+// as zero. What depends on k or n alone (`Row`, `Column`) is worked out once for many elements. Each group of channels
+// is such a product: offsets are within a group's, which begins `lhs_step` (`rhs_step`, `result_step`) elements after
+// that of the group before.
 
 #include <tutti/backend/cuda/kernels/strided_axes.h>
 #include <tutti/backend/dtype.h>
@@ -30,12 +32,17 @@ struct ConvolvedAxis {
 
 struct Convolution {
   std::int64_t images;
-  std::int64_t channels;
-  std::int64_t out_channels;
+  std::int64_t channels;      // of a group
+  std::int64_t out_channels;  // of a group
   ConvolvedAxis rows;
   ConvolvedAxis columns;
+  std::int64_t groups = 1;
 
-  TUTTI_HOST_DEVICE std::int64_t image_size() const { return channels * rows.length * columns.length; }
+  TUTTI_HOST_DEVICE std::int64_t group_size() const { return channels * rows.length * columns.length; }
+  TUTTI_HOST_DEVICE std::int64_t image_size() const { return groups * group_size(); }
+  TUTTI_HOST_DEVICE std::int64_t output_group_size() const { return out_channels * positions(); }
+  TUTTI_HOST_DEVICE std::int64_t output_size() const { return groups * output_group_size(); }
+  TUTTI_HOST_DEVICE std::int64_t weights() const { return out_channels * taps(); }  // of a group
   TUTTI_HOST_DEVICE std::int64_t kernel_size() const { return rows.kernel * columns.kernel; }
   TUTTI_HOST_DEVICE std::int64_t taps() const { return channels * kernel_size(); }
   TUTTI_HOST_DEVICE std::int64_t positions() const { return rows.out_length * columns.out_length; }
@@ -71,7 +78,7 @@ struct Position {
     const std::int64_t column = line.remainder * c.columns.stride - c.columns.padding;
     return {static_cast<std::int32_t>(row), static_cast<std::int32_t>(column),
             image.quotient * c.image_size() + row * c.columns.length + column,
-            image.quotient * c.out_channels * c.positions() + image.remainder};
+            image.quotient * c.output_size() + image.remainder};
   }
 };
 
@@ -89,6 +96,9 @@ struct ForwardProduct {
   using Column = Position;
   Convolution c;
 
+  TUTTI_HOST_DEVICE std::int64_t lhs_step() const { return c.weights(); }
+  TUTTI_HOST_DEVICE std::int64_t rhs_step() const { return c.group_size(); }
+  TUTTI_HOST_DEVICE std::int64_t result_step() const { return c.output_group_size(); }
   TUTTI_HOST_DEVICE std::int64_t m() const { return c.out_channels; }
   TUTTI_HOST_DEVICE std::int64_t n() const { return c.images * c.positions(); }
   TUTTI_HOST_DEVICE std::int64_t k() const { return c.taps(); }
@@ -118,6 +128,9 @@ struct InputGradientProduct {
   };
   Convolution c;
 
+  TUTTI_HOST_DEVICE std::int64_t lhs_step() const { return c.weights(); }
+  TUTTI_HOST_DEVICE std::int64_t rhs_step() const { return c.output_group_size(); }
+  TUTTI_HOST_DEVICE std::int64_t result_step() const { return c.group_size(); }
   TUTTI_HOST_DEVICE std::int64_t m() const { return c.channels; }
   TUTTI_HOST_DEVICE std::int64_t n() const { return c.images * c.rows.length * c.columns.length; }
   TUTTI_HOST_DEVICE std::int64_t k() const { return c.out_channels * c.kernel_size(); }
@@ -132,8 +145,7 @@ struct InputGradientProduct {
     const Division line = divide(n, c.columns.length);
     const Division image = divide(line.quotient, c.rows.length);
     return {static_cast<std::int32_t>(image.remainder + c.rows.padding),
-            static_cast<std::int32_t>(line.remainder + c.columns.padding),
-            image.quotient * c.out_channels * c.positions()};
+            static_cast<std::int32_t>(line.remainder + c.columns.padding), image.quotient * c.output_size()};
   }
   TUTTI_HOST_DEVICE std::int64_t lhs(std::int64_t m, std::int64_t, const Row& tap) const {
     return tap.weight + m * c.kernel_size();
@@ -167,6 +179,9 @@ struct WeightGradientProduct {
   using Column = Tap;
   Convolution c;
 
+  TUTTI_HOST_DEVICE std::int64_t lhs_step() const { return c.output_group_size(); }
+  TUTTI_HOST_DEVICE std::int64_t rhs_step() const { return c.group_size(); }
+  TUTTI_HOST_DEVICE std::int64_t result_step() const { return c.weights(); }
   TUTTI_HOST_DEVICE std::int64_t m() const { return c.out_channels; }
   TUTTI_HOST_DEVICE std::int64_t n() const { return c.taps(); }
   TUTTI_HOST_DEVICE std::int64_t k() const { return c.images * c.positions(); }
@@ -179,6 +194,21 @@ struct WeightGradientProduct {
   TUTTI_HOST_DEVICE std::int64_t result(std::int64_t m, std::int64_t n) const { return m * c.taps() + n; }
 };
 
+/// Element i of all groups' results, [groups, m, n].
+struct Place {
+  std::int64_t group;
+  std::int64_t m;
+  std::int64_t n;
+
+  template <class Product> TUTTI_HOST_DEVICE Place(const Product& product, std::int64_t i) {
+    const Division line = divide(i, product.n());
+    const Division groups = divide(line.quotient, product.m());
+    group = groups.quotient;
+    m = groups.remainder;
+    n = line.remainder;
+  }
+};
+
 /// How the sum over k of a product is cut, by its sizes alone: parts of `length`, added up in order by a second kernel.
 /// One part where the tiles of the result occupy a large device anyway.
 struct SumParts {
@@ -188,24 +218,32 @@ struct SumParts {
   std::int64_t count;
   std::int64_t length;
 
-  static constexpr SumParts of(std::int64_t m, std::int64_t n, std::int64_t k) {
+  static constexpr SumParts of(std::int64_t m, std::int64_t n, std::int64_t k, std::int64_t groups = 1) {
     constexpr std::int64_t kBlocks = 512;   // wanted
     constexpr std::int64_t kShortest = 16;  // steps of kDepth
-    const std::int64_t tiles = divide_up(m, kTile) * divide_up(n, kTile);
+    const std::int64_t tiles = groups * divide_up(m, kTile) * divide_up(n, kTile);
     const std::int64_t steps = divide_up(k, kDepth);
     const std::int64_t most = steps / kShortest < kBlocks / tiles ? steps / kShortest : kBlocks / tiles;
     const std::int64_t length = divide_up(steps, most > 1 ? most : 1) * kDepth;
     return {divide_up(k, length), length};
   }
   template <class Product> static constexpr SumParts of(const Product& product) {
-    return of(product.m(), product.n(), product.k());
+    return of(product.m(), product.n(), product.k(), product.c.groups);
   }
 };
 
+/// Whether the products of groups are so narrow that tiles would be nearly empty: threads then sum alone, or those of a
+/// block together where the sums are long.
+TUTTI_HOST_DEVICE inline bool is_narrow(const Convolution& c) {
+  return c.groups > 1 && c.channels * c.out_channels <= 16;
+}
+
 /// Bytes of workspace for the parts of a product's sum.
 template <class Product> std::size_t partial_bytes(const Product& product, DType dtype) {
+  if (is_narrow(product.c)) return 0;
   const std::int64_t parts = SumParts::of(product).count;
-  return parts == 1 ? 0 : static_cast<std::size_t>(parts * product.m() * product.n()) * size_of(dtype);
+  return parts == 1 ? 0
+                    : static_cast<std::size_t>(parts * product.c.groups * product.m() * product.n()) * size_of(dtype);
 }
 
 }  // namespace tutti::cuda_kernels

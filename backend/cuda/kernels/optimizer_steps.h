@@ -2,7 +2,6 @@
 #pragma once
 
 #include <tutti/backend/dtype.h>
-#include <tutti/backend/kernel_arguments.h>
 #include <tutti/backend/optimizer_rules.h>
 
 #include <cuda_runtime_api.h>
@@ -18,13 +17,10 @@ struct ParameterMemory {
   std::int64_t size;
   std::byte* parameter;
   const std::byte* gradient;
-  /// SGD: the momentum, null for all or for none; AdamW: mean and square; a rule's as it says
-  std::byte* state[RuleOperands::kMostStates];
+  std::byte* state[RuleOperands::kMostStates];  ///< as many as the rule has
 };
 
-// One launch for every few dozen parameters.
-void launch_sgd_steps(cudaStream_t, DType, const SgdStep&, std::span<const ParameterMemory>);
-void launch_adamw_steps(cudaStream_t, DType, const AdamWStep&, std::span<const ParameterMemory>);
+/// One launch for every few dozen parameters.
 void launch_optimizer_step(cudaStream_t, DType, const OptimizerRule&, std::span<const ParameterMemory>);
 
 }  // namespace tutti::cuda_kernels

@@ -13,4 +13,8 @@ void launch_max_pool2d(cudaStream_t, DType, const Pooling&, const void* from, vo
 void launch_max_pool2d_gradient(cudaStream_t, DType, const Pooling&, const void* gradient, const std::int64_t* places,
                                 void* to);
 
+void launch_avg_pool2d(cudaStream_t, DType, const MeanPooling&, const void* from, void* to);
+/// Each element collects from the windows over it.
+void launch_avg_pool2d_gradient(cudaStream_t, DType, const MeanPooling&, const void* gradient, void* to);
+
 }  // namespace tutti::cuda_kernels

@@ -23,7 +23,7 @@ struct Case {
   Conv2dGeometry geometry;
 };
 
-TEST_CASE("conv2d: strides, padding, dilation, one and several channels") {
+TEST_CASE("conv2d: strides, padding, dilation, groups, one and several channels") {
   const Case cases[] = {
       {{2, 2, 4, 5}, {3, 2, 3, 2}, {}},
       {{1, 1, 5, 5}, {2, 1, 3, 3}, {.stride = {2, 2}, .padding = {1, 1}, .dilation = {1, 1}}},
@@ -32,6 +32,10 @@ TEST_CASE("conv2d: strides, padding, dilation, one and several channels") {
       {{2, 3, 3, 3}, {2, 3, 1, 1}, {}},
       {{1, 1, 2, 2}, {1, 1, 3, 3}, {.stride = {1, 1}, .padding = {2, 2}, .dilation = {1, 1}}},
       {{0, 2, 4, 4}, {3, 2, 3, 3}, {}},
+      {{2, 4, 4, 5}, {2, 2, 3, 2}, {.padding = {1, 0}, .groups = 2}},
+      {{1, 3, 5, 4}, {3, 1, 3, 3}, {.stride = {2, 1}, .padding = {1, 1}, .dilation = {1, 2}, .groups = 3}},
+      {{1, 2, 4, 4}, {4, 1, 2, 2}, {.stride = {1, 3}, .dilation = {2, 1}, .groups = 2}},
+      {{0, 2, 4, 4}, {2, 1, 3, 3}, {.groups = 2}},
   };
   for (const Case& c : cases) {
     CAPTURE(to_string(c.input));

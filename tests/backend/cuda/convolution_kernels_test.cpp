@@ -36,6 +36,11 @@ const Case kCases[] = {
     {{}, {3, 1, 28, 28}, {4, 1, 5, 5}},                   // the weight's gradient in parts
     {{.stride = {2, 2}}, {2, 2, 8, 8}, {3, 2, 1, 1}},     // elements that no tap reads
     {{.padding = {1, 1}}, {1, 64, 4, 4}, {3, 64, 3, 3}},  // the result in parts
+    {{.padding = {1, 1}, .groups = 2}, {2, 12, 9, 9}, {10, 6, 3, 3}},
+    {{.stride = {2, 1}, .dilation = {1, 2}, .groups = 2}, {1, 128, 4, 6}, {6, 64, 3, 3}},  // and of groups
+    {{.padding = {1, 1}, .groups = 6}, {2, 6, 9, 8}, {6, 1, 3, 3}},                        // narrow
+    {{.stride = {2, 3}, .padding = {2, 4}, .groups = 3}, {3, 3, 20, 21}, {6, 1, 5, 9}},
+    {{.stride = {1, 2}, .padding = {3, 4}, .dilation = {2, 1}, .groups = 2}, {1, 4, 17, 25}, {4, 2, 6, 7}},
 };
 
 Convolution convolution_of(const Case& c, const Shape& output) {
@@ -43,7 +48,8 @@ Convolution convolution_of(const Case& c, const Shape& output) {
     return cuda_kernels::ConvolvedAxis{c.input[i + 2],       c.weight[i + 2],       output[i + 2],
                                        c.geometry.stride[i], c.geometry.padding[i], c.geometry.dilation[i]};
   };
-  return {c.input[0], c.input[1], c.weight[0], axis(0), axis(1)};
+  const std::int64_t groups = c.geometry.groups;
+  return {c.input[0], c.weight[1], c.weight[0] / groups, axis(0), axis(1), groups};
 }
 
 /// Sums of ordinary numbers' products lose nothing in either order, but for the last bits of the longest in f32.
@@ -88,6 +94,21 @@ TEST_CASE("convolutions and both of their gradients") {
       in_parts += SumParts::of(WeightGradientProduct{convolution}).count > 1 ? 1 : 0;
     }
   CHECK(in_parts >= 4);
+}
+
+TEST_CASE("narrow convolutions with fewer blocks than they need") {
+  const Case c{{.padding = {1, 1}, .groups = 3}, {2, 3, 30, 30}, {3, 1, 3, 3}};
+  const Array input = Array::arange(element_count(c.input), DType::f64, cpu()).reshape(c.input);
+  const Array weight = Array::arange(element_count(c.weight), DType::f64, cpu()).reshape(c.weight);
+  const Array output = conv2d(c.geometry, input, weight);
+  const Convolution convolution = convolution_of(c, output.shape());
+  on_host::schedule.most_blocks = 2;
+  check("forward", ForwardProduct{convolution}, weight, input, output);
+  check("input gradient", InputGradientProduct{convolution}, weight, output,
+        conv2d_input_gradient(c.geometry, output, weight, c.input));
+  check("weight gradient", WeightGradientProduct{convolution}, output, input,
+        conv2d_weight_gradient(c.geometry, output, input, c.weight));
+  on_host::schedule.most_blocks = ~0U;
 }
 
 TEST_CASE("what is outside of the images does not reach a convolution's results, NaN inside does") {

@@ -17,22 +17,24 @@ template <class Product>
 std::vector<double> multiply(const Product& product, const Array& lhs, const Array& rhs, std::int64_t size) {
   synchronize(Device{});  // the memory itself is read
   std::vector<double> result(static_cast<std::size_t>(size), -1e9);
-  for (std::int64_t m = 0; m < product.m(); ++m)
-    for (std::int64_t n = 0; n < product.n(); ++n) {
-      const typename Product::Column column = product.column(n);
-      double sum = 0.0;
-      for (std::int64_t k = 0; k < product.k(); ++k) {
-        const typename Product::Row row = product.row(k);
-        const std::int64_t from = product.rhs(row, column);
-        if (from == kNone) continue;
-        REQUIRE(from < rhs.size());
-        REQUIRE(product.lhs(m, k, row) < lhs.size());
-        sum += lhs.data<double>()[product.lhs(m, k, row)] * rhs.data<double>()[from];
-      }
-      double& to = result.at(static_cast<std::size_t>(product.result(m, n)));
-      CHECK(to == -1e9);  // written once
-      to = sum;
+  for (std::int64_t i = 0; i < product.c.groups * product.m() * product.n(); ++i) {
+    const auto& [group, m, n] = Place(product, i);
+    const typename Product::Column column = product.column(n);
+    double sum = 0.0;
+    for (std::int64_t k = 0; k < product.k(); ++k) {
+      const typename Product::Row row = product.row(k);
+      const std::int64_t from = product.rhs(row, column);
+      if (from == kNone) continue;
+      const std::int64_t left = group * product.lhs_step() + product.lhs(m, k, row);
+      const std::int64_t right = group * product.rhs_step() + from;
+      REQUIRE(left < lhs.size());
+      REQUIRE(right < rhs.size());
+      sum += lhs.data<double>()[left] * rhs.data<double>()[right];
     }
+    double& to = result.at(static_cast<std::size_t>(group * product.result_step() + product.result(m, n)));
+    CHECK(to == -1e9);  // written once
+    to = sum;
+  }
   return result;
 }
 
@@ -48,7 +50,9 @@ TEST_CASE("convolution mapping: the products are the convolution and its gradien
        {Case{{}, {2, 3, 5, 6}, {4, 3, 3, 2}}, Case{{{1, 1}, {1, 1}, {1, 1}}, {1, 2, 4, 4}, {3, 2, 3, 3}},
         Case{{{2, 3}, {1, 2}, {1, 1}}, {2, 2, 7, 8}, {2, 2, 3, 3}},
         Case{{{1, 2}, {2, 0}, {2, 3}}, {1, 2, 8, 9}, {3, 2, 3, 2}},
-        Case{{{2, 2}, {0, 0}, {1, 1}}, {2, 1, 6, 6}, {2, 1, 1, 1}}}) {
+        Case{{{2, 2}, {0, 0}, {1, 1}}, {2, 1, 6, 6}, {2, 1, 1, 1}},
+        Case{{{1, 2}, {1, 1}, {1, 1}, 3}, {2, 6, 5, 6}, {3, 2, 3, 2}},
+        Case{{{1, 1}, {1, 1}, {2, 1}, 4}, {2, 4, 6, 5}, {8, 1, 3, 3}}}) {
     const Array input = numbers(image);
     const Array weight = numbers(kernel);
     const Array output = conv2d(geometry, input, weight);
@@ -57,7 +61,8 @@ TEST_CASE("convolution mapping: the products are the convolution and its gradien
       return ConvolvedAxis{image[i + 2],       kernel[i + 2],       output.shape()[i + 2],
                            geometry.stride[i], geometry.padding[i], geometry.dilation[i]};
     };
-    const Convolution c{image[0], image[1], kernel[0], axis(0), axis(1)};
+    const std::int64_t groups = geometry.groups;
+    const Convolution c{image[0], kernel[1], kernel[0] / groups, axis(0), axis(1), groups};
     CHECK(multiply(ForwardProduct{c}, weight, input, output.size()) == output.to_vector<double>());
     CHECK(multiply(InputGradientProduct{c}, weight, gradient, input.size()) ==
           conv2d_input_gradient(geometry, gradient, weight, image).to_vector<double>());

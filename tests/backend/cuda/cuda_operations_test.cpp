@@ -61,20 +61,11 @@ const std::vector<Case>& elementwise_cases() {
          where(Array::empty({5}, DType::boolean, kDevice), floats({3, 5}), floats({1}));
        }},
       {"random", [] { Generator(7).normal({33}, DType::f64, kDevice); }},
-      {"sgd_step",
-       [] { backend_for(kDevice).sgd_step({.rate = 0.1, .momentum = 0.9}, floats({9}), floats({9}), floats({9})); }},
-      {"adamw_step",
-       [] { backend_for(kDevice).adamw_step({.rate = 0.1}, floats({9}), floats({9}), floats({9}), floats({9})); }},
       {"optimizer_step",
        [] {
          const std::vector<RuleOperands> many(
              200, {floats({9}), floats({18}).slice(0, 0, 18, 2), {floats({9}), floats({9}), Array()}});
          backend_for(kDevice).optimizer_step(AdamStep{.rate = 0.1}, many);
-       }},
-      {"sgd_steps",
-       [] {
-         const std::vector<SgdOperands> many(200, {floats({9}), floats({18}).slice(0, 0, 18, 2), floats({9})});
-         backend_for(kDevice).sgd_steps({.rate = 0.1, .momentum = 0.9}, many);
        }},
   };
   return cases;
@@ -135,6 +126,10 @@ const std::vector<Case>& structured_cases() {
        [] {
          conv2d({}, floats({2, 3, 8, 8}), floats({4, 3, 3, 3}));
        }},
+      {"depthwise conv2d",
+       [] {
+         conv2d({.groups = 3}, floats({2, 3, 8, 8}), floats({3, 1, 3, 3}));
+       }},
       {"conv2d_input_gradient",
        [] {
          conv2d_input_gradient({}, floats({2, 4, 6, 6}), floats({4, 3, 3, 3}), {2, 3, 8, 8});
@@ -150,6 +145,14 @@ const std::vector<Case>& structured_cases() {
       {"max_pool2d_gradient",
        [] {
          max_pool2d_gradient({}, floats({2, 3, 4, 4}), indices({2, 3, 4, 4}), {2, 3, 8, 8});
+       }},
+      {"avg_pool2d",
+       [] {
+         avg_pool2d({}, floats({2, 3, 8, 8}));
+       }},
+      {"avg_pool2d_gradient",
+       [] {
+         avg_pool2d_gradient({}, floats({2, 3, 4, 4}), {2, 3, 8, 8});
        }},
   };
   return cases;
@@ -262,10 +265,10 @@ TEST_CASE("cuda operations: the steps of many parameters are few launches") {
   const RecordingCuda machine({.deferred = true});
   const RenewedBackend backend;
   const auto launches_for = [&](std::size_t count) {
-    std::vector<AdamWOperands> many;
-    while (many.size() < count) many.push_back({floats({9}), floats({9}), floats({9}), floats({9})});
+    std::vector<RuleOperands> many;
+    while (many.size() < count) many.push_back({floats({9}), floats({9}), {floats({9}), floats({9}), Array()}});
     const std::size_t before = machine.kernels().size();
-    backend->adamw_steps({.rate = 0.1}, many);
+    backend->optimizer_step(AdamWStep{.rate = 0.1}, many);
     return machine.kernels().size() - before;
   };
   CHECK(launches_for(0) == 0);

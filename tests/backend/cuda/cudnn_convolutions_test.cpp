@@ -33,8 +33,8 @@ struct Operands {
 
   Operands(const Conv2dGeometry& how, DType dtype, Device device)
       : geometry(how),
-        input(whole_numbers({2, 3, 8, 9}, 5, dtype)),
-        weight(whole_numbers({4, 3, 3, 2}, 3, dtype)),
+        input(whole_numbers({2, 3 * how.groups, 8, 9}, 5, dtype)),
+        weight(whole_numbers({4 * how.groups, 3, 3, 2}, 3, dtype)),
         gradient(whole_numbers(conv2d(how, input, weight).shape(), 2, dtype)) {
     for (Array* array : {&input, &weight, &gradient}) *array = array->to(device);
   }
@@ -46,8 +46,11 @@ struct Operands {
 };
 
 const std::vector<Conv2dGeometry>& geometries() {
-  static const std::vector<Conv2dGeometry> all{
-      {}, {.padding = {1, 2}}, {.stride = {2, 3}, .padding = {1, 0}}, {.padding = {2, 1}, .dilation = {2, 3}}};
+  static const std::vector<Conv2dGeometry> all{{},
+                                               {.padding = {1, 2}},
+                                               {.stride = {2, 3}, .padding = {1, 0}},
+                                               {.padding = {2, 1}, .dilation = {2, 3}},
+                                               {.padding = {1, 1}, .groups = 2}};
   return all;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kernels of max pooling on the host against the CPU backend: to the bit.
+// The kernels of pooling on the host against the CPU backend: to the bit.
 #include <tutti/backend/cuda/kernels/pooling.h>
 #include <tutti/backend/operations.h>
 #include <tutti/tests/backend/cuda/on_host/device_array.h>
@@ -54,6 +54,29 @@ void check(const Pool2dGeometry& geometry, const Array& images, const Array& ups
   CHECK(on_host::differences(passed_back, max_pool2d_gradient(geometry, upstream, places, images.shape()), 0) == 0);
 }
 
+void check_means(const AvgPool2dGeometry& geometry, const Array& images) {
+  CAPTURE(to_string(images.shape()));
+  CAPTURE(geometry.count_include_pad);
+  const Array means = avg_pool2d(geometry, images);
+  const cuda_kernels::MeanPooling how{pooling_of(geometry.windows(), images.shape(), means.shape()),
+                                      geometry.count_include_pad};
+  const DeviceArray from(images);
+  const Array averaged = on_host::in_every_order([&] {
+    DeviceArray to = DeviceArray::unwritten(means.bytes());
+    cuda_kernels::launch_avg_pool2d(nullptr, images.dtype(), how, from.data(), to.data());
+    return to.read(means.shape(), images.dtype());
+  });
+  CHECK(on_host::differences(averaged, means, 0) == 0);
+
+  const DeviceArray gradient(means);
+  const Array shared_out = on_host::in_every_order([&] {
+    DeviceArray to = DeviceArray::unwritten(images.bytes());
+    cuda_kernels::launch_avg_pool2d_gradient(nullptr, images.dtype(), how, gradient.data(), to.data());
+    return to.read(images.shape(), images.dtype());
+  });
+  CHECK(on_host::differences(shared_out, avg_pool2d_gradient(geometry, means, images.shape()), 0) == 0);
+}
+
 const Pool2dGeometry kGeometries[] = {
     {},
     {.kernel = {3, 3}, .stride = {2, 2}, .padding = {1, 1}},
@@ -76,7 +99,19 @@ TEST_CASE("max pooling and its gradient, of odd ones among the numbers too") {
       }
 }
 
-TEST_CASE("max pooling with fewer blocks than images need") {
+TEST_CASE("average pooling and its gradient") {
+  samples::RandomViews views(39);
+  for (const Pool2dGeometry& windows : kGeometries)
+    for (const bool count_include_pad : {false, true})
+      for (const Shape& shape : {Shape{2, 3, 8, 9}, Shape{1, 1, 3, 3}, Shape{3, 2, 15, 11}})
+        for (const DType dtype : {DType::f32, DType::f64}) {
+          const Array images = Array::empty(shape, dtype, cpu());
+          views.fill_ordinary(images);
+          check_means({windows.kernel, windows.stride, windows.padding, count_include_pad}, images);
+        }
+}
+
+TEST_CASE("pooling with fewer blocks than images need") {
   samples::RandomViews views(37);
   const Array images = Array::empty({3, 3, 15, 15}, DType::f32, cpu());
   const Array upstream = Array::empty({images.size()}, DType::f32, cpu());
@@ -84,6 +119,8 @@ TEST_CASE("max pooling with fewer blocks than images need") {
   views.fill_ordinary(upstream);
   on_host::schedule.most_blocks = 2;
   check({}, images, upstream);
+  views.fill_ordinary(images);
+  check_means({}, images);
   on_host::schedule.most_blocks = ~0U;
 }
 

@@ -54,6 +54,28 @@ TEST_CASE("pooling windows: maxima and what is passed back, as on the CPU") {
   }
 }
 
+TEST_CASE("pooling windows: means and their shares, as on the CPU") {
+  const Shape shape{2, 3, 7, 6};
+  for (const bool count_include_pad : {false, true}) {
+    const AvgPool2dGeometry geometry{{3, 2}, {2, 1}, {1, 1}, count_include_pad};
+    const Array input = Array::arange(252, DType::f64, Device{}).reshape(shape);
+    const Array means = avg_pool2d(geometry, input);
+    const Array expected = avg_pool2d_gradient(geometry, means, shape);
+    synchronize(Device{});  // the memory itself is read
+    const std::int64_t out_width = means.length(3);
+    const MeanPooling how{{6, {7, means.length(2), 3, 2, 1}, {6, out_width, 2, 1, 1}}, count_include_pad};
+    const std::int64_t windows = how.windows.windows();
+    for (std::int64_t plane = 0; plane < 6; ++plane) {
+      for (std::int64_t i = 0; i < windows; ++i)
+        CHECK(mean_of_window(how, input.data<double>() + plane * 42, i / out_width, i % out_width) ==
+              means.data<double>()[plane * windows + i]);
+      for (std::int64_t i = 0; i < 42; ++i)
+        CHECK(shares_passed_back(how, means.data<double>() + plane * windows, i / 6, i % 6) ==
+              expected.data<double>()[plane * 42 + i]);
+    }
+  }
+}
+
 TEST_CASE("best element: the first of equals, whatever the order of joining; NaN wins") {
   using Best = BestElement<float, true>;
   const float nan = std::numeric_limits<float>::quiet_NaN();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/tests/distributed/nccl/nccl_rank.h>
+#include <tutti/tests/distributed/relative_distance.h>
 
 #include <tutti/autodiff/backward.h>
 #include <tutti/autodiff/operations.h>
@@ -112,16 +113,6 @@ class TrainingRank {
   Sequential model_;
   std::unique_ptr<Sgd> optimizer_;
 };
-
-double relative_distance(const std::vector<double>& a, const std::vector<double>& b) {
-  double difference = 0;
-  double norm = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    difference += (a[i] - b[i]) * (a[i] - b[i]);
-    norm += b[i] * b[i];
-  }
-  return std::sqrt(difference / norm);
-}
 
 }  // namespace
 

@@ -74,7 +74,7 @@ struct Preference {
 template <class Meaning, class Opaque> Meaning meaning(const Opaque* opaque) {
   static_assert(sizeof(Meaning) <= sizeof(Opaque));
   Meaning found;
-  std::memcpy(&found, opaque, sizeof found);
+  std::memcpy(static_cast<void*>(&found), opaque, sizeof found);
   return found;
 }
 template <class Meaning, class Opaque> void describe(Opaque* opaque, const Meaning& said) {

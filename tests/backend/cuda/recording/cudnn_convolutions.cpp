@@ -45,6 +45,7 @@ struct Block {  // of a tensor's memory, or a filter's
 };
 struct Geometry {
   std::array<int, 2> padding{}, stride{}, dilation{};
+  int groups = 1;
   bool set = false;
   cudnnMathType_t math = CUDNN_DEFAULT_MATH;
 };
@@ -90,7 +91,9 @@ struct Convolution {
   void *input = nullptr, *weight = nullptr, *output = nullptr;
 
   bool fits() const {
-    if (!geometry.set || x.shape[0] != y.shape[0] || x.shape[1] != w.shape[1] || y.shape[1] != w.shape[0]) return false;
+    if (!geometry.set || x.shape[0] != y.shape[0] || x.shape[1] != w.shape[1] * geometry.groups ||
+        y.shape[1] != w.shape[0] || y.shape[1] % geometry.groups != 0)
+      return false;
     for (std::size_t i = 0; i < 2; ++i) {
       const int extent = geometry.dilation[i] * (w.shape[i + 2] - 1) + 1;
       if ((x.shape[i + 2] + 2 * geometry.padding[i] - extent) / geometry.stride[i] + 1 != y.shape[i + 2]) return false;
@@ -109,7 +112,8 @@ struct Convolution {
                   const int h = row * geometry.stride[0] - geometry.padding[0] + r * geometry.dilation[0];
                   const int v = column * geometry.stride[1] - geometry.padding[1] + s * geometry.dilation[1];
                   if (h < 0 || h >= x.shape[2] || v < 0 || v >= x.shape[3]) continue;
-                  f(x.at(n, c, h, v), w.at(k, c, r, s), y.at(n, k, row, column));
+                  const int group = k / (y.shape[1] / geometry.groups);
+                  f(x.at(n, group * w.shape[1] + c, h, v), w.at(k, c, r, s), y.at(n, k, row, column));
                 }
   }
   void run() const {
@@ -244,7 +248,14 @@ cudnnStatus_t cudnnSetConvolution2dDescriptor(cudnnConvolutionDescriptor_t convo
   return cudnn_call("cudnnSetConvolution2dDescriptor", [&](CudaMachine& machine, Lock&) {
     if (!machine.check_handle("cudnnSetConvolution2dDescriptor", convolution)) return CUDNN_STATUS_BAD_PARAM;
     if (mode != CUDNN_CROSS_CORRELATION) machine.fault("a convolution that turns its kernel");
-    geometries[convolution] = {{pad_h, pad_w}, {u, v}, {dilation_h, dilation_w}, true, CUDNN_DEFAULT_MATH};
+    geometries[convolution] = {{pad_h, pad_w}, {u, v}, {dilation_h, dilation_w}, 1, true, CUDNN_DEFAULT_MATH};
+    return CUDNN_STATUS_SUCCESS;
+  });
+}
+cudnnStatus_t cudnnSetConvolutionGroupCount(cudnnConvolutionDescriptor_t convolution, int groups) {
+  return cudnn_call("cudnnSetConvolutionGroupCount", [&](CudaMachine& machine, Lock&) {
+    if (!machine.check_handle("cudnnSetConvolutionGroupCount", convolution)) return CUDNN_STATUS_BAD_PARAM;
+    geometries[convolution].groups = groups;
     return CUDNN_STATUS_SUCCESS;
   });
 }

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// Convolution and pooling of images [n, c, h, w] and of sequences [n, c, l], which are taken as images of one row:
+// views, no copies. Definitions are those of torch.nn.functional. All are differentiable twice, in floating types;
+// ShapeError says what does not fit, DTypeError that a type is not floating.
+
+#include <tutti/autodiff/tensor.h>
+#include <tutti/backend/kernel_arguments.h>
+
+namespace tutti {
+
+/// Cross-correlation: weight [k, c / groups, r, s], bias [k] -> [n, k, h', w'],
+/// h' = (h + 2 padding - dilation (r - 1) - 1) / stride + 1. For other padding than as much on both sides see `pad`.
+Tensor conv2d(const Tensor& input, const Tensor& weight, const Tensor& bias = {}, const Conv2dGeometry& = {});
+/// The same for sequences: weight [k, c / groups, s], bias [k] -> [n, k, l'].
+Tensor conv1d(const Tensor& input, const Tensor& weight, const Tensor& bias = {}, const Conv1dGeometry& = {});
+
+/// The largest of each window, whose gradient goes to the first such; NaN wins. Padding, at most half of the kernel, is
+/// never chosen. [n, c, h, w] -> [n, c, h', w'], h' = (h + 2 padding - kernel) / stride + 1.
+Tensor max_pool2d(const Tensor& input, const Pool2dGeometry& = {});
+Tensor max_pool1d(const Tensor& input, const Pool1dGeometry& = {});  ///< [n, c, l] -> [n, c, l']
+
+/// The mean of each window, of the same shape. Padding counts as zeros, or not at all without `count_include_pad`.
+Tensor avg_pool2d(const Tensor& input, const AvgPool2dGeometry& = {});
+Tensor avg_pool1d(const Tensor& input, const AvgPool1dGeometry& = {});
+
+}  // namespace tutti

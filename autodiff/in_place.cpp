@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+// What Tensor offers for writing in place.
+#include <tutti/autodiff/node.h>
+#include <tutti/autodiff/operations.h>
+#include <tutti/autodiff/promotion.h>
+#include <tutti/backend/error.h>
+#include <tutti/backend/operations.h>
+#include <tutti/backend/registry.h>
+
+namespace tutti {
+
+namespace {
+
+bool repeats_elements(const Array& array) {
+  for (std::size_t axis = 0; axis < array.rank(); ++axis)
+    if (array.strides()[axis] == 0 && array.shape()[axis] > 1) return true;
+  return false;
+}
+
+void require_writable(const char* operation, const Tensor& x) {
+  const Array& target = x.array();
+  if (x.is_weak_scalar()) raise<AutodiffError>("[{}] a literal has no memory to write to", operation);
+  if (const auto& node = x.node())
+    raise<AutodiffError>(
+        "[{}] this tensor was made by {}, whose graph would not know of the write: write under NoGrad to the leaf or a "
+        "view of it, to a detach()ed tensor, or use an operation that gives a new one",
+        operation, node->name());
+  if (x.requires_grad() && grad_enabled())
+    raise<AutodiffError>("[{}] a leaf that requires a gradient is written to under NoGrad only", operation);
+  if (repeats_elements(target))
+    raise<ShapeError>("[{}] a broadcast view has several elements at one place: write to a copy", operation);
+}
+
+void require_plain(const char* operation, const Tensor& value) {
+  if (grad_enabled() && value.requires_grad())
+    raise<AutodiffError>(
+        "[{}] the value requires a gradient, which would be lost: detach() it, write under NoGrad, or use "
+        "slice_assign or another operation that is recorded",
+        operation);
+}
+
+// bool < integer < floating
+int kind_of(DType dtype) { return is_floating(dtype) ? 2 : dtype == DType::boolean ? 0 : 1; }
+
+void require_same_kind(const char* operation, DType result, DType target) {
+  if (kind_of(result) > kind_of(target))
+    raise<DTypeError>("[{}] the result is {}, which {} cannot hold: cast first", operation, to_string(result),
+                      to_string(target));
+}
+
+void require_fit(const char* operation, const Array& value, const Array& target) {
+  if (broadcast_shapes(operation, value.shape(), target.shape()) != target.shape())
+    raise<ShapeError>("[{}] a value of shape {} does not fit into {}", operation, to_string(value.shape()),
+                      to_string(target.shape()));
+}
+
+// Its elements are read before others are written, unless they lie elsewhere.
+Array apart_from(const Array& target, const Array& value) {
+  return value.storage() == target.storage() ? value.copy() : value;
+}
+
+void write(const char* operation, Array target, const Array& value) {
+  require_fit(operation, value, target);
+  const Array same = apart_from(target, value.device() == target.device() ? value.cast(target.dtype()) : value);
+  target.copy_from(same.broadcast_to(target.shape()).to(target.device()).cast(target.dtype()));
+  target.count_write(operation);
+}
+
+template <class Operation>
+Tensor combine(const char* name, const Operation& operation, const Tensor& x, const Tensor& operand) {
+  require_writable(name, x);
+  require_plain(name, operand);
+  const NoGrad no_grad;
+  const auto [a, b] = promote_pair(Operation::domain, name, x, operand);
+  require_same_kind(name, a.dtype(), x.dtype());
+  const Array& target = x.array();
+  require_fit(name, b.array(), target);
+  const bool direct =
+      a.dtype() == x.dtype() && target.is_contiguous() && target.size() > 0 && b.array().storage() != target.storage();
+  if (!direct) {
+    write(name, target, apply(operation, a.array(), b.array()));
+    return x;
+  }
+  const Array inputs[] = {target, b.array().broadcast_to(target.shape())};
+  target.count_write(name);
+  backend_for(target.device())
+      .elementwise(elementwise::make_call(operation, ElementwiseCall::Part::value), inputs, target);
+  return x;
+}
+
+}  // namespace
+
+Tensor Tensor::add_(const Tensor& value) const { return combine("add_", elementwise::Add{}, *this, value); }
+Tensor Tensor::sub_(const Tensor& value) const { return combine("sub_", elementwise::Subtract{}, *this, value); }
+Tensor Tensor::mul_(const Tensor& value) const { return combine("mul_", elementwise::Multiply{}, *this, value); }
+Tensor Tensor::div_(const Tensor& value) const { return combine("div_", elementwise::Divide{}, *this, value); }
+
+Tensor Tensor::fill_(const Scalar& value) const {
+  require_writable("fill_", *this);
+  require_same_kind("fill_", value.default_dtype(), dtype());
+  Array target = array();
+  target.fill(value);
+  target.count_write("fill_");
+  return *this;
+}
+
+Tensor Tensor::copy_(const Tensor& value) const {
+  require_writable("copy_", *this);
+  require_plain("copy_", value);
+  write("copy_", array(), value.array());
+  return *this;
+}
+
+}  // namespace tutti

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tutti/autodiff/operations.h>
+#include <tutti/backend/error.h>
+
+namespace tutti {
+namespace {
+
+void check_rows(std::string_view operation, std::string_view what, const Tensor& x) {
+  if (!is_floating(x.dtype()))
+    raise<DTypeError>("[{}] {} are {}: they must be of a floating type", operation, what, to_string(x.dtype()));
+  if (x.rank() == 0 || x.length(-1) == 0)
+    raise<ShapeError>("[{}] {} {} have no classes in their last axis", operation, what, to_string(x.shape()));
+}
+
+/// -log(-log(u)).
+Tensor gumbel(const Shape& shape, Generator& generator, Device device) {
+  const Tensor uniform(generator.uniform(shape, DType::f64, device));
+  return -log(-log(uniform));
+}
+
+}  // namespace
+
+Tensor bernoulli(const Tensor& probabilities, Generator& generator) {
+  const DType dtype = probabilities.dtype();
+  if (!is_floating(dtype))
+    raise<DTypeError>("[bernoulli] probabilities are {}: they must be of a floating type", to_string(dtype));
+  const NoGrad no_graph;
+  const DType drawn = is_narrow(dtype) ? DType::f32 : dtype;
+  const Tensor numbers(generator.uniform(probabilities.shape(), drawn, probabilities.device()));
+  return cast(numbers < cast(probabilities, drawn), dtype);
+}
+
+Tensor categorical(const Tensor& logits, Generator& generator) {
+  check_rows("categorical", "logits", logits);
+  const NoGrad no_graph;
+  return argmax(cast(logits, DType::f64) + gumbel(logits.shape(), generator, logits.device()), -1);
+}
+
+Tensor multinomial(const Tensor& weights, std::int64_t count, Generator& generator) {
+  check_rows("multinomial", "weights", weights);
+  if (count < 0) raise<ShapeError>("[multinomial] {} draws", count);
+  const NoGrad no_graph;
+  Shape shape = weights.shape();
+  shape.insert(shape.size() - 1, count);
+  const Tensor logits = expand_dims(log(cast(weights, DType::f64)), -2);
+  return argmax(logits + gumbel(shape, generator, weights.device()), -1);
+}
+
+Tensor permutation(std::int64_t count, Generator& generator, Device device) {
+  return Tensor(Array::from(generator.permutation(count), {count}, device));
+}
+
+}  // namespace tutti

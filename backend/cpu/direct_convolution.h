@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <tutti/backend/cpu/sorted_planes.h>
+
+#include <cstdint>
+#include <vector>
+
+namespace tutti {
+
+/// Convolutions of one group of channels of one image without columns and matrix products, which are too narrow where a
+/// group has few channels (depthwise: one). Each row of a result is summed tap by tap in registers. An object is one
+/// thread's.
+template <class T> class DirectConvolution {
+ public:
+  explicit DirectConvolution(const ConvolutionSizes& of_group);
+
+  void forward(const T* image, const T* weight, T* output);
+  void input_gradient(const T* gradient, const T* weight, T* image);
+  void weight_gradient(const T* gradient, const T* image, T* weight);  ///< added to what the weight holds
+
+ private:
+  /// What the elements of one channel whose rows and columns leave the same remainders by the strides were read by.
+  struct Taps {
+    std::vector<std::int64_t> offsets;
+    std::vector<T> weights;
+  };
+
+  void sort_image(const T* image);
+  void widen_gradient(const T* gradient);
+  void collect_taps(std::int64_t channel, std::int64_t row, std::int64_t column, const T* weight);
+  void gather_row(std::int64_t y, const PhaseColumns&, T* row);
+
+  ConvolutionSizes size_;
+  SortedPlanes planes_;
+  std::vector<T> image_;               // in that order; zeros in the padding
+  std::vector<std::int64_t> offsets_;  // of taps (channel, r, s) there
+  // The gradient with zeros before and after its rows and columns, so that taps may read beside it.
+  std::vector<T> gradient_;
+  std::int64_t rows_before_;
+  std::int64_t columns_before_;
+  std::int64_t rows_;
+  std::int64_t row_length_;
+  Taps taps_;
+  std::vector<T> row_;
+};
+
+extern template class DirectConvolution<float>;
+extern template class DirectConvolution<double>;
+
+}  // namespace tutti

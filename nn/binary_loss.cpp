@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tutti/nn/binary_loss.h>
+
+#include <tutti/autodiff/node.h>
+#include <tutti/autodiff/operations.h>
+#include <tutti/backend/error.h>
+
+namespace tutti {
+namespace {
+
+void check_operands(std::string_view operation, std::string_view what, const Tensor& x, const Tensor& targets) {
+  if (x.shape() != targets.shape())
+    raise<ShapeError>("[{}] {} {} and targets {} differ in shape", operation, what, to_string(x.shape()),
+                      to_string(targets.shape()));
+  if (!is_floating(x.dtype()) || !is_floating(targets.dtype()))
+    raise<DTypeError>("[{}] needs floating {} and targets, got {} and {}", operation, what, to_string(x.dtype()),
+                      to_string(targets.dtype()));
+}
+
+/// x times a factor that must not make it larger; itself without one.
+Tensor weighted(std::string_view operation, std::string_view what, const Tensor& x, const Tensor& factor) {
+  if (!factor.defined()) return x;
+  const Tensor product = x * factor;
+  if (product.shape() != x.shape())
+    raise<ShapeError>("[{}] {} {} cannot be broadcast to {}", operation, what, to_string(factor.shape()),
+                      to_string(x.shape()));
+  return product;
+}
+
+/// log(1 + exp(x)), with the gradient of the whole: that of its stable form is wrong at 0, where untrained logits are.
+Tensor stable_softplus(const Tensor& x) {
+  Array value;
+  {
+    const NoGrad no_graph;
+    value = (maximum(x, Tensor(0.0)) + log1p(exp(-abs(x)))).array();
+  }
+  const Tensor inputs[] = {x};
+  return record("softplus", std::move(value), inputs, [&] {
+    return [input = save(x, 0)](const auto& restore, const Tensor& dy, InputGradients& gradients) {
+      gradients.set(0, dy * sigmoid(restore(input)));
+    };
+  });
+}
+
+Tensor bounded_log(const Tensor& x) { return maximum(log(x), Tensor(-100.0)); }
+
+/// One node, since the gradient of a bounded logarithm at 0 is no number.
+Tensor record_binary(const Tensor& p, const Tensor& t) {
+  Array value;
+  {
+    const NoGrad no_graph;
+    value = (-(t * bounded_log(p) + (1 - t) * bounded_log(1 - p))).array();
+  }
+  const Tensor inputs[] = {p, t};
+  return record("binary_cross_entropy", std::move(value), inputs, [&] {
+    return
+        [saved_p = save(p, 0), saved_t = save(t, 1)](const auto& restore, const Tensor& dy, InputGradients& gradients) {
+          const Tensor p = restore(saved_p);
+          const Tensor t = restore(saved_t);
+          if (gradients.wanted(0)) gradients.set(0, dy * (p - t) / maximum(p * (1 - p), Tensor(1e-12)));
+          if (gradients.wanted(1)) gradients.set(1, dy * (bounded_log(1 - p) - bounded_log(p)));
+        };
+  });
+}
+
+}  // namespace
+
+Tensor binary_cross_entropy_with_logits(const Tensor& logits, const Tensor& targets,
+                                        const BinaryLogitsOptions& options) {
+  constexpr std::string_view kName = "binary_cross_entropy_with_logits";
+  check_operands(kName, "logits", logits, targets);
+  const Tensor positive = weighted(kName, "pos_weight", targets * stable_softplus(-logits), options.pos_weight);
+  const Tensor losses = positive + (1 - targets) * stable_softplus(logits);
+  return reduce_loss(kName, weighted(kName, "weight", losses, options.weight), options.reduction);
+}
+
+Tensor binary_cross_entropy(const Tensor& probabilities, const Tensor& targets, const BinaryLossOptions& options) {
+  constexpr std::string_view kName = "binary_cross_entropy";
+  check_operands(kName, "probabilities", probabilities, targets);
+  const DType dtype = promote(probabilities.dtype(), targets.dtype());
+  const Tensor losses = record_binary(cast(probabilities, dtype), cast(targets, dtype));
+  return reduce_loss(kName, weighted(kName, "weight", losses, options.weight), options.reduction);
+}
+
+}  // namespace tutti

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <tutti/nn/module.h>
+
+#include <string>
+
+namespace tutti {
+
+/// A model as it is nested, for people to read: a line for each module (name, class, values in the parameters below it)
+/// and for each tensor (name, dtype, shape). A tensor shown before is named by where, and counts once.
+///
+///   Classifier, 2410 values
+///     hidden: Linear, 2080 values
+///       weight: f32 [32, 64]
+///       bias: f32 [32], frozen
+///     ...
+std::string tree_text(Module&);
+
+}  // namespace tutti

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tutti/nn/pooling.h>
+
+#include <tutti/backend/error.h>
+
+namespace tutti {
+
+Tensor GlobalAvgPool2d::forward(const Tensor& x) const {
+  if (x.rank() != 4) raise<ShapeError>("[GlobalAvgPool2d] input [n, c, h, w] is needed, not {}", to_string(x.shape()));
+  return mean(x, {2, 3}, true);
+}
+
+}  // namespace tutti

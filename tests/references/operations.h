@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <tutti/autodiff/tensor.h>
+#include <tutti/tests/references/reference_file.h>
+
+#include <string>
+#include <vector>
+
+namespace tutti::testing {
+
+/// What an operation of the table is called with.
+struct Call {
+  std::vector<Tensor> x;
+  Attributes attributes;
+
+  Tensor input(std::size_t place) const { return place < x.size() ? x[place] : Tensor(); }  ///< or undefined
+};
+
+struct Results : std::vector<Tensor> {
+  Results(const Tensor& one) : std::vector<Tensor>{one} {}                   // NOLINT: conversions are the point
+  Results(std::vector<Tensor> all) : std::vector<Tensor>(std::move(all)) {}  // NOLINT
+};
+
+struct Operation {
+  std::string name;      ///< in the files
+  std::string declared;  ///< in the headers; one name or several
+  Results (*run)(const Call&);
+};
+
+/// Of the lists of backend/elementwise, by the names of the structs.
+std::vector<Operation> elementwise_operations();
+std::vector<Operation> shape_operations();
+std::vector<Operation> structured_operations();
+std::vector<Operation> layer_operations();
+
+std::vector<Operation> all_operations();
+
+/// The files that have cases of these, without ".safetensors".
+std::vector<std::string> reference_files();
+
+}  // namespace tutti::testing

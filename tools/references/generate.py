@@ -1,0 +1,74 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Writes tests/references/data: what NumPy and PyTorch give for the cases of this folder. See docs/references.md.
+
+    generate.py [--check] [NAME ...]
+
+--check writes nothing and fails when a file would change.
+"""
+
+import argparse
+import pathlib
+import sys
+import tempfile
+
+import torch
+
+import elementwise
+import gpt
+import layers
+import optimizers
+import products
+import reductions
+import schedules
+import shapes
+from reference_file import ReferenceFile
+
+DATA = pathlib.Path(__file__).resolve().parents[2] / "tests" / "references" / "data"
+
+
+def cases(write):
+    def write_to(path):
+        file = ReferenceFile()
+        write(file)
+        file.write(path)
+
+    return write_to
+
+
+FILES = {
+    "elementwise": cases(elementwise.write),
+    "shapes": cases(shapes.write),
+    "reductions": cases(reductions.write),
+    "products": cases(products.write),
+    "layers": cases(layers.write),
+    "optimizers": optimizers.write,
+    "schedules": schedules.write,
+    "gpt": gpt.write_weights,
+    "gpt_results": gpt.write_results,
+}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true")
+    parser.add_argument("names", nargs="*", choices=[[], *FILES])
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    stale = []
+    with tempfile.TemporaryDirectory() as folder:
+        for name in options.names or FILES:
+            target = DATA / f"{name}.safetensors"
+            made = pathlib.Path(folder) / target.name
+            FILES[name](made)
+            if options.check and (not target.exists() or made.read_bytes() != target.read_bytes()):
+                stale.append(name)
+            elif not options.check:
+                target.write_bytes(made.read_bytes())
+                print(f"{target.name}: {made.stat().st_size} bytes")
+    if stale:
+        sys.exit(f"these differ from what is made here: {', '.join(stale)}")
+
+
+if __name__ == "__main__":
+    main()
