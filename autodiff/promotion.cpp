@@ -22,6 +22,9 @@ DType into_domain(Domain domain, std::string_view operation, DType dtype) {
       if (!is_integral(dtype))
         raise<DTypeError>("[{}] takes integers, not {}: cast first", operation, to_string(dtype));
       return dtype;
+    case Domain::bits:
+      if (is_floating(dtype)) raise<DTypeError>("[{}] takes integers or bool, not {}", operation, to_string(dtype));
+      return dtype;
     case Domain::any: break;
   }
   return dtype;

@@ -25,6 +25,9 @@ void require_domain(std::string_view name, Domain domain, const Array& array) {
     case Domain::integral:
       if (!is_integral(array.dtype())) checks::raise_dtype(name, array, "an integral type");
       break;
+    case Domain::bits:
+      if (is_floating(array.dtype())) checks::raise_dtype(name, array, "an integral type or bool");
+      break;
     case Domain::any: break;
   }
 }

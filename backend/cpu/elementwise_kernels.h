@@ -4,7 +4,7 @@
 // Makes the table of CPU kernels of one element type from the list of all elementwise operations.
 
 #include <tutti/backend/cpu/element_runs.h>
-#include <tutti/backend/cpu/pack_math.h>
+#include <tutti/backend/cpu/pack_functions.h>
 #include <tutti/backend/dtype.h>
 #include <tutti/backend/elementwise/formulas.h>
 

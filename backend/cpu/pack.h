@@ -120,6 +120,23 @@ template <class T> TUTTI_ALWAYS_INLINE Pack<T> operator-(const Pack<T>& a) {
   return r;
 }
 
+// Of each bit; integers and bools alone.
+template <class T> TUTTI_ALWAYS_INLINE Pack<T> operator&(const Pack<T>& a, const Pack<T>& b) {
+  Pack<T> r;
+  for (std::size_t i = 0; i < kPackVectors; ++i) r.part[i] = a.part[i] & b.part[i];
+  return r;
+}
+template <class T> TUTTI_ALWAYS_INLINE Pack<T> operator|(const Pack<T>& a, const Pack<T>& b) {
+  Pack<T> r;
+  for (std::size_t i = 0; i < kPackVectors; ++i) r.part[i] = a.part[i] | b.part[i];
+  return r;
+}
+template <class T> TUTTI_ALWAYS_INLINE Pack<T> operator^(const Pack<T>& a, const Pack<T>& b) {
+  Pack<T> r;
+  for (std::size_t i = 0; i < kPackVectors; ++i) r.part[i] = a.part[i] ^ b.part[i];
+  return r;
+}
+
 template <class T> TUTTI_ALWAYS_INLINE PackMask<T> operator<(const Pack<T>& a, const Pack<T>& b) {
   PackMask<T> r;
   for (std::size_t i = 0; i < kPackVectors; ++i) r.part[i] = a.part[i] < b.part[i];

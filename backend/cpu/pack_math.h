@@ -56,7 +56,7 @@ TUTTI_ALWAYS_INLINE F with_sign(const F& x, const F& sign) {
 
 /// exp(x) = 2^n * mantissa with n whole, for |x| < 2^21: Cody and Waite's reduction by ln 2 in two parts.
 struct ExpParts {
-  F mantissa;
+  F mantissa_less_one;
   I exponent;
 };
 TUTTI_ALWAYS_INLINE ExpParts exp_parts(const F& x) {
@@ -65,7 +65,7 @@ TUTTI_ALWAYS_INLINE ExpParts exp_parts(const F& x) {
   const F n = shifted - shifter;
   const F r = fma(n, F(-1.42860677e-6F), fma(n, F(-0.693145752F), x));
   const float coefficients[] = {0.001392618359F, 0.008363179053F, 0.04166655462F, 0.1666657699F, 0.5F};
-  return {fma(r * r, polynomial(r, coefficients), r) + F(1), to_bits(shifted) - to_bits(shifter)};
+  return {fma(r * r, polynomial(r, coefficients), r), to_bits(shifted) - to_bits(shifter)};
 }
 
 /// 2^n for a normal result.
@@ -74,7 +74,7 @@ TUTTI_ALWAYS_INLINE F power_of_two(const I& n) { return from_bits<float>(shift_l
 /// exp(x) for -87 < x < 88, or NaN.
 TUTTI_ALWAYS_INLINE F exp_normal(const F& x) {
   const ExpParts parts = exp_parts(x);
-  return parts.mantissa * power_of_two(parts.exponent);
+  return (parts.mantissa_less_one + F(1)) * power_of_two(parts.exponent);
 }
 
 /// log(x) for 0 < x < inf and normal; `exponent` is added to that of x.
@@ -117,7 +117,19 @@ TUTTI_ALWAYS_INLINE Pack<float> exp(const Pack<float>& x) {
   const F clamped = select(x > high, high, select(x < low, low, x));
   const ExpParts parts = exp_parts(clamped);
   const I half = shift_right<1>(parts.exponent);  // 2^n itself need not be normal
-  return parts.mantissa * power_of_two(half) * power_of_two(parts.exponent - half);
+  return (parts.mantissa_less_one + F(1)) * power_of_two(half) * power_of_two(parts.exponent - half);
+}
+
+/// exp(x) - 1 = 2^n (mantissa - 1) + (2^n - 1); in two halves, as 2^n itself may be beyond the largest.
+TUTTI_ALWAYS_INLINE Pack<float> expm1(const Pack<float>& x) {
+  using namespace pack_math;
+  const F low(-30.0F);
+  const F high(89.0F);
+  const F clamped = select(x > high, high, select(x < low, low, x));
+  const ExpParts parts = exp_parts(clamped);
+  const F half_power = power_of_two(parts.exponent - I(1));
+  const F half = fma(parts.mantissa_less_one, half_power, half_power - F(0.5F));
+  return select(x == F(0), x, half + half);  // -0 stays
 }
 
 TUTTI_ALWAYS_INLINE Pack<float> log(const Pack<float>& x) {

@@ -3,7 +3,7 @@
 
 // Activation functions of neural networks.
 
-#include <tutti/backend/elementwise/operation.h>
+#include <tutti/backend/elementwise/rounding.h>
 
 namespace tutti::elementwise {
 
@@ -47,16 +47,94 @@ struct Gelu {
   }
 };
 
+/// GELU with tanh in place of erf: x (1 + tanh(u)) / 2, u = sqrt(2 / pi) (x + 0.044715 x^3). Same paper.
+struct GeluTanh {
+  static constexpr auto name = "gelu_tanh";
+  static constexpr auto domain = Domain::floating;
+  static constexpr auto needs = Needs::inputs;
+  static constexpr double kScale = 0.79788456080286536;
+  static constexpr double kCubic = 0.044715;
+  template <class X> TUTTI_HOST_DEVICE X bend(const X& x) const {
+    return tanh(scalar<X>(kScale) * x * (scalar<X>(1) + scalar<X>(kCubic) * x * x));
+  }
+  template <class X> TUTTI_HOST_DEVICE X value(const X& x) const {
+    return scalar<X>(0.5) * x * (scalar<X>(1) + bend(x));
+  }
+  template <class X> TUTTI_HOST_DEVICE X gradient(const X& x, const X& dy) const {
+    const X t = bend(x);
+    const X slope = scalar<X>(kScale) * (scalar<X>(1) + scalar<X>(3 * kCubic) * x * x);
+    return scalar<X>(0.5) * dy * (scalar<X>(1) + t + x * slope * (scalar<X>(1) - t * t));
+  }
+};
+
 /// x sigmoid(x). Elfwing et al. (2017).
 struct Silu {
   static constexpr auto name = "silu";
   static constexpr auto domain = Domain::floating;
   static constexpr auto needs = Needs::inputs;
-  template <class X> TUTTI_HOST_DEVICE X logistic(const X& x) const { return scalar<X>(1) / (scalar<X>(1) + exp(-x)); }
-  template <class X> TUTTI_HOST_DEVICE X value(const X& x) const { return x * logistic(x); }
+  template <class X> TUTTI_HOST_DEVICE X value(const X& x) const { return x * sigmoid(x); }
   template <class X> TUTTI_HOST_DEVICE X gradient(const X& x, const X& dy) const {
-    const X s = logistic(x);
+    const X s = sigmoid(x);
     return dy * s * (scalar<X>(1) + x * (scalar<X>(1) - s));
+  }
+};
+
+/// x for x > 0, else alpha (exp(rate x) - 1). Clevert et al. (2015); with rate = 1 / alpha CELU, Barron (2017).
+struct Elu {
+  static constexpr auto name = "elu";
+  static constexpr auto domain = Domain::floating;
+  static constexpr auto needs = Needs::inputs;
+  double alpha = 1.0;
+  double rate = 1.0;
+  template <class X> TUTTI_HOST_DEVICE X value(const X& x) const {
+    return select(x > scalar<X>(0), x, scalar<X>(alpha) * expm1(scalar<X>(rate) * x));
+  }
+  template <class X> TUTTI_HOST_DEVICE X gradient(const X& x, const X& dy) const {
+    const X below = select(x > scalar<X>(0), scalar<X>(0), x);
+    return select(x > scalar<X>(0), dy, scalar<X>(alpha * rate) * exp(scalar<X>(rate) * below) * dy);
+  }
+};
+
+/// log(1 + exp(beta x)) / beta, without overflow.
+struct Softplus {
+  static constexpr auto name = "softplus";
+  static constexpr auto domain = Domain::floating;
+  static constexpr auto needs = Needs::inputs;
+  double beta = 1.0;
+  template <class X> TUTTI_HOST_DEVICE X value(const X& x) const {
+    const X z = scalar<X>(beta) * x;
+    return (select(z > scalar<X>(0), z, scalar<X>(0)) + log1p(exp(-abs(z)))) * scalar<X>(1 / beta);
+  }
+  template <class X> TUTTI_HOST_DEVICE X gradient(const X& x, const X& dy) const {
+    return dy * sigmoid(scalar<X>(beta) * x);
+  }
+};
+
+/// x between `low` and `high`, else the one it is beyond, which has the gradient 0; so have the bounds themselves.
+struct HardTanh {
+  static constexpr auto name = "hard_tanh";
+  static constexpr auto domain = Domain::floating;
+  static constexpr auto needs = Needs::inputs;
+  double low = -1.0;
+  double high = 1.0;
+  template <class X> TUTTI_HOST_DEVICE X value(const X& x) const { return Clip{low, high}.value(x); }
+  template <class X> TUTTI_HOST_DEVICE X gradient(const X& x, const X& dy) const {
+    return select(x > scalar<X>(low), select(x < scalar<X>(high), dy, scalar<X>(0)), scalar<X>(0));
+  }
+};
+
+/// x min(max(x + 3, 0), 6) / 6. Howard et al., "Searching for MobileNetV3" (2019).
+struct HardSwish {
+  static constexpr auto name = "hard_swish";
+  static constexpr auto domain = Domain::floating;
+  static constexpr auto needs = Needs::inputs;
+  template <class X> TUTTI_HOST_DEVICE X value(const X& x) const {
+    const X between = x * (x + scalar<X>(3)) / scalar<X>(6);
+    return select(x < scalar<X>(-3), scalar<X>(0), select(x > scalar<X>(3), x, between));
+  }
+  template <class X> TUTTI_HOST_DEVICE X gradient(const X& x, const X& dy) const {
+    const X between = dy * (x / scalar<X>(3) + scalar<X>(0.5));
+    return select(x < scalar<X>(-3), scalar<X>(0), select(x > scalar<X>(3), dy, between));
   }
 };
 

@@ -51,6 +51,7 @@ template <class T> constexpr bool in_domain(Domain domain) {
     case Domain::floating: return std::is_floating_point_v<T>;
     case Domain::number: return !std::is_same_v<T, bool>;
     case Domain::integral: return std::is_integral_v<T> && !std::is_same_v<T, bool>;
+    case Domain::bits: return std::is_integral_v<T>;
     case Domain::any: return true;
   }
   return false;
@@ -70,7 +71,7 @@ template <class O, class T, class F> constexpr void for_each_formula(const F& f)
     constexpr bool kBinary = requires(const O& operation, T x) { operation.value(x, x); };
     constexpr std::size_t kInputs = kBinary ? 2 : 1;
     f(Formula<O, Value, T, kInputs>{});
-    if constexpr (std::is_floating_point_v<T> && O::needs != Needs::no_gradient) {
+    if constexpr (std::is_floating_point_v<T> && has_gradient_kernel<O>) {
       constexpr std::size_t kRead = O::needs == Needs::nothing ? 1 : O::needs == Needs::output ? 2 : kInputs + 1;
       if constexpr (kBinary) {
         f(Formula<O, GradientLhs, T, kRead>{});

@@ -5,9 +5,13 @@
 
 #include <tutti/backend/elementwise/activations.h>
 #include <tutti/backend/elementwise/arithmetic.h>
+#include <tutti/backend/elementwise/bits.h>
 #include <tutti/backend/elementwise/call.h>
 #include <tutti/backend/elementwise/comparisons.h>
 #include <tutti/backend/elementwise/exponential.h>
+#include <tutti/backend/elementwise/powers.h>
+#include <tutti/backend/elementwise/rounding.h>
+#include <tutti/backend/elementwise/trigonometric.h>
 
 #include <cstring>
 #include <type_traits>
@@ -22,8 +26,11 @@ template <class... Operations> struct List {
 };
 
 using UnaryOperations =
-    List<Negate, Abs, Square, Sqrt, Exp, Log, Log1p, Tanh, Erf, Sigmoid, Relu, LeakyRelu, Gelu, Silu>;
-using BinaryOperations = List<Add, Subtract, Multiply, Divide, FloorDivide, Maximum, Minimum>;
+    List<Negate, Abs, Square, Sqrt, Rsqrt, Exp, Exp2, Expm1, Log, Log1p, Log2, Log10, Sin, Cos, Tan, Asin, Acos, Atan,
+         Sinh, Cosh, Tanh, Asinh, Acosh, Atanh, Erf, Erfinv, Floor, Ceil, Round, Trunc, Sign, Clip, Sigmoid, Relu,
+         LeakyRelu, Gelu, GeluTanh, Silu, Elu, Softplus, HardTanh, HardSwish>;
+using BinaryOperations = List<Add, Subtract, Multiply, Divide, FloorDivide, Remainder, Fmod, Pow, Atan2, LogAddExp,
+                              Maximum, Minimum, BitAnd, BitOr, BitXor>;
 using Comparisons = List<Equal, NotEqual, Less, LessEqual, Greater, GreaterEqual>;
 
 template <class... Lists> struct Concatenation;

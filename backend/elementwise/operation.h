@@ -8,6 +8,8 @@
 //   domain    the dtypes it takes; operands are promoted into it first
 //   needs     what its gradient reads: gradient(dy), gradient(x, dy) or gradient(y, dy); two inputs a, b in place of x
 //   value     the forward formula; gradient (or gradient_lhs and gradient_rhs) stands right below it
+//   composed_gradient    optional: true where the gradient is run as operations on tensors and gets no kernel of its
+//             own, which spares each backend one for each type. For what training steps seldom contain.
 //
 // Parameters are double members. Branches are select(mask, a, b), whose unused argument must stay finite where a second
 // derivative would multiply it by zero. Adding an operation touches its struct and backend/elementwise/lists.h.
@@ -18,20 +20,45 @@
 #include <concepts>
 #include <cstdint>
 #include <cstdlib>
+#include <type_traits>
 
 namespace tutti::elementwise {
 
 // Scalar maths, before any struct: Pack and Tensor overloads are found by argument only.
 using std::abs;
+using std::acos;
+using std::acosh;
+using std::asin;
+using std::asinh;
+using std::atan;
+using std::atan2;
+using std::atanh;
+using std::ceil;
+using std::cos;
+using std::cosh;
 using std::erf;
 using std::exp;
+using std::exp2;
+using std::expm1;
+using std::floor;
+using std::fmod;
 using std::log;
+using std::log10;
 using std::log1p;
+using std::log2;
+using std::nearbyint;
+using std::pow;
+using std::sin;
+using std::sinh;
 using std::sqrt;
+using std::tan;
 using std::tanh;
+using std::trunc;
 
-enum class Domain : std::uint8_t { floating, number, integral, any };  ///< number: floating or integral; any: + bool
-enum class Needs : std::uint8_t { nothing, inputs, output, no_gradient };
+/// number: floating or integral; bits: integral or bool; any: all of them.
+enum class Domain : std::uint8_t { floating, number, integral, bits, any };
+/// zero: the gradient is 0 wherever there is one, and has no formula.
+enum class Needs : std::uint8_t { nothing, inputs, output, zero, no_gradient };
 
 template <class X> TUTTI_HOST_DEVICE X scalar(double value) { return X(value); }
 template <class X>
@@ -39,5 +66,17 @@ template <class X>
 TUTTI_HOST_DEVICE X select(bool mask, X a, X b) {
   return mask ? a : b;
 }
+/// 1 / (1 + exp(-x)); of a tensor, its own operation.
+template <class X> TUTTI_HOST_DEVICE X sigmoid(const X& x) { return scalar<X>(1) / (scalar<X>(1) + exp(-x)); }
+
+template <class Operation> inline constexpr bool has_composed_gradient = [] {
+  if constexpr (requires { Operation::composed_gradient; })
+    return Operation::composed_gradient;
+  else
+    return false;
+}();
+/// Whether the operation has kernels of its gradient.
+template <class Operation> inline constexpr bool has_gradient_kernel =
+    Operation::needs != Needs::no_gradient && Operation::needs != Needs::zero && !has_composed_gradient<Operation>;
 
 }  // namespace tutti::elementwise

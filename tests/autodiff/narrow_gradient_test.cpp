@@ -54,13 +54,13 @@ TEST_CASE("narrow gradients: each elementwise operation, broadcast") {
   ew::UnaryOperations::for_each([]<class Operation>(std::type_identity<Operation>) {
     const auto f = [](const Inputs& in) { return call(Operation{}, in[0]); };
     for (const Shape& shape : {Shape{3, 5}, Shape{}, Shape{0}})
-      check_against_f64(Operation::name, f, {spread(shape, 1, kPositive<Operation>)});
+      check_against_f64(Operation::name, f, {smooth_numbers<Operation>(shape, 1)});
   });
   ew::BinaryOperations::for_each([]<class Operation>(std::type_identity<Operation>) {
     if constexpr (kDifferentiable<Operation>) {
       const auto f = [](const Inputs& in) { return call(Operation{}, in[0], in[1]); };
-      check_against_f64(Operation::name, f, {spread({3, 2}, 1), spread({2}, 3)});
-      check_against_f64(Operation::name, f, {spread({2, 1}, 1), spread({1, 3}, 3)});
+      check_against_f64(Operation::name, f, {smooth_numbers<Operation>({3, 2}, 1), spread({2}, 3)});
+      check_against_f64(Operation::name, f, {smooth_numbers<Operation>({2, 1}, 1), spread({1, 3}, 3)});
     }
   });
 }

@@ -56,7 +56,9 @@ TEST_CASE_TEMPLATE("unary operations compute alike in every layout", T, float, d
     }
     CHECK(apply(O{}, Array::empty({0, 3}, dtype_of<T>, test_device())).size() == 0);
     const Array scalar = apply(O{}, Array::full({}, 0.5, dtype_of<T>, test_device()));
-    CHECK(scalar.template item<double>() == doctest::Approx(O{}.value(0.5)).epsilon(1e-6));
+    const double expected = O{}.value(0.5);
+    const auto found = scalar.template item<double>();
+    CHECK((found == doctest::Approx(expected).epsilon(1e-6) || (std::isnan(found) && std::isnan(expected))));
   });
 }
 
@@ -94,15 +96,17 @@ TEST_CASE("gradients on arrays follow the scalar formulas") {
     CHECK((value == doctest::Approx(expected).epsilon(1e-12) || (std::isnan(value) && std::isnan(expected))));
   };
   elementwise::UnaryOperations::for_each([&]<class O>(std::type_identity<O>) {
-    std::vector<Array> inputs;
-    if (O::needs == Needs::inputs) inputs.push_back(x);
-    if (O::needs == Needs::output) inputs.push_back(apply(O{}, x));
-    inputs.push_back(upstream);
-    const Array found = apply_gradient(O{}, Part::gradient, inputs);
-    for (std::size_t i = 0; i < kSmooth.size(); ++i) check(O::name, found, i, gradient_of(O{}, kSmooth[i], 1.5));
+    if constexpr (has_gradient_kernel<O>) {
+      std::vector<Array> inputs;
+      if (O::needs == Needs::inputs) inputs.push_back(x);
+      if (O::needs == Needs::output) inputs.push_back(apply(O{}, x));
+      inputs.push_back(upstream);
+      const Array found = apply_gradient(O{}, Part::gradient, inputs);
+      for (std::size_t i = 0; i < kSmooth.size(); ++i) check(O::name, found, i, gradient_of(O{}, kSmooth[i], 1.5));
+    }
   });
   elementwise::BinaryOperations::for_each([&]<class O>(std::type_identity<O>) {
-    if constexpr (takes_floating<O> && has_gradient<O>) {
+    if constexpr (takes_floating<O> && has_gradient_kernel<O>) {
       const Array b = Array::full(shape, 0.75, DType::f64, test_device());
       std::vector<Array> inputs;
       if (O::needs == Needs::inputs) inputs = {x, b};

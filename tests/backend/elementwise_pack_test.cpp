@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every elementwise operation on packs: exact enough, and the same in every lane.
-#include <tutti/backend/cpu/pack_math.h>
+#include <tutti/backend/cpu/pack_functions.h>
 
 #include <tutti/tests/backend/elementwise_samples.h>
 

@@ -17,12 +17,15 @@ using elementwise::Needs;
 
 template <class O> constexpr bool is_binary = requires(const O& operation, double x) { operation.value(x, x); };
 template <class O> constexpr bool has_gradient = O::needs != Needs::no_gradient;
-template <class O> constexpr bool takes_floating = O::domain != Domain::integral;
+using elementwise::has_gradient_kernel;
+template <class O> constexpr bool takes_floating = O::domain != Domain::integral && O::domain != Domain::bits;
 template <class O> constexpr bool takes_integers = O::domain != Domain::floating;
 
 /// dL/dx by the operation's own formula.
 template <class O, class X> X gradient_of(const O& operation, const X& x, const X& dy) {
-  if constexpr (O::needs == Needs::nothing)
+  if constexpr (O::needs == Needs::zero)
+    return X(0);
+  else if constexpr (O::needs == Needs::nothing)
     return operation.gradient(dy);
   else if constexpr (O::needs == Needs::inputs)
     return operation.gradient(x, dy);
@@ -72,7 +75,8 @@ inline double ulp_f32(double exact) {
 /// What the error is measured against. GELU's formula adds nearly opposite numbers for x far below 0: its error is that
 /// of x itself.
 template <class O> double error_scale(double exact, double x) {
-  return std::is_same_v<O, elementwise::Gelu> ? std::max(std::abs(exact), std::abs(x)) : exact;
+  constexpr bool kCancels = std::is_same_v<O, elementwise::Gelu> || std::is_same_v<O, elementwise::GeluTanh>;
+  return kCancels ? std::max(std::abs(exact), std::abs(x)) : exact;
 }
 
 /// True for exact results that f32 can be asked for: finite and normal.

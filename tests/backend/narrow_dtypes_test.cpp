@@ -165,7 +165,7 @@ TEST_CASE("elementwise operations of narrow types compute in the wide one, on an
     for (const DType dtype : {DType::bf16, DType::f16, DType::i8, DType::u8}) {
       if (!(is_floating(dtype) ? takes_floating<O> : takes_integers<O>)) continue;
       check.template operator()<O>(dtype, Part::value, values_read<O>);
-      if constexpr (has_gradient<O>) {
+      if constexpr (has_gradient_kernel<O>) {
         if (!is_floating(dtype)) continue;
         const std::size_t inputs = O::needs == Needs::nothing ? 1 : O::needs == Needs::output ? 2 : values_read<O> + 1;
         check.template operator()<O>(dtype, is_binary<O> ? Part::gradient_lhs : Part::gradient, inputs);

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <tutti/backend/backend.h>
-#include <tutti/backend/elementwise/lists.h>
+#include <tutti/backend/elementwise/formulas.h>
 #include <tutti/backend/error.h>
 
 #include <tutti/tests/backend/manual_stream.h>
@@ -51,9 +51,11 @@ class RecordingBackend final : public Backend {
       calls.push_back("elementwise " + std::string(Operation::name));
       const auto operation = from_call<Operation>(call);
       for (std::int64_t i = 0; i < output.size(); ++i)
-        if constexpr (requires(float x) {
-                        { operation.value(x) } -> std::same_as<float>;
-                      })
+        if constexpr (!in_domain<float>(Operation::domain))
+          refuse(Operation::name);
+        else if constexpr (requires(float x) {
+                             { operation.value(x) } -> std::same_as<float>;
+                           })
           output.data<float>()[i] = operation.value(at(inputs[0], i));
         else if constexpr (requires(float x) {
                              { operation.value(x, x) } -> std::same_as<float>;

@@ -19,6 +19,7 @@ template <class O> bool takes(DType dtype) {
   switch (O::domain) {
     case Domain::floating: return is_floating(dtype);
     case Domain::integral: return is_integral(dtype);
+    case Domain::bits: return !is_floating(dtype);
     case Domain::number: return dtype != DType::boolean;
     case Domain::any: break;
   }
@@ -75,7 +76,7 @@ void compare_elementwise(DeviceComparison& both) {
 void compare_gradient_formulas(DeviceComparison& both) {
   elementwise::AllOperations::for_each([&]<class O>(std::type_identity<O>) {
     for (const DType dtype : kAllDTypes)
-      if constexpr (samples::has_gradient<O>) {
+      if constexpr (elementwise::has_gradient_kernel<O>) {
         if (!is_floating(dtype) || !takes<O>(dtype)) continue;
         if constexpr (samples::is_binary<O>) {
           compare_gradient<O>(both, dtype, Part::gradient_lhs);

@@ -46,7 +46,7 @@ std::set<std::string> PerturbedBackend::all_kernels() {
     names.insert("optimizer_step " + std::to_string(rule));
   elementwise::AllOperations::for_each([&]<class O>(std::type_identity<O>) {
     names.insert(O::name);
-    if constexpr (samples::has_gradient<O>) {
+    if constexpr (elementwise::has_gradient_kernel<O>) {
       const std::size_t first = samples::is_binary<O> ? 2 : 1;
       for (std::size_t part = first; part < 2 * first; ++part) names.insert(std::string(O::name) + kParts[part]);
     }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/tests/references/match.h>
 
+#include <tutti/tests/test_devices.h>
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -63,7 +65,7 @@ std::string floating_difference(const Array& expected, const Array& found, const
 double tolerance_of(DType dtype) {
   switch (dtype) {
     case DType::f64: return 1e-12;
-    case DType::f32: return 4e-6;
+    case DType::f32: return tests_run_on_cpu() ? 4e-6 : 1e-5;
     case DType::bf16: return 0x1p-7;
     case DType::f16: return 0x1p-10;
     default: return 0;

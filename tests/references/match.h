@@ -13,7 +13,8 @@ struct Tolerance {
   bool signed_zeros = false;  ///< 0 and -0 differ
 };
 
-/// 1e-12 for f64, 4e-6 for f32, one unit in the last place for bf16 and f16; other types are equal.
+/// 1e-12 for f64, 4e-6 for f32 (1e-5 on other devices than the CPU), one unit in the last place for bf16 and f16; other
+/// types are equal.
 double tolerance_of(DType);
 
 /// "" or where `found` differs from `expected`: in shape, dtype, or which element first. NaN matches NaN, infinities

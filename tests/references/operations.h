@@ -13,6 +13,8 @@ namespace tutti::testing {
 struct Call {
   std::vector<Tensor> x;
   Attributes attributes;
+
+  Tensor input(std::size_t place) const { return place < x.size() ? x[place] : Tensor(); }  ///< or undefined
 };
 
 struct Results : std::vector<Tensor> {
@@ -22,7 +24,7 @@ struct Results : std::vector<Tensor> {
 
 struct Operation {
   std::string name;      ///< in the files
-  std::string declared;  ///< in the headers
+  std::string declared;  ///< in the headers; one name or several
   Results (*run)(const Call&);
 };
 
@@ -30,7 +32,12 @@ struct Operation {
 std::vector<Operation> elementwise_operations();
 std::vector<Operation> shape_operations();
 std::vector<Operation> structured_operations();
+std::vector<Operation> image_operations();
+std::vector<Operation> layer_operations();
 
 std::vector<Operation> all_operations();
+
+/// The files that have cases of these, without ".safetensors".
+std::vector<std::string> reference_files();
 
 }  // namespace tutti::testing

@@ -49,6 +49,15 @@ void add_array(std::map<std::string, ReferenceCase>& cases, const std::string& n
   list.push_back(array);
 }
 
+std::map<std::string, std::string> case_texts(const TensorFile& file) {
+  std::map<std::string, std::string> texts;
+  for (const auto& [name, text] : file.metadata)
+    if (name.find('.') != std::string::npos) texts.emplace(name, text);  // else the version of a package
+  return texts;
+}
+
+std::string_view after_first_word(std::string_view text) { return text.substr(std::min(text.find(' '), text.size())); }
+
 }  // namespace
 
 Attributes::Attributes(std::string_view text) {
@@ -93,11 +102,9 @@ std::string reference_path(std::string_view file) { return fmt::format("tests/re
 std::vector<ReferenceCase> reference_cases(std::string_view file) {
   const TensorFile read = read_safetensors(reference_path(file));
   std::map<std::string, ReferenceCase> cases;
-  for (const auto& [name, text] : read.metadata) {
-    if (name == "numpy" || name == "torch") continue;
-    const std::size_t space = std::min(text.find(' '), text.size());
-    cases[name] = {name, text.substr(0, space), Attributes(std::string_view(text).substr(space)), {}, {}, {}, {}, {},
-                   {}};
+  for (const auto& [name, text] : case_texts(read)) {
+    const std::string operation = text.substr(0, text.find(' '));
+    cases[name] = {name, operation, Attributes(after_first_word(text)), {}, {}, {}, {}, {}, {}};
   }
   for (const auto& [name, array] : read.arrays) add_array(cases, name, array);
   std::vector<ReferenceCase> listed;
@@ -108,6 +115,13 @@ std::vector<ReferenceCase> reference_cases(std::string_view file) {
 std::map<std::string, Array> reference_arrays(std::string_view file) {
   const TensorFile read = read_safetensors(reference_path(file));
   return {read.arrays.begin(), read.arrays.end()};
+}
+
+std::map<std::string, Attributes> reference_attributes(std::string_view file) {
+  std::map<std::string, Attributes> attributes;
+  for (const auto& [name, text] : case_texts(read_safetensors(reference_path(file))))
+    attributes.emplace(name, after_first_word(text));
+  return attributes;
 }
 
 }  // namespace tutti::testing

@@ -47,8 +47,9 @@ struct ReferenceCase {
 /// Cases of tests/references/data/<file>.safetensors, on the CPU.
 std::vector<ReferenceCase> reference_cases(std::string_view file);
 
-/// Arrays of a file that has no cases, by name.
+/// All arrays of a file, and what it says of each case, by name: for files of another kind.
 std::map<std::string, Array> reference_arrays(std::string_view file);
+std::map<std::string, Attributes> reference_attributes(std::string_view file);
 
 /// Absolute or relative to the project's folder, where tests run.
 std::string reference_path(std::string_view file);

@@ -18,7 +18,6 @@ namespace {
 Axes axes(const Call& c) { return c.attributes.integers("axes"); }
 std::int64_t axis(const Call& c) { return c.attributes.integer("axis"); }
 bool keep(const Call& c) { return c.attributes.flag("keep_dims"); }
-Tensor optional(const Call& c, std::size_t place) { return place < c.x.size() ? c.x[place] : Tensor(); }
 
 LossReduction reduction(const Call& c) {
   const std::string& name = c.attributes.text("reduction");
@@ -59,21 +58,14 @@ std::vector<Operation> structured_operations() {
       TUTTI_REFERENCE(logsumexp, logsumexp(c.x[0], axes(c), keep(c))),
       TUTTI_REFERENCE(matmul, matmul(c.x[0], c.x[1])),
       TUTTI_REFERENCE(einsum, einsum(c.attributes.text("equation"), c.x)),
-      TUTTI_REFERENCE(linear, linear(c.x[0], c.x[1], optional(c, 2), activation(c))),
-      TUTTI_REFERENCE(conv2d, conv2d(c.x[0], c.x[1], optional(c, 2), conv_geometry(c))),
+      TUTTI_REFERENCE(linear, linear(c.x[0], c.x[1], c.input(2), activation(c))),
+      TUTTI_REFERENCE(conv2d, conv2d(c.x[0], c.x[1], c.input(2), conv_geometry(c))),
       TUTTI_REFERENCE(max_pool2d, max_pool2d(c.x[0], pool_geometry(c))),
       TUTTI_REFERENCE(softmax, softmax(c.x[0], axis(c))),
       TUTTI_REFERENCE(log_softmax, log_softmax(c.x[0], axis(c))),
       TUTTI_REFERENCE(cross_entropy, cross_entropy(c.x[0], c.x[1], reduction(c))),
       TUTTI_REFERENCE(mse_loss, mse_loss(c.x[0], c.x[1], reduction(c))),
   };
-}
-
-std::vector<Operation> all_operations() {
-  std::vector<Operation> all;
-  for (const auto& part : {elementwise_operations(), shape_operations(), structured_operations()})
-    all.insert(all.end(), part.begin(), part.end());
-  return all;
 }
 
 }  // namespace tutti::testing

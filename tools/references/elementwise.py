@@ -11,8 +11,12 @@ NAN, INFINITY = float("nan"), float("inf")
 SPECIAL = [NAN, INFINITY, -INFINITY, 0.0, -0.0, 1.0, -1.0, 1e-3, -1e-3, 30.0, -30.0]
 SPECIAL_BUT_INFINITY = [x for x in SPECIAL if x != INFINITY]  # PyTorch's gelu gives NaN there in f32
 DENORMAL = {"f32": [1e-40, -1e-40, 1e-45, 1.2e-38], "f64": [1e-310, -1e-310, 5e-324, 2.3e-308]}
-WHOLE = {"i32": [-(2**31), -7, -1, 0, 1, 6, 2**31 - 1], "i64": [-(2**63), -7, -1, 0, 1, 6, 2**63 - 1],
-         "i8": [-128, -7, -1, 0, 1, 6, 127], "u8": [0, 1, 2, 7, 127, 128, 255]}
+WHOLE = {
+    "i32": [-(2**31), -7, -1, 0, 1, 6, 2**31 - 1],
+    "i64": [-(2**63), -7, -1, 0, 1, 6, 2**63 - 1],
+    "i8": [-128, -7, -1, 0, 1, 6, 127],
+    "u8": [0, 1, 2, 7, 127, 128, 255],
+}
 
 ALL = (-INFINITY, INFINITY)
 
@@ -48,20 +52,32 @@ def binary(file, name, reference, low=-3.0, whole=None, floating=True, second=Tr
             file.case(name, reference, inputs, dtype, second=second, each=True, **attributes)
         # Sums over broadcast axes cancel: relative to the largest.
         for a, b in (((4, 1, 3), (2, 1)), ((2, 3), ()), ((1,), (3, 2)), ((0, 1), (3,)), ((), ())):
-            file.case(name, reference, [uniform(low, 3.0, *a), uniform(low, 3.0, *b)], "f32", second=second, **attributes)
+            file.case(
+                name, reference, [uniform(low, 3.0, *a), uniform(low, 3.0, *b)], "f32", second=second, **attributes
+            )
     if floating and special:
         a, b = pairs([NAN, INFINITY, -INFINITY, 0.0, -0.0, 2.0, -1.5])
         for dtype in ("f32", "f64"):
-            file.case(name, reference, [values(a), values(b)], dtype, second=False, each=True, signed_zeros=True, **attributes)
+            file.case(
+                name, reference, [values(a), values(b)], dtype, second=False, each=True, signed_zeros=True, **attributes
+            )
             a1, b1 = pairs(DENORMAL[dtype])
             file.case(name, reference, [values(a1), values(b1)], dtype, gradient=False, each=True, **attributes)
     for dtype in WHOLE if whole else ():
         a, b = pairs(WHOLE[dtype])
         with numpy.errstate(all="ignore"):
-            file.case(name, lambda x, y: torch.from_numpy(numpy.asarray(whole(x.numpy(), y.numpy()))),
-                      [values(a, dtype), values(b, dtype)], **attributes)
-            file.case(name, lambda x, y: torch.from_numpy(numpy.asarray(whole(x.numpy(), y.numpy()))),
-                      [integers(0, 100, 3, 1, 4, dtype=dtype), integers(1, 9, 2, 1, dtype=dtype)], **attributes)
+            file.case(
+                name,
+                lambda x, y: torch.from_numpy(numpy.asarray(whole(x.numpy(), y.numpy()))),
+                [values(a, dtype), values(b, dtype)],
+                **attributes
+            )
+            file.case(
+                name,
+                lambda x, y: torch.from_numpy(numpy.asarray(whole(x.numpy(), y.numpy()))),
+                [integers(0, 100, 3, 1, 4, dtype=dtype), integers(1, 9, 2, 1, dtype=dtype)],
+                **attributes
+            )
 
 
 def write_comparisons(file):

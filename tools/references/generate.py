@@ -15,8 +15,13 @@ import tempfile
 import torch
 
 import elementwise
+import gpt
+import images
+import layers
+import optimizers
 import products
 import reductions
+import schedules
 import shapes
 from reference_file import ReferenceFile
 
@@ -37,6 +42,12 @@ FILES = {
     "shapes": cases(shapes.write),
     "reductions": cases(reductions.write),
     "products": cases(products.write),
+    "images": cases(images.write),
+    "layers": cases(layers.write),
+    "optimizers": optimizers.write,
+    "schedules": schedules.write,
+    "gpt": gpt.write_weights,
+    "gpt_results": gpt.write_results,
 }
 
 

@@ -12,8 +12,19 @@ DTYPES = ("f64", "f32", "bf16", "f16")
 
 
 def write_matmul(file):
-    shapes = [((3, 4), (4, 5)), ((2, 3, 4), (4, 5)), ((2, 1, 3, 4), (5, 4, 2)), ((4,), (4, 3)), ((3, 4), (4,)), ((4,), (4,)),
-              ((2, 3, 4), (4,)), ((1, 1), (1, 1)), ((3, 0), (0, 2)), ((0, 3), (3, 2)), ((2, 0, 3), (3, 2))]
+    shapes = [
+        ((3, 4), (4, 5)),
+        ((2, 3, 4), (4, 5)),
+        ((2, 1, 3, 4), (5, 4, 2)),
+        ((4,), (4, 3)),
+        ((3, 4), (4,)),
+        ((4,), (4,)),
+        ((2, 3, 4), (4,)),
+        ((1, 1), (1, 1)),
+        ((3, 0), (0, 2)),
+        ((0, 3), (3, 2)),
+        ((2, 0, 3), (3, 2)),
+    ]
     for dtype in DTYPES:
         for a, b in shapes if dtype in ("f64", "f32") else shapes[:4]:
             file.case("matmul", torch.matmul, [normal(*a), normal(*b)], dtype, widened=True)
@@ -27,10 +38,21 @@ def write_matmul(file):
 
 def write_einsum(file):
     for equation, *shapes in (
-        ("i,j->ij", (3,), (4,)), ("bij,bjk->bik", (2, 3, 4), (2, 4, 5)), ("ii->i", (4, 4)), ("ii", (4, 4)), ("i->", (5,)),
-        ("...ij->...ji", (2, 3, 4)), ("bhqd,bhkd->bhqk", (2, 2, 3, 4), (2, 2, 5, 4)), ("ij,j", (3, 4), (4,)),
-        ("abc,cd,de->abe", (2, 3, 4), (4, 2), (2, 3)), ("ij,ij->", (3, 4), (3, 4)), ("...i,...i->...", (3, 4), (2, 1, 4)),
-        ("ijk->ki", (2, 3, 4)), ("ij,kj->ik", (0, 4), (3, 4)), ("ba", (2, 3)), ("iij->j", (3, 3, 2)),
+        ("i,j->ij", (3,), (4,)),
+        ("bij,bjk->bik", (2, 3, 4), (2, 4, 5)),
+        ("ii->i", (4, 4)),
+        ("ii", (4, 4)),
+        ("i->", (5,)),
+        ("...ij->...ji", (2, 3, 4)),
+        ("bhqd,bhkd->bhqk", (2, 2, 3, 4), (2, 2, 5, 4)),
+        ("ij,j", (3, 4), (4,)),
+        ("abc,cd,de->abe", (2, 3, 4), (4, 2), (2, 3)),
+        ("ij,ij->", (3, 4), (3, 4)),
+        ("...i,...i->...", (3, 4), (2, 1, 4)),
+        ("ijk->ki", (2, 3, 4)),
+        ("ij,kj->ik", (0, 4), (3, 4)),
+        ("ba", (2, 3)),
+        ("iij->j", (3, 3, 2)),
     ):
         for dtype in ("f64", "f32", "bf16"):
             reference = lambda *x: torch.einsum(equation, *x)
@@ -43,7 +65,9 @@ def write_linear(file):
         for dtype in ("f64", "f32", "bf16"):
             for shape in ((6, 4), (2, 3, 4), (4,), (0, 4)):
                 with_bias = lambda x, w, b: activation(functional.linear(x, w, b))
-                file.case("linear", with_bias, [normal(*shape), normal(5, 4), normal(5)], dtype, widened=True, activation=name)
+                file.case(
+                    "linear", with_bias, [normal(*shape), normal(5, 4), normal(5)], dtype, widened=True, activation=name
+                )
             without = lambda x, w: activation(functional.linear(x, w))
             file.case("linear", without, [normal(3, 4), normal(5, 4)], dtype, widened=True, activation=name)
     wide = lambda x, w, b: functional.gelu(functional.linear(x, w, b))
@@ -51,15 +75,31 @@ def write_linear(file):
 
 
 def write_convolution(file):
-    for stride, padding, dilation in (((1, 1), (0, 0), (1, 1)), ((2, 1), (1, 2), (1, 1)), ((1, 2), (2, 1), (2, 1)), ((2, 2), (0, 3), (1, 3))):
+    for stride, padding, dilation in (
+        ((1, 1), (0, 0), (1, 1)),
+        ((2, 1), (1, 2), (1, 1)),
+        ((1, 2), (2, 1), (2, 1)),
+        ((2, 2), (0, 3), (1, 3)),
+    ):
         for kernel in ((3, 3), (1, 2)):
             for dtype in ("f64", "f32", "f16") if kernel == (3, 3) else ("f32",):
                 reference = lambda x, w, b=None: functional.conv2d(x, w, b, stride, padding, dilation)
                 geometry = {"stride": stride, "padding": padding, "dilation": dilation}
-                file.case("conv2d", reference, [normal(2, 2, 6, 7), normal(3, 2, *kernel), normal(3)], dtype, widened=True, **geometry)
+                file.case(
+                    "conv2d",
+                    reference,
+                    [normal(2, 2, 6, 7), normal(3, 2, *kernel), normal(3)],
+                    dtype,
+                    widened=True,
+                    **geometry
+                )
     plain = lambda x, w: functional.conv2d(x, w)
-    file.case("conv2d", plain, [normal(1, 1, 3, 3), normal(1, 1, 3, 3)], "f32", stride=(1, 1), padding=(0, 0), dilation=(1, 1))
-    file.case("conv2d", plain, [normal(0, 2, 4, 4), normal(3, 2, 2, 2)], "f32", stride=(1, 1), padding=(0, 0), dilation=(1, 1))
+    file.case(
+        "conv2d", plain, [normal(1, 1, 3, 3), normal(1, 1, 3, 3)], "f32", stride=(1, 1), padding=(0, 0), dilation=(1, 1)
+    )
+    file.case(
+        "conv2d", plain, [normal(0, 2, 4, 4), normal(3, 2, 2, 2)], "f32", stride=(1, 1), padding=(0, 0), dilation=(1, 1)
+    )
     for kernel, stride, padding in (((2, 2), (2, 2), (0, 0)), ((3, 2), (1, 2), (1, 1)), ((3, 3), (2, 1), (1, 0))):
         reference = lambda x: functional.max_pool2d(x, kernel, stride, padding)
         geometry = {"kernel": kernel, "stride": stride, "padding": padding}

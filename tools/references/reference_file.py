@@ -18,12 +18,26 @@ import numpy
 import torch
 
 DTYPES = {
-    "f32": torch.float32, "f64": torch.float64, "i32": torch.int32, "i64": torch.int64, "bool": torch.bool,
-    "bf16": torch.bfloat16, "f16": torch.float16, "i8": torch.int8, "u8": torch.uint8,
+    "f32": torch.float32,
+    "f64": torch.float64,
+    "i32": torch.int32,
+    "i64": torch.int64,
+    "bool": torch.bool,
+    "bf16": torch.bfloat16,
+    "f16": torch.float16,
+    "i8": torch.int8,
+    "u8": torch.uint8,
 }
 CODES = {
-    torch.float32: "F32", torch.float64: "F64", torch.int32: "I32", torch.int64: "I64", torch.bool: "BOOL",
-    torch.bfloat16: "BF16", torch.float16: "F16", torch.int8: "I8", torch.uint8: "U8",
+    torch.float32: "F32",
+    torch.float64: "F64",
+    torch.int32: "I32",
+    torch.int64: "I64",
+    torch.bool: "BOOL",
+    torch.bfloat16: "BF16",
+    torch.float16: "F16",
+    torch.int8: "I8",
+    torch.uint8: "U8",
 }
 NARROW = (torch.bfloat16, torch.float16)
 
@@ -78,9 +92,26 @@ def typed(make, dtype):
     return lambda random: torch.from_numpy(numpy.array(make(random))).to(DTYPES[dtype])
 
 
+def constant(make):
+    """A floating input that has no gradient."""
+
+    def made(random):
+        return make(random)
+
+    made.constant = True
+    return made
+
+
 def numpy_dtype(name):
-    return {"bool": "bool", "i8": "int8", "u8": "uint8", "i32": "int32", "i64": "int64", "f32": "float32",
-            "f64": "float64"}[name]
+    return {
+        "bool": "bool",
+        "i8": "int8",
+        "u8": "uint8",
+        "i32": "int32",
+        "i64": "int64",
+        "f32": "float32",
+        "f64": "float64",
+    }[name]
 
 
 def in_numpy(function):
@@ -112,17 +143,23 @@ class ReferenceFile:
         what the library does where PyTorch rounds between the steps of one operation.
 
         Attributes that the comparison reads: `tolerance` (relative, in place of the dtype's), `each` (relative to each
-        element, in place of the largest; not for second gradients), `signed_zeros` (of results).
+        element, in place of the largest; not for second gradients), `signed_zeros` (of results),
+        `constants` (inputs without gradient).
         """
         number = sum(text.split()[0] == operation for text in self.cases.values())
         name = f"{operation}.{number}"
         random = numpy.random.RandomState(zlib.crc32(name.encode()))
         stored = [self._input(make, random, DTYPES[dtype]) for make in inputs]
+        constants = [place for place, make in enumerate(inputs) if hasattr(make, "constant")]
+        if constants:
+            attributes["constants"] = constants
         self.cases[name] = " ".join([operation] + [f"{key}={attribute(value)}" for key, value in attributes.items()])
         self._keep(name, "x", stored)
 
         narrow = DTYPES[dtype] if DTYPES[dtype] in NARROW else None
-        leaves = [self._leaf(tensor, gradient, widened) for tensor in stored]
+        leaves = [
+            self._leaf(tensor, gradient and place not in constants, widened) for place, tensor in enumerate(stored)
+        ]
         results = reference(*leaves)
         results = list(results) if isinstance(results, (tuple, list)) else [results]
         self._keep(name, "y", [self._narrowed(result, narrow) for result in results])
@@ -132,8 +169,13 @@ class ReferenceFile:
             return
         upstream = [self._random_like(result, random, narrow) for result in results]
         self._keep(name, "dy", [tensor for tensor, result in zip(upstream, results) if result.is_floating_point()])
-        gradients = torch.autograd.grad(graphs, wanted, [u.to(r.dtype) for u, r in zip(upstream, results) if r.requires_grad],
-                                        create_graph=second and not narrow, materialize_grads=True)
+        gradients = torch.autograd.grad(
+            graphs,
+            wanted,
+            [u.to(r.dtype) for u, r in zip(upstream, results) if r.requires_grad],
+            create_graph=second and not narrow,
+            materialize_grads=True,
+        )
         self._keep(name, "g", [self._narrowed(each, narrow) for each in gradients])
         if not second or narrow:
             return

@@ -18,7 +18,17 @@ def write_types(file):
             file.case("cast", lambda x: x.to(DTYPES[to]), [normal(3, 4)], dtype, to=to)
         for to in ("i32", "i64", "bool"):
             file.case("cast", lambda x: x.to(DTYPES[to]), [values([-2.7, -0.5, 0.0, 0.5, 1.9, 100.25])], dtype, to=to)
-        steps = [1.0 + i / 1024 for i in range(16)] + [65504.0, 65519.0, 65520.0, 1e-7, 6e-8, 3e-8, 2e-8, 3.4e38, float("inf")]
+        steps = [1.0 + i / 1024 for i in range(16)] + [
+            65504.0,
+            65519.0,
+            65520.0,
+            1e-7,
+            6e-8,
+            3e-8,
+            2e-8,
+            3.4e38,
+            float("inf"),
+        ]
         for to in NARROW:
             file.case("cast", lambda x: x.to(DTYPES[to]), [values(steps)], dtype, gradient=False, to=to, each=True)
     for source in INTEGERS:
@@ -33,7 +43,9 @@ def write_types(file):
     file.case("where", torch.where, [mask, integers(-9, 9, 3, 4), integers(-9, 9, 4)])
     file.case("select", torch.where, [mask, normal(3, 4), normal(3, 4)], "f32")
     for value in (2.5, float("-inf")):
-        file.case("masked_fill", lambda x, m: x.masked_fill(m, value), [normal(2, 3, 4), booleans(3, 4)], "f32", value=value)
+        file.case(
+            "masked_fill", lambda x, m: x.masked_fill(m, value), [normal(2, 3, 4), booleans(3, 4)], "f32", value=value
+        )
     file.case("masked_fill", lambda x, m: x.masked_fill(m, 1), [integers(-9, 9, 3), booleans(3)], value=1.0)
     for shape in ((7,), (2, 3), (), (0,)):
         file.case("one_hot", lambda x: functional.one_hot(x, 5).to(torch.float32), [integers(0, 5, *shape)], classes=5)
@@ -84,7 +96,14 @@ def write_shapes(file):
     for dtype in ("f64", "f32", "f16"):
         file.case("sum_to", lambda x: x.sum_to_size(3, 1), [normal(2, 3, 5)], dtype, shape=(3, 1))
         file.case("sum_to", lambda x: x.sum_to_size(()), [normal(2, 3)], dtype, shape=())
-        file.case("pad", lambda x: functional.pad(x, (0, 2, 1, 0), value=-1.5), [normal(2, 3)], dtype, widths=(1, 0, 0, 2), value=-1.5)
+        file.case(
+            "pad",
+            lambda x: functional.pad(x, (0, 2, 1, 0), value=-1.5),
+            [normal(2, 3)],
+            dtype,
+            widths=(1, 0, 0, 2),
+            value=-1.5,
+        )
     file.case("pad", in_numpy(lambda x: numpy.pad(x, ((0, 1), (2, 0)))), [integers(0, 9, 2, 3)], widths=(0, 1, 2, 0))
 
 
@@ -98,13 +117,23 @@ def write_joins(file):
     file.case("concatenate", lambda *x: torch.cat(x), mixed, axis=0)
     for dtype in ("f64", "f32", "f16"):
         for shape, axis in (((3,), 1), ((2, 2), 0), ((), 1), ((0,), -1)):
-            take = lambda x, p: x.index_select(axis, p.reshape(-1)).unflatten(axis, p.shape) if p.dim() else x.select(axis, p)
+            take = lambda x, p: (
+                x.index_select(axis, p.reshape(-1)).unflatten(axis, p.shape) if p.dim() else x.select(axis, p)
+            )
             file.case("take", take, [normal(4, 5), integers(0, 4, *shape)], dtype, axis=axis)
         file.case("gather", lambda x, i: x.gather(1, i), [normal(3, 7), integers(0, 7, 3, 4)], dtype, axis=1)
         file.case("gather", lambda x, i: x.gather(0, i), [normal(3, 4), integers(0, 3, 5, 4)], dtype, axis=0)
-        file.case("embedding", lambda t, i: functional.embedding(i, t), [normal(9, 4), integers(0, 9, 2, 5)], dtype, widened=True)
+        file.case(
+            "embedding",
+            lambda t, i: functional.embedding(i, t),
+            [normal(9, 4), integers(0, 9, 2, 5)],
+            dtype,
+            widened=True,
+        )
         scatter = lambda u, i: torch.zeros(3, 7, dtype=u.dtype).scatter_add(1, i, u)
-        file.case("scatter_add", scatter, [normal(3, 6), integers(0, 7, 3, 6)], dtype, axis=1, shape=(3, 7), widened=True)
+        file.case(
+            "scatter_add", scatter, [normal(3, 6), integers(0, 7, 3, 6)], dtype, axis=1, shape=(3, 7), widened=True
+        )
     file.case("gather", lambda x, i: x.gather(1, i), [integers(0, 99, 3, 7), integers(0, 7, 3, 4)], axis=1)
 
 
@@ -120,16 +149,39 @@ def python_index(entries, positions):
 
 
 def write_indexing(file):
-    for entries in ("1", "-1", "1;2", ":;1:3", "...;-1", "newaxis;1;...", "::2;:;1:-1", "-3:9", "3:1", "0;...;newaxis", "1;2;3"):
+    for entries in (
+        "1",
+        "-1",
+        "1;2",
+        ":;1:3",
+        "...;-1",
+        "newaxis;1;...",
+        "::2;:;1:-1",
+        "-3:9",
+        "3:1",
+        "0;...;newaxis",
+        "1;2;3",
+    ):
         for dtype in ("f64", "f32"):
             file.case("index", lambda x: x[python_index(entries, None)], [normal(3, 4, 5)], dtype, entries=entries)
             if "newaxis" not in entries:
-                file.case("slice_assign", lambda x, v: assigned(x, python_index(entries, None), v),
-                          [normal(3, 4, 5), normal()], dtype, entries=entries)
+                file.case(
+                    "slice_assign",
+                    lambda x, v: assigned(x, python_index(entries, None), v),
+                    [normal(3, 4, 5), normal()],
+                    dtype,
+                    entries=entries,
+                )
         file.case("index", lambda x: x[python_index(entries, None)], [integers(-9, 9, 3, 4, 5)], entries=entries)
     for entries in ("t", ":;t", "1;t", "...;t", "1:;t;newaxis"):
         for shape in ((6,), (2, 2), (0,)):
-            file.case("index", lambda x, p: x[python_index(entries, p)], [normal(3, 4, 5), integers(-3, 3, *shape)], "f32", entries=entries)
+            file.case(
+                "index",
+                lambda x, p: x[python_index(entries, p)],
+                [normal(3, 4, 5), integers(-3, 3, *shape)],
+                "f32",
+                entries=entries,
+            )
 
 
 def assigned(x, index, value):

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tutti/autodiff/elementwise_operations.h>
+
+#include <tutti/autodiff/elementwise_recording.h>
+
+#include <cmath>
+#include <limits>
+
+namespace tutti {
+
+using detail::record_binary;
+using detail::record_unary;
+
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+// Integers are whole already.
+template <class Operation> Tensor in_steps(const Operation& operation, const Tensor& x) {
+  return is_floating(x.dtype()) ? record_unary(operation, x) : x;
+}
+
+double largest_of(DType dtype) {
+  return visit_dtype(dtype,
+                     []<class T>(std::type_identity<T>) { return static_cast<double>(std::numeric_limits<T>::max()); });
+}
+
+}  // namespace
+
+Tensor exp(const Tensor& x) { return record_unary(elementwise::Exp{}, x); }
+Tensor exp2(const Tensor& x) { return record_unary(elementwise::Exp2{}, x); }
+Tensor expm1(const Tensor& x) { return record_unary(elementwise::Expm1{}, x); }
+Tensor log(const Tensor& x) { return record_unary(elementwise::Log{}, x); }
+Tensor log1p(const Tensor& x) { return record_unary(elementwise::Log1p{}, x); }
+Tensor log2(const Tensor& x) { return record_unary(elementwise::Log2{}, x); }
+Tensor log10(const Tensor& x) { return record_unary(elementwise::Log10{}, x); }
+Tensor logaddexp(const Tensor& a, const Tensor& b) { return record_binary(elementwise::LogAddExp{}, a, b); }
+
+Tensor sin(const Tensor& x) { return record_unary(elementwise::Sin{}, x); }
+Tensor cos(const Tensor& x) { return record_unary(elementwise::Cos{}, x); }
+Tensor tan(const Tensor& x) { return record_unary(elementwise::Tan{}, x); }
+Tensor asin(const Tensor& x) { return record_unary(elementwise::Asin{}, x); }
+Tensor acos(const Tensor& x) { return record_unary(elementwise::Acos{}, x); }
+Tensor atan(const Tensor& x) { return record_unary(elementwise::Atan{}, x); }
+Tensor atan2(const Tensor& a, const Tensor& b) { return record_binary(elementwise::Atan2{}, a, b); }
+Tensor sinh(const Tensor& x) { return record_unary(elementwise::Sinh{}, x); }
+Tensor cosh(const Tensor& x) { return record_unary(elementwise::Cosh{}, x); }
+Tensor tanh(const Tensor& x) { return record_unary(elementwise::Tanh{}, x); }
+Tensor asinh(const Tensor& x) { return record_unary(elementwise::Asinh{}, x); }
+Tensor acosh(const Tensor& x) { return record_unary(elementwise::Acosh{}, x); }
+Tensor atanh(const Tensor& x) { return record_unary(elementwise::Atanh{}, x); }
+
+Tensor erf(const Tensor& x) { return record_unary(elementwise::Erf{}, x); }
+Tensor erfinv(const Tensor& x) { return record_unary(elementwise::Erfinv{}, x); }
+Tensor sigmoid(const Tensor& x) { return record_unary(elementwise::Sigmoid{}, x); }
+
+Tensor sign(const Tensor& x) { return record_unary(elementwise::Sign{}, x); }
+Tensor floor(const Tensor& x) { return in_steps(elementwise::Floor{}, x); }
+Tensor ceil(const Tensor& x) { return in_steps(elementwise::Ceil{}, x); }
+Tensor round(const Tensor& x) { return in_steps(elementwise::Round{}, x); }
+Tensor trunc(const Tensor& x) { return in_steps(elementwise::Trunc{}, x); }
+
+Tensor clip(const Tensor& x, const Scalar& low, const Scalar& high) {
+  if (is_floating(x.dtype())) return record_unary(elementwise::Clip{low.to<double>(), high.to<double>()}, x);
+  return minimum(maximum(x, Tensor(low)), Tensor(high));
+}
+
+Tensor isnan(const Tensor& x) { return x != x; }
+Tensor isinf(const Tensor& x) { return is_floating(x.dtype()) ? abs(x) == kInfinity : isnan(x); }
+Tensor isfinite(const Tensor& x) { return is_floating(x.dtype()) ? abs(x) < kInfinity : x == x; }
+Tensor nan_to_num(const Tensor& x, double nan, double infinity, double minus_infinity) {
+  if (!is_floating(x.dtype())) return x;
+  const double largest = largest_of(x.dtype());
+  const Tensor finite = where(isnan(x), nan, where(x == kInfinity, std::isnan(infinity) ? largest : infinity, x));
+  return where(x == -kInfinity, std::isnan(minus_infinity) ? -largest : minus_infinity, finite);
+}
+
+}  // namespace tutti

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// An operation that is declared and has no reference is noticed here.
+#include <doctest/doctest.h>
+#include <tutti/tests/autodiff/elementwise_calls.h>
+#include <tutti/tests/references/operations.h>
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <regex>
+#include <set>
+#include <sstream>
+
+using namespace tutti;
+using namespace tutti::testing;
+
+namespace {
+
+// Declared functions of tensors that have no reference: of graphs, steps of operations, in place, at random.
+constexpr const char* kNoOperations =
+    "backward grad gradcheck gradgradcheck custom_function gradient_node record records save save_constant "
+    "in_dtype_of promote_into promote_pair put_view take_array take_exclusive take_view weak_value "
+    "fill_normal fill_uniform initialize_layer kaiming_normal kaiming_uniform xavier_normal xavier_uniform "
+    "dropout";
+
+/// Names of the free functions in the public headers that take a Tensor.
+std::set<std::string> declared_functions() {
+  const std::regex function(
+      R"(^(?:template <[^>]*> )?(?:inline )?[A-Za-z][\w:<>, &*]* [&*]?(operator[^\s(]+|[a-z]\w*)\((.*)$)");
+  std::set<std::string> names;
+  for (const char* folder : {"autodiff", "nn"})
+    for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+      if (entry.path().extension() != ".h") continue;
+      std::ifstream lines(entry.path());
+      std::smatch match;
+      for (std::string line; std::getline(lines, line);)
+        if (std::regex_match(line, match, function) && match[2].str().find("Tensor") != std::string::npos)
+          names.insert(match[1]);
+    }
+  return names;
+}
+
+std::vector<ReferenceCase> all_cases() {
+  std::vector<ReferenceCase> all;
+  for (const std::string& file : reference_files()) {
+    const auto cases = reference_cases(file);
+    all.insert(all.end(), cases.begin(), cases.end());
+  }
+  return all;
+}
+
+}  // namespace
+
+TEST_SUITE_BEGIN("cpu");  // files alone
+
+TEST_CASE("references: every operation that the headers declare is in the table") {
+  std::istringstream others(kNoOperations);
+  std::set<std::string> listed{std::istream_iterator<std::string>(others), {}};
+  for (const Operation& operation : all_operations()) {
+    std::istringstream names(operation.declared);
+    listed.insert(std::istream_iterator<std::string>(names), {});
+  }
+  const std::set<std::string> declared = declared_functions();
+  REQUIRE(declared.size() > 50);
+  for (const std::string& name : declared)
+    CHECK_MESSAGE(listed.count(name) > 0, name, " is declared and has no reference: see docs/references.md");
+}
+
+TEST_CASE("references: every operation of the table has cases") {
+  std::map<std::string, int> cases;
+  for (const ReferenceCase& reference : all_cases()) ++cases[reference.operation];
+  for (const Operation& operation : all_operations())
+    CHECK_MESSAGE(cases[operation.name] > 0, operation.name, " has no case: see docs/references.md");
+}
+
+TEST_CASE("references: every elementwise operation has gradients in f32 and f64, and zeros and NaN among its inputs") {
+  std::map<std::string, std::set<DType>> differentiated;
+  std::set<std::string> special;
+  for (const ReferenceCase& reference : all_cases()) {
+    if (!reference.gradients.empty()) differentiated[reference.operation].insert(reference.gradients[0].dtype());
+    const Array& x = reference.inputs.at(0);
+    if (!is_floating(x.dtype())) continue;
+    bool nan = false;
+    for (const double value : x.cast(DType::f64).to_vector<double>()) nan = nan || std::isnan(value);
+    if (nan) special.insert(reference.operation);
+  }
+  elementwise::AllOperations::for_each([&]<class O>(std::type_identity<O>) {
+    CAPTURE(O::name);
+    if constexpr (O::domain != elementwise::Domain::integral) CHECK(special.count(O::name) == 1);
+    if constexpr (kDifferentiable<O>) {
+      CHECK(differentiated[O::name].count(DType::f32) == 1);
+      CHECK(differentiated[O::name].count(DType::f64) == 1);
+    }
+  });
+}
+
+TEST_SUITE_END();
