@@ -71,6 +71,26 @@ Array softmax(SoftmaxKind, const Array&, std::int64_t axis);
 /// From the forward's output y and dL/dy: softmax y (dy - sum(dy y)); log_softmax dy - exp(y) sum(dy).
 Array softmax_gradient(SoftmaxKind, const Array& output, const Array& gradient, std::int64_t axis);
 
+struct NormalizedRows {
+  Array output;  ///< [rows, length], in the input's dtype
+  Array mean;    ///< [rows, 1], as scale in the dtype that is computed in; 0 where rows are not centred
+  Array scale;   ///< 1 / sqrt(variance + epsilon)
+};
+/// input [rows, length] -> (input - mean) scale weight + bias. Weight and bias, [length] or undefined, have the dtype
+/// that the input is computed in: f32 beside bf16 and f16.
+NormalizedRows normalize_rows(const RowNorm&, const Array& input, const Array& weight = {}, const Array& bias = {});
+/// scale (g - mean(g) - n mean(g n)) with n = (input - mean) scale, g = gradient weight; mean(g) only of centred rows.
+Array normalize_rows_gradient(const RowNorm&, const Array& input, const Array& weight, const Array& mean,
+                              const Array& scale, const Array& gradient);
+struct ColumnGradients {
+  Array weight;  ///< [length], as the bias
+  Array bias;    ///< undefined unless asked for
+};
+/// The sums of gradient n and of gradient over all rows, in the dtype that is computed in.
+ColumnGradients normalize_rows_column_gradients(const Array& input, const Array& mean, const Array& scale,
+                                                const Array& gradient, bool with_bias, const Array& weight_out = {},
+                                                const Array& bias_out = {});
+
 /// out[i][j] = input[i][index[i][j]] along `axis`, as in torch.gather: index is i64, has the input's rank, and its
 /// other axes are at most as long as the input's. An index out of range throws ShapeError when the kernel runs.
 Array gather(const Array& input, std::int64_t axis, const Array& index);

@@ -109,6 +109,10 @@ class Communicator {
   /// The same for a collective of the users' own, which always runs.
   virtual std::shared_ptr<CollectiveTask> collective(CollectiveRequest) = 0;
 
+  /// The group has formed anew after a failure: from now on requests name these devices alone, which are some of the
+  /// engine's. Called like requests. Default: nothing, for an engine that needs no device that is not named.
+  virtual void regroup(std::span<const Device>) {}
+
   /// Lends the calling thread, which drives `device` and has other work to do, to this device's share of what is ready;
   /// never blocks. Thread-safe.
   virtual void help(Device device) = 0;

@@ -165,6 +165,10 @@ void DistributedSyncServer::perform(const Reform& reform) {
   start_round();
   std::vector<MemberIndex> level;
   std::vector<MemberIndex> left;
+  std::vector<Device> served;  // by the engine
+  for (MemberIndex member = 0; member < devices_.size(); ++member)
+    if (!ledger_->has_left(member) || follows_[member]) served.push_back(devices_[member]);
+  communicator_->regroup(served);
   for (MemberIndex member = 0; member < devices_.size(); ++member)
     if (ledger_->has_left(member))
       left.push_back(member);

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <tutti/autodiff/autocast.h>
 #include <tutti/autodiff/node.h>
 #include <tutti/autodiff/operations.h>
 #include <tutti/autodiff/promotion.h>
@@ -18,11 +19,13 @@ Shape with_kept_axes(const Tensor& x, const Axes& axes, std::string_view operati
   return shape;
 }
 
-// f(x) in a floating type; in f32 for 16-bit ones, which might not hold what f sums on the way.
+// f(x) in a floating type; in f32 for 16-bit ones, which might not hold what f sums on the way. Under Autocast it
+// stays.
 template <class F> Tensor widely(const Tensor& x, F f) {
   if (!is_floating(x.dtype())) return f(cast(x, DType::f32));
-  if (is_narrow(x.dtype())) return cast(f(cast(x, DType::f32)), x.dtype());
-  return f(x);
+  if (!is_narrow(x.dtype())) return f(x);
+  const Tensor result = f(cast(x, DType::f32));
+  return autocasts() ? result : cast(result, x.dtype());
 }
 
 // sqrt, with the gradient 0 at 0, where it has no slope.
@@ -73,7 +76,8 @@ Tensor extreme(std::string_view name, Reduction reduction, ArgReduction kind, co
 
 }  // namespace
 
-Tensor sum(const Tensor& x, const Axes& axes, bool keep_dims) {
+Tensor sum(const Tensor& operand, const Axes& axes, bool keep_dims) {
+  const Tensor x = autocast("sum", operand);
   const Tensor inputs[] = {x};
   return record("sum", sum(x.array(), axes, keep_dims), inputs, [&] {
     return [from = x.shape(), kept = with_kept_axes(x, axes, "sum")](const auto&, const Tensor& dy,

@@ -27,23 +27,20 @@ std::vector<Device> each_on_its_own_gpu(std::vector<Device> devices) {
   return devices;
 }
 
-// NCCL sums 16-bit numbers in 16 bits, and this engine's own kernels are made for wider types.
-void refuse_narrow(std::string_view operation, const Array& reduced) {
-  if (is_narrow(reduced.dtype()))
-    raise<DTypeError>("[{}] {} is not reduced between CUDA devices: cast to {} first", operation,
-                      to_string(reduced.dtype()), to_string(computed_in(reduced.dtype())));
-}
-
 }  // namespace
 
 NcclCommunicator::NcclCommunicator(std::vector<Device> devices, std::chrono::milliseconds deadline)
-    : devices_(each_on_its_own_gpu(std::move(devices))), deadline_(deadline), thread_([this] { run(); }) {}
+    : devices_(each_on_its_own_gpu(std::move(devices))),
+      deadline_(deadline),
+      members_(std::make_shared<const std::vector<Device>>(devices_)),
+      thread_([this] { run(); }) {}
 
 NcclCommunicator::NcclCommunicator(std::vector<Device> devices, const NcclMembership& membership,
                                    std::chrono::milliseconds deadline)
     : devices_(std::move(devices)),
       deadline_(deadline),
       membership_(std::make_unique<const NcclMembership>(membership)),
+      members_(std::make_shared<const std::vector<Device>>(devices_)),
       thread_([this] { run(); }) {}
 
 NcclCommunicator::~NcclCommunicator() {
@@ -57,35 +54,44 @@ NcclCommunicator::~NcclCommunicator() {
 
 std::shared_ptr<CollectiveTask> NcclCommunicator::all_reduce(AllReduceRequest request) {
   check_slices(request);
-  if (request.wire != GradientWire::native)
-    raise<SyncError>("[all_reduce] NCCL sends gradients as they are: SyncOptions::wire must be native");
-  refuse_narrow("all_reduce", request.slices.front().gradient);
-  if (!enabled()) {
-    const auto skipped = std::make_shared<NcclTask>(nullptr);
-    skipped->end();
-    return skipped;
-  }
+  if (!enabled()) return skipped();
   return enqueue(
       [request = std::move(request)](NcclGroup& group, NcclTask& task) { launch_all_reduce(request, group, task); });
 }
 
+std::shared_ptr<CollectiveTask> NcclCommunicator::reduce_sparse(SparseReduction request) {
+  if (!enabled()) return skipped();
+  return enqueue(
+      [request = std::move(request)](NcclGroup& group, NcclTask& task) { launch_sparse(request, group, task); });
+}
+
 std::shared_ptr<CollectiveTask> NcclCommunicator::collective(CollectiveRequest request) {
-  for (const CollectivePart& part : request.parts)
-    if (!part.targets.empty() && (part.sources.size() > 1 || (part.sources.size() == 1 && request.denominator != 1.0)))
-      refuse_narrow("collective", request.outputs[part.targets.front().member]);
   return enqueue(
       [request = std::move(request)](NcclGroup& group, NcclTask& task) { launch_collective(request, group, task); });
 }
 
+std::shared_ptr<CollectiveTask> NcclCommunicator::skipped() const {
+  auto task = std::make_shared<NcclTask>(nullptr, nullptr);
+  task->end();
+  return task;
+}
+
 std::shared_ptr<CollectiveTask> NcclCommunicator::enqueue(std::function<void(NcclGroup&, NcclTask&)> launch) {
-  auto task = std::make_shared<NcclTask>(std::move(launch));
+  std::shared_ptr<NcclTask> task;
   {
     const std::lock_guard lock(mutex_);
     if (untold_) std::rethrow_exception(std::exchange(untold_, nullptr));
+    task = std::make_shared<NcclTask>(std::move(launch), members_);
     queue_.push_back(task);
   }
   requested_.notify_one();
   return task;
+}
+
+void NcclCommunicator::regroup(std::span<const Device> devices) {
+  auto members = std::make_shared<const std::vector<Device>>(devices.begin(), devices.end());
+  const std::lock_guard lock(mutex_);
+  members_ = std::move(members);
 }
 
 // Returns when the task has been launched, which needs the peers' submissions and no device; the rest is order between
@@ -132,17 +138,9 @@ void NcclCommunicator::run() {
   group_ = nullptr;
 }
 
-std::unique_ptr<NcclGroup> NcclCommunicator::connect() {
-  if (!membership_) return std::make_unique<NcclGroup>(devices_, deadline_);
-  if (std::exchange(met_, true))
-    raise<SyncError>("[nccl] the group of {} devices of several processes has failed: they have to meet anew",
-                     membership_->world);
-  return std::make_unique<NcclGroup>(devices_, *membership_, deadline_);
-}
-
 void NcclCommunicator::launch(const std::shared_ptr<NcclTask>& task) {
   try {
-    if (!group_) group_ = connect();
+    if (!group_ || group_->stopped() || group_->devices() != task->members()) connect(task->members());
     task->launch(*group_);
     in_flight_.push_back(task);
   } catch (...) {
@@ -155,10 +153,49 @@ void NcclCommunicator::launch(const std::shared_ptr<NcclTask>& task) {
   }
 }
 
+// What the devices still do for the group before is not taken from them.
+void NcclCommunicator::connect(const std::vector<Device>& devices) {
+  if (group_ && !group_->stopped()) finish_in_flight();
+  group_ = connected(devices);
+}
+
+std::unique_ptr<NcclGroup> NcclCommunicator::connected(const std::vector<Device>& devices) {
+  if (membership_) {
+    if (std::exchange(met_, true))
+      raise<SyncError>("[nccl] the group of {} devices of several processes has failed: they have to meet anew",
+                       membership_->world);
+    return std::make_unique<NcclGroup>(devices, *membership_, deadline_);
+  }
+  std::unique_ptr<NcclGroup> before = std::move(group_);
+  if (before && before->can_shrink_to(devices)) try {
+      return before->shrink(devices);
+    } catch (const SyncError&) {
+      // what was left of it was of no use
+    }
+  const std::string lacks = before ? before->version().lacks() : "";
+  before = nullptr;
+  try {
+    return std::make_unique<NcclGroup>(devices, deadline_);
+  } catch (const SyncError& error) {
+    if (lacks.empty()) throw;
+    raise<SyncError>("{}, when the devices had to connect anew, as {}", error.what(), lacks);
+  }
+}
+
+void NcclCommunicator::finish_in_flight() {
+  const auto until = std::chrono::steady_clock::now() + deadline_;
+  for (watch(); !in_flight_.empty(); watch()) {
+    if (std::chrono::steady_clock::now() > until)
+      return fail_in_flight(std::make_exception_ptr(SyncError(fmt::format(
+          "[nccl] devices have not finished within {} ms, when the group formed anew", deadline_.count()))));
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+  }
+}
+
 // Tasks end in the order in which they were launched, as they do on the devices.
 void NcclCommunicator::watch() {
   try {
-    if (group_ && !in_flight_.empty()) group_->check_running("nccl");
+    if (group_ && !group_->stopped() && !in_flight_.empty()) group_->check_running("nccl");
     for (; !in_flight_.empty() && in_flight_.front()->all_done(); in_flight_.pop_front()) {
       for (const auto& [device, done] : in_flight_.front()->done()) done.synchronize();  // rethrows a device's error
       in_flight_.front()->end();
@@ -168,9 +205,9 @@ void NcclCommunicator::watch() {
   }
 }
 
-// Aborting ends what NCCL runs on the devices; what else was queued beside it ends before the arrays are let go.
+// This ends what NCCL runs on the devices; what else was queued beside it ends before the arrays are let go.
 void NcclCommunicator::fail_in_flight(const std::exception_ptr& error) {
-  group_ = nullptr;
+  if (group_) group_->stop();
   settle();
   const std::lock_guard lock(mutex_);  // no request comes between the end and what it shall hear
   for (; !in_flight_.empty(); in_flight_.pop_front()) {

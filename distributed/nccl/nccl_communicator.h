@@ -24,9 +24,10 @@ struct NcclMembership;
 /// streams, ordered behind their inputs and in front of what uses their results by events alone: the host waits for
 /// peers' submissions, never for a device.
 ///
-/// When NCCL reports a failure all that runs is aborted, and every task that was not finished fails with the cause. Who
-/// had joined one of them was told nothing and may have used what it left, so the next request throws the cause, once;
-/// later ones connect the devices anew.
+/// When NCCL reports a failure all that runs is ended, and every task that was not finished fails with the cause. Who
+/// had joined one of them was told nothing and may have used what it left, so the next request throws the cause, once.
+/// Later ones run among the devices that `regroup` names: by a smaller communicator, where NCCL can make one of what is
+/// left, else they are connected anew.
 class NcclCommunicator final : public Communicator {
  public:
   /// Connects the devices with the first collective. `deadline`: for NCCL to connect them, and to take a collective.
@@ -39,16 +40,21 @@ class NcclCommunicator final : public Communicator {
   NcclCommunicator& operator=(const NcclCommunicator&) = delete;
 
   std::shared_ptr<CollectiveTask> all_reduce(AllReduceRequest) override;
+  std::shared_ptr<CollectiveTask> reduce_sparse(SparseReduction) override;
   std::shared_ptr<CollectiveTask> collective(CollectiveRequest) override;
+  void regroup(std::span<const Device>) override;
   void help(Device) override {}
   void help_all(Device) override {}
   void join(Device, std::span<const std::shared_ptr<CollectiveTask>>) override;
 
  private:
   std::shared_ptr<CollectiveTask> enqueue(std::function<void(NcclGroup&, NcclTask&)> launch);
-  std::unique_ptr<NcclGroup> connect();
+  std::shared_ptr<CollectiveTask> skipped() const;
   void run();
   void launch(const std::shared_ptr<NcclTask>&);
+  void connect(const std::vector<Device>&);
+  std::unique_ptr<NcclGroup> connected(const std::vector<Device>&);
+  void finish_in_flight();
   void watch();
   void fail_in_flight(const std::exception_ptr&);
   void settle() const noexcept;
@@ -59,13 +65,14 @@ class NcclCommunicator final : public Communicator {
 
   // Touched by the thread below alone.
   bool met_ = false;                                 // the membership was used
-  std::unique_ptr<NcclGroup> group_;                 // none before the first collective, and after a failure
+  std::unique_ptr<NcclGroup> group_;                 // none before the first collective; stopped after a failure
   std::deque<std::shared_ptr<NcclTask>> in_flight_;  // launched and not known to be finished, oldest first
 
   std::mutex mutex_;  // guards what follows: requests come from whoever drains the server's mailbox
   std::condition_variable requested_;
   std::deque<std::shared_ptr<NcclTask>> queue_;
-  std::exception_ptr untold_;  // a failure of tasks that were launched, and so perhaps joined
+  std::shared_ptr<const std::vector<Device>> members_;  // of the group, for what is requested now
+  std::exception_ptr untold_;                           // a failure of tasks that were launched, and so perhaps joined
   bool stopping_ = false;
   std::thread thread_;  // launches, watches for failures, and notes what has finished; joined here
 };

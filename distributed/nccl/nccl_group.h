@@ -3,11 +3,13 @@
 
 #include <tutti/backend/cuda/cuda_check.h>
 #include <tutti/backend/device.h>
+#include <tutti/distributed/nccl/nccl_version.h>
 
 #include <nccl.h>
 
 #include <chrono>
 #include <cstddef>
+#include <memory>
 #include <mutex>
 #include <string_view>
 #include <vector>
@@ -26,6 +28,8 @@ ncclUniqueId make_nccl_id(Device);
 
 /// One NCCL communicator for each device of a group in this process; ranks follow the list's order. Created and used
 /// without blocking inside NCCL: every wait has a deadline, after which all is aborted. Used by one thread at a time.
+///
+/// After a failure `stop` ends what runs, and `shrink` makes of what is left a group of the devices that go on.
 class NcclGroup {
  public:
   /// The devices of one process alone.
@@ -41,6 +45,7 @@ class NcclGroup {
   std::size_t size() const noexcept { return devices_.size(); }  ///< of this process
   std::size_t world() const noexcept { return world_; }          ///< of all processes
   std::size_t first_rank() const noexcept { return first_rank_; }
+  const NcclVersion& version() const noexcept { return version_; }
   int rank_of(Device) const;  ///< its place among this process's devices
   ncclComm_t communicator(std::size_t place) const noexcept { return communicators_[place]; }
 
@@ -60,27 +65,37 @@ class NcclGroup {
     broken_ = false;
   }
   bool broken() const noexcept { return broken_; }
+
+  /// Ends what runs, for good: nothing can be submitted any more. Communicators are revoked where NCCL can, and wait
+  /// for `shrink`; else, and where that fails, they are aborted.
+  void stop() noexcept;
+  bool stopped() const noexcept { return stopped_; }
+  /// Whether these devices are some of this group's, whose communicators are still there, and NCCL has ncclCommShrink.
+  bool can_shrink_to(const std::vector<Device>&) const;
+  /// A group of these devices alone, which need not connect anew; nothing may be running. This group's communicators
+  /// are aborted, whatever happens. Throws SyncError when NCCL cannot make it within the deadline.
+  std::unique_ptr<NcclGroup> shrink(const std::vector<Device>&);
+
   /// Throws SyncError if NCCL has noticed a failure of what runs.
   void check_running(std::string_view operation) const;
 
  private:
+  NcclGroup(std::vector<Device>, std::chrono::milliseconds deadline, NcclVersion);
   void begin(std::string_view operation);
   void end(std::string_view operation);
   void wait_until_taken(std::string_view operation) const;
+  bool quiet(std::size_t place) const noexcept;
+  void abort(std::size_t place) noexcept;
   void abort() noexcept;
 
   std::vector<Device> devices_;
   std::chrono::milliseconds deadline_;
+  NcclVersion version_;
   std::size_t world_;
   std::size_t first_rank_;
-  std::vector<ncclComm_t> communicators_;  // by place among this process's devices
+  std::vector<ncclComm_t> communicators_;  // by place among this process's devices; null: aborted
   bool broken_ = false;
+  bool stopped_ = false;
 };
 
-/// Throws SyncError naming operation, device, call and NCCL's own text. ncclInProgress is no error.
-void check_nccl(ncclResult_t, const char* call, Device, std::string_view operation);
-
 }  // namespace tutti
-
-/// Every call of NCCL goes through this: TUTTI_NCCL(device, "all_reduce", ncclAllReduce(...)).
-#define TUTTI_NCCL(device, operation, call) ::tutti::check_nccl((call), #call, device, operation)

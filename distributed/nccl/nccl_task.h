@@ -22,7 +22,9 @@ class NcclTask final : public CollectiveTask {
  public:
   static constexpr std::uint32_t kLaunched = 1;
 
-  explicit NcclTask(std::function<void(NcclGroup&, NcclTask&)> launch) : launch_(std::move(launch)) {}
+  /// `members`: the devices that the group has when it is requested.
+  NcclTask(std::function<void(NcclGroup&, NcclTask&)> launch, std::shared_ptr<const std::vector<Device>> members)
+      : launch_(std::move(launch)), members_(std::move(members)) {}
 
   void launch(NcclGroup& group) {
     launch_(group, *this);
@@ -30,6 +32,7 @@ class NcclTask final : public CollectiveTask {
     advance(kLaunched);
   }
   bool launched() const noexcept { return progress() >= kLaunched; }
+  const std::vector<Device>& members() const noexcept { return *members_; }
 
   /// What is used until the devices have done their work.
   void keep(Array array) { arrays_.push_back(std::move(array)); }
@@ -61,6 +64,7 @@ class NcclTask final : public CollectiveTask {
 
  private:
   std::function<void(NcclGroup&, NcclTask&)> launch_;
+  std::shared_ptr<const std::vector<Device>> members_;
   std::atomic<bool> joined_{false};
   std::vector<Array> arrays_;
   std::vector<std::unique_ptr<Storage>> workspaces_;

@@ -6,6 +6,7 @@
 #include <tutti/backend/cuda/peer_access.h>
 #include <tutti/backend/error.h>
 #include <tutti/backend/registry.h>
+#include <tutti/distributed/peer/slice_table.h>
 
 #include <algorithm>
 #include <cstddef>
@@ -62,16 +63,6 @@ SliceWire wire_of(GradientWire wire) {
     case GradientWire::native: break;
   }
   return SliceWire::native;
-}
-
-void add_source(std::string_view operation, SliceTable& table, const void* data) {
-  if (table.sources == SliceTable::kMost) raise<SyncError>("[{}] takes at most {} slices", operation, table.sources);
-  table.source[table.sources++] = data;
-}
-
-void add_target(std::string_view operation, SliceTable& table, void* data) {
-  if (table.targets == SliceTable::kMost) raise<SyncError>("[{}] takes at most {} slices", operation, table.targets);
-  table.target[table.targets++] = data;
 }
 
 /// The same slices from a byte on.

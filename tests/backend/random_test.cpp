@@ -161,7 +161,7 @@ template <class T> void check_truncated(double mean, double deviation, double lo
   const auto density = [](double z) { return std::exp(-z * z / 2) / std::sqrt(2 * std::numbers::pi); };
   const double a = (low - mean) / deviation;
   const double b = (high - mean) / deviation;
-  const double inside = share_below(-a) - share_below(-b);
+  const double inside = b < 0 ? share_below(b) - share_below(a) : share_below(-a) - share_below(-b);
   const double at_a = std::isinf(a) ? 0 : a * density(a);
   const double at_b = std::isinf(b) ? 0 : b * density(b);
   const double shift = (density(a) - density(b)) / inside;

@@ -76,6 +76,18 @@ class RecordingBackend final : public Backend {
   void softmax_gradient(SoftmaxKind, const Array&, const Array&, std::size_t, const Array&) override {
     refuse("softmax");
   }
+  void normalize_rows(const RowNorm&, const Array&, const Array&, const Array&, const Array&, const Array&,
+                      const Array&) override {
+    refuse("normalize_rows");
+  }
+  void normalize_rows_gradient(const RowNorm&, const Array&, const Array&, const Array&, const Array&, const Array&,
+                               const Array&) override {
+    refuse("normalize_rows_gradient");
+  }
+  void normalize_rows_sums(const Array&, const Array&, const Array&, const Array&, const Array&,
+                           const Array&) override {
+    refuse("normalize_rows_sums");
+  }
   void gather(const Array&, std::size_t, const Array&, const Array&) override { refuse("gather"); }
   void scatter_add(const Array&, std::size_t, const Array&, const Array&) override { refuse("scatter_add"); }
   void conv2d(const Conv2dGeometry&, const Array&, const Array&, const Array&) override { refuse("conv2d"); }

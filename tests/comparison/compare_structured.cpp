@@ -79,6 +79,31 @@ void compare_softmax(DeviceComparison& both, const Shape& shape, std::int64_t ax
   }
 }
 
+void compare_normalize(DeviceComparison& both, const Shape& shape, DType dtype) {
+  const DType computed = computed_in(dtype);
+  const Arrays inputs{numbers(shape, dtype, Numbers::plain, 31), numbers({shape[1]}, computed, Numbers::plain, 32),
+                      numbers({shape[1]}, computed, Numbers::plain, 33), numbers(shape, dtype, Numbers::plain, 34)};
+  for (const RowNorm& norm : {RowNorm{}, RowNorm{.centred = false, .epsilon = 0.1}})
+    for (const bool affine : {true, false})
+      both.compare_layouts(
+          "normalize_rows", inputs,
+          [&](const Arrays& in) {
+            const Array weight = affine ? in[1] : Array();
+            const auto [y, mean, scale] = normalize_rows(norm, in[0], weight, affine ? in[2] : Array());
+            const auto columns = normalize_rows_column_gradients(in[0], mean, scale, in[3], true);
+            return Arrays{y,
+                          mean,
+                          scale,
+                          normalize_rows_gradient(norm, in[0], weight, mean, scale, in[3]),
+                          columns.weight,
+                          columns.bias};
+          },
+          Match::largest);
+  both.compare(
+      "normalize_rows", {numbers(shape, dtype, Numbers::special, 35)},
+      [](const Arrays& in) { return Arrays{normalize_rows({}, in[0]).output}; }, Match::largest);
+}
+
 void compare_matmul(DeviceComparison& both, DType dtype) {
   const std::pair<Shape, Shape> cases[] = {{{1, 1}, {1, 1}},          {{3, 1}, {1, 5}},       {{5, 7}, {7, 3}},
                                            {{17, 19}, {19, 23}},      {{64, 100}, {100, 10}}, {{2, 0}, {0, 3}},
@@ -199,6 +224,8 @@ void compare_reductions(DeviceComparison& both) {
     compare_softmax(both, {3, 1030}, 1, dtype);
     compare_softmax(both, {1}, 0, dtype);
     compare_softmax(both, {0, 4}, 1, dtype);
+    for (const Shape& shape : {Shape{5, 37}, Shape{3, 1030}, Shape{200, 12}, Shape{1, 1}, Shape{0, 4}})
+      compare_normalize(both, shape, dtype);
   }
 }
 

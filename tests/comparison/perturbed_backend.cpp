@@ -39,6 +39,9 @@ std::set<std::string> PerturbedBackend::all_kernels() {
                                  "conv2d_weight_gradient",
                                  "max_pool2d",
                                  "max_pool2d_gradient",
+                                 "normalize_rows",
+                                 "normalize_rows_gradient",
+                                 "normalize_rows_sums",
                                  "avg_pool2d",
                                  "avg_pool2d_gradient"};
   for (const char* kind : {"0", "1", "2", "3", "4"}) names.insert(std::string("reduce ") + kind);

@@ -4,6 +4,7 @@
 #include <tutti/autodiff/backward.h>
 #include <tutti/autodiff/operations.h>
 #include <tutti/backend/error.h>
+#include <tutti/optim/adam.h>
 #include <tutti/tests/autodiff/leaves.h>
 
 #include <doctest/doctest.h>
@@ -254,22 +255,20 @@ TEST_CASE("recurrent networks: dropout between layers, while training only") {
 TEST_CASE("an LSTM learns what was said at the beginning") {
   Generator random(7);
   LSTM network(1, 8, random, {.device = test_device()});
-  const Tensor x(random.uniform({10, 16, 1}, DType::f32, test_device(), -1, 1));
+  const Tensor x(random.uniform({6, 16, 1}, DType::f32, test_device(), -1, 1));
   const Tensor wanted = x[0];
   const auto loss_now = [&] {
     const Tensor last = network.forward(x).state.hidden;
     return mean(square(slice(squeeze(last, {0}), 1, 0, 1) - wanted));
   };
   const float before = loss_now().item<float>();
-  for (int step = 0; step < 150; ++step) {
+  Adam optimizer(network.parameters(), 0.03);
+  for (int step = 0; step < 100; ++step) {
     network.zero_grad();
     backward(loss_now());
-    for (const Tensor& parameter : network.parameters()) {
-      Array value = parameter.array();
-      value.copy_from((parameter - parameter.grad() * 0.5).array());
-    }
+    optimizer.step();
   }
-  CHECK(loss_now().item<float>() < 0.5F * before);
+  CHECK(loss_now().item<float>() < 0.2F * before);
 }
 
 TEST_CASE("recurrent networks name what does not fit") {

@@ -32,6 +32,7 @@ struct Operation {
 std::vector<Operation> elementwise_operations();
 std::vector<Operation> shape_operations();
 std::vector<Operation> structured_operations();
+std::vector<Operation> image_operations();
 std::vector<Operation> layer_operations();
 
 std::vector<Operation> all_operations();

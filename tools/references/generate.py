@@ -16,6 +16,7 @@ import torch
 
 import elementwise
 import gpt
+import images
 import layers
 import optimizers
 import products
@@ -41,6 +42,7 @@ FILES = {
     "shapes": cases(shapes.write),
     "reductions": cases(reductions.write),
     "products": cases(products.write),
+    "images": cases(images.write),
     "layers": cases(layers.write),
     "optimizers": optimizers.write,
     "schedules": schedules.write,

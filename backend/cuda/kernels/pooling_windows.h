@@ -120,7 +120,7 @@ template <class T> TUTTI_HOST_DEVICE T shares_passed_back(const MeanPooling& mea
   T sum(0);
   for (std::int64_t y = rows.begin; y < rows.end; ++y) {
     const std::int64_t height = pooling.rows.counted(y, means.count_include_pad);
-#ifdef __CUDACC__
+#ifdef __CUDA_ARCH__
 #pragma unroll 1  // unrolled, divisions leave too few registers
 #endif
     for (std::int64_t x = columns.begin; x < columns.end; ++x) {

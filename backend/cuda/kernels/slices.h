@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <tutti/backend/cuda/kernels/collective.h>
 #include <tutti/backend/dtype.h>
 #include <tutti/backend/elementwise/operation.h>
 
@@ -10,6 +9,8 @@
 #include <cstdint>
 
 namespace tutti::cuda_kernels {
+
+enum class Combination : std::uint8_t { sum, max, min };  ///< max and min propagate NaN
 
 /// Where several devices' arrays lie, for a kernel that reaches all of them. Targets may be sources: each element is
 /// read and then written by one thread.

@@ -2,6 +2,8 @@
 #include <tutti/autodiff/backward.h>
 #include <tutti/autodiff/operations.h>
 #include <tutti/backend/error.h>
+#include <tutti/backend/memory_pool.h>
+#include <tutti/backend/registry.h>
 #include <tutti/tests/autodiff/leaves.h>
 
 #include <doctest/doctest.h>
@@ -68,6 +70,19 @@ TEST_CASE("dropout: the gradient passes where the value did") {
         return dropout(square(in[0]), 0.4, fixed);
       },
       {spread({3, 4}, 1)});
+}
+
+TEST_CASE("dropout keeps its result and a byte for each element, no more") {
+  Generator random(6);
+  const auto in_use = [] {
+    synchronize(test_device());
+    return memory_pool(test_device()).statistics().in_use;
+  };
+  const Tensor x = ones(100'000);
+  const std::size_t before = in_use();
+  const Tensor y = dropout(x, 0.5, random);
+  CHECK(in_use() - before < 520'000);
+  CHECK(in_use() - before >= 500'000);
 }
 
 TEST_CASE("dropout: one mask for all dtypes, a new one each time") {

@@ -6,8 +6,8 @@
 #include <tutti/backend/registry.h>
 #include <tutti/tests/backend/cuda/recording/recording_cuda.h>
 #include <tutti/tests/backend/cuda/renewed_backend.h>
-#include <tutti/tests/distributed/nccl/collective_kernels.h>
 #include <tutti/tests/distributed/nccl/recording_nccl.h>
+#include <tutti/tests/distributed/nccl/wire_simulation.h>
 
 #include <doctest/doctest.h>
 
@@ -25,7 +25,7 @@ namespace {
 struct Machine {
   explicit Machine(bool deferred = false, std::chrono::milliseconds deadline = std::chrono::seconds(5))
       : cuda_machine({.devices = 2, .deferred = deferred}), deadline(deadline) {
-    simulate_collective_kernels(cuda_machine);
+    simulate_reduction_kernels(cuda_machine);
   }
 
   std::unique_ptr<NcclCommunicator> connect() {
@@ -136,34 +136,6 @@ TEST_CASE("nccl: while reductions are off nothing is called") {
   CHECK(machine.nccl.count("ncclGroupStart") == 0);
 }
 
-TEST_CASE("nccl: a 16-bit wire is refused") {
-  Machine machine;
-  const auto engine = machine.connect();
-  AllReduceRequest request = sum_of({{on(0, {1})}, {on(1, {2})}});
-  request.wire = GradientWire::bf16;
-  CHECK_THROWS_AS(engine->all_reduce(request), SyncError);
-}
-
-TEST_CASE("nccl: 16-bit numbers are moved, and refused by name where they would be summed") {
-  Machine machine;
-  const auto engine = machine.connect();
-  const auto halves = [](std::uint16_t device, double value) {
-    return Array::full({3}, value, DType::f32, cpu()).cast(DType::bf16).to(cuda(device));
-  };
-  const auto check_refused = [](auto&& call) {
-    CHECK_THROWS_WITH_AS(call(), doctest::Contains("bf16 is not reduced between CUDA devices"), DTypeError);
-  };
-  check_refused([&] { engine->all_reduce(sum_of({{halves(0, 1)}, {halves(1, 2)}})); });
-  CollectiveRequest request{.inputs = {halves(0, 1), halves(1, 2)}, .outputs = {halves(0, 0), halves(1, 0)}};
-  request.parts = {{3, {{0, 0}, {1, 0}}, {{0, 0}, {1, 0}}}};
-  check_refused([&] { engine->collective(request); });
-  request.parts = {{3, {{1, 0}}, {{0, 0}, {1, 0}}}};  // a broadcast
-  for (const Array& input : request.inputs) request.ready.push_back(compute_stream(input.device()).record());
-  join_all(*engine, engine->collective(request));
-  CHECK(request.outputs[0].to(cpu()).to_vector<BFloat16>() == halves(0, 2).to(cpu()).to_vector<BFloat16>());
-  check_works(*engine);
-}
-
 TEST_CASE("nccl: collectives send, sum and combine part by part") {
   Machine machine(true);
   const auto engine = machine.connect();
@@ -256,8 +228,8 @@ TEST_CASE("nccl: whichever of its calls fails, the task says which, nothing is l
       task->wait();  // the engine's thread may find out after the launch
       if (error.empty() && task->error()) error = error_of(*engine, task);
       check_contains(error, {call, "cuda:"});
-      CHECK(machine.nccl.alive() == 0);
       check_works(*engine);
+      CHECK(machine.nccl.alive() == 2);
     }
   }
 }
@@ -274,10 +246,10 @@ TEST_CASE("nccl: a failure of what runs ends all that is in flight, and later co
     task->wait();
     check_contains(error_of(*engine, task), {"cuda:0", "remote process failed"});
   }
-  CHECK(machine.nccl.alive() == 0);
   // Whoever had joined them knows nothing yet, and has used what they left.
   CHECK_THROWS_WITH_AS(engine->all_reduce(sum_of({{a}, {b}})), doctest::Contains("remote process failed"), SyncError);
   check_works(*engine);
+  CHECK(machine.nccl.alive() == 2);
 }
 
 TEST_CASE("nccl: devices that do not connect within the deadline are an error, not a hang") {

@@ -7,8 +7,8 @@
 #include <tutti/distributed/nccl/nccl_group.h>
 #include <tutti/tests/backend/cuda/recording/recording_cuda.h>
 #include <tutti/tests/backend/cuda/renewed_backend.h>
-#include <tutti/tests/distributed/nccl/collective_kernels.h>
 #include <tutti/tests/distributed/nccl/recording_nccl.h>
+#include <tutti/tests/distributed/nccl/wire_simulation.h>
 
 #include <doctest/doctest.h>
 
@@ -26,7 +26,7 @@ using Tasks = std::vector<std::shared_ptr<CollectiveTask>>;
 
 struct Processes {
   explicit Processes(bool deferred) : cuda_machine({.devices = 2, .deferred = deferred}) {
-    simulate_collective_kernels(cuda_machine);
+    simulate_reduction_kernels(cuda_machine);
     id = make_nccl_id(cuda(0));
     for (const int rank : {0, 1})
       engines[rank].emplace(std::vector<Device>{device(rank)}, NcclMembership{id, 2, rank}, std::chrono::seconds(5));
@@ -81,6 +81,43 @@ TEST_CASE("nccl processes: gradients are averaged, in the order of each process'
     CHECK(both.nccl.count("ncclCommInitRankConfig") == 2);
     CHECK(both.nccl.count("ncclAllReduce") == 4);
   }
+}
+
+TEST_CASE("nccl processes: 16-bit gradients and wires are summed in f32; who is silent sends zeros") {
+  Processes both(true);
+  const Array a = both.on(0, {1, 2, 3});
+  const Array b = both.on(1, {0x1p-8F, 0x1p-8F, 1});
+  const auto reduce = [&](GradientWire wire, const Array& first, const Array& second, bool contributes) {
+    both.run([&](int rank) {
+      const Array& own = rank == 0 ? first : second;
+      return both.engines[rank]->all_reduce({.slices = {{own, rank == 0 || contributes}},
+                                             .ready = {compute_stream(own.device()).record()},
+                                             .denominator = 0.5,
+                                             .wire = wire});
+    });
+  };
+  const auto narrow = [](const Array& array) {
+    const Array here = array.to(cpu()).cast(DType::bf16);
+    synchronize(cpu());
+    return here.to(array.device());
+  };
+  const Array narrow_a = narrow(a);
+  const Array narrow_b = narrow(b);
+  reduce(GradientWire::native, narrow_a, narrow_b, true);
+  for (const Array& sum : {narrow_a, narrow_b})
+    CHECK(sum.to(cpu()).cast(DType::f32).to_vector<float>() == Values{2, 4, 8});  // ties to even
+  reduce(GradientWire::bf16, a, b, false);
+  for (const Array& sum : {a, b}) CHECK(sum.to_vector<float>() == Values{2, 4, 6});
+}
+
+TEST_CASE("nccl processes: sparse gradients are refused by name") {
+  Processes both(false);
+  SparseReduction request;
+  request.parameter = {.name = "table", .shape = {10, 2}, .dtype = DType::f32, .sparse = true};
+  CHECK_THROWS_WITH_AS(both.engines[0]->join(cuda(0), Tasks{both.engines[0]->reduce_sparse(request)}),
+                       doctest::Contains("\"table\": sparse gradients are reduced between devices of one process"),
+                       SyncError);
+  for (const int rank : {1, 0}) both.engines[rank].reset();
 }
 
 TEST_CASE("nccl processes: each sends and receives what is its own of a collective") {

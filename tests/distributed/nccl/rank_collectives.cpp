@@ -75,23 +75,26 @@ class CollectiveCheck {
   std::vector<Device> devices_;  // of the reference: one for each rank
 };
 
-void check_gradients(const Rank& rank, NcclCommunicator& engine) {
-  const Array gradient = Array::full({1001}, rank.number + 1, DType::f32, cuda(0));
+void check_gradients(const Rank& rank, NcclCommunicator& engine, DType dtype, GradientWire wire) {
+  const Array gradient = Array::full({1001}, rank.number + 1, dtype, cuda(0));
   for (int round = 0; round < 3; ++round)
     engine.join(cuda(0), Tasks{engine.all_reduce({.slices = {{gradient}},
                                                   .ready = {compute_stream(cuda(0)).record()},
-                                                  .denominator = static_cast<double>(rank.world)})});
+                                                  .denominator = static_cast<double>(rank.world),
+                                                  .wire = wire})});
   const float mean = static_cast<float>(rank.world + 1) / 2;  // of what are means already, from the second round on
-  for (const float value : gradient.to_vector<float>())
+  for (const float value : gradient.cast(DType::f32).to_vector<float>())
     if (value != mean) throw RankFailure(fmt::format("all_reduce of gradients gave {} and not {}", value, mean));
 }
 
 }  // namespace
 
 void check_collectives(const Rank& rank, NcclCommunicator& engine) {
-  check_gradients(rank, engine);
+  check_gradients(rank, engine, DType::f32, GradientWire::native);
+  check_gradients(rank, engine, DType::f32, GradientWire::f16);
+  check_gradients(rank, engine, DType::bf16, GradientWire::native);
   CollectiveCheck check(rank, engine);
-  for (const DType dtype : {DType::f32, DType::f64, DType::i64}) {
+  for (const DType dtype : {DType::f32, DType::f64, DType::i64, DType::bf16}) {
     for (const CollectiveKind kind :
          {CollectiveKind::all_reduce, CollectiveKind::reduce_scatter, CollectiveKind::reduce})
       for (const CollectiveOperation operation :

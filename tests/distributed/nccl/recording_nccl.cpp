@@ -15,6 +15,7 @@ namespace {
 struct Group {
   int depth = 0;
   std::vector<Part> parts;
+  std::vector<NcclShrinking> shrinkings;
   ncclResult_t failure = ncclSuccess;  // of a call in it: then its end starts nothing
 };
 thread_local Group group;
@@ -24,6 +25,7 @@ RecordingNccl* current = nullptr;
 
 void RecordingNccl::State::check(const char* call, const NcclRank& communicator) const {
   if (communicator.aborted) fault(fmt::format("{} on a communicator that was aborted", call));
+  if (communicator.revoked) fault(fmt::format("{} on a communicator that was revoked", call));
   if (communicator.polls_left > 0) fault(fmt::format("{} on a communicator that is still connecting", call));
   if (communicator.size > 1 && group.depth == 0) fault(fmt::format("{} outside a group", call));
   if (machine().thread().device != communicator.device)
@@ -52,12 +54,19 @@ std::size_t RecordingNccl::alive() const {
   return alive;
 }
 
+std::size_t RecordingNccl::bytes_received(int device) const {
+  const auto found = state_->received.find(device);
+  return found == state_->received.end() ? 0 : found->second;
+}
+
 void RecordingNccl::fail_call(std::string_view name, std::size_t nth, ncclResult_t error) {
   const CudaMachine::Lock lock(state_->machine().mutex);
   state_->failing = name;
   state_->failing_in = nth;
   state_->failure = error;
 }
+
+bool RecordingNccl::failed() const { return state_->failing.empty(); }
 
 void RecordingNccl::break_connections(ncclResult_t error) {
   const CudaMachine::Lock lock(state_->machine().mutex);
@@ -84,6 +93,8 @@ ncclResult_t add_part(const char* name, Part part, ncclComm_t handle, cudaStream
     part.stream = state.machine().stream(name, stream);
     if (part.stream == nullptr) return ncclInvalidArgument;
     group.parts.push_back(part);
+    ++part.communicator->running;
+    if (part.kind == Part::Kind::receive) state.received[part.communicator->device] += part.count;
     if (group.depth == 0) state.run_group(lock, std::exchange(group.parts, {}));
     return ncclSuccess;
   });
@@ -134,22 +145,27 @@ ncclResult_t ncclGroupStart() {
 }
 
 ncclResult_t ncclGroupEnd() {
-  if (group.depth > 0) --group.depth;
-  return nccl_call("ncclGroupEnd", [](RecordingNccl::State& state, CudaMachine::Lock& lock) {
+  Group ended;
+  if (group.depth > 0 && --group.depth == 0) ended = std::exchange(group, {});
+  return nccl_call("ncclGroupEnd", [&](RecordingNccl::State& state, CudaMachine::Lock& lock) {
     if (group.depth > 0) return ncclSuccess;
     ++state.groups;
-    std::vector<Part> parts = std::exchange(group.parts, {});
-    if (group.failure != ncclSuccess) return std::exchange(group.failure, ncclSuccess);
-    state.run_group(lock, std::move(parts));
+    if (ended.failure != ncclSuccess) return ended.failure;
+    state.make_smaller(ended.shrinkings, current->polls_to_connect);
+    state.run_group(lock, std::move(ended.parts));
     return ncclSuccess;
   });
 }
 
 ncclResult_t ncclCommGetAsyncError(ncclComm_t handle, ncclResult_t* result) {
-  return nccl_call("ncclCommGetAsyncError", [&](RecordingNccl::State&, CudaMachine::Lock&) {
+  return nccl_call("ncclCommGetAsyncError", [&](RecordingNccl::State& state, CudaMachine::Lock&) {
     auto& communicator = *reinterpret_cast<Communicator*>(handle);
+    if (communicator.aborted) state.fault("ncclCommGetAsyncError of a communicator that was aborted");
     *result = communicator.polls_left > 0 ? ncclInProgress : communicator.state;
-    if (communicator.polls_left > 0) --communicator.polls_left;
+    if (communicator.polls_left > 0)
+      --communicator.polls_left;
+    else
+      RecordingNccl::State::hand_over(communicator);
     return ncclSuccess;
   });
 }
@@ -158,13 +174,39 @@ ncclResult_t ncclCommAbort(ncclComm_t handle) {
   return nccl_call("ncclCommAbort", [&](RecordingNccl::State& state, CudaMachine::Lock&) {
     auto& communicator = *reinterpret_cast<Communicator*>(handle);
     if (std::exchange(communicator.aborted, true)) state.fault("a communicator was aborted twice");
-    std::erase_if(state.meetings, [&](const Meeting& meeting) {  // its streams go on
-      const bool held =
-          std::ranges::any_of(meeting.parts, [&](const Part& p) { return p.communicator == &communicator; });
-      if (held) meeting.done->reached = true;
-      return held;
-    });
+    state.end_meetings_of(communicator);
+    RecordingNccl::State::hand_over(communicator);
     return ncclSuccess;
+  });
+}
+
+ncclResult_t ncclCommRevoke(ncclComm_t handle, int flags) {
+  return nccl_call("ncclCommRevoke", [&](RecordingNccl::State& state, CudaMachine::Lock&) {
+    auto& communicator = *reinterpret_cast<Communicator*>(handle);
+    if (communicator.aborted) state.fault("ncclCommRevoke of a communicator that was aborted");
+    if (communicator.smaller_at != nullptr) state.fault("ncclCommRevoke while ncclCommShrink is under way");
+    if (flags != NCCL_REVOKE_DEFAULT || std::exchange(communicator.revoked, true)) return ncclInvalidArgument;
+    state.end_meetings_of(communicator);
+    communicator.state = ncclSuccess;
+    communicator.polls_left = current->polls_to_connect;
+    return ncclInProgress;
+  });
+}
+
+ncclResult_t ncclCommShrink(ncclComm_t handle, int* excluded, int count, ncclComm_t* smaller, ncclConfig_t*,
+                            int flags) {
+  return nccl_call("ncclCommShrink", [&](RecordingNccl::State& state, CudaMachine::Lock&) {
+    auto& communicator = *reinterpret_cast<Communicator*>(handle);
+    const bool revoked = std::exchange(communicator.revoked, false);
+    state.check("ncclCommShrink", communicator);
+    if (count == 0 || std::count(excluded, excluded + count, communicator.rank) > 0) return ncclInvalidArgument;
+    if (communicator.state != ncclSuccess) return communicator.state;
+    if (communicator.running > 0 && !revoked && (flags & NCCL_SHRINK_ABORT) == 0)
+      state.fault(fmt::format("ncclCommShrink of rank {} while it may be at work", communicator.rank));
+    communicator.revoked = true;  // or as good as that
+    *smaller = nullptr;
+    group.shrinkings.push_back({&communicator, smaller, {excluded, excluded + count}});
+    return ncclInProgress;
   });
 }
 

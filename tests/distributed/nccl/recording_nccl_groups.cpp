@@ -43,6 +43,13 @@ void sum_up(const std::vector<Part>& parts) {
 
 bool is_sum(const Part& part) { return part.kind == Part::Kind::all_reduce || part.kind == Part::Kind::reduce; }
 
+std::function<void()> finishing(const std::vector<Part>& parts, std::function<void()> work) {
+  return [parts, work = std::move(work)] {
+    work();
+    for (const Part& part : parts) --part.communicator->running;
+  };
+}
+
 /// Whether `part` is what those at the meeting wait for.
 bool belongs(const Meeting& meeting, const Part& part) {
   const Part& first = meeting.parts.front();
@@ -70,7 +77,7 @@ void RecordingNccl::State::run(CudaMachine::Lock& lock, const std::string& name,
   }
   const auto done = std::make_shared<QueuePoint>(QueuePoint{parts.front().stream, {}, false});
   for (const auto& point : arrived) machine().enqueue(lock, *parts.front().stream, {name, {}, {}, point});
-  machine().enqueue(lock, *parts.front().stream, {name, std::move(work), done, {}});
+  machine().enqueue(lock, *parts.front().stream, {name, finishing(parts, std::move(work)), done, {}});
   for (const NcclPart& part : parts)
     if (part.stream != parts.front().stream) machine().enqueue(lock, *part.stream, {name, {}, {}, done});
 }
@@ -161,7 +168,48 @@ void RecordingNccl::State::hold(CudaMachine::Lock& lock, const Meeting& meeting)
     std::memcpy(parts[first_sends ? 1 : 0].to, parts[first_sends ? 0 : 1].from,
                 parts[0].count * size_of(parts[0].type));
   };
-  machine().enqueue(lock, stream, {is_sum(parts.front()) ? "ncclAllReduce" : "ncclSend", work, meeting.done, {}});
+  machine().enqueue(lock, stream,
+                    {is_sum(parts.front()) ? "ncclAllReduce" : "ncclSend", finishing(parts, work), meeting.done, {}});
+}
+
+void RecordingNccl::State::make_smaller(const std::vector<NcclShrinking>& calls, int polls) {
+  if (calls.empty()) return;
+  const NcclShrinking& first = calls.front();
+  const bool agree = std::ranges::all_of(calls, [&](const NcclShrinking& call) {
+    return call.from->world == first.from->world && call.excluded == first.excluded;
+  });
+  const auto size = static_cast<std::size_t>(first.from->size) - first.excluded.size();
+  if (!agree || calls.size() != size)
+    return fault(fmt::format("{} of {} ranks that stay have called ncclCommShrink", calls.size(), size));
+  ++worlds;
+  for (const NcclShrinking& call : calls) {
+    const auto gone = std::ranges::count_if(call.excluded, [&](int rank) { return rank < call.from->rank; });
+    NcclRank smaller{.rank = call.from->rank - static_cast<int>(gone),
+                     .size = static_cast<int>(size),
+                     .device = call.from->device,
+                     .polls_left = polls,
+                     .world = worlds,
+                     .group = groups};
+    communicators.push_back(smaller);
+    call.from->polls_left = polls;
+    call.from->smaller = &communicators.back();
+    call.from->smaller_at = call.to;
+  }
+}
+
+// As NCCL does: when the larger one has made it, or at its end.
+void RecordingNccl::State::hand_over(NcclRank& communicator) {
+  if (ncclComm_t* const place = std::exchange(communicator.smaller_at, nullptr))
+    *place = reinterpret_cast<ncclComm_t>(communicator.smaller);
+}
+
+void RecordingNccl::State::end_meetings_of(const NcclRank& communicator) {
+  std::erase_if(meetings, [&](const Meeting& meeting) {  // its streams go on
+    const bool held =
+        std::ranges::any_of(meeting.parts, [&](const Part& p) { return p.communicator == &communicator; });
+    if (held) meeting.done->reached = true;
+    return held;
+  });
 }
 
 void RecordingNccl::State::run_group(CudaMachine::Lock& lock, std::vector<Part> parts) {

@@ -28,6 +28,17 @@ struct NcclRank {
   ncclResult_t state = ncclSuccess;
   int world = 0;          // number of the unique id
   std::size_t group = 0;  // of the calls that made it
+  bool revoked = false;
+  int running = 0;                   // what was queued with it and has not run
+  NcclRank* smaller = nullptr;       // what ncclCommShrink makes of it
+  ncclComm_t* smaller_at = nullptr;  // where that will be handed over
+};
+
+/// A rank's call of ncclCommShrink.
+struct NcclShrinking {
+  NcclRank* from;
+  ncclComm_t* to;
+  std::vector<int> excluded;
 };
 
 /// One rank's part in a collective, or one end of a transfer.
@@ -52,8 +63,9 @@ struct NcclMeeting {
 struct RecordingNccl::State {
   std::map<std::string, std::size_t, std::less<>> calls;
   std::deque<NcclRank> communicators;
-  std::deque<NcclMeeting> meetings;  // in the order in which they were begun
-  SimulatedStream nowhere{};         // of points that nothing queued leads to yet
+  std::deque<NcclMeeting> meetings;     // in the order in which they were begun
+  std::map<int, std::size_t> received;  // bytes, by device
+  SimulatedStream nowhere{};            // of points that nothing queued leads to yet
   int worlds = 0;
   std::size_t groups = 0;
   std::string failing;
@@ -72,6 +84,9 @@ struct RecordingNccl::State {
     return ncclSuccess;
   }
   void check(const char* call, const NcclRank& communicator) const;
+  void make_smaller(const std::vector<NcclShrinking>& calls, int polls);
+  static void hand_over(NcclRank& communicator);
+  void end_meetings_of(const NcclRank& communicator);
 
   // All parts of ranks that belong together; the first rank's stream does the work when every other has come.
   void run(CudaMachine::Lock& lock, const std::string& name, const std::vector<NcclPart>& parts,

@@ -3,7 +3,6 @@
 // sums really happen, and what each device gets is to the bit what CPU devices get.
 #include <tutti/distributed/gradient_sync.h>
 
-#include <tutti/autodiff/custom_function.h>
 #include <tutti/backend/error.h>
 #include <tutti/distributed/power_sgd.h>
 #include <tutti/distributed/sharded/sharded_optimizer.h>
@@ -13,6 +12,7 @@
 #include <tutti/nn/sequential.h>
 #include <tutti/optim/sgd.h>
 #include <tutti/tests/distributed/device_threads.h>
+#include <tutti/tests/distributed/given_gradients.h>
 #include <tutti/tests/distributed/peer/peer_machine.h>
 
 #include <doctest/doctest.h>
@@ -27,87 +27,14 @@ namespace {
 
 using Values = std::vector<float>;
 
-struct Model : Module {
-  Tensor small{Array::zeros({7}, DType::f32, cpu(0)), true};
-  Tensor matrix{Array::zeros({13, 9}, DType::f32, cpu(0)), true};
-  Tensor large{Array::zeros({3000}, DType::f32, cpu(0)), true};
-  void visit(MemberVisitor& v) override {
-    v.parameter("small", small);
-    v.parameter("matrix", matrix);
-    v.parameter("large", large);
-  }
-};
-
-Values random_gradient(const Tensor& parameter, int step, std::size_t device) {
-  auto state = static_cast<std::uint32_t>(parameter.array().size() * 131 + step * 17 + static_cast<int>(device) + 1);
-  Values values;
-  for (std::int64_t i = 0; i < parameter.array().size(); ++i) {
-    state = state * 1664525U + 1013904223U;
-    values.push_back(static_cast<float>(static_cast<std::int32_t>(state)) * 0x1p-30F);
-  }
-  return values;
-}
-
-/// Its gradients are those of that step on that device, made by copies alone.
-Tensor loss_of(const std::vector<Tensor>& parameters, int step, std::size_t d) {
-  return custom_function(
-      "given", parameters, [](std::span<const Array> in) { return Array::zeros({}, DType::f32, in[0].device()); },
-      [=](std::span<const Array> inputs, const Array&, const Array&) {
-        std::vector<Array> gradients;
-        for (std::size_t i = 0; i < inputs.size(); ++i)
-          gradients.push_back(
-              Array::from(random_gradient(parameters[i], step, d), inputs[i].shape(), inputs[i].device()));
-        return gradients;
-      });
-}
-
-/// In step 2 device 1 lacks a parameter, and in step 3 all but device 0 lack another one.
-std::vector<Tensor> used(const Model& model, int step, std::size_t d) {
-  std::vector<Tensor> parameters;
-  parameters.reserve(3);
-  parameters.push_back(model.small);
-  if (!(step == 2 && d == 1)) parameters.push_back(model.matrix);
-  if (!(step == 3 && d > 0)) parameters.push_back(model.large);
-  return parameters;
-}
-
-constexpr int kSteps = 5;
-using Gradients = std::vector<std::vector<Values>>;  // by device: what it got, step by step
-
-std::vector<Values> take_steps(GradientSync& sync, Model& model, Device device, std::size_t d) {
-  std::vector<Values> got;
-  for (int i = 0; i < kSteps; ++i) {
-    model.zero_grad();
-    auto step = sync.step(device, i == 4 && d == 0 ? 0.0 : 1.0 + 2.0 * static_cast<double>(d));
-    step.backward(loss_of(used(model, i, d), i, d));
-    step.join();
-    for (const Tensor& parameter : {model.small, model.matrix, model.large})
-      got.push_back(parameter.grad().defined() ? parameter.grad().to_vector<float>() : Values{});
-  }
-  return got;
-}
-
-Gradients gradients_on(const std::vector<Device>& devices, const SyncOptions& options) {
-  GradientSync sync(devices, options);
-  auto replicas = sync.replicate(Model{});
-  Gradients gradients(devices.size());
-  run_devices(devices.size(), [&](std::size_t d) {
-    gradients[d] = take_steps(sync, replicas[d], devices[d], d);
-    sync.flush(devices[d]);
-    sync.leave(devices[d]);
-    synchronize(devices[d]);
-  });
-  return gradients;
-}
-
-void check_as_on_cpus(const SyncOptions& options) {
+void check_as_on_cpus(const SyncOptions& options, DType dtype = DType::f32) {
   for (const int count : {1, 2, 3}) {
-    const Gradients expected = gradients_on(test_devices(static_cast<std::size_t>(count)), options);
+    const GivenResults expected = given_results(test_devices(static_cast<std::size_t>(count)), options, dtype);
     for (const bool deferred : {false, true}) {
       CAPTURE(count);
       CAPTURE(deferred);
       const PeerMachine machine(count, 1, deferred);
-      CHECK(gradients_on(machine.devices, options) == expected);
+      CHECK(given_results(machine.devices, options, dtype) == expected);
     }
   }
 }
@@ -159,12 +86,14 @@ TEST_CASE("peer training: averages are those of CPU devices, to the bit") {
   SUBCASE("double-buffered") { check_as_on_cpus({.overlap = Overlap::double_buffered}); }
   SUBCASE("in bf16") { check_as_on_cpus({.wire = GradientWire::bf16}); }
   SUBCASE("in f16") { check_as_on_cpus({.wire = GradientWire::f16}); }
+  SUBCASE("of bf16") { check_as_on_cpus({}, DType::bf16); }
+  SUBCASE("of f16") { check_as_on_cpus({}, DType::f16); }
 }
 
 TEST_CASE("peer training: two GPUs sum a share each, to the same bits") {
-  const Gradients expected = gradients_on(test_devices(4), {});
+  const GivenResults expected = given_results(test_devices(4), {});
   PeerMachine machine(4, 2, true);
-  CHECK(gradients_on(machine.devices, {}) == expected);
+  CHECK(given_results(machine.devices, {}) == expected);
 }
 
 TEST_CASE("peer training: whole steps are in order, and leave nothing behind") {
@@ -183,20 +112,20 @@ TEST_CASE("peer training: whole steps are in order, and leave nothing behind") {
 namespace {
 
 /// Whether there was such a call to fail.
-bool is_right_after_failing(const std::string& call, std::size_t nth, const Gradients& expected) {
+bool is_right_after_failing(const std::string& call, std::size_t nth, const GivenResults& expected) {
   CAPTURE(call);
   CAPTURE(nth);
   PeerMachine machine(2, 1, true);
   // A device that fails between its steps leaves the other one waiting.
   GradientSync sync(machine.devices,
                     {.fail_after = std::chrono::milliseconds(1000), .warn = [](const std::string&) {}});
-  auto replicas = sync.replicate(Model{});
-  const auto steps = [&](std::size_t d) { return take_steps(sync, replicas[d], machine.devices[d], d); };
+  auto replicas = sync.replicate(GivenModel{});
+  const auto steps = [&](std::size_t d) { return take_given_steps(sync, replicas[d], machine.devices[d], d); };
   machine.machine.fail_call(call, nth, cudaErrorLaunchFailure);
   const auto errors = errors_of_devices(2, [&](std::size_t d) { (void)steps(d); });
   if (!machine.machine.failed()) return false;
   for (const std::string& error : errors) CHECK(!error.empty());
-  Gradients gradients(2);
+  GivenResults gradients(2);
   run_devices(2, [&](std::size_t d) {
     sync.rejoin(machine.devices[d], 0);
     gradients[d] = steps(d);
@@ -210,7 +139,7 @@ bool is_right_after_failing(const std::string& call, std::size_t nth, const Grad
 }  // namespace
 
 TEST_CASE("peer training: after a launch or a record that fails the group forms anew and is right again") {
-  const Gradients expected = gradients_on(test_devices(2), {});
+  const GivenResults expected = given_results(test_devices(2), {});
   for (const std::string call : {"cudaLaunchKernel", "cudaEventRecord"}) {
     std::size_t nth = 1;
     while (nth < 40 && is_right_after_failing(call, nth, expected)) nth += 3;
@@ -241,5 +170,6 @@ TEST_CASE("peer training: the users' own collectives") {
 TEST_CASE("peer training: compression is refused by name before anything is launched") {
   PeerMachine machine(2);
   GradientSync sync(machine.devices, {.compression = std::make_shared<PowerSgd>()});
-  CHECK_THROWS_WITH_AS((void)sync.replicate(Model{}), doctest::Contains("runs on CPU devices, not cuda:0"), SyncError);
+  CHECK_THROWS_WITH_AS((void)sync.replicate(GivenModel{}), doctest::Contains("runs on CPU devices, not cuda:0"),
+                       SyncError);
 }

@@ -26,13 +26,15 @@ using on_host::LentArrays;
 template <class T> std::vector<T> random_values(std::mt19937& random, std::int64_t count) {
   std::vector<T> values;
   for (std::int64_t i = 0; i < count; ++i)
-    if constexpr (std::is_floating_point_v<T>) {
-      const int exponent = static_cast<int>(random() % 40) - 20;
-      values.push_back(std::ldexp(static_cast<T>(static_cast<std::int32_t>(random())), exponent));
-      if (random() % 50 == 0) values.back() = T(-0.0);
-      if (random() % 50 == 0) values.back() = std::numeric_limits<T>::quiet_NaN();
-      if (random() % 50 == 0) values.back() = std::numeric_limits<T>::infinity();
-      if (random() % 50 == 0) values.back() = std::numeric_limits<T>::denorm_min() * T(random() % 9);
+    if constexpr (is_floating(dtype_of<T>)) {
+      using Wide = ComputedIn<T>;
+      const int exponent = static_cast<int>(random() % 40) - (sizeof(T) == 2 ? 45 : 20);
+      auto value = std::ldexp(static_cast<Wide>(static_cast<std::int32_t>(random())), exponent);
+      if (random() % 50 == 0) value = Wide(-0.0);
+      if (random() % 50 == 0) value = std::numeric_limits<Wide>::quiet_NaN();
+      if (random() % 50 == 0) value = std::numeric_limits<Wide>::infinity();
+      if (random() % 50 == 0) value = std::numeric_limits<Wide>::denorm_min() * Wide(random() % 9);
+      values.push_back(static_cast<T>(value));
     } else {
       values.push_back(static_cast<T>(random()));
     }
@@ -119,6 +121,8 @@ template <class T> void check_collectives() {
 TEST_CASE("slice kernels: gradients' sums are those of CPU devices") {
   check_gradient_sums<float>(kernels::SliceWire::native, GradientWire::native);
   check_gradient_sums<double>(kernels::SliceWire::native, GradientWire::native);
+  check_gradient_sums<BFloat16>(kernels::SliceWire::native, GradientWire::native);
+  check_gradient_sums<Float16>(kernels::SliceWire::native, GradientWire::native);
 }
 
 TEST_CASE("slice kernels: sums of what travelled in 16 bits are those of CPU devices") {

@@ -48,8 +48,8 @@ template <class Formula> void simulate_slices(RecordingCuda& machine, std::strin
 
 template <class T> void simulate_slices_of(RecordingCuda& machine, const std::string& type) {
   simulate_slices<PlainSum<T>>(machine, "PlainSum<" + type + ",");
-  simulate_slices<Largest<T>>(machine, "Largest<" + type + ">");
-  simulate_slices<Smallest<T>>(machine, "Smallest<" + type + ">");
+  simulate_slices<Largest<T>>(machine, "Largest<" + type);
+  simulate_slices<Smallest<T>>(machine, "Smallest<" + type);
 }
 
 /// Lets the kernels of backend/cuda/kernels/slices.cu happen on the simulated devices, by the function that they share
@@ -57,6 +57,8 @@ template <class T> void simulate_slices_of(RecordingCuda& machine, const std::st
 inline void simulate_slice_kernels(RecordingCuda& machine) {
   simulate_slices_of<float>(machine, "float");
   simulate_slices_of<double>(machine, "double");
+  simulate_slices_of<BFloat16>(machine, "tutti::ShortFloat<tutti::Bf16>");
+  simulate_slices_of<Float16>(machine, "tutti::ShortFloat<tutti::F16>");
   simulate_slices_of<std::int32_t>(machine, "int");
   simulate_slices_of<std::int64_t>(machine, "long");
   simulate_slices<TravelledSum<Bf16>>(machine, "TravelledSum<tutti::Bf16");

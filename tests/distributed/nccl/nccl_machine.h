@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <tutti/backend/array.h>
+#include <tutti/backend/registry.h>
+#include <tutti/distributed/nccl/nccl_communicator.h>
+#include <tutti/tests/backend/cuda/recording/recording_cuda.h>
+#include <tutti/tests/backend/cuda/renewed_backend.h>
+#include <tutti/tests/distributed/nccl/recording_nccl.h>
+#include <tutti/tests/distributed/nccl/wire_simulation.h>
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+namespace tutti::testing {
+
+/// Devices cuda:0, cuda:1, ... on a simulated GPU each, whose reductions really happen.
+struct NcclMachine {
+  explicit NcclMachine(int count, bool deferred = false) : cuda_machine({.devices = count, .deferred = deferred}) {
+    simulate_reduction_kernels(cuda_machine);
+    for (int d = 0; d < count; ++d) devices.push_back(cuda(static_cast<std::uint16_t>(d)));
+  }
+
+  std::unique_ptr<NcclCommunicator> connect() const {
+    return std::make_unique<NcclCommunicator>(devices, std::chrono::seconds(5));
+  }
+  void join_all(NcclCommunicator& engine, const std::shared_ptr<CollectiveTask>& task) const {
+    for (const Device device : devices) engine.join(device, std::vector{task});
+  }
+  void synchronize_all() const {
+    for (const Device device : devices) synchronize(device);
+  }
+
+  RecordingCuda cuda_machine;
+  RecordingNccl nccl;
+  RenewedBackend backend;
+  std::vector<Device> devices;
+};
+
+/// Everything is ready once what its devices have queued so far has run.
+inline AllReduceRequest sum_of(std::vector<AllReduceSlice> slices, double denominator = 1.0) {
+  AllReduceRequest request{.slices = std::move(slices), .ready = {}, .denominator = denominator};
+  for (const AllReduceSlice& slice : request.slices)
+    request.ready.push_back(compute_stream(slice.gradient.device()).record());
+  return request;
+}
+
+}  // namespace tutti::testing
