@@ -46,6 +46,10 @@ class Backend {
   virtual void reduce(Reduction, const Array& input, const Array& output) = 0;
   virtual void arg_reduce(ArgReduction, const Array& input, std::size_t axis, const Array& output) = 0;  ///< i64
 
+  // --- along one axis; operands are contiguous
+  virtual void cumsum(const Array& input, std::size_t axis, bool reverse, const Array& output) = 0;
+  virtual void arg_sort(const Array& input, std::size_t axis, bool descending, const Array& output) = 0;  ///< i64
+
   // --- structured operations; shapes as documented in backend/operations.h. Operands are contiguous, but for matmul's.
   /// [..., m, k] x [..., k, n]. Leading axes are already broadcast (any stride, also 0). Of an operand's last two axes
   /// one has stride 1, the other at least the first's length. The output is contiguous; k > 0.

@@ -44,13 +44,19 @@ Array apply_gradient(const Operation& operation, ElementwiseCall::Part part, std
 Array where(const Array& mask, const Array& a, const Array& b);
 
 /// Reduces over `axes` (negative count from the back; none given: all). f32 sums are pairwise or wider, so that the
-/// error does not grow with the length. max and min of nothing throw ShapeError; the sum of nothing is 0.
+/// error does not grow with the length. max and min of nothing throw ShapeError; the sum of nothing is 0, the product 1.
 Array reduce(Reduction, const Array&, std::span<const std::int64_t> axes, bool keep_dims = false);
 Array sum(const Array&, std::span<const std::int64_t> axes = {}, bool keep_dims = false);
 /// Sums `x` down to `shape`, the inverse of broadcasting; itself when the shapes agree.
 Array sum_to(const Array& x, const Shape& shape, const Array& out = {});  // out is left alone when the shapes agree
 /// Index (i64) of the largest or smallest along `axis`; the first of equals, and of NaN.
 Array arg_reduce(ArgReduction, const Array&, std::int64_t axis, bool keep_dims = false);
+
+/// The sum of each element and all before it along `axis`, or behind it where `reverse`; integers wrap, and floating
+/// types are added in double.
+Array cumsum(const Array&, std::int64_t axis, bool reverse = false);
+/// The places (i64) along `axis` of its elements in order; equals keep theirs, and NaN is greater than any number.
+Array arg_sort(const Array&, std::int64_t axis, bool descending = false);
 
 /// [..., m, k] x [..., k, n] -> [..., m, n], leading axes broadcast; floating types. Transposed operands are passed as
 /// views and cost no copy. Vectors are not promoted: both operands have rank >= 2.

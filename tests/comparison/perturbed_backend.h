@@ -43,6 +43,12 @@ class PerturbedBackend final : public Backend {
     run("arg_reduce " + std::to_string(static_cast<int>(kind)), output, &Backend::arg_reduce, kind, input, axis,
         output);
   }
+  void cumsum(const Array& input, std::size_t axis, bool reverse, const Array& output) override {
+    run("cumsum", output, &Backend::cumsum, input, axis, reverse, output);
+  }
+  void arg_sort(const Array& input, std::size_t axis, bool descending, const Array& output) override {
+    run("arg_sort", output, &Backend::arg_sort, input, axis, descending, output);
+  }
   void matmul(const Array& lhs, const Array& rhs, const Array& output) override {
     run("matmul", output, &Backend::matmul, lhs, rhs, output);
   }
