@@ -2,6 +2,7 @@
 #include <tutti/train/batches.h>
 
 #include <tutti/backend/error.h>
+#include <tutti/backend/random.h>
 
 #include <algorithm>
 #include <numeric>

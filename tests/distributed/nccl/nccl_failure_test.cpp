@@ -59,6 +59,7 @@ TEST_CASE("nccl failures: a group that is well shrinks to those that go on, once
     CHECK(!last->error());
     check_works(*engine, kSurvivors);
     CHECK(machine.nccl.count("ncclCommShrink") == 2);
+    CHECK(machine.nccl.count("ncclCommShrink with NCCL_SHRINK_ABORT") == 0);
     CHECK(machine.nccl.count("ncclCommInitRankConfig") == 3);
     CHECK(machine.nccl.alive() == 2);
     engine->regroup(machine.devices);  // larger again: that is a new connection
@@ -75,7 +76,7 @@ TEST_CASE("nccl failures: what runs is revoked, and survivors shrink the rest") 
   CHECK(machine.nccl.alive() == 3);
   engine->regroup(kSurvivors);
   check_works(*engine, kSurvivors);
-  CHECK(machine.nccl.count("ncclCommShrink") == 2);
+  CHECK(machine.nccl.count("ncclCommShrink with NCCL_SHRINK_ABORT") == 2);
   CHECK(machine.nccl.count("ncclCommInitRankConfig") == 3);
   CHECK(machine.nccl.alive() == 2);
 }
