@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/autodiff/backward.h>
 
+#include <tutti/autodiff/autocast.h>
 #include <tutti/autodiff/backward_run.h>
 #include <tutti/autodiff/operations.h>
 #include <tutti/autodiff/tensor_access.h>
@@ -37,6 +38,8 @@ Tensor root_gradient(const Tensor& root, const Tensor& given, double scale, cons
   if (!given.defined()) return Tensor(Array::full(root.shape(), scale, root.dtype(), root.device()));
   return scale == 1.0 ? given : given * scale;
 }
+
+Tensor ones_like(const Tensor& root) { return Tensor(Array::full(root.shape(), 1, root.dtype(), root.device())); }
 
 bool is_same_place(const Array& a, const Array& b) {
   return a.defined() && b.defined() && a.storage().get() == b.storage().get() && a.offset() == b.offset() &&
@@ -177,6 +180,7 @@ void backward(const Tensor& root, const BackwardOptions& options) {
   const bool failed_before = scope != nullptr && scope->failed_midway_;
   Accumulation accumulation(options, scope, scope != nullptr ? scope->group_ : nullptr);
   try {
+    refuse_inference("backward");
     check_root(root, "backward");
     if (options.create_graph && options.observer != nullptr)
       raise<AutodiffError>(
@@ -185,6 +189,7 @@ void backward(const Tensor& root, const BackwardOptions& options) {
       raise<AutodiffError>(
           "[backward] create_graph: gradient slots hold plain arrays; grad() gives differentiable ones");
     const NoGrad no_grad;
+    const Autocast as_forward_ran(DType::f32);
     const double weight = options.weight * (scope != nullptr ? scope->weight_ : 1.0);
     BackwardRun run({{gradient_node(root), root_gradient(root, options.gradient, options.scale * weight, "backward")}},
                     {}, BackwardRun::Into::slots);
@@ -211,11 +216,17 @@ void backward(const Tensor& root, const BackwardOptions& options) {
 }
 
 std::vector<Tensor> grad(std::span<const Tensor> outputs, std::span<const Tensor> inputs, const GradOptions& options) {
+  refuse_inference("grad");
   const RecordingMode mode(options.create_graph);
+  const Autocast as_forward_ran(DType::f32);
+  if (!options.gradients.empty() && options.gradients.size() != outputs.size())
+    raise<AutodiffError>("[grad] {} gradients for {} outputs", options.gradients.size(), outputs.size());
   std::vector<BackwardRun::Root> roots;
-  for (const Tensor& output : outputs) {
-    check_root(output, "grad");
-    roots.push_back({gradient_node(output), Tensor(Array::full(output.shape(), 1, output.dtype(), output.device()))});
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    check_root(outputs[i], "grad");
+    const Tensor given = options.gradients.empty() ? Tensor() : options.gradients[i];
+    roots.push_back({gradient_node(outputs[i]),
+                     given.defined() ? root_gradient(outputs[i], given, 1.0, "grad") : ones_like(outputs[i])});
   }
   BackwardRun::Targets targets;
   for (const Tensor& input : inputs) {

@@ -35,11 +35,13 @@ struct GradOptions {
   bool retain_graph = false;
   bool create_graph = false;  ///< the results can be differentiated again; implies retain_graph
   bool allow_unused = false;  ///< an input without a path gives an undefined tensor instead of AutodiffError
+  /// dL/d(output) for each output, of its shape, type and device; an undefined one, or no list at all: ones.
+  std::vector<Tensor> gradients{};
 };
 
-/// d(sum of outputs)/d(inputs), one per input. Touches no gradient slot and is never observed: it gives local gradients
-/// also of attached parameters, and dense ones (differentiable, as large as the table) also of leaves with sparse
-/// gradients.
+/// dL/d(inputs), one per input, for L = the sum of all outputs' elements, each times its gradient in the options.
+/// Touches no gradient slot and is never observed: it gives local gradients also of attached parameters, and dense ones
+/// (differentiable, as large as the table) also of leaves with sparse gradients.
 std::vector<Tensor> grad(std::span<const Tensor> outputs, std::span<const Tensor> inputs, const GradOptions& = {});
 std::vector<Tensor> grad(const Tensor& output, std::span<const Tensor> inputs, const GradOptions& = {});
 

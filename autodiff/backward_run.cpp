@@ -29,6 +29,7 @@ Tensor add_gradients(Tensor sum, const Tensor& gradient) {
 
 BackwardRun::BackwardRun(std::vector<Root> roots, const Targets& targets, Into into)
     : run_(next_run()), into_(into), roots_(std::move(roots)) {
+  if (into == Into::boundary) boundary_.insert(targets.begin(), targets.end());
   for (const Root& root : roots_) traverse(root.node.get());
   // Discovery is in post-order: a node's inputs stand before it.
   for (const Node* target : targets)
@@ -38,10 +39,11 @@ BackwardRun::BackwardRun(std::vector<Root> roots, const Targets& targets, Into i
     for (std::size_t i = 0; i < visit.node->input_count() && !visit.needed; ++i)
       if (const Visit* input = visit_of(visit.node->input(i).get())) visit.needed = input->needed;
   }
-  for (const Visit& visit : visits_) {
+  for (Visit& visit : visits_) {
     if (!visit.needed) continue;
-    unknown_reads_ += visit.node->reads_unknown() ? 1 : 0;
-    for (std::size_t i = 0; i < visit.node->input_count(); ++i)
+    visit.hooked = visit.node->has_hooks() && !ends_at(visit);
+    unknown_reads_ += (visit.node->reads_unknown() ? 1U : 0U) + (visit.hooked ? 1U : 0U);
+    for (std::size_t i = 0; i < edges_of(visit); ++i)
       if (Visit* input = visit_of(visit.node->input(i).get()); input != nullptr && input->needed) ++input->expected;
   }
   for (const Root& root : roots_) ++visit_of(root.node.get())->expected;
@@ -62,7 +64,10 @@ void BackwardRun::traverse(Node* root) {
   };
   constexpr std::uint32_t kOpen = ~std::uint32_t{0};
   std::vector<Frame> stack;
-  const auto open = [&](Node* node) { stack.push_back({node, std::exchange(node->mark_, {run_, kOpen})}); };
+  const auto open = [&](Node* node) {
+    const bool ends = !boundary_.empty() && boundary_.contains(node);
+    stack.push_back({node, std::exchange(node->mark_, {run_, kOpen}), ends ? node->input_count() : 0});
+  };
   open(root);
   while (!stack.empty()) {
     Frame& top = stack.back();
@@ -86,10 +91,10 @@ std::vector<BackwardRun::Leaf> BackwardRun::leaves() const {
 
 void BackwardRun::check_saved() const {
   for (const Visit& visit : visits_)
-    if (visit.needed && visit.node->released())
+    if (visit.needed && !ends_at(visit) && visit.node->released())
       raise<AutodiffError>(
           "[backward] what {} saved was released by an earlier backward: pass retain_graph to that one",
-          visit.node->name());
+          visit.node->title());
 }
 
 namespace {
@@ -134,11 +139,24 @@ void BackwardRun::add_rows(const Node* leaf, SparseGradient rows) { visit_of(lea
 
 std::vector<SparseGradient> BackwardRun::take_rows(const Node& leaf) { return std::move(visit_of(&leaf)->rows); }
 
+const Node* BackwardRun::stray_leaf() const {
+  for (const Visit& visit : visits_)
+    if (visit.node->is_leaf() && !visit.target) return visit.node;
+  return nullptr;
+}
+
+void BackwardRun::run_hooks(Visit& visit) {
+  if (!visit.hooked) return;
+  if (visit.gradient.defined()) visit.gradient = visit.node->hooked(std::move(visit.gradient));
+  --unknown_reads_;
+}
+
 void BackwardRun::contribute(Visit& visit, Tensor gradient, const Complete& complete) {
   if (gradient.defined())
     visit.gradient =
         visit.gradient.defined() ? add_gradients(std::move(visit.gradient), gradient) : std::move(gradient);
   if (--visit.pending > 0) return;
+  run_hooks(visit);
   if (visit.node->is_leaf()) {
     // Not by way of the heap: leaves are older than all operations, and would be final only after everything else.
     complete(*visit.node, std::move(visit.gradient));
@@ -155,14 +173,14 @@ void BackwardRun::execute(const Complete& complete, bool release_saved) {
     Visit& visit = visits_[ready_.back().second];
     ready_.pop_back();
     if (visit.target) complete(*visit.node, visit.gradient);
-    run_node(visit, release_saved, complete);
+    if (!ends_at(visit)) run_node(visit, release_saved, complete);
   }
 }
 
 // A node with several contributions has no use for it: only their sum ends there.
 Array BackwardRun::destination_of(const Node* node) {
   const Visit* visit = visit_of(node);
-  if (into_ != Into::slots || visit == nullptr || visit->expected != 1) return {};
+  if (into_ != Into::slots || visit == nullptr || visit->expected != 1 || visit->hooked) return {};
   if (!node->is_leaf()) {
     if (!node->is_view()) return {};
     const Array input = destination_of(node->input(0).get());
@@ -188,7 +206,9 @@ void BackwardRun::run_node(Visit& visit, bool release_saved, const Complete& com
   }
   if (any && visit.gradient.defined()) {
     InputGradients sink(*visit.node, *this, gradients, wanted);
+    const Tensor watched = detects_anomalies() ? visit.gradient : Tensor();
     visit.node->backward(std::exchange(visit.gradient, Tensor()), sink);
+    if (watched.defined()) detail::inspect_gradients(*visit.node, watched, gradients);
   }
   if (release_saved) visit.node->release_saved();
   unknown_reads_ -= visit.node->reads_unknown() ? 1 : 0;

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -23,8 +24,9 @@ class BackwardRun {
   /// Only nodes on a path to one of these run; empty: all.
   using Targets = std::vector<const Node*>;
 
-  /// Whether the leaves' gradients end in their slots, or are handed to who asked for them.
-  enum class Into : std::uint8_t { slots, targets };
+  /// Whether the leaves' gradients end in their slots, or are handed to who asked for them; boundary: the same, and
+  /// what lies beyond the targets is not visited.
+  enum class Into : std::uint8_t { slots, targets, boundary };
 
   BackwardRun(std::vector<Root> roots, const Targets& targets, Into);
   ~BackwardRun();
@@ -48,7 +50,10 @@ class BackwardRun {
   /// contribution is in, before any other node runs. An undefined gradient means that all were null.
   void execute(const Complete& complete, bool release_saved);
 
-  /// How many nodes that read what is not known are still to run.
+  /// A leaf that was found and is no target; null: none.
+  const Node* stray_leaf() const;
+
+  /// How many nodes and hooks that read what is not known are still to run.
   std::uint32_t unknown_reads() const noexcept { return unknown_reads_; }
 
   /// Where the gradient that flows into `node` along its only edge is to end; undefined: anywhere.
@@ -67,6 +72,7 @@ class BackwardRun {
     std::uint32_t expected = 0;
     bool needed = false;
     bool target = false;
+    bool hooked = false;
     Tensor gradient;
     std::vector<SparseGradient> rows = {};
   };
@@ -75,13 +81,17 @@ class BackwardRun {
   Visit* visit_of(const Node* node) {
     return node != nullptr && node->mark_.run == run_ ? &visits_[node->mark_.visit] : nullptr;
   }
+  bool ends_at(const Visit& visit) const { return into_ == Into::boundary && visit.target; }
+  std::size_t edges_of(const Visit& visit) const { return ends_at(visit) ? 0 : visit.node->input_count(); }
   void contribute(Visit&, Tensor gradient, const Complete&);
+  void run_hooks(Visit&);
   std::string_view source_of_rows(const Node* leaf) const;
   void run_node(Visit&, bool release_saved, const Complete&);
 
   std::uint64_t run_;
   Into into_;
   std::vector<Root> roots_;
+  std::unordered_set<const Node*> boundary_;
   std::vector<Visit> visits_;
   std::uint32_t unknown_reads_ = 0;
   std::vector<std::pair<std::uint64_t, std::uint32_t>> ready_;  // a heap of (sequence, visit)

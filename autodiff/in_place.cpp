@@ -24,7 +24,7 @@ void require_writable(const char* operation, const Tensor& x) {
     raise<AutodiffError>(
         "[{}] this tensor was made by {}, whose graph would not know of the write: write under NoGrad to the leaf or a "
         "view of it, to a detach()ed tensor, or use an operation that gives a new one",
-        operation, node->name());
+        operation, node->title());
   if (x.requires_grad() && grad_enabled())
     raise<AutodiffError>("[{}] a leaf that requires a gradient is written to under NoGrad only", operation);
   if (repeats_elements(target))

@@ -21,7 +21,7 @@ thread_local std::vector<std::shared_ptr<Node>>* condemned = nullptr;
 }  // namespace
 
 Node::Node(std::string_view name, std::span<const Tensor> inputs)
-    : name_(name), sequence_(next_sequence()), count_(inputs.size()) {
+    : name_(name), sequence_(next_sequence()), count_(inputs.size()), site_(Scope::site()) {
   if (count_ > kInline) more_.resize(count_ - kInline);
   for (std::size_t i = 0; i < count_; ++i) (i < kInline ? inline_[i] : more_[i - kInline]) = gradient_node(inputs[i]);
 }
@@ -55,12 +55,37 @@ void InputGradients::set_rows(std::size_t input, SparseGradient rows) {
   run_.add_rows(node_.input(input).get(), std::move(rows));
 }
 
+std::string Node::title() const {
+  return site_ ? fmt::format("{} in {}", name_, to_string(*site_)) : std::string(name_);
+}
+
+HookHandle Node::add_hook(GradientHook hook) {
+  if (!hooks_) hooks_ = std::make_shared<HookList<GradientHook>>();
+  return {hooks_, std::move(hook)};
+}
+
+Tensor Node::hooked(Tensor gradient) const {
+  const auto text = [](const Tensor& x) {
+    return fmt::format("{} {} on {}", to_string(x.shape()), to_string(x.dtype()), to_string(x.device()));
+  };
+  hooks_->for_each([&](const GradientHook& hook) {
+    Tensor replacement = hook(gradient);
+    if (!replacement.defined()) return;
+    if (replacement.shape() != gradient.shape() || replacement.dtype() != gradient.dtype() ||
+        replacement.device() != gradient.device())
+      raise<AutodiffError>("[hook] a hook of {} returned {} in place of {}", title(), text(replacement),
+                           text(gradient));
+    gradient = std::move(replacement);
+  });
+  return gradient;
+}
+
 void Node::require_unwritten(const SavedTensor& saved) const {
   if (!saved.value.defined() || saved.value.storage()->version() == saved.version) return;
   raise<AutodiffError>(
       "[backward] {} saved a value of shape {} for its gradient, and {} has written to it since: write after backward, "
       "or to a copy",
-      name_, to_string(saved.value.shape()), saved.value.storage()->last_writer());
+      title(), to_string(saved.value.shape()), saved.value.storage()->last_writer());
 }
 
 Tensor Node::restore(const SavedTensor& saved, const std::shared_ptr<Node>& self) const {

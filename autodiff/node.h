@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <tutti/autodiff/anomaly.h>
+#include <tutti/autodiff/hooks.h>
+#include <tutti/autodiff/scope.h>
 #include <tutti/autodiff/tensor.h>
 
 #include <array>
@@ -8,6 +11,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -61,6 +65,7 @@ class Node {
   Node& operator=(const Node&) = delete;
 
   std::string_view name() const noexcept { return name_; }
+  std::string title() const;  ///< for errors: the name and the Scope that it was recorded in
   std::uint64_t sequence() const noexcept { return sequence_; }  ///< grows with creation, per thread
   std::size_t input_count() const noexcept { return count_; }
   const std::shared_ptr<Node>& input(std::size_t i) const { return i < kInline ? inline_[i] : more_[i - kInline]; }
@@ -85,6 +90,10 @@ class Node {
   Tensor restore(const SavedTensor&, const std::shared_ptr<Node>& self) const;
   void require_unwritten(const SavedTensor&) const;  ///< the same check alone
 
+  HookHandle add_hook(GradientHook);
+  bool has_hooks() const noexcept { return hooks_ && !hooks_->empty(); }
+  Tensor hooked(Tensor gradient) const;  ///< what the hooks make of the gradient of this node's output
+
  private:
   friend class BackwardRun;
   static constexpr std::size_t kInline = 3;
@@ -100,6 +109,8 @@ class Node {
   std::size_t count_;
   std::array<std::shared_ptr<Node>, kInline> inline_;
   std::vector<std::shared_ptr<Node>> more_;
+  std::shared_ptr<HookList<GradientHook>> hooks_;  // null: none ever
+  std::shared_ptr<const Site> site_;
   Mark mark_;
 };
 
@@ -146,11 +157,15 @@ template <class Gradient> class RecordedNode final : public Node,
   std::optional<Gradient> gradient_;
 };
 
+namespace detail {
+bool only_traced(std::span<const Tensor> inputs);  // whether a checkpoint's first run wants to know these and no more
+}
+
 /// Whether an operation on these inputs is to be recorded.
 inline bool records(std::span<const Tensor> inputs) {
   if (!grad_enabled()) return false;
   for (const Tensor& input : inputs)
-    if (input.requires_grad()) return true;
+    if (input.requires_grad()) return !detail::only_traced(inputs);
   return false;
 }
 
@@ -164,6 +179,7 @@ inline SavedTensor save_constant(const Tensor& value) { return {value.array()}; 
 /// `make_gradient()` only then, so that nothing is saved in vain.
 template <class MakeGradient>
 Tensor record(std::string_view name, Array value, std::span<const Tensor> inputs, MakeGradient make_gradient) {
+  if (detects_anomalies()) detail::inspect_result(name, value, inputs);
   if (!records(inputs)) return Tensor(std::move(value));
   using Gradient = decltype(make_gradient());
   return Tensor::from_node(std::move(value), std::make_shared<RecordedNode<Gradient>>(name, inputs, make_gradient()));

@@ -4,6 +4,7 @@
 // Every differentiable operation. Operands are promoted to a common dtype and broadcast (NumPy's rules); gradients are
 // summed back to each operand's shape. Operands on different devices throw DeviceError. Errors name the operation.
 
+#include <tutti/autodiff/along_axis.h>
 #include <tutti/autodiff/attention.h>
 #include <tutti/autodiff/elementwise_operations.h>
 #include <tutti/autodiff/image_operations.h>
@@ -82,6 +83,11 @@ Tensor var(const Tensor&, const Axes& = {}, double correction = 1, bool keep_dim
 Tensor stddev(const Tensor&, const Axes& = {}, double correction = 1, bool keep_dims = false);
 Tensor norm(const Tensor&, const Axes& = {}, bool keep_dims = false);  ///< Euclidean; gradient 0 at 0
 Tensor logsumexp(const Tensor&, const Axes& = {}, bool keep_dims = false);
+/// Of nothing 1; integers wrap. Gradients of every order are right where elements are 0.
+Tensor prod(const Tensor&, const Axes& = {}, bool keep_dims = false);
+Tensor any_true(const Tensor&, const Axes& = {}, bool keep_dims = false);       ///< bool: one is not 0, or NaN
+Tensor all_true(const Tensor&, const Axes& = {}, bool keep_dims = false);       ///< bool: none is 0
+Tensor count_nonzero(const Tensor&, const Axes& = {}, bool keep_dims = false);  ///< i64
 
 // --- structured
 /// [..., m, k] x [..., k, n], leading axes broadcast. A vector on the left is a row, one on the right a column, and

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/autodiff/promotion.h>
 
+#include <tutti/autodiff/autocast.h>
 #include <tutti/autodiff/operations.h>
 #include <tutti/autodiff/tensor_access.h>
 #include <tutti/backend/error.h>
@@ -67,16 +68,11 @@ Tensor as(std::string_view operation, const Tensor& tensor, DType dtype, Device 
   return Tensor(Array::full({}, weak_value(tensor), dtype, device));
 }
 
-}  // namespace
-
-Tensor promote_into(Domain domain, std::string_view operation, const Tensor& x) {
-  if (!x.defined()) raise<AutodiffError>("[{}] the operand is undefined", operation);
+Tensor promoted(Domain domain, std::string_view operation, const Tensor& x) {
   return as(operation, x, into_domain(domain, operation, own_dtype(x)), cpu(0));
 }
 
-std::pair<Tensor, Tensor> promote_pair(Domain domain, std::string_view operation, const Tensor& lhs,
-                                       const Tensor& rhs) {
-  if (!lhs.defined() || !rhs.defined()) raise<AutodiffError>("[{}] an operand is undefined", operation);
+std::pair<Tensor, Tensor> promoted(Domain domain, std::string_view operation, const Tensor& lhs, const Tensor& rhs) {
   const DType dtype = into_domain(domain, operation, common_dtype(lhs, rhs));
   const Device device = lhs.is_weak_scalar() ? (rhs.is_weak_scalar() ? cpu(0) : rhs.device()) : lhs.device();
   if (!lhs.is_weak_scalar() && !rhs.is_weak_scalar() && rhs.device() != device)
@@ -84,6 +80,21 @@ std::pair<Tensor, Tensor> promote_pair(Domain domain, std::string_view operation
                        to_string(lhs.shape()), to_string(lhs.dtype()), to_string(device), to_string(rhs.shape()),
                        to_string(rhs.dtype()), to_string(rhs.device()));
   return {as(operation, lhs, dtype, device), as(operation, rhs, dtype, device)};
+}
+
+}  // namespace
+
+Tensor promote_into(Domain domain, std::string_view operation, const Tensor& x) {
+  if (!x.defined()) raise<AutodiffError>("[{}] the operand is undefined", operation);
+  if (autocasts()) return promoted(domain, operation, autocast(operation, x));
+  return promoted(domain, operation, x);
+}
+
+std::pair<Tensor, Tensor> promote_pair(Domain domain, std::string_view operation, const Tensor& lhs,
+                                       const Tensor& rhs) {
+  if (!lhs.defined() || !rhs.defined()) raise<AutodiffError>("[{}] an operand is undefined", operation);
+  if (autocasts()) return promoted(domain, operation, autocast(operation, lhs), autocast(operation, rhs));
+  return promoted(domain, operation, lhs, rhs);
 }
 
 Tensor in_dtype_of(const Tensor& x, std::string_view operation, const Tensor& value) {

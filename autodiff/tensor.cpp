@@ -19,6 +19,8 @@ bool& recording() {
   return enabled;
 }
 
+constinit thread_local bool inference = false;
+
 const std::shared_ptr<Node> kNoNode;
 
 }  // namespace
@@ -51,7 +53,7 @@ Tensor& Tensor::set_requires_grad(bool required) {
   const Array& value = array();
   if (!is_leaf())
     raise<AutodiffError>("[set_requires_grad] this tensor was made by {}: only leaves choose; use detach()",
-                         impl_->node->name());
+                         impl_->node->title());
   if (required && (!is_floating(value.dtype()) || impl_->weak))
     raise<AutodiffError>("[set_requires_grad] a {} {} has no gradient", to_string(value.dtype()),
                          impl_->weak ? "literal" : "tensor");
@@ -98,8 +100,16 @@ Tensor& Tensor::set_sparse_grad(bool sparse) {
                          name_of(slot));
   if (slot.state != GradientState::undefined)
     raise<AutodiffError>("[set_sparse_grad] {} has a gradient: call zero_grad() first", name_of(slot));
+  if (sparse && impl_->node->has_hooks())
+    raise<AutodiffError>("[set_sparse_grad] {} has hooks, which see dense gradients: remove them first", name_of(slot));
   slot.sparse = sparse;
   return *this;
+}
+
+HookHandle Tensor::register_hook(GradientHook hook) const {
+  if (!requires_grad()) raise<AutodiffError>("[register_hook] this tensor requires no gradient");
+  if (has_sparse_grad()) raise<AutodiffError>("[register_hook] {} has sparse gradients", name_of(gradient_slot()));
+  return impl_->node->add_hook(std::move(hook));
 }
 
 bool Tensor::has_sparse_grad() const noexcept {
@@ -148,7 +158,7 @@ void Tensor::zero_grad() {
 void Tensor::set_array(Array value) {
   const Array& old = array();
   if (!is_leaf())
-    raise<AutodiffError>("[set_array] this tensor was made by {}: only leaves take values", impl_->node->name());
+    raise<AutodiffError>("[set_array] this tensor was made by {}: only leaves take values", impl_->node->title());
   if (value.shape() != old.shape())
     raise<ShapeError>("[set_array] shape {} in place of {}", to_string(value.shape()), to_string(old.shape()));
   if (value.dtype() != old.dtype())
@@ -205,8 +215,16 @@ void add_to(Array& sum, const Array& gradient, bool owned) {
 
 NoGrad::NoGrad() : previous_(std::exchange(recording(), false)) {}
 NoGrad::~NoGrad() { recording() = previous_; }
-EnableGrad::EnableGrad() : previous_(std::exchange(recording(), true)) {}
+EnableGrad::EnableGrad() : previous_(std::exchange(recording(), !inference)) {}
 EnableGrad::~EnableGrad() { recording() = previous_; }
 bool grad_enabled() noexcept { return recording(); }
+
+Inference::Inference() : previous_(std::exchange(inference, true)) {}
+Inference::~Inference() { inference = previous_; }
+bool inference_enabled() noexcept { return inference; }
+
+void refuse_inference(std::string_view operation) {
+  if (inference) raise<AutodiffError>("[{}] not under Inference: there are no graphs", operation);
+}
 
 }  // namespace tutti

@@ -3,12 +3,14 @@
 
 #include <tutti/autodiff/axes.h>
 #include <tutti/autodiff/gradient_slot.h>
+#include <tutti/autodiff/hooks.h>
 #include <tutti/backend/array.h>
 
 #include <initializer_list>
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <vector>
 
@@ -16,6 +18,10 @@ namespace tutti {
 
 class Index;
 class Node;
+class Tensor;
+
+/// Returns what takes the gradient's place, of its shape, type and device; undefined: nothing does.
+using GradientHook = std::function<Tensor(const Tensor& gradient)>;
 
 /// A number that stands beside a tensor.
 template <class T>
@@ -103,6 +109,19 @@ class Tensor {
   SparseGradient sparse_grad() const;
   void zero_grad();                     ///< marks the slot undefined; clears nothing; joins first
   GradientSlot& gradient_slot() const;  ///< of a leaf that requires a gradient, else AutodiffError
+  /// `hook` sees the gradient of this tensor in every backward and `grad` that computes it, once, summed over its
+  /// contributions; what it returns takes its place, an undefined tensor leaves it. At a leaf before the gradient is
+  /// accumulated or reduced: it is this backward's on this device, times the step's weight. It must not write in place.
+  /// A null gradient calls no hook. AutodiffError if no gradient is required, and for a leaf with sparse gradients.
+  HookHandle register_hook(GradientHook hook) const;
+  template <class Watch>
+    requires std::is_void_v<std::invoke_result_t<Watch&, const Tensor&>>
+  HookHandle register_hook(Watch watch) const {
+    return register_hook(GradientHook([watch = std::move(watch)](const Tensor& gradient) mutable {
+      watch(gradient);
+      return Tensor();
+    }));
+  }
 
   /// Replaces a leaf's value, keeping its identity, slot and attachment: loading, optimizers outside the tree.
   void set_array(Array);
@@ -144,5 +163,22 @@ class EnableGrad {
   bool previous_;
 };
 bool grad_enabled() noexcept;  ///< of the calling thread
+
+/// While one lives on a thread nothing is recorded there, as under NoGrad, whatever is called: EnableGrad has no
+/// effect, and `backward`, `grad` and `checkpoint` throw AutodiffError. Results are plain constants, which may enter a
+/// graph later. Scopes nest.
+class Inference {
+ public:
+  Inference();
+  ~Inference();
+  Inference(const Inference&) = delete;
+  Inference& operator=(const Inference&) = delete;
+
+ private:
+  NoGrad no_grad_;
+  bool previous_;
+};
+bool inference_enabled() noexcept;                  ///< of the calling thread
+void refuse_inference(std::string_view operation);  ///< throws AutodiffError under Inference
 
 }  // namespace tutti

@@ -46,6 +46,10 @@ class Backend {
   virtual void reduce(Reduction, const Array& input, const Array& output) = 0;
   virtual void arg_reduce(ArgReduction, const Array& input, std::size_t axis, const Array& output) = 0;  ///< i64
 
+  // --- along one axis; operands are contiguous
+  virtual void cumsum(const Array& input, std::size_t axis, bool reverse, const Array& output) = 0;
+  virtual void arg_sort(const Array& input, std::size_t axis, bool descending, const Array& output) = 0;  ///< i64
+
   // --- structured operations; shapes as documented in backend/operations.h. Operands are contiguous, but for matmul's.
   /// [..., m, k] x [..., k, n]. Leading axes are already broadcast (any stride, also 0). Of an operand's last two axes
   /// one has stride 1, the other at least the first's length. The output is contiguous; k > 0.
@@ -60,6 +64,16 @@ class Backend {
   virtual void softmax(SoftmaxKind, const Array& input, std::size_t axis, const Array& output) = 0;
   virtual void softmax_gradient(SoftmaxKind, const Array& output, const Array& gradient, std::size_t axis,
                                 const Array& input_gradient) = 0;
+  /// input [rows, length] -> output (input - mean) scale weight + bias, and the mean and scale = 1 / sqrt(variance +
+  /// epsilon) of each row, [rows, 1]. Weight and bias [length] or undefined.
+  virtual void normalize_rows(const RowNorm&, const Array& input, const Array& weight, const Array& bias,
+                              const Array& output, const Array& mean, const Array& scale) = 0;
+  virtual void normalize_rows_gradient(const RowNorm&, const Array& input, const Array& weight, const Array& mean,
+                                       const Array& scale, const Array& gradient, const Array& input_gradient) = 0;
+  /// Sums of gradient (input - mean) scale, and of the gradient (undefined: not wanted), over parts of the rows:
+  /// [parts, length], part i the rows from i rows / parts on.
+  virtual void normalize_rows_sums(const Array& input, const Array& mean, const Array& scale, const Array& gradient,
+                                   const Array& weight_sums, const Array& bias_sums) = 0;
   virtual void gather(const Array& input, std::size_t axis, const Array& index, const Array& output) = 0;
   /// Adds to what the output holds; narrow dtypes are rounded at each addition.
   virtual void scatter_add(const Array& updates, std::size_t axis, const Array& index, const Array& output) = 0;

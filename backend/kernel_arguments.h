@@ -7,12 +7,18 @@
 
 namespace tutti {
 
-enum class Reduction : std::uint8_t { sum, sum_of_squares, max, min };  ///< max and min propagate NaN
+enum class Reduction : std::uint8_t { sum, sum_of_squares, max, min, prod };  ///< max and min propagate NaN
 enum class ArgReduction : std::uint8_t { arg_max, arg_min };            ///< first of equals; NaN wins
 enum class SoftmaxKind : std::uint8_t { softmax, log_softmax };
 
 /// What a linear operation ends with; formulas in backend/elementwise/activations.h.
 enum class LinearActivation : std::uint8_t { none, relu, gelu };
+
+/// Rows become (x - mean) / sqrt(variance + epsilon), the mean over the row; not centred: the mean counts as 0.
+struct RowNorm {
+  bool centred = true;
+  double epsilon = 1e-5;
+};
 
 /// Input [batch, in_channels, height, width], weight [out_channels, in_channels / groups, kernel...]. Order: height,
 /// width. Channels are cut into `groups` runs, of which each convolves apart: the i-th of the output sees the i-th of

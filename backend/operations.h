@@ -44,13 +44,19 @@ Array apply_gradient(const Operation& operation, ElementwiseCall::Part part, std
 Array where(const Array& mask, const Array& a, const Array& b);
 
 /// Reduces over `axes` (negative count from the back; none given: all). f32 sums are pairwise or wider, so that the
-/// error does not grow with the length. max and min of nothing throw ShapeError; the sum of nothing is 0.
+/// error does not grow with the length. max and min of nothing throw ShapeError; the sum of nothing is 0, the product 1.
 Array reduce(Reduction, const Array&, std::span<const std::int64_t> axes, bool keep_dims = false);
 Array sum(const Array&, std::span<const std::int64_t> axes = {}, bool keep_dims = false);
 /// Sums `x` down to `shape`, the inverse of broadcasting; itself when the shapes agree.
 Array sum_to(const Array& x, const Shape& shape, const Array& out = {});  // out is left alone when the shapes agree
 /// Index (i64) of the largest or smallest along `axis`; the first of equals, and of NaN.
 Array arg_reduce(ArgReduction, const Array&, std::int64_t axis, bool keep_dims = false);
+
+/// The sum of each element and all before it along `axis`, or behind it where `reverse`; integers wrap, and floating
+/// types are added in double.
+Array cumsum(const Array&, std::int64_t axis, bool reverse = false);
+/// The places (i64) along `axis` of its elements in order; equals keep theirs, and NaN is greater than any number.
+Array arg_sort(const Array&, std::int64_t axis, bool descending = false);
 
 /// [..., m, k] x [..., k, n] -> [..., m, n], leading axes broadcast; floating types. Transposed operands are passed as
 /// views and cost no copy. Vectors are not promoted: both operands have rank >= 2.
@@ -64,6 +70,26 @@ Array linear(const Array& input, const Array& weight, const Array& bias = {},
 Array softmax(SoftmaxKind, const Array&, std::int64_t axis);
 /// From the forward's output y and dL/dy: softmax y (dy - sum(dy y)); log_softmax dy - exp(y) sum(dy).
 Array softmax_gradient(SoftmaxKind, const Array& output, const Array& gradient, std::int64_t axis);
+
+struct NormalizedRows {
+  Array output;  ///< [rows, length], in the input's dtype
+  Array mean;    ///< [rows, 1], as scale in the dtype that is computed in; 0 where rows are not centred
+  Array scale;   ///< 1 / sqrt(variance + epsilon)
+};
+/// input [rows, length] -> (input - mean) scale weight + bias. Weight and bias, [length] or undefined, have the dtype
+/// that the input is computed in: f32 beside bf16 and f16.
+NormalizedRows normalize_rows(const RowNorm&, const Array& input, const Array& weight = {}, const Array& bias = {});
+/// scale (g - mean(g) - n mean(g n)) with n = (input - mean) scale, g = gradient weight; mean(g) only of centred rows.
+Array normalize_rows_gradient(const RowNorm&, const Array& input, const Array& weight, const Array& mean,
+                              const Array& scale, const Array& gradient);
+struct ColumnGradients {
+  Array weight;  ///< [length], as the bias
+  Array bias;    ///< undefined unless asked for
+};
+/// The sums of gradient n and of gradient over all rows, in the dtype that is computed in.
+ColumnGradients normalize_rows_column_gradients(const Array& input, const Array& mean, const Array& scale,
+                                                const Array& gradient, bool with_bias, const Array& weight_out = {},
+                                                const Array& bias_out = {});
 
 /// out[i][j] = input[i][index[i][j]] along `axis`, as in torch.gather: index is i64, has the input's rank, and its
 /// other axes are at most as long as the input's. An index out of range throws ShapeError when the kernel runs.

@@ -17,6 +17,7 @@ constexpr std::string_view name_of(Reduction kind) {
     case Reduction::sum_of_squares: return "sum_of_squares";
     case Reduction::max: return "max";
     case Reduction::min: return "min";
+    case Reduction::prod: return "prod";
   }
   return "reduce";
 }
@@ -59,7 +60,7 @@ Array reduce_to(Reduction kind, const Array& input, const Shape& kept, const Arr
   }
   if (kind == Reduction::max || kind == Reduction::min)
     raise<ShapeError>("[{}] nothing to choose from in shape {}", name, to_string(input.shape()));
-  result.fill(0);
+  result.fill(kind == Reduction::prod ? 1 : 0);
   return result;
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/backend/random.h>
 
+#include <tutti/backend/draw_log.h>
 #include <tutti/backend/error.h>
 #include <tutti/backend/operand_checks.h>
 #include <tutti/backend/operations.h>
@@ -47,11 +48,12 @@ Array Generator::draw(RandomCall call, const Shape& shape, DType dtype, Device d
   Array result = Array::empty(shape, dtype, device);
   call.seed = seed_;
   call.stream = stream_;
-  call.offset = (dtype == DType::f64 ? kDoubleElements : 0) + counter_;
+  call.offset = (dtype == DType::f64 ? kDoubleElements : 0) + advance(static_cast<std::uint64_t>(result.size()));
   if (result.size() > 0) backend_for(device).random(call, result);
-  counter_ += static_cast<std::uint64_t>(result.size());
   return result;
 }
+
+std::uint64_t Generator::advance(std::uint64_t count) { return DrawScope::take(seed_, stream_, counter_, count); }
 
 Array Generator::uniform(const Shape& shape, DType dtype, Device device, double low, double high) {
   if (!(low <= high)) raise("[uniform] the lower end {} is above the upper end {}", low, high);
@@ -92,7 +94,7 @@ Array Generator::bernoulli(const Shape& shape, double probability, Device device
 }
 
 std::uint64_t Generator::next_u64() {
-  const Philox block = philox(seed_, stream_, kHostBlocks + counter_++);
+  const Philox block = philox(seed_, stream_, kHostBlocks + advance(1));
   return join(block.word[0], block.word[1]);
 }
 

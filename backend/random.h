@@ -30,6 +30,7 @@ class Generator {
   Generator split(std::uint64_t index) const;
 
  private:
+  std::uint64_t advance(std::uint64_t count);  // to be asked at every draw: where it stands (backend/draw_log.h)
   Array draw(RandomCall, const Shape&, DType, Device);
 
   std::uint64_t seed_;

@@ -208,6 +208,17 @@ BENCHMARK(convolution)->Args({1, 16})->Args({16, 32})->Args({64, 64});
 BENCHMARK(convolution_input_gradient)->Args({16, 32})->Args({64, 64});
 BENCHMARK(convolution_weight_gradient)->Args({1, 16})->Args({16, 32})->Args({64, 64});
 
+// Of [8, 128, 28, 28] in so many groups of channels: 128 is depthwise.
+void grouped_convolution(benchmark::State& state) {
+  const std::int64_t groups = state.range(0);
+  const Array x = numbers({8, 128, 28, 28});
+  const Array weight = numbers({128, 128 / groups, 3, 3});
+  const Conv2dGeometry geometry{.padding = {1, 1}, .groups = groups};
+  for (auto _ : state) benchmark::DoNotOptimize(conv2d(geometry, x, weight));
+  count_flops(state, 2.0 * static_cast<double>(x.size() * 9 * (128 / groups)));
+}
+BENCHMARK(grouped_convolution)->Arg(1)->Arg(4)->Arg(32)->Arg(128);
+
 void pool(benchmark::State& state) {
   const Array x = numbers({64, 32, 8, 8});
   for (auto _ : state) benchmark::DoNotOptimize(max_pool2d({}, x));

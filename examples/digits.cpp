@@ -35,6 +35,7 @@ int main(int argc, char** argv) {
   digits::Options options;
   CLI::App app("Trains a convolutional network on 8x8 handwritten digits, data-parallel.");
   app.option_defaults()->always_capture_default();
+  app.add_option("--network", options.network, "lenet or resnet");
   app.add_option("--device", options.device, "kind of device: cpu or cuda");
   app.add_option("--devices", options.devices, "how many, each driven by a thread");
   app.add_option("--epochs", options.epochs, "passes over the training data; the 20 % held out are shown after each");

@@ -2,12 +2,14 @@
 #include <tutti/examples/digits_training.h>
 
 #include <tutti/autodiff/backward.h>
-#include <tutti/backend/cpu_threads.h>
 #include <tutti/backend/error.h>
 #include <tutti/backend/registry.h>
 #include <tutti/distributed/gradient_sync.h>
+#include <tutti/examples/device_threads.h>
 #include <tutti/examples/digits_network.h>
+#include <tutti/examples/residual_network.h>
 #include <tutti/nn/loss.h>
+#include <tutti/nn/sequential.h>
 #include <tutti/optim/adamw.h>
 #include <tutti/train/batches.h>
 #include <tutti/train/metrics.h>
@@ -19,12 +21,10 @@
 #include <chrono>
 #include <cmath>
 #include <cstring>
-#include <exception>
 #include <filesystem>
 #include <fstream>
 #include <mutex>
 #include <numbers>
-#include <thread>
 #include <vector>
 
 namespace digits {
@@ -66,21 +66,12 @@ class EpochMeter {
   std::int64_t correct_ = 0;
 };
 
-double accuracy(const Network& network, const Examples& examples) {
+double accuracy(Sequential& network, const Examples& examples) {
   const NoGrad evaluation;
+  network.eval();
   const Tensor logits = network.forward(Tensor(examples.inputs));
+  network.train();
   return static_cast<double>(count_correct(logits, Tensor(examples.targets))) / static_cast<double>(examples.size());
-}
-
-std::vector<Device> devices_of(const Options& options) {
-  if (options.devices < 1) raise<Error>("--devices {}: at least one device is needed", options.devices);
-  if (options.epochs < 1) raise<Error>("--epochs {}: at least one epoch is needed", options.epochs);
-  std::vector<Device> devices;
-  for (std::int64_t d = 0; d < options.devices; ++d) {
-    devices.push_back(parse_device(options.device + ":" + std::to_string(d)));
-    if (devices.back().kind == DeviceKind::cpu) set_cpu_threads(devices.back(), options.threads_per_device);
-  }
-  return devices;
 }
 
 // Made if need be; what is written at the end can be written there.
@@ -93,26 +84,34 @@ std::string folder(const std::string& path) {
   return path;
 }
 
-Network initial_network(std::uint64_t seed) {
-  Generator random(seed);
-  return Network(random);
+Sequential initial_network(const Options& options) {
+  if (options.epochs < 1) raise<Error>("--epochs {}: at least one epoch is needed", options.epochs);
+  Generator random(options.seed);
+  Sequential network;
+  if (options.network == "lenet")
+    network.append("lenet", Network(random));
+  else if (options.network == "resnet")
+    network.append("resnet", ResidualNetwork(random));
+  else
+    raise<Error>("--network {}: there are lenet and resnet", options.network);
+  return network;
 }
 
 class Run {
  public:
   explicit Run(const Options& options)
       : options_(options),
-        devices_(devices_of(options)),
+        devices_(examples::devices_of(options.device, options.devices, options.threads_per_device)),
         data_(split(load_digits(options.data), 0.8, options.seed)),
         batches_(data_.first, {.batch = options.batch, .devices = devices_, .seed = options.seed}),
         metrics_(folder(options.output) + "/metrics.jsonl"),
         sync_(devices_),
-        replicas_(sync_.replicate(initial_network(options.seed))),
+        replicas_(sync_.replicate(initial_network(options))),
         meters_(static_cast<std::size_t>(options.epochs)) {}
 
   Result train() {
     const auto start = Clock::now();
-    on_every_device([this](std::size_t d) { train_device(d); });
+    examples::on_every_device(devices_.size(), [this](std::size_t d) { train_device(d); });
     Result result;
     result.seconds = std::chrono::duration<double>(Clock::now() - start).count();
     result.steps = options_.epochs * batches_.steps();
@@ -131,28 +130,6 @@ class Run {
   }
 
  private:
-  // One thread per device. The first error that is no echo of another device's is rethrown.
-  template <class Work> void on_every_device(Work work) {
-    std::vector<std::exception_ptr> errors(devices_.size());
-    std::vector<std::thread> threads;
-    for (std::size_t d = 0; d < devices_.size(); ++d)
-      threads.emplace_back([&, d] {
-        try {
-          work(d);
-        } catch (const SyncError&) {
-          errors[d] = std::current_exception();
-        } catch (...) {
-          errors[d] = std::current_exception();
-          const std::lock_guard lock(cause_mutex_);
-          if (!cause_) cause_ = errors[d];
-        }
-      });
-    for (std::thread& thread : threads) thread.join();
-    if (cause_) std::rethrow_exception(cause_);
-    for (const auto& error : errors)
-      if (error) std::rethrow_exception(error);
-  }
-
   void train_device(std::size_t d) {
     AdamW optimizer(replicas_[d].parameters(), options_.learning_rate, {.weight_decay = 0.01});
     for (std::int64_t epoch = 0; epoch < options_.epochs; ++epoch) {
@@ -217,7 +194,7 @@ class Run {
     std::vector<double> times[2];
     std::barrier round(static_cast<std::ptrdiff_t>(devices_.size()));
     const auto order = batches_.epoch(0);
-    on_every_device([&](std::size_t d) {
+    examples::on_every_device(devices_.size(), [&](std::size_t d) {
       const Batch batch = order.batch(0, d);
       for (int i = 0; i < 2 * kPairs; ++i) {
         round.arrive_and_wait();
@@ -260,10 +237,8 @@ class Run {
   const BatchStream batches_;
   MetricsWriter metrics_;
   GradientSync sync_;
-  std::vector<Network> replicas_;
+  std::vector<Sequential> replicas_;
   std::vector<EpochMeter> meters_;  // one for each epoch: a fast device may be in the next one already
-  std::mutex cause_mutex_;          // devices fail at the same time
-  std::exception_ptr cause_;
 };
 
 }  // namespace

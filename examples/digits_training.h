@@ -12,6 +12,7 @@ namespace digits {
 struct Options {
   std::string data = "examples/data/digits.csv.gz";
   std::string output = "runs/digits";  ///< folder for metrics.jsonl and trace.json
+  std::string network = "lenet";       ///< or "resnet"
   std::string device = "cpu";          ///< kind
   std::int64_t devices = 2;
   std::int64_t epochs = 40;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/nn/binary_loss.h>
 
+#include <tutti/autodiff/autocast.h>
 #include <tutti/autodiff/node.h>
 #include <tutti/autodiff/operations.h>
 #include <tutti/backend/error.h>
@@ -50,18 +51,20 @@ Tensor record_binary(const Tensor& p, const Tensor& t) {
 
 }  // namespace
 
-Tensor binary_cross_entropy_with_logits(const Tensor& logits, const Tensor& targets,
+Tensor binary_cross_entropy_with_logits(const Tensor& given_logits, const Tensor& targets,
                                         const BinaryLogitsOptions& options) {
   constexpr std::string_view kName = "binary_cross_entropy_with_logits";
-  check_operands(kName, "logits", logits, targets);
+  check_operands(kName, "logits", given_logits, targets);
+  const Tensor logits = autocast(kName, given_logits);
   const Tensor positive = weighted(kName, "pos_weight", targets * softplus(-logits), options.pos_weight);
   const Tensor losses = positive + (1 - targets) * softplus(logits);
   return reduce_loss(kName, weighted(kName, "weight", losses, options.weight), options.reduction);
 }
 
-Tensor binary_cross_entropy(const Tensor& probabilities, const Tensor& targets, const BinaryLossOptions& options) {
+Tensor binary_cross_entropy(const Tensor& given, const Tensor& targets, const BinaryLossOptions& options) {
   constexpr std::string_view kName = "binary_cross_entropy";
-  check_operands(kName, "probabilities", probabilities, targets);
+  check_operands(kName, "probabilities", given, targets);
+  const Tensor probabilities = autocast(kName, given);
   const DType dtype = promote(probabilities.dtype(), targets.dtype());
   const Tensor losses = record_binary(cast(probabilities, dtype), cast(targets, dtype));
   return reduce_loss(kName, weighted(kName, "weight", losses, options.weight), options.reduction);

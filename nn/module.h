@@ -2,6 +2,7 @@
 #pragma once
 
 #include <tutti/autodiff/tensor.h>
+#include <tutti/nn/module_hooks.h>
 
 #include <string>
 #include <string_view>
@@ -57,12 +58,27 @@ class Module {
   /// type is floating.
   void detach_members_as(DType);
 
+  /// Hooks run, in the order of registration, where the module is run by `call` (nn/call.h), as Sequential does with
+  /// its layers; `forward` itself knows nothing of them. They stay with this object: a copy or a clone has none.
+  /// Backward's hooks see gradients of calls made since, and refer to the module: it must live till then, at its place.
+  HookHandle register_forward_pre_hook(ForwardPreHook hook) { return {hooks_.lists().before, std::move(hook)}; }
+  HookHandle register_forward_hook(ForwardHook hook) { return {hooks_.lists().after, std::move(hook)}; }
+  HookHandle register_backward_pre_hook(BackwardPreHook hook) {
+    return {hooks_.lists().output_gradient, std::move(hook)};
+  }
+  HookHandle register_backward_hook(BackwardHook hook) { return {hooks_.lists().input_gradient, std::move(hook)}; }
+  bool has_hooks() const noexcept { return hooks_.any(); }
+  const std::shared_ptr<ModuleHooks::Lists>& hooks() const noexcept { return hooks_.held(); }  ///< null: none
+
  protected:
   Module() = default;
   Module(const Module&) = default;
   Module& operator=(const Module&) = default;
+  Module(Module&&) noexcept = default;
+  Module& operator=(Module&&) noexcept = default;
 
  private:
+  ModuleHooks hooks_;
   bool training_ = true;
 };
 

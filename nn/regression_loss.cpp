@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/nn/regression_loss.h>
 
+#include <tutti/autodiff/autocast.h>
 #include <tutti/autodiff/operations.h>
 #include <tutti/backend/error.h>
 
@@ -11,7 +12,7 @@ Tensor difference(std::string_view operation, const Tensor& prediction, const Te
   if (prediction.shape() != target.shape())
     raise<ShapeError>("[{}] prediction {} and target {} differ in shape", operation, to_string(prediction.shape()),
                       to_string(target.shape()));
-  return prediction - target;
+  return autocast(operation, prediction) - autocast(operation, target);
 }
 
 /// With c = d cut off at +-delta: c (d - c / 2). Right at the corners too, and twice differentiable at 0.

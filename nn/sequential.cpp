@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/nn/sequential.h>
 
+#include <tutti/autodiff/anomaly.h>
+#include <tutti/autodiff/scope.h>
+
+#include <optional>
+
 namespace tutti {
 
 Sequential::Sequential(const Sequential& other) : Module(other) {
@@ -15,7 +20,11 @@ Sequential& Sequential::operator=(const Sequential& other) {
 
 Tensor Sequential::forward(const Tensor& x) const {
   Tensor value = x;
-  for (const NamedLayer& named : layers_) value = named.layer->forward(value);
+  for (const NamedLayer& named : layers_) {
+    std::optional<Scope> scope;
+    if (detects_anomalies()) scope.emplace(named.name);
+    value = named.layer->forward(value);
+  }
   return value;
 }
 

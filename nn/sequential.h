@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <tutti/nn/call.h>
 #include <tutti/nn/module.h>
 
 #include <concepts>
@@ -65,7 +66,7 @@ class Sequential : public Module {
    public:
     explicit HeldLayer(Layer layer) : layer_(std::move(layer)) {}
     std::unique_ptr<AnyLayer> copy() const override { return std::make_unique<HeldLayer>(layer_); }
-    Tensor forward(const Tensor& x) const override { return layer_.forward(x); }
+    Tensor forward(const Tensor& x) const override { return call(layer_, x); }
     Module& module() noexcept override { return layer_; }
 
    private:

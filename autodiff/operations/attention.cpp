@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/autodiff/attention.h>
+
+#include <tutti/autodiff/autocast.h>
 #include <tutti/autodiff/node.h>
 #include <tutti/autodiff/operations.h>
 #include <tutti/autodiff/promotion.h>
@@ -338,6 +340,7 @@ Tensor scaled_dot_product_attention(const Tensor& query, const Tensor& key, cons
   Tensor v;
   std::tie(q, v) = promote_pair(Domain::floating, kName, q, value);
   k = cast(k, q.dtype());
+  const Autocast own_types(DType::f32);
   const double features = static_cast<double>(q.length(-1));
   const std::int64_t block = call.block > 0 ? call.block : fitting_block(q);
   Attention attention{call.mask,  call.causal,  call.scale.value_or(1.0 / std::sqrt(features)),           block,

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <tutti/autodiff/autocast.h>
 #include <tutti/autodiff/node.h>
 #include <tutti/autodiff/operations.h>
 #include <tutti/backend/error.h>
@@ -60,11 +61,11 @@ Tensor weight_gradient(const Conv2dGeometry& geometry, const Tensor& dy, const T
 }  // namespace
 
 Tensor conv2d(const Tensor& input, const Tensor& weight, const Tensor& bias, const Conv2dGeometry& geometry) {
-  const Tensor y = forward(geometry, input, weight);
+  const Tensor y = forward(geometry, autocast("conv2d", input), autocast("conv2d", weight));
   if (!bias.defined()) return y;
   if (bias.rank() != 1 || bias.length(0) != weight.length(0))
     raise<ShapeError>("[conv2d] bias {} does not fit weight {}", to_string(bias.shape()), to_string(weight.shape()));
-  return y + reshape(bias, {-1, 1, 1});
+  return y + reshape(autocast("conv2d", bias), {-1, 1, 1});
 }
 
 }  // namespace tutti

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <tutti/autodiff/autocast.h>
 #include <tutti/autodiff/operations.h>
 #include <tutti/backend/error.h>
 
@@ -188,7 +189,9 @@ Operand contract(const Operand& lhs, const Operand& rhs, const Labels& kept, con
 
 }  // namespace
 
-Tensor einsum(std::string_view equation, std::span<const Tensor> operands) {
+Tensor einsum(std::string_view equation, std::span<const Tensor> given) {
+  std::vector<Tensor> operands;
+  for (const Tensor& operand : given) operands.push_back(autocast("einsum", operand));
   if (operands.empty()) raise<ShapeError>("[einsum] there are no operands");
   const Equation parsed(equation, operands);
   DType dtype = DType::boolean;

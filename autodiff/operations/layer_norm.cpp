@@ -4,9 +4,11 @@
 #include <tutti/autodiff/operations.h>
 #include <tutti/autodiff/promotion.h>
 #include <tutti/backend/error.h>
+#include <tutti/backend/operations.h>
 
 #include <algorithm>
 #include <limits>
+#include <vector>
 
 namespace tutti {
 
@@ -16,86 +18,90 @@ using elementwise::Domain;
 
 Tensor in_computed_dtype(const Tensor& x) { return cast(x, computed_in(x.dtype())); }
 
+// What a row is normalised with, as operations that are recorded.
 struct RowStatistics {
-  Tensor mean;   // undefined unless rows are centred
-  Tensor scale;  // 1 / deviation
+  Tensor mean;
+  Tensor scale;
 };
 
-RowStatistics statistics_of(const Tensor& rows, bool centred, double eps) {
-  const Tensor mean = centred ? tutti::mean(rows, {1}, true) : Tensor();
-  const Tensor squares = tutti::mean(square(centred ? rows - mean : rows), {1}, true);
-  return {mean, 1.0 / sqrt(squares + eps)};
-}
-
-Tensor normalized_by(const Tensor& rows, const RowStatistics& by) {
-  return (by.mean.defined() ? rows - by.mean : rows) * by.scale;
+RowStatistics statistics_of(const Tensor& rows, const RowNorm& norm) {
+  const Tensor mean = norm.centred ? tutti::mean(rows, {1}, true) : Tensor(0.0);
+  return {mean, 1.0 / sqrt(tutti::mean(square(rows - mean), {1}, true) + norm.epsilon)};
 }
 
 // With n = (x - mean) scale and g = dy weight: dx = scale (g - mean(g) - n mean(g n)), means over the row; mean(g) only
-// where rows are centred. dweight = sum(dy n), dbias = sum(dy), over the rows.
+// where rows are centred. dweight = sum(dy n), dbias = sum(dy), over the rows. By kernels, or composed when recorded.
 struct RowGradient {
+  RowNorm norm;
   SavedTensor x;
-  SavedTensor weight;  // undefined: none
-  RowStatistics statistics;
-  bool centred;
-  double eps;
-  std::size_t weight_at;
-  std::size_t bias_at;
-  DType weight_dtype;
+  SavedTensor weight;  // its value undefined: none
+  Array mean;
+  Array scale;
+  std::size_t bias_at;    // 0: none
+  std::size_t weight_at;  // 0: none
   DType bias_dtype;
 
   template <class Restore> void operator()(const Restore& restore, const Tensor& dy, InputGradients& gradients) const {
-    const Tensor rows = in_computed_dtype(restore(x));
-    // Gradients of gradients pass through the statistics too.
-    const Tensor n = normalized_by(rows, grad_enabled() ? statistics_of(rows, centred, eps) : statistics);
-    const Tensor upstream = in_computed_dtype(dy);
-    if (gradients.wanted(0)) gradients.set(0, cast(of_rows(restore, rows, n, upstream), dy.dtype()));
-    if (weight_at > 0 && gradients.wanted(weight_at))
-      gradients.set(weight_at, cast(sum(upstream * n, {0}), weight_dtype));
-    if (bias_at > 0 && gradients.wanted(bias_at)) gradients.set(bias_at, cast(sum(upstream, {0}), bias_dtype));
+    const Tensor factor = weight_at > 0 ? in_computed_dtype(restore(weight)) : Tensor();
+    if (grad_enabled())
+      compose(in_computed_dtype(restore(x)), factor, in_computed_dtype(dy), gradients);
+    else
+      run(factor.defined() ? factor.array() : Array(), dy, gradients);
   }
 
  private:
-  template <class Restore>
-  Tensor of_rows(const Restore& restore, const Tensor& rows, const Tensor& n, const Tensor& dy) const {
-    const Tensor g = weight_at > 0 ? dy * cast(restore(weight), rows.dtype()) : dy;
-    const Tensor scale = grad_enabled() ? statistics_of(rows, centred, eps).scale : statistics.scale;
-    const Tensor along = n * mean(g * n, {1}, true);
-    return scale * ((centred ? g - mean(g, {1}, true) : g) - along);
+  bool wants(const InputGradients& gradients, std::size_t at) const { return at > 0 && gradients.wanted(at); }
+
+  void compose(const Tensor& rows, const Tensor& factor, const Tensor& dy, InputGradients& gradients) const {
+    const RowStatistics by = statistics_of(rows, norm);
+    const Tensor n = (rows - by.mean) * by.scale;
+    const Tensor g = factor.defined() ? dy * factor : dy;
+    const Tensor level = norm.centred ? g - tutti::mean(g, {1}, true) : g;
+    gradients.set(0, cast(by.scale * (level - n * tutti::mean(g * n, {1}, true)), x.value.dtype()));
+    if (wants(gradients, weight_at)) gradients.set(weight_at, cast(sum(dy * n, {0}), weight.value.dtype()));
+    if (wants(gradients, bias_at)) gradients.set(bias_at, cast(sum(dy, {0}), bias_dtype));
+  }
+
+  void run(const Array& factor, const Tensor& dy, InputGradients& gradients) const {
+    if (gradients.wanted(0))
+      gradients.set(0, Tensor(normalize_rows_gradient(norm, x.value, factor, mean, scale, dy.array())));
+    const bool wants_bias = wants(gradients, bias_at);
+    if (!wants(gradients, weight_at)) {
+      if (wants_bias) gradients.set(bias_at, cast(sum(in_computed_dtype(dy), {0}), bias_dtype));
+      return;
+    }
+    // Written where the gradient is to end, unless it has to be narrowed.
+    const auto destination = [&](std::size_t at, DType dtype) {
+      return dtype == mean.dtype() ? gradients.destination(at) : Array();
+    };
+    const ColumnGradients columns = normalize_rows_column_gradients(
+        x.value, mean, scale, dy.array(), wants_bias, destination(weight_at, weight.value.dtype()),
+        wants_bias ? destination(bias_at, bias_dtype) : Array());
+    gradients.set(weight_at, Tensor(columns.weight.cast(weight.value.dtype())));
+    if (wants_bias) gradients.set(bias_at, Tensor(columns.bias.cast(bias_dtype)));
   }
 };
 
-Array rows_value(const Tensor& x, const RowStatistics& statistics, const Tensor& weight, const Tensor& bias) {
-  const NoGrad off;
-  const Tensor rows = in_computed_dtype(x);
-  Tensor y = normalized_by(rows, statistics);
-  if (weight.defined()) y = y * cast(weight, rows.dtype());
-  if (bias.defined()) y = y + cast(bias, rows.dtype());
-  return cast(y, x.dtype()).array();
-}
-
 // x [rows, length], weight and bias [length] or undefined.
-Tensor norm_of_rows(std::string_view name, const Tensor& x, const Tensor& weight, const Tensor& bias, bool centred,
-                    double eps) {
-  RowStatistics statistics;
-  {
-    const NoGrad off;
-    statistics = statistics_of(in_computed_dtype(x), centred, eps);
-  }
+Tensor norm_of_rows(std::string_view name, const Tensor& x, const Tensor& weight, const Tensor& bias,
+                    const RowNorm& norm) {
+  // The bias before the weight: gradients are then final in the reverse order of a layer's parameters, as everywhere.
   std::vector<Tensor> inputs{x};
   if (bias.defined()) inputs.push_back(bias);
-  const std::size_t bias_at = inputs.size() - 1;
   if (weight.defined()) inputs.push_back(weight);
   const std::size_t weight_at = weight.defined() ? inputs.size() - 1 : 0;
-  return record(name, rows_value(x, statistics, weight, bias), inputs, [&] {
-    return RowGradient{save(x, 0),
+  const auto wide = [&](const Tensor& operand) {
+    return operand.defined() ? operand.array().cast(computed_in(x.dtype())) : Array();
+  };
+  NormalizedRows result = normalize_rows(norm, x.array(), wide(weight), wide(bias));
+  return record(name, std::move(result.output), inputs, [&] {
+    return RowGradient{norm,
+                       save(x, 0),
                        weight.defined() ? save(weight, static_cast<int>(weight_at)) : SavedTensor{},
-                       statistics,
-                       centred,
-                       eps,
+                       result.mean,
+                       result.scale,
+                       std::size_t{bias.defined() ? 1U : 0U},
                        weight_at,
-                       bias_at,
-                       weight.defined() ? weight.dtype() : x.dtype(),
                        bias.defined() ? bias.dtype() : x.dtype()};
   });
 }
@@ -107,7 +113,7 @@ void require_fit(std::string_view name, std::string_view what, const Tensor& ope
 
 // Joins the normalised axes, and puts them back.
 Tensor norm_of_last_axes(std::string_view name, const Tensor& input, const Shape& normalized, const Tensor& weight,
-                         const Tensor& bias, bool centred, double eps) {
+                         const Tensor& bias, const RowNorm& norm) {
   const Tensor x = promote_into(Domain::floating, name, input);
   if (normalized.empty() || normalized.size() > x.rank() ||
       !std::equal(normalized.begin(), normalized.end(), x.shape().end() - normalized.size()))
@@ -118,19 +124,19 @@ Tensor norm_of_last_axes(std::string_view name, const Tensor& input, const Shape
   const std::int64_t length = element_count(normalized);
   const Tensor rows = reshape(x, {length > 0 ? x.size() / length : 0, length});
   const auto flat = [&](const Tensor& operand) { return operand.defined() ? reshape(operand, {length}) : operand; };
-  return reshape(norm_of_rows(name, rows, flat(weight), flat(bias), centred, eps), x.shape());
+  return reshape(norm_of_rows(name, rows, flat(weight), flat(bias), norm), x.shape());
 }
 
 }  // namespace
 
 Tensor layer_norm(const Tensor& x, const Shape& normalized, const Tensor& weight, const Tensor& bias, double eps) {
-  return norm_of_last_axes("layer_norm", x, normalized, weight, bias, true, eps);
+  return norm_of_last_axes("layer_norm", x, normalized, weight, bias, {.epsilon = eps});
 }
 
 Tensor rms_norm(const Tensor& x, const Shape& normalized, const Tensor& weight, std::optional<double> eps) {
   const double machine =
       x.dtype() == DType::f64 ? std::numeric_limits<double>::epsilon() : double{std::numeric_limits<float>::epsilon()};
-  return norm_of_last_axes("rms_norm", x, normalized, weight, {}, false, eps.value_or(machine));
+  return norm_of_last_axes("rms_norm", x, normalized, weight, {}, {.centred = false, .epsilon = eps.value_or(machine)});
 }
 
 Tensor group_norm(const Tensor& input, std::int64_t groups, const Tensor& weight, const Tensor& bias, double eps) {
@@ -144,7 +150,8 @@ Tensor group_norm(const Tensor& input, std::int64_t groups, const Tensor& weight
   const Tensor wide = in_computed_dtype(x);  // rounded once, after weight and bias
   const std::int64_t rows = x.length(0) * groups;
   Tensor y = reshape(
-      norm_of_rows("group_norm", reshape(wide, {rows, rows > 0 ? x.size() / rows : 0}), {}, {}, true, eps), x.shape());
+      norm_of_rows("group_norm", reshape(wide, {rows, rows > 0 ? x.size() / rows : 0}), {}, {}, {.epsilon = eps}),
+      x.shape());
   Shape by_channel(x.rank(), 1);
   by_channel[1] = channels;
   if (weight.defined()) y = y * reshape(cast(weight, y.dtype()), by_channel);

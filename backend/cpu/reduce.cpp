@@ -147,6 +147,7 @@ void reduce_kind(ThreadPool& threads, Reduction kind, const ReducePlan& plan, co
         return reduce_with<IntegerSum<T, true>, T>(threads, plan, from, to);
     case Reduction::max: return reduce_with<Extreme<T, elementwise::Maximum>, T>(threads, plan, from, to);
     case Reduction::min: return reduce_with<Extreme<T, elementwise::Minimum>, T>(threads, plan, from, to);
+    case Reduction::prod: return reduce_with<Product<T>, T>(threads, plan, from, to);
   }
 }
 

@@ -112,6 +112,39 @@ template <class T, bool squared> struct IntegerSum {
   static T finish(std::int64_t total) { return static_cast<T>(total); }
 };
 
+/// Products in double, which 16- and 32-bit ones do not overflow on the way, or of integers, which wrap.
+template <class T> struct Product {
+  using Accumulated = std::conditional_t<std::is_floating_point_v<T>, double, std::int64_t>;
+  static constexpr Accumulated kIdentity = 1;
+
+  class Row {
+   public:
+    void add(const T* from, std::int64_t count) {
+      std::int64_t i = 0;
+      for (; i + kLanes <= count; i += kLanes)
+        for (std::int64_t lane = 0; lane < kLanes; ++lane) lanes_[lane] *= from[i + lane];
+      for (; i < count; ++i) lanes_[0] *= from[i];
+    }
+    Accumulated total() const {
+      Accumulated product = lanes_[0];
+      for (std::int64_t lane = 1; lane < kLanes; ++lane) product *= lanes_[lane];
+      return product;
+    }
+
+   private:
+    static constexpr std::int64_t kLanes = 8;
+    Accumulated lanes_[kLanes] = {1, 1, 1, 1, 1, 1, 1, 1};
+  };
+
+  static void columns(const T* from, std::int64_t rows, std::int64_t stride, std::int64_t width, Accumulated* to) {
+    for (std::int64_t row = 0; row < rows; ++row)
+      for (std::int64_t column = 0; column < width; ++column) to[column] *= from[row * stride + column];
+  }
+
+  static Accumulated combine(Accumulated a, Accumulated b) { return a * b; }
+  static T finish(Accumulated product) { return static_cast<T>(product); }
+};
+
 /// The largest or smallest, by `elementwise::Maximum` or `Minimum`: NaN wins.
 template <class T, class Choice> struct Extreme {
   using Accumulated = T;

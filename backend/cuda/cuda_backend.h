@@ -50,6 +50,8 @@ class CudaBackend final : public Backend {
 
   void reduce(Reduction, const Array& input, const Array& output) override;
   void arg_reduce(ArgReduction, const Array& input, std::size_t axis, const Array& output) override;
+  void cumsum(const Array& input, std::size_t axis, bool reverse, const Array& output) override;
+  void arg_sort(const Array& input, std::size_t axis, bool descending, const Array& output) override;
 
   void matmul(const Array& lhs, const Array& rhs, const Array& output) override;
   void linear(const Array& input, const Array& weight, const Array& bias, LinearActivation,
@@ -58,6 +60,12 @@ class CudaBackend final : public Backend {
   void softmax(SoftmaxKind, const Array& input, std::size_t axis, const Array& output) override;
   void softmax_gradient(SoftmaxKind, const Array& output, const Array& gradient, std::size_t axis,
                         const Array& input_gradient) override;
+  void normalize_rows(const RowNorm&, const Array& input, const Array& weight, const Array& bias, const Array& output,
+                      const Array& mean, const Array& scale) override;
+  void normalize_rows_gradient(const RowNorm&, const Array& input, const Array& weight, const Array& mean,
+                               const Array& scale, const Array& gradient, const Array& input_gradient) override;
+  void normalize_rows_sums(const Array& input, const Array& mean, const Array& scale, const Array& gradient,
+                           const Array& weight_sums, const Array& bias_sums) override;
   void gather(const Array& input, std::size_t axis, const Array& index, const Array& output) override;
   void scatter_add(const Array& updates, std::size_t axis, const Array& index, const Array& output) override;
   void conv2d(const Conv2dGeometry&, const Array& input, const Array& weight, const Array& output) override;

@@ -43,7 +43,8 @@ struct NarrowSum {
 };
 
 /// Each rank receives the contributors' numbers for its share of the elements, sums them in f32, rounds once, and sends
-/// the results to all: the traffic of a ring, and the same bits however it is cut.
+/// the results to all: the traffic of a ring, and the same bits however it is cut. Throws SyncError for more than 64
+/// contributors.
 void sum_narrow(const NarrowSum&, const NcclStreams&, NcclTask&);
 
 }  // namespace tutti

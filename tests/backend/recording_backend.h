@@ -67,12 +67,26 @@ class RecordingBackend final : public Backend {
 
   void reduce(Reduction, const Array&, const Array&) override { refuse("reduce"); }
   void arg_reduce(ArgReduction, const Array&, std::size_t, const Array&) override { refuse("arg_reduce"); }
+  void cumsum(const Array&, std::size_t, bool, const Array&) override { refuse("cumsum"); }
+  void arg_sort(const Array&, std::size_t, bool, const Array&) override { refuse("arg_sort"); }
   void matmul(const Array& lhs, const Array& rhs, const Array& output) override {
     calls.push_back("matmul " + to_string(lhs.strides()) + to_string(rhs.strides()) + to_string(output.shape()));
   }
   void softmax(SoftmaxKind, const Array&, std::size_t, const Array&) override { refuse("softmax"); }
   void softmax_gradient(SoftmaxKind, const Array&, const Array&, std::size_t, const Array&) override {
     refuse("softmax");
+  }
+  void normalize_rows(const RowNorm&, const Array&, const Array&, const Array&, const Array&, const Array&,
+                      const Array&) override {
+    refuse("normalize_rows");
+  }
+  void normalize_rows_gradient(const RowNorm&, const Array&, const Array&, const Array&, const Array&, const Array&,
+                               const Array&) override {
+    refuse("normalize_rows_gradient");
+  }
+  void normalize_rows_sums(const Array&, const Array&, const Array&, const Array&, const Array&,
+                           const Array&) override {
+    refuse("normalize_rows_sums");
   }
   void gather(const Array&, std::size_t, const Array&, const Array&) override { refuse("gather"); }
   void scatter_add(const Array&, std::size_t, const Array&, const Array&) override { refuse("scatter_add"); }

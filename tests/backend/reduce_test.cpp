@@ -27,9 +27,10 @@ template <class T> std::vector<double> reference(Reduction kind, const Array& in
   Shape kept = input.shape();
   for (const std::int64_t axis : axes) kept[static_cast<std::size_t>(axis)] = 1;
   const Strides strides = contiguous_strides(kept);
-  const double start = kind == Reduction::max   ? -std::numeric_limits<double>::infinity()
-                       : kind == Reduction::min ? std::numeric_limits<double>::infinity()
-                                                : 0.0;
+  const double start = kind == Reduction::max    ? -std::numeric_limits<double>::infinity()
+                       : kind == Reduction::min  ? std::numeric_limits<double>::infinity()
+                       : kind == Reduction::prod ? 1.0
+                                                 : 0.0;
   std::vector<double> result(static_cast<std::size_t>(element_count(kept)), start);
   for (std::size_t i = 0; i < values.size(); ++i) {
     std::int64_t rest = static_cast<std::int64_t>(i);
@@ -45,6 +46,7 @@ template <class T> std::vector<double> reference(Reduction kind, const Array& in
       case Reduction::sum_of_squares: target += x * x; break;
       case Reduction::max: target = std::max(target, x); break;
       case Reduction::min: target = std::min(target, x); break;
+      case Reduction::prod: target *= x; break;
     }
   }
   return result;
@@ -87,6 +89,29 @@ TEST_CASE("reductions of views") {
   check_all_axes<float>(x.slice(2, 1, 9, 2));
   check_all_axes<float>(x.slice(1, 2, 7));
   check_all_axes<float>(x.slice(0, 2, 3).broadcast_to({4, 8, 10}));
+}
+
+TEST_CASE_TEMPLATE("products of rows and columns, in segments too", T, float, double, std::int32_t, std::int64_t) {
+  for (const Shape& shape : {Shape{7}, Shape{3, 5, 9}, Shape{2, 70'000}, Shape{70'000, 2}}) {
+    std::vector<T> values(static_cast<std::size_t>(element_count(shape)), T(1));
+    for (std::size_t i = 0; i < values.size(); i += 1 + values.size() / 20)
+      values[i] = static_cast<T>(i % 2 == 0 ? -2 : 3);
+    const Array x = Array::from(values, shape, test_device());
+    for (std::int64_t axis = 0; axis < std::ssize(shape); ++axis) {
+      const std::int64_t axes[] = {axis};
+      const auto found = reduce(Reduction::prod, x, axes).template to_vector<T>();
+      const auto expected = reference<T>(Reduction::prod, x, {axis});
+      for (std::size_t i = 0; i < found.size(); ++i) CHECK(static_cast<double>(found[i]) == expected[i]);
+    }
+  }
+  CHECK(reduce(Reduction::prod, Array::zeros({2, 0}, dtype_of<T>, test_device()), {}).template item<T>() == T(1));
+}
+
+TEST_CASE("products: narrow ones do not overflow on the way, integers wrap") {
+  const Array x = Array::from(std::vector<float>{6e4F, 6e4F, 1e-4F, 1e-4F}, {4}, test_device()).cast(DType::f16);
+  CHECK(reduce(Reduction::prod, x, {}).cast(DType::f64).item<double>() == doctest::Approx(36).epsilon(0.01));
+  const Array bytes = Array::full({3}, 7, DType::u8, test_device());
+  CHECK(reduce(Reduction::prod, bytes, {}).item<std::uint8_t>() == 343 % 256);
 }
 
 TEST_CASE("the error of a long sum does not grow with its length") {

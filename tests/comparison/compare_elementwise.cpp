@@ -69,7 +69,7 @@ template <class O> void compare_gradient(DeviceComparison& both, DType dtype, Pa
 void compare_elementwise(DeviceComparison& both) {
   elementwise::AllOperations::for_each([&]<class O>(std::type_identity<O>) {
     for (const DType dtype : kAllDTypes)
-      if (takes<O>(dtype)) compare_value<O>(both, dtype);
+      if (takes<O>(dtype) && both.wants(O::name)) compare_value<O>(both, dtype);
   });
 }
 
@@ -77,7 +77,7 @@ void compare_gradient_formulas(DeviceComparison& both) {
   elementwise::AllOperations::for_each([&]<class O>(std::type_identity<O>) {
     for (const DType dtype : kAllDTypes)
       if constexpr (elementwise::has_gradient_kernel<O>) {
-        if (!is_floating(dtype) || !takes<O>(dtype)) continue;
+        if (!is_floating(dtype) || !takes<O>(dtype) || !both.wants(O::name)) continue;
         if constexpr (samples::is_binary<O>) {
           compare_gradient<O>(both, dtype, Part::gradient_lhs);
           compare_gradient<O>(both, dtype, Part::gradient_rhs);

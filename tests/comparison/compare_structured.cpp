@@ -25,16 +25,18 @@ std::string_view name_of(Reduction kind) {
     case Reduction::sum: return "sum";
     case Reduction::sum_of_squares: return "sum_of_squares";
     case Reduction::max: return "max";
-    case Reduction::min: break;
+    case Reduction::min: return "min";
+    case Reduction::prod: break;
   }
-  return "min";
+  return "prod";
 }
 
 void compare_reduce(DeviceComparison& both, const Shape& shape, const std::vector<std::int64_t>& axes, DType dtype) {
   both.set_case(fmt::format("axes [{}]", fmt::join(axes, ", ")));
-  for (const auto kind : {Reduction::sum, Reduction::sum_of_squares, Reduction::max, Reduction::min})
+  for (const auto kind : {Reduction::sum, Reduction::sum_of_squares, Reduction::max, Reduction::min, Reduction::prod})
     for (const Numbers sample : {Numbers::plain, Numbers::special}) {
       if (sample == Numbers::special && !is_floating(dtype)) continue;  // sums of the largest integers wrap as they may
+      if (sample == Numbers::special && kind == Reduction::prod) continue;  // and products overflow in some order
       both.compare_layouts(
           name_of(kind), {numbers(shape, dtype, sample, 1)},
           [&](const Arrays& in) { return Arrays{reduce(kind, in[0], axes)}; },
@@ -50,6 +52,20 @@ void compare_arg_reduce(DeviceComparison& both, const Shape& shape, std::int64_t
                            [=](const Arrays& in) { return Arrays{arg_reduce(kind, in[0], axis)}; });
 }
 
+void compare_cumsum(DeviceComparison& both, const Shape& shape, std::int64_t axis, DType dtype) {
+  for (const bool reverse : {false, true})
+    both.compare_layouts(
+        "cumsum", {numbers(shape, dtype, Numbers::plain, 2)},
+        [=](const Arrays& in) { return Arrays{cumsum(in[0], axis, reverse)}; }, Match::largest);
+}
+
+void compare_sort(DeviceComparison& both, const Shape& shape, std::int64_t axis, DType dtype) {
+  for (const bool descending : {false, true})
+    for (const Numbers sample : {Numbers::plain, Numbers::special})
+      both.compare_layouts("arg_sort", {numbers(shape, dtype, sample, 2)},
+                           [=](const Arrays& in) { return Arrays{arg_sort(in[0], axis, descending)}; });
+}
+
 void compare_softmax(DeviceComparison& both, const Shape& shape, std::int64_t axis, DType dtype) {
   for (const auto kind : {SoftmaxKind::softmax, SoftmaxKind::log_softmax}) {
     const std::string name = kind == SoftmaxKind::softmax ? "softmax" : "log_softmax";
@@ -61,6 +77,31 @@ void compare_softmax(DeviceComparison& both, const Shape& shape, std::int64_t ax
         [=](const Arrays& in) { return Arrays{softmax_gradient(kind, softmax(kind, in[0], axis), in[1], axis)}; },
         Match::largest);
   }
+}
+
+void compare_normalize(DeviceComparison& both, const Shape& shape, DType dtype) {
+  const DType computed = computed_in(dtype);
+  const Arrays inputs{numbers(shape, dtype, Numbers::plain, 31), numbers({shape[1]}, computed, Numbers::plain, 32),
+                      numbers({shape[1]}, computed, Numbers::plain, 33), numbers(shape, dtype, Numbers::plain, 34)};
+  for (const RowNorm& norm : {RowNorm{}, RowNorm{.centred = false, .epsilon = 0.1}})
+    for (const bool affine : {true, false})
+      both.compare_layouts(
+          "normalize_rows", inputs,
+          [&](const Arrays& in) {
+            const Array weight = affine ? in[1] : Array();
+            const auto [y, mean, scale] = normalize_rows(norm, in[0], weight, affine ? in[2] : Array());
+            const auto columns = normalize_rows_column_gradients(in[0], mean, scale, in[3], true);
+            return Arrays{y,
+                          mean,
+                          scale,
+                          normalize_rows_gradient(norm, in[0], weight, mean, scale, in[3]),
+                          columns.weight,
+                          columns.bias};
+          },
+          Match::largest);
+  both.compare(
+      "normalize_rows", {numbers(shape, dtype, Numbers::special, 35)},
+      [](const Arrays& in) { return Arrays{normalize_rows({}, in[0]).output}; }, Match::largest);
 }
 
 void compare_matmul(DeviceComparison& both, DType dtype) {
@@ -172,12 +213,19 @@ void compare_reductions(DeviceComparison& both) {
     for (const std::int64_t axis : {0, 1, 2}) compare_arg_reduce(both, {5, 7, 33}, axis, dtype);
     compare_arg_reduce(both, {2, 3001}, 1, dtype);
     compare_arg_reduce(both, {1}, 0, dtype);
+    for (const Shape& shape : {Shape{5, 7, 33}, Shape{2, 3, 1500}, Shape{0, 2, 1}})
+      for (const std::int64_t axis : {0, 1, 2}) {
+        compare_cumsum(both, shape, axis, dtype);
+        compare_sort(both, shape, axis, dtype);
+      }
   }
   for (const DType dtype : types(is_floating_type)) {
     for (const std::int64_t axis : {0, 1, 2}) compare_softmax(both, {4, 5, 37}, axis, dtype);
     compare_softmax(both, {3, 1030}, 1, dtype);
     compare_softmax(both, {1}, 0, dtype);
     compare_softmax(both, {0, 4}, 1, dtype);
+    for (const Shape& shape : {Shape{5, 37}, Shape{3, 1030}, Shape{200, 12}, Shape{1, 1}, Shape{0, 4}})
+      compare_normalize(both, shape, dtype);
   }
 }
 

@@ -36,6 +36,8 @@ DeviceComparison compared(void (*compare)(DeviceComparison&), const std::string&
   device.backend.perturbed = wrong;
   device.backend.ran.clear();
   DeviceComparison both(cpu(), device.device);
+  const bool from_lists = compare == compare_elementwise || compare == compare_gradient_formulas;
+  if (from_lists) both.set_only(wrong.substr(0, wrong.find('\'')));  // all of them once for each would take minutes
   compare(both);
   return both;
 }
@@ -54,7 +56,8 @@ TEST_CASE("comparison: finds each kernel whose last element is wrong, and runs e
   }
   for (const std::string& kernel : PerturbedBackend::all_kernels())
     CHECK_MESSAGE(found.contains(kernel), kernel, " was wrong, and nothing found it");
-  CHECK(found == PerturbedBackend::all_kernels());
+  for (const std::string& kernel : found)
+    CHECK_MESSAGE(PerturbedBackend::all_kernels().contains(kernel), kernel, " ran, and is not listed");
 }
 
 TEST_CASE("comparison: NaN is not a number, nor is one infinity the other") {

@@ -46,6 +46,9 @@ class DeviceComparison {
                        Match match = Match::each);
   /// What a loop over cases shows of a difference, beside the operation's name.
   void set_case(std::string description) { case_ = std::move(description); }
+  /// Of the operations that are made from lists, only those whose names begin so.
+  void set_only(std::string prefix) { only_ = std::move(prefix); }
+  bool wants(std::string_view name) const { return name.starts_with(only_); }
 
   const std::vector<std::string>& differences() const noexcept { return differences_; }
   const std::set<std::string>& refused() const noexcept { return refused_; }
@@ -55,6 +58,7 @@ class DeviceComparison {
   Device reference_;
   Device tested_;
   std::string case_;
+  std::string only_;
   std::vector<std::string> differences_;
   std::set<std::string> refused_;  // with the errors
   std::int64_t comparisons_ = 0;

@@ -29,6 +29,8 @@ std::set<std::string> PerturbedBackend::all_kernels() {
                                  "cast",
                                  "fill",
                                  "where",
+                                 "cumsum",
+                                 "arg_sort",
                                  "matmul",
                                  "gather",
                                  "scatter_add",
@@ -37,11 +39,15 @@ std::set<std::string> PerturbedBackend::all_kernels() {
                                  "conv2d_weight_gradient",
                                  "max_pool2d",
                                  "max_pool2d_gradient",
+                                 "normalize_rows",
+                                 "normalize_rows_gradient",
+                                 "normalize_rows_sums",
                                  "avg_pool2d",
                                  "avg_pool2d_gradient"};
-  for (const char* kind : {"0", "1", "2", "3"}) names.insert(std::string("reduce ") + kind);
+  for (const char* kind : {"0", "1", "2", "3", "4"}) names.insert(std::string("reduce ") + kind);
   for (const char* kernel : {"arg_reduce", "softmax", "softmax_gradient", "random"})
     for (const char* kind : {" 0", " 1"}) names.insert(std::string(kernel) + kind);
+  names.insert("random 2");
   for (std::size_t rule = 0; rule < std::variant_size_v<OptimizerRule>; ++rule)
     names.insert("optimizer_step " + std::to_string(rule));
   elementwise::AllOperations::for_each([&]<class O>(std::type_identity<O>) {

@@ -43,6 +43,12 @@ class PerturbedBackend final : public Backend {
     run("arg_reduce " + std::to_string(static_cast<int>(kind)), output, &Backend::arg_reduce, kind, input, axis,
         output);
   }
+  void cumsum(const Array& input, std::size_t axis, bool reverse, const Array& output) override {
+    run("cumsum", output, &Backend::cumsum, input, axis, reverse, output);
+  }
+  void arg_sort(const Array& input, std::size_t axis, bool descending, const Array& output) override {
+    run("arg_sort", output, &Backend::arg_sort, input, axis, descending, output);
+  }
   void matmul(const Array& lhs, const Array& rhs, const Array& output) override {
     run("matmul", output, &Backend::matmul, lhs, rhs, output);
   }
@@ -53,6 +59,20 @@ class PerturbedBackend final : public Backend {
                         const Array& input_gradient) override {
     run("softmax_gradient " + std::to_string(static_cast<int>(kind)), input_gradient, &Backend::softmax_gradient, kind,
         output, gradient, axis, input_gradient);
+  }
+  void normalize_rows(const RowNorm& norm, const Array& input, const Array& weight, const Array& bias,
+                      const Array& output, const Array& mean, const Array& scale) override {
+    run("normalize_rows", output, &Backend::normalize_rows, norm, input, weight, bias, output, mean, scale);
+  }
+  void normalize_rows_gradient(const RowNorm& norm, const Array& input, const Array& weight, const Array& mean,
+                               const Array& scale, const Array& gradient, const Array& input_gradient) override {
+    run("normalize_rows_gradient", input_gradient, &Backend::normalize_rows_gradient, norm, input, weight, mean, scale,
+        gradient, input_gradient);
+  }
+  void normalize_rows_sums(const Array& input, const Array& mean, const Array& scale, const Array& gradient,
+                           const Array& weight_sums, const Array& bias_sums) override {
+    run("normalize_rows_sums", weight_sums, &Backend::normalize_rows_sums, input, mean, scale, gradient, weight_sums,
+        bias_sums);
   }
   void gather(const Array& input, std::size_t axis, const Array& index, const Array& output) override {
     run("gather", output, &Backend::gather, input, axis, index, output);

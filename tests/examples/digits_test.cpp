@@ -1,24 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The demo as a user meets it: the built program, run with good and bad arguments. TUTTI_DIGITS names it.
-#include <doctest/doctest.h>
+#include <tutti/tests/examples/program.h>
+
 #include <nlohmann/json.hpp>
 
-#include <sys/wait.h>
-
-#include <algorithm>
-#include <array>
-#include <cstdio>
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
-#include <string>
+using namespace tutti::testing;
 
 namespace {
-
-struct Outcome {
-  int code = -1;
-  std::string output;  // standard output and error
-};
 
 std::string folder() {
   static const std::string path = [] {
@@ -29,26 +17,12 @@ std::string folder() {
 }
 
 Outcome digits(const std::string& arguments) {
-  const std::string command = std::string(TUTTI_DIGITS) + " --output " + folder() + "/out " + arguments + " 2>&1";
-  Outcome outcome;
-  std::FILE* pipe = popen(command.c_str(), "r");
-  REQUIRE(pipe != nullptr);
-  std::array<char, 4096> block{};
-  for (std::size_t n = 0; (n = std::fread(block.data(), 1, block.size(), pipe)) > 0;)
-    outcome.output.append(block.data(), n);
-  const int status = pclose(pipe);
-  outcome.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-  return outcome;
+  return run_program(std::string(TUTTI_DIGITS) + " --output " + folder() + "/out " + arguments);
 }
 
-// One line that names the problem, and a code that is not 0.
 void check_refused(const std::string& arguments, const std::string& problem) {
-  const Outcome outcome = digits(arguments);
   CAPTURE(arguments);
-  CAPTURE(outcome.output);
-  CHECK(outcome.code > 0);
-  CHECK(std::count(outcome.output.begin(), outcome.output.end(), '\n') == 1);
-  CHECK(outcome.output.find(problem) != std::string::npos);
+  tutti::testing::check_refused(digits(arguments), problem);
 }
 
 std::string file_with(const std::string& name, const std::string& content) {
@@ -64,6 +38,7 @@ TEST_CASE("digits: bad arguments are refused in one line") {
   check_refused("--devices 5000", "cpu:");
   check_refused("--device abacus", "abacus");
   check_refused("--epochs 0", "--epochs 0");
+  check_refused("--network alexnet", "--network alexnet");
   check_refused("--batch 0", "batch");
   check_refused("--batch 100000", "100000");
   check_refused("--threads-per-device 0", "0 threads");
@@ -92,9 +67,7 @@ TEST_CASE("digits: a short run trains, reports and writes metrics and trace") {
     const Outcome outcome = digits(std::string("--epochs 4 --devices ") + devices);
     CAPTURE(outcome.output);
     REQUIRE(outcome.code == 0);
-    const auto place = outcome.output.find("test accuracy: ");
-    REQUIRE(place != std::string::npos);
-    CHECK(std::strtod(outcome.output.c_str() + place + 15, nullptr) > 85.0);
+    CHECK(number_after(outcome.output, "test accuracy: ") > 85.0);
     CHECK(outcome.output.find("hidden") != std::string::npos);
     CHECK(outcome.output.find('\033') == std::string::npos);  // no terminal: no control characters
     std::ifstream metrics(folder() + "/out/metrics.jsonl");
@@ -105,6 +78,12 @@ TEST_CASE("digits: a short run trains, reports and writes metrics and trace") {
     CHECK(nlohmann::json::parse(trace).at("traceEvents").size() > 20);
   }
   std::filesystem::remove_all(folder());
+}
+
+TEST_CASE("digits: the residual network learns too, with its running statistics") {
+  const Outcome outcome = digits("--network resnet --epochs 2 --batch 16 --devices 2");
+  CHECK(outcome.code == 0);
+  CHECK(number_after(outcome.output, "test accuracy: ") > 85.0);
 }
 
 TEST_CASE("digits: the same seed gives the same accuracy, whatever the threads") {

@@ -42,6 +42,18 @@ template <class T, bool squared> struct IntegerSum {
   TUTTI_HOST_DEVICE static T finish(Accumulated sum) { return static_cast<T>(sum); }
 };
 
+/// Products in double, or of integers, which wrap.
+template <class T> struct Product {
+  using Accumulated = std::conditional_t<std::is_floating_point_v<T>, double, std::uint64_t>;
+  TUTTI_HOST_DEVICE static constexpr Accumulated identity() { return 1; }
+  TUTTI_HOST_DEVICE static Accumulated add(Accumulated product, T x) { return product * static_cast<Accumulated>(x); }
+  TUTTI_HOST_DEVICE static Accumulated add(Accumulated product, T a, T b, T c, T d) {
+    return add(add(add(add(product, a), b), c), d);
+  }
+  TUTTI_HOST_DEVICE static Accumulated combine(Accumulated a, Accumulated b) { return a * b; }
+  TUTTI_HOST_DEVICE static T finish(Accumulated product) { return static_cast<T>(product); }
+};
+
 /// The largest or smallest, by `elementwise::Maximum` or `Minimum`: NaN wins.
 template <class T, class Choice> struct Extreme {
   using Accumulated = T;
@@ -67,6 +79,7 @@ template <class T, class F> void visit_terms(Reduction kind, F&& f) {
     case Reduction::sum_of_squares: return f(std::conditional_t<kFloating, FloatSum<T, true>, IntegerSum<T, true>>{});
     case Reduction::max: return f(Extreme<T, elementwise::Maximum>{});
     case Reduction::min: return f(Extreme<T, elementwise::Minimum>{});
+    case Reduction::prod: return f(Product<T>{});
   }
 }
 

@@ -127,6 +127,22 @@ TEST_CASE("reductions of any axes of any views") {
   }
 }
 
+TEST_CASE("products of lines in every layout; integers wrap") {
+  RandomViews views(45);
+  for (const DType dtype : kNumbers)
+    for (const Shape& shape : {Shape{3, 7}, Shape{2, 1100}, Shape{9001}, Shape{40, 9, 3}}) {
+      const Array numbers = Array::empty(shape, dtype, cpu());
+      visit_dtype(dtype, [&]<class T>(std::type_identity<T>) {
+        if constexpr (!std::is_same_v<T, bool>)
+          for (std::int64_t i = 0; i < numbers.size(); ++i)
+            numbers.data<T>()[i] =
+                static_cast<T>(is_floating(dtype) ? 1 + views.between(-9, 9) / 900.0
+                                                  : static_cast<double>(views.between(0, 5) * 2 - 5));
+      });
+      for (std::int64_t axis = 0; axis < std::ssize(shape); ++axis) check(Reduction::prod, numbers, {axis});
+    }
+}
+
 TEST_CASE("reductions with fewer blocks than tasks") {
   Turns turns;
   on_host::schedule.most_blocks = 2;

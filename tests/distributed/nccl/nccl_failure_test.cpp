@@ -6,6 +6,7 @@
 
 #include <doctest/doctest.h>
 
+#include <exception>
 #include <stdexcept>
 #include <string>
 
@@ -58,6 +59,7 @@ TEST_CASE("nccl failures: a group that is well shrinks to those that go on, once
     CHECK(!last->error());
     check_works(*engine, kSurvivors);
     CHECK(machine.nccl.count("ncclCommShrink") == 2);
+    CHECK(machine.nccl.count("ncclCommShrink with NCCL_SHRINK_ABORT") == 0);
     CHECK(machine.nccl.count("ncclCommInitRankConfig") == 3);
     CHECK(machine.nccl.alive() == 2);
     engine->regroup(machine.devices);  // larger again: that is a new connection
@@ -74,7 +76,7 @@ TEST_CASE("nccl failures: what runs is revoked, and survivors shrink the rest") 
   CHECK(machine.nccl.alive() == 3);
   engine->regroup(kSurvivors);
   check_works(*engine, kSurvivors);
-  CHECK(machine.nccl.count("ncclCommShrink") == 2);
+  CHECK(machine.nccl.count("ncclCommShrink with NCCL_SHRINK_ABORT") == 2);
   CHECK(machine.nccl.count("ncclCommInitRankConfig") == 3);
   CHECK(machine.nccl.alive() == 2);
 }
@@ -123,8 +125,13 @@ TEST_CASE("nccl failures: a GPU that is lost is not needed any more") {
   task->wait();
   CHECK(task->error());
   request = {};
-  const std::vector<Device> others{cuda(1), cuda(2)};  // the kernel of the first ran first
-  CHECK_THROWS_AS(synchronize(cuda(0)), DeviceError);
+  std::vector<Device> others;
+  for (const Device device : machine.devices) try {
+      synchronize(device);
+      others.push_back(device);
+    } catch (const DeviceError&) {
+    }
+  REQUIRE(others.size() == 2);
   engine->regroup(others);
   check_works(*engine, others);
   CHECK(machine.nccl.count("ncclCommShrink") == 2);
@@ -185,6 +192,75 @@ TEST_CASE("nccl failures: each of its calls fails in turn while survivors go on:
     }
     CHECK(nth >= 2);
   }
+}
+
+namespace {
+
+/// A sum that travels in 16 bits, a sparse one, and one of the users' own, of three devices.
+void reduce_all_ways(NcclMachine& machine, NcclCommunicator& engine) {
+  AllReduceRequest wire = sum_of(slices_on(machine.devices));
+  wire.wire = GradientWire::bf16;
+  SparseReduction sparse;
+  sparse.parameter = {.name = "table", .shape = {10, 1}, .dtype = DType::f32, .sparse = true};
+  sparse.receivers = machine.devices;
+  sparse.denominator = 2.0;
+  sparse.result = std::make_shared<SparseResult>();
+  sparse.result->receives = {true, true, false};
+  sparse.result->gradients.resize(3);
+  CollectiveRequest own{.operation = CollectiveOperation::max, .inputs = {}, .outputs = {}, .ready = {}, .parts = {}};
+  for (const Device device : machine.devices) {
+    const SparseGradient part{Array::from(std::vector<std::int64_t>{4}, {1}, device),
+                              Array::from(std::vector<float>{2}, {1, 1}, device),
+                              {10, 1}};
+    sparse.contributions.push_back({device, {part}});
+    own.inputs.push_back(Array::from(std::vector<float>{1, 2}, {2}, device));
+    own.outputs.push_back(Array::empty({2}, DType::f32, device));
+    for (auto* ready : {&sparse.ready, &own.ready}) ready->push_back(compute_stream(device).record());
+  }
+  own.parts = {{2, {{0, 0}, {2, 0}}, {{0, 0}, {1, 0}}}, {1, {}, {{2, 0}}}};
+  const std::vector<std::shared_ptr<CollectiveTask>> tasks{engine.all_reduce(wire), engine.reduce_sparse(sparse),
+                                                           engine.collective(own)};
+  std::exception_ptr error;
+  for (const auto& task : tasks) try {
+      machine.join_all(engine, task);
+    } catch (...) {
+      error = std::current_exception();
+    }
+  for (const auto& task : tasks) task->wait();
+  if (error) std::rethrow_exception(error);
+}
+
+}  // namespace
+
+TEST_CASE("nccl failures: each call of CUDA's fails in turn: nothing hangs, leaks or goes on using what was let go") {
+  std::size_t nth = 0;
+  for (bool failed = true; failed; nth += 3) {
+    CAPTURE(nth);
+    NcclMachine machine(3);
+    {
+      const auto engine = machine.connect();
+      reduce_all_ways(machine, *engine);
+      machine.synchronize_all();
+      machine.cuda_machine.fail_call("*", nth + 1, cudaErrorLaunchFailure);
+      try {
+        reduce_all_ways(machine, *engine);
+      } catch (const Error&) {
+      }
+      failed = machine.cuda_machine.failed();
+      for (int attempts = 0; attempts < 2; ++attempts) try {
+          reduce_all_ways(machine, *engine);
+          check_works(*engine, machine.devices);
+          break;
+        } catch (const Error&) {  // of what had been joined before
+          CHECK(attempts == 0);
+        }
+    }
+    CHECK(machine.nccl.alive() == 0);
+    for (const std::string& fault : machine.cuda_machine.take_faults())  // NCCL cannot forget a group that has begun
+      CHECK_MESSAGE(fault.find("in its group") != std::string::npos, fault);
+    if (nth > 2000) break;
+  }
+  CHECK(nth > 100);
 }
 
 TEST_CASE("nccl failures: a device that fails leaves, and the others train on to what CPU devices get") {

@@ -204,6 +204,7 @@ ncclResult_t ncclCommShrink(ncclComm_t handle, int* excluded, int count, ncclCom
     if (communicator.running > 0 && !revoked && (flags & NCCL_SHRINK_ABORT) == 0)
       state.fault(fmt::format("ncclCommShrink of rank {} while it may be at work", communicator.rank));
     communicator.revoked = true;  // or as good as that
+    if ((flags & NCCL_SHRINK_ABORT) != 0) ++state.calls["ncclCommShrink with NCCL_SHRINK_ABORT"];
     *smaller = nullptr;
     group.shrinkings.push_back({&communicator, smaller, {excluded, excluded + count}});
     return ncclInProgress;

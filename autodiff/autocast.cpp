@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tutti/autodiff/autocast.h>
+
+#include <tutti/autodiff/checkpoint.h>
+#include <tutti/autodiff/node.h>
+#include <tutti/autodiff/operations.h>
+#include <tutti/autodiff/tensor_access.h>
+#include <tutti/backend/error.h>
+
+#include <algorithm>
+#include <unordered_map>
+#include <utility>
+
+namespace tutti {
+
+namespace {
+
+constinit thread_local Autocast* innermost = nullptr;
+
+// docs/dtypes.md has these lists too.
+constexpr std::string_view kNarrow[] = {
+    "matmul", "linear", "conv1d", "conv2d", "conv3d", "einsum", "scaled_dot_product_attention",
+};
+constexpr std::string_view kWide[] = {
+    // functions with a wide range, or steep ones
+    "exp",
+    "exp2",
+    "expm1",
+    "log",
+    "log2",
+    "log10",
+    "log1p",
+    "pow",
+    "logaddexp",
+    "tan",
+    "asin",
+    "acos",
+    "sinh",
+    "cosh",
+    "erfinv",
+    "reciprocal",
+    "rsqrt",
+    "softplus",
+    // sums over many elements
+    "sum",
+    "mean",
+    "prod",
+    "cumsum",
+    "cumprod",
+    "var",
+    "stddev",
+    "norm",
+    "logsumexp",
+    "softmax",
+    "log_softmax",
+    // normalisation and losses
+    "layer_norm",
+    "rms_norm",
+    "group_norm",
+    "batch_norm",
+    "cross_entropy",
+    "nll_loss",
+    "mse_loss",
+    "l1_loss",
+    "smooth_l1_loss",
+    "huber_loss",
+    "binary_cross_entropy",
+    "binary_cross_entropy_with_logits",
+    "kl_div",
+};
+
+bool contains(std::span<const std::string_view> names, std::string_view name) {
+  return std::ranges::find(names, name) != names.end();
+}
+
+}  // namespace
+
+/// Casts of leaves, recorded, while they can be back-propagated through and their leaf keeps its value.
+class CastLeaves {
+ public:
+  Tensor find_or_cast(const Tensor& leaf, DType dtype) {
+    const auto& storage = leaf.array().storage();
+    Entry& entry = entries_[gradient_node(leaf).get()];
+    if (!entry.leaf.defined() || entry.storage != storage.get() || entry.version != storage->version() ||
+        entry.cast.node()->released())
+      entry = {leaf, storage.get(), storage->version(), cast(leaf, dtype)};
+    return entry.cast;
+  }
+
+ private:
+  struct Entry {
+    Tensor leaf;  // so that its node's address stays its own
+    const Storage* storage = nullptr;
+    std::uint32_t version = 0;
+    Tensor cast;
+  };
+  std::unordered_map<const Node*, Entry> entries_;
+};
+
+Autocast::Autocast(DType narrow) : narrow_(narrow), outer_(nullptr) {
+  if (narrow != DType::bf16 && narrow != DType::f16 && narrow != DType::f32)
+    raise<DTypeError>("[autocast] operations run in bf16, f16 or f32, not in {}", to_string(narrow));
+  outer_ = std::exchange(innermost, this);
+}
+
+Autocast::~Autocast() { innermost = outer_; }
+
+// A checkpoint's function casts its leaves itself, each time it runs.
+Tensor Autocast::as_narrow(const Tensor& x) {
+  if (!x.is_leaf() || !x.requires_grad() || !grad_enabled() || InputTrace::active()) return cast(x, narrow_);
+  if (!cast_) cast_ = std::make_unique<CastLeaves>();
+  return cast_->find_or_cast(x, narrow_);
+}
+
+DType autocast_dtype() noexcept { return innermost != nullptr ? innermost->narrow_ : DType::f32; }
+
+Tensor autocast(std::string_view operation, const Tensor& x) {
+  if (innermost == nullptr || innermost->narrow_ == DType::f32 || !x.defined() || x.is_weak_scalar()) return x;
+  const DType dtype = x.dtype();
+  if (dtype != DType::f32 && dtype != DType::bf16 && dtype != DType::f16) return x;
+  if (dtype != innermost->narrow_ && contains(kNarrow, operation)) return innermost->as_narrow(x);
+  if (dtype != DType::f32 && contains(kWide, operation)) return cast(x, DType::f32);
+  return x;
+}
+
+}  // namespace tutti

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <tutti/autodiff/tensor.h>
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <unordered_set>
+#include <vector>
+
+namespace tutti {
+
+using CheckpointedFunction = std::function<Tensor(std::span<const Tensor> inputs)>;
+
+/// f(inputs), of which backward keeps the inputs alone: it runs f again for what f's operations would have saved, so
+/// that a chain of k checkpoints holds one link's intermediate values at a time (Chen et al. 2016, arXiv:1604.06174).
+///
+/// f may use parameters and other tensors that it refers to: those that it reads get their gradients, each once, as one
+/// contribution (leaves with sparse gradients excepted, AutodiffError). It is kept until backward has run, so that what
+/// it refers to must live till then. Both runs must do the same: random numbers of any Generator are repeated, an
+/// Autocast scope is, other state (running statistics, counts) changes twice. What it reads may not be written or
+/// replaced in between: AutodiffError, as for another shape or another leaf the second time. Checkpoints nest, and can
+/// be differentiated again. No collectives in f: devices would repeat them in different orders.
+///
+/// Without recording, or if nothing requires a gradient, this is f(inputs).
+Tensor checkpoint(CheckpointedFunction f, std::vector<Tensor> inputs);
+Tensor checkpoint(std::function<Tensor(const Tensor&)> f, const Tensor& x);
+
+/// While one lives on a thread, operations there record nothing, but it hears of every tensor with a gradient that they
+/// are given: what a checkpoint's function reads from outside.
+class InputTrace {
+ public:
+  InputTrace();
+  ~InputTrace();
+  InputTrace(const InputTrace&) = delete;
+  InputTrace& operator=(const InputTrace&) = delete;
+
+  void add(const Tensor&);
+  const std::vector<Tensor>& tensors() const noexcept { return tensors_; }  ///< each node once, in order of discovery
+  static bool active() noexcept;                                            ///< on the calling thread
+
+ private:
+  std::vector<Tensor> tensors_;
+  std::unordered_set<const Node*> seen_;
+  InputTrace* outer_;
+};
+
+}  // namespace tutti

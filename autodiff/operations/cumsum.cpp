@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tutti/autodiff/node.h>
+#include <tutti/autodiff/operations.h>
+#include <tutti/autodiff/promotion.h>
+#include <tutti/backend/operations.h>
+
+#include <vector>
+
+namespace tutti {
+
+namespace {
+
+// Each direction is the other's gradient.
+Tensor summed(const Tensor& x, std::int64_t axis, bool reverse) {
+  const Tensor inputs[] = {x};
+  return record("cumsum", cumsum(x.array(), axis, reverse), inputs, [&] {
+    return [axis, reverse](const auto&, const Tensor& dy, InputGradients& gradients) {
+      gradients.set(0, summed(dy, axis, !reverse));
+    };
+  });
+}
+
+}  // namespace
+
+Tensor cumsum(const Tensor& x, std::int64_t axis) {
+  return summed(promote_into(elementwise::Domain::number, "cumsum", x), axis, false);
+}
+
+// Hillis and Steele, "Data Parallel Algorithms" (1986): each step multiplies by what lies twice as far back.
+Tensor cumprod(const Tensor& x, std::int64_t axis) {
+  Tensor product = promote_into(elementwise::Domain::number, "cumprod", x);
+  const std::size_t place = normalize_axis("cumprod", axis, x.rank());
+  const std::int64_t length = x.shape()[place];
+  std::vector<Padding> widths(x.rank());
+  for (std::int64_t distance = 1; distance < length; distance *= 2) {
+    widths[place].before = distance;
+    product = product * pad(slice(product, axis, 0, length - distance), widths, 1);
+  }
+  return product;
+}
+
+}  // namespace tutti

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tutti/autodiff/node.h>
+#include <tutti/autodiff/operations.h>
+#include <tutti/autodiff/promotion.h>
+#include <tutti/backend/error.h>
+#include <tutti/backend/operations.h>
+
+namespace tutti {
+
+// What is sorted are places; values and their gradients are gathered by them.
+
+Tensor argsort(const Tensor& x, std::int64_t axis, bool descending) {
+  const Tensor number = promote_into(elementwise::Domain::number, "argsort", x.detach());
+  return Tensor(arg_sort(number.array(), axis, descending));
+}
+
+Sorted sort(const Tensor& x, std::int64_t axis, bool descending) {
+  const Tensor places = argsort(x, axis, descending);
+  return {gather(x, axis, places), places};
+}
+
+Sorted topk(const Tensor& x, std::int64_t count, std::int64_t axis, bool largest) {
+  const std::int64_t length = x.shape()[normalize_axis("topk", axis, x.rank())];
+  if (count < 0 || count > length)
+    raise<ShapeError>("[topk] {} elements of {} along axis {} of {}", count, length, axis, to_string(x.shape()));
+  const Tensor places(slice(argsort(x, axis, largest), axis, 0, count).array().copy());
+  return {gather(x, axis, places), places};
+}
+
+}  // namespace tutti

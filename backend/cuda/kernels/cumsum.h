@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <tutti/backend/cuda/kernels/axis_lines.h>
+#include <tutti/backend/dtype.h>
+
+#include <cuda_runtime_api.h>
+
+namespace tutti::cuda_kernels {
+
+/// Lines up to this long have a thread each; longer ones a block, which takes them piece by piece.
+inline constexpr std::int64_t kShortSum = 32;
+
+/// Running sums of each line, from the end where `reverse`. Deterministic.
+void launch_cumsum(cudaStream_t, DType, const AxisLines&, bool reverse, const void* from, void* to);
+
+}  // namespace tutti::cuda_kernels

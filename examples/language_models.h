@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// Models that predict the next character. Tokens [n, t] i64 -> logits [n, t, vocabulary].
+
+#include <tutti/autodiff/operations.h>
+#include <tutti/nn/dropout.h>
+#include <tutti/nn/embedding.h>
+#include <tutti/nn/linear.h>
+#include <tutti/nn/module_list.h>
+#include <tutti/nn/normalization.h>
+#include <tutti/nn/recurrent.h>
+#include <tutti/nn/transformer.h>
+
+namespace text {
+
+struct ModelOptions {
+  std::int64_t vocabulary = 0;
+  std::int64_t context = 64;  ///< the longest sequence
+  std::int64_t features = 64;
+  std::int64_t heads = 4;
+  std::int64_t layers = 2;
+  double dropout = 0.0;
+};
+
+/// A decoder in the manner of GPT-2: Radford et al., "Language Models are Unsupervised Multitask Learners" (2019).
+class Gpt : public tutti::Module {
+ public:
+  Gpt(const ModelOptions& options, tutti::Generator& random)
+      : tokens_(options.vocabulary, options.features, random),
+        positions_(options.context, options.features, random),
+        dropout_(options.dropout, random),
+        norm_(options.features),
+        head_(options.features, options.vocabulary, random, {.bias = false}) {
+    for (std::int64_t i = 0; i < options.layers; ++i)
+      blocks_.append(tutti::TransformerBlock(options.features, options.heads, random,
+                                             {.causal = true, .dropout = options.dropout}));
+  }
+
+  tutti::Tensor forward(const tutti::Tensor& tokens) const {
+    const tutti::Tensor places = positions_.weight.slice(0, 0, tokens.length(1));
+    tutti::Tensor x = dropout_.forward(tokens_.forward(tokens) + places);
+    for (const tutti::TransformerBlock& block : blocks_) x = block.forward(x);
+    return head_.forward(norm_.forward(x));
+  }
+
+  void visit(tutti::MemberVisitor& v) override {
+    v.module("tokens", tokens_);
+    v.module("positions", positions_);
+    v.module("dropout", dropout_);
+    v.module("blocks", blocks_);
+    v.module("norm", norm_);
+    v.module("head", head_);
+  }
+
+ private:
+  tutti::Embedding tokens_;
+  tutti::Embedding positions_;
+  tutti::Dropout dropout_;
+  tutti::ModuleList<tutti::TransformerBlock> blocks_;
+  tutti::LayerNorm norm_;
+  tutti::Linear head_;
+};
+
+/// Hochreiter and Schmidhuber, "Long Short-Term Memory" (1997).
+class Lstm : public tutti::Module {
+ public:
+  Lstm(const ModelOptions& options, tutti::Generator& random)
+      : tokens_(options.vocabulary, options.features, random),
+        lstm_(options.features, options.features, random,
+              {.layers = options.layers, .batch_first = true, .dropout = options.dropout}),
+        head_(options.features, options.vocabulary, random) {}
+
+  tutti::Tensor forward(const tutti::Tensor& tokens) const {
+    return head_.forward(lstm_.forward(tokens_.forward(tokens)).sequence);
+  }
+
+  void visit(tutti::MemberVisitor& v) override {
+    v.module("tokens", tokens_);
+    v.module("lstm", lstm_);
+    v.module("head", head_);
+  }
+
+ private:
+  tutti::Embedding tokens_;
+  tutti::LSTM lstm_;
+  tutti::Linear head_;
+};
+
+}  // namespace text

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// A character-level language model, GPT or LSTM, learns any text file on several devices, and writes some of its own.
+#include <tutti/examples/text_training.h>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include <cmath>
+#include <exception>
+
+int main(int argc, char** argv) {
+  text::Options options;
+  CLI::App app("Trains a character-level language model on a text file, data-parallel, and samples from it.");
+  app.option_defaults()->always_capture_default();
+  app.add_option("--text", options.text, "the file to learn")->required();
+  app.add_option("--model", options.model, "gpt or lstm");
+  app.add_option("--device", options.device, "kind of device: cpu or cuda");
+  app.add_option("--devices", options.devices, "how many, each driven by a thread");
+  app.add_option("--threads-per-device", options.threads_per_device, "threads that share each CPU device's loops");
+  app.add_option("--steps", options.steps, "of training");
+  app.add_option("--batch", options.batch, "sequences per device and step");
+  app.add_option("--context", options.context, "characters of a sequence");
+  app.add_option("--features", options.features, "width of the model");
+  app.add_option("--layers", options.layers, "depth of the model");
+  app.add_option("--heads", options.heads, "of attention, gpt only");
+  app.add_option("--dropout", options.dropout, "share of elements that are dropped in training");
+  app.add_option("--learning-rate", options.learning_rate, "of AdamW at its highest");
+  app.add_option("--seed", options.seed, "of the first weights, the sequences and the sample")
+      ->check([](const std::string& text) { return text.starts_with("-") ? text + " is negative" : ""; });
+  app.add_option("--sample", options.sample, "characters to write at the end");
+  app.add_option("--prompt", options.prompt, "what the sample begins with");
+  app.add_option("--temperature", options.temperature, "below 1: likelier characters; above: odder ones");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp& help) {
+    return app.exit(help);
+  } catch (const CLI::ParseError& error) {
+    fmt::print(stderr, "text: {}\n", error.what());
+    return 2;
+  }
+  try {
+    const text::Result result = text::train(options);
+    fmt::print("{}\n\n", result.sample);
+    fmt::print("{:<24}{} parameters, {:.0f} characters/s\n", options.model, result.parameters,
+               result.characters_per_second);
+    fmt::print("{:<24}{:.3f} nats a character\n", "training loss", result.training_loss);
+    fmt::print("validation loss: {:.3f} nats a character (perplexity {:.2f})\n", result.validation_loss,
+               std::exp(result.validation_loss));
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "text: {}\n", error.what());
+    return 1;
+  }
+  return 0;
+}

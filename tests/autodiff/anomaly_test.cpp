@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tutti/autodiff/anomaly.h>
+
+#include <tutti/autodiff/backward.h>
+#include <tutti/autodiff/node.h>
+#include <tutti/autodiff/operations.h>
+#include <tutti/autodiff/scope.h>
+#include <tutti/backend/error.h>
+#include <tutti/tests/autodiff/leaves.h>
+
+#include <doctest/doctest.h>
+
+#include <limits>
+
+namespace tutti {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+TEST_CASE("anomaly: names the operation whose result is the first that is not finite, and its scope") {
+  const Tensor x = leaf({1, 0, -1});
+  const auto model = [&] {
+    const Scope outer("encoder");
+    const Scope inner("layer3");
+    return sum(log(x * 2) + 1);
+  };
+  CHECK_FALSE(model().item<double>() == 0.0);
+  const DetectAnomaly detect;
+  CHECK_THROWS_WITH_AS(model(), "[anomaly] log in encoder.layer3 made a NaN in its result of shape [3]", AutodiffError);
+  CHECK_THROWS_WITH_AS(log(x.slice(0, 0, 2)), "[anomaly] log made an infinity in its result of shape [2]",
+                       AutodiffError);
+  const NoGrad no_grad;
+  CHECK_THROWS_WITH_AS(log(x), doctest::Contains("log made a NaN"), AutodiffError);
+}
+
+TEST_CASE("anomaly: what comes from outside is passed on, an infinity that becomes a NaN is not") {
+  const Tensor x = leaf({1, 2, 3});
+  const Tensor mask(Array::from(std::vector<bool>{true, false, true}, {3}, test_device()));
+  const DetectAnomaly detect;
+  const Tensor masked = masked_fill(x, mask, -kInfinity);
+  CHECK(softmax(masked).to_vector<double>() == Values{0, 1, 0});
+  CHECK_THROWS_WITH_AS(masked - masked, doctest::Contains("subtract made a NaN"), AutodiffError);
+}
+
+TEST_CASE("anomaly: infinities may be let through") {
+  const Tensor x = leaf({0, 1});
+  const DetectAnomaly detect({.infinities = false});
+  const Tensor y = log(x);
+  CHECK_THROWS_WITH_AS(y * 0, doctest::Contains("multiply made a NaN"), AutodiffError);
+  const DetectAnomaly both;
+  CHECK_THROWS_WITH_AS(log(x), doctest::Contains("an infinity"), AutodiffError);
+}
+
+TEST_CASE("anomaly: names the operation whose gradient is the first that is not finite, and its scope") {
+  const Tensor x = leaf({0, 4});
+  Tensor y;
+  {
+    const Scope scope("head");
+    y = sum(sqrt(x) * 3);
+  }
+  backward(y, {.retain_graph = true});
+  const DetectAnomaly detect;
+  CHECK_THROWS_WITH_AS(backward(y),
+                       "[anomaly] the backward of sqrt in head made an infinity in the gradient of its input 0, of "
+                       "shape [2]",
+                       AutodiffError);
+}
+
+TEST_CASE("scopes: errors name the place that an operation was recorded in") {
+  const Tensor x = leaf({1, 2});
+  Tensor y;
+  {
+    const Scope scope("decoder");
+    y = exp(x);
+  }
+  CHECK_THROWS_WITH_AS(Tensor(y).set_array(x.array()), doctest::Contains("made by exp in decoder"), AutodiffError);
+  backward(sum(y));
+  CHECK_THROWS_WITH_AS(backward(sum(y)), doctest::Contains("exp in decoder saved"), AutodiffError);
+  const Tensor z = x * x;
+  CHECK(z.node()->title() == "multiply");
+}
+
+}  // namespace
+}  // namespace tutti

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tutti/autodiff/autocast.h>
+
+#include <tutti/autodiff/backward.h>
+#include <tutti/autodiff/node.h>
+#include <tutti/autodiff/operations.h>
+#include <tutti/backend/error.h>
+#include <tutti/tests/autodiff/leaves.h>
+
+#include <doctest/doctest.h>
+
+#include <thread>
+
+namespace tutti {
+namespace {
+
+Tensor floats(const Shape& shape, std::uint64_t seed, bool requires_grad = true) {
+  return Tensor(spread(shape, seed).array().cast(DType::f32), requires_grad);
+}
+
+TEST_CASE("Autocast: products are narrow, wide functions f32, others promote") {
+  const Tensor a = floats({2, 3}, 1);
+  const Tensor b = floats({3, 2}, 2);
+  const Tensor narrow = a.cast(DType::bf16);
+  CHECK(matmul(a, b).dtype() == DType::f32);
+  const Autocast guard(DType::bf16);
+  CHECK(autocast_dtype() == DType::bf16);
+  CHECK(matmul(a, b).dtype() == DType::bf16);
+  CHECK(linear(a, floats({4, 3}, 3), floats({4}, 4)).dtype() == DType::bf16);
+  CHECK(einsum("ij,jk", {a, b}).dtype() == DType::bf16);
+  CHECK(conv2d(floats({1, 1, 4, 4}, 1), floats({1, 1, 2, 2}, 2), floats({1}, 3)).dtype() == DType::bf16);
+  for (const Tensor& wide : {exp(narrow), log(abs(narrow)), softmax(narrow), log_softmax(narrow), sum(narrow),
+                             mean(narrow, {0}), var(narrow), norm(narrow), logsumexp(narrow)})
+    CHECK(wide.dtype() == DType::f32);
+  CHECK((narrow + narrow).dtype() == DType::bf16);
+  const Tensor rows = floats({1, 2, 4}, 1);
+  CHECK(scaled_dot_product_attention(rows, rows, rows).dtype() == DType::bf16);
+  CHECK(layer_norm(narrow, {3}).dtype() == DType::f32);
+  CHECK((narrow * a).dtype() == DType::f32);
+  CHECK(relu(narrow).dtype() == DType::bf16);
+  CHECK(matmul(spread({2, 3}, 1), spread({3, 2}, 2)).dtype() == DType::f64);
+  CHECK(exp(index({1}, {1})).dtype() == DType::f32);
+}
+
+TEST_CASE("Autocast: scopes nest, end, and are a thread's own; f32 switches them off") {
+  const Tensor a = floats({2, 2}, 1);
+  {
+    const Autocast outer(DType::bf16);
+    {
+      const Autocast inner(DType::f16);
+      CHECK(matmul(a, a).dtype() == DType::f16);
+      const Autocast off(DType::f32);
+      CHECK(matmul(a, a).dtype() == DType::f32);
+    }
+    CHECK(matmul(a, a).dtype() == DType::bf16);
+    std::thread([&] { CHECK_FALSE(autocasts()); }).join();
+  }
+  CHECK_FALSE(autocasts());
+  CHECK_THROWS_WITH_AS(Autocast{DType::f64}, doctest::Contains("not in f64"), DTypeError);
+}
+
+TEST_CASE("Autocast: gradients arrive in the leaves' own type, equal to those of explicit casts") {
+  const Tensor x = floats({3, 4}, 1);
+  const Tensor w = floats({2, 4}, 2);
+  backward(sum(linear(x.cast(DType::bf16), w.cast(DType::bf16)).cast(DType::f32)));
+  const std::vector<float> expected_x = x.grad().to_vector<float>();
+  const std::vector<float> expected_w = w.grad().to_vector<float>();
+  for (const bool inside : {false, true}) {
+    Tensor(x).zero_grad();
+    Tensor(w).zero_grad();
+    Tensor loss;
+    {
+      const Autocast guard(DType::bf16);
+      loss = sum(linear(x, w));
+      CHECK(loss.dtype() == DType::f32);
+      if (inside) backward(loss);
+    }
+    if (!inside) backward(loss);
+    CHECK(x.grad().to_vector<float>() == expected_x);
+    CHECK(w.grad().to_vector<float>() == expected_w);
+  }
+}
+
+TEST_CASE("Autocast: a leaf is cast once in a scope, until it changes or backward has used the cast up") {
+  const Tensor x = floats({2, 2}, 1, false);
+  Tensor w = floats({2, 2}, 2);
+  const Autocast guard(DType::bf16);
+  const auto cast_of_w = [&] { return matmul(x, w).node()->input(1); };
+  const auto first = cast_of_w();
+  CHECK(cast_of_w() == first);
+  {
+    const NoGrad no_grad;
+    CHECK_FALSE(matmul(x, w).requires_grad());
+    w.mul_(2);
+  }
+  const auto second = cast_of_w();
+  CHECK(second != first);
+  w.set_array(w.array().copy());
+  CHECK(cast_of_w() != second);
+  for (int step = 0; step < 2; ++step) backward(sum(matmul(matmul(x, w), w)));
+  CHECK(w.grad().dtype() == DType::f32);
+}
+
+}  // namespace
+}  // namespace tutti

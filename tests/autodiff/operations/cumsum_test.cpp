@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tutti/autodiff/backward.h>
+#include <tutti/autodiff/operations.h>
+#include <tutti/backend/error.h>
+#include <tutti/tests/autodiff/leaves.h>
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+
+namespace tutti {
+namespace {
+
+using Inputs = std::vector<Tensor>;
+using Whole = std::vector<std::int64_t>;
+
+TEST_CASE("cumsum, cumprod: values along each axis") {
+  const Tensor x = constant({1, 2, 3, 4, 5, 6}, {2, 3});
+  CHECK(cumsum(x, 1).to_vector<double>() == Values{1, 3, 6, 4, 9, 15});
+  CHECK(cumsum(x, 0).to_vector<double>() == Values{1, 2, 3, 5, 7, 9});
+  CHECK(cumprod(x, -1).to_vector<double>() == Values{1, 2, 6, 4, 20, 120});
+  CHECK(cumprod(x, 0).to_vector<double>() == Values{1, 2, 3, 4, 10, 18});
+  CHECK(cumsum(x > 2, 1).to_vector<std::int64_t>() == Whole{0, 0, 1, 1, 2, 3});
+  CHECK(cumprod(index({1, 2, 3, 4, 5}, {5}), 0).to_vector<std::int64_t>() == Whole{1, 2, 6, 24, 120});
+  CHECK(cumsum(leaf({}, {0, 2}), 0).size() == 0);
+  CHECK(cumprod(leaf({}, {0, 2}), 0).size() == 0);
+  CHECK_THROWS_WITH_AS(cumprod(x, 2), doctest::Contains("[cumprod]"), ShapeError);
+}
+
+TEST_CASE("cumsum, cumprod: first and second derivatives") {
+  for (const std::int64_t axis : {0, 1, -1}) {
+    check_gradients([=](const Inputs& in) { return square(cumsum(in[0], axis)); }, {spread({2, 3}, 1)});
+    check_gradients([=](const Inputs& in) { return cumprod(in[0], axis); }, {spread({3, 2}, 1)});
+  }
+  // Where elements are 0, too.
+  check_gradients([](const Inputs& in) { return cumprod(in[0], 0); }, {leaf({2, 0, 3, 0, 5})});
+}
+
+TEST_CASE("prod: along any axes; gradients that never divide") {
+  const Tensor x = constant({1, 2, 3, 4, 5, 6}, {2, 3});
+  CHECK(prod(x).item<double>() == 720);
+  CHECK(prod(x, {0}).to_vector<double>() == Values{4, 10, 18});
+  CHECK(prod(x, {1}, true).shape() == Shape{2, 1});
+  CHECK(prod(leaf({1, 2, 3, 4, 5, 6, 7})).item<double>() == 5040);
+  CHECK(prod(index({3, -4}, {2})).item<std::int64_t>() == -12);
+  CHECK(prod(leaf({}, {2, 0}), {1}).to_vector<double>() == Values{1, 1});
+  check_gradients([](const Inputs& in) { return prod(in[0], {0}); }, {leaf({}, {0, 2})});
+  for (const auto& axes : {std::vector<std::int64_t>{}, {0}, {-1}, {0, 2}})
+    for (const bool keep : {false, true})
+      check_gradients([&](const Inputs& in) { return prod(in[0], Axes(axes), keep); }, {spread({2, 3, 2}, 1)});
+  for (const Values& zeros : {Values{2, 0, 3}, Values{0, 5, 0, 7}, Values{0, 0, 0}})
+    check_gradients([](const Inputs& in) { return prod(in[0]); }, {leaf(zeros)});
+}
+
+TEST_CASE("any_true, all_true, count_nonzero") {
+  const Tensor x = constant({0, 2, 0, 0, std::nan(""), 1}, {2, 3});
+  CHECK(any_true(x, {0}).to_vector<bool>() == std::vector<bool>{false, true, true});
+  CHECK(all_true(x, {1}).to_vector<bool>() == std::vector<bool>{false, false});
+  CHECK(count_nonzero(x, {1}).to_vector<std::int64_t>() == Whole{1, 2});
+  CHECK(count_nonzero(x).item<std::int64_t>() == 3);
+  CHECK(any_true(x > 1).item<bool>());
+  CHECK_FALSE(all_true(x > 1).item<bool>());
+  CHECK(all_true(leaf({}, {0})).item<bool>());
+  CHECK_FALSE(any_true(leaf({}, {0})).item<bool>());
+}
+
+}  // namespace
+}  // namespace tutti

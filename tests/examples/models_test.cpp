@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+// Each model of the examples learns a tiny batch by heart, and two devices learn what one does.
+#include <tutti/autodiff/backward.h>
+#include <tutti/distributed/gradient_sync.h>
+#include <tutti/examples/digits_network.h>
+#include <tutti/examples/language_models.h>
+#include <tutti/examples/residual_network.h>
+#include <tutti/nn/loss.h>
+#include <tutti/optim/adamw.h>
+#include <tutti/optim/sgd.h>
+#include <tutti/tests/distributed/relative_distance.h>
+
+#include <doctest/doctest.h>
+
+#include <thread>
+
+using namespace tutti;
+
+namespace {
+
+struct Batch {
+  Tensor inputs;
+  Tensor targets;
+  std::int64_t class_axis;
+
+  Batch part(std::int64_t begin, std::int64_t end, Device device) const {
+    return {inputs.slice(0, begin, end).to(device), targets.slice(0, begin, end).to(device), class_axis};
+  }
+};
+
+Tensor labels(const Shape& shape, std::uint64_t classes) {
+  Generator random(7);
+  std::vector<std::int64_t> values;
+  for (std::int64_t i = 0; i < element_count(shape); ++i)
+    values.push_back(static_cast<std::int64_t>(random.below(classes)));
+  return Tensor(Array::from(values, shape, cpu()));
+}
+
+Batch images() {
+  Generator random(3);
+  return {Tensor(random.uniform({8, 1, 8, 8}, DType::f32, cpu())), labels({8}, 10), 1};
+}
+
+Batch words() {
+  const Tensor text = labels({4, 13}, 11);
+  return {text.slice(1, 0, 12), text.slice(1, 1, 13), -1};
+}
+
+text::ModelOptions small() { return {.vocabulary = 11, .context = 12, .features = 32, .heads = 2, .layers = 2}; }
+
+template <class Model> Tensor loss_of(const Model& model, const Batch& batch) {
+  return cross_entropy(model.forward(batch.inputs), batch.targets, {.class_axis = batch.class_axis});
+}
+
+template <class Model> void learns_by_heart(Model model, const Batch& batch, int steps) {
+  AdamW optimizer(model.parameters(), 0.01, {.weight_decay = 0});
+  double loss = 0;
+  for (int i = 0; i < steps; ++i) {
+    optimizer.zero_grad();
+    const Tensor value = loss_of(model, batch);
+    loss = value.template item<double>();
+    backward(value);
+    optimizer.step();
+  }
+  CHECK(loss < 0.01);
+}
+
+template <class Model> std::vector<double> values_of(Model& model) {
+  std::vector<double> values;
+  for (const Tensor& parameter : model.parameters())
+    for (const double value : parameter.cast(DType::f64).template to_vector<double>()) values.push_back(value);
+  return values;
+}
+
+/// Two devices with half of the batch each, beside one with all of it.
+template <class Model> void two_devices_are_one(const Model& model, const Batch& batch) {
+  constexpr int kSteps = 5;
+  Model alone = clone(model, cpu());
+  Sgd optimizer(alone.parameters(), 0.1);
+  for (int i = 0; i < kSteps; ++i) {
+    optimizer.zero_grad();
+    backward(loss_of(alone, batch));
+    optimizer.step();
+  }
+  const std::vector<Device> devices{cpu(0), cpu(1)};
+  GradientSync sync(devices);
+  auto replicas = sync.replicate(model);
+  const std::int64_t half = batch.inputs.length(0) / 2;
+  std::vector<std::thread> threads;
+  for (std::size_t d = 0; d < 2; ++d)
+    threads.emplace_back([&, d] {
+      const auto begin = static_cast<std::int64_t>(d) * half;
+      const Batch own = batch.part(begin, begin + half, devices[d]);
+      Sgd steps(replicas[d].parameters(), 0.1);
+      for (int i = 0; i < kSteps; ++i) {
+        steps.zero_grad();
+        auto step = sync.step(devices[d], static_cast<double>(half));
+        step.backward(loss_of(replicas[d], own));
+        steps.step();
+      }
+      sync.leave(devices[d]);
+    });
+  for (std::thread& thread : threads) thread.join();
+  CHECK(relative_distance(values_of(replicas[0]), values_of(alone)) < 1e-5);
+  CHECK(values_of(replicas[1]) == values_of(replicas[0]));
+}
+
+}  // namespace
+
+TEST_CASE("examples: each model learns a tiny batch by heart") {
+  Generator random(5);
+  learns_by_heart(digits::Network(random), images(), 100);
+  learns_by_heart(digits::ResidualNetwork(random), images(), 100);
+  learns_by_heart(text::Gpt(small(), random), words(), 150);
+  learns_by_heart(text::Lstm(small(), random), words(), 300);
+}
+
+TEST_CASE("examples: two devices with half of a batch each learn what one with all of it does") {
+  Generator random(5);
+  two_devices_are_one(digits::Network(random), images());
+  two_devices_are_one(text::Gpt(small(), random), words());
+  two_devices_are_one(text::Lstm(small(), random), words());
+}

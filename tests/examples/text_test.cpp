@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// The language models as a user meets them: the built program on a text of its own. TUTTI_TEXT names it.
+#include <tutti/tests/examples/program.h>
+
+using namespace tutti::testing;
+
+namespace {
+
+std::string written(const std::string& name, const std::string& contents) {
+  static const std::string folder = [] {
+    std::string path = (std::filesystem::temp_directory_path() / "tutti-text-XXXXXX").string();
+    return std::string(mkdtemp(path.data()));
+  }();
+  const std::string path = folder + "/" + name;
+  std::ofstream(path, std::ios::binary) << contents;
+  return path;
+}
+
+std::string rhyme() {
+  std::string text;
+  for (int i = 0; i < 60; ++i) text += "one for the money, two for the show, three to get ready and four to go\n";
+  return text;
+}
+
+Outcome text(const std::string& arguments) { return run_program(std::string(TUTTI_TEXT) + " " + arguments); }
+
+}  // namespace
+
+TEST_CASE("text: both models learn a rhyme on two devices and can say it") {
+  const std::string small = " --devices 2 --steps 120 --batch 4 --context 32 --features 32 --heads 2 --layers 1";
+  for (const std::string model : {"gpt", "lstm"}) {
+    const Outcome outcome = text("--text " + written("rhyme.txt", rhyme()) + " --model " + model + small +
+                                 " --learning-rate 0.01 --sample 60 --prompt 'two for' --temperature 0.2");
+    CAPTURE(model);
+    CAPTURE(outcome.output);
+    CHECK(outcome.code == 0);
+    CHECK(number_after(outcome.output, "validation loss: ") < 0.7);  // of 19 characters alike: 2.9
+    CHECK(outcome.output.find("two for the show") != std::string::npos);
+  }
+}
+
+TEST_CASE("text: the same seed gives the same text") {
+  const std::string arguments = "--text " + written("again.txt", rhyme()) +
+                                " --steps 5 --batch 2 --context 16 --features 16 --heads 2 --layers 1 --dropout 0.1 "
+                                "--sample 40 --devices ";
+  const auto sample = [&](const std::string& devices) {
+    const std::string output = text(arguments + devices).output;
+    return output.substr(output.find("\n\n"));  // after the progress: the figures; before: the sample
+  };
+  const auto said = [&](const std::string& devices) {
+    const Outcome outcome = run_program(std::string(TUTTI_TEXT) + " " + arguments + devices + " 2>/dev/null");
+    return outcome.output.substr(0, outcome.output.find("\n\n"));
+  };
+  CHECK(said("2") == said("2"));
+  CHECK(said("2") != said("1"));
+  CHECK(sample("2").find("validation loss") != std::string::npos);
+}
+
+TEST_CASE("text: bad arguments and texts are refused in one line") {
+  const std::string file = "--text " + written("some.txt", rhyme());
+  const auto refused = [](const std::string& arguments, const std::string& problem) {
+    CAPTURE(arguments);
+    check_refused(text(arguments), problem);
+  };
+  refused("", "--text");
+  refused("--text /nonexistent.txt", "/nonexistent.txt");
+  refused("--text " + written("empty.txt", ""), "empty.txt");
+  refused("--text " + written("short.txt", "abc"), "short.txt");
+  refused(file + " --model bert", "--model bert");
+  refused(file + " --prompt '@'", "\"@\"");
+  refused(file + " --steps 0", "--steps 0");
+  refused(file + " --batch 0", "--batch 0");
+  refused(file + " --context 0", "--context 0");
+  refused(file + " --heads 5", "heads");
+  refused(file + " --devices 0", "--devices 0");
+  refused(file + " --temperature 0", "--temperature 0");
+  refused(file + " --learning-rate nan --steps 3", "learning rate");
+}
