@@ -27,8 +27,8 @@ Tensor log_sigmoid(const Tensor& x) { return -softplus(-x); }
 Tensor hard_tanh(const Tensor& x, double low, double high) { return record_unary(elementwise::HardTanh{low, high}, x); }
 Tensor hard_sigmoid(const Tensor& x) { return hard_tanh(x + 3, 0.0, 6.0) / 6; }
 Tensor hard_swish(const Tensor& x) { return record_unary(elementwise::HardSwish{}, x); }
-Tensor hard_shrink(const Tensor& x, double edge) { return where(abs(x) > edge, x, 0); }
+Tensor hard_shrink(const Tensor& x, double edge) { return where(abs(x) <= edge, 0, x); }
 Tensor soft_shrink(const Tensor& x, double edge) { return x - clip(x, -edge, edge); }
-Tensor threshold(const Tensor& x, double edge, double value) { return where(x > edge, x, value); }
+Tensor threshold(const Tensor& x, double edge, double value) { return where(x <= edge, value, x); }
 
 }  // namespace tutti

@@ -21,8 +21,12 @@ template <class Operation> Tensor in_steps(const Operation& operation, const Ten
 }
 
 double largest_of(DType dtype) {
-  return visit_dtype(dtype,
-                     []<class T>(std::type_identity<T>) { return static_cast<double>(std::numeric_limits<T>::max()); });
+  switch (dtype) {
+    case DType::bf16: return 0x1.FEp127;
+    case DType::f16: return 65504;
+    case DType::f32: return std::numeric_limits<float>::max();
+    default: return std::numeric_limits<double>::max();
+  }
 }
 
 }  // namespace

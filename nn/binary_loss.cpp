@@ -28,21 +28,6 @@ Tensor weighted(std::string_view operation, std::string_view what, const Tensor&
   return product;
 }
 
-/// log(1 + exp(x)), with the gradient of the whole: that of its stable form is wrong at 0, where untrained logits are.
-Tensor stable_softplus(const Tensor& x) {
-  Array value;
-  {
-    const NoGrad no_graph;
-    value = (maximum(x, Tensor(0.0)) + log1p(exp(-abs(x)))).array();
-  }
-  const Tensor inputs[] = {x};
-  return record("softplus", std::move(value), inputs, [&] {
-    return [input = save(x, 0)](const auto& restore, const Tensor& dy, InputGradients& gradients) {
-      gradients.set(0, dy * sigmoid(restore(input)));
-    };
-  });
-}
-
 Tensor bounded_log(const Tensor& x) { return maximum(log(x), Tensor(-100.0)); }
 
 /// One node, since the gradient of a bounded logarithm at 0 is no number.
@@ -71,8 +56,8 @@ Tensor binary_cross_entropy_with_logits(const Tensor& given_logits, const Tensor
   constexpr std::string_view kName = "binary_cross_entropy_with_logits";
   check_operands(kName, "logits", given_logits, targets);
   const Tensor logits = autocast(kName, given_logits);
-  const Tensor positive = weighted(kName, "pos_weight", targets * stable_softplus(-logits), options.pos_weight);
-  const Tensor losses = positive + (1 - targets) * stable_softplus(logits);
+  const Tensor positive = weighted(kName, "pos_weight", targets * softplus(-logits), options.pos_weight);
+  const Tensor losses = positive + (1 - targets) * softplus(logits);
   return reduce_loss(kName, weighted(kName, "weight", losses, options.weight), options.reduction);
 }
 

@@ -40,13 +40,13 @@ void check_elements(const Loss& loss, const Value& value, const Slope& slope) {
         doctest::Approx(sum / static_cast<double>(found.size())));
 }
 
-double sign(double d) { return d > 0 ? 1 : d < 0 ? -1 : 0; }
+double sign_of(double d) { return d > 0 ? 1 : d < 0 ? -1 : 0; }
 
 }  // namespace
 
 TEST_CASE("l1_loss") {
   check_elements([](const Tensor& x, LossReduction reduction) { return l1_loss(x, zeros(), reduction); },
-                 [](double d) { return std::abs(d); }, sign);
+                 [](double d) { return std::abs(d); }, sign_of);
 }
 
 TEST_CASE("huber_loss") {
@@ -56,7 +56,8 @@ TEST_CASE("huber_loss") {
         [=](const Tensor& x, LossReduction reduction) {
           return huber_loss(x, zeros(), {.reduction = reduction, .delta = delta});
         },
-        [=](double d) { return huber(d, delta); }, [=](double d) { return std::abs(d) < delta ? d : delta * sign(d); });
+        [=](double d) { return huber(d, delta); },
+        [=](double d) { return std::abs(d) < delta ? d : delta * sign_of(d); });
   }
 }
 
@@ -68,7 +69,7 @@ TEST_CASE("smooth_l1_loss") {
           return smooth_l1_loss(x, zeros(), {.reduction = reduction, .beta = beta});
         },
         [=](double d) { return huber(d, beta) / beta; },
-        [=](double d) { return std::abs(d) < beta ? d / beta : sign(d); });
+        [=](double d) { return std::abs(d) < beta ? d / beta : sign_of(d); });
   }
   const Tensor x = predictions();
   CHECK(smooth_l1_loss(x, zeros(), {.beta = 0}).item<double>() == l1_loss(x, zeros()).item<double>());

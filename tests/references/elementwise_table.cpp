@@ -26,12 +26,11 @@ template <class O> Results run(const Call& call) {
 /// Operators have other names than the structs.
 std::string declared_name(const std::string& name) {
   static const std::map<std::string, std::string> kOperators{
-      {"negate", "operator-"},         {"add", "operator+"},
-      {"subtract", "operator-"},       {"multiply", "operator*"},
-      {"divide", "operator/"},         {"equal", "operator=="},
-      {"not_equal", "operator!="},     {"less", "operator<"},
-      {"less_equal", "operator<="},    {"greater", "operator>"},
-      {"greater_equal", "operator>="},
+      {"negate", "operator-"},      {"add", "operator+"},        {"subtract", "operator-"},
+      {"multiply", "operator*"},    {"divide", "operator/"},     {"remainder", "operator% remainder"},
+      {"bitwise_and", "operator&"}, {"bitwise_or", "operator|"}, {"bitwise_xor", "operator^"},
+      {"equal", "operator=="},      {"not_equal", "operator!="}, {"less", "operator<"},
+      {"less_equal", "operator<="}, {"greater", "operator>"},    {"greater_equal", "operator>="},
   };
   const auto found = kOperators.find(name);
   return found == kOperators.end() ? name : found->second;

@@ -33,7 +33,10 @@ std::vector<Operation> elementwise_operations();
 std::vector<Operation> shape_operations();
 std::vector<Operation> structured_operations();
 std::vector<Operation> image_operations();
+std::vector<Operation> ordering_operations();
 std::vector<Operation> layer_operations();
+std::vector<Operation> function_operations();
+std::vector<Operation> loss_operations();
 
 std::vector<Operation> all_operations();
 

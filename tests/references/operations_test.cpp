@@ -44,7 +44,7 @@ class Comparison {
   Comparison(const Operation& operation, const ReferenceCase& reference, Layout layout)
       : operation_(operation), reference_(reference), layout_(layout) {
     const Attributes& attributes = reference.attributes;
-    tolerance_ = {attributes.number("tolerance", 0), attributes.flag("each"), attributes.flag("signed_zeros")};
+    tolerance_ = {.each = attributes.flag("each"), .signed_zeros = attributes.flag("signed_zeros")};
   }
 
   std::vector<std::string> differences() {
@@ -84,15 +84,21 @@ class Comparison {
     compare("h", reference_.second_gradients, second, tolerance_);
   }
 
-  void compare(std::string_view kind, const Arrays& expected, const std::vector<Tensor>& found,
-               const Tolerance& tolerance) {
+  void compare(std::string_view kind, const Arrays& expected, const std::vector<Tensor>& found, Tolerance tolerance) {
     if (expected.size() != found.size()) return note(fmt::format("{} {}, not {}", found.size(), kind, expected.size()));
     for (std::size_t i = 0; i < expected.size(); ++i) {
       const Array value =
           found[i].defined() ? found[i].array() : Array::zeros(expected[i].shape(), expected[i].dtype(), test_device());
+      tolerance.relative = relative(expected[i].dtype(), kind);
       const std::string text = difference(expected[i], value, tolerance);
       if (!text.empty()) note(fmt::format("{}{} {}", kind, i, text));
     }
+  }
+
+  /// Gradients of narrow types may be made of results that were rounded.
+  double relative(DType dtype, std::string_view kind) const {
+    const double least = reference_.attributes.number("tolerance", 0);
+    return std::max(least, tolerance_of(dtype) * (is_narrow(dtype) && kind != "y" ? 2 : 1));
   }
 
   void note(const std::string& text) {

@@ -3,7 +3,6 @@
 
 #include <tutti/autodiff/operations.h>
 #include <tutti/backend/error.h>
-#include <tutti/nn/loss.h>
 
 #include <array>
 
@@ -18,11 +17,6 @@ namespace {
 Axes axes(const Call& c) { return c.attributes.integers("axes"); }
 std::int64_t axis(const Call& c) { return c.attributes.integer("axis"); }
 bool keep(const Call& c) { return c.attributes.flag("keep_dims"); }
-
-LossReduction reduction(const Call& c) {
-  const std::string& name = c.attributes.text("reduction");
-  return name == "mean" ? LossReduction::mean : name == "sum" ? LossReduction::sum : LossReduction::none;
-}
 
 LinearActivation activation(const Call& c) {
   const std::string& name = c.attributes.text("activation");
@@ -63,8 +57,6 @@ std::vector<Operation> structured_operations() {
       TUTTI_REFERENCE(max_pool2d, max_pool2d(c.x[0], pool_geometry(c))),
       TUTTI_REFERENCE(softmax, softmax(c.x[0], axis(c))),
       TUTTI_REFERENCE(log_softmax, log_softmax(c.x[0], axis(c))),
-      TUTTI_REFERENCE(cross_entropy, cross_entropy(c.x[0], c.x[1], reduction(c))),
-      TUTTI_REFERENCE(mse_loss, mse_loss(c.x[0], c.x[1], reduction(c))),
   };
 }
 

@@ -21,8 +21,23 @@ WHOLE = {
 ALL = (-INFINITY, INFINITY)
 
 
-def unary(file, name, reference, domain=ALL, whole=None, second=True, special=SPECIAL, each=True, **attributes):
-    """`domain`: where plain samples lie; `whole`: NumPy's function for integers; `each`: see ReferenceFile.case."""
+def unary(
+    file,
+    name,
+    reference,
+    domain=ALL,
+    whole=None,
+    second=True,
+    special=SPECIAL,
+    special_gradient=True,
+    signed_zeros=True,
+    each=True,
+    ints=True,
+    **attributes,
+):
+    """`domain`: where plain samples lie; `whole`: NumPy's function for integers, without which `ints` are taken as f32;
+    `each`: see ReferenceFile.case. Where PyTorch has no rule of its own, `special_gradient` and `signed_zeros` are
+    not compared."""
     low, high = max(domain[0], -3.0), min(domain[1], 3.0)
 
     def add(inputs, dtype):
@@ -35,8 +50,14 @@ def unary(file, name, reference, domain=ALL, whole=None, second=True, special=SP
     add([uniform(low, high)], "f64")
     add([uniform(low, high, 0, 3)], "f32")
     for dtype in ("f32", "f64") if special else ():
-        file.case(name, reference, [values(special)], dtype, second=False, each=True, signed_zeros=True, **attributes)
+        options = {"gradient": special_gradient, "second": False, "each": True} | attributes
+        if signed_zeros:
+            options["signed_zeros"] = True
+        file.case(name, reference, [values(special)], dtype, **options)
         file.case(name, reference, [values(DENORMAL[dtype])], dtype, gradient=False, each=True, **attributes)
+    if ints and not whole:
+        some = [x for x in range(-3, 4) if low <= x <= high]
+        file.case(name, lambda x: reference(x.float()), [values(some, "i32")], **attributes)
     for dtype in WHOLE if whole else ():
         file.case(name, lambda x: torch.from_numpy(whole(x.numpy())), [values(WHOLE[dtype], dtype)], **attributes)
 
@@ -70,13 +91,13 @@ def binary(file, name, reference, low=-3.0, whole=None, floating=True, second=Tr
                 name,
                 lambda x, y: torch.from_numpy(numpy.asarray(whole(x.numpy(), y.numpy()))),
                 [values(a, dtype), values(b, dtype)],
-                **attributes
+                **attributes,
             )
             file.case(
                 name,
                 lambda x, y: torch.from_numpy(numpy.asarray(whole(x.numpy(), y.numpy()))),
                 [integers(0, 100, 3, 1, 4, dtype=dtype), integers(1, 9, 2, 1, dtype=dtype)],
-                **attributes
+                **attributes,
             )
 
 

@@ -15,10 +15,13 @@ import tempfile
 import torch
 
 import elementwise
+import functions
 import gpt
 import images
 import layers
+import losses
 import optimizers
+import ordering
 import products
 import reductions
 import schedules
@@ -44,6 +47,9 @@ FILES = {
     "products": cases(products.write),
     "images": cases(images.write),
     "layers": cases(layers.write),
+    "functions": cases(functions.write),
+    "losses": cases(losses.write),
+    "ordering": cases(ordering.write),
     "optimizers": optimizers.write,
     "schedules": schedules.write,
     "gpt": gpt.write_weights,

@@ -142,7 +142,7 @@ class ReferenceFile:
         """Floating inputs become `dtype`. `widened`: bf16 and f16 are computed in f32 and rounded at the end, which is
         what the library does where PyTorch rounds between the steps of one operation.
 
-        Attributes that the comparison reads: `tolerance` (relative, in place of the dtype's), `each` (relative to each
+        Attributes that the comparison reads: `tolerance` (relative, at least the dtype's), `each` (relative to each
         element, in place of the largest; not for second gradients), `signed_zeros` (of results),
         `constants` (inputs without gradient).
         """

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tutti/tests/references/operations.h>
+
+#include <tutti/autodiff/operations.h>
+
+#define TUTTI_REFERENCE(name, ...)                                     \
+  {                                                                    \
+    #name, #name, [](const Call& c) -> Results { return __VA_ARGS__; } \
+  }
+
+namespace tutti::testing {
+namespace {
+
+Axes axes(const Call& c) { return c.attributes.integers("axes"); }
+std::int64_t axis(const Call& c) { return c.attributes.integer("axis"); }
+bool keep(const Call& c) { return c.attributes.flag("keep_dims"); }
+bool descending(const Call& c) { return c.attributes.flag("descending"); }
+
+std::vector<Tensor> both(const Sorted& sorted) { return {sorted.values, sorted.indices}; }
+
+}  // namespace
+
+std::vector<Operation> ordering_operations() {
+  return {
+      TUTTI_REFERENCE(prod, prod(c.x[0], axes(c), keep(c))),
+      TUTTI_REFERENCE(any_true, any_true(c.x[0], axes(c), keep(c))),
+      TUTTI_REFERENCE(all_true, all_true(c.x[0], axes(c), keep(c))),
+      TUTTI_REFERENCE(count_nonzero, count_nonzero(c.x[0], axes(c), keep(c))),
+      TUTTI_REFERENCE(cumsum, cumsum(c.x[0], axis(c))),
+      TUTTI_REFERENCE(cumprod, cumprod(c.x[0], axis(c))),
+      TUTTI_REFERENCE(sort, both(sort(c.x[0], axis(c), descending(c)))),
+      TUTTI_REFERENCE(argsort, argsort(c.x[0], axis(c), descending(c))),
+      TUTTI_REFERENCE(topk, both(topk(c.x[0], c.attributes.integer("count"), axis(c), c.attributes.flag("largest")))),
+  };
+}
+
+}  // namespace tutti::testing

@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Products, counts, sorting, and sums and products up to each element."""
+
+import numpy
+import torch
+
+from reference_file import booleans, distinct, in_numpy, integers, normal, values
+
+NAN, INFINITY = float("nan"), float("inf")
+DTYPES = ("f64", "f32", "bf16", "f16")
+SHAPES = (
+    ((3, 4, 5), (0, 2), False),
+    ((3, 4, 5), (1,), True),
+    ((2, 3), (), False),
+    ((7,), (-1,), False),
+    ((3, 0), (1,), False),
+)
+
+
+def product(x, axes, keep):
+    """torch.prod takes one axis."""
+    for axis in sorted((axis % x.dim() for axis in axes or range(x.dim())), reverse=True):
+        x = x.prod(axis, keep)
+    return x
+
+
+def write_products(file):
+    for shape, axes, keep in SHAPES:
+        reference = lambda x: product(x, axes, keep)
+        for dtype in DTYPES:
+            file.case("prod", reference, [normal(*shape)], dtype, widened=True, axes=axes, keep_dims=keep)
+        everything = tuple(range(len(shape)))
+        for name, function in (
+            ("any_true", numpy.any),
+            ("all_true", numpy.all),
+            ("count_nonzero", numpy.count_nonzero),
+        ):
+            counted = in_numpy(lambda x: numpy.asarray(function(x, axes or everything, keepdims=keep)))
+            for make in (booleans(*shape), integers(0, 2, *shape), integers(0, 2, *shape, dtype="u8")):
+                file.case(name, counted, [make], axes=axes, keep_dims=keep)
+    for name, function in (("any_true", torch.any), ("all_true", torch.all), ("count_nonzero", torch.count_nonzero)):
+        rows = [[0.0, NAN, 0.0], [1.0, 2.0, INFINITY], [0.0, -0.0, 0.0]]
+        file.case(name, lambda x: function(x, 1), [values(rows)], "f32", gradient=False, axes=(1,))
+    for zeros in ([2.0, 0.0, 3.0], [0.0, 4.0, 0.0]):
+        file.case("prod", lambda x: x.prod(), [values(zeros)], "f64", axes=())
+        file.case("cumprod", lambda x: x.cumprod(0), [values(zeros)], "f64", second=False, axis=0)
+    file.case(
+        "prod", in_numpy(lambda x: numpy.asarray(x.prod(dtype=x.dtype))), [integers(1, 5, 3, 2, dtype="i32")], axes=()
+    )
+
+
+def write_sums(file):
+    for name in ("cumsum", "cumprod"):
+        reference = getattr(torch, name)
+        for dtype in DTYPES:
+            for shape, axis in (((3, 5), 0), ((2, 3, 4), -2), ((7,), 0), ((2, 0), 1)):
+                second = name == "cumsum" or dtype == "f64"
+                file.case(
+                    name, lambda x: reference(x, axis), [normal(*shape)], dtype, second=second, widened=True, axis=axis
+                )
+        in_type = lambda x: getattr(numpy, name)(x, 1, dtype=x.dtype)
+        for dtype in ("i32", "i64"):
+            file.case(name, in_numpy(in_type), [integers(-3, 3, 3, 4, dtype=dtype)], axis=1)
+        row = [1.0, INFINITY, 2.0, -INFINITY, NAN, 1.0]
+        file.case(name, lambda x: reference(x, 0), [values(row)], "f32", gradient=False, axis=0)
+
+
+def write_order(file):
+    odd = values([[3.0, NAN, -INFINITY, 3.0, INFINITY, -0.0, 0.0], [1.0, 1.0, 1.0, 2.0, NAN, NAN, 0.0]])
+    for descending in (False, True):
+        in_order = lambda x: tuple(torch.sort(x, stable=True, dim=axis, descending=descending))
+        options = {"descending": descending}
+        for axis in (0, -1):
+            for dtype in DTYPES:
+                file.case("sort", in_order, [distinct(4, 6)], dtype, axis=axis, **options)
+            for dtype in ("i64", "u8"):
+                file.case("sort", in_order, [integers(0, 9, 4, 6, dtype=dtype)], axis=axis, **options)
+            file.case(
+                "argsort", lambda x: in_order(x)[1], [distinct(4, 6)], "f32", gradient=False, axis=axis, **options
+            )
+        axis = -1
+        file.case("sort", in_order, [odd], "f32", second=False, axis=axis, **options)
+        file.case("argsort", lambda x: in_order(x)[1], [odd], "f64", gradient=False, axis=axis, **options)
+        file.case("sort", in_order, [normal(2, 0)], "f32", axis=axis, **options)
+    for largest in (True, False):
+        for count, axis in ((1, 0), (3, -1), (0, 1)):
+            reference = lambda x: tuple(torch.topk(x, count, axis, largest))
+            for dtype in DTYPES:
+                file.case("topk", reference, [distinct(4, 6)], dtype, count=count, axis=axis, largest=largest)
+
+
+def write(file):
+    write_products(file)
+    write_sums(file)
+    write_order(file)
