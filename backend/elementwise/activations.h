@@ -47,23 +47,22 @@ struct Gelu {
   }
 };
 
-/// GELU with tanh in place of erf: x (1 + tanh(u)) / 2, u = sqrt(2 / pi) (x + 0.044715 x^3). Same paper.
+/// GELU with tanh in place of erf: x (1 + tanh(u)) / 2 = x sigmoid(2 u), u = sqrt(2 / pi) (x + 0.044715 x^3). Same
+/// paper.
 struct GeluTanh {
   static constexpr auto name = "gelu_tanh";
   static constexpr auto domain = Domain::floating;
   static constexpr auto needs = Needs::inputs;
-  static constexpr double kScale = 0.79788456080286536;
+  static constexpr double kScale = 2 * 0.79788456080286536;
   static constexpr double kCubic = 0.044715;
-  template <class X> TUTTI_HOST_DEVICE X bend(const X& x) const {
-    return tanh(scalar<X>(kScale) * x * (scalar<X>(1) + scalar<X>(kCubic) * x * x));
+  template <class X> TUTTI_HOST_DEVICE X distribution(const X& x) const {
+    return sigmoid(scalar<X>(kScale) * x * (scalar<X>(1) + scalar<X>(kCubic) * x * x));
   }
-  template <class X> TUTTI_HOST_DEVICE X value(const X& x) const {
-    return scalar<X>(0.5) * x * (scalar<X>(1) + bend(x));
-  }
+  template <class X> TUTTI_HOST_DEVICE X value(const X& x) const { return x * distribution(x); }
   template <class X> TUTTI_HOST_DEVICE X gradient(const X& x, const X& dy) const {
-    const X t = bend(x);
+    const X s = distribution(x);
     const X slope = scalar<X>(kScale) * (scalar<X>(1) + scalar<X>(3 * kCubic) * x * x);
-    return scalar<X>(0.5) * dy * (scalar<X>(1) + t + x * slope * (scalar<X>(1) - t * t));
+    return dy * s * (scalar<X>(1) + x * slope * (scalar<X>(1) - s));
   }
 };
 

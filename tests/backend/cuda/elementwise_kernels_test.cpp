@@ -71,9 +71,9 @@ template <class T> void add_entries(std::vector<Entry>& entries) {
 }
 
 void check_entry(const Entry& entry, RandomViews& views, std::int64_t limit) {
-  static const std::set<std::string_view> kMathematics = {"exp",  "expm1", "log",     "log1p", "logaddexp",
-                                                          "tanh", "erf",   "sigmoid", "gelu",  "gelu_tanh",
-                                                          "silu", "elu",   "softplus"};
+  static const std::set<std::string_view> kMathematics = {"exp",  "expm1", "log",     "log1p",   "logaddexp",
+                                                          "tanh", "erf",   "sigmoid", "gelu",    "gelu_tanh",
+                                                          "silu", "pow",   "elu",     "softplus"};
   const Shape shape = views.shape(5, 40);
   std::vector<Array> inputs;
   std::vector<const Array*> operands;
