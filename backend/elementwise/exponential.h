@@ -90,7 +90,8 @@ struct LogAddExp {
   /// Equal infinities share it.
   template <class X> TUTTI_HOST_DEVICE X gradient_lhs(const X& a, const X& b, const X& dy) const {
     const X difference = a - b;
-    return dy * sigmoid(select(difference == difference, difference, scalar<X>(0)));
+    const X infinite = select(a == b, scalar<X>(0), difference);
+    return dy * sigmoid(select(difference == difference, difference, infinite));
   }
   template <class X> TUTTI_HOST_DEVICE X gradient_rhs(const X& a, const X& b, const X& dy) const {
     return gradient_lhs(b, a, dy);
