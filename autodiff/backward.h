@@ -4,6 +4,7 @@
 #include <tutti/autodiff/gradient_observer.h>
 #include <tutti/autodiff/tensor.h>
 
+#include <initializer_list>
 #include <span>
 #include <vector>
 
@@ -44,6 +45,10 @@ struct GradOptions {
 /// (differentiable, as large as the table) also of leaves with sparse gradients.
 std::vector<Tensor> grad(std::span<const Tensor> outputs, std::span<const Tensor> inputs, const GradOptions& = {});
 std::vector<Tensor> grad(const Tensor& output, std::span<const Tensor> inputs, const GradOptions& = {});
+inline std::vector<Tensor> grad(const Tensor& output, std::initializer_list<Tensor> inputs,
+                                const GradOptions& options = {}) {
+  return grad(output, std::span(inputs.begin(), inputs.size()), options);
+}
 
 /// While one lives on a thread, backwards there may accumulate into the attached parameters of `group` without
 /// synchronising them; root gradients are multiplied by `weight`, as by BackwardOptions'. Used by `no_sync`. Scopes

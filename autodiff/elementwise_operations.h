@@ -134,6 +134,16 @@ TUTTI_LITERAL_OPERATOR(|)
 TUTTI_LITERAL_OPERATOR(^)
 #undef TUTTI_LITERAL_OPERATOR
 
+// The variable names the result; a recorded operation like any other (in place: add_).
+inline Tensor& operator+=(Tensor& x, const Tensor& y) { return x = x + y; }
+inline Tensor& operator-=(Tensor& x, const Tensor& y) { return x = x - y; }
+inline Tensor& operator*=(Tensor& x, const Tensor& y) { return x = x * y; }
+inline Tensor& operator/=(Tensor& x, const Tensor& y) { return x = x / y; }
+template <Literal T> Tensor& operator+=(Tensor& x, T y) { return x = x + y; }
+template <Literal T> Tensor& operator-=(Tensor& x, T y) { return x = x - y; }
+template <Literal T> Tensor& operator*=(Tensor& x, T y) { return x = x * y; }
+template <Literal T> Tensor& operator/=(Tensor& x, T y) { return x = x / y; }
+
 #define TUTTI_LITERAL_FUNCTION(name)                                                                    \
   template <Literal T> Tensor name(const Tensor& lhs, T rhs) { return name(lhs, Tensor(Scalar(rhs))); } \
   template <Literal T> Tensor name(T lhs, const Tensor& rhs) { return name(Tensor(Scalar(lhs)), rhs); }

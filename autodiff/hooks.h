@@ -14,7 +14,7 @@ namespace tutti {
 template <class Hook> class HookList {
  public:
   std::uint64_t add(Hook hook) {
-    hooks_.emplace_back(++last_, std::move(hook));
+    hooks_.emplace_back(++last_, std::make_shared<Hook>(std::move(hook)));
     return last_;
   }
   void remove(std::uint64_t number) {
@@ -22,14 +22,15 @@ template <class Hook> class HookList {
   }
   bool empty() const noexcept { return hooks_.empty(); }
 
-  /// Calls `each` with those that are registered now: a hook may register and remove others.
+  /// Calls `each` with those that are registered now, as std::shared_ptr<Hook>: a hook may register and remove others,
+  /// and keeps its state from call to call.
   template <class Each> void for_each(Each each) const {
     const auto now = hooks_;
     for (const auto& [number, hook] : now) each(hook);
   }
 
  private:
-  std::vector<std::pair<std::uint64_t, Hook>> hooks_;
+  std::vector<std::pair<std::uint64_t, std::shared_ptr<Hook>>> hooks_;
   std::uint64_t last_ = 0;
 };
 

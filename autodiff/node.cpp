@@ -68,8 +68,8 @@ Tensor Node::hooked(Tensor gradient) const {
   const auto text = [](const Tensor& x) {
     return fmt::format("{} {} on {}", to_string(x.shape()), to_string(x.dtype()), to_string(x.device()));
   };
-  hooks_->for_each([&](const GradientHook& hook) {
-    Tensor replacement = hook(gradient);
+  hooks_->for_each([&](const std::shared_ptr<GradientHook>& hook) {
+    Tensor replacement = (*hook)(gradient);
     if (!replacement.defined()) return;
     if (replacement.shape() != gradient.shape() || replacement.dtype() != gradient.dtype() ||
         replacement.device() != gradient.device())

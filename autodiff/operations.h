@@ -55,6 +55,12 @@ inline Tensor pad(const Tensor& x, std::initializer_list<Padding> widths, const 
 /// Joined along an axis, in the dtype all are promoted to; stack makes that axis, and all have one shape.
 Tensor concatenate(std::span<const Tensor>, std::int64_t axis = 0);
 Tensor stack(std::span<const Tensor>, std::int64_t axis = 0);
+inline Tensor concatenate(std::initializer_list<Tensor> parts, std::int64_t axis = 0) {
+  return concatenate(std::span(parts.begin(), parts.size()), axis);
+}
+inline Tensor stack(std::initializer_list<Tensor> parts, std::int64_t axis = 0) {
+  return stack(std::span(parts.begin(), parts.size()), axis);
+}
 /// Consecutive parts along an axis: of these lengths, which must add up, or of one length, but for the last.
 std::vector<Tensor> split(const Tensor&, std::span<const std::int64_t> lengths, std::int64_t axis = 0);
 std::vector<Tensor> split(const Tensor&, std::int64_t length, std::int64_t axis = 0);

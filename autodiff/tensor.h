@@ -32,13 +32,19 @@ concept Literal = std::is_arithmetic_v<T>;
 /// in it, belongs to one thread at a time. A graph that is never back-propagated is freed with its last tensor.
 class Tensor {
  public:
-  Tensor() = default;                                        ///< undefined
+  Tensor() = default;  ///< undefined
+  Tensor(const Tensor&) = default;
+  Tensor(Tensor&&) noexcept = default;
+  Tensor& operator=(const Tensor&) & = default;  ///< of variables only: x[0] = y would change nothing; see copy_
+  Tensor& operator=(Tensor&&) & noexcept = default;
+  ~Tensor() = default;
   explicit Tensor(Array value, bool requires_grad = false);  ///< a leaf
   /// A rank-0 constant without a dtype or device of its own: beside another operand it takes that one's, unless it
   /// would lose its kind (a floating constant beside integers gives f32).
   explicit Tensor(Scalar);
   explicit Tensor(double value) : Tensor(Scalar(value)) {}
   explicit Tensor(int value) : Tensor(Scalar(value)) {}
+  explicit Tensor(std::int64_t value) : Tensor(Scalar(value)) {}
 
   bool defined() const noexcept { return impl_ != nullptr; }
   const Array& array() const;  ///< the value; shares its storage. Throws AutodiffError if undefined

@@ -103,7 +103,7 @@ template <class T> TUTTI_HOST_DEVICE Drawn<T> truncated_normal(const RandomCall&
     if constexpr (std::is_same_v<T, float>)
       u = (bits.word[i] + 0.5) * 0x1p-32;
     else
-      u = unit(join(bits.word[2 * i], bits.word[2 * i + 1])) + 0x1p-54;
+      u = (static_cast<double>(join(bits.word[2 * i], bits.word[2 * i + 1]) >> 12U) + 0.5) * 0x1p-52;  // below 1
     const double level = call.low_level + (call.high_level - call.low_level) * u;
     drawn.element[i] = static_cast<T>(call.a + call.b * normal_quantile(level));
   }

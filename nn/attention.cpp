@@ -4,6 +4,7 @@
 #include <tutti/autodiff/operations.h>
 #include <tutti/backend/error.h>
 #include <tutti/nn/initialize.h>
+#include <tutti/nn/call.h>
 
 namespace tutti {
 namespace {
@@ -76,7 +77,7 @@ Tensor MultiheadAttention::attend(const Tensor& query, const Tensor& key, const 
     call.dropout = dropout_.p();
     call.random = &dropout_.generator_of(query.device());
   }
-  return out_proj.forward(join_heads(scaled_dot_product_attention(q, k, split_heads(value, width), call)));
+  return tutti::call(out_proj, join_heads(scaled_dot_product_attention(q, k, split_heads(value, width), call)));
 }
 
 void MultiheadAttention::visit(MemberVisitor& visitor) {

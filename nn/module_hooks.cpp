@@ -17,8 +17,8 @@ Tensor passed_on(std::string_view name, const Tensor& x) {
 }
 
 std::vector<Tensor> before(const ModuleHooks::Lists& lists, const Module& module, std::vector<Tensor> inputs) {
-  lists.before->for_each([&](const ForwardPreHook& hook) {
-    std::vector<Tensor> replaced = hook(module, inputs);
+  lists.before->for_each([&](const std::shared_ptr<ForwardPreHook>& hook) {
+    std::vector<Tensor> replaced = (*hook)(module, inputs);
     if (replaced.empty()) return;
     if (replaced.size() != inputs.size())
       raise("[module] a forward pre-hook returned {} inputs in place of {}", replaced.size(), inputs.size());
@@ -42,19 +42,19 @@ Tensor call_hooked(const Module& module, std::vector<Tensor> inputs,
     if (!inputs[i].requires_grad()) continue;
     inputs[i] = passed_on("module_input", inputs[i]);
     if (!inputs[i].requires_grad()) continue;  // under NoGrad
-    lists->input_gradient->for_each([&](const BackwardHook& hook) {
-      inputs[i].register_hook([hook, &module, i](const Tensor& gradient) { return hook(module, i, gradient); });
+    lists->input_gradient->for_each([&](const std::shared_ptr<BackwardHook>& hook) {
+      inputs[i].register_hook([hook, &module, i](const Tensor& gradient) { return (*hook)(module, i, gradient); });
     });
   }
   Tensor output = forward(inputs);
-  lists->after->for_each([&](const ForwardHook& hook) {
-    if (Tensor replaced = hook(module, inputs, output); replaced.defined()) output = std::move(replaced);
+  lists->after->for_each([&](const std::shared_ptr<ForwardHook>& hook) {
+    if (Tensor replaced = (*hook)(module, inputs, output); replaced.defined()) output = std::move(replaced);
   });
   if (lists->output_gradient->empty() || !output.requires_grad()) return output;
   output = passed_on("module_output", output);
   if (!output.requires_grad()) return output;
-  lists->output_gradient->for_each([&](const BackwardPreHook& hook) {
-    output.register_hook([hook, &module](const Tensor& gradient) { return hook(module, gradient); });
+  lists->output_gradient->for_each([&](const std::shared_ptr<BackwardPreHook>& hook) {
+    output.register_hook([hook, &module](const Tensor& gradient) { return (*hook)(module, gradient); });
   });
   return output;
 }

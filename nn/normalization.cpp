@@ -25,7 +25,7 @@ template <class Options> Tensor parameter(const Shape& shape, double value, cons
 LayerNorm::LayerNorm(const Shape& normalized, const NormOptions& options) : normalized_(normalized), eps_(options.eps) {
   check("LayerNorm", normalized, options.dtype);
   weight = parameter(normalized, 1, options);
-  bias = parameter(normalized, 0, options);
+  if (options.bias) bias = parameter(normalized, 0, options);
 }
 
 void LayerNorm::visit(MemberVisitor& visitor) {
@@ -46,7 +46,7 @@ GroupNorm::GroupNorm(std::int64_t groups, std::int64_t channels, const NormOptio
   if (groups <= 0 || channels % groups != 0)
     raise<ShapeError>("[GroupNorm] {} groups do not divide {} channels", groups, channels);
   weight = parameter({channels}, 1, options);
-  bias = parameter({channels}, 0, options);
+  if (options.bias) bias = parameter({channels}, 0, options);
 }
 
 void GroupNorm::visit(MemberVisitor& visitor) {

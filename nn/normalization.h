@@ -11,6 +11,7 @@ namespace tutti {
 struct NormOptions {
   double eps = 1e-5;
   bool affine = true;  ///< with a weight, that starts as ones, and a bias, as zeros
+  bool bias = true;    ///< false: a weight alone
   DType dtype = DType::f32;
   Device device = cpu(0);
 };
@@ -27,7 +28,7 @@ class LayerNorm : public Module {
   void visit(MemberVisitor&) override;
 
   Tensor weight;  ///< of the normalised lengths, as the bias; undefined unless affine
-  Tensor bias;
+  Tensor bias;    ///< undefined without
 
  private:
   Shape normalized_;

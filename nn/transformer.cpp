@@ -2,6 +2,7 @@
 #include <tutti/nn/transformer.h>
 
 #include <tutti/autodiff/operations.h>
+#include <tutti/nn/call.h>
 
 namespace tutti {
 namespace {
@@ -15,7 +16,7 @@ LinearOptions linear_options(const TransformerBlockOptions& options, LinearActiv
 }
 
 NormOptions norm_options(const TransformerBlockOptions& options) {
-  return {.eps = options.eps, .dtype = options.dtype, .device = options.device};
+  return {.eps = options.eps, .bias = options.bias, .dtype = options.dtype, .device = options.device};
 }
 
 MultiheadAttentionOptions attention_options(const TransformerBlockOptions& options) {
@@ -44,19 +45,19 @@ TransformerBlock::TransformerBlock(std::int64_t features, std::int64_t heads, Ge
 
 Tensor TransformerBlock::forward(const Tensor& x, const Tensor& mask) const {
   if (pre_norm_) {
-    const Tensor y = x + attended(norm1.forward(x), mask);
-    return y + fed_forward(norm2.forward(y));
+    const Tensor y = x + attended(call(norm1, x), mask);
+    return y + fed_forward(call(norm2, y));
   }
-  const Tensor y = norm1.forward(x + attended(x, mask));
-  return norm2.forward(y + fed_forward(y));
+  const Tensor y = call(norm1, x + attended(x, mask));
+  return call(norm2, y + fed_forward(y));
 }
 
 Tensor TransformerBlock::attended(const Tensor& x, const Tensor& mask) const {
-  return dropout1.forward(self_attn.forward(x, {.mask = mask, .causal = causal_}));
+  return call(dropout1, self_attn.forward(x, {.mask = mask, .causal = causal_}));
 }
 
 Tensor TransformerBlock::fed_forward(const Tensor& x) const {
-  return dropout2.forward(linear2.forward(dropout.forward(linear1.forward(x))));
+  return call(dropout2, call(linear2, call(dropout, call(linear1, x))));
 }
 
 void TransformerBlock::visit(MemberVisitor& visitor) {

@@ -18,8 +18,8 @@ struct TransformerBlockOptions {
   bool pre_norm = true;                   ///< normalise before each half, not after it
   bool causal = false;                    ///< each position sees itself and those before
   double dropout = 0;  ///< of attention weights, between the linear layers, and of each half's result
-  bool bias = true;
-  double eps = 1e-5;  ///< of both norms
+  bool bias = true;    ///< of all linear layers and norms
+  double eps = 1e-5;   ///< of both norms
   DType dtype = DType::f32;
   Device device = cpu(0);
 };
@@ -27,7 +27,9 @@ struct TransformerBlockOptions {
 /// One layer of an encoder, or causal of a decoder without cross attention: x + attention, then x +
 /// linear(gelu(linear)), each half normalised: before it, x + f(norm(x)) (Xiong et al., "On Layer Normalization in the
 /// Transformer Architecture", 2020), or after it, norm(x + f(x)) (Vaswani et al., 2017). [..., length, features] of any
-/// batch. Members are named as those of torch.nn.TransformerEncoderLayer(activation="gelu", batch_first=True).
+/// batch. Members are named as those of torch.nn.TransformerEncoderLayer(activation="gelu", batch_first=True,
+/// norm_first=True); its default, norms after each half, is `.pre_norm = false` here. Files of one kind load into the
+/// other without complaint.
 class TransformerBlock : public Module {
  public:
   TransformerBlock(std::int64_t features, std::int64_t heads, Generator&, const TransformerBlockOptions& = {});

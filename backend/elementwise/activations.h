@@ -62,7 +62,7 @@ struct GeluTanh {
   template <class X> TUTTI_HOST_DEVICE X gradient(const X& x, const X& dy) const {
     const X s = distribution(x);
     const X slope = scalar<X>(kScale) * (scalar<X>(1) + scalar<X>(3 * kCubic) * x * x);
-    return dy * s * (scalar<X>(1) + x * slope * (scalar<X>(1) - s));
+    return dy * (s + x * (s * (scalar<X>(1) - s)) * slope);  // the product is 0 before the slope is infinite
   }
 };
 
@@ -133,7 +133,7 @@ struct HardSwish {
   }
   template <class X> TUTTI_HOST_DEVICE X gradient(const X& x, const X& dy) const {
     const X between = dy * (x / scalar<X>(3) + scalar<X>(0.5));
-    return select(x < scalar<X>(-3), scalar<X>(0), select(x > scalar<X>(3), dy, between));
+    return select(x <= scalar<X>(-3), scalar<X>(0), select(x >= scalar<X>(3), dy, between));
   }
 };
 
