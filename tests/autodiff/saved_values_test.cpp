@@ -106,5 +106,23 @@ TEST_CASE("saved values: a normalisation's operand, by name") {
   CHECK_THROWS_WITH_AS(backward(sum(y)), doctest::Contains("mul_ has written"), AutodiffError);
 }
 
+TEST_CASE("saved values: an attention's mask") {
+  for (const Shape& shape : {Shape{3, 3}, Shape{2, 3, 3}}) {  // of all heads, and of each of two that share keys
+    const Tensor query = spread({2, 3, 4}, 1);
+    const Tensor keys = spread({1, 3, 4}, 2);
+    Tensor mask(Array::zeros(shape, DType::f64, test_device()));
+    const auto attended = [&] { return sum(scaled_dot_product_attention(query, keys, keys, {.mask = mask})); };
+    const Tensor inputs[] = {query};
+    const Values expected = grad(attended(), inputs)[0].to_vector<double>();
+    const Tensor written = attended();
+    mask.slice(-1, 1, 2).fill_(-5.0);
+    CHECK_THROWS_WITH_AS(backward(written), doctest::Contains("scaled_dot_product_attention"), AutodiffError);
+    mask.fill_(0.0);
+    const Tensor replaced = attended();
+    mask.set_array(Array::full(shape, -5.0, DType::f64, test_device()));  // the graph keeps the old one
+    CHECK(grad(replaced, inputs)[0].to_vector<double>() == expected);
+  }
+}
+
 }  // namespace
 }  // namespace tutti
