@@ -108,13 +108,13 @@ TEST_CASE("Autocast: reciprocals, squares and losses of 16-bit operands are f32"
   };
   const Tensor probabilities = floats({2, 3}, 1, false).cast(DType::bf16);
   const Tensor classes = index({0, 2}, {2});
-  CHECK(kl_div(probabilities, abs(probabilities)).dtype() == DType::bf16);
+  CHECK(kl_div(probabilities, abs(probabilities), {.reduction = LossReduction::none}).dtype() == DType::bf16);
   const Autocast guard(DType::f16);
   CHECK(reciprocal(narrow(1e-5F)).to_vector<float>()[0] == doctest::Approx(1e5).epsilon(0.01));
   CHECK(pow(narrow(300), 2).to_vector<float>()[0] == doctest::Approx(9e4));
   CHECK(square(narrow(2)).dtype() == DType::f16);
-  CHECK(nll_loss(probabilities, classes).dtype() == DType::f32);
-  CHECK(kl_div(probabilities, abs(probabilities)).dtype() == DType::f32);
+  CHECK(nll_loss(probabilities, classes, {.reduction = LossReduction::none}).dtype() == DType::f32);
+  CHECK(kl_div(probabilities, abs(probabilities), {.reduction = LossReduction::none}).dtype() == DType::f32);
 }
 
 }  // namespace
