@@ -233,19 +233,25 @@ std::vector<Tensor> grad(std::span<const Tensor> outputs, std::span<const Tensor
     if (!input.requires_grad()) raise<AutodiffError>("[grad] input {} requires no gradient", targets.size());
     targets.push_back(gradient_node(input).get());
   }
-  BackwardRun run(std::move(roots), targets, BackwardRun::Into::targets);
-  run.check_saved();
   std::vector<Tensor> results(inputs.size());
-  run.execute(
-      [&](Node& node, const Tensor& gradient) {
-        for (std::size_t i = 0; i < targets.size(); ++i)
-          if (targets[i] == &node) results[i] = gradient;
-      },
-      !options.retain_graph && !options.create_graph);
+  {
+    BackwardRun run(std::move(roots), targets, BackwardRun::Into::targets);
+    run.check_saved();
+    run.execute(
+        [&](Node& node, const Tensor& gradient) {
+          for (std::size_t i = 0; i < targets.size(); ++i)
+            if (targets[i] == &node) results[i] = gradient;
+        },
+        !options.retain_graph && !options.create_graph);
+  }
   for (std::size_t i = 0; i < results.size(); ++i)
     if (!results[i].defined() && !options.allow_unused)
       raise<AutodiffError>(
           "[grad] no path leads from the outputs to input {}: pass allow_unused to get an undefined tensor", i);
+  // A caller may write to each: no two share memory, and none is what he gave as an output's gradient.
+  if (!options.create_graph)
+    for (Tensor& result : results)
+      if (result.defined()) result = Tensor(take_exclusive(std::move(result)));
   return results;
 }
 

@@ -179,15 +179,18 @@ void BackwardRun::execute(const Complete& complete, bool release_saved) {
 
 // A node with several contributions has no use for it: only their sum ends there.
 Array BackwardRun::destination_of(const Node* node) {
-  const Visit* visit = visit_of(node);
-  if (into_ != Into::slots || visit == nullptr || visit->expected != 1 || visit->hooked) return {};
-  if (!node->is_leaf()) {
-    if (!node->is_view()) return {};
-    const Array input = destination_of(node->input(0).get());
-    return input.defined() ? node->view(input) : input;
-  }
+  if (into_ != Into::slots) return {};
+  std::vector<const Node*> views;  // the last made first
+  const auto is_open = [&] {
+    const Visit* visit = visit_of(node);
+    return visit != nullptr && visit->expected == 1 && !visit->hooked;
+  };
+  for (; is_open() && node->is_view(); node = node->input(0).get()) views.push_back(node);
+  if (!is_open() || !node->is_leaf()) return {};
   const GradientSlot& slot = static_cast<const LeafNode*>(node)->slot;
-  return slot.state == GradientState::undefined ? slot.destination : Array();
+  Array place = slot.state == GradientState::undefined ? slot.destination : Array();
+  for (auto view = views.rbegin(); place.defined() && view != views.rend(); ++view) place = (*view)->view(place);
+  return place;
 }
 
 void BackwardRun::run_node(Visit& visit, bool release_saved, const Complete& complete) {

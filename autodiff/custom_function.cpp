@@ -67,6 +67,7 @@ Tensor custom_function(std::string name, std::vector<Tensor> inputs, const Custo
   std::vector<Array> values;
   for (const Tensor& input : inputs) values.push_back(input.array());
   Array output = forward(values);
+  if (detects_anomalies()) detail::inspect_result(name, output, inputs);
   if (!records(inputs)) return Tensor(std::move(output));
   auto node = std::make_shared<CustomNode>(std::move(name), inputs, std::move(values), output, std::move(backward));
   return Tensor::from_node(std::move(output), std::move(node));

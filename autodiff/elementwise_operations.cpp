@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/autodiff/elementwise_operations.h>
 
+#include <tutti/autodiff/autocast.h>
 #include <tutti/autodiff/elementwise_recording.h>
 #include <tutti/autodiff/tensor_access.h>
 
@@ -21,10 +22,11 @@ Tensor abs(const Tensor& x) { return record_unary(elementwise::Abs{}, x); }
 Tensor square(const Tensor& x) { return record_unary(elementwise::Square{}, x); }
 Tensor sqrt(const Tensor& x) { return record_unary(elementwise::Sqrt{}, x); }
 Tensor rsqrt(const Tensor& x) { return record_unary(elementwise::Rsqrt{}, x); }
-Tensor reciprocal(const Tensor& x) { return 1 / x; }
+Tensor reciprocal(const Tensor& x) { return 1 / autocast("reciprocal", x); }
 
 Tensor pow(const Tensor& a, const Tensor& b) {
-  if (is_weak_two(b) && (is_floating(a.dtype()) || is_integral(weak_value(b).default_dtype()))) return square(a);
+  if (is_weak_two(b) && (is_floating(a.dtype()) || is_integral(weak_value(b).default_dtype())))
+    return square(autocast("pow", a));
   return record_binary(elementwise::Pow{}, a, b);
 }
 Tensor remainder(const Tensor& a, const Tensor& b) { return record_binary(elementwise::Remainder{}, a, b); }

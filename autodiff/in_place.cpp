@@ -67,10 +67,7 @@ void write(const char* operation, Array target, const Array& value) {
 }
 
 template <class Operation>
-Tensor combine(const char* name, const Operation& operation, const Tensor& x, const Tensor& operand) {
-  require_writable(name, x);
-  require_plain(name, operand);
-  const NoGrad no_grad;
+void combine_values(const char* name, const Operation& operation, const Tensor& x, const Tensor& operand) {
   const auto [a, b] = promote_pair(Operation::domain, name, x, operand);
   require_same_kind(name, a.dtype(), x.dtype());
   const Array& target = x.array();
@@ -79,12 +76,25 @@ Tensor combine(const char* name, const Operation& operation, const Tensor& x, co
       a.dtype() == x.dtype() && target.is_contiguous() && target.size() > 0 && b.array().storage() != target.storage();
   if (!direct) {
     write(name, target, apply(operation, a.array(), b.array()));
-    return x;
+    return;
   }
   const Array inputs[] = {target, b.array().broadcast_to(target.shape())};
   target.count_write(name);
   backend_for(target.device())
       .elementwise(elementwise::make_call(operation, ElementwiseCall::Part::value), inputs, target);
+}
+
+template <class Operation>
+Tensor combine(const char* name, const Operation& operation, const Tensor& x, const Tensor& operand) {
+  require_writable(name, x);
+  require_plain(name, operand);
+  const NoGrad no_grad;
+  const Tensor before = detects_anomalies() ? Tensor(x.array().copy()) : Tensor();
+  combine_values(name, operation, x, operand);
+  if (before.defined()) {
+    const Tensor inputs[] = {before, operand};
+    detail::inspect_result(name, x.array(), inputs);
+  }
   return x;
 }
 
@@ -108,6 +118,7 @@ Tensor Tensor::copy_(const Tensor& value) const {
   require_writable("copy_", *this);
   require_plain("copy_", value);
   write("copy_", array(), value.array());
+  if (detects_anomalies()) detail::inspect_result("copy_", array(), std::span(&value, 1));
   return *this;
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/nn/classification_loss.h>
 
+#include <tutti/autodiff/autocast.h>
 #include <tutti/autodiff/operations.h>
 #include <tutti/backend/error.h>
 
@@ -113,17 +114,20 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& targets, LossReduction 
   return cross_entropy(logits, targets, {.reduction = reduction});
 }
 
-Tensor nll_loss(const Tensor& log_probabilities, const Tensor& targets, const NllOptions& options) {
+Tensor nll_loss(const Tensor& given, const Tensor& targets, const NllOptions& options) {
+  const Tensor log_probabilities = autocast("nll_loss", given);
   const Classes classes("nll_loss", log_probabilities, options.class_axis);
   return likelihood_loss(
       classes, log_probabilities, targets,
       {.reduction = options.reduction, .weight = options.weight, .ignore_index = options.ignore_index});
 }
 
-Tensor kl_div(const Tensor& input, const Tensor& target, const KlDivOptions& options) {
-  if (input.shape() != target.shape())
-    raise<ShapeError>("[kl_div] input {} and target {} differ in shape", to_string(input.shape()),
-                      to_string(target.shape()));
+Tensor kl_div(const Tensor& given_input, const Tensor& given_target, const KlDivOptions& options) {
+  if (given_input.shape() != given_target.shape())
+    raise<ShapeError>("[kl_div] input {} and target {} differ in shape", to_string(given_input.shape()),
+                      to_string(given_target.shape()));
+  const Tensor input = autocast("kl_div", given_input);
+  const Tensor target = autocast("kl_div", given_target);
   if (options.log_target) return reduce_loss("kl_div", exp(target) * (target - input), options.reduction);
   // The logarithm of 1 in place of that of 0: so that neither the value nor the gradient is NaN.
   const Tensor positive = target > 0;

@@ -274,11 +274,16 @@ Tensor attend(const Attention& attention, const Tensor& query, const Tensor& key
   const SavedTensor output{result.output.array(), SavedTensor::kOutput};
   const Tensor inputs[] = {query, key, value};
   return record(kName, result.output.array(), inputs, [&] {
-    return [attention, output, log_sum = result.log_sum, saved_q = save(query, 0), saved_k = save(key, 1),
+    Attention unmasked = attention;
+    unmasked.mask = Tensor();
+    const SavedTensor mask = attention.mask.defined() ? save_constant(attention.mask) : SavedTensor{};
+    return [unmasked, mask, output, log_sum = result.log_sum, saved_q = save(query, 0), saved_k = save(key, 1),
             saved_v = save(value, 2)](const auto& restore, const Tensor& dy, InputGradients& gradients) {
       const Tensor q = restore(saved_q);
       const Tensor k = restore(saved_k);
       const Tensor v = restore(saved_v);
+      Attention attention = unmasked;
+      if (mask.value.defined()) attention.mask = restore(mask);
       const Gradients all = grad_enabled()
                                 ? gradients_at_once(attention, q, k, v, wide(dy))
                                 : gradients_by_blocks(attention, q, k, v, restore(output), log_sum, wide(dy));

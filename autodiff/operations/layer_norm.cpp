@@ -42,11 +42,12 @@ struct RowGradient {
   DType bias_dtype;
 
   template <class Restore> void operator()(const Restore& restore, const Tensor& dy, InputGradients& gradients) const {
+    const Tensor rows = restore(x);
     const Tensor factor = weight_at > 0 ? in_computed_dtype(restore(weight)) : Tensor();
     if (grad_enabled())
-      compose(in_computed_dtype(restore(x)), factor, in_computed_dtype(dy), gradients);
+      compose(in_computed_dtype(rows), factor, in_computed_dtype(dy), gradients);
     else
-      run(factor.defined() ? factor.array() : Array(), dy, gradients);
+      run(rows.array(), factor.defined() ? factor.array() : Array(), dy, gradients);
   }
 
  private:
@@ -62,9 +63,9 @@ struct RowGradient {
     if (wants(gradients, bias_at)) gradients.set(bias_at, cast(sum(dy, {0}), bias_dtype));
   }
 
-  void run(const Array& factor, const Tensor& dy, InputGradients& gradients) const {
+  void run(const Array& rows, const Array& factor, const Tensor& dy, InputGradients& gradients) const {
     if (gradients.wanted(0))
-      gradients.set(0, Tensor(normalize_rows_gradient(norm, x.value, factor, mean, scale, dy.array())));
+      gradients.set(0, Tensor(normalize_rows_gradient(norm, rows, factor, mean, scale, dy.array())));
     const bool wants_bias = wants(gradients, bias_at);
     if (!wants(gradients, weight_at)) {
       if (wants_bias) gradients.set(bias_at, cast(sum(in_computed_dtype(dy), {0}), bias_dtype));
@@ -75,7 +76,7 @@ struct RowGradient {
       return dtype == mean.dtype() ? gradients.destination(at) : Array();
     };
     const ColumnGradients columns = normalize_rows_column_gradients(
-        x.value, mean, scale, dy.array(), wants_bias, destination(weight_at, weight.value.dtype()),
+        rows, mean, scale, dy.array(), wants_bias, destination(weight_at, weight.value.dtype()),
         wants_bias ? destination(bias_at, bias_dtype) : Array());
     gradients.set(weight_at, Tensor(columns.weight.cast(weight.value.dtype())));
     if (wants_bias) gradients.set(bias_at, Tensor(columns.bias.cast(bias_dtype)));

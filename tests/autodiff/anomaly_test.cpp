@@ -2,15 +2,20 @@
 #include <tutti/autodiff/anomaly.h>
 
 #include <tutti/autodiff/backward.h>
+#include <tutti/autodiff/custom_function.h>
 #include <tutti/autodiff/node.h>
 #include <tutti/autodiff/operations.h>
 #include <tutti/autodiff/scope.h>
 #include <tutti/backend/error.h>
+#include <tutti/backend/operations.h>
+#include <tutti/nn/binary_loss.h>
 #include <tutti/tests/autodiff/leaves.h>
 
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <limits>
+#include <vector>
 
 namespace tutti {
 namespace {
@@ -78,6 +83,38 @@ TEST_CASE("scopes: errors name the place that an operation was recorded in") {
   CHECK_THROWS_WITH_AS(backward(sum(y)), doctest::Contains("exp in decoder saved"), AutodiffError);
   const Tensor z = x * x;
   CHECK(z.node()->title() == "multiply");
+}
+
+TEST_CASE("anomaly: functions of the user's and writes are looked at too") {
+  const Tensor x = leaf({1, 2});
+  const auto apply = [&](double factor) {
+    return custom_function(
+        "mine", {x},
+        [&](std::span<const Array> in) { return tutti::apply(elementwise::Log{}, (Tensor(in[0]) * factor).array()); },
+        [](std::span<const Array>, const Array&, const Array& dy) { return std::vector<Array>{dy}; });
+  };
+  const Tensor y = constant({1, 0}, {2});
+  const Tensor narrow(Array::zeros({2}, DType::f16, test_device()));
+  const DetectAnomaly detect;
+  CHECK(apply(1).shape() == Shape{2});
+  CHECK_THROWS_WITH_AS(apply(0), "[anomaly] mine made an infinity in its result of shape [2]", AutodiffError);
+  CHECK_THROWS_WITH_AS(constant({1, 0}, {2}).div_(y), "[anomaly] div_ made a NaN in its result of shape [2]",
+                       AutodiffError);
+  CHECK_THROWS_WITH_AS(y[0].div_(0), "[anomaly] div_ made an infinity in its result of shape []", AutodiffError);
+  CHECK_THROWS_WITH_AS(narrow.copy_(constant({1, 1e9}, {2})), doctest::Contains("copy_ made an infinity"),
+                       AutodiffError);
+  y.fill_(kInfinity).add_(1).copy_(constant({kInfinity}, {1}));
+}
+
+TEST_CASE("anomaly: the bounded logarithms of binary_cross_entropy are nobody's fault") {
+  const Tensor p = leaf({0, 1, 0.5});
+  const Tensor t = leaf({0, 1, 1});
+  const DetectAnomaly detect;
+  const Tensor loss = binary_cross_entropy(p, t);
+  CHECK(loss.item<double>() == doctest::Approx(std::log(2.0) / 3));
+  backward(loss);
+  CHECK_THROWS_WITH_AS(binary_cross_entropy(leaf({-1}), constant({1}, {1})),
+                       doctest::Contains("binary_cross_entropy made a NaN"), AutodiffError);
 }
 
 }  // namespace

@@ -84,5 +84,21 @@ TEST_CASE("grad: of a very long chain, also where it is differentiated again") {
   CHECK(grad(first, inputs)[0].to_vector<double>() == Values{2});
 }
 
+TEST_CASE("grad: each gradient has memory of its own, which a caller may write to") {
+  const Tensor x = leaf({1, 2});
+  const Tensor y = leaf({3, 4});
+  const Tensor inputs[] = {x, y, x};
+  const Tensor given = constant({5, 6}, {2});
+  const Tensor output = x + y;
+  auto gradients = grad(std::span(&output, 1), inputs, {.retain_graph = true, .gradients = {given}});
+  for (const Tensor& gradient : gradients) gradient.mul_(2);
+  for (const Tensor& gradient : gradients) CHECK(gradient.to_vector<double>() == Values{10, 12});
+  CHECK(given.to_vector<double>() == Values{5, 6});
+  gradients = grad(std::span(&output, 1), inputs, {.gradients = {given}});
+  CHECK(gradients[0].to_vector<double>() == Values{5, 6});
+  const Tensor broadcast = grad(sum(x), std::span(&x, 1))[0];
+  CHECK(broadcast.add_(1).to_vector<double>() == Values{2, 2});
+}
+
 }  // namespace
 }  // namespace tutti

@@ -122,5 +122,17 @@ TEST_CASE("NoGrad: nothing is kept") {
   CHECK(in_use() == with_one + 1024 * sizeof(double));
 }
 
+TEST_CASE("graph: a very long chain of views, with a destination at its end") {
+  const Tensor x = leaf({1, 2, 3, 4});
+  const Array place = Array::zeros({4}, DType::f64, test_device());
+  x.gradient_slot().destination = place;
+  Tensor y = x;
+  for (int i = 0; i < kDeep / 10; ++i) y = reshape(y, i % 2 == 0 ? Shape{2, 2} : Shape{4});
+  const Tensor product = matmul(constant({1, 2, 3, 4}, {1, 4}), reshape(y, {4, 1}));
+  backward(sum(product));
+  CHECK(place.to_vector<double>() == Values{1, 2, 3, 4});
+  CHECK(x.gradient_slot().gradient.raw_data() == place.raw_data());
+}
+
 }  // namespace
 }  // namespace tutti
