@@ -136,7 +136,6 @@ bool detail::only_traced(std::span<const Tensor> inputs) {
 }
 
 Tensor checkpoint(CheckpointedFunction f, std::vector<Tensor> inputs) {
-  refuse_inference("checkpoint");
   if (!grad_enabled()) return f(inputs);
   Checkpoint kept{std::move(f), inputs.size(), std::move(inputs), {}, {}, {}, autocast_dtype(), {}, {}};
   std::unordered_set<const Node*> captured;  // arguments that f refers to
