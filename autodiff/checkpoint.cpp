@@ -4,6 +4,7 @@
 #include <tutti/autodiff/autocast.h>
 #include <tutti/autodiff/backward_run.h>
 #include <tutti/autodiff/node.h>
+#include <tutti/autodiff/site_scope.h>
 #include <tutti/autodiff/tensor_access.h>
 #include <tutti/backend/draw_log.h>
 #include <tutti/backend/error.h>
@@ -24,6 +25,7 @@ struct Checkpoint {
   std::vector<SavedTensor> saved;
   std::vector<InputTrace::Read> reads;
   DrawLog draws;
+  std::shared_ptr<const Site> site;
   DType autocast;
   Shape shape;
   DType dtype;
@@ -92,6 +94,7 @@ class CheckpointNode final : public Node {
   Tensor run_again() const {
     const std::vector<Tensor> arguments = same_arguments();
     const EnableGrad recording;
+    const SiteScope site(kept_->site);
     const Autocast autocast(kept_->autocast);
     const DrawScope draws = DrawScope::replay(kept_->draws);
     Tensor y = kept_->f(arguments);
@@ -137,7 +140,7 @@ bool detail::only_traced(std::span<const Tensor> inputs) {
 
 Tensor checkpoint(CheckpointedFunction f, std::vector<Tensor> inputs) {
   if (!grad_enabled()) return f(inputs);
-  Checkpoint kept{std::move(f), inputs.size(), std::move(inputs), {}, {}, {}, autocast_dtype(), {}, {}};
+  Checkpoint kept{std::move(f), inputs.size(), std::move(inputs), {}, {}, {}, Scope::site(), autocast_dtype(), {}, {}};
   std::unordered_set<const Node*> captured;  // arguments that f refers to
   Tensor y;
   {

@@ -2,6 +2,7 @@
 #include <tutti/autodiff/anomaly.h>
 
 #include <tutti/autodiff/backward.h>
+#include <tutti/autodiff/checkpoint.h>
 #include <tutti/autodiff/node.h>
 #include <tutti/autodiff/operations.h>
 #include <tutti/autodiff/scope.h>
@@ -78,6 +79,25 @@ TEST_CASE("scopes: errors name the place that an operation was recorded in") {
   CHECK_THROWS_WITH_AS(backward(sum(y)), doctest::Contains("exp in decoder saved"), AutodiffError);
   const Tensor z = x * x;
   CHECK(z.node()->title() == "multiply");
+}
+
+TEST_CASE("anomaly: a checkpoint's function runs again where it ran first") {
+  const Tensor x = leaf({0, 0});
+  const auto f = [](const Tensor& in) {
+    const Scope scope("head");
+    return sqrt(in) * 2;
+  };
+  Tensor inside;
+  {
+    const Scope scope("encoder");
+    inside = sum(checkpoint(f, x));
+  }
+  const Tensor outside = sum(checkpoint(f, x));
+  const Scope elsewhere("training");
+  const DetectAnomaly detect;
+  CHECK_THROWS_WITH_AS(backward(inside), doctest::Contains("backward of sqrt in encoder.head made"), AutodiffError);
+  CHECK_THROWS_WITH_AS(backward(outside), doctest::Contains("backward of sqrt in head made"), AutodiffError);
+  CHECK(to_string(*Scope::site()) == "training");
 }
 
 }  // namespace
