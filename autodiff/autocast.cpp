@@ -8,6 +8,8 @@
 #include <tutti/backend/error.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <memory>
 #include <unordered_map>
 #include <utility>
 
@@ -73,28 +75,54 @@ bool contains(std::span<const std::string_view> names, std::string_view name) {
   return std::ranges::find(names, name) != names.end();
 }
 
+/// It saves nothing, so that no backward uses it up: several graphs may share it.
+class LeafCastNode final : public Node {
+ public:
+  explicit LeafCastNode(const Tensor& leaf) : Node("cast", {&leaf, 1}), from_(leaf.dtype()) {}
+  void backward(const Tensor& dy, InputGradients& gradients) override { gradients.set(0, cast(dy, from_)); }
+  void release_saved() override {}
+  bool released() const noexcept override { return false; }
+
+ private:
+  DType from_;
+};
+
 }  // namespace
 
-/// Casts of leaves, recorded, while they can be back-propagated through and their leaf keeps its value.
+/// Values of leaves in another type, while their leaf lives and keeps its value. Graphs that live at the same time
+/// share a cast's node too.
 class CastLeaves {
  public:
   Tensor find_or_cast(const Tensor& leaf, DType dtype) {
     const auto& storage = leaf.array().storage();
+    const std::uint32_t version = storage->version();
+    if (!entries_.contains(gradient_node(leaf).get())) drop_expired();
     Entry& entry = entries_[gradient_node(leaf).get()];
-    if (!entry.leaf.defined() || entry.storage != storage.get() || entry.version != storage->version() ||
-        entry.cast.node()->released())
-      entry = {leaf, storage.get(), storage->version(), cast(leaf, dtype)};
-    return entry.cast;
+    if (entry.leaf.lock() != gradient_node(leaf) || entry.storage.lock() != storage || entry.version != version)
+      entry = {gradient_node(leaf), storage, version, cast(leaf.detach(), dtype).array(), {}};
+    std::shared_ptr<Node> node = entry.node.lock();
+    if (!node) entry.node = node = std::make_shared<LeafCastNode>(leaf);
+    return Tensor::from_node(entry.value, std::move(node));
   }
 
  private:
   struct Entry {
-    Tensor leaf;  // so that its node's address stays its own
-    const Storage* storage = nullptr;
+    std::weak_ptr<Node> leaf;
+    std::weak_ptr<Storage> storage;
     std::uint32_t version = 0;
-    Tensor cast;
+    Array value;
+    std::weak_ptr<Node> node;
   };
+
+  // Not each time: a model has many leaves.
+  void drop_expired() {
+    if (entries_.size() < enough_) return;
+    std::erase_if(entries_, [](const auto& item) { return item.second.leaf.expired(); });
+    enough_ = 2 * entries_.size() + 1;
+  }
+
   std::unordered_map<const Node*, Entry> entries_;
+  std::size_t enough_ = 1;
 };
 
 Autocast::Autocast(DType narrow) : narrow_(narrow), outer_(nullptr) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/autodiff/scope.h>
 
+#include <tutti/autodiff/site_scope.h>
+
 #include <utility>
 
 namespace tutti {
@@ -9,6 +11,7 @@ namespace {
 
 constinit thread_local const Scope* innermost = nullptr;
 const std::shared_ptr<const Site> kNowhere;
+constinit thread_local const std::shared_ptr<const Site>* base = &kNowhere;  // where it is outside all scopes
 
 }  // namespace
 
@@ -19,6 +22,14 @@ Scope::Scope(std::string_view name)
 
 Scope::~Scope() { innermost = outer_; }
 
-const std::shared_ptr<const Site>& Scope::site() noexcept { return innermost != nullptr ? innermost->site_ : kNowhere; }
+SiteScope::SiteScope(std::shared_ptr<const Site> site)
+    : site_(std::move(site)), outer_(std::exchange(innermost, nullptr)), outer_base_(std::exchange(base, &site_)) {}
+
+SiteScope::~SiteScope() {
+  innermost = outer_;
+  base = outer_base_;
+}
+
+const std::shared_ptr<const Site>& Scope::site() noexcept { return innermost != nullptr ? innermost->site_ : *base; }
 
 }  // namespace tutti

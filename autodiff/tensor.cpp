@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/autodiff/tensor.h>
 
+#include <tutti/autodiff/checkpoint.h>
 #include <tutti/autodiff/node.h>
 #include <tutti/autodiff/tensor_access.h>
 #include <tutti/backend/error.h>
@@ -42,6 +43,7 @@ const Array& Tensor::array() const {
   if (!impl_) raise<AutodiffError>("[tensor] an undefined tensor has no value");
   if (impl_->weak && !impl_->value.defined())
     impl_->value = Array::full({}, *impl_->weak, impl_->weak->default_dtype(), cpu(0));
+  if (InputTrace::active() && !impl_->node) detail::input_trace->add_read(impl_->value);
   return impl_->value;
 }
 
@@ -107,6 +109,8 @@ Tensor& Tensor::set_sparse_grad(bool sparse) {
 }
 
 HookHandle Tensor::register_hook(GradientHook hook) const {
+  if (InputTrace::active())
+    raise<AutodiffError>("[register_hook] not in the function of a checkpoint, which runs twice: register it outside");
   if (!requires_grad()) raise<AutodiffError>("[register_hook] this tensor requires no gradient");
   if (has_sparse_grad()) raise<AutodiffError>("[register_hook] {} has sparse gradients", name_of(gradient_slot()));
   return impl_->node->add_hook(std::move(hook));

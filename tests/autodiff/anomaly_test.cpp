@@ -2,6 +2,7 @@
 #include <tutti/autodiff/anomaly.h>
 
 #include <tutti/autodiff/backward.h>
+#include <tutti/autodiff/checkpoint.h>
 #include <tutti/autodiff/custom_function.h>
 #include <tutti/autodiff/node.h>
 #include <tutti/autodiff/operations.h>
@@ -115,6 +116,25 @@ TEST_CASE("anomaly: the bounded logarithms of binary_cross_entropy are nobody's 
   backward(loss);
   CHECK_THROWS_WITH_AS(binary_cross_entropy(leaf({-1}), constant({1}, {1})),
                        doctest::Contains("binary_cross_entropy made a NaN"), AutodiffError);
+}
+
+TEST_CASE("anomaly: a checkpoint's function runs again where it ran first") {
+  const Tensor x = leaf({0, 0});
+  const auto f = [](const Tensor& in) {
+    const Scope scope("head");
+    return sqrt(in) * 2;
+  };
+  Tensor inside;
+  {
+    const Scope scope("encoder");
+    inside = sum(checkpoint(f, x));
+  }
+  const Tensor outside = sum(checkpoint(f, x));
+  const Scope elsewhere("training");
+  const DetectAnomaly detect;
+  CHECK_THROWS_WITH_AS(backward(inside), doctest::Contains("backward of sqrt in encoder.head made"), AutodiffError);
+  CHECK_THROWS_WITH_AS(backward(outside), doctest::Contains("backward of sqrt in head made"), AutodiffError);
+  CHECK(to_string(*Scope::site()) == "training");
 }
 
 }  // namespace

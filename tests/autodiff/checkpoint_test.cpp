@@ -214,5 +214,72 @@ TEST_CASE("checkpoint: a leaf with sparse gradients is refused by name") {
   CHECK_THROWS_WITH_AS(backward(y), doctest::Contains("checkpoint gives it a dense one"), AutodiffError);
 }
 
+TEST_CASE("checkpoint: a constant that f reads anywhere may not be written before backward") {
+  const Tensor x = leaf({1, 2});
+  const Tensor w = leaf({3, 4});
+  const Tensor b = constant({1, 1}, {2});
+  const auto f = [&](const Tensor& in) { return tanh(in * w) * b; };
+  const auto outer = [&](const Tensor& in) { return checkpoint(f, in) * 2; };
+  const auto detached = [&](const Tensor& in) { return in * w.detach(); };
+  for (const auto& function : {std::function<Tensor(const Tensor&)>(f), std::function<Tensor(const Tensor&)>(outer)}) {
+    const Tensor y = sum(checkpoint(function, x));
+    b.fill_(100);
+    CHECK_THROWS_WITH_AS(backward(y), doctest::Contains("checkpoint reads a tensor of 16 bytes, and"), AutodiffError);
+  }
+  const Tensor y = sum(checkpoint(detached, x));
+  {
+    const NoGrad no_grad;
+    w.fill_(1);
+  }
+  CHECK_THROWS_WITH_AS(backward(y), doctest::Contains("has written to it since"), AutodiffError);
+}
+
+TEST_CASE("checkpoint: what f writes itself is its state, and results may be written") {
+  const Tensor x = leaf({1, 2});
+  const Tensor count = constant({0}, {1});
+  const auto f = [&](const Tensor& in) {
+    count.add_(1);
+    return (in * 2).reshape({1, 2}).reshape({2});
+  };
+  const Tensor y = checkpoint(f, checkpoint(f, x));
+  y.detach().fill_(0);
+  backward(sum(y));
+  CHECK(x.grad().to_vector<double>() == Values{4, 4});
+  CHECK(count.to_vector<double>() == Values{4});
+}
+
+TEST_CASE("checkpoint: an argument may be given another value, unless f refers to it too") {
+  Tensor x = leaf({1, 2});
+  Tensor y = sum(checkpoint([](const Tensor& in) { return in * in; }, x));
+  x.set_array(constant({10, 20}, {2}).array());
+  backward(y);
+  CHECK(x.grad().to_vector<double>() == Values{2, 4});
+  y = sum(checkpoint([&](const Tensor& in) { return in * x; }, x));
+  x.set_array(constant({1, 2}, {2}).array());
+  CHECK_THROWS_WITH_AS(backward(y), doctest::Contains("was given another value"), AutodiffError);
+}
+
+TEST_CASE("checkpoint: arguments that are undefined, and literals") {
+  const Tensor x(Array::from(std::vector<float>{1, 2}, {2}, test_device()), true);
+  const auto f = [](std::span<const Tensor> in) { return (in[1].defined() ? in[0] + in[1] : in[0]) * in[2]; };
+  const Tensor y = checkpoint(f, {x.cast(DType::bf16), Tensor(), Tensor(3.0)});
+  CHECK(y.dtype() == DType::bf16);
+  backward(sum(y));
+  CHECK(x.grad().to_vector<float>() == std::vector<float>{3, 3});
+}
+
+TEST_CASE("checkpoint: f registers no hooks, which would be called twice") {
+  const Tensor x = leaf({1, 2});
+  const auto f = [](const Tensor& in) {
+    in.register_hook([](const Tensor&) {});
+    return in * 2;
+  };
+  CHECK_THROWS_WITH_AS(checkpoint(f, x), doctest::Contains("not in the function of a checkpoint"), AutodiffError);
+  int calls = 0;
+  x.register_hook([&](const Tensor&) { ++calls; });
+  backward(sum(checkpoint([](const Tensor& in) { return in * 2; }, x)));
+  CHECK(calls == 1);
+}
+
 }  // namespace
 }  // namespace tutti
