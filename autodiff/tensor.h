@@ -171,7 +171,7 @@ class EnableGrad {
 bool grad_enabled() noexcept;  ///< of the calling thread
 
 /// While one lives on a thread nothing is recorded there, as under NoGrad, whatever is called: EnableGrad has no
-/// effect, and `backward`, `grad` and `checkpoint` throw AutodiffError. Results are plain constants, which may enter a
+/// effect, and `backward` and `grad` throw AutodiffError. Results are plain constants, which may enter a
 /// graph later. Scopes nest.
 class Inference {
  public:
