@@ -27,8 +27,10 @@ Tensor cumsum(const Tensor& x, std::int64_t axis) {
 }
 
 // Hillis and Steele, "Data Parallel Algorithms" (1986): each step multiplies by what lies twice as far back.
+// In f64, as these products are of parts that a product from the first to the last would not have met.
 Tensor cumprod(const Tensor& x, std::int64_t axis) {
-  Tensor product = promote_into(elementwise::Domain::number, "cumprod", x);
+  const Tensor number = promote_into(elementwise::Domain::number, "cumprod", x);
+  Tensor product = is_floating(number.dtype()) ? cast(number, DType::f64) : number;
   const std::size_t place = normalize_axis("cumprod", axis, x.rank());
   const std::int64_t length = x.shape()[place];
   std::vector<Padding> widths(x.rank());
@@ -36,7 +38,7 @@ Tensor cumprod(const Tensor& x, std::int64_t axis) {
     widths[place].before = distance;
     product = product * pad(slice(product, axis, 0, length - distance), widths, 1);
   }
-  return product;
+  return cast(product, number.dtype());
 }
 
 }  // namespace tutti
