@@ -23,12 +23,14 @@ Tensor summed(const Tensor& x, std::int64_t axis, bool reverse) {
 }  // namespace
 
 Tensor cumsum(const Tensor& x, std::int64_t axis) {
+  if (x.rank() == 0) return reshape(cumsum(expand_dims(x, 0), axis), {});
   return summed(promote_into(elementwise::Domain::number, "cumsum", x), axis, false);
 }
 
 // Hillis and Steele, "Data Parallel Algorithms" (1986): each step multiplies by what lies twice as far back.
 // In f64, as these products are of parts that a product from the first to the last would not have met.
 Tensor cumprod(const Tensor& x, std::int64_t axis) {
+  if (x.rank() == 0) return reshape(cumprod(expand_dims(x, 0), axis), {});
   const Tensor number = promote_into(elementwise::Domain::number, "cumprod", x);
   Tensor product = is_floating(number.dtype()) ? cast(number, DType::f64) : number;
   const std::size_t place = normalize_axis("cumprod", axis, x.rank());

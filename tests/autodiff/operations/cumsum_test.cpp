@@ -80,5 +80,15 @@ TEST_CASE("cumprod: what is multiplied on the way may be beyond the type's range
   check(threes, DType::f32, Values(300, 0));
 }
 
+TEST_CASE("cumsum, cumprod: a scalar stays one") {
+  const Tensor x = leaf({3}, {});
+  for (const std::int64_t axis : {0, -1}) {
+    CHECK(cumsum(x, axis).shape() == Shape{});
+    CHECK(cumprod(x, axis).item<double>() == 3);
+  }
+  check_gradients([](const Inputs& in) { return square(cumprod(cumsum(in[0], 0), 0)); }, {x});
+  CHECK_THROWS_AS(cumsum(x, 1), ShapeError);
+}
+
 }  // namespace
 }  // namespace tutti
