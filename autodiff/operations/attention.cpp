@@ -56,9 +56,13 @@ struct Attention {
   }
   bool sees_none(Range queries, Range keys) const { return causal && keys.begin >= queries.end; }
 
-  // What dropout makes of weights: a function of which blocks they are in.
+  // What dropout multiplies weights by: a function of which blocks they are in, and of their shape. Undefined: one.
+  Tensor factors_of(const Tensor& weights, Range queries, Range keys) const {
+    return dropout == 0 ? Tensor() : factors(weights, queries, keys);
+  }
   Tensor dropped(const Tensor& weights, Range queries, Range keys) const {
-    return dropout == 0 ? weights : weights * factors(weights, queries, keys);
+    const Tensor factor = factors_of(weights, queries, keys);
+    return factor.defined() ? weights * factor : weights;
   }
 
  private:
@@ -202,7 +206,8 @@ struct Part {
 // P = softmax(S), O = D(P) V with D for dropout, S = scale Q K^T: dV = D(P)^T dO, dS = P (dP - sum(dP P)) with dP =
 // D(dO V^T), and sum(dP P) = sum(dO O); dQ = scale dS K, dK = scale dS^T Q.
 Gradients gradients_of(const Attention& attention, const Tensor& weights, const Part& part, const Tensor& dy_y) {
-  const auto dropped = [&](const Tensor& x) { return attention.dropped(x, part.queries, part.keys); };
+  const Tensor factors = attention.factors_of(weights, part.queries, part.keys);
+  const auto dropped = [&](const Tensor& x) { return factors.defined() ? x * factors : x; };
   const Tensor ds = weights * (dropped(matmul(part.dy, transpose(wide(part.value)))) - dy_y) * attention.scale;
   return {matmul(ds, wide(part.key)), matmul(transpose(ds), wide(part.query)),
           matmul(transpose(dropped(weights)), part.dy)};

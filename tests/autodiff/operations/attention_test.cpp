@@ -283,5 +283,20 @@ TEST_CASE("rotary_embedding: gradients, 16 bits, and what it refuses") {
   CHECK_THROWS_AS(rotary_embedding(random_leaf({4}, 1)), ShapeError);
 }
 
+TEST_CASE("attention: dropout's gradient where value has leading axes that query and key lack") {
+  for (const bool by_mask : {false, true}) {
+    const AttentionCall call{.mask = by_mask ? random_leaf({3, 1, 5, 5}, 4).detach() : Tensor(), .block = 2};
+    const auto dropped = [&](const Inputs& in) {
+      Generator random(5);
+      AttentionCall drawn = call;
+      drawn.dropout = 0.5;
+      drawn.random = &random;
+      return scaled_dot_product_attention(in[0], in[1], in[2], drawn);
+    };
+    check_gradients(dropped, {random_leaf({2, 5, 3}, 1), random_leaf({2, 5, 3}, 2), random_leaf({3, 2, 5, 2}, 3)});
+    check_gradients(dropped, {random_leaf({1, 5, 3}, 1), random_leaf({1, 5, 3}, 2), random_leaf({2, 5, 2}, 3)});
+  }
+}
+
 }  // namespace
 }  // namespace tutti
