@@ -260,16 +260,13 @@ Gradients gradients_by_blocks(const Attention& attention, const Tensor& query, c
 }
 
 // Without a query or a key: zeros, or none of them.
-Tensor nothing_seen(const Tensor& query, const Tensor& key, const Tensor& value) {
-  const auto leading = [](const Tensor& x) { return Shape(std::span(x.shape().begin(), x.rank() - 2)); };
-  Shape shape = broadcast_shapes(kName, broadcast_shapes(kName, leading(query), leading(key)), leading(value));
-  shape.push_back(query.length(-2));
-  shape.push_back(value.length(-1));
-  return Tensor(Array::zeros(shape, query.dtype(), query.device()));
+Tensor nothing_seen(const Attention& attention, const Tensor& query, const Tensor& key, const Tensor& value) {
+  const Tensor scores = attention.scores(query, key, {0, query.length(-2)}, {0, key.length(-2)});
+  return cast(matmul(scores, wide(value)), query.dtype());
 }
 
 Tensor attend(const Attention& attention, const Tensor& query, const Tensor& key, const Tensor& value) {
-  if (query.length(-2) == 0 || key.length(-2) == 0) return nothing_seen(query, key, value);
+  if (query.length(-2) == 0 || key.length(-2) == 0) return nothing_seen(attention, query, key, value);
   if (attention.mask.defined() && attention.mask.requires_grad() && grad_enabled()) {
     const Tensor weights = weights_of(attention, query, key);
     const Tensor kept = attention.dropped(weights, {0, query.length(-2)}, {0, key.length(-2)});

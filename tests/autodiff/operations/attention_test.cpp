@@ -298,5 +298,22 @@ TEST_CASE("attention: dropout's gradient where value has leading axes that query
   }
 }
 
+TEST_CASE("attention: without keys the mask's leading axes count, and gradients are zeros") {
+  const Tensor q = random_leaf({2, 3}, 1), k = random_leaf({0, 3}, 2), v = random_leaf({0, 4}, 3);
+  const Tensor mask = random_leaf({5, 2, 0}, 4);
+  for (const bool causal : {false, true}) {
+    const Tensor y = scaled_dot_product_attention(q, k, v, {.mask = mask, .causal = causal});
+    CHECK(y.shape() == Shape{5, 2, 4});
+    CHECK(y.to_vector<double>() == Values(40, 0));
+    const auto gradients = grad(sum(y), Inputs{q, k, v, mask});
+    CHECK(gradients[0].to_vector<double>() == Values(6, 0));
+    CHECK(gradients[1].shape() == k.shape());
+    CHECK(gradients[2].shape() == v.shape());
+    CHECK(gradients[3].shape() == mask.shape());
+  }
+  const auto of_no_query = grad(sum(scaled_dot_product_attention(random_leaf({0, 3}, 1), q, q)), Inputs{q});
+  CHECK(of_no_query[0].to_vector<double>() == Values(6, 0));
+}
+
 }  // namespace
 }  // namespace tutti
