@@ -354,6 +354,9 @@ Tensor scaled_dot_product_attention(const Tensor& query, const Tensor& key, cons
     raise<ShapeError>("[{}] {} query heads cannot share the heads of key {} and value {}", kName, heads,
                       to_string(k.shape()), to_string(v.shape()));
   const std::int64_t sharing = heads / k.length(-3);
+  if (call.mask.defined() && call.mask.rank() >= 3 && call.mask.length(-3) != 1 && call.mask.length(-3) != heads)
+    raise<ShapeError>("[{}] the mask {} is of {} heads, and the query {} of {}", kName, to_string(call.mask.shape()),
+                      call.mask.length(-3), to_string(q.shape()), heads);
   if (call.mask.defined()) attention.mask = grouped(call.mask, sharing);
   const Tensor y = attend(attention, grouped(q, sharing), expand_dims(k, -3), expand_dims(v, -3));
   Shape shape = y.shape();

@@ -315,5 +315,15 @@ TEST_CASE("attention: without keys the mask's leading axes count, and gradients 
   CHECK(of_no_query[0].to_vector<double>() == Values(6, 0));
 }
 
+TEST_CASE("attention: a mask is of one head or of all query heads") {
+  const Tensor q = random_leaf({4, 5, 3}, 1), k = random_leaf({2, 5, 3}, 2);
+  for (const std::int64_t heads : {2, 8}) {
+    const AttentionCall call{.mask = random_mask({heads, 5, 5}, 3)};
+    CHECK_THROWS_WITH_AS((void)scaled_dot_product_attention(q, k, k, call), doctest::Contains("heads"), ShapeError);
+  }
+  for (const std::int64_t heads : {1, 4})
+    CHECK(scaled_dot_product_attention(q, k, k, {.mask = random_mask({heads, 5, 5}, 3)}).shape() == q.shape());
+}
+
 }  // namespace
 }  // namespace tutti
