@@ -56,9 +56,13 @@ struct Attention {
   }
   bool sees_none(Range queries, Range keys) const { return causal && keys.begin >= queries.end; }
 
-  // What dropout makes of weights: a function of which blocks they are in.
+  // What dropout multiplies weights by: a function of which blocks they are in, and of their shape. Undefined: one.
+  Tensor factors_of(const Tensor& weights, Range queries, Range keys) const {
+    return dropout == 0 ? Tensor() : factors(weights, queries, keys);
+  }
   Tensor dropped(const Tensor& weights, Range queries, Range keys) const {
-    return dropout == 0 ? weights : weights * factors(weights, queries, keys);
+    const Tensor factor = factors_of(weights, queries, keys);
+    return factor.defined() ? weights * factor : weights;
   }
 
  private:
@@ -202,7 +206,8 @@ struct Part {
 // P = softmax(S), O = D(P) V with D for dropout, S = scale Q K^T: dV = D(P)^T dO, dS = P (dP - sum(dP P)) with dP =
 // D(dO V^T), and sum(dP P) = sum(dO O); dQ = scale dS K, dK = scale dS^T Q.
 Gradients gradients_of(const Attention& attention, const Tensor& weights, const Part& part, const Tensor& dy_y) {
-  const auto dropped = [&](const Tensor& x) { return attention.dropped(x, part.queries, part.keys); };
+  const Tensor factors = attention.factors_of(weights, part.queries, part.keys);
+  const auto dropped = [&](const Tensor& x) { return factors.defined() ? x * factors : x; };
   const Tensor ds = weights * (dropped(matmul(part.dy, transpose(wide(part.value)))) - dy_y) * attention.scale;
   return {matmul(ds, wide(part.key)), matmul(transpose(ds), wide(part.query)),
           matmul(transpose(dropped(weights)), part.dy)};
@@ -255,16 +260,13 @@ Gradients gradients_by_blocks(const Attention& attention, const Tensor& query, c
 }
 
 // Without a query or a key: zeros, or none of them.
-Tensor nothing_seen(const Tensor& query, const Tensor& key, const Tensor& value) {
-  const auto leading = [](const Tensor& x) { return Shape(std::span(x.shape().begin(), x.rank() - 2)); };
-  Shape shape = broadcast_shapes(kName, broadcast_shapes(kName, leading(query), leading(key)), leading(value));
-  shape.push_back(query.length(-2));
-  shape.push_back(value.length(-1));
-  return Tensor(Array::zeros(shape, query.dtype(), query.device()));
+Tensor nothing_seen(const Attention& attention, const Tensor& query, const Tensor& key, const Tensor& value) {
+  const Tensor scores = attention.scores(query, key, {0, query.length(-2)}, {0, key.length(-2)});
+  return cast(matmul(scores, wide(value)), query.dtype());
 }
 
 Tensor attend(const Attention& attention, const Tensor& query, const Tensor& key, const Tensor& value) {
-  if (query.length(-2) == 0 || key.length(-2) == 0) return nothing_seen(query, key, value);
+  if (query.length(-2) == 0 || key.length(-2) == 0) return nothing_seen(attention, query, key, value);
   if (attention.mask.defined() && attention.mask.requires_grad() && grad_enabled()) {
     const Tensor weights = weights_of(attention, query, key);
     const Tensor kept = attention.dropped(weights, {0, query.length(-2)}, {0, key.length(-2)});
@@ -357,6 +359,9 @@ Tensor scaled_dot_product_attention(const Tensor& query, const Tensor& key, cons
     raise<ShapeError>("[{}] {} query heads cannot share the heads of key {} and value {}", kName, heads,
                       to_string(k.shape()), to_string(v.shape()));
   const std::int64_t sharing = heads / k.length(-3);
+  if (call.mask.defined() && call.mask.rank() >= 3 && call.mask.length(-3) != 1 && call.mask.length(-3) != heads)
+    raise<ShapeError>("[{}] the mask {} is of {} heads, and the query {} of {}", kName, to_string(call.mask.shape()),
+                      call.mask.length(-3), to_string(q.shape()), heads);
   if (call.mask.defined()) attention.mask = grouped(call.mask, sharing);
   const Tensor y = attend(attention, grouped(q, sharing), expand_dims(k, -3), expand_dims(v, -3));
   Shape shape = y.shape();

@@ -11,7 +11,8 @@ namespace {
 struct BatchStatistics {
   Tensor mean;      // [c]
   Tensor variance;  // [c], biased
-  Tensor unbiased;  // its factor, n / (n - 1)
+  Tensor unbiased;  // its factor, n / (n - 1), where n > 1
+  Tensor count;     // n, [1], where it is known to the device alone; undefined: more than one
 };
 
 Axes all_but_channels(const Tensor& x) {
@@ -34,8 +35,10 @@ BatchStatistics combined(const Tensor& parts, std::int64_t channels) {
   const Tensor squares = slice(parts, 1, channels, 2 * channels);
   const Tensor counts = slice(parts, 1, 2 * channels, 2 * channels + 1);
   const Tensor count = sum(counts, {0});
-  const Tensor mean = sum(counts * means, {0}) / count;
-  return {mean, (sum(squares, {0}) + sum(counts * square(means - mean), {0})) / count, count / (count - 1.0)};
+  const Tensor divisor = maximum(count, 1.0);
+  const Tensor mean = sum(counts * means, {0}) / divisor;
+  return {mean, (sum(squares, {0}) + sum(counts * square(means - mean), {0})) / divisor,
+          count / maximum(count - 1.0, 1.0), count};
 }
 
 BatchStatistics statistics_of(const Tensor& x, const GatherStatistics& gather) {
@@ -45,15 +48,18 @@ BatchStatistics statistics_of(const Tensor& x, const GatherStatistics& gather) {
   const double divisor = count > 0 ? count : 1;  // nothing here, and others have the rest
   const Tensor mean = sum(x, axes) / divisor;
   const Tensor squares = sum(square(x - by_channel(mean, x)), axes);
-  if (!gather) return {mean, squares / divisor, Tensor(count / (count - 1))};
+  if (!gather) return {mean, squares / divisor, Tensor(count / (count - 1)), {}};
   const Tensor part[] = {mean, squares, Tensor(Array::full({1}, count, x.dtype(), x.device()))};
   return combined(gather(expand_dims(concatenate(part), 0)), channels);
 }
 
-void follow(const Tensor& running, const Tensor& batch, double momentum) {
+// `count` is the batch's: of no values there is nothing to follow.
+void follow(const Tensor& running, const Tensor& batch, const Tensor& count, double momentum) {
   const Tensor old = cast(running, batch.dtype());
+  Tensor next = old * (1 - momentum) + batch * momentum;
+  if (count.defined()) next = where(count > 0.0, next, old);
   Array target = running.array();
-  target.copy_from(cast(old * (1 - momentum) + batch * momentum, running.dtype()).array());
+  target.copy_from(cast(next, running.dtype()).array());
 }
 
 void check(const Tensor& x, const Tensor& running_mean, const Tensor& running_var, const Tensor& weight,
@@ -89,11 +95,11 @@ Tensor batch_norm(const Tensor& input, const Tensor& running_mean, const Tensor&
   if (call.training)
     by = statistics_of(x, call.gather);
   else
-    by = {cast(running_mean, x.dtype()), cast(running_var, x.dtype()), {}};
+    by = {cast(running_mean, x.dtype()), cast(running_var, x.dtype()), {}, {}};
   if (call.training && running_mean.defined()) {
     const NoGrad off;
-    follow(running_mean, by.mean, call.momentum);
-    follow(running_var, by.variance * by.unbiased, call.momentum);
+    follow(running_mean, by.mean, by.count, call.momentum);
+    follow(running_var, by.variance * by.unbiased, by.count, call.momentum);
   }
   Tensor scale = 1.0 / sqrt(by.variance + call.eps);
   if (weight.defined()) scale = scale * cast(weight, x.dtype());

@@ -23,12 +23,16 @@ Tensor summed(const Tensor& x, std::int64_t axis, bool reverse) {
 }  // namespace
 
 Tensor cumsum(const Tensor& x, std::int64_t axis) {
+  if (x.rank() == 0) return reshape(cumsum(expand_dims(x, 0), axis), {});
   return summed(promote_into(elementwise::Domain::number, "cumsum", x), axis, false);
 }
 
 // Hillis and Steele, "Data Parallel Algorithms" (1986): each step multiplies by what lies twice as far back.
+// In f64, as these products are of parts that a product from the first to the last would not have met.
 Tensor cumprod(const Tensor& x, std::int64_t axis) {
-  Tensor product = promote_into(elementwise::Domain::number, "cumprod", x);
+  if (x.rank() == 0) return reshape(cumprod(expand_dims(x, 0), axis), {});
+  const Tensor number = promote_into(elementwise::Domain::number, "cumprod", x);
+  Tensor product = is_floating(number.dtype()) ? cast(number, DType::f64) : number;
   const std::size_t place = normalize_axis("cumprod", axis, x.rank());
   const std::int64_t length = x.shape()[place];
   std::vector<Padding> widths(x.rank());
@@ -36,7 +40,7 @@ Tensor cumprod(const Tensor& x, std::int64_t axis) {
     widths[place].before = distance;
     product = product * pad(slice(product, axis, 0, length - distance), widths, 1);
   }
-  return product;
+  return cast(product, number.dtype());
 }
 
 }  // namespace tutti

@@ -10,8 +10,8 @@ namespace {
 Tensor keep_scaled(const Tensor& x, const Tensor& kept, double factor) {
   Array value;
   {
-    const NoGrad no_graph;
-    value = (where(kept, x, 0.0) * factor).array();
+    const NoGrad no_graph;  // the factor may be infinite in x's type: nothing dropped shall meet it
+    value = (where(kept, x * factor, 0.0)).array();
   }
   const Tensor inputs[] = {x};
   return record("dropout", std::move(value), inputs, [&] {

@@ -42,7 +42,8 @@ Tensor multinomial(const Tensor& weights, std::int64_t count, Generator& generat
   const NoGrad no_graph;
   Shape shape = weights.shape();
   shape.insert(shape.size() - 1, count);
-  const Tensor logits = expand_dims(log(cast(weights, DType::f64)), -2);
+  const Tensor wide = cast(weights, DType::f64);
+  const Tensor logits = expand_dims(log(where(wide > 0.0, wide, 0.0)), -2);  // a negative or NaN weight is none
   return argmax(logits + gumbel(shape, generator, weights.device()), -1);
 }
 

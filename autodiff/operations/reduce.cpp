@@ -7,6 +7,7 @@
 #include <tutti/backend/operations.h>
 
 #include <limits>
+#include <vector>
 
 namespace tutti {
 
@@ -35,7 +36,12 @@ Tensor root(const Tensor& x) {
 }
 
 // The reduced axes as the last one.
-Tensor lines_of(std::string_view name, const Tensor& x, const Axes& axes) {
+struct Lines {
+  Tensor values;
+  Dims order;  // of x's axes, before the reduced ones became one
+};
+
+Lines lines_of(std::string_view name, const Tensor& x, const Axes& axes) {
   const Shape kept = with_kept_axes(x, axes, name);
   Dims order;
   Shape together;
@@ -45,26 +51,50 @@ Tensor lines_of(std::string_view name, const Tensor& x, const Axes& axes) {
   for (std::size_t i = 0; i < x.rank(); ++i)
     if (kept[i] != x.shape()[i]) order.push_back(static_cast<std::int64_t>(i)), count *= x.shape()[i];
   together.push_back(count);
-  return reshape(permute(x, order), together);
+  return {reshape(permute(x, order), together), order};
+}
+
+// What lines_of made of a tensor of this shape, as it was.
+Tensor from_lines(const Tensor& lines, const Dims& order, const Shape& shape) {
+  Shape permuted;
+  Dims back(order.size(), 0);
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    permuted.push_back(shape[static_cast<std::size_t>(order[i])]);
+    back[static_cast<std::size_t>(order[i])] = static_cast<std::int64_t>(i);
+  }
+  return permute(reshape(lines, permuted), back);
 }
 
 Tensor choose(std::string_view name, ArgReduction kind, const Tensor& x, const Axes& axes, const Shape& result) {
-  const Tensor lines = lines_of(name, x, axes);
+  const Tensor lines = lines_of(name, x, axes).values;
   return reshape(gather(lines, -1, Tensor(arg_reduce(kind, lines.array(), -1, true))), result);
 }
 
-// The product along the last axis, of nothing but products of two: their gradients never divide, so that zeros are like
-// other numbers, also to second derivatives. Its steps are log2 of the length.
-Tensor multiplied_in_halves(const Tensor& lines) {
-  Tensor rest = lines;
-  while (rest.shape().back() > 1) {
-    const std::int64_t half = rest.shape().back() / 2;
-    const Tensor product = slice(rest, -1, 0, half) * slice(rest, -1, half, 2 * half);
-    const bool odd = rest.shape().back() % 2 == 1;
-    const Tensor parts[] = {product, odd ? slice(rest, -1, 2 * half, 2 * half + 1) : Tensor()};
-    rest = odd ? concatenate(parts, -1) : product;
-  }
-  return rest;
+// What each element of the last axis, [..., n], is multiplied by in their product, times dy, [..., 1]: by halves, which
+// are multiplied and never divided, so that zeros are like other numbers, also to further derivatives. Its steps are
+// log2 of the length.
+Tensor times_the_others(const Tensor& lines, const Tensor& dy) {
+  const std::int64_t length = lines.length(-1);
+  if (length == 1) return dy;
+  const std::int64_t half = length / 2;
+  const Tensor first = slice(lines, -1, 0, half);
+  const Tensor second = slice(lines, -1, half, 2 * half);
+  std::vector<Tensor> rest{first * second};
+  if (length % 2 == 1) rest.push_back(slice(lines, -1, 2 * half, length));
+  const Tensor of_rest = times_the_others(concatenate(rest, -1), dy);
+  const Tensor of_both = slice(of_rest, -1, 0, half);
+  std::vector<Tensor> parts{of_both * second, of_both * first};
+  if (length % 2 == 1) parts.push_back(slice(of_rest, -1, half, half + 1));
+  return concatenate(parts, -1);
+}
+
+// Of a product, in f64: what is multiplied on the way may be beyond what x's type holds.
+Tensor gradient_of_prod(const Tensor& x, const Axes& axes, const Tensor& dy) {
+  const Lines lines = lines_of("prod", cast(x, DType::f64), axes);
+  Shape shape = lines.values.shape();
+  shape[shape.size() - 1] = 1;
+  const Tensor all = times_the_others(lines.values, reshape(cast(dy, DType::f64), shape));
+  return cast(from_lines(all, lines.order, x.shape()), x.dtype());
 }
 
 Tensor extreme(std::string_view name, Reduction reduction, ArgReduction kind, const Tensor& x, const Axes& axes,
@@ -139,8 +169,11 @@ Tensor prod(const Tensor& x, const Axes& axes, bool keep_dims) {
   if (number.size() == 0) return sum(number, axes, keep_dims) + 1;
   const Array value = reduce(Reduction::prod, number.array(), axes, keep_dims);
   const Tensor inputs[] = {number};
-  if (!records(inputs)) return Tensor(value);
-  return reshape(multiplied_in_halves(lines_of("prod", number, axes)), value.shape());
+  return record("prod", value, inputs, [&] {
+    return [axes, saved = save(number, 0)](const auto& restore, const Tensor& dy, InputGradients& gradients) {
+      gradients.set(0, gradient_of_prod(restore(saved), axes, dy));
+    };
+  });
 }
 
 Tensor count_nonzero(const Tensor& x, const Axes& axes, bool keep_dims) {

@@ -7,19 +7,28 @@
 
 namespace tutti {
 
+namespace {
+
+Sorted scalars(const Sorted& one) { return {reshape(one.values, {}), reshape(one.indices, {})}; }
+
+}  // namespace
+
 // What is sorted are places; values and their gradients are gathered by them.
 
 Tensor argsort(const Tensor& x, std::int64_t axis, bool descending) {
+  if (x.rank() == 0) return reshape(argsort(expand_dims(x, 0), axis, descending), {});
   const Tensor number = promote_into(elementwise::Domain::number, "argsort", x.detach());
   return Tensor(arg_sort(number.array(), axis, descending));
 }
 
 Sorted sort(const Tensor& x, std::int64_t axis, bool descending) {
+  if (x.rank() == 0) return scalars(sort(expand_dims(x, 0), axis, descending));
   const Tensor places = argsort(x, axis, descending);
   return {gather(x, axis, places), places};
 }
 
 Sorted topk(const Tensor& x, std::int64_t count, std::int64_t axis, bool largest) {
+  if (x.rank() == 0 && count == 1) return scalars(topk(expand_dims(x, 0), count, axis, largest));
   const std::int64_t length = x.shape()[normalize_axis("topk", axis, x.rank())];
   if (count < 0 || count > length)
     raise<ShapeError>("[topk] {} elements of {} along axis {} of {}", count, length, axis, to_string(x.shape()));

@@ -283,5 +283,47 @@ TEST_CASE("rotary_embedding: gradients, 16 bits, and what it refuses") {
   CHECK_THROWS_AS(rotary_embedding(random_leaf({4}, 1)), ShapeError);
 }
 
+TEST_CASE("attention: dropout's gradient where value has leading axes that query and key lack") {
+  for (const bool by_mask : {false, true}) {
+    const AttentionCall call{.mask = by_mask ? random_leaf({3, 1, 5, 5}, 4).detach() : Tensor(), .block = 2};
+    const auto dropped = [&](const Inputs& in) {
+      Generator random(5);
+      AttentionCall drawn = call;
+      drawn.dropout = 0.5;
+      drawn.random = &random;
+      return scaled_dot_product_attention(in[0], in[1], in[2], drawn);
+    };
+    check_gradients(dropped, {random_leaf({2, 5, 3}, 1), random_leaf({2, 5, 3}, 2), random_leaf({3, 2, 5, 2}, 3)});
+    check_gradients(dropped, {random_leaf({1, 5, 3}, 1), random_leaf({1, 5, 3}, 2), random_leaf({2, 5, 2}, 3)});
+  }
+}
+
+TEST_CASE("attention: without keys the mask's leading axes count, and gradients are zeros") {
+  const Tensor q = random_leaf({2, 3}, 1), k = random_leaf({0, 3}, 2), v = random_leaf({0, 4}, 3);
+  const Tensor mask = random_leaf({5, 2, 0}, 4);
+  for (const bool causal : {false, true}) {
+    const Tensor y = scaled_dot_product_attention(q, k, v, {.mask = mask, .causal = causal});
+    CHECK(y.shape() == Shape{5, 2, 4});
+    CHECK(y.to_vector<double>() == Values(40, 0));
+    const auto gradients = grad(sum(y), Inputs{q, k, v, mask});
+    CHECK(gradients[0].to_vector<double>() == Values(6, 0));
+    CHECK(gradients[1].shape() == k.shape());
+    CHECK(gradients[2].shape() == v.shape());
+    CHECK(gradients[3].shape() == mask.shape());
+  }
+  const auto of_no_query = grad(sum(scaled_dot_product_attention(random_leaf({0, 3}, 1), q, q)), Inputs{q});
+  CHECK(of_no_query[0].to_vector<double>() == Values(6, 0));
+}
+
+TEST_CASE("attention: a mask is of one head or of all query heads") {
+  const Tensor q = random_leaf({4, 5, 3}, 1), k = random_leaf({2, 5, 3}, 2);
+  for (const std::int64_t heads : {2, 8}) {
+    const AttentionCall call{.mask = random_mask({heads, 5, 5}, 3)};
+    CHECK_THROWS_WITH_AS((void)scaled_dot_product_attention(q, k, k, call), doctest::Contains("heads"), ShapeError);
+  }
+  for (const std::int64_t heads : {1, 4})
+    CHECK(scaled_dot_product_attention(q, k, k, {.mask = random_mask({heads, 5, 5}, 3)}).shape() == q.shape());
+}
+
 }  // namespace
 }  // namespace tutti

@@ -64,5 +64,31 @@ TEST_CASE("any_true, all_true, count_nonzero") {
   CHECK_FALSE(any_true(leaf({}, {0})).item<bool>());
 }
 
+TEST_CASE("cumprod: what is multiplied on the way may be beyond the type's range") {
+  const auto check = [](const Values& values, DType dtype, const Values& expected) {
+    const auto count = static_cast<std::int64_t>(values.size());
+    const Tensor y = cumprod(Tensor(Array::from(values, {count}, test_device()).cast(dtype)), 0);
+    CHECK(y.dtype() == dtype);
+    const Values got = cast(y, DType::f64).to_vector<double>();
+    for (std::size_t i = 0; i < got.size(); ++i) CHECK(got[i] == doctest::Approx(expected[i]).epsilon(1e-2));
+  };
+  check({1e-30, 1e30, 1e30, 1e-30}, DType::f32, {1e-30, 1, 1e30, 1});
+  check({0, 1e30, 1e30, 1}, DType::f32, {0, 0, 0, 0});
+  check({.01, 300, 300, 1}, DType::f16, {.01, 3, 900, 900});
+  Values threes(300, 3);
+  threes[0] = 0;
+  check(threes, DType::f32, Values(300, 0));
+}
+
+TEST_CASE("cumsum, cumprod: a scalar stays one") {
+  const Tensor x = leaf({3}, {});
+  for (const std::int64_t axis : {0, -1}) {
+    CHECK(cumsum(x, axis).shape() == Shape{});
+    CHECK(cumprod(x, axis).item<double>() == 3);
+  }
+  check_gradients([](const Inputs& in) { return square(cumprod(cumsum(in[0], 0), 0)); }, {x});
+  CHECK_THROWS_AS(cumsum(x, 1), ShapeError);
+}
+
 }  // namespace
 }  // namespace tutti

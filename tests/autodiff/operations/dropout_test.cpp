@@ -114,3 +114,12 @@ TEST_CASE("dropout refuses what it cannot do") {
   CHECK_THROWS_AS(dropout(ones(2), std::nan(""), random, false), Error);
   CHECK_THROWS_AS(dropout(index({1}, {1}), 0.5, random), DTypeError);
 }
+
+TEST_CASE("dropout: what is dropped is 0 where the factor is infinite in the type") {
+  Generator random(5);
+  const Tensor x = ones(64, DType::f16);
+  const Tensor y = dropout(x, 0.999999, random);
+  backward(sum(cast(y, DType::f32)));
+  for (const Tensor& each : {y, x.grad()})
+    for (const double value : cast(each, DType::f64).to_vector<double>()) CHECK(value == 0);
+}

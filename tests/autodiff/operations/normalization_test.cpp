@@ -204,5 +204,23 @@ TEST_CASE("norms: refuse what does not fit, by name") {
   CHECK_THROWS_AS(batch_norm(x, {}, {}, spread({2}, 1), {}, {.training = true}), ShapeError);
 }
 
+TEST_CASE("batch_norm: running statistics outlive a gathered batch of one value a channel, or of none") {
+  const auto both = [](const Tensor& part) { return part; };
+  const Tensor mean = constant({1, 2}, {2});
+  const Tensor variance = constant({3, 4}, {2});
+  const BatchNormCall call{.training = true, .gather = both};
+  const Tensor none = batch_norm(leaf({}, {0, 2}), mean, variance, {}, {}, call);
+  CHECK(none.size() == 0);
+  CHECK(mean.to_vector<double>() == Values{1, 2});
+  CHECK(variance.to_vector<double>() == Values{3, 4});
+  const Tensor x = leaf({11, 12}, {1, 2});
+  const Tensor one = batch_norm(x, mean, variance, {}, {}, call);
+  CHECK(one.to_vector<double>() == Values{0, 0});
+  backward(sum(one));
+  for (const double gradient : x.grad().to_vector<double>()) CHECK(std::isfinite(gradient));
+  check_same(mean, constant({2, 3}, {2}));
+  check_same(variance, constant({2.7, 3.6}, {2}));
+}
+
 }  // namespace
 }  // namespace tutti

@@ -100,3 +100,10 @@ TEST_CASE("permutation: every number once, each order as likely") {
   }
   check_shares(drawn, Values(6, 1.0 / 6));
 }
+
+TEST_CASE("multinomial: negative and NaN weights are never drawn") {
+  Generator random(6);
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const auto drawn = multinomial(constant({0.9, -0.1, nan, 0.1}, {4}), kMany, random).to_vector<std::int64_t>();
+  check_shares(drawn, {0.9, 0, 0, 0.1});
+}

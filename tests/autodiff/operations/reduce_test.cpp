@@ -106,5 +106,32 @@ TEST_CASE("stddev: no spread has no slope") {
   CHECK(equal.grad().to_vector<double>() == Values{0, 0, 0});
 }
 
+TEST_CASE("prod: the same value whether or not a gradient is recorded, and finite gradients") {
+  const auto made = [](const Values& values, DType dtype, bool recorded) {
+    const auto count = static_cast<std::int64_t>(values.size());
+    return Tensor(Array::from(values, {count}, test_device()).cast(dtype), recorded);
+  };
+  const auto check = [&](const Values& values, DType dtype, double expected) {
+    const Tensor x = made(values, dtype, true);
+    const Tensor y = prod(x);
+    CHECK(cast(y, DType::f64).item<double>() == doctest::Approx(expected).epsilon(1e-2));
+    CHECK(cast(y, DType::f64).item<double>() == cast(prod(made(values, dtype, false)), DType::f64).item<double>());
+    backward(y);
+    return cast(x.grad(), DType::f64).to_vector<double>();
+  };
+  const Values of_long = check({1e30, 1e-30, 1e30, 1e-30}, DType::f32, 1);
+  CHECK(of_long[0] == doctest::Approx(1e-30).epsilon(1e-5));
+  CHECK(of_long[1] == doctest::Approx(1e30).epsilon(1e-5));
+  CHECK(check({0, 1e20, 1, 1e10}, DType::f32, 0)[0] == doctest::Approx(1e30));
+  CHECK(check({300, .001, 300, .001}, DType::f16, .09)[1] == doctest::Approx(90).epsilon(1e-2));
+  check(Values(64, 1.01), DType::bf16,
+        cast(prod(made(Values(64, 1.01), DType::bf16, false)), DType::f64).item<double>());
+}
+
+TEST_CASE("prod: derivatives where the reduced axes are not the last") {
+  for (const Axes& axes : {Axes{0}, Axes{1}, Axes{0, 2}, Axes{2, 1}, Axes{}})
+    check_gradients([&](const Inputs& in) { return prod(in[0], axes); }, {spread({2, 3, 3}, 1)});
+}
+
 }  // namespace
 }  // namespace tutti

@@ -42,5 +42,15 @@ TEST_CASE("sort, topk: first and second derivatives") {
     }
 }
 
+TEST_CASE("sort, argsort, topk: a scalar is in order") {
+  const Tensor x = leaf({3}, {});
+  CHECK(argsort(x).shape() == Shape{});
+  CHECK(sort(x, 0).values.item<double>() == 3);
+  CHECK(topk(x, 1).indices.item<std::int64_t>() == 0);
+  check_gradients([](const Inputs& in) { return square(sort(in[0]).values + topk(in[0], 1).values); }, {x});
+  CHECK_THROWS_AS(sort(x, 1), ShapeError);
+  CHECK_THROWS_AS(topk(x, 2), ShapeError);
+}
+
 }  // namespace
 }  // namespace tutti
