@@ -57,6 +57,7 @@ class Assignment {
     if (name.empty()) return;
     const auto place = places_.find(name);
     if (place == places_.end()) {
+      if (is_batch_count(name, value)) return;
       report_.unexpected.push_back(name == given ? name : fmt::format("{} (from {})", name, given));
       return;
     }
@@ -72,6 +73,13 @@ class Assignment {
       report_.mismatched.push_back(fmt::format("{}: {} given, {} in the module", name,
                                                shape_and_type(value.shape(), value.dtype()),
                                                shape_and_type(tensor.shape(), tensor.dtype())));
+  }
+
+  /// What torch.nn.BatchNorm counts beside its running statistics; ours needs no count.
+  bool is_batch_count(const std::string& name, const Array& value) const {
+    constexpr std::string_view kCount = "num_batches_tracked";
+    if (!name.ends_with(kCount) || !value.shape().empty() || !is_integral(value.dtype())) return false;
+    return places_.contains(name.substr(0, name.size() - kCount.size()) + "running_mean");
   }
 
   const NamedTensors& tensors_;

@@ -4,6 +4,7 @@
 #include <tutti/backend/error.h>
 #include <tutti/backend/random.h>
 #include <tutti/nn/linear.h>
+#include <tutti/nn/normalization.h>
 #include <tutti/tests/exchange/complaint.h>
 #include <tutti/tests/exchange/python.h>
 
@@ -98,6 +99,18 @@ TEST_CASE("module state: names are mapped, left out, and given once") {
   given.pop_back();
   CHECK_THROWS_WITH_AS(load_state(net, given, {.rename = name_with_prefix("model.", "my.")}),
                        doctest::Contains("unexpected my.fc2.weight (from model.fc2.weight)"), DataError);
+}
+
+TEST_CASE("module state: torch's count of batches is passed over beside running statistics, and only there") {
+  BatchNorm norm(2);
+  NamedArrays given = copy_module_state(norm);
+  given.emplace_back("num_batches_tracked", Array::full({}, 7, DType::i64, cpu()));
+  CHECK(load_state(norm, given).empty());
+  CHECK(load_state(norm, given, {.strict = false}).empty());
+  given.back().second = Array::full({1}, 7, DType::i64, cpu());
+  CHECK_THROWS_WITH_AS(load_state(norm, given), doctest::Contains("unexpected num_batches_tracked"), DataError);
+  given.back() = {"other.num_batches_tracked", Array::full({}, 7, DType::i64, cpu())};
+  CHECK_THROWS_WITH_AS(load_state(norm, given), doctest::Contains("unexpected other.num_batches_tracked"), DataError);
 }
 
 TEST_CASE("module state: through a file") {
