@@ -113,6 +113,34 @@ TEST_CASE("module state: torch's count of batches is passed over beside running 
   CHECK_THROWS_WITH_AS(load_state(norm, given), doctest::Contains("unexpected other.num_batches_tracked"), DataError);
 }
 
+TEST_CASE("module state: a tied weight may come by either name, or by both if the values agree") {
+  struct Tied : Module {
+    Linear in, out;
+    explicit Tied(Generator random = Generator(1))
+        : in(2, 2, random, {.bias = false}), out(2, 2, random, {.bias = false}) {
+      out.weight = in.weight;
+    }
+    void visit(MemberVisitor& v) override {
+      v.module("in", in);
+      v.module("out", out);
+    }
+  };
+  Tied net;
+  CHECK(module_state(net).size() == 1);
+  const Array value = Array::full({2, 2}, 5, DType::f32, cpu());
+  CHECK(load_state(net, NamedArrays{{"out.weight", value}}).empty());
+  CHECK(net.in.weight.to_vector<float>() == std::vector<float>{5, 5, 5, 5});
+  CHECK(net.in.weight.is_same(net.out.weight));
+  CHECK(load_state(net, NamedArrays{{"in.weight", value}, {"out.weight", value.copy()}}).empty());
+  const auto other = [&] {
+    load_state(net, NamedArrays{{"in.weight", value}, {"out.weight", Array::zeros({2, 2}, DType::f32, cpu())}});
+  };
+  CHECK_THROWS_WITH_AS(other(),
+                       doctest::Contains("out.weight: another value than that of in.weight, which is the same tensor"),
+                       DataError);
+  CHECK_THROWS_WITH_AS(load_state(net, NamedArrays{}), doctest::Contains("missing in.weight"), DataError);
+}
+
 TEST_CASE("module state: through a file") {
   const TemporaryFolder folder;
   Net saved;
