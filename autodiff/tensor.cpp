@@ -79,9 +79,11 @@ Tensor Tensor::detach() const {
 }
 
 GradientSlot& Tensor::gradient_slot() const {
-  if (!impl_ || !impl_->node || !impl_->node->is_leaf())
+  if (!impl_) raise<AutodiffError>("[gradient] an undefined tensor has none");
+  if (!impl_->node) raise<AutodiffError>("[gradient] this tensor requires none: call set_requires_grad(true) first");
+  if (!impl_->node->is_leaf())
     raise<AutodiffError>("[gradient] only a leaf that requires a gradient has one; this tensor was made by {}",
-                         impl_ && impl_->node ? impl_->node->name() : "no recorded operation");
+                         impl_->node->name());
   return static_cast<LeafNode&>(*impl_->node).slot;
 }
 
@@ -132,6 +134,7 @@ SparseGradient Tensor::sparse_grad() const {
 }
 
 Tensor Tensor::grad() const {
+  if (impl_ && !impl_->node) return {};  // frozen
   const GradientSlot& slot = gradient_slot();
   if (slot.sparse) raise<AutodiffError>("[grad] {} has sparse gradients: read them with sparse_grad()", name_of(slot));
   slot.join_pending();
@@ -148,6 +151,7 @@ Tensor Tensor::grad() const {
 }
 
 void Tensor::zero_grad() {
+  if (impl_ && !impl_->node) return;  // frozen
   GradientSlot& slot = gradient_slot();
   try {
     slot.join_pending();

@@ -17,7 +17,12 @@ void check_geometry(std::string_view name, const Conv2dGeometry& geometry) {
 }
 
 void check_channels(std::string_view name, std::int64_t groups, const Shape& input, const Shape& weight) {
-  if (input.size() != 4 || weight.size() != 4 || (groups == 1 && input[1] != weight[1]))
+  if (input.size() == 3 && weight.size() == 4)
+    raise<ShapeError>("[{}] input {} has no batch axis: expand_dims(x, 0) gives it one", name, to_string(input));
+  if (groups == 1 && input.size() == 4 && weight.size() == 4 && input[1] != weight[1])
+    raise<ShapeError>("[{}] input {} has {} channels, weight {} takes {}", name, to_string(input), input[1],
+                      to_string(weight), weight[1]);
+  if (input.size() != 4 || weight.size() != 4)
     raise<ShapeError>("[{}] input [n, c, h, w] and weight [k, c, r, s] are needed, not {} and {}", name,
                       to_string(input), to_string(weight));
   if (input[1] % groups != 0 || weight[0] % groups != 0)

@@ -69,6 +69,8 @@ Array reduce_to(Reduction kind, const Array& input, const Shape& kept, const Arr
 Array reduce(Reduction kind, const Array& input, std::span<const std::int64_t> axes, bool keep_dims) {
   const std::string_view name = name_of(kind);
   checks::require_defined(name, input);
+  if (kind == Reduction::sum && input.dtype() == DType::boolean)
+    raise<DTypeError>("[sum] bools have no sum: use count_nonzero, or cast");
   const Array result = reduce_to(kind, input, kept_shape(name, input.shape(), axes));
   return keep_dims ? result : result.reshape(dropped_shape(input.shape(), axes));
 }

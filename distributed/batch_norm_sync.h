@@ -10,7 +10,8 @@ class Module;
 
 /// Gathers the statistics of a batch that lies on all devices of the group, each with its part: one all_gather in each
 /// forward of a layer, and its gradient in backward. All devices must run the same layers in the same order, each on a
-/// thread of its own; a device's part may be empty. The group must outlive what it returns.
+/// thread of its own. A device without data goes on with empty batches; one that left is waited for until the deadline,
+/// SyncOptions::fail_after. The group must outlive what it returns.
 GatherStatistics gather_statistics(GradientSync&);
 
 /// Lets every BatchNorm of a model, before it is replicated, normalise by the whole group's batch in training (Peng et

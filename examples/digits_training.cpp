@@ -11,6 +11,7 @@
 #include <tutti/nn/loss.h>
 #include <tutti/nn/sequential.h>
 #include <tutti/optim/adamw.h>
+#include <tutti/optim/schedule.h>
 #include <tutti/train/batches.h>
 #include <tutti/train/metrics.h>
 #include <tutti/train/progress.h>
@@ -24,7 +25,6 @@
 #include <filesystem>
 #include <fstream>
 #include <mutex>
-#include <numbers>
 #include <vector>
 
 namespace digits {
@@ -107,6 +107,7 @@ class Run {
         metrics_(folder(options.output) + "/metrics.jsonl"),
         sync_(devices_),
         replicas_(sync_.replicate(initial_network(options))),
+        schedule_(Schedule::cosine(options.learning_rate, options.epochs * batches_.steps())),
         meters_(static_cast<std::size_t>(options.epochs)) {}
 
   Result train() {
@@ -141,7 +142,7 @@ class Run {
         progress.emplace(order.steps(), ProgressOptions{.label = label});
       }
       for (std::int64_t i = 0; i < order.steps(); ++i) {
-        optimizer.set_learning_rate(learning_rate(epoch * order.steps() + i));
+        optimizer.set_learning_rate(schedule_(epoch * order.steps() + i));
         optimizer.zero_grad();
         train_step(d, order.batch(i, d), optimizer, meter);
         if (progress) progress->update(meter.status(i + 1));
@@ -165,11 +166,6 @@ class Run {
       step.synchronize();
     }
     optimizer.step();
-  }
-
-  double learning_rate(std::int64_t step) const {  // half a cosine
-    const double progress = static_cast<double>(step) / static_cast<double>(options_.epochs * batches_.steps());
-    return options_.learning_rate * 0.5 * (1.0 + std::cos(std::numbers::pi * progress));
   }
 
   // On the main device, while the others already work on their next step.
@@ -238,6 +234,7 @@ class Run {
   MetricsWriter metrics_;
   GradientSync sync_;
   std::vector<Sequential> replicas_;
+  const Schedule schedule_;
   std::vector<EpochMeter> meters_;  // one for each epoch: a fast device may be in the next one already
 };
 

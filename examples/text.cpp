@@ -28,7 +28,7 @@ int main(int argc, char** argv) {
   app.add_option("--seed", options.seed, "of the first weights, the sequences and the sample")
       ->check([](const std::string& text) { return text.starts_with("-") ? text + " is negative" : ""; });
   app.add_option("--sample", options.sample, "characters to write at the end");
-  app.add_option("--prompt", options.prompt, "what the sample begins with");
+  app.add_option("--prompt", options.prompt, "what the sample begins with; by default the text's first character");
   app.add_option("--temperature", options.temperature, "below 1: likelier characters; above: odder ones");
   try {
     app.parse(argc, argv);

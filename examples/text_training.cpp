@@ -84,6 +84,13 @@ Tensor loss_of(const Sequential& model, const Sequences& sequences) {
   return cross_entropy(model.forward(sequences.inputs), sequences.targets, {.class_axis = -1});
 }
 
+/// Up in a twentieth of the steps, the first of which is not lost at a rate of 0, and down in the others.
+Schedule warm_cosine(double rate, std::int64_t steps) {
+  const std::int64_t rising = std::max<std::int64_t>(1, steps / 20);
+  return Schedule::warm_up(rising, Schedule::cosine(rate, std::max<std::int64_t>(1, steps - rising)),
+                           1.0 / static_cast<double>(rising));
+}
+
 class Run {
  public:
   explicit Run(const Options& options)
@@ -93,10 +100,9 @@ class Run {
         vocabulary_(contents_),
         tokens_(vocabulary_.tokens(contents_)),
         held_out_(static_cast<std::int64_t>(tokens_.size()) / 10),
-        schedule_(Schedule::warm_up(std::max<std::int64_t>(1, options.steps / 20),
-                                    Schedule::cosine(options.learning_rate, options.steps))),
         sync_(checked(), {}),
-        replicas_(sync_.replicate(initial_model())) {}
+        replicas_(sync_.replicate(initial_model())),
+        schedule_(warm_cosine(options.learning_rate, options.steps)) {}
 
   Result train() {
     const auto start = std::chrono::steady_clock::now();
@@ -119,7 +125,6 @@ class Run {
     if (options_.batch < 1) raise<Error>("--batch {}: at least one sequence is needed", options_.batch);
     if (options_.context < 1) raise<Error>("--context {}: at least one character is needed", options_.context);
     if (!(options_.temperature > 0)) raise<Error>("--temperature {} is not positive", options_.temperature);
-    if (options_.prompt.empty()) raise<Error>("--prompt: at least one character is needed");
     vocabulary_.tokens(options_.prompt);  // before the work, not after it
     if (held_out_ <= options_.context)
       raise<DataError>("{} has {} characters: a tenth of it must be longer than --context {}", options_.text,
@@ -199,7 +204,7 @@ class Run {
   std::string sample() {
     const NoGrad evaluation;
     Generator random = Generator(options_.seed).split(devices_.size());
-    std::string text = options_.prompt;
+    std::string text = options_.prompt.empty() ? contents_.substr(0, 1) : options_.prompt;
     for (std::int64_t i = 0; i < options_.sample; ++i) {
       const std::size_t seen = std::min(text.size(), static_cast<std::size_t>(options_.context));
       const auto window = vocabulary_.tokens(text.substr(text.size() - seen));
@@ -216,9 +221,9 @@ class Run {
   const Vocabulary vocabulary_;
   const std::vector<std::int64_t> tokens_;
   const std::int64_t held_out_;  // tokens at the end
-  const Schedule schedule_;
   GradientSync sync_;
   std::vector<Sequential> replicas_;
+  const Schedule schedule_;
   RunningAverage last_;  // the first device's loss, of the last tenth of the steps
 };
 

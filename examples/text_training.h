@@ -22,7 +22,7 @@ struct Options {
   double learning_rate = 3e-3;
   std::uint64_t seed = 1;
   std::int64_t sample = 200;  ///< characters to write at the end
-  std::string prompt = "\n";
+  std::string prompt;         ///< empty: the text's first character
   double temperature = 0.8;
 };
 

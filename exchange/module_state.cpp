@@ -2,6 +2,7 @@
 #include <tutti/exchange/module_state.h>
 
 #include <tutti/backend/error.h>
+#include <tutti/exchange/file_arrays.h>
 
 #include <iterator>
 #include <unordered_map>
@@ -29,16 +30,43 @@ Array own_copy(const Array& value, const Tensor& tensor) {
   return here.storage() == value.storage() ? here.copy() : here.contiguous();
 }
 
+/// Every name by which a module shows a tensor: of tied weights, too, which have one name in its state.
+class AllNames : public MemberVisitor {
+ public:
+  explicit AllNames(Module& module) { module.visit(*this); }
+  const std::vector<std::pair<std::string, const void*>>& names() const { return names_; }
+
+  void parameter(std::string_view name, Tensor& tensor) override {
+    if (tensor.defined()) names_.emplace_back(prefix_ + std::string(name), tensor.identity());
+  }
+  void buffer(std::string_view name, Tensor& tensor) override { parameter(name, tensor); }
+  void module(std::string_view name, Module& child) override {
+    const std::string outer = prefix_;
+    prefix_.append(name).append(".");
+    child.visit(*this);
+    prefix_ = outer;
+  }
+
+ private:
+  std::string prefix_;
+  std::vector<std::pair<std::string, const void*>> names_;
+};
+
 /// The values by the module's names; complaints about those that cannot be anyone's go to the report.
 class Assignment {
  public:
-  Assignment(const NamedTensors& tensors, const NamedArrays& values, const StateLoading& loading)
-      : tensors_(tensors), assigned_(tensors.size()) {
-    for (std::size_t i = 0; i < tensors.size(); ++i) places_.emplace(tensors[i].first, i);
-    seen_.resize(tensors.size());
+  Assignment(Module& module, const NamedTensors& tensors, const NamedArrays& values, const StateLoading& loading)
+      : tensors_(tensors), assigned_(tensors.size()), seen_(tensors.size()) {
+    std::unordered_map<const void*, std::size_t> identities;
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+      places_.emplace(tensors[i].first, i);
+      identities.emplace(tensors[i].second.identity(), i);
+    }
+    const AllNames all(module);
+    for (const auto& [name, identity] : all.names()) places_.emplace(name, identities.at(identity));
     for (const auto& [name, value] : values) assign(name, value, loading);
     for (std::size_t i = 0; i < tensors.size(); ++i)
-      if (!seen_[i]) report_.missing.push_back(tensors[i].first);
+      if (seen_[i].empty()) report_.missing.push_back(tensors[i].first);
   }
 
   const StateReport& report() const { return report_; }
@@ -57,15 +85,23 @@ class Assignment {
     if (name.empty()) return;
     const auto place = places_.find(name);
     if (place == places_.end()) {
+      if (is_batch_count(name, value)) return;
       report_.unexpected.push_back(name == given ? name : fmt::format("{} (from {})", name, given));
       return;
     }
     const Tensor& tensor = tensors_[place->second].second;
-    if (seen_[place->second]) {
+    std::string& seen = seen_[place->second];
+    if (seen == name) {
       report_.mismatched.push_back(fmt::format("{}: given twice, the second time by {}", name, given));
       return;
     }
-    seen_[place->second] = true;
+    if (!seen.empty()) {
+      if (!is_same(assigned_[place->second], value))
+        report_.mismatched.push_back(
+            fmt::format("{}: another value than that of {}, which is the same tensor", name, seen));
+      return;
+    }
+    seen = name;
     if (value.shape() == tensor.shape() && is_convertible(value.dtype(), tensor.dtype()))
       assigned_[place->second] = value;
     else
@@ -74,16 +110,27 @@ class Assignment {
                                                shape_and_type(tensor.shape(), tensor.dtype())));
   }
 
+  static bool is_same(const Array& a, const Array& b) {
+    return a.defined() && a.shape() == b.shape() && a.dtype() == b.dtype() && host_bytes(a) == host_bytes(b);
+  }
+
+  /// What torch.nn.BatchNorm counts beside its running statistics; ours needs no count.
+  bool is_batch_count(const std::string& name, const Array& value) const {
+    constexpr std::string_view kCount = "num_batches_tracked";
+    if (!name.ends_with(kCount) || !value.shape().empty() || !is_integral(value.dtype())) return false;
+    return places_.contains(name.substr(0, name.size() - kCount.size()) + "running_mean");
+  }
+
   const NamedTensors& tensors_;
   std::vector<Array> assigned_;
-  std::vector<bool> seen_;
+  std::vector<std::string> seen_;  // the name that gave it
   std::unordered_map<std::string, std::size_t> places_;
   StateReport report_;
 };
 
 StateReport load(Module& module, const NamedArrays& values, const StateLoading& loading, std::string_view source) {
   const NamedTensors tensors = tensors_of(module);
-  Assignment assignment(tensors, values, loading);
+  Assignment assignment(module, tensors, values, loading);
   if (loading.strict && !assignment.report().empty())
     raise<DataError>("[load_state] {} not fit the module:\n{}", source, to_string(assignment.report()));
   assignment.load();

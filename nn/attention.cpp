@@ -3,8 +3,8 @@
 
 #include <tutti/autodiff/operations.h>
 #include <tutti/backend/error.h>
-#include <tutti/nn/initialize.h>
 #include <tutti/nn/call.h>
+#include <tutti/nn/initialize.h>
 
 namespace tutti {
 namespace {
@@ -65,6 +65,9 @@ Tensor MultiheadAttention::forward(const Tensor& query, const Tensor& key, const
 
 Tensor MultiheadAttention::attend(const Tensor& query, const Tensor& key, const Tensor& value,
                                   const AttentionMask& mask) const {
+  for (const Tensor& x : {query, key, value})
+    if (x.rank() < 2)
+      raise<ShapeError>("[MultiheadAttention] [..., steps, features] are needed, not {}", to_string(x.shape()));
   const std::int64_t width = features_ / heads_;
   Tensor q = split_heads(query, width);
   Tensor k = split_heads(key, width);

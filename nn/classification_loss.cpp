@@ -130,8 +130,9 @@ Tensor kl_div(const Tensor& given_input, const Tensor& given_target, const KlDiv
   const Tensor target = autocast("kl_div", given_target);
   if (options.log_target) return reduce_loss("kl_div", exp(target) * (target - input), options.reduction);
   // The logarithm of 1 in place of that of 0: so that neither the value nor the gradient is NaN.
-  const Tensor positive = target > 0;
-  const Tensor entropy = where(positive, target * log(where(positive, target, 1)), 0);
+  // That of a negative target is NaN, as it should be.
+  const Tensor zero = target == 0;
+  const Tensor entropy = where(zero, 0, target * log(where(zero, 1, target)));
   return reduce_loss("kl_div", entropy - target * input, options.reduction);
 }
 

@@ -18,9 +18,9 @@ struct Conv1dOptions {
   Device device = cpu(0);
 };
 
-/// Cross-correlation of sequences: [n, in, l] -> [n, out, l'], l' = (l + padding before and after - dilation (kernel -
-/// 1)
-/// - 1) / stride + 1. Starts as described at `initialize_layer`.
+/// Cross-correlation of sequences: [n, in, l] -> [n, out, l'], where
+/// l' = (l + padding before and after - dilation (kernel - 1) - 1) / stride + 1. Starts as described at
+/// `initialize_layer`.
 class Conv1d : public Module {
  public:
   /// Throws ShapeError unless channels, kernel, stride, dilation and groups are positive, groups divide the channels

@@ -21,9 +21,9 @@ struct Conv2dOptions {
   Device device = cpu(0);
 };
 
-/// Cross-correlation of images: [n, in, h, w] -> [n, out, h', w'], h' = (h + padding above and below - dilation (kernel
-/// - 1)
-/// - 1) / stride + 1. Starts as described at `initialize_layer`.
+/// Cross-correlation of images: [n, in, h, w] -> [n, out, h', w'], where
+/// h' = (h + padding above and below - dilation (kernel - 1) - 1) / stride + 1, and w' alike. Starts as described at
+/// `initialize_layer`.
 class Conv2d : public Module {
  public:
   /// Throws ShapeError unless channels, kernel, stride, dilation and groups are positive, groups divide the channels

@@ -2,6 +2,8 @@
 #include <tutti/nn/module_tree.h>
 
 #include <tutti/backend/error.h>
+#include <tutti/nn/activation.h>
+#include <tutti/nn/recurrent_cell.h>
 
 #include <cxxabi.h>
 
@@ -14,11 +16,20 @@
 namespace tutti {
 namespace {
 
-/// "Linear" of tutti::Linear; of a template, its name.
+/// "Linear" of tutti::Linear; of a template, the name of what it makes where it has one here, else its own.
 std::string class_name(const Module& module) {
+  const std::type_info& type = typeid(module);
+  if (type == typeid(ReLU)) return "ReLU";
+  if (type == typeid(GELU)) return "GELU";
+  if (type == typeid(SiLU)) return "SiLU";
+  if (type == typeid(Tanh)) return "Tanh";
+  if (type == typeid(Sigmoid)) return "Sigmoid";
+  if (type == typeid(RNNCell)) return "RNNCell";
+  if (type == typeid(LSTMCell)) return "LSTMCell";
+  if (type == typeid(GRUCell)) return "GRUCell";
   int status = 0;
-  const std::unique_ptr<char, decltype(&std::free)> whole(
-      abi::__cxa_demangle(typeid(module).name(), nullptr, nullptr, &status), &std::free);
+  const std::unique_ptr<char, decltype(&std::free)> whole(abi::__cxa_demangle(type.name(), nullptr, nullptr, &status),
+                                                          &std::free);
   if (status != 0) return "Module";
   const std::string_view name(whole.get());
   const std::string_view plain = name.substr(0, name.find('<'));

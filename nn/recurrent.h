@@ -26,7 +26,8 @@ struct RecurrentOutput {
 /// Layers of recurrent networks: x [time, batch, in] and a state to begin with, zeros unless given. The input's part of
 /// all steps is one matrix product for each layer and direction. Parameters have PyTorch's names and order,
 /// weight_ih_l0, weight_hh_l0, bias_ih_l0, bias_hh_l0, weight_ih_l0_reverse, ..., weight_ih_l1, ..., so that its files
-/// load. Starts as described at `recurrent_weights`.
+/// load. Sequences are of one length, there are no packed ones: the state after shorter ones has seen their padding.
+/// Step a cell and take where(mask, new, old) in its place. Starts as described at `recurrent_weights`.
 class RecurrentNetwork : public Module {
  public:
   RecurrentOutput forward(const Tensor& x, const RecurrentState& initial = {}) const;

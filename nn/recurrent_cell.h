@@ -12,8 +12,8 @@
 namespace tutti {
 
 struct RecurrentState {
-  Tensor hidden;  ///< [batch, hidden]; in networks [layers * directions, batch, hidden]. Undefined: zeros
-  Tensor cell;    ///< the same of an LSTM, else undefined
+  Tensor hidden = {};  ///< [batch, hidden]; in networks [layers * directions, batch, hidden]. Undefined: zeros
+  Tensor cell = {};    ///< the same of an LSTM, else undefined
 };
 
 /// Of `gates` blocks of rows each: 1 (RNN), 4 (LSTM: input, forget, cell, output) or 3 (GRU: reset, update, new).

@@ -28,7 +28,11 @@ TEST_CASE("tensor: leaves and constants") {
   const Tensor c = constant({1, 2}, {2});
   CHECK(c.is_leaf());
   CHECK_FALSE(c.requires_grad());
-  CHECK_THROWS_AS(c.gradient_slot(), AutodiffError);
+  CHECK_THROWS_WITH_AS(c.gradient_slot(), "[gradient] this tensor requires none: call set_requires_grad(true) first",
+                       AutodiffError);
+  CHECK_THROWS_AS(undefined.gradient_slot(), AutodiffError);
+  CHECK_FALSE(c.grad().defined());
+  CHECK_THROWS_AS(undefined.grad(), AutodiffError);
 
   const Tensor x = leaf({1, 2});
   CHECK(x.is_leaf());
@@ -42,6 +46,13 @@ TEST_CASE("tensor: leaves and constants") {
   REQUIRE(y.node() != nullptr);
   CHECK(y.node()->name() == "multiply");
   CHECK_THROWS_WITH_AS(y.gradient_slot(), doctest::Contains("made by multiply"), AutodiffError);
+  CHECK_THROWS_WITH_AS(y.grad(), doctest::Contains("made by multiply"), AutodiffError);
+  Tensor frozen = leaf({1, 2});
+  backward(sum(frozen * x));
+  frozen.set_requires_grad(false);
+  frozen.zero_grad();
+  CHECK_FALSE(frozen.grad().defined());
+  x.detach().zero_grad();
   CHECK_FALSE((c * c).requires_grad());
 }
 

@@ -34,6 +34,7 @@ TEST_CASE("elementwise operations name what does not fit") {
   CHECK_THROWS_WITH_AS(apply(Exp{}, of(DType::i64, {2})),
                        as_tested("[exp] takes a floating type, not i64 [2] on cpu:0"), DTypeError);
   CHECK_THROWS_AS(apply(Negate{}, of(DType::boolean, {2})), DTypeError);
+  CHECK_THROWS_WITH_AS(sum(of(DType::boolean, {2})), "[sum] bools have no sum: use count_nonzero, or cast", DTypeError);
   CHECK_THROWS_AS(apply(FloorDivide{}, f32({2}), f32({2})), DTypeError);
   CHECK_THROWS_WITH_AS(apply(Add{}, Array{}, f32({2})), "[add] an operand is undefined", Error);
   CHECK_THROWS_AS(apply(Add{}, f32({2}), Array{}), Error);
@@ -176,9 +177,11 @@ TEST_CASE("convolution and pooling check their geometry") {
   CHECK(
       conv2d({.stride = {2, 1}, .padding = {1, 2}, .dilation = {1, 2}}, f32({1, 1, 7, 7}), f32({4, 1, 3, 3})).shape() ==
       Shape{1, 4, 4, 7});
-  CHECK_THROWS_WITH_AS(
-      conv2d({}, f32({2, 3, 8, 9}), f32({5, 4, 3, 3})),
-      "[conv2d] input [n, c, h, w] and weight [k, c, r, s] are needed, not [2, 3, 8, 9] and [5, 4, 3, 3]", ShapeError);
+  CHECK_THROWS_WITH_AS(conv2d({}, f32({2, 3, 8, 9}), f32({5, 4, 3, 3})),
+                       "[conv2d] input [2, 3, 8, 9] has 3 channels, weight [5, 4, 3, 3] takes 4", ShapeError);
+  CHECK_THROWS_WITH_AS(conv2d({}, f32({3, 8, 8}), f32({5, 3, 3, 3})),
+                       "[conv2d] input [3, 8, 8] has no batch axis: expand_dims(x, 0) gives it one", ShapeError);
+  CHECK_THROWS_AS(conv2d({}, f32({8, 8}), f32({5, 3, 3, 3})), ShapeError);
   CHECK_THROWS_AS(conv2d({}, f32({1, 1, 2, 2}), f32({1, 1, 3, 3})), ShapeError);
   CHECK_THROWS_AS(conv2d({.stride = {0, 1}}, f32({1, 1, 4, 4}), f32({1, 1, 3, 3})), ShapeError);
   CHECK_THROWS_AS(conv2d_input_gradient({}, f32({1, 1, 3, 3}), f32({1, 1, 3, 3}), {1, 1, 4, 4}), ShapeError);

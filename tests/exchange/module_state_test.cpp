@@ -4,6 +4,7 @@
 #include <tutti/backend/error.h>
 #include <tutti/backend/random.h>
 #include <tutti/nn/linear.h>
+#include <tutti/nn/normalization.h>
 #include <tutti/tests/exchange/complaint.h>
 #include <tutti/tests/exchange/python.h>
 
@@ -98,6 +99,46 @@ TEST_CASE("module state: names are mapped, left out, and given once") {
   given.pop_back();
   CHECK_THROWS_WITH_AS(load_state(net, given, {.rename = name_with_prefix("model.", "my.")}),
                        doctest::Contains("unexpected my.fc2.weight (from model.fc2.weight)"), DataError);
+}
+
+TEST_CASE("module state: torch's count of batches is passed over beside running statistics, and only there") {
+  BatchNorm norm(2);
+  NamedArrays given = copy_module_state(norm);
+  given.emplace_back("num_batches_tracked", Array::full({}, 7, DType::i64, cpu()));
+  CHECK(load_state(norm, given).empty());
+  CHECK(load_state(norm, given, {.strict = false}).empty());
+  given.back().second = Array::full({1}, 7, DType::i64, cpu());
+  CHECK_THROWS_WITH_AS(load_state(norm, given), doctest::Contains("unexpected num_batches_tracked"), DataError);
+  given.back() = {"other.num_batches_tracked", Array::full({}, 7, DType::i64, cpu())};
+  CHECK_THROWS_WITH_AS(load_state(norm, given), doctest::Contains("unexpected other.num_batches_tracked"), DataError);
+}
+
+TEST_CASE("module state: a tied weight may come by either name, or by both if the values agree") {
+  struct Tied : Module {
+    Linear in, out;
+    explicit Tied(Generator random = Generator(1))
+        : in(2, 2, random, {.bias = false}), out(2, 2, random, {.bias = false}) {
+      out.weight = in.weight;
+    }
+    void visit(MemberVisitor& v) override {
+      v.module("in", in);
+      v.module("out", out);
+    }
+  };
+  Tied net;
+  CHECK(module_state(net).size() == 1);
+  const Array value = Array::full({2, 2}, 5, DType::f32, cpu());
+  CHECK(load_state(net, NamedArrays{{"out.weight", value}}).empty());
+  CHECK(net.in.weight.to_vector<float>() == std::vector<float>{5, 5, 5, 5});
+  CHECK(net.in.weight.is_same(net.out.weight));
+  CHECK(load_state(net, NamedArrays{{"in.weight", value}, {"out.weight", value.copy()}}).empty());
+  const auto other = [&] {
+    load_state(net, NamedArrays{{"in.weight", value}, {"out.weight", Array::zeros({2, 2}, DType::f32, cpu())}});
+  };
+  CHECK_THROWS_WITH_AS(other(),
+                       doctest::Contains("out.weight: another value than that of in.weight, which is the same tensor"),
+                       DataError);
+  CHECK_THROWS_WITH_AS(load_state(net, NamedArrays{}), doctest::Contains("missing in.weight"), DataError);
 }
 
 TEST_CASE("module state: through a file") {

@@ -145,6 +145,12 @@ TEST_CASE("MultiheadAttention: refuses heads that do not divide") {
   CHECK_THROWS_AS(MultiheadAttention(8, 4, random, {.key_value_heads = 3}), ShapeError);
 }
 
+TEST_CASE("MultiheadAttention: refuses vectors") {
+  const Tensor vector(Array::zeros({8}, DType::f64, test_device()));
+  CHECK_THROWS_WITH_AS(attention_of(8, 2).forward(vector),
+                       "[MultiheadAttention] [..., steps, features] are needed, not [8]", ShapeError);
+}
+
 TEST_CASE("TransformerBlock: both orders of norms are their formulas, with torch's names") {
   for (const bool pre_norm : {true, false}) {
     TransformerBlock block = block_of({.hidden = 12, .pre_norm = pre_norm});

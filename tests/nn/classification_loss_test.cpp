@@ -198,6 +198,7 @@ TEST_CASE("kl_div: values, reductions and gradients") {
   const Tensor other = softmax(spread({2, 3}, 10), 1).detach();
   CHECK(kl_div(input, log(other), {.log_target = true}).item<double>() ==
         doctest::Approx(kl_div(input, other).item<double>()).epsilon(1e-12));
+  CHECK(std::isnan(kl_div(input, constant({0.2, 0.8, 0.0, 1.0, 0.0, -1.0}, {2, 3})).item<double>()));
   for (const bool log_target : {false, true})
     check_gradients([&](const std::vector<Tensor>& in) { return kl_div(in[0], in[1], {.log_target = log_target}); },
                     {spread({2, 3}, 1), spread({2, 3}, 2, true)});

@@ -131,7 +131,7 @@ TEST_CASE("tree_text: nesting, classes, shapes, counts, what is frozen and what 
         "    fc: Linear, 16 values\n"
         "      weight: f32 [4, 3], frozen\n"
         "      bias: f32 [4]\n"
-        "    1: Activation\n"
+        "    1: ReLU\n"
         "    drop: Dropout\n"
         "  heads: ModuleList, 18 values\n"
         "    0: Linear, 10 values\n"
