@@ -8,7 +8,7 @@
 namespace tutti {
 
 enum class Reduction : std::uint8_t { sum, sum_of_squares, max, min, prod };  ///< max and min propagate NaN
-enum class ArgReduction : std::uint8_t { arg_max, arg_min };            ///< first of equals; NaN wins
+enum class ArgReduction : std::uint8_t { arg_max, arg_min };                  ///< first of equals; NaN wins
 enum class SoftmaxKind : std::uint8_t { softmax, log_softmax };
 
 /// What a linear operation ends with; formulas in backend/elementwise/activations.h.

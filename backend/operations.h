@@ -44,7 +44,7 @@ Array apply_gradient(const Operation& operation, ElementwiseCall::Part part, std
 Array where(const Array& mask, const Array& a, const Array& b);
 
 /// Reduces over `axes` (negative count from the back; none given: all). f32 sums are pairwise or wider, so that the
-/// error does not grow with the length. max and min of nothing throw ShapeError; the sum of nothing is 0, the product 1.
+/// error does not grow with the length. max and min of nothing throw ShapeError; its sum is 0, its product 1.
 Array reduce(Reduction, const Array&, std::span<const std::int64_t> axes, bool keep_dims = false);
 Array sum(const Array&, std::span<const std::int64_t> axes = {}, bool keep_dims = false);
 /// Sums `x` down to `shape`, the inverse of broadcasting; itself when the shapes agree.
