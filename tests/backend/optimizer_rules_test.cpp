@@ -6,6 +6,7 @@
 
 #include <doctest/doctest.h>
 
+#include <array>
 #include <cmath>
 #include <limits>
 
@@ -26,9 +27,9 @@ template <class T> void check_elements(const OptimizerRule& rule, std::int64_t s
       const auto gradient = each.gradient.to_vector<T>();
       for (const Array& state : each.state) arrays.push_back(state.template to_vector<T>());
       for (std::size_t i = 0; i < gradient.size(); ++i) {
-        T own[Formula::kStates];
+        std::array<T, Formula::kStates> own{};
         for (std::size_t s = 0; s < Formula::kStates; ++s) own[s] = arrays[s + 1][i];
-        arrays[0][i] = formula(arrays[0][i], gradient[i], own);
+        arrays[0][i] = formula(arrays[0][i], gradient[i], own.data());
         for (std::size_t s = 0; s < Formula::kStates; ++s) arrays[s + 1][i] = own[s];
       }
       expected.push_back(std::move(arrays));
