@@ -12,6 +12,7 @@
 
 #include <string>
 #include <thread>
+#include <type_traits>
 #include <vector>
 
 namespace tutti {
@@ -233,6 +234,21 @@ TEST_CASE("devices: operands stay where they are; literals go along") {
   CHECK(literal.item<float>() == 2.0F);
   CHECK((literal * there).device() == test_device(1));
   CHECK(where(there > 0, Tensor(1), Tensor(0)).device() == test_device(1));
+}
+
+static_assert(!std::is_assignable_v<Tensor&&, Tensor>, "x[0] = y would change nothing");
+
+TEST_CASE("tensor: += and its like are recorded, and give the variable a new tensor") {
+  const Tensor x = leaf({2, 4});
+  Tensor y = x;
+  y *= x;
+  y += 1;
+  y -= x;
+  y /= 2;
+  CHECK(x.to_vector<double>() == std::vector<double>{2, 4});
+  CHECK(y.to_vector<double>() == std::vector<double>{1.5, 6.5});
+  backward(sum(y));
+  CHECK(x.grad().to_vector<double>() == std::vector<double>{1.5, 3.5});
 }
 
 TEST_CASE("tensor: undefined operands are refused by name") {

@@ -25,6 +25,7 @@ constexpr const char* kNoOperations =
     "in_dtype_of promote_into promote_pair put_view reduce_loss take_array take_exclusive take_view weak_value "
     "fill_constant fill_normal fill_truncated_normal fill_uniform initialize_layer orthogonal "
     "kaiming_normal kaiming_uniform xavier_normal xavier_uniform "
+    "operator+= operator-= operator*= operator/= "
     "autocast call call_hooked checkpoint inspect_gradients inspect_result only_traced "
     "bernoulli categorical dropout multinomial";
 
