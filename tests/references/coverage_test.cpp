@@ -5,13 +5,14 @@
 #include <tutti/tests/references/operations.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
-#include <regex>
 #include <set>
 #include <sstream>
+#include <string_view>
 
 using namespace tutti;
 using namespace tutti::testing;
@@ -29,20 +30,36 @@ constexpr const char* kNoOperations =
     "autocast call call_hooked checkpoint inspect_gradients inspect_result only_traced "
     "bernoulli categorical dropout multinomial";
 
-/// Names of the free functions in the public headers that take a Tensor.
+/// What a line of a header declares, if that is a free function that takes a Tensor; else "".
+std::string declared_function(std::string line) {
+  if (line.starts_with("template <")) line.erase(0, line.find("> ") + 2);
+  const auto open = line.find('(');
+  const auto space = line.rfind(' ', open);
+  if (open == std::string::npos || space == std::string::npos || space > open) return "";
+  if (line.find("Tensor", open) == std::string::npos || std::isalpha(static_cast<unsigned char>(line[0])) == 0)
+    return "";
+  const auto is_word = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; };
+  const std::string type = line.substr(0, space);
+  if (!std::ranges::all_of(
+          type, [&](char c) { return is_word(c) || std::string_view(":<>, &*").find(c) != std::string_view::npos; }))
+    return "";
+  std::string name = line.substr(space + 1, open - space - 1);
+  name.erase(0, std::min(name.find_first_not_of("&*"), name.size()));
+  if (name.starts_with("operator") && name.size() > 8) return name;
+  const bool is_function =
+      !name.empty() && std::islower(static_cast<unsigned char>(name[0])) != 0 && std::ranges::all_of(name, is_word);
+  return is_function ? name : "";
+}
+
 std::set<std::string> declared_functions() {
-  const std::regex function(
-      R"(^(?:template <[^>]*> )?(?:inline )?[A-Za-z][\w:<>, &*]* [&*]?(operator[^\s(]+|[a-z]\w*)\((.*)$)");
   std::set<std::string> names;
   for (const char* folder : {"autodiff", "nn"})
     for (const auto& entry : std::filesystem::directory_iterator(folder)) {
       if (entry.path().extension() != ".h") continue;
       std::ifstream lines(entry.path());
-      std::smatch match;
-      for (std::string line; std::getline(lines, line);)
-        if (std::regex_match(line, match, function) && match[2].str().find("Tensor") != std::string::npos)
-          names.insert(match[1]);
+      for (std::string line; std::getline(lines, line);) names.insert(declared_function(line));
     }
+  names.erase("");
   return names;
 }
 
