@@ -41,8 +41,10 @@ struct RotaryCall {
   bool interleaved = false;   ///< pairs are neighbours (GPT-J); else feature i and i + features / 2 (GPT-NeoX, LLaMA)
 };
 
-/// Rotary position embedding, [..., positions, d]: turns pair i of the row at position p by the angle
-/// p base^(-2 i / features). Su et al., "RoFormer" (2021). ShapeError for an odd number of features.
+/// Rotary position embedding, [..., positions, d] of any leading axes -> the same shape: turns pair i of the row at
+/// position p by the angle p base^(-2 i / features). Su et al., "RoFormer" (2021). Any floating dtype, in which bf16
+/// and f16 are computed in f32 and rounded once; integers give f32. ShapeError for an odd number of features, or more
+/// than d.
 Tensor rotary_embedding(const Tensor& x, const RotaryCall& = {});
 
 }  // namespace tutti

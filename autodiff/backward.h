@@ -4,11 +4,15 @@
 #include <tutti/autodiff/gradient_observer.h>
 #include <tutti/autodiff/tensor.h>
 
+#include <cstddef>
+#include <functional>
 #include <initializer_list>
 #include <span>
 #include <vector>
 
 namespace tutti {
+
+struct BackwardRecord;
 
 struct BackwardOptions {
   Tensor gradient{};    ///< dL/d(root), the root's shape; undefined: 1, and the root must have one element
@@ -18,6 +22,7 @@ struct BackwardOptions {
   bool create_graph = false;             ///< gradients carry a graph of their own; refused together with an observer
   GradientObserver* observer = nullptr;  ///< hears of attached parameters; the backward is then "synchronised"
   const void* group = nullptr;           ///< with an observer: the group member whose attachments it answers for
+  BackwardRecord* record = nullptr;      ///< for captured steps: filled, on a thread that captures
 };
 
 /// Accumulates dL/dp into the gradient slot of every leaf p that requires one. Runs on the calling thread; backwards of
@@ -66,6 +71,9 @@ class LocalAccumulation {
 
  private:
   friend void backward(const Tensor&, const BackwardOptions&);
+  friend double weight_of(const BackwardOptions&);
+  friend void replay_backward(const BackwardRecord&, const BackwardOptions&, std::size_t,
+                              const std::function<void(std::size_t, std::size_t)>&);
   const void* group_;
   double weight_;
   bool used_ = false;

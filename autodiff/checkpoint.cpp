@@ -4,7 +4,7 @@
 #include <tutti/autodiff/autocast.h>
 #include <tutti/autodiff/backward_run.h>
 #include <tutti/autodiff/node.h>
-#include <tutti/autodiff/site_scope.h>
+#include <tutti/autodiff/scope.h>
 #include <tutti/autodiff/tensor_access.h>
 #include <tutti/backend/draw_log.h>
 #include <tutti/backend/error.h>
@@ -94,7 +94,7 @@ class CheckpointNode final : public Node {
   Tensor run_again() const {
     const std::vector<Tensor> arguments = same_arguments();
     const EnableGrad recording;
-    const SiteScope site(kept_->site);
+    const Scope site(kept_->site);
     const Autocast autocast(kept_->autocast);
     const DrawScope draws = DrawScope::replay(kept_->draws);
     Tensor y = kept_->f(arguments);

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The elementwise operations on tensors. Their formulas, forward and gradient, are the structs of backend/elementwise.
+// The elementwise operations on tensors of any shapes that broadcast (NumPy's rules) and any dtypes: operands are
+// promoted (docs/dtypes.md), the result has that dtype. Differentiable any number of times. Formulas, forward and
+// gradient, and sources: the structs of backend/elementwise.
 
 #include <tutti/autodiff/tensor.h>
 
@@ -15,32 +17,37 @@ Tensor operator-(const Tensor&);
 Tensor operator+(const Tensor&, const Tensor&);
 Tensor operator-(const Tensor&, const Tensor&);
 Tensor operator*(const Tensor&, const Tensor&);
-Tensor operator/(const Tensor&, const Tensor&);      ///< integers give f32
-Tensor operator%(const Tensor&, const Tensor&);      ///< remainder
-Tensor remainder(const Tensor& a, const Tensor& b);  ///< a - b floor(a / b), as Python's %; of integers, x % 0 is 0
-Tensor fmod(const Tensor& a, const Tensor& b);       ///< a - b trunc(a / b), as C's
-Tensor floor_divide(const Tensor&, const Tensor&);   ///< integers only
+Tensor operator/(const Tensor&, const Tensor&);  ///< integers give f32
+Tensor operator%(const Tensor&, const Tensor&);  ///< remainder
+/// a - b floor(a / b), as Python's %; of integers, x % 0 is 0. Gradients: 1 and -floor(a / b).
+Tensor remainder(const Tensor& a, const Tensor& b);
+/// a - b trunc(a / b), as C's; of integers, fmod(x, 0) is 0. Gradients: 1 and -trunc(a / b).
+Tensor fmod(const Tensor& a, const Tensor& b);
+/// Of integers, else DTypeError: rounds towards minus infinity; x / 0 is 0. No gradient.
+Tensor floor_divide(const Tensor&, const Tensor&);
 /// a^b, special values as in C. Integers wrap; a negative power of one is 0 unless it is 1 or -1. The gradient of the
 /// base is 0 where b is 0; that of the exponent is 0 where a is 0 and b is not negative, and NaN where a is negative.
 Tensor pow(const Tensor& a, const Tensor& b);
-Tensor maximum(const Tensor&, const Tensor&);  ///< NaN wins; equal operands share the gradient
-Tensor minimum(const Tensor&, const Tensor&);
+Tensor maximum(const Tensor&, const Tensor&);                         ///< NaN wins; equal operands share the gradient
+Tensor minimum(const Tensor&, const Tensor&);                         ///< as maximum
 Tensor lerp(const Tensor& a, const Tensor& b, const Tensor& weight);  ///< a + weight (b - a)
-Tensor abs(const Tensor&);
+Tensor abs(const Tensor&);                                            ///< gradient 0 at 0
 Tensor square(const Tensor&);
-Tensor sqrt(const Tensor&);
-Tensor rsqrt(const Tensor&);
-Tensor reciprocal(const Tensor&);
+Tensor sqrt(const Tensor&);        ///< integers give f32; the gradient at 0 is infinite
+Tensor rsqrt(const Tensor&);       ///< 1 / sqrt(x); integers give f32
+Tensor reciprocal(const Tensor&);  ///< 1 / x; integers give f32
 
-// --- comparisons, bits and logic; NaN compares as in C. Bits are those of integers or bools; what is logical takes
-// numbers for whether they are not 0.
+// --- comparisons, bits and logic; NaN compares as in C. Bits are those of integers or bools, else DTypeError; what is
+// logical takes numbers for whether they are not 0. Comparisons, isnan and its like, and what is logical give bool.
+// None of these has a gradient, but select and nan_to_num.
 Tensor operator==(const Tensor&, const Tensor&);
 Tensor operator!=(const Tensor&, const Tensor&);
 Tensor operator<(const Tensor&, const Tensor&);
 Tensor operator<=(const Tensor&, const Tensor&);
 Tensor operator>(const Tensor&, const Tensor&);
 Tensor operator>=(const Tensor&, const Tensor&);
-Tensor select(const Tensor& mask, const Tensor& a, const Tensor& b);  ///< `where`, by the name the structs use
+/// `where`, by the name the structs use, with its gradients.
+Tensor select(const Tensor& mask, const Tensor& a, const Tensor& b);
 Tensor operator&(const Tensor&, const Tensor&);
 Tensor operator|(const Tensor&, const Tensor&);
 Tensor operator^(const Tensor&, const Tensor&);
@@ -53,18 +60,20 @@ Tensor isnan(const Tensor&);
 Tensor isinf(const Tensor&);
 Tensor isfinite(const Tensor&);
 /// With NaN and infinities replaced; those not given, by the largest and the lowest number of the dtype. Integers stay.
+/// The gradient is 0 where something was replaced.
 Tensor nan_to_num(const Tensor&, double nan = 0.0, double infinity = std::numeric_limits<double>::quiet_NaN(),
                   double minus_infinity = std::numeric_limits<double>::quiet_NaN());
 
-// --- functions; integers are taken as f32, and outside a function's domain there is NaN
+// --- functions; integers are taken as f32, and outside a function's domain there is NaN. The gradient is the
+// derivative, infinite where that is (log at 0).
 Tensor exp(const Tensor&);
-Tensor exp2(const Tensor&);
-Tensor expm1(const Tensor&);
-Tensor log(const Tensor&);
-Tensor log1p(const Tensor&);
+Tensor exp2(const Tensor&);   ///< 2^x
+Tensor expm1(const Tensor&);  ///< exp(x) - 1, accurate near 0
+Tensor log(const Tensor&);    ///< to base e
+Tensor log1p(const Tensor&);  ///< log(1 + x), accurate near 0
 Tensor log2(const Tensor&);
 Tensor log10(const Tensor&);
-Tensor logaddexp(const Tensor& a, const Tensor& b);  ///< log(exp(a) + exp(b))
+Tensor logaddexp(const Tensor& a, const Tensor& b);  ///< log(exp(a) + exp(b)) without overflow
 Tensor sin(const Tensor&);                           ///< of radians
 Tensor cos(const Tensor&);
 Tensor tan(const Tensor&);
@@ -78,12 +87,12 @@ Tensor tanh(const Tensor&);
 Tensor asinh(const Tensor&);
 Tensor acosh(const Tensor&);
 Tensor atanh(const Tensor&);
-Tensor erf(const Tensor&);
-Tensor erfinv(const Tensor&);
-Tensor sigmoid(const Tensor&);
+Tensor erf(const Tensor&);      ///< 2 / sqrt(pi) times the integral of exp(-t^2) from 0 to x
+Tensor erfinv(const Tensor&);   ///< the y with erf(y) = x: infinite at -1 and 1, NaN beyond
+Tensor sigmoid(const Tensor&);  ///< 1 / (1 + exp(-x))
 
 // --- steps, whose gradient is 0, and bounds; integers stay as they are
-Tensor sign(const Tensor&);
+Tensor sign(const Tensor&);  ///< -1, 0 or 1; NaN stays NaN
 Tensor floor(const Tensor&);
 Tensor ceil(const Tensor&);
 Tensor round(const Tensor&);  ///< halves to even
@@ -92,27 +101,37 @@ Tensor trunc(const Tensor&);
 /// keep their dtype between whole bounds.
 Tensor clip(const Tensor& x, const Scalar& low, const Scalar& high);
 
-// --- activations
-Tensor relu(const Tensor&);
-Tensor relu6(const Tensor&);
+// --- activations. Floating types; integers become f32, but in relu and hard_shrink, and in prelu beside an integer
+// slope. At a corner the gradient is that of the left side; where there are two, it is 0, and 1 for hard_swish at 3.
+Tensor relu(const Tensor&);   ///< max(x, 0); NaN stays NaN; gradient 0 at 0
+Tensor relu6(const Tensor&);  ///< min(max(x, 0), 6); gradient 0 at 0 and 6
+/// x > 0 ? x : slope x. Maas et al., "Rectifier Nonlinearities Improve Neural Network Acoustic Models" (2013)
 Tensor leaky_relu(const Tensor&, double slope = 0.01);
-Tensor prelu(const Tensor& x, const Tensor& slope);  ///< x > 0 ? x : slope * x; the slope is broadcast
+/// x > 0 ? x : slope x; the slope is broadcast. He et al., "Delving Deep into Rectifiers" (2015)
+Tensor prelu(const Tensor& x, const Tensor& slope);
+/// x Phi(x), exactly, with Phi the normal distribution function. Hendrycks and Gimpel, "Gaussian Error Linear Units"
+/// (2016)
 Tensor gelu(const Tensor&);
-Tensor gelu_tanh(const Tensor&);  ///< gelu by its formula with tanh
-Tensor silu(const Tensor&);
+/// The same paper's approximation: x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2.
+Tensor gelu_tanh(const Tensor&);
+Tensor silu(const Tensor&);  ///< x sigmoid(x). Elfwing et al. (2017)
 Tensor mish(const Tensor&);  ///< x tanh(softplus(x)). Misra (2019)
+/// x > 0 ? x : alpha (exp(x) - 1). Clevert et al. (2015)
 Tensor elu(const Tensor&, double alpha = 1.0);
+/// x > 0 ? x : alpha (exp(x / alpha) - 1). Barron (2017)
 Tensor celu(const Tensor&, double alpha = 1.0);
-Tensor selu(const Tensor&);                         ///< Klambauer et al. (2017)
-Tensor softplus(const Tensor&, double beta = 1.0);  ///< log(1 + exp(beta x)) / beta
+/// 1.0507 elu(x, 1.6733), constants that have mean 0 and variance 1 for a fixed point. Klambauer et al. (2017)
+Tensor selu(const Tensor&);
+Tensor softplus(const Tensor&, double beta = 1.0);  ///< log(1 + exp(beta x)) / beta, without overflow
 Tensor softsign(const Tensor&);                     ///< x / (1 + |x|)
-Tensor log_sigmoid(const Tensor&);
+Tensor log_sigmoid(const Tensor&);                  ///< log(sigmoid(x)), without overflow
 Tensor hard_tanh(const Tensor&, double low = -1.0, double high = 1.0);  ///< clip, with gradient 0 at the bounds
 Tensor hard_sigmoid(const Tensor&);                                     ///< min(max(x + 3, 0), 6) / 6
-Tensor hard_swish(const Tensor&);                                       ///< x hard_sigmoid(x)
-Tensor hard_shrink(const Tensor&, double edge = 0.5);                   ///< |x| > edge ? x : 0
-Tensor soft_shrink(const Tensor&, double edge = 0.5);                   ///< sign(x) max(|x| - edge, 0)
-Tensor threshold(const Tensor&, double edge, double value);             ///< x > edge ? x : value
+/// x hard_sigmoid(x). Howard et al., "Searching for MobileNetV3" (2019)
+Tensor hard_swish(const Tensor&);
+Tensor hard_shrink(const Tensor&, double edge = 0.5);        ///< |x| > edge ? x : 0
+Tensor soft_shrink(const Tensor&, double edge = 0.5);        ///< sign(x) max(|x| - edge, 0)
+Tensor threshold(const Tensor&, double edge, double value);  ///< x > edge ? x : value
 
 // Literals on either side: 2 * x + 1, maximum(x, 0).
 #define TUTTI_LITERAL_OPERATOR(op)                                                                         \
@@ -134,7 +153,7 @@ TUTTI_LITERAL_OPERATOR(|)
 TUTTI_LITERAL_OPERATOR(^)
 #undef TUTTI_LITERAL_OPERATOR
 
-// The variable names the result; a recorded operation like any other (in place: add_).
+// x = x + y, promoted and broadcast as there: the variable names the result of a recorded operation (in place: add_).
 inline Tensor& operator+=(Tensor& x, const Tensor& y) { return x = x + y; }
 inline Tensor& operator-=(Tensor& x, const Tensor& y) { return x = x - y; }
 inline Tensor& operator*=(Tensor& x, const Tensor& y) { return x = x * y; }

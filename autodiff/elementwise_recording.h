@@ -74,7 +74,7 @@ Tensor side_gradient(const Operation& operation, const Tensor& dy, const Saved&.
 template <class Operation> Tensor record_binary(const Operation& operation, const Tensor& lhs, const Tensor& rhs) {
   const auto [a, b] = promote_pair(Operation::domain, Operation::name, lhs, rhs);
   const Tensor inputs[] = {a, b};
-  Array value = apply(operation, a.array(), b.array());
+  Array value = naming_origins(inputs, [&] { return apply(operation, a.array(), b.array()); });
   if constexpr (Operation::needs == elementwise::Needs::no_gradient) {
     return Tensor(std::move(value));
   } else {

@@ -2,8 +2,9 @@
 #pragma once
 
 // Convolution and pooling of images [n, c, h, w] and of sequences [n, c, l], which are taken as images of one row:
-// views, no copies. Definitions are those of torch.nn.functional. All are differentiable twice, in floating types;
-// ShapeError says what does not fit, DTypeError that a type is not floating.
+// views, no copies. Definitions are those of torch.nn.functional. All are differentiable any number of times, in
+// floating types; bf16 and f16 are computed in f32 and rounded once, and again where a bias is added. ShapeError says
+// what does not fit, DTypeError that a type is not floating or that input and weight differ in it.
 
 #include <tutti/autodiff/tensor.h>
 #include <tutti/backend/kernel_arguments.h>
@@ -17,12 +18,15 @@ Tensor conv2d(const Tensor& input, const Tensor& weight, const Tensor& bias = {}
 Tensor conv1d(const Tensor& input, const Tensor& weight, const Tensor& bias = {}, const Conv1dGeometry& = {});
 
 /// The largest of each window, whose gradient goes to the first such; NaN wins. Padding, at most half of the kernel, is
-/// never chosen. [n, c, h, w] -> [n, c, h', w'], h' = (h + 2 padding - kernel) / stride + 1.
+/// never chosen. [n, c, h, w] -> [n, c, h', w'], h' = (h + 2 padding - kernel) / stride + 1. Gradients of windows that
+/// overlap add up.
 Tensor max_pool2d(const Tensor& input, const Pool2dGeometry& = {});
-Tensor max_pool1d(const Tensor& input, const Pool1dGeometry& = {});  ///< [n, c, l] -> [n, c, l']
+/// The same for sequences: [n, c, l] -> [n, c, l'], l' = (l + 2 padding - kernel) / stride + 1.
+Tensor max_pool1d(const Tensor& input, const Pool1dGeometry& = {});
 
 /// The mean of each window, of the same shape. Padding counts as zeros, or not at all without `count_include_pad`.
 Tensor avg_pool2d(const Tensor& input, const AvgPool2dGeometry& = {});
+/// The same for sequences, of max_pool1d's shape.
 Tensor avg_pool1d(const Tensor& input, const AvgPool1dGeometry& = {});
 
 }  // namespace tutti

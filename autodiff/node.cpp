@@ -59,6 +59,14 @@ std::string Node::title() const {
   return site_ ? fmt::format("{} in {}", name_, to_string(*site_)) : std::string(name_);
 }
 
+void detail::raise_with_origins(const ShapeError& error, std::span<const Tensor> inputs) {
+  std::string message = error.what();
+  for (const Tensor& input : inputs)
+    if (const auto& node = input.node(); node && node->title() != node->name())
+      message += fmt::format("; {} was made by {}", to_string(input.shape()), node->title());
+  throw ShapeError(message);
+}
+
 HookHandle Node::add_hook(GradientHook hook) {
   if (!hooks_) hooks_ = std::make_shared<HookList<GradientHook>>();
   return {hooks_, std::move(hook)};

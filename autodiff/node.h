@@ -5,6 +5,7 @@
 #include <tutti/autodiff/hooks.h>
 #include <tutti/autodiff/scope.h>
 #include <tutti/autodiff/tensor.h>
+#include <tutti/backend/error.h>
 
 #include <array>
 #include <cstdint>
@@ -167,6 +168,19 @@ inline bool records(std::span<const Tensor> inputs) {
   for (const Tensor& input : inputs)
     if (input.requires_grad()) return !detail::only_traced(inputs);
   return false;
+}
+
+namespace detail {
+[[noreturn]] void raise_with_origins(const ShapeError&, std::span<const Tensor> inputs);
+}
+
+/// value(). A ShapeError from it is thrown on with where the inputs were made, of those that were made within a Scope.
+template <class Value> auto naming_origins(std::span<const Tensor> inputs, const Value& value) {
+  try {
+    return value();
+  } catch (const ShapeError& error) {
+    detail::raise_with_origins(error, inputs);
+  }
 }
 
 /// Saves input number `position`.

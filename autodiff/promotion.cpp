@@ -102,4 +102,6 @@ Tensor in_dtype_of(const Tensor& x, std::string_view operation, const Tensor& va
   return cast(promote_pair(Domain::any, operation, x, value).second, x.dtype());  // which checks the devices
 }
 
+Tensor widened(const Tensor& x) { return cast(x, computed_in(x.dtype())); }
+
 }  // namespace tutti

@@ -23,4 +23,7 @@ std::pair<Tensor, Tensor> promote_pair(elementwise::Domain, std::string_view ope
 /// number that the dtype does not have; DeviceError for another device's.
 Tensor in_dtype_of(const Tensor& x, std::string_view operation, const Tensor& value);
 
+/// `x` in the dtype in which its own is computed: f32 for bf16 and f16. Differentiable.
+Tensor widened(const Tensor& x);
+
 }  // namespace tutti

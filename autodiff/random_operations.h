@@ -28,6 +28,7 @@ Tensor categorical(const Tensor& logits, Generator&);
 /// negative: [..., classes] floating -> i64 [..., count]. As torch.multinomial(replacement=True). No gradient.
 Tensor multinomial(const Tensor& weights, std::int64_t count, Generator&);
 
-Tensor permutation(std::int64_t count, Generator&, Device = cpu(0));  ///< i64 [count]: 0 ... count - 1, shuffled
+/// i64 [count]: 0 ... count - 1 in an order drawn on the host, each as likely. ShapeError for a negative count.
+Tensor permutation(std::int64_t count, Generator&, Device = cpu(0));
 
 }  // namespace tutti

@@ -14,14 +14,16 @@ struct Site {
 };
 std::string to_string(const Site&);  ///< "encoder.layer3"
 
-/// While one lives on a thread, operations recorded there remember it, and errors about them name it:
+/// While one lives on a thread, errors thrown there name it, and operations recorded there remember it: errors about
+/// their results name it later.
 ///
 ///   const Scope scope("layer3");
 ///
 /// An operation pays with a count of references.
 class Scope {
  public:
-  explicit Scope(std::string_view name);
+  explicit Scope(std::string_view name);                 ///< within the scope around it
+  explicit Scope(std::shared_ptr<const Site>) noexcept;  ///< there, whatever scope is around it: for what runs again
   ~Scope();
   Scope(const Scope&) = delete;
   Scope& operator=(const Scope&) = delete;
@@ -30,7 +32,7 @@ class Scope {
 
  private:
   std::shared_ptr<const Site> site_;
-  const Scope* outer_;
+  const std::shared_ptr<const Site>* outer_;
 };
 
 }  // namespace tutti

@@ -58,7 +58,9 @@ class Tensor {
   bool is_same(const Tensor& other) const noexcept { return impl_ == other.impl_; }
   const void* identity() const noexcept { return impl_.get(); }
 
+  /// The only element, converted to T; ShapeError unless there is exactly one. Waits for the device's compute stream.
   template <class T> T item() const { return array().template item<T>(); }
+  /// The elements, row-major, on the host; DTypeError unless T is their type. Waits for the device's compute stream.
   template <class T> std::vector<T> to_vector() const { return array().template to_vector<T>(); }
 
   // --- views and reductions (autodiff/operations.h); x[3], x[{all, range(0, 4), newaxis}] (autodiff/indexing.h)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/backend/array.h>
 
+#include <tutti/backend/capture.h>
 #include <tutti/backend/error.h>
 #include <tutti/backend/operand_checks.h>
 #include <tutti/backend/registry.h>
@@ -38,6 +39,7 @@ Array Array::arange(std::int64_t count, DType dtype, Device device) {
     const Array array = empty({count}, dtype, device);
     std::unique_ptr<T[]> values(new T[static_cast<std::size_t>(count)]);
     for (std::int64_t i = 0; i < count; ++i) values[static_cast<std::size_t>(i)] = convert<T>(i);
+    const HostConstants always_these;
     backend_for(device).copy_from_host(values.get(), array);
     return array;
   });

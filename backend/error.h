@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <atomic>
 #include <stdexcept>
 #include <string>
 
@@ -44,6 +45,12 @@ class AutodiffError : public Error {
   using Error::Error;
 };
 
+/// A step that cannot be captured for replays, or did not do the same when it was captured again: names the operation.
+class CaptureError : public Error {
+ public:
+  using Error::Error;
+};
+
 /// The sync server's errors: mismatches, missing devices, failures of peers. Names parameter and devices.
 class SyncError : public Error {
  public:
@@ -56,9 +63,25 @@ class DataError : public Error {
   using Error::Error;
 };
 
-/// Throws `E` with a formatted message: `raise<ShapeError>("[matmul] inner dimensions differ: {} x {}", a, b)`.
+namespace detail {
+
+/// Says where the calling thread is in its program, or "". Set by tutti::Scope, for whoever throws below it.
+inline constinit std::atomic<std::string (*)()> place_of_thread{nullptr};
+
+/// The message and, unless it says so already, where the calling thread is.
+inline std::string placed(std::string message) {
+  const auto place_of = place_of_thread.load(std::memory_order_relaxed);
+  if (place_of == nullptr) return message;
+  const std::string place = place_of();
+  return place.empty() || message.find(place) != std::string::npos ? message : message + " (in " + place + ")";
+}
+
+}  // namespace detail
+
+/// Throws `E` with a formatted message: `raise<ShapeError>("[matmul] inner dimensions differ: {} x {}", a, b)`. Within
+/// a Scope the message ends with its name.
 template <class E = Error, class... Args> [[noreturn]] void raise(fmt::format_string<Args...> format, Args&&... args) {
-  throw E(fmt::format(format, std::forward<Args>(args)...));
+  throw E(detail::placed(fmt::format(format, std::forward<Args>(args)...)));
 }
 
 }  // namespace tutti

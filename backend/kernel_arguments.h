@@ -18,6 +18,7 @@ enum class LinearActivation : std::uint8_t { none, relu, gelu };
 struct RowNorm {
   bool centred = true;
   double epsilon = 1e-5;
+  bool operator==(const RowNorm&) const = default;
 };
 
 /// Input [batch, in_channels, height, width], weight [out_channels, in_channels / groups, kernel...]. Order: height,
@@ -28,6 +29,7 @@ struct Conv2dGeometry {
   std::array<std::int64_t, 2> padding{0, 0};
   std::array<std::int64_t, 2> dilation{1, 1};
   std::int64_t groups = 1;
+  bool operator==(const Conv2dGeometry&) const = default;
 };
 
 /// Windows of `kernel` every `stride` elements; padding counts as -inf and is never chosen. Order: height, width.
@@ -35,6 +37,7 @@ struct Pool2dGeometry {
   std::array<std::int64_t, 2> kernel{2, 2};
   std::array<std::int64_t, 2> stride{2, 2};
   std::array<std::int64_t, 2> padding{0, 0};
+  bool operator==(const Pool2dGeometry&) const = default;
 };
 
 /// The same windows; padding counts as 0, and where `count_include_pad` is set as elements, too.
@@ -45,6 +48,7 @@ struct AvgPool2dGeometry {
   bool count_include_pad = true;
 
   constexpr Pool2dGeometry windows() const { return {kernel, stride, padding}; }
+  bool operator==(const AvgPool2dGeometry&) const = default;
 };
 
 /// The same along one axis of sequences [batch, channels, length].

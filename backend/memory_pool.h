@@ -6,7 +6,9 @@
 #include <array>
 #include <cstddef>
 #include <limits>
+#include <memory>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 namespace tutti {
@@ -44,6 +46,10 @@ class MemoryPool {
   void* allocate(std::size_t bytes);
   void release(void* data, std::size_t bytes) noexcept;  ///< `bytes` as passed to `allocate`
 
+  /// Storages in this pool keep `owner` alive, which owns the pool. Before the first `allocate`.
+  void keep_by(std::weak_ptr<const void> owner) { owner_ = std::move(owner); }
+  std::shared_ptr<const void> owner() const noexcept { return owner_.lock(); }  ///< null: it outlives all storages
+
   void set_limit(std::size_t bytes);  ///< most that may be in use; default: no limit
   void trim() noexcept;               ///< gives all cached blocks back to the system
   MemoryStatistics statistics() const;
@@ -58,6 +64,7 @@ class MemoryPool {
 
   Device device_;
   RawMemory& raw_;
+  std::weak_ptr<const void> owner_;
   mutable std::mutex mutex_;  // guards everything below
   std::array<std::vector<void*>, kClasses> free_;
   MemoryStatistics statistics_;

@@ -23,7 +23,8 @@ Array elementwise(std::string_view name, const ElementwiseCall&, std::span<const
 }  // namespace detail
 
 /// The forward formula of any elementwise operation: `apply(elementwise::Gelu{}, x)`, `apply(elementwise::Add{}, a,
-/// b)`.
+/// b)`. The result has the shape that the operands broadcast to and their dtype, of comparisons bool. DTypeError unless
+/// that dtype is of the operation's domain.
 template <class Operation, class... Arrays>
 Array apply(const Operation& operation, const Array& first, const Arrays&... rest) {
   const Array inputs[] = {first, rest...};
@@ -44,8 +45,10 @@ Array apply_gradient(const Operation& operation, ElementwiseCall::Part part, std
 Array where(const Array& mask, const Array& a, const Array& b);
 
 /// Reduces over `axes` (negative count from the back; none given: all). f32 sums are pairwise or wider, so that the
-/// error does not grow with the length. max and min of nothing throw ShapeError; its sum is 0, its product 1.
+/// error does not grow with the length. max and min of nothing throw ShapeError; its sum is 0, its product 1. The
+/// result has the input's dtype; bool throws DTypeError.
 Array reduce(Reduction, const Array&, std::span<const std::int64_t> axes, bool keep_dims = false);
+/// reduce(Reduction::sum, ...).
 Array sum(const Array&, std::span<const std::int64_t> axes = {}, bool keep_dims = false);
 /// Sums `x` down to `shape`, the inverse of broadcasting; itself when the shapes agree.
 Array sum_to(const Array& x, const Shape& shape, const Array& out = {});  // out is left alone when the shapes agree
@@ -67,8 +70,9 @@ Array matmul(const Array& lhs, const Array& rhs, const Array& out = {});
 Array linear(const Array& input, const Array& weight, const Array& bias = {},
              LinearActivation = LinearActivation::none);
 
+/// exp(x) / sum(exp(x)) along the axis, or its logarithm, in x's shape and dtype, which is floating, else DTypeError.
 Array softmax(SoftmaxKind, const Array&, std::int64_t axis);
-/// From the forward's output y and dL/dy: softmax y (dy - sum(dy y)); log_softmax dy - exp(y) sum(dy).
+/// From the forward's output y and dL/dy, of one shape: softmax y (dy - sum(dy y)); log_softmax dy - exp(y) sum(dy).
 Array softmax_gradient(SoftmaxKind, const Array& output, const Array& gradient, std::int64_t axis);
 
 struct NormalizedRows {
@@ -101,21 +105,30 @@ Array scatter_add(const Shape& shape, const Array& updates, std::int64_t axis, c
 /// Cross-correlation. input [n, c, h, w], weight [k, c / groups, r, s] -> [n, k, h', w'],
 /// h' = (h + 2 padding - dilation (r - 1) - 1) / stride + 1. Throws ShapeError for what does not fit.
 Array conv2d(const Conv2dGeometry&, const Array& input, const Array& weight);
+/// dL/dinput, of shape `input`, from dL/doutput [n, k, h', w'] and the weight; dL/dweight, of shape `weight`, from
+/// dL/doutput and the input. ShapeError unless the gradient has the shape that conv2d gives.
 Array conv2d_input_gradient(const Conv2dGeometry&, const Array& gradient, const Array& weight, const Shape& input);
 Array conv2d_weight_gradient(const Conv2dGeometry&, const Array& gradient, const Array& input, const Shape& weight,
                              const Array& out = {});
 /// The output's shape, after the checks of `conv2d`, in whose errors `operation` is named.
 Shape conv2d_shape(std::string_view operation, const Conv2dGeometry&, const Shape& input, const Shape& weight);
 
-/// input [n, c, h, w] -> (maxima [n, c, h', w'], i64 positions h * width + w of each within its image). NaN wins.
+/// input [n, c, h, w], floating -> (maxima [n, c, h', w'], i64 positions h * width + w of each within its image). NaN
+/// wins.
 std::pair<Array, Array> max_pool2d(const Pool2dGeometry&, const Array& input);
+/// Zeros of shape `input` with each element of the gradient [n, c, h', w'] added at its position in `index`, which is
+/// what max_pool2d gave. ShapeError unless both have the shape of that.
 Array max_pool2d_gradient(const Pool2dGeometry&, const Array& gradient, const Array& index, const Shape& input);
-/// input [n, c, h, w] -> the mean of each window [n, c, h', w'], as torch.nn.functional.avg_pool2d.
+/// input [n, c, h, w], floating -> the mean of each window [n, c, h', w'], as torch.nn.functional.avg_pool2d.
 Array avg_pool2d(const AvgPool2dGeometry&, const Array& input);
+/// Of shape `input`: each element of the gradient [n, c, h', w'], divided by what its window's sum was divided by, is
+/// added to all of that window. ShapeError unless it has the shape that avg_pool2d gives.
 Array avg_pool2d_gradient(const AvgPool2dGeometry&, const Array& gradient, const Shape& input);
 /// The output's shape, after the checks of pooling, in whose errors `operation` is named.
 Shape pool2d_shape(std::string_view operation, const Pool2dGeometry&, const Shape& input);
 
+/// Arrays of one dtype, joined along the axis. ShapeError for none, and for ranks or lengths beside the axis that
+/// differ.
 Array concatenate(std::span<const Array>, std::int64_t axis);
 
 }  // namespace tutti

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/backend/random.h>
 
+#include <tutti/backend/capture.h>
 #include <tutti/backend/draw_log.h>
 #include <tutti/backend/error.h>
 #include <tutti/backend/operand_checks.h>
@@ -48,7 +49,10 @@ Array Generator::draw(RandomCall call, const Shape& shape, DType dtype, Device d
   Array result = Array::empty(shape, dtype, device);
   call.seed = seed_;
   call.stream = stream_;
-  call.offset = (dtype == DType::f64 ? kDoubleElements : 0) + advance(static_cast<std::uint64_t>(result.size()));
+  const std::uint64_t stood_at = counter_;
+  const std::uint64_t first = advance(static_cast<std::uint64_t>(result.size()));
+  if (Capture* capture = active_capture()) capture->draws().note_draw(*this, stood_at, first);
+  call.offset = (dtype == DType::f64 ? kDoubleElements : 0) + first;
   if (result.size() > 0) backend_for(device).random(call, result);
   return result;
 }
@@ -93,9 +97,25 @@ Array Generator::bernoulli(const Shape& shape, double probability, Device device
   return apply(elementwise::Less{}, numbers, Array::full({}, probability, DType::f32, device));
 }
 
-std::uint64_t Generator::next_u64() {
-  const Philox block = philox(seed_, stream_, kHostBlocks + advance(1));
+std::uint64_t Generator::host_number(std::uint64_t counter) const {
+  const Philox block = philox(seed_, stream_, kHostBlocks + counter);
   return join(block.word[0], block.word[1]);
+}
+
+std::uint64_t Generator::next_u64() {
+  if (active_capture() != nullptr)
+    raise<CaptureError>(
+        "[random] the step draws a random number on the host, which replays would repeat: draw it before the step and "
+        "pass what depends on it as an input");
+  return host_number(advance(1));
+}
+
+Generator Generator::fork() {
+  const std::uint64_t stood_at = counter_;
+  const std::uint64_t first = advance(1);
+  const Generator child(host_number(first));
+  if (Capture* capture = active_capture()) capture->draws().note_fork(*this, stood_at, first, child);
+  return child;
 }
 
 std::uint64_t Generator::below(std::uint64_t bound) {
@@ -117,7 +137,9 @@ std::vector<std::int64_t> Generator::permutation(std::int64_t count) {
 
 Generator Generator::split(std::uint64_t index) const {
   const Philox block = philox(seed_, stream_, kSplitBlocks + index);
-  return Generator(join(block.word[0], block.word[1]), join(block.word[2], block.word[3]));
+  const Generator child(join(block.word[0], block.word[1]), join(block.word[2], block.word[3]));
+  if (Capture* capture = active_capture()) capture->draws().note_split(*this, index, child);
+  return child;
 }
 
 }  // namespace tutti

@@ -3,6 +3,7 @@
 
 #include <tutti/backend/array.h>
 #include <tutti/backend/kernel_arguments.h>
+#include <tutti/backend/life_sign.h>
 #include <tutti/backend/philox.h>
 
 #include <cstdint>
@@ -16,6 +17,14 @@ namespace tutti {
 class Generator {
  public:
   explicit Generator(std::uint64_t seed, std::uint64_t stream = 0) : seed_(seed), stream_(stream) {}
+  /// Where it stands; a generator made of it draws the same from there on.
+  struct State {
+    std::uint64_t seed = 0;
+    std::uint64_t stream = 0;
+    std::uint64_t counter = 0;  ///< elements drawn
+  };
+  explicit Generator(const State& state) : seed_(state.seed), stream_(state.stream), counter_(state.counter) {}
+  State state() const noexcept { return {seed_, stream_, counter_}; }
 
   /// [low, high). Floating types only, else DTypeError; so for `normal`. bf16 and f16: those of f32, rounded.
   Array uniform(const Shape&, DType, Device, double low = 0.0, double high = 1.0);
@@ -28,14 +37,19 @@ class Generator {
   std::uint64_t below(std::uint64_t bound);                   ///< uniform in [0, bound), without bias
   std::vector<std::int64_t> permutation(std::int64_t count);  ///< 0 ... count - 1, each order as likely
   Generator split(std::uint64_t index) const;
+  /// One that the next number of this one seeds. `next_u64` would do, but captured steps cannot follow that.
+  Generator fork();
 
  private:
+  friend class CapturedDraws;
   std::uint64_t advance(std::uint64_t count);  // to be asked at every draw: where it stands (backend/draw_log.h)
+  std::uint64_t host_number(std::uint64_t counter) const;
   Array draw(RandomCall, const Shape&, DType, Device);
 
   std::uint64_t seed_;
   std::uint64_t stream_;
   std::uint64_t counter_ = 0;  // elements drawn
+  LifeSign life_;
 };
 
 }  // namespace tutti

@@ -29,6 +29,9 @@ struct Registry {
 
 constinit std::atomic<Backend*> cpu_backend{nullptr};  // as in the registry, for the shortest way to it
 
+constinit thread_local Backend* redirected = nullptr;
+constinit thread_local DeviceKind redirected_kind{};
+
 Registry& registry() {
   static Registry& instance = *new Registry;
   return instance;
@@ -62,6 +65,16 @@ Backend& make_built_in(DeviceKind kind) {
 }  // namespace
 
 Backend& backend_for(DeviceKind kind) {
+  if (redirected != nullptr && redirected_kind == kind) return *redirected;
+  return registered_backend(kind);
+}
+
+void redirect_backend(DeviceKind kind, Backend* backend) noexcept {
+  redirected_kind = kind;
+  redirected = backend;
+}
+
+Backend& registered_backend(DeviceKind kind) {
   if (kind == DeviceKind::cpu) {
     Backend* cpu = cpu_backend.load(std::memory_order_acquire);
     return cpu != nullptr ? *cpu : make_built_in(kind);

@@ -28,6 +28,8 @@ class Scalar {
     return kinds[value_.index()];
   }
 
+  bool operator==(const Scalar&) const = default;
+
  private:
   std::variant<double, std::int64_t, bool> value_;
 };

@@ -19,7 +19,11 @@ void finish_work(Device device) noexcept {
 }  // namespace
 
 Storage::Storage(Device device, MemoryPool& pool, std::size_t bytes)
-    : device_(device), pool_(&pool), data_(static_cast<std::byte*>(pool.allocate(bytes))), bytes_(bytes) {}
+    : device_(device),
+      pool_(&pool),
+      owner_(pool.owner()),
+      data_(static_cast<std::byte*>(pool.allocate(bytes))),
+      bytes_(bytes) {}
 
 Storage::Storage(Device device, void* data, std::size_t bytes, std::shared_ptr<const void> owner)
     : device_(device), owner_(std::move(owner)), data_(static_cast<std::byte*>(data)), bytes_(bytes) {}

@@ -3,6 +3,7 @@
 
 #include <tutti/autodiff/node.h>
 #include <tutti/autodiff/operations.h>
+#include <tutti/backend/capture.h>
 #include <tutti/backend/error.h>
 #include <tutti/backend/registry.h>
 #include <tutti/distributed/gradient_sync_member.h>
@@ -97,6 +98,10 @@ CollectiveCall Collectives::completed(CollectiveCall call, const Tensor& tensor,
 }
 
 PendingTensor Collectives::post(Device device, CollectiveCall call, const Tensor& tensor) {
+  if (active_capture() != nullptr)
+    raise<CaptureError>(
+        "[{}] a captured step of {} calls it, and a replay would not: only gradients are synchronised within one",
+        to_string(call.kind), to_string(device));
   PendingTensor pending;
   pending.member_ = member_of(device);
   pending.call_ = completed(std::move(call), tensor, device);

@@ -45,9 +45,10 @@ class GradientCompression {
   virtual void
   roll_back() = 0;  ///< after a failure, when nothing runs any more: the incomplete step was applied nowhere
 
-  /// All that a restart needs, as arrays with unique names that a checkpoint can store (train/tensor_file.h); they
-  /// share no storage with the compression. Called by a device's thread between its steps, when nothing can be
-  /// launched. With Overlap::double_buffered after `flush`. Throws SyncError while a reduction runs.
+  /// All that a restart needs, as arrays with unique names that a checkpoint can store
+  /// (train/checkpoints/tensor_file.h); they share no storage with the compression. Called by a device's thread between
+  /// its steps, when nothing can be launched. With Overlap::double_buffered after `flush`. Throws SyncError while a
+  /// reduction runs.
   virtual State state() const = 0;
   /// Between steps as well, after the replicas were attached. Throws SyncError naming the array that is missing,
   /// unknown or of another shape or dtype, and changes nothing then.

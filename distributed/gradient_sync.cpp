@@ -12,6 +12,11 @@
 
 namespace tutti {
 
+void require_weight(std::string_view operation, double weight, Device device) {
+  if (!(weight >= 0.0) || weight > std::numeric_limits<double>::max())
+    raise<SyncError>("[{}] weight {} of {} is not a finite number >= 0", operation, weight, to_string(device));
+}
+
 // --- NoSync
 
 NoSync::NoSync(std::shared_ptr<SyncMember> member, double weight)
@@ -49,10 +54,15 @@ SyncMember& Step::current() const {
 NoSync Step::no_sync() { return no_sync(weight_); }
 
 NoSync Step::no_sync(double weight) {
-  if (!(weight >= 0.0) || weight > std::numeric_limits<double>::max())
-    raise<SyncError>("[no_sync] weight {} of {} is not a finite number >= 0", weight, to_string(member_->device()));
+  require_weight("no_sync", weight, member_->device());
   current();
   return NoSync(member_, weight);
+}
+
+void Step::set_weight(double weight) {
+  require_weight("sync", weight, member_->device());
+  current();
+  weight_ = weight;
 }
 
 void Step::backward(const Tensor& loss, const BackwardOptions& options) {
@@ -61,8 +71,14 @@ void Step::backward(const Tensor& loss, const BackwardOptions& options) {
 }
 
 void Step::backward_async(const Tensor& loss, const BackwardOptions& options) {
-  current().backward(loss, weight_, options);
+  current().backward(weight_, options, [&](const BackwardOptions& observed) { tutti::backward(loss, observed); });
 }
+
+void Step::backward_by(const std::function<void(const BackwardOptions&)>& run) { current().backward(weight_, {}, run); }
+
+double Step::root_weight() const { return current().root_weight(weight_); }
+
+Device Step::device() const noexcept { return member_->device(); }
 
 void Step::synchronize() {
   synchronize_async();

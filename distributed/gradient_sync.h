@@ -9,6 +9,7 @@
 #include <tutti/optim/optimizer.h>
 
 #include <exception>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -55,6 +56,8 @@ class [[nodiscard]] Step {
   /// SyncError once the step is synchronised.
   NoSync no_sync();
   NoSync no_sync(double weight);
+  /// Of the batch whose backward is synchronised, where it was not known when the step was opened.
+  void set_weight(double weight);
 
   /// Backward, its gradients reduced as they become final, then `join`. Throws SyncError when the group failed, the
   /// culprit named; the gradients are then undefined. A loss that reaches no parameter of the replica is an error
@@ -64,6 +67,10 @@ class [[nodiscard]] Step {
   /// The same without the wait: posts the collective sync and returns. Reading a gradient, an optimizer's step and the
   /// device's next step join.
   void backward_async(const Tensor& loss, const BackwardOptions& = {});
+  /// As backward_async, by other means than a graph: `run` makes the calls that the observer among its options expects.
+  void backward_by(const std::function<void(const BackwardOptions&)>& run);
+  double root_weight() const;  ///< what backward multiplies the root's gradient by
+  Device device() const noexcept;
   /// For a device without a loss in this step: takes part with what was accumulated locally, or with nothing.
   void synchronize();
   void synchronize_async();

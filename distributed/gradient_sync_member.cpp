@@ -7,7 +7,6 @@
 #include <tutti/distributed/thread_number.h>
 
 #include <algorithm>
-#include <limits>
 #include <utility>
 
 namespace tutti {
@@ -73,8 +72,7 @@ void SyncMember::begin_step(double weight) {
   if (left_) raise<SyncError>("[sync] {} has left: it has no more steps", to_string(device_));
   if (phase_ == Phase::open)
     raise<SyncError>("[sync] {} opened a step while its step {} is still open", to_string(device_), generation_);
-  if (!(weight >= 0.0) || weight > std::numeric_limits<double>::max())
-    raise<SyncError>("[sync] weight {} of {} is not a finite number >= 0", weight, to_string(device_));
+  require_weight("sync", weight, device_);
   require_replica("sync.step");
   require_optimizer("sync.step");
   join();
@@ -116,7 +114,8 @@ void SyncMember::end_accumulation(double weight, bool whole) noexcept {
   if (!whole) accumulated_in_part_ = true;
 }
 
-void SyncMember::backward(const Tensor& loss, double weight, BackwardOptions options) {
+void SyncMember::backward(double weight, BackwardOptions options,
+                          const std::function<void(const BackwardOptions&)>& run) {
   if (phase_ != Phase::open)
     raise<SyncError>("[sync] step {} of {} has had its synchronised backward: open the next step", generation_,
                      to_string(device_));
@@ -127,13 +126,17 @@ void SyncMember::backward(const Tensor& loss, double weight, BackwardOptions opt
         "[step.backward] create_graph cannot be combined with synchronisation: use grad(), whose "
         "gradients are local and differentiable");
   weight_ += weight;
-  // Exactly 0 sends null gradients; an unweighted reduction counts devices, not examples. Where nothing is reduced,
-  // nothing divides by the weights either.
-  const bool scaled = weighted() && server_.communicator().enabled();
-  options.weight = scaled || weight == 0.0 ? weight : 1.0;
+  options.weight = root_weight(weight);
   options.observer = this;
   options.group = this;
-  tutti::backward(loss, options);
+  run(options);
+}
+
+// Exactly 0 sends null gradients; an unweighted reduction counts devices, not examples. Where nothing is reduced,
+// nothing divides by the weights either.
+double SyncMember::root_weight(double weight) const {
+  const bool scaled = weighted() && server_.communicator().enabled();
+  return scaled || weight == 0.0 ? weight : 1.0;
 }
 
 // Its weight is not counted yet, and the gradient would be reduced without it.

@@ -14,6 +14,7 @@
 #include <atomic>
 #include <cstdint>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -54,7 +55,9 @@ class SyncMember final : public GradientObserver, public PendingGradients {
   void begin_step(double weight);
   void begin_accumulation();                                  ///< a no_sync scope opens
   void end_accumulation(double weight, bool whole) noexcept;  ///< and closes; weight: of what ran in it
-  void backward(const Tensor& loss, double weight, BackwardOptions);
+  /// `run` is the backward, under the options that it is given.
+  void backward(double weight, BackwardOptions, const std::function<void(const BackwardOptions&)>& run);
+  double root_weight(double weight) const;  ///< what the root's gradient is multiplied by
   void synchronize();
   /// Also rethrows, until this device rejoins, what failed its last step.
   void join() override;
@@ -198,5 +201,8 @@ class SyncMember final : public GradientObserver, public PendingGradients {
   bool follows_ = false;
   std::exception_ptr lost_;  // why the results of the others' steps are of no use any more, until their state comes
 };
+
+/// Throws SyncError, naming operation and device, unless the weight is finite and >= 0.
+void require_weight(std::string_view operation, double weight, Device);
 
 }  // namespace tutti

@@ -139,7 +139,7 @@ std::optional<std::string> misfit_of(const SparseGradient& part, const SyncParam
 }
 
 std::optional<std::int64_t> index_out_of_range(const SparseGradient& part, const SyncParameter& parameter) {
-  if (part.count() == 0) return std::nullopt;
+  if (part.count() == 0 || parameter.shape[0] == 0) return std::nullopt;
   const std::span indices(part.indices.data<std::int64_t>(), static_cast<std::size_t>(part.count()));
   const auto found =
       std::ranges::find_if(indices, [&](std::int64_t index) { return index < 0 || index >= parameter.shape[0]; });

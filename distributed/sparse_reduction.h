@@ -41,7 +41,8 @@ void reduce_sparse(const SparseReduction&);
 /// What is wrong with a part of the parameter's gradient on this device, but for the indices' values.
 std::optional<std::string> misfit_of(const SparseGradient&, const SyncParameter&, Device);
 
-/// The first index that is no row of the table. Reads on the host: the indices must be there.
+/// The first index that is no row of the table; of a table without rows, which stands for one that grows elsewhere
+/// (HashTable), all are. Reads on the host: the indices must be there.
 std::optional<std::int64_t> index_out_of_range(const SparseGradient&, const SyncParameter&);
 
 }  // namespace tutti

@@ -71,8 +71,9 @@ class DistributedSyncServer {
   // --- a step. register_parameters and submit throw the group's error if it has failed.
   void check_alive() const;
   bool has_failed() const noexcept { return failed_.load(std::memory_order_acquire); }  ///< and not formed again
-  /// `arena`: of `layout()`; its memory is written from `arena_free` on. Null, when gradients are scattered: they are
-  /// reduced from where they are, which nobody may write any more.
+  /// `arena`: of `layout()`; its memory is written from `arena_free` on, or at once where that is unrecorded: then
+  /// nothing that is pending on the device may touch it. Null, when gradients are scattered: they are reduced from
+  /// where they are, which nobody may write any more.
   void register_parameters(Stamp, double weight, std::shared_ptr<const RequiredSet>,
                            std::shared_ptr<const GradientArena>, Event arena_free = {});
   void submit(Stamp, ParameterId, GradientRef);

@@ -4,6 +4,7 @@
 #include <tutti/backend/error.h>
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -25,16 +26,16 @@ std::string temporary_path(const std::string& path) {
   return fmt::format("{}.{}.{}.tmp", path, getpid(), counter.fetch_add(1));
 }
 
-/// A rename reaches the disk with its directory. Not all file systems can do it; the rename itself has happened.
-void flush_directory(const std::string& path) {
+}  // namespace
+
+// Not all file systems can do it; the rename itself has happened.
+void flush_name_to_disk(const std::string& path) {
   const std::filesystem::path parent = std::filesystem::path(path).parent_path();
   const int directory = open(parent.empty() ? "." : parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (directory < 0) return;
   fsync(directory);
   close(directory);
 }
-
-}  // namespace
 
 FileDescriptor::FileDescriptor(std::string path, int flags)
     : path_(std::move(path)), descriptor_(open(path_.c_str(), flags | O_CLOEXEC, kNewFileMode)) {
@@ -117,6 +118,17 @@ void FileDescriptor::close() {
   if (::close(std::exchange(descriptor_, -1)) != 0) fail("cannot close");
 }
 
+// File systems that have no such locks go without.
+FolderLock::FolderLock(const std::string& folder)
+    : descriptor_(open((folder + "/.lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, kNewFileMode)) {
+  if (descriptor_ < 0) raise<DataError>("[file] cannot open {}/.lock: {}", folder, std::strerror(errno));
+  if (flock(descriptor_, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return;
+  ::close(descriptor_);
+  raise<DataError>("[file] {} is being written to by another, who holds its .lock", folder);
+}
+
+FolderLock::~FolderLock() { ::close(descriptor_); }
+
 AtomicFile::AtomicFile(std::string path)
     : path_(std::move(path)), temporary_(temporary_path(path_)), file_(FileDescriptor::create_new(temporary_)) {}
 
@@ -130,7 +142,7 @@ void AtomicFile::commit() {
   if (rename(temporary_.c_str(), path_.c_str()) != 0)
     raise<DataError>("[file] cannot replace {}: {}", path_, std::strerror(errno));
   committed_ = true;
-  flush_directory(path_);
+  flush_name_to_disk(path_);
 }
 
 }  // namespace tutti

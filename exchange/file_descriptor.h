@@ -38,6 +38,21 @@ class FileDescriptor {
   std::uint64_t offset_ = 0;
 };
 
+/// Forces the directory that a file or folder is in to the disk: a new or changed name is there only with it.
+void flush_name_to_disk(const std::string& path);
+
+/// Holds the file .lock of a folder, so that one writes to it at a time. A process that ends, in whatever way, lets go.
+class FolderLock {
+ public:
+  explicit FolderLock(const std::string& folder);  ///< throws DataError if another holds it, of this process or not
+  ~FolderLock();
+  FolderLock(const FolderLock&) = delete;
+  FolderLock& operator=(const FolderLock&) = delete;
+
+ private:
+  int descriptor_;
+};
+
 /// A new version of a file. It takes the old one's place at `commit`, in one step; without commit it disappears.
 class AtomicFile {
  public:

@@ -35,8 +35,9 @@ inline constexpr ForeignType kForeignTypes[] = {
 /// The table's row; throws DTypeError for a type that it lacks.
 const ForeignType& foreign_type(DType);
 
-std::optional<DType> dtype_of_safetensors(std::string_view name);
-std::optional<DType> dtype_of_numpy(char kind, std::size_t bytes);
-std::optional<DType> dtype_of_dlpack(std::uint8_t code, std::size_t bits);
+// Our type for theirs; none where we have no such type.
+std::optional<DType> dtype_of_safetensors(std::string_view name);           ///< "F32", as in a file's header
+std::optional<DType> dtype_of_numpy(char kind, std::size_t bytes);          ///< 'f' and 4, of "<f4"
+std::optional<DType> dtype_of_dlpack(std::uint8_t code, std::size_t bits);  ///< a DLPackCode and the element's bits
 
 }  // namespace tutti

@@ -19,12 +19,13 @@ struct PrintOptions {
 };
 
 /// The elements as numpy.array2string lays them out. Waits for the array's device; of a summarised array only what is
-/// shown is copied.
+/// shown is copied. Throws Error if it is undefined.
 std::string elements_text(const Array&, const PrintOptions& = {});
 
 /// The elements, then type, shape and device: "[[1. 2.]\n [3. 4.]] f32 [2, 2] on cpu:0". "undefined" if it is.
 std::string to_string(const Array&, const PrintOptions& = {});
 std::string to_string(const Tensor&, const PrintOptions& = {});
+// What to_string gives, with the default options.
 std::ostream& operator<<(std::ostream&, const Array&);
 std::ostream& operator<<(std::ostream&, const Tensor&);
 

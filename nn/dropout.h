@@ -19,6 +19,7 @@ class Dropout : public Module {
  public:
   Dropout(double p, Generator&);  ///< Error unless p is in [0, 1]
 
+  /// x of any shape and floating type, else DTypeError -> the same; x itself in evaluation mode and with p = 0.
   Tensor forward(const Tensor& x) const;
   void visit(MemberVisitor&) override {}
   double p() const noexcept { return p_; }

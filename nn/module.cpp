@@ -81,6 +81,7 @@ template <class Make> void replace_members(Module& module, const Make& make) {
     replaced.emplace(tensor.identity(), std::move(independent));
   }
   for (const Member& member : collector.members()) *member.tensor = replaced.at(member.tensor->identity());
+  const MemberCollector again(module);  // who keeps more than tensors (HashEmbedding) sees that they are new
 }
 
 }  // namespace

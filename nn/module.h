@@ -45,12 +45,12 @@ class Module {
   /// out. Throws Error when two different tensors have one name.
   NamedTensors named_parameters();
   NamedTensors named_buffers();
-  std::vector<Tensor> parameters();
+  std::vector<Tensor> parameters();  ///< those of named_parameters, in its order: what an optimizer takes
 
   void train(bool training = true);  ///< of this module and all below it
   void eval() { train(false); }
-  bool training() const noexcept { return training_; }
-  void zero_grad();
+  bool training() const noexcept { return training_; }  ///< of this module alone; true from the start
+  void zero_grad();                                     ///< of all parameters that require a gradient
   /// Gives every parameter and buffer a storage of its own on `device`, as leaves with new identity and without a
   /// gradient. Tensors shared inside the module stay shared. Changes nothing when it throws.
   void detach_members_to(Device);

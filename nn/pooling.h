@@ -17,13 +17,13 @@ struct AvgPool2dOptions {
   bool count_include_pad = true;  ///< whether padding counts as elements, too
 };
 struct MaxPool1dOptions {
-  std::int64_t stride = 0;  ///< 0: the kernel
-  std::int64_t padding = 0;
+  std::int64_t stride = 0;   ///< 0: the kernel
+  std::int64_t padding = 0;  ///< counts as -inf and is never chosen
 };
 struct AvgPool1dOptions {
-  std::int64_t stride = 0;  ///< 0: the kernel
-  std::int64_t padding = 0;
-  bool count_include_pad = true;
+  std::int64_t stride = 0;        ///< 0: the kernel
+  std::int64_t padding = 0;       ///< counts as 0
+  bool count_include_pad = true;  ///< whether padding counts as elements, too
 };
 
 /// The largest value of each window: [n, c, h, w] -> [n, c, h', w'], h' = (h + 2 padding - kernel) / stride + 1.
@@ -55,7 +55,7 @@ class AvgPool2d : public Module {
   AvgPool2dGeometry geometry_;
 };
 
-/// The largest value of each window of sequences: [n, c, l] -> [n, c, l'].
+/// The largest value of each window of sequences: [n, c, l] -> [n, c, l'], l' = (l + 2 padding - kernel) / stride + 1.
 class MaxPool1d : public Module {
  public:
   explicit MaxPool1d(std::int64_t kernel, const MaxPool1dOptions& options = {})
@@ -69,7 +69,7 @@ class MaxPool1d : public Module {
   Pool1dGeometry geometry_;
 };
 
-/// The mean of each window of sequences: [n, c, l] -> [n, c, l'].
+/// The mean of each window of sequences: [n, c, l] -> [n, c, l'], as MaxPool1d.
 class AvgPool1d : public Module {
  public:
   explicit AvgPool1d(std::int64_t kernel, const AvgPool1dOptions& options = {})

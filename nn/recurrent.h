@@ -30,6 +30,7 @@ struct RecurrentOutput {
 /// Step a cell and take where(mask, new, old) in its place. Starts as described at `recurrent_weights`.
 class RecurrentNetwork : public Module {
  public:
+  /// ShapeError for x of no steps, and for x and states of other shapes.
   RecurrentOutput forward(const Tensor& x, const RecurrentState& initial = {}) const;
   void visit(MemberVisitor&) override;
 
@@ -50,6 +51,7 @@ class RecurrentNetwork : public Module {
   Dropout dropout_;
 };
 
+/// Elman's network, of tanh or ReLU: formula and source at kTanhNetwork (nn/recurrent_cell.h).
 class RNN : public RecurrentNetwork {
  public:
   enum class Nonlinearity : std::uint8_t { tanh, relu };
@@ -59,12 +61,14 @@ class RNN : public RecurrentNetwork {
                          options) {}
 };
 
+/// Formulas and sources at kLstmNetwork (nn/recurrent_cell.h).
 class LSTM : public RecurrentNetwork {
  public:
   LSTM(std::int64_t in, std::int64_t hidden, Generator& generator, const RecurrentOptions& options = {})
       : RecurrentNetwork(kLstmNetwork, in, hidden, generator, options) {}
 };
 
+/// Formulas and source at kGruNetwork (nn/recurrent_cell.h).
 class GRU : public RecurrentNetwork {
  public:
   GRU(std::int64_t in, std::int64_t hidden, Generator& generator, const RecurrentOptions& options = {})

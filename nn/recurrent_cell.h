@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// One time step of a recurrent network. Formulas, names and the order of gates are PyTorch's.
+// One time step of a recurrent network. Formulas, names and the order of gates are PyTorch's; formulas and sources
+// stand at the constants of each kind.
 
 #include <tutti/backend/random.h>
 #include <tutti/nn/module.h>
@@ -57,7 +58,8 @@ struct RecurrentCellOptions {
 RecurrentWeights recurrent_weights(const RecurrentKind&, std::int64_t in, std::int64_t hidden, Generator&,
                                    const RecurrentCellOptions&);
 
-/// One step: x [batch, in] and the state before, zeros unless given -> the state after.
+/// One step: x [batch, in] and the state before, zeros unless given -> the state after. ShapeError for other shapes,
+/// and for a cell state where the kind has none.
 class RecurrentCell : public Module {
  public:
   RecurrentState forward(const Tensor& x, const RecurrentState& before = {}) const;
@@ -74,6 +76,7 @@ class RecurrentCell : public Module {
   const RecurrentKind* kind_;
 };
 
+/// A cell of that kind; errors as of `recurrent_weights`.
 template <const RecurrentKind& kind> class CellOf : public RecurrentCell {
  public:
   CellOf(std::int64_t in, std::int64_t hidden, Generator& generator, const RecurrentCellOptions& options = {})

@@ -40,6 +40,7 @@ class Sequential : public Module {
   Sequential& operator=(Sequential&&) noexcept = default;
   ~Sequential() override = default;
 
+  /// The layer becomes the last. Its members' names begin with its place, or with `name`.
   template <ChainableModule Layer> void append(Layer layer) {
     append(std::to_string(layers_.size()), std::move(layer));
   }
@@ -47,10 +48,11 @@ class Sequential : public Module {
     layers_.push_back({std::move(name), std::make_unique<HeldLayer<Layer>>(std::move(layer))});
   }
 
-  Tensor forward(const Tensor& x) const;
+  Tensor forward(const Tensor& x) const;  ///< through all layers in order, with their hooks
   void visit(MemberVisitor&) override;
 
   std::size_t size() const noexcept { return layers_.size(); }
+  /// By place, from 0; throws std::out_of_range. It stays where it is in memory when others are appended.
   Module& layer(std::size_t index) { return layers_.at(index).layer->module(); }
 
  private:

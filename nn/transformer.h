@@ -32,6 +32,8 @@ struct TransformerBlockOptions {
 /// other without complaint.
 class TransformerBlock : public Module {
  public:
+  /// ShapeError unless sizes are positive, heads divide the features and key_value_heads the heads; DTypeError unless
+  /// the type is floating; Error unless dropout is in [0, 1].
   TransformerBlock(std::int64_t features, std::int64_t heads, Generator&, const TransformerBlockOptions& = {});
 
   Tensor forward(const Tensor& x) const { return forward(x, Tensor()); }

@@ -5,22 +5,20 @@
 #include <tutti/optim/option_checks.h>
 
 namespace tutti {
-namespace {
 
-void check(const AdagradOptions& options) {
+void check_options(const AdagradOptions& options) {
   check_not_negative("Adagrad", "learning_rate_decay", options.learning_rate_decay);
   check_not_negative("Adagrad", "weight_decay", options.weight_decay);
   check_not_negative("Adagrad", "initial_accumulator_value", options.initial_accumulator_value);
   check_positive("Adagrad", "epsilon", options.epsilon);
 }
 
-}  // namespace
-
-Adagrad::Adagrad(const ParameterGroups& groups) : RuleOptimizer(groups, check) {}
+Adagrad::Adagrad(const ParameterGroups& groups)
+    : RuleOptimizer(groups, [](const AdagradOptions& options) { check_options(options); }) {}
 Adagrad::Adagrad(std::vector<Tensor> parameters, double learning_rate, const AdagradOptions& options)
     : Adagrad(ParameterGroups{{std::move(parameters), learning_rate, options}}) {}
 
-OptimizerRule Adagrad::rule(const AdagradOptions& options, double rate, std::int64_t step) const {
+OptimizerRule rule_of(const AdagradOptions& options, double rate, std::int64_t step) {
   return AdagradStep{.rate = rate / (1.0 + static_cast<double>(step - 1) * options.learning_rate_decay),
                      .epsilon = options.epsilon,
                      .weight_decay = options.weight_decay};

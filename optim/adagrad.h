@@ -12,6 +12,10 @@ struct AdagradOptions {
   double epsilon = 1e-10;                  ///< > 0
 };
 
+void check_options(const AdagradOptions&);  ///< throws Error for one outside its range
+/// `step` counts from 1.
+OptimizerRule rule_of(const AdagradOptions&, double rate, std::int64_t step);
+
 /// Adagrad: see AdagradStep. State: "sum" of g^2. Of a parameter with sparse gradients it steps the gradient's rows
 /// only.
 class Adagrad : public RuleOptimizer<AdagradOptions> {
@@ -21,7 +25,9 @@ class Adagrad : public RuleOptimizer<AdagradOptions> {
   explicit Adagrad(const ParameterGroups&);
 
  protected:
-  OptimizerRule rule(const AdagradOptions&, double rate, std::int64_t step) const override;
+  OptimizerRule rule(const AdagradOptions& options, double rate, std::int64_t step) const override {
+    return rule_of(options, rate, step);
+  }
   std::string refuses_rows(std::size_t group) const override;
   std::vector<std::string> state_names(std::size_t group) const override;
   double initial_state(std::size_t group) const override;

@@ -5,22 +5,20 @@
 #include <tutti/optim/option_checks.h>
 
 namespace tutti {
-namespace {
 
-void check(const AdamWOptions& options) {
+void check_options(const AdamWOptions& options) {
   check_share("AdamW", "beta1", options.beta1);
   check_share("AdamW", "beta2", options.beta2);
   check_positive("AdamW", "epsilon", options.epsilon);
   check_not_negative("AdamW", "weight_decay", options.weight_decay);
 }
 
-}  // namespace
-
-AdamW::AdamW(const ParameterGroups& groups) : RuleOptimizer(groups, check) {}
+AdamW::AdamW(const ParameterGroups& groups)
+    : RuleOptimizer(groups, [](const AdamWOptions& options) { check_options(options); }) {}
 AdamW::AdamW(std::vector<Tensor> parameters, double learning_rate, const AdamWOptions& options)
     : AdamW(ParameterGroups{{std::move(parameters), learning_rate, options}}) {}
 
-OptimizerRule AdamW::rule(const AdamWOptions& options, double rate, std::int64_t step) const {
+OptimizerRule rule_of(const AdamWOptions& options, double rate, std::int64_t step) {
   return AdamWStep{.rate = rate,
                    .beta1 = options.beta1,
                    .beta2 = options.beta2,

@@ -12,6 +12,10 @@ struct AdamWOptions {
   double weight_decay = 0.01;  ///< decoupled from the gradient; >= 0. Not of sparse gradients
 };
 
+void check_options(const AdamWOptions&);  ///< throws Error for one outside its range
+/// `step` counts from 1.
+OptimizerRule rule_of(const AdamWOptions&, double rate, std::int64_t step);
+
 /// Adam with decoupled weight decay: see AdamWStep. State: "mean" and "square", running averages of g and g^2. The bias
 /// correction counts a parameter's own steps, so that one that got its first gradient late is corrected like the
 /// others. Of a parameter with sparse gradients it steps the gradient's rows only, as Adam does.
@@ -22,7 +26,9 @@ class AdamW : public RuleOptimizer<AdamWOptions> {
   explicit AdamW(const ParameterGroups&);
 
  protected:
-  OptimizerRule rule(const AdamWOptions&, double rate, std::int64_t step) const override;
+  OptimizerRule rule(const AdamWOptions& options, double rate, std::int64_t step) const override {
+    return rule_of(options, rate, step);
+  }
   std::string refuses_rows(std::size_t group) const override;
   std::vector<std::string> state_names(std::size_t group) const override;
 };

@@ -35,13 +35,16 @@ class GradientScaler {
   explicit GradientScaler(const GradientScalerOptions& = {});
 
   double scale() const noexcept { return state_.scale; }
-  Tensor scale(const Tensor& loss) const;
+  Tensor scale(const Tensor& loss) const;  ///< loss * scale(), for backward; differentiable
 
   /// Divides the gradients by the scale, in place, and says whether all were finite: if not, it leaves them and they
-  /// must not be used. Joins reductions first; reads one number a gradient on the host.
+  /// must not be used. Joins reductions first; reads one number a gradient on the host. DTypeError for parameters of
+  /// f16.
   bool unscale(std::span<const Tensor> parameters) const;
-  void update(bool finite) noexcept;  ///< the scale of the next step
-  bool step(Optimizer&);              ///< unscale, step if finite, and update; says whether it stepped
+  /// The scale of the next step: times backoff_factor unless finite, times growth_factor after growth_interval finite
+  /// steps in a row, within the range of f32.
+  void update(bool finite) noexcept;
+  bool step(Optimizer&);  ///< unscale, step if finite, and update; says whether it stepped
 
   struct State {
     double scale = 0.0;

@@ -227,7 +227,7 @@ Optimizer::State Optimizer::state() const {
   return copy;
 }
 
-void Optimizer::load_state(const State& state) {
+void Optimizer::check_state(const State& state) const {
   for (const double rate : state.learning_rates) check_learning_rate(rate);
   if (state.learning_rates.size() != rates_.size())
     raise("[load_state] the state is of {} groups, the optimizer has {}", state.learning_rates.size(), rates_.size());
@@ -237,6 +237,10 @@ void Optimizer::load_state(const State& state) {
           parameters_.size());
   for (std::size_t i = 0; i < parameters_.size(); ++i)
     check_loaded(state.parameters[i], state_names(group_of_[i]), parameters_[i].array(), i, group_of_[i]);
+}
+
+void Optimizer::load_state(const State& state) {
+  check_state(state);
   std::vector<ParameterState> loaded = state.parameters;
   for (std::size_t i = 0; i < parameters_.size(); ++i)
     for (auto& [name, array] : loaded[i].arrays) array = copy_onto(array, parameters_[i].device());

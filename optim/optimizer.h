@@ -65,6 +65,7 @@ class Optimizer {
   };
   std::size_t state_bytes() const noexcept;  ///< of the state arrays that exist so far
   State state() const;                       ///< shares no storage with the optimizer
+  void check_state(const State&) const;      ///< throws what `load_state` would, and changes nothing
   void load_state(const State&);  ///< copies, onto each parameter's device; a misfit throws Error and changes nothing
 
   /// Whether each element is updated by itself, so that devices may keep a share of a parameter (ShardedOptimizer).

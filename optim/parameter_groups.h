@@ -19,7 +19,7 @@ struct ParametersByRank {
   std::vector<Tensor> matrices;  ///< of rank 2 and above
   std::vector<Tensor> vectors;   ///< of rank 0 and 1
 };
-ParametersByRank split_by_rank(const std::vector<Tensor>&);
+ParametersByRank split_by_rank(const std::vector<Tensor>&);  ///< each list in the order given
 
 /// An optimizer whose groups have `Options` each.
 template <class Options> class GroupedOptimizer : public Optimizer {

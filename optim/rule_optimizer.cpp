@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/optim/rule_optimizer.h>
 
+#include <tutti/backend/error.h>
 #include <tutti/backend/operations.h>
 #include <tutti/backend/widening.h>
 
@@ -22,10 +23,19 @@ RuleOperands rule_operands(const Array& parameter, const Array& gradient, const 
   return operands;
 }
 
+void require_rows(const Array& table, const SparseGradient& gradient) {
+  if (table.length(0) == 0 && gradient.count() > 0)
+    raise(
+        "[optimizer.step] a gradient of {} rows for a table {}, which stands for a hash table: give that to a sparse "
+        "optimizer (sparse_parameters), and only dense_parameters to this one",
+        gradient.count(), to_string(table.shape()));
+}
+
 void step_rows(const OptimizerRule& rule, const Array& parameter, const SparseGradient& gradient,
                const Optimizer::ParameterState& state) {
   const std::int64_t columns = columns_of(parameter.shape());
   if (gradient.count() == 0 || columns == 0) return;
+  require_rows(parameter, gradient);
   const Array index = index_of_rows(gradient.indices, columns).contiguous();
   const auto table_of = [&](const Array& array) { return array.reshape({parameter.length(0), columns}); };
   const auto rows_of = [&](const Array& array) { return gather(table_of(array), 0, index); };

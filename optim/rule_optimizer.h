@@ -10,6 +10,9 @@ namespace tutti {
 /// A parameter with the arrays of its state, as Backend::optimizer_step takes them.
 RuleOperands rule_operands(const Array& parameter, const Array& gradient, const Optimizer::ParameterState&);
 
+/// Throws Error for a gradient of rows that the table has not itself: of a HashTable, whose optimizer is a sparse one.
+void require_rows(const Array& table, const SparseGradient&);
+
 /// Steps the rows that the gradient has, with their state, and leaves the others alone.
 void step_rows(const OptimizerRule&, const Array& parameter, const SparseGradient&, const Optimizer::ParameterState&);
 

@@ -18,14 +18,14 @@ class Schedule {
   /// Of the step that is about to be made, from 0. Throws Error below 0 and where the schedule ends (one_cycle).
   double operator()(std::int64_t step) const;
 
-  static Schedule constant(double rate);
+  static Schedule constant(double rate);  ///< `rate` at every step
   /// Times gamma after every `every` steps.
   static Schedule step(double rate, std::int64_t every, double gamma = 0.1);
   /// Times gamma at each milestone; they ascend, and one that stands twice counts twice.
   static Schedule multi_step(double rate, std::vector<std::int64_t> milestones, double gamma = 0.1);
   /// In a straight line from `from` to `to` in `steps` steps, then `to`.
   static Schedule linear(double from, double to, std::int64_t steps);
-  static Schedule exponential(double rate, double gamma);
+  static Schedule exponential(double rate, double gamma);  ///< rate gamma^step
   /// rate (1 - step / steps)^power, then 0.
   static Schedule polynomial(double rate, std::int64_t steps, double power = 1.0);
   /// Half a cosine from `rate` down to `lowest` in `steps` steps; after that, up and down again, as torch's does:

@@ -48,6 +48,7 @@ std::string Sgd::refuses_rows(std::size_t group) const {
 void Sgd::update_rows(std::size_t position, const Array& parameter, const SparseGradient& gradient, ParameterState&) {
   const std::int64_t columns = columns_of(parameter.shape());
   if (gradient.count() == 0 || columns == 0) return;
+  require_rows(parameter, gradient);
   const Array rows = widened(gradient.rows).reshape({gradient.count(), columns});
   const Array rate = Array::full({}, -learning_rate(group_of(position)), rows.dtype(), parameter.device());
   const Array change = tutti::apply(elementwise::Multiply{}, rows, rate).cast(parameter.dtype());

@@ -61,12 +61,11 @@ WeightAverage::State WeightAverage::state() const {
   return state;
 }
 
-void WeightAverage::load_state(const State& state) {
+void WeightAverage::check_state(const State& state) const {
   if (applied_) raise("[load_state] a scope has the averages applied: end it first");
   if (state.updates < 0) raise("[load_state] the count of updates {} is negative", state.updates);
   if (state.averages.size() != averages_.size())
     raise("[load_state] the state is of {} averages, there are {}", state.averages.size(), averages_.size());
-  std::vector<Array> loaded;
   for (std::size_t i = 0; i < averages_.size(); ++i) {
     const Array& average = state.averages[i];
     if (!average.defined() || average.shape() != averages_[i].shape())
@@ -75,8 +74,14 @@ void WeightAverage::load_state(const State& state) {
     if (average.dtype() != averages_[i].dtype())
       raise<DTypeError>("[load_state] parameter {} is {}, its average {}", i, to_string(averages_[i].dtype()),
                         to_string(average.dtype()));
-    loaded.push_back(average.to(averages_[i].device()).copy());
   }
+}
+
+void WeightAverage::load_state(const State& state) {
+  check_state(state);
+  std::vector<Array> loaded;
+  for (std::size_t i = 0; i < averages_.size(); ++i)
+    loaded.push_back(state.averages[i].to(averages_[i].device()).copy());
   averages_ = std::move(loaded);
   updates_ = state.updates;
 }

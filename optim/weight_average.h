@@ -16,7 +16,8 @@ struct WeightAverageOptions {
 };
 
 /// The exponential moving average of parameters, average = decay average + (1 - decay) parameter, which often does
-/// better in evaluation. It starts as the parameters are; those of bf16 and f16 have averages of f32, rounded when they
+/// better in evaluation: Polyak and Juditsky, "Acceleration of Stochastic Approximation by Averaging" (1992), who weigh
+/// all steps alike. It starts as the parameters are; those of bf16 and f16 have averages of f32, rounded when they
 /// are applied. Replicas whose parameters are the same have the same average.
 class WeightAverage {
  public:
@@ -41,6 +42,8 @@ class WeightAverage {
   /// Error if a scope has already.
   [[nodiscard]] Applied apply() { return Applied(*this); }
 
+  bool applied() const noexcept { return applied_; }  ///< whether a scope has them applied
+
   const std::vector<Array>& averages() const noexcept { return averages_; }  ///< by parameter
   std::int64_t updates() const noexcept { return updates_; }
   double decay_of(std::int64_t update) const noexcept;  ///< counted from 1
@@ -49,7 +52,8 @@ class WeightAverage {
     std::int64_t updates = 0;
     std::vector<Array> averages;
   };
-  State state() const;            ///< shares no storage with this
+  State state() const;                   ///< shares no storage with this
+  void check_state(const State&) const;  ///< throws what `load_state` would, and changes nothing
   void load_state(const State&);  ///< copies, onto each parameter's device; a misfit throws Error and changes nothing
 
  private:

@@ -14,7 +14,8 @@ declare -A packages=(
   [python]="python3 python3-venv"
   [peers]="python3 libgloo-dev libopenmpi-dev openmpi-bin libtorch-dev libopenblas0-pthread"
 )
-python_packages="numpy==2.4.6 safetensors==0.8.0" # what the tests of exchange/ compare with
+# What tests compare with, and all that it needs of other packages: tensorboard's server, which asks for more, never runs.
+python_packages="numpy==2.4.6 safetensors==0.8.0 tensorboard==2.20.0 absl-py==2.5.1 protobuf==7.36.2"
 python_folder=build/python
 
 stop() {
@@ -52,7 +53,7 @@ install_python() {
   mkdir -p "${python_folder%/*}"
   # shellcheck disable=SC2086  # one word each
   if python3 -m venv --clear "$python_folder" >"$log" 2>&1 &&
-    "$python_folder/bin/pip" install --disable-pip-version-check --quiet $python_packages >>"$log" 2>&1; then
+    "$python_folder/bin/pip" install --disable-pip-version-check --quiet --no-deps $python_packages >>"$log" 2>&1; then
     echo "$python_packages" >"$python_folder/installed"
   else
     echo "setup: no $python_packages; tests that need them will be skipped (whole output: $log)" >&2

@@ -29,8 +29,6 @@ struct Range {
 };
 
 Tensor rows_of(const Tensor& x, Range rows) { return slice(x, -2, rows.begin, rows.end); }
-Tensor wide(const Tensor& x) { return cast(x, computed_in(x.dtype())); }
-
 /// Where scores come from: all that does not depend on the operands' values.
 struct Attention {
   Tensor mask;
@@ -43,7 +41,7 @@ struct Attention {
 
   // Of some queries with some keys, in the type that is computed in.
   Tensor scores(const Tensor& query, const Tensor& key, Range queries, Range keys) const {
-    Tensor result = matmul(wide(query) * scale, transpose(wide(key)));
+    Tensor result = matmul(widened(query) * scale, transpose(widened(key)));
     if (mask.defined()) {
       const Tensor part = part_of_mask(queries, keys);
       if (mask.dtype() == DType::boolean)
@@ -169,7 +167,7 @@ Blocked by_blocks(const Attention& attention, const Tensor& query, const Tensor&
     RunningSum running;
     for (const Range keys : blocks_of(key.length(-2), attention.block)) {
       if (attention.sees_none(queries, keys)) break;
-      running.add(attention.scores(q, rows_of(key, keys), queries, keys), wide(rows_of(value, keys)),
+      running.add(attention.scores(q, rows_of(key, keys), queries, keys), widened(rows_of(value, keys)),
                   [&](const Tensor& weights) { return attention.dropped(weights, queries, keys); });
       pace.block_is_queued();
     }
@@ -208,8 +206,8 @@ struct Part {
 Gradients gradients_of(const Attention& attention, const Tensor& weights, const Part& part, const Tensor& dy_y) {
   const Tensor factors = attention.factors_of(weights, part.queries, part.keys);
   const auto dropped = [&](const Tensor& x) { return factors.defined() ? x * factors : x; };
-  const Tensor ds = weights * (dropped(matmul(part.dy, transpose(wide(part.value)))) - dy_y) * attention.scale;
-  return {matmul(ds, wide(part.key)), matmul(transpose(ds), wide(part.query)),
+  const Tensor ds = weights * (dropped(matmul(part.dy, transpose(widened(part.value)))) - dy_y) * attention.scale;
+  return {matmul(ds, widened(part.key)), matmul(transpose(ds), widened(part.query)),
           matmul(transpose(dropped(weights)), part.dy)};
 }
 
@@ -217,7 +215,7 @@ Gradients gradients_at_once(const Attention& attention, const Tensor& query, con
                             const Tensor& dy) {
   const Part part{query, key, value, dy, {0, query.length(-2)}, {0, key.length(-2)}};
   const Tensor weights = weights_of(attention, query, key);
-  const Tensor products = matmul(attention.dropped(weights, part.queries, part.keys), wide(value));
+  const Tensor products = matmul(attention.dropped(weights, part.queries, part.keys), widened(value));
   return gradients_of(attention, weights, part, sum(dy * products, {-1}, true));
 }
 
@@ -236,7 +234,7 @@ Gradients gradients_by_blocks(const Attention& attention, const Tensor& query, c
   for (const Range queries : blocks_of(query.length(-2), attention.block)) {
     const Tensor q = rows_of(query, queries);
     const Tensor dy_rows = rows_of(dy, queries);
-    const Tensor dy_y = sum(dy_rows * wide(rows_of(output, queries)), {-1}, true);
+    const Tensor dy_y = sum(dy_rows * widened(rows_of(output, queries)), {-1}, true);
     dq.emplace_back();
     for (std::size_t j = 0; j < key_blocks.size(); ++j) {
       const Range keys = key_blocks[j];
@@ -262,7 +260,7 @@ Gradients gradients_by_blocks(const Attention& attention, const Tensor& query, c
 // Without a query or a key: zeros, or none of them.
 Tensor nothing_seen(const Attention& attention, const Tensor& query, const Tensor& key, const Tensor& value) {
   const Tensor scores = attention.scores(query, key, {0, query.length(-2)}, {0, key.length(-2)});
-  return cast(matmul(scores, wide(value)), query.dtype());
+  return cast(matmul(scores, widened(value)), query.dtype());
 }
 
 Tensor attend(const Attention& attention, const Tensor& query, const Tensor& key, const Tensor& value) {
@@ -270,7 +268,7 @@ Tensor attend(const Attention& attention, const Tensor& query, const Tensor& key
   if (attention.mask.defined() && attention.mask.requires_grad() && grad_enabled()) {
     const Tensor weights = weights_of(attention, query, key);
     const Tensor kept = attention.dropped(weights, {0, query.length(-2)}, {0, key.length(-2)});
-    return cast(matmul(kept, wide(value)), query.dtype());
+    return cast(matmul(kept, widened(value)), query.dtype());
   }
   Blocked result = by_blocks(attention, query, key, value);
   const SavedTensor output{result.output.array(), SavedTensor::kOutput};
@@ -287,8 +285,8 @@ Tensor attend(const Attention& attention, const Tensor& query, const Tensor& key
       Attention attention = unmasked;
       if (mask.value.defined()) attention.mask = restore(mask);
       const Gradients all = grad_enabled()
-                                ? gradients_at_once(attention, q, k, v, wide(dy))
-                                : gradients_by_blocks(attention, q, k, v, restore(output), log_sum, wide(dy));
+                                ? gradients_at_once(attention, q, k, v, widened(dy))
+                                : gradients_by_blocks(attention, q, k, v, restore(output), log_sum, widened(dy));
       gradients.set(0, cast(sum_to(all.query, q.shape()), q.dtype()));
       gradients.set(1, cast(sum_to(all.key, k.shape()), k.dtype()));
       gradients.set(2, cast(sum_to(all.value, v.shape()), v.dtype()));
@@ -350,8 +348,8 @@ Tensor scaled_dot_product_attention(const Tensor& query, const Tensor& key, cons
   const Autocast own_types(DType::f32);
   const double features = static_cast<double>(q.length(-1));
   const std::int64_t block = call.block > 0 ? call.block : fitting_block(q);
-  Attention attention{call.mask,  call.causal,  call.scale.value_or(1.0 / std::sqrt(features)),           block,
-                      q.device(), call.dropout, Generator(call.dropout > 0 ? call.random->next_u64() : 0)};
+  Attention attention{call.mask,  call.causal,  call.scale.value_or(1.0 / std::sqrt(features)),       block,
+                      q.device(), call.dropout, call.dropout > 0 ? call.random->fork() : Generator(0)};
   if (q.rank() < 3 || k.rank() < 3 || k.length(-3) <= 1 || k.length(-3) == q.length(-3) || q.length(-3) == 1)
     return attend(attention, q, k, v);
   const std::int64_t heads = q.length(-3);

@@ -90,7 +90,7 @@ Tensor batch_norm(const Tensor& input, const Tensor& running_mean, const Tensor&
                   const Tensor& bias, const BatchNormCall& call) {
   const Tensor narrow = promote_into(elementwise::Domain::floating, "batch_norm", input);
   check(narrow, running_mean, running_var, weight, bias, call);
-  const Tensor x = cast(narrow, computed_in(narrow.dtype()));
+  const Tensor x = widened(narrow);
   BatchStatistics by;
   if (call.training)
     by = statistics_of(x, call.gather);

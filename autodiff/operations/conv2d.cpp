@@ -5,6 +5,8 @@
 #include <tutti/backend/error.h>
 #include <tutti/backend/operations.h>
 
+#include <utility>
+
 namespace tutti {
 
 // The forward and its two gradients are linear in each operand, and each one's gradients are the other two: x ~ weight
@@ -18,7 +20,8 @@ Tensor weight_gradient(const Conv2dGeometry& geometry, const Tensor& dy, const T
 
 Tensor forward(const Conv2dGeometry& geometry, const Tensor& x, const Tensor& weight) {
   const Tensor inputs[] = {x, weight};
-  return record("conv2d", conv2d(geometry, x.array(), weight.array()), inputs, [&] {
+  Array y = naming_origins(inputs, [&] { return conv2d(geometry, x.array(), weight.array()); });
+  return record("conv2d", std::move(y), inputs, [&] {
     return [geometry, saved_x = save(x, 0), saved_w = save(weight, 1)](const auto& restore, const Tensor& dy,
                                                                        InputGradients& gradients) {
       if (gradients.wanted(0)) gradients.set(0, input_gradient(geometry, dy, restore(saved_w), saved_x.value.shape()));

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 #include <vector>
 
 namespace tutti {
@@ -22,7 +23,8 @@ Tensor concatenate(std::span<const Tensor> tensors, std::int64_t axis) {
     arrays.push_back(inputs.back().array());
     lengths.push_back(tensor.rank() > 0 ? tensor.length(axis) : 0);
   }
-  return record("concatenate", concatenate(arrays, axis), inputs, [&] {
+  Array joined = naming_origins(inputs, [&] { return concatenate(arrays, axis); });
+  return record("concatenate", std::move(joined), inputs, [&] {
     return [lengths, axis](const auto&, const Tensor& dy, InputGradients& gradients) {
       std::int64_t begin = 0;
       for (std::size_t i = 0; i < lengths.size(); begin += lengths[i++])

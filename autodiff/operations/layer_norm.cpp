@@ -16,8 +16,6 @@ namespace {
 
 using elementwise::Domain;
 
-Tensor in_computed_dtype(const Tensor& x) { return cast(x, computed_in(x.dtype())); }
-
 // What a row is normalised with, as operations that are recorded.
 struct RowStatistics {
   Tensor mean;
@@ -43,9 +41,9 @@ struct RowGradient {
 
   template <class Restore> void operator()(const Restore& restore, const Tensor& dy, InputGradients& gradients) const {
     const Tensor rows = restore(x);
-    const Tensor factor = weight_at > 0 ? in_computed_dtype(restore(weight)) : Tensor();
+    const Tensor factor = weight_at > 0 ? widened(restore(weight)) : Tensor();
     if (grad_enabled())
-      compose(in_computed_dtype(rows), factor, in_computed_dtype(dy), gradients);
+      compose(widened(rows), factor, widened(dy), gradients);
     else
       run(rows.array(), factor.defined() ? factor.array() : Array(), dy, gradients);
   }
@@ -68,7 +66,7 @@ struct RowGradient {
       gradients.set(0, Tensor(normalize_rows_gradient(norm, rows, factor, mean, scale, dy.array())));
     const bool wants_bias = wants(gradients, bias_at);
     if (!wants(gradients, weight_at)) {
-      if (wants_bias) gradients.set(bias_at, cast(sum(in_computed_dtype(dy), {0}), bias_dtype));
+      if (wants_bias) gradients.set(bias_at, cast(sum(widened(dy), {0}), bias_dtype));
       return;
     }
     // Written where the gradient is to end, unless it has to be narrowed.
@@ -148,7 +146,7 @@ Tensor group_norm(const Tensor& input, std::int64_t groups, const Tensor& weight
     raise<ShapeError>("[group_norm] {} groups do not divide the channels of {}", groups, to_string(x.shape()));
   require_fit("group_norm", "the weight", weight, {channels});
   require_fit("group_norm", "the bias", bias, {channels});
-  const Tensor wide = in_computed_dtype(x);  // rounded once, after weight and bias
+  const Tensor wide = widened(x);  // rounded once, after weight and bias
   const std::int64_t rows = x.length(0) * groups;
   Tensor y = reshape(
       norm_of_rows("group_norm", reshape(wide, {rows, rows > 0 ? x.size() / rows : 0}), {}, {}, {.epsilon = eps}),

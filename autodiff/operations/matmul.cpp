@@ -7,6 +7,7 @@
 
 #include <span>
 #include <tuple>
+#include <utility>
 
 namespace tutti {
 
@@ -47,7 +48,8 @@ Tensor matmul(const Tensor& lhs, const Tensor& rhs) {
   if (rhs.rank() == 1 && lhs.rank() >= 1) return squeeze(matmul(lhs, expand_dims(rhs, 1)), -1);
   const auto [a, b] = promote_pair(elementwise::Domain::floating, "matmul", lhs, rhs);
   const Tensor inputs[] = {a, b};
-  return record("matmul", matmul(a.array(), b.array()), inputs, [&] {
+  Array product = naming_origins(inputs, [&] { return matmul(a.array(), b.array()); });
+  return record("matmul", std::move(product), inputs, [&] {
     return [saved_a = save(a, 0), saved_b = save(b, 1)](const auto& restore, const Tensor& dy,
                                                         InputGradients& gradients) {
       if (gradients.wanted(0))
@@ -100,9 +102,11 @@ Tensor linear_rows(const Tensor& x, const Tensor& weight, const Tensor& bias, Li
 }  // namespace
 
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, LinearActivation activation) {
-  if (weight.rank() != 2 || x.rank() < 1 || x.length(-1) != weight.length(1))
-    raise<ShapeError>("[linear] input {} does not fit weight {}: the input's last axis must be the weight's second",
-                      to_string(x.shape()), to_string(weight.shape()));
+  naming_origins({&x, 1}, [&] {
+    if (weight.rank() != 2 || x.rank() < 1 || x.length(-1) != weight.length(1))
+      raise<ShapeError>("[linear] input {} does not fit weight {}: the input's last axis must be the weight's second",
+                        to_string(x.shape()), to_string(weight.shape()));
+  });
   if (bias.defined() && (bias.rank() != 1 || bias.length(0) != weight.length(0)))
     raise<ShapeError>("[linear] bias {} does not fit weight {}", to_string(bias.shape()), to_string(weight.shape()));
   auto [input, w] = promote_pair(Domain::floating, "linear", x, weight);

@@ -2,6 +2,7 @@
 #include <tutti/autodiff/attention.h>
 #include <tutti/autodiff/operations.h>
 #include <tutti/autodiff/promotion.h>
+#include <tutti/backend/capture.h>
 #include <tutti/backend/error.h>
 
 #include <cmath>
@@ -27,6 +28,7 @@ Turns turns_of(const RotaryCall& call, std::int64_t positions, std::int64_t pair
       cosine.push_back(std::cos(angle));
       sine.push_back(std::sin(angle));
     }
+  const HostConstants functions_of_the_shape;
   const auto tensor = [&](const std::vector<double>& values) {
     return Tensor(Array::from(values, {positions, pairs}, device).cast(dtype));
   };
@@ -55,7 +57,7 @@ Tensor rotary_embedding(const Tensor& input, const RotaryCall& call) {
   const std::int64_t features = call.features == 0 ? length : call.features;
   if (features < 0 || features % 2 != 0 || features > length)
     raise<ShapeError>("[rotary_embedding] cannot turn {} features of {}", features, to_string(narrow.shape()));
-  const Tensor x = cast(narrow, computed_in(narrow.dtype()));
+  const Tensor x = widened(narrow);
   const Turns turns = turns_of(call, x.length(-2), features / 2, x.dtype(), x.device());
   if (features == length) return cast(turned(x, turns, call.interleaved), narrow.dtype());
   const Tensor parts[] = {turned(slice(x, -1, 0, features), turns, call.interleaved), slice(x, -1, features, length)};

@@ -57,7 +57,7 @@ int threads_from_environment() {
 
 CpuBackend& cpu_backend_of(Device device) {
   if (device.kind != DeviceKind::cpu) raise<DeviceError>("[set_cpu_threads] {} is no CPU device", to_string(device));
-  return static_cast<CpuBackend&>(backend_for(device));
+  return static_cast<CpuBackend&>(registered_backend(device.kind));
 }
 
 }  // namespace

@@ -15,6 +15,7 @@ struct ElementwiseCall {
   std::uint16_t operation = 0;
   Part part = Part::value;
   std::array<double, kParameters> parameters{};
+  bool operator==(const ElementwiseCall&) const = default;
 };
 
 }  // namespace tutti

@@ -81,6 +81,7 @@ class ShardedOptimizer {
   /// All devices' shares put together, in the format of an unsharded optimizer of the replica's parameters. Every
   /// device receives it whole. Takes a device that follows into a group that has formed since, as `follow` does.
   Optimizer::State state();
+  void check_state(const Optimizer::State&) const;  ///< throws what `load_state` would, and changes nothing. Local
   /// Keeps this device's share of an unsharded optimizer's state. Local. After a failure that has left parameters
   /// between two steps it also says that a checkpoint's parameters have been loaded. A misfit throws Error and changes
   /// nothing.
@@ -125,7 +126,6 @@ class ShardedOptimizer {
   std::vector<Optimizer::ParameterState> own_states() const;
   const std::vector<std::string>& state_names(std::size_t id) const { return state_names_[group_of_[id]]; }
   void load_share(Share&, const Optimizer::State&) const;
-  void check_loadable(const Optimizer::State&) const;
 
   std::shared_ptr<SyncMember> member_;
   std::shared_ptr<Collectives> collectives_;

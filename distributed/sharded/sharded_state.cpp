@@ -109,7 +109,7 @@ void ShardedOptimizer::gather_arrays(Optimizer::State& state, const std::vector<
 
 // --- loading
 
-void ShardedOptimizer::check_loadable(const Optimizer::State& state) const {
+void ShardedOptimizer::check_state(const Optimizer::State& state) const {
   const auto& parameters = member_->gradients().descriptions();
   if (state.steps < 0) raise("[load_state] the step count {} is negative", state.steps);
   if (state.parameters.size() != parameters.size())
@@ -151,7 +151,7 @@ void ShardedOptimizer::load_share(Share& share, const Optimizer::State& state) c
 }
 
 void ShardedOptimizer::load_state(const Optimizer::State& state) {
-  check_loadable(state);
+  check_state(state);
   try {
     join();  // nothing may be written to the parameters after this
   } catch (const SyncError&) {

@@ -2,6 +2,7 @@
 #include <tutti/tests/comparison/device_comparison.h>
 
 #include <tutti/backend/error.h>
+#include <tutti/tests/comparison/closeness.h>
 
 #include <fmt/format.h>
 
@@ -21,19 +22,6 @@ double tolerance(DType dtype) {
   return size_of(dtype) == 8 ? 1e-12 : size_of(dtype) == 4 ? 1e-5 : 1e-2;
 }
 
-double largest_finite(const std::vector<double>& values) {
-  double largest = 0;
-  for (const double x : values)
-    if (std::isfinite(x)) largest = std::max(largest, std::abs(x));
-  return largest;
-}
-
-bool matches(double expected, double found, double allowed) {
-  if (std::isnan(expected) || std::isnan(found)) return std::isnan(expected) && std::isnan(found);
-  if (std::isinf(expected) || std::isinf(found)) return expected == found;
-  return std::abs(expected - found) <= allowed;
-}
-
 /// "" or the first element that differs, and how many do.
 std::string difference(const Array& expected, const Array& found, Match match) {
   if (expected.shape() != found.shape() || expected.dtype() != found.dtype())
@@ -50,7 +38,7 @@ std::string difference(const Array& expected, const Array& found, Match match) {
   for (std::size_t i = x.size(); i-- > 0;) {
     const bool same = match == Match::bitwise || !is_floating(a.dtype())
                           ? std::memcmp(a.raw_data() + i * width, b.raw_data() + i * width, width) == 0
-                          : matches(x[i], y[i], tolerance(a.dtype()) * std::max(std::abs(x[i]), floor));
+                          : close(x[i], y[i], tolerance(a.dtype()) * std::max(std::abs(x[i]), floor));
     if (same) continue;
     ++count;
     first = i;

@@ -5,6 +5,7 @@
 
 #include <tutti/autodiff/custom_function.h>
 #include <tutti/backend/error.h>
+#include <tutti/backend/registry.h>
 #include <tutti/distributed/local_communicator.h>
 #include <tutti/distributed/sync_server.h>
 #include <tutti/optim/sgd.h>
@@ -132,8 +133,10 @@ const std::vector<FaultCase> kFaults{
        const auto arena = std::make_shared<const GradientArena>(
            t.sync->server().layout(), std::vector<SyncParameter>{{"left", {2}, DType::f64}, {"right", {2}, DType::f64}},
            Training::device(1));
+       const Event zeroed = compute_stream(Training::device(1)).record();
        const auto none = std::make_shared<const RequiredSet>();
-       for (int i = 0; i < 2; ++i) t.sync->server().register_parameters(t.stamp(step.generation()), 1, none, arena);
+       for (int i = 0; i < 2; ++i)
+         t.sync->server().register_parameters(t.stamp(step.generation()), 1, none, arena, zeroed);
      }},
     {"syncs without having registered", "cpu:1",
      [](Training& t, Step& step) { t.sync->server().collective_sync(t.stamp(step.generation())); }},

@@ -44,6 +44,13 @@ inline void write_file(const std::string& path, const std::string& contents) {
   to.write(contents.data(), static_cast<std::streamsize>(contents.size()));
 }
 
+/// In place: some file systems force a file that is written anew to the disk.
+inline void put_byte(const std::string& path, std::size_t position, char byte) {
+  std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+  file.seekp(static_cast<std::streamoff>(position));
+  file.put(byte);
+}
+
 inline void write_gzip(const std::string& path, const std::string& contents) {
   gzFile to = gzopen(path.c_str(), "wb");
   gzwrite(to, contents.data(), static_cast<unsigned>(contents.size()));

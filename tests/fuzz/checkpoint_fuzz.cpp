@@ -5,7 +5,11 @@
 #include <tutti/exchange/module_state.h>
 #include <tutti/tests/fuzz/input_file.h>
 #include <tutti/tests/fuzz/require.h>
-#include <tutti/train/checkpoint.h>
+#include <tutti/train/checkpoints/checkpoint.h>
+#include <tutti/train/checkpoints/checkpoint_manifest.h>
+#include <tutti/train/checkpoints/crc32.h>
+
+#include <string>
 
 using namespace tutti;
 
@@ -20,6 +24,16 @@ struct Small : Module {
     v.buffer("steps", steps);
   }
 };
+
+/// With a checksum that is right, so that what comes after it is looked at: as it is, or as a list of parts.
+void read_manifest(const std::string& rest) {
+  Crc32 checksum;
+  checksum.add(rest.data(), rest.size());
+  try {
+    parse_manifest("manifest", "{\"crc32\": \"" + checksum.text() + rest);
+  } catch (const DataError&) {
+  }
+}
 
 }  // namespace
 
@@ -36,5 +50,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t byte
     load_state(module, input.path(), {.strict = bytes % 2 == 0});
   } catch (const DataError&) {
   }
+  const std::string text(reinterpret_cast<const char*>(data), bytes);
+  read_manifest(text);
+  read_manifest("\",\"format\":1,\"step\":1,\"epoch\":0,\"window\":0,\"files\":[],\"parts\":" + text + "}");
   return 0;
 }

@@ -4,10 +4,11 @@
 #include <tutti/exchange/npy.h>
 #include <tutti/exchange/npz.h>
 #include <tutti/exchange/safetensors.h>
-#include <tutti/train/checkpoint.h>
+#include <tutti/train/checkpoints/checkpoint.h>
 
 #include <cstdio>
 #include <filesystem>
+#include <fstream>
 
 using namespace tutti;
 
@@ -27,6 +28,18 @@ std::string seed(const std::filesystem::path& folder, const std::string& format,
   return (folder / format / name).string();
 }
 
+void write(const std::string& path, const std::string& contents) { std::ofstream(path, std::ios::binary) << contents; }
+
+/// Of one row of two elements, in each of IDX's types; of CSV with a header and quotes, and of whole numbers.
+void write_data_seeds(const std::filesystem::path& folder) {
+  for (const auto& [code, bytes] : {std::pair{8, 1}, {9, 1}, {11, 2}, {12, 4}, {13, 4}, {14, 8}}) {
+    const std::string head = {0, 0, static_cast<char>(code), 2, 0, 0, 0, 1, 0, 0, 0, 2};
+    write(seed(folder, "idx", std::to_string(code)), head + std::string(static_cast<std::size_t>(2 * bytes), '\x3f'));
+  }
+  write(seed(folder, "csv", "header"), "\001a,\"b\"\"\"\r\n1.5,\"2\"\r\n-3e4, 4\n");
+  write(seed(folder, "csv", "whole"), "\0061,0\n+2,127\n");
+}
+
 void write_seeds(const std::filesystem::path& folder) {
   NamedArrays all = {{"scalar", Array::full({}, 7, DType::f64, cpu())},
                      {"empty", Array::zeros({0, 2}, DType::f32, cpu())}};
@@ -44,6 +57,7 @@ void write_seeds(const std::filesystem::path& folder) {
   write_npz(seed(folder, "npz", "stored"), two);
   write_npz(seed(folder, "npz", "deflated"), two, {.deflate = true});
   write_npz(seed(folder, "npz", "none"), {});
+  write_data_seeds(folder);
   Small module;
   save_checkpoint(seed(folder, "checkpoint", "whole"), module, nullptr, {{"epoch", "3"}});
   write_safetensors(seed(folder, "checkpoint", "state"), {{{"weight", module.weight.array()}}, {}});

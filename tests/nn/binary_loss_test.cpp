@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <tutti/autodiff/anomaly.h>
 #include <tutti/autodiff/backward.h>
 #include <tutti/autodiff/operations.h>
 #include <tutti/backend/error.h>
@@ -102,4 +103,15 @@ TEST_CASE("binary losses name what does not fit") {
                        "[binary_cross_entropy] weight [2, 1, 1] cannot be broadcast to [2, 3]", ShapeError);
   CHECK_THROWS_AS(binary_cross_entropy_with_logits(x, index({0, 1, 0, 1, 0, 1}, {2, 3})), DTypeError);
   CHECK_THROWS_AS(binary_cross_entropy(constant({}, {0}), constant({}, {0})), ShapeError);
+}
+
+TEST_CASE("binary_cross_entropy: its bounded logarithms are no anomaly") {
+  const Tensor p = leaf({0, 1, 0.5});
+  const Tensor t = leaf({0, 1, 1});
+  const DetectAnomaly detect;
+  const Tensor loss = binary_cross_entropy(p, t);
+  CHECK(loss.item<double>() == doctest::Approx(std::log(2.0) / 3));
+  backward(loss);
+  CHECK_THROWS_WITH_AS(binary_cross_entropy(leaf({-1}), constant({1}, {1})),
+                       doctest::Contains("binary_cross_entropy made a NaN"), AutodiffError);
 }

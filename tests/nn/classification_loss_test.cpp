@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <tutti/autodiff/autocast.h>
 #include <tutti/autodiff/backward.h>
 #include <tutti/autodiff/operations.h>
 #include <tutti/backend/error.h>
@@ -207,4 +208,13 @@ TEST_CASE("kl_div: values, reductions and gradients") {
   for (const double g : leaf_target.grad().to_vector<double>()) CHECK(std::isfinite(g));
   CHECK_THROWS_WITH_AS(kl_div(input, constant(t, {6})), "[kl_div] input [2, 3] and target [6] differ in shape",
                        ShapeError);
+}
+
+TEST_CASE("nll_loss and kl_div of 16-bit operands are f32 under Autocast") {
+  const Tensor probabilities = softmax(spread({2, 3}, 1)).cast(DType::bf16);
+  const Tensor classes = index({0, 2}, {2});
+  CHECK(kl_div(probabilities, probabilities, {.reduction = LossReduction::none}).dtype() == DType::bf16);
+  const Autocast guard(DType::f16);
+  CHECK(nll_loss(probabilities, classes, {.reduction = LossReduction::none}).dtype() == DType::f32);
+  CHECK(kl_div(probabilities, probabilities, {.reduction = LossReduction::none}).dtype() == DType::f32);
 }

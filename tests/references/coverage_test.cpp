@@ -23,12 +23,13 @@ namespace {
 constexpr const char* kNoOperations =
     "backward grad gradcheck gradgradcheck custom_function gradient gradient_node side_gradient "
     "record record_binary record_unary records save save_constant "
-    "in_dtype_of promote_into promote_pair put_view reduce_loss take_array take_exclusive take_view weak_value "
+    "in_dtype_of promote_into promote_pair naming_origins put_view reduce_loss take_array take_exclusive take_view "
+    "weak_value "
     "fill_constant fill_normal fill_truncated_normal fill_uniform initialize_layer orthogonal "
     "kaiming_normal kaiming_uniform xavier_normal xavier_uniform "
     "operator+= operator-= operator*= operator/= "
     "autocast call call_hooked checkpoint inspect_gradients inspect_result only_traced "
-    "bernoulli categorical dropout multinomial";
+    "bernoulli categorical dropout multinomial widened";
 
 /// What a line of a header declares, if that is a free function that takes a Tensor; else "".
 std::string declared_function(std::string line) {

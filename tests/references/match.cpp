@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/tests/references/match.h>
 
+#include <tutti/tests/comparison/closeness.h>
 #include <tutti/tests/test_devices.h>
 
 #include <fmt/format.h>
@@ -23,19 +24,6 @@ double smallest(DType dtype) {
   }
 }
 
-double largest_finite(const std::vector<double>& values) {
-  double largest = 0;
-  for (const double x : values)
-    if (std::isfinite(x)) largest = std::max(largest, std::abs(x));
-  return largest;
-}
-
-bool matches(double expected, double found, double allowed) {
-  if (std::isnan(expected) || std::isnan(found)) return std::isnan(expected) && std::isnan(found);
-  if (std::isinf(expected) || std::isinf(found)) return expected == found;
-  return std::abs(expected - found) <= allowed;
-}
-
 /// Integers of 64 bits are more than a double holds.
 std::string integer_difference(const Array& expected, const Array& found) {
   const auto x = expected.cast(DType::i64).to_vector<std::int64_t>();
@@ -54,7 +42,7 @@ std::string floating_difference(const Array& expected, const Array& found, const
   for (std::size_t i = 0; i < x.size(); ++i) {
     const bool zeros = x[i] == 0 && y[i] == 0 && tolerance.signed_zeros;
     const double allowed = relative * std::max(std::abs(x[i]), floor) + 2 * smallest(dtype);
-    if (!matches(x[i], y[i], allowed) || (zeros && std::signbit(x[i]) != std::signbit(y[i])))
+    if (!close(x[i], y[i], allowed) || (zeros && std::signbit(x[i]) != std::signbit(y[i])))
       return fmt::format("element {} is {:.17g}, not {:.17g}", i, y[i], x[i]);
   }
   return {};

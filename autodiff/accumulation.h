@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <tutti/autodiff/backward.h>
+#include <tutti/autodiff/backward_record.h>
+#include <tutti/autodiff/backward_run.h>
+
+#include <span>
+#include <string>
+#include <vector>
+
+namespace tutti {
+
+/// Everything about one accumulating backward that concerns leaves and who hears of them. Recorded where the options
+/// say so: the calling thread then captures.
+class Accumulation {
+ public:
+  /// `local`: under LocalAccumulation, of that group.
+  Accumulation(const BackwardOptions& options, bool local, const void* local_group)
+      : options_(options), local_(local), local_group_(local_group) {}
+
+  void begin(Device, std::span<const BackwardRun::Leaf>);  ///< before anything is accumulated
+  void accumulate(LeafNode&, std::vector<SparseGradient>, double weight, bool unknown_reads);
+  void accumulate(LeafNode&, Tensor gradient, double weight, bool unknown_reads);
+  /// In a replay: the gradient is in its place.
+  void restore(const BackwardRecord::Final&, bool unknown_reads);
+  void end();
+  void failed() noexcept;
+
+ private:
+  void check_attached(const LeafNode&, const Attachment&) const;
+  void note_states(std::span<const BackwardRun::Leaf>);
+  void note_places();
+  void tell(LeafNode&, bool unknown_reads);
+
+  const BackwardOptions& options_;
+  Device device_;
+  bool local_;
+  const void* local_group_;
+  std::string first_name_;
+};
+
+}  // namespace tutti

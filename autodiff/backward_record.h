@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <tutti/autodiff/backward.h>
+#include <tutti/autodiff/backward_run.h>
+
+#include <cstddef>
+#include <functional>
+#include <vector>
+
+namespace tutti {
+
+/// What one captured backward did to leaves, and at which places of the tape: for replays, which have no graph. Leaves
+/// must live on.
+struct BackwardRecord {
+  struct Final {
+    LeafNode* leaf;
+    std::size_t after;  ///< so many calls of the tape
+    bool null;          ///< nothing was added to it
+  };
+
+  Device device;
+  double weight = 1.0;          ///< that the root's gradient was multiplied by
+  std::size_t begun_after = 0;  ///< so many calls of the tape: forward, mostly
+  std::vector<BackwardRun::Leaf> leaves;
+  std::vector<GradientState> before;     ///< of each, as backward began
+  std::vector<const std::byte*> places;  ///< where the gradient of each was made: its slot's destination
+  std::vector<Final> finals;             ///< as they came
+};
+
+/// The weight of a backward on this thread: the options' and, without an observer, that of LocalAccumulation.
+double weight_of(const BackwardOptions&);
+
+/// Makes of a replayed tape what `backward` makes of a graph: gradients in their slots, and calls of the observer. It
+/// runs the tape itself, by `run(begin, end)`, in segments that end where a gradient is final.
+void replay_backward(const BackwardRecord&, const BackwardOptions&, std::size_t tape_size,
+                     const std::function<void(std::size_t, std::size_t)>& run);
+
+}  // namespace tutti

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tutti/backend/capture.h>
+
+#include <tutti/backend/error.h>
+#include <tutti/backend/recording_calls.h>
+#include <tutti/backend/registry.h>
+
+#include <algorithm>
+#include <mutex>
+#include <unordered_set>
+
+namespace tutti {
+namespace {
+
+constinit thread_local Capture* active = nullptr;
+constinit thread_local bool host_constants = false;
+
+}  // namespace
+
+/// A pool within the device's own. Storages keep it.
+class CaptureMemory final : public RawMemory {
+ public:
+  CaptureMemory(Device device, Backend& backend) : from_(backend.pool(device)), pool_(device, *this) {}
+
+  void* allocate(std::size_t bytes) override {
+    void* block = from_.allocate(bytes);
+    const std::lock_guard lock(mutex_);
+    blocks_.insert(block);
+    return block;
+  }
+  void release(void* data, std::size_t bytes) noexcept override {
+    {
+      const std::lock_guard lock(mutex_);
+      blocks_.erase(data);
+    }
+    from_.release(data, bytes);
+  }
+  bool holds(const void* block) const {
+    const std::lock_guard lock(mutex_);
+    return blocks_.contains(block);
+  }
+  MemoryPool& pool() noexcept { return pool_; }
+
+ private:
+  MemoryPool& from_;
+  mutable std::mutex mutex_;  // guards blocks_: storages may end on any thread
+  std::unordered_set<const void*> blocks_;
+  MemoryPool pool_;  // ends first: it gives its blocks back
+};
+
+Capture::Capture(Device device)
+    : device_(device),
+      inner_(registered_backend(device.kind)),
+      memory_(std::make_shared<CaptureMemory>(device, inner_)),
+      recording_(std::make_unique<RecordingCalls>(*this)) {
+  memory_->pool().keep_by(memory_);
+}
+
+// Replays that are queued hold no reference to the memory.
+Capture::~Capture() {
+  try {
+    inner_.compute_stream(device_).record().synchronize();
+  } catch (...) {  // for who synchronises the stream
+  }
+}
+
+MemoryPool& Capture::pool() noexcept { return memory_->pool(); }
+std::size_t Capture::memory_bytes() const { return memory_->pool().statistics().reserved; }
+std::size_t Capture::live_storages() const { return static_cast<std::size_t>(memory_.use_count()) - 1; }
+
+TapeOperand Capture::operand(const Array& array, bool written) {
+  if (!array.defined()) return {};
+  const std::byte* base = array.storage()->data();
+  const bool own = array.size() == 0 || memory_->holds(base);
+  if (!own && std::ranges::find(trusted_, array.storage().get()) == trusted_.end())
+    kept_.try_emplace(base, array.storage());
+  TapeOperand operand{Array::over(array.raw_data(), nullptr, array.dtype(), array.shape(), array.strides(), device_),
+                      {!own, 0, array.offset()}};
+  if (!own)
+    operand.source.number = reinterpret_cast<std::uintptr_t>(base);
+  else if (const auto writer = writers_.find(base); !written && writer != writers_.end())
+    operand.source.number = writer->second;
+  return operand;
+}
+
+void Capture::note_written(const Array& array) {
+  if (!array.defined() || array.size() == 0) return;
+  const std::byte* base = array.storage()->data();
+  if (memory_->holds(base))
+    writers_[base] = tape_.size();
+  else
+    written_.try_emplace(base, array.storage());
+}
+
+void Capture::begin_replay() {
+  draws_.begin();
+  for (const auto& [base, storage] : written_)
+    if (const auto alive = storage.lock()) alive->count_write("a captured step");
+}
+
+Capture* active_capture() noexcept { return active; }
+
+CaptureScope::CaptureScope(Capture& capture) {
+  if (active != nullptr) raise<CaptureError>("[capture] this thread captures a step already");
+  active = &capture;
+  redirect_backend(capture.device().kind, &capture.recording());
+}
+
+CaptureScope::~CaptureScope() {
+  active = nullptr;
+  redirect_backend({}, nullptr);
+}
+
+CaptureSuspension::CaptureSuspension() : suspended_(std::exchange(active, nullptr)) {
+  if (suspended_ != nullptr) redirect_backend({}, nullptr);
+}
+
+CaptureSuspension::~CaptureSuspension() {
+  if (suspended_ == nullptr) return;
+  active = suspended_;
+  redirect_backend(suspended_->device().kind, &suspended_->recording());
+}
+
+HostConstants::HostConstants() : previous_(std::exchange(host_constants, true)) {}
+HostConstants::~HostConstants() { host_constants = previous_; }
+bool HostConstants::declared() noexcept { return host_constants; }
+
+}  // namespace tutti

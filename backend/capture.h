@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <tutti/backend/captured_draws.h>
+#include <tutti/backend/device.h>
+#include <tutti/backend/storage.h>
+#include <tutti/backend/tape.h>
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+namespace tutti {
+
+class CaptureMemory;
+
+/// What one thread asks one device to do while it is captured: it is done, and kept as a tape that can be run again.
+///
+/// All memory that the thread takes meanwhile comes from the capture's own pool, which nobody else uses: so that what
+/// is at an address during a replay is what was there before, and blocks are shared by what is not alive at the same
+/// time. Arrays made meanwhile may outlive the capture (they keep the pool), but replays write to their memory.
+///
+/// Refused with CaptureError: reading values on the host, taking values from the host (unless HostConstants says that
+/// they are always the same), random numbers on the host, work on other devices of the same kind. Not noticed: access
+/// by `Array::data`, and whatever does not pass by a backend.
+class Capture {
+ public:
+  explicit Capture(Device);
+  ~Capture();
+  Capture(const Capture&) = delete;
+  Capture& operator=(const Capture&) = delete;
+
+  Device device() const noexcept { return device_; }
+  Tape& tape() noexcept { return tape_; }
+  const Tape& tape() const noexcept { return tape_; }
+  CapturedDraws& draws() noexcept { return draws_; }
+  const CapturedDraws& draws() const noexcept { return draws_; }
+  Backend& device_backend() const noexcept { return inner_; }  ///< which replays run on
+  Backend& recording() const noexcept { return *recording_; }  ///< which the capturing thread sees
+  MemoryPool& pool() noexcept;
+  std::size_t memory_bytes() const;   ///< that it holds on its device
+  std::size_t live_storages() const;  ///< made in it; work that is still queued holds some
+
+  /// Memory from outside that is in use at its address whenever the tape is run: not kept alive by the capture.
+  void trust(const Array& array) { trusted_.push_back(array.storage().get()); }
+  /// The operand as the tape keeps it. `written`: what it held before does not matter.
+  TapeOperand operand(const Array&, bool written = false);
+  void note_written(const Array&);
+  void note_input(const Array& buffer) { writers_[buffer.storage()->data()] = ~std::uint64_t{0} - inputs_++; }
+
+  /// Before a run of the tape: random numbers go on, writes to memory from outside are counted.
+  void begin_replay();
+  /// Runs a part of it.
+  void run(std::size_t begin, std::size_t end) const { tape_.run(inner_, begin, end); }
+
+ private:
+  Device device_;
+  Backend& inner_;
+  std::shared_ptr<CaptureMemory> memory_;
+  std::unique_ptr<Backend> recording_;
+  Tape tape_;
+  CapturedDraws draws_;
+  std::vector<const Storage*> trusted_;
+  std::uint64_t inputs_ = 0;
+  std::unordered_map<const std::byte*, std::uint64_t> writers_;           // of its own memory
+  std::unordered_map<const std::byte*, std::shared_ptr<Storage>> kept_;   // from outside
+  std::unordered_map<const std::byte*, std::weak_ptr<Storage>> written_;  // from outside
+};
+
+/// That of the calling thread; null: none, or it is suspended.
+Capture* active_capture() noexcept;
+
+/// While one lives on a thread, what that thread does on the capture's device is captured. Not nested: CaptureError.
+class CaptureScope {
+ public:
+  explicit CaptureScope(Capture&);
+  ~CaptureScope();
+  CaptureScope(const CaptureScope&) = delete;
+  CaptureScope& operator=(const CaptureScope&) = delete;
+};
+
+/// While one lives on a thread, nothing is captured there: what is done is no part of the tape.
+class CaptureSuspension {
+ public:
+  CaptureSuspension();
+  ~CaptureSuspension();
+  CaptureSuspension(const CaptureSuspension&) = delete;
+  CaptureSuspension& operator=(const CaptureSuspension&) = delete;
+
+ private:
+  Capture* suspended_;
+};
+
+/// While one lives on a thread, values that are copied from the host there are the same in every run.
+class HostConstants {
+ public:
+  HostConstants();
+  ~HostConstants();
+  HostConstants(const HostConstants&) = delete;
+  HostConstants& operator=(const HostConstants&) = delete;
+  static bool declared() noexcept;
+
+ private:
+  bool previous_;
+};
+
+}  // namespace tutti

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <tutti/backend/kernel_arguments.h>
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace tutti {
+
+class Generator;
+
+/// Which random numbers a captured step draws, told by where its generators stood when it began: so that each replay
+/// draws the numbers that the step itself would draw then, and moves the generators on as it would.
+class CapturedDraws {
+ public:
+  /// What a draw comes from: a generator that lives on, one that ended with the step (whose numbers are the same each
+  /// time), or one made of another by `fork` or `split`.
+  struct Origin {
+    enum class Kind : std::uint8_t { generator, fork, split } kind = Kind::generator;
+    std::size_t generator = 0;             ///< among those that are watched
+    std::shared_ptr<const Origin> parent;  ///< of a fork or split
+    std::uint64_t number = 0;              ///< fork: draws before it; split: its index
+  };
+  struct Draw {
+    std::shared_ptr<const Origin> origin;
+    std::uint64_t before = 0;  ///< elements drawn from it before, in this step
+  };
+
+  // --- while the step is captured
+  void note_draw(Generator&, std::uint64_t stood_at, std::uint64_t first);
+  void note_fork(Generator& parent, std::uint64_t stood_at, std::uint64_t first, const Generator& child);
+  void note_split(const Generator& parent, std::uint64_t index, const Generator& child);
+  const Draw& last_draw() const noexcept { return last_; }
+  std::uint64_t last_first() const noexcept { return last_first_; }  ///< its counter, as it was drawn
+  void end();  ///< generators that are gone by now were the step's own
+
+  // --- for replays
+  bool stale() const;  ///< a generator is gone: whether another took its place is not known
+  void begin();        ///< takes where the generators stand, and moves them on by what the step draws
+  RandomCall placed(RandomCall, const Draw&) const;  ///< the call as it is to be in this replay
+  /// Whether draws of this step and another's are the same, seen from their beginnings.
+  bool same(const Draw&, const CapturedDraws& other, const Draw& others) const;
+
+ private:
+  struct Watched {
+    Generator* generator = nullptr;  // null: it was the step's own
+    std::weak_ptr<const void> sign;
+    std::uint64_t seed = 0;
+    std::uint64_t stream = 0;
+    std::uint64_t base = 0;   // where it stood as the step began
+    std::uint64_t drawn = 0;  // by the step
+  };
+  using Key = std::pair<std::uint64_t, std::uint64_t>;  // seed and stream
+
+  Draw locate(Generator&, std::uint64_t stood_at, std::uint64_t first);
+  Generator made(const Origin&) const;
+  bool same(const Origin&, const CapturedDraws& other, const Origin& others) const;
+
+  std::vector<Watched> watched_;
+  std::map<Key, std::shared_ptr<const Origin>> made_;  // by fork and split, from what is watched
+  Draw last_;
+  std::uint64_t last_first_ = 0;
+};
+
+}  // namespace tutti

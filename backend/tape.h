@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <tutti/backend/backend.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace tutti {
+
+/// An array as a tape keeps it: its address, shape and strides, without a reference to its memory, and where what it
+/// holds comes from.
+struct TapeOperand {
+  /// Of memory from outside the capture its address; of its own the number of the call that wrote it last.
+  struct Source {
+    bool outside = false;
+    std::uint64_t number = 0;
+    std::int64_t offset = 0;  ///< in elements, of the first one
+    bool operator==(const Source&) const = default;
+  };
+
+  Array array;  ///< undefined where the call had none
+  Source source;
+  bool operator==(const TapeOperand&) const;
+};
+
+/// Several, as kernels take them.
+struct TapeOperands {
+  std::vector<Array> arrays;
+  std::vector<TapeOperand::Source> sources;
+  bool operator==(const TapeOperands&) const;
+};
+
+/// One call of a backend, with its arguments.
+class TapeCall {
+ public:
+  explicit TapeCall(std::string_view name) : name_(name) {}
+  virtual ~TapeCall() = default;
+  virtual void run(Backend&) const = 0;
+  virtual bool equals(
+      const TapeCall&) const = 0;  ///< the same call, of the same arguments, on what is in the same place
+  std::string_view name() const noexcept { return name_; }
+
+ private:
+  std::string_view name_;
+};
+
+/// Calls of a backend in the order in which they were made, to be made again: no checks, no shapes to work out, no
+/// memory to find. Calls between two positions are a segment.
+class Tape {
+ public:
+  std::size_t size() const noexcept { return calls_.size(); }
+  void append(std::unique_ptr<TapeCall> call) { calls_.push_back(std::move(call)); }
+  void run(Backend& backend, std::size_t begin, std::size_t end) const {
+    for (std::size_t i = begin; i < end; ++i) calls_[i]->run(backend);
+  }
+  /// Empty if the other makes the same calls; else says at which one they part.
+  std::string difference(const Tape& other) const;
+
+ private:
+  std::vector<std::unique_ptr<TapeCall>> calls_;
+};
+
+/// A call of a member function of `Backend`; each argument is kept as a value that converts to it.
+template <class Method, class... Kept> class MethodCall final : public TapeCall {
+ public:
+  using Values = std::tuple<Kept...>;
+  MethodCall(std::string_view name, Method method, Values kept)
+      : TapeCall(name), method_(method), kept_(std::move(kept)) {}
+
+  void run(Backend& backend) const override { call(backend, std::index_sequence_for<Kept...>{}); }
+  bool equals(const TapeCall& other) const override {
+    const auto* same = dynamic_cast<const MethodCall*>(&other);
+    return same != nullptr && name() == other.name() && kept_ == same->kept_;
+  }
+
+ private:
+  template <std::size_t... Place> void call(Backend& backend, std::index_sequence<Place...>) const {
+    (backend.*method_)(as_argument(std::get<Place>(kept_))...);
+  }
+  template <class T> static const T& as_argument(const T& kept) { return kept; }
+  static const Array& as_argument(const TapeOperand& kept) { return kept.array; }
+  static std::span<const Array> as_argument(const TapeOperands& kept) { return kept.arrays; }
+
+  Method method_;
+  Values kept_;
+};
+
+}  // namespace tutti
