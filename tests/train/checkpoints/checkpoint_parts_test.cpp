@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tutti/train/checkpoints/checkpoint_parts.h>
+
+#include <tutti/tests/train/checkpoints/checkpointed_run.h>
+
+#include <doctest/doctest.h>
+
+using namespace tutti;
+using namespace tutti::testing;
+
+namespace {
+
+const PartState* find(const PartStates& states, const std::string& name) {
+  for (const auto& [part, state] : states)
+    if (part == name) return &state;
+  return nullptr;
+}
+
+std::vector<std::string> array_names(const PartState& state) {
+  std::vector<std::string> names;
+  for (const auto& [name, array] : state.arrays) names.push_back(name);
+  return names;
+}
+
+}  // namespace
+
+TEST_CASE("checkpoint parts: a run that has been given another's state goes on bitwise as that one") {
+  CheckpointedRun whole;
+  whole.run(17);
+  CheckpointedRun other(2);
+  other.run(5);
+  CHECK(other.parts.load(whole.parts.save()).empty());
+  other.progress = whole.progress;
+  CHECK((other.result() == whole.result()));
+  whole.run(40);
+  other.run(40);
+  CHECK((other.result() == whole.result()));
+}
+
+TEST_CASE("checkpoint parts: what was saved does not change while training goes on") {
+  CheckpointedRun run;
+  run.run(3);
+  const std::string then = run.result();
+  const PartStates saved = run.parts.save();
+  run.run(9);
+  CHECK((run.result() != then));
+  run.parts.load(saved);
+  CHECK((run.result() == then));
+}
+
+TEST_CASE("checkpoint parts: each part is needed for the same end") {
+  CheckpointedRun whole;
+  whole.run(16);
+  const PartStates saved = whole.parts.save();
+  whole.run(20);
+  for (const auto& [name, state] : saved) {
+    CAPTURE(name);
+    CheckpointedRun other(2);
+    other.parts.load(saved, {.exclude = {name}});
+    other.progress = {16, 2, 0};
+    other.run(20);
+    CHECK((other.result() != whole.result()));
+  }
+}
+
+TEST_CASE("checkpoint parts: all are loaded or none, whichever does not fit") {
+  CheckpointedRun whole;
+  whole.run(10);
+  const PartStates saved = whole.parts.save();
+  CheckpointedRun other(2);
+  other.run(4);
+  const std::string before = other.result();
+  for (std::size_t i = 0; i < saved.size(); ++i) {
+    CAPTURE(saved[i].first);
+    PartStates wrong = saved;
+    PartState& state = wrong[i].second;
+    if (state.arrays.empty())
+      state.text = "x";
+    else
+      state.arrays.front().second = Array::zeros({3}, DType::f32, cpu());
+    const std::string names_it = "does not fit part \"" + saved[i].first + "\"";
+    CHECK_THROWS_WITH_AS(other.parts.load(wrong), doctest::Contains(names_it.c_str()), DataError);
+    CHECK((other.result() == before));
+    wrong.erase(wrong.begin() + static_cast<std::ptrdiff_t>(i));
+    const std::string lacks_it = "has no part \"" + saved[i].first + "\"";
+    CHECK_THROWS_WITH_AS(other.parts.load(wrong), doctest::Contains(lacks_it.c_str()), DataError);
+    CHECK((other.result() == before));
+  }
+  CheckpointedRun wider(1, 13);
+  CHECK_THROWS_WITH_AS(wider.parts.load(saved, {}, "checkpoint-1"),
+                       doctest::Contains("checkpoint-1 does not fit part \"model\": \"hidden.weight\" is [12, 6] f32"),
+                       DataError);
+}
+
+TEST_CASE("checkpoint parts: malformed texts are refused") {
+  CheckpointedRun run;
+  run.run(2);
+  const PartStates saved = run.parts.save();
+  for (const char* text : {"", "{", "[]", "{}", "7", "null", R"({"steps":1.5,"learning_rates":[],"parameters":[]})",
+                           R"({"steps":1,"learning_rates":["x"],"parameters":[]})",
+                           R"({"steps":1,"learning_rates":[0.1],"parameters":[{"steps":-1,"arrays":[]}]})",
+                           R"({"steps":1,"learning_rates":[0.1],"parameters":[{"steps":1,"arrays":["none"]}]})",
+                           R"({"updates":-1,"parameters":4})", R"({"updates":1,"parameters":99999999999})"})
+    for (const char* part : {"optimizer", "average", "random", "scaler", "stream"}) {
+      CAPTURE(text);
+      CAPTURE(part);
+      PartStates wrong = saved;
+      for (auto& [name, state] : wrong)
+        if (name == part) state.text = text;
+      CHECK_THROWS_AS(run.parts.load(wrong), DataError);
+    }
+  for (const char* text : {"{", "[7]", "{\"dropout\":7}", "{\"dropout\":{\"0\":7}}", "{\"dropout\":{\"0\":\"x\"}}",
+                           "{}", "{\"dropout\":{},\"other\":{}}"}) {
+    CAPTURE(text);
+    PartStates wrong = saved;
+    wrong.front().second.text = text;
+    CHECK_THROWS_AS(run.parts.load(wrong), DataError);
+  }
+}
+
+TEST_CASE("checkpoint parts: filters take parts and arrays out, in saving and in loading") {
+  CheckpointedRun run;
+  run.run(3);
+  const PartStates some = run.parts.save({.exclude = {"optimizer", "model/output.*"}});
+  CHECK(find(some, "optimizer") == nullptr);
+  REQUIRE(find(some, "model") != nullptr);
+  CHECK(array_names(*find(some, "model")) == std::vector<std::string>{"hidden.weight", "hidden.bias", "batches"});
+  CHECK(find(some, "model")->left_out == std::set<std::string>{"output.weight", "output.bias"});
+  CHECK(find(some, "scaler") != nullptr);
+
+  const PartStates biases = run.parts.save({.include = {"model/*.bias"}});
+  REQUIRE(biases.size() == 1);
+  CHECK(array_names(biases[0].second) == std::vector<std::string>{"hidden.bias", "output.bias"});
+
+  CheckpointedRun other(2);
+  const auto kept = other.model.output.weight.to_vector<float>();
+  CHECK_THROWS_WITH_AS(other.parts.load(some), doctest::Contains("has no part \"optimizer\""), DataError);
+  other.parts.load(some, {.exclude = {"optimizer"}});  // what was left out on purpose keeps its value
+  CHECK(other.model.output.weight.to_vector<float>() == kept);
+  CHECK(other.model.hidden.weight.to_vector<float>() == run.model.hidden.weight.to_vector<float>());
+
+  CheckpointedRun third(3);
+  const auto hidden = third.model.hidden.weight.to_vector<float>();
+  CHECK(third.parts.load(run.parts.save(), {.include = {"model/output.*"}}).empty());
+  CHECK(third.model.hidden.weight.to_vector<float>() == hidden);
+  CHECK(third.model.output.weight.to_vector<float>() == run.model.output.weight.to_vector<float>());
+
+  CheckpointParts model_alone;
+  model_alone.add("model", third.model);
+  CHECK(model_alone.load(run.parts.save()).size() == 7);
+}
+
+TEST_CASE("checkpoint parts: from one device onto several, each on its own") {
+  CheckpointedRun run;
+  run.run(4);
+  std::vector<DroppingNetwork> replicas;
+  for (const Device device : test_devices(3)) replicas.push_back(clone(DroppingNetwork(Generator(9)), device));
+  std::vector<std::unique_ptr<AdamW>> optimizers;
+  CheckpointParts parts;
+  std::vector<DroppingNetwork*> models;
+  std::vector<AdamW*> plain;
+  for (DroppingNetwork& replica : replicas) {
+    models.push_back(&replica);
+    optimizers.push_back(std::make_unique<AdamW>(replica.parameters(), 0.5));
+    plain.push_back(optimizers.back().get());
+  }
+  parts.add("model", models);
+  parts.add("optimizer", plain);
+  CHECK(parts.load(run.parts.save()).size() == 6);
+  for (std::size_t d = 0; d < replicas.size(); ++d) {
+    CHECK(replicas[d].hidden.weight.device() == test_device(d));
+    CHECK(replicas[d].hidden.weight.to_vector<float>() == run.model.hidden.weight.to_vector<float>());
+    CHECK(optimizers[d]->steps() == 4);
+    CHECK(optimizers[d]->learning_rate() == 0.01);
+  }
+  CheckpointedRun back(3);
+  CHECK_NOTHROW(back.parts.load(parts.save(), {.include = {"model", "model/*", "optimizer", "optimizer/*"}}));
+  CHECK(back.model.output.bias.to_vector<float>() == run.model.output.bias.to_vector<float>());
+}
+
+TEST_CASE("checkpoint parts: what is between two states is not saved") {
+  CheckpointedRun run;
+  run.run(2);
+  {
+    const auto applied = run.average.apply();
+    CHECK_THROWS_WITH_AS(run.parts.save(), doctest::Contains("end it first"), Error);
+  }
+  CHECK_NOTHROW(run.parts.save());
+}
+
+TEST_CASE("checkpoint parts: names are checked") {
+  Generator random(1);
+  CheckpointParts parts;
+  parts.add("random", random);
+  CHECK_THROWS_WITH_AS(parts.add("random", random), doctest::Contains("two parts \"random\""), Error);
+  CHECK_THROWS_AS(parts.add("a/b", random), Error);
+  CHECK_THROWS_AS(parts.add("", random), Error);
+  CHECK_THROWS_WITH_AS(parts.add("none", std::vector<Generator*>{}), doctest::Contains("on no device"), Error);
+}

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+#include <tutti/backend/error.h>
+#include <tutti/tests/exchange/temporary_folder.h>
+#include <tutti/train/reporting/json_lines_writer.h>
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <csignal>
+#include <sstream>
+#include <string>
+#include <vector>
+
+TEST_SUITE_BEGIN("cpu");
+
+using namespace tutti;
+using namespace tutti::testing;
+using Mode = LineFile::Mode;
+
+namespace {
+
+void step(EventStorage& storage, std::int64_t iteration, double loss) {
+  storage.set_iteration(iteration);
+  storage.put_scalar("loss", loss);
+}
+
+std::vector<std::int64_t> iterations(const std::string& path) {
+  std::istringstream lines(read_file(path));
+  std::vector<std::int64_t> result;
+  for (std::string line; std::getline(lines, line);)
+    result.push_back(nlohmann::json::parse(line)["iteration"].get<std::int64_t>());
+  return result;
+}
+
+}  // namespace
+
+TEST_CASE("JsonLinesWriter: a line for each iteration, there at once") {
+  const TemporaryFolder folder;
+  const std::string path = folder.file("log.jsonl");
+  JsonLinesWriter writer(path);
+  EventStorage storage;
+  writer.write(storage);
+  CHECK(read_file(path).empty());
+  step(storage, 0, 0.1);
+  storage.put_scalar("eval/\"a\"", std::nan(""));
+  step(storage, 1, 1e300);
+  writer.write(storage);
+  const std::string first =
+      "{\"iteration\":0,\"loss\":0.1,\"eval/\\\"a\\\"\":null}\n{\"iteration\":1,\"loss\":1e+300}\n";
+  CHECK(read_file(path) == first);
+  writer.write(storage);
+  CHECK(read_file(path) == first);
+  storage.put_scalar("late", -3.0);
+  writer.write(storage);
+  CHECK(read_file(path) == first + "{\"iteration\":1,\"late\":-3}\n");
+}
+
+TEST_CASE("JsonLinesWriter: a process that is killed loses nothing that was written") {
+  const TemporaryFolder folder;
+  const std::string path = folder.file("log.jsonl");
+  const pid_t child = fork();
+  if (child == 0) {
+    JsonLinesWriter writer(path);
+    EventStorage storage;
+    for (int i = 0; i < 3; ++i) {
+      step(storage, i, i);
+      writer.write(storage);
+    }
+    kill(getpid(), SIGKILL);
+  }
+  REQUIRE(child > 0);
+  int status = 0;
+  REQUIRE(waitpid(child, &status, 0) == child);
+  CHECK(WIFSIGNALED(status));
+  CHECK(iterations(path) == std::vector<std::int64_t>{0, 1, 2});
+}
+
+TEST_CASE("JsonLinesWriter: a resumed run goes on where its checkpoint was") {
+  const TemporaryFolder folder;
+  const std::string path = folder.file("log.jsonl");
+  std::string checkpoint;
+  {
+    EventStorage storage;
+    JsonLinesWriter writer(path);
+    for (int i = 0; i < 10; ++i) {
+      step(storage, i, i);
+      if (i == 3) storage.put_scalar("eval", 1.0);
+      if (i == 5) checkpoint = storage.to_text();
+      writer.write(storage);
+    }
+  }
+  write_file(path, "\n" + read_file(path) + "{\"iteration\":10,\"lo");  // killed while it wrote
+  const auto resumed = [&](bool from_text) {
+    EventStorage storage;
+    if (from_text) storage.load_text(checkpoint);
+    JsonLinesWriter writer(path, Mode::append);
+    writer.write(storage);
+    for (int i = 6; i < 9; ++i) {
+      step(storage, i, 100 + i);
+      writer.write(storage);
+    }
+  };
+  const std::string kept = "{\"iteration\":3,\"loss\":3,\"eval\":1}";
+  for (const bool from_text : {true, false}) {
+    resumed(from_text);
+    std::string text = read_file(path);
+    CHECK(text.starts_with("\n"));  // a line that is not ours stays
+    write_file(path, text.substr(1));
+    CHECK(iterations(path) == std::vector<std::int64_t>{0, 1, 2, 3, 4, 5, 6, 7, 8});
+    CHECK(text.find(kept) == text.rfind(kept));
+    CHECK(text.find("{\"iteration\":6,\"loss\":106}\n") != std::string::npos);
+    write_file(path, "\n" + read_file(path));
+  }
+}
+
+TEST_CASE("JsonLinesWriter: what a killed run had not written yet comes from its checkpoint") {
+  const TemporaryFolder folder;
+  const std::string path = folder.file("log.jsonl");
+  EventStorage before;
+  {
+    JsonLinesWriter writer(path);
+    for (int i = 0; i < 6; ++i) {
+      step(before, i, i);
+      if (i == 3) writer.write(before);
+    }
+  }
+  EventStorage after;
+  after.load_text(before.to_text());
+  JsonLinesWriter writer(path, Mode::append);
+  step(after, 6, 6.0);
+  writer.write(after);
+  CHECK(iterations(path) == std::vector<std::int64_t>{0, 1, 2, 3, 4, 5, 6});
+}
+
+TEST_CASE("JsonLinesWriter: a run that goes back replaces its lines, also when it has passed them again") {
+  const TemporaryFolder folder;
+  const std::string path = folder.file("log.jsonl");
+  JsonLinesWriter writer(path);
+  EventStorage storage;
+  for (int i = 0; i < 6; ++i) step(storage, i, i);
+  writer.write(storage);
+  step(storage, 2, 20.0);
+  for (int i = 3; i < 9; ++i) step(storage, i, i);
+  step(storage, 7, 70.0);
+  writer.write(storage);
+  CHECK(iterations(path) == std::vector<std::int64_t>{0, 1, 2, 3, 4, 5, 6, 7});
+  CHECK(read_file(path).find("\"iteration\":2,\"loss\":20}") != std::string::npos);
+}
+
+TEST_CASE("JsonLinesWriter: names the path that it cannot write") {
+  const TemporaryFolder folder;
+  const std::string path = folder.file("missing/log.jsonl");
+  CHECK_THROWS_WITH_AS(JsonLinesWriter{path}, doctest::Contains(path.c_str()), DataError);
+  JsonLinesWriter writer(folder.file("log.jsonl"));
+  writer.close();
+  writer.close();
+  EventStorage storage;
+  step(storage, 0, 1.0);
+  CHECK_THROWS_WITH_AS(writer.write(storage), doctest::Contains("closed"), DataError);
+  if (!std::filesystem::exists("/dev/full")) return;
+  JsonLinesWriter full("/dev/full");
+  CHECK_THROWS_WITH_AS(full.write(storage), doctest::Contains("/dev/full"), DataError);
+}
+
+TEST_SUITE_END();

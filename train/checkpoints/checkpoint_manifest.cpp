@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tutti/train/checkpoints/checkpoint_manifest.h>
+
+#include <tutti/backend/error.h>
+#include <tutti/train/checkpoints/crc32.h>
+
+#include <nlohmann/json.hpp>
+
+#include <cstdint>
+#include <string_view>
+#include <utility>
+
+namespace tutti {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::int64_t kVersion = 1;
+constexpr std::string_view kBegin = "{\"crc32\": \"";  // eight digits follow, then what they are the checksum of
+constexpr std::string_view kWriter = "Tutti";
+constexpr std::size_t kDigits = 8;
+
+std::string crc32_of(std::string_view text) {
+  Crc32 checksum;
+  checksum.add(text.data(), text.size());
+  return checksum.text();
+}
+
+std::int64_t count(const Json& value) {
+  if (!value.is_number_unsigned()) raise<DataError>("there is no count where one belongs");
+  const auto number = value.get<std::uint64_t>();
+  if (number > static_cast<std::uint64_t>(INT64_MAX)) raise<DataError>("{} is too large for a count", number);
+  return static_cast<std::int64_t>(number);
+}
+
+/// Only files that lie in the checkpoint's own folder.
+std::string file_name(const Json& value) {
+  auto name = value.get<std::string>();
+  if (name.empty() || name.starts_with('.') || name.find('/') != std::string::npos ||
+      name.find('\0') != std::string::npos)
+    raise<DataError>("\"{}\" is no name for its file", name);
+  return name;
+}
+
+CheckpointManifest from_json(const Json& json) {
+  if (const std::int64_t version = count(json.at("format")); version != kVersion)
+    raise<DataError>("it is of version {}, this program reads version {}", version, kVersion);
+  CheckpointManifest manifest;
+  manifest.progress = {count(json.at("step")), count(json.at("epoch")), count(json.at("window"))};
+  for (const Json& file : json.at("files"))
+    manifest.files.push_back({file_name(file.at("name")), static_cast<std::uint64_t>(count(file.at("bytes"))),
+                              file.at("crc32").get<std::string>()});
+  if (manifest.files.size() > kMaxCheckpointFiles) raise<DataError>("it lists {} files", manifest.files.size());
+  std::set<std::string> names;
+  for (const Json& part : json.at("parts")) {
+    manifest.parts.push_back({part.at("name").get<std::string>(), part.at("text").get<std::string>(),
+                              part.at("left_out").get<std::set<std::string>>()});
+    if (!names.insert(manifest.parts.back().name).second)
+      raise<DataError>("it has two parts \"{}\"", manifest.parts.back().name);
+  }
+  return manifest;
+}
+
+}  // namespace
+
+std::string manifest_text(const CheckpointManifest& manifest) try {
+  Json files = Json::array();
+  for (const auto& [name, bytes, crc32] : manifest.files)
+    files.push_back({{"name", name}, {"bytes", bytes}, {"crc32", crc32}});
+  Json parts = Json::array();
+  for (const auto& [name, text, left_out] : manifest.parts)
+    parts.push_back({{"name", name}, {"text", text}, {"left_out", left_out}});
+  const Json json = {{"format", kVersion},
+                     {"step", manifest.progress.step},
+                     {"epoch", manifest.progress.epoch},
+                     {"window", manifest.progress.window},
+                     {"written_by", kWriter},
+                     {"files", std::move(files)},
+                     {"parts", std::move(parts)}};
+  const std::string rest = "\",\n" + json.dump(1).substr(2) + "\n";  // without the opening brace and its line's end
+  return std::string(kBegin) + crc32_of(rest) + rest;
+} catch (const Json::exception& error) {
+  raise<DataError>("[checkpoint] a part's name or text cannot be written: {}", error.what());
+}
+
+CheckpointManifest parse_manifest(const std::string& path, const std::string& text) try {
+  if (!text.starts_with(kBegin) || text.size() < kBegin.size() + kDigits)
+    raise<DataError>("it does not begin with a checksum");
+  const std::string_view expected = std::string_view(text).substr(kBegin.size(), kDigits);
+  const std::string actual = crc32_of(std::string_view(text).substr(kBegin.size() + kDigits));
+  if (actual != expected) raise<DataError>("its checksum is {}, but it says {}", actual, expected);
+  return from_json(Json::parse(text));
+} catch (const DataError& error) {
+  raise<DataError>("[checkpoint] {} is damaged: {}", path, error.what());
+} catch (const Json::exception& error) {
+  raise<DataError>("[checkpoint] {} is malformed: {}", path, error.what());
+}
+
+}  // namespace tutti

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tutti/train/checkpoints/checkpoint_parts.h>
+
+#include <tutti/backend/error.h>
+#include <tutti/nn/parameter_selection.h>
+
+#include <algorithm>
+
+namespace tutti {
+namespace {
+
+bool any_matches(const std::vector<std::string>& patterns, std::string_view name) {
+  return std::ranges::any_of(patterns, [&](const std::string& pattern) { return name_matches(name, pattern); });
+}
+
+/// Moves the arrays that the filter leaves out from `arrays` to `left_out`.
+void leave_out(std::string_view part, PartState& state, const CheckpointFilter& filter) {
+  NamedArrays kept;
+  for (auto& [name, array] : state.arrays) {
+    if (filter.accepts_array(fmt::format("{}/{}", part, name)))
+      kept.emplace_back(std::move(name), std::move(array));
+    else
+      state.left_out.insert(std::move(name));
+  }
+  state.arrays = std::move(kept);
+}
+
+}  // namespace
+
+bool CheckpointFilter::accepts_array(std::string_view name) const {
+  return any_matches(include, name) && !any_matches(exclude, name);
+}
+
+bool CheckpointFilter::accepts_part(std::string_view name) const {
+  const bool included = std::ranges::any_of(include, [&](std::string_view pattern) {
+    return name_matches(name, pattern) || name_matches(name, pattern.substr(0, pattern.find('/')));
+  });
+  return included && !any_matches(exclude, name);
+}
+
+void CheckpointParts::add(std::string name, Part part) {
+  if (name.empty() || name.find('/') != std::string::npos)
+    raise("[checkpoint] \"{}\" is no name for a part: it must not be empty nor have a slash", name);
+  if (std::ranges::any_of(parts_, [&](const auto& named) { return named.first == name; }))
+    raise("[checkpoint] there are two parts \"{}\"", name);
+  parts_.emplace_back(std::move(name), std::move(part));
+}
+
+void CheckpointParts::add(std::string name, std::function<std::string()> save,
+                          std::function<void(const std::string&)> load) {
+  add(std::move(name),
+      Part{[save] {
+             return PartState{{}, save()};
+           },
+           [save, load = std::move(load)](const PartState& state) { return prepare_text(save(), state.text, load); }});
+}
+
+void CheckpointParts::check_copies(const std::string& name, std::size_t count) {
+  if (count == 0) raise("[checkpoint] part \"{}\" is on no device", name);
+}
+
+PartStates CheckpointParts::save(const CheckpointFilter& filter, CheckpointCopies copies) const {
+  PartStates states;
+  for (const auto& [name, part] : parts_) {
+    if (!filter.accepts_part(name)) continue;
+    states.emplace_back(name, part.save());
+    leave_out(name, states.back().second, filter);
+    if (copies == CheckpointCopies::on_device) continue;
+    for (auto& [array_name, array] : states.back().second.arrays) array = array.to(cpu());
+  }
+  return states;
+}
+
+std::vector<std::string> CheckpointParts::load(PartStates states, const CheckpointFilter& filter,
+                                               std::string_view source) const {
+  std::vector<Install> installs;
+  for (const auto& [name, part] : parts_) {
+    if (!filter.accepts_part(name)) continue;
+    const auto found = std::ranges::find(states, name, &PartStates::value_type::first);
+    if (found == states.end()) raise<DataError>("[checkpoint] {} has no part \"{}\"", source, name);
+    PartState state = std::move(found->second);
+    states.erase(found);
+    leave_out(name, state, filter);
+    try {
+      installs.push_back(part.prepare(state));
+    } catch (const Error& error) {
+      raise<DataError>("[checkpoint] {} does not fit part \"{}\": {}", source, name, error.what());
+    }
+  }
+  for (const Install& install : installs) install();
+  std::vector<std::string> unused;
+  for (const auto& [name, state] : states)
+    if (filter.accepts_part(name)) unused.push_back(name);
+  return unused;
+}
+
+}  // namespace tutti

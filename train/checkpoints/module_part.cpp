@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a model keeps: its parameters and buffers, and where its dropout layers draw.
+#include <tutti/train/checkpoints/part_state.h>
+
+#include <tutti/backend/error.h>
+#include <tutti/nn/dropout.h>
+#include <tutti/train/checkpoints/random_state.h>
+
+#include <nlohmann/json.hpp>
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace tutti {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+NamedTensors tensors_of(Module& module) {
+  NamedTensors tensors = module.named_parameters();
+  for (auto& named : module.named_buffers()) tensors.push_back(std::move(named));
+  return tensors;
+}
+
+/// The dropout layers of a module by name.
+class DropoutLayers : public MemberVisitor {
+ public:
+  explicit DropoutLayers(Module& module) { descend(module); }
+  const std::map<std::string, Dropout*>& layers() const { return layers_; }
+
+  void parameter(std::string_view, Tensor&) override {}
+  void buffer(std::string_view, Tensor&) override {}
+  void module(std::string_view name, Module& child) override {
+    const std::string outer = prefix_;
+    prefix_.append(prefix_.empty() ? "" : ".").append(name);
+    descend(child);
+    prefix_ = outer;
+  }
+
+ private:
+  void descend(Module& module) {
+    if (auto* const layer = dynamic_cast<Dropout*>(&module)) layers_.emplace(prefix_, layer);
+    module.visit(*this);
+  }
+
+  std::string prefix_;
+  std::map<std::string, Dropout*> layers_;
+};
+
+std::set<Device> devices_of(Module& module) {
+  std::set<Device> devices;
+  for (const auto& [name, tensor] : tensors_of(module)) devices.insert(tensor.device());
+  return devices;
+}
+
+/// "" unless there are dropout layers; else for each by name, for each device by number, where it draws.
+std::string random_text(const std::vector<Module*>& replicas) {
+  Json random = Json::object();
+  for (Module* const replica : replicas) {
+    const DropoutLayers dropout(*replica);
+    for (const Device device : devices_of(*replica))
+      for (const auto& [name, layer] : dropout.layers())
+        random[name].emplace(std::to_string(device.index), generator_text(layer->generator_of(device)));
+  }
+  return random.empty() ? "" : random.dump();
+}
+
+Install prepare_random(Module& module, const Json& random) {
+  std::vector<std::pair<Generator*, Generator>> places;
+  const DropoutLayers dropout(module);
+  const std::set<Device> devices = devices_of(module);
+  if (devices.empty()) return [] {};
+  for (const auto& [name, layer] : dropout.layers())
+    if (!random.contains(name)) raise<DataError>("it has no random state for the dropout layer \"{}\"", name);
+  for (const auto& [name, by_device] : random.items()) {
+    const auto layer = dropout.layers().find(name);
+    if (layer == dropout.layers().end())
+      raise<DataError>("it holds random state for \"{}\", a dropout layer that the module does not have", name);
+    const auto states = by_device.get<std::map<std::string, std::string>>();
+    for (const Device device : devices) {
+      const auto state = states.find(std::to_string(device.index));
+      if (state != states.end())
+        places.emplace_back(&layer->second->generator_of(device), parse_generator(state->second));
+    }
+  }
+  return [places = std::move(places)] {
+    for (const auto& [place, loaded] : places) *place = loaded;
+  };
+}
+
+/// The module's tensors and what becomes of them; undefined for those that keep what they have.
+struct Values {
+  NamedTensors tensors;
+  std::vector<Array> arrays;
+};
+
+Values values_for(Module& module, const PartState& state) {
+  std::map<std::string_view, const Array*> given;
+  for (const auto& [name, array] : state.arrays) given.emplace(name, &array);
+  Values values{tensors_of(module), {}};
+  for (const auto& [name, tensor] : values.tensors) {
+    const auto found = given.find(name);
+    if (found == given.end()) {
+      if (!state.left_out.contains(name)) raise<DataError>("it has no \"{}\"", name);
+      values.arrays.emplace_back();
+      continue;
+    }
+    const Array& value = *found->second;
+    given.erase(found);
+    if (value.shape() != tensor.shape() || value.dtype() != tensor.dtype())
+      raise<DataError>("\"{}\" is {} {} in the file, {} {} in the module", name, to_string(value.shape()),
+                       to_string(value.dtype()), to_string(tensor.shape()), to_string(tensor.dtype()));
+    // Replicas may not share it.
+    values.arrays.push_back(value.device() == tensor.device() ? value.copy() : value.to(tensor.device()));
+  }
+  if (!given.empty()) raise<DataError>("it holds \"{}\", which the module does not have", given.begin()->first);
+  return values;
+}
+
+Install prepare_values(Module& module, const PartState& state) {
+  return [values = values_for(module, state)] {
+    for (std::size_t i = 0; i < values.tensors.size(); ++i)
+      if (values.arrays[i].defined()) Tensor(values.tensors[i].second).set_array(values.arrays[i]);
+  };
+}
+
+}  // namespace
+
+PartState part_state(const std::vector<Module*>& replicas) {
+  PartState state;
+  for (const auto& [name, tensor] : tensors_of(*replicas.at(0))) state.arrays.emplace_back(name, tensor.array().copy());
+  state.text = random_text(replicas);
+  return state;
+}
+
+Install prepare_part(const std::vector<Module*>& replicas, const PartState& state) try {
+  const Json random = state.text.empty() ? Json() : Json::parse(state.text);
+  std::vector<Install> installs;
+  for (Module* const replica : replicas) {
+    installs.push_back(prepare_values(*replica, state));
+    if (!random.is_null()) installs.push_back(prepare_random(*replica, random));
+  }
+  return [installs = std::move(installs)] {
+    for (const Install& install : installs) install();
+  };
+} catch (const Json::exception& error) {
+  raise<DataError>("malformed random state: {}", error.what());
+}
+
+}  // namespace tutti

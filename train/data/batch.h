@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <tutti/autodiff/tensor.h>
+#include <tutti/backend/random.h>
+
+#include <cstdint>
+
+namespace tutti {
+
+/// One device's examples of one step, and where in the training they stand. May be empty in the last step of an epoch.
+struct Batch {
+  Tensor inputs;
+  Tensor targets;
+  std::int64_t size = 0;
+  std::int64_t epoch = 0;
+  std::int64_t step = 0;   ///< of the epoch; the same on every device
+  std::int64_t first = 0;  ///< place of the first example in the epoch's order, over all devices
+
+  double weight() const noexcept { return static_cast<double>(size); }  ///< for GradientSync::step
+};
+
+/// The random numbers of one example of a batch: a function of seed, epoch and place in the epoch's order alone. So an
+/// augmentation draws the same after a resume, and on any number of devices.
+inline Generator example_generator(std::uint64_t seed, const Batch& batch, std::int64_t row) {
+  return Generator(seed)
+      .split(static_cast<std::uint64_t>(batch.epoch))
+      .split(static_cast<std::uint64_t>(batch.first + row));
+}
+
+}  // namespace tutti

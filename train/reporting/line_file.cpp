@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tutti/train/reporting/line_file.h>
+
+#include <tutti/backend/error.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <system_error>
+
+namespace tutti {
+
+LineFile::File LineFile::open(const std::string& path, const char* mode) {
+  errno = 0;
+  File file(std::fopen(path.c_str(), mode));
+  if (!file) raise<DataError>("[metrics] cannot open {}: {}", path, std::strerror(errno));
+  return file;
+}
+
+void LineFile::append(std::FILE* file, const std::string& path, std::string_view text) {
+  errno = 0;
+  if (std::fwrite(text.data(), 1, text.size(), file) != text.size())
+    raise<DataError>("[metrics] cannot write to {}: {}", path, std::strerror(errno));
+}
+
+void LineFile::flush(std::FILE* file, const std::string& path) {
+  errno = 0;
+  if (std::fflush(file) != 0) raise<DataError>("[metrics] cannot write to {}: {}", path, std::strerror(errno));
+}
+
+LineFile::LineFile(std::string path, Mode mode)
+    : path_(std::move(path)), file_(open(path_, mode == Mode::append ? "ab" : "wb")), empty_(mode == Mode::replace) {}
+
+void LineFile::write(std::string_view lines) {
+  if (!file_) raise<DataError>("[metrics] cannot write to {}: it is closed", path_);
+  empty_ = false;
+  append(file_.get(), path_, lines);
+  flush(file_.get(), path_);
+}
+
+void LineFile::rewrite(const std::function<std::optional<std::string>(std::string_view)>& edit) {
+  if (!file_) raise<DataError>("[metrics] cannot rewrite {}: it is closed", path_);
+  if (empty_) return;
+  const std::string edited = path_ + ".new";
+  File to = open(edited, "wb");
+  std::ifstream from(path_, std::ios::binary);
+  for (std::string line; std::getline(from, line) && !from.eof();)  // at the end: no '\n' behind the line
+    if (auto text = edit(line)) append(to.get(), edited, text->append("\n"));
+  if (from.bad() || !from.is_open()) raise<DataError>("[metrics] cannot read {}", path_);
+  flush(to.get(), edited);
+  to.reset();
+  std::error_code error;
+  std::filesystem::rename(edited, path_, error);
+  if (error) raise<DataError>("[metrics] cannot replace {}: {}", path_, error.message());
+  file_ = open(path_, "ab");
+}
+
+}  // namespace tutti

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <cstdio>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace tutti {
+
+/// A text file that grows by whole lines. Each write reaches the operating system before it returns, so that a run that
+/// is killed loses nothing. Errors are DataError naming the path. Used by one thread at a time.
+class LineFile {
+ public:
+  enum class Mode : std::uint8_t { replace, append };
+
+  LineFile(std::string path, Mode);
+  void write(std::string_view lines);  ///< end with '\n'
+
+  /// Replaces the file, in one step, by what `edit` makes of each whole line (without its '\n'); nothing drops it. A
+  /// last line without '\n', which a killed process left, is dropped.
+  void rewrite(const std::function<std::optional<std::string>(std::string_view)>& edit);
+
+  const std::string& path() const noexcept { return path_; }
+  void close() { file_.reset(); }
+  bool is_open() const noexcept { return file_ != nullptr; }
+
+ private:
+  struct CloseFile {
+    void operator()(std::FILE* file) const noexcept { std::fclose(file); }
+  };
+  using File = std::unique_ptr<std::FILE, CloseFile>;
+
+  static File open(const std::string& path, const char* mode);
+  static void append(std::FILE*, const std::string& path, std::string_view text);
+  static void flush(std::FILE*, const std::string& path);
+
+  std::string path_;
+  File file_;
+  bool empty_;  // nothing to rewrite
+};
+
+}  // namespace tutti

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace tutti {
+
+struct ProgressOptions {
+  using Clock = std::chrono::steady_clock;
+
+  std::string label = {};                       ///< e.g. "epoch 3/10"
+  std::FILE* output = stderr;                   ///< not owned
+  std::string unit = "examples";                ///< what a second makes so many of
+  std::optional<bool> terminal = std::nullopt;  ///< draw over; default: see Progress
+  std::int64_t first_step = 0;                  ///< of a resumed run: steps done before, which took no time here
+  std::optional<int> width =
+      std::nullopt;  ///< columns; default: the environment's COLUMNS, else the terminal's, else 80
+  std::chrono::milliseconds terminal_interval{50};
+  std::chrono::milliseconds line_interval{1000};       ///< of lines, at first
+  std::chrono::milliseconds widest_interval{600'000};  ///< of lines, at last
+  std::function<Clock::time_point()> now = &Clock::now;
+};
+
+/// Where a run stands.
+struct ProgressStatus {
+  std::int64_t step = 0;                          ///< steps done
+  std::int64_t examples = 0;                      ///< examples done since the bar was made
+  std::optional<double> loss = std::nullopt;      ///< mean so far
+  std::optional<double> accuracy = std::nullopt;  ///< in [0, 1]
+};
+
+/// Shows how far a run of known length is: on a terminal one line that is drawn over; elsewhere (a pipe, a file, a
+/// terminal that is "dumb" by TERM, anything under continuous integration, which sets CI and keeps all that is written)
+/// plain lines without control characters, and the last. These come at `line_interval`, later when the run took a
+/// twentieth longer, so that a log of days stays short. No colours, so there is nothing for NO_COLOR to switch off.
+/// Never throws for a failed output. Used by one thread at a time.
+class Progress {
+ public:
+  explicit Progress(std::int64_t total_steps, ProgressOptions = {});
+  ~Progress();  ///< ends the line that is being drawn over
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+
+  void update(const ProgressStatus&);  ///< shows it if enough time has passed; always if it is the last step
+  void print(std::string_view line);   ///< a line of its own, above the one that is drawn over
+  void finish();                       ///< shows the last status if it is not shown yet, and ends the line
+
+ private:
+  std::string text(const ProgressStatus&) const;  // "step 12/43  loss 0.3121 ..."
+  std::string bar(const std::string& text) const;
+  std::chrono::nanoseconds interval(ProgressOptions::Clock::time_point now) const;
+  void show();
+  void end_line() noexcept;
+
+  std::int64_t total_;
+  ProgressOptions options_;
+  bool terminal_;
+  ProgressOptions::Clock::time_point started_;
+  std::optional<ProgressOptions::Clock::time_point> shown_;
+  ProgressStatus status_;
+  bool pending_ = false;    // status_ is newer than what is shown
+  bool line_open_ = false;  // on a terminal: the cursor stands at the end of the drawn line
+};
+
+}  // namespace tutti
