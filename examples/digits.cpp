@@ -37,7 +37,9 @@ int main(int argc, char** argv) {
   app.option_defaults()->always_capture_default();
   app.add_option("--network", options.network, "lenet or resnet");
   app.add_option("--device", options.device, "kind of device: cpu or cuda");
-  app.add_option("--devices", options.devices, "how many, each driven by a thread");
+  app.add_option("--devices", options.devices, "how many, each driven by a thread")->check([](const std::string& text) {
+    return text == "0" || text.starts_with("-") ? "--devices " + text + ": at least one is needed" : std::string();
+  });
   app.add_option("--epochs", options.epochs, "passes over the training data; the 20 % held out are shown after each");
   app.add_option("--batch", options.batch, "examples per device and step");
   app.add_option("--seed", options.seed, "of the split, the shuffles and the first weights")

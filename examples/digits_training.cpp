@@ -4,17 +4,18 @@
 #include <tutti/autodiff/backward.h>
 #include <tutti/backend/error.h>
 #include <tutti/backend/registry.h>
-#include <tutti/distributed/gradient_sync.h>
-#include <tutti/examples/device_threads.h>
 #include <tutti/examples/digits_network.h>
 #include <tutti/examples/residual_network.h>
 #include <tutti/nn/loss.h>
 #include <tutti/nn/sequential.h>
 #include <tutti/optim/adamw.h>
-#include <tutti/optim/schedule.h>
-#include <tutti/train/batches.h>
-#include <tutti/train/metrics.h>
-#include <tutti/train/progress.h>
+#include <tutti/train/data/batches.h>
+#include <tutti/train/device_threads.h>
+#include <tutti/train/hooks/callback.h>
+#include <tutti/train/hooks/learning_rate.h>
+#include <tutti/train/hooks/progress_bar.h>
+#include <tutti/train/learner.h>
+#include <tutti/train/reporting/metrics.h>
 
 #include <algorithm>
 #include <barrier>
@@ -24,7 +25,6 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <mutex>
 #include <vector>
 
 namespace digits {
@@ -43,35 +43,11 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-/// Loss and accuracy of an epoch, over all devices.
-class EpochMeter {
- public:
-  void add(double loss, std::int64_t correct, std::int64_t examples) {
-    const std::lock_guard lock(mutex_);
-    loss_.add(loss, static_cast<double>(examples));
-    correct_ += correct;
-  }
-  ProgressStatus status(std::int64_t step) const {
-    const std::lock_guard lock(mutex_);
-    const double examples = loss_.weight();
-    return {.step = step,
-            .examples = static_cast<std::int64_t>(examples),
-            .loss = loss_.mean(),
-            .accuracy = examples > 0 ? static_cast<double>(correct_) / examples : 0.0};
-  }
-
- private:
-  mutable std::mutex mutex_;  // every device adds
-  RunningAverage loss_;
-  std::int64_t correct_ = 0;
-};
-
-double accuracy(Sequential& network, const Examples& examples) {
-  const NoGrad evaluation;
-  network.eval();
-  const Tensor logits = network.forward(Tensor(examples.inputs));
-  network.train();
-  return static_cast<double>(count_correct(logits, Tensor(examples.targets))) / static_cast<double>(examples.size());
+/// Cross entropy and accuracy of a batch.
+Losses losses(Sequential& network, const Batch& batch) {
+  const Tensor logits = network.forward(batch.inputs);
+  return {{"loss", cross_entropy(logits, batch.targets)},
+          {"accuracy", mean((argmax(logits, -1) == batch.targets).cast(DType::f32))}};
 }
 
 // Made if need be; what is written at the end can be written there.
@@ -101,24 +77,32 @@ class Run {
  public:
   explicit Run(const Options& options)
       : options_(options),
-        devices_(examples::devices_of(options.device, options.devices, options.threads_per_device)),
+        devices_(devices_of(options.device, options.devices, options.threads_per_device)),
         data_(split(load_digits(options.data), 0.8, options.seed)),
         batches_(data_.first, {.batch = options.batch, .devices = devices_, .seed = options.seed}),
+        held_out_(data_.second, {.batch = data_.second.size(), .devices = {devices_.front()}, .shuffle = false}),
         metrics_(folder(options.output) + "/metrics.jsonl"),
-        sync_(devices_),
-        replicas_(sync_.replicate(initial_network(options))),
-        schedule_(Schedule::cosine(options.learning_rate, options.epochs * batches_.steps())),
-        meters_(static_cast<std::size_t>(options.epochs)) {}
+        learner_(initial_network(options), parts(),
+                 {.devices = devices_, .step = {.metrics_every = batches_.steps()}}) {
+    const Schedule schedule = Schedule::cosine(options.learning_rate, options.epochs * batches_.steps());
+    for (std::size_t d = 0; d < devices_.size(); ++d)
+      learner_.trainer(d).register_hook(std::make_shared<LearningRateSchedule>(learner_.optimizer(d), schedule));
+    learner_.main().register_hooks(
+        {std::make_shared<ProgressBar>(ProgressBarOptions{.steps = batches_.steps(), .progress = {.unit = "images"}}),
+         std::make_shared<CallbackHook>(Callbacks{
+             .after_step = [](Trainer&, const StepReport& report) { require_finite(report.metrics); },
+             .after_evaluation = [this](Trainer& trainer, const Metrics& means) { report(trainer, means); }})});
+  }
 
   Result train() {
     const auto start = Clock::now();
-    examples::on_every_device(devices_.size(), [this](std::size_t d) { train_device(d); });
+    learner_.train_and_evaluate({.epochs = options_.epochs}, {.every_epochs = 1});
     Result result;
     result.seconds = std::chrono::duration<double>(Clock::now() - start).count();
-    result.steps = options_.epochs * batches_.steps();
+    result.steps = learner_.main().iteration();
     result.images_per_second = static_cast<double>(options_.epochs * batches_.examples()) / result.seconds;
-    result.test_accuracy = accuracy(replicas_.front(), data_.second);
-    const SyncReport report = sync_.report();
+    result.test_accuracy = learner_.main().storage().latest("evaluation/accuracy")->value;
+    const SyncReport report = learner_.sync().report();
     write_chrome_trace(report, options_.output + "/trace.json");
     result.overlapped_steps = static_cast<double>(std::ranges::count_if(report.steps, &SyncReport::overlapped)) /
                               static_cast<double>(std::max<std::size_t>(1, report.steps.size()));
@@ -131,53 +115,33 @@ class Run {
   }
 
  private:
-  void train_device(std::size_t d) {
-    AdamW optimizer(replicas_[d].parameters(), options_.learning_rate, {.weight_decay = 0.01});
-    for (std::int64_t epoch = 0; epoch < options_.epochs; ++epoch) {
-      const auto order = batches_.epoch(epoch);
-      EpochMeter& meter = meters_[static_cast<std::size_t>(epoch)];
-      std::optional<Progress> progress;
-      if (d == 0) {
-        const auto label = fmt::format("epoch {}/{}", epoch + 1, options_.epochs);
-        progress.emplace(order.steps(), ProgressOptions{.label = label});
-      }
-      for (std::int64_t i = 0; i < order.steps(); ++i) {
-        optimizer.set_learning_rate(schedule_(epoch * order.steps() + i));
-        optimizer.zero_grad();
-        train_step(d, order.batch(i, d), optimizer, meter);
-        if (progress) progress->update(meter.status(i + 1));
-      }
-      if (progress) progress->finish();
-      if (d == 0) validate(epoch);
-    }
-    sync_.leave(devices_[d]);
+  using Learner = DataParallelLearner<Sequential, Batch>;
+
+  Learner::Parts parts() {
+    return {.optimizer =
+                [this](Sequential& replica) {
+                  return std::make_unique<AdamW>(replica.parameters(), options_.learning_rate,
+                                                 AdamWOptions{.weight_decay = 0.01});
+                },
+            .data = [this](std::size_t d) { return batches_.stream(d); },
+            .losses = losses,
+            .evaluation_data = [this](std::size_t) { return held_out_.stream(); }};
   }
 
-  void train_step(std::size_t d, const Batch& batch, Optimizer& optimizer, EpochMeter& meter) {
-    auto step = sync_.step(devices_[d], batch.weight());
-    if (batch.size > 0) {
-      const Tensor logits = replicas_[d].forward(batch.inputs);
-      const Tensor loss = cross_entropy(logits, batch.targets);
-      const auto value = loss.item<double>();
-      if (!std::isfinite(value)) raise<Error>("the loss is {}: try a smaller --learning-rate", value);
-      meter.add(value, count_correct(logits, batch.targets), batch.size);  // before the join: then all have
-      step.backward(loss);
-    } else {
-      step.synchronize();
-    }
-    optimizer.step();
+  static void require_finite(const Metrics& metrics) {
+    const auto loss = metrics.find("loss");
+    if (loss != metrics.end() && !std::isfinite(loss->second))
+      raise<Error>("the loss is {}: try a smaller --learning-rate", loss->second);
   }
 
-  // On the main device, while the others already work on their next step.
-  void validate(std::int64_t epoch) {
-    sync_.busy(devices_.front(), "evaluating");
-    const double validation = accuracy(replicas_.front(), data_.second);
-    sync_.busy(devices_.front(), "");
-    const ProgressStatus status = meters_[static_cast<std::size_t>(epoch)].status(0);
-    fmt::print(stderr, "epoch {}/{}  validation accuracy {:.2f}%\n", epoch + 1, options_.epochs, 100 * validation);
-    metrics_.write({{"epoch", epoch + 1},
-                    {"loss", status.loss.value_or(0)},
-                    {"accuracy", status.accuracy.value_or(0)},
+  // Of the epoch that has ended, while the other devices already work on their next step.
+  void report(Trainer& trainer, const Metrics& means) {
+    const double validation = means.at("accuracy");
+    fmt::print(stderr, "epoch {}/{}  validation accuracy {:.2f}%\n", trainer.epoch(), options_.epochs,
+               100 * validation);
+    metrics_.write({{"epoch", trainer.epoch()},
+                    {"loss", trainer.storage().latest("loss")->value},
+                    {"accuracy", trainer.storage().latest("accuracy")->value},
                     {"validation_accuracy", validation}});
   }
 
@@ -186,11 +150,11 @@ class Run {
   ReductionCost measure_reduction() {
     constexpr int kPairs = 40;
     GradientSync sync(devices_, {.recorded_steps = 2 * kPairs});
-    auto replicas = sync.replicate(replicas_.front());
+    auto replicas = sync.replicate(learner_.model());
     std::vector<double> times[2];
     std::barrier round(static_cast<std::ptrdiff_t>(devices_.size()));
     const auto order = batches_.epoch(0);
-    examples::on_every_device(devices_.size(), [&](std::size_t d) {
+    on_every_device(devices_.size(), [&](std::size_t d) {
       const Batch batch = order.batch(0, d);
       for (int i = 0; i < 2 * kPairs; ++i) {
         round.arrive_and_wait();
@@ -231,11 +195,9 @@ class Run {
   const std::vector<Device> devices_;
   const SplitExamples data_;
   const BatchStream batches_;
+  const BatchStream held_out_;
   MetricsWriter metrics_;
-  GradientSync sync_;
-  std::vector<Sequential> replicas_;
-  const Schedule schedule_;
-  std::vector<EpochMeter> meters_;  // one for each epoch: a fast device may be in the next one already
+  Learner learner_;
 };
 
 }  // namespace

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <tutti/distributed/sync_report.h>
-#include <tutti/train/dataset.h>
+#include <tutti/train/data/dataset.h>
 
 #include <cstdint>
 #include <string>

@@ -15,7 +15,9 @@ int main(int argc, char** argv) {
   app.add_option("--text", options.text, "the file to learn")->required();
   app.add_option("--model", options.model, "gpt or lstm");
   app.add_option("--device", options.device, "kind of device: cpu or cuda");
-  app.add_option("--devices", options.devices, "how many, each driven by a thread");
+  app.add_option("--devices", options.devices, "how many, each driven by a thread")->check([](const std::string& text) {
+    return text == "0" || text.starts_with("-") ? "--devices " + text + ": at least one is needed" : std::string();
+  });
   app.add_option("--threads-per-device", options.threads_per_device, "threads that share each CPU device's loops");
   app.add_option("--steps", options.steps, "of training");
   app.add_option("--batch", options.batch, "sequences per device and step");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <tutti/examples/device_threads.h>
+#include <tutti/train/device_threads.h>
 
 #include <tutti/backend/cpu_threads.h>
 #include <tutti/backend/error.h>
@@ -8,12 +8,10 @@
 #include <mutex>
 #include <thread>
 
-namespace examples {
-
-using namespace tutti;
+namespace tutti {
 
 std::vector<Device> devices_of(const std::string& kind, std::int64_t count, int threads_per_device) {
-  if (count < 1) raise<Error>("--devices {}: at least one device is needed", count);
+  if (count < 1) raise<Error>("{} devices: at least one is needed", count);
   std::vector<Device> devices;
   for (std::int64_t d = 0; d < count; ++d) {
     devices.push_back(parse_device(kind + ":" + std::to_string(d)));
@@ -26,7 +24,7 @@ void on_every_device(std::size_t count, const std::function<void(std::size_t)>& 
   std::mutex mutex;  // devices fail at the same time
   std::exception_ptr cause;
   std::exception_ptr echo;
-  std::vector<std::thread> threads;
+  std::vector<std::jthread> threads;  // joined whatever happens
   for (std::size_t d = 0; d < count; ++d)
     threads.emplace_back([&, d] {
       try {
@@ -39,9 +37,9 @@ void on_every_device(std::size_t count, const std::function<void(std::size_t)>& 
         if (!cause) cause = std::current_exception();
       }
     });
-  for (std::thread& thread : threads) thread.join();
+  for (std::jthread& thread : threads) thread.join();
   if (cause) std::rethrow_exception(cause);
   if (echo) std::rethrow_exception(echo);
 }
 
-}  // namespace examples
+}  // namespace tutti

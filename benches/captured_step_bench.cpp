@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// A training step whose forward and backward are replayed from a capture, beside the same step taken eagerly: in turn,
+// on equal models.
+#include <tutti/autodiff/backward.h>
+#include <tutti/backend/registry.h>
+#include <tutti/benches/models.h>
+#include <tutti/benches/samples.h>
+#include <tutti/nn/loss.h>
+#include <tutti/train/captured_step.h>
+
+#include <benchmark/benchmark.h>
+
+using namespace tutti;
+using namespace tutti::bench;
+
+namespace {
+
+/// MLP 8-8-8-8-8-10, batch 8: hardly more than dispatch.
+const Workload kTinyMlp{"mlp_4x8_10",
+                        8,
+                        {8},
+                        [](Generator& random) {
+                          return Sequential(Linear(8, 8, random), ReLU(), Linear(8, 8, random), ReLU(),
+                                            Linear(8, 8, random), ReLU(), Linear(8, 8, random), ReLU(),
+                                            Linear(8, 10, random));
+                        },
+                        &momentum_sgd};
+
+/// A model, its optimizer, and how its steps are taken.
+struct Trainee {
+  explicit Trainee(const Workload& workload)
+      : random(1),
+        model(workload.make_model(random)),
+        optimizer(workload.make_optimizer(model.parameters())),
+        batch(workload.make_batch(random, cpu())),
+        captured(model, [this](std::span<const Tensor> given) {
+          return std::vector{cross_entropy(model.forward(given[0]), given[1])};
+        }) {}
+
+  void step(bool replayed) {
+    if (replayed)
+      captured({batch.first, batch.second});
+    else
+      backward(cross_entropy(model.forward(batch.first), batch.second));
+  }
+  void update() {
+    optimizer->step();
+    optimizer->zero_grad();
+    synchronize(cpu());
+  }
+
+  Generator random;
+  Sequential model;
+  std::unique_ptr<Optimizer> optimizer;
+  std::pair<Tensor, Tensor> batch;
+  CapturedStep captured;
+};
+
+double seconds_of(Trainee& trainee, bool replayed, int steps, bool with_update) {
+  double seconds = 0;
+  for (int i = 0; i < steps; ++i) {
+    const auto start = Clock::now();
+    trainee.step(replayed);
+    synchronize(cpu());
+    if (!with_update) seconds += seconds_since(start);
+    trainee.update();
+    if (with_update) seconds += seconds_since(start);
+  }
+  return seconds / steps;
+}
+
+void captured_step(benchmark::State& state, const Workload& workload, int steps) {
+  Trainee eager(workload);
+  Trainee replayed(workload);
+  for (int i = 0; i < 4; ++i) {
+    seconds_of(eager, false, 1, true);
+    seconds_of(replayed, true, 1, true);
+  }
+  PairedSamples passes;
+  PairedSamples whole;
+  for (auto _ : state) {
+    const double ours = seconds_of(replayed, true, steps, false);
+    passes.add(ours, seconds_of(eager, false, steps, false));
+    const double all = seconds_of(replayed, true, steps, true);
+    whole.add(all, seconds_of(eager, false, steps, true));
+  }
+  state.counters["passes_us"] = 1e6 * passes.ours();
+  state.counters["eager_passes_us"] = 1e6 * passes.peer();
+  state.counters["passes_ratio"] = passes.ratio();
+  state.counters["step_us"] = 1e6 * whole.ours();
+  state.counters["eager_step_us"] = 1e6 * whole.peer();
+  state.counters["step_ratio"] = whole.ratio();
+  state.counters["capture_KB"] = static_cast<double>(replayed.captured.report().memory) / 1024;
+}
+
+BENCHMARK_CAPTURE(captured_step, mlp_4x8_10, kTinyMlp, 50)->Iterations(60)->UseRealTime();
+BENCHMARK_CAPTURE(captured_step, mlp_784_512_512_10, kSmallMlp, 2)->Iterations(60)->UseRealTime();
+BENCHMARK_CAPTURE(captured_step, mlp_784_4x1024_10, kLargeMlp, 1)->Iterations(15)->UseRealTime();
+BENCHMARK_CAPTURE(captured_step, digits_cnn, kDigitsCnn, 3)->Iterations(60)->UseRealTime();
+
+}  // namespace

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tutti/train/driving.h>
+
+#include <tutti/autodiff/operations.h>
+#include <tutti/backend/error.h>
+#include <tutti/optim/sgd.h>
+#include <tutti/tests/test_devices.h>
+#include <tutti/tests/train/linear_training.h>
+
+#include <doctest/doctest.h>
+
+#include <chrono>
+#include <thread>
+
+using namespace tutti;
+
+namespace {
+
+using Learner = LinearLearner;
+
+/// Device d has lengths[d] batches for training and one, of 2 d + 2 examples, for validation.
+Learner learner_of(const std::vector<Device>& devices, std::vector<int> lengths, double rate = 0.1) {
+  return {linear_network(),
+          {.optimizer = [=](Linear& model) { return std::make_unique<Sgd>(model.parameters(), rate); },
+           .data =
+               [=](std::size_t d) {
+                 std::vector<Batch> own;
+                 for (int i = 0; i < lengths[d]; ++i)
+                   own.push_back(random_batch(4, 100 * d + static_cast<std::uint64_t>(i), devices[d]));
+                 return std::make_unique<ListStream>(own);
+               },
+           .losses = linear_losses,
+           .evaluation_data =
+               [=](std::size_t d) {
+                 std::vector<Batch> own;
+                 own.push_back(random_batch(2 * static_cast<std::int64_t>(d) + 2, 900 + d, devices[d]));
+                 return std::make_unique<ListStream>(own);
+               }},
+          {.devices = devices, .evaluation = LearnerOptions::Evaluation::all}};
+}
+
+std::vector<float> weights(Linear& model) { return model.parameters()[0].to_vector<float>(); }
+
+/// Notes each epoch's model.
+struct Models {
+  Learner& learner;
+  std::vector<std::vector<float>> after_epoch;
+  void operator()(const DrivingState&) { after_epoch.push_back(weights(learner.model())); }
+};
+
+}  // namespace
+
+TEST_SUITE_BEGIN("cpu");  // groups of devices: each kind has an engine of its own
+
+TEST_CASE("driving: losses are means over the examples of all ranks, uneven ones too") {
+  const auto devices = test_devices(2);
+  Learner learner = learner_of(devices, {3, 2}, 0.0);  // at rate 0 the model stays
+  const auto schedule = EpochSchedule::constant();
+  const LoopState state = local_data_parallel_training_loop(learner, *schedule, {.epochs = {.max_epochs = 1}});
+  Linear model = linear_network();
+  double training = 0;
+  for (std::uint64_t i = 0; i < 3; ++i) training += linear_losses(model, random_batch(4, i))[0].second.item<double>();
+  for (std::uint64_t i = 0; i < 2; ++i)
+    training += linear_losses(model, random_batch(4, 100 + i))[0].second.item<double>();
+  const double validation = (2 * linear_losses(model, random_batch(2, 900))[0].second.item<double>() +
+                             4 * linear_losses(model, random_batch(4, 901))[0].second.item<double>()) /
+                            6;
+  CHECK(state.learning_curve.at(0).training_loss == doctest::Approx(training / 5));
+  CHECK(state.learning_curve.at(0).validation->loss == doctest::Approx(validation));
+}
+
+TEST_CASE("driving: the best model of the eligible epochs ends up in every rank's") {
+  const auto devices = test_devices(3);
+  Learner learner = learner_of(devices, {2, 2, 2}, 0.4);
+  Models models{learner, {}};
+  const auto schedule = EpochSchedule::constant();
+  const LoopState state = local_data_parallel_training_loop(
+      learner, *schedule,
+      {.epochs = {.max_epochs = 12, .eligible = [](std::int64_t epoch) { return epoch < 5; }},
+       .checkpoint = [&](const DrivingState& s) { models(s); }});
+  REQUIRE(state.min_validation_epoch);
+  CHECK(*state.min_validation_epoch < 5);
+  const auto& best = models.after_epoch.at(static_cast<std::size_t>(*state.min_validation_epoch));
+  for (std::size_t d = 0; d < 3; ++d) CHECK(weights(learner.replica(d)) == best);
+  CHECK(models.after_epoch.back() != best);
+}
+
+TEST_CASE("driving: resumed from a checkpoint it ends where the uninterrupted run ends, the best model included") {
+  const auto devices = test_devices(2);
+  const DrivingOptions options{
+      .epochs = {.max_epochs = 8, .smoothing = 0.5, .eligible = [](std::int64_t) { return true; }}};
+  struct Saved {
+    DrivingState state;
+    NamedArrays model;
+    Optimizer::State optimizer;
+    std::string trainer;
+  };
+  std::vector<Saved> saved;
+  const auto run = [&](Learner& learner, DrivingState state, bool save) {
+    const auto schedule = EpochSchedule::reduce_on_plateau(0.5, 1);
+    DrivingOptions saving = options;
+    if (save)
+      saving.checkpoint = [&](const DrivingState& s) {
+        Saved one{s, {}, learner.optimizer(0).state(), learner.main().state()};
+        for (const auto& [name, tensor] : learner.model().named_parameters())
+          one.model.emplace_back(name, tensor.array().copy());
+        saved.push_back(std::move(one));
+      };
+    return local_data_parallel_training_loop(learner, *schedule, saving, std::move(state));
+  };
+  Learner whole = learner_of(devices, {2, 2}, 0.5);
+  const LoopState expected = run(whole, {}, true);
+  for (const std::size_t cut : {std::size_t{0}, std::size_t{3}, std::size_t{6}}) {
+    Learner resumed = learner_of(devices, {2, 2}, 0.5);
+    const Saved& from = saved.at(cut);
+    for (std::size_t d = 0; d < 2; ++d) {
+      const NoGrad no_grad;
+      const auto parameters = resumed.replica(d).named_parameters();
+      for (std::size_t i = 0; i < parameters.size(); ++i)
+        parameters[i].second.copy_(Tensor(from.model[i].second.to(devices[d])));
+      resumed.optimizer(d).load_state(from.optimizer);
+      resumed.trainer(d).load_state(from.trainer);
+    }
+    DrivingState state;
+    state.load_text(from.state.to_text());
+    state.best_model = from.state.best_model;
+    CHECK(run(resumed, std::move(state), false).to_text() == expected.to_text());
+    CHECK(weights(resumed.model()) == weights(whole.model()));
+    CHECK(weights(resumed.replica(1)) == weights(whole.model()));
+  }
+}
+
+TEST_CASE("driving: an error of any rank ends all, and is the one that is thrown") {
+  const auto devices = test_devices(3);
+  for (const std::size_t failing : {0U, 2U}) {
+    Learner learner = learner_of(devices, {3, 3, 3});
+    class Failing : public Hook {
+      void after_step(const StepReport& report) override {
+        if (report.global_step == 4) throw std::runtime_error("this rank broke");
+      }
+    };
+    for (std::size_t d = 0; d < 3; ++d) learner.trainer(d).set_log([](std::string_view) {});
+    learner.trainer(failing).register_hook(std::make_shared<Failing>());
+    const auto schedule = EpochSchedule::constant();
+    CHECK_THROWS_WITH(local_data_parallel_training_loop(learner, *schedule, {.epochs = {.max_epochs = 5}}),
+                      "this rank broke");
+  }
+  Learner learner = learner_of(devices, {3, 3, 3});
+  const auto schedule = EpochSchedule::constant();
+  CHECK_THROWS_WITH(local_data_parallel_training_loop(learner, *schedule,
+                                                      {.epochs = {.max_epochs = 5},
+                                                       .checkpoint =
+                                                           [](const DrivingState& s) {
+                                                             if (s.loop.epoch == 2)
+                                                               throw std::runtime_error("disk full");
+                                                           }}),
+                    "disk full");
+}
+
+TEST_CASE("driving: a follower that is missing, failed or without a driver is said, not waited for") {
+  LocalControl control(2, std::chrono::milliseconds(20));
+  control.follower(0).join();
+  CHECK_THROWS_WITH_AS(control.root().await_followers(), doctest::Contains("follower 1 of 2 has not joined"), Error);
+  CHECK_THROWS_WITH_AS(control.follower(0).receive(), doctest::Contains("no word from the driver"), Error);
+  control.follower(1).fail("no data");
+  CHECK_THROWS_WITH_AS(control.root().await_followers(), doctest::Contains("follower 1 failed: no data"), Error);
+  control.close();
+  CHECK_THROWS_WITH_AS(control.follower(0).receive(), doctest::Contains("the driver is gone"), Error);
+  DrivingState state;
+  CHECK_THROWS_AS(state.load_text("{}"), DataError);
+}
+
+TEST_SUITE_END();

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tutti/backend/error.h>
+#include <tutti/optim/sgd.h>
+#include <tutti/train/hooks/callback.h>
+#include <tutti/train/hooks/early_stopping.h>
+#include <tutti/train/hooks/iteration_timer.h>
+#include <tutti/train/hooks/learning_rate.h>
+#include <tutti/train/hooks/periodic_writer.h>
+#include <tutti/train/hooks/progress_bar.h>
+#include <tutti/train/trainer.h>
+
+#include <doctest/doctest.h>
+
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <limits>
+#include <thread>
+
+using namespace tutti;
+
+namespace {
+
+/// Epochs of ten steps that do nothing; evaluations give the numbers of a list, one after the other.
+class IdleTrainer : public Trainer {
+ public:
+  explicit IdleTrainer(std::vector<double> evaluations = {}) : evaluations_(std::move(evaluations)) {}
+
+ protected:
+  void start_epoch(std::int64_t) override { at_ = 0; }
+  bool next_data() override { return at_++ < 10; }
+  Metrics run_step() override { return {}; }
+  void set_training(bool) override {}
+  void start_evaluation() override { given_ = false; }
+  bool next_evaluation_data() override { return !std::exchange(given_, true); }
+  Metrics run_evaluation_step() override { return {{"error", evaluations_.at(evaluated_++)}}; }
+
+ private:
+  std::vector<double> evaluations_;
+  std::size_t evaluated_ = 0;
+  int at_ = 0;
+  bool given_ = false;
+};
+
+/// Notes the iterations at which it was called.
+class NotingWriter : public EventWriter {
+ public:
+  explicit NotingWriter(std::vector<std::int64_t>& calls) : calls_(calls) {}
+  void write(const EventStorage& storage) override { calls_.push_back(storage.iteration()); }
+
+ private:
+  std::vector<std::int64_t>& calls_;
+};
+
+std::vector<std::unique_ptr<EventWriter>> noting(std::vector<std::int64_t>& calls) {
+  std::vector<std::unique_ptr<EventWriter>> writers;
+  writers.push_back(std::make_unique<NotingWriter>(calls));
+  return writers;
+}
+
+}  // namespace
+
+TEST_SUITE_BEGIN("cpu");
+
+TEST_CASE("PeriodicWriter: writes every so many steps, after evaluations and at the end") {
+  std::vector<std::int64_t> calls;
+  IdleTrainer trainer({1});
+  trainer.register_hook(std::make_shared<PeriodicWriter>(noting(calls), 4));
+  trainer.train_and_evaluate({.steps = 9}, {.every_steps = 6});
+  CHECK(calls == std::vector<std::int64_t>{3, 5, 7, 8});
+  CHECK_THROWS_AS(PeriodicWriter({}, 0), Error);
+}
+
+TEST_CASE("LearningRateSchedule: sets the rate from the optimizer's own count of steps") {
+  Sgd optimizer({Tensor(Array::zeros({1}, DType::f32, cpu()), true)}, 1.0);
+  IdleTrainer trainer;
+  std::vector<double> rates;
+  trainer.register_hooks({std::make_shared<LearningRateSchedule>(optimizer, Schedule::step(1.0, 2, 0.5)),
+                          std::make_shared<CallbackHook>(Callbacks{.after_step = [&](Trainer&, const StepReport&) {
+                            rates.push_back(optimizer.learning_rate());
+                            optimizer.step();
+                          }})});
+  trainer.train({.steps = 5});
+  CHECK(rates == std::vector<double>{1, 1, 0.5, 0.5, 0.25});
+  CHECK(trainer.storage().latest("lr")->value == 0.25);
+  CHECK_THROWS_AS(LearningRateSchedule(optimizer, Schedule::constant(1), {.group = 3}), Error);
+  CHECK_THROWS_AS(LearningRateSchedule(optimizer, Schedule::constant(1), {.steps_per_update = 0}), Error);
+
+  Sgd shared({Tensor(Array::zeros({1}, DType::f32, cpu()), true)}, 1.0);
+  IdleTrainer counting;
+  counting.register_hook(std::make_shared<LearningRateSchedule>(shared, Schedule::step(1.0, 4, 0.5),
+                                                                LearningRateOptions{.steps_per_update = 4}));
+  counting.register_hook(
+      std::make_shared<CallbackHook>(Callbacks{.after_step = [&](Trainer&, const StepReport&) { shared.step(); }}));
+  counting.train({.steps = 3});
+  CHECK(shared.learning_rate() == 0.25);
+}
+
+TEST_CASE("IterationTimer: leaves out the first steps and evaluations") {
+  IdleTrainer trainer({1, 1, 1});
+  const auto timer = std::make_shared<IterationTimer>(2);
+  const auto sleep = [](Trainer&, const auto&) { std::this_thread::sleep_for(std::chrono::milliseconds(3)); };
+  trainer.register_hooks(
+      {timer, std::make_shared<CallbackHook>(Callbacks{.after_step = sleep, .after_evaluation = sleep})});
+  trainer.train_and_evaluate({.steps = 6}, {.every_steps = 2});
+  CHECK(timer->timed_steps() == 4);
+  CHECK(timer->seconds() >= 4 * 0.003);
+  const auto* series = trainer.storage().find("time");
+  REQUIRE(series != nullptr);
+  CHECK(series->history.size() == 4);
+}
+
+TEST_CASE("EarlyStopping: stops after so many evaluations without an improvement") {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const auto steps_until_stop = [](std::vector<double> values, EarlyStoppingOptions options) {
+    options.metric = "error";
+    IdleTrainer trainer(std::move(values));
+    trainer.register_hook(std::make_shared<EarlyStopping>(options));
+    trainer.train_and_evaluate({.steps = 6}, {.every_steps = 1});
+    return trainer.iteration();
+  };
+  CHECK(steps_until_stop({5, 4, 4, 4, 3, 2}, {.patience = 2}) == 4);
+  CHECK(steps_until_stop({5, 4, 4, 3, 3, 2}, {.patience = 2}) == 6);
+  CHECK(steps_until_stop({5, nan, nan, nan, 3, 2}, {.patience = 2}) == 3);
+  CHECK(steps_until_stop({nan, nan, 1, 1, 1, 1}, {.patience = 2}) == 2);
+  CHECK(steps_until_stop({5, 4.9, 4.8, 3, 3, 2}, {.patience = 2, .min_delta = 0.5}) == 3);
+  CHECK(steps_until_stop({1, 2, 3, 2, 2, 2}, {.smaller_is_better = false, .patience = 3}) == 6);
+  CHECK_THROWS_WITH_AS(steps_until_stop({1}, {.metric = "accuracy", .patience = 0}), doctest::Contains("patience"),
+                       Error);
+}
+
+TEST_CASE("EarlyStopping: keeps its state, and names a metric that is missing") {
+  EarlyStopping first({.metric = "error", .patience = 5});
+  first.after_evaluation({{"error", 0.1 + 0.2}});
+  first.after_evaluation({{"error", 0.5}});
+  EarlyStopping second({.metric = "error", .patience = 5});
+  second.load_state(first.state());
+  CHECK(second.best() == first.best());
+  CHECK(second.without_improvement() == 1);
+  CHECK_THROWS_AS(second.load_state("{}"), DataError);
+  CHECK_THROWS_WITH_AS(second.after_evaluation({{"loss", 1}}), doctest::Contains("no \"error\""), Error);
+}
+
+TEST_CASE("ProgressBar: one for each epoch, or one for the run") {
+  const auto lines = [](ProgressBarOptions options, const TrainingLimits& limits) {
+    const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::tmpfile(), &std::fclose);
+    options.progress.output = file.get();
+    options.progress.terminal = false;
+    options.progress.line_interval = std::chrono::hours(1);  // the first and the last step
+    IdleTrainer trainer;
+    trainer.register_hooks({std::make_shared<CallbackHook>(Callbacks{
+                                .before_step = [](Trainer& t) { t.storage().put_scalar("total_loss", 0.25); }}),
+                            std::make_shared<ProgressBar>(options)});
+    trainer.train(limits);
+    std::rewind(file.get());
+    std::string text;
+    for (int c = 0; (c = std::fgetc(file.get())) != EOF;) text += static_cast<char>(c);
+    return text;
+  };
+  const std::string epochs = lines({.steps = 10}, {.epochs = 2});
+  CHECK(epochs.find("epoch 1/2") != std::string::npos);
+  CHECK(epochs.find("epoch 2/2") != std::string::npos);
+  CHECK(epochs.find("10/10") != std::string::npos);
+  CHECK(epochs.find("0.25") != std::string::npos);
+  const std::string whole = lines({}, {.steps = 25});
+  CHECK(whole.find("25/25") != std::string::npos);
+  CHECK(whole.find("epoch") == std::string::npos);
+  CHECK(lines({}, {.epochs = 1}).empty());  // of unknown length
+}
+
+TEST_SUITE_END();

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+// Training that is interrupted and resumed from its checkpoints ends bitwise where it would have ended.
+#include <tutti/autodiff/operations.h>
+#include <tutti/backend/error.h>
+#include <tutti/nn/dropout.h>
+#include <tutti/nn/linear.h>
+#include <tutti/nn/loss.h>
+#include <tutti/nn/sequential.h>
+#include <tutti/optim/adamw.h>
+#include <tutti/tests/exchange/temporary_folder.h>
+#include <tutti/tests/test_devices.h>
+#include <tutti/train/data/batches.h>
+#include <tutti/train/hooks/checkpointer.h>
+#include <tutti/train/hooks/early_stopping.h>
+#include <tutti/train/hooks/learning_rate.h>
+#include <tutti/train/learner.h>
+
+#include <doctest/doctest.h>
+
+#include <stdexcept>
+#include <string>
+
+using namespace tutti;
+using namespace tutti::testing;
+
+namespace {
+
+using Learner = DataParallelLearner<Sequential, Batch>;
+
+Sequential network() {
+  Generator random(3);
+  Sequential model;
+  model.append("hidden", Linear(3, 8, random));
+  model.append("dropout", Dropout(0.25, random));
+  model.append("out", Linear(8, 2, random));
+  model.detach_members_to(test_device());
+  return model;
+}
+
+/// 37 examples, so that the last step of an epoch is uneven.
+Examples examples() {
+  Generator random(11);
+  return {random.normal({37, 3}, DType::f32, cpu()), random.normal({37, 2}, DType::f32, cpu())};
+}
+
+struct Run {
+  explicit Run(std::size_t devices, std::int64_t accumulation = 1)
+      : batches(examples(), {.batch = 4, .devices = test_devices(devices), .seed = 5}),
+        learner(network(),
+                {.optimizer = [](Sequential& m) { return std::make_unique<AdamW>(m.parameters(), 0.01); },
+                 .data = [this](std::size_t d) { return batches.stream(d); },
+                 .losses = [](Sequential& m, const Batch& b) -> Losses {
+                   return {{"loss", mse_loss(m.forward(b.inputs), b.targets)}};
+                 },
+                 .evaluation_data = [this](std::size_t) { return batches.stream(0); }},
+                {.devices = test_devices(devices), .step = {.accumulation = accumulation, .metrics_every = 3}}) {
+    for (std::size_t d = 0; d < devices; ++d) {
+      learner.trainer(d).set_log([](std::string_view) {});
+      learner.trainer(d).register_hook(
+          std::make_shared<LearningRateSchedule>(learner.optimizer(d), Schedule::cosine(0.01, 40)));
+    }
+    learner.main().register_hook(stopping);
+    learner.add_parts(parts);
+    parts.add(
+        "stopping", [this] { return stopping->state(); },
+        [this](const std::string& text) { stopping->load_state(text); });
+  }
+
+  void train(std::int64_t epochs) { learner.train_and_evaluate({.epochs = epochs}, {.every_steps = 5}); }
+  std::vector<float> weights(std::size_t d = 0) {
+    std::vector<float> all;
+    for (const Tensor& parameter : learner.replica(d).parameters())
+      for (const float value : parameter.to_vector<float>()) all.push_back(value);
+    return all;
+  }
+
+  BatchStream batches;
+  std::shared_ptr<EarlyStopping> stopping = std::make_shared<EarlyStopping>(EarlyStoppingOptions{.patience = 100});
+  Learner learner;
+  CheckpointParts parts;
+};
+
+class Interrupting : public Hook {
+ public:
+  explicit Interrupting(std::int64_t at) : at_(at) {}
+  void after_step(const StepReport& report) override {
+    if (report.training && report.global_step == at_) throw std::runtime_error("interrupted");
+  }
+
+ private:
+  std::int64_t at_;
+};
+
+}  // namespace
+
+TEST_SUITE_BEGIN("cpu");  // groups of devices: each kind has an engine of its own
+
+TEST_CASE("resume: a learner's training ends bitwise where the uninterrupted one ends, wherever it was interrupted") {
+  for (const std::int64_t accumulation : {1, 2}) {
+    CAPTURE(accumulation);
+    Run whole(2, accumulation);
+    whole.train(4);
+    const auto expected = whole.weights();
+    for (const std::int64_t at : {1, 4, 5, 6, 10, 11, 17}) {
+      CAPTURE(at);
+      const TemporaryFolder folder;
+      {
+        Run interrupted(2, accumulation);
+        CheckpointFolder checkpoints(folder.file("run"), {.every_steps = 2, .every_epochs = 1});
+        interrupted.learner.save_into(checkpoints, interrupted.parts);
+        interrupted.learner.trainer(1).register_hook(std::make_shared<Interrupting>(at));
+        CHECK_THROWS_WITH(interrupted.train(4), "interrupted");
+      }
+      Run resumed(2, accumulation);
+      CheckpointFolder checkpoints(folder.file("run"), {.every_steps = 2});
+      const auto loaded = checkpoints.load_newest(resumed.parts);
+      CHECK(loaded.has_value() == (at > 2 || (at == 2 && accumulation == 1)));
+      resumed.learner.save_into(checkpoints, resumed.parts);
+      resumed.train(4);
+      for (std::size_t d = 0; d < 2; ++d) CHECK(resumed.weights(d) == expected);
+      CHECK(resumed.learner.main().iteration() == whole.learner.main().iteration());
+      CHECK(resumed.stopping->state() == whole.stopping->state());
+    }
+  }
+}
+
+TEST_CASE("resume: from the end of a run, or of an epoch, it goes on with the next epoch") {
+  Run whole(2);
+  whole.train(2);
+  whole.train(4);
+  const TemporaryFolder folder;
+  {
+    Run first(2);
+    CheckpointFolder checkpoints(folder.file("run"), {.every_epochs = 1});
+    first.learner.save_into(checkpoints, first.parts);
+    first.train(2);
+  }
+  Run second(2);
+  CheckpointFolder checkpoints(folder.file("run"));
+  REQUIRE(checkpoints.load_newest(second.parts));
+  CHECK(second.learner.main().epoch() == 2);
+  second.train(4);
+  CHECK(second.weights() == whole.weights());
+  CHECK(second.learner.main().iteration() == whole.learner.main().iteration());
+}
+
+TEST_CASE("resume: a checkpoint of another model is refused, and nothing is changed") {
+  const TemporaryFolder folder;
+  Run run(1);
+  CheckpointFolder checkpoints(folder.file("run"), {.every_steps = 2});
+  run.learner.save_into(checkpoints, run.parts);
+  run.train(1);
+  Generator random(1);
+  Linear other(5, 2, random);
+  CheckpointParts parts;
+  parts.add("model", other);
+  const auto before = other.parameters()[0].to_vector<float>();
+  CHECK_THROWS_AS((void)checkpoints.load_newest(parts), DataError);
+  CHECK(other.parameters()[0].to_vector<float>() == before);
+}
+
+TEST_CASE("BestCheckpointer: keeps the best evaluation's model") {
+  const TemporaryFolder folder;
+  Run run(1);
+  CheckpointParts model;
+  model.add("model", run.learner.model());
+  CheckpointFolder best(folder.file("run"), {.at_end = false, .max_to_keep = 1});
+  const auto keeper = std::make_shared<BestCheckpointer>(best, model);
+  run.learner.main().register_hook(keeper);
+  run.train(6);
+  REQUIRE(keeper->best());
+  double least = 1e9;
+  std::int64_t at = 0;
+  for (const auto& [iteration, value] : run.learner.main().storage().find("evaluation/loss")->history)
+    if (value < least) least = value, at = iteration + 1;
+  CHECK(*keeper->best() == least);
+  Sequential loaded = network();
+  CheckpointParts parts;
+  parts.add("model", loaded);
+  CHECK(best.load_newest(parts)->progress.step == at);
+  CHECK(best.paths().size() == 1);
+  BestCheckpointer again(best, model);
+  again.load_state(keeper->state());
+  CHECK(again.best() == keeper->best());
+  CHECK_THROWS_WITH_AS(again.after_evaluation({{"accuracy", 1}}), doctest::Contains("no \"loss\""), Error);
+  CHECK_THROWS_AS(again.load_state("best"), DataError);
+}
+
+TEST_SUITE_END();

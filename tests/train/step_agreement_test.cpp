@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tutti/train/step_agreement.h>
+
+#include <tutti/backend/error.h>
+
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <random>
+#include <stdexcept>
+#include <thread>
+
+using namespace tutti;
+using std::chrono::milliseconds;
+
+TEST_SUITE_BEGIN("cpu");
+
+TEST_CASE("StepAgreement: all stop before the first step that none has begun") {
+  StepAgreement agreement(3);
+  CHECK_FALSE(agreement.stops_before(0, 4));
+  CHECK_FALSE(agreement.stops_before(1, 5));
+  agreement.request_stop("enough");
+  agreement.request_stop("too late");
+  CHECK_FALSE(agreement.stops_before(2, 4));
+  CHECK_FALSE(agreement.stops_before(0, 5));
+  CHECK(agreement.stops_before(1, 6) == "enough");
+  CHECK_FALSE(agreement.stops_before(2, 5));
+  CHECK(agreement.stops_before(2, 6) == "enough");
+  CHECK(agreement.stops_before(0, 6) == "enough");
+  agreement.reset();
+  CHECK_FALSE(agreement.stops_before(0, 7));
+}
+
+TEST_CASE("StepAgreement: who has data does not wait; who has none learns whether another has") {
+  StepAgreement agreement(2);
+  CHECK(agreement.any_data(0, true));
+  CHECK(agreement.any_data(1, false));
+  bool found = true;
+  std::thread waiting([&] { found = agreement.any_data(0, false); });
+  CHECK_FALSE(agreement.any_data(1, false));
+  waiting.join();
+  CHECK_FALSE(found);
+  CHECK(agreement.any_data(1, true));  // the next epoch
+}
+
+TEST_CASE("StepAgreement: an answer holds also if the other device has gone on to the next epoch") {
+  for (int repeat = 0; repeat < 200; ++repeat) {
+    StepAgreement agreement(2);
+    bool late = true;
+    std::thread waiting([&] { late = agreement.any_data(0, false); });
+    CHECK_FALSE(agreement.any_data(1, false));
+    CHECK(agreement.any_data(1, true));  // maybe before the other has woken up
+    waiting.join();
+    CHECK_FALSE(late);
+  }
+}
+
+TEST_CASE("StepAgreement: answers are those to the call, however far another device has gone on") {
+  StepAgreement agreement(2);
+  bool late = true;
+  std::thread waiting([&] { late = agreement.any_data(0, false); });
+  CHECK_FALSE(agreement.any_data(1, false));
+  for (int call = 0; call < 5; ++call) CHECK(agreement.any_data(1, true));
+  waiting.join();
+  CHECK_FALSE(late);
+  for (int call = 0; call < 5; ++call) CHECK(agreement.any_data(0, false));  // the other had data in each
+}
+
+TEST_CASE("StepAgreement: an error that is no echo of another's takes an echo's place") {
+  StepAgreement agreement(2);
+  agreement.fail(std::make_exception_ptr(SyncError("cpu:1 failed")));
+  agreement.fail(std::make_exception_ptr(std::runtime_error("the cause")));
+  agreement.fail(std::make_exception_ptr(std::runtime_error("another one")));
+  CHECK_THROWS_WITH(std::rethrow_exception(agreement.first_error()), "the cause");
+}
+
+TEST_CASE("StepAgreement: stops only where devices may") {
+  StepAgreement agreement(2);
+  CHECK_FALSE(agreement.stops_before(0, 1));
+  agreement.request_stop("enough");
+  CHECK_FALSE(agreement.stops_before(0, 2, false));
+  CHECK_FALSE(agreement.stops_before(1, 2, false));
+  CHECK(agreement.stops_before(0, 3));
+  CHECK(agreement.stops_before(1, 3));
+}
+
+TEST_CASE("StepAgreement: an error of one ends the others' waits; a device that says nothing is named") {
+  StepAgreement failing(2);
+  std::thread broken([&] { failing.fail(std::make_exception_ptr(std::runtime_error("broken"))); });
+  CHECK_THROWS_WITH(failing.any_data(0, false), "broken");
+  broken.join();
+  CHECK_THROWS_WITH(failing.stops_before(0, 1), "broken");
+  StepAgreement silent(3, milliseconds(20));
+  std::thread other([&] { CHECK_THROWS_AS(silent.any_data(2, false), Error); });
+  CHECK_THROWS_WITH_AS(silent.any_data(0, false), doctest::Contains("to hear from device 1 of 3"), Error);
+  other.join();
+}
+
+TEST_CASE("StepAgreement: devices with any numbers of steps end each epoch together") {
+  std::mt19937 random(3);
+  for (int repeat = 0; repeat < 20; ++repeat) {
+    constexpr std::size_t kDevices = 4;
+    constexpr int kEpochs = 5;
+    StepAgreement agreement(kDevices);
+    std::vector<std::vector<int>> lengths(kDevices, std::vector<int>(kEpochs));
+    for (auto& own : lengths)
+      for (int& length : own) length = static_cast<int>(random() % 4);
+    std::vector<std::vector<int>> steps(kDevices, std::vector<int>(kEpochs));
+    std::atomic<int> arrived{0};
+    std::vector<std::thread> threads;
+    for (std::size_t d = 0; d < kDevices; ++d)
+      threads.emplace_back([&, d] {
+        int total = 0;
+        for (std::size_t epoch = 0; epoch < kEpochs; ++epoch)
+          for (int i = 0; agreement.any_data(d, i < lengths[d][epoch]); ++i) {
+            ++steps[d][epoch];
+            ++total;
+            ++arrived;  // a step ends when all devices have come
+            while (arrived < total * static_cast<int>(kDevices)) std::this_thread::yield();
+          }
+      });
+    for (auto& thread : threads) thread.join();
+    for (std::size_t epoch = 0; epoch < kEpochs; ++epoch) {
+      int longest = 0;
+      for (const auto& own : lengths) longest = std::max(longest, own[epoch]);
+      for (const auto& own : steps) CHECK(own[epoch] == longest);
+    }
+  }
+}
+
+TEST_SUITE_END();

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <tutti/autodiff/tensor.h>
+#include <tutti/nn/module.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <initializer_list>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace tutti {
+
+class CapturedRun;
+class Step;
+
+struct CapturedStepOptions {
+  std::size_t most_captures = 8;  ///< kept at a time, one for each sort of batch; the one not used for longest goes
+};
+
+/// Forward and backward of a training step that are captured once and then replayed: the kernels alone, in the same
+/// order on memory that is planned ahead, without tensors, graph or checks of shapes. Bitwise the same as calling the
+/// function and `backward` each time. Clipping and the optimizer's step are not in it: call them after it, as always.
+///
+///   CapturedStep step(model, [&](std::span<const Tensor> batch) {
+///     return std::vector{cross_entropy(model.forward(batch[0]), batch[1])};
+///   });
+///   for (...) {
+///     const std::vector<Tensor> loss = step({inputs, targets});
+///     optimizer.step();
+///     optimizer.zero_grad();
+///   }
+///
+/// The first batch of each shape is run eagerly, the second and third are run captured; only if both did the same is
+/// the fourth replayed. A batch of other shapes or types, gradients in another state (micro-batches that accumulate) or
+/// another place, another weight of the step, a parameter with another array and a generator that is gone lead to a new
+/// capture; `report` says why. CaptureError where a step cannot be replayed: it reads values on the host, takes them
+/// from the host, draws random numbers there, keeps tensors that it made, works on a second device, or did something
+/// else the second time (a number that changes from step to step: pass it as an input, as a tensor). What changes later
+/// on the host, unseen by devices (another branch, `model.eval()`), is for `invalidate`.
+///
+/// Replays draw the random numbers that the step itself would draw. Outputs are the caller's. With a Step, gradients
+/// are reduced as in Step::backward: the captured registration is sent, each gradient is submitted between segments of
+/// the tape, and the server launches. One thread at a time.
+class CapturedStep {
+ public:
+  /// What the batch's tensors give: the loss, with one element, which is back-propagated; then whatever else is wanted.
+  /// They must be the device's, without gradients.
+  using Function = std::function<std::vector<Tensor>(std::span<const Tensor>)>;
+
+  /// Of all parameters and buffers of the model; other tensors that the function uses must stay what they are. Throws
+  /// CaptureError for parameters with sparse gradients, on several devices, or none.
+  CapturedStep(Module& model, Function function, CapturedStepOptions options = {});
+  ~CapturedStep();
+  CapturedStep(CapturedStep&&) noexcept;
+  CapturedStep& operator=(CapturedStep&&) = delete;
+
+  std::vector<Tensor> operator()(std::span<const Tensor> batch);
+  std::vector<Tensor> operator()(std::initializer_list<Tensor> batch) {
+    return (*this)(std::span(batch.begin(), batch.size()));
+  }
+  /// The synchronised backward of `step`, joined.
+  std::vector<Tensor> operator()(std::span<const Tensor> batch, Step& step);
+  std::vector<Tensor> operator()(std::initializer_list<Tensor> batch, Step& step) {
+    return (*this)(std::span(batch.begin(), batch.size()), step);
+  }
+  /// The same without the wait, as Step::backward_async.
+  std::vector<Tensor> run_async(std::span<const Tensor> batch, Step& step);
+
+  /// Drops all captures: the next steps are captured anew.
+  void invalidate(std::string reason);
+
+  struct Report {
+    std::int64_t eager = 0;     ///< steps run as they are
+    std::int64_t captured = 0;  ///< steps run captured
+    std::int64_t replayed = 0;
+    std::size_t memory = 0;  ///< bytes that captures hold, without parameters and gradients
+    std::string reason;      ///< why the last step that was not replayed was not
+  };
+  Report report() const;
+
+ private:
+  class State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace tutti

@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tutti/train/eager_trainer.h>
+
+#include <tutti/autodiff/autocast.h>
+#include <tutti/autodiff/backward.h>
+#include <tutti/autodiff/operations.h>
+#include <tutti/backend/error.h>
+#include <tutti/distributed/gradient_sync.h>
+#include <tutti/distributed/sync_server.h>
+#include <tutti/optim/clip.h>
+#include <tutti/optim/gradient_scaler.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstdint>
+#include <sstream>
+
+namespace tutti {
+namespace {
+
+bool is_loss(std::string_view name) { return name.find("loss") != std::string_view::npos; }
+
+Tensor total_loss(const Losses& losses) {
+  Tensor total;
+  for (const auto& [name, value] : losses)
+    if (is_loss(name)) total = total.defined() ? total + value : value;
+  if (!total.defined()) raise<Error>("[trainer] no result has \"loss\" in its name: there is nothing to minimise");
+  return total;
+}
+
+using Averages = std::map<std::string, RunningAverage, std::less<>>;
+
+Metrics means_of(const Averages& averages) {
+  Metrics means;
+  for (const auto& [name, average] : averages) means[name] = average.mean();
+  return means;
+}
+
+void check_options(const EagerOptions& options) {
+  if (options.accumulation < 1)
+    raise<Error>("[trainer] accumulation is {}: it must be at least 1", options.accumulation);
+  if (options.metrics_every < 0) raise<Error>("[trainer] metrics_every is {}: below 0", options.metrics_every);
+  if (options.sync == nullptr) return;
+  const SyncOptions& sync = options.sync->server().options();
+  if (options.accumulation > 1 && sync.reduction != GradientReduction::weighted_mean)
+    raise<Error>("[trainer] accumulation {} needs GradientReduction::weighted_mean, which divides by all examples",
+                 options.accumulation);
+  const bool looks_at_all = options.max_norm || options.max_value || options.scaler != nullptr;
+  if (sync.overlap == Overlap::in_backward && (looks_at_all || options.accumulation > 1))
+    raise<Error>("[trainer] Overlap::in_backward uses each gradient at once: no accumulation, clipping or scaler");
+  if (sync.overlap == Overlap::double_buffered && options.scaler != nullptr)
+    raise<Error>(
+        "[trainer] with Overlap::double_buffered gradients come a step late, and the scale is another by then");
+}
+
+}  // namespace
+
+EagerTrainerBase::EagerTrainerBase(Module& model, Optimizer& optimizer, EagerOptions options)
+    : model_(model), optimizer_(optimizer), options_(std::move(options)), parameters_(optimizer.parameters()) {
+  check_options(options_);
+}
+
+EagerTrainerBase::~EagerTrainerBase() = default;
+
+void EagerTrainerBase::set_training(bool training) { model_.train(training); }
+
+Losses EagerTrainerBase::forward(const std::function<Losses()>& losses) const {
+  if (options_.autocast == DType::f32) return losses();
+  const Autocast autocast(options_.autocast);
+  return losses();
+}
+
+Metrics EagerTrainerBase::train_on(double weight, const std::function<Losses()>& losses) {
+  if (!model_.training())
+    raise<Error>("[trainer] the model was changed to evaluation mode; evaluate() changes it back");
+  if (pending_ == 0) optimizer_.zero_grad();
+  const bool last = pending_ + 1 == options_.accumulation;
+  if (options_.sync != nullptr && !step_) step_ = std::make_unique<Step>(options_.sync->step(options_.device, weight));
+  Losses results;
+  if (weight > 0) {
+    results = forward(losses);
+    const Tensor loss = total_loss(results);
+    backward(options_.scaler != nullptr ? options_.scaler->scale(loss) : loss, weight, last);
+  } else if (step_ && last) {
+    step_->synchronize();
+  }
+  ++pending_;
+  pending_weight_ += weight;
+  Metrics metrics = report(results, weight);
+  if (last) update();
+  return metrics;
+}
+
+void EagerTrainerBase::backward(const Tensor& loss, double weight, bool last) {
+  if (step_ && last) {
+    step_->set_weight(weight);
+    step_->backward(loss);
+  } else if (step_) {
+    const NoSync local = step_->no_sync(weight);
+    tutti::backward(loss);
+  } else {  // alone: divided by all examples before the update
+    tutti::backward(loss, {.scale = options_.accumulation > 1 ? weight : 1.0});
+  }
+}
+
+void EagerTrainerBase::update() {
+  const double weight = std::exchange(pending_weight_, 0);
+  pending_ = 0;
+  const auto step = std::exchange(step_, nullptr);
+  ++updates_;
+  if (overlap() == Overlap::in_backward) return;
+  if (!step && options_.accumulation > 1 && weight > 0) multiply_gradients(parameters_, 1 / weight);
+  apply_gradients();
+}
+
+// Without any there were no examples, or with double buffering they are on their way: that is no step.
+void EagerTrainerBase::apply_gradients() {
+  const auto has_gradient = [](const Tensor& parameter) {
+    return parameter.has_sparse_grad() ? parameter.sparse_grad().defined() : parameter.grad().defined();
+  };
+  if (std::ranges::none_of(parameters_, has_gradient)) return;
+  if (options_.scaler != nullptr) {
+    const bool finite = options_.scaler->unscale(parameters_);
+    options_.scaler->update(finite);
+    if (!finite) return;
+  }
+  if (options_.max_value) clip_grad_value(parameters_, *options_.max_value);
+  if (options_.max_norm) clip_grad_norm(parameters_, *options_.max_norm);
+  optimizer_.step();
+}
+
+Overlap EagerTrainerBase::overlap() const {
+  return options_.sync != nullptr ? options_.sync->server().options().overlap : Overlap::immediate;
+}
+
+void EagerTrainerBase::finish_updates() {
+  if (pending_ == 0) return;
+  if (step_) step_->synchronize();
+  update();
+}
+
+void EagerTrainerBase::settle() {
+  if (overlap() != Overlap::double_buffered || !options_.sync->flush(options_.device)) return;
+  apply_gradients();
+  optimizer_.zero_grad();
+}
+
+void EagerTrainerBase::finish_training() {
+  if (!unread_.empty()) write_metrics();
+  settle();
+}
+
+void EagerTrainerBase::stop(std::string reason) {
+  if (options_.sync != nullptr && options_.sync->devices().size() > 1)
+    raise<Error>("[trainer] {} cannot stop by itself: the group's others would wait. A DataParallelLearner stops all",
+                 to_string(options_.device));
+  Trainer::stop(std::move(reason));
+}
+
+void EagerTrainerBase::failed(std::exception_ptr error) {
+  pending_ = 0;
+  pending_weight_ = 0;
+  unread_.clear();
+  averages_.clear();
+  loss_.reset();
+  if (options_.sync == nullptr) return;
+  try {
+    if (step_)
+      step_->fail(error);
+    else
+      options_.sync->fail(options_.device, error);
+  } catch (...) {  // the group has failed before: everyone knows
+  }
+  step_.reset();
+}
+
+// Values are kept as they are until they are asked for: on a GPU the host would wait for each.
+Metrics EagerTrainerBase::report(const Losses& losses, double weight) {
+  if (options_.metrics_every == 0) return {};
+  Losses values;
+  for (const auto& [name, value] : losses) values.emplace_back(name, value.detach());
+  unread_.emplace_back(std::move(values), weight);
+  if ((iteration() + 1) % options_.metrics_every != 0) return {};
+  return write_metrics();
+}
+
+void EagerTrainerBase::read_metrics() {
+  for (const auto& [losses, weight] : unread_) {
+    double total = 0;
+    for (const auto& [name, value] : losses) {
+      const auto number = value.item<double>();
+      averages_[name].add(number, weight);
+      if (is_loss(name)) total += number;
+    }
+    loss_.add(total, weight);
+  }
+  unread_.clear();
+}
+
+// By examples. Devices may know different names, one without examples none: what they send is text, a line for each.
+Metrics EagerTrainerBase::group_means(const Averages& own) {
+  if (options_.sync == nullptr) return means_of(own);
+  std::string text;
+  for (const auto& [name, average] : own) text += fmt::format("{} {} {}\n", average.weight(), average.mean(), name);
+  const std::vector<std::uint8_t> bytes(text.begin(), text.end());
+  const Tensor sent(Array::from(bytes, {static_cast<std::int64_t>(bytes.size())}, options_.device));
+  const auto all = options_.sync->all_gather(options_.device, sent).resolve().to_vector<std::uint8_t>();
+  Averages averages;
+  std::istringstream lines(std::string(all.begin(), all.end()));
+  for (std::string line; std::getline(lines, line);) {
+    const char* const last = line.data() + line.size();
+    double weight = 0;
+    double value = 0;
+    const char* at = std::from_chars(line.data(), last, weight).ptr;
+    at = std::from_chars(at + 1, last, value).ptr;
+    averages[std::string(at + 1, last)].add(value, weight);
+  }
+  return means_of(averages);
+}
+
+Metrics EagerTrainerBase::evaluated(Metrics means, double weight) {
+  if (!options_.evaluate_together) return means;
+  Averages own;
+  for (const auto& [name, value] : means) own[name].add(value, weight);
+  return group_means(own);
+}
+
+double EagerTrainerBase::take_mean_loss() {
+  if (options_.metrics_every == 0) raise<Error>("[trainer] losses are not kept with metrics_every 0");
+  read_metrics();
+  Averages own{{"loss", std::exchange(loss_, {})}};
+  return group_means(own).at("loss");
+}
+
+// The sum of the losses, and each by itself where there are several.
+Metrics EagerTrainerBase::write_metrics() {
+  read_metrics();
+  const Metrics metrics = group_means(std::exchange(averages_, {}));
+  storage().put_scalar("data_time", data_time(), EventStorage::Smoothing::none);
+  double total = 0;
+  for (const auto& [name, value] : metrics)
+    if (is_loss(name)) total += value;
+  if (!metrics.empty()) storage().put_scalar(options_.prefix + "total_loss", total);
+  if (metrics.size() > 1)
+    for (const auto& [name, value] : metrics) storage().put_scalar(options_.prefix + name, value);
+  return metrics;
+}
+
+Metrics EagerTrainerBase::evaluate_on(const std::function<Losses()>& losses) {
+  Metrics metrics;
+  for (const auto& [name, value] : forward(losses)) metrics[name] = value.item<double>();
+  return metrics;
+}
+
+}  // namespace tutti

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <tutti/nn/module.h>
+#include <tutti/optim/optimizer.h>
+#include <tutti/train/data/data_stream.h>
+#include <tutti/train/reporting/metrics.h>
+#include <tutti/train/trainer.h>
+
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace tutti {
+
+class GradientScaler;
+class GradientSync;
+class Step;
+enum class Overlap : std::uint8_t;
+
+/// Scalars by name, of one batch. Those with "loss" in their names are means over its examples; their sum is what is
+/// minimised. The others are reported only.
+using Losses = std::vector<std::pair<std::string, Tensor>>;
+
+struct EagerOptions {
+  std::int64_t accumulation = 1;                   ///< batches to an update; the rest at the end of an epoch is one too
+  std::optional<double> max_norm = std::nullopt;   ///< clips the gradients' joint norm before each update
+  std::optional<double> max_value = std::nullopt;  ///< clips their elements
+  DType autocast = DType::f32;                     ///< of forward: bf16, f16, or f32 for none
+  GradientScaler* scaler = nullptr;                ///< for f16; not owned
+  /// Reductions over a group, of which `device` is this trainer's; not owned. The model is one of its replicas.
+  GradientSync* sync = nullptr;
+  Device device = cpu();
+  /// Every so many steps, and at the end, the means of what the steps returned since are read from the device, averaged
+  /// over the group and stored; 0: never. The same on all devices, which then make equally many steps.
+  std::int64_t metrics_every = 1;
+  /// Evaluations are of the whole group: all devices evaluate at the same place, each on its share.
+  bool evaluate_together = false;
+  std::string prefix = {};  ///< of the metrics' names
+};
+
+/// A step as one writes it by hand: forward, backward, and every `accumulation` batches clip, step, zero_grad.
+/// Gradients are means over all examples of an update, however many batches and devices they came from and however
+/// uneven those are. This is the part that does not depend on what a batch is; see EagerTrainer.
+class EagerTrainerBase : public Trainer {
+ public:
+  ~EagerTrainerBase() override;
+  bool between_updates() const override { return pending_ == 0; }
+  void settle() override;
+  /// Error with a group of several devices: see DataParallelLearner.
+  void stop(std::string reason) override;
+  std::int64_t updates() const noexcept { return updates_; }  ///< optimizer steps of this object
+  /// The mean training loss, by examples, of the steps since the last call, over the whole group: all its devices call.
+  /// Error with metrics_every 0.
+  double take_mean_loss();
+  Module& model() noexcept { return model_; }
+  Optimizer& optimizer() noexcept { return optimizer_; }
+  const EagerOptions& options() const noexcept { return options_; }
+
+ protected:
+  EagerTrainerBase(Module&, Optimizer&, EagerOptions);
+
+  void finish_updates() override;
+  void finish_training() override;
+  void failed(std::exception_ptr) override;
+  void set_training(bool) override;
+  /// Forward by `losses`, backward, and what follows. `weight`: the batch's examples; 0: it has no loss, and its device
+  /// only takes part.
+  Metrics train_on(double weight, const std::function<Losses()>& losses);
+  Metrics evaluate_on(const std::function<Losses()>& losses);
+  Metrics evaluated(Metrics means, double weight) override;
+
+ private:
+  using Averages = std::map<std::string, RunningAverage, std::less<>>;
+
+  Metrics group_means(const Averages&);
+  Losses forward(const std::function<Losses()>& losses) const;
+  void backward(const Tensor& loss, double weight, bool last);
+  void update();
+  void apply_gradients();
+  Overlap overlap() const;
+  Metrics report(const Losses&, double weight);
+  void read_metrics();
+  Metrics write_metrics();
+
+  Module& model_;
+  Optimizer& optimizer_;
+  EagerOptions options_;
+  std::vector<Tensor> parameters_;
+  std::unique_ptr<Step> step_;  // the group's, while batches are accumulated
+  std::int64_t pending_ = 0;    // batches accumulated
+  double pending_weight_ = 0;
+  std::vector<std::pair<Losses, double>> unread_;  // of steps, with their weights
+  Averages averages_;                              // of this device, since they were written
+  RunningAverage loss_;                            // of this device, since take_mean_loss
+  std::int64_t updates_ = 0;
+};
+
+/// Trains a model on a stream: ten lines make a loop.
+///
+///   EagerTrainer<Batch> trainer(model, optimizer, batches, [&](const Batch& batch) -> Losses {
+///     return {{"loss", cross_entropy(model.forward(batch.inputs), batch.targets)}};
+///   });
+///   trainer.register_hook(std::make_shared<PeriodicWriter>(...));
+///   trainer.train({.epochs = 10});
+///
+/// Data, model and optimizer are not owned and outlive it. An item's `weight()` is its number of examples; without one
+/// every item counts alike.
+template <class Item> class EagerTrainer : public EagerTrainerBase {
+ public:
+  using LossFunction = std::function<Losses(const Item&)>;
+
+  EagerTrainer(Module& model, Optimizer& optimizer, DataStream<Item>& data, LossFunction losses,
+               EagerOptions options = {})
+      : EagerTrainerBase(model, optimizer, std::move(options)), data_(data), losses_(std::move(losses)) {}
+
+  /// What `evaluate` runs over, from its beginning each time. `losses`: default, those of training.
+  void set_evaluation(DataStream<Item>& data, LossFunction losses = {}) {
+    evaluation_data_ = &data;
+    evaluation_losses_ = std::move(losses);
+  }
+
+ protected:
+  void start_epoch(std::int64_t epoch) override { data_.start_epoch(epoch); }
+  bool next_data() override { return fetch(data_, item_); }
+  Metrics run_step() override {
+    return train_on(data_weight(), [this] { return losses_(*item_); });
+  }
+  void start_evaluation() override {
+    if (evaluation_data_ == nullptr) return Trainer::start_evaluation();
+    evaluation_data_->start_epoch(0);
+  }
+  bool next_evaluation_data() override { return fetch(*evaluation_data_, evaluation_item_); }
+  Metrics run_evaluation_step() override {
+    const LossFunction& losses = evaluation_losses_ ? evaluation_losses_ : losses_;
+    return evaluate_on([&] { return losses(*evaluation_item_); });
+  }
+  bool has_item() const noexcept { return (evaluating() ? evaluation_item_ : item_).has_value(); }
+  double data_weight() override {
+    if constexpr (requires { item_->weight(); }) return (evaluating() ? evaluation_item_ : item_)->weight();
+    return 1;
+  }
+
+ private:
+  static bool fetch(DataStream<Item>& data, std::optional<Item>& item) {
+    item = data.next();
+    return item.has_value();
+  }
+
+  DataStream<Item>& data_;
+  LossFunction losses_;
+  DataStream<Item>* evaluation_data_ = nullptr;
+  LossFunction evaluation_losses_;
+  std::optional<Item> item_;
+  std::optional<Item> evaluation_item_;  // beside the step's, in which a hook may evaluate
+};
+
+}  // namespace tutti

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tutti/train/hooks/checkpointer.h>
+
+#include <tutti/backend/error.h>
+#include <tutti/distributed/gradient_sync.h>
+#include <tutti/train/trainer.h>
+
+#include <nlohmann/json.hpp>
+
+#include <cmath>
+#include <utility>
+
+namespace tutti {
+
+CheckpointProgress Checkpointer::progress() const {
+  return {.step = trainer().iteration(), .epoch = trainer().epoch(), .window = trainer().window()};
+}
+
+// Whether one is due is the same on all devices: nothing else is asked.
+void Checkpointer::save(CheckpointMoment moment, const CheckpointProgress& progress) {
+  trainer().settle();
+  if (sync_ != nullptr) sync_->barrier(device_);
+  if (saves_ && folder_.due(moment, progress))
+    folder_.save_if_due(moment, parts_, progress);
+  else if (saves_)
+    folder_.save(parts_, progress);
+  if (sync_ != nullptr) sync_->barrier(device_);
+}
+
+void Checkpointer::before_train() { owed_ = false; }
+
+void Checkpointer::after_step(const StepReport& report) {
+  if (!report.training) return;
+  owed_ = owed_ || folder_.due(CheckpointMoment::step, progress());
+  if (!owed_ || !trainer().between_updates()) return;
+  owed_ = false;
+  save(CheckpointMoment::step, progress());
+}
+
+void Checkpointer::after_window() {
+  if (trainer().evaluating() || !trainer().out_of_data() || !trainer().between_updates()) return;
+  if (folder_.due(CheckpointMoment::window, progress())) save(CheckpointMoment::window, progress());
+}
+
+// What waits for an update has had it now.
+void Checkpointer::after_epoch() {
+  CheckpointProgress ended = progress();
+  if (trainer().out_of_data()) ++ended.epoch;
+  if (std::exchange(owed_, false)) return save(CheckpointMoment::step, ended);
+  if (trainer().out_of_data() && folder_.due(CheckpointMoment::epoch, ended)) save(CheckpointMoment::epoch, ended);
+}
+
+void Checkpointer::end() {
+  if (folder_.due(CheckpointMoment::end, progress())) save(CheckpointMoment::end, progress());
+  if (saves_) folder_.wait();
+}
+
+void BestCheckpointer::after_evaluation(const Metrics& means) {
+  const auto found = means.find(options_.metric);
+  if (found == means.end()) raise<Error>("[best checkpointer] the evaluation has no \"{}\"", options_.metric);
+  const double value = found->second;
+  if (!std::isfinite(value)) return;
+  if (best_ && !(options_.smaller_is_better ? value < *best_ : value > *best_)) return;
+  folder_.wait();  // not to be skipped
+  folder_.save(parts_, {.step = trainer().iteration(), .epoch = trainer().epoch(), .window = trainer().window()});
+  best_ = value;
+}
+
+std::string BestCheckpointer::state() const { return best_ ? nlohmann::json(*best_).dump() : "null"; }
+
+void BestCheckpointer::load_state(const std::string& text) try {
+  const auto json = nlohmann::json::parse(text);
+  best_ = json.is_null() ? std::nullopt : std::optional(json.get<double>());
+} catch (const nlohmann::json::exception& error) {
+  raise<DataError>("[best checkpointer] this is no state of it: {}", error.what());
+}
+
+}  // namespace tutti

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <tutti/backend/device.h>
+#include <tutti/train/checkpoints/checkpoint_folder.h>
+#include <tutti/train/hook.h>
+
+#include <optional>
+#include <string>
+
+namespace tutti {
+
+class GradientSync;
+
+/// Saves checkpoints when the folder's options say so: after steps, windows and epochs, and when training came to its
+/// end. A step after which gradients are still accumulated waits for the update. Folder and parts are not owned; the
+/// trainer's `state` belongs into the parts. Register it after hooks whose state or values it is to keep.
+class Checkpointer final : public Hook {
+ public:
+  Checkpointer(CheckpointFolder& folder, const CheckpointParts& parts) : folder_(folder), parts_(parts) {}
+  /// On one of several devices, whose trainers all have one: they wait for each other while the one that `saves` copies
+  /// the parts.
+  Checkpointer(CheckpointFolder& folder, const CheckpointParts& parts, GradientSync& sync, Device device, bool saves)
+      : folder_(folder), parts_(parts), sync_(&sync), device_(device), saves_(saves) {}
+
+  void before_train() override;
+  void after_step(const StepReport&) override;
+  void after_window() override;
+  void after_epoch() override;
+  void end() override;  ///< waits until the last checkpoint is on the disk
+
+ private:
+  void save(CheckpointMoment, const CheckpointProgress&);
+  CheckpointProgress progress() const;
+
+  CheckpointFolder& folder_;
+  const CheckpointParts& parts_;
+  GradientSync* sync_ = nullptr;
+  Device device_{};
+  bool saves_ = true;
+  bool owed_ = false;  // a step's checkpoint waits for the update
+};
+
+struct BestCheckpointerOptions {
+  std::string metric = "loss";  ///< of the evaluations' means
+  bool smaller_is_better = true;
+};
+
+/// Saves into a folder of its own, which keeps one, after each evaluation that is the best so far. NaN is never the
+/// best. For a trainer alone, or the main device's with parts that no other device touches: its model, say.
+class BestCheckpointer final : public Hook {
+ public:
+  BestCheckpointer(CheckpointFolder& folder, const CheckpointParts& parts, BestCheckpointerOptions options = {})
+      : folder_(folder), parts_(parts), options_(std::move(options)) {}
+
+  void after_evaluation(const Metrics&) override;  ///< Error if the metric is not among the means
+  void end() override { folder_.wait(); }
+
+  std::optional<double> best() const noexcept { return best_; }
+  std::string state() const;            ///< as text for a checkpoint
+  void load_state(const std::string&);  ///< DataError for another text; nothing is changed then
+
+ private:
+  CheckpointFolder& folder_;
+  const CheckpointParts& parts_;
+  BestCheckpointerOptions options_;
+  std::optional<double> best_;
+};
+
+}  // namespace tutti

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <tutti/train/hook.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace tutti {
+
+struct EarlyStoppingOptions {
+  std::string metric = "loss";  ///< of the evaluations' means
+  bool smaller_is_better = true;
+  std::int64_t patience = 3;  ///< evaluations in a row without an improvement, after which training stops; > 0
+  double min_delta = 0;       ///< what counts as one; >= 0
+};
+
+/// Stops training when evaluations no longer improve. NaN and infinities are none. With several devices, evaluate on
+/// all of them with the same result, or on the one whose stop is agreed with the others.
+class EarlyStopping final : public Hook {
+ public:
+  explicit EarlyStopping(EarlyStoppingOptions);  ///< throws Error for an option outside its range
+
+  void after_evaluation(const Metrics&) override;  ///< Error if the metric is not among the means
+
+  std::optional<double> best() const noexcept { return best_; }
+  std::int64_t without_improvement() const noexcept { return bad_; }
+  std::string state() const;            ///< as text for a checkpoint
+  void load_state(const std::string&);  ///< DataError for another text; nothing is changed then
+
+ private:
+  bool improves(double value) const;
+
+  EarlyStoppingOptions options_;
+  std::optional<double> best_;
+  std::int64_t bad_ = 0;
+};
+
+}  // namespace tutti

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tutti/train/hooks/periodic_writer.h>
+
+#include <tutti/backend/error.h>
+#include <tutti/train/trainer.h>
+
+#include <utility>
+
+namespace tutti {
+
+PeriodicWriter::PeriodicWriter(std::vector<std::unique_ptr<EventWriter>> writers, std::int64_t every)
+    : writers_(std::move(writers)), every_(every) {
+  if (every < 1) raise<Error>("[periodic writer] every {} steps: at least 1", every);
+}
+
+void PeriodicWriter::after_step(const StepReport& report) {
+  if (report.training && report.global_step % every_ == 0) write();
+}
+
+void PeriodicWriter::write() {
+  for (const auto& writer : writers_) writer->write(trainer().storage());
+}
+
+}  // namespace tutti

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <tutti/train/hook.h>
+#include <tutti/train/reporting/event_storage.h>
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+namespace tutti {
+
+/// Lets writers show the trainer's storage every so many training steps, after each evaluation, and when training ends,
+/// however it does. Register it on the main device's trainer, after the hooks whose values it is to show.
+class PeriodicWriter final : public Hook {
+ public:
+  /// Throws Error for a period below 1.
+  explicit PeriodicWriter(std::vector<std::unique_ptr<EventWriter>>, std::int64_t every = 20);
+
+  void after_step(const StepReport&) override;
+  void after_evaluation(const Metrics&) override { write(); }
+  void after_train() override { write(); }
+
+ private:
+  void write();
+
+  std::vector<std::unique_ptr<EventWriter>> writers_;
+  std::int64_t every_;
+};
+
+}  // namespace tutti

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <tutti/train/hook.h>
+#include <tutti/train/reporting/progress.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace tutti {
+
+struct ProgressBarOptions {
+  std::int64_t steps = 0;  ///< of an epoch; 0: of the whole run, up to Trainer::max_iteration
+  /// Metrics of the trainer's storage that are shown, as they are there.
+  std::string loss = "total_loss";
+  std::string accuracy = "accuracy";
+  ProgressOptions progress = {};
+};
+
+/// Shows how far training is, by epoch or as a whole: on a terminal a bar, elsewhere now and then a line. Register it
+/// on the main device's trainer.
+class ProgressBar final : public Hook {
+ public:
+  explicit ProgressBar(ProgressBarOptions options = {}) : options_(std::move(options)) {}
+
+  void before_epoch() override;
+  void after_step(const StepReport&) override;
+  void before_evaluation() override { finish(); }
+  void after_epoch() override { finish(); }
+  void after_train() override { finish(); }
+
+ private:
+  void finish();
+
+  ProgressBarOptions options_;
+  std::optional<Progress> bar_;
+  std::int64_t step_ = 0;
+};
+
+}  // namespace tutti

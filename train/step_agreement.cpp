@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tutti/train/step_agreement.h>
+
+#include <tutti/backend/error.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace tutti {
+
+StepAgreement::StepAgreement(std::size_t devices, std::chrono::milliseconds deadline)
+    : devices_(devices), deadline_(deadline) {}
+
+void StepAgreement::rethrow() const {
+  if (error_) std::rethrow_exception(error_);
+}
+
+std::optional<std::string> StepAgreement::stops_before(std::size_t device, std::int64_t step, bool may_stop) {
+  const std::lock_guard lock(mutex_);
+  rethrow();
+  if (may_stop && stop_at_ && step >= *stop_at_) return stop_reason_;
+  devices_[device].begun = step;
+  return std::nullopt;
+}
+
+void StepAgreement::request_stop(std::string reason) {
+  const std::lock_guard lock(mutex_);
+  if (stop_at_) return;
+  stop_at_ = 1 + std::ranges::max(devices_, {}, &DeviceState::begun).begun;
+  stop_reason_ = reason.empty() ? "stop was called" : std::move(reason);
+}
+
+bool StepAgreement::any_data(std::size_t device, bool has_data) {
+  std::unique_lock lock(mutex_);
+  rethrow();
+  const std::int64_t call = devices_[device].calls++;
+  Answers& answers = answers_[call];
+  ++answers.said;
+  answers.any = answers.any || has_data;
+  changed_.notify_all();
+  const auto known = [&] { return error_ || answers.any || answers.said == devices_.size(); };
+  if (!changed_.wait_for(lock, deadline_, known)) {
+    std::string missing;
+    for (std::size_t d = 0; d < devices_.size(); ++d)
+      if (devices_[d].calls <= call) missing += fmt::format("{}{}", missing.empty() ? "" : ", ", d);
+    raise<Error>("[training] device {} has no more data and has waited {} ms to hear from device {} of {}", device,
+                 deadline_.count(), missing, devices_.size());
+  }
+  rethrow();
+  const bool any = answers.any;
+  if (++answers.told == devices_.size()) answers_.erase(call);
+  return any;
+}
+
+bool is_echo(const std::exception_ptr& error) noexcept {
+  try {
+    std::rethrow_exception(error);
+  } catch (const SyncError&) {
+    return true;
+  } catch (...) {
+    return false;
+  }
+}
+
+void StepAgreement::fail(std::exception_ptr error) noexcept {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!error_ || (is_echo(error_) && !is_echo(error))) error_ = std::move(error);
+  }
+  changed_.notify_all();
+}
+
+std::exception_ptr StepAgreement::first_error() const {
+  const std::lock_guard lock(mutex_);
+  return error_;
+}
+
+void StepAgreement::reset() {
+  const std::lock_guard lock(mutex_);
+  std::ranges::fill(devices_, DeviceState{});
+  answers_.clear();
+  stop_at_.reset();
+  stop_reason_.clear();
+  error_ = nullptr;
+}
+
+}  // namespace tutti

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace tutti {
+
+/// Whether it is a SyncError, as devices get for another one's failure.
+bool is_echo(const std::exception_ptr&) noexcept;
+
+/// What the devices of one process agree on without a collective: the step before which all of them stop, and whether
+/// any of them still has data. Devices count the same steps; how far one is ahead does not matter. Each device asks on
+/// its own thread; `request_stop` and `fail` on any.
+class StepAgreement {
+ public:
+  /// `deadline`: of every wait for another device.
+  explicit StepAgreement(std::size_t devices, std::chrono::milliseconds deadline = std::chrono::seconds(300));
+
+  /// At the beginning of this device's step: the reason to stop before it, if there is one. All devices hear it at the
+  /// same step, of those at which they `may_stop`, the same for all. Throws what `fail` was given.
+  std::optional<std::string> stops_before(std::size_t device, std::int64_t step, bool may_stop = true);
+  /// All devices stop before the first step that none has begun.
+  void request_stop(std::string reason);
+
+  /// Says whether this device has data for its next step, and returns whether any device has. Waits for the others only
+  /// if it has none itself: until one has, or all said that they have none. All devices call it equally often. Throws
+  /// Error naming who is missing after the deadline, and what `fail` was given first.
+  bool any_data(std::size_t device, bool has_data);
+
+  /// This device leaves by an error: nobody waits for it. The first error counts; an echo of another device's
+  /// (SyncError) gives way to a cause.
+  void fail(std::exception_ptr) noexcept;
+  std::exception_ptr first_error() const;  ///< null: none failed
+  /// Forgets requests, errors and data: for the next run, while no device asks.
+  void reset();
+
+ private:
+  struct DeviceState {
+    std::int64_t begun = -1;  // the last step
+    std::int64_t calls = 0;   // of any_data
+  };
+  struct Answers {  // to one call of any_data
+    std::size_t said = 0;
+    std::size_t told = 0;
+    bool any = false;
+  };
+
+  void rethrow() const;
+
+  mutable std::mutex mutex_;  // of all below: devices ask at the same time
+  std::condition_variable changed_;
+  std::vector<DeviceState> devices_;
+  std::map<std::int64_t, Answers> answers_;  // by the number of the call, until all have been told
+  std::chrono::milliseconds deadline_;
+  std::optional<std::int64_t> stop_at_;
+  std::string stop_reason_;
+  std::exception_ptr error_;
+};
+
+}  // namespace tutti

@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tutti/train/trainer.h>
+
+#include <tutti/autodiff/tensor.h>
+#include <tutti/backend/error.h>
+#include <tutti/distributed/sync_text.h>
+#include <tutti/train/reporting/metrics.h>
+
+#include <nlohmann/json.hpp>
+
+#include <chrono>
+#include <cstdio>
+#include <utility>
+
+namespace tutti {
+namespace {
+
+/// A flag that is set while one lives.
+class During {
+ public:
+  explicit During(bool& flag) : flag_(flag), before_(std::exchange(flag, true)) {}
+  ~During() { flag_ = before_; }
+  During(const During&) = delete;
+  During& operator=(const During&) = delete;
+
+ private:
+  bool& flag_;
+  bool before_;
+};
+
+/// Means of what several steps returned. A metric that some of them lack counts where it is.
+class MeanMetrics {
+ public:
+  void add(const Metrics& metrics, double weight) {
+    weight_ += weight;
+    for (const auto& [name, value] : metrics) averages_[name].add(value, weight);
+    for (const auto& [name, average] : averages_)
+      if (average.weight() > 0) means_[name] = average.mean();
+  }
+  const Metrics& means() const { return means_; }
+  double weight() const { return weight_; }
+
+ private:
+  double weight_ = 0;
+  std::map<std::string, RunningAverage, std::less<>> averages_;
+  Metrics means_;
+};
+
+}  // namespace
+
+Trainer& Hook::trainer() const {
+  if (trainer_ == nullptr) raise<Error>("[hook] it has no trainer: it was never registered, or its trainer is gone");
+  return *trainer_;
+}
+
+Trainer::~Trainer() {
+  for (const auto& hook : hooks_) hook->trainer_ = nullptr;
+}
+
+void Trainer::register_hook(std::shared_ptr<Hook> hook) {
+  if (!hook) return;
+  if (running_ || evaluating_) raise<Error>("[trainer] hooks are registered before training, not within it");
+  if (hook->trainer_ != nullptr) raise<Error>("[trainer] the hook belongs to a trainer already");
+  hook->trainer_ = this;
+  hooks_.push_back(std::move(hook));
+}
+
+void Trainer::register_hooks(std::vector<std::shared_ptr<Hook>> hooks) {
+  for (auto& hook : hooks) register_hook(std::move(hook));
+}
+
+template <class... Parameters, class... Arguments>
+void Trainer::call(void (Hook::*point)(Parameters...), Arguments&&... arguments) {
+  for (const auto& hook : hooks_) (hook.get()->*point)(arguments...);
+}
+
+// What it throws must not take an error's place.
+void Trainer::log(std::string_view line) const noexcept {
+  try {
+    if (log_)
+      log_(line);
+    else
+      fmt::print(stderr, "{}\n", line);
+  } catch (...) {
+  }
+}
+
+void Trainer::train(const TrainingLimits& limits) { run(limits, {}); }
+
+void Trainer::train_and_evaluate(const TrainingLimits& limits, const EvaluationPlan& plan) { run(limits, plan); }
+
+void Trainer::run(const TrainingLimits& limits, const EvaluationPlan& plan) {
+  if (running_ || evaluating_) raise<Error>("[trainer] train was called within its own loop");
+  const During running(running_);
+  limits_ = limits;
+  plan_ = plan;
+  start_ = place_.iteration;
+  completed_ = false;
+  stop_reason_.clear();
+  if (plan.every_steps == 0 && plan.every_epochs == 0) evaluation_due_ = false;
+  std::exception_ptr first;
+  try {
+    set_training(true);
+    call(&Hook::before_train);
+    evaluate_if_due();
+    run_epochs();
+    finish_training();
+    call(&Hook::end);
+    completed_ = true;
+  } catch (...) {
+    first = std::current_exception();
+    failed(first);  // before anything else: others wait
+    log(fmt::format("training failed at step {} of epoch {}: {}", place_.iteration, place_.epoch, text_of(first)));
+  }
+  forget_stop();  // one that came too late was for this call
+  after_train(first);
+}
+
+// All of them run, whatever the others do.
+void Trainer::after_train(std::exception_ptr first) {
+  for (const auto& hook : hooks_) try {
+      hook->after_train();
+    } catch (...) {
+      const std::exception_ptr error = std::current_exception();
+      log(fmt::format("after training, a hook failed: {}", text_of(error)));
+      completed_ = false;
+      if (!first) first = error;
+    }
+  if (first) std::rethrow_exception(first);
+}
+
+bool Trainer::stop_requested() {
+  const std::lock_guard lock(stop_mutex_);
+  if (!stop_request_) return false;
+  stop_reason_ = *std::exchange(stop_request_, std::nullopt);
+  return true;
+}
+
+void Trainer::forget_stop() {
+  const std::lock_guard lock(stop_mutex_);
+  stop_request_.reset();
+}
+
+void Trainer::stop(std::string reason) {
+  if (reason.empty()) reason = "stop was called";
+  const std::lock_guard lock(stop_mutex_);
+  if (!stop_request_) stop_request_ = std::move(reason);
+}
+
+bool Trainer::done() {
+  if (!stop_reason_.empty() || place_.iteration >= limits_.steps || place_.epoch >= limits_.epochs) return true;
+  return between_updates() && stop_requested();
+}
+
+void Trainer::run_epochs() {
+  while (!done()) run_epoch();
+}
+
+void Trainer::run_epoch() {
+  const bool resumed = in_epoch_;
+  if (!resumed) {
+    place_.window = 0;
+    start_epoch(place_.epoch);
+    in_epoch_ = true;
+  }
+  call(&Hook::before_epoch);
+  const std::int64_t first = place_.iteration;
+  bool ended = false;
+  while (!ended && !done()) switch (next_window()) {
+      case Window::ready: run_window(); break;
+      case Window::skip: ++place_.window; break;
+      case Window::end: ended = true; break;
+    }
+  finish_updates();
+  out_of_data_ = ended;
+  if (!ended) return call(&Hook::after_epoch);  // stopped, or at the last step
+  call(&Hook::out_of_data);
+  call(&Hook::after_epoch);
+  if (!resumed && place_.iteration == first) raise<DataError>("[trainer] epoch {} has no data", place_.epoch);
+  ++place_.epoch;
+  place_.window = 0;
+  in_epoch_ = false;
+  evaluation_due_ = plan_.every_epochs > 0 && place_.epoch % plan_.every_epochs == 0;
+  evaluate_if_due();
+}
+
+bool Trainer::fetch(bool (Trainer::*next)()) {
+  const auto start = std::chrono::steady_clock::now();
+  const bool found = (this->*next)();
+  data_time_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return found;
+}
+
+void Trainer::run_window() {
+  call(&Hook::before_window);
+  while (!done()) {
+    if (auto reason = stops_before_step()) {
+      stop_reason_ = std::move(*reason);
+      break;
+    }
+    if (!fetch(&Trainer::next_data)) {
+      ++place_.window;
+      out_of_data_ = true;
+      return call(&Hook::after_window);
+    }
+    storage_.set_iteration(place_.iteration);
+    call(&Hook::before_step);
+    call(&Hook::after_data);
+    const Metrics metrics = run_step();
+    ++place_.iteration;
+    evaluation_due_ = plan_.every_steps > 0 && place_.iteration % plan_.every_steps == 0;
+    call(&Hook::after_step, StepReport{.metrics = metrics, .global_step = place_.iteration});
+    evaluate_if_due();
+  }
+  out_of_data_ = false;
+  call(&Hook::after_window);
+}
+
+void Trainer::evaluate_if_due() {
+  if (std::exchange(evaluation_due_, false) && evaluates()) evaluate(plan_.steps);
+}
+
+Metrics Trainer::evaluate(std::int64_t steps) {
+  if (evaluating_) raise<Error>("[trainer] evaluate was called within an evaluation");
+  const During evaluation(evaluating_);
+  const double data_time = data_time_;
+  set_training(false);
+  Metrics means;
+  try {
+    call(&Hook::before_evaluation);
+    means = evaluation_steps(steps);
+    for (const auto& [name, value] : means)
+      storage_.put_scalar("evaluation/" + name, value, EventStorage::Smoothing::none);
+    call(&Hook::after_evaluation, means);
+  } catch (...) {
+    set_training(true);
+    throw;
+  }
+  set_training(true);
+  data_time_ = data_time;
+  return means;
+}
+
+Metrics Trainer::evaluation_steps(std::int64_t steps) {
+  const Inference inference;
+  MeanMetrics mean;
+  start_evaluation();
+  call(&Hook::before_window);
+  bool more = true;
+  for (std::int64_t step = 0; step < steps; ++step) {
+    more = fetch(&Trainer::next_evaluation_data);
+    if (!more) break;
+    if (data_weight() == 0) continue;
+    call(&Hook::before_step);
+    call(&Hook::after_data);
+    const Metrics metrics = run_evaluation_step();
+    mean.add(metrics, data_weight());
+    call(&Hook::after_step, StepReport{metrics, place_.iteration, false, &mean.means()});
+  }
+  call(&Hook::after_window);
+  if (!more) call(&Hook::out_of_data);
+  return evaluated(mean.means(), mean.weight());
+}
+
+Trainer::Window Trainer::next_window() { return place_.window == 0 ? Window::ready : Window::end; }
+
+void Trainer::start_evaluation() { raise<Error>("[trainer] there are no evaluation data"); }
+bool Trainer::next_evaluation_data() { return false; }
+Metrics Trainer::run_evaluation_step() { return {}; }
+
+std::string Trainer::state() const {
+  return nlohmann::json{{"iteration", place_.iteration},     {"epoch", place_.epoch},
+                        {"window", place_.window},           {"in_epoch", in_epoch_},
+                        {"evaluation_due", evaluation_due_}, {"storage", storage_.to_text()}}
+      .dump();
+}
+
+void Trainer::load_state(const std::string& text) try {
+  if (running_ || evaluating_) raise<Error>("[trainer] load_state was called within the loop");
+  const auto json = nlohmann::json::parse(text);
+  const Place place{json.at("iteration"), json.at("epoch"), json.at("window")};
+  if (place.iteration < 0 || place.epoch < 0 || place.window < 0)
+    raise<DataError>("[trainer] a place of step {}, epoch {}, window {}", place.iteration, place.epoch, place.window);
+  const bool evaluation_due = json.at("evaluation_due");
+  const bool in_epoch = json.at("in_epoch");
+  storage_.load_text(json.at("storage"));
+  evaluation_due_ = evaluation_due;
+  place_ = place;
+  in_epoch_ = in_epoch;
+} catch (const nlohmann::json::exception& error) {
+  raise<DataError>("[trainer] this is no trainer's state: {}", error.what());
+}
+
+}  // namespace tutti

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <tutti/train/hook.h>
+#include <tutti/train/reporting/event_storage.h>
+
+#include <atomic>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tutti {
+
+inline constexpr std::int64_t kUnlimited = std::numeric_limits<std::int64_t>::max();
+
+/// Where training ends: counts over the whole run, resumed parts included. Without limits it ends by `stop` alone.
+struct TrainingLimits {
+  std::int64_t steps = kUnlimited;
+  std::int64_t epochs = kUnlimited;
+};
+
+/// When a training run evaluates, and for how long.
+struct EvaluationPlan {
+  std::int64_t every_steps = 0;   ///< 0: never
+  std::int64_t every_epochs = 0;  ///< 0: never
+  std::int64_t steps = kUnlimited;
+};
+
+/// The loop around training steps, with hooks, on one device. What a step is, and where its data come from, derived
+/// classes say: EagerTrainer for a model, an optimizer and a stream.
+///
+///   before_train
+///     before_epoch  before_window  [ before_step  after_data  after_step ]...  after_window  out_of_data  after_epoch
+///   end  after_train
+///
+/// Used by one thread at a time, but for `stop`.
+class Trainer {
+ public:
+  Trainer() = default;
+  Trainer(const Trainer&) = delete;
+  Trainer& operator=(const Trainer&) = delete;
+  virtual ~Trainer();
+
+  /// Null is ignored. Error for a hook that belongs to a trainer already, and from within the loop.
+  void register_hook(std::shared_ptr<Hook>);
+  void register_hooks(std::vector<std::shared_ptr<Hook>>);
+
+  /// Goes on from where the trainer stands; there is nothing to do at a limit, which counts as completed. If something
+  /// throws, the error is logged, every after_train runs, and the first error is thrown on; what they throw is logged.
+  void train(const TrainingLimits&);
+  void train_and_evaluate(const TrainingLimits&, const EvaluationPlan&);
+  /// Means over at most so many steps of the evaluation data, by weight; they are put into the storage too, as
+  /// "evaluation/name". In evaluation mode and without gradients; training mode comes back whatever happens. May be
+  /// called by hooks during training.
+  Metrics evaluate(std::int64_t steps = kUnlimited);
+  /// Training ends after the step that is running; with several devices, at the next step that none has begun. Any
+  /// thread.
+  virtual void stop(std::string reason);
+
+  std::int64_t iteration() const noexcept { return place_.iteration; }   ///< training steps done
+  std::int64_t start_iteration() const noexcept { return start_; }       ///< of this call of train
+  std::int64_t max_iteration() const noexcept { return limits_.steps; }  ///< of this call of train
+  const TrainingLimits& limits() const noexcept { return limits_; }      ///< of this call of train
+  std::int64_t epoch() const noexcept { return place_.epoch; }           ///< the one that is running, from 0
+  std::int64_t window() const noexcept { return place_.window; }         ///< of the epoch, from 0
+  /// In after_window and after_epoch: all its data were used; else training was stopped in it.
+  bool out_of_data() const noexcept { return out_of_data_; }
+  bool evaluating() const noexcept { return evaluating_; }
+  bool running() const noexcept { return running_; }
+  /// Whether the last call of train came to an end, not to an error.
+  bool completed() const noexcept { return completed_; }
+  const std::string& stop_reason() const noexcept { return stop_reason_; }  ///< why it did; empty: by its limits
+  double data_time() const noexcept { return data_time_; }                  ///< seconds waited for this step's data
+  EventStorage& storage() noexcept { return storage_; }
+
+  /// Nothing is accumulated that no update has used: a checkpoint made now misses nothing.
+  virtual bool between_updates() const { return true; }
+  /// Uses what is on its way, so that a checkpoint made now misses nothing; with several devices all call it.
+  virtual void settle() {}
+  /// Where the loop stands, as text for a checkpoint, the storage's events included.
+  std::string state() const;
+  /// Goes on there: the data are expected to be where they were then. DataError for another text; nothing is changed
+  /// then.
+  void load_state(const std::string&);
+
+  /// Takes lines about errors; by default they go to standard error.
+  void set_log(std::function<void(std::string_view)> log) { log_ = std::move(log); }
+
+ protected:
+  enum class Window : std::uint8_t { ready, skip, end };
+
+  // --- what a derived class provides
+  virtual void start_epoch(std::int64_t epoch) = 0;  ///< not for one that is resumed in its middle
+  virtual Window next_window();                      ///< default: an epoch is one
+  virtual bool next_data() = 0;                      ///< false: the window has no more
+  virtual Metrics run_step() = 0;                    ///< with the data that came last
+  virtual void finish_updates() {}                   ///< uses what is accumulated: data or steps have ended
+  virtual void finish_training() {}                  ///< the last step of this call of train is done
+  virtual void failed(std::exception_ptr) {}         ///< training ends by this error: to tell other devices
+  /// Asked before each training step: the reason to stop, if the devices agreed to.
+  virtual std::optional<std::string> stops_before_step() { return {}; }
+  virtual void set_training(bool) = 0;
+  virtual void start_evaluation();                 ///< default: Error, there are no evaluation data
+  virtual bool next_evaluation_data();             ///< false: no more
+  virtual Metrics run_evaluation_step();           ///< under Inference
+  virtual bool evaluates() const { return true; }  ///< whether a plan to evaluate concerns this device
+  /// What several devices' means become, of which this one's were of examples that weigh so much.
+  virtual Metrics evaluated(Metrics means, double /*weight*/) { return means; }
+  virtual double data_weight() { return 1; }  ///< of the data that came last
+
+ private:
+  struct Place {
+    std::int64_t iteration = 0;
+    std::int64_t epoch = 0;
+    std::int64_t window = 0;
+  };
+
+  void run(const TrainingLimits&, const EvaluationPlan&);
+  void run_epochs();
+  void run_epoch();
+  void run_window();
+  bool fetch(bool (Trainer::*next)());
+  bool done();
+  bool stop_requested();
+  void forget_stop();
+  void evaluate_if_due();
+  Metrics evaluation_steps(std::int64_t steps);
+  void after_train(std::exception_ptr first);
+  void log(std::string_view line) const noexcept;
+  template <class... Parameters, class... Arguments>
+  void call(void (Hook::*point)(Parameters...), Arguments&&... arguments);
+
+  std::vector<std::shared_ptr<Hook>> hooks_;
+  EventStorage storage_;
+  Place place_;
+  TrainingLimits limits_;
+  EvaluationPlan plan_;
+  std::int64_t start_ = 0;
+  bool in_epoch_ = false;  // the epoch has begun; kept in the state
+  bool out_of_data_ = false;
+  bool evaluation_due_ = false;  // kept in the state: a hook after the step may save it
+  bool running_ = false;
+  bool evaluating_ = false;
+  bool completed_ = false;
+  double data_time_ = 0;
+  std::string stop_reason_;
+  std::mutex stop_mutex_;  // anyone may ask to stop
+  std::optional<std::string> stop_request_;
+  std::function<void(std::string_view)> log_;
+};
+
+}  // namespace tutti
