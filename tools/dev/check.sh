@@ -79,16 +79,13 @@ sanitizer_arch() {
   if grep -q -w avx2 /proc/cpuinfo && grep -q -w fma /proc/cpuinfo; then echo x86-64-v3; else echo native; fi
 }
 
-# build_sanitized FOLDER SANITIZERS: tests only, assertions on, warnings are errors.
+# build_sanitized FOLDER SANITIZERS: tests only, assertions on, warnings are errors. By clang, which needs half of GCC's
+# time for it and finds more; with GCC everything is compiled as a release.
 build_sanitized() {
-  configure "$1" -Db_sanitize="$2" -Dwerror=true --buildtype=debugoptimized -Doptimization=1 -Ddebug=false \
-    -Dcpp_args="-g1 -fno-omit-frame-pointer -fno-sanitize-recover=all" -Db_lundef=false \
-    -Donednn=disabled -Dcuda=disabled -Dexamples=false -Dbenches=false -Dcpu_arch="$(sanitizer_arch)" &&
+  CXX="$(command -v ccache) clang++-16" configure "$1" -Db_sanitize="$2" -Dwerror=true --buildtype=debugoptimized \
+    -Doptimization=1 -Ddebug=false -Dcpp_args="-g1 -fno-omit-frame-pointer -fno-sanitize-recover=all" \
+    -Db_lundef=false -Donednn=disabled -Dcuda=disabled -Dexamples=false -Dbenches=false -Dcpu_arch="$(sanitizer_arch)" &&
     compile "$1" test_executables
-}
-
-build_thread_sanitized() {
-  CXX="$(command -v ccache) clang++-16" build_sanitized build/tsan thread
 }
 
 # TSan cannot map its shadow under some randomised layouts; not every container lets a process switch that off.
@@ -126,7 +123,7 @@ if stage "build, ASan and UBSan" build_sanitized build/asan address,undefined; t
   stage "tests, ASan and UBSan" tools/run_tests.py build/asan
   stage "tests, ASan and UBSan, asynchronous streams" env TUTTI_CPU_ASYNC=1 tools/run_tests.py build/asan
 fi
-if stage "build, TSan" build_thread_sanitized; then
+if stage "build, TSan" build_sanitized build/tsan thread; then
   stage "tests, TSan" run_thread_sanitized
   TUTTI_CPU_ASYNC=1 stage "tests, TSan, asynchronous streams" run_thread_sanitized
 fi
