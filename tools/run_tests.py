@@ -56,6 +56,11 @@ def environment(device):
     return os.environ | added
 
 
+def name_of(test):
+    """The executable's name, of an entry of Meson's list of tests."""
+    return pathlib.Path(test["cmd"][0]).name
+
+
 def selected_cases(executable, selection, device):
     """How many test cases the filter selects: those that run, and with those that are marked as skipped."""
     counts = []
@@ -203,7 +208,7 @@ def run_device(tests, device, options, report):
         result = run_executable(test, device, why, options)
         if result:
             results.append(result)
-            report.add(device, pathlib.Path(test["cmd"][0]).name, result)
+            report.add(device, name_of(test), result)
     return results
 
 
@@ -215,6 +220,7 @@ def parse_arguments():
     parser.add_argument("--device", choices=["cpu", "cuda", "both", "foreign"], default="cpu",
                         help="where the test cases that take any device run")
     parser.add_argument("--any-device", action="store_true", help="on cpu too, only test cases that other kinds have")
+    parser.add_argument("--only", default=[], type=str.split, help="names of executables")
     parser.add_argument("--leave-out", default=[], type=str.split, help="names of executables")
     parser.add_argument("--report", type=pathlib.Path, help="a JSON file for the counts and the names of what failed")
     parser.add_argument("--wrapper", default=[], type=str.split, help="a command in front of each executable")
@@ -225,7 +231,8 @@ def main():
     options = parse_arguments()
     tests = json.loads((options.build / "meson-info/intro-tests.json").read_text())
     report = Report(options.report)
-    tests = [test for test in tests if pathlib.Path(test["cmd"][0]).name not in options.leave_out]
+    names = set(options.only or (name_of(test) for test in tests)) - set(options.leave_out)
+    tests = [test for test in tests if name_of(test) in names]
     results = []
     for device in ["cpu", "cuda"] if options.device == "both" else [options.device]:
         if options.device != "cpu":

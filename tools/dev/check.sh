@@ -79,20 +79,25 @@ sanitizer_arch() {
   if grep -q -w avx2 /proc/cpuinfo && grep -q -w fma /proc/cpuinfo; then echo x86-64-v3; else echo native; fi
 }
 
-# build_sanitized FOLDER SANITIZERS: tests only, assertions on, warnings are errors. By clang, which needs half of GCC's
-# time for it and finds more; with GCC everything is compiled as a release.
+# build_sanitized FOLDER SANITIZERS TARGET...: tests only, assertions on, warnings are errors. By clang, which needs half
+# of GCC's time for it and finds more; with GCC everything is compiled as a release.
 build_sanitized() {
-  CXX="$(command -v ccache) clang++-16" configure "$1" -Db_sanitize="$2" -Dwerror=true --buildtype=debugoptimized \
+  local folder=$1 sanitizers=$2
+  shift 2
+  CXX="$(command -v ccache) clang++-16" configure "$folder" -Db_sanitize="$sanitizers" -Dwerror=true --buildtype=debugoptimized \
     -Doptimization=1 -Ddebug=false -Dcpp_args="-g1 -fno-omit-frame-pointer -fno-sanitize-recover=all" \
     -Db_lundef=false -Donednn=disabled -Dcuda=disabled -Dexamples=false -Dbenches=false -Dcpu_arch="$(sanitizer_arch)" &&
-    compile "$1" test_executables
+    compile "$folder" "$@"
 }
+
+# Whose code starts threads, or works on streams in ways that the other suites do not.
+threaded_tests=(backend_test autodiff_test nn_test optim_test distributed_test train_test)
 
 # TSan cannot map its shadow under some randomised layouts; not every container lets a process switch that off.
 run_thread_sanitized() {
   local wrapper=""
   setarch -R true 2>/dev/null && wrapper="setarch -R"
-  tools/run_tests.py build/tsan --wrapper "$wrapper" "$@"
+  tools/run_tests.py build/tsan --wrapper "$wrapper" --only "${threaded_tests[*]}"
 }
 
 run_tidy() {
@@ -119,11 +124,13 @@ if stage "build, GCC" build_release; then
   # shellcheck disable=SC2046  # one word or none
   stage "model of the server" tools/dev/model.sh $([ $full -eq 0 ] || echo --full)
 fi
-if stage "build, ASan and UBSan" build_sanitized build/asan address,undefined; then
+if stage "build, ASan and UBSan" build_sanitized build/asan address,undefined test_executables; then
   stage "tests, ASan and UBSan" tools/run_tests.py build/asan
-  stage "tests, ASan and UBSan, asynchronous streams" env TUTTI_CPU_ASYNC=1 tools/run_tests.py build/asan
+  # Kernels on the host know no streams.
+  stage "tests, ASan and UBSan, asynchronous streams" env TUTTI_CPU_ASYNC=1 \
+    tools/run_tests.py build/asan --leave-out kernels_test
 fi
-if stage "build, TSan" build_sanitized build/tsan thread; then
+if stage "build, TSan" build_sanitized build/tsan thread "${threaded_tests[@]/#/tests/}"; then
   stage "tests, TSan" run_thread_sanitized
   TUTTI_CPU_ASYNC=1 stage "tests, TSan, asynchronous streams" run_thread_sanitized
 fi

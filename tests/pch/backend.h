@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Compiled once for each test executable: what nearly every test includes, and would parse again.
-#pragma once
-
+// Compiled once for each test executable of the backend: what nearly every test includes, and would parse again.
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -23,8 +21,6 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
-#include <tutti/autodiff/backward.h>
-#include <tutti/autodiff/operations.h>
 #include <tutti/backend/error.h>
 #include <tutti/backend/registry.h>
 #include <tutti/tests/test_devices.h>
