@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Each model of the examples learns a tiny batch by heart, and two devices learn what one does.
 #include <tutti/autodiff/backward.h>
+#include <tutti/distributed/batch_norm_sync.h>
 #include <tutti/distributed/gradient_sync.h>
 #include <tutti/examples/digits_network.h>
 #include <tutti/examples/language_models.h>
@@ -85,7 +86,9 @@ template <class Model> void two_devices_are_one(const Model& model, const Batch&
   }
   const std::vector<Device> devices{cpu(0), cpu(1)};
   GradientSync sync(devices);
-  auto replicas = sync.replicate(model);
+  Model shared = clone(model, cpu());
+  synchronize_batch_norms(shared, sync);  // or each device would normalise by its half
+  auto replicas = sync.replicate(shared);
   const std::int64_t half = batch.inputs.length(0) / 2;
   std::vector<std::thread> threads;
   for (std::size_t d = 0; d < 2; ++d)
@@ -119,6 +122,7 @@ TEST_CASE("examples: each model learns a tiny batch by heart") {
 TEST_CASE("examples: two devices with half of a batch each learn what one with all of it does") {
   Generator random(5);
   two_devices_are_one(digits::Network(random), images());
+  two_devices_are_one(digits::ResidualNetwork(random), images());
   two_devices_are_one(text::Gpt(small(), random), words());
   two_devices_are_one(text::Lstm(small(), random), words());
 }
