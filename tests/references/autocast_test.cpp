@@ -6,8 +6,10 @@
 #include <tutti/tests/references/operations.h>
 #include <tutti/tests/test_devices.h>
 
+#include <algorithm>
 #include <fstream>
 #include <iterator>
+#include <map>
 #include <set>
 #include <sstream>
 #include <string_view>
@@ -19,21 +21,22 @@ namespace {
 
 using Names = std::set<std::string>;
 
-/// What stands in `` in the row of the page's table that begins so.
-Names documented(std::string_view row) {
-  std::ifstream page("docs/dtypes.md");
+/// What stands between two of these marks in a file's part from `begin` to `end`.
+Names marked(const char* path, std::string_view begin, std::string_view end, char mark) {
+  std::ifstream file(path);
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  const std::size_t first = text.find(begin);
+  REQUIRE_MESSAGE(first != std::string::npos, begin, " is not in ", path);
+  std::istringstream parts(text.substr(first, text.find(end, first) - first));
   Names names;
-  for (std::string line; std::getline(page, line);) {
-    if (!line.starts_with(row)) continue;
-    std::istringstream parts(line);
-    std::string part;
-    for (bool quoted = false; std::getline(parts, part, '`'); quoted = !quoted)
-      if (quoted) names.insert(part);
-  }
+  std::string part;
+  for (bool inside = false; std::getline(parts, part, mark); inside = !inside)
+    if (inside) names.insert(part);
   REQUIRE(!names.empty());
   return names;
 }
 
+Names documented(std::string_view row) { return marked("docs/dtypes.md", row, "\n", '`'); }
 Names narrow_names() { return documented("| narrow: "); }
 Names wide_names() { return documented("| f32: "); }
 
@@ -45,8 +48,6 @@ Names declared_names(const Operation& operation) {
 bool has_any(const Names& names, const Names& wanted) {
   return std::ranges::any_of(wanted, [&](const std::string& name) { return names.count(name) > 0; });
 }
-
-Tensor zeros(DType dtype) { return Tensor(Array::zeros({1}, dtype, test_device())); }
 
 /// The first has its type as an argument; the others are made of many operations.
 const Names kOfTheirOwn{"cast", "rnn", "lstm", "gru"};
@@ -63,20 +64,8 @@ DType result_dtype(const Operation& operation, const ReferenceCase& reference, D
 }  // namespace
 
 TEST_CASE("autocast: the documented lists are those of the code") {
-  const Names narrow = narrow_names();
-  const Names wide = wide_names();
-  Names all = narrow;
-  all.insert(wide.begin(), wide.end());
-  for (const Operation& operation : all_operations()) {
-    all.insert(operation.name);
-    all.merge(declared_names(operation));
-  }
-  const Autocast guard(DType::bf16);
-  for (const std::string& name : all) {
-    CAPTURE(name);
-    CHECK((autocast(name, zeros(DType::f32)).dtype() == DType::bf16) == (narrow.count(name) > 0));
-    CHECK((autocast(name, zeros(DType::bf16)).dtype() == DType::f32) == (wide.count(name) > 0));
-  }
+  CHECK(narrow_names() == marked("autodiff/autocast.cpp", "kNarrow[] = {", "};", '"'));
+  CHECK(wide_names() == marked("autodiff/autocast.cpp", "kWide[] = {", "};", '"'));
 }
 
 TEST_CASE("autocast: every operation computes as its list says") {
@@ -85,10 +74,11 @@ TEST_CASE("autocast: every operation computes as its list says") {
   std::map<std::string, ReferenceCase> cases;
   for (const std::string& file : reference_files())
     for (ReferenceCase& reference : reference_cases(file))
-      if (!reference.gradients.empty()) cases.emplace(reference.operation, std::move(reference));
+      if (!reference.gradients.empty())  // else of integers or bools
+        cases.emplace(reference.operation, std::move(reference));
   for (const Operation& operation : all_operations()) {
     const auto found = cases.find(operation.name);
-    if (found == cases.end() || kOfTheirOwn.count(operation.name) > 0) continue;  // else of integers and bools
+    if (found == cases.end() || kOfTheirOwn.count(operation.name) > 0) continue;
     CAPTURE(operation.name);
     const Names names = declared_names(operation);
     CHECK(result_dtype(operation, found->second, DType::f32) == (has_any(narrow, names) ? DType::bf16 : DType::f32));
