@@ -67,10 +67,12 @@ template <class Model> void learns_by_heart(Model model, const Batch& batch, int
   CHECK(loss < 0.01);
 }
 
-template <class Model> std::vector<double> values_of(Model& model) {
+/// Of parameters and buffers.
+std::vector<double> values_of(Module& model) {
   std::vector<double> values;
-  for (const Tensor& parameter : model.parameters())
-    for (const double value : parameter.cast(DType::f64).template to_vector<double>()) values.push_back(value);
+  for (const auto& members : {model.named_parameters(), model.named_buffers()})
+    for (const auto& [name, member] : members)
+      for (const double value : member.cast(DType::f64).to_vector<double>()) values.push_back(value);
   return values;
 }
 
