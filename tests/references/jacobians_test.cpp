@@ -22,7 +22,7 @@ using namespace tutti::testing;
 namespace {
 
 // Two calls per element and direction, and the second derivatives of each: small cases are enough.
-constexpr std::int64_t kMostElements = 600;
+constexpr std::int64_t kMostElements = 250;
 
 /// Whether all operations are smooth there: finite, not 0, no two elements equal.
 bool is_smooth(std::vector<double> values) {
