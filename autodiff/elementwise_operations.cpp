@@ -14,7 +14,10 @@ namespace {
 
 bool is_weak_two(const Tensor& x) { return x.is_weak_scalar() && weak_value(x).to<double>() == 2.0; }
 
-Tensor as_bool(const Tensor& x) { return x.dtype() == DType::boolean ? x : x != 0; }
+Tensor as_bool(const Tensor& x) {
+  if (x.is_weak_scalar()) return Tensor(Scalar(weak_value(x).to<double>() != 0));  // which goes to any device
+  return x.dtype() == DType::boolean ? x : x != 0;
+}
 
 }  // namespace
 

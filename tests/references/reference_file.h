@@ -32,6 +32,7 @@ class Attributes {
   std::vector<double> numbers(std::string_view name) const;  ///< none, if it is missing
   Axes integers(std::string_view name) const;                ///< none, if it is missing
   DType dtype(std::string_view name) const;
+  bool operator==(const Attributes&) const = default;
 
  private:
   std::map<std::string, std::string, std::less<>> values_;

@@ -150,9 +150,10 @@ TEST_CASE("index: a step beyond all axes") {
 
 TEST_CASE("slice_assign: literals are taken exactly, or refused") {
   const Tensor whole(Array::from(std::vector<std::int64_t>{1, 2, 3}, {3}, test_device()));
-  CHECK(slice_assign(whole, {0}, Tensor(16777217.0))[0].item<std::int64_t>() == 16777217);
+  CHECK(slice_assign(whole, {0}, 16777217.0)[0].item<std::int64_t>() == 16777217);
+  CHECK(slice_assign(whole, {range(1, 3)}, 7).to_vector<std::int64_t>() == std::vector<std::int64_t>{1, 7, 7});
   const Tensor bytes = cast(whole, DType::u8);
-  CHECK_THROWS_WITH_AS(slice_assign(bytes, {0}, Tensor(300)), doctest::Contains("300 is no u8"), DTypeError);
+  CHECK_THROWS_WITH_AS(slice_assign(bytes, {0}, 300), doctest::Contains("300 is no u8"), DTypeError);
   CHECK_THROWS_WITH_AS(masked_fill(bytes, bytes > 1, -1), doctest::Contains("-1 is no u8"), DTypeError);
   CHECK_THROWS_WITH_AS((void)(bytes < 256), doctest::Contains("256 is no u8"), DTypeError);
   CHECK((bytes < 255).to_vector<bool>() == std::vector<bool>{true, true, true});
