@@ -5,6 +5,8 @@
 #include <tutti/autodiff/tensor_access.h>
 
 #include <algorithm>
+#include <string>
+#include <vector>
 
 namespace tutti {
 
