@@ -59,11 +59,12 @@ TEST_CASE("index: a view shares the storage, and views of views compose") {
 
 TEST_CASE("index: what does not fit is named") {
   const Tensor x = counted({3, 4});
-  CHECK_THROWS_WITH_AS((x[{0, 4}]), "[index] position 4 is outside axis 1 of [3, 4]", ShapeError);
-  CHECK_THROWS_WITH_AS((x[-4]), "[index] position -4 is outside axis 0 of [3, 4]", ShapeError);
-  CHECK_THROWS_WITH_AS((x[{0, 0, 0}]), "[index] 3 entries for the 2 axes of [3, 4]", ShapeError);
-  CHECK_THROWS_WITH_AS((x[{ellipsis, ellipsis}]), "[index] ellipsis stands twice", ShapeError);
-  CHECK_THROWS_WITH_AS((x[range(0, 3, 0)]), "[index] the step of a range must be positive, got 0", ShapeError);
+  CHECK_THROWS_WITH_AS((x[{0, 4}]), doctest::Contains("[index] position 4 is outside axis 1 of [3, 4]"), ShapeError);
+  CHECK_THROWS_WITH_AS((x[-4]), doctest::Contains("[index] position -4 is outside axis 0 of [3, 4]"), ShapeError);
+  CHECK_THROWS_WITH_AS((x[{0, 0, 0}]), doctest::Contains("[index] 3 entries for the 2 axes of [3, 4]"), ShapeError);
+  CHECK_THROWS_WITH_AS((x[{ellipsis, ellipsis}]), doctest::Contains("[index] ellipsis stands twice"), ShapeError);
+  CHECK_THROWS_WITH_AS((x[range(0, 3, 0)]), doctest::Contains("[index] the step of a range must be positive, got 0"),
+                       ShapeError);
   CHECK_THROWS_AS((x[x > 3]), DTypeError);
   CHECK_THROWS_AS((x[x]), DTypeError);
   const Tensor rows = index({0}, {1});
