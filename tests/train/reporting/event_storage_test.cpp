@@ -10,11 +10,11 @@
 TEST_SUITE_BEGIN("cpu");
 
 using namespace tutti;
-using Scalar = EventStorage::Scalar;
+using Value = EventStorage::Scalar;
 
 namespace {
 
-std::vector<Scalar> history(const EventStorage& storage, const char* name) {
+std::vector<Value> history(const EventStorage& storage, const char* name) {
   const auto* series = storage.find(name);
   REQUIRE(series != nullptr);
   return {series->history.begin(), series->history.end()};
@@ -29,8 +29,8 @@ TEST_CASE("EventStorage: a value belongs to the iteration it was put in; a secon
   storage.set_iteration(12);
   storage.put_scalars({{"loss", 2.0}, {"lr", 0.1}});
   storage.put_scalar("loss", 1.0);
-  CHECK(history(storage, "loss") == std::vector<Scalar>{{10, 3.0}, {12, 1.0}});
-  CHECK(storage.latest("lr") == Scalar{12, 0.1});
+  CHECK(history(storage, "loss") == std::vector<Value>{{10, 3.0}, {12, 1.0}});
+  CHECK(storage.latest("lr") == Value{12, 0.1});
   CHECK(storage.latest("accuracy") == std::nullopt);
   CHECK(storage.find("accuracy") == nullptr);
   CHECK(storage.series().at(1).name == "lr");
@@ -44,11 +44,11 @@ TEST_CASE("EventStorage: going back forgets what is to come again") {
     if (i == 4) storage.put_scalar("eval", 1.0);
   }
   storage.set_iteration(3);
-  CHECK(history(storage, "loss") == std::vector<Scalar>{{0, 0}, {1, 1}, {2, 2}});
+  CHECK(history(storage, "loss") == std::vector<Value>{{0, 0}, {1, 1}, {2, 2}});
   CHECK(storage.latest("eval") == std::nullopt);
   CHECK(storage.median("eval") == std::nullopt);
   storage.put_scalar("loss", 7.0);
-  CHECK(storage.latest("loss") == Scalar{3, 7.0});
+  CHECK(storage.latest("loss") == Value{3, 7.0});
 }
 
 TEST_CASE("EventStorage: starts are where the first values come after each way back") {
@@ -75,7 +75,7 @@ TEST_CASE("EventStorage: the oldest values go when there are more than its histo
     storage.set_iteration(i);
     storage.put_scalar("loss", i);
   }
-  CHECK(history(storage, "loss") == std::vector<Scalar>{{7, 7}, {8, 8}, {9, 9}});
+  CHECK(history(storage, "loss") == std::vector<Value>{{7, 7}, {8, 8}, {9, 9}});
   CHECK_THROWS_WITH_AS(EventStorage(0, {.history = 0}), doctest::Contains("history"), Error);
 }
 
