@@ -230,7 +230,7 @@ TEST_CASE("RecommenderTrainer: params_not_save and save_filter_fn; what is not k
   Ranker& restored = again.trainer.learner().model();
   CHECK(restored.users.table()->updates() == bank_model.users.table()->updates());
   CHECK(restored.items.table()->updates() == 2 * bank_model.items.table()->updates());
-  CHECK(restored.output.bias.to_vector<float>() == bank_model.output.bias.to_vector<double>());
+  CHECK(restored.output.bias.to_vector<float>() == bank_model.output.bias.to_vector<float>());
   CHECK(restored.output.weight.to_vector<float>() == kept);
   again.trainer.train();
   CHECK(again.steps() == 18);
