@@ -27,6 +27,10 @@ using Trainer = RecommenderTrainer<WideAndDeep, Batch>;
 void check(const Options& options) {
   if (options.hours < 1) raise<Error>("--hours {}: at least one hour is needed", options.hours);
   if (options.impressions < 1) raise<Error>("--impressions {}: at least one is needed", options.impressions);
+  if (options.batch < 1) raise<Error>("--batch {}: at least one is needed", options.batch);
+  if (options.batch > options.impressions / options.devices)
+    raise<Error>("--batch {}: {} devices have {} impressions an hour", options.batch, options.devices,
+                 options.impressions);
   if (options.features < 1) raise<Error>("--features {}: at least one is needed", options.features);
 }
 
@@ -74,8 +78,8 @@ double best_auc_of(const Hour& hour) {
 }  // namespace
 
 Result train(const Options& options) {
-  check(options);
   const auto devices = devices_of(options.device, options.devices, options.threads_per_device);
+  check(options);
   const ClickLog log(options.seed);
   Trainer trainer(initial_model(options), parts_of(options, devices, log),
                   {.output_dir = options.output, .train_epoch = options.epochs, .max_to_keep = 2},

@@ -59,7 +59,8 @@ TEST_CASE("recommender: bad arguments are refused in one line") {
   refused("--impressions 0", "--impressions 0");
   refused("--features 0", "--features 0");
   refused("--epochs 0", "train_epoch is 0");
-  refused("--batch 0", "batch");
+  refused("--batch 0", "--batch 0");
+  refused("--batch 9000000", "--batch 9000000: 2 devices");
   refused("--learning-rate nan", "learning rate");
   refused("--seed -1", "--seed");
 }
