@@ -58,6 +58,9 @@ void check_options(const EagerOptions& options) {
 EagerTrainerBase::EagerTrainerBase(Module& model, Optimizer& optimizer, EagerOptions options)
     : model_(model), optimizer_(optimizer), options_(std::move(options)), parameters_(optimizer.parameters()) {
   check_options(options_);
+  if (options_.sparse_optimizer == nullptr) return;
+  const std::vector<Tensor>& sparse = options_.sparse_optimizer->parameters();
+  parameters_.insert(parameters_.end(), sparse.begin(), sparse.end());
 }
 
 EagerTrainerBase::~EagerTrainerBase() = default;
@@ -73,7 +76,7 @@ Losses EagerTrainerBase::forward(const std::function<Losses()>& losses) const {
 Metrics EagerTrainerBase::train_on(double weight, const std::function<Losses()>& losses) {
   if (!model_.training())
     raise<Error>("[trainer] the model was changed to evaluation mode; evaluate() changes it back");
-  if (pending_ == 0) optimizer_.zero_grad();
+  if (pending_ == 0) zero_grad();
   const bool last = pending_ + 1 == options_.accumulation;
   if (options_.sync != nullptr && !step_) step_ = std::make_unique<Step>(options_.sync->step(options_.device, weight));
   Losses results;
@@ -127,6 +130,12 @@ void EagerTrainerBase::apply_gradients() {
   if (options_.max_value) clip_grad_value(parameters_, *options_.max_value);
   if (options_.max_norm) clip_grad_norm(parameters_, *options_.max_norm);
   optimizer_.step();
+  if (options_.sparse_optimizer != nullptr) options_.sparse_optimizer->step();
+}
+
+void EagerTrainerBase::zero_grad() {
+  optimizer_.zero_grad();
+  if (options_.sparse_optimizer != nullptr) options_.sparse_optimizer->zero_grad();
 }
 
 Overlap EagerTrainerBase::overlap() const {
@@ -142,7 +151,7 @@ void EagerTrainerBase::finish_updates() {
 void EagerTrainerBase::settle() {
   if (overlap() != Overlap::double_buffered || !options_.sync->flush(options_.device)) return;
   apply_gradients();
-  optimizer_.zero_grad();
+  zero_grad();
 }
 
 void EagerTrainerBase::finish_training() {

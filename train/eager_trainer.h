@@ -35,6 +35,8 @@ struct EagerOptions {
   std::optional<double> max_value = std::nullopt;  ///< clips their elements
   DType autocast = DType::f32;                     ///< of forward: bf16, f16, or f32 for none
   GradientScaler* scaler = nullptr;                ///< for f16; not owned
+  /// A second one, that steps with the first: a SparseOptimizer for the model's hash tables; not owned.
+  Optimizer* sparse_optimizer = nullptr;
   /// Reductions over a group, of which `device` is this trainer's; not owned. The model is one of its replicas.
   GradientSync* sync = nullptr;
   Device device = cpu();
@@ -85,6 +87,7 @@ class EagerTrainerBase : public Trainer {
   void backward(const Tensor& loss, double weight, bool last);
   void update();
   void apply_gradients();
+  void zero_grad();
   Overlap overlap() const;
   Metrics report(const Losses&, double weight);
   void read_metrics();
@@ -112,14 +115,19 @@ class EagerTrainerBase : public Trainer {
 ///   trainer.train({.epochs = 10});
 ///
 /// Data, model and optimizer are not owned and outlive it. An item's `weight()` is its number of examples; without one
-/// every item counts alike.
+/// every item counts alike. A stream that is Windowed is read window by window, one for evaluation as a whole.
 template <class Item> class EagerTrainer : public EagerTrainerBase {
  public:
   using LossFunction = std::function<Losses(const Item&)>;
 
   EagerTrainer(Module& model, Optimizer& optimizer, DataStream<Item>& data, LossFunction losses,
                EagerOptions options = {})
-      : EagerTrainerBase(model, optimizer, std::move(options)), data_(data), losses_(std::move(losses)) {}
+      : EagerTrainerBase(model, optimizer, std::move(options)),
+        data_(data),
+        windows_(dynamic_cast<Windowed*>(&data)),
+        losses_(std::move(losses)) {}
+
+  bool windowed() const noexcept { return windows_ != nullptr; }  ///< the training data
 
   /// What `evaluate` runs over, from its beginning each time. `losses`: default, those of training.
   void set_evaluation(DataStream<Item>& data, LossFunction losses = {}) {
@@ -129,7 +137,18 @@ template <class Item> class EagerTrainer : public EagerTrainerBase {
 
  protected:
   void start_epoch(std::int64_t epoch) override { data_.start_epoch(epoch); }
-  bool next_data() override { return fetch(data_, item_); }
+  NextWindow next_window() override {
+    if (windows_ == nullptr) return Trainer::next_window();
+    const std::int64_t before = windows_->window();
+    const NextWindow next = windows_->next_window();
+    // Resumed where a limit has ended the window, the stream stands in it still.
+    return next == NextWindow::ready && windows_->window() == before ? windows_->next_window() : next;
+  }
+  bool next_data() override {
+    if (windows_ == nullptr || windows_->window() >= 0) return fetch(data_, item_);
+    item_.reset();  // no windows at all, beside devices that have some
+    return false;
+  }
   Metrics run_step() override {
     return train_on(data_weight(), [this] { return losses_(*item_); });
   }
@@ -155,6 +174,7 @@ template <class Item> class EagerTrainer : public EagerTrainerBase {
   }
 
   DataStream<Item>& data_;
+  Windowed* windows_;  // the same stream; null: it has none
   LossFunction losses_;
   DataStream<Item>* evaluation_data_ = nullptr;
   LossFunction evaluation_losses_;
