@@ -90,7 +90,6 @@ class EagerTrainerBase : public Trainer {
 
  private:
   using Averages = std::map<std::string, RunningAverage, std::less<>>;
-
   using StepResults = std::vector<std::pair<Losses, double>>;  // of its batches, with their weights
 
   Metrics group_means(const Averages&);

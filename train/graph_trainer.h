@@ -56,7 +56,7 @@ class CapturedLosses {
 ///   });
 ///
 /// With `whole_updates` a step takes all batches of an update, one after the other; with a `joined` stream they are
-/// concatenated. Every step of a capture gives results of the same names.
+/// concatenated. Results have the same names in each step, else CaptureError; after `invalidate` they may have others.
 template <class Item> class GraphTrainer : public EagerTrainer<Item> {
   static_assert(ShowsTensors<Item>, "a GraphTrainer's items have visit_tensors(f), which calls f with each Tensor&");
 
