@@ -73,37 +73,47 @@ Losses EagerTrainerBase::forward(const std::function<Losses()>& losses) const {
   return losses();
 }
 
-Metrics EagerTrainerBase::train_on(double weight, const std::function<Losses()>& losses) {
+Tensor EagerTrainerBase::minimised(const Losses& losses) const {
+  const Tensor loss = total_loss(losses);
+  return options_.scaler != nullptr ? options_.scaler->scale(loss) : loss;
+}
+
+Losses EagerTrainerBase::pass_eagerly(const std::function<Losses()>& losses, Step* step, double scale) const {
+  Losses results = forward(losses);
+  const Tensor loss = minimised(results);
+  if (step != nullptr)
+    step->backward(loss);
+  else
+    backward(loss, {.scale = scale});
+  return results;
+}
+
+void EagerTrainerBase::take_batch(double weight, const Pass& pass) {
   if (!model_.training())
     raise<Error>("[trainer] the model was changed to evaluation mode; evaluate() changes it back");
   if (pending_ == 0) zero_grad();
   const bool last = pending_ + 1 == options_.accumulation;
   if (options_.sync != nullptr && !step_) step_ = std::make_unique<Step>(options_.sync->step(options_.device, weight));
   Losses results;
-  if (weight > 0) {
-    results = forward(losses);
-    const Tensor loss = total_loss(results);
-    backward(options_.scaler != nullptr ? options_.scaler->scale(loss) : loss, weight, last);
-  } else if (step_ && last) {
+  if (weight > 0)
+    results = pass_weighted(weight, pass, last);
+  else if (step_ && last)
     step_->synchronize();
-  }
   ++pending_;
   pending_weight_ += weight;
-  Metrics metrics = report(results, weight);
+  keep(results, weight);
   if (last) update();
-  return metrics;
 }
 
-void EagerTrainerBase::backward(const Tensor& loss, double weight, bool last) {
-  if (step_ && last) {
-    step_->set_weight(weight);
-    step_->backward(loss);
-  } else if (step_) {
+Losses EagerTrainerBase::pass_weighted(double weight, const Pass& pass, bool last) {
+  // Alone: divided by all examples before the update.
+  if (!step_) return pass(nullptr, options_.accumulation > 1 ? weight : 1.0);
+  if (!last) {
     const NoSync local = step_->no_sync(weight);
-    tutti::backward(loss);
-  } else {  // alone: divided by all examples before the update
-    tutti::backward(loss, {.scale = options_.accumulation > 1 ? weight : 1.0});
+    return pass(nullptr, 1.0);
   }
+  step_->set_weight(weight);
+  return pass(step_.get(), 1.0);
 }
 
 void EagerTrainerBase::update() {
@@ -169,6 +179,7 @@ void EagerTrainerBase::stop(std::string reason) {
 void EagerTrainerBase::failed(std::exception_ptr error) {
   pending_ = 0;
   pending_weight_ = 0;
+  results_.clear();
   unread_.clear();
   averages_.clear();
   loss_.reset();
@@ -184,24 +195,40 @@ void EagerTrainerBase::failed(std::exception_ptr error) {
 }
 
 // Values are kept as they are until they are asked for: on a GPU the host would wait for each.
-Metrics EagerTrainerBase::report(const Losses& losses, double weight) {
-  if (options_.metrics_every == 0) return {};
+void EagerTrainerBase::keep(const Losses& losses, double weight) {
+  if (options_.metrics_every == 0) return;
   Losses values;
   for (const auto& [name, value] : losses) values.emplace_back(name, value.detach());
-  unread_.emplace_back(std::move(values), weight);
+  results_.emplace_back(std::move(values), weight);
+}
+
+Metrics EagerTrainerBase::end_step() {
+  if (options_.whole_updates) finish_updates();
+  if (options_.metrics_every == 0) return {};
+  unread_.push_back(std::exchange(results_, {}));
   if ((iteration() + 1) % options_.metrics_every != 0) return {};
   return write_metrics();
 }
 
 void EagerTrainerBase::read_metrics() {
-  for (const auto& [losses, weight] : unread_) {
-    double total = 0;
-    for (const auto& [name, value] : losses) {
-      const auto number = value.item<double>();
-      averages_[name].add(number, weight);
-      if (is_loss(name)) total += number;
+  for (const StepResults& step : unread_) {
+    double step_weight = 0;
+    std::map<std::string, double> sums;
+    for (const auto& [losses, weight] : step) {
+      double total = 0;
+      for (const auto& [name, value] : losses) {
+        const auto number = value.item<double>();
+        if (!is_loss(name)) {
+          sums[name] += number;
+          continue;
+        }
+        averages_[name].add(number, weight);
+        total += number;
+      }
+      loss_.add(total, weight);
+      step_weight += weight;
     }
-    loss_.add(total, weight);
+    for (const auto& [name, sum] : sums) averages_[name].add(sum, step_weight);
   }
   unread_.clear();
 }

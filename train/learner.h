@@ -38,14 +38,13 @@ struct LearnerOptions {
 
 /// The trainer of one device of a learner. Steps are taken together: one whose data are out takes part without examples
 /// until all are out, and all stop before the same step.
-template <class Item> class LearnerTrainer : public EagerTrainer<Item> {
+template <class Item, template <class> class TrainerOf = EagerTrainer> class LearnerTrainer : public TrainerOf<Item> {
+  using Base = TrainerOf<Item>;
+
  public:
-  LearnerTrainer(Module& replica, Optimizer& optimizer, DataStream<Item>& data,
-                 typename EagerTrainer<Item>::LossFunction losses, EagerOptions options, StepAgreement& agreement,
-                 std::size_t index)
-      : EagerTrainer<Item>(replica, optimizer, data, std::move(losses), std::move(options)),
-        agreement_(agreement),
-        index_(index) {}
+  LearnerTrainer(Module& replica, Optimizer& optimizer, DataStream<Item>& data, typename Base::LossFunction losses,
+                 EagerOptions options, StepAgreement& agreement, std::size_t index)
+      : Base(replica, optimizer, data, std::move(losses), std::move(options)), agreement_(agreement), index_(index) {}
 
   void stop(std::string reason) override { agreement_.request_stop(std::move(reason)); }
 
@@ -55,24 +54,23 @@ template <class Item> class LearnerTrainer : public EagerTrainer<Item> {
   }
   // Who has no such window takes part in it without examples.
   NextWindow next_window() override {
-    const NextWindow own = EagerTrainer<Item>::next_window();
+    const NextWindow own = Base::next_window();
     if (agreement_.any_data(index_, own == NextWindow::ready)) return NextWindow::ready;
     return agreement_.any_data(index_, own == NextWindow::skip) ? NextWindow::skip : NextWindow::end;
   }
-  bool next_data() override { return agreement_.any_data(index_, EagerTrainer<Item>::next_data()); }
-  double data_weight() override { return this->has_item() ? EagerTrainer<Item>::data_weight() : 0.0; }
+  bool next_data() override { return agreement_.any_data(index_, Base::next_data()); }
   bool evaluates() const override { return index_ == 0 || this->options().evaluate_together; }
   void start_evaluation() override {
     set_activity("evaluating");
-    EagerTrainer<Item>::start_evaluation();
+    Base::start_evaluation();
   }
   Metrics evaluated(Metrics means, double weight) override {
     set_activity("");
-    return EagerTrainer<Item>::evaluated(std::move(means), weight);
+    return Base::evaluated(std::move(means), weight);
   }
   void failed(std::exception_ptr error) override {
     agreement_.fail(error);
-    EagerTrainer<Item>::failed(std::move(error));
+    Base::failed(std::move(error));
   }
 
  private:
@@ -96,8 +94,9 @@ template <class Item> class LearnerTrainer : public EagerTrainer<Item> {
 ///   learner.train({.epochs = 10});
 ///
 /// `losses` and `evaluation_losses` are called on the devices' threads, at the same time, the other functions by the
-/// constructor. The learner is used by one thread, but for `stop`.
-template <class M, class Item> class DataParallelLearner {
+/// constructor. The learner is used by one thread, but for `stop`. With GraphTrainer as the third argument, steps are
+/// captured and replayed.
+template <class M, class Item, template <class> class TrainerOf = EagerTrainer> class DataParallelLearner {
  public:
   struct Parts {
     std::function<std::unique_ptr<Optimizer>(M& replica)> optimizer;
@@ -171,8 +170,8 @@ template <class M, class Item> class DataParallelLearner {
 
   std::size_t devices() const noexcept { return options_.devices.size(); }
   /// Hooks are registered with the trainers; those that report, evaluate or save with the main device's.
-  LearnerTrainer<Item>& trainer(std::size_t device) { return *trainers_.at(device); }
-  LearnerTrainer<Item>& main() { return *trainers_.front(); }
+  LearnerTrainer<Item, TrainerOf>& trainer(std::size_t device) { return *trainers_.at(device); }
+  LearnerTrainer<Item, TrainerOf>& main() { return *trainers_.front(); }
   M& replica(std::size_t device) { return replicas_.at(device); }
   M& model() { return replicas_.front(); }  ///< the main device's: between runs all are the same
   Optimizer& optimizer(std::size_t device) { return *optimizers_.at(device); }
@@ -235,7 +234,7 @@ template <class M, class Item> class DataParallelLearner {
       step.scaler = scalers_.back().get();
     }
     data_.push_back(parts_.data(d));
-    trainers_.push_back(std::make_unique<LearnerTrainer<Item>>(
+    trainers_.push_back(std::make_unique<LearnerTrainer<Item, TrainerOf>>(
         replica, *optimizers_.back(), *data_.back(),
         [this, &replica](const Item& item) { return parts_.losses(replica, item); }, std::move(step), agreement_, d));
     if (!parts_.evaluation_data || (d > 0 && options_.evaluation == Evaluation::main)) return;
@@ -256,7 +255,7 @@ template <class M, class Item> class DataParallelLearner {
   std::vector<std::unique_ptr<GradientScaler>> scalers_;             // the same
   std::vector<std::unique_ptr<DataStream<Item>>> data_;
   std::vector<std::unique_ptr<DataStream<Item>>> evaluation_data_;
-  std::vector<std::unique_ptr<LearnerTrainer<Item>>> trainers_;
+  std::vector<std::unique_ptr<LearnerTrainer<Item, TrainerOf>>> trainers_;
 };
 
 }  // namespace tutti
