@@ -80,7 +80,7 @@ sanitizer_arch() {
 }
 
 # build_sanitized FOLDER SANITIZERS TARGET...: tests only, assertions on, warnings are errors. By clang, which needs half
-# of GCC's time for it and finds more; with GCC everything is compiled as a release.
+# of GCC's time for it; with GCC everything is compiled as a release.
 build_sanitized() {
   local folder=$1 sanitizers=$2
   shift 2
