@@ -19,12 +19,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-NamedTensors tensors_of(Module& module) {
-  NamedTensors tensors = module.named_parameters();
-  for (auto& named : module.named_buffers()) tensors.push_back(std::move(named));
-  return tensors;
-}
-
 /// The dropout layers of a module by name.
 class DropoutLayers : public MemberVisitor {
  public:
@@ -52,7 +46,7 @@ class DropoutLayers : public MemberVisitor {
 
 std::set<Device> devices_of(Module& module) {
   std::set<Device> devices;
-  for (const auto& [name, tensor] : tensors_of(module)) devices.insert(tensor.device());
+  for (const auto& [name, tensor] : module.named_members()) devices.insert(tensor.device());
   return devices;
 }
 
@@ -100,7 +94,7 @@ struct Values {
 Values values_for(Module& module, const PartState& state) {
   std::map<std::string_view, const Array*> given;
   for (const auto& [name, array] : state.arrays) given.emplace(name, &array);
-  Values values{tensors_of(module), {}};
+  Values values{module.named_members(), {}};
   for (const auto& [name, tensor] : values.tensors) {
     const auto found = given.find(name);
     if (found == given.end()) {
@@ -131,7 +125,8 @@ Install prepare_values(Module& module, const PartState& state) {
 
 PartState part_state(const std::vector<Module*>& replicas) {
   PartState state;
-  for (const auto& [name, tensor] : tensors_of(*replicas.at(0))) state.arrays.emplace_back(name, tensor.array().copy());
+  for (const auto& [name, tensor] : replicas.at(0)->named_members())
+    state.arrays.emplace_back(name, tensor.array().copy());
   state.text = random_text(replicas);
   return state;
 }
