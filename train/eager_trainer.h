@@ -60,6 +60,12 @@ class EagerTrainerBase : public Trainer {
   /// The mean training loss, by examples, of the steps since the last call, over the whole group: all its devices call.
   /// Error with metrics_every 0.
   double take_mean_loss();
+  /// What was measured and is in no metric yet, as text for a checkpoint: beside `state`, with metrics_every above 1.
+  /// Waits for the device.
+  std::string measured() const;
+  /// Goes on from the sum of several devices' texts; none: from nothing. DataError for another text; nothing is changed
+  /// then.
+  void load_measured(const std::vector<std::string>&);
   Module& model() noexcept { return model_; }
   Optimizer& optimizer() noexcept { return optimizer_; }
   const EagerOptions& options() const noexcept { return options_; }
@@ -79,6 +85,10 @@ class EagerTrainerBase : public Trainer {
 
  private:
   using Averages = std::map<std::string, RunningAverage, std::less<>>;
+  struct Measured {
+    Averages averages;    ///< of this device, since metrics were written
+    RunningAverage loss;  ///< of this device, since take_mean_loss
+  };
 
   Metrics group_means(const Averages&);
   Losses forward(const std::function<Losses()>& losses) const;
@@ -87,6 +97,7 @@ class EagerTrainerBase : public Trainer {
   void apply_gradients();
   Overlap overlap() const;
   Metrics report(const Losses&, double weight);
+  void add_unread(Measured&) const;
   void read_metrics();
   Metrics write_metrics();
 
@@ -98,8 +109,7 @@ class EagerTrainerBase : public Trainer {
   std::int64_t pending_ = 0;    // batches accumulated
   double pending_weight_ = 0;
   std::vector<std::pair<Losses, double>> unread_;  // of steps, with their weights
-  Averages averages_;                              // of this device, since they were written
-  RunningAverage loss_;                            // of this device, since take_mean_loss
+  Measured measured_;                              // but for these
   std::int64_t updates_ = 0;
 };
 

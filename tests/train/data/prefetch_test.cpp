@@ -51,7 +51,7 @@ class Counting final : public DataStream<int> {
   int place_ = 0;
 };
 
-std::vector<int> all(DataStream<int>& stream) {
+std::vector<int> items_of(DataStream<int>& stream) {
   std::vector<int> items;
   while (const auto item = stream.next()) items.push_back(*item);
   return items;
@@ -110,7 +110,7 @@ TEST_CASE("prefetch: from every position, also while items are fetched ahead") {
     ahead->next();
     ahead->seek(std::to_string(place));
     CHECK(ahead->position() == std::to_string(place));
-    CHECK(all(*ahead) == numbers(place, 10));
+    CHECK(items_of(*ahead) == numbers(place, 10));
     CHECK(!ahead->next());
     ahead->start_epoch(1);
     CHECK(ahead->next() == 100);
@@ -128,7 +128,7 @@ TEST_CASE("prefetch: an error comes where it happened, and the next call tries a
       CHECK_THROWS_WITH_AS(ahead->next(), doctest::Contains("is damaged"), DataError);
       CHECK(ahead->position() == std::to_string(place));
     }
-    CHECK(all(*ahead) == numbers(place, 10));
+    CHECK(items_of(*ahead) == numbers(place, 10));
   }
 }
 
@@ -140,7 +140,7 @@ TEST_CASE("prefetch: what is refused changes nothing") {
   CHECK(ahead->position() == "1");
   CHECK(ahead->next() == 1);
   CHECK_THROWS_AS(ahead->start_epoch(-1), Error);
-  CHECK(all(*ahead) == numbers(2, 10));
+  CHECK(items_of(*ahead) == numbers(2, 10));
 }
 
 TEST_CASE("prefetch: ends promptly, whatever its thread is doing") {
