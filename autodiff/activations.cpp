@@ -2,33 +2,67 @@
 #include <tutti/autodiff/elementwise_operations.h>
 
 #include <tutti/autodiff/elementwise_recording.h>
+#include <tutti/autodiff/operation_scope.h>
 
 namespace tutti {
 
 using detail::record_unary;
 
 Tensor relu(const Tensor& x) { return record_unary(elementwise::Relu{}, x); }
-Tensor relu6(const Tensor& x) { return hard_tanh(x, 0.0, 6.0); }
+Tensor relu6(const Tensor& x) {
+  const OperationScope scope("relu6", x);
+  return hard_tanh(x, 0.0, 6.0);
+}
 Tensor leaky_relu(const Tensor& x, double slope) { return record_unary(elementwise::LeakyRelu{slope}, x); }
-Tensor prelu(const Tensor& x, const Tensor& slope) { return where(x > 0, x, slope * x); }
+Tensor prelu(const Tensor& x, const Tensor& slope) {
+  const OperationScope scope("prelu", x, slope);
+  return where(x > 0, x, slope * x);
+}
 Tensor gelu(const Tensor& x) { return record_unary(elementwise::Gelu{}, x); }
 Tensor gelu_tanh(const Tensor& x) { return record_unary(elementwise::GeluTanh{}, x); }
 Tensor silu(const Tensor& x) { return record_unary(elementwise::Silu{}, x); }
-Tensor mish(const Tensor& x) { return x * tanh(softplus(x)); }
+Tensor mish(const Tensor& x) {
+  const OperationScope scope("mish", x);
+  return x * tanh(softplus(x));
+}
 
 Tensor elu(const Tensor& x, double alpha) { return record_unary(elementwise::Elu{alpha, 1.0}, x); }
-Tensor celu(const Tensor& x, double alpha) { return record_unary(elementwise::Elu{alpha, 1.0 / alpha}, x); }
-Tensor selu(const Tensor& x) { return 1.0507009873554804934 * elu(x, 1.6732632423543772848); }
+Tensor celu(const Tensor& x, double alpha) {
+  const OperationScope scope("celu", x);
+  return record_unary(elementwise::Elu{alpha, 1.0 / alpha}, x);
+}
+Tensor selu(const Tensor& x) {
+  const OperationScope scope("selu", x);
+  return 1.0507009873554804934 * elu(x, 1.6732632423543772848);
+}
 
 Tensor softplus(const Tensor& x, double beta) { return record_unary(elementwise::Softplus{beta}, x); }
-Tensor softsign(const Tensor& x) { return x / (1 + abs(x)); }
-Tensor log_sigmoid(const Tensor& x) { return -softplus(-x); }
+Tensor softsign(const Tensor& x) {
+  const OperationScope scope("softsign", x);
+  return x / (1 + abs(x));
+}
+Tensor log_sigmoid(const Tensor& x) {
+  const OperationScope scope("log_sigmoid", x);
+  return -softplus(-x);
+}
 
 Tensor hard_tanh(const Tensor& x, double low, double high) { return record_unary(elementwise::HardTanh{low, high}, x); }
-Tensor hard_sigmoid(const Tensor& x) { return hard_tanh(x + 3, 0.0, 6.0) / 6; }
+Tensor hard_sigmoid(const Tensor& x) {
+  const OperationScope scope("hard_sigmoid", x);
+  return hard_tanh(x + 3, 0.0, 6.0) / 6;
+}
 Tensor hard_swish(const Tensor& x) { return record_unary(elementwise::HardSwish{}, x); }
-Tensor hard_shrink(const Tensor& x, double edge) { return where(abs(x) <= edge, 0, x); }
-Tensor soft_shrink(const Tensor& x, double edge) { return x - clip(x, -edge, edge); }
-Tensor threshold(const Tensor& x, double edge, double value) { return where(x <= edge, value, x); }
+Tensor hard_shrink(const Tensor& x, double edge) {
+  const OperationScope scope("hard_shrink", x);
+  return where(abs(x) <= edge, 0, x);
+}
+Tensor soft_shrink(const Tensor& x, double edge) {
+  const OperationScope scope("soft_shrink", x);
+  return x - clip(x, -edge, edge);
+}
+Tensor threshold(const Tensor& x, double edge, double value) {
+  const OperationScope scope("threshold", x);
+  return where(x <= edge, value, x);
+}
 
 }  // namespace tutti

@@ -48,8 +48,9 @@ void detail::inspect_result(std::string_view operation, const Array& result, std
   if (found == Found::nothing) return;
   for (const Tensor& input : inputs)
     if (look_into(input.array()) >= found) return;
-  raise<AutodiffError>("[anomaly] {}{} made {} in its result of shape {}", operation, here(), name_of(found),
-                       to_string(result.shape()));
+  // Not raised: it names the operation already, the innermost one.
+  throw AutodiffError(fmt::format("[anomaly] {}{} made {} in its result of shape {}", operation, here(), name_of(found),
+                                  to_string(result.shape())));
 }
 
 void detail::inspect_gradients(const Node& node, const Tensor& gradient, std::span<const Tensor> input_gradients) {

@@ -43,6 +43,8 @@ constexpr std::string_view kWide[] = {
     "reciprocal",
     "rsqrt",
     "softplus",
+    "log_sigmoid",
+    "mish",
     // sums over many elements
     "sum",
     "mean",

@@ -2,6 +2,7 @@
 #include <tutti/autodiff/elementwise_operations.h>
 
 #include <tutti/autodiff/elementwise_recording.h>
+#include <tutti/autodiff/operation_scope.h>
 
 #include <cmath>
 #include <limits>
@@ -17,6 +18,7 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 // Integers are whole already.
 template <class Operation> Tensor in_steps(const Operation& operation, const Tensor& x) {
+  const OperationScope scope(Operation::name, x);
   return is_floating(x.dtype()) ? record_unary(operation, x) : x;
 }
 
@@ -65,14 +67,25 @@ Tensor round(const Tensor& x) { return in_steps(elementwise::Round{}, x); }
 Tensor trunc(const Tensor& x) { return in_steps(elementwise::Trunc{}, x); }
 
 Tensor clip(const Tensor& x, const Scalar& low, const Scalar& high) {
+  const OperationScope scope("clip", x);
   if (is_floating(x.dtype())) return record_unary(elementwise::Clip{low.to<double>(), high.to<double>()}, x);
   return minimum(maximum(x, Tensor(low)), Tensor(high));
 }
 
-Tensor isnan(const Tensor& x) { return x != x; }
-Tensor isinf(const Tensor& x) { return is_floating(x.dtype()) ? abs(x) == kInfinity : isnan(x); }
-Tensor isfinite(const Tensor& x) { return is_floating(x.dtype()) ? abs(x) < kInfinity : x == x; }
+Tensor isnan(const Tensor& x) {
+  const OperationScope scope("isnan", x);
+  return x != x;
+}
+Tensor isinf(const Tensor& x) {
+  const OperationScope scope("isinf", x);
+  return is_floating(x.dtype()) ? abs(x) == kInfinity : isnan(x);
+}
+Tensor isfinite(const Tensor& x) {
+  const OperationScope scope("isfinite", x);
+  return is_floating(x.dtype()) ? abs(x) < kInfinity : x == x;
+}
 Tensor nan_to_num(const Tensor& x, double nan, double infinity, double minus_infinity) {
+  const OperationScope scope("nan_to_num", x);
   if (!is_floating(x.dtype())) return x;
   const double largest = largest_of(x.dtype());
   const Tensor finite = where(isnan(x), nan, where(x == kInfinity, std::isnan(infinity) ? largest : infinity, x));

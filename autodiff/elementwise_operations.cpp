@@ -3,6 +3,7 @@
 
 #include <tutti/autodiff/autocast.h>
 #include <tutti/autodiff/elementwise_recording.h>
+#include <tutti/autodiff/operation_scope.h>
 #include <tutti/autodiff/tensor_access.h>
 
 namespace tutti {
@@ -14,7 +15,10 @@ namespace {
 
 bool is_weak_two(const Tensor& x) { return x.is_weak_scalar() && weak_value(x).to<double>() == 2.0; }
 
-Tensor as_bool(const Tensor& x) { return x.dtype() == DType::boolean ? x : x != 0; }
+Tensor as_bool(const Tensor& x) {
+  if (x.is_weak_scalar()) return Tensor(Scalar(weak_value(x).to<double>() != 0));  // which goes to any device
+  return x.dtype() == DType::boolean ? x : x != 0;
+}
 
 }  // namespace
 
@@ -22,9 +26,13 @@ Tensor abs(const Tensor& x) { return record_unary(elementwise::Abs{}, x); }
 Tensor square(const Tensor& x) { return record_unary(elementwise::Square{}, x); }
 Tensor sqrt(const Tensor& x) { return record_unary(elementwise::Sqrt{}, x); }
 Tensor rsqrt(const Tensor& x) { return record_unary(elementwise::Rsqrt{}, x); }
-Tensor reciprocal(const Tensor& x) { return 1 / autocast("reciprocal", x); }
+Tensor reciprocal(const Tensor& x) {
+  const OperationScope scope("reciprocal", x);
+  return 1 / autocast("reciprocal", x);
+}
 
 Tensor pow(const Tensor& a, const Tensor& b) {
+  const OperationScope scope("pow", a, b);
   if (is_weak_two(b) && (is_floating(a.dtype()) || is_integral(weak_value(b).default_dtype())))
     return square(autocast("pow", a));
   return record_binary(elementwise::Pow{}, a, b);
@@ -34,7 +42,10 @@ Tensor fmod(const Tensor& a, const Tensor& b) { return record_binary(elementwise
 Tensor floor_divide(const Tensor& a, const Tensor& b) { return record_binary(elementwise::FloorDivide{}, a, b); }
 Tensor maximum(const Tensor& a, const Tensor& b) { return record_binary(elementwise::Maximum{}, a, b); }
 Tensor minimum(const Tensor& a, const Tensor& b) { return record_binary(elementwise::Minimum{}, a, b); }
-Tensor lerp(const Tensor& a, const Tensor& b, const Tensor& weight) { return a + weight * (b - a); }
+Tensor lerp(const Tensor& a, const Tensor& b, const Tensor& weight) {
+  const OperationScope scope("lerp", a, b, weight);
+  return a + weight * (b - a);
+}
 
 Tensor operator-(const Tensor& x) { return record_unary(elementwise::Negate{}, x); }
 Tensor operator+(const Tensor& a, const Tensor& b) { return record_binary(elementwise::Add{}, a, b); }
@@ -49,19 +60,35 @@ Tensor operator<(const Tensor& a, const Tensor& b) { return record_binary(elemen
 Tensor operator<=(const Tensor& a, const Tensor& b) { return record_binary(elementwise::LessEqual{}, a, b); }
 Tensor operator>(const Tensor& a, const Tensor& b) { return record_binary(elementwise::Greater{}, a, b); }
 Tensor operator>=(const Tensor& a, const Tensor& b) { return record_binary(elementwise::GreaterEqual{}, a, b); }
-Tensor select(const Tensor& mask, const Tensor& a, const Tensor& b) { return where(mask, a, b); }
+Tensor select(const Tensor& mask, const Tensor& a, const Tensor& b) {
+  const OperationScope scope("select", mask, a, b);
+  return where(mask, a, b);
+}
 
 Tensor operator&(const Tensor& a, const Tensor& b) { return record_binary(elementwise::BitAnd{}, a, b); }
 Tensor operator|(const Tensor& a, const Tensor& b) { return record_binary(elementwise::BitOr{}, a, b); }
 Tensor operator^(const Tensor& a, const Tensor& b) { return record_binary(elementwise::BitXor{}, a, b); }
 Tensor operator~(const Tensor& x) {
+  const OperationScope scope("bitwise_not", x);
   if (x.dtype() == DType::boolean) return x == false;
   return x ^ (x.dtype() == DType::u8 ? 255 : -1);
 }
 
-Tensor logical_and(const Tensor& a, const Tensor& b) { return as_bool(a) & as_bool(b); }
-Tensor logical_or(const Tensor& a, const Tensor& b) { return as_bool(a) | as_bool(b); }
-Tensor logical_xor(const Tensor& a, const Tensor& b) { return as_bool(a) ^ as_bool(b); }
-Tensor logical_not(const Tensor& x) { return x == 0; }
+Tensor logical_and(const Tensor& a, const Tensor& b) {
+  const OperationScope scope("logical_and", a, b);
+  return as_bool(a) & as_bool(b);
+}
+Tensor logical_or(const Tensor& a, const Tensor& b) {
+  const OperationScope scope("logical_or", a, b);
+  return as_bool(a) | as_bool(b);
+}
+Tensor logical_xor(const Tensor& a, const Tensor& b) {
+  const OperationScope scope("logical_xor", a, b);
+  return as_bool(a) ^ as_bool(b);
+}
+Tensor logical_not(const Tensor& x) {
+  const OperationScope scope("logical_not", x);
+  return x == 0;
+}
 
 }  // namespace tutti

@@ -172,6 +172,11 @@ TUTTI_LITERAL_FUNCTION(floor_divide)
 TUTTI_LITERAL_FUNCTION(pow)
 TUTTI_LITERAL_FUNCTION(maximum)
 TUTTI_LITERAL_FUNCTION(minimum)
+TUTTI_LITERAL_FUNCTION(atan2)
+TUTTI_LITERAL_FUNCTION(logaddexp)
+TUTTI_LITERAL_FUNCTION(logical_and)
+TUTTI_LITERAL_FUNCTION(logical_or)
+TUTTI_LITERAL_FUNCTION(logical_xor)
 #undef TUTTI_LITERAL_FUNCTION
 template <Literal T> Tensor lerp(const Tensor& a, const Tensor& b, T weight) {
   return lerp(a, b, Tensor(Scalar(weight)));

@@ -6,6 +6,7 @@
 
 #include <tutti/autodiff/elementwise_operations.h>
 #include <tutti/autodiff/node.h>
+#include <tutti/autodiff/operation_scope.h>
 #include <tutti/autodiff/operations.h>
 #include <tutti/autodiff/promotion.h>
 #include <tutti/backend/operations.h>
@@ -32,6 +33,7 @@ Tensor gradient(const Operation& operation, const Tensor& dy, const Saved&... sa
 }
 
 template <class Operation> Tensor record_unary(const Operation& operation, const Tensor& input) {
+  const OperationScope scope(Operation::name, input);
   const Tensor x = promote_into(Operation::domain, Operation::name, input);
   const Tensor inputs[] = {x};
   Array value = apply(operation, x.array());
@@ -72,9 +74,10 @@ Tensor side_gradient(const Operation& operation, const Tensor& dy, const Saved&.
 }
 
 template <class Operation> Tensor record_binary(const Operation& operation, const Tensor& lhs, const Tensor& rhs) {
+  const OperationScope scope(Operation::name, lhs, rhs);
   const auto [a, b] = promote_pair(Operation::domain, Operation::name, lhs, rhs);
   const Tensor inputs[] = {a, b};
-  Array value = naming_origins(inputs, [&] { return apply(operation, a.array(), b.array()); });
+  Array value = apply(operation, a.array(), b.array());
   if constexpr (Operation::needs == elementwise::Needs::no_gradient) {
     return Tensor(std::move(value));
   } else {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What Tensor offers for writing in place.
 #include <tutti/autodiff/node.h>
+#include <tutti/autodiff/operation_scope.h>
 #include <tutti/autodiff/operations.h>
 #include <tutti/autodiff/promotion.h>
 #include <tutti/backend/error.h>
@@ -86,6 +87,7 @@ void combine_values(const char* name, const Operation& operation, const Tensor& 
 
 template <class Operation>
 Tensor combine(const char* name, const Operation& operation, const Tensor& x, const Tensor& operand) {
+  const OperationScope scope(name, x, operand);
   require_writable(name, x);
   require_plain(name, operand);
   const NoGrad no_grad;
@@ -106,6 +108,7 @@ Tensor Tensor::mul_(const Tensor& value) const { return combine("mul_", elementw
 Tensor Tensor::div_(const Tensor& value) const { return combine("div_", elementwise::Divide{}, *this, value); }
 
 Tensor Tensor::fill_(const Scalar& value) const {
+  const OperationScope scope("fill_", *this);
   require_writable("fill_", *this);
   require_same_kind("fill_", value.default_dtype(), dtype());
   Array target = array();
@@ -115,6 +118,7 @@ Tensor Tensor::fill_(const Scalar& value) const {
 }
 
 Tensor Tensor::copy_(const Tensor& value) const {
+  const OperationScope scope("copy_", *this, value);
   require_writable("copy_", *this);
   require_plain("copy_", value);
   write("copy_", array(), value.array());

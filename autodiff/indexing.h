@@ -60,5 +60,8 @@ Tensor slice_assign(const Tensor& x, std::span<const Index>, const Tensor& value
 inline Tensor slice_assign(const Tensor& x, std::initializer_list<Index> entries, const Tensor& value) {
   return slice_assign(x, std::span(entries.begin(), entries.size()), value);
 }
+template <Literal T> Tensor slice_assign(const Tensor& x, std::initializer_list<Index> entries, T value) {
+  return slice_assign(x, entries, Tensor(Scalar(value)));
+}
 
 }  // namespace tutti

@@ -14,9 +14,29 @@ std::uint64_t next_sequence() {
   return ++counter;
 }
 
-// References that wait to be dropped. The outermost destructor on a thread owns the list and empties it in a
-// loop, so that a chain of any length takes constant stack.
-thread_local std::vector<std::shared_ptr<Node>>* condemned = nullptr;
+// References that wait to be dropped.
+constinit thread_local std::vector<std::shared_ptr<Node>>* condemned = nullptr;
+
+/// The outermost on a thread owns the list, and empties it in a loop.
+class Turn {
+ public:
+  Turn() {
+    if (condemned == nullptr) condemned = &own_;
+  }
+  ~Turn() {
+    if (condemned != &own_) return;
+    while (!own_.empty()) {
+      const std::shared_ptr<Node> last = std::move(own_.back());
+      own_.pop_back();
+    }
+    condemned = nullptr;
+  }
+  Turn(const Turn&) = delete;
+  Turn& operator=(const Turn&) = delete;
+
+ private:
+  std::vector<std::shared_ptr<Node>> own_;
+};
 
 }  // namespace
 
@@ -26,10 +46,14 @@ Node::Node(std::string_view name, std::span<const Tensor> inputs)
   for (std::size_t i = 0; i < count_; ++i) (i < kInline ? inline_[i] : more_[i - kInline]) = gradient_node(inputs[i]);
 }
 
+void detail::drop_in_turn(std::shared_ptr<Node>&& node) {
+  if (condemned != nullptr) return condemned->push_back(std::move(node));
+  const Turn turn;
+  node.reset();
+}
+
 Node::~Node() {
-  std::vector<std::shared_ptr<Node>> own;
-  const bool outermost = condemned == nullptr;
-  if (outermost) condemned = &own;
+  const Turn turn;
   // Also those that others still hold: their last references may be this node's two edges, or go at the same moment on
   // another thread. A leaf has no inputs to recurse into.
   const auto condemn = [](std::shared_ptr<Node>& node) {
@@ -37,12 +61,6 @@ Node::~Node() {
   };
   for (auto& node : inline_) condemn(node);
   for (auto& node : more_) condemn(node);
-  if (!outermost) return;
-  while (!own.empty()) {
-    const std::shared_ptr<Node> last = std::move(own.back());
-    own.pop_back();
-  }
-  condemned = nullptr;
 }
 
 Array InputGradients::destination(std::size_t input) const {
@@ -59,12 +77,9 @@ std::string Node::title() const {
   return site_ ? fmt::format("{} in {}", name_, to_string(*site_)) : std::string(name_);
 }
 
-void detail::raise_with_origins(const ShapeError& error, std::span<const Tensor> inputs) {
-  std::string message = error.what();
-  for (const Tensor& input : inputs)
-    if (const auto& node = input.node(); node && node->title() != node->name())
-      message += fmt::format("; {} was made by {}", to_string(input.shape()), node->title());
-  throw ShapeError(message);
+std::string Node::origin() const {
+  if (!is_leaf()) return " made by " + title();
+  return site_ ? " made in " + to_string(*site_) : "";
 }
 
 HookHandle Node::add_hook(GradientHook hook) {

@@ -66,7 +66,8 @@ class Node {
   Node& operator=(const Node&) = delete;
 
   std::string_view name() const noexcept { return name_; }
-  std::string title() const;  ///< for errors: the name and the Scope that it was recorded in
+  std::string title() const;   ///< for errors: the name and the Scope that it was recorded in
+  std::string origin() const;  ///< for errors: " made by" its title; of a leaf "", or " made in" its Scope
   std::uint64_t sequence() const noexcept { return sequence_; }  ///< grows with creation, per thread
   std::size_t input_count() const noexcept { return count_; }
   const std::shared_ptr<Node>& input(std::size_t i) const { return i < kInline ? inline_[i] : more_[i - kInline]; }
@@ -159,8 +160,11 @@ template <class Gradient> class RecordedNode final : public Node,
 };
 
 namespace detail {
+/// Lets go of a node. Those whose last reference goes with another's destruction wait until that has ended, so that
+/// chains of any length take constant stack, whatever holds them: edges, or functions that hold tensors.
+void drop_in_turn(std::shared_ptr<Node>&&);
 bool only_traced(std::span<const Tensor> inputs);  // whether a checkpoint's first run wants to know these and no more
-}
+}  // namespace detail
 
 /// Whether an operation on these inputs is to be recorded.
 inline bool records(std::span<const Tensor> inputs) {
@@ -168,19 +172,6 @@ inline bool records(std::span<const Tensor> inputs) {
   for (const Tensor& input : inputs)
     if (input.requires_grad()) return !detail::only_traced(inputs);
   return false;
-}
-
-namespace detail {
-[[noreturn]] void raise_with_origins(const ShapeError&, std::span<const Tensor> inputs);
-}
-
-/// value(). A ShapeError from it is thrown on with where the inputs were made, of those that were made within a Scope.
-template <class Value> auto naming_origins(std::span<const Tensor> inputs, const Value& value) {
-  try {
-    return value();
-  } catch (const ShapeError& error) {
-    detail::raise_with_origins(error, inputs);
-  }
 }
 
 /// Saves input number `position`.

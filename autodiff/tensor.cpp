@@ -27,6 +27,13 @@ const std::shared_ptr<Node> kNoNode;
 }  // namespace
 
 struct Tensor::Impl {
+  Impl() = default;
+  ~Impl() {
+    if (node) detail::drop_in_turn(std::move(node));
+  }
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
+
   Array value;
   std::shared_ptr<Node> node;  // what receives the gradient: the operation that made it, or a LeafNode
   std::optional<Scalar> weak;  // a literal; its array is made when it is asked for

@@ -6,6 +6,8 @@
 #include <atomic>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
+#include <utility>
 
 namespace tutti {
 
@@ -65,23 +67,40 @@ class DataError : public Error {
 
 namespace detail {
 
-/// Says where the calling thread is in its program, or "". Set by tutti::Scope, for whoever throws below it.
+/// What the calling thread is doing, for whoever raises an error meanwhile: see tutti::OperationScope.
+class ErrorContext {
+ public:
+  virtual std::string complete(std::string message) const = 0;
+
+ protected:
+  ~ErrorContext() = default;
+};
+inline constinit thread_local const ErrorContext* error_context = nullptr;
+
+/// Says where the calling thread is in its program, or "". Set by tutti::Scope.
 inline constinit std::atomic<std::string (*)()> place_of_thread{nullptr};
 
-/// The message and, unless it says so already, where the calling thread is.
-inline std::string placed(std::string message) {
+/// Whether it may be about an operation's operands. What goes wrong between devices, in a capture, in memory or in a
+/// file is about something else, whatever runs meanwhile.
+template <class E> inline constexpr bool about_operands =
+    std::is_same_v<E, Error> || std::is_same_v<E, ShapeError> || std::is_same_v<E, DTypeError> ||
+    std::is_same_v<E, DeviceError> || std::is_same_v<E, AutodiffError>;
+
+/// The message and, unless it says so already, what the calling thread is doing and where.
+inline std::string completed(std::string message, bool about_operands) {
   const auto place_of = place_of_thread.load(std::memory_order_relaxed);
-  if (place_of == nullptr) return message;
-  const std::string place = place_of();
-  return place.empty() || message.find(place) != std::string::npos ? message : message + " (in " + place + ")";
+  std::string place = place_of == nullptr ? "" : place_of();
+  if (message.find(place) != std::string::npos) place.clear();
+  if (about_operands && error_context != nullptr) message = error_context->complete(std::move(message));
+  return place.empty() ? message : message + " (in " + place + ")";
 }
 
 }  // namespace detail
 
 /// Throws `E` with a formatted message: `raise<ShapeError>("[matmul] inner dimensions differ: {} x {}", a, b)`. Within
-/// a Scope the message ends with its name.
+/// a Scope the message ends with its name; within an operation on tensors it names that and its operands.
 template <class E = Error, class... Args> [[noreturn]] void raise(fmt::format_string<Args...> format, Args&&... args) {
-  throw E(detail::placed(fmt::format(format, std::forward<Args>(args)...)));
+  throw E(detail::completed(fmt::format(format, std::forward<Args>(args)...), detail::about_operands<E>));
 }
 
 }  // namespace tutti

@@ -15,17 +15,6 @@ using namespace tutti::bench;
 
 namespace {
 
-/// MLP 8-8-8-8-8-10, batch 8: hardly more than dispatch.
-const Workload kTinyMlp{"mlp_4x8_10",
-                        8,
-                        {8},
-                        [](Generator& random) {
-                          return Sequential(Linear(8, 8, random), ReLU(), Linear(8, 8, random), ReLU(),
-                                            Linear(8, 8, random), ReLU(), Linear(8, 8, random), ReLU(),
-                                            Linear(8, 10, random));
-                        },
-                        &momentum_sgd};
-
 /// A model, its optimizer, and how its steps are taken.
 struct Trainee {
   explicit Trainee(const Workload& workload)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <tutti/examples/language_models.h>
 #include <tutti/nn/activation.h>
 #include <tutti/nn/conv2d.h>
 #include <tutti/nn/flatten.h>
@@ -24,13 +25,24 @@ struct Workload {
   Sequential (*make_model)(Generator&);
   std::unique_ptr<Optimizer> (*make_optimizer)(std::vector<Tensor> parameters);
 
+  std::int64_t vocabulary = 0;  ///< inputs are tokens below it, each of which has a target; 0: see make_batch
+
   /// A batch of noise with random classes, 0 to 9.
   std::pair<Tensor, Tensor> make_batch(Generator& random, Device device) const {
     Shape shape = example;
     shape.insert(0, batch);
-    std::vector<std::int64_t> classes;
-    for (std::int64_t i = 0; i < batch; ++i) classes.push_back(static_cast<std::int64_t>(random.below(10)));
-    return {Tensor(random.normal(shape, DType::f32, device)), Tensor(Array::from(classes, {batch}, device))};
+    if (vocabulary > 0)
+      return {classes(random, shape, vocabulary, device), classes(random, {element_count(shape)}, vocabulary, device)};
+    Tensor targets = classes(random, {batch}, 10, device);
+    return {Tensor(random.normal(shape, DType::f32, device)), std::move(targets)};
+  }
+
+ private:
+  static Tensor classes(Generator& random, const Shape& shape, std::int64_t below, Device device) {
+    std::vector<std::int64_t> drawn;
+    for (std::int64_t i = 0; i < element_count(shape); ++i)
+      drawn.push_back(static_cast<std::int64_t>(random.below(static_cast<std::uint64_t>(below))));
+    return Tensor(Array::from(drawn, shape, device));
   }
 };
 
@@ -41,6 +53,17 @@ inline std::unique_ptr<Optimizer> momentum_sgd(std::vector<Tensor> parameters) {
 inline std::unique_ptr<Optimizer> adamw(std::vector<Tensor> parameters) {
   return std::make_unique<AdamW>(std::move(parameters), 1e-3);
 }
+
+/// MLP 8-8-8-8-8-10, batch 8, SGD with momentum: hardly more than dispatch.
+inline const Workload kTinyMlp{"mlp_4x8_10",
+                               8,
+                               {8},
+                               [](Generator& random) {
+                                 return Sequential(Linear(8, 8, random), ReLU(), Linear(8, 8, random), ReLU(),
+                                                   Linear(8, 8, random), ReLU(), Linear(8, 8, random), ReLU(),
+                                                   Linear(8, 10, random));
+                               },
+                               &momentum_sgd};
 
 /// MLP 784-512-512-10, batch 64, SGD with momentum: 669,706 values.
 inline const Workload kSmallMlp{"mlp_784_512_512_10",
@@ -62,6 +85,42 @@ inline const Workload kLargeMlp{"mlp_784_4x1024_10",
                                                     Linear(1024, 1024, random), ReLU(), Linear(1024, 10, random));
                                 },
                                 &adamw};
+
+/// A GPT whose logits of all tokens are rows, [n * t, vocabulary].
+class FlatGpt : public Module {
+ public:
+  FlatGpt(const text::ModelOptions& options, Generator& random) : gpt_(options, random) {}
+  Tensor forward(const Tensor& tokens) const {
+    const Tensor logits = gpt_.forward(tokens);
+    return logits.reshape({-1, logits.length(2)});
+  }
+  void visit(MemberVisitor& v) override { v.module("gpt", gpt_); }
+
+ private:
+  text::Gpt gpt_;
+};
+
+/// GPT of 4 layers, 128 features, 4 heads, 65 characters, 8 sequences of 128, AdamW: 826,368 values.
+inline const Workload kGpt{
+    "gpt_4x128",
+    8,
+    {128},
+    [](Generator& random) {
+      return Sequential(FlatGpt({.vocabulary = 65, .context = 128, .features = 128, .heads = 4, .layers = 4}, random));
+    },
+    &adamw,
+    65};
+
+/// CNN 1-32-64 on 28 x 28, batch 64, SGD with momentum: 50,186 values.
+inline const Workload kCnn{"cnn_1_32_64",
+                           64,
+                           {1, 28, 28},
+                           [](Generator& random) {
+                             return Sequential(Conv2d(1, 32, 3, random, {.padding = 1}), ReLU(), MaxPool2d(2),
+                                               Conv2d(32, 64, 3, random, {.padding = 1}), ReLU(), MaxPool2d(2),
+                                               Flatten(), Linear(3136, 10, random));
+                           },
+                           &momentum_sgd};
 
 /// The network of examples/digits, batch 64, AdamW: 38,282 values.
 inline const Workload kDigitsCnn{

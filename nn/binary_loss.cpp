@@ -4,6 +4,7 @@
 #include <tutti/autodiff/anomaly.h>
 #include <tutti/autodiff/autocast.h>
 #include <tutti/autodiff/node.h>
+#include <tutti/autodiff/operation_scope.h>
 #include <tutti/autodiff/operations.h>
 #include <tutti/backend/error.h>
 
@@ -72,6 +73,7 @@ Tensor record_binary(const Tensor& p, const Tensor& t) {
 Tensor binary_cross_entropy_with_logits(const Tensor& given_logits, const Tensor& targets,
                                         const BinaryLogitsOptions& options) {
   constexpr std::string_view kName = "binary_cross_entropy_with_logits";
+  const OperationScope scope(kName, given_logits, targets, options.weight, options.pos_weight);
   check_operands(kName, "logits", given_logits, targets);
   const Tensor logits = autocast(kName, given_logits);
   const Tensor positive = weighted(kName, "pos_weight", targets * softplus(-logits), options.pos_weight);
@@ -81,6 +83,7 @@ Tensor binary_cross_entropy_with_logits(const Tensor& given_logits, const Tensor
 
 Tensor binary_cross_entropy(const Tensor& given, const Tensor& targets, const BinaryLossOptions& options) {
   constexpr std::string_view kName = "binary_cross_entropy";
+  const OperationScope scope(kName, given, targets, options.weight);
   check_operands(kName, "probabilities", given, targets);
   const Tensor probabilities = autocast(kName, given);
   const DType dtype = promote(probabilities.dtype(), targets.dtype());

@@ -2,6 +2,7 @@
 #include <tutti/nn/classification_loss.h>
 
 #include <tutti/autodiff/autocast.h>
+#include <tutti/autodiff/operation_scope.h>
 #include <tutti/autodiff/operations.h>
 #include <tutti/backend/error.h>
 
@@ -100,6 +101,7 @@ Tensor soft_loss(const Classes& classes, const Tensor& log_probabilities, const 
 }  // namespace
 
 Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const CrossEntropyOptions& options) {
+  const OperationScope scope("cross_entropy", logits, targets, options.weight);
   const Classes classes("cross_entropy", logits, options.class_axis);
   if (!(options.label_smoothing >= 0 && options.label_smoothing <= 1))
     raise("[cross_entropy] label smoothing {} is not in [0, 1]", options.label_smoothing);
@@ -115,6 +117,7 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& targets, LossReduction 
 }
 
 Tensor nll_loss(const Tensor& given, const Tensor& targets, const NllOptions& options) {
+  const OperationScope scope("nll_loss", given, targets, options.weight);
   const Tensor log_probabilities = autocast("nll_loss", given);
   const Classes classes("nll_loss", log_probabilities, options.class_axis);
   return likelihood_loss(
@@ -123,6 +126,7 @@ Tensor nll_loss(const Tensor& given, const Tensor& targets, const NllOptions& op
 }
 
 Tensor kl_div(const Tensor& given_input, const Tensor& given_target, const KlDivOptions& options) {
+  const OperationScope scope("kl_div", given_input, given_target);
   if (given_input.shape() != given_target.shape())
     raise<ShapeError>("[kl_div] input {} and target {} differ in shape", to_string(given_input.shape()),
                       to_string(given_target.shape()));

@@ -101,7 +101,8 @@ HashTable::NamedArrays save_tables(Module& module) {
   return all;
 }
 
-std::function<void()> prepare_load_tables(Module& module, const HashTable::NamedArrays& arrays) {
+std::function<void()> prepare_load_tables(Module& module, const HashTable::NamedArrays& arrays,
+                                          const std::set<std::string>& left_out) {
   const NamedTables tables = sparse_parameters(module);
   std::vector<HashTable::NamedArrays> parts(tables.size());
   for (const auto& [name, array] : arrays) {
@@ -110,12 +111,13 @@ std::function<void()> prepare_load_tables(Module& module, const HashTable::Named
       return name.starts_with(prefix) &&
              (name.find('.', prefix.size()) == std::string::npos || name.starts_with(prefix + "state."));
     });
-    if (owner == tables.end()) raise<DataError>("[load_tables] \"{}\" is of no table of the module", name);
+    if (owner == tables.end()) raise<DataError>("[load_tables] it holds \"{}\", which the module does not have", name);
     parts[static_cast<std::size_t>(owner - tables.begin())].emplace_back(name.substr(prefix_of(owner->first).size()),
                                                                          array);
   }
   std::vector<std::function<void()>> installs;
   for (std::size_t i = 0; i < tables.size(); ++i) {
+    if (parts[i].empty() && left_out.contains(prefix_of(tables[i].first) + "rows")) continue;
     if (parts[i].empty()) raise<DataError>("[load_tables] there is nothing for table \"{}\"", tables[i].first);
     try {
       installs.push_back(tables[i].second->prepare_load(parts[i]));

@@ -6,6 +6,8 @@
 
 #include <functional>
 #include <memory>
+#include <set>
+#include <string>
 #include <vector>
 
 namespace tutti {
@@ -53,7 +55,9 @@ HashTable::NamedArrays save_tables(Module&);
 /// Gives each table its own of the arrays. DataError naming the table that has none or that they do not fit, and arrays
 /// of no table; nothing is changed then.
 void load_tables(Module&, const HashTable::NamedArrays&);
-/// The same in two parts, as HashTable::prepare_load.
-std::function<void()> prepare_load_tables(Module&, const HashTable::NamedArrays&);
+/// The same in two parts, as HashTable::prepare_load. A table of which there is nothing, and whose rows' name is in
+/// `left_out`, keeps what it has.
+std::function<void()> prepare_load_tables(Module&, const HashTable::NamedArrays&,
+                                          const std::set<std::string>& left_out = {});
 
 }  // namespace tutti

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/nn/recurrent.h>
 
+#include <tutti/autodiff/operation_scope.h>
 #include <tutti/autodiff/operations.h>
 #include <tutti/backend/error.h>
 
@@ -67,6 +68,7 @@ RecurrentState RecurrentNetwork::check_initial(const Tensor& x, const RecurrentS
 }
 
 RecurrentOutput RecurrentNetwork::forward(const Tensor& input, const RecurrentState& given) const {
+  const OperationScope scope(kind_->name, input);
   if (input.rank() != 3 || input.length(2) != in_ || input.length(options_.batch_first ? 1 : 0) == 0)
     raise<ShapeError>("[{}] needs x [{}, {}] of a step or more, got {}", kind_->name,
                       options_.batch_first ? "batch, time" : "time, batch", in_, to_string(input.shape()));

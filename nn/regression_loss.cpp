@@ -2,6 +2,7 @@
 #include <tutti/nn/regression_loss.h>
 
 #include <tutti/autodiff/autocast.h>
+#include <tutti/autodiff/operation_scope.h>
 #include <tutti/autodiff/operations.h>
 #include <tutti/backend/error.h>
 
@@ -24,20 +25,24 @@ Tensor huber(const Tensor& d, double delta) {
 }  // namespace
 
 Tensor mse_loss(const Tensor& prediction, const Tensor& target, LossReduction reduction) {
+  const OperationScope scope("mse_loss", prediction, target);
   return reduce_loss("mse_loss", square(difference("mse_loss", prediction, target)), reduction);
 }
 
 Tensor l1_loss(const Tensor& prediction, const Tensor& target, LossReduction reduction) {
+  const OperationScope scope("l1_loss", prediction, target);
   return reduce_loss("l1_loss", abs(difference("l1_loss", prediction, target)), reduction);
 }
 
 Tensor huber_loss(const Tensor& prediction, const Tensor& target, const HuberOptions& options) {
+  const OperationScope scope("huber_loss", prediction, target);
   if (!(options.delta > 0)) raise("[huber_loss] delta {} is not positive", options.delta);
   return reduce_loss("huber_loss", huber(difference("huber_loss", prediction, target), options.delta),
                      options.reduction);
 }
 
 Tensor smooth_l1_loss(const Tensor& prediction, const Tensor& target, const SmoothL1Options& options) {
+  const OperationScope scope("smooth_l1_loss", prediction, target);
   const double beta = options.beta;
   if (!(beta >= 0)) raise("[smooth_l1_loss] beta {} is negative", beta);
   const Tensor d = difference("smooth_l1_loss", prediction, target);

@@ -19,6 +19,12 @@ std::vector<Tensor> weights_of(const NamedTables& tables) {
 SparseOptimizer::SparseOptimizer(const NamedTables& tables, double learning_rate, RowState state)
     : Optimizer(weights_of(tables), learning_rate), tables_(tables), row_state_(std::move(state)) {}
 
+void SparseOptimizer::accept_tables() {
+  State counts = state();
+  for (ParameterState& table : counts.parameters) table.steps = 0;
+  load_state(counts);
+}
+
 void SparseOptimizer::update_rows(std::size_t position, const Array&, const SparseGradient& by_id,
                                   ParameterState& state) {
   const auto& [name, table] = tables_[position];

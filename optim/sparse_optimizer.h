@@ -16,6 +16,10 @@ namespace tutti {
 /// only. As in torch.optim.SparseAdam, a step's number is the table's, not the row's own. Otherwise an Optimizer like
 /// any other: learning rates, schedules, GradientSync.
 class SparseOptimizer : public Optimizer {
+ public:
+  /// Counts from where the tables are now: they were loaded by intent, all replicas' alike, from another run.
+  void accept_tables();
+
  protected:
   /// `tables`: sparse_parameters(model). Error if there are none.
   SparseOptimizer(const NamedTables& tables, double learning_rate, RowState);

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Installs the Debian packages that are missing: tools/setup.sh GROUP... (build test bench check tidy peers python).
-# The one list of what Tutti needs from the system. The group python also fills build/python, from PyPI.
+# Installs the Debian packages that are missing: tools/setup.sh GROUP... (build test bench check tidy peers python torch).
+# The one list of what Tutti needs from the system. The groups python and torch also fill build/python and build/torch,
+# from PyPI.
 set -euo pipefail
 
 declare -A packages=(
@@ -12,11 +13,13 @@ declare -A packages=(
   [check]="clang-16 libclang-rt-16-dev clang-format-16 python3 spin"
   [tidy]="clang-tidy-16"
   [python]="python3 python3-venv"
+  [torch]="python3 python3-venv python3-torch"
   [peers]="python3 libgloo-dev libopenmpi-dev openmpi-bin libtorch-dev libopenblas0-pthread"
 )
 # What tests compare with, and all that it needs of other packages: tensorboard's server, which asks for more, never runs.
 python_packages="numpy==2.4.6 safetensors==0.8.0 tensorboard==2.20.0 absl-py==2.5.1 protobuf==7.36.2"
-python_folder=build/python
+# Beside Debian's PyTorch and its NumPy, which is older than the one above. PyPI's PyTorch is ten times as large.
+torch_packages="safetensors==0.8.0"
 
 stop() {
   echo "setup: $1" >&2
@@ -45,24 +48,27 @@ install_packages() {
   apt install -y --no-install-recommends "$@" >"$log" 2>&1
 }
 
-# Without it the tests that need it are skipped, by name.
+# install_python NAME PACKAGES PYTHON [OPTION...]: in build/NAME. Without it the tests that need it are skipped, by name.
 install_python() {
-  [ "$(cat "$python_folder/installed" 2>/dev/null)" = "$python_packages" ] && return
-  echo "setup: installing $python_packages in $python_folder" >&2
-  local log=$python_folder.setup.log
-  mkdir -p "${python_folder%/*}"
+  local folder=build/$1 wanted=$2 python=$3
+  shift 3
+  [ "$(cat "$folder/installed" 2>/dev/null)" = "$wanted" ] && return
+  echo "setup: installing $wanted in $folder" >&2
+  local log=$folder.setup.log
+  mkdir -p build
   # shellcheck disable=SC2086  # one word each
-  if python3 -m venv --clear "$python_folder" >"$log" 2>&1 &&
-    "$python_folder/bin/pip" install --disable-pip-version-check --quiet --no-deps $python_packages >>"$log" 2>&1; then
-    echo "$python_packages" >"$python_folder/installed"
+  if "$python" -m venv --clear "$@" "$folder" >"$log" 2>&1 &&
+    "$folder/bin/pip" install --disable-pip-version-check --quiet --no-deps $wanted >>"$log" 2>&1; then
+    echo "$wanted" >"$folder/installed"
   else
-    echo "setup: no $python_packages; tests that need them will be skipped (whole output: $log)" >&2
-    rm -rf "$python_folder"
+    echo "setup: no $wanted; tests that need them will be skipped (whole output: $log)" >&2
+    rm -rf "$folder"
   fi
 }
 
 install_python_if_asked() {
-  [[ " $* " != *" python "* ]] || install_python
+  [[ " $* " != *" python "* ]] || install_python python "$python_packages" python3
+  [[ " $* " != *" torch "* ]] || install_python torch "$torch_packages" /usr/bin/python3 --system-site-packages
 }
 
 for group in "$@"; do

@@ -20,7 +20,7 @@ std::string_view text_of(GradientState state) {
 }  // namespace
 
 CapturedRun::CapturedRun(const StepCall& call, const CapturedStep::Function& function)
-    : capture_(call.members->front().second.device()), synchronised_(call.step != nullptr) {
+    : capture_(call.members->front().second.device()), scale_(call.scale), synchronised_(call.step != nullptr) {
   trust(*call.members);
   backward_.weight = call.weight;
   record(call, function);
@@ -56,7 +56,7 @@ void CapturedRun::record(const StepCall& call, const CapturedStep::Function& fun
     }
     results = function(batch);
     if (results.empty()) raise<CaptureError>("[captured step] the function returned nothing: its loss is missing");
-    const BackwardOptions options{.gradient = {}, .record = &backward_};
+    const BackwardOptions options{.gradient = {}, .scale = call.scale, .record = &backward_};
     if (call.step != nullptr)
       call.step->backward_async(results.front(), options);
     else
@@ -92,6 +92,7 @@ std::string CapturedRun::misfit(const StepCall& call) const {
   if ((call.step != nullptr) != synchronised_)
     return synchronised_ ? "not synchronised, captured with synchronisation" : "synchronised, captured without";
   if (call.weight != backward_.weight) return fmt::format("weight {}, captured with {}", call.weight, backward_.weight);
+  if (call.scale != scale_) return fmt::format("scale {}, captured with {}", call.scale, scale_);
   for (std::size_t i = 0; i < backward_.leaves.size(); ++i) {
     const GradientSlot& slot = backward_.leaves[i].node->slot;
     if (slot.state != backward_.before[i])
@@ -134,6 +135,7 @@ std::vector<Tensor> CapturedRun::copies() const {
 }
 
 std::vector<Tensor> CapturedRun::replay(const StepCall& call) {
+  ++replayed;
   for (std::size_t i = 0; i < inputs_.size(); ++i) inputs_[i].copy_from(call.batch[i].array());
   capture_.begin_replay();
   const auto run = [this](std::size_t begin, std::size_t end) { capture_.run(begin, end); };

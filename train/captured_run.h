@@ -6,6 +6,7 @@
 #include <tutti/distributed/gradient_sync.h>
 #include <tutti/train/captured_step.h>
 
+#include <cstdint>
 #include <span>
 #include <string>
 #include <vector>
@@ -17,6 +18,7 @@ struct StepCall {
   std::span<const Tensor> batch;
   Step* step = nullptr;                   ///< null: not synchronised
   double weight = 1.0;                    ///< that the loss's gradient is multiplied by
+  double scale = 1.0;                     ///< and this too, which parameters of a group do not divide out again
   const NamedTensors* members = nullptr;  ///< parameters and buffers of the model
 };
 
@@ -33,7 +35,8 @@ class CapturedRun {
   std::string difference(const CapturedRun& other) const;  ///< empty: both did the same
   std::vector<Tensor> replay(const StepCall&);
 
-  bool confirmed = false;  ///< it was captured twice, and did the same
+  bool confirmed = false;     ///< it was captured twice, and did the same
+  std::int64_t replayed = 0;  ///< times
   std::size_t memory_bytes() const { return capture_.memory_bytes(); }
 
  private:
@@ -54,6 +57,7 @@ class CapturedRun {
   std::vector<Array> outputs_;  // the same
   std::vector<Tensor> first_outputs_;
   BackwardRecord backward_;
+  double scale_;
   bool synchronised_;
 };
 

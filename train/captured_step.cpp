@@ -95,17 +95,19 @@ class CapturedStep::State {
  public:
   State(Module& model, Function function, CapturedStepOptions options)
       : members_(members_of(model)), function_(std::move(function)), options_(options) {
+    if (options_.check_every < 0) raise<Error>("[captured step] check_every is {}: below 0", options_.check_every);
     for (const auto& [name, tensor] : members_) places_.emplace_back(tensor);
   }
 
-  std::vector<Tensor> take(std::span<const Tensor> batch, Step* step) {
+  std::vector<Tensor> take(std::span<const Tensor> batch, Step* step, double scale = 1.0) {
     check(batch, step);
     const BackwardOptions unobserved;
-    const StepCall call{batch, step, step != nullptr ? step->root_weight() : weight_of(unobserved), &members_};
+    const double weight = step != nullptr ? step->root_weight() : weight_of(unobserved);
+    const StepCall call{batch, step, weight, scale, &members_};
     const OfferedPlaces places(places_);
     drop_outdated(call);
-    if (call.weight == 0.0) return run_eagerly(call, "its weight is 0: there is nothing to compute");
-    if (CapturedRun* run = find(call)) return run->confirmed ? replay(*run, call) : confirm(call);
+    if (call.weight * call.scale == 0.0) return run_eagerly(call, "its weight is 0: there is nothing to compute");
+    if (CapturedRun* run = find(call)) return run->confirmed && !check_due(*run) ? replay(*run, call) : confirm(call);
     if (BatchForm form = form_of(batch); std::ranges::find(seen_, form) == seen_.end()) {
       seen_.push_back(std::move(form));
       return run_eagerly(call, "the first batch of these shapes");
@@ -172,7 +174,7 @@ class CapturedStep::State {
     if (call.step != nullptr)
       call.step->backward_async(results.front());
     else
-      backward(results.front());
+      backward(results.front(), {.scale = call.scale});
     for (Tensor& result : results) result = result.detach();
     return results;
   }
@@ -184,6 +186,10 @@ class CapturedStep::State {
     return runs_.front()->take_first_outputs();
   }
 
+  bool check_due(const CapturedRun& run) const {
+    return options_.check_every > 0 && run.replayed >= options_.check_every;
+  }
+
   // Once more, to see whether it does the same again.
   std::vector<Tensor> confirm(const StepCall& call) {
     auto before = std::move(runs_.front());
@@ -191,6 +197,11 @@ class CapturedStep::State {
     std::vector<Tensor> results = capture(call);
     if (const std::string parted = before->difference(*runs_.front()); !parted.empty()) {
       runs_.erase(runs_.begin());
+      if (before->confirmed)
+        raise<CaptureError>(
+            "[captured step] it does something else than in the {} steps before, which were replayed: {}. Call "
+            "invalidate() where it changes",
+            before->replayed, parted);
       raise<CaptureError>(
           "[captured step] it does not do the same each time: {}. What changes from step to step must be among its "
           "inputs, as a tensor",
@@ -220,7 +231,9 @@ CapturedStep::CapturedStep(Module& model, Function function, CapturedStepOptions
 CapturedStep::~CapturedStep() = default;
 CapturedStep::CapturedStep(CapturedStep&&) noexcept = default;
 
-std::vector<Tensor> CapturedStep::operator()(std::span<const Tensor> batch) { return state_->take(batch, nullptr); }
+std::vector<Tensor> CapturedStep::operator()(std::span<const Tensor> batch, double scale) {
+  return state_->take(batch, nullptr, scale);
+}
 
 std::vector<Tensor> CapturedStep::operator()(std::span<const Tensor> batch, Step& step) {
   std::vector<Tensor> results = run_async(batch, step);

@@ -20,6 +20,8 @@ class Step;
 
 struct CapturedStepOptions {
   std::size_t most_captures = 8;  ///< kept at a time, one for each sort of batch; the one not used for longest goes
+  /// Replays of a capture after which the step is captured once more, to see that it still does the same; 0: never.
+  std::int64_t check_every = 1000;
 };
 
 /// Forward and backward of a training step that are captured once and then replayed: the kernels alone, in the same
@@ -41,7 +43,8 @@ struct CapturedStepOptions {
 /// capture; `report` says why. CaptureError where a step cannot be replayed: it reads values on the host, takes them
 /// from the host, draws random numbers there, keeps tensors that it made, works on a second device, or did something
 /// else the second time (a number that changes from step to step: pass it as an input, as a tensor). What changes later
-/// on the host, unseen by devices (another branch, `model.eval()`), is for `invalidate`.
+/// on the host, unseen by devices (another branch, `model.eval()`), is for `invalidate`; without it, CaptureError at
+/// the next check (CapturedStepOptions::check_every).
 ///
 /// Replays draw the random numbers that the step itself would draw. Outputs are the caller's. With a Step, gradients
 /// are reduced as in Step::backward: the captured registration is sent, each gradient is submitted between segments of
@@ -59,9 +62,10 @@ class CapturedStep {
   CapturedStep(CapturedStep&&) noexcept;
   CapturedStep& operator=(CapturedStep&&) = delete;
 
-  std::vector<Tensor> operator()(std::span<const Tensor> batch);
-  std::vector<Tensor> operator()(std::initializer_list<Tensor> batch) {
-    return (*this)(std::span(batch.begin(), batch.size()));
+  /// `scale` multiplies the loss's gradient, as BackwardOptions::scale; another one is another capture.
+  std::vector<Tensor> operator()(std::span<const Tensor> batch, double scale = 1.0);
+  std::vector<Tensor> operator()(std::initializer_list<Tensor> batch, double scale = 1.0) {
+    return (*this)(std::span(batch.begin(), batch.size()), scale);
   }
   /// The synchronised backward of `step`, joined.
   std::vector<Tensor> operator()(std::span<const Tensor> batch, Step& step);

@@ -45,8 +45,8 @@ LoopState drive_distributed_training(ControlRoot& control, EagerTrainerBase&, Ep
 void follow_distributed_training(ControlFollower& control, EagerTrainerBase&, Device driver);
 
 /// Drives the trainers of a learner, each on a thread. It evaluates on all devices.
-template <class M, class Item>
-LoopState local_data_parallel_training_loop(DataParallelLearner<M, Item>& learner, EpochSchedule& schedule,
+template <class M, class Item, template <class> class TrainerOf>
+LoopState local_data_parallel_training_loop(DataParallelLearner<M, Item, TrainerOf>& learner, EpochSchedule& schedule,
                                             const DrivingOptions& options, DrivingState state = {}) {
   LocalControl control(learner.devices() - 1);
   LoopState result;

@@ -60,6 +60,9 @@ void check_options(const EagerOptions& options) {
 EagerTrainerBase::EagerTrainerBase(Module& model, Optimizer& optimizer, EagerOptions options)
     : model_(model), optimizer_(optimizer), options_(std::move(options)), parameters_(optimizer.parameters()) {
   check_options(options_);
+  if (options_.sparse_optimizer == nullptr) return;
+  const std::vector<Tensor>& sparse = options_.sparse_optimizer->parameters();
+  parameters_.insert(parameters_.end(), sparse.begin(), sparse.end());
 }
 
 EagerTrainerBase::~EagerTrainerBase() = default;
@@ -72,37 +75,47 @@ Losses EagerTrainerBase::forward(const std::function<Losses()>& losses) const {
   return losses();
 }
 
-Metrics EagerTrainerBase::train_on(double weight, const std::function<Losses()>& losses) {
+Tensor EagerTrainerBase::minimised(const Losses& losses) const {
+  const Tensor loss = total_loss(losses);
+  return options_.scaler != nullptr ? options_.scaler->scale(loss) : loss;
+}
+
+Losses EagerTrainerBase::pass_eagerly(const std::function<Losses()>& losses, Step* step, double scale) const {
+  Losses results = forward(losses);
+  const Tensor loss = minimised(results);
+  if (step != nullptr)
+    step->backward(loss);
+  else
+    backward(loss, {.scale = scale});
+  return results;
+}
+
+void EagerTrainerBase::take_batch(double weight, const Pass& pass) {
   if (!model_.training())
     raise<Error>("[trainer] the model was changed to evaluation mode; evaluate() changes it back");
-  if (pending_ == 0) optimizer_.zero_grad();
+  if (pending_ == 0) zero_grad();
   const bool last = pending_ + 1 == options_.accumulation;
   if (options_.sync != nullptr && !step_) step_ = std::make_unique<Step>(options_.sync->step(options_.device, weight));
   Losses results;
-  if (weight > 0) {
-    results = forward(losses);
-    const Tensor loss = total_loss(results);
-    backward(options_.scaler != nullptr ? options_.scaler->scale(loss) : loss, weight, last);
-  } else if (step_ && last) {
+  if (weight > 0)
+    results = pass_weighted(weight, pass, last);
+  else if (step_ && last)
     step_->synchronize();
-  }
   ++pending_;
   pending_weight_ += weight;
-  Metrics metrics = report(results, weight);
+  keep(results, weight);
   if (last) update();
-  return metrics;
 }
 
-void EagerTrainerBase::backward(const Tensor& loss, double weight, bool last) {
-  if (step_ && last) {
-    step_->set_weight(weight);
-    step_->backward(loss);
-  } else if (step_) {
+Losses EagerTrainerBase::pass_weighted(double weight, const Pass& pass, bool last) {
+  // Alone: divided by all examples before the update.
+  if (!step_) return pass(nullptr, options_.accumulation > 1 ? weight : 1.0);
+  if (!last) {
     const NoSync local = step_->no_sync(weight);
-    tutti::backward(loss);
-  } else {  // alone: divided by all examples before the update
-    tutti::backward(loss, {.scale = options_.accumulation > 1 ? weight : 1.0});
+    return pass(nullptr, 1.0);
   }
+  step_->set_weight(weight);
+  return pass(step_.get(), 1.0);
 }
 
 void EagerTrainerBase::update() {
@@ -129,6 +142,12 @@ void EagerTrainerBase::apply_gradients() {
   if (options_.max_value) clip_grad_value(parameters_, *options_.max_value);
   if (options_.max_norm) clip_grad_norm(parameters_, *options_.max_norm);
   optimizer_.step();
+  if (options_.sparse_optimizer != nullptr) options_.sparse_optimizer->step();
+}
+
+void EagerTrainerBase::zero_grad() {
+  optimizer_.zero_grad();
+  if (options_.sparse_optimizer != nullptr) options_.sparse_optimizer->zero_grad();
 }
 
 Overlap EagerTrainerBase::overlap() const {
@@ -144,7 +163,7 @@ void EagerTrainerBase::finish_updates() {
 void EagerTrainerBase::settle() {
   if (overlap() != Overlap::double_buffered || !options_.sync->flush(options_.device)) return;
   apply_gradients();
-  optimizer_.zero_grad();
+  zero_grad();
 }
 
 void EagerTrainerBase::finish_training() {
@@ -162,6 +181,7 @@ void EagerTrainerBase::stop(std::string reason) {
 void EagerTrainerBase::failed(std::exception_ptr error) {
   pending_ = 0;
   pending_weight_ = 0;
+  results_.clear();
   unread_.clear();
   measured_ = {};
   if (options_.sync == nullptr) return;
@@ -176,24 +196,40 @@ void EagerTrainerBase::failed(std::exception_ptr error) {
 }
 
 // Values are kept as they are until they are asked for: on a GPU the host would wait for each.
-Metrics EagerTrainerBase::report(const Losses& losses, double weight) {
-  if (options_.metrics_every == 0) return {};
+void EagerTrainerBase::keep(const Losses& losses, double weight) {
+  if (options_.metrics_every == 0) return;
   Losses values;
   for (const auto& [name, value] : losses) values.emplace_back(name, value.detach());
-  unread_.emplace_back(std::move(values), weight);
+  results_.emplace_back(std::move(values), weight);
+}
+
+Metrics EagerTrainerBase::end_step() {
+  if (options_.whole_updates) finish_updates();
+  if (options_.metrics_every == 0) return {};
+  unread_.push_back(std::exchange(results_, {}));
   if ((iteration() + 1) % options_.metrics_every != 0) return {};
   return write_metrics();
 }
 
 void EagerTrainerBase::add_unread(Measured& measured) const {
-  for (const auto& [losses, weight] : unread_) {
-    double total = 0;
-    for (const auto& [name, value] : losses) {
-      const auto number = value.item<double>();
-      measured.averages[name].add(number, weight);
-      if (is_loss(name)) total += number;
+  for (const StepResults& step : unread_) {
+    double step_weight = 0;
+    std::map<std::string, double> sums;
+    for (const auto& [losses, weight] : step) {
+      double total = 0;
+      for (const auto& [name, value] : losses) {
+        const auto number = value.item<double>();
+        if (!is_loss(name)) {
+          sums[name] += number;
+          continue;
+        }
+        measured.averages[name].add(number, weight);
+        total += number;
+      }
+      measured.loss.add(total, weight);
+      step_weight += weight;
     }
-    measured.loss.add(total, weight);
+    for (const auto& [name, sum] : sums) measured.averages[name].add(sum, step_weight);
   }
 }
 

@@ -35,6 +35,8 @@ struct EagerOptions {
   std::optional<double> max_value = std::nullopt;  ///< clips their elements
   DType autocast = DType::f32;                     ///< of forward: bf16, f16, or f32 for none
   GradientScaler* scaler = nullptr;                ///< for f16; not owned
+  /// A second one, that steps with the first: a SparseOptimizer for the model's hash tables; not owned.
+  Optimizer* sparse_optimizer = nullptr;
   /// Reductions over a group, of which `device` is this trainer's; not owned. The model is one of its replicas.
   GradientSync* sync = nullptr;
   Device device = cpu();
@@ -44,11 +46,15 @@ struct EagerOptions {
   /// Evaluations are of the whole group: all devices evaluate at the same place, each on its share.
   bool evaluate_together = false;
   std::string prefix = {};  ///< of the metrics' names
+  /// A step takes all batches of an update: iterations count updates. Of the step's batches, losses are averaged and
+  /// other values summed. Default: each batch is a step.
+  bool whole_updates = false;
 };
 
 /// A step as one writes it by hand: forward, backward, and every `accumulation` batches clip, step, zero_grad.
 /// Gradients are means over all examples of an update, however many batches and devices they came from and however
-/// uneven those are. This is the part that does not depend on what a batch is; see EagerTrainer.
+/// uneven those are. This is the part that does not depend on what a batch is; see EagerTrainer. How one batch passes
+/// forward and backward may be another: see GraphTrainer.
 class EagerTrainerBase : public Trainer {
  public:
   ~EagerTrainerBase() override;
@@ -77,9 +83,16 @@ class EagerTrainerBase : public Trainer {
   void finish_training() override;
   void failed(std::exception_ptr) override;
   void set_training(bool) override;
-  /// Forward by `losses`, backward, and what follows. `weight`: the batch's examples; 0: it has no loss, and its device
-  /// only takes part.
-  Metrics train_on(double weight, const std::function<Losses()>& losses);
+  /// Forward and backward of one batch: synchronised by the step, if there is one, else of `scale` times the loss.
+  using Pass = std::function<Losses(Step*, double scale)>;
+
+  /// One batch of the step, and its update if it is the last of one. `weight`: the batch's examples; 0: it has no loss,
+  /// and its device only takes part.
+  void take_batch(double weight, const Pass& pass);
+  Metrics end_step();  ///< after its batches: what it reports
+  Losses pass_eagerly(const std::function<Losses()>& losses, Step*, double scale) const;
+  Losses forward(const std::function<Losses()>& losses) const;
+  Tensor minimised(const Losses&) const;  ///< their sum, as backward gets it
   Metrics evaluate_on(const std::function<Losses()>& losses);
   Metrics evaluated(Metrics means, double weight) override;
 
@@ -89,14 +102,15 @@ class EagerTrainerBase : public Trainer {
     Averages averages;    ///< of this device, since metrics were written
     RunningAverage loss;  ///< of this device, since take_mean_loss
   };
+  using StepResults = std::vector<std::pair<Losses, double>>;  // of its batches, with their weights
 
   Metrics group_means(const Averages&);
-  Losses forward(const std::function<Losses()>& losses) const;
-  void backward(const Tensor& loss, double weight, bool last);
+  Losses pass_weighted(double weight, const Pass& pass, bool last);
   void update();
   void apply_gradients();
+  void zero_grad();
   Overlap overlap() const;
-  Metrics report(const Losses&, double weight);
+  void keep(const Losses&, double weight);
   void add_unread(Measured&) const;
   void read_metrics();
   Metrics write_metrics();
@@ -108,8 +122,9 @@ class EagerTrainerBase : public Trainer {
   std::unique_ptr<Step> step_;  // the group's, while batches are accumulated
   std::int64_t pending_ = 0;    // batches accumulated
   double pending_weight_ = 0;
-  std::vector<std::pair<Losses, double>> unread_;  // of steps, with their weights
-  Measured measured_;                              // but for these
+  StepResults results_;              // of the step that runs
+  std::vector<StepResults> unread_;  // of steps before
+  Measured measured_;                // but for these
   std::int64_t updates_ = 0;
 };
 
@@ -122,14 +137,19 @@ class EagerTrainerBase : public Trainer {
 ///   trainer.train({.epochs = 10});
 ///
 /// Data, model and optimizer are not owned and outlive it. An item's `weight()` is its number of examples; without one
-/// every item counts alike.
+/// every item counts alike. A stream that is Windowed is read window by window, one for evaluation as a whole.
 template <class Item> class EagerTrainer : public EagerTrainerBase {
  public:
   using LossFunction = std::function<Losses(const Item&)>;
 
   EagerTrainer(Module& model, Optimizer& optimizer, DataStream<Item>& data, LossFunction losses,
                EagerOptions options = {})
-      : EagerTrainerBase(model, optimizer, std::move(options)), data_(data), losses_(std::move(losses)) {}
+      : EagerTrainerBase(model, optimizer, std::move(options)),
+        data_(data),
+        windows_(dynamic_cast<Windowed*>(&data)),
+        losses_(std::move(losses)) {}
+
+  bool windowed() const noexcept { return windows_ != nullptr; }  ///< the training data
 
   /// What `evaluate` runs over, from its beginning each time. `losses`: default, those of training.
   void set_evaluation(DataStream<Item>& data, LossFunction losses = {}) {
@@ -139,37 +159,68 @@ template <class Item> class EagerTrainer : public EagerTrainerBase {
 
  protected:
   void start_epoch(std::int64_t epoch) override { data_.start_epoch(epoch); }
-  bool next_data() override { return fetch(data_, item_); }
+  NextWindow next_window() override {
+    if (windows_ == nullptr) return Trainer::next_window();
+    const std::int64_t before = windows_->window();
+    const NextWindow next = windows_->next_window();
+    // Resumed where a limit has ended the window, the stream stands in it still.
+    return next == NextWindow::ready && windows_->window() == before ? windows_->next_window() : next;
+  }
+  bool next_data() override {
+    items_.clear();
+    if (windows_ != nullptr && windows_->window() < 0)
+      return false;  // no windows at all, beside devices that have some
+    const std::int64_t batches = options().whole_updates ? options().accumulation : 1;
+    for (std::int64_t i = 0; i < batches; ++i) {
+      std::optional<Item> item = data_.next();
+      if (!item) break;
+      items_.push_back(std::move(*item));
+    }
+    return !items_.empty();
+  }
   Metrics run_step() override {
-    return train_on(data_weight(), [this] { return losses_(*item_); });
+    if (items_.empty()) take_batch(0, {});
+    for (const Item& item : items_)
+      take_batch(weight_of(item), [&](Step* step, double scale) { return pass(item, step, scale); });
+    return end_step();
+  }
+  virtual Losses pass(const Item& item, Step* step, double scale) {
+    return pass_eagerly([&] { return losses_(item); }, step, scale);
   }
   void start_evaluation() override {
     if (evaluation_data_ == nullptr) return Trainer::start_evaluation();
     evaluation_data_->start_epoch(0);
   }
-  bool next_evaluation_data() override { return fetch(*evaluation_data_, evaluation_item_); }
+  bool next_evaluation_data() override {
+    evaluation_item_ = evaluation_data_->next();
+    return evaluation_item_.has_value();
+  }
   Metrics run_evaluation_step() override {
     const LossFunction& losses = evaluation_losses_ ? evaluation_losses_ : losses_;
     return evaluate_on([&] { return losses(*evaluation_item_); });
   }
-  bool has_item() const noexcept { return (evaluating() ? evaluation_item_ : item_).has_value(); }
+  /// 0 without an item: a device whose data are out takes part in the others' steps.
   double data_weight() override {
-    if constexpr (requires { item_->weight(); }) return (evaluating() ? evaluation_item_ : item_)->weight();
+    if (evaluating()) return evaluation_item_ ? weight_of(*evaluation_item_) : 0.0;
+    double weight = 0;
+    for (const Item& item : items_) weight += weight_of(item);
+    return weight;
+  }
+  const LossFunction& losses() const noexcept { return losses_; }
+
+ private:
+  static double weight_of(const Item& item) {
+    if constexpr (requires { item.weight(); }) return item.weight();
     return 1;
   }
 
- private:
-  static bool fetch(DataStream<Item>& data, std::optional<Item>& item) {
-    item = data.next();
-    return item.has_value();
-  }
-
   DataStream<Item>& data_;
+  Windowed* windows_;  // the same stream; null: it has none
   LossFunction losses_;
   DataStream<Item>* evaluation_data_ = nullptr;
   LossFunction evaluation_losses_;
-  std::optional<Item> item_;
-  std::optional<Item> evaluation_item_;  // beside the step's, in which a hook may evaluate
+  std::vector<Item> items_;              // of the step
+  std::optional<Item> evaluation_item_;  // beside them: a hook may evaluate within a step
 };
 
 }  // namespace tutti

@@ -3,6 +3,8 @@
 
 #include <tutti/backend/error.h>
 #include <tutti/distributed/gradient_sync.h>
+#include <tutti/optim/gradient_scaler.h>
+#include <tutti/optim/sparse_optimizer.h>
 #include <tutti/train/data/stream_positions.h>
 #include <tutti/train/device_texts.h>
 #include <tutti/train/device_threads.h>
@@ -24,8 +26,9 @@ namespace tutti {
 struct LearnerOptions {
   std::vector<Device> devices = {cpu()};  ///< the first is the main device
   SyncOptions sync = {};
-  EagerOptions step =
-      {};  ///< of every device; `sync`, `device` and `evaluate_together` are set by the learner, a scaler is refused
+  /// Of every device. `sync`, `device`, `evaluate_together`, `sparse_optimizer` and `scaler` are the learner's to set.
+  EagerOptions step = {};
+  std::optional<GradientScalerOptions> scaling = std::nullopt;  ///< for f16: every device has a scaler, made alike
   enum class Evaluation : std::uint8_t {
     /// On the main device, on all of its evaluation data. The others wait, at most for SyncOptions::fail_after.
     main,
@@ -36,14 +39,13 @@ struct LearnerOptions {
 
 /// The trainer of one device of a learner. Steps are taken together: one whose data are out takes part without examples
 /// until all are out, and all stop before the same step.
-template <class Item> class LearnerTrainer : public EagerTrainer<Item> {
+template <class Item, template <class> class TrainerOf = EagerTrainer> class LearnerTrainer : public TrainerOf<Item> {
+  using Base = TrainerOf<Item>;
+
  public:
-  LearnerTrainer(Module& replica, Optimizer& optimizer, DataStream<Item>& data,
-                 typename EagerTrainer<Item>::LossFunction losses, EagerOptions options, StepAgreement& agreement,
-                 std::size_t index)
-      : EagerTrainer<Item>(replica, optimizer, data, std::move(losses), std::move(options)),
-        agreement_(agreement),
-        index_(index) {}
+  LearnerTrainer(Module& replica, Optimizer& optimizer, DataStream<Item>& data, typename Base::LossFunction losses,
+                 EagerOptions options, StepAgreement& agreement, std::size_t index)
+      : Base(replica, optimizer, data, std::move(losses), std::move(options)), agreement_(agreement), index_(index) {}
 
   void stop(std::string reason) override { agreement_.request_stop(std::move(reason)); }
 
@@ -51,20 +53,25 @@ template <class Item> class LearnerTrainer : public EagerTrainer<Item> {
   std::optional<std::string> stops_before_step() override {
     return agreement_.stops_before(index_, this->iteration(), this->between_updates());
   }
-  bool next_data() override { return agreement_.any_data(index_, EagerTrainer<Item>::next_data()); }
-  double data_weight() override { return this->has_item() ? EagerTrainer<Item>::data_weight() : 0.0; }
+  // Who has no such window takes part in it without examples.
+  NextWindow next_window() override {
+    const NextWindow own = Base::next_window();
+    if (agreement_.any_data(index_, own == NextWindow::ready)) return NextWindow::ready;
+    return agreement_.any_data(index_, own == NextWindow::skip) ? NextWindow::skip : NextWindow::end;
+  }
+  bool next_data() override { return agreement_.any_data(index_, Base::next_data()); }
   bool evaluates() const override { return index_ == 0 || this->options().evaluate_together; }
   void start_evaluation() override {
     set_activity("evaluating");
-    EagerTrainer<Item>::start_evaluation();
+    Base::start_evaluation();
   }
   Metrics evaluated(Metrics means, double weight) override {
     set_activity("");
-    return EagerTrainer<Item>::evaluated(std::move(means), weight);
+    return Base::evaluated(std::move(means), weight);
   }
   void failed(std::exception_ptr error) override {
     agreement_.fail(error);
-    EagerTrainer<Item>::failed(std::move(error));
+    Base::failed(std::move(error));
   }
 
  private:
@@ -88,11 +95,13 @@ template <class Item> class LearnerTrainer : public EagerTrainer<Item> {
 ///   learner.train({.epochs = 10});
 ///
 /// `losses` and `evaluation_losses` are called on the devices' threads, at the same time, the other functions by the
-/// constructor. The learner is used by one thread, but for `stop`.
-template <class M, class Item> class DataParallelLearner {
+/// constructor. The learner is used by one thread, but for `stop`. With GraphTrainer as the third argument, steps are
+/// captured and replayed.
+template <class M, class Item, template <class> class TrainerOf = EagerTrainer> class DataParallelLearner {
  public:
   struct Parts {
     std::function<std::unique_ptr<Optimizer>(M& replica)> optimizer;
+    std::function<std::unique_ptr<SparseOptimizer>(M& replica)> sparse_optimizer{};  ///< of its hash tables
     std::function<std::unique_ptr<DataStream<Item>>(std::size_t device)> data;
     std::function<Losses(M& replica, const Item&)> losses;
     std::function<std::unique_ptr<DataStream<Item>>(std::size_t device)> evaluation_data{};
@@ -106,7 +115,9 @@ template <class M, class Item> class DataParallelLearner {
         sync_(options_.devices, options_.sync),
         replicas_(sync_.replicate(model)) {
     if (options_.step.scaler != nullptr)
-      raise<Error>("[learner] one GradientScaler cannot serve {} devices", options_.devices.size());
+      raise<Error>("[learner] one GradientScaler cannot serve {} devices: give LearnerOptions::scaling", devices());
+    if (options_.step.sparse_optimizer != nullptr)
+      raise<Error>("[learner] one optimizer cannot serve {} devices: give Parts::sparse_optimizer", devices());
     for (std::size_t d = 0; d < options_.devices.size(); ++d) add_device(d);
   }
 
@@ -129,19 +140,17 @@ template <class M, class Item> class DataParallelLearner {
     });
     return means;
   }
-  /// All that the run keeps: "model", "optimizer" and "trainer", saved from the main device and loaded into all, and
-  /// "data" and "measured", each device's own. Any number of devices loads them, unless the data's positions differ
-  /// between the devices (those of a BatchStream do not). What else it has (a gradient compression, hooks with a state)
-  /// is added by hand.
+  /// All that the run keeps: "model", "optimizer", "trainer" and, where there are, "sparse_optimizer" and "scaler",
+  /// saved from the main device and loaded into all, and "data" and "measured", each device's own. Any number of
+  /// devices loads them, unless the data's positions differ between the devices (those of a BatchStream do not). What
+  /// else it has (a gradient compression, hooks with a state) is added by hand.
   void add_parts(CheckpointParts& parts) {
     std::vector<M*> models;
-    std::vector<Optimizer*> optimizers;
-    for (std::size_t d = 0; d < devices(); ++d) {
-      models.push_back(&replicas_[d]);
-      optimizers.push_back(optimizers_[d].get());
-    }
+    for (M& replica : replicas_) models.push_back(&replica);
     parts.add("model", std::move(models));
-    parts.add("optimizer", std::move(optimizers));
+    parts.add("optimizer", pointers<Optimizer>(optimizers_));
+    if (!sparse_optimizers_.empty()) parts.add("sparse_optimizer", pointers<Optimizer>(sparse_optimizers_));
+    if (!scalers_.empty()) parts.add("scaler", pointers<GradientScaler>(scalers_));
     parts.add(
         "data", [this] { return save_positions(data_); },
         [this](const std::string& text) { load_positions(data_, text); });
@@ -164,17 +173,24 @@ template <class M, class Item> class DataParallelLearner {
 
   std::size_t devices() const noexcept { return options_.devices.size(); }
   /// Hooks are registered with the trainers; those that report, evaluate or save with the main device's.
-  LearnerTrainer<Item>& trainer(std::size_t device) { return *trainers_.at(device); }
-  LearnerTrainer<Item>& main() { return *trainers_.front(); }
+  LearnerTrainer<Item, TrainerOf>& trainer(std::size_t device) { return *trainers_.at(device); }
+  LearnerTrainer<Item, TrainerOf>& main() { return *trainers_.front(); }
   M& replica(std::size_t device) { return replicas_.at(device); }
   M& model() { return replicas_.front(); }  ///< the main device's: between runs all are the same
   Optimizer& optimizer(std::size_t device) { return *optimizers_.at(device); }
+  /// Each device's; none without Parts::sparse_optimizer.
+  std::vector<SparseOptimizer*> sparse_optimizers() const { return pointers<SparseOptimizer>(sparse_optimizers_); }
   DataStream<Item>& data(std::size_t device) { return *data_.at(device); }
   GradientSync& sync() noexcept { return sync_; }
 
  private:
   using Evaluation = LearnerOptions::Evaluation;
 
+  template <class T, class Owned> static std::vector<T*> pointers(const std::vector<std::unique_ptr<Owned>>& owned) {
+    std::vector<T*> all;
+    for (const auto& each : owned) all.push_back(each.get());
+    return all;
+  }
   void on_first_trainers(std::size_t count, const std::function<void(std::size_t, EagerTrainerBase&)>& work) {
     std::exception_ptr error;
     try {
@@ -227,8 +243,17 @@ template <class M, class Item> class DataParallelLearner {
     M& replica = replicas_[d];
     optimizers_.push_back(parts_.optimizer(replica));
     sync_.attach(options_.devices[d], *optimizers_.back());
+    if (parts_.sparse_optimizer) {
+      sparse_optimizers_.push_back(parts_.sparse_optimizer(replica));
+      sync_.attach(options_.devices[d], *sparse_optimizers_.back());
+      step.sparse_optimizer = sparse_optimizers_.back().get();
+    }
+    if (options_.scaling) {
+      scalers_.push_back(std::make_unique<GradientScaler>(*options_.scaling));
+      step.scaler = scalers_.back().get();
+    }
     data_.push_back(parts_.data(d));
-    trainers_.push_back(std::make_unique<LearnerTrainer<Item>>(
+    trainers_.push_back(std::make_unique<LearnerTrainer<Item, TrainerOf>>(
         replica, *optimizers_.back(), *data_.back(),
         [this, &replica](const Item& item) { return parts_.losses(replica, item); }, std::move(step), agreement_, d));
     if (!parts_.evaluation_data || (d > 0 && options_.evaluation == Evaluation::main)) return;
@@ -245,9 +270,11 @@ template <class M, class Item> class DataParallelLearner {
   GradientSync sync_;
   std::vector<M> replicas_;
   std::vector<std::unique_ptr<Optimizer>> optimizers_;
+  std::vector<std::unique_ptr<SparseOptimizer>> sparse_optimizers_;  // of each device, or none
+  std::vector<std::unique_ptr<GradientScaler>> scalers_;             // the same
   std::vector<std::unique_ptr<DataStream<Item>>> data_;
   std::vector<std::unique_ptr<DataStream<Item>>> evaluation_data_;
-  std::vector<std::unique_ptr<LearnerTrainer<Item>>> trainers_;
+  std::vector<std::unique_ptr<LearnerTrainer<Item, TrainerOf>>> trainers_;
 };
 
 }  // namespace tutti

@@ -31,9 +31,11 @@ std::string renamed(const std::string& name, const ModelBankSource& source) {
   return name;
 }
 
+using SourceArrays = std::map<std::string, Array>;
+
 /// The arrays of a source by the names that the module has for them.
-std::map<std::string, Array> read_source(const ModelBankSource& source) {
-  std::map<std::string, Array> arrays;
+SourceArrays read_source(const ModelBankSource& source) {
+  SourceArrays arrays;
   for (const std::string& file : files_of(source.path))
     for (auto& [name, array] : read_safetensors(file, {.skip_unknown_types = !source.strict}).arrays)
       if (const std::string own = renamed(name, source); !arrays.emplace(own, array).second)
@@ -45,11 +47,11 @@ bool matches_any(std::string_view name, const std::vector<std::string>& patterns
   return std::ranges::any_of(patterns, [&](const std::string& pattern) { return name_matches(name, pattern); });
 }
 
-/// One source's part in the loading: found first, installed later.
+/// One source's part in the loading of one module: found first, installed later.
 class SourceLoading {
  public:
-  SourceLoading(Module& module, const ModelBankSource& source) : module_(module), source_(source) {
-    const auto arrays = read_source(source);
+  SourceLoading(Module& module, const ModelBankSource& source, const SourceArrays& arrays)
+      : module_(module), source_(source) {
     check_patterns();
     for (const auto& [name, table] : sparse_parameters(module)) find_table(name, *table, arrays);
     for (const auto& [name, value] : module_state(module))
@@ -59,11 +61,11 @@ class SourceLoading {
                        to_string(StateReport{report_.missing, {}, report_.mismatched}));
   }
 
-  const ModelBankReport& install() {
+  void install() {
     load_state(module_, found_, {.strict = false});
     for (const auto& load : table_loads_) load();
-    return report_;
   }
+  const ModelBankReport& report() const { return report_; }
 
  private:
   bool is_chosen(std::string_view name) const {
@@ -78,7 +80,7 @@ class SourceLoading {
                          source_.path);
   }
 
-  void find_tensor(const std::string& name, const Array& own, const std::map<std::string, Array>& arrays) {
+  void find_tensor(const std::string& name, const Array& own, const SourceArrays& arrays) {
     const auto found = arrays.find(name);
     if (found == arrays.end()) return report_.missing.push_back(name);
     const Array& given = found->second;
@@ -92,7 +94,7 @@ class SourceLoading {
     report_.loaded.push_back(name);
   }
 
-  void find_table(const std::string& path, HashTable& table, const std::map<std::string, Array>& arrays) {
+  void find_table(const std::string& path, HashTable& table, const SourceArrays& arrays) {
     const std::string prefix = path.empty() ? "" : path + ".";
     const std::string name = prefix + "weight";
     tables_.emplace(name);
@@ -125,15 +127,25 @@ class SourceLoading {
 
 std::vector<ModelBankReport> load_model_bank(Module& module, std::span<const ModelBankSource> sources,
                                              std::span<const LoadHook> hooks) {
+  Module* const replicas[] = {&module};
+  return load_model_bank(replicas, sources, hooks);
+}
+
+std::vector<ModelBankReport> load_model_bank(std::span<Module* const> replicas,
+                                             std::span<const ModelBankSource> sources,
+                                             std::span<const LoadHook> hooks) {
   for (const ModelBankSource& source : sources)
     for (const LoadHook& hook : hooks)
       if (hook.before) hook.before(source);
-  std::vector<SourceLoading> loadings;
-  loadings.reserve(sources.size());
-  for (const ModelBankSource& source : sources) loadings.emplace_back(module, source);
+  std::vector<std::vector<SourceLoading>> loadings(sources.size());
+  for (std::size_t i = 0; i < sources.size(); ++i) {
+    const SourceArrays arrays = read_source(sources[i]);
+    for (Module* const replica : replicas) loadings[i].emplace_back(*replica, sources[i], arrays);
+  }
   std::vector<ModelBankReport> reports;
   for (std::size_t i = 0; i < sources.size(); ++i) {
-    reports.push_back(loadings[i].install());
+    for (SourceLoading& loading : loadings[i]) loading.install();
+    reports.push_back(loadings[i].front().report());
     for (const LoadHook& hook : hooks)
       if (hook.after) hook.after(sources[i], reports.back());
   }

@@ -47,5 +47,8 @@ struct LoadHook {
 /// read. Nothing is changed then.
 std::vector<ModelBankReport> load_model_bank(Module&, std::span<const ModelBankSource>,
                                              std::span<const LoadHook> hooks = {});
+/// The same into all replicas of a model, on any devices; each file is read once, and hooks are called once.
+std::vector<ModelBankReport> load_model_bank(std::span<Module* const> replicas, std::span<const ModelBankSource>,
+                                             std::span<const LoadHook> hooks = {});
 
 }  // namespace tutti

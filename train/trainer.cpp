@@ -97,7 +97,7 @@ void Trainer::run(const TrainingLimits& limits, const EvaluationPlan& plan) {
   start_ = place_.iteration;
   completed_ = false;
   stop_reason_.clear();
-  if (plan.every_steps == 0 && plan.every_epochs == 0) evaluation_due_ = false;
+  if (plan.every_steps == 0 && plan.every_epochs == 0 && plan.every_windows == 0) evaluation_due_ = false;
   std::exception_ptr first;
   try {
     set_training(true);
@@ -166,12 +166,16 @@ void Trainer::run_epoch() {
   call(&Hook::before_epoch);
   const std::int64_t first = place_.iteration;
   bool ended = false;
-  while (!ended && !done()) switch (next_window()) {
-      case Window::ready: run_window(); break;
-      case Window::skip: ++place_.window; break;
-      case Window::end: ended = true; break;
+  while (!ended && !done()) {
+    if (in_window_) {
+      run_window();
+      continue;
     }
-  finish_updates();
+    const bool more = place_.window < limits_.windows_per_epoch;
+    const NextWindow next = more ? next_window() : NextWindow::end;
+    if (next == NextWindow::ready) run_window();
+    ended = next == NextWindow::end;
+  }
   out_of_data_ = ended;
   if (!ended) return call(&Hook::after_epoch);  // stopped, or at the last step
   call(&Hook::out_of_data);
@@ -192,28 +196,37 @@ bool Trainer::fetch(bool (Trainer::*next)()) {
 }
 
 void Trainer::run_window() {
+  if (!std::exchange(in_window_, true)) place_.window_steps = 0;
   call(&Hook::before_window);
   while (!done()) {
     if (auto reason = stops_before_step()) {
       stop_reason_ = std::move(*reason);
       break;
     }
-    if (!fetch(&Trainer::next_data)) {
-      ++place_.window;
-      out_of_data_ = true;
-      return call(&Hook::after_window);
-    }
+    if (place_.window_steps >= limits_.steps_per_window || !fetch(&Trainer::next_data)) return end_window();
     storage_.set_iteration(place_.iteration);
     call(&Hook::before_step);
     call(&Hook::after_data);
     const Metrics metrics = run_step();
     ++place_.iteration;
+    ++place_.window_steps;
     evaluation_due_ = plan_.every_steps > 0 && place_.iteration % plan_.every_steps == 0;
     call(&Hook::after_step, StepReport{.metrics = metrics, .global_step = place_.iteration});
     evaluate_if_due();
   }
+  finish_updates();
   out_of_data_ = false;
   call(&Hook::after_window);
+}
+
+void Trainer::end_window() {
+  finish_updates();
+  ++place_.window;
+  in_window_ = false;
+  out_of_data_ = true;
+  evaluation_due_ = plan_.every_windows > 0 && place_.window % plan_.every_windows == 0;
+  call(&Hook::after_window);
+  evaluate_if_due();
 }
 
 void Trainer::evaluate_if_due() {
@@ -262,31 +275,35 @@ Metrics Trainer::evaluation_steps(std::int64_t steps) {
   return evaluated(mean.means(), mean.weight());
 }
 
-Trainer::Window Trainer::next_window() { return place_.window == 0 ? Window::ready : Window::end; }
+NextWindow Trainer::next_window() { return place_.window == 0 ? NextWindow::ready : NextWindow::end; }
 
 void Trainer::start_evaluation() { raise<Error>("[trainer] there are no evaluation data"); }
 bool Trainer::next_evaluation_data() { return false; }
 Metrics Trainer::run_evaluation_step() { return {}; }
 
 std::string Trainer::state() const {
-  return nlohmann::json{{"iteration", place_.iteration},     {"epoch", place_.epoch},
-                        {"window", place_.window},           {"in_epoch", in_epoch_},
-                        {"evaluation_due", evaluation_due_}, {"storage", storage_.to_text()}}
+  return nlohmann::json{
+      {"iteration", place_.iteration},       {"epoch", place_.epoch},        {"window", place_.window},
+      {"window_steps", place_.window_steps}, {"in_epoch", in_epoch_},        {"in_window", in_window_},
+      {"evaluation_due", evaluation_due_},   {"storage", storage_.to_text()}}
       .dump();
 }
 
 void Trainer::load_state(const std::string& text) try {
   if (running_ || evaluating_) raise<Error>("[trainer] load_state was called within the loop");
   const auto json = nlohmann::json::parse(text);
-  const Place place{json.at("iteration"), json.at("epoch"), json.at("window")};
-  if (place.iteration < 0 || place.epoch < 0 || place.window < 0)
-    raise<DataError>("[trainer] a place of step {}, epoch {}, window {}", place.iteration, place.epoch, place.window);
+  const Place place{json.at("iteration"), json.at("epoch"), json.at("window"), json.at("window_steps")};
+  if (place.iteration < 0 || place.epoch < 0 || place.window < 0 || place.window_steps < 0)
+    raise<DataError>("[trainer] a place of step {}, epoch {}, window {}, step {} of it", place.iteration, place.epoch,
+                     place.window, place.window_steps);
   const bool evaluation_due = json.at("evaluation_due");
   const bool in_epoch = json.at("in_epoch");
+  const bool in_window = json.at("in_window");
   storage_.load_text(json.at("storage"));
   evaluation_due_ = evaluation_due;
   place_ = place;
   in_epoch_ = in_epoch;
+  in_window_ = in_window;
 } catch (const nlohmann::json::exception& error) {
   raise<DataError>("[trainer] this is no trainer's state: {}", error.what());
 }

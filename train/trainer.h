@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <tutti/train/data/windowed.h>
 #include <tutti/train/hook.h>
 #include <tutti/train/reporting/event_storage.h>
 
@@ -24,12 +25,16 @@ inline constexpr std::int64_t kUnlimited = std::numeric_limits<std::int64_t>::ma
 struct TrainingLimits {
   std::int64_t steps = kUnlimited;
   std::int64_t epochs = kUnlimited;
+  /// After so many steps a window is over, as if it had no more data. An epoch without windows is one.
+  std::int64_t steps_per_window = kUnlimited;
+  std::int64_t windows_per_epoch = kUnlimited;  ///< skipped ones do not count
 };
 
 /// When a training run evaluates, and for how long.
 struct EvaluationPlan {
-  std::int64_t every_steps = 0;   ///< 0: never
-  std::int64_t every_epochs = 0;  ///< 0: never
+  std::int64_t every_steps = 0;    ///< 0: never
+  std::int64_t every_epochs = 0;   ///< 0: never
+  std::int64_t every_windows = 0;  ///< of an epoch; 0: never
   std::int64_t steps = kUnlimited;
 };
 
@@ -69,8 +74,9 @@ class Trainer {
   std::int64_t max_iteration() const noexcept { return limits_.steps; }  ///< of this call of train
   const TrainingLimits& limits() const noexcept { return limits_; }      ///< of this call of train
   std::int64_t epoch() const noexcept { return place_.epoch; }           ///< the one that is running, from 0
-  std::int64_t window() const noexcept { return place_.window; }         ///< of the epoch, from 0
-  /// In after_window and after_epoch: all its data were used; else training was stopped in it.
+  std::int64_t window() const noexcept { return place_.window; }  ///< of the epoch, from 0, skipped ones not counted
+  /// In after_window and after_epoch: all its data were used, as far as the limits allow; else training was stopped in
+  /// it.
   bool out_of_data() const noexcept { return out_of_data_; }
   bool evaluating() const noexcept { return evaluating_; }
   bool running() const noexcept { return running_; }
@@ -94,14 +100,12 @@ class Trainer {
   void set_log(std::function<void(std::string_view)> log) { log_ = std::move(log); }
 
  protected:
-  enum class Window : std::uint8_t { ready, skip, end };
-
   // --- what a derived class provides
   virtual void start_epoch(std::int64_t epoch) = 0;  ///< not for one that is resumed in its middle
-  virtual Window next_window();                      ///< default: an epoch is one
+  virtual NextWindow next_window();                  ///< default: an epoch is one
   virtual bool next_data() = 0;                      ///< false: the window has no more
   virtual Metrics run_step() = 0;                    ///< with the data that came last
-  virtual void finish_updates() {}                   ///< uses what is accumulated: data or steps have ended
+  virtual void finish_updates() {}                   ///< uses what is accumulated: a window or the steps have ended
   virtual void finish_training() {}                  ///< the last step of this call of train is done
   virtual void failed(std::exception_ptr) {}         ///< training ends by this error: to tell other devices
   /// Asked before each training step: the reason to stop, if the devices agreed to.
@@ -120,12 +124,14 @@ class Trainer {
     std::int64_t iteration = 0;
     std::int64_t epoch = 0;
     std::int64_t window = 0;
+    std::int64_t window_steps = 0;  // made in the window
   };
 
   void run(const TrainingLimits&, const EvaluationPlan&);
   void run_epochs();
   void run_epoch();
   void run_window();
+  void end_window();
   bool fetch(bool (Trainer::*next)());
   bool done();
   bool stop_requested();
@@ -143,7 +149,8 @@ class Trainer {
   TrainingLimits limits_;
   EvaluationPlan plan_;
   std::int64_t start_ = 0;
-  bool in_epoch_ = false;  // the epoch has begun; kept in the state
+  bool in_epoch_ = false;   // the epoch has begun; kept in the state
+  bool in_window_ = false;  // the same of the window
   bool out_of_data_ = false;
   bool evaluation_due_ = false;  // kept in the state: a hook after the step may save it
   bool running_ = false;

@@ -3,6 +3,7 @@
 
 #include <tutti/autodiff/autocast.h>
 #include <tutti/autodiff/node.h>
+#include <tutti/autodiff/operation_scope.h>
 #include <tutti/autodiff/operations.h>
 #include <tutti/autodiff/promotion.h>
 #include <tutti/backend/error.h>
@@ -340,6 +341,7 @@ Tensor grouped(const Tensor& x, std::int64_t sharing) {
 
 Tensor scaled_dot_product_attention(const Tensor& query, const Tensor& key, const Tensor& value,
                                     const AttentionCall& call) {
+  const OperationScope scope(kName, query, key, value, call.mask);
   check(query, key, value, call);
   auto [q, k] = promote_pair(Domain::floating, kName, query, key);
   Tensor v;

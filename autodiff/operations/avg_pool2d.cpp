@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/autodiff/node.h>
+#include <tutti/autodiff/operation_scope.h>
 #include <tutti/autodiff/operations.h>
 #include <tutti/backend/operations.h>
 
@@ -20,6 +21,7 @@ Tensor spread_over_windows(const AvgPool2dGeometry& geometry, const Tensor& dy, 
 }  // namespace
 
 Tensor avg_pool2d(const Tensor& input, const AvgPool2dGeometry& geometry) {
+  const OperationScope scope("avg_pool2d", input);
   const Tensor inputs[] = {input};
   return record("avg_pool2d", avg_pool2d(geometry, input.array()), inputs, [&] {
     return [geometry, shape = input.shape()](const auto&, const Tensor& dy, InputGradients& gradients) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/autodiff/normalization.h>
+#include <tutti/autodiff/operation_scope.h>
 #include <tutti/autodiff/operations.h>
 #include <tutti/autodiff/promotion.h>
 #include <tutti/backend/error.h>
@@ -88,6 +89,7 @@ void check(const Tensor& x, const Tensor& running_mean, const Tensor& running_va
 
 Tensor batch_norm(const Tensor& input, const Tensor& running_mean, const Tensor& running_var, const Tensor& weight,
                   const Tensor& bias, const BatchNormCall& call) {
+  const OperationScope scope("batch_norm", input, running_mean, running_var, weight, bias);
   const Tensor narrow = promote_into(elementwise::Domain::floating, "batch_norm", input);
   check(narrow, running_mean, running_var, weight, bias, call);
   const Tensor x = widened(narrow);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/autodiff/node.h>
+#include <tutti/autodiff/operation_scope.h>
 #include <tutti/autodiff/operations.h>
 #include <tutti/backend/error.h>
 #include <tutti/backend/operations.h>
@@ -7,6 +8,7 @@
 namespace tutti {
 
 Tensor cast(const Tensor& x, DType dtype) {
+  const OperationScope scope("cast", x);
   if (x.dtype() == dtype) return x;
   Array value = x.array().cast(dtype);
   if (!is_floating(dtype)) return Tensor(std::move(value));
@@ -19,6 +21,7 @@ Tensor cast(const Tensor& x, DType dtype) {
 }
 
 Tensor to(const Tensor& x, Device device) {
+  const OperationScope scope("to", x);
   if (x.device() == device) return x;
   const Tensor inputs[] = {x};
   return record("to", x.array().to(device), inputs, [&] {

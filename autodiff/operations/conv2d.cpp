@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/autodiff/autocast.h>
 #include <tutti/autodiff/node.h>
+#include <tutti/autodiff/operation_scope.h>
 #include <tutti/autodiff/operations.h>
 #include <tutti/backend/error.h>
 #include <tutti/backend/operations.h>
@@ -20,8 +21,7 @@ Tensor weight_gradient(const Conv2dGeometry& geometry, const Tensor& dy, const T
 
 Tensor forward(const Conv2dGeometry& geometry, const Tensor& x, const Tensor& weight) {
   const Tensor inputs[] = {x, weight};
-  Array y = naming_origins(inputs, [&] { return conv2d(geometry, x.array(), weight.array()); });
-  return record("conv2d", std::move(y), inputs, [&] {
+  return record("conv2d", conv2d(geometry, x.array(), weight.array()), inputs, [&] {
     return [geometry, saved_x = save(x, 0), saved_w = save(weight, 1)](const auto& restore, const Tensor& dy,
                                                                        InputGradients& gradients) {
       if (gradients.wanted(0)) gradients.set(0, input_gradient(geometry, dy, restore(saved_w), saved_x.value.shape()));
@@ -64,6 +64,7 @@ Tensor weight_gradient(const Conv2dGeometry& geometry, const Tensor& dy, const T
 }  // namespace
 
 Tensor conv2d(const Tensor& input, const Tensor& weight, const Tensor& bias, const Conv2dGeometry& geometry) {
+  const OperationScope scope("conv2d", input, weight, bias);
   const Tensor y = forward(geometry, autocast("conv2d", input), autocast("conv2d", weight));
   if (!bias.defined()) return y;
   if (bias.rank() != 1 || bias.length(0) != weight.length(0))

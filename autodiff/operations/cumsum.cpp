@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/autodiff/node.h>
+#include <tutti/autodiff/operation_scope.h>
 #include <tutti/autodiff/operations.h>
 #include <tutti/autodiff/promotion.h>
 #include <tutti/backend/operations.h>
@@ -23,6 +24,7 @@ Tensor summed(const Tensor& x, std::int64_t axis, bool reverse) {
 }  // namespace
 
 Tensor cumsum(const Tensor& x, std::int64_t axis) {
+  const OperationScope scope("cumsum", x);
   if (x.rank() == 0) return reshape(cumsum(expand_dims(x, 0), axis), {});
   return summed(promote_into(elementwise::Domain::number, "cumsum", x), axis, false);
 }
@@ -30,6 +32,7 @@ Tensor cumsum(const Tensor& x, std::int64_t axis) {
 // Hillis and Steele, "Data Parallel Algorithms" (1986): each step multiplies by what lies twice as far back.
 // In f64, as these products are of parts that a product from the first to the last would not have met.
 Tensor cumprod(const Tensor& x, std::int64_t axis) {
+  const OperationScope scope("cumprod", x);
   if (x.rank() == 0) return reshape(cumprod(expand_dims(x, 0), axis), {});
   const Tensor number = promote_into(elementwise::Domain::number, "cumprod", x);
   Tensor product = is_floating(number.dtype()) ? cast(number, DType::f64) : number;

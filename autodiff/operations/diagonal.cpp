@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <tutti/autodiff/operation_scope.h>
 #include <tutti/autodiff/operations.h>
 #include <tutti/autodiff/strided_view.h>
 #include <tutti/backend/error.h>
@@ -8,6 +9,7 @@
 namespace tutti {
 
 Tensor diagonal(const Tensor& x, std::int64_t offset, std::int64_t axis0, std::int64_t axis1) {
+  const OperationScope scope("diagonal", x);
   const std::size_t rows = normalize_axis("diagonal", axis0, x.rank());
   const std::size_t columns = normalize_axis("diagonal", axis1, x.rank());
   if (rows == columns) raise<ShapeError>("[diagonal] axes {} and {} are the same", axis0, axis1);
@@ -36,11 +38,13 @@ Tensor up_to_diagonal(std::string_view operation, const Tensor& x, std::int64_t 
 }  // namespace
 
 Tensor tril(const Tensor& x, std::int64_t diagonal) {
+  const OperationScope scope("tril", x);
   const Tensor kept = up_to_diagonal("tril", x, diagonal);
   return where(kept, x, Tensor(Array::zeros({}, x.dtype(), x.device())));
 }
 
 Tensor triu(const Tensor& x, std::int64_t diagonal) {
+  const OperationScope scope("triu", x);
   return masked_fill(x, up_to_diagonal("triu", x, diagonal - 1), Tensor(Scalar(0)));
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/autodiff/node.h>
+#include <tutti/autodiff/operation_scope.h>
 #include <tutti/autodiff/operations.h>
 #include <tutti/backend/error.h>
 
@@ -24,6 +25,7 @@ Tensor keep_scaled(const Tensor& x, const Tensor& kept, double factor) {
 }  // namespace
 
 Tensor dropout(const Tensor& x, double p, Generator& generator, bool training) {
+  const OperationScope scope("dropout", x);
   if (!(p >= 0 && p <= 1)) raise("[dropout] p is {}: it must be in [0, 1]", p);
   if (!is_floating(x.dtype())) raise<DTypeError>("[dropout] needs a floating type, got {}", to_string(x.dtype()));
   if (!training || p == 0) return x;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/autodiff/autocast.h>
+#include <tutti/autodiff/operation_scope.h>
 #include <tutti/autodiff/operations.h>
 #include <tutti/backend/error.h>
 
@@ -190,6 +191,7 @@ Operand contract(const Operand& lhs, const Operand& rhs, const Labels& kept, con
 }  // namespace
 
 Tensor einsum(std::string_view equation, std::span<const Tensor> given) {
+  const OperationScope scope("einsum", given);
   std::vector<Tensor> operands;
   for (const Tensor& operand : given) operands.push_back(autocast("einsum", operand));
   if (operands.empty()) raise<ShapeError>("[einsum] there are no operands");

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/autodiff/node.h>
+#include <tutti/autodiff/operation_scope.h>
 #include <tutti/autodiff/operations.h>
 #include <tutti/backend/error.h>
 #include <tutti/backend/operations.h>
@@ -37,6 +38,7 @@ struct EmbeddingGradient {
 }  // namespace
 
 Tensor embedding(const Tensor& table, const Tensor& indices) {
+  const OperationScope scope("embedding", table, indices);
   const Shape& shape = table.shape();
   if (shape.empty()) raise<ShapeError>("[embedding] the table is a scalar: it has no rows");
   if (indices.dtype() != DType::i64)

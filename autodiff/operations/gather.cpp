@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/autodiff/node.h>
+#include <tutti/autodiff/operation_scope.h>
 #include <tutti/autodiff/operations.h>
 #include <tutti/backend/error.h>
 #include <tutti/backend/operations.h>
@@ -9,6 +10,7 @@ namespace tutti {
 // Each is the other's gradient.
 
 Tensor gather(const Tensor& input, std::int64_t axis, const Tensor& index) {
+  const OperationScope scope("gather", input, index);
   const Tensor inputs[] = {input};
   return record("gather", gather(input.array(), axis, index.array()), inputs, [&] {
     return [shape = input.shape(), axis, saved = save_constant(index)](const auto& restore, const Tensor& dy,
@@ -23,6 +25,7 @@ Tensor gather(const Tensor& input, std::int64_t axis, const Tensor& index) {
 }
 
 Tensor scatter_add(const Shape& shape, const Tensor& updates, std::int64_t axis, const Tensor& index) {
+  const OperationScope scope("scatter_add", updates, index);
   const Tensor inputs[] = {updates};
   return record("scatter_add", scatter_add(shape, updates.array(), axis, index.array()), inputs, [&] {
     return [axis, saved = save_constant(index)](const auto& restore, const Tensor& dy, InputGradients& gradients) {

@@ -2,6 +2,7 @@
 #include <tutti/autodiff/indexing.h>
 
 #include <tutti/autodiff/node.h>
+#include <tutti/autodiff/operation_scope.h>
 #include <tutti/autodiff/operations.h>
 #include <tutti/autodiff/promotion.h>
 #include <tutti/autodiff/strided_view.h>
@@ -110,6 +111,7 @@ Tensor assign_view(const Tensor& x, const StridedView& view, const Tensor& value
 }  // namespace
 
 Tensor Tensor::at(std::span<const Index> entries) const {
+  const OperationScope scope("index", *this);
   const Selection selection = Selector("index", shape()).select(entries);
   const Tensor view = take_view("index", *this, selection.view);
   return selection.positions ? take(view, *selection.positions, selection.axis) : view;
@@ -119,6 +121,7 @@ Tensor Tensor::operator[](const Index& entry) const { return at({&entry, 1}); }
 Tensor Tensor::operator[](std::initializer_list<Index> entries) const { return at({entries.begin(), entries.size()}); }
 
 Tensor slice_assign(const Tensor& x, std::span<const Index> entries, const Tensor& value) {
+  const OperationScope scope("slice_assign", x, value);
   const Selection selection = Selector("slice_assign", x.shape()).select(entries);
   if (selection.positions) raise<DTypeError>("[slice_assign] an entry is a tensor: use scatter_add() or where()");
   const Shape shown = selection.view.of(x.array()).shape();
@@ -126,6 +129,7 @@ Tensor slice_assign(const Tensor& x, std::span<const Index> entries, const Tenso
 }
 
 Tensor slice(const Tensor& x, std::int64_t axis, std::int64_t begin, std::int64_t end, std::int64_t step) {
+  const OperationScope scope("slice", x);
   const Array shown = x.array().slice(axis, begin, end, step);  // checks them
   const std::size_t place = normalize_axis("slice", axis, x.rank());
   StridedView view;
@@ -137,6 +141,7 @@ Tensor slice(const Tensor& x, std::int64_t axis, std::int64_t begin, std::int64_
 }
 
 Tensor take(const Tensor& x, const Tensor& positions, std::int64_t axis) {
+  const OperationScope scope("take", x, positions);
   const std::size_t place = normalize_axis("take", axis, x.rank());
   if (place == 0) return embedding(x, positions);
   const Tensor taken = embedding(moveaxis(x, axis, 0), positions);
@@ -148,6 +153,7 @@ Tensor take(const Tensor& x, const Tensor& positions, std::int64_t axis) {
 }
 
 Tensor pad(const Tensor& x, std::span<const Padding> widths, const Scalar& value) {
+  const OperationScope scope("pad", x);
   if (widths.size() != x.rank())
     raise<ShapeError>("[pad] {} pairs of widths for the {} axes of {}", widths.size(), x.rank(), to_string(x.shape()));
   Shape shape = x.shape();

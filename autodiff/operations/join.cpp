@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Several tensors into one, and one into several.
 #include <tutti/autodiff/node.h>
+#include <tutti/autodiff/operation_scope.h>
 #include <tutti/autodiff/operations.h>
 #include <tutti/backend/error.h>
 #include <tutti/backend/operations.h>
@@ -13,6 +14,7 @@
 namespace tutti {
 
 Tensor concatenate(std::span<const Tensor> tensors, std::int64_t axis) {
+  const OperationScope scope("concatenate", tensors);
   DType dtype = DType::boolean;
   for (const Tensor& tensor : tensors) dtype = promote(dtype, tensor.dtype());
   std::vector<Tensor> inputs;
@@ -23,8 +25,7 @@ Tensor concatenate(std::span<const Tensor> tensors, std::int64_t axis) {
     arrays.push_back(inputs.back().array());
     lengths.push_back(tensor.rank() > 0 ? tensor.length(axis) : 0);
   }
-  Array joined = naming_origins(inputs, [&] { return concatenate(arrays, axis); });
-  return record("concatenate", std::move(joined), inputs, [&] {
+  return record("concatenate", concatenate(arrays, axis), inputs, [&] {
     return [lengths, axis](const auto&, const Tensor& dy, InputGradients& gradients) {
       std::int64_t begin = 0;
       for (std::size_t i = 0; i < lengths.size(); begin += lengths[i++])
@@ -34,6 +35,7 @@ Tensor concatenate(std::span<const Tensor> tensors, std::int64_t axis) {
 }
 
 Tensor stack(std::span<const Tensor> tensors, std::int64_t axis) {
+  const OperationScope scope("stack", tensors);
   if (tensors.empty()) raise<ShapeError>("[stack] there are no tensors");
   std::vector<Tensor> parts;
   for (const Tensor& tensor : tensors) {
@@ -46,6 +48,7 @@ Tensor stack(std::span<const Tensor> tensors, std::int64_t axis) {
 }
 
 std::vector<Tensor> split(const Tensor& x, std::span<const std::int64_t> lengths, std::int64_t axis) {
+  const OperationScope scope("split", x);
   const std::int64_t length = x.length(axis);
   const bool negative = std::any_of(lengths.begin(), lengths.end(), [](std::int64_t part) { return part < 0; });
   if (negative || std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0}) != length)
@@ -61,6 +64,7 @@ std::vector<Tensor> split(const Tensor& x, std::span<const std::int64_t> lengths
 }
 
 std::vector<Tensor> split(const Tensor& x, std::int64_t length, std::int64_t axis) {
+  const OperationScope scope("split", x);
   if (length < 1) raise<ShapeError>("[split] parts of length {}: it must be positive", length);
   std::vector<std::int64_t> lengths;
   for (std::int64_t left = x.length(axis); left > 0; left -= length) lengths.push_back(std::min(length, left));

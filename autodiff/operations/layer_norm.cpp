@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/autodiff/node.h>
 #include <tutti/autodiff/normalization.h>
+#include <tutti/autodiff/operation_scope.h>
 #include <tutti/autodiff/operations.h>
 #include <tutti/autodiff/promotion.h>
 #include <tutti/backend/error.h>
@@ -129,16 +130,19 @@ Tensor norm_of_last_axes(std::string_view name, const Tensor& input, const Shape
 }  // namespace
 
 Tensor layer_norm(const Tensor& x, const Shape& normalized, const Tensor& weight, const Tensor& bias, double eps) {
+  const OperationScope scope("layer_norm", x, weight, bias);
   return norm_of_last_axes("layer_norm", x, normalized, weight, bias, {.epsilon = eps});
 }
 
 Tensor rms_norm(const Tensor& x, const Shape& normalized, const Tensor& weight, std::optional<double> eps) {
+  const OperationScope scope("rms_norm", x, weight);
   const double machine =
       x.dtype() == DType::f64 ? std::numeric_limits<double>::epsilon() : double{std::numeric_limits<float>::epsilon()};
   return norm_of_last_axes("rms_norm", x, normalized, weight, {}, {.centred = false, .epsilon = eps.value_or(machine)});
 }
 
 Tensor group_norm(const Tensor& input, std::int64_t groups, const Tensor& weight, const Tensor& bias, double eps) {
+  const OperationScope scope("group_norm", input, weight, bias);
   const Tensor x = promote_into(Domain::floating, "group_norm", input);
   if (x.rank() < 2) raise<ShapeError>("[group_norm] needs [n, c, ...], got {}", to_string(x.shape()));
   const std::int64_t channels = x.length(1);

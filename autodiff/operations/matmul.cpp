@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/autodiff/node.h>
+#include <tutti/autodiff/operation_scope.h>
 #include <tutti/autodiff/operations.h>
 #include <tutti/autodiff/promotion.h>
 #include <tutti/backend/error.h>
@@ -44,12 +45,12 @@ Tensor operand_gradient(const Array& operand, const Array& destination, const Te
 
 // C = A B: dA = dC B^T, dB = A^T dC, each summed over the axes that were broadcast.
 Tensor matmul(const Tensor& lhs, const Tensor& rhs) {
+  const OperationScope scope("matmul", lhs, rhs);
   if (lhs.rank() == 1 && rhs.rank() >= 1) return squeeze(matmul(expand_dims(lhs, 0), rhs), rhs.rank() == 1 ? -1 : -2);
   if (rhs.rank() == 1 && lhs.rank() >= 1) return squeeze(matmul(lhs, expand_dims(rhs, 1)), -1);
   const auto [a, b] = promote_pair(elementwise::Domain::floating, "matmul", lhs, rhs);
   const Tensor inputs[] = {a, b};
-  Array product = naming_origins(inputs, [&] { return matmul(a.array(), b.array()); });
-  return record("matmul", std::move(product), inputs, [&] {
+  return record("matmul", matmul(a.array(), b.array()), inputs, [&] {
     return [saved_a = save(a, 0), saved_b = save(b, 1)](const auto& restore, const Tensor& dy,
                                                         InputGradients& gradients) {
       if (gradients.wanted(0))
@@ -102,11 +103,10 @@ Tensor linear_rows(const Tensor& x, const Tensor& weight, const Tensor& bias, Li
 }  // namespace
 
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, LinearActivation activation) {
-  naming_origins({&x, 1}, [&] {
-    if (weight.rank() != 2 || x.rank() < 1 || x.length(-1) != weight.length(1))
-      raise<ShapeError>("[linear] input {} does not fit weight {}: the input's last axis must be the weight's second",
-                        to_string(x.shape()), to_string(weight.shape()));
-  });
+  const OperationScope scope("linear", x, weight, bias);
+  if (weight.rank() != 2 || x.rank() < 1 || x.length(-1) != weight.length(1))
+    raise<ShapeError>("[linear] input {} does not fit weight {}: the input's last axis must be the weight's second",
+                      to_string(x.shape()), to_string(weight.shape()));
   if (bias.defined() && (bias.rank() != 1 || bias.length(0) != weight.length(0)))
     raise<ShapeError>("[linear] bias {} does not fit weight {}", to_string(bias.shape()), to_string(weight.shape()));
   auto [input, w] = promote_pair(Domain::floating, "linear", x, weight);

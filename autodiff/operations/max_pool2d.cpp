@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/autodiff/node.h>
+#include <tutti/autodiff/operation_scope.h>
 #include <tutti/autodiff/operations.h>
 #include <tutti/backend/error.h>
 #include <tutti/backend/operations.h>
@@ -26,6 +27,7 @@ Tensor scatter_to_images(const Pool2dGeometry& geometry, const Tensor& dy, const
 }  // namespace
 
 Tensor max_pool2d(const Tensor& input, const Pool2dGeometry& geometry) {
+  const OperationScope scope("max_pool2d", input);
   auto [maxima, index] = max_pool2d(geometry, input.array());
   const Tensor inputs[] = {input};
   return record("max_pool2d", std::move(maxima), inputs, [&, index = std::move(index)] {

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <tutti/autodiff/operation_scope.h>
 #include <tutti/autodiff/operations.h>
 #include <tutti/backend/error.h>
 
@@ -21,6 +22,7 @@ Tensor gumbel(const Shape& shape, Generator& generator, Device device) {
 }  // namespace
 
 Tensor bernoulli(const Tensor& probabilities, Generator& generator) {
+  const OperationScope scope("bernoulli", probabilities);
   const DType dtype = probabilities.dtype();
   if (!is_floating(dtype))
     raise<DTypeError>("[bernoulli] probabilities are {}: they must be of a floating type", to_string(dtype));
@@ -31,12 +33,14 @@ Tensor bernoulli(const Tensor& probabilities, Generator& generator) {
 }
 
 Tensor categorical(const Tensor& logits, Generator& generator) {
+  const OperationScope scope("categorical", logits);
   check_rows("categorical", "logits", logits);
   const NoGrad no_graph;
   return argmax(cast(logits, DType::f64) + gumbel(logits.shape(), generator, logits.device()), -1);
 }
 
 Tensor multinomial(const Tensor& weights, std::int64_t count, Generator& generator) {
+  const OperationScope scope("multinomial", weights);
   check_rows("multinomial", "weights", weights);
   if (count < 0) raise<ShapeError>("[multinomial] {} draws", count);
   const NoGrad no_graph;

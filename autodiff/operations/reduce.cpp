@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/autodiff/autocast.h>
 #include <tutti/autodiff/node.h>
+#include <tutti/autodiff/operation_scope.h>
 #include <tutti/autodiff/operations.h>
 #include <tutti/autodiff/promotion.h>
 #include <tutti/backend/error.h>
@@ -107,6 +108,7 @@ Tensor extreme(std::string_view name, Reduction reduction, ArgReduction kind, co
 }  // namespace
 
 Tensor sum(const Tensor& operand, const Axes& axes, bool keep_dims) {
+  const OperationScope scope("sum", operand);
   const Tensor x = autocast("sum", operand);
   const Tensor inputs[] = {x};
   return record("sum", sum(x.array(), axes, keep_dims), inputs, [&] {
@@ -118,6 +120,7 @@ Tensor sum(const Tensor& operand, const Axes& axes, bool keep_dims) {
 }
 
 Tensor mean(const Tensor& x, const Axes& axes, bool keep_dims) {
+  const OperationScope scope("mean", x);
   return widely(x, [&](const Tensor& wide) {
     const Tensor total = sum(wide, axes, keep_dims);
     return total / (static_cast<double>(x.size()) / static_cast<double>(total.size()));
@@ -125,22 +128,27 @@ Tensor mean(const Tensor& x, const Axes& axes, bool keep_dims) {
 }
 
 Tensor max(const Tensor& x, const Axes& axes, bool keep_dims) {
+  const OperationScope scope("max", x);
   return extreme("max", Reduction::max, ArgReduction::arg_max, x, axes, keep_dims);
 }
 
 Tensor min(const Tensor& x, const Axes& axes, bool keep_dims) {
+  const OperationScope scope("min", x);
   return extreme("min", Reduction::min, ArgReduction::arg_min, x, axes, keep_dims);
 }
 
 Tensor argmax(const Tensor& x, std::int64_t axis, bool keep_dims) {
+  const OperationScope scope("argmax", x);
   return Tensor(arg_reduce(ArgReduction::arg_max, x.array(), axis, keep_dims));
 }
 
 Tensor argmin(const Tensor& x, std::int64_t axis, bool keep_dims) {
+  const OperationScope scope("argmin", x);
   return Tensor(arg_reduce(ArgReduction::arg_min, x.array(), axis, keep_dims));
 }
 
 Tensor var(const Tensor& x, const Axes& axes, double correction, bool keep_dims) {
+  const OperationScope scope("var", x);
   return widely(x, [&](const Tensor& wide) {
     const Tensor total = sum(square(wide - mean(wide, axes, true)), axes, keep_dims);
     return total / (static_cast<double>(x.size()) / static_cast<double>(total.size()) - correction);
@@ -148,14 +156,17 @@ Tensor var(const Tensor& x, const Axes& axes, double correction, bool keep_dims)
 }
 
 Tensor stddev(const Tensor& x, const Axes& axes, double correction, bool keep_dims) {
+  const OperationScope scope("stddev", x);
   return widely(x, [&](const Tensor& wide) { return root(var(wide, axes, correction, keep_dims)); });
 }
 
 Tensor norm(const Tensor& x, const Axes& axes, bool keep_dims) {
+  const OperationScope scope("norm", x);
   return widely(x, [&](const Tensor& wide) { return root(sum(square(wide), axes, keep_dims)); });
 }
 
 Tensor logsumexp(const Tensor& x, const Axes& axes, bool keep_dims) {
+  const OperationScope scope("logsumexp", x);
   return widely(x, [&](const Tensor& wide) {
     Tensor largest(reduce(Reduction::max, wide.array(), axes, true));
     largest = where(abs(largest) < std::numeric_limits<double>::infinity(), largest, 0.0);  // -inf - -inf is NaN
@@ -165,6 +176,7 @@ Tensor logsumexp(const Tensor& x, const Axes& axes, bool keep_dims) {
 }
 
 Tensor prod(const Tensor& x, const Axes& axes, bool keep_dims) {
+  const OperationScope scope("prod", x);
   const Tensor number = promote_into(elementwise::Domain::number, "prod", x);
   if (number.size() == 0) return sum(number, axes, keep_dims) + 1;
   const Array value = reduce(Reduction::prod, number.array(), axes, keep_dims);
@@ -177,10 +189,15 @@ Tensor prod(const Tensor& x, const Axes& axes, bool keep_dims) {
 }
 
 Tensor count_nonzero(const Tensor& x, const Axes& axes, bool keep_dims) {
+  const OperationScope scope("count_nonzero", x);
   return sum(cast(x != 0, DType::i64), axes, keep_dims);
 }
-Tensor any_true(const Tensor& x, const Axes& axes, bool keep_dims) { return count_nonzero(x, axes, keep_dims) > 0; }
+Tensor any_true(const Tensor& x, const Axes& axes, bool keep_dims) {
+  const OperationScope scope("any_true", x);
+  return count_nonzero(x, axes, keep_dims) > 0;
+}
 Tensor all_true(const Tensor& x, const Axes& axes, bool keep_dims) {
+  const OperationScope scope("all_true", x);
   return count_nonzero(x == 0, axes, keep_dims) == 0;
 }
 

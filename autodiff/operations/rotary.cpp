@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/autodiff/attention.h>
+#include <tutti/autodiff/operation_scope.h>
 #include <tutti/autodiff/operations.h>
 #include <tutti/autodiff/promotion.h>
 #include <tutti/backend/capture.h>
@@ -50,6 +51,7 @@ Tensor turned(const Tensor& x, const Turns& by, bool interleaved) {
 }  // namespace
 
 Tensor rotary_embedding(const Tensor& input, const RotaryCall& call) {
+  const OperationScope scope("rotary_embedding", input);
   const Tensor narrow = promote_into(elementwise::Domain::floating, "rotary_embedding", input);
   if (narrow.rank() < 2)
     raise<ShapeError>("[rotary_embedding] needs [..., positions, d], got {}", to_string(narrow.shape()));

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sequences [n, c, l] as images of one row.
+#include <tutti/autodiff/operation_scope.h>
 #include <tutti/autodiff/operations.h>
 #include <tutti/backend/error.h>
 #include <tutti/backend/operations.h>
@@ -28,6 +29,7 @@ Tensor checked(std::string_view operation, const Tensor& input, const Pool2dGeom
 }  // namespace
 
 Tensor conv1d(const Tensor& input, const Tensor& weight, const Tensor& bias, const Conv1dGeometry& geometry) {
+  const OperationScope scope("conv1d", input, weight, bias);
   const Conv2dGeometry rows{{1, geometry.stride}, {0, geometry.padding}, {1, geometry.dilation}, geometry.groups};
   const Tensor images = as_images("conv1d", "input [n, c, l]", input);
   const Tensor kernels = as_images("conv1d", "weight [k, c / groups, s]", weight);
@@ -36,11 +38,13 @@ Tensor conv1d(const Tensor& input, const Tensor& weight, const Tensor& bias, con
 }
 
 Tensor max_pool1d(const Tensor& input, const Pool1dGeometry& geometry) {
+  const OperationScope scope("max_pool1d", input);
   const Pool2dGeometry rows{{1, geometry.kernel}, {1, geometry.stride}, {0, geometry.padding}};
   return as_sequences(max_pool2d(checked("max_pool1d", input, rows), rows));
 }
 
 Tensor avg_pool1d(const Tensor& input, const AvgPool1dGeometry& geometry) {
+  const OperationScope scope("avg_pool1d", input);
   const AvgPool2dGeometry rows{
       {1, geometry.kernel}, {1, geometry.stride}, {0, geometry.padding}, geometry.count_include_pad};
   return as_sequences(avg_pool2d(checked("avg_pool1d", input, rows.windows()), rows));

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/autodiff/node.h>
+#include <tutti/autodiff/operation_scope.h>
 #include <tutti/autodiff/operations.h>
 #include <tutti/backend/error.h>
 #include <tutti/backend/operations.h>
@@ -23,6 +24,7 @@ struct ReshapeGradient {
 }  // namespace
 
 Tensor reshape(const Tensor& x, const Shape& shape) {
+  const OperationScope scope("reshape", x);
   const Tensor inputs[] = {x};
   Array value = x.array().reshape(shape);
   const Shape to = value.shape();
@@ -30,6 +32,7 @@ Tensor reshape(const Tensor& x, const Shape& shape) {
 }
 
 Tensor flatten(const Tensor& x, std::int64_t first_axis) {
+  const OperationScope scope("flatten", x);
   const std::size_t first = normalize_axis("flatten", first_axis, x.rank());
   Shape shape;
   std::int64_t joined = 1;
@@ -64,17 +67,20 @@ Dims all_axes(std::size_t rank) {
 }  // namespace
 
 Tensor permute(const Tensor& x, const Axes& axes) {
+  const OperationScope scope("permute", x);
   const Tensor inputs[] = {x};
   return record("permute", x.array().permute(axes), inputs, [&] { return PermuteGradient{axes}; });
 }
 
 Tensor transpose(const Tensor& x, std::int64_t axis0, std::int64_t axis1) {
+  const OperationScope scope("transpose", x);
   Dims axes = all_axes(x.rank());
   std::swap(axes[normalize_axis("transpose", axis0, x.rank())], axes[normalize_axis("transpose", axis1, x.rank())]);
   return permute(x, axes);
 }
 
 Tensor moveaxis(const Tensor& x, std::int64_t from, std::int64_t to) {
+  const OperationScope scope("moveaxis", x);
   const std::size_t source = normalize_axis("moveaxis", from, x.rank());
   Dims axes = all_axes(x.rank());
   axes.erase(source);
@@ -83,6 +89,7 @@ Tensor moveaxis(const Tensor& x, std::int64_t from, std::int64_t to) {
 }
 
 Tensor squeeze(const Tensor& x, const Axes& axes) {
+  const OperationScope scope("squeeze", x);
   Dims dropped(x.rank(), 0);
   for (const std::int64_t axis : axes) {
     const std::size_t place = normalize_axis("squeeze", axis, x.rank());
@@ -97,12 +104,14 @@ Tensor squeeze(const Tensor& x, const Axes& axes) {
 }
 
 Tensor expand_dims(const Tensor& x, std::int64_t axis) {
+  const OperationScope scope("expand_dims", x);
   Shape shape = x.shape();
   shape.insert(normalize_axis("expand_dims", axis, x.rank() + 1), 1);
   return reshape(x, shape);
 }
 
 Tensor tile(const Tensor& x, const Shape& counts) {
+  const OperationScope scope("tile", x);
   const std::size_t rank = std::max(x.rank(), counts.size());
   Shape apart;  // each axis behind one of its own for the repeats
   Shape repeated;
@@ -119,6 +128,7 @@ Tensor tile(const Tensor& x, const Shape& counts) {
 }
 
 Tensor broadcast_to(const Tensor& x, const Shape& shape) {
+  const OperationScope scope("broadcast_to", x);
   if (x.shape() == shape) return x;
   const Tensor inputs[] = {x};
   return record("broadcast_to", x.array().broadcast_to(shape), inputs, [&] {
@@ -129,6 +139,7 @@ Tensor broadcast_to(const Tensor& x, const Shape& shape) {
 }
 
 Tensor sum_to(const Tensor& x, const Shape& shape, const Array& destination) {
+  const OperationScope scope("sum_to", x);
   if (destination.defined()) return Tensor(sum_to(x.array(), shape, destination));
   if (x.shape() == shape) return x;
   const Tensor inputs[] = {x};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/autodiff/node.h>
+#include <tutti/autodiff/operation_scope.h>
 #include <tutti/autodiff/operations.h>
 #include <tutti/autodiff/promotion.h>
 #include <tutti/backend/error.h>
@@ -17,6 +18,7 @@ Tensor gradient(SoftmaxKind kind, const Tensor& y, const Tensor& dy, std::int64_
 }
 
 Tensor apply_softmax(SoftmaxKind kind, std::string_view name, const Tensor& input, std::int64_t axis) {
+  const OperationScope scope(name, input);
   const Tensor x = promote_into(elementwise::Domain::floating, name, input);
   Array value = softmax(kind, x.array(), axis);
   const SavedTensor output{value, SavedTensor::kOutput};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/autodiff/node.h>
+#include <tutti/autodiff/operation_scope.h>
 #include <tutti/autodiff/operations.h>
 #include <tutti/autodiff/promotion.h>
 #include <tutti/backend/error.h>
@@ -16,18 +17,21 @@ Sorted scalars(const Sorted& one) { return {reshape(one.values, {}), reshape(one
 // What is sorted are places; values and their gradients are gathered by them.
 
 Tensor argsort(const Tensor& x, std::int64_t axis, bool descending) {
+  const OperationScope scope("argsort", x);
   if (x.rank() == 0) return reshape(argsort(expand_dims(x, 0), axis, descending), {});
   const Tensor number = promote_into(elementwise::Domain::number, "argsort", x.detach());
   return Tensor(arg_sort(number.array(), axis, descending));
 }
 
 Sorted sort(const Tensor& x, std::int64_t axis, bool descending) {
+  const OperationScope scope("sort", x);
   if (x.rank() == 0) return scalars(sort(expand_dims(x, 0), axis, descending));
   const Tensor places = argsort(x, axis, descending);
   return {gather(x, axis, places), places};
 }
 
 Sorted topk(const Tensor& x, std::int64_t count, std::int64_t axis, bool largest) {
+  const OperationScope scope("topk", x);
   if (x.rank() == 0 && count == 1) return scalars(topk(expand_dims(x, 0), count, axis, largest));
   const std::int64_t length = x.shape()[normalize_axis("topk", axis, x.rank())];
   if (count < 0 || count > length)

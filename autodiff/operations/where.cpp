@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/autodiff/node.h>
+#include <tutti/autodiff/operation_scope.h>
 #include <tutti/autodiff/operations.h>
 #include <tutti/autodiff/promotion.h>
 #include <tutti/backend/error.h>
@@ -8,6 +9,7 @@
 namespace tutti {
 
 Tensor where(const Tensor& mask, const Tensor& lhs, const Tensor& rhs) {
+  const OperationScope scope("where", mask, lhs, rhs);
   if (mask.dtype() != DType::boolean)
     raise<DTypeError>("[where] the mask is {}: compare to get a bool", to_string(mask.dtype()));
   // Two literals follow the mask's device; one follows the other operand.
@@ -26,12 +28,14 @@ Tensor where(const Tensor& mask, const Tensor& lhs, const Tensor& rhs) {
 }
 
 Tensor masked_fill(const Tensor& x, const Tensor& mask, const Tensor& value) {
+  const OperationScope scope("masked_fill", x, mask, value);
   if (value.rank() != 0)
     raise<ShapeError>("[masked_fill] the value is {}: it must be a scalar; use where", to_string(value.shape()));
   return where(mask, in_dtype_of(x, "masked_fill", value), x);
 }
 
 Tensor one_hot(const Tensor& labels, std::int64_t classes, DType dtype) {
+  const OperationScope scope("one_hot", labels);
   if (!is_integral(labels.dtype()))
     raise<DTypeError>("[one_hot] labels are {}: they must be integers", to_string(labels.dtype()));
   Shape shape = labels.shape();

@@ -134,6 +134,24 @@ TEST_CASE("bits of integers and bools, and logic of anything") {
   CHECK_THROWS_WITH_AS(x & x, doctest::Contains("bitwise_and"), DTypeError);
 }
 
+TEST_CASE("literals beside functions: atan2, logaddexp and logic, on any device") {
+  const Tensor x(Array::from(std::vector<double>{0, -2, kNan}, {3}, test_device(1)), true);
+  using Bools = std::vector<bool>;
+  CHECK(logical_and(x, 3).to_vector<bool>() == Bools{false, true, true});
+  CHECK(logical_and(0.0, x).to_vector<bool>() == Bools{false, false, false});
+  CHECK(logical_or(x, kNan).to_vector<bool>() == Bools{true, true, true});
+  CHECK(logical_or(false, x > 0).to_vector<bool>() == Bools{false, false, false});
+  CHECK(logical_xor(x, true).to_vector<bool>() == Bools{true, false, false});
+  for (const Tensor& mask : {logical_and(x, 3), logical_or(x > 0, true)}) {
+    CHECK(mask.device() == test_device(1));
+    CHECK(mask.dtype() == DType::boolean);
+  }
+  check_values(slope([](const Tensor& t) { return atan2(t, 2); }, {0, 2}), {0.5, 0.25});
+  check_values(slope([](const Tensor& t) { return atan2(2, t); }, {0, 2}), {-0.5, -0.25});
+  check_values(slope([](const Tensor& t) { return logaddexp(t, 0); }, {0}), {0.5});
+  CHECK(logaddexp(1, index({1}, {1})).dtype() == DType::f32);
+}
+
 TEST_CASE("what is NaN, infinite or finite, and without it") {
   const Tensor x = leaf({1, kNan, kInfinity, -kInfinity});
   CHECK(isnan(x).to_vector<bool>() == std::vector<bool>{false, true, false, false});

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/autodiff/backward.h>
+#include <tutti/autodiff/checkpoint.h>
 #include <tutti/autodiff/custom_function.h>
 #include <tutti/autodiff/operations.h>
 #include <tutti/backend/registry.h>
@@ -50,6 +51,25 @@ TEST_CASE("graph: a very long ladder, where each rung uses the one below twice, 
     for (int i = 0; i < kDeep / 4; ++i) y = y + y;
     const Tensor inputs[] = {x};
     CHECK(grad(chain(x, 2) + y * 0, inputs, {.retain_graph = true}).size() == 1);
+  }
+  CHECK(in_use() == before);
+}
+
+TEST_CASE("graph: many functions, each of which holds the output of the one before, are freed") {
+  constexpr int kMany = 100'000;
+  const std::size_t before = in_use();
+  {
+    const Tensor x = leaf({3});
+    Tensor y = x;
+    for (int i = 0; i < kMany; ++i)
+      y = checkpoint([y](const Tensor& in) { return in * static_cast<double>(y.size()); }, x);
+    CHECK(y.requires_grad());
+    Tensor z = x;
+    for (int i = 0; i < kMany; ++i)
+      z = custom_function(
+          "held", {x}, [](std::span<const Array> in) { return in[0].copy(); },
+          [z](std::span<const Array>, const Array&, const Array& dy) { return std::vector<Array>{dy}; });
+    CHECK(z.requires_grad());
   }
   CHECK(in_use() == before);
 }

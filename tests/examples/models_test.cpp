@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Each model of the examples learns a tiny batch by heart, and two devices learn what one does.
 #include <tutti/autodiff/backward.h>
+#include <tutti/distributed/batch_norm_sync.h>
 #include <tutti/distributed/gradient_sync.h>
 #include <tutti/examples/digits_network.h>
 #include <tutti/examples/language_models.h>
@@ -66,10 +67,12 @@ template <class Model> void learns_by_heart(Model model, const Batch& batch, int
   CHECK(loss < 0.01);
 }
 
-template <class Model> std::vector<double> values_of(Model& model) {
+/// Of parameters and buffers.
+std::vector<double> values_of(Module& model) {
   std::vector<double> values;
-  for (const Tensor& parameter : model.parameters())
-    for (const double value : parameter.cast(DType::f64).template to_vector<double>()) values.push_back(value);
+  for (const auto& members : {model.named_parameters(), model.named_buffers()})
+    for (const auto& [name, member] : members)
+      for (const double value : member.cast(DType::f64).to_vector<double>()) values.push_back(value);
   return values;
 }
 
@@ -85,7 +88,9 @@ template <class Model> void two_devices_are_one(const Model& model, const Batch&
   }
   const std::vector<Device> devices{cpu(0), cpu(1)};
   GradientSync sync(devices);
-  auto replicas = sync.replicate(model);
+  Model shared = clone(model, cpu());
+  synchronize_batch_norms(shared, sync);  // or each device would normalise by its half
+  auto replicas = sync.replicate(shared);
   const std::int64_t half = batch.inputs.length(0) / 2;
   std::vector<std::thread> threads;
   for (std::size_t d = 0; d < 2; ++d)
@@ -119,6 +124,7 @@ TEST_CASE("examples: each model learns a tiny batch by heart") {
 TEST_CASE("examples: two devices with half of a batch each learn what one with all of it does") {
   Generator random(5);
   two_devices_are_one(digits::Network(random), images());
+  two_devices_are_one(digits::ResidualNetwork(random), images());
   two_devices_are_one(text::Gpt(small(), random), words());
   two_devices_are_one(text::Lstm(small(), random), words());
 }

@@ -97,10 +97,13 @@ TEST_CASE("binary_cross_entropy: values, weights, gradients, and the bounds at 0
 
 TEST_CASE("binary losses name what does not fit") {
   const Tensor x = leaf(kLogits, {2, 3});
-  CHECK_THROWS_WITH_AS(binary_cross_entropy_with_logits(x, constant(kTargets, {6})),
-                       "[binary_cross_entropy_with_logits] logits [2, 3] and targets [6] differ in shape", ShapeError);
+  CHECK_THROWS_WITH_AS(
+      binary_cross_entropy_with_logits(x, constant(kTargets, {6})),
+      doctest::Contains("[binary_cross_entropy_with_logits] logits [2, 3] and targets [6] differ in shape"),
+      ShapeError);
   CHECK_THROWS_WITH_AS(binary_cross_entropy(x, x, {.weight = constant({1, 1}, {2, 1, 1})}),
-                       "[binary_cross_entropy] weight [2, 1, 1] cannot be broadcast to [2, 3]", ShapeError);
+                       doctest::Contains("[binary_cross_entropy] weight [2, 1, 1] cannot be broadcast to [2, 3]"),
+                       ShapeError);
   CHECK_THROWS_AS(binary_cross_entropy_with_logits(x, index({0, 1, 0, 1, 0, 1}, {2, 3})), DTypeError);
   CHECK_THROWS_AS(binary_cross_entropy(constant({}, {0}), constant({}, {0})), ShapeError);
 }

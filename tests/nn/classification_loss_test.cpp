@@ -174,13 +174,16 @@ TEST_CASE("cross_entropy names what does not fit") {
   const Tensor x = spread({4, 5}, 8);
   const Tensor targets = index({3, 0, 4, 1}, {4});
   CHECK_THROWS_WITH_AS(cross_entropy(x, targets, {.class_axis = 2}),
-                       "[cross_entropy] logits [4, 5] have no class axis 2", ShapeError);
-  CHECK_THROWS_WITH_AS(cross_entropy(x, index({1}, {1})),
-                       "[cross_entropy] logits [4, 5] with classes along axis 1 need targets [4], got [1]", ShapeError);
+                       doctest::Contains("[cross_entropy] logits [4, 5] have no class axis 2"), ShapeError);
+  CHECK_THROWS_WITH_AS(
+      cross_entropy(x, index({1}, {1})),
+      doctest::Contains("[cross_entropy] logits [4, 5] with classes along axis 1 need targets [4], got [1]"),
+      ShapeError);
   CHECK_THROWS_WITH_AS(cross_entropy(x, targets, {.weight = constant({1, 2}, {2})}),
-                       "[cross_entropy] weight [2] does not have one number for each of 5 classes", ShapeError);
+                       doctest::Contains("[cross_entropy] weight [2] does not have one number for each of 5 classes"),
+                       ShapeError);
   CHECK_THROWS_WITH_AS(cross_entropy(x, targets, {.label_smoothing = 1.5}),
-                       "[cross_entropy] label smoothing 1.5 is not in [0, 1]", Error);
+                       doctest::Contains("[cross_entropy] label smoothing 1.5 is not in [0, 1]"), Error);
   CHECK_THROWS_AS(cross_entropy(x, softmax(x, 1), {.ignore_index = 1}), Error);
 }
 
@@ -206,8 +209,8 @@ TEST_CASE("kl_div: values, reductions and gradients") {
   const Tensor leaf_target = leaf(t, {2, 3});
   backward(kl_div(input, leaf_target));
   for (const double g : leaf_target.grad().to_vector<double>()) CHECK(std::isfinite(g));
-  CHECK_THROWS_WITH_AS(kl_div(input, constant(t, {6})), "[kl_div] input [2, 3] and target [6] differ in shape",
-                       ShapeError);
+  CHECK_THROWS_WITH_AS(kl_div(input, constant(t, {6})),
+                       doctest::Contains("[kl_div] input [2, 3] and target [6] differ in shape"), ShapeError);
 }
 
 TEST_CASE("nll_loss and kl_div of 16-bit operands are f32 under Autocast") {

@@ -232,7 +232,7 @@ TEST_CASE("recurrent cells are the steps of a network") {
   CHECK_FALSE(GRUCell(kIn, kHidden, random, chosen).forward(x[0]).cell.defined());
   CHECK_THROWS_WITH_AS(cell.forward(x), "[LSTM] needs x [batch, 4], got [4, 2, 4]", ShapeError);
   CHECK_THROWS_WITH_AS(RNNCell(kIn, kHidden, random, chosen).forward(x[0], {{}, x[0]}),
-                       "[RNN] has no cell state, but one is given", ShapeError);
+                       doctest::Contains("[RNN] has no cell state, but one is given"), ShapeError);
 }
 
 TEST_CASE("recurrent networks: dropout between layers, while training only") {
@@ -275,12 +275,14 @@ TEST_CASE("recurrent networks name what does not fit") {
   Generator random(8);
   const LSTM network(4, 2, random, options(2, true));
   CHECK_THROWS_WITH_AS(network.forward(constant(Values(8, 0), {2, 4})),
-                       "[LSTM] needs x [time, batch, 4] of a step or more, got [2, 4]", ShapeError);
+                       doctest::Contains("[LSTM] needs x [time, batch, 4] of a step or more, got [2, 4]"), ShapeError);
   CHECK_THROWS_AS(network.forward(constant({}, {0, 3, 4})), ShapeError);
   const Tensor x = spread({3, 2, 4}, 9);
   CHECK_THROWS_WITH_AS(
       network.forward(x, {x, {}}),
-      "[LSTM] the initial hidden state is [3, 2, 4], not [layers * directions, batch, hidden] = [4, 2, 2]", ShapeError);
+      doctest::Contains(
+          "[LSTM] the initial hidden state is [3, 2, 4], not [layers * directions, batch, hidden] = [4, 2, 2]"),
+      ShapeError);
   CHECK_THROWS_AS(GRU(4, 2, random, options(1, false)).forward(x, {{}, x}), ShapeError);
   CHECK_THROWS_AS(LSTM(0, 2, random), ShapeError);
   CHECK_THROWS_AS(LSTM(1, 2, random, {.layers = 0}), ShapeError);

@@ -92,9 +92,11 @@ TEST_CASE("huber_loss: the second derivative at 0 is 1") {
 
 TEST_CASE("regression losses name what does not fit") {
   const Tensor x = predictions();
-  CHECK_THROWS_WITH_AS(l1_loss(x, constant({1}, {1})), "[l1_loss] prediction [7] and target [1] differ in shape",
-                       ShapeError);
-  CHECK_THROWS_WITH_AS(huber_loss(x, zeros(), {.delta = 0}), "[huber_loss] delta 0 is not positive", Error);
-  CHECK_THROWS_WITH_AS(smooth_l1_loss(x, zeros(), {.beta = -1}), "[smooth_l1_loss] beta -1 is negative", Error);
+  CHECK_THROWS_WITH_AS(l1_loss(x, constant({1}, {1})),
+                       doctest::Contains("[l1_loss] prediction [7] and target [1] differ in shape"), ShapeError);
+  CHECK_THROWS_WITH_AS(huber_loss(x, zeros(), {.delta = 0}), doctest::Contains("[huber_loss] delta 0 is not positive"),
+                       Error);
+  CHECK_THROWS_WITH_AS(smooth_l1_loss(x, zeros(), {.beta = -1}),
+                       doctest::Contains("[smooth_l1_loss] beta -1 is negative"), Error);
   CHECK_THROWS_AS(mse_loss(constant({}, {0}), constant({}, {0})), ShapeError);
 }

@@ -23,7 +23,7 @@ namespace {
 constexpr const char* kNoOperations =
     "backward grad gradcheck gradgradcheck custom_function gradient gradient_node side_gradient "
     "record record_binary record_unary records save save_constant "
-    "in_dtype_of promote_into promote_pair naming_origins put_view reduce_loss take_array take_exclusive take_view "
+    "in_dtype_of promote_into promote_pair put_view reduce_loss take_array take_exclusive take_view "
     "weak_value "
     "fill_constant fill_normal fill_truncated_normal fill_uniform initialize_layer orthogonal "
     "kaiming_normal kaiming_uniform xavier_normal xavier_uniform "
@@ -31,7 +31,20 @@ constexpr const char* kNoOperations =
     "autocast call call_hooked checkpoint inspect_gradients inspect_result only_traced "
     "bernoulli categorical dropout multinomial widened";
 
-/// What a line of a header declares, if that is a free function that takes a Tensor; else "".
+/// The next line, without its comment; with those that follow where it begins a declaration whose parentheses are
+/// still open.
+bool next_declaration(std::istream& lines, std::string& declaration) {
+  declaration.clear();
+  for (std::string line; std::getline(lines, line);) {
+    line.erase(std::min(line.find("//"), line.size()));
+    declaration += declaration.empty() ? line : " " + line.substr(std::min(line.find_first_not_of(' '), line.size()));
+    const bool begins = !declaration.empty() && std::isalpha(static_cast<unsigned char>(declaration[0])) != 0;
+    if (!begins || std::ranges::count(declaration, '(') <= std::ranges::count(declaration, ')')) return true;
+  }
+  return false;
+}
+
+/// What it declares, if that is a free function that takes a Tensor; else "".
 std::string declared_function(std::string line) {
   if (line.starts_with("template <")) line.erase(0, line.find("> ") + 2);
   const auto open = line.find('(');
@@ -58,7 +71,7 @@ std::set<std::string> declared_functions() {
     for (const auto& entry : std::filesystem::directory_iterator(folder)) {
       if (entry.path().extension() != ".h") continue;
       std::ifstream lines(entry.path());
-      for (std::string line; std::getline(lines, line);) names.insert(declared_function(line));
+      for (std::string line; next_declaration(lines, line);) names.insert(declared_function(line));
     }
   names.erase("");
   return names;
@@ -82,6 +95,22 @@ std::vector<ReferenceCase> all_cases() {
 }  // namespace
 
 TEST_SUITE_BEGIN("cpu");  // files alone
+
+TEST_CASE("references: declarations are found when they are broken over lines, before the first tensor too") {
+  const auto found = [](const char* text) {
+    std::istringstream lines(text);
+    std::set<std::string> names;
+    for (std::string line; next_declaration(lines, line);) names.insert(declared_function(line));
+    names.erase("");
+    return names;
+  };
+  using Names = std::set<std::string>;
+  CHECK(found("Tensor pad(\n    const Tensor& x);  // (\nTensor exp(const Tensor&);\n") == Names{"exp", "pad"});
+  CHECK(found("/// f(\nTensor scatter(const Shape&, std::span<const int> a,  // first (\n               const "
+              "Tensor&);\n") == Names{"scatter"});
+  CHECK(found("Array make(std::span<const int> lengths,\n           double value);\n").empty());
+  CHECK(found("class Net {\n  Tensor forward(\n      const Tensor&);\n};\n").empty());
+}
 
 TEST_CASE("references: every operation that the headers declare is in the table") {
   std::istringstream others(kNoOperations);

@@ -8,11 +8,16 @@
 #include <tutti/nn/loss.h>
 #include <tutti/nn/transformer.h>
 #include <tutti/optim/adamw.h>
+#include <tutti/tests/exchange/python.h>
+#include <tutti/tests/exchange/temporary_folder.h>
 #include <tutti/tests/references/match.h>
 #include <tutti/tests/references/reference_file.h>
 #include <tutti/tests/test_devices.h>
 
 #include <fmt/format.h>
+
+#include <bit>
+#include <map>
 
 using namespace tutti;
 using namespace tutti::testing;
@@ -76,6 +81,43 @@ Prediction predict(const Gpt& model, const Tensor& text) {
   return {logits, cross_entropy(logits.reshape({-1, kVocabulary}), targets)};
 }
 
+/// One step; the loss before it.
+double train(const Gpt& model, AdamW& optimizer, const Tensor& text) {
+  optimizer.zero_grad();
+  const Tensor loss = predict(model, text).loss;
+  backward(loss);
+  optimizer.step();
+  return loss.item<double>();
+}
+
+/// With weights that PyTorch did not make.
+Gpt trained_model(const Tensor& text) {
+  Gpt model = loaded_model();
+  AdamW optimizer(model.parameters(), 0.01);
+  for (int step = 0; step < 3; ++step) train(model, optimizer, text);
+  return model;
+}
+
+std::map<std::string, Array> by_name(const NamedArrays& arrays) { return {arrays.begin(), arrays.end()}; }
+
+/// Of f32.
+std::vector<std::uint32_t> bits(const Array& array) {
+  std::vector<std::uint32_t> all;
+  for (const float value : array.to_vector<float>()) all.push_back(std::bit_cast<std::uint32_t>(value));
+  return all;
+}
+
+void check_same(const std::map<std::string, Array>& found, const std::map<std::string, Array>& expected) {
+  CHECK(found.size() == expected.size());
+  for (const auto& [name, array] : expected) {
+    CAPTURE(name);
+    REQUIRE(found.count(name) == 1);
+    CHECK(found.at(name).shape() == array.shape());
+    CHECK(found.at(name).dtype() == array.dtype());
+    CHECK(bits(found.at(name)) == bits(array));
+  }
+}
+
 }  // namespace
 
 TEST_CASE("references: a GPT of PyTorch's weights has its logits, loss and gradients") {
@@ -97,10 +139,48 @@ TEST_CASE("references: a GPT of PyTorch's weights is trained along its losses") 
   const Tensor text(expected.at("tokens").to(test_device()));
   AdamW optimizer(model.parameters(), 0.01, {.weight_decay = 0.1});
   for (const float loss : expected.at("losses").to_vector<float>()) {
-    optimizer.zero_grad();
-    const Prediction found = predict(model, text);
-    CHECK(found.loss.item<float>() == doctest::Approx(loss).epsilon(1e-4));
-    backward(found.loss);
-    optimizer.step();
+    const double found = train(model, optimizer, text);
+    CHECK(found == doctest::Approx(loss).epsilon(1e-4));
   }
+}
+
+TEST_CASE("references: a GPT of PyTorch's weights is saved as PyTorch's file has it: names, shapes and bits") {
+  const TemporaryFolder folder;
+  Gpt model = loaded_model();
+  save_state(folder.file("gpt.safetensors"), model);
+  check_same(by_name(read_safetensors(folder.file("gpt.safetensors")).arrays), reference_arrays("gpt"));
+}
+
+TEST_CASE("references: a trained GPT goes through a file bit by bit") {
+  const auto expected = reference_arrays("gpt_results");
+  const Tensor text(expected.at("tokens").to(test_device()));
+  const TemporaryFolder folder;
+  Gpt trained = trained_model(text);
+  save_state(folder.file("gpt.safetensors"), trained);
+  Gpt model = loaded_model();
+  CHECK(bits(predict(model, text).logits.array()) != bits(predict(trained, text).logits.array()));
+  CHECK(load_state(model, folder.file("gpt.safetensors")).empty());
+  check_same(by_name(module_state(model)), by_name(module_state(trained)));
+  CHECK(bits(predict(model, text).logits.array()) == bits(predict(trained, text).logits.array()));
+}
+
+TEST_CASE("references: PyTorch loads a GPT that was trained here, and has its logits" *
+          doctest::skip(!python_has("torch") || !python_has("safetensors"))) {
+  const Tensor text(reference_arrays("gpt_results").at("tokens").to(test_device()));
+  const TemporaryFolder folder;
+  Gpt model = trained_model(text);
+  save_state(folder.file("gpt.safetensors"), model);
+  run_python(R"(
+import sys
+from safetensors.torch import load_file, save_file
+sys.path.insert(0, 'tools/references')
+from gpt import SIZES, Gpt
+model = Gpt(**SIZES)
+model.load_state_dict(load_file(sys.argv[1]), strict=True)
+tokens = load_file(sys.argv[2])['tokens']
+save_file({'logits': model(tokens[:, :-1]).detach().contiguous()}, sys.argv[3])
+)",
+             {folder.file("gpt.safetensors"), reference_path("gpt_results"), folder.file("logits")});
+  const Array logits = by_name(read_safetensors(folder.file("logits")).arrays).at("logits");
+  CHECK(difference(logits, predict(model, text).logits.array(), {.relative = 1e-5}) == "");
 }

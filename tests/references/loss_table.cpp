@@ -43,15 +43,21 @@ BinaryLogitsOptions logits_options(const Call& c) {
   return {.reduction = reduction(c), .weight = named(c, "weight"), .pos_weight = named(c, "pos_weight")};
 }
 
+RNN::Nonlinearity nonlinearity(const Call& c) {
+  return c.attributes.has("nonlinearity") && c.attributes.text("nonlinearity") == "relu" ? RNN::Nonlinearity::relu
+                                                                                         : RNN::Nonlinearity::tanh;
+}
+
 /// All outputs of a network whose parameters are the inputs after the first.
-template <class Network> std::vector<Tensor> recurrent(const Call& c) {
+template <class Network, class... More> std::vector<Tensor> recurrent(const Call& c, More... more) {
   Generator random(1);
   const auto& a = c.attributes;
   Network network(c.x[0].length(-1), a.integer("hidden"), random,
                   {.layers = a.integer("layers"),
                    .bidirectional = a.flag("bidirectional"),
                    .dtype = c.x[0].dtype(),
-                   .device = test_device()});
+                   .device = test_device()},
+                  more...);
   std::size_t next = 1;
   for (RecurrentWeights& weights : network.weights)
     for (Tensor* weight : {&weights.input_weight, &weights.hidden_weight, &weights.input_bias, &weights.hidden_bias})
@@ -76,7 +82,7 @@ std::vector<Operation> loss_operations() {
       TUTTI_REFERENCE(binary_cross_entropy, binary_cross_entropy(c.x[0], c.x[1], {reduction(c), named(c, "weight")})),
       TUTTI_REFERENCE(binary_cross_entropy_with_logits,
                       binary_cross_entropy_with_logits(c.x[0], c.x[1], logits_options(c))),
-      TUTTI_REFERENCE(rnn, recurrent<RNN>(c)),
+      TUTTI_REFERENCE(rnn, recurrent<RNN>(c, nonlinearity(c))),
       TUTTI_REFERENCE(lstm, recurrent<LSTM>(c)),
       TUTTI_REFERENCE(gru, recurrent<GRU>(c)),
   };

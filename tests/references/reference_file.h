@@ -9,6 +9,7 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace tutti::testing {
@@ -22,6 +23,7 @@ class Attributes {
   Attributes() = default;
   explicit Attributes(std::string_view text);
 
+  void set(const std::string& name, std::string value) { values_[name] = std::move(value); }
   bool has(std::string_view name) const { return values_.find(name) != values_.end(); }
   const std::string& text(std::string_view name) const;
   double number(std::string_view name) const;
@@ -32,6 +34,7 @@ class Attributes {
   std::vector<double> numbers(std::string_view name) const;  ///< none, if it is missing
   Axes integers(std::string_view name) const;                ///< none, if it is missing
   DType dtype(std::string_view name) const;
+  bool operator==(const Attributes&) const = default;
 
  private:
   std::map<std::string, std::string, std::less<>> values_;

@@ -38,6 +38,19 @@ std::optional<std::int64_t> range_end(std::istringstream& from) {
   return text.empty() ? std::optional<std::int64_t>{} : std::stoll(text);
 }
 
+/// Functions that take a number for either operand.
+std::vector<Tensor> of_literals(const Tensor& x) {
+  return {atan2(x, 2),
+          atan2(0.5, x),
+          logaddexp(x, 0.5F),
+          logaddexp(0.5, x),
+          logical_and(x, 2),
+          logical_or(false, x),
+          logical_xor(x, 0.5),
+          slice_assign(x, {range(1, 3), -1}, 2.5),
+          slice_assign(x, {0}, 7)};
+}
+
 /// As the generator writes them: `1;2:5:2;...;newaxis;t`, of which t is the case's second input.
 std::vector<Index> entries(const Call& c) {
   std::vector<Index> listed;
@@ -72,6 +85,7 @@ std::vector<Operation> shape_operations() {
       TUTTI_REFERENCE(one_hot, one_hot(c.x[0], integer(c, "classes"))),
       TUTTI_REFERENCE(literal,
                       std::vector<Tensor>{c.x[0] + 2, 2 - c.x[0], c.x[0] * 0.5, 3 / c.x[0], c.x[0] > 0, 0 <= c.x[0]}),
+      TUTTI_REFERENCE(literal_function, of_literals(c.x[0])),
       TUTTI_REFERENCE(reshape, reshape(c.x[0], shape_of(c))),
       TUTTI_REFERENCE(permute, permute(c.x[0], c.attributes.integers("axes"))),
       TUTTI_REFERENCE(transpose, transpose(c.x[0], at(c, "axes", 0), at(c, "axes", 1))),

@@ -32,17 +32,16 @@ class CountingTrainer : public Trainer {
   void start_epoch(std::int64_t epoch) override {
     epochs_started.push_back(epoch);
     at_ = 0;
+    next_ = 0;
   }
-  Window next_window() override {
+  NextWindow next_window() override {
     if (windows_.empty()) return Trainer::next_window();
-    if (window() >= static_cast<std::int64_t>(windows_.size())) return Window::end;
+    if (next_ == windows_.size()) return NextWindow::end;
     at_ = 0;
-    return windows_[static_cast<std::size_t>(window())] < 0 ? Window::skip : Window::ready;
+    length_ = windows_[next_++];
+    return length_ < 0 ? NextWindow::skip : NextWindow::ready;
   }
-  bool next_data() override {
-    const std::int64_t length = windows_.empty() ? length_ : windows_[static_cast<std::size_t>(window())];
-    return at_++ < length;
-  }
+  bool next_data() override { return at_++ < length_; }
   Metrics run_step() override {
     if (iteration() == fails_at) throw std::runtime_error("the step broke");
     CHECK(training);
@@ -64,6 +63,7 @@ class CountingTrainer : public Trainer {
  private:
   std::int64_t length_;
   std::vector<std::int64_t> windows_;
+  std::size_t next_ = 0;  // window
   std::int64_t at_ = 0;
   std::int64_t evaluated_ = 0;
 };
@@ -137,6 +137,51 @@ TEST_CASE("Trainer: windows are passed one after the other, skipped ones without
   trainer.register_hook(std::make_shared<Recorder>(text));
   trainer.train({.epochs = 1});
   CHECK(text == "train(e{[bds1 bds2 ][bds3 ][]o}end )");
+}
+
+TEST_CASE("Trainer: limits end windows and epochs as if their data were out") {
+  const auto said = [](const TrainingLimits& limits) {
+    std::string text;
+    CountingTrainer trainer(0, {2, -1, 3, 1});
+    trainer.register_hook(std::make_shared<Recorder>(text));
+    trainer.train(limits);
+    return text;
+  };
+  CHECK(said({.epochs = 1, .steps_per_window = 2}) == "train(e{[bds1 bds2 ][bds3 bds4 ][bds5 ]o}end )");
+  CHECK(said({.epochs = 1, .windows_per_epoch = 2}) == "train(e{[bds1 bds2 ][bds3 bds4 bds5 ]o}end )");
+  CHECK(said({.epochs = 2, .steps_per_window = 1, .windows_per_epoch = 1}) == "train(e{[bds1 ]o}e{[bds2 ]o}end )");
+}
+
+TEST_CASE("Trainer: it ends within a window and goes on there, whose steps count on") {
+  std::string text;
+  CountingTrainer trainer(0, {3, -1, 4});
+  trainer.register_hook(std::make_shared<Recorder>(text));
+  trainer.train({.steps = 2, .steps_per_window = 3});
+  trainer.train({.steps = 4, .steps_per_window = 3});
+  trainer.train({.epochs = 1, .steps_per_window = 3});
+  CHECK(text == "train(e{[bds1 bds2 ]}end )train(e{[bds3 ][bds4 ]}end )train(e{[bds5 bds6 ]o}end )");
+  CHECK(trainer.finished == 4);  // what is accumulated is used at each window's end, and where training ends
+}
+
+TEST_CASE("Trainer: evaluates after windows, one that was due also when it is resumed") {
+  std::string text;
+  CountingTrainer trainer(0, {1, 1, 2});
+  struct Keeping : Hook {
+    void after_window() override {
+      if (!trainer().evaluating() && trainer().window() == 2) state = trainer().state();
+    }
+    std::string state;
+  };
+  const auto keeping = std::make_shared<Keeping>();
+  trainer.register_hooks({keeping, std::make_shared<Recorder>(text)});
+  trainer.train_and_evaluate({.epochs = 1}, {.every_windows = 2, .steps = 1});
+  CHECK(text == "train(e{[bds1 ][bds2 ]eval([bdv2 ]1)[bds3 bds4 ]o}end )");
+  CountingTrainer resumed(0, {2});  // what is left
+  text.clear();
+  resumed.load_state(keeping->state);
+  resumed.register_hook(std::make_shared<Recorder>(text));
+  resumed.train_and_evaluate({.epochs = 1}, {.every_windows = 2, .steps = 1});
+  CHECK(text == "train(eval([bdv2 ]1)e{[bds3 bds4 ]o}end )");
 }
 
 TEST_CASE("Trainer: it ends within an epoch and goes on there") {

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # ./dev check [--full] [--after-test]: what CI runs. --full adds 10,000 steps of stress, larger searches of the model,
-# a build of everything with clang, a minute of each fuzzer, and clang-tidy; --after-test leaves out what `./dev test` has
-# just run. The last line sums test cases and single checks.
+# the tests that need PyTorch, a build of everything with clang, a minute of each fuzzer, and clang-tidy; --after-test
+# leaves out what `./dev test` has just run. The last line sums test cases and single checks.
 set -uo pipefail
 . tools/dev/build.sh
 
@@ -20,7 +20,7 @@ for option in "$@"; do
 done
 
 groups="build test bench check python"
-[ $full -eq 0 ] || groups="$groups tidy"
+[ $full -eq 0 ] || groups="$groups tidy torch"
 # shellcheck disable=SC2086  # one word each
 tools/setup.sh $groups || exit 1
 
@@ -100,6 +100,12 @@ run_thread_sanitized() {
   tools/run_tests.py build/tsan --wrapper "$wrapper" --only "${threaded_tests[*]}"
 }
 
+# Without it, those tests would be skipped.
+run_with_torch() {
+  local python=$PWD/build/torch/bin/python3
+  "$python" -c 'import safetensors.torch' && TUTTI_PYTHON=$python tools/run_tests.py "$release" --filter PyTorch
+}
+
 run_tidy() {
   sed -n 's/.*"file": "\(.*\)".*/\1/p' build/clang/compile_commands.json | sort -u |
     (cd build/clang && xargs -P "$(nproc)" -n 1 clang-tidy-16 --quiet -p .) 2>&1 | sed '/warnings generated\.$/d'
@@ -136,6 +142,7 @@ if stage "build, TSan" build_sanitized build/tsan thread "${threaded_tests[@]/#/
 fi
 if [ $full -eq 1 ]; then
   TUTTI_STRESS_STEPS=10000 stage "stress, 10,000 steps" "$release/tests/distributed_test" -tc='stress*'
+  stage "tests, beside PyTorch" run_with_torch
   if stage "build, clang" build_clang; then
     stage "fuzzers" tools/dev/fuzz.sh 60
     stage "clang-tidy" run_tidy

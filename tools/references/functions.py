@@ -105,10 +105,14 @@ def write_activations(file):
         file, "soft_shrink", soft, special_gradient=False, signed_zeros=False, each=False, parameters=[0.7], ints=False
     )
     unary(file, "threshold", lambda x: functional.threshold(x, 0.3, -2.0), parameters=[0.3, -2.0], ints=False)
-    for dtype in ("f64", "f32", "bf16"):
-        reference = lambda x, slope: torch.where(x > 0, x, slope * x)
-        file.case("prelu", reference, [normal(3, 4), normal(4)], dtype, widened=True)
+    for dtype in ("f64", "f32", "bf16", "f16"):
+        of_channels = lambda x, slope: functional.prelu(x, slope.reshape(-1))  # which stand in the second axis there
+        file.case("prelu", of_channels, [normal(3, 4), normal(4)], dtype, widened=True)
+        file.case("prelu", of_channels, [normal(2, 3, 4), normal(3, 1)], dtype, widened=True)
+        file.case("prelu", of_channels, [normal(5), normal(1)], dtype, widened=True)
         file.case("lerp", torch.lerp, [normal(3, 4), normal(3, 4), uniform(0, 1, 3, 4)], dtype, widened=True)
+    for dtype in ("f64", "f32"):
+        file.case("prelu", functional.prelu, [values(SPECIAL), values([0.25])], dtype, gradient=False, signed_zeros=True)
     file.case("lerp", torch.lerp, [normal(2, 1, 4), normal(3, 1), uniform(0, 1, 4)], "f32")
 
 

@@ -14,6 +14,7 @@ import tempfile
 
 import torch
 
+import clipping
 import elementwise
 import functions
 import gpt
@@ -51,6 +52,7 @@ FILES = {
     "losses": cases(losses.write),
     "ordering": cases(ordering.write),
     "optimizers": optimizers.write,
+    "clipping": clipping.write,
     "schedules": schedules.write,
     "gpt": gpt.write_weights,
     "gpt_results": gpt.write_results,

@@ -29,7 +29,7 @@ class Gpt(nn.Module):
         x = self.tokens(tokens) + self.positions(torch.arange(length))
         mask = nn.Transformer.generate_square_subsequent_mask(length)
         for block in self.blocks:
-            x = block(x, src_mask=mask, is_causal=True)
+            x = block(x, src_mask=mask)
         return self.head(self.norm(x))
 
 

@@ -5,7 +5,7 @@ from torch.nn import functional
 
 from reference_file import distinct, normal
 
-DTYPES = ("f64", "f32", "bf16")
+DTYPES = ("f64", "f32", "bf16", "f16")
 
 
 def write_grouped(file):

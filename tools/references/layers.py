@@ -8,7 +8,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from reference_file import booleans, constant, normal, uniform, values
 
-DTYPES = ("f64", "f32", "bf16")
+DTYPES = ("f64", "f32", "bf16", "f16")
 
 
 def write_normalization(file):

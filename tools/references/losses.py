@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Losses with their options, and recurrent networks."""
 
+import functools
+
 import torch
 from torch import nn
 from torch.nn import functional
 
 from reference_file import constant, integers, normal, uniform, values
 
-REDUCED = (("mean", "f64"), ("mean", "bf16"), ("sum", "f32"), ("none", "f32"))
+REDUCED = (("mean", "f64"), ("mean", "bf16"), ("mean", "f16"), ("sum", "f32"), ("none", "f32"))
 
 
 def probabilities(*shape):
@@ -121,6 +123,10 @@ def write_recurrent(file):
             for dtype in ("f64", "f32"):
                 inputs = [normal(4, 2, 2)] + [normal(*shape) for shape in shapes]
                 file.case(name, recurrent(kind, settings, names), inputs, dtype, second=False, **settings)
+                if kind is nn.RNN:
+                    of_relu = functools.partial(kind, nonlinearity="relu")
+                    more = settings | {"nonlinearity": "relu"}
+                    file.case(name, recurrent(of_relu, settings, names), inputs, dtype, second=False, **more)
 
 
 def write(file):

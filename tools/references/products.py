@@ -54,7 +54,7 @@ def write_einsum(file):
         ("ba", (2, 3)),
         ("iij->j", (3, 3, 2)),
     ):
-        for dtype in ("f64", "f32", "bf16"):
+        for dtype in DTYPES:
             reference = lambda *x: torch.einsum(equation, *x)
             file.case("einsum", reference, [normal(*shape) for shape in shapes], dtype, widened=True, equation=equation)
 
@@ -62,7 +62,7 @@ def write_einsum(file):
 def write_linear(file):
     activations = {"none": lambda x: x, "relu": functional.relu, "gelu": functional.gelu}
     for name, activation in activations.items():
-        for dtype in ("f64", "f32", "bf16"):
+        for dtype in DTYPES:
             for shape in ((6, 4), (2, 3, 4), (4,), (0, 4)):
                 with_bias = lambda x, w, b: activation(functional.linear(x, w, b))
                 file.case(
@@ -82,7 +82,7 @@ def write_convolution(file):
         ((2, 2), (0, 3), (1, 3)),
     ):
         for kernel in ((3, 3), (1, 2)):
-            for dtype in ("f64", "f32", "f16") if kernel == (3, 3) else ("f32",):
+            for dtype in DTYPES if kernel == (3, 3) else ("f32",):
                 reference = lambda x, w, b=None: functional.conv2d(x, w, b, stride, padding, dilation)
                 geometry = {"stride": stride, "padding": padding, "dilation": dilation}
                 file.case(

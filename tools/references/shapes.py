@@ -52,6 +52,20 @@ def write_types(file):
     file.case("literal", lambda x: (x + 2, 2 - x, x * 0.5, 3 / x, x > 0, 0 <= x), [normal(3, 4)], "f32")
     file.case("literal", lambda x: (x + 2, 2 - x, x * 0.5, 3 / x, x > 0, 0 <= x), [normal(3, 4)], "bf16")
     file.case("literal", lambda x: (x + 2, 2 - x, x * 0.5, 3 / x, x > 0, 0 <= x), [integers(1, 9, 3, 4, dtype="i32")])
+    two, half = torch.tensor(2), torch.tensor(0.5)
+    functions = lambda x: (
+        torch.atan2(x, two),
+        torch.atan2(half, x),
+        torch.logaddexp(x, half),
+        torch.logaddexp(half, x),
+        torch.logical_and(x, two),
+        torch.logical_or(torch.tensor(False), x),
+        torch.logical_xor(x, half),
+        assigned(x, (slice(1, 3), -1), 2.5),
+        assigned(x, (0,), 7),
+    )
+    for dtype in (*WIDE, *NARROW):
+        file.case("literal_function", functions, [normal(3, 4)], dtype, widened=True)
 
 
 def write_promotion(file):

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a model keeps: its parameters and buffers, and where its dropout layers draw.
+// What a model keeps: its parameters and buffers, its hash tables, and where its dropout layers draw.
 #include <tutti/train/checkpoints/part_state.h>
 
 #include <tutti/backend/error.h>
 #include <tutti/nn/dropout.h>
+#include <tutti/nn/hash_embedding.h>
 #include <tutti/train/checkpoints/random_state.h>
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <map>
 #include <string>
 #include <string_view>
@@ -18,6 +20,16 @@ namespace tutti {
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+// The leaves of hash tables have no rows: the tables are kept by id.
+NamedTensors tensors_of(Module& module) {
+  NamedTensors tensors = module.named_members();
+  const NamedTables tables = sparse_parameters(module);
+  std::erase_if(tensors, [&](const auto& named) {
+    return std::ranges::any_of(tables, [&](const auto& table) { return table.second->weight().is_same(named.second); });
+  });
+  return tensors;
+}
 
 /// The dropout layers of a module by name.
 class DropoutLayers : public MemberVisitor {
@@ -85,39 +97,42 @@ Install prepare_random(Module& module, const Json& random) {
   };
 }
 
+/// What a state holds, less what has been taken from it.
+using Given = std::map<std::string, Array, std::less<>>;
+
 /// The module's tensors and what becomes of them; undefined for those that keep what they have.
 struct Values {
   NamedTensors tensors;
   std::vector<Array> arrays;
 };
 
-Values values_for(Module& module, const PartState& state) {
-  std::map<std::string_view, const Array*> given;
-  for (const auto& [name, array] : state.arrays) given.emplace(name, &array);
-  Values values{module.named_members(), {}};
+Values values_for(Module& module, const std::set<std::string>& left_out, Given& given) {
+  Values values{tensors_of(module), {}};
   for (const auto& [name, tensor] : values.tensors) {
     const auto found = given.find(name);
     if (found == given.end()) {
-      if (!state.left_out.contains(name)) raise<DataError>("it has no \"{}\"", name);
+      if (!left_out.contains(name)) raise<DataError>("it has no \"{}\"", name);
       values.arrays.emplace_back();
       continue;
     }
-    const Array& value = *found->second;
-    given.erase(found);
+    const Array value = std::move(given.extract(found).mapped());
     if (value.shape() != tensor.shape() || value.dtype() != tensor.dtype())
       raise<DataError>("\"{}\" is {} {} in the file, {} {} in the module", name, to_string(value.shape()),
                        to_string(value.dtype()), to_string(tensor.shape()), to_string(tensor.dtype()));
     // Replicas may not share it.
     values.arrays.push_back(value.device() == tensor.device() ? value.copy() : value.to(tensor.device()));
   }
-  if (!given.empty()) raise<DataError>("it holds \"{}\", which the module does not have", given.begin()->first);
   return values;
 }
 
 Install prepare_values(Module& module, const PartState& state) {
-  return [values = values_for(module, state)] {
+  Given given(state.arrays.begin(), state.arrays.end());
+  Values values = values_for(module, state.left_out, given);
+  Install tables = prepare_load_tables(module, {given.begin(), given.end()}, state.left_out);
+  return [values = std::move(values), tables = std::move(tables)] {
     for (std::size_t i = 0; i < values.tensors.size(); ++i)
       if (values.arrays[i].defined()) Tensor(values.tensors[i].second).set_array(values.arrays[i]);
+    tables();
   };
 }
 
@@ -125,8 +140,8 @@ Install prepare_values(Module& module, const PartState& state) {
 
 PartState part_state(const std::vector<Module*>& replicas) {
   PartState state;
-  for (const auto& [name, tensor] : replicas.at(0)->named_members())
-    state.arrays.emplace_back(name, tensor.array().copy());
+  for (const auto& [name, tensor] : tensors_of(*replicas.at(0))) state.arrays.emplace_back(name, tensor.array().copy());
+  for (auto& named : save_tables(*replicas.front())) state.arrays.push_back(std::move(named));
   state.text = random_text(replicas);
   return state;
 }

@@ -5,6 +5,7 @@
 #include <tutti/backend/random.h>
 
 #include <cstdint>
+#include <span>
 
 namespace tutti {
 
@@ -18,7 +19,16 @@ struct Batch {
   std::int64_t first = 0;  ///< place of the first example in the epoch's order, over all devices
 
   double weight() const noexcept { return static_cast<double>(size); }  ///< for GradientSync::step
+  /// Calls f with each tensor: what has shapes and values of its own in every batch.
+  template <class F> void visit_tensors(F&& f) {
+    f(inputs);
+    f(targets);
+  }
 };
+
+/// Their examples one after the other, of the first one's epoch, step and place; batches without examples add none.
+/// Error for no batches; ShapeError, DTypeError and DeviceError as `concatenate`.
+Batch concatenated(std::span<const Batch>);
 
 /// The random numbers of one example of a batch: a function of seed, epoch and place in the epoch's order alone. So an
 /// augmentation draws the same after a resume, and on any number of devices.

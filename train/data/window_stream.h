@@ -4,6 +4,7 @@
 #include <tutti/backend/error.h>
 #include <tutti/train/data/data_stream.h>
 #include <tutti/train/data/window_position.h>
+#include <tutti/train/data/windowed.h>
 
 #include <cstdint>
 #include <functional>
@@ -13,23 +14,6 @@
 #include <utility>
 
 namespace tutti {
-
-enum class NextWindow : std::uint8_t {
-  ready,  ///< `next` gives the window's items, then nothing
-  skip,   ///< there is a window, but nothing to read in it: ask for the next one
-  end     ///< of the epoch; again until the next epoch is started
-};
-
-/// What a training loop asks of data that comes in windows, an hour's log for one, whatever its items are.
-class Windowed {
- public:
-  virtual ~Windowed() = default;
-
-  /// Leaves what is left of the window before. After a `seek` into a window it is that one, from there.
-  virtual NextWindow next_window() = 0;
-  /// Of the window begun or skipped last, from 0 in each epoch; -1: none yet.
-  virtual std::int64_t window() const = 0;
-};
 
 /// A stream whose epochs are divided into windows, each a stream of its own that is opened when its turn comes. It is
 /// read window by window, with `next_window` before the items of each, or without, as one stream of all items: never

@@ -109,7 +109,8 @@ TEST_CASE("dropout: what is dropped is 0, whatever it was") {
 
 TEST_CASE("dropout refuses what it cannot do") {
   Generator random(1);
-  CHECK_THROWS_WITH_AS(dropout(ones(2), -0.1, random), "[dropout] p is -0.1: it must be in [0, 1]", Error);
+  CHECK_THROWS_WITH_AS(dropout(ones(2), -0.1, random), doctest::Contains("[dropout] p is -0.1: it must be in [0, 1]"),
+                       Error);
   CHECK_THROWS_AS(dropout(ones(2), 1.5, random), Error);
   CHECK_THROWS_AS(dropout(ones(2), std::nan(""), random, false), Error);
   CHECK_THROWS_AS(dropout(index({1}, {1}), 0.5, random), DTypeError);

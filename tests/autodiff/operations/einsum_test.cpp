@@ -101,12 +101,16 @@ TEST_CASE("einsum: ellipsis, broadcasting, spaces and an implied result") {
 
 TEST_CASE("einsum: what does not fit is named") {
   const Tensor a = spread({2, 3}, 1);
-  CHECK_THROWS_WITH_AS(einsum("ij,jk->ik", {a, a}), "[einsum] \"ij,jk->ik\": 'j' has lengths 3 and 2", ShapeError);
-  CHECK_THROWS_WITH_AS(einsum("ijk->i", {a}), "[einsum] \"ijk->i\": term \"ijk\" does not fit an operand of rank 2",
+  CHECK_THROWS_WITH_AS(einsum("ij,jk->ik", {a, a}),
+                       doctest::Contains("[einsum] \"ij,jk->ik\": 'j' has lengths 3 and 2"), ShapeError);
+  CHECK_THROWS_WITH_AS(einsum("ijk->i", {a}),
+                       doctest::Contains("[einsum] \"ijk->i\": term \"ijk\" does not fit an operand of rank 2"),
                        ShapeError);
-  CHECK_THROWS_WITH_AS(einsum("ij->k", {a}), "[einsum] \"ij->k\": 'k' of the result is in no operand", ShapeError);
-  CHECK_THROWS_WITH_AS(einsum("ij->ii", {a}), "[einsum] \"ij->ii\": 'i' stands twice in the result", ShapeError);
-  CHECK_THROWS_WITH_AS(einsum("i1->i", {a}), "[einsum] \"i1->i\": '1' is no letter", ShapeError);
+  CHECK_THROWS_WITH_AS(einsum("ij->k", {a}),
+                       doctest::Contains("[einsum] \"ij->k\": 'k' of the result is in no operand"), ShapeError);
+  CHECK_THROWS_WITH_AS(einsum("ij->ii", {a}), doctest::Contains("[einsum] \"ij->ii\": 'i' stands twice in the result"),
+                       ShapeError);
+  CHECK_THROWS_WITH_AS(einsum("i1->i", {a}), doctest::Contains("[einsum] \"i1->i\": '1' is no letter"), ShapeError);
   CHECK_THROWS_AS(einsum("ij,jk->ik", {a}), ShapeError);
   CHECK_THROWS_AS(einsum("ij->ij", {a, a}), ShapeError);
 }

@@ -59,11 +59,12 @@ TEST_CASE("index: a view shares the storage, and views of views compose") {
 
 TEST_CASE("index: what does not fit is named") {
   const Tensor x = counted({3, 4});
-  CHECK_THROWS_WITH_AS((x[{0, 4}]), "[index] position 4 is outside axis 1 of [3, 4]", ShapeError);
-  CHECK_THROWS_WITH_AS((x[-4]), "[index] position -4 is outside axis 0 of [3, 4]", ShapeError);
-  CHECK_THROWS_WITH_AS((x[{0, 0, 0}]), "[index] 3 entries for the 2 axes of [3, 4]", ShapeError);
-  CHECK_THROWS_WITH_AS((x[{ellipsis, ellipsis}]), "[index] ellipsis stands twice", ShapeError);
-  CHECK_THROWS_WITH_AS((x[range(0, 3, 0)]), "[index] the step of a range must be positive, got 0", ShapeError);
+  CHECK_THROWS_WITH_AS((x[{0, 4}]), doctest::Contains("[index] position 4 is outside axis 1 of [3, 4]"), ShapeError);
+  CHECK_THROWS_WITH_AS((x[-4]), doctest::Contains("[index] position -4 is outside axis 0 of [3, 4]"), ShapeError);
+  CHECK_THROWS_WITH_AS((x[{0, 0, 0}]), doctest::Contains("[index] 3 entries for the 2 axes of [3, 4]"), ShapeError);
+  CHECK_THROWS_WITH_AS((x[{ellipsis, ellipsis}]), doctest::Contains("[index] ellipsis stands twice"), ShapeError);
+  CHECK_THROWS_WITH_AS((x[range(0, 3, 0)]), doctest::Contains("[index] the step of a range must be positive, got 0"),
+                       ShapeError);
   CHECK_THROWS_AS((x[x > 3]), DTypeError);
   CHECK_THROWS_AS((x[x]), DTypeError);
   const Tensor rows = index({0}, {1});
@@ -150,9 +151,10 @@ TEST_CASE("index: a step beyond all axes") {
 
 TEST_CASE("slice_assign: literals are taken exactly, or refused") {
   const Tensor whole(Array::from(std::vector<std::int64_t>{1, 2, 3}, {3}, test_device()));
-  CHECK(slice_assign(whole, {0}, Tensor(16777217.0))[0].item<std::int64_t>() == 16777217);
+  CHECK(slice_assign(whole, {0}, 16777217.0)[0].item<std::int64_t>() == 16777217);
+  CHECK(slice_assign(whole, {range(1, 3)}, 7).to_vector<std::int64_t>() == std::vector<std::int64_t>{1, 7, 7});
   const Tensor bytes = cast(whole, DType::u8);
-  CHECK_THROWS_WITH_AS(slice_assign(bytes, {0}, Tensor(300)), doctest::Contains("300 is no u8"), DTypeError);
+  CHECK_THROWS_WITH_AS(slice_assign(bytes, {0}, 300), doctest::Contains("300 is no u8"), DTypeError);
   CHECK_THROWS_WITH_AS(masked_fill(bytes, bytes > 1, -1), doctest::Contains("-1 is no u8"), DTypeError);
   CHECK_THROWS_WITH_AS((void)(bytes < 256), doctest::Contains("256 is no u8"), DTypeError);
   CHECK((bytes < 255).to_vector<bool>() == std::vector<bool>{true, true, true});

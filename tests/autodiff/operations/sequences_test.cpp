@@ -78,8 +78,8 @@ TEST_CASE("max_pool1d and avg_pool1d: values and gradients") {
 
 TEST_CASE("sequences: what does not fit is named") {
   const Tensor x = small({1, 2, 4}, 1);
-  CHECK_THROWS_WITH_AS(conv1d(small({2, 4}, 1), small({1, 2, 2}, 2)), "[conv1d] input [n, c, l] is needed, not [2, 4]",
-                       ShapeError);
+  CHECK_THROWS_WITH_AS(conv1d(small({2, 4}, 1), small({1, 2, 2}, 2)),
+                       doctest::Contains("[conv1d] input [n, c, l] is needed, not [2, 4]"), ShapeError);
   CHECK_THROWS_WITH_AS(conv1d(x, small({1, 2, 1, 2}, 2)), doctest::Contains("[conv1d] weight"), ShapeError);
   CHECK_THROWS_WITH_AS(conv1d(x, small({1, 3, 2}, 2)), doctest::Contains("[conv1d]"), ShapeError);
   CHECK_THROWS_WITH_AS(conv1d(x, small({1, 2, 5}, 2)), doctest::Contains("[conv1d] the kernel"), ShapeError);

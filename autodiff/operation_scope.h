@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <tutti/autodiff/tensor.h>
+#include <tutti/backend/error.h>
+
+#include <array>
+#include <concepts>
+#include <span>
+#include <string>
+#include <string_view>
+#include <type_traits>
+
+namespace tutti {
+
+/// While one lives on a thread, errors raised there name its operation and the operands: their dtypes and shapes and,
+/// where a graph knows it, what made them. Of nested ones the outermost speaks, so that an operation that is composed
+/// of others names itself. Refers to the name and the operands, which are variables.
+///
+/// An operation pays a nanosecond or two.
+class OperationScope final : detail::ErrorContext {
+ public:
+  template <class... Operands>
+    requires(std::same_as<std::remove_const_t<Operands>, Tensor> && ...)
+  explicit OperationScope(std::string_view name, Operands&... operands)
+      : name_(name), count_(sizeof...(operands)), operands_{&operands...} {
+    enter();
+  }
+  OperationScope(std::string_view name, std::span<const Tensor> operands) : name_(name), list_(operands) { enter(); }
+  ~OperationScope() { detail::error_context = outer_; }
+  OperationScope(const OperationScope&) = delete;
+  OperationScope& operator=(const OperationScope&) = delete;
+
+ private:
+  void enter() noexcept {
+    outer_ = detail::error_context;
+    if (outer_ == nullptr) detail::error_context = this;
+  }
+  std::string complete(std::string message) const override;
+
+  static constexpr std::size_t kMost = 5;
+  const detail::ErrorContext* outer_;
+  std::string_view name_;
+  std::size_t count_ = 0;
+  std::array<const Tensor*, kMost> operands_;
+  std::span<const Tensor> list_;
+};
+
+}  // namespace tutti

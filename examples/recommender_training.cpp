@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tutti/examples/recommender_training.h>
+
+#include <tutti/backend/error.h>
+#include <tutti/examples/click_log.h>
+#include <tutti/examples/wide_and_deep.h>
+#include <tutti/nn/binary_loss.h>
+#include <tutti/optim/adamw.h>
+#include <tutti/train/data/batches.h>
+#include <tutti/train/data/window_stream.h>
+#include <tutti/train/device_threads.h>
+#include <tutti/train/recommender_trainer.h>
+#include <tutti/train/reporting/auc.h>
+
+#include <chrono>
+#include <memory>
+#include <vector>
+
+namespace clicks {
+
+using namespace tutti;
+
+namespace {
+
+using Trainer = RecommenderTrainer<WideAndDeep, Batch>;
+
+void check(const Options& options) {
+  if (options.hours < 1) raise<Error>("--hours {}: at least one hour is needed", options.hours);
+  if (options.impressions < 1) raise<Error>("--impressions {}: at least one is needed", options.impressions);
+  if (options.batch < 1) raise<Error>("--batch {}: at least one is needed", options.batch);
+  if (options.batch > options.impressions / options.devices)
+    raise<Error>("--batch {}: {} devices have {} impressions an hour", options.batch, options.devices,
+                 options.impressions);
+  if (options.features < 1) raise<Error>("--features {}: at least one is needed", options.features);
+}
+
+WideAndDeep initial_model(const Options& options) {
+  Generator random(options.seed);
+  return WideAndDeep(options.features, random);
+}
+
+Trainer::Learner::Parts parts_of(const Options& options, const std::vector<Device>& devices, const ClickLog& log) {
+  const auto hour = [=, &log](std::int64_t number, std::size_t device) {
+    const BatchOptions batches{.batch = options.batch, .devices = devices, .seed = options.seed};
+    return BatchStream(log.hour(number, options.impressions).examples, batches).stream(device);
+  };
+  return {.optimizer = [rate = options.learning_rate](
+                           WideAndDeep& m) { return std::make_unique<AdamW>(dense_parameters(m), rate); },
+          .sparse_optimizer = [rate = options.sparse_learning_rate](
+                                  WideAndDeep& m) { return std::make_unique<SparseAdamW>(sparse_parameters(m), rate); },
+          .data =
+              [=](std::size_t device) {
+                return std::make_unique<WindowStream<Batch>>(options.hours,
+                                                             [=](std::int64_t number) { return hour(number, device); });
+              },
+          .losses = [](WideAndDeep& m, const Batch& batch) -> Losses {
+            return {{"loss", binary_cross_entropy_with_logits(m.forward(batch.inputs), batch.targets)}};
+          }};
+}
+
+double auc_of(WideAndDeep& model, const Examples& examples, Device device) {
+  model.eval();
+  const Inference inference;
+  Auc auc;
+  const Tensor logits = model.forward(Tensor(examples.inputs.to(device)));
+  const Shape rows{examples.size()};
+  auc.add(logits.reshape(rows), Tensor(examples.targets.to(device)).reshape(rows));
+  return auc.value();
+}
+
+double best_auc_of(const Hour& hour) {
+  const Shape rows{hour.examples.size()};
+  Auc auc;
+  auc.add(Tensor(Array::from(hour.probabilities, rows, cpu())), Tensor(hour.examples.targets).reshape(rows));
+  return auc.value();
+}
+
+}  // namespace
+
+Result train(const Options& options) {
+  const auto devices = devices_of(options.device, options.devices, options.threads_per_device);
+  check(options);
+  const ClickLog log(options.seed);
+  Trainer trainer(initial_model(options), parts_of(options, devices, log),
+                  {.output_dir = options.output, .train_epoch = options.epochs, .max_to_keep = 2},
+                  {.learner = {.devices = devices}, .log = stderr});
+  Result result;
+  if (const auto loaded = trainer.restore()) result.resumed_from = loaded->path;
+  const auto start = std::chrono::steady_clock::now();
+  trainer.train();
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  const auto& main = trainer.learner().main();
+  result.steps = main.iteration();
+  const auto made = static_cast<double>((main.iteration() - main.start_iteration()) * options.batch * options.devices);
+  result.examples_per_second = made / seconds;
+  WideAndDeep& model = trainer.learner().model();
+  for (const auto& [name, table] : sparse_parameters(model)) result.rows += table->size();
+  const Hour held_out = log.hour(options.hours, 10'000);
+  result.auc = auc_of(model, held_out.examples, devices.front());
+  result.best_auc = best_auc_of(held_out);
+  return result;
+}
+
+}  // namespace clicks

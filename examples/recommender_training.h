@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace clicks {
+
+struct Options {
+  std::string output = "runs/recommender";  ///< folder for checkpoints and metrics.jsonl
+  std::string device = "cpu";               ///< kind
+  std::int64_t devices = 2;
+  int threads_per_device = 1;
+  std::int64_t hours = 24;          ///< windows of the log
+  std::int64_t impressions = 8000;  ///< an hour
+  std::int64_t epochs = 2;
+  std::int64_t batch = 128;   ///< per device
+  std::int64_t features = 8;  ///< of an embedding
+  double learning_rate = 0.002;
+  double sparse_learning_rate = 0.01;
+  std::uint64_t seed = 1;
+};
+
+struct Result {
+  std::string resumed_from;          ///< the checkpoint; empty: none
+  std::int64_t steps = 0;            ///< of the whole run
+  std::int64_t rows = 0;             ///< of both tables
+  double auc = 0.0;                  ///< on the hour after the last
+  double best_auc = 0.0;             ///< of the probabilities that the clicks were drawn with
+  double examples_per_second = 0.0;  ///< of this program; 0: it had nothing to do
+};
+
+/// Trains with one thread per device, or goes on where the run in the folder was interrupted. Throws tutti::Error.
+Result train(const Options&);
+
+}  // namespace clicks

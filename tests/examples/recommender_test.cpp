@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// The recommender as a user meets it: the built program on its own log. TUTTI_RECOMMENDER names it.
+#include <tutti/tests/examples/program.h>
+#include <tutti/tests/exchange/temporary_folder.h>
+
+using namespace tutti::testing;
+
+namespace {
+
+const std::string kProgram = TUTTI_RECOMMENDER;
+
+Outcome recommender(const std::string& arguments) { return run_program(kProgram + " " + arguments); }
+
+/// What is said of the result, without speeds.
+std::string result_of(const Outcome& outcome) {
+  CAPTURE(outcome.output);
+  REQUIRE(outcome.code == 0);
+  return outcome.output.substr(outcome.output.find("tables"));
+}
+
+}  // namespace
+
+TEST_CASE("recommender: comes close to the best that the log allows, on one device and on two") {
+  for (const std::string devices : {"1 --batch 256", "2 --batch 128"}) {
+    const TemporaryFolder folder;
+    const Outcome outcome = recommender("--output " + folder.file("run") + " --devices " + devices);
+    CAPTURE(outcome.output);
+    REQUIRE(outcome.code == 0);
+    const double best = number_after(outcome.output, "of the true probabilities: ");
+    CHECK(best > 0.75);
+    CHECK(number_after(outcome.output, "test AUC: ") > best - 0.01);
+    CHECK(number_after(outcome.output, "test AUC: ") < best + 0.01);
+    CHECK(std::filesystem::exists(folder.file("run/metrics.jsonl")));
+  }
+}
+
+TEST_CASE("recommender: killed at any time and run again, it ends with the same figures") {
+  const std::string small = " --hours 6 --impressions 2000 --epochs 1 --batch 32 --output ";
+  const TemporaryFolder folder;
+  const std::string expected = result_of(recommender(small + folder.file("whole")));
+  for (const std::string seconds : {"0.1", "0.3", "0.5", "0.8"}) {
+    const std::string run = folder.file("killed-after-" + seconds);
+    run_program("timeout -s KILL " + seconds + " " + kProgram + small + run);
+    CHECK(result_of(recommender(small + run)) == expected);
+  }
+  const Outcome again = recommender(small + folder.file("whole"));  // there is nothing left to do
+  CHECK(again.output.find("went on from") != std::string::npos);
+  CHECK(result_of(again) == expected);
+}
+
+TEST_CASE("recommender: bad arguments are refused in one line") {
+  const TemporaryFolder folder;
+  const auto refused = [&](const std::string& arguments, const std::string& problem) {
+    CAPTURE(arguments);
+    check_refused(recommender("--output " + folder.file("run") + " " + arguments), problem);
+  };
+  refused("--devices 0", "--devices 0");
+  refused("--hours 0", "--hours 0");
+  refused("--impressions 0", "--impressions 0");
+  refused("--features 0", "--features 0");
+  refused("--epochs 0", "train_epoch is 0");
+  refused("--batch 0", "--batch 0");
+  refused("--batch 9000000", "--batch 9000000: 2 devices");
+  refused("--learning-rate nan", "learning rate");
+  refused("--seed -1", "--seed");
+}

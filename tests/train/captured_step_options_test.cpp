@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tutti/autodiff/operations.h>
+#include <tutti/backend/error.h>
+#include <tutti/nn/linear.h>
+#include <tutti/tests/test_devices.h>
+#include <tutti/train/captured_step.h>
+
+#include <doctest/doctest.h>
+
+using namespace tutti;
+
+namespace {
+
+Linear network() {
+  Generator random(3);
+  Linear model(3, 2, random);
+  model.detach_members_to(test_device());
+  return model;
+}
+
+Tensor ones() { return Tensor(Array::full({4, 3}, 1, DType::f32, test_device())); }
+
+}  // namespace
+
+TEST_CASE("captured step: the scale multiplies gradients, and another one is another capture") {
+  Linear model = network();
+  CapturedStep step(model, [&](std::span<const Tensor> batch) { return std::vector{model.forward(batch[0]).sum()}; });
+  const auto gradient_with = [&](double scale) {
+    model.zero_grad();
+    step({ones()}, scale);
+    return model.weight.grad().to_vector<float>();
+  };
+  const std::vector<float> once(6, 4.0F);
+  const std::vector<float> thrice(6, 12.0F);
+  for (int i = 0; i < 5; ++i) CHECK(gradient_with(1.0) == once);
+  CHECK(step.report().replayed == 2);
+  CHECK(gradient_with(3.0) == thrice);
+  CHECK(step.report().reason == "scale 3, captured with 1");
+  CHECK(gradient_with(3.0) == thrice);
+  CHECK(gradient_with(3.0) == thrice);
+  CHECK(gradient_with(1.0) == once);
+  CHECK(step.report().captured == 4);
+  CHECK(step.report().replayed == 4);
+}
+
+TEST_CASE("captured step: now and then it is seen whether the function still does what is replayed") {
+  Linear model = network();
+  bool squared = false;
+  const CapturedStep::Function function = [&](std::span<const Tensor> batch) {
+    const Tensor y = model.forward(batch[0]);
+    return std::vector{squared ? square(y).sum() : y.sum()};
+  };
+  const auto take = [&](CapturedStep& step, int steps) {
+    for (int i = 0; i < steps; ++i) {
+      model.zero_grad();
+      step({ones()});
+    }
+  };
+  CapturedStep step(model, function, {.check_every = 5});
+  take(step, 3 + 5 + 1);
+  CHECK(step.report().captured == 3);
+  CHECK(step.report().replayed == 5);
+  squared = true;
+  take(step, 5);
+  CHECK_THROWS_WITH_AS(take(step, 1), doctest::Contains("the 5 steps before, which were replayed"), CaptureError);
+
+  CapturedStep unchecked(model, function, {.check_every = 0});
+  take(unchecked, 20);
+  CHECK(unchecked.report().captured == 2);
+  CHECK_THROWS_WITH_AS(CapturedStep(model, function, {.check_every = -1}), doctest::Contains("check_every is -1"),
+                       Error);
+}

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <tutti/optim/schedule.h>
+#include <tutti/train/hooks/iteration_timer.h>
+#include <tutti/train/hooks/learning_rate.h>
+#include <tutti/train/hooks/model_bank_loader.h>
+#include <tutti/train/hooks/periodic_writer.h>
+#include <tutti/train/learner.h>
+#include <tutti/train/training_arguments.h>
+
+#include <cstddef>
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace tutti {
+
+/// What a RecommenderTrainer is given beside TrainingArguments.
+struct RecommenderOptions {
+  /// Its devices and how they work together. Accumulation, autocast, `metrics_every` and `scaling` are the arguments'.
+  LearnerOptions learner = {};
+  std::optional<Schedule> dense_schedule = std::nullopt;  ///< of the dense optimizer's learning rate
+  std::vector<LoadHook> load_hooks = {};                  ///< around each source of the model bank
+  std::FILE* log = stdout;                                ///< gets a line every log_steps; null: none. Not owned
+};
+
+// --- what the arguments mean; for trainers of one's own too
+
+/// `options` with what the arguments say of steps. Validates them.
+LearnerOptions learner_options(const TrainingArguments&, LearnerOptions options);
+/// When and what of the model checkpoints keep. Without windows in the data an epoch is no window. Throws Error for a
+/// pattern in params_not_save that names nothing in the model.
+CheckpointFolderOptions checkpoint_folder_options(const TrainingArguments&, Module& model, bool windowed);
+CheckpointLoadArguments load_arguments(const TrainingArguments&, bool windowed);  ///< the same of the model bank
+std::vector<ModelBankSource> dynamic_sources(const SaverOptions&);
+/// metrics.jsonl in the folder, which is made, and lines to `log` unless it is null.
+std::vector<std::unique_ptr<EventWriter>> log_writers(const std::string& folder, std::FILE* log);
+
+/// Trains a model with hash tables as TrainingArguments say: a DataParallelLearner with the hooks that they ask for.
+///
+///   RecommenderTrainer<Ranker, Clicks> trainer(ranker, {
+///       .optimizer = [](Ranker& r) { return std::make_unique<AdamW>(dense_parameters(r), 1e-3); },
+///       .sparse_optimizer = [](Ranker& r) { return std::make_unique<SparseAdamW>(sparse_parameters(r), 1e-3); },
+///       .data = [&](std::size_t device) { return hours_of(device); },  // a WindowStream, or without windows
+///       .losses = [](Ranker& r, const Clicks& c) -> Losses { return {{"loss", r.loss(c)}}; }},
+///       {.output_dir = "runs/ranker", .train_epoch = 2});
+///   trainer.train();
+///
+/// The first of `train`, `train_and_evaluate`, `evaluate` and `restore` goes on from the newest checkpoint in the
+/// folder; where there is none it loads the model bank. Hooks of one's own are registered with the learner's trainers
+/// before that, and are called before: schedule, timer, log, model bank, checkpoints, in this order. Used by one
+/// thread, but for `stop`.
+template <class M, class Item> class RecommenderTrainer {
+ public:
+  using Learner = DataParallelLearner<M, Item>;
+
+  /// Throws Error for arguments out of range, and a name in params_not_save that the model does not have.
+  RecommenderTrainer(const M& model, typename Learner::Parts parts, TrainingArguments arguments,
+                     RecommenderOptions options = {})
+      : arguments_(std::move(arguments)),
+        options_(std::move(options)),
+        learner_(model, std::move(parts), learner_options(arguments_, options_.learner)),
+        windowed_(learner_.main().windowed()),
+        folder_options_(checkpoint_folder_options(arguments_, learner_.model(), windowed_)),
+        folder_(arguments_.saver().output_dir, folder_options_) {
+    learner_.add_parts(parts_);
+  }
+
+  void train() {
+    begin();
+    learner_.train(limits());
+  }
+  /// Evaluates after each window, or each epoch of data without windows.
+  void train_and_evaluate() {
+    begin();
+    EvaluationPlan plan{.steps = evaluation_steps()};
+    (windowed_ ? plan.every_windows : plan.every_epochs) = 1;
+    learner_.train_and_evaluate(limits(), plan);
+  }
+  Metrics evaluate() {
+    begin();
+    return learner_.evaluate(evaluation_steps());
+  }
+  void stop(std::string reason) { learner_.stop(std::move(reason)); }  ///< on all devices before one step; any thread
+
+  /// Loads the newest checkpoint that is whole and says which; nothing: there is none. What checkpoints do not keep, or
+  /// all if there are none, begins as the model bank has it. Error the second time.
+  std::optional<LoadedCheckpoint> restore() {
+    if (restored_) raise<Error>("[recommender] it was restored already: the first use does so");
+    const bool keeps_all = folder_options_.save_filter.exclude.empty();
+    const bool from_bank = !keeps_all || folder_.paths().empty();
+    if (from_bank) load_bank(arguments_.saver().model_bank);
+    auto loaded = folder_.load_newest(parts_);
+    if (from_bank) accept_tables();
+    restored_ = true;
+    return loaded;
+  }
+
+  /// More to keep in checkpoints: hooks with a state, for one. Before the first use.
+  CheckpointParts& parts() noexcept { return parts_; }
+  Learner& learner() noexcept { return learner_; }
+  CheckpointFolder& checkpoints() noexcept { return folder_; }
+  const TrainingArguments& arguments() const noexcept { return arguments_; }
+
+ private:
+  TrainingLimits limits() const {
+    return {.epochs = arguments_.train_epoch,
+            .steps_per_window = arguments_.train_steps.value_or(kUnlimited),
+            .windows_per_epoch = arguments_.window_iter.value_or(kUnlimited)};
+  }
+  std::int64_t evaluation_steps() const { return arguments_.eval_steps.value_or(kUnlimited); }
+
+  void begin() {
+    if (!restored_) restore();
+    if (std::exchange(begun_, true)) return;
+    LearnerTrainer<Item>& main = learner_.main();
+    if (options_.dense_schedule)
+      for (std::size_t d = 0; d < learner_.devices(); ++d)
+        learner_.trainer(d).register_hook(
+            std::make_shared<LearningRateSchedule>(learner_.optimizer(d), *options_.dense_schedule));
+    main.register_hook(std::make_shared<IterationTimer>());
+    main.register_hook(
+        std::make_shared<PeriodicWriter>(log_writers(arguments_.output_dir, options_.log), arguments_.log_steps));
+    if (const auto sources = dynamic_sources(arguments_.saver()); !sources.empty())
+      for (std::size_t d = 0; d < learner_.devices(); ++d)
+        learner_.trainer(d).register_hook(std::make_shared<ModelBankLoader>(
+            [this, sources] {
+              load_bank(sources);
+              accept_tables();
+            },
+            load_arguments(arguments_, windowed_), learner_.sync(), learner_.sync().devices()[d], d == 0));
+    learner_.save_into(folder_, parts_);
+  }
+
+  void load_bank(const std::vector<ModelBankSource>& sources) {
+    std::vector<Module*> replicas;
+    for (std::size_t d = 0; d < learner_.devices(); ++d) replicas.push_back(&learner_.replica(d));
+    load_model_bank(replicas, sources, options_.load_hooks);
+  }
+  void accept_tables() {
+    for (SparseOptimizer* const optimizer : learner_.sparse_optimizers()) optimizer->accept_tables();
+  }
+
+  TrainingArguments arguments_;
+  RecommenderOptions options_;
+  Learner learner_;
+  bool windowed_;
+  CheckpointFolderOptions folder_options_;
+  CheckpointParts parts_;
+  CheckpointFolder folder_;  // after what its writers may read
+  bool restored_ = false;
+  bool begun_ = false;
+};
+
+}  // namespace tutti
