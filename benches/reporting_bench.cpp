@@ -3,6 +3,7 @@
 #include <tutti/autodiff/backward.h>
 #include <tutti/backend/registry.h>
 #include <tutti/benches/models.h>
+#include <tutti/benches/samples.h>
 #include <tutti/nn/loss.h>
 #include <tutti/train/reporting/console_writer.h>
 #include <tutti/train/reporting/csv_writer.h>
@@ -12,7 +13,6 @@
 #include <tutti/train/reporting/tensorboard_writer.h>
 
 #include <benchmark/benchmark.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -32,13 +32,6 @@ void put_step(EventStorage& storage, std::int64_t iteration, double loss) {
   storage.put_scalars({{"total_loss", loss}, {"loss_a", 0.7 * loss}, {"loss_b", 0.3 * loss}, {"time", 1e-3 * loss}});
   storage.put_scalars({{"data_time", 1e-5 * loss}, {"accuracy", loss / 3.0}});
   storage.put_scalars({{"lr", 1e-3}, {"memory", 1 << 24}}, EventStorage::Smoothing::none);
-}
-
-/// Of this thread alone: reporting and a step on a device of one thread are both done here, whoever else is busy.
-double processor_seconds() {
-  timespec time{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
 /// Runs digits steps and `report` behind each; shows what a call of it takes in the mean, and its share of a step.

@@ -29,6 +29,10 @@ int main(int argc, char** argv) {
   app.add_option("--learning-rate", options.learning_rate, "of AdamW at its highest");
   app.add_option("--seed", options.seed, "of the first weights, the sequences and the sample")
       ->check([](const std::string& text) { return text.starts_with("-") ? text + " is negative" : ""; });
+  app.add_option("--output", options.output, "folder for log.jsonl and checkpoints");
+  app.add_option("--report-every", options.report_every, "steps between two lines of figures");
+  app.add_option("--checkpoint-every", options.checkpoint_every, "steps between two checkpoints; 0: none");
+  app.add_flag("--resume", options.resume, "goes on from the newest checkpoint in --output, if there is one");
   app.add_option("--sample", options.sample, "characters to write at the end");
   app.add_option("--prompt", options.prompt, "what the sample begins with; by default the text's first character");
   app.add_option("--temperature", options.temperature, "below 1: likelier characters; above: odder ones");

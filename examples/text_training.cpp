@@ -1,28 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/examples/text_training.h>
 
-#include <tutti/autodiff/backward.h>
 #include <tutti/backend/error.h>
-#include <tutti/distributed/gradient_sync.h>
 #include <tutti/examples/language_models.h>
 #include <tutti/nn/loss.h>
 #include <tutti/nn/sequential.h>
 #include <tutti/optim/adamw.h>
-#include <tutti/optim/clip.h>
-#include <tutti/optim/schedule.h>
+#include <tutti/train/checkpoints/checkpoint_folder.h>
 #include <tutti/train/data/batches.h>
 #include <tutti/train/data/gzip_file.h>
 #include <tutti/train/data/prefetch.h>
 #include <tutti/train/data/tokens.h>
 #include <tutti/train/data/vocabulary.h>
 #include <tutti/train/device_threads.h>
-#include <tutti/train/reporting/metrics.h>
-#include <tutti/train/reporting/progress.h>
+#include <tutti/train/hooks/callback.h>
+#include <tutti/train/hooks/iteration_timer.h>
+#include <tutti/train/hooks/learning_rate.h>
+#include <tutti/train/hooks/periodic_writer.h>
+#include <tutti/train/learner.h>
+#include <tutti/train/reporting/console_writer.h>
+#include <tutti/train/reporting/json_lines_writer.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <optional>
+#include <filesystem>
+#include <memory>
+#include <system_error>
+#include <vector>
 
 namespace text {
 
@@ -30,8 +35,8 @@ using namespace tutti;
 
 namespace {
 
-Tensor loss_of(const Sequential& model, const Batch& batch) {
-  return cross_entropy(model.forward(batch.inputs), batch.targets, {.class_axis = -1});
+Losses losses(Sequential& model, const Batch& batch) {
+  return {{"loss", cross_entropy(model.forward(batch.inputs), batch.targets, {.class_axis = -1})}};
 }
 
 /// Up in a twentieth of the steps, the first of which is not lost at a rate of 0, and down in the others.
@@ -40,6 +45,9 @@ Schedule warm_cosine(double rate, std::int64_t steps) {
   return Schedule::warm_up(rising, Schedule::cosine(rate, std::max<std::int64_t>(1, steps - rising)),
                            1.0 / static_cast<double>(rising));
 }
+
+constexpr std::int64_t kEpoch = 1 << 16;      // windows
+constexpr std::int64_t kHeldOutWindows = 64;  // that are looked at
 
 class Run {
  public:
@@ -50,37 +58,49 @@ class Run {
         vocabulary_(contents_),
         tokens_(vocabulary_.encode(contents_)),
         held_out_(tokens_.size() / 10),
-        sync_(checked(), {}),
         batches_(training_batches()),
-        replicas_(sync_.replicate(initial_model())),
-        schedule_(warm_cosine(options.learning_rate, options.steps)) {}
+        held_out_batches_(held_out_batches()),
+        learner_(initial_model(), parts(),
+                 {.devices = devices_, .step = {.max_norm = 1.0, .metrics_every = options.report_every}}),
+        checkpoints_(options.output + "/checkpoints",
+                     {.every_steps = options.checkpoint_every, .at_end = options.checkpoint_every > 0}) {
+    learner_.add_parts(parts_);
+    if (!options_.resume) require_no_checkpoints();
+    add_hooks();
+    if (options_.resume) resume();
+  }
 
   Result train() {
     const auto start = std::chrono::steady_clock::now();
-    on_every_device(devices_.size(), [this](std::size_t d) { train_device(d); });
+    learner_.train({.steps = options_.steps});
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    const LearnerTrainer<Batch>& trainer = learner_.main();
     Result result;
-    for (const Tensor& parameter : replicas_.front().parameters()) result.parameters += parameter.size();
-    result.training_loss = last_.mean();
-    result.characters_per_second = static_cast<double>(options_.steps * options_.batch * options_.context) *
-                                   static_cast<double>(devices_.size()) / seconds;
-    replicas_.front().eval();
-    result.validation_loss = validation_loss();
+    for (const Tensor& parameter : learner_.model().parameters()) result.parameters += parameter.size();
+    result.training_loss = learner_.main().storage().latest("total_loss")->value;
+    result.characters_per_second =
+        static_cast<double>((trainer.iteration() - trainer.start_iteration()) * options_.batch * options_.context) *
+        static_cast<double>(devices_.size()) / seconds;
+    result.validation_loss = learner_.evaluate(kHeldOutWindows).at("loss");
+    learner_.model().eval();
     result.sample = sample();
     return result;
   }
 
  private:
-  const std::vector<Device>& checked() const {
+  using Learner = DataParallelLearner<Sequential, Batch>;
+
+  void check() const {
     if (options_.steps < 1) raise<Error>("--steps {}: at least one step is needed", options_.steps);
     if (options_.batch < 1) raise<Error>("--batch {}: at least one sequence is needed", options_.batch);
     if (options_.context < 1) raise<Error>("--context {}: at least one character is needed", options_.context);
     if (!(options_.temperature > 0)) raise<Error>("--temperature {} is not positive", options_.temperature);
+    if (options_.report_every < 1) raise<Error>("--report-every {}: at least 1", options_.report_every);
+    if (options_.checkpoint_every < 0) raise<Error>("--checkpoint-every {} is negative", options_.checkpoint_every);
     vocabulary_.encode(options_.prompt);  // before the work, not after it
     if (held_out_ <= options_.context)
       raise<DataError>("{} has {} characters: a tenth of it must be longer than --context {}", options_.text,
                        tokens_.size(), options_.context);
-    return devices_;
   }
 
   Sequential initial_model() const {
@@ -101,49 +121,71 @@ class Run {
     return initial;
   }
 
-  // One epoch: windows from anywhere in all but the last tenth of the text.
+  // Windows from anywhere in all but the last tenth of the text. An epoch is as long on any number of devices.
   BatchStream training_batches() const {
+    check();
     const auto windows = std::make_shared<const TokenWindows>(tokens_.slice(0, tokens_.size() - held_out_),
                                                               WindowOptions{.length = options_.context, .stride = 1});
-    const std::int64_t draws = options_.steps * options_.batch * std::ssize(devices_);
-    const auto sampler = with_replacement(windows->size(), draws, options_.seed);
+    const auto sampler = with_replacement(windows->size(), kEpoch, options_.seed);
     return {windows, {.batch = options_.batch, .devices = devices_, .sampler = sampler}};
   }
 
-  void train_device(std::size_t d) {
-    const std::vector<Tensor> parameters = replicas_[d].parameters();
-    AdamW optimizer(parameters, options_.learning_rate, {.beta2 = 0.99, .weight_decay = 0.1});
-    const auto batches = prefetch(batches_.stream(d));
-    std::optional<Progress> progress;
-    if (d == 0) progress.emplace(options_.steps, ProgressOptions{.label = options_.model});
-    while (const auto batch = batches->next()) {
-      optimizer.set_learning_rate(schedule_(batch->step));
-      optimizer.zero_grad();
-      auto step = sync_.step(devices_[d], batch->weight());
-      const Tensor loss = loss_of(replicas_[d], *batch);
-      step.backward(loss);
-      clip_grad_norm(parameters, 1.0);
-      optimizer.step();
-      if (d == 0) note(batch->step, loss.item<double>(), *progress);
-    }
-    if (progress) progress->finish();
-    sync_.leave(devices_[d]);
+  // One after the other from where the training text ends.
+  BatchStream held_out_batches() const {
+    const auto windows = std::make_shared<const TokenWindows>(tokens_.slice(tokens_.size() - held_out_, tokens_.size()),
+                                                              WindowOptions{.length = options_.context});
+    return {windows, {.batch = 1, .devices = {devices_.front()}, .shuffle = false}};
   }
 
-  void note(std::int64_t step, double loss, Progress& progress) {
-    if (!std::isfinite(loss)) raise<Error>("the loss is {}: try a smaller --learning-rate", loss);
-    if (step >= options_.steps - std::max<std::int64_t>(1, options_.steps / 10)) last_.add(loss);
-    progress.update({.step = step + 1, .examples = (step + 1) * options_.batch, .loss = loss});
+  Learner::Parts parts() {
+    return {.optimizer =
+                [this](Sequential& replica) {
+                  return std::make_unique<AdamW>(replica.parameters(), options_.learning_rate,
+                                                 AdamWOptions{.beta2 = 0.99, .weight_decay = 0.1});
+                },
+            .data = [this](std::size_t d) { return prefetch(batches_.stream(d)); },
+            .losses = losses,
+            .evaluation_data = [this](std::size_t) { return held_out_batches_.stream(); }};
   }
 
-  // Of up to 64 sequences, one after the other from where the training text ends.
-  double validation_loss() {
-    const NoGrad evaluation;
-    const TokenWindows windows(tokens_.slice(tokens_.size() - held_out_, tokens_.size()), {.length = options_.context});
-    RunningAverage average;
-    for (std::int64_t i = 0; i < std::min<std::int64_t>(64, windows.size()); ++i)
-      average.add(loss_of(replicas_.front(), windows.batch({&i, 1}, devices_.front())).item<double>());
-    return average.mean();
+  void add_hooks() {
+    const Schedule schedule = warm_cosine(options_.learning_rate, options_.steps);
+    for (std::size_t d = 0; d < devices_.size(); ++d)
+      learner_.trainer(d).register_hook(std::make_shared<LearningRateSchedule>(learner_.optimizer(d), schedule));
+    std::error_code error;
+    std::filesystem::create_directories(options_.output, error);
+    if (error) raise<DataError>("cannot make the folder {}: {}", options_.output, error.message());
+    std::vector<std::unique_ptr<EventWriter>> writers;
+    writers.push_back(std::make_unique<ConsoleWriter>(
+        ConsoleWriterOptions{.iterations = options_.steps, .output = stderr, .hidden = {"data_time"}}));
+    writers.push_back(std::make_unique<JsonLinesWriter>(
+        options_.output + "/log.jsonl", options_.resume ? LineFile::Mode::append : LineFile::Mode::replace));
+    learner_.main().register_hooks(
+        {std::make_shared<IterationTimer>(),
+         std::make_shared<CallbackHook>(
+             Callbacks{.after_step = [](Trainer&, const StepReport& report) { require_finite(report.metrics); }}),
+         std::make_shared<PeriodicWriter>(std::move(writers), options_.report_every)});
+    if (options_.checkpoint_every > 0) learner_.save_into(checkpoints_, parts_);
+  }
+
+  static void require_finite(const Metrics& metrics) {
+    const auto loss = metrics.find("loss");
+    if (loss != metrics.end() && !std::isfinite(loss->second))
+      raise<Error>("the loss is {}: try a smaller --learning-rate", loss->second);
+  }
+
+  void require_no_checkpoints() const {
+    if (options_.checkpoint_every > 0 && !checkpoints_.paths().empty())
+      raise<Error>("{} has checkpoints of an earlier run: go on with --resume, or give another --output",
+                   options_.output);
+  }
+
+  void resume() {
+    const auto loaded = checkpoints_.load_newest(parts_);
+    if (!loaded) return fmt::print(stderr, "no checkpoint in {}: training begins\n", options_.output);
+    if (loaded->progress.step > options_.steps)
+      raise<Error>("--steps {}: {} is of step {}", options_.steps, loaded->path, loaded->progress.step);
+    fmt::print(stderr, "resumed from {}\n", loaded->path);
   }
 
   std::string sample() {
@@ -154,7 +196,7 @@ class Run {
       const std::size_t seen = std::min(text.size(), static_cast<std::size_t>(options_.context));
       const auto window = vocabulary_.encode(text.substr(text.size() - seen));
       const Tensor tokens(Array::from(window, {1, static_cast<std::int64_t>(seen)}, devices_.front()));
-      const Tensor logits = replicas_.front().forward(tokens)[{0, -1}];
+      const Tensor logits = learner_.model().forward(tokens)[{0, -1}];
       text += vocabulary_.decode({{categorical(logits / options_.temperature, random).item<std::int64_t>()}});
     }
     return text;
@@ -166,11 +208,11 @@ class Run {
   const Vocabulary vocabulary_;
   const Tokens tokens_;
   const std::int64_t held_out_;  // tokens at the end
-  GradientSync sync_;
   const BatchStream batches_;
-  std::vector<Sequential> replicas_;
-  const Schedule schedule_;
-  RunningAverage last_;  // the first device's loss, of the last tenth of the steps
+  const BatchStream held_out_batches_;
+  Learner learner_;
+  CheckpointParts parts_;
+  CheckpointFolder checkpoints_;
 };
 
 }  // namespace

@@ -10,12 +10,6 @@
 namespace tutti {
 namespace {
 
-NamedTensors tensors_of(Module& module) {
-  NamedTensors tensors = module.named_parameters();
-  for (auto& named : module.named_buffers()) tensors.push_back(std::move(named));
-  return tensors;
-}
-
 std::string shape_and_type(const Shape& shape, DType dtype) {
   return fmt::format("{} {}", to_string(dtype), to_string(shape));
 }
@@ -129,7 +123,7 @@ class Assignment {
 };
 
 StateReport load(Module& module, const NamedArrays& values, const StateLoading& loading, std::string_view source) {
-  const NamedTensors tensors = tensors_of(module);
+  const NamedTensors tensors = module.named_members();
   Assignment assignment(module, tensors, values, loading);
   if (loading.strict && !assignment.report().empty())
     raise<DataError>("[load_state] {} not fit the module:\n{}", source, to_string(assignment.report()));
@@ -145,7 +139,7 @@ void append_list(std::string& text, std::string_view title, const std::vector<st
 
 NamedArrays module_state(Module& module) {
   NamedArrays state;
-  for (const auto& [name, tensor] : tensors_of(module)) state.emplace_back(name, tensor.array());
+  for (const auto& [name, tensor] : module.named_members()) state.emplace_back(name, tensor.array());
   return state;
 }
 

@@ -49,7 +49,7 @@ class MemberCollector : public MemberVisitor {
   std::string prefix_;
 };
 
-NamedTensors named_members(Module& module, Member::Kind kind) {
+NamedTensors members_of(Module& module, Member::Kind kind) {
   NamedTensors named;
   std::unordered_set<const void*> seen;
   std::unordered_set<std::string_view> names;
@@ -86,9 +86,15 @@ template <class Make> void replace_members(Module& module, const Make& make) {
 
 }  // namespace
 
-NamedTensors Module::named_parameters() { return named_members(*this, Member::Kind::parameter); }
+NamedTensors Module::named_parameters() { return members_of(*this, Member::Kind::parameter); }
 
-NamedTensors Module::named_buffers() { return named_members(*this, Member::Kind::buffer); }
+NamedTensors Module::named_buffers() { return members_of(*this, Member::Kind::buffer); }
+
+NamedTensors Module::named_members() {
+  NamedTensors members = named_parameters();
+  for (auto& buffer : named_buffers()) members.push_back(std::move(buffer));
+  return members;
+}
 
 std::vector<Tensor> Module::parameters() {
   std::vector<Tensor> tensors;

@@ -45,6 +45,7 @@ class Module {
   /// out. Throws Error when two different tensors have one name.
   NamedTensors named_parameters();
   NamedTensors named_buffers();
+  NamedTensors named_members();      ///< named_parameters, then named_buffers: all that a copy or a file of it holds
   std::vector<Tensor> parameters();  ///< those of named_parameters, in its order: what an optimizer takes
 
   void train(bool training = true);  ///< of this module and all below it

@@ -73,8 +73,7 @@ class OfferedPlaces {
 };
 
 NamedTensors members_of(Module& model) {
-  NamedTensors members = model.named_parameters();
-  for (auto& buffer : model.named_buffers()) members.push_back(std::move(buffer));
+  NamedTensors members = model.named_members();
   if (members.empty()) raise<CaptureError>("[captured step] the model has no parameters");
   const Device device = members.front().second.device();
   for (const auto& [name, tensor] : members) {

@@ -13,20 +13,14 @@
 namespace tutti {
 namespace {
 
-NamedTensors tensors_of(Module& model) {
-  NamedTensors tensors = model.named_parameters();
-  for (auto& named : model.named_buffers()) tensors.push_back(std::move(named));
-  return tensors;
-}
-
 NamedArrays copy_of(Module& model) {
   NamedArrays copy;
-  for (const auto& [name, tensor] : tensors_of(model)) copy.emplace_back(name, tensor.array().copy());
+  for (const auto& [name, tensor] : model.named_members()) copy.emplace_back(name, tensor.array().copy());
   return copy;
 }
 
 void put_into(Module& model, const NamedArrays& values) {
-  const NamedTensors tensors = tensors_of(model);
+  const NamedTensors tensors = model.named_members();
   const NoGrad no_grad;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     if (i >= values.size() || values[i].first != tensors[i].first ||
@@ -42,7 +36,7 @@ void share_model(EagerTrainerBase& trainer, Device driver) {
   const EagerOptions& options = trainer.options();
   if (options.sync == nullptr) return;
   const NoGrad no_grad;
-  for (const auto& [name, tensor] : tensors_of(trainer.model()))
+  for (const auto& [name, tensor] : trainer.model().named_members())
     tensor.copy_(options.sync->broadcast(options.device, tensor.detach(), driver).resolve());
 }
 

@@ -10,6 +10,8 @@
 #include <tutti/optim/clip.h>
 #include <tutti/optim/gradient_scaler.h>
 
+#include <nlohmann/json.hpp>
+
 #include <algorithm>
 #include <charconv>
 #include <cstdint>
@@ -181,8 +183,7 @@ void EagerTrainerBase::failed(std::exception_ptr error) {
   pending_weight_ = 0;
   results_.clear();
   unread_.clear();
-  averages_.clear();
-  loss_.reset();
+  measured_ = {};
   if (options_.sync == nullptr) return;
   try {
     if (step_)
@@ -210,7 +211,7 @@ Metrics EagerTrainerBase::end_step() {
   return write_metrics();
 }
 
-void EagerTrainerBase::read_metrics() {
+void EagerTrainerBase::add_unread(Measured& measured) const {
   for (const StepResults& step : unread_) {
     double step_weight = 0;
     std::map<std::string, double> sums;
@@ -222,15 +223,45 @@ void EagerTrainerBase::read_metrics() {
           sums[name] += number;
           continue;
         }
-        averages_[name].add(number, weight);
+        measured.averages[name].add(number, weight);
         total += number;
       }
-      loss_.add(total, weight);
+      measured.loss.add(total, weight);
       step_weight += weight;
     }
-    for (const auto& [name, sum] : sums) averages_[name].add(sum, step_weight);
+    for (const auto& [name, sum] : sums) measured.averages[name].add(sum, step_weight);
   }
+}
+
+void EagerTrainerBase::read_metrics() {
+  add_unread(measured_);
   unread_.clear();
+}
+
+std::string EagerTrainerBase::measured() const {
+  Measured all = measured_;
+  add_unread(all);
+  nlohmann::json averages = nlohmann::json::object();
+  for (const auto& [name, average] : all.averages) averages[name] = average.to_text();
+  return nlohmann::json{{"averages", averages}, {"loss", all.loss.to_text()}}.dump();
+}
+
+void EagerTrainerBase::load_measured(const std::vector<std::string>& texts) try {
+  Measured all;
+  const auto add = [](RunningAverage& to, const std::string& text) {
+    RunningAverage average;
+    average.load_text(text);
+    to.merge(average);
+  };
+  for (const std::string& text : texts) {
+    const auto json = nlohmann::json::parse(text);
+    for (const auto& [name, average] : json.at("averages").items()) add(all.averages[name], average);
+    add(all.loss, json.at("loss"));
+  }
+  measured_ = std::move(all);
+  unread_.clear();
+} catch (const nlohmann::json::exception& error) {
+  raise<DataError>("[trainer] this is nothing that a trainer measured: {}", error.what());
 }
 
 // By examples. Devices may know different names, one without examples none: what they send is text, a line for each.
@@ -264,14 +295,14 @@ Metrics EagerTrainerBase::evaluated(Metrics means, double weight) {
 double EagerTrainerBase::take_mean_loss() {
   if (options_.metrics_every == 0) raise<Error>("[trainer] losses are not kept with metrics_every 0");
   read_metrics();
-  Averages own{{"loss", std::exchange(loss_, {})}};
+  Averages own{{"loss", std::exchange(measured_.loss, {})}};
   return group_means(own).at("loss");
 }
 
 // The sum of the losses, and each by itself where there are several.
 Metrics EagerTrainerBase::write_metrics() {
   read_metrics();
-  const Metrics metrics = group_means(std::exchange(averages_, {}));
+  const Metrics metrics = group_means(std::exchange(measured_.averages, {}));
   storage().put_scalar("data_time", data_time(), EventStorage::Smoothing::none);
   double total = 0;
   for (const auto& [name, value] : metrics)

@@ -66,6 +66,12 @@ class EagerTrainerBase : public Trainer {
   /// The mean training loss, by examples, of the steps since the last call, over the whole group: all its devices call.
   /// Error with metrics_every 0.
   double take_mean_loss();
+  /// What was measured and is in no metric yet, as text for a checkpoint: beside `state`, with metrics_every above 1.
+  /// Waits for the device.
+  std::string measured() const;
+  /// Goes on from the sum of several devices' texts; none: from nothing. DataError for another text; nothing is changed
+  /// then.
+  void load_measured(const std::vector<std::string>&);
   Module& model() noexcept { return model_; }
   Optimizer& optimizer() noexcept { return optimizer_; }
   const EagerOptions& options() const noexcept { return options_; }
@@ -92,6 +98,10 @@ class EagerTrainerBase : public Trainer {
 
  private:
   using Averages = std::map<std::string, RunningAverage, std::less<>>;
+  struct Measured {
+    Averages averages;    ///< of this device, since metrics were written
+    RunningAverage loss;  ///< of this device, since take_mean_loss
+  };
   using StepResults = std::vector<std::pair<Losses, double>>;  // of its batches, with their weights
 
   Metrics group_means(const Averages&);
@@ -101,6 +111,7 @@ class EagerTrainerBase : public Trainer {
   void zero_grad();
   Overlap overlap() const;
   void keep(const Losses&, double weight);
+  void add_unread(Measured&) const;
   void read_metrics();
   Metrics write_metrics();
 
@@ -113,8 +124,7 @@ class EagerTrainerBase : public Trainer {
   double pending_weight_ = 0;
   StepResults results_;              // of the step that runs
   std::vector<StepResults> unread_;  // of steps before
-  Averages averages_;                // of this device, since they were written
-  RunningAverage loss_;              // of this device, since take_mean_loss
+  Measured measured_;                // but for these
   std::int64_t updates_ = 0;
 };
 

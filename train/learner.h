@@ -6,6 +6,7 @@
 #include <tutti/optim/gradient_scaler.h>
 #include <tutti/optim/sparse_optimizer.h>
 #include <tutti/train/data/stream_positions.h>
+#include <tutti/train/device_texts.h>
 #include <tutti/train/device_threads.h>
 #include <tutti/train/eager_trainer.h>
 #include <tutti/train/hooks/checkpointer.h>
@@ -140,9 +141,9 @@ template <class M, class Item, template <class> class TrainerOf = EagerTrainer> 
     return means;
   }
   /// All that the run keeps: "model", "optimizer", "trainer" and, where there are, "sparse_optimizer" and "scaler",
-  /// saved from the main device and loaded into all, and "data", each device's own position, or where they are all the
-  /// same one for any number of devices. What else it has (a gradient compression, hooks with a state) is added by
-  /// hand.
+  /// saved from the main device and loaded into all, and "data" and "measured", each device's own. Any number of
+  /// devices loads them, unless the data's positions differ between the devices (those of a BatchStream do not). What
+  /// else it has (a gradient compression, hooks with a state) is added by hand.
   void add_parts(CheckpointParts& parts) {
     std::vector<M*> models;
     for (M& replica : replicas_) models.push_back(&replica);
@@ -153,6 +154,8 @@ template <class M, class Item, template <class> class TrainerOf = EagerTrainer> 
     parts.add(
         "data", [this] { return save_positions(data_); },
         [this](const std::string& text) { load_positions(data_, text); });
+    parts.add(
+        "measured", [this] { return measured(); }, [this](const std::string& text) { load_measured(text); });
     parts.add(
         "trainer", [this] { return main().state(); },
         [this](const std::string& text) {
@@ -214,6 +217,22 @@ template <class M, class Item, template <class> class TrainerOf = EagerTrainer> 
       sync_.fail(options_.devices[d], error);
     } catch (...) {  // the group has failed before
     }
+  }
+
+  std::string measured() const {
+    std::vector<std::string> texts;
+    for (const auto& trainer : trainers_) texts.push_back(trainer->measured());
+    return join_texts(texts);
+  }
+  // By another number of devices it counts for the main one: means are of the group.
+  void load_measured(const std::string& text) {
+    const std::vector<std::string> texts = split_texts(text);
+    trainers_[0]->load_measured(texts);  // refuses it before anything has changed
+    for (std::size_t d = 0; d < devices(); ++d)
+      if (texts.size() == devices())
+        trainers_[d]->load_measured({texts[d]});
+      else if (d > 0)
+        trainers_[d]->load_measured({});
   }
 
   void add_device(std::size_t d) {

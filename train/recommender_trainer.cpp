@@ -14,12 +14,6 @@
 namespace tutti {
 namespace {
 
-NamedTensors tensors_of(Module& model) {
-  NamedTensors tensors = model.named_parameters();
-  for (auto& named : model.named_buffers()) tensors.push_back(std::move(named));
-  return tensors;
-}
-
 void check_names(const std::vector<std::string>& patterns, const NamedTensors& tensors) {
   for (const std::string& pattern : patterns)
     if (std::ranges::none_of(tensors, [&](const auto& named) { return name_matches(named.first, pattern); }))
@@ -28,7 +22,7 @@ void check_names(const std::vector<std::string>& patterns, const NamedTensors& t
 
 /// A table "users.weight" is in checkpoints as "users.ids", "users.rows" and so on.
 CheckpointFilter save_filter(const TrainingArguments& arguments, Module& model) {
-  const NamedTensors tensors = tensors_of(model);
+  const NamedTensors tensors = model.named_members();
   check_names(arguments.saver().params_not_save, tensors);
   const NamedTables tables = sparse_parameters(model);
   CheckpointFilter filter;

@@ -2,16 +2,22 @@
 // The language models as a user meets them: the built program on a text of its own. TUTTI_TEXT names it.
 #include <tutti/tests/examples/program.h>
 
+#include <nlohmann/json.hpp>
+
 using namespace tutti::testing;
 
 namespace {
 
-std::string written(const std::string& name, const std::string& contents) {
-  static const std::string folder = [] {
-    std::string path = (std::filesystem::temp_directory_path() / "tutti-text-XXXXXX").string();
-    return std::string(mkdtemp(path.data()));
+const std::string& folder() {
+  static const std::string path = [] {
+    std::string name = (std::filesystem::temp_directory_path() / "tutti-text-XXXXXX").string();
+    return std::string(mkdtemp(name.data()));
   }();
-  const std::string path = folder + "/" + name;
+  return path;
+}
+
+std::string written(const std::string& name, const std::string& contents) {
+  const std::string path = folder() + "/" + name;
   std::ofstream(path, std::ios::binary) << contents;
   return path;
 }
@@ -22,7 +28,19 @@ std::string rhyme() {
   return text;
 }
 
-Outcome text(const std::string& arguments) { return run_program(std::string(TUTTI_TEXT) + " " + arguments); }
+Outcome text(const std::string& arguments) {
+  return run_program(std::string(TUTTI_TEXT) + " --output " + folder() + "/out " + arguments);
+}
+
+std::vector<nlohmann::json> log_of(const std::string& output) {
+  std::vector<nlohmann::json> lines;
+  std::ifstream file(output + "/log.jsonl");
+  for (std::string line; std::getline(file, line);) {
+    lines.push_back(nlohmann::json::parse(line));
+    for (const char* const time : {"time", "data_time"}) lines.back().erase(time);
+  }
+  return lines;
+}
 
 }  // namespace
 
@@ -44,13 +62,49 @@ TEST_CASE("text: the same seed gives the same text") {
                                 " --steps 5 --batch 2 --context 16 --features 16 --heads 2 --layers 1 --dropout 0.1 "
                                 "--sample 40 --devices ";
   const auto said = [&](const std::string& devices) {  // without progress and figures, which tell speeds
-    const std::string program = std::string(TUTTI_TEXT) + " " + arguments + devices;
+    const std::string program = std::string(TUTTI_TEXT) + " --output " + folder() + "/out " + arguments + devices;
     const std::string output = run_program("{ " + program + " 2>/dev/null; }").output;
     return output.substr(0, output.rfind("\n\n"));
   };
   CHECK(said("2") == said("2"));
   CHECK(said("2") != said("1"));
   CHECK(said("2").size() == 41);
+}
+
+TEST_CASE("text: a run that goes on from a checkpoint logs and says what one run does") {
+  const std::string file = "--text " + written("resumed.txt", rhyme());
+  const std::string small =
+      " --devices 2 --batch 2 --context 16 --features 16 --heads 2 --layers 1 --dropout 0.1 "
+      "--sample 40 --report-every 6 --learning-rate 1e-3 --steps 24 --checkpoint-every 10";
+  const auto run = [&](const std::string& name, const std::string& more) {
+    return run_program(std::string(TUTTI_TEXT) + " --output " + folder() + "/" + name + " " + file + small + more);
+  };
+  const Outcome whole = run("whole", "");
+  CAPTURE(whole.output);
+  REQUIRE(whole.code == 0);
+  CHECK(whole.output.find("iteration 5/24  lr 0.000") != std::string::npos);
+  const auto lines = log_of(folder() + "/whole");
+  REQUIRE(lines.size() == 25);  // one for each step, and one for the evaluation behind the last
+  CHECK(lines[5].contains("total_loss"));
+  CHECK(lines[24].contains("evaluation/loss"));
+  check_refused(run("whole", ""), "--resume");
+  // As if it had been killed after its checkpoint of step 20.
+  REQUIRE(run("killed", "").code == 0);
+  for (const auto& entry : std::filesystem::directory_iterator(folder() + "/killed/checkpoints"))
+    if (entry.path().filename().string().ends_with("step-24")) std::filesystem::remove_all(entry.path());
+  const Outcome resumed = run("killed", " --resume");
+  CAPTURE(resumed.output);
+  CHECK(resumed.code == 0);
+  CHECK(resumed.output.find("step-20") != std::string::npos);
+  CHECK(log_of(folder() + "/killed") == lines);
+  const auto said = [](const Outcome& outcome) {
+    const auto end = outcome.output.rfind("\n\ngpt");
+    const auto sample = outcome.output.substr(0, end);
+    return sample.substr(sample.size() - 41);
+  };
+  CHECK(said(resumed) == said(whole));
+  CHECK(number_after(resumed.output, "validation loss: ") == number_after(whole.output, "validation loss: "));
+  CHECK(run("none", " --resume").output.find("no checkpoint in") != std::string::npos);
 }
 
 TEST_CASE("text: one step of a text without lines moves the weights, and the sample begins as the text does") {
@@ -84,6 +138,9 @@ TEST_CASE("text: bad arguments and texts are refused in one line") {
   refused(file + " --context 0", "--context 0");
   refused(file + " --heads 5", "heads");
   refused(file + " --devices 0", "--devices 0");
+  refused(file + " --report-every 0", "--report-every 0");
+  refused(file + " --checkpoint-every -1", "--checkpoint-every -1");
   refused(file + " --temperature 0", "--temperature 0");
   refused(file + " --learning-rate nan --steps 3", "learning rate");
+  check_refused(run_program(std::string(TUTTI_TEXT) + " " + file + " --output /proc/nowhere"), "/proc/nowhere");
 }

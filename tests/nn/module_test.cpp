@@ -72,6 +72,8 @@ TEST_CASE("module: parameters and buffers have dotted names in order of declarat
   CHECK(names_of(model.named_parameters()) ==
         std::vector<std::string>{"first.weight", "first.bias", "block.inner.weight", "block.scale"});
   CHECK(names_of(model.named_buffers()) == std::vector<std::string>{"block.count"});
+  CHECK(names_of(model.named_members()) ==
+        std::vector<std::string>{"first.weight", "first.bias", "block.inner.weight", "block.scale", "block.count"});
   CHECK(model.parameters().size() == 4);
   CHECK(model.parameters()[3].is_same(model.block.scale));
 }

@@ -33,14 +33,10 @@ using Batch = std::vector<Tensor>;
 
 std::vector<float> values_of(Module& model) {
   std::vector<float> all;
-  const auto append = [&](const NamedTensors& tensors) {
-    for (const auto& [name, tensor] : tensors) {
-      const auto values = tensor.array().cast(DType::f32).to_vector<float>();
-      all.insert(all.end(), values.begin(), values.end());
-    }
-  };
-  append(model.named_parameters());
-  append(model.named_buffers());
+  for (const auto& [name, tensor] : model.named_members()) {
+    const auto values = tensor.array().cast(DType::f32).to_vector<float>();
+    all.insert(all.end(), values.begin(), values.end());
+  }
   return all;
 }
 

@@ -5,6 +5,7 @@
 #include <tutti/autodiff/operations.h>
 #include <tutti/backend/error.h>
 #include <tutti/optim/sgd.h>
+#include <tutti/tests/exchange/temporary_folder.h>
 #include <tutti/tests/test_devices.h>
 #include <tutti/tests/train/linear_training.h>
 #include <tutti/train/hooks/callback.h>
@@ -12,7 +13,11 @@
 
 #include <doctest/doctest.h>
 
+#include <mutex>
+#include <set>
+
 using namespace tutti;
+using tutti::testing::TemporaryFolder;
 
 namespace {
 
@@ -247,7 +252,58 @@ TEST_CASE("DataParallelLearner: shards of different lengths are resumed each at 
     Learner other(linear_network(), parts(test_devices(3), {1, 1, 1}), {.devices = test_devices(3)});
     CheckpointParts refused;
     other.add_parts(refused);
-    CHECK_THROWS_WITH_AS(refused.load(states), doctest::Contains("stood at different places"), DataError);
+    CHECK_THROWS_WITH_AS(refused.load(states), doctest::Contains("resume with 2 devices"), DataError);
+  }
+}
+
+TEST_CASE("DataParallelLearner: a checkpoint of N devices goes on on M: every example once, every loss in the means") {
+  struct Change {
+    std::size_t from, to;
+    std::int64_t batch_after;  // 3 before
+  };
+  for (const auto& [from, to, batch_after] : {Change{2, 1, 6}, Change{2, 1, 3}, Change{1, 2, 3}, Change{4, 2, 3}}) {
+    CAPTURE(from);
+    CAPTURE(to);
+    std::mutex mutex;
+    std::multiset<std::pair<std::int64_t, std::int64_t>> places;  // epoch, place in its order
+    double losses = 0;
+    const Batch all = random_batch(41, 5);
+    const auto make = [&](std::size_t count, std::int64_t batch) {
+      const auto devices = test_devices(count);
+      const BatchStream batches({all.inputs.array(), all.targets.array()}, {.batch = batch, .devices = devices});
+      return std::make_unique<Learner>(linear_network(),
+                                       Learner::Parts{.optimizer = sgd,
+                                                      .data = [=](std::size_t d) { return batches.stream(d); },
+                                                      .losses =
+                                                          [&](Linear& model, const Batch& b) {
+                                                            const Losses made = linear_losses(model, b);
+                                                            const std::lock_guard lock(mutex);
+                                                            losses += made[0].second.item<double>() * b.weight();
+                                                            for (std::int64_t i = 0; i < b.size; ++i)
+                                                              places.emplace(b.epoch, b.first + i);
+                                                            return made;
+                                                          }},
+                                       LearnerOptions{.devices = devices, .step = {.metrics_every = 1000}});
+    };
+    const TemporaryFolder folder;
+    {
+      const auto learner = make(from, 3);
+      CheckpointParts parts;
+      learner->add_parts(parts);
+      CheckpointFolder checkpoints(folder.file("run"), {.every_steps = 3, .at_end = false});
+      learner->save_into(checkpoints, parts);
+      learner->train({.steps = 3});
+    }
+    const auto learner = make(to, batch_after);
+    CheckpointParts parts;
+    learner->add_parts(parts);
+    REQUIRE(CheckpointFolder(folder.file("run")).load_newest(parts));
+    learner->train({.epochs = 2});
+    CHECK(learner->main().epoch() == 2);
+    CHECK(places.size() == 2 * 41);
+    CHECK(std::set(places.begin(), places.end()).size() == 2 * 41);
+    CHECK(learner->main().storage().latest("total_loss")->value == doctest::Approx(losses / (2 * 41)).epsilon(1e-6));
+    for (std::size_t d = 1; d < to; ++d) CHECK(weights(learner->replica(d)) == weights(learner->replica(0)));
   }
 }
 

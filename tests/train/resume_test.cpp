@@ -13,12 +13,21 @@
 #include <tutti/train/hooks/checkpointer.h>
 #include <tutti/train/hooks/early_stopping.h>
 #include <tutti/train/hooks/learning_rate.h>
+#include <tutti/train/hooks/periodic_writer.h>
 #include <tutti/train/learner.h>
+#include <tutti/train/reporting/console_writer.h>
+#include <tutti/train/reporting/json_lines_writer.h>
 
 #include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
 
+#include <algorithm>
+#include <cstdio>
+#include <fstream>
+#include <memory>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 using namespace tutti;
 using namespace tutti::testing;
@@ -66,6 +75,14 @@ struct Run {
         [this](const std::string& text) { stopping->load_state(text); });
   }
 
+  /// Lines of figures every four steps, but for those that tell times.
+  void write_into(const std::string& log, std::FILE* console) {
+    std::vector<std::unique_ptr<EventWriter>> writers;
+    writers.push_back(std::make_unique<JsonLinesWriter>(log, LineFile::Mode::append));
+    writers.push_back(
+        std::make_unique<ConsoleWriter>(ConsoleWriterOptions{.output = console, .hidden = {"data_time"}}));
+    learner.main().register_hook(std::make_shared<PeriodicWriter>(std::move(writers), 4));
+  }
   void train(std::int64_t epochs) { learner.train_and_evaluate({.epochs = epochs}, {.every_steps = 5}); }
   std::vector<float> weights(std::size_t d = 0) {
     std::vector<float> all;
@@ -90,6 +107,27 @@ class Interrupting : public Hook {
  private:
   std::int64_t at_;
 };
+
+/// Of a log; without the times, which no two runs share.
+std::vector<nlohmann::json> lines_of(const std::string& path) {
+  std::vector<nlohmann::json> lines;
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) {
+    lines.push_back(nlohmann::json::parse(line));
+    lines.back().erase("data_time");
+  }
+  return lines;
+}
+
+std::vector<std::string> console_lines(std::FILE* console) {
+  std::rewind(console);
+  std::vector<std::string> lines;
+  char line[1000];
+  while (std::fgets(line, sizeof line, console) != nullptr) lines.emplace_back(line);
+  return lines;
+}
+
+using File = std::unique_ptr<std::FILE, int (*)(std::FILE*)>;
 
 }  // namespace
 
@@ -121,6 +159,41 @@ TEST_CASE("resume: a learner's training ends bitwise where the uninterrupted one
       CHECK(resumed.learner.main().iteration() == whole.learner.main().iteration());
       CHECK(resumed.stopping->state() == whole.stopping->state());
     }
+  }
+}
+
+TEST_CASE("resume: it writes the figures that the uninterrupted run writes") {
+  const TemporaryFolder folder;
+  const File console(std::tmpfile(), &std::fclose);
+  Run whole(2);
+  whole.write_into(folder.file("whole.jsonl"), console.get());
+  whole.train(4);
+  const auto expected = lines_of(folder.file("whole.jsonl"));
+  const auto expected_console = console_lines(console.get());
+  REQUIRE(expected.size() >= 20);
+  for (const std::int64_t at : {3, 5, 7, 10, 11, 13, 19}) {
+    CAPTURE(at);
+    const TemporaryFolder own;
+    const File lost(std::tmpfile(), &std::fclose);
+    {
+      Run interrupted(2);
+      interrupted.write_into(own.file("log.jsonl"), lost.get());
+      CheckpointFolder checkpoints(own.file("run"), {.every_steps = 2});
+      interrupted.learner.save_into(checkpoints, interrupted.parts);
+      interrupted.learner.trainer(1).register_hook(std::make_shared<Interrupting>(at));
+      CHECK_THROWS_WITH(interrupted.train(4), "interrupted");
+    }
+    const File later(std::tmpfile(), &std::fclose);
+    Run resumed(2);
+    resumed.write_into(own.file("log.jsonl"), later.get());
+    CheckpointFolder checkpoints(own.file("run"));
+    REQUIRE(checkpoints.load_newest(resumed.parts));
+    resumed.train(4);
+    CHECK(lines_of(own.file("log.jsonl")) == expected);
+    const auto console_after = console_lines(later.get());
+    REQUIRE(!console_after.empty());
+    REQUIRE(console_after.size() <= expected_console.size());
+    CHECK(std::equal(console_after.rbegin(), console_after.rend(), expected_console.rbegin()));
   }
 }
 

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# ./dev demo [digits | text | recommender] [OPTION...]: builds that example, digits if none is named, for this machine and runs it.
+# ./dev demo [digits | text | recommender | resume] [OPTION...]: builds that example, digits if none is named, for this machine and runs it.
 set -euo pipefail
 . tools/dev/build.sh
 
 example=digits
 case ${1:-} in
-  digits | text | recommender)
+  digits | text | recommender | resume)
     example=$1
     shift
     ;;

@@ -23,12 +23,11 @@ using Json = nlohmann::ordered_json;
 
 // The leaves of hash tables have no rows: the tables are kept by id.
 NamedTensors tensors_of(Module& module) {
-  NamedTensors tensors = module.named_parameters();
+  NamedTensors tensors = module.named_members();
   const NamedTables tables = sparse_parameters(module);
   std::erase_if(tensors, [&](const auto& named) {
     return std::ranges::any_of(tables, [&](const auto& table) { return table.second->weight().is_same(named.second); });
   });
-  for (auto& named : module.named_buffers()) tensors.push_back(std::move(named));
   return tensors;
 }
 
@@ -59,8 +58,7 @@ class DropoutLayers : public MemberVisitor {
 
 std::set<Device> devices_of(Module& module) {
   std::set<Device> devices;
-  for (const auto& [name, tensor] : module.named_parameters()) devices.insert(tensor.device());
-  for (const auto& [name, tensor] : module.named_buffers()) devices.insert(tensor.device());
+  for (const auto& [name, tensor] : module.named_members()) devices.insert(tensor.device());
   return devices;
 }
 

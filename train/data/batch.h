@@ -15,7 +15,7 @@ struct Batch {
   Tensor targets;
   std::int64_t size = 0;
   std::int64_t epoch = 0;
-  std::int64_t step = 0;   ///< of the epoch; the same on every device
+  std::int64_t step = 0;   ///< of the epoch, in steps of this size; the same on every device
   std::int64_t first = 0;  ///< place of the first example in the epoch's order, over all devices
 
   double weight() const noexcept { return static_cast<double>(size); }  ///< for GradientSync::step

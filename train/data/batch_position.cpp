@@ -38,28 +38,19 @@ std::string words(const Json& position, const char* name) {
 }  // namespace
 
 std::string to_text(const BatchPosition& position) {
-  return Json{{"epoch", position.epoch},
-              {"step", position.step},
-              {"examples_per_step", position.examples_per_step},
-              {"data", position.data},
-              {"order", position.order}}
+  return Json{
+      {"epoch", position.epoch}, {"examples", position.examples}, {"data", position.data}, {"order", position.order}}
       .dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 BatchPosition parse_batch_position(const std::string& text, const BatchPosition& own) {
   const Json json = parse(text);
-  BatchPosition position{count(json, "epoch"), count(json, "step"), count(json, "examples_per_step"),
-                         words(json, "data"), words(json, "order")};
+  BatchPosition position{count(json, "epoch"), count(json, "examples"), words(json, "data"), words(json, "order")};
   if (position.data != own.data)
     raise<DataError>("[BatchStream] the position is of a stream over {}; this one is over {}", position.data, own.data);
   if (position.order != own.order)
     raise<DataError>("[BatchStream] the position is of a stream in the order \"{}\"; this one's is \"{}\"",
                      position.order, own.order);
-  if (position.examples_per_step != own.examples_per_step)
-    raise<DataError>(
-        "[BatchStream] the position is of steps of {} examples (devices x batch); here they have {}: keep the product "
-        "when the number of devices changes",
-        position.examples_per_step, own.examples_per_step);
   return position;
 }
 

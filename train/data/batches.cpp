@@ -69,12 +69,19 @@ BatchStream::Epoch::Epoch(std::shared_ptr<const Data> data, std::int64_t number)
 std::int64_t BatchStream::Epoch::steps() const noexcept { return data_->steps(); }
 
 std::span<const std::int64_t> BatchStream::Epoch::rows(std::int64_t step, std::size_t device) const {
+  return rows_from(first_of(step), device);
+}
+
+std::int64_t BatchStream::Epoch::first_of(std::int64_t step) const {
   if (step < 0 || step >= steps()) raise("[BatchStream] step {} of {} asked for", step, steps());
+  return step * data_->examples_per_step();
+}
+
+std::span<const std::int64_t> BatchStream::Epoch::rows_from(std::int64_t step_first, std::size_t device) const {
   const std::size_t devices = data_->options.devices.size();
   if (device >= devices) raise("[BatchStream] device number {} of {} asked for", device, devices);
-  const auto per_step = static_cast<std::size_t>(data_->examples_per_step());
-  const std::size_t begin = static_cast<std::size_t>(step) * per_step;
-  const std::size_t count = std::min(per_step, order_.size() - begin);
+  const auto begin = static_cast<std::size_t>(step_first);
+  const std::size_t count = std::min(static_cast<std::size_t>(data_->examples_per_step()), order_.size() - begin);
   const std::size_t share = count / devices;
   const std::size_t longer = count % devices;  // so many devices, the first ones, get one example more
   const std::size_t first = begin + device * share + std::min(device, longer);
@@ -82,10 +89,14 @@ std::span<const std::int64_t> BatchStream::Epoch::rows(std::int64_t step, std::s
 }
 
 Batch BatchStream::Epoch::batch(std::int64_t step, std::size_t device) const {
-  const std::span<const std::int64_t> chosen = rows(step, device);
+  return batch_from(first_of(step), device);
+}
+
+Batch BatchStream::Epoch::batch_from(std::int64_t step_first, std::size_t device) const {
+  const std::span<const std::int64_t> chosen = rows_from(step_first, device);
   Batch batch = data_->dataset->batch(chosen, data_->options.devices[device]);
   batch.epoch = number_;
-  batch.step = step;
+  batch.step = step_first / data_->examples_per_step();
   batch.first = chosen.data() - order_.data();
   return batch;
 }
@@ -98,37 +109,38 @@ class BatchStream::DeviceStream final : public DataStream<Batch> {
   }
 
   std::optional<Batch> next() override {
-    if (step_ == data_->steps()) return std::nullopt;
+    const std::int64_t all = data_->options.sampler->draws();
+    if (given_ == all) return std::nullopt;
     if (!order_ || order_->number_ != epoch_) order_ = Epoch(data_, epoch_);
-    Batch batch = order_->batch(step_, device_);
-    ++step_;
+    Batch batch = order_->batch_from(given_, device_);
+    given_ = std::min(given_ + data_->examples_per_step(), all);
     return batch;
   }
   void start_epoch(std::int64_t epoch) override {
     if (epoch < 0) raise("[BatchStream] epoch {} asked for", epoch);
     epoch_ = epoch;
-    step_ = 0;
+    given_ = 0;
   }
   std::string position() const override { return to_text(place()); }
   void seek(const std::string& position) override {
     const BatchPosition wanted = parse_batch_position(position, place());
-    if (wanted.step > data_->steps())
-      raise<DataError>("[BatchStream] position at step {} of an epoch that has {}", wanted.step, data_->steps());
+    if (wanted.examples > data_->options.sampler->draws())
+      raise<DataError>("[BatchStream] position behind {} examples of an epoch that has {}", wanted.examples,
+                       data_->options.sampler->draws());
     epoch_ = wanted.epoch;
-    step_ = wanted.step;
+    given_ = wanted.examples;
   }
 
  private:
   BatchPosition place() const {
-    return {epoch_, step_, data_->examples_per_step(), data_->dataset->description(),
-            data_->options.sampler->description()};
+    return {epoch_, given_, data_->dataset->description(), data_->options.sampler->description()};
   }
 
   std::shared_ptr<const Data> data_;
   std::size_t device_;
   std::optional<Epoch> order_;  // made when it is needed: starting an epoch or seeking costs nothing
   std::int64_t epoch_ = 0;
-  std::int64_t step_ = 0;
+  std::int64_t given_ = 0;  // examples of the epoch, to all devices
 };
 
 std::unique_ptr<DataStream<Batch>> BatchStream::stream(std::size_t device) const {

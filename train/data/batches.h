@@ -41,8 +41,8 @@ class BatchStream {
   /// The order is a function of the sampler and the number alone. Each thread may make its own.
   Epoch epoch(std::int64_t number) const;
   /// The batches of one device, epoch after epoch, for one thread. `device` counts from 0 in BatchOptions::devices. The
-  /// position is that of the step: the same for every device, also of a stream over another number of devices whose
-  /// steps take as many examples in all.
+  /// position is that of the step: the same for every device. A stream over another number of devices, or with another
+  /// batch, goes on there too: with the first example that was not given, in steps of its own.
   std::unique_ptr<DataStream<Batch>> stream(std::size_t device = 0) const;
 
  private:
@@ -63,6 +63,10 @@ class BatchStream::Epoch {
  private:
   friend class BatchStream;
   Epoch(std::shared_ptr<const Data> data, std::int64_t number);
+  std::int64_t first_of(std::int64_t step) const;
+  // Of a step that begins with this example of the order.
+  std::span<const std::int64_t> rows_from(std::int64_t step_first, std::size_t device) const;
+  Batch batch_from(std::int64_t step_first, std::size_t device) const;
 
   std::shared_ptr<const Data> data_;
   std::int64_t number_;

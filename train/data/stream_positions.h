@@ -2,25 +2,24 @@
 #pragma once
 
 #include <tutti/train/data/data_stream.h>
+#include <tutti/train/device_texts.h>
 
 #include <cstddef>
 #include <memory>
-#include <span>
 #include <string>
 #include <vector>
 
 namespace tutti {
 
-/// Where the streams of several devices stand, as one text.
-std::string join_positions(std::span<const std::string>);
-/// The position of each of so many streams: those that were joined, or, if these are all the same, that one for each.
-/// Throws DataError for another text, and for positions that differ and are of another number of streams.
+/// The position of each of so many streams: those of the text, or, if these are all the same, that one for each. Throws
+/// DataError for another text, and for positions that differ and are of another number of streams.
 std::vector<std::string> split_positions(const std::string& text, std::size_t streams);
 
+/// Where the streams of several devices stand, as one text.
 template <class T> std::string save_positions(const std::vector<std::unique_ptr<DataStream<T>>>& streams) {
   std::vector<std::string> positions;
   for (const auto& stream : streams) positions.push_back(stream->position());
-  return join_positions(positions);
+  return join_texts(positions);
 }
 
 /// All streams go there, or none.

@@ -13,12 +13,15 @@ PeriodicWriter::PeriodicWriter(std::vector<std::unique_ptr<EventWriter>> writers
   if (every < 1) raise<Error>("[periodic writer] every {} steps: at least 1", every);
 }
 
+void PeriodicWriter::before_train() { trainer().storage().begin_marking(); }
+
 void PeriodicWriter::after_step(const StepReport& report) {
   if (report.training && report.global_step % every_ == 0) write();
 }
 
 void PeriodicWriter::write() {
   for (const auto& writer : writers_) writer->write(trainer().storage());
+  trainer().storage().mark_written();
 }
 
 }  // namespace tutti

@@ -11,12 +11,14 @@
 namespace tutti {
 
 /// Lets writers show the trainer's storage every so many training steps, after each evaluation, and when training ends,
-/// however it does. Register it on the main device's trainer, after the hooks whose values it is to show.
+/// however it does. Register it on the main device's trainer, after the hooks whose values it is to show. What it has
+/// not written yet is in the trainer's state, so that a resumed run writes what the uninterrupted one does.
 class PeriodicWriter final : public Hook {
  public:
   /// Throws Error for a period below 1.
   explicit PeriodicWriter(std::vector<std::unique_ptr<EventWriter>>, std::int64_t every = 20);
 
+  void before_train() override;
   void after_step(const StepReport&) override;
   void after_evaluation(const Metrics&) override { write(); }
   void after_train() override { write(); }

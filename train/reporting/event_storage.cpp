@@ -14,7 +14,8 @@
 namespace tutti {
 namespace {
 
-constexpr std::string_view kTitle = "tutti events 1";
+constexpr std::string_view kTitle = "tutti events 2";
+constexpr std::string_view kUnknown = "unknown";  // up to where the values are written
 
 /// Takes words and numbers off the front of a text of lines.
 class TextReader {
@@ -28,8 +29,8 @@ class TextReader {
     rest_.remove_prefix(length + 1);
     return word;
   }
-  template <class T> T number(char end) {
-    const std::string_view word = until(end);
+  template <class T> T number(char end) { return number_of<T>(until(end)); }
+  template <class T> T number_of(std::string_view word) const {
     T value{};
     const auto [last, error] = std::from_chars(word.data(), word.data() + word.size(), value);
     if (error != std::errc() || last != word.data() + word.size()) fail();
@@ -81,6 +82,7 @@ void EventStorage::set_iteration(std::int64_t iteration) {
   if (iteration < iteration_) {
     for (Series& series : series_)
       while (!series.history.empty() && series.history.back().iteration >= iteration) series.history.pop_back();
+    if (written_) written_ = std::min(*written_, iteration - 1);
     starting_ = true;
   }
   iteration_ = iteration;
@@ -165,7 +167,8 @@ std::optional<double> EventStorage::smoothed(const Series& series) const {
 }
 
 std::string EventStorage::to_text() const {
-  std::string text = fmt::format("{}\n{} {}\n", kTitle, iteration_, samples_);
+  const std::string written = written_ ? fmt::format("{}", *written_) : std::string(kUnknown);
+  std::string text = fmt::format("{}\n{} {} {}\n", kTitle, iteration_, samples_, written);
   const auto out = std::back_inserter(text);
   for (const Series& series : series_) {
     fmt::format_to(out, "{} {} {}\n", series.smoothing == Smoothing::median ? "median" : "none", series.history.size(),
@@ -179,7 +182,9 @@ void EventStorage::load_text(const std::string& text) {
   TextReader reader(text);
   reader.expect(reader.until('\n') == kTitle);
   const auto iteration = reader.number<std::int64_t>(' ');
-  const auto samples = reader.number<std::int64_t>('\n');
+  const auto samples = reader.number<std::int64_t>(' ');
+  std::optional<std::int64_t> written;
+  if (const auto word = reader.until('\n'); word != kUnknown) written = reader.number_of<std::int64_t>(word);
   std::deque<Series> all;
   std::map<std::string, std::size_t, std::less<>> indices;
   while (!reader.at_end()) {
@@ -189,9 +194,24 @@ void EventStorage::load_text(const std::string& text) {
   }
   iteration_ = iteration;
   samples_ = samples;
+  written_ = written;
   series_ = std::move(all);
   indices_ = std::move(indices);
   starting_ = true;
+  if (const auto first = first_unwritten()) {
+    starts_.push_back(*first);
+    starting_ = false;
+  }
+}
+
+std::optional<std::int64_t> EventStorage::first_unwritten() const {
+  std::optional<std::int64_t> first;
+  if (!written_) return first;
+  for (const Series& series : series_) {
+    const auto unwritten = std::ranges::upper_bound(series.history, *written_, {}, &Scalar::iteration);
+    if (unwritten != series.history.end()) first = std::min(first.value_or(unwritten->iteration), unwritten->iteration);
+  }
+  return first;
 }
 
 }  // namespace tutti

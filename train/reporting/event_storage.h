@@ -58,8 +58,19 @@ class EventStorage {
   /// Puts "name/" in front of the names put until the result goes out of scope; nests. It must not outlive the storage.
   [[nodiscard]] NameScope name_scope(std::string_view name);
 
+  /// Marks all values so far as written, as whoever lets writers write does. Then a text for a checkpoint tells what
+  /// was not written yet: after `load_text`, writers begin with that.
+  void mark_written() noexcept {
+    if (!starting_) written_ = iteration_;
+  }
+  /// What is put from now on is not written until it is marked. Without this or a mark, nothing is known of it.
+  void begin_marking() noexcept {
+    if (!written_) written_ = iteration_ - 1;
+  }
+
   /// The iterations of the first values of a run, and of the first ones after each `load_text` and each way back: what
-  /// a file holds for these and later iterations, from before, is void.
+  /// a file holds for these and later iterations, from before, is void. After `load_text` it begins with what was not
+  /// marked as written.
   const std::vector<std::int64_t>& starts() const noexcept { return starts_; }
 
   bool starting() const noexcept { return starting_; }  ///< the next value will be a start
@@ -78,6 +89,7 @@ class EventStorage {
   void load_text(const std::string&);
 
  private:
+  std::optional<std::int64_t> first_unwritten() const;
   Series& series_of(std::string_view whole_name, Smoothing);
   std::size_t add_series(std::string_view whole_name);
   std::optional<double> median_of(const Series&) const;
@@ -86,7 +98,8 @@ class EventStorage {
   std::int64_t iteration_;
   std::int64_t samples_ = 0;
   std::string prefix_;
-  bool starting_ = true;  // nothing was put since the run began or went back
+  bool starting_ = true;                 // nothing was put since the run began or went back
+  std::optional<std::int64_t> written_;  // up to this iteration; nothing: not known
   std::vector<std::int64_t> starts_;
   std::deque<Series> series_;                                // a deque: references stay
   std::map<std::string, std::size_t, std::less<>> indices_;  // of series_, by name

@@ -21,7 +21,7 @@ struct ProgressOptions {
   std::int64_t first_step = 0;                  ///< of a resumed run: steps done before, which took no time here
   std::optional<int> width =
       std::nullopt;  ///< columns; default: the environment's COLUMNS, else the terminal's, else 80
-  std::chrono::milliseconds terminal_interval{50};
+  std::chrono::milliseconds terminal_interval{100};
   std::chrono::milliseconds line_interval{1000};       ///< of lines, at first
   std::chrono::milliseconds widest_interval{600'000};  ///< of lines, at last
   std::function<Clock::time_point()> now = &Clock::now;

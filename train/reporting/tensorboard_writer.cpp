@@ -81,6 +81,7 @@ TensorBoardWriter::TensorBoardWriter(const std::string& folder) {
   file_.reset(std::fopen(path_.c_str(), "wbx"));
   if (!file_) raise<DataError>("[TensorBoardWriter] cannot open {}: {}", path_, std::strerror(errno));
   write_event(0, kFileVersion, "brain.Event:2");
+  flush();
 }
 
 void TensorBoardWriter::write(const EventStorage& storage) {
@@ -102,6 +103,7 @@ void TensorBoardWriter::write(const EventStorage& storage) {
     }
     write_event(iteration, kSummary, summary);
   }
+  flush();
 }
 
 void TensorBoardWriter::write_histogram(std::string_view name, const Tensor& tensor, std::int64_t iteration,
@@ -116,6 +118,7 @@ void TensorBoardWriter::write_histogram(std::string_view name, const Tensor& ten
   std::string summary;
   put_bytes(summary, kSummaryValue, value);
   write_event(iteration, kSummary, summary);
+  flush();
 }
 
 void TensorBoardWriter::write_event(std::int64_t iteration, int field, std::string_view content) {
@@ -126,7 +129,13 @@ void TensorBoardWriter::write_event(std::int64_t iteration, int field, std::stri
   put_bytes(event, field, content);
   const std::string bytes = record(event);
   errno = 0;
-  if (std::fwrite(bytes.data(), 1, bytes.size(), file_.get()) != bytes.size() || std::fflush(file_.get()) != 0)
+  if (std::fwrite(bytes.data(), 1, bytes.size(), file_.get()) != bytes.size())
+    raise<DataError>("[TensorBoardWriter] cannot write to {}: {}", path_, std::strerror(errno));
+}
+
+void TensorBoardWriter::flush() {
+  errno = 0;
+  if (file_ && std::fflush(file_.get()) != 0)
     raise<DataError>("[TensorBoardWriter] cannot write to {}: {}", path_, std::strerror(errno));
 }
 

@@ -35,6 +35,7 @@ class TensorBoardWriter : public EventWriter {
 
  private:
   void write_event(std::int64_t iteration, int field, std::string_view content);
+  void flush();
 
   struct CloseFile {
     void operator()(std::FILE* file) const noexcept { std::fclose(file); }

@@ -2,6 +2,7 @@
 #include <tutti/train/checkpoints/checkpoint_parts.h>
 
 #include <tutti/tests/train/checkpoints/checkpointed_run.h>
+#include <tutti/train/reporting/event_storage.h>
 
 #include <doctest/doctest.h>
 
@@ -196,4 +197,19 @@ TEST_CASE("checkpoint parts: names are checked") {
   CHECK_THROWS_AS(parts.add("a/b", random), Error);
   CHECK_THROWS_AS(parts.add("", random), Error);
   CHECK_THROWS_WITH_AS(parts.add("none", std::vector<Generator*>{}), doctest::Contains("on no device"), Error);
+}
+
+TEST_CASE("checkpoint parts: an EventStorage, with every figure") {
+  EventStorage storage(3);
+  storage.put_scalars({{"loss", 0.1}, {"lr", 0.25}});
+  CheckpointParts parts;
+  parts.add("events", storage);
+  const PartStates states = parts.save();
+  const std::string before = storage.to_text();
+  storage.set_iteration(4);
+  storage.put_scalar("loss", 0.2);
+  parts.load(states);
+  CHECK(storage.to_text() == before);
+  CHECK_THROWS_WITH_AS(parts.load({{"events", {{}, "no events"}}}), doctest::Contains("part \"events\""), DataError);
+  CHECK(storage.to_text() == before);
 }

@@ -3,21 +3,16 @@
 // alone ends. The run is this program once more, with one test case.
 #include <tutti/train/checkpoints/checkpoint_folder.h>
 
+#include <tutti/examples/stepping_process.h>
 #include <tutti/tests/exchange/temporary_folder.h>
 #include <tutti/tests/train/checkpoints/checkpointed_run.h>
 
 #include <doctest/doctest.h>
 
-#include <fcntl.h>
-#include <poll.h>
-#include <signal.h>
-#include <spawn.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
+#include <memory>
 #include <thread>
 
 using namespace tutti;
@@ -26,69 +21,14 @@ using namespace tutti::testing;
 namespace {
 
 constexpr const char* kFolderVariable = "TUTTI_TEST_RUN_FOLDER";
-constexpr const char* kPipeVariable = "TUTTI_TEST_RUN_PIPE";
 constexpr std::int64_t kSteps = 44;
-constexpr std::chrono::seconds kPatience{60};
 
-/// The run in a process of its own, which writes a byte to a pipe at each step.
-class RunProcess {
- public:
-  explicit RunProcess(const std::string& folder) {
-    int ends[2];
-    if (pipe(ends) != 0) throw std::runtime_error("cannot make a pipe");
-    pipe_ = ends[0];
-    setenv(kFolderVariable, folder.c_str(), 1);
-    setenv(kPipeVariable, std::to_string(ends[1]).c_str(), 1);
-    fcntl(pipe_, F_SETFD, FD_CLOEXEC);
-    std::string arguments[] = {"/proc/self/exe", "--test-case=killed run: the run*"};
-    char* argv[] = {arguments[0].data(), arguments[1].data(), nullptr};
-    posix_spawn_file_actions_t quietly;
-    posix_spawn_file_actions_init(&quietly);
-    posix_spawn_file_actions_addopen(&quietly, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
-    const int error = posix_spawn(&process_, arguments[0].c_str(), &quietly, nullptr, argv, environ);
-    posix_spawn_file_actions_destroy(&quietly);
-    unsetenv(kFolderVariable);
-    unsetenv(kPipeVariable);
-    close(ends[1]);
-    if (error != 0) throw std::runtime_error("cannot start the run");
-  }
-  ~RunProcess() {
-    if (process_ > 0) {
-      kill(process_, SIGKILL);
-      waitpid(process_, nullptr, 0);
-    }
-    close(pipe_);
-  }
-  RunProcess(const RunProcess&) = delete;
-  RunProcess& operator=(const RunProcess&) = delete;
-
-  /// False once the run has ended.
-  bool wait_for_step() {
-    pollfd readable{pipe_, POLLIN, 0};
-    const auto patience = std::chrono::milliseconds(kPatience).count();
-    if (poll(&readable, 1, static_cast<int>(patience)) <= 0) throw std::runtime_error("the run hangs");
-    char byte = 0;
-    return read(pipe_, &byte, 1) == 1;
-  }
-  /// Whether it was killed before its end.
-  bool kill_now() {
-    kill(process_, SIGKILL);
-    int status = 0;
-    waitpid(std::exchange(process_, -1), &status, 0);
-    return WIFSIGNALED(status);
-  }
-  bool ends_well() {
-    while (wait_for_step()) {
-    }
-    int status = 0;
-    waitpid(std::exchange(process_, -1), &status, 0);
-    return WIFEXITED(status) && WEXITSTATUS(status) == 0;
-  }
-
- private:
-  pid_t process_ = -1;
-  int pipe_ = -1;
-};
+/// The run in a process of its own.
+stepping::SteppingProcess start_run(const std::string& folder) {
+  setenv(kFolderVariable, folder.c_str(), 1);
+  const std::unique_ptr<const char, int (*)(const char*)> inherited(kFolderVariable, &unsetenv);
+  return stepping::SteppingProcess({"--test-case=killed run: the run*"});
+}
 
 bool has_unfinished(const std::string& folder) {
   if (!std::filesystem::exists(folder)) return false;
@@ -103,18 +43,18 @@ bool has_unfinished(const std::string& folder) {
 TEST_CASE("killed run: the run, left alone") {
   const TemporaryFolder own;
   const char* const folder = std::getenv(kFolderVariable);
-  const char* const pipe = std::getenv(kPipeVariable);
+  const bool told = folder != nullptr;
   CheckpointedRun run;
   CheckpointFolder checkpoints(
-      folder != nullptr ? folder : own.file("run"),
-      {.every_steps = pipe != nullptr ? 2 : 11, .every_epochs = 1, .max_to_keep = 3, .save_concurrency = 2});
+      told ? folder : own.file("run"),
+      {.every_steps = told ? 2 : 11, .every_epochs = 1, .max_to_keep = 3, .save_concurrency = 2});
   if (const auto loaded = checkpoints.load_newest(run.parts)) {
     REQUIRE(loaded->damaged.empty());
     run.resume(*loaded);
   }
   run.run(kSteps, [&](CheckpointMoment moment) {
     checkpoints.save_if_due(moment, run.parts, run.progress);
-    if (pipe != nullptr && moment == CheckpointMoment::step && write(std::atoi(pipe), ".", 1) != 1) std::abort();
+    if (told && moment == CheckpointMoment::step) stepping::tell_step();
   });
   checkpoints.save_if_due(CheckpointMoment::end, run.parts, run.progress);
   checkpoints.wait();
@@ -136,7 +76,7 @@ TEST_CASE("killed run: killed at twenty random points, it ends as if it had not 
     const TemporaryFolder folder;
     const std::string path = folder.file("run");
     for (int i = 0; i < 10; ++i) {
-      RunProcess process(path);
+      auto process = start_run(path);
       for (std::uint64_t left = random.below(8); left > 0; --left)
         if (!process.wait_for_step()) break;
       std::this_thread::sleep_for(std::chrono::microseconds(random.below(4000)));
@@ -144,8 +84,7 @@ TEST_CASE("killed run: killed at twenty random points, it ends as if it had not 
       ++kills;
       unfinished += has_unfinished(path) ? 1 : 0;
     }
-    RunProcess last(path);
-    CHECK(last.ends_well());
+    CHECK(start_run(path).ends_well());
     CheckpointedRun end(2);
     CheckpointFolder checkpoints(path);
     const auto loaded = checkpoints.load_newest(end.parts);

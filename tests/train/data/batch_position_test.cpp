@@ -73,6 +73,38 @@ TEST_CASE("positions: every device has as many steps and the same positions, and
   CHECK(!last->next());
 }
 
+TEST_CASE("positions: with steps of another size the rest of the epoch is given, each example once") {
+  const auto flat = [](const Targets& steps) {
+    std::vector<std::int64_t> all;
+    for (const auto& step : steps) all.insert(all.end(), step.begin(), step.end());
+    return all;
+  };
+  struct Change {
+    std::size_t from, to;  // devices; the batch of each stays
+  };
+  for (const auto& [from, to] : {Change{2, 1}, Change{1, 2}, Change{4, 2}, Change{3, 2}}) {
+    CAPTURE(from);
+    CAPTURE(to);
+    const BatchStream before = batches(3, from);
+    const BatchStream after = batches(3, to);
+    const std::vector<std::int64_t> all = flat(joined(before, before.stream()->position()));
+    const auto stream = before.stream();
+    for (std::size_t given = 0; given < all.size(); given += 3 * from) {
+      CAPTURE(given);
+      const Targets left = joined(after, stream->position());
+      CHECK(flat(left) == std::vector(all.begin() + static_cast<std::ptrdiff_t>(given), all.end()));
+      for (std::size_t i = 0; i + 1 < left.size(); ++i) CHECK(left[i].size() == 3 * to);
+      const auto resumed = after.stream();
+      resumed->seek(stream->position());
+      CHECK(resumed->next()->first == static_cast<std::int64_t>(given));
+      resumed->start_epoch(1);
+      CHECK(rest(*resumed).size() == static_cast<std::size_t>(after.steps()));
+      stream->next();
+    }
+    CHECK(joined(after, stream->position()).empty());
+  }
+}
+
 TEST_CASE("positions: a sampler's epochs, too") {
   const BatchStream drawn(numbered(5), {.batch = 4, .sampler = with_replacement(5, 10, 3)});
   CHECK(drawn.examples() == 10);
@@ -114,7 +146,6 @@ TEST_CASE("positions: those of other streams are refused by name, and nothing mo
     CHECK(stream->position() == before);
   };
   refused(batches(6, 1, 5).stream()->position(), "seed 5");
-  refused(batches(4, 2).stream()->position(), "steps of 8 examples (devices x batch); here they have 6");
   refused(batches(6, 1, 4, 24).stream()->position(), "[24, 2]");
   refused("", "no position");
   refused("[1, 2]", "no position");
@@ -124,12 +155,12 @@ TEST_CASE("positions: those of other streams are refused by name, and nothing mo
     std::string position = before;
     return position.replace(position.find(from), from.size(), to);
   };
-  refused(changed("\"step\":1", "\"step\":-1"), "\"step\" of the position is -1");
-  refused(changed("\"step\":1", "\"step\":5"), "step 5 of an epoch that has 4");
-  refused(changed("\"step\":1", "\"step\":99999999999999999999"), "\"step\"");
+  refused(changed("\"examples\":6", "\"examples\":-1"), "\"examples\" of the position is -1");
+  refused(changed("\"examples\":6", "\"examples\":24"), "24 examples of an epoch that has 23");
+  refused(changed("\"examples\":6", "\"examples\":99999999999999999999"), "\"examples\"");
   refused(changed("\"epoch\":0", "\"epoch\":18446744073709551615"), "\"epoch\"");
   refused(changed("\"epoch\":0", "\"epoch\":\"0\""), "\"epoch\"");
-  stream->seek(changed("\"step\":1", "\"step\":4"));
+  stream->seek(changed("\"examples\":6", "\"examples\":23"));
   CHECK(!stream->next());
   CHECK_THROWS_AS(stream->start_epoch(-1), Error);
   CHECK_THROWS_AS(batches(6, 1).stream(1), Error);
