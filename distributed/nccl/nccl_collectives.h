@@ -37,9 +37,9 @@ struct NarrowSum {
   DType dtype;
   std::int64_t count;
   double denominator;
-  std::vector<std::byte*> values;         ///< by place in this process; null: the rank takes no part
-  std::vector<std::size_t> ranks;         ///< that take part
-  std::vector<std::size_t> contributors;  ///< of them, in the order of their sum
+  std::vector<std::byte*> values{};         ///< by place in this process; null: the rank takes no part
+  std::vector<std::size_t> ranks{};         ///< that take part
+  std::vector<std::size_t> contributors{};  ///< of them, in the order of their sum
 };
 
 /// Each rank receives the contributors' numbers for its share of the elements, sums them in f32, rounds once, and sends
