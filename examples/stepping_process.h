@@ -60,6 +60,7 @@ class SteppingProcess {
   }
   /// As kill -9 does. Whether that was before its end.
   bool kill_now() {
+    if (process_ <= 0) return false;  // waited for: it has no number any more
     kill(process_, SIGKILL);
     return WIFSIGNALED(status());
   }

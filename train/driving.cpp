@@ -55,6 +55,11 @@ void check(const EagerTrainerBase& trainer) {
   if (options.sync != nullptr && !options.evaluate_together)
     raise<Error>("[driving] the trainer of {} needs evaluate_together: validation is over all ranks",
                  to_string(options.device));
+  if (options.sparse_optimizer != nullptr)
+    raise<Error>(
+        "[driving] the trainer of {} has hash tables: neither their learning rates nor the best model's rows "
+        "would follow; a RecommenderTrainer trains them",
+        to_string(options.device));
 }
 
 // So that the others' waits on the tensor channel end too.

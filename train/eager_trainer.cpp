@@ -167,7 +167,7 @@ void EagerTrainerBase::settle() {
 }
 
 void EagerTrainerBase::finish_training() {
-  if (!unread_.empty()) write_metrics();
+  if (unwritten_) write_metrics();
   settle();
 }
 
@@ -184,6 +184,7 @@ void EagerTrainerBase::failed(std::exception_ptr error) {
   results_.clear();
   unread_.clear();
   measured_ = {};
+  unwritten_ = false;
   if (options_.sync == nullptr) return;
   try {
     if (step_)
@@ -207,6 +208,7 @@ Metrics EagerTrainerBase::end_step() {
   if (options_.whole_updates) finish_updates();
   if (options_.metrics_every == 0) return {};
   unread_.push_back(std::exchange(results_, {}));
+  unwritten_ = true;
   if ((iteration() + 1) % options_.metrics_every != 0) return {};
   return write_metrics();
 }
@@ -260,6 +262,7 @@ void EagerTrainerBase::load_measured(const std::vector<std::string>& texts) try 
   }
   measured_ = std::move(all);
   unread_.clear();
+  unwritten_ = options_.metrics_every > 0;
 } catch (const nlohmann::json::exception& error) {
   raise<DataError>("[trainer] this is nothing that a trainer measured: {}", error.what());
 }
@@ -303,11 +306,13 @@ double EagerTrainerBase::take_mean_loss() {
 Metrics EagerTrainerBase::write_metrics() {
   read_metrics();
   const Metrics metrics = group_means(std::exchange(measured_.averages, {}));
+  unwritten_ = false;
+  if (metrics.empty()) return metrics;
   storage().put_scalar("data_time", data_time(), EventStorage::Smoothing::none);
   double total = 0;
   for (const auto& [name, value] : metrics)
     if (is_loss(name)) total += value;
-  if (!metrics.empty()) storage().put_scalar(options_.prefix + "total_loss", total);
+  storage().put_scalar(options_.prefix + "total_loss", total);
   if (metrics.size() > 1)
     for (const auto& [name, value] : metrics) storage().put_scalar(options_.prefix + name, value);
   return metrics;

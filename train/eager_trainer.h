@@ -125,6 +125,7 @@ class EagerTrainerBase : public Trainer {
   StepResults results_;              // of the step that runs
   std::vector<StepResults> unread_;  // of steps before
   Measured measured_;                // but for these
+  bool unwritten_ = false;           // a step was made, or loaded, since metrics were written: of all devices alike
   std::int64_t updates_ = 0;
 };
 
@@ -170,12 +171,8 @@ template <class Item> class EagerTrainer : public EagerTrainerBase {
     items_.clear();
     if (windows_ != nullptr && windows_->window() < 0)
       return false;  // no windows at all, beside devices that have some
-    const std::int64_t batches = options().whole_updates ? options().accumulation : 1;
-    for (std::int64_t i = 0; i < batches; ++i) {
-      std::optional<Item> item = data_.next();
-      if (!item) break;
-      items_.push_back(std::move(*item));
-    }
+    if (options().whole_updates) return next_update();
+    if (std::optional<Item> item = data_.next()) items_.push_back(std::move(*item));
     return !items_.empty();
   }
   Metrics run_step() override {
@@ -212,6 +209,23 @@ template <class Item> class EagerTrainer : public EagerTrainerBase {
   static double weight_of(const Item& item) {
     if constexpr (requires { item.weight(); }) return item.weight();
     return 1;
+  }
+
+  // All its batches, or, by an exception, none.
+  bool next_update() {
+    const std::string before = data_.position();
+    try {
+      for (std::int64_t i = 0; i < options().accumulation; ++i) {
+        std::optional<Item> item = data_.next();
+        if (!item) break;
+        items_.push_back(std::move(*item));
+      }
+    } catch (...) {
+      items_.clear();
+      data_.seek(before);
+      throw;
+    }
+    return !items_.empty();
   }
 
   DataStream<Item>& data_;

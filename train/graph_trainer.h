@@ -79,10 +79,14 @@ template <class Item> class GraphTrainer : public EagerTrainer<Item> {
     if (const GradientScaler* scaler = this->options().scaler) follow(scaler->scale());
     item_ = &item;
     std::vector<Tensor> tensors;
+    std::vector<bool> defined;
     Item shown = item;
     shown.visit_tensors([&](Tensor& tensor) {
+      defined.push_back(tensor.defined());
       if (tensor.defined()) tensors.push_back(tensor);
     });
+    if (!defined_.empty() && defined != defined_) captured_.invalidate("other tensors of an item are defined");
+    defined_ = std::move(defined);
     return captured_(tensors, step, scale);
   }
 
@@ -104,6 +108,7 @@ template <class Item> class GraphTrainer : public EagerTrainer<Item> {
   }
 
   const Item* item_ = nullptr;  // of the pass that runs
+  std::vector<bool> defined_;   // of its tensors, in the pass before
   double loss_scale_ = 1;
   CapturedLosses captured_;
 };

@@ -65,8 +65,12 @@ template <class M, class Item> class RecommenderTrainer {
         options_(std::move(options)),
         learner_(model, std::move(parts), learner_options(arguments_, options_.learner)),
         windowed_(learner_.main().windowed()),
-        folder_options_(checkpoint_folder_options(arguments_, learner_.model(), windowed_)),
-        folder_(arguments_.saver().output_dir, folder_options_) {
+        folder_(arguments_.saver().output_dir, checkpoint_folder_options(arguments_, learner_.model(), windowed_)) {
+    if (arguments_.window_iter && !windowed_)
+      raise<Error>(
+          "[recommender] window_iter is {}, and the training data are no windows: a stream around a "
+          "WindowStream hides them, what its `open` returns may be wrapped",
+          *arguments_.window_iter);
     learner_.add_parts(parts_);
   }
 
@@ -91,11 +95,12 @@ template <class M, class Item> class RecommenderTrainer {
   /// all if there are none, begins as the model bank has it. Error the second time.
   std::optional<LoadedCheckpoint> restore() {
     if (restored_) raise<Error>("[recommender] it was restored already: the first use does so");
-    const bool keeps_all = folder_options_.save_filter.exclude.empty();
-    const bool from_bank = !keeps_all || folder_.paths().empty();
-    if (from_bank) load_bank(arguments_.saver().model_bank);
     auto loaded = folder_.load_newest(parts_);
-    if (from_bank) accept_tables();
+    if (!loaded || !loaded->complete) {
+      load_bank(arguments_.saver().model_bank);
+      if (loaded) folder_.load(loaded->path, parts_);
+      accept_tables();
+    }
     restored_ = true;
     return loaded;
   }
@@ -116,15 +121,16 @@ template <class M, class Item> class RecommenderTrainer {
 
   void begin() {
     if (!restored_) restore();
-    if (std::exchange(begun_, true)) return;
+    if (begun_) return;
+    auto writers = log_writers(arguments_.output_dir, options_.log);  // or an exception, and nothing is registered
+    begun_ = true;
     LearnerTrainer<Item>& main = learner_.main();
     if (options_.dense_schedule)
       for (std::size_t d = 0; d < learner_.devices(); ++d)
         learner_.trainer(d).register_hook(
             std::make_shared<LearningRateSchedule>(learner_.optimizer(d), *options_.dense_schedule));
     main.register_hook(std::make_shared<IterationTimer>());
-    main.register_hook(
-        std::make_shared<PeriodicWriter>(log_writers(arguments_.output_dir, options_.log), arguments_.log_steps));
+    main.register_hook(std::make_shared<PeriodicWriter>(std::move(writers), arguments_.log_steps));
     if (const auto sources = dynamic_sources(arguments_.saver()); !sources.empty())
       for (std::size_t d = 0; d < learner_.devices(); ++d)
         learner_.trainer(d).register_hook(std::make_shared<ModelBankLoader>(
@@ -149,7 +155,6 @@ template <class M, class Item> class RecommenderTrainer {
   RecommenderOptions options_;
   Learner learner_;
   bool windowed_;
-  CheckpointFolderOptions folder_options_;
   CheckpointParts parts_;
   CheckpointFolder folder_;  // after what its writers may read
   bool restored_ = false;

@@ -80,8 +80,9 @@ Tensor linear_rows(const Tensor& x, const Tensor& weight, const Tensor& bias, Li
   const Tensor all[] = {x, bias.defined() ? bias : weight, weight};
   const std::span<const Tensor> inputs(all, bias.defined() ? 3 : 2);
   const std::size_t w = inputs.size() - 1;
-  // Gelu's gradient is a function of z: recorded, z is kept, and the activation is an operation of its own.
-  if (activation == LinearActivation::gelu && records(inputs))
+  // Gelu's gradient is a function of z: recorded, z is kept, and the activation is an operation of its own. z of a
+  // narrow type is rounded then; the result shall not depend on whether it is recorded.
+  if (activation == LinearActivation::gelu && (records(inputs) || is_narrow(x.dtype())))
     return gelu(linear_rows(x, weight, bias, LinearActivation::none));
   Array value = linear(x.array(), weight.array(), bias.defined() ? bias.array() : Array(), activation);
   const Array y = activation == LinearActivation::relu ? value : Array();

@@ -157,6 +157,20 @@ TEST_CASE("driving: an error of any rank ends all, and is the one that is thrown
                     "disk full");
 }
 
+TEST_CASE("driving: a trainer with hash tables is refused") {
+  Linear model = linear_network();
+  Sgd optimizer(model.parameters(), 0.1);
+  Sgd sparse(model.parameters(), 0.1);
+  ListStream data({random_batch(4, 1)});
+  EagerTrainer<Batch> trainer(model, optimizer, data, [&](const Batch& batch) { return linear_losses(model, batch); },
+                              {.sparse_optimizer = &sparse});
+  LocalControl control(0);
+  const auto schedule = EpochSchedule::constant();
+  CHECK_THROWS_WITH_AS(
+      (void)drive_distributed_training(control.root(), trainer, *schedule, {.epochs = {.max_epochs = 1}}),
+      doctest::Contains("hash tables"), Error);
+}
+
 TEST_CASE("driving: a follower that is missing, failed or without a driver is said, not waited for") {
   LocalControl control(2, std::chrono::milliseconds(20));
   control.follower(0).join();

@@ -176,6 +176,75 @@ TEST_CASE("EagerTrainer: an update a step takes all its batches; losses are aver
   CHECK(sum[1].value == doctest::Approx(value(2, 1)));
 }
 
+TEST_CASE("EagerTrainer: an update whose batches cannot all be read loses none of them") {
+  struct Failing : ListStream {
+    using ListStream::ListStream;
+    std::optional<Batch> next() override {
+      if (++calls == 5) throw DataError("the folder is away");
+      return ListStream::next();
+    }
+    int calls = 0;
+  };
+  Sequential model = network();
+  AdamW optimizer(model.parameters(), 0.01);
+  Failing data(batches());
+  std::vector<float> seen;
+  const auto losses = [&](const Batch& batch) -> Losses {
+    seen.push_back(batch.inputs.to_vector<float>().front());
+    return losses_of(model, batch);
+  };
+  EagerTrainer<Batch> trainer(model, optimizer, data, losses, {.accumulation = 3, .whole_updates = true});
+  trainer.set_log([](std::string_view) {});
+  CHECK_THROWS_WITH_AS(trainer.train({.epochs = 1}), doctest::Contains("is away"), DataError);
+  trainer.train({.epochs = 1});
+  std::vector<float> expected;
+  for (const Batch& batch : batches()) expected.push_back(batch.inputs.to_vector<float>().front());
+  CHECK(seen == expected);
+}
+
+namespace {
+
+/// Either of two, of one shape.
+struct Sided {
+  Tensor left;
+  Tensor right;
+  void visit_tensors(const std::function<void(Tensor&)>& f) { f(left), f(right); }
+};
+
+class SidedStream : public DataStream<Sided> {
+ public:
+  std::optional<Sided> next() override {
+    if (at_ == 6) return {};
+    const Tensor x = random_batch(4, static_cast<std::uint64_t>(at_)).inputs;
+    return at_++ % 2 == 0 ? Sided{.left = x, .right = {}} : Sided{.left = {}, .right = x};
+  }
+  void start_epoch(std::int64_t) override { at_ = 0; }
+  std::string position() const override { return std::to_string(at_); }
+  void seek(const std::string& position) override { at_ = std::stoi(position); }
+
+ private:
+  int at_ = 0;
+};
+
+template <template <class> class TrainerOf> std::vector<float> weights_of_sides() {
+  Sequential model = network();
+  AdamW optimizer(model.parameters(), 0.02);
+  SidedStream data;
+  const auto losses = [&](const Sided& item) -> Losses {
+    const bool left = item.left.defined();
+    return {{"loss", (left ? 1.0 : -0.5) * mean(square(model.forward(left ? item.left : item.right)))}};
+  };
+  TrainerOf<Sided> trainer(model, optimizer, data, losses);
+  trainer.train({.epochs = 2});
+  return model.parameters()[0].template to_vector<float>();
+}
+
+}  // namespace
+
+TEST_CASE("GraphTrainer: items with other tensors defined are not taken for each other") {
+  CHECK(weights_of_sides<GraphTrainer>() == weights_of_sides<EagerTrainer>());
+}
+
 TEST_CASE("GraphTrainer: a branch that changes is captured anew where the trainer is told, and found out where not") {
   Sequential model = network();
   AdamW optimizer(model.parameters(), 0.02);

@@ -184,6 +184,21 @@ TEST_CASE("RecommenderTrainer: save_steps, windows, epochs, at the end; max_to_k
   CHECK(saved_steps({.output_dir = folder.file("run")}).size() == 4);  // the defaults: each window, and the end
 }
 
+TEST_CASE("RecommenderTrainer: what it cannot begin with leaves nothing half done") {
+  const TemporaryFolder folder;
+  TrainingArguments arguments = silent(folder);
+  arguments.save_end = true;
+  std::filesystem::create_directories(arguments.output_dir + "/metrics.jsonl");
+  ClickRun run(arguments);
+  CHECK_THROWS_AS(run.trainer.train(), Error);
+  std::filesystem::remove(arguments.output_dir + "/metrics.jsonl");
+  run.trainer.train();
+  CHECK(run.trainer.checkpoints().paths().size() == 1);
+  CHECK(std::filesystem::is_regular_file(arguments.output_dir + "/metrics.jsonl"));
+  arguments.window_iter = 2;
+  CHECK_THROWS_WITH_AS((ClickRun(arguments, {.windowed = false})), doctest::Contains("window_iter is 2"), Error);
+}
+
 TEST_CASE("RecommenderTrainer: save_concurrency_per_rank files, saver_option in place of the single fields") {
   const TemporaryFolder folder;
   TrainingArguments arguments = silent(folder);
@@ -222,11 +237,20 @@ TEST_CASE("RecommenderTrainer: params_not_save and save_filter_fn; what is not k
     CHECK(std::ranges::none_of(names, [](const std::string& name) { return name.starts_with("model/users"); }));
     kept = run.trainer.learner().model().output.weight.to_vector<float>();
   }
+  Ranker bank_model;
+  load_model_bank(bank_model, arguments.model_bank);
+  {
+    TrainingArguments keeps_all = arguments;  // from now on: the checkpoint has it not all the same
+    keeps_all.params_not_save = {};
+    keeps_all.save_filter_fn = {};
+    ClickRun run(keeps_all);
+    REQUIRE(run.trainer.restore());
+    CHECK(run.trainer.learner().model().output.bias.to_vector<float>() == bank_model.output.bias.to_vector<float>());
+    CHECK(run.trainer.learner().model().output.weight.to_vector<float>() == kept);
+  }
   arguments.train_epoch = 2;
   ClickRun again(arguments);
   REQUIRE(again.trainer.restore());
-  Ranker bank_model;
-  load_model_bank(bank_model, arguments.model_bank);
   Ranker& restored = again.trainer.learner().model();
   CHECK(restored.users.table()->updates() == bank_model.users.table()->updates());
   CHECK(restored.items.table()->updates() == 2 * bank_model.items.table()->updates());

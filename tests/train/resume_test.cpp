@@ -171,7 +171,7 @@ TEST_CASE("resume: it writes the figures that the uninterrupted run writes") {
   const auto expected = lines_of(folder.file("whole.jsonl"));
   const auto expected_console = console_lines(console.get());
   REQUIRE(expected.size() >= 20);
-  for (const std::int64_t at : {3, 5, 7, 10, 11, 13, 19}) {
+  for (const std::int64_t at : {3, 5, 7, 10, 11, 13, 19, 20}) {
     CAPTURE(at);
     const TemporaryFolder own;
     const File lost(std::tmpfile(), &std::fclose);

@@ -157,8 +157,10 @@ void CheckpointFolder::remove_old() const {
 
 LoadedCheckpoint CheckpointFolder::install(const std::string& path, CheckpointContents contents,
                                            const CheckpointParts& parts) const {
+  const bool complete =
+      std::ranges::all_of(contents.parts, [](const auto& part) { return part.second.left_out.empty(); });
   std::vector<std::string> unused = parts.load(std::move(contents.parts), options_.load_filter, path);
-  return {path, contents.progress, std::move(unused), {}};
+  return {path, contents.progress, std::move(unused), {}, complete};
 }
 
 LoadedCheckpoint CheckpointFolder::load(const std::string& path, const CheckpointParts& parts) {

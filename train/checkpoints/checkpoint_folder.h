@@ -45,6 +45,7 @@ struct LoadedCheckpoint {
   CheckpointProgress progress;
   std::vector<std::string> unused_parts;  ///< that it has and nobody asked for
   std::vector<std::string> damaged;       ///< newer ones that were passed over, and why
+  bool complete = true;                   ///< no array was left out by a filter when it was saved
 };
 
 /// The checkpoints of a training run, each a folder in this one, numbered in the order of writing:

@@ -85,6 +85,20 @@ TEST_CASE("linear: an activation is that of the plain result, and so are its gra
     }
 }
 
+TEST_CASE("linear: of 16 bits too a result does not depend on whether it is recorded") {
+  for (const DType dtype : {DType::bf16, DType::f16, DType::f32})
+    for (const auto activation : {LinearActivation::relu, LinearActivation::gelu}) {
+      CAPTURE(to_string(dtype));
+      const Tensor x = (0.01 * spread({32, 16}, 3)).cast(dtype);
+      const Tensor weight = (0.01 * spread({24, 16}, 1)).cast(dtype);
+      const auto values = [&](const Tensor& y) { return y.detach().cast(DType::f64).to_vector<double>(); };
+      const Tensor recorded = linear(x, weight, {}, activation);
+      REQUIRE(recorded.requires_grad());
+      const NoGrad no_grad;
+      CHECK(values(linear(x, weight, {}, activation)) == values(recorded));
+    }
+}
+
 TEST_CASE("linear: promotes its three operands to one dtype") {
   const Tensor x(Array::from(std::vector<float>{1, 2}, {1, 2}, test_device()));
   const Tensor y = linear(x, Tensor(Array::from(std::vector<float>{3, 4}, {1, 2}, test_device())), constant({10}, {1}));
