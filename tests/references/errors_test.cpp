@@ -100,7 +100,7 @@ TEST_CASE("references: errors of every operation name it, the operands and where
   for (const std::string& file : reference_files())
     for (ReferenceCase& reference : reference_cases(file)) cases[reference.operation].push_back(std::move(reference));
   for (const Operation& operation : all_operations()) {
-    if (operation.name == "literal") continue;  // several operations
+    if (operation.name.starts_with("literal")) continue;  // several operations in one
     int refused = 0;
     const auto& some = cases[operation.name];
     for (std::size_t i = 0; i < std::min<std::size_t>(some.size(), 5); ++i)
