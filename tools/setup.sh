@@ -10,7 +10,7 @@ declare -A packages=(
            libeigen3-dev libfmt-dev libcli11-dev nlohmann-json3-dev zlib1g-dev libdnnl-dev"
   [test]="doctest-dev"
   [bench]="libbenchmark-dev"
-  [check]="clang-16 libclang-rt-16-dev clang-format-16 python3 spin"
+  [check]="clang-16 libclang-rt-16-dev llvm-16 clang-format-16 python3 spin"
   [tidy]="clang-tidy-16"
   [python]="python3 python3-venv"
   [torch]="python3 python3-venv python3-torch"
