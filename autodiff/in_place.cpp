@@ -111,6 +111,7 @@ Tensor Tensor::fill_(const Scalar& value) const {
   const OperationScope scope("fill_", *this);
   require_writable("fill_", *this);
   require_same_kind("fill_", value.default_dtype(), dtype());
+  require_fit("fill_", value, dtype());
   Array target = array();
   target.fill(value);
   target.count_write("fill_");

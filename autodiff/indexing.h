@@ -55,7 +55,8 @@ class Index {
 };
 
 /// A copy of `x` with `value`, broadcast and in x's dtype, in place of the elements that the entries select (no
-/// tensors). The gradient is dy without those for x, and those of dy for the value.
+/// tensors). The gradient is dy without those for x, and those of dy for the value. DTypeError for a literal that x's
+/// dtype does not have.
 Tensor slice_assign(const Tensor& x, std::span<const Index>, const Tensor& value);
 inline Tensor slice_assign(const Tensor& x, std::initializer_list<Index> entries, const Tensor& value) {
   return slice_assign(x, std::span(entries.begin(), entries.size()), value);

@@ -6,7 +6,6 @@
 #include <tutti/autodiff/tensor_access.h>
 #include <tutti/backend/error.h>
 
-#include <type_traits>
 #include <utility>
 
 namespace tutti {
@@ -47,19 +46,6 @@ DType common_dtype(const Tensor& lhs, const Tensor& rhs) {
   const DType b = own_dtype(rhs);
   if (lhs.is_weak_scalar() == rhs.is_weak_scalar()) return promote(a, b);
   return lhs.is_weak_scalar() ? beside_literal(a, b) : beside_literal(b, a);
-}
-
-// A whole number that would wrap is no number of that type.
-void require_fit(std::string_view operation, const Scalar& literal, DType dtype) {
-  if (!is_integral(dtype) || literal.default_dtype() != DType::i64) return;
-  const auto value = literal.to<std::int64_t>();
-  const bool fits = visit_dtype(dtype, [&]<class T>(std::type_identity<T>) {
-    if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>)
-      return std::in_range<T>(value);
-    else
-      return true;
-  });
-  if (!fits) raise<DTypeError>("[{}] {} is no {}: cast the operand first", operation, value, to_string(dtype));
 }
 
 Tensor as(std::string_view operation, const Tensor& tensor, DType dtype, Device device) {

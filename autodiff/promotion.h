@@ -14,13 +14,13 @@ namespace tutti {
 Tensor promote_into(elementwise::Domain, std::string_view operation, const Tensor&);
 
 /// Both operands in their common dtype, in the domain. A literal takes the other operand's device, and its dtype unless
-/// that would lose its kind; a whole number that the dtype does not have throws DTypeError. Operands on different
+/// that would lose its kind; a number that the dtype does not have throws DTypeError. Operands on different
 /// devices throw DeviceError naming the operation and both.
 std::pair<Tensor, Tensor> promote_pair(elementwise::Domain, std::string_view operation, const Tensor& lhs,
                                        const Tensor& rhs);
 
-/// What is written into `x`, in its dtype: other dtypes are cast, a literal is taken as it is. DTypeError for a whole
-/// number that the dtype does not have; DeviceError for another device's.
+/// What is written into `x`, in its dtype: other dtypes are cast. DTypeError for a literal that the dtype does not
+/// have; DeviceError for another device's.
 Tensor in_dtype_of(const Tensor& x, std::string_view operation, const Tensor& value);
 
 /// `x` in the dtype in which its own is computed: f32 for bf16 and f16. Differentiable.

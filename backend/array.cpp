@@ -27,6 +27,7 @@ Array Array::empty(const Shape& shape, DType dtype, Device device) {
 }
 
 Array Array::full(const Shape& shape, Scalar value, DType dtype, Device device) {
+  require_fit("full", value, dtype);
   Array array = empty(shape, dtype, device);
   if (array.size_ > 0) backend_for(device).fill(array, value);
   return array;
@@ -131,6 +132,7 @@ Array Array::to(Device device) const {
 
 void Array::fill(Scalar value) {
   checks::require_defined("fill", *this);
+  require_fit("fill", value, dtype_);
   count_write("fill");
   if (size_ > 0) backend_for(device_).fill(*this, value);
 }

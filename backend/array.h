@@ -21,8 +21,8 @@ class Array {
   Array() = default;  ///< undefined: holds nothing
 
   // --- making arrays; all throw OutOfMemoryError, and ShapeError for a negative length
-  static Array empty(const Shape&, DType, Device);  ///< contents undefined
-  static Array full(const Shape&, Scalar, DType, Device);
+  static Array empty(const Shape&, DType, Device);         ///< contents undefined
+  static Array full(const Shape&, Scalar, DType, Device);  ///< DTypeError for a number that the type does not have
   static Array zeros(const Shape& shape, DType dtype, Device device) { return full(shape, 0, dtype, device); }
   static Array arange(std::int64_t count, DType, Device);  ///< 0, 1, ... count-1
   /// Copies `values` (row-major). Throws ShapeError unless there are as many as the shape holds.
@@ -81,7 +81,7 @@ class Array {
   Array to(Device) const;    ///< itself if already there; else waits for this device's work and copies
 
   // --- writing in place, ordered on the compute stream; counted, so that backward notices (Storage::version)
-  void fill(Scalar);
+  void fill(Scalar);             ///< DTypeError for a number that the type does not have
   void copy_from(const Array&);  ///< same shape and dtype, any device; else ShapeError, DTypeError
   /// For who writes to the memory by other means: kernels of his own, `data`, DLPack. `operation`: a literal.
   void count_write(const char* operation) const noexcept {

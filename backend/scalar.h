@@ -5,6 +5,10 @@
 #include <tutti/backend/dtype.h>
 
 #include <concepts>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
 #include <variant>
 
 namespace tutti {
@@ -15,7 +19,9 @@ class Scalar {
   template <std::floating_point T> Scalar(T value) : value_(static_cast<double>(value)) {}
   template <std::integral T>
     requires(!std::same_as<T, bool>)
-  Scalar(T value) : value_(static_cast<std::int64_t>(value)) {}
+  Scalar(T value) : value_(static_cast<std::int64_t>(value)) {  // DTypeError for one above i64's
+    if (!std::in_range<std::int64_t>(value)) raise_too_large(static_cast<std::uint64_t>(value));
+  }
   Scalar(bool value) : value_(value) {}
 
   template <class T> T to() const {
@@ -28,10 +34,20 @@ class Scalar {
     return kinds[value_.index()];
   }
 
+  /// Whether it is in the type's range once its fraction is dropped: NaN and infinities are in none of integers.
+  /// Floating types round, and to bool it is x != 0.
+  bool fits(DType) const noexcept;
+
   bool operator==(const Scalar&) const = default;
+  friend std::string to_string(const Scalar&);
 
  private:
+  [[noreturn]] static void raise_too_large(std::uint64_t);
+
   std::variant<double, std::int64_t, bool> value_;
 };
+
+/// Throws DTypeError naming the operation unless the number fits.
+void require_fit(std::string_view operation, const Scalar&, DType);
 
 }  // namespace tutti

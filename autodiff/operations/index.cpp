@@ -166,6 +166,7 @@ Tensor pad(const Tensor& x, std::span<const Padding> widths, const Scalar& value
     view.first.push_back(before);
     shape[axis] += before + after;
   }
+  require_fit("pad", value, x.dtype());
   return assign_view(Tensor(Array::full(shape, value, x.dtype(), x.device())), view, x);
 }
 

@@ -169,6 +169,8 @@ TEST_CASE("in place: what is refused") {
   CHECK_THROWS_WITH_AS(broadcast_to(x, {3, 2}).fill_(1), doctest::Contains("one place"), ShapeError);
   CHECK_THROWS_WITH_AS(index({1, 2}, {2}).mul_(0.5), doctest::Contains("which i64 cannot hold"), DTypeError);
   CHECK_THROWS_WITH_AS(index({1, 2}, {2}).fill_(0.5), doctest::Contains("which i64 cannot hold"), DTypeError);
+  CHECK_THROWS_WITH_AS(cast(index({1, 2}, {2}), DType::u8).fill_(300), doctest::Contains("[fill_] 300 is no u8"),
+                       DTypeError);
   CHECK_THROWS_WITH_AS(Tensor(1.0).fill_(2), doctest::Contains("literal"), AutodiffError);
   CHECK_THROWS_AS(Tensor().fill_(2), AutodiffError);
   CHECK(x.to_vector<double>() == Values{1, 2});

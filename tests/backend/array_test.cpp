@@ -7,6 +7,9 @@
 
 #include <doctest/doctest.h>
 
+#include <cmath>
+#include <cstdint>
+#include <limits>
 #include <numeric>
 #include <random>
 
@@ -228,6 +231,29 @@ TEST_CASE("writing in place goes through views") {
                        as_tested("[copy_from] shapes differ: f32 [3, 2] on cpu:0 into f32 [2, 3] on cpu:0"),
                        ShapeError);
   CHECK_THROWS_AS(array.copy_from(Array::zeros({2, 3}, DType::f64, test_device())), DTypeError);
+}
+
+TEST_CASE("a number that the type does not have is refused, not wrapped") {
+  constexpr double kTwoTo63 = 9223372036854775808.0;
+  CHECK(Scalar(255).fits(DType::u8));
+  CHECK(Scalar(-128.0).fits(DType::i8));
+  CHECK(Scalar(true).fits(DType::i8));
+  CHECK(Scalar(300).fits(DType::boolean));
+  CHECK(Scalar(1e300).fits(DType::f16));
+  CHECK(Scalar(255.5).fits(DType::u8));
+  CHECK(Scalar(-0.5).fits(DType::u8));
+  CHECK(Scalar(-kTwoTo63).fits(DType::i64));
+  for (const Scalar& number : {Scalar(256), Scalar(-1), Scalar(-1.5), Scalar(256.0), Scalar(std::nan(""))})
+    CHECK_FALSE(number.fits(DType::u8));
+  CHECK_FALSE(Scalar(kTwoTo63).fits(DType::i64));
+  CHECK_FALSE(Scalar(std::int64_t{1} << 31).fits(DType::i32));
+  CHECK_THROWS_WITH_AS(Array::full({2}, 300, DType::u8, test_device()), "[full] 300 is no u8", DTypeError);
+  CHECK_THROWS_WITH_AS(Array::full({2}, 3e9, DType::i32, test_device()), "[full] 3000000000 is no i32", DTypeError);
+  CHECK_THROWS_WITH_AS(Scalar(std::numeric_limits<std::uint64_t>::max()), "[literal] 18446744073709551615 is no i64",
+                       DTypeError);
+  Array bytes = Array::full({1}, 7, DType::u8, test_device());
+  CHECK_THROWS_WITH_AS(bytes.fill(-1), "[fill] -1 is no u8", DTypeError);
+  CHECK(bytes.item<int>() == 7);
 }
 
 TEST_CASE("what no machine can hold is an error") {

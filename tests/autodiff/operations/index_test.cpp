@@ -156,6 +156,8 @@ TEST_CASE("slice_assign: literals are taken exactly, or refused") {
   const Tensor bytes = cast(whole, DType::u8);
   CHECK_THROWS_WITH_AS(slice_assign(bytes, {0}, 300), doctest::Contains("300 is no u8"), DTypeError);
   CHECK_THROWS_WITH_AS(masked_fill(bytes, bytes > 1, -1), doctest::Contains("-1 is no u8"), DTypeError);
+  CHECK_THROWS_WITH_AS(slice_assign(whole, {0}, 1e19), doctest::Contains("1e+19 is no i64"), DTypeError);
+  CHECK_THROWS_WITH_AS(pad(bytes, {{1, 1}}, 256), doctest::Contains("[pad] 256 is no u8"), DTypeError);
   CHECK_THROWS_WITH_AS((void)(bytes < 256), doctest::Contains("256 is no u8"), DTypeError);
   CHECK((bytes < 255).to_vector<bool>() == std::vector<bool>{true, true, true});
 }
