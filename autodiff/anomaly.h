@@ -20,7 +20,7 @@ struct AnomalyOptions {
 /// after every operation: for looking for an error, not for training. Sequential names its layers meanwhile.
 class DetectAnomaly {
  public:
-  explicit DetectAnomaly(const AnomalyOptions& = {});
+  [[nodiscard]] explicit DetectAnomaly(const AnomalyOptions& = {});
   ~DetectAnomaly();
   DetectAnomaly(const DetectAnomaly&) = delete;
   DetectAnomaly& operator=(const DetectAnomaly&) = delete;

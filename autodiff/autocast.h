@@ -17,7 +17,7 @@ class CastLeaves;
 /// and loss. Autocast(DType::f32) switches an outer one off. Scopes nest; the innermost counts.
 class Autocast {
  public:
-  explicit Autocast(DType narrow);  ///< bf16, f16 or f32, else DTypeError
+  [[nodiscard]] explicit Autocast(DType narrow);  ///< bf16, f16 or f32, else DTypeError
   ~Autocast();
   Autocast(const Autocast&) = delete;
   Autocast& operator=(const Autocast&) = delete;

@@ -54,13 +54,17 @@ inline std::vector<Tensor> grad(const Tensor& output, std::initializer_list<Tens
                                 const GradOptions& options = {}) {
   return grad(output, std::span(inputs.begin(), inputs.size()), options);
 }
+inline std::vector<Tensor> grad(std::initializer_list<Tensor> outputs, std::initializer_list<Tensor> inputs,
+                                const GradOptions& options = {}) {
+  return grad(std::span(outputs.begin(), outputs.size()), std::span(inputs.begin(), inputs.size()), options);
+}
 
 /// While one lives on a thread, backwards there may accumulate into the attached parameters of `group` without
 /// synchronising them; root gradients are multiplied by `weight`, as by BackwardOptions'. Used by `no_sync`. Scopes
 /// nest; the innermost counts.
 class LocalAccumulation {
  public:
-  LocalAccumulation(const void* group, double weight);
+  [[nodiscard]] LocalAccumulation(const void* group, double weight);
   ~LocalAccumulation();
   LocalAccumulation(const LocalAccumulation&) = delete;
   LocalAccumulation& operator=(const LocalAccumulation&) = delete;

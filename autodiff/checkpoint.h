@@ -35,7 +35,7 @@ Tensor checkpoint(std::function<Tensor(const Tensor&)> f, const Tensor& x);
 /// are given, and of every value without one that is read: what a checkpoint's function needs from outside.
 class InputTrace {
  public:
-  InputTrace();
+  [[nodiscard]] InputTrace();
   ~InputTrace();
   InputTrace(const InputTrace&) = delete;
   InputTrace& operator=(const InputTrace&) = delete;

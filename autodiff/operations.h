@@ -62,7 +62,7 @@ struct Padding {
   std::int64_t after = 0;
 };
 /// x with `value` around it: one pair of widths for each axis, from the first. ShapeError for another number of pairs
-/// and for negative widths. The gradient is dy without the margin.
+/// and for negative widths, DTypeError for a value that x's dtype does not have. The gradient is dy without the margin.
 Tensor pad(const Tensor&, std::span<const Padding> widths, const Scalar& value = 0);
 inline Tensor pad(const Tensor& x, std::initializer_list<Padding> widths, const Scalar& value = 0) {
   return pad(x, std::span(widths.begin(), widths.size()), value);
@@ -81,6 +81,9 @@ inline Tensor stack(std::initializer_list<Tensor> parts, std::int64_t axis = 0) 
 /// that do not add up, for negative ones, and for one length below 1.
 std::vector<Tensor> split(const Tensor&, std::span<const std::int64_t> lengths, std::int64_t axis = 0);
 std::vector<Tensor> split(const Tensor&, std::int64_t length, std::int64_t axis = 0);
+inline std::vector<Tensor> split(const Tensor& x, std::initializer_list<std::int64_t> lengths, std::int64_t axis = 0) {
+  return split(x, std::span(lengths.begin(), lengths.size()), axis);
+}
 /// Those i64 positions of an axis: the positions' axes stand in its place. One that is negative or too large throws
 /// ShapeError when the kernel runs. Gradients of a position that stands twice add up.
 Tensor take(const Tensor&, const Tensor& positions, std::int64_t axis);
@@ -89,7 +92,8 @@ Tensor take(const Tensor&, const Tensor& positions, std::int64_t axis);
 Tensor diagonal(const Tensor&, std::int64_t offset = 0, std::int64_t axis0 = 0, std::int64_t axis1 = 1);
 Tensor tril(const Tensor&, std::int64_t diagonal = 0);  ///< zeros above that diagonal of the last two axes
 Tensor triu(const Tensor&, std::int64_t diagonal = 0);  ///< zeros below it
-Tensor masked_fill(const Tensor&, const Tensor& mask, const Tensor& value);  ///< where(mask, value, x), in x's dtype
+/// where(mask, value, x), in x's dtype; DTypeError for a literal that it does not have.
+Tensor masked_fill(const Tensor&, const Tensor& mask, const Tensor& value);
 template <Literal T> Tensor masked_fill(const Tensor& x, const Tensor& mask, T value) {
   return masked_fill(x, mask, Tensor(Scalar(value)));
 }
@@ -136,8 +140,8 @@ inline Tensor einsum(std::string_view equation, std::initializer_list<Tensor> op
   return einsum(equation, std::span(operands.begin(), operands.size()));
 }
 /// activation(x W^T + b) over the last axis: x [..., in], weight [out, in], bias [out] or undefined -> [..., out], in
-/// one pass; gelu, where a graph is recorded, in a second. Operands are promoted, integers give f32. ShapeError for
-/// what does not fit.
+/// one pass; gelu in a second where a graph is recorded, and of bf16 and f16. Operands are promoted, integers give f32.
+/// ShapeError for what does not fit.
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
               LinearActivation = LinearActivation::none);
 Tensor softmax(const Tensor&, std::int64_t axis = -1);      ///< exp(x) / sum(exp(x)) along an axis; integers give f32

@@ -22,8 +22,9 @@ std::string to_string(const Site&);  ///< "encoder.layer3"
 /// An operation pays with a count of references.
 class Scope {
  public:
-  explicit Scope(std::string_view name);                 ///< within the scope around it
-  explicit Scope(std::shared_ptr<const Site>) noexcept;  ///< there, whatever scope is around it: for what runs again
+  [[nodiscard]] explicit Scope(std::string_view name);  ///< within the scope around it
+  /// There, whatever scope is around it: for what runs again.
+  [[nodiscard]] explicit Scope(std::shared_ptr<const Site>) noexcept;
   ~Scope();
   Scope(const Scope&) = delete;
   Scope& operator=(const Scope&) = delete;

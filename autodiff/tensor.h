@@ -42,9 +42,7 @@ class Tensor {
   /// A rank-0 constant without a dtype or device of its own: beside another operand it takes that one's, unless it
   /// would lose its kind (a floating constant beside integers gives f32).
   explicit Tensor(Scalar);
-  explicit Tensor(double value) : Tensor(Scalar(value)) {}
-  explicit Tensor(int value) : Tensor(Scalar(value)) {}
-  explicit Tensor(std::int64_t value) : Tensor(Scalar(value)) {}
+  template <Literal T> explicit Tensor(T value) : Tensor(Scalar(value)) {}
 
   bool defined() const noexcept { return impl_ != nullptr; }
   const Array& array() const;  ///< the value; shares its storage. Throws AutodiffError if undefined
@@ -149,7 +147,7 @@ class Tensor {
 /// While one lives on a thread, operations on that thread record no graph.
 class NoGrad {
  public:
-  NoGrad();
+  [[nodiscard]] NoGrad();
   ~NoGrad();
   NoGrad(const NoGrad&) = delete;
   NoGrad& operator=(const NoGrad&) = delete;
@@ -162,7 +160,7 @@ class NoGrad {
 /// backward, which runs without recording.
 class EnableGrad {
  public:
-  EnableGrad();
+  [[nodiscard]] EnableGrad();
   ~EnableGrad();
   EnableGrad(const EnableGrad&) = delete;
   EnableGrad& operator=(const EnableGrad&) = delete;
@@ -177,7 +175,7 @@ bool grad_enabled() noexcept;  ///< of the calling thread
 /// graph later. Scopes nest.
 class Inference {
  public:
-  Inference();
+  [[nodiscard]] Inference();
   ~Inference();
   Inference(const Inference&) = delete;
   Inference& operator=(const Inference&) = delete;

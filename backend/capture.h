@@ -76,7 +76,7 @@ Capture* active_capture() noexcept;
 /// While one lives on a thread, what that thread does on the capture's device is captured. Not nested: CaptureError.
 class CaptureScope {
  public:
-  explicit CaptureScope(Capture&);
+  [[nodiscard]] explicit CaptureScope(Capture&);
   ~CaptureScope();
   CaptureScope(const CaptureScope&) = delete;
   CaptureScope& operator=(const CaptureScope&) = delete;
@@ -85,7 +85,7 @@ class CaptureScope {
 /// While one lives on a thread, nothing is captured there: what is done is no part of the tape.
 class CaptureSuspension {
  public:
-  CaptureSuspension();
+  [[nodiscard]] CaptureSuspension();
   ~CaptureSuspension();
   CaptureSuspension(const CaptureSuspension&) = delete;
   CaptureSuspension& operator=(const CaptureSuspension&) = delete;
@@ -97,7 +97,7 @@ class CaptureSuspension {
 /// While one lives on a thread, values that are copied from the host there are the same in every run.
 class HostConstants {
  public:
-  HostConstants();
+  [[nodiscard]] HostConstants();
   ~HostConstants();
   HostConstants(const HostConstants&) = delete;
   HostConstants& operator=(const HostConstants&) = delete;

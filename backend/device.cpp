@@ -6,10 +6,12 @@
 
 #include <charconv>
 #include <limits>
+#include <ostream>
 
 namespace tutti {
 
 std::string to_string(Device device) { return fmt::format("{}:{}", kind_name(device.kind), device.index); }
+std::ostream& operator<<(std::ostream& out, Device device) { return out << to_string(device); }
 
 Device parse_device(std::string_view text) {
   const auto colon = text.find(':');

@@ -4,6 +4,7 @@
 #include <compare>
 #include <cstdint>
 #include <functional>
+#include <iosfwd>
 #include <string>
 #include <string_view>
 
@@ -26,6 +27,7 @@ constexpr Device cuda(std::uint16_t index = 0) { return {DeviceKind::cuda, index
 
 /// "cpu:0".
 std::string to_string(Device);
+std::ostream& operator<<(std::ostream&, Device);
 
 /// Inverse of `to_string`; "cpu" means "cpu:0". Throws `DeviceError` for an unknown kind or a bad index.
 Device parse_device(std::string_view text);

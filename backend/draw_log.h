@@ -25,8 +25,8 @@ class DrawLog {
 /// recorded outside too.
 class DrawScope {
  public:
-  static DrawScope record(DrawLog& log) { return DrawScope(&log, nullptr); }
-  static DrawScope replay(const DrawLog& log) { return DrawScope(nullptr, &log); }
+  [[nodiscard]] static DrawScope record(DrawLog& log) { return DrawScope(&log, nullptr); }
+  [[nodiscard]] static DrawScope replay(const DrawLog& log) { return DrawScope(nullptr, &log); }
   ~DrawScope();
   DrawScope(const DrawScope&) = delete;
   DrawScope& operator=(const DrawScope&) = delete;

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/backend/dtype.h>
 
+#include <ostream>
+
 namespace tutti {
+
+std::ostream& operator<<(std::ostream& out, DType dtype) { return out << to_string(dtype); }
 
 std::string_view to_string(DType dtype) noexcept {
   switch (dtype) {

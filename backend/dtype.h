@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <iosfwd>
 #include <string_view>
 #include <type_traits>
 
@@ -17,6 +18,7 @@ inline constexpr DType kAllDTypes[] = {DType::f32,  DType::f64, DType::i32, DTyp
                                        DType::bf16, DType::f16, DType::i8,  DType::u8};
 
 std::string_view to_string(DType) noexcept;  ///< "f32", "bool"
+std::ostream& operator<<(std::ostream&, DType);
 
 /// Bytes of one element.
 constexpr std::size_t size_of(DType dtype) noexcept {

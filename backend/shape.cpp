@@ -4,6 +4,7 @@
 #include <tutti/backend/error.h>
 
 #include <limits>
+#include <ostream>
 
 namespace tutti {
 
@@ -34,6 +35,7 @@ void Dims::erase(std::size_t position) {
 }
 
 std::string to_string(const Shape& shape) { return fmt::format("[{}]", fmt::join(shape.begin(), shape.end(), ", ")); }
+std::ostream& operator<<(std::ostream& out, const Shape& shape) { return out << to_string(shape); }
 
 namespace {
 

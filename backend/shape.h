@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <iosfwd>
 #include <span>
 #include <string>
 #include <string_view>
@@ -64,7 +65,8 @@ class Dims {
 using Shape = Dims;    ///< lengths of the axes, in elements; {} is a scalar, an axis may have length 0
 using Strides = Dims;  ///< distance between neighbours along each axis, in elements
 
-std::string to_string(const Shape&);                ///< "[64, 784]"
+std::string to_string(const Shape&);  ///< "[64, 784]"
+std::ostream& operator<<(std::ostream&, const Shape&);
 std::int64_t element_count(const Shape&) noexcept;  ///< product of the lengths; 1 for a scalar
 /// The same; throws `ShapeError` naming `operation` for a negative length and for more elements than can be counted.
 std::int64_t checked_element_count(std::string_view operation, const Shape&);

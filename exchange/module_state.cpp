@@ -175,7 +175,7 @@ StateReport load_state(Module& module, const std::string& path, const StateLoadi
   return report;
 }
 
-void save_state(const std::string& path, Module& module) {
+void save_state(Module& module, const std::string& path) {
   write_safetensors(path, {module_state(module), {{"format", "pt"}}});
 }
 

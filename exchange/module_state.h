@@ -45,6 +45,6 @@ StateReport load_state(Module&, const NamedArrays&, const StateLoading& = {});
 StateReport load_state(Module&, const std::string& path, const StateLoading& = {});
 
 /// Writes `module_state` as a plain safetensors file.
-void save_state(const std::string& path, Module&);
+void save_state(Module&, const std::string& path);
 
 }  // namespace tutti

@@ -4,6 +4,7 @@
 #include <tutti/autodiff/tensor.h>
 #include <tutti/nn/module_hooks.h>
 
+#include <concepts>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -53,7 +54,8 @@ class Module {
   bool training() const noexcept { return training_; }  ///< of this module alone; true from the start
   void zero_grad();                                     ///< of all parameters that require a gradient
   /// Gives every parameter and buffer a storage of its own on `device`, as leaves with new identity and without a
-  /// gradient. Tensors shared inside the module stay shared. Changes nothing when it throws.
+  /// gradient: optimizers come after it, one made before goes on with the old leaves. Tensors shared inside the module
+  /// stay shared. Changes nothing when it throws.
   void detach_members_to(Device);
   /// The same with elements of another floating type; members of other types keep theirs. Throws DTypeError unless the
   /// type is floating.
@@ -87,7 +89,7 @@ class Module {
 std::string describe(Module&);
 
 /// An independent copy of a module with all its values on `device`.
-template <class M> M clone(const M& module, Device device) {
+template <std::derived_from<Module> M> M clone(const M& module, Device device) {
   M copy = module;
   copy.detach_members_to(device);
   return copy;

@@ -3,6 +3,7 @@
 
 #include <tutti/autodiff/tensor.h>
 
+#include <initializer_list>
 #include <span>
 
 namespace tutti {
@@ -18,10 +19,17 @@ struct ClipOptions {
 /// the caller decides whether to step, here or by the options. An infinite `max_norm` only measures. Throws Error
 /// unless max_norm is positive.
 double clip_grad_norm(std::span<const Tensor> parameters, double max_norm, const ClipOptions& = {});
+inline double clip_grad_norm(std::initializer_list<Tensor> parameters, double max_norm,
+                             const ClipOptions& options = {}) {
+  return clip_grad_norm(std::span(parameters.begin(), parameters.size()), max_norm, options);
+}
 
 /// Brings every element of all gradients into [-limit, limit], in place; NaN stays. Joins, and leaves out, as above.
 /// Throws Error unless the limit is positive.
 void clip_grad_value(std::span<const Tensor> parameters, double limit);
+inline void clip_grad_value(std::initializer_list<Tensor> parameters, double limit) {
+  clip_grad_value(std::span(parameters.begin(), parameters.size()), limit);
+}
 
 // Parts of clip_grad_norm, for norms of which these gradients are a share only.
 void check_max_norm(double max_norm);

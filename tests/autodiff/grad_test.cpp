@@ -31,6 +31,7 @@ TEST_CASE("grad: an output may be another's input, an input another's output") {
   const Tensor z = y * y;
   const Tensor outputs[] = {y, z, y};
   const Tensor inputs[] = {x, y, x};
+  CHECK(grad({y, z, y}, {x}, {.retain_graph = true})[0].to_vector<double>() == Values{40});
   const auto gradients = grad(outputs, inputs);
   CHECK(gradients[0].to_vector<double>() == Values{40});  // (1 + 1 + 2y) 2x
   CHECK(gradients[1].to_vector<double>() == Values{10});

@@ -143,6 +143,13 @@ TEST_CASE("literals: on either side of every operator") {
   CHECK((1 != x).to_vector<bool>() == Bools{false, true});
 }
 
+TEST_CASE("literals: of every arithmetic type") {
+  CHECK(Tensor(5U).dtype() == DType::i64);
+  CHECK(Tensor(std::size_t{7}).item<int>() == 7);
+  CHECK(Tensor(true).dtype() == DType::boolean);
+  CHECK(Tensor(2.5F).item<double>() == 2.5);
+}
+
 TEST_CASE("literals: take the other operand's type unless they would lose their kind") {
   struct Row {
     DType tensor, beside_int, beside_float, beside_bool;

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/backend/shape.h>
 
+#include <tutti/backend/device.h>
+#include <tutti/backend/dtype.h>
 #include <tutti/backend/error.h>
 
 #include <doctest/doctest.h>
 
 #include <limits>
+#include <sstream>
 
 TEST_SUITE_BEGIN("cpu");
 
@@ -67,6 +70,12 @@ TEST_CASE("broadcasting follows NumPy") {
   CHECK_THROWS_WITH_AS(broadcast_shapes("add", {2, 3}, {4}), "[add] shapes [2, 3] and [4] cannot be broadcast together",
                        ShapeError);
   CHECK_THROWS_AS(broadcast_shapes("add", {0}, {2}), ShapeError);
+}
+
+TEST_CASE("shapes, dtypes and devices are written to streams as to_string has them") {
+  std::ostringstream out;
+  out << Shape{2, 3} << ' ' << DType::bf16 << ' ' << cuda(1);
+  CHECK(out.str() == "[2, 3] bf16 cuda:1");
 }
 
 TEST_CASE("negative axes count from the back") {

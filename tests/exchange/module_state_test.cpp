@@ -145,7 +145,7 @@ TEST_CASE("module state: through a file") {
   const TemporaryFolder folder;
   Net saved;
   load_state(saved, fitting());
-  save_state(folder.file("net.safetensors"), saved);
+  save_state(saved, folder.file("net.safetensors"));
   Net net;
   CHECK(load_state(net, folder.file("net.safetensors")).empty());
   CHECK(values(net) == values(saved));
@@ -181,7 +181,7 @@ else:
   std::vector<double> expected;
   for (double value = 0; words >> value;) expected.push_back(value);
   CHECK(values(net) == expected);
-  save_state(folder.file("ours"), net);
+  save_state(net, folder.file("ours"));
   run_python(script, {folder.file("ours"), "load"});
 }
 

@@ -35,6 +35,7 @@ TEST_CASE("clip_grad_norm: the norm is over all gradients and is returned as it 
   CHECK(parameters[1].grad().to_vector<double>()[0] == doctest::Approx(0.8));
   CHECK_FALSE(parameters[2].grad().defined());
   CHECK(clip_grad_norm(parameters, kInfinity) == doctest::Approx(1.0));
+  CHECK(clip_grad_norm({parameters[1]}, kInfinity) == doctest::Approx(0.8));
 }
 
 TEST_CASE("clip_grad_norm: scales in place, in the storage of the gradient") {

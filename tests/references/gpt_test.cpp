@@ -147,7 +147,7 @@ TEST_CASE("references: a GPT of PyTorch's weights is trained along its losses") 
 TEST_CASE("references: a GPT of PyTorch's weights is saved as PyTorch's file has it: names, shapes and bits") {
   const TemporaryFolder folder;
   Gpt model = loaded_model();
-  save_state(folder.file("gpt.safetensors"), model);
+  save_state(model, folder.file("gpt.safetensors"));
   check_same(by_name(read_safetensors(folder.file("gpt.safetensors")).arrays), reference_arrays("gpt"));
 }
 
@@ -156,7 +156,7 @@ TEST_CASE("references: a trained GPT goes through a file bit by bit") {
   const Tensor text(expected.at("tokens").to(test_device()));
   const TemporaryFolder folder;
   Gpt trained = trained_model(text);
-  save_state(folder.file("gpt.safetensors"), trained);
+  save_state(trained, folder.file("gpt.safetensors"));
   Gpt model = loaded_model();
   CHECK(bits(predict(model, text).logits.array()) != bits(predict(trained, text).logits.array()));
   CHECK(load_state(model, folder.file("gpt.safetensors")).empty());
@@ -169,7 +169,7 @@ TEST_CASE("references: PyTorch loads a GPT that was trained here, and has its lo
   const Tensor text(reference_arrays("gpt_results").at("tokens").to(test_device()));
   const TemporaryFolder folder;
   Gpt model = trained_model(text);
-  save_state(folder.file("gpt.safetensors"), model);
+  save_state(model, folder.file("gpt.safetensors"));
   run_python(R"(
 import sys
 from safetensors.torch import load_file, save_file

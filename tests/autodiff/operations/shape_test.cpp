@@ -109,6 +109,7 @@ TEST_CASE("stack, split: the inverse of each other") {
   CHECK(stack(both, -1).shape() == Shape{2, 3, 2});
   CHECK(split(stack(both), 1)[1].to_vector<double>() == b.to_vector<double>());
   const std::vector<Tensor> parts = split(a, 2, 1);
+  CHECK(split(a, {1, a.length(1) - 1}, 1)[1].shape() == a.slice(1, 1, a.length(1)).shape());
   REQUIRE(parts.size() == 2);
   CHECK(parts[1].shape() == Shape{2, 1});
   CHECK(concatenate(parts, 1).to_vector<double>() == a.to_vector<double>());
