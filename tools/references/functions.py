@@ -113,6 +113,9 @@ def write_activations(file):
         file.case("lerp", torch.lerp, [normal(3, 4), normal(3, 4), uniform(0, 1, 3, 4)], dtype, widened=True)
     for dtype in ("f64", "f32"):
         file.case("prelu", functional.prelu, [values(SPECIAL), values([0.25])], dtype, gradient=False, signed_zeros=True)
+    ends = [values([NAN, INFINITY, -INFINITY, 1.0, 1.0]), values([1.0, 1.0, 1.0, INFINITY, NAN])]
+    # From a weight of 0.5 on PyTorch has another formula.
+    file.case("lerp", torch.lerp, [*ends, values([0.25])], "f32", second=False)
     file.case("lerp", torch.lerp, [normal(2, 1, 4), normal(3, 1), uniform(0, 1, 4)], "f32")
 
 
@@ -177,6 +180,7 @@ def write_bits(file):
 
 
 def write(file):
+    file.special = ("gelu_tanh", "softplus", "mish", "softsign")
     write_functions(file)
     write_activations(file)
     write_pairs(file)

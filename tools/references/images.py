@@ -65,6 +65,7 @@ def write_sequence_pooling(file):
 
 
 def write(file):
+    file.special = ("grouped_conv2d", "conv1d", "avg_pool2d", "avg_pool1d", "max_pool1d")
     write_grouped(file)
     write_conv1d(file)
     write_average_pooling(file)

@@ -65,6 +65,8 @@ def write_normalization(file):
             dtype,
             normalized=(4,),
         )
+    grouped = lambda x: functional.group_norm(x, 2)
+    file.case("group_norm", grouped, [normal(0, 4, 3)], "f32", groups=2, eps=1e-5)
     large = uniform(999.0, 1001.0, 3, 20)
     file.case(
         "layer_norm",
@@ -105,6 +107,12 @@ def write_batch_norm(file):
                     )
 
 
+def write_empty_batch_norm(file):
+    settings = {"training": False, "momentum": 0.3, "eps": 1e-3}
+    inputs = [normal(0, 3, 2), constant(normal(3)), constant(uniform(0.5, 2, 3)), normal(3), normal(3)]
+    file.case("batch_norm", batch_norm(**settings), inputs, "f32", **settings)
+
+
 def attention(**options):
     def reference(query, key, value, mask=None):
         with sdpa_kernel(SDPBackend.MATH):
@@ -138,6 +146,8 @@ def write_attention(file):
         file.case(
             name, both, [*square, booleans(5, 5)], dtype, second=dtype == "f64", widened=True, causal=True, mask=3
         )
+    file.case(name, attention(), [normal(0, 5, 4), normal(0, 5, 4), normal(0, 5, 4)], "f32")
+    file.case(name, attention(), [normal(2, 0, 4), normal(2, 5, 4), normal(2, 5, 4)], "f32")
     blocks = [normal(70, 4), normal(70, 4), normal(70, 3)]
     for block in (0, 16):
         file.case(name, attention(is_causal=True), blocks, "f32", second=False, causal=True, block=block)
@@ -175,7 +185,10 @@ def write_rotary(file):
 
 
 def write(file):
+    norms = ("layer_norm", "rms_norm", "group_norm", "batch_norm")
+    file.special = (*norms, "scaled_dot_product_attention", "rotary_embedding")
     write_normalization(file)
     write_batch_norm(file)
+    write_empty_batch_norm(file)
     write_attention(file)
     write_rotary(file)

@@ -91,9 +91,21 @@ def write_elements(file):
         file.case(name, logits, inputs[:2], **more)
         file.case(name, logits, inputs[:3], weight=2, **more)
         file.case(name, logits, inputs, weight=2, pos_weight=3, **more)
+    nothing = [normal(0, 3), normal(0, 3)]
+    for reduce in ("sum", "none"):  # of a mean there is an error here
+        for name, options in (("l1_loss", {}), ("huber_loss", {"delta": 1.0}), ("smooth_l1_loss", {"beta": 1.0})):
+            loss = lambda x, t: getattr(functional, name)(x, t, reduction=reduce)
+            file.case(name, loss, nothing, "f32", reduction=reduce, **options)
+        logits = lambda x, t: functional.binary_cross_entropy_with_logits(x, t, reduction=reduce)
+        file.case("binary_cross_entropy_with_logits", logits, nothing, "f32", reduction=reduce)
+        classes = lambda x, t: functional.nll_loss(x, t, reduction=reduce)
+        file.case("nll_loss", classes, [normal(0, 3), integers(0, 3, 0)], "f32", reduction=reduce)
     extreme = [values([1000.0, -1000.0, 0.0]), constant(values([0.0, 1.0, 1.0]))]
     far = lambda x, t: functional.binary_cross_entropy_with_logits(x, t, reduction="none")
     file.case("binary_cross_entropy_with_logits", far, extreme, "f32", second=False, reduction="none")
+    # Of -inf PyTorch makes NaN: (1 - t) x - log(sigmoid(x)) is -inf + inf. The loss is infinite.
+    beyond = [values([float("nan"), float("inf"), float("inf")]), constant(values([0.5, 0.0, 0.25]))]
+    file.case("binary_cross_entropy_with_logits", far, beyond, "f32", second=False, reduction="none")
     ends = [values([0.0, 1.0, 0.0, 1.0]), constant(values([0.0, 1.0, 1.0, 0.0]))]
     sure = lambda p, t: functional.binary_cross_entropy(p, t, reduction="none")
     file.case("binary_cross_entropy", sure, ends, "f32", second=False, reduction="none")
@@ -130,6 +142,8 @@ def write_recurrent(file):
 
 
 def write(file):
+    losses = ("cross_entropy", "nll_loss", "kl_div", "l1_loss", "huber_loss", "smooth_l1_loss")
+    file.special = (*losses, "rnn", "lstm", "gru")
     write_classes(file)
     write_elements(file)
     write_recurrent(file)

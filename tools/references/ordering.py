@@ -90,6 +90,15 @@ def write_order(file):
 
 
 def write(file):
+    file.special = ("topk",)
+    file.special_results = ("prod",)  # a factor's gradient is the product of the others: PyTorch divides by it
     write_products(file)
     write_sums(file)
     write_order(file)
+    for dtype in ("f64", "bf16", "f16"):
+        order = lambda x: torch.sort(x, dim=-1, stable=True)[1]
+        file.case("argsort", order, [distinct(4, 6)], dtype, gradient=False, axis=-1)
+    for dtype in ("i64", "i32", "u8"):
+        order = lambda x: torch.sort(x, dim=-1, stable=True)[1]
+        file.case("argsort", order, [integers(0, 9, 4, 6, dtype=dtype)], axis=-1)
+    file.case("prod", lambda x: x.prod(), [normal()], "f32", axes=())

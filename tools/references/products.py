@@ -59,6 +59,11 @@ def write_einsum(file):
             file.case("einsum", reference, [normal(*shape) for shape in shapes], dtype, widened=True, equation=equation)
 
 
+def write_einsum_of_integers(file):
+    in_f32 = in_numpy(lambda a, b: numpy.einsum("ij,jk->ik", a.astype("float32"), b.astype("float32")))
+    file.case("einsum", in_f32, [integers(-9, 9, 2, 3), integers(-9, 9, 3, 2)], equation="ij,jk->ik")
+
+
 def write_linear(file):
     activations = {"none": lambda x: x, "relu": functional.relu, "gelu": functional.gelu}
     for name, activation in activations.items():
@@ -110,7 +115,9 @@ def write_convolution(file):
 
 
 def write(file):
+    file.special = ("einsum", "linear", "conv2d")
     write_matmul(file)
     write_einsum(file)
+    write_einsum_of_integers(file)
     write_linear(file)
     write_convolution(file)

@@ -184,7 +184,16 @@ def write_losses(file):
     )
 
 
+def write_scalars(file):
+    file.case("logsumexp", lambda x: torch.logsumexp(x, 0), [normal()], "f32", axes=())
+    for name in ("max", "min"):
+        file.case(name, getattr(torch, name), [normal()], "f32", axes=())
+    file.case("norm", torch.linalg.vector_norm, [normal()], "f32", second=False, axes=())
+
+
 def write(file):
+    file.special = ("mse_loss",)
     write_reductions(file)
     write_softmax(file)
     write_losses(file)
+    write_scalars(file)

@@ -40,6 +40,7 @@ CODES = {
     torch.uint8: "U8",
 }
 NARROW = (torch.bfloat16, torch.float16)
+SPECIAL = (float("nan"), float("inf"), float("-inf"))
 
 
 def versions():
@@ -92,6 +93,19 @@ def typed(make, dtype):
     return lambda random: torch.from_numpy(numpy.array(make(random))).to(DTYPES[dtype])
 
 
+def with_one(special, make):
+    """One element, in the middle, is this value."""
+
+    def made(random):
+        array = numpy.array(make(random))
+        array.flat[array.size // 2] = special
+        return array
+
+    if hasattr(make, "constant"):
+        made.constant = True
+    return made
+
+
 def constant(make):
     """A floating input that has no gradient."""
 
@@ -137,6 +151,9 @@ class ReferenceFile:
     def __init__(self):
         self.tensors = {}
         self.cases = {}
+        self.counts = {}
+        self.special = ()
+        self.special_results = ()
 
     def case(self, operation, reference, inputs, dtype="f64", gradient=True, second=True, widened=False, **attributes):
         """Floating inputs become `dtype`. `widened`: bf16 and f16 are computed in f32 and rounded at the end, which is
@@ -145,9 +162,21 @@ class ReferenceFile:
         Attributes that the comparison reads: `tolerance` (relative, at least the dtype's), `each` (relative to each
         element, in place of the largest; not for second gradients), `signed_zeros` (of results),
         `constants` (inputs without gradient).
+
+        The first case of an operation in `special` comes with NaN and with each infinity in its first input, too; of
+        one in `special_results` without gradients.
         """
-        number = sum(text.split()[0] == operation for text in self.cases.values())
-        name = f"{operation}.{number}"
+        number = self.counts.get(operation, 0)
+        self.counts[operation] = number + 1
+        self._add(f"{operation}.{number}", operation, reference, inputs, dtype, gradient, second, widened, attributes)
+        if number > 0 or operation not in (*self.special, *self.special_results):
+            return
+        gradient = gradient and operation in self.special
+        for value in SPECIAL:
+            poisoned = [with_one(value, inputs[0]), *inputs[1:]]
+            self._add(f"{operation}.{value}", operation, reference, poisoned, "f32", gradient, False, False, attributes)
+
+    def _add(self, name, operation, reference, inputs, dtype, gradient, second, widened, attributes):
         random = numpy.random.RandomState(zlib.crc32(name.encode()))
         stored = [self._input(make, random, DTYPES[dtype]) for make in inputs]
         constants = [place for place, make in enumerate(inputs) if hasattr(make, "constant")]

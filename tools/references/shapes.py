@@ -46,7 +46,11 @@ def write_types(file):
         file.case(
             "masked_fill", lambda x, m: x.masked_fill(m, value), [normal(2, 3, 4), booleans(3, 4)], "f32", value=value
         )
-    file.case("masked_fill", lambda x, m: x.masked_fill(m, 1), [integers(-9, 9, 3), booleans(3)], value=1.0)
+    for dtype in ("f64", *NARROW):
+        file.case("masked_fill", lambda x, m: x.masked_fill(m, 2.5), [normal(3, 4), booleans(3, 4)], dtype, value=2.5)
+    for dtype in INTEGERS:
+        whole = integers(0, 9, 3, dtype=dtype)
+        file.case("masked_fill", lambda x, m: x.masked_fill(m, 1), [whole, booleans(3)], value=1.0)
     for shape in ((7,), (2, 3), (), (0,)):
         file.case("one_hot", lambda x: functional.one_hot(x, 5).to(torch.float32), [integers(0, 5, *shape)], classes=5)
     file.case("literal", lambda x: (x + 2, 2 - x, x * 0.5, 3 / x, x > 0, 0 <= x), [normal(3, 4)], "f32")
@@ -176,7 +180,7 @@ def write_indexing(file):
         "0;...;newaxis",
         "1;2;3",
     ):
-        for dtype in ("f64", "f32"):
+        for dtype in ("f64", "f32", *(NARROW if entries == "1;2;3" else ())):
             file.case("index", lambda x: x[python_index(entries, None)], [normal(3, 4, 5)], dtype, entries=entries)
             if "newaxis" not in entries:
                 file.case(
@@ -205,6 +209,7 @@ def assigned(x, index, value):
 
 
 def write(file):
+    file.special = ("sum_to", "scatter_add", "cast")
     write_types(file)
     write_promotion(file)
     write_shapes(file)
