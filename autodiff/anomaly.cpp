@@ -48,8 +48,9 @@ void detail::inspect_result(std::string_view operation, const Array& result, std
   if (found == Found::nothing) return;
   for (const Tensor& input : inputs)
     if (look_into(input.array()) >= found) return;
-  // Not raised: it names the operation already, the innermost one.
-  throw AutodiffError(fmt::format("[anomaly] {}{} made {} in its result of shape {}", operation, here(), name_of(found),
+  // Not raised: it names the operation already.
+  throw AutodiffError(fmt::format("[anomaly] {}{} made {} in its result of shape {}",
+                                  step_title(operation_called(operation), operation), here(), name_of(found),
                                   to_string(result.shape())));
 }
 
@@ -59,7 +60,7 @@ void detail::inspect_gradients(const Node& node, const Tensor& gradient, std::sp
     const Found found = look_into(input_gradients[i].array());
     if (found == Found::nothing || look_into(gradient.array()) >= found) continue;
     raise<AutodiffError>("[anomaly] the backward of {} made {} in the gradient of its input {}, of shape {}",
-                         node.title(), name_of(found), i, to_string(input_gradients[i].shape()));
+                         node.step_title(), name_of(found), i, to_string(input_gradients[i].shape()));
   }
 }
 

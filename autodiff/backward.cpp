@@ -33,9 +33,12 @@ Tensor root_gradient(const Tensor& root, const Tensor& given, double scale, cons
   if (given.defined() && given.shape() != root.shape())
     raise<ShapeError>("[{}] the root's gradient has shape {}, the root {}", operation, to_string(given.shape()),
                       to_string(root.shape()));
-  if (given.defined() && (given.dtype() != root.dtype() || given.device() != root.device()))
-    raise<DTypeError>("[{}] the root's gradient is {} on {}, the root {} on {}", operation, to_string(given.dtype()),
-                      to_string(given.device()), to_string(root.dtype()), to_string(root.device()));
+  if (given.defined() && given.dtype() != root.dtype())
+    raise<DTypeError>("[{}] the root's gradient is {}, the root {}", operation, to_string(given.dtype()),
+                      to_string(root.dtype()));
+  if (given.defined() && given.device() != root.device())
+    raise<DeviceError>("[{}] the root's gradient is on {}, the root on {}", operation, to_string(given.device()),
+                       to_string(root.device()));
   if (scale == 0.0) return {};  // null: nothing is computed, and everything is final as zeros
   if (!given.defined()) return Tensor(Array::full(root.shape(), scale, root.dtype(), root.device()));
   return scale == 1.0 ? given : given * scale;

@@ -103,7 +103,7 @@ bool is_sparse_leaf(const Node* node) {
   return node != nullptr && node->is_leaf() && static_cast<const LeafNode*>(node)->slot.sparse;
 }
 
-[[noreturn]] void refuse_dense(const LeafNode& leaf, std::string_view dense, std::string_view sparse) {
+[[noreturn]] void refuse_dense(const LeafNode& leaf, const std::string& dense, const std::string& sparse) {
   const auto& attachment = leaf.slot.attachment;
   raise<AutodiffError>(
       "[backward] {} on {} has sparse gradients{}, but {} gives it a dense one: mark it dense with "
@@ -114,9 +114,9 @@ bool is_sparse_leaf(const Node* node) {
 
 }  // namespace
 
-std::string_view BackwardRun::source_of_rows(const Node* leaf) const {
+std::string BackwardRun::source_of_rows(const Node* leaf) const {
   for (const Visit& visit : visits_)
-    if (visit.node->gives_rows() && visit.node->input(0).get() == leaf) return visit.node->name();
+    if (visit.node->gives_rows() && visit.node->input(0).get() == leaf) return visit.node->title();
   return {};
 }
 
@@ -129,7 +129,7 @@ void BackwardRun::check_sparse() const {
     if (visit.node->gives_rows()) continue;
     for (std::size_t i = 0; i < visit.node->input_count(); ++i)
       if (const Node* input = visit.node->input(i).get(); is_sparse_leaf(input))
-        refuse_dense(static_cast<const LeafNode&>(*input), visit.node->name(), source_of_rows(input));
+        refuse_dense(static_cast<const LeafNode&>(*input), visit.node->title(), source_of_rows(input));
   }
 }
 

@@ -85,7 +85,7 @@ class BackwardRun {
   std::size_t edges_of(const Visit& visit) const { return ends_at(visit) ? 0 : visit.node->input_count(); }
   void contribute(Visit&, Tensor gradient, const Complete&);
   void run_hooks(Visit&);
-  std::string_view source_of_rows(const Node* leaf) const;
+  std::string source_of_rows(const Node* leaf) const;
   void run_node(Visit&, bool release_saved, const Complete&);
 
   std::uint64_t run_;

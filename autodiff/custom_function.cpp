@@ -64,9 +64,15 @@ class CustomNode final : private NameHolder, public Node {
 
 Tensor custom_function(std::string name, std::vector<Tensor> inputs, const CustomForward& forward,
                        CustomBackward backward) {
+  if (!forward || !backward)
+    raise<AutodiffError>("[{}] the custom function has no {}", name, forward ? "backward" : "forward");
   std::vector<Array> values;
-  for (const Tensor& input : inputs) values.push_back(input.array());
+  for (const Tensor& input : inputs) {
+    if (!input.defined()) raise<AutodiffError>("[{}] input {} is undefined", name, values.size());
+    values.push_back(input.array());
+  }
   Array output = forward(values);
+  if (!output.defined()) raise<AutodiffError>("[{}] forward returned an undefined array", name);
   if (detects_anomalies()) detail::inspect_result(name, output, inputs);
   if (!records(inputs)) return Tensor(std::move(output));
   auto node = std::make_shared<CustomNode>(std::move(name), inputs, std::move(values), output, std::move(backward));

@@ -16,7 +16,8 @@ using CustomBackward =
     std::function<std::vector<Array>(std::span<const Array> inputs, const Array& output, const Array& gradient)>;
 
 /// An operation whose forward and gradient are the caller's own, on arrays. It can be differentiated once: a second
-/// derivative through it throws AutodiffError naming it.
+/// derivative through it throws AutodiffError naming it; so does a missing function, an undefined input, and a forward
+/// that returns an undefined array.
 Tensor custom_function(std::string name, std::vector<Tensor> inputs, const CustomForward&, CustomBackward);
 
 }  // namespace tutti

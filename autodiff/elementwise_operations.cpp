@@ -5,6 +5,7 @@
 #include <tutti/autodiff/elementwise_recording.h>
 #include <tutti/autodiff/operation_scope.h>
 #include <tutti/autodiff/tensor_access.h>
+#include <tutti/backend/error.h>
 
 namespace tutti {
 
@@ -70,6 +71,7 @@ Tensor operator|(const Tensor& a, const Tensor& b) { return record_binary(elemen
 Tensor operator^(const Tensor& a, const Tensor& b) { return record_binary(elementwise::BitXor{}, a, b); }
 Tensor operator~(const Tensor& x) {
   const OperationScope scope("bitwise_not", x);
+  if (is_floating(x.dtype())) raise<DTypeError>("[bitwise_not] takes integers or bool, not {}", to_string(x.dtype()));
   if (x.dtype() == DType::boolean) return x == false;
   return x ^ (x.dtype() == DType::u8 ? 255 : -1);
 }

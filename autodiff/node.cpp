@@ -41,7 +41,11 @@ class Turn {
 }  // namespace
 
 Node::Node(std::string_view name, std::span<const Tensor> inputs)
-    : name_(name), sequence_(next_sequence()), count_(inputs.size()), site_(Scope::site()) {
+    : name_(name),
+      called_(detail::operation_called(name)),
+      sequence_(next_sequence()),
+      count_(inputs.size()),
+      site_(Scope::site()) {
   if (count_ > kInline) more_.resize(count_ - kInline);
   for (std::size_t i = 0; i < count_; ++i) (i < kInline ? inline_[i] : more_[i - kInline]) = gradient_node(inputs[i]);
 }
@@ -73,8 +77,17 @@ void InputGradients::set_rows(std::size_t input, SparseGradient rows) {
   run_.add_rows(node_.input(input).get(), std::move(rows));
 }
 
+std::string detail::step_title(std::string_view called, std::string_view name) {
+  return called == name ? std::string(name) : fmt::format("{} ({})", called, name);
+}
+
 std::string Node::title() const {
-  return site_ ? fmt::format("{} in {}", name_, to_string(*site_)) : std::string(name_);
+  return site_ ? fmt::format("{} in {}", called_, to_string(*site_)) : std::string(called_);
+}
+
+std::string Node::step_title() const {
+  const std::string title = detail::step_title(called_, name_);
+  return site_ ? fmt::format("{} in {}", title, to_string(*site_)) : title;
 }
 
 std::string Node::origin() const {
@@ -108,7 +121,7 @@ void Node::require_unwritten(const SavedTensor& saved) const {
   raise<AutodiffError>(
       "[backward] {} saved a value of shape {} for its gradient, and {} has written to it since: write after backward, "
       "or to a copy",
-      title(), to_string(saved.value.shape()), saved.value.storage()->last_writer());
+      step_title(), to_string(saved.value.shape()), saved.value.storage()->last_writer());
 }
 
 Tensor Node::restore(const SavedTensor& saved, const std::shared_ptr<Node>& self) const {

@@ -57,7 +57,8 @@ class InputGradients {
   std::span<const bool> wanted_;
 };
 
-/// One recorded operation with one output, or a leaf. Edges lead to the nodes that made its inputs.
+/// One recorded operation with one output, or a leaf. Its name is a literal, or the derived class holds it. Edges lead
+/// to the nodes that made its inputs.
 class Node {
  public:
   explicit Node(std::string_view name, std::span<const Tensor> inputs);
@@ -66,8 +67,12 @@ class Node {
   Node& operator=(const Node&) = delete;
 
   std::string_view name() const noexcept { return name_; }
-  std::string title() const;   ///< for errors: the name and the Scope that it was recorded in
-  std::string origin() const;  ///< for errors: " made by" its title; of a leaf "", or " made in" its Scope
+  // For errors. The operation that was called, which may be composed of others, and the Scope that it was called in:
+  // "norm in encoder". This node of it: "norm (sqrt) in encoder". " made by" the former; of a leaf "", or " made in"
+  // its Scope.
+  std::string title() const;
+  std::string step_title() const;
+  std::string origin() const;
   std::uint64_t sequence() const noexcept { return sequence_; }  ///< grows with creation, per thread
   std::size_t input_count() const noexcept { return count_; }
   const std::shared_ptr<Node>& input(std::size_t i) const { return i < kInline ? inline_[i] : more_[i - kInline]; }
@@ -107,6 +112,7 @@ class Node {
   };
 
   std::string_view name_;
+  std::string_view called_;  // what the OperationScope around it is named, if there is one
   std::uint64_t sequence_;
   std::size_t count_;
   std::array<std::shared_ptr<Node>, kInline> inline_;
@@ -164,6 +170,7 @@ namespace detail {
 /// chains of any length take constant stack, whatever holds them: edges, or functions that hold tensors.
 void drop_in_turn(std::shared_ptr<Node>&&);
 bool only_traced(std::span<const Tensor> inputs);  // whether a checkpoint's first run wants to know these and no more
+std::string step_title(std::string_view called, std::string_view name);  // "norm (sqrt)"; one name if they are the same
 }  // namespace detail
 
 /// Whether an operation on these inputs is to be recorded.

@@ -2,6 +2,7 @@
 #include <tutti/autodiff/promotion.h>
 
 #include <tutti/autodiff/autocast.h>
+#include <tutti/autodiff/operation_scope.h>
 #include <tutti/autodiff/operations.h>
 #include <tutti/autodiff/tensor_access.h>
 #include <tutti/backend/error.h>
@@ -71,14 +72,14 @@ std::pair<Tensor, Tensor> promoted(Domain domain, std::string_view operation, co
 }  // namespace
 
 Tensor promote_into(Domain domain, std::string_view operation, const Tensor& x) {
-  if (!x.defined()) raise<AutodiffError>("[{}] the operand is undefined", operation);
+  if (!x.defined()) raise_undefined(operation);
   if (autocasts()) return promoted(domain, operation, autocast(operation, x));
   return promoted(domain, operation, x);
 }
 
 std::pair<Tensor, Tensor> promote_pair(Domain domain, std::string_view operation, const Tensor& lhs,
                                        const Tensor& rhs) {
-  if (!lhs.defined() || !rhs.defined()) raise<AutodiffError>("[{}] an operand is undefined", operation);
+  if (!lhs.defined() || !rhs.defined()) raise_undefined(operation);
   if (autocasts()) return promoted(domain, operation, autocast(operation, lhs), autocast(operation, rhs));
   return promoted(domain, operation, lhs, rhs);
 }

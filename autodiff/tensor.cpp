@@ -3,6 +3,7 @@
 
 #include <tutti/autodiff/checkpoint.h>
 #include <tutti/autodiff/node.h>
+#include <tutti/autodiff/operation_scope.h>
 #include <tutti/autodiff/tensor_access.h>
 #include <tutti/backend/error.h>
 #include <tutti/backend/operations.h>
@@ -47,7 +48,7 @@ Tensor::Tensor(Array value, bool requires_grad) : impl_(std::make_shared<Impl>()
 Tensor::Tensor(Scalar scalar) : impl_(std::make_shared<Impl>()) { impl_->weak = scalar; }
 
 const Array& Tensor::array() const {
-  if (!impl_) raise<AutodiffError>("[tensor] an undefined tensor has no value");
+  if (!impl_) raise_undefined("tensor");
   if (impl_->weak && !impl_->value.defined())
     impl_->value = Array::full({}, *impl_->weak, impl_->weak->default_dtype(), cpu(0));
   if (InputTrace::active() && !impl_->node) detail::input_trace->add_read(impl_->value);
@@ -89,8 +90,10 @@ GradientSlot& Tensor::gradient_slot() const {
   if (!impl_) raise<AutodiffError>("[gradient] an undefined tensor has none");
   if (!impl_->node) raise<AutodiffError>("[gradient] this tensor requires none: call set_requires_grad(true) first");
   if (!impl_->node->is_leaf())
-    raise<AutodiffError>("[gradient] only a leaf that requires a gradient has one; this tensor was made by {}",
-                         impl_->node->name());
+    raise<AutodiffError>(
+        "[gradient] this tensor was made by {}: only leaves (parameters, inputs) keep a gradient; use grad(output, "
+        "inputs) or register_hook",
+        impl_->node->title());
   return static_cast<LeafNode&>(*impl_->node).slot;
 }
 
@@ -120,7 +123,10 @@ Tensor& Tensor::set_sparse_grad(bool sparse) {
 HookHandle Tensor::register_hook(GradientHook hook) const {
   if (InputTrace::active())
     raise<AutodiffError>("[register_hook] not in the function of a checkpoint, which runs twice: register it outside");
-  if (!requires_grad()) raise<AutodiffError>("[register_hook] this tensor requires no gradient");
+  if (!defined()) raise<AutodiffError>("[register_hook] an undefined tensor has no gradient to be seen");
+  if (!requires_grad())
+    raise<AutodiffError>(
+        "[register_hook] this tensor requires no gradient: call set_requires_grad(true), or make it of what does");
   if (has_sparse_grad()) raise<AutodiffError>("[register_hook] {} has sparse gradients", name_of(gradient_slot()));
   return impl_->node->add_hook(std::move(hook));
 }

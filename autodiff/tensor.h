@@ -104,7 +104,9 @@ class Tensor {
   Tensor& set_requires_grad(bool);
   bool is_leaf() const noexcept;
   Tensor detach() const;  ///< same storage, no graph
-  /// Undefined if there is none; joins a reduction in flight first. AutodiffError for a leaf with sparse gradients.
+  /// Undefined if there is none yet, or if none is required; joins a reduction in flight first. AutodiffError for what
+  /// an operation made: only leaves keep gradients (PyTorch warns and gives None); `grad(output, inputs)` and hooks
+  /// show others. Also for a leaf with sparse gradients, and if undefined.
   Tensor grad() const;
   /// A leaf [rows, ...] that only `embedding` reads then collects the gradients of the rows that were read, never one
   /// of the table's size. Not while it has a gradient or belongs to a group, else AutodiffError.

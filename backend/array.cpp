@@ -91,9 +91,9 @@ std::int64_t Array::length(std::int64_t axis) const { return shape_[normalize_ax
 
 bool Array::is_contiguous() const noexcept { return tutti::is_contiguous(shape_, strides_); }
 
-void Array::raise_dtype(DType read_as) const {
-  if (!defined()) checks::raise_undefined("data");
-  raise<DTypeError>("[data] read as {}, but it is {}", to_string(read_as), checks::describe(*this));
+void Array::raise_dtype(const char* operation, DType read_as) const {
+  if (!defined()) checks::raise_undefined(operation);
+  raise<DTypeError>("[{}] read as {}, but it is {}", operation, to_string(read_as), checks::describe(*this));
 }
 
 Array Array::copy() const {
@@ -152,7 +152,7 @@ void Array::copy_from(const Array& source) {
 }
 
 template <class T> std::vector<T> Array::to_vector() const {
-  if (!defined() || dtype_ != dtype_of<T>) raise_dtype(dtype_of<T>);
+  if (!defined() || dtype_ != dtype_of<T>) raise_dtype("to_vector", dtype_of<T>);
   const Array source = contiguous();
   const auto count = static_cast<std::size_t>(size_);
   if constexpr (std::is_same_v<T, bool>) {  // std::vector<bool> has no array inside

@@ -53,7 +53,7 @@ class Array {
 
   /// Address of the first element in device memory. Not ordered with queued work: kernels use it when they run.
   template <class T> T* data() const {
-    if (storage_ == nullptr || dtype_ != dtype_of<T>) raise_dtype(dtype_of<T>);
+    if (storage_ == nullptr || dtype_ != dtype_of<T>) raise_dtype("data", dtype_of<T>);
     return reinterpret_cast<T*>(storage_->data()) + offset_;
   }
   std::byte* raw_data() const noexcept {
@@ -98,7 +98,7 @@ class Array {
   friend Array lend(const Array&);
   Array view(const Shape&, const Strides&, std::int64_t offset) const;
   static Array from_bytes(const void* values, std::size_t count, DType, const Shape&, Device);
-  [[noreturn]] void raise_dtype(DType read_as) const;
+  [[noreturn]] void raise_dtype(const char* operation, DType read_as) const;
 
   std::shared_ptr<Storage> storage_;
   Shape shape_;

@@ -15,8 +15,14 @@ namespace {
 Shape complete_shape(const Array& array, const Shape& shape) {
   Shape result = shape;
   auto* const unknown = std::find(result.begin(), result.end(), -1);
-  if (unknown != result.end()) *unknown = 1;
-  const std::int64_t known = checked_element_count("reshape", result);  // also refuses a second -1
+  if (unknown != result.end()) {
+    if (std::find(unknown + 1, result.end(), -1) != result.end())
+      raise<ShapeError>("[reshape] shape {} leaves more than one length open", to_string(shape));
+    *unknown = 1;
+  }
+  if (std::any_of(result.begin(), result.end(), [](std::int64_t length) { return length < 0; }))
+    raise<ShapeError>("[reshape] negative length in shape {}", to_string(shape));
+  const std::int64_t known = checked_element_count("reshape", result);
   if (unknown != result.end() && known != 0) *unknown = array.size() / known;
   const bool solved = unknown == result.end() || known != 0;
   if (!solved || element_count(result) != array.size())

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 
@@ -71,14 +72,27 @@ namespace detail {
 class ErrorContext {
  public:
   virtual std::string complete(std::string message) const = 0;
+  /// "operand 2", if that is the first that is undefined; "an operand" if none is known to be.
+  virtual std::string undefined_operand() const = 0;
+  std::string_view operation() const noexcept { return operation_; }
 
  protected:
+  explicit ErrorContext(std::string_view operation) : operation_(operation) {}
   ~ErrorContext() = default;
+
+ private:
+  std::string_view operation_;
 };
 inline constinit thread_local const ErrorContext* error_context = nullptr;
 
-/// Says where the calling thread is in its program, or "". Set by tutti::Scope.
+/// The operation that the calling thread was asked for, for what is recorded on the way; `inner` if that is all.
+inline std::string_view operation_called(std::string_view inner) noexcept {
+  return error_context != nullptr ? error_context->operation() : inner;
+}
+
+/// Say where the calling thread is in its program, and in which module, or "". Set by tutti::Scope, tutti::ModuleCall.
 inline constinit std::atomic<std::string (*)()> place_of_thread{nullptr};
+inline constinit std::atomic<std::string (*)()> module_of_thread{nullptr};
 
 /// Whether it may be about an operation's operands. What goes wrong between devices, in a capture, in memory or in a
 /// file is about something else, whatever runs meanwhile.
@@ -88,17 +102,20 @@ template <class E> inline constexpr bool about_operands =
 
 /// The message and, unless it says so already, what the calling thread is doing and where.
 inline std::string completed(std::string message, bool about_operands) {
-  const auto place_of = place_of_thread.load(std::memory_order_relaxed);
-  std::string place = place_of == nullptr ? "" : place_of();
-  if (message.find(place) != std::string::npos) place.clear();
+  std::string places;
+  for (const auto* where : {&place_of_thread, &module_of_thread}) {
+    const auto place_of = where->load(std::memory_order_relaxed);
+    const std::string place = place_of == nullptr ? "" : place_of();
+    if (message.find(place) == std::string::npos) places += (places.empty() ? "" : ", ") + place;
+  }
   if (about_operands && error_context != nullptr) message = error_context->complete(std::move(message));
-  return place.empty() ? message : message + " (in " + place + ")";
+  return places.empty() ? message : message + " (in " + places + ")";
 }
 
 }  // namespace detail
 
 /// Throws `E` with a formatted message: `raise<ShapeError>("[matmul] inner dimensions differ: {} x {}", a, b)`. Within
-/// a Scope the message ends with its name; within an operation on tensors it names that and its operands.
+/// a Scope or a module the message ends with its name; within an operation on tensors it names that and its operands.
 template <class E = Error, class... Args> [[noreturn]] void raise(fmt::format_string<Args...> format, Args&&... args) {
   throw E(detail::completed(fmt::format(format, std::forward<Args>(args)...), detail::about_operands<E>));
 }

@@ -10,6 +10,12 @@ std::string describe(const Array& array) {
   return fmt::format("{} {} on {}", to_string(array.dtype()), to_string(array.shape()), to_string(array.device()));
 }
 
+std::string given_images(std::string_view operation, const Shape& shape) {
+  Shape given = shape;
+  if (operation.ends_with("1d") && shape.size() == 4) given.erase(2);
+  return to_string(given);
+}
+
 void raise_undefined(std::string_view operation) { raise("[{}] an operand is undefined", operation); }
 
 void raise_devices(std::string_view operation, const Array& lhs, const Array& rhs) {

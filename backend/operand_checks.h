@@ -13,6 +13,10 @@ namespace tutti::checks {
 /// "f32 [64, 784] on cpu:0".
 std::string describe(const Array&);
 
+/// The shape of images as the caller gave them: to an operation named "...1d" as sequences, which are images of one
+/// row.
+std::string given_images(std::string_view operation, const Shape&);
+
 [[noreturn]] void raise_undefined(std::string_view operation);
 [[noreturn]] void raise_devices(std::string_view operation, const Array& lhs, const Array& rhs);
 [[noreturn]] void raise_dtypes(std::string_view operation, const Array& lhs, const Array& rhs);

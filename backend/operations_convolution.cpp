@@ -18,19 +18,22 @@ void check_geometry(std::string_view name, const Conv2dGeometry& geometry) {
 
 void check_channels(std::string_view name, std::int64_t groups, const Shape& input, const Shape& weight) {
   if (input.size() == 3 && weight.size() == 4)
-    raise<ShapeError>("[{}] input {} has no batch axis: expand_dims(x, 0) gives it one", name, to_string(input));
+    raise<ShapeError>("[{}] input {} has no batch axis: expand_dims(x, 0) gives it one", name,
+                      checks::given_images(name, input));
   if (groups == 1 && input.size() == 4 && weight.size() == 4 && input[1] != weight[1])
-    raise<ShapeError>("[{}] input {} has {} channels, weight {} takes {}", name, to_string(input), input[1],
-                      to_string(weight), weight[1]);
+    raise<ShapeError>("[{}] input {} has {} channels, weight {} takes {}", name, checks::given_images(name, input),
+                      input[1], checks::given_images(name, weight), weight[1]);
   if (input.size() != 4 || weight.size() != 4)
     raise<ShapeError>("[{}] input [n, c, h, w] and weight [k, c, r, s] are needed, not {} and {}", name,
-                      to_string(input), to_string(weight));
+                      checks::given_images(name, input), checks::given_images(name, weight));
   if (input[1] % groups != 0 || weight[0] % groups != 0)
     raise<ShapeError>("[{}] {} groups must divide both {} channels in and {} out, of input {} and weight {}", name,
-                      groups, input[1], weight[0], to_string(input), to_string(weight));
+                      groups, input[1], weight[0], checks::given_images(name, input),
+                      checks::given_images(name, weight));
   if (input[1] / groups != weight[1])
-    raise<ShapeError>("[{}] input {} in {} groups has {} channels in each, weight {} is for {}", name, to_string(input),
-                      groups, input[1] / groups, to_string(weight), weight[1]);
+    raise<ShapeError>("[{}] input {} in {} groups has {} channels in each, weight {} is for {}", name,
+                      checks::given_images(name, input), groups, input[1] / groups, checks::given_images(name, weight),
+                      weight[1]);
 }
 
 void check_operands(std::string_view name, const Array& lhs, const Array& rhs) {
@@ -49,8 +52,8 @@ Shape conv2d_shape(std::string_view operation, const Conv2dGeometry& geometry, c
     const std::int64_t extent = geometry.dilation[i] * (weight[i + 2] - 1) + 1;
     const std::int64_t padded = input[i + 2] + 2 * geometry.padding[i];
     if (weight[i + 2] < 1 || padded < extent)
-      raise<ShapeError>("[{}] the kernel of {} does not fit the padded input {}", operation, to_string(weight),
-                        to_string(input));
+      raise<ShapeError>("[{}] the kernel of {} does not fit the padded input {}", operation,
+                        checks::given_images(operation, weight), checks::given_images(operation, input));
     output[i + 2] = (padded - extent) / geometry.stride[i] + 1;
   }
   return output;

@@ -19,7 +19,8 @@ Shape pool2d_shape(std::string_view operation, const Pool2dGeometry& geometry, c
                         operation, kernel, geometry.stride[i], padding);
     const std::int64_t padded = input[i + 2] + 2 * padding;
     if (input[i + 2] < 1 || padded < kernel)
-      raise<ShapeError>("[{}] a window of {} does not fit the padded input {}", operation, kernel, to_string(input));
+      raise<ShapeError>("[{}] a window of {} does not fit the padded input {}", operation, kernel,
+                        checks::given_images(operation, input));
     output[i + 2] = (padded - kernel) / geometry.stride[i] + 1;
   }
   return output;

@@ -32,13 +32,22 @@ template <class T> float last_below(double low, double high) {
   return std::max<float>(last, T(low));
 }
 
+std::string_view name_of(RandomCall::Kind kind) {
+  switch (kind) {
+    case RandomCall::Kind::uniform: return "uniform";
+    case RandomCall::Kind::normal: return "normal";
+    case RandomCall::Kind::truncated_normal: break;
+  }
+  return "truncated_normal";
+}
+
 /// P(Z < z) of the standard normal distribution.
 double share_below(double z) { return std::erfc(-z * std::numbers::sqrt2 / 2) / 2; }
 
 }  // namespace
 
 Array Generator::draw(RandomCall call, const Shape& shape, DType dtype, Device device) {
-  if (!is_floating(dtype)) raise<DTypeError>("[random] draws floating types, not {}", to_string(dtype));
+  if (!is_floating(dtype)) raise<DTypeError>("[{}] draws floating types, not {}", name_of(call.kind), to_string(dtype));
   if (is_narrow(dtype)) {  // narrowing may round up to the upper end, which is excluded
     const Array wide = draw(call, shape, DType::f32, device);
     if (call.kind != RandomCall::Kind::uniform) return wide.cast(dtype);

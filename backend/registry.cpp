@@ -50,7 +50,7 @@ Backend& make_built_in(DeviceKind kind) {
     if (slot.load() == nullptr) slot.store(new CudaBackend);
     return *slot.load();
 #else
-    raise<DeviceError>("[device] {}:0: this build has no CUDA backend (Meson option cuda)", kind_name(kind));
+    raise<DeviceError>("[device] {}: this build has no CUDA backend (Meson option cuda)", kind_name(kind));
 #endif
   }
   if (slot.load() == nullptr) {

@@ -112,4 +112,12 @@ std::size_t normalize_axis(std::string_view operation, std::int64_t axis, std::s
   return static_cast<std::size_t>(axis < 0 ? axis + count : axis);
 }
 
+std::int64_t normalize_new_axis(std::string_view operation, std::int64_t axis, const Shape& shape) {
+  const auto rank = static_cast<std::int64_t>(shape.size());
+  if (axis < -rank - 1 || axis > rank)
+    raise<ShapeError>("[{}] axis {} is out of range for a new one of {}: {} to {}", operation, axis, to_string(shape),
+                      -rank - 1, rank);
+  return axis < 0 ? axis + rank + 1 : axis;
+}
+
 }  // namespace tutti

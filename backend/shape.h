@@ -78,5 +78,7 @@ Shape broadcast_shapes(std::string_view operation, const Shape& lhs, const Shape
 
 /// `axis` counted from the front; negative axes count from the back. Throws `ShapeError` naming `operation`.
 std::size_t normalize_axis(std::string_view operation, std::int64_t axis, std::size_t rank);
+/// The same for an axis that is to be added to `shape`: there is one place more.
+std::int64_t normalize_new_axis(std::string_view operation, std::int64_t axis, const Shape& shape);
 
 }  // namespace tutti

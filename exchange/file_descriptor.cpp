@@ -37,22 +37,22 @@ void flush_name_to_disk(const std::string& path) {
   close(directory);
 }
 
-FileDescriptor::FileDescriptor(std::string path, int flags)
-    : path_(std::move(path)), descriptor_(open(path_.c_str(), flags | O_CLOEXEC, kNewFileMode)) {
-  if (descriptor_ < 0) fail("cannot open");
+FileDescriptor::FileDescriptor(const std::string& path, std::string known_as, int flags)
+    : path_(std::move(known_as)), descriptor_(open(path.c_str(), flags | O_CLOEXEC, kNewFileMode)) {
+  if (descriptor_ < 0) fail((flags & O_CREAT) != 0 ? "cannot create" : "cannot open");
 }
 
 FileDescriptor FileDescriptor::open_for_reading(const std::string& path) {
   // Without O_NONBLOCK, opening a pipe that nobody writes to would hang.
-  FileDescriptor file(path, O_RDONLY | O_NONBLOCK);
+  FileDescriptor file(path, path, O_RDONLY | O_NONBLOCK);
   struct stat status {};
   if (fstat(file.descriptor_, &status) != 0) file.fail("cannot inspect");
   if (!S_ISREG(status.st_mode)) raise<DataError>("[file] {} is not a regular file", path);
   return file;
 }
 
-FileDescriptor FileDescriptor::create_new(const std::string& path) {
-  return FileDescriptor(path, O_WRONLY | O_CREAT | O_EXCL);
+FileDescriptor FileDescriptor::create_new(const std::string& path, const std::string& known_as) {
+  return FileDescriptor(path, known_as.empty() ? path : known_as, O_WRONLY | O_CREAT | O_EXCL);
 }
 
 FileDescriptor::~FileDescriptor() {
@@ -64,7 +64,12 @@ FileDescriptor::FileDescriptor(FileDescriptor&& other) noexcept
 
 void FileDescriptor::fail(const char* what) const {
   const int error = errno;
-  raise<DataError>("[file] {} {} at offset {}: {}", what, path_, offset_, std::strerror(error));
+  raise<DataError>("[file] {} {}: {}", what, path_, std::strerror(error));
+}
+
+void FileDescriptor::fail(const char* what, std::uint64_t offset) const {
+  const int error = errno;
+  raise<DataError>("[file] {} {} at offset {}: {}", what, path_, offset, std::strerror(error));
 }
 
 std::uint64_t FileDescriptor::size() const {
@@ -83,7 +88,7 @@ void FileDescriptor::read_at(std::uint64_t offset, void* to, std::size_t bytes) 
     const ssize_t count =
         pread(descriptor_, static_cast<char*>(to) + done, bytes - done, static_cast<off_t>(offset + done));
     if (count < 0 && errno == EINTR) continue;
-    if (count < 0) fail("cannot read");
+    if (count < 0) fail("cannot read", offset + done);
     if (count == 0) raise<DataError>("[file] {} ends at offset {}", path_, offset + done);
     done += static_cast<std::size_t>(count);
   }
@@ -105,7 +110,7 @@ void FileDescriptor::write_at(std::uint64_t offset, const void* from, std::size_
     const ssize_t count =
         pwrite(descriptor_, static_cast<const char*>(from) + done, bytes - done, static_cast<off_t>(offset + done));
     if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) fail("cannot write");
+    if (count <= 0) fail("cannot write", offset + done);
     done += static_cast<std::size_t>(count);
   }
 }
@@ -130,7 +135,7 @@ FolderLock::FolderLock(const std::string& folder)
 FolderLock::~FolderLock() { ::close(descriptor_); }
 
 AtomicFile::AtomicFile(std::string path)
-    : path_(std::move(path)), temporary_(temporary_path(path_)), file_(FileDescriptor::create_new(temporary_)) {}
+    : path_(std::move(path)), temporary_(temporary_path(path_)), file_(FileDescriptor::create_new(temporary_, path_)) {}
 
 AtomicFile::~AtomicFile() {
   if (!committed_) unlink(temporary_.c_str());

@@ -8,11 +8,13 @@
 
 namespace tutti {
 
-/// An open file, closed with its owner. Every function throws DataError naming the path and the system's reason.
+/// An open file, closed with its owner. Every function throws DataError naming the path and the system's reason, and
+/// where reading or writing failed the offset.
 class FileDescriptor {
  public:
   static FileDescriptor open_for_reading(const std::string& path);  ///< regular files only
-  static FileDescriptor create_new(const std::string& path);        ///< refuses an existing file
+  /// Refuses an existing file. Errors name `known_as`, if given, in place of the path.
+  static FileDescriptor create_new(const std::string& path, const std::string& known_as = {});
   ~FileDescriptor();
   FileDescriptor(FileDescriptor&&) noexcept;
   FileDescriptor& operator=(FileDescriptor&&) = delete;
@@ -30,10 +32,11 @@ class FileDescriptor {
   void close();
 
  private:
-  FileDescriptor(std::string path, int flags);
+  FileDescriptor(const std::string& path, std::string known_as, int flags);
   [[noreturn]] void fail(const char* what) const;
+  [[noreturn]] void fail(const char* what, std::uint64_t offset) const;
 
-  std::string path_;
+  std::string path_;  // for errors
   int descriptor_;
   std::uint64_t offset_ = 0;
 };

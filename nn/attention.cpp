@@ -44,6 +44,12 @@ MultiheadAttention::MultiheadAttention(std::int64_t features, std::int64_t heads
   out_proj.bias.set_array(Array::zeros({features}, options.dtype, options.device));
 }
 
+void MultiheadAttention::check(std::string_view what, const Tensor& x) const {
+  if (x.rank() < 2 || x.length(-1) != features_)
+    raise<ShapeError>("[MultiheadAttention] {} is {}: [..., steps, {} features] are needed", what, to_string(x.shape()),
+                      features_);
+}
+
 // By some rows of the projection.
 Tensor MultiheadAttention::projected(const Tensor& x, std::int64_t begin, std::int64_t end) const {
   const Tensor bias = in_proj_bias.defined() ? slice(in_proj_bias, 0, begin, end) : Tensor();
@@ -51,6 +57,8 @@ Tensor MultiheadAttention::projected(const Tensor& x, std::int64_t begin, std::i
 }
 
 Tensor MultiheadAttention::forward(const Tensor& x, const AttentionMask& mask) const {
+  const ModuleCall here(*this);
+  check("x", x);
   const std::int64_t lengths[] = {features_, key_value_features_, key_value_features_};
   const auto parts = split(linear(x, in_proj_weight, in_proj_bias), lengths, -1);
   return attend(parts[0], parts[1], parts[2], mask);
@@ -58,6 +66,8 @@ Tensor MultiheadAttention::forward(const Tensor& x, const AttentionMask& mask) c
 
 Tensor MultiheadAttention::forward(const Tensor& query, const Tensor& key, const Tensor& value,
                                    const AttentionMask& mask) const {
+  const ModuleCall here(*this);
+  check("the query", query), check("the key", key), check("the value", value);
   const std::int64_t keys_end = features_ + key_value_features_;
   return attend(projected(query, 0, features_), projected(key, features_, keys_end),
                 projected(value, keys_end, keys_end + key_value_features_), mask);
@@ -65,9 +75,6 @@ Tensor MultiheadAttention::forward(const Tensor& query, const Tensor& key, const
 
 Tensor MultiheadAttention::attend(const Tensor& query, const Tensor& key, const Tensor& value,
                                   const AttentionMask& mask) const {
-  for (const Tensor& x : {query, key, value})
-    if (x.rank() < 2)
-      raise<ShapeError>("[MultiheadAttention] [..., steps, features] are needed, not {}", to_string(x.shape()));
   const std::int64_t width = features_ / heads_;
   Tensor q = split_heads(query, width);
   Tensor k = split_heads(key, width);

@@ -46,6 +46,7 @@ class MultiheadAttention : public Module {
   Linear out_proj;
 
  private:
+  void check(std::string_view what, const Tensor&) const;
   Tensor projected(const Tensor& x, std::int64_t begin, std::int64_t end) const;
   Tensor attend(const Tensor& query, const Tensor& key, const Tensor& value, const AttentionMask&) const;
 

@@ -5,6 +5,7 @@
 #include <tutti/autodiff/operation_scope.h>
 #include <tutti/autodiff/operations.h>
 #include <tutti/backend/error.h>
+#include <tutti/backend/index_meaning.h>
 
 namespace tutti {
 namespace {
@@ -69,6 +70,12 @@ Tensor likelihood_loss(const Classes& classes, const Tensor& log_probabilities, 
                        const CrossEntropyOptions& options) {
   classes.check_numbers(targets);
   const std::int64_t axis = classes.signed_axis();
+  const IndexMeaning meaning{.operation = classes.operation,
+                             .index = "target",
+                             .range = "classes",
+                             .shape = targets.shape(),
+                             .ignored = options.ignore_index};
+  const IndexScope class_numbers(meaning);
   const Tensor kept = options.ignore_index ? targets != *options.ignore_index : Tensor();
   const Tensor numbers = kept.defined() ? where(kept, targets, 0) : targets;
   const Tensor weight = classes.weight(options.weight);

@@ -14,9 +14,9 @@
 #include <unordered_map>
 
 namespace tutti {
-namespace {
+namespace {}  // namespace
 
-/// "Linear" of tutti::Linear; of a template, the name of what it makes where it has one here, else its own.
+// Of a template, the name of what it makes where it has one here, else its own.
 std::string class_name(const Module& module) {
   const std::type_info& type = typeid(module);
   if (type == typeid(ReLU)) return "ReLU";
@@ -36,6 +36,8 @@ std::string class_name(const Module& module) {
   const std::size_t scope = plain.rfind("::");
   return std::string(scope == std::string_view::npos ? plain : plain.substr(scope + 2));
 }
+
+namespace {
 
 /// Writes the lines below a module, then goes back to write its own, which tells their sum.
 class TreeWriter : public MemberVisitor {

@@ -17,4 +17,7 @@ namespace tutti {
 ///     ...
 std::string tree_text(Module&);
 
+/// "Linear" of a Linear; of a class of one's own its name, without namespaces.
+std::string class_name(const Module&);
+
 }  // namespace tutti

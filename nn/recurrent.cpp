@@ -4,6 +4,7 @@
 #include <tutti/autodiff/operation_scope.h>
 #include <tutti/autodiff/operations.h>
 #include <tutti/backend/error.h>
+#include <tutti/nn/call.h>
 
 #include <algorithm>
 
@@ -68,6 +69,7 @@ RecurrentState RecurrentNetwork::check_initial(const Tensor& x, const RecurrentS
 }
 
 RecurrentOutput RecurrentNetwork::forward(const Tensor& input, const RecurrentState& given) const {
+  const ModuleCall here(*this);
   const OperationScope scope(kind_->name, input);
   if (input.rank() != 3 || input.length(2) != in_ || input.length(options_.batch_first ? 1 : 0) == 0)
     raise<ShapeError>("[{}] needs x [{}, {}] of a step or more, got {}", kind_->name,

@@ -19,6 +19,7 @@ Sequential& Sequential::operator=(const Sequential& other) {
 }
 
 Tensor Sequential::forward(const Tensor& x) const {
+  const ModuleCall here(*this);
   Tensor value = x;
   for (const NamedLayer& named : layers_) {
     std::optional<Scope> scope;

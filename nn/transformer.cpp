@@ -44,6 +44,7 @@ TransformerBlock::TransformerBlock(std::int64_t features, std::int64_t heads, Ge
       causal_(options.causal) {}
 
 Tensor TransformerBlock::forward(const Tensor& x, const Tensor& mask) const {
+  const ModuleCall here(*this);
   if (pre_norm_) {
     const Tensor y = x + attended(call(norm1, x), mask);
     return y + fed_forward(call(norm2, y));

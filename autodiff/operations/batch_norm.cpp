@@ -67,11 +67,13 @@ void check(const Tensor& x, const Tensor& running_mean, const Tensor& running_va
            const Tensor& bias, const BatchNormCall& call) {
   if (x.rank() < 2 || x.length(1) == 0)
     raise<ShapeError>("[batch_norm] needs [n, c, ...] with channels, got {}", to_string(x.shape()));
-  const Shape expected{x.length(1)};
+  const std::int64_t channels = x.length(1);
   const auto fits = [&](std::string_view what, const Tensor& operand) {
-    if (operand.defined() && operand.shape() != expected)
-      raise<ShapeError>("[batch_norm] {} {} should have shape {}", what, to_string(operand.shape()),
-                        to_string(expected));
+    if (!operand.defined() || operand.shape() == Shape{channels}) return;
+    if (operand.rank() != 1)
+      raise<ShapeError>("[batch_norm] {} {} is not one number for each channel", what, to_string(operand.shape()));
+    raise<ShapeError>("[batch_norm] the input {} has {} channels, {} is for {}", to_string(x.shape()), channels, what,
+                      operand.length(0));
   };
   fits("the running mean", running_mean);
   fits("the running variance", running_var);

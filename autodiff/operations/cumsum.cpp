@@ -21,11 +21,17 @@ Tensor summed(const Tensor& x, std::int64_t axis, bool reverse) {
   });
 }
 
+// A scalar, which has axes 0 and -1 to these operations, as NumPy has it.
+Tensor as_line(std::string_view operation, const Tensor& scalar, std::int64_t axis) {
+  if (axis != 0 && axis != -1) normalize_axis(operation, axis, 0);  // throws
+  return expand_dims(scalar, 0);
+}
+
 }  // namespace
 
 Tensor cumsum(const Tensor& x, std::int64_t axis) {
   const OperationScope scope("cumsum", x);
-  if (x.rank() == 0) return reshape(cumsum(expand_dims(x, 0), axis), {});
+  if (x.rank() == 0) return reshape(cumsum(as_line("cumsum", x, axis), 0), {});
   return summed(promote_into(elementwise::Domain::number, "cumsum", x), axis, false);
 }
 
@@ -33,7 +39,7 @@ Tensor cumsum(const Tensor& x, std::int64_t axis) {
 // In f64, as these products are of parts that a product from the first to the last would not have met.
 Tensor cumprod(const Tensor& x, std::int64_t axis) {
   const OperationScope scope("cumprod", x);
-  if (x.rank() == 0) return reshape(cumprod(expand_dims(x, 0), axis), {});
+  if (x.rank() == 0) return reshape(cumprod(as_line("cumprod", x, axis), 0), {});
   const Tensor number = promote_into(elementwise::Domain::number, "cumprod", x);
   Tensor product = is_floating(number.dtype()) ? cast(number, DType::f64) : number;
   const std::size_t place = normalize_axis("cumprod", axis, x.rank());

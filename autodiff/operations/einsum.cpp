@@ -195,6 +195,10 @@ Tensor einsum(std::string_view equation, std::span<const Tensor> given) {
   std::vector<Tensor> operands;
   for (const Tensor& operand : given) operands.push_back(autocast("einsum", operand));
   if (operands.empty()) raise<ShapeError>("[einsum] there are no operands");
+  for (const Tensor& operand : operands)
+    if (operand.device() != operands.front().device())
+      raise<DeviceError>("[einsum] operands are on different devices: {} and {}", to_string(operands.front().device()),
+                         to_string(operand.device()));
   const Equation parsed(equation, operands);
   DType dtype = DType::boolean;
   for (const Tensor& operand : operands) dtype = promote(dtype, operand.dtype());

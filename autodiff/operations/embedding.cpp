@@ -3,6 +3,7 @@
 #include <tutti/autodiff/operation_scope.h>
 #include <tutti/autodiff/operations.h>
 #include <tutti/backend/error.h>
+#include <tutti/backend/index_meaning.h>
 #include <tutti/backend/operations.h>
 
 namespace tutti {
@@ -43,11 +44,17 @@ Tensor embedding(const Tensor& table, const Tensor& indices) {
   if (shape.empty()) raise<ShapeError>("[embedding] the table is a scalar: it has no rows");
   if (indices.dtype() != DType::i64)
     raise<DTypeError>("[embedding] indices are {}: they must be i64", to_string(indices.dtype()));
+  if (indices.device() != table.device())
+    raise<DeviceError>("[embedding] the table is on {}, the indices on {}", to_string(table.device()),
+                       to_string(indices.device()));
   const std::int64_t count = indices.size();
   const std::int64_t columns = columns_of(shape);
   const Array flat = indices.array().reshape({count});
   Shape result = indices.shape();
   for (std::size_t axis = 1; axis < shape.size(); ++axis) result.push_back(shape[axis]);
+  if (shape[0] == 0 && count > 0) raise<ShapeError>("[embedding] the table {} has no rows", to_string(shape));
+  const IndexMeaning meaning{.operation = "embedding", .index = "id", .range = "rows", .shape = indices.shape()};
+  const IndexScope rows(meaning);
   const Tensor inputs[] = {table};
   return record("embedding",
                 gather(table.array().reshape({shape[0], columns}), 0, index_of_rows(flat, columns)).reshape(result),

@@ -7,6 +7,7 @@
 #include <tutti/autodiff/promotion.h>
 #include <tutti/autodiff/strided_view.h>
 #include <tutti/backend/error.h>
+#include <tutti/backend/index_meaning.h>
 
 #include <algorithm>
 #include <optional>
@@ -15,6 +16,8 @@
 namespace tutti {
 
 namespace {
+
+constexpr std::string_view kAlongAxis = "elements of its axis";
 
 /// Entries worked out against a shape.
 struct Selection {
@@ -114,7 +117,14 @@ Tensor Tensor::at(std::span<const Index> entries) const {
   const OperationScope scope("index", *this);
   const Selection selection = Selector("index", shape()).select(entries);
   const Tensor view = take_view("index", *this, selection.view);
-  return selection.positions ? take(view, *selection.positions, selection.axis) : view;
+  if (!selection.positions) return view;
+  const IndexMeaning meaning{.operation = "index",
+                             .index = "position",
+                             .range = kAlongAxis,
+                             .shape = selection.positions->shape(),
+                             .from_back = true};
+  const IndexScope positions(meaning);
+  return take(view, *selection.positions, selection.axis);
 }
 
 Tensor Tensor::operator[](const Index& entry) const { return at({&entry, 1}); }
@@ -143,6 +153,10 @@ Tensor slice(const Tensor& x, std::int64_t axis, std::int64_t begin, std::int64_
 Tensor take(const Tensor& x, const Tensor& positions, std::int64_t axis) {
   const OperationScope scope("take", x, positions);
   const std::size_t place = normalize_axis("take", axis, x.rank());
+  if (x.shape()[place] == 0 && positions.size() > 0)
+    raise<ShapeError>("[take] axis {} of {} has no elements", axis, to_string(x.shape()));
+  const IndexMeaning meaning{.operation = "take", .index = "position", .range = kAlongAxis, .shape = positions.shape()};
+  const IndexScope along_axis(meaning);
   if (place == 0) return embedding(x, positions);
   const Tensor taken = embedding(moveaxis(x, axis, 0), positions);
   Dims order;  // the positions' axes move behind those that stood before `axis`

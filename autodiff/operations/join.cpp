@@ -19,13 +19,14 @@ Tensor concatenate(std::span<const Tensor> tensors, std::int64_t axis) {
   for (const Tensor& tensor : tensors) dtype = promote(dtype, tensor.dtype());
   std::vector<Tensor> inputs;
   std::vector<Array> arrays;
-  std::vector<std::int64_t> lengths;
   for (const Tensor& tensor : tensors) {
     inputs.push_back(cast(tensor, dtype));
     arrays.push_back(inputs.back().array());
-    lengths.push_back(tensor.rank() > 0 ? tensor.length(axis) : 0);
   }
-  return record("concatenate", concatenate(arrays, axis), inputs, [&] {
+  Array value = concatenate(arrays, axis);  // which checks the axis
+  return record("concatenate", std::move(value), inputs, [&] {
+    std::vector<std::int64_t> lengths;
+    for (const Array& array : arrays) lengths.push_back(array.length(axis));
     return [lengths, axis](const auto&, const Tensor& dy, InputGradients& gradients) {
       std::int64_t begin = 0;
       for (std::size_t i = 0; i < lengths.size(); begin += lengths[i++])
@@ -37,19 +38,20 @@ Tensor concatenate(std::span<const Tensor> tensors, std::int64_t axis) {
 Tensor stack(std::span<const Tensor> tensors, std::int64_t axis) {
   const OperationScope scope("stack", tensors);
   if (tensors.empty()) raise<ShapeError>("[stack] there are no tensors");
+  const std::int64_t place = normalize_new_axis("stack", axis, tensors.front().shape());
   std::vector<Tensor> parts;
   for (const Tensor& tensor : tensors) {
     if (tensor.shape() != tensors.front().shape())
       raise<ShapeError>("[stack] shapes {} and {} differ", to_string(tensors.front().shape()),
                         to_string(tensor.shape()));
-    parts.push_back(expand_dims(tensor, axis));
+    parts.push_back(expand_dims(tensor, place));
   }
-  return concatenate(parts, axis);
+  return concatenate(parts, place);
 }
 
 std::vector<Tensor> split(const Tensor& x, std::span<const std::int64_t> lengths, std::int64_t axis) {
   const OperationScope scope("split", x);
-  const std::int64_t length = x.length(axis);
+  const std::int64_t length = x.shape()[normalize_axis("split", axis, x.rank())];
   const bool negative = std::any_of(lengths.begin(), lengths.end(), [](std::int64_t part) { return part < 0; });
   if (negative || std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0}) != length)
     raise<ShapeError>("[split] lengths {} do not add up to axis {} of {}", to_string(Dims(lengths)), axis,
@@ -67,7 +69,8 @@ std::vector<Tensor> split(const Tensor& x, std::int64_t length, std::int64_t axi
   const OperationScope scope("split", x);
   if (length < 1) raise<ShapeError>("[split] parts of length {}: it must be positive", length);
   std::vector<std::int64_t> lengths;
-  for (std::int64_t left = x.length(axis); left > 0; left -= length) lengths.push_back(std::min(length, left));
+  for (std::int64_t left = x.shape()[normalize_axis("split", axis, x.rank())]; left > 0; left -= length)
+    lengths.push_back(std::min(length, left));
   return split(x, lengths, axis);
 }
 

@@ -6,6 +6,7 @@
 #include <tutti/backend/error.h>
 #include <tutti/backend/operations.h>
 
+#include <algorithm>
 #include <span>
 #include <tuple>
 #include <utility>
@@ -34,6 +35,14 @@ Tensor product_in(const Array& destination, const Array& lhs, const Array& rhs) 
   return Tensor(destination);
 }
 
+// A vector is made a matrix, which its user did not give: what does not fit is told before.
+void check_vectors(const Shape& lhs, const Shape& rhs) {
+  if (lhs.empty() || rhs.empty())
+    raise<ShapeError>("[matmul] a scalar is no matrix: {} x {}", to_string(lhs), to_string(rhs));
+  if (lhs[lhs.size() - 1] == rhs[rhs.size() - std::min<std::size_t>(rhs.size(), 2)]) return;
+  raise<ShapeError>("[matmul] inner dimensions differ: {} x {}", to_string(lhs), to_string(rhs));
+}
+
 // dL/d(operand) from the two factors that make it, summed over the axes that were broadcast.
 Tensor operand_gradient(const Array& operand, const Array& destination, const Tensor& lhs, const Tensor& rhs) {
   if (destination.defined() && lhs.rank() == 2 && rhs.rank() == 2)
@@ -46,8 +55,9 @@ Tensor operand_gradient(const Array& operand, const Array& destination, const Te
 // C = A B: dA = dC B^T, dB = A^T dC, each summed over the axes that were broadcast.
 Tensor matmul(const Tensor& lhs, const Tensor& rhs) {
   const OperationScope scope("matmul", lhs, rhs);
-  if (lhs.rank() == 1 && rhs.rank() >= 1) return squeeze(matmul(expand_dims(lhs, 0), rhs), rhs.rank() == 1 ? -1 : -2);
-  if (rhs.rank() == 1 && lhs.rank() >= 1) return squeeze(matmul(lhs, expand_dims(rhs, 1)), -1);
+  if (lhs.rank() < 2 || rhs.rank() < 2) check_vectors(lhs.shape(), rhs.shape());
+  if (lhs.rank() == 1) return squeeze(matmul(expand_dims(lhs, 0), rhs), rhs.rank() == 1 ? -1 : -2);
+  if (rhs.rank() == 1) return squeeze(matmul(lhs, expand_dims(rhs, 1)), -1);
   const auto [a, b] = promote_pair(elementwise::Domain::floating, "matmul", lhs, rhs);
   const Tensor inputs[] = {a, b};
   return record("matmul", matmul(a.array(), b.array()), inputs, [&] {

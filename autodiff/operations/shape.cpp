@@ -106,7 +106,7 @@ Tensor squeeze(const Tensor& x, const Axes& axes) {
 Tensor expand_dims(const Tensor& x, std::int64_t axis) {
   const OperationScope scope("expand_dims", x);
   Shape shape = x.shape();
-  shape.insert(normalize_axis("expand_dims", axis, x.rank() + 1), 1);
+  shape.insert(static_cast<std::size_t>(normalize_new_axis("expand_dims", axis, shape)), 1);
   return reshape(x, shape);
 }
 

@@ -4,6 +4,7 @@
 #include <tutti/autodiff/operations.h>
 #include <tutti/autodiff/promotion.h>
 #include <tutti/backend/error.h>
+#include <tutti/backend/index_meaning.h>
 #include <tutti/backend/operations.h>
 
 namespace tutti {
@@ -42,6 +43,8 @@ Tensor one_hot(const Tensor& labels, std::int64_t classes, DType dtype) {
   shape.push_back(classes);
   const Tensor places = expand_dims(cast(labels, DType::i64), -1);
   const DType number = dtype == DType::boolean ? DType::i64 : dtype;
+  const IndexMeaning meaning{.operation = "one_hot", .index = "label", .range = "classes", .shape = labels.shape()};
+  const IndexScope numbers(meaning);
   const Tensor ones(Array::full(places.shape(), 1, number, labels.device()));
   return cast(scatter_add(shape, ones, -1, places), dtype);
 }

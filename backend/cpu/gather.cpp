@@ -3,6 +3,9 @@
 
 #include <tutti/backend/cpu/axis_blocks.h>
 #include <tutti/backend/error.h>
+#include <tutti/backend/index_meaning.h>
+
+#include <optional>
 
 namespace tutti {
 namespace {
@@ -10,8 +13,10 @@ namespace {
 /// Pairs the elements of an index array with those that they select along `axis` of a longer array, both contiguous.
 class Selection {
  public:
-  Selection(std::string_view operation, const Shape& selected, const Array& index, std::size_t axis)
+  Selection(std::string_view operation, const std::optional<IndexMeaning>& meaning, const Shape& selected,
+            const Array& index, std::size_t axis)
       : operation_(operation),
+        meaning_(meaning),
         axis_(axis),
         shape_(index.shape()),
         blocks_(index.shape(), axis),
@@ -50,13 +55,22 @@ class Selection {
 
   std::int64_t along(std::int64_t i) const {
     const std::int64_t index = index_[i];
-    if (index < 0 || index >= selected_.length)
-      raise<ShapeError>("[{}] index {} is out of range for axis {} of length {}", operation_, index, axis_,
-                        selected_.length);
+    if (!fits(index)) raise_first_misfit();
     return index * selected_.inner;
+  }
+  bool fits(std::int64_t index) const { return index >= 0 && index < selected_.length; }
+
+  // Of what several threads find, always the same.
+  [[noreturn]] void raise_first_misfit() const {
+    std::int64_t place = 0;
+    while (fits(index_[place])) ++place;
+    if (meaning_) raise_index(*meaning_, index_[place], selected_.length, place, element_count(shape_));
+    raise<ShapeError>("[{}] index {} is out of range for axis {} of length {}", operation_, index_[place], axis_,
+                      selected_.length);
   }
 
   std::string_view operation_;
+  const std::optional<IndexMeaning>& meaning_;
   std::size_t axis_;
   Shape shape_;
   AxisBlocks blocks_;
@@ -65,11 +79,17 @@ class Selection {
   const std::int64_t* index_;
 };
 
+std::optional<IndexMeaning> meaning_now() {
+  const IndexMeaning* meaning = IndexScope::current();
+  return meaning != nullptr ? std::optional(*meaning) : std::nullopt;
+}
+
 }  // namespace
 
 void CpuBackend::gather(const Array& input, std::size_t axis, const Array& index, const Array& output) {
-  const auto work = [axis, &pool = threads(output.device())](const Array& from, const Array& places, const Array& to) {
-    const Selection selection("gather", from.shape(), places, axis);
+  const auto work = [axis, meaning = meaning_now(), &pool = threads(output.device())](
+                        const Array& from, const Array& places, const Array& to) {
+    const Selection selection("gather", meaning, from.shape(), places, axis);
     visit_dtype(from.dtype(), [&]<class T>(std::type_identity<T>) {
       const T* source = from.data<T>();
       T* target = to.data<T>();
@@ -83,8 +103,9 @@ void CpuBackend::gather(const Array& input, std::size_t axis, const Array& index
 
 void CpuBackend::scatter_add(const Array& updates, std::size_t axis, const Array& index, const Array& output) {
   // Outer blocks never meet in an output element; within one, additions run in the order of the index.
-  const auto work = [axis, &pool = threads(output.device())](const Array& from, const Array& places, const Array& to) {
-    const Selection selection("scatter_add", to.shape(), places, axis);
+  const auto work = [axis, meaning = meaning_now(), &pool = threads(output.device())](
+                        const Array& from, const Array& places, const Array& to) {
+    const Selection selection("scatter_add", meaning, to.shape(), places, axis);
     visit_dtype(from.dtype(), [&]<class T>(std::type_identity<T>) {
       if constexpr (!std::is_same_v<T, bool>) {
         const T* source = from.data<T>();

@@ -3,8 +3,11 @@
 
 #include <tutti/backend/cuda/kernels/index_fault.h>
 #include <tutti/backend/device.h>
+#include <tutti/backend/index_meaning.h>
 
+#include <cstddef>
 #include <mutex>
+#include <vector>
 
 namespace tutti {
 
@@ -17,15 +20,21 @@ class IndexFaults {
   IndexFaults(const IndexFaults&) = delete;
   IndexFaults& operator=(const IndexFaults&) = delete;
 
-  cuda_kernels::IndexFault* report() const noexcept { return report_; }  ///< for kernels
+  /// For kernels whose indices mean what they do now (IndexScope).
+  cuda_kernels::IndexFault* report();
 
   /// Throws ShapeError if a fault was reported, once. Sees all of those that finished before the call.
   void check();
 
  private:
+  // What kernels report says nothing of meanings: each has a place of its own, the first those without one and, should
+  // places run out, others.
+  static constexpr std::size_t kPlaces = 16;
+
   Device device_;
-  std::mutex mutex_;  // two threads that wait get the error once
-  cuda_kernels::IndexFault* report_ = nullptr;
+  std::mutex mutex_;                            // two threads that wait get the error once
+  std::vector<IndexMeaning> meanings_{1};       // of the places in use; without what one call alone knows
+  cuda_kernels::IndexFault* places_ = nullptr;  // [kPlaces]
 };
 
 }  // namespace tutti

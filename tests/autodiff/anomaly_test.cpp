@@ -5,6 +5,7 @@
 #include <tutti/autodiff/checkpoint.h>
 #include <tutti/autodiff/custom_function.h>
 #include <tutti/autodiff/node.h>
+#include <tutti/autodiff/operation_scope.h>
 #include <tutti/autodiff/operations.h>
 #include <tutti/autodiff/scope.h>
 #include <tutti/backend/error.h>
@@ -54,6 +55,27 @@ TEST_CASE("anomaly: infinities may be let through") {
   CHECK_THROWS_WITH_AS(y * 0, doctest::Contains("multiply made a NaN"), AutodiffError);
   const DetectAnomaly both;
   CHECK_THROWS_WITH_AS(log(x), doctest::Contains("an infinity"), AutodiffError);
+}
+
+Tensor with_log(const Tensor& a, const Tensor& b) {
+  const OperationScope scope("composed", a, b);
+  return a * log(b);
+}
+
+Tensor with_root(const Tensor& a, const Tensor& b) {
+  const OperationScope scope("composed", a, b);
+  return sqrt(a) * b;
+}
+
+TEST_CASE("anomaly: of an operation that is composed of others it names both that and the step") {
+  const Tensor x = leaf({1, -1});
+  const Tensor negative = leaf({-1, 2}, {2});
+  const DetectAnomaly detect;
+  CHECK_THROWS_WITH_AS(with_log(x, negative), "[anomaly] composed (log) made a NaN in its result of shape [2]",
+                       AutodiffError);
+  const Tensor y = sum(with_root(leaf({0, 1}), leaf({1, 1})));
+  CHECK_THROWS_WITH_AS(backward(y), doctest::Contains("the backward of composed (sqrt) made an infinity"),
+                       AutodiffError);
 }
 
 TEST_CASE("anomaly: names the operation whose gradient is the first that is not finite, and its scope") {

@@ -119,6 +119,31 @@ TEST_CASE("grad: may be called inside a custom function's backward") {
   CHECK(x.grad().to_vector<double>() == Values{4, 6});
 }
 
+TEST_CASE("backward: a root gradient on another device is an error of devices") {
+  const Tensor x = leaf({1, 2});
+  const Tensor elsewhere(Array::from(Values{1, 1}, {2}, test_devices(2)[1]));
+  const std::string expected = fmt::format("[backward] the root's gradient is on {}, the root on {}",
+                                           to_string(elsewhere.device()), to_string(x.device()));
+  CHECK_THROWS_WITH_AS(backward(x * x, {.gradient = elsewhere}), expected.c_str(), DeviceError);
+}
+
+TEST_CASE("custom_function: what is missing is told when it is called") {
+  const Tensor x = leaf({1, 2});
+  const CustomForward forward = [](std::span<const Array> in) { return in[0].copy(); };
+  const CustomBackward backward = [](std::span<const Array>, const Array&, const Array& dy) {
+    return std::vector<Array>{dy};
+  };
+  CHECK_THROWS_WITH_AS(custom_function("mine", {x}, nullptr, backward), "[mine] the custom function has no forward",
+                       AutodiffError);
+  CHECK_THROWS_WITH_AS(custom_function("mine", {x}, forward, nullptr), "[mine] the custom function has no backward",
+                       AutodiffError);
+  CHECK_THROWS_WITH_AS(custom_function("mine", {x, Tensor()}, forward, backward), "[mine] input 1 is undefined",
+                       AutodiffError);
+  const CustomForward nothing = [](std::span<const Array>) { return Array(); };
+  CHECK_THROWS_WITH_AS(custom_function("mine", {x}, nothing, backward), "[mine] forward returned an undefined array",
+                       AutodiffError);
+}
+
 TEST_CASE("tensor: an attached parameter cannot stop requiring its gradient") {
   Tensor p = attached({1, 2}, 0, "p");
   CHECK_THROWS_WITH_AS(p.set_requires_grad(false), doctest::Contains("\"p\""), AutodiffError);

@@ -87,6 +87,8 @@ TEST_CASE("hooks: a leaf's gradient has its destination, whatever the hook retur
 
 TEST_CASE("hooks: what is refused") {
   const GradientHook keep = [](const Tensor&) { return Tensor(); };
+  CHECK_THROWS_WITH_AS(Tensor().register_hook(keep), doctest::Contains("an undefined tensor has no gradient"),
+                       AutodiffError);
   CHECK_THROWS_WITH_AS(constant({1}, {1}).register_hook(keep), doctest::Contains("requires no gradient"),
                        AutodiffError);
   Tensor table = leaf({1, 2}, {2, 1});

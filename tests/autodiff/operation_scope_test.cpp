@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/autodiff/operation_scope.h>
 
+#include <tutti/autodiff/node.h>
 #include <tutti/autodiff/operations.h>
 #include <tutti/backend/error.h>
 #include <tutti/tests/autodiff/leaves.h>
@@ -39,9 +40,14 @@ TEST_CASE("OperationScope: dtypes, literals, operands that are undefined, and ma
   CHECK(error_of([&] { x& whole; }) == "[bitwise_and] takes integers or bool, not f64; operands: f64 [2], i64 [3]");
   CHECK(error_of([&] { whole & 0.5; }) ==
         "[bitwise_and] takes integers or bool, not f32; operands: i64 [3], the literal 0.5");
-  CHECK(error_of([&] { x + Tensor(); }) == "[add] an operand is undefined; operands: f64 [2]");
-  CHECK(error_of([&] { gather(x, 0, Tensor()); }) ==
-        "[gather] tensor: an undefined tensor has no value; operands: f64 [2]");
+  CHECK(error_of([&] { x + Tensor(); }) == "[add] operand 2 is undefined; operands: f64 [2]");
+  CHECK(error_of([&] { Tensor() + x; }) == "[add] operand 1 is undefined; operands: undefined, f64 [2]");
+  CHECK(error_of([&] { gather(x, 0, Tensor()); }) == "[gather] operand 2 is undefined; operands: f64 [2]");
+  CHECK(error_of([&] { mish(Tensor()); }) == "[mish] the operand is undefined");
+  CHECK(error_of([&] {
+          concatenate({x, Tensor(), x});
+        }) == "[concatenate] operand 2 is undefined; operands: f64 [2], undefined, f64 [2]");
+  CHECK(error_of([&] { Tensor().shape(); }) == "[tensor] an undefined tensor has no value");
   const std::vector<Tensor> many(100, constant({1}, {1}));
   const std::string error = error_of([&] { stack(many, 7); });
   CHECK(error.ends_with("f64 [1], f64 [1], ..."));
@@ -60,6 +66,50 @@ TEST_CASE("OperationScope: what is about other things than operands stays as it 
   }
   CHECK_THROWS_WITH_AS(raise<SyncError>("[sync] a device is missing"), "[sync] a device is missing", SyncError);
   CHECK_THROWS_WITH_AS(raise<OutOfMemoryError>("[memory] full"), "[memory] full", OutOfMemoryError);
+}
+
+TEST_CASE("OperationScope: devices are told where they differ") {
+  const Tensor here = constant({1, 2}, {2});
+  const Tensor there = constant({1, 2, 3}, {3}, test_devices(2)[1]);
+  const std::string operands =
+      fmt::format("; operands: f64 [2] on {}, f64 [3] on {}", to_string(here.device()), to_string(there.device()));
+  for (const std::string& error : {error_of([&] { matmul(here, there); }), error_of([&] {
+                                     stack({here, there});
+                                   }),
+                                   error_of([&] {
+                                     einsum("i,i->", {here, there});
+                                   }),
+                                   error_of([&] { embedding(here, cast(there, DType::i64)); })}) {
+    INFO(error);
+    CHECK((error.ends_with(operands) || error.ends_with(fmt::format("i64 [3] on {}", to_string(there.device())))));
+  }
+  const std::string error = error_of([&] { einsum("i,i->", {here, there}); });
+  CHECK(error.starts_with("[einsum] operands are on different devices: "));
+}
+
+TEST_CASE("OperationScope: what an operation made bears its name, not that of its last step") {
+  const Tensor x = spread({3, 4}, 1, true);
+  const auto maker = [&](const Tensor& y) {
+    const std::string error = error_of([&] { y + constant({1, 2, 3, 4, 5, 6, 7}, {7}); });
+    const std::size_t begin = error.find(" made by ") + 9;
+    return error.substr(begin, error.find(',', begin) - begin);
+  };
+  CHECK(maker(flatten(x)) == "flatten");
+  CHECK(maker(tile(x, {2, 2})) == "tile");
+  CHECK(maker(stddev(x, 1)) == "stddev");
+  CHECK(maker(var(x, 1)) == "var");
+  CHECK(maker(norm(x, 1)) == "norm");
+  CHECK(maker(masked_fill(x, x > 0, Tensor(1.0))) == "masked_fill");
+  CHECK(maker(mish(x)) == "mish");
+  CHECK(maker(logsumexp(x, 1)) == "logsumexp");
+  CHECK(maker(einsum("ij->ji", {x})) == "einsum");
+  CHECK(maker(stack({x, x})) == "stack");
+  CHECK(maker(cumprod(x, 0)) == "cumprod");
+  CHECK(maker(x[index({0, 2}, {2})]) == "index");
+  CHECK(maker(exp(x)) == "exp");
+  CHECK(norm(x).node()->title() == "norm");
+  CHECK(norm(x).node()->step_title() == "norm (where)");
+  CHECK(exp(x).node()->step_title() == "exp");
 }
 
 }  // namespace

@@ -47,7 +47,9 @@ TEST_CASE("tensor: leaves and constants") {
   REQUIRE(y.node() != nullptr);
   CHECK(y.node()->name() == "multiply");
   CHECK_THROWS_WITH_AS(y.gradient_slot(), doctest::Contains("made by multiply"), AutodiffError);
-  CHECK_THROWS_WITH_AS(y.grad(), doctest::Contains("made by multiply"), AutodiffError);
+  CHECK_THROWS_WITH_AS(y.grad(), doctest::Contains("made by multiply: only leaves (parameters, inputs) keep"),
+                       AutodiffError);
+  CHECK_THROWS_WITH_AS(flatten(y, 0).grad(), doctest::Contains("made by flatten"), AutodiffError);
   Tensor frozen = leaf({1, 2});
   backward(sum(frozen * x));
   frozen.set_requires_grad(false);

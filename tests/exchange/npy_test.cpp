@@ -39,6 +39,15 @@ Array read(const std::string& contents) {
 
 }  // namespace
 
+TEST_CASE("npy: what cannot be opened or written is named as it was asked for, without an offset") {
+  const TemporaryFolder folder;
+  const std::string path = folder.file("missing") + "/x.npy";
+  const std::string reading = "[file] cannot open " + path + ": No such file or directory";
+  CHECK_THROWS_WITH_AS(read_npy(path), reading.c_str(), DataError);
+  const std::string writing = "[file] cannot create " + path + ": No such file or directory";
+  CHECK_THROWS_WITH_AS(write_npy(path, Array::zeros({2}, DType::f32, cpu())), writing.c_str(), DataError);
+}
+
 TEST_CASE("npy: what was written is read, mapped and copied") {
   const TemporaryFolder folder;
   const std::string path = folder.file("file.npy");

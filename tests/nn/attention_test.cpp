@@ -148,7 +148,7 @@ TEST_CASE("MultiheadAttention: refuses heads that do not divide") {
 TEST_CASE("MultiheadAttention: refuses vectors") {
   const Tensor vector(Array::zeros({8}, DType::f64, test_device()));
   CHECK_THROWS_WITH_AS(attention_of(8, 2).forward(vector),
-                       "[MultiheadAttention] [..., steps, features] are needed, not [8]", ShapeError);
+                       "[MultiheadAttention] x is [8]: [..., steps, 8 features] are needed", ShapeError);
 }
 
 TEST_CASE("TransformerBlock: both orders of norms are their formulas, with torch's names") {

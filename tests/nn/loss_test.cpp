@@ -78,6 +78,49 @@ TEST_CASE("cross_entropy: a class number out of range is an error, not a wrong v
   }
 }
 
+TEST_CASE("losses of classes: a number out of range is told with its place, the classes and what is ignored") {
+  const auto error_of = [](const auto& f) -> std::string {
+    try {
+      f().template item<double>();
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "nothing";
+  };
+  const auto told = [](const std::string& error, const std::string& name, const std::string& what) {
+    INFO(error);
+    // A CUDA device tells itself in place of the element.
+    const std::size_t place = what.find(" at [");
+    const std::string bare =
+        place == std::string::npos ? what : what.substr(0, place) + what.substr(what.find(']') + 1);
+    return error.starts_with("[" + name + "] ") &&
+           error.find(test_device().kind == DeviceKind::cuda ? bare : what) != std::string::npos;
+  };
+  CHECK(told(error_of([] {
+               return cross_entropy(logits(), targets({0, 3}));
+             }),
+             "cross_entropy", "target 3 at [1] is out of range for 3 classes"));
+  CHECK(told(error_of([] {
+               return cross_entropy(logits(), targets({-1, -7}), {.ignore_index = -1});
+             }),
+             "cross_entropy", "target -7 at [1] is out of range for 3 classes, and not the ignored -1"));
+  CHECK(told(error_of([] {
+               return cross_entropy(logits(), targets({5, 0}),
+                                    {.weight = Tensor(Array::zeros({3}, DType::f64, test_device()))});
+             }),
+             "cross_entropy", "target 5 at [0] is out of range for 3 classes"));
+  CHECK(told(error_of([] {
+               return nll_loss(logits(), targets({0, 4}));
+             }),
+             "nll_loss", "target 4 at [1] is out of range for 3 classes"));
+  const Tensor many = targets({0, 1, 2, 0, 9, 9}).reshape({2, 3});
+  CHECK(
+      told(error_of([&] {
+             return cross_entropy(Tensor(Array::zeros({2, 5, 3}, DType::f64, test_device())), many, {.class_axis = 1});
+           }),
+           "cross_entropy", "target 9 at [1, 1] is out of range for 5 classes"));
+}
+
 TEST_CASE("mse_loss: value, gradient, and no silent broadcasting") {
   const Tensor x(Array::from(std::vector<double>{1, 2, 4}, {3}, test_device()), true);
   const Tensor y(Array::from(std::vector<double>{0, 2, 1}, {3}, test_device()));

@@ -2,6 +2,7 @@
 // Every operation of the table, called with what does not fit: its error names the operation, the dtype and shape of
 // the operand, and where that was made. An operation that refuses nothing, or names another, is noticed.
 #include <doctest/doctest.h>
+#include <tutti/autodiff/node.h>
 #include <tutti/autodiff/operations.h>
 #include <tutti/autodiff/scope.h>
 #include <tutti/backend/error.h>
@@ -77,12 +78,13 @@ std::optional<std::string> error_of(const Operation& operation, const Call& call
   }
 }
 
-bool starts_with_name(const std::string& message, const Operation& operation) {
+/// Whether the text begins with one of its names, between these.
+bool begins_with_name(const std::string& text, const Operation& operation, const char* before, const char* behind) {
   std::istringstream declared(operation.declared + " " + operation.name);
   for (std::string name; declared >> name;) {
     const auto same = [](char a, char b) { return std::tolower(a) == std::tolower(b); };
-    const std::string start = "[" + name + "] ";
-    if (message.size() > start.size() && std::equal(start.begin(), start.end(), message.begin(), same)) return true;
+    const std::string start = before + name + behind;
+    if (text.size() >= start.size() && std::equal(start.begin(), start.end(), text.begin(), same)) return true;
   }
   return false;
 }
@@ -94,6 +96,27 @@ bool reaches_operation(const std::string& operation, const BadCall& bad) {
 }
 
 }  // namespace
+
+TEST_CASE("references: what every operation made bears its name, not that of its last step") {
+  std::map<std::string, ReferenceCase> cases;
+  for (const std::string& file : reference_files())
+    for (ReferenceCase& reference : reference_cases(file)) cases.try_emplace(reference.operation, std::move(reference));
+  int named = 0;
+  for (const Operation& operation : all_operations()) {
+    if (operation.name.starts_with("literal")) continue;  // several operations in one
+    const ReferenceCase& reference = cases.at(operation.name);
+    Call call{{}, reference.attributes};
+    for (const Array& input : reference.inputs)
+      call.x.emplace_back(input.to(test_device()), is_floating(input.dtype()));
+    for (const Tensor& result : operation.run(call)) {
+      if (!result.node()) continue;
+      ++named;
+      INFO(operation.name, ": ", result.node()->title());
+      CHECK(begins_with_name(result.node()->title() + ".", operation, "", "."));
+    }
+  }
+  CHECK(named > 100);
+}
 
 TEST_CASE("references: errors of every operation name it, the operands and where they were made") {
   std::map<std::string, std::vector<ReferenceCase>> cases;
@@ -110,7 +133,7 @@ TEST_CASE("references: errors of every operation name it, the operands and where
         if (!error) continue;
         ++refused;
         INFO(some[i].name, ", ", bad.what, " ", bad.place, ": ", *error);
-        CHECK(starts_with_name(*error, operation));
+        CHECK(begins_with_name(*error, operation, "[", "] "));
         const Tensor& operand = bad.call.x[bad.place];
         if (!operand.defined()) continue;
         CHECK(error->find(fmt::format("{} {}", to_string(operand.dtype()), to_string(operand.shape()))) !=

@@ -98,6 +98,10 @@ void write_checkpoint_folder(const std::string& path, const CheckpointContents& 
   try {
     write_contents(unfinished, contents, writers);
     fs::rename(unfinished, path);
+  } catch (const DataError& error) {
+    std::error_code ignored;
+    fs::remove_all(unfinished, ignored);
+    raise<DataError>("[checkpoint] {} cannot be written: {}", path, error.what());
   } catch (...) {
     std::error_code ignored;
     fs::remove_all(unfinished, ignored);
@@ -105,7 +109,7 @@ void write_checkpoint_folder(const std::string& path, const CheckpointContents& 
   }
   flush_name_to_disk(path);
 } catch (const fs::filesystem_error& error) {
-  raise<DataError>("[checkpoint] {} cannot be written: {}", path, error.what());
+  raise<DataError>("[checkpoint] {} cannot be written: {}", path, error.code().message());
 }
 
 CheckpointContents read_checkpoint_folder(const std::string& path) {
@@ -136,7 +140,7 @@ void remove_checkpoint_folder(const std::string& path) try {
   fs::rename(path, unfinished);
   fs::remove_all(unfinished);
 } catch (const fs::filesystem_error& error) {
-  raise<DataError>("[checkpoint] {} cannot be removed: {}", path, error.what());
+  raise<DataError>("[checkpoint] {} cannot be removed: {}", path, error.code().message());
 }
 
 }  // namespace tutti

@@ -136,7 +136,7 @@ void CheckpointFolder::begin_writing() try {
     if (name.starts_with(kPrefix) && name.ends_with(kUnfinishedSuffix)) fs::remove_all(entry.path());
   }
 } catch (const fs::filesystem_error& error) {
-  raise<DataError>("[checkpoint] {} cannot be written: {}", path_, error.what());
+  raise<DataError>("[checkpoint] {} cannot be written: {}", path_, error.code().message());
 }
 
 // The newest is the one that was just written.

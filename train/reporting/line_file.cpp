@@ -11,10 +11,10 @@
 
 namespace tutti {
 
-LineFile::File LineFile::open(const std::string& path, const char* mode) {
+LineFile::File LineFile::open(const std::string& path, const char* mode, const std::string& known_as) {
   errno = 0;
   File file(std::fopen(path.c_str(), mode));
-  if (!file) raise<DataError>("[metrics] cannot open {}: {}", path, std::strerror(errno));
+  if (!file) raise<DataError>("[metrics] cannot open {}: {}", known_as, std::strerror(errno));
   return file;
 }
 
@@ -30,7 +30,9 @@ void LineFile::flush(std::FILE* file, const std::string& path) {
 }
 
 LineFile::LineFile(std::string path, Mode mode)
-    : path_(std::move(path)), file_(open(path_, mode == Mode::append ? "ab" : "wb")), empty_(mode == Mode::replace) {}
+    : path_(std::move(path)),
+      file_(open(path_, mode == Mode::append ? "ab" : "wb", path_)),
+      empty_(mode == Mode::replace) {}
 
 void LineFile::write(std::string_view lines) {
   if (!file_) raise<DataError>("[metrics] cannot write to {}: it is closed", path_);
@@ -43,17 +45,17 @@ void LineFile::rewrite(const std::function<std::optional<std::string>(std::strin
   if (!file_) raise<DataError>("[metrics] cannot rewrite {}: it is closed", path_);
   if (empty_) return;
   const std::string edited = path_ + ".new";
-  File to = open(edited, "wb");
+  File to = open(edited, "wb", path_);
   std::ifstream from(path_, std::ios::binary);
   for (std::string line; std::getline(from, line) && !from.eof();)  // at the end: no '\n' behind the line
-    if (auto text = edit(line)) append(to.get(), edited, text->append("\n"));
+    if (auto text = edit(line)) append(to.get(), path_, text->append("\n"));
   if (from.bad() || !from.is_open()) raise<DataError>("[metrics] cannot read {}", path_);
-  flush(to.get(), edited);
+  flush(to.get(), path_);
   to.reset();
   std::error_code error;
   std::filesystem::rename(edited, path_, error);
   if (error) raise<DataError>("[metrics] cannot replace {}: {}", path_, error.message());
-  file_ = open(path_, "ab");
+  file_ = open(path_, "ab", path_);
 }
 
 }  // namespace tutti

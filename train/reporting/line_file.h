@@ -34,7 +34,7 @@ class LineFile {
   };
   using File = std::unique_ptr<std::FILE, CloseFile>;
 
-  static File open(const std::string& path, const char* mode);
+  static File open(const std::string& path, const char* mode, const std::string& known_as);  ///< to the user
   static void append(std::FILE*, const std::string& path, std::string_view text);
   static void flush(std::FILE*, const std::string& path);
 

@@ -3,6 +3,7 @@
 // touch nothing there, is tested in gather_kernels_test.cpp.
 #include <tutti/backend/cuda/kernels/selection.h>
 #include <tutti/backend/error.h>
+#include <tutti/backend/index_meaning.h>
 #include <tutti/backend/operations.h>
 #include <tutti/tests/backend/cuda/recording/recording_cuda.h>
 #include <tutti/tests/backend/cuda/renewed_backend.h>
@@ -51,6 +52,32 @@ TEST_CASE("an index out of range is an error of the next wait, with the operatio
   const Array updates = Array::zeros({100, 5}, DType::f32, kDevice);
   const Array sorted = scatter_add({9, 5}, updates, 0, indices({100, 5}));
   CHECK_THROWS_WITH_AS(synchronize(kDevice), "[scatter_add] cuda:1: index 9 is out of range for axis 0 of length 9",
+                       ShapeError);
+  CHECK_NOTHROW(synchronize(kDevice));
+}
+
+TEST_CASE("an index out of range is told as what it meant where its kernel was queued") {
+  RecordingCuda machine;
+  RenewedBackend backend;
+  const Array input = Array::zeros({3, 5}, DType::f32, kDevice);
+  const IndexMeaning target{.operation = "cross_entropy", .index = "target", .range = "classes"};
+  const IndexMeaning position{.operation = "index", .index = "position", .range = "elements", .from_back = true};
+  const auto wrong = [&](std::int64_t index, const IndexMeaning& meaning) {
+    report_from(machine, "gather_elements", 4, IndexFault::Operation::gather, index);
+    const IndexScope scope(meaning);
+    return gather(input, 1, indices({3, 7}));
+  };
+  for (int repeated = 0; repeated < 20; ++repeated) {
+    const Array first = wrong(12, target);
+    CHECK_THROWS_WITH_AS(synchronize(kDevice), "[cross_entropy] cuda:1: target 12 is out of range for 5 classes",
+                         ShapeError);
+    const Array second = wrong(-4, position);
+    CHECK_THROWS_WITH_AS(synchronize(kDevice), "[index] cuda:1: position -9 is out of range for 5 elements",
+                         ShapeError);
+  }
+  report_from(machine, "gather_elements", 4, IndexFault::Operation::gather, 12);
+  const Array plain = gather(input, 1, indices({3, 7}));
+  CHECK_THROWS_WITH_AS(synchronize(kDevice), "[gather] cuda:1: index 12 is out of range for axis 1 of length 5",
                        ShapeError);
   CHECK_NOTHROW(synchronize(kDevice));
 }

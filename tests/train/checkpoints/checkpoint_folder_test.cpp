@@ -246,6 +246,17 @@ TEST_CASE("checkpoint folder: leftovers of a killed writer are not loaded, and r
   CHECK(steps_of(checkpoints) == std::vector<std::int64_t>{1});
 }
 
+TEST_CASE("checkpoint folder: one that cannot be written is named as it would have been") {
+  const TemporaryFolder folder;
+  Generator random(1);
+  CheckpointParts parts;
+  parts.add("random", random);
+  write_file(folder.file("file"), "");
+  CheckpointFolder checkpoints(folder.file("file") + "/run");
+  const std::string expected = "[checkpoint] " + folder.file("file") + "/run cannot be written: Not a directory";
+  CHECK_THROWS_WITH_AS(checkpoints.save(parts, {1, 0, 0}), expected.c_str(), DataError);
+}
+
 TEST_CASE("checkpoint folder: one writer at a time") {
   const TemporaryFolder folder;
   Generator random(1);
