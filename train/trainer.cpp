@@ -184,7 +184,7 @@ void Trainer::run_epoch() {
   ++place_.epoch;
   place_.window = 0;
   in_epoch_ = false;
-  evaluation_due_ = plan_.every_epochs > 0 && place_.epoch % plan_.every_epochs == 0;
+  if (plan_.every_epochs > 0 && place_.epoch % plan_.every_epochs == 0) evaluation_due_ = true;
   evaluate_if_due();
 }
 
@@ -210,13 +210,14 @@ void Trainer::run_window() {
     const Metrics metrics = run_step();
     ++place_.iteration;
     ++place_.window_steps;
-    evaluation_due_ = plan_.every_steps > 0 && place_.iteration % plan_.every_steps == 0;
+    if (plan_.every_steps > 0 && place_.iteration % plan_.every_steps == 0) evaluation_due_ = true;
     call(&Hook::after_step, StepReport{.metrics = metrics, .global_step = place_.iteration});
-    evaluate_if_due();
+    if (between_updates()) evaluate_if_due();
   }
   finish_updates();
   out_of_data_ = false;
   call(&Hook::after_window);
+  evaluate_if_due();
 }
 
 void Trainer::end_window() {
@@ -224,7 +225,7 @@ void Trainer::end_window() {
   ++place_.window;
   in_window_ = false;
   out_of_data_ = true;
-  evaluation_due_ = plan_.every_windows > 0 && place_.window % plan_.every_windows == 0;
+  if (plan_.every_windows > 0 && place_.window % plan_.every_windows == 0) evaluation_due_ = true;
   call(&Hook::after_window);
   evaluate_if_due();
 }

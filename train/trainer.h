@@ -30,7 +30,8 @@ struct TrainingLimits {
   std::int64_t windows_per_epoch = kUnlimited;  ///< skipped ones do not count
 };
 
-/// When a training run evaluates, and for how long.
+/// When a training run evaluates, and for how long. Within an accumulation an evaluation waits for the update, whose
+/// parameters it is of.
 struct EvaluationPlan {
   std::int64_t every_steps = 0;    ///< 0: never
   std::int64_t every_epochs = 0;   ///< 0: never

@@ -10,6 +10,7 @@
 #include <tutti/tests/exchange/temporary_folder.h>
 #include <tutti/tests/test_devices.h>
 #include <tutti/train/data/batches.h>
+#include <tutti/train/hooks/callback.h>
 #include <tutti/train/hooks/checkpointer.h>
 #include <tutti/train/hooks/early_stopping.h>
 #include <tutti/train/hooks/learning_rate.h>
@@ -260,6 +261,40 @@ TEST_CASE("BestCheckpointer: keeps the best evaluation's model") {
   CHECK(again.best() == keeper->best());
   CHECK_THROWS_WITH_AS(again.after_evaluation({{"accuracy", 1}}), doctest::Contains("no \"loss\""), Error);
   CHECK_THROWS_AS(again.load_state("best"), DataError);
+}
+
+TEST_CASE("BestCheckpointer: with accumulation a run goes on from it bitwise, since evaluations wait for the update") {
+  const TemporaryFolder folder;
+  Run whole(1, 2);
+  CheckpointFolder best(folder.file("run"), {.at_end = false, .max_to_keep = 0});
+  whole.learner.main().register_hook(std::make_shared<BestCheckpointer>(best, whole.parts));
+  whole.train(2);  // evaluations are due at steps 5, 10 and so on
+  Run resumed(1, 2);
+  REQUIRE_FALSE(best.paths().empty());
+  CHECK(best.load(best.paths().front(), resumed.parts).progress.step == 6);
+  resumed.train(2);
+  CHECK(resumed.weights() == whole.weights());
+}
+
+TEST_CASE("BestCheckpointer: refuses an evaluation within an accumulation") {
+  const TemporaryFolder folder;
+  Run run(1, 2);
+  CheckpointFolder best(folder.file("run"));
+  Trainer& main = run.learner.main();
+  main.register_hook(std::make_shared<BestCheckpointer>(best, run.parts));
+  main.register_hook(std::make_shared<CallbackHook>(
+      Callbacks{.after_step = [](Trainer& t, const StepReport&) { (void)t.evaluate(1); }}));
+  CHECK_THROWS_WITH_AS(run.train(1), doctest::Contains("step 1 is within an accumulation"), Error);
+  CHECK(best.paths().empty());
+}
+
+TEST_CASE("Trainer: the last evaluation is of the last update, also of batches that a limit cut off") {
+  Run run(1, 4);
+  std::vector<bool> between;
+  run.learner.main().register_hook(std::make_shared<CallbackHook>(
+      Callbacks{.after_evaluation = [&](Trainer& t, const Metrics&) { between.push_back(t.between_updates()); }}));
+  run.learner.train_and_evaluate({.steps = 6}, {.every_steps = 3});
+  CHECK(between == std::vector<bool>{true, true});  // after steps 4 and 6
 }
 
 TEST_SUITE_END();

@@ -58,6 +58,11 @@ void Checkpointer::end() {
 void BestCheckpointer::after_evaluation(const Metrics& means) {
   const auto found = means.find(options_.metric);
   if (found == means.end()) raise<Error>("[best checkpointer] the evaluation has no \"{}\"", options_.metric);
+  if (!trainer().between_updates())
+    raise<Error>(
+        "[best checkpointer] the evaluation at step {} is within an accumulation, whose gradients a checkpoint would "
+        "lose: evaluate between updates",
+        trainer().iteration());
   const double value = found->second;
   if (!std::isfinite(value)) return;
   if (best_ && !(options_.smaller_is_better ? value < *best_ : value > *best_)) return;
