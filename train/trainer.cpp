@@ -290,7 +290,7 @@ std::string Trainer::state() const {
       .dump();
 }
 
-void Trainer::load_state(const std::string& text) try {
+std::function<void()> Trainer::prepare_load(const std::string& text) try {
   if (running_ || evaluating_) raise<Error>("[trainer] load_state was called within the loop");
   const auto json = nlohmann::json::parse(text);
   const Place place{json.at("iteration"), json.at("epoch"), json.at("window"), json.at("window_steps")};
@@ -300,11 +300,13 @@ void Trainer::load_state(const std::string& text) try {
   const bool evaluation_due = json.at("evaluation_due");
   const bool in_epoch = json.at("in_epoch");
   const bool in_window = json.at("in_window");
-  storage_.load_text(json.at("storage"));
-  evaluation_due_ = evaluation_due;
-  place_ = place;
-  in_epoch_ = in_epoch;
-  in_window_ = in_window;
+  return [=, this, load_storage = storage_.prepare_load(json.at("storage"))] {
+    load_storage();
+    evaluation_due_ = evaluation_due;
+    place_ = place;
+    in_epoch_ = in_epoch;
+    in_window_ = in_window;
+  };
 } catch (const nlohmann::json::exception& error) {
   raise<DataError>("[trainer] this is no trainer's state: {}", error.what());
 }

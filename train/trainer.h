@@ -95,7 +95,9 @@ class Trainer {
   std::string state() const;
   /// Goes on there: the data are expected to be where they were then. DataError for another text; nothing is changed
   /// then.
-  void load_state(const std::string&);
+  void load_state(const std::string& text) { prepare_load(text)(); }
+  /// The same in two parts: all that can fail, and a function that does the rest, to be called once.
+  std::function<void()> prepare_load(const std::string&);
 
   /// Takes lines about errors; by default they go to standard error.
   void set_log(std::function<void(std::string_view)> log) { log_ = std::move(log); }

@@ -236,6 +236,30 @@ TEST_CASE("resume: a checkpoint of another model is refused, and nothing is chan
   CHECK(other.parameters()[0].to_vector<float>() == before);
 }
 
+TEST_CASE("resume: after a refused checkpoint all devices' storages and figures are what they were") {
+  const TemporaryFolder folder;
+  Run other(2);
+  CheckpointFolder checkpoints(folder.file("run"), {.every_steps = 2});
+  other.learner.save_into(checkpoints, other.parts);
+  other.train(1);
+  Run run(2);
+  run.learner.train({.steps = 4});  // a figure is on its way
+  const auto held = [&] {
+    std::vector<std::string> all;
+    for (std::size_t d = 0; d < 2; ++d) {
+      auto& trainer = run.learner.trainer(d);
+      all.insert(all.end(), {trainer.state(), trainer.measured(), std::to_string(trainer.storage().starts().size())});
+    }
+    return all;
+  };
+  Generator random(1);
+  run.learner.trainer(1).storage().put_scalar("its own", 1);
+  const auto before = held();
+  run.parts.add("missing", random);
+  CHECK_THROWS_WITH_AS((void)checkpoints.load_newest(run.parts), doctest::Contains("no part \"missing\""), DataError);
+  CHECK(held() == before);
+}
+
 TEST_CASE("BestCheckpointer: keeps the best evaluation's model") {
   const TemporaryFolder folder;
   Run run(1);
