@@ -50,6 +50,8 @@ template <class Item, template <class> class TrainerOf = EagerTrainer> class Lea
   void stop(std::string reason) override { agreement_.request_stop(std::move(reason)); }
 
  protected:
+  // What hooks ask for in before_train, all hear before the first step.
+  void begin_training() override { agreement_.meet(index_); }
   std::optional<std::string> stops_before_step() override {
     return agreement_.stops_before(index_, this->iteration(), this->between_updates());
   }
@@ -141,9 +143,10 @@ template <class M, class Item, template <class> class TrainerOf = EagerTrainer> 
     return means;
   }
   /// All that the run keeps: "model", "optimizer", "trainer" and, where there are, "sparse_optimizer" and "scaler",
-  /// saved from the main device and loaded into all, and "data" and "measured", each device's own. Any number of
+  /// saved from the main device and loaded into all, and "data" and "measured", each device's own. The main trainer's
+  /// hooks that have a state are in "trainer". Any number of
   /// devices loads them, unless the data's positions differ between the devices (those of a BatchStream do not). What
-  /// else it has (a gradient compression, hooks with a state) is added by hand.
+  /// else it has (a gradient compression) is added by hand.
   void add_parts(CheckpointParts& parts) {
     std::vector<M*> models;
     for (M& replica : replicas_) models.push_back(&replica);

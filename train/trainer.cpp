@@ -8,6 +8,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <utility>
@@ -46,6 +47,17 @@ class MeanMetrics {
   Metrics means_;
 };
 
+using HookStates = std::vector<std::pair<std::string, std::string>>;
+
+/// The first of a name, which it is then no more.
+std::optional<std::string> take_state(HookStates& states, const std::string& name) {
+  const auto found = std::ranges::find(states, name, &HookStates::value_type::first);
+  if (name.empty() || found == states.end()) return std::nullopt;
+  std::string state = std::move(found->second);
+  states.erase(found);
+  return state;
+}
+
 }  // namespace
 
 Trainer& Hook::trainer() const {
@@ -61,6 +73,9 @@ void Trainer::register_hook(std::shared_ptr<Hook> hook) {
   if (!hook) return;
   if (running_ || evaluating_) raise<Error>("[trainer] hooks are registered before training, not within it");
   if (hook->trainer_ != nullptr) raise<Error>("[trainer] the hook belongs to a trainer already");
+  HookStates left = loaded_states_;
+  if (const auto state = take_state(left, hook->state_name())) hook->load_state(*state);
+  loaded_states_ = std::move(left);
   hook->trainer_ = this;
   hooks_.push_back(std::move(hook));
 }
@@ -102,6 +117,7 @@ void Trainer::run(const TrainingLimits& limits, const EvaluationPlan& plan) {
   try {
     set_training(true);
     call(&Hook::before_train);
+    begin_training();
     evaluate_if_due();
     run_epochs();
     finish_training();
@@ -283,11 +299,31 @@ bool Trainer::next_evaluation_data() { return false; }
 Metrics Trainer::run_evaluation_step() { return {}; }
 
 std::string Trainer::state() const {
+  HookStates hooks;
+  for (const auto& hook : hooks_)
+    if (!hook->state_name().empty()) hooks.emplace_back(hook->state_name(), hook->state());
   return nlohmann::json{
-      {"iteration", place_.iteration},       {"epoch", place_.epoch},        {"window", place_.window},
-      {"window_steps", place_.window_steps}, {"in_epoch", in_epoch_},        {"in_window", in_window_},
-      {"evaluation_due", evaluation_due_},   {"storage", storage_.to_text()}}
+      {"iteration", place_.iteration},       {"epoch", place_.epoch},         {"window", place_.window},
+      {"window_steps", place_.window_steps}, {"in_epoch", in_epoch_},         {"in_window", in_window_},
+      {"evaluation_due", evaluation_due_},   {"storage", storage_.to_text()}, {"hooks", hooks}}
       .dump();
+}
+
+// That a state fits is seen by loading it; then what the hook had comes back.
+std::function<void()> Trainer::prepare_hooks(HookStates states) {
+  std::vector<std::pair<std::shared_ptr<Hook>, std::string>> loads;
+  for (const auto& hook : hooks_) {
+    auto state = take_state(states, hook->state_name());
+    if (!state) continue;
+    const std::string now = hook->state();
+    hook->load_state(*state);
+    hook->load_state(now);
+    loads.emplace_back(hook, std::move(*state));
+  }
+  return [this, loads = std::move(loads), states = std::move(states)] {
+    for (const auto& [hook, state] : loads) hook->load_state(state);
+    loaded_states_ = states;
+  };
 }
 
 std::function<void()> Trainer::prepare_load(const std::string& text) try {
@@ -300,8 +336,12 @@ std::function<void()> Trainer::prepare_load(const std::string& text) try {
   const bool evaluation_due = json.at("evaluation_due");
   const bool in_epoch = json.at("in_epoch");
   const bool in_window = json.at("in_window");
-  return [=, this, load_storage = storage_.prepare_load(json.at("storage"))] {
+  HookStates hooks;  // texts of earlier versions have none
+  if (json.contains("hooks")) hooks = json.at("hooks").get<HookStates>();
+  return [=, this, load_storage = storage_.prepare_load(json.at("storage")),
+          load_hooks = prepare_hooks(std::move(hooks))] {
     load_storage();
+    load_hooks();
     evaluation_due_ = evaluation_due;
     place_ = place;
     in_epoch_ = in_epoch;

@@ -54,8 +54,9 @@ Examples examples() {
 }
 
 struct Run {
-  explicit Run(std::size_t devices, std::int64_t accumulation = 1)
-      : batches(examples(), {.batch = 4, .devices = test_devices(devices), .seed = 5}),
+  explicit Run(std::size_t devices, std::int64_t accumulation = 1, EarlyStoppingOptions patience = {.patience = 100})
+      : stopping(std::make_shared<EarlyStopping>(std::move(patience))),
+        batches(examples(), {.batch = 4, .devices = test_devices(devices), .seed = 5}),
         learner(network(),
                 {.optimizer = [](Sequential& m) { return std::make_unique<AdamW>(m.parameters(), 0.01); },
                  .data = [this](std::size_t d) { return batches.stream(d); },
@@ -71,9 +72,6 @@ struct Run {
     }
     learner.main().register_hook(stopping);
     learner.add_parts(parts);
-    parts.add(
-        "stopping", [this] { return stopping->state(); },
-        [this](const std::string& text) { stopping->load_state(text); });
   }
 
   /// Lines of figures every four steps, but for those that tell times.
@@ -92,8 +90,8 @@ struct Run {
     return all;
   }
 
+  std::shared_ptr<EarlyStopping> stopping;  // its state is in its trainer's
   BatchStream batches;
-  std::shared_ptr<EarlyStopping> stopping = std::make_shared<EarlyStopping>(EarlyStoppingOptions{.patience = 100});
   Learner learner;
   CheckpointParts parts;
 };
@@ -258,6 +256,47 @@ TEST_CASE("resume: after a refused checkpoint all devices' storages and figures 
   run.parts.add("missing", random);
   CHECK_THROWS_WITH_AS((void)checkpoints.load_newest(run.parts), doctest::Contains("no part \"missing\""), DataError);
   CHECK(held() == before);
+}
+
+TEST_CASE("resume: a run that was stopped early is over, unless there is more patience") {
+  const EarlyStoppingOptions patience{.smaller_is_better = false, .patience = 2};
+  for (const std::size_t devices : {1U, 2U}) {
+    CAPTURE(devices);
+    const TemporaryFolder folder;
+    Run first(devices, 1, patience);
+    CheckpointFolder checkpoints(folder.file("run"));
+    first.learner.save_into(checkpoints, first.parts);
+    first.train(6);
+    const std::int64_t end = first.learner.main().iteration();
+    REQUIRE(first.stopping->without_improvement() == 2);
+    for (int again = 0; again < 5; ++again) {
+      Run resumed(devices, 1, patience);
+      REQUIRE(checkpoints.load_newest(resumed.parts));
+      resumed.train(6);
+      CHECK(resumed.learner.main().iteration() == end);
+      CHECK(resumed.learner.main().completed());
+      CHECK(resumed.weights() == first.weights());
+    }
+    Run longer(devices, 1, {.smaller_is_better = false, .patience = 3});
+    REQUIRE(checkpoints.load_newest(longer.parts));
+    longer.train(6);
+    CHECK(longer.learner.main().iteration() > end);
+  }
+}
+
+TEST_CASE("BestCheckpointer: training that goes on from what it kept must beat that") {
+  const TemporaryFolder folder;
+  Run first(1);
+  CheckpointFolder best(folder.file("run"), {.at_end = false, .max_to_keep = 1});
+  const auto keeper = std::make_shared<BestCheckpointer>(best, first.parts);
+  first.learner.main().register_hook(keeper);
+  first.train(3);
+  REQUIRE(keeper->best());
+  Run second(1);
+  REQUIRE(best.load_newest(second.parts));
+  const auto again = std::make_shared<BestCheckpointer>(best, second.parts);
+  second.learner.main().register_hook(again);  // after loading
+  CHECK(again->best() == keeper->best());
 }
 
 TEST_CASE("BestCheckpointer: keeps the best evaluation's model") {

@@ -14,7 +14,8 @@ class GradientSync;
 
 /// Saves checkpoints when the folder's options say so: after steps, windows and epochs, and when training came to its
 /// end. A step after which gradients are still accumulated waits for the update. Folder and parts are not owned; the
-/// trainer's `state` belongs into the parts. Register it after hooks whose state or values it is to keep.
+/// trainer's `state` belongs into the parts, and has the hooks' own. Register it after hooks whose state or values it
+/// is to keep.
 class Checkpointer final : public Hook {
  public:
   Checkpointer(CheckpointFolder& folder, const CheckpointParts& parts) : folder_(folder), parts_(parts) {}
@@ -61,8 +62,10 @@ class BestCheckpointer final : public Hook {
   void end() override { folder_.wait(); }
 
   std::optional<double> best() const noexcept { return best_; }
-  std::string state() const;            ///< as text for a checkpoint
-  void load_state(const std::string&);  ///< DataError for another text; nothing is changed then
+  /// With the metric: checkpoints of the trainer's state keep best().
+  std::string state_name() const override { return "best checkpointer/" + options_.metric; }
+  std::string state() const override;
+  void load_state(const std::string&) override;  ///< DataError for another text; nothing is changed then
 
  private:
   CheckpointFolder& folder_;
