@@ -89,15 +89,28 @@ HashTable::HashTable(std::int64_t columns, const HashTableOptions& options)
       rows_(Array::zeros({first_capacity(options), columns}, options.dtype, options.device)) {}
 
 HashTable::HashTable(const HashTable& other, Tensor weight)
-    : options_(other.options_), index_(other.index_), weight_(std::move(weight)) {
+    : options_(other.options_),
+      index_(other.index_),
+      weight_(std::move(weight)),
+      rows_(Array::empty({0, other.columns()}, weight_.dtype(), weight_.device())) {
   options_.device = weight_.device();
   options_.dtype = weight_.dtype();
+  copy_from(other);
+}
+
+void HashTable::copy_from(const HashTable& other) {
+  if (other.columns() != columns())
+    raise<ShapeError>("[hash_table] a table of {} columns cannot become one of {}", columns(), other.columns());
   const auto copied = [&](const Array& array, DType dtype) {
     const Array there = array.to(options_.device).cast(dtype);
     return there.storage() == array.storage() ? there.copy() : there.contiguous();
   };
-  rows_ = copied(other.rows_, options_.dtype);
-  for (const auto& [name, array] : other.state_) state_.emplace_back(name, copied(array, computed_in(options_.dtype)));
+  Array rows = copied(other.rows_, options_.dtype);
+  NamedArrays state;
+  for (const auto& [name, array] : other.state_) state.emplace_back(name, copied(array, computed_in(options_.dtype)));
+  index_ = other.index_;
+  rows_ = std::move(rows);
+  state_ = std::move(state);
 }
 
 std::shared_ptr<HashTable> HashTable::copy_for(const Tensor& weight) const {

@@ -71,6 +71,10 @@ class HashTable {
   NamedArrays& state() noexcept { return state_; }      ///< of the rows; empty before the first update
   void drop_state() { state_.clear(); }                 ///< for another optimizer
 
+  /// Becomes what the other one is, in this one's place and type, row numbers and what its index was told included.
+  /// ShapeError unless the columns are as many; nothing is changed then.
+  void copy_from(const HashTable&);
+
   void erase(std::span<const std::int64_t> ids);  ///< with their state and counts; unknown ones are skipped
   const IdIndex& index() const noexcept { return index_; }
   std::int64_t size() const noexcept { return index_.rows(); }  ///< ids that have a row

@@ -183,15 +183,15 @@ class GradientSync {
   /// Reports, also outside of a step, that this device cannot go on; all others' waits end with `error`'s text.
   void fail(Device, std::exception_ptr error);
   void busy(Device, std::string activity);  ///< shown by deadline messages; empty: no longer
-  /// Compares all replicas, parameters and buffers bit by bit. Every device that has not left calls it at the same
-  /// place between two steps; returns when all have. A difference fails the group: SyncError on every device, naming
-  /// the first parameter or buffer that differs, the devices and the digests. A device that does not come is named
-  /// after the deadline. A thread that drives several devices passes them all at once.
+  /// Compares all replicas, hash tables, parameters and buffers bit by bit. Every device that has not left calls it at
+  /// the same place between two steps; returns when all have. A difference fails the group: SyncError on every device,
+  /// naming the first of them that differs, the devices and the digests. A device that does not come is named after the
+  /// deadline. A thread that drives several devices passes them all at once.
   void check_consistency(Device device) { check_consistency(std::span<const Device>(&device, 1)); }
   void check_consistency(std::span<const Device>);
   /// After a failure: takes this device into the next group. Returns when every device has joined again or left;
-  /// devices behind `last_step_applied` of the one ahead receive its parameters, buffers and optimizer state, the
-  /// others its buffers. Throws SyncError naming the missing devices after the deadline.
+  /// devices behind `last_step_applied` of the one ahead receive its parameters, buffers, hash tables and optimizer
+  /// state, the others its buffers. Throws SyncError naming the missing devices after the deadline.
   /// `last_step_applied` counts over the whole run, as the optimizer's steps() does, not as Step::generation().
   void rejoin(Device, std::int64_t last_step_applied);
   struct Rejoining {

@@ -5,6 +5,7 @@
 #include <tutti/backend/registry.h>
 #include <tutti/distributed/finite_check.h>
 #include <tutti/distributed/thread_number.h>
+#include <tutti/nn/hash_embedding.h>
 
 #include <algorithm>
 #include <utility>
@@ -48,6 +49,7 @@ void SyncMember::attach(Module& replica) {
   server_.declare_parameters(index_, std::move(description));  // first: a refusal leaves nothing declared
   server_.declare_buffers(index_, std::move(buffer_description));
   buffers_ = std::move(buffers);
+  tables_ = sparse_parameters(replica);
   declare_frozen(frozen);
   gradients_.attach(std::move(parameters), this, self_);
   frozen_ = std::move(frozen);

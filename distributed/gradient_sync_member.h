@@ -2,6 +2,7 @@
 #pragma once
 
 #include <tutti/autodiff/backward.h>
+#include <tutti/autodiff/hash_table.h>
 #include <tutti/distributed/gradient_sync_state.h>
 #include <tutti/distributed/gradient_sync_updates.h>
 #include <tutti/distributed/replica_gradients.h>
@@ -42,11 +43,12 @@ class SyncMember final : public GradientObserver, public PendingGradients {
   void begin_share(std::int64_t step, std::size_t gathers);  ///< throws SyncError for gradients of an old group
   void refuse_old_group(std::string_view operation) const;
   const ReplicaGradients& gradients() const noexcept { return gradients_; }
-  /// Parameters, buffers and attached optimizers' state, copied; nobody else may be running.
+  /// Parameters, buffers, hash tables and attached optimizers' state, copied; nobody else may be running.
   std::shared_ptr<const ReplicaState> capture() const;
   /// An attached optimizer threw midway through a step: the parameters are of none.
   bool torn() const;
-  void restore(const ReplicaState&);  ///< throws SyncError if another number of optimizers is attached here
+  /// Throws SyncError if another number of optimizers is attached here, or the replica has other tables.
+  void restore(const ReplicaState&);
   /// What a failed step has changed on a device that is not behind: buffers, unless BufferPolicy::synchronised, and
   /// with Overlap::in_backward everything.
   void restore_failed_step(const ReplicaState&);
@@ -148,6 +150,7 @@ class SyncMember final : public GradientObserver, public PendingGradients {
   void settle_gathers() noexcept;
   ReplicaDigest digest() const;
   void append_buffers(ReplicaDigest&) const;
+  void restore_tables(const ReplicaState&);
   bool check_is_due() const;
   void declare_frozen(const NamedTensors&);
   std::vector<SyncParameter> describe_buffers(const NamedTensors&) const;
@@ -170,6 +173,7 @@ class SyncMember final : public GradientObserver, public PendingGradients {
   ReplicaGradients gradients_;
   NamedTensors frozen_;  // parameters without a gradient
   NamedTensors buffers_;
+  NamedTables tables_;            // that grow
   ReplicaDigest buffers_before_;  // of the buffers as the step opened, where the replicas are compared
   std::vector<AttachedOptimizer> optimizers_;
   ShardedOptimizer* sharded_ = nullptr;       // for the thread that drives the device

@@ -18,6 +18,14 @@ void append_copies(const NamedTensors& from, std::vector<Array>& to) {
   for (const auto& [name, tensor] : from) to.push_back(tensor.array().copy());
 }
 
+/// Of all that it has by id: which rows they are in does not count.
+Digest digest_of(const HashTable& table) {
+  std::string text;
+  for (const auto& [name, array] : table.save())
+    text += fmt::format("{} {}\n", name, to_string(tutti::digest_of(array)));
+  return tutti::digest_of(std::as_bytes(std::span(text)));
+}
+
 void copy_values(std::span<const Array> from, const NamedTensors& to) {
   for (std::size_t i = 0; i < from.size(); ++i) {
     Array target = to[i].second.array();
@@ -121,6 +129,8 @@ std::shared_ptr<const ReplicaState> SyncMember::capture() const {
   append_copies(buffers_, state->buffers);
   require_living_optimizers("rejoin");
   for (const AttachedOptimizer& attached : optimizers_) state->optimizers.push_back(attached.optimizer->state());
+  for (const auto& [name, table] : tables_)
+    state->tables.push_back(std::make_shared<const HashTable>(*table, table->weight().detach()));
   tutti::synchronize(device_);  // whoever restores it may do so on another device's stream
   return state;
 }
@@ -137,6 +147,7 @@ void SyncMember::restore(const ReplicaState& state) {
                      to_string(device_), optimizers_.size(), to_string(state.device), state.optimizers.size());
   require_living_optimizers("rejoin");
   if (!attached_) return;
+  restore_tables(state);
   const std::span<const Array> values = state.parameters;
   if (values.size() != parameters().size() + frozen_.size())
     raise<SyncError>("[rejoin] {} has {} parameters and {} has {}", to_string(device_),
@@ -145,6 +156,13 @@ void SyncMember::restore(const ReplicaState& state) {
   copy_values(values.subspan(parameters().size()), frozen_);
   copy_values(state.buffers, buffers_);
   for (std::size_t i = 0; i < optimizers_.size(); ++i) optimizers_[i].optimizer->load_state(state.optimizers[i]);
+}
+
+void SyncMember::restore_tables(const ReplicaState& state) {
+  if (tables_.size() != state.tables.size())
+    raise<SyncError>("[rejoin] {} has {} hash tables and {} has {}", to_string(device_), tables_.size(),
+                     to_string(state.device), state.tables.size());
+  for (std::size_t i = 0; i < tables_.size(); ++i) tables_[i].second->copy_from(*state.tables[i]);
 }
 
 void SyncMember::restore_failed_step(const ReplicaState& state) {
@@ -168,6 +186,8 @@ void SyncMember::append_buffers(ReplicaDigest& digest) const {
 
 ReplicaDigest SyncMember::digest() const {
   ReplicaDigest digest;
+  for (const auto& [name, table] : tables_)
+    digest.push_back({fmt::format("hash table \"{}\"", name), digest_of(*table)});
   for (const NamedTensors* tensors : {&parameters(), &frozen_})
     for (const auto& [name, tensor] : *tensors)
       digest.push_back({fmt::format("parameter \"{}\"", name), digest_of(tensor.array())});

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <tutti/autodiff/hash_table.h>
 #include <tutti/backend/array.h>
 #include <tutti/backend/device.h>
 #include <tutti/optim/optimizer.h>
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 namespace tutti {
@@ -16,7 +18,8 @@ struct ReplicaState {
   std::uint64_t group = 0;        ///< that goes on from here
   std::vector<Array> parameters;  ///< those without a gradient last
   std::vector<Array> buffers;
-  std::vector<Optimizer::State> optimizers;  ///< in the order in which they were attached
+  std::vector<std::shared_ptr<const HashTable>> tables;  ///< in the order of the module's members
+  std::vector<Optimizer::State> optimizers;              ///< in the order in which they were attached
 };
 
 }  // namespace tutti

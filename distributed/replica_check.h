@@ -28,10 +28,10 @@ Digest digest_of(const Array&);        ///< copied to the host: waits for its de
 std::string to_string(const Digest&);  ///< 32 hexadecimal digits
 
 struct NamedDigest {
-  std::string name;  ///< parameter "fc1.weight", buffer "mean"
+  std::string name;  ///< hash table "users", parameter "fc1.weight", buffer "mean"
   Digest digest;
 };
-using ReplicaDigest = std::vector<NamedDigest>;  ///< parameters, then buffers, in their order
+using ReplicaDigest = std::vector<NamedDigest>;  ///< hash tables, parameters, then buffers, in their order
 
 /// The digests that a group's members have posted and that wait to be compared. Not thread-safe: the server's.
 class ReplicaCheck {

@@ -32,7 +32,8 @@ void SparseOptimizer::update_rows(std::size_t position, const Array&, const Spar
   if (table->updates() != state.steps)
     raise(
         "[optimizer.step] table \"{}\" on {} has {} updates behind it, by this optimizer's count {}: one of them was "
-        "loaded without the other, or the device rejoined its group, which moves no tables; load both, from one device",
+        "loaded without the other, or the device rejoined its group, to which the optimizer is not attached; load "
+        "both, from one device",
         name, to_string(table->device()), table->updates(), state.steps);
   const SparseGradient by_row = table->admit(by_id, row_state_);
   table->rows().count_write("optimizer.step");

@@ -29,7 +29,8 @@ class SparseOptimizer : public Optimizer {
   void update(std::span<const Update>) override {}  // its parameters have sparse gradients only
   std::string refuses_rows(std::size_t) const override { return ""; }
   /// Error naming the table if it has not as many updates behind it as this optimizer counts, from where it found the
-  /// table: one was loaded without the other, or the device rejoined its group, which moves parameters but no tables.
+  /// table: one was loaded without the other, or the device got another one's table by rejoining its group, to which
+  /// the optimizer is not attached.
   void update_rows(std::size_t position, const Array&, const SparseGradient&, ParameterState&) override;
   std::vector<std::string> state_names(std::size_t) const override { return {}; }
 

@@ -248,7 +248,7 @@ std::string EagerTrainerBase::measured() const {
   return nlohmann::json{{"averages", averages}, {"loss", all.loss.to_text()}}.dump();
 }
 
-void EagerTrainerBase::load_measured(const std::vector<std::string>& texts) try {
+std::function<void()> EagerTrainerBase::prepare_measured(const std::vector<std::string>& texts) try {
   Measured all;
   const auto add = [](RunningAverage& to, const std::string& text) {
     RunningAverage average;
@@ -260,9 +260,11 @@ void EagerTrainerBase::load_measured(const std::vector<std::string>& texts) try 
     for (const auto& [name, average] : json.at("averages").items()) add(all.averages[name], average);
     add(all.loss, json.at("loss"));
   }
-  measured_ = std::move(all);
-  unread_.clear();
-  unwritten_ = options_.metrics_every > 0;
+  return [this, all = std::move(all)] {
+    measured_ = all;
+    unread_.clear();
+    unwritten_ = options_.metrics_every > 0;
+  };
 } catch (const nlohmann::json::exception& error) {
   raise<DataError>("[trainer] this is nothing that a trainer measured: {}", error.what());
 }

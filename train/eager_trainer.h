@@ -71,7 +71,9 @@ class EagerTrainerBase : public Trainer {
   std::string measured() const;
   /// Goes on from the sum of several devices' texts; none: from nothing. DataError for another text; nothing is changed
   /// then.
-  void load_measured(const std::vector<std::string>&);
+  void load_measured(const std::vector<std::string>& texts) { prepare_measured(texts)(); }
+  /// The same in two parts: all that can fail, and a function that does the rest.
+  std::function<void()> prepare_measured(const std::vector<std::string>&);
   Module& model() noexcept { return model_; }
   Optimizer& optimizer() noexcept { return optimizer_; }
   const EagerOptions& options() const noexcept { return options_; }

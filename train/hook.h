@@ -46,6 +46,11 @@ class Hook {
   virtual void after_step(const StepReport&) {}
   virtual void out_of_data() {}  ///< of this epoch
 
+  // --- what a checkpoint keeps of it, in its trainer's state
+  virtual std::string state_name() const { return {}; }  ///< tells the trainer's hooks apart; empty: it keeps nothing
+  virtual std::string state() const { return {}; }
+  virtual void load_state(const std::string&) {}  ///< throws for what does not fit; nothing is changed then
+
  protected:
   Trainer& trainer() const;  ///< Error if it was never registered, or its trainer is gone
 

@@ -50,6 +50,8 @@ template <class Item, template <class> class TrainerOf = EagerTrainer> class Lea
   void stop(std::string reason) override { agreement_.request_stop(std::move(reason)); }
 
  protected:
+  // What hooks ask for in before_train, all hear before the first step.
+  void begin_training() override { agreement_.meet(index_); }
   std::optional<std::string> stops_before_step() override {
     return agreement_.stops_before(index_, this->iteration(), this->between_updates());
   }
@@ -141,9 +143,10 @@ template <class M, class Item, template <class> class TrainerOf = EagerTrainer> 
     return means;
   }
   /// All that the run keeps: "model", "optimizer", "trainer" and, where there are, "sparse_optimizer" and "scaler",
-  /// saved from the main device and loaded into all, and "data" and "measured", each device's own. Any number of
+  /// saved from the main device and loaded into all, and "data" and "measured", each device's own. The main trainer's
+  /// hooks that have a state are in "trainer". Any number of
   /// devices loads them, unless the data's positions differ between the devices (those of a BatchStream do not). What
-  /// else it has (a gradient compression, hooks with a state) is added by hand.
+  /// else it has (a gradient compression) is added by hand.
   void add_parts(CheckpointParts& parts) {
     std::vector<M*> models;
     for (M& replica : replicas_) models.push_back(&replica);
@@ -154,13 +157,18 @@ template <class M, class Item, template <class> class TrainerOf = EagerTrainer> 
     parts.add(
         "data", [this] { return save_positions(data_); },
         [this](const std::string& text) { load_positions(data_, text); });
-    parts.add(
-        "measured", [this] { return measured(); }, [this](const std::string& text) { load_measured(text); });
-    parts.add(
-        "trainer", [this] { return main().state(); },
-        [this](const std::string& text) {
-          for (const auto& trainer : trainers_) trainer->load_state(text);
-        });
+    parts.add("measured", {[this] {
+                             return PartState{{}, measured()};
+                           },
+                           [this](const PartState& state) { return prepare_measured(state.text); }});
+    parts.add("trainer", {[this] {
+                            return PartState{{}, main().state()};
+                          },
+                          [this](const PartState& state) {
+                            std::vector<Install> loads;
+                            for (const auto& trainer : trainers_) loads.push_back(trainer->prepare_load(state.text));
+                            return in_order(std::move(loads));
+                          }});
   }
   /// Checkpoints when the folder's options say so, while all devices wait. Hooks that are registered later come
   /// after it.
@@ -225,14 +233,13 @@ template <class M, class Item, template <class> class TrainerOf = EagerTrainer> 
     return join_texts(texts);
   }
   // By another number of devices it counts for the main one: means are of the group.
-  void load_measured(const std::string& text) {
-    const std::vector<std::string> texts = split_texts(text);
-    trainers_[0]->load_measured(texts);  // refuses it before anything has changed
-    for (std::size_t d = 0; d < devices(); ++d)
-      if (texts.size() == devices())
-        trainers_[d]->load_measured({texts[d]});
-      else if (d > 0)
-        trainers_[d]->load_measured({});
+  Install prepare_measured(const std::string& text) {
+    std::vector<std::vector<std::string>> texts(devices());
+    const std::vector<std::string> all = split_texts(text);
+    for (std::size_t i = 0; i < all.size(); ++i) texts[all.size() == devices() ? i : 0].push_back(all[i]);
+    std::vector<Install> loads;
+    for (std::size_t d = 0; d < devices(); ++d) loads.push_back(trainers_[d]->prepare_measured(texts[d]));
+    return in_order(std::move(loads));
   }
 
   void add_device(std::size_t d) {

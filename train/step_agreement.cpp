@@ -30,20 +30,20 @@ void StepAgreement::request_stop(std::string reason) {
   stop_reason_ = reason.empty() ? "stop was called" : std::move(reason);
 }
 
-bool StepAgreement::any_data(std::size_t device, bool has_data) {
+bool StepAgreement::any(std::size_t device, bool says, std::string_view state) {
   std::unique_lock lock(mutex_);
   rethrow();
   const std::int64_t call = devices_[device].calls++;
   Answers& answers = answers_[call];
   ++answers.said;
-  answers.any = answers.any || has_data;
+  answers.any = answers.any || says;
   changed_.notify_all();
   const auto known = [&] { return error_ || answers.any || answers.said == devices_.size(); };
   if (!changed_.wait_for(lock, deadline_, known)) {
     std::string missing;
     for (std::size_t d = 0; d < devices_.size(); ++d)
       if (devices_[d].calls <= call) missing += fmt::format("{}{}", missing.empty() ? "" : ", ", d);
-    raise<Error>("[training] device {} has no more data and has waited {} ms to hear from device {} of {}", device,
+    raise<Error>("[training] device {} {} has waited {} ms to hear from device {} of {}", device, state,
                  deadline_.count(), missing, devices_.size());
   }
   rethrow();

@@ -10,6 +10,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace tutti {
@@ -34,7 +35,9 @@ class StepAgreement {
   /// Says whether this device has data for its next step, and returns whether any device has. Waits for the others only
   /// if it has none itself: until one has, or all said that they have none. All devices call it equally often. Throws
   /// Error naming who is missing after the deadline, and what `fail` was given first.
-  bool any_data(std::size_t device, bool has_data);
+  bool any_data(std::size_t device, bool has_data) { return any(device, has_data, "has no more data and"); }
+  /// Returns when all devices have called it, or throws the same: what was asked for before, all hear.
+  void meet(std::size_t device) { any(device, false, "is to begin and"); }
 
   /// This device leaves by an error: nobody waits for it. The first error counts; an echo of another device's
   /// (SyncError) gives way to a cause.
@@ -55,6 +58,7 @@ class StepAgreement {
   };
 
   void rethrow() const;
+  bool any(std::size_t device, bool says, std::string_view state);  // of a device that says no
 
   mutable std::mutex mutex_;  // of all below: devices ask at the same time
   std::condition_variable changed_;

@@ -8,6 +8,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <utility>
@@ -46,6 +47,17 @@ class MeanMetrics {
   Metrics means_;
 };
 
+using HookStates = std::vector<std::pair<std::string, std::string>>;
+
+/// The first of a name, which it is then no more.
+std::optional<std::string> take_state(HookStates& states, const std::string& name) {
+  const auto found = std::ranges::find(states, name, &HookStates::value_type::first);
+  if (name.empty() || found == states.end()) return std::nullopt;
+  std::string state = std::move(found->second);
+  states.erase(found);
+  return state;
+}
+
 }  // namespace
 
 Trainer& Hook::trainer() const {
@@ -61,6 +73,9 @@ void Trainer::register_hook(std::shared_ptr<Hook> hook) {
   if (!hook) return;
   if (running_ || evaluating_) raise<Error>("[trainer] hooks are registered before training, not within it");
   if (hook->trainer_ != nullptr) raise<Error>("[trainer] the hook belongs to a trainer already");
+  HookStates left = loaded_states_;
+  if (const auto state = take_state(left, hook->state_name())) hook->load_state(*state);
+  loaded_states_ = std::move(left);
   hook->trainer_ = this;
   hooks_.push_back(std::move(hook));
 }
@@ -102,6 +117,7 @@ void Trainer::run(const TrainingLimits& limits, const EvaluationPlan& plan) {
   try {
     set_training(true);
     call(&Hook::before_train);
+    begin_training();
     evaluate_if_due();
     run_epochs();
     finish_training();
@@ -184,7 +200,7 @@ void Trainer::run_epoch() {
   ++place_.epoch;
   place_.window = 0;
   in_epoch_ = false;
-  evaluation_due_ = plan_.every_epochs > 0 && place_.epoch % plan_.every_epochs == 0;
+  if (plan_.every_epochs > 0 && place_.epoch % plan_.every_epochs == 0) evaluation_due_ = true;
   evaluate_if_due();
 }
 
@@ -210,13 +226,14 @@ void Trainer::run_window() {
     const Metrics metrics = run_step();
     ++place_.iteration;
     ++place_.window_steps;
-    evaluation_due_ = plan_.every_steps > 0 && place_.iteration % plan_.every_steps == 0;
+    if (plan_.every_steps > 0 && place_.iteration % plan_.every_steps == 0) evaluation_due_ = true;
     call(&Hook::after_step, StepReport{.metrics = metrics, .global_step = place_.iteration});
-    evaluate_if_due();
+    if (between_updates()) evaluate_if_due();
   }
   finish_updates();
   out_of_data_ = false;
   call(&Hook::after_window);
+  evaluate_if_due();
 }
 
 void Trainer::end_window() {
@@ -224,7 +241,7 @@ void Trainer::end_window() {
   ++place_.window;
   in_window_ = false;
   out_of_data_ = true;
-  evaluation_due_ = plan_.every_windows > 0 && place_.window % plan_.every_windows == 0;
+  if (plan_.every_windows > 0 && place_.window % plan_.every_windows == 0) evaluation_due_ = true;
   call(&Hook::after_window);
   evaluate_if_due();
 }
@@ -282,14 +299,34 @@ bool Trainer::next_evaluation_data() { return false; }
 Metrics Trainer::run_evaluation_step() { return {}; }
 
 std::string Trainer::state() const {
+  HookStates hooks;
+  for (const auto& hook : hooks_)
+    if (!hook->state_name().empty()) hooks.emplace_back(hook->state_name(), hook->state());
   return nlohmann::json{
-      {"iteration", place_.iteration},       {"epoch", place_.epoch},        {"window", place_.window},
-      {"window_steps", place_.window_steps}, {"in_epoch", in_epoch_},        {"in_window", in_window_},
-      {"evaluation_due", evaluation_due_},   {"storage", storage_.to_text()}}
+      {"iteration", place_.iteration},       {"epoch", place_.epoch},         {"window", place_.window},
+      {"window_steps", place_.window_steps}, {"in_epoch", in_epoch_},         {"in_window", in_window_},
+      {"evaluation_due", evaluation_due_},   {"storage", storage_.to_text()}, {"hooks", hooks}}
       .dump();
 }
 
-void Trainer::load_state(const std::string& text) try {
+// That a state fits is seen by loading it; then what the hook had comes back.
+std::function<void()> Trainer::prepare_hooks(HookStates states) {
+  std::vector<std::pair<std::shared_ptr<Hook>, std::string>> loads;
+  for (const auto& hook : hooks_) {
+    auto state = take_state(states, hook->state_name());
+    if (!state) continue;
+    const std::string now = hook->state();
+    hook->load_state(*state);
+    hook->load_state(now);
+    loads.emplace_back(hook, std::move(*state));
+  }
+  return [this, loads = std::move(loads), states = std::move(states)] {
+    for (const auto& [hook, state] : loads) hook->load_state(state);
+    loaded_states_ = states;
+  };
+}
+
+std::function<void()> Trainer::prepare_load(const std::string& text) try {
   if (running_ || evaluating_) raise<Error>("[trainer] load_state was called within the loop");
   const auto json = nlohmann::json::parse(text);
   const Place place{json.at("iteration"), json.at("epoch"), json.at("window"), json.at("window_steps")};
@@ -299,11 +336,17 @@ void Trainer::load_state(const std::string& text) try {
   const bool evaluation_due = json.at("evaluation_due");
   const bool in_epoch = json.at("in_epoch");
   const bool in_window = json.at("in_window");
-  storage_.load_text(json.at("storage"));
-  evaluation_due_ = evaluation_due;
-  place_ = place;
-  in_epoch_ = in_epoch;
-  in_window_ = in_window;
+  HookStates hooks;  // texts of earlier versions have none
+  if (json.contains("hooks")) hooks = json.at("hooks").get<HookStates>();
+  return [=, this, load_storage = storage_.prepare_load(json.at("storage")),
+          load_hooks = prepare_hooks(std::move(hooks))] {
+    load_storage();
+    load_hooks();
+    evaluation_due_ = evaluation_due;
+    place_ = place;
+    in_epoch_ = in_epoch;
+    in_window_ = in_window;
+  };
 } catch (const nlohmann::json::exception& error) {
   raise<DataError>("[trainer] this is no trainer's state: {}", error.what());
 }

@@ -15,6 +15,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace tutti {
@@ -30,7 +31,8 @@ struct TrainingLimits {
   std::int64_t windows_per_epoch = kUnlimited;  ///< skipped ones do not count
 };
 
-/// When a training run evaluates, and for how long.
+/// When a training run evaluates, and for how long. Within an accumulation an evaluation waits for the update, whose
+/// parameters it is of.
 struct EvaluationPlan {
   std::int64_t every_steps = 0;    ///< 0: never
   std::int64_t every_epochs = 0;   ///< 0: never
@@ -53,7 +55,8 @@ class Trainer {
   Trainer& operator=(const Trainer&) = delete;
   virtual ~Trainer();
 
-  /// Null is ignored. Error for a hook that belongs to a trainer already, and from within the loop.
+  /// Null is ignored. Error for a hook that belongs to a trainer already, and from within the loop. Gives it the state
+  /// that a hook of its name had, if one was loaded before.
   void register_hook(std::shared_ptr<Hook>);
   void register_hooks(std::vector<std::shared_ptr<Hook>>);
 
@@ -90,11 +93,14 @@ class Trainer {
   virtual bool between_updates() const { return true; }
   /// Uses what is on its way, so that a checkpoint made now misses nothing; with several devices all call it.
   virtual void settle() {}
-  /// Where the loop stands, as text for a checkpoint, the storage's events included.
+  /// Where the loop stands, as text for a checkpoint, the storage's events and what hooks keep included.
   std::string state() const;
-  /// Goes on there: the data are expected to be where they were then. DataError for another text; nothing is changed
-  /// then.
-  void load_state(const std::string&);
+  /// Goes on there: the data are expected to be where they were then. Hooks get what those of their name had, in order
+  /// of registration where several have one name; of which there is nothing, keep what they have. DataError for another
+  /// text; nothing is changed then.
+  void load_state(const std::string& text) { prepare_load(text)(); }
+  /// The same in two parts: all that can fail, and a function that does the rest, to be called once.
+  std::function<void()> prepare_load(const std::string&);
 
   /// Takes lines about errors; by default they go to standard error.
   void set_log(std::function<void(std::string_view)> log) { log_ = std::move(log); }
@@ -105,6 +111,7 @@ class Trainer {
   virtual NextWindow next_window();                  ///< default: an epoch is one
   virtual bool next_data() = 0;                      ///< false: the window has no more
   virtual Metrics run_step() = 0;                    ///< with the data that came last
+  virtual void begin_training() {}                   ///< before_train has been called on all hooks
   virtual void finish_updates() {}                   ///< uses what is accumulated: a window or the steps have ended
   virtual void finish_training() {}                  ///< the last step of this call of train is done
   virtual void failed(std::exception_ptr) {}         ///< training ends by this error: to tell other devices
@@ -120,6 +127,7 @@ class Trainer {
   virtual double data_weight() { return 1; }  ///< of the data that came last
 
  private:
+  using HookStates = std::vector<std::pair<std::string, std::string>>;  // by state_name
   struct Place {
     std::int64_t iteration = 0;
     std::int64_t epoch = 0;
@@ -140,10 +148,12 @@ class Trainer {
   Metrics evaluation_steps(std::int64_t steps);
   void after_train(std::exception_ptr first);
   void log(std::string_view line) const noexcept;
+  std::function<void()> prepare_hooks(HookStates);
   template <class... Parameters, class... Arguments>
   void call(void (Hook::*point)(Parameters...), Arguments&&... arguments);
 
   std::vector<std::shared_ptr<Hook>> hooks_;
+  HookStates loaded_states_;  // of hooks that are not registered yet
   EventStorage storage_;
   Place place_;
   TrainingLimits limits_;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tables that grow, on several devices: ids that devices meet first in the same step, in any order of arrival.
 #include <tutti/distributed/gradient_sync.h>
+#include <tutti/distributed/sync_server.h>
 
 #include <tutti/autodiff/backward.h>
 #include <tutti/autodiff/operations.h>
@@ -11,6 +12,9 @@
 #include <tutti/tests/distributed/device_threads.h>
 
 #include <doctest/doctest.h>
+
+#include <memory>
+#include <stdexcept>
 
 using namespace tutti;
 using namespace tutti::testing;
@@ -173,6 +177,85 @@ TEST_CASE("hash_tables: admission and eviction are the same on all devices") {
     const Contents alone = train_alone(clone(Clicks(0.0, index), test_device()), exact_loss);
     CHECK(alone.ids.size() < 20);
     for (const Contents& contents : train_devices(4, Clicks(0.0, index), exact_loss)) CHECK((contents == alone));
+  }
+}
+
+namespace {
+
+/// Two devices whose optimizers are attached, so that all of their state travels.
+struct Pair {
+  explicit Pair(const SyncOptions& options = {}) : sync(test_devices(2), options), replicas(sync.replicate(Clicks())) {
+    for (std::size_t d = 0; d < 2; ++d) {
+      sparse.push_back(std::make_unique<SparseAdagrad>(sparse_parameters(replicas[d]), 0.5));
+      dense.push_back(std::make_unique<Sgd>(dense_parameters(replicas[d]), 0.125));
+      sync.attach(test_device(d), *sparse[d]);
+      sync.attach(test_device(d), *dense[d]);
+    }
+  }
+  /// Device 1 fails behind the given step, before it updates.
+  void train(std::size_t d, int begin, int end, int fails = -1) {
+    for (int i = begin; i < end; ++i) {
+      sparse[d]->zero_grad();
+      dense[d]->zero_grad();
+      Step step = sync.step(test_device(d));
+      const std::int64_t first = static_cast<std::int64_t>(d) * kBatch;
+      step.backward(curved_loss(replicas[d], ids_of(i, first, first + kBatch)));
+      if (d == 1 && i == fails) throw std::runtime_error("burnt between join and step");
+      if (sync.server().options().overlap == Overlap::in_backward) continue;
+      sparse[d]->step();
+      dense[d]->step();
+    }
+  }
+
+  GradientSync sync;
+  std::vector<Clicks> replicas;
+  std::vector<std::unique_ptr<SparseAdagrad>> sparse;
+  std::vector<std::unique_ptr<Sgd>> dense;
+};
+
+}  // namespace
+
+TEST_CASE("hash_tables: a device that rejoins gets the tables of the one ahead, and trains on with them") {
+  Pair whole;
+  run_devices(2, [&](std::size_t d) { whole.train(d, 0, 6); });
+  Pair pair;
+  (void)errors_of_devices(2, [&](std::size_t d) { pair.train(d, 0, 6, 3); });
+  REQUIRE(pair.sparse[0]->steps() == 4);
+  REQUIRE(pair.sparse[1]->steps() == 3);
+  run_devices(2, [&](std::size_t d) {
+    pair.sync.rejoin(test_device(d), pair.sparse[d]->steps());
+    pair.sync.check_consistency(test_device(d));
+    pair.train(d, 4, 6);
+    pair.sync.check_consistency(test_device(d));
+  });
+  for (Clicks& replica : pair.replicas) CHECK((Contents(replica) == Contents(whole.replicas[0])));
+}
+
+TEST_CASE("hash_tables: after a step that failed amid its updates all devices have one device's tables") {
+  Pair pair({.overlap = Overlap::in_backward});
+  (void)errors_of_devices(2, [&](std::size_t d) { pair.train(d, 0, 6, 3); });
+  HashTable& table = *pair.replicas[1].users.table();
+  table.erase(Ids{table.index().ids().front()});  // as an update that only some had made would leave it
+  run_devices(2, [&](std::size_t d) {
+    pair.sync.rejoin(test_device(d), 3);
+    pair.sync.check_consistency(test_device(d));
+    pair.train(d, 4, 6);
+  });
+  CHECK((Contents(pair.replicas[0]) == Contents(pair.replicas[1])));
+}
+
+TEST_CASE("hash_tables: tables that differ are found, by ids, rows or counts, and named with the devices") {
+  for (const bool erased : {true, false}) {
+    Pair pair;
+    run_devices(2, [&](std::size_t d) { pair.train(d, 0, 2); });
+    pair.sync.check_consistency(pair.sync.devices());
+    HashTable& table = *pair.replicas[1].users.table();
+    if (erased)
+      table.erase(Ids{table.index().ids().front()});
+    else
+      Array(table.rows()).fill(0.25);
+    const char* const text = as_tested("hash table \"users\" on cpu:0 (digest");
+    CHECK_THROWS_WITH_AS(pair.sync.check_consistency(pair.sync.devices()), doctest::Contains(text), SyncError);
   }
 }
 

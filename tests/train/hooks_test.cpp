@@ -10,6 +10,7 @@
 #include <tutti/train/trainer.h>
 
 #include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
 
 #include <chrono>
 #include <cmath>
@@ -139,6 +140,42 @@ TEST_CASE("EarlyStopping: keeps its state, and names a metric that is missing") 
   CHECK(second.without_improvement() == 1);
   CHECK_THROWS_AS(second.load_state("{}"), DataError);
   CHECK_THROWS_WITH_AS(second.after_evaluation({{"loss", 1}}), doctest::Contains("no \"error\""), Error);
+}
+
+TEST_CASE("Trainer: its state has its hooks', in any order of registering and loading, and those of one name apart") {
+  const auto stopping = [](std::int64_t patience) {
+    return std::make_shared<EarlyStopping>(EarlyStoppingOptions{.metric = "error", .patience = patience});
+  };
+  IdleTrainer first({5, 4, 6, 7});
+  const auto strict = stopping(10);
+  const auto lenient =
+      std::make_shared<EarlyStopping>(EarlyStoppingOptions{.metric = "error", .patience = 20, .min_delta = 2});
+  first.register_hooks({strict, std::make_shared<IterationTimer>(), lenient});
+  first.train_and_evaluate({.steps = 4}, {.every_steps = 1});
+  REQUIRE(strict->state() != lenient->state());
+
+  IdleTrainer second({5});
+  const std::vector<std::shared_ptr<EarlyStopping>> hooks{stopping(10), stopping(20), stopping(30)};
+  second.register_hook(hooks[0]);
+  second.load_state(first.state());
+  CHECK(second.start_iteration() == 0);
+  second.register_hooks({std::make_shared<IterationTimer>(), hooks[1], hooks[2]});
+  CHECK(hooks[0]->state() == strict->state());
+  CHECK(hooks[1]->state() == lenient->state());
+  CHECK(hooks[2]->state() == stopping(1)->state());
+
+  auto wrong = nlohmann::json::parse(first.state());
+  wrong["hooks"][1][1] = "no state";
+  IdleTrainer third({5});
+  const auto kept = stopping(10);
+  third.register_hooks({kept, stopping(20)});
+  const std::string before = third.state();
+  CHECK_THROWS_WITH_AS(third.load_state(wrong.dump()), doctest::Contains("[early stopping]"), DataError);
+  CHECK(third.state() == before);
+  wrong.erase("hooks");  // of an earlier version
+  third.load_state(wrong.dump());
+  CHECK(third.iteration() == 4);
+  CHECK(kept->state() == stopping(1)->state());
 }
 
 TEST_CASE("ProgressBar: one for each epoch, or one for the run") {

@@ -10,6 +10,7 @@
 #include <tutti/tests/exchange/temporary_folder.h>
 #include <tutti/tests/test_devices.h>
 #include <tutti/train/data/batches.h>
+#include <tutti/train/hooks/callback.h>
 #include <tutti/train/hooks/checkpointer.h>
 #include <tutti/train/hooks/early_stopping.h>
 #include <tutti/train/hooks/learning_rate.h>
@@ -53,8 +54,9 @@ Examples examples() {
 }
 
 struct Run {
-  explicit Run(std::size_t devices, std::int64_t accumulation = 1)
-      : batches(examples(), {.batch = 4, .devices = test_devices(devices), .seed = 5}),
+  explicit Run(std::size_t devices, std::int64_t accumulation = 1, EarlyStoppingOptions patience = {.patience = 100})
+      : stopping(std::make_shared<EarlyStopping>(std::move(patience))),
+        batches(examples(), {.batch = 4, .devices = test_devices(devices), .seed = 5}),
         learner(network(),
                 {.optimizer = [](Sequential& m) { return std::make_unique<AdamW>(m.parameters(), 0.01); },
                  .data = [this](std::size_t d) { return batches.stream(d); },
@@ -70,9 +72,6 @@ struct Run {
     }
     learner.main().register_hook(stopping);
     learner.add_parts(parts);
-    parts.add(
-        "stopping", [this] { return stopping->state(); },
-        [this](const std::string& text) { stopping->load_state(text); });
   }
 
   /// Lines of figures every four steps, but for those that tell times.
@@ -91,8 +90,8 @@ struct Run {
     return all;
   }
 
+  std::shared_ptr<EarlyStopping> stopping;  // its state is in its trainer's
   BatchStream batches;
-  std::shared_ptr<EarlyStopping> stopping = std::make_shared<EarlyStopping>(EarlyStoppingOptions{.patience = 100});
   Learner learner;
   CheckpointParts parts;
 };
@@ -235,6 +234,71 @@ TEST_CASE("resume: a checkpoint of another model is refused, and nothing is chan
   CHECK(other.parameters()[0].to_vector<float>() == before);
 }
 
+TEST_CASE("resume: after a refused checkpoint all devices' storages and figures are what they were") {
+  const TemporaryFolder folder;
+  Run other(2);
+  CheckpointFolder checkpoints(folder.file("run"), {.every_steps = 2});
+  other.learner.save_into(checkpoints, other.parts);
+  other.train(1);
+  Run run(2);
+  run.learner.train({.steps = 4});  // a figure is on its way
+  const auto held = [&] {
+    std::vector<std::string> all;
+    for (std::size_t d = 0; d < 2; ++d) {
+      auto& trainer = run.learner.trainer(d);
+      all.insert(all.end(), {trainer.state(), trainer.measured(), std::to_string(trainer.storage().starts().size())});
+    }
+    return all;
+  };
+  Generator random(1);
+  run.learner.trainer(1).storage().put_scalar("its own", 1);
+  const auto before = held();
+  run.parts.add("missing", random);
+  CHECK_THROWS_WITH_AS((void)checkpoints.load_newest(run.parts), doctest::Contains("no part \"missing\""), DataError);
+  CHECK(held() == before);
+}
+
+TEST_CASE("resume: a run that was stopped early is over, unless there is more patience") {
+  const EarlyStoppingOptions patience{.smaller_is_better = false, .patience = 2};
+  for (const std::size_t devices : {1U, 2U}) {
+    CAPTURE(devices);
+    const TemporaryFolder folder;
+    Run first(devices, 1, patience);
+    CheckpointFolder checkpoints(folder.file("run"));
+    first.learner.save_into(checkpoints, first.parts);
+    first.train(6);
+    const std::int64_t end = first.learner.main().iteration();
+    REQUIRE(first.stopping->without_improvement() == 2);
+    for (int again = 0; again < 5; ++again) {
+      Run resumed(devices, 1, patience);
+      REQUIRE(checkpoints.load_newest(resumed.parts));
+      resumed.train(6);
+      CHECK(resumed.learner.main().iteration() == end);
+      CHECK(resumed.learner.main().completed());
+      CHECK(resumed.weights() == first.weights());
+    }
+    Run longer(devices, 1, {.smaller_is_better = false, .patience = 3});
+    REQUIRE(checkpoints.load_newest(longer.parts));
+    longer.train(6);
+    CHECK(longer.learner.main().iteration() > end);
+  }
+}
+
+TEST_CASE("BestCheckpointer: training that goes on from what it kept must beat that") {
+  const TemporaryFolder folder;
+  Run first(1);
+  CheckpointFolder best(folder.file("run"), {.at_end = false, .max_to_keep = 1});
+  const auto keeper = std::make_shared<BestCheckpointer>(best, first.parts);
+  first.learner.main().register_hook(keeper);
+  first.train(3);
+  REQUIRE(keeper->best());
+  Run second(1);
+  REQUIRE(best.load_newest(second.parts));
+  const auto again = std::make_shared<BestCheckpointer>(best, second.parts);
+  second.learner.main().register_hook(again);  // after loading
+  CHECK(again->best() == keeper->best());
+}
+
 TEST_CASE("BestCheckpointer: keeps the best evaluation's model") {
   const TemporaryFolder folder;
   Run run(1);
@@ -260,6 +324,40 @@ TEST_CASE("BestCheckpointer: keeps the best evaluation's model") {
   CHECK(again.best() == keeper->best());
   CHECK_THROWS_WITH_AS(again.after_evaluation({{"accuracy", 1}}), doctest::Contains("no \"loss\""), Error);
   CHECK_THROWS_AS(again.load_state("best"), DataError);
+}
+
+TEST_CASE("BestCheckpointer: with accumulation a run goes on from it bitwise, since evaluations wait for the update") {
+  const TemporaryFolder folder;
+  Run whole(1, 2);
+  CheckpointFolder best(folder.file("run"), {.at_end = false, .max_to_keep = 0});
+  whole.learner.main().register_hook(std::make_shared<BestCheckpointer>(best, whole.parts));
+  whole.train(2);  // evaluations are due at steps 5, 10 and so on
+  Run resumed(1, 2);
+  REQUIRE_FALSE(best.paths().empty());
+  CHECK(best.load(best.paths().front(), resumed.parts).progress.step == 6);
+  resumed.train(2);
+  CHECK(resumed.weights() == whole.weights());
+}
+
+TEST_CASE("BestCheckpointer: refuses an evaluation within an accumulation") {
+  const TemporaryFolder folder;
+  Run run(1, 2);
+  CheckpointFolder best(folder.file("run"));
+  Trainer& main = run.learner.main();
+  main.register_hook(std::make_shared<BestCheckpointer>(best, run.parts));
+  main.register_hook(std::make_shared<CallbackHook>(
+      Callbacks{.after_step = [](Trainer& t, const StepReport&) { (void)t.evaluate(1); }}));
+  CHECK_THROWS_WITH_AS(run.train(1), doctest::Contains("step 1 is within an accumulation"), Error);
+  CHECK(best.paths().empty());
+}
+
+TEST_CASE("Trainer: the last evaluation is of the last update, also of batches that a limit cut off") {
+  Run run(1, 4);
+  std::vector<bool> between;
+  run.learner.main().register_hook(std::make_shared<CallbackHook>(
+      Callbacks{.after_evaluation = [&](Trainer& t, const Metrics&) { between.push_back(t.between_updates()); }}));
+  run.learner.train_and_evaluate({.steps = 6}, {.every_steps = 3});
+  CHECK(between == std::vector<bool>{true, true});  // after steps 4 and 6
 }
 
 TEST_SUITE_END();

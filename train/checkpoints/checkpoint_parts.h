@@ -67,8 +67,8 @@ class CheckpointParts {
           Part{[first = copies.front()] { return part_state(*first); },
                [copies = std::move(copies)](const PartState& state) { return prepare_all(copies, state); }});
   }
-  /// A text. `load` throws for what does not fit and changes nothing then; checking others, it is called with what it
-  /// has already.
+  /// A text. `load` throws for what does not fit and changes nothing then. While all parts are checked it is called
+  /// with the checkpoint's text and then with what was saved just before, which brings back all that it has changed.
   void add(std::string name, std::function<std::string()> save, std::function<void(const std::string&)> load);
 
   /// All parts' states, copied: the time of this call is what a checkpoint costs the training.
@@ -86,9 +86,7 @@ class CheckpointParts {
   template <class T> static Install prepare_all(const std::vector<T*>& copies, const PartState& state) {
     std::vector<Install> installs;
     for (T* const copy : copies) installs.push_back(prepare_part(*copy, state));
-    return [installs = std::move(installs)] {
-      for (const Install& install : installs) install();
-    };
+    return in_order(std::move(installs));
   }
   static void check_copies(const std::string& name, std::size_t count);
 

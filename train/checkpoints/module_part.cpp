@@ -153,9 +153,7 @@ Install prepare_part(const std::vector<Module*>& replicas, const PartState& stat
     installs.push_back(prepare_values(*replica, state));
     if (!random.is_null()) installs.push_back(prepare_random(*replica, random));
   }
-  return [installs = std::move(installs)] {
-    for (const Install& install : installs) install();
-  };
+  return in_order(std::move(installs));
 } catch (const Json::exception& error) {
   raise<DataError>("malformed random state: {}", error.what());
 }

@@ -45,6 +45,12 @@ class ArraysByName {
 
 }  // namespace
 
+Install in_order(std::vector<Install> installs) {
+  return [installs = std::move(installs)] {
+    for (const Install& install : installs) install();
+  };
+}
+
 // --- optimizers
 
 PartState part_state(const Optimizer::State& state) {

@@ -30,6 +30,7 @@ struct PartState {
 
 /// Gives a part a state that has been checked and copied to where it belongs. Fails for lack of memory only.
 using Install = std::function<void()>;
+Install in_order(std::vector<Install>);  ///< all of them
 
 // For each kind of part `part_state`, its state now, and `prepare_part`, which checks a state and returns what installs
 // it. `prepare_part` throws Error for a state that does not fit; nothing is changed until the result is called. For
@@ -62,10 +63,12 @@ Install prepare_part(GradientCompression&, const PartState&);
 PartState part_state(const Generator&);
 Install prepare_part(Generator&, const PartState&);
 
-/// A part that is a text: `load` throws for what does not fit, and changes nothing then.
+/// A part that is a text: `load` throws for what does not fit, and changes nothing then. To find that out it is called
+/// with `then` and at once with `now`, which must bring back all that it has changed.
 Install prepare_text(const std::string& now, const std::string& then, std::function<void(const std::string&)> load);
 
-/// What has its state as text.
+/// What has its state as text, and perhaps `prepare_load(text)`, which changes nothing and returns what loads it: for
+/// what a load changes beside that state.
 template <class T>
 concept TextState = requires(T& part, const std::string& text) {
   { std::as_const(part).to_text() } -> std::convertible_to<std::string>;
@@ -73,7 +76,10 @@ concept TextState = requires(T& part, const std::string& text) {
 };
 PartState part_state(const TextState auto& part) { return {{}, part.to_text()}; }
 Install prepare_part(TextState auto& part, const PartState& state) {
-  return prepare_text(part.to_text(), state.text, [&part](const std::string& text) { part.load_text(text); });
+  if constexpr (requires { Install(part.prepare_load(state.text)); })
+    return part.prepare_load(state.text);
+  else
+    return prepare_text(part.to_text(), state.text, [&part](const std::string& text) { part.load_text(text); });
 }
 
 /// A stream's position.

@@ -57,12 +57,10 @@ template <class T> class WindowStream : public DataStream<T>, public Windowed {
     return now.text();
   }
 
-  /// Error for a position of the other kind of use.
+  /// Error for a position of the other kind of use. Where nothing had been read, either use may begin again.
   void seek(const std::string& text) override {
     WindowPosition there = WindowPosition::parse(text, windows_);
-    if (there.use == WindowUse::undecided)
-      there.use = at_.use;
-    else if (at_.use != WindowUse::undecided && there.use != at_.use)
+    if (there.use != WindowUse::undecided && at_.use != WindowUse::undecided && there.use != at_.use)
       raise("[window_stream] a position of {} use cannot be gone to in {} use", to_string(there.use),
             to_string(at_.use));
     std::unique_ptr<DataStream<T>> window;

@@ -58,12 +58,22 @@ void Checkpointer::end() {
 void BestCheckpointer::after_evaluation(const Metrics& means) {
   const auto found = means.find(options_.metric);
   if (found == means.end()) raise<Error>("[best checkpointer] the evaluation has no \"{}\"", options_.metric);
+  if (!trainer().between_updates())
+    raise<Error>(
+        "[best checkpointer] the evaluation at step {} is within an accumulation, whose gradients a checkpoint would "
+        "lose: evaluate between updates",
+        trainer().iteration());
   const double value = found->second;
   if (!std::isfinite(value)) return;
   if (best_ && !(options_.smaller_is_better ? value < *best_ : value > *best_)) return;
-  folder_.wait();  // not to be skipped
-  folder_.save(parts_, {.step = trainer().iteration(), .epoch = trainer().epoch(), .window = trainer().window()});
-  best_ = value;
+  folder_.wait();                                   // not to be skipped
+  const auto before = std::exchange(best_, value);  // in what is saved too: training that goes on from it must beat it
+  try {
+    folder_.save(parts_, {.step = trainer().iteration(), .epoch = trainer().epoch(), .window = trainer().window()});
+  } catch (...) {
+    best_ = before;
+    throw;
+  }
 }
 
 std::string BestCheckpointer::state() const { return best_ ? nlohmann::json(*best_).dump() : "null"; }

@@ -14,7 +14,8 @@ class GradientSync;
 
 /// Saves checkpoints when the folder's options say so: after steps, windows and epochs, and when training came to its
 /// end. A step after which gradients are still accumulated waits for the update. Folder and parts are not owned; the
-/// trainer's `state` belongs into the parts. Register it after hooks whose state or values it is to keep.
+/// trainer's `state` belongs into the parts, and has the hooks' own. Register it after hooks whose state or values it
+/// is to keep.
 class Checkpointer final : public Hook {
  public:
   Checkpointer(CheckpointFolder& folder, const CheckpointParts& parts) : folder_(folder), parts_(parts) {}
@@ -46,19 +47,25 @@ struct BestCheckpointerOptions {
   bool smaller_is_better = true;
 };
 
-/// Saves into a folder of its own, which keeps one, after each evaluation that is the best so far. NaN is never the
-/// best. For a trainer alone, or the main device's with parts that no other device touches: its model, say.
+/// Saves into a folder of its own, which keeps one, after each evaluation that is the best so far: just the parameters
+/// that were evaluated. NaN is never the best. For a trainer alone, or the main device's with parts that no other
+/// device touches: its model, say. With Overlap::double_buffered likewise the model alone: gradients that are on their
+/// way are in no part.
 class BestCheckpointer final : public Hook {
  public:
   BestCheckpointer(CheckpointFolder& folder, const CheckpointParts& parts, BestCheckpointerOptions options = {})
       : folder_(folder), parts_(parts), options_(std::move(options)) {}
 
-  void after_evaluation(const Metrics&) override;  ///< Error if the metric is not among the means
+  /// Error if the metric is not among the means, and within an accumulation, whose gradients are in no part: a hook
+  /// that evaluates by itself does so where Trainer::between_updates.
+  void after_evaluation(const Metrics&) override;
   void end() override { folder_.wait(); }
 
   std::optional<double> best() const noexcept { return best_; }
-  std::string state() const;            ///< as text for a checkpoint
-  void load_state(const std::string&);  ///< DataError for another text; nothing is changed then
+  /// With the metric: checkpoints of the trainer's state keep best().
+  std::string state_name() const override { return "best checkpointer/" + options_.metric; }
+  std::string state() const override;
+  void load_state(const std::string&) override;  ///< DataError for another text; nothing is changed then
 
  private:
   CheckpointFolder& folder_;

@@ -30,9 +30,17 @@ void EarlyStopping::after_evaluation(const Metrics& means) {
     best_ = found->second;
     bad_ = 0;
   } else if (++bad_ >= options_.patience && trainer().running()) {
-    trainer().stop(fmt::format("{} has not improved in {} evaluations: {:.6g}, the best was {:.6g}", options_.metric,
-                               bad_, found->second, best_.value_or(found->second)));
+    stop();
   }
+}
+
+void EarlyStopping::before_train() {
+  if (bad_ >= options_.patience) stop();
+}
+
+void EarlyStopping::stop() {
+  const std::string best = best_ ? fmt::format("{:.6g}", *best_) : "none";
+  trainer().stop(fmt::format("{} has not improved in {} evaluations; the best was {}", options_.metric, bad_, best));
 }
 
 std::string EarlyStopping::state() const {

@@ -16,21 +16,26 @@ struct EarlyStoppingOptions {
   double min_delta = 0;       ///< what counts as one; >= 0
 };
 
-/// Stops training when evaluations no longer improve. NaN and infinities are none. With several devices, evaluate on
+/// Stops training when evaluations no longer improve, and further training before its first step: raise the patience to
+/// go on. NaN and infinities are none. With several devices, evaluate on
 /// all of them with the same result, or on the one whose stop is agreed with the others.
 class EarlyStopping final : public Hook {
  public:
   explicit EarlyStopping(EarlyStoppingOptions);  ///< throws Error for an option outside its range
 
+  void before_train() override;
   void after_evaluation(const Metrics&) override;  ///< Error if the metric is not among the means
 
   std::optional<double> best() const noexcept { return best_; }
   std::int64_t without_improvement() const noexcept { return bad_; }
-  std::string state() const;            ///< as text for a checkpoint
-  void load_state(const std::string&);  ///< DataError for another text; nothing is changed then
+  /// With the metric: checkpoints of the trainer's state keep best() and the count.
+  std::string state_name() const override { return "early stopping/" + options_.metric; }
+  std::string state() const override;
+  void load_state(const std::string&) override;  ///< DataError for another text; nothing is changed then
 
  private:
   bool improves(double value) const;
+  void stop();
 
   EarlyStoppingOptions options_;
   std::optional<double> best_;

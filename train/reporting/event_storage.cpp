@@ -178,7 +178,7 @@ std::string EventStorage::to_text() const {
   return text;
 }
 
-void EventStorage::load_text(const std::string& text) {
+std::function<void()> EventStorage::prepare_load(const std::string& text) {
   TextReader reader(text);
   reader.expect(reader.until('\n') == kTitle);
   const auto iteration = reader.number<std::int64_t>(' ');
@@ -192,16 +192,18 @@ void EventStorage::load_text(const std::string& text) {
     while (series.history.size() > options_.history) series.history.pop_front();
     reader.expect(indices.emplace(series.name, all.size() - 1).second);
   }
-  iteration_ = iteration;
-  samples_ = samples;
-  written_ = written;
-  series_ = std::move(all);
-  indices_ = std::move(indices);
-  starting_ = true;
-  if (const auto first = first_unwritten()) {
-    starts_.push_back(*first);
-    starting_ = false;
-  }
+  return [=, this, all = std::move(all), indices = std::move(indices)]() mutable {
+    iteration_ = iteration;
+    samples_ = samples;
+    written_ = written;
+    series_ = std::move(all);
+    indices_ = std::move(indices);
+    starting_ = true;
+    if (const auto first = first_unwritten()) {
+      starts_.push_back(*first);
+      starting_ = false;
+    }
+  };
 }
 
 std::optional<std::int64_t> EventStorage::first_unwritten() const {

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <initializer_list>
 #include <map>
 #include <optional>
@@ -86,7 +87,9 @@ class EventStorage {
   std::string to_text() const;
   /// Takes the place of everything but options and open scopes. Throws DataError for another text; nothing is changed
   /// then. Longer histories than the options allow lose their oldest values.
-  void load_text(const std::string&);
+  void load_text(const std::string& text) { prepare_load(text)(); }
+  /// The same in two parts: all that can fail, and a function that does the rest, to be called once.
+  std::function<void()> prepare_load(const std::string&);
 
  private:
   std::optional<std::int64_t> first_unwritten() const;

@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/train/checkpoints/checkpoint_parts.h>
 
+#include <tutti/tests/exchange/temporary_folder.h>
 #include <tutti/tests/train/checkpoints/checkpointed_run.h>
 #include <tutti/train/reporting/event_storage.h>
+#include <tutti/train/reporting/json_lines_writer.h>
 
 #include <doctest/doctest.h>
+
+#include <fstream>
 
 using namespace tutti;
 using namespace tutti::testing;
@@ -212,4 +216,41 @@ TEST_CASE("checkpoint parts: an EventStorage, with every figure") {
   CHECK(storage.to_text() == before);
   CHECK_THROWS_WITH_AS(parts.load({{"events", {{}, "no events"}}}), doctest::Contains("part \"events\""), DataError);
   CHECK(storage.to_text() == before);
+}
+
+TEST_CASE("checkpoint parts: a refused checkpoint drops no rows of a log, a loaded one those that are void") {
+  const auto count_lines = [](const std::string& path) {
+    std::ifstream file(path);
+    std::int64_t lines = 0;
+    for (std::string line; std::getline(file, line);) ++lines;
+    return lines;
+  };
+  EventStorage early;
+  early.begin_marking();
+  early.put_scalar("loss", 1.0);
+  const TemporaryFolder folder;
+  EventStorage storage(0, {.history = 2});
+  JsonLinesWriter writer(folder.file("log.jsonl"));
+  const auto put = [&](std::int64_t iteration) {
+    storage.set_iteration(iteration);
+    storage.put_scalar("loss", 0.5);
+    writer.write(storage);
+    storage.mark_written();
+  };
+  for (std::int64_t i = 0; i < 6; ++i) put(i);
+  Generator random(1);
+  CheckpointParts parts;
+  parts.add("events", storage);
+  parts.add("random", random);
+  PartStates states{{"events", part_state(early)}, {"random", {{}, "no random state"}}};
+  const auto starts = storage.starts();
+  CHECK_THROWS_WITH_AS(parts.load(states), doctest::Contains("part \"random\""), DataError);
+  CHECK(storage.starts() == starts);
+  put(6);
+  CHECK(count_lines(folder.file("log.jsonl")) == 7);
+  states[1].second = part_state(random);
+  parts.load(states);
+  CHECK(storage.starts().size() == starts.size() + 1);
+  put(1);
+  CHECK(count_lines(folder.file("log.jsonl")) == 2);
 }

@@ -101,6 +101,11 @@ TEST_CASE("WindowStream: windowed and plain use do not mix") {
   CHECK_THROWS_WITH_AS(windowed.seek(plain.position()), doctest::Contains("plain"), Error);
   CHECK(windowed.next() == 10);
   CHECK_THROWS_AS(WindowStream<int>(-1, nullptr), Error);
+  WindowStream<int> tried = make_stream();  // by a checkpoint that was refused
+  const std::string before = tried.position();
+  tried.seek(windowed.position());
+  tried.seek(before);
+  CHECK(tried.next() == 10);
 }
 
 TEST_CASE("WindowStream: goes on from any position as if nothing had been") {
