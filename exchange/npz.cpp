@@ -22,11 +22,14 @@ void check_unpacked_bytes(const std::vector<detail::ZipMember>& members, const F
   const std::uint64_t most =
       options.most_unpacked_bytes > 0 ? options.most_unpacked_bytes : std::max(kAlways, 100 * from.file_bytes());
   std::uint64_t total = 0;  // cannot overflow: a member is at most 1032 times its part of the file
-  for (const detail::ZipMember& member : members)
+  for (const detail::ZipMember& member : members) {
     if (member.is_deflated) total += member.bytes;
-  if (total > most)
-    raise<DataError>("[npz] {} unpacks to {} bytes, at most {} are allowed: set most_unpacked_bytes", from.path(),
-                     total, most);
+    if (total > most)
+      raise<DataError>(
+          "[npz] {} unpacks to {} bytes up to and with \"{}\" at offset {}, at most {} are allowed: set "
+          "most_unpacked_bytes",
+          from.path(), total, member.name, member.header, most);
+  }
 }
 
 Array read_stored(FileArrays& from, const detail::ZipMember& member, const std::string& place) {

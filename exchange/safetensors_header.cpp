@@ -30,7 +30,8 @@ class HeaderParser {
       check_structure(depth, event, value);
       return true;
     });
-    if (!json.is_object()) raise<DataError>("[safetensors] {}: the header is not a JSON object", path_);
+    if (!json.is_object())
+      raise<DataError>("[safetensors] {}: the header at offset {} is not a JSON object", path_, kLengthBytes);
     SafetensorsHeader header;
     for (const auto& [name, value] : json.items()) {
       if (name == kMetadataKey)
@@ -53,7 +54,8 @@ class HeaderParser {
 
   /// Keys that stand twice would overwrite each other, and deep nesting would overflow the stack later.
   void check_structure(int depth, Json::parse_event_t event, const Json& value) {
-    if (depth > kMaxDepth) raise<DataError>("[safetensors] {}: the header is nested too deeply", path_);
+    if (depth > kMaxDepth)
+      raise<DataError>("[safetensors] {}: the header at offset {} is nested too deeply", path_, kLengthBytes);
     if (event == Json::parse_event_t::object_start) keys_[static_cast<std::size_t>(depth)].clear();
     if (event != Json::parse_event_t::key) return;
     const auto& key = value.get_ref<const std::string&>();
@@ -164,7 +166,8 @@ SafetensorsHeader parse_header(const std::string& path, const std::string& text)
 
 std::string read_header_text(FileDescriptor& file, const std::string& path, std::uint64_t file_bytes) {
   std::uint64_t length = 0;
-  if (file_bytes < sizeof length) raise<DataError>("[safetensors] {} is truncated: {} bytes", path, file_bytes);
+  if (file_bytes < sizeof length)
+    raise<DataError>("[safetensors] {} is truncated: its length ends at offset {}", path, file_bytes);
   file.read(&length, sizeof length);
   if (length > std::min(file_bytes - sizeof length, kMaxHeaderBytes))
     raise<DataError>("[safetensors] {} is truncated or malformed: at offset 0, a header of {} bytes in a file of {}",

@@ -10,7 +10,8 @@
 
 namespace tutti::testing {
 
-/// What `read(path)` says about a file of these contents: its DataError, which names the file; "" if it takes it.
+/// What `read(path)` says about a file of these contents: its DataError, which names the file and an offset;
+/// "" if it takes it.
 template <class Read> std::string complaint_of(Read read, const std::string& contents) {
   const TemporaryFolder folder;
   const std::string path = folder.file("file");
@@ -18,8 +19,10 @@ template <class Read> std::string complaint_of(Read read, const std::string& con
   try {
     read(path);
   } catch (const DataError& error) {
-    CHECK(std::string(error.what()).find(path) != std::string::npos);
-    return error.what();
+    const std::string text = error.what();
+    CHECK_MESSAGE(text.find(path) != std::string::npos, text);
+    CHECK_MESSAGE(text.find("offset ") != std::string::npos, text);
+    return text;
   }
   return "";
 }

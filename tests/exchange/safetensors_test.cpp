@@ -119,7 +119,7 @@ TEST_CASE("safetensors: unknown types are an error that names tensor and type, o
 
 TEST_CASE("safetensors: hostile files are refused with the offset, and nothing large is allocated") {
   const std::string huge("\xff\xff\xff\xff\xff\xff\xff\x7f", 8);
-  CHECK(mentions(complaint("1234567"), "truncated: 7 bytes"));
+  CHECK(mentions(complaint("1234567"), "truncated: its length ends at offset 7"));
   CHECK(mentions(complaint(huge + "{}"), "at offset 0, a header of 9223372036854775807 bytes"));
   CHECK(mentions(complaint(with_header("{}", "1")), "1 unexpected bytes at offset 10"));
   CHECK(mentions(complaint(with_header("{\"a\":")), "not JSON at offset 13"));
