@@ -102,8 +102,7 @@ Tensor one_hot(const Tensor& labels, std::int64_t classes, DType = DType::f32);
 Tensor to(const Tensor&, Device);  ///< a copy there, itself if there already; the gradient comes home
 
 // --- reductions; no axes: all
-/// In the type given: integers wrap, bf16 and f16 are added in f32 and rounded once. Of nothing 0; of bool DTypeError:
-/// see count_nonzero.
+/// Integers and bool give i64; bf16 and f16 are added in f32 and rounded once. Of nothing 0.
 Tensor sum(const Tensor&, const Axes& = {}, bool keep_dims = false);
 Tensor mean(const Tensor&, const Axes& = {}, bool keep_dims = false);  ///< integers give f32; of nothing NaN
 /// The gradient goes to the first maximum (minimum). NaN wins. Of nothing ShapeError, of bool DTypeError.
@@ -120,7 +119,7 @@ Tensor stddev(const Tensor&, const Axes& = {}, double correction = 1, bool keep_
 /// Euclidean, sqrt(sum(x^2)); integers give f32. The gradient is 0 where it is 0.
 Tensor norm(const Tensor&, const Axes& = {}, bool keep_dims = false);
 Tensor logsumexp(const Tensor&, const Axes& = {}, bool keep_dims = false);  ///< log(sum(exp(x))) without overflow
-/// Of nothing 1; integers wrap. Gradients of every order are right where elements are 0.
+/// Of nothing 1; integers and bool give i64. Gradients of every order are right where elements are 0.
 Tensor prod(const Tensor&, const Axes& = {}, bool keep_dims = false);
 // Of any dtype; no gradient.
 Tensor any_true(const Tensor&, const Axes& = {}, bool keep_dims = false);       ///< bool: one is not 0, or NaN

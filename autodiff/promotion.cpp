@@ -76,6 +76,11 @@ Tensor promote_into(Domain domain, std::string_view operation, const Tensor& x) 
   return promoted(domain, operation, x);
 }
 
+Tensor promote_total(std::string_view operation, const Tensor& x) {
+  const Tensor number = promote_into(Domain::number, operation, x);
+  return is_floating(number.dtype()) ? number : cast(number, DType::i64);
+}
+
 std::pair<Tensor, Tensor> promote_pair(Domain domain, std::string_view operation, const Tensor& lhs,
                                        const Tensor& rhs) {
   if (!lhs.defined() || !rhs.defined()) raise<AutodiffError>("[{}] an operand is undefined", operation);

@@ -26,7 +26,7 @@ Tensor summed(const Tensor& x, std::int64_t axis, bool reverse) {
 Tensor cumsum(const Tensor& x, std::int64_t axis) {
   const OperationScope scope("cumsum", x);
   if (x.rank() == 0) return reshape(cumsum(expand_dims(x, 0), axis), {});
-  return summed(promote_into(elementwise::Domain::number, "cumsum", x), axis, false);
+  return summed(promote_total("cumsum", x), axis, false);
 }
 
 // Hillis and Steele, "Data Parallel Algorithms" (1986): each step multiplies by what lies twice as far back.
@@ -34,7 +34,7 @@ Tensor cumsum(const Tensor& x, std::int64_t axis) {
 Tensor cumprod(const Tensor& x, std::int64_t axis) {
   const OperationScope scope("cumprod", x);
   if (x.rank() == 0) return reshape(cumprod(expand_dims(x, 0), axis), {});
-  const Tensor number = promote_into(elementwise::Domain::number, "cumprod", x);
+  const Tensor number = promote_total("cumprod", x);
   Tensor product = is_floating(number.dtype()) ? cast(number, DType::f64) : number;
   const std::size_t place = normalize_axis("cumprod", axis, x.rank());
   const std::int64_t length = x.shape()[place];

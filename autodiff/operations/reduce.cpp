@@ -109,7 +109,7 @@ Tensor extreme(std::string_view name, Reduction reduction, ArgReduction kind, co
 
 Tensor sum(const Tensor& operand, const Axes& axes, bool keep_dims) {
   const OperationScope scope("sum", operand);
-  const Tensor x = autocast("sum", operand);
+  const Tensor x = promote_total("sum", operand);
   const Tensor inputs[] = {x};
   return record("sum", sum(x.array(), axes, keep_dims), inputs, [&] {
     return [from = x.shape(), kept = with_kept_axes(x, axes, "sum")](const auto&, const Tensor& dy,
@@ -177,7 +177,7 @@ Tensor logsumexp(const Tensor& x, const Axes& axes, bool keep_dims) {
 
 Tensor prod(const Tensor& x, const Axes& axes, bool keep_dims) {
   const OperationScope scope("prod", x);
-  const Tensor number = promote_into(elementwise::Domain::number, "prod", x);
+  const Tensor number = promote_total("prod", x);
   if (number.size() == 0) return sum(number, axes, keep_dims) + 1;
   const Array value = reduce(Reduction::prod, number.array(), axes, keep_dims);
   const Tensor inputs[] = {number};
@@ -190,7 +190,7 @@ Tensor prod(const Tensor& x, const Axes& axes, bool keep_dims) {
 
 Tensor count_nonzero(const Tensor& x, const Axes& axes, bool keep_dims) {
   const OperationScope scope("count_nonzero", x);
-  return sum(cast(x != 0, DType::i64), axes, keep_dims);
+  return sum(x != 0, axes, keep_dims);
 }
 Tensor any_true(const Tensor& x, const Axes& axes, bool keep_dims) {
   const OperationScope scope("any_true", x);

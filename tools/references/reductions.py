@@ -73,8 +73,10 @@ def first_extremum(extremum, x, axes, keep):
 
 
 def write_reductions(file):
-    sums = lambda x, axes, dtype: numpy.sum(x, axes, dtype=dtype)
-    reduction(file, "sum", lambda x, a, k: x.sum(a, k), empty="sum", whole=sums)
+    reduction(file, "sum", lambda x, a, k: x.sum(a, k), empty="sum")
+    for dtype in ("i32", "i64", "u8", "i8"):
+        file.case("sum", lambda x: x.sum((0, 2)), [integers(0, 50, 3, 4, 5, dtype=dtype)], axes=(0, 2))
+    file.case("sum", lambda x: x.sum(1), [booleans(3, 4)], axes=(1,))
     reduction(file, "mean", lambda x, a, k: x.mean(a, k))
     reduction(
         file,

@@ -38,6 +38,25 @@ TEST_CASE("sum, mean: values and shapes") {
   CHECK_THROWS_WITH_AS(sum(x, {2}), doctest::Contains("sum"), ShapeError);
 }
 
+TEST_CASE("sum, prod, cumsum, cumprod: of integers and bool are i64") {
+  const auto value = [](const Tensor& total) { return total.reshape({-1})[-1].item<std::int64_t>(); };
+  for (const DType dtype : {DType::i8, DType::u8, DType::i32, DType::i64}) {
+    CAPTURE(to_string(dtype));
+    const Tensor x = cast(index({100, 100, 100, 100, 100}, {5}), dtype);
+    for (const Tensor& total : {sum(x), prod(x), cumsum(x, 0), cumprod(x, 0)}) CHECK(total.dtype() == DType::i64);
+    CHECK(value(sum(x)) == 500);
+    CHECK(value(cumsum(x, 0)) == 500);
+    CHECK(value(prod(x)) == 10'000'000'000);
+    CHECK(value(cumprod(x, 0)) == 10'000'000'000);
+    CHECK(prod(cast(index({}, {0}), dtype)).dtype() == DType::i64);
+  }
+  const Tensor mask = index({1, 2, 3}, {3}) != 2;
+  CHECK(value(sum(mask)) == 2);
+  CHECK(value(mask.sum(0, true)) == 2);
+  CHECK(value(prod(mask)) == 0);
+  CHECK(value(cumprod(mask, 0)) == 0);
+}
+
 TEST_CASE("sum: of nothing is 0, with a gradient of no elements") {
   check_gradients([](const Inputs& in) { return sum(in[0], {0}); }, {leaf({}, {0, 2})});
   CHECK(sum(leaf({}, {0, 2}), {0}).to_vector<double>() == Values{0, 0});
