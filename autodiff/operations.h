@@ -105,10 +105,13 @@ Tensor to(const Tensor&, Device);  ///< a copy there, itself if there already; t
 /// Integers and bool give i64; bf16 and f16 are added in f32 and rounded once. Of nothing 0.
 Tensor sum(const Tensor&, const Axes& = {}, bool keep_dims = false);
 Tensor mean(const Tensor&, const Axes& = {}, bool keep_dims = false);  ///< integers give f32; of nothing NaN
-/// The gradient goes to the first maximum (minimum). NaN wins. Of nothing ShapeError, of bool DTypeError.
+/// The gradient goes to the first maximum (minimum). NaN wins. Of nothing ShapeError.
 Tensor max(const Tensor&, const Axes& = {}, bool keep_dims = false);
 Tensor min(const Tensor&, const Axes& = {}, bool keep_dims = false);
-/// i64, the first of equals and of NaN; no gradient. Of nothing ShapeError, of bool DTypeError.
+/// i64, the first of equals and of NaN; no gradient. Without an axis the place among all elements, row-major, [].
+/// Of nothing ShapeError, of bool DTypeError, as PyTorch's.
+Tensor argmax(const Tensor&);
+Tensor argmin(const Tensor&);
 Tensor argmax(const Tensor&, std::int64_t axis, bool keep_dims = false);
 Tensor argmin(const Tensor&, std::int64_t axis, bool keep_dims = false);
 /// Mean squared distance from the mean, over n - correction elements: 1 is the unbiased estimate and PyTorch's default;

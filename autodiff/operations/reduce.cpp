@@ -100,6 +100,8 @@ Tensor gradient_of_prod(const Tensor& x, const Axes& axes, const Tensor& dy) {
 
 Tensor extreme(std::string_view name, Reduction reduction, ArgReduction kind, const Tensor& x, const Axes& axes,
                bool keep_dims) {
+  if (x.dtype() == DType::boolean)
+    return cast(extreme(name, reduction, kind, cast(x, DType::i32), axes, keep_dims), DType::boolean);
   const Array value = reduce(reduction, x.array(), axes, keep_dims);
   const Tensor inputs[] = {x};
   return records(inputs) ? choose(name, kind, x, axes, value.shape()) : Tensor(value);
@@ -145,6 +147,16 @@ Tensor argmax(const Tensor& x, std::int64_t axis, bool keep_dims) {
 Tensor argmin(const Tensor& x, std::int64_t axis, bool keep_dims) {
   const OperationScope scope("argmin", x);
   return Tensor(arg_reduce(ArgReduction::arg_min, x.array(), axis, keep_dims));
+}
+
+Tensor argmax(const Tensor& x) {
+  const OperationScope scope("argmax", x);
+  return argmax(x.detach().reshape({-1}), 0);
+}
+
+Tensor argmin(const Tensor& x) {
+  const OperationScope scope("argmin", x);
+  return argmin(x.detach().reshape({-1}), 0);
 }
 
 Tensor var(const Tensor& x, const Axes& axes, double correction, bool keep_dims) {

@@ -134,4 +134,6 @@ def write(file):
     binary(file, "floor_divide", None, floating=False, whole=numpy.floor_divide)
     binary(file, "maximum", torch.maximum, whole=numpy.maximum)
     binary(file, "minimum", torch.minimum, whole=numpy.minimum)
+    for name in ("maximum", "minimum"):
+        file.case(name, getattr(torch, name), [booleans(3, 4), booleans(4)])
     write_comparisons(file)

@@ -99,6 +99,31 @@ TEST_CASE("argmin, argmax: the first of equals") {
   CHECK(argmax(x, 0, true).shape() == Shape{1, 3});
 }
 
+TEST_CASE("argmax, argmin: of all elements where no axis is given") {
+  const Tensor x = leaf({3, 1, 1, 5, 5, 2}, {2, 3});
+  CHECK(argmax(x).shape() == Shape{});
+  CHECK(argmax(x).item<std::int64_t>() == 3);
+  CHECK(argmin(x).item<std::int64_t>() == 1);
+  CHECK(argmax(transpose(x)).item<std::int64_t>() == 1);
+  CHECK(argmax(constant({7}, {})).item<std::int64_t>() == 0);
+  CHECK_FALSE(argmax(x).requires_grad());
+  CHECK_THROWS_WITH_AS(argmin(leaf({})), doctest::Contains("[argmin]"), ShapeError);
+}
+
+TEST_CASE("max, min, maximum, minimum: of bools") {
+  using Bools = std::vector<bool>;
+  const Tensor x = index({1, 0, 1, 0, 0, 0}, {2, 3}) == 1;
+  CHECK(max(x, 1).to_vector<bool>() == Bools{true, false});
+  CHECK(min(x, 0).to_vector<bool>() == Bools{false, false, false});
+  CHECK(x.max().item<bool>());
+  CHECK(max(x, {0, 1}, true).shape() == Shape{1, 1});
+  CHECK_THROWS_WITH_AS(max(index({}, {0}) == 1), doctest::Contains("[max]"), ShapeError);
+  CHECK(maximum(x[0], x[1]).to_vector<bool>() == Bools{true, false, true});
+  CHECK(minimum(x[0], true).to_vector<bool>() == Bools{true, false, true});
+  CHECK(minimum(x[0], x[1]).to_vector<bool>() == Bools{false, false, false});
+  CHECK(maximum(x[0], 2).to_vector<std::int64_t>() == std::vector<std::int64_t>{2, 2, 2});
+}
+
 TEST_CASE("var, stddev, norm, logsumexp: against their definitions") {
   const Tensor x = constant({1, 2, 4, 9}, {4});
   CHECK(var(x).item<double>() == doctest::Approx(38.0 / 3));
