@@ -47,8 +47,9 @@ Tensor transpose(const Tensor&, std::int64_t axis0 = -2, std::int64_t axis1 = -1
 Tensor broadcast_to(const Tensor&, const Shape&);  ///< a view that repeats axes of length 1; the gradient sums them
 /// Sums what broadcasting repeated; the inverse of broadcast_to. With a destination: written there, not recorded.
 Tensor sum_to(const Tensor&, const Shape&, const Array& destination = {});
-/// This axis and all behind it as one: [n, c, h, w] -> [n, c*h*w]; a view if strides allow it.
-Tensor flatten(const Tensor&, std::int64_t first_axis = 1);
+/// This axis and all behind it as one: all of them unless it is given, from 1 [n, c, h, w] -> [n, c*h*w]. A view if
+/// strides allow it. A number gives [1].
+Tensor flatten(const Tensor&, std::int64_t first_axis = 0);
 /// That axis at place `to` of the result, the others in their order; a view.
 Tensor moveaxis(const Tensor&, std::int64_t from, std::int64_t to);
 Tensor squeeze(const Tensor&, const Axes& = {});       ///< drops these axes of length 1; none given: all such

@@ -151,12 +151,12 @@ Tensor argmin(const Tensor& x, std::int64_t axis, bool keep_dims) {
 
 Tensor argmax(const Tensor& x) {
   const OperationScope scope("argmax", x);
-  return argmax(x.detach().reshape({-1}), 0);
+  return argmax(flatten(x.detach()), 0);
 }
 
 Tensor argmin(const Tensor& x) {
   const OperationScope scope("argmin", x);
-  return argmin(x.detach().reshape({-1}), 0);
+  return argmin(flatten(x.detach()), 0);
 }
 
 Tensor var(const Tensor& x, const Axes& axes, double correction, bool keep_dims) {

@@ -94,6 +94,8 @@ def write_shapes(file):
         add("broadcast_to", lambda x: x.broadcast_to(2, 3, 5), (3, 1), shape=(2, 3, 5))
         add("broadcast_to", lambda x: x.broadcast_to(2, 0), (1,), shape=(2, 0))
         add("flatten", lambda x: x.flatten(1), (2, 3, 4), axis=1)
+        for lengths in ((2, 3, 4), (), (0, 2)):
+            add("flatten", lambda x: x.flatten(), lengths)
         add("moveaxis", lambda x: x.moveaxis(0, -1), (2, 3, 4), axes=(0, -1))
         add("squeeze", lambda x: x.squeeze(), (1, 3, 1), axes=())
         add("squeeze", lambda x: x.squeeze(0), (1, 3, 1), axes=(0,))

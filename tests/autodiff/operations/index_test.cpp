@@ -142,7 +142,7 @@ TEST_CASE("chains of members read from left to right") {
   CHECK(x.slice(2, 0, 2).reshape({3, -1}).transpose().sum(0).shape() == Shape{3});
   CHECK(values(x.permute({2, 0, 1})[0].max(1)) == Values{8, 20});
   CHECK(x.expand_dims(0).squeeze().cast(DType::f32).mean().item<float>() == 11.5F);
-  CHECK(x.flatten().min(-1).to(test_device()).to_vector<double>() == Values{0, 12});
+  CHECK(x.flatten(1).min(-1).to(test_device()).to_vector<double>() == Values{0, 12});
 }
 
 TEST_CASE("index: a step beyond all axes") {
