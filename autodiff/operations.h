@@ -85,8 +85,9 @@ std::vector<Tensor> split(const Tensor&, std::int64_t length, std::int64_t axis 
 inline std::vector<Tensor> split(const Tensor& x, std::initializer_list<std::int64_t> lengths, std::int64_t axis = 0) {
   return split(x, std::span(lengths.begin(), lengths.size()), axis);
 }
-/// Those i64 positions of an axis: the positions' axes stand in its place. One that is negative or too large throws
-/// ShapeError when the kernel runs. Gradients of a position that stands twice add up.
+/// Those positions of an axis, integers of any type, else DTypeError: the positions' axes stand in its place. Negative
+/// ones count from the back. One outside throws ShapeError when the kernel runs. Gradients of a position that stands
+/// twice add up.
 Tensor take(const Tensor&, const Tensor& positions, std::int64_t axis);
 /// The elements (i, i + offset) of two axes, which become one, the last; a view, empty where there are none. ShapeError
 /// if both are the same axis. The gradient is 0 beside the diagonal.

@@ -137,6 +137,7 @@ def write_joins(file):
                 x.index_select(axis, p.reshape(-1)).unflatten(axis, p.shape) if p.dim() else x.select(axis, p)
             )
             file.case("take", take, [normal(4, 5), integers(0, 4, *shape)], dtype, axis=axis)
+        file.case("take", lambda x, p: x[:, p], [normal(4, 5), integers(-5, 5, 2, 3)], dtype, axis=1)
         file.case("gather", lambda x, i: x.gather(1, i), [normal(3, 7), integers(0, 7, 3, 4)], dtype, axis=1)
         file.case("gather", lambda x, i: x.gather(0, i), [normal(3, 4), integers(0, 3, 5, 4)], dtype, axis=0)
         file.case(
