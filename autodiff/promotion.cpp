@@ -18,10 +18,6 @@ DType into_domain(Domain domain, std::string_view operation, DType dtype) {
   switch (domain) {
     case Domain::floating: return is_floating(dtype) ? dtype : DType::f32;
     case Domain::number: return dtype == DType::boolean ? DType::i64 : dtype;
-    case Domain::integral:
-      if (!is_integral(dtype))
-        raise<DTypeError>("[{}] takes integers, not {}: cast first", operation, to_string(dtype));
-      return dtype;
     case Domain::bits:
       if (is_floating(dtype)) raise<DTypeError>("[{}] takes integers or bool, not {}", operation, to_string(dtype));
       return dtype;
