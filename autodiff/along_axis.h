@@ -20,11 +20,11 @@ Tensor argsort(const Tensor&, std::int64_t axis = -1, bool descending = false);
 /// come first. ShapeError for more than there are, and for a negative count.
 Sorted topk(const Tensor&, std::int64_t count, std::int64_t axis = -1, bool largest = true);
 
-/// The sum of each element and all before it, added in f64 for floating types and rounded to x's. Integers wrap, bool
-/// gives i64. The gradient is the sum of dy at each element and all behind it.
+/// The sum of each element and all before it, added in f64 for floating types and rounded to x's. Integers and bool
+/// give i64. The gradient is the sum of dy at each element and all behind it.
 Tensor cumsum(const Tensor&, std::int64_t axis);
 /// The product of each element and all before it, in log2(length) steps of the whole tensor's size; gradients of every
-/// order are right where elements are 0. Integers wrap.
+/// order are right where elements are 0. Integers and bool give i64.
 Tensor cumprod(const Tensor&, std::int64_t axis);
 
 }  // namespace tutti

@@ -16,6 +16,10 @@ namespace {
 
 bool is_weak_two(const Tensor& x) { return x.is_weak_scalar() && weak_value(x).to<double>() == 2.0; }
 
+bool is_bool(const Tensor& x) {
+  return x.defined() && (x.is_weak_scalar() ? weak_value(x).default_dtype() : x.dtype()) == DType::boolean;
+}
+
 Tensor as_bool(const Tensor& x) {
   if (x.is_weak_scalar()) return Tensor(Scalar(weak_value(x).to<double>() != 0));  // which goes to any device
   return x.dtype() == DType::boolean ? x : x != 0;
@@ -41,8 +45,14 @@ Tensor pow(const Tensor& a, const Tensor& b) {
 Tensor remainder(const Tensor& a, const Tensor& b) { return record_binary(elementwise::Remainder{}, a, b); }
 Tensor fmod(const Tensor& a, const Tensor& b) { return record_binary(elementwise::Fmod{}, a, b); }
 Tensor floor_divide(const Tensor& a, const Tensor& b) { return record_binary(elementwise::FloorDivide{}, a, b); }
-Tensor maximum(const Tensor& a, const Tensor& b) { return record_binary(elementwise::Maximum{}, a, b); }
-Tensor minimum(const Tensor& a, const Tensor& b) { return record_binary(elementwise::Minimum{}, a, b); }
+Tensor maximum(const Tensor& a, const Tensor& b) {
+  const OperationScope scope("maximum", a, b);
+  return is_bool(a) && is_bool(b) ? a | b : record_binary(elementwise::Maximum{}, a, b);
+}
+Tensor minimum(const Tensor& a, const Tensor& b) {
+  const OperationScope scope("minimum", a, b);
+  return is_bool(a) && is_bool(b) ? a & b : record_binary(elementwise::Minimum{}, a, b);
+}
 Tensor lerp(const Tensor& a, const Tensor& b, const Tensor& weight) {
   const OperationScope scope("lerp", a, b, weight);
   return a + weight * (b - a);

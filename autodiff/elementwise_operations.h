@@ -23,13 +23,13 @@ Tensor operator%(const Tensor&, const Tensor&);  ///< remainder
 Tensor remainder(const Tensor& a, const Tensor& b);
 /// a - b trunc(a / b), as C's; of integers, fmod(x, 0) is 0. Gradients: 1 and -trunc(a / b).
 Tensor fmod(const Tensor& a, const Tensor& b);
-/// Of integers, else DTypeError: rounds towards minus infinity; x / 0 is 0. No gradient.
+/// floor(a / b), as Python's //; of integers, x / 0 is 0. The gradient is 0.
 Tensor floor_divide(const Tensor&, const Tensor&);
 /// a^b, special values as in C. Integers wrap; a negative power of one is 0 unless it is 1 or -1. The gradient of the
 /// base is 0 where b is 0; that of the exponent is 0 where a is 0 and b is not negative, and NaN where a is negative.
 Tensor pow(const Tensor& a, const Tensor& b);
-Tensor maximum(const Tensor&, const Tensor&);                         ///< NaN wins; equal operands share the gradient
-Tensor minimum(const Tensor&, const Tensor&);                         ///< as maximum
+Tensor maximum(const Tensor&, const Tensor&);  ///< NaN wins; equal operands share the gradient; bools stay so
+Tensor minimum(const Tensor&, const Tensor&);  ///< as maximum
 Tensor lerp(const Tensor& a, const Tensor& b, const Tensor& weight);  ///< a + weight (b - a)
 Tensor abs(const Tensor&);                                            ///< gradient 0 at 0
 Tensor square(const Tensor&);

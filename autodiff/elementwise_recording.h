@@ -16,6 +16,8 @@
 
 namespace tutti::detail {
 
+inline Tensor zeros_like(const Tensor& x) { return Tensor(Array::zeros(x.shape(), x.dtype(), x.device())); }
+
 template <ElementwiseCall::Part part> using Side = std::integral_constant<ElementwiseCall::Part, part>;
 
 template <class Operation> bool composes_gradient() {
@@ -41,9 +43,7 @@ template <class Operation> Tensor record_unary(const Operation& operation, const
     return Tensor(std::move(value));
   } else if constexpr (Operation::needs == elementwise::Needs::zero) {
     return record(Operation::name, std::move(value), inputs, [] {
-      return [](const auto&, const Tensor& dy, InputGradients& gradients) {
-        gradients.set(0, Tensor(Array::zeros(dy.shape(), dy.dtype(), dy.device())));
-      };
+      return [](const auto&, const Tensor& dy, InputGradients& gradients) { gradients.set(0, zeros_like(dy)); };
     });
   } else {
     const Array y = Operation::needs == elementwise::Needs::output ? value : Array();
@@ -87,7 +87,9 @@ template <class Operation> Tensor record_binary(const Operation& operation, cons
           [operation, saved_a = saves ? save(a, 0) : SavedTensor{}, saved_b = saves ? save(b, 1) : SavedTensor{},
            shape_a = a.shape(), shape_b = b.shape()](const auto& restore, const Tensor& dy, InputGradients& gradients) {
             const auto side = [&]<ElementwiseCall::Part part>(Side<part>) {
-              if constexpr (Operation::needs == elementwise::Needs::nothing)
+              if constexpr (Operation::needs == elementwise::Needs::zero)
+                return zeros_like(dy);
+              else if constexpr (Operation::needs == elementwise::Needs::nothing)
                 return side_gradient<part>(operation, dy);
               else
                 return side_gradient<part>(operation, dy, restore(saved_a), restore(saved_b));

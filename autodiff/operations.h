@@ -47,8 +47,9 @@ Tensor transpose(const Tensor&, std::int64_t axis0 = -2, std::int64_t axis1 = -1
 Tensor broadcast_to(const Tensor&, const Shape&);  ///< a view that repeats axes of length 1; the gradient sums them
 /// Sums what broadcasting repeated; the inverse of broadcast_to. With a destination: written there, not recorded.
 Tensor sum_to(const Tensor&, const Shape&, const Array& destination = {});
-/// This axis and all behind it as one: [n, c, h, w] -> [n, c*h*w]; a view if strides allow it.
-Tensor flatten(const Tensor&, std::int64_t first_axis = 1);
+/// This axis and all behind it as one: all of them unless it is given, from 1 [n, c, h, w] -> [n, c*h*w]. A view if
+/// strides allow it. A number gives [1].
+Tensor flatten(const Tensor&, std::int64_t first_axis = 0);
 /// That axis at place `to` of the result, the others in their order; a view.
 Tensor moveaxis(const Tensor&, std::int64_t from, std::int64_t to);
 Tensor squeeze(const Tensor&, const Axes& = {});       ///< drops these axes of length 1; none given: all such
@@ -84,8 +85,9 @@ std::vector<Tensor> split(const Tensor&, std::int64_t length, std::int64_t axis 
 inline std::vector<Tensor> split(const Tensor& x, std::initializer_list<std::int64_t> lengths, std::int64_t axis = 0) {
   return split(x, std::span(lengths.begin(), lengths.size()), axis);
 }
-/// Those i64 positions of an axis: the positions' axes stand in its place. One that is negative or too large throws
-/// ShapeError when the kernel runs. Gradients of a position that stands twice add up.
+/// Those positions of an axis, integers of any type, else DTypeError: the positions' axes stand in its place. Negative
+/// ones count from the back. One outside throws ShapeError when the kernel runs. Gradients of a position that stands
+/// twice add up.
 Tensor take(const Tensor&, const Tensor& positions, std::int64_t axis);
 /// The elements (i, i + offset) of two axes, which become one, the last; a view, empty where there are none. ShapeError
 /// if both are the same axis. The gradient is 0 beside the diagonal.
@@ -102,14 +104,16 @@ Tensor one_hot(const Tensor& labels, std::int64_t classes, DType = DType::f32);
 Tensor to(const Tensor&, Device);  ///< a copy there, itself if there already; the gradient comes home
 
 // --- reductions; no axes: all
-/// In the type given: integers wrap, bf16 and f16 are added in f32 and rounded once. Of nothing 0; of bool DTypeError:
-/// see count_nonzero.
+/// Integers and bool give i64; bf16 and f16 are added in f32 and rounded once. Of nothing 0.
 Tensor sum(const Tensor&, const Axes& = {}, bool keep_dims = false);
 Tensor mean(const Tensor&, const Axes& = {}, bool keep_dims = false);  ///< integers give f32; of nothing NaN
-/// The gradient goes to the first maximum (minimum). NaN wins. Of nothing ShapeError, of bool DTypeError.
+/// The gradient goes to the first maximum (minimum). NaN wins. Of nothing ShapeError.
 Tensor max(const Tensor&, const Axes& = {}, bool keep_dims = false);
 Tensor min(const Tensor&, const Axes& = {}, bool keep_dims = false);
-/// i64, the first of equals and of NaN; no gradient. Of nothing ShapeError, of bool DTypeError.
+/// i64, the first of equals and of NaN; no gradient. Without an axis the place among all elements, row-major, [].
+/// Of nothing ShapeError, of bool DTypeError, as PyTorch's.
+Tensor argmax(const Tensor&);
+Tensor argmin(const Tensor&);
 Tensor argmax(const Tensor&, std::int64_t axis, bool keep_dims = false);
 Tensor argmin(const Tensor&, std::int64_t axis, bool keep_dims = false);
 /// Mean squared distance from the mean, over n - correction elements: 1 is the unbiased estimate and PyTorch's default;
@@ -120,7 +124,7 @@ Tensor stddev(const Tensor&, const Axes& = {}, double correction = 1, bool keep_
 /// Euclidean, sqrt(sum(x^2)); integers give f32. The gradient is 0 where it is 0.
 Tensor norm(const Tensor&, const Axes& = {}, bool keep_dims = false);
 Tensor logsumexp(const Tensor&, const Axes& = {}, bool keep_dims = false);  ///< log(sum(exp(x))) without overflow
-/// Of nothing 1; integers wrap. Gradients of every order are right where elements are 0.
+/// Of nothing 1; integers and bool give i64. Gradients of every order are right where elements are 0.
 Tensor prod(const Tensor&, const Axes& = {}, bool keep_dims = false);
 // Of any dtype; no gradient.
 Tensor any_true(const Tensor&, const Axes& = {}, bool keep_dims = false);       ///< bool: one is not 0, or NaN

@@ -19,10 +19,6 @@ DType into_domain(Domain domain, std::string_view operation, DType dtype) {
   switch (domain) {
     case Domain::floating: return is_floating(dtype) ? dtype : DType::f32;
     case Domain::number: return dtype == DType::boolean ? DType::i64 : dtype;
-    case Domain::integral:
-      if (!is_integral(dtype))
-        raise<DTypeError>("[{}] takes integers, not {}: cast first", operation, to_string(dtype));
-      return dtype;
     case Domain::bits:
       if (is_floating(dtype)) raise<DTypeError>("[{}] takes integers or bool, not {}", operation, to_string(dtype));
       return dtype;
@@ -75,6 +71,11 @@ Tensor promote_into(Domain domain, std::string_view operation, const Tensor& x) 
   if (!x.defined()) raise_undefined(operation);
   if (autocasts()) return promoted(domain, operation, autocast(operation, x));
   return promoted(domain, operation, x);
+}
+
+Tensor promote_total(std::string_view operation, const Tensor& x) {
+  const Tensor number = promote_into(Domain::number, operation, x);
+  return is_floating(number.dtype()) ? number : cast(number, DType::i64);
 }
 
 std::pair<Tensor, Tensor> promote_pair(Domain domain, std::string_view operation, const Tensor& lhs,

@@ -10,8 +10,11 @@
 namespace tutti {
 
 /// The operand in a dtype of the operation's domain: integers become f32 for a floating domain, bool becomes i64 for
-/// numbers. Differentiable. A floating operand of an integral operation throws DTypeError naming the operation.
+/// numbers. Differentiable. A floating operand of an operation on bits throws DTypeError naming the operation.
 Tensor promote_into(elementwise::Domain, std::string_view operation, const Tensor&);
+
+/// An operand of which many elements are added or multiplied: integers and bool become i64. Differentiable.
+Tensor promote_total(std::string_view operation, const Tensor&);
 
 /// Both operands in their common dtype, in the domain. A literal takes the other operand's device, and its dtype unless
 /// that would lose its kind; a number that the dtype does not have throws DTypeError. Operands on different

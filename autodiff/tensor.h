@@ -70,7 +70,7 @@ class Tensor {
   Tensor at(std::span<const Index>) const;  ///< the same, for entries that are worked out at run time
   Tensor slice(std::int64_t axis, std::int64_t begin, std::int64_t end, std::int64_t step = 1) const;
   Tensor reshape(const Shape&) const;
-  Tensor flatten(std::int64_t first_axis = 1) const;
+  Tensor flatten(std::int64_t first_axis = 0) const;
   Tensor squeeze(const Axes& = {}) const;
   Tensor expand_dims(std::int64_t axis) const;
   Tensor permute(const Axes&) const;

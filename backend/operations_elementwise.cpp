@@ -22,9 +22,6 @@ void require_domain(std::string_view name, Domain domain, const Array& array) {
   switch (domain) {
     case Domain::floating: checks::require_floating(name, array); break;
     case Domain::number: checks::require_number(name, array); break;
-    case Domain::integral:
-      if (!is_integral(array.dtype())) checks::raise_dtype(name, array, "an integral type");
-      break;
     case Domain::bits:
       if (is_floating(array.dtype())) checks::raise_dtype(name, array, "an integral type or bool");
       break;

@@ -20,7 +20,7 @@ class Network : public tutti::Module {
   tutti::Tensor forward(const tutti::Tensor& images) const {
     const tutti::Tensor edges = relu(conv1_.forward(images));
     const tutti::Tensor shapes = max_pool2d(relu(conv2_.forward(edges)));
-    return output_.forward(relu(hidden_.forward(flatten(shapes))));
+    return output_.forward(relu(hidden_.forward(flatten(shapes, 1))));
   }
 
   void visit(tutti::MemberVisitor& v) override {

@@ -31,6 +31,7 @@ MultiheadAttention::MultiheadAttention(std::int64_t features, std::int64_t heads
       heads_(heads),
       rotary_(options.rotary),
       dropout_(options.dropout, generator) {
+  dropout_.refuse_hooks("attention drops weights inside its own operation");
   const std::int64_t shared = options.key_value_heads == 0 ? heads : options.key_value_heads;
   if (heads <= 0 || features % heads != 0 || shared <= 0 || heads % shared != 0)
     raise<ShapeError>("[MultiheadAttention] {} features cannot have {} heads that share {} of keys and values",

@@ -8,6 +8,7 @@
 #include <functional>
 #include <span>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -37,19 +38,40 @@ class [[nodiscard]] ModuleCall {
 Tensor call_hooked(const Module&, std::vector<Tensor> inputs,
                    const std::function<Tensor(std::span<const Tensor>)>& forward);
 
-/// module.forward(x, ...), with the module's hooks around it, and errors that name the module. Sequential calls its
-/// layers so; a model of one's own does where these are to be heard of:
+/// What hooks see of a result, and may replace. Overloads for results that are no tensor stand beside these.
+inline Tensor& hooked_output(Tensor& output) { return output; }
+
+/// module.forward(x, ...), with the module's hooks around it, and errors that name the module. Layers of the library call their parts so; a model of
+/// one's own does where hooks are to be heard of:
 ///
 ///   Tensor forward(const Tensor& x) const { return call(output, relu(call(hidden, x))); }
-template <std::derived_from<Module> M, std::same_as<Tensor>... More>
-Tensor call(M& module, const Tensor& x, const More&... more) {
+///
+/// Hooks see the arguments that are tensors; others, such as AttentionMask and RecurrentState, are passed on. Of a
+/// result that is no tensor they see `hooked_output`: an LSTM's sequence, a cell's hidden state.
+template <std::derived_from<Module> M, class... More> auto call(M& module, const Tensor& x, const More&... more) {
   const ModuleCall here(module);
+  using Result = decltype(module.forward(x, more...));
   if (!module.has_hooks()) return module.forward(x, more...);
-  return call_hooked(module, {x, more...}, [&](std::span<const Tensor> inputs) -> Tensor {
-    return [&]<std::size_t... I>(std::index_sequence<I...>) {
-      return module.forward(inputs[I]...);
-    }(std::make_index_sequence<1 + sizeof...(More)>());
+  std::vector<Tensor> inputs{x};
+  const auto add = [&]<class T>(const T& argument) {
+    if constexpr (std::same_as<T, Tensor>) inputs.push_back(argument);
+  };
+  (add(more), ...);
+  Result result;
+  Tensor output = call_hooked(module, std::move(inputs), [&](std::span<const Tensor> seen) -> Tensor {
+    auto next = seen.begin();
+    const auto pick = [&]<class T>(const T& argument) -> const T& {
+      if constexpr (std::same_as<T, Tensor>)
+        return *next++;
+      else
+        return argument;
+    };
+    const std::tuple<const Tensor&, const More&...> arguments{pick(x), pick(more)...};  // braces: from left to right
+    result = std::apply([&](const auto&... all) { return module.forward(all...); }, arguments);
+    return hooked_output(result);
   });
+  hooked_output(result) = std::move(output);
+  return result;
 }
 
 }  // namespace tutti

@@ -79,7 +79,7 @@ Tensor likelihood_loss(const Classes& classes, const Tensor& log_probabilities, 
   const Tensor kept = options.ignore_index ? targets != *options.ignore_index : Tensor();
   const Tensor numbers = kept.defined() ? where(kept, targets, 0) : targets;
   const Tensor weight = classes.weight(options.weight);
-  const Tensor weights = weight.defined() ? take(weight, numbers, 0) : weight;
+  const Tensor weights = weight.defined() ? embedding(weight, numbers) : weight;
 
   Tensor losses = -squeeze(gather(log_probabilities, axis, expand_dims(numbers, axis)), {axis});
   if (weights.defined()) losses = losses * weights;

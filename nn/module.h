@@ -61,8 +61,8 @@ class Module {
   /// type is floating.
   void detach_members_as(DType);
 
-  /// Hooks run, in the order of registration, where the module is run by `call` (nn/call.h), as Sequential does with
-  /// its layers; `forward` itself knows nothing of them. They stay with this object: a copy or a clone has none.
+  /// Hooks run, in the order of registration, where the module is run by `call` (nn/call.h), as layers of the library
+  /// run their parts; `forward` itself knows nothing of them. They stay with this object: a copy or a clone has none.
   /// Backward's hooks see gradients of calls made since, and refer to the module: it must live till then, at its place.
   HookHandle register_forward_pre_hook(ForwardPreHook hook) { return {hooks_.lists().before, std::move(hook)}; }
   HookHandle register_forward_hook(ForwardHook hook) { return {hooks_.lists().after, std::move(hook)}; }
@@ -70,6 +70,9 @@ class Module {
     return {hooks_.lists().output_gradient, std::move(hook)};
   }
   HookHandle register_backward_hook(BackwardHook hook) { return {hooks_.lists().input_gradient, std::move(hook)}; }
+  /// Of a part whose work a layer does itself, so that its hooks would never run: registering throws Error with this
+  /// reason, which must outlive the module. Copies refuse too.
+  void refuse_hooks(const char* reason) noexcept { hooks_.refuse(reason); }
   bool has_hooks() const noexcept { return hooks_.any(); }
   const std::shared_ptr<ModuleHooks::Lists>& hooks() const noexcept { return hooks_.held(); }  ///< null: none
 

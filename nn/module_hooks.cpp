@@ -30,6 +30,7 @@ std::vector<Tensor> before(const ModuleHooks::Lists& lists, const Module& module
 }  // namespace
 
 ModuleHooks::Lists& ModuleHooks::lists() {
+  if (refusal_ != nullptr) raise("[module] hooks would never run here: {}", refusal_);
   if (!lists_) lists_ = std::make_shared<Lists>();
   return *lists_;
 }

@@ -28,18 +28,20 @@ class ModuleHooks {
   struct Lists;
 
   ModuleHooks() = default;
-  ModuleHooks(const ModuleHooks&) noexcept {}
+  ModuleHooks(const ModuleHooks& other) noexcept : refusal_(other.refusal_) {}
   ModuleHooks& operator=(const ModuleHooks&) noexcept { return *this; }
   ModuleHooks(ModuleHooks&&) noexcept = default;
   ModuleHooks& operator=(ModuleHooks&&) noexcept = default;
   ~ModuleHooks() = default;
 
   bool any() const noexcept { return lists_ != nullptr; }
-  Lists& lists();  ///< made when first asked for
+  Lists& lists();  ///< made when first asked for; Error if they are refused
+  void refuse(const char* reason) noexcept { refusal_ = reason; }
   const std::shared_ptr<Lists>& held() const noexcept { return lists_; }
 
  private:
   std::shared_ptr<Lists> lists_;
+  const char* refusal_ = nullptr;
 };
 
 struct ModuleHooks::Lists {

@@ -47,6 +47,7 @@ RecurrentNetwork::RecurrentNetwork(const RecurrentKind& kind, std::int64_t in, s
                                    Generator& generator, const RecurrentOptions& options)
     : kind_(&kind), in_(in), hidden_(hidden), options_(options), dropout_(options.dropout, generator) {
   if (options.layers <= 0) raise<ShapeError>("[{}] needs a layer or more, got {}", kind.name, options.layers);
+  if (options.layers == 1) dropout_.refuse_hooks("it stands between layers, of which there is one");
   const int directions = options.bidirectional ? 2 : 1;
   for (std::int64_t layer = 0; layer < options.layers; ++layer)
     for (int direction = 0; direction < directions; ++direction)
@@ -80,7 +81,7 @@ RecurrentOutput RecurrentNetwork::forward(const Tensor& input, const RecurrentSt
   std::vector<Tensor> hidden;
   std::vector<Tensor> cells;
   for (std::size_t begin = 0; begin < weights.size(); begin += directions) {
-    if (begin > 0) x = dropout_.forward(x);
+    if (begin > 0) x = call(dropout_, x);
     std::vector<Tensor> outputs;
     for (std::size_t i = begin; i < begin + directions; ++i) {
       const auto place = static_cast<std::int64_t>(i);

@@ -23,6 +23,8 @@ struct RecurrentOutput {
   RecurrentState state;  ///< [layers * directions, batch, hidden] after the last step; may begin the next sequence
 };
 
+inline Tensor& hooked_output(RecurrentOutput& output) { return output.sequence; }
+
 /// Layers of recurrent networks: x [time, batch, in] and a state to begin with, zeros unless given. The input's part of
 /// all steps is one matrix product for each layer and direction. Parameters have PyTorch's names and order,
 /// weight_ih_l0, weight_hh_l0, bias_ih_l0, bias_hh_l0, weight_ih_l0_reverse, ..., weight_ih_l1, ..., so that its files

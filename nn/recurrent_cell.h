@@ -17,6 +17,8 @@ struct RecurrentState {
   Tensor cell = {};    ///< the same of an LSTM, else undefined
 };
 
+inline Tensor& hooked_output(RecurrentState& state) { return state.hidden; }
+
 /// Of `gates` blocks of rows each: 1 (RNN), 4 (LSTM: input, forget, cell, output) or 3 (GRU: reset, update, new).
 struct RecurrentWeights {
   Tensor input_weight;   ///< "weight_ih" [gates * hidden, in]

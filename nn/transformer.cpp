@@ -54,7 +54,7 @@ Tensor TransformerBlock::forward(const Tensor& x, const Tensor& mask) const {
 }
 
 Tensor TransformerBlock::attended(const Tensor& x, const Tensor& mask) const {
-  return call(dropout1, self_attn.forward(x, {.mask = mask, .causal = causal_}));
+  return call(dropout1, call(self_attn, x, AttentionMask{.mask = mask, .causal = causal_}));
 }
 
 Tensor TransformerBlock::fed_forward(const Tensor& x) const {

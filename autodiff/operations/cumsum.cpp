@@ -32,7 +32,7 @@ Tensor as_line(std::string_view operation, const Tensor& scalar, std::int64_t ax
 Tensor cumsum(const Tensor& x, std::int64_t axis) {
   const OperationScope scope("cumsum", x);
   if (x.rank() == 0) return reshape(cumsum(as_line("cumsum", x, axis), 0), {});
-  return summed(promote_into(elementwise::Domain::number, "cumsum", x), axis, false);
+  return summed(promote_total("cumsum", x), axis, false);
 }
 
 // Hillis and Steele, "Data Parallel Algorithms" (1986): each step multiplies by what lies twice as far back.
@@ -40,7 +40,7 @@ Tensor cumsum(const Tensor& x, std::int64_t axis) {
 Tensor cumprod(const Tensor& x, std::int64_t axis) {
   const OperationScope scope("cumprod", x);
   if (x.rank() == 0) return reshape(cumprod(as_line("cumprod", x, axis), 0), {});
-  const Tensor number = promote_into(elementwise::Domain::number, "cumprod", x);
+  const Tensor number = promote_total("cumprod", x);
   Tensor product = is_floating(number.dtype()) ? cast(number, DType::f64) : number;
   const std::size_t place = normalize_axis("cumprod", axis, x.rank());
   const std::int64_t length = x.shape()[place];

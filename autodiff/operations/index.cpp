@@ -78,11 +78,7 @@ class Selector {
           "[{}] a bool tensor selects a number of elements that is not known beforehand: use where() or "
           "masked_fill()",
           operation_);
-    if (!is_integral(positions.dtype()))
-      raise<DTypeError>("[{}] positions are {}: they must be integers", operation_, to_string(positions.dtype()));
-    const Tensor whole = cast(positions, DType::i64);
-    const Tensor length{Scalar(shape_[axis_])};
-    selection_.positions = where(whole < 0, whole + length, whole);
+    selection_.positions = positions;
     selection_.axis = static_cast<std::int64_t>(selection_.view.axes.size());
     add(Range{});
   }
@@ -152,13 +148,17 @@ Tensor slice(const Tensor& x, std::int64_t axis, std::int64_t begin, std::int64_
 
 Tensor take(const Tensor& x, const Tensor& positions, std::int64_t axis) {
   const OperationScope scope("take", x, positions);
+  if (!is_integral(positions.dtype()))
+    raise<DTypeError>("[take] positions are {}: they must be integers", to_string(positions.dtype()));
   const std::size_t place = normalize_axis("take", axis, x.rank());
   if (x.shape()[place] == 0 && positions.size() > 0)
     raise<ShapeError>("[take] axis {} of {} has no elements", axis, to_string(x.shape()));
   const IndexMeaning meaning{.operation = "take", .index = "position", .range = kAlongAxis, .shape = positions.shape()};
   const IndexScope along_axis(meaning);
-  if (place == 0) return embedding(x, positions);
-  const Tensor taken = embedding(moveaxis(x, axis, 0), positions);
+  const Tensor given = cast(positions, DType::i64);
+  const Tensor whole = where(given < 0, given + x.shape()[place], given);
+  if (place == 0) return embedding(x, whole);
+  const Tensor taken = embedding(moveaxis(x, axis, 0), whole);
   Dims order;  // the positions' axes move behind those that stood before `axis`
   for (std::size_t i = 0; i < place; ++i) order.push_back(static_cast<std::int64_t>(positions.rank() + i));
   for (std::size_t i = 0; i < positions.rank(); ++i) order.push_back(static_cast<std::int64_t>(i));

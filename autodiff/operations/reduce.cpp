@@ -100,6 +100,8 @@ Tensor gradient_of_prod(const Tensor& x, const Axes& axes, const Tensor& dy) {
 
 Tensor extreme(std::string_view name, Reduction reduction, ArgReduction kind, const Tensor& x, const Axes& axes,
                bool keep_dims) {
+  if (x.dtype() == DType::boolean)
+    return cast(extreme(name, reduction, kind, cast(x, DType::i32), axes, keep_dims), DType::boolean);
   const Array value = reduce(reduction, x.array(), axes, keep_dims);
   const Tensor inputs[] = {x};
   return records(inputs) ? choose(name, kind, x, axes, value.shape()) : Tensor(value);
@@ -109,7 +111,7 @@ Tensor extreme(std::string_view name, Reduction reduction, ArgReduction kind, co
 
 Tensor sum(const Tensor& operand, const Axes& axes, bool keep_dims) {
   const OperationScope scope("sum", operand);
-  const Tensor x = autocast("sum", operand);
+  const Tensor x = promote_total("sum", operand);
   const Tensor inputs[] = {x};
   return record("sum", sum(x.array(), axes, keep_dims), inputs, [&] {
     return [from = x.shape(), kept = with_kept_axes(x, axes, "sum")](const auto&, const Tensor& dy,
@@ -147,6 +149,16 @@ Tensor argmin(const Tensor& x, std::int64_t axis, bool keep_dims) {
   return Tensor(arg_reduce(ArgReduction::arg_min, x.array(), axis, keep_dims));
 }
 
+Tensor argmax(const Tensor& x) {
+  const OperationScope scope("argmax", x);
+  return argmax(flatten(x.detach()), 0);
+}
+
+Tensor argmin(const Tensor& x) {
+  const OperationScope scope("argmin", x);
+  return argmin(flatten(x.detach()), 0);
+}
+
 Tensor var(const Tensor& x, const Axes& axes, double correction, bool keep_dims) {
   const OperationScope scope("var", x);
   return widely(x, [&](const Tensor& wide) {
@@ -177,7 +189,7 @@ Tensor logsumexp(const Tensor& x, const Axes& axes, bool keep_dims) {
 
 Tensor prod(const Tensor& x, const Axes& axes, bool keep_dims) {
   const OperationScope scope("prod", x);
-  const Tensor number = promote_into(elementwise::Domain::number, "prod", x);
+  const Tensor number = promote_total("prod", x);
   if (number.size() == 0) return sum(number, axes, keep_dims) + 1;
   const Array value = reduce(Reduction::prod, number.array(), axes, keep_dims);
   const Tensor inputs[] = {number};
@@ -190,7 +202,7 @@ Tensor prod(const Tensor& x, const Axes& axes, bool keep_dims) {
 
 Tensor count_nonzero(const Tensor& x, const Axes& axes, bool keep_dims) {
   const OperationScope scope("count_nonzero", x);
-  return sum(cast(x != 0, DType::i64), axes, keep_dims);
+  return sum(x != 0, axes, keep_dims);
 }
 Tensor any_true(const Tensor& x, const Axes& axes, bool keep_dims) {
   const OperationScope scope("any_true", x);

@@ -33,6 +33,7 @@ Tensor reshape(const Tensor& x, const Shape& shape) {
 
 Tensor flatten(const Tensor& x, std::int64_t first_axis) {
   const OperationScope scope("flatten", x);
+  if (x.rank() == 0) return flatten(reshape(x, {1}), first_axis);
   const std::size_t first = normalize_axis("flatten", first_axis, x.rank());
   Shape shape;
   std::int64_t joined = 1;

@@ -63,6 +63,9 @@ template <class T> Pack<T> pow(const Pack<T>& x, const Pack<T>& y) {
 template <class T> Pack<T> fmod(const Pack<T>& x, const Pack<T>& y) {
   return pack_math::each_lane(x, y, [](T a, T b) { return elementwise::fmod(a, b); });
 }
+template <class T> Pack<T> floor_divide(const Pack<T>& x, const Pack<T>& y) {
+  return pack_math::each_lane(x, y, [](T a, T b) { return elementwise::floor_divide(a, b); });
+}
 template <std::floating_point T> Pack<T> atan2(const Pack<T>& x, const Pack<T>& y) {
   return pack_math::each_lane(x, y, [](T a, T b) { return std::atan2(a, b); });
 }

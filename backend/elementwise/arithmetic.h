@@ -81,24 +81,6 @@ struct Divide {
   }
 };
 
-/// Rounds towards minus infinity, like NumPy's; x / 0 is 0.
-struct FloorDivide {
-  static constexpr auto name = "floor_divide";
-  static constexpr auto domain = Domain::integral;
-  static constexpr auto needs = Needs::no_gradient;
-  template <class X> TUTTI_HOST_DEVICE X value(const X& a, const X& b) const {
-    const X zero(0);
-    const X one(1);
-    const X minus_one(-1);
-    // The lowest integer / -1 traps, so -1 and 0 never reach the division.
-    const X divisor = select(b == zero, one, select(b == minus_one, one, b));
-    const X quotient = a / divisor;
-    const X remainder = a - quotient * divisor;
-    const X rounds_up = select(remainder == zero, zero, select((remainder < zero) == (divisor < zero), zero, one));
-    return select(b == zero, zero, select(b == minus_one, -a, quotient - rounds_up));
-  }
-};
-
 /// NaN wins, on both sides; equal operands share the gradient.
 struct Maximum {
   static constexpr auto name = "maximum";

@@ -50,7 +50,6 @@ template <class T> constexpr bool in_domain(Domain domain) {
   switch (domain) {
     case Domain::floating: return std::is_floating_point_v<T>;
     case Domain::number: return !std::is_same_v<T, bool>;
-    case Domain::integral: return std::is_integral_v<T> && !std::is_same_v<T, bool>;
     case Domain::bits: return std::is_integral_v<T>;
     case Domain::any: return true;
   }

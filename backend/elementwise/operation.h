@@ -56,7 +56,7 @@ using std::tanh;
 using std::trunc;
 
 /// number: floating or integral; bits: integral or bool; any: all of them.
-enum class Domain : std::uint8_t { floating, number, integral, bits, any };
+enum class Domain : std::uint8_t { floating, number, bits, any };
 /// zero: the gradient is 0 wherever there is one, and has no formula.
 enum class Needs : std::uint8_t { nothing, inputs, output, zero, no_gradient };
 

@@ -9,6 +9,11 @@ namespace tutti::elementwise {
 
 // Integers wrap, have no fractions and divide by zero without a trap.
 template <std::integral T> TUTTI_HOST_DEVICE T fmod(T a, T b) { return b == T(0) || b == T(-1) ? T(0) : T(a % b); }
+template <std::integral T> TUTTI_HOST_DEVICE T floor_divide(T a, T b) {
+  if (b == T(0)) return T(0);
+  if (b == T(-1)) return T(-a);  // the lowest integer / -1 traps
+  return T(a / b - (a % b != T(0) && (a < T(0)) != (b < T(0)) ? T(1) : T(0)));
+}
 template <std::integral T> TUTTI_HOST_DEVICE T pow(T base, T exponent) {
   if (exponent < T(0)) {
     if (base == T(-1)) return exponent % T(2) == T(0) ? T(1) : T(-1);
@@ -20,6 +25,15 @@ template <std::integral T> TUTTI_HOST_DEVICE T pow(T base, T exponent) {
     base *= base;
   }
   return result;
+}
+
+// Of what fmod leaves, not of a / b, which may be rounded to the next whole number: 1 // 0.1 is 9, as in Python.
+template <std::floating_point T> TUTTI_HOST_DEVICE T floor_divide(T a, T b) {
+  if (b == T(0)) return a / b;
+  const T left = fmod(a, b);
+  const T quotient = (a - left) / b;  // whole, but for rounding
+  const T floored = nearbyint(left != T(0) && (left < T(0)) != (b < T(0)) ? quotient - T(1) : quotient);
+  return floored == T(0) ? T(0) * (a / b) : floored;  // with the quotient's sign
 }
 
 /// 1 / sqrt(x).
@@ -48,6 +62,14 @@ struct Pow {
     const X base = select(b < scalar<X>(0), a, select(a == scalar<X>(0), scalar<X>(1), a));
     return dy * pow(a, b) * log(base);
   }
+};
+
+/// floor(a / b), as Python's //. Of integers, x / 0 is 0.
+struct FloorDivide {
+  static constexpr auto name = "floor_divide";
+  static constexpr auto domain = Domain::number;
+  static constexpr auto needs = Needs::zero;
+  template <class X> TUTTI_HOST_DEVICE X value(const X& a, const X& b) const { return floor_divide(a, b); }
 };
 
 /// a - b trunc(a / b): the sign is a's, as of C's fmod and %. Of integers, x fmod 0 is 0.

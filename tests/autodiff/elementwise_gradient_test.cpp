@@ -66,14 +66,18 @@ TEST_CASE("elementwise: each binary operation's first and second derivative, bro
     if constexpr (kDifferentiable<Operation>) {
       CAPTURE(Operation::name);
       const auto f = [](const std::vector<Tensor>& in) { return call(Operation{}, in[0], in[1]); };
+      const auto check = [&](const std::vector<Tensor>& in) {
+        CHECK_NOTHROW(gradcheck(f, in));
+        if constexpr (Operation::needs != ew::Needs::zero) CHECK_NOTHROW(gradgradcheck(f, in));
+      };
       for (const auto& [shape_a, shape_b] : shapes) {
         CAPTURE(to_string(shape_a));
         CAPTURE(to_string(shape_b));
         const Tensor a = smooth_numbers<Operation>(shape_a, 1);
         const Tensor b = spread(shape_b, 3);
-        CHECK_NOTHROW(check_gradients(f, {a, b}));
-        CHECK_NOTHROW(check_gradients(f, {a.detach(), b}));
-        CHECK_NOTHROW(check_gradients(f, {a, b.detach()}));
+        check({a, b});
+        check({a.detach(), b});
+        check({a, b.detach()});
         check_fused_as_composed(sum(f({a, b})), {a, b});
       }
     }
@@ -83,7 +87,7 @@ TEST_CASE("elementwise: each binary operation's first and second derivative, bro
 TEST_CASE("elementwise: each binary operation computes its struct's formula") {
   ew::BinaryOperations::for_each([]<class Operation>(std::type_identity<Operation>) {
     CAPTURE(Operation::name);
-    if constexpr (Operation::domain == ew::Domain::integral || Operation::domain == ew::Domain::bits) {
+    if constexpr (Operation::domain == ew::Domain::bits) {
       const std::vector<std::int64_t> a{7, -7, 7, -7, 6};
       const std::vector<std::int64_t> b{2, 2, -2, -2, 3};
       std::vector<std::int64_t> expected;

@@ -74,6 +74,21 @@ TEST_CASE("pow: integers") {
   CHECK(pow(index({4}, {1}), 2.0).dtype() == DType::f32);
 }
 
+TEST_CASE("floor_divide rounds down what was not rounded before, as Python's //") {
+  check_values(floor_divide(leaf({7, -7, 7, -7, 6, 1, 5.5, -1}), leaf({2, 2, -2, -2, 3, 0.1, -1, kInfinity})),
+               {3, -4, -4, 3, 2, 9, -6, -1});
+  check_values(floor_divide(leaf({1, -1, 0, kInfinity, kNan}), leaf({0, 0, 0, 2, 1})),
+               {kInfinity, -kInfinity, kNan, kNan, kNan});
+  CHECK(std::signbit(floor_divide(leaf({-0.0}), 2).to_vector<double>()[0]));
+  CHECK(floor_divide(index({7, -7}, {2}), 2).to_vector<std::int64_t>() == Whole{3, -4});
+  CHECK(floor_divide(index({7, -7}, {2}), 2.0).dtype() == DType::f32);
+  const Tensor x = leaf({7.5, -3});
+  const Tensor y = leaf({2});
+  backward(sum(floor_divide(x, y) + x));
+  CHECK(x.grad().to_vector<double>() == Values{1, 1});
+  CHECK(y.grad().to_vector<double>() == Values{0});
+}
+
 TEST_CASE("remainder has the divisor's sign, fmod the dividend's") {
   const Tensor a = leaf({7, -7, 7, -7, 6, -6, 5, 5.5});
   const Tensor b = leaf({3, 3, -3, -3, 3, 3, 0, kInfinity});

@@ -18,7 +18,7 @@ using elementwise::Needs;
 template <class O> constexpr bool is_binary = requires(const O& operation, double x) { operation.value(x, x); };
 template <class O> constexpr bool has_gradient = O::needs != Needs::no_gradient;
 using elementwise::has_gradient_kernel;
-template <class O> constexpr bool takes_floating = O::domain != Domain::integral && O::domain != Domain::bits;
+template <class O> constexpr bool takes_floating = O::domain != Domain::bits;
 template <class O> constexpr bool takes_integers = O::domain != Domain::floating;
 
 /// dL/dx by the operation's own formula.
@@ -33,13 +33,17 @@ template <class O, class X> X gradient_of(const O& operation, const X& x, const 
     return operation.gradient(operation.value(x), dy);
 }
 template <class O, class X> X gradient_lhs_of(const O& operation, const X& a, const X& b, const X& dy) {
-  if constexpr (O::needs == Needs::nothing)
+  if constexpr (O::needs == Needs::zero)
+    return X(0);
+  else if constexpr (O::needs == Needs::nothing)
     return operation.gradient_lhs(dy);
   else
     return operation.gradient_lhs(a, b, dy);
 }
 template <class O, class X> X gradient_rhs_of(const O& operation, const X& a, const X& b, const X& dy) {
-  if constexpr (O::needs == Needs::nothing)
+  if constexpr (O::needs == Needs::zero)
+    return X(0);
+  else if constexpr (O::needs == Needs::nothing)
     return operation.gradient_rhs(dy);
   else
     return operation.gradient_rhs(a, b, dy);

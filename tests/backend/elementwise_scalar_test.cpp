@@ -100,6 +100,7 @@ TEST_CASE("floor division rounds down, and neither 0 nor the lowest integer trap
   CHECK(divide(5, 0) == 0);
   CHECK(divide(kLowest, 0) == 0);
   CHECK(divide(kLowest, -1) == kLowest);
+  CHECK(elementwise::FloorDivide{}.value(1.0F, 0.1F) == 9);
 }
 
 TEST_CASE("integers wrap") {

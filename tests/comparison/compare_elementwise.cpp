@@ -18,7 +18,6 @@ const std::vector<Shape> kShapes = {{}, {1}, {0, 3}, {7}, {3, 17}, {2, 3, 5}, {1
 template <class O> bool takes(DType dtype) {
   switch (O::domain) {
     case Domain::floating: return is_floating(dtype);
-    case Domain::integral: return is_integral(dtype);
     case Domain::bits: return !is_floating(dtype);
     case Domain::number: return dtype != DType::boolean;
     case Domain::any: break;

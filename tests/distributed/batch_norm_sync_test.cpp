@@ -42,7 +42,7 @@ struct Model : Module {
         hidden(12, 4, random, {.dtype = DType::f64, .device = test_device()}),
         vectors(4, {.momentum = 0.3, .dtype = DType::f64, .device = test_device()}) {}
   Tensor forward(const Tensor& x) const {
-    return vectors.forward(hidden.forward(flatten(tanh(images.forward(convolution.forward(x))))));
+    return vectors.forward(hidden.forward(flatten(tanh(images.forward(convolution.forward(x))), 1)));
   }
   void visit(MemberVisitor& v) override {
     v.module("convolution", convolution);

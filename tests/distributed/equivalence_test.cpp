@@ -33,7 +33,7 @@ struct Network : Module {
         output(16, 5, random, {.dtype = dtype}) {}
   Tensor forward(const Tensor& x) const {
     const Tensor features = max_pool2d(relu(convolution.forward(x)));
-    return output.forward(tanh(hidden.forward(flatten(features))));
+    return output.forward(tanh(hidden.forward(flatten(features, 1))));
   }
   void visit(MemberVisitor& v) override {
     v.module("convolution", convolution);

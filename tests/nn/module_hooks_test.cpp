@@ -4,12 +4,16 @@
 #include <tutti/autodiff/operations.h>
 #include <tutti/backend/error.h>
 #include <tutti/nn/call.h>
+#include <tutti/nn/recurrent.h>
 #include <tutti/nn/sequential.h>
+#include <tutti/nn/transformer.h>
 #include <tutti/tests/test_devices.h>
 
 #include <doctest/doctest.h>
 
+#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace tutti {
@@ -108,6 +112,127 @@ TEST_CASE("module hooks: as many inputs as there were") {
     return std::vector<Tensor>{in[0], in[0]};
   });
   CHECK_THROWS_WITH_AS(call(module, values({1, 2})), doctest::Contains("2 inputs in place of 1"), Error);
+}
+
+/// Every module below one by dotted name.
+struct Listing : MemberVisitor {
+  void parameter(std::string_view, Tensor&) override {}
+  void buffer(std::string_view, Tensor&) override {}
+  void module(std::string_view name, Module& module) override {
+    const std::string before = std::exchange(prefix, prefix + std::string(name));
+    all.emplace_back(prefix, &module);
+    prefix += ".";
+    module.visit(*this);
+    prefix = before;
+  }
+  std::string prefix;
+  std::vector<std::pair<std::string, Module*>> all;
+};
+
+std::vector<std::pair<std::string, Module*>> modules_of(Module& module) {
+  Listing listing;
+  module.visit(listing);
+  return listing.all;
+}
+
+TEST_CASE("module hooks: of every part of a TransformerBlock, or refused") {
+  Generator random(1);
+  TransformerBlock block(4, 2, random, {.causal = true, .dropout = 0.5, .device = test_device()});
+  block.eval();
+  std::map<std::string, int> forwards;
+  std::map<std::string, int> backwards;
+  std::vector<std::string> refused;
+  for (const auto& [name, module] : modules_of(block)) {
+    try {
+      module->register_forward_hook(
+          [&forwards, name = name](const Module&, std::span<const Tensor> in, const Tensor& y) {
+            CHECK(in.size() == 1);
+            CHECK(y.defined());
+            ++forwards[name];
+            return Tensor();
+          });
+      module->register_backward_pre_hook([&backwards, name = name](const Module&, const Tensor&) {
+        ++backwards[name];
+        return Tensor();
+      });
+    } catch (const Error& error) {
+      CHECK(std::string(error.what()).find("hooks would never run here: attention drops") != std::string::npos);
+      refused.push_back(name);
+    }
+  }
+  const Tensor x(Generator(2).normal({1, 3, 4}, DType::f32, test_device()), true);
+  TransformerBlock plain = block;
+  const Tensor y = call(block, x);
+  CHECK(y.to_vector<float>() == plain.forward(x).to_vector<float>());
+  backward(sum(square(y)));
+  CHECK(refused == std::vector<std::string>{"self_attn.dropout"});
+  CHECK(forwards == backwards);
+  for (const std::string name :
+       {"self_attn", "self_attn.out_proj", "linear1", "dropout", "linear2", "norm1", "norm2", "dropout1", "dropout2"})
+    CHECK_MESSAGE(forwards[name] == 1, name);
+  CHECK_THROWS_WITH_AS(modules_of(plain)[1].second->register_forward_pre_hook({}), doctest::Contains("never run"),
+                       Error);
+}
+
+TEST_CASE("module hooks: of attention with a mask, whose tensors they replace") {
+  Generator random(1);
+  MultiheadAttention attention(4, 2, random, {.device = test_device()});
+  const Tensor q(Generator(2).normal({1, 3, 4}, DType::f32, test_device()));
+  const Tensor k(Generator(3).normal({1, 5, 4}, DType::f32, test_device()));
+  const AttentionMask mask{.mask = Tensor(Array::arange(5, DType::f32, test_device())) < 3};
+  const Tensor expected = attention.forward(q, k, k * 2, mask) + 1;
+  attention.register_forward_pre_hook([](const Module&, std::span<const Tensor> in) {
+    REQUIRE(in.size() == 3);
+    return std::vector<Tensor>{in[0], in[1], in[2] * 2};
+  });
+  attention.register_forward_hook([](const Module&, std::span<const Tensor>, const Tensor& y) { return y + 1; });
+  CHECK(call(attention, q, k, k, mask).to_vector<float>() == expected.to_vector<float>());
+}
+
+TEST_CASE("module hooks: of an LSTM, its dropout and its cell see the sequence and the hidden state") {
+  Generator random(1);
+  LSTM lstm(3, 4, random, {.layers = 2, .dropout = 0.5, .device = test_device()});
+  const Tensor x(Generator(2).normal({5, 2, 3}, DType::f32, test_device()), true);
+  const RecurrentState initial{Tensor(Array::full({2, 2, 4}, 0.5, DType::f32, test_device())),
+                               Tensor(Array::full({2, 2, 4}, 0.25, DType::f32, test_device()))};
+  lstm.eval();
+  const RecurrentOutput expected = lstm.forward(x, initial);
+  std::vector<std::string> calls;
+  modules_of(lstm).at(0).second->register_forward_hook(
+      [&](const Module&, std::span<const Tensor>, const Tensor& between) {
+        CHECK(between.shape() == Shape{5, 2, 4});
+        calls.emplace_back("dropout");
+        return Tensor();
+      });
+  lstm.register_forward_hook([&](const Module&, std::span<const Tensor> in, const Tensor& sequence) {
+    CHECK(in.size() == 1);
+    calls.emplace_back("after");
+    return sequence * 2;
+  });
+  lstm.register_backward_pre_hook([&](const Module&, const Tensor& gradient) {
+    CHECK(gradient.shape() == Shape{5, 2, 4});
+    calls.emplace_back("output");
+    return Tensor();
+  });
+  lstm.register_backward_hook([&](const Module&, std::size_t, const Tensor& gradient) {
+    CHECK(gradient.shape() == x.shape());
+    calls.emplace_back("input");
+    return Tensor();
+  });
+  const RecurrentOutput output = call(lstm, x, initial);
+  CHECK(output.sequence.to_vector<float>() == (expected.sequence * 2).to_vector<float>());
+  CHECK(output.state.hidden.to_vector<float>() == expected.state.hidden.to_vector<float>());
+  CHECK(output.state.cell.to_vector<float>() == expected.state.cell.to_vector<float>());
+  backward(sum(output.sequence));
+  CHECK(calls == std::vector<std::string>{"dropout", "after", "output", "input"});
+
+  LSTM single(3, 4, random, {.device = test_device()});
+  CHECK_THROWS_WITH_AS(modules_of(single).at(0).second->register_backward_hook({}), doctest::Contains("there is one"),
+                       Error);
+  LSTMCell cell(3, 4, random, {.device = test_device()});
+  const Tensor hidden = cell.forward(x[0]).hidden;
+  cell.register_forward_hook([](const Module&, std::span<const Tensor>, const Tensor& state) { return state + 1; });
+  CHECK(call(cell, x[0]).hidden.to_vector<float>() == (hidden + 1).to_vector<float>());
 }
 
 TEST_CASE("anomaly: Sequential names the layer") {

@@ -38,7 +38,7 @@ constexpr const char* kNoOperations =
 constexpr const char* kNoSpecialValues =
     "where select masked_fill literal literal_function reshape permute transpose broadcast_to flatten moveaxis squeeze "
     "expand_dims tile slice pad concatenate stack split take diagonal tril triu to gather embedding slice_assign index "
-    "bitwise_and bitwise_or bitwise_xor bitwise_not floor_divide one_hot hard_swish binary_cross_entropy";
+    "bitwise_and bitwise_or bitwise_xor bitwise_not one_hot hard_swish binary_cross_entropy";
 
 /// The next line, without its comment; with those that follow where it begins a declaration whose parentheses are
 /// still open.
@@ -158,7 +158,7 @@ TEST_CASE("references: every elementwise operation has gradients in f32 and f64,
   elementwise::AllOperations::for_each([&]<class O>(std::type_identity<O>) {
     const std::string name = O::name;
     CAPTURE(name);
-    if constexpr (O::domain != elementwise::Domain::integral && O::domain != elementwise::Domain::bits)
+    if constexpr (O::domain != elementwise::Domain::bits)
       CHECK_MESSAGE((with_zero.contains(name) && with_nan.contains(name)), name);
     if constexpr (kDifferentiable<O>) {
       CHECK(differentiated[O::name].count(DType::f32) == 1);

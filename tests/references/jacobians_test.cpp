@@ -143,7 +143,7 @@ std::string second_difference(const Operation& operation, const Point& point) {
 constexpr const char* kStep = "a step: its gradient is 0 and has no graph";
 /// Operations whose second gradient cannot be compared, and why. They are tried all the same: one that can is too many.
 const std::map<std::string, const char*> kNoSecondGradient{
-    {"sign", kStep}, {"floor", kStep}, {"ceil", kStep}, {"round", kStep}, {"trunc", kStep},
+    {"sign", kStep}, {"floor", kStep}, {"ceil", kStep}, {"round", kStep}, {"trunc", kStep}, {"floor_divide", kStep},
 };
 
 }  // namespace

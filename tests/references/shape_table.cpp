@@ -91,7 +91,7 @@ std::vector<Operation> shape_operations() {
       TUTTI_REFERENCE(transpose, transpose(c.x[0], at(c, "axes", 0), at(c, "axes", 1))),
       TUTTI_REFERENCE(broadcast_to, broadcast_to(c.x[0], shape_of(c))),
       TUTTI_REFERENCE(sum_to, sum_to(c.x[0], shape_of(c))),
-      TUTTI_REFERENCE(flatten, flatten(c.x[0], integer(c, "axis"))),
+      TUTTI_REFERENCE(flatten, c.attributes.has("axis") ? flatten(c.x[0], integer(c, "axis")) : flatten(c.x[0])),
       TUTTI_REFERENCE(moveaxis, moveaxis(c.x[0], at(c, "axes", 0), at(c, "axes", 1))),
       TUTTI_REFERENCE(squeeze, squeeze(c.x[0], c.attributes.integers("axes"))),
       TUTTI_REFERENCE(expand_dims, expand_dims(c.x[0], integer(c, "axis"))),

@@ -131,7 +131,10 @@ def write(file):
     binary(file, "multiply", torch.multiply, whole=numpy.multiply)
     binary(file, "divide", torch.divide)
     binary(file, "divide", None, floating=False, whole=lambda a, b: (a.astype("f4") / b.astype("f4")))
-    binary(file, "floor_divide", None, floating=False, whole=numpy.floor_divide)
+    floored = lambda a, b: torch.div(a, b, rounding_mode="floor")
+    binary(file, "floor_divide", floored, whole=numpy.floor_divide)
     binary(file, "maximum", torch.maximum, whole=numpy.maximum)
     binary(file, "minimum", torch.minimum, whole=numpy.minimum)
+    for name in ("maximum", "minimum"):
+        file.case(name, getattr(torch, name), [booleans(3, 4), booleans(4)])
     write_comparisons(file)

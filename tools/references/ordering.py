@@ -44,9 +44,8 @@ def write_products(file):
     for zeros in ([2.0, 0.0, 3.0], [0.0, 4.0, 0.0]):
         file.case("prod", lambda x: x.prod(), [values(zeros)], "f64", axes=())
         file.case("cumprod", lambda x: x.cumprod(0), [values(zeros)], "f64", second=False, axis=0)
-    file.case(
-        "prod", in_numpy(lambda x: numpy.asarray(x.prod(dtype=x.dtype))), [integers(1, 5, 3, 2, dtype="i32")], axes=()
-    )
+    for make in (*(integers(1, 9, 3, 3, dtype=dtype) for dtype in ("i32", "u8", "i8")), booleans(4)):
+        file.case("prod", lambda x: x.prod(), [make], axes=())
 
 
 def write_sums(file):
@@ -58,11 +57,12 @@ def write_sums(file):
                 file.case(
                     name, lambda x: reference(x, axis), [normal(*shape)], dtype, second=second, widened=True, axis=axis
                 )
-        in_type = lambda x: getattr(numpy, name)(x, 1, dtype=x.dtype)
         for dtype in ("i32", "i64"):
-            file.case(name, in_numpy(in_type), [integers(-3, 3, 3, 4, dtype=dtype)], axis=1)
+            file.case(name, lambda x: reference(x, 1), [integers(-3, 3, 3, 4, dtype=dtype)], axis=1)
         row = [1.0, INFINITY, 2.0, -INFINITY, NAN, 1.0]
         file.case(name, lambda x: reference(x, 0), [values(row)], "f32", gradient=False, axis=0)
+        for make in (integers(50, 100, 5, dtype="u8"), integers(-100, -50, 5, dtype="i8"), booleans(5)):
+            file.case(name, lambda x: reference(x, 0), [make], axis=0)
 
 
 def write_order(file):

@@ -73,8 +73,10 @@ def first_extremum(extremum, x, axes, keep):
 
 
 def write_reductions(file):
-    sums = lambda x, axes, dtype: numpy.sum(x, axes, dtype=dtype)
-    reduction(file, "sum", lambda x, a, k: x.sum(a, k), empty="sum", whole=sums)
+    reduction(file, "sum", lambda x, a, k: x.sum(a, k), empty="sum")
+    for dtype in ("i32", "i64", "u8", "i8"):
+        file.case("sum", lambda x: x.sum((0, 2)), [integers(0, 50, 3, 4, 5, dtype=dtype)], axes=(0, 2))
+    file.case("sum", lambda x: x.sum(1), [booleans(3, 4)], axes=(1,))
     reduction(file, "mean", lambda x, a, k: x.mean(a, k))
     reduction(
         file,
@@ -95,6 +97,7 @@ def write_reductions(file):
     for name in ("max", "min"):  # the gradient goes to the first of equals
         tied = values([[1.0, 3.0, 3.0], [2.0, 2.0, 2.0], [-1.0, -1.0, 0.0]])
         file.case(name, lambda x: getattr(torch, name)(x, 1).values, [tied], axes=(1,))
+        file.case(name, lambda x: getattr(torch, f"a{name}")(x, (0, 2)), [booleans(3, 2, 2)], axes=(0, 2))
     for correction in (1, 0):
         var = lambda x, a, k: torch.var(x, a, correction=correction, keepdim=k)
         std = lambda x, a, k: torch.std(x, a, correction=correction, keepdim=k)
@@ -138,6 +141,8 @@ def write_reductions(file):
             axis=1,
             keep_dims=True,
         )
+        for make in (distinct(2, 3, 4), integers(0, 3, 4, 5), values(3.0)):
+            file.case(name, lambda x: getattr(torch, name)(x), [make], "f32", gradient=False)
 
 
 def write_softmax(file):

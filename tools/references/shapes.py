@@ -98,6 +98,8 @@ def write_shapes(file):
         add("broadcast_to", lambda x: x.broadcast_to(2, 3, 5), (3, 1), shape=(2, 3, 5))
         add("broadcast_to", lambda x: x.broadcast_to(2, 0), (1,), shape=(2, 0))
         add("flatten", lambda x: x.flatten(1), (2, 3, 4), axis=1)
+        for lengths in ((2, 3, 4), (), (0, 2)):
+            add("flatten", lambda x: x.flatten(), lengths)
         add("moveaxis", lambda x: x.moveaxis(0, -1), (2, 3, 4), axes=(0, -1))
         add("squeeze", lambda x: x.squeeze(), (1, 3, 1), axes=())
         add("squeeze", lambda x: x.squeeze(0), (1, 3, 1), axes=(0,))
@@ -139,6 +141,7 @@ def write_joins(file):
                 x.index_select(axis, p.reshape(-1)).unflatten(axis, p.shape) if p.dim() else x.select(axis, p)
             )
             file.case("take", take, [normal(4, 5), integers(0, 4, *shape)], dtype, axis=axis)
+        file.case("take", lambda x, p: x[:, p], [normal(4, 5), integers(-5, 5, 2, 3)], dtype, axis=1)
         file.case("gather", lambda x, i: x.gather(1, i), [normal(3, 7), integers(0, 7, 3, 4)], dtype, axis=1)
         file.case("gather", lambda x, i: x.gather(0, i), [normal(3, 4), integers(0, 3, 5, 4)], dtype, axis=0)
         file.case(

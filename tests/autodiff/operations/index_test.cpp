@@ -93,11 +93,17 @@ TEST_CASE("index, take: positions in a tensor, repeated and from the back") {
   const Tensor narrow(Array::from(std::vector<std::int32_t>{1}, {1}, test_device()));
   CHECK(values(x[narrow]) == Values{4, 5, 6, 7});
   CHECK(values(take(counted({2, 3, 2}), index({2, 0}, {2}), 1)) == Values{4, 5, 0, 1, 10, 11, 6, 7});
+  CHECK(values(take(counted({2, 3, 2}), index({-1, 0}, {2}), 1)) == Values{4, 5, 0, 1, 10, 11, 6, 7});
+  CHECK(values(take(x, index({-3}, {1}), 0)) == Values{0, 1, 2, 3});
+  CHECK(values(take(x, narrow, 1)) == Values{1, 5, 9});
+  CHECK_THROWS_AS(take(x, index({-4}, {1}), 0).to_vector<double>(), ShapeError);
+  CHECK_THROWS_WITH_AS(take(x, x, 0), doctest::Contains("[take] positions are f64"), DTypeError);
+  CHECK_THROWS_WITH_AS(take(x, x > 3, 0), doctest::Contains("[take] positions are bool"), DTypeError);
 
   const Tensor y = spread({4, 3, 2}, 2);
   check_gradients([](const Inputs& in) { return in[0][index({0, 3, 3}, {3})]; }, {y});
   check_gradients([](const Inputs& in) { return in[0][{range(1, 3), index({2, -1, 0, 2}, {2, 2})}]; }, {y});
-  check_gradients([](const Inputs& in) { return take(in[0], index({1, 1}, {2}), -1); }, {y});
+  check_gradients([](const Inputs& in) { return take(in[0], index({1, -1, 1}, {3}), -1); }, {y});
 }
 
 TEST_CASE("slice_assign: replaces the elements, broadcast and in the tensor's dtype") {
@@ -142,7 +148,7 @@ TEST_CASE("chains of members read from left to right") {
   CHECK(x.slice(2, 0, 2).reshape({3, -1}).transpose().sum(0).shape() == Shape{3});
   CHECK(values(x.permute({2, 0, 1})[0].max(1)) == Values{8, 20});
   CHECK(x.expand_dims(0).squeeze().cast(DType::f32).mean().item<float>() == 11.5F);
-  CHECK(x.flatten().min(-1).to(test_device()).to_vector<double>() == Values{0, 12});
+  CHECK(x.flatten(1).min(-1).to(test_device()).to_vector<double>() == Values{0, 12});
 }
 
 TEST_CASE("index: a step beyond all axes") {

@@ -38,6 +38,25 @@ TEST_CASE("sum, mean: values and shapes") {
   CHECK_THROWS_WITH_AS(sum(x, {2}), doctest::Contains("sum"), ShapeError);
 }
 
+TEST_CASE("sum, prod, cumsum, cumprod: of integers and bool are i64") {
+  const auto value = [](const Tensor& total) { return total.reshape({-1})[-1].item<std::int64_t>(); };
+  for (const DType dtype : {DType::i8, DType::u8, DType::i32, DType::i64}) {
+    CAPTURE(to_string(dtype));
+    const Tensor x = cast(index({100, 100, 100, 100, 100}, {5}), dtype);
+    for (const Tensor& total : {sum(x), prod(x), cumsum(x, 0), cumprod(x, 0)}) CHECK(total.dtype() == DType::i64);
+    CHECK(value(sum(x)) == 500);
+    CHECK(value(cumsum(x, 0)) == 500);
+    CHECK(value(prod(x)) == 10'000'000'000);
+    CHECK(value(cumprod(x, 0)) == 10'000'000'000);
+    CHECK(prod(cast(index({}, {0}), dtype)).dtype() == DType::i64);
+  }
+  const Tensor mask = index({1, 2, 3}, {3}) != 2;
+  CHECK(value(sum(mask)) == 2);
+  CHECK(value(mask.sum(0, true)) == 2);
+  CHECK(value(prod(mask)) == 0);
+  CHECK(value(cumprod(mask, 0)) == 0);
+}
+
 TEST_CASE("sum: of nothing is 0, with a gradient of no elements") {
   check_gradients([](const Inputs& in) { return sum(in[0], {0}); }, {leaf({}, {0, 2})});
   CHECK(sum(leaf({}, {0, 2}), {0}).to_vector<double>() == Values{0, 0});
@@ -78,6 +97,31 @@ TEST_CASE("argmin, argmax: the first of equals") {
   const Tensor x = constant({3, 1, 1, 5, 5, 2}, {2, 3});
   CHECK(argmin(x, 1).to_vector<std::int64_t>() == std::vector<std::int64_t>{1, 2});
   CHECK(argmax(x, 0, true).shape() == Shape{1, 3});
+}
+
+TEST_CASE("argmax, argmin: of all elements where no axis is given") {
+  const Tensor x = leaf({3, 1, 1, 5, 5, 2}, {2, 3});
+  CHECK(argmax(x).shape() == Shape{});
+  CHECK(argmax(x).item<std::int64_t>() == 3);
+  CHECK(argmin(x).item<std::int64_t>() == 1);
+  CHECK(argmax(transpose(x)).item<std::int64_t>() == 1);
+  CHECK(argmax(constant({7}, {})).item<std::int64_t>() == 0);
+  CHECK_FALSE(argmax(x).requires_grad());
+  CHECK_THROWS_WITH_AS(argmin(leaf({})), doctest::Contains("[argmin]"), ShapeError);
+}
+
+TEST_CASE("max, min, maximum, minimum: of bools") {
+  using Bools = std::vector<bool>;
+  const Tensor x = index({1, 0, 1, 0, 0, 0}, {2, 3}) == 1;
+  CHECK(max(x, 1).to_vector<bool>() == Bools{true, false});
+  CHECK(min(x, 0).to_vector<bool>() == Bools{false, false, false});
+  CHECK(x.max().item<bool>());
+  CHECK(max(x, {0, 1}, true).shape() == Shape{1, 1});
+  CHECK_THROWS_WITH_AS(max(index({}, {0}) == 1), doctest::Contains("[max]"), ShapeError);
+  CHECK(maximum(x[0], x[1]).to_vector<bool>() == Bools{true, false, true});
+  CHECK(minimum(x[0], true).to_vector<bool>() == Bools{true, false, true});
+  CHECK(minimum(x[0], x[1]).to_vector<bool>() == Bools{false, false, false});
+  CHECK(maximum(x[0], 2).to_vector<std::int64_t>() == std::vector<std::int64_t>{2, 2, 2});
 }
 
 TEST_CASE("var, stddev, norm, logsumexp: against their definitions") {

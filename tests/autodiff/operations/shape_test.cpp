@@ -15,10 +15,15 @@ using Inputs = std::vector<Tensor>;
 TEST_CASE("reshape, flatten: values stay in order, gradients go back") {
   const Tensor x = spread({2, 3, 4}, 1);
   check_gradients([](const Inputs& in) { return reshape(in[0], {4, -1}); }, {x});
-  check_gradients([](const Inputs& in) { return flatten(in[0]); }, {x});
+  check_gradients([](const Inputs& in) { return flatten(in[0], 1); }, {x});
   check_gradients([](const Inputs& in) { return reshape(transpose(in[0], 0, 2), {6, 4}); }, {x});
-  CHECK(flatten(x).shape() == Shape{2, 12});
-  CHECK(flatten(x, 0).to_vector<double>() == x.to_vector<double>());
+  CHECK(flatten(x).shape() == Shape{24});
+  CHECK(x.flatten().to_vector<double>() == x.to_vector<double>());
+  CHECK(flatten(x, 1).shape() == Shape{2, 12});
+  CHECK(flatten(x, -1).shape() == x.shape());
+  CHECK(flatten(leaf({5}, {})).shape() == Shape{1});
+  CHECK(flatten(leaf({}, {2, 0})).shape() == Shape{0});
+  CHECK_THROWS_WITH_AS(flatten(x, 3), doctest::Contains("[flatten]"), ShapeError);
   CHECK_THROWS_AS(reshape(x, {5, 5}), ShapeError);
 }
 
