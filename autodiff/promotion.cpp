@@ -59,9 +59,8 @@ std::pair<Tensor, Tensor> promoted(Domain domain, std::string_view operation, co
   const DType dtype = into_domain(domain, operation, common_dtype(lhs, rhs));
   const Device device = lhs.is_weak_scalar() ? (rhs.is_weak_scalar() ? cpu(0) : rhs.device()) : lhs.device();
   if (!lhs.is_weak_scalar() && !rhs.is_weak_scalar() && rhs.device() != device)
-    raise<DeviceError>("[{}] operands on different devices: {} {} on {} and {} {} on {}", operation,
-                       to_string(lhs.shape()), to_string(lhs.dtype()), to_string(device), to_string(rhs.shape()),
-                       to_string(rhs.dtype()), to_string(rhs.device()));
+    raise<DeviceError>("[{}] operands are on different devices: {} and {}", operation, to_string(device),
+                       to_string(rhs.device()));
   return {as(operation, lhs, dtype, device), as(operation, rhs, dtype, device)};
 }
 

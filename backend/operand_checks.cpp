@@ -5,6 +5,17 @@
 
 namespace tutti::checks {
 
+namespace {
+
+/// Within an operation on tensors, whose error tells its operands as they were given: these arrays may be made of them.
+bool operands_are_told() { return detail::error_context != nullptr; }
+
+std::string told(const Array& array) {
+  return operands_are_told() ? std::string(to_string(array.dtype())) : describe(array);
+}
+
+}  // namespace
+
 std::string describe(const Array& array) {
   if (!array.defined()) return "undefined";
   return fmt::format("{} {} on {}", to_string(array.dtype()), to_string(array.shape()), to_string(array.device()));
@@ -19,15 +30,18 @@ std::string given_images(std::string_view operation, const Shape& shape) {
 void raise_undefined(std::string_view operation) { raise("[{}] an operand is undefined", operation); }
 
 void raise_devices(std::string_view operation, const Array& lhs, const Array& rhs) {
+  if (operands_are_told())
+    raise<DeviceError>("[{}] operands are on different devices: {} and {}", operation, to_string(lhs.device()),
+                       to_string(rhs.device()));
   raise<DeviceError>("[{}] operands are on different devices: {} and {}", operation, describe(lhs), describe(rhs));
 }
 
 void raise_dtypes(std::string_view operation, const Array& lhs, const Array& rhs) {
-  raise<DTypeError>("[{}] operands have different dtypes: {} and {}", operation, describe(lhs), describe(rhs));
+  raise<DTypeError>("[{}] operands have different dtypes: {} and {}", operation, told(lhs), told(rhs));
 }
 
 void raise_dtype(std::string_view operation, const Array& array, std::string_view expected) {
-  raise<DTypeError>("[{}] takes {}, not {}", operation, expected, describe(array));
+  raise<DTypeError>("[{}] takes {}, not {}", operation, expected, told(array));
 }
 
 Array output(std::string_view operation, const Array& given, const Shape& shape, DType dtype, Device device) {

@@ -2,6 +2,7 @@
 #include <tutti/nn/hash_embedding.h>
 
 #include <tutti/autodiff/node.h>
+#include <tutti/autodiff/operation_scope.h>
 #include <tutti/backend/error.h>
 
 #include <algorithm>
@@ -70,6 +71,7 @@ void HashEmbedding::visit(MemberVisitor& visitor) {
 }
 
 Tensor HashEmbedding::forward(const Tensor& ids) const {
+  const OperationScope scope("hash_embedding", ids);
   if (ids.dtype() != DType::i64)
     raise<DTypeError>("[hash_embedding] ids are {}: they must be i64", to_string(ids.dtype()));
   const HashTable& held = *table();

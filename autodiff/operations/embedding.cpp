@@ -45,7 +45,7 @@ Tensor embedding(const Tensor& table, const Tensor& indices) {
   if (indices.dtype() != DType::i64)
     raise<DTypeError>("[embedding] indices are {}: they must be i64", to_string(indices.dtype()));
   if (indices.device() != table.device())
-    raise<DeviceError>("[embedding] the table is on {}, the indices on {}", to_string(table.device()),
+    raise<DeviceError>("[embedding] operands are on different devices: {} and {}", to_string(table.device()),
                        to_string(indices.device()));
   const std::int64_t count = indices.size();
   const std::int64_t columns = columns_of(shape);

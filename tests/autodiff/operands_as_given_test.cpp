@@ -67,6 +67,17 @@ TEST_CASE("errors: shapes and axes as they were asked for") {
   CHECK(cumprod(zeros({}), -1).shape() == Shape{});
 }
 
+TEST_CASE("errors: devices that differ are told without the shapes that operands have inside") {
+  const Tensor x = zeros({3, 4});
+  const Tensor there(Array::zeros({5}, DType::i64, test_device(1)));
+  const std::string here = to_string(test_device());
+  const std::string devices = fmt::format("{} and {}; operands: f64 [3, 4] on {}, i64 [5] on {}", here,
+                                          to_string(there.device()), here, to_string(there.device()));
+  CHECK(error_of([&] { take(x, there, 1); }) ==
+        fmt::format("[take] embedding: operands are on different devices: {}", devices));
+  CHECK(error_of([&] { x + there; }) == fmt::format("[add] operands are on different devices: {}", devices));
+}
+
 TEST_CASE("errors: what was called is named") {
   CHECK(error_of([&] { ~zeros({2}); }) == "[bitwise_not] takes integers or bool, not f64; operands: f64 [2]");
   CHECK(error_of([&] { zeros({2}).to_vector<float>(); }).starts_with("[to_vector] read as f32, but it is f64 [2]"));
