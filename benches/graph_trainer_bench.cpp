@@ -2,6 +2,7 @@
 // Steps of a GraphTrainer beside those of an EagerTrainer: in turn, on equal models.
 #include <tutti/backend/registry.h>
 #include <tutti/benches/models.h>
+#include <tutti/benches/same_batch.h>
 #include <tutti/benches/samples.h>
 #include <tutti/nn/loss.h>
 #include <tutti/train/data/batch.h>
@@ -13,19 +14,6 @@ using namespace tutti;
 using namespace tutti::bench;
 
 namespace {
-
-/// The same batch for ever.
-class OneBatch : public DataStream<Batch> {
- public:
-  explicit OneBatch(Batch batch) : batch_(std::move(batch)) {}
-  std::optional<Batch> next() override { return batch_; }
-  void start_epoch(std::int64_t) override {}
-  std::string position() const override { return {}; }
-  void seek(const std::string&) override {}
-
- private:
-  Batch batch_;
-};
 
 struct StepTime {
   double wall = 0;
@@ -54,7 +42,7 @@ template <template <class> class TrainerOf> struct Training {
   Generator random;
   Sequential model;
   std::unique_ptr<Optimizer> optimizer;
-  OneBatch data;
+  SameBatch data;
   TrainerOf<Batch> trainer;
 
  private:

@@ -3,6 +3,7 @@
 // one as a loop written by hand takes it.
 #include <tutti/autodiff/backward.h>
 #include <tutti/benches/models.h>
+#include <tutti/benches/same_batch.h>
 #include <tutti/benches/samples.h>
 #include <tutti/nn/loss.h>
 #include <tutti/train/data/batches.h>
@@ -28,18 +29,6 @@ using namespace tutti;
 using namespace tutti::bench;
 
 namespace {
-
-class SameBatch : public DataStream<Batch> {
- public:
-  explicit SameBatch(Batch batch) : batch_(std::move(batch)) {}
-  std::optional<Batch> next() override { return batch_; }
-  void start_epoch(std::int64_t) override {}
-  std::string position() const override { return {}; }
-  void seek(const std::string&) override {}
-
- private:
-  Batch batch_;
-};
 
 Batch digits_batch(Generator& random) {
   auto [inputs, targets] = kDigitsCnn.make_batch(random, cpu());

@@ -7,6 +7,8 @@ ran out of time, has failed. An executable that fails after its last test case (
 
 --device runs the test cases that take any device on another kind (see tests/test_devices.h), or on CPU devices and on
 CUDA devices: those of Meson's suite "devices". Without such a device they are skipped.
+
+The status is 0, 1 if a test case failed or none was selected, and 2 for arguments that cannot be meant.
 """
 
 import argparse
@@ -231,7 +233,12 @@ def main():
     options = parse_arguments()
     tests = json.loads((options.build / "meson-info/intro-tests.json").read_text())
     report = Report(options.report)
-    names = set(options.only or (name_of(test) for test in tests)) - set(options.leave_out)
+    known = {name_of(test) for test in tests}
+    for option, given in (("--only", options.only), ("--leave-out", options.leave_out)):
+        if unknown := sorted(set(given) - known):
+            print(f"{option}: there is no {', '.join(unknown)} among {', '.join(sorted(known))}", file=sys.stderr)
+            return 2
+    names = set(options.only or known) - set(options.leave_out)
     tests = [test for test in tests if name_of(test) in names]
     results = []
     for device in ["cpu", "cuda"] if options.device == "both" else [options.device]:

@@ -173,8 +173,10 @@ template <class Item> class EagerTrainer : public EagerTrainerBase {
     items_.clear();
     if (windows_ != nullptr && windows_->window() < 0)
       return false;  // no windows at all, beside devices that have some
-    if (options().whole_updates) return next_update();
-    if (std::optional<Item> item = data_.next()) items_.push_back(std::move(*item));
+    if (options().whole_updates)
+      with_next_items(data_, options().accumulation, [this](std::vector<Item>& items) { items_ = std::move(items); });
+    else if (std::optional<Item> item = data_.next())
+      items_.push_back(std::move(*item));
     return !items_.empty();
   }
   Metrics run_step() override {
@@ -211,23 +213,6 @@ template <class Item> class EagerTrainer : public EagerTrainerBase {
   static double weight_of(const Item& item) {
     if constexpr (requires { item.weight(); }) return item.weight();
     return 1;
-  }
-
-  // All its batches, or, by an exception, none.
-  bool next_update() {
-    const std::string before = data_.position();
-    try {
-      for (std::int64_t i = 0; i < options().accumulation; ++i) {
-        std::optional<Item> item = data_.next();
-        if (!item) break;
-        items_.push_back(std::move(*item));
-      }
-    } catch (...) {
-      items_.clear();
-      data_.seek(before);
-      throw;
-    }
-    return !items_.empty();
   }
 
   DataStream<Item>& data_;

@@ -121,6 +121,7 @@ export TSAN_OPTIONS="second_deadlock_stack=1 suppressions=$PWD/tools/tsan_suppre
 stage "layers" tools/check_layers.py
 stage "layers, self-test" tools/check_layers.py --self-test
 stage "GPU results, self-test" tools/gpu_results_self_test.py
+stage "running tests, self-test" tools/run_tests_self_test.py
 stage "format" check_format
 if stage "build, GCC" build_release; then
   stage "CUDA was built" cuda_was_built

@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace tutti {
 
@@ -30,5 +32,23 @@ template <class T> class DataStream {
   /// was made alike; nothing is changed then.
   virtual void seek(const std::string& position) = 0;
 };
+
+/// Calls `use` with a vector of the next `count` items, of fewer at the end of an epoch. If reading them or `use`
+/// throws, the stream stands in front of all of them again.
+template <class T, class Use> auto with_next_items(DataStream<T>& stream, std::int64_t count, Use use) {
+  const std::string before = stream.position();
+  try {
+    std::vector<T> items;
+    while (static_cast<std::int64_t>(items.size()) < count) {
+      std::optional<T> item = stream.next();
+      if (!item) break;
+      items.push_back(std::move(*item));
+    }
+    return use(items);
+  } catch (...) {
+    stream.seek(before);
+    throw;
+  }
+}
 
 }  // namespace tutti

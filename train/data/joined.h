@@ -24,20 +24,10 @@ template <class T> class Joined final : public DataStream<T> {
 
   /// What is thrown passes through; the position is then still before the first of the items.
   std::optional<T> next() override {
-    const std::string before = source_->position();
-    try {
-      std::vector<T> items;
-      while (static_cast<std::int64_t>(items.size()) < count_) {
-        std::optional<T> item = source_->next();
-        if (!item) break;
-        items.push_back(std::move(*item));
-      }
+    return with_next_items(*source_, count_, [](const std::vector<T>& items) -> std::optional<T> {
       if (items.empty()) return std::nullopt;
       return concatenated(items);
-    } catch (...) {
-      source_->seek(before);
-      throw;
-    }
+    });
   }
   void start_epoch(std::int64_t epoch) override { source_->start_epoch(epoch); }
   std::string position() const override { return source_->position(); }

@@ -71,6 +71,7 @@ void CsvWriter::write(const EventStorage& storage) {
 }
 
 void CsvWriter::drop_from(std::int64_t start) {
+  column_of_.clear();  // a storage that was loaded may have its series in another order
   std::optional<std::int64_t> last;
   file_.rewrite([&](std::string_view line) -> std::optional<std::string> {
     std::int64_t iteration = 0;

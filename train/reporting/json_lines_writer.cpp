@@ -45,6 +45,7 @@ void JsonLinesWriter::write(const EventStorage& storage) {
 }
 
 void JsonLinesWriter::drop_from(std::int64_t start) {
+  keys_.clear();  // a storage that was loaded may have its series in another order
   std::optional<std::int64_t> last;
   file_.rewrite([&](std::string_view line) -> std::optional<std::string> {
     const auto iteration = iteration_of(line);

@@ -82,6 +82,21 @@ TEST_CASE("CsvWriter: a resumed run keeps the columns and drops the rows that co
   CHECK(read_file(path) == "iteration,loss,\"a,\"\"b\",lr\n0,0,,\n1,7,,\n");
 }
 
+TEST_CASE("CsvWriter: after a load values stay with their names, whatever order the loaded storage has them in") {
+  const TemporaryFolder folder;
+  EventStorage other;
+  other.put_scalars({{"lr", 0.25}, {"loss", 4}});
+  EventStorage storage;
+  storage.put_scalars({{"loss", 3}, {"lr", 0.5}});
+  CsvWriter writer(folder.file("log"));
+  writer.write(storage);
+  storage.load_text(other.to_text());
+  storage.set_iteration(1);
+  storage.put_scalars({{"loss", 2}, {"lr", 0.125}});
+  writer.write(storage);
+  CHECK(read_file(folder.file("log")) == "iteration,loss,lr\n0,3,0.5\n1,2,0.125\n");
+}
+
 TEST_CASE("CsvWriter: appends to nothing, and to no other file") {
   const TemporaryFolder folder;
   EventStorage storage;

@@ -150,6 +150,22 @@ TEST_CASE("JsonLinesWriter: a run that goes back replaces its lines, also when i
   CHECK(read_file(path).find("\"iteration\":2,\"loss\":20}") != std::string::npos);
 }
 
+TEST_CASE("JsonLinesWriter: after a load values stay with their names, whatever order the loaded storage has them in") {
+  const TemporaryFolder folder;
+  EventStorage other;
+  other.put_scalars({{"lr", 0.25}, {"loss", 4}});
+  EventStorage storage;
+  storage.put_scalars({{"loss", 3}, {"lr", 0.5}});
+  JsonLinesWriter writer(folder.file("log"));
+  writer.write(storage);
+  storage.load_text(other.to_text());
+  storage.set_iteration(1);
+  storage.put_scalars({{"loss", 2}, {"lr", 0.125}});
+  writer.write(storage);
+  CHECK(read_file(folder.file("log")) ==
+        "{\"iteration\":0,\"loss\":3,\"lr\":0.5}\n{\"iteration\":1,\"lr\":0.125,\"loss\":2}\n");
+}
+
 TEST_CASE("JsonLinesWriter: names the path that it cannot write") {
   const TemporaryFolder folder;
   const std::string path = folder.file("missing/log.jsonl");

@@ -1,0 +1,60 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""tools/run_tests.py on a build folder whose executables only say that they passed: which of them it runs."""
+
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+RUN_TESTS = pathlib.Path(__file__).with_name("run_tests.py")
+EXECUTABLE = """#!/bin/sh
+case "$*" in *--count*) echo '[doctest] unskipped test cases passing the current filters: 1'; exit ;; esac
+printf '[progress] started a case\\n[progress] passed in 0.1 s\\n'
+"""
+
+
+class Selection(unittest.TestCase):
+    def setUp(self):
+        self.kept = tempfile.TemporaryDirectory()
+        self.build = pathlib.Path(self.kept.name)
+        tests = []
+        for name in ("array_test", "stream_test"):
+            executable = self.build / name
+            executable.write_text(EXECUTABLE)
+            executable.chmod(0o755)
+            tests.append({"cmd": [str(executable)], "suite": ["tutti"]})
+        (self.build / "meson-info").mkdir()
+        (self.build / "meson-info/intro-tests.json").write_text(json.dumps(tests))
+
+    def tearDown(self):
+        self.kept.cleanup()
+
+    def run_tests(self, *arguments):
+        return subprocess.run([sys.executable, RUN_TESTS, self.build, *arguments], capture_output=True, text=True)
+
+    def expect_run(self, names, *arguments):
+        done = self.run_tests(*arguments)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        lines = done.stdout.splitlines()
+        self.assertEqual([line.split(":")[0] for line in lines[:-1]], names)
+        self.assertEqual(lines[-1], f"{len(names)} passed, 0 failed, 0 skipped")
+
+    def test_runs_what_is_asked_for(self):
+        self.expect_run(["array_test", "stream_test"])
+        self.expect_run(["stream_test"], "--only", "stream_test")
+        self.expect_run(["array_test"], "--leave-out", "stream_test")
+        self.expect_run(["array_test"], "--only", "array_test stream_test", "--leave-out", "stream_test")
+
+    def test_names_what_is_unknown_and_runs_nothing(self):
+        for option in ("--only", "--leave-out"):
+            done = self.run_tests(option, "array_test strem_test")
+            self.assertEqual(done.returncode, 2)
+            self.assertEqual(done.stdout, "")
+            self.assertEqual(done.stderr, f"{option}: there is no strem_test among array_test, stream_test\n")
+
+
+if __name__ == "__main__":
+    unittest.main()
