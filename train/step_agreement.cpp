@@ -32,18 +32,34 @@ void StepAgreement::request_stop(std::string reason) {
 
 bool StepAgreement::any_data(std::size_t device, bool has_data) {
   std::unique_lock lock(mutex_);
+  return any(lock, device, has_data, "has no more data");
+}
+
+bool StepAgreement::stop_is_requested() const {
+  const std::lock_guard lock(mutex_);
+  return stop_at_.has_value();
+}
+
+std::optional<std::string> StepAgreement::evaluation_stopped(std::size_t device, bool stopped) {
+  std::unique_lock lock(mutex_);
+  if (!any(lock, device, stopped, "is done with its part of an evaluation")) return std::nullopt;
+  return stop_reason_;
+}
+
+// Whether any device says so in the same call.
+bool StepAgreement::any(std::unique_lock<std::mutex>& lock, std::size_t device, bool says, const char* situation) {
   rethrow();
   const std::int64_t call = devices_[device].calls++;
   Answers& answers = answers_[call];
   ++answers.said;
-  answers.any = answers.any || has_data;
+  answers.any = answers.any || says;
   changed_.notify_all();
   const auto known = [&] { return error_ || answers.any || answers.said == devices_.size(); };
   if (!changed_.wait_for(lock, deadline_, known)) {
     std::string missing;
     for (std::size_t d = 0; d < devices_.size(); ++d)
       if (devices_[d].calls <= call) missing += fmt::format("{}{}", missing.empty() ? "" : ", ", d);
-    raise<Error>("[training] device {} has no more data and has waited {} ms to hear from device {} of {}", device,
+    raise<Error>("[training] device {} {} and has waited {} ms to hear from device {} of {}", device, situation,
                  deadline_.count(), missing, devices_.size());
   }
   rethrow();
