@@ -14,6 +14,7 @@
 #include <tutti/train/hooks/callback.h>
 #include <tutti/train/hooks/learning_rate.h>
 #include <tutti/train/hooks/progress_bar.h>
+#include <tutti/train/hooks/run_statistics_hook.h>
 #include <tutti/train/learner.h>
 #include <tutti/train/reporting/metrics.h>
 
@@ -88,7 +89,9 @@ class Run {
     for (std::size_t d = 0; d < devices_.size(); ++d)
       learner_.trainer(d).register_hook(std::make_shared<LearningRateSchedule>(learner_.optimizer(d), schedule));
     learner_.main().register_hooks(
-        {std::make_shared<ProgressBar>(ProgressBarOptions{.steps = batches_.steps(), .progress = {.unit = "images"}}),
+        {std::make_shared<RunStatisticsHook>(
+             RunStatisticsOptions{.every_steps = batches_.steps(), .devices = devices_, .sync = &learner_.sync()}),
+         std::make_shared<ProgressBar>(ProgressBarOptions{.steps = batches_.steps(), .progress = {.unit = "images"}}),
          std::make_shared<CallbackHook>(Callbacks{
              .after_step = [](Trainer&, const StepReport& report) { require_finite(report.metrics); },
              .after_evaluation = [this](Trainer& trainer, const Metrics& means) { report(trainer, means); }})});
@@ -134,15 +137,21 @@ class Run {
       raise<Error>("the loss is {}: try a smaller --learning-rate", loss->second);
   }
 
-  // Of the epoch that has ended, while the other devices already work on their next step.
+  // Of the epoch that has ended.
   void report(Trainer& trainer, const Metrics& means) {
     const double validation = means.at("accuracy");
+    const auto latest = [&](const char* name) { return trainer.storage().latest(name)->value; };
     fmt::print(stderr, "epoch {}/{}  validation accuracy {:.2f}%\n", trainer.epoch(), options_.epochs,
                100 * validation);
     metrics_.write({{"epoch", trainer.epoch()},
-                    {"loss", trainer.storage().latest("loss")->value},
-                    {"accuracy", trainer.storage().latest("accuracy")->value},
-                    {"validation_accuracy", validation}});
+                    {"loss", latest("loss")},
+                    {"accuracy", latest("accuracy")},
+                    {"validation_accuracy", validation},
+                    {"images_per_second", latest("throughput")},
+                    {"peak_memory_bytes", latest("memory")},
+                    {"step_seconds", latest("sync/step_time")},
+                    {"reduction_hidden", latest("sync/hidden")},
+                    {"skew_seconds", latest("sync/skew")}});
   }
 
   // The same steps with reductions on and off in turn; nothing is updated. Every device passes the barrier before the

@@ -21,6 +21,7 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <random>
@@ -131,14 +132,16 @@ stepping::SteppingProcess start(const Options& options, const std::string& folde
                                     std::to_string(options.devices), "--epochs", std::to_string(options.epochs)});
 }
 
-/// Somewhere in the next part of what is left, and somewhere within a step.
+/// After at least a step, somewhere in the next part of what is left, and somewhere within a step. A part is kept for
+/// the run that is left alone.
 void kill_somewhere(const Options& options, const std::string& folder, Generator& random, std::int64_t kill) {
   Run seen(options);
   std::int64_t step = seen.load(folder);
   const std::int64_t from = step;
-  const std::int64_t span = (seen.steps() - step) / (options.kills - kill + 1) + 1;
+  const std::int64_t span = std::max<std::int64_t>(1, (seen.steps() - step) / (options.kills - kill + 1));
   auto process = start(options, folder);
-  for (auto left = random.below(static_cast<std::uint64_t>(span)); left > 0 && process.wait_for_step(); --left) ++step;
+  for (auto left = 1 + random.below(static_cast<std::uint64_t>(span)); left > 0 && process.wait_for_step(); --left)
+    ++step;
   std::this_thread::sleep_for(std::chrono::microseconds(random.below(5000)));
   const bool killed = process.kill_now();
   while (process.wait_for_step()) ++step;  // what it made meanwhile

@@ -51,12 +51,14 @@ class SteppingProcess {
   SteppingProcess& operator=(const SteppingProcess&) = delete;
 
   /// False once the run has ended.
-  bool wait_for_step() {
+  bool wait_for_step() { return wait_for_word() != 0; }
+  /// What the run said next; 0 once it has ended.
+  char wait_for_word() {
     pollfd readable{pipe_, POLLIN, 0};
     constexpr std::chrono::milliseconds kPatience = std::chrono::seconds(60);
     if (poll(&readable, 1, static_cast<int>(kPatience.count())) <= 0) throw std::runtime_error("the run hangs");
     char byte = 0;
-    return read(pipe_, &byte, 1) == 1;
+    return read(pipe_, &byte, 1) == 1 ? byte : '\0';
   }
   /// As kill -9 does. Whether that was before its end.
   bool kill_now() {
@@ -83,9 +85,11 @@ class SteppingProcess {
   int pipe_ = -1;
 };
 
-/// In the process: a step has been made.
-inline void tell_step() {
-  if (write(kStepPipe, ".", 1) != 1) std::abort();
+/// In the process: something has happened.
+inline void tell(char word) {
+  if (write(kStepPipe, &word, 1) != 1) std::abort();
 }
+/// In the process: a step has been made.
+inline void tell_step() { tell('.'); }
 
 }  // namespace stepping

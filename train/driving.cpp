@@ -19,16 +19,20 @@ NamedArrays copy_of(Module& model) {
   return copy;
 }
 
-void put_into(Module& model, const NamedArrays& values) {
+void check_fits(Module& model, const NamedArrays& values) {
   const NamedTensors tensors = model.named_members();
-  const NoGrad no_grad;
-  for (std::size_t i = 0; i < tensors.size(); ++i) {
+  for (std::size_t i = 0; i < tensors.size(); ++i)
     if (i >= values.size() || values[i].first != tensors[i].first ||
         values[i].second.shape() != tensors[i].second.shape())
       raise<DataError>("[driving] the best model has no \"{}\" of shape {}", tensors[i].first,
                        to_string(tensors[i].second.shape()));
-    tensors[i].second.copy_(Tensor(values[i].second));
-  }
+}
+
+void put_into(Module& model, const NamedArrays& values) {
+  const NamedTensors tensors = model.named_members();
+  const NoGrad no_grad;
+  for (std::size_t i = 0; i < tensors.size(); ++i)
+    tensors[i].second.copy_(Tensor(values[i].second.to(tensors[i].second.device())));
 }
 
 // Every rank's model becomes the driver's.
@@ -76,6 +80,7 @@ class Driver {
   Driver(ControlRoot& control, EagerTrainerBase& trainer, EpochSchedule& schedule, const DrivingOptions& options,
          DrivingState state)
       : control_(control), trainer_(trainer), schedule_(schedule), options_(options), state_(std::move(state)) {
+    if (!state_.best_model.empty()) check_fits(trainer.model(), state_.best_model);
     if (state_.learning_rates.empty()) state_.learning_rates = rates_of(trainer.optimizer());
     if (!state_.schedule.empty()) schedule.load_state(state_.schedule);
     if (options.epochs.eligible && state_.loop.min_validation_epoch && state_.best_model.empty())
@@ -190,6 +195,19 @@ void DrivingState::load_text(const std::string& text) try {
   learning_rates = std::move(rates);
 } catch (const nlohmann::json::exception& error) {
   raise<DataError>("[driving] this is no state of a driven training: {}", error.what());
+}
+
+PartState part_state(const DrivingState& state) { return {state.best_model, state.to_text()}; }
+
+Install prepare_part(DrivingState& state, const PartState& part) {
+  if (!part.left_out.empty())
+    raise<DataError>("[driving] the best model lacks \"{}\", which a filter left out", *part.left_out.begin());
+  DrivingState read;
+  read.load_text(part.text);
+  read.best_model = part.arrays;
+  if (read.loop.min_validation_epoch && read.best_model.empty())
+    raise<DataError>("[driving] the best model, of epoch {}, is missing", *read.loop.min_validation_epoch);
+  return [&state, read = std::move(read)]() mutable { state = std::move(read); };
 }
 
 }  // namespace tutti

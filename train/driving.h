@@ -2,6 +2,7 @@
 #pragma once
 
 #include <tutti/exchange/named_arrays.h>
+#include <tutti/train/checkpoints/part_state.h>
 #include <tutti/train/control.h>
 #include <tutti/train/eager_trainer.h>
 #include <tutti/train/epochs.h>
@@ -20,9 +21,14 @@ struct DrivingState {
   std::vector<double> learning_rates;  ///< the optimizer's groups', before any factor; none: as they are at the start
   NamedArrays best_model;              ///< of the best eligible epoch so far; none yet: empty. Never written again
 
-  std::string to_text() const;         ///< without the best model, which is kept beside it
-  void load_text(const std::string&);  ///< DataError for another text; nothing is changed then
+  std::string to_text() const;         ///< without the best model
+  void load_text(const std::string&);  ///< keeps the best model. DataError for another text; nothing is changed then
 };
+
+/// All of it, the best model too: `parts.add("driving", state)`. DataError if the best model is missing or was left
+/// out.
+PartState part_state(const DrivingState&);
+Install prepare_part(DrivingState&, const PartState&);
 
 struct DrivingOptions {
   EpochsOptions epochs;  ///< with `eligible`, the best model ends up in every rank's model

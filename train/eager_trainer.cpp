@@ -14,6 +14,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <cstdint>
 #include <sstream>
 
@@ -121,10 +122,16 @@ Losses EagerTrainerBase::pass_weighted(double weight, const Pass& pass, bool las
 void EagerTrainerBase::update() {
   const double weight = std::exchange(pending_weight_, 0);
   pending_ = 0;
-  const auto step = std::exchange(step_, nullptr);
+  std::unique_ptr<Step> step = std::exchange(step_, nullptr);
   ++updates_;
+  if (overlap() != Overlap::double_buffered) {
+    count_samples(step ? step->total_weight() : weight);
+  } else {  // what is applied now is of the step before, unless that was flushed
+    if (on_its_way_) count_samples(step->total_weight());
+    on_its_way_ = std::move(step);
+  }
   if (overlap() == Overlap::in_backward) return;
-  if (!step && options_.accumulation > 1 && weight > 0) multiply_gradients(parameters_, 1 / weight);
+  if (options_.sync == nullptr && options_.accumulation > 1 && weight > 0) multiply_gradients(parameters_, 1 / weight);
   apply_gradients();
 }
 
@@ -145,6 +152,10 @@ void EagerTrainerBase::apply_gradients() {
   if (options_.sparse_optimizer != nullptr) options_.sparse_optimizer->step();
 }
 
+void EagerTrainerBase::count_samples(double weight) {
+  storage().set_samples(storage().samples() + std::llround(weight));
+}
+
 void EagerTrainerBase::zero_grad() {
   optimizer_.zero_grad();
   if (options_.sparse_optimizer != nullptr) options_.sparse_optimizer->zero_grad();
@@ -162,6 +173,8 @@ void EagerTrainerBase::finish_updates() {
 
 void EagerTrainerBase::settle() {
   if (overlap() != Overlap::double_buffered || !options_.sync->flush(options_.device)) return;
+  if (on_its_way_) count_samples(on_its_way_->total_weight());
+  on_its_way_.reset();
   apply_gradients();
   zero_grad();
 }
@@ -185,6 +198,7 @@ void EagerTrainerBase::failed(std::exception_ptr error) {
   unread_.clear();
   measured_ = {};
   unwritten_ = false;
+  on_its_way_.reset();
   if (options_.sync == nullptr) return;
   try {
     if (step_)

@@ -13,6 +13,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -54,7 +55,8 @@ struct EagerOptions {
 /// A step as one writes it by hand: forward, backward, and every `accumulation` batches clip, step, zero_grad.
 /// Gradients are means over all examples of an update, however many batches and devices they came from and however
 /// uneven those are. This is the part that does not depend on what a batch is; see EagerTrainer. How one batch passes
-/// forward and backward may be another: see GraphTrainer.
+/// forward and backward may be another: see GraphTrainer. The storage's samples are the examples, by weight and of all
+/// devices, that updates have used.
 class EagerTrainerBase : public Trainer {
  public:
   ~EagerTrainerBase() override;
@@ -110,6 +112,7 @@ class EagerTrainerBase : public Trainer {
   Losses pass_weighted(double weight, const Pass& pass, bool last);
   void update();
   void apply_gradients();
+  void count_samples(double weight);
   void zero_grad();
   Overlap overlap() const;
   void keep(const Losses&, double weight);
@@ -121,8 +124,9 @@ class EagerTrainerBase : public Trainer {
   Optimizer& optimizer_;
   EagerOptions options_;
   std::vector<Tensor> parameters_;
-  std::unique_ptr<Step> step_;  // the group's, while batches are accumulated
-  std::int64_t pending_ = 0;    // batches accumulated
+  std::unique_ptr<Step> step_;        // the group's, while batches are accumulated
+  std::unique_ptr<Step> on_its_way_;  // the last one, with double buffering: its gradients are used later
+  std::int64_t pending_ = 0;          // batches accumulated
   double pending_weight_ = 0;
   StepResults results_;              // of the step that runs
   std::vector<StepResults> unread_;  // of steps before
@@ -153,6 +157,13 @@ template <class Item> class EagerTrainer : public EagerTrainerBase {
         losses_(std::move(losses)) {}
 
   bool windowed() const noexcept { return windows_ != nullptr; }  ///< the training data
+
+  /// From after_data to after_step, the data of the step: one item, with whole_updates all of an update, none on a
+  /// device whose data are out. In an evaluation, its item.
+  std::span<const Item> items() const {
+    if (!evaluating()) return items_;
+    return evaluation_item_ ? std::span<const Item>(&*evaluation_item_, 1) : std::span<const Item>();
+  }
 
   /// What `evaluate` runs over, from its beginning each time. `losses`: default, those of training.
   void set_evaluation(DataStream<Item>& data, LossFunction losses = {}) {

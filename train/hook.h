@@ -34,7 +34,7 @@ class Hook {
   virtual void end() {}          ///< training came to its end: its steps are done, or it was stopped
   virtual void after_train() {}  ///< always, also after an error; Trainer::completed says which
   virtual void before_evaluation() {}
-  virtual void after_evaluation(const Metrics& /*means*/) {}
+  virtual void after_evaluation(const Metrics& /*means*/) {}  ///< not if Trainer::stop ended it
   virtual void before_epoch() {}
   virtual void after_epoch() {}
 
@@ -42,7 +42,7 @@ class Hook {
   virtual void before_window() {}
   virtual void after_window() {}  ///< Trainer::window counts it already, if its data are used up
   virtual void before_step() {}
-  virtual void after_data() {}  ///< the step's data are there
+  virtual void after_data() {}  ///< the step's data are there: EagerTrainer::items
   virtual void after_step(const StepReport&) {}
   virtual void out_of_data() {}  ///< of this epoch
 

@@ -62,6 +62,12 @@ template <class Item, template <class> class TrainerOf = EagerTrainer> class Lea
     return agreement_.any_data(index_, own == NextWindow::skip) ? NextWindow::skip : NextWindow::end;
   }
   bool next_data() override { return agreement_.any_data(index_, Base::next_data()); }
+  bool stop_is_requested() override { return agreement_.stop_is_requested(); }
+  std::optional<std::string> evaluation_stopped(bool here) override {
+    auto reason = agreement_.evaluation_stopped(index_, here);
+    if (reason) set_activity("");
+    return reason;
+  }
   bool evaluates() const override { return index_ == 0 || this->options().evaluate_together; }
   void start_evaluation() override {
     set_activity("evaluating");

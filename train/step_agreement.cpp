@@ -30,8 +30,29 @@ void StepAgreement::request_stop(std::string reason) {
   stop_reason_ = reason.empty() ? "stop was called" : std::move(reason);
 }
 
-bool StepAgreement::any(std::size_t device, bool says, std::string_view state) {
+bool StepAgreement::any_data(std::size_t device, bool has_data) {
   std::unique_lock lock(mutex_);
+  return any(lock, device, has_data, "has no more data");
+}
+
+void StepAgreement::meet(std::size_t device) {
+  std::unique_lock lock(mutex_);
+  any(lock, device, false, "is to begin");
+}
+
+bool StepAgreement::stop_is_requested() const {
+  const std::lock_guard lock(mutex_);
+  return stop_at_.has_value();
+}
+
+std::optional<std::string> StepAgreement::evaluation_stopped(std::size_t device, bool stopped) {
+  std::unique_lock lock(mutex_);
+  if (!any(lock, device, stopped, "is done with its part of an evaluation")) return std::nullopt;
+  return stop_reason_;
+}
+
+// Whether any device says so in the same call.
+bool StepAgreement::any(std::unique_lock<std::mutex>& lock, std::size_t device, bool says, const char* situation) {
   rethrow();
   const std::int64_t call = devices_[device].calls++;
   Answers& answers = answers_[call];
@@ -43,7 +64,7 @@ bool StepAgreement::any(std::size_t device, bool says, std::string_view state) {
     std::string missing;
     for (std::size_t d = 0; d < devices_.size(); ++d)
       if (devices_[d].calls <= call) missing += fmt::format("{}{}", missing.empty() ? "" : ", ", d);
-    raise<Error>("[training] device {} {} has waited {} ms to hear from device {} of {}", device, state,
+    raise<Error>("[training] device {} {} and has waited {} ms to hear from device {} of {}", device, situation,
                  deadline_.count(), missing, devices_.size());
   }
   rethrow();

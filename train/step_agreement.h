@@ -19,8 +19,8 @@ namespace tutti {
 bool is_echo(const std::exception_ptr&) noexcept;
 
 /// What the devices of one process agree on without a collective: the step before which all of them stop, and whether
-/// any of them still has data. Devices count the same steps; how far one is ahead does not matter. Each device asks on
-/// its own thread; `request_stop` and `fail` on any.
+/// any of them still has data, or was stopped in an evaluation. Devices count the same steps; how far one is ahead does
+/// not matter. Each device asks on its own thread; `request_stop` and `fail` on any.
 class StepAgreement {
  public:
   /// `deadline`: of every wait for another device.
@@ -35,9 +35,15 @@ class StepAgreement {
   /// Says whether this device has data for its next step, and returns whether any device has. Waits for the others only
   /// if it has none itself: until one has, or all said that they have none. All devices call it equally often. Throws
   /// Error naming who is missing after the deadline, and what `fail` was given first.
-  bool any_data(std::size_t device, bool has_data) { return any(device, has_data, "has no more data and"); }
+  bool any_data(std::size_t device, bool has_data);
   /// Returns when all devices have called it, or throws the same: what was asked for before, all hear.
-  void meet(std::size_t device) { any(device, false, "is to begin and"); }
+  void meet(std::size_t device);
+
+  bool stop_is_requested() const;
+  /// Says whether this device's evaluation was stopped, and returns the reason if any device's was. Waits as any_data
+  /// does, also for devices whose evaluation is longer. All devices call it equally often, in the same order with
+  /// any_data.
+  std::optional<std::string> evaluation_stopped(std::size_t device, bool stopped);
 
   /// This device leaves by an error: nobody waits for it. The first error counts; an echo of another device's
   /// (SyncError) gives way to a cause.
@@ -49,16 +55,16 @@ class StepAgreement {
  private:
   struct DeviceState {
     std::int64_t begun = -1;  // the last step
-    std::int64_t calls = 0;   // of any_data
+    std::int64_t calls = 0;   // of any
   };
-  struct Answers {  // to one call of any_data
+  struct Answers {  // to one call of any
     std::size_t said = 0;
     std::size_t told = 0;
     bool any = false;
   };
 
   void rethrow() const;
-  bool any(std::size_t device, bool says, std::string_view state);  // of a device that says no
+  bool any(std::unique_lock<std::mutex>&, std::size_t device, bool says, const char* situation);
 
   mutable std::mutex mutex_;  // of all below: devices ask at the same time
   std::condition_variable changed_;

@@ -128,7 +128,7 @@ void Trainer::run(const TrainingLimits& limits, const EvaluationPlan& plan) {
     failed(first);  // before anything else: others wait
     log(fmt::format("training failed at step {} of epoch {}: {}", place_.iteration, place_.epoch, text_of(first)));
   }
-  forget_stop();  // one that came too late was for this call
+  take_stop();  // one that came too late was for this call
   after_train(first);
 }
 
@@ -145,17 +145,17 @@ void Trainer::after_train(std::exception_ptr first) {
   if (first) std::rethrow_exception(first);
 }
 
-bool Trainer::stop_requested() {
+std::optional<std::string> Trainer::take_stop() {
   const std::lock_guard lock(stop_mutex_);
-  if (!stop_request_) return false;
-  stop_reason_ = *std::exchange(stop_request_, std::nullopt);
-  return true;
+  return std::exchange(stop_request_, std::nullopt);
 }
 
-void Trainer::forget_stop() {
+bool Trainer::stop_is_requested() {
   const std::lock_guard lock(stop_mutex_);
-  stop_request_.reset();
+  return stop_request_.has_value();
 }
+
+std::optional<std::string> Trainer::evaluation_stopped(bool here) { return here ? take_stop() : std::nullopt; }
 
 void Trainer::stop(std::string reason) {
   if (reason.empty()) reason = "stop was called";
@@ -165,7 +165,8 @@ void Trainer::stop(std::string reason) {
 
 bool Trainer::done() {
   if (!stop_reason_.empty() || place_.iteration >= limits_.steps || place_.epoch >= limits_.epochs) return true;
-  return between_updates() && stop_requested();
+  if (between_updates()) stop_reason_ = take_stop().value_or("");
+  return !stop_reason_.empty();
 }
 
 void Trainer::run_epochs() {
@@ -246,22 +247,37 @@ void Trainer::end_window() {
   evaluate_if_due();
 }
 
+// One that was stopped stays due.
 void Trainer::evaluate_if_due() {
-  if (std::exchange(evaluation_due_, false) && evaluates()) evaluate(plan_.steps);
+  if (!std::exchange(evaluation_due_, false)) return;
+  evaluation_due_ = evaluates() ? !run_evaluation(plan_.steps, true) : ends_early(false);
 }
 
-Metrics Trainer::evaluate(std::int64_t steps) {
+// All devices ask, or none: where batches are accumulated, training could not stop here.
+bool Trainer::ends_early(bool here) {
+  if (!between_updates()) return false;
+  std::optional<std::string> reason = evaluation_stopped(here);
+  if (reason) stop_reason_ = std::move(*reason);
+  return reason.has_value();
+}
+
+Metrics Trainer::evaluate(std::int64_t steps) { return *run_evaluation(steps, false); }
+
+// Nothing, if it was stopped.
+std::optional<Metrics> Trainer::run_evaluation(std::int64_t steps, bool by_plan) {
   if (evaluating_) raise<Error>("[trainer] evaluate was called within an evaluation");
   const During evaluation(evaluating_);
   const double data_time = data_time_;
   set_training(false);
-  Metrics means;
+  std::optional<Metrics> means;
   try {
     call(&Hook::before_evaluation);
-    means = evaluation_steps(steps);
-    for (const auto& [name, value] : means)
-      storage_.put_scalar("evaluation/" + name, value, EventStorage::Smoothing::none);
-    call(&Hook::after_evaluation, means);
+    means = evaluation_steps(steps, by_plan);
+    if (means) {
+      for (const auto& [name, value] : *means)
+        storage_.put_scalar("evaluation/" + name, value, EventStorage::Smoothing::none);
+      call(&Hook::after_evaluation, *means);
+    }
   } catch (...) {
     set_training(true);
     throw;
@@ -271,13 +287,16 @@ Metrics Trainer::evaluate(std::int64_t steps) {
   return means;
 }
 
-Metrics Trainer::evaluation_steps(std::int64_t steps) {
+std::optional<Metrics> Trainer::evaluation_steps(std::int64_t steps, bool by_plan) {
   const Inference inference;
   MeanMetrics mean;
   start_evaluation();
   call(&Hook::before_window);
   bool more = true;
+  bool stopped = false;
   for (std::int64_t step = 0; step < steps; ++step) {
+    stopped = by_plan && between_updates() && stop_is_requested();
+    if (stopped) break;
     more = fetch(&Trainer::next_evaluation_data);
     if (!more) break;
     if (data_weight() == 0) continue;
@@ -289,6 +308,7 @@ Metrics Trainer::evaluation_steps(std::int64_t steps) {
   }
   call(&Hook::after_window);
   if (!more) call(&Hook::out_of_data);
+  if (by_plan && ends_early(stopped)) return std::nullopt;
   return evaluated(mean.means(), mean.weight());
 }
 

@@ -66,10 +66,11 @@ class Trainer {
   void train_and_evaluate(const TrainingLimits&, const EvaluationPlan&);
   /// Means over at most so many steps of the evaluation data, by weight; they are put into the storage too, as
   /// "evaluation/name". In evaluation mode and without gradients; training mode comes back whatever happens. May be
-  /// called by hooks during training.
+  /// called by hooks during training. Runs to its end, also if a stop is asked for.
   Metrics evaluate(std::int64_t steps = kUnlimited);
-  /// Training ends after the step that is running; with several devices, at the next step that none has begun. Any
-  /// thread.
+  /// Training ends after the step that is running; with several devices, at the next step that none has begun. An
+  /// evaluation of an EvaluationPlan ends before its next step, on all devices: it gives no means and no
+  /// after_evaluation, and is made again when training goes on. Any thread.
   virtual void stop(std::string reason);
 
   std::int64_t iteration() const noexcept { return place_.iteration; }   ///< training steps done
@@ -117,6 +118,10 @@ class Trainer {
   virtual void failed(std::exception_ptr) {}         ///< training ends by this error: to tell other devices
   /// Asked before each training step: the reason to stop, if the devices agreed to.
   virtual std::optional<std::string> stops_before_step() { return {}; }
+  /// Asked before each step of an evaluation by plan: it is to end.
+  virtual bool stop_is_requested();
+  /// Asked after an evaluation by plan, also on devices that it does not concern: the reason, if it was stopped on any.
+  virtual std::optional<std::string> evaluation_stopped(bool here);
   virtual void set_training(bool) = 0;
   virtual void start_evaluation();                 ///< default: Error, there are no evaluation data
   virtual bool next_evaluation_data();             ///< false: no more
@@ -142,10 +147,11 @@ class Trainer {
   void end_window();
   bool fetch(bool (Trainer::*next)());
   bool done();
-  bool stop_requested();
-  void forget_stop();
+  std::optional<std::string> take_stop();
   void evaluate_if_due();
-  Metrics evaluation_steps(std::int64_t steps);
+  std::optional<Metrics> run_evaluation(std::int64_t steps, bool by_plan);
+  std::optional<Metrics> evaluation_steps(std::int64_t steps, bool by_plan);
+  bool ends_early(bool here);
   void after_train(std::exception_ptr first);
   void log(std::string_view line) const noexcept;
   std::function<void()> prepare_hooks(HookStates);

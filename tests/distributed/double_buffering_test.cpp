@@ -127,23 +127,32 @@ TEST_CASE("double_buffering: one thread drives two devices") {
   CHECK(training.replicas[1].left.to_vector<double>()[1] == doctest::Approx(expected[1]).epsilon(1e-12));
 }
 
-TEST_CASE("double_buffering: micro-batches accumulate beside the gradients that are on their way") {
+TEST_CASE(
+    "double_buffering: micro-batches accumulate beside the gradients that are on their way, reduced once a step") {
   Training training(2, {.reduction = GradientReduction::mean});
+  constexpr int kSteps = 4;
   run_devices(2, [&](std::size_t d) {
-    for (int i = 1; i <= 4; ++i) {
+    const double own = d == 0 ? 1.0 : 3.0;  // their mean is 2
+    for (int i = 1; i <= kSteps; ++i) {
       training.optimizers[d]->zero_grad();
       auto step = training.sync->step(test_device(d));
       {
         const NoSync local = step.no_sync();
-        backward(use(training.replicas[d].left, i));
-        backward(use(training.replicas[d].right, 10 * i));
+        backward(use(training.replicas[d].left, own * i));
+        CHECK(gradient_of(training.replicas[d].left) == Values{own * i, own * i});
+        backward(use(training.replicas[d].right, own * 10 * i));
       }
-      step.backward(use(training.replicas[d].left, 100 * i));
-      const double before = i - 1;
+      step.backward(use(training.replicas[d].left, own * 100 * i));
+      const double before = 2.0 * (i - 1);
       if (i > 1) CHECK(gradient_of(training.replicas[d].left) == Values{101 * before, 101 * before});
       if (i > 1) CHECK(gradient_of(training.replicas[d].right) == Values{10 * before, 10 * before});
     }
+    CHECK(training.sync->flush(test_device(d)));
+    CHECK(gradient_of(training.replicas[d].left) == Values{2.0 * 101 * kSteps, 2.0 * 101 * kSteps});
   });
+  const SyncReport report = training.sync->report();
+  REQUIRE(report.steps.size() == kSteps);  // three backwards each, and one round
+  for (const SyncReport::Step& step : report.steps) CHECK(step.reductions.size() == 2);
 }
 
 TEST_CASE("double_buffering: leaving with gradients on their way is refused, so that none is lost") {

@@ -227,6 +227,9 @@ TEST_CASE("gradient_sync: accumulation reduces once, also a parameter used only 
     CHECK(gradient_of(model.right) == Values{6, 6});
     CHECK(step.total_weight() == 8);
   });
+  const SyncReport report = pair.sync.report();
+  REQUIRE(report.steps.size() == 1);
+  CHECK(report.steps.front().reductions.size() == 2);
 }
 
 TEST_CASE("gradient_sync: a local gradient that the user holds keeps its values when it is reduced") {

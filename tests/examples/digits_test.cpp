@@ -72,7 +72,12 @@ TEST_CASE("digits: a short run trains, reports and writes metrics and trace") {
     CHECK(outcome.output.find('\033') == std::string::npos);  // no terminal: no control characters
     std::ifstream metrics(folder() + "/out/metrics.jsonl");
     int epochs = 0;
-    for (std::string line; std::getline(metrics, line);) epochs += nlohmann::json::parse(line).contains("epoch");
+    for (std::string line; std::getline(metrics, line);) {
+      const auto json = nlohmann::json::parse(line);
+      if (!json.contains("epoch")) continue;
+      ++epochs;
+      for (const char* name : {"images_per_second", "peak_memory_bytes", "step_seconds"}) CHECK(json.at(name) > 0);
+    }
     CHECK(epochs == 4);
     std::ifstream trace(folder() + "/out/trace.json");
     CHECK(nlohmann::json::parse(trace).at("traceEvents").size() > 20);

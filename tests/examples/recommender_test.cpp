@@ -34,15 +34,36 @@ TEST_CASE("recommender: comes close to the best that the log allows, on one devi
   }
 }
 
+namespace {
+
+/// Kills it `milliseconds` after so many checkpoints are on the disk. False: it had come to its end.
+bool kill_after(int checkpoints, int milliseconds, const std::string& arguments, const std::string& folder) {
+  const std::string whole = "ls -d '" + folder + "'/checkpoint-* 2>/dev/null | grep -vc '[.]tmp$'";
+  const Outcome outcome =
+      run_program("{ " + kProgram + " " + arguments + " & run=$!; while [ $(" + whole + ") -lt " +
+                  std::to_string(checkpoints) + " ] && kill -0 $run; do sleep 0.01; done; sleep " +
+                  std::to_string(milliseconds / 1000.0) + "; kill -9 $run; wait $run; echo \"ended with $?\"; }");
+  CAPTURE(outcome.output);
+  REQUIRE(outcome.output.find("ended with ") != std::string::npos);
+  return outcome.output.find("ended with 137") != std::string::npos;  // 128 + SIGKILL
+}
+
+}  // namespace
+
 TEST_CASE("recommender: killed at any time and run again, it ends with the same figures") {
   const std::string small = " --hours 6 --impressions 2000 --epochs 1 --batch 32 --output ";
   const TemporaryFolder folder;
   const std::string expected = result_of(recommender(small + folder.file("whole")));
-  for (const std::string seconds : {"0.1", "0.3", "0.5", "0.8"}) {
-    const std::string run = folder.file("killed-after-" + seconds);
-    run_program("timeout -s KILL " + seconds + " " + kProgram + small + run);
-    CHECK(result_of(recommender(small + run)) == expected);
+  int kills = 0;
+  for (const auto& [checkpoints, milliseconds] : {std::pair{0, 0}, {1, 0}, {1, 25}, {2, 10}, {3, 5}}) {
+    const std::string run = folder.file("killed-" + std::to_string(checkpoints) + "-" + std::to_string(milliseconds));
+    if (!kill_after(checkpoints, milliseconds, small + run, run)) continue;
+    ++kills;
+    const Outcome again = recommender(small + run);
+    CHECK((again.output.find("went on from") != std::string::npos) == (checkpoints > 0));
+    CHECK(result_of(again) == expected);
   }
+  CHECK(kills >= 4);
   const Outcome again = recommender(small + folder.file("whole"));  // there is nothing left to do
   CHECK(again.output.find("went on from") != std::string::npos);
   CHECK(result_of(again) == expected);

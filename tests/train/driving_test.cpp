@@ -4,15 +4,19 @@
 #include <tutti/autodiff/operations.h>
 #include <tutti/backend/error.h>
 #include <tutti/optim/sgd.h>
+#include <tutti/tests/exchange/temporary_folder.h>
 #include <tutti/tests/test_devices.h>
 #include <tutti/tests/train/linear_training.h>
 
 #include <doctest/doctest.h>
 
 #include <chrono>
+#include <filesystem>
+#include <iterator>
 #include <thread>
 
 using namespace tutti;
+using tutti::testing::TemporaryFolder;
 
 namespace {
 
@@ -128,6 +132,103 @@ TEST_CASE("driving: resumed from a checkpoint it ends where the uninterrupted ru
     CHECK(weights(resumed.model()) == weights(whole.model()));
     CHECK(weights(resumed.replica(1)) == weights(whole.model()));
   }
+}
+
+TEST_CASE("driving: its part of a checkpoint has the best model; from any folder it ends as the uninterrupted run") {
+  const auto devices = test_devices(2);
+  const DrivingOptions options{
+      .epochs = {.max_epochs = 7, .smoothing = 0.5, .eligible = [](std::int64_t epoch) { return epoch < 3; }}};
+  const auto run = [&](Learner& learner, const DrivingOptions& driving, DrivingState state) {
+    const auto schedule = EpochSchedule::reduce_on_plateau(0.5, 1);
+    return local_data_parallel_training_loop(learner, *schedule, driving, std::move(state));
+  };
+  const TemporaryFolder folder;
+  Learner whole = learner_of(devices, {2, 2}, 0.5);
+  DrivingState kept;
+  CheckpointParts parts;
+  whole.add_parts(parts);
+  parts.add("driving", kept);
+  CheckpointFolder checkpoints(folder.file("run"), {.max_to_keep = 10});
+  DrivingOptions saving = options;
+  saving.checkpoint = [&](const DrivingState& state) {
+    kept = state;
+    checkpoints.save(parts, {.step = whole.main().iteration(), .epoch = state.loop.epoch});
+  };
+  const LoopState expected = run(whole, saving, {});
+  checkpoints.wait();
+  REQUIRE(expected.min_validation_epoch);
+  const auto paths = checkpoints.paths();
+  REQUIRE(paths.size() == 7);
+  for (const std::string& path : paths) {
+    CAPTURE(path);
+    Learner resumed = learner_of(devices, {2, 2}, 0.5);
+    DrivingState state;
+    CheckpointParts loaded;
+    resumed.add_parts(loaded);
+    loaded.add("driving", state);
+    CHECK(CheckpointFolder(folder.file("run")).load(path, loaded).unused_parts.empty());
+    CHECK(run(resumed, options, std::move(state)).to_text() == expected.to_text());
+    for (std::size_t d = 0; d < 2; ++d) CHECK(weights(resumed.replica(d)) == weights(whole.model()));
+  }
+}
+
+TEST_CASE("driving: a checkpoint's part without its best model, or with another model's, is refused") {
+  DrivingState state;
+  state.loop.min_validation_loss = 1.0;
+  state.loop.min_validation_epoch = 2;
+  state.best_model = {{"other", Array::zeros({2}, DType::f32, test_device())}};
+  PartState part = part_state(state);
+  CHECK(part.arrays.size() == 1);
+  DrivingState loaded;
+  prepare_part(loaded, part)();
+  CHECK(loaded.best_model.front().first == "other");
+  Learner learner = learner_of(test_devices(2), {2, 2});
+  for (std::size_t d = 0; d < 2; ++d) learner.trainer(d).set_log([](std::string_view) {});
+  const auto schedule = EpochSchedule::constant();
+  CHECK_THROWS_WITH_AS((void)local_data_parallel_training_loop(learner, *schedule, {}, loaded),
+                       doctest::Contains("the best model has no \"weight\""), DataError);
+  part.arrays.clear();
+  CHECK_THROWS_WITH_AS((void)prepare_part(loaded, part), doctest::Contains("of epoch 2, is missing"), DataError);
+  part.left_out = {"other"};
+  CHECK_THROWS_WITH_AS((void)prepare_part(loaded, part), doctest::Contains("a filter left out"), DataError);
+}
+
+namespace {
+
+std::ptrdiff_t threads_of_this_process() {
+  const std::filesystem::directory_iterator all("/proc/self/task");
+  return std::distance(begin(all), end(all));
+}
+
+}  // namespace
+
+TEST_CASE(
+    "driving: every rank steps by itself, parameters do not travel, and nothing of the group is left at the end") {
+  const auto devices = test_devices(3);
+  const auto train = [&] {
+    Learner learner = learner_of(devices, {2, 2, 2});
+    {  // one that differs keeps its difference: the same update is made everywhere
+      const NoGrad no_grad;
+      for (const Tensor& parameter : learner.replica(2).parameters()) parameter.copy_(parameter + 1.0);
+    }
+    const auto schedule = EpochSchedule::constant();
+    local_data_parallel_training_loop(learner, *schedule, {.epochs = {.max_epochs = 3}});
+    for (std::size_t d = 0; d < 3; ++d) CHECK(learner.optimizer(d).steps() == 6);
+    const SyncReport report = learner.sync().report();
+    REQUIRE(report.steps.size() == 6);
+    for (const SyncReport::Step& step : report.steps) {
+      CHECK(step.reductions.size() == 2);  // weight and bias
+      CHECK(step.total_weight == 12);
+    }
+    CHECK(weights(learner.replica(1)) == weights(learner.model()));
+    const auto own = weights(learner.replica(2));
+    for (std::size_t i = 0; i < own.size(); ++i)
+      CHECK(own[i] == doctest::Approx(weights(learner.model())[i] + 1).epsilon(1e-4));
+  };
+  train();
+  const auto before = threads_of_this_process();
+  for (int i = 0; i < 4; ++i) train();
+  CHECK(threads_of_this_process() == before);
 }
 
 TEST_CASE("driving: an error of any rank ends all, and is the one that is thrown") {

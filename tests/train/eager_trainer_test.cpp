@@ -158,6 +158,65 @@ TEST_CASE("EagerTrainer: refuses a model in evaluation mode, and options that ca
   CHECK_THROWS_WITH_AS(trainer.evaluate(), doctest::Contains("no evaluation data"), Error);
 }
 
+TEST_CASE("EagerTrainer: a hook sees the step's data, in training and in an evaluation") {
+  Setup setup;
+  ListStream data({random_batch(4, 1), random_batch(3, 2), random_batch(2, 3)});
+  ListStream held_out({random_batch(5, 5)});
+  EagerTrainer<Batch> trainer(setup.model, setup.sgd(), data, setup.losses(),
+                              {.accumulation = 2, .whole_updates = true});
+  trainer.set_evaluation(held_out);
+  struct Looking : Hook {
+    explicit Looking(EagerTrainer<Batch>& looked_at) : typed(looked_at) {}
+    void after_data() override { note(); }
+    void after_step(const StepReport&) override { note(); }
+    void note() {
+      std::vector<std::int64_t> sizes;
+      for (const Batch& batch : typed.items()) sizes.push_back(batch.inputs.shape()[0]);
+      seen.push_back(std::move(sizes));
+    }
+    EagerTrainer<Batch>& typed;
+    std::vector<std::vector<std::int64_t>> seen;
+  };
+  const auto looking = std::make_shared<Looking>(trainer);
+  trainer.register_hook(looking);
+  trainer.train_and_evaluate({.epochs = 1}, {.every_epochs = 1});
+  CHECK(looking->seen == std::vector<std::vector<std::int64_t>>{{4, 3}, {4, 3}, {2}, {2}, {5}, {5}});
+  CHECK(trainer.storage().samples() == 9);
+}
+
+TEST_CASE("EagerTrainer: a stop ends an evaluation by plan, not one that a hook makes") {
+  Setup setup;
+  ListStream data({random_batch(4, 1)});
+  ListStream held_out(std::vector<Batch>(9, random_batch(3, 5)));
+  EagerTrainer<Batch> trainer(setup.model, setup.sgd(), data, setup.losses());
+  trainer.set_evaluation(held_out);
+  struct Stopping : Hook {
+    void after_step(const StepReport& report) override {
+      if (report.training) {
+        if (report.global_step == 1) trainer().evaluate();
+      } else if (++evaluated == 2 || evaluated == 11) {
+        trainer().stop("enough");
+      }
+    }
+    void after_evaluation(const Metrics&) override { ++whole; }
+    int evaluated = 0;
+    int whole = 0;
+  };
+  const auto stopping = std::make_shared<Stopping>();
+  trainer.register_hook(stopping);
+  trainer.train_and_evaluate({.epochs = 5}, {.every_epochs = 1});
+  CHECK(stopping->evaluated == 9);  // the hook's own, and then training stops
+  CHECK(trainer.iteration() == 1);
+  CHECK(trainer.stop_reason() == "enough");
+  trainer.train_and_evaluate({.epochs = 5}, {.every_epochs = 1});
+  CHECK(stopping->evaluated == 11);
+  CHECK(stopping->whole == 1);
+  CHECK(trainer.stop_reason() == "enough");
+  trainer.train_and_evaluate({.epochs = 2}, {.every_epochs = 1});
+  CHECK(stopping->whole == 3);
+  CHECK(stopping->evaluated == 11 + 18);
+}
+
 TEST_CASE("EagerTrainer: evaluates on data of its own, by weight, and leaves the parameters alone") {
   Setup setup;
   ListStream data({random_batch(4, 1)});

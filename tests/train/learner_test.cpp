@@ -93,6 +93,48 @@ TEST_CASE("DataParallelLearner: devices with different numbers of batches train 
   }
 }
 
+TEST_CASE("DataParallelLearner: batches of no example, some on all devices at once, change no mean and hang nobody") {
+  const auto devices = test_devices(2);
+  const std::vector<std::int64_t> sizes[] = {{0, 4, 3, 0, 2}, {5, 0, 1, 0, 0}};
+  const auto made = [&](std::size_t d, std::size_t step, Device device) {
+    return random_batch(sizes[d][step], 100 * d + step, device);
+  };
+  Learner learner(linear_network(),
+                  {.optimizer = sgd,
+                   .data =
+                       [&](std::size_t d) {
+                         std::vector<Batch> own;
+                         for (std::size_t i = 0; i < 5; ++i) own.push_back(made(d, i, devices[d]));
+                         return std::make_unique<ListStream>(own);
+                       },
+                   .losses = linear_losses},
+                  {.devices = devices});
+  learner.train({.epochs = 2});
+
+  Linear model = linear_network();
+  std::vector<Batch> steps;
+  for (std::size_t i = 0; i < 5; ++i) {
+    std::vector<Tensor> inputs;
+    std::vector<Tensor> targets;
+    for (std::size_t d = 0; d < 2; ++d)
+      if (sizes[d][i] > 0) {
+        inputs.push_back(made(d, i, test_device()).inputs);
+        targets.push_back(made(d, i, test_device()).targets);
+      }
+    if (!inputs.empty()) steps.push_back({concatenate(inputs), concatenate(targets), sizes[0][i] + sizes[1][i]});
+  }
+  REQUIRE(steps.size() == 4);
+  ListStream data(steps);
+  const auto optimizer = sgd(model);
+  EagerTrainer<Batch> trainer(model, *optimizer, data, [&](const Batch& b) { return linear_losses(model, b); });
+  trainer.train({.epochs = 2});
+  const auto expected = weights(model);
+  const auto found = weights(learner.model());
+  for (std::size_t i = 0; i < found.size(); ++i) CHECK(found[i] == doctest::Approx(expected[i]).epsilon(1e-5));
+  CHECK(weights(learner.replica(1)) == found);
+  CHECK(learner.main().iteration() == 10);
+}
+
 TEST_CASE("DataParallelLearner: an interrupt, from any device, stops all before the same step") {
   for (const std::size_t from : {0U, 2U}) {
     const auto devices = test_devices(3);
