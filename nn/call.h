@@ -53,7 +53,7 @@ template <std::derived_from<Module> M, class... More> auto call(M& module, const
   using Result = decltype(module.forward(x, more...));
   if (!module.has_hooks()) return module.forward(x, more...);
   std::vector<Tensor> inputs{x};
-  const auto add = [&]<class T>(const T& argument) {
+  [[maybe_unused]] const auto add = [&]<class T>(const T& argument) {
     if constexpr (std::same_as<T, Tensor>) inputs.push_back(argument);
   };
   (add(more), ...);

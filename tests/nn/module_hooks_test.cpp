@@ -170,7 +170,7 @@ TEST_CASE("module hooks: of every part of a TransformerBlock, or refused") {
   for (const std::string name :
        {"self_attn", "self_attn.out_proj", "linear1", "dropout", "linear2", "norm1", "norm2", "dropout1", "dropout2"})
     CHECK_MESSAGE(forwards[name] == 1, name);
-  CHECK_THROWS_WITH_AS(modules_of(plain)[1].second->register_forward_pre_hook({}), doctest::Contains("never run"),
+  CHECK_THROWS_WITH_AS(modules_of(plain).at(2).second->register_forward_pre_hook({}), doctest::Contains("never run"),
                        Error);
 }
 
@@ -179,7 +179,7 @@ TEST_CASE("module hooks: of attention with a mask, whose tensors they replace") 
   MultiheadAttention attention(4, 2, random, {.device = test_device()});
   const Tensor q(Generator(2).normal({1, 3, 4}, DType::f32, test_device()));
   const Tensor k(Generator(3).normal({1, 5, 4}, DType::f32, test_device()));
-  const AttentionMask mask{.mask = Tensor(Array::arange(5, DType::f32, test_device())) < 3};
+  const AttentionMask mask{.mask = Tensor(Array::arange(5, DType::f32, test_device())).expand_dims(0) < 3};
   const Tensor expected = attention.forward(q, k, k * 2, mask) + 1;
   attention.register_forward_pre_hook([](const Module&, std::span<const Tensor> in) {
     REQUIRE(in.size() == 3);
