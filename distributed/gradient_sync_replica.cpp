@@ -147,11 +147,11 @@ void SyncMember::restore(const ReplicaState& state) {
                      to_string(device_), optimizers_.size(), to_string(state.device), state.optimizers.size());
   require_living_optimizers("rejoin");
   if (!attached_) return;
-  restore_tables(state);
   const std::span<const Array> values = state.parameters;
   if (values.size() != parameters().size() + frozen_.size())
     raise<SyncError>("[rejoin] {} has {} parameters and {} has {}", to_string(device_),
                      parameters().size() + frozen_.size(), to_string(state.device), values.size());
+  restore_tables(state);
   copy_values(values.first(parameters().size()), parameters());
   copy_values(values.subspan(parameters().size()), frozen_);
   copy_values(state.buffers, buffers_);

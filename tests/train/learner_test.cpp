@@ -13,8 +13,10 @@
 
 #include <doctest/doctest.h>
 
+#include <chrono>
 #include <mutex>
 #include <set>
+#include <thread>
 
 using namespace tutti;
 using tutti::testing::TemporaryFolder;
@@ -152,6 +154,17 @@ TEST_CASE("DataParallelLearner: an interrupt, from any device, stops all before 
     CHECK(learner.trainer(1).iteration() == steps + 3);
     CHECK(weights(learner.replica(0)) == weights(learner.replica(2)));
   }
+}
+
+TEST_CASE("DataParallelLearner: a stop before training is before every device's first step") {
+  const auto devices = test_devices(2);
+  Learner learner(linear_network(), parts(devices, {5, 5}), {.devices = devices});
+  learner.main().register_hook(std::make_shared<CallbackHook>(Callbacks{.before_train = [](Trainer& trainer) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(30));  // the other device would be in its first step
+    trainer.stop("nothing to do");
+  }}));
+  learner.train({.epochs = 2});
+  for (std::size_t d = 0; d < 2; ++d) CHECK(learner.trainer(d).iteration() == 0);
 }
 
 TEST_CASE("DataParallelLearner: evaluation on the main device or on all, by examples") {

@@ -66,8 +66,9 @@ void BestCheckpointer::after_evaluation(const Metrics& means) {
   const double value = found->second;
   if (!std::isfinite(value)) return;
   if (best_ && !(options_.smaller_is_better ? value < *best_ : value > *best_)) return;
-  folder_.wait();                                   // not to be skipped
-  const auto before = std::exchange(best_, value);  // in what is saved too: training that goes on from it must beat it
+  folder_.wait();  // not to be skipped
+  // In what is saved too: training that goes on from it must beat it.
+  const auto before = std::exchange(best_, value);
   try {
     folder_.save(parts_, {.step = trainer().iteration(), .epoch = trainer().epoch(), .window = trainer().window()});
   } catch (...) {

@@ -120,6 +120,7 @@ void EventStorage::put_scalar(std::string_view name, double value, Smoothing smo
   if (!history.empty() && history.back().iteration == iteration_) history.pop_back();
   if (history.size() == options_.history) history.pop_front();
   history.push_back({iteration_, value});
+  if (written_ && *written_ >= iteration_) written_ = iteration_ - 1;  // this one is not
   if (starting_) starts_.push_back(iteration_);
   starting_ = false;
 }

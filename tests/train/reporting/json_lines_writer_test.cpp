@@ -135,6 +135,25 @@ TEST_CASE("JsonLinesWriter: what a killed run had not written yet comes from its
   CHECK(iterations(path) == std::vector<std::int64_t>{0, 1, 2, 3, 4, 5, 6});
 }
 
+TEST_CASE("JsonLinesWriter: what came for an iteration after its line was written is not lost either") {
+  const TemporaryFolder folder;
+  std::string checkpoint;
+  {
+    EventStorage storage;
+    JsonLinesWriter writer(folder.file("log"));
+    storage.put_scalar("loss", 3);
+    writer.write(storage);
+    storage.mark_written();
+    storage.put_scalar("evaluation/loss", 4);
+    checkpoint = storage.to_text();
+  }
+  EventStorage storage;
+  storage.load_text(checkpoint);
+  JsonLinesWriter writer(folder.file("log"), LineFile::Mode::append);
+  writer.write(storage);
+  CHECK(read_file(folder.file("log")) == "{\"iteration\":0,\"loss\":3,\"evaluation/loss\":4}\n");
+}
+
 TEST_CASE("JsonLinesWriter: a run that goes back replaces its lines, also when it has passed them again") {
   const TemporaryFolder folder;
   const std::string path = folder.file("log.jsonl");
