@@ -32,9 +32,9 @@ class IndexFaults {
   static constexpr std::size_t kPlaces = 16;
 
   Device device_;
-  std::mutex mutex_;                            // two threads that wait get the error once
-  std::vector<IndexMeaning> meanings_{1};       // of the places in use; without what one call alone knows
-  cuda_kernels::IndexFault* places_ = nullptr;  // [kPlaces]
+  std::mutex mutex_;                                    // two threads that wait get the error once
+  std::vector<IndexMeaning> meanings_{IndexMeaning{}};  // of the places in use; without what one call alone knows
+  cuda_kernels::IndexFault* places_ = nullptr;          // [kPlaces]
 };
 
 }  // namespace tutti
