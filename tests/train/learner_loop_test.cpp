@@ -170,10 +170,13 @@ TEST_CASE("DataParallelLearner: samples are the examples of all devices, in any 
       for (std::size_t d = 0; d < 2; ++d) CHECK(learner->trainer(d).storage().samples() == 28);
       CheckpointParts saved;
       learner->add_parts(saved);
+      const PartStates states = saved.save();
+      learner->train({.epochs = 2});
+      CHECK(learner->main().storage().samples() == 2 * 28);
       const auto resumed = learner_of();
       CheckpointParts loaded;
       resumed->add_parts(loaded);
-      loaded.load(saved.save());
+      loaded.load(states);
       resumed->train({.epochs = 3});
       CHECK(resumed->main().storage().samples() == 3 * 28);
     }
