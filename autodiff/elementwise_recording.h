@@ -16,7 +16,10 @@
 
 namespace tutti::detail {
 
-inline Tensor zeros_like(const Tensor& x) { return Tensor(Array::zeros(x.shape(), x.dtype(), x.device())); }
+/// The gradient of a step.
+inline Tensor zero_gradient(const Shape& shape, const Tensor& dy) {
+  return Tensor(Array::zeros(shape, dy.dtype(), dy.device()));
+}
 
 template <ElementwiseCall::Part part> using Side = std::integral_constant<ElementwiseCall::Part, part>;
 
@@ -43,7 +46,9 @@ template <class Operation> Tensor record_unary(const Operation& operation, const
     return Tensor(std::move(value));
   } else if constexpr (Operation::needs == elementwise::Needs::zero) {
     return record(Operation::name, std::move(value), inputs, [] {
-      return [](const auto&, const Tensor& dy, InputGradients& gradients) { gradients.set(0, zeros_like(dy)); };
+      return [](const auto&, const Tensor& dy, InputGradients& gradients) {
+        gradients.set(0, zero_gradient(dy.shape(), dy));
+      };
     });
   } else {
     const Array y = Operation::needs == elementwise::Needs::output ? value : Array();
@@ -80,6 +85,13 @@ template <class Operation> Tensor record_binary(const Operation& operation, cons
   Array value = apply(operation, a.array(), b.array());
   if constexpr (Operation::needs == elementwise::Needs::no_gradient) {
     return Tensor(std::move(value));
+  } else if constexpr (Operation::needs == elementwise::Needs::zero) {
+    return record(Operation::name, std::move(value), inputs, [&] {
+      return [shape_a = a.shape(), shape_b = b.shape()](const auto&, const Tensor& dy, InputGradients& gradients) {
+        if (gradients.wanted(0)) gradients.set(0, zero_gradient(shape_a, dy));
+        if (gradients.wanted(1)) gradients.set(1, zero_gradient(shape_b, dy));
+      };
+    });
   } else {
     return record(Operation::name, std::move(value), inputs, [&] {
       constexpr bool saves = Operation::needs == elementwise::Needs::inputs;
@@ -87,9 +99,7 @@ template <class Operation> Tensor record_binary(const Operation& operation, cons
           [operation, saved_a = saves ? save(a, 0) : SavedTensor{}, saved_b = saves ? save(b, 1) : SavedTensor{},
            shape_a = a.shape(), shape_b = b.shape()](const auto& restore, const Tensor& dy, InputGradients& gradients) {
             const auto side = [&]<ElementwiseCall::Part part>(Side<part>) {
-              if constexpr (Operation::needs == elementwise::Needs::zero)
-                return zeros_like(dy);
-              else if constexpr (Operation::needs == elementwise::Needs::nothing)
+              if constexpr (Operation::needs == elementwise::Needs::nothing)
                 return side_gradient<part>(operation, dy);
               else
                 return side_gradient<part>(operation, dy, restore(saved_a), restore(saved_b));

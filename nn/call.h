@@ -41,8 +41,8 @@ Tensor call_hooked(const Module&, std::vector<Tensor> inputs,
 /// What hooks see of a result, and may replace. Overloads for results that are no tensor stand beside these.
 inline Tensor& hooked_output(Tensor& output) { return output; }
 
-/// module.forward(x, ...), with the module's hooks around it, and errors that name the module. Layers of the library call their parts so; a model of
-/// one's own does where hooks are to be heard of:
+/// module.forward(x, ...), with the module's hooks around it, and errors that name the module. Layers of the library
+/// call their parts so; a model of one's own does where hooks are to be heard of:
 ///
 ///   Tensor forward(const Tensor& x) const { return call(output, relu(call(hidden, x))); }
 ///

@@ -32,7 +32,8 @@ template <std::floating_point T> TUTTI_HOST_DEVICE T floor_divide(T a, T b) {
   if (b == T(0)) return a / b;
   const T left = fmod(a, b);
   const T quotient = (a - left) / b;  // whole, but for rounding
-  const T floored = nearbyint(left != T(0) && (left < T(0)) != (b < T(0)) ? quotient - T(1) : quotient);
+  const T rounded = left != T(0) && (left < T(0)) != (b < T(0)) ? quotient - T(1) : quotient;
+  const T floored = floor(rounded) + (rounded - floor(rounded) > T(0.5) ? T(1) : T(0));
   return floored == T(0) ? T(0) * (a / b) : floored;  // with the quotient's sign
 }
 

@@ -44,8 +44,10 @@ TEST_CASE("scalar formulas agree in f32 and f64") {
           const bool sum = std::is_same_v<O, elementwise::LogAddExp>;
           const double scale =
               sum ? std::max({1.0, std::abs(static_cast<double>(a)), std::abs(static_cast<double>(b))}) : exact;
+          // Of floor_divide the neighbour, where f32 has halves only just: as in NumPy and PyTorch.
+          const double step = std::is_same_v<O, elementwise::FloorDivide> ? 1.0 : 0.0;
           CAPTURE(O::name);
-          CHECK(std::abs(O{}.value(a, b) - exact) <= ulp_f32(scale));
+          CHECK(std::abs(O{}.value(a, b) - exact) <= std::max(step, ulp_f32(scale)));
         }
   });
 }

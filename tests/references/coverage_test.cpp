@@ -25,12 +25,12 @@ using Names = std::set<std::string>;
 constexpr const char* kNoOperations =
     "backward grad gradcheck gradgradcheck custom_function gradient gradient_node side_gradient "
     "record record_binary record_unary records save save_constant "
-    "in_dtype_of promote_into promote_pair put_view reduce_loss take_array take_exclusive take_view "
-    "weak_value "
+    "in_dtype_of promote_into promote_pair promote_total put_view reduce_loss take_array take_exclusive take_view "
+    "weak_value zero_gradient "
     "fill_constant fill_normal fill_truncated_normal fill_uniform initialize_layer orthogonal "
     "kaiming_normal kaiming_uniform xavier_normal xavier_uniform "
     "operator+= operator-= operator*= operator/= "
-    "autocast call call_hooked checkpoint inspect_gradients inspect_result only_traced "
+    "autocast call call_hooked checkpoint hooked_output inspect_gradients inspect_result only_traced "
     "bernoulli categorical dropout multinomial widened";
 
 // Operations that move elements whatever they are, take integers, or are a line over others. hard_swish of -inf is 0
