@@ -90,7 +90,7 @@ HashTable::HashTable(std::int64_t columns, const HashTableOptions& options)
 
 HashTable::HashTable(const HashTable& other, Tensor weight)
     : options_(other.options_),
-      index_(other.index_),
+      index_(other.options_.index),
       weight_(std::move(weight)),
       rows_(Array::empty({0, other.columns()}, weight_.dtype(), weight_.device())) {
   options_.device = weight_.device();
@@ -114,11 +114,19 @@ void HashTable::copy_from(const HashTable& other) {
 }
 
 std::shared_ptr<HashTable> HashTable::copy_for(const Tensor& weight) const {
+  const auto known = [&]() -> std::shared_ptr<HashTable> {
+    std::erase_if(copies_, [](const auto& copy) { return copy.expired(); });
+    for (const auto& copy : copies_)
+      if (auto alive = copy.lock(); alive && alive->weight_.is_same(weight)) return alive;
+    return nullptr;
+  };
+  {
+    const std::lock_guard lock(copies_mutex_);
+    if (auto copy = known()) return copy;
+  }
+  auto made = std::make_shared<HashTable>(*this, weight);  // may fail, and the error look at modules that ask again
   const std::lock_guard lock(copies_mutex_);
-  std::erase_if(copies_, [](const auto& copy) { return copy.expired(); });
-  for (const auto& copy : copies_)
-    if (auto alive = copy.lock(); alive && alive->weight_.is_same(weight)) return alive;
-  auto made = std::make_shared<HashTable>(*this, weight);
+  if (auto copy = known()) return copy;
   copies_.push_back(made);
   return made;
 }

@@ -51,7 +51,7 @@ std::string OperationScope::complete(std::string message) const {
 }
 
 std::string OperationScope::undefined_operand() const {
-  if (count() == 1) return "the operand";
+  if (count() == 1) return operand(0).defined() ? "a tensor" : "the operand";
   for (std::size_t i = 0; i < count(); ++i)
     if (!operand(i).defined()) return fmt::format("operand {}", i + 1);
   return "an operand";

@@ -6,6 +6,7 @@
 
 #include <concepts>
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -20,7 +21,8 @@ class Scalar {
   template <std::integral T>
     requires(!std::same_as<T, bool>)
   Scalar(T value) : value_(static_cast<std::int64_t>(value)) {  // DTypeError for one above i64's
-    if (!std::in_range<std::int64_t>(value)) raise_too_large(static_cast<std::uint64_t>(value));
+    if constexpr (std::unsigned_integral<T> && sizeof(T) >= sizeof(std::int64_t))
+      if (value > static_cast<T>(std::numeric_limits<std::int64_t>::max())) raise_too_large(value);
   }
   Scalar(bool value) : value_(value) {}
 

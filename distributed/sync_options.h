@@ -84,10 +84,10 @@ struct SyncOptions {
   /// Scans each gradient for NaN and infinity before it is submitted, on the thread that computed it; one fails the
   /// group before anything of its parameter is reduced. With asynchronous streams each scan waits for its gradient.
   bool check_finite = false;
-  /// Compares the replicas, parameters and buffers bit by bit, at the beginning of steps 1, k + 1, 2 k + 1, ... of a
-  /// group; a difference fails the group before anybody applies that step. 0: never. Buffers are those from before the
-  /// step's forward: open the step before it. Not for Absent::subset, nor for buffers that each device keeps for
-  /// itself.
+  /// Compares the replicas, parameters, buffers and hash tables (which are read to the host for it) bit by bit, at the
+  /// beginning of steps 1, k + 1, 2 k + 1, ... of a group; a difference fails the group before anybody applies that
+  /// step. 0: never. Buffers are those from before the step's forward: open the step before it. Not for Absent::subset,
+  /// nor for buffers that each device keeps for itself.
   std::int64_t consistency_every = 0;
   std::chrono::milliseconds warn_after{10'000};   ///< a wait this long is reported through `warn`, with what is missing
   std::chrono::milliseconds fail_after{300'000};  ///< a wait this long fails the group, with what is missing

@@ -21,9 +21,13 @@ namespace {
 constexpr mode_t kNewFileMode = 0666;  // less the umask
 
 /// Beside `path`, since a rename cannot cross file systems; of one writer only, since several may save at once.
+// A killed process of the same number may have left some.
 std::string temporary_path(const std::string& path) {
   static std::atomic<unsigned> counter{0};
-  return fmt::format("{}.{}.{}.tmp", path, getpid(), counter.fetch_add(1));
+  for (;;)
+    if (std::string name = fmt::format("{}.{}.{}.tmp", path, getpid(), counter.fetch_add(1));
+        access(name.c_str(), F_OK) != 0)
+      return name;
 }
 
 }  // namespace

@@ -71,11 +71,12 @@ void HashEmbedding::visit(MemberVisitor& visitor) {
 }
 
 Tensor HashEmbedding::forward(const Tensor& ids) const {
-  const OperationScope scope("hash_embedding", ids);
   if (ids.dtype() != DType::i64)
-    raise<DTypeError>("[hash_embedding] ids are {}: they must be i64", to_string(ids.dtype()));
+    raise<DTypeError>("[hash_embedding] ids are {} {}: they must be i64", to_string(ids.dtype()),
+                      to_string(ids.shape()));
+  const auto flat = ids.to_vector<std::int64_t>();  // waits, and hears of earlier operations' errors
+  const OperationScope scope("hash_embedding", ids);
   const HashTable& held = *table();
-  const auto flat = ids.to_vector<std::int64_t>();
   Shape shape = ids.shape();
   shape.push_back(held.columns());
   Array rows = held.lookup(flat, training() ? HashTable::Unknown::initial : unknown_).reshape(shape);

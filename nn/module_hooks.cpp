@@ -5,6 +5,8 @@
 #include <tutti/backend/error.h>
 #include <tutti/nn/call.h>
 
+#include <utility>
+
 namespace tutti {
 
 namespace {
@@ -15,6 +17,15 @@ Tensor passed_on(std::string_view name, const Tensor& x) {
   return record(name, x.array(), inputs,
                 [] { return [](const auto&, const Tensor& dy, InputGradients& gradients) { gradients.set(0, dy); }; });
 }
+
+struct OutsideOperations {
+  OutsideOperations() noexcept : outer(std::exchange(detail::error_context, nullptr)) {}
+  ~OutsideOperations() { detail::error_context = outer; }
+  OutsideOperations(const OutsideOperations&) = delete;
+  OutsideOperations& operator=(const OutsideOperations&) = delete;
+
+  const detail::ErrorContext* outer;
+};
 
 std::vector<Tensor> before(const ModuleHooks::Lists& lists, const Module& module, std::vector<Tensor> inputs) {
   lists.before->for_each([&](const std::shared_ptr<ForwardPreHook>& hook) {
@@ -37,6 +48,7 @@ ModuleHooks::Lists& ModuleHooks::lists() {
 
 Tensor call_hooked(const Module& module, std::vector<Tensor> inputs,
                    const std::function<Tensor(std::span<const Tensor>)>& forward) {
+  const OutsideOperations outside;  // hooks are users' programs, also where a layer is one operation
   const std::shared_ptr<ModuleHooks::Lists> lists = module.hooks();
   inputs = before(*lists, module, std::move(inputs));
   for (std::size_t i = 0; i < inputs.size() && !lists->input_gradient->empty(); ++i) {

@@ -29,7 +29,11 @@ class ModuleHooks {
 
   ModuleHooks() = default;
   ModuleHooks(const ModuleHooks& other) noexcept : refusal_(other.refusal_) {}
-  ModuleHooks& operator=(const ModuleHooks&) noexcept { return *this; }
+  ModuleHooks& operator=(const ModuleHooks& other) noexcept {
+    refusal_ = other.refusal_;
+    if (refusal_ != nullptr) lists_ = nullptr;
+    return *this;
+  }
   ModuleHooks(ModuleHooks&&) noexcept = default;
   ModuleHooks& operator=(ModuleHooks&&) noexcept = default;
   ~ModuleHooks() = default;

@@ -14,7 +14,6 @@
 #include <unordered_map>
 
 namespace tutti {
-namespace {}  // namespace
 
 // Of a template, the name of what it makes where it has one here, else its own.
 std::string class_name(const Module& module) {

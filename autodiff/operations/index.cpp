@@ -153,7 +153,8 @@ Tensor take(const Tensor& x, const Tensor& positions, std::int64_t axis) {
   const std::size_t place = normalize_axis("take", axis, x.rank());
   if (x.shape()[place] == 0 && positions.size() > 0)
     raise<ShapeError>("[take] axis {} of {} has no elements", axis, to_string(x.shape()));
-  const IndexMeaning meaning{.operation = "take", .index = "position", .range = kAlongAxis, .shape = positions.shape()};
+  const IndexMeaning meaning{
+      .operation = "take", .index = "position", .range = kAlongAxis, .shape = positions.shape(), .from_back = true};
   const IndexScope along_axis(meaning);
   const Tensor given = cast(positions, DType::i64);
   const Tensor whole = where(given < 0, given + x.shape()[place], given);

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 
 namespace tutti {
 
@@ -37,21 +38,28 @@ IndexFault* IndexFaults::report() {
   return places_ + place;
 }
 
+// One index may be reported from several places, by an operation and by its gradient: the one that says most is told.
 void IndexFaults::check() {
-  const std::lock_guard lock(mutex_);
-  for (std::size_t i = 0; i < meanings_.size(); ++i) {
-    IndexFault& fault = places_[i];
-    const IndexFault::Operation operation = fault.operation;
-    if (operation == IndexFault::Operation::none) continue;
-    fault.operation = IndexFault::Operation::none;
-    const std::int64_t index = fault.index;
-    const std::int64_t length = fault.length;
-    if (i > 0)
-      raise<ShapeError>("[{}] {}: {}", meanings_[i].operation, to_string(device_), misfit(meanings_[i], index, length));
-    raise<ShapeError>("[{}] {}: index {} is out of range for axis {} of length {}",
-                      operation == IndexFault::Operation::gather ? "gather" : "scatter_add", to_string(device_), index,
-                      static_cast<std::int64_t>(fault.axis), length);
+  IndexFault found{};
+  std::optional<IndexMeaning> meaning;
+  {
+    const std::lock_guard lock(mutex_);  // not held while an error is made
+    for (std::size_t i = 0; i < meanings_.size(); ++i) {
+      if (places_[i].operation == IndexFault::Operation::none) continue;
+      if (!meaning) {
+        found = places_[i];
+        if (i > 0) meaning = meanings_[i];
+      }
+      places_[i].operation = IndexFault::Operation::none;
+    }
   }
+  if (found.operation == IndexFault::Operation::none) return;
+  if (meaning)
+    raise<ShapeError>("[{}] {}: {}", meaning->operation, to_string(device_),
+                      misfit(*meaning, found.index, found.length));
+  raise<ShapeError>("[{}] {}: index {} is out of range for axis {} of length {}",
+                    found.operation == IndexFault::Operation::gather ? "gather" : "scatter_add", to_string(device_),
+                    found.index, static_cast<std::int64_t>(found.axis), found.length);
 }
 
 }  // namespace tutti

@@ -26,7 +26,7 @@ std::string header(const std::string& descr, const std::string& shape) {
 }
 
 std::string complaint(const std::string& contents) {
-  return complaint_of([](const std::string& path) { read_npy(path); }, contents);
+  return complaint_with_offset([](const std::string& path) { read_npy(path); }, contents);
 }
 
 std::vector<double> values(const Array& array) { return array.cast(DType::f64).to_vector<double>(); }

@@ -42,7 +42,7 @@ std::string archive(const NamedArrays& arrays, bool deflate) {
 }
 
 std::string complaint(const std::string& contents) {
-  return complaint_of([](const std::string& path) { read_npz(path); }, contents);
+  return complaint_with_offset([](const std::string& path) { read_npz(path); }, contents);
 }
 
 /// `contents` with `value` at the place `offset` behind the first (last) `mark`.

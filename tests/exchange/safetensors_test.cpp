@@ -24,8 +24,8 @@ std::string complaint(const std::string& contents) {
   const auto reading = [](bool map) {
     return [map](const std::string& path) { read_safetensors(path, {.map = map}); };
   };
-  const std::string mapped = complaint_of(reading(true), contents);
-  CHECK(mapped.empty() == complaint_of(reading(false), contents).empty());
+  const std::string mapped = complaint_with_offset(reading(true), contents);
+  CHECK(mapped.empty() == complaint_with_offset(reading(false), contents).empty());
   return mapped;
 }
 

@@ -135,6 +135,19 @@ std::vector<std::pair<std::string, Module*>> modules_of(Module& module) {
   return listing.all;
 }
 
+TEST_CASE("module hooks: a copy refuses what its original refuses, an assigned one too") {
+  Generator random(1);
+  const ForwardHook hook = [](const Module&, std::span<const Tensor>, const Tensor&) { return Tensor(); };
+  Dropout refusing(0.5, random);
+  refusing.refuse_hooks("it is not called");
+  Dropout taking(0.5, random);
+  Dropout assigned = taking;
+  assigned = refusing;
+  CHECK_THROWS_WITH_AS(assigned.register_forward_hook(hook), doctest::Contains("it is not called"), Error);
+  assigned = taking;
+  CHECK_NOTHROW(assigned.register_forward_hook(hook));
+}
+
 TEST_CASE("module hooks: of every part of a TransformerBlock, or refused") {
   Generator random(1);
   TransformerBlock block(4, 2, random, {.causal = true, .dropout = 0.5, .device = test_device()});

@@ -96,7 +96,8 @@ TEST_CASE("index, take: positions in a tensor, repeated and from the back") {
   CHECK(values(take(counted({2, 3, 2}), index({-1, 0}, {2}), 1)) == Values{4, 5, 0, 1, 10, 11, 6, 7});
   CHECK(values(take(x, index({-3}, {1}), 0)) == Values{0, 1, 2, 3});
   CHECK(values(take(x, narrow, 1)) == Values{1, 5, 9});
-  CHECK_THROWS_AS(take(x, index({-4}, {1}), 0).to_vector<double>(), ShapeError);
+  CHECK_THROWS_WITH_AS(take(x, index({-4}, {1}), 0).to_vector<double>(), doctest::Contains("position -4"), ShapeError);
+  CHECK_THROWS_WITH_AS(x[Tensor()], doctest::Contains("[index] a tensor is undefined"), AutodiffError);
   CHECK_THROWS_WITH_AS(take(x, x, 0), doctest::Contains("[take] positions are f64"), DTypeError);
   CHECK_THROWS_WITH_AS(take(x, x > 3, 0), doctest::Contains("[take] positions are bool"), DTypeError);
 

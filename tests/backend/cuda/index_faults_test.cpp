@@ -75,6 +75,13 @@ TEST_CASE("an index out of range is told as what it meant where its kernel was q
     CHECK_THROWS_WITH_AS(synchronize(kDevice), "[index] cuda:1: position -9 is out of range for 5 elements",
                          ShapeError);
   }
+  // An operation and its gradient report the same index: it is told once, by its meaning.
+  report_from(machine, "add_lines", 4, IndexFault::Operation::scatter_add, 12);
+  const Array forward = wrong(12, target);
+  const Array backward = scatter_add({9, 5}, input, 0, indices({3, 5}));
+  CHECK_THROWS_WITH_AS(synchronize(kDevice), "[cross_entropy] cuda:1: target 12 is out of range for 5 classes",
+                       ShapeError);
+  CHECK_NOTHROW(synchronize(kDevice));
   report_from(machine, "gather_elements", 4, IndexFault::Operation::gather, 12);
   const Array plain = gather(input, 1, indices({3, 7}));
   CHECK_THROWS_WITH_AS(synchronize(kDevice), "[gather] cuda:1: index 12 is out of range for axis 1 of length 5",
