@@ -21,6 +21,8 @@ NamedArrays copy_of(Module& model) {
 
 void check_fits(Module& model, const NamedArrays& values) {
   const NamedTensors tensors = model.named_members();
+  if (values.size() > tensors.size())
+    raise<DataError>("[driving] the best model has \"{}\", which the model has not", values[tensors.size()].first);
   for (std::size_t i = 0; i < tensors.size(); ++i)
     if (i >= values.size() || values[i].first != tensors[i].first ||
         values[i].second.shape() != tensors[i].second.shape())

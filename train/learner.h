@@ -51,7 +51,8 @@ template <class Item, template <class> class TrainerOf = EagerTrainer> class Lea
 
  protected:
   // What hooks ask for in before_train, all hear before the first step.
-  void begin_training() override { agreement_.meet(index_); }
+  void begin_training() override { agreement_.meet(index_, "is to begin"); }
+  void evaluation_ended() override { agreement_.meet(index_, "waits for what hooks make of an evaluation"); }
   std::optional<std::string> stops_before_step() override {
     return agreement_.stops_before(index_, this->iteration(), this->between_updates());
   }

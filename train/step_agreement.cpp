@@ -35,9 +35,9 @@ bool StepAgreement::any_data(std::size_t device, bool has_data) {
   return any(lock, device, has_data, "has no more data");
 }
 
-void StepAgreement::meet(std::size_t device) {
+void StepAgreement::meet(std::size_t device, const char* doing) {
   std::unique_lock lock(mutex_);
-  any(lock, device, false, "is to begin");
+  any(lock, device, false, doing);
 }
 
 bool StepAgreement::stop_is_requested() const {
@@ -47,7 +47,7 @@ bool StepAgreement::stop_is_requested() const {
 
 std::optional<std::string> StepAgreement::evaluation_stopped(std::size_t device, bool stopped) {
   std::unique_lock lock(mutex_);
-  if (!any(lock, device, stopped, "is done with its part of an evaluation")) return std::nullopt;
+  if (!any(lock, device, stopped, "waits for the others' part of an evaluation")) return std::nullopt;
   return stop_reason_;
 }
 

@@ -36,8 +36,9 @@ class StepAgreement {
   /// if it has none itself: until one has, or all said that they have none. All devices call it equally often. Throws
   /// Error naming who is missing after the deadline, and what `fail` was given first.
   bool any_data(std::size_t device, bool has_data);
-  /// Returns when all devices have called it, or throws the same: what was asked for before, all hear.
-  void meet(std::size_t device);
+  /// Returns when all devices have called it, or throws the same: what was asked for before, all hear. `doing`: what
+  /// this device waits for, in the error, as "is to begin".
+  void meet(std::size_t device, const char* doing);
 
   bool stop_is_requested() const;
   /// Says whether this device's evaluation was stopped, and returns the reason if any device's was. Waits as any_data

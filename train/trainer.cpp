@@ -4,6 +4,7 @@
 #include <tutti/autodiff/tensor.h>
 #include <tutti/backend/error.h>
 #include <tutti/distributed/sync_text.h>
+#include <tutti/train/checkpoints/part_state.h>
 #include <tutti/train/reporting/metrics.h>
 
 #include <nlohmann/json.hpp>
@@ -247,10 +248,11 @@ void Trainer::end_window() {
   evaluate_if_due();
 }
 
-// One that was stopped stays due.
+// One that was stopped stays due. Where training ends by what hooks make of it, all devices hear that first.
 void Trainer::evaluate_if_due() {
-  if (!std::exchange(evaluation_due_, false)) return;
+  if (!stop_reason_.empty() || !std::exchange(evaluation_due_, false)) return;
   evaluation_due_ = evaluates() ? !run_evaluation(plan_.steps, true) : ends_early(false);
+  if (!evaluation_due_) evaluation_ended();
 }
 
 // All devices ask, or none: where batches are accumulated, training could not stop here.
@@ -322,6 +324,7 @@ std::string Trainer::state() const {
   HookStates hooks;
   for (const auto& hook : hooks_)
     if (!hook->state_name().empty()) hooks.emplace_back(hook->state_name(), hook->state());
+  hooks.insert(hooks.end(), loaded_states_.begin(), loaded_states_.end());  // of hooks that this run has not
   return nlohmann::json{
       {"iteration", place_.iteration},       {"epoch", place_.epoch},         {"window", place_.window},
       {"window_steps", place_.window_steps}, {"in_epoch", in_epoch_},         {"in_window", in_window_},
@@ -370,5 +373,8 @@ std::function<void()> Trainer::prepare_load(const std::string& text) try {
 } catch (const nlohmann::json::exception& error) {
   raise<DataError>("[trainer] this is no trainer's state: {}", error.what());
 }
+
+PartState part_state(const Trainer& trainer) { return {{}, trainer.state()}; }
+Install prepare_part(Trainer& trainer, const PartState& state) { return trainer.prepare_load(state.text); }
 
 }  // namespace tutti

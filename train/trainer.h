@@ -20,6 +20,8 @@
 
 namespace tutti {
 
+struct PartState;
+
 inline constexpr std::int64_t kUnlimited = std::numeric_limits<std::int64_t>::max();
 
 /// Where training ends: counts over the whole run, resumed parts included. Without limits it ends by `stop` alone.
@@ -70,7 +72,7 @@ class Trainer {
   Metrics evaluate(std::int64_t steps = kUnlimited);
   /// Training ends after the step that is running; with several devices, at the next step that none has begun. An
   /// evaluation of an EvaluationPlan ends before its next step, on all devices: it gives no means and no
-  /// after_evaluation, and is made again when training goes on. Any thread.
+  /// after_evaluation, and is made again when training goes on by a plan. Any thread.
   virtual void stop(std::string reason);
 
   std::int64_t iteration() const noexcept { return place_.iteration; }   ///< training steps done
@@ -122,6 +124,7 @@ class Trainer {
   virtual bool stop_is_requested();
   /// Asked after an evaluation by plan, also on devices that it does not concern: the reason, if it was stopped on any.
   virtual std::optional<std::string> evaluation_stopped(bool here);
+  virtual void evaluation_ended() {}  ///< by plan and whole, hooks too; also on devices that it does not concern
   virtual void set_training(bool) = 0;
   virtual void start_evaluation();                 ///< default: Error, there are no evaluation data
   virtual bool next_evaluation_data();             ///< false: no more
@@ -178,5 +181,9 @@ class Trainer {
   std::optional<std::string> stop_request_;
   std::function<void(std::string_view)> log_;
 };
+
+/// A trainer's state as a part of a checkpoint: CheckpointParts::add(name, trainer).
+PartState part_state(const Trainer&);
+std::function<void()> prepare_part(Trainer&, const PartState&);
 
 }  // namespace tutti

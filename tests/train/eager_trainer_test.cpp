@@ -217,6 +217,32 @@ TEST_CASE("EagerTrainer: a stop ends an evaluation by plan, not one that a hook 
   CHECK(stopping->evaluated == 11 + 18);
 }
 
+TEST_CASE("EagerTrainer: an evaluation that was stopped is not begun again before training goes on") {
+  Setup setup;
+  ListStream data(std::vector<Batch>(3, random_batch(4, 1)));
+  ListStream held_out(std::vector<Batch>(4, random_batch(3, 5)));
+  EagerTrainer<Batch> trainer(setup.model, setup.sgd(), data, setup.losses());
+  trainer.set_evaluation(held_out);
+  struct Stopping : Hook {
+    void after_step(const StepReport& report) override {
+      if (!report.training && ++evaluated == 2) trainer().stop("enough");
+    }
+    void before_evaluation() override { ++begun; }
+    int evaluated = 0;
+    int begun = 0;
+  };
+  const auto stopping = std::make_shared<Stopping>();
+  trainer.register_hook(stopping);
+  trainer.train_and_evaluate({.steps = 3}, {.every_steps = 1});
+  CHECK(trainer.iteration() == 1);
+  CHECK(stopping->evaluated == 2);
+  CHECK(stopping->begun == 1);
+  CHECK(trainer.storage().find("evaluation/loss") == nullptr);
+  trainer.train_and_evaluate({.steps = 3}, {.every_steps = 1});
+  CHECK(stopping->begun == 4);
+  CHECK(stopping->evaluated == 2 + 3 * 4);
+}
+
 TEST_CASE("EagerTrainer: evaluates on data of its own, by weight, and leaves the parameters alone") {
   Setup setup;
   ListStream data({random_batch(4, 1)});

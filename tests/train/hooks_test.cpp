@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/backend/error.h>
 #include <tutti/optim/sgd.h>
+#include <tutti/train/checkpoints/checkpoint_parts.h>
 #include <tutti/train/hooks/callback.h>
 #include <tutti/train/hooks/early_stopping.h>
 #include <tutti/train/hooks/iteration_timer.h>
@@ -131,15 +132,20 @@ TEST_CASE("EarlyStopping: stops after so many evaluations without an improvement
 }
 
 TEST_CASE("EarlyStopping: keeps its state, and names a metric that is missing") {
-  EarlyStopping first({.metric = "error", .patience = 5});
-  first.after_evaluation({{"error", 0.1 + 0.2}});
-  first.after_evaluation({{"error", 0.5}});
+  const auto first = std::make_shared<EarlyStopping>(EarlyStoppingOptions{.metric = "error", .patience = 5});
+  IdleTrainer trainer({0.1 + 0.2, 0.5, 0.7});
+  trainer.register_hook(first);
+  trainer.train_and_evaluate({.steps = 2}, {.every_steps = 1});
+  trainer.evaluate();  // no part of training
   EarlyStopping second({.metric = "error", .patience = 5});
-  second.load_state(first.state());
-  CHECK(second.best() == first.best());
+  second.load_state(first->state());
+  CHECK(second.best() == 0.1 + 0.2);
   CHECK(second.without_improvement() == 1);
   CHECK_THROWS_AS(second.load_state("{}"), DataError);
-  CHECK_THROWS_WITH_AS(second.after_evaluation({{"loss", 1}}), doctest::Contains("no \"error\""), Error);
+  IdleTrainer other({1});
+  other.register_hook(std::make_shared<EarlyStopping>(EarlyStoppingOptions{.metric = "accuracy"}));
+  CHECK_THROWS_WITH_AS(other.train_and_evaluate({.steps = 1}, {.every_steps = 1}), doctest::Contains("no \"accuracy\""),
+                       Error);
 }
 
 TEST_CASE("Trainer: its state has its hooks', in any order of registering and loading, and those of one name apart") {
@@ -163,6 +169,13 @@ TEST_CASE("Trainer: its state has its hooks', in any order of registering and lo
   CHECK(hooks[0]->state() == strict->state());
   CHECK(hooks[1]->state() == lenient->state());
   CHECK(hooks[2]->state() == stopping(1)->state());
+  IdleTrainer between({5});  // of a run that has none of these hooks
+  between.load_state(first.state());
+  IdleTrainer third_run({5});
+  third_run.load_state(between.state());
+  const auto later = stopping(10);
+  third_run.register_hook(later);
+  CHECK(later->state() == strict->state());
 
   auto wrong = nlohmann::json::parse(first.state());
   wrong["hooks"][1][1] = "no state";
@@ -176,6 +189,29 @@ TEST_CASE("Trainer: its state has its hooks', in any order of registering and lo
   third.load_state(wrong.dump());
   CHECK(third.iteration() == 4);
   CHECK(kept->state() == stopping(1)->state());
+}
+
+TEST_CASE("Trainer: as a part of a checkpoint it changes nothing when another part refuses") {
+  IdleTrainer run;
+  bool refuses = true;
+  CheckpointParts parts;
+  parts.add("trainer", run);
+  parts.add("other", {.save = [] { return PartState{}; },
+                      .prepare = [&](const PartState&) -> Install {
+                        if (refuses) raise<DataError>("[other] does not fit");
+                        return [] {};
+                      }});
+  run.train({.steps = 2});
+  const PartStates states = parts.save();
+  run.train({.steps = 4});
+  const auto starts = run.storage().starts();
+  const std::string before = run.state();
+  CHECK_THROWS_WITH_AS(parts.load(states), doctest::Contains("[other] does not fit"), DataError);
+  CHECK(run.storage().starts() == starts);
+  CHECK(run.state() == before);
+  refuses = false;
+  parts.load(states);
+  CHECK(run.iteration() == 2);
 }
 
 TEST_CASE("ProgressBar: one for each epoch, or one for the run") {

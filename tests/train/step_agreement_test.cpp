@@ -128,4 +128,35 @@ TEST_CASE("StepAgreement: devices with any numbers of steps end each epoch toget
   }
 }
 
+TEST_CASE("StepAgreement: devices meet, and who is missing is named with what the others wait for") {
+  StepAgreement agreement(2, milliseconds(50));
+  CHECK_THROWS_WITH_AS(agreement.meet(0, "is to begin"),
+                       "[training] device 0 is to begin and has waited 50 ms to hear from device 1 of 2", Error);
+  agreement.meet(1, "is to begin");
+  CHECK_THROWS_WITH_AS(agreement.evaluation_stopped(1, false), doctest::Contains("from device 0 of 2"), Error);
+}
+
+TEST_CASE(
+    "StepAgreement: an evaluation that is stopped on one device is stopped on all, and an error reaches who waits") {
+  StepAgreement agreement(2, std::chrono::seconds(20));
+  agreement.request_stop("enough");
+  std::optional<std::string> other;
+  std::thread waiting([&] { other = agreement.evaluation_stopped(1, false); });
+  CHECK(agreement.evaluation_stopped(0, true) == "enough");
+  waiting.join();
+  CHECK(other == "enough");
+
+  std::string heard;
+  std::thread meeting([&] {
+    try {
+      agreement.meet(1, "waits");
+    } catch (const std::runtime_error& error) {
+      heard = error.what();
+    }
+  });
+  agreement.fail(std::make_exception_ptr(std::runtime_error("device 0 broke")));
+  meeting.join();
+  CHECK(heard == "device 0 broke");
+}
+
 TEST_SUITE_END();

@@ -23,13 +23,14 @@ bool EarlyStopping::improves(double value) const {
 }
 
 void EarlyStopping::after_evaluation(const Metrics& means) {
+  if (!trainer().running()) return;
   const auto found = means.find(options_.metric);
   if (found == means.end())
     raise<Error>("[early stopping] the evaluation has no \"{}\": it gave {} metrics", options_.metric, means.size());
   if (improves(found->second)) {
     best_ = found->second;
     bad_ = 0;
-  } else if (++bad_ >= options_.patience && trainer().running()) {
+  } else if (++bad_ >= options_.patience) {
     stop();
   }
 }
