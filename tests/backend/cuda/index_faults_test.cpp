@@ -77,8 +77,9 @@ TEST_CASE("an index out of range is told as what it meant where its kernel was q
   }
   // An operation and its gradient report the same index: it is told once, by its meaning.
   report_from(machine, "add_lines", 4, IndexFault::Operation::scatter_add, 12);
+  const Array places = indices({3, 5});
   const Array forward = wrong(12, target);
-  const Array backward = scatter_add({9, 5}, input, 0, indices({3, 5}));
+  const Array backward = scatter_add({9, 5}, input, 0, places);
   CHECK_THROWS_WITH_AS(synchronize(kDevice), "[cross_entropy] cuda:1: target 12 is out of range for 5 classes",
                        ShapeError);
   CHECK_NOTHROW(synchronize(kDevice));
