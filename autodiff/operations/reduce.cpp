@@ -7,6 +7,7 @@
 #include <tutti/backend/error.h>
 #include <tutti/backend/operations.h>
 
+#include <algorithm>
 #include <limits>
 #include <vector>
 
@@ -163,7 +164,8 @@ Tensor var(const Tensor& x, const Axes& axes, double correction, bool keep_dims)
   const OperationScope scope("var", x);
   return widely(x, [&](const Tensor& wide) {
     const Tensor total = sum(square(wide - mean(wide, axes, true)), axes, keep_dims);
-    return total / (static_cast<double>(x.size()) / static_cast<double>(total.size()) - correction);
+    const double count = static_cast<double>(x.size()) / static_cast<double>(total.size());
+    return total / std::max(0.0, count - correction);
   });
 }
 

@@ -6,11 +6,9 @@
 
 #include <doctest/doctest.h>
 
-#include <limits>
-
 #include <cmath>
-
 #include <initializer_list>
+#include <limits>
 
 namespace tutti {
 namespace {
@@ -128,6 +126,10 @@ TEST_CASE("var, stddev, norm, logsumexp: against their definitions") {
   const Tensor x = constant({1, 2, 4, 9}, {4});
   CHECK(var(x).item<double>() == doctest::Approx(38.0 / 3));
   CHECK(var(x, {}, 0).item<double>() == doctest::Approx(9.5));
+  const Tensor two(Array::arange(2, DType::f64, test_device()));
+  CHECK(std::isnan(var(two.slice(0, 0, 0)).item<double>()));
+  CHECK(std::isnan(stddev(two.slice(0, 0, 1)).item<double>()));
+  CHECK(var(two, {}, 3).item<double>() == std::numeric_limits<double>::infinity());
   CHECK(stddev(x).item<double>() == doctest::Approx(std::sqrt(38.0 / 3)));
   CHECK(norm(constant({3, 4}, {2})).item<double>() == doctest::Approx(5));
   CHECK(logsumexp(constant({1000, 1000}, {2})).item<double>() == doctest::Approx(1000 + std::log(2)));
