@@ -7,6 +7,7 @@
 #include <tutti/backend/error.h>
 #include <tutti/backend/random.h>
 #include <tutti/tests/autodiff/leaves.h>
+#include <tutti/tests/error_text.h>
 
 #include <doctest/doctest.h>
 
@@ -15,14 +16,7 @@
 namespace tutti {
 namespace {
 
-std::string error_of(const auto& f) {
-  try {
-    f();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "nothing";
-}
+using testing::error_of;
 
 Tensor zeros(const Shape& shape, DType dtype = DType::f64) { return Tensor(Array::zeros(shape, dtype, test_device())); }
 

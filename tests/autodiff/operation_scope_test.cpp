@@ -5,6 +5,7 @@
 #include <tutti/autodiff/operations.h>
 #include <tutti/backend/error.h>
 #include <tutti/tests/autodiff/leaves.h>
+#include <tutti/tests/error_text.h>
 
 #include <doctest/doctest.h>
 
@@ -14,14 +15,7 @@
 namespace tutti {
 namespace {
 
-std::string error_of(const auto& f) {
-  try {
-    f();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "nothing";
-}
+using testing::error_of;
 
 TEST_CASE("OperationScope: operations that are composed of others name themselves, and say which one failed") {
   const Tensor x = constant({1, 2, 3, 4, 5, 6}, {2, 3});

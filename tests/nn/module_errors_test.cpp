@@ -10,6 +10,7 @@
 #include <tutti/nn/normalization.h>
 #include <tutti/nn/sequential.h>
 #include <tutti/nn/transformer.h>
+#include <tutti/tests/error_text.h>
 #include <tutti/tests/test_devices.h>
 
 #include <doctest/doctest.h>
@@ -19,14 +20,7 @@
 namespace tutti {
 namespace {
 
-std::string error_of(const auto& f) {
-  try {
-    f();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "nothing";
-}
+using testing::error_of;
 
 Tensor zeros(const Shape& shape) { return Tensor(Array::zeros(shape, DType::f32, test_device())); }
 
