@@ -151,9 +151,8 @@ template <class M, class Item, template <class> class TrainerOf = EagerTrainer> 
   }
   /// All that the run keeps: "model", "optimizer", "trainer" and, where there are, "sparse_optimizer" and "scaler",
   /// saved from the main device and loaded into all, and "data" and "measured", each device's own. The main trainer's
-  /// hooks that have a state are in "trainer". Any number of
-  /// devices loads them, unless the data's positions differ between the devices (those of a BatchStream do not). What
-  /// else it has (a gradient compression) is added by hand.
+  /// hooks that have a state are in "trainer". Any number of devices loads them, unless the data's positions differ
+  /// between the devices (those of a BatchStream do not). What else it has (a gradient compression) is added by hand.
   void add_parts(CheckpointParts& parts) {
     std::vector<M*> models;
     for (M& replica : replicas_) models.push_back(&replica);
@@ -168,14 +167,7 @@ template <class M, class Item, template <class> class TrainerOf = EagerTrainer> 
                              return PartState{{}, measured()};
                            },
                            [this](const PartState& state) { return prepare_measured(state.text); }});
-    parts.add("trainer", {[this] {
-                            return PartState{{}, main().state()};
-                          },
-                          [this](const PartState& state) {
-                            std::vector<Install> loads;
-                            for (const auto& trainer : trainers_) loads.push_back(trainer->prepare_load(state.text));
-                            return in_order(std::move(loads));
-                          }});
+    parts.add("trainer", pointers<Trainer>(trainers_));
   }
   /// Checkpoints when the folder's options say so, while all devices wait. Hooks that are registered later come
   /// after it.
