@@ -60,20 +60,28 @@ GradientScaler::GradientScaler(const GradientScalerOptions& options) : options_(
 
 Tensor GradientScaler::scale(const Tensor& loss) const { return loss * state_.scale; }
 
-bool GradientScaler::unscale(std::span<const Tensor> parameters) const {
-  for (std::size_t i = 0; i < parameters.size(); ++i)
+bool GradientScaler::unscale(std::span<const Tensor> parameters) {
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
     if (parameters[i].dtype() == DType::f16)
       raise<DTypeError>(
           "[GradientScaler] parameter {} is f16, whose gradients lose again what the scale has kept: keep "
           "parameters in f32 and cast them where they are used",
           i);
-  if (!gradients_are_finite(parameters)) return false;
-  multiply_gradients(parameters, 1.0 / state_.scale);
-  return true;
+    if (unscaled_.contains(parameters[i].identity()))
+      raise(
+          "[GradientScaler] parameter {} was unscaled since the last update, and would be divided by the scale twice: "
+          "call update after each step, or let step(optimizer) do it",
+          i);
+  }
+  const bool finite = gradients_are_finite(parameters);
+  if (finite) multiply_gradients(parameters, 1.0 / state_.scale);
+  for (const Tensor& parameter : parameters) unscaled_.emplace(parameter.identity(), Unscaled{parameter, finite});
+  return finite;
 }
 
 // Between the smallest and the largest f32, so that it stays a number in any dtype that has gradients of its own.
 void GradientScaler::update(bool finite) noexcept {
+  unscaled_.clear();
   constexpr double kSmallest = std::numeric_limits<float>::min();
   constexpr double kLargest = std::numeric_limits<float>::max();
   if (!finite) {
@@ -85,7 +93,16 @@ void GradientScaler::update(bool finite) noexcept {
 }
 
 bool GradientScaler::step(Optimizer& optimizer) {
-  const bool finite = unscale(optimizer.parameters());
+  bool finite = true;
+  std::vector<Tensor> scaled;
+  for (const Tensor& parameter : optimizer.parameters()) {
+    const auto found = unscaled_.find(parameter.identity());
+    if (found == unscaled_.end())
+      scaled.push_back(parameter);
+    else
+      finite = finite && found->second.finite;
+  }
+  finite = unscale(scaled) && finite;
   if (finite) optimizer.step();
   update(finite);
   return finite;
@@ -95,6 +112,7 @@ void GradientScaler::load_state(const State& state) {
   check_positive("GradientScaler", "the scale", state.scale);
   if (state.finite_steps < 0) raise("[GradientScaler] a state counts from 0, got {}", state.finite_steps);
   state_ = state;
+  unscaled_.clear();
 }
 
 std::string GradientScaler::to_text() const { return state_text({state_.scale}, {state_.finite_steps}); }

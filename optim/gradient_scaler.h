@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <unordered_map>
 
 namespace tutti {
 
@@ -20,9 +21,11 @@ struct GradientScalerOptions {
 /// divided by it again, and a step whose gradients overflowed is left out and lowers the scale.
 ///
 ///     step.backward(scaler.scale(loss));
-///     const bool finite = scaler.unscale(parameters);  // then clip, if you do
-///     if (finite) optimizer.step();
-///     scaler.update(finite);
+///     scaler.unscale(parameters);  // only to clip, or to look at the gradients
+///     clip_grad_norm(parameters, 1.0);
+///     scaler.step(optimizer);
+///
+/// or, with several optimizers, unscale, step each if finite, and one update for all.
 ///
 /// With a group each device has a scaler, made alike. Reduced gradients are bitwise the same on all devices and a NaN
 /// or infinity of one device reaches all of them, so that they decide alike without a word; of a ShardedOptimizer each
@@ -39,12 +42,13 @@ class GradientScaler {
 
   /// Divides the gradients by the scale, in place, and says whether all were finite: if not, it leaves them and they
   /// must not be used. Joins reductions first; reads one number a gradient on the host. DTypeError for parameters of
-  /// f16.
-  bool unscale(std::span<const Tensor> parameters) const;
+  /// f16, Error for one that was unscaled since the last update.
+  bool unscale(std::span<const Tensor> parameters);
   /// The scale of the next step: times backoff_factor unless finite, times growth_factor after growth_interval finite
   /// steps in a row, within the range of f32.
   void update(bool finite) noexcept;
-  bool step(Optimizer&);  ///< unscale, step if finite, and update; says whether it stepped
+  /// Unscales what was not yet, steps if all its gradients were finite, and updates; says whether it stepped.
+  bool step(Optimizer&);
 
   struct State {
     double scale = 0.0;
@@ -57,8 +61,14 @@ class GradientScaler {
   void load_text(const std::string&);
 
  private:
+  struct Unscaled {
+    Tensor parameter;  // keeps the address taken
+    bool finite;
+  };
+
   GradientScalerOptions options_;
   State state_;
+  std::unordered_map<const void*, Unscaled> unscaled_;  // since the last update, by identity
 };
 
 /// Whether no element of the parameters' gradients is NaN or infinite.

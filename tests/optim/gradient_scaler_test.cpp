@@ -34,6 +34,43 @@ TEST_CASE("scaler: scaled and unscaled, a step is what it would be without") {
   CHECK(p.to_vector<float>() == std::vector<float>{0.5F, 1});
 }
 
+TEST_CASE("scaler: a step after an unscale of one's own divides once") {
+  const Tensor p = make_parameter<float>({1, 2});
+  const Tensor q = make_parameter<float>({4});
+  const std::vector<Tensor> seen{p};  // q is left to step
+  Sgd optimizer({p, q}, 0.25);
+  GradientScaler scaler({.initial_scale = 8});
+  for (int step = 0; step < 2; ++step) {
+    set_gradient<float>(p, {16, 32});
+    set_gradient<float>(q, {8});
+    CHECK(scaler.unscale(seen));
+    CHECK(p.grad().to_vector<float>() == std::vector<float>{2, 4});
+    CHECK_THROWS_WITH_AS(scaler.unscale(seen), doctest::Contains("parameter 0 was unscaled since the last update"),
+                         Error);
+    CHECK(scaler.step(optimizer));
+  }
+  CHECK(p.to_vector<float>() == std::vector<float>{0, 0});
+  CHECK(q.to_vector<float>() == std::vector<float>{3.5F});
+}
+
+TEST_CASE("scaler: a step knows that an unscale of one's own found a gradient that is not finite") {
+  const Tensor p = make_parameter<float>({1});
+  const Tensor q = make_parameter<float>({1});
+  const std::vector<Tensor> seen{p};
+  Sgd optimizer({p, q}, 0.25);
+  GradientScaler scaler({.initial_scale = 8});
+  set_gradient<float>(p, {kInfinity});
+  set_gradient<float>(q, {8});
+  CHECK_FALSE(scaler.unscale(seen));
+  CHECK_FALSE(scaler.step(optimizer));
+  CHECK(optimizer.steps() == 0);
+  CHECK(scaler.scale() == 4.0);
+  set_gradient<float>(p, {4});
+  set_gradient<float>(q, {4});
+  CHECK(scaler.step(optimizer));
+  CHECK(p.to_vector<float>() == std::vector<float>{0.75F});
+}
+
 TEST_CASE("scaler: a gradient that is not finite is left, its step left out, and the scale lowered") {
   for (const float bad : {kInfinity, -kInfinity, kNaN}) {
     const Tensor p = make_parameter<float>({1, 2});
