@@ -4,6 +4,7 @@
 #include <tutti/autodiff/accumulation.h>
 #include <tutti/autodiff/autocast.h>
 #include <tutti/autodiff/backward_run.h>
+#include <tutti/autodiff/checkpoint.h>
 #include <tutti/autodiff/operations.h>
 #include <tutti/autodiff/tensor_access.h>
 #include <tutti/backend/capture.h>
@@ -21,6 +22,11 @@ namespace {
 thread_local LocalAccumulation* innermost = nullptr;
 
 void check_root(const Tensor& root, const char* operation) {
+  if (!root.defined()) raise<AutodiffError>("[{}] the root is undefined", operation);
+  if (!root.requires_grad() && InputTrace::active())
+    raise<AutodiffError>(
+        "[{}] not in the function of a checkpoint, whose first run records nothing: differentiate outside of it",
+        operation);
   if (!root.requires_grad())
     raise<AutodiffError>("[{}] the root has no graph: no operand required a gradient, or it was made under NoGrad",
                          operation);
@@ -152,6 +158,7 @@ std::vector<Tensor> grad(std::span<const Tensor> outputs, std::span<const Tensor
   }
   BackwardRun::Targets targets;
   for (const Tensor& input : inputs) {
+    if (!input.defined()) raise<AutodiffError>("[grad] input {} is undefined", targets.size());
     if (!input.requires_grad()) raise<AutodiffError>("[grad] input {} requires no gradient", targets.size());
     targets.push_back(gradient_node(input).get());
   }

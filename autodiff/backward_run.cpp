@@ -93,7 +93,8 @@ void BackwardRun::check_saved() const {
   for (const Visit& visit : visits_)
     if (visit.needed && !ends_at(visit) && visit.node->released())
       raise<AutodiffError>(
-          "[backward] what {} saved was released by an earlier backward: pass retain_graph to that one",
+          "[backward] what {} saved was released by an earlier backward, also if that one failed: pass retain_graph to "
+          "it",
           visit.node->title());
 }
 

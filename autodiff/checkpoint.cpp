@@ -98,6 +98,7 @@ class CheckpointNode final : public Node {
     const Autocast autocast(kept_->autocast);
     const DrawScope draws = DrawScope::replay(kept_->draws);
     Tensor y = kept_->f(arguments);
+    if (!y.defined()) raise<AutodiffError>("[checkpoint] {} gave an undefined tensor in backward", title());
     if (y.shape() != kept_->shape || y.dtype() != kept_->dtype)
       raise<AutodiffError>("[checkpoint] {} gave {} {} in forward and {} {} in backward", title(),
                            to_string(kept_->shape), to_string(kept_->dtype), to_string(y.shape()),
@@ -139,6 +140,7 @@ bool detail::only_traced(std::span<const Tensor> inputs) {
 }
 
 Tensor checkpoint(CheckpointedFunction f, std::vector<Tensor> inputs) {
+  if (!f) raise<AutodiffError>("[checkpoint] there is no function");
   if (!grad_enabled()) return f(inputs);
   Checkpoint kept{std::move(f), inputs.size(), std::move(inputs), {}, {}, {}, Scope::site(), autocast_dtype(), {}, {}};
   std::unordered_set<const Node*> captured;  // arguments that f refers to
@@ -154,6 +156,7 @@ Tensor checkpoint(CheckpointedFunction f, std::vector<Tensor> inputs) {
     InputTrace trace;
     const DrawScope draws = DrawScope::record(kept.draws);
     y = kept.f(arguments);
+    if (!y.defined()) raise<AutodiffError>("[checkpoint] the function returned an undefined tensor");
     trace.add(y);  // it may be one of those
     std::unordered_set<const void*> seen;
     for (const Tensor& argument : arguments) seen.insert(argument.identity());
@@ -180,6 +183,7 @@ Tensor checkpoint(CheckpointedFunction f, std::vector<Tensor> inputs) {
 }
 
 Tensor checkpoint(std::function<Tensor(const Tensor&)> f, const Tensor& x) {
+  if (!f) raise<AutodiffError>("[checkpoint] there is no function");
   return checkpoint([f = std::move(f)](std::span<const Tensor> inputs) { return f(inputs[0]); },
                     std::vector<Tensor>{x});
 }

@@ -2,31 +2,41 @@
 #include <tutti/autodiff/custom_function.h>
 
 #include <tutti/autodiff/node.h>
+#include <tutti/autodiff/operation_scope.h>
 #include <tutti/backend/error.h>
 
 #include <memory>
+#include <mutex>
 #include <optional>
+#include <string_view>
+#include <unordered_set>
 #include <utility>
 
 namespace tutti {
 
 namespace {
 
-struct NameHolder {
-  std::string name;
-};
+// Nodes and errors keep views of an operation's name, wherever they get to.
+std::string_view kept_name(std::string name) {
+  static std::mutex mutex;  // graphs are recorded by several threads
+  static auto& names = *new std::unordered_set<std::string>;
+  const std::scoped_lock lock(mutex);
+  return *names.insert(std::move(name)).first;
+}
 
-// NameHolder is the first base, so that the name lives when Node takes a view of it.
-class CustomNode final : private NameHolder, public Node {
+std::string describe(const Array& array) {
+  return fmt::format("{} {} on {}", to_string(array.dtype()), to_string(array.shape()), to_string(array.device()));
+}
+
+class CustomNode final : public Node {
  public:
-  CustomNode(std::string name, std::span<const Tensor> inputs, std::vector<Array> values, Array output,
+  CustomNode(std::string_view name, std::span<const Tensor> inputs, std::vector<Array> values, Array output,
              CustomBackward backward)
-      : NameHolder{std::move(name)},
-        Node(NameHolder::name, inputs),
-        saved_(Saved{{values.begin(), values.end()}, {std::move(output)}, std::move(backward)}) {}
+      : Node(name, inputs), saved_(Saved{{values.begin(), values.end()}, {std::move(output)}, std::move(backward)}) {}
 
   void backward(const Tensor& gradient, InputGradients& gradients) override {
-    if (grad_enabled()) raise<AutodiffError>("[{}] a custom function has no second derivative", NameHolder::name);
+    const OperationScope scope(name(), std::span<const Tensor>());
+    if (grad_enabled()) raise<AutodiffError>("[{}] a custom function has no second derivative", name());
     std::vector<Array> values;
     for (const SavedTensor& input : saved_->inputs) {
       require_unwritten(input);
@@ -35,15 +45,13 @@ class CustomNode final : private NameHolder, public Node {
     require_unwritten(saved_->output);
     const std::vector<Array> results = saved_->backward(values, saved_->output.value, gradient.array());
     if (results.size() != input_count())
-      raise<AutodiffError>("[{}] backward returned {} gradients for {} inputs", NameHolder::name, results.size(),
-                           input_count());
+      raise<AutodiffError>("[{}] backward returned {} gradients for {} inputs", name(), results.size(), input_count());
     for (std::size_t i = 0; i < results.size(); ++i) {
       if (!gradients.wanted(i) || !results[i].defined()) continue;
       const Array& input = values[i];
-      if (results[i].shape() != input.shape() || results[i].dtype() != input.dtype())
-        raise<AutodiffError>("[{}] gradient {} is {} {}, its input {} {}", NameHolder::name, i,
-                             to_string(results[i].shape()), to_string(results[i].dtype()), to_string(input.shape()),
-                             to_string(input.dtype()));
+      if (results[i].shape() != input.shape() || results[i].dtype() != input.dtype() ||
+          results[i].device() != input.device())
+        raise<AutodiffError>("[{}] gradient {} is {}, its input {}", name(), i, describe(results[i]), describe(input));
       gradients.set(i, Tensor(results[i]));
     }
   }
@@ -62,8 +70,10 @@ class CustomNode final : private NameHolder, public Node {
 
 }  // namespace
 
-Tensor custom_function(std::string name, std::vector<Tensor> inputs, const CustomForward& forward,
+Tensor custom_function(std::string given_name, std::vector<Tensor> inputs, const CustomForward& forward,
                        CustomBackward backward) {
+  const std::string_view name = kept_name(std::move(given_name));
+  const OperationScope scope(name, inputs);
   if (!forward || !backward)
     raise<AutodiffError>("[{}] the custom function has no {}", name, forward ? "backward" : "forward");
   std::vector<Array> values;
@@ -74,8 +84,8 @@ Tensor custom_function(std::string name, std::vector<Tensor> inputs, const Custo
   Array output = forward(values);
   if (!output.defined()) raise<AutodiffError>("[{}] forward returned an undefined array", name);
   if (detects_anomalies()) detail::inspect_result(name, output, inputs);
-  if (!records(inputs)) return Tensor(std::move(output));
-  auto node = std::make_shared<CustomNode>(std::move(name), inputs, std::move(values), output, std::move(backward));
+  if (!is_floating(output.dtype()) || !records(inputs)) return Tensor(std::move(output));
+  auto node = std::make_shared<CustomNode>(name, inputs, std::move(values), output, std::move(backward));
   return Tensor::from_node(std::move(output), std::move(node));
 }
 

@@ -178,6 +178,7 @@ void Tensor::zero_grad() {
 
 void Tensor::set_array(Array value) {
   const Array& old = array();
+  if (!value.defined()) raise<AutodiffError>("[set_array] the value is undefined");
   if (!is_leaf())
     raise<AutodiffError>("[set_array] this tensor was made by {}: only leaves take values", impl_->node->title());
   if (value.shape() != old.shape())

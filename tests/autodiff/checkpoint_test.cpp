@@ -268,6 +268,17 @@ TEST_CASE("checkpoint: arguments that are undefined, and literals") {
   CHECK(x.grad().to_vector<float>() == std::vector<float>{3, 3});
 }
 
+TEST_CASE("checkpoint: what is no function, gives nothing, or differentiates is refused by name") {
+  const Tensor x = leaf({1, 2});
+  CHECK_THROWS_WITH_AS(checkpoint(std::function<Tensor(const Tensor&)>(), x),
+                       doctest::Contains("[checkpoint] there is no function"), AutodiffError);
+  CHECK_THROWS_WITH_AS(checkpoint([](const Tensor&) { return Tensor(); }, x),
+                       doctest::Contains("[checkpoint] the function returned an undefined tensor"), AutodiffError);
+  const auto inner = [](const Tensor& in) { return grad(sum(in * in), {in})[0]; };
+  CHECK_THROWS_WITH_AS(checkpoint(inner, x), doctest::Contains("[grad] not in the function of a checkpoint"),
+                       AutodiffError);
+}
+
 TEST_CASE("checkpoint: f registers no hooks, which would be called twice") {
   const Tensor x = leaf({1, 2});
   const auto f = [](const Tensor& in) {

@@ -63,6 +63,7 @@ TEST_CASE("grad: unused inputs, and those behind a null gradient") {
   CHECK(gradients[1].to_vector<double>() == Values{2, 4});
   const Tensor constant_input[] = {constant({1}, {1})};
   CHECK_THROWS_WITH_AS(grad(x * x, constant_input), doctest::Contains("requires no gradient"), AutodiffError);
+  CHECK_THROWS_WITH_AS(grad(x * x, {x, Tensor()}), "[grad] input 1 is undefined", AutodiffError);
 }
 
 TEST_CASE("grad: releases what it read, unless told to retain it") {
