@@ -5,6 +5,8 @@
 
 #include <tutti/autodiff/tensor.h>
 
+#include <concepts>
+
 namespace tutti {
 
 struct Sorted {
@@ -19,6 +21,10 @@ Tensor argsort(const Tensor&, std::int64_t axis = -1, bool descending = false);
 /// The first `count` of the axis when sorted: the largest, from the largest on, or the smallest. Of equals those that
 /// come first. ShapeError for more than there are, and for a negative count.
 Sorted topk(const Tensor&, std::int64_t count, std::int64_t axis = -1, bool largest = true);
+// A bool is no axis.
+template <std::same_as<bool> B> Sorted sort(const Tensor&, B descending) = delete;
+template <std::same_as<bool> B> Tensor argsort(const Tensor&, B descending) = delete;
+template <std::same_as<bool> B> Sorted topk(const Tensor&, std::int64_t count, B largest) = delete;
 
 /// The sum of each element and all before it, added in f64 for floating types and rounded to x's. Integers and bool
 /// give i64. The gradient is the sum of dy at each element and all behind it.

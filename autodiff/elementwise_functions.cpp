@@ -69,6 +69,8 @@ Tensor trunc(const Tensor& x) { return in_steps(elementwise::Trunc{}, x); }
 Tensor clip(const Tensor& x, const Scalar& low, const Scalar& high) {
   const OperationScope scope("clip", x);
   if (is_floating(x.dtype())) return record_unary(elementwise::Clip{low.to<double>(), high.to<double>()}, x);
+  require_fit("clip", low, x.dtype());
+  require_fit("clip", high, x.dtype());
   return minimum(maximum(x, Tensor(low)), Tensor(high));
 }
 

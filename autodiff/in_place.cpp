@@ -110,7 +110,6 @@ Tensor Tensor::div_(const Tensor& value) const { return combine("div_", elementw
 Tensor Tensor::fill_(const Scalar& value) const {
   const OperationScope scope("fill_", *this);
   require_writable("fill_", *this);
-  require_same_kind("fill_", value.default_dtype(), dtype());
   require_fit("fill_", value, dtype());
   Array target = array();
   target.fill(value);
@@ -122,6 +121,7 @@ Tensor Tensor::copy_(const Tensor& value) const {
   const OperationScope scope("copy_", *this, value);
   require_writable("copy_", *this);
   require_plain("copy_", value);
+  if (value.is_weak_scalar()) require_fit("copy_", weak_value(value), dtype());
   write("copy_", array(), value.array());
   if (detects_anomalies()) detail::inspect_result("copy_", array(), std::span(&value, 1));
   return *this;

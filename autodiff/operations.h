@@ -15,6 +15,7 @@
 #include <tutti/autodiff/tensor.h>
 #include <tutti/backend/kernel_arguments.h>
 
+#include <concepts>
 #include <initializer_list>
 #include <span>
 #include <string_view>
@@ -78,8 +79,9 @@ inline Tensor concatenate(std::initializer_list<Tensor> parts, std::int64_t axis
 inline Tensor stack(std::initializer_list<Tensor> parts, std::int64_t axis = 0) {
   return stack(std::span(parts.begin(), parts.size()), axis);
 }
-/// Consecutive parts along an axis, views: of these lengths, or of one length, but for the last. ShapeError for lengths
-/// that do not add up, for negative ones, and for one length below 1.
+/// Consecutive parts along an axis, views: of these lengths, or of one length, but for the last. There is one part at
+/// least, an empty one of an empty axis. ShapeError for lengths that do not add up, for negative ones, and for one
+/// length below 1.
 std::vector<Tensor> split(const Tensor&, std::span<const std::int64_t> lengths, std::int64_t axis = 0);
 std::vector<Tensor> split(const Tensor&, std::int64_t length, std::int64_t axis = 0);
 inline std::vector<Tensor> split(const Tensor& x, std::initializer_list<std::int64_t> lengths, std::int64_t axis = 0) {
@@ -116,11 +118,15 @@ Tensor argmax(const Tensor&);
 Tensor argmin(const Tensor&);
 Tensor argmax(const Tensor&, std::int64_t axis, bool keep_dims = false);
 Tensor argmin(const Tensor&, std::int64_t axis, bool keep_dims = false);
+template <std::same_as<bool> B> Tensor argmax(const Tensor&, B keep_dims) = delete;  // of no axis
+template <std::same_as<bool> B> Tensor argmin(const Tensor&, B keep_dims) = delete;
 /// Mean squared distance from the mean, over n - correction elements: 1 is the unbiased estimate and PyTorch's default;
 /// NumPy's is 0. Integers give f32.
 Tensor var(const Tensor&, const Axes& = {}, double correction = 1, bool keep_dims = false);
 /// sqrt(var), with the gradient 0 where that is 0.
 Tensor stddev(const Tensor&, const Axes& = {}, double correction = 1, bool keep_dims = false);
+template <std::same_as<bool> B> Tensor var(const Tensor&, const Axes&, B keep_dims) = delete;  // not the correction
+template <std::same_as<bool> B> Tensor stddev(const Tensor&, const Axes&, B keep_dims) = delete;
 /// Euclidean, sqrt(sum(x^2)); integers give f32. The gradient is 0 where it is 0.
 Tensor norm(const Tensor&, const Axes& = {}, bool keep_dims = false);
 Tensor logsumexp(const Tensor&, const Axes& = {}, bool keep_dims = false);  ///< log(sum(exp(x))) without overflow
@@ -154,9 +160,9 @@ Tensor log_softmax(const Tensor&, std::int64_t axis = -1);  ///< its logarithm, 
 /// of the i64 index, whose other axes are no longer than the input's. The gradient is added to where each came from.
 /// ShapeError for an index that does not fit; for one out of range when the kernel runs.
 Tensor gather(const Tensor& input, std::int64_t axis, const Tensor& index);
-/// Rows of a table [rows, columns...] of any dtype at i64 indices of any shape -> [indices..., columns...]. Gradients
-/// of a row that is read more than once add up. The one operation that a leaf with sparse gradients may enter.
-/// DTypeError for other indices; one out of range throws ShapeError when the kernel runs.
+/// Rows of a table [rows, columns...] of any dtype at integer indices of any shape -> [indices..., columns...].
+/// Gradients of a row that is read more than once add up. The one operation that a leaf with sparse gradients may
+/// enter. DTypeError for other indices; one out of range throws ShapeError when the kernel runs.
 Tensor embedding(const Tensor& table, const Tensor& indices);
 /// Zeros of `shape` with each update added where `index`, i64 of the updates' shape, points along the axis: gather's
 /// gradient, and gather is its. Deterministic. PyTorch's x.scatter_add(d, i, u) is x + scatter_add(x.shape(), u, d, i).

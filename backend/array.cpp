@@ -36,6 +36,7 @@ Array Array::full(const Shape& shape, Scalar value, DType dtype, Device device) 
 Array Array::arange(std::int64_t count, DType dtype, Device device) {
   if (dtype == DType::boolean) raise<DTypeError>("[arange] takes numbers, not {}", to_string(dtype));
   if (count < 0) raise<ShapeError>("[arange] negative count {}", count);
+  if (count > 0) require_fit("arange", count - 1, dtype);
   return visit_dtype(dtype, [&]<class T>(std::type_identity<T>) {
     const Array array = empty({count}, dtype, device);
     std::unique_ptr<T[]> values(new T[static_cast<std::size_t>(count)]);

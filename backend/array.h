@@ -24,7 +24,7 @@ class Array {
   static Array empty(const Shape&, DType, Device);         ///< contents undefined
   static Array full(const Shape&, Scalar, DType, Device);  ///< DTypeError for a number that the type does not have
   static Array zeros(const Shape& shape, DType dtype, Device device) { return full(shape, 0, dtype, device); }
-  static Array arange(std::int64_t count, DType, Device);  ///< 0, 1, ... count-1
+  static Array arange(std::int64_t count, DType, Device);  ///< 0, 1, ... count-1; DTypeError if that is out of range
   /// Copies `values` (row-major). Throws ShapeError unless there are as many as the shape holds.
   template <class T> static Array from(std::span<const T> values, const Shape& shape, Device device) {
     return from_bytes(values.data(), values.size(), dtype_of<T>, shape, device);

@@ -113,6 +113,9 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const CrossEnt
   if (!(options.label_smoothing >= 0 && options.label_smoothing <= 1))
     raise("[cross_entropy] label smoothing {} is not in [0, 1]", options.label_smoothing);
   const bool soft = is_floating(targets.dtype()) && targets.shape() == logits.shape();
+  if (!soft && targets.shape() == logits.shape())
+    raise<DTypeError>("[cross_entropy] targets {} of the logits' shape are probabilities, which are floating, not {}",
+                      to_string(targets.shape()), to_string(targets.dtype()));
   if (!soft) classes.check_numbers(targets);
   const Tensor log_probabilities = log_softmax(logits, classes.signed_axis());
   return soft ? soft_loss(classes, log_probabilities, targets, options)

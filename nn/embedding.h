@@ -12,7 +12,7 @@ struct EmbeddingOptions {
   Device device = cpu(0);
 };
 
-/// A table of vectors looked up by number: i64 indices of any shape -> [indices..., columns]. Starts normally
+/// A table of vectors looked up by number: integer indices of any shape -> [indices..., columns]. Starts normally
 /// distributed, as in PyTorch.
 class Embedding : public Module {
  public:

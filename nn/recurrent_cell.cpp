@@ -78,17 +78,17 @@ RecurrentWeights recurrent_weights(const RecurrentKind& kind, std::int64_t in, s
 RecurrentState RecurrentCell::forward(const Tensor& x, const RecurrentState& before) const {
   const std::int64_t in = weights.input_weight.length(1);
   if (x.rank() != 2 || x.length(1) != in)
-    raise<ShapeError>("[{}] needs x [batch, {}], got {}", kind_->name, in, to_string(x.shape()));
+    raise<ShapeError>("[{}Cell] needs x [batch, {}], got {}", kind_->name, in, to_string(x.shape()));
   const Shape shape{x.length(0), weights.hidden_weight.length(1)};
   const auto state = [&](std::string_view what, const Tensor& given) {
     if (!given.defined()) return Tensor(Array::zeros(shape, weights.hidden_weight.dtype(), x.device()));
     if (given.shape() != shape)
-      raise<ShapeError>("[{}] the {} state is {}, not {}", kind_->name, what, to_string(given.shape()),
+      raise<ShapeError>("[{}Cell] the {} state is {}, not {}", kind_->name, what, to_string(given.shape()),
                         to_string(shape));
     return given;
   };
   if (!kind_->has_cell && before.cell.defined())
-    raise<ShapeError>("[{}] has no cell state, but one is given", kind_->name);
+    raise<ShapeError>("[{}Cell] has no cell state, but one is given", kind_->name);
   return kind_->step(linear(x, weights.input_weight, weights.input_bias),
                      {state("hidden", before.hidden), kind_->has_cell ? state("cell", before.cell) : Tensor()},
                      weights);

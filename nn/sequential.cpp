@@ -3,6 +3,7 @@
 
 #include <tutti/autodiff/anomaly.h>
 #include <tutti/autodiff/scope.h>
+#include <tutti/backend/error.h>
 
 #include <optional>
 
@@ -16,6 +17,11 @@ Sequential::Sequential(const Sequential& other) : Module(other) {
 Sequential& Sequential::operator=(const Sequential& other) {
   if (this != &other) *this = Sequential(other);
   return *this;
+}
+
+Module& Sequential::layer(std::size_t index) {
+  if (index >= layers_.size()) raise<ShapeError>("[Sequential] there is no layer {} of {}", index, layers_.size());
+  return layers_[index].layer->module();
 }
 
 Tensor Sequential::forward(const Tensor& x) const {

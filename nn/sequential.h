@@ -52,8 +52,8 @@ class Sequential : public Module {
   void visit(MemberVisitor&) override;
 
   std::size_t size() const noexcept { return layers_.size(); }
-  /// By place, from 0; throws std::out_of_range. It stays where it is in memory when others are appended.
-  Module& layer(std::size_t index) { return layers_.at(index).layer->module(); }
+  /// By place, from 0; ShapeError for one that there is not. It stays where it is in memory when others are appended.
+  Module& layer(std::size_t index);
 
  private:
   class AnyLayer {

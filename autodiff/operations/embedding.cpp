@@ -38,12 +38,13 @@ struct EmbeddingGradient {
 
 }  // namespace
 
-Tensor embedding(const Tensor& table, const Tensor& indices) {
-  const OperationScope scope("embedding", table, indices);
+Tensor embedding(const Tensor& table, const Tensor& given) {
+  const OperationScope scope("embedding", table, given);
   const Shape& shape = table.shape();
   if (shape.empty()) raise<ShapeError>("[embedding] the table is a scalar: it has no rows");
-  if (indices.dtype() != DType::i64)
-    raise<DTypeError>("[embedding] indices are {}: they must be i64", to_string(indices.dtype()));
+  if (!is_integral(given.dtype()))
+    raise<DTypeError>("[embedding] indices are {}: they must be integers", to_string(given.dtype()));
+  const Tensor indices = cast(given, DType::i64);
   if (indices.device() != table.device())
     raise<DeviceError>("[embedding] operands are on different devices: {} and {}", to_string(table.device()),
                        to_string(indices.device()));

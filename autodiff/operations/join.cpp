@@ -68,9 +68,10 @@ std::vector<Tensor> split(const Tensor& x, std::span<const std::int64_t> lengths
 std::vector<Tensor> split(const Tensor& x, std::int64_t length, std::int64_t axis) {
   const OperationScope scope("split", x);
   if (length < 1) raise<ShapeError>("[split] parts of length {}: it must be positive", length);
+  std::int64_t left = x.shape()[normalize_axis("split", axis, x.rank())];
   std::vector<std::int64_t> lengths;
-  for (std::int64_t left = x.shape()[normalize_axis("split", axis, x.rank())]; left > 0; left -= length)
-    lengths.push_back(std::min(length, left));
+  do lengths.push_back(std::min(length, left));
+  while ((left -= length) > 0);
   return split(x, lengths, axis);
 }
 

@@ -124,6 +124,9 @@ TEST_CASE("clip: bounds, and the gradient at them") {
   const Tensor whole = clip(index({-4, 2, 9}, {3}), 0, 5);
   CHECK(whole.to_vector<std::int64_t>() == Whole{0, 2, 5});
   CHECK(clip(index({-4, 2, 9}, {3}), 0.5, 5).dtype() == DType::f32);
+  const Tensor bytes(Array::full({1}, 7, DType::u8, test_device()));
+  CHECK_THROWS_WITH_AS(clip(bytes, -5, 200), doctest::Contains("[clip] -5 is no u8"), DTypeError);
+  CHECK_THROWS_WITH_AS(clip(bytes, 0, 300), doctest::Contains("[clip] 300 is no u8"), DTypeError);
 }
 
 TEST_CASE("bits of integers and bools, and logic of anything") {

@@ -157,6 +157,17 @@ TEST_CASE("in place: a leaf that requires a gradient is written to under NoGrad 
   CHECK(x.to_vector<double>() == Values{0, 3});
 }
 
+TEST_CASE("in place: a literal is converted, as by NumPy and PyTorch") {
+  const Tensor x = index({1, 2}, {2});
+  x.fill_(2.0);
+  CHECK(x.to_vector<std::int64_t>() == std::vector<std::int64_t>{2, 2});
+  x.fill_(-2.75);
+  CHECK(x.to_vector<std::int64_t>() == std::vector<std::int64_t>{-2, -2});
+  const Tensor mask(Array::zeros({1}, DType::boolean, test_device()));
+  mask.fill_(1);
+  CHECK(mask.item<bool>());
+}
+
 TEST_CASE("in place: what is refused") {
   const Tensor x = constant({1, 2}, {2});
   const Tensor p = leaf({1, 2});
@@ -168,8 +179,9 @@ TEST_CASE("in place: what is refused") {
   CHECK_THROWS_WITH_AS(x.copy_(constant({1, 2}, {2, 1})), doctest::Contains("[copy_]"), ShapeError);
   CHECK_THROWS_WITH_AS(broadcast_to(x, {3, 2}).fill_(1), doctest::Contains("one place"), ShapeError);
   CHECK_THROWS_WITH_AS(index({1, 2}, {2}).mul_(0.5), doctest::Contains("which i64 cannot hold"), DTypeError);
-  CHECK_THROWS_WITH_AS(index({1, 2}, {2}).fill_(0.5), doctest::Contains("which i64 cannot hold"), DTypeError);
   CHECK_THROWS_WITH_AS(cast(index({1, 2}, {2}), DType::u8).fill_(300), doctest::Contains("[fill_] 300 is no u8"),
+                       DTypeError);
+  CHECK_THROWS_WITH_AS(cast(index({1, 2}, {2}), DType::u8).copy_(Tensor(-1)), doctest::Contains("[copy_] -1 is no u8"),
                        DTypeError);
   CHECK_THROWS_WITH_AS(Tensor(1.0).fill_(2), doctest::Contains("literal"), AutodiffError);
   CHECK_THROWS_AS(Tensor().fill_(2), AutodiffError);

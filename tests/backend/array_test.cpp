@@ -254,6 +254,8 @@ TEST_CASE("a number that the type does not have is refused, not wrapped") {
   Array bytes = Array::full({1}, 7, DType::u8, test_device());
   CHECK_THROWS_WITH_AS(bytes.fill(-1), "[fill] -1 is no u8", DTypeError);
   CHECK(bytes.item<int>() == 7);
+  CHECK_THROWS_WITH_AS(Array::arange(257, DType::u8, test_device()), "[arange] 256 is no u8", DTypeError);
+  CHECK(Array::arange(256, DType::u8, test_device()).shape() == Shape{256});
 }
 
 TEST_CASE("what no machine can hold is an error") {

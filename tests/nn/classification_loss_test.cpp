@@ -185,6 +185,8 @@ TEST_CASE("cross_entropy names what does not fit") {
   CHECK_THROWS_WITH_AS(cross_entropy(x, targets, {.label_smoothing = 1.5}),
                        doctest::Contains("[cross_entropy] label smoothing 1.5 is not in [0, 1]"), Error);
   CHECK_THROWS_AS(cross_entropy(x, softmax(x, 1), {.ignore_index = 1}), Error);
+  CHECK_THROWS_WITH_AS(cross_entropy(x, one_hot(targets, 5, DType::i64)),
+                       doctest::Contains("probabilities, which are floating, not i64"), DTypeError);
 }
 
 TEST_CASE("kl_div: values, reductions and gradients") {

@@ -230,9 +230,9 @@ TEST_CASE("recurrent cells are the steps of a network") {
   check_close({output.state.cell.to_vector<double>()}, {state.cell.to_vector<double>()});
   CHECK(cell.named_parameters()[1].first == "weight_hh");
   CHECK_FALSE(GRUCell(kIn, kHidden, random, chosen).forward(x[0]).cell.defined());
-  CHECK_THROWS_WITH_AS(cell.forward(x), "[LSTM] needs x [batch, 4], got [4, 2, 4]", ShapeError);
+  CHECK_THROWS_WITH_AS(cell.forward(x), "[LSTMCell] needs x [batch, 4], got [4, 2, 4]", ShapeError);
   CHECK_THROWS_WITH_AS(RNNCell(kIn, kHidden, random, chosen).forward(x[0], {{}, x[0]}),
-                       doctest::Contains("[RNN] has no cell state, but one is given"), ShapeError);
+                       doctest::Contains("[RNNCell] has no cell state, but one is given"), ShapeError);
 }
 
 TEST_CASE("recurrent networks: dropout between layers, while training only") {

@@ -44,6 +44,7 @@ TEST_CASE("Sequential: nests, and appends") {
   std::vector<std::string> names;
   for (const auto& [name, tensor] : outer.named_parameters()) names.push_back(name);
   CHECK(names == std::vector<std::string>{"0.weight", "0.bias", "1.0.weight", "1.0.bias", "2.weight", "2.bias"});
+  CHECK_THROWS_WITH_AS(outer.layer(3), "[Sequential] there is no layer 3 of 3", ShapeError);
   outer.eval();
   CHECK_FALSE(outer.layer(1).training());
 }

@@ -23,6 +23,8 @@ TEST_CASE("embedding: rows by number, with repeated and unused ones, for indices
   check_gradients([&](const Inputs& in) { return embedding(in[0], index({1, 1}, {2})); }, {spread({2, 2, 2}, 2)});
   check_gradients([&](const Inputs& in) { return embedding(in[0], index({1}, {})); }, {spread({3}, 3)});
   CHECK(embedding(table, index({}, {0, 2})).shape() == Shape{0, 2, 3});
+  for (const DType narrow : {DType::i32, DType::u8})
+    CHECK(embedding(table, cast(indices, narrow)).to_vector<double>() == rows.to_vector<double>());
 }
 
 TEST_CASE("embedding: what does not fit is named") {

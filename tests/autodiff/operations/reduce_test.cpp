@@ -16,6 +16,15 @@ namespace {
 using Inputs = std::vector<Tensor>;
 using Axes = std::initializer_list<std::int64_t>;
 
+// keep_dims, descending and largest stand behind the correction or the axis: a bool in their place would be a number.
+template <class T> constexpr bool takes_bool =
+    requires(const Tensor& x, T b) { var(x, 0, b); } || requires(const Tensor& x, T b) { stddev(x, 0, b); } ||
+    requires(const Tensor& x, T b) { argmax(x, b); } || requires(const Tensor& x, T b) { argmin(x, b); } ||
+    requires(const Tensor& x, T b) { sort(x, b); } || requires(const Tensor& x, T b) { argsort(x, b); } ||
+    requires(const Tensor& x, T b) { topk(x, 1, b); };
+static_assert(!takes_bool<bool>);
+static_assert(takes_bool<int>);
+
 TEST_CASE("sum, mean: over every choice of axes") {
   const Tensor x = spread({2, 3, 4}, 1);
   for (const Axes& axes : {Axes{}, Axes{0}, Axes{1}, Axes{-1}, Axes{0, 1}, Axes{0, 2}, Axes{-2, -1}, Axes{0, 1, 2}})

@@ -126,6 +126,9 @@ TEST_CASE("stack, split: the inverse of each other") {
         return pieces[0] * pieces[2] + sum(pieces[1]);
       },
       {a});
+  const std::vector<Tensor> of_nothing = split(slice(a, 1, 0, 0), 2, 1);
+  REQUIRE(of_nothing.size() == 1);
+  CHECK(of_nothing[0].shape() == Shape{2, 0});
   const std::int64_t short_of[] = {1, 1};
   CHECK_THROWS_AS(split(a, short_of, 1), ShapeError);
   CHECK_THROWS_AS(split(a, 0), ShapeError);
