@@ -50,8 +50,6 @@ Tensor root_gradient(const Tensor& root, const Tensor& given, double scale, cons
   return scale == 1.0 ? given : given * scale;
 }
 
-Tensor ones_like(const Tensor& root) { return Tensor(Array::full(root.shape(), 1, root.dtype(), root.device())); }
-
 // Recording is on in a run exactly if its gradients are to be differentiable.
 class RecordingMode {
  public:

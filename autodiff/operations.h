@@ -7,6 +7,7 @@
 
 #include <tutti/autodiff/along_axis.h>
 #include <tutti/autodiff/attention.h>
+#include <tutti/autodiff/creation.h>
 #include <tutti/autodiff/elementwise_operations.h>
 #include <tutti/autodiff/image_operations.h>
 #include <tutti/autodiff/indexing.h>

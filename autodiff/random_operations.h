@@ -3,6 +3,7 @@
 
 // Operations that draw from a generator. What they draw depends on the generator alone, never on the kind of device.
 
+#include <tutti/autodiff/creation.h>
 #include <tutti/autodiff/tensor.h>
 #include <tutti/backend/random.h>
 
@@ -14,6 +15,14 @@ namespace tutti {
 /// Keeps one byte for each element for its gradient. Without training, or with p = 0, it is x itself, and nothing is
 /// drawn.
 Tensor dropout(const Tensor& x, double p, Generator&, bool training = true);
+
+/// [low, high), f32 unless another floating type is given, else DTypeError; so for the two below.
+Tensor uniform(const Shape&, Generator&, double low = 0.0, double high = 1.0, const TensorOptions& = {});
+Tensor normal(const Shape&, Generator&, double mean = 0.0, double standard_deviation = 1.0, const TensorOptions& = {});
+/// A normal number on condition that it lies in [low, high]. Error unless low < high and some of the distribution lies
+/// between.
+Tensor truncated_normal(const Shape&, Generator&, double mean, double standard_deviation, double low, double high,
+                        const TensorOptions& = {});
 
 /// Draws 1 with the probability that stands at each place, else 0: probabilities floating, of any shape -> the same
 /// shape and dtype. What lies outside [0, 1] counts as the end beside it; NaN gives 0. No gradient.

@@ -21,6 +21,24 @@ Tensor gumbel(const Shape& shape, Generator& generator, Device device) {
 
 }  // namespace
 
+Tensor uniform(const Shape& shape, Generator& generator, double low, double high, const TensorOptions& options) {
+  const DType dtype = options.dtype.value_or(DType::f32);
+  return Tensor(generator.uniform(shape, dtype, options.device, low, high), options.requires_grad);
+}
+
+Tensor normal(const Shape& shape, Generator& generator, double mean, double standard_deviation,
+              const TensorOptions& options) {
+  const DType dtype = options.dtype.value_or(DType::f32);
+  return Tensor(generator.normal(shape, dtype, options.device, mean, standard_deviation), options.requires_grad);
+}
+
+Tensor truncated_normal(const Shape& shape, Generator& generator, double mean, double standard_deviation, double low,
+                        double high, const TensorOptions& options) {
+  const DType dtype = options.dtype.value_or(DType::f32);
+  return Tensor(generator.truncated_normal(shape, dtype, options.device, mean, standard_deviation, low, high),
+                options.requires_grad);
+}
+
 Tensor bernoulli(const Tensor& probabilities, Generator& generator) {
   const OperationScope scope("bernoulli", probabilities);
   const DType dtype = probabilities.dtype();

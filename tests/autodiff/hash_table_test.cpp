@@ -22,7 +22,7 @@ HashTableOptions small(const IdIndexOptions& index = {}) {
   return {.seed = 7, .capacity = 2, .index = index, .dtype = DType::f64, .device = test_device()};
 }
 
-SparseGradient ones(const Ids& ids, std::int64_t columns = 2) {
+SparseGradient rows_of_ones(const Ids& ids, std::int64_t columns = 2) {
   const auto count = static_cast<std::int64_t>(ids.size());
   return {Array::from(ids, {count}, test_device()),
           Array::full({count, columns}, 1, DType::f64, test_device()),
@@ -39,7 +39,7 @@ Ids ids_of(const IdIndex& index) { return index.ids(); }
 TEST_CASE("hash_table: an id's first values are a function of seed and id, whoever asks and when") {
   const HashTable table(5, small());
   HashTable other(5, {.seed = 7, .capacity = 100, .dtype = DType::f64, .device = test_device()});
-  other.admit(ones({-4, 12, kLowest}, 5), {});
+  other.admit(rows_of_ones({-4, 12, kLowest}, 5), {});
   const Values before = values_of(table, {12, kLowest, 12, 99});
   CHECK(before == values_of(other, {12, kLowest, 12, 99}));
   CHECK(std::equal(before.begin(), before.begin() + 5, before.begin() + 10));
@@ -61,12 +61,12 @@ TEST_CASE("hash_table: an id's first values are a function of seed and id, whoev
 TEST_CASE("hash_table: grows by doubling; rows and their state stay what they were") {
   HashTable table(2, small());
   const RowState state{{"sum"}, 0.5};
-  table.admit(ones({3, 1}), state);
+  table.admit(rows_of_ones({3, 1}), state);
   table.rows().slice(0, 0, 1).fill(10);  // the row of id 1
   table.state()[0].second.slice(0, 0, 1).fill(20);
   const Values third = values_of(table, {3});
   CHECK(table.capacity() == 2);
-  const SparseGradient gradient = table.admit(ones({-9, 1, 2, 3, 70}), state);
+  const SparseGradient gradient = table.admit(rows_of_ones({-9, 1, 2, 3, 70}), state);
   CHECK(table.capacity() == 8);
   CHECK(table.size() == 5);
   CHECK(gradient.shape == Shape{8, 2});
@@ -82,9 +82,9 @@ TEST_CASE("hash_table: grows by doubling; rows and their state stay what they we
 TEST_CASE("hash_table: ids are admitted once they have been reached often enough") {
   HashTable table(2, small({.min_count = 3}));
   const Values initial = values_of(table, {5});
-  for (int i = 0; i < 2; ++i) CHECK(table.admit(ones({5, 6}), {}).count() == 0);
+  for (int i = 0; i < 2; ++i) CHECK(table.admit(rows_of_ones({5, 6}), {}).count() == 0);
   CHECK(table.size() == 0);
-  const SparseGradient third = table.admit(ones({5, 7}), {});
+  const SparseGradient third = table.admit(rows_of_ones({5, 7}), {});
   CHECK(third.count() == 1);
   CHECK(third.rows.shape() == Shape{1, 2});
   CHECK(ids_of(table.index()) == Ids{5});
@@ -97,35 +97,35 @@ TEST_CASE("hash_table: a full table evicts the rows that it is told to, with the
     CAPTURE(recent);
     HashTable table(2, small({.max_rows = 3, .eviction = recent ? Eviction::least_recent : Eviction::least_frequent}));
     const RowState state{{"sum"}};
-    table.admit(ones({1, 2}), state);
-    table.admit(ones({1}), state);
-    table.admit(ones({2, 3}), state);
-    table.admit(ones({2}), state);  // 1: twice, last in 2; 2: thrice, last in 4; 3: once, last in 3
+    table.admit(rows_of_ones({1, 2}), state);
+    table.admit(rows_of_ones({1}), state);
+    table.admit(rows_of_ones({2, 3}), state);
+    table.admit(rows_of_ones({2}), state);  // 1: twice, last in 2; 2: thrice, last in 4; 3: once, last in 3
     Array(table.rows()).fill(std::numeric_limits<double>::infinity());
     table.state()[0].second.fill(std::numeric_limits<double>::quiet_NaN());
-    const SparseGradient gradient = table.admit(ones({4}), state);
+    const SparseGradient gradient = table.admit(rows_of_ones({4}), state);
     CHECK(ids_of(table.index()) == (recent ? Ids{2, 3, 4} : Ids{1, 2, 4}));
     CHECK(table.capacity() == 3);
     const std::int64_t row = gradient.indices.to_vector<std::int64_t>().front();
     CHECK(values_of(table, {4}) == values_of(HashTable(2, small()), {4}));
     CHECK(table.state()[0].second.slice(0, row, row + 1).to_vector<double>() == Values{0, 0});
-    CHECK_THROWS_WITH_AS(table.admit(ones({10, 11, 12, 13}), state), doctest::Contains("4 rows"), Error);
+    CHECK_THROWS_WITH_AS(table.admit(rows_of_ones({10, 11, 12, 13}), state), doctest::Contains("4 rows"), Error);
     CHECK(table.updates() == 5);
-    CHECK(table.admit(ones({10, 11, 12}), state).count() == 3);
+    CHECK(table.admit(rows_of_ones({10, 11, 12}), state).count() == 3);
     CHECK(ids_of(table.index()) == Ids{10, 11, 12});
   }
 }
 
 TEST_CASE("hash_table: what no update reaches is forgotten, also what waits for a row") {
   HashTable table(2, small({.min_count = 2, .max_idle = 4}));
-  table.admit(ones({1, 2}), {});
-  table.admit(ones({1}), {});
-  for (int i = 0; i < 3; ++i) table.admit(ones({9}), {});
+  table.admit(rows_of_ones({1, 2}), {});
+  table.admit(rows_of_ones({1}), {});
+  for (int i = 0; i < 3; ++i) table.admit(rows_of_ones({9}), {});
   CHECK(table.index().find(2) != nullptr);
-  table.admit(ones({9}), {});
+  table.admit(rows_of_ones({9}), {});
   CHECK(table.index().find(2) == nullptr);
   CHECK(ids_of(table.index()) == Ids{1, 9});
-  table.admit(ones({9}), {});
+  table.admit(rows_of_ones({9}), {});
   CHECK(ids_of(table.index()) == Ids{9});
   table.erase(Ids{9, 1000});
   CHECK(table.size() == 0);
@@ -135,8 +135,8 @@ TEST_CASE("hash_table: what no update reaches is forgotten, also what waits for 
 TEST_CASE("hash_table: is saved by id, and loads into a table of any size, device type and limit") {
   HashTable table(2, small({.min_count = 2}));
   const RowState state{{"mean", "square"}};
-  for (int i = 0; i < 2; ++i) table.admit(ones({8, -3, 5}), state);
-  table.admit(ones({8, 77}), state);
+  for (int i = 0; i < 2; ++i) table.admit(rows_of_ones({8, -3, 5}), state);
+  table.admit(rows_of_ones({8, 77}), state);
   table.rows().slice(0, 0, 1).fill(4);  // of -3
   table.state()[1].second.slice(0, 0, 1).fill(6);
   const auto saved = table.save();
@@ -161,7 +161,7 @@ TEST_CASE("hash_table: is saved by id, and loads into a table of any size, devic
 
 TEST_CASE("hash_table: a damaged state names what is wrong, and changes nothing") {
   HashTable table(2, small());
-  table.admit(ones({1, 2}), {{"sum"}});
+  table.admit(rows_of_ones({1, 2}), {{"sum"}});
   const auto saved = table.save();
   const auto refused = [&](std::size_t position, Array array, const char* part) {
     auto damaged = saved;
@@ -193,10 +193,10 @@ TEST_CASE("hash_table: options out of range, and another optimizer's state") {
   CHECK_THROWS_WITH_AS(HashTable(2, small({.max_rows = -1})), doctest::Contains("max_rows"), Error);
   CHECK_THROWS_WITH_AS(HashTable(2, small({.max_idle = -1})), doctest::Contains("max_idle"), Error);
   HashTable table(2, small());
-  table.admit(ones({1}), {{"sum"}});
-  CHECK_THROWS_WITH_AS(table.admit(ones({2}), {{"mean", "square"}}), doctest::Contains("drop_state()"), Error);
+  table.admit(rows_of_ones({1}), {{"sum"}});
+  CHECK_THROWS_WITH_AS(table.admit(rows_of_ones({2}), {{"mean", "square"}}), doctest::Contains("drop_state()"), Error);
   CHECK(table.size() == 1);
   table.drop_state();
-  table.admit(ones({2}), {{"mean", "square"}, 1.0});
+  table.admit(rows_of_ones({2}), {{"mean", "square"}, 1.0});
   CHECK(table.state()[0].second.slice(0, 0, 2).to_vector<double>() == Values{1, 1, 1, 1});
 }

@@ -21,7 +21,8 @@ namespace {
 
 using Names = std::set<std::string>;
 
-// Declared functions of tensors that have no reference: of graphs, steps of operations, in place, at random.
+// Declared functions of tensors that have no reference: of graphs, steps of operations, of constants, in place, at
+// random.
 constexpr const char* kNoOperations =
     "backward grad gradcheck gradgradcheck custom_function gradient gradient_node side_gradient "
     "record record_binary record_unary records save save_constant "
@@ -31,7 +32,8 @@ constexpr const char* kNoOperations =
     "kaiming_normal kaiming_uniform xavier_normal xavier_uniform "
     "operator+= operator-= operator*= operator/= "
     "autocast call call_hooked checkpoint hooked_output inspect_gradients inspect_result only_traced "
-    "bernoulli categorical dropout multinomial widened";
+    "arange eye full full_like linspace ones ones_like tensor zeros zeros_like "
+    "bernoulli categorical dropout multinomial normal truncated_normal uniform widened";
 
 // Operations that move elements whatever they are, take integers, or are a line over others. hard_swish of -inf is 0
 // here and NaN in PyTorch, whose binary_cross_entropy refuses NaN.

@@ -172,12 +172,12 @@ const Problem kCheckpointed{kMlp.make,
                             },
                             kMlp.batch};
 
-Tensor zeros(const Shape& shape) { return Tensor(Array::zeros(shape, DType::f32, test_device())); }
+Tensor zeros_here(const Shape& shape) { return zeros(shape, {.device = test_device()}); }
 
 /// One weight, and whatever a test does with it.
 struct OneWeight : Module {
   Tensor weight = Tensor(Array::full({2, 3}, 0.5, DType::f32, test_device()), true);
-  Tensor seen = zeros({2, 3});
+  Tensor seen = zeros_here({2, 3});
   void visit(MemberVisitor& v) override {
     v.parameter("weight", weight);
     v.buffer("seen", seen);
@@ -211,7 +211,7 @@ TEST_CASE("captured step: micro-batches accumulate as they do eagerly") { check_
 
 TEST_CASE("captured step: what depends on the host is refused, and said to be") {
   OneWeight model;
-  const Batch batch{zeros({2, 3})};
+  const Batch batch{zeros_here({2, 3})};
   const auto step_of = [&](auto loss) {
     return CapturedStep(
         model, [&, loss](std::span<const Tensor> given) { return std::vector{loss(model.weight * given[0])}; });
@@ -379,11 +379,11 @@ TEST_CASE("captured step: a failure leaves the thread as it was") {
     if (fails) throw DataError("no data");
     return std::vector{(model.weight * batch[0]).sum()};
   });
-  const Batch batch{zeros({2, 3})};
+  const Batch batch{zeros_here({2, 3})};
   step(batch);
   fails = true;
   CHECK_THROWS_AS(step(batch), DataError);
-  CHECK(zeros({3}).to_vector<float>() == std::vector<float>(3, 0.0F));
+  CHECK(zeros_here({3}).to_vector<float>() == std::vector<float>(3, 0.0F));
   backward((model.weight * 3.0).sum());
   fails = false;
   for (int i = 0; i < 3; ++i) {

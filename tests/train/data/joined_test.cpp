@@ -15,8 +15,8 @@ std::unique_ptr<DataStream<Batch>> list(std::vector<Batch> batches) {
   return std::make_unique<ListStream>(std::move(batches));
 }
 
-Tensor zeros(const Shape& shape) { return Tensor(Array::zeros(shape, DType::f32, test_device())); }
-Batch empty_batch() { return {zeros({0, 3}), zeros({0, 2}), 0}; }
+Tensor zeros_here(const Shape& shape) { return zeros(shape, {.device = test_device()}); }
+Batch empty_batch() { return {zeros_here({0, 3}), zeros_here({0, 2}), 0}; }
 
 }  // namespace
 
@@ -44,7 +44,7 @@ TEST_CASE("joined: batches without examples add none") {
 }
 
 TEST_CASE("joined: an item that cannot be joined leaves the position before all of them") {
-  const Batch other{zeros({2, 5}), zeros({2, 2}), 2};
+  const Batch other{zeros_here({2, 5}), zeros_here({2, 2}), 2};
   const auto stream = joined(list({random_batch(1, 1), other}), 2);
   const std::string position = stream->position();
   CHECK_THROWS_AS((void)stream->next(), ShapeError);
