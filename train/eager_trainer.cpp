@@ -14,7 +14,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cmath>
 #include <cstdint>
 #include <sstream>
 
@@ -152,9 +151,7 @@ void EagerTrainerBase::apply_gradients() {
   if (options_.sparse_optimizer != nullptr) options_.sparse_optimizer->step();
 }
 
-void EagerTrainerBase::count_samples(double weight) {
-  storage().set_samples(storage().samples() + std::llround(weight));
-}
+void EagerTrainerBase::count_samples(double weight) { storage().set_samples(storage().samples() + weight); }
 
 void EagerTrainerBase::zero_grad() {
   optimizer_.zero_grad();
