@@ -3,6 +3,7 @@
 
 #include <tutti/backend/error.h>
 #include <tutti/distributed/gradient_sync.h>
+#include <tutti/distributed/sync_server.h>
 #include <tutti/optim/gradient_scaler.h>
 #include <tutti/optim/sparse_optimizer.h>
 #include <tutti/train/data/stream_positions.h>
@@ -120,8 +121,8 @@ template <class M, class Item, template <class> class TrainerOf = EagerTrainer> 
   DataParallelLearner(const M& model, Parts parts, LearnerOptions options)
       : options_(std::move(options)),
         parts_(std::move(parts)),
-        agreement_(options_.devices.size(), options_.sync.fail_after),
         sync_(options_.devices, options_.sync),
+        agreement_(options_.devices.size(), sync_.server().options()),
         replicas_(sync_.replicate(model)) {
     if (options_.step.scaler != nullptr)
       raise<Error>("[learner] one GradientScaler cannot serve {} devices: give LearnerOptions::scaling", devices());
@@ -272,8 +273,8 @@ template <class M, class Item, template <class> class TrainerOf = EagerTrainer> 
 
   LearnerOptions options_;
   Parts parts_;
-  StepAgreement agreement_;
   GradientSync sync_;
+  StepAgreement agreement_;
   std::vector<M> replicas_;
   std::vector<std::unique_ptr<Optimizer>> optimizers_;
   std::vector<std::unique_ptr<SparseOptimizer>> sparse_optimizers_;  // of each device, or none
