@@ -189,6 +189,7 @@ void EagerTrainerBase::stop(std::string reason) {
 }
 
 void EagerTrainerBase::failed(std::exception_ptr error) {
+  if (options_.sync == nullptr && pending_ > 0) zero_grad();
   pending_ = 0;
   pending_weight_ = 0;
   results_.clear();
