@@ -151,9 +151,10 @@ template <class M, class Item, template <class> class TrainerOf = EagerTrainer> 
     return means;
   }
   /// All that the run keeps: "model", "optimizer", "trainer" and, where there are, "sparse_optimizer" and "scaler",
-  /// saved from the main device and loaded into all, and "data" and "measured", each device's own. The main trainer's
-  /// hooks that have a state are in "trainer". Any number of devices loads them, unless the data's positions differ
-  /// between the devices (those of a BatchStream do not). What else it has (a gradient compression) is added by hand.
+  /// saved from the main device and loaded into all, "data" and "measured", each device's own, and "compression", what
+  /// SyncOptions::compression keeps. The main trainer's hooks that have a state are in "trainer". Any number of devices
+  /// loads them, unless the data's positions differ between the devices (those of a BatchStream do not), or there is a
+  /// compression.
   void add_parts(CheckpointParts& parts) {
     std::vector<M*> models;
     for (M& replica : replicas_) models.push_back(&replica);
@@ -169,6 +170,7 @@ template <class M, class Item, template <class> class TrainerOf = EagerTrainer> 
                            },
                            [this](const PartState& state) { return prepare_measured(state.text); }});
     parts.add("trainer", pointers<Trainer>(trainers_));
+    if (options_.sync.compression) parts.add("compression", *options_.sync.compression);
   }
   /// Checkpoints when the folder's options say so, while all devices wait. Hooks that are registered later come
   /// after it.
