@@ -62,6 +62,7 @@ class EagerTrainerBase : public Trainer {
   ~EagerTrainerBase() override;
   bool between_updates() const override { return pending_ == 0; }
   void settle() override;
+  bool settled() const override { return on_its_way_ == nullptr; }
   /// Error with a group of several devices: see DataParallelLearner.
   void stop(std::string reason) override;
   std::int64_t updates() const noexcept { return updates_; }  ///< by this object, those that the scaler skipped too
