@@ -14,7 +14,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cmath>
 #include <cstdint>
 #include <sstream>
 
@@ -152,9 +151,7 @@ void EagerTrainerBase::apply_gradients() {
   if (options_.sparse_optimizer != nullptr) options_.sparse_optimizer->step();
 }
 
-void EagerTrainerBase::count_samples(double weight) {
-  storage().set_samples(storage().samples() + std::llround(weight));
-}
+void EagerTrainerBase::count_samples(double weight) { storage().set_samples(storage().samples() + weight); }
 
 void EagerTrainerBase::zero_grad() {
   optimizer_.zero_grad();
@@ -192,6 +189,7 @@ void EagerTrainerBase::stop(std::string reason) {
 }
 
 void EagerTrainerBase::failed(std::exception_ptr error) {
+  if (options_.sync == nullptr && pending_ > 0) zero_grad();
   pending_ = 0;
   pending_weight_ = 0;
   results_.clear();

@@ -55,16 +55,17 @@ struct EagerOptions {
 /// A step as one writes it by hand: forward, backward, and every `accumulation` batches clip, step, zero_grad.
 /// Gradients are means over all examples of an update, however many batches and devices they came from and however
 /// uneven those are. This is the part that does not depend on what a batch is; see EagerTrainer. How one batch passes
-/// forward and backward may be another: see GraphTrainer. The storage's samples are the examples, by weight and of all
-/// devices, that updates have used.
+/// forward and backward may be another: see GraphTrainer. The storage's samples are the examples that were processed,
+/// by weight and of all devices, counted with the update they belong to, also where the scaler skipped that.
 class EagerTrainerBase : public Trainer {
  public:
   ~EagerTrainerBase() override;
   bool between_updates() const override { return pending_ == 0; }
   void settle() override;
+  bool settled() const override { return on_its_way_ == nullptr; }
   /// Error with a group of several devices: see DataParallelLearner.
   void stop(std::string reason) override;
-  std::int64_t updates() const noexcept { return updates_; }  ///< optimizer steps of this object
+  std::int64_t updates() const noexcept { return updates_; }  ///< by this object, those that the scaler skipped too
   /// The mean training loss, by examples, of the steps since the last call, over the whole group: all its devices call.
   /// Error with metrics_every 0.
   double take_mean_loss();

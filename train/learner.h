@@ -3,6 +3,7 @@
 
 #include <tutti/backend/error.h>
 #include <tutti/distributed/gradient_sync.h>
+#include <tutti/distributed/sync_server.h>
 #include <tutti/optim/gradient_scaler.h>
 #include <tutti/optim/sparse_optimizer.h>
 #include <tutti/train/data/stream_positions.h>
@@ -120,8 +121,8 @@ template <class M, class Item, template <class> class TrainerOf = EagerTrainer> 
   DataParallelLearner(const M& model, Parts parts, LearnerOptions options)
       : options_(std::move(options)),
         parts_(std::move(parts)),
-        agreement_(options_.devices.size(), options_.sync.fail_after),
         sync_(options_.devices, options_.sync),
+        agreement_(options_.devices.size(), sync_.server().options()),
         replicas_(sync_.replicate(model)) {
     if (options_.step.scaler != nullptr)
       raise<Error>("[learner] one GradientScaler cannot serve {} devices: give LearnerOptions::scaling", devices());
@@ -150,9 +151,10 @@ template <class M, class Item, template <class> class TrainerOf = EagerTrainer> 
     return means;
   }
   /// All that the run keeps: "model", "optimizer", "trainer" and, where there are, "sparse_optimizer" and "scaler",
-  /// saved from the main device and loaded into all, and "data" and "measured", each device's own. The main trainer's
-  /// hooks that have a state are in "trainer". Any number of devices loads them, unless the data's positions differ
-  /// between the devices (those of a BatchStream do not). What else it has (a gradient compression) is added by hand.
+  /// saved from the main device and loaded into all, "data" and "measured", each device's own, and "compression", what
+  /// SyncOptions::compression keeps. The main trainer's hooks that have a state are in "trainer". Any number of devices
+  /// loads them, unless the data's positions differ between the devices (those of a BatchStream do not), or there is a
+  /// compression.
   void add_parts(CheckpointParts& parts) {
     std::vector<M*> models;
     for (M& replica : replicas_) models.push_back(&replica);
@@ -168,6 +170,7 @@ template <class M, class Item, template <class> class TrainerOf = EagerTrainer> 
                            },
                            [this](const PartState& state) { return prepare_measured(state.text); }});
     parts.add("trainer", pointers<Trainer>(trainers_));
+    if (options_.sync.compression) parts.add("compression", *options_.sync.compression);
   }
   /// Checkpoints when the folder's options say so, while all devices wait. Hooks that are registered later come
   /// after it.
@@ -272,8 +275,8 @@ template <class M, class Item, template <class> class TrainerOf = EagerTrainer> 
 
   LearnerOptions options_;
   Parts parts_;
-  StepAgreement agreement_;
   GradientSync sync_;
+  StepAgreement agreement_;
   std::vector<M> replicas_;
   std::vector<std::unique_ptr<Optimizer>> optimizers_;
   std::vector<std::unique_ptr<SparseOptimizer>> sparse_optimizers_;  // of each device, or none

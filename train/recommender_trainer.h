@@ -105,7 +105,7 @@ template <class M, class Item> class RecommenderTrainer {
     return loaded;
   }
 
-  /// More to keep in checkpoints: a gradient compression, for one. Before the first use.
+  /// More to keep in checkpoints than the learner's parts. Before the first use.
   CheckpointParts& parts() noexcept { return parts_; }
   Learner& learner() noexcept { return learner_; }
   CheckpointFolder& checkpoints() noexcept { return folder_; }

@@ -8,8 +8,8 @@
 
 namespace tutti {
 
-StepAgreement::StepAgreement(std::size_t devices, std::chrono::milliseconds deadline)
-    : devices_(devices), deadline_(deadline) {}
+StepAgreement::StepAgreement(std::size_t devices, const SyncOptions& waits)
+    : devices_(devices), warn_after_(waits.warn_after), fail_after_(waits.fail_after), warn_(waits.warn) {}
 
 void StepAgreement::rethrow() const {
   if (error_) std::rethrow_exception(error_);
@@ -60,17 +60,28 @@ bool StepAgreement::any(std::unique_lock<std::mutex>& lock, std::size_t device, 
   answers.any = answers.any || says;
   changed_.notify_all();
   const auto known = [&] { return error_ || answers.any || answers.said == devices_.size(); };
-  if (!changed_.wait_for(lock, deadline_, known)) {
-    std::string missing;
-    for (std::size_t d = 0; d < devices_.size(); ++d)
-      if (devices_[d].calls <= call) missing += fmt::format("{}{}", missing.empty() ? "" : ", ", d);
-    raise<Error>("[training] device {} {} and has waited {} ms to hear from device {} of {}", device, situation,
-                 deadline_.count(), missing, devices_.size());
+  const auto first = std::min(warn_after_, fail_after_);
+  if (!changed_.wait_for(lock, first, known) && warn_ && first < fail_after_ && !std::exchange(answers.warned, true)) {
+    const std::string text = missing(device, call, situation, first);
+    lock.unlock();  // whoever hears it may call this object
+    warn_(text);
+    lock.lock();
   }
+  if (!changed_.wait_for(lock, fail_after_ - first, known))
+    raise<Error>("{}", missing(device, call, situation, fail_after_));
   rethrow();
   const bool any = answers.any;
   if (++answers.told == devices_.size()) answers_.erase(call);
   return any;
+}
+
+std::string StepAgreement::missing(std::size_t device, std::int64_t call, const char* situation,
+                                   std::chrono::milliseconds waited) const {
+  std::string silent;
+  for (std::size_t d = 0; d < devices_.size(); ++d)
+    if (devices_[d].calls <= call) silent += fmt::format("{}{}", silent.empty() ? "" : ", ", d);
+  return fmt::format("[training] device {} {} and has waited {} ms to hear from device {} of {}", device, situation,
+                     waited.count(), silent, devices_.size());
 }
 
 bool is_echo(const std::exception_ptr& error) noexcept {

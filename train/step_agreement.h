@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <tutti/distributed/sync_options.h>
+
 #include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -23,8 +26,9 @@ bool is_echo(const std::exception_ptr&) noexcept;
 /// not matter. Each device asks on its own thread; `request_stop` and `fail` on any.
 class StepAgreement {
  public:
-  /// `deadline`: of every wait for another device.
-  explicit StepAgreement(std::size_t devices, std::chrono::milliseconds deadline = std::chrono::seconds(300));
+  /// `waits`: its warn_after, warn and fail_after hold for every wait for another device; without `warn` nobody is
+  /// warned.
+  explicit StepAgreement(std::size_t devices, const SyncOptions& waits = {});
 
   /// At the beginning of this device's step: the reason to stop before it, if there is one. All devices hear it at the
   /// same step, of those at which they `may_stop`, the same for all. Throws what `fail` was given.
@@ -34,7 +38,8 @@ class StepAgreement {
 
   /// Says whether this device has data for its next step, and returns whether any device has. Waits for the others only
   /// if it has none itself: until one has, or all said that they have none. All devices call it equally often. Throws
-  /// Error naming who is missing after the deadline, and what `fail` was given first.
+  /// Error naming who is missing after the deadline, and what `fail` was given first. The first to have waited for
+  /// warn_after warns in the same words.
   bool any_data(std::size_t device, bool has_data);
   /// Returns when all devices have called it, or throws the same: what was asked for before, all hear. `doing`: what
   /// this device waits for, in the error, as "is to begin".
@@ -62,16 +67,20 @@ class StepAgreement {
     std::size_t said = 0;
     std::size_t told = 0;
     bool any = false;
+    bool warned = false;
   };
 
   void rethrow() const;
   bool any(std::unique_lock<std::mutex>&, std::size_t device, bool says, const char* situation);
+  std::string missing(std::size_t device, std::int64_t call, const char* situation, std::chrono::milliseconds) const;
 
   mutable std::mutex mutex_;  // of all below: devices ask at the same time
   std::condition_variable changed_;
   std::vector<DeviceState> devices_;
   std::map<std::int64_t, Answers> answers_;  // by the number of the call, until all have been told
-  std::chrono::milliseconds deadline_;
+  const std::chrono::milliseconds warn_after_;
+  const std::chrono::milliseconds fail_after_;
+  const std::function<void(const std::string&)> warn_;
   std::optional<std::int64_t> stop_at_;
   std::string stop_reason_;
   std::exception_ptr error_;

@@ -92,10 +92,11 @@ class Trainer {
   double data_time() const noexcept { return data_time_; }                  ///< seconds waited for this step's data
   EventStorage& storage() noexcept { return storage_; }
 
-  /// Nothing is accumulated that no update has used: a checkpoint made now misses nothing.
+  /// Nothing is accumulated that no update has used: a checkpoint made now, where it is settled too, misses nothing.
   virtual bool between_updates() const { return true; }
   /// Uses what is on its way, so that a checkpoint made now misses nothing; with several devices all call it.
   virtual void settle() {}
+  virtual bool settled() const { return true; }  ///< nothing is on its way
   /// Where the loop stands, as text for a checkpoint, the storage's events and what hooks keep included.
   std::string state() const;
   /// Goes on there: the data are expected to be where they were then. Hooks get what those of their name had, in order

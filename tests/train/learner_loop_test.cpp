@@ -10,8 +10,11 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
+#include <chrono>
+#include <mutex>
 #include <thread>
 
 using namespace tutti;
@@ -122,6 +125,36 @@ TEST_CASE(
   CHECK(evaluated == 0);
   CHECK(learner.main().iteration() == 2);
   CHECK(learner.trainer(1).iteration() == 2);
+}
+
+TEST_CASE("DataParallelLearner: who waits long for the main device's evaluation warns, naming it") {
+  const auto devices = test_devices(2);
+  std::mutex mutex;
+  std::vector<std::string> warnings;
+  const std::string expected =
+      "[training] device 1 waits for the others' part of an evaluation and has waited 100 ms to hear from device 0 of "
+      "2";
+  const auto warned = [&] {
+    const std::lock_guard lock(mutex);
+    return std::ranges::count(warnings, expected);
+  };
+  auto made = parts(devices, {{4, 4}, {4, 4}});
+  made.evaluation_data = [&](std::size_t d) {
+    return std::make_unique<ListStream>(std::vector{random_batch(2, 900 + d, devices[d])});
+  };
+  made.evaluation_losses = [&](Linear& model, const Batch& b) {
+    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    while (warned() == 0 && std::chrono::steady_clock::now() < until)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    return linear_losses(model, b);
+  };
+  Learner learner(linear_network(), std::move(made),
+                  {.devices = devices, .sync = {.warn_after = std::chrono::milliseconds(100), .warn = [&](auto& text) {
+                                                  const std::lock_guard lock(mutex);
+                                                  warnings.push_back(text);
+                                                }}});
+  learner.train_and_evaluate({.epochs = 1}, {.every_epochs = 1});
+  CHECK(warned() == 1);
 }
 
 TEST_CASE("DataParallelLearner: events in order from the main device, an epoch's end after all devices' last steps") {

@@ -215,6 +215,9 @@ TEST_CASE("DataParallelLearner: the first cause of a failure is thrown, and nobo
   for (std::size_t d = 0; d < 3; ++d) learner.trainer(d).set_log([](std::string_view) {});
   CHECK_THROWS_WITH(learner.train({.epochs = 50}), "the third device broke");
   for (std::size_t d = 0; d < 3; ++d) CHECK_FALSE(learner.trainer(d).completed());
+  const auto before = weights(learner.model());
+  CHECK_THROWS_WITH(learner.train({.epochs = 50}), doctest::Contains("the third device broke"));  // nor does it go on
+  CHECK(weights(learner.model()) == before);
 }
 
 TEST_CASE("DataParallelLearner: double buffering uses every gradient, the last ones too") {

@@ -54,7 +54,8 @@ Examples examples() {
 }
 
 struct Run {
-  explicit Run(std::size_t devices, std::int64_t accumulation = 1, EarlyStoppingOptions patience = {.patience = 100})
+  explicit Run(std::size_t devices, std::int64_t accumulation = 1, EarlyStoppingOptions patience = {.patience = 100},
+               Overlap overlap = Overlap::immediate)
       : stopping(std::make_shared<EarlyStopping>(std::move(patience))),
         batches(examples(), {.batch = 4, .devices = test_devices(devices), .seed = 5}),
         learner(network(),
@@ -64,7 +65,9 @@ struct Run {
                    return {{"loss", mse_loss(m.forward(b.inputs), b.targets)}};
                  },
                  .evaluation_data = [this](std::size_t) { return batches.stream(0); }},
-                {.devices = test_devices(devices), .step = {.accumulation = accumulation, .metrics_every = 3}}) {
+                {.devices = test_devices(devices),
+                 .sync = {.overlap = overlap},
+                 .step = {.accumulation = accumulation, .metrics_every = 3}}) {
     for (std::size_t d = 0; d < devices; ++d) {
       learner.trainer(d).set_log([](std::string_view) {});
       learner.trainer(d).register_hook(
@@ -349,6 +352,24 @@ TEST_CASE("BestCheckpointer: refuses an evaluation within an accumulation") {
       Callbacks{.after_step = [](Trainer& t, const StepReport&) { (void)t.evaluate(1); }}));
   CHECK_THROWS_WITH_AS(run.train(1), doctest::Contains("step 1 is within an accumulation"), Error);
   CHECK(best.paths().empty());
+}
+
+TEST_CASE("BestCheckpointer: with double buffering keeps the model alone, and refuses other parts") {
+  const TemporaryFolder folder;
+  Run run(1, 1, {.patience = 100}, Overlap::double_buffered);
+  CheckpointFolder best(folder.file("run"));
+  const auto keeper = std::make_shared<BestCheckpointer>(best, run.parts);
+  run.learner.main().register_hook(keeper);
+  CHECK_THROWS_WITH_AS(run.train(1), doctest::Contains("give it the model alone, without optimizer, "), Error);
+  CHECK(best.paths().empty());
+  CHECK_FALSE(keeper->best());
+
+  Run other(1, 1, {.patience = 100}, Overlap::double_buffered);
+  CheckpointParts model;
+  model.add("model", other.learner.model());
+  other.learner.main().register_hook(std::make_shared<BestCheckpointer>(best, model));
+  other.train(1);
+  CHECK_FALSE(best.paths().empty());
 }
 
 TEST_CASE("Trainer: the last evaluation is of the last update, also of batches that a limit cut off") {

@@ -6,6 +6,8 @@
 #include <doctest/doctest.h>
 
 #include <atomic>
+#include <condition_variable>
+#include <mutex>
 #include <random>
 #include <stdexcept>
 #include <thread>
@@ -90,7 +92,7 @@ TEST_CASE("StepAgreement: an error of one ends the others' waits; a device that 
   CHECK_THROWS_WITH(failing.any_data(0, false), "broken");
   broken.join();
   CHECK_THROWS_WITH(failing.stops_before(0, 1), "broken");
-  StepAgreement silent(3, milliseconds(20));
+  StepAgreement silent(3, {.fail_after = milliseconds(20)});
   std::thread other([&] { CHECK_THROWS_AS(silent.any_data(2, false), Error); });
   CHECK_THROWS_WITH_AS(silent.any_data(0, false), doctest::Contains("to hear from device 1 of 3"), Error);
   other.join();
@@ -129,16 +131,43 @@ TEST_CASE("StepAgreement: devices with any numbers of steps end each epoch toget
 }
 
 TEST_CASE("StepAgreement: devices meet, and who is missing is named with what the others wait for") {
-  StepAgreement agreement(2, milliseconds(50));
+  StepAgreement agreement(2, {.fail_after = milliseconds(50)});
   CHECK_THROWS_WITH_AS(agreement.meet(0, "is to begin"),
                        "[training] device 0 is to begin and has waited 50 ms to hear from device 1 of 2", Error);
   agreement.meet(1, "is to begin");
   CHECK_THROWS_WITH_AS(agreement.evaluation_stopped(1, false), doctest::Contains("from device 0 of 2"), Error);
 }
 
+TEST_CASE("StepAgreement: a long wait is reported once, with who is missing, before it fails") {
+  std::mutex mutex;
+  std::vector<std::string> warnings;
+  std::condition_variable warned;
+  StepAgreement* told = nullptr;
+  StepAgreement agreement(
+      3, {.warn_after = milliseconds(20), .fail_after = std::chrono::seconds(60), .warn = [&](const std::string& text) {
+            CHECK_FALSE(told->stop_is_requested());  // it may be called from here
+            const std::lock_guard lock(mutex);
+            warnings.push_back(text);
+            warned.notify_all();
+          }});
+  told = &agreement;
+  std::vector<std::thread> waiting;
+  for (const std::size_t device : {0U, 2U})
+    waiting.emplace_back([&, device] { agreement.meet(device, "is to begin"); });
+  {
+    std::unique_lock lock(mutex);
+    CHECK(warned.wait_for(lock, std::chrono::seconds(60), [&] { return !warnings.empty(); }));
+  }
+  std::this_thread::sleep_for(milliseconds(60));  // the other has waited as long
+  agreement.meet(1, "is to begin");
+  for (auto& thread : waiting) thread.join();
+  REQUIRE(warnings.size() == 1);
+  CHECK(warnings[0].ends_with("is to begin and has waited 20 ms to hear from device 1 of 3"));
+}
+
 TEST_CASE(
     "StepAgreement: an evaluation that is stopped on one device is stopped on all, and an error reaches who waits") {
-  StepAgreement agreement(2, std::chrono::seconds(20));
+  StepAgreement agreement(2, {.fail_after = std::chrono::seconds(20)});
   agreement.request_stop("enough");
   std::optional<std::string> other;
   std::thread waiting([&] { other = agreement.evaluation_stopped(1, false); });

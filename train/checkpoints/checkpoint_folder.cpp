@@ -3,6 +3,8 @@
 
 #include <tutti/backend/error.h>
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <charconv>
 #include <chrono>
@@ -33,6 +35,15 @@ std::optional<std::int64_t> number_of(std::string_view name) {
   const auto number = read(kPrefix);
   if (!number || !read(kStep) || !name.empty()) return {};
   return number;
+}
+
+/// This thread, and those that it starts, come after the training, which else would share its processors with the
+/// writers evenly from the moment they are started: before `save` has returned.
+void give_way() noexcept {
+#ifdef __linux__              // elsewhere it would be the whole process
+  constexpr int kLater = 10;  // about a tenth of what a thread of the training gets, where all processors are busy
+  [[maybe_unused]] const int priority = nice(kLater);
+#endif
 }
 
 bool is_multiple(std::int64_t count, std::int64_t every) { return every > 0 && count > 0 && count % every == 0; }
@@ -107,6 +118,7 @@ bool CheckpointFolder::save(const CheckpointParts& parts, const CheckpointProgre
   const std::string path = fmt::format("{}/{}{:08}{}{}", path_, kPrefix, number, kStep, progress.step);
   CheckpointContents contents{progress, parts.save(options_.save_filter, options_.copies)};
   in_flight_ = std::async(std::launch::async, [this, path, contents = std::move(contents)]() mutable {
+    if (options_.background) give_way();
     write_checkpoint_folder(path, std::exchange(contents, {}), options_.save_concurrency);
     remove_old();
   });

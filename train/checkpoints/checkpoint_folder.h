@@ -27,7 +27,9 @@ struct CheckpointFolderOptions {
 
   std::int64_t max_to_keep = 5;      ///< the newest; 0: all
   std::size_t save_concurrency = 4;  ///< files of a checkpoint, each written by a thread of its own
-  bool background = true;            ///< false: `save` returns when the checkpoint is on the disk
+  /// False: `save` returns when the checkpoint is on the disk. On Linux, threads in the background run at a lower
+  /// priority (nice 10 more).
+  bool background = true;
   /// What `save` does while the checkpoint before it is being written.
   enum class Busy : std::uint8_t { wait, skip } busy = Busy::wait;
   CheckpointCopies copies = CheckpointCopies::on_device;  ///< where the copies wait to be written

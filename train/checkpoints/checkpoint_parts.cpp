@@ -59,6 +59,13 @@ void CheckpointParts::check_copies(const std::string& name, std::size_t count) {
   if (count == 0) raise("[checkpoint] part \"{}\" is on no device", name);
 }
 
+std::vector<std::string> CheckpointParts::beside_models() const {
+  std::vector<std::string> names;
+  for (const auto& [name, part] : parts_)
+    if (!part.model) names.push_back(name);
+  return names;
+}
+
 PartStates CheckpointParts::save(const CheckpointFilter& filter, CheckpointCopies copies) const {
   PartStates states;
   for (const auto& [name, part] : parts_) {

@@ -44,6 +44,7 @@ class CheckpointParts {
   struct Part {
     std::function<PartState()> save;
     std::function<Install(const PartState&)> prepare;  ///< as `prepare_part`
+    bool model = false;                                ///< parameters and buffers, complete at any time
   };
   /// Throws Error for a name that is empty, has a slash, or is taken.
   void add(std::string name, Part);
@@ -52,8 +53,9 @@ class CheckpointParts {
   template <class T>
     requires requires(T& part) { part_state(part); }
   void add(std::string name, T& part) {
-    add(std::move(name), Part{[&part] { return part_state(part); },
-                              [&part](const PartState& state) { return prepare_part(part, state); }});
+    add(std::move(name),
+        Part{[&part] { return part_state(part); },
+             [&part](const PartState& state) { return prepare_part(part, state); }, std::is_base_of_v<Module, T>});
   }
   /// A part that is on several devices: saved from the first, loaded into all, of which there may be another number.
   template <class T> void add(std::string name, std::vector<T*> copies) {
@@ -71,6 +73,8 @@ class CheckpointParts {
   /// with the checkpoint's text and then with what was saved just before, which brings back all that it has changed.
   void add(std::string name, std::function<std::string()> save, std::function<void(const std::string&)> load);
 
+  std::vector<std::string> beside_models() const;  ///< the names of the parts that are no model
+
   /// All parts' states, copied: the time of this call is what a checkpoint costs the training.
   PartStates save(const CheckpointFilter& = {}, CheckpointCopies = CheckpointCopies::on_device) const;
   /// Loads all parts or none. Parts that the filter leaves out keep what they have. Returns the names of those that are
@@ -81,7 +85,8 @@ class CheckpointParts {
  private:
   template <class Copies> void add_kept(std::string name, Copies copies) {
     add(std::move(name), Part{[copies] { return part_state(copies); },
-                              [copies](const PartState& state) { return prepare_part(copies, state); }});
+                              [copies](const PartState& state) { return prepare_part(copies, state); },
+                              std::is_same_v<Copies, std::vector<Module*>>});
   }
   template <class T> static Install prepare_all(const std::vector<T*>& copies, const PartState& state) {
     std::vector<Install> installs;

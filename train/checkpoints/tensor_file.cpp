@@ -45,8 +45,13 @@ std::string write_contents(FileDescriptor& to, const std::string& path, const Te
   append(&length, sizeof length);
   append(header.data(), header.size());
   for (const auto& [name, array] : file.arrays) {
-    const std::vector<std::byte> bytes = host_bytes(array);
-    append(bytes.data(), bytes.size());
+    if (array.device().kind == DeviceKind::cpu && array.is_contiguous()) {  // from where they lie
+      synchronize(array.device());
+      append(array.raw_data(), array.bytes());
+    } else {
+      const std::vector<std::byte> bytes = host_bytes(array);
+      append(bytes.data(), bytes.size());
+    }
   }
   const std::string text = checksum.text();
   to.write_at(sizeof length + checksum_position(header), text.data(), text.size());

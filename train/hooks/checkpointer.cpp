@@ -5,6 +5,7 @@
 #include <tutti/distributed/gradient_sync.h>
 #include <tutti/train/trainer.h>
 
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include <cmath>
@@ -63,6 +64,11 @@ void BestCheckpointer::after_evaluation(const Metrics& means) {
         "[best checkpointer] the evaluation at step {} is within an accumulation, whose gradients a checkpoint would "
         "lose: evaluate between updates",
         trainer().iteration());
+  if (const auto others = parts_.beside_models(); !trainer().settled() && !others.empty())
+    raise<Error>(
+        "[best checkpointer] the gradients of step {} are on their way (Overlap::double_buffered), and a run that goes "
+        "on from this checkpoint would miss them: give it the model alone, without {}",
+        trainer().iteration(), fmt::join(others, ", "));
   const double value = found->second;
   if (!std::isfinite(value)) return;
   if (best_ && !(options_.smaller_is_better ? value < *best_ : value > *best_)) return;

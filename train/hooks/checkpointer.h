@@ -49,15 +49,16 @@ struct BestCheckpointerOptions {
 
 /// Saves into a folder of its own, which keeps one, after each evaluation that is the best so far: just the parameters
 /// that were evaluated. NaN is never the best. For a trainer alone, or the main device's with parts that no other
-/// device touches: its model, say. With Overlap::double_buffered likewise the model alone: gradients that are on their
-/// way are in no part.
+/// device touches: its model, say. With Overlap::double_buffered the model alone: gradients that are on their way are
+/// in no part.
 class BestCheckpointer final : public Hook {
  public:
   BestCheckpointer(CheckpointFolder& folder, const CheckpointParts& parts, BestCheckpointerOptions options = {})
       : folder_(folder), parts_(parts), options_(std::move(options)) {}
 
   /// Error if the metric is not among the means, and within an accumulation, whose gradients are in no part: a hook
-  /// that evaluates by itself does so where Trainer::between_updates.
+  /// that evaluates by itself does so where Trainer::between_updates. Error for parts beside models while gradients are
+  /// on their way.
   void after_evaluation(const Metrics&) override;
   void end() override { folder_.wait(); }
 

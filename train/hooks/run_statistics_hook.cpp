@@ -35,7 +35,7 @@ void RunStatisticsHook::after_step(const StepReport& report) {
   if (!report.training) return;
   EventStorage& storage = trainer().storage();
   const auto now = Clock::now();
-  const auto samples = static_cast<double>(storage.samples() - std::exchange(samples_, storage.samples()));
+  const double samples = storage.samples() - std::exchange(samples_, storage.samples());
   throughput_.add(samples, seconds_between(std::exchange(last_, now), now));
   if (report.global_step % options_.every_steps != 0) return;
   storage.put_scalar("throughput", std::exchange(throughput_, {}).value());

@@ -36,7 +36,7 @@ class RunStatisticsHook final : public Hook {
 
   RunStatisticsOptions options_;
   Throughput throughput_;  // since it was put
-  std::int64_t samples_ = 0;
+  double samples_ = 0;
   Clock::time_point last_;  // what is measured began
 };
 

@@ -183,7 +183,7 @@ std::function<void()> EventStorage::prepare_load(const std::string& text) {
   TextReader reader(text);
   reader.expect(reader.until('\n') == kTitle);
   const auto iteration = reader.number<std::int64_t>(' ');
-  const auto samples = reader.number<std::int64_t>(' ');
+  const auto samples = reader.number<double>(' ');
   std::optional<std::int64_t> written;
   if (const auto word = reader.until('\n'); word != kUnknown) written = reader.number_of<std::int64_t>(word);
   std::deque<Series> all;

@@ -45,10 +45,9 @@ class EventStorage {
   /// Values put from now on belong to this iteration. Going back forgets what was put for it and later ones.
   void set_iteration(std::int64_t);
   std::int64_t iteration() const noexcept { return iteration_; }
-  void set_samples(std::int64_t samples) noexcept {
-    samples_ = samples;
-  }  ///< examples trained on so far, of all devices
-  std::int64_t samples() const noexcept { return samples_; }
+  /// Examples trained on so far, by weight, of all devices.
+  void set_samples(double samples) noexcept { samples_ = samples; }
+  double samples() const noexcept { return samples_; }
 
   /// Takes the place of what was put under this name in this iteration. `smoothing` is a hint for whoever shows the
   /// value: a learning rate is wanted as it is, a loss without its noise. NaN and infinities are kept. Throws DataError
@@ -99,7 +98,7 @@ class EventStorage {
 
   EventStorageOptions options_;
   std::int64_t iteration_;
-  std::int64_t samples_ = 0;
+  double samples_ = 0;
   std::string prefix_;
   bool starting_ = true;                 // nothing was put since the run began or went back
   std::optional<std::int64_t> written_;  // up to this iteration; nothing: not known

@@ -7,7 +7,14 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <atomic>
 #include <filesystem>
+#include <string>
+#include <thread>
+#ifdef __linux__
+#include <sys/resource.h>
+#endif
 
 using namespace tutti;
 using namespace tutti::testing;
@@ -311,6 +318,39 @@ TEST_CASE("checkpoint folder: what is no folder is refused") {
   CHECK_THROWS_AS(checkpoints.load_newest(parts), DataError);
   CHECK_THROWS_AS(checkpoints.load(folder.file("none"), parts), DataError);
 }
+
+#ifdef __linux__
+TEST_CASE("checkpoint folder: its writers give way to the training, unless that waits for them") {
+  const auto priority = [](const std::string& thread) { return getpriority(PRIO_PROCESS, std::stoul(thread)); };
+  const int own = priority("0");
+  const auto lowest = [&] {  // of this process's threads
+    int found = own;
+    for (const auto& thread : fs::directory_iterator("/proc/self/task"))
+      found = std::max(found, priority(thread.path().filename().string()));
+    return found;
+  };
+  for (const bool background : {true, false}) {
+    CAPTURE(background);
+    const TemporaryFolder folder;
+    CheckpointedRun run;
+    bool gave_way = false;
+    // A look may come after they have ended.
+    for (int i = 0; i < 100 && !gave_way; ++i) {
+      CheckpointFolder checkpoints(folder.file("run"), {.max_to_keep = 1, .background = background});
+      std::atomic<bool> looked{false};
+      std::thread looking([&] {
+        while (!looked) gave_way = gave_way || lowest() > own;
+      });
+      checkpoints.save(run.parts, {i, 0, 0});
+      checkpoints.wait();
+      looked = true;
+      looking.join();
+      CHECK(priority("0") == own);
+    }
+    CHECK(gave_way == (background && own < 19));  // there is nothing below that
+  }
+}
+#endif
 
 TEST_CASE("checkpoint folder: while one is being written, the next waits or is skipped") {
   const TemporaryFolder folder;
