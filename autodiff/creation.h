@@ -49,6 +49,9 @@ template <class T> Tensor tensor(const std::vector<T>& values, const Shape& shap
   return Tensor(Array::from(values, shape, options.device).cast(options.dtype.value_or(dtype_of<T>)),
                 options.requires_grad);
 }
+template <class T> Tensor tensor(const std::vector<T>& values, const TensorOptions& options = {}) {
+  return tensor(values, {static_cast<std::int64_t>(values.size())}, options);  // one axis
+}
 
 Tensor zeros(const Shape&, const TensorOptions& = {});                      ///< f32
 Tensor ones(const Shape&, const TensorOptions& = {});                       ///< f32

@@ -48,6 +48,7 @@ TEST_CASE("tensor: of the host's values") {
   check_tensor(tensor(std::vector<double>{0.1}, {1}, here()), DType::f64, {1}, {0.1});
   check_tensor(tensor(std::vector<bool>{true, false}, {2}, here()), DType::boolean, {2}, {1, 0});
   check_tensor(tensor(std::vector<int>{3, 4}, {2}, here(DType::bf16)), DType::bf16, {2}, {3, 4});
+  check_tensor(tensor(std::vector<std::int64_t>{5, 6}, here()), DType::i64, {2}, {5, 6});
   const float pixels[] = {1, 2};
   CHECK(tensor(std::span<const float>(pixels), {1, 2}, {.requires_grad = true}).requires_grad());
 }
