@@ -39,7 +39,7 @@ std::string late_text(const std::vector<Device>& devices) {
   std::string text;
   for (const Device device : devices) {
     const auto& stream = static_cast<const CudaStream&>(compute_stream(device));
-    text += fmt::format("{}{} has not come to it (before it, since the last synchronisation: {})",
+    text += fmt::format("{}{} has not come to it (in flight since the last synchronisation: {})",
                         text.empty() ? "" : "; ", to_string(device), stream.in_flight());
   }
   return text;
@@ -240,16 +240,22 @@ void NcclCommunicator::watch() {
   if (!in_flight_.empty() && std::chrono::steady_clock::now() - oldest_since_ > fail_after_) give_up(fail_after_);
 }
 
+// The devices' threads are told first: NCCL takes its time to end what does not end by itself.
 void NcclCommunicator::give_up(std::chrono::milliseconds waited) {
   if (in_flight_.empty()) return;
   const NcclTask& oldest = *in_flight_.front();
-  fail_in_flight(std::make_exception_ptr(SyncError(
+  end_in_flight(std::make_exception_ptr(SyncError(
       fmt::format("[nccl] {} has not finished within {} ms: {}", oldest.name(), waited.count(), hang_text(oldest)))));
+  if (group_) group_->stop();
 }
 
-// This ends what NCCL runs on the devices, and the arrays are let go: their memory is used again behind the rest.
 void NcclCommunicator::fail_in_flight(const std::exception_ptr& error) {
   if (group_) group_->stop();
+  end_in_flight(error);
+}
+
+// The arrays are let go while the devices may still use them: their memory is used again behind that.
+void NcclCommunicator::end_in_flight(const std::exception_ptr& error) {
   order_behind_queued();
   const std::lock_guard lock(mutex_);  // no request comes between the end and what it shall hear
   for (; !in_flight_.empty(); in_flight_.pop_front()) {

@@ -41,7 +41,8 @@ class NcclCommunicator final : public Communicator {
   /// connects once: after a failure every request throws.
   NcclCommunicator(std::vector<Device>, const NcclMembership&, std::chrono::milliseconds deadline,
                    std::chrono::milliseconds fail_after = SyncOptions{}.fail_after);
-  ~NcclCommunicator() override;  ///< waits for what was launched, for the deadline at most
+  /// Waits for what was launched, for the deadline at most; then for NCCL to end it, as long again.
+  ~NcclCommunicator() override;
   NcclCommunicator(const NcclCommunicator&) = delete;
   NcclCommunicator& operator=(const NcclCommunicator&) = delete;
 
@@ -64,6 +65,7 @@ class NcclCommunicator final : public Communicator {
   void watch();
   void give_up(std::chrono::milliseconds waited);
   void fail_in_flight(const std::exception_ptr&);
+  void end_in_flight(const std::exception_ptr&);
   void order_behind_queued() const noexcept;
 
   const std::vector<Device> devices_;
