@@ -23,7 +23,12 @@ std::vector<std::size_t> sources_of(std::span<const BufferShare> shares) {
 CollectiveRequest& request_for(DType dtype, std::vector<CollectiveRequest>& requests) {
   for (CollectiveRequest& request : requests)
     if (request.outputs.front().dtype() == dtype) return request;
-  requests.push_back({.operation = CollectiveOperation::mean, .inputs = {}, .outputs = {}, .ready = {}, .parts = {}});
+  requests.push_back({.operation = CollectiveOperation::mean,
+                      .inputs = {},
+                      .outputs = {},
+                      .ready = {},
+                      .parts = {},
+                      .name = "the replicas' buffers"});
   return requests.back();
 }
 

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 namespace tutti {
@@ -33,6 +34,7 @@ struct CollectiveRequest {
   std::vector<Event> ready;    ///< earlier than these no input may be touched
   std::vector<CollectivePart> parts;
   std::vector<Device> devices{};  ///< which share the work; default: the outputs'
+  std::string name{};             ///< what it is to whoever asked for it; for errors
 };
 
 /// What is to be done for calls that agree.

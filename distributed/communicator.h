@@ -37,7 +37,8 @@ struct AllReduceRequest {
   std::vector<Event> ready;  ///< earlier than these no slice may be touched; unrecorded ones count as past
   double denominator = 1.0;
   GradientWire wire = GradientWire::native;
-  double wire_scale = 1.0;  ///< a power of two
+  double wire_scale = 1.0;     ///< a power of two
+  std::string parameter = {};  ///< the first of those it is for, by name; for errors
 };
 
 /// A collective on its way. Shared by the engine, the server and the devices that wait for it. Thread-safe.
@@ -134,6 +135,8 @@ class Communicator {
 
 /// The engine for these devices: local on CPUs; peer for CUDA devices of one GPU; for one on each of several GPUs NCCL,
 /// or peer if that was not built. Throws DeviceError, naming devices, if there is none for them.
-std::unique_ptr<Communicator> make_communicator(std::span<const Device>);
+/// `fail_after`: for engines that watch what the devices do, as in SyncOptions.
+std::unique_ptr<Communicator> make_communicator(std::span<const Device>,
+                                                std::chrono::milliseconds fail_after = SyncOptions{}.fail_after);
 
 }  // namespace tutti

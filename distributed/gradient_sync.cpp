@@ -111,7 +111,7 @@ class GradientSync::State {
  public:
   State(std::vector<Device> devices, const SyncOptions& options, std::unique_ptr<Communicator> engine)
       : devices_(std::move(devices)),
-        server_(devices_, engine ? std::move(engine) : make_communicator(devices_), options) {
+        server_(devices_, engine ? std::move(engine) : make_communicator(devices_, options.fail_after), options) {
     for (MemberIndex index = 0; index < devices_.size(); ++index)
       members_.push_back(std::make_shared<SyncMember>(server_, index, devices_[index]));
     std::vector<const SyncMember*> peers;

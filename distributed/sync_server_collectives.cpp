@@ -66,6 +66,7 @@ void DistributedSyncServer::launch_collective() {
   const CollectivePlan plan = plan_collective(calls, devices_);
   CollectiveRequest request;
   request.operation = calls.front().operation;
+  request.name = fmt::format("collective {} ({})", collectives_.front().front().number, to_string(calls.front()));
   request.parts = plan.parts;
   CollectiveResult common;
   std::vector<std::shared_ptr<CollectiveResult>> results;

@@ -168,7 +168,10 @@ void DistributedSyncServer::perform(const Launch& launch) {
   if (scatters()) return scatter(launch);
   RoundResult::Reduced reduced{.bucket = launch.places, .task = nullptr, .results = {}};
   reduced.results.resize(devices_.size());
-  AllReduceRequest request{.slices = {}, .ready = {}, .denominator = launch.denominator};
+  AllReduceRequest request{.slices = {},
+                           .ready = {},
+                           .denominator = launch.denominator,
+                           .parameter = parameters_[launch.places.front().parameter.value].name};
   request.slices.reserve(devices_.size());
   const auto wait_for = [&](Event&& event) {
     if (event.recorded()) request.ready.push_back(std::move(event));

@@ -3,6 +3,8 @@
 // Everything here runs while the mailbox is drained: on one thread at a time.
 #include <tutti/distributed/sync_server.h>
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -23,6 +25,7 @@ void DistributedSyncServer::scatter(const Launch& launch) {
   CollectiveRequest request;
   request.denominator = launch.denominator;
   request.devices = devices_;
+  request.name = fmt::format("the reduction from parameter {} on", names().parameter(launch.places.front().parameter));
   std::vector<std::int64_t> lengths(members, 0);
   std::vector<std::pair<ShardPlan::Piece, std::int64_t>> owned;  // and its offset in its owner's result
   for (const GradientLayout::Place& place : launch.places)
@@ -84,6 +87,7 @@ void DistributedSyncServer::launch_gather() {
   }
   request.outputs = request.inputs;
   request.devices = devices_;
+  request.name = "the gathering of updated parameters";
   for (std::size_t index = 0; index < parameters.size(); ++index)
     for (const ShardPlan::Piece& piece : shards_->pieces_of(parameters[index])) {
       CollectivePart part{piece.size(), {{piece.owner * parameters.size() + index, piece.begin}}, {}};

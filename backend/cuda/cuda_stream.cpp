@@ -56,20 +56,23 @@ void CudaStream::launched(std::string_view operation) {
   if (synchronous_) synchronize();
 }
 
+std::string CudaStream::in_flight() const {
+  const std::lock_guard lock(mutex_);
+  if (in_flight_.empty()) return "nothing of this stream";
+  const std::uint64_t others = launched_ - finished_ - in_flight_.size();
+  return fmt::format("{}{}", others > 0 ? fmt::format("{} others, ", others) : "", fmt::join(in_flight_, ", "));
+}
+
 void CudaStream::raise_asynchronous(cudaError_t error, const char* call) {
   (void)settled(error);
-  std::string operations;
+  const std::string operations = in_flight();
   {
     const std::lock_guard lock(mutex_);
-    const std::uint64_t others = launched_ - finished_ - in_flight_.size();
-    if (others > 0) operations = fmt::format("{} others, ", others);
-    operations += fmt::format("{}", fmt::join(in_flight_, ", "));
     in_flight_.clear();
     finished_ = launched_;
   }
   raise<DeviceError>("[{}] {}: {} ({}); in flight since the last synchronisation: {}", call, to_string(device_),
-                     cudaGetErrorString(error), cudaGetErrorName(error),
-                     operations.empty() ? "nothing of this stream" : operations);
+                     cudaGetErrorString(error), cudaGetErrorName(error), operations);
 }
 
 cudaEvent_t CudaStream::take_event() {

@@ -41,6 +41,8 @@ class CudaStream final : public Stream {
   void wait(const Event&) override;
   void synchronize() override;
   cudaStream_t handle() const noexcept { return stream_; }
+  /// What was launched since the last clean synchronisation, the last ones by name; for errors.
+  std::string in_flight() const;
   /// Is called whenever the host has waited for this stream or an event of it, and may throw. Set before first use.
   void after_waiting(std::function<void()> check) { after_waiting_ = std::move(check); }
 
@@ -61,7 +63,7 @@ class CudaStream final : public Stream {
   cudaStream_t stream_ = nullptr;
   std::function<void()> after_waiting_;
 
-  std::mutex mutex_;                        // guards what follows: any thread may launch
+  mutable std::mutex mutex_;                // guards what follows: any thread may launch
   std::deque<std::string_view> in_flight_;  // since the last clean synchronisation, the last few
   std::uint64_t launched_ = 0;              // operations ever
   std::uint64_t finished_ = 0;              // those of them that a clean synchronisation has seen

@@ -27,11 +27,11 @@ class NarrowLaunch {
 
   void run() {
     for (const std::size_t place : here_) make_table(place);
-    if (sum_.ranks.size() > 1) streams_.together([this] { collect(); });
+    if (sum_.ranks.size() > 1) streams_.together(task_, [this] { collect(); });
     for (std::size_t i = 0; i < here_.size(); ++i)
       if (const std::int64_t size = share_size(rank_at(here_[i])); size > 0)
         streams_.combine(here_[i], sum_.dtype, tables_[i], size, {.denominator = sum_.denominator});
-    if (sum_.ranks.size() > 1) streams_.together([this] { spread(); });
+    if (sum_.ranks.size() > 1) streams_.together(task_, [this] { spread(); });
   }
 
  private:

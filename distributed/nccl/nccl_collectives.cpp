@@ -34,7 +34,7 @@ class CollectiveLaunch {
       if (output.defined()) streams_.wait_for_users(place_of(output));
     for (const CollectivePart& part : request_.parts) plan(part);
     if (!sends_.empty())
-      streams_.together([this] {
+      streams_.together(task_, [this] {
         for (const auto& send : sends_) send();
       });
     for (const auto& finish : after_) finish();

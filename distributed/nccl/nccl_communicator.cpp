@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/distributed/nccl/nccl_communicator.h>
 
+#include <tutti/backend/cuda/cuda_stream.h>
 #include <tutti/backend/cuda/gpu_mapping.h>
 #include <tutti/backend/error.h>
 #include <tutti/backend/registry.h>
@@ -27,18 +28,46 @@ std::vector<Device> each_on_its_own_gpu(std::vector<Device> devices) {
   return devices;
 }
 
+std::string name_of(const AllReduceRequest& request) {
+  const Array& first = request.slices.front().gradient;
+  return fmt::format("the all_reduce of {} {}{}", first.size(), to_string(first.dtype()),
+                     request.parameter.empty() ? "" : fmt::format(" from parameter \"{}\" on", request.parameter));
+}
+
+/// With what is known of where they are.
+std::string late_text(const std::vector<Device>& devices) {
+  std::string text;
+  for (const Device device : devices) {
+    const auto& stream = static_cast<const CudaStream&>(compute_stream(device));
+    text += fmt::format("{}{} has not come to it (in flight since the last synchronisation: {})",
+                        text.empty() ? "" : "; ", to_string(device), stream.in_flight());
+  }
+  return text;
+}
+
+std::string hang_text(const NcclTask& task) {
+  if (const std::vector<Device> late = NcclTask::not_past(task.begun()); !late.empty()) return late_text(late);
+  std::string running;
+  for (const Device device : NcclTask::not_past(task.done()))
+    running += fmt::format("{}{}", running.empty() ? "" : ", ", to_string(device));
+  return fmt::format("all devices here have come to it, but it has not ended on {}", running);
+}
+
 }  // namespace
 
-NcclCommunicator::NcclCommunicator(std::vector<Device> devices, std::chrono::milliseconds deadline)
+NcclCommunicator::NcclCommunicator(std::vector<Device> devices, std::chrono::milliseconds deadline,
+                                   std::chrono::milliseconds fail_after)
     : devices_(each_on_its_own_gpu(std::move(devices))),
       deadline_(deadline),
+      fail_after_(fail_after),
       members_(std::make_shared<const std::vector<Device>>(devices_)),
       thread_([this] { run(); }) {}
 
 NcclCommunicator::NcclCommunicator(std::vector<Device> devices, const NcclMembership& membership,
-                                   std::chrono::milliseconds deadline)
+                                   std::chrono::milliseconds deadline, std::chrono::milliseconds fail_after)
     : devices_(std::move(devices)),
       deadline_(deadline),
+      fail_after_(fail_after),
       membership_(std::make_unique<const NcclMembership>(membership)),
       members_(std::make_shared<const std::vector<Device>>(devices_)),
       thread_([this] { run(); }) {}
@@ -55,33 +84,40 @@ NcclCommunicator::~NcclCommunicator() {
 std::shared_ptr<CollectiveTask> NcclCommunicator::all_reduce(AllReduceRequest request) {
   check_slices(request);
   if (!enabled()) return skipped();
-  return enqueue(
-      [request = std::move(request)](NcclGroup& group, NcclTask& task) { launch_all_reduce(request, group, task); });
+  std::string name = name_of(request);
+  return enqueue(std::move(name), [request = std::move(request)](NcclGroup& group, NcclTask& task) {
+    launch_all_reduce(request, group, task);
+  });
 }
 
 std::shared_ptr<CollectiveTask> NcclCommunicator::reduce_sparse(SparseReduction request) {
   if (!enabled()) return skipped();
-  return enqueue(
-      [request = std::move(request)](NcclGroup& group, NcclTask& task) { launch_sparse(request, group, task); });
+  std::string name = fmt::format("the reduction of parameter \"{}\"", request.parameter.name);
+  return enqueue(std::move(name), [request = std::move(request)](NcclGroup& group, NcclTask& task) {
+    launch_sparse(request, group, task);
+  });
 }
 
 std::shared_ptr<CollectiveTask> NcclCommunicator::collective(CollectiveRequest request) {
-  return enqueue(
-      [request = std::move(request)](NcclGroup& group, NcclTask& task) { launch_collective(request, group, task); });
+  std::string name = request.name.empty() ? "a collective" : request.name;
+  return enqueue(std::move(name), [request = std::move(request)](NcclGroup& group, NcclTask& task) {
+    launch_collective(request, group, task);
+  });
 }
 
 std::shared_ptr<CollectiveTask> NcclCommunicator::skipped() const {
-  auto task = std::make_shared<NcclTask>(nullptr, nullptr);
+  auto task = std::make_shared<NcclTask>("", nullptr, nullptr);
   task->end();
   return task;
 }
 
-std::shared_ptr<CollectiveTask> NcclCommunicator::enqueue(std::function<void(NcclGroup&, NcclTask&)> launch) {
+std::shared_ptr<CollectiveTask> NcclCommunicator::enqueue(std::string name,
+                                                          std::function<void(NcclGroup&, NcclTask&)> launch) {
   std::shared_ptr<NcclTask> task;
   {
     const std::lock_guard lock(mutex_);
     if (untold_) std::rethrow_exception(std::exchange(untold_, nullptr));
-    task = std::make_shared<NcclTask>(std::move(launch), members_);
+    task = std::make_shared<NcclTask>(std::move(name), std::move(launch), members_);
     queue_.push_back(task);
   }
   requested_.notify_one();
@@ -129,9 +165,7 @@ void NcclCommunicator::run() {
     lock.unlock();
     for (; !requests.empty(); requests.pop_front()) launch(requests.front());
     watch();
-    if (until && std::chrono::steady_clock::now() > *until)
-      fail_in_flight(std::make_exception_ptr(
-          SyncError(fmt::format("[nccl] devices have not finished within {} ms of the end", deadline_.count()))));
+    if (until && std::chrono::steady_clock::now() > *until) give_up(deadline_);
     if (until && in_flight_.empty()) break;
     lock.lock();
   }
@@ -142,13 +176,14 @@ void NcclCommunicator::launch(const std::shared_ptr<NcclTask>& task) {
   try {
     if (!group_ || group_->stopped() || group_->devices() != task->members()) connect(task->members());
     task->launch(*group_);
+    if (in_flight_.empty()) oldest_since_ = std::chrono::steady_clock::now();
     in_flight_.push_back(task);
   } catch (...) {
     const std::exception_ptr error = std::current_exception();
     if (!group_ || group_->broken())
       fail_in_flight(error);
     else
-      settle();  // the others are well; what this one has queued may still use its arrays
+      order_behind_queued();  // the others are well; what this one has queued may still use its arrays
     task->end(error);
   }
 }
@@ -185,9 +220,7 @@ std::unique_ptr<NcclGroup> NcclCommunicator::connected(const std::vector<Device>
 void NcclCommunicator::finish_in_flight() {
   const auto until = std::chrono::steady_clock::now() + deadline_;
   for (watch(); !in_flight_.empty(); watch()) {
-    if (std::chrono::steady_clock::now() > until)
-      return fail_in_flight(std::make_exception_ptr(SyncError(fmt::format(
-          "[nccl] devices have not finished within {} ms, when the group formed anew", deadline_.count()))));
+    if (std::chrono::steady_clock::now() > until) return give_up(deadline_);
     std::this_thread::sleep_for(std::chrono::microseconds(100));
   }
 }
@@ -199,16 +232,31 @@ void NcclCommunicator::watch() {
     for (; !in_flight_.empty() && in_flight_.front()->all_done(); in_flight_.pop_front()) {
       for (const auto& [device, done] : in_flight_.front()->done()) done.synchronize();  // rethrows a device's error
       in_flight_.front()->end();
+      oldest_since_ = std::chrono::steady_clock::now();
     }
   } catch (...) {
-    fail_in_flight(std::current_exception());
+    return fail_in_flight(std::current_exception());
   }
+  if (!in_flight_.empty() && std::chrono::steady_clock::now() - oldest_since_ > fail_after_) give_up(fail_after_);
 }
 
-// This ends what NCCL runs on the devices; what else was queued beside it ends before the arrays are let go.
+// The devices' threads are told first: NCCL takes its time to end what does not end by itself.
+void NcclCommunicator::give_up(std::chrono::milliseconds waited) {
+  if (in_flight_.empty()) return;
+  const NcclTask& oldest = *in_flight_.front();
+  end_in_flight(std::make_exception_ptr(SyncError(
+      fmt::format("[nccl] {} has not finished within {} ms: {}", oldest.name(), waited.count(), hang_text(oldest)))));
+  if (group_) group_->stop();
+}
+
 void NcclCommunicator::fail_in_flight(const std::exception_ptr& error) {
   if (group_) group_->stop();
-  settle();
+  end_in_flight(error);
+}
+
+// The arrays are let go while the devices may still use them: their memory is used again behind that.
+void NcclCommunicator::end_in_flight(const std::exception_ptr& error) {
+  order_behind_queued();
   const std::lock_guard lock(mutex_);  // no request comes between the end and what it shall hear
   for (; !in_flight_.empty(); in_flight_.pop_front()) {
     in_flight_.front()->end(error);
@@ -216,9 +264,10 @@ void NcclCommunicator::fail_in_flight(const std::exception_ptr& error) {
   }
 }
 
-void NcclCommunicator::settle() const noexcept {
+// No device is waited for, as it may hang: the order between its streams is enough (see CudaBackend).
+void NcclCommunicator::order_behind_queued() const noexcept {
   for (const Device device : devices_) try {
-      backend_for(device).communication_stream(device).synchronize();
+      compute_stream(device).wait(backend_for(device).communication_stream(device).record());
     } catch (...) {
       // known already, or the device is lost and runs nothing
     }

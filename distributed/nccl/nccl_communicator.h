@@ -10,6 +10,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -24,18 +25,24 @@ struct NcclMembership;
 /// streams, ordered behind their inputs and in front of what uses their results by events alone: the host waits for
 /// peers' submissions, never for a device.
 ///
-/// When NCCL reports a failure all that runs is ended, and every task that was not finished fails with the cause. Who
-/// had joined one of them was told nothing and may have used what it left, so the next request throws the cause, once.
-/// Later ones run among the devices that `regroup` names: by a smaller communicator, where NCCL can make one of what is
-/// left, else they are connected anew.
+/// When NCCL reports a failure, or no collective ends for too long, all that runs is ended, and every task that was not
+/// finished fails with the cause. Who had joined one of them was told nothing and may have used what it left, so the
+/// next request throws the cause, once. No device is waited for: what it does next comes after what it still has
+/// queued. Later ones run among the devices that `regroup` names: by a smaller communicator, where NCCL can make one of
+/// what is left, else they are connected anew.
 class NcclCommunicator final : public Communicator {
  public:
   /// Connects the devices with the first collective. `deadline`: for NCCL to connect them, and to take a collective.
-  explicit NcclCommunicator(std::vector<Device>, std::chrono::milliseconds deadline = std::chrono::seconds(60));
+  /// `fail_after`: for the devices to finish one, counted from its launch or the end of the one before; the error names
+  /// the collective and the devices that have not come to it.
+  explicit NcclCommunicator(std::vector<Device>, std::chrono::milliseconds deadline = std::chrono::seconds(60),
+                            std::chrono::milliseconds fail_after = SyncOptions{}.fail_after);
   /// One process's part of a group of several, of which each requests the same collectives in the same order. It
   /// connects once: after a failure every request throws.
-  NcclCommunicator(std::vector<Device>, const NcclMembership&, std::chrono::milliseconds deadline);
-  ~NcclCommunicator() override;  ///< waits for what was launched, for the deadline at most
+  NcclCommunicator(std::vector<Device>, const NcclMembership&, std::chrono::milliseconds deadline,
+                   std::chrono::milliseconds fail_after = SyncOptions{}.fail_after);
+  /// Waits for what was launched, for the deadline at most; then for NCCL to end it, as long again.
+  ~NcclCommunicator() override;
   NcclCommunicator(const NcclCommunicator&) = delete;
   NcclCommunicator& operator=(const NcclCommunicator&) = delete;
 
@@ -48,7 +55,7 @@ class NcclCommunicator final : public Communicator {
   void join(Device, std::span<const std::shared_ptr<CollectiveTask>>) override;
 
  private:
-  std::shared_ptr<CollectiveTask> enqueue(std::function<void(NcclGroup&, NcclTask&)> launch);
+  std::shared_ptr<CollectiveTask> enqueue(std::string name, std::function<void(NcclGroup&, NcclTask&)> launch);
   std::shared_ptr<CollectiveTask> skipped() const;
   void run();
   void launch(const std::shared_ptr<NcclTask>&);
@@ -56,17 +63,21 @@ class NcclCommunicator final : public Communicator {
   std::unique_ptr<NcclGroup> connected(const std::vector<Device>&);
   void finish_in_flight();
   void watch();
+  void give_up(std::chrono::milliseconds waited);
   void fail_in_flight(const std::exception_ptr&);
-  void settle() const noexcept;
+  void end_in_flight(const std::exception_ptr&);
+  void order_behind_queued() const noexcept;
 
   const std::vector<Device> devices_;
   const std::chrono::milliseconds deadline_;
+  const std::chrono::milliseconds fail_after_;
   const std::unique_ptr<const NcclMembership> membership_;  // null: of one process
 
   // Touched by the thread below alone.
-  bool met_ = false;                                 // the membership was used
-  std::unique_ptr<NcclGroup> group_;                 // none before the first collective; stopped after a failure
-  std::deque<std::shared_ptr<NcclTask>> in_flight_;  // launched and not known to be finished, oldest first
+  bool met_ = false;                                    // the membership was used
+  std::unique_ptr<NcclGroup> group_;                    // none before the first collective; stopped after a failure
+  std::deque<std::shared_ptr<NcclTask>> in_flight_;     // launched and not known to be finished, oldest first
+  std::chrono::steady_clock::time_point oldest_since_;  // when the oldest was launched, or the one before it ended
 
   std::mutex mutex_;  // guards what follows: requests come from whoever drains the server's mailbox
   std::condition_variable requested_;

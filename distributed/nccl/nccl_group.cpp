@@ -41,8 +41,10 @@ void shrink_one([[maybe_unused]] Device device, [[maybe_unused]] ncclComm_t comm
 #endif
 }
 
+}  // namespace
+
 // Waits a little longer each time it is called.
-class Pause {
+class NcclGroup::Pause {
  public:
   explicit Pause(std::chrono::milliseconds deadline) : until_(Clock::now() + deadline) {}
   bool over() const { return Clock::now() > until_; }
@@ -55,8 +57,6 @@ class Pause {
   Clock::time_point asleep_from_ = Clock::now() + std::chrono::microseconds(100);
   Clock::time_point until_;
 };
-
-}  // namespace
 
 ncclUniqueId make_nccl_id(Device device) {
   (void)NcclVersion(device);
@@ -156,14 +156,14 @@ void NcclGroup::stop() noexcept {
       const ncclResult_t result = revoke(communicators_[place]);
       if (result != ncclSuccess && result != ncclInProgress) abort(place);
     }
+  const Pause pause(deadline_);
   for (std::size_t place = 0; place < size(); ++place)
-    if (!quiet(place)) abort(place);
+    if (!quiet(place, pause)) abort(place);
   (void)cudaGetLastError();
 }
 
 // When what has been revoked has ended, and well.
-bool NcclGroup::quiet(std::size_t place) const noexcept {
-  const Pause pause(deadline_);
+bool NcclGroup::quiet(std::size_t place, const Pause& pause) const noexcept {
   while (communicators_[place] != nullptr) {
     ncclResult_t state = ncclSuccess;
     if (ncclCommGetAsyncError(communicators_[place], &state) != ncclSuccess) return false;

@@ -84,7 +84,8 @@ class NcclGroup {
   void begin(std::string_view operation);
   void end(std::string_view operation);
   void wait_until_taken(std::string_view operation) const;
-  bool quiet(std::size_t place) const noexcept;
+  class Pause;
+  bool quiet(std::size_t place, const Pause&) const noexcept;
   void abort(std::size_t place) noexcept;
   void abort() noexcept;
 

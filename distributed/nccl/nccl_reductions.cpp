@@ -49,7 +49,7 @@ class AllReduceLaunch {
 
   void sum_wide() {
     for (std::size_t place = 0; place < group_.size(); ++place) stand_in(place);
-    streams_.together([this] {
+    streams_.together(task_, [this] {
       for (std::size_t place = 0; place < group_.size(); ++place)
         streams_.all_reduce(place, values_[place], values_[place], first_.size(), first_.dtype());
     });
@@ -207,7 +207,7 @@ void launch_sparse(const SparseReduction& request, NcclGroup& group, NcclTask& t
   for (const RowTransfer& transfer : transfers)
     if (is_copy(transfer)) streams.copy(transfer.to_place, transfer.to, transfer.from, transfer.bytes);
   if (!std::ranges::all_of(transfers, is_copy))
-    streams.together([&] {
+    streams.together(task, [&] {
       for (const RowTransfer& transfer : transfers) {
         if (is_copy(transfer)) continue;
         streams.send(transfer.from_place, transfer.from, transfer.bytes, transfer.to_place);

@@ -117,6 +117,12 @@ void NcclStreams::reduce(std::size_t place, const void* from, void* to, std::int
                         group_.communicator(place), of(place).handle()));
 }
 
+void NcclStreams::record_begun(NcclTask& task) const {
+  if (!task.begun().empty()) return;
+  for (std::size_t place = 0; place < group_.size(); ++place)
+    task.set_begun(group_.devices()[place], of(place).record());
+}
+
 void NcclStreams::record_done(NcclTask& task) const {
   for (std::size_t place = 0; place < group_.size(); ++place)
     task.set_done(group_.devices()[place], of(place).record());

@@ -43,8 +43,11 @@ class NcclStreams {
   void divide(std::size_t place, DType, std::byte* values, std::int64_t count, double denominator) const;
 
   /// `calls()`, whose NCCL calls of all devices belong together. They start when all are there: nothing may be waited
-  /// for among them.
-  template <class F> void together(F&& calls) const { group_.submit(operation_, std::forward<F>(calls)); }
+  /// for among them. Before the task's first the streams note who has come.
+  template <class F> void together(NcclTask& task, F&& calls) const {
+    record_begun(task);
+    group_.submit(operation_, std::forward<F>(calls));
+  }
   // Among them:
   void send(std::size_t place, const void* from, std::size_t bytes, std::size_t to_rank) const;
   void receive(std::size_t place, void* to, std::size_t bytes, std::size_t from_rank) const;
@@ -54,6 +57,8 @@ class NcclStreams {
   void record_done(NcclTask&) const;
 
  private:
+  void record_begun(NcclTask&) const;
+
   NcclGroup& group_;
   std::string_view operation_;
 };

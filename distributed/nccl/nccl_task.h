@@ -6,9 +6,11 @@
 #include <tutti/backend/stream.h>
 #include <tutti/distributed/communicator.h>
 
+#include <algorithm>
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -22,9 +24,12 @@ class NcclTask final : public CollectiveTask {
  public:
   static constexpr std::uint32_t kLaunched = 1;
 
-  /// `members`: the devices that the group has when it is requested.
-  NcclTask(std::function<void(NcclGroup&, NcclTask&)> launch, std::shared_ptr<const std::vector<Device>> members)
-      : launch_(std::move(launch)), members_(std::move(members)) {}
+  using DeviceEvents = std::vector<std::pair<Device, Event>>;
+
+  /// `name`: for errors. `members`: the devices that the group has when it is requested.
+  NcclTask(std::string name, std::function<void(NcclGroup&, NcclTask&)> launch,
+           std::shared_ptr<const std::vector<Device>> members)
+      : name_(std::move(name)), launch_(std::move(launch)), members_(std::move(members)) {}
 
   void launch(NcclGroup& group) {
     launch_(group, *this);
@@ -32,6 +37,7 @@ class NcclTask final : public CollectiveTask {
     advance(kLaunched);
   }
   bool launched() const noexcept { return progress() >= kLaunched; }
+  const std::string& name() const noexcept { return name_; }
   const std::vector<Device>& members() const noexcept { return *members_; }
 
   /// What is used until the devices have done their work.
@@ -48,12 +54,18 @@ class NcclTask final : public CollectiveTask {
     return joined_.load(std::memory_order_relaxed);
   }
 
+  void set_begun(Device device, Event event) { begun_.emplace_back(device, std::move(event)); }
   void set_done(Device device, Event event) { done_.emplace_back(device, std::move(event)); }
-  const std::vector<std::pair<Device, Event>>& done() const noexcept { return done_; }  ///< valid once launched
+  const DeviceEvents& begun() const noexcept { return begun_; }  ///< valid once launched; none: nothing is exchanged
+  const DeviceEvents& done() const noexcept { return done_; }    ///< valid once launched
   bool all_done() const {
-    for (const auto& [device, event] : done_)
-      if (!event.ready()) return false;
-    return true;
+    return std::ranges::all_of(done_, [](const auto& each) { return each.second.ready(); });
+  }
+  static std::vector<Device> not_past(const DeviceEvents& events) {
+    std::vector<Device> devices;
+    for (const auto& [device, event] : events)
+      if (!event.ready()) devices.push_back(device);
+    return devices;
   }
   void end(std::exception_ptr error = {}) {
     launch_ = nullptr;
@@ -63,12 +75,14 @@ class NcclTask final : public CollectiveTask {
   }
 
  private:
+  std::string name_;
   std::function<void(NcclGroup&, NcclTask&)> launch_;
   std::shared_ptr<const std::vector<Device>> members_;
   std::atomic<bool> joined_{false};
   std::vector<Array> arrays_;
   std::vector<std::unique_ptr<Storage>> workspaces_;
-  std::vector<std::pair<Device, Event>> done_;  // on the communication streams of those that took part
+  DeviceEvents begun_;  // on the communication streams, before what devices wait for each other in
+  DeviceEvents done_;   // on the communication streams of those that took part
 };
 
 }  // namespace tutti

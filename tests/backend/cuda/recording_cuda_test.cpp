@@ -74,6 +74,28 @@ TEST_CASE("recording: a call is counted, and without a machine there is no devic
   CHECK(machine.count() == 1);
 }
 
+TEST_CASE(
+    "recording: a stream that hangs holds up who waits for it, until it goes on; a host that waits is a mistake") {
+  Careless it({.deferred = false});
+  std::memset(it.pinned, 1, 256);
+  it.machine.hang(it.first);
+  it.copy_in(it.first);
+  cudaEventRecord(it.event, it.first);
+  cudaStreamWaitEvent(it.second, it.event, 0);
+  it.copy_out(it.second);
+  CHECK(cudaEventQuery(it.event) == cudaErrorNotReady);
+  CHECK(it.machine.queued(it.second) == 2);
+  CHECK(it.machine.faults().empty());
+  SUBCASE("for the stream") { cudaStreamSynchronize(it.second); }
+  SUBCASE("for the event") { cudaEventSynchronize(it.event); }
+  SUBCASE("for the device") { cudaDeviceSynchronize(); }
+  CHECK(!it.machine.take_faults().empty());
+  it.machine.resume(it.first);
+  CHECK(cudaEventQuery(it.event) == cudaSuccess);
+  CHECK(it.machine.queued(it.second) == 0);
+  CHECK(std::memcmp(it.at(0), it.pinned, 256) == 0);
+}
+
 TEST_CASE("recording: deferred work runs when its stream advances, or the host waits for it") {
   Careless it;
   std::memset(it.pinned, 1, 256);

@@ -244,7 +244,7 @@ TEST_CASE("nccl: a failure of what runs ends all that is in flight, and later co
   machine.nccl.break_connections(ncclRemoteError);
   for (const auto& task : tasks) {
     task->wait();
-    check_contains(error_of(*engine, task), {"cuda:0", "remote process failed"});
+    check_contains(error_of(*engine, task), {"[nccl] cuda:", "remote process failed"});
   }
   // Whoever had joined them knows nothing yet, and has used what they left.
   CHECK_THROWS_WITH_AS(engine->all_reduce(sum_of({{a}, {b}})), doctest::Contains("remote process failed"), SyncError);

@@ -174,7 +174,7 @@ ncclResult_t ncclCommAbort(ncclComm_t handle) {
   return nccl_call("ncclCommAbort", [&](RecordingNccl::State& state, CudaMachine::Lock&) {
     auto& communicator = *reinterpret_cast<Communicator*>(handle);
     if (std::exchange(communicator.aborted, true)) state.fault("a communicator was aborted twice");
-    state.end_meetings_of(communicator);
+    state.end_work_of(communicator);
     RecordingNccl::State::hand_over(communicator);
     return ncclSuccess;
   });
@@ -186,7 +186,7 @@ ncclResult_t ncclCommRevoke(ncclComm_t handle, int flags) {
     if (communicator.aborted) state.fault("ncclCommRevoke of a communicator that was aborted");
     if (communicator.smaller_at != nullptr) state.fault("ncclCommRevoke while ncclCommShrink is under way");
     if (flags != NCCL_REVOKE_DEFAULT || std::exchange(communicator.revoked, true)) return ncclInvalidArgument;
-    state.end_meetings_of(communicator);
+    state.end_work_of(communicator);
     communicator.state = ncclSuccess;
     communicator.polls_left = current->polls_to_connect;
     return ncclInProgress;

@@ -65,7 +65,7 @@ bool belongs(const Meeting& meeting, const Part& part) {
 }  // namespace
 
 void RecordingNccl::State::run(CudaMachine::Lock& lock, const std::string& name, const std::vector<NcclPart>& parts,
-                               std::function<void()> work) const {
+                               std::function<void()> work) {
   std::vector<std::shared_ptr<QueuePoint>> arrived;
   for (const NcclPart& part : parts) {
     std::vector<MemoryUse> uses;
@@ -76,13 +76,20 @@ void RecordingNccl::State::run(CudaMachine::Lock& lock, const std::string& name,
     machine().enqueue(lock, *part.stream, {name, {}, arrived.back(), {}}, uses);
   }
   const auto done = std::make_shared<QueuePoint>(QueuePoint{parts.front().stream, {}, false});
+  std::erase_if(runs, [](const NcclRun& run) { return run.points.back()->reached; });
+  NcclRun& run = runs.emplace_back(NcclRun{{}, arrived, std::make_shared<std::atomic<bool>>(false)});
+  for (const NcclPart& part : parts) run.ranks.push_back(part.communicator);
+  run.points.push_back(done);
+  const auto unless_ended = [work = std::move(work), ended = run.ended] {
+    if (!*ended) work();
+  };
   for (const auto& point : arrived) machine().enqueue(lock, *parts.front().stream, {name, {}, {}, point});
-  machine().enqueue(lock, *parts.front().stream, {name, finishing(parts, std::move(work)), done, {}});
+  machine().enqueue(lock, *parts.front().stream, {name, finishing(parts, unless_ended), done, {}});
   for (const NcclPart& part : parts)
     if (part.stream != parts.front().stream) machine().enqueue(lock, *part.stream, {name, {}, {}, done});
 }
 // The first part and its fellows: the next sum of each other rank.
-void RecordingNccl::State::run_sum(CudaMachine::Lock& lock, std::vector<Part>& parts) const {
+void RecordingNccl::State::run_sum(CudaMachine::Lock& lock, std::vector<Part>& parts) {
   const Part first = parts.front();
   std::vector<Part> together;
   for (int rank = 0; rank < first.communicator->size; ++rank) {
@@ -102,7 +109,7 @@ void RecordingNccl::State::run_sum(CudaMachine::Lock& lock, std::vector<Part>& p
       [together] { sum_up(together); });
 }
 
-void RecordingNccl::State::run_transfer(CudaMachine::Lock& lock, std::vector<Part>& parts) const {
+void RecordingNccl::State::run_transfer(CudaMachine::Lock& lock, std::vector<Part>& parts) {
   const Part first = parts.front();
   const auto found = std::ranges::find_if(parts, [&](const Part& part) {
     return part.kind != first.kind && part.kind >= Part::Kind::send && part.communicator->rank == first.other &&
@@ -203,7 +210,12 @@ void RecordingNccl::State::hand_over(NcclRank& communicator) {
     *place = reinterpret_cast<ncclComm_t>(communicator.smaller);
 }
 
-void RecordingNccl::State::end_meetings_of(const NcclRank& communicator) {
+void RecordingNccl::State::end_work_of(const NcclRank& communicator) {
+  for (const NcclRun& run : runs)
+    if (std::ranges::find(run.ranks, &communicator) != run.ranks.end()) {
+      if (!run.points.back()->reached) *run.ended = true;
+      for (const auto& point : run.points) point->reached = true;
+    }
   std::erase_if(meetings, [&](const Meeting& meeting) {  // its streams go on
     const bool held =
         std::ranges::any_of(meeting.parts, [&](const Part& p) { return p.communicator == &communicator; });

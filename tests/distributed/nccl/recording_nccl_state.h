@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -60,10 +61,18 @@ struct NcclMeeting {
   std::shared_ptr<QueuePoint> done;
 };
 
+/// What ranks of one process do together, until it has run.
+struct NcclRun {
+  std::vector<NcclRank*> ranks;
+  std::vector<std::shared_ptr<QueuePoint>> points;
+  std::shared_ptr<std::atomic<bool>> ended;  // by NCCL, before it has run
+};
+
 struct RecordingNccl::State {
   std::map<std::string, std::size_t, std::less<>> calls;
   std::deque<NcclRank> communicators;
   std::deque<NcclMeeting> meetings;     // in the order in which they were begun
+  std::vector<NcclRun> runs;            // that may still be under way
   std::map<int, std::size_t> received;  // bytes, by device
   SimulatedStream nowhere{};            // of points that nothing queued leads to yet
   int worlds = 0;
@@ -86,17 +95,17 @@ struct RecordingNccl::State {
   void check(const char* call, const NcclRank& communicator) const;
   void make_smaller(const std::vector<NcclShrinking>& calls, int polls);
   static void hand_over(NcclRank& communicator);
-  void end_meetings_of(const NcclRank& communicator);
+  void end_work_of(const NcclRank& communicator);
 
   // All parts of ranks that belong together; the first rank's stream does the work when every other has come.
   void run(CudaMachine::Lock& lock, const std::string& name, const std::vector<NcclPart>& parts,
-           std::function<void()> work) const;
+           std::function<void()> work);
   void run_group(CudaMachine::Lock& lock, std::vector<NcclPart> parts);
   bool spans_processes(const NcclPart& part) const;
   void meet(CudaMachine::Lock& lock, const NcclPart& part);
   void hold(CudaMachine::Lock& lock, const NcclMeeting& meeting);
-  void run_sum(CudaMachine::Lock& lock, std::vector<NcclPart>& parts) const;
-  void run_transfer(CudaMachine::Lock& lock, std::vector<NcclPart>& parts) const;
+  void run_sum(CudaMachine::Lock& lock, std::vector<NcclPart>& parts);
+  void run_transfer(CudaMachine::Lock& lock, std::vector<NcclPart>& parts);
 };
 
 }  // namespace tutti::testing

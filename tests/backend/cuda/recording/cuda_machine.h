@@ -91,6 +91,7 @@ struct SimulatedStream {
   int priority;
   bool destroyed = false;
   bool running = false;  // one thread at a time runs its work
+  bool hangs = false;
   VectorClock clock;
   std::deque<QueuedWork> queue;
   std::string name() const;
@@ -141,6 +142,7 @@ class CudaMachine {
   bool step(Lock&, SimulatedStream&, bool follow);
   void drain(Lock&, SimulatedStream&);
   void reach(Lock&, const std::shared_ptr<QueuePoint>&);
+  void check_waited(const char* call, const SimulatedStream&, bool done);  ///< of a host that would wait for good
   void host_waited_for(const VectorClock& clock) { host_.join(clock); }
   cudaError_t asynchronous_error(int device);
 

@@ -23,7 +23,7 @@ std::string SimulatedStream::name() const { return fmt::format("stream {} of cud
 std::string SimulatedEvent::name() const { return fmt::format("event {} of cuda:{}", number, device); }
 
 cudaStream_t CudaMachine::make_stream(int priority) {
-  auto& made = streams.emplace_back(SimulatedStream{streams.size() + 1, thread().device, priority, {}, {}, {}, {}});
+  auto& made = streams.emplace_back(SimulatedStream{streams.size() + 1, thread().device, priority, {}, {}, {}, {}, {}});
   return reinterpret_cast<cudaStream_t>(&made);
 }
 
@@ -67,7 +67,7 @@ void CudaMachine::enqueue(Lock& lock, SimulatedStream& stream, QueuedWork work, 
 
 bool CudaMachine::step(Lock& lock, SimulatedStream& stream, bool follow) {
   changed_.wait(lock, [&] { return !stream.running; });
-  if (stream.queue.empty()) return false;
+  if (stream.queue.empty() || stream.hangs) return false;
   const std::shared_ptr<QueuePoint> awaited = stream.queue.front().awaits;
   if (awaited && !awaited->reached) {
     if (!follow) return false;
@@ -107,6 +107,11 @@ void CudaMachine::drain(Lock& lock, SimulatedStream& stream) {
 void CudaMachine::reach(Lock& lock, const std::shared_ptr<QueuePoint>& point) {
   while (!point->reached && step(lock, *point->stream, true)) {
   }
+}
+
+void CudaMachine::check_waited(const char* call, const SimulatedStream& stream, bool done) {
+  if (!done && std::ranges::any_of(streams, &SimulatedStream::hangs))
+    fault(fmt::format("{} waits for {}, which a stream that hangs holds up", call, stream.name()));
 }
 
 cudaError_t CudaMachine::asynchronous_error(int device) {

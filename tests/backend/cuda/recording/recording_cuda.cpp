@@ -92,6 +92,18 @@ void RecordingCuda::note_use(cudaStream_t stream, const void* data, std::size_t 
     machine_->enqueue(lock, *found, {"work of the test", [] {}, {}, {}}, {{data, bytes, write}});
 }
 
+void RecordingCuda::hang(cudaStream_t stream) {
+  const Lock lock(machine_->mutex);
+  if (SimulatedStream* found = machine_->stream("hang", stream)) found->hangs = true;
+}
+
+void RecordingCuda::resume(cudaStream_t stream) {
+  Lock lock(machine_->mutex);
+  if (SimulatedStream* found = machine_->stream("resume", stream)) found->hangs = false;
+  if (machine_->options.deferred) return;
+  for (SimulatedStream& each : machine_->streams) machine_->drain(lock, each);
+}
+
 void RecordingCuda::fail_call(std::string_view name, std::size_t nth, cudaError_t error) {
   const Lock lock(machine_->mutex);
   machine_->call_failure = {std::string(name), nth, error};

@@ -87,6 +87,10 @@ class RecordingCuda {
   /// For work that the library cannot see into.
   void note_use(cudaStream_t, const void* data, std::size_t bytes, bool write);
 
+  /// From now on nothing that is queued there runs, until `resume`; a host that waits for it makes a mistake.
+  void hang(cudaStream_t);
+  void resume(cudaStream_t);
+
   // --- failures. The nth call from now on, of that name; "*" for any. One failure at a time.
   void fail_call(std::string_view name, std::size_t nth, cudaError_t);
   bool failed() const;  ///< whether that has happened

@@ -19,6 +19,7 @@ constexpr int kGreatestPriority = -5;
 
 cudaError_t wait_for_all(CudaMachine& machine, Lock& lock, SimulatedStream& stream) {
   machine.drain(lock, stream);
+  machine.check_waited("cudaStreamSynchronize", stream, stream.queue.empty());
   machine.host_waited_for(stream.clock);
   return machine.asynchronous_error(stream.device);
 }
@@ -100,6 +101,7 @@ cudaError_t cudaDeviceSynchronize() {
     for (SimulatedStream& stream : machine.streams)
       if (stream.device == device && !stream.destroyed) {
         machine.drain(lock, stream);
+        machine.check_waited("cudaDeviceSynchronize", stream, stream.queue.empty());
         machine.host_waited_for(stream.clock);
       }
     return machine.asynchronous_error(device);
@@ -239,6 +241,7 @@ cudaError_t cudaEventSynchronize(cudaEvent_t handle) {
     if (event == nullptr) return cudaErrorInvalidResourceHandle;
     const auto point = event->point;
     machine.reach(lock, point);
+    machine.check_waited("cudaEventSynchronize", *point->stream, point->reached);
     machine.host_waited_for(point->clock);
     return machine.asynchronous_error(event->device);
   });
