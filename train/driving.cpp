@@ -8,6 +8,8 @@
 #include <nlohmann/json.hpp>
 
 #include <exception>
+#include <map>
+#include <string_view>
 #include <utility>
 
 namespace tutti {
@@ -19,22 +21,27 @@ NamedArrays copy_of(Module& model) {
   return copy;
 }
 
+/// By name: files of a checkpoint have their arrays in an order of their own.
+using ArraysByName = std::map<std::string_view, Array>;
+
+ArraysByName by_name(const NamedArrays& values) { return {values.begin(), values.end()}; }
+
 void check_fits(Module& model, const NamedArrays& values) {
-  const NamedTensors tensors = model.named_members();
-  if (values.size() > tensors.size())
-    raise<DataError>("[driving] the best model has \"{}\", which the model has not", values[tensors.size()].first);
-  for (std::size_t i = 0; i < tensors.size(); ++i)
-    if (i >= values.size() || values[i].first != tensors[i].first ||
-        values[i].second.shape() != tensors[i].second.shape())
-      raise<DataError>("[driving] the best model has no \"{}\" of shape {}", tensors[i].first,
-                       to_string(tensors[i].second.shape()));
+  ArraysByName unused = by_name(values);
+  for (const auto& [name, tensor] : model.named_members()) {
+    const auto found = unused.find(name);
+    if (found == unused.end() || found->second.shape() != tensor.shape())
+      raise<DataError>("[driving] the best model has no \"{}\" of shape {}", name, to_string(tensor.shape()));
+    unused.erase(found);
+  }
+  if (!unused.empty())
+    raise<DataError>("[driving] the best model has \"{}\", which the model has not", unused.begin()->first);
 }
 
 void put_into(Module& model, const NamedArrays& values) {
-  const NamedTensors tensors = model.named_members();
+  const ArraysByName arrays = by_name(values);
   const NoGrad no_grad;
-  for (std::size_t i = 0; i < tensors.size(); ++i)
-    tensors[i].second.copy_(Tensor(values[i].second.to(tensors[i].second.device())));
+  for (const auto& [name, tensor] : model.named_members()) tensor.copy_(Tensor(arrays.at(name).to(tensor.device())));
 }
 
 // Every rank's model becomes the driver's.

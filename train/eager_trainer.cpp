@@ -7,6 +7,7 @@
 #include <tutti/backend/error.h>
 #include <tutti/distributed/gradient_sync.h>
 #include <tutti/distributed/sync_server.h>
+#include <tutti/exchange/utf8.h>
 #include <tutti/optim/clip.h>
 #include <tutti/optim/gradient_scaler.h>
 
@@ -14,7 +15,9 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <cstdint>
+#include <optional>
 #include <sstream>
 
 namespace tutti {
@@ -30,7 +33,23 @@ Tensor total_loss(const Losses& losses) {
   return total;
 }
 
+/// Names are lines of the text that devices send each other, and keys of files.
+void check_results(const Losses& losses) {
+  for (std::size_t i = 0; i < losses.size(); ++i) {
+    const auto& [name, value] = losses[i];
+    if (name.empty() || name.find('\n') != std::string::npos || !detail::is_utf8(name))
+      raise<Error>("[trainer] result {} is called \"{}\": a name is one line of UTF-8, and not empty", i, name);
+    for (std::size_t j = 0; j < i; ++j)
+      if (losses[j].first == name) raise<Error>("[trainer] two results are called \"{}\"", name);
+    if (!value.defined()) raise<Error>("[trainer] result \"{}\" is undefined", name);
+    if (value.size() != 1)
+      raise<ShapeError>("[trainer] result \"{}\" is {} {}: a loss or metric is one number", name,
+                        to_string(value.dtype()), to_string(value.shape()));
+  }
+}
+
 using Averages = std::map<std::string, RunningAverage, std::less<>>;
+constexpr const char* kTotal = "";  // the sum of a step's losses, among them by a name that none has
 
 Metrics means_of(const Averages& averages) {
   Metrics means;
@@ -67,12 +86,18 @@ EagerTrainerBase::EagerTrainerBase(Module& model, Optimizer& optimizer, EagerOpt
 
 EagerTrainerBase::~EagerTrainerBase() = default;
 
-void EagerTrainerBase::set_training(bool training) { model_.train(training); }
+// Before training the model may be in evaluation mode, and is so again after an evaluation.
+void EagerTrainerBase::set_training(bool training) {
+  if (!training) was_training_ = model_.training();
+  model_.train(training && (running() || was_training_));
+}
 
 Losses EagerTrainerBase::forward(const std::function<Losses()>& losses) const {
-  if (options_.autocast == DType::f32) return losses();
-  const Autocast autocast(options_.autocast);
-  return losses();
+  std::optional<Autocast> autocast;
+  if (options_.autocast != DType::f32) autocast.emplace(options_.autocast);
+  Losses results = losses();
+  check_results(results);
+  return results;
 }
 
 Tensor EagerTrainerBase::minimised(const Losses& losses) const {
@@ -93,6 +118,9 @@ Losses EagerTrainerBase::pass_eagerly(const std::function<Losses()>& losses, Ste
 void EagerTrainerBase::take_batch(double weight, const Pass& pass) {
   if (!model_.training())
     raise<Error>("[trainer] the model was changed to evaluation mode; evaluate() changes it back");
+  if (!(weight >= 0 && std::isfinite(weight)))
+    raise<Error>("[trainer] the examples of step {} weigh {}: a weight is finite and not negative", iteration(),
+                 weight);
   if (pending_ == 0) zero_grad();
   const bool last = pending_ + 1 == options_.accumulation;
   if (options_.sync != nullptr && !step_) step_ = std::make_unique<Step>(options_.sync->step(options_.device, weight));
@@ -240,6 +268,7 @@ void EagerTrainerBase::add_unread(Measured& measured) const {
         measured.averages[name].add(number, weight);
         total += number;
       }
+      if (!losses.empty()) measured.averages[kTotal].add(total, weight);
       measured.loss.add(total, weight);
       step_weight += weight;
     }
@@ -302,10 +331,10 @@ Metrics EagerTrainerBase::group_means(const Averages& own) {
   return means_of(averages);
 }
 
-Metrics EagerTrainerBase::evaluated(Metrics means, double weight) {
+Metrics EagerTrainerBase::evaluated(Metrics means, const Metrics& weights) {
   if (!options_.evaluate_together) return means;
   Averages own;
-  for (const auto& [name, value] : means) own[name].add(value, weight);
+  for (const auto& [name, value] : means) own[name].add(value, weights.at(name));
   return group_means(own);
 }
 
@@ -319,14 +348,12 @@ double EagerTrainerBase::take_mean_loss() {
 // The sum of the losses, and each by itself where there are several.
 Metrics EagerTrainerBase::write_metrics() {
   read_metrics();
-  const Metrics metrics = group_means(std::exchange(measured_.averages, {}));
+  Metrics metrics = group_means(std::exchange(measured_.averages, {}));
   unwritten_ = false;
+  const auto total = metrics.extract(kTotal);
   if (metrics.empty()) return metrics;
   storage().put_scalar("data_time", data_time(), EventStorage::Smoothing::none);
-  double total = 0;
-  for (const auto& [name, value] : metrics)
-    if (is_loss(name)) total += value;
-  storage().put_scalar(options_.prefix + "total_loss", total);
+  if (!total.empty()) storage().put_scalar(options_.prefix + "total_loss", total.mapped());
   if (metrics.size() > 1)
     for (const auto& [name, value] : metrics) storage().put_scalar(options_.prefix + name, value);
   return metrics;

@@ -99,7 +99,7 @@ class EagerTrainerBase : public Trainer {
   Losses forward(const std::function<Losses()>& losses) const;
   Tensor minimised(const Losses&) const;  ///< their sum, as backward gets it
   Metrics evaluate_on(const std::function<Losses()>& losses);
-  Metrics evaluated(Metrics means, double weight) override;
+  Metrics evaluated(Metrics means, const Metrics& weights) override;
 
  private:
   using Averages = std::map<std::string, RunningAverage, std::less<>>;
@@ -129,6 +129,7 @@ class EagerTrainerBase : public Trainer {
   std::unique_ptr<Step> on_its_way_;  // the last one, with double buffering: its gradients are used later
   std::int64_t pending_ = 0;          // batches accumulated
   double pending_weight_ = 0;
+  bool was_training_ = true;         // the model, before the evaluation that runs
   StepResults results_;              // of the step that runs
   std::vector<StepResults> unread_;  // of steps before
   Measured measured_;                // but for these

@@ -75,9 +75,9 @@ template <class Item, template <class> class TrainerOf = EagerTrainer> class Lea
     set_activity("evaluating");
     Base::start_evaluation();
   }
-  Metrics evaluated(Metrics means, double weight) override {
+  Metrics evaluated(Metrics means, const Metrics& weights) override {
     set_activity("");
-    return Base::evaluated(std::move(means), weight);
+    return Base::evaluated(std::move(means), weights);
   }
   void failed(std::exception_ptr error) override {
     agreement_.fail(error);

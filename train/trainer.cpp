@@ -4,6 +4,7 @@
 #include <tutti/autodiff/tensor.h>
 #include <tutti/backend/error.h>
 #include <tutti/distributed/sync_text.h>
+#include <tutti/exchange/utf8.h>
 #include <tutti/train/checkpoints/part_state.h>
 #include <tutti/train/reporting/metrics.h>
 
@@ -34,16 +35,18 @@ class During {
 class MeanMetrics {
  public:
   void add(const Metrics& metrics, double weight) {
-    weight_ += weight;
     for (const auto& [name, value] : metrics) averages_[name].add(value, weight);
     for (const auto& [name, average] : averages_)
       if (average.weight() > 0) means_[name] = average.mean();
   }
   const Metrics& means() const { return means_; }
-  double weight() const { return weight_; }
+  Metrics weights() const {
+    Metrics weights;
+    for (const auto& [name, mean] : means_) weights[name] = averages_.find(name)->second.weight();
+    return weights;
+  }
 
  private:
-  double weight_ = 0;
   std::map<std::string, RunningAverage, std::less<>> averages_;
   Metrics means_;
 };
@@ -311,7 +314,7 @@ std::optional<Metrics> Trainer::evaluation_steps(std::int64_t steps, bool by_pla
   call(&Hook::after_window);
   if (!more) call(&Hook::out_of_data);
   if (by_plan && ends_early(stopped)) return std::nullopt;
-  return evaluated(mean.means(), mean.weight());
+  return evaluated(mean.means(), mean.weights());
 }
 
 NextWindow Trainer::next_window() { return place_.window == 0 ? NextWindow::ready : NextWindow::end; }
@@ -322,8 +325,12 @@ Metrics Trainer::run_evaluation_step() { return {}; }
 
 std::string Trainer::state() const {
   HookStates hooks;
-  for (const auto& hook : hooks_)
-    if (!hook->state_name().empty()) hooks.emplace_back(hook->state_name(), hook->state());
+  for (const auto& hook : hooks_) {
+    if (hook->state_name().empty()) continue;
+    hooks.emplace_back(hook->state_name(), hook->state());
+    if (!detail::is_utf8(hooks.back().first) || !detail::is_utf8(hooks.back().second))
+      raise<Error>("[trainer] the state of hook \"{}\" is no UTF-8 text", hook->state_name());
+  }
   hooks.insert(hooks.end(), loaded_states_.begin(), loaded_states_.end());  // of hooks that this run has not
   return nlohmann::json{
       {"iteration", place_.iteration},       {"epoch", place_.epoch},         {"window", place_.window},

@@ -64,10 +64,11 @@ class Trainer {
 
   /// Goes on from where the trainer stands; there is nothing to do at a limit, which counts as completed. If something
   /// throws, the error is logged, every after_train runs, and the first error is thrown on; what they throw is logged.
+  /// Data that were taken since the last update are lost then: load a checkpoint to use them again.
   void train(const TrainingLimits&);
   void train_and_evaluate(const TrainingLimits&, const EvaluationPlan&);
   /// Means over at most so many steps of the evaluation data, by weight; they are put into the storage too, as
-  /// "evaluation/name". In evaluation mode and without gradients; training mode comes back whatever happens. May be
+  /// "evaluation/name". In evaluation mode and without gradients; the mode before comes back whatever happens. May be
   /// called by hooks during training. Runs to its end, also if a stop is asked for.
   Metrics evaluate(std::int64_t steps = kUnlimited);
   /// Training ends after the step that is running; with several devices, at the next step that none has begun. An
@@ -81,8 +82,9 @@ class Trainer {
   const TrainingLimits& limits() const noexcept { return limits_; }      ///< of this call of train
   std::int64_t epoch() const noexcept { return place_.epoch; }           ///< the one that is running, from 0
   std::int64_t window() const noexcept { return place_.window; }  ///< of the epoch, from 0, skipped ones not counted
-  /// In after_window and after_epoch: all its data were used, as far as the limits allow; else training was stopped in
-  /// it.
+  /// In after_window and after_epoch: the end of its data was seen, or of the steps or windows that the limits allow in
+  /// it; else training ended in it. TrainingLimits::steps may end it with the last data, whose end is seen, and what is
+  /// due then done, when training goes on.
   bool out_of_data() const noexcept { return out_of_data_; }
   bool evaluating() const noexcept { return evaluating_; }
   bool running() const noexcept { return running_; }
@@ -131,8 +133,8 @@ class Trainer {
   virtual bool next_evaluation_data();             ///< false: no more
   virtual Metrics run_evaluation_step();           ///< under Inference
   virtual bool evaluates() const { return true; }  ///< whether a plan to evaluate concerns this device
-  /// What several devices' means become, of which this one's were of examples that weigh so much.
-  virtual Metrics evaluated(Metrics means, double /*weight*/) { return means; }
+  /// What several devices' means become; the weights are of the examples that each of this one's is of, by name.
+  virtual Metrics evaluated(Metrics means, const Metrics& /*weights*/) { return means; }
   virtual double data_weight() { return 1; }  ///< of the data that came last
 
  private:

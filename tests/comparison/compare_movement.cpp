@@ -79,7 +79,11 @@ void compare_movement(DeviceComparison& both) {
     if (dtype == DType::boolean) continue;
     both.compare(
         "arange", {numbers({1}, DType::f32, Numbers::plain, 5)},
-        [dtype](const Arrays& in) { return Arrays{Array::arange(1000, dtype, in[0].device())}; }, Match::bitwise);
+        [dtype](const Arrays& in) {
+          const std::int64_t count = size_of(dtype) == 1 ? 100 : 1000;  // as i8 can hold
+          return Arrays{Array::arange(count, dtype, in[0].device())};
+        },
+        Match::bitwise);
   }
   for (const DType dtype : {DType::f32, DType::f64}) compare_random(both, dtype);
 }

@@ -177,7 +177,9 @@ LoadedCheckpoint CheckpointFolder::install(const std::string& path, CheckpointCo
 
 LoadedCheckpoint CheckpointFolder::load(const std::string& path, const CheckpointParts& parts) {
   wait();
-  return install(path, read_checkpoint_folder(path), parts);
+  LoadedCheckpoint loaded = install(path, read_checkpoint_folder(path), parts);
+  last_ = loaded.progress;
+  return loaded;
 }
 
 std::optional<LoadedCheckpoint> CheckpointFolder::load_newest(const CheckpointParts& parts) {

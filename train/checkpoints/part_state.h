@@ -22,8 +22,9 @@ namespace tutti {
 
 /// What one part of a training run (a model, an optimizer, a stream's position) gives to a checkpoint.
 struct PartState {
-  NamedArrays arrays;  ///< names are unique; the storage is the state's own, so that training may go on
-  std::string text;    ///< UTF-8
+  /// Names are unique; the storage is the state's own, so that training may go on. From a file they come in any order.
+  NamedArrays arrays;
+  std::string text;  ///< UTF-8
   /// Arrays that a filter took out: a module keeps what it has under these names.
   std::set<std::string> left_out = {};
 };
