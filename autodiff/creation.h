@@ -10,6 +10,7 @@
 #include <initializer_list>
 #include <optional>
 #include <span>
+#include <type_traits>
 #include <vector>
 
 namespace tutti {
@@ -41,9 +42,10 @@ class NestedNumbers {
 Tensor tensor(const NestedNumbers&, const TensorOptions& = {});
 /// A copy of `values`, row-major, in their type unless another is given: tensor(pixels, {28, 28}). ShapeError unless
 /// there are as many as the shape holds.
-template <class T> Tensor tensor(std::span<const T> values, const Shape& shape, const TensorOptions& options = {}) {
-  return Tensor(Array::from(values, shape, options.device).cast(options.dtype.value_or(dtype_of<T>)),
-                options.requires_grad);
+template <class T> Tensor tensor(std::span<T> values, const Shape& shape, const TensorOptions& options = {}) {
+  using Value = std::remove_const_t<T>;
+  const Array copy = Array::from(std::span<const Value>(values), shape, options.device);
+  return Tensor(copy.cast(options.dtype.value_or(dtype_of<Value>)), options.requires_grad);
 }
 template <class T> Tensor tensor(const std::vector<T>& values, const Shape& shape, const TensorOptions& options = {}) {
   return Tensor(Array::from(values, shape, options.device).cast(options.dtype.value_or(dtype_of<T>)),
@@ -69,7 +71,8 @@ Tensor arange(const Scalar& end, const TensorOptions& = {});  ///< from 0
 /// `count` numbers at equal distances, both ends among them: f32, computed in f64. One number is begin. ShapeError for
 /// a negative count.
 Tensor linspace(double begin, double end, std::int64_t count, const TensorOptions& = {});
-/// 1 where row and column are equal, else 0: [rows, columns], as many columns as rows unless given. f32.
-Tensor eye(std::int64_t rows, std::optional<std::int64_t> columns = {}, const TensorOptions& = {});
+/// 1 where row and column are equal, else 0: [rows, columns], f32; as many columns as rows unless given.
+Tensor eye(std::int64_t rows, std::int64_t columns, const TensorOptions& = {});
+inline Tensor eye(std::int64_t rows, const TensorOptions& options = {}) { return eye(rows, rows, options); }
 
 }  // namespace tutti

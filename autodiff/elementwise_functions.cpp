@@ -69,9 +69,11 @@ Tensor trunc(const Tensor& x) { return in_steps(elementwise::Trunc{}, x); }
 Tensor clip(const Tensor& x, const Scalar& low, const Scalar& high) {
   const OperationScope scope("clip", x);
   if (is_floating(x.dtype())) return record_unary(elementwise::Clip{low.to<double>(), high.to<double>()}, x);
-  require_fit("clip", low, x.dtype());
-  require_fit("clip", high, x.dtype());
-  return minimum(maximum(x, Tensor(low)), Tensor(high));
+  const auto is_bound = [](const Scalar& end) { return std::isfinite(end.to<double>()); };
+  if (is_bound(low)) require_fit("clip", low, x.dtype());
+  if (is_bound(high)) require_fit("clip", high, x.dtype());
+  const Tensor above = is_bound(low) ? maximum(x, Tensor(low)) : x;
+  return is_bound(high) ? minimum(above, Tensor(high)) : above;
 }
 
 Tensor isnan(const Tensor& x) {

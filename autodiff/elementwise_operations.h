@@ -97,8 +97,8 @@ Tensor floor(const Tensor&);
 Tensor ceil(const Tensor&);
 Tensor round(const Tensor&);  ///< halves to even
 Tensor trunc(const Tensor&);
-/// min(max(x, low), high): infinite bounds are none. The gradient is 1 from bound to bound, both included. Integers
-/// keep their dtype between whole bounds.
+/// min(max(x, low), high): infinite bounds, and NaN, are none. The gradient is 1 from bound to bound, both included.
+/// Integers keep their dtype between whole bounds.
 Tensor clip(const Tensor& x, const Scalar& low, const Scalar& high);
 
 // --- activations. Floating types; integers become f32, but in relu and hard_shrink, and in prelu beside an integer
@@ -154,14 +154,25 @@ TUTTI_LITERAL_OPERATOR(^)
 #undef TUTTI_LITERAL_OPERATOR
 
 // x = x + y, promoted and broadcast as there: the variable names the result of a recorded operation (in place: add_).
-inline Tensor& operator+=(Tensor& x, const Tensor& y) { return x = x + y; }
-inline Tensor& operator-=(Tensor& x, const Tensor& y) { return x = x - y; }
-inline Tensor& operator*=(Tensor& x, const Tensor& y) { return x = x * y; }
-inline Tensor& operator/=(Tensor& x, const Tensor& y) { return x = x / y; }
-template <Literal T> Tensor& operator+=(Tensor& x, T y) { return x = x + y; }
-template <Literal T> Tensor& operator-=(Tensor& x, T y) { return x = x - y; }
-template <Literal T> Tensor& operator*=(Tensor& x, T y) { return x = x * y; }
-template <Literal T> Tensor& operator/=(Tensor& x, T y) { return x = x / y; }
+// AutodiffError under NoGrad for a leaf that requires a gradient: the variable would be no parameter afterwards, and
+// others of the same leaf would keep their value.
+#define TUTTI_ASSIGNING_OPERATOR(op, in_place)                  \
+  inline Tensor& operator op##=(Tensor& x, const Tensor& y) {   \
+    detail::refuse_to_lose_leaf(#op "=", in_place, x);          \
+    return x = x op y;                                          \
+  }                                                             \
+  template <Literal T> Tensor& operator op##=(Tensor& x, T y) { \
+    detail::refuse_to_lose_leaf(#op "=", in_place, x);          \
+    return x = x op y;                                          \
+  }
+namespace detail {
+void refuse_to_lose_leaf(const char* operation, const char* in_place, const Tensor&);
+}
+TUTTI_ASSIGNING_OPERATOR(+, "add_")
+TUTTI_ASSIGNING_OPERATOR(-, "sub_")
+TUTTI_ASSIGNING_OPERATOR(*, "mul_")
+TUTTI_ASSIGNING_OPERATOR(/, "div_")
+#undef TUTTI_ASSIGNING_OPERATOR
 
 #define TUTTI_LITERAL_FUNCTION(name)                                                                    \
   template <Literal T> Tensor name(const Tensor& lhs, T rhs) { return name(lhs, Tensor(Scalar(rhs))); } \

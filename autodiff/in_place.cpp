@@ -102,6 +102,14 @@ Tensor combine(const char* name, const Operation& operation, const Tensor& x, co
 
 }  // namespace
 
+void detail::refuse_to_lose_leaf(const char* operation, const char* in_place, const Tensor& x) {
+  if (!grad_enabled() && x.requires_grad() && x.is_leaf())
+    raise<AutodiffError>(
+        "[operator{}] on the left is a leaf that requires a gradient: the variable would name another tensor, and the "
+        "leaf keep its value. Write into it by {}",
+        operation, in_place);
+}
+
 Tensor Tensor::add_(const Tensor& value) const { return combine("add_", elementwise::Add{}, *this, value); }
 Tensor Tensor::sub_(const Tensor& value) const { return combine("sub_", elementwise::Subtract{}, *this, value); }
 Tensor Tensor::mul_(const Tensor& value) const { return combine("mul_", elementwise::Multiply{}, *this, value); }

@@ -19,6 +19,12 @@ Tensor dropout(const Tensor& x, double p, Generator&, bool training = true);
 /// [low, high), f32 unless another floating type is given, else DTypeError; so for the two below.
 Tensor uniform(const Shape&, Generator&, double low = 0.0, double high = 1.0, const TensorOptions& = {});
 Tensor normal(const Shape&, Generator&, double mean = 0.0, double standard_deviation = 1.0, const TensorOptions& = {});
+inline Tensor uniform(const Shape& shape, Generator& generator, const TensorOptions& options) {
+  return uniform(shape, generator, 0.0, 1.0, options);
+}
+inline Tensor normal(const Shape& shape, Generator& generator, const TensorOptions& options) {
+  return normal(shape, generator, 0.0, 1.0, options);
+}
 /// A normal number on condition that it lies in [low, high]. Error unless low < high and some of the distribution lies
 /// between.
 Tensor truncated_normal(const Shape&, Generator&, double mean, double standard_deviation, double low, double high,
@@ -34,7 +40,8 @@ Tensor bernoulli(const Tensor& probabilities, Generator&);
 Tensor categorical(const Tensor& logits, Generator&);
 
 /// Draws `count` numbers for each row, with replacement, with probabilities in proportion to weights that are not
-/// negative: [..., classes] floating -> i64 [..., count]. As torch.multinomial(replacement=True). No gradient.
+/// negative: [..., classes] floating -> i64 [..., count]. As torch.multinomial(replacement=True), but that weights are
+/// not looked at: what is drawn where one is negative or not finite, or all are 0, means nothing. No gradient.
 Tensor multinomial(const Tensor& weights, std::int64_t count, Generator&);
 
 /// i64 [count]: 0 ... count - 1 in an order drawn on the host, each as likely. ShapeError for a negative count.

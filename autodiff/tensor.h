@@ -93,6 +93,7 @@ class Tensor {
   Tensor div_(const Tensor&) const;
   Tensor fill_(const Scalar&) const;
   Tensor copy_(const Tensor&) const;  ///< elements converted; any device
+  template <Literal T> Tensor copy_(T value) const { return copy_(Tensor(Scalar(value))); }
   template <Literal T> Tensor add_(T value) const { return add_(Tensor(Scalar(value))); }
   template <Literal T> Tensor sub_(T value) const { return sub_(Tensor(Scalar(value))); }
   template <Literal T> Tensor mul_(T value) const { return mul_(Tensor(Scalar(value))); }

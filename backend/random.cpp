@@ -70,6 +70,7 @@ std::uint64_t Generator::advance(std::uint64_t count) { return DrawScope::take(s
 
 Array Generator::uniform(const Shape& shape, DType dtype, Device device, double low, double high) {
   if (!(low <= high)) raise("[uniform] the lower end {} is above the upper end {}", low, high);
+  if (!std::isfinite(high - low)) raise("[uniform] from {} to {} is no finite distance", low, high);
   return draw({.kind = RandomCall::Kind::uniform, .a = low, .b = high}, shape, dtype, device);
 }
 

@@ -80,6 +80,11 @@ Tensor MultiheadAttention::attend(const Tensor& query, const Tensor& key, const 
   Tensor q = split_heads(query, width);
   Tensor k = split_heads(key, width);
   if (rotary_) {
+    if (query.length(-2) != key.length(-2))
+      raise<ShapeError>(
+          "[MultiheadAttention] queries of {} positions and keys of {}: with rotary positions both begin at the same "
+          "one. Turn cached keys by rotary_embedding, and use scaled_dot_product_attention",
+          query.length(-2), key.length(-2));
     q = rotary_embedding(q, *rotary_);
     k = rotary_embedding(k, *rotary_);
   }

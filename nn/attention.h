@@ -13,7 +13,7 @@ namespace tutti {
 
 struct MultiheadAttentionOptions {
   std::int64_t key_value_heads = 0;       ///< fewer than heads: each is shared by several; 0: as many
-  std::optional<RotaryCall> rotary = {};  ///< turns queries and keys by their positions
+  std::optional<RotaryCall> rotary = {};  ///< turns queries and keys by their positions, both from the same one on
   double dropout = 0;                     ///< of the weights of the keys, in training
   bool bias = true;
   DType dtype = DType::f32;

@@ -18,6 +18,7 @@ class Module;
 class MemberVisitor {
  public:
   virtual ~MemberVisitor() = default;
+  /// What optimizers train; only what requires a gradient gets one, anything else is frozen.
   virtual void parameter(std::string_view name, Tensor&) = 0;
   virtual void buffer(std::string_view name, Tensor&) = 0;  ///< state without a gradient, e.g. running statistics
   virtual void module(std::string_view name, Module&) = 0;

@@ -58,7 +58,7 @@ GradientScaler::GradientScaler(const GradientScalerOptions& options) : options_(
   state_.scale = options.initial_scale;
 }
 
-Tensor GradientScaler::scale(const Tensor& loss) const { return loss * state_.scale; }
+Tensor GradientScaler::scale(const Tensor& loss) const { return loss * scale(); }
 
 bool GradientScaler::unscale(std::span<const Tensor> parameters) {
   for (std::size_t i = 0; i < parameters.size(); ++i) {
@@ -82,6 +82,7 @@ bool GradientScaler::unscale(std::span<const Tensor> parameters) {
 // Between the smallest and the largest f32, so that it stays a number in any dtype that has gradients of its own.
 void GradientScaler::update(bool finite) noexcept {
   unscaled_.clear();
+  scale_was_asked_ = false;
   constexpr double kSmallest = std::numeric_limits<float>::min();
   constexpr double kLargest = std::numeric_limits<float>::max();
   if (!finite) {
@@ -93,15 +94,25 @@ void GradientScaler::update(bool finite) noexcept {
 }
 
 bool GradientScaler::step(Optimizer& optimizer) {
+  if (!scale_was_asked_)
+    raise(
+        "[GradientScaler] no loss was scaled since the last update, whose gradients this step could take: with several "
+        "optimizers, unscale the parameters of each, call its own step(), and update of the scaler once");
   bool finite = true;
+  std::size_t known = 0;
   std::vector<Tensor> scaled;
   for (const Tensor& parameter : optimizer.parameters()) {
     const auto found = unscaled_.find(parameter.identity());
     if (found == unscaled_.end())
       scaled.push_back(parameter);
     else
-      finite = finite && found->second.finite;
+      finite = finite && found->second.finite, ++known;
   }
+  if (known != unscaled_.size())
+    raise(
+        "[GradientScaler] {} parameters were unscaled that are none of this optimizer's: with several, call step() of "
+        "each, and update of the scaler once",
+        unscaled_.size() - known);
   finite = unscale(scaled) && finite;
   if (finite) optimizer.step();
   update(finite);
@@ -112,6 +123,7 @@ void GradientScaler::load_state(const State& state) {
   check_positive("GradientScaler", "the scale", state.scale);
   if (state.finite_steps < 0) raise("[GradientScaler] a state counts from 0, got {}", state.finite_steps);
   state_ = state;
+  scale_was_asked_ = true;
   unscaled_.clear();
 }
 

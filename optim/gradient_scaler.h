@@ -4,6 +4,7 @@
 #include <tutti/optim/optimizer.h>
 
 #include <cstdint>
+#include <initializer_list>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -25,7 +26,8 @@ struct GradientScalerOptions {
 ///     clip_grad_norm(parameters, 1.0);
 ///     scaler.step(optimizer);
 ///
-/// or, with several optimizers, unscale, step each if finite, and one update for all.
+/// or, with several optimizers, unscale the parameters of each, call step() of those whose were finite, and update
+/// once.
 ///
 /// With a group each device has a scaler, made alike. Reduced gradients are bitwise the same on all devices and a NaN
 /// or infinity of one device reaches all of them, so that they decide alike without a word; of a ShardedOptimizer each
@@ -37,17 +39,23 @@ class GradientScaler {
   /// Throws Error for an option outside its range.
   explicit GradientScaler(const GradientScalerOptions& = {});
 
-  double scale() const noexcept { return state_.scale; }
+  double scale() const noexcept {
+    scale_was_asked_ = true;
+    return state_.scale;
+  }
   Tensor scale(const Tensor& loss) const;  ///< loss * scale(), for backward; differentiable
 
   /// Divides the gradients by the scale, in place, and says whether all were finite: if not, it leaves them and they
   /// must not be used. Joins reductions first; reads one number a gradient on the host. DTypeError for parameters of
   /// f16, Error for one that was unscaled since the last update.
   bool unscale(std::span<const Tensor> parameters);
+  bool unscale(std::initializer_list<Tensor> parameters) { return unscale({parameters.begin(), parameters.size()}); }
   /// The scale of the next step: times backoff_factor unless finite, times growth_factor after growth_interval finite
   /// steps in a row, within the range of f32.
   void update(bool finite) noexcept;
-  /// Unscales what was not yet, steps if all its gradients were finite, and updates; says whether it stepped.
+  /// Unscales what was not yet, steps if all its gradients were finite, and updates; says whether it stepped. For one
+  /// optimizer: Error if parameters were unscaled that are none of its, whose gradients the next scale does not fit,
+  /// and if nobody asked for the scale since the last update, so that these are another's.
   bool step(Optimizer&);
 
   struct State {
@@ -68,6 +76,7 @@ class GradientScaler {
 
   GradientScalerOptions options_;
   State state_;
+  mutable bool scale_was_asked_ = true;                 // since the last update
   std::unordered_map<const void*, Unscaled> unscaled_;  // since the last update, by identity
 };
 

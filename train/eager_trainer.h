@@ -156,7 +156,9 @@ template <class Item> class EagerTrainer : public EagerTrainerBase {
       : EagerTrainerBase(model, optimizer, std::move(options)),
         data_(data),
         windows_(dynamic_cast<Windowed*>(&data)),
-        losses_(std::move(losses)) {}
+        losses_(std::move(losses)) {
+    if (!losses_) raise<Error>("[trainer] there is no loss function");
+  }
 
   bool windowed() const noexcept { return windows_ != nullptr; }  ///< the training data
 
@@ -201,6 +203,7 @@ template <class Item> class EagerTrainer : public EagerTrainerBase {
   virtual Losses pass(const Item& item, Step* step, double scale) {
     return pass_eagerly([&] { return losses_(item); }, step, scale);
   }
+  bool has_evaluation_data() const override { return evaluation_data_ != nullptr; }
   void start_evaluation() override {
     if (evaluation_data_ == nullptr) return Trainer::start_evaluation();
     evaluation_data_->start_epoch(0);

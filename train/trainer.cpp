@@ -116,11 +116,13 @@ void Trainer::run(const TrainingLimits& limits, const EvaluationPlan& plan) {
   start_ = place_.iteration;
   completed_ = false;
   stop_reason_.clear();
-  if (plan.every_steps == 0 && plan.every_epochs == 0 && plan.every_windows == 0) evaluation_due_ = false;
+  const bool planned = plan.every_steps > 0 || plan.every_epochs > 0 || plan.every_windows > 0;
+  if (!planned) evaluation_due_ = false;
   std::exception_ptr first;
   try {
     set_training(true);
     call(&Hook::before_train);
+    if (planned && evaluates() && !has_evaluation_data()) Trainer::start_evaluation();  // not after an epoch's work
     begin_training();
     evaluate_if_due();
     run_epochs();

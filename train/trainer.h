@@ -129,6 +129,7 @@ class Trainer {
   virtual std::optional<std::string> evaluation_stopped(bool here);
   virtual void evaluation_ended() {}  ///< by plan and whole, hooks too; also on devices that it does not concern
   virtual void set_training(bool) = 0;
+  virtual bool has_evaluation_data() const { return true; }
   virtual void start_evaluation();                 ///< default: Error, there are no evaluation data
   virtual bool next_evaluation_data();             ///< false: no more
   virtual Metrics run_evaluation_step();           ///< under Inference

@@ -182,6 +182,7 @@ Tensor norm(const Tensor& x, const Axes& axes, bool keep_dims) {
 Tensor logsumexp(const Tensor& x, const Axes& axes, bool keep_dims) {
   const OperationScope scope("logsumexp", x);
   return widely(x, [&](const Tensor& wide) {
+    if (wide.size() == 0) return sum(wide, axes, keep_dims) - std::numeric_limits<double>::infinity();
     Tensor largest(reduce(Reduction::max, wide.array(), axes, true));
     largest = where(abs(largest) < std::numeric_limits<double>::infinity(), largest, 0.0);  // -inf - -inf is NaN
     const Tensor total = log(sum(exp(wide - largest), axes, keep_dims));

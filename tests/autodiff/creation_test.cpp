@@ -51,6 +51,8 @@ TEST_CASE("tensor: of the host's values") {
   check_tensor(tensor(std::vector<std::int64_t>{5, 6}, here()), DType::i64, {2}, {5, 6});
   const float pixels[] = {1, 2};
   CHECK(tensor(std::span<const float>(pixels), {1, 2}, {.requires_grad = true}).requires_grad());
+  std::vector<float> changing{1, 2};
+  check_tensor(tensor(std::span<float>(changing), {2}, here()), DType::f32, {2}, {1, 2});
 }
 
 TEST_CASE("tensor: what does not fit is refused by name") {
@@ -72,8 +74,8 @@ TEST_CASE("zeros, ones, full: of f32 or the literal's type, and like another") {
   check_tensor(zeros_like(x), DType::f64, {2}, {0, 0});
   check_tensor(ones_like(x), DType::f64, {2}, {1, 1});
   check_tensor(full_like(x, -3), DType::f64, {2}, {-3, -3});
-  CHECK_THROWS_WITH_AS(zeros_like(Tensor()), "[full_like] the operand is undefined", AutodiffError);
-  CHECK_THROWS_AS(zeros({-1}), ShapeError);
+  CHECK_THROWS_WITH_AS(zeros_like(Tensor()), "[zeros_like] the operand is undefined", AutodiffError);
+  CHECK_THROWS_WITH_AS(zeros({-1}), doctest::Contains("[zeros] empty: negative length"), ShapeError);
 }
 
 TEST_CASE("arange: as NumPy's") {
@@ -102,10 +104,10 @@ TEST_CASE("linspace, eye: both ends, and the diagonal") {
   const Values tenths = linspace(0, 0.7, 8, here(DType::f64)).to_vector<double>();
   CHECK(tenths.back() == 0.7);
   CHECK_THROWS_AS(linspace(0, 1, -1), ShapeError);
-  check_tensor(eye(2, {}, here()), DType::f32, {2, 2}, {1, 0, 0, 1});
+  check_tensor(eye(2, here()), DType::f32, {2, 2}, {1, 0, 0, 1});
   check_tensor(eye(2, 3, here(DType::i64)), DType::i64, {2, 3}, {1, 0, 0, 0, 1, 0});
   check_tensor(eye(3, 1, here()), DType::f32, {3, 1}, {1, 0, 0});
-  check_tensor(eye(0, {}, here()), DType::f32, {0, 0}, {});
+  check_tensor(eye(0, here()), DType::f32, {0, 0}, {});
 }
 
 TEST_CASE("uniform, normal, truncated_normal: what the generator draws, as tensors") {
@@ -121,4 +123,8 @@ TEST_CASE("uniform, normal, truncated_normal: what the generator draws, as tenso
   const Tensor z = truncated_normal({100}, a, 0, 1, -0.5, 0.5, here());
   CHECK(max(abs(z)).item<double>() <= 0.5);
   CHECK_THROWS_AS(uniform({2}, a, 0, 1, {.dtype = DType::i64}), DTypeError);
+  CHECK(uniform({2}, a, here(DType::f64)).dtype() == DType::f64);
+  CHECK(normal({2}, a, here(DType::bf16)).dtype() == DType::bf16);
+  CHECK_THROWS_WITH_AS(uniform({2}, a, 0, std::numeric_limits<double>::infinity()),
+                       doctest::Contains("[uniform] from 0 to inf is no finite distance"), Error);
 }

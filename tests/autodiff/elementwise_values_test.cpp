@@ -127,6 +127,8 @@ TEST_CASE("clip: bounds, and the gradient at them") {
   const Tensor bytes(Array::full({1}, 7, DType::u8, test_device()));
   CHECK_THROWS_WITH_AS(clip(bytes, -5, 200), doctest::Contains("[clip] -5 is no u8"), DTypeError);
   CHECK_THROWS_WITH_AS(clip(bytes, 0, 300), doctest::Contains("[clip] 300 is no u8"), DTypeError);
+  CHECK(clip(bytes, 9, kInfinity).item<int>() == 9);
+  CHECK(clip(bytes, -kInfinity, 3).item<int>() == 3);
 }
 
 TEST_CASE("bits of integers and bools, and logic of anything") {

@@ -168,6 +168,21 @@ TEST_CASE("in place: a literal is converted, as by NumPy and PyTorch") {
   CHECK(mask.item<bool>());
 }
 
+TEST_CASE("in place: += under NoGrad would lose a parameter, and is refused") {
+  Tensor p = leaf({1, 2});
+  const NoGrad no_grad;
+  CHECK_THROWS_WITH_AS(p -= p * 0.5, doctest::Contains("[operator-=] on the left is a leaf"), AutodiffError);
+  CHECK_THROWS_WITH_AS(p *= 2, doctest::Contains("Write into it by mul_"), AutodiffError);
+  CHECK(p.requires_grad());
+  p.sub_(p * 0.5);
+  CHECK(p.to_vector<double>() == Values{0.5, 1});
+  Tensor total = p * 1;
+  total += p;
+  CHECK(total.to_vector<double>() == Values{1, 2});
+  p.copy_(3);
+  CHECK(p.to_vector<double>() == Values{3, 3});
+}
+
 TEST_CASE("in place: what is refused") {
   const Tensor x = constant({1, 2}, {2});
   const Tensor p = leaf({1, 2});

@@ -128,6 +128,9 @@ TEST_CASE("MultiheadAttention: causal, masked and rotary") {
   };
   CHECK(std::abs(last(attention_of(8, 2))) < 1e-12);
   CHECK(std::abs(last(attention_of(8, 2, {.rotary = RotaryCall()}))) > 1e-6);
+  const Tensor one = slice(x, 1, 4, 5);
+  CHECK_THROWS_WITH_AS(attention_of(8, 2, {.rotary = RotaryCall()}).forward(one, x, x),
+                       doctest::Contains("queries of 1 positions and keys of 5"), ShapeError);
 }
 
 TEST_CASE("MultiheadAttention: drops weights in training alone") {

@@ -41,7 +41,7 @@ TEST_CASE("scaler: a step after an unscale of one's own divides once") {
   Sgd optimizer({p, q}, 0.25);
   GradientScaler scaler({.initial_scale = 8});
   for (int step = 0; step < 2; ++step) {
-    set_gradient<float>(p, {16, 32});
+    set_gradient<float>(p, {static_cast<float>(2 * scaler.scale()), static_cast<float>(4 * scaler.scale())});
     set_gradient<float>(q, {8});
     CHECK(scaler.unscale(seen));
     CHECK(p.grad().to_vector<float>() == std::vector<float>{2, 4});
@@ -51,6 +51,24 @@ TEST_CASE("scaler: a step after an unscale of one's own divides once") {
   }
   CHECK(p.to_vector<float>() == std::vector<float>{0, 0});
   CHECK(q.to_vector<float>() == std::vector<float>{3.5F});
+}
+
+TEST_CASE("scaler: its step is for one optimizer") {
+  const Tensor p = make_parameter<float>({1});
+  const Tensor q = make_parameter<float>({1});
+  Sgd first({p}, 0.25);
+  Sgd second({q}, 0.25);
+  GradientScaler scaler({.initial_scale = 8});
+  set_gradient<float>(p, {8});
+  set_gradient<float>(q, {8});
+  CHECK(scaler.unscale({p}));
+  CHECK(scaler.unscale({q}));
+  CHECK_THROWS_WITH_AS(scaler.step(first), doctest::Contains("1 parameters were unscaled that are none"), Error);
+  first.step();
+  second.step();
+  scaler.update(true);
+  CHECK(p.to_vector<float>() == std::vector<float>{0.75F});
+  CHECK(q.to_vector<float>() == std::vector<float>{0.75F});
 }
 
 TEST_CASE("scaler: a step knows that an unscale of one's own found a gradient that is not finite") {
@@ -64,6 +82,7 @@ TEST_CASE("scaler: a step knows that an unscale of one's own found a gradient th
   CHECK_FALSE(scaler.unscale(seen));
   CHECK_FALSE(scaler.step(optimizer));
   CHECK(optimizer.steps() == 0);
+  CHECK_THROWS_WITH_AS(scaler.step(optimizer), doctest::Contains("no loss was scaled since the last update"), Error);
   CHECK(scaler.scale() == 4.0);
   set_gradient<float>(p, {4});
   set_gradient<float>(q, {4});

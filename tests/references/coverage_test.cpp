@@ -32,7 +32,7 @@ constexpr const char* kNoOperations =
     "kaiming_normal kaiming_uniform xavier_normal xavier_uniform "
     "operator+= operator-= operator*= operator/= "
     "autocast call call_hooked checkpoint hooked_output inspect_gradients inspect_result only_traced "
-    "arange eye full full_like linspace ones ones_like tensor zeros zeros_like "
+    "refuse_to_lose_leaf arange eye full full_like linspace ones ones_like tensor zeros zeros_like "
     "bernoulli categorical dropout multinomial normal truncated_normal uniform widened";
 
 // Operations that move elements whatever they are, take integers, or are a line over others. hard_swish of -inf is 0

@@ -107,6 +107,15 @@ TEST_CASE("EagerTrainer: after an evaluation the model is in the mode it was in"
   CHECK(model.training());
 }
 
+TEST_CASE("EagerTrainer: what is missing is told before a step is made") {
+  Setup setup([](const Batch& b, Linear& model) { return Losses{{"loss", loss_of(b, model)}}; });
+  CHECK_THROWS_WITH_AS(setup.trainer.train_and_evaluate({.epochs = 1}, {.every_epochs = 1}),
+                       "[trainer] there are no evaluation data", Error);
+  CHECK(setup.sgd.steps() == 0);
+  CHECK_THROWS_WITH_AS(EagerTrainer<Batch>(setup.model, setup.sgd, setup.data, nullptr),
+                       "[trainer] there is no loss function", Error);
+}
+
 TEST_CASE("Trainer: a hook's state that is no text is refused by the hook's name") {
   struct Binary : Hook {
     std::string state_name() const override { return "binary"; }

@@ -144,6 +144,8 @@ TEST_CASE("var, stddev, norm, logsumexp: against their definitions") {
   CHECK(logsumexp(constant({1000, 1000}, {2})).item<double>() == doctest::Approx(1000 + std::log(2)));
   const double infinity = std::numeric_limits<double>::infinity();
   CHECK(logsumexp(constant({-infinity, -infinity}, {2})).item<double>() == -infinity);
+  CHECK(logsumexp(constant({}, {2, 0}), 1).to_vector<double>() == Values{-infinity, -infinity});
+  CHECK(logsumexp(constant({}, {2, 0}), 0).shape() == Shape{0});
   CHECK(logsumexp(constant({1, infinity}, {2})).item<double>() == infinity);
   const Tensor y = spread({2, 3, 2}, 4);
   check_gradients([](const std::vector<Tensor>& in) { return var(in[0], {0, 2}); }, {y});
