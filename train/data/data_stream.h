@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -31,6 +32,10 @@ template <class T> class DataStream {
   /// Goes there: `next` gives what it would have given there. Throws DataError for what is no position of a stream that
   /// was made alike; nothing is changed then.
   virtual void seek(const std::string& position) = 0;
+
+  /// Among how many devices the data are divided of which these items are one's share; 0: not known. Who reads on
+  /// another number of devices would miss the others' shares.
+  virtual std::size_t devices() const { return 0; }
 };
 
 /// Calls `use` with a vector of the next `count` items, of fewer at the end of an epoch. If reading them or `use`

@@ -31,6 +31,7 @@ template <class T, class U> class Mapped final : public DataStream<U> {
   void start_epoch(std::int64_t epoch) override { source_->start_epoch(epoch); }
   std::string position() const override { return source_->position(); }
   void seek(const std::string& position) override { source_->seek(position); }
+  std::size_t devices() const override { return source_->devices(); }
 
  private:
   std::unique_ptr<DataStream<T>> source_;
