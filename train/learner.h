@@ -135,13 +135,17 @@ template <class M, class Item, template <class> class TrainerOf = EagerTrainer> 
     std::function<Losses(M& replica, const Item&)> evaluation_losses{};  ///< default: those of training
   };
 
-  /// Throws Error for data that are divided among another number of devices.
+  /// Throws Error naming the part for one that is not set, or makes nothing, and for data that are divided among
+  /// another number of devices.
   DataParallelLearner(const M& model, Parts parts, LearnerOptions options)
       : options_(std::move(options)),
         parts_(std::move(parts)),
         sync_(options_.devices, options_.sync),
         agreement_(options_.devices.size(), sync_.server().options()),
         replicas_(sync_.replicate(model)) {
+    if (!parts_.optimizer) raise<Error>("[learner] Parts::optimizer is not set");
+    if (!parts_.data) raise<Error>("[learner] Parts::data is not set");
+    if (!parts_.losses) raise<Error>("[learner] Parts::losses is not set");
     if (options_.step.scaler != nullptr)
       raise<Error>("[learner] one GradientScaler cannot serve {} devices: give LearnerOptions::scaling", devices());
     if (options_.step.sparse_optimizer != nullptr)
@@ -262,16 +266,22 @@ template <class M, class Item, template <class> class TrainerOf = EagerTrainer> 
     return in_order(std::move(loads));
   }
 
+  /// What a function of `parts_` has made; Error naming it for null.
+  template <class T> static std::unique_ptr<T> made(const char* part, std::unique_ptr<T> object, std::size_t d) {
+    if (object == nullptr) raise<Error>("[learner] Parts::{} made nothing for device {}", part, d);
+    return object;
+  }
+
   void add_device(std::size_t d) {
     EagerOptions step = options_.step;
     step.sync = &sync_;
     step.device = options_.devices[d];
     step.evaluate_together = options_.evaluation == Evaluation::all;
     M& replica = replicas_[d];
-    optimizers_.push_back(parts_.optimizer(replica));
+    optimizers_.push_back(made("optimizer", parts_.optimizer(replica), d));
     sync_.attach(options_.devices[d], *optimizers_.back());
     if (parts_.sparse_optimizer) {
-      sparse_optimizers_.push_back(parts_.sparse_optimizer(replica));
+      sparse_optimizers_.push_back(made("sparse_optimizer", parts_.sparse_optimizer(replica), d));
       sync_.attach(options_.devices[d], *sparse_optimizers_.back());
       step.sparse_optimizer = sparse_optimizers_.back().get();
     }
@@ -279,14 +289,14 @@ template <class M, class Item, template <class> class TrainerOf = EagerTrainer> 
       scalers_.push_back(std::make_unique<GradientScaler>(*options_.scaling));
       step.scaler = scalers_.back().get();
     }
-    data_.push_back(parts_.data(d));
+    data_.push_back(made("data", parts_.data(d), d));
     check_shares("training data", *data_.back(), devices());
     trainers_.push_back(std::make_unique<LearnerTrainer<Item, TrainerOf>>(
         replica, *optimizers_.back(), *data_.back(),
         [this, &replica](const Item& item) { return parts_.losses(replica, item); }, std::move(step), agreement_, d,
         devices()));
     if (!parts_.evaluation_data || (d > 0 && options_.evaluation == Evaluation::main)) return;
-    evaluation_data_.push_back(parts_.evaluation_data(d));
+    evaluation_data_.push_back(made("evaluation_data", parts_.evaluation_data(d), d));
     check_shares("evaluation data", *evaluation_data_.back(), options_.evaluation == Evaluation::main ? 1 : devices());
     typename EagerTrainer<Item>::LossFunction losses;
     if (parts_.evaluation_losses)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a learner is made of: data that were divided among other devices.
+// What a learner is made of: parts that are missing, and data that were divided among other devices.
 #include <tutti/train/learner.h>
 
 #include <tutti/autodiff/operations.h>
@@ -85,6 +85,25 @@ TEST_CASE("DataParallelLearner: data of an evaluation are divided among the devi
                 Evaluation::all);
   made.evaluation_data = [](std::size_t) { return batches_for(1).stream(); };
   CHECK_NOTHROW(make(made));
+}
+
+TEST_CASE("DataParallelLearner: a part that is missing or null is named") {
+  const auto without = [](auto clear, const char* why) {
+    auto made = parts(2);
+    clear(made);
+    check_refused(made, why);
+  };
+  without([](auto& p) { p.optimizer = nullptr; }, "[learner] Parts::optimizer is not set");
+  without([](auto& p) { p.data = nullptr; }, "[learner] Parts::data is not set");
+  without([](auto& p) { p.losses = nullptr; }, "[learner] Parts::losses is not set");
+  without([](auto& p) { p.optimizer = [](Linear&) { return nullptr; }; },
+          "[learner] Parts::optimizer made nothing for device 0");
+  without([](auto& p) { p.sparse_optimizer = [](Linear&) { return nullptr; }; },
+          "[learner] Parts::sparse_optimizer made nothing for device 0");
+  without([](auto& p) { p.data = [](std::size_t d) { return d == 0 ? batches_for(2).stream(d) : nullptr; }; },
+          "[learner] Parts::data made nothing for device 1");
+  without([](auto& p) { p.evaluation_data = [](std::size_t) { return nullptr; }; },
+          "[learner] Parts::evaluation_data made nothing for device 0");
 }
 
 TEST_SUITE_END();

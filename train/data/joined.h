@@ -17,9 +17,9 @@ namespace tutti {
 /// an epoch of what remains. So a step takes concatenated micro-batches. Positions are the other stream's.
 template <class T> class Joined final : public DataStream<T> {
  public:
-  /// Throws Error unless count > 0.
+  /// Throws Error for no source, and unless count > 0.
   Joined(std::unique_ptr<DataStream<T>> source, std::int64_t count)
-      : source_(std::move(source)), count_(count) {
+      : source_(required_source("joined", std::move(source))), count_(count) {
     if (count < 1) raise("[joined] {} items cannot be one", count);
   }
 

@@ -19,9 +19,9 @@ namespace tutti {
 /// happened, after the items before it; the next call tries there again. Use it from one thread at a time.
 template <class T> class Prefetch final : public DataStream<T> {
  public:
-  /// Throws Error unless depth > 0.
+  /// Throws Error for no source, and unless depth > 0.
   explicit Prefetch(std::unique_ptr<DataStream<T>> source, std::size_t depth = 2)
-      : source_(std::move(source)),
+      : source_(required_source("prefetch", std::move(source))),
         depth_(depth),
         devices_(source_->devices()),
         position_(source_->position()) {
