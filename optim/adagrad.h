@@ -23,6 +23,7 @@ class Adagrad : public RuleOptimizer<AdagradOptions> {
   /// Throws Error for an option outside its range.
   Adagrad(std::vector<Tensor> parameters, double learning_rate, const AdagradOptions& = {});
   explicit Adagrad(const ParameterGroups&);
+  std::string kind() const override { return "Adagrad"; }
 
  protected:
   OptimizerRule rule(const AdagradOptions& options, double rate, std::int64_t step) const override {

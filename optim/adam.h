@@ -21,6 +21,7 @@ class Adam : public RuleOptimizer<AdamOptions> {
   /// Throws Error for an option outside its range.
   Adam(std::vector<Tensor> parameters, double learning_rate, const AdamOptions& = {});
   explicit Adam(const ParameterGroups&);
+  std::string kind() const override { return "Adam"; }
 
  protected:
   OptimizerRule rule(const AdamOptions&, double rate, std::int64_t step) const override;

@@ -24,6 +24,7 @@ class AdamW : public RuleOptimizer<AdamWOptions> {
   /// Throws Error for an option outside its range.
   AdamW(std::vector<Tensor> parameters, double learning_rate, const AdamWOptions& = {});
   explicit AdamW(const ParameterGroups&);
+  std::string kind() const override { return "AdamW"; }
 
  protected:
   OptimizerRule rule(const AdamWOptions& options, double rate, std::int64_t step) const override {

@@ -23,6 +23,7 @@ class Lamb : public GroupedOptimizer<LambOptions> {
   explicit Lamb(const ParameterGroups&);
 
   bool elementwise() const noexcept override { return false; }
+  std::string kind() const override { return "Lamb"; }
 
  protected:
   void update(std::span<const Update>) override;

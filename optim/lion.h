@@ -18,6 +18,7 @@ class Lion : public RuleOptimizer<LionOptions> {
   /// Throws Error for an option outside its range.
   Lion(std::vector<Tensor> parameters, double learning_rate, const LionOptions& = {});
   explicit Lion(const ParameterGroups&);
+  std::string kind() const override { return "Lion"; }
 
  protected:
   OptimizerRule rule(const LionOptions&, double rate, std::int64_t step) const override;

@@ -37,6 +37,7 @@ class Muon : public GroupedOptimizer<MuonOptions> {
   explicit Muon(const ParameterGroups&);
 
   bool elementwise() const noexcept override { return false; }
+  std::string kind() const override { return "Muon"; }
 
  protected:
   void update(std::span<const Update>) override;

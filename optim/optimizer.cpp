@@ -221,13 +221,20 @@ std::size_t Optimizer::state_bytes() const noexcept {
 }
 
 Optimizer::State Optimizer::state() const {
-  State copy{steps_, rates_, states_};
+  State copy{steps_, rates_, states_, kind()};
   for (ParameterState& parameter : copy.parameters)
     for (auto& [name, array] : parameter.arrays) array = array.copy();
   return copy;
 }
 
+void Optimizer::check_kind(const State& state) const {
+  const std::string own = kind();
+  if (!own.empty() && !state.kind.empty() && state.kind != own)
+    raise("[load_state] the state is of the optimizer {}, this one is {}", state.kind, own);
+}
+
 void Optimizer::check_state(const State& state) const {
+  check_kind(state);
   for (const double rate : state.learning_rates) check_learning_rate(rate);
   if (state.learning_rates.size() != rates_.size())
     raise("[load_state] the state is of {} groups, the optimizer has {}", state.learning_rates.size(), rates_.size());

@@ -52,7 +52,8 @@ class Optimizer {
   void end_step() noexcept { ++steps_; }        ///< counts one step
 
   /// Everything that a restart needs: for each parameter, by position, its named state arrays, its own step count and
-  /// its group; for each group its learning rate. Options are the program's.
+  /// its group; for each group its learning rate. Options are the program's. Another kind of optimizer means other
+  /// things by arrays of the same names, and refuses it.
   struct ParameterState {
     std::int64_t steps = 0;
     std::vector<std::pair<std::string, Array>> arrays;
@@ -62,11 +63,16 @@ class Optimizer {
     std::int64_t steps = 0;
     std::vector<double> learning_rates;
     std::vector<ParameterState> parameters;
+    std::string kind = {};  ///< the optimizer's; empty: not known, as in states from before it was kept
   };
   std::size_t state_bytes() const noexcept;  ///< of the state arrays that exist so far
   State state() const;                       ///< shares no storage with the optimizer
   void check_state(const State&) const;      ///< throws what `load_state` would, and changes nothing
   void load_state(const State&);  ///< copies, onto each parameter's device; a misfit throws Error and changes nothing
+
+  /// "AdamW": what its state says that it is of. Empty: it takes, and gives, states that any kind may load.
+  virtual std::string kind() const { return ""; }
+  void check_kind(const State&) const;  ///< throws Error for a state of another kind
 
   /// Whether each element is updated by itself, so that devices may keep a share of a parameter (ShardedOptimizer).
   virtual bool elementwise() const noexcept { return true; }

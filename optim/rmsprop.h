@@ -19,6 +19,7 @@ class Rmsprop : public RuleOptimizer<RmspropOptions> {
   /// Throws Error for an option outside its range.
   Rmsprop(std::vector<Tensor> parameters, double learning_rate, const RmspropOptions& = {});
   explicit Rmsprop(const ParameterGroups&);
+  std::string kind() const override { return "Rmsprop"; }
 
  protected:
   OptimizerRule rule(const RmspropOptions&, double rate, std::int64_t step) const override;

@@ -20,6 +20,7 @@ class Sgd : public RuleOptimizer<SgdOptions> {
   /// Throws Error for an option outside its range.
   Sgd(std::vector<Tensor> parameters, double learning_rate, const SgdOptions& = {});
   explicit Sgd(const ParameterGroups&);
+  std::string kind() const override { return "Sgd"; }
 
  protected:
   OptimizerRule rule(const SgdOptions&, double rate, std::int64_t step) const override;

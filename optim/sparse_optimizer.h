@@ -43,6 +43,7 @@ class SparseOptimizer : public Optimizer {
 class SparseSgd : public SparseOptimizer {
  public:
   SparseSgd(const NamedTables& tables, double learning_rate) : SparseOptimizer(tables, learning_rate, {}) {}
+  std::string kind() const override { return "SparseSgd"; }
 
  protected:
   OptimizerRule rule(double rate, std::int64_t) const override { return SgdStep{.rate = rate}; }
@@ -53,6 +54,7 @@ class SparseAdagrad : public SparseOptimizer {
  public:
   /// Throws Error for an option outside its range.
   SparseAdagrad(const NamedTables& tables, double learning_rate, const AdagradOptions& = {});
+  std::string kind() const override { return "SparseAdagrad"; }
 
  protected:
   OptimizerRule rule(double rate, std::int64_t step) const override { return rule_of(options_, rate, step); }
@@ -66,6 +68,7 @@ class SparseAdamW : public SparseOptimizer {
  public:
   /// Throws Error for an option outside its range.
   SparseAdamW(const NamedTables& tables, double learning_rate, const AdamWOptions& = {});
+  std::string kind() const override { return "SparseAdamW"; }
 
  protected:
   OptimizerRule rule(double rate, std::int64_t step) const override { return rule_of(options_, rate, step); }

@@ -38,6 +38,13 @@ struct LearnerOptions {
   Evaluation evaluation = Evaluation::main;
 };
 
+/// Error where the stream is one device's share of data that were divided among more than `readers` devices, or fewer:
+/// what the others would read is missed. One that has its data to itself may be read by any number.
+template <class Item> void check_shares(const char* what, const DataStream<Item>& data, std::size_t readers) {
+  if (data.devices() > 1 && data.devices() != readers)
+    raise("[learner] the {} are divided among {} devices, and {} would read them", what, data.devices(), readers);
+}
+
 /// The trainer of one device of a learner. Steps are taken together: one whose data are out takes part without examples
 /// until all are out, and all stop before the same step.
 template <class Item, template <class> class TrainerOf = EagerTrainer> class LearnerTrainer : public TrainerOf<Item> {
@@ -45,8 +52,12 @@ template <class Item, template <class> class TrainerOf = EagerTrainer> class Lea
 
  public:
   LearnerTrainer(Module& replica, Optimizer& optimizer, DataStream<Item>& data, typename Base::LossFunction losses,
-                 EagerOptions options, StepAgreement& agreement, std::size_t index)
-      : Base(replica, optimizer, data, std::move(losses), std::move(options)), agreement_(agreement), index_(index) {}
+                 EagerOptions options, StepAgreement& agreement, std::size_t index, std::size_t devices)
+      : Base(replica, optimizer, data, std::move(losses), std::move(options)),
+        data_(data),
+        agreement_(agreement),
+        index_(index),
+        devices_(devices) {}
 
   void stop(std::string reason) override { agreement_.request_stop(std::move(reason)); }
 
@@ -60,6 +71,7 @@ template <class Item, template <class> class TrainerOf = EagerTrainer> class Lea
   // Who has no such window takes part in it without examples.
   NextWindow next_window() override {
     const NextWindow own = Base::next_window();
+    if (own == NextWindow::ready) check_shares("training data", data_, devices_);
     if (agreement_.any_data(index_, own == NextWindow::ready)) return NextWindow::ready;
     return agreement_.any_data(index_, own == NextWindow::skip) ? NextWindow::skip : NextWindow::end;
   }
@@ -87,8 +99,10 @@ template <class Item, template <class> class TrainerOf = EagerTrainer> class Lea
  private:
   void set_activity(const char* activity) { this->options().sync->busy(this->options().device, activity); }
 
+  const DataStream<Item>& data_;
   StepAgreement& agreement_;
   std::size_t index_;
+  std::size_t devices_;
 };
 
 /// Trains replicas of a model on several devices, each driven by a thread with a trainer of its own, gradients averaged
@@ -104,6 +118,9 @@ template <class Item, template <class> class TrainerOf = EagerTrainer> class Lea
 ///   learner.main().register_hook(...);
 ///   learner.train({.epochs = 10});
 ///
+/// A BatchStream for the training is made for all devices, one for an evaluation on the main device for that alone;
+/// other streams may be each device's own.
+///
 /// `losses` and `evaluation_losses` are called on the devices' threads, at the same time, the other functions by the
 /// constructor. The learner is used by one thread, but for `stop`. With GraphTrainer as the third argument, steps are
 /// captured and replayed.
@@ -118,12 +135,17 @@ template <class M, class Item, template <class> class TrainerOf = EagerTrainer> 
     std::function<Losses(M& replica, const Item&)> evaluation_losses{};  ///< default: those of training
   };
 
+  /// Throws Error naming the part for one that is not set, or makes nothing, and for data that are divided among
+  /// another number of devices.
   DataParallelLearner(const M& model, Parts parts, LearnerOptions options)
       : options_(std::move(options)),
         parts_(std::move(parts)),
         sync_(options_.devices, options_.sync),
         agreement_(options_.devices.size(), sync_.server().options()),
         replicas_(sync_.replicate(model)) {
+    if (!parts_.optimizer) raise<Error>("[learner] Parts::optimizer is not set");
+    if (!parts_.data) raise<Error>("[learner] Parts::data is not set");
+    if (!parts_.losses) raise<Error>("[learner] Parts::losses is not set");
     if (options_.step.scaler != nullptr)
       raise<Error>("[learner] one GradientScaler cannot serve {} devices: give LearnerOptions::scaling", devices());
     if (options_.step.sparse_optimizer != nullptr)
@@ -244,16 +266,22 @@ template <class M, class Item, template <class> class TrainerOf = EagerTrainer> 
     return in_order(std::move(loads));
   }
 
+  /// What a function of `parts_` has made; Error naming it for null.
+  template <class T> static std::unique_ptr<T> made(const char* part, std::unique_ptr<T> object, std::size_t d) {
+    if (object == nullptr) raise<Error>("[learner] Parts::{} made nothing for device {}", part, d);
+    return object;
+  }
+
   void add_device(std::size_t d) {
     EagerOptions step = options_.step;
     step.sync = &sync_;
     step.device = options_.devices[d];
     step.evaluate_together = options_.evaluation == Evaluation::all;
     M& replica = replicas_[d];
-    optimizers_.push_back(parts_.optimizer(replica));
+    optimizers_.push_back(made("optimizer", parts_.optimizer(replica), d));
     sync_.attach(options_.devices[d], *optimizers_.back());
     if (parts_.sparse_optimizer) {
-      sparse_optimizers_.push_back(parts_.sparse_optimizer(replica));
+      sparse_optimizers_.push_back(made("sparse_optimizer", parts_.sparse_optimizer(replica), d));
       sync_.attach(options_.devices[d], *sparse_optimizers_.back());
       step.sparse_optimizer = sparse_optimizers_.back().get();
     }
@@ -261,12 +289,15 @@ template <class M, class Item, template <class> class TrainerOf = EagerTrainer> 
       scalers_.push_back(std::make_unique<GradientScaler>(*options_.scaling));
       step.scaler = scalers_.back().get();
     }
-    data_.push_back(parts_.data(d));
+    data_.push_back(made("data", parts_.data(d), d));
+    check_shares("training data", *data_.back(), devices());
     trainers_.push_back(std::make_unique<LearnerTrainer<Item, TrainerOf>>(
         replica, *optimizers_.back(), *data_.back(),
-        [this, &replica](const Item& item) { return parts_.losses(replica, item); }, std::move(step), agreement_, d));
+        [this, &replica](const Item& item) { return parts_.losses(replica, item); }, std::move(step), agreement_, d,
+        devices()));
     if (!parts_.evaluation_data || (d > 0 && options_.evaluation == Evaluation::main)) return;
-    evaluation_data_.push_back(parts_.evaluation_data(d));
+    evaluation_data_.push_back(made("evaluation_data", parts_.evaluation_data(d), d));
+    check_shares("evaluation data", *evaluation_data_.back(), options_.evaluation == Evaluation::main ? 1 : devices());
     typename EagerTrainer<Item>::LossFunction losses;
     if (parts_.evaluation_losses)
       losses = [this, &replica](const Item& item) { return parts_.evaluation_losses(replica, item); };

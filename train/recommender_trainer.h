@@ -120,6 +120,7 @@ template <class M, class Item> class RecommenderTrainer {
   std::int64_t evaluation_steps() const { return arguments_.eval_steps.value_or(kUnlimited); }
 
   void begin() {
+    if (!begun_) folder_.claim();  // before a log of another program's is touched
     if (!restored_) restore();
     if (begun_) return;
     auto writers = log_writers(arguments_.output_dir, options_.log);  // or an exception, and nothing is registered

@@ -43,6 +43,8 @@ Optimizer::State ShardedOptimizer::state() {
     most_arrays = std::max(most_arrays, state_names_[group].size());
   }
   for (std::size_t id = 0; id < mine.size(); ++id) state.parameters[id].group = group_of_[id];
+  if (std::ranges::all_of(prototypes_, [&](const auto& each) { return each->kind() == prototypes_[0]->kind(); }))
+    state.kind = prototypes_[0]->kind();
   gather_steps(state, mine);
   std::vector<DType> dtypes;
   for (const SyncParameter& parameter : member_->gradients().descriptions())
@@ -111,6 +113,7 @@ void ShardedOptimizer::gather_arrays(Optimizer::State& state, const std::vector<
 
 void ShardedOptimizer::check_state(const Optimizer::State& state) const {
   const auto& parameters = member_->gradients().descriptions();
+  for (const auto& prototype : prototypes_) prototype->check_kind(state);
   if (state.steps < 0) raise("[load_state] the step count {} is negative", state.steps);
   if (state.parameters.size() != parameters.size())
     raise("[load_state] the state is of {} parameters, the group has {}", state.parameters.size(), parameters.size());

@@ -3,13 +3,21 @@
 #include <tutti/autodiff/backward.h>
 #include <tutti/autodiff/operations.h>
 #include <tutti/backend/error.h>
+#include <tutti/optim/adagrad.h>
+#include <tutti/optim/adam.h>
 #include <tutti/optim/adamw.h>
+#include <tutti/optim/lamb.h>
+#include <tutti/optim/lion.h>
+#include <tutti/optim/muon.h>
+#include <tutti/optim/rmsprop.h>
 #include <tutti/optim/sgd.h>
 #include <tutti/tests/optim/gradients.h>
 #include <tutti/tests/test_devices.h>
 
 #include <cmath>
 #include <limits>
+#include <set>
+#include <string>
 
 using namespace tutti;
 using namespace tutti::testing;
@@ -212,4 +220,29 @@ TEST_CASE("optimizer: a state that does not fit changes nothing") {
   refused([](Optimizer::State& s) { s.parameters[0].arrays[0].second = Array::zeros({2}, DType::f64, test_device()); });
   optimizer.load_state(good);
   CHECK(optimizer.steps() == 1);
+}
+
+TEST_CASE("optimizer: another kind's state is refused by name, though its arrays have the same") {
+  const Tensor p(Array::from(std::vector<float>{1, 2, 3, 4}, {2, 2}, test_device()), true);
+  AdamW optimizer({p}, 0.1);
+  set_gradient<float>(p, {1, 1, 1, 1});
+  optimizer.step();
+  Optimizer::State state = optimizer.state();
+  Lamb lamb({p}, 0.1);
+  CHECK_THROWS_WITH_AS(lamb.load_state(state), "[load_state] the state is of the optimizer AdamW, this one is Lamb",
+                       Error);
+  CHECK_THROWS_WITH_AS(Adam({p}, 0.1).load_state(lamb.state()), doctest::Contains("Lamb, this one is Adam"), Error);
+  CHECK(lamb.steps() == 0);
+  state.kind.clear();  // from before states had it
+  lamb.load_state(state);
+  CHECK(lamb.steps() == 1);
+  CHECK(lamb.state().kind == "Lamb");
+}
+
+TEST_CASE("optimizer: each kind has a name of its own") {
+  const std::vector<Tensor> p{Tensor(Array::zeros({2, 2}, DType::f32, test_device()), true)};
+  const std::set<std::string> kinds{Sgd(p, 1).kind(),     Adam(p, 1).kind(),    AdamW(p, 1).kind(), Lamb(p, 1).kind(),
+                                    Adagrad(p, 1).kind(), Rmsprop(p, 1).kind(), Lion(p, 1).kind(),  Muon(p, 1).kind()};
+  CHECK(kinds.size() == 8);
+  CHECK_FALSE(kinds.contains(""));
 }

@@ -120,7 +120,7 @@ struct ClickRun {
               if (plan.seen) plan.seen(logits);
               return {{"loss", binary_cross_entropy_with_logits(logits.cast(DType::f32), b.targets)}};
             },
-            .evaluation_data = [plan](std::size_t) { return hour(plan, 9, 0); }};
+            .evaluation_data = [plan](std::size_t) { return hour({.batch = plan.batch}, 9, 0); }};
   }
 };
 

@@ -54,7 +54,10 @@ template <template <class> class TrainerOf> struct Run {
                  .losses = [](Sequential& m, const Batch& b) -> Losses {
                    return {{"loss", mse_loss(m.forward(b.inputs), b.targets)}};
                  },
-                 .evaluation_data = [this](std::size_t) { return batches.stream(0); }},
+                 .evaluation_data =
+                     [](std::size_t) {
+                       return BatchStream(examples(), {.batch = 4, .devices = test_devices(1), .seed = 5}).stream();
+                     }},
                 {.devices = test_devices(2), .sync = setting.sync, .step = setting.step}) {
     for (std::size_t d = 0; d < 2; ++d) {
       learner.trainer(d).set_log([](std::string_view) {});

@@ -71,6 +71,9 @@ TEST_CASE("PeriodicWriter: writes every so many steps, after evaluations and at 
   trainer.train_and_evaluate({.steps = 9}, {.every_steps = 6});
   CHECK(calls == std::vector<std::int64_t>{3, 5, 7, 8});
   CHECK_THROWS_AS(PeriodicWriter({}, 0), Error);
+  auto writers = noting(calls);
+  writers.push_back(nullptr);
+  CHECK_THROWS_WITH_AS(PeriodicWriter(std::move(writers)), "[periodic writer] writer 1 of 2 is null", Error);
 }
 
 TEST_CASE("LearningRateSchedule: sets the rate from the optimizer's own count of steps") {

@@ -152,4 +152,22 @@ TEST_CASE("recommender resume: a damaged checkpoint is passed over, one of anoth
   CHECK((wider.contents() == before));
 }
 
+TEST_CASE("RecommenderTrainer: a second start on a folder is refused at once, and the first's log is as it was") {
+  const TemporaryFolder folder;
+  const TrainingArguments arguments{.output_dir = folder.file("run"),
+                                    .log_steps = 1,
+                                    .save_steps = std::nullopt,
+                                    .save_every_n_windows = std::nullopt,
+                                    .save_end = false};
+  ClickRun first(arguments);
+  first.trainer.train();
+  const std::string log = read_file(folder.file("run/metrics.jsonl"));
+  CHECK_FALSE(log.empty());
+  ClickRun second(arguments);
+  CHECK_THROWS_WITH_AS(second.trainer.train(), doctest::Contains("written to by another"), DataError);
+  CHECK_THROWS_AS((void)second.trainer.evaluate(), DataError);
+  CHECK(second.steps() == 0);
+  CHECK((read_file(folder.file("run/metrics.jsonl")) == log));
+}
+
 TEST_SUITE_END();

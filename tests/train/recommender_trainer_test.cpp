@@ -358,6 +358,7 @@ TEST_CASE("RecommenderTrainer: a stop ends all devices before the same step, and
   arguments.train_epoch = 2;
   ClickRun whole(arguments, {.devices = 2});
   whole.trainer.train();
+  arguments.output_dir = folder.file("stopped");
   ClickRun run(arguments, {.devices = 2});
   run.trainer.learner().trainer(1).register_hook(
       std::make_shared<CallbackHook>(Callbacks{.after_step = [&](Trainer&, const StepReport& report) {

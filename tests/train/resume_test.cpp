@@ -64,7 +64,10 @@ struct Run {
                  .losses = [](Sequential& m, const Batch& b) -> Losses {
                    return {{"loss", mse_loss(m.forward(b.inputs), b.targets)}};
                  },
-                 .evaluation_data = [this](std::size_t) { return batches.stream(0); }},
+                 .evaluation_data =
+                     [](std::size_t) {
+                       return BatchStream(examples(), {.batch = 4, .devices = test_devices(1), .seed = 5}).stream();
+                     }},
                 {.devices = test_devices(devices),
                  .sync = {.overlap = overlap},
                  .step = {.accumulation = accumulation, .metrics_every = 3}}) {

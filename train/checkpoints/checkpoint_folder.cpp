@@ -137,12 +137,17 @@ void CheckpointFolder::wait() {
   }
 }
 
+void CheckpointFolder::claim() try {
+  if (lock_) return;
+  if (fs::create_directories(path_)) flush_name_to_disk(path_);
+  lock_.emplace(path_);
+} catch (const fs::filesystem_error& error) {
+  raise<DataError>("[checkpoint] {} cannot be written: {}", path_, error.code().message());
+}
+
 // Whatever is unfinished here is of a writer that is no more.
 void CheckpointFolder::begin_writing() try {
-  if (!lock_) {
-    if (fs::create_directories(path_)) flush_name_to_disk(path_);
-    lock_.emplace(path_);
-  }
+  claim();
   for (const auto& entry : fs::directory_iterator(path_)) {
     const std::string name = entry.path().filename().string();
     if (name.starts_with(kPrefix) && name.ends_with(kUnfinishedSuffix)) fs::remove_all(entry.path());

@@ -68,6 +68,10 @@ class CheckpointFolder {
   CheckpointFolder(const CheckpointFolder&) = delete;
   CheckpointFolder& operator=(const CheckpointFolder&) = delete;
 
+  /// Makes the folder and holds it from now on, as the first save would: for who writes other files there. Throws
+  /// DataError if another holds it, or it cannot be written.
+  void claim();
+
   /// Copies the parts' state and writes it in the background. Throws the error of the save before, once, and saves
   /// nothing then. False: skipped (Busy::skip).
   bool save(const CheckpointParts&, const CheckpointProgress&);

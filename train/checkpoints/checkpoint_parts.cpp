@@ -25,6 +25,10 @@ void leave_out(std::string_view part, PartState& state, const CheckpointFilter& 
   state.arrays = std::move(kept);
 }
 
+void check_functions(const std::string& part, bool saves, bool loads) {
+  if (!saves || !loads) raise("[checkpoint] part \"{}\" has no function that {} it", part, saves ? "loads" : "saves");
+}
+
 }  // namespace
 
 bool CheckpointFilter::accepts_array(std::string_view name) const {
@@ -43,11 +47,13 @@ void CheckpointParts::add(std::string name, Part part) {
     raise("[checkpoint] \"{}\" is no name for a part: it must not be empty nor have a slash", name);
   if (std::ranges::any_of(parts_, [&](const auto& named) { return named.first == name; }))
     raise("[checkpoint] there are two parts \"{}\"", name);
+  check_functions(name, part.save != nullptr, part.prepare != nullptr);
   parts_.emplace_back(std::move(name), std::move(part));
 }
 
 void CheckpointParts::add(std::string name, std::function<std::string()> save,
                           std::function<void(const std::string&)> load) {
+  check_functions(name, save != nullptr, load != nullptr);
   add(std::move(name),
       Part{[save] {
              return PartState{{}, save()};

@@ -46,7 +46,7 @@ class CheckpointParts {
     std::function<Install(const PartState&)> prepare;  ///< as `prepare_part`
     bool model = false;                                ///< parameters and buffers, complete at any time
   };
-  /// Throws Error for a name that is empty, has a slash, or is taken.
+  /// Throws Error for a name that is empty, has a slash, or is taken, and for a function that is not set.
   void add(std::string name, Part);
 
   /// Whatever has the two functions of part_state.h.

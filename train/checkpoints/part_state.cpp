@@ -65,9 +65,11 @@ PartState part_state(const Optimizer::State& state) {
     parameters.push_back(
         {{"steps", state.parameters[i].steps}, {"arrays", std::move(names)}, {"group", state.parameters[i].group}});
   }
-  part.text =
-      Json{{"steps", state.steps}, {"learning_rates", state.learning_rates}, {"parameters", std::move(parameters)}}
-          .dump();
+  part.text = Json{{"kind", state.kind},
+                   {"steps", state.steps},
+                   {"learning_rates", state.learning_rates},
+                   {"parameters", std::move(parameters)}}
+                  .dump();
   return part;
 }
 
@@ -80,6 +82,7 @@ Optimizer::State optimizer_state(const PartState& part) {
   ArraysByName arrays(part.arrays);
   return read_json(part.text, [&](const Json& json) {
     Optimizer::State state;
+    if (json.contains("kind")) state.kind = json.at("kind").get<std::string>();  // older states lack it
     state.steps = whole_number(json.at("steps"));
     if (json.contains("learning_rates"))
       state.learning_rates = json.at("learning_rates").get<std::vector<double>>();

@@ -47,7 +47,7 @@ inline Install prepare_part(Module& module, const PartState& state) {
   return prepare_part(std::vector{&module}, state);
 }
 
-/// Arrays are "<parameter's position>:<name>", the text has the counts and the learning rates.
+/// Arrays are "<parameter's position>:<name>", the text has the kind, the counts and the learning rates.
 PartState part_state(const Optimizer::State&);
 Optimizer::State optimizer_state(const PartState&);  ///< throws DataError
 PartState part_state(const Optimizer&);              ///< Error if it is torn: parameters are of two steps

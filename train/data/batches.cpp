@@ -122,6 +122,7 @@ class BatchStream::DeviceStream final : public DataStream<Batch> {
     given_ = 0;
   }
   std::string position() const override { return to_text(place()); }
+  std::size_t devices() const override { return data_->options.devices.size(); }
   void seek(const std::string& position) override {
     const BatchPosition wanted = parse_batch_position(position, place());
     if (wanted.examples > data_->options.sampler->draws())

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <tutti/backend/error.h>
+
+#include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -31,7 +35,18 @@ template <class T> class DataStream {
   /// Goes there: `next` gives what it would have given there. Throws DataError for what is no position of a stream that
   /// was made alike; nothing is changed then.
   virtual void seek(const std::string& position) = 0;
+
+  /// Among how many devices the data are divided of which these items are one's share; 0: not known. Who reads on
+  /// another number of devices would miss the others' shares.
+  virtual std::size_t devices() const { return 0; }
 };
+
+/// What `wrapper` is to read; Error naming it for none.
+template <class T>
+std::unique_ptr<DataStream<T>> required_source(const char* wrapper, std::unique_ptr<DataStream<T>> source) {
+  if (source == nullptr) raise("[{}] there is no stream to read", wrapper);
+  return source;
+}
 
 /// Calls `use` with a vector of the next `count` items, of fewer at the end of an epoch. If reading them or `use`
 /// throws, the stream stands in front of all of them again.

@@ -17,8 +17,9 @@ namespace tutti {
 /// an epoch of what remains. So a step takes concatenated micro-batches. Positions are the other stream's.
 template <class T> class Joined final : public DataStream<T> {
  public:
-  /// Throws Error unless count > 0.
-  Joined(std::unique_ptr<DataStream<T>> source, std::int64_t count) : source_(std::move(source)), count_(count) {
+  /// Throws Error for no source, and unless count > 0.
+  Joined(std::unique_ptr<DataStream<T>> source, std::int64_t count)
+      : source_(required_source("joined", std::move(source))), count_(count) {
     if (count < 1) raise("[joined] {} items cannot be one", count);
   }
 
@@ -32,6 +33,7 @@ template <class T> class Joined final : public DataStream<T> {
   void start_epoch(std::int64_t epoch) override { source_->start_epoch(epoch); }
   std::string position() const override { return source_->position(); }
   void seek(const std::string& position) override { source_->seek(position); }
+  std::size_t devices() const override { return source_->devices(); }
 
  private:
   std::unique_ptr<DataStream<T>> source_;

@@ -13,8 +13,9 @@ namespace tutti {
 /// argument alone if a resumed stream is to give the same (`example_generator` gives such random numbers).
 template <class T, class U> class Mapped final : public DataStream<U> {
  public:
+  /// Throws Error for no source.
   Mapped(std::unique_ptr<DataStream<T>> source, std::function<U(T)> function)
-      : source_(std::move(source)), function_(std::move(function)) {}
+      : source_(required_source("mapped", std::move(source))), function_(std::move(function)) {}
 
   /// What the function throws passes through; the position is then still before that item.
   std::optional<U> next() override {
@@ -31,6 +32,7 @@ template <class T, class U> class Mapped final : public DataStream<U> {
   void start_epoch(std::int64_t epoch) override { source_->start_epoch(epoch); }
   std::string position() const override { return source_->position(); }
   void seek(const std::string& position) override { source_->seek(position); }
+  std::size_t devices() const override { return source_->devices(); }
 
  private:
   std::unique_ptr<DataStream<T>> source_;

@@ -19,9 +19,12 @@ namespace tutti {
 /// happened, after the items before it; the next call tries there again. Use it from one thread at a time.
 template <class T> class Prefetch final : public DataStream<T> {
  public:
-  /// Throws Error unless depth > 0.
+  /// Throws Error for no source, and unless depth > 0.
   explicit Prefetch(std::unique_ptr<DataStream<T>> source, std::size_t depth = 2)
-      : source_(std::move(source)), depth_(depth), position_(source_->position()) {
+      : source_(required_source("prefetch", std::move(source))),
+        depth_(depth),
+        devices_(source_->devices()),
+        position_(source_->position()) {
     if (depth == 0) raise("[Prefetch] the depth must be positive");
   }
   /// Waits for the item that is being read, if any, and for no other.
@@ -48,6 +51,7 @@ template <class T> class Prefetch final : public DataStream<T> {
   }
 
   std::string position() const override { return position_; }
+  std::size_t devices() const override { return devices_; }
 
   void seek(const std::string& position) override {
     stop();
@@ -131,6 +135,7 @@ template <class T> class Prefetch final : public DataStream<T> {
 
   std::unique_ptr<DataStream<T>> source_;  // the reader's while there is one
   const std::size_t depth_;
+  const std::size_t devices_;
   std::string position_;
   bool rewind_ = false;  // the source may stand elsewhere than at position_
   std::mutex mutex_;     // of queue_ and stopping_, which both threads see

@@ -11,6 +11,8 @@ namespace tutti {
 PeriodicWriter::PeriodicWriter(std::vector<std::unique_ptr<EventWriter>> writers, std::int64_t every)
     : writers_(std::move(writers)), every_(every) {
   if (every < 1) raise<Error>("[periodic writer] every {} steps: at least 1", every);
+  for (std::size_t i = 0; i < writers_.size(); ++i)
+    if (writers_[i] == nullptr) raise<Error>("[periodic writer] writer {} of {} is null", i, writers_.size());
 }
 
 void PeriodicWriter::before_train() { trainer().storage().begin_marking(); }

@@ -15,7 +15,7 @@ namespace tutti {
 /// not written yet is in the trainer's state, so that a resumed run writes what the uninterrupted one does.
 class PeriodicWriter final : public Hook {
  public:
-  /// Throws Error for a period below 1.
+  /// Throws Error for a period below 1, and a writer that is null.
   explicit PeriodicWriter(std::vector<std::unique_ptr<EventWriter>>, std::int64_t every = 20);
 
   void before_train() override;

@@ -11,6 +11,7 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <string_view>
 
 namespace tutti {
 namespace {
@@ -20,6 +21,9 @@ constexpr double kUndefined = std::numeric_limits<double>::quiet_NaN();
 void add_rows(RunningAverage& average, const MetricRows& rows) {
   for (std::size_t i = 0; i < rows.weights.size(); ++i) average.add(rows.columns.front()[i], rows.weights[i]);
 }
+
+constexpr std::string_view kStatePrefix = "top ";
+std::string state_prefix(std::int64_t k) { return fmt::format("{}{}: ", kStatePrefix, k); }
 
 double share(double part, double all) { return all > 0.0 ? part / all : kUndefined; }
 
@@ -33,10 +37,17 @@ void Accuracy::add(const Tensor& logits, const Tensor& targets, const Tensor& we
   check_class_rows("Accuracy", logits, targets);
   if (logits.length(1) < k_) raise<ShapeError>("[Accuracy] the {} largest of logits {}", k_, to_string(logits.shape()));
   if (targets.size() == 0) return;
-  const NoGrad no_grad;
-  const Tensor hits =
-      k_ == 1 ? argmax(logits, 1) == targets : any_true(topk(logits, k_, 1).indices == expand_dims(targets, 1), {1});
-  add_rows(hits_, read_metric_rows("Accuracy", {hits}, weights));
+  add_rows(hits_, read_class_hits("Accuracy", logits, targets, k_, weights));
+}
+
+std::string Accuracy::to_text() const { return fmt::format("{}{}", state_prefix(k_), hits_.to_text()); }
+
+void Accuracy::load_text(const std::string& text) {
+  const std::string prefix = state_prefix(k_);
+  const bool own = text.starts_with(prefix);
+  if (!own && text.starts_with(kStatePrefix))
+    raise<DataError>("[Accuracy] \"{}\" is not a state of the {} largest", text.substr(0, 80), k_);
+  hits_.load_text(own ? text.substr(prefix.size()) : text);  // states from before k was kept have no prefix
 }
 
 double Accuracy::value() const { return hits_.weight() > 0.0 ? hits_.mean() : kUndefined; }

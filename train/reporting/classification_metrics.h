@@ -16,16 +16,18 @@ namespace tutti {
 // DataError for another. Errors of operands are ShapeError, DTypeError and, for negative weights, Error.
 
 /// The share of rows whose target is among the k largest logits; of equal ones the first are larger (as argmax has it).
+/// A row with a NaN is a miss.
 class Accuracy {
  public:
   explicit Accuracy(std::int64_t k = 1);  ///< Error below 1
 
-  void add(const Tensor& logits, const Tensor& targets, const Tensor& weights = {});  ///< ShapeError for classes < k
+  /// ShapeError for fewer classes than k, DataError for a target that is none of them, and nothing is added.
+  void add(const Tensor& logits, const Tensor& targets, const Tensor& weights = {});
   void merge(const Accuracy& other) { hits_.merge(other.hits_); }
   double value() const;
   void reset() { hits_.reset(); }
-  std::string to_text() const { return hits_.to_text(); }
-  void load_text(const std::string& text) { hits_.load_text(text); }
+  std::string to_text() const;
+  void load_text(const std::string& text);  ///< DataError for that of another k
 
  private:
   std::int64_t k_;

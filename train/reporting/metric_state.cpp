@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/train/reporting/metric_state.h>
 
+#include <tutti/autodiff/along_axis.h>
 #include <tutti/autodiff/operations.h>
 #include <tutti/backend/error.h>
 
@@ -39,6 +40,20 @@ void check_class_rows(std::string_view metric, const Tensor& logits, const Tenso
                       to_string(logits.shape()), to_string(targets.shape()));
   if (is_floating(targets.dtype()))
     raise<DTypeError>("[{}] targets are class numbers, got {}", metric, to_string(targets.dtype()));
+}
+
+MetricRows read_class_hits(std::string_view metric, const Tensor& logits, const Tensor& targets, std::int64_t k,
+                           const Tensor& weights) {
+  const NoGrad no_grad;
+  const Tensor largest =
+      k == 1 ? argmax(logits, 1) == targets : any_true(topk(logits, k, 1).indices == expand_dims(targets, 1), {1});
+  const Tensor hits = where(any_true(logits != logits, {1}), 0.0, cast(largest, DType::f64));  // a NaN is the largest
+  MetricRows rows = read_metric_rows(metric, {hits, targets}, weights);
+  for (std::size_t i = 0; i < rows.weights.size(); ++i)
+    if (const double target = rows.columns[1][i];
+        rows.weights[i] > 0.0 && !(target >= 0.0 && target < static_cast<double>(logits.length(1))))
+      raise<DataError>("[{}] row {}: target {} is none of the {} classes", metric, i, target, logits.length(1));
+  return rows;
 }
 
 MetricState::MetricState(std::string_view metric, const std::string& text) : metric_(metric) {

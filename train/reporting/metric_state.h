@@ -5,6 +5,7 @@
 #include <tutti/train/reporting/exact_sum.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
@@ -26,6 +27,11 @@ MetricRows read_metric_rows(std::string_view metric, std::vector<Tensor> columns
 
 /// Checks logits [n, classes] beside targets [n], integers: ShapeError or DTypeError naming the metric.
 void check_class_rows(std::string_view metric, const Tensor& logits, const Tensor& targets);
+
+/// In the first column, which rows have their target among the k largest of their logits (1, else 0, also for those
+/// with a NaN). DataError naming the row for a target that is none of the classes, unless its weight is 0.
+MetricRows read_class_hits(std::string_view metric, const Tensor& logits, const Tensor& targets, std::int64_t k,
+                           const Tensor& weights = {});
 
 /// Numbers as text that gives back every bit.
 class MetricState {

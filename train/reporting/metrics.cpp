@@ -2,13 +2,17 @@
 #include <tutti/train/reporting/metrics.h>
 
 #include <tutti/autodiff/operations.h>
+#include <tutti/backend/error.h>
 #include <tutti/train/reporting/metric_state.h>
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
+
 namespace tutti {
 
 void RunningAverage::add(double value, double weight) {
+  if (!(weight >= 0.0)) raise("[RunningAverage] a value cannot have the weight {}", weight);
   if (weight == 0.0) return;
   sum_.add(value * weight);
   weight_.add(weight);
@@ -51,8 +55,7 @@ void RunningAverage::load_text(const std::string& text) {
 std::int64_t count_correct(const Tensor& logits, const Tensor& targets) {
   check_class_rows("count_correct", logits, targets);
   if (targets.size() == 0) return 0;
-  const NoGrad no_grad;
-  return sum(cast(argmax(logits, 1) == targets, DType::i64)).item<std::int64_t>();
+  return std::ranges::count(read_class_hits("count_correct", logits, targets, 1).columns.front(), 1.0);
 }
 
 void MetricsWriter::write(std::initializer_list<Field> fields) {

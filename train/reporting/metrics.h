@@ -20,7 +20,8 @@ namespace tutti {
 /// weight is a power of two, or both are f32).
 class RunningAverage {
  public:
-  void add(double value, double weight = 1.0);  ///< what weighs 0, an empty batch's NaN, counts for nothing
+  /// What weighs 0, an empty batch's NaN, counts for nothing. Error for a negative weight or NaN.
+  void add(double value, double weight = 1.0);
   /// Losses [n] or [], with weights [n] (undefined: 1). Reads from the device once, which it waits for. ShapeError for
   /// other shapes, Error for negative weights.
   void add(const Tensor& values, const Tensor& weights = {});
@@ -36,7 +37,8 @@ class RunningAverage {
   ExactSum weight_;
 };
 
-/// How many rows of logits [n, classes] have their largest value at targets [n]. Waits for the device.
+/// How many rows of logits [n, classes] have their largest value at targets [n]; those with a NaN do not. DataError for
+/// a target that is none of the classes. Waits for the device.
 std::int64_t count_correct(const Tensor& logits, const Tensor& targets);
 
 /// A number, a truth value or a text.

@@ -267,6 +267,7 @@ TEST_CASE("checkpoint folder: one that cannot be written is named as it would ha
   CheckpointFolder checkpoints(folder.file("file") + "/run");
   const std::string expected = "[checkpoint] " + folder.file("file") + "/run cannot be written: Not a directory";
   CHECK_THROWS_WITH_AS(checkpoints.save(parts, {1, 0, 0}), expected.c_str(), DataError);
+  CHECK_THROWS_WITH_AS(checkpoints.claim(), expected.c_str(), DataError);
 }
 
 TEST_CASE("checkpoint folder: one writer at a time") {
@@ -281,6 +282,12 @@ TEST_CASE("checkpoint folder: one writer at a time") {
     CHECK_THROWS_WITH_AS(second.save(parts, {2, 0, 0}), doctest::Contains("written to by another"), DataError);
     first.wait();
     CHECK(second.load_newest(parts)->progress.step == 1);
+  }
+  {
+    CheckpointFolder claiming(folder.file("run"));
+    claiming.claim();
+    claiming.claim();
+    CHECK_THROWS_WITH_AS(second.claim(), doctest::Contains("written to by another"), DataError);
   }
   second.save(parts, {2, 0, 0});
   second.wait();

@@ -203,6 +203,20 @@ TEST_CASE("checkpoint parts: names are checked") {
   CHECK_THROWS_WITH_AS(parts.add("none", std::vector<Generator*>{}), doctest::Contains("on no device"), Error);
 }
 
+TEST_CASE("checkpoint parts: functions that are not set are refused") {
+  CheckpointParts parts;
+  CHECK_THROWS_WITH_AS(parts.add("x", CheckpointParts::Part{}), "[checkpoint] part \"x\" has no function that saves it",
+                       Error);
+  const auto save = [] { return PartState{}; };
+  CHECK_THROWS_WITH_AS(parts.add("x", CheckpointParts::Part{.save = save, .prepare = nullptr}),
+                       "[checkpoint] part \"x\" has no function that loads it", Error);
+  CHECK_THROWS_WITH_AS(parts.add(
+                           "x", [] { return std::string(); }, nullptr),
+                       "[checkpoint] part \"x\" has no function that loads it", Error);
+  CHECK_THROWS_WITH_AS(parts.add("x", nullptr, [](const std::string&) {}),
+                       "[checkpoint] part \"x\" has no function that saves it", Error);
+}
+
 TEST_CASE("checkpoint parts: an EventStorage, with every figure") {
   EventStorage storage(3);
   storage.put_scalars({{"loss", 0.1}, {"lr", 0.25}});

@@ -3,6 +3,7 @@
 #include <tutti/backend/error.h>
 #include <tutti/nn/linear.h>
 #include <tutti/optim/adamw.h>
+#include <tutti/optim/lamb.h>
 #include <tutti/optim/sgd.h>
 #include <tutti/tests/exchange/temporary_folder.h>
 #include <tutti/tests/test_devices.h>
@@ -121,6 +122,17 @@ TEST_CASE("checkpoint: keeps an optimizer's groups, and refuses others") {
   CHECK_THROWS_WITH_AS(load_checkpoint(path, other, &undivided), doctest::Contains("2 groups"), DataError);
 }
 
+TEST_CASE("checkpoint: another kind of optimizer refuses it") {
+  const TemporaryFolder folder;
+  const std::string path = saved_checkpoint(folder);
+  Model model(2);
+  Lamb optimizer(model.parameters(), 0.5);
+  const Values before(model, optimizer);
+  CHECK_THROWS_WITH_AS(load_checkpoint(path, model, &optimizer),
+                       doctest::Contains("the state is of the optimizer AdamW, this one is Lamb"), DataError);
+  CHECK(Values(model, optimizer) == before);
+}
+
 TEST_CASE("checkpoint: one from before there were groups is of a single one") {
   const TemporaryFolder folder;
   const std::string path = saved_checkpoint(folder);
@@ -128,9 +140,11 @@ TEST_CASE("checkpoint: one from before there were groups is of a single one") {
   std::string& text = file.metadata.at("tutti.optimizer");
   for (const auto& [now, before] :
        {std::pair<std::string, std::string>{"\"learning_rates\":[0.25]", "\"learning_rate\":0.25"},
-        {",\"group\":0", ""}})
+        {",\"group\":0", ""},
+        {"\"kind\":\"AdamW\",", ""}})
     for (std::size_t at; (at = text.find(now)) != std::string::npos;) text.replace(at, now.size(), before);
   REQUIRE(text.find("group") == std::string::npos);
+  REQUIRE(text.find("kind") == std::string::npos);
   write_tensor_file(path, file);
   Model model(2);
   AdamW optimizer(model.parameters(), 0.5);

@@ -3,6 +3,7 @@
 #include <tutti/train/checkpoints/checkpoint_folder.h>
 
 #include <tutti/backend/error.h>
+#include <tutti/optim/adam.h>
 #include <tutti/tests/distributed/compressing_group.h>
 #include <tutti/tests/distributed/sharded_training.h>
 #include <tutti/tests/exchange/temporary_folder.h>
@@ -111,6 +112,21 @@ TEST_CASE("sharded checkpoint: what a compression keeps is a part, and training 
   for (std::size_t d = 0; d < kGroupDevices; ++d)
     CHECK(floats_of(resumed.replicas[d].wide.grad()) == floats_of(whole.replicas[d].wide.grad()));
   CHECK(resumed.kept("wide", 1) == whole.kept("wide", 1));
+}
+
+TEST_CASE("sharded checkpoint: another kind of optimizer refuses it, sharded or not") {
+  BranchingTraining whole(2, kSharded, adamw());
+  whole.run(0, 2);
+  CHECK(whole.state().kind == "AdamW");
+  const PartStates saved = parts_of(whole).save();
+  const auto adam = [](std::vector<Tensor> pieces) -> std::unique_ptr<Optimizer> {
+    return std::make_unique<Adam>(std::move(pieces), 0.01);
+  };
+  for (const Sharding sharding : {Sharding::none, kSharded}) {
+    BranchingTraining other(2, sharding, adam);
+    CHECK_THROWS_WITH_AS(parts_of(other).load(saved), doctest::Contains("optimizer AdamW, this one is Adam"),
+                         DataError);
+  }
 }
 
 TEST_SUITE_END();

@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 #include <tutti/backend/error.h>
 #include <tutti/tests/train/data/numbered_examples.h>
+#include <tutti/train/data/joined.h>
 #include <tutti/train/data/mapped.h>
 #include <tutti/train/data/prefetch.h>
 
@@ -184,4 +185,12 @@ TEST_CASE("mapped: an error leaves the position before its item") {
   stream->seek("9");
   CHECK(stream->next() == "18");
   CHECK(!stream->next());
+}
+
+TEST_CASE("streams around another: none is an error that names who was to read it") {
+  const auto none = [] { return std::unique_ptr<DataStream<Batch>>(); };
+  CHECK_THROWS_WITH_AS(prefetch(none()), "[prefetch] there is no stream to read", Error);
+  CHECK_THROWS_WITH_AS(mapped(none(), [](const Batch& batch) { return batch.size; }),
+                       "[mapped] there is no stream to read", Error);
+  CHECK_THROWS_WITH_AS(joined(none(), 2), "[joined] there is no stream to read", Error);
 }

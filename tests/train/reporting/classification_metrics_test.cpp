@@ -108,3 +108,33 @@ TEST_CASE("ConfusionMatrix: takes logits and weights, merges and is found again"
   CHECK(matrix.count(0, 0) == 0.5);  // nothing of that was added
   CHECK_THROWS_AS(ConfusionMatrix(2).add(logits(), numbers({0, 1, 1})), ShapeError);
 }
+
+TEST_CASE("Accuracy: rows with a NaN are misses") {
+  const Tensor broken = table({NAN, 0, NAN, NAN, 0, NAN, 3, 1}, 2);
+  for (const std::int64_t k : {1, 2}) {
+    Accuracy metric(k);
+    metric.add(broken, numbers({0, 0, 1, 0}));
+    CHECK(metric.value() == 0.25);
+  }
+}
+
+TEST_CASE("Accuracy: a target that is none of the classes is an error, and nothing is added") {
+  for (const std::int64_t k : {1, 2}) {
+    Accuracy metric(k);
+    for (const std::int64_t target : {std::int64_t{4}, std::int64_t{-1}}) {
+      const std::string why = fmt::format("[Accuracy] row 2: target {} is none of the 4 classes", target);
+      CHECK_THROWS_WITH_AS(metric.add(logits(), numbers({0, 0, target})), why.c_str(), DataError);
+    }
+    CHECK(std::isnan(metric.value()));
+  }
+}
+
+TEST_CASE("Accuracy: the state is of one k") {
+  Accuracy top1(1);
+  top1.add(logits(), numbers({0, 1, 1}));
+  Accuracy top5(5);
+  CHECK_THROWS_WITH_AS(top5.load_text(top1.to_text()), doctest::Contains("is not a state of the 5 largest"), DataError);
+  CHECK(std::isnan(top5.value()));
+  top5.load_text("1 2 1 3");  // from before k was in it
+  CHECK(top5.value() == top1.value());
+}

@@ -21,6 +21,9 @@ TEST_CASE("RunningAverage: weighs its values") {
   CHECK(average.weight() == 4.0);
   average.add(std::nan(""), 0.0);
   CHECK(average.mean() == 3.0);
+  for (const double weight : {-1.0, std::nan("")}) CHECK_THROWS_AS(average.add(1.0, weight), Error);
+  CHECK(average.mean() == 3.0);
+  CHECK(average.weight() == 4.0);
   average.reset();
   CHECK(average.weight() == 0.0);
 }
@@ -64,6 +67,10 @@ TEST_CASE("count_correct: compares the largest logit with the target") {
   CHECK(count_correct(logits, targets({0, 0, 1})) == 1);
   CHECK(count_correct(Tensor(Array::zeros({0, 2}, DType::f32, test_device())), targets({})) == 0);
   CHECK_THROWS_AS(count_correct(logits, targets({1})), ShapeError);
+  CHECK_THROWS_WITH_AS(count_correct(logits, targets({1, 2, 0})),
+                       "[count_correct] row 1: target 2 is none of the 2 classes", DataError);
+  const Tensor broken(Array::from(std::vector<float>{NAN, 1, 1, NAN, 1, 0}, {3, 2}, test_device()));
+  CHECK(count_correct(broken, targets({0, 0, 0})) == 1);
 }
 
 TEST_CASE("MetricsWriter: one object a line, there at once, in the order given") {
