@@ -59,8 +59,10 @@ std::vector<double> rates_of(const Optimizer& optimizer) {
 void check(const EagerTrainerBase& trainer) {
   const EagerOptions& options = trainer.options();
   if (options.sync != nullptr && !options.evaluate_together)
-    raise<Error>("[driving] the trainer of {} needs evaluate_together: validation is over all ranks",
-                 to_string(options.device));
+    raise<Error>(
+        "[driving] the trainer of {} evaluates alone, and validation is over all ranks: give a learner "
+        "LearnerOptions::Evaluation::all, or a trainer of your own EagerOptions::evaluate_together",
+        to_string(options.device));
   if (options.sparse_optimizer != nullptr)
     raise<Error>(
         "[driving] the trainer of {} has hash tables: neither their learning rates nor the best model's rows "

@@ -50,7 +50,7 @@ LoopState drive_distributed_training(ControlRoot& control, EagerTrainerBase&, Ep
 /// `driver`: the device of the group from which the best model comes.
 void follow_distributed_training(ControlFollower& control, EagerTrainerBase&, Device driver);
 
-/// Drives the trainers of a learner, each on a thread. It evaluates on all devices.
+/// Drives the trainers of a learner, each on a thread. Its LearnerOptions have Evaluation::all.
 template <class M, class Item, template <class> class TrainerOf>
 LoopState local_data_parallel_training_loop(DataParallelLearner<M, Item, TrainerOf>& learner, EpochSchedule& schedule,
                                             const DrivingOptions& options, DrivingState state = {}) {

@@ -43,6 +43,19 @@ Learner learner_of(const std::vector<Device>& devices, std::vector<int> lengths,
           {.devices = devices, .evaluation = LearnerOptions::Evaluation::all}};
 }
 
+/// Two batches for each device, none for validation, with the default options of a learner.
+Learner without_validation(const std::vector<Device>& devices) {
+  return {linear_network(),
+          {.optimizer = [](Linear& model) { return std::make_unique<Sgd>(model.parameters(), 0.1); },
+           .data =
+               [=](std::size_t d) {
+                 return std::make_unique<ListStream>(
+                     std::vector{random_batch(4, 2 * d, devices[d]), random_batch(4, 2 * d + 1, devices[d])});
+               },
+           .losses = linear_losses},
+          {.devices = devices}};
+}
+
 std::vector<float> weights(Linear& model) { return model.parameters()[0].to_vector<float>(); }
 
 /// Notes each epoch's model.
@@ -273,6 +286,15 @@ TEST_CASE("driving: a trainer with hash tables is refused") {
   CHECK_THROWS_WITH_AS(
       (void)drive_distributed_training(control.root(), trainer, *schedule, {.epochs = {.max_epochs = 1}}),
       doctest::Contains("hash tables"), Error);
+}
+
+TEST_CASE("driving: a learner that evaluates on its main device is told which option to set") {
+  const auto devices = test_devices(2);
+  Learner learner = without_validation(devices);
+  const auto schedule = EpochSchedule::constant();
+  CHECK_THROWS_WITH_AS(local_data_parallel_training_loop(learner, *schedule, {.epochs = {.max_epochs = 2}}),
+                       doctest::Contains("LearnerOptions::Evaluation::all"), Error);
+  CHECK(learner.main().iteration() == 0);
 }
 
 TEST_CASE("driving: a follower that is missing, failed or without a driver is said, not waited for") {
