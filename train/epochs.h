@@ -57,7 +57,7 @@ class EpochSchedule {
 
 struct EpochsOptions {
   std::int64_t max_epochs = 1;
-  std::int64_t validation_frequency = 1;  ///< validates after epochs 0, k, 2 k, ... and after the last
+  std::int64_t validation_frequency = 1;  ///< validates after epochs 0, k, 2 k, ... and after the last; 0: never
   double smoothing = 1;                   ///< s = f loss + (1 - f) s before; in (0, 1]
   /// Which epochs' models may be the best one. Without it none is kept, and training ends with the last.
   std::function<bool(std::int64_t epoch)> eligible = {};

@@ -87,6 +87,17 @@ TEST_CASE("epochs: schedules, one of which stops") {
   CHECK(state.epoch == 6);
 }
 
+TEST_CASE("epochs: without validation") {
+  Run run{.losses = {}};
+  const LoopState state = run({.max_epochs = 3, .validation_frequency = 0}, *EpochSchedule::reduce_on_plateau(0.5, 1));
+  CHECK(state.epoch == 3);
+  CHECK_FALSE(state.last_validation_loss);
+  CHECK(run.factors == std::vector<double>{1, 1, 1});
+  CHECK_THROWS_WITH_AS(run({.validation_frequency = 0, .eligible = always}),
+                       doctest::Contains("a best model needs validate and keep_best, and a validation_frequency"),
+                       Error);
+}
+
 TEST_CASE("epochs: interrupted anywhere it goes on as if it had not been") {
   const EpochsOptions options{.max_epochs = 8, .validation_frequency = 2, .smoothing = 0.5, .eligible = always};
   const std::vector<double> losses{5, 1, 4, 1, 6, 1, 6, 3};
@@ -114,7 +125,7 @@ TEST_CASE("epochs: interrupted anywhere it goes on as if it had not been") {
 TEST_CASE("epochs: options that cannot be are named") {
   Run run{.losses = {1}};
   CHECK_THROWS_WITH_AS(run({.smoothing = 0}), doctest::Contains("smoothing of 0"), Error);
-  CHECK_THROWS_WITH_AS(run({.validation_frequency = 0}), doctest::Contains("every 0 epochs"), Error);
+  CHECK_THROWS_WITH_AS(run({.validation_frequency = -1}), doctest::Contains("every -1 epochs"), Error);
   CHECK_THROWS_AS(epochs({.eligible = always}, {.train_epoch = [](double) { return 0.0; }}, *EpochSchedule::constant()),
                   Error);
   CHECK_THROWS_AS(EpochSchedule::reduce_on_plateau(1.5, 2), Error);
