@@ -48,10 +48,10 @@ class Plateau final : public EpochSchedule {
     if (patience < 1) raise<Error>("[epoch schedule] a patience of {}: at least 1", patience);
   }
 
-  double factor(std::int64_t, std::optional<double> last) override {
-    if (!last) return current_;
-    if (std::isfinite(*last) && (!best_ || *last < *best_)) {
-      best_ = last;
+  double factor(std::int64_t, std::optional<double> loss) override {
+    if (!loss) return current_;
+    if (std::isfinite(*loss) && (!best_ || *loss < *best_)) {
+      best_ = loss;
       bad_ = 0;
     } else if (++bad_ >= patience_) {
       current_ *= times_;
@@ -126,7 +126,8 @@ std::unique_ptr<EpochSchedule> EpochSchedule::reduce_on_plateau(double factor, s
 LoopState epochs(const EpochsOptions& options, const EpochsParts& parts, EpochSchedule& schedule, LoopState state) {
   check(options, parts);
   while (state.epoch < options.max_epochs && !state.stopped_by_schedule) {
-    const double factor = schedule.factor(state.epoch, state.last_validation_loss);
+    const bool validated = !state.learning_curve.empty() && state.learning_curve.back().validation;
+    const double factor = schedule.factor(state.epoch, validated ? state.last_validation_loss : std::nullopt);
     if (!(factor > 0)) {
       state.stopped_by_schedule = true;
       break;

@@ -85,6 +85,17 @@ TEST_CASE("epochs: schedules, one of which stops") {
   CHECK(plateau.factors == std::vector<double>{1, 1, 1, 1, 0.5, 0.5});
   CHECK(state.stopped_by_schedule);
   CHECK(state.epoch == 6);
+  Run early{.losses = {5, 4, 4, 4, 3, 3}};  // a least factor of 1: the first reduction stops
+  CHECK(early({.max_epochs = 6}, *EpochSchedule::reduce_on_plateau(0.5, 2, 1)).epoch == 4);
+}
+
+TEST_CASE("epochs: on a plateau, epochs that were not validated count for nothing") {
+  Run improves{.losses = {5, kNaN, kNaN, kNaN, kNaN, 4, kNaN, kNaN, kNaN, kNaN, 3, kNaN}};  // NaN: not asked for
+  improves({.max_epochs = 11, .validation_frequency = 5}, *EpochSchedule::reduce_on_plateau(0.5, 2));
+  CHECK(improves.factors == std::vector<double>(11, 1.0));
+  Run stays{.losses = {5, kNaN, kNaN, 5, kNaN, kNaN, 5, kNaN, kNaN, 5}};
+  stays({.max_epochs = 10, .validation_frequency = 3}, *EpochSchedule::reduce_on_plateau(0.5, 2));
+  CHECK(stays.factors == std::vector<double>{1, 1, 1, 1, 1, 1, 1, 0.5, 0.5, 0.5});
 }
 
 TEST_CASE("epochs: without validation") {
