@@ -42,10 +42,11 @@ double one_epoch(EagerTrainerBase&);
 double one_evaluation(EagerTrainerBase&);
 
 /// Drives a training over several ranks, of which each has a trainer with EagerOptions::sync and, where it validates,
-/// `evaluate_together`, else Error before the first step. Ranks other than the driver call follow_distributed_training.
-/// Tensors travel through the group, and what is to be done through `control`, a message before each epoch. Ranks have
-/// equally many batches, unless their trainers are a learner's. An error of any rank ends all of them; `stop` of a
-/// learner ends the loop, and the epoch in which it came does not count. After lamp's functions of these names.
+/// `evaluate_together`; else Error: the driver's before the first step, a follower's at the first validation. Ranks
+/// other than the driver call follow_distributed_training. Tensors travel through the group, and what is to be done
+/// through `control`, a message before each epoch. Ranks have equally many batches, unless their trainers are a
+/// learner's. An error of any rank ends all of them; `stop` of a learner ends the loop, and the epoch in which it came
+/// does not count. After lamp's functions of these names.
 LoopState drive_distributed_training(ControlRoot& control, EagerTrainerBase&, EpochSchedule&, const DrivingOptions&,
                                      DrivingState state = {});
 /// `driver`: the device of the group from which the best model comes.
