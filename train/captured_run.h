@@ -35,8 +35,9 @@ class CapturedRun {
   std::string difference(const CapturedRun& other) const;  ///< empty: both did the same
   std::vector<Tensor> replay(const StepCall&);
 
-  bool confirmed = false;     ///< it was captured twice, and did the same
-  std::int64_t replayed = 0;  ///< times
+  bool confirmed = false;        ///< it was captured twice, and did the same
+  std::int64_t replayed = 0;     ///< times
+  std::int64_t check_after = 1;  ///< replays
   std::size_t memory_bytes() const { return capture_.memory_bytes(); }
 
  private:

@@ -57,6 +57,8 @@ class GradientPlace {
   Array memory_;
 };
 
+constexpr std::int64_t kReplaysBeforeCheckSoon = 100;
+
 class OfferedPlaces {
  public:
   explicit OfferedPlaces(std::vector<GradientPlace>& places) : places_(places) {
@@ -118,6 +120,11 @@ class CapturedStep::State {
   void invalidate(std::string reason) {
     runs_.clear();
     report_.reason = std::move(reason);
+  }
+
+  void check_soon() {
+    for (const auto& run : runs_)
+      if (run->replayed >= kReplaysBeforeCheckSoon) run->check_after = run->replayed;
   }
 
   Report report() const {
@@ -186,9 +193,7 @@ class CapturedStep::State {
     return runs_.front()->take_first_outputs();
   }
 
-  bool check_due(const CapturedRun& run) const {
-    return options_.check_every > 0 && run.replayed >= options_.check_every;
-  }
+  bool check_due(const CapturedRun& run) const { return options_.check_every > 0 && run.replayed >= run.check_after; }
 
   // Once more, to see whether it does the same again.
   std::vector<Tensor> confirm(const StepCall& call) {
@@ -200,7 +205,7 @@ class CapturedStep::State {
       if (before->confirmed)
         raise<CaptureError>(
             "[captured step] it does something else than in the {} steps before, which were replayed: {}. Call "
-            "invalidate() where it changes",
+            "invalidate() where it changes, or make what changes an input, as a tensor",
             before->replayed, parted);
       raise<CaptureError>(
           "[captured step] it does not do the same each time: {}. What changes from step to step must be among its "
@@ -208,6 +213,7 @@ class CapturedStep::State {
           parted);
     }
     runs_.front()->confirmed = true;
+    if (before->confirmed) runs_.front()->check_after = std::min(2 * before->replayed, options_.check_every);
     report_.reason = "captured once more, to see that it does the same";
     return results;
   }
@@ -245,6 +251,7 @@ std::vector<Tensor> CapturedStep::run_async(std::span<const Tensor> batch, Step&
   return state_->take(batch, &step);
 }
 
+void CapturedStep::check_soon() { state_->check_soon(); }
 void CapturedStep::invalidate(std::string reason) { state_->invalidate(std::move(reason)); }
 CapturedStep::Report CapturedStep::report() const { return state_->report(); }
 

@@ -20,7 +20,8 @@ class Step;
 
 struct CapturedStepOptions {
   std::size_t most_captures = 8;  ///< kept at a time, one for each sort of batch; the one not used for longest goes
-  /// Replays of a capture after which the step is captured once more, to see that it still does the same; 0: never.
+  /// To see that the step still does the same, it is captured once more after 1 replay, then after 2 more, 4 more and
+  /// so on, twice as many each time, at most so many; 0: never.
   std::int64_t check_every = 1000;
 };
 
@@ -44,7 +45,7 @@ struct CapturedStepOptions {
 /// from the host, draws random numbers there, keeps tensors that it made, works on a second device, or did something
 /// else the second time (a number that changes from step to step: pass it as an input, as a tensor). What changes later
 /// on the host, unseen by devices (another branch, `model.eval()`), is for `invalidate`; without it, CaptureError at
-/// the next check (CapturedStepOptions::check_every).
+/// the next check (CapturedStepOptions::check_every), if there still is one.
 ///
 /// Replays draw the random numbers that the step itself would draw. Outputs are the caller's. With a Step, gradients
 /// are reduced as in Step::backward: the captured registration is sent, each gradient is submitted between segments of
@@ -77,6 +78,11 @@ class CapturedStep {
 
   /// Drops all captures: the next steps are captured anew.
   void invalidate(std::string reason);
+
+  /// To be called where the function may begin to do something else, as at the beginning of an epoch: captures that
+  /// were replayed a hundred times since they were last checked are checked when they are used next: at most one step
+  /// in a hundred.
+  void check_soon();
 
   struct Report {
     std::int64_t eager = 0;     ///< steps run as they are

@@ -63,11 +63,17 @@ std::vector<double> rates_of(const Optimizer& optimizer) {
   return rates;
 }
 
-void check(const EagerTrainerBase& trainer) {
+void check_validates(const EagerTrainerBase& trainer) {
   const EagerOptions& options = trainer.options();
   if (options.sync != nullptr && !options.evaluate_together)
-    raise<Error>("[driving] the trainer of {} needs evaluate_together: validation is over all ranks",
-                 to_string(options.device));
+    raise<Error>(
+        "[driving] the trainer of {} evaluates alone, and validation is over all ranks: give a learner "
+        "LearnerOptions::Evaluation::all, or a trainer of your own EagerOptions::evaluate_together",
+        to_string(options.device));
+}
+
+void check(const EagerTrainerBase& trainer) {
+  const EagerOptions& options = trainer.options();
   if (options.sparse_optimizer != nullptr)
     raise<Error>(
         "[driving] the trainer of {} has hash tables: neither their learning rates nor the best model's rows "
@@ -156,6 +162,7 @@ LoopState drive_distributed_training(ControlRoot& control, EagerTrainerBase& tra
                                      const DrivingOptions& options, DrivingState state) {
   try {
     check(trainer);
+    if (options.epochs.validation_frequency != 0) check_validates(trainer);
     return Driver(control, trainer, schedule, options, std::move(state)).drive();
   } catch (...) {
     const std::exception_ptr error = std::current_exception();
@@ -176,7 +183,10 @@ void follow_distributed_training(ControlFollower& control, EagerTrainerBase& tra
           set_rates(trainer.optimizer(), message.learning_rates);
           one_epoch(trainer);
           break;
-        case ControlMessage::Kind::validate: one_evaluation(trainer); break;
+        case ControlMessage::Kind::validate:
+          check_validates(trainer);
+          one_evaluation(trainer);
+          break;
         case ControlMessage::Kind::stop:
           if (!message.error.empty()) raise<SyncError>("[driving] the driver failed: {}", message.error);
           if (message.takes_model) share_model(trainer, driver);

@@ -31,7 +31,8 @@ PartState part_state(const DrivingState&);
 Install prepare_part(DrivingState&, const PartState&);
 
 struct DrivingOptions {
-  EpochsOptions epochs;  ///< with `eligible`, the best model ends up in every rank's model
+  /// With `eligible`, the best model ends up in every rank's model. Without evaluation data, validation_frequency is 0.
+  EpochsOptions epochs;
   std::function<void(const DrivingState&)> checkpoint = {};  ///< after each epoch, on the driver
 };
 
@@ -40,9 +41,10 @@ double one_epoch(EagerTrainerBase&);
 /// The same of the evaluation data, without training.
 double one_evaluation(EagerTrainerBase&);
 
-/// Drives a training over several ranks, of which each has a trainer with EagerOptions::sync and `evaluate_together`.
-/// Ranks other than the driver call follow_distributed_training. Tensors travel through the group, and what is to be
-/// done through `control`, a message before each epoch. Ranks have equally many batches, unless their trainers are a
+/// Drives a training over several ranks, of which each has a trainer with EagerOptions::sync and, where it validates,
+/// `evaluate_together`; else Error: the driver's before the first step, a follower's at the first validation. Ranks
+/// other than the driver call follow_distributed_training. Tensors travel through the group, and what is to be done
+/// through `control`, a message before each epoch. Ranks have equally many batches, unless their trainers are a
 /// learner's. An error of any rank ends all of them; `stop` of a learner ends the loop, and the epoch in which it came
 /// does not count. After lamp's functions of these names.
 LoopState drive_distributed_training(ControlRoot& control, EagerTrainerBase&, EpochSchedule&, const DrivingOptions&,
@@ -50,7 +52,7 @@ LoopState drive_distributed_training(ControlRoot& control, EagerTrainerBase&, Ep
 /// `driver`: the device of the group from which the best model comes.
 void follow_distributed_training(ControlFollower& control, EagerTrainerBase&, Device driver);
 
-/// Drives the trainers of a learner, each on a thread. It evaluates on all devices.
+/// Drives the trainers of a learner, each on a thread. Where it validates, the learner has Evaluation::all.
 template <class M, class Item, template <class> class TrainerOf>
 LoopState local_data_parallel_training_loop(DataParallelLearner<M, Item, TrainerOf>& learner, EpochSchedule& schedule,
                                             const DrivingOptions& options, DrivingState state = {}) {

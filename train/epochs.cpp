@@ -48,10 +48,10 @@ class Plateau final : public EpochSchedule {
     if (patience < 1) raise<Error>("[epoch schedule] a patience of {}: at least 1", patience);
   }
 
-  double factor(std::int64_t, std::optional<double> last) override {
-    if (!last) return current_;
-    if (std::isfinite(*last) && (!best_ || *last < *best_)) {
-      best_ = last;
+  double factor(std::int64_t, std::optional<double> loss) override {
+    if (!loss) return current_;
+    if (std::isfinite(*loss) && (!best_ || *loss < *best_)) {
+      best_ = loss;
       bad_ = 0;
     } else if (++bad_ >= patience_) {
       current_ *= times_;
@@ -84,18 +84,22 @@ class Plateau final : public EpochSchedule {
 
 void check(const EpochsOptions& options, const EpochsParts& parts) {
   if (options.max_epochs < 0) raise<Error>("[epochs] at most {} epochs: below 0", options.max_epochs);
-  if (options.validation_frequency < 1)
-    raise<Error>("[epochs] a validation every {} epochs: at least 1", options.validation_frequency);
+  if (options.validation_frequency < 0)
+    raise<Error>("[epochs] a validation every {} epochs: at least 1, or 0 for never", options.validation_frequency);
   if (!(options.smoothing > 0 && options.smoothing <= 1))
     raise<Error>("[epochs] a smoothing of {}: in (0, 1]", options.smoothing);
   if (!parts.train_epoch) raise<Error>("[epochs] there is no train_epoch");
-  if (options.eligible && !(parts.validate && parts.keep_best))
-    raise<Error>("[epochs] a best model needs validate and keep_best");
+  if (options.eligible && !(parts.validate && parts.keep_best && options.validation_frequency > 0))
+    raise<Error>("[epochs] a best model needs validate and keep_best, and a validation_frequency above 0");
+}
+
+bool is_due(const EpochsOptions& options, std::int64_t epoch) {
+  if (options.validation_frequency == 0) return false;
+  return epoch % options.validation_frequency == 0 || epoch + 1 == options.max_epochs;
 }
 
 void validate(const EpochsOptions& options, const EpochsParts& parts, LoopState& state, LoopState::Epoch& epoch) {
-  const bool last = state.epoch + 1 == options.max_epochs;
-  if (!parts.validate || (state.epoch % options.validation_frequency != 0 && !last)) return;
+  if (!parts.validate || !is_due(options, state.epoch)) return;
   const double loss = parts.validate();
   const double before = state.last_validation_loss.value_or(loss);
   // One that is not finite is not carried on.
@@ -122,7 +126,8 @@ std::unique_ptr<EpochSchedule> EpochSchedule::reduce_on_plateau(double factor, s
 LoopState epochs(const EpochsOptions& options, const EpochsParts& parts, EpochSchedule& schedule, LoopState state) {
   check(options, parts);
   while (state.epoch < options.max_epochs && !state.stopped_by_schedule) {
-    const double factor = schedule.factor(state.epoch, state.last_validation_loss);
+    const bool validated = !state.learning_curve.empty() && state.learning_curve.back().validation;
+    const double factor = schedule.factor(state.epoch, validated ? state.last_validation_loss : std::nullopt);
     if (!(factor > 0)) {
       state.stopped_by_schedule = true;
       break;

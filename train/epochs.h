@@ -41,23 +41,24 @@ class EpochSchedule {
   EpochSchedule& operator=(const EpochSchedule&) = delete;
   virtual ~EpochSchedule() = default;
 
-  /// Times the optimizer's initial learning rates.
-  virtual double factor(std::int64_t epoch, std::optional<double> last_validation_loss) = 0;
+  /// Times the optimizer's initial learning rates. `validation_loss`: of the epoch before, smoothed; none if that was
+  /// not validated.
+  virtual double factor(std::int64_t epoch, std::optional<double> validation_loss) = 0;
   virtual std::string state() const { return {}; }
   virtual void load_state(const std::string&) {}
 
   static std::unique_ptr<EpochSchedule> constant();
   /// Times `factor` after every `every` epochs.
   static std::unique_ptr<EpochSchedule> decay(double factor, std::int64_t every);
-  /// Times `factor` after `patience` epochs in a row whose last validation loss was no new least one; below
-  /// `least_factor` it stops.
+  /// Times `factor` after `patience` validations in a row without a new least loss; below `least_factor` it stops: with
+  /// 1 at the first time.
   static std::unique_ptr<EpochSchedule> reduce_on_plateau(double factor, std::int64_t patience,
                                                           double least_factor = 0);
 };
 
 struct EpochsOptions {
   std::int64_t max_epochs = 1;
-  std::int64_t validation_frequency = 1;  ///< validates after epochs 0, k, 2 k, ... and after the last
+  std::int64_t validation_frequency = 1;  ///< validates after epochs 0, k, 2 k, ... and after the last; 0: never
   double smoothing = 1;                   ///< s = f loss + (1 - f) s before; in (0, 1]
   /// Which epochs' models may be the best one. Without it none is kept, and training ends with the last.
   std::function<bool(std::int64_t epoch)> eligible = {};

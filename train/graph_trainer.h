@@ -34,6 +34,7 @@ class CapturedLosses {
 
   Losses operator()(std::span<const Tensor> batch, Step*, double scale);
   void invalidate(std::string reason);
+  void check_soon() { step_.check_soon(); }
   CapturedStep::Report report() const { return step_.report(); }
 
  private:
@@ -49,7 +50,8 @@ class CapturedLosses {
 /// replay goes on; clipping and the optimizer follow it, as they do eagerly, since their rates change and they are one
 /// kernel each. What a captured step refuses (CapturedStep) ends training by CaptureError; a change that no replay can
 /// see (another branch of the losses, a part of the model in evaluation mode) is for `invalidate`, and ends training at
-/// the next check without it. Evaluation is eager. After LiBai's trainer of this name.
+/// the next check without it: they come after 1, 2, 4, ... replays, then every CapturedStepOptions::check_every, and as
+/// an epoch begins after 100 or more. Evaluation is eager. After LiBai's trainer of this name.
 ///
 ///   GraphTrainer<Batch> trainer(model, optimizer, batches, [&](const Batch& batch) -> Losses {
 ///     return {{"loss", cross_entropy(model.forward(batch.inputs), batch.targets)}};
@@ -75,6 +77,10 @@ template <class Item> class GraphTrainer : public EagerTrainer<Item> {
   CapturedStep::Report captures() const { return captured_.report(); }
 
  protected:
+  void start_epoch(std::int64_t epoch) override {
+    EagerTrainer<Item>::start_epoch(epoch);
+    captured_.check_soon();  // what follows the epoch changes here
+  }
   Losses pass(const Item& item, Step* step, double scale) override {
     if (const GradientScaler* scaler = this->options().scaler) follow(scaler->scale());
     item_ = &item;

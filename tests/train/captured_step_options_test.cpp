@@ -24,7 +24,8 @@ Tensor ones() { return Tensor(Array::full({4, 3}, 1, DType::f32, test_device()))
 
 TEST_CASE("captured step: the scale multiplies gradients, and another one is another capture") {
   Linear model = network();
-  CapturedStep step(model, [&](std::span<const Tensor> batch) { return std::vector{model.forward(batch[0]).sum()}; });
+  CapturedStep step(model, [&](std::span<const Tensor> batch) { return std::vector{model.forward(batch[0]).sum()}; },
+                    {.check_every = 0});
   const auto gradient_with = [&](double scale) {
     model.zero_grad();
     step({ones()}, scale);
@@ -43,26 +44,38 @@ TEST_CASE("captured step: the scale multiplies gradients, and another one is ano
   CHECK(step.report().replayed == 4);
 }
 
-TEST_CASE("captured step: now and then it is seen whether the function still does what is replayed") {
+TEST_CASE("captured step: early, then ever more seldom, it is seen whether the function still does the same") {
   Linear model = network();
   bool squared = false;
   const CapturedStep::Function function = [&](std::span<const Tensor> batch) {
     const Tensor y = model.forward(batch[0]);
     return std::vector{squared ? square(y).sum() : y.sum()};
   };
+  using Steps = std::vector<int>;
   const auto take = [&](CapturedStep& step, int steps) {
-    for (int i = 0; i < steps; ++i) {
+    Steps captured;
+    for (int i = 1; i <= steps; ++i) {
+      const std::int64_t before = step.report().captured;
       model.zero_grad();
       step({ones()});
+      if (step.report().captured > before) captured.push_back(i);
     }
+    return captured;
   };
-  CapturedStep step(model, function, {.check_every = 5});
-  take(step, 3 + 5 + 1);
-  CHECK(step.report().captured == 3);
-  CHECK(step.report().replayed == 5);
+  CapturedStep step(model, function, {.check_every = 4});
+  CHECK(take(step, 18) == Steps{2, 3, 3 + 1 + 1, 5 + 2 + 1, 8 + 4 + 1, 13 + 4 + 1});
   squared = true;
-  take(step, 5);
-  CHECK_THROWS_WITH_AS(take(step, 1), doctest::Contains("the 5 steps before, which were replayed"), CaptureError);
+  take(step, 4);
+  CHECK_THROWS_WITH_AS(take(step, 1), doctest::Contains("the 4 steps before, which were replayed"), CaptureError);
+  CHECK(take(step, 7) == Steps{1, 2, 2 + 1 + 1, 4 + 2 + 1});  // as it is now
+
+  CapturedStep told(model, function);
+  CHECK(take(told, 137).back() == 137);  // of 64 replays
+  take(told, 99);
+  told.check_soon();
+  CHECK(take(told, 1).empty());
+  told.check_soon();
+  CHECK(take(told, 202) == Steps{1, 1 + 200 + 1});
 
   CapturedStep unchecked(model, function, {.check_every = 0});
   take(unchecked, 20);

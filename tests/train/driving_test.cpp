@@ -7,6 +7,7 @@
 #include <tutti/tests/exchange/temporary_folder.h>
 #include <tutti/tests/test_devices.h>
 #include <tutti/tests/train/linear_training.h>
+#include <tutti/train/device_threads.h>
 
 #include <doctest/doctest.h>
 
@@ -42,6 +43,19 @@ Learner learner_of(const std::vector<Device>& devices, std::vector<int> lengths,
                  return std::make_unique<ListStream>(own);
                }},
           {.devices = devices, .evaluation = LearnerOptions::Evaluation::all}};
+}
+
+/// Two batches for each device, none for validation, with the default options of a learner.
+Learner without_validation(const std::vector<Device>& devices) {
+  return {linear_network(),
+          {.optimizer = [](Linear& model) { return std::make_unique<Sgd>(model.parameters(), 0.1); },
+           .data =
+               [=](std::size_t d) {
+                 return std::make_unique<ListStream>(
+                     std::vector{random_batch(4, 2 * d, devices[d]), random_batch(4, 2 * d + 1, devices[d])});
+               },
+           .losses = linear_losses},
+          {.devices = devices}};
 }
 
 std::vector<float> weights(Linear& model) { return model.parameters()[0].to_vector<float>(); }
@@ -275,6 +289,71 @@ TEST_CASE("driving: a trainer with hash tables is refused") {
   CHECK_THROWS_WITH_AS(
       (void)drive_distributed_training(control.root(), trainer, *schedule, {.epochs = {.max_epochs = 1}}),
       doctest::Contains("hash tables"), Error);
+}
+
+TEST_CASE("driving: a learner that evaluates on its main device is told which option to set") {
+  const auto devices = test_devices(2);
+  Learner learner = without_validation(devices);
+  const auto schedule = EpochSchedule::constant();
+  CHECK_THROWS_WITH_AS(local_data_parallel_training_loop(learner, *schedule, {.epochs = {.max_epochs = 2}}),
+                       doctest::Contains("LearnerOptions::Evaluation::all"), Error);
+  CHECK(learner.main().iteration() == 0);
+}
+
+TEST_CASE("driving: a follower that evaluates alone ends all, at the first validation") {
+  const auto devices = test_devices(2);
+  GradientSync sync(devices, {.fail_after = std::chrono::seconds(20)});
+  auto replicas = sync.replicate(linear_network());
+  std::vector<std::unique_ptr<Sgd>> optimizers;
+  for (std::size_t d = 0; d < 2; ++d) {
+    optimizers.push_back(std::make_unique<Sgd>(replicas[d].parameters(), 0.1));
+    sync.attach(devices[d], *optimizers.back());
+  }
+  LocalControl control(1);
+  std::vector<std::string> errors(2);
+  on_every_device(2, [&](std::size_t d) {
+    Linear& model = replicas[d];
+    ListStream data({random_batch(4, d, devices[d])});
+    ListStream held_out({random_batch(4, 2 + d, devices[d])});
+    EagerTrainer<Batch> trainer(model, *optimizers[d], data,
+                                [&](const Batch& batch) { return linear_losses(model, batch); },
+                                {.sync = &sync, .device = devices[d], .evaluate_together = d == 0});
+    trainer.set_evaluation(held_out);
+    trainer.set_log([](std::string_view) {});
+    const auto schedule = EpochSchedule::constant();
+    try {
+      if (d == 0)
+        drive_distributed_training(control.root(), trainer, *schedule, {.epochs = {.max_epochs = 2}});
+      else
+        follow_distributed_training(control.follower(0), trainer, devices[0]);
+    } catch (const std::exception& error) {
+      errors[d] = error.what();
+    }
+  });
+  for (const std::string& error : errors) CHECK(error.find("EagerOptions::evaluate_together") != std::string::npos);
+}
+
+TEST_CASE("driving: without validation the last model stays, and nothing of evaluation is needed") {
+  const auto devices = test_devices(2);
+  Learner learner = without_validation(devices);
+  Models models{learner, {}};
+  const auto schedule = EpochSchedule::constant();
+  const LoopState state = local_data_parallel_training_loop(learner, *schedule,
+                                                            {.epochs = {.max_epochs = 3, .validation_frequency = 0},
+                                                             .checkpoint = [&](const DrivingState& s) { models(s); }});
+  CHECK(state.epoch == 3);
+  for (const LoopState::Epoch& epoch : state.learning_curve) CHECK_FALSE(epoch.validation);
+  REQUIRE(models.after_epoch.size() == 3);
+  CHECK(models.after_epoch[1] != models.after_epoch[2]);
+  for (std::size_t d = 0; d < 2; ++d) CHECK(weights(learner.replica(d)) == models.after_epoch.back());
+
+  Learner other = without_validation(devices);
+  CHECK_THROWS_WITH_AS(
+      local_data_parallel_training_loop(
+          other, *schedule,
+          {.epochs = {.max_epochs = 3, .validation_frequency = 0, .eligible = [](std::int64_t) { return true; }}}),
+      doctest::Contains("a best model needs"), Error);
+  CHECK(other.main().iteration() == 0);
 }
 
 TEST_CASE("driving: a follower that is missing, failed or without a driver is said, not waited for") {

@@ -85,6 +85,28 @@ TEST_CASE("epochs: schedules, one of which stops") {
   CHECK(plateau.factors == std::vector<double>{1, 1, 1, 1, 0.5, 0.5});
   CHECK(state.stopped_by_schedule);
   CHECK(state.epoch == 6);
+  Run early{.losses = {5, 4, 4, 4, 3, 3}};  // a least factor of 1: the first reduction stops
+  CHECK(early({.max_epochs = 6}, *EpochSchedule::reduce_on_plateau(0.5, 2, 1)).epoch == 4);
+}
+
+TEST_CASE("epochs: on a plateau, epochs that were not validated count for nothing") {
+  Run improves{.losses = {5, kNaN, kNaN, kNaN, kNaN, 4, kNaN, kNaN, kNaN, kNaN, 3, kNaN}};  // NaN: not asked for
+  improves({.max_epochs = 11, .validation_frequency = 5}, *EpochSchedule::reduce_on_plateau(0.5, 2));
+  CHECK(improves.factors == std::vector<double>(11, 1.0));
+  Run stays{.losses = {5, kNaN, kNaN, 5, kNaN, kNaN, 5, kNaN, kNaN, 5}};
+  stays({.max_epochs = 10, .validation_frequency = 3}, *EpochSchedule::reduce_on_plateau(0.5, 2));
+  CHECK(stays.factors == std::vector<double>{1, 1, 1, 1, 1, 1, 1, 0.5, 0.5, 0.5});
+}
+
+TEST_CASE("epochs: without validation") {
+  Run run{.losses = {}};
+  const LoopState state = run({.max_epochs = 3, .validation_frequency = 0}, *EpochSchedule::reduce_on_plateau(0.5, 1));
+  CHECK(state.epoch == 3);
+  CHECK_FALSE(state.last_validation_loss);
+  CHECK(run.factors == std::vector<double>{1, 1, 1});
+  CHECK_THROWS_WITH_AS(run({.validation_frequency = 0, .eligible = always}),
+                       doctest::Contains("a best model needs validate and keep_best, and a validation_frequency"),
+                       Error);
 }
 
 TEST_CASE("epochs: interrupted anywhere it goes on as if it had not been") {
@@ -114,7 +136,7 @@ TEST_CASE("epochs: interrupted anywhere it goes on as if it had not been") {
 TEST_CASE("epochs: options that cannot be are named") {
   Run run{.losses = {1}};
   CHECK_THROWS_WITH_AS(run({.smoothing = 0}), doctest::Contains("smoothing of 0"), Error);
-  CHECK_THROWS_WITH_AS(run({.validation_frequency = 0}), doctest::Contains("every 0 epochs"), Error);
+  CHECK_THROWS_WITH_AS(run({.validation_frequency = -1}), doctest::Contains("every -1 epochs"), Error);
   CHECK_THROWS_AS(epochs({.eligible = always}, {.train_epoch = [](double) { return 0.0; }}, *EpochSchedule::constant()),
                   Error);
   CHECK_THROWS_AS(EpochSchedule::reduce_on_plateau(1.5, 2), Error);

@@ -17,8 +17,10 @@ struct EarlyStoppingOptions {
 };
 
 /// Stops training when evaluations no longer improve, and further training before its first step: raise the patience to
-/// go on. Evaluations that are no part of training count nothing. NaN and infinities are no improvements. With several
-/// devices, evaluate on all of them with the same result, or on the one whose stop is agreed with the others.
+/// go on. Evaluations that are no part of training count nothing: it never stops drive_distributed_training, which
+/// validates between calls of train; EpochSchedule::reduce_on_plateau(factor, patience, 1) does. NaN and infinities are
+/// no improvements. With several devices, evaluate on all of them with the same result, or on the one whose stop is
+/// agreed with the others.
 class EarlyStopping final : public Hook {
  public:
   explicit EarlyStopping(EarlyStoppingOptions);  ///< throws Error for an option outside its range
