@@ -64,6 +64,9 @@ std::vector<double> rates_of(const Optimizer& optimizer) {
 }
 
 void check_validates(const EagerTrainerBase& trainer) {
+  if (!trainer.has_evaluation_data())
+    raise<Error>("[driving] the trainer of {} has no evaluation data: give some, or validation_frequency 0",
+                 to_string(trainer.options().device));
   const EagerOptions& options = trainer.options();
   if (options.sync != nullptr && !options.evaluate_together)
     raise<Error>(

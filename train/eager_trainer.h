@@ -174,6 +174,7 @@ template <class Item> class EagerTrainer : public EagerTrainerBase {
     evaluation_data_ = &data;
     evaluation_losses_ = std::move(losses);
   }
+  bool has_evaluation_data() const override { return evaluation_data_ != nullptr; }
 
  protected:
   void start_epoch(std::int64_t epoch) override { data_.start_epoch(epoch); }
@@ -203,7 +204,6 @@ template <class Item> class EagerTrainer : public EagerTrainerBase {
   virtual Losses pass(const Item& item, Step* step, double scale) {
     return pass_eagerly([&] { return losses_(item); }, step, scale);
   }
-  bool has_evaluation_data() const override { return evaluation_data_ != nullptr; }
   void start_evaluation() override {
     if (evaluation_data_ == nullptr) return Trainer::start_evaluation();
     evaluation_data_->start_epoch(0);

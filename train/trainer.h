@@ -86,6 +86,7 @@ class Trainer {
   /// it; else training ended in it. TrainingLimits::steps may end it with the last data, whose end is seen, and what is
   /// due then done, when training goes on.
   bool out_of_data() const noexcept { return out_of_data_; }
+  virtual bool has_evaluation_data() const { return true; }  ///< `evaluate` and plans need them
   bool evaluating() const noexcept { return evaluating_; }
   bool running() const noexcept { return running_; }
   /// Whether the last call of train came to an end, not to an error.
@@ -129,7 +130,6 @@ class Trainer {
   virtual std::optional<std::string> evaluation_stopped(bool here);
   virtual void evaluation_ended() {}  ///< by plan and whole, hooks too; also on devices that it does not concern
   virtual void set_training(bool) = 0;
-  virtual bool has_evaluation_data() const { return true; }
   virtual void start_evaluation();                 ///< default: Error, there are no evaluation data
   virtual bool next_evaluation_data();             ///< false: no more
   virtual Metrics run_evaluation_step();           ///< under Inference

@@ -353,6 +353,9 @@ TEST_CASE("driving: without validation the last model stays, and nothing of eval
           other, *schedule,
           {.epochs = {.max_epochs = 3, .validation_frequency = 0, .eligible = [](std::int64_t) { return true; }}}),
       doctest::Contains("a best model needs"), Error);
+  Learner asked = without_validation(devices);
+  CHECK_THROWS_WITH_AS(local_data_parallel_training_loop(asked, *schedule, {.epochs = {.max_epochs = 3}}),
+                       doctest::Contains("has no evaluation data: give some, or validation_frequency 0"), Error);
   CHECK(other.main().iteration() == 0);
 }
 
