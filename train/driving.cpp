@@ -64,15 +64,15 @@ std::vector<double> rates_of(const Optimizer& optimizer) {
 }
 
 void check_validates(const EagerTrainerBase& trainer) {
-  if (!trainer.has_evaluation_data())
-    raise<Error>("[driving] the trainer of {} has no evaluation data: give some, or validation_frequency 0",
-                 to_string(trainer.options().device));
   const EagerOptions& options = trainer.options();
   if (options.sync != nullptr && !options.evaluate_together)
     raise<Error>(
         "[driving] the trainer of {} evaluates alone, and validation is over all ranks: give a learner "
         "LearnerOptions::Evaluation::all, or a trainer of your own EagerOptions::evaluate_together",
         to_string(options.device));
+  if (!trainer.has_evaluation_data())
+    raise<Error>("[driving] the trainer of {} has no evaluation data: give some, or validation_frequency 0",
+                 to_string(options.device));
 }
 
 void check(const EagerTrainerBase& trainer) {

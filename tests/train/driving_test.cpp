@@ -46,7 +46,8 @@ Learner learner_of(const std::vector<Device>& devices, std::vector<int> lengths,
 }
 
 /// Two batches for each device, none for validation, with the default options of a learner.
-Learner without_validation(const std::vector<Device>& devices) {
+Learner without_validation(const std::vector<Device>& devices,
+                           LearnerOptions::Evaluation evaluation = LearnerOptions::Evaluation::main) {
   return {linear_network(),
           {.optimizer = [](Linear& model) { return std::make_unique<Sgd>(model.parameters(), 0.1); },
            .data =
@@ -55,7 +56,7 @@ Learner without_validation(const std::vector<Device>& devices) {
                      std::vector{random_batch(4, 2 * d, devices[d]), random_batch(4, 2 * d + 1, devices[d])});
                },
            .losses = linear_losses},
-          {.devices = devices}};
+          {.devices = devices, .evaluation = evaluation}};
 }
 
 std::vector<float> weights(Linear& model) { return model.parameters()[0].to_vector<float>(); }
@@ -353,7 +354,7 @@ TEST_CASE("driving: without validation the last model stays, and nothing of eval
           other, *schedule,
           {.epochs = {.max_epochs = 3, .validation_frequency = 0, .eligible = [](std::int64_t) { return true; }}}),
       doctest::Contains("a best model needs"), Error);
-  Learner asked = without_validation(devices);
+  Learner asked = without_validation(devices, LearnerOptions::Evaluation::all);
   CHECK_THROWS_WITH_AS(local_data_parallel_training_loop(asked, *schedule, {.epochs = {.max_epochs = 3}}),
                        doctest::Contains("has no evaluation data: give some, or validation_frequency 0"), Error);
   CHECK(other.main().iteration() == 0);
