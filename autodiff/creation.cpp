@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <memory>
 #include <string_view>
 
@@ -46,6 +47,23 @@ DType common_dtype(std::span<const Scalar> numbers) {
   };
   if (numbers.empty() || any(DType::f32)) return DType::f32;
   return any(DType::i64) ? DType::i64 : DType::boolean;
+}
+
+/// Of `by`, which is not 0, from one end to before the other. Unsigned, where no two are too far apart.
+std::int64_t steps_between(std::int64_t from, std::int64_t end, std::int64_t by) {
+  if (by > 0 ? end <= from : end >= from) return 0;
+  const auto a = static_cast<std::uint64_t>(from);
+  const auto b = static_cast<std::uint64_t>(end);
+  const auto step = static_cast<std::uint64_t>(by);
+  const std::uint64_t steps = by > 0 ? (b - a - 1) / step + 1 : (a - b - 1) / (0 - step) + 1;
+  return static_cast<std::int64_t>(
+      std::min(steps, static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())));
+}
+
+// Unsigned, as i * by alone may be out of range.
+std::int64_t nth(std::int64_t from, std::int64_t by, std::int64_t i) {
+  return static_cast<std::int64_t>(static_cast<std::uint64_t>(from) +
+                                   static_cast<std::uint64_t>(i) * static_cast<std::uint64_t>(by));
 }
 
 Tensor filled(const Shape& shape, const Scalar& value, DType dtype, const TensorOptions& options) {
@@ -113,10 +131,9 @@ Tensor arange(const Scalar& begin, const Scalar& end, const Scalar& step, const 
   if (kind != DType::f32) {
     const auto from = begin.to<std::int64_t>();
     const auto by = step.to<std::int64_t>();
-    const std::int64_t left = end.to<std::int64_t>() - from;
-    const std::int64_t count = std::max<std::int64_t>(left / by + (left % by != 0 && (left < 0) == (by < 0)), 0);
+    const std::int64_t count = steps_between(from, end.to<std::int64_t>(), by);
     return sequence(
-        "arange", count, [&](std::int64_t i) { return from + i * by; }, options.dtype.value_or(DType::i64), options);
+        "arange", count, [&](std::int64_t i) { return nth(from, by, i); }, options.dtype.value_or(DType::i64), options);
   }
   constexpr double kMost = 9e18;
   const auto count = static_cast<std::int64_t>(std::clamp(std::ceil(steps), 0.0, kMost));

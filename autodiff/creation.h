@@ -6,6 +6,7 @@
 #include <tutti/autodiff/tensor.h>
 #include <tutti/backend/array.h>
 
+#include <concepts>
 #include <cstdint>
 #include <initializer_list>
 #include <optional>
@@ -38,7 +39,8 @@ class NestedNumbers {
 };
 
 /// tensor({{1, 2}, {3, 4}}): f32 if one number has a fraction or could have (1.0), i64 of integers, bool of bools,
-/// unless the dtype is given. DTypeError for a number that the dtype does not have.
+/// unless the dtype is given. DTypeError for a number out of an integer type's range;
+/// a fraction is dropped there.
 Tensor tensor(const NestedNumbers&, const TensorOptions& = {});
 /// A copy of `values`, row-major, in their type unless another is given: tensor(pixels, {28, 28}). ShapeError unless
 /// there are as many as the shape holds.
@@ -72,7 +74,10 @@ Tensor arange(const Scalar& end, const TensorOptions& = {});  ///< from 0
 /// a negative count.
 Tensor linspace(double begin, double end, std::int64_t count, const TensorOptions& = {});
 /// 1 where row and column are equal, else 0: [rows, columns], f32; as many columns as rows unless given.
-Tensor eye(std::int64_t rows, std::int64_t columns, const TensorOptions& = {});
+Tensor eye(std::int64_t rows, std::int64_t columns, const TensorOptions&);
+template <std::integral Columns> Tensor eye(std::int64_t rows, Columns columns) {  // {} are options
+  return eye(rows, static_cast<std::int64_t>(columns), TensorOptions());
+}
 inline Tensor eye(std::int64_t rows, const TensorOptions& options = {}) { return eye(rows, rows, options); }
 
 }  // namespace tutti

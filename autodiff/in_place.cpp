@@ -103,10 +103,10 @@ Tensor combine(const char* name, const Operation& operation, const Tensor& x, co
 }  // namespace
 
 void detail::refuse_to_lose_leaf(const char* operation, const char* in_place, const Tensor& x) {
-  if (!grad_enabled() && x.requires_grad() && x.is_leaf())
+  if (!grad_enabled() && !inference_enabled() && x.requires_grad() && x.is_leaf())
     raise<AutodiffError>(
-        "[operator{}] on the left is a leaf that requires a gradient: the variable would name another tensor, and the "
-        "leaf keep its value. Write into it by {}",
+        "[operator{0}] on the left is a leaf that requires a gradient: the variable would name another tensor, and the "
+        "leaf keep its value. Write into it by {1}, or, to compute with it, make another variable",
         operation, in_place);
 }
 

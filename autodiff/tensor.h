@@ -86,7 +86,7 @@ class Tensor {
   // x. Nothing is recorded: AutodiffError for a tensor that an operation recorded, for a leaf that requires a gradient
   // and for a value that does, these two except under NoGrad. Backward through what had saved the old values throws.
   // Operands are promoted and broadcast, the result keeps this tensor's shape and type: ShapeError, and DTypeError for
-  // what is of another kind (a fraction for integers). Returns the tensor.
+  // what is of another kind (a fraction for integers; fill_ and copy_ convert). Returns the tensor.
   Tensor add_(const Tensor&) const;
   Tensor sub_(const Tensor&) const;
   Tensor mul_(const Tensor&) const;

@@ -58,7 +58,10 @@ GradientScaler::GradientScaler(const GradientScalerOptions& options) : options_(
   state_.scale = options.initial_scale;
 }
 
-Tensor GradientScaler::scale(const Tensor& loss) const { return loss * scale(); }
+Tensor GradientScaler::scale(const Tensor& loss) const {
+  scaled_after_unscale_ = scaled_after_unscale_ || !unscaled_.empty();
+  return loss * scale();
+}
 
 bool GradientScaler::unscale(std::span<const Tensor> parameters) {
   for (std::size_t i = 0; i < parameters.size(); ++i) {
@@ -82,6 +85,7 @@ bool GradientScaler::unscale(std::span<const Tensor> parameters) {
 // Between the smallest and the largest f32, so that it stays a number in any dtype that has gradients of its own.
 void GradientScaler::update(bool finite) noexcept {
   unscaled_.clear();
+  scaled_after_unscale_ = false;
   scale_was_asked_ = false;
   constexpr double kSmallest = std::numeric_limits<float>::min();
   constexpr double kLargest = std::numeric_limits<float>::max();
@@ -98,6 +102,11 @@ bool GradientScaler::step(Optimizer& optimizer) {
     raise(
         "[GradientScaler] no loss was scaled since the last update, whose gradients this step could take: with several "
         "optimizers, unscale the parameters of each, call its own step(), and update of the scaler once");
+  if (scaled_after_unscale_)
+    raise(
+        "[GradientScaler] a loss was scaled after gradients had been unscaled, so that some may be divided by the "
+        "scale "
+        "and some not: call update after each step, also after one that failed or was left out");
   bool finite = true;
   std::size_t known = 0;
   std::vector<Tensor> scaled;
@@ -123,6 +132,7 @@ void GradientScaler::load_state(const State& state) {
   check_positive("GradientScaler", "the scale", state.scale);
   if (state.finite_steps < 0) raise("[GradientScaler] a state counts from 0, got {}", state.finite_steps);
   state_ = state;
+  scaled_after_unscale_ = false;
   scale_was_asked_ = true;
   unscaled_.clear();
 }

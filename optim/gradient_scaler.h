@@ -55,7 +55,8 @@ class GradientScaler {
   void update(bool finite) noexcept;
   /// Unscales what was not yet, steps if all its gradients were finite, and updates; says whether it stepped. For one
   /// optimizer: Error if parameters were unscaled that are none of its, whose gradients the next scale does not fit,
-  /// and if nobody asked for the scale since the last update, so that these are another's.
+  /// if nobody asked for the scale since the last update, so that these are another's, and if a loss was scaled after
+  /// gradients had been unscaled. Whoever leaves a step out, by an error too, calls update.
   bool step(Optimizer&);
 
   struct State {
@@ -77,6 +78,7 @@ class GradientScaler {
   GradientScalerOptions options_;
   State state_;
   mutable bool scale_was_asked_ = true;                 // since the last update
+  mutable bool scaled_after_unscale_ = false;           // a loss, whose gradients are not those that were unscaled
   std::unordered_map<const void*, Unscaled> unscaled_;  // since the last update, by identity
 };
 

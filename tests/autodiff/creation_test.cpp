@@ -94,6 +94,11 @@ TEST_CASE("arange: as NumPy's") {
   CHECK_THROWS_AS(arange(0, std::numeric_limits<double>::infinity(), 1), Error);
   CHECK_THROWS_WITH_AS(arange(257, {.dtype = DType::u8}), "[arange] 256 is no u8", DTypeError);
   CHECK_THROWS_AS(arange(std::int64_t{1} << 60), OutOfMemoryError);
+  constexpr auto kFirst = std::numeric_limits<std::int64_t>::min();
+  constexpr auto kLast = std::numeric_limits<std::int64_t>::max();
+  CHECK_THROWS_AS(arange(kFirst, kLast), OutOfMemoryError);
+  CHECK_THROWS_AS(arange(0, kFirst, -1), OutOfMemoryError);
+  CHECK(arange(kFirst, kLast, kLast).to_vector<std::int64_t>() == std::vector<std::int64_t>{kFirst, -1, kLast - 1});
 }
 
 TEST_CASE("linspace, eye: both ends, and the diagonal") {
@@ -108,6 +113,8 @@ TEST_CASE("linspace, eye: both ends, and the diagonal") {
   check_tensor(eye(2, 3, here(DType::i64)), DType::i64, {2, 3}, {1, 0, 0, 0, 1, 0});
   check_tensor(eye(3, 1, here()), DType::f32, {3, 1}, {1, 0, 0});
   check_tensor(eye(0, here()), DType::f32, {0, 0}, {});
+  CHECK(eye(3, {}).shape() == Shape{3, 3});
+  CHECK(eye(3, 2).shape() == Shape{3, 2});
 }
 
 TEST_CASE("uniform, normal, truncated_normal: what the generator draws, as tensors") {

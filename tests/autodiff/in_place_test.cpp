@@ -181,6 +181,11 @@ TEST_CASE("in place: += under NoGrad would lose a parameter, and is refused") {
   CHECK(total.to_vector<double>() == Values{1, 2});
   p.copy_(3);
   CHECK(p.to_vector<double>() == Values{3, 3});
+  const Inference evaluation;  // where nobody writes parameters, and forwards do as in training
+  Tensor scaled = p;
+  scaled *= 2;
+  CHECK(scaled.to_vector<double>() == Values{6, 6});
+  CHECK(p.to_vector<double>() == Values{3, 3});
 }
 
 TEST_CASE("in place: what is refused") {

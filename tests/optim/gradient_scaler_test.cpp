@@ -53,6 +53,24 @@ TEST_CASE("scaler: a step after an unscale of one's own divides once") {
   CHECK(q.to_vector<float>() == std::vector<float>{3.5F});
 }
 
+TEST_CASE("scaler: gradients of a loss that was scaled after an unscale are no step's") {
+  const Tensor p = make_parameter<float>({1});
+  Sgd optimizer({p}, 0.25);
+  GradientScaler scaler({.initial_scale = 8});
+  backward(scaler.scale(sum(p)));
+  CHECK(scaler.unscale({p}));
+  Tensor(p).zero_grad();  // a step that was given up
+  backward(scaler.scale(sum(p)));
+  CHECK_THROWS_WITH_AS(scaler.step(optimizer), doctest::Contains("a loss was scaled after gradients had been unscaled"),
+                       Error);
+  CHECK(optimizer.steps() == 0);
+  scaler.update(true);
+  Tensor(p).zero_grad();
+  backward(scaler.scale(sum(p)));
+  CHECK(scaler.step(optimizer));
+  CHECK(p.to_vector<float>() == std::vector<float>{0.75F});
+}
+
 TEST_CASE("scaler: its step is for one optimizer") {
   const Tensor p = make_parameter<float>({1});
   const Tensor q = make_parameter<float>({1});

@@ -183,7 +183,12 @@ LoadedCheckpoint CheckpointFolder::install(const std::string& path, CheckpointCo
 LoadedCheckpoint CheckpointFolder::load(const std::string& path, const CheckpointParts& parts) {
   wait();
   LoadedCheckpoint loaded = install(path, read_checkpoint_folder(path), parts);
-  last_ = loaded.progress;
+  const auto entries_now = entries();
+  const bool own = std::ranges::any_of(entries_now, [&](const Entry& entry) {
+    std::error_code ignored;
+    return fs::equivalent(entry.path, path, ignored);
+  });
+  last_ = own ? std::optional(loaded.progress) : std::nullopt;  // another folder's is not saved here
   return loaded;
 }
 

@@ -89,6 +89,9 @@ TEST_CASE("checkpoint folder: saves when it is asked to, once for the same progr
   CHECK(saves(CheckpointMoment::end, {10, 2, 3}));  // it is another run's 10 that is there
   checkpoints.wait();
   CHECK(steps_of(checkpoints) == std::vector<std::int64_t>{4, 8, 9, 10, 10});
+  CheckpointFolder another(folder.file("another"));
+  another.load(checkpoints.paths().back(), parts);
+  CHECK(another.save_if_due(CheckpointMoment::end, parts, {10, 2, 3}));  // this folder has none
   CheckpointFolder never(folder.file("never"), {.at_end = false});
   CHECK(!never.save_if_due(CheckpointMoment::end, parts, {10, 2, 3}));
   CHECK(!fs::exists(folder.file("never")));
