@@ -24,8 +24,8 @@ using CheckpointedFunction = std::function<Tensor(std::span<const Tensor> inputs
 /// Autocast scope is, other state (running statistics, counts) changes twice. What it reads may not be written in
 /// between, except by f itself, and what requires a gradient not be given another value: AutodiffError, as for another
 /// shape or another leaf the second time. That a constant that f refers to was replaced by another is not noticed.
-/// Checkpoints nest, and can be differentiated again. No collectives in f: devices would repeat them in different
-/// orders.
+/// A result that depends on no gradient, as f detaches, still says that it requires one, and gives none. Checkpoints
+/// nest, and can be differentiated again. No collectives in f: devices would repeat them in different orders.
 ///
 /// Inputs may be undefined, or literals. Without recording, or if nothing requires a gradient, this is f(inputs).
 Tensor checkpoint(CheckpointedFunction f, std::vector<Tensor> inputs);

@@ -86,7 +86,7 @@ NestedNumbers::NestedNumbers(std::initializer_list<NestedNumbers> rows) {
 
 Tensor tensor(const NestedNumbers& nested, const TensorOptions& options) {
   const std::span<const Scalar> numbers = nested.numbers();
-  const OperationScope scope("tensor", std::span<const Tensor>());
+  const OperationScope scope("tensor");
   const DType dtype = options.dtype.value_or(common_dtype(numbers));
   for (const Scalar& number : numbers) require_fit("tensor", number, dtype);
   return from_host([&](std::int64_t i) { return numbers[static_cast<std::size_t>(i)]; }, nested.shape(), dtype,
@@ -94,15 +94,15 @@ Tensor tensor(const NestedNumbers& nested, const TensorOptions& options) {
 }
 
 Tensor zeros(const Shape& shape, const TensorOptions& options) {
-  const OperationScope scope("zeros", std::span<const Tensor>());
+  const OperationScope scope("zeros");
   return filled(shape, 0, DType::f32, options);
 }
 Tensor ones(const Shape& shape, const TensorOptions& options) {
-  const OperationScope scope("ones", std::span<const Tensor>());
+  const OperationScope scope("ones");
   return filled(shape, 1, DType::f32, options);
 }
 Tensor full(const Shape& shape, const Scalar& value, const TensorOptions& options) {
-  const OperationScope scope("full", std::span<const Tensor>());
+  const OperationScope scope("full");
   return filled(shape, value, value.default_dtype(), options);
 }
 
@@ -120,7 +120,7 @@ Tensor full_like(const Tensor& x, const Scalar& value) {
 }
 
 Tensor arange(const Scalar& begin, const Scalar& end, const Scalar& step, const TensorOptions& options) {
-  const OperationScope scope("arange", std::span<const Tensor>());
+  const OperationScope scope("arange");
   const Scalar three[] = {begin, end, step};
   const DType kind = common_dtype(three);
   const double first = begin.to<double>();
@@ -148,7 +148,7 @@ Tensor arange(const Scalar& begin, const Scalar& end, const TensorOptions& optio
 Tensor arange(const Scalar& end, const TensorOptions& options) { return arange(0, end, 1, options); }
 
 Tensor linspace(double begin, double end, std::int64_t count, const TensorOptions& options) {
-  const OperationScope scope("linspace", std::span<const Tensor>());
+  const OperationScope scope("linspace");
   if (count < 0) raise<ShapeError>("[linspace] negative count {}", count);
   const double gaps = static_cast<double>(std::max<std::int64_t>(count - 1, 1));
   const auto at = [&](std::int64_t i) {
@@ -158,7 +158,7 @@ Tensor linspace(double begin, double end, std::int64_t count, const TensorOption
 }
 
 Tensor eye(std::int64_t rows, std::int64_t columns, const TensorOptions& options) {
-  const OperationScope scope("eye", std::span<const Tensor>());
+  const OperationScope scope("eye");
   const Shape shape{rows, columns};
   const Tensor result = filled(shape, 0, DType::f32, {.dtype = options.dtype, .device = options.device});
   const std::int64_t ones = std::min(shape[0], shape[1]);

@@ -39,8 +39,7 @@ class NestedNumbers {
 };
 
 /// tensor({{1, 2}, {3, 4}}): f32 if one number has a fraction or could have (1.0), i64 of integers, bool of bools,
-/// unless the dtype is given. DTypeError for a number out of an integer type's range;
-/// a fraction is dropped there.
+/// unless the dtype is given. DTypeError for a number out of an integer type's range; a fraction is dropped there.
 Tensor tensor(const NestedNumbers&, const TensorOptions& = {});
 /// A copy of `values`, row-major, in their type unless another is given: tensor(pixels, {28, 28}). ShapeError unless
 /// there are as many as the shape holds.

@@ -35,7 +35,7 @@ class CustomNode final : public Node {
       : Node(name, inputs), saved_(Saved{{values.begin(), values.end()}, {std::move(output)}, std::move(backward)}) {}
 
   void backward(const Tensor& gradient, InputGradients& gradients) override {
-    const OperationScope scope(name(), std::span<const Tensor>());
+    const OperationScope scope(name());
     if (grad_enabled()) raise<AutodiffError>("[{}] a custom function has no second derivative", name());
     std::vector<Array> values;
     for (const SavedTensor& input : saved_->inputs) {

@@ -130,8 +130,8 @@ template <std::same_as<bool> B> Tensor var(const Tensor&, const Axes&, B keep_di
 template <std::same_as<bool> B> Tensor stddev(const Tensor&, const Axes&, B keep_dims) = delete;
 /// Euclidean, sqrt(sum(x^2)); integers give f32. The gradient is 0 where it is 0.
 Tensor norm(const Tensor&, const Axes& = {}, bool keep_dims = false);
-Tensor logsumexp(const Tensor&, const Axes& = {},
-                 bool keep_dims = false);  ///< log(sum(exp(x))) without overflow; of nothing -inf
+/// log(sum(exp(x))) without overflow; of nothing -inf.
+Tensor logsumexp(const Tensor&, const Axes& = {}, bool keep_dims = false);
 /// Of nothing 1; integers and bool give i64. Gradients of every order are right where elements are 0.
 Tensor prod(const Tensor&, const Axes& = {}, bool keep_dims = false);
 // Of any dtype; no gradient.

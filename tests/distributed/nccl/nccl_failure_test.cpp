@@ -17,21 +17,6 @@ namespace {
 
 const std::vector<Device> kSurvivors{cuda(0), cuda(2)};
 
-std::vector<AllReduceSlice> slices_on(const std::vector<Device>& devices) {
-  std::vector<AllReduceSlice> slices;
-  for (const Device device : devices) slices.push_back({Array::from(std::vector<float>{1, 2, 3}, {3}, device)});
-  return slices;
-}
-
-void check_works(NcclCommunicator& engine, const std::vector<Device>& devices) {
-  const std::vector<AllReduceSlice> slices = slices_on(devices);
-  const auto task = engine.all_reduce(sum_of(slices));
-  for (const Device device : devices) engine.join(device, std::vector{task});
-  const auto n = static_cast<float>(devices.size());
-  for (const AllReduceSlice& slice : slices)
-    CHECK(slice.gradient.to_vector<float>() == std::vector<float>{n, 2 * n, 3 * n});
-}
-
 /// Of reductions that are launched on a machine where nothing runs by itself, when NCCL notices a failure.
 void check_fails_in_flight(NcclMachine& machine, NcclCommunicator& engine) {
   const std::vector<AllReduceSlice> slices = slices_on(machine.devices);

@@ -37,12 +37,6 @@ struct HangingMachine : NcclMachine {
   void resume(Device device) { cuda_machine.resume(backend->stream(device).handle()); }
 };
 
-std::vector<AllReduceSlice> slices_on(const std::vector<Device>& devices) {
-  std::vector<AllReduceSlice> slices;
-  for (const Device device : devices) slices.push_back({Array::from(std::vector<float>{1, 2, 3}, {3}, device)});
-  return slices;
-}
-
 /// What `request` needs has been queued, but cuda:1 does not come to it.
 std::shared_ptr<CollectiveTask> reduce_while_one_hangs(HangingMachine& machine, NcclCommunicator& engine,
                                                        bool join = true) {
@@ -53,15 +47,6 @@ std::shared_ptr<CollectiveTask> reduce_while_one_hangs(HangingMachine& machine, 
   const auto task = engine.all_reduce(std::move(request));
   if (join) machine.join_all(engine, task);
   return task;
-}
-
-void check_works(NcclCommunicator& engine, const std::vector<Device>& devices) {
-  const std::vector<AllReduceSlice> slices = slices_on(devices);
-  const auto task = engine.all_reduce(sum_of(slices));
-  for (const Device device : devices) engine.join(device, std::vector{task});
-  const auto n = static_cast<float>(devices.size());
-  for (const AllReduceSlice& slice : slices)
-    CHECK(slice.gradient.to_vector<float>() == std::vector<float>{n, 2 * n, 3 * n});
 }
 
 std::string error_of(const std::shared_ptr<CollectiveTask>& task) {

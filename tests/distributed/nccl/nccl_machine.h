@@ -9,6 +9,8 @@
 #include <tutti/tests/distributed/nccl/recording_nccl.h>
 #include <tutti/tests/distributed/nccl/wire_simulation.h>
 
+#include <doctest/doctest.h>
+
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -45,6 +47,23 @@ inline AllReduceRequest sum_of(std::vector<AllReduceSlice> slices, double denomi
   for (const AllReduceSlice& slice : request.slices)
     request.ready.push_back(compute_stream(slice.gradient.device()).record());
   return request;
+}
+
+/// [1, 2, 3] on each.
+inline std::vector<AllReduceSlice> slices_on(const std::vector<Device>& devices) {
+  std::vector<AllReduceSlice> slices;
+  for (const Device device : devices) slices.push_back({Array::from(std::vector<float>{1, 2, 3}, {3}, device)});
+  return slices;
+}
+
+/// A reduction of those ends, and well.
+inline void check_works(NcclCommunicator& engine, const std::vector<Device>& devices) {
+  const std::vector<AllReduceSlice> slices = slices_on(devices);
+  const auto task = engine.all_reduce(sum_of(slices));
+  for (const Device device : devices) engine.join(device, std::vector{task});
+  const auto n = static_cast<float>(devices.size());
+  for (const AllReduceSlice& slice : slices)
+    CHECK(slice.gradient.to_vector<float>() == std::vector<float>{n, 2 * n, 3 * n});
 }
 
 }  // namespace tutti::testing
