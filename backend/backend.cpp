@@ -14,4 +14,6 @@ void Backend::copy_from_device(const Array& from, const Array& to) {
   copy_from_host(host.get(), to);
 }
 
+std::unique_ptr<DeviceGraph> Backend::make_graph(Device, MemoryPool&, const std::function<void()>&) { return nullptr; }
+
 }  // namespace tutti

@@ -2,12 +2,15 @@
 #pragma once
 
 #include <tutti/backend/array.h>
+#include <tutti/backend/device_graph.h>
 #include <tutti/backend/elementwise/call.h>
 #include <tutti/backend/kernel_arguments.h>
 #include <tutti/backend/memory_pool.h>
 #include <tutti/backend/optimizer_rules.h>
 #include <tutti/backend/stream.h>
 
+#include <functional>
+#include <memory>
 #include <span>
 #include <string_view>
 
@@ -27,6 +30,11 @@ class Backend {
   virtual MemoryPool& pool(Device) = 0;
   virtual Stream& compute_stream(Device) = 0;
   virtual Stream& communication_stream(Device) = 0;
+  /// What `work` has this backend queue on the device's compute stream, as a graph: nothing of it runs now. Work of
+  /// other threads goes on as always. `work` passes no values to or from the host. Temporary memory comes from
+  /// `scratch`, which nobody else uses and which outlives the graph. CaptureError if the device cannot do it. Null:
+  /// this kind of device has no graphs.
+  virtual std::unique_ptr<DeviceGraph> make_graph(Device, MemoryPool& scratch, const std::function<void()>& work);
 
   // --- moving data. Host pointers are row-major and contiguous, as is the array.
   virtual void copy_from_host(const void* from, const Array& to) = 0;  ///< `from` may be reused on return

@@ -52,8 +52,10 @@ Capture::Capture(Device device)
     : device_(device),
       inner_(registered_backend(device.kind)),
       memory_(std::make_shared<CaptureMemory>(device, inner_)),
+      scratch_(std::make_shared<CaptureMemory>(device, inner_)),
       recording_(std::make_unique<RecordingCalls>(*this)) {
   memory_->pool().keep_by(memory_);
+  scratch_->pool().keep_by(scratch_);
 }
 
 // Replays that are queued hold no reference to the memory.
@@ -65,7 +67,9 @@ Capture::~Capture() {
 }
 
 MemoryPool& Capture::pool() noexcept { return memory_->pool(); }
-std::size_t Capture::memory_bytes() const { return memory_->pool().statistics().reserved; }
+std::size_t Capture::memory_bytes() const {
+  return memory_->pool().statistics().reserved + scratch_->pool().statistics().reserved;
+}
 std::size_t Capture::live_storages() const { return static_cast<std::size_t>(memory_.use_count()) - 1; }
 
 TapeOperand Capture::operand(const Array& array, bool written) {
@@ -96,6 +100,33 @@ void Capture::begin_replay() {
   draws_.begin();
   for (const auto& [base, storage] : written_)
     if (const auto alive = storage.lock()) alive->count_write("a captured step");
+}
+
+void Capture::run(std::size_t begin, std::size_t end) {
+  while (begin < end) {
+    const std::size_t until = use_graphs_ ? std::max(tape_.constant_until(begin, end), begin + 1) : end;
+    if (DeviceGraph* graph = graph_of(begin, until))
+      graph->launch();
+    else
+      tape_.run(inner_, begin, until);
+    begin = until;
+  }
+}
+
+// Null: the calls are to be made.
+DeviceGraph* Capture::graph_of(std::size_t begin, std::size_t end) {
+  if (!use_graphs_ || end - begin < kFewestInGraph) return nullptr;
+  const auto [place, added] = graphs_.try_emplace({begin, end});
+  if (added) try {
+      place->second = inner_.make_graph(device_, scratch_->pool(), [&] { tape_.run(inner_, begin, end); });
+    } catch (...) {
+      graphs_.erase(place);
+      throw;
+    }
+  if (place->second != nullptr) return place->second.get();
+  graphs_.erase(place);
+  use_graphs_ = false;  // nor will there be another time
+  return nullptr;
 }
 
 Capture* active_capture() noexcept { return active; }

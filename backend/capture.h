@@ -3,10 +3,12 @@
 
 #include <tutti/backend/captured_draws.h>
 #include <tutti/backend/device.h>
+#include <tutti/backend/device_graph.h>
 #include <tutti/backend/storage.h>
 #include <tutti/backend/tape.h>
 
 #include <cstddef>
+#include <map>
 #include <memory>
 #include <string>
 #include <unordered_map>
@@ -53,16 +55,26 @@ class Capture {
 
   /// Before a run of the tape: random numbers go on, writes to memory from outside are counted.
   void begin_replay();
-  /// Runs a part of it.
-  void run(std::size_t begin, std::size_t end) const { tape_.run(inner_, begin, end); }
+  /// Runs a part of it. Calls that are the same each time become one graph where the device's kind has graphs
+  /// (`Backend::make_graph`), which is made when they are run first.
+  void run(std::size_t begin, std::size_t end);
+  void use_graphs(bool use) noexcept { use_graphs_ = use; }  ///< false: runs make each call
+  std::size_t graphs() const noexcept { return graphs_.size(); }
 
  private:
+  static constexpr std::size_t kFewestInGraph = 3;  // to launch a graph takes as long as to launch two kernels
+  DeviceGraph* graph_of(std::size_t begin, std::size_t end);
+
   Device device_;
   Backend& inner_;
   std::shared_ptr<CaptureMemory> memory_;
+  // Of its own: what is free in the memory above holds values while the tape runs.
+  std::shared_ptr<CaptureMemory> scratch_;  // for graphs
   std::unique_ptr<Backend> recording_;
   Tape tape_;
   CapturedDraws draws_;
+  bool use_graphs_ = true;
+  std::map<std::pair<std::size_t, std::size_t>, std::unique_ptr<DeviceGraph>> graphs_;  // by the part of the tape
   std::vector<const Storage*> trusted_;
   std::uint64_t inputs_ = 0;
   std::unordered_map<const std::byte*, std::uint64_t> writers_;           // of its own memory

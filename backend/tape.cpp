@@ -23,6 +23,11 @@ bool TapeOperands::operator==(const TapeOperands& other) const {
   return sources == other.sources && std::ranges::equal(arrays, other.arrays, looks_alike);
 }
 
+std::size_t Tape::constant_until(std::size_t begin, std::size_t end) const {
+  const auto varying = std::ranges::lower_bound(varying_, begin);
+  return varying == varying_.end() ? end : std::min(*varying, end);
+}
+
 std::string Tape::difference(const Tape& other) const {
   const std::size_t both = std::min(size(), other.size());
   for (std::size_t i = 0; i < both; ++i)

@@ -47,6 +47,8 @@ class TapeCall {
   virtual void run(Backend&) const = 0;
   virtual bool equals(
       const TapeCall&) const = 0;  ///< the same call, of the same arguments, on what is in the same place
+  /// Whether it queues the same on the device each time it is run, and takes nothing from the host.
+  virtual bool constant() const noexcept { return false; }
   std::string_view name() const noexcept { return name_; }
 
  private:
@@ -58,15 +60,21 @@ class TapeCall {
 class Tape {
  public:
   std::size_t size() const noexcept { return calls_.size(); }
-  void append(std::unique_ptr<TapeCall> call) { calls_.push_back(std::move(call)); }
+  void append(std::unique_ptr<TapeCall> call) {
+    if (!call->constant()) varying_.push_back(calls_.size());
+    calls_.push_back(std::move(call));
+  }
   void run(Backend& backend, std::size_t begin, std::size_t end) const {
     for (std::size_t i = begin; i < end; ++i) calls_[i]->run(backend);
   }
+  /// Up to where the calls from `begin` on are constant, `end` at most.
+  std::size_t constant_until(std::size_t begin, std::size_t end) const;
   /// Empty if the other makes the same calls; else says at which one they part.
   std::string difference(const Tape& other) const;
 
  private:
   std::vector<std::unique_ptr<TapeCall>> calls_;
+  std::vector<std::size_t> varying_;  // positions of those that are not constant, ascending
 };
 
 /// A call of a member function of `Backend`; each argument is kept as a value that converts to it.
@@ -81,6 +89,7 @@ template <class Method, class... Kept> class MethodCall final : public TapeCall 
     const auto* same = dynamic_cast<const MethodCall*>(&other);
     return same != nullptr && name() == other.name() && kept_ == same->kept_;
   }
+  bool constant() const noexcept override { return true; }
 
  private:
   template <std::size_t... Place> void call(Backend& backend, std::index_sequence<Place...>) const {

@@ -19,8 +19,9 @@ std::string_view text_of(GradientState state) {
 
 }  // namespace
 
-CapturedRun::CapturedRun(const StepCall& call, const CapturedStep::Function& function)
+CapturedRun::CapturedRun(const StepCall& call, const CapturedStep::Function& function, bool device_graphs)
     : capture_(call.members->front().second.device()), scale_(call.scale), synchronised_(call.step != nullptr) {
+  capture_.use_graphs(device_graphs);
   trust(*call.members);
   backward_.weight = call.weight;
   record(call, function);

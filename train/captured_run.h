@@ -26,7 +26,7 @@ struct StepCall {
 class CapturedRun {
  public:
   /// Takes the step, captured. Throws CaptureError where it cannot be replayed.
-  CapturedRun(const StepCall&, const CapturedStep::Function&);
+  CapturedRun(const StepCall&, const CapturedStep::Function&, bool device_graphs);
 
   std::vector<Tensor> take_first_outputs() { return std::move(first_outputs_); }  ///< of the captured step
 
@@ -36,9 +36,10 @@ class CapturedRun {
   std::vector<Tensor> replay(const StepCall&);
 
   bool confirmed = false;        ///< it was captured twice, and did the same
-  std::int64_t replayed = 0;     ///< times
+  std::int64_t replayed = 0;     ///< times since it was captured or checked
   std::int64_t check_after = 1;  ///< replays
   std::size_t memory_bytes() const { return capture_.memory_bytes(); }
+  std::size_t graphs() const { return capture_.graphs(); }
 
  private:
   /// A parameter or buffer as it was.

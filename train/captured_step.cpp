@@ -129,7 +129,10 @@ class CapturedStep::State {
 
   Report report() const {
     Report report = report_;
-    for (const auto& run : runs_) report.memory += run->memory_bytes();
+    for (const auto& run : runs_) {
+      report.memory += run->memory_bytes();
+      report.graphs += run->graphs();
+    }
     return report;
   }
 
@@ -188,7 +191,7 @@ class CapturedStep::State {
 
   std::vector<Tensor> capture(const StepCall& call) {
     ++report_.captured;
-    runs_.insert(runs_.begin(), std::make_unique<CapturedRun>(call, function_));
+    runs_.insert(runs_.begin(), std::make_unique<CapturedRun>(call, function_, options_.device_graphs));
     if (runs_.size() > std::max<std::size_t>(1, options_.most_captures)) runs_.pop_back();
     return runs_.front()->take_first_outputs();
   }
@@ -212,8 +215,11 @@ class CapturedStep::State {
           "inputs, as a tensor",
           parted);
     }
+    if (before->confirmed) {  // its graphs are made
+      before->check_after = std::min(2 * std::exchange(before->replayed, 0), options_.check_every);
+      runs_.front() = std::move(before);
+    }
     runs_.front()->confirmed = true;
-    if (before->confirmed) runs_.front()->check_after = std::min(2 * before->replayed, options_.check_every);
     report_.reason = "captured once more, to see that it does the same";
     return results;
   }

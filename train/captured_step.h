@@ -23,6 +23,9 @@ struct CapturedStepOptions {
   /// To see that the step still does the same, it is captured once more after 1 replay, then after 2 more, 4 more and
   /// so on, twice as many each time, at most so many; 0: never.
   std::int64_t check_every = 1000;
+  /// On devices that have graphs (CUDA), each segment of a replay is one, but for kernels that draw random numbers.
+  /// false: replays launch every kernel.
+  bool device_graphs = true;
 };
 
 /// Forward and backward of a training step that are captured once and then replayed: the kernels alone, in the same
@@ -89,6 +92,7 @@ class CapturedStep {
     std::int64_t captured = 0;  ///< steps run captured
     std::int64_t replayed = 0;
     std::size_t memory = 0;  ///< bytes that captures hold, without parameters and gradients
+    std::size_t graphs = 0;  ///< of the device, that replays launch (CapturedStepOptions::device_graphs)
     std::string reason;      ///< why the last step that was not replayed was not
   };
   Report report() const;

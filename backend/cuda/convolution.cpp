@@ -35,9 +35,14 @@ template <class Product> void convolve(CudaBackend& backend, std::string_view na
 
 }  // namespace
 
+bool CudaBackend::convolved_by_library(const ConvolutionCall& call) {
+  const Device device = call.output.device();
+  return context(device).convolutions->convolve(call, stream(device), pool(device));
+}
+
 void CudaBackend::conv2d(const Conv2dGeometry& geometry, const Array& input, const Array& weight, const Array& output) {
   const ConvolutionCall call{"conv2d", ConvolutionPass::output, geometry, input, weight, output};
-  if (context(output.device()).convolutions->convolve(call)) return;
+  if (convolved_by_library(call)) return;
   const cuda_kernels::ForwardProduct product{convolution_of(geometry, input.shape(), weight.shape(), output.shape())};
   convolve(*this, "conv2d", product, weight, input, output);
 }
@@ -46,7 +51,7 @@ void CudaBackend::conv2d_input_gradient(const Conv2dGeometry& geometry, const Ar
                                         const Array& input_gradient) {
   const ConvolutionCall call{
       "conv2d_input_gradient", ConvolutionPass::input_gradient, geometry, input_gradient, weight, gradient};
-  if (context(gradient.device()).convolutions->convolve(call)) return;
+  if (convolved_by_library(call)) return;
   const cuda_kernels::InputGradientProduct product{
       convolution_of(geometry, input_gradient.shape(), weight.shape(), gradient.shape())};
   convolve(*this, "conv2d_input_gradient", product, weight, gradient, input_gradient);
@@ -56,7 +61,7 @@ void CudaBackend::conv2d_weight_gradient(const Conv2dGeometry& geometry, const A
                                          const Array& weight_gradient) {
   const ConvolutionCall call{
       "conv2d_weight_gradient", ConvolutionPass::weight_gradient, geometry, input, weight_gradient, gradient};
-  if (context(gradient.device()).convolutions->convolve(call)) return;
+  if (convolved_by_library(call)) return;
   const cuda_kernels::WeightGradientProduct product{
       convolution_of(geometry, input.shape(), weight_gradient.shape(), gradient.shape())};
   convolve(*this, "conv2d_weight_gradient", product, gradient, input, weight_gradient);

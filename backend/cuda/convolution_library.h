@@ -29,12 +29,12 @@ struct ConvolutionCall {
 class ConvolutionLibrary {
  public:
   virtual ~ConvolutionLibrary() = default;
-  /// Queues the call. False, and nothing is queued: the library is not there, or has nothing deterministic for this.
-  virtual bool convolve(const ConvolutionCall&) = 0;
+  /// Queues the call on a stream of the device; temporary memory comes from the pool. False, and nothing is queued: the
+  /// library is not there, or has nothing deterministic for this.
+  virtual bool convolve(const ConvolutionCall&, CudaStream&, MemoryPool&) = 0;
 };
 
-/// That of the device of a stream, which work is queued on; temporary memory comes from the pool. Defined for cuDNN in
-/// cudnn_convolutions.cpp, and for builds without in no_convolution_library.cpp.
-std::unique_ptr<ConvolutionLibrary> make_convolution_library(CudaStream&, MemoryPool&);
+/// That of a device. Defined for cuDNN in cudnn_convolutions.cpp, and for builds without in no_convolution_library.cpp.
+std::unique_ptr<ConvolutionLibrary> make_convolution_library(Device);
 
 }  // namespace tutti

@@ -30,19 +30,21 @@ class DeviceMemory final : public RawMemory {
     if (error != cudaErrorMemoryAllocation) cuda_runtime::raise_cuda_error(error, "cudaMalloc", device_, "memory");
     return nullptr;
   }
-  // What the pool holds may still be in use by what is queued.
+  // What the pool holds may still be in use by what is queued, on the compute stream or before it.
   void release(void* data, std::size_t) noexcept override {
     try {
       const CurrentDevice current(device_, "memory");
-      (void)settled(cudaDeviceSynchronize());
+      if (compute_ != nullptr) (void)settled(cudaStreamSynchronize(compute_->handle()));
     } catch (...) {  // the device is lost: nothing runs there any more
     }
     const std::lock_guard lock(cuda_runtime::launch_or_allocate());
     (void)settled(cudaFree(data));
   }
+  void used_by(const CudaStream* compute) noexcept { compute_ = compute; }
 
  private:
   Device device_;
+  const CudaStream* compute_ = nullptr;  // null: there is nothing queued
 };
 
 }  // namespace
@@ -55,7 +57,8 @@ CudaBackend::Context::Context(Device device)
       communication(device, CudaStream::Priority::high),
       staging(device),
       cublas(device),
-      convolutions(make_convolution_library(compute, pool)) {
+      convolutions(make_convolution_library(device)) {
+  static_cast<DeviceMemory&>(*memory).used_by(&compute);
   compute.after_waiting([this] { index_faults.check(); });
 }
 
@@ -65,6 +68,7 @@ CudaBackend::Context::~Context() {
       stream->synchronize();
     } catch (...) {  // the device is lost: nothing runs there any more
     }
+  static_cast<DeviceMemory&>(*memory).used_by(nullptr);
 }
 
 CudaBackend::CudaBackend() {

@@ -4,6 +4,7 @@
 #include <tutti/backend/backend.h>
 #include <tutti/backend/cuda/convolution_library.h>
 #include <tutti/backend/cuda/cublas_handles.h>
+#include <tutti/backend/cuda/cuda_graph.h>
 #include <tutti/backend/cuda/cuda_stream.h>
 #include <tutti/backend/cuda/index_faults.h>
 #include <tutti/backend/cuda/pinned_memory.h>
@@ -29,14 +30,22 @@ class CudaBackend final : public Backend {
   ~CudaBackend() override;
 
   // --- for operations
-  CudaStream& stream(Device device) { return context(device).compute; }
-  /// Memory for the time of one operation on the compute stream: gone when the handle goes, as far as the host knows.
-  Storage workspace(Device device, std::size_t bytes) { return Storage(device, context(device).pool, bytes); }
+  /// The compute stream; that of the calling thread's GraphRecording, if there is one.
+  CudaStream& stream(Device device) {
+    GraphRecording* const recording = GraphRecording::active(device);
+    return recording != nullptr ? recording->stream() : context(device).compute;
+  }
+  /// Memory for the time of one operation on that stream: gone when the handle goes, as far as the host knows.
+  Storage workspace(Device device, std::size_t bytes) { return Storage(device, pool(device), bytes); }
 
   void check(Device) const override;
-  MemoryPool& pool(Device device) override { return context(device).pool; }
+  MemoryPool& pool(Device device) override {
+    GraphRecording* const recording = GraphRecording::active(device);
+    return recording != nullptr ? recording->scratch() : context(device).pool;
+  }
   Stream& compute_stream(Device device) override { return context(device).compute; }
   Stream& communication_stream(Device device) override { return context(device).communication; }
+  std::unique_ptr<DeviceGraph> make_graph(Device, MemoryPool& scratch, const std::function<void()>& work) override;
 
   void copy_from_host(const void* from, const Array& to) override;
   void copy_to_host(const Array& from, void* to) override;
@@ -106,6 +115,7 @@ class CudaBackend final : public Backend {
     return make_context(device);
   }
   Context& make_context(Device);
+  bool convolved_by_library(const ConvolutionCall&);
   bool multiply(std::string_view name, const MatmulPlan&, CublasProblem, const Array& lhs, const Array& rhs,
                 const Array& output, const void* bias);
 

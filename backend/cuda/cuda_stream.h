@@ -41,6 +41,7 @@ class CudaStream final : public Stream {
   void wait(const Event&) override;
   void synchronize() override;
   cudaStream_t handle() const noexcept { return stream_; }
+  bool waits_for_each() const noexcept { return synchronous_; }  ///< TUTTI_CUDA_SYNC=1
   /// What was launched since the last clean synchronisation, the last ones by name; for errors.
   std::string in_flight() const;
   /// Is called whenever the host has waited for this stream or an event of it, and may throw. Set before first use.

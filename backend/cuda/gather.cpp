@@ -15,9 +15,10 @@ using cuda_kernels::SortedUpdates;
 
 void CudaBackend::gather(const Array& input, std::size_t axis, const Array& index, const Array& output) {
   const Selection selection = selection_of("gather", input.shape(), index.shape(), axis);
-  Context& own = context(output.device());
-  own.compute.launch("gather", [&](cudaStream_t stream) {
-    cuda_kernels::launch_gather(stream, input.dtype(), selection, input.raw_data(), index.data<std::int64_t>(),
+  const Device device = output.device();
+  Context& own = context(device);
+  stream(device).launch("gather", [&](cudaStream_t queue) {
+    cuda_kernels::launch_gather(queue, input.dtype(), selection, input.raw_data(), index.data<std::int64_t>(),
                                 output.raw_data(), own.index_faults.report());
   });
 }
@@ -32,9 +33,9 @@ void CudaBackend::scatter_add(const Array& updates, std::size_t axis, const Arra
   const Selection selection = selection_of("scatter_add", output.shape(), index.shape(), axis);
   Context& own = context(device);
   const auto* const places = index.data<std::int64_t>();
-  own.compute.launch("scatter_add", [&](cudaStream_t stream) {
+  stream(device).launch("scatter_add", [&](cudaStream_t queue) {
     if (selection.length <= cuda_kernels::kShortLine) {
-      cuda_kernels::launch_scatter_add_lines(stream, updates.dtype(), selection, updates.raw_data(), places,
+      cuda_kernels::launch_scatter_add_lines(queue, updates.dtype(), selection, updates.raw_data(), places,
                                              output.raw_data(), own.index_faults.report());
       return;
     }
@@ -45,7 +46,7 @@ void CudaBackend::scatter_add(const Array& updates, std::size_t axis, const Arra
       const Storage scratch = workspace(device, bytes);
       TUTTI_CUDA(
           device, "scatter_add",
-          cuda_kernels::launch_scatter_add_sorted(stream, updates.dtype(), selection, range, updates.raw_data(), places,
+          cuda_kernels::launch_scatter_add_sorted(queue, updates.dtype(), selection, range, updates.raw_data(), places,
                                                   output.raw_data(), own.index_faults.report(), scratch.data(), bytes));
     }
   });

@@ -70,7 +70,7 @@ bool CudaBackend::multiply(std::string_view name, const MatmulPlan& plan, Cublas
   const double zero = 0.0;  // all its bits are zero: it is f32's as well
   const void* const scale = output.dtype() == DType::f64 ? static_cast<const void*>(&one) : &one_f32;
   bool done = true;
-  own.compute.launch(name, [&](cudaStream_t stream) {
+  stream(device).launch(name, [&](cudaStream_t queue) {
     for (std::int64_t i = 0; i < plan.calls() && done; ++i) {
       const MatmulPlan::Call call = plan.call(i);
       problem.batch = call.batch;
@@ -85,7 +85,7 @@ bool CudaBackend::multiply(std::string_view name, const MatmulPlan& plan, Cublas
           cublasLtMatmul(own.cublas.handle(), &descriptors.operation, scale, rhs.raw_data() + call.first * size,
                          &descriptors.first, lhs.raw_data() + call.second * size, &descriptors.second, &zero, to,
                          &descriptors.output, to, &descriptors.output, &choice->algorithm, scratch.data(),
-                         choice->workspace, stream));
+                         choice->workspace, queue));
     }
   });
   return done;

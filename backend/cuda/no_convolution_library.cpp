@@ -6,12 +6,12 @@ namespace {
 
 class NoConvolutionLibrary final : public ConvolutionLibrary {
  public:
-  bool convolve(const ConvolutionCall&) override { return false; }
+  bool convolve(const ConvolutionCall&, CudaStream&, MemoryPool&) override { return false; }
 };
 
 }  // namespace
 
-std::unique_ptr<ConvolutionLibrary> make_convolution_library(CudaStream&, MemoryPool&) {
+std::unique_ptr<ConvolutionLibrary> make_convolution_library(Device) {
   return std::make_unique<NoConvolutionLibrary>();
 }
 

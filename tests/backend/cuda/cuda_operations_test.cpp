@@ -5,6 +5,7 @@
 #include <tutti/backend/error.h>
 #include <tutti/backend/operations.h>
 #include <tutti/backend/registry.h>
+#include <tutti/tests/backend/cuda/pool_of_pool.h>
 #include <tutti/tests/backend/cuda/recording/recording_cuda.h>
 #include <tutti/tests/backend/cuda/renewed_backend.h>
 
@@ -258,6 +259,31 @@ TEST_CASE("cuda operations: each call of each operation fails in turn") {
   for (const Case& each : all_cases()) {
     CAPTURE(std::string(each.name));
     CHECK_NOTHROW(fail_each_call(each));
+  }
+}
+
+TEST_CASE("cuda operations: each can be recorded as a graph, and is queued by each launch of it alone") {
+  for (const Case& each : all_cases()) {
+    CAPTURE(std::string(each.name));
+    RecordingCuda machine({.deferred = true});
+    const RenewedBackend backend;
+    PoolOfPool scratch(kDevice, backend->pool(kDevice));
+    each.run();
+    synchronize(kDevice);
+    cudaStream_t compute = backend->stream(kDevice).handle();
+    const std::size_t outside = backend->pool(kDevice).statistics().in_use;
+    const auto graph = backend->make_graph(kDevice, scratch.pool, each.run);
+    REQUIRE(graph != nullptr);
+    synchronize(kDevice);  // indices are copied from the host: no part of it
+    const std::size_t launched = machine.kernels().size();
+    graph->launch();
+    CHECK(machine.queued(compute) > 0);
+    CHECK_NOTHROW(synchronize(kDevice));
+    graph->launch();
+    CHECK_NOTHROW(synchronize(kDevice));
+    CHECK(machine.kernels().size() == launched);
+    CHECK(scratch.pool.statistics().in_use == 0);
+    CHECK(backend->pool(kDevice).statistics().in_use == outside + scratch.pool.statistics().reserved);
   }
 }
 

@@ -120,6 +120,8 @@ std::vector<std::string> CudaMachine::leaks() {
     if (!each.destroyed) found.push_back(each.name() + " was never destroyed");
   for (const SimulatedEvent& each : events)
     if (!each.destroyed) found.push_back(each.name() + " was never destroyed");
+  for (const SimulatedGraph& each : graphs)
+    if (!each.destroyed) found.push_back(each.name() + " was never destroyed");
   for (const LibraryHandle& each : handles)
     if (!each.destroyed) found.push_back(each.what + " was never destroyed");
   for (const Allocation& each : allocations) {

@@ -85,6 +85,20 @@ struct QueuedWork {
   std::shared_ptr<QueuePoint> awaits;
 };
 
+/// What was queued on a stream while it was captured.
+struct SimulatedGraph {
+  struct Piece {
+    QueuedWork work;
+    std::vector<MemoryUse> uses;
+  };
+  std::size_t number;
+  int device;
+  bool executable = false;  // else as captured
+  bool destroyed = false;
+  std::vector<Piece> pieces;
+  std::string name() const;
+};
+
 struct SimulatedStream {
   std::size_t number;
   int device;
@@ -92,6 +106,7 @@ struct SimulatedStream {
   bool destroyed = false;
   bool running = false;  // one thread at a time runs its work
   bool hangs = false;
+  SimulatedGraph* captured = nullptr;  // into which what is queued goes
   VectorClock clock;
   std::deque<QueuedWork> queue;
   std::string name() const;
@@ -139,6 +154,10 @@ class CudaMachine {
   SimulatedEvent* event(const char* call, cudaEvent_t);
   void check_device(const char* call, const SimulatedStream&);
   void enqueue(Lock&, SimulatedStream&, QueuedWork, const std::vector<MemoryUse>& = {});
+  SimulatedGraph& make_graph(int device);
+  SimulatedGraph* graph(const char* call, void* handle, bool executable);  ///< nullptr, and a fault, if there is none
+  /// A fault, and true, if a stream is captured that may not be: the device's, or this one.
+  bool refuses_capture(const char* call, int device, const SimulatedStream* = nullptr);
   bool step(Lock&, SimulatedStream&, bool follow);
   void drain(Lock&, SimulatedStream&);
   void reach(Lock&, const std::shared_ptr<QueuePoint>&);
@@ -165,6 +184,7 @@ class CudaMachine {
   std::deque<Allocation> allocations;
   std::deque<SimulatedStream> streams;
   std::deque<SimulatedEvent> events;
+  std::deque<SimulatedGraph> graphs;
   struct LibraryHandle {
     std::string what;
     bool destroyed = false;

@@ -20,10 +20,14 @@ template <class Things, class Handle> auto* named_by(Things& things, Handle hand
 }  // namespace
 
 std::string SimulatedStream::name() const { return fmt::format("stream {} of cuda:{}", number, device); }
+std::string SimulatedGraph::name() const {
+  return fmt::format("{} {} of cuda:{}", executable ? "executable graph" : "graph", number, device);
+}
 std::string SimulatedEvent::name() const { return fmt::format("event {} of cuda:{}", number, device); }
 
 cudaStream_t CudaMachine::make_stream(int priority) {
-  auto& made = streams.emplace_back(SimulatedStream{streams.size() + 1, thread().device, priority, {}, {}, {}, {}, {}});
+  auto& made =
+      streams.emplace_back(SimulatedStream{streams.size() + 1, thread().device, priority, {}, {}, {}, {}, {}, {}});
   return reinterpret_cast<cudaStream_t>(&made);
 }
 
@@ -55,7 +59,36 @@ void CudaMachine::check_device(const char* call, const SimulatedStream& stream) 
     fault(fmt::format("{} on {} while cuda:{} is current", call, stream.name(), thread().device));
 }
 
+SimulatedGraph& CudaMachine::make_graph(int device) {
+  return graphs.emplace_back(SimulatedGraph{graphs.size() + 1, device, {}, {}, {}});
+}
+
+SimulatedGraph* CudaMachine::graph(const char* call, void* handle, bool executable) {
+  SimulatedGraph* found = named_by(graphs, handle);
+  if (found == nullptr || found->executable != executable)
+    fault(fmt::format("{} of a graph that never was", call));
+  else if (found->destroyed)
+    fault(fmt::format("{} of {}, which was destroyed", call, found->name()));
+  else
+    return found;
+  return nullptr;
+}
+
+bool CudaMachine::refuses_capture(const char* call, int device, const SimulatedStream* only) {
+  for (const SimulatedStream& each : streams)
+    if (each.captured != nullptr && each.device == device && (only == nullptr || only == &each)) {
+      fault(fmt::format("{} while {} is captured", call, each.name()));
+      return true;
+    }
+  return false;
+}
+
 void CudaMachine::enqueue(Lock& lock, SimulatedStream& stream, QueuedWork work, const std::vector<MemoryUse>& uses) {
+  if (stream.captured != nullptr) {
+    if (work.reaches || work.awaits) fault(fmt::format("{} on {}, which is captured", work.name, stream.name()));
+    stream.captured->pieces.push_back({std::move(work), uses});
+    return;
+  }
   stream.clock.join(host_);
   if (work.awaits) stream.clock.join(work.awaits->clock);
   stream.clock.tick(stream.number);

@@ -18,6 +18,8 @@ constexpr int kLeastPriority = 0;
 constexpr int kGreatestPriority = -5;
 
 cudaError_t wait_for_all(CudaMachine& machine, Lock& lock, SimulatedStream& stream) {
+  if (machine.refuses_capture("cudaStreamSynchronize", stream.device, &stream))
+    return cudaErrorStreamCaptureUnsupported;
   machine.drain(lock, stream);
   machine.check_waited("cudaStreamSynchronize", stream, stream.queue.empty());
   machine.host_waited_for(stream.clock);
@@ -98,6 +100,7 @@ cudaError_t cudaSetDevice(int device) {
 cudaError_t cudaDeviceSynchronize() {
   return recorded_call("cudaDeviceSynchronize", {}, [&](CudaMachine& machine, Lock& lock) {
     const int device = machine.thread().device;
+    if (machine.refuses_capture("cudaDeviceSynchronize", device)) return cudaErrorStreamCaptureUnsupported;
     for (SimulatedStream& stream : machine.streams)
       if (stream.device == device && !stream.destroyed) {
         machine.drain(lock, stream);
@@ -151,6 +154,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t handle) {
   return recorded_release("cudaStreamDestroy", {}, [&](CudaMachine& machine, Lock&) {
     SimulatedStream* stream = machine.stream("cudaStreamDestroy", handle);
     if (stream == nullptr) return cudaErrorInvalidResourceHandle;
+    machine.refuses_capture("cudaStreamDestroy", stream->device, stream);
     if (!stream->queue.empty())
       machine.fault(fmt::format("{} was destroyed while {} is queued", stream->name(), stream->queue.front().name));
     stream->destroyed = true;
@@ -188,6 +192,69 @@ cudaError_t cudaLaunchHostFunc(cudaStream_t handle, cudaHostFn_t function, void*
     SimulatedStream* stream = machine.stream("cudaLaunchHostFunc", handle);
     if (stream == nullptr) return cudaErrorInvalidResourceHandle;
     machine.enqueue(lock, *stream, {"cudaLaunchHostFunc", [=] { function(data); }, {}, {}});
+    return cudaSuccess;
+  });
+}
+
+// --- graphs
+
+cudaError_t cudaStreamBeginCapture(cudaStream_t handle, cudaStreamCaptureMode mode) {
+  return recorded_call("cudaStreamBeginCapture", {}, [&](CudaMachine& machine, Lock&) {
+    SimulatedStream* stream = machine.stream("cudaStreamBeginCapture", handle);
+    if (stream == nullptr) return cudaErrorInvalidResourceHandle;
+    if (machine.refuses_capture("cudaStreamBeginCapture", stream->device, stream)) return cudaErrorIllegalState;
+    if (mode != cudaStreamCaptureModeRelaxed) machine.fault("a capture that forbids taking memory");
+    stream->captured = &machine.make_graph(stream->device);
+    return cudaSuccess;
+  });
+}
+
+cudaError_t cudaStreamEndCapture(cudaStream_t handle, cudaGraph_t* graph) {
+  return recorded_release("cudaStreamEndCapture", {}, [&](CudaMachine& machine, Lock&) {
+    SimulatedStream* stream = machine.stream("cudaStreamEndCapture", handle);
+    if (stream == nullptr || stream->captured == nullptr) return cudaErrorIllegalState;
+    *graph = reinterpret_cast<cudaGraph_t>(std::exchange(stream->captured, nullptr));
+    return cudaSuccess;
+  });
+}
+
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t* made, cudaGraph_t from, unsigned long long) {
+  return recorded_call("cudaGraphInstantiate", {}, [&](CudaMachine& machine, Lock&) {
+    const SimulatedGraph* graph = machine.graph("cudaGraphInstantiate", from, false);
+    if (graph == nullptr) return cudaErrorInvalidValue;
+    SimulatedGraph& executable = machine.make_graph(graph->device);
+    executable.executable = true;
+    executable.pieces = graph->pieces;
+    *made = reinterpret_cast<cudaGraphExec_t>(&executable);
+    return cudaSuccess;
+  });
+}
+
+cudaError_t cudaGraphLaunch(cudaGraphExec_t handle, cudaStream_t on) {
+  return recorded_call("cudaGraphLaunch", {}, [&](CudaMachine& machine, Lock& lock) {
+    const SimulatedGraph* graph = machine.graph("cudaGraphLaunch", handle, true);
+    SimulatedStream* stream = machine.stream("cudaGraphLaunch", on);
+    if (graph == nullptr || stream == nullptr) return cudaErrorInvalidResourceHandle;
+    machine.check_device("cudaGraphLaunch", *stream);
+    for (const SimulatedGraph::Piece& piece : graph->pieces) machine.enqueue(lock, *stream, piece.work, piece.uses);
+    return cudaSuccess;
+  });
+}
+
+cudaError_t cudaGraphDestroy(cudaGraph_t handle) {
+  return recorded_release("cudaGraphDestroy", {}, [&](CudaMachine& machine, Lock&) {
+    SimulatedGraph* graph = machine.graph("cudaGraphDestroy", handle, false);
+    if (graph == nullptr) return cudaErrorInvalidValue;
+    graph->destroyed = true;
+    return cudaSuccess;
+  });
+}
+
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t handle) {
+  return recorded_release("cudaGraphExecDestroy", {}, [&](CudaMachine& machine, Lock&) {
+    SimulatedGraph* graph = machine.graph("cudaGraphExecDestroy", handle, true);
+    if (graph == nullptr) return cudaErrorInvalidValue;
+    graph->destroyed = true;
     return cudaSuccess;
   });
 }

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tutti/backend/cuda/cuda_graph.h>
+
+#include <tutti/backend/cuda/cuda_backend.h>
+#include <tutti/backend/error.h>
+
+#include <utility>
+
+namespace tutti {
+
+using cuda_runtime::CurrentDevice;
+using cuda_runtime::settled;
+
+namespace {
+
+constexpr std::string_view kOperation = "graph";
+
+/// What a recording gave; no longer needed when it can be launched.
+class RecordedGraph {
+ public:
+  explicit RecordedGraph(const CudaStream& stream) : error_(settled(cudaStreamEndCapture(stream.handle(), &graph_))) {}
+  ~RecordedGraph() {
+    if (graph_ != nullptr) (void)settled(cudaGraphDestroy(graph_));
+  }
+  RecordedGraph(const RecordedGraph&) = delete;
+  RecordedGraph& operator=(const RecordedGraph&) = delete;
+
+  cudaError_t error() const noexcept { return error_; }
+  cudaGraph_t get() const noexcept { return graph_; }
+
+ private:
+  cudaGraph_t graph_ = nullptr;
+  cudaError_t error_;
+};
+
+constinit thread_local GraphRecording* active_recording = nullptr;
+
+/// A graph as CUDA runs it. Its owner lets it go when the compute stream has passed its last launch.
+class CudaGraph final : public DeviceGraph {
+ public:
+  CudaGraph(CudaStream& compute, cudaGraphExec_t executable) : compute_(compute), executable_(executable) {}
+  ~CudaGraph() override { (void)settled(cudaGraphExecDestroy(executable_)); }
+  CudaGraph(const CudaGraph&) = delete;
+  CudaGraph& operator=(const CudaGraph&) = delete;
+
+  void launch() override {
+    compute_.launch(kOperation, [&](cudaStream_t stream) {
+      TUTTI_CUDA(compute_.device(), kOperation, cudaGraphLaunch(executable_, stream));
+    });
+  }
+
+ private:
+  CudaStream& compute_;
+  cudaGraphExec_t executable_;
+};
+
+}  // namespace
+
+// Relaxed: the pool may take memory meanwhile.
+GraphRecording::GraphRecording(Device device, MemoryPool& scratch)
+    : scratch_(scratch), stream_(device, CudaStream::Priority::normal) {
+  const CurrentDevice current(device, kOperation);
+  TUTTI_CUDA(device, kOperation, cudaStreamBeginCapture(stream_.handle(), cudaStreamCaptureModeRelaxed));
+  open_ = true;
+  active_recording = this;
+}
+
+GraphRecording::~GraphRecording() {
+  active_recording = nullptr;
+  if (open_) const RecordedGraph dropped(stream_);
+}
+
+GraphRecording* GraphRecording::active(Device device) noexcept {
+  return active_recording != nullptr && active_recording->stream_.device() == device ? active_recording : nullptr;
+}
+
+std::unique_ptr<DeviceGraph> GraphRecording::finish(CudaStream& compute) {
+  const Device device = compute.device();
+  const CurrentDevice current(device, kOperation);
+  active_recording = nullptr;
+  open_ = false;
+  const RecordedGraph recorded(stream_);
+  if (recorded.error() != cudaSuccess)
+    cuda_runtime::raise_cuda_error(recorded.error(), "cudaStreamEndCapture", device, kOperation);
+  cudaGraphExec_t executable = nullptr;
+  TUTTI_CUDA(device, kOperation, cudaGraphInstantiate(&executable, recorded.get(), 0));
+  return std::make_unique<CudaGraph>(compute, executable);
+}
+
+std::unique_ptr<DeviceGraph> CudaBackend::make_graph(Device device, MemoryPool& scratch,
+                                                     const std::function<void()>& work) {
+  CudaStream& compute = context(device).compute;
+  if (compute.waits_for_each()) return nullptr;
+  try {
+    GraphRecording recording(device, scratch);
+    work();
+    return recording.finish(compute);
+  } catch (const DeviceError& error) {
+    raise<CaptureError>("[graph] a part of a captured step cannot be made a CUDA graph ({}): {}", error.what(),
+                        "CapturedStepOptions::device_graphs = false replays without");
+  }
+}
+
+}  // namespace tutti
