@@ -107,6 +107,18 @@ void Accumulation::accumulate(LeafNode& leaf, Tensor gradient, double weight, bo
   tell(leaf, unknown_reads);
 }
 
+std::size_t Accumulation::last_of_segment(std::span<const BackwardRecord::Final> finals, std::size_t first) const {
+  const auto waits = [&](const LeafNode& leaf, const LeafNode& next) {
+    if (options_.observer == nullptr) return true;
+    const auto& attached = leaf.slot.attachment;
+    const auto& after = next.slot.attachment;
+    return !attached || (after && options_.observer->waits_for(attached->id, after->id));
+  };
+  std::size_t last = first;
+  while (last + 1 < finals.size() && waits(*finals[last].leaf, *finals[last + 1].leaf)) ++last;
+  return last;
+}
+
 void Accumulation::restore(const BackwardRecord::Final& final, bool unknown_reads) {
   GradientSlot& slot = final.leaf->slot;
   if (!final.null) {

@@ -47,4 +47,11 @@ std::size_t GradientLayout::bytes() const noexcept {
   return total;
 }
 
+bool GradientLayout::fits_bucket(std::uint32_t first, std::uint32_t last, std::size_t bucket_bytes) const {
+  const Place& begin = places_[first];
+  const Place& end = places_[last];
+  if (begin.sparse || end.sparse || begin.dtype != end.dtype) return false;  // rows are not neighbours in memory
+  return static_cast<std::size_t>(end.offset + end.size - begin.offset) * size_of(end.dtype) <= bucket_bytes;
+}
+
 }  // namespace tutti

@@ -47,6 +47,8 @@ class GradientLayout {
   std::uint32_t position_of(ParameterId id) const { return positions_[id.value]; }
   std::span<const Flat> flats() const noexcept { return flats_; }  ///< one per dtype
   std::size_t bytes() const noexcept;                              ///< of one device's gradients, gaps included
+  /// Whether what lies from one position to another, without gaps, may be one bucket of at most so many bytes.
+  bool fits_bucket(std::uint32_t first, std::uint32_t last, std::size_t bucket_bytes) const;
 
  private:
   std::vector<Place> places_;

@@ -18,7 +18,8 @@ SyncMember::SyncMember(DistributedSyncServer& server, MemberIndex index, Device 
       device_(device),
       gradients_(device, server.scatters()   ? 0
                          : double_buffered() ? 2
-                                             : 1) {}
+                                             : 1),
+      buckets_(server.options().bucket_bytes) {}
 
 SyncMember::~SyncMember() {
   updates_ = nullptr;  // the optimizer may have gone before
@@ -88,7 +89,9 @@ void SyncMember::begin_step(double weight) {
   if (generation_ == 0) declare_updates(group_number_);
   earlier_ = std::exchange(posted_, {});
   gradients_.turn();
-  gradients_.prepare(server_.layout());
+  const auto layout = server_.layout();
+  gradients_.prepare(layout);
+  buckets_.update(layout, required_);
   if (updates_) updates_->reset();
   ++generation_;
   buffers_before_.clear();
@@ -106,7 +109,9 @@ void SyncMember::begin_accumulation() {
   if (phase_ != Phase::open)
     raise<SyncError>("[no_sync] step {} of {} has had its synchronised backward: accumulate before it", generation_,
                      to_string(device_));
-  gradients_.prepare(server_.layout());
+  const auto layout = server_.layout();
+  gradients_.prepare(layout);
+  buckets_.update(layout, required_);
   ++accumulations_;
 }
 
@@ -194,7 +199,9 @@ void SyncMember::register_with(std::span<const ParameterUse> uses) {
   }
   if (!required_ || !std::ranges::equal(required_->parameters(), ids))
     required_ = std::make_shared<const RequiredSet>(std::move(ids));
-  gradients_.prepare(server_.layout());
+  const auto layout = server_.layout();
+  gradients_.prepare(layout);
+  buckets_.update(layout, required_);
   for (const ParameterId id : accumulated) gradients_.bring_home(id);
   if (check_is_due()) {
     ReplicaDigest held = digest();

@@ -3,6 +3,7 @@
 
 #include <tutti/autodiff/backward.h>
 #include <tutti/autodiff/hash_table.h>
+#include <tutti/distributed/expected_buckets.h>
 #include <tutti/distributed/gradient_sync_state.h>
 #include <tutti/distributed/gradient_sync_updates.h>
 #include <tutti/distributed/replica_gradients.h>
@@ -94,6 +95,7 @@ class SyncMember final : public GradientObserver, public PendingGradients {
   // --- what autodiff tells
   void on_backward_begin(Device, std::span<const ParameterUse>) override;
   void on_gradient_final(Device, ParameterId, GradientRef) override;
+  bool waits_for(ParameterId id, ParameterId next) const override { return buckets_.same(id, next); }
   void on_backward_end(Device) override;
   void on_backward_failed(Device, std::exception_ptr) override;
 
@@ -178,6 +180,7 @@ class SyncMember final : public GradientObserver, public PendingGradients {
   std::vector<AttachedOptimizer> optimizers_;
   ShardedOptimizer* sharded_ = nullptr;       // for the thread that drives the device
   ShareProgress share_;                       // what it has done, for all
+  ExpectedBuckets buckets_;                   // of this step
   std::unique_ptr<BackwardUpdates> updates_;  // with Overlap::in_backward
   std::vector<const SyncMember*> peers_;
   std::weak_ptr<SyncMember> self_;

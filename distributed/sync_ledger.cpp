@@ -201,10 +201,8 @@ bool SyncLedger::may_join(const Bucket& bucket, std::uint32_t position) const {
   const auto places = configuration_.layout->places();
   const GradientLayout::Place& first = places[bucket.first];
   const GradientLayout::Place& place = places[position];
-  if (position != bucket.first + bucket.count || place.dtype != first.dtype) return false;
-  if (place.sparse || first.sparse) return false;  // rows are not neighbours in memory
-  const auto elements = static_cast<std::size_t>(place.offset + place.size - first.offset);
-  if (elements * size_of(place.dtype) > configuration_.bucket_bytes) return false;
+  if (position != bucket.first + bucket.count) return false;
+  if (!configuration_.layout->fits_bucket(bucket.first, position, configuration_.bucket_bytes)) return false;
   for (MemberIndex m = 0; m < members_.size(); ++m)
     if (required_[cell(m, first.parameter)] != required_[cell(m, place.parameter)]) return false;
   return true;

@@ -2,8 +2,10 @@
 #include <tutti/autodiff/gradient_observer.h>
 
 #include <tutti/autodiff/backward.h>
+#include <tutti/autodiff/backward_record.h>
 #include <tutti/autodiff/custom_function.h>
 #include <tutti/autodiff/operations.h>
+#include <tutti/backend/capture.h>
 #include <tutti/backend/error.h>
 #include <tutti/backend/registry.h>
 #include <tutti/tests/autodiff/leaves.h>
@@ -92,6 +94,50 @@ TEST_CASE("observer: hears begin, each gradient once, later layers first, and en
   CHECK(recorder.log == Log{as_tested("begin cpu:0"), "final 2", "final 7", "final 4", as_tested("end cpu:0")});
   CHECK(recorder.contributions == Counts{{2, 1}, {4, 1}, {7, 1}});
   CHECK(recorder.gradients[4].storage() == first.gradient_slot().gradient.storage());
+}
+
+TEST_CASE("observer: a replay is cut where something can begin, and tells of all gradients up to there") {
+  struct Pairs : Recorder {
+    bool waits_for(ParameterId id, ParameterId next) const override { return id.value / 2 == next.value / 2; }
+  } recorder;
+  std::vector<Tensor> factors;
+  Capture capture(test_device());
+  for (std::uint32_t id = 0; id < 5; ++id) {
+    factors.push_back(parameter({2.0 + id}, id, "p" + std::to_string(id)));
+    factors.back().gradient_slot().destination = Array::empty({1}, DType::f64, test_device());
+    capture.trust(factors.back().array());
+    capture.trust(factors.back().gradient_slot().destination);
+  }
+  const Tensor x = constant({1}, {1});
+  capture.trust(x.array());
+  BackwardRecord record;
+  BackwardOptions options = recorder.options();
+  options.record = &record;
+  {
+    const CaptureScope scope(capture);
+    Tensor product = x;
+    for (const Tensor& factor : factors) product = product * factor;
+    backward(sum(product), options);
+  }
+  recorder.log.clear();
+  for (const Tensor& factor : factors) {
+    GradientSlot& slot = factor.gradient_slot();
+    slot.gradient = {};
+    slot.state = GradientState::undefined;
+    slot.destination.fill(0);
+  }
+  std::size_t at = 0;
+  replay_backward(record, recorder.options(), capture.tape().size(), [&](std::size_t begin, std::size_t end) {
+    CHECK(begin == at);
+    at = end;
+    recorder.log.push_back("run");
+    capture.run(begin, end);
+  });
+  CHECK(at == capture.tape().size());
+  CHECK(recorder.log == Log{"run", as_tested("begin cpu:0"), "run", "final 4", "run", "final 3", "final 2", "run",
+                            "final 1", "final 0", "run", as_tested("end cpu:0")});
+  for (const Tensor& factor : factors)
+    CHECK(factor.grad().to_vector<double>() == Values{720.0 / factor.item<double>()});
 }
 
 TEST_CASE("observer: contributions count the edges; the gradient is final with the last") {

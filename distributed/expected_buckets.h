@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <tutti/distributed/gradient_layout.h>
+#include <tutti/distributed/sync_ledger.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+namespace tutti {
+
+/// The buckets that the ledger will make if all devices require what one of them does. Where they do not, it makes
+/// smaller ones.
+class ExpectedBuckets {
+ public:
+  explicit ExpectedBuckets(std::size_t bucket_bytes) : bucket_bytes_(bucket_bytes) {}
+
+  /// Costs nothing while both are what they were.
+  void update(const std::shared_ptr<const GradientLayout>&, const std::shared_ptr<const RequiredSet>&);
+  /// Of two that are required.
+  bool same(ParameterId a, ParameterId b) const { return bucket_of_[a.value] == bucket_of_[b.value]; }
+
+ private:
+  std::size_t bucket_bytes_;
+  std::shared_ptr<const GradientLayout> layout_;
+  std::shared_ptr<const RequiredSet> required_;
+  std::vector<std::uint32_t> bucket_of_;  // its first position, by ParameterId
+};
+
+}  // namespace tutti
