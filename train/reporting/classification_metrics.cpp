@@ -79,14 +79,19 @@ void ConfusionMatrix::add(const Tensor& predictions, const Tensor& targets, cons
     raise<ShapeError>("[ConfusionMatrix] logits {} are not of {} classes", to_string(predictions.shape()), classes_);
   if (targets.size() == 0) return;
   const NoGrad no_grad;
-  const MetricRows rows =
-      read_metric_rows("ConfusionMatrix", {numbers ? predictions : argmax(predictions, 1), targets}, weights);
-  const auto is_class = [&](double number) { return number >= 0.0 && number < static_cast<double>(classes_); };
+  std::vector<Tensor> columns{numbers ? predictions : argmax(predictions, 1), targets};
+  if (!numbers) columns.push_back(max(predictions, {1}));  // NaN wins
+  const MetricRows rows = read_metric_rows("ConfusionMatrix", columns, weights);
+  const auto is_class = [&](double number) {
+    return number >= 0.0 && number < static_cast<double>(classes_) && number == std::floor(number);
+  };
   std::vector<double> counts = counts_;
   for (std::size_t i = 0; i < rows.weights.size(); ++i) {
     const double prediction = rows.columns[0][i];
     const double target = rows.columns[1][i];
     if (rows.weights[i] == 0.0) continue;
+    if (!numbers && std::isnan(rows.columns[2][i]))
+      raise<DataError>("[ConfusionMatrix] row {}: its logits have NaN, which is of no class", i);
     if (!is_class(prediction) || !is_class(target))
       raise<DataError>("[ConfusionMatrix] row {}: class {} taken for {}, of {} classes", i, target, prediction,
                        classes_);

@@ -57,7 +57,7 @@ class ConfusionMatrix {
   explicit ConfusionMatrix(std::int64_t classes);  ///< Error below 1
 
   /// `predictions` are logits [n, classes], or class numbers [n]. A class that is not in [0, classes) throws DataError
-  /// and nothing is added.
+  /// and nothing is added; so do logits with NaN.
   void add(const Tensor& predictions, const Tensor& targets, const Tensor& weights = {});
   void merge(const ConfusionMatrix&);  ///< ShapeError for another number of classes
 

@@ -3,6 +3,9 @@
 
 #include <tutti/backend/error.h>
 
+#include <sys/file.h>
+#include <unistd.h>
+
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -11,10 +14,16 @@
 
 namespace tutti {
 
-LineFile::File LineFile::open(const std::string& path, const char* mode, const std::string& known_as) {
+// Emptied only when it is known that nobody else writes it.
+LineFile::File LineFile::open(const std::string& path, Mode mode, const std::string& known_as) {
   errno = 0;
-  File file(std::fopen(path.c_str(), mode));
+  File file(std::fopen(path.c_str(), "ab"));
   if (!file) raise<DataError>("[metrics] cannot open {}: {}", known_as, std::strerror(errno));
+  const int descriptor = fileno(file.get());
+  if (flock(descriptor, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)  // some file systems have no locks
+    raise<DataError>("[metrics] cannot open {}: another run writes it", known_as);
+  if (mode == Mode::replace && ftruncate(descriptor, 0) != 0 && errno != EINVAL)  // no regular file
+    raise<DataError>("[metrics] cannot empty {}: {}", known_as, std::strerror(errno));
   return file;
 }
 
@@ -30,9 +39,7 @@ void LineFile::flush(std::FILE* file, const std::string& path) {
 }
 
 LineFile::LineFile(std::string path, Mode mode)
-    : path_(std::move(path)),
-      file_(open(path_, mode == Mode::append ? "ab" : "wb", path_)),
-      empty_(mode == Mode::replace) {}
+    : path_(std::move(path)), file_(open(path_, mode, path_)), empty_(mode == Mode::replace) {}
 
 void LineFile::write(std::string_view lines) {
   if (!file_) raise<DataError>("[metrics] cannot write to {}: it is closed", path_);
@@ -45,7 +52,7 @@ void LineFile::rewrite(const std::function<std::optional<std::string>(std::strin
   if (!file_) raise<DataError>("[metrics] cannot rewrite {}: it is closed", path_);
   if (empty_) return;
   const std::string edited = path_ + ".new";
-  File to = open(edited, "wb", path_);
+  File to = open(edited, Mode::replace, path_);
   std::ifstream from(path_, std::ios::binary);
   for (std::string line; std::getline(from, line) && !from.eof();)  // at the end: no '\n' behind the line
     if (auto text = edit(line)) append(to.get(), path_, text->append("\n"));
@@ -55,7 +62,7 @@ void LineFile::rewrite(const std::function<std::optional<std::string>(std::strin
   std::error_code error;
   std::filesystem::rename(edited, path_, error);
   if (error) raise<DataError>("[metrics] cannot replace {}: {}", path_, error.message());
-  file_ = open(path_, "ab", path_);
+  file_ = open(path_, Mode::append, path_);
 }
 
 }  // namespace tutti

@@ -12,7 +12,8 @@
 namespace tutti {
 
 /// A text file that grows by whole lines. Each write reaches the operating system before it returns, so that a run that
-/// is killed loses nothing. Errors are DataError naming the path. Used by one thread at a time.
+/// is killed loses nothing. One object, of all processes, at a time: it is locked while it is open. Errors are
+/// DataError naming the path. Used by one thread at a time.
 class LineFile {
  public:
   enum class Mode : std::uint8_t { replace, append };
@@ -34,7 +35,7 @@ class LineFile {
   };
   using File = std::unique_ptr<std::FILE, CloseFile>;
 
-  static File open(const std::string& path, const char* mode, const std::string& known_as);  ///< to the user
+  static File open(const std::string& path, Mode, const std::string& known_as);  ///< to the user
   static void append(std::FILE*, const std::string& path, std::string_view text);
   static void flush(std::FILE*, const std::string& path);
 

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <doctest/doctest.h>
+#include <tutti/autodiff/operations.h>
 #include <tutti/backend/error.h>
 #include <tutti/tests/train/reporting/metric_operands.h>
 #include <tutti/train/reporting/classification_metrics.h>
 
 #include <cmath>
+#include <limits>
 
 using namespace tutti;
 using namespace tutti::testing;
@@ -116,6 +118,16 @@ TEST_CASE("Accuracy: rows with a NaN are misses") {
     metric.add(broken, numbers({0, 0, 1, 0}));
     CHECK(metric.value() == 0.25);
   }
+}
+
+TEST_CASE("ConfusionMatrix: logits with NaN and numbers between classes are errors, and nothing is added") {
+  ConfusionMatrix matrix(4);
+  const Tensor broken = where(logits() == max(logits(), {1}, true), std::numeric_limits<float>::quiet_NaN(), logits());
+  CHECK_THROWS_WITH_AS(matrix.add(broken, numbers({0, 1, 2})),
+                       "[ConfusionMatrix] row 0: its logits have NaN, which is of no class", DataError);
+  CHECK_THROWS_AS(matrix.add(numbers({0, 1, 2}) + 0.5, numbers({0, 1, 2})), DataError);
+  for (int target = 0; target < 4; ++target)
+    for (int prediction = 0; prediction < 4; ++prediction) CHECK(matrix.count(target, prediction) == 0.0);
 }
 
 TEST_CASE("Accuracy: a target that is none of the classes is an error, and nothing is added") {

@@ -185,6 +185,25 @@ TEST_CASE("JsonLinesWriter: after a load values stay with their names, whatever 
         "{\"iteration\":0,\"loss\":3,\"lr\":0.5}\n{\"iteration\":1,\"lr\":0.125,\"loss\":2}\n");
 }
 
+TEST_CASE("JsonLinesWriter: a file that another one writes is refused, and stays what it is") {
+  const TemporaryFolder folder;
+  const std::string path = folder.file("log.jsonl");
+  EventStorage storage;
+  step(storage, 0, 1.0);
+  {
+    JsonLinesWriter first(path);
+    first.write(storage);
+    for (const Mode mode : {Mode::append, Mode::replace})
+      CHECK_THROWS_WITH_AS((JsonLinesWriter{path, mode}), doctest::Contains("another run writes it"), DataError);
+    step(storage, 1, 2.0);
+    first.write(storage);
+  }
+  CHECK(iterations(path) == std::vector<std::int64_t>{0, 1});
+  JsonLinesWriter second(path, Mode::append);
+  step(storage, 2, 3.0);
+  CHECK_NOTHROW(second.write(storage));
+}
+
 TEST_CASE("JsonLinesWriter: names the path that it cannot write") {
   const TemporaryFolder folder;
   const std::string path = folder.file("missing/log.jsonl");
