@@ -62,6 +62,7 @@ template <class Item, template <class> class TrainerOf = EagerTrainer> class Lea
   void stop(std::string reason) override { agreement_.request_stop(std::move(reason)); }
 
  protected:
+  std::string where() const override { return " on " + to_string(this->options().device); }
   // What hooks ask for in before_train, all hear before the first step.
   void begin_training() override { agreement_.meet(index_, "is to begin"); }
   void evaluation_ended() override { agreement_.meet(index_, "waits for what hooks make of an evaluation"); }
@@ -141,7 +142,7 @@ template <class M, class Item, template <class> class TrainerOf = EagerTrainer> 
       : options_(std::move(options)),
         parts_(std::move(parts)),
         sync_(options_.devices, options_.sync),
-        agreement_(options_.devices.size(), sync_.server().options()),
+        agreement_(options_.devices, sync_.server().options()),
         replicas_(sync_.replicate(model)) {
     if (!parts_.optimizer) raise<Error>("[learner] Parts::optimizer is not set");
     if (!parts_.data) raise<Error>("[learner] Parts::data is not set");

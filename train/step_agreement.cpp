@@ -8,8 +8,10 @@
 
 namespace tutti {
 
-StepAgreement::StepAgreement(std::size_t devices, const SyncOptions& waits)
-    : devices_(devices), warn_after_(waits.warn_after), fail_after_(waits.fail_after), warn_(waits.warn) {}
+StepAgreement::StepAgreement(std::vector<Device> devices, const SyncOptions& waits)
+    : warn_after_(waits.warn_after), fail_after_(waits.fail_after), warn_(waits.warn) {
+  for (const Device device : devices) devices_.push_back({.device = device});
+}
 
 void StepAgreement::rethrow() const {
   if (error_) std::rethrow_exception(error_);
@@ -79,9 +81,10 @@ std::string StepAgreement::missing(std::size_t device, std::int64_t call, const 
                                    std::chrono::milliseconds waited) const {
   std::string silent;
   for (std::size_t d = 0; d < devices_.size(); ++d)
-    if (devices_[d].calls <= call) silent += fmt::format("{}{}", silent.empty() ? "" : ", ", d);
-  return fmt::format("[training] device {} {} and has waited {} ms to hear from device {} of {}", device, situation,
-                     waited.count(), silent, devices_.size());
+    if (devices_[d].calls <= call)
+      silent += fmt::format("{}{}", silent.empty() ? "" : ", ", to_string(devices_[d].device));
+  return fmt::format("[training] {} {} and has waited {} ms to hear from {}", to_string(devices_[device].device),
+                     situation, waited.count(), silent);
 }
 
 bool is_echo(const std::exception_ptr& error) noexcept {
@@ -109,7 +112,7 @@ std::exception_ptr StepAgreement::first_error() const {
 
 void StepAgreement::reset() {
   const std::lock_guard lock(mutex_);
-  std::ranges::fill(devices_, DeviceState{});
+  for (DeviceState& each : devices_) each = {.device = each.device};
   answers_.clear();
   stop_at_.reset();
   stop_reason_.clear();

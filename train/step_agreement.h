@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <tutti/backend/device.h>
 #include <tutti/distributed/sync_options.h>
 
 #include <chrono>
@@ -28,7 +29,7 @@ class StepAgreement {
  public:
   /// `waits`: its warn_after, warn and fail_after hold for every wait for another device; without `warn` nobody is
   /// warned.
-  explicit StepAgreement(std::size_t devices, const SyncOptions& waits = {});
+  explicit StepAgreement(std::vector<Device> devices, const SyncOptions& waits = {});
 
   /// At the beginning of this device's step: the reason to stop before it, if there is one. All devices hear it at the
   /// same step, of those at which they `may_stop`, the same for all. Throws what `fail` was given.
@@ -60,6 +61,7 @@ class StepAgreement {
 
  private:
   struct DeviceState {
+    Device device;            // for texts
     std::int64_t begun = -1;  // the last step
     std::int64_t calls = 0;   // of any
   };

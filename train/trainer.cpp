@@ -132,7 +132,8 @@ void Trainer::run(const TrainingLimits& limits, const EvaluationPlan& plan) {
   } catch (...) {
     first = std::current_exception();
     failed(first);  // before anything else: others wait
-    log(fmt::format("training failed at step {} of epoch {}: {}", place_.iteration, place_.epoch, text_of(first)));
+    log(fmt::format("training{} failed at step {} of epoch {}: {}", where(), place_.iteration, place_.epoch,
+                    text_of(first)));
   }
   take_stop();  // one that came too late was for this call
   after_train(first);
@@ -144,7 +145,7 @@ void Trainer::after_train(std::exception_ptr first) {
       hook->after_train();
     } catch (...) {
       const std::exception_ptr error = std::current_exception();
-      log(fmt::format("after training, a hook failed: {}", text_of(error)));
+      log(fmt::format("after training{}, a hook failed: {}", where(), text_of(error)));
       completed_ = false;
       if (!first) first = error;
     }

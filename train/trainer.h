@@ -122,6 +122,7 @@ class Trainer {
   virtual void finish_updates() {}                   ///< uses what is accumulated: a window or the steps have ended
   virtual void finish_training() {}                  ///< the last step of this call of train is done
   virtual void failed(std::exception_ptr) {}         ///< training ends by this error: to tell other devices
+  virtual std::string where() const { return {}; }   ///< in lines about errors: " on cpu:1", where there are several
   /// Asked before each training step: the reason to stop, if the devices agreed to.
   virtual std::optional<std::string> stops_before_step() { return {}; }
   /// Asked before each step of an evaluation by plan: it is to end.

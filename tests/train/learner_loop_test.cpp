@@ -131,9 +131,10 @@ TEST_CASE("DataParallelLearner: who waits long for the main device's evaluation 
   const auto devices = test_devices(2);
   std::mutex mutex;
   std::vector<std::string> warnings;
-  const std::string expected =
-      "[training] device 1 waits for the others' part of an evaluation and has waited 100 ms to hear from device 0 of "
-      "2";
+  const std::string expected = "[training] " + to_string(devices[1]) +
+                               " waits for the others' part of an evaluation and has waited 100 ms to hear "
+                               "from " +
+                               to_string(devices[0]);
   const auto warned = [&] {
     const std::lock_guard lock(mutex);
     return std::ranges::count(warnings, expected);

@@ -17,8 +17,18 @@ using std::chrono::milliseconds;
 
 TEST_SUITE_BEGIN("cpu");
 
+namespace {
+
+std::vector<Device> devices(std::size_t count) {
+  std::vector<Device> all;
+  for (std::size_t i = 0; i < count; ++i) all.push_back(cpu(static_cast<std::uint16_t>(i)));
+  return all;
+}
+
+}  // namespace
+
 TEST_CASE("StepAgreement: all stop before the first step that none has begun") {
-  StepAgreement agreement(3);
+  StepAgreement agreement(devices(3));
   CHECK_FALSE(agreement.stops_before(0, 4));
   CHECK_FALSE(agreement.stops_before(1, 5));
   agreement.request_stop("enough");
@@ -34,7 +44,7 @@ TEST_CASE("StepAgreement: all stop before the first step that none has begun") {
 }
 
 TEST_CASE("StepAgreement: who has data does not wait; who has none learns whether another has") {
-  StepAgreement agreement(2);
+  StepAgreement agreement(devices(2));
   CHECK(agreement.any_data(0, true));
   CHECK(agreement.any_data(1, false));
   bool found = true;
@@ -47,7 +57,7 @@ TEST_CASE("StepAgreement: who has data does not wait; who has none learns whethe
 
 TEST_CASE("StepAgreement: an answer holds also if the other device has gone on to the next epoch") {
   for (int repeat = 0; repeat < 200; ++repeat) {
-    StepAgreement agreement(2);
+    StepAgreement agreement(devices(2));
     bool late = true;
     std::thread waiting([&] { late = agreement.any_data(0, false); });
     CHECK_FALSE(agreement.any_data(1, false));
@@ -58,7 +68,7 @@ TEST_CASE("StepAgreement: an answer holds also if the other device has gone on t
 }
 
 TEST_CASE("StepAgreement: answers are those to the call, however far another device has gone on") {
-  StepAgreement agreement(2);
+  StepAgreement agreement(devices(2));
   bool late = true;
   std::thread waiting([&] { late = agreement.any_data(0, false); });
   CHECK_FALSE(agreement.any_data(1, false));
@@ -69,7 +79,7 @@ TEST_CASE("StepAgreement: answers are those to the call, however far another dev
 }
 
 TEST_CASE("StepAgreement: an error that is no echo of another's takes an echo's place") {
-  StepAgreement agreement(2);
+  StepAgreement agreement(devices(2));
   agreement.fail(std::make_exception_ptr(SyncError("cpu:1 failed")));
   agreement.fail(std::make_exception_ptr(std::runtime_error("the cause")));
   agreement.fail(std::make_exception_ptr(std::runtime_error("another one")));
@@ -77,7 +87,7 @@ TEST_CASE("StepAgreement: an error that is no echo of another's takes an echo's 
 }
 
 TEST_CASE("StepAgreement: stops only where devices may") {
-  StepAgreement agreement(2);
+  StepAgreement agreement(devices(2));
   CHECK_FALSE(agreement.stops_before(0, 1));
   agreement.request_stop("enough");
   CHECK_FALSE(agreement.stops_before(0, 2, false));
@@ -87,14 +97,14 @@ TEST_CASE("StepAgreement: stops only where devices may") {
 }
 
 TEST_CASE("StepAgreement: an error of one ends the others' waits; a device that says nothing is named") {
-  StepAgreement failing(2);
+  StepAgreement failing(devices(2));
   std::thread broken([&] { failing.fail(std::make_exception_ptr(std::runtime_error("broken"))); });
   CHECK_THROWS_WITH(failing.any_data(0, false), "broken");
   broken.join();
   CHECK_THROWS_WITH(failing.stops_before(0, 1), "broken");
-  StepAgreement silent(3, {.fail_after = milliseconds(20)});
+  StepAgreement silent(devices(3), {.fail_after = milliseconds(20)});
   std::thread other([&] { CHECK_THROWS_AS(silent.any_data(2, false), Error); });
-  CHECK_THROWS_WITH_AS(silent.any_data(0, false), doctest::Contains("to hear from device 1 of 3"), Error);
+  CHECK_THROWS_WITH_AS(silent.any_data(0, false), doctest::Contains("to hear from cpu:1"), Error);
   other.join();
 }
 
@@ -103,7 +113,7 @@ TEST_CASE("StepAgreement: devices with any numbers of steps end each epoch toget
   for (int repeat = 0; repeat < 20; ++repeat) {
     constexpr std::size_t kDevices = 4;
     constexpr int kEpochs = 5;
-    StepAgreement agreement(kDevices);
+    StepAgreement agreement(devices(kDevices));
     std::vector<std::vector<int>> lengths(kDevices, std::vector<int>(kEpochs));
     for (auto& own : lengths)
       for (int& length : own) length = static_cast<int>(random() % 4);
@@ -131,11 +141,11 @@ TEST_CASE("StepAgreement: devices with any numbers of steps end each epoch toget
 }
 
 TEST_CASE("StepAgreement: devices meet, and who is missing is named with what the others wait for") {
-  StepAgreement agreement(2, {.fail_after = milliseconds(50)});
+  StepAgreement agreement(devices(2), {.fail_after = milliseconds(50)});
   CHECK_THROWS_WITH_AS(agreement.meet(0, "is to begin"),
-                       "[training] device 0 is to begin and has waited 50 ms to hear from device 1 of 2", Error);
+                       "[training] cpu:0 is to begin and has waited 50 ms to hear from cpu:1", Error);
   agreement.meet(1, "is to begin");
-  CHECK_THROWS_WITH_AS(agreement.evaluation_stopped(1, false), doctest::Contains("from device 0 of 2"), Error);
+  CHECK_THROWS_WITH_AS(agreement.evaluation_stopped(1, false), doctest::Contains("from cpu:0"), Error);
 }
 
 TEST_CASE("StepAgreement: a long wait is reported once, with who is missing, before it fails") {
@@ -144,12 +154,13 @@ TEST_CASE("StepAgreement: a long wait is reported once, with who is missing, bef
   std::condition_variable warned;
   StepAgreement* told = nullptr;
   StepAgreement agreement(
-      3, {.warn_after = milliseconds(20), .fail_after = std::chrono::seconds(60), .warn = [&](const std::string& text) {
-            CHECK_FALSE(told->stop_is_requested());  // it may be called from here
-            const std::lock_guard lock(mutex);
-            warnings.push_back(text);
-            warned.notify_all();
-          }});
+      devices(3),
+      {.warn_after = milliseconds(20), .fail_after = std::chrono::seconds(60), .warn = [&](const std::string& text) {
+         CHECK_FALSE(told->stop_is_requested());  // it may be called from here
+         const std::lock_guard lock(mutex);
+         warnings.push_back(text);
+         warned.notify_all();
+       }});
   told = &agreement;
   std::vector<std::thread> waiting;
   for (const std::size_t device : {0U, 2U})
@@ -162,12 +173,12 @@ TEST_CASE("StepAgreement: a long wait is reported once, with who is missing, bef
   agreement.meet(1, "is to begin");
   for (auto& thread : waiting) thread.join();
   REQUIRE(warnings.size() == 1);
-  CHECK(warnings[0].ends_with("is to begin and has waited 20 ms to hear from device 1 of 3"));
+  CHECK(warnings[0].ends_with("is to begin and has waited 20 ms to hear from cpu:1"));
 }
 
 TEST_CASE(
     "StepAgreement: an evaluation that is stopped on one device is stopped on all, and an error reaches who waits") {
-  StepAgreement agreement(2, {.fail_after = std::chrono::seconds(20)});
+  StepAgreement agreement(devices(2), {.fail_after = std::chrono::seconds(20)});
   agreement.request_stop("enough");
   std::optional<std::string> other;
   std::thread waiting([&] { other = agreement.evaluation_stopped(1, false); });
