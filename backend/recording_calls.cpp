@@ -255,5 +255,15 @@ void RecordingCalls::avg_pool2d_gradient(const AvgPool2dGeometry& geometry, cons
                                          const Array& input_gradient) {
   pass_on("avg_pool2d_gradient", &Backend::avg_pool2d_gradient, geometry, gradient, input_gradient);
 }
+void RecordingCalls::factorize(Factorization kind, const Array& input, const Array& output) {
+  pass_on("factorize", &Backend::factorize, kind, input, output);
+}
+void RecordingCalls::lu(const Array& input, const Array& factors, const Array& permutation, const Array& sign) {
+  pass_on<3>("lu", &Backend::lu, input, factors, permutation, sign);
+}
+void RecordingCalls::solve_triangular(const TriangularSystem& system, const Array& matrix, const Array& right,
+                                      const Array& output) {
+  pass_on("solve_triangular", &Backend::solve_triangular, system, matrix, right, output);
+}
 
 }  // namespace tutti

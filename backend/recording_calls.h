@@ -52,6 +52,9 @@ class RecordingCalls final : public Backend {
   void max_pool2d_gradient(const Pool2dGeometry&, const Array&, const Array&, const Array&) override;
   void avg_pool2d(const AvgPool2dGeometry&, const Array&, const Array&) override;
   void avg_pool2d_gradient(const AvgPool2dGeometry&, const Array&, const Array&) override;
+  void factorize(Factorization, const Array&, const Array&) override;
+  void lu(const Array&, const Array&, const Array&, const Array&) override;
+  void solve_triangular(const TriangularSystem&, const Array&, const Array&, const Array&) override;
   void random(const RandomCall&, const Array&) override;
   void optimizer_step(const OptimizerRule&, std::span<const RuleOperands>) override;
 
