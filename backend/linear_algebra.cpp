@@ -47,6 +47,15 @@ Array permuted_rows(const Array& right, const Array& permutation) {
   return gather(right, -2, permutation.expand_dims(-1).broadcast_to(right.shape()));
 }
 
+/// Named in errors, unless the thread was asked for something else: `operation`.
+Array substituted(std::string_view operation, Triangle triangle, const Array& matrix, const Array& right) {
+  const Array result = Array::empty(right.shape(), right.dtype(), right.device());
+  backend_for(right.device())
+      .solve_triangular({triangle, detail::operation_called(operation)}, matrix.contiguous(), right.contiguous(),
+                        result);
+  return result;
+}
+
 }  // namespace
 
 std::string_view name_of(Factorization kind) noexcept {
@@ -104,18 +113,14 @@ Array solve(const Array& matrix, const Array& right) {
   require_system("solve", matrix, right);
   if (right.size() == 0) return right.copy();
   const LuFactors factors = lu(matrix);
-  const Array below = solve_triangular({.unit = true}, factors.factors, permuted_rows(right, factors.permutation));
-  return solve_triangular({.upper = true}, factors.factors, below);
+  const Array below = substituted("solve", {.unit = true}, factors.factors, permuted_rows(right, factors.permutation));
+  return substituted("solve", {.upper = true}, factors.factors, below);
 }
 
 Array solve_triangular(Triangle triangle, const Array& matrix, const Array& right) {
   require_system("solve_triangular", matrix, right);
-  Array result = empty_like(matrix, {right.length(-2), right.length(-1)}, right.dtype());
-  if (result.size() > 0)
-    backend_for(matrix.device())
-        .solve_triangular({triangle, detail::operation_called("solve_triangular")}, matrix.contiguous(),
-                          right.contiguous(), result);
-  return result;
+  if (right.size() == 0) return right.copy();
+  return substituted("solve_triangular", triangle, matrix, right);
 }
 
 }  // namespace tutti

@@ -23,14 +23,10 @@ SolverHandles::~SolverHandles() {
 
 SolverHandles::Held SolverHandles::hold(std::string_view operation) {
   std::unique_lock lock(mutex_);
-  if (solver_ == nullptr) {
-    TUTTI_CUSOLVER(device_, operation, cusolverDnCreate(&solver_));
-    TUTTI_CUSOLVER(device_, operation, cusolverDnSetStream(solver_, stream_));
-  }
-  if (blas_ == nullptr) {
-    TUTTI_CUBLAS(device_, operation, cublasCreate(&blas_));
-    TUTTI_CUBLAS(device_, operation, cublasSetStream(blas_, stream_));
-  }
+  if (solver_ == nullptr) TUTTI_CUSOLVER(device_, operation, cusolverDnCreate(&solver_));
+  if (blas_ == nullptr) TUTTI_CUBLAS(device_, operation, cublasCreate(&blas_));
+  TUTTI_CUSOLVER(device_, operation, cusolverDnSetStream(solver_, stream_));  // each time, as it may have failed
+  TUTTI_CUBLAS(device_, operation, cublasSetStream(blas_, stream_));
   return {std::move(lock), solver_, blas_};
 }
 

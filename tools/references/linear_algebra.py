@@ -5,7 +5,7 @@ not depend on them."""
 import numpy
 import torch
 
-from reference_file import integers, normal, values
+from reference_file import SPECIAL, in_numpy, integers, normal, values, with_one
 
 ALL = ("f64", "f32", "bf16", "f16")
 WIDE = ("f64", "f32")
@@ -15,6 +15,11 @@ SQUARE = ((3, 3), (2, 4, 4), (2, 1, 2, 2), (1, 1), (0, 3, 3), (0, 0))
 def regular(*shape):
     """Far from singular."""
     return lambda random: random.standard_normal(shape) * 0.4 + 2 * numpy.eye(shape[-1])
+
+
+def independent(*shape):
+    """Its first columns are."""
+    return lambda random: random.standard_normal(shape) * 0.4 + 2 * numpy.eye(*shape[-2:])
 
 
 def positive(*shape):
@@ -104,13 +109,17 @@ def write_systems(file):
     for dtype in WIDE:
         file.case("determinant", torch.linalg.det, [values(singular)], dtype, gradient=False)
         file.case("slogdet", lambda x: tuple(torch.linalg.slogdet(x)), [values(singular)], dtype, gradient=False)
+        for odd in SPECIAL[1:]:  # the sign of NaN is NaN here, 0 in PyTorch and 1 in NumPy
+            made = with_one(odd, regular(3, 3))
+            file.case("slogdet", in_numpy(numpy.linalg.slogdet), [made], dtype, gradient=False)
 
 
 def write_factorizations(file):
     for dtype in WIDE:
         near = {} if dtype == "f64" else {"tolerance": 2e-5}
         for shape in ((3, 3), (5, 3), (3, 5), (2, 4, 3), (2, 2, 3), (1, 1), (4, 1), (1, 4), (0, 3, 2), (3, 0)):
-            file.case("qr", qr, [spectrum(*shape)], dtype, **near)
+            row = shape[-2] == 1  # a number with a sign: the second gradient is 0
+            file.case("qr", qr, [independent(*shape)], dtype, second=not row, **near)
             file.case("svd", svd, [spectrum(*shape)], dtype, **near)
             file.case("svdvals", torch.linalg.svdvals, [spectrum(*shape)], dtype, **near)
         for shape in ((3, 3), (2, 4, 4), (1, 1), (0, 3, 3), (0, 0)):
@@ -121,6 +130,6 @@ def write_factorizations(file):
 
 
 def write(file):
-    file.special_results = ("solve", "solve_triangular", "determinant", "slogdet", "inverse")
+    file.special_results = ("solve", "solve_triangular", "determinant", "inverse")
     write_systems(file)
     write_factorizations(file)
