@@ -136,13 +136,13 @@ void CudaBackend::MatrixWork::cholesky(const Array& input, const Array& output) 
       Storage memory = pointer_memory();
       auto** const each = reinterpret_cast<T**>(pointers(stream, memory, output));
       solver(Functions::potrf_batched(held.solver, uplo, n, each, n, status(), static_cast<int>(matrices_.count)),
-             "cusolverDnpotrfBatched");
+             "potrfBatched");
     } else {
       int size = 0;
-      solver(Functions::potrf_size(held.solver, uplo, n, output.data<T>(), n, &size), "cusolverDnpotrf_bufferSize");
+      solver(Functions::potrf_size(held.solver, uplo, n, output.data<T>(), n, &size), "potrf_bufferSize");
       for_each<T>(size, [&](std::int64_t i, T* workspace, int length) {
         T* const matrix = output.data<T>() + i * matrices_.distance;
-        solver(Functions::potrf(held.solver, uplo, n, matrix, n, workspace, length, status(i)), "cusolverDnpotrf");
+        solver(Functions::potrf(held.solver, uplo, n, matrix, n, workspace, length, status(i)), "potrf");
       });
     }
     report_status(stream, Kind::not_positive_definite);
@@ -161,12 +161,11 @@ void CudaBackend::MatrixWork::qr(const Array& input, const Array& output) const 
   };
   run([&]<class T>(cudaStream_t, const SolverHandles::Held& held, std::type_identity<T> type) {
     int size = 0;
-    solver(SolverFunctions<T>::geqrf_size(held.solver, m, n, columns.data<T>(), m, &size),
-           "cusolverDngeqrf_bufferSize");
+    solver(SolverFunctions<T>::geqrf_size(held.solver, m, n, columns.data<T>(), m, &size), "geqrf_bufferSize");
     for_each<T>(size, [&](std::int64_t i, T* workspace, int length) {
       solver(SolverFunctions<T>::geqrf(held.solver, m, n, matrix(type, i), m, scales.data<T>() + i * n, workspace,
                                        length, status(i)),
-             "cusolverDngeqrf");
+             "geqrf");
     });
   });
   const Array r = array(rows_of(output, m, m + n).shape());
@@ -175,11 +174,11 @@ void CudaBackend::MatrixWork::qr(const Array& input, const Array& output) const 
     cuda_kernels::launch_clear_triangle(stream, dtype_, batch_of(r), false, r.raw_data());
     int size = 0;
     solver(SolverFunctions<T>::orgqr_size(held.solver, m, n, n, columns.data<T>(), m, scales.data<T>(), &size),
-           "cusolverDnorgqr_bufferSize");
+           "orgqr_bufferSize");
     for_each<T>(size, [&](std::int64_t i, T* workspace, int length) {
       solver(SolverFunctions<T>::orgqr(held.solver, m, n, n, matrix(type, i), m, scales.data<T>() + i * n, workspace,
                                        length, status(i)),
-             "cusolverDnorgqr");
+             "orgqr");
     });
   });
   backend_.copy(columns.transpose(), rows_of(output, 0, m));
@@ -205,13 +204,13 @@ void CudaBackend::MatrixWork::svd(const Array& input, bool with_vectors, const A
       return with_vectors ? parts.data<T>() + place : nullptr;
     };
     int size = 0;
-    solver(SolverFunctions<T>::gesvd_size(held.solver, longer, shorter, &size), "cusolverDngesvd_bufferSize");
+    solver(SolverFunctions<T>::gesvd_size(held.solver, longer, shorter, &size), "gesvd_bufferSize");
     for_each<T>(size, [&](std::int64_t i, T* workspace, int length) {
       solver(
           SolverFunctions<T>::gesvd(held.solver, job, job, longer, shorter, columns.data<T>() + i * matrices_.distance,
                                     longer, values.data<T>() + i * shorter, part(left, i * matrices_.distance), longer,
                                     part(right, i * shorter * shorter), shorter, workspace, length, nullptr, status(i)),
-          "cusolverDngesvd");
+          "gesvd");
     });
     report_status(stream, Kind::no_convergence);
   });
@@ -232,11 +231,11 @@ void CudaBackend::MatrixWork::eigh(const Array& input, bool with_vectors, const 
     report_not_finite(stream, input);
     int size = 0;
     solver(SolverFunctions<T>::syevd_size(held.solver, job, uplo, n, vectors.data<T>(), n, values.data<T>(), &size),
-           "cusolverDnsyevd_bufferSize");
+           "syevd_bufferSize");
     for_each<T>(size, [&](std::int64_t i, T* workspace, int length) {
       solver(SolverFunctions<T>::syevd(held.solver, job, uplo, n, vectors.data<T>() + i * matrices_.distance, n,
                                        values.data<T>() + i * n, workspace, length, status(i)),
-             "cusolverDnsyevd");
+             "syevd");
     });
     report_status(stream, Kind::no_convergence);
   });
@@ -256,14 +255,14 @@ void CudaBackend::MatrixWork::lu(const Array& input, const Array& factors, const
       Storage memory = pointer_memory();
       auto** const each = reinterpret_cast<T**>(pointers(stream, memory, columns));
       blas(Functions::getrf_batched(held.blas, n, each, n, pivots, status(), static_cast<int>(matrices_.count)),
-           "cublasgetrfBatched");
+           "getrfBatched");
     } else {
       int size = 0;
-      solver(Functions::getrf_size(held.solver, n, n, columns.data<T>(), n, &size), "cusolverDngetrf_bufferSize");
+      solver(Functions::getrf_size(held.solver, n, n, columns.data<T>(), n, &size), "getrf_bufferSize");
       for_each<T>(size, [&](std::int64_t i, T* workspace, int) {
         solver(Functions::getrf(held.solver, n, n, columns.data<T>() + i * matrices_.distance, n, workspace,
                                 pivots + i * n, status(i)),
-               "cusolverDngetrf");
+               "getrf");
       });
     }
     cuda_kernels::launch_permutation(stream, dtype_, matrices_.count, n, pivots, permutation.data<std::int64_t>(),
@@ -303,7 +302,7 @@ void CudaBackend::solve_triangular(const TriangularSystem& system, const Array& 
     if (work.matrices().count == 1) {
       work.blas(SolverFunctions<T>::trsm(held.blas, CUBLAS_SIDE_RIGHT, uplo, CUBLAS_OP_N, diagonal, rows, n, &one,
                                          matrix.data<T>(), n, output.data<T>(), rows),
-                "cublastrsm");
+                "trsm");
       return;
     }
     Storage first = work.pointer_memory();
@@ -312,7 +311,7 @@ void CudaBackend::solve_triangular(const TriangularSystem& system, const Array& 
                                                reinterpret_cast<T**>(work.pointers(stream, first, matrix)), n,
                                                reinterpret_cast<T**>(work.pointers(stream, second, output)), rows,
                                                static_cast<int>(work.matrices().count)),
-              "cublastrsmBatched");
+              "trsmBatched");
   });
 }
 

@@ -10,8 +10,8 @@ namespace cuda_runtime {
 
 void raise_cusolver_error(cusolverStatus_t status, const char* call, Device device, std::string_view operation) {
   const std::string_view text = call;
-  raise<DeviceError>("[{}] {}: {} failed with status {}", operation, to_string(device), text.substr(0, text.find('(')),
-                     static_cast<int>(status));
+  raise<DeviceError>("[{}] {}: cuSOLVER's {} failed with status {}", operation, to_string(device),
+                     text.substr(0, text.find('(')), static_cast<int>(status));
 }
 
 }  // namespace cuda_runtime

@@ -22,7 +22,8 @@ Array matrices(const Shape& shape, DType dtype, bool symmetric) {
   strides[strides.size() - 1] = x.length(-1) + 1;
   const Array steps = Array::arange(shorter, dtype, cpu()).broadcast_to(diagonal);
   const Array far = Array::full(diagonal, 20, dtype, cpu());
-  as_strided(x, diagonal, strides, 0).copy_from(apply(elementwise::Multiply{}, apply(elementwise::Add{}, steps, far), far));
+  as_strided(x, diagonal, strides, 0)
+      .copy_from(apply(elementwise::Multiply{}, apply(elementwise::Add{}, steps, far), far));
   return x;
 }
 

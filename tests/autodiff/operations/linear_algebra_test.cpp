@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <string>
 
 namespace tutti {
 namespace {
@@ -36,8 +37,15 @@ Tensor joined(const Tensor& a, const Tensor& b) {
   return matmul(a * (steps + 1.0), transpose(b));
 }
 
-#define CHECK_DEFECT(call, text) \
-  CHECK_THROWS_WITH_AS((call).array().copy().to_vector<double>(), doctest::Contains(text), LinearAlgebraError)
+/// What an error says on this run's devices: CUDA's knows the operation, and of the matrix its number alone.
+std::string told(const std::string& text) {
+  return test_device().kind == DeviceKind::cuda ? text.substr(0, text.find(']') + 1) : text;
+}
+
+/// Waits for the result, which may be long in the making.
+#define CHECK_DEFECT(call, text)                                                                         \
+  CHECK_THROWS_WITH_AS((call).array().copy().to_vector<double>(), doctest::Contains(told(text).c_str()), \
+                       LinearAlgebraError)
 
 TEST_CASE("linear algebra: values") {
   const Tensor a = constant({4, 2, 2, 5}, {2, 2});
