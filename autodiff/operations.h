@@ -11,6 +11,7 @@
 #include <tutti/autodiff/elementwise_operations.h>
 #include <tutti/autodiff/image_operations.h>
 #include <tutti/autodiff/indexing.h>
+#include <tutti/autodiff/linear_algebra.h>
 #include <tutti/autodiff/normalization.h>
 #include <tutti/autodiff/random_operations.h>
 #include <tutti/autodiff/tensor.h>

@@ -96,6 +96,15 @@ class Backend {
   virtual void avg_pool2d(const AvgPool2dGeometry&, const Array& input, const Array& output) = 0;
   virtual void avg_pool2d_gradient(const AvgPool2dGeometry&, const Array& gradient, const Array& input_gradient) = 0;
 
+  // --- matrices [..., rows, columns], f32 or f64, contiguous; one that has no such result throws LinearAlgebraError
+  // when the kernel runs (backend/matrix_defect.h)
+  virtual void factorize(Factorization, const Array& input, const Array& output) = 0;
+  /// input[permutation] = L U, by partial pivoting: L's ones are not stored, U is the rest, and a 0 on its diagonal no
+  /// error. permutation i64 [..., n], its sign [..., 1] in the input's dtype.
+  virtual void lu(const Array& input, const Array& factors, const Array& permutation, const Array& sign) = 0;
+  virtual void solve_triangular(const TriangularSystem&, const Array& matrix, const Array& right,
+                                const Array& output) = 0;
+
   // --- random numbers: functions of (seed, stream, element's row-major index) alone
   virtual void random(const RandomCall&, const Array& output) = 0;
 

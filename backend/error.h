@@ -30,6 +30,12 @@ class DTypeError : public Error {
   using Error::Error;
 };
 
+/// A matrix that has no such result: singular, not positive definite. Names the operation and which of the matrices.
+class LinearAlgebraError : public Error {
+ public:
+  using Error::Error;
+};
+
 /// Operands on different devices, an unknown device, or a kind of device that was not built.
 class DeviceError : public Error {
  public:
@@ -98,7 +104,7 @@ inline constinit std::atomic<std::string (*)()> module_of_thread{nullptr};
 /// file is about something else, whatever runs meanwhile.
 template <class E> inline constexpr bool about_operands =
     std::is_same_v<E, Error> || std::is_same_v<E, ShapeError> || std::is_same_v<E, DTypeError> ||
-    std::is_same_v<E, DeviceError> || std::is_same_v<E, AutodiffError>;
+    std::is_same_v<E, DeviceError> || std::is_same_v<E, AutodiffError> || std::is_same_v<E, LinearAlgebraError>;
 
 /// The message and, unless it says so already, what the calling thread is doing and where.
 inline std::string completed(std::string message, bool about_operands) {

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 
 namespace tutti {
 
@@ -13,6 +14,31 @@ enum class SoftmaxKind : std::uint8_t { softmax, log_softmax };
 
 /// What a linear operation ends with; formulas in backend/elementwise/activations.h.
 enum class LinearActivation : std::uint8_t { none, relu, gelu };
+
+/// What matrices are taken apart into: a matrix [rows, columns] gives parts that stand one below the other in one
+/// matrix, so that a graph sees one result. k = min(rows, columns); of what is symmetric the lower triangle is read.
+enum class Factorization : std::uint8_t {
+  cholesky,         ///< L [n, n], zeros above the diagonal
+  qr,               ///< Q [m, n], then R [n, n]; m >= n
+  svd,              ///< U [m, k], V [n, k], the singular values [1, k], from the largest on
+  singular_values,  ///< [1, k]
+  eigh,             ///< the eigenvectors as columns [n, n], the eigenvalues [1, n], from the smallest on
+  eigenvalues,      ///< [1, n]
+};
+
+/// Which triangle of a matrix is read, and whether its diagonal counts as ones.
+struct Triangle {
+  bool upper = false;
+  bool unit = false;
+  bool operator==(const Triangle&) const = default;
+};
+
+/// T X = B. `operation`, a literal, is named by the error of a diagonal with a 0.
+struct TriangularSystem {
+  Triangle triangle;
+  std::string_view operation;
+  bool operator==(const TriangularSystem&) const = default;
+};
 
 /// Rows become (x - mean) / sqrt(variance + epsilon), the mean over the row; not centred: the mean counts as 0.
 struct RowNorm {

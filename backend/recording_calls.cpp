@@ -53,6 +53,9 @@ class HostCopy final : public TapeCall {
   TapeOperand to_;
 };
 
+/// Calls of libraries that are not known to queue all that they do, or that are bound to a stream: no part of a graph.
+constexpr bool kByLibrary = false;
+
 /// How a tape keeps an argument.
 template <class T> T kept(Capture&, const T& value, bool) { return value; }
 TapeOperand kept(Capture& capture, const Array& array, bool written) { return capture.operand(array, written); }
@@ -106,7 +109,7 @@ void RecordingCalls::require_own(std::string_view name, const Array& array) cons
                         to_string(capture_.device()), to_string(array.device()));
 }
 
-template <std::size_t Count, class Method, class... Arguments>
+template <std::size_t Count, bool kConstant, class Method, class... Arguments>
 void RecordingCalls::pass_on(std::string_view name, Method method, const Arguments&... arguments) {
   for_outputs<Count>(
       [&](const Array& output) {
@@ -120,7 +123,7 @@ void RecordingCalls::pass_on(std::string_view name, Method method, const Argumen
   using Call = MethodCall<Method, decltype(kept(capture_, arguments, false))...>;
   Outputs<Count, Arguments...> is_output;
   typename Call::Values in_order{kept(capture_, arguments, is_output(arguments))...};
-  capture_.tape().append(std::make_unique<Call>(name, method, std::move(in_order)));
+  capture_.tape().append(std::make_unique<Call>(name, method, std::move(in_order), kConstant));
   for_outputs<Count>([&](const Array& output) { capture_.note_written(output); }, arguments...);
 }
 
@@ -254,6 +257,16 @@ void RecordingCalls::avg_pool2d(const AvgPool2dGeometry& geometry, const Array& 
 void RecordingCalls::avg_pool2d_gradient(const AvgPool2dGeometry& geometry, const Array& gradient,
                                          const Array& input_gradient) {
   pass_on("avg_pool2d_gradient", &Backend::avg_pool2d_gradient, geometry, gradient, input_gradient);
+}
+void RecordingCalls::factorize(Factorization kind, const Array& input, const Array& output) {
+  pass_on<1, kByLibrary>("factorize", &Backend::factorize, kind, input, output);
+}
+void RecordingCalls::lu(const Array& input, const Array& factors, const Array& permutation, const Array& sign) {
+  pass_on<3, kByLibrary>("lu", &Backend::lu, input, factors, permutation, sign);
+}
+void RecordingCalls::solve_triangular(const TriangularSystem& system, const Array& matrix, const Array& right,
+                                      const Array& output) {
+  pass_on<1, kByLibrary>("solve_triangular", &Backend::solve_triangular, system, matrix, right, output);
 }
 
 }  // namespace tutti

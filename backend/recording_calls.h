@@ -52,11 +52,14 @@ class RecordingCalls final : public Backend {
   void max_pool2d_gradient(const Pool2dGeometry&, const Array&, const Array&, const Array&) override;
   void avg_pool2d(const AvgPool2dGeometry&, const Array&, const Array&) override;
   void avg_pool2d_gradient(const AvgPool2dGeometry&, const Array&, const Array&) override;
+  void factorize(Factorization, const Array&, const Array&) override;
+  void lu(const Array&, const Array&, const Array&, const Array&) override;
+  void solve_triangular(const TriangularSystem&, const Array&, const Array&, const Array&) override;
   void random(const RandomCall&, const Array&) override;
   void optimizer_step(const OptimizerRule&, std::span<const RuleOperands>) override;
 
  private:
-  template <std::size_t Count = 1, class Method, class... Arguments>
+  template <std::size_t Count = 1, bool kConstant = true, class Method, class... Arguments>
   void pass_on(std::string_view name, Method, const Arguments&...);
   void require_own(std::string_view name, const Array&) const;
 

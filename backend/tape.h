@@ -81,15 +81,15 @@ class Tape {
 template <class Method, class... Kept> class MethodCall final : public TapeCall {
  public:
   using Values = std::tuple<Kept...>;
-  MethodCall(std::string_view name, Method method, Values kept)
-      : TapeCall(name), method_(method), kept_(std::move(kept)) {}
+  MethodCall(std::string_view name, Method method, Values kept, bool constant)
+      : TapeCall(name), method_(method), kept_(std::move(kept)), constant_(constant) {}
 
   void run(Backend& backend) const override { call(backend, std::index_sequence_for<Kept...>{}); }
   bool equals(const TapeCall& other) const override {
     const auto* same = dynamic_cast<const MethodCall*>(&other);
     return same != nullptr && name() == other.name() && kept_ == same->kept_;
   }
-  bool constant() const noexcept override { return true; }
+  bool constant() const noexcept override { return constant_; }
 
  private:
   template <std::size_t... Place> void call(Backend& backend, std::index_sequence<Place...>) const {
@@ -101,6 +101,7 @@ template <class Method, class... Kept> class MethodCall final : public TapeCall 
 
   Method method_;
   Values kept_;
+  bool constant_;
 };
 
 }  // namespace tutti

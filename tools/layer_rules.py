@@ -40,7 +40,7 @@ THIRD_PARTY = (
     # exchange/eigen.h is for programs that use Eigen themselves; no source of the library includes it.
     (("Eigen/*", "unsupported/Eigen/*"), ("backend/cpu/*", "exchange/eigen.h")),
     (("dnnl*", "oneapi/*", "omp.h"), ("backend/cpu/*",)),
-    (("cuda*", "cublas*", "cudnn*", "curand*", "cub/*"), ("backend/cuda/*", "distributed/nccl/*")),
+    (("cuda*", "cublas*", "cudnn*", "cusolver*", "curand*", "cub/*"), ("backend/cuda/*", "distributed/nccl/*")),
     (("nccl*",), ("distributed/nccl/*",)),
     (("gloo/*",), ("distributed/gloo*",)),
     (("nlohmann/*",), ("exchange/*", "train/*", "examples/*")),

@@ -74,6 +74,10 @@ class CpuBackend final : public Backend {
   void avg_pool2d(const AvgPool2dGeometry&, const Array& input, const Array& output) override;
   void avg_pool2d_gradient(const AvgPool2dGeometry&, const Array& gradient, const Array& input_gradient) override;
 
+  void factorize(Factorization, const Array& input, const Array& output) override;
+  void lu(const Array& input, const Array& factors, const Array& permutation, const Array& sign) override;
+  void solve_triangular(const TriangularSystem&, const Array& matrix, const Array& right, const Array& output) override;
+
   void random(const RandomCall&, const Array& output) override;
 
   void optimizer_step(const OptimizerRule&, std::span<const RuleOperands>) override;

@@ -53,13 +53,18 @@ CudaBackend::Context::Context(Device device)
     : memory(std::make_unique<DeviceMemory>(device)),
       pool(device, *memory),
       index_faults(device),
+      matrix_faults(device),
       compute(device, CudaStream::Priority::normal),
       communication(device, CudaStream::Priority::high),
       staging(device),
       cublas(device),
+      solvers(device, compute.handle()),
       convolutions(make_convolution_library(device)) {
   static_cast<DeviceMemory&>(*memory).used_by(&compute);
-  compute.after_waiting([this] { index_faults.check(); });
+  compute.after_waiting([this] {
+    index_faults.check();
+    matrix_faults.check();
+  });
 }
 
 // What is still queued may use any of this.

@@ -7,7 +7,9 @@
 #include <tutti/backend/cuda/cuda_graph.h>
 #include <tutti/backend/cuda/cuda_stream.h>
 #include <tutti/backend/cuda/index_faults.h>
+#include <tutti/backend/cuda/matrix_faults.h>
 #include <tutti/backend/cuda/pinned_memory.h>
+#include <tutti/backend/cuda/solver_handles.h>
 
 #include <array>
 #include <atomic>
@@ -88,6 +90,10 @@ class CudaBackend final : public Backend {
   void avg_pool2d(const AvgPool2dGeometry&, const Array& input, const Array& output) override;
   void avg_pool2d_gradient(const AvgPool2dGeometry&, const Array& gradient, const Array& input_gradient) override;
 
+  void factorize(Factorization, const Array& input, const Array& output) override;
+  void lu(const Array& input, const Array& factors, const Array& permutation, const Array& sign) override;
+  void solve_triangular(const TriangularSystem&, const Array& matrix, const Array& right, const Array& output) override;
+
   void random(const RandomCall&, const Array& output) override;
 
   void optimizer_step(const OptimizerRule&, std::span<const RuleOperands>) override;
@@ -100,10 +106,12 @@ class CudaBackend final : public Backend {
     std::unique_ptr<RawMemory> memory;
     MemoryPool pool;
     IndexFaults index_faults;
+    MatrixFaults matrix_faults;
     CudaStream compute;
     CudaStream communication;
     PinnedMemory staging;  // holds events of the streams, which must outlive them
     CublasHandles cublas;
+    SolverHandles solvers;
     std::unique_ptr<ConvolutionLibrary> convolutions;
   };
 
@@ -116,6 +124,7 @@ class CudaBackend final : public Backend {
   }
   Context& make_context(Device);
   bool convolved_by_library(const ConvolutionCall&);
+  class MatrixWork;  // linear_algebra.cpp
   bool multiply(std::string_view name, const MatmulPlan&, CublasProblem, const Array& lhs, const Array& rhs,
                 const Array& output, const void* bias);
 

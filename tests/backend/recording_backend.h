@@ -105,6 +105,11 @@ class RecordingBackend final : public Backend {
   void avg_pool2d_gradient(const AvgPool2dGeometry&, const Array&, const Array&) override {
     refuse("avg_pool2d_gradient");
   }
+  void factorize(Factorization, const Array&, const Array&) override { refuse("factorize"); }
+  void lu(const Array&, const Array&, const Array&, const Array&) override { refuse("lu"); }
+  void solve_triangular(const TriangularSystem&, const Array&, const Array&, const Array&) override {
+    refuse("solve_triangular");
+  }
   void random(const RandomCall&, const Array&) override { refuse("random"); }
   void optimizer_step(const OptimizerRule&, std::span<const RuleOperands>) override { refuse("optimizer_step"); }
 

@@ -46,8 +46,9 @@ DeviceComparison compared(void (*compare)(DeviceComparison&), const std::string&
 
 TEST_CASE("comparison: finds each kernel whose last element is wrong, and runs every kernel there is") {
   std::set<std::string> found;
-  for (const auto compare : {compare_optimizers, compare_autodiff, compare_movement, compare_structured,
-                             compare_reductions, compare_gradient_formulas, compare_elementwise}) {
+  for (const auto compare :
+       {compare_optimizers, compare_autodiff, compare_movement, compare_structured, compare_linear_algebra,
+        compare_reductions, compare_gradient_formulas, compare_elementwise}) {
     CHECK(compared(compare, "").differences().empty());
     for (const std::string& kernel : std::set<std::string>(perturbed().backend.ran)) {
       if (found.contains(kernel)) continue;

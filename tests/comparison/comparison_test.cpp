@@ -30,5 +30,6 @@ TEST_CASE("comparison: reductions and softmax") { check_alike(compare_reductions
 TEST_CASE("comparison: matrix products, convolutions, pooling, gather and scatter_add") {
   check_alike(compare_structured);
 }
+TEST_CASE("comparison: factorizations of matrices and systems") { check_alike(compare_linear_algebra); }
 TEST_CASE("comparison: optimizer steps") { check_alike(compare_optimizers); }
 TEST_CASE("comparison: differentiable operations and whole training steps") { check_alike(compare_autodiff); }

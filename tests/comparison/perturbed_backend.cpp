@@ -43,8 +43,11 @@ std::set<std::string> PerturbedBackend::all_kernels() {
                                  "normalize_rows_gradient",
                                  "normalize_rows_sums",
                                  "avg_pool2d",
-                                 "avg_pool2d_gradient"};
+                                 "avg_pool2d_gradient",
+                                 "lu",
+                                 "solve_triangular"};
   for (const char* kind : {"0", "1", "2", "3", "4"}) names.insert(std::string("reduce ") + kind);
+  for (const char* kind : {"0", "1", "2", "3", "4", "5"}) names.insert(std::string("factorize ") + kind);
   for (const char* kernel : {"arg_reduce", "softmax", "softmax_gradient", "random"})
     for (const char* kind : {" 0", " 1"}) names.insert(std::string(kernel) + kind);
   names.insert("random 2");

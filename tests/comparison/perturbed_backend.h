@@ -109,6 +109,16 @@ class PerturbedBackend final : public Backend {
                            const Array& input_gradient) override {
     run("avg_pool2d_gradient", input_gradient, &Backend::avg_pool2d_gradient, geometry, gradient, input_gradient);
   }
+  void factorize(Factorization kind, const Array& input, const Array& output) override {
+    run("factorize " + std::to_string(static_cast<int>(kind)), output, &Backend::factorize, kind, input, output);
+  }
+  void lu(const Array& input, const Array& factors, const Array& permutation, const Array& sign) override {
+    run("lu", factors, &Backend::lu, input, factors, permutation, sign);
+  }
+  void solve_triangular(const TriangularSystem& system, const Array& matrix, const Array& right,
+                        const Array& output) override {
+    run("solve_triangular", output, &Backend::solve_triangular, system, matrix, right, output);
+  }
   void random(const RandomCall& call, const Array& output) override {
     run("random " + std::to_string(static_cast<int>(call.kind)), output, &Backend::random, call, output);
   }

@@ -35,6 +35,7 @@ std::vector<Operation> structured_operations();
 std::vector<Operation> image_operations();
 std::vector<Operation> ordering_operations();
 std::vector<Operation> layer_operations();
+std::vector<Operation> linear_algebra_operations();
 std::vector<Operation> function_operations();
 std::vector<Operation> loss_operations();
 

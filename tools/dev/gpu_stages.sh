@@ -27,7 +27,7 @@ python_package() {
 # Libraries by the name that a linker looks for: Python's packages and machines without -dev packages have others.
 link_libraries() {
   local folder=$PWD/$build.libraries name file
-  for name in nccl cudnn cublas cublasLt z; do
+  for name in nccl cudnn cublas cublasLt cusolver z; do
     echo 'int main() {}' | g++ -x c++ - -o /dev/null -L"$cuda/lib64" "-l$name" 2>/dev/null && continue
     file=$(compgen -G "$headers/lib/lib$name.so*" || compgen -G "$(python_package "nvidia.$name")/lib/lib$name.so*" ||
       compgen -G "$(python_package nvidia.cu13)/lib/lib$name.so*" || compgen -G "/usr/lib/*/lib$name.so*" ||
@@ -47,7 +47,7 @@ link_headers() {
   local folder=$PWD/$build.libraries/include file
   mkdir -p "$folder"
   for file in "$(python_package nvidia.nccl)"/include/nccl*.h "$(python_package nvidia.cudnn)"/include/cudnn*.h \
-    "$(python_package nvidia.cu13)"/include/cublas*.h; do
+    "$(python_package nvidia.cu13)"/include/cu{blas,solver}*.h; do
     [ ! -f "$file" ] || [ -f "$cuda/include/${file##*/}" ] || [ -f "/usr/include/${file##*/}" ] || ln -s "$file" "$folder"
   done
   for folder in "$folder" ${headers:+"$headers" "$headers/include" "$headers/eigen3" "$headers/include/eigen3"}; do

@@ -20,6 +20,7 @@ import functions
 import gpt
 import images
 import layers
+import linear_algebra
 import losses
 import optimizers
 import ordering
@@ -48,6 +49,7 @@ FILES = {
     "products": cases(products.write),
     "images": cases(images.write),
     "layers": cases(layers.write),
+    "linear_algebra": cases(linear_algebra.write),
     "functions": cases(functions.write),
     "losses": cases(losses.write),
     "ordering": cases(ordering.write),

@@ -3,6 +3,7 @@
 // own that is given back, whatever fails. What kernels compute is not seen here.
 #include <tutti/backend/backend.h>
 #include <tutti/backend/error.h>
+#include <tutti/backend/linear_algebra.h>
 #include <tutti/backend/operations.h>
 #include <tutti/backend/registry.h>
 #include <tutti/tests/backend/cuda/pool_of_pool.h>
@@ -105,6 +106,15 @@ const std::vector<Case>& structured_cases() {
       {"linear with an activation that is not the product's",
        [] {
          linear(floats({3, 4}), floats({5, 4}), floats({5}), LinearActivation::gelu);
+       }},
+      {"factorizations",
+       [] {
+         for (const auto kind : {Factorization::cholesky, Factorization::qr, Factorization::svd, Factorization::eigh})
+           factorize(kind, floats({3, 3}));
+       }},
+      {"batched solve",
+       [] {
+         solve(floats({2, 3, 3}), floats({2, 3, 5}));
        }},
       {"softmax",
        [] {

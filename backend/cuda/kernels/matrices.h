@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// What cuSOLVER and cuBLAS leave to their callers. Matrices are row-major.
+
+#include <tutti/backend/dtype.h>
+#include <tutti/backend/matrix_defect.h>
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace tutti::cuda_kernels {
+
+/// What a kernel found wrong with a matrix, in host memory that the device writes to. Threads that find defects at the
+/// same time overwrite each other's matrix and pivot; any of them will do, and `kind` is told last.
+struct MatrixFault {
+  volatile MatrixDefect::Kind kind = MatrixDefect::Kind::none;
+  volatile std::int64_t matrix = 0;
+  volatile std::int64_t pivot = 0;
+};
+
+/// `count` matrices [rows, columns] whose rows are `columns` apart, each `distance` elements behind the one before.
+struct MatrixBatch {
+  std::int64_t count;
+  std::int64_t rows;
+  std::int64_t columns;
+  std::int64_t distance;
+};
+
+/// pointers[i] = first + i * bytes, of `count`.
+void launch_point_at(cudaStream_t, void* first, std::int64_t bytes, std::int64_t count, void** pointers);
+/// Zeros above the diagonal, or below it.
+void launch_clear_triangle(cudaStream_t, DType, const MatrixBatch&, bool upper, void* matrices);
+/// From LAPACK's exchanges of rows, [count, n] that count from 1: the permutation and its sign.
+void launch_permutation(cudaStream_t, DType, std::int64_t count, std::int64_t n, const int* exchanges,
+                        std::int64_t* permutation, void* sign);
+
+// --- defects. Each is told of one matrix of those that have it.
+void launch_report_status(cudaStream_t, MatrixDefect::Kind, std::int64_t count, const int* status, MatrixFault*);
+void launch_report_not_finite(cudaStream_t, DType, const MatrixBatch&, const void* matrices, MatrixFault*);
+/// A diagonal with a 0, or, for what is to be positive definite, with an element that is not above 0.
+void launch_report_diagonal(cudaStream_t, DType, MatrixDefect::Kind, const MatrixBatch&, const void* matrices,
+                            MatrixFault*);
+
+}  // namespace tutti::cuda_kernels
