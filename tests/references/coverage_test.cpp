@@ -39,7 +39,8 @@ constexpr const char* kNoOperations =
 // here and NaN in PyTorch, whose binary_cross_entropy refuses NaN.
 constexpr const char* kNoSpecialValues =
     "where select masked_fill literal literal_function reshape permute transpose broadcast_to flatten moveaxis squeeze "
-    "expand_dims tile slice pad concatenate stack split take diagonal tril triu to gather embedding slice_assign index "
+    "expand_dims tile flip roll unfold meshgrid repeat_interleave masked_select slice pad concatenate stack split take "
+    "diagonal tril triu to gather embedding slice_assign index "
     "bitwise_and bitwise_or bitwise_xor bitwise_not one_hot hard_swish binary_cross_entropy";
 
 /// The next line, without its comment; with those that follow where it begins a declaration whose parentheses are
