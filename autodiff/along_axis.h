@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// What is in order along one axis: sorting, and sums and products up to each element. Shapes stay, but topk's.
+// What is in order along one axis: sorting, searching, and sums, products and extremes up to each element. Shapes stay,
+// but topk's.
 
 #include <tutti/autodiff/tensor.h>
 
@@ -32,5 +33,23 @@ Tensor cumsum(const Tensor&, std::int64_t axis);
 /// The product of each element and all before it, in log2(length) steps of the whole tensor's size; gradients of every
 /// order are right where elements are 0. Integers and bool give i64.
 Tensor cumprod(const Tensor&, std::int64_t axis);
+
+struct RunningExtremes {
+  Tensor values;   ///< the input's dtype and shape; the gradient goes back to where each came from
+  Tensor indices;  ///< i64: where along the axis, the last of equals
+};
+/// The largest (smallest) of each element and all before it, in log2(length) steps of the whole tensor's size. NaN
+/// wins.
+RunningExtremes cummax(const Tensor&, std::int64_t axis);
+RunningExtremes cummin(const Tensor&, std::int64_t axis);
+/// log of the sum of exp(x) of each element and all before it, without overflow, in as many steps. Integers give f32;
+/// bf16 and f16 are added in f32.
+Tensor logcumsumexp(const Tensor&, std::int64_t axis);
+
+/// How many elements of the sorted last axis come before each value: the place, i64 of the values' shape, where it
+/// would be put in, before its equals or, `right`, behind them. The sorted tensor is [n], for values of any shape, or
+/// has the values' other axes. As sort has it NaN is greater than any number. Both are promoted. Not checked to be
+/// sorted. No gradient.
+Tensor searchsorted(const Tensor& sorted, const Tensor& values, bool right = false);
 
 }  // namespace tutti

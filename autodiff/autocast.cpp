@@ -21,7 +21,7 @@ constinit thread_local Autocast* innermost = nullptr;
 
 // docs/dtypes.md has these lists too.
 constexpr std::string_view kNarrow[] = {
-    "matmul", "linear", "conv1d", "conv2d", "einsum", "scaled_dot_product_attention",
+    "matmul", "addmm", "tensordot", "linear", "conv1d", "conv2d", "einsum", "scaled_dot_product_attention",
 };
 constexpr std::string_view kWide[] = {
     // functions with a wide range, or steep ones
@@ -55,6 +55,7 @@ constexpr std::string_view kWide[] = {
     "stddev",
     "norm",
     "logsumexp",
+    "logcumsumexp",
     "softmax",
     "log_softmax",
     // normalisation and losses

@@ -8,16 +8,29 @@
 #include <tutti/backend/operations.h>
 #include <tutti/backend/registry.h>
 
+#include <algorithm>
+#include <utility>
+#include <vector>
+
 namespace tutti {
 
 namespace {
 
+// Of a view that shows no element twice each step is longer than all that the shorter ones run over.
 bool repeats_elements(const Array& array) {
-  for (std::size_t axis = 0; axis < array.rank(); ++axis)
-    if (array.strides()[axis] == 0 && array.shape()[axis] > 1) return true;
+  std::vector<std::pair<std::int64_t, std::int64_t>> axes;  // step, length
+  for (std::size_t axis = 0; axis < array.rank(); ++axis) {
+    if (array.shape()[axis] == 0) return false;
+    if (array.shape()[axis] > 1) axes.emplace_back(array.strides()[axis], array.shape()[axis]);
+  }
+  std::ranges::sort(axes);
+  std::int64_t covered = 0;
+  for (const auto& [step, length] : axes) {
+    if (step <= covered) return true;
+    covered += step * (length - 1);
+  }
   return false;
 }
-
 void require_writable(const char* operation, const Tensor& x) {
   const Array& target = x.array();
   if (x.is_weak_scalar()) raise<AutodiffError>("[{}] a literal has no memory to write to", operation);
@@ -29,7 +42,8 @@ void require_writable(const char* operation, const Tensor& x) {
   if (x.requires_grad() && grad_enabled())
     raise<AutodiffError>("[{}] a leaf that requires a gradient is written to under NoGrad only", operation);
   if (repeats_elements(target))
-    raise<ShapeError>("[{}] a broadcast view has several elements at one place: write to a copy", operation);
+    raise<ShapeError>("[{}] a view that is broadcast or unfolded has several elements at one place: write to a copy",
+                      operation);
 }
 
 void require_plain(const char* operation, const Tensor& value) {

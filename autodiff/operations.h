@@ -7,6 +7,7 @@
 
 #include <tutti/autodiff/along_axis.h>
 #include <tutti/autodiff/attention.h>
+#include <tutti/autodiff/counted.h>
 #include <tutti/autodiff/creation.h>
 #include <tutti/autodiff/elementwise_operations.h>
 #include <tutti/autodiff/image_operations.h>
@@ -58,6 +59,24 @@ Tensor moveaxis(const Tensor&, std::int64_t from, std::int64_t to);
 Tensor squeeze(const Tensor&, const Axes& = {});       ///< drops these axes of length 1; none given: all such
 Tensor expand_dims(const Tensor&, std::int64_t axis);  ///< a new axis of length 1, there in the result
 Tensor tile(const Tensor&, const Shape& counts);       ///< repeats the whole along each axis, as NumPy's
+/// Each element `count` times in a row along the axis (`repeat_interleave` with a number for each is in counted.h).
+Tensor repeat_interleave(const Tensor&, std::int64_t count, std::int64_t axis);
+Tensor flip(const Tensor&, const Axes& = {});  ///< a copy, these axes from the back; none given: all
+/// Elements `shift` positions further along the axis, those that leave it at its end come in at its begin. Without an
+/// axis as one row, row-major.
+Tensor roll(const Tensor&, std::int64_t shift, std::int64_t axis);
+Tensor roll(const Tensor&, std::int64_t shift);
+/// Windows of `size` elements every `step` along an axis, which numbers them then; their elements are a new last axis.
+/// A view, in which windows may share elements; their gradients add up. What the last window leaves is not seen.
+/// ShapeError for windows longer than the axis, and for a size or step below 1.
+Tensor unfold(const Tensor&, std::int64_t axis, std::int64_t size, std::int64_t step);
+/// Each coordinate's numbers [n_i] along an axis of its own of a common grid: views of [n_0, n_1, ...], or of
+/// [n_1, n_0, ...], which is NumPy's default. A number counts as [1].
+enum class MeshOrder : std::uint8_t { ij, xy };
+std::vector<Tensor> meshgrid(std::span<const Tensor> coordinates, MeshOrder = MeshOrder::ij);
+inline std::vector<Tensor> meshgrid(std::initializer_list<Tensor> coordinates, MeshOrder order = MeshOrder::ij) {
+  return meshgrid(std::span(coordinates.begin(), coordinates.size()), order);
+}
 /// Positions begin, begin + step, ... before end of one axis. Unlike in x[{range(begin, end)}], what lies outside
 /// throws ShapeError.
 Tensor slice(const Tensor&, std::int64_t axis, std::int64_t begin, std::int64_t end, std::int64_t step = 1);
@@ -131,6 +150,12 @@ template <std::same_as<bool> B> Tensor var(const Tensor&, const Axes&, B keep_di
 template <std::same_as<bool> B> Tensor stddev(const Tensor&, const Axes&, B keep_dims) = delete;
 /// Euclidean, sqrt(sum(x^2)); integers give f32. The gradient is 0 where it is 0.
 Tensor norm(const Tensor&, const Axes& = {}, bool keep_dims = false);
+/// The middle element in order, of an even number the lower one, which the gradient goes to, as PyTorch's; NumPy's
+/// averages both, as quantile(x, 0.5). NaN wins. Of nothing ShapeError.
+Tensor median(const Tensor&, const Axes& axes = {}, bool keep_dims = false);
+/// What the share q, from 0 to 1, of elements lies below, between the two nearest by linear interpolation. NaN wins;
+/// integers give f32. Error for another q, of nothing ShapeError.
+Tensor quantile(const Tensor&, double q, const Axes& axes = {}, bool keep_dims = false);
 /// log(sum(exp(x))) without overflow; of nothing -inf.
 Tensor logsumexp(const Tensor&, const Axes& = {}, bool keep_dims = false);
 /// Of nothing 1; integers and bool give i64. Gradients of every order are right where elements are 0.
@@ -144,6 +169,15 @@ Tensor count_nonzero(const Tensor&, const Axes& = {}, bool keep_dims = false);  
 /// [..., m, k] x [..., k, n], leading axes broadcast. A vector on the left is a row, one on the right a column, and
 /// that axis is dropped from the result. Integers give f32.
 Tensor matmul(const Tensor& lhs, const Tensor& rhs);
+/// The product summed over the axes lhs_axes[i] of the one and rhs_axes[i] of the other; then come the other axes of
+/// the left operand, and of the right one. With a number: over that many, the last of lhs and the first of rhs, in
+/// order. ShapeError for what does not fit. Integers give f32.
+Tensor tensordot(const Tensor& lhs, const Tensor& rhs, const Axes& lhs_axes, const Axes& rhs_axes);
+Tensor tensordot(const Tensor& lhs, const Tensor& rhs, std::int64_t count = 2);
+Tensor outer(const Tensor& column, const Tensor& row);  ///< [n] and [m] -> [n, m]: column[i] * row[j]
+/// beta input + alpha matmul(lhs, rhs), batches too (PyTorch's baddbmm). The input is broadcast to the product's shape,
+/// else ShapeError; with beta 0 it is not read. Integers give f32.
+Tensor addmm(const Tensor& input, const Tensor& lhs, const Tensor& rhs, double beta = 1, double alpha = 1);
 /// Einstein's sums: einsum("bij,bjk->bik", {a, b}). Letters name axes; those that are not in the result are summed, one
 /// that stands twice in a term selects the diagonal, "..." are all other axes, broadcast. Without "->" the result has
 /// the letters that stand once, sorted. Operands are multiplied from left to right; integers give f32. ShapeError for
@@ -171,5 +205,16 @@ Tensor embedding(const Tensor& table, const Tensor& indices);
 /// gradient, and gather is its. Deterministic. PyTorch's x.scatter_add(d, i, u) is x + scatter_add(x.shape(), u, d, i).
 /// Errors are gather's, and DTypeError for bools.
 Tensor scatter_add(const Shape& shape, const Tensor& updates, std::int64_t axis, const Tensor& index);
+/// A copy of x in which updates, of the i64 index' shape and in x's dtype, change what `index` points to along the
+/// axis. `set`: the last of several updates stays, and has the gradient. add, prod, max, min: all of them and x's
+/// element are joined (PyTorch's scatter_reduce); of equal extremes all share the gradient. Second gradients of prod
+/// are right but where two updates of one element are 0. Deterministic. Errors are gather's, and DTypeError for bools
+/// unless they are set.
+Tensor scatter(const Tensor& x, std::int64_t axis, const Tensor& index, const Tensor& updates,
+               Scatter kind = Scatter::set);
+template <Literal T>
+Tensor scatter(const Tensor& x, std::int64_t axis, const Tensor& index, T value, Scatter kind = Scatter::set) {
+  return scatter(x, axis, index, Tensor(Scalar(value)), kind);
+}
 
 }  // namespace tutti

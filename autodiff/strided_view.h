@@ -8,8 +8,8 @@
 
 namespace tutti {
 
-/// Which elements of an array a view shows, no element twice: one entry for each axis of the result, by the axis of
-/// the array that it runs along, and the positions of the axes that it leaves out.
+/// Which elements of an array a view shows: one entry for each axis of the result, by the axis of the array that it
+/// runs along, and the positions of the axes that it leaves out. No element twice, but where `of` alone is called.
 struct StridedView {
   static constexpr std::int64_t kNewAxis = -1;
   struct Axis {

@@ -19,7 +19,7 @@ namespace tutti {
 /// Drives all devices of one kind. Users call the functions of `backend/operations.h`, which check their operands, make
 /// the output and call the backend of its device; a backend may therefore trust shapes, dtypes and devices, and that
 /// outputs have elements. Of narrow dtypes (bf16, f16, i8, u8) it sees what moves elements, casts, elementwise
-/// operations and `scatter_add`; for all else they are widened before. Every kernel is queued on the compute stream of
+/// operations and `scatter`; for all else they are widened before. Every kernel is queued on the compute stream of
 /// its output's device. Thread-safe.
 class Backend {
  public:
@@ -83,8 +83,9 @@ class Backend {
   virtual void normalize_rows_sums(const Array& input, const Array& mean, const Array& scale, const Array& gradient,
                                    const Array& weight_sums, const Array& bias_sums) = 0;
   virtual void gather(const Array& input, std::size_t axis, const Array& index, const Array& output) = 0;
-  /// Adds to what the output holds; narrow dtypes are rounded at each addition.
-  virtual void scatter_add(const Array& updates, std::size_t axis, const Array& index, const Array& output) = 0;
+  /// Changes what the output holds, in the order of the index. Narrow dtypes are added and set alone, and rounded at
+  /// each addition.
+  virtual void scatter(Scatter, const Array& updates, std::size_t axis, const Array& index, const Array& output) = 0;
   virtual void conv2d(const Conv2dGeometry&, const Array& input, const Array& weight, const Array& output) = 0;
   virtual void conv2d_input_gradient(const Conv2dGeometry&, const Array& gradient, const Array& weight,
                                      const Array& input_gradient) = 0;

@@ -102,6 +102,10 @@ Array gather(const Array& input, std::int64_t axis, const Array& index);
 Array scatter_add(const Shape& shape, const Array& updates, std::int64_t axis, const Array& index,
                   const Array& out = {});
 
+/// x with each element that the index points to changed as Scatter says: [i][index[i][j]] by updates[i][j], in order,
+/// so that of several that are set the last stays. Index and updates have one shape. Deterministic.
+Array scatter(Scatter, const Array& x, std::int64_t axis, const Array& index, const Array& updates);
+
 /// Cross-correlation. input [n, c, h, w], weight [k, c / groups, r, s] -> [n, k, h', w'],
 /// h' = (h + 2 padding - dilation (r - 1) - 1) / stride + 1. Throws ShapeError for what does not fit.
 Array conv2d(const Conv2dGeometry&, const Array& input, const Array& weight);

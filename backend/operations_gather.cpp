@@ -42,7 +42,21 @@ Array scatter_add(const Shape& shape, const Array& updates, std::int64_t axis, c
   Array result = checks::output("scatter_add", out, shape, updates.dtype(), updates.device());
   result.fill(0);
   if (updates.size() > 0)
-    backend_for(updates.device()).scatter_add(updates.contiguous(), place, index.contiguous(), result);
+    backend_for(updates.device()).scatter(Scatter::add, updates.contiguous(), place, index.contiguous(), result);
+  return result;
+}
+
+Array scatter(Scatter kind, const Array& x, std::int64_t axis, const Array& index, const Array& updates) {
+  checks::require_alike("scatter", x, updates);
+  checks::require_same_device("scatter", updates, index);
+  if (kind != Scatter::set) checks::require_number("scatter", x);
+  const std::size_t place = check_index("scatter", x.shape(), axis, index);
+  checks::require_shape("scatter", "index", index, updates.shape());
+  if (is_narrow(x) && kind != Scatter::set)
+    return narrowed("scatter", scatter(kind, widened(x), axis, index, widened(updates)), x.dtype());
+  Array result = x.copy();
+  if (updates.size() > 0)
+    backend_for(x.device()).scatter(kind, updates.contiguous(), place, index.contiguous(), result);
   return result;
 }
 

@@ -228,8 +228,9 @@ void RecordingCalls::normalize_rows_sums(const Array& input, const Array& mean, 
 void RecordingCalls::gather(const Array& input, std::size_t axis, const Array& index, const Array& output) {
   pass_on("gather", &Backend::gather, input, axis, index, output);
 }
-void RecordingCalls::scatter_add(const Array& updates, std::size_t axis, const Array& index, const Array& output) {
-  pass_on("scatter_add", &Backend::scatter_add, updates, axis, index, output);
+void RecordingCalls::scatter(Scatter kind, const Array& updates, std::size_t axis, const Array& index,
+                             const Array& output) {
+  pass_on(kind == Scatter::add ? "scatter_add" : "scatter", &Backend::scatter, kind, updates, axis, index, output);
 }
 void RecordingCalls::conv2d(const Conv2dGeometry& geometry, const Array& input, const Array& weight,
                             const Array& output) {

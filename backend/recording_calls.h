@@ -44,7 +44,7 @@ class RecordingCalls final : public Backend {
                                const Array&) override;
   void normalize_rows_sums(const Array&, const Array&, const Array&, const Array&, const Array&, const Array&) override;
   void gather(const Array&, std::size_t, const Array&, const Array&) override;
-  void scatter_add(const Array&, std::size_t, const Array&, const Array&) override;
+  void scatter(Scatter, const Array&, std::size_t, const Array&, const Array&) override;
   void conv2d(const Conv2dGeometry&, const Array&, const Array&, const Array&) override;
   void conv2d_input_gradient(const Conv2dGeometry&, const Array&, const Array&, const Array&) override;
   void conv2d_weight_gradient(const Conv2dGeometry&, const Array&, const Array&, const Array&) override;

@@ -11,8 +11,8 @@ namespace {
 /// table[index] = rows. The old values are taken away first, which leaves exact zeros for the new ones.
 void write_rows(const Array& table, const Array& index, const Array& old_rows, const Array& rows) {
   Backend& backend = backend_for(table.device());
-  backend.scatter_add(apply(elementwise::Negate{}, old_rows), 0, index, table);
-  backend.scatter_add(rows.cast(table.dtype()), 0, index, table);
+  backend.scatter(Scatter::add, apply(elementwise::Negate{}, old_rows), 0, index, table);
+  backend.scatter(Scatter::add, rows.cast(table.dtype()), 0, index, table);
 }
 
 }  // namespace

@@ -53,8 +53,8 @@ void Sgd::update_rows(std::size_t position, const Array& parameter, const Sparse
   const Array rate = Array::full({}, -learning_rate(group_of(position)), rows.dtype(), parameter.device());
   const Array change = tutti::apply(elementwise::Multiply{}, rows, rate).cast(parameter.dtype());
   backend_for(parameter.device())
-      .scatter_add(change, 0, index_of_rows(gradient.indices, columns).contiguous(),
-                   parameter.reshape({parameter.length(0), columns}));
+      .scatter(Scatter::add, change, 0, index_of_rows(gradient.indices, columns).contiguous(),
+               parameter.reshape({parameter.length(0), columns}));
 }
 
 std::vector<std::string> Sgd::state_names(std::size_t group) const {

@@ -52,4 +52,63 @@ Tensor cumprod(const Tensor& x, std::int64_t axis) {
   return cast(product, number.dtype());
 }
 
+namespace {
+
+// The places along the axis of the largest (smallest) elements up to each, the last of equals; NaN wins.
+// By the steps of cumprod: each place is joined with what was found up to `distance` before it.
+Tensor best_places(const Tensor& x, std::int64_t axis, bool largest) {
+  const std::size_t place = normalize_axis(largest ? "cummax" : "cummin", axis, x.rank());
+  const std::int64_t length = x.shape()[place];
+  Shape along(x.rank(), 1);
+  along[place] = length;
+  Tensor values = x;
+  Tensor places(Array::arange(length, DType::i64, x.device()).reshape(along).broadcast_to(x.shape()));
+  for (std::int64_t distance = 1; distance < length; distance *= 2) {
+    const auto early = [&](const Tensor& t) { return slice(t, axis, 0, length - distance); };
+    const auto late = [&](const Tensor& t) { return slice(t, axis, distance, length); };
+    Tensor stays = largest ? late(values) >= early(values) : late(values) <= early(values);
+    if (is_floating(x.dtype())) stays = stays | isnan(late(values));
+    const auto joined = [&](const Tensor& t) {
+      return concatenate({slice(t, axis, 0, distance), where(stays, late(t), early(t))}, axis);
+    };
+    values = joined(values);
+    places = joined(places);
+  }
+  return Tensor(places.array().contiguous());
+}
+
+RunningExtremes running_extremes(std::string_view name, const Tensor& x, std::int64_t axis, bool largest) {
+  if (x.rank() == 0) {
+    const RunningExtremes line = running_extremes(name, as_line(name, x, axis), 0, largest);
+    return {reshape(line.values, {}), reshape(line.indices, {})};
+  }
+  const Tensor places = best_places(x.detach(), axis, largest);
+  return {gather(x, axis, places), places};
+}
+
+}  // namespace
+
+RunningExtremes cummax(const Tensor& x, std::int64_t axis) {
+  const OperationScope scope("cummax", x);
+  return running_extremes("cummax", x, axis, true);
+}
+
+RunningExtremes cummin(const Tensor& x, std::int64_t axis) {
+  const OperationScope scope("cummin", x);
+  return running_extremes("cummin", x, axis, false);
+}
+
+Tensor logcumsumexp(const Tensor& operand, std::int64_t axis) {
+  const OperationScope scope("logcumsumexp", operand);
+  if (operand.rank() == 0) return reshape(logcumsumexp(as_line("logcumsumexp", operand, axis), 0), {});
+  const Tensor x = promote_into(elementwise::Domain::floating, "logcumsumexp", operand);
+  Tensor sum = widened(x);
+  const std::int64_t length = x.shape()[normalize_axis("logcumsumexp", axis, x.rank())];
+  for (std::int64_t distance = 1; distance < length; distance *= 2) {
+    const Tensor joined = logaddexp(slice(sum, axis, distance, length), slice(sum, axis, 0, length - distance));
+    sum = concatenate({slice(sum, axis, 0, distance), joined}, axis);
+  }
+  return cast(sum, x.dtype());
+}
+
 }  // namespace tutti

@@ -2,6 +2,7 @@
 #include <tutti/autodiff/node.h>
 #include <tutti/autodiff/operation_scope.h>
 #include <tutti/autodiff/operations.h>
+#include <tutti/autodiff/promotion.h>
 #include <tutti/backend/error.h>
 #include <tutti/backend/operations.h>
 
@@ -31,6 +32,93 @@ Tensor scatter_add(const Shape& shape, const Tensor& updates, std::int64_t axis,
     return [axis, saved = save_constant(index)](const auto& restore, const Tensor& dy, InputGradients& gradients) {
       gradients.set(0, gather(dy, axis, restore(saved)));
     };
+  });
+}
+
+namespace {
+
+// Which updates stay where they are set: the last of those of one element.
+Tensor last_ones(const Shape& shape, std::int64_t axis, const Tensor& index) {
+  const Tensor numbers(Array::arange(index.size(), DType::i64, index.device()).reshape(index.shape()));
+  const Tensor none(Array::zeros(shape, DType::i64, index.device()));
+  return gather(scatter(none, axis, index, numbers), axis, index) == numbers;
+}
+
+struct ScatterGradient {
+  Scatter kind;
+  std::int64_t axis;
+  SavedTensor saved_x;
+  SavedTensor saved_index;
+  SavedTensor saved_updates;
+  SavedTensor saved_result;
+
+  void operator()(const auto& restore, const Tensor& dy, InputGradients& gradients) const {
+    const Tensor index = restore(saved_index);
+    switch (kind) {
+      case Scatter::set: return of_set(index, dy, gradients);
+      case Scatter::add: return of_add(index, dy, gradients);
+      case Scatter::prod: return of_prod(restore, index, dy, gradients);
+      case Scatter::max:
+      case Scatter::min: return of_extreme(restore, index, dy, gradients);
+    }
+  }
+
+  void of_set(const Tensor& index, const Tensor& dy, InputGradients& gradients) const {
+    if (gradients.wanted(0)) gradients.set(0, scatter(dy, axis, index, 0));
+    if (gradients.wanted(1)) gradients.set(1, where(last_ones(dy.shape(), axis, index), gather(dy, axis, index), 0.0));
+  }
+
+  void of_add(const Tensor& index, const Tensor& dy, InputGradients& gradients) const {
+    gradients.set(0, dy);
+    if (gradients.wanted(1)) gradients.set(1, gather(dy, axis, index));
+  }
+
+  // Each factor's is the product of the others: the result divided by it, unless it is 0.
+  void of_prod(const auto& restore, const Tensor& index, const Tensor& dy, InputGradients& gradients) const {
+    const Tensor x = widened(restore(saved_x));
+    const Tensor updates = widened(restore(saved_updates));
+    const Tensor wide = widened(dy);
+    const Tensor of_updates = scatter(ones_like(x), axis, index, updates, Scatter::prod);
+    if (gradients.wanted(0)) gradients.set(0, cast(wide * of_updates, dy.dtype()));
+    if (!gradients.wanted(1)) return;
+    const Tensor zero = updates == 0;
+    const Tensor zeros = gather(scatter_add(x.shape(), cast(zero, DType::i64), axis, index), axis, index);
+    const Tensor alone = zero & (zeros == 1);
+    const Tensor others = scatter(x, axis, index, where(alone, 1.0, updates), Scatter::prod);
+    const Tensor result = widened(restore(saved_result));
+    const Tensor divided = gather(wide * result, axis, index) / where(zero, 1.0, updates);
+    gradients.set(1, cast(where(alone, gather(wide * others, axis, index), divided), dy.dtype()));
+  }
+
+  // Shared by all that equal the result.
+  void of_extreme(const auto& restore, const Tensor& index, const Tensor& dy, InputGradients& gradients) const {
+    const Tensor result = restore(saved_result).detach();
+    const auto is = [](const Tensor& a, const Tensor& b) { return (a == b) | (isnan(a) & isnan(b)); };
+    const Tensor x_is = is(restore(saved_x).detach(), result);
+    const Tensor update_is = is(restore(saved_updates).detach(), gather(result, axis, index));
+    const Tensor count = cast(x_is, DType::i64) + scatter_add(dy.shape(), cast(update_is, DType::i64), axis, index);
+    const Tensor share = dy / count;
+    if (gradients.wanted(0)) gradients.set(0, where(x_is, share, 0.0));
+    if (gradients.wanted(1)) gradients.set(1, where(update_is, gather(share, axis, index), 0.0));
+  }
+};
+
+}  // namespace
+
+Tensor scatter(const Tensor& x, std::int64_t axis, const Tensor& index, const Tensor& given, Scatter kind) {
+  const OperationScope scope("scatter", x, index, given);
+  Tensor updates = in_dtype_of(x, "scatter", given);
+  if (given.is_weak_scalar()) updates = broadcast_to(updates, index.shape());
+  const Tensor inputs[] = {x, updates};
+  const Array value = scatter(kind, x.array(), axis, index.array(), updates.array());
+  return record("scatter", value, inputs, [&] {
+    const bool reads = kind != Scatter::set && kind != Scatter::add;
+    return ScatterGradient{kind,
+                           axis,
+                           reads ? save(x, 0) : SavedTensor(),
+                           save_constant(index),
+                           reads ? save(updates, 1) : SavedTensor(),
+                           reads ? SavedTensor{value, SavedTensor::kOutput} : SavedTensor()};
   });
 }
 

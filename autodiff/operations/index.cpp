@@ -75,8 +75,8 @@ class Selector {
       raise<ShapeError>("[{}] two entries are tensors: one may be; take one after the other", operation_);
     if (positions.dtype() == DType::boolean)
       raise<DTypeError>(
-          "[{}] a bool tensor selects a number of elements that is not known beforehand: use where() or "
-          "masked_fill()",
+          "[{}] a bool tensor selects a number of elements that is not known beforehand: use where(), masked_fill() or "
+          "masked_select()",
           operation_);
     selection_.positions = positions;
     selection_.axis = static_cast<std::int64_t>(selection_.view.axes.size());

@@ -3,6 +3,7 @@
 #include <tutti/autodiff/node.h>
 #include <tutti/autodiff/operation_scope.h>
 #include <tutti/autodiff/operations.h>
+#include <tutti/autodiff/operations/lines.h>
 #include <tutti/autodiff/promotion.h>
 #include <tutti/backend/error.h>
 #include <tutti/backend/operations.h>
@@ -13,14 +14,27 @@
 
 namespace tutti {
 
-namespace {
-
 Shape with_kept_axes(const Tensor& x, const Axes& axes, std::string_view operation) {
   Shape shape = x.shape();
   if (axes.empty()) return Shape(shape.size(), 1);
   for (const std::int64_t axis : axes) shape[normalize_axis(operation, axis, x.rank())] = 1;
   return shape;
 }
+
+Lines lines_of(std::string_view operation, const Tensor& x, const Axes& axes) {
+  const Shape kept = with_kept_axes(x, axes, operation);
+  Dims order;
+  Shape together;
+  for (std::size_t i = 0; i < x.rank(); ++i)
+    if (kept[i] == x.shape()[i]) order.push_back(static_cast<std::int64_t>(i)), together.push_back(kept[i]);
+  std::int64_t count = 1;
+  for (std::size_t i = 0; i < x.rank(); ++i)
+    if (kept[i] != x.shape()[i]) order.push_back(static_cast<std::int64_t>(i)), count *= x.shape()[i];
+  together.push_back(count);
+  return {reshape(permute(x, order), together), order};
+}
+
+namespace {
 
 // f(x) in a floating type; in f32 for 16-bit ones, which might not hold what f sums on the way. Under Autocast it
 // stays.
@@ -35,25 +49,6 @@ template <class F> Tensor widely(const Tensor& x, F f) {
 Tensor root(const Tensor& x) {
   const Tensor zero = x == 0.0;
   return where(zero, 0.0, sqrt(where(zero, 1.0, x)));
-}
-
-// The reduced axes as the last one.
-struct Lines {
-  Tensor values;
-  Dims order;  // of x's axes, before the reduced ones became one
-};
-
-Lines lines_of(std::string_view name, const Tensor& x, const Axes& axes) {
-  const Shape kept = with_kept_axes(x, axes, name);
-  Dims order;
-  Shape together;
-  for (std::size_t i = 0; i < x.rank(); ++i)
-    if (kept[i] == x.shape()[i]) order.push_back(static_cast<std::int64_t>(i)), together.push_back(kept[i]);
-  std::int64_t count = 1;
-  for (std::size_t i = 0; i < x.rank(); ++i)
-    if (kept[i] != x.shape()[i]) order.push_back(static_cast<std::int64_t>(i)), count *= x.shape()[i];
-  together.push_back(count);
-  return {reshape(permute(x, order), together), order};
 }
 
 // What lines_of made of a tensor of this shape, as it was.

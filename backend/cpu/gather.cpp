@@ -2,6 +2,7 @@
 #include <tutti/backend/cpu/cpu_backend.h>
 
 #include <tutti/backend/cpu/axis_blocks.h>
+#include <tutti/backend/elementwise/arithmetic.h>
 #include <tutti/backend/error.h>
 #include <tutti/backend/index_meaning.h>
 
@@ -84,6 +85,20 @@ std::optional<IndexMeaning> meaning_now() {
   return meaning != nullptr ? std::optional(*meaning) : std::nullopt;
 }
 
+/// Calls `f` with the formula of what an element becomes.
+template <class T, class F> void visit_join(Scatter kind, F&& f) {
+  constexpr bool kNumber = !std::is_same_v<T, bool>;
+  constexpr bool kComputed = kNumber && std::is_same_v<T, ComputedIn<T>>;
+  if (kind == Scatter::set) return f([](T, T update) { return update; });
+  if constexpr (kNumber)
+    if (kind == Scatter::add) return f([](T x, T update) { return static_cast<T>(x + update); });
+  if constexpr (kComputed) {
+    if (kind == Scatter::prod) return f([](T x, T update) { return elementwise::Multiply{}.value(x, update); });
+    if (kind == Scatter::max) return f([](T x, T update) { return elementwise::Maximum{}.value(x, update); });
+    if (kind == Scatter::min) return f([](T x, T update) { return elementwise::Minimum{}.value(x, update); });
+  }
+}
+
 }  // namespace
 
 void CpuBackend::gather(const Array& input, std::size_t axis, const Array& index, const Array& output) {
@@ -101,24 +116,25 @@ void CpuBackend::gather(const Array& input, std::size_t axis, const Array& index
   stream(output.device()).launch("gather", work, input, index, output);
 }
 
-void CpuBackend::scatter_add(const Array& updates, std::size_t axis, const Array& index, const Array& output) {
-  // Outer blocks never meet in an output element; within one, additions run in the order of the index.
-  const auto work = [axis, meaning = meaning_now(), &pool = threads(output.device())](
+void CpuBackend::scatter(Scatter kind, const Array& updates, std::size_t axis, const Array& index,
+                         const Array& output) {
+  const char* const name = kind == Scatter::add ? "scatter_add" : "scatter";
+  // Outer blocks never meet in an output element; within one, updates are joined in the order of the index.
+  const auto work = [kind, name, axis, meaning = meaning_now(), &pool = threads(output.device())](
                         const Array& from, const Array& places, const Array& to) {
-    const Selection selection("scatter_add", meaning, to.shape(), places, axis);
+    const Selection selection(name, meaning, to.shape(), places, axis);
     visit_dtype(from.dtype(), [&]<class T>(std::type_identity<T>) {
-      if constexpr (!std::is_same_v<T, bool>) {
+      visit_join<T>(kind, [&](auto join) {
         const T* source = from.data<T>();
         T* target = to.data<T>();
         pool.parallel_for(selection.outer(), selection.grain(), [&](std::int64_t begin, std::int64_t end) {
-          selection.for_each(begin, end, [=](std::int64_t i, std::int64_t place) {
-            target[place] = static_cast<T>(target[place] + source[i]);
-          });
+          selection.for_each(
+              begin, end, [=](std::int64_t i, std::int64_t place) { target[place] = join(target[place], source[i]); });
         });
-      }
+      });
     });
   };
-  stream(output.device()).launch("scatter_add", work, updates, index, output);
+  stream(output.device()).launch(name, work, updates, index, output);
 }
 
 }  // namespace tutti

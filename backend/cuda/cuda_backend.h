@@ -78,7 +78,7 @@ class CudaBackend final : public Backend {
   void normalize_rows_sums(const Array& input, const Array& mean, const Array& scale, const Array& gradient,
                            const Array& weight_sums, const Array& bias_sums) override;
   void gather(const Array& input, std::size_t axis, const Array& index, const Array& output) override;
-  void scatter_add(const Array& updates, std::size_t axis, const Array& index, const Array& output) override;
+  void scatter(Scatter, const Array& updates, std::size_t axis, const Array& index, const Array& output) override;
   void conv2d(const Conv2dGeometry&, const Array& input, const Array& weight, const Array& output) override;
   void conv2d_input_gradient(const Conv2dGeometry&, const Array& gradient, const Array& weight,
                              const Array& input_gradient) override;

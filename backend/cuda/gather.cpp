@@ -2,7 +2,7 @@
 #include <tutti/backend/cuda/cuda_backend.h>
 
 #include <tutti/backend/cuda/kernels/gather.h>
-#include <tutti/backend/cuda/kernels/scatter_add.h>
+#include <tutti/backend/cuda/kernels/scatter.h>
 #include <tutti/backend/cuda/selection.h>
 #include <tutti/backend/widening.h>
 
@@ -23,31 +23,33 @@ void CudaBackend::gather(const Array& input, std::size_t axis, const Array& inde
   });
 }
 
-void CudaBackend::scatter_add(const Array& updates, std::size_t axis, const Array& index, const Array& output) {
-  if (is_narrow(output)) {
+void CudaBackend::scatter(Scatter kind, const Array& updates, std::size_t axis, const Array& index,
+                          const Array& output) {
+  if (kind == Scatter::add && is_narrow(output)) {
     const Array wide = widened(output);
-    scatter_add(widened(updates), axis, index, wide);
+    scatter(kind, widened(updates), axis, index, wide);
     return cast(wide, output);
   }
+  const char* const name = kind == Scatter::add ? "scatter_add" : "scatter";
   const Device device = output.device();
-  const Selection selection = selection_of("scatter_add", output.shape(), index.shape(), axis);
+  const Selection selection = selection_of(name, output.shape(), index.shape(), axis);
   Context& own = context(device);
   const auto* const places = index.data<std::int64_t>();
-  stream(device).launch("scatter_add", [&](cudaStream_t queue) {
+  stream(device).launch(name, [&](cudaStream_t queue) {
     if (selection.length <= cuda_kernels::kShortLine) {
-      cuda_kernels::launch_scatter_add_lines(queue, updates.dtype(), selection, updates.raw_data(), places,
-                                             output.raw_data(), own.index_faults.report());
+      cuda_kernels::launch_scatter_lines(queue, kind, updates.dtype(), selection, updates.raw_data(), places,
+                                         output.raw_data(), own.index_faults.report());
       return;
     }
     for (std::int64_t begin = 0; begin < selection.size; begin += cuda_kernels::kMostSorted) {
       const SortedUpdates range{begin, std::min(cuda_kernels::kMostSorted, selection.size - begin), output.size()};
       std::size_t bytes = 0;
-      TUTTI_CUDA(device, "scatter_add", cuda_kernels::scatter_add_workspace(range, bytes));
+      TUTTI_CUDA(device, name, cuda_kernels::scatter_workspace(range, bytes));
       const Storage scratch = workspace(device, bytes);
-      TUTTI_CUDA(
-          device, "scatter_add",
-          cuda_kernels::launch_scatter_add_sorted(queue, updates.dtype(), selection, range, updates.raw_data(), places,
-                                                  output.raw_data(), own.index_faults.report(), scratch.data(), bytes));
+      TUTTI_CUDA(device, name,
+                 cuda_kernels::launch_scatter_sorted(queue, kind, updates.dtype(), selection, range,
+                                                     updates.raw_data(), places, output.raw_data(),
+                                                     own.index_faults.report(), scratch.data(), bytes));
     }
   });
 }

@@ -12,6 +12,18 @@ namespace tutti {
 
 using cuda_kernels::IndexFault;
 
+namespace {
+
+std::string_view name_of(IndexFault::Operation operation) {
+  switch (operation) {
+    case IndexFault::Operation::gather: return "gather";
+    case IndexFault::Operation::scatter_add: return "scatter_add";
+    default: return "scatter";
+  }
+}
+
+}  // namespace
+
 IndexFaults::IndexFaults(Device device) : device_(device) {
   const cuda_runtime::CurrentDevice current(device, "index faults");
   void* memory = nullptr;
@@ -57,9 +69,8 @@ void IndexFaults::check() {
   if (meaning)
     raise<ShapeError>("[{}] {}: {}", meaning->operation, to_string(device_),
                       misfit(*meaning, found.index, found.length));
-  raise<ShapeError>("[{}] {}: index {} is out of range for axis {} of length {}",
-                    found.operation == IndexFault::Operation::gather ? "gather" : "scatter_add", to_string(device_),
-                    found.index, static_cast<std::int64_t>(found.axis), found.length);
+  raise<ShapeError>("[{}] {}: index {} is out of range for axis {} of length {}", name_of(found.operation),
+                    to_string(device_), found.index, static_cast<std::int64_t>(found.axis), found.length);
 }
 
 }  // namespace tutti

@@ -12,7 +12,7 @@
 namespace tutti {
 
 /// Where kernels of one device report indices that are out of range. Such a kernel reads and writes nothing there and
-/// goes on (gather stores 0, scatter_add skips the update); the next one to wait for the device gets the error.
+/// goes on (gather stores 0, scatter skips the update); the next one to wait for the device gets the error.
 class IndexFaults {
  public:
   explicit IndexFaults(Device);

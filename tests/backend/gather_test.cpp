@@ -8,6 +8,9 @@
 
 #include <doctest/doctest.h>
 
+#include <cmath>
+#include <limits>
+
 namespace tutti {
 namespace {
 
@@ -33,6 +36,54 @@ TEST_CASE("scatter_add is the transpose of gather") {
         Floats{1, 5, 0, 4, 2, 9});
 }
 
+TEST_CASE("scatter sets the last of several, multiplies, and chooses") {
+  const Array x = Array::from(Floats{2, 3, 4, 5, 6, 7, 8, 9}, {2, 4}, test_device());
+  const Array index = places({1, 1, 3, 0, 0, 0}, {2, 3});
+  const Array updates = Array::from(Floats{1, 2, 3, 4, 9, 6}, {2, 3}, test_device());
+  const auto scattered = [&](Scatter kind) { return scatter(kind, x, 1, index, updates).to_vector<float>(); };
+  CHECK(scattered(Scatter::set) == Floats{2, 2, 4, 3, 6, 7, 8, 9});
+  CHECK(scattered(Scatter::add) == Floats{2, 6, 4, 8, 25, 7, 8, 9});
+  CHECK(scattered(Scatter::prod) == Floats{2, 6, 4, 15, 1296, 7, 8, 9});
+  CHECK(scattered(Scatter::max) == Floats{2, 3, 4, 5, 9, 7, 8, 9});
+  CHECK(scattered(Scatter::min) == Floats{2, 1, 4, 3, 4, 7, 8, 9});
+  CHECK(x.to_vector<float>()[1] == 3);  // a copy is written
+  const Array nothing = updates.slice(1, 0, 0);
+  CHECK(scatter(Scatter::set, x, 1, places({}, {2, 0}), nothing).to_vector<float>() == x.to_vector<float>());
+}
+
+TEST_CASE("scatter of every type") {
+  const Array index = places({0, 2, 2, 0}, {4});
+  for (const DType dtype : kAllDTypes) {
+    const Array x = Array::from(Floats{1, 3, 0}, {3}, test_device()).cast(dtype);
+    const Array updates = Array::from(Floats{0, 1, 0, 1}, {4}, test_device()).cast(dtype);
+    CAPTURE(to_string(dtype));
+    const auto found = [&](Scatter kind) {
+      return scatter(kind, x, 0, index, updates).cast(DType::f32).to_vector<float>();
+    };
+    const float middle = dtype == DType::boolean ? 1 : 3;
+    CHECK(found(Scatter::set) == Floats{1, middle, 0});
+    if (dtype == DType::boolean) {
+      CHECK_THROWS_WITH_AS(found(Scatter::max), doctest::Contains("[scatter]"), DTypeError);
+      continue;
+    }
+    CHECK(found(Scatter::add) == Floats{2, 3, 1});
+    CHECK(found(Scatter::prod) == Floats{0, 3, 0});
+    CHECK(found(Scatter::max) == Floats{1, 3, 1});
+    CHECK(found(Scatter::min) == Floats{0, 3, 0});
+  }
+}
+
+TEST_CASE("scatter: NaN is larger and smaller than all, and integers wrap") {
+  constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
+  const Array x = Array::from(Floats{kNaN, 1}, {2}, test_device());
+  const Array updates = Array::from(Floats{5, kNaN, 7}, {3}, test_device());
+  for (const Scatter kind : {Scatter::max, Scatter::min})
+    for (const float found : scatter(kind, x, 0, places({0, 1, 1}, {3}), updates).to_vector<float>())
+      CHECK(std::isnan(found));
+  const Array bytes = Array::full({1}, 100, DType::u8, test_device());
+  CHECK(scatter(Scatter::prod, bytes, 0, places({0}, {1}), bytes).to_vector<std::uint8_t>()[0] == 10'000 % 256);
+}
+
 TEST_CASE("an index out of range names itself, the axis and the length") {
   const Array x = Array::arange(12, DType::f32, test_device()).reshape({3, 4});
   const auto run = [&](std::int64_t bad) { gather(x, 1, places({0, bad, 1}, {3, 1})).to_vector<float>(); };
@@ -41,6 +92,13 @@ TEST_CASE("an index out of range names itself, the axis and the length") {
   CHECK_THROWS_AS(scatter_add({3, 4}, Array::zeros({3, 1}, DType::f32, test_device()), 1, places({0, 9, 1}, {3, 1}))
                       .to_vector<float>(),
                   ShapeError);
+  const Array column = x.slice(0, 0, 2).slice(1, 0, 1);
+  CHECK_THROWS_WITH_AS(scatter(Scatter::set, x, 0, places({0, 3}, {2, 1}), column).to_vector<float>(),
+                       doctest::Contains("index 3 is out of range for axis 0 of length 3"), ShapeError);
+  CHECK_THROWS_WITH_AS(scatter(Scatter::set, x, 0, places({0, 1}, {2, 1}), x), doctest::Contains("[scatter] "),
+                       ShapeError);
+  CHECK_THROWS_WITH_AS(scatter(Scatter::set, x, 0, places({0}, {1, 1}), x.slice(0, 0, 1).cast(DType::f64)),
+                       doctest::Contains("[scatter] "), DTypeError);
   CHECK_NOTHROW(run(3));
 }
 

@@ -89,7 +89,7 @@ class RecordingBackend final : public Backend {
     refuse("normalize_rows_sums");
   }
   void gather(const Array&, std::size_t, const Array&, const Array&) override { refuse("gather"); }
-  void scatter_add(const Array&, std::size_t, const Array&, const Array&) override { refuse("scatter_add"); }
+  void scatter(Scatter, const Array&, std::size_t, const Array&, const Array&) override { refuse("scatter"); }
   void conv2d(const Conv2dGeometry&, const Array&, const Array&, const Array&) override { refuse("conv2d"); }
   void conv2d_input_gradient(const Conv2dGeometry&, const Array&, const Array&, const Array&) override {
     refuse("conv2d_input_gradient");

@@ -140,6 +140,12 @@ void compare_gather(DeviceComparison& both, DType dtype) {
         "scatter_add", {numbers(c.index, dtype, Numbers::plain, 12)},
         [&](const Arrays& in) { return Arrays{scatter_add(c.input, in[0], c.axis, index.to(in[0].device()))}; },
         Match::largest);
+    const Array updates = numbers(c.index, dtype, Numbers::plain, 12);
+    for (const Scatter kind : {Scatter::set, Scatter::prod, Scatter::max, Scatter::min})
+      both.compare_layouts(
+          "scatter", {numbers(c.input, dtype, Numbers::plain, 11), updates},
+          [&](const Arrays& in) { return Arrays{scatter(kind, in[0], c.axis, index.to(in[0].device()), in[1])}; },
+          kind == Scatter::prod ? Match::largest : Match::bitwise);
   }
 }
 

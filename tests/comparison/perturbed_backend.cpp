@@ -33,7 +33,6 @@ std::set<std::string> PerturbedBackend::all_kernels() {
                                  "arg_sort",
                                  "matmul",
                                  "gather",
-                                 "scatter_add",
                                  "conv2d",
                                  "conv2d_input_gradient",
                                  "conv2d_weight_gradient",
@@ -46,8 +45,9 @@ std::set<std::string> PerturbedBackend::all_kernels() {
                                  "avg_pool2d_gradient",
                                  "lu",
                                  "solve_triangular"};
-  for (const char* kind : {"0", "1", "2", "3", "4"}) names.insert(std::string("reduce ") + kind);
   for (const char* kind : {"0", "1", "2", "3", "4", "5"}) names.insert(std::string("factorize ") + kind);
+  for (const char* kernel : {"reduce", "scatter"})
+    for (const char* kind : {" 0", " 1", " 2", " 3", " 4"}) names.insert(std::string(kernel) + kind);
   for (const char* kernel : {"arg_reduce", "softmax", "softmax_gradient", "random"})
     for (const char* kind : {" 0", " 1"}) names.insert(std::string(kernel) + kind);
   names.insert("random 2");

@@ -77,8 +77,9 @@ class PerturbedBackend final : public Backend {
   void gather(const Array& input, std::size_t axis, const Array& index, const Array& output) override {
     run("gather", output, &Backend::gather, input, axis, index, output);
   }
-  void scatter_add(const Array& updates, std::size_t axis, const Array& index, const Array& output) override {
-    run("scatter_add", output, &Backend::scatter_add, updates, axis, index, output);
+  void scatter(Scatter kind, const Array& updates, std::size_t axis, const Array& index, const Array& output) override {
+    run("scatter " + std::to_string(static_cast<int>(kind)), output, &Backend::scatter, kind, updates, axis, index,
+        output);
   }
   void conv2d(const Conv2dGeometry& geometry, const Array& input, const Array& weight, const Array& output) override {
     run("conv2d", output, &Backend::conv2d, geometry, input, weight, output);

@@ -40,7 +40,8 @@ constexpr const char* kNoOperations =
 // they spread as far as each library lets them.
 constexpr const char* kNoSpecialValues =
     "where select masked_fill literal literal_function reshape permute transpose broadcast_to flatten moveaxis squeeze "
-    "expand_dims tile slice pad concatenate stack split take diagonal tril triu to gather embedding slice_assign index "
+    "expand_dims tile flip roll unfold meshgrid repeat_interleave masked_select slice pad concatenate stack split take "
+    "diagonal tril triu to gather embedding slice_assign index "
     "bitwise_and bitwise_or bitwise_xor bitwise_not one_hot hard_swish binary_cross_entropy "
     "cholesky qr svd svdvals eigh eigvalsh slogdet";
 

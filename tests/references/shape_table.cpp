@@ -19,6 +19,17 @@ Shape shape_of(const Call& c, std::string_view name = "shape") { return c.attrib
 std::int64_t at(const Call& c, std::string_view list, std::size_t place) { return c.attributes.integers(list)[place]; }
 std::int64_t integer(const Call& c, std::string_view name) { return c.attributes.integer(name); }
 
+Scatter kind(const Call& c) {
+  const std::string& name = c.attributes.text("kind");
+  return name == "set"    ? Scatter::set
+         : name == "sum"  ? Scatter::add
+         : name == "prod" ? Scatter::prod
+         : name == "amax" ? Scatter::max
+                          : Scatter::min;
+}
+
+std::vector<Tensor> all_of(const Unique& unique) { return {unique.values, unique.inverse, unique.counts}; }
+
 std::vector<Padding> widths(const Call& c) {
   const Axes numbers = c.attributes.integers("widths");
   std::vector<Padding> pairs;
@@ -96,6 +107,14 @@ std::vector<Operation> shape_operations() {
       TUTTI_REFERENCE(squeeze, squeeze(c.x[0], c.attributes.integers("axes"))),
       TUTTI_REFERENCE(expand_dims, expand_dims(c.x[0], integer(c, "axis"))),
       TUTTI_REFERENCE(tile, tile(c.x[0], shape_of(c, "counts"))),
+      TUTTI_REFERENCE(flip, flip(c.x[0], c.attributes.integers("axes"))),
+      TUTTI_REFERENCE(roll, c.attributes.has("axis") ? roll(c.x[0], integer(c, "shift"), integer(c, "axis"))
+                                                     : roll(c.x[0], integer(c, "shift"))),
+      TUTTI_REFERENCE(unfold, unfold(c.x[0], integer(c, "axis"), integer(c, "size"), integer(c, "step"))),
+      TUTTI_REFERENCE(meshgrid, meshgrid(c.x, c.attributes.flag("xy") ? MeshOrder::xy : MeshOrder::ij)),
+      TUTTI_REFERENCE(repeat_interleave, c.x.size() > 1
+                                             ? repeat_interleave(c.x[0], c.x[1], integer(c, "axis"))
+                                             : repeat_interleave(c.x[0], integer(c, "count"), integer(c, "axis"))),
       TUTTI_REFERENCE(slice,
                       slice(c.x[0], integer(c, "axis"), at(c, "range", 0), at(c, "range", 1), at(c, "range", 2))),
       TUTTI_REFERENCE(pad, pad(c.x[0], widths(c), c.attributes.number("value", 0))),
@@ -110,6 +129,12 @@ std::vector<Operation> shape_operations() {
       TUTTI_REFERENCE(gather, gather(c.x[0], integer(c, "axis"), c.x[1])),
       TUTTI_REFERENCE(embedding, embedding(c.x[0], c.x[1])),
       TUTTI_REFERENCE(scatter_add, scatter_add(shape_of(c), c.x[0], integer(c, "axis"), c.x[1])),
+      TUTTI_REFERENCE(scatter, scatter(c.x[0], integer(c, "axis"), c.x[1], c.x[2], kind(c))),
+      TUTTI_REFERENCE(masked_select, masked_select(c.x[0], c.x[1])),
+      TUTTI_REFERENCE(argwhere, argwhere(c.x[0])),
+      TUTTI_REFERENCE(unique, all_of(unique(c.x[0]))),
+      TUTTI_REFERENCE(bincount, c.x.size() > 1 ? bincount(c.x[0], c.x[1], integer(c, "least"))
+                                               : bincount(c.x[0], integer(c, "least"))),
       TUTTI_REFERENCE(slice_assign, slice_assign(c.x[0], entries(c), c.x[1])),
       {"index", "operator[]", [](const Call& c) -> Results { return c.x[0].at(entries(c)); }},
   };

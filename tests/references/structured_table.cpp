@@ -51,6 +51,11 @@ std::vector<Operation> structured_operations() {
       TUTTI_REFERENCE(norm, norm(c.x[0], axes(c), keep(c))),
       TUTTI_REFERENCE(logsumexp, logsumexp(c.x[0], axes(c), keep(c))),
       TUTTI_REFERENCE(matmul, matmul(c.x[0], c.x[1])),
+      TUTTI_REFERENCE(tensordot, c.attributes.has("count") ? tensordot(c.x[0], c.x[1], c.attributes.integer("count"))
+                                                           : tensordot(c.x[0], c.x[1], c.attributes.integers("left"),
+                                                                       c.attributes.integers("right"))),
+      TUTTI_REFERENCE(outer, outer(c.x[0], c.x[1])),
+      TUTTI_REFERENCE(addmm, addmm(c.x[0], c.x[1], c.x[2], c.attributes.number("beta"), c.attributes.number("alpha"))),
       TUTTI_REFERENCE(einsum, einsum(c.attributes.text("equation"), c.x)),
       TUTTI_REFERENCE(linear, linear(c.x[0], c.x[1], c.input(2), activation(c))),
       TUTTI_REFERENCE(conv2d, conv2d(c.x[0], c.x[1], c.input(2), conv_geometry(c))),

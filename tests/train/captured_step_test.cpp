@@ -220,6 +220,10 @@ TEST_CASE("captured step: what depends on the host is refused, and said to be") 
     CapturedStep step = step_of([](const Tensor& x) { return x.max().item<float>() > 1 ? x.sum() : x.mean(); });
     check_refused(step, batch, "on the host: what depends on its value");
   }
+  SUBCASE("a shape that is counted") {
+    CapturedStep step = step_of([](const Tensor& x) { return masked_select(x, x >= 0).sum(); });
+    check_refused(step, batch, "on the host: what depends on its value");
+  }
   SUBCASE("values from the host") {
     CapturedStep step = step_of([](const Tensor& x) {
       return (x * Tensor(Array::from(std::vector<float>{1, 2, 3}, {3}, test_device()))).sum();

@@ -65,6 +65,84 @@ def write_sums(file):
             file.case(name, lambda x: reference(x, 0), [make], axis=0)
 
 
+def write_extremes(file):
+    for name in ("cummax", "cummin"):
+        running = lambda x: tuple(getattr(torch, name)(x, axis))
+        for shape, axis in (((4, 6), 0), ((2, 3, 4), -2), ((7,), 0), ((2, 0), 1), ((), 0)):
+            for dtype in DTYPES:
+                file.case(name, running, [distinct(*shape)], dtype, axis=axis)
+            for dtype in ("i64", "u8"):
+                file.case(name, running, [integers(0, 4, *shape, dtype=dtype)], axis=axis)
+        axis = -1
+        rows = [[3.0, NAN, -INFINITY, NAN, INFINITY, 1.0], [-INFINITY, 0.0, -0.0, 2.0, INFINITY, INFINITY]]
+        file.case(name, running, [values(rows)], "f32", second=False, axis=axis)
+        file.case(name, running, [booleans(2, 5)], axis=axis)
+    for shape, axis in (((4, 6), 0), ((2, 3, 4), -2), ((7,), 0), ((2, 0), 1), ((), 0)):
+        for dtype in DTYPES:
+            file.case("logcumsumexp", lambda x: x.logcumsumexp(axis), [normal(*shape)], dtype, widened=True, axis=axis)
+    rows = [
+        [1000.0, 1001.0, -1000.0],
+        [-INFINITY, -INFINITY, 2.0],
+        [1.0, INFINITY, INFINITY],
+        [1.0, NAN, 2.0],
+        [-INFINITY, 1.0, -INFINITY],
+    ]
+    file.case("logcumsumexp", lambda x: x.logcumsumexp(1), [values(rows)], "f32", gradient=False, axis=1)
+    as_f32 = lambda x: x.float().logcumsumexp(0)
+    file.case("logcumsumexp", as_f32, [integers(-9, 9, 3, 4)], axis=0)
+
+
+def last_axis(x, axes):
+    """The axes to reduce as one, the last."""
+    axes = sorted(axis % x.dim() for axis in axes or range(x.dim()))
+    others = [axis for axis in range(x.dim()) if axis not in axes]
+    return x.permute(*others, *axes).flatten(len(others))
+
+
+def write_middles(file):
+    for shape, axes, keep in SHAPES[:4]:
+        kept = [1 if not axes or axis - len(shape) in axes or axis in axes else n for axis, n in enumerate(shape)]
+
+        def reduced(x, function):
+            result = function(last_axis(x, axes))
+            return result.reshape(kept) if keep else result
+
+        for dtype in DTYPES:
+            middle = lambda x: reduced(x, lambda lines: lines.median(-1).values)
+            file.case("median", middle, [distinct(*shape)], dtype, axes=axes, keep_dims=keep)
+            for q in (0.0, 0.3, 0.5, 1.0):
+                part = lambda x: reduced(x, lambda lines: lines.quantile(q, -1))
+                file.case(
+                    "quantile", part, [distinct(*shape)], dtype, widened=True, q=q, axes=axes, keep_dims=keep
+                )
+        for dtype in ("i64", "u8"):
+            numbers = integers(0, 9, *shape, dtype=dtype)
+            file.case("median", lambda x: reduced(x, lambda y: y.median(-1).values), [numbers], axes=axes, keep_dims=keep)
+    rows = [[1.0, NAN, 2.0], [INFINITY, 1.0, 2.0], [3.0, -INFINITY, 1.0]]
+    halves = lambda x: x.quantile(0.5, 1)
+    file.case("quantile", halves, [values(rows)], "f32", gradient=False, q=0.5, axes=(1,), keep_dims=False)
+    file.case("quantile", lambda x: x.float().quantile(0.25, 1), [integers(-9, 9, 3, 5)], q=0.25, axes=(1,))
+
+
+def write_search(file):
+    def in_order(low, high, *shape, dtype="i64"):
+        return lambda random: numpy.sort(random.randint(low, high, shape), -1).astype(dtype)
+
+    for right in (False, True):
+        search = lambda line, x: torch.searchsorted(line, x, right=right)
+        for lines, shape in (((8,), (5,)), ((1,), (2, 3)), ((13,), ()), ((0,), (3,)), ((2, 7), (2, 5)), ((2, 3, 4), (2, 3, 9))):
+            for dtype in DTYPES:
+                inputs = [in_order(-9, 9, *lines, dtype="float64"), integers(-10, 10, *shape, dtype="f64")]
+                file.case("searchsorted", search, inputs, dtype, gradient=False, right=right)
+            for dtype in ("i64", "i32", "u8"):
+                inputs = [in_order(0, 9, *lines, dtype={"i64": "int64", "i32": "int32", "u8": "uint8"}[dtype])]
+                file.case("searchsorted", search, [*inputs, integers(0, 10, *shape, dtype=dtype)], right=right)
+        line = [-INFINITY, 0.0, 1.0, 1.0, INFINITY, NAN, NAN]
+        wanted = [-INFINITY, NAN, INFINITY, 1.0, -0.0, 5.0, -1.0]
+        in_numpy_order = in_numpy(lambda a, v: numpy.searchsorted(a, v, "right" if right else "left"))
+        file.case("searchsorted", in_numpy_order, [values(line), values(wanted)], "f64", gradient=False, right=right)
+
+
 def write_order(file):
     odd = values([[3.0, NAN, -INFINITY, 3.0, INFINITY, -0.0, 0.0], [1.0, 1.0, 1.0, 2.0, NAN, NAN, 0.0]])
     for descending in (False, True):
@@ -90,11 +168,14 @@ def write_order(file):
 
 
 def write(file):
-    file.special = ("topk",)
+    file.special = ("topk", "median")
     file.special_results = ("prod",)  # a factor's gradient is the product of the others: PyTorch divides by it
     write_products(file)
     write_sums(file)
     write_order(file)
+    write_extremes(file)
+    write_middles(file)
+    write_search(file)
     for dtype in ("f64", "bf16", "f16"):
         order = lambda x: torch.sort(x, dim=-1, stable=True)[1]
         file.case("argsort", order, [distinct(4, 6)], dtype, gradient=False, axis=-1)

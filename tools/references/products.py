@@ -64,6 +64,39 @@ def write_einsum_of_integers(file):
     file.case("einsum", in_f32, [integers(-9, 9, 2, 3), integers(-9, 9, 3, 2)], equation="ij,jk->ik")
 
 
+def write_products(file):
+    for dtype in DTYPES:
+        for a, b, count in (((3, 4), (4, 2), 1), ((2, 3, 4), (3, 4, 5), 2), ((2,), (3,), 0), ((2, 3), (2, 3), 2)):
+            reference = lambda x, y: torch.tensordot(x, y, count)
+            file.case("tensordot", reference, [normal(*a), normal(*b)], dtype, widened=True, count=count)
+        for a, b, left, right in (((2, 3, 4), (5, 4, 2), (0, -1), (2, 1)), ((0, 3), (3, 2), (1,), (0,))):
+            reference = lambda x, y: torch.tensordot(x, y, (left, right))
+            file.case("tensordot", reference, [normal(*a), normal(*b)], dtype, widened=True, left=left, right=right)
+        file.case("outer", torch.outer, [normal(3), normal(4)], dtype)
+        file.case("outer", torch.outer, [normal(0), normal(4)], dtype)
+        for beta, alpha in ((1.0, 1.0), (0.5, -2.0), (0.0, 1.0)):
+            for shape, a, b in (((3, 5), (3, 4), (4, 5)), ((5,), (3, 4), (4, 5)), ((2, 3, 2), (2, 3, 4), (2, 4, 2))):
+                reference = torch.addmm if len(a) == 2 else torch.baddbmm
+                scaled = lambda x, y, z: reference(x, y, z, beta=beta, alpha=alpha)
+                file.case(
+                    "addmm",
+                    scaled,
+                    [normal(*shape), normal(*a), normal(*b)],
+                    dtype,
+                    widened=True,
+                    tolerance={"bf16": 2.0**-6, "f16": 2.0**-9}.get(dtype, 0.0),  # rounded after each of three steps
+                    beta=beta,
+                    alpha=alpha,
+                )
+    special, plain = values([[1.0, INFINITY], [NAN, 2.0]]), values([[1.0, 0.5], [2.0, 1.0]])
+    file.case("addmm", torch.addmm, [special, plain, plain], "f32", second=False, beta=1.0, alpha=1.0)
+    unread = lambda x, y, z: torch.addmm(x, y, z, beta=0)
+    file.case("addmm", unread, [special, plain, plain], "f32", gradient=False, beta=0.0, alpha=1.0)
+    file.case("tensordot", lambda x, y: torch.tensordot(x, y, 1), [special, plain], "f32", gradient=False, count=1)
+    file.case("outer", torch.outer, [values([1.0, NAN, INFINITY]), values([2.0, 0.0])], "f32", second=False)
+    file.case("outer", torch.outer, [integers(-9, 9, 3), integers(-9, 9, 2)])
+
+
 def write_linear(file):
     activations = {"none": lambda x: x, "relu": functional.relu, "gelu": functional.gelu}
     for name, activation in activations.items():
@@ -119,5 +152,6 @@ def write(file):
     write_matmul(file)
     write_einsum(file)
     write_einsum_of_integers(file)
+    write_products(file)
     write_linear(file)
     write_convolution(file)

@@ -5,7 +5,9 @@ import numpy
 import torch
 from torch.nn import functional
 
-from reference_file import DTYPES, booleans, in_numpy, integers, normal, typed, values
+from reference_file import DTYPES, booleans, distinct, in_numpy, integers, normal, typed, values
+
+NAN, INFINITY = float("nan"), float("inf")
 
 WIDE = ("f32", "f64")
 NARROW = ("bf16", "f16")
@@ -105,6 +107,30 @@ def write_shapes(file):
         add("squeeze", lambda x: x.squeeze(0), (1, 3, 1), axes=(0,))
         add("expand_dims", lambda x: x.unsqueeze(-1), (2, 3), axis=-1)
         add("tile", lambda x: x.tile(2, 1, 3), (2, 3), counts=(2, 1, 3))
+        for axes in ((0,), (-1, 0), ()):
+            add("flip", lambda x: x.flip(axes or (0, 1, 2)), (2, 3, 4), axes=axes)
+        add("flip", lambda x: x.flip(1), (2, 0), axes=(1,))
+        for shift in (1, -2, 9, 0):
+            add("roll", lambda x: x.roll(shift, 1), (3, 4), shift=shift, axis=1)
+            add("roll", lambda x: x.roll(shift), (3, 4), shift=shift)
+        add("roll", lambda x: x.roll(1, 0), (0, 2), shift=1, axis=0)
+        for size, step in ((3, 1), (2, 3), (4, 2), (7, 5)):
+            add("unfold", lambda x: x.unfold(1, size, step), (2, 7, 3), axis=1, size=size, step=step)
+        add("unfold", lambda x: x.unfold(-1, 2, 1), (0, 5), axis=-1, size=2, step=1)
+        for count in (3, 1, 0):
+            add("repeat_interleave", lambda x: x.repeat_interleave(count, 1), (2, 3, 2), axis=1, count=count)
+        counts = values([2, 0, 3], "i64")
+        repeated = lambda x, n: x.repeat_interleave(n, 1)
+        file.case("repeat_interleave", repeated, [make(2, 3, 2), counts], floating, axis=1)
+        file.case("repeat_interleave", repeated, [make(2, 0), values([], "i64")], floating, axis=1)
+        file.case("masked_select", torch.masked_select, [make(3, 4), booleans(3, 4)], floating)
+        file.case("masked_select", torch.masked_select, [make(3, 1), booleans(2, 1, 4)], floating)
+        for mask in (values([], "bool"), values([False, False], "bool")):
+            file.case("masked_select", torch.masked_select, [make(len(mask(None))), mask], floating)
+        for xy in (False, True):
+            grid = lambda *axes: torch.meshgrid(*axes, indexing="xy" if xy else "ij")
+            for lengths in ((3, 2), (2, 3, 4), (4,), (2, 0)):
+                file.case("meshgrid", grid, [make(n) for n in lengths], floating, xy=xy)
         add("slice", lambda x: x[:, 1:6:2], (3, 7), axis=1, range=(1, 6, 2))
         add("slice", lambda x: x[2:2], (3, 7), axis=0, range=(2, 2, 1))
         add("to", lambda x: x.clone(), (2, 3))
@@ -156,6 +182,70 @@ def write_joins(file):
             "scatter_add", scatter, [normal(3, 6), integers(0, 7, 3, 6)], dtype, axis=1, shape=(3, 7), widened=True
         )
     file.case("gather", lambda x, i: x.gather(1, i), [integers(0, 99, 3, 7), integers(0, 7, 3, 4)], axis=1)
+
+
+def write_scatter(file):
+    apart = values([[0, 2], [3, 1], [4, 0]], "i64")
+    for dtype in (*WIDE, *NARROW):
+        inputs = [normal(3, 5), apart, normal(3, 2)]
+        file.case("scatter", lambda x, i, u: x.scatter(1, i, u), inputs, dtype, axis=1, kind="set")
+        for name in ("sum", "prod", "amax", "amin"):
+            into = lambda x, i, u: x.scatter_reduce(axis, i, u, name)
+            for shape, axis, index, length in (
+                ((3, 5), 1, (3, 7), 5),
+                ((4, 3), 0, (6, 2), 4),
+                ((2, 3, 4), -1, (2, 3, 9), 4),
+                ((2, 3), 0, (0, 3), 2),
+            ):
+                inputs = [distinct(*shape), integers(0, length, *index), normal(*index)]
+                file.case("scatter", into, inputs, dtype, widened=True, axis=axis, kind=name)
+    axis = 0
+    for name in ("sum", "prod", "amax", "amin"):
+        into = lambda x, i, u: x.scatter_reduce(0, i, u, name)
+        # Equals share the gradient; products of zeros.
+        x, updates = values([1.0, 2.0, 0.0, 3.0]), values([1.0, 0.0, 2.0, 2.0, 4.0, 0.0, 5.0])
+        index = values([0, 0, 1, 1, 2, 3, 3], "i64")
+        file.case("scatter", into, [x, index, updates], "f64", axis=0, kind=name)
+        x = values([1.0, INFINITY, -INFINITY, NAN, 2.0])
+        updates = values([NAN, 1.0, INFINITY, 2.0, 5.0])
+        index = values([0, 1, 2, 3, 4], "i64")
+        file.case("scatter", into, [x, index, updates], "f32", gradient=False, axis=0, kind=name)
+        for dtype in INTEGERS:
+            inputs = [integers(-5, 5, 3, dtype=dtype), integers(0, 3, 6), integers(1, 5, 6, dtype=dtype)]
+            file.case("scatter", into, inputs, axis=0, kind=name)
+
+    def last(x, i, u):
+        copy = x.copy()
+        numpy.put_along_axis(copy, i, u, 1)
+        return copy
+
+    for make in (normal, booleans, lambda *shape: integers(-9, 9, *shape)):
+        inputs = [make(3, 4), integers(0, 4, 3, 9), make(3, 9)]
+        file.case("scatter", in_numpy(last), inputs, "f32", gradient=False, axis=1, kind="set")
+
+
+def write_counted(file):
+    unlike = lambda x: torch.unique(x, return_inverse=True, return_counts=True)
+    for make in (integers(-3, 4, 4, 5), integers(0, 3, 7, dtype="u8"), booleans(2, 3), integers(0, 9, 0), integers(0, 9)):
+        file.case("argwhere", torch.argwhere, [make])
+        file.case("unique", unlike, [make])
+    for dtype in (*WIDE, *NARROW):
+        file.case("argwhere", torch.argwhere, [integers(-1, 2, 2, 3, 4, dtype="f64")], dtype, gradient=False)
+        file.case("unique", unlike, [integers(-3, 4, 4, 5, dtype="f64")], dtype, gradient=False)
+    odd = values([[NAN, 0.0, INFINITY], [-INFINITY, NAN, INFINITY]])
+    file.case("argwhere", torch.argwhere, [odd], "f32", gradient=False)
+    whole = lambda x: numpy.unique(x, return_inverse=True, return_counts=True)
+    file.case("unique", in_numpy(whole), [odd], "f32", gradient=False)
+    for least in (0, 3, 12):
+        for dtype in ("i64", "u8"):
+            file.case("bincount", lambda x: torch.bincount(x, None, least), [integers(0, 8, 20, dtype=dtype)], least=least)
+        for dtype in WIDE:
+            # torch.bincount has no gradient.
+            weighted = lambda x, w: torch.zeros(max(least, int(x.max()) + 1), dtype=w.dtype).scatter_add(0, x, w)
+            file.case("bincount", weighted, [integers(0, 8, 20), normal(20)], dtype, least=least)
+    file.case("bincount", lambda x: torch.bincount(x), [values([], "i64")], least=0)
+    odd = [values([0, 1, 2, 2], "i64"), values([NAN, INFINITY, 1.0, -INFINITY])]
+    file.case("bincount", lambda x, w: torch.bincount(x, w), odd, "f64", gradient=False, least=0)
 
 
 def python_index(entries, positions):
@@ -217,4 +307,6 @@ def write(file):
     write_promotion(file)
     write_shapes(file)
     write_joins(file)
+    write_scatter(file)
+    write_counted(file)
     write_indexing(file)

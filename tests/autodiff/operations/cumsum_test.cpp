@@ -80,11 +80,44 @@ TEST_CASE("cumprod: what is multiplied on the way may be beyond the type's range
   check(threes, DType::f32, Values(300, 0));
 }
 
+TEST_CASE("cummax, cummin: the last of equals; NaN stays") {
+  const double nan = std::nan("");
+  const RunningExtremes most = cummax(constant({2, 2, 1, nan, 5, nan, 7}, {7}), 0);
+  CHECK(most.indices.to_vector<std::int64_t>() == Whole{0, 1, 1, 3, 3, 5, 5});
+  CHECK(most.values.to_vector<double>()[2] == 2);
+  CHECK(std::isnan(most.values.to_vector<double>()[4]));
+  CHECK(cummin(constant({2, 3, 2, 1}, {4}), 0).indices.to_vector<std::int64_t>() == Whole{0, 0, 2, 3});
+  const Tensor x = spread({3, 7}, 1);
+  for (const std::int64_t axis : {0, -1}) {
+    check_gradients([=](const Inputs& in) { return square(cummax(in[0], axis).values); }, {x});
+    check_gradients([=](const Inputs& in) { return square(cummin(in[0], axis).values); }, {x});
+  }
+  // Against the definition, along a line whose length is no power of two.
+  Values drawn;
+  for (int i = 0; i < 1000; ++i) drawn.push_back(i * 7919 % 257 - i / 10);
+  const RunningExtremes least = cummin(leaf(drawn), 0);
+  std::size_t wrong = 0;
+  for (std::size_t i = 0, best = 0; i < drawn.size(); ++i) {
+    if (drawn[i] <= drawn[best]) best = i;
+    wrong += least.indices.to_vector<std::int64_t>()[i] == static_cast<std::int64_t>(best) ? 0 : 1;
+  }
+  CHECK(wrong == 0);
+}
+
+TEST_CASE("logcumsumexp: without overflow") {
+  check_gradients([](const Inputs& in) { return square(logcumsumexp(in[0], 1)); }, {spread({2, 5}, 1)});
+  const Values sums = logcumsumexp(constant({1000, 1000, -1000}, {3}), 0).to_vector<double>();
+  CHECK(sums[0] == 1000);
+  CHECK(sums[2] == doctest::Approx(1000 + std::log(2)));
+}
+
 TEST_CASE("cumsum, cumprod: a scalar stays one") {
   const Tensor x = leaf({3}, {});
   for (const std::int64_t axis : {0, -1}) {
     CHECK(cumsum(x, axis).shape() == Shape{});
     CHECK(cumprod(x, axis).item<double>() == 3);
+    CHECK(cummax(x, axis).values.item<double>() == 3);
+    CHECK(logcumsumexp(x, axis).item<double>() == 3);
   }
   check_gradients([](const Inputs& in) { return square(cumprod(cumsum(in[0], 0), 0)); }, {x});
   CHECK_THROWS_AS(cumsum(x, 1), ShapeError);

@@ -6,6 +6,8 @@
 
 #include <doctest/doctest.h>
 
+#include <cmath>
+
 namespace tutti {
 namespace {
 
@@ -22,6 +24,64 @@ TEST_CASE("gather, scatter_add: along each axis, with repeated and unused places
   check_gradients([&](const Inputs& in) { return scatter_add({3, 4}, in[0], 1, columns); }, {spread({3, 2}, 3)});
   check_gradients([&](const Inputs& in) { return square(gather(in[0], 1, columns)); }, {x});
   check_gradients([](const Inputs& in) { return gather(in[0], 0, index({}, {0, 4})); }, {x});
+}
+
+TEST_CASE("scatter: each kind, with repeated and unused places") {
+  const Tensor x = spread({3, 4}, 1);
+  const Tensor rows = index({2, 0, 2, 2, 1, 0, 0, 1, 2, 2, 1, 1}, {3, 4});
+  const Tensor columns = index({3, 3, 0, 1, 1, 1}, {3, 2});
+  for (const Scatter kind : {Scatter::set, Scatter::add, Scatter::prod, Scatter::max, Scatter::min}) {
+    CAPTURE(static_cast<int>(kind));
+    check_gradients([&](const Inputs& in) { return square(scatter(in[0], 0, rows, in[1], kind)); },
+                    {x, spread({3, 4}, 2)});
+    check_gradients([&](const Inputs& in) { return square(scatter(in[0], -1, columns, in[1], kind)); },
+                    {x, spread({3, 2}, 3)});
+  }
+}
+
+TEST_CASE("scatter: the last of several is set, and has the gradient") {
+  const Tensor x = leaf({1, 2, 3});
+  const Tensor updates = leaf({10, 20, 30, 40});
+  const Tensor y = scatter(x, 0, index({2, 0, 2, 2}, {4}), updates);
+  CHECK(y.to_vector<double>() == Values{20, 2, 40});
+  backward(sum(y * constant({5, 6, 7}, {3})));
+  CHECK(x.grad().to_vector<double>() == Values{0, 6, 0});
+  CHECK(updates.grad().to_vector<double>() == Values{0, 5, 0, 7});
+}
+
+TEST_CASE("scatter: gradients of products with zeros, which share none") {
+  // Of no zero, one, and two; and x's own.
+  const Tensor x = leaf({2, 3, 4, 0});
+  const Tensor updates = leaf({5, 7, 0, 6, 0, 0, 8});
+  backward(sum(scatter(x, 0, index({0, 0, 1, 1, 2, 2, 3}, {7}), updates, Scatter::prod)));
+  CHECK(x.grad().to_vector<double>() == Values{35, 0, 0, 8});
+  CHECK(updates.grad().to_vector<double>() == Values{14, 10, 18, 0, 0, 0, 0});
+  // Second gradients with one zero.
+  const Tensor places = index({0, 0, 1}, {3});
+  gradgradcheck([&](const Inputs& in) { return scatter(in[0], 0, places, in[1], Scatter::prod); },
+                {leaf({2, 3}), leaf({0, 6, 4})});
+}
+
+TEST_CASE("scatter: equal extremes share the gradient, also NaN") {
+  const Tensor x = leaf({3, 1, 2});
+  const Tensor updates = leaf({3, 3, 5, std::nan("")});
+  backward(sum(scatter(x, 0, index({0, 0, 1, 2}, {4}), updates, Scatter::max)));
+  CHECK(x.grad().to_vector<double>() == Values{1.0 / 3, 0, 0});
+  CHECK(updates.grad().to_vector<double>() == Values{1.0 / 3, 1.0 / 3, 1, 1});
+}
+
+TEST_CASE("scatter: literals, other types, bools") {
+  const Tensor x = leaf({1, 2, 3});
+  CHECK(scatter(x, 0, index({1}, {1}), 7).to_vector<double>() == Values{1, 7, 3});
+  CHECK(scatter(x, 0, index({1, 1}, {2}), 2, Scatter::prod).to_vector<double>() == Values{1, 8, 3});
+  CHECK(scatter(x, 0, index({1}, {1}), index({9}, {1})).dtype() == DType::f64);
+  const Tensor flags = x > 1;
+  CHECK(scatter(flags, 0, index({0}, {1}), true).to_vector<bool>() == std::vector<bool>{true, true, true});
+  CHECK_THROWS_WITH_AS(scatter(flags, 0, index({0}, {1}), true, Scatter::max), doctest::Contains("[scatter]"),
+                       DTypeError);
+  const Tensor bytes = cast(index({1}, {1}), DType::u8);
+  CHECK_THROWS_WITH_AS(scatter(bytes, 0, index({0}, {1}), 300), doctest::Contains("[scatter] 300 is no u8"),
+                       DTypeError);
 }
 
 TEST_CASE("gather: a place read twice collects twice") {

@@ -133,6 +133,11 @@ const std::vector<Case>& structured_cases() {
          scatter_add({10, 20}, floats({10, 3}), 1, indices({10, 3}));
        }},
       {"long scatter_add", [] { scatter_add({100000}, floats({50000}), 0, indices({50000})); }},
+      {"scatter",
+       [] {
+         scatter(Scatter::max, floats({10, 20}), 1, indices({10, 3}), floats({10, 3}));
+       }},
+      {"long scatter", [] { scatter(Scatter::set, floats({100000}), 0, indices({50000}), floats({50000})); }},
       {"conv2d",
        [] {
          conv2d({}, floats({2, 3, 8, 8}), floats({4, 3, 3, 3}));
@@ -206,7 +211,7 @@ const std::vector<Case>& narrow_cases() {
        }},
       {"bf16 scatter_add in place",
        [] {
-         backend_for(kDevice).scatter_add(halves({10, 3}), 1, indices({10, 3}), halves({10, 20}));
+         backend_for(kDevice).scatter(Scatter::add, halves({10, 3}), 1, indices({10, 3}), halves({10, 20}));
        }},
   };
   return cases;

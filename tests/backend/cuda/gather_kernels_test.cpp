@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kernels of gather and scatter_add on the host against the CPU backend.
+// The kernels of gather and scatter on the host against the CPU backend.
 #include <tutti/backend/cuda/kernels/gather.h>
-#include <tutti/backend/cuda/kernels/scatter_add.h>
+#include <tutti/backend/cuda/kernels/scatter.h>
 #include <tutti/backend/cuda/selection.h>
 #include <tutti/backend/operations.h>
 #include <tutti/backend/registry.h>
@@ -10,6 +10,7 @@
 
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <cstring>
 
 TEST_SUITE_BEGIN("cpu");
@@ -92,41 +93,49 @@ Array gather_on_host(const Array& input, const Case& c, const Array& index, Inde
   });
 }
 
-/// The output, to add to.
-DeviceArray zeros(const Case& c, DType dtype) {
-  const auto bytes = static_cast<std::size_t>(element_count(c.selected)) * size_of(dtype);
-  DeviceArray to = DeviceArray::unwritten(bytes);
-  std::memset(to.data(), 0, bytes);
-  return to;
-}
+/// What updates are scattered into.
+struct Target {
+  Scatter kind;
+  Array x;
 
-Array scatter_lines_on_host(const Array& updates, const Case& c, const Array& index, IndexFault& fault) {
+  DeviceArray on_host() const {
+    synchronize(x.device());
+    DeviceArray copy = DeviceArray::unwritten(x.bytes());
+    std::memcpy(copy.data(), x.raw_data(), x.bytes());
+    return copy;
+  }
+};
+
+Target zeros(const Case& c, DType dtype) { return {Scatter::add, Array::zeros(c.selected, dtype, cpu())}; }
+
+Array scatter_lines_on_host(const Target& target, const Array& updates, const Case& c, const Array& index,
+                            IndexFault& fault) {
   const DeviceArray from(updates);
   const DeviceArray places(index);
   return on_host::in_every_order([&] {
-    DeviceArray to = zeros(c, updates.dtype());
-    cuda_kernels::launch_scatter_add_lines(nullptr, updates.dtype(),
-                                           selection_of("scatter_add", c.selected, c.index, c.axis), from.data(),
-                                           places.as<std::int64_t>(), to.data(), &fault);
+    DeviceArray to = target.on_host();
+    cuda_kernels::launch_scatter_lines(nullptr, target.kind, updates.dtype(),
+                                       selection_of("scatter", c.selected, c.index, c.axis), from.data(),
+                                       places.as<std::int64_t>(), to.data(), &fault);
     return to.read(c.selected, updates.dtype());
   });
 }
 
 /// At most `most` updates at a time.
-Array scatter_sorted_on_host(const Array& updates, const Case& c, const Array& index, std::int64_t most,
-                             IndexFault& fault) {
+Array scatter_sorted_on_host(const Target& target, const Array& updates, const Case& c, const Array& index,
+                             std::int64_t most, IndexFault& fault) {
   const DeviceArray from(updates);
   const DeviceArray places(index);
   return on_host::in_every_order([&] {
-    DeviceArray to = zeros(c, updates.dtype());
+    DeviceArray to = target.on_host();
     for (std::int64_t begin = 0; begin < index.size(); begin += most) {
       const SortedUpdates range{begin, std::min(most, index.size() - begin), element_count(c.selected)};
       std::size_t bytes = 0;
-      CHECK(cuda_kernels::scatter_add_workspace(range, bytes) == cudaSuccess);
+      CHECK(cuda_kernels::scatter_workspace(range, bytes) == cudaSuccess);
       DeviceArray workspace = DeviceArray::unwritten(bytes);
-      CHECK(cuda_kernels::launch_scatter_add_sorted(
-                nullptr, updates.dtype(), selection_of("scatter_add", c.selected, c.index, c.axis), range, from.data(),
-                places.as<std::int64_t>(), to.data(), &fault, workspace.data(), bytes) == cudaSuccess);
+      CHECK(cuda_kernels::launch_scatter_sorted(
+                nullptr, target.kind, updates.dtype(), selection_of("scatter", c.selected, c.index, c.axis), range,
+                from.data(), places.as<std::int64_t>(), to.data(), &fault, workspace.data(), bytes) == cudaSuccess);
     }
     return to.read(c.selected, updates.dtype());
   });
@@ -157,11 +166,46 @@ TEST_CASE("scatter_add by lines and by sorting adds the same") {
       const Array index = some_index(views, c, 0);
       const Array expected = scatter_add(c.selected, updates, static_cast<std::int64_t>(c.axis), index);
       Report report;
-      CHECK(on_host::differences(scatter_lines_on_host(updates, c, index, report.fault), expected, 1e-6) == 0);
-      for (const std::int64_t most : {1 << 20, 333})
-        CHECK(on_host::differences(scatter_sorted_on_host(updates, c, index, most, report.fault), expected, 1e-6) == 0);
+      const Target target = zeros(c, dtype);
+      CHECK(on_host::differences(scatter_lines_on_host(target, updates, c, index, report.fault), expected, 1e-6) == 0);
+      for (const std::int64_t most : {1 << 20, 333}) {
+        const Array found = scatter_sorted_on_host(target, updates, c, index, most, report.fault);
+        CHECK(on_host::differences(found, expected, 1e-6) == 0);
+      }
       report.check(IndexFault::Operation::none, c);
     }
+}
+
+TEST_CASE("scatter by lines and by sorting sets the last, multiplies, and chooses") {
+  RandomViews views(31);
+  for (const Case& c : cases())
+    for (const Scatter kind : {Scatter::set, Scatter::prod, Scatter::max, Scatter::min})
+      for (const DType dtype : kAllDTypes) {
+        if (kind != Scatter::set && (is_narrow(dtype) || dtype == DType::boolean)) continue;  // those come widened
+        CAPTURE(to_string(c.index));
+        CAPTURE(to_string(dtype));
+        CAPTURE(static_cast<int>(kind));
+        Array updates = filled(views, c.index, dtype);
+        if (kind == Scatter::prod) {  // between 1/2 and 2, so that hundreds of them stay in range
+          const Array one = Array::full({}, 1, dtype, cpu());
+          updates = is_floating(dtype) ? apply(elementwise::Exp2{}, apply(elementwise::Sin{}, updates))
+                                       : apply(elementwise::Maximum{}, updates, one);
+        }
+        if (is_floating(dtype) && kind != Scatter::prod) updates.slice(0, 0, 1).fill(std::nan(""));
+        const Target target{kind, filled(views, c.selected, dtype)};
+        const Array index = some_index(views, c, 0);
+        const Array expected = scatter(kind, target.x, static_cast<std::int64_t>(c.axis), index, updates);
+        Report report;
+        CHECK(on_host::same_bits(scatter_lines_on_host(target, updates, c, index, report.fault), expected));
+        for (const std::int64_t most : {1 << 20, 333}) {
+          const Array found = scatter_sorted_on_host(target, updates, c, index, most, report.fault);
+          if (kind == Scatter::prod)
+            CHECK(on_host::differences(found, expected, 1e-4) == 0);
+          else
+            CHECK(on_host::same_bits(found, expected));
+        }
+        report.check(IndexFault::Operation::none, c);
+      }
 }
 
 TEST_CASE("an index out of range selects nothing, and is reported") {
@@ -185,16 +229,21 @@ TEST_CASE("an index out of range selects nothing, and is reported") {
     const auto axis = static_cast<std::int64_t>(c.axis);
     const Array gathered = apply(elementwise::Multiply{}, gather(input, axis, valid), kept);
     const Array added = scatter_add(c.selected, taken, axis, valid);
+    const Target nothing = zeros(c, DType::f32);
 
     Report gathering;
     CHECK(on_host::differences(gather_on_host(input, c, index, gathering.fault), gathered, 0) == 0);
     gathering.check(IndexFault::Operation::gather, c);
     Report by_lines;
-    CHECK(on_host::differences(scatter_lines_on_host(updates, c, index, by_lines.fault), added, 1e-6) == 0);
+    CHECK(on_host::differences(scatter_lines_on_host(nothing, updates, c, index, by_lines.fault), added, 1e-6) == 0);
     by_lines.check(IndexFault::Operation::scatter_add, c);
     Report sorted;
-    CHECK(on_host::differences(scatter_sorted_on_host(updates, c, index, 1 << 20, sorted.fault), added, 1e-6) == 0);
+    CHECK(on_host::differences(scatter_sorted_on_host(nothing, updates, c, index, 1 << 20, sorted.fault), added,
+                               1e-6) == 0);
     sorted.check(IndexFault::Operation::scatter_add, c);
+    Report setting;
+    scatter_lines_on_host({Scatter::set, nothing.x}, updates, c, index, setting.fault);
+    setting.check(IndexFault::Operation::scatter, c);
   }
 }
 
@@ -208,8 +257,10 @@ TEST_CASE("gather and scatter_add with fewer blocks than elements need") {
   Report report;
   CHECK(on_host::same_bits(gather_on_host(input, c, index, report.fault), gather(input, 0, index)));
   const Array expected = scatter_add(c.selected, updates, 0, index);
-  CHECK(on_host::differences(scatter_lines_on_host(updates, c, index, report.fault), expected, 1e-12) == 0);
-  CHECK(on_host::differences(scatter_sorted_on_host(updates, c, index, 1 << 20, report.fault), expected, 1e-12) == 0);
+  const Target target = zeros(c, DType::f64);
+  CHECK(on_host::differences(scatter_lines_on_host(target, updates, c, index, report.fault), expected, 1e-12) == 0);
+  const Array sorted = scatter_sorted_on_host(target, updates, c, index, 1 << 20, report.fault);
+  CHECK(on_host::differences(sorted, expected, 1e-12) == 0);
   on_host::schedule.most_blocks = ~0U;
 }
 

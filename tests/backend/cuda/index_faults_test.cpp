@@ -43,12 +43,12 @@ TEST_CASE("an index out of range is an error of the next wait, with the operatio
                        ShapeError);
   CHECK_NOTHROW(synchronize(kDevice));
 
-  report_from(machine, "add_lines", 4, IndexFault::Operation::scatter_add, -1);
+  report_from(machine, "scatter_lines", 4, IndexFault::Operation::scatter_add, -1);
   const Array by_lines = scatter_add({9, 5}, input, 0, indices({3, 5}));
   CHECK_THROWS_WITH_AS(by_lines.to_vector<float>(),
                        "[scatter_add] cuda:1: index -1 is out of range for axis 0 of length 9", ShapeError);
 
-  report_from(machine, "list_places", 5, IndexFault::Operation::scatter_add, 9);
+  report_from(machine, "list_places", 6, IndexFault::Operation::scatter_add, 9);
   const Array updates = Array::zeros({100, 5}, DType::f32, kDevice);
   const Array sorted = scatter_add({9, 5}, updates, 0, indices({100, 5}));
   CHECK_THROWS_WITH_AS(synchronize(kDevice), "[scatter_add] cuda:1: index 9 is out of range for axis 0 of length 9",
@@ -76,7 +76,7 @@ TEST_CASE("an index out of range is told as what it meant where its kernel was q
                          ShapeError);
   }
   // An operation and its gradient report the same index: it is told once, by its meaning.
-  report_from(machine, "add_lines", 4, IndexFault::Operation::scatter_add, 12);
+  report_from(machine, "scatter_lines", 4, IndexFault::Operation::scatter_add, 12);
   const Array places = indices({3, 5});
   const Array forward = wrong(12, target);
   const Array backward = scatter_add({9, 5}, input, 0, places);

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tutti/backend/cuda/kernels/scatter.h>
+
+#include <tutti/backend/cuda/kernels/launch.cuh>
+#include <tutti/backend/cuda/kernels/line_combine.cuh>
+#include <tutti/backend/cuda/kernels/reduce_terms.h>
+
+#include <cub/device/device_radix_sort.cuh>
+
+#include <bit>
+
+namespace tutti::cuda_kernels {
+namespace {
+
+/// What an element becomes by an update, and the terms by which a warp joins many.
+template <class T, class Operation, class JoiningTerms> struct Join {
+  using Element = T;
+  using Terms = JoiningTerms;
+  TUTTI_HOST_DEVICE static T apply(T x, T update) { return Operation{}.value(x, update); }
+  static constexpr auto kFault =
+      std::is_same_v<Operation, elementwise::Add> ? IndexFault::Operation::scatter_add : IndexFault::Operation::scatter;
+};
+template <class T> struct Replacement {
+  using Element = T;
+  TUTTI_HOST_DEVICE static T apply(T, T update) { return update; }
+  static constexpr auto kFault = IndexFault::Operation::scatter;
+};
+
+/// Calls `f` with the join of elements of this type. Those that are set are copied: only their size matters.
+template <class F> void visit_join(Scatter kind, DType dtype, F&& f) {
+  if (kind == Scatter::set) {
+    switch (size_of(dtype)) {
+      case 8: return f(Replacement<std::uint64_t>{});
+      case 4: return f(Replacement<std::uint32_t>{});
+      case 2: return f(Replacement<std::uint16_t>{});
+      default: return f(Replacement<std::uint8_t>{});
+    }
+  }
+  visit_computed_dtype(dtype, [&]<class T>(std::type_identity<T>) {
+    if constexpr (!std::is_same_v<T, bool>) {
+      using Sum = std::conditional_t<std::is_floating_point_v<T>, FloatSum<T, false>, IntegerSum<T, false>>;
+      using elementwise::Maximum;
+      using elementwise::Minimum;
+      switch (kind) {
+        case Scatter::add: return f(Join<T, elementwise::Add, Sum>{});
+        case Scatter::prod: return f(Join<T, elementwise::Multiply, Product<T>>{});
+        case Scatter::max: return f(Join<T, Maximum, Extreme<T, Maximum>>{});
+        default: return f(Join<T, Minimum, Extreme<T, Minimum>>{});
+      }
+    }
+  });
+}
+
+template <class Join, class T = typename Join::Element> __global__ void __launch_bounds__(kThreads)
+    scatter_lines(const Selection selection, const T* __restrict__ updates, const std::int64_t* __restrict__ index,
+                  T* to, IndexFault* fault) {
+  const std::int64_t step = std::int64_t{gridDim.x} * kThreads;
+  for (std::int64_t line = std::int64_t{blockIdx.x} * kThreads + threadIdx.x; line < selection.lines(); line += step)
+    for (std::int64_t position = 0; position < selection.length; ++position) {
+      const std::int64_t i = selection.element(line, position);
+      const std::int64_t chosen = index[i];
+      if (selection.in_range(chosen)) {
+        T& element = to[selection.place(i, chosen)];
+        element = Join::apply(element, updates[i]);
+      } else {
+        selection.report(fault, Join::kFault, chosen);
+      }
+    }
+}
+
+/// What is sorted: the places that updates point to, and the updates' numbers from `begin` on. What is out of range
+/// gets the place behind the last.
+__global__ void __launch_bounds__(kThreads)
+    list_places(const Selection selection, const SortedUpdates range, const std::int64_t* __restrict__ index,
+                std::uint64_t* __restrict__ places, std::uint32_t* __restrict__ numbers,
+                IndexFault::Operation operation, IndexFault* fault) {
+  const std::int64_t step = std::int64_t{gridDim.x} * kThreads;
+  for (std::int64_t i = std::int64_t{blockIdx.x} * kThreads + threadIdx.x; i < range.count; i += step) {
+    const std::int64_t chosen = index[range.begin + i];
+    const bool valid = selection.in_range(chosen);
+    if (!valid) selection.report(fault, operation, chosen);
+    places[i] = static_cast<std::uint64_t>(valid ? selection.place(range.begin + i, chosen) : range.places);
+    numbers[i] = static_cast<std::uint32_t>(i);
+  }
+}
+
+/// Joins `element` with updates of one place, from `begin` on; how many, or kLongRun when there are as many or more.
+template <class Join, class T> __device__ std::int64_t join_run(const std::uint64_t* places,
+                                                                const std::uint32_t* numbers, std::int64_t count,
+                                                                std::int64_t begin, const T* updates, T& element) {
+  const std::uint64_t place = places[begin];
+  std::int64_t length = 0;
+  for (; length < kLongRun && begin + length < count && places[begin + length] == place; ++length)
+    element = Join::apply(element, updates[numbers[begin + length]]);
+  return length;
+}
+
+/// The same by a whole warp, to the end of the run.
+template <class Terms, class T> __device__ T join_long_run(const std::uint64_t* places, const std::uint32_t* numbers,
+                                                           std::int64_t count, std::int64_t begin, const T* updates,
+                                                           std::uint32_t lane) {
+  const std::uint64_t place = places[begin];
+  typename Terms::Accumulated joined = Terms::identity();
+  for (std::int64_t i = begin + lane; i < count && places[i] == place; i += LineLayout::kWarp)
+    joined = Terms::add(joined, updates[numbers[i]]);
+  __syncwarp();
+  for (std::uint32_t distance = LineLayout::kWarp / 2; distance > 0; distance /= 2)
+    joined = Terms::combine(joined, exchange(joined, distance));
+  return Terms::finish(joined);
+}
+
+/// A thread for each sorted update; that of a run's first joins the run, with the help of its warp if it is long.
+template <class Join, class T = typename Join::Element> __global__ void __launch_bounds__(kThreads)
+    join_runs(std::int64_t count, std::uint64_t end, const std::uint64_t* __restrict__ places,
+              const std::uint32_t* __restrict__ numbers, const T* __restrict__ updates, T* __restrict__ to) {
+  const std::uint32_t lane = threadIdx.x % LineLayout::kWarp;
+  const std::int64_t step = std::int64_t{gridDim.x} * kThreads;
+  for (std::int64_t block = std::int64_t{blockIdx.x} * kThreads; block < count; block += step) {
+    const std::int64_t i = block + threadIdx.x;
+    const bool first = i < count && places[i] < end && (i == 0 || places[i - 1] != places[i]);
+    bool is_long = false;
+    if (first) {
+      T element = to[places[i]];
+      is_long = join_run<Join>(places, numbers, count, i, updates, element) == kLongRun;
+      if (!is_long) to[places[i]] = element;
+    }
+    __syncwarp();
+    for (std::uint32_t left = __ballot_sync(0xffffffffU, is_long); left != 0; left &= left - 1) {
+      const auto leader = static_cast<std::uint32_t>(__ffs(static_cast<int>(left)) - 1);
+      const T joined = join_long_run<typename Join::Terms>(places, numbers, count, i - lane + leader, updates, lane);
+      if (lane == leader) to[places[i]] = Join::apply(to[places[i]], joined);
+    }
+  }
+}
+
+/// The last of each run takes its place.
+template <class T> __global__ void __launch_bounds__(kThreads)
+    set_last(std::int64_t count, std::uint64_t end, const std::uint64_t* __restrict__ places,
+             const std::uint32_t* __restrict__ numbers, const T* __restrict__ updates, T* __restrict__ to) {
+  const std::int64_t step = std::int64_t{gridDim.x} * kThreads;
+  for (std::int64_t i = std::int64_t{blockIdx.x} * kThreads + threadIdx.x; i < count; i += step)
+    if (places[i] < end && (i + 1 == count || places[i + 1] != places[i])) to[places[i]] = updates[numbers[i]];
+}
+
+template <class Join> constexpr auto kRunKernel = join_runs<Join, typename Join::Element>;
+template <class T> constexpr auto kRunKernel<Replacement<T>> = set_last<T>;
+
+/// Of the places, and of the one behind the last.
+int bits_of(const SortedUpdates& updates) {
+  return static_cast<int>(std::bit_width(static_cast<std::uint64_t>(updates.places)));
+}
+
+/// How the workspace is shared out: what is sorted, before and after, then what the sort needs.
+struct Workspace {
+  std::uint64_t* places;
+  std::uint64_t* sorted_places;
+  std::uint32_t* numbers;
+  std::uint32_t* sorted_numbers;
+  void* rest;
+
+  Workspace(void* memory, std::int64_t count) {
+    count = divide_up(count, 32) * 32;  // parts stay aligned
+    places = static_cast<std::uint64_t*>(memory);
+    sorted_places = places + count;
+    numbers = reinterpret_cast<std::uint32_t*>(sorted_places + count);
+    sorted_numbers = numbers + count;
+    rest = sorted_numbers + count;
+  }
+  static std::size_t bytes(std::int64_t count) {
+    return static_cast<std::size_t>(divide_up(count, 32) * 32) * 2 * (sizeof(std::uint64_t) + sizeof(std::uint32_t));
+  }
+};
+
+}  // namespace
+
+void launch_scatter_lines(cudaStream_t stream, Scatter kind, DType dtype, const Selection& selection,
+                          const void* updates, const std::int64_t* index, void* to, IndexFault* fault) {
+  visit_join(kind, dtype, [&]<class Join>(Join) {
+    using T = typename Join::Element;
+    launch(scatter_lines<Join, T>, blocks_for(selection.lines()), kThreads, stream, selection,
+           static_cast<const T*>(updates), index, static_cast<T*>(to), fault);
+  });
+}
+
+cudaError_t scatter_workspace(const SortedUpdates& updates, std::size_t& bytes) {
+  const std::uint64_t* places = nullptr;
+  const std::uint32_t* numbers = nullptr;
+  std::size_t sorting = 0;
+  const cudaError_t error = cub::DeviceRadixSort::SortPairs(
+      nullptr, sorting, places, static_cast<std::uint64_t*>(nullptr), numbers, static_cast<std::uint32_t*>(nullptr),
+      static_cast<std::uint32_t>(updates.count), 0, bits_of(updates));
+  bytes = Workspace::bytes(updates.count) + sorting;
+  return error;
+}
+
+cudaError_t launch_scatter_sorted(cudaStream_t stream, Scatter kind, DType dtype, const Selection& selection,
+                                  const SortedUpdates& range, const void* updates, const std::int64_t* index, void* to,
+                                  IndexFault* fault, void* workspace, std::size_t workspace_bytes) {
+  const Workspace parts(workspace, range.count);
+  launch(list_places, blocks_for(range.count), kThreads, stream, selection, range, index, parts.places, parts.numbers,
+         kind == Scatter::add ? IndexFault::Operation::scatter_add : IndexFault::Operation::scatter, fault);
+  std::size_t sorting = workspace_bytes - Workspace::bytes(range.count);
+  const cudaError_t error = cub::DeviceRadixSort::SortPairs(
+      parts.rest, sorting, static_cast<const std::uint64_t*>(parts.places), parts.sorted_places,
+      static_cast<const std::uint32_t*>(parts.numbers), parts.sorted_numbers, static_cast<std::uint32_t>(range.count),
+      0, bits_of(range), stream);
+  if (error != cudaSuccess) return error;
+  visit_join(kind, dtype, [&]<class Join>(Join) {
+    using T = typename Join::Element;
+    launch(kRunKernel<Join>, blocks_for(range.count), kThreads, stream, range.count,
+           static_cast<std::uint64_t>(range.places), parts.sorted_places, parts.sorted_numbers,
+           static_cast<const T*>(updates) + range.begin, static_cast<T*>(to));
+  });
+  return cudaSuccess;
+}
+
+}  // namespace tutti::cuda_kernels

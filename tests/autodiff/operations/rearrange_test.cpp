@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tutti/autodiff/operations.h>
+#include <tutti/backend/error.h>
+#include <tutti/tests/autodiff/leaves.h>
+
+#include <doctest/doctest.h>
+
+namespace tutti {
+namespace {
+
+using Inputs = std::vector<Tensor>;
+using Whole = std::vector<std::int64_t>;
+
+TEST_CASE("flip, roll: of views and numbers; what is wrong") {
+  const Tensor x = constant({1, 2, 3, 4, 5, 6}, {2, 3});
+  CHECK(flip(x.transpose(), 0).to_vector<double>() == Values{3, 6, 2, 5, 1, 4});
+  CHECK(flip(x).to_vector<double>() == Values{6, 5, 4, 3, 2, 1});
+  CHECK(flip(constant({7}, {})).item<double>() == 7);
+  CHECK(roll(x, 1, 1).to_vector<double>() == Values{3, 1, 2, 6, 4, 5});
+  CHECK(roll(x, -7, 1).to_vector<double>() == Values{2, 3, 1, 5, 6, 4});
+  CHECK(roll(x, 2).to_vector<double>() == Values{5, 6, 1, 2, 3, 4});
+  CHECK(roll(constant({7}, {}), 2).item<double>() == 7);
+  CHECK_THROWS_WITH_AS(flip(x, {0, -2}), doctest::Contains("[flip] axis -2 is named twice"), ShapeError);
+  CHECK_THROWS_WITH_AS(roll(x, 1, 2), doctest::Contains("[roll] axis 2"), ShapeError);
+}
+
+TEST_CASE("unfold: windows are views, which in place nobody writes to") {
+  const Tensor x = constant({1, 2, 3, 4, 5}, {5});
+  const Tensor windows = unfold(x, 0, 3, 1);
+  CHECK(windows.to_vector<double>() == Values{1, 2, 3, 2, 3, 4, 3, 4, 5});
+  CHECK(windows.array().storage() == x.array().storage());
+  CHECK_THROWS_WITH_AS(windows.fill_(1), doctest::Contains("one place"), ShapeError);
+  unfold(x, 0, 2, 2).fill_(9);  // no two share an element
+  CHECK(x.to_vector<double>() == Values{9, 9, 9, 9, 5});
+  check_gradients([](const Inputs& in) { return square(unfold(in[0], 1, 5, 2)); }, {spread({2, 9}, 1)});
+  for (const auto& [size, step] : {std::pair{6, 1}, {0, 1}, {2, 0}})
+    CHECK_THROWS_WITH_AS(unfold(x, 0, size, step), doctest::Contains("[unfold] windows"), ShapeError);
+}
+
+TEST_CASE("meshgrid: each type stays, numbers count as one") {
+  const auto grids = meshgrid({constant({1, 2}, {2}), index({5, 6, 7}, {3}), constant({4}, {})}, MeshOrder::xy);
+  CHECK(grids[0].shape() == Shape{3, 2, 1});
+  CHECK(grids[1].to_vector<std::int64_t>() == Whole{5, 5, 6, 6, 7, 7});
+  CHECK(grids[2].shape() == Shape{3, 2, 1});
+  CHECK(meshgrid({}).empty());
+  CHECK_THROWS_WITH_AS(meshgrid({constant({1, 2}, {1, 2})}), doctest::Contains("[meshgrid] coordinates are [1, 2]"),
+                       ShapeError);
+}
+
+TEST_CASE("repeat_interleave: a number for each position") {
+  const Tensor x = spread({2, 3}, 1);
+  const Tensor counts = index({2, 0, 1}, {3});
+  CHECK(repeat_interleave(x, counts, 1).shape() == Shape{2, 3});
+  check_gradients([&](const Inputs& in) { return square(repeat_interleave(in[0], counts, -1)); }, {x});
+  CHECK(repeat_interleave(x, index({0, 0}, {2}), 0).shape() == Shape{0, 3});
+  CHECK_THROWS_WITH_AS(repeat_interleave(x, index({3, -1}, {2}), 0),
+                       doctest::Contains("[repeat_interleave] -1 repeats"), ShapeError);
+  CHECK_THROWS_WITH_AS(repeat_interleave(x, counts, 0), doctest::Contains("[repeat_interleave] counts [3] for axis 0"),
+                       ShapeError);
+  CHECK_THROWS_WITH_AS(repeat_interleave(x, -1, 0), doctest::Contains("[repeat_interleave] -1 repeats"), ShapeError);
+}
+
+TEST_CASE("tensordot, outer, addmm: what does not fit") {
+  const Tensor a = constant({1, 2, 3, 4, 5, 6}, {2, 3});
+  CHECK(tensordot(a, a).item<double>() == 91);
+  CHECK(tensordot(a, a, 0).shape() == Shape{2, 3, 2, 3});
+  CHECK_THROWS_WITH_AS(tensordot(a, a, 1), doctest::Contains("[tensordot] axes 1 and 0 have lengths 3 and 2"),
+                       ShapeError);
+  CHECK_THROWS_WITH_AS(tensordot(a, a, 3), doctest::Contains("[tensordot] 3 axes of [2, 3] and [2, 3]"), ShapeError);
+  CHECK_THROWS_WITH_AS(tensordot(a, a, {0, 1}, {0}), doctest::Contains("[tensordot] 2 axes"), ShapeError);
+  CHECK_THROWS_WITH_AS(tensordot(a, a, {0, 0}, {0, 1}), doctest::Contains("axis 0 is named twice"), ShapeError);
+  CHECK_THROWS_WITH_AS(outer(a, a), doctest::Contains("[outer] [2, 3] and [2, 3]"), ShapeError);
+  CHECK_THROWS_WITH_AS(addmm(constant({1, 2}, {2, 1, 1}), a, a.transpose()),
+                       doctest::Contains("[addmm] [2, 1, 1] does not fit a product of [2, 2]"), ShapeError);
+}
+
+}  // namespace
+}  // namespace tutti
