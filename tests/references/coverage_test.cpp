@@ -40,7 +40,8 @@ constexpr const char* kNoOperations =
 constexpr const char* kNoSpecialValues =
     "where select masked_fill literal literal_function reshape permute transpose broadcast_to flatten moveaxis squeeze "
     "expand_dims tile slice pad concatenate stack split take diagonal tril triu to gather embedding slice_assign index "
-    "bitwise_and bitwise_or bitwise_xor bitwise_not one_hot hard_swish binary_cross_entropy";
+    "bitwise_and bitwise_or bitwise_xor bitwise_not one_hot pixel_shuffle pixel_unshuffle pad_mode hard_swish "
+    "binary_cross_entropy";
 
 /// The next line, without its comment; with those that follow where it begins a declaration whose parentheses are
 /// still open.
