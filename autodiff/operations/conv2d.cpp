@@ -23,7 +23,7 @@ Tensor weight_gradient(const Conv2dGeometry& geometry, const Tensor& dy, const T
 /// Into the memory where it is welcome, if there is such.
 void set_weight_gradient(InputGradients& gradients, const Conv2dGeometry& geometry, const Tensor& dy, const Tensor& x,
                          const Shape& weight) {
-  if (const Array destination = gradients.destination(1); destination.defined())
+  if (const Array destination = gradients.destination(1); destination.defined() && destination.is_contiguous())
     gradients.set(1, Tensor(conv2d_weight_gradient(geometry, dy.array(), x.array(), weight, destination)));
   else
     gradients.set(1, weight_gradient(geometry, dy, x, weight));

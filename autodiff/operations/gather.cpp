@@ -16,7 +16,7 @@ Tensor gather(const Tensor& input, std::int64_t axis, const Tensor& index) {
     return [shape = input.shape(), axis, saved = save_constant(index)](const auto& restore, const Tensor& dy,
                                                                        InputGradients& gradients) {
       const Tensor index = restore(saved);
-      if (const Array destination = gradients.destination(0); destination.defined())
+      if (const Array destination = gradients.destination(0); destination.defined() && destination.is_contiguous())
         gradients.set(0, Tensor(scatter_add(shape, dy.array(), axis, index.array(), destination)));
       else
         gradients.set(0, scatter_add(shape, dy, axis, index));
