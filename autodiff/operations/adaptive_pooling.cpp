@@ -2,6 +2,7 @@
 // Axis by axis, from the last: a mean of equally long means is theirs, and a maximum that of maxima. Windows that are
 // equally long and apart are reduced as they lie; of others the elements are gathered.
 #include <tutti/autodiff/autocast.h>
+#include <tutti/autodiff/line_gather.h>
 #include <tutti/autodiff/operation_scope.h>
 #include <tutti/autodiff/operations.h>
 #include <tutti/autodiff/promotion.h>
@@ -56,7 +57,7 @@ Tensor pool_axis(Pooling pooling, const Tensor& x, std::size_t axis, std::int64_
     return pooling == Pooling::mean ? mean(elements, within) : max(elements, within);
   }
   const Windows windows = windows_of(length, size, x.device());
-  const Tensor elements = take(x, windows.places, static_cast<std::int64_t>(axis));
+  const Tensor elements = gather_lines(x, axis, windows.places);
   if (pooling == Pooling::max) return max(elements, within);
   const Tensor own = masked_fill(elements, beside(windows.repeated, x, axis), 0);
   return sum(own, within) / beside(squeeze(windows.lengths, {1}), x, axis);

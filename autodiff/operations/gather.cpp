@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <tutti/autodiff/line_gather.h>
 #include <tutti/autodiff/node.h>
 #include <tutti/autodiff/operation_scope.h>
 #include <tutti/autodiff/operations.h>
@@ -32,6 +33,22 @@ Tensor scatter_add(const Shape& shape, const Tensor& updates, std::int64_t axis,
       gradients.set(0, gather(dy, axis, restore(saved)));
     };
   });
+}
+
+Tensor gather_lines(const Tensor& x, std::size_t axis, const Tensor& places) {
+  std::int64_t outer = 1;
+  std::int64_t inner = 1;
+  Shape shape;
+  for (std::size_t i = 0; i < x.rank(); ++i) {
+    const std::int64_t length = x.shape()[i];
+    if (i == axis)
+      for (const std::int64_t count : places.shape()) shape.push_back(count);
+    else
+      (i < axis ? outer : inner) *= length, shape.push_back(length);
+  }
+  const Tensor lines = reshape(x, {outer, x.shape()[axis], inner});
+  const Tensor index = broadcast_to(reshape(places, {places.size(), 1}), {outer, places.size(), inner});
+  return reshape(gather(lines, 1, index), shape);
 }
 
 }  // namespace tutti

@@ -2,6 +2,7 @@
 // Axis by axis: each element of the result is the sum of a few of the axis, its taps, times their weights.
 #include <tutti/autodiff/autocast.h>
 #include <tutti/autodiff/cubic_weights.h>
+#include <tutti/autodiff/line_gather.h>
 #include <tutti/autodiff/operation_scope.h>
 #include <tutti/autodiff/operations.h>
 #include <tutti/autodiff/promotion.h>
@@ -68,36 +69,32 @@ std::vector<Tap> weighted_taps(const Axis& axis, const InterpolateOptions& optio
   return taps;
 }
 
-/// Along the middle axis of [outer, length, inner].
-Tensor sum_of_taps(const Tensor& x, const std::vector<Tap>& taps) {
+/// Each element that many times.
+Tensor repeated(const Tensor& x, std::size_t place, std::int64_t times) {
+  Shape shape = x.shape();
+  shape.insert(place + 1, times);
+  Shape result = x.shape();
+  result[place] *= times;
+  return reshape(broadcast_to(expand_dims(x, static_cast<std::int64_t>(place + 1)), shape), result);
+}
+
+Tensor sum_of_taps(const Tensor& x, std::size_t place, const std::vector<Tap>& taps) {
+  Shape column(x.rank() - place, 1);
+  column[0] = -1;
   Tensor total;
   for (const auto& [places, weights] : taps) {
-    const std::int64_t size = places.size();
-    Tensor part = gather(x, 1, broadcast_to(reshape(places, {size, 1}), {x.length(0), size, x.length(2)}));
-    if (weights.defined()) part = part * reshape(cast(weights, x.dtype()), {size, 1});
+    Tensor part = gather_lines(x, place, places);
+    if (weights.defined()) part = part * reshape(cast(weights, x.dtype()), column);
     total = total.defined() ? total + part : part;
   }
   return total;
 }
 
-/// The one axis behind the others of `shape`.
 Tensor resize_axis(const Tensor& x, std::size_t place, const Axis& axis, const InterpolateOptions& options) {
-  Shape shape = x.shape();
-  std::int64_t outer = 1;
-  std::int64_t inner = 1;
-  for (std::size_t i = 0; i < shape.size(); ++i)
-    if (i != place) (i < place ? outer : inner) *= shape[i];
-  const Tensor lines = reshape(x, {outer, axis.length, inner});
-  shape[place] = axis.size;
   const bool nearest = options.mode == Interpolation::nearest || options.mode == Interpolation::nearest_exact;
-  if (nearest && !axis.factor && axis.size % axis.length == 0) {
-    const std::int64_t times = axis.size / axis.length;
-    const Tensor apart = reshape(lines, {outer, axis.length, 1, inner});
-    return reshape(broadcast_to(apart, {outer, axis.length, times, inner}), shape);
-  }
-  const std::vector<Tap> taps =
-      nearest ? nearest_taps(axis, options.mode == Interpolation::nearest_exact, x) : weighted_taps(axis, options, x);
-  return reshape(sum_of_taps(lines, taps), shape);
+  if (!nearest) return sum_of_taps(x, place, weighted_taps(axis, options, x));
+  if (!axis.factor && axis.size % axis.length == 0) return repeated(x, place, axis.size / axis.length);
+  return sum_of_taps(x, place, nearest_taps(axis, options.mode == Interpolation::nearest_exact, x));
 }
 
 /// Of the result, behind the channels.

@@ -25,7 +25,7 @@ using Names = std::set<std::string>;
 // random.
 constexpr const char* kNoOperations =
     "backward grad gradcheck gradgradcheck custom_function gradient gradient_node side_gradient "
-    "record record_binary record_unary records save save_constant "
+    "gather_lines record record_binary record_unary records save save_constant "
     "in_dtype_of promote_into promote_pair promote_total put_view reduce_loss take_array take_exclusive take_view "
     "weak_value zero_gradient "
     "fill_constant fill_normal fill_truncated_normal fill_uniform initialize_layer orthogonal "

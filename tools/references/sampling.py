@@ -24,8 +24,8 @@ def write_adaptive_pooling(file):
         mean = lambda x: getattr(functional, f"adaptive_avg_pool{rank}d")(x, size)
         largest = lambda x: getattr(functional, f"adaptive_max_pool{rank}d")(x, size)
         for dtype in DTYPES:
-            file.case(f"adaptive_avg_pool{rank}d", mean, [normal(2, 2, *lengths)], dtype, widened=True, size=size)
-            file.case(f"adaptive_max_pool{rank}d", largest, [distinct(2, 2, *lengths)], dtype, widened=True, size=size)
+            file.case(f"adaptive_avg_pool{rank}d", mean, [normal(1, 2, *lengths)], dtype, widened=True, size=size)
+            file.case(f"adaptive_max_pool{rank}d", largest, [distinct(1, 2, *lengths)], dtype, widened=True, size=size)
         file.case(f"adaptive_avg_pool{rank}d", mean, [normal(0, 2, *lengths)], "f32", size=size)
 
 
@@ -64,8 +64,8 @@ def write_interpolation(file):
             else:
                 arguments["scale_factor"] = scale if len(scale) > 1 else scale[0]
             reference = lambda x: functional.interpolate(x, **arguments)
-            for dtype in ("f64", "f32") if rank != 2 else DTYPES:
-                x = [normal(2, 2, *lengths)]
+            for dtype in DTYPES if rank == 2 and not align else ("f64", "f32"):
+                x = [normal(1, 2, *lengths)]
                 file.case("interpolate", reference, x, dtype, widened=True, mode=mode, align_corners=align, **given)
     empty = lambda x: functional.interpolate(x, (3, 4), mode="nearest")
     file.case("interpolate", empty, [normal(0, 2, 2, 2)], "f32", mode="nearest", size=(3, 4))
@@ -80,9 +80,9 @@ def write_grid_sample(file):
                 for align in (False, True):
                     torch_mode = {"linear": "bilinear", "cubic": "bicubic"}.get(mode, mode)
                     reference = lambda x, g: functional.grid_sample(x, g, torch_mode, padding, align)
-                    inputs = [normal(2, 3, *lengths), uniform(-2.1, 2.1, 2, *grid, len(lengths))]
+                    inputs = [normal(2, 2, *lengths), uniform(-2.1, 2.1, 2, *grid, len(lengths))]
                     options = {"mode": mode, "padding": padding, "align_corners": align}
-                    for dtype in ("f64", "f32") if padding != "zeros" else DTYPES:
+                    for dtype in DTYPES if (padding, align) == ("zeros", False) else ("f64", "f32"):
                         # PyTorch's own gradient has none.
                         file.case("grid_sample", reference, inputs, dtype, second=False, widened=True, **options)
 
