@@ -9,6 +9,9 @@
 #include <tutti/autodiff/tensor.h>
 #include <tutti/backend/kernel_arguments.h>
 
+#include <array>
+#include <cstdint>
+
 namespace tutti {
 
 /// Cross-correlation: weight [k, c / groups, r, s], bias [k] -> [n, k, h', w'],
@@ -16,6 +19,31 @@ namespace tutti {
 Tensor conv2d(const Tensor& input, const Tensor& weight, const Tensor& bias = {}, const Conv2dGeometry& = {});
 /// The same for sequences: weight [k, c / groups, s], bias [k] -> [n, k, l'].
 Tensor conv1d(const Tensor& input, const Tensor& weight, const Tensor& bias = {}, const Conv1dGeometry& = {});
+
+/// Order: height, width. `output_padding`: that many more rows and columns at the end, less than stride or dilation.
+struct ConvTranspose2dGeometry {
+  std::array<std::int64_t, 2> stride{1, 1};
+  std::array<std::int64_t, 2> padding{0, 0};
+  std::array<std::int64_t, 2> output_padding{0, 0};
+  std::array<std::int64_t, 2> dilation{1, 1};
+  std::int64_t groups = 1;
+};
+struct ConvTranspose1dGeometry {
+  std::int64_t stride = 1;
+  std::int64_t padding = 0;
+  std::int64_t output_padding = 0;
+  std::int64_t dilation = 1;
+  std::int64_t groups = 1;
+};
+
+/// The gradient of conv2d with respect to its input, as an operation: what conv2d of the same geometry would have made
+/// `input` of. Weight [c, k / groups, r, s], bias [k]: [n, c, h, w] -> [n, k, h', w'],
+/// h' = (h - 1) stride - 2 padding + dilation (r - 1) + output_padding + 1.
+Tensor conv_transpose2d(const Tensor& input, const Tensor& weight, const Tensor& bias = {},
+                        const ConvTranspose2dGeometry& = {});
+/// The same for sequences: weight [c, k / groups, s], bias [k] -> [n, k, l'].
+Tensor conv_transpose1d(const Tensor& input, const Tensor& weight, const Tensor& bias = {},
+                        const ConvTranspose1dGeometry& = {});
 
 /// The largest of each window, whose gradient goes to the first such; NaN wins. Padding, at most half of the kernel, is
 /// never chosen. [n, c, h, w] -> [n, c, h', w'], h' = (h + 2 padding - kernel) / stride + 1. Gradients of windows that

@@ -5,20 +5,24 @@
 // summed back to each operand's shape. Operands on different devices throw DeviceError. Errors name the operation. All
 // are differentiable any number of times unless they say otherwise; negative axes count from the back.
 
+#include <tutti/autodiff/adaptive_pooling.h>
 #include <tutti/autodiff/along_axis.h>
 #include <tutti/autodiff/attention.h>
 #include <tutti/autodiff/counted.h>
 #include <tutti/autodiff/creation.h>
 #include <tutti/autodiff/elementwise_operations.h>
 #include <tutti/autodiff/image_operations.h>
+#include <tutti/autodiff/image_sampling.h>
 #include <tutti/autodiff/indexing.h>
 #include <tutti/autodiff/linear_algebra.h>
 #include <tutti/autodiff/normalization.h>
 #include <tutti/autodiff/random_operations.h>
 #include <tutti/autodiff/tensor.h>
+#include <tutti/autodiff/volume_operations.h>
 #include <tutti/backend/kernel_arguments.h>
 
 #include <concepts>
+#include <cstdint>
 #include <initializer_list>
 #include <span>
 #include <string_view>
@@ -89,6 +93,15 @@ struct Padding {
 Tensor pad(const Tensor&, std::span<const Padding> widths, const Scalar& value = 0);
 inline Tensor pad(const Tensor& x, std::initializer_list<Padding> widths, const Scalar& value = 0) {
   return pad(x, std::span(widths.begin(), widths.size()), value);
+}
+/// What stands around x in place of a value: x mirrored at its first and last elements, these repeated, or x itself
+/// again.
+enum class PaddingMode : std::uint8_t { reflect, replicate, circular };
+/// Widths may be more than x is long: it is mirrored or repeated as often as it takes, as NumPy's. ShapeError as above,
+/// and of an axis without elements. Gradients of what stands several times add up.
+Tensor pad(const Tensor&, std::span<const Padding> widths, PaddingMode);
+inline Tensor pad(const Tensor& x, std::initializer_list<Padding> widths, PaddingMode mode) {
+  return pad(x, std::span(widths.begin(), widths.size()), mode);
 }
 /// Joined along an axis, in the dtype all are promoted to; stack makes that axis, and all have one shape. ShapeError
 /// for no tensors, and for lengths that differ, of concatenate beside that axis. Each part's gradient is a slice of dy.

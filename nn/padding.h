@@ -41,4 +41,16 @@ struct Padding2d {
   constexpr Padding2d(const AxisPadding& rows_, const AxisPadding& columns_) : rows(rows_), columns(columns_) {}
 };
 
+/// And for volumes, with `.padding = {1, 2, 2}` of depth, rows and columns.
+struct Padding3d {
+  AxisPadding depth;
+  AxisPadding rows;
+  AxisPadding columns;
+
+  constexpr Padding3d(std::int64_t everywhere) : Padding3d(AxisPadding(everywhere)) {}
+  constexpr Padding3d(const AxisPadding& all) : depth(all), rows(all), columns(all) {}
+  constexpr Padding3d(const AxisPadding& depth_, const AxisPadding& rows_, const AxisPadding& columns_)
+      : depth(depth_), rows(rows_), columns(columns_) {}
+};
+
 }  // namespace tutti

@@ -3,6 +3,7 @@
 
 #include <tutti/autodiff/operations.h>
 #include <tutti/nn/extent2d.h>
+#include <tutti/nn/extent3d.h>
 #include <tutti/nn/module.h>
 
 namespace tutti {
@@ -14,6 +15,15 @@ struct MaxPool2dOptions {
 struct AvgPool2dOptions {
   Extent2d stride = 0;            ///< 0: the kernel
   Extent2d padding = 0;           ///< counts as 0
+  bool count_include_pad = true;  ///< whether padding counts as elements, too
+};
+struct MaxPool3dOptions {
+  Extent3d stride = 0;   ///< 0: the kernel
+  Extent3d padding = 0;  ///< counts as -inf and is never chosen
+};
+struct AvgPool3dOptions {
+  Extent3d stride = 0;            ///< 0: the kernel
+  Extent3d padding = 0;           ///< counts as 0
   bool count_include_pad = true;  ///< whether padding counts as elements, too
 };
 struct MaxPool1dOptions {
@@ -81,6 +91,35 @@ class AvgPool1d : public Module {
 
  private:
   AvgPool1dGeometry geometry_;
+};
+
+/// The largest value of each window of volumes: [n, c, d, h, w] -> [n, c, d', h', w'], as MaxPool2d.
+class MaxPool3d : public Module {
+ public:
+  explicit MaxPool3d(Extent3d kernel, const MaxPool3dOptions& options = {})
+      : geometry_{kernel.values(), options.stride.or_else(kernel).values(), options.padding.values()} {}
+
+  Tensor forward(const Tensor& x) const { return max_pool3d(x, geometry_); }
+  void visit(MemberVisitor&) override {}
+  const Pool3dGeometry& geometry() const noexcept { return geometry_; }
+
+ private:
+  Pool3dGeometry geometry_;
+};
+
+/// The mean of each window of volumes, as MaxPool3d.
+class AvgPool3d : public Module {
+ public:
+  explicit AvgPool3d(Extent3d kernel, const AvgPool3dOptions& options = {})
+      : geometry_{kernel.values(), options.stride.or_else(kernel).values(), options.padding.values(),
+                  options.count_include_pad} {}
+
+  Tensor forward(const Tensor& x) const { return avg_pool3d(x, geometry_); }
+  void visit(MemberVisitor&) override {}
+  const AvgPool3dGeometry& geometry() const noexcept { return geometry_; }
+
+ private:
+  AvgPool3dGeometry geometry_;
 };
 
 /// The mean of each channel's image, whatever its size: [n, c, h, w] -> [n, c, 1, 1]. PyTorch's AdaptiveAvgPool2d(1).

@@ -29,7 +29,7 @@ struct EmbeddingGradient {
     const Tensor flat = reshape(dy, {count, columns});
     const Array index = index_of_rows(indices, columns);
     const Shape shape{table[0], columns};
-    if (const Array place = gradients.destination(0); place.defined())
+    if (const Array place = gradients.destination(0); place.defined() && place.is_contiguous())
       gradients.set(0, Tensor(scatter_add(shape, flat.array(), 0, index, place.reshape(shape)).reshape(table)));
     else
       gradients.set(0, reshape(scatter_add(shape, flat, 0, Tensor(index)), table));

@@ -2,6 +2,7 @@
 // Sequences [n, c, l] as images of one row.
 #include <tutti/autodiff/operation_scope.h>
 #include <tutti/autodiff/operations.h>
+#include <tutti/autodiff/window_shapes.h>
 #include <tutti/backend/error.h>
 #include <tutti/backend/operations.h>
 
@@ -35,6 +36,18 @@ Tensor conv1d(const Tensor& input, const Tensor& weight, const Tensor& bias, con
   const Tensor kernels = as_images("conv1d", "weight [k, c / groups, s]", weight);
   conv2d_shape("conv1d", rows, images.shape(), kernels.shape());
   return as_sequences(conv2d(images, kernels, bias, rows));
+}
+
+Tensor conv_transpose1d(const Tensor& input, const Tensor& weight, const Tensor& bias,
+                        const ConvTranspose1dGeometry& given) {
+  constexpr std::string_view kName = "conv_transpose1d";
+  const OperationScope scope(kName, input, weight, bias);
+  const ConvolutionAxes axis{{given.stride}, {given.padding}, {given.dilation}, given.groups, {given.output_padding}};
+  const Shape output = transposed_convolution_shape(kName, axis, input.shape(), weight.shape());
+  if (bias.defined()) check_bias_shape(kName, bias.shape(), output[1]);
+  const ConvTranspose2dGeometry rows{
+      {1, given.stride}, {0, given.padding}, {0, given.output_padding}, {1, given.dilation}, given.groups};
+  return as_sequences(conv_transpose2d(expand_dims(input, 2), expand_dims(weight, 2), bias, rows));
 }
 
 Tensor max_pool1d(const Tensor& input, const Pool1dGeometry& geometry) {

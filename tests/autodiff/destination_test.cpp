@@ -70,6 +70,24 @@ TEST_CASE("destination: every operation's gradient of a parameter ends there") {
     check_destinations([&](const Inputs& in) { return conv1d(sequences, in[0], in[1], {.groups = 2}); },
                        {spread({4, 1, 3}, 3), spread({4}, 4)});
   }
+  SUBCASE("transposed convolutions") {
+    check_destinations(
+        [&](const Inputs& in) {
+          return conv_transpose2d(image, in[0], in[1], {.stride = {2, 1}});
+        },
+        {spread({2, 3, 2, 2}, 3), spread({3}, 4)});
+    const Tensor volume = expand_dims(image, 2);
+    check_destinations([&](const Inputs& in) { return conv_transpose3d(volume, in[0], in[1]); },
+                       {spread({2, 3, 2, 2, 2}, 3), spread({3}, 4)});
+  }
+  SUBCASE("conv3d") {
+    const Tensor volume = expand_dims(image, 2);
+    check_destinations(
+        [&](const Inputs& in) {
+          return conv3d(volume, in[0], in[1], {.padding = {1, 0, 0}});
+        },
+        {spread({3, 2, 3, 2, 2}, 3), spread({3}, 4)});
+  }
   SUBCASE("gather") {
     check_destinations([&](const Inputs& in) { return gather(in[0], 0, tokens); }, {spread({4, 3}, 3)});
   }
@@ -92,6 +110,14 @@ TEST_CASE("destination: every operation's gradient of a parameter ends there") {
           return matmul(x, transpose(reshape(in[0], {2, 3})));
         },
         {spread({6}, 3)});
+  }
+  SUBCASE("places that lie otherwise, of operations that write to contiguous ones") {
+    check_destinations([&](const Inputs& in) { return conv2d(image, permute(in[0], {1, 0, 2, 3})); },
+                       {spread({2, 3, 2, 2}, 3)});
+    check_destinations([&](const Inputs& in) { return gather(transpose(in[0]), 0, tokens); }, {spread({3, 4}, 3)});
+    check_destinations([&](const Inputs& in) { return take(in[0], index({2, 0, 2}, {3}), 1); }, {spread({4, 3}, 3)});
+    check_destinations([&](const Inputs& in) { return layer_norm(x, {4, 3}, transpose(in[0]), transpose(in[1])); },
+                       {spread({3, 4}, 3), spread({3, 4}, 4)});
   }
   SUBCASE("an input's gradient of the same shape beside it") {
     check_destinations([&](const Inputs& in) { return matmul(tanh(in[1]), in[0]); },

@@ -71,6 +71,23 @@ const Function kFunctions[] = {
     {"conv1d",
      {{2, 4, 9}, {6, 2, 3}, {6}},
      [](const Tensors& x) { return conv1d(x[0], x[1], x[2], {.padding = 1, .groups = 2}); }},
+    {"conv_transpose2d",
+     {{2, 4, 5, 5}, {4, 3, 3, 3}, {6}},
+     [](const Tensors& x) {
+       return conv_transpose2d(x[0], x[1], x[2],
+                               {.stride = {2, 1}, .padding = {1, 1}, .output_padding = {1, 0}, .groups = 2});
+     }},
+    {"conv3d",
+     {{2, 2, 4, 5, 5}, {4, 2, 3, 3, 3}, {4}},
+     [](const Tensors& x) {
+       return conv3d(x[0], x[1], x[2], {.padding = {1, 1, 1}});
+     }},
+    {"interpolate",
+     {{2, 3, 5, 4}},
+     [](const Tensors& x) {
+       return interpolate(x[0], {.size = {7, 9}, .mode = Interpolation::cubic});
+     }},
+    {"grid_sample", {{2, 3, 5, 4}, {2, 3, 3, 2}}, [](const Tensors& x) { return grid_sample(x[0], x[1]); }},
     {"avg_pool2d", {{2, 3, 6, 6}}, [](const Tensors& x) { return avg_pool2d(x[0]); }},
     {"softmax", {{3, 7}}, [](const Tensors& x) { return softmax(x[0]); }},
     {"log_softmax", {{3, 7, 2}}, [](const Tensors& x) { return log_softmax(x[0], 1); }},

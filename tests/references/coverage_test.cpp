@@ -25,7 +25,7 @@ using Names = std::set<std::string>;
 // random.
 constexpr const char* kNoOperations =
     "backward grad gradcheck gradgradcheck custom_function gradient gradient_node side_gradient "
-    "record record_binary record_unary records save save_constant "
+    "gather_lines record record_binary record_unary records save save_constant "
     "in_dtype_of promote_into promote_pair promote_total put_view reduce_loss take_array take_exclusive take_view "
     "weak_value zero_gradient "
     "fill_constant fill_normal fill_truncated_normal fill_uniform initialize_layer orthogonal "
@@ -42,7 +42,8 @@ constexpr const char* kNoSpecialValues =
     "where select masked_fill literal literal_function reshape permute transpose broadcast_to flatten moveaxis squeeze "
     "expand_dims tile flip roll unfold meshgrid repeat_interleave masked_select slice pad concatenate stack split take "
     "diagonal tril triu to gather embedding slice_assign index "
-    "bitwise_and bitwise_or bitwise_xor bitwise_not one_hot hard_swish binary_cross_entropy "
+    "bitwise_and bitwise_or bitwise_xor bitwise_not one_hot pixel_shuffle pixel_unshuffle pad_mode hard_swish "
+    "binary_cross_entropy "
     "cholesky qr svd svdvals eigh eigvalsh slogdet";
 
 /// The next line, without its comment; with those that follow where it begins a declaration whose parentheses are

@@ -33,6 +33,8 @@ std::vector<Operation> elementwise_operations();
 std::vector<Operation> shape_operations();
 std::vector<Operation> structured_operations();
 std::vector<Operation> image_operations();
+std::vector<Operation> volume_operations();
+std::vector<Operation> sampling_operations();
 std::vector<Operation> ordering_operations();
 std::vector<Operation> layer_operations();
 std::vector<Operation> linear_algebra_operations();

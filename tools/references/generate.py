@@ -26,8 +26,10 @@ import optimizers
 import ordering
 import products
 import reductions
+import sampling
 import schedules
 import shapes
+import volumes
 from reference_file import ReferenceFile
 
 DATA = pathlib.Path(__file__).resolve().parents[2] / "tests" / "references" / "data"
@@ -48,6 +50,8 @@ FILES = {
     "reductions": cases(reductions.write),
     "products": cases(products.write),
     "images": cases(images.write),
+    "volumes": cases(volumes.write),
+    "sampling": cases(sampling.write),
     "layers": cases(layers.write),
     "linear_algebra": cases(linear_algebra.write),
     "functions": cases(functions.write),

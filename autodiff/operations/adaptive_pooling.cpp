@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// Axis by axis, from the last: a mean of equally long means is theirs, and a maximum that of maxima. Windows that are
+// equally long and apart are reduced as they lie; of others the elements are gathered.
+#include <tutti/autodiff/autocast.h>
+#include <tutti/autodiff/line_gather.h>
+#include <tutti/autodiff/operation_scope.h>
+#include <tutti/autodiff/operations.h>
+#include <tutti/autodiff/promotion.h>
+#include <tutti/autodiff/window_shapes.h>
+#include <tutti/backend/error.h>
+
+#include <algorithm>
+#include <string_view>
+
+namespace tutti {
+
+namespace {
+
+enum class Pooling { mean, max };
+
+/// Of an axis: element [i, j] is the j-th of window i. The last is repeated in windows that are shorter than the
+/// longest.
+struct Windows {
+  Tensor places;    // [size, longest], i64
+  Tensor repeated;  // [size, longest], bool
+  Tensor lengths;   // [size, 1], i64
+};
+
+// Made on the device, so that a step with them can be captured.
+Windows windows_of(std::int64_t length, std::int64_t size, Device device) {
+  std::int64_t longest = 0;
+  for (std::int64_t i = 0; i < size; ++i)
+    longest = std::max(longest, ((i + 1) * length + size - 1) / size - i * length / size);
+  const Tensor i = expand_dims(arange(size, {.device = device}), 1);
+  const Tensor begin = floor_divide(i * length, size);
+  const Tensor end = floor_divide((i + 1) * length + (size - 1), size);
+  const Tensor places = begin + arange(longest, {.device = device});
+  return {minimum(places, end - 1), places >= end, end - begin};
+}
+
+/// With axes of length 1 behind, as many as x has behind that one.
+Tensor beside(const Tensor& windows, const Tensor& x, std::size_t axis) {
+  Shape shape = windows.shape();
+  for (std::size_t i = axis + 1; i < x.rank(); ++i) shape.push_back(1);
+  return reshape(windows, shape);
+}
+
+Tensor pool_axis(Pooling pooling, const Tensor& x, std::size_t axis, std::int64_t size) {
+  const std::int64_t length = x.shape()[axis];
+  if (size == length) return x;
+  const auto within = static_cast<std::int64_t>(axis + 1);
+  if (length % size == 0) {
+    Shape shape = x.shape();
+    shape[axis] = size;
+    shape.insert(axis + 1, length / size);
+    const Tensor elements = reshape(x, shape);
+    return pooling == Pooling::mean ? mean(elements, within) : max(elements, within);
+  }
+  const Windows windows = windows_of(length, size, x.device());
+  const Tensor elements = gather_lines(x, axis, windows.places);
+  if (pooling == Pooling::max) return max(elements, within);
+  const Tensor own = masked_fill(elements, beside(windows.repeated, x, axis), 0);
+  return sum(own, within) / beside(squeeze(windows.lengths, {1}), x, axis);
+}
+
+Tensor adaptive_pool(std::string_view operation, Pooling pooling, const Tensor& input, const Dims& size) {
+  const OperationScope scope(operation, input);
+  check_image_rank(operation, size.size(), input.shape());
+  if (!is_floating(input.dtype()))
+    raise<DTypeError>("[{}] takes a floating type, not {}", operation, to_string(input.dtype()));
+  for (std::size_t i = 0; i < size.size(); ++i)
+    if (size[i] < 1 || input.shape()[i + 2] < 1)
+      raise<ShapeError>("[{}] there must be something to pool, and to pool to: size {} of input {}", operation,
+                        to_string(size), to_string(input.shape()));
+  const Autocast as_given(DType::f32);
+  Tensor x = widened(input);
+  for (std::size_t i = size.size(); i-- > 0;) x = pool_axis(pooling, x, i + 2, size[i]);
+  return cast(x, input.dtype());
+}
+
+}  // namespace
+
+Tensor adaptive_avg_pool1d(const Tensor& input, std::int64_t size) {
+  return adaptive_pool("adaptive_avg_pool1d", Pooling::mean, input, {size});
+}
+Tensor adaptive_avg_pool2d(const Tensor& input, const std::array<std::int64_t, 2>& size) {
+  return adaptive_pool("adaptive_avg_pool2d", Pooling::mean, input, Dims(size));
+}
+Tensor adaptive_avg_pool3d(const Tensor& input, const std::array<std::int64_t, 3>& size) {
+  return adaptive_pool("adaptive_avg_pool3d", Pooling::mean, input, Dims(size));
+}
+
+Tensor adaptive_max_pool1d(const Tensor& input, std::int64_t size) {
+  return adaptive_pool("adaptive_max_pool1d", Pooling::max, input, {size});
+}
+Tensor adaptive_max_pool2d(const Tensor& input, const std::array<std::int64_t, 2>& size) {
+  return adaptive_pool("adaptive_max_pool2d", Pooling::max, input, Dims(size));
+}
+Tensor adaptive_max_pool3d(const Tensor& input, const std::array<std::int64_t, 3>& size) {
+  return adaptive_pool("adaptive_max_pool3d", Pooling::max, input, Dims(size));
+}
+
+}  // namespace tutti

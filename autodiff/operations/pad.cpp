@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// Padding with what the tensor holds.
+#include <tutti/autodiff/line_gather.h>
+#include <tutti/autodiff/operation_scope.h>
+#include <tutti/autodiff/operations.h>
+#include <tutti/backend/error.h>
+
+#include <vector>
+
+namespace tutti {
+
+namespace {
+
+/// Where what stands at [begin, end) of an axis that goes on is found in it. Made on the device, so that a step with it
+/// can be captured.
+Tensor places_of(std::int64_t begin, std::int64_t end, std::int64_t length, PaddingMode mode, Device device) {
+  const Tensor i = arange(begin, end, {.device = device});
+  if (mode == PaddingMode::replicate || length == 1) return clip(i, 0, length - 1);
+  if (mode == PaddingMode::circular) return i % length;
+  const std::int64_t period = 2 * (length - 1);
+  const Tensor within = i % period;
+  return minimum(within, period - within);
+}
+
+Tensor padded(const Tensor& x, std::size_t axis, const Padding& width, PaddingMode mode) {
+  const std::int64_t length = x.shape()[axis];
+  std::vector<Tensor> parts{x};
+  if (width.before > 0)
+    parts.insert(parts.begin(), gather_lines(x, axis, places_of(-width.before, 0, length, mode, x.device())));
+  if (width.after > 0)
+    parts.push_back(gather_lines(x, axis, places_of(length, length + width.after, length, mode, x.device())));
+  return concatenate(parts, static_cast<std::int64_t>(axis));
+}
+
+}  // namespace
+
+Tensor pad(const Tensor& x, std::span<const Padding> widths, PaddingMode mode) {
+  const OperationScope scope("pad", x);
+  if (widths.size() != x.rank())
+    raise<ShapeError>("[pad] {} pairs of widths for the {} axes of {}", widths.size(), x.rank(), to_string(x.shape()));
+  Tensor y = x;
+  for (std::size_t axis = 0; axis < x.rank(); ++axis) {
+    const auto [before, after] = widths[axis];
+    if (before < 0 || after < 0)
+      raise<ShapeError>("[pad] widths {}, {} of axis {}: they must not be negative; use slice", before, after, axis);
+    if (before + after == 0) continue;
+    if (x.shape()[axis] == 0)
+      raise<ShapeError>("[pad] axis {} of {} has nothing to repeat", axis, to_string(x.shape()));
+    y = padded(y, axis, widths[axis], mode);
+  }
+  return y;
+}
+
+}  // namespace tutti

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// Convolution and pooling of volumes [n, c, d, h, w], composed of those of images. Definitions are those of
+// torch.nn.functional. Differentiable any number of times, in floating types; bf16 and f16 are computed in f32 and
+// rounded once, of convolutions again where a bias is added. ShapeError says what does not fit, DTypeError that a type
+// is not floating or that input and weight differ in it.
+
+#include <tutti/autodiff/tensor.h>
+
+#include <array>
+#include <cstdint>
+
+namespace tutti {
+
+/// Order: depth, height, width. Groups as in Conv2dGeometry.
+struct Conv3dGeometry {
+  std::array<std::int64_t, 3> stride{1, 1, 1};
+  std::array<std::int64_t, 3> padding{0, 0, 0};
+  std::array<std::int64_t, 3> dilation{1, 1, 1};
+  std::int64_t groups = 1;
+};
+/// As ConvTranspose2dGeometry.
+struct ConvTranspose3dGeometry {
+  std::array<std::int64_t, 3> stride{1, 1, 1};
+  std::array<std::int64_t, 3> padding{0, 0, 0};
+  std::array<std::int64_t, 3> output_padding{0, 0, 0};
+  std::array<std::int64_t, 3> dilation{1, 1, 1};
+  std::int64_t groups = 1;
+};
+/// As Pool2dGeometry and AvgPool2dGeometry.
+struct Pool3dGeometry {
+  std::array<std::int64_t, 3> kernel{2, 2, 2};
+  std::array<std::int64_t, 3> stride{2, 2, 2};
+  std::array<std::int64_t, 3> padding{0, 0, 0};
+};
+struct AvgPool3dGeometry {
+  std::array<std::int64_t, 3> kernel{2, 2, 2};
+  std::array<std::int64_t, 3> stride{2, 2, 2};
+  std::array<std::int64_t, 3> padding{0, 0, 0};
+  bool count_include_pad = true;
+};
+
+/// Cross-correlation: weight [k, c / groups, q, r, s], bias [k] -> [n, k, d', h', w'],
+/// d' = (d + 2 padding - dilation (q - 1) - 1) / stride + 1. Holds q copies of the input, for backward too.
+Tensor conv3d(const Tensor& input, const Tensor& weight, const Tensor& bias = {}, const Conv3dGeometry& = {});
+/// The gradient of conv3d with respect to its input, as conv_transpose2d: weight [c, k / groups, q, r, s], bias [k] ->
+/// [n, k, d', h', w'], d' = (d - 1) stride - 2 padding + dilation (q - 1) + output_padding + 1.
+Tensor conv_transpose3d(const Tensor& input, const Tensor& weight, const Tensor& bias = {},
+                        const ConvTranspose3dGeometry& = {});
+
+/// As max_pool2d and avg_pool2d: [n, c, d, h, w] -> [n, c, d', h', w'], d' = (d + 2 padding - kernel) / stride + 1.
+Tensor max_pool3d(const Tensor& input, const Pool3dGeometry& = {});
+Tensor avg_pool3d(const Tensor& input, const AvgPool3dGeometry& = {});
+
+}  // namespace tutti
