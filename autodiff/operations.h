@@ -9,6 +9,7 @@
 #include <tutti/autodiff/attention.h>
 #include <tutti/autodiff/creation.h>
 #include <tutti/autodiff/elementwise_operations.h>
+#include <tutti/autodiff/fourier.h>
 #include <tutti/autodiff/image_operations.h>
 #include <tutti/autodiff/indexing.h>
 #include <tutti/autodiff/normalization.h>

@@ -55,6 +55,7 @@ CudaBackend::Context::Context(Device device)
       communication(device, CudaStream::Priority::high),
       staging(device),
       cublas(device),
+      transforms(compute, pool),
       convolutions(make_convolution_library(compute, pool)) {
   compute.after_waiting([this] { index_faults.check(); });
 }

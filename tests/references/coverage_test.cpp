@@ -36,11 +36,13 @@ constexpr const char* kNoOperations =
     "bernoulli categorical dropout multinomial normal truncated_normal uniform widened";
 
 // Operations that move elements whatever they are, take integers, or are a line over others. hard_swish of -inf is 0
-// here and NaN in PyTorch, whose binary_cross_entropy refuses NaN.
+// here and NaN in PyTorch, whose binary_cross_entropy refuses NaN. Which parts of a transform of infinities are NaN
+// depends on the order of its sums.
 constexpr const char* kNoSpecialValues =
     "where select masked_fill literal literal_function reshape permute transpose broadcast_to flatten moveaxis squeeze "
     "expand_dims tile slice pad concatenate stack split take diagonal tril triu to gather embedding slice_assign index "
-    "bitwise_and bitwise_or bitwise_xor bitwise_not one_hot hard_swish binary_cross_entropy";
+    "bitwise_and bitwise_or bitwise_xor bitwise_not one_hot hard_swish binary_cross_entropy "
+    "fft ifft rfft irfft fftn ifftn rfftn irfftn";
 
 /// The next line, without its comment; with those that follow where it begins a declaration whose parentheses are
 /// still open.

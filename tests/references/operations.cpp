@@ -4,13 +4,15 @@
 namespace tutti::testing {
 
 std::vector<std::string> reference_files() {
-  return {"elementwise", "functions", "shapes", "reductions", "ordering", "products", "images", "layers", "losses"};
+  return {"elementwise", "functions", "shapes",  "reductions", "ordering",
+          "products",    "images",    "fourier", "layers",     "losses"};
 }
 
 std::vector<Operation> all_operations() {
   std::vector<Operation> all;
-  for (const auto& part : {elementwise_operations(), function_operations(), shape_operations(), structured_operations(),
-                           ordering_operations(), image_operations(), layer_operations(), loss_operations()})
+  for (const auto& part :
+       {elementwise_operations(), function_operations(), shape_operations(), structured_operations(),
+        ordering_operations(), image_operations(), fourier_operations(), layer_operations(), loss_operations()})
     all.insert(all.end(), part.begin(), part.end());
   return all;
 }

@@ -34,6 +34,7 @@ std::vector<Operation> shape_operations();
 std::vector<Operation> structured_operations();
 std::vector<Operation> image_operations();
 std::vector<Operation> ordering_operations();
+std::vector<Operation> fourier_operations();
 std::vector<Operation> layer_operations();
 std::vector<Operation> function_operations();
 std::vector<Operation> loss_operations();

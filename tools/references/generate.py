@@ -16,10 +16,12 @@ import torch
 
 import clipping
 import elementwise
+import fourier
 import functions
 import gpt
 import images
 import layers
+import lbfgs
 import losses
 import optimizers
 import ordering
@@ -49,9 +51,11 @@ FILES = {
     "images": cases(images.write),
     "layers": cases(layers.write),
     "functions": cases(functions.write),
+    "fourier": cases(fourier.write),
     "losses": cases(losses.write),
     "ordering": cases(ordering.write),
     "optimizers": optimizers.write,
+    "lbfgs": lbfgs.write,
     "clipping": clipping.write,
     "schedules": schedules.write,
     "gpt": gpt.write_weights,
