@@ -33,6 +33,7 @@ constexpr const char* kNoOperations =
     "operator+= operator-= operator*= operator/= "
     "autocast call call_hooked checkpoint hooked_output inspect_gradients inspect_result only_traced "
     "refuse_to_lose_leaf arange eye full full_like linspace ones ones_like tensor zeros zeros_like "
+    "exponential gumbel laplace cauchy log_normal randint gamma "
     "bernoulli categorical dropout multinomial normal truncated_normal uniform widened";
 
 // Operations that move elements whatever they are, take integers, or are a line over others. hard_swish of -inf is 0
