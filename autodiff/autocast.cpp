@@ -73,6 +73,7 @@ constexpr std::string_view kWide[] = {
     "binary_cross_entropy",
     "binary_cross_entropy_with_logits",
     "kl_div",
+    "ctc_loss",
 };
 
 bool contains(std::span<const std::string_view> names, std::string_view name) {

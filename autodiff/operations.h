@@ -11,6 +11,7 @@
 #include <tutti/autodiff/counted.h>
 #include <tutti/autodiff/creation.h>
 #include <tutti/autodiff/elementwise_operations.h>
+#include <tutti/autodiff/fourier.h>
 #include <tutti/autodiff/image_operations.h>
 #include <tutti/autodiff/image_sampling.h>
 #include <tutti/autodiff/indexing.h>

@@ -30,6 +30,25 @@ inline Tensor normal(const Shape& shape, Generator& generator, const TensorOptio
 Tensor truncated_normal(const Shape&, Generator&, double mean, double standard_deviation, double low, double high,
                         const TensorOptions& = {});
 
+// Drawn in f64, from one uniform or normal number each, and rounded to f32 unless another floating type is given, else
+// DTypeError. Error for a parameter that is not finite, or not positive where it has to be.
+/// Waiting times of events that come `rate` > 0 times in a unit of time.
+Tensor exponential(const Shape&, Generator&, double rate = 1.0, const TensorOptions& = {});
+/// The largest of many: location - scale log(-log(u)).
+Tensor gumbel(const Shape&, Generator&, double location = 0.0, double scale = 1.0, const TensorOptions& = {});
+Tensor laplace(const Shape&, Generator&, double location = 0.0, double scale = 1.0, const TensorOptions& = {});
+Tensor cauchy(const Shape&, Generator&, double location = 0.0, double scale = 1.0, const TensorOptions& = {});
+/// exp of normal numbers of that mean and standard deviation.
+Tensor log_normal(const Shape&, Generator&, double mean = 0.0, double standard_deviation = 1.0,
+                  const TensorOptions& = {});
+/// Integers in [low, high), each as likely (but for 2^-53), i64 unless another type of integers is given, else
+/// DTypeError. Error for none, and for more than 2^53.
+Tensor randint(const Shape&, Generator&, std::int64_t low, std::int64_t high, const TensorOptions& = {});
+/// Gamma-distributed numbers of rate 1, concentrations floating, of any shape -> the same shape and dtype; NaN where
+/// the concentration is not positive. Marsaglia and Tsang, "A Simple Method for Generating Gamma Variables" (2000), in
+/// f64; 25 numbers are drawn for each, as no device is waited for. No gradient.
+Tensor gamma(const Tensor& concentration, Generator&);
+
 /// Draws 1 with the probability that stands at each place, else 0: probabilities floating, of any shape -> the same
 /// shape and dtype. What lies outside [0, 1] counts as the end beside it; NaN gives 0. No gradient.
 Tensor bernoulli(const Tensor& probabilities, Generator&);

@@ -58,6 +58,10 @@ class Backend {
   virtual void cumsum(const Array& input, std::size_t axis, bool reverse, const Array& output) = 0;
   virtual void arg_sort(const Array& input, std::size_t axis, bool descending, const Array& output) = 0;  ///< i64
 
+  /// Rows of f32 or f64, at least one, of kMostPoints (backend/operations.h) at most. The input of complex_to_real may
+  /// be overwritten, and its imaginary parts at both ends are 0 where these are real.
+  virtual void fourier(const FourierTransform&, const Array& input, const Array& output) = 0;
+
   // --- structured operations; shapes as documented in backend/operations.h. Operands are contiguous, but for matmul's.
   /// [..., m, k] x [..., k, n]. Leading axes are already broadcast (any stride, also 0). Of an operand's last two axes
   /// one has stride 1, the other at least the first's length. The output is contiguous; k > 0.

@@ -99,6 +99,22 @@ struct AvgPool1dGeometry {
   bool count_include_pad = true;
 };
 
+/// A discrete Fourier transform of rows of `length` numbers, without a factor: each is multiplied by the roots of unity
+/// of exp(-2 pi i / length), of an inverse by their conjugates. Complex numbers are pairs (real, imaginary) along a
+/// last axis of 2. Spectra of real numbers have their first length / 2 + 1 numbers, as the others are conjugates of
+/// these.
+struct FourierTransform {
+  enum class Kind : std::uint8_t {
+    complex,          ///< [rows, length, 2] -> the same
+    real_to_complex,  ///< [rows, length] -> [rows, length / 2 + 1, 2]; never inverse
+    complex_to_real,  ///< the other way; always inverse. Imaginary parts that no real numbers have count as 0
+  };
+  Kind kind = Kind::complex;
+  bool inverse = false;
+  std::int64_t length = 1;
+  bool operator==(const FourierTransform&) const = default;
+};
+
 /// Element i of the output is a function of (seed, stream, offset + i): see backend/random.h.
 struct RandomCall {
   enum class Kind : std::uint8_t { uniform, normal, truncated_normal } kind = Kind::uniform;

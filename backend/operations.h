@@ -58,6 +58,10 @@ Array arg_reduce(ArgReduction, const Array&, std::int64_t axis, bool keep_dims =
 /// The sum of each element and all before it along `axis`, or behind it where `reverse`; integers wrap, and floating
 /// types are added in double.
 Array cumsum(const Array&, std::int64_t axis, bool reverse = false);
+/// A Fourier transform of the rows of a floating array of any leading axes, [..., length] or [..., length, 2], see
+/// FourierTransform; bf16 and f16 are computed in f32. ShapeError for a length beyond kMostPoints.
+Array fourier(const FourierTransform&, const Array&);
+inline constexpr std::int64_t kMostPoints = std::int64_t{1} << 26;
 /// The places (i64) along `axis` of its elements in order; equals keep theirs, and NaN is greater than any number.
 Array arg_sort(const Array&, std::int64_t axis, bool descending = false);
 

@@ -174,6 +174,74 @@ template <class X> struct AdagradFormula {
   }
 };
 
+template <class X> struct AdadeltaFormula {
+  static constexpr int kStates = 2;
+  X rate;
+  X rho;
+  X rest;
+  X epsilon;
+  X decay;
+
+  explicit AdadeltaFormula(const AdadeltaStep& step)
+      : rate(step.rate), rho(step.rho), rest(1.0 - step.rho), epsilon(step.epsilon), decay(step.weight_decay) {}
+
+  TUTTI_HOST_DEVICE X operator()(const X& parameter, const X& raw_gradient, X* state) const {
+    using std::sqrt;
+    const X gradient = raw_gradient + decay * parameter;
+    state[0] = rho * state[0] + rest * gradient * gradient;
+    const X change = sqrt(state[1] + epsilon) / sqrt(state[0] + epsilon) * gradient;
+    state[1] = rho * state[1] + rest * change * change;
+    return parameter - rate * change;
+  }
+};
+
+/// `rectified`: the variance is known well enough to divide by it.
+template <class X, bool rectified> struct RAdamFormula {
+  static constexpr int kStates = 2;
+  X rate;
+  X epsilon;
+  X keep;
+  X decay;
+  X beta1;
+  X beta2;
+  X rest1;
+  X rest2;
+
+  RAdamFormula(const RAdamStep& step, double rectification)
+      : RAdamFormula(step, {step.beta1, step.beta2, step.step}, rectification) {}
+
+  TUTTI_HOST_DEVICE X operator()(const X& parameter, const X& raw_gradient, X* state) const {
+    using std::sqrt;
+    const X gradient = raw_gradient + decay * parameter;
+    state[0] = beta1 * state[0] + rest1 * gradient;
+    state[1] = beta2 * state[1] + rest2 * gradient * gradient;
+    if constexpr (rectified)
+      return keep * parameter - rate * state[0] / (sqrt(state[1]) + epsilon);
+    else
+      return keep * parameter - rate * state[0];
+  }
+
+ private:
+  RAdamFormula(const RAdamStep& step, const BiasCorrection& correction, double rectification)
+      : rate(step.rate / correction.mean * (rectified ? rectification * correction.square_root : 1.0)),
+        epsilon(step.epsilon),
+        keep(step.decoupled ? 1.0 - step.rate * step.weight_decay : 1.0),
+        decay(step.decoupled ? 0.0 : step.weight_decay),
+        beta1(step.beta1),
+        beta2(step.beta2),
+        rest1(1.0 - step.beta1),
+        rest2(1.0 - step.beta2) {}
+};
+
+/// 0: the variance is not known yet, the averages being too short.
+inline double rectification_of(const RAdamStep& step) {
+  const double power = std::pow(step.beta2, static_cast<double>(step.step));
+  const double most = 2.0 / (1.0 - step.beta2) - 1.0;
+  const double length = most - 2.0 * static_cast<double>(step.step) * power / (1.0 - power);
+  if (!(length > 5.0)) return 0.0;
+  return std::sqrt((length - 4.0) * (length - 2.0) * most / ((most - 4.0) * (most - 2.0) * length));
+}
+
 template <class X> struct LionFormula {
   static constexpr int kStates = 1;
   X rate;
@@ -246,6 +314,11 @@ template <class X, class F> void visit_rule(const RmspropStep& step, const F& f)
     step.momentum != 0.0 ? f(RmspropFormula<X, false, true>(step)) : f(RmspropFormula<X, false, false>(step));
 }
 template <class X, class F> void visit_rule(const AdagradStep& step, const F& f) { f(AdagradFormula<X>(step)); }
+template <class X, class F> void visit_rule(const AdadeltaStep& step, const F& f) { f(AdadeltaFormula<X>(step)); }
+template <class X, class F> void visit_rule(const RAdamStep& step, const F& f) {
+  const double rectification = rectification_of(step);
+  rectification > 0.0 ? f(RAdamFormula<X, true>(step, rectification)) : f(RAdamFormula<X, false>(step, 0.0));
+}
 template <class X, class F> void visit_rule(const LionStep& step, const F& f) { f(LionFormula<X>(step)); }
 template <class X, class F> void visit_rule(const LambDirection& step, const F& f) { f(LambFormula<X>(step)); }
 }  // namespace detail

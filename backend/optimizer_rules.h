@@ -68,6 +68,28 @@ struct AdagradStep {
   double weight_decay = 0.0;
 };
 
+/// Zeiler, "ADADELTA" (2012). g += weight_decay p;  s = rho s + (1 - rho) g^2;
+/// d = sqrt(a + epsilon) / sqrt(s + epsilon) g;  a = rho a + (1 - rho) d^2;  p -= rate d. State: s, a.
+struct AdadeltaStep {
+  double rate = 0.0;
+  double rho = 0.9;
+  double epsilon = 1e-6;
+  double weight_decay = 0.0;
+};
+
+/// Liu et al., "On the Variance of the Adaptive Learning Rate and Beyond" (2020), algorithm 2. Decoupled, p first loses
+/// rate weight_decay p; else g += weight_decay p. With r = 2 / (1 - beta2) - 1 - 2 step beta2^step / (1 - beta2^step):
+/// Adam times the rectification where r > 5, and p -= rate m' before. State: mean, square.
+struct RAdamStep {
+  double rate = 0.0;
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double epsilon = 1e-8;
+  double weight_decay = 0.0;
+  bool decoupled = false;
+  std::int64_t step = 1;
+};
+
 /// Chen et al., "Symbolic Discovery of Optimization Algorithms" (2023), program 1.
 /// p -= rate (sign(beta1 m + (1 - beta1) g) + weight_decay p);  m = beta2 m + (1 - beta2) g. State: m.
 struct LionStep {
@@ -87,7 +109,8 @@ struct LambDirection {
   std::int64_t step = 1;
 };
 
-using OptimizerRule = std::variant<SgdStep, AdamStep, AdamWStep, RmspropStep, AdagradStep, LionStep, LambDirection>;
+using OptimizerRule = std::variant<SgdStep, AdamStep, AdamWStep, RmspropStep, AdagradStep, AdadeltaStep, RAdamStep,
+                                   LionStep, LambDirection>;
 
 /// One parameter of an optimizer step. All arrays are contiguous, of one shape, floating dtype and device.
 struct RuleOperands {

@@ -195,6 +195,9 @@ void RecordingCalls::cumsum(const Array& input, std::size_t axis, bool reverse, 
 void RecordingCalls::arg_sort(const Array& input, std::size_t axis, bool descending, const Array& output) {
   pass_on("arg_sort", &Backend::arg_sort, input, axis, descending, output);
 }
+void RecordingCalls::fourier(const FourierTransform& transform, const Array& input, const Array& output) {
+  pass_on<1, kByLibrary>("fourier", &Backend::fourier, transform, input, output);
+}
 
 void RecordingCalls::matmul(const Array& lhs, const Array& rhs, const Array& output) {
   pass_on("matmul", &Backend::matmul, lhs, rhs, output);

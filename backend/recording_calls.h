@@ -33,6 +33,7 @@ class RecordingCalls final : public Backend {
   void arg_reduce(ArgReduction, const Array&, std::size_t, const Array&) override;
   void cumsum(const Array&, std::size_t, bool, const Array&) override;
   void arg_sort(const Array&, std::size_t, bool, const Array&) override;
+  void fourier(const FourierTransform&, const Array&, const Array&) override;
 
   void matmul(const Array&, const Array&, const Array&) override;
   void linear(const Array&, const Array&, const Array&, LinearActivation, const Array&) override;

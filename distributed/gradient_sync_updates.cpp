@@ -13,6 +13,9 @@ BackwardUpdates::BackwardUpdates(const ReplicaGradients& gradients)
     : gradients_(gradients), places_(gradients.parameters().size()), updated_(gradients.parameters().size(), false) {}
 
 void BackwardUpdates::add(Optimizer& optimizer, std::weak_ptr<const void> owner) {
+  if (optimizer.needs_closure())
+    raise<SyncError>("[attach] {} computes the loss several times in a step: Overlap::in_backward cannot call it",
+                     optimizer.kind());
   std::vector<Place> places = places_;
   for (std::size_t position = 0; position < optimizer.parameters().size(); ++position) {
     if (!optimizer.parameters()[position].requires_grad()) continue;

@@ -6,5 +6,6 @@
 
 #include <tutti/nn/binary_loss.h>
 #include <tutti/nn/classification_loss.h>
+#include <tutti/nn/ctc_loss.h>
 #include <tutti/nn/loss_reduction.h>
 #include <tutti/nn/regression_loss.h>

@@ -173,13 +173,19 @@ void Optimizer::apply(std::size_t position, const SparseGradient& rows) {
   ++states_[position].steps;
 }
 
-void Optimizer::step() {
+void Optimizer::require_steppable() const {
   if (!owner_.expired())
     raise("[optimizer.step] the parameters are updated already, during backward (Overlap::in_backward): leave it out");
   if (torn_)
     raise(
         "[optimizer.step] an earlier step threw midway, and some parameters have it behind them: load parameters and "
         "state (load_state) first");
+}
+
+void Optimizer::step() {
+  require_steppable();
+  if (needs_closure())
+    raise("[optimizer.step] {} computes the loss several times in a step: call its step(closure)", kind());
   // Everything that can be refused is refused before the first parameter changes.
   std::vector<Update> dense;
   std::vector<SparseGradient> sparse(parameters_.size());
@@ -243,7 +249,8 @@ void Optimizer::check_state(const State& state) const {
     raise("[load_state] the state is of {} parameters, the optimizer has {}", state.parameters.size(),
           parameters_.size());
   for (std::size_t i = 0; i < parameters_.size(); ++i)
-    check_loaded(state.parameters[i], state_names(group_of_[i]), parameters_[i].array(), i, group_of_[i]);
+    check_loaded(state.parameters[i], loaded_names(state.parameters[i], group_of_[i]), parameters_[i].array(), i,
+                 group_of_[i]);
 }
 
 void Optimizer::load_state(const State& state) {

@@ -74,6 +74,10 @@ class Optimizer {
   virtual std::string kind() const { return ""; }
   void check_kind(const State&) const;  ///< throws Error for a state of another kind
 
+  /// Whether a step computes the loss more than once: then it has a `step` of its own that takes a closure, and the one
+  /// above, and whoever would call it, refuses it.
+  virtual bool needs_closure() const noexcept { return false; }
+
   /// Whether each element is updated by itself, so that devices may keep a share of a parameter (ShardedOptimizer).
   virtual bool elementwise() const noexcept { return true; }
 
@@ -93,6 +97,14 @@ class Optimizer {
   /// Names of a group's state arrays, each shaped like its parameter, and what they start as.
   virtual std::vector<std::string> state_names(std::size_t group) const = 0;
   virtual double initial_state(std::size_t /*group*/) const { return 0.0; }
+  /// Names that a state to be loaded has to have for one of its parameters.
+  virtual std::vector<std::string> loaded_names(const ParameterState&, std::size_t group) const {
+    return state_names(group);
+  }
+  ParameterState& state_of(std::size_t position) { return states_[position]; }
+  const ParameterState& state_of(std::size_t position) const { return states_[position]; }
+  /// Throws Error where `step` cannot be called: during backward, or after one that threw midway.
+  void require_steppable() const;
 
  private:
   void add_group(Group);

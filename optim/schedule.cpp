@@ -150,6 +150,25 @@ Schedule Schedule::one_cycle(double highest, const OneCycle& cycle) {
   });
 }
 
+Schedule Schedule::cyclic(double lowest, double highest, const Cyclic& cycle) {
+  check_rate(lowest);
+  check_rate(highest);
+  check_steps("cyclic", cycle.rising);
+  if (cycle.falling < 0) raise("[schedule] cyclic cannot fall for {} steps", cycle.falling);
+  check_positive("schedule", "cycle_factor", cycle.cycle_factor);
+  check_positive("schedule", "step_factor", cycle.step_factor);
+  const std::int64_t falling = cycle.falling == 0 ? cycle.rising : cycle.falling;
+  const std::int64_t length = cycle.rising + falling;
+  return Schedule([=](std::int64_t step) {
+    const std::int64_t within = step % length;
+    const double share = within <= cycle.rising ? static_cast<double>(within) / static_cast<double>(cycle.rising)
+                                                : static_cast<double>(length - within) / static_cast<double>(falling);
+    const double height = std::pow(cycle.cycle_factor, static_cast<double>(step / length)) *
+                          std::pow(cycle.step_factor, static_cast<double>(step));
+    return lowest + (highest - lowest) * share * height;
+  });
+}
+
 Schedule Schedule::warm_up(std::int64_t steps, Schedule then, double start_factor) {
   check_not_negative("schedule", "start_factor", start_factor);
   const double rate = then(0);

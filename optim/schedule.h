@@ -48,6 +48,16 @@ class Schedule {
   /// Smith and Topin, "Super-Convergence" (2018), as torch has it.
   static Schedule one_cycle(double highest, const OneCycle&);
 
+  struct Cyclic {
+    std::int64_t rising = 2000;  ///< steps; > 0
+    std::int64_t falling = 0;    ///< 0: as many
+    double cycle_factor = 1.0;   ///< of the height from cycle to cycle; 0.5: torch's "triangular2"
+    double step_factor = 1.0;    ///< of the height from step to step; gamma of torch's "exp_range"
+  };
+  /// Up from `lowest` to `highest` and down again in straight lines, for good: Smith, "Cyclical Learning Rates for
+  /// Training Neural Networks" (2017).
+  static Schedule cyclic(double lowest, double highest, const Cyclic&);
+
   /// From `start_factor` times what `then` begins with, in a straight line over `steps` steps; then `then`, from its
   /// step 0.
   static Schedule warm_up(std::int64_t steps, Schedule then, double start_factor = 0.0);

@@ -13,10 +13,8 @@ void check_rows(std::string_view operation, std::string_view what, const Tensor&
     raise<ShapeError>("[{}] {} {} have no classes in their last axis", operation, what, to_string(x.shape()));
 }
 
-/// -log(-log(u)).
-Tensor gumbel(const Shape& shape, Generator& generator, Device device) {
-  const Tensor uniform(generator.uniform(shape, DType::f64, device));
-  return -log(-log(uniform));
+Tensor wide_gumbel(const Shape& shape, Generator& generator, Device device) {
+  return gumbel(shape, generator, 0.0, 1.0, {.dtype = DType::f64, .device = device});
 }
 
 }  // namespace
@@ -54,7 +52,7 @@ Tensor categorical(const Tensor& logits, Generator& generator) {
   const OperationScope scope("categorical", logits);
   check_rows("categorical", "logits", logits);
   const NoGrad no_graph;
-  return argmax(cast(logits, DType::f64) + gumbel(logits.shape(), generator, logits.device()), -1);
+  return argmax(cast(logits, DType::f64) + wide_gumbel(logits.shape(), generator, logits.device()), -1);
 }
 
 Tensor multinomial(const Tensor& weights, std::int64_t count, Generator& generator) {
@@ -66,7 +64,7 @@ Tensor multinomial(const Tensor& weights, std::int64_t count, Generator& generat
   shape.insert(shape.size() - 1, count);
   const Tensor wide = cast(weights, DType::f64);
   const Tensor logits = expand_dims(log(where(wide > 0.0, wide, 0.0)), -2);  // a negative or NaN weight is none
-  return argmax(logits + gumbel(shape, generator, weights.device()), -1);
+  return argmax(logits + wide_gumbel(shape, generator, weights.device()), -1);
 }
 
 Tensor permutation(std::int64_t count, Generator& generator, Device device) {

@@ -48,6 +48,7 @@ class CpuBackend final : public Backend {
   void arg_reduce(ArgReduction, const Array& input, std::size_t axis, const Array& output) override;
   void cumsum(const Array& input, std::size_t axis, bool reverse, const Array& output) override;
   void arg_sort(const Array& input, std::size_t axis, bool descending, const Array& output) override;
+  void fourier(const FourierTransform&, const Array& input, const Array& output) override;
 
   void matmul(const Array& lhs, const Array& rhs, const Array& output) override;
   void linear(const Array& input, const Array& weight, const Array& bias, LinearActivation,

@@ -58,6 +58,7 @@ CudaBackend::Context::Context(Device device)
       communication(device, CudaStream::Priority::high),
       staging(device),
       cublas(device),
+      transforms(compute, pool),
       solvers(device, compute.handle()),
       convolutions(make_convolution_library(device)) {
   static_cast<DeviceMemory&>(*memory).used_by(&compute);

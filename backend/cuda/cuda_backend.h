@@ -6,6 +6,7 @@
 #include <tutti/backend/cuda/cublas_handles.h>
 #include <tutti/backend/cuda/cuda_graph.h>
 #include <tutti/backend/cuda/cuda_stream.h>
+#include <tutti/backend/cuda/cufft_plans.h>
 #include <tutti/backend/cuda/index_faults.h>
 #include <tutti/backend/cuda/matrix_faults.h>
 #include <tutti/backend/cuda/pinned_memory.h>
@@ -63,6 +64,7 @@ class CudaBackend final : public Backend {
   void arg_reduce(ArgReduction, const Array& input, std::size_t axis, const Array& output) override;
   void cumsum(const Array& input, std::size_t axis, bool reverse, const Array& output) override;
   void arg_sort(const Array& input, std::size_t axis, bool descending, const Array& output) override;
+  void fourier(const FourierTransform&, const Array& input, const Array& output) override;
 
   void matmul(const Array& lhs, const Array& rhs, const Array& output) override;
   void linear(const Array& input, const Array& weight, const Array& bias, LinearActivation,
@@ -111,6 +113,7 @@ class CudaBackend final : public Backend {
     CudaStream communication;
     PinnedMemory staging;  // holds events of the streams, which must outlive them
     CublasHandles cublas;
+    CufftPlans transforms;
     SolverHandles solvers;
     std::unique_ptr<ConvolutionLibrary> convolutions;
   };

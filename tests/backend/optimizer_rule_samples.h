@@ -21,6 +21,9 @@ inline const OptimizerRule kOptimizerRules[] = {
     RmspropStep{.rate = 0.1, .alpha = 0.5, .centered = true},
     RmspropStep{.rate = 0.1, .alpha = 0.5, .momentum = 0.5, .centered = true},
     AdagradStep{.rate = 0.1, .weight_decay = 0.01},
+    AdadeltaStep{.rate = 0.1, .weight_decay = 0.01},
+    RAdamStep{.rate = 0.1, .weight_decay = 0.01, .step = 3},
+    RAdamStep{.rate = 0.1, .weight_decay = 0.01, .decoupled = true, .step = 7},
     LionStep{.rate = 0.1, .weight_decay = 0.01},
     LambDirection{.weight_decay = 0.01, .step = 3},
 };

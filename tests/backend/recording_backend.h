@@ -69,6 +69,7 @@ class RecordingBackend final : public Backend {
   void arg_reduce(ArgReduction, const Array&, std::size_t, const Array&) override { refuse("arg_reduce"); }
   void cumsum(const Array&, std::size_t, bool, const Array&) override { refuse("cumsum"); }
   void arg_sort(const Array&, std::size_t, bool, const Array&) override { refuse("arg_sort"); }
+  void fourier(const FourierTransform&, const Array&, const Array&) override { refuse("fourier"); }
   void matmul(const Array& lhs, const Array& rhs, const Array& output) override {
     calls.push_back("matmul " + to_string(lhs.strides()) + to_string(rhs.strides()) + to_string(output.shape()));
   }

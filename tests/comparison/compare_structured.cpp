@@ -66,6 +66,19 @@ void compare_sort(DeviceComparison& both, const Shape& shape, std::int64_t axis,
                            [=](const Arrays& in) { return Arrays{arg_sort(in[0], axis, descending)}; });
 }
 
+void compare_fourier(DeviceComparison& both, std::int64_t length, DType dtype) {
+  using Kind = FourierTransform::Kind;
+  const std::int64_t half = length / 2 + 1;
+  const auto compare = [&](const FourierTransform& transform, const Shape& shape) {
+    both.compare_layouts(
+        "fourier", {numbers(shape, dtype, Numbers::plain, 2)},
+        [=](const Arrays& in) { return Arrays{fourier(transform, in[0])}; }, Match::largest);
+  };
+  for (const bool inverse : {false, true}) compare({Kind::complex, inverse, length}, {3, length, 2});
+  compare({Kind::real_to_complex, false, length}, {3, length});
+  compare({Kind::complex_to_real, true, length}, {3, half, 2});
+}
+
 void compare_softmax(DeviceComparison& both, const Shape& shape, std::int64_t axis, DType dtype) {
   for (const auto kind : {SoftmaxKind::softmax, SoftmaxKind::log_softmax}) {
     const std::string name = kind == SoftmaxKind::softmax ? "softmax" : "log_softmax";
@@ -230,6 +243,7 @@ void compare_reductions(DeviceComparison& both) {
     compare_softmax(both, {3, 1030}, 1, dtype);
     compare_softmax(both, {1}, 0, dtype);
     compare_softmax(both, {0, 4}, 1, dtype);
+    for (const std::int64_t length : {1, 2, 12, 67, 1024}) compare_fourier(both, length, dtype);
     for (const Shape& shape : {Shape{5, 37}, Shape{3, 1030}, Shape{200, 12}, Shape{1, 1}, Shape{0, 4}})
       compare_normalize(both, shape, dtype);
   }

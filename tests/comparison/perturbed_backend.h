@@ -49,6 +49,10 @@ class PerturbedBackend final : public Backend {
   void arg_sort(const Array& input, std::size_t axis, bool descending, const Array& output) override {
     run("arg_sort", output, &Backend::arg_sort, input, axis, descending, output);
   }
+  void fourier(const FourierTransform& transform, const Array& input, const Array& output) override {
+    run("fourier " + std::to_string(static_cast<int>(transform.kind)), output, &Backend::fourier, transform, input,
+        output);
+  }
   void matmul(const Array& lhs, const Array& rhs, const Array& output) override {
     run("matmul", output, &Backend::matmul, lhs, rhs, output);
   }

@@ -3,6 +3,7 @@
 #include <tutti/autodiff/operations.h>
 #include <tutti/backend/error.h>
 #include <tutti/distributed/gradient_sync.h>
+#include <tutti/optim/lbfgs.h>
 #include <tutti/optim/sgd.h>
 #include <tutti/tests/distributed/device_threads.h>
 #include <tutti/tests/test_devices.h>
@@ -56,6 +57,14 @@ TEST_CASE("in_backward: several optimizers share the parameters; what none of th
   Sgd own({parameters[2]}, 0.5);
   own.step();
   CHECK(parameters[2].to_vector<double>() != before[2]);
+}
+
+TEST_CASE("in_backward: an optimizer whose step takes a closure is refused") {
+  GradientSync sync(test_devices(1), {.overlap = Overlap::in_backward});
+  auto replicas = sync.replicate(Chain());
+  Lbfgs optimizer(replicas[0].parameters());
+  CHECK_THROWS_WITH_AS(sync.attach(test_device(), optimizer),
+                       doctest::Contains("[attach] Lbfgs computes the loss several times in a step"), SyncError);
 }
 
 TEST_CASE("in_backward: an optimizer that was destroyed is missed before it is used") {

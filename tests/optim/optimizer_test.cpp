@@ -3,12 +3,15 @@
 #include <tutti/autodiff/backward.h>
 #include <tutti/autodiff/operations.h>
 #include <tutti/backend/error.h>
+#include <tutti/optim/adadelta.h>
 #include <tutti/optim/adagrad.h>
 #include <tutti/optim/adam.h>
 #include <tutti/optim/adamw.h>
 #include <tutti/optim/lamb.h>
+#include <tutti/optim/lbfgs.h>
 #include <tutti/optim/lion.h>
 #include <tutti/optim/muon.h>
+#include <tutti/optim/radam.h>
 #include <tutti/optim/rmsprop.h>
 #include <tutti/optim/sgd.h>
 #include <tutti/tests/optim/gradients.h>
@@ -241,8 +244,9 @@ TEST_CASE("optimizer: another kind's state is refused by name, though its arrays
 
 TEST_CASE("optimizer: each kind has a name of its own") {
   const std::vector<Tensor> p{Tensor(Array::zeros({2, 2}, DType::f32, test_device()), true)};
-  const std::set<std::string> kinds{Sgd(p, 1).kind(),     Adam(p, 1).kind(),    AdamW(p, 1).kind(), Lamb(p, 1).kind(),
-                                    Adagrad(p, 1).kind(), Rmsprop(p, 1).kind(), Lion(p, 1).kind(),  Muon(p, 1).kind()};
-  CHECK(kinds.size() == 8);
+  const std::set<std::string> kinds{Sgd(p, 1).kind(),      Adam(p, 1).kind(),  AdamW(p, 1).kind(),   Lamb(p, 1).kind(),
+                                    Adagrad(p, 1).kind(),  Lion(p, 1).kind(),  Rmsprop(p, 1).kind(), Muon(p, 1).kind(),
+                                    Adadelta(p, 1).kind(), RAdam(p, 1).kind(), Lbfgs(p, 1).kind()};
+  CHECK(kinds.size() == 11);
   CHECK_FALSE(kinds.contains(""));
 }

@@ -58,6 +58,13 @@ TEST_CASE("schedule: one cycle in two phases and in three, and no further") {
                9.99999999999994e-05});
 }
 
+TEST_CASE("schedule: cycles up and down, of equal heights and of lower ones") {
+  check_rates(Schedule::cyclic(0.1, 0.5, {.rising = 2}), {0.1, 0.3, 0.5, 0.3, 0.1, 0.3, 0.5, 0.3, 0.1});
+  check_rates(Schedule::cyclic(0.1, 0.5, {.rising = 1, .falling = 2, .cycle_factor = 0.5}),
+              {0.1, 0.5, 0.3, 0.1, 0.3, 0.2, 0.1, 0.2, 0.15, 0.1});
+  check_rates(Schedule::cyclic(0.0, 1.0, {.rising = 2, .step_factor = 0.5}), {0, 0.25, 0.25, 0.0625, 0, 0.015625});
+}
+
 // Figures by hand: 512^-0.5 min(t^-0.5, t 4000^-1.5), t = step + 1.
 TEST_CASE("schedule: Noam rises in a line and falls with the root") {
   const Schedule noam = Schedule::noam(512, 4000);
@@ -113,6 +120,9 @@ TEST_CASE("schedule: what cannot be is refused") {
   CHECK_THROWS_AS(Schedule::noam(0, 100), Error);
   CHECK_THROWS_AS(Schedule::one_cycle(0.1, {.steps = 0}), Error);
   CHECK_THROWS_WITH_AS(Schedule::one_cycle(0.1, {.steps = 10, .rising = 1}), doctest::Contains("rising"), Error);
+  CHECK_THROWS_WITH_AS(Schedule::cyclic(0.1, 0.2, {.rising = 0}), doctest::Contains("cyclic needs at least"), Error);
+  CHECK_THROWS_WITH_AS(Schedule::cyclic(0.1, 0.2, {.falling = -1}), doctest::Contains("cyclic cannot fall"), Error);
+  CHECK_THROWS_WITH_AS(Schedule::cyclic(0.1, 0.2, {.cycle_factor = 0}), doctest::Contains("cycle_factor"), Error);
   CHECK_THROWS_AS(Schedule::warm_up(0, fine), Error);
   CHECK_THROWS_WITH_AS(Schedule::sequential({fine, fine}, {}), doctest::Contains("need 1 milestones"), Error);
   CHECK_THROWS_AS(Schedule::sequential({fine, fine, fine}, {3, 2}), Error);

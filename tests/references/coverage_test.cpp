@@ -33,18 +33,20 @@ constexpr const char* kNoOperations =
     "operator+= operator-= operator*= operator/= "
     "autocast call call_hooked checkpoint hooked_output inspect_gradients inspect_result only_traced "
     "refuse_to_lose_leaf arange eye full full_like linspace ones ones_like tensor zeros zeros_like "
+    "exponential gumbel laplace cauchy log_normal randint gamma "
     "bernoulli categorical dropout multinomial normal truncated_normal uniform widened";
 
 // Operations that move elements whatever they are, take integers, or are a line over others. hard_swish of -inf is 0
 // here and NaN in PyTorch, whose binary_cross_entropy refuses NaN. Factorizations refuse both, but for qr, of which
-// they spread as far as each library lets them.
+// they spread as far as each library lets them. Which parts of a transform of infinities are NaN depends on the order of
+// its sums.
 constexpr const char* kNoSpecialValues =
     "where select masked_fill literal literal_function reshape permute transpose broadcast_to flatten moveaxis squeeze "
     "expand_dims tile flip roll unfold meshgrid repeat_interleave masked_select slice pad concatenate stack split take "
     "diagonal tril triu to gather embedding slice_assign index "
     "bitwise_and bitwise_or bitwise_xor bitwise_not one_hot pixel_shuffle pixel_unshuffle pad_mode hard_swish "
     "binary_cross_entropy "
-    "cholesky qr svd svdvals eigh eigvalsh slogdet";
+    "cholesky qr svd svdvals eigh eigvalsh slogdet fft ifft rfft irfft fftn ifftn rfftn irfftn";
 
 /// The next line, without its comment; with those that follow where it begins a declaration whose parentheses are
 /// still open.

@@ -99,9 +99,11 @@ bool begins_with_name(const std::string& text, const Operation& operation, const
   return false;
 }
 
-// The table makes modules for the type of x, whose members the other operands become, and copies of the statistics.
+// The table makes modules for the type of x, whose members the other operands become, and copies of the statistics. A
+// log_softmax stands before ctc_loss.
 bool reaches_operation(const std::string& operation, const BadCall& bad) {
   if (operation == "rnn" || operation == "lstm" || operation == "gru") return bad.place == 0 && bad.what == "the shape";
+  if (operation == "ctc_loss") return bad.place == 1 || bad.what == "an undefined operand";
   return operation != "batch_norm" || (bad.place != 1 && bad.place != 2);
 }
 

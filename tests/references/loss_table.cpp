@@ -68,12 +68,26 @@ template <class Network, class... More> std::vector<Tensor> recurrent(const Call
   return all;
 }
 
+/// Behind a log_softmax.
+Tensor ctc(const Call& c) {
+  const auto lengths = [&](std::string_view name) {
+    const Axes listed = c.attributes.integers(name);
+    return std::vector<std::int64_t>(listed.begin(), listed.end());
+  };
+  return ctc_loss(c.x[0].defined() ? log_softmax(c.x[0], -1) : c.x[0], c.x[1],
+                  {lengths("input_lengths"), lengths("target_lengths")},
+                  {.reduction = reduction(c),
+                   .blank = c.attributes.integer("blank", 0),
+                   .zero_infinity = c.attributes.flag("zero_infinity")});
+}
+
 }  // namespace
 
 std::vector<Operation> loss_operations() {
   return {
       TUTTI_REFERENCE(cross_entropy, cross_entropy(c.x[0], c.x[1], cross_entropy_options(c))),
       TUTTI_REFERENCE(nll_loss, nll_loss(c.x[0], c.x[1], nll_options(c))),
+      TUTTI_REFERENCE(ctc_loss, ctc(c)),
       TUTTI_REFERENCE(kl_div, kl_div(c.x[0], c.x[1], {reduction(c), c.attributes.flag("log_target")})),
       TUTTI_REFERENCE(mse_loss, mse_loss(c.x[0], c.x[1], reduction(c))),
       TUTTI_REFERENCE(l1_loss, l1_loss(c.x[0], c.x[1], reduction(c))),

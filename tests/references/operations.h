@@ -36,6 +36,7 @@ std::vector<Operation> image_operations();
 std::vector<Operation> volume_operations();
 std::vector<Operation> sampling_operations();
 std::vector<Operation> ordering_operations();
+std::vector<Operation> fourier_operations();
 std::vector<Operation> layer_operations();
 std::vector<Operation> linear_algebra_operations();
 std::vector<Operation> function_operations();

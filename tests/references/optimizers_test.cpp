@@ -2,6 +2,7 @@
 // A hundred steps of each optimizer beside PyTorch's, with the gradients of the file.
 #include <doctest/doctest.h>
 #include <tutti/backend/error.h>
+#include <tutti/optim/adadelta.h>
 #include <tutti/optim/adagrad.h>
 #include <tutti/optim/adam.h>
 #include <tutti/optim/adamw.h>
@@ -9,6 +10,7 @@
 #include <tutti/optim/lamb.h>
 #include <tutti/optim/lion.h>
 #include <tutti/optim/muon.h>
+#include <tutti/optim/radam.h>
 #include <tutti/optim/rmsprop.h>
 #include <tutti/optim/sgd.h>
 #include <tutti/tests/references/match.h>
@@ -81,6 +83,22 @@ const Maker kMakers[] = {
                           .weight_decay = a.number("weight_decay", 0),
                           .initial_accumulator_value = a.number("initial_accumulator_value", 0),
                           .epsilon = a.number("epsilon", 1e-10)});
+     }},
+    {"adadelta",
+     [](const Parameters& p, double rate, const Attributes& a) -> Made {
+       return std::make_unique<Adadelta>(p, rate,
+                                         AdadeltaOptions{.rho = a.number("rho", 0.9),
+                                                         .epsilon = a.number("epsilon", 1e-6),
+                                                         .weight_decay = a.number("weight_decay", 0)});
+     }},
+    {"radam",
+     [](const Parameters& p, double rate, const Attributes& a) -> Made {
+       return std::make_unique<RAdam>(p, rate,
+                                      RAdamOptions{.beta1 = a.number("beta1", 0.9),
+                                                   .beta2 = a.number("beta2", 0.999),
+                                                   .epsilon = a.number("epsilon", 1e-8),
+                                                   .weight_decay = a.number("weight_decay", 0),
+                                                   .decoupled = a.flag("decoupled")});
      }},
     {"lion",
      [](const Parameters& p, double rate, const Attributes& a) -> Made {

@@ -48,6 +48,14 @@ const std::map<std::string, Make> kSchedules{
                                                         .final_div_factor = a.number("final_div_factor"),
                                                         .three_phase = a.flag("three_phase")});
      }},
+    {"cyclic",
+     [](const Attributes& a) {
+       return Schedule::cyclic(a.number("lowest"), a.number("highest"),
+                               {.rising = a.integer("rising"),
+                                .falling = a.integer("falling", 0),
+                                .cycle_factor = a.number("cycle_factor", 1),
+                                .step_factor = a.number("step_factor", 1)});
+     }},
     {"warm_up",
      [](const Attributes& a) {
        return Schedule::warm_up(a.integer("warm_up"), Schedule::cosine(rate(a), a.integer("steps")),

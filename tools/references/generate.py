@@ -16,10 +16,12 @@ import torch
 
 import clipping
 import elementwise
+import fourier
 import functions
 import gpt
 import images
 import layers
+import lbfgs
 import linear_algebra
 import losses
 import optimizers
@@ -55,9 +57,11 @@ FILES = {
     "layers": cases(layers.write),
     "linear_algebra": cases(linear_algebra.write),
     "functions": cases(functions.write),
+    "fourier": cases(fourier.write),
     "losses": cases(losses.write),
     "ordering": cases(ordering.write),
     "optimizers": optimizers.write,
+    "lbfgs": lbfgs.write,
     "clipping": clipping.write,
     "schedules": schedules.write,
     "gpt": gpt.write_weights,

@@ -111,6 +111,44 @@ def write_elements(file):
     file.case("binary_cross_entropy", sure, ends, "f32", second=False, reduction="none")
 
 
+def write_ctc(file):
+    """Behind a log_softmax, where PyTorch's gradient is that of the loss."""
+
+    def add(time, batch, classes, labels, input_lengths, target_lengths, dtype="f64", gradient=True, blank=0, **options):
+        reduction, zero = options.get("reduction", "mean"), options.get("zero_infinity", False)
+
+        def reference(x, targets):
+            lengths = torch.tensor(input_lengths), torch.tensor(target_lengths)
+            return functional.ctc_loss(x.log_softmax(-1), targets, *lengths, blank, reduction, zero)
+
+        low, high = (1, classes) if blank == 0 else (0, classes - 1)
+        file.case(
+            "ctc_loss",
+            reference,
+            [normal(time, batch, classes), integers(low, high, batch, labels)],
+            dtype,
+            gradient,
+            second=False,
+            input_lengths=input_lengths,
+            target_lengths=target_lengths,
+            blank=blank,
+            reduction=reduction,
+            zero_infinity=zero,
+            **({"tolerance": 2e-5} if dtype == "f32" and time > 20 else {}),
+        )
+
+    for dtype in ("f64", "f32"):
+        for reduction in ("mean", "sum", "none"):
+            add(6, 3, 4, 2, [6, 6, 6], [2, 2, 2], dtype, reduction=reduction)
+            add(7, 3, 5, 3, [7, 4, 5], [3, 2, 0], dtype, reduction=reduction, blank=4)
+        add(40, 2, 8, 12, [40, 33], [12, 9], dtype)
+        add(6, 2, 3, 4, [6, 3], [2, 4], dtype, reduction="sum", zero_infinity=True)
+    add(4, 2, 3, 5, [4, 2], [4, 5], "f32", gradient=False, reduction="none")
+    add(4, 2, 3, 5, [0, 4], [0, 1], "f32", gradient=False, reduction="none")
+    add(4, 2, 3, 0, [4, 3], [0, 0], "f64")
+    add(3, 2, 3, 2, [3, 3], [2, 2], "f32", reduction="none")
+
+
 def recurrent(kind, settings, names):
     """The network is called with its weights as inputs, so that they have gradients."""
 
@@ -144,6 +182,8 @@ def write_recurrent(file):
 def write(file):
     losses = ("cross_entropy", "nll_loss", "kl_div", "l1_loss", "huber_loss", "smooth_l1_loss")
     file.special = (*losses, "rnn", "lstm", "gru")
+    file.special_results = ("ctc_loss",)
     write_classes(file)
     write_elements(file)
+    write_ctc(file)
     write_recurrent(file)

@@ -45,7 +45,9 @@ def renamed(options, **names):
 
 
 def optimizer(name, parameters, options):
-    plain = renamed(options, rate="lr", epsilon="eps", learning_rate_decay="lr_decay", scale="adjust_lr_fn")
+    plain = renamed(
+        options, rate="lr", epsilon="eps", learning_rate_decay="lr_decay", scale="adjust_lr_fn", decoupled="decoupled_weight_decay"
+    )
     if name == "lamb":
         return lamb_of_timm()(parameters, max_grad_norm=None, always_adapt=True, foreach=False, **plain)
     kinds = {
@@ -54,6 +56,8 @@ def optimizer(name, parameters, options):
         "adamw": torch.optim.AdamW,
         "rmsprop": torch.optim.RMSprop,
         "adagrad": torch.optim.Adagrad,
+        "adadelta": torch.optim.Adadelta,
+        "radam": torch.optim.RAdam,
         "lion": lion_pytorch.Lion,
         "muon": torch.optim.Muon,
     }
@@ -125,6 +129,11 @@ def write(path):
     file.add(
         "adagrad", rate=0.1, learning_rate_decay=0.05, weight_decay=0.1, initial_accumulator_value=0.2, epsilon=1e-6
     )
+    file.add("adadelta", rate=1.0)
+    file.add("adadelta", rate=0.3, rho=0.5, epsilon=1e-3, weight_decay=0.1)
+    file.add("radam", rate=0.01)
+    file.add("radam", rate=0.01, beta1=0.8, beta2=0.9, epsilon=1e-4, weight_decay=0.1)
+    file.add("radam", rate=0.03, beta1=0.9, beta2=0.98, weight_decay=0.2, decoupled=True)
     file.add("lion", rate=0.003)
     file.add("lion", rate=0.01, beta1=0.95, beta2=0.98, weight_decay=0.3)
     file.add("lamb", rate=0.01)

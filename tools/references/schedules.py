@@ -107,6 +107,16 @@ def write(path):
             div_factor=20,
             final_div_factor=1000,
         )
+    for rising, falling, mode, factors in (
+        (7, None, "triangular", {}),
+        (5, 12, "triangular2", {"cycle_factor": 0.5}),
+        (9, 4, "exp_range", {"step_factor": 0.97}),
+    ):
+        cyclic = lambda o: schedulers.CyclicLR(
+            o, 0.1, 0.5, rising, falling, mode, factors.get("step_factor", 1.0), cycle_momentum=False
+        )
+        more = {} if falling is None else {"falling": falling}
+        file.add("cyclic", 0.1, cyclic, lowest=0.1, highest=0.5, rising=rising, **more, **factors)
     warm = lambda o: schedulers.SequentialLR(
         o, [schedulers.LinearLR(o, 0.1, 1.0, 8), schedulers.CosineAnnealingLR(o, 50)], [8]
     )

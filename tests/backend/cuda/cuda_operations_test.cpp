@@ -124,6 +124,14 @@ const std::vector<Case>& structured_cases() {
        [] {
          softmax_gradient(SoftmaxKind::softmax, floats({10, 20}), floats({10, 20}), 0);
        }},
+      {"fourier",
+       [] {
+         fourier({FourierTransform::Kind::complex, true, 20}, floats({3, 20, 2}));
+       }},
+      {"fourier to real numbers",
+       [] {
+         fourier({FourierTransform::Kind::complex_to_real, true, 20}, floats({3, 11, 2}));
+       }},
       {"gather",
        [] {
          gather(floats({10, 20}), 1, indices({10, 3}));
@@ -231,7 +239,7 @@ TEST_CASE("cuda operations: each launches what CUDA takes, and holds nothing whe
     const RenewedBackend backend;
     CHECK_NOTHROW(each.run());
     std::size_t launches = machine.kernels().size();
-    for (const char* call : {"cublasLtMatmul", "cudaMemsetAsync", "cudnnConvolutionForward",
+    for (const char* call : {"cublasLtMatmul", "cudaMemsetAsync", "cufftXtExec", "cudnnConvolutionForward",
                              "cudnnConvolutionBackwardData", "cudnnConvolutionBackwardFilter"})
       launches += machine.count(call);
     CHECK(launches > 0);

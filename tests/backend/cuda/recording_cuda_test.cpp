@@ -55,7 +55,7 @@ TEST_CASE("recording: no library of NVIDIA's is loaded, so every call reaches th
   std::string loaded;
   dl_iterate_phdr(
       [](dl_phdr_info* info, std::size_t, void* found) {
-        for (const char* name : {"libcuda", "libcublas", "libcusolver", "libcudnn", "libnccl"})
+        for (const char* name : {"libcuda", "libcublas", "libcusolver", "libcufft", "libcudnn", "libnccl"})
           if (std::strstr(info->dlpi_name, name) != nullptr) *static_cast<std::string*>(found) += info->dlpi_name;
         return 0;
       },

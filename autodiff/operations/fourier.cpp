@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tutti/autodiff/node.h>
+#include <tutti/autodiff/operation_scope.h>
+#include <tutti/autodiff/operations.h>
+#include <tutti/autodiff/promotion.h>
+#include <tutti/backend/error.h>
+#include <tutti/backend/operations.h>
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+namespace tutti {
+namespace {
+
+using Kind = FourierTransform::Kind;
+
+/// [length / 2 + 1, 1]: 1 for what stands for itself in the spectrum of real numbers, `value` for what stands for its
+/// conjugate, too.
+Tensor weights_of_pairs(std::int64_t length, double value, const Tensor& like) {
+  const std::int64_t half = length / 2 + 1;
+  std::vector<double> weights(static_cast<std::size_t>(half), value);
+  weights.front() = 1;
+  if (length % 2 == 0) weights.back() = 1;
+  return tensor(weights, {half, 1}, {.dtype = like.dtype(), .device = like.device()});
+}
+
+/// Of rows along the last axis, of complex numbers as pairs behind it; without a factor.
+Tensor transformed(const Tensor& rows, const FourierTransform& transform) {
+  const Tensor inputs[] = {rows};
+  return record("fourier", fourier(transform, rows.array()), inputs, [&] {
+    return [transform](const auto&, const Tensor& dy, InputGradients& gradients) {
+      const std::int64_t length = transform.length;
+      switch (transform.kind) {
+        case Kind::complex: return gradients.set(0, transformed(dy, {Kind::complex, !transform.inverse, length}));
+        case Kind::real_to_complex: {
+          const Tensor halved = dy * weights_of_pairs(length, 0.5, dy);
+          return gradients.set(0, transformed(halved, {Kind::complex_to_real, true, length}));
+        }
+        case Kind::complex_to_real: {
+          const Tensor spectrum = transformed(dy, {Kind::real_to_complex, false, length});
+          return gradients.set(0, spectrum * weights_of_pairs(length, 2, dy));
+        }
+      }
+    };
+  });
+}
+
+/// What brings an axis to a length, cut or padded with zeros behind.
+Tensor resized(const Tensor& x, std::int64_t axis, std::int64_t length) {
+  const std::int64_t had = x.length(axis);
+  if (length == had) return x;
+  if (length < had) return slice(x, axis, 0, length);
+  std::vector<Padding> widths(x.rank());
+  widths[normalize_axis("fft", axis, x.rank())].after = length - had;
+  return pad(x, widths);
+}
+
+Tensor floating(std::string_view name, const Tensor& x) { return promote_into(elementwise::Domain::floating, name, x); }
+
+/// Both parts behind the last axis, which is that of the transform.
+Tensor pairs_of(std::string_view name, const ComplexTensor& x, std::int64_t axis) {
+  const Tensor real = floating(name, x.real);
+  const Tensor imaginary = x.imaginary.defined() ? floating(name, x.imaginary) : zeros_like(real);
+  if (real.shape() != imaginary.shape())
+    raise<ShapeError>("[{}] the real part is {}, the imaginary {}", name, to_string(real.shape()),
+                      to_string(imaginary.shape()));
+  return moveaxis(stack({real, imaginary}, -1), axis, -2);
+}
+
+ComplexTensor parts_of(const Tensor& pairs, std::int64_t axis) {
+  const auto part = [&](std::int64_t i) { return moveaxis(squeeze(slice(pairs, -1, i, i + 1), {-1}), -1, axis); };
+  return {part(0), part(1)};
+}
+
+double factor_of(const FourierTransform& transform, FourierNorm norm) {
+  const auto n = static_cast<double>(transform.length);
+  if (norm == FourierNorm::ortho) return 1 / std::sqrt(n);
+  return transform.inverse == (norm == FourierNorm::backward) ? 1 / n : 1;
+}
+
+Tensor scaled(const Tensor& rows, const FourierTransform& transform, FourierNorm norm) {
+  const double factor = factor_of(transform, norm);
+  const Tensor result = transformed(rows, transform);
+  return factor == 1 ? result : result * factor;
+}
+
+/// The axis from the front; throws ShapeError for one that is not there, and for a length below 1.
+std::int64_t checked_axis(std::string_view name, const Tensor& x, const FourierAxis& along, std::int64_t length) {
+  const auto axis = static_cast<std::int64_t>(normalize_axis(name, along.axis, x.rank()));
+  if (length < 1 || length > kMostPoints)
+    raise<ShapeError>("[{}] {} points along axis {}: 1 to {} can be transformed", name, length, along.axis,
+                      kMostPoints);
+  return axis;
+}
+
+std::int64_t length_of(std::string_view name, const Tensor& x, const FourierAxis& along) {
+  normalize_axis(name, along.axis, x.rank());
+  return along.length.value_or(x.length(along.axis));
+}
+
+ComplexTensor complex_transform(std::string_view name, const ComplexTensor& x, const FourierAxis& along, bool inverse) {
+  const std::int64_t length = length_of(name, x.real, along);
+  const std::int64_t axis = checked_axis(name, x.real, along, length);
+  const Tensor pairs = resized(pairs_of(name, x, axis), -2, length);
+  return parts_of(scaled(pairs, {Kind::complex, inverse, length}, along.norm), axis);
+}
+
+/// The transforms along several axes; `lengths` of one may be left out.
+std::vector<FourierAxis> each_axis(std::string_view name, const Tensor& x, const FourierAxes& given) {
+  Axes axes = given.axes;
+  const std::size_t count = given.lengths.empty() ? x.rank() : given.lengths.size();
+  if (axes.empty())
+    for (std::size_t i = 0; i < count; ++i)
+      axes.push_back(static_cast<std::int64_t>(i) - static_cast<std::int64_t>(count));
+  if (!given.lengths.empty() && given.lengths.size() != axes.size())
+    raise<ShapeError>("[{}] {} lengths for {} axes", name, given.lengths.size(), axes.size());
+  std::vector<FourierAxis> each;
+  std::vector<bool> seen(x.rank());
+  for (std::size_t i = 0; i < axes.size(); ++i) {
+    const std::size_t place = normalize_axis(name, axes[i], x.rank());
+    if (seen[place]) raise<ShapeError>("[{}] axis {} is given twice", name, axes[i]);
+    seen[place] = true;
+    each.push_back({{}, static_cast<std::int64_t>(place), given.norm});
+    if (!given.lengths.empty()) each.back().length = given.lengths[i];
+  }
+  return each;
+}
+
+std::vector<FourierAxis> some_axes(std::string_view name, const Tensor& x, const FourierAxes& given) {
+  std::vector<FourierAxis> each = each_axis(name, x, given);
+  if (each.empty()) raise<ShapeError>("[{}] there is no axis to transform", name);
+  return each;
+}
+
+}  // namespace
+
+ComplexTensor fft(const ComplexTensor& x, const FourierAxis& along) {
+  const OperationScope scope("fft", x.real, x.imaginary);
+  return complex_transform("fft", x, along, false);
+}
+
+ComplexTensor ifft(const ComplexTensor& x, const FourierAxis& along) {
+  const OperationScope scope("ifft", x.real, x.imaginary);
+  return complex_transform("ifft", x, along, true);
+}
+
+ComplexTensor rfft(const Tensor& x, const FourierAxis& along) {
+  const OperationScope scope("rfft", x);
+  const std::int64_t length = length_of("rfft", x, along);
+  const std::int64_t axis = checked_axis("rfft", x, along, length);
+  const Tensor rows = resized(moveaxis(floating("rfft", x), axis, -1), -1, length);
+  return parts_of(scaled(rows, {Kind::real_to_complex, false, length}, along.norm), axis);
+}
+
+Tensor irfft(const ComplexTensor& x, const FourierAxis& along) {
+  const OperationScope scope("irfft", x.real, x.imaginary);
+  const std::int64_t length = along.length.value_or(2 * (length_of("irfft", x.real, {{}, along.axis}) - 1));
+  const std::int64_t axis = checked_axis("irfft", x.real, along, length);
+  const Tensor pairs = resized(pairs_of("irfft", x, axis), -2, length / 2 + 1);
+  return moveaxis(scaled(pairs, {Kind::complex_to_real, true, length}, along.norm), -1, axis);
+}
+
+ComplexTensor fftn(const ComplexTensor& x, const FourierAxes& axes) {
+  const OperationScope scope("fftn", x.real, x.imaginary);
+  ComplexTensor result = x;
+  for (const FourierAxis& along : each_axis("fftn", x.real, axes)) result = fft(result, along);
+  return result;
+}
+
+ComplexTensor ifftn(const ComplexTensor& x, const FourierAxes& axes) {
+  const OperationScope scope("ifftn", x.real, x.imaginary);
+  ComplexTensor result = x;
+  for (const FourierAxis& along : each_axis("ifftn", x.real, axes)) result = ifft(result, along);
+  return result;
+}
+
+ComplexTensor rfftn(const Tensor& x, const FourierAxes& axes) {
+  const OperationScope scope("rfftn", x);
+  std::vector<FourierAxis> each = some_axes("rfftn", x, axes);
+  ComplexTensor result = rfft(x, each.back());
+  each.pop_back();
+  for (const FourierAxis& along : each) result = fft(result, along);
+  return result;
+}
+
+Tensor irfftn(const ComplexTensor& x, const FourierAxes& axes) {
+  const OperationScope scope("irfftn", x.real, x.imaginary);
+  std::vector<FourierAxis> each = some_axes("irfftn", x.real, axes);
+  const FourierAxis last = each.back();
+  each.pop_back();
+  ComplexTensor result = x;
+  for (const FourierAxis& along : each) result = ifft(result, along);
+  return irfft(result, last);
+}
+
+}  // namespace tutti
