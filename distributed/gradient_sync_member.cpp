@@ -89,9 +89,7 @@ void SyncMember::begin_step(double weight) {
   if (generation_ == 0) declare_updates(group_number_);
   earlier_ = std::exchange(posted_, {});
   gradients_.turn();
-  const auto layout = server_.layout();
-  gradients_.prepare(layout);
-  buckets_.update(layout, required_);
+  gradients_.prepare(server_.layout());
   if (updates_) updates_->reset();
   ++generation_;
   buffers_before_.clear();
@@ -109,9 +107,7 @@ void SyncMember::begin_accumulation() {
   if (phase_ != Phase::open)
     raise<SyncError>("[no_sync] step {} of {} has had its synchronised backward: accumulate before it", generation_,
                      to_string(device_));
-  const auto layout = server_.layout();
-  gradients_.prepare(layout);
-  buckets_.update(layout, required_);
+  gradients_.prepare(server_.layout());
   ++accumulations_;
 }
 
