@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Axis by axis, from the last: a mean of equally long means is theirs, and a maximum that of maxima. Windows that are
-// equally long and apart are reduced as they lie; of others the elements are gathered.
+// Axis by axis: the mean of equally long lines is that of their means, and their maximum that of maxima. Maxima from
+// the last axis, so that the first of equals is found; means from the first, whose lines lie side by side. Windows that
+// are equally long and apart are reduced as they lie; of others the elements are gathered.
 #include <tutti/autodiff/autocast.h>
 #include <tutti/autodiff/line_gather.h>
 #include <tutti/autodiff/operation_scope.h>
@@ -74,7 +75,10 @@ Tensor adaptive_pool(std::string_view operation, Pooling pooling, const Tensor& 
                         to_string(size), to_string(input.shape()));
   const Autocast as_given(DType::f32);
   Tensor x = widened(input);
-  for (std::size_t i = size.size(); i-- > 0;) x = pool_axis(pooling, x, i + 2, size[i]);
+  for (std::size_t i = 0; i < size.size(); ++i) {
+    const std::size_t place = pooling == Pooling::mean ? i : size.size() - 1 - i;
+    x = pool_axis(pooling, x, place + 2, size[place]);
+  }
   return cast(x, input.dtype());
 }
 

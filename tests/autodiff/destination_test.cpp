@@ -112,12 +112,18 @@ TEST_CASE("destination: every operation's gradient of a parameter ends there") {
         {spread({6}, 3)});
   }
   SUBCASE("places that lie otherwise, of operations that write to contiguous ones") {
-    check_destinations([&](const Inputs& in) { return conv2d(image, permute(in[0], {1, 0, 2, 3})); },
-                       {spread({2, 3, 2, 2}, 3)});
+    check_destinations(
+        [&](const Inputs& in) {
+          return conv2d(image, permute(in[0], {1, 0, 2, 3}));
+        },
+        {spread({2, 3, 2, 2}, 3)});
     check_destinations([&](const Inputs& in) { return gather(transpose(in[0]), 0, tokens); }, {spread({3, 4}, 3)});
     check_destinations([&](const Inputs& in) { return take(in[0], index({2, 0, 2}, {3}), 1); }, {spread({4, 3}, 3)});
-    check_destinations([&](const Inputs& in) { return layer_norm(x, {4, 3}, transpose(in[0]), transpose(in[1])); },
-                       {spread({3, 4}, 3), spread({3, 4}, 4)});
+    check_destinations(
+        [&](const Inputs& in) {
+          return layer_norm(x, {4, 3}, transpose(in[0]), transpose(in[1]));
+        },
+        {spread({3, 4}, 3), spread({3, 4}, 4)});
   }
   SUBCASE("an input's gradient of the same shape beside it") {
     check_destinations([&](const Inputs& in) { return matmul(tanh(in[1]), in[0]); },
