@@ -7,7 +7,7 @@ namespace tutti {
 
 void ExpectedBuckets::update(const std::shared_ptr<const GradientLayout>& layout,
                              const std::shared_ptr<const RequiredSet>& required) {
-  if (layout_ == layout && required_ == required) return;
+  if (layout == nullptr || (layout_ == layout && required_ == required)) return;
   layout_ = layout;
   required_ = required;
   bucket_of_.assign(layout->places().size(), 0);

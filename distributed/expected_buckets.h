@@ -17,7 +17,7 @@ class ExpectedBuckets {
  public:
   explicit ExpectedBuckets(std::size_t bucket_bytes) : bucket_bytes_(bucket_bytes) {}
 
-  /// Costs nothing while both are what they were.
+  /// Costs nothing while both are what they were. No layout: there are no parameters.
   void update(const std::shared_ptr<const GradientLayout>&, const std::shared_ptr<const RequiredSet>&);
   /// Of two that are required.
   bool same(ParameterId a, ParameterId b) const { return bucket_of_[a.value] == bucket_of_[b.value]; }

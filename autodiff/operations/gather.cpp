@@ -41,8 +41,8 @@ namespace {
 // Which updates stay where they are set: the last of those of one element.
 Tensor last_ones(const Shape& shape, std::int64_t axis, const Tensor& index) {
   const Tensor numbers(Array::arange(index.size(), DType::i64, index.device()).reshape(index.shape()));
-  const Tensor none(Array::zeros(shape, DType::i64, index.device()));
-  return gather(scatter(none, axis, index, numbers), axis, index) == numbers;
+  const Tensor nowhere(Array::zeros(shape, DType::i64, index.device()));
+  return gather(scatter(nowhere, axis, index, numbers), axis, index) == numbers;
 }
 
 struct ScatterGradient {
