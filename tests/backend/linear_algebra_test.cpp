@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Matrices taken apart, as arrays: parts where they are documented to lie, views, defects of batches. Values and
 // gradients are tested in tests/autodiff/operations/linear_algebra_test.cpp.
+#include <tutti/backend/capture.h>
 #include <tutti/backend/cpu_threads.h>
 #include <tutti/backend/error.h>
 #include <tutti/backend/linear_algebra.h>
 #include <tutti/backend/operations.h>
+#include <tutti/backend/registry.h>
 #include <tutti/tests/test_devices.h>
 
 #include <doctest/doctest.h>
@@ -80,6 +82,40 @@ TEST_CASE("linear algebra: other types and shapes are refused") {
   CHECK_THROWS_AS(solve(x, matrices<float>({3, 3, 3})), ShapeError);
   CHECK_THROWS_AS(solve_triangular({}, x, matrices<float>({2, 2, 3})), ShapeError);
   CHECK_THROWS_AS(solve_triangular({}, x, matrices<double>({2, 3, 3})), DTypeError);
+}
+
+TEST_CASE("linear algebra: a tape does the same with other matrices, and finds those that are singular") {
+  const auto results_of = [](const Array& a) {
+    const LuFactors factors = lu(a);
+    std::vector<Array> results{solve(a, a.transpose()), factors.factors, factors.sign};
+    for (const auto kind : {Factorization::qr, Factorization::svd, Factorization::eigh})
+      results.push_back(factorize(kind, a));
+    return results;
+  };
+  Array a = matrices<double>({2, 4, 4});
+  const std::vector<Array> kept = results_of(a);
+  Capture capture(test_device());
+  {
+    const CaptureScope scope(capture);
+    const std::vector<Array> results = results_of(a);
+    for (std::size_t i = 0; i < kept.size(); ++i) Array(kept[i]).copy_from(results[i]);
+  }
+  const Array other = matrices<double>({2, 4, 4}).transpose().copy();
+  a.copy_from(other);
+  capture.begin_replay();
+  capture.run(0, capture.tape().size());
+  const std::vector<Array> expected = results_of(other);
+  for (std::size_t i = 0; i < kept.size(); ++i) {
+    CAPTURE(i);
+    CHECK(kept[i].to_vector<double>() == expected[i].to_vector<double>());
+  }
+  a.fill(0);
+  capture.begin_replay();
+  const auto replay = [&] {
+    capture.run(0, capture.tape().size());
+    synchronize(test_device());
+  };
+  CHECK_THROWS_AS(replay(), LinearAlgebraError);
 }
 
 TEST_SUITE_BEGIN("cpu");
