@@ -6,7 +6,8 @@
 
 --check writes nothing and fails when the page is not what would be written, or when a function is named that no header
 declares. Where torch and numpy of the references' versions cannot be imported, the page's second part, which needs their
-lists of functions, is kept as it is. --libraries checks, where tools/references can run, which operations have NumPy's results.
+lists of functions, is kept as it is. --libraries checks, where tools/references can run, which operations have NumPy's
+results.
 """
 
 import argparse
@@ -175,8 +176,8 @@ def second_part(root, faults):
         print(f"{COMPARISON.strip()} is kept: it is of {wanted}, and {installed} are installed")
         return None
     operations = {name for declared in registry.table_operations(root).values() for name in declared.split()}
-    lines = [COMPARISON, "Every function of both libraries is either ours under the same name, what one writes here, or left out for a "
-             "reason.", "Where semantics differ, [from-pytorch.md](from-pytorch.md) says how.", ""]
+    lines = [COMPARISON, "Every function of both libraries has a name here, or what one writes instead, or a reason for its absence.",
+             "Where one of the same name differs, [from-pytorch.md](from-pytorch.md) says how.", ""]
     lines += comparison(f"torch.nn.functional, {torch.__version__.split('+')[0]}",
                         [name for name in functions_of(functional) if name != "Optional"],
                         names.TORCH, names.TORCH_LEFT_OUT, operations, faults)
@@ -203,7 +204,8 @@ def libraries(root, faults):
     found = {}
 
     def case(self, operation, reference, *_, **__):
-        is_numpy = "in_numpy" in reference.__qualname__ or "numpy" in getattr(getattr(reference, "__code__", None), "co_names", ())
+        called = getattr(getattr(reference, "__code__", None), "co_names", ())
+        is_numpy = "in_numpy" in reference.__qualname__ or "numpy" in called
         found.setdefault(operation, set()).add("numpy" if is_numpy else "torch")
 
     reference_file.ReferenceFile.case = case

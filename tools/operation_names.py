@@ -38,7 +38,7 @@ upsample upsample_bilinear upsample_nearest: `interpolate`
 dropout: `dropout`, with a generator
 conv_tbc: `conv1d` of permuted axes
 affine_grid: `matmul` of a `meshgrid` of positions and theta
-local_response_norm: `x / pow(k + alpha * avg_pool1d(...), beta)` along the channels
+local_response_norm: `x / pow(k + alpha * mean, beta)`, with `avg_pool1d` of `square(x)` along the channels as mean
 """
 
 TORCH_LEFT_OUT = {
@@ -128,7 +128,7 @@ fill_diagonal: `where(eye(n) == 1, value, x)`
 flatnonzero: `argwhere(flatten(x))`
 nonzero argwhere: `argwhere`, a row for each
 fliplr flipud: `flip`
-fmax fmin: `where(isnan(a), b, maximum(a, b))`
+fmax fmin: `where(isnan(a), b, where(isnan(b), a, maximum(a, b)))`
 from_dlpack: `from_dlpack`
 geomspace logspace: `exp` of `linspace`
 heaviside: `where(x == 0, h, x > 0)`
@@ -218,7 +218,7 @@ NUMPY_LEFT_OUT = {
     "Signals, windows and curves, made once and on the host": "bartlett blackman hamming hanning kaiser i0 convolve "
         "correlate interp unwrap",
     "Histograms beyond `bincount`": "histogram2d histogram_bin_edges histogramdd",
-    "Order statistics without NaN": "nanmedian nanpercentile nanquantile",
+    "Order statistics that skip NaN": "nanmedian nanpercentile nanquantile",
     "Polynomials": "poly polyadd polyder polydiv polyfit polyint polymul polysub",
     "A Python function for each element or row: operations are of whole tensors": "apply_along_axis apply_over_axes "
         "fromfunction fromiter frompyfunc nested_iters piecewise",
