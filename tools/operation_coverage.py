@@ -83,10 +83,10 @@ def table(root, faults):
     return lines
 
 
-def others(root, operations):
+def others(root):
     lines = ["Optimizers, clipping and schedules, in the same manner:", "",
              "| file | names | types | packages |", "| --- | --- | --- | --- |"]
-    for file, listed, dtypes, versions in registry.other_files(root, operations):
+    for file, listed, dtypes, versions in registry.other_files(root):
         packages = ", ".join(f"{PACKAGES.get(name, name)} {version}" for name, version in versions.items())
         lines.append(f"| {file} | {', '.join(listed)} | {join(dtypes)} | {packages} |")
     return lines
@@ -191,8 +191,7 @@ def second_part(root, faults):
 
 
 def first_part(root, faults):
-    operations = registry.table_operations(root)
-    parts = [[INTRODUCTION], table(root, faults), [""], others(root, operations), [""], untested(root, faults), ["", ""]]
+    parts = [[INTRODUCTION], table(root, faults), [""], others(root), [""], untested(root, faults), ["", ""]]
     undeclared(root, faults)
     return "\n".join(line for part in parts for line in part)
 

@@ -31,6 +31,7 @@ TREE = {
                                         "      TUTTI_REFERENCE(pad, pad(c.x[0])),\n",
     "tests/references/image_table.cpp": "#define TUTTI_REFERENCE(name, declared, ...) \\\n"
                                         "      TUTTI_REFERENCE(wide_pad, pad,\n          pad(c.x[0])),\n",
+    "tests/references/operations.cpp": 'reference_files() {\n  return {"shapes"};\n}\n',
     "tests/references/coverage_test.cpp": 'constexpr const char* kNoOperations =\n    "zeros "\n    "record";\n',
     "tests/references/jacobians_test.cpp": 'kNoSecondGradient{\n    {"floor", kStep},\n};\n',
     "tests/zeros_test.cpp": "CHECK(zeros(x));\n",
@@ -44,7 +45,7 @@ SHAPES = (VERSIONS | {"floor.0": "floor", "or.0": "or", "pad.0": "pad widths=1",
           {"floor.0.x0": "BF16", "floor.0.y0": "BF16", "floor.0.g0": "BF16", "or.0.x0": "BOOL", "or.0.x1": "I64",
            "pad.0.x0": "F32", "pad.0.g0": "F32", "pad.0.h0": "F32", "pad.1.x0": "F64", "pad.1.g0": "F64",
            "wide_pad.0.x0": "F32", "wide_pad.0.dy0": "F32", "wide_pad.0.g0": "F32"})
-RULES = (VERSIONS | {"sgd.0": "sgd dtype=f32", "adam.1": "adam dtype=f64"}, {"sgd.0.x0": "F32"})
+RULES = (VERSIONS | {"sgd.0": "sgd dtype=f32", "pad.1": "pad dtype=f64"}, {"sgd.0.x0": "F32"})
 
 
 def write_safetensors(path, metadata, dtypes):
@@ -90,7 +91,7 @@ class Page(unittest.TestCase):
                      "| or | `operator\\|` | i64 bool | CPU, CUDA | – | – | NumPy 2.4.6 | 1 |",
                      "| pad |  | f64 f32 | CPU, CUDA | f64 f32 | f32 | PyTorch 2.15.0, NumPy 2.4.6 | 2 |",
                      "| wide_pad | `pad` | f32 | CPU, CUDA | f32 | numeric | wide, on PyTorch 2.15.0 | 1 |",
-                     "| rules | adam, sgd | f64 f32 | PyTorch 2.15.0, NumPy 2.4.6 |",
+                     "| rules | pad, sgd | f64 f32 | PyTorch 2.15.0, NumPy 2.4.6 |",
                      "| `zeros` | `tests/zeros_test.cpp` |"):
             self.assertIn(line, lines)
         self.assertEqual(self.run_it("--check"), [])

@@ -243,7 +243,7 @@ OTHER_REFERENCES = {"rotary_embedding": "rotary-embedding-torch"}
 HOST = "permutation"
 HOST_NOTE = """On the host: `permutation` draws its order there and copies it; `masked_select`, `argwhere`, `unique`, `bincount` and
 `repeat_interleave` of counts wait for the device, as the length of their results depends on values; `HashTable` finds the rows of ids
-there (its rows are the device's). Nothing else is of CPU devices alone."""
+there (its rows are the device's). None of it is of CPU devices alone."""
 
 # Where what has no reference is tested: the functions of kNoOperations (tests/references/coverage_test.cpp) that users
 # call. All others there are steps of operations.

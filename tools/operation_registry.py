@@ -107,13 +107,17 @@ def in_order(dtypes):
 
 
 def data_files(root):
-    return sorted((root / "tests" / "references" / "data").glob("*.safetensors"))
+    """(path, whether its cases are of operations of the tables)"""
+    text = code(root / "tests" / "references" / "operations.cpp")
+    of_tables = re.findall(r'"(\w+)"', re.search(r"reference_files\(\) \{(.*?)\n\}", text, re.S)[1])
+    paths = sorted((root / "tests" / "references" / "data").glob("*.safetensors"))
+    return [(path, path.stem in of_tables) for path in paths]
 
 
 def all_cases(root):
     """operation -> Cases"""
     cases = {}
-    for path in data_files(root):
+    for path in (path for path, of_tables in data_files(root) if of_tables):
         entries = header(path)
         metadata = entries.pop("__metadata__", {})
         operation_of = {name: text.split()[0] for name, text in metadata.items() if "." in name}
@@ -130,14 +134,14 @@ def all_cases(root):
     return cases
 
 
-def other_files(root, operations):
-    """Files whose cases are of no operation of the table: (file, names, dtypes, versions)."""
+def other_files(root):
+    """Files whose cases are of no operation of the tables: (file, names, dtypes, versions)."""
     rows = []
-    for path in data_files(root):
+    for path in (path for path, of_tables in data_files(root) if not of_tables):
         metadata = header(path).get("__metadata__", {})
         texts = [text for name, text in metadata.items() if "." in name]
         names = sorted({text.split()[0] for text in texts})
-        if not names or set(names) & set(operations):
+        if not names:
             continue
         dtypes = {word[6:] for text in texts for word in text.split() if word.startswith("dtype=")}
         rows.append((path.stem, names, in_order(dtypes), {k: v for k, v in metadata.items() if "." not in k}))
