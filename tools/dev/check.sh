@@ -120,6 +120,8 @@ export TSAN_OPTIONS="second_deadlock_stack=1 suppressions=$PWD/tools/tsan_suppre
 
 stage "layers" tools/check_layers.py
 stage "layers, self-test" tools/check_layers.py --self-test
+stage "docs/operations.md" tools/operation_coverage.py --check
+stage "docs/operations.md, self-test" tools/operation_coverage_self_test.py
 stage "GPU results, self-test" tools/gpu_results_self_test.py
 stage "running tests, self-test" tools/run_tests_self_test.py
 stage "format" check_format
@@ -144,6 +146,7 @@ fi
 if [ $full -eq 1 ]; then
   TUTTI_STRESS_STEPS=10000 stage "stress, 10,000 steps" "$release/tests/distributed_test" -tc='stress*'
   stage "tests, beside PyTorch" run_with_torch
+  stage "docs/operations.md, functions of PyTorch" build/torch/bin/python3 tools/operation_coverage.py --check
   if stage "build, clang" build_clang; then
     stage "fuzzers" tools/dev/fuzz.sh 60
     stage "clang-tidy" run_tidy
