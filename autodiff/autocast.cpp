@@ -21,8 +21,12 @@ constinit thread_local Autocast* innermost = nullptr;
 
 // docs/dtypes.md has these lists too.
 constexpr std::string_view kNarrow[] = {
-    "matmul",           "addmm",            "tensordot",        "linear", "conv1d", "conv2d", "conv3d",
-    "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "einsum", "scaled_dot_product_attention",
+    "matmul",           "addmm",
+    "tensordot",        "linear",
+    "conv1d",           "conv2d",
+    "conv3d",           "conv_transpose1d",
+    "conv_transpose2d", "conv_transpose3d",
+    "einsum",           "scaled_dot_product_attention",
 };
 constexpr std::string_view kWide[] = {
     // functions with a wide range, or steep ones

@@ -195,9 +195,8 @@ void SyncMember::register_with(std::span<const ParameterUse> uses) {
   }
   if (!required_ || !std::ranges::equal(required_->parameters(), ids))
     required_ = std::make_shared<const RequiredSet>(std::move(ids));
-  const auto layout = server_.layout();
-  gradients_.prepare(layout);
-  buckets_.update(layout, required_);
+  gradients_.prepare(server_.layout());
+  buckets_.update(server_.layout(), required_);
   for (const ParameterId id : accumulated) gradients_.bring_home(id);
   if (check_is_due()) {
     ReplicaDigest held = digest();

@@ -47,9 +47,9 @@ void CudaBackend::scatter(Scatter kind, const Array& updates, std::size_t axis, 
       TUTTI_CUDA(device, name, cuda_kernels::scatter_workspace(range, bytes));
       const Storage scratch = workspace(device, bytes);
       TUTTI_CUDA(device, name,
-                 cuda_kernels::launch_scatter_sorted(queue, kind, updates.dtype(), selection, range,
-                                                     updates.raw_data(), places, output.raw_data(),
-                                                     own.index_faults.report(), scratch.data(), bytes));
+                 cuda_kernels::launch_scatter_sorted(queue, kind, updates.dtype(), selection, range, updates.raw_data(),
+                                                     places, output.raw_data(), own.index_faults.report(),
+                                                     scratch.data(), bytes));
     }
   });
 }

@@ -38,8 +38,8 @@ constexpr const char* kNoOperations =
 
 // Operations that move elements whatever they are, take integers, or are a line over others. hard_swish of -inf is 0
 // here and NaN in PyTorch, whose binary_cross_entropy refuses NaN. Factorizations refuse both, but for qr, of which
-// they spread as far as each library lets them. Which parts of a transform of infinities are NaN depends on the order of
-// its sums.
+// they spread as far as each library lets them. Which parts of a transform of infinities are NaN depends on the order
+// of its sums.
 constexpr const char* kNoSpecialValues =
     "where select masked_fill literal literal_function reshape permute transpose broadcast_to flatten moveaxis squeeze "
     "expand_dims tile flip roll unfold meshgrid repeat_interleave masked_select slice pad concatenate stack split take "

@@ -3,6 +3,7 @@
 #include <tutti/backend/error.h>
 #include <tutti/backend/operations.h>
 #include <tutti/backend/random.h>
+#include <tutti/tests/backend/cuda/operation_cases.h>
 #include <tutti/tests/backend/cuda/pool_of_pool.h>
 #include <tutti/tests/backend/cuda/recording/recording_cuda.h>
 #include <tutti/tests/backend/cuda/renewed_backend.h>
@@ -16,7 +17,7 @@
 namespace tutti::testing {
 namespace {
 
-constexpr Device kDevice = cuda(1);
+constexpr Device kDevice = kCaseDevice;
 
 Array ones() { return Array::full({2, 2}, 1, DType::f32, kDevice); }
 
@@ -163,6 +164,31 @@ TEST_CASE("cuda graph: with TUTTI_CUDA_SYNC=1 there are none") {
   }
   CHECK_NOTHROW(capture.run(0, 3));
   CHECK(capture.graphs() == 0);
+}
+
+TEST_CASE("cuda graph: each operation can be recorded as one, and is queued by each launch of it alone") {
+  for (const OperationCase& each : operations_for_graphs()) {
+    CAPTURE(std::string(each.name));
+    RecordingCuda machine({.deferred = true});
+    const RenewedBackend backend;
+    PoolOfPool scratch(kDevice, backend->pool(kDevice));
+    each.run();
+    synchronize(kDevice);
+    cudaStream_t compute = backend->stream(kDevice).handle();
+    const std::size_t outside = backend->pool(kDevice).statistics().in_use;
+    const auto graph = backend->make_graph(kDevice, scratch.pool, each.run);
+    REQUIRE(graph != nullptr);
+    synchronize(kDevice);  // indices are copied from the host: no part of it
+    const std::size_t launched = machine.kernels().size();
+    graph->launch();
+    CHECK(machine.queued(compute) > 0);
+    CHECK_NOTHROW(synchronize(kDevice));
+    graph->launch();
+    CHECK_NOTHROW(synchronize(kDevice));
+    CHECK(machine.kernels().size() == launched);
+    CHECK(scratch.pool.statistics().in_use == 0);
+    CHECK(backend->pool(kDevice).statistics().in_use == outside + scratch.pool.statistics().reserved);
+  }
 }
 
 // CUDA allows nobody to wait for the whole device meanwhile.

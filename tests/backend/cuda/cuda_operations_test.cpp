@@ -3,10 +3,9 @@
 // own that is given back, whatever fails. What kernels compute is not seen here.
 #include <tutti/backend/backend.h>
 #include <tutti/backend/error.h>
-#include <tutti/backend/linear_algebra.h>
 #include <tutti/backend/operations.h>
 #include <tutti/backend/registry.h>
-#include <tutti/tests/backend/cuda/pool_of_pool.h>
+#include <tutti/tests/backend/cuda/operation_cases.h>
 #include <tutti/tests/backend/cuda/recording/recording_cuda.h>
 #include <tutti/tests/backend/cuda/renewed_backend.h>
 
@@ -20,220 +19,10 @@
 namespace tutti::testing {
 namespace {
 
-constexpr Device kDevice = cuda(1);
-
-Array floats(const Shape& shape) { return Array::empty(shape, DType::f32, kDevice); }
-Array indices(const Shape& shape) {
-  std::int64_t count = 1;
-  for (const std::int64_t length : shape) count *= length;
-  return Array::from(std::vector<std::int64_t>(static_cast<std::size_t>(count), 0), shape, kDevice);
-}
-
-struct Case {
-  const char* name;
-  std::function<void()> run;
-};
-
-const std::vector<Case>& elementwise_cases() {
-  static const std::vector<Case> cases{
-      {"fill",
-       [] {
-         Array::full({3, 5}, 2, DType::i64, kDevice);
-       }},
-      {"zeros", [] { Array::zeros({1000}, DType::f32, kDevice); }},
-      {"copy",
-       [] {
-         floats({3, 5, 7}).permute({2, 0, 1}).contiguous();
-       }},
-      {"transpose",
-       [] {
-         floats({100, 70}).transpose().contiguous();
-       }},
-      {"cast", [] { floats({10}).cast(DType::i32); }},
-      {"unary",
-       [] {
-         apply(elementwise::Gelu{}, floats({3, 1001}));
-       }},
-      {"binary",
-       [] {
-         apply(elementwise::Add{}, floats({3, 1, 5}), floats({4, 5}));
-       }},
-      {"where",
-       [] {
-         where(Array::empty({5}, DType::boolean, kDevice), floats({3, 5}), floats({1}));
-       }},
-      {"random", [] { Generator(7).normal({33}, DType::f64, kDevice); }},
-      {"optimizer_step",
-       [] {
-         const std::vector<RuleOperands> many(
-             200, {floats({9}), floats({18}).slice(0, 0, 18, 2), {floats({9}), floats({9}), Array()}});
-         backend_for(kDevice).optimizer_step(AdamStep{.rate = 0.1}, many);
-       }},
-  };
-  return cases;
-}
-
-const std::vector<Case>& structured_cases() {
-  static const std::vector<Case> cases{
-      {"sum",
-       [] {
-         sum(floats({100, 1000}));
-       }},
-      {"sum of rows",
-       [] {
-         reduce(Reduction::sum, floats({100, 1000}), std::vector<std::int64_t>{1});
-       }},
-      {"max of columns",
-       [] {
-         reduce(Reduction::max, floats({100, 1000}), std::vector<std::int64_t>{0});
-       }},
-      {"arg_reduce",
-       [] {
-         arg_reduce(ArgReduction::arg_max, floats({10, 20}), 1);
-       }},
-      {"matmul",
-       [] {
-         matmul(floats({3, 4}), floats({4, 5}));
-       }},
-      {"batched matmul",
-       [] {
-         matmul(floats({2, 6, 3, 4}), floats({6, 5, 4}).transpose());
-       }},
-      {"linear",
-       [] {
-         linear(floats({3, 4}), floats({5, 4}), floats({5}), LinearActivation::relu);
-       }},
-      {"linear with an activation that is not the product's",
-       [] {
-         linear(floats({3, 4}), floats({5, 4}), floats({5}), LinearActivation::gelu);
-       }},
-      {"factorizations",
-       [] {
-         for (const auto kind : {Factorization::cholesky, Factorization::qr, Factorization::svd, Factorization::eigh})
-           factorize(kind, floats({3, 3}));
-       }},
-      {"batched solve",
-       [] {
-         solve(floats({2, 3, 3}), floats({2, 3, 5}));
-       }},
-      {"softmax",
-       [] {
-         softmax(SoftmaxKind::log_softmax, floats({10, 20}), 1);
-       }},
-      {"softmax_gradient",
-       [] {
-         softmax_gradient(SoftmaxKind::softmax, floats({10, 20}), floats({10, 20}), 0);
-       }},
-      {"fourier",
-       [] {
-         fourier({FourierTransform::Kind::complex, true, 20}, floats({3, 20, 2}));
-       }},
-      {"fourier to real numbers",
-       [] {
-         fourier({FourierTransform::Kind::complex_to_real, true, 20}, floats({3, 11, 2}));
-       }},
-      {"gather",
-       [] {
-         gather(floats({10, 20}), 1, indices({10, 3}));
-       }},
-      {"scatter_add",
-       [] {
-         scatter_add({10, 20}, floats({10, 3}), 1, indices({10, 3}));
-       }},
-      {"long scatter_add", [] { scatter_add({100000}, floats({50000}), 0, indices({50000})); }},
-      {"scatter",
-       [] {
-         scatter(Scatter::max, floats({10, 20}), 1, indices({10, 3}), floats({10, 3}));
-       }},
-      {"long scatter", [] { scatter(Scatter::set, floats({100000}), 0, indices({50000}), floats({50000})); }},
-      {"conv2d",
-       [] {
-         conv2d({}, floats({2, 3, 8, 8}), floats({4, 3, 3, 3}));
-       }},
-      {"depthwise conv2d",
-       [] {
-         conv2d({.groups = 3}, floats({2, 3, 8, 8}), floats({3, 1, 3, 3}));
-       }},
-      {"conv2d_input_gradient",
-       [] {
-         conv2d_input_gradient({}, floats({2, 4, 6, 6}), floats({4, 3, 3, 3}), {2, 3, 8, 8});
-       }},
-      {"conv2d_weight_gradient",
-       [] {
-         conv2d_weight_gradient({}, floats({2, 4, 6, 6}), floats({2, 3, 8, 8}), {4, 3, 3, 3});
-       }},
-      {"max_pool2d",
-       [] {
-         max_pool2d({}, floats({2, 3, 8, 8}));
-       }},
-      {"max_pool2d_gradient",
-       [] {
-         max_pool2d_gradient({}, floats({2, 3, 4, 4}), indices({2, 3, 4, 4}), {2, 3, 8, 8});
-       }},
-      {"avg_pool2d",
-       [] {
-         avg_pool2d({}, floats({2, 3, 8, 8}));
-       }},
-      {"avg_pool2d_gradient",
-       [] {
-         avg_pool2d_gradient({}, floats({2, 3, 4, 4}), {2, 3, 8, 8});
-       }},
-  };
-  return cases;
-}
-
-Array halves(const Shape& shape) { return Array::empty(shape, DType::bf16, kDevice); }
-
-/// Widened, computed and narrowed.
-const std::vector<Case>& narrow_cases() {
-  static const std::vector<Case> cases{
-      {"bf16 fill and where",
-       [] {
-         where(Array::empty({5}, DType::boolean, kDevice), halves({3, 5}), Array::full({}, 1, DType::bf16, kDevice));
-       }},
-      {"bf16 transpose",
-       [] {
-         halves({100, 70}).transpose().contiguous();
-       }},
-      {"f16 to i8", [] { Array::empty({10}, DType::f16, kDevice).cast(DType::i8); }},
-      {"bf16 add",
-       [] {
-         apply(elementwise::Add{}, halves({3, 1, 5}), halves({4, 5}));
-       }},
-      {"u8 less",
-       [] {
-         const Array x = Array::empty({33}, DType::u8, kDevice);
-         apply(elementwise::Less{}, x, x);
-       }},
-      {"bf16 sum",
-       [] {
-         sum(halves({100, 10}));
-       }},
-      {"bf16 matmul",
-       [] {
-         matmul(halves({3, 4}), halves({4, 5}));
-       }},
-      {"bf16 gather",
-       [] {
-         gather(halves({10, 20}), 1, indices({10, 3}));
-       }},
-      {"bf16 scatter_add in place",
-       [] {
-         backend_for(kDevice).scatter(Scatter::add, halves({10, 3}), 1, indices({10, 3}), halves({10, 20}));
-       }},
-  };
-  return cases;
-}
-
-std::vector<Case> all_cases() {
-  std::vector<Case> all = elementwise_cases();
-  all.insert(all.end(), structured_cases().begin(), structured_cases().end());
-  all.insert(all.end(), narrow_cases().begin(), narrow_cases().end());
-  return all;
-}
+constexpr Device kDevice = kCaseDevice;
 
 TEST_CASE("cuda operations: each launches what CUDA takes, and holds nothing when it is done") {
-  for (const Case& each : all_cases()) {
+  for (const OperationCase& each : all_operations()) {
     CAPTURE(std::string(each.name));
     RecordingCuda machine({.deferred = true});
     const RenewedBackend backend;
@@ -249,7 +38,7 @@ TEST_CASE("cuda operations: each launches what CUDA takes, and holds nothing whe
 }
 
 /// The error has to name the device; afterwards the operation works.
-void fail_each_call(const Case& operation) {
+void fail_each_call(const OperationCase& operation) {
   std::size_t calls = 0;
   {
     const RecordingCuda machine;
@@ -279,34 +68,9 @@ void fail_each_call(const Case& operation) {
 }
 
 TEST_CASE("cuda operations: each call of each operation fails in turn") {
-  for (const Case& each : all_cases()) {
+  for (const OperationCase& each : all_operations()) {
     CAPTURE(std::string(each.name));
     CHECK_NOTHROW(fail_each_call(each));
-  }
-}
-
-TEST_CASE("cuda operations: each can be recorded as a graph, and is queued by each launch of it alone") {
-  for (const Case& each : all_cases()) {
-    CAPTURE(std::string(each.name));
-    RecordingCuda machine({.deferred = true});
-    const RenewedBackend backend;
-    PoolOfPool scratch(kDevice, backend->pool(kDevice));
-    each.run();
-    synchronize(kDevice);
-    cudaStream_t compute = backend->stream(kDevice).handle();
-    const std::size_t outside = backend->pool(kDevice).statistics().in_use;
-    const auto graph = backend->make_graph(kDevice, scratch.pool, each.run);
-    REQUIRE(graph != nullptr);
-    synchronize(kDevice);  // indices are copied from the host: no part of it
-    const std::size_t launched = machine.kernels().size();
-    graph->launch();
-    CHECK(machine.queued(compute) > 0);
-    CHECK_NOTHROW(synchronize(kDevice));
-    graph->launch();
-    CHECK_NOTHROW(synchronize(kDevice));
-    CHECK(machine.kernels().size() == launched);
-    CHECK(scratch.pool.statistics().in_use == 0);
-    CHECK(backend->pool(kDevice).statistics().in_use == outside + scratch.pool.statistics().reserved);
   }
 }
 
