@@ -198,11 +198,11 @@ std::vector<std::uint32_t> SyncLedger::required_positions() const {
 // Neighbours of one dtype, short enough together, and required by the same members: whose zeros would count, and who
 // would receive the result, is then one question for the whole bucket.
 bool SyncLedger::may_join(const Bucket& bucket, std::uint32_t position) const {
-  const auto places = configuration_.layout->places();
-  const GradientLayout::Place& first = places[bucket.first];
-  const GradientLayout::Place& place = places[position];
-  if (position != bucket.first + bucket.count) return false;
-  if (!configuration_.layout->fits_bucket(bucket.first, position, configuration_.bucket_bytes)) return false;
+  const GradientLayout& layout = *configuration_.layout;
+  const GradientLayout::Place& first = layout.places()[bucket.first];
+  const GradientLayout::Place& place = layout.places()[position];
+  const std::size_t longest = configuration_.bucket_bytes;
+  if (position != bucket.first + bucket.count || !layout.fits_bucket(bucket.first, position, longest)) return false;
   for (MemberIndex m = 0; m < members_.size(); ++m)
     if (required_[cell(m, first.parameter)] != required_[cell(m, place.parameter)]) return false;
   return true;
