@@ -13,7 +13,7 @@ struct LinePoint {
   double step = 0.0;
   double loss = 0.0;
   double slope = 0.0;  ///< of the loss along d
-  std::vector<Tensor> gradient;
+  std::vector<Tensor> gradient = {};
 };
 
 struct WolfeSearch {
