@@ -128,16 +128,17 @@ stage "format" check_format
 if stage "build, GCC" build_release; then
   stage "CUDA was built" cuda_was_built
   [ $after_test -eq 1 ] || stage "tests, GCC" tools/run_tests.py "$release"
-  stage "tests, GCC, asynchronous streams" env TUTTI_CPU_ASYNC=1 tools/run_tests.py "$release"
+  # Kernels on the host know no streams.
+  stage "tests, GCC, asynchronous streams" env TUTTI_CPU_ASYNC=1 tools/run_tests.py "$release" --leave-out kernels_test
   stage "tests, GCC, on devices of another kind" tools/run_tests.py "$release" --device foreign
   # shellcheck disable=SC2046  # one word or none
   stage "model of the server" tools/dev/model.sh $([ $full -eq 0 ] || echo --full)
 fi
 if stage "build, ASan and UBSan" build_sanitized build/asan address,undefined test_executables; then
   stage "tests, ASan and UBSan" tools/run_tests.py build/asan
-  # Kernels on the host know no streams.
+  # The comparison of devices runs what the others do.
   stage "tests, ASan and UBSan, asynchronous streams" env TUTTI_CPU_ASYNC=1 \
-    tools/run_tests.py build/asan --leave-out kernels_test
+    tools/run_tests.py build/asan --leave-out "kernels_test comparison_test"
 fi
 if stage "build, TSan" build_sanitized build/tsan thread "${threaded_tests[@]/#/tests/}"; then
   stage "tests, TSan" run_thread_sanitized
