@@ -35,21 +35,23 @@ class RandomEntry final : public TapeCall {
   TapeOperand output_;
 };
 
-/// Values from the host that are the same in every run.
+/// Values from the host that are the same in every run, which the device keeps.
 class HostCopy final : public TapeCall {
  public:
-  HostCopy(const void* from, TapeOperand to)
-      : TapeCall("copy_from_host"), bytes_(to.array.bytes()), to_(std::move(to)) {
+  HostCopy(const void* from, Array kept, TapeOperand to)
+      : TapeCall("copy_from_host"), bytes_(to.array.bytes()), kept_(std::move(kept)), to_(std::move(to)) {
     std::memcpy(bytes_.data(), from, bytes_.size());
   }
-  void run(Backend& backend) const override { backend.copy_from_host(bytes_.data(), to_.array); }
+  void run(Backend& backend) const override { backend.copy(kept_, to_.array); }
+  bool constant() const noexcept override { return true; }
   bool equals(const TapeCall& other) const override {
     const auto* same = dynamic_cast<const HostCopy*>(&other);
     return same != nullptr && to_ == same->to_ && bytes_ == same->bytes_;
   }
 
  private:
-  std::vector<std::byte> bytes_;
+  std::vector<std::byte> bytes_;  // to compare captures by
+  Array kept_;                    // not in the capture's memory, which others use in a replay
   TapeOperand to_;
 };
 
@@ -134,11 +136,14 @@ void RecordingCalls::copy_from_host(const void* from, const Array& to) {
         "before the step",
         checks::describe(to));
   require_own("copy_from_host", to);
+  Array values;
   {
     const CaptureSuspension off;
-    inner_.copy_from_host(from, to);
+    values = Array::empty(to.shape(), to.dtype(), to.device());
+    inner_.copy_from_host(from, values);
+    inner_.copy(values, to);
   }
-  capture_.tape().append(std::make_unique<HostCopy>(from, capture_.operand(to, true)));
+  capture_.tape().append(std::make_unique<HostCopy>(from, std::move(values), capture_.operand(to, true)));
   capture_.note_written(to);
 }
 

@@ -31,7 +31,7 @@ Storage::Storage(Device device, void* data, std::size_t bytes, std::shared_ptr<c
 Storage::~Storage() {
   if (pool_ != nullptr)
     pool_->release(data_, bytes_);
-  else if (device_.kind != DeviceKind::cpu)
+  else if (owner_ != nullptr && device_.kind != DeviceKind::cpu)
     finish_work(device_);
 }
 

@@ -23,8 +23,8 @@ struct CapturedStepOptions {
   /// To see that the step still does the same, it is captured once more after 1 replay, then after 2 more, 4 more and
   /// so on, twice as many each time, at most so many; 0: never.
   std::int64_t check_every = 1000;
-  /// On devices that have graphs (CUDA), each segment of a replay is one, but for kernels that draw random numbers.
-  /// false: replays launch every kernel.
+  /// On devices that have graphs (CUDA), each segment of a replay is one, but for random numbers, linear algebra and
+  /// Fourier transforms. false: replays launch every kernel.
   bool device_graphs = true;
 };
 

@@ -30,21 +30,27 @@ class DeviceMemory final : public RawMemory {
     if (error != cudaErrorMemoryAllocation) cuda_runtime::raise_cuda_error(error, "cudaMalloc", device_, "memory");
     return nullptr;
   }
-  // What the pool holds may still be in use by what is queued, on the compute stream or before it.
+  // What the pool holds may still be in use by what is queued. cudaFree waits for all of it, which nobody is to do
+  // while he holds the lock.
   void release(void* data, std::size_t) noexcept override {
     try {
       const CurrentDevice current(device_, "memory");
-      if (compute_ != nullptr) (void)settled(cudaStreamSynchronize(compute_->handle()));
+      for (const CudaStream* stream : {compute_, communication_})
+        if (stream != nullptr) (void)settled(cudaStreamSynchronize(stream->handle()));
     } catch (...) {  // the device is lost: nothing runs there any more
     }
     const std::lock_guard lock(cuda_runtime::launch_or_allocate());
     (void)settled(cudaFree(data));
   }
-  void used_by(const CudaStream* compute) noexcept { compute_ = compute; }
+  void used_by(const CudaStream* compute, const CudaStream* communication) noexcept {
+    compute_ = compute;
+    communication_ = communication;
+  }
 
  private:
   Device device_;
   const CudaStream* compute_ = nullptr;  // null: there is nothing queued
+  const CudaStream* communication_ = nullptr;
 };
 
 }  // namespace
@@ -61,7 +67,7 @@ CudaBackend::Context::Context(Device device)
       transforms(compute, pool),
       solvers(device, compute.handle()),
       convolutions(make_convolution_library(device)) {
-  static_cast<DeviceMemory&>(*memory).used_by(&compute);
+  static_cast<DeviceMemory&>(*memory).used_by(&compute, &communication);
   compute.after_waiting([this] {
     index_faults.check();
     matrix_faults.check();
@@ -74,7 +80,7 @@ CudaBackend::Context::~Context() {
       stream->synchronize();
     } catch (...) {  // the device is lost: nothing runs there any more
     }
-  static_cast<DeviceMemory&>(*memory).used_by(nullptr);
+  static_cast<DeviceMemory&>(*memory).used_by(nullptr, nullptr);
 }
 
 CudaBackend::CudaBackend() {

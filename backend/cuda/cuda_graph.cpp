@@ -9,6 +9,7 @@
 namespace tutti {
 
 using cuda_runtime::CurrentDevice;
+using cuda_runtime::launch_or_allocate;
 using cuda_runtime::settled;
 
 namespace {
@@ -39,7 +40,10 @@ constinit thread_local GraphRecording* active_recording = nullptr;
 class CudaGraph final : public DeviceGraph {
  public:
   CudaGraph(CudaStream& compute, cudaGraphExec_t executable) : compute_(compute), executable_(executable) {}
-  ~CudaGraph() override { (void)settled(cudaGraphExecDestroy(executable_)); }
+  ~CudaGraph() override {
+    const std::lock_guard lock(launch_or_allocate());
+    (void)settled(cudaGraphExecDestroy(executable_));
+  }
   CudaGraph(const CudaGraph&) = delete;
   CudaGraph& operator=(const CudaGraph&) = delete;
 
@@ -56,22 +60,27 @@ class CudaGraph final : public DeviceGraph {
 
 }  // namespace
 
-// Relaxed: the pool may take memory meanwhile.
-GraphRecording::GraphRecording(Device device, MemoryPool& scratch)
-    : scratch_(scratch), stream_(device, CudaStream::Priority::normal) {
+// What takes or returns the driver's memory holds the lock. Relaxed: the pool may take memory meanwhile.
+GraphRecording::GraphRecording(Device device, MemoryPool& scratch) : scratch_(scratch) {
   const CurrentDevice current(device, kOperation);
-  TUTTI_CUDA(device, kOperation, cudaStreamBeginCapture(stream_.handle(), cudaStreamCaptureModeRelaxed));
+  {
+    const std::lock_guard lock(launch_or_allocate());
+    stream_.emplace(device, CudaStream::Priority::normal);
+  }
+  TUTTI_CUDA(device, kOperation, cudaStreamBeginCapture(stream_->handle(), cudaStreamCaptureModeRelaxed));
   open_ = true;
   active_recording = this;
 }
 
 GraphRecording::~GraphRecording() {
   active_recording = nullptr;
-  if (open_) const RecordedGraph dropped(stream_);
+  if (open_) const RecordedGraph dropped(*stream_);
+  const std::lock_guard lock(launch_or_allocate());
+  stream_.reset();
 }
 
 GraphRecording* GraphRecording::active(Device device) noexcept {
-  return active_recording != nullptr && active_recording->stream_.device() == device ? active_recording : nullptr;
+  return active_recording != nullptr && active_recording->stream_->device() == device ? active_recording : nullptr;
 }
 
 std::unique_ptr<DeviceGraph> GraphRecording::finish(CudaStream& compute) {
@@ -79,12 +88,17 @@ std::unique_ptr<DeviceGraph> GraphRecording::finish(CudaStream& compute) {
   const CurrentDevice current(device, kOperation);
   active_recording = nullptr;
   open_ = false;
-  const RecordedGraph recorded(stream_);
+  const RecordedGraph recorded(*stream_);
   if (recorded.error() != cudaSuccess)
     cuda_runtime::raise_cuda_error(recorded.error(), "cudaStreamEndCapture", device, kOperation);
   cudaGraphExec_t executable = nullptr;
+  std::unique_lock lock(launch_or_allocate());
   TUTTI_CUDA(device, kOperation, cudaGraphInstantiate(&executable, recorded.get(), 0));
-  return std::make_unique<CudaGraph>(compute, executable);
+  const cudaError_t uploaded = cudaGraphUpload(executable, compute.handle());
+  lock.unlock();
+  auto graph = std::make_unique<CudaGraph>(compute, executable);
+  if (uploaded != cudaSuccess) cuda_runtime::raise_cuda_error(uploaded, "cudaGraphUpload", device, kOperation);
+  return graph;
 }
 
 std::unique_ptr<DeviceGraph> CudaBackend::make_graph(Device device, MemoryPool& scratch,

@@ -7,6 +7,7 @@
 #include <tutti/backend/memory_pool.h>
 
 #include <memory>
+#include <optional>
 
 namespace tutti {
 
@@ -23,7 +24,7 @@ class GraphRecording {
   /// That of the calling thread on the device; null: none.
   static GraphRecording* active(Device) noexcept;
 
-  CudaStream& stream() noexcept { return stream_; }
+  CudaStream& stream() noexcept { return *stream_; }
   MemoryPool& scratch() noexcept { return scratch_; }
 
   /// Ends the recording. The graph goes to `compute`, which outlives it.
@@ -31,7 +32,7 @@ class GraphRecording {
 
  private:
   MemoryPool& scratch_;
-  CudaStream stream_;
+  std::optional<CudaStream> stream_;
   bool open_ = false;
 };
 

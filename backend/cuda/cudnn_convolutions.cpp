@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/backend/cuda/convolution_library.h>
 
+#include <tutti/backend/cuda/cuda_graph.h>
 #include <tutti/backend/cuda/cudnn_check.h>
 #include <tutti/backend/cuda/cudnn_plan.h>
+#include <tutti/backend/error.h>
 
 #include <map>
 #include <mutex>
@@ -25,7 +27,7 @@ class CudnnConvolutions final : public ConvolutionLibrary {
   static constexpr std::size_t kMostRemembered = 1024;
 
   cudnnHandle_t handle(const CudnnLibrary&, std::string_view operation);
-  Plan plan_for(const CudnnLibrary&, const CudnnPlan::Key&, const ConvolutionCall&);
+  Plan plan_for(const CudnnLibrary&, const CudnnPlan::Key&, const ConvolutionCall&, cudaStream_t);
   bool run(const CudnnLibrary&, const CudnnPlan&, const CudnnPlan::Key&, const ConvolutionCall&, cudaStream_t,
            MemoryPool&);
 
@@ -59,10 +61,12 @@ cudnnHandle_t CudnnConvolutions::handle(const CudnnLibrary& cudnn, std::string_v
 }
 
 CudnnConvolutions::Plan CudnnConvolutions::plan_for(const CudnnLibrary& cudnn, const CudnnPlan::Key& key,
-                                                    const ConvolutionCall& call) {
+                                                    const ConvolutionCall& call, cudaStream_t stream) {
   const std::lock_guard lock(mutex_);
   if (const auto found = plans_.find(key); found != plans_.end()) return found->second;
-  Plan plan = CudnnPlan::make(cudnn, handle(cudnn, call.name), call);
+  cudnnHandle_t const own = handle(cudnn, call.name);
+  TUTTI_CUDNN(device_, call.name, cudnn.cudnnSetStream(own, stream));
+  Plan plan = CudnnPlan::make(cudnn, own, call);
   if (plans_.size() >= kMostRemembered) plans_.clear();
   return plans_.emplace(key, std::move(plan)).first->second;
 }
@@ -74,8 +78,11 @@ bool CudnnConvolutions::run(const CudnnLibrary& cudnn, const CudnnPlan& plan, co
   const std::lock_guard lock(mutex_);
   TUTTI_CUDNN(device_, call.name, cudnn.cudnnSetStream(handle_.get(), stream));
   const bool done = plan.run(handle_.get(), call, workspace.data()) == CUDNN_STATUS_SUCCESS;
-  if (!done) plans_[key] = nullptr;
-  return done;
+  if (done) return true;
+  if (GraphRecording::active(device_) != nullptr)
+    raise<DeviceError>("[{}] {}: cuDNN does not let this be recorded", call.name, to_string(device_));
+  plans_[key] = nullptr;
+  return false;
 }
 
 bool CudnnConvolutions::convolve(const ConvolutionCall& call, CudaStream& stream, MemoryPool& pool) {
@@ -85,7 +92,7 @@ bool CudnnConvolutions::convolve(const ConvolutionCall& call, CudaStream& stream
   if (!key) return false;
   bool done = false;
   stream.launch(call.name, [&](cudaStream_t queue) {
-    if (const Plan plan = plan_for(*cudnn, *key, call); plan != nullptr)
+    if (const Plan plan = plan_for(*cudnn, *key, call, queue); plan != nullptr)
       done = run(*cudnn, *plan, *key, call, queue, pool);
   });
   return done;

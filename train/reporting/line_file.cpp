@@ -4,6 +4,7 @@
 #include <tutti/backend/error.h>
 
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -17,12 +18,14 @@ namespace tutti {
 // Emptied only when it is known that nobody else writes it.
 LineFile::File LineFile::open(const std::string& path, Mode mode, const std::string& known_as) {
   errno = 0;
-  File file(std::fopen(path.c_str(), "ab"));
+  File file(std::fopen(path.c_str(), "abe"));
   if (!file) raise<DataError>("[metrics] cannot open {}: {}", known_as, std::strerror(errno));
   const int descriptor = fileno(file.get());
-  if (flock(descriptor, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)  // some file systems have no locks
+  struct stat about = {};
+  if (fstat(descriptor, &about) != 0 || !S_ISREG(about.st_mode)) return file;  // a terminal, a pipe
+  if (flock(descriptor, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)       // some file systems have no locks
     raise<DataError>("[metrics] cannot open {}: another run writes it", known_as);
-  if (mode == Mode::replace && ftruncate(descriptor, 0) != 0 && errno != EINVAL)  // no regular file
+  if (mode == Mode::replace && ftruncate(descriptor, 0) != 0)
     raise<DataError>("[metrics] cannot empty {}: {}", known_as, std::strerror(errno));
   return file;
 }
@@ -58,11 +61,10 @@ void LineFile::rewrite(const std::function<std::optional<std::string>(std::strin
     if (auto text = edit(line)) append(to.get(), path_, text->append("\n"));
   if (from.bad() || !from.is_open()) raise<DataError>("[metrics] cannot read {}", path_);
   flush(to.get(), path_);
-  to.reset();
   std::error_code error;
   std::filesystem::rename(edited, path_, error);
   if (error) raise<DataError>("[metrics] cannot replace {}: {}", path_, error.message());
-  file_ = open(path_, Mode::append, path_);
+  file_ = std::move(to);
 }
 
 }  // namespace tutti

@@ -230,6 +230,13 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t* made, cudaGraph_t from, unsign
   });
 }
 
+cudaError_t cudaGraphUpload(cudaGraphExec_t handle, cudaStream_t on) {
+  return recorded_call("cudaGraphUpload", {}, [&](CudaMachine& machine, Lock&) {
+    const bool known = machine.graph("cudaGraphUpload", handle, true) != nullptr;
+    return known && machine.stream("cudaGraphUpload", on) != nullptr ? cudaSuccess : cudaErrorInvalidValue;
+  });
+}
+
 cudaError_t cudaGraphLaunch(cudaGraphExec_t handle, cudaStream_t on) {
   return recorded_call("cudaGraphLaunch", {}, [&](CudaMachine& machine, Lock& lock) {
     const SimulatedGraph* graph = machine.graph("cudaGraphLaunch", handle, true);
