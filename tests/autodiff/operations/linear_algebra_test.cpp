@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <tutti/autodiff/autocast.h>
 #include <tutti/autodiff/backward.h>
 #include <tutti/autodiff/operations.h>
 #include <tutti/backend/error.h>
@@ -220,6 +221,13 @@ TEST_CASE("linear algebra: what does not fit is refused") {
   CHECK_THROWS_WITH_AS(solve(regular({2, 3, 3}, 1), spread({3, 3, 1}, 1)), doctest::Contains("[solve]"), ShapeError);
   CHECK_THROWS_WITH_AS(solve_triangular(identity(2), constant({1}, {})), doctest::Contains("[solve_triangular]"),
                        ShapeError);
+}
+
+TEST_CASE("linear algebra: autocast leaves qr of a wide matrix as it is") {
+  const Tensor x = cast(spread({2, 3}, 1).detach(), DType::f32);
+  const Tensor expected = qr(x).r;
+  const Autocast narrow(DType::bf16);
+  CHECK(distance(qr(x).r, expected) == 0);
 }
 
 TEST_CASE("linear algebra: other types") {
