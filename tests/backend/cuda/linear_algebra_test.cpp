@@ -95,11 +95,7 @@ void report_from(RecordingCuda& machine, std::string_view kernel, std::size_t fa
                  std::int64_t matrix, std::int64_t pivot) {
   machine.on_kernel(kernel, [=](const KernelLaunch& launch) {
     auto* const fault = *static_cast<MatrixFault* const*>(launch.arguments[fault_argument]);
-    return [=] {
-      fault->matrix = matrix;
-      fault->pivot = pivot;
-      fault->kind = kind;
-    };
+    return [=] { fault->tell(kind, matrix, pivot); };
   });
 }
 
