@@ -81,12 +81,14 @@ TEST_CASE("cuda linear algebra: what is beyond the 32 bits of cuSOLVER and cuBLA
                        ShapeError);
   CHECK_THROWS_WITH_AS(backend_for(kDevice).solve_triangular({}, many, many, many), doctest::Contains("[2147483648"),
                        ShapeError);
+  CHECK_NOTHROW(synchronize(kDevice));
 }
 
 TEST_CASE("cuda linear algebra: handles are given back while their device is current") {
   const RecordingCuda machine({.deferred = true});  // reports it if they are not
   const RenewedBackend backend;
   factorize(Factorization::eigh, Array::zeros({2, 2}, DType::f32, kDevice));
+  synchronize(kDevice);
   cudaSetDevice(0);
 }
 
