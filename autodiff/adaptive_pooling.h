@@ -3,8 +3,8 @@
 
 // Pooling to a size: window i of `size` along an axis of `length` is [floor(i length / size), ceil((i + 1) length /
 // size)), as in torch.nn.functional. Sequences [n, c, l], images [n, c, h, w] and volumes [n, c, d, h, w] of floating
-// types; bf16 and f16 are computed in f32 and rounded once. Differentiable any number of times. ShapeError for sizes
-// below 1 and for empty windows.
+// types; bf16 and f16 are computed in f32 and rounded once. Differentiable any number of times. DTypeError for other
+// types; ShapeError for another rank, sizes below 1 and empty axes.
 
 #include <tutti/autodiff/tensor.h>
 

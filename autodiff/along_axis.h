@@ -49,7 +49,7 @@ Tensor logcumsumexp(const Tensor&, std::int64_t axis);
 /// How many elements of the sorted last axis come before each value: the place, i64 of the values' shape, where it
 /// would be put in, before its equals or, `right`, behind them. The sorted tensor is [n], for values of any shape, or
 /// has the values' other axes. As sort has it NaN is greater than any number. Both are promoted. Not checked to be
-/// sorted. No gradient.
+/// sorted. ShapeError for a sorted scalar, and for other axes that differ. No gradient.
 Tensor searchsorted(const Tensor& sorted, const Tensor& values, bool right = false);
 
 }  // namespace tutti

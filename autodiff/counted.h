@@ -11,7 +11,7 @@
 namespace tutti {
 
 /// The elements where the mask is true, row-major, [count]; both are broadcast. The gradient is 0 elsewhere. DTypeError
-/// unless the mask is bool.
+/// unless the mask is bool; ShapeError if they do not broadcast, DeviceError for two devices.
 Tensor masked_select(const Tensor&, const Tensor& mask);
 /// Where elements are not 0, row-major: i64 [count, rank], a row of positions for each. NaN counts. No gradient.
 Tensor argwhere(const Tensor&);
@@ -25,9 +25,11 @@ struct Unique {
 Unique unique(const Tensor&);
 
 /// How often each of 0, 1, ... stands among integers [n]: i64 [length], as long as the largest asks for and at least
-/// min_length. DTypeError for what is no integer, ShapeError for another rank and negative ones.
+/// min_length. DTypeError for what is no integer; ShapeError for another rank, negative numbers and a negative
+/// min_length.
 Tensor bincount(const Tensor& numbers, std::int64_t min_length = 0);
 /// The sums of the weights [n] of each, in their dtype, integers in i64. Each weight's gradient is that of its sum.
+/// ShapeError for weights of another shape.
 Tensor bincount(const Tensor& numbers, const Tensor& weights, std::int64_t min_length = 0);
 
 /// Each position of the axis as often as the integers [length] say, in a row. ShapeError for a negative one. Gradients

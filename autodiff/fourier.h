@@ -3,7 +3,8 @@
 
 // Discrete Fourier transforms, named and defined as numpy.fft's and torch.fft's. Complex numbers are pairs of real
 // tensors. Any length up to 2^26. Integers give f32; bf16 and f16 are computed in f32. Differentiable any number of
-// times: the gradient of a transform is one. A length below 1, and an axis that is not there, are ShapeErrors.
+// times: the gradient of a transform is one. ShapeError for a length below 1 or above 2^26, an axis that is not there,
+// and parts of different shapes.
 
 #include <tutti/autodiff/tensor.h>
 
@@ -45,7 +46,8 @@ struct FourierAxes {
 };
 
 /// One after the other along several axes; {.axes = {-2, -1}} is fft2. rfftn and irfftn are rfft and irfft along the
-/// last of them.
+/// last of them. ShapeError for lengths and axes that differ in number, and for an axis that is given twice; of rfftn
+/// and irfftn for no axis at all.
 ComplexTensor fftn(const ComplexTensor&, const FourierAxes& = {});
 ComplexTensor ifftn(const ComplexTensor&, const FourierAxes& = {});
 ComplexTensor rfftn(const Tensor&, const FourierAxes& = {});

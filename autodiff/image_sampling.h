@@ -26,8 +26,10 @@ struct InterpolateOptions {
 
 /// [n, c, l...] -> [n, c, l'...] of one to three axes l. Element i is read at (i + 0.5) l / l' - 0.5, or with
 /// align_corners at i (l - 1) / (l' - 1); `nearest` at floor(i l / l'), `nearest_exact` at floor((i + 0.5) l / l'),
-/// computed in integers. Where factors are given, l / l' is 1 / factor. Floating types, else DTypeError; ShapeError
-/// unless size or scale is given, of that many axes and positive, and for empty axes. There is no antialiasing.
+/// computed in integers. Where factors are given, l / l' is 1 / factor; but an axis whose length stays is left as it
+/// is, whatever the factor, unless the mode is `cubic`: PyTorch's modes differ in that. Floating types, else
+/// DTypeError; ShapeError unless size or scale is given, of that many axes and positive, and for empty axes. There is
+/// no antialiasing.
 Tensor interpolate(const Tensor& x, const InterpolateOptions&);
 
 /// What stands beyond the edges: zeros, the nearest element, or the image mirrored.

@@ -66,7 +66,8 @@ Tensor expand_dims(const Tensor&, std::int64_t axis);  ///< a new axis of length
 Tensor tile(const Tensor&, const Shape& counts);       ///< repeats the whole along each axis, as NumPy's
 /// Each element `count` times in a row along the axis (`repeat_interleave` with a number for each is in counted.h).
 Tensor repeat_interleave(const Tensor&, std::int64_t count, std::int64_t axis);
-Tensor flip(const Tensor&, const Axes& = {});  ///< a copy, these axes from the back; none given: all
+/// A copy, these axes from the back; none given: all. ShapeError for an axis that is named twice.
+Tensor flip(const Tensor&, const Axes& = {});
 /// Elements `shift` positions further along the axis, those that leave it at its end come in at its begin. Without an
 /// axis as one row, row-major.
 Tensor roll(const Tensor&, std::int64_t shift, std::int64_t axis);
@@ -76,7 +77,7 @@ Tensor roll(const Tensor&, std::int64_t shift);
 /// ShapeError for windows longer than the axis, and for a size or step below 1.
 Tensor unfold(const Tensor&, std::int64_t axis, std::int64_t size, std::int64_t step);
 /// Each coordinate's numbers [n_i] along an axis of its own of a common grid: views of [n_0, n_1, ...], or of
-/// [n_1, n_0, ...], which is NumPy's default. A number counts as [1].
+/// [n_1, n_0, ...], which is NumPy's default. A number counts as [1]. ShapeError for more than one axis.
 enum class MeshOrder : std::uint8_t { ij, xy };
 std::vector<Tensor> meshgrid(std::span<const Tensor> coordinates, MeshOrder = MeshOrder::ij);
 inline std::vector<Tensor> meshgrid(std::initializer_list<Tensor> coordinates, MeshOrder order = MeshOrder::ij) {
@@ -188,9 +189,11 @@ Tensor matmul(const Tensor& lhs, const Tensor& rhs);
 /// order. ShapeError for what does not fit. Integers give f32.
 Tensor tensordot(const Tensor& lhs, const Tensor& rhs, const Axes& lhs_axes, const Axes& rhs_axes);
 Tensor tensordot(const Tensor& lhs, const Tensor& rhs, std::int64_t count = 2);
-Tensor outer(const Tensor& column, const Tensor& row);  ///< [n] and [m] -> [n, m]: column[i] * row[j]
+/// [n] and [m] -> [n, m]: column[i] * row[j]. ShapeError for other than one axis.
+Tensor outer(const Tensor& column, const Tensor& row);
 /// beta input + alpha matmul(lhs, rhs), batches too (PyTorch's baddbmm). The input is broadcast to the product's shape,
-/// else ShapeError; with beta 0 it is not read. Integers give f32.
+/// else ShapeError; with beta 0 it is not read. Integers give f32. bf16 and f16 are computed in f32 and rounded once
+/// where alpha is not 1, or beta neither 0 nor 1; else the product is rounded too.
 Tensor addmm(const Tensor& input, const Tensor& lhs, const Tensor& rhs, double beta = 1, double alpha = 1);
 /// Einstein's sums: einsum("bij,bjk->bik", {a, b}). Letters name axes; those that are not in the result are summed, one
 /// that stands twice in a term selects the diagonal, "..." are all other axes, broadcast. Without "->" the result has

@@ -21,7 +21,7 @@ struct LbfgsOptions {
 /// L-BFGS: Nocedal and Wright, "Numerical Optimization" (2006), algorithms 7.4 and 7.5, as torch.optim.LBFGS has it.
 /// For a loss of all data, not of batches; it is evaluated several times in a step. State, beside the counts of
 /// iterations, 2 (1 + history) arrays of the parameter's size: "gradient", "step", and then "s0", "y0", "s1", ..., the
-/// oldest first.
+/// oldest first. A state with more pairs than `history` is refused when it is loaded.
 ///
 /// One group of parameters of f32 or f64 on one device, with dense gradients. Of several devices that hold replicas
 /// each needs the same loss and gradients. In a step of its own, so that trainers, `Overlap::in_backward` and

@@ -95,7 +95,7 @@ append concat concatenate: `concatenate`
 hstack vstack dstack column_stack row_stack block bmat: `concatenate` or `stack` along that axis
 array_split hsplit vsplit dsplit split unstack: `split`, by lengths; `x[i]`
 array_equal array_equiv: `all_true(a == b)`
-allclose isclose: `abs(a - b) <= tolerance`
+allclose isclose: `abs(a - b) <= atol + rtol * abs(b)`, with `all_true`; but for infinities
 argpartition partition: `topk`, `sort`
 atleast_1d atleast_2d atleast_3d: `expand_dims`
 average: `sum(x * w) / sum(w)`
@@ -116,8 +116,8 @@ diag: `diagonal`; of a vector `eye(n) * x`
 diagflat: `eye(n) * x`
 diff ediff1d: the difference of two `slice`
 gradient: the difference of two `slice`, halved
-trapezoid: `sum` of two `slice`
-digitize: `searchsorted`
+trapezoid: `sum((slice(y, axis, 1, n) + slice(y, axis, 0, n - 1)) * 0.5, {axis}) * dx`
+digitize: `searchsorted(bins, x, !right)`, of ascending bins
 dot vdot inner: `matmul`, `tensordot`
 vecdot: `sum(a * b, {-1})`
 matvec vecmat: `matmul`
@@ -130,22 +130,25 @@ nonzero argwhere: `argwhere`, a row for each
 fliplr flipud: `flip`
 fmax fmin: `where(isnan(a), b, where(isnan(b), a, maximum(a, b)))`
 from_dlpack: `from_dlpack`
-geomspace logspace: `exp` of `linspace`
-heaviside: `where(x == 0, h, x > 0)`
+geomspace: `exp(linspace(log(a), log(b), n))`, with `std::log` of the ends
+logspace: `pow(base, linspace(a, b, n))`
+heaviside: `where(x == 0, h, where(x > 0, 1.0, 0.0))`, but for NaN
 histogram: `bincount` of what `searchsorted` finds in the edges
 hypot: `sqrt(a * a + b * b)`
 isin: `any_true(expand_dims(x, -1) == values, {-1})`
 isneginf isposinf: `x == -infinity`
 lexsort: `argsort` from the last key on: it is stable
-logaddexp2: `logaddexp(a * log2, b * log2) / log2`
+logaddexp2: `logaddexp(a * c, b * c) / c` with c = log(2.0)
 matrix_transpose: `transpose`
 transpose: `permute`; `transpose` swaps two axes
 swapaxes: `transpose(x, axis0, axis1)`
 permute_dims: `permute`
 rollaxis: `moveaxis`
 modf: `trunc`, `x - trunc(x)`
-nanargmax nanargmin nanmax nanmin: `where(isnan(x), -infinity, x)` before it
-nanprod nansum nancumprod nancumsum: `where(isnan(x), 0, x)` before it
+nanargmax nanmax: `where(isnan(x), -infinity, x)` before it
+nanargmin nanmin: `where(isnan(x), infinity, x)` before it
+nansum nancumsum: `where(isnan(x), 0, x)` before it
+nanprod nancumprod: `where(isnan(x), 1, x)` before it
 nanmean nanstd nanvar: sums of `where(isnan(x), 0, x)`, divided by the count
 ndim shape size: `x.rank()`, `x.shape()`, `x.size()`
 percentile: `quantile(x, percent / 100)`

@@ -6,6 +6,7 @@
 #include <tutti/autodiff/operations.h>
 #include <tutti/autodiff/window_shapes.h>
 #include <tutti/backend/operations.h>
+#include <tutti/backend/widening.h>
 
 #include <algorithm>
 #include <utility>
@@ -59,12 +60,12 @@ Tensor slices_of_windows(const DepthWindows& depth, const Tensor& volumes) {
 }
 
 Tensor slices_to_volumes(const DepthWindows& depth, const Tensor& windows) {
-  Array volumes = Array::zeros(depth.volumes, windows.dtype(), windows.device());
+  const Array total = Array::zeros(depth.volumes, computed_in(windows.dtype()), windows.device());
   if (windows.size() > 0)
-    depth.for_each_tap(volumes, windows.array(),
-                       [](Array to, const Array& from) { to.copy_from(apply(elementwise::Add{}, to, from)); });
+    depth.for_each_tap(total, windows.array(),
+                       [](Array to, const Array& from) { to.copy_from(apply(elementwise::Add{}, to, widened(from))); });
   const Tensor inputs[] = {windows};
-  return record("conv3d_volumes", std::move(volumes), inputs, [&] {
+  return record("conv3d_volumes", total.cast(windows.dtype()), inputs, [&] {
     return [depth](const auto&, const Tensor& dy, InputGradients& gradients) {
       gradients.set(0, slices_of_windows(depth, dy));
     };

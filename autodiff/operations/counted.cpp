@@ -14,14 +14,15 @@ namespace {
 
 Tensor numbered(std::int64_t count, Device device) { return Tensor(Array::arange(count, DType::i64, device)); }
 
-// The places of what is true in a mask [n], ascending. What is false is added up behind the last, and left out.
+// The places of what is true in a mask [n], ascending. What is false is put behind the last, and left out.
 Tensor true_places(const Tensor& mask) {
   const std::int64_t length = mask.size();
   if (length == 0) return numbered(0, mask.device());
   const Tensor places = cumsum(mask, 0) - 1;
   const std::int64_t count = slice(places, 0, length - 1, length).item<std::int64_t>() + 1;
   const Tensor targets = where(mask, places, count);
-  return slice(scatter_add({count + 1}, numbered(length, mask.device()), 0, targets), 0, 0, count);
+  const Tensor unset(Array::zeros({count + 1}, DType::i64, mask.device()));
+  return slice(scatter(unset, 0, targets, numbered(length, mask.device())), 0, 0, count);
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <tutti/autodiff/autocast.h>
 #include <tutti/autodiff/node.h>
 #include <tutti/autodiff/operation_scope.h>
 #include <tutti/autodiff/operations.h>
@@ -104,6 +105,7 @@ bool is_recorded(const Tensor& x) { return records({&x, 1}); }
 Qr qr(const Tensor& x) {
   const OperationScope scope("qr", x);
   const Tensor a = matrix_operand("qr", x);
+  const Autocast as_given(DType::f32);
   const std::int64_t m = a.length(-2);
   const std::int64_t n = a.length(-1);
   Qr result = tall_qr(m < n ? slice(a, -1, 0, m) : a);

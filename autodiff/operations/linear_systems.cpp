@@ -146,14 +146,14 @@ SignAndLog slogdet(const Tensor& x) {
   const Tensor diagonal = pivots(factors);
   const Tensor sign_of_all = squeeze(Tensor(factors.sign), -1) * prod(sign(diagonal), -1);
   const Tensor inputs[] = {a};
-  const Tensor logabs = record("slogdet", sum(log(abs(diagonal)), -1).array(), inputs, [&] {
+  const Tensor logabsdet = record("slogdet", sum(log(abs(diagonal)), -1).array(), inputs, [&] {
     return [saved = save(a, 0)](const auto& restore, const Tensor& dy, InputGradients& gradients) {
       const Tensor matrix = restore(saved);
       const OperationScope backward("slogdet", matrix);
       gradients.set(0, per_matrix(dy) * transpose(inverse(matrix)));
     };
   });
-  return {rounded_as(x, sign_of_all), rounded_as(x, logabs)};
+  return {rounded_as(x, sign_of_all), rounded_as(x, logabsdet)};
 }
 
 }  // namespace tutti

@@ -27,9 +27,9 @@ Tensor pixel_shuffle(const Tensor& x, std::int64_t r) {
   check_images("pixel_shuffle", x.shape(), r);
   const std::int64_t h = x.length(-2);
   const std::int64_t w = x.length(-1);
-  if (x.length(-3) % (r * r) != 0)
+  if (x.length(-3) % r != 0 || x.length(-3) / r % r != 0)  // r * r may be beyond 64 bits
     raise<ShapeError>("[pixel_shuffle] factor {}: its square must divide the channels of {}", r, to_string(x.shape()));
-  const std::int64_t channels = x.length(-3) / (r * r);
+  const std::int64_t channels = x.length(-3) / r / r;
   Tensor y = reshape(x, with_tail(x.shape(), {channels, r, r, h, w}));  // to [c, h, r, w, r]
   y = moveaxis(moveaxis(y, -4, -2), -4, -1);
   return reshape(y, with_tail(x.shape(), {channels, h * r, w * r}));

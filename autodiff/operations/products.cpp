@@ -3,6 +3,7 @@
 #include <tutti/autodiff/autocast.h>
 #include <tutti/autodiff/operation_scope.h>
 #include <tutti/autodiff/operations.h>
+#include <tutti/autodiff/promotion.h>
 #include <tutti/backend/error.h>
 
 #include <algorithm>
@@ -84,15 +85,20 @@ Tensor outer(const Tensor& column, const Tensor& row) {
   return expand_dims(column, 1) * row;
 }
 
+// Narrow operands are multiplied in f32 where the product is scaled, so that nothing is rounded, or overflows, before.
 Tensor addmm(const Tensor& given, const Tensor& lhs, const Tensor& rhs, double beta, double alpha) {
   const OperationScope scope("addmm", given, lhs, rhs);
-  const Tensor input = autocast("addmm", given);
-  Tensor product = matmul(lhs, rhs);
+  const auto [a, b] = promote_pair(elementwise::Domain::floating, "addmm", lhs, rhs);
+  const Tensor input = beta == 0.0 ? given : promote_pair(elementwise::Domain::floating, "addmm", given, a).first;
+  const Autocast as_given(DType::f32);
+  const bool scaled = alpha != 1.0 || (beta != 0.0 && beta != 1.0);
+  const auto operand = [scaled](const Tensor& x) { return scaled ? widened(x) : x; };
+  Tensor product = matmul(operand(a), operand(b));
   if (broadcast_shapes("addmm", input.shape(), product.shape()) != product.shape())
     raise<ShapeError>("[addmm] {} does not fit a product of {}", to_string(input.shape()), to_string(product.shape()));
   if (alpha != 1.0) product = product * alpha;
-  if (beta == 0.0) return product;
-  return (beta == 1.0 ? input : input * beta) + product;
+  if (beta == 0.0) return cast(product, a.dtype());
+  return cast((beta == 1.0 ? operand(input) : operand(input) * beta) + product, input.dtype());
 }
 
 }  // namespace tutti

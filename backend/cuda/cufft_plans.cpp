@@ -7,6 +7,8 @@
 
 #include <cufftXt.h>
 
+#include <algorithm>
+
 namespace tutti {
 namespace {
 
@@ -40,6 +42,13 @@ CufftPlans::~CufftPlans() {
   }
 }
 
+void CufftPlans::forget_least_recent() {
+  const auto oldest = std::ranges::min_element(plans_, {}, [](const auto& each) { return each.second.used; });
+  const std::lock_guard lock(cuda_runtime::launch_or_allocate());
+  (void)cufftDestroy(oldest->second.handle);
+  plans_.erase(oldest);
+}
+
 void CufftPlans::forget() {
   const std::lock_guard lock(cuda_runtime::launch_or_allocate());
   for (const auto& [key, plan] : plans_) (void)cufftDestroy(plan.handle);
@@ -47,8 +56,12 @@ void CufftPlans::forget() {
 }
 
 const CufftPlans::Plan& CufftPlans::plan(const Key& key, cudaStream_t stream) {
-  if (const auto found = plans_.find(key); found != plans_.end()) return found->second;
-  if (plans_.size() >= kMostRemembered) forget();
+  ++uses_;
+  if (const auto found = plans_.find(key); found != plans_.end()) {
+    found->second.used = uses_;
+    return found->second;
+  }
+  if (plans_.size() >= kMostRemembered) forget_least_recent();
   const Device device = stream_.device();
   const std::lock_guard lock(cuda_runtime::launch_or_allocate());
   cufftHandle handle = 0;
@@ -64,7 +77,7 @@ const CufftPlans::Plan& CufftPlans::plan(const Key& key, cudaStream_t stream) {
                                   type_of(key.dtype, true)));
   TUTTI_CUFFT(device, kOperation, cufftSetStream(handle, stream));
   made.kept = true;
-  return plans_.emplace(key, Plan{handle, workspace}).first->second;
+  return plans_.emplace(key, Plan{handle, workspace, uses_}).first->second;
 }
 
 void CufftPlans::run(const FourierTransform& transform, DType dtype, std::int64_t rows, void* input, void* output) {

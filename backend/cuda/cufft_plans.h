@@ -39,15 +39,18 @@ class CufftPlans {
   struct Plan {
     cufftHandle handle;
     std::size_t workspace;  // bytes
+    std::uint64_t used;     // the number of its last use
   };
 
   const Plan& plan(const Key&, cudaStream_t);
+  void forget_least_recent();
   void forget();
 
   CudaStream& stream_;
   MemoryPool& pool_;
   std::mutex mutex_;  // guards what follows, and each plan from its workspace to its launch
   std::map<Key, Plan> plans_;
+  std::uint64_t uses_ = 0;
 };
 
 }  // namespace tutti

@@ -21,16 +21,28 @@ template <class F> void visit_type(DType dtype, const F& f) {
   dtype == DType::f64 ? f(std::type_identity<double>{}) : f(std::type_identity<float>{});
 }
 
-int length_of(std::string_view operation, const Array& operand, std::int64_t axis) {
-  const std::int64_t length = operand.length(axis);
-  if (length > std::numeric_limits<int>::max())
+// cuSOLVER and cuBLAS count in 32 bits.
+int counted(std::string_view operation, const Array& operand, std::int64_t count) {
+  if (count < 0 || count > std::numeric_limits<int>::max())
     raise<ShapeError>("[{}] {} is more than CUDA devices take apart", operation, to_string(operand.shape()));
-  return static_cast<int>(length);
+  return static_cast<int>(count);
+}
+
+int length_of(std::string_view operation, const Array& operand, std::int64_t axis) {
+  return counted(operation, operand, operand.length(axis));
 }
 
 MatrixBatch batch_of(const Array& operand) {
   const std::int64_t size = operand.length(-2) * operand.length(-1);
   return {operand.size() / size, operand.length(-2), operand.length(-1), size};
+}
+
+/// What is taken apart. ShapeError for matrices that are too large, or too many.
+const Array& factorizable(std::string_view operation, const Array& input) {
+  const MatrixBatch batch = batch_of(input);
+  counted(operation, input, batch.distance);
+  counted(operation, input, batch.count);
+  return input;
 }
 
 }  // namespace
@@ -47,7 +59,6 @@ class CudaBackend::MatrixWork {
         matrices_(batch_of(input)),
         status_(Array::empty({matrices_.count}, DType::i32, device_)) {}
 
-  const MatrixBatch& matrices() const { return matrices_; }
   Array array(const Shape& shape) const { return Array::empty(shape, dtype_, device_); }
   int* status(std::int64_t matrix = 0) const { return status_.data<std::int32_t>() + matrix; }
   void** pointers(cudaStream_t stream, Storage& memory, const Array& matrices) const {
@@ -77,6 +88,9 @@ class CudaBackend::MatrixWork {
   }
   /// `call(matrix, workspace, its length)` for each, with a workspace of that many elements.
   template <class T, class Call> void for_each(int workspace, const Call& call) const {
+    if (workspace < 0)  // its length did not fit
+      raise<ShapeError>("[{}] matrices of {} x {} are more than CUDA devices take apart", operation_, matrices_.rows,
+                        matrices_.columns);
     const Storage memory = backend_.workspace(device_, static_cast<std::size_t>(std::max(workspace, 1)) * sizeof(T));
     for (std::int64_t i = 0; i < matrices_.count; ++i) call(i, reinterpret_cast<T*>(memory.data()), workspace);
   }
@@ -272,7 +286,7 @@ void CudaBackend::MatrixWork::lu(const Array& input, const Array& factors, const
 }
 
 void CudaBackend::factorize(Factorization kind, const Array& input, const Array& output) {
-  const MatrixWork work(*this, name_of(kind), input);
+  const MatrixWork work(*this, name_of(kind), factorizable(name_of(kind), input));
   switch (kind) {
     case Factorization::cholesky: return work.cholesky(input, output);
     case Factorization::qr: return work.qr(input, output);
@@ -284,7 +298,7 @@ void CudaBackend::factorize(Factorization kind, const Array& input, const Array&
 }
 
 void CudaBackend::lu(const Array& input, const Array& factors, const Array& permutation, const Array& sign) {
-  MatrixWork(*this, "lu", input).lu(input, factors, permutation, sign);
+  MatrixWork(*this, "lu", factorizable("lu", input)).lu(input, factors, permutation, sign);
 }
 
 // T X = B is X^T T^T = B^T, and the transposed are what cuBLAS sees: T stands on the right.
@@ -292,6 +306,7 @@ void CudaBackend::solve_triangular(const TriangularSystem& system, const Array& 
                                    const Array& output) {
   const int n = length_of(system.operation, matrix, -1);
   const int rows = length_of(system.operation, right, -1);
+  const int count = counted(system.operation, matrix, batch_of(matrix).count);
   const MatrixWork work(*this, system.operation, matrix);
   copy(right, output);
   work.run([&]<class T>(cudaStream_t stream, const SolverHandles::Held& held, std::type_identity<T>) {
@@ -299,7 +314,7 @@ void CudaBackend::solve_triangular(const TriangularSystem& system, const Array& 
     const auto uplo = system.triangle.upper ? CUBLAS_FILL_MODE_LOWER : CUBLAS_FILL_MODE_UPPER;
     const auto diagonal = system.triangle.unit ? CUBLAS_DIAG_UNIT : CUBLAS_DIAG_NON_UNIT;
     const T one = 1;
-    if (work.matrices().count == 1) {
+    if (count == 1) {
       work.blas(SolverFunctions<T>::trsm(held.blas, CUBLAS_SIDE_RIGHT, uplo, CUBLAS_OP_N, diagonal, rows, n, &one,
                                          matrix.data<T>(), n, output.data<T>(), rows),
                 "trsm");
@@ -307,11 +322,11 @@ void CudaBackend::solve_triangular(const TriangularSystem& system, const Array& 
     }
     Storage first = work.pointer_memory();
     Storage second = work.pointer_memory();
-    work.blas(SolverFunctions<T>::trsm_batched(held.blas, CUBLAS_SIDE_RIGHT, uplo, CUBLAS_OP_N, diagonal, rows, n, &one,
-                                               reinterpret_cast<T**>(work.pointers(stream, first, matrix)), n,
-                                               reinterpret_cast<T**>(work.pointers(stream, second, output)), rows,
-                                               static_cast<int>(work.matrices().count)),
-              "trsmBatched");
+    work.blas(
+        SolverFunctions<T>::trsm_batched(held.blas, CUBLAS_SIDE_RIGHT, uplo, CUBLAS_OP_N, diagonal, rows, n, &one,
+                                         reinterpret_cast<T**>(work.pointers(stream, first, matrix)), n,
+                                         reinterpret_cast<T**>(work.pointers(stream, second, output)), rows, count),
+        "trsmBatched");
   });
 }
 

@@ -38,8 +38,8 @@ void MatrixFaults::check() {
     const std::lock_guard lock(mutex_);  // not held while an error is made
     for (std::size_t i = operations_.size(); i-- > 0;) {
       if (places_[i].kind == MatrixDefect::Kind::none) continue;
-      defect = {places_[i].kind, places_[i].pivot};
-      matrix = places_[i].matrix;
+      defect = {places_[i].kind, places_[i].pivot()};
+      matrix = places_[i].matrix();
       operation = operations_[i];
       places_[i].kind = MatrixDefect::Kind::none;
     }

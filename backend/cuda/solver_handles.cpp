@@ -2,6 +2,7 @@
 #include <tutti/backend/cuda/solver_handles.h>
 
 #include <tutti/backend/cuda/cublas_check.h>
+#include <tutti/backend/cuda/cuda_check.h>
 #include <tutti/backend/error.h>
 
 namespace tutti {
@@ -17,6 +18,16 @@ void raise_cusolver_error(cusolverStatus_t status, const char* call, Device devi
 }  // namespace cuda_runtime
 
 SolverHandles::~SolverHandles() {
+  if (solver_ == nullptr && blas_ == nullptr) return;
+  try {
+    const cuda_runtime::CurrentDevice current(device_, "solver handles");
+    destroy();
+  } catch (...) {  // the device is lost: its handles go all the same
+    destroy();
+  }
+}
+
+void SolverHandles::destroy() {
   if (solver_ != nullptr) cusolverDnDestroy(solver_);
   if (blas_ != nullptr) cublasDestroy(blas_);
 }

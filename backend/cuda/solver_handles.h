@@ -42,6 +42,8 @@ class SolverHandles {
   Held hold(std::string_view operation);  ///< with the device current
 
  private:
+  void destroy();
+
   Device device_;
   cudaStream_t stream_;
   std::mutex mutex_;

@@ -44,7 +44,7 @@ std::vector<Tensor> without_signs(const Eigh& found) {
   return {found.values, joined(found.vectors, found.vectors)};
 }
 
-std::vector<Tensor> both(const SignAndLog& found) { return {found.sign, found.logabs}; }
+std::vector<Tensor> both(const SignAndLog& found) { return {found.sign, found.logabsdet}; }
 
 }  // namespace
 

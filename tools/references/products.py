@@ -84,7 +84,7 @@ def write_products(file):
                     [normal(*shape), normal(*a), normal(*b)],
                     dtype,
                     widened=True,
-                    tolerance={"bf16": 2.0**-6, "f16": 2.0**-9}.get(dtype, 0.0),  # rounded after each of three steps
+                    tolerance={"bf16": 2.0**-6, "f16": 2.0**-9}.get(dtype, 0.0),  # products are rounded before sums
                     beta=beta,
                     alpha=alpha,
                 )

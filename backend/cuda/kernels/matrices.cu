@@ -16,12 +16,6 @@ template <class F> __device__ void for_each(std::int64_t count, const F& f) {
   for (std::int64_t i = std::int64_t{blockIdx.x} * kThreads + threadIdx.x; i < count; i += threads) f(i);
 }
 
-__device__ void report(MatrixFault* fault, Kind kind, std::int64_t matrix, std::int64_t pivot) {
-  fault->matrix = matrix;
-  fault->pivot = pivot;
-  fault->kind = kind;
-}
-
 __global__ void __launch_bounds__(kThreads)
     point_at(std::byte* first, std::int64_t bytes, std::int64_t count, void** pointers) {
   for_each(count, [=](std::int64_t i) { pointers[i] = first + i * bytes; });
@@ -59,7 +53,7 @@ template <class T> __global__ void __launch_bounds__(kThreads)
 __global__ void __launch_bounds__(kThreads)
     report_status(Kind kind, std::int64_t count, const int* status, MatrixFault* fault) {
   for_each(count, [=](std::int64_t i) {
-    if (status[i] != 0) report(fault, kind, i, 0);
+    if (status[i] != 0) fault->tell(kind, i, 0);
   });
 }
 
@@ -68,7 +62,7 @@ template <class T> __global__ void __launch_bounds__(kThreads)
   const std::int64_t size = batch.rows * batch.columns;
   for_each(batch.count * size, [=](std::int64_t i) {
     const T x = matrices[i / size * batch.distance + i % size];
-    if (!(x - x == T(0))) report(fault, Kind::not_finite, i / size, 0);
+    if (!(x - x == T(0))) fault->tell(Kind::not_finite, i / size, 0);
   });
 }
 
@@ -79,7 +73,7 @@ template <class T> __global__ void __launch_bounds__(kThreads)
     for (std::int64_t i = 0; i < batch.rows; ++i) {
       const T x = matrices[matrix * batch.distance + i * (batch.columns + 1)];
       if (kind == Kind::singular ? x != T(0) : x > T(0)) continue;
-      return report(fault, kind, matrix, i);
+      return fault->tell(kind, matrix, i);
     }
   });
 }

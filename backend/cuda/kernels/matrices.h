@@ -4,6 +4,7 @@
 // What cuSOLVER and cuBLAS leave to their callers. Matrices are row-major.
 
 #include <tutti/backend/dtype.h>
+#include <tutti/backend/host_device.h>
 #include <tutti/backend/matrix_defect.h>
 
 #include <cuda_runtime_api.h>
@@ -14,11 +15,17 @@
 namespace tutti::cuda_kernels {
 
 /// What a kernel found wrong with a matrix, in host memory that the device writes to. Threads that find defects at the
-/// same time overwrite each other's matrix and pivot; any of them will do, and `kind` is told last.
+/// same time overwrite each other's place; any of them will do, and `kind` is told last.
 struct MatrixFault {
   volatile MatrixDefect::Kind kind = MatrixDefect::Kind::none;
-  volatile std::int64_t matrix = 0;
-  volatile std::int64_t pivot = 0;
+  volatile std::uint64_t place = 0;  // matrix and pivot, below 2^31 both, in one store: they belong together
+
+  TUTTI_HOST_DEVICE void tell(MatrixDefect::Kind what, std::int64_t matrix, std::int64_t pivot) {
+    place = static_cast<std::uint64_t>(matrix) << 32U | static_cast<std::uint64_t>(pivot);
+    kind = what;
+  }
+  std::int64_t matrix() const { return static_cast<std::int64_t>(place >> 32U); }
+  std::int64_t pivot() const { return static_cast<std::int64_t>(place & 0xffffffffU); }
 };
 
 /// `count` matrices [rows, columns] whose rows are `columns` apart, each `distance` elements behind the one before.

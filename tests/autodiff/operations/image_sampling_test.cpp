@@ -125,6 +125,8 @@ TEST_CASE("pixel_shuffle and pixel_unshuffle: order, and each the other's invers
   const Tensor images = spread({2, 8, 3, 2}, 1);
   CHECK(pixel_unshuffle(pixel_shuffle(images, 2), 2).to_vector<double>() == images.to_vector<double>());
   CHECK(error_of([&] { pixel_shuffle(images, 3); }).starts_with("[pixel_shuffle] factor 3"));
+  CHECK(
+      error_of([&] { pixel_shuffle(images, std::int64_t{1} << 32); }).starts_with("[pixel_shuffle] factor 4294967296"));
   CHECK(error_of([&] { pixel_unshuffle(images, 2); }).starts_with("[pixel_unshuffle] factor 2 must divide"));
   CHECK(error_of([&] { pixel_shuffle(images, 0); }).find("at least 1") != std::string::npos);
 }

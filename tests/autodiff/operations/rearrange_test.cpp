@@ -74,5 +74,17 @@ TEST_CASE("tensordot, outer, addmm: what does not fit") {
                        doctest::Contains("[addmm] [2, 1, 1] does not fit a product of [2, 2]"), ShapeError);
 }
 
+TEST_CASE("addmm: what is scaled is rounded behind it, in the operands' type") {
+  const Tensor x = cast(constant({300}, {1, 1}), DType::f16);
+  const auto value = [](const Tensor& y) {
+    CHECK(y.dtype() == DType::f16);
+    return cast(y, DType::f64).item<double>();
+  };
+  CHECK(value(addmm(x, x, x, 0, 0.1)) == 9000);    // the product is beyond f16
+  CHECK(value(addmm(x, x, x, -250, 1)) == 15000);  // both are
+  CHECK(value(addmm(x, x, x, 1, 0.1)) == 9296);    // of 9300; the numbers there are 8 apart
+  CHECK(value(addmm(x, constant({1}, {1, 1}).cast(DType::f16), x)) == 600);
+}
+
 }  // namespace
 }  // namespace tutti

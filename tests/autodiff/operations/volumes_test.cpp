@@ -58,6 +58,16 @@ TEST_CASE("conv3d and conv_transpose3d: gradients, and each other's") {
   CHECK(sum(x * dx).item<double>() == doctest::Approx(sum(y * dy).item<double>()).epsilon(1e-12));
 }
 
+TEST_CASE("conv3d and conv_transpose3d: slices of narrow types are added in f32 and rounded once") {
+  const Tensor weight = cast(constant({2048, 1, 1, 1, 1}, {1, 1, 5, 1, 1}), DType::f16);
+  const Tensor ones(Array::full({1, 1, 5, 1, 1}, 1, DType::f16, test_device()));
+  const Values expected{2048, 2048, 2050, 2052, 2052, 4, 3, 2, 1};  // from 2048 on whole numbers are 2 apart
+  CHECK(cast(conv_transpose3d(ones, weight), DType::f64).to_vector<double>() == expected);
+  const Tensor x(Array::zeros({1, 1, 9, 1, 1}, DType::f16, test_device()), true);
+  backward(sum(conv3d(x, weight)));
+  CHECK(cast(x.grad(), DType::f64).to_vector<double>() == expected);
+}
+
 TEST_CASE("max_pool3d: the gradient goes to the first of equals, NaN wins") {
   Values values(8, 1.0);
   values[6] = values[3] = 5;

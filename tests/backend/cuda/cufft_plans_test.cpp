@@ -77,7 +77,7 @@ TEST_CASE("cuFFT: each kind of transform, of several rows, in f32 and f64") {
   CHECK(machine.pool.statistics().in_use == 0);
 }
 
-TEST_CASE("cuFFT: a plan is made once, serves both directions, and the oldest are given back") {
+TEST_CASE("cuFFT: a plan is made once, serves both directions, and the least recently used is given back") {
   Machine machine;
   const auto run = [&](std::int64_t length, bool inverse) {
     const auto count = static_cast<std::size_t>(2 * length);
@@ -88,7 +88,14 @@ TEST_CASE("cuFFT: a plan is made once, serves both directions, and the oldest ar
   CHECK(machine.recording.count("cufftCreate") == 1);
   for (std::int64_t length = 1; length <= 100; ++length) run(length, false);
   CHECK(machine.recording.count("cufftCreate") == 100);
-  CHECK(machine.recording.count("cufftDestroy") == 64);
+  CHECK(machine.recording.count("cufftDestroy") == 36);
+  run(37, false);  // the least recently used is 38's now
+  run(1, false);
+  CHECK(machine.recording.count("cufftCreate") == 101);
+  run(37, false);
+  CHECK(machine.recording.count("cufftCreate") == 101);
+  run(38, false);
+  CHECK(machine.recording.count("cufftCreate") == 102);
 }
 
 TEST_CASE("cuFFT: each call fails in turn, with an error that names it, and the next one works") {

@@ -64,16 +64,40 @@ TEST_CASE("cuda linear algebra: each library function gets the matrices as they 
   }
 }
 
+TEST_CASE("cuda linear algebra: what is beyond the 32 bits of cuSOLVER and cuBLAS is refused") {
+  const RecordingCuda machine({.deferred = true, .workspace_fits = false});
+  const RenewedBackend backend;
+  const Array one = Array::zeros({1, 1}, DType::f32, kDevice);
+  CHECK_THROWS_WITH_AS(factorize(Factorization::eigh, one),
+                       doctest::Contains("[eigh] matrices of 1 x 1 are more than CUDA devices take apart"), ShapeError);
+  const auto refused = [&](Factorization kind, const Shape& shape, const char* text) {  // views: nobody has such memory
+    const Array matrices = one.broadcast_to(shape);
+    CHECK_THROWS_WITH_AS(backend_for(kDevice).factorize(kind, matrices, matrices), doctest::Contains(text), ShapeError);
+  };
+  refused(Factorization::qr, {46341, 46341}, "[qr] [46341, 46341] is more than CUDA devices take apart");
+  refused(Factorization::svd, {std::int64_t{1} << 31, 1, 1}, "[svd] [2147483648, 1, 1] is more");
+  const Array many = one.broadcast_to({std::int64_t{1} << 31, 1, 1});
+  CHECK_THROWS_WITH_AS(backend_for(kDevice).lu(many, many, many, many), doctest::Contains("[lu] [2147483648, 1, 1]"),
+                       ShapeError);
+  CHECK_THROWS_WITH_AS(backend_for(kDevice).solve_triangular({}, many, many, many), doctest::Contains("[2147483648"),
+                       ShapeError);
+  CHECK_NOTHROW(synchronize(kDevice));
+}
+
+TEST_CASE("cuda linear algebra: handles are given back while their device is current") {
+  const RecordingCuda machine({.deferred = true});  // reports it if they are not
+  const RenewedBackend backend;
+  factorize(Factorization::eigh, Array::zeros({2, 2}, DType::f32, kDevice));
+  synchronize(kDevice);
+  cudaSetDevice(0);
+}
+
 /// The next kernel of that name reports this, whatever it is given; its last argument is where.
 void report_from(RecordingCuda& machine, std::string_view kernel, std::size_t fault_argument, Kind kind,
                  std::int64_t matrix, std::int64_t pivot) {
   machine.on_kernel(kernel, [=](const KernelLaunch& launch) {
     auto* const fault = *static_cast<MatrixFault* const*>(launch.arguments[fault_argument]);
-    return [=] {
-      fault->matrix = matrix;
-      fault->pivot = pivot;
-      fault->kind = kind;
-    };
+    return [=] { fault->tell(kind, matrix, pivot); };
   });
 }
 

@@ -88,8 +88,8 @@ template <class Launch> MatrixDefect reported(const Launch& launch, std::int64_t
   MatrixFault fault;
   const on_host::LentMemory lent("the report", &fault, sizeof(fault), on_host::Lending::racing);
   launch(&fault);
-  matrix = fault.matrix;
-  return {fault.kind, fault.pivot};
+  matrix = fault.matrix();
+  return {fault.kind, fault.pivot()};
 }
 
 TEST_CASE_TEMPLATE("matrices: defects are reported with their matrix and pivot", T, float, double) {

@@ -41,7 +41,10 @@ template <class Status> Status destroy(const char* call, const void* handle) {
   if (machine == nullptr) return static_cast<Status>(1);
   const Lock lock(machine->mutex);
   machine->destroy_handle(call, handle);
-  streams.erase(handle);
+  if (const auto found = streams.find(handle); found != streams.end()) {
+    if (const SimulatedStream* stream = machine->stream(call, found->second)) machine->check_device(call, *stream);
+    streams.erase(found);
+  }
   return machine->enter(call, {}, true) == cudaSuccess ? static_cast<Status>(0) : static_cast<Status>(7);
 }
 
@@ -66,7 +69,7 @@ Status queue(const char* name, const void* handle, std::string text, const std::
 
 cusolverStatus_t size_of_workspace(const char* name, const void* handle, int* size) {
   return library_call<cusolverStatus_t>(name, {}, [&](CudaMachine& machine, Lock&) {
-    *size = kWorkspace;
+    *size = machine.options.workspace_fits ? kWorkspace : -1;
     return machine.check_handle(name, handle);
   });
 }
