@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Operations that draw from a generator. What they draw depends on the generator alone, never on the kind of device.
+// Operations that draw from a generator. What they draw depends on the generator alone, not on the kind of device, but
+// for the last bits of transcendental functions.
 
 #include <tutti/autodiff/creation.h>
 #include <tutti/autodiff/tensor.h>
@@ -45,8 +46,9 @@ Tensor log_normal(const Shape&, Generator&, double mean = 0.0, double standard_d
 /// DTypeError. Error for none, and for more than 2^53.
 Tensor randint(const Shape&, Generator&, std::int64_t low, std::int64_t high, const TensorOptions& = {});
 /// Gamma-distributed numbers of rate 1, concentrations floating, of any shape -> the same shape and dtype; NaN where
-/// the concentration is not positive. Marsaglia and Tsang, "A Simple Method for Generating Gamma Variables" (2000), in
-/// f64; 25 numbers are drawn for each, as no device is waited for. No gradient.
+/// the concentration is not positive; none is below the dtype's smallest normal number. Marsaglia and Tsang, "A Simple
+/// Method for Generating Gamma Variables" (2000), in f64; 25 numbers are drawn for each, as no device is waited for. No
+/// gradient.
 Tensor gamma(const Tensor& concentration, Generator&);
 
 /// Draws 1 with the probability that stands at each place, else 0: probabilities floating, of any shape -> the same

@@ -6,6 +6,7 @@
 #include <tutti/autodiff/operations.h>
 #include <tutti/autodiff/promotion.h>
 #include <tutti/backend/error.h>
+#include <tutti/nn/time_steps.h>
 
 #include <algorithm>
 #include <limits>
@@ -93,7 +94,7 @@ Tensor losses_of(const Tensor& log_probabilities, const Tensor& targets, const C
   const std::int64_t count = places.length(1);
   const Tensor leap = leaps(places, dtype);
   const Tensor given = gather(log_probabilities, 2, broadcast_to(places, {time, batch, count}));
-  const Tensor steps = where(given <= kNever, kNever, given);
+  const std::vector<Tensor> steps = time_steps(where(given <= kNever, kNever, given));
   const Tensor counts = expand_dims(within(lengths.inputs, time, device).transpose(), 2);  // [time, batch, 1]
   const bool all_count = std::ranges::all_of(lengths.inputs, [&](std::int64_t length) { return length == time; });
   // Before the first step a path is at the first blank. Two places in front, from which nothing comes.
@@ -105,7 +106,7 @@ Tensor losses_of(const Tensor& log_probabilities, const Tensor& targets, const C
     const Tensor before = pad(paths, {{0, 0}, {2, 0}}, kNever);
     const Tensor near = logaddexp(paths, slice(before, 1, 1, count + 1));
     const Tensor far = slice(before, 1, 0, count) + leap;
-    const Tensor after = logaddexp(near, far) + squeeze(slice(steps, 0, t, t + 1), {0});
+    const Tensor after = logaddexp(near, far) + steps[static_cast<std::size_t>(t)];
     paths = all_count ? after : where(squeeze(slice(counts, 0, t, t + 1), {0}), after, paths);
   }
   const Tensor loss = -at_the_end(paths, lengths.targets);

@@ -29,7 +29,7 @@ struct CtcOptions {
 /// of PyTorch is right behind a log_softmax alone), which is 0 for an infinite loss. Some ten operations on [batch, 2
 /// labels + 1] for each step of time. bf16 and f16 are computed in f32. Throws ShapeError or DTypeError for operands
 /// that do not fit, Error for lengths and a blank out of range; a class number out of range throws ShapeError when the
-/// kernel runs.
+/// kernel runs. Lengths are values of the host, so that a captured step cannot have it: CaptureError.
 Tensor ctc_loss(const Tensor& log_probabilities, const Tensor& targets, const CtcLengths&, const CtcOptions& = {});
 
 }  // namespace tutti

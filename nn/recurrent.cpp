@@ -5,29 +5,17 @@
 #include <tutti/autodiff/operations.h>
 #include <tutti/backend/error.h>
 #include <tutti/nn/call.h>
+#include <tutti/nn/time_steps.h>
 
 #include <algorithm>
 
 namespace tutti {
 namespace {
 
-/// x[0], x[1], ... by halves: the gradient of a slice is as large as what it was cut from, and so costs
-/// time * log(time) here instead of time^2.
-void append_steps(const Tensor& x, std::vector<Tensor>& steps) {
-  const std::int64_t length = x.length(0);
-  if (length == 1) {
-    steps.push_back(squeeze(x, {0}));
-    return;
-  }
-  append_steps(slice(x, 0, 0, length / 2), steps);
-  append_steps(slice(x, 0, length / 2, length), steps);
-}
-
 /// One layer in one direction, over a whole sequence.
 RecurrentOutput run_direction(const RecurrentKind& kind, const RecurrentWeights& weights, const Tensor& x,
                               RecurrentState state, bool reversed) {
-  std::vector<Tensor> steps;
-  append_steps(linear(x, weights.input_weight, weights.input_bias), steps);
+  std::vector<Tensor> steps = time_steps(linear(x, weights.input_weight, weights.input_bias));
   if (reversed) std::ranges::reverse(steps);
   for (Tensor& step : steps) {
     state = kind.step(step, state, weights);

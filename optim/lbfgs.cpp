@@ -51,6 +51,12 @@ double largest(const Vector& x) {
   return most;
 }
 
+void require_finite(const Vector& gradient) {
+  for (std::size_t i = 0; i < gradient.size(); ++i)
+    if (!all_true(isfinite(gradient[i])).item<bool>())
+      raise("[Lbfgs.step] the gradient of parameter {} is not finite, though the loss is", i);
+}
+
 struct Pair {
   Vector step;    // of the parameters
   Vector change;  // of the gradient
@@ -130,11 +136,13 @@ class Lbfgs::Objective {
     const NoGrad in_place;
     for (std::size_t i = 0; i < place.size(); ++i) parameters_[i].copy_(place[i]);
   }
-  /// Loss and gradient where the parameters are; the slope is along `direction`, if there is one.
+  /// Loss and gradient where the parameters are; the slope is along `direction`, if there is one. Error for a gradient
+  /// that is not finite where the loss is.
   LinePoint here(double step = 0.0, const Vector& direction = {}) {
     ++evaluations_;
     LinePoint point{.step = step, .loss = closure_().item<double>()};
     for (std::size_t i = 0; i < parameters_.size(); ++i) point.gradient.push_back(gradient(i));
+    if (std::isfinite(point.loss)) require_finite(point.gradient);
     if (!direction.empty()) point.slope = dot(point.gradient, direction);
     return point;
   }
@@ -207,10 +215,17 @@ void Lbfgs::iterate(Objective& objective, Memory& memory, LinePoint point) const
     }
     memory.step = scaled(direction, length);
     objective.move_to(moved(origin, 1.0, memory.step));
-    if (last) return;  // without a search the loss there is not asked for
-    if (!options_.strong_wolfe) point = objective.here();
-    if (objective.evaluations() >= options_.evaluations || !std::isfinite(point.loss) ||
-        largest(memory.step) <= options_.tolerance_change || std::abs(point.loss - loss) < options_.tolerance_change)
+    if (!options_.strong_wolfe) {
+      if (last) return;  // the loss there is not asked for
+      point = objective.here();
+    }
+    if (!std::isfinite(point.loss)) {
+      objective.move_to(origin);
+      memory.step = scaled(direction, 0.0);
+      return;
+    }
+    if (last || objective.evaluations() >= options_.evaluations || largest(memory.step) <= options_.tolerance_change ||
+        std::abs(point.loss - loss) < options_.tolerance_change)
       return;
   }
 }

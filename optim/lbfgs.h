@@ -35,8 +35,10 @@ class Lbfgs : public Optimizer {
   /// devices.
   explicit Lbfgs(std::vector<Tensor> parameters, double learning_rate = 1.0, const LbfgsOptions& = {});
 
-  /// Returns the first loss; the parameters are left at the last one's. A closure that throws leaves parameters and
-  /// state as they were. Error for a first loss that is not finite.
+  /// Returns the first loss; the parameters are left where the last iteration went. Where the loss there is not finite
+  /// they are back where it began, and the step ends; without a line search the loss behind the last iteration is not
+  /// computed. Error for a first loss that is not finite, and for a gradient that is not where the loss is. A step that
+  /// throws, as does one whose closure throws, leaves parameters and state as they were.
   double step(const Closure&);
 
   bool elementwise() const noexcept override { return false; }

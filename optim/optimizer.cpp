@@ -64,6 +64,14 @@ void check_loaded(const Optimizer::ParameterState& state, const std::vector<std:
   }
 }
 
+/// What makes a step of all parameters together reads their states together.
+void check_alike(const std::vector<Optimizer::ParameterState>& states) {
+  for (std::size_t i = 1; i < states.size(); ++i)
+    if (states[i].steps != states[0].steps || states[i].arrays.size() != states[0].arrays.size())
+      raise<DataError>("[load_state] parameter {} has {} steps and {} state arrays, parameter 0 has {} and {}", i,
+                       states[i].steps, states[i].arrays.size(), states[0].steps, states[0].arrays.size());
+}
+
 /// A contiguous copy with a storage of its own.
 Array copy_onto(const Array& array, Device device) {
   return array.device() == device ? array.copy() : array.to(device).contiguous();
@@ -251,6 +259,7 @@ void Optimizer::check_state(const State& state) const {
   for (std::size_t i = 0; i < parameters_.size(); ++i)
     check_loaded(state.parameters[i], loaded_names(state.parameters[i], group_of_[i]), parameters_[i].array(), i,
                  group_of_[i]);
+  if (needs_closure()) check_alike(state.parameters);
 }
 
 void Optimizer::load_state(const State& state) {

@@ -55,6 +55,15 @@ Tensor gamma_above_one(const Tensor& concentration, Generator& generator) {
   return drawn;
 }
 
+/// What gamma draws at least: most numbers of a small concentration round to 0, which has no logarithm.
+double smallest_normal(DType dtype) {
+  switch (dtype) {
+    case DType::f64: return std::numeric_limits<double>::min();
+    case DType::f16: return 0x1p-14;
+    default: return std::numeric_limits<float>::min();  // bf16 has the exponents of f32
+  }
+}
+
 }  // namespace
 
 Tensor exponential(const Shape& shape, Generator& generator, double rate, const TensorOptions& options) {
@@ -118,7 +127,7 @@ Tensor gamma(const Tensor& concentration, Generator& generator) {
   const Tensor small = wide < 1;
   const Tensor drawn = gamma_above_one(where(small, wide + 1, wide), generator);
   const Tensor power = exp(log(open_unit(wide.shape(), generator, wide.device())) / wide);
-  const Tensor result = where(small, drawn * power, drawn);
+  const Tensor result = maximum(where(small, drawn * power, drawn), smallest_normal(dtype));
   return cast(where(valid, result, std::numeric_limits<double>::quiet_NaN()), dtype);
 }
 

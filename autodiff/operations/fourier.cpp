@@ -3,6 +3,7 @@
 #include <tutti/autodiff/operation_scope.h>
 #include <tutti/autodiff/operations.h>
 #include <tutti/autodiff/promotion.h>
+#include <tutti/backend/capture.h>
 #include <tutti/backend/error.h>
 #include <tutti/backend/operations.h>
 
@@ -22,6 +23,7 @@ Tensor weights_of_pairs(std::int64_t length, double value, const Tensor& like) {
   std::vector<double> weights(static_cast<std::size_t>(half), value);
   weights.front() = 1;
   if (length % 2 == 0) weights.back() = 1;
+  const HostConstants functions_of_the_shape;
   return tensor(weights, {half, 1}, {.dtype = like.dtype(), .device = like.device()});
 }
 
@@ -58,14 +60,27 @@ Tensor resized(const Tensor& x, std::int64_t axis, std::int64_t length) {
 
 Tensor floating(std::string_view name, const Tensor& x) { return promote_into(elementwise::Domain::floating, name, x); }
 
-/// Both parts behind the last axis, which is that of the transform.
-Tensor pairs_of(std::string_view name, const ComplexTensor& x, std::int64_t axis) {
+/// Both parts as they are computed, with the dtype of the result: bf16 and f16 are f32 until all axes are transformed
+/// and scaled, as sums may be larger than what they come to.
+struct Operand {
+  ComplexTensor wide;
+  DType dtype;
+};
+
+Operand operand_of(std::string_view name, const ComplexTensor& x) {
   const Tensor real = floating(name, x.real);
   const Tensor imaginary = x.imaginary.defined() ? floating(name, x.imaginary) : zeros_like(real);
   if (real.shape() != imaginary.shape())
     raise<ShapeError>("[{}] the real part is {}, the imaginary {}", name, to_string(real.shape()),
                       to_string(imaginary.shape()));
-  return moveaxis(stack({real, imaginary}, -1), axis, -2);
+  return {{widened(real), widened(imaginary)}, promote(real.dtype(), imaginary.dtype())};
+}
+
+ComplexTensor rounded(const ComplexTensor& x, DType dtype) { return {cast(x.real, dtype), cast(x.imaginary, dtype)}; }
+
+/// Both parts behind the last axis, which is that of the transform.
+Tensor pairs_of(const ComplexTensor& x, std::int64_t axis) {
+  return moveaxis(stack({x.real, x.imaginary}, -1), axis, -2);
 }
 
 ComplexTensor parts_of(const Tensor& pairs, std::int64_t axis) {
@@ -102,8 +117,9 @@ std::int64_t length_of(std::string_view name, const Tensor& x, const FourierAxis
 ComplexTensor complex_transform(std::string_view name, const ComplexTensor& x, const FourierAxis& along, bool inverse) {
   const std::int64_t length = length_of(name, x.real, along);
   const std::int64_t axis = checked_axis(name, x.real, along, length);
-  const Tensor pairs = resized(pairs_of(name, x, axis), -2, length);
-  return parts_of(scaled(pairs, {Kind::complex, inverse, length}, along.norm), axis);
+  const Operand operand = operand_of(name, x);
+  const Tensor pairs = resized(pairs_of(operand.wide, axis), -2, length);
+  return rounded(parts_of(scaled(pairs, {Kind::complex, inverse, length}, along.norm), axis), operand.dtype);
 }
 
 /// The transforms along several axes; `lengths` of one may be left out.
@@ -149,39 +165,42 @@ ComplexTensor rfft(const Tensor& x, const FourierAxis& along) {
   const OperationScope scope("rfft", x);
   const std::int64_t length = length_of("rfft", x, along);
   const std::int64_t axis = checked_axis("rfft", x, along, length);
-  const Tensor rows = resized(moveaxis(floating("rfft", x), axis, -1), -1, length);
-  return parts_of(scaled(rows, {Kind::real_to_complex, false, length}, along.norm), axis);
+  const Tensor narrow = floating("rfft", x);
+  const Tensor rows = resized(moveaxis(widened(narrow), axis, -1), -1, length);
+  return rounded(parts_of(scaled(rows, {Kind::real_to_complex, false, length}, along.norm), axis), narrow.dtype());
 }
 
 Tensor irfft(const ComplexTensor& x, const FourierAxis& along) {
   const OperationScope scope("irfft", x.real, x.imaginary);
   const std::int64_t length = along.length.value_or(2 * (length_of("irfft", x.real, {{}, along.axis}) - 1));
   const std::int64_t axis = checked_axis("irfft", x.real, along, length);
-  const Tensor pairs = resized(pairs_of("irfft", x, axis), -2, length / 2 + 1);
-  return moveaxis(scaled(pairs, {Kind::complex_to_real, true, length}, along.norm), -1, axis);
+  const Operand operand = operand_of("irfft", x);
+  const Tensor pairs = resized(pairs_of(operand.wide, axis), -2, length / 2 + 1);
+  return cast(moveaxis(scaled(pairs, {Kind::complex_to_real, true, length}, along.norm), -1, axis), operand.dtype);
 }
 
 ComplexTensor fftn(const ComplexTensor& x, const FourierAxes& axes) {
   const OperationScope scope("fftn", x.real, x.imaginary);
-  ComplexTensor result = x;
-  for (const FourierAxis& along : each_axis("fftn", x.real, axes)) result = fft(result, along);
-  return result;
+  Operand operand = operand_of("fftn", x);
+  for (const FourierAxis& along : each_axis("fftn", x.real, axes)) operand.wide = fft(operand.wide, along);
+  return rounded(operand.wide, operand.dtype);
 }
 
 ComplexTensor ifftn(const ComplexTensor& x, const FourierAxes& axes) {
   const OperationScope scope("ifftn", x.real, x.imaginary);
-  ComplexTensor result = x;
-  for (const FourierAxis& along : each_axis("ifftn", x.real, axes)) result = ifft(result, along);
-  return result;
+  Operand operand = operand_of("ifftn", x);
+  for (const FourierAxis& along : each_axis("ifftn", x.real, axes)) operand.wide = ifft(operand.wide, along);
+  return rounded(operand.wide, operand.dtype);
 }
 
 ComplexTensor rfftn(const Tensor& x, const FourierAxes& axes) {
   const OperationScope scope("rfftn", x);
   std::vector<FourierAxis> each = some_axes("rfftn", x, axes);
-  ComplexTensor result = rfft(x, each.back());
+  const Tensor narrow = floating("rfftn", x);
+  ComplexTensor result = rfft(widened(narrow), each.back());
   each.pop_back();
   for (const FourierAxis& along : each) result = fft(result, along);
-  return result;
+  return rounded(result, narrow.dtype());
 }
 
 Tensor irfftn(const ComplexTensor& x, const FourierAxes& axes) {
@@ -189,9 +208,9 @@ Tensor irfftn(const ComplexTensor& x, const FourierAxes& axes) {
   std::vector<FourierAxis> each = some_axes("irfftn", x.real, axes);
   const FourierAxis last = each.back();
   each.pop_back();
-  ComplexTensor result = x;
-  for (const FourierAxis& along : each) result = ifft(result, along);
-  return irfft(result, last);
+  Operand operand = operand_of("irfftn", x);
+  for (const FourierAxis& along : each) operand.wide = ifft(operand.wide, along);
+  return cast(irfft(operand.wide, last), operand.dtype);
 }
 
 }  // namespace tutti

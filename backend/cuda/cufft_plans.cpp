@@ -21,6 +21,14 @@ cudaDataType type_of(DType dtype, bool complex) {
   return complex ? CUDA_C_32F : CUDA_R_32F;
 }
 
+/// Of the input that cuFFT reads: the right half of a spectrum follows from the left one.
+std::size_t input_bytes(const FourierTransform& transform, DType dtype, std::int64_t rows) {
+  const std::int64_t row = transform.kind == Kind::real_to_complex   ? transform.length
+                           : transform.kind == Kind::complex_to_real ? 2 * (transform.length / 2 + 1)
+                                                                     : 2 * transform.length;
+  return static_cast<std::size_t>(rows * row) * size_of(dtype);
+}
+
 /// Gives a plan back unless it is kept.
 struct Made {
   cufftHandle handle = 0;
@@ -86,6 +94,14 @@ void CufftPlans::run(const FourierTransform& transform, DType dtype, std::int64_
     const std::lock_guard lock(mutex_);
     const Plan& found = plan({transform.kind, dtype, transform.length, rows}, stream);
     const Storage workspace(device, pool_, found.workspace);
+    // cuFFT wants memory aligned to complex numbers, of real ones too; a view begins anywhere.
+    const bool aligned = reinterpret_cast<std::uintptr_t>(input) % (2 * size_of(dtype)) == 0;
+    const Storage copy(device, pool_, aligned ? 0 : input_bytes(transform, dtype, rows));
+    if (!aligned) {
+      TUTTI_CUDA(device, kOperation,
+                 cudaMemcpyAsync(copy.data(), input, copy.bytes(), cudaMemcpyDeviceToDevice, stream));
+      input = copy.data();
+    }
     TUTTI_CUFFT(device, kOperation, cufftSetWorkArea(found.handle, workspace.data()));
     TUTTI_CUFFT(device, kOperation,
                 cufftXtExec(found.handle, input, output, transform.inverse ? CUFFT_INVERSE : CUFFT_FORWARD));

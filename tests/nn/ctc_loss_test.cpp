@@ -2,14 +2,18 @@
 #include <doctest/doctest.h>
 #include <tutti/autodiff/backward.h>
 #include <tutti/autodiff/gradcheck.h>
+#include <tutti/autodiff/node.h>
 #include <tutti/autodiff/operations.h>
 #include <tutti/backend/error.h>
 #include <tutti/nn/ctc_loss.h>
 #include <tutti/tests/autodiff/leaves.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <limits>
+#include <map>
+#include <vector>
 
 using namespace tutti;
 
@@ -99,6 +103,25 @@ TEST_CASE("ctc_loss: classes of no probability are not met, NaN stays, and what 
   CHECK(loss_of(odd, {1}, 1) == doctest::Approx(-half));
   const Tensor padded = ctc_loss(sure, index({1, -77}, {1, 2}), {{2}, {1}});
   CHECK(padded.item<double>() == doctest::Approx(-std::log(0.75)));
+}
+
+TEST_CASE("ctc_loss: backward costs no more than time log time, as no value is cut into all steps at once") {
+  const Tensor x = spread({64, 1, 3}, 1);
+  const Tensor loss = ctc_loss(log_softmax(x, -1), index({1, 2}, {1, 2}), {{64}, {2}});
+  std::map<const Node*, std::size_t> readers;
+  std::vector<const Node*> pending{loss.node().get()};
+  while (!pending.empty()) {
+    const Node* const node = pending.back();
+    pending.pop_back();
+    for (std::size_t i = 0; i < node->input_count(); ++i) {
+      const Node* const input = node->input(i).get();
+      if (input != nullptr && ++readers[input] == 1) pending.push_back(input);
+    }
+  }
+  std::size_t most = 0;
+  for (const auto& [node, count] : readers) most = std::max(most, count);
+  CHECK(readers.size() > 3 * 64);
+  CHECK(most < 10);
 }
 
 TEST_CASE("ctc_loss: half precision is computed in f32; nothing at all has a sum and no mean") {

@@ -116,6 +116,75 @@ TEST_CASE("Lbfgs: a search steps back from where the loss is not finite") {
   CHECK(p.item<double>() == doctest::Approx(1.0).epsilon(1e-6));
 }
 
+TEST_CASE("Lbfgs: without a search, it ends before a step to where the loss is not finite") {
+  const Tensor p(Array::from(std::vector<double>{3.0}, {1}, test_device()), true);
+  Lbfgs optimizer({p}, 100.0);
+  const auto closure = [&] {
+    optimizer.zero_grad();
+    const Tensor loss = sum(p - log(p));  // NaN below 0, where the first step goes
+    backward(loss);
+    return loss;
+  };
+  const double loss = optimizer.step(closure);
+  CHECK(p.item<double>() == 3.0);
+  CHECK(optimizer.step(closure) == loss);
+  CHECK(p.item<double>() == 3.0);
+}
+
+TEST_CASE("Lbfgs: a gradient that is not finite is refused by its number, and changes nothing") {
+  const Tensor first(Array::from(std::vector<double>{1.0}, {1}, test_device()), true);
+  for (const bool strong_wolfe : {false, true})
+    for (const double at : {1.0, 0.0}) {
+      const Tensor second(Array::from(std::vector<double>{at, 2.0}, {2}, test_device()), true);
+      Lbfgs optimizer({first, second}, 1.0, {.strong_wolfe = strong_wolfe});
+      int calls = 0;
+      const auto closure = [&] {
+        optimizer.zero_grad();
+        // At 0 the gradient is infinite and the loss is not.
+        const Tensor loss = sum(square(first)) + sum(sqrt(abs(++calls == 2 ? second * 0.0 : second)));
+        backward(loss);
+        return loss;
+      };
+      CHECK_THROWS_WITH_AS(optimizer.step(closure), doctest::Contains("the gradient of parameter 1 is not finite"),
+                           Error);
+      CHECK(calls == (at == 0.0 ? 1 : 2));
+      CHECK(first.item<double>() == 1.0);
+      CHECK(second.to_vector<double>() == std::vector<double>{at, 2.0});
+      CHECK(optimizer.steps() == 0);
+    }
+}
+
+TEST_CASE("Lbfgs: a state whose parameters have different steps or numbers of arrays is refused") {
+  const auto optimize = [](Lbfgs& optimizer, const Tensor& a, const Tensor& b) {
+    optimizer.step([&] {
+      optimizer.zero_grad();
+      const Tensor loss = sum(square(a)) + sum(square(b) * 3.0);
+      backward(loss);
+      return loss;
+    });
+  };
+  const Tensor a = matrix_parameter({3}, DType::f64);
+  const Tensor b = matrix_parameter({2}, DType::f64, 2.0);
+  Lbfgs optimizer({a, b}, 0.1, {.iterations = 4});
+  optimize(optimizer, a, b);
+  const Optimizer::State state = optimizer.state();
+  REQUIRE(state.parameters[1].arrays.size() > 2);
+
+  Optimizer::State fewer = state;
+  fewer.parameters[1].arrays.resize(2);
+  CHECK_THROWS_WITH_AS(optimizer.load_state(fewer), doctest::Contains("parameter 1 has 4 steps and 2 state arrays"),
+                       DataError);
+  Optimizer::State none = state;
+  none.parameters[1] = {};
+  CHECK_THROWS_WITH_AS(optimizer.load_state(none), doctest::Contains("parameter 1 has 0 steps and 0 state arrays"),
+                       DataError);
+  Optimizer::State later = state;
+  ++later.parameters[0].steps;
+  CHECK_THROWS_WITH_AS(optimizer.load_state(later), doctest::Contains("parameter 0 has 5 and"), DataError);
+  CHECK_NOTHROW(optimize(optimizer, a, b));
+  CHECK_NOTHROW(optimizer.load_state(state));
+}
+
 TEST_CASE("Lbfgs: parameters without gradients or elements stay") {
   const Tensor used = matrix_parameter({3}, DType::f32);
   const Tensor unused = matrix_parameter({2}, DType::f32);

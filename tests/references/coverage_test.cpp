@@ -27,7 +27,7 @@ constexpr const char* kNoOperations =
     "backward grad gradcheck gradgradcheck custom_function gradient gradient_node side_gradient "
     "gather_lines record record_binary record_unary records save save_constant "
     "in_dtype_of promote_into promote_pair promote_total put_view reduce_loss take_array take_exclusive take_view "
-    "weak_value zero_gradient "
+    "weak_value zero_gradient append_steps time_steps "
     "fill_constant fill_normal fill_truncated_normal fill_uniform initialize_layer orthogonal "
     "kaiming_normal kaiming_uniform xavier_normal xavier_uniform "
     "operator+= operator-= operator*= operator/= "

@@ -12,6 +12,7 @@
 #include <limits>
 #include <numbers>
 #include <set>
+#include <utility>
 
 using namespace tutti;
 
@@ -151,6 +152,12 @@ TEST_CASE("gamma: concentrations below and above 1") {
   const auto odd = gamma(constant({-1, 0, nan, 1}, {4}), random).to_vector<double>();
   for (std::size_t i = 0; i < 3; ++i) CHECK(std::isnan(odd[i]));
   CHECK(odd[3] > 0);
+  // Of a concentration of 1e-3 about half are below 1e-300.
+  for (const auto& [dtype, smallest] : {std::pair(DType::f64, 0x1p-1022), std::pair(DType::f32, 0x1p-126),
+                                        std::pair(DType::bf16, 0x1p-126), std::pair(DType::f16, 0x1p-14)}) {
+    const Tensor tiny = gamma(full({100}, 1e-3, {.dtype = dtype, .device = test_device()}), random);
+    CHECK(min(cast(tiny, DType::f64)).item<double>() == smallest);
+  }
   CHECK_FALSE(gamma(leaf({2.0}), random).requires_grad());
   CHECK_THROWS_WITH_AS(gamma(index({1}, {1}), random), doctest::Contains("[gamma] concentrations are i64"), DTypeError);
 }

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <tutti/autodiff/backward.h>
 #include <tutti/autodiff/operations.h>
+#include <tutti/backend/capture.h>
 #include <tutti/backend/error.h>
 #include <tutti/tests/autodiff/leaves.h>
 
@@ -96,6 +98,29 @@ TEST_CASE("fft: bf16 and f16 are computed in f32 and rounded once; integers give
           cast(cast(wide.real, dtype), DType::f32).to_vector<float>());
   }
   CHECK(rfft(index({1, 2, 3, 4}, {4})).real.dtype() == DType::f32);
+}
+
+TEST_CASE("fft: bf16 and f16 sums are scaled before they are rounded, along all axes") {
+  const TensorOptions half{.dtype = DType::f16, .device = test_device()};
+  const Tensor x = full({1024}, 100, half);  // a sum of 102 400, and f16 ends at 65 504
+  CHECK(ifft({x}).real.dtype() == DType::f16);
+  CHECK(slice(ifft({x}).real, 0, 0, 1).item<double>() == 100);
+  CHECK(slice(rfft(x, {.norm = FourierNorm::ortho}).real, 0, 0, 1).item<double>() == 3200);
+  CHECK(slice(irfft({x}), 0, 0, 1).item<double>() == 100);
+  const Tensor square = full({32, 32}, 3000, half);  // 96 000 along each axis
+  const FourierAxes forward{.norm = FourierNorm::forward};
+  CHECK(max(fftn({square}, forward).real).item<double>() == 3000);
+  CHECK(max(rfftn(square, forward).real).item<double>() == 3000);
+  CHECK(max(ifftn({square}).real).item<double>() == 3000);
+  CHECK(max(irfftn({square})).item<double>() == 3000);
+  CHECK(irfftn({square}).dtype() == DType::f16);
+}
+
+TEST_CASE("fft: a captured step has transforms and their gradients") {
+  const Tensor x = spread({2, 6}, 1);
+  Capture capture(test_device());
+  const CaptureScope scope(capture);
+  CHECK_NOTHROW(grad(sum(square(irfft(rfft(x)))), {x}));
 }
 
 TEST_CASE("fft: derivatives of the power spectrum, along any axis") {

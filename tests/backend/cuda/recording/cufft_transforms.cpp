@@ -10,6 +10,7 @@
 #include <cmath>
 #include <complex>
 #include <cstddef>
+#include <cstdint>
 #include <limits>
 #include <map>
 #include <numbers>
@@ -164,6 +165,10 @@ cufftResult cufftXtExec(cufftHandle handle, void* input, void* output, int direc
     const bool forward = is_complex(transform.from) ? is_complex(transform.to) && direction == CUFFT_FORWARD : true;
     if (!is_complex(transform.from) && direction != CUFFT_FORWARD) machine.fault("cufftXtExec: real numbers, inverse");
     if (!is_complex(transform.to) && direction != CUFFT_INVERSE) machine.fault("cufftXtExec: to real numbers, forward");
+    const std::size_t alignment = 2 * (is_double(transform.from) ? sizeof(double) : sizeof(float));
+    for (const void* data : {input, output})
+      if (reinterpret_cast<std::uintptr_t>(data) % alignment != 0)
+        machine.fault("cufftXtExec of memory that is not aligned to complex numbers");
     const double sign = forward ? -1 : 1;
     const Transform own = transform;
     machine.enqueue(lock, *stream,
