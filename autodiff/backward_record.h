@@ -32,7 +32,8 @@ struct BackwardRecord {
 double weight_of(const BackwardOptions&);
 
 /// Makes of a replayed tape what `backward` makes of a graph: gradients in their slots, and calls of the observer. It
-/// runs the tape itself, by `run(begin, end)`, in segments that end where a gradient is final for which something waits.
+/// runs the tape itself, by `run(begin, end)`, in segments that end where a gradient is final for which something
+/// waits.
 void replay_backward(const BackwardRecord&, const BackwardOptions&, std::size_t tape_size,
                      const std::function<void(std::size_t, std::size_t)>& run);
 

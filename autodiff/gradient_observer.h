@@ -40,8 +40,8 @@ class GradientObserver {
 
   virtual void on_backward_begin(Device, std::span<const ParameterUse>) = 0;  ///< also when empty
   virtual void on_gradient_final(Device, ParameterId, GradientRef) = 0;
-  /// Whether nothing can begin before `next` is final too, which it is right after this parameter: a replay then runs on
-  /// and submits both. Asked after on_backward_begin.
+  /// Whether nothing can begin before `next` is final too, which it is right after this parameter: a replay then runs
+  /// on and submits both. Asked after on_backward_begin.
   virtual bool waits_for(ParameterId, ParameterId next) const {
     (void)next;
     return false;
