@@ -27,7 +27,7 @@ struct Windows {
   Tensor lengths;   // [size, 1], i64
 };
 
-// Made on the device, so that a step with them can be captured.
+// Of arange, so that a step with them can be captured.
 Windows windows_of(std::int64_t length, std::int64_t size, Device device) {
   std::int64_t longest = 0;
   for (std::int64_t i = 0; i < size; ++i)

@@ -33,7 +33,7 @@ struct Tap {
   Tensor weights;  // [size], f64; undefined: 1
 };
 
-// Made on the device, so that a step with them can be captured.
+// Of arange, so that a step with them can be captured.
 Tensor numbers(const Axis& axis, const Tensor& x, DType dtype) {
   return arange(axis.size, {.dtype = dtype, .device = x.device()});
 }

@@ -11,7 +11,7 @@ namespace tutti {
 
 namespace {
 
-/// Where what stands at [begin, end) of an axis that goes on is found in it. Made on the device, so that a step with it
+/// Where what stands at [begin, end) of an axis that goes on is found in it. Of arange, so that a step with it
 /// can be captured.
 Tensor places_of(std::int64_t begin, std::int64_t end, std::int64_t length, PaddingMode mode, Device device) {
   const Tensor i = arange(begin, end, {.device = device});
