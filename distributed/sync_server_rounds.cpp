@@ -199,15 +199,17 @@ void DistributedSyncServer::perform(const Launch& launch) {
 }
 
 // At once after the first step, which went by a guess; then when the order has been another one for some steps, so that
-// a graph that changes back and forth does not move memory each time. Never while anything is sharded.
+// a graph that changes back and forth does not move memory each time. Never while anything is sharded. With double
+// buffering only the first time: devices are in their next step by now, and a replay writes to the places it knows.
 void DistributedSyncServer::learn_layout() {
   constexpr int kPatience = 3;
   if (order_.empty() || shards_) return;
   GradientLayout::sort(order_, parameters_);
   const bool agrees = std::ranges::is_sorted(order_, {}, [&](ParameterId id) { return layout_->position_of(id); });
   layout_disagreements_ = agrees ? 0 : layout_disagreements_ + 1;
-  if (agrees || (layout_learned_ && layout_disagreements_ < kPatience)) return;
-  layout_learned_ = true;
+  const bool guessed = !std::exchange(layout_learned_, true);
+  const bool may_follow = options_.overlap != Overlap::double_buffered && layout_disagreements_ >= kPatience;
+  if (agrees || !(guessed || may_follow)) return;
   layout_disagreements_ = 0;
   std::vector<bool> seen(parameters_.size());
   for (const ParameterId id : order_) seen[id.value] = true;
