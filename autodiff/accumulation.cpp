@@ -7,6 +7,8 @@
 #include <tutti/backend/error.h>
 #include <tutti/backend/registry.h>
 
+#include <algorithm>
+#include <unordered_set>
 #include <utility>
 
 namespace tutti {
@@ -107,16 +109,18 @@ void Accumulation::accumulate(LeafNode& leaf, Tensor gradient, double weight, bo
   tell(leaf, unknown_reads);
 }
 
-std::size_t Accumulation::last_of_segment(std::span<const BackwardRecord::Final> finals, std::size_t first) const {
-  const auto waits = [&](const LeafNode& leaf, const LeafNode& next) {
-    if (options_.observer == nullptr) return true;
-    const auto& attached = leaf.slot.attachment;
-    const auto& after = next.slot.attachment;
-    return !attached || (after && options_.observer->waits_for(attached->id, after->id));
-  };
-  std::size_t last = first;
-  while (last + 1 < finals.size() && waits(*finals[last].leaf, *finals[last + 1].leaf)) ++last;
-  return last;
+// Where the last of a bucket is final, and at the end.
+std::vector<std::size_t> Accumulation::segment_ends(std::span<const BackwardRecord::Final> finals) const {
+  std::vector<std::size_t> ends;
+  std::unordered_set<std::uint32_t> seen;
+  for (std::size_t i = finals.size(); i-- > 0;) {
+    const auto& attachment = finals[i].leaf->slot.attachment;
+    const bool ends_bucket =
+        options_.observer != nullptr && attachment && seen.insert(options_.observer->bucket_of(attachment->id)).second;
+    if (ends_bucket || i + 1 == finals.size()) ends.push_back(i);
+  }
+  std::ranges::reverse(ends);
+  return ends;
 }
 
 void Accumulation::restore(const BackwardRecord::Final& final, bool unknown_reads) {

@@ -23,8 +23,8 @@ class Accumulation {
   void begin(Device, std::span<const BackwardRun::Leaf>);  ///< before anything is accumulated
   void accumulate(LeafNode&, std::vector<SparseGradient>, double weight, bool unknown_reads);
   void accumulate(LeafNode&, Tensor gradient, double weight, bool unknown_reads);
-  /// In a replay: up to which of the gradients, from that one on, the observer is told of all together.
-  std::size_t last_of_segment(std::span<const BackwardRecord::Final>, std::size_t first) const;
+  /// In a replay: behind which of the gradients the observer is told of all that are final. Ascending.
+  std::vector<std::size_t> segment_ends(std::span<const BackwardRecord::Final>) const;
   /// In a replay: the gradient is in its place.
   void restore(const BackwardRecord::Final&, bool unknown_reads);
   void end();

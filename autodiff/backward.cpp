@@ -128,11 +128,11 @@ void replay_backward(const BackwardRecord& record, const BackwardOptions& option
       if (record.leaves[i].node->slot.destination.raw_data() != record.places[i])
         raise<CaptureError>("[capture] the layout of gradients changed while a captured step was replayed");
     if (scope != nullptr) scope->failed_midway_ = true;  // until it has ended
-    for (std::size_t i = 0; i < record.finals.size();) {
-      const std::size_t last = accumulation.last_of_segment(record.finals, i);
+    std::size_t told = 0;
+    for (const std::size_t last : accumulation.segment_ends(record.finals)) {
       run(std::exchange(at, record.finals[last].after), record.finals[last].after);
-      for (; i <= last; ++i)
-        accumulation.restore(record.finals[i], at < tape_size);  // what is still to run may read any parameter
+      for (; told <= last; ++told)
+        accumulation.restore(record.finals[told], at < tape_size);  // what is still to run may read any parameter
     }
     run(at, tape_size);
     accumulation.end();

@@ -40,12 +40,9 @@ class GradientObserver {
 
   virtual void on_backward_begin(Device, std::span<const ParameterUse>) = 0;  ///< also when empty
   virtual void on_gradient_final(Device, ParameterId, GradientRef) = 0;
-  /// Whether nothing can begin before `next` is final too, which it is right after this parameter: a replay then runs
-  /// on and submits both. Asked after on_backward_begin.
-  virtual bool waits_for(ParameterId, ParameterId next) const {
-    (void)next;
-    return false;
-  }
+  /// The number of a bucket: nothing can begin before the last of its gradients is final. A replay runs on up to that
+  /// one, and then tells of all that are. Asked after on_backward_begin, of the parameters that it named.
+  virtual std::uint32_t bucket_of(ParameterId id) const { return id.value; }
   virtual void on_backward_end(Device) = 0;
   virtual void on_backward_failed(Device, std::exception_ptr) = 0;
 };

@@ -10,7 +10,7 @@ void ExpectedBuckets::update(const std::shared_ptr<const GradientLayout>& layout
   if (layout == nullptr || (layout_ == layout && required_ == required)) return;
   layout_ = layout;
   required_ = required;
-  bucket_of_.assign(layout->places().size(), 0);
+  numbers_.assign(layout->places().size(), 0);
   std::vector<std::uint32_t> positions;
   for (const ParameterId id : required->parameters()) positions.push_back(layout->position_of(id));
   std::ranges::sort(positions);
@@ -18,7 +18,7 @@ void ExpectedBuckets::update(const std::shared_ptr<const GradientLayout>& layout
   for (std::size_t i = 0; i < positions.size(); ++i) {
     const bool neighbour = i > 0 && positions[i] == positions[i - 1] + 1;
     if (!neighbour || !layout->fits_bucket(first, positions[i], bucket_bytes_)) first = positions[i];
-    bucket_of_[layout->places()[positions[i]].parameter.value] = first;
+    numbers_[layout->places()[positions[i]].parameter.value] = first;
   }
 }
 

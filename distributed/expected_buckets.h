@@ -19,14 +19,14 @@ class ExpectedBuckets {
 
   /// Costs nothing while both are what they were. No layout: there are no parameters.
   void update(const std::shared_ptr<const GradientLayout>&, const std::shared_ptr<const RequiredSet>&);
-  /// Of two that are required.
-  bool same(ParameterId a, ParameterId b) const { return bucket_of_[a.value] == bucket_of_[b.value]; }
+  /// Of a parameter that is required: where its bucket begins in the layout.
+  std::uint32_t number_of(ParameterId id) const { return numbers_[id.value]; }
 
  private:
   std::size_t bucket_bytes_;
   std::shared_ptr<const GradientLayout> layout_;
   std::shared_ptr<const RequiredSet> required_;
-  std::vector<std::uint32_t> bucket_of_;  // its first position, by ParameterId
+  std::vector<std::uint32_t> numbers_;  // by ParameterId
 };
 
 }  // namespace tutti

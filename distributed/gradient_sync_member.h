@@ -95,7 +95,7 @@ class SyncMember final : public GradientObserver, public PendingGradients {
   // --- what autodiff tells
   void on_backward_begin(Device, std::span<const ParameterUse>) override;
   void on_gradient_final(Device, ParameterId, GradientRef) override;
-  bool waits_for(ParameterId id, ParameterId next) const override { return buckets_.same(id, next); }
+  std::uint32_t bucket_of(ParameterId id) const override { return buckets_.number_of(id); }
   void on_backward_end(Device) override;
   void on_backward_failed(Device, std::exception_ptr) override;
 

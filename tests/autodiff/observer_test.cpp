@@ -97,9 +97,18 @@ TEST_CASE("observer: hears begin, each gradient once, later layers first, and en
 }
 
 TEST_CASE("observer: a replay is cut where something can begin, and tells of all gradients up to there") {
-  struct Pairs : Recorder {
-    bool waits_for(ParameterId id, ParameterId next) const override { return id.value / 2 == next.value / 2; }
+  struct Buckets : Recorder {
+    std::uint32_t bucket_of(ParameterId id) const override { return alternating ? id.value % 2 : id.value / 2; }
+    bool alternating = false;
   } recorder;
+  Log expected{"run", as_tested("begin cpu:0")};
+  const auto expect = [&](std::initializer_list<std::string> more) { expected.insert(expected.end(), more); };
+  SUBCASE("neighbours") { expect({"run", "final 4", "run", "final 3", "final 2", "run", "final 1", "final 0"}); }
+  SUBCASE("in turn") {
+    recorder.alternating = true;
+    expect({"run", "final 4", "final 3", "final 2", "final 1", "run", "final 0"});
+  }
+  expect({"run", as_tested("end cpu:0")});
   std::vector<Tensor> factors;
   Capture capture(test_device());
   for (std::uint32_t id = 0; id < 5; ++id) {
@@ -134,8 +143,7 @@ TEST_CASE("observer: a replay is cut where something can begin, and tells of all
     capture.run(begin, end);
   });
   CHECK(at == capture.tape().size());
-  CHECK(recorder.log == Log{"run", as_tested("begin cpu:0"), "run", "final 4", "run", "final 3", "final 2", "run",
-                            "final 1", "final 0", "run", as_tested("end cpu:0")});
+  CHECK(recorder.log == expected);
   for (const Tensor& factor : factors)
     CHECK(factor.grad().to_vector<double>() == Values{720.0 / factor.item<double>()});
 }
