@@ -61,8 +61,8 @@ Capture::Capture(Device device)
 // Replays that are queued hold no reference to the memory.
 Capture::~Capture() {
   try {
-    inner_.compute_stream(device_).record().synchronize();
-  } catch (...) {  // for who synchronises the stream
+    inner_.compute_stream(device_).record().wait();
+  } catch (...) {  // nothing runs on a device that has failed
   }
 }
 

@@ -3,6 +3,7 @@
 
 #include <tutti/backend/elementwise/formulas.h>
 #include <tutti/backend/error.h>
+#include <tutti/backend/index_meaning.h>
 #include <tutti/backend/operand_checks.h>
 
 #include <array>
@@ -53,6 +54,26 @@ class HostCopy final : public TapeCall {
   std::vector<std::byte> bytes_;  // to compare captures by
   Array kept_;                    // not in the capture's memory, which others use in a replay
   TapeOperand to_;
+};
+
+/// A call whose indices mean something to the user of the operation that makes it: it is told so of a replay, too.
+class MeaningfulCall final : public TapeCall {
+ public:
+  MeaningfulCall(const IndexMeaning& meaning, std::unique_ptr<TapeCall> call)
+      : TapeCall(call->name()), meaning_(meaning), call_(std::move(call)) {}
+  void run(Backend& backend) const override {
+    const IndexScope scope(meaning_);
+    call_->run(backend);
+  }
+  bool constant() const noexcept override { return call_->constant(); }
+  bool equals(const TapeCall& other) const override {
+    const auto* same = dynamic_cast<const MeaningfulCall*>(&other);
+    return same != nullptr && call_->equals(*same->call_);
+  }
+
+ private:
+  IndexMeaning meaning_;
+  std::unique_ptr<TapeCall> call_;
 };
 
 /// Calls of libraries that are not known to queue all that they do, or that are bound to a stream: no part of a graph.
@@ -125,7 +146,10 @@ void RecordingCalls::pass_on(std::string_view name, Method method, const Argumen
   using Call = MethodCall<Method, decltype(kept(capture_, arguments, false))...>;
   Outputs<Count, Arguments...> is_output;
   typename Call::Values in_order{kept(capture_, arguments, is_output(arguments))...};
-  capture_.tape().append(std::make_unique<Call>(name, method, std::move(in_order), kConstant));
+  std::unique_ptr<TapeCall> call = std::make_unique<Call>(name, method, std::move(in_order), kConstant);
+  if (const IndexMeaning* meaning = IndexScope::current())
+    call = std::make_unique<MeaningfulCall>(*meaning, std::move(call));
+  capture_.tape().append(std::move(call));
   for_outputs<Count>([&](const Array& output) { capture_.note_written(output); }, arguments...);
 }
 

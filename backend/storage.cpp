@@ -10,8 +10,8 @@ namespace {
 void finish_work(Device device) noexcept {
   try {
     Backend& backend = backend_for(device);
-    backend.compute_stream(device).synchronize();
-    backend.communication_stream(device).synchronize();
+    backend.compute_stream(device).record().wait();
+    backend.communication_stream(device).record().wait();
   } catch (...) {  // nothing runs on a device that has failed
   }
 }

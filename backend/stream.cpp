@@ -5,6 +5,13 @@
 
 namespace tutti {
 
+void EventState::wait() noexcept {
+  try {
+    synchronize();
+  } catch (...) {  // the stream tells it again
+  }
+}
+
 bool Event::ready() const {
   if (state_ == nullptr) raise("[event] asked whether an event is ready that was never recorded");
   return state_->ready();
@@ -13,6 +20,11 @@ bool Event::ready() const {
 void Event::synchronize() const {
   if (state_ == nullptr) raise("[event] waited for an event that was never recorded");
   state_->synchronize();
+}
+
+void Event::wait() const {
+  if (state_ == nullptr) raise("[event] waited for an event that was never recorded");
+  state_->wait();
 }
 
 }  // namespace tutti

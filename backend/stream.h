@@ -13,6 +13,8 @@ class EventState {
   virtual ~EventState() = default;
   virtual bool ready() const = 0;  ///< true once everything before the record has finished, well or badly
   virtual void synchronize() = 0;  ///< blocks the calling thread until ready; rethrows the stream's error
+  /// Blocks the calling thread until ready. An error that is told only once stays for who synchronises.
+  virtual void wait() noexcept;
 };
 
 /// A point in a stream's work. A cheap handle; copies name the same point. Thread-safe.
@@ -24,6 +26,7 @@ class Event {
   bool recorded() const noexcept { return state_ != nullptr; }
   bool ready() const;        ///< throws `Error` if never recorded
   void synchronize() const;  ///< blocks until ready and rethrows the stream's error; throws `Error` if never recorded
+  void wait() const;         ///< blocks until ready, and leaves the stream's error to others; `Error` if never recorded
   const std::shared_ptr<EventState>& state() const noexcept { return state_; }
 
  private:

@@ -160,6 +160,9 @@ void CudaStream::synchronize() {
 
 bool CudaEvent::ready() const { return settled(cudaEventQuery(event_)) != cudaErrorNotReady; }
 
+// An error of the device itself comes again with every call.
+void CudaEvent::wait() noexcept { (void)settled(cudaEventSynchronize(event_)); }
+
 void CudaEvent::synchronize() {
   if (const cudaError_t error = cudaEventSynchronize(event_); error != cudaSuccess)
     stream_.raise_asynchronous(error, "event");

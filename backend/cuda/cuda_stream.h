@@ -80,6 +80,7 @@ class CudaEvent final : public EventState {
 
   bool ready() const override;
   void synchronize() override;
+  void wait() noexcept override;
   cudaEvent_t handle() const noexcept { return event_; }
   Device device() const noexcept { return stream_.device(); }
 

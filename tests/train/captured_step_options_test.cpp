@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/autodiff/operations.h>
 #include <tutti/backend/error.h>
+#include <tutti/backend/registry.h>
 #include <tutti/nn/linear.h>
+#include <tutti/nn/loss.h>
 #include <tutti/tests/test_devices.h>
 #include <tutti/train/captured_step.h>
 
@@ -82,4 +84,28 @@ TEST_CASE("captured step: early, then ever more seldom, it is seen whether the f
   CHECK(unchecked.report().captured == 2);
   CHECK_THROWS_WITH_AS(CapturedStep(model, function, {.check_every = -1}), doctest::Contains("check_every is -1"),
                        Error);
+}
+
+TEST_CASE("captured step: an index out of range in a replay is told as the loss means it") {
+  Linear model = network();
+  CapturedStep captured(
+      model,
+      [&](std::span<const Tensor> batch) { return std::vector{cross_entropy(model.forward(batch[0]), batch[1])}; },
+      {.check_every = 0});
+  const auto take = [&](std::int64_t target) {
+    model.zero_grad();
+    captured({ones(), Tensor(Array::from(std::vector<std::int64_t>{0, target, 1, 0}, {4}, test_device()))});
+    synchronize(test_device());
+  };
+  for (int i = 0; i < 4; ++i) take(1);
+  const std::int64_t before = captured.report().replayed;
+  REQUIRE(before > 0);
+  std::string text;
+  try {
+    take(9);
+  } catch (const ShapeError& error) {
+    text = error.what();
+  }
+  CHECK(captured.report().replayed == before + 1);
+  CHECK(text.find("[cross_entropy] target 9 at [1] is out of range for 2 classes") != std::string::npos);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The way of an index out of range from the kernel that finds it to the host. What the kernels find, and that they
 // touch nothing there, is tested in gather_kernels_test.cpp.
+#include <tutti/backend/capture.h>
 #include <tutti/backend/cuda/kernels/selection.h>
 #include <tutti/backend/error.h>
 #include <tutti/backend/index_meaning.h>
@@ -88,6 +89,48 @@ TEST_CASE("an index out of range is told as what it meant where its kernel was q
   CHECK_THROWS_WITH_AS(synchronize(kDevice), "[gather] cuda:1: index 12 is out of range for axis 1 of length 5",
                        ShapeError);
   CHECK_NOTHROW(synchronize(kDevice));
+}
+
+TEST_CASE("an index out of range in a replay is told by its meaning, also when the capture has gone") {
+  RecordingCuda machine({.deferred = true});
+  RenewedBackend backend;
+  const Array input = Array::zeros({3, 5}, DType::f32, kDevice);
+  const Array places = indices({3, 7});
+  synchronize(kDevice);
+  bool graphs = false;
+  SUBCASE("calls") {}
+  SUBCASE("graphs") { graphs = true; }
+  {
+    Capture capture(kDevice);
+    capture.use_graphs(graphs);
+    {
+      const CaptureScope scope(capture);
+      const IndexMeaning target{.operation = "cross_entropy", .index = "target", .range = "classes"};
+      const IndexScope meaning(target);
+      for (int i = 0; i < 3; ++i) (void)gather(input, 1, places);
+    }
+    synchronize(kDevice);
+    report_from(machine, "gather_elements", 4, IndexFault::Operation::gather, 12);
+    capture.run(0, capture.tape().size());
+    CHECK(capture.graphs() == (graphs ? 1 : 0));
+  }
+  CHECK_THROWS_WITH_AS(synchronize(kDevice), "[cross_entropy] cuda:1: target 12 is out of range for 5 classes",
+                       ShapeError);
+  CHECK_NOTHROW(synchronize(kDevice));
+}
+
+TEST_CASE("an index out of range is not lost where somebody else's memory is given back") {
+  RecordingCuda machine({.deferred = true});
+  RenewedBackend backend;
+  const Array input = Array::zeros({3, 5}, DType::f32, kDevice);
+  synchronize(kDevice);
+  report_from(machine, "gather_elements", 4, IndexFault::Operation::gather, 12);
+  const Array gathered = gather(input, 1, indices({3, 7}));
+  {
+    const Array lent = Array::zeros({4}, DType::f32, kDevice);
+    const Storage foreign(kDevice, lent.raw_data(), 16, lent.storage());
+  }
+  CHECK_THROWS_AS(synchronize(kDevice), ShapeError);
 }
 
 TEST_CASE("an index out of range on one device is no error of another") {
