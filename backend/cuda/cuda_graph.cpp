@@ -34,6 +34,14 @@ class RecordedGraph {
   cudaError_t error_;
 };
 
+constexpr std::string_view kWayRound = "CapturedStepOptions::device_graphs = false replays without";
+
+/// By what was queued before: each call on the device says so from then on.
+bool has_failed(const CudaStream& stream) {
+  const cudaError_t state = settled(cudaStreamQuery(stream.handle()));
+  return state != cudaSuccess && state != cudaErrorNotReady;
+}
+
 constinit thread_local GraphRecording* active_recording = nullptr;
 
 /// A graph as CUDA runs it. Its owner lets it go when the compute stream has passed its last launch.
@@ -110,8 +118,12 @@ std::unique_ptr<DeviceGraph> CudaBackend::make_graph(Device device, MemoryPool& 
     work();
     return recording.finish(compute);
   } catch (const DeviceError& error) {
+    if (has_failed(compute)) throw;
     raise<CaptureError>("[graph] a part of a captured step cannot be made a CUDA graph ({}): {}", error.what(),
-                        "CapturedStepOptions::device_graphs = false replays without");
+                        kWayRound);
+  } catch (const OutOfMemoryError& error) {
+    raise<OutOfMemoryError>("{}; for the temporary memory of a CUDA graph, which is its own: {}", error.what(),
+                            kWayRound);
   }
 }
 

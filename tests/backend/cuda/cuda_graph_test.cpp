@@ -152,6 +152,35 @@ TEST_CASE("cuda graph: a failure names the device and the way round, and leaves 
   }
 }
 
+TEST_CASE("cuda graph: what is no fault of the graph is told as what it is") {
+  RecordingCuda machine({.deferred = true});
+  const RenewedBackend backend;
+  const Array x = Array::full({64, 4096}, 1, DType::f32, kDevice);
+  Capture capture(kDevice);
+  {
+    const CaptureScope scope(capture);
+    for (int i = 0; i < 3; ++i) (void)arg_sort(x, 1, false);
+  }
+  synchronize(kDevice);
+  SUBCASE("a device that failed before") {
+    machine.fail_work("Constant", cudaErrorIllegalAddress, true);
+    ones();
+    CHECK_THROWS_AS(synchronize(kDevice), DeviceError);
+    CHECK_THROWS_AS(capture.run(0, capture.tape().size()), DeviceError);
+  }
+  SUBCASE("no memory") {
+    backend->pool(kDevice).set_limit(1);
+    try {
+      capture.run(0, capture.tape().size());
+      FAIL("made without memory");
+    } catch (const OutOfMemoryError& error) {
+      const std::string text = error.what();
+      CAPTURE(text);
+      CHECK(text.find("CapturedStepOptions::device_graphs = false") != std::string::npos);
+    }
+  }
+}
+
 TEST_CASE("cuda graph: with TUTTI_CUDA_SYNC=1 there are none") {
   const RecordingCuda machine;
   setenv("TUTTI_CUDA_SYNC", "1", 1);
