@@ -8,10 +8,13 @@ ran out of time, has failed. An executable that fails after its last test case (
 --device runs the test cases that take any device on another kind (see tests/test_devices.h), or on CPU devices and on
 CUDA devices: those of Meson's suite "devices". Without such a device they are skipped.
 
+As many executables run at a time as there are cores; on CUDA devices, which they would share, one.
+
 The status is 0, 1 if a test case failed or none was selected, and 2 for arguments that cannot be meant.
 """
 
 import argparse
+import concurrent.futures
 import dataclasses
 import json
 import os
@@ -48,6 +51,7 @@ class Result:
     counts: Counts
     failures: list = dataclasses.field(default_factory=list)
     seconds: float = 0
+    text: str = ""  # its line, and what it wrote if it failed
 
 
 def environment(device):
@@ -116,8 +120,8 @@ def ending(status, output, timeout):
 
 
 def run_executable(test, device, lacking, options):
-    """Runs one executable, prints its line, and what it wrote if it failed. None: the filter selects nothing of it.
-    `lacking`: why it cannot run; then its cases are skipped."""
+    """Runs one executable. None: the filter selects nothing of it. `lacking`: why it cannot run; then its cases are
+    skipped."""
     executable = pathlib.Path(test["cmd"][0])
     selection = [f"--test-case=*{options.filter}*"] if options.filter else []
     if options.any_device:
@@ -125,13 +129,12 @@ def run_executable(test, device, lacking, options):
     try:
         runnable, with_skipped = selected_cases(executable, selection, device)
     except (RuntimeError, OSError, subprocess.TimeoutExpired) as error:
-        print(f"{executable.name}: {error}", flush=True)
-        return Result(Counts(failed=1), [executable.name])
+        return Result(Counts(failed=1), [executable.name], text=f"{executable.name}: {error}")
     if with_skipped == 0:
         return None
     if lacking:
-        print(f"{executable.name}: {Counts(skipped=with_skipped)}" + (f" ({lacking})" if device == "cpu" else ""), flush=True)
-        return Result(Counts(skipped=with_skipped))
+        counts = Counts(skipped=with_skipped)
+        return Result(counts, text=f"{executable.name}: {counts}" + (f" ({lacking})" if device == "cpu" else ""))
     started = time.monotonic()
     status, output = run([*options.wrapper, executable, *selection], options.timeout, device)
     seconds = time.monotonic() - started
@@ -142,13 +145,13 @@ def run_executable(test, device, lacking, options):
     if status != 0 and counts.failed == 0:
         counts.failed = 1
         failures.append(executable.name)
-    print(f"{executable.name}: {counts} ({seconds:.1f} s)", flush=True)
+    lines = [f"{executable.name}: {counts} ({seconds:.1f} s)"]
     if counts.failed:
-        print(PROGRESS.sub("", output)[-MAX_SHOWN:], flush=True)
+        lines.append(PROGRESS.sub("", output)[-MAX_SHOWN:])
         how = ending(status, output, options.timeout)
         if how:
-            print(f"{executable.name} {how}", flush=True)
-    return Result(counts, failures, seconds)
+            lines.append(f"{executable.name} {how}")
+    return Result(counts, failures, seconds, "\n".join(lines))
 
 
 def lacking_devices(build, device, count):
@@ -203,15 +206,26 @@ def run_device(tests, device, options, report):
         if device != "cpu":
             print(f"skipped on {device}: {why}", flush=True)
             report.lacks(device, why)
-    results = []
-    for test in tests:
+    def run_one(test):
         suites = [part.split(":")[-1] for part in test["suite"]]
         why = next((lacking[suite] for suite in suites if lacking.get(suite)), "")
-        result = run_executable(test, device, why, options)
-        if result:
-            results.append(result)
-            report.add(device, name_of(test), result)
+        return run_executable(test, device, why, options)
+
+    results = []
+    with concurrent.futures.ThreadPoolExecutor(1 if device == "cuda" else options.jobs) as jobs:
+        running = {jobs.submit(run_one, test): name_of(test) for test in tests}
+        for done in concurrent.futures.as_completed(running):
+            if result := done.result():
+                print(result.text, flush=True)
+                results.append(result)
+                report.add(device, running[done], result)
     return results
+
+
+def positive(text):
+    if int(text) < 1:
+        raise ValueError
+    return int(text)
 
 
 def parse_arguments():
@@ -219,6 +233,7 @@ def parse_arguments():
     parser.add_argument("build", type=pathlib.Path)
     parser.add_argument("--filter", default="", help="part of a test case's name, in any case; * matches anything")
     parser.add_argument("--timeout", type=float, default=600, help="seconds that one executable may take")
+    parser.add_argument("--jobs", type=positive, default=os.cpu_count() or 1, help="how many run at a time; not on CUDA")
     parser.add_argument("--device", choices=["cpu", "cuda", "both", "foreign"], default="cpu",
                         help="where the test cases that take any device run")
     parser.add_argument("--any-device", action="store_true", help="on cpu too, only test cases that other kinds have")

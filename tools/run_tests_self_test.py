@@ -39,7 +39,7 @@ class Selection(unittest.TestCase):
         done = self.run_tests(*arguments)
         self.assertEqual(done.returncode, 0, done.stderr)
         lines = done.stdout.splitlines()
-        self.assertEqual([line.split(":")[0] for line in lines[:-1]], names)
+        self.assertEqual(sorted(line.split(":")[0] for line in lines[:-1]), names)
         self.assertEqual(lines[-1], f"{len(names)} passed, 0 failed, 0 skipped")
 
     def test_runs_what_is_asked_for(self):
@@ -47,6 +47,19 @@ class Selection(unittest.TestCase):
         self.expect_run(["stream_test"], "--only", "stream_test")
         self.expect_run(["array_test"], "--leave-out", "stream_test")
         self.expect_run(["array_test"], "--only", "array_test stream_test", "--leave-out", "stream_test")
+
+    def test_runs_several_at_a_time(self):
+        meets = """touch {mine}; n=0; while [ ! -e {other} ] && [ $n -lt 100 ]; do sleep 0.1; n=$((n + 1)); done
+            [ -e {other} ] || exit 1\n"""
+        names = ["array_test", "stream_test"]
+        for mine, other in (names, reversed(names)):
+            wait = meets.format(mine=self.build / f"{mine}.runs", other=self.build / f"{other}.runs")
+            first, case, rest = EXECUTABLE.split("\n", 2)
+            (self.build / mine).write_text("\n".join([first, case, wait + rest]))
+        self.expect_run(names, "--jobs", "2")
+        for path in self.build.glob("*.runs"):
+            path.unlink()
+        self.assertNotEqual(self.run_tests("--jobs", "0").returncode, 0)
 
     def test_names_what_is_unknown_and_runs_nothing(self):
         for option in ("--only", "--leave-out"):
