@@ -51,6 +51,7 @@ class MeanMetrics {
   Metrics means_;
 };
 
+using Count = std::pair<const char*, std::int64_t>;
 using HookStates = std::vector<std::pair<std::string, std::string>>;
 
 /// The first of a name, which it is then no more.
@@ -110,6 +111,12 @@ void Trainer::train_and_evaluate(const TrainingLimits& limits, const EvaluationP
 
 void Trainer::run(const TrainingLimits& limits, const EvaluationPlan& plan) {
   if (running_ || evaluating_) raise<Error>("[trainer] train was called within its own loop");
+  for (const auto& [name, count] :
+       {Count("steps", limits.steps), Count("epochs", limits.epochs),
+        Count("steps_per_window", limits.steps_per_window), Count("windows_per_epoch", limits.windows_per_epoch),
+        Count("every_steps", plan.every_steps), Count("every_epochs", plan.every_epochs),
+        Count("every_windows", plan.every_windows), Count("steps of an evaluation", plan.steps)})
+    if (count < 0) raise<Error>("[trainer] {} is {}: below 0", name, count);
   const During running(running_);
   limits_ = limits;
   plan_ = plan;

@@ -241,7 +241,8 @@ TEST_CASE("ProgressBar: one for each epoch, or one for the run") {
   const std::string whole = lines({}, {.steps = 25});
   CHECK(whole.find("25/25") != std::string::npos);
   CHECK(whole.find("epoch") == std::string::npos);
-  CHECK(lines({}, {.epochs = 1}).empty());  // of unknown length
+  const std::string unknown = lines({}, {.epochs = 2});
+  CHECK(unknown.find("epoch 2/2  step 10  loss 0.25") != std::string::npos);
 }
 
 TEST_SUITE_END();

@@ -127,6 +127,15 @@ TEST_CASE("Trainer: a hook's state that is no text is refused by the hook's name
   CHECK_THROWS_WITH_AS((void)setup.trainer.state(), "[trainer] the state of hook \"binary\" is no UTF-8 text", Error);
 }
 
+TEST_CASE("Trainer: limits and plans below 0 are refused before anything is done") {
+  Setup setup([](const Batch& b, Linear& model) { return Losses{{"loss", loss_of(b, model)}}; });
+  CHECK_THROWS_WITH_AS(setup.trainer.train({.steps = -1}), "[trainer] steps is -1: below 0", Error);
+  CHECK_THROWS_WITH_AS(setup.trainer.train({.epochs = -2}), "[trainer] epochs is -2: below 0", Error);
+  CHECK_THROWS_WITH_AS(setup.trainer.train_and_evaluate({.steps = 1}, {.every_steps = -3}),
+                       "[trainer] every_steps is -3: below 0", Error);
+  CHECK(setup.trainer.iteration() == 0);
+}
+
 TEST_SUITE_BEGIN("cpu");  // groups of devices: each kind has an engine of its own
 
 TEST_CASE("DataParallelLearner: a metric that some steps lack counts with the examples that have it, on all devices") {

@@ -108,6 +108,9 @@ bool CheckpointFolder::save_if_due(CheckpointMoment moment, const CheckpointPart
 }
 
 bool CheckpointFolder::save(const CheckpointParts& parts, const CheckpointProgress& progress) {
+  if (std::min({progress.step, progress.epoch, progress.window}) < 0)
+    raise<Error>("[checkpoint] {}: a checkpoint of step {}, epoch {}, window {}: none may be below 0", path_,
+                 progress.step, progress.epoch, progress.window);
   if (options_.busy == CheckpointFolderOptions::Busy::skip && in_flight_.valid() &&
       in_flight_.wait_for(std::chrono::seconds(0)) != std::future_status::ready)
     return false;

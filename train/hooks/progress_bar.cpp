@@ -15,21 +15,23 @@ std::optional<double> latest(const EventStorage& storage, const std::string& nam
 
 }  // namespace
 
+bool ProgressBar::by_epoch() const { return options_.steps > 0 || trainer().limits().steps == kUnlimited; }
+
 void ProgressBar::before_epoch() {
   step_ = 0;
+  if (bar_) return;
   const TrainingLimits& limits = trainer().limits();
   ProgressOptions options = options_.progress;
-  if (options_.steps > 0 && options.label.empty())
+  if (by_epoch() && options.label.empty())
     options.label = limits.epochs < kUnlimited ? fmt::format("epoch {}/{}", trainer().epoch() + 1, limits.epochs)
                                                : fmt::format("epoch {}", trainer().epoch() + 1);
-  const std::int64_t total = options_.steps > 0 ? options_.steps : limits.steps;
-  if (!bar_ && total < kUnlimited) bar_.emplace(total, std::move(options));
+  bar_.emplace(by_epoch() ? options_.steps : limits.steps, std::move(options));
 }
 
 void ProgressBar::after_step(const StepReport& report) {
   if (!report.training || !bar_) return;
   const EventStorage& storage = trainer().storage();
-  bar_->update({.step = options_.steps > 0 ? ++step_ : report.global_step,
+  bar_->update({.step = by_epoch() ? ++step_ : report.global_step,
                 .loss = latest(storage, options_.loss),
                 .accuracy = latest(storage, options_.accuracy)});
 }
@@ -37,7 +39,7 @@ void ProgressBar::after_step(const StepReport& report) {
 // A bar of the whole run goes on after an epoch.
 void ProgressBar::finish() {
   if (bar_) bar_->finish();
-  if (options_.steps > 0 || !trainer().running()) bar_.reset();
+  if (by_epoch() || !trainer().running()) bar_.reset();
 }
 
 }  // namespace tutti

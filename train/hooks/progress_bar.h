@@ -11,7 +11,9 @@
 namespace tutti {
 
 struct ProgressBarOptions {
-  std::int64_t steps = 0;  ///< of an epoch; 0: of the whole run, up to Trainer::max_iteration
+  /// Of an epoch; 0: the bar is of the whole run, up to TrainingLimits::steps, or if there is no such limit of epochs
+  /// of unknown length.
+  std::int64_t steps = 0;
   /// Metrics of the trainer's storage that are shown, as they are there.
   std::string loss = "total_loss";
   std::string accuracy = "accuracy";
@@ -32,6 +34,7 @@ class ProgressBar final : public Hook {
 
  private:
   void finish();
+  bool by_epoch() const;
 
   ProgressBarOptions options_;
   std::optional<Progress> bar_;

@@ -66,7 +66,7 @@ void Progress::update(const ProgressStatus& status) {
   pending_ = true;
   const auto now = options_.now();
   const bool due = (terminal_ && !shown_) || now - shown_.value_or(started_) >= interval(now);
-  if (due || status.step >= total_) show();
+  if (due || is_last(status)) show();
 }
 
 std::chrono::nanoseconds Progress::interval(ProgressOptions::Clock::time_point now) const {
@@ -99,14 +99,14 @@ void Progress::end_line() noexcept {
 
 std::string Progress::text(const ProgressStatus& status) const {
   const double seconds = std::chrono::duration<double>(options_.now() - started_).count();
-  std::string text = fmt::format("step {}/{}", status.step, total_);
+  std::string text = total_ > 0 ? fmt::format("step {}/{}", status.step, total_) : fmt::format("step {}", status.step);
   if (status.loss) text += fmt::format("  loss {:.4f}", *status.loss);
   if (status.accuracy) text += fmt::format("  accuracy {:.2f}%", 100.0 * *status.accuracy);
   if (status.examples > 0 && seconds > 0.0)
     text += fmt::format("  {:.0f} {}/s", static_cast<double>(status.examples) / seconds, options_.unit);
-  if (status.step >= total_) return text + "  in " + duration_text(seconds);
+  if (is_last(status)) return text + "  in " + duration_text(seconds);
   const std::int64_t done = status.step - options_.first_step;
-  if (done <= 0) return text;
+  if (done <= 0 || total_ <= 0) return text;
   const double left = seconds / static_cast<double>(done) * static_cast<double>(total_ - status.step);
   return text + "  ETA " + duration_text(left);
 }
@@ -117,9 +117,9 @@ std::string Progress::bar(const std::string& text) const {
   const int width = std::max(options_.width.value_or(output_width(options_.output)) - 1, 1);
   std::string line = options_.label.empty() ? "" : options_.label + " ";
   const int room = width - columns_of(line) - columns_of(text) - 3;
-  if (room >= kNarrowestBar) {
+  if (total_ > 0 && room >= kNarrowestBar) {
     const auto length = static_cast<std::size_t>(std::min(room, kWidestBar));
-    const double part = total_ > 0 ? static_cast<double>(status_.step) / static_cast<double>(total_) : 1.0;
+    const double part = static_cast<double>(status_.step) / static_cast<double>(total_);
     const auto filled = static_cast<std::size_t>(std::clamp(part, 0.0, 1.0) * static_cast<double>(length));
     line += "[" + std::string(filled, '#') + std::string(length - filled, ' ') + "] ";
   }

@@ -35,15 +35,15 @@ struct ProgressStatus {
   std::optional<double> accuracy = std::nullopt;  ///< in [0, 1]
 };
 
-/// Shows how far a run of known length is: on a terminal one line that is drawn over; elsewhere (a pipe, a file, a
-/// terminal that is "dumb" by TERM, anything under continuous integration, which sets CI and keeps all that is written)
-/// plain lines without control characters, and the last. These come at `line_interval`, later when the run took a
-/// twentieth longer, so that a log of days stays short. No colours, so there is nothing for NO_COLOR to switch off.
-/// Never throws for a failed output. Used by one thread at a time.
+/// Shows how far a run is, of a length that is known or (0 steps) is not: on a terminal one line that is drawn over;
+/// elsewhere (a pipe, a file, a terminal that is "dumb" by TERM, anything under continuous integration, which sets CI
+/// and keeps all that is written) plain lines without control characters, and the last. These come at `line_interval`,
+/// later when the run took a twentieth longer, so that a log of days stays short. No colours, so there is nothing for
+/// NO_COLOR to switch off. Never throws for a failed output. Used by one thread at a time.
 class Progress {
  public:
-  explicit Progress(std::int64_t total_steps, ProgressOptions = {});
-  ~Progress();  ///< ends the line that is being drawn over
+  explicit Progress(std::int64_t total_steps, ProgressOptions = {});  ///< 0: not known
+  ~Progress();                                                        ///< ends the line that is being drawn over
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
@@ -57,6 +57,8 @@ class Progress {
   std::chrono::nanoseconds interval(ProgressOptions::Clock::time_point now) const;
   void show();
   void end_line() noexcept;
+
+  bool is_last(const ProgressStatus& status) const { return total_ > 0 && status.step >= total_; }
 
   std::int64_t total_;
   ProgressOptions options_;

@@ -332,6 +332,7 @@ TEST_CASE("checkpoint folder: what is no folder is refused") {
   CHECK_THROWS_AS(checkpoints.save(parts, {}), DataError);
   CHECK_THROWS_AS(checkpoints.load_newest(parts), DataError);
   CHECK_THROWS_AS(checkpoints.load(folder.file("none"), parts), DataError);
+  CHECK_THROWS_AS(CheckpointFolder(folder.file("run")).save(parts, {.step = -7}), Error);
 }
 
 #ifdef __linux__
