@@ -15,16 +15,18 @@ namespace tutti {
 
 namespace {
 
-// Its own gradient.
-Tensor reversed(const Tensor& x, std::size_t axis) {
-  const std::int64_t length = x.shape()[axis];
-  Shape along(x.rank(), 1);
-  along[axis] = length;
-  const Tensor from_back = length - 1 - Tensor(Array::arange(length, DType::i64, x.device()));
-  const Array places = from_back.array().reshape(along).broadcast_to(x.shape());
+// Its own gradient. The view goes backwards and is copied: no tensor has negative strides.
+Tensor reversed(const Tensor& x, const std::vector<bool>& chosen) {
+  StridedView backwards;
+  for (std::size_t axis = 0; axis < x.rank(); ++axis) {
+    const std::int64_t length = x.shape()[axis];
+    backwards.first.push_back(chosen[axis] ? length - 1 : 0);
+    backwards.axes.push_back({length, chosen[axis] ? -1 : 1, static_cast<std::int64_t>(axis)});
+  }
   const Tensor inputs[] = {x};
-  return record("flip", gather(x.array(), static_cast<std::int64_t>(axis), places), inputs, [&] {
-    return [axis](const auto&, const Tensor& dy, InputGradients& gradients) { gradients.set(0, reversed(dy, axis)); };
+  return record("flip", backwards.of(x.array()).copy(), inputs, [&] {
+    return
+        [chosen](const auto&, const Tensor& dy, InputGradients& gradients) { gradients.set(0, reversed(dy, chosen)); };
   });
 }
 
@@ -38,10 +40,9 @@ Tensor flip(const Tensor& x, const Axes& axes) {
     if (chosen[place]) raise<ShapeError>("[flip] axis {} is named twice", axis);
     chosen[place] = true;
   }
-  Tensor result = x;
-  for (std::size_t axis = 0; axis < x.rank(); ++axis)
-    if (chosen[axis] && x.shape()[axis] > 1) result = reversed(result, axis);
-  return result;
+  bool moves = false;
+  for (std::size_t axis = 0; axis < x.rank(); ++axis) moves = moves || (chosen[axis] && x.shape()[axis] > 1);
+  return moves ? reversed(x, chosen) : x;
 }
 
 Tensor roll(const Tensor& x, std::int64_t shift, std::int64_t axis) {

@@ -58,6 +58,10 @@ template <class T> void copy_strided(const std::byte* from, std::int64_t from_st
                                      std::int64_t to_stride, std::int64_t count) {
   const T* source = reinterpret_cast<const T*>(from);
   T* target = reinterpret_cast<T*>(to);
+  if (from_stride == -1 && to_stride == 1) {  // known to the compiler, which then turns whole vectors
+    for (std::int64_t i = 0; i < count; ++i) target[i] = source[-i];
+    return;
+  }
   for (std::int64_t i = 0; i < count; ++i) target[i * to_stride] = source[i * from_stride];
 }
 

@@ -30,7 +30,7 @@ class RandomViews {
 
   /// Permuted, sliced with a step, or contiguous: each element has memory of its own.
   Array output(const Shape& shape, DType dtype) { return view(shape, dtype, false); }
-  /// The same, and repeated along some axes.
+  /// The same, and repeated along some axes, or backwards.
   Array input(const Shape& shape, DType dtype) { return view(shape, dtype, true); }
 
   /// Small numbers, with the odd ones among them.
@@ -91,7 +91,19 @@ class RandomViews {
       if (whole[i] > 1) array = array.slice(static_cast<std::int64_t>(i), begin[i], whole[i], step[i]);
       back[static_cast<std::size_t>(order[i])] = static_cast<std::int64_t>(i);
     }
-    return array.permute(back).broadcast_to(shape);
+    const Array seen = array.permute(back).broadcast_to(shape);
+    return may_repeat && between(0, 3) == 0 ? backwards(seen) : seen;
+  }
+
+  Array backwards(const Array& array) {
+    Strides strides = array.strides();
+    std::int64_t offset = array.offset();
+    for (std::size_t axis = 0; axis < array.rank(); ++axis) {
+      if (between(0, 1) == 0) continue;
+      offset += (array.shape()[axis] - 1) * strides[axis];
+      strides[axis] = -strides[axis];
+    }
+    return as_strided(array, array.shape(), strides, offset);
   }
 
   std::mt19937 random_;
