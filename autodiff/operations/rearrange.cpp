@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Elements in another order, or shown several times.
+#include <tutti/autodiff/line_gather.h>
 #include <tutti/autodiff/node.h>
 #include <tutti/autodiff/operation_scope.h>
 #include <tutti/autodiff/operations.h>
@@ -127,10 +128,30 @@ std::vector<Tensor> meshgrid(std::span<const Tensor> coordinates, MeshOrder orde
   return grids;
 }
 
+namespace {
+
+// The last axis alone. Gathered, as runs of so few equal elements take long to copy one by one.
+Tensor repeated_elements(const Tensor& x, std::int64_t count) {
+  const std::size_t last = x.rank() - 1;
+  const Tensor places = floor_divide(arange(0, x.shape()[last] * count, {.device = x.device()}), count);
+  const Tensor inputs[] = {x};
+  return record("repeat_interleave", gather_lines(x.detach(), last, places).array(), inputs, [&] {
+    return [shape = x.shape(), count](const auto&, const Tensor& dy, InputGradients& gradients) {
+      Shape runs = shape;
+      runs.push_back(count);
+      gradients.set(0, sum(reshape(dy, runs), {-1}));
+    };
+  });
+}
+
+}  // namespace
+
 Tensor repeat_interleave(const Tensor& x, std::int64_t count, std::int64_t axis) {
   const OperationScope scope("repeat_interleave", x);
   const std::size_t place = normalize_axis("repeat_interleave", axis, x.rank());
   if (count < 0) raise<ShapeError>("[repeat_interleave] {} repeats: they must not be negative", count);
+  constexpr std::int64_t kShort = 32;
+  if (place + 1 == x.rank() && 1 < count && count < kShort) return repeated_elements(x, count);
   Shape repeated = x.shape();
   repeated.insert(place + 1, count);
   Shape joined = x.shape();

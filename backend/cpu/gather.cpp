@@ -43,8 +43,8 @@ class Selection {
     const std::int64_t step = index_strides_[axis_];
     const std::int64_t longest = selected_.length;
     for (std::int64_t outer = begin; outer < end; ++outer) {
-      const std::int64_t base = offset(outer, 0, axis_, strides_);
-      std::int64_t at = offset(outer, 0, axis_, index_strides_);
+      const std::int64_t base = before(outer, strides_);
+      std::int64_t at = before(outer, index_strides_);
       if (selected_.inner == 1) {  // nothing lies behind the axis: what `along` does, without the rest
         const std::int64_t* const index = index_ + at;
         for (std::int64_t position = 0; position < blocks_.length; ++position, ++i) {
@@ -72,24 +72,27 @@ class Selection {
   /// The place where row `i` of the result begins in the longer array.
   std::int64_t place_of_row(std::int64_t i) const {
     const std::int64_t outer = i / blocks_.length;
-    return offset(outer, 0, axis_, strides_) +
-           along(offset(outer, 0, axis_, index_strides_) + i % blocks_.length * index_strides_[axis_]);
+    return before(outer, strides_) + along(before(outer, index_strides_) + i % blocks_.length * index_strides_[axis_]);
   }
 
  private:
   static std::int64_t grain_of(std::int64_t elements) { return std::max<std::int64_t>(1, 16384 / elements); }
 
-  /// Offset of place `i` among the index's axes [first, last).
-  std::int64_t offset(std::int64_t i, std::size_t first, std::size_t last, const Strides& strides) const {
+  /// Offset of place `i` among the axes [first, last).
+  static std::int64_t offset(std::int64_t i, const Shape& shape, std::size_t first, std::size_t last,
+                             const Strides& strides) {
     std::int64_t offset = 0;
     for (std::size_t axis = last; axis-- > first;) {
-      offset += i % shape_[axis] * strides[axis];
-      i /= shape_[axis];
+      offset += i % shape[axis] * strides[axis];
+      i /= shape[axis];
     }
     return offset;
   }
+  std::int64_t before(std::int64_t outer, const Strides& strides) const {
+    return offset(outer, shape_, 0, axis_, strides);
+  }
   std::int64_t behind(std::int64_t inner, const Strides& strides) const {
-    return offset(inner, axis_ + 1, shape_.size(), strides);
+    return offset(inner, shape_, axis_ + 1, shape_.size(), strides);
   }
 
   std::int64_t along(std::int64_t at) const {
@@ -99,12 +102,16 @@ class Selection {
   }
   bool fits(std::int64_t index) const { return index >= 0 && index < selected_.length; }
 
-  // Of what several threads find, always the same.
+  // Of what several threads find, always the same: the first of the index as it lies in memory, where what is repeated
+  // stands once.
   [[noreturn]] void raise_first_misfit() const {
+    Shape once = shape_;
+    for (std::size_t axis = 0; axis < once.size(); ++axis)
+      if (index_strides_[axis] == 0) once[axis] = 1;
     std::int64_t place = 0;
-    const auto index = [&] { return index_[offset(place, 0, shape_.size(), index_strides_)]; };
+    const auto index = [&] { return index_[offset(place, once, 0, once.size(), index_strides_)]; };
     while (fits(index())) ++place;
-    if (meaning_) raise_index(*meaning_, index(), selected_.length, place, element_count(shape_));
+    if (meaning_) raise_index(*meaning_, index(), selected_.length, place, element_count(once));
     raise<ShapeError>("[{}] index {} is out of range for axis {} of length {}", operation_, index(), axis_,
                       selected_.length);
   }
