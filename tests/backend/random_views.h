@@ -30,8 +30,20 @@ class RandomViews {
 
   /// Permuted, sliced with a step, or contiguous: each element has memory of its own.
   Array output(const Shape& shape, DType dtype) { return view(shape, dtype, false); }
-  /// The same, and repeated along some axes, or backwards.
+  /// The same, and repeated along some axes.
   Array input(const Shape& shape, DType dtype) { return view(shape, dtype, true); }
+  /// The same, and backwards along some axes, as what is copied may be.
+  Array turned(const Shape& shape, DType dtype) {
+    const Array array = input(shape, dtype);
+    Strides strides = array.strides();
+    std::int64_t offset = array.offset();
+    for (std::size_t axis = 0; axis < array.rank(); ++axis) {
+      if (between(0, 1) == 0) continue;
+      offset += (shape[axis] - 1) * strides[axis];
+      strides[axis] = -strides[axis];
+    }
+    return as_strided(array, shape, strides, offset);
+  }
 
   /// Small numbers, with the odd ones among them.
   void fill(const Array& contiguous) {
@@ -91,19 +103,7 @@ class RandomViews {
       if (whole[i] > 1) array = array.slice(static_cast<std::int64_t>(i), begin[i], whole[i], step[i]);
       back[static_cast<std::size_t>(order[i])] = static_cast<std::int64_t>(i);
     }
-    const Array seen = array.permute(back).broadcast_to(shape);
-    return may_repeat && between(0, 3) == 0 ? backwards(seen) : seen;
-  }
-
-  Array backwards(const Array& array) {
-    Strides strides = array.strides();
-    std::int64_t offset = array.offset();
-    for (std::size_t axis = 0; axis < array.rank(); ++axis) {
-      if (between(0, 1) == 0) continue;
-      offset += (array.shape()[axis] - 1) * strides[axis];
-      strides[axis] = -strides[axis];
-    }
-    return as_strided(array, array.shape(), strides, offset);
+    return array.permute(back).broadcast_to(shape);
   }
 
   std::mt19937 random_;
