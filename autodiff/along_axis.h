@@ -38,8 +38,7 @@ struct RunningExtremes {
   Tensor values;   ///< the input's dtype and shape; the gradient goes back to where each came from
   Tensor indices;  ///< i64: where along the axis, the last of equals
 };
-/// The largest (smallest) of each element and all before it, in log2(length) steps of the whole tensor's size. NaN
-/// wins.
+/// The largest (smallest) of each element and all before it. NaN wins.
 RunningExtremes cummax(const Tensor&, std::int64_t axis);
 RunningExtremes cummin(const Tensor&, std::int64_t axis);
 /// log of the sum of exp(x) of each element and all before it, without overflow, in as many steps. Integers give f32;

@@ -7,9 +7,8 @@
 
 namespace tutti {
 
-/// The elements of an axis at places (i64) that are known to lie in it; the places' axes stand in its place. What
-/// `take` gives, but of each line along the axis by itself: x is not copied, and on the CPU lines are shared among
-/// threads.
+/// The elements of an axis at places (i64), not negative; the places' axes stand in its place. Of each line along the
+/// axis by itself: x is not copied, and on the CPU lines are shared among threads.
 Tensor gather_lines(const Tensor& x, std::size_t axis, const Tensor& places);
 
 }  // namespace tutti

@@ -56,6 +56,7 @@ class Backend {
 
   // --- along one axis; operands are contiguous
   virtual void cumsum(const Array& input, std::size_t axis, bool reverse, const Array& output) = 0;
+  virtual void running_arg(ArgReduction, const Array& input, std::size_t axis, const Array& output) = 0;  ///< i64
   virtual void arg_sort(const Array& input, std::size_t axis, bool descending, const Array& output) = 0;  ///< i64
 
   /// Rows of f32 or f64, at least one, of kMostPoints (backend/operations.h) at most. The input of complex_to_real may
@@ -86,6 +87,7 @@ class Backend {
   /// [parts, length], part i the rows from i rows / parts on.
   virtual void normalize_rows_sums(const Array& input, const Array& mean, const Array& scale, const Array& gradient,
                                    const Array& weight_sums, const Array& bias_sums) = 0;
+  /// The index has any strides: where it is repeated (stride 0) along the axes behind `axis`, it selects rows.
   virtual void gather(const Array& input, std::size_t axis, const Array& index, const Array& output) = 0;
   /// Changes what the output holds, in the order of the index. Narrow dtypes are added and set alone, and rounded at
   /// each addition.

@@ -58,6 +58,9 @@ Array arg_reduce(ArgReduction, const Array&, std::int64_t axis, bool keep_dims =
 /// The sum of each element and all before it along `axis`, or behind it where `reverse`; integers wrap, and floating
 /// types are added in double.
 Array cumsum(const Array&, std::int64_t axis, bool reverse = false);
+/// Index (i64) along `axis` of the largest or smallest of each element and all before it; the last of equals, and of
+/// NaN, which wins. Of bool too.
+Array running_arg(ArgReduction, const Array&, std::int64_t axis);
 /// A Fourier transform of the rows of a floating array of any leading axes, [..., length] or [..., length, 2], see
 /// FourierTransform; bf16 and f16 are computed in f32. ShapeError for a length beyond kMostPoints.
 Array fourier(const FourierTransform&, const Array&);

@@ -28,7 +28,7 @@ Array gather(const Array& input, std::int64_t axis, const Array& index) {
   checks::require_same_device("gather", input, index);
   const std::size_t place = check_index("gather", input.shape(), axis, index);
   Array result = Array::empty(index.shape(), input.dtype(), input.device());
-  if (result.size() > 0) backend_for(input.device()).gather(input.contiguous(), place, index.contiguous(), result);
+  if (result.size() > 0) backend_for(input.device()).gather(input.contiguous(), place, index, result);
   return result;
 }
 

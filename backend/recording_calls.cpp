@@ -221,6 +221,9 @@ void RecordingCalls::arg_reduce(ArgReduction kind, const Array& input, std::size
 void RecordingCalls::cumsum(const Array& input, std::size_t axis, bool reverse, const Array& output) {
   pass_on("cumsum", &Backend::cumsum, input, axis, reverse, output);
 }
+void RecordingCalls::running_arg(ArgReduction kind, const Array& input, std::size_t axis, const Array& output) {
+  pass_on("running_arg", &Backend::running_arg, kind, input, axis, output);
+}
 void RecordingCalls::arg_sort(const Array& input, std::size_t axis, bool descending, const Array& output) {
   pass_on("arg_sort", &Backend::arg_sort, input, axis, descending, output);
 }

@@ -32,6 +32,7 @@ class RecordingCalls final : public Backend {
   void reduce(Reduction, const Array&, const Array&) override;
   void arg_reduce(ArgReduction, const Array&, std::size_t, const Array&) override;
   void cumsum(const Array&, std::size_t, bool, const Array&) override;
+  void running_arg(ArgReduction, const Array&, std::size_t, const Array&) override;
   void arg_sort(const Array&, std::size_t, bool, const Array&) override;
   void fourier(const FourierTransform&, const Array&, const Array&) override;
 

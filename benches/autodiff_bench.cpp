@@ -65,4 +65,31 @@ void array_add(benchmark::State& state) {
 }
 BENCHMARK(array_add);
 
+/// Of [1000, 1000], and 0 to 999 in another order: what moving, scanning and choosing elements costs.
+template <class Operation> void million(benchmark::State& state, Operation operation) {
+  Generator random(1);
+  const Tensor x = normal({1000, 1000}, random);
+  const Tensor order = Tensor(Array::arange(1000, DType::i64, cpu(0))) * 7919 % 1000;
+  for (auto _ : state) benchmark::DoNotOptimize(operation(x, order));
+}
+
+using T = Tensor;
+BENCHMARK_CAPTURE(million, flip_rows, [](const T& x, const T&) { return flip(x, 0); });
+BENCHMARK_CAPTURE(million, flip_columns, [](const T& x, const T&) { return flip(x, 1); });
+BENCHMARK_CAPTURE(million, cumsum_columns, [](const T& x, const T&) { return cumsum(x, 0); });
+BENCHMARK_CAPTURE(million, cummax_columns, [](const T& x, const T&) { return cummax(x, 0).values; });
+BENCHMARK_CAPTURE(million, cummax_rows, [](const T& x, const T&) { return cummax(x, 1).values; });
+BENCHMARK_CAPTURE(million, repeat_interleave, [](const T& x, const T&) { return repeat_interleave(x, 3, 1); });
+BENCHMARK_CAPTURE(million, repeat_by_counts, [](const T& x, const T& n) { return repeat_interleave(x, n % 4, 0); });
+BENCHMARK_CAPTURE(million, take_rows, [](const T& x, const T& order) { return take(x, order, 0); });
+BENCHMARK_CAPTURE(million, take_columns, [](const T& x, const T& order) { return take(x, order, 1); });
+
+void image_grid_sample(benchmark::State& state) {
+  Generator random(1);
+  const Tensor images = normal({8, 32, 64, 64}, random);
+  const Tensor grid = normal({8, 64, 64, 2}, random);
+  for (auto _ : state) benchmark::DoNotOptimize(grid_sample(images, grid));
+}
+BENCHMARK(image_grid_sample);
+
 }  // namespace

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/autodiff/counted.h>
 
+#include <tutti/autodiff/line_gather.h>
 #include <tutti/autodiff/operation_scope.h>
 #include <tutti/autodiff/operations.h>
 #include <tutti/backend/error.h>
@@ -97,7 +98,8 @@ Tensor bincount(const Tensor& numbers, std::int64_t min_length) {
 
 Tensor repeat_interleave(const Tensor& x, const Tensor& counts, std::int64_t axis) {
   const OperationScope scope("repeat_interleave", x, counts);
-  const std::int64_t length = x.shape()[normalize_axis("repeat_interleave", axis, x.rank())];
+  const std::size_t place = normalize_axis("repeat_interleave", axis, x.rank());
+  const std::int64_t length = x.shape()[place];
   if (!is_integral(counts.dtype()))
     raise<DTypeError>("[repeat_interleave] counts are {}: they must be integers", to_string(counts.dtype()));
   if (counts.shape() != Shape{length})
@@ -109,7 +111,9 @@ Tensor repeat_interleave(const Tensor& x, const Tensor& counts, std::int64_t axi
   // Both in one reading: the number of positions, and the least count.
   const auto read = stack({slice(ends, 0, length - 1, length).squeeze(), min(whole)}).to_vector<std::int64_t>();
   if (read[1] < 0) raise<ShapeError>("[repeat_interleave] {} repeats: they must not be negative", read[1]);
-  return take(x, searchsorted(ends, numbered(read[0], x.device()), true), axis);
+  // Each position is of the row that as many end before: the sum of the ends up to it.
+  const Tensor ended = scatter_add({read[0] + 1}, ones_like(ends), 0, ends);
+  return gather_lines(x, place, slice(cumsum(ended, 0), 0, 0, read[0]));
 }
 
 }  // namespace tutti

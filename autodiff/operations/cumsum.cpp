@@ -54,35 +54,12 @@ Tensor cumprod(const Tensor& x, std::int64_t axis) {
 
 namespace {
 
-// The places along the axis of the largest (smallest) elements up to each, the last of equals; NaN wins.
-// By the steps of cumprod: each place is joined with what was found up to `distance` before it.
-Tensor best_places(const Tensor& x, std::int64_t axis, bool largest) {
-  const std::size_t place = normalize_axis(largest ? "cummax" : "cummin", axis, x.rank());
-  const std::int64_t length = x.shape()[place];
-  Shape along(x.rank(), 1);
-  along[place] = length;
-  Tensor values = x;
-  Tensor places(Array::arange(length, DType::i64, x.device()).reshape(along).broadcast_to(x.shape()));
-  for (std::int64_t distance = 1; distance < length; distance *= 2) {
-    const auto early = [&](const Tensor& t) { return slice(t, axis, 0, length - distance); };
-    const auto late = [&](const Tensor& t) { return slice(t, axis, distance, length); };
-    Tensor stays = largest ? late(values) >= early(values) : late(values) <= early(values);
-    if (is_floating(x.dtype())) stays = stays | isnan(late(values));
-    const auto joined = [&](const Tensor& t) {
-      return concatenate({slice(t, axis, 0, distance), where(stays, late(t), early(t))}, axis);
-    };
-    values = joined(values);
-    places = joined(places);
-  }
-  return Tensor(places.array().contiguous());
-}
-
-RunningExtremes running_extremes(std::string_view name, const Tensor& x, std::int64_t axis, bool largest) {
+RunningExtremes running_extremes(std::string_view name, ArgReduction kind, const Tensor& x, std::int64_t axis) {
   if (x.rank() == 0) {
-    const RunningExtremes line = running_extremes(name, as_line(name, x, axis), 0, largest);
+    const RunningExtremes line = running_extremes(name, kind, as_line(name, x, axis), 0);
     return {reshape(line.values, {}), reshape(line.indices, {})};
   }
-  const Tensor places = best_places(x.detach(), axis, largest);
+  const Tensor places(running_arg(kind, x.array(), axis));
   return {gather(x, axis, places), places};
 }
 
@@ -90,12 +67,12 @@ RunningExtremes running_extremes(std::string_view name, const Tensor& x, std::in
 
 RunningExtremes cummax(const Tensor& x, std::int64_t axis) {
   const OperationScope scope("cummax", x);
-  return running_extremes("cummax", x, axis, true);
+  return running_extremes("cummax", ArgReduction::arg_max, x, axis);
 }
 
 RunningExtremes cummin(const Tensor& x, std::int64_t axis) {
   const OperationScope scope("cummin", x);
-  return running_extremes("cummin", x, axis, false);
+  return running_extremes("cummin", ArgReduction::arg_min, x, axis);
 }
 
 Tensor logcumsumexp(const Tensor& operand, std::int64_t axis) {

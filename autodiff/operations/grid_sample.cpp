@@ -120,11 +120,13 @@ Tensor grid_sample(const Tensor& given, const Tensor& given_grid, const GridSamp
     all = i == 0 ? std::move(found) : crossed(all, found, from[i + 2]);
   }
   const Shape taken{from[0], from[1], count};
-  const Tensor flat = flatten(x, 2);
+  Tensor flat = flatten(x, 2);
+  const std::int64_t nowhere = flat.shape()[2];
+  if (options.padding == GridPadding::zeros) flat = pad(flat, {{}, {}, {0, 1}});  // a zero, for what is beyond
   Tensor total;
   for (const Neighbour& each : all) {
-    Tensor part = gather(flat, 2, broadcast_to(expand_dims(each.place, 1), taken));
-    if (each.inside.defined()) part = where(expand_dims(each.inside, 1), part, 0.0);
+    const Tensor place = each.inside.defined() ? where(each.inside, each.place, nowhere) : each.place;
+    Tensor part = gather(flat, 2, broadcast_to(expand_dims(place, 1), taken));
     if (each.weight.defined()) part = part * expand_dims(each.weight, 1);
     total = total.defined() ? total + part : part;
   }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/autodiff/indexing.h>
 
+#include <tutti/autodiff/line_gather.h>
 #include <tutti/autodiff/node.h>
 #include <tutti/autodiff/operation_scope.h>
 #include <tutti/autodiff/operations.h>
@@ -159,12 +160,7 @@ Tensor take(const Tensor& x, const Tensor& positions, std::int64_t axis) {
   const Tensor given = cast(positions, DType::i64);
   const Tensor whole = where(given < 0, given + x.shape()[place], given);
   if (place == 0) return embedding(x, whole);
-  const Tensor taken = embedding(moveaxis(x, axis, 0), whole);
-  Dims order;  // the positions' axes move behind those that stood before `axis`
-  for (std::size_t i = 0; i < place; ++i) order.push_back(static_cast<std::int64_t>(positions.rank() + i));
-  for (std::size_t i = 0; i < positions.rank(); ++i) order.push_back(static_cast<std::int64_t>(i));
-  for (std::size_t i = order.size(); i < taken.rank(); ++i) order.push_back(static_cast<std::int64_t>(i));
-  return permute(taken, order);
+  return gather_lines(x, place, whole);
 }
 
 Tensor pad(const Tensor& x, std::span<const Padding> widths, const Scalar& value) {

@@ -69,15 +69,6 @@ std::vector<Tap> weighted_taps(const Axis& axis, const InterpolateOptions& optio
   return taps;
 }
 
-/// Each element that many times.
-Tensor repeated(const Tensor& x, std::size_t place, std::int64_t times) {
-  Shape shape = x.shape();
-  shape.insert(place + 1, times);
-  Shape result = x.shape();
-  result[place] *= times;
-  return reshape(broadcast_to(expand_dims(x, static_cast<std::int64_t>(place + 1)), shape), result);
-}
-
 Tensor sum_of_taps(const Tensor& x, std::size_t place, const std::vector<Tap>& taps) {
   Shape column(x.rank() - place, 1);
   column[0] = -1;
@@ -93,7 +84,8 @@ Tensor sum_of_taps(const Tensor& x, std::size_t place, const std::vector<Tap>& t
 Tensor resize_axis(const Tensor& x, std::size_t place, const Axis& axis, const InterpolateOptions& options) {
   const bool nearest = options.mode == Interpolation::nearest || options.mode == Interpolation::nearest_exact;
   if (!nearest) return sum_of_taps(x, place, weighted_taps(axis, options, x));
-  if (!axis.factor && axis.size % axis.length == 0) return repeated(x, place, axis.size / axis.length);
+  if (!axis.factor && axis.size % axis.length == 0)
+    return repeat_interleave(x, axis.size / axis.length, static_cast<std::int64_t>(place));
   return sum_of_taps(x, place, nearest_taps(axis, options.mode == Interpolation::nearest_exact, x));
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Elements in another order, or shown several times.
+#include <tutti/autodiff/line_gather.h>
 #include <tutti/autodiff/node.h>
 #include <tutti/autodiff/operation_scope.h>
 #include <tutti/autodiff/operations.h>
@@ -15,16 +16,18 @@ namespace tutti {
 
 namespace {
 
-// Its own gradient.
-Tensor reversed(const Tensor& x, std::size_t axis) {
-  const std::int64_t length = x.shape()[axis];
-  Shape along(x.rank(), 1);
-  along[axis] = length;
-  const Tensor from_back = length - 1 - Tensor(Array::arange(length, DType::i64, x.device()));
-  const Array places = from_back.array().reshape(along).broadcast_to(x.shape());
+// Its own gradient. The view goes backwards and is copied: no tensor has negative strides.
+Tensor reversed(const Tensor& x, const std::vector<bool>& chosen) {
+  StridedView backwards;
+  for (std::size_t axis = 0; axis < x.rank(); ++axis) {
+    const std::int64_t length = x.shape()[axis];
+    backwards.first.push_back(chosen[axis] ? length - 1 : 0);
+    backwards.axes.push_back({length, chosen[axis] ? -1 : 1, static_cast<std::int64_t>(axis)});
+  }
   const Tensor inputs[] = {x};
-  return record("flip", gather(x.array(), static_cast<std::int64_t>(axis), places), inputs, [&] {
-    return [axis](const auto&, const Tensor& dy, InputGradients& gradients) { gradients.set(0, reversed(dy, axis)); };
+  return record("flip", backwards.of(x.array()).copy(), inputs, [&] {
+    return
+        [chosen](const auto&, const Tensor& dy, InputGradients& gradients) { gradients.set(0, reversed(dy, chosen)); };
   });
 }
 
@@ -38,10 +41,9 @@ Tensor flip(const Tensor& x, const Axes& axes) {
     if (chosen[place]) raise<ShapeError>("[flip] axis {} is named twice", axis);
     chosen[place] = true;
   }
-  Tensor result = x;
-  for (std::size_t axis = 0; axis < x.rank(); ++axis)
-    if (chosen[axis] && x.shape()[axis] > 1) result = reversed(result, axis);
-  return result;
+  bool moves = false;
+  for (std::size_t axis = 0; axis < x.rank(); ++axis) moves = moves || (chosen[axis] && x.shape()[axis] > 1);
+  return moves ? reversed(x, chosen) : x;
 }
 
 Tensor roll(const Tensor& x, std::int64_t shift, std::int64_t axis) {
@@ -126,10 +128,30 @@ std::vector<Tensor> meshgrid(std::span<const Tensor> coordinates, MeshOrder orde
   return grids;
 }
 
+namespace {
+
+// The last axis alone. Gathered, as runs of so few equal elements take long to copy one by one.
+Tensor repeated_elements(const Tensor& x, std::int64_t count) {
+  const std::size_t last = x.rank() - 1;
+  const Tensor places = floor_divide(arange(0, x.shape()[last] * count, {.device = x.device()}), count);
+  const Tensor inputs[] = {x};
+  return record("repeat_interleave", gather_lines(x.detach(), last, places).array(), inputs, [&] {
+    return [shape = x.shape(), count](const auto&, const Tensor& dy, InputGradients& gradients) {
+      Shape runs = shape;
+      runs.push_back(count);
+      gradients.set(0, sum(reshape(dy, runs), {-1}));
+    };
+  });
+}
+
+}  // namespace
+
 Tensor repeat_interleave(const Tensor& x, std::int64_t count, std::int64_t axis) {
   const OperationScope scope("repeat_interleave", x);
   const std::size_t place = normalize_axis("repeat_interleave", axis, x.rank());
   if (count < 0) raise<ShapeError>("[repeat_interleave] {} repeats: they must not be negative", count);
+  constexpr std::int64_t kShort = 32;
+  if (place + 1 == x.rank() && 1 < count && count < kShort) return repeated_elements(x, count);
   Shape repeated = x.shape();
   repeated.insert(place + 1, count);
   Shape joined = x.shape();

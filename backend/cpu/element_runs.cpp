@@ -58,7 +58,11 @@ template <class T> void copy_strided(const std::byte* from, std::int64_t from_st
                                      std::int64_t to_stride, std::int64_t count) {
   const T* source = reinterpret_cast<const T*>(from);
   T* target = reinterpret_cast<T*>(to);
-  for (std::int64_t i = 0; i < count; ++i) target[i * to_stride] = source[i * from_stride];
+  if (from_stride == -1 && to_stride == 1) {  // known to the compiler, which then turns whole vectors
+    for (std::int64_t i = 0; i < count; ++i) target[i].bits = source[-i].bits;
+    return;
+  }
+  for (std::int64_t i = 0; i < count; ++i) target[i * to_stride].bits = source[i * from_stride].bits;
 }
 
 void copy_elements(std::int64_t bytes, const std::byte* from, std::int64_t from_stride, std::byte* to,
@@ -72,11 +76,14 @@ void copy_elements(std::int64_t bytes, const std::byte* from, std::int64_t from_
   struct [[gnu::may_alias]] Two {
     std::uint16_t bits;
   };
+  struct [[gnu::may_alias]] One {
+    std::uint8_t bits;
+  };
   switch (bytes) {
     case 8: return copy_strided<Eight>(from, from_stride, to, to_stride, count);
     case 4: return copy_strided<Four>(from, from_stride, to, to_stride, count);
     case 2: return copy_strided<Two>(from, from_stride, to, to_stride, count);
-    default: assert(bytes == 1); return copy_strided<std::byte>(from, from_stride, to, to_stride, count);
+    default: assert(bytes == 1); return copy_strided<One>(from, from_stride, to, to_stride, count);
   }
 }
 

@@ -11,7 +11,8 @@
 namespace tutti {
 namespace {
 
-/// Pairs the elements of an index array with those that they select along `axis` of a longer array, both contiguous.
+/// Pairs the elements of an index array, of any strides, with those that they select along `axis` of a longer array,
+/// which is contiguous.
 class Selection {
  public:
   Selection(std::string_view operation, const std::optional<IndexMeaning>& meaning, const Shape& selected,
@@ -23,50 +24,95 @@ class Selection {
         blocks_(index.shape(), axis),
         selected_(selected, axis),
         strides_(contiguous_strides(selected)),
-        index_(index.data<std::int64_t>()) {}
+        index_strides_(index.strides()),
+        index_(index.data<std::int64_t>()) {
+    const Strides dense = contiguous_strides(shape_);
+    for (std::size_t i = axis + 1; i < shape_.size(); ++i) {
+      repeated_ = repeated_ && (shape_[i] == 1 || index_strides_[i] == 0);
+      adjacent_ = adjacent_ && (shape_[i] == 1 || index_strides_[i] == dense[i]);
+    }
+  }
 
   std::int64_t outer() const { return blocks_.outer; }
-  std::int64_t grain() const { return std::max<std::int64_t>(1, 16384 / (blocks_.length * blocks_.inner)); }
+  std::int64_t grain() const { return grain_of(blocks_.length * blocks_.inner); }
 
   /// Calls `f(i, place)` for the elements i of the index in outer blocks [begin, end), in order; `place` is selected.
   template <class F> void for_each(std::int64_t begin, std::int64_t end, F&& f) const {
     std::int64_t i = begin * blocks_.length * blocks_.inner;
+    const bool alike = adjacent_ && blocks_.inner == selected_.inner;
+    const std::int64_t step = index_strides_[axis_];
+    const std::int64_t longest = selected_.length;
     for (std::int64_t outer = begin; outer < end; ++outer) {
-      const std::int64_t base = offset(outer, 0, axis_);
-      for (std::int64_t position = 0; position < blocks_.length; ++position) {
-        if (blocks_.inner == selected_.inner)
-          for (std::int64_t inner = 0; inner < blocks_.inner; ++inner, ++i) f(i, base + along(i) + inner);
+      const std::int64_t base = before(outer, strides_);
+      std::int64_t at = before(outer, index_strides_);
+      if (selected_.inner == 1) {  // nothing lies behind the axis: what `along` does, without the rest
+        const std::int64_t* const index = index_ + at;
+        for (std::int64_t position = 0; position < blocks_.length; ++position, ++i) {
+          const std::int64_t chosen = index[position * step];
+          if (chosen < 0 || chosen >= longest) raise_first_misfit();
+          f(i, base + chosen);
+        }
+        continue;
+      }
+      for (std::int64_t position = 0; position < blocks_.length; ++position, at += step) {
+        if (alike)
+          for (std::int64_t inner = 0; inner < blocks_.inner; ++inner, ++i) f(i, base + along(at + inner) + inner);
         else
           for (std::int64_t inner = 0; inner < blocks_.inner; ++inner, ++i)
-            f(i, base + along(i) + offset(inner, axis_ + 1, shape_.size()));
+            f(i, base + along(at + behind(inner, index_strides_)) + behind(inner, strides_));
       }
     }
   }
 
+  /// Whether elements beside each other are selected together, by one that is repeated.
+  bool in_rows() const { return repeated_ && blocks_.inner == selected_.inner && blocks_.inner > 1; }
+  std::int64_t row() const { return blocks_.inner; }
+  std::int64_t rows() const { return blocks_.outer * blocks_.length; }
+  std::int64_t grain_of_rows() const { return grain_of(blocks_.inner); }
+  /// The place where row `i` of the result begins in the longer array.
+  std::int64_t place_of_row(std::int64_t i) const {
+    const std::int64_t outer = i / blocks_.length;
+    return before(outer, strides_) + along(before(outer, index_strides_) + i % blocks_.length * index_strides_[axis_]);
+  }
+
  private:
-  /// Offset, in the longer array, of place `i` among the index's axes [first, last).
-  std::int64_t offset(std::int64_t i, std::size_t first, std::size_t last) const {
+  static std::int64_t grain_of(std::int64_t elements) { return std::max<std::int64_t>(1, 16384 / elements); }
+
+  /// Offset of place `i` among the axes [first, last).
+  static std::int64_t offset(std::int64_t i, const Shape& shape, std::size_t first, std::size_t last,
+                             const Strides& strides) {
     std::int64_t offset = 0;
     for (std::size_t axis = last; axis-- > first;) {
-      offset += i % shape_[axis] * strides_[axis];
-      i /= shape_[axis];
+      offset += i % shape[axis] * strides[axis];
+      i /= shape[axis];
     }
     return offset;
   }
+  std::int64_t before(std::int64_t outer, const Strides& strides) const {
+    return offset(outer, shape_, 0, axis_, strides);
+  }
+  std::int64_t behind(std::int64_t inner, const Strides& strides) const {
+    return offset(inner, shape_, axis_ + 1, shape_.size(), strides);
+  }
 
-  std::int64_t along(std::int64_t i) const {
-    const std::int64_t index = index_[i];
+  std::int64_t along(std::int64_t at) const {
+    const std::int64_t index = index_[at];
     if (!fits(index)) raise_first_misfit();
     return index * selected_.inner;
   }
   bool fits(std::int64_t index) const { return index >= 0 && index < selected_.length; }
 
-  // Of what several threads find, always the same.
+  // Of what several threads find, always the same: the first of the index as it lies in memory, where what is repeated
+  // stands once.
   [[noreturn]] void raise_first_misfit() const {
+    Shape once = shape_;
+    for (std::size_t axis = 0; axis < once.size(); ++axis)
+      if (index_strides_[axis] == 0) once[axis] = 1;
     std::int64_t place = 0;
-    while (fits(index_[place])) ++place;
-    if (meaning_) raise_index(*meaning_, index_[place], selected_.length, place, element_count(shape_));
-    raise<ShapeError>("[{}] index {} is out of range for axis {} of length {}", operation_, index_[place], axis_,
+    const auto index = [&] { return index_[offset(place, once, 0, once.size(), index_strides_)]; };
+    while (fits(index())) ++place;
+    if (meaning_) raise_index(*meaning_, index(), selected_.length, place, element_count(once));
+    raise<ShapeError>("[{}] index {} is out of range for axis {} of length {}", operation_, index(), axis_,
                       selected_.length);
   }
 
@@ -77,6 +123,9 @@ class Selection {
   AxisBlocks blocks_;
   AxisBlocks selected_;
   Strides strides_;
+  Strides index_strides_;
+  bool repeated_ = true;  // behind the axis
+  bool adjacent_ = true;
   const std::int64_t* index_;
 };
 
@@ -108,6 +157,13 @@ void CpuBackend::gather(const Array& input, std::size_t axis, const Array& index
     visit_dtype(from.dtype(), [&]<class T>(std::type_identity<T>) {
       const T* source = from.data<T>();
       T* target = to.data<T>();
+      if (selection.in_rows())
+        return pool.parallel_for(selection.rows(), selection.grain_of_rows(),
+                                 [&](std::int64_t begin, std::int64_t end) {
+                                   const std::int64_t row = selection.row();
+                                   for (std::int64_t i = begin; i < end; ++i)
+                                     std::copy_n(source + selection.place_of_row(i), row, target + i * row);
+                                 });
       pool.parallel_for(selection.outer(), selection.grain(), [&](std::int64_t begin, std::int64_t end) {
         selection.for_each(begin, end, [=](std::int64_t i, std::int64_t place) { target[i] = source[place]; });
       });

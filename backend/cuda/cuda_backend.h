@@ -63,6 +63,7 @@ class CudaBackend final : public Backend {
   void reduce(Reduction, const Array& input, const Array& output) override;
   void arg_reduce(ArgReduction, const Array& input, std::size_t axis, const Array& output) override;
   void cumsum(const Array& input, std::size_t axis, bool reverse, const Array& output) override;
+  void running_arg(ArgReduction, const Array& input, std::size_t axis, const Array& output) override;
   void arg_sort(const Array& input, std::size_t axis, bool descending, const Array& output) override;
   void fourier(const FourierTransform&, const Array& input, const Array& output) override;
 

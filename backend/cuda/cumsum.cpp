@@ -12,4 +12,11 @@ void CudaBackend::cumsum(const Array& input, std::size_t axis, bool reverse, con
   });
 }
 
+void CudaBackend::running_arg(ArgReduction kind, const Array& input, std::size_t axis, const Array& output) {
+  const auto lines = cuda_kernels::AxisLines::of(input.shape(), axis);
+  stream(output.device()).launch(kind == ArgReduction::arg_max ? "cummax" : "cummin", [&](cudaStream_t s) {
+    cuda_kernels::launch_running_arg(s, kind, input.dtype(), lines, input.raw_data(), output.data<std::int64_t>());
+  });
+}
+
 }  // namespace tutti

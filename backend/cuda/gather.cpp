@@ -13,8 +13,10 @@ namespace tutti {
 using cuda_kernels::Selection;
 using cuda_kernels::SortedUpdates;
 
-void CudaBackend::gather(const Array& input, std::size_t axis, const Array& index, const Array& output) {
-  const Selection selection = selection_of("gather", input.shape(), index.shape(), axis);
+void CudaBackend::gather(const Array& input, std::size_t axis, const Array& given, const Array& output) {
+  // Axes of a contiguous index are joined where the shapes allow it, those of others not always.
+  const Array index = given.rank() > cuda_kernels::StridedAxes::kMost ? given.contiguous() : given;
+  const Selection selection = selection_of("gather", input.shape(), index.shape(), index.strides(), axis);
   const Device device = output.device();
   Context& own = context(device);
   stream(device).launch("gather", [&](cudaStream_t queue) {

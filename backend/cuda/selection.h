@@ -6,8 +6,11 @@
 
 namespace tutti {
 
-/// How the contiguous `index` selects along `axis` of a contiguous array of shape `selected`. Throws ShapeError naming
-/// the operation when the shapes differ in more axes than kernels take.
+/// How an index of these lengths and strides selects along `axis` of a contiguous array of shape `selected`. Throws
+/// ShapeError naming the operation when they differ in more axes than kernels take.
+cuda_kernels::Selection selection_of(std::string_view operation, const Shape& selected, const Shape& index,
+                                     const Strides& index_strides, std::size_t axis);
+/// The same of a contiguous index.
 cuda_kernels::Selection selection_of(std::string_view operation, const Shape& selected, const Shape& index,
                                      std::size_t axis);
 

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <tutti/backend/cpu_threads.h>
 #include <tutti/backend/error.h>
 #include <tutti/backend/operations.h>
 #include <tutti/tests/test_devices.h>
 
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <vector>
@@ -51,6 +53,63 @@ TEST_CASE("cumsum of views, of nothing, of narrow types, and wrapping") {
   CHECK(cumsum(Array::full({2}, kMost, DType::i32, test_device()), 0).to_vector<std::int32_t>()[1] == -2);
   CHECK_THROWS_WITH_AS(cumsum(x, 2), doctest::Contains("[cumsum]"), ShapeError);
   CHECK_THROWS_WITH_AS(cumsum(x.cast(DType::boolean), 0), doctest::Contains("[cumsum]"), DTypeError);
+}
+
+void check_running_arg(const Array& x, std::size_t axis) {
+  CAPTURE(to_string(x.shape()));
+  CAPTURE(to_string(x.dtype()));
+  CAPTURE(axis);
+  const Shape& shape = x.shape();
+  const auto values = x.cast(DType::f64).to_vector<double>();
+  const auto stride = static_cast<std::size_t>(contiguous_strides(shape)[axis]);
+  for (const ArgReduction kind : {ArgReduction::arg_max, ArgReduction::arg_min}) {
+    const auto found = running_arg(kind, x, static_cast<std::int64_t>(axis)).to_vector<std::int64_t>();
+    REQUIRE(found.size() == values.size());
+    std::size_t wrong = 0;
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const auto place = static_cast<std::int64_t>(i / stride) % shape[axis];
+      std::int64_t expected = 0;
+      if (place > 0) {
+        expected = found[i - stride];
+        const double best = values[i - static_cast<std::size_t>(place - expected) * stride];
+        const double x_i = values[i];
+        if (std::isnan(x_i) || x_i == best || (kind == ArgReduction::arg_max ? x_i > best : x_i < best))
+          expected = place;
+      }
+      wrong += found[i] == expected ? 0 : 1;
+    }
+    CHECK(wrong == 0);
+  }
+}
+
+TEST_CASE("running_arg: every type, axis and layout, the last of equals and of NaN") {
+  for (const DType dtype : kAllDTypes)
+    for (const Shape& shape : {Shape{3, 4, 5}, Shape{2, 1500}, Shape{1}, Shape{110, 70}, Shape{2, 0, 3}}) {
+      Array x = counted<double>(shape);
+      if (is_floating(dtype) && x.size() > 40) x.reshape({x.size()}).slice(0, 5, x.size(), 37).fill(std::nan(""));
+      x = x.cast(dtype);
+      for (std::size_t axis = 0; axis < shape.size(); ++axis) {
+        check_running_arg(x, axis);
+        if (x.size() > 0) check_running_arg(x.slice(-1, 0, shape.back(), 2).transpose(0, -1), axis);
+      }
+    }
+  const Array x = counted<float>({4, 6});
+  CHECK_THROWS_WITH_AS(running_arg(ArgReduction::arg_max, x, 2), doctest::Contains("[cummax] axis 2"), ShapeError);
+  CHECK_THROWS_WITH_AS(running_arg(ArgReduction::arg_min, x, -3), doctest::Contains("[cummin] axis -3"), ShapeError);
+}
+
+TEST_CASE("scans do not depend on the number of threads" * doctest::test_suite("cpu")) {
+  for (const Shape& shape : {Shape{3, 200, 300}, Shape{1000, 90}})
+    for (std::size_t axis = 0; axis < shape.size(); ++axis) {
+      const Array x = counted<float>(shape);
+      const auto along = static_cast<std::int64_t>(axis);
+      const auto sums = cumsum(x, along, true).to_vector<float>();
+      const auto places = running_arg(ArgReduction::arg_min, x, along).to_vector<std::int64_t>();
+      set_cpu_threads(cpu(), 3);
+      CHECK(cumsum(x, along, true).to_vector<float>() == sums);
+      CHECK(running_arg(ArgReduction::arg_min, x, along).to_vector<std::int64_t>() == places);
+      set_cpu_threads(cpu(), 1);
+    }
 }
 
 }  // namespace

@@ -102,6 +102,33 @@ TEST_CASE("an index out of range names itself, the axis and the length") {
   CHECK_NOTHROW(run(3));
 }
 
+TEST_CASE("gather by an index of any strides") {
+  const Array x = Array::arange(4 * 5 * 6, DType::i64, test_device()).reshape({4, 5, 6});
+  const Array row = places({3, 0, 3, 1}, {4});
+  const Array table = places({0, 1, 2, 3, 3, 2, 1, 0, 1, 1, 2, 2}, {3, 4});
+  for (std::int64_t axis = 0; axis < 3; ++axis) {
+    Shape repeated{4, 5, 6};
+    repeated[static_cast<std::size_t>(axis)] = 4;
+    Shape along{1, 1, 1};
+    along[static_cast<std::size_t>(axis)] = 4;
+    Shape shorter = repeated;
+    shorter[axis == 0 ? 1 : 0] = 2;
+    for (const Array& index : {row.reshape(along).broadcast_to(repeated), row.reshape(along).broadcast_to(shorter),
+                               table.transpose().expand_dims(0).broadcast_to({2, 4, 3}).transpose(1, axis == 1 ? 1 : 0),
+                               table.slice(1, 0, 4, 2).expand_dims(-1).broadcast_to({3, 2, 6}),
+                               table.expand_dims(0).broadcast_to({4, 3, 4})})
+      for (const DType dtype : kAllDTypes)
+        CHECK(gather(x.cast(dtype), axis, index).cast(DType::i64).to_vector<std::int64_t>() ==
+              gather(x.cast(dtype), axis, index.copy()).cast(DType::i64).to_vector<std::int64_t>());
+  }
+  CHECK(gather(x, 0, row.reshape({4, 1, 1}).broadcast_to({4, 5, 6})).slice(0, 2, 3).to_vector<std::int64_t>() ==
+        x.slice(0, 3, 4).to_vector<std::int64_t>());
+  CHECK(gather(x, 1, row.slice(0, 0, 0).reshape({1, 0, 1}).broadcast_to({4, 0, 6})).size() == 0);
+  const Array wrong = places({0, 5, -1}, {3, 1}).broadcast_to({4, 3, 6});
+  CHECK_THROWS_WITH_AS(gather(x, 1, wrong).to_vector<std::int64_t>(),
+                       doctest::Contains("[gather] index 5 is out of range for axis 1 of length 5"), ShapeError);
+}
+
 TEST_CASE("gather of many rows does not depend on the number of threads" * doctest::test_suite("cpu")) {
   Places index(50'000);
   for (std::size_t i = 0; i < index.size(); ++i) index[i] = static_cast<std::int64_t>(i * 7919 % 10);
@@ -110,8 +137,12 @@ TEST_CASE("gather of many rows does not depend on the number of threads" * docte
   const auto expected = gather(x, 1, picked).to_vector<double>();
   for (std::size_t i = 0; i < index.size(); ++i)
     REQUIRE(expected[i] == static_cast<double>(static_cast<std::int64_t>(i) * 10 + index[i]));
+  const Array rows = picked.broadcast_to({50'000, 10});
+  const auto expected_rows = gather(x, 0, rows).to_vector<double>();
+  CHECK(expected_rows == gather(x, 0, rows.copy()).to_vector<double>());
   set_cpu_threads(cpu(), 3);
   CHECK(gather(x, 1, picked).to_vector<double>() == expected);
+  CHECK(gather(x, 0, rows).to_vector<double>() == expected_rows);
   set_cpu_threads(cpu(), 1);
 }
 

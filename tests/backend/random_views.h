@@ -32,6 +32,18 @@ class RandomViews {
   Array output(const Shape& shape, DType dtype) { return view(shape, dtype, false); }
   /// The same, and repeated along some axes.
   Array input(const Shape& shape, DType dtype) { return view(shape, dtype, true); }
+  /// The same, and backwards along some axes, as what is copied may be.
+  Array turned(const Shape& shape, DType dtype) {
+    const Array array = input(shape, dtype);
+    Strides strides = array.strides();
+    std::int64_t offset = array.offset();
+    for (std::size_t axis = 0; axis < array.rank(); ++axis) {
+      if (between(0, 1) == 0) continue;
+      offset += (shape[axis] - 1) * strides[axis];
+      strides[axis] = -strides[axis];
+    }
+    return as_strided(array, shape, strides, offset);
+  }
 
   /// Small numbers, with the odd ones among them.
   void fill(const Array& contiguous) {

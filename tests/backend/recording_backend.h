@@ -68,6 +68,7 @@ class RecordingBackend final : public Backend {
   void reduce(Reduction, const Array&, const Array&) override { refuse("reduce"); }
   void arg_reduce(ArgReduction, const Array&, std::size_t, const Array&) override { refuse("arg_reduce"); }
   void cumsum(const Array&, std::size_t, bool, const Array&) override { refuse("cumsum"); }
+  void running_arg(ArgReduction, const Array&, std::size_t, const Array&) override { refuse("running_arg"); }
   void arg_sort(const Array&, std::size_t, bool, const Array&) override { refuse("arg_sort"); }
   void fourier(const FourierTransform&, const Array&, const Array&) override { refuse("fourier"); }
   void matmul(const Array& lhs, const Array& rhs, const Array& output) override {

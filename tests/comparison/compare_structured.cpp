@@ -59,6 +59,13 @@ void compare_cumsum(DeviceComparison& both, const Shape& shape, std::int64_t axi
         [=](const Arrays& in) { return Arrays{cumsum(in[0], axis, reverse)}; }, Match::largest);
 }
 
+void compare_running_arg(DeviceComparison& both, const Shape& shape, std::int64_t axis, DType dtype) {
+  for (const auto kind : {ArgReduction::arg_max, ArgReduction::arg_min})
+    for (const Numbers sample : {Numbers::plain, Numbers::special})
+      both.compare_layouts("running_arg", {numbers(shape, dtype, sample, 2)},
+                           [=](const Arrays& in) { return Arrays{running_arg(kind, in[0], axis)}; });
+}
+
 void compare_sort(DeviceComparison& both, const Shape& shape, std::int64_t axis, DType dtype) {
   for (const bool descending : {false, true})
     for (const Numbers sample : {Numbers::plain, Numbers::special})
@@ -235,6 +242,7 @@ void compare_reductions(DeviceComparison& both) {
     for (const Shape& shape : {Shape{5, 7, 33}, Shape{2, 3, 1500}, Shape{0, 2, 1}})
       for (const std::int64_t axis : {0, 1, 2}) {
         compare_cumsum(both, shape, axis, dtype);
+        compare_running_arg(both, shape, axis, dtype);
         compare_sort(both, shape, axis, dtype);
       }
   }

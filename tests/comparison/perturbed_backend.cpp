@@ -48,7 +48,7 @@ std::set<std::string> PerturbedBackend::all_kernels() {
   for (const char* kind : {"0", "1", "2", "3", "4", "5"}) names.insert(std::string("factorize ") + kind);
   for (const char* kernel : {"reduce", "scatter"})
     for (const char* kind : {" 0", " 1", " 2", " 3", " 4"}) names.insert(std::string(kernel) + kind);
-  for (const char* kernel : {"arg_reduce", "softmax", "softmax_gradient", "random"})
+  for (const char* kernel : {"arg_reduce", "running_arg", "softmax", "softmax_gradient", "random"})
     for (const char* kind : {" 0", " 1"}) names.insert(std::string(kernel) + kind);
   for (const char* name : {"random 2", "fourier 0", "fourier 1", "fourier 2"}) names.insert(name);
   for (std::size_t rule = 0; rule < std::variant_size_v<OptimizerRule>; ++rule)

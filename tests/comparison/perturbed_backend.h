@@ -46,6 +46,10 @@ class PerturbedBackend final : public Backend {
   void cumsum(const Array& input, std::size_t axis, bool reverse, const Array& output) override {
     run("cumsum", output, &Backend::cumsum, input, axis, reverse, output);
   }
+  void running_arg(ArgReduction kind, const Array& input, std::size_t axis, const Array& output) override {
+    run("running_arg " + std::to_string(static_cast<int>(kind)), output, &Backend::running_arg, kind, input, axis,
+        output);
+  }
   void arg_sort(const Array& input, std::size_t axis, bool descending, const Array& output) override {
     run("arg_sort", output, &Backend::arg_sort, input, axis, descending, output);
   }

@@ -3,6 +3,7 @@
 
 #include <tutti/backend/cuda/kernels/axis_lines.h>
 #include <tutti/backend/dtype.h>
+#include <tutti/backend/kernel_arguments.h>
 
 #include <cuda_runtime_api.h>
 
@@ -13,5 +14,8 @@ inline constexpr std::int64_t kShortSum = 32;
 
 /// Running sums of each line, from the end where `reverse`. Deterministic.
 void launch_cumsum(cudaStream_t, DType, const AxisLines&, bool reverse, const void* from, void* to);
+
+/// Places of the largest (smallest) of each line up to each element: the last of equals, and of NaN, which wins.
+void launch_running_arg(cudaStream_t, ArgReduction, DType, const AxisLines&, const void* from, std::int64_t* to);
 
 }  // namespace tutti::cuda_kernels

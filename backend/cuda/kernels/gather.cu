@@ -12,10 +12,11 @@ __global__ void __launch_bounds__(kThreads)
                     T* __restrict__ to, IndexFault* fault) {
   const std::int64_t step = std::int64_t{gridDim.x} * kThreads;
   for (std::int64_t i = std::int64_t{blockIdx.x} * kThreads + threadIdx.x; i < selection.size; i += step) {
-    const std::int64_t chosen = index[i];
+    const StridedAxes::Offsets at = selection.axes.offsets(i);
+    const std::int64_t chosen = index[at.to];
     T value{};
     if (selection.in_range(chosen))
-      value = from[selection.place(i, chosen)];
+      value = from[at.from + chosen * selection.axis_stride];
     else
       selection.report(fault, IndexFault::Operation::gather, chosen);
     to[i] = value;

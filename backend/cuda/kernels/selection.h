@@ -6,9 +6,10 @@
 
 namespace tutti::cuda_kernels {
 
-/// Pairs the elements of an index array with those that they select along one axis of another array, both contiguous.
+/// Pairs the elements of an index array with those that they select along one axis of another array, which is
+/// contiguous. `scatter` takes contiguous indices alone.
 struct Selection {
-  StridedAxes axes;          // of the index; from: of the selected array, 0 along the axis
+  StridedAxes axes;          // of the index; from: of the selected array, 0 along the axis; to: of the index
   std::int64_t size;         // of the index
   std::int64_t length;       // of the axis, in the index
   std::int64_t inner;        // distance of the index's neighbours along the axis

@@ -98,6 +98,9 @@ TEST_CASE("index, take: positions in a tensor, repeated and from the back") {
   CHECK(values(take(x, narrow, 1)) == Values{1, 5, 9});
   CHECK_THROWS_WITH_AS(take(x, index({-4}, {1}), 0).to_vector<double>(), doctest::Contains("position -4"), ShapeError);
   CHECK_THROWS_WITH_AS(x[Tensor()], doctest::Contains("[index] a tensor is undefined"), AutodiffError);
+  if (test_device().kind == DeviceKind::cpu)  // others know the position alone
+    CHECK_THROWS_WITH_AS(take(zeros({3, 2, 4}), index({0, 1, -3, 7}, {2, 2}), 1).to_vector<float>(),
+                         doctest::Contains("[take] position -3 at [1, 0] is out of range for 2"), ShapeError);
   CHECK_THROWS_WITH_AS(take(x, x, 0), doctest::Contains("[take] positions are f64"), DTypeError);
   CHECK_THROWS_WITH_AS(take(x, x > 3, 0), doctest::Contains("[take] positions are bool"), DTypeError);
 

@@ -24,6 +24,41 @@ TEST_CASE("flip, roll: of views and numbers; what is wrong") {
   CHECK_THROWS_WITH_AS(roll(x, 1, 2), doctest::Contains("[roll] axis 2"), ShapeError);
 }
 
+TEST_CASE("flip: every choice of axes, of views and of every type") {
+  for (const DType dtype : kAllDTypes) {
+    const Tensor whole(Array::arange(120, DType::i64, test_device()).cast(dtype).reshape({4, 5, 6}));
+    for (const Tensor& x : {whole, permute(whole, {2, 0, 1}), slice(whole, 2, 1, 6, 2), slice(whole, 0, 2, 3),
+                            broadcast_to(slice(whole, 1, 0, 1), {4, 5, 6})}) {
+      const Shape& shape = x.shape();
+      for (unsigned chosen = 1; chosen < 8; ++chosen) {
+        std::vector<std::int64_t> axes;
+        Tensor expected = x;
+        for (std::int64_t axis = 0; axis < 3; ++axis) {
+          if ((chosen >> axis & 1U) == 0) continue;
+          axes.push_back(axis - (axis == 1 ? 3 : 0));
+          std::vector<Tensor> parts;
+          for (std::int64_t i = shape[static_cast<std::size_t>(axis)]; i-- > 0;)
+            parts.push_back(slice(expected, axis, i, i + 1));
+          expected = concatenate(parts, axis);
+        }
+        const Tensor found = flip(x, Axes(axes));
+        for (const std::int64_t stride : found.array().strides()) CHECK(stride >= 0);
+        CHECK(all_true(found == expected).item<bool>());
+        CHECK(found.dtype() == dtype);
+      }
+    }
+  }
+}
+
+TEST_CASE("flip: of more than fits into a buffer, of nothing, and its gradients") {
+  const Tensor line = arange(0, 100'003, {.dtype = DType::i64, .device = test_device()});
+  CHECK(all_true(flip(line) == 100'002 - line).item<bool>());
+  CHECK(flip(leaf({}, {2, 0}), 0).shape() == Shape{2, 0});
+  CHECK(flip(leaf({}, {2, 0}), 1).shape() == Shape{2, 0});
+  for (const auto& axes : {std::vector<std::int64_t>{0}, {-1}, {0, 2}, {}})
+    check_gradients([&](const Inputs& in) { return flip(in[0], Axes(axes)) * in[0]; }, {spread({2, 3, 2}, 1)});
+}
+
 TEST_CASE("unfold: windows are views, which in place nobody writes to") {
   const Tensor x = constant({1, 2, 3, 4, 5}, {5});
   const Tensor windows = unfold(x, 0, 3, 1);
@@ -53,6 +88,29 @@ TEST_CASE("repeat_interleave: a number for each position") {
   CHECK(repeat_interleave(x, counts, 1).shape() == Shape{2, 3});
   check_gradients([&](const Inputs& in) { return square(repeat_interleave(in[0], counts, -1)); }, {x});
   CHECK(repeat_interleave(x, index({0, 0}, {2}), 0).shape() == Shape{0, 3});
+  for (const std::int64_t count : {1, 3, 40})
+    for (const std::int64_t axis : {0, -1}) {
+      const Tensor nested = expand_dims(x, axis < 0 ? 2 : 1);
+      const std::vector<Tensor> copies(static_cast<std::size_t>(count), nested);
+      const Tensor found = repeat_interleave(x, count, axis);
+      CHECK(all_true(found == reshape(concatenate(copies, axis < 0 ? 2 : 1), found.shape())).item<bool>());
+      check_gradients([&](const Inputs& in) { return square(repeat_interleave(in[0], count, axis)); }, {x});
+    }
+  CHECK(repeat_interleave(leaf({}, {2, 0}), 3, 1).shape() == Shape{2, 0});
+  CHECK(repeat_interleave(leaf({}, {0, 2}), 3, 1).shape() == Shape{0, 6});
+  const Tensor deep(Array::arange(60, DType::i64, test_device()).reshape({3, 5, 4}));
+  for (const Tensor& y : {deep, deep.transpose(0, 2)})
+    for (std::int64_t axis = -3; axis < 3; ++axis) {
+      std::vector<std::int64_t> times;
+      std::vector<Tensor> parts;
+      for (std::int64_t i = 0; i < y.length(axis); ++i) {
+        times.push_back((i * 2 + 3) % 4);  // 3, 1, 3, 1, ...
+        if (i == 1) times.back() = 0;
+        for (std::int64_t k = 0; k < times.back(); ++k) parts.push_back(slice(y, axis, i, i + 1));
+      }
+      const Tensor found = repeat_interleave(y, index(times, {y.length(axis)}), axis);
+      CHECK(all_true(found == concatenate(parts, axis)).item<bool>());
+    }
   CHECK_THROWS_WITH_AS(repeat_interleave(x, index({3, -1}, {2}), 0),
                        doctest::Contains("[repeat_interleave] -1 repeats"), ShapeError);
   CHECK_THROWS_WITH_AS(repeat_interleave(x, counts, 0), doctest::Contains("[repeat_interleave] counts [3] for axis 0"),

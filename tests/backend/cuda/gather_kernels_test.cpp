@@ -87,8 +87,9 @@ Array gather_on_host(const Array& input, const Case& c, const Array& index, Inde
   const DeviceArray places(index);
   return on_host::in_every_order([&] {
     DeviceArray to = DeviceArray::unwritten(static_cast<std::size_t>(index.size()) * size_of(input.dtype()));
-    cuda_kernels::launch_gather(nullptr, input.dtype(), selection_of("gather", c.selected, c.index, c.axis),
-                                from.data(), places.as<std::int64_t>(), to.data(), &fault);
+    const Selection selection = selection_of("gather", c.selected, c.index, index.strides(), c.axis);
+    cuda_kernels::launch_gather(nullptr, input.dtype(), selection, from.data(), places.as<std::int64_t>(), to.data(),
+                                &fault);
     return to.read(index.shape(), input.dtype());
   });
 }
@@ -152,6 +153,23 @@ TEST_CASE("gather selects elements of every size") {
       const Array found = gather_on_host(input, c, index, report.fault);
       CHECK(on_host::same_bits(found, gather(input, static_cast<std::int64_t>(c.axis), index)));
       report.check(IndexFault::Operation::none, c);
+    }
+}
+
+TEST_CASE("gather by an index that is repeated") {
+  RandomViews views(31);
+  for (const Case& c : cases())
+    for (std::size_t kept = 0; kept < c.index.size(); ++kept) {
+      CAPTURE(to_string(c.index));
+      CAPTURE(kept);
+      const Array input = filled(views, c.selected, DType::f32);
+      Array index = some_index(views, c, 0);
+      for (std::size_t axis = 0; axis < c.index.size(); ++axis)
+        if (axis != kept) index = index.slice(static_cast<std::int64_t>(axis), 0, 1);
+      index = index.copy().broadcast_to(c.index);
+      Report report;
+      const Array found = gather_on_host(input, c, index, report.fault);
+      CHECK(on_host::same_bits(found, gather(input, static_cast<std::int64_t>(c.axis), index.copy())));
     }
 }
 
