@@ -3,7 +3,8 @@
 
 // Convolution and pooling of volumes [n, c, d, h, w], composed of those of images. Definitions are those of
 // torch.nn.functional. Differentiable any number of times, in floating types; bf16 and f16 are computed in f32 and
-// rounded once, of convolutions again where a bias is added. ShapeError says what does not fit, DTypeError that a type
+// rounded once, of convolutions again where a bias is added, and conv_transpose3d, as conv3d's gradient, rounds what
+// each slice of the kernel gives before these are added. ShapeError says what does not fit, DTypeError that a type
 // is not floating or that input and weight differ in it.
 
 #include <tutti/autodiff/tensor.h>

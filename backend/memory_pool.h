@@ -31,8 +31,8 @@ class RawMemory {
 };
 
 /// Caching allocator of one device. Freed blocks are kept by size class and handed out again, most recent first.
-/// Classes are the multiples of 64 up to 1 KiB, then four to each power of two, from 1 MiB on eight: a block is at most
-/// a quarter, a large one an eighth, larger than what was asked for. Thread-safe. A block is free the moment `release`
+/// Classes are the multiples of 64 up to 1 KiB, then four to each power of two, from 64 KiB on 32: of a block at most a
+/// fifth is unused, of a large one 3 %. Thread-safe. A block is free the moment `release`
 /// is called: whoever releases guarantees that no queued work uses it.
 class MemoryPool {
  public:

@@ -18,7 +18,7 @@ using Vector = std::vector<Tensor>;  // a part for each parameter
 
 constexpr double kLeastCurvature = 1e-10;  // of pairs that are kept
 
-/// a . b, added in f64 on the device.
+/// a . b: each part added in its own type, their sums in f64, on the device.
 double dot(const Vector& a, const Vector& b) {
   Tensor total = cast(sum(a[0] * b[0]), DType::f64);
   for (std::size_t i = 1; i < a.size(); ++i) total = total + cast(sum(a[i] * b[i]), DType::f64);

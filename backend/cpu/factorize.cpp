@@ -27,8 +27,9 @@ MatrixDefect outcome(Eigen::ComputationInfo info) {
 
 template <class T> MatrixDefect cholesky(const Matrix<T>& a, Rows<T> lower) {
   const Eigen::LLT<Matrix<T>> factors(a);
-  // Eigen lets a NaN on the diagonal pass.
-  const bool positive = factors.info() == Eigen::Success && (factors.matrixLLT().diagonal().array() > T(0)).all();
+  const auto diagonal = factors.matrixLLT().diagonal();
+  // Eigen lets NaN and infinity on the diagonal pass.
+  const bool positive = factors.info() == Eigen::Success && diagonal.allFinite() && (diagonal.array() > T(0)).all();
   if (positive) lower = factors.matrixL();
   return {positive ? Kind::none : Kind::not_positive_definite};
 }

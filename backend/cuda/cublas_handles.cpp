@@ -2,6 +2,7 @@
 #include <tutti/backend/cuda/cublas_handles.h>
 
 #include <tutti/backend/cuda/cublas_check.h>
+#include <tutti/backend/cuda/cuda_check.h>
 #include <tutti/backend/error.h>
 
 namespace tutti {
@@ -56,12 +57,17 @@ CublasDescriptors::CublasDescriptors(Device device, const CublasProblem& problem
 }
 
 CublasHandles::~CublasHandles() {
-  if (handle_ != nullptr) cublasLtDestroy(handle_);
+  if (handle_ == nullptr) return;
+  const std::lock_guard lock(cuda_runtime::launch_or_allocate());
+  cublasLtDestroy(handle_);
 }
 
 cublasLtHandle_t CublasHandles::handle() {
   const std::lock_guard lock(mutex_);
-  if (handle_ == nullptr) TUTTI_CUBLAS(device_, kOperation, cublasLtCreate(&handle_));
+  if (handle_ == nullptr) {
+    const std::lock_guard making(cuda_runtime::launch_or_allocate());
+    TUTTI_CUBLAS(device_, kOperation, cublasLtCreate(&handle_));
+  }
   return handle_;
 }
 

@@ -50,8 +50,10 @@ CufftPlans::~CufftPlans() {
   }
 }
 
+// What is given back waits for all that is queued, which nobody is to do while he holds the lock.
 void CufftPlans::forget_least_recent() {
   const auto oldest = std::ranges::min_element(plans_, {}, [](const auto& each) { return each.second.used; });
+  (void)cuda_runtime::settled(cudaStreamSynchronize(stream_.handle()));
   const std::lock_guard lock(cuda_runtime::launch_or_allocate());
   (void)cufftDestroy(oldest->second.handle);
   plans_.erase(oldest);

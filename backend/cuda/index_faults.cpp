@@ -27,6 +27,7 @@ std::string_view name_of(IndexFault::Operation operation) {
 IndexFaults::IndexFaults(Device device) : device_(device) {
   const cuda_runtime::CurrentDevice current(device, "index faults");
   void* memory = nullptr;
+  const std::lock_guard allocating(cuda_runtime::launch_or_allocate());
   TUTTI_CUDA(device, "index faults",
              cudaHostAlloc(&memory, kPlaces * sizeof(IndexFault), cudaHostAllocPortable | cudaHostAllocMapped));
   places_ = static_cast<IndexFault*>(memory);

@@ -14,6 +14,7 @@ using cuda_kernels::MatrixFault;
 MatrixFaults::MatrixFaults(Device device) : device_(device) {
   const cuda_runtime::CurrentDevice current(device, "matrix faults");
   void* memory = nullptr;
+  const std::lock_guard allocating(cuda_runtime::launch_or_allocate());
   TUTTI_CUDA(device, "matrix faults",
              cudaHostAlloc(&memory, kPlaces * sizeof(MatrixFault), cudaHostAllocPortable | cudaHostAllocMapped));
   places_ = static_cast<MatrixFault*>(memory);

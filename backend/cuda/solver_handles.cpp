@@ -27,15 +27,20 @@ SolverHandles::~SolverHandles() {
   }
 }
 
+// Handles hold memory of the device.
 void SolverHandles::destroy() {
+  const std::lock_guard lock(cuda_runtime::launch_or_allocate());
   if (solver_ != nullptr) cusolverDnDestroy(solver_);
   if (blas_ != nullptr) cublasDestroy(blas_);
 }
 
 SolverHandles::Held SolverHandles::hold(std::string_view operation) {
   std::unique_lock lock(mutex_);
-  if (solver_ == nullptr) TUTTI_CUSOLVER(device_, operation, cusolverDnCreate(&solver_));
-  if (blas_ == nullptr) TUTTI_CUBLAS(device_, operation, cublasCreate(&blas_));
+  if (solver_ == nullptr || blas_ == nullptr) {
+    const std::lock_guard making(cuda_runtime::launch_or_allocate());
+    if (solver_ == nullptr) TUTTI_CUSOLVER(device_, operation, cusolverDnCreate(&solver_));
+    if (blas_ == nullptr) TUTTI_CUBLAS(device_, operation, cublasCreate(&blas_));
+  }
   TUTTI_CUSOLVER(device_, operation, cusolverDnSetStream(solver_, stream_));  // each time, as it may have failed
   TUTTI_CUBLAS(device_, operation, cublasSetStream(blas_, stream_));
   return {std::move(lock), solver_, blas_};

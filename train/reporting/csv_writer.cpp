@@ -46,6 +46,8 @@ std::string header(const std::vector<std::string>& columns) {
 }  // namespace
 
 CsvWriter::CsvWriter(std::string path, LineFile::Mode mode) : file_(std::move(path), mode) {
+  if (!file_.regular())
+    raise<DataError>("[CsvWriter] {} is no regular file: a column that comes later is put into all rows", file_.path());
   std::ifstream from(file_.path(), std::ios::binary);
   std::string line;
   if (!std::getline(from, line) || from.eof()) {  // none, or one that a killed process left half written

@@ -17,7 +17,8 @@ namespace tutti {
 /// are inf, -inf and nan. All is with the operating system when `write` returns.
 ///
 /// When a run is resumed with Mode::append, or goes back, the rows of iterations that come again are removed; columns
-/// stay. Throws DataError naming the path, also for a file to append to that has no such header.
+/// stay. Throws DataError naming the path, also for a file to append to that has no such header, and for what is no
+/// regular file.
 class CsvWriter : public EventWriter {
  public:
   explicit CsvWriter(std::string path, LineFile::Mode = LineFile::Mode::replace);

@@ -15,7 +15,8 @@ namespace tutti {
 /// of that iteration. NaN and infinities are null. All is with the operating system when `write` returns.
 ///
 /// When a run is resumed with Mode::append, or goes back, the lines of iterations that come again are removed, and a
-/// line that a killed run left half written; so no value is there twice. Throws DataError naming the path.
+/// line that a killed run left half written; so no value is there twice. A terminal, a pipe or a device keeps them.
+/// Throws DataError naming the path.
 class JsonLinesWriter : public EventWriter {
  public:
   explicit JsonLinesWriter(std::string path, LineFile::Mode mode = LineFile::Mode::replace)

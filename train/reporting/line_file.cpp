@@ -15,16 +15,32 @@
 
 namespace tutti {
 
+namespace {
+
+struct stat stat_of(int descriptor) {
+  struct stat about = {};
+  (void)fstat(descriptor, &about);  // of nothing known: no regular file
+  return about;
+}
+
+/// Whether the path still leads to that file, in whose place a rewrite may have put another one.
+bool leads_to(const std::string& path, const struct stat& file) {
+  struct stat found = {};
+  return stat(path.c_str(), &found) == 0 && found.st_dev == file.st_dev && found.st_ino == file.st_ino;
+}
+
+}  // namespace
+
 // Emptied only when it is known that nobody else writes it.
 LineFile::File LineFile::open(const std::string& path, Mode mode, const std::string& known_as) {
   errno = 0;
   File file(std::fopen(path.c_str(), "abe"));
   if (!file) raise<DataError>("[metrics] cannot open {}: {}", known_as, std::strerror(errno));
   const int descriptor = fileno(file.get());
-  struct stat about = {};
-  if (fstat(descriptor, &about) != 0 || !S_ISREG(about.st_mode)) return file;  // a terminal, a pipe
-  if (flock(descriptor, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)       // some file systems have no locks
-    raise<DataError>("[metrics] cannot open {}: another run writes it", known_as);
+  const struct stat about = stat_of(descriptor);
+  if (!S_ISREG(about.st_mode)) return file;                                             // a terminal, a pipe
+  const bool held = flock(descriptor, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;  // some file systems have none
+  if (held || !leads_to(path, about)) raise<DataError>("[metrics] cannot open {}: another run writes it", known_as);
   if (mode == Mode::replace && ftruncate(descriptor, 0) != 0)
     raise<DataError>("[metrics] cannot empty {}: {}", known_as, std::strerror(errno));
   return file;
@@ -42,7 +58,10 @@ void LineFile::flush(std::FILE* file, const std::string& path) {
 }
 
 LineFile::LineFile(std::string path, Mode mode)
-    : path_(std::move(path)), file_(open(path_, mode, path_)), empty_(mode == Mode::replace) {}
+    : path_(std::move(path)),
+      file_(open(path_, mode, path_)),
+      regular_(S_ISREG(stat_of(fileno(file_.get())).st_mode)),
+      empty_(mode == Mode::replace) {}
 
 void LineFile::write(std::string_view lines) {
   if (!file_) raise<DataError>("[metrics] cannot write to {}: it is closed", path_);
@@ -53,16 +72,18 @@ void LineFile::write(std::string_view lines) {
 
 void LineFile::rewrite(const std::function<std::optional<std::string>(std::string_view)>& edit) {
   if (!file_) raise<DataError>("[metrics] cannot rewrite {}: it is closed", path_);
-  if (empty_) return;
-  const std::string edited = path_ + ".new";
+  if (empty_ || !regular_) return;
+  std::error_code error;
+  const std::filesystem::path target = std::filesystem::canonical(path_, error);  // a link stays one
+  if (error) raise<DataError>("[metrics] cannot read {}: {}", path_, error.message());
+  const std::string edited = target.string() + ".new";
   File to = open(edited, Mode::replace, path_);
   std::ifstream from(path_, std::ios::binary);
   for (std::string line; std::getline(from, line) && !from.eof();)  // at the end: no '\n' behind the line
     if (auto text = edit(line)) append(to.get(), path_, text->append("\n"));
   if (from.bad() || !from.is_open()) raise<DataError>("[metrics] cannot read {}", path_);
   flush(to.get(), path_);
-  std::error_code error;
-  std::filesystem::rename(edited, path_, error);
+  std::filesystem::rename(edited, target, error);
   if (error) raise<DataError>("[metrics] cannot replace {}: {}", path_, error.message());
   file_ = std::move(to);
 }

@@ -22,10 +22,11 @@ class LineFile {
   void write(std::string_view lines);  ///< end with '\n'
 
   /// Replaces the file, in one step, by what `edit` makes of each whole line (without its '\n'); nothing drops it. A
-  /// last line without '\n', which a killed process left, is dropped.
+  /// last line without '\n', which a killed process left, is dropped. Does nothing unless the file is a regular one.
   void rewrite(const std::function<std::optional<std::string>(std::string_view)>& edit);
 
   const std::string& path() const noexcept { return path_; }
+  bool regular() const noexcept { return regular_; }  ///< no terminal, pipe or device, which keep what was written
   void close() { file_.reset(); }
   bool is_open() const noexcept { return file_ != nullptr; }
 
@@ -41,6 +42,7 @@ class LineFile {
 
   std::string path_;
   File file_;
+  bool regular_;
   bool empty_;  // nothing to rewrite
 };
 

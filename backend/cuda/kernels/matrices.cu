@@ -72,7 +72,7 @@ template <class T> __global__ void __launch_bounds__(kThreads)
   for_each(batch.count, [=](std::int64_t matrix) {
     for (std::int64_t i = 0; i < batch.rows; ++i) {
       const T x = matrices[matrix * batch.distance + i * (batch.columns + 1)];
-      if (kind == Kind::singular ? x != T(0) : x > T(0)) continue;
+      if (kind == Kind::singular ? x != T(0) : x > T(0) && x - x == T(0)) continue;
       return fault->tell(kind, matrix, i);
     }
   });

@@ -47,7 +47,7 @@ void launch_permutation(cudaStream_t, DType, std::int64_t count, std::int64_t n,
 // --- defects. Each is told of one matrix of those that have it.
 void launch_report_status(cudaStream_t, MatrixDefect::Kind, std::int64_t count, const int* status, MatrixFault*);
 void launch_report_not_finite(cudaStream_t, DType, const MatrixBatch&, const void* matrices, MatrixFault*);
-/// A diagonal with a 0, or, for what is to be positive definite, with an element that is not above 0.
+/// A diagonal with a 0, or, for what is to be positive definite, with an element that is not above 0 or infinite.
 void launch_report_diagonal(cudaStream_t, DType, MatrixDefect::Kind, const MatrixBatch&, const void* matrices,
                             MatrixFault*);
 

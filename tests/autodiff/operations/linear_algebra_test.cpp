@@ -169,6 +169,8 @@ TEST_CASE("linear algebra: what is not finite is refused, or spreads") {
   for (const double odd : {std::nan(""), std::numeric_limits<double>::infinity()}) {
     const Tensor x = constant({1, 0, 0, 1, 1, odd, odd, 3}, {2, 2, 2});
     CHECK_DEFECT(cholesky(x), "[cholesky] matrix [1] of [2, 2, 2] is not positive definite");
+    for (const Values& values : {Values{odd, 0, 0, 1}, Values{1, 0, 0, odd}})
+      CHECK_DEFECT(cholesky(constant(values, {2, 2})), "[cholesky] the matrix is not positive definite");
     CHECK_DEFECT(svd(x).s, "[svd] matrix [1] of [2, 2, 2] has elements that are not finite");
     CHECK_DEFECT(svdvals(x), "[svdvals] matrix [1] of [2, 2, 2] has elements that are not finite");
     CHECK_DEFECT(eigh(x).values, "[eigh] matrix [1] of [2, 2, 2] has elements that are not finite");

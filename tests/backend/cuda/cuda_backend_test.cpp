@@ -1,12 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/backend/array.h>
+#include <tutti/backend/cuda/cuda_check.h>
 #include <tutti/backend/error.h>
+#include <tutti/backend/linear_algebra.h>
+#include <tutti/backend/operations.h>
 #include <tutti/tests/backend/cuda/recording/recording_cuda.h>
 #include <tutti/tests/backend/cuda/renewed_backend.h>
 
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <chrono>
+#include <functional>
+#include <mutex>
 #include <numeric>
 #include <thread>
 #include <vector>
@@ -104,6 +110,26 @@ TEST_CASE("cuda backend: threads copy at once, more of them than there are pinne
       for (int i = 0; i < 2; ++i) CHECK(array.to_vector<std::int32_t>() == values);
     });
   for (auto& thread : threads) thread.join();
+}
+
+TEST_CASE("cuda backend: handles of libraries are not made while a collective is launched on several devices") {
+  RecordingCuda machine({.deferred = true});
+  const RenewedBackend backend;
+  const Array x = Array::full({2, 2}, 1, DType::f32, cuda(1));
+  for (const Array& each : {x.copy(), x.copy(), x.copy(), x.copy()}) (void)each;  // the pool has memory for what comes
+  synchronize(cuda(1));
+  const auto waits = [&](const char* call, const std::function<void()>& work) {
+    std::unique_lock launching(cuda_runtime::launch_or_allocate());
+    std::thread other(work);
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    CHECK(machine.count(call) == 0);
+    launching.unlock();
+    other.join();
+    CHECK(machine.count(call) == 1);
+  };
+  waits("cusolverDnCreate", [&] { (void)factorize(Factorization::cholesky, x); });
+  waits("cublasLtCreate", [&] { (void)matmul(x, x); });
+  synchronize(cuda(1));
 }
 
 TEST_CASE("cuda backend: a copy that goes wrong on the device is named, and the next one works") {

@@ -104,6 +104,9 @@ TEST_CASE("cuFFT: a plan is made once, serves both directions, and the least rec
   for (std::int64_t length = 1; length <= 100; ++length) run(length, false);
   CHECK(machine.recording.count("cufftCreate") == 100);
   CHECK(machine.recording.count("cufftDestroy") == 36);
+  const auto calls = machine.recording.calls();
+  for (std::size_t i = 1; i < calls.size(); ++i)  // before the lock is taken, as what is queued is waited for
+    if (calls[i].name == "cufftDestroy") CHECK(calls[i - 1].name == "cudaStreamSynchronize");
   run(37, false);  // the least recently used is 38's now
   run(1, false);
   CHECK(machine.recording.count("cufftCreate") == 101);

@@ -112,6 +112,7 @@ TEST_CASE("CsvWriter: appends to nothing, and to no other file") {
   CHECK_THROWS_WITH_AS(CsvWriter(other, Mode::append), doctest::Contains("other.csv begins with the column 'name'"),
                        DataError);
   CHECK(read_file(other) == "name,value\nx,1\n");
+  CHECK_THROWS_WITH_AS(CsvWriter("/dev/null"), doctest::Contains("/dev/null is no regular file"), DataError);
 }
 
 TEST_SUITE_END();

@@ -5,13 +5,19 @@
 #include <tutti/tests/exchange/temporary_folder.h>
 #include <tutti/train/reporting/json_lines_writer.h>
 
+#include <fcntl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cmath>
 #include <csignal>
+#include <filesystem>
+#include <optional>
 #include <sstream>
 #include <string>
+#include <thread>
 #include <vector>
 
 TEST_SUITE_BEGIN("cpu");
@@ -202,6 +208,61 @@ TEST_CASE("JsonLinesWriter: a file that another one writes is refused, and stays
   JsonLinesWriter second(path, Mode::append);
   step(storage, 2, 3.0);
   CHECK_NOTHROW(second.write(storage));
+}
+
+TEST_CASE("JsonLinesWriter: a file that is rewritten is never another one's") {
+  const TemporaryFolder folder;
+  const std::string path = folder.file("log.jsonl");
+  LineFile first(path, Mode::replace);
+  first.write("0\n");
+  std::atomic<bool> ended{false};
+  std::atomic<int> taken{0};
+  std::thread other([&] {
+    while (!ended) try {
+        const LineFile second(path, Mode::append);
+        ++taken;
+      } catch (const DataError&) {
+      }
+  });
+  for (int i = 0; i < 2000; ++i) first.rewrite([](std::string_view line) { return std::optional(std::string(line)); });
+  ended = true;
+  other.join();
+  CHECK(taken == 0);
+  CHECK(read_file(path) == "0\n");
+}
+
+TEST_CASE("JsonLinesWriter: a link to a file that is rewritten stays one") {
+  const TemporaryFolder folder;
+  const std::string path = folder.file("log.jsonl");
+  std::filesystem::create_symlink(path, folder.file("link"));
+  LineFile file(folder.file("link"), Mode::replace);
+  file.write("0\n1\n");
+  file.rewrite([](std::string_view line) { return line == "0" ? std::nullopt : std::optional(std::string(line)); });
+  CHECK(std::filesystem::is_symlink(folder.file("link")));
+  CHECK(read_file(path) == "1\n");
+}
+
+TEST_CASE("JsonLinesWriter: what is no regular file keeps its lines, and its place") {
+  const TemporaryFolder folder;
+  const std::string path = folder.file("pipe");
+  REQUIRE(mkfifo(path.c_str(), 0600) == 0);
+  const int reader = ::open(path.c_str(), O_RDONLY | O_NONBLOCK);
+  {
+    JsonLinesWriter writer(path, Mode::append);
+    EventStorage storage;
+    step(storage, 4, 1.0);
+    writer.write(storage);
+    storage.load_text(storage.to_text());
+    step(storage, 2, 2.0);
+    writer.write(storage);
+  }
+  CHECK(std::filesystem::is_fifo(path));
+  std::string text(256, '\0');
+  const ssize_t count = ::read(reader, text.data(), text.size());
+  ::close(reader);
+  REQUIRE(count > 0);
+  text.resize(static_cast<std::size_t>(count));
+  CHECK(text == "{\"iteration\":4,\"loss\":1}\n{\"iteration\":2,\"loss\":2}\n");
 }
 
 TEST_CASE("JsonLinesWriter: names the path that it cannot write") {
