@@ -18,10 +18,11 @@ using Vector = std::vector<Tensor>;  // a part for each parameter
 
 constexpr double kLeastCurvature = 1e-10;  // of pairs that are kept
 
-/// a . b: each part added in its own type, their sums in f64, on the device.
+/// a . b in f64, on the device: squares of f32 overflow where a model's values do not.
 double dot(const Vector& a, const Vector& b) {
-  Tensor total = cast(sum(a[0] * b[0]), DType::f64);
-  for (std::size_t i = 1; i < a.size(); ++i) total = total + cast(sum(a[i] * b[i]), DType::f64);
+  const auto part = [&](std::size_t i) { return sum(cast(a[i], DType::f64) * cast(b[i], DType::f64)); };
+  Tensor total = part(0);
+  for (std::size_t i = 1; i < a.size(); ++i) total = total + part(i);
   return total.item<double>();
 }
 

@@ -7,6 +7,7 @@
 #include <tutti/backend/error.h>
 
 #include <algorithm>
+#include <limits>
 #include <vector>
 
 namespace tutti {
@@ -86,6 +87,8 @@ Tensor bincount(const Tensor& numbers, const Tensor& weights, std::int64_t min_l
   if (numbers.size() > 0) {
     const auto ends = stack({min(places), max(places)}).to_vector<std::int64_t>();
     if (ends[0] < 0) raise<ShapeError>("[bincount] {} is among the numbers: they must not be negative", ends[0]);
+    if (ends[1] == std::numeric_limits<std::int64_t>::max())
+      raise<ShapeError>("[bincount] {} is among the numbers: there are no counts of so many", ends[1]);
     length = std::max(length, ends[1] + 1);
   }
   return scatter_add({length}, is_floating(weights.dtype()) ? weights : cast(weights, DType::i64), 0, places);

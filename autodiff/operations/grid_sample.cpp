@@ -110,8 +110,8 @@ Tensor grid_sample(const Tensor& given, const Tensor& given_grid, const GridSamp
   const std::size_t axes = x.rank() - 2;
   const Shape& from = x.shape();
   Shape to{from[0], from[1]};
-  for (std::size_t i = 0; i < axes; ++i) to.push_back(grid.shape()[i + 1]);
-  const std::int64_t count = element_count(to) / std::max<std::int64_t>(1, from[0] * from[1]);
+  std::int64_t count = 1;  // of places in one image
+  for (std::size_t i = 0; i < axes; ++i) to.push_back(grid.shape()[i + 1]), count *= to.back();
   const Tensor places = reshape(where(isnan(grid), -1.0, grid), {from[0], count, static_cast<std::int64_t>(axes)});
   std::vector<Neighbour> all;
   for (std::size_t i = 0; i < axes; ++i) {

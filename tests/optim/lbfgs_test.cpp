@@ -103,6 +103,20 @@ TEST_CASE("Lbfgs: a closure that throws leaves parameters and state as they were
   CHECK_NOTHROW(problem.step());
 }
 
+TEST_CASE("Lbfgs: squares of f32 gradients may be beyond f32") {
+  const Tensor p = matrix_parameter({4, 3}, DType::f32);
+  Lbfgs optimizer({p}, 1.0, {.iterations = 40, .strong_wolfe = true});
+  const auto loss = [&] { return sum(square(p - 2.0)) * 1e21; };
+  const double before = loss().item<double>();
+  optimizer.step([&] {
+    optimizer.zero_grad();
+    const Tensor found = loss();
+    backward(found);
+    return found;
+  });
+  CHECK(loss().item<double>() < 1e-3 * before);
+}
+
 TEST_CASE("Lbfgs: a search steps back from where the loss is not finite") {
   const Tensor p(Array::from(std::vector<double>{3.0}, {1}, test_device()), true);
   Lbfgs optimizer({p}, 100.0, {.iterations = 20, .strong_wolfe = true});

@@ -54,6 +54,9 @@ TEST_CASE("bincount: lengths, weights, what is no count") {
   CHECK(bincount(numbers, numbers > 1).to_vector<std::int64_t>() == Whole{0, 0, 0, 2});
   CHECK_THROWS_WITH_AS(bincount(index({1, -2}, {2})), doctest::Contains("[bincount] -2 is among the numbers"),
                        ShapeError);
+  const std::int64_t most = std::numeric_limits<std::int64_t>::max();
+  CHECK_THROWS_WITH_AS(bincount(index({1, most}, {2})), doctest::Contains("[bincount] 9223372036854775807 is among"),
+                       ShapeError);
   CHECK_THROWS_WITH_AS(bincount(index({1, 2}, {1, 2})), doctest::Contains("[bincount] numbers are [1, 2]"), ShapeError);
   CHECK_THROWS_WITH_AS(bincount(numbers, spread({2}, 1)), doctest::Contains("[bincount]"), ShapeError);
   CHECK_THROWS_WITH_AS(bincount(numbers, -1), doctest::Contains("[bincount] a length of -1"), ShapeError);

@@ -82,6 +82,7 @@ TEST_CASE("grid_sample: the grid of the image's own places, and what lies beyond
         x.to_vector<double>());
   const Tensor beyond = constant({-1, -1, 9, 9, kInfinity, 0, std::nan(""), std::nan("")}, {1, 1, 4, 2});
   CHECK(grid_sample(x, beyond).to_vector<double>() == Values{0.25, 0, 0, 0.25});
+  CHECK(grid_sample(zeros({1, 0, 2, 2}), zeros({1, 4, 3, 2})).shape() == Shape{1, 0, 4, 3});
   const Tensor finite = constant({-1, -1, 9, 9}, {1, 1, 2, 2});
   CHECK(grid_sample(x, finite, {.padding = GridPadding::border}).to_vector<double>() == Values{1, 6});
   CHECK(grid_sample(x, finite, {.padding = GridPadding::reflection}).to_vector<double>() == Values{1, 6});
