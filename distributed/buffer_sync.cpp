@@ -23,13 +23,10 @@ std::vector<std::size_t> sources_of(std::span<const BufferShare> shares) {
 CollectiveRequest& request_for(DType dtype, std::vector<CollectiveRequest>& requests) {
   for (CollectiveRequest& request : requests)
     if (request.outputs.front().dtype() == dtype) return request;
-  requests.push_back({.operation = CollectiveOperation::mean,
-                      .inputs = {},
-                      .outputs = {},
-                      .ready = {},
-                      .parts = {},
-                      .name = "the replicas' buffers"});
-  return requests.back();
+  CollectiveRequest& added = requests.emplace_back();
+  added.operation = CollectiveOperation::mean;
+  added.name = "the replicas' buffers";
+  return added;
 }
 
 }  // namespace
