@@ -111,9 +111,11 @@ Tensor repeat_interleave(const Tensor& x, const Tensor& counts, std::int64_t axi
   if (length == 0) return x;
   const Tensor whole = cast(counts, DType::i64);
   const Tensor ends = cumsum(whole, 0);
-  // Both in one reading: the number of positions, and the least count.
-  const auto read = stack({slice(ends, 0, length - 1, length).squeeze(), min(whole)}).to_vector<std::int64_t>();
+  // All in one reading: the number of positions, the least count, and whether a sum went beyond the largest number.
+  const auto read =
+      stack({slice(ends, 0, length - 1, length).squeeze(), min(whole), min(ends)}).to_vector<std::int64_t>();
   if (read[1] < 0) raise<ShapeError>("[repeat_interleave] {} repeats: they must not be negative", read[1]);
+  if (read[2] < 0) raise<ShapeError>("[repeat_interleave] the counts' sum does not fit in 64 bits");
   // Each position is of the row that as many end before: the sum of the ends up to it.
   const Tensor ended = scatter_add({read[0] + 1}, ones_like(ends), 0, ends);
   return gather_lines(x, place, slice(cumsum(ended, 0), 0, 0, read[0]));

@@ -35,7 +35,9 @@ template <class T, bool largest> struct RunningBest {
   }
 };
 
-constexpr std::int64_t kTogether = 64;  // neighbouring lines, which share cache lines
+// Neighbouring lines, which share cache lines; as few as may be where threads would have nothing to do.
+constexpr std::int64_t kTogether = 64;
+constexpr std::int64_t kFewTogether = 16;
 
 /// `width` lines, side by side; the steps along them are `stride` apart.
 template <class Running, std::int64_t most> void scan_lines(const typename Running::Input* from,
@@ -54,7 +56,8 @@ void scan(ThreadPool& threads, const Array& from, std::size_t axis, bool reverse
   auto* const target = to.data<typename Running::Output>();
   const std::int64_t start = reverse ? (blocks.length - 1) * blocks.inner : 0;
   const std::int64_t stride = reverse ? -blocks.inner : blocks.inner;
-  const std::int64_t width = std::min(blocks.inner, kTogether);
+  const bool enough = blocks.outer * blocks.inner >= kTogether * threads.threads();
+  const std::int64_t width = std::min(blocks.inner, enough ? kTogether : kFewTogether);
   const std::int64_t across = (blocks.inner + width - 1) / width;
   const std::int64_t grain = std::max<std::int64_t>(1, blocks.grain() / width);
   threads.parallel_for(blocks.outer * across, grain, [&](std::int64_t begin, std::int64_t end) {

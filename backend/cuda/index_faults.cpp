@@ -41,7 +41,8 @@ IndexFault* IndexFaults::report() {
   if (meaning == nullptr) return places_;
   const std::lock_guard lock(mutex_);
   const auto known = std::ranges::find_if(meanings_, [&](const IndexMeaning& other) {
-    return other.operation == meaning->operation && other.index == meaning->index && other.range == meaning->range;
+    return other.operation == meaning->operation && other.index == meaning->index && other.range == meaning->range &&
+           other.from_back == meaning->from_back;
   });
   const auto place = known - meanings_.begin();
   if (known == meanings_.end()) {

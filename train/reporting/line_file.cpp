@@ -40,7 +40,8 @@ LineFile::File LineFile::open(const std::string& path, Mode mode, const std::str
   const struct stat about = stat_of(descriptor);
   if (!S_ISREG(about.st_mode)) return file;                                             // a terminal, a pipe
   const bool held = flock(descriptor, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;  // some file systems have none
-  if (held || !leads_to(path, about)) raise<DataError>("[metrics] cannot open {}: another run writes it", known_as);
+  if (held) raise<DataError>("[metrics] cannot open {}: another run writes it", known_as);
+  if (!leads_to(path, about)) return open(path, mode, known_as);  // whoever put another in its place holds that one
   if (mode == Mode::replace && ftruncate(descriptor, 0) != 0)
     raise<DataError>("[metrics] cannot empty {}: {}", known_as, std::strerror(errno));
   return file;

@@ -121,6 +121,15 @@ TEST_CASE("median, quantile: the gradient goes to the elements that they are mad
     CHECK_THROWS_WITH_AS(quantile(x, q), doctest::Contains("[quantile] q is"), Error);
 }
 
+TEST_CASE("repeat_interleave: counts below 0, and those whose sum is too large, are refused by name") {
+  const Tensor x = constant({1, 2, 3}, {3});
+  CHECK_THROWS_WITH_AS(repeat_interleave(x, index({1, -2, 1}, {3}), 0), doctest::Contains("[repeat_interleave] -2"),
+                       ShapeError);
+  const std::int64_t third = 6148914691236517206;
+  CHECK_THROWS_WITH_AS(repeat_interleave(x, index({third, third, third}, {3}), 0),
+                       doctest::Contains("[repeat_interleave] the counts' sum"), ShapeError);
+}
+
 TEST_CASE("quantile: infinities and the largest numbers") {
   const double infinity = std::numeric_limits<double>::infinity();
   for (const double q : {0.25, 0.5, 0.75}) {
