@@ -30,6 +30,11 @@ class OrderedLines {
   Tensor order_;
 };
 
+// a + share (b - a); where that distance overflows or is none, as of equal infinities, each weighted by itself.
+Tensor between(const Tensor& a, const Tensor& b, double share) {
+  return where(isfinite(b - a), lerp(a, b, share), a * (1 - share) + b * share);
+}
+
 // What was found of each of x's lines, [..., 1], in the result's shape.
 Tensor in_shape(const Tensor& found, std::string_view operation, const Tensor& x, const Axes& axes, bool keep_dims) {
   const Tensor kept = reshape(found, with_kept_axes(x, axes, operation));
@@ -56,7 +61,7 @@ Tensor quantile(const Tensor& x, double q, const Axes& axes, bool keep_dims) {
   const auto below = static_cast<std::int64_t>(std::floor(position));
   Tensor value = lines.at(lines.place(below));
   if (const double share = position - static_cast<double>(below); share > 0)
-    value = lerp(value, lines.at(lines.place(below + 1)), share);
+    value = between(value, lines.at(lines.place(below + 1)), share);
   value = where(lines.has_nan(), std::numeric_limits<double>::quiet_NaN(), value);
   return in_shape(cast(value, number.dtype()), "quantile", x, axes, keep_dims);
 }

@@ -118,5 +118,24 @@ TEST_CASE("median, quantile: the gradient goes to the elements that they are mad
     CHECK_THROWS_WITH_AS(quantile(x, q), doctest::Contains("[quantile] q is"), Error);
 }
 
+TEST_CASE("quantile: infinities and the largest numbers") {
+  const double infinity = std::numeric_limits<double>::infinity();
+  for (const double q : {0.25, 0.5, 0.75}) {
+    CHECK(quantile(constant({-infinity, 1}, {2}), q).item<double>() == -infinity);
+    CHECK(quantile(constant({1, infinity}, {2}), q).item<double>() == infinity);
+    CHECK(quantile(constant({infinity, infinity}, {2}), q).item<double>() == infinity);
+    CHECK(quantile(constant({-infinity, -infinity}, {2}), q).item<double>() == -infinity);
+    CHECK(std::isnan(quantile(constant({-infinity, infinity}, {2}), q).item<double>()));
+  }
+  const double most = std::numeric_limits<double>::max();
+  CHECK(quantile(constant({-most, most}, {2}), 0.5).item<double>() == 0);
+  const Tensor x = leaf({-infinity, 1});
+  backward(quantile(x, 0.25));
+  CHECK(x.grad().to_vector<double>() == Values{0.75, 0.25});
+  const Tensor equal = leaf({2, 2});
+  backward(quantile(equal, 0.25));
+  CHECK(equal.grad().to_vector<double>() == Values{0.75, 0.25});
+}
+
 }  // namespace
 }  // namespace tutti
