@@ -140,7 +140,11 @@ class Lbfgs::Objective {
   /// that is not finite where the loss is.
   LinePoint here(double step = 0.0, const Vector& direction = {}) {
     ++evaluations_;
-    LinePoint point{.step = step, .loss = closure_().item<double>()};
+    const Tensor loss = closure_();
+    if (!loss.defined() || loss.size() != 1)
+      raise<ShapeError>("[Lbfgs.step] the closure returned {}: the loss must be one number",
+                        loss.defined() ? to_string(loss.shape()) : "an undefined tensor");
+    LinePoint point{.step = step, .loss = loss.item<double>()};
     for (std::size_t i = 0; i < parameters_.size(); ++i) point.gradient.push_back(gradient(i));
     if (std::isfinite(point.loss)) require_finite(point.gradient);
     if (!direction.empty()) point.slope = dot(point.gradient, direction);

@@ -212,6 +212,11 @@ TEST_CASE("Lbfgs: what it cannot do is refused by name") {
   Lbfgs optimizer({p});
   Optimizer& any = optimizer;
   CHECK_THROWS_WITH_AS(any.step(), doctest::Contains("[optimizer.step] Lbfgs computes the loss several times"), Error);
+  CHECK_THROWS_WITH_AS(optimizer.step([&] { return ones({2}); }),
+                       doctest::Contains("[Lbfgs.step] the closure returned [2]: the loss must be one number"),
+                       ShapeError);
+  CHECK_THROWS_WITH_AS(optimizer.step([] { return Tensor(); }),
+                       doctest::Contains("[Lbfgs.step] the closure returned an undefined tensor"), ShapeError);
   CHECK_FALSE(optimizer.torn());
   CHECK_THROWS_WITH_AS(optimizer.step(nullptr), doctest::Contains("[Lbfgs.step] there is no closure"), Error);
   const auto nan = [&] {
