@@ -43,7 +43,7 @@ struct GridSampleOptions {
 
 /// Images [n, c, h, w] read at grid [n, h', w', 2], of (x, y), each from -1 to 1 -> [n, c, h', w']; volumes [n, c, d,
 /// h, w] at grid [n, d', h', w', 3], of (x, y, z). NaN in the grid is -1. Floating types, promoted; else DTypeError.
-/// ShapeError for what does not fit. The grid's gradient is 0 of `nearest`.
+/// ShapeError for what does not fit. Of `nearest` the grid has no gradient.
 Tensor grid_sample(const Tensor& x, const Tensor& grid, const GridSampleOptions& = {});
 
 /// Channels as pixels: [..., c r r, h, w] -> [..., c, h r, w r], and back. Of any type; ShapeError unless r divides.

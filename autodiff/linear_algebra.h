@@ -28,7 +28,7 @@ Tensor inverse(const Tensor&);
 /// [..., n, n] -> [...]; of no rows 1. The gradient is made of the inverse: LinearAlgebraError for a singular matrix's.
 Tensor determinant(const Tensor&);
 struct SignAndLog {
-  Tensor sign;       ///< -1, 0 or 1; its gradient is 0
+  Tensor sign;       ///< -1, 0 or 1; without a gradient
   Tensor logabsdet;  ///< log(abs(determinant)): -infinity for a singular matrix, whose gradient is an error
 };
 SignAndLog slogdet(const Tensor&);  ///< [..., n, n] -> twice [...]; determinants of large matrices overflow

@@ -35,13 +35,28 @@ Tensor truncated_normal(const Shape&, Generator&, double mean, double standard_d
 // DTypeError. Error for a parameter that is not finite, or not positive where it has to be.
 /// Waiting times of events that come `rate` > 0 times in a unit of time.
 Tensor exponential(const Shape&, Generator&, double rate = 1.0, const TensorOptions& = {});
+inline Tensor exponential(const Shape& shape, Generator& generator, const TensorOptions& options) {
+  return exponential(shape, generator, 1.0, options);
+}
 /// The largest of many: location - scale log(-log(u)).
 Tensor gumbel(const Shape&, Generator&, double location = 0.0, double scale = 1.0, const TensorOptions& = {});
 Tensor laplace(const Shape&, Generator&, double location = 0.0, double scale = 1.0, const TensorOptions& = {});
 Tensor cauchy(const Shape&, Generator&, double location = 0.0, double scale = 1.0, const TensorOptions& = {});
+inline Tensor gumbel(const Shape& shape, Generator& generator, const TensorOptions& options) {
+  return gumbel(shape, generator, 0.0, 1.0, options);
+}
+inline Tensor laplace(const Shape& shape, Generator& generator, const TensorOptions& options) {
+  return laplace(shape, generator, 0.0, 1.0, options);
+}
+inline Tensor cauchy(const Shape& shape, Generator& generator, const TensorOptions& options) {
+  return cauchy(shape, generator, 0.0, 1.0, options);
+}
 /// exp of normal numbers of that mean and standard deviation.
 Tensor log_normal(const Shape&, Generator&, double mean = 0.0, double standard_deviation = 1.0,
                   const TensorOptions& = {});
+inline Tensor log_normal(const Shape& shape, Generator& generator, const TensorOptions& options) {
+  return log_normal(shape, generator, 0.0, 1.0, options);
+}
 /// Integers in [low, high), each as likely (but for 2^-53), i64 unless another type of integers is given, else
 /// DTypeError. Error for none, and for more than 2^53.
 Tensor randint(const Shape&, Generator&, std::int64_t low, std::int64_t high, const TensorOptions& = {});

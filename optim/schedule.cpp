@@ -150,6 +150,8 @@ Schedule Schedule::one_cycle(double highest, const OneCycle& cycle) {
   });
 }
 
+Schedule Schedule::cyclic(double lowest, double highest) { return cyclic(lowest, highest, Cyclic{}); }
+
 Schedule Schedule::cyclic(double lowest, double highest, const Cyclic& cycle) {
   check_rate(lowest);
   check_rate(highest);

@@ -57,6 +57,7 @@ class Schedule {
   /// Up from `lowest` to `highest` and down again in straight lines, for good: Smith, "Cyclical Learning Rates for
   /// Training Neural Networks" (2017).
   static Schedule cyclic(double lowest, double highest, const Cyclic&);
+  static Schedule cyclic(double lowest, double highest);
 
   /// From `start_factor` times what `then` begins with, in a straight line over `steps` steps; then `then`, from its
   /// step 0.

@@ -81,6 +81,9 @@ Tensor bincount(const Tensor& numbers, const Tensor& weights, std::int64_t min_l
     raise<DTypeError>("[bincount] numbers are {}: they must be integers", to_string(numbers.dtype()));
   if (numbers.rank() != 1)
     raise<ShapeError>("[bincount] numbers are {}: they must have one axis", to_string(numbers.shape()));
+  if (weights.shape() != numbers.shape())
+    raise<ShapeError>("[bincount] weights are {} for numbers {}: each number has one", to_string(weights.shape()),
+                      to_string(numbers.shape()));
   if (min_length < 0) raise<ShapeError>("[bincount] a length of {} at least: it must not be negative", min_length);
   const Tensor places = cast(numbers, DType::i64);
   std::int64_t length = min_length;

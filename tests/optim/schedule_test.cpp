@@ -59,6 +59,7 @@ TEST_CASE("schedule: one cycle in two phases and in three, and no further") {
 }
 
 TEST_CASE("schedule: cycles up and down, of equal heights and of lower ones") {
+  CHECK(Schedule::cyclic(0.1, 0.5)(2000) == doctest::Approx(0.5));
   check_rates(Schedule::cyclic(0.1, 0.5, {.rising = 2}), {0.1, 0.3, 0.5, 0.3, 0.1, 0.3, 0.5, 0.3, 0.1});
   check_rates(Schedule::cyclic(0.1, 0.5, {.rising = 1, .falling = 2, .cycle_factor = 0.5}),
               {0.1, 0.5, 0.3, 0.1, 0.3, 0.2, 0.1, 0.2, 0.15, 0.1});

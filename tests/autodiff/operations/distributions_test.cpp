@@ -65,6 +65,26 @@ std::vector<double> doubles(const Tensor& x) { return cast(x, DType::f64).to_vec
 
 }  // namespace
 
+TEST_CASE("random: options alone leave the usual parameters") {
+  const TensorOptions f64{.dtype = DType::f64, .device = test_device()};
+  const auto same = [](const Tensor& a, const Tensor& b) {
+    CHECK(a.dtype() == DType::f64);
+    CHECK(a.to_vector<double>() == b.to_vector<double>());
+  };
+  const auto twice = [&](const auto& by_options, const auto& by_parameters) {
+    Generator first(3);
+    Generator second(3);
+    same(by_options(first), by_parameters(second));
+  };
+  twice([&](Generator& g) { return exponential({4}, g, f64); },
+        [&](Generator& g) { return exponential({4}, g, 1, f64); });
+  twice([&](Generator& g) { return gumbel({4}, g, f64); }, [&](Generator& g) { return gumbel({4}, g, 0, 1, f64); });
+  twice([&](Generator& g) { return laplace({4}, g, f64); }, [&](Generator& g) { return laplace({4}, g, 0, 1, f64); });
+  twice([&](Generator& g) { return cauchy({4}, g, f64); }, [&](Generator& g) { return cauchy({4}, g, 0, 1, f64); });
+  twice([&](Generator& g) { return log_normal({4}, g, f64); },
+        [&](Generator& g) { return log_normal({4}, g, 0, 1, f64); });
+}
+
 TEST_CASE("distributions: each is what it says, in every type") {
   for (const Distribution& each : distributions()) {
     CAPTURE(std::string(each.name));
