@@ -129,9 +129,9 @@ Tensor hard_tanh(const Tensor&, double low = -1.0, double high = 1.0);  ///< cli
 Tensor hard_sigmoid(const Tensor&);                                     ///< min(max(x + 3, 0), 6) / 6
 /// x hard_sigmoid(x). Howard et al., "Searching for MobileNetV3" (2019)
 Tensor hard_swish(const Tensor&);
-Tensor hard_shrink(const Tensor&, double edge = 0.5);        ///< |x| > edge ? x : 0
+Tensor hard_shrink(const Tensor&, double edge = 0.5);        ///< |x| <= edge ? 0 : x
 Tensor soft_shrink(const Tensor&, double edge = 0.5);        ///< sign(x) max(|x| - edge, 0)
-Tensor threshold(const Tensor&, double edge, double value);  ///< x > edge ? x : value
+Tensor threshold(const Tensor&, double edge, double value);  ///< x <= edge ? value : x
 
 // Literals on either side: 2 * x + 1, maximum(x, 0).
 #define TUTTI_LITERAL_OPERATOR(op)                                                                         \
