@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/tests/references/operations.h>
 
+#include <tutti/autodiff/operations.h>
 #include <tutti/nn/loss.h>
 #include <tutti/nn/recurrent.h>
 #include <tutti/tests/test_devices.h>
