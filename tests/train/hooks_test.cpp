@@ -218,16 +218,16 @@ TEST_CASE("Trainer: as a part of a checkpoint it changes nothing when another pa
 }
 
 TEST_CASE("ProgressBar: one for each epoch, or one for the run") {
-  const auto lines = [](ProgressBarOptions options, const TrainingLimits& limits) {
+  const auto lines = [](ProgressBarOptions options, const TrainingLimits& limits, const EvaluationPlan& plan = {}) {
     const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::tmpfile(), &std::fclose);
     options.progress.output = file.get();
     options.progress.terminal = false;
     options.progress.line_interval = std::chrono::hours(1);  // the first and the last step
-    IdleTrainer trainer;
+    IdleTrainer trainer({1, 1});
     trainer.register_hooks({std::make_shared<CallbackHook>(Callbacks{
                                 .before_step = [](Trainer& t) { t.storage().put_scalar("total_loss", 0.25); }}),
                             std::make_shared<ProgressBar>(options)});
-    trainer.train(limits);
+    trainer.train_and_evaluate(limits, plan);
     std::rewind(file.get());
     std::string text;
     for (int c = 0; (c = std::fgetc(file.get())) != EOF;) text += static_cast<char>(c);
@@ -243,6 +243,10 @@ TEST_CASE("ProgressBar: one for each epoch, or one for the run") {
   CHECK(whole.find("epoch") == std::string::npos);
   const std::string unknown = lines({}, {.epochs = 2});
   CHECK(unknown.find("epoch 2/2  step 10  loss 0.25") != std::string::npos);
+  // An evaluation within an epoch interrupts it.
+  const std::string evaluated = lines({.steps = 10}, {.epochs = 1}, {.every_steps = 4});
+  CHECK(evaluated.find("step 4/10") != std::string::npos);
+  CHECK(evaluated.find("step 10/10") != std::string::npos);
 }
 
 TEST_SUITE_END();

@@ -28,7 +28,9 @@ class ProgressBar final : public Hook {
 
   void before_epoch() override;
   void after_step(const StepReport&) override;
-  void before_evaluation() override { finish(); }
+  void before_evaluation() override {
+    if (bar_) bar_->finish();  // and goes on behind it
+  }
   void after_epoch() override { finish(); }
   void after_train() override { finish(); }
 
