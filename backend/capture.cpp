@@ -15,6 +15,21 @@ namespace {
 constinit thread_local Capture* active = nullptr;
 constinit thread_local bool host_constants = false;
 
+/// The same places, which nobody owns. `over` takes no negative strides: it begins at the lowest.
+Array unowned(const Array& array) {
+  Strides forwards = array.strides();
+  std::int64_t first = 0;
+  for (std::size_t axis = 0; axis < array.rank(); ++axis) {
+    if (forwards[axis] >= 0) continue;
+    forwards[axis] = -forwards[axis];
+    if (array.size() > 0) first += (array.shape()[axis] - 1) * forwards[axis];
+  }
+  auto* const lowest =
+      static_cast<std::byte*>(array.raw_data()) - static_cast<std::size_t>(first) * size_of(array.dtype());
+  return as_strided(Array::over(lowest, nullptr, array.dtype(), array.shape(), forwards, array.device()), array.shape(),
+                    array.strides(), first);
+}
+
 }  // namespace
 
 /// A pool within the device's own. Storages keep it.
@@ -78,8 +93,7 @@ TapeOperand Capture::operand(const Array& array, bool written) {
   const bool own = array.size() == 0 || memory_->holds(base);
   if (!own && std::ranges::find(trusted_, array.storage().get()) == trusted_.end())
     kept_.try_emplace(base, array.storage());
-  TapeOperand operand{Array::over(array.raw_data(), nullptr, array.dtype(), array.shape(), array.strides(), device_),
-                      {!own, 0, array.offset()}};
+  TapeOperand operand{unowned(array), {!own, 0, array.offset()}};
   if (!own)
     operand.source.number = reinterpret_cast<std::uintptr_t>(base);
   else if (const auto writer = writers_.find(base); !written && writer != writers_.end())

@@ -19,6 +19,7 @@ struct IndexMeaning {
   Shape shape{};                          ///< of what the user gave; the index repeats each of its elements as often
   std::optional<std::int64_t> ignored{};  ///< stands for none
   bool from_back = false;                 ///< negative ones have had the length added
+  bool operator==(const IndexMeaning&) const = default;
 };
 
 /// While one lives on a thread, gathers and scatters that are queued there have indices of this meaning. Of nested ones

@@ -68,7 +68,7 @@ class MeaningfulCall final : public TapeCall {
   bool constant() const noexcept override { return call_->constant(); }
   bool equals(const TapeCall& other) const override {
     const auto* same = dynamic_cast<const MeaningfulCall*>(&other);
-    return same != nullptr && call_->equals(*same->call_);
+    return same != nullptr && meaning_ == same->meaning_ && call_->equals(*same->call_);
   }
 
  private:

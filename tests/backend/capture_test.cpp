@@ -42,6 +42,23 @@ TEST_CASE("capture: a tape does the same again, on what memory from outside hold
   CHECK(result.storage()->version() == version + 1);
 }
 
+TEST_CASE("capture: what is read backwards is read so in a replay") {
+  const Array x = Array::from(std::vector<float>{1, 2, 3, 4, 5, 6}, {2, 3}, test_device());
+  const Array none = Array::empty({0, 3}, DType::f32, test_device());
+  Array result = Array::empty({2, 3}, DType::f32, test_device());
+  Capture capture(test_device());
+  {
+    const CaptureScope scope(capture);
+    result.copy_from(as_strided(x, {2, 3}, {3, -1}, 2));
+    result.copy_from(as_strided(result.copy(), {2, 3}, {-3, 1}, 3));
+    (void)as_strided(none, {0, 3}, {-3, -1}, 0).copy();
+  }
+  Array(x).copy_from(apply(elementwise::Add{}, x, x));
+  capture.begin_replay();
+  capture.run(0, capture.tape().size());
+  CHECK(values(result) == std::vector<float>{12, 10, 8, 6, 4, 2});
+}
+
 TEST_CASE("capture: memory is its own, shared by what is not alive at the same time, and kept by its arrays") {
   auto capture = std::make_optional<Capture>(test_device());
   Array kept;

@@ -60,6 +60,10 @@ TEST_CASE("captured step: images of another size, sampled, padded and pooled to 
        [](const Tensor& x) {
          return grid_sample(x, tanh(x[{all, range(0, 2)}]).permute({0, 2, 3, 1}));
        }},
+      {"flip, repeat_interleave",
+       [](const Tensor& x) {
+         return repeat_interleave(flip(x, {1, -1}), 2, -1);
+       }},
       {"reflect",
        [](const Tensor& x) {
          return pad(x, {{}, {}, {1, 2}, {3, 0}}, PaddingMode::reflect);
