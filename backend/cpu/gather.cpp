@@ -7,6 +7,7 @@
 #include <tutti/backend/index_meaning.h>
 
 #include <optional>
+#include <vector>
 
 namespace tutti {
 namespace {
@@ -40,6 +41,9 @@ class Selection {
   template <class F> void for_each(std::int64_t begin, std::int64_t end, F&& f) const {
     std::int64_t i = begin * blocks_.length * blocks_.inner;
     const bool alike = adjacent_ && blocks_.inner == selected_.inner;
+    const bool jumps = selected_.inner > 1 && !alike;
+    const std::vector<std::int64_t> jumps_of_index = jumps ? all_behind(index_strides_) : std::vector<std::int64_t>();
+    const std::vector<std::int64_t> jumps_of_places = jumps ? all_behind(strides_) : std::vector<std::int64_t>();
     const std::int64_t step = index_strides_[axis_];
     const std::int64_t longest = selected_.length;
     for (std::int64_t outer = begin; outer < end; ++outer) {
@@ -58,8 +62,8 @@ class Selection {
         if (alike)
           for (std::int64_t inner = 0; inner < blocks_.inner; ++inner, ++i) f(i, base + along(at + inner) + inner);
         else
-          for (std::int64_t inner = 0; inner < blocks_.inner; ++inner, ++i)
-            f(i, base + along(at + behind(inner, index_strides_)) + behind(inner, strides_));
+          for (std::size_t inner = 0; inner < jumps_of_index.size(); ++inner, ++i)
+            f(i, base + along(at + jumps_of_index[inner]) + jumps_of_places[inner]);
       }
     }
   }
@@ -91,8 +95,11 @@ class Selection {
   std::int64_t before(std::int64_t outer, const Strides& strides) const {
     return offset(outer, shape_, 0, axis_, strides);
   }
-  std::int64_t behind(std::int64_t inner, const Strides& strides) const {
-    return offset(inner, shape_, axis_ + 1, shape_.size(), strides);
+  std::vector<std::int64_t> all_behind(const Strides& strides) const {
+    std::vector<std::int64_t> offsets(static_cast<std::size_t>(blocks_.inner));
+    for (std::size_t inner = 0; inner < offsets.size(); ++inner)
+      offsets[inner] = offset(static_cast<std::int64_t>(inner), shape_, axis_ + 1, shape_.size(), strides);
+    return offsets;
   }
 
   std::int64_t along(std::int64_t at) const {
@@ -102,8 +109,8 @@ class Selection {
   }
   bool fits(std::int64_t index) const { return index >= 0 && index < selected_.length; }
 
-  // Of what several threads find, always the same: the first of the index as it lies in memory, where what is repeated
-  // stands once.
+  // Of what several threads find, always the same: the first of the index. What is repeated is looked at once, and
+  // counted once unless the user gave it so.
   [[noreturn]] void raise_first_misfit() const {
     Shape once = shape_;
     for (std::size_t axis = 0; axis < once.size(); ++axis)
@@ -111,6 +118,9 @@ class Selection {
     std::int64_t place = 0;
     const auto index = [&] { return index_[offset(place, once, 0, once.size(), index_strides_)]; };
     while (fits(index())) ++place;
+    if (meaning_ && element_count(once) < element_count(meaning_->shape))
+      raise_index(*meaning_, index(), selected_.length, offset(place, once, 0, once.size(), contiguous_strides(shape_)),
+                  element_count(shape_));
     if (meaning_) raise_index(*meaning_, index(), selected_.length, place, element_count(once));
     raise<ShapeError>("[{}] index {} is out of range for axis {} of length {}", operation_, index(), axis_,
                       selected_.length);
