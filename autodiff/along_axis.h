@@ -41,8 +41,8 @@ struct RunningExtremes {
 /// The largest (smallest) of each element and all before it. NaN wins.
 RunningExtremes cummax(const Tensor&, std::int64_t axis);
 RunningExtremes cummin(const Tensor&, std::int64_t axis);
-/// log of the sum of exp(x) of each element and all before it, without overflow, in as many steps. Integers give f32;
-/// bf16 and f16 are added in f32.
+/// log of the sum of exp(x) of each element and all before it, without overflow, in log2(length) steps of the whole
+/// tensor's size. Integers give f32; bf16 and f16 are added in f32.
 Tensor logcumsumexp(const Tensor&, std::int64_t axis);
 
 /// How many elements of the sorted last axis come before each value: the place, i64 of the values' shape, where it

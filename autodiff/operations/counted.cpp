@@ -118,7 +118,8 @@ Tensor repeat_interleave(const Tensor& x, const Tensor& counts, std::int64_t axi
   const auto read =
       stack({slice(ends, 0, length - 1, length).squeeze(), min(whole), min(ends)}).to_vector<std::int64_t>();
   if (read[1] < 0) raise<ShapeError>("[repeat_interleave] {} repeats: they must not be negative", read[1]);
-  if (read[2] < 0) raise<ShapeError>("[repeat_interleave] the counts' sum does not fit in 64 bits");
+  if (read[2] < 0 || read[0] == std::numeric_limits<std::int64_t>::max())
+    raise<ShapeError>("[repeat_interleave] the counts' sum does not fit in 64 bits");
   // Each position is of the row that as many end before: the sum of the ends up to it.
   const Tensor ended = scatter_add({read[0] + 1}, ones_like(ends), 0, ends);
   return gather_lines(x, place, slice(cumsum(ended, 0), 0, 0, read[0]));

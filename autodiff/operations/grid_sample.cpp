@@ -121,12 +121,16 @@ Tensor grid_sample(const Tensor& given, const Tensor& given_grid, const GridSamp
   }
   const Shape taken{from[0], from[1], count};
   Tensor flat = flatten(x, 2);
-  const std::int64_t nowhere = flat.shape()[2];
-  if (options.padding == GridPadding::zeros) flat = pad(flat, {{}, {}, {0, 1}});  // a zero, for what is beyond
+  // What is beyond reads a zero behind the image, or, if so few places are read that a copy of it costs more, is
+  // masked.
+  const bool padded = options.padding == GridPadding::zeros && count >= flat.shape()[2];
+  const std::int64_t nowhere = padded ? flat.shape()[2] : 0;
+  if (padded) flat = pad(flat, {{}, {}, {0, 1}});
   Tensor total;
   for (const Neighbour& each : all) {
     const Tensor place = each.inside.defined() ? where(each.inside, each.place, nowhere) : each.place;
     Tensor part = gather(flat, 2, broadcast_to(expand_dims(place, 1), taken));
+    if (each.inside.defined() && !padded) part = where(expand_dims(each.inside, 1), part, 0.0);
     if (each.weight.defined()) part = part * expand_dims(each.weight, 1);
     total = total.defined() ? total + part : part;
   }

@@ -130,7 +130,8 @@ std::vector<Tensor> meshgrid(std::span<const Tensor> coordinates, MeshOrder orde
 
 namespace {
 
-// The last axis alone. Gathered, as runs of so few equal elements take long to copy one by one.
+// The last axis alone, of many lines: gathered by one index for all, as runs of few equal elements take long to copy
+// one by one.
 Tensor repeated_elements(const Tensor& x, std::int64_t count) {
   const std::size_t last = x.rank() - 1;
   const Tensor places = floor_divide(arange(0, x.shape()[last] * count, {.device = x.device()}), count);
@@ -151,7 +152,10 @@ Tensor repeat_interleave(const Tensor& x, std::int64_t count, std::int64_t axis)
   const std::size_t place = normalize_axis("repeat_interleave", axis, x.rank());
   if (count < 0) raise<ShapeError>("[repeat_interleave] {} repeats: they must not be negative", count);
   constexpr std::int64_t kShort = 32;
-  if (place + 1 == x.rank() && 1 < count && count < kShort) return repeated_elements(x, count);
+  constexpr std::int64_t kManyLines = 16;
+  const std::int64_t length = x.shape()[place];
+  if (place + 1 == x.rank() && 1 < count && count < kShort && 1 < length && kManyLines <= x.size() / length)
+    return repeated_elements(x, count);
   Shape repeated = x.shape();
   repeated.insert(place + 1, count);
   Shape joined = x.shape();

@@ -129,6 +129,8 @@ TEST_CASE("repeat_interleave: counts below 0, and those whose sum is too large, 
   const std::int64_t third = 6148914691236517206;
   CHECK_THROWS_WITH_AS(repeat_interleave(x, index({third, third, third}, {3}), 0),
                        doctest::Contains("[repeat_interleave] the counts' sum"), ShapeError);
+  CHECK_THROWS_WITH_AS(repeat_interleave(x, index({std::numeric_limits<std::int64_t>::max(), 0, 0}, {3}), 0),
+                       doctest::Contains("[repeat_interleave] the counts' sum"), ShapeError);
 }
 
 TEST_CASE("quantile: infinities and the largest numbers") {

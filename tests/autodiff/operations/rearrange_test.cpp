@@ -88,14 +88,15 @@ TEST_CASE("repeat_interleave: a number for each position") {
   CHECK(repeat_interleave(x, counts, 1).shape() == Shape{2, 3});
   check_gradients([&](const Inputs& in) { return square(repeat_interleave(in[0], counts, -1)); }, {x});
   CHECK(repeat_interleave(x, index({0, 0}, {2}), 0).shape() == Shape{0, 3});
-  for (const std::int64_t count : {1, 3, 40})
-    for (const std::int64_t axis : {0, -1}) {
-      const Tensor nested = expand_dims(x, axis < 0 ? 2 : 1);
-      const std::vector<Tensor> copies(static_cast<std::size_t>(count), nested);
-      const Tensor found = repeat_interleave(x, count, axis);
-      CHECK(all_true(found == reshape(concatenate(copies, axis < 0 ? 2 : 1), found.shape())).item<bool>());
-      check_gradients([&](const Inputs& in) { return square(repeat_interleave(in[0], count, axis)); }, {x});
-    }
+  for (const Tensor& y : {x, spread({16, 2}, 2)})  // few lines, many
+    for (const std::int64_t count : {1, 3, 40})
+      for (const std::int64_t axis : {0, -1}) {
+        const Tensor nested = expand_dims(y, axis < 0 ? 2 : 1);
+        const std::vector<Tensor> copies(static_cast<std::size_t>(count), nested);
+        const Tensor found = repeat_interleave(y, count, axis);
+        CHECK(all_true(found == reshape(concatenate(copies, axis < 0 ? 2 : 1), found.shape())).item<bool>());
+        check_gradients([&](const Inputs& in) { return square(repeat_interleave(in[0], count, axis)); }, {y});
+      }
   CHECK(repeat_interleave(leaf({}, {2, 0}), 3, 1).shape() == Shape{2, 0});
   CHECK(repeat_interleave(leaf({}, {0, 2}), 3, 1).shape() == Shape{0, 6});
   const Tensor deep(Array::arange(60, DType::i64, test_device()).reshape({3, 5, 4}));
