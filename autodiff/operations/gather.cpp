@@ -74,7 +74,8 @@ struct ScatterGradient {
     if (gradients.wanted(1)) gradients.set(1, gather(dy, axis, index));
   }
 
-  // Each factor's is the product of the others: the result divided by it, unless it is 0.
+  // Each factor's is the product of the others: the result divided by it. A zero's is that of what is not zero, times
+  // the other zeros: written as a sum where there is one other, so that it has that gradient.
   void of_prod(const auto& restore, const Tensor& index, const Tensor& dy, InputGradients& gradients) const {
     const Tensor x = widened(restore(saved_x));
     const Tensor updates = widened(restore(saved_updates));
@@ -82,13 +83,14 @@ struct ScatterGradient {
     const Tensor of_updates = scatter(ones_like(x), axis, index, updates, Scatter::prod);
     if (gradients.wanted(0)) gradients.set(0, cast(wide * of_updates, dy.dtype()));
     if (!gradients.wanted(1)) return;
+    const auto of_element = [&](const Tensor& per_element) { return gather(per_element, axis, index); };
     const Tensor zero = updates == 0;
-    const Tensor zeros = gather(scatter_add(x.shape(), cast(zero, DType::i64), axis, index), axis, index);
-    const Tensor alone = zero & (zeros == 1);
-    const Tensor others = scatter(x, axis, index, where(alone, 1.0, updates), Scatter::prod);
-    const Tensor result = widened(restore(saved_result));
-    const Tensor divided = gather(wide * result, axis, index) / where(zero, 1.0, updates);
-    gradients.set(1, cast(where(alone, gather(wide * others, axis, index), divided), dy.dtype()));
+    const Tensor zeros = of_element(scatter_add(x.shape(), cast(zero, DType::i64), axis, index));
+    const Tensor other_zero = of_element(scatter_add(x.shape(), where(zero, updates, 0.0), axis, index)) - updates;
+    const Tensor of_rest = where(zeros == 1, 1.0, where(zeros == 2, other_zero, 0.0));
+    const Tensor rest = of_element(wide * scatter(x, axis, index, where(zero, 1.0, updates), Scatter::prod));
+    const Tensor divided = of_element(wide * widened(restore(saved_result))) / where(zero, 1.0, updates);
+    gradients.set(1, cast(where(zero, rest * of_rest, divided), dy.dtype()));
   }
 
   // Shared by all that equal the result.

@@ -56,10 +56,10 @@ TEST_CASE("scatter: gradients of products with zeros, which share none") {
   backward(sum(scatter(x, 0, index({0, 0, 1, 1, 2, 2, 3}, {7}), updates, Scatter::prod)));
   CHECK(x.grad().to_vector<double>() == Values{35, 0, 0, 8});
   CHECK(updates.grad().to_vector<double>() == Values{14, 10, 18, 0, 0, 0, 0});
-  // Second gradients with one zero.
-  const Tensor places = index({0, 0, 1}, {3});
+  // Second gradients with one zero, two and three.
+  const Tensor places = index({0, 0, 1, 2, 2, 2, 3, 3, 3}, {9});
   gradgradcheck([&](const Inputs& in) { return scatter(in[0], 0, places, in[1], Scatter::prod); },
-                {leaf({2, 3}), leaf({0, 6, 4})});
+                {leaf({2, 3, 4, 5}), leaf({0, 6, 4, 0, 7, 0, 0, 0, 0})});
 }
 
 TEST_CASE("scatter: equal extremes share the gradient, also NaN") {
