@@ -5,6 +5,7 @@
 #include <tutti/autodiff/operation_scope.h>
 #include <tutti/autodiff/operations.h>
 #include <tutti/autodiff/window_shapes.h>
+#include <tutti/backend/operand_checks.h>
 #include <tutti/backend/operations.h>
 #include <tutti/backend/widening.h>
 
@@ -80,39 +81,51 @@ Tensor flat_kernels(const Tensor& weight) {
   return reshape(weight, {shape[0], shape[1] * shape[2], shape[3], shape[4]});
 }
 
+/// Before windows are copied.
+void check_operands(std::string_view operation, const Tensor& input, const Tensor& weight) {
+  checks::require_alike(operation, input.array(), weight.array());
+  checks::require_floating(operation, input.array());
+}
+
 }  // namespace
 
-Tensor conv3d(const Tensor& input, const Tensor& weight, const Tensor& bias, const Conv3dGeometry& geometry) {
+Tensor conv3d(const Tensor& volumes, const Tensor& kernels, const Tensor& bias, const Conv3dGeometry& geometry) {
   constexpr std::string_view kName = "conv3d";
-  const OperationScope scope(kName, input, weight, bias);
+  const OperationScope scope(kName, volumes, kernels, bias);
+  const Tensor input = autocast(kName, volumes);
+  const Tensor weight = autocast(kName, kernels);
+  check_operands(kName, input, weight);
   const auto& [stride, padding, dilation, groups] = geometry;
   const Shape to =
       convolution_shape(kName, {Dims(stride), Dims(padding), Dims(dilation), groups}, input.shape(), weight.shape());
   if (bias.defined()) check_bias_shape(kName, bias.shape(), to[1]);
   const DepthWindows depth{input.shape(), to[2], weight.length(2), stride[0], padding[0], dilation[0]};
   const Shape from = depth.shape();
-  const Tensor slices = slices_of_windows(depth, autocast(kName, input));
-  const Tensor images = conv2d(reshape(slices, {from[0] * from[1], from[2] * from[3], from[4], from[5]}),
-                               flat_kernels(autocast(kName, weight)), {},
-                               {of_images(stride), of_images(padding), of_images(dilation), groups});
+  const Tensor slices = slices_of_windows(depth, input);
+  const Tensor images =
+      conv2d(reshape(slices, {from[0] * from[1], from[2] * from[3], from[4], from[5]}), flat_kernels(weight), {},
+             {of_images(stride), of_images(padding), of_images(dilation), groups});
   const Tensor y = permute(reshape(images, {to[0], to[2], to[1], to[3], to[4]}), {0, 2, 1, 3, 4});
   return bias.defined() ? y + reshape(autocast(kName, bias), {-1, 1, 1, 1}) : y;
 }
 
-Tensor conv_transpose3d(const Tensor& input, const Tensor& weight, const Tensor& bias,
+Tensor conv_transpose3d(const Tensor& volumes, const Tensor& kernels, const Tensor& bias,
                         const ConvTranspose3dGeometry& geometry) {
   constexpr std::string_view kName = "conv_transpose3d";
-  const OperationScope scope(kName, input, weight, bias);
+  const OperationScope scope(kName, volumes, kernels, bias);
+  const Tensor input = autocast(kName, volumes);
+  const Tensor weight = autocast(kName, kernels);
+  check_operands(kName, input, weight);
   const auto& [stride, padding, output_padding, dilation, groups] = geometry;
   const Shape to =
       transposed_convolution_shape(kName, {Dims(stride), Dims(padding), Dims(dilation), groups, Dims(output_padding)},
                                    input.shape(), weight.shape());
   if (bias.defined()) check_bias_shape(kName, bias.shape(), to[1]);
   const Shape& from = input.shape();
-  const Tensor slices = permute(autocast(kName, input), {0, 2, 1, 3, 4});
-  const Tensor images = conv_transpose2d(
-      reshape(slices, {from[0] * from[2], from[1], from[3], from[4]}), flat_kernels(autocast(kName, weight)), {},
-      {of_images(stride), of_images(padding), of_images(output_padding), of_images(dilation), groups});
+  const Tensor slices = permute(input, {0, 2, 1, 3, 4});
+  const Tensor images =
+      conv_transpose2d(reshape(slices, {from[0] * from[2], from[1], from[3], from[4]}), flat_kernels(weight), {},
+                       {of_images(stride), of_images(padding), of_images(output_padding), of_images(dilation), groups});
   const DepthWindows depth{to, from[2], weight.length(2), stride[0], padding[0], dilation[0]};
   const Tensor y = slices_to_volumes(depth, reshape(images, depth.shape()));
   return bias.defined() ? y + reshape(autocast(kName, bias), {-1, 1, 1, 1}) : y;

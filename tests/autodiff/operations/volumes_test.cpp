@@ -109,7 +109,12 @@ TEST_CASE("volumes: what does not fit is named") {
   CHECK(error_of([&] { conv3d(x, spread({1, 2, 2, 2, 2}, 2), spread({2}, 3)); }).find("bias") != std::string::npos);
   CHECK(error_of([&] {
           conv3d(x, cast(spread({1, 2, 2, 2, 2}, 2), DType::f32));
-        }).find("dtypes: f64 and f32") != std::string::npos);
+        }).starts_with("[conv3d] operands have different dtypes: f64 and f32"));
+  const Tensor integers = ones({1, 2, 3, 3, 3}, {.dtype = DType::i32});
+  CHECK(error_of([&] { conv3d(integers, integers); }).starts_with("[conv3d] takes a floating type, not i32"));
+  CHECK(error_of([&] {
+          conv_transpose3d(integers, ones({2, 1, 2, 2, 2}, {.dtype = DType::i32}));
+        }).starts_with("[conv_transpose3d] takes a floating type, not i32"));
   CHECK(error_of([&] {
           conv_transpose3d(x, spread({2, 1, 2, 2, 2}, 2), {}, {.output_padding = {0, 1, 0}});
         }).starts_with("[conv_transpose3d] output_padding 1"));
