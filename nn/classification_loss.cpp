@@ -35,9 +35,10 @@ struct Classes {
     if (targets.shape() != expected)
       raise<ShapeError>("[{}] logits {} with classes along axis {} need targets {}, got {}", operation,
                         to_string(values.shape()), axis, to_string(expected), to_string(targets.shape()));
-    if (targets.dtype() != DType::i64)
-      raise<DTypeError>("[{}] targets {} must be i64 class numbers, or probabilities of the shape of logits {}; got {}",
-                        operation, to_string(targets.shape()), to_string(values.shape()), to_string(targets.dtype()));
+    if (!is_integral(targets.dtype()))
+      raise<DTypeError>(
+          "[{}] targets {} must be class numbers, integers, or probabilities of the shape of logits {}; got {}",
+          operation, to_string(targets.shape()), to_string(values.shape()), to_string(targets.dtype()));
   }
 
   /// In the logits' dtype; undefined stays so.
@@ -66,9 +67,10 @@ Tensor reduce_weighted(const Classes& classes, const Tensor& losses, const Tenso
   return sum(losses) / sum(kept.defined() ? where(kept, weights, 0.0) : weights);
 }
 
-Tensor likelihood_loss(const Classes& classes, const Tensor& log_probabilities, const Tensor& targets,
+Tensor likelihood_loss(const Classes& classes, const Tensor& log_probabilities, const Tensor& given,
                        const CrossEntropyOptions& options) {
-  classes.check_numbers(targets);
+  classes.check_numbers(given);
+  const Tensor targets = cast(given, DType::i64);
   const std::int64_t axis = classes.signed_axis();
   const IndexMeaning meaning{.operation = classes.operation,
                              .index = "target",

@@ -24,9 +24,9 @@ struct CrossEntropyOptions {
 };
 
 /// -log softmax(logits)[target]. Logits [n, classes, d1, ...] floating and targets of that shape without the class
-/// axis, i64 class numbers; the loss has the targets' shape. Or targets are probabilities, floating and of the logits'
-/// shape: -sum(targets log softmax(logits)) over the classes. Computed from log_softmax, so that large logits neither
-/// overflow nor lose their gradient.
+/// axis, class numbers of any integer type; the loss has the targets' shape. Or targets are probabilities, floating and
+/// of the logits' shape: -sum(targets log softmax(logits)) over the classes. Computed from log_softmax, so that large
+/// logits neither overflow nor lose their gradient.
 ///
 /// With smoothing s, targets are (1 - s) target + s / classes: Szegedy et al., "Rethinking the Inception Architecture"
 /// (2016). The mean over class numbers is divided by the sum of the targets' weights (NaN when all are ignored), that

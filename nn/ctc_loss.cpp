@@ -6,6 +6,7 @@
 #include <tutti/autodiff/operations.h>
 #include <tutti/autodiff/promotion.h>
 #include <tutti/backend/error.h>
+#include <tutti/backend/index_meaning.h>
 #include <tutti/nn/time_steps.h>
 
 #include <algorithm>
@@ -32,8 +33,8 @@ void check(const Tensor& log_probabilities, const Tensor& targets, const CtcLeng
                       to_string(log_probabilities.shape()));
   if (!is_floating(log_probabilities.dtype()))
     raise<DTypeError>("[ctc_loss] log probabilities are {}, not floating", to_string(log_probabilities.dtype()));
-  if (targets.dtype() != DType::i64)
-    raise<DTypeError>("[ctc_loss] targets must be i64 class numbers, got {}", to_string(targets.dtype()));
+  if (!is_integral(targets.dtype()))
+    raise<DTypeError>("[ctc_loss] targets must be class numbers, integers, got {}", to_string(targets.dtype()));
   const std::int64_t batch = log_probabilities.length(1);
   if (targets.rank() != 2 || targets.length(0) != batch)
     raise<ShapeError>("[ctc_loss] log probabilities {} need targets [{}, labels], got {}",
@@ -93,7 +94,11 @@ Tensor losses_of(const Tensor& log_probabilities, const Tensor& targets, const C
   const Tensor places = with_blanks(targets, lengths, options.blank);
   const std::int64_t count = places.length(1);
   const Tensor leap = leaps(places, dtype);
-  const Tensor given = gather(log_probabilities, 2, broadcast_to(places, {time, batch, count}));
+  const Tensor given = [&] {
+    const IndexMeaning meaning{.operation = "ctc_loss", .index = "target", .range = "classes"};
+    const IndexScope class_numbers(meaning);
+    return gather(log_probabilities, 2, broadcast_to(places, {time, batch, count}));
+  }();
   const std::vector<Tensor> steps = time_steps(where(given <= kNever, kNever, given));
   const Tensor counts = expand_dims(within(lengths.inputs, time, device).transpose(), 2);  // [time, batch, 1]
   const bool all_count = std::ranges::all_of(lengths.inputs, [&](std::int64_t length) { return length == time; });
@@ -116,10 +121,12 @@ Tensor losses_of(const Tensor& log_probabilities, const Tensor& targets, const C
 
 }  // namespace
 
-Tensor ctc_loss(const Tensor& given, const Tensor& targets, const CtcLengths& lengths, const CtcOptions& options) {
-  const OperationScope scope("ctc_loss", given, targets);
+Tensor ctc_loss(const Tensor& given, const Tensor& given_targets, const CtcLengths& lengths,
+                const CtcOptions& options) {
+  const OperationScope scope("ctc_loss", given, given_targets);
   const Tensor log_probabilities = autocast("ctc_loss", given);
-  check(log_probabilities, targets, lengths, options.blank);
+  check(log_probabilities, given_targets, lengths, options.blank);
+  const Tensor targets = cast(given_targets, DType::i64);
   const Tensor losses = losses_of(widened(log_probabilities), targets, lengths, options);
   Tensor result = losses;
   if (options.reduction == LossReduction::mean) {

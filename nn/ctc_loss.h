@@ -22,8 +22,8 @@ struct CtcOptions {
 
 /// Graves et al., "Connectionist Temporal Classification" (2006): -log of the probability that a sequence of classes,
 /// without repetitions and then without blanks, is the targets. Log probabilities (a log_softmax) [time, batch,
-/// classes] floating and targets [batch, labels], i64 class numbers -> [batch]; the mean is that of losses divided by
-/// the number of their labels, at least 1. A target that is the blank has no meaning.
+/// classes] floating and targets [batch, labels], class numbers of any integer type -> [batch]; the mean is that of
+/// losses divided by the number of their labels, at least 1. A target that is the blank has no meaning.
 ///
 /// As torch.nn.functional.ctc_loss, but differentiable twice, with the gradient of log probabilities as they are (that
 /// of PyTorch is right behind a log_softmax alone), which is 0 for an infinite loss. Some ten operations on [batch, 2

@@ -158,6 +158,28 @@ TEST_CASE("cross_entropy: one-hot probabilities are class numbers") {
           doctest::Approx(cross_entropy(x, numbers, {.label_smoothing = smoothing}).item<double>()).epsilon(1e-12));
 }
 
+TEST_CASE("cross_entropy: a class number that is repeated in the targets is told with its place in them") {
+  const Tensor x = spread({2, 5, 3}, 8);
+  const Tensor targets = broadcast_to(index({1, 9}, {2, 1}), {2, 3});
+  const Tensor across = broadcast_to(index({1, 2, 9}, {3}), {2, 3});
+  const auto loss = [&](const Tensor& numbers) { return cross_entropy(x, numbers).item<double>(); };
+  CHECK_THROWS_WITH_AS(loss(targets), doctest::Contains("target 9 at [1, 0] is out of range"), ShapeError);
+  CHECK_THROWS_WITH_AS(loss(across), doctest::Contains("target 9 at [0, 2] is out of range"), ShapeError);
+}
+
+TEST_CASE("cross_entropy and nll_loss: class numbers of any integer type") {
+  const Tensor x = log_softmax(spread({4, 5}, 8), 1);
+  const Tensor numbers = index({3, 0, 4, 1}, {4});
+  const double expected = cross_entropy(x, numbers, {.ignore_index = 4}).item<double>();
+  for (const DType dtype : {DType::u8, DType::i8, DType::i32}) {
+    const Tensor targets = cast(numbers, dtype);
+    CHECK(cross_entropy(x, targets, {.ignore_index = 4}).item<double>() == expected);
+    CHECK(nll_loss(x, targets, {.ignore_index = 4}).item<double>() == doctest::Approx(expected).epsilon(1e-12));
+  }
+  CHECK_THROWS_WITH_AS(nll_loss(x, cast(numbers, DType::boolean)),
+                       doctest::Contains("[nll_loss] targets [4] must be class numbers, integers"), DTypeError);
+}
+
 TEST_CASE("cross_entropy: ignored examples have no gradient, whatever their logits, and all ignored give NaN") {
   const Tensor x = leaf({1, 2, 1e30, -1e30}, {2, 2});
   backward(cross_entropy(x, index({1, kIgnored}, {2}), {.ignore_index = kIgnored}));

@@ -148,10 +148,13 @@ TEST_CASE("ctc_loss: what does not fit is refused by name") {
   check("[ctc_loss] log probabilities [time, batch, classes] are needed, not [4, 6]", reshape(x, {4, 6}), targets,
         lengths);
   check("[ctc_loss] log probabilities are i64, not floating", cast(x, DType::i64), targets, lengths);
-  check("[ctc_loss] targets must be i64 class numbers, got f64", x, cast(targets, DType::f64), lengths);
+  check("[ctc_loss] targets must be class numbers, integers, got f64", x, cast(targets, DType::f64), lengths);
   check("need targets [2, labels], got [4]", x, reshape(targets, {4}), lengths);
   check("[ctc_loss] 1 lengths of inputs for a batch of 2", x, targets, CtcLengths{{4}, {2, 2}});
   check("[ctc_loss] a length of 5 of inputs of at most 4", x, targets, CtcLengths{{4, 5}, {2, 2}});
   check("[ctc_loss] a length of -1 of targets of at most 2", x, targets, CtcLengths{{4, 4}, {-1, 2}});
   check("[ctc_loss] the blank 3 is none of 3 classes", x, targets, lengths, CtcOptions{.blank = 3});
+  CHECK_THROWS_WITH_AS(ctc_loss(x, index({1, 2, 7, 1}, {2, 2}), lengths).item<double>(),
+                       doctest::Contains("[ctc_loss] target 7 is out of range for 3 classes"), ShapeError);
+  CHECK(ctc_loss(x, cast(targets, DType::u8), lengths).item<double>() == ctc_loss(x, targets, lengths).item<double>());
 }
