@@ -18,12 +18,16 @@ using Vector = std::vector<Tensor>;  // a part for each parameter
 
 constexpr double kLeastCurvature = 1e-10;  // of pairs that are kept
 
-/// a . b in f64, on the device: squares of f32 overflow where a model's values do not.
+/// part(0) + part(1) + ..., with one wait for the device.
+template <class Part> double total(std::size_t count, const Part& part) {
+  Tensor all = part(0);
+  for (std::size_t i = 1; i < count; ++i) all = all + part(i);
+  return all.template item<double>();
+}
+
+/// a . b in f64: squares of f32 overflow where a model's values do not.
 double dot(const Vector& a, const Vector& b) {
-  const auto part = [&](std::size_t i) { return sum(cast(a[i], DType::f64) * cast(b[i], DType::f64)); };
-  Tensor total = part(0);
-  for (std::size_t i = 1; i < a.size(); ++i) total = total + part(i);
-  return total.item<double>();
+  return total(a.size(), [&](std::size_t i) { return sum(cast(a[i], DType::f64) * cast(b[i], DType::f64)); });
 }
 
 Vector scaled(const Vector& x, double factor) {
@@ -40,19 +44,19 @@ Vector moved(const Vector& x, double factor, const Vector& y) {
 }
 
 double total_size(const Vector& x) {
-  double total = 0;
-  for (const Tensor& part : x) total += sum(abs(part)).item<double>();
-  return total;
+  return total(x.size(), [&](std::size_t i) { return sum(abs(cast(x[i], DType::f64))); });
 }
 
 double largest(const Vector& x) {
-  double most = 0;
+  std::vector<Tensor> parts{zeros({1}, {.dtype = DType::f64, .device = x.front().device()})};
   for (const Tensor& part : x)
-    if (part.size() > 0) most = std::max(most, max(abs(part)).item<double>());
-  return most;
+    if (part.size() > 0) parts.push_back(reshape(cast(max(abs(part)), DType::f64), {1}));
+  return max(concatenate(parts, 0)).item<double>();
 }
 
 void require_finite(const Vector& gradient) {
+  const auto misses = [&](std::size_t i) { return sum(cast(logical_not(isfinite(gradient[i])), DType::f64)); };
+  if (total(gradient.size(), misses) == 0) return;
   for (std::size_t i = 0; i < gradient.size(); ++i)
     if (!all_true(isfinite(gradient[i])).item<bool>())
       raise("[Lbfgs.step] the gradient of parameter {} is not finite, though the loss is", i);
@@ -146,20 +150,25 @@ class Lbfgs::Objective {
       raise<ShapeError>("[Lbfgs.step] the closure returned {}: the loss must be one number",
                         loss.defined() ? to_string(loss.shape()) : "an undefined tensor");
     LinePoint point{.step = step, .loss = loss.item<double>()};
-    for (std::size_t i = 0; i < parameters_.size(); ++i) point.gradient.push_back(gradient(i));
+    bool any = false;
+    for (std::size_t i = 0; i < parameters_.size(); ++i) {
+      const Array found = gradient(i);
+      any = any || found.defined();
+      // A copy: the next backward may write to the same memory.
+      point.gradient.push_back(found.defined() ? Tensor(found.copy()) : zeros_like(parameters_[i]));
+    }
+    if (!any) raise("[Lbfgs.step] no parameter has a gradient: the closure must call backward");
     if (std::isfinite(point.loss)) require_finite(point.gradient);
     if (!direction.empty()) point.slope = dot(point.gradient, direction);
     return point;
   }
 
  private:
-  // A copy: the next backward may write to the same memory.
-  Tensor gradient(std::size_t i) const {
+  Array gradient(std::size_t i) const {
     if (parameters_[i].has_sparse_grad())
       raise("[Lbfgs.step] {} has sparse gradients: mark it dense with set_sparse_grad(false)",
             parameter_text(parameters_[i], i));
-    const Array found = ready_gradient("Lbfgs.step", parameters_[i], i);
-    return found.defined() ? Tensor(found.copy()) : zeros_like(parameters_[i]);
+    return ready_gradient("Lbfgs.step", parameters_[i], i);
   }
 
   const std::vector<Tensor>& parameters_;

@@ -231,6 +231,9 @@ TEST_CASE("Lbfgs: what it cannot do is refused by name") {
                        ShapeError);
   CHECK_THROWS_WITH_AS(optimizer.step([] { return Tensor(); }),
                        doctest::Contains("[Lbfgs.step] the closure returned an undefined tensor"), ShapeError);
+  CHECK_THROWS_WITH_AS(optimizer.step([&] { return sum(p); }),
+                       doctest::Contains("[Lbfgs.step] no parameter has a gradient: the closure must call backward"),
+                       Error);
   CHECK_FALSE(optimizer.torn());
   CHECK_THROWS_WITH_AS(optimizer.step(nullptr), doctest::Contains("[Lbfgs.step] there is no closure"), Error);
   const auto nan = [&] {
