@@ -218,7 +218,8 @@ TEST_CASE("Trainer: as a part of a checkpoint it changes nothing when another pa
 }
 
 TEST_CASE("ProgressBar: one for each epoch, or one for the run") {
-  const auto lines = [](ProgressBarOptions options, const TrainingLimits& limits, const EvaluationPlan& plan = {}) {
+  const auto lines = [](ProgressBarOptions options, const TrainingLimits& limits, const EvaluationPlan& plan = {},
+                        const TrainingLimits& then = {.steps = 0}) {
     const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::tmpfile(), &std::fclose);
     options.progress.output = file.get();
     options.progress.terminal = false;
@@ -228,6 +229,7 @@ TEST_CASE("ProgressBar: one for each epoch, or one for the run") {
                                 .before_step = [](Trainer& t) { t.storage().put_scalar("total_loss", 0.25); }}),
                             std::make_shared<ProgressBar>(options)});
     trainer.train_and_evaluate(limits, plan);
+    trainer.train(then);
     std::rewind(file.get());
     std::string text;
     for (int c = 0; (c = std::fgetc(file.get())) != EOF;) text += static_cast<char>(c);
@@ -247,6 +249,12 @@ TEST_CASE("ProgressBar: one for each epoch, or one for the run") {
   const std::string evaluated = lines({.steps = 10}, {.epochs = 1}, {.every_steps = 4});
   CHECK(evaluated.find("step 4/10") != std::string::npos);
   CHECK(evaluated.find("step 10/10") != std::string::npos);
+  // The next run has another.
+  const std::string longer = lines({}, {.steps = 10}, {}, {.steps = 20});
+  CHECK(longer.find("step 20/20") != std::string::npos);
+  CHECK(longer.find("/10", longer.find("10/10") + 5) == std::string::npos);
+  const std::string by_epoch = lines({}, {.steps = 10}, {}, {.epochs = 3});
+  CHECK(by_epoch.find("epoch 2/3") != std::string::npos);
 }
 
 TEST_SUITE_END();

@@ -37,9 +37,14 @@ void ProgressBar::after_step(const StepReport& report) {
 }
 
 // A bar of the whole run goes on after an epoch.
-void ProgressBar::finish() {
+void ProgressBar::after_epoch() {
   if (bar_) bar_->finish();
-  if (by_epoch() || !trainer().running()) bar_.reset();
+  if (by_epoch()) bar_.reset();
+}
+
+void ProgressBar::after_train() {
+  if (bar_) bar_->finish();
+  bar_.reset();
 }
 
 }  // namespace tutti

@@ -31,11 +31,10 @@ class ProgressBar final : public Hook {
   void before_evaluation() override {
     if (bar_) bar_->finish();  // and goes on behind it
   }
-  void after_epoch() override { finish(); }
-  void after_train() override { finish(); }
+  void after_epoch() override;
+  void after_train() override;
 
  private:
-  void finish();
   bool by_epoch() const;
 
   ProgressBarOptions options_;

@@ -29,22 +29,37 @@ bool leads_to(const std::string& path, const struct stat& file) {
   return stat(path.c_str(), &found) == 0 && found.st_dev == file.st_dev && found.st_ino == file.st_ino;
 }
 
+/// A file that is removed if something goes wrong.
+struct Unfinished {
+  const std::string& path;
+  bool finished = false;
+
+  ~Unfinished() {
+    std::error_code ignored;
+    if (!finished) std::filesystem::remove(path, ignored);
+  }
+};
+
 }  // namespace
 
 // Emptied only when it is known that nobody else writes it.
 LineFile::File LineFile::open(const std::string& path, Mode mode, const std::string& known_as) {
-  errno = 0;
-  File file(std::fopen(path.c_str(), "abe"));
-  if (!file) raise<DataError>("[metrics] cannot open {}: {}", known_as, std::strerror(errno));
-  const int descriptor = fileno(file.get());
-  const struct stat about = stat_of(descriptor);
-  if (!S_ISREG(about.st_mode)) return file;                                             // a terminal, a pipe
-  const bool held = flock(descriptor, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;  // some file systems have none
-  if (held) raise<DataError>("[metrics] cannot open {}: another run writes it", known_as);
-  if (!leads_to(path, about)) return open(path, mode, known_as);  // whoever put another in its place holds that one
-  if (mode == Mode::replace && ftruncate(descriptor, 0) != 0)
-    raise<DataError>("[metrics] cannot empty {}: {}", known_as, std::strerror(errno));
-  return file;
+  constexpr int kAttempts = 100;
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    errno = 0;
+    File file(std::fopen(path.c_str(), "abe"));
+    if (!file) raise<DataError>("[metrics] cannot open {}: {}", known_as, std::strerror(errno));
+    const int descriptor = fileno(file.get());
+    const struct stat about = stat_of(descriptor);
+    if (!S_ISREG(about.st_mode)) return file;                                             // a terminal, a pipe
+    const bool held = flock(descriptor, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;  // some file systems have none
+    if (held) raise<DataError>("[metrics] cannot open {}: another run writes it", known_as);
+    if (!leads_to(path, about)) continue;  // whoever put another in its place holds that one
+    if (mode == Mode::replace && ftruncate(descriptor, 0) != 0)
+      raise<DataError>("[metrics] cannot empty {}: {}", known_as, std::strerror(errno));
+    return file;
+  }
+  raise<DataError>("[metrics] cannot open {}: another file takes its place again and again", known_as);
 }
 
 void LineFile::append(std::FILE* file, const std::string& path, std::string_view text) {
@@ -74,11 +89,15 @@ void LineFile::write(std::string_view lines) {
 void LineFile::rewrite(const std::function<std::optional<std::string>(std::string_view)>& edit) {
   if (!file_) raise<DataError>("[metrics] cannot rewrite {}: it is closed", path_);
   if (empty_ || !regular_) return;
+  const struct stat about = stat_of(fileno(file_.get()));
+  if (!leads_to(path_, about)) raise<DataError>("[metrics] cannot rewrite {}: it was moved or replaced", path_);
   std::error_code error;
   const std::filesystem::path target = std::filesystem::canonical(path_, error);  // a link stays one
   if (error) raise<DataError>("[metrics] cannot read {}: {}", path_, error.message());
   const std::string edited = target.string() + ".new";
   File to = open(edited, Mode::replace, path_);
+  Unfinished unfinished{edited};
+  (void)fchmod(fileno(to.get()), about.st_mode);  // as it was, where that may be
   std::ifstream from(path_, std::ios::binary);
   for (std::string line; std::getline(from, line) && !from.eof();)  // at the end: no '\n' behind the line
     if (auto text = edit(line)) append(to.get(), path_, text->append("\n"));
@@ -86,6 +105,7 @@ void LineFile::rewrite(const std::function<std::optional<std::string>(std::strin
   flush(to.get(), path_);
   std::filesystem::rename(edited, target, error);
   if (error) raise<DataError>("[metrics] cannot replace {}: {}", path_, error.message());
+  unfinished.finished = true;
   file_ = std::move(to);
 }
 

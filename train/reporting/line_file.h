@@ -22,7 +22,9 @@ class LineFile {
   void write(std::string_view lines);  ///< end with '\n'
 
   /// Replaces the file, in one step, by what `edit` makes of each whole line (without its '\n'); nothing drops it. A
-  /// last line without '\n', which a killed process left, is dropped. Does nothing unless the file is a regular one.
+  /// last line without '\n', which a killed process left, is dropped. Does nothing unless the file is a regular one. It
+  /// is written beside it, as `<path>.new`, which is no name for other files. DataError if the path leads elsewhere by
+  /// now.
   void rewrite(const std::function<std::optional<std::string>(std::string_view)>& edit);
 
   const std::string& path() const noexcept { return path_; }

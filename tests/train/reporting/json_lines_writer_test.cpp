@@ -231,6 +231,36 @@ TEST_CASE("JsonLinesWriter: a file that is rewritten is never another one's") {
   CHECK(read_file(path) == "0\n");
 }
 
+TEST_CASE("JsonLinesWriter: a file that was moved is not rewritten in another's place") {
+  const TemporaryFolder folder;
+  const std::string path = folder.file("log.jsonl");
+  const auto all = [](std::string_view line) { return std::optional(std::string(line)); };
+  LineFile first(path, Mode::replace);
+  first.write("0\n");
+  std::filesystem::rename(path, folder.file("old.jsonl"));
+  CHECK_THROWS_WITH_AS(first.rewrite(all), doctest::Contains("log.jsonl: it was moved or replaced"), DataError);
+  LineFile second(path, Mode::replace);
+  second.write("1\n");
+  CHECK_THROWS_AS(first.rewrite(all), DataError);
+  second.write("2\n");
+  CHECK(read_file(path) == "1\n2\n");
+}
+
+TEST_CASE("JsonLinesWriter: a rewritten file keeps its permissions, and one whose lines cannot be read its lines") {
+  const TemporaryFolder folder;
+  const std::string path = folder.file("log.jsonl");
+  LineFile file(path, Mode::replace);
+  file.write("0\n");
+  std::filesystem::permissions(path, std::filesystem::perms(0640));
+  CHECK_THROWS_AS(file.rewrite([](std::string_view) -> std::optional<std::string> { throw DataError("no number"); }),
+                  DataError);
+  CHECK(read_file(path) == "0\n");
+  CHECK_FALSE(std::filesystem::exists(path + ".new"));
+  file.rewrite([](std::string_view) { return std::optional<std::string>("1"); });
+  CHECK(read_file(path) == "1\n");
+  CHECK(std::filesystem::status(path).permissions() == std::filesystem::perms(0640));
+}
+
 TEST_CASE("JsonLinesWriter: a link to a file that is rewritten stays one") {
   const TemporaryFolder folder;
   const std::string path = folder.file("log.jsonl");
