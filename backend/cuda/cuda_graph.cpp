@@ -36,6 +36,13 @@ class RecordedGraph {
 
 constexpr std::string_view kWayRound = "CapturedStepOptions::device_graphs = false replays without";
 
+/// OutOfMemoryError if that is what it is, else DeviceError.
+void check_made(cudaError_t status, const char* call, Device device) {
+  if (status == cudaErrorMemoryAllocation)
+    raise<OutOfMemoryError>("[{}] {}: {} finds no memory", kOperation, to_string(device), call);
+  if (status != cudaSuccess) cuda_runtime::raise_cuda_error(status, call, device, kOperation);
+}
+
 /// By what was queued before: each call on the device says so from then on.
 bool has_failed(const CudaStream& stream) {
   const cudaError_t state = settled(cudaStreamQuery(stream.handle()));
@@ -97,15 +104,14 @@ std::unique_ptr<DeviceGraph> GraphRecording::finish(CudaStream& compute) {
   active_recording = nullptr;
   open_ = false;
   const RecordedGraph recorded(*stream_);
-  if (recorded.error() != cudaSuccess)
-    cuda_runtime::raise_cuda_error(recorded.error(), "cudaStreamEndCapture", device, kOperation);
+  check_made(recorded.error(), "cudaStreamEndCapture", device);
   cudaGraphExec_t executable = nullptr;
   std::unique_lock lock(launch_or_allocate());
-  TUTTI_CUDA(device, kOperation, cudaGraphInstantiate(&executable, recorded.get(), 0));
-  const cudaError_t uploaded = cudaGraphUpload(executable, compute.handle());
+  check_made(settled(cudaGraphInstantiate(&executable, recorded.get(), 0)), "cudaGraphInstantiate", device);
+  const cudaError_t uploaded = settled(cudaGraphUpload(executable, compute.handle()));
   lock.unlock();
   auto graph = std::make_unique<CudaGraph>(compute, executable);
-  if (uploaded != cudaSuccess) cuda_runtime::raise_cuda_error(uploaded, "cudaGraphUpload", device, kOperation);
+  check_made(uploaded, "cudaGraphUpload", device);
   return graph;
 }
 
@@ -122,7 +128,7 @@ std::unique_ptr<DeviceGraph> CudaBackend::make_graph(Device device, MemoryPool& 
     raise<CaptureError>("[graph] a part of a captured step cannot be made a CUDA graph ({}): {}", error.what(),
                         kWayRound);
   } catch (const OutOfMemoryError& error) {
-    raise<OutOfMemoryError>("{}; for the temporary memory of a CUDA graph, which is its own: {}", error.what(),
+    raise<OutOfMemoryError>("{}; a CUDA graph and its temporary memory take memory of their own: {}", error.what(),
                             kWayRound);
   }
 }

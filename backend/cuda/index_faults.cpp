@@ -34,7 +34,10 @@ IndexFaults::IndexFaults(Device device) : device_(device) {
   std::uninitialized_default_construct_n(places_, kPlaces);
 }
 
-IndexFaults::~IndexFaults() { (void)cuda_runtime::settled(cudaFreeHost(places_)); }
+IndexFaults::~IndexFaults() {
+  const std::lock_guard allocating(cuda_runtime::launch_or_allocate());
+  (void)cuda_runtime::settled(cudaFreeHost(places_));
+}
 
 IndexFault* IndexFaults::report() {
   const IndexMeaning* meaning = IndexScope::current();

@@ -21,7 +21,10 @@ MatrixFaults::MatrixFaults(Device device) : device_(device) {
   std::uninitialized_default_construct_n(places_, kPlaces);
 }
 
-MatrixFaults::~MatrixFaults() { (void)cuda_runtime::settled(cudaFreeHost(places_)); }
+MatrixFaults::~MatrixFaults() {
+  const std::lock_guard allocating(cuda_runtime::launch_or_allocate());
+  (void)cuda_runtime::settled(cudaFreeHost(places_));
+}
 
 MatrixFault* MatrixFaults::report(std::string_view operation) {
   const std::lock_guard lock(mutex_);

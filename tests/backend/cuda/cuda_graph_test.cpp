@@ -169,7 +169,9 @@ TEST_CASE("cuda graph: what is no fault of the graph is told as what it is") {
     CHECK_THROWS_AS(capture.run(0, capture.tape().size()), DeviceError);
   }
   SUBCASE("no memory") {
-    backend->pool(kDevice).set_limit(1);
+    SUBCASE("for what is temporary") { backend->pool(kDevice).set_limit(1); }
+    SUBCASE("for the graph") { machine.fail_call("cudaGraphInstantiate", 1, cudaErrorMemoryAllocation); }
+    SUBCASE("for the graph on the device") { machine.fail_call("cudaGraphUpload", 1, cudaErrorMemoryAllocation); }
     try {
       capture.run(0, capture.tape().size());
       FAIL("made without memory");
