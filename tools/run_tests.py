@@ -214,11 +214,15 @@ def run_device(tests, device, options, report):
     results = []
     with concurrent.futures.ThreadPoolExecutor(1 if device == "cuda" else options.jobs) as jobs:
         running = {jobs.submit(run_one, test): name_of(test) for test in tests}
-        for done in concurrent.futures.as_completed(running):
-            if result := done.result():
-                print(result.text, flush=True)
-                results.append(result)
-                report.add(device, running[done], result)
+        try:
+            for done in concurrent.futures.as_completed(running):
+                if result := done.result():
+                    print(result.text, flush=True)
+                    results.append(result)
+                    report.add(device, running[done], result)
+        except BaseException:  # Ctrl-C: what has not begun does not
+            jobs.shutdown(wait=False, cancel_futures=True)
+            raise
     return results
 
 

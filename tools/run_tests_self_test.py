@@ -4,9 +4,11 @@
 
 import json
 import pathlib
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 RUN_TESTS = pathlib.Path(__file__).with_name("run_tests.py")
@@ -60,6 +62,20 @@ class Selection(unittest.TestCase):
         for path in self.build.glob("*.runs"):
             path.unlink()
         self.assertNotEqual(self.run_tests("--jobs", "0").returncode, 0)
+
+    def test_an_interrupt_begins_nothing_more(self):
+        first, case, rest = EXECUTABLE.split("\n", 2)
+        for name in ("array_test", "stream_test"):
+            (self.build / name).write_text("\n".join([first, case, f"touch {self.build / name}.runs; sleep 1\n" + rest]))
+        running = subprocess.Popen([sys.executable, RUN_TESTS, self.build, "--jobs", "1"],
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        begun = lambda: len(list(self.build.glob("*.runs")))
+        deadline = time.monotonic() + 30
+        while begun() == 0 and time.monotonic() < deadline:
+            time.sleep(0.02)
+        running.send_signal(signal.SIGINT)
+        self.assertNotEqual(running.wait(30), 0)
+        self.assertEqual(begun(), 1)
 
     def test_names_what_is_unknown_and_runs_nothing(self):
         for option in ("--only", "--leave-out"):
