@@ -52,11 +52,13 @@ class Backend {
 
   // --- reductions; the output has the input's rank, with length 1 on the reduced axes
   virtual void reduce(Reduction, const Array& input, const Array& output) = 0;
-  virtual void arg_reduce(ArgReduction, const Array& input, std::size_t axis, const Array& output) = 0;  ///< i64
+  /// i64: the first of equals.
+  virtual void arg_reduce(ArgReduction, const Array& input, std::size_t axis, const Array& output) = 0;
 
   // --- along one axis; operands are contiguous
   virtual void cumsum(const Array& input, std::size_t axis, bool reverse, const Array& output) = 0;
-  virtual void running_arg(ArgReduction, const Array& input, std::size_t axis, const Array& output) = 0;  ///< i64
+  /// i64: where the extreme of each element and all before it stands, the last of equals.
+  virtual void running_arg(ArgReduction, const Array& input, std::size_t axis, const Array& output) = 0;
   virtual void arg_sort(const Array& input, std::size_t axis, bool descending, const Array& output) = 0;  ///< i64
 
   /// Rows of f32 or f64, at least one, of kMostPoints (backend/operations.h) at most. The input of complex_to_real may

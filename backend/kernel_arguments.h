@@ -9,7 +9,7 @@
 namespace tutti {
 
 enum class Reduction : std::uint8_t { sum, sum_of_squares, max, min, prod };  ///< max and min propagate NaN
-enum class ArgReduction : std::uint8_t { arg_max, arg_min };                  ///< first of equals; NaN wins
+enum class ArgReduction : std::uint8_t { arg_max, arg_min };                  ///< NaN wins
 /// What an update does to the element that it points to: it is added to it, takes its place (the last of several does),
 /// multiplies it, or stays if it is larger or smaller. max and min propagate NaN.
 enum class Scatter : std::uint8_t { add, set, prod, max, min };

@@ -31,9 +31,9 @@ class RawMemory {
 };
 
 /// Caching allocator of one device. Freed blocks are kept by size class and handed out again, most recent first.
-/// Classes are the multiples of 64 up to 1 KiB, then four to each power of two, from 64 KiB on 32: of a block at most a
-/// fifth is unused, of a large one 3 %. Thread-safe. A block is free the moment `release`
-/// is called: whoever releases guarantees that no queued work uses it.
+/// Classes are the multiples of 64 up to 1 KiB, then four to each power of two, beyond 64 KiB 32: less than 64 bytes or
+/// a fifth of a block are unused, of a large one 3 %. Thread-safe. A block is free the moment `release` is called:
+/// whoever releases guarantees that no queued work uses it.
 class MemoryPool {
  public:
   MemoryPool(Device, RawMemory&);
