@@ -152,10 +152,23 @@ void compare_gather(DeviceComparison& both, DType dtype) {
                         {{1}, 0, {1}},
                         {{100, 8}, 0, {300, 8}},
                         {{5, 7}, 0, {0, 7}}}) {
-    const Array index = indices(c.index, c.input[static_cast<std::size_t>(c.axis)], 10);
+    const std::int64_t length = c.input[static_cast<std::size_t>(c.axis)];
+    const Array index = indices(c.index, length, 10);
+    Shape pairs = c.index;
+    pairs.push_back(2);
+    const Array apart = indices(pairs, length, 10);
+    Shape once = c.index;
+    once[once.size() - 1] = 1;
+    const Array repeated = indices(once, length, 10);
     both.compare_layouts(
         "gather", {numbers(c.input, dtype, Numbers::special, 11)},
-        [&](const Arrays& in) { return Arrays{gather(in[0], c.axis, index.to(in[0].device()))}; }, Match::bitwise);
+        [&](const Arrays& in) {
+          const auto chosen = [&](const Array& by) { return gather(in[0], c.axis, by); };
+          const Device device = in[0].device();
+          return Arrays{chosen(index.to(device)), chosen(apart.to(device).slice(-1, 0, 1).squeeze(-1)),
+                        chosen(repeated.to(device).broadcast_to(c.index))};
+        },
+        Match::bitwise);
     both.compare_layouts(
         "scatter_add", {numbers(c.index, dtype, Numbers::plain, 12)},
         [&](const Arrays& in) { return Arrays{scatter_add(c.input, in[0], c.axis, index.to(in[0].device()))}; },
