@@ -60,6 +60,8 @@ Metrics means_of(const Averages& averages) {
 void check_options(const EagerOptions& options) {
   if (options.accumulation < 1)
     raise<Error>("[trainer] accumulation is {}: it must be at least 1", options.accumulation);
+  for (const auto& [name, limit] : {std::pair("max_norm", options.max_norm), std::pair("max_value", options.max_value)})
+    if (limit && !(*limit > 0)) raise<Error>("[trainer] {} is {}: it must be positive", name, *limit);
   if (options.metrics_every < 0) raise<Error>("[trainer] metrics_every is {}: below 0", options.metrics_every);
   if (options.sync == nullptr) return;
   const SyncOptions& sync = options.sync->server().options();

@@ -93,7 +93,7 @@ template <class Item, template <class> class TrainerOf = EagerTrainer> class Lea
     return Base::evaluated(std::move(means), weights);
   }
   void failed(std::exception_ptr error) override {
-    agreement_.fail(error);
+    agreement_.fail(index_, error);
     Base::failed(std::move(error));
   }
 
@@ -244,7 +244,7 @@ template <class M, class Item, template <class> class TrainerOf = EagerTrainer> 
   }
   // The others wait, in the group or in the agreement.
   void tell(std::size_t d, const std::exception_ptr& error) noexcept {
-    agreement_.fail(error);
+    agreement_.fail(d, error);
     try {
       sync_.busy(options_.devices[d], "");
       sync_.fail(options_.devices[d], error);

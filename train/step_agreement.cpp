@@ -2,6 +2,7 @@
 #include <tutti/train/step_agreement.h>
 
 #include <tutti/backend/error.h>
+#include <tutti/distributed/sync_text.h>
 
 #include <algorithm>
 #include <utility>
@@ -13,13 +14,15 @@ StepAgreement::StepAgreement(std::vector<Device> devices, const SyncOptions& wai
   for (const Device device : devices) devices_.push_back({.device = device});
 }
 
-void StepAgreement::rethrow() const {
-  if (error_) std::rethrow_exception(error_);
+void StepAgreement::check_failed() const {
+  if (!error_) return;
+  if (is_echo(error_)) std::rethrow_exception(error_);  // which names the device
+  raise<SyncError>("[training] {} failed: {}", to_string(devices_[failed_].device), text_of(error_));
 }
 
 std::optional<std::string> StepAgreement::stops_before(std::size_t device, std::int64_t step, bool may_stop) {
   const std::lock_guard lock(mutex_);
-  rethrow();
+  check_failed();
   if (may_stop && stop_at_ && step >= *stop_at_) return stop_reason_;
   devices_[device].begun = step;
   return std::nullopt;
@@ -55,7 +58,7 @@ std::optional<std::string> StepAgreement::evaluation_stopped(std::size_t device,
 
 // Whether any device says so in the same call.
 bool StepAgreement::any(std::unique_lock<std::mutex>& lock, std::size_t device, bool says, const char* situation) {
-  rethrow();
+  check_failed();
   const std::int64_t call = devices_[device].calls++;
   Answers& answers = answers_[call];
   ++answers.said;
@@ -71,7 +74,7 @@ bool StepAgreement::any(std::unique_lock<std::mutex>& lock, std::size_t device, 
   }
   if (!changed_.wait_for(lock, fail_after_ - first, known))
     raise<Error>("{}", missing(device, call, situation, fail_after_));
-  rethrow();
+  check_failed();
   const bool any = answers.any;
   if (++answers.told == devices_.size()) answers_.erase(call);
   return any;
@@ -97,10 +100,13 @@ bool is_echo(const std::exception_ptr& error) noexcept {
   }
 }
 
-void StepAgreement::fail(std::exception_ptr error) noexcept {
+void StepAgreement::fail(std::size_t device, std::exception_ptr error) noexcept {
   {
     const std::lock_guard lock(mutex_);
-    if (!error_ || (is_echo(error_) && !is_echo(error))) error_ = std::move(error);
+    if (!error_ || (is_echo(error_) && !is_echo(error))) {
+      error_ = std::move(error);
+      failed_ = device;
+    }
   }
   changed_.notify_all();
 }

@@ -32,15 +32,16 @@ class StepAgreement {
   explicit StepAgreement(std::vector<Device> devices, const SyncOptions& waits = {});
 
   /// At the beginning of this device's step: the reason to stop before it, if there is one. All devices hear it at the
-  /// same step, of those at which they `may_stop`, the same for all. Throws what `fail` was given.
+  /// same step, of those at which they `may_stop`, the same for all. SyncError naming the device that failed, if one
+  /// has.
   std::optional<std::string> stops_before(std::size_t device, std::int64_t step, bool may_stop = true);
   /// All devices stop before the first step that none has begun.
   void request_stop(std::string reason);
 
   /// Says whether this device has data for its next step, and returns whether any device has. Waits for the others only
   /// if it has none itself: until one has, or all said that they have none. All devices call it equally often. Throws
-  /// Error naming who is missing after the deadline, and what `fail` was given first. The first to have waited for
-  /// warn_after warns in the same words.
+  /// Error naming who is missing after the deadline, and SyncError naming the device that failed. The first to have
+  /// waited for warn_after warns in the same words.
   bool any_data(std::size_t device, bool has_data);
   /// Returns when all devices have called it, or throws the same: what was asked for before, all hear. `doing`: what
   /// this device waits for, in the error, as "is to begin".
@@ -54,7 +55,7 @@ class StepAgreement {
 
   /// This device leaves by an error: nobody waits for it. The first error counts; an echo of another device's
   /// (SyncError) gives way to a cause.
-  void fail(std::exception_ptr) noexcept;
+  void fail(std::size_t device, std::exception_ptr) noexcept;
   std::exception_ptr first_error() const;  ///< null: none failed
   /// Forgets requests, errors and data: for the next run, while no device asks.
   void reset();
@@ -72,7 +73,7 @@ class StepAgreement {
     bool warned = false;
   };
 
-  void rethrow() const;
+  void check_failed() const;
   bool any(std::unique_lock<std::mutex>&, std::size_t device, bool says, const char* situation);
   std::string missing(std::size_t device, std::int64_t call, const char* situation, std::chrono::milliseconds) const;
 
@@ -86,6 +87,7 @@ class StepAgreement {
   std::optional<std::int64_t> stop_at_;
   std::string stop_reason_;
   std::exception_ptr error_;
+  std::size_t failed_ = 0;  // whose it is
 };
 
 }  // namespace tutti

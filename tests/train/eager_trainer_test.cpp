@@ -155,6 +155,10 @@ TEST_CASE("EagerTrainer: refuses a model in evaluation mode, and options that ca
   CHECK_THROWS_WITH_AS(trainer.train({.steps = 2}), doctest::Contains("evaluation mode"), Error);
   CHECK(trainer.iteration() == 1);
   CHECK_THROWS_AS((EagerTrainer<Batch>(setup.model, setup.sgd(), data, setup.losses(), {.accumulation = 0})), Error);
+  CHECK_THROWS_WITH_AS((EagerTrainer<Batch>(setup.model, setup.sgd(), data, setup.losses(), {.max_norm = -1.0})),
+                       "[trainer] max_norm is -1: it must be positive", Error);
+  CHECK_THROWS_WITH_AS((EagerTrainer<Batch>(setup.model, setup.sgd(), data, setup.losses(), {.max_value = 0.0})),
+                       "[trainer] max_value is 0: it must be positive", Error);
   CHECK_THROWS_WITH_AS(trainer.evaluate(), doctest::Contains("no evaluation data"), Error);
 }
 

@@ -70,7 +70,12 @@ TEST_CASE("PeriodicWriter: writes every so many steps, after evaluations and at 
   trainer.register_hook(std::make_shared<PeriodicWriter>(noting(calls), 4));
   trainer.train_and_evaluate({.steps = 9}, {.every_steps = 6});
   CHECK(calls == std::vector<std::int64_t>{3, 5, 7, 8});
-  CHECK_THROWS_AS(PeriodicWriter({}, 0), Error);
+  IdleTrainer other({1});
+  other.register_hook(std::make_shared<PeriodicWriter>(std::make_unique<NotingWriter>(calls), 2));
+  other.train({.steps = 2});
+  CHECK(calls == std::vector<std::int64_t>{3, 5, 7, 8, 1, 1});
+  CHECK_THROWS_AS(PeriodicWriter(noting(calls), 0), Error);
+  CHECK_THROWS_AS(PeriodicWriter(std::unique_ptr<EventWriter>()), Error);
   auto writers = noting(calls);
   writers.push_back(nullptr);
   CHECK_THROWS_WITH_AS(PeriodicWriter(std::move(writers)), "[periodic writer] writer 1 of 2 is null", Error);

@@ -212,10 +212,16 @@ TEST_CASE("DataParallelLearner: the first cause of a failure is thrown, and nobo
     return linear_losses(model, b);
   };
   Learner learner(linear_network(), std::move(made), {.devices = devices});
-  for (std::size_t d = 0; d < 2; ++d) learner.trainer(d).set_log([](std::string_view) {});
+  std::vector<std::string> echoes[2];
+  for (std::size_t d = 0; d < 2; ++d)
+    learner.trainer(d).set_log([&, d](std::string_view line) { echoes[d].emplace_back(line); });
   std::vector<std::string> logged;
   learner.trainer(2).set_log([&](std::string_view line) { logged.emplace_back(line); });
   CHECK_THROWS_WITH(learner.train({.epochs = 50}), "the third device broke");
+  for (const auto& echo : echoes) {  // who it was, in the others' words too
+    REQUIRE(echo.size() == 1);
+    CHECK(echo[0].find(to_string(devices[2]) + " failed") != std::string::npos);
+  }
   REQUIRE(logged.size() == 1);
   CHECK(logged[0].starts_with("training on " + to_string(devices[2]) + " failed at step 3 of epoch "));
   for (std::size_t d = 0; d < 3; ++d) CHECK_FALSE(learner.trainer(d).completed());

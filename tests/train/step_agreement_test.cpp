@@ -80,9 +80,11 @@ TEST_CASE("StepAgreement: answers are those to the call, however far another dev
 
 TEST_CASE("StepAgreement: an error that is no echo of another's takes an echo's place") {
   StepAgreement agreement(devices(2));
-  agreement.fail(std::make_exception_ptr(SyncError("cpu:1 failed")));
-  agreement.fail(std::make_exception_ptr(std::runtime_error("the cause")));
-  agreement.fail(std::make_exception_ptr(std::runtime_error("another one")));
+  agreement.fail(0, std::make_exception_ptr(SyncError("cpu:1 failed")));
+  CHECK_THROWS_WITH(agreement.stops_before(0, 1), "cpu:1 failed");
+  agreement.fail(1, std::make_exception_ptr(std::runtime_error("the cause")));
+  agreement.fail(0, std::make_exception_ptr(std::runtime_error("another one")));
+  CHECK_THROWS_WITH(agreement.stops_before(0, 1), "[training] cpu:1 failed: the cause");
   CHECK_THROWS_WITH(std::rethrow_exception(agreement.first_error()), "the cause");
 }
 
@@ -98,10 +100,10 @@ TEST_CASE("StepAgreement: stops only where devices may") {
 
 TEST_CASE("StepAgreement: an error of one ends the others' waits; a device that says nothing is named") {
   StepAgreement failing(devices(2));
-  std::thread broken([&] { failing.fail(std::make_exception_ptr(std::runtime_error("broken"))); });
-  CHECK_THROWS_WITH(failing.any_data(0, false), "broken");
+  std::thread broken([&] { failing.fail(1, std::make_exception_ptr(std::runtime_error("broken"))); });
+  CHECK_THROWS_WITH_AS(failing.any_data(0, false), "[training] cpu:1 failed: broken", SyncError);
   broken.join();
-  CHECK_THROWS_WITH(failing.stops_before(0, 1), "broken");
+  CHECK_THROWS_WITH(failing.stops_before(0, 1), "[training] cpu:1 failed: broken");
   StepAgreement silent(devices(3), {.fail_after = milliseconds(20)});
   std::thread other([&] { CHECK_THROWS_AS(silent.any_data(2, false), Error); });
   CHECK_THROWS_WITH_AS(silent.any_data(0, false), doctest::Contains("to hear from cpu:1"), Error);
@@ -194,9 +196,9 @@ TEST_CASE(
       heard = error.what();
     }
   });
-  agreement.fail(std::make_exception_ptr(std::runtime_error("device 0 broke")));
+  agreement.fail(0, std::make_exception_ptr(std::runtime_error("it broke")));
   meeting.join();
-  CHECK(heard == "device 0 broke");
+  CHECK(heard == "[training] cpu:0 failed: it broke");
 }
 
 TEST_SUITE_END();

@@ -7,6 +7,15 @@
 #include <utility>
 
 namespace tutti {
+namespace {
+
+std::vector<std::unique_ptr<EventWriter>> alone(std::unique_ptr<EventWriter> writer) {
+  std::vector<std::unique_ptr<EventWriter>> writers;
+  writers.push_back(std::move(writer));
+  return writers;
+}
+
+}  // namespace
 
 PeriodicWriter::PeriodicWriter(std::vector<std::unique_ptr<EventWriter>> writers, std::int64_t every)
     : writers_(std::move(writers)), every_(every) {
@@ -14,6 +23,9 @@ PeriodicWriter::PeriodicWriter(std::vector<std::unique_ptr<EventWriter>> writers
   for (std::size_t i = 0; i < writers_.size(); ++i)
     if (writers_[i] == nullptr) raise<Error>("[periodic writer] writer {} of {} is null", i, writers_.size());
 }
+
+PeriodicWriter::PeriodicWriter(std::unique_ptr<EventWriter> writer, std::int64_t every)
+    : PeriodicWriter(alone(std::move(writer)), every) {}
 
 void PeriodicWriter::before_train() { trainer().storage().begin_marking(); }
 

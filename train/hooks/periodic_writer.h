@@ -17,6 +17,7 @@ class PeriodicWriter final : public Hook {
  public:
   /// Throws Error for a period below 1, and a writer that is null.
   explicit PeriodicWriter(std::vector<std::unique_ptr<EventWriter>>, std::int64_t every = 20);
+  explicit PeriodicWriter(std::unique_ptr<EventWriter>, std::int64_t every = 20);
 
   void before_train() override;
   void after_step(const StepReport&) override;
