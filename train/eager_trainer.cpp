@@ -39,6 +39,8 @@ void check_results(const Losses& losses) {
     const auto& [name, value] = losses[i];
     if (name.empty() || name.find('\n') != std::string::npos || !detail::is_utf8(name))
       raise<Error>("[trainer] result {} is called \"{}\": a name is one line of UTF-8, and not empty", i, name);
+    if (name == "total_loss" || name == "data_time" || name == "iteration")
+      raise<Error>("[trainer] a result is called \"{}\", as what the trainer itself reports", name);
     for (std::size_t j = 0; j < i; ++j)
       if (losses[j].first == name) raise<Error>("[trainer] two results are called \"{}\"", name);
     if (!value.defined()) raise<Error>("[trainer] result \"{}\" is undefined", name);
@@ -76,11 +78,22 @@ void check_options(const EagerOptions& options) {
         "[trainer] with Overlap::double_buffered gradients come a step late, and the scale is another by then");
 }
 
+/// An optimizer of another model's parameters, as of the one that replicas were made from, would train nothing.
+void check_trains(Module& model, const std::vector<Tensor>& optimized) {
+  const std::vector<Tensor> own = model.parameters();
+  const auto is_own = [&](const Tensor& parameter) {
+    return std::ranges::any_of(own, [&](const Tensor& other) { return other.is_same(parameter); });
+  };
+  if (!own.empty() && !optimized.empty() && std::ranges::none_of(optimized, is_own))
+    raise<Error>("[trainer] the optimizer has none of the model's {} parameters", own.size());
+}
+
 }  // namespace
 
 EagerTrainerBase::EagerTrainerBase(Module& model, Optimizer& optimizer, EagerOptions options)
     : model_(model), optimizer_(optimizer), options_(std::move(options)), parameters_(optimizer.parameters()) {
   check_options(options_);
+  check_trains(model, parameters_);
   if (options_.sparse_optimizer == nullptr) return;
   const std::vector<Tensor>& sparse = options_.sparse_optimizer->parameters();
   parameters_.insert(parameters_.end(), sparse.begin(), sparse.end());

@@ -171,6 +171,7 @@ template <class Item> class EagerTrainer : public EagerTrainerBase {
 
   /// What `evaluate` runs over, from its beginning each time. `losses`: default, those of training.
   void set_evaluation(DataStream<Item>& data, LossFunction losses = {}) {
+    if (&data == &data_) raise<Error>("[trainer] the evaluation data are the training stream: give it one of its own");
     evaluation_data_ = &data;
     evaluation_losses_ = std::move(losses);
   }

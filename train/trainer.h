@@ -100,7 +100,8 @@ class Trainer {
   /// Uses what is on its way, so that a checkpoint made now misses nothing; with several devices all call it.
   virtual void settle() {}
   virtual bool settled() const { return true; }  ///< nothing is on its way
-  /// Where the loop stands, as text for a checkpoint, the storage's events and what hooks keep included.
+  /// Where the loop stands, as text for a checkpoint, the storage's events and what hooks keep included. Of an epoch
+  /// whose data are out, in after_epoch: the state behind it, so that no hook is called again for it.
   std::string state() const;
   /// Goes on there: the data are expected to be where they were then. Hooks get what those of their name had, in order
   /// of registration where several have one name; of which there is nothing, keep what they have. DataError for another
@@ -151,6 +152,7 @@ class Trainer {
   void run(const TrainingLimits&, const EvaluationPlan&);
   void run_epochs();
   void run_epoch();
+  bool evaluation_due_after_epoch() const;
   void run_window();
   void end_window();
   bool fetch(bool (Trainer::*next)());
@@ -173,8 +175,9 @@ class Trainer {
   TrainingLimits limits_;
   EvaluationPlan plan_;
   std::int64_t start_ = 0;
-  bool in_epoch_ = false;   // the epoch has begun; kept in the state
-  bool in_window_ = false;  // the same of the window
+  bool in_epoch_ = false;    // the epoch has begun; kept in the state
+  bool epoch_ends_ = false;  // its last hooks are called: a state is that behind it
+  bool in_window_ = false;   // the same of the window
   bool out_of_data_ = false;
   bool evaluation_due_ = false;  // kept in the state: a hook after the step may save it
   bool running_ = false;

@@ -25,6 +25,7 @@ TEST_CASE("resume: killed at random points, training ends bitwise as if left alo
     CHECK(count("killed with SIGKILL after step") >= kKills - 1);
     CHECK(count("begun at step 0;") < kKills);  // some were resumed and killed again
     CHECK(outcome.output.find("bitwise equal") != std::string::npos);
+    CHECK(number_after(outcome.output, "optimizer state, ") == 12);  // weights, biases, two moments of each
     const auto figures = [&](const std::string& label) {
       const auto begin = outcome.output.find(label) + label.size();
       return outcome.output.substr(begin, outcome.output.find('\n', begin) - begin);

@@ -160,6 +160,18 @@ TEST_CASE("EagerTrainer: refuses a model in evaluation mode, and options that ca
   CHECK_THROWS_WITH_AS((EagerTrainer<Batch>(setup.model, setup.sgd(), data, setup.losses(), {.max_value = 0.0})),
                        "[trainer] max_value is 0: it must be positive", Error);
   CHECK_THROWS_WITH_AS(trainer.evaluate(), doctest::Contains("no evaluation data"), Error);
+  CHECK_THROWS_WITH_AS(trainer.set_evaluation(data), doctest::Contains("are the training stream"), Error);
+  Setup other;
+  CHECK_THROWS_WITH_AS((EagerTrainer<Batch>(setup.model, other.sgd(), data, setup.losses())),
+                       "[trainer] the optimizer has none of the model's 2 parameters", Error);
+  for (const std::string name : {"total_loss", "data_time", "iteration"}) {
+    EagerTrainer<Batch> own(other.model, other.sgd(), data, [&](const Batch& b) -> Losses {
+      return {{"loss", other.losses()(b)[0].second}, {name, mean(b.inputs)}};
+    });
+    own.set_log([](std::string_view) {});
+    const std::string text = "[trainer] a result is called \"" + name + "\"";
+    CHECK_THROWS_WITH_AS(own.train({.steps = 1}), doctest::Contains(text.c_str()), Error);
+  }
 }
 
 TEST_CASE("EagerTrainer: a hook sees the step's data, in training and in an evaluation") {

@@ -184,6 +184,35 @@ TEST_CASE("Trainer: evaluates after windows, one that was due also when it is re
   CHECK(text == "train(eval([bdv2 ]1)e{[bds3 bds4 ]o}end )");
 }
 
+TEST_CASE("Trainer: a state of an epoch's end is behind it, the evaluation that is due included") {
+  std::string text;
+  CountingTrainer trainer(2);
+  struct Keeping : Hook {
+    void after_epoch() override {
+      states.push_back(trainer().state());
+      CHECK(trainer().epoch() + 1 == std::ssize(states));
+    }
+    std::vector<std::string> states;
+  };
+  const auto keeping = std::make_shared<Keeping>();
+  trainer.register_hooks({keeping, std::make_shared<Recorder>(text)});
+  trainer.train_and_evaluate({.epochs = 3}, {.every_epochs = 2, .steps = 1});
+  CHECK(text == "train(e{[bds1 bds2 ]o}e{[bds3 bds4 ]o}eval([bdv4 ]1)e{[bds5 bds6 ]o}end )");
+  const std::string rest[] = {"train(e{[bds3 bds4 ]o}eval([bdv4 ]1)e{[bds5 bds6 ]o}end )",
+                              "train(eval([bdv4 ]1)e{[bds5 bds6 ]o}end )", "train(end )"};
+  for (std::size_t epoch = 0; epoch < 3; ++epoch) {
+    CAPTURE(epoch);
+    CountingTrainer resumed(2);
+    text.clear();
+    resumed.load_state(keeping->states[epoch]);
+    CHECK(resumed.epoch() == static_cast<std::int64_t>(epoch) + 1);
+    resumed.register_hook(std::make_shared<Recorder>(text));
+    resumed.train_and_evaluate({.epochs = 3}, {.every_epochs = 2, .steps = 1});
+    CHECK(text == rest[epoch]);
+  }
+  CHECK_THROWS_WITH_AS(trainer.evaluate(-3), "[trainer] an evaluation of -3 steps", Error);
+}
+
 TEST_CASE("Trainer: it ends within an epoch and goes on there") {
   CountingTrainer trainer(3);
   trainer.train({.steps = 4});

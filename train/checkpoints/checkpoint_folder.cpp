@@ -53,6 +53,10 @@ bool is_multiple(std::int64_t count, std::int64_t every) { return every > 0 && c
 CheckpointFolder::CheckpointFolder(std::string path, CheckpointFolderOptions options)
     : path_(std::move(path)), options_(std::move(options)) {
   if (options_.max_to_keep < 0) raise("[checkpoint] {} checkpoints cannot be kept", options_.max_to_keep);
+  for (const auto& [name, every] :
+       {std::pair("every_steps", options_.every_steps), std::pair("every_epochs", options_.every_epochs),
+        std::pair("every_windows", options_.every_windows)})
+    if (every < 0) raise("[checkpoint] {} is {}: below 0", name, every);
 }
 
 CheckpointFolder::~CheckpointFolder() {

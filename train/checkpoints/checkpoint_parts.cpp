@@ -4,6 +4,8 @@
 #include <tutti/backend/error.h>
 #include <tutti/nn/parameter_selection.h>
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 
 namespace tutti {
@@ -25,6 +27,17 @@ void leave_out(std::string_view part, PartState& state, const CheckpointFilter& 
   state.arrays = std::move(kept);
 }
 
+/// Names that an `include` does not have in mind are left out; one that means nothing is a mistake.
+void require_meaning(const CheckpointFilter& filter, const std::vector<std::string>& parts, const PartStates& states) {
+  std::vector<std::string> names = parts;
+  for (const auto& [part, state] : states)
+    for (const auto& [name, array] : state.arrays) names.push_back(fmt::format("{}/{}", part, name));
+  for (const std::string& pattern : filter.include)
+    if (!names.empty() && std::ranges::none_of(names, [&](const auto& name) { return name_matches(name, pattern); }))
+      raise("[checkpoint] the filter includes \"{}\", which is no part and no array; the parts are {}", pattern,
+            fmt::join(parts, ", "));
+}
+
 void check_functions(const std::string& part, bool saves, bool loads) {
   if (!saves || !loads) raise("[checkpoint] part \"{}\" has no function that {} it", part, saves ? "loads" : "saves");
 }
@@ -32,7 +45,8 @@ void check_functions(const std::string& part, bool saves, bool loads) {
 }  // namespace
 
 bool CheckpointFilter::accepts_array(std::string_view name) const {
-  return any_matches(include, name) && !any_matches(exclude, name);
+  const std::string_view part = name.substr(0, name.find('/'));
+  return (any_matches(include, name) || any_matches(include, part)) && !any_matches(exclude, name);
 }
 
 bool CheckpointFilter::accepts_part(std::string_view name) const {
@@ -65,6 +79,12 @@ void CheckpointParts::check_copies(const std::string& name, std::size_t count) {
   if (count == 0) raise("[checkpoint] part \"{}\" is on no device", name);
 }
 
+std::vector<std::string> CheckpointParts::names() const {
+  std::vector<std::string> names;
+  for (const auto& [name, part] : parts_) names.push_back(name);
+  return names;
+}
+
 std::vector<std::string> CheckpointParts::beside_models() const {
   std::vector<std::string> names;
   for (const auto& [name, part] : parts_)
@@ -74,18 +94,20 @@ std::vector<std::string> CheckpointParts::beside_models() const {
 
 PartStates CheckpointParts::save(const CheckpointFilter& filter, CheckpointCopies copies) const {
   PartStates states;
-  for (const auto& [name, part] : parts_) {
-    if (!filter.accepts_part(name)) continue;
-    states.emplace_back(name, part.save());
-    leave_out(name, states.back().second, filter);
+  for (const auto& [name, part] : parts_)
+    if (filter.accepts_part(name)) states.emplace_back(name, part.save());
+  require_meaning(filter, names(), states);
+  for (auto& [name, state] : states) {
+    leave_out(name, state, filter);
     if (copies == CheckpointCopies::on_device) continue;
-    for (auto& [array_name, array] : states.back().second.arrays) array = array.to(cpu());
+    for (auto& [array_name, array] : state.arrays) array = array.to(cpu());
   }
   return states;
 }
 
 std::vector<std::string> CheckpointParts::load(PartStates states, const CheckpointFilter& filter,
                                                std::string_view source) const {
+  require_meaning(filter, names(), states);
   std::vector<Install> installs;
   for (const auto& [name, part] : parts_) {
     if (!filter.accepts_part(name)) continue;

@@ -18,8 +18,9 @@ namespace tutti {
 using PartStates = std::vector<std::pair<std::string, PartState>>;  ///< by the part's name
 
 /// What goes into a checkpoint, or is taken out of it. Names are "<part>" and "<part>/<array>"; in a pattern, * stands
-/// for any characters and ? for one (nn/parameter_selection.h). An array is in if an `include` matches its name and no
-/// `exclude` does; so is a part, for which also counts what an `include` has before its slash: "model/*.bias".
+/// for any characters and ? for one (nn/parameter_selection.h). An array is in if an `include` matches its name or its
+/// part's, and no `exclude` does; a part, if an `include` matches it or has it before its slash: "model/*.bias". An
+/// `include` that matches nothing is an error.
 struct CheckpointFilter {
   std::vector<std::string> include = {"*"};
   std::vector<std::string> exclude = {};
@@ -83,6 +84,8 @@ class CheckpointParts {
   std::vector<std::string> load(PartStates, const CheckpointFilter& = {}, std::string_view source = "the state") const;
 
  private:
+  std::vector<std::string> names() const;
+
   template <class Copies> void add_kept(std::string name, Copies copies) {
     add(std::move(name), Part{[copies] { return part_state(copies); },
                               [copies](const PartState& state) { return prepare_part(copies, state); },

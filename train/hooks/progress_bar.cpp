@@ -25,6 +25,7 @@ void ProgressBar::before_epoch() {
   if (by_epoch() && options.label.empty())
     options.label = limits.epochs < kUnlimited ? fmt::format("epoch {}/{}", trainer().epoch() + 1, limits.epochs)
                                                : fmt::format("epoch {}", trainer().epoch() + 1);
+  if (!by_epoch()) options.first_step = trainer().iteration();
   bar_.emplace(by_epoch() ? options_.steps : limits.steps, std::move(options));
 }
 

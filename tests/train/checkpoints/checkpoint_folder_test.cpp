@@ -138,6 +138,11 @@ TEST_CASE("checkpoint folder: several writers share the arrays out, any number r
   }
 }
 
+TEST_CASE("checkpoint folder: periods below 0 are refused by name") {
+  CHECK_THROWS_WITH_AS(CheckpointFolder("unused", {.every_epochs = -1}), "[checkpoint] every_epochs is -1: below 0",
+                       Error);
+}
+
 TEST_CASE("checkpoint folder: filters of saving and loading") {
   const TemporaryFolder folder;
   CheckpointedRun run;

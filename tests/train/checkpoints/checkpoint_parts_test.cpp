@@ -137,6 +137,20 @@ TEST_CASE("checkpoint parts: filters take parts and arrays out, in saving and in
   REQUIRE(biases.size() == 1);
   CHECK(array_names(biases[0].second) == std::vector<std::string>{"hidden.bias", "output.bias"});
 
+  const PartStates whole = run.parts.save({.include = {"model"}});
+  REQUIRE(whole.size() == 1);
+  CHECK(array_names(whole[0].second) == array_names(*find(run.parts.save(), "model")));
+  for (const std::string nothing : {"modle", "model/*.bais"}) {
+    const std::string text = "[checkpoint] the filter includes \"" + nothing + "\", which is no part and no array";
+    CHECK_THROWS_WITH_AS(run.parts.save({.include = {"optimizer", nothing}}), doctest::Contains(text.c_str()), Error);
+    CHECK_THROWS_WITH_AS(run.parts.load(whole, {.include = {"model", nothing}}), doctest::Contains(text.c_str()),
+                         Error);
+  }
+
+  CheckpointedRun another(2);
+  another.parts.load(whole, {.include = {"model"}});
+  CHECK(another.model.output.weight.to_vector<float>() == run.model.output.weight.to_vector<float>());
+
   CheckpointedRun other(2);
   const auto kept = other.model.output.weight.to_vector<float>();
   CHECK_THROWS_WITH_AS(other.parts.load(some), doctest::Contains("has no part \"optimizer\""), DataError);
