@@ -27,16 +27,28 @@ void leave_out(std::string_view part, PartState& state, const CheckpointFilter& 
   state.arrays = std::move(kept);
 }
 
-/// Names that an `include` does not have in mind are left out; one that means nothing is a mistake.
-void require_meaning(const CheckpointFilter& filter, const std::vector<std::string>& parts, const PartStates& states) {
-  std::vector<std::string> names = parts;
-  for (const auto& [part, state] : states)
-    for (const auto& [name, array] : state.arrays) names.push_back(fmt::format("{}/{}", part, name));
-  for (const std::string& pattern : filter.include)
-    if (!names.empty() && std::ranges::none_of(names, [&](const auto& name) { return name_matches(name, pattern); }))
-      raise("[checkpoint] the filter includes \"{}\", which is no part and no array; the parts are {}", pattern,
-            fmt::join(parts, ", "));
-}
+/// What an `include` that matches nothing was to mean was left out with the rest.
+class Unmatched {
+ public:
+  explicit Unmatched(const CheckpointFilter& filter) : patterns_(filter.include) {}
+
+  void see(std::string_view name) {
+    std::erase_if(patterns_, [&](const std::string& pattern) { return name_matches(name, pattern); });
+  }
+  void see(std::string_view part, const PartState& state) {
+    for (const auto& [name, array] : state.arrays) see(fmt::format("{}/{}", part, name));
+  }
+  void require_none(const std::vector<std::string>& parts) {
+    if (parts.empty()) return;
+    for (const std::string& part : parts) see(part);
+    if (!patterns_.empty())
+      raise("[checkpoint] the filter includes \"{}\", which is no part and no array; the parts are {}",
+            patterns_.front(), fmt::join(parts, ", "));
+  }
+
+ private:
+  std::vector<std::string> patterns_;
+};
 
 void check_functions(const std::string& part, bool saves, bool loads) {
   if (!saves || !loads) raise("[checkpoint] part \"{}\" has no function that {} it", part, saves ? "loads" : "saves");
@@ -94,20 +106,24 @@ std::vector<std::string> CheckpointParts::beside_models() const {
 
 PartStates CheckpointParts::save(const CheckpointFilter& filter, CheckpointCopies copies) const {
   PartStates states;
-  for (const auto& [name, part] : parts_)
-    if (filter.accepts_part(name)) states.emplace_back(name, part.save());
-  require_meaning(filter, names(), states);
-  for (auto& [name, state] : states) {
-    leave_out(name, state, filter);
+  Unmatched unmatched(filter);
+  for (const auto& [name, part] : parts_) {
+    if (!filter.accepts_part(name)) continue;
+    states.emplace_back(name, part.save());
+    unmatched.see(name, states.back().second);
+    leave_out(name, states.back().second, filter);
     if (copies == CheckpointCopies::on_device) continue;
-    for (auto& [array_name, array] : state.arrays) array = array.to(cpu());
+    for (auto& [array_name, array] : states.back().second.arrays) array = array.to(cpu());
   }
+  unmatched.require_none(names());
   return states;
 }
 
 std::vector<std::string> CheckpointParts::load(PartStates states, const CheckpointFilter& filter,
                                                std::string_view source) const {
-  require_meaning(filter, names(), states);
+  Unmatched unmatched(filter);
+  for (const auto& [name, state] : states) unmatched.see(name, state);
+  unmatched.require_none(names());
   std::vector<Install> installs;
   for (const auto& [name, part] : parts_) {
     if (!filter.accepts_part(name)) continue;
