@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include <cmath>
+#include <ranges>
 #include <utility>
 
 namespace tutti {
@@ -58,7 +59,9 @@ void Checkpointer::end() {
 
 void BestCheckpointer::after_evaluation(const Metrics& means) {
   const auto found = means.find(options_.metric);
-  if (found == means.end()) raise<Error>("[best checkpointer] the evaluation has no \"{}\"", options_.metric);
+  if (found == means.end())
+    raise<Error>("[best checkpointer] the evaluation has no \"{}\": it gave {}", options_.metric,
+                 fmt::join(std::views::keys(means), ", "));
   if (!trainer().between_updates())
     raise<Error>(
         "[best checkpointer] the evaluation at step {} is within an accumulation, whose gradients a checkpoint would "

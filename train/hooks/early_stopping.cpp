@@ -4,9 +4,11 @@
 #include <tutti/backend/error.h>
 #include <tutti/train/trainer.h>
 
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include <cmath>
+#include <ranges>
 #include <utility>
 
 namespace tutti {
@@ -26,7 +28,8 @@ void EarlyStopping::after_evaluation(const Metrics& means) {
   if (!trainer().running()) return;
   const auto found = means.find(options_.metric);
   if (found == means.end())
-    raise<Error>("[early stopping] the evaluation has no \"{}\": it gave {} metrics", options_.metric, means.size());
+    raise<Error>("[early stopping] the evaluation has no \"{}\": it gave {}", options_.metric,
+                 fmt::join(std::views::keys(means), ", "));
   if (improves(found->second)) {
     best_ = found->second;
     bad_ = 0;
