@@ -68,7 +68,8 @@ class Selection(unittest.TestCase):
         for name in ("array_test", "stream_test"):
             (self.build / name).write_text("\n".join([first, case, f"touch {self.build / name}.runs; sleep 1\n" + rest]))
         running = subprocess.Popen([sys.executable, RUN_TESTS, self.build, "--jobs", "1"],
-                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                                   preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))  # jobs ignore it
         begun = lambda: len(list(self.build.glob("*.runs")))
         deadline = time.monotonic() + 30
         while begun() == 0 and time.monotonic() < deadline:
