@@ -26,10 +26,15 @@ std::string class_name(const Module& module) {
   if (type == typeid(RNNCell)) return "RNNCell";
   if (type == typeid(LSTMCell)) return "LSTMCell";
   if (type == typeid(GRUCell)) return "GRUCell";
+  const std::string name = class_name(type);
+  return name.empty() ? "Module" : name;
+}
+
+std::string class_name(const std::type_info& type) {
   int status = 0;
   const std::unique_ptr<char, decltype(&std::free)> whole(abi::__cxa_demangle(type.name(), nullptr, nullptr, &status),
                                                           &std::free);
-  if (status != 0) return "Module";
+  if (status != 0) return {};
   const std::string_view name(whole.get());
   const std::string_view plain = name.substr(0, name.find('<'));
   const std::size_t scope = plain.rfind("::");

@@ -4,10 +4,12 @@
 #include <tutti/autodiff/tensor.h>
 #include <tutti/backend/error.h>
 #include <tutti/distributed/sync_text.h>
+#include <tutti/nn/module_tree.h>
 #include <tutti/train/reporting/metrics.h>
 
 #include <chrono>
 #include <cstdio>
+#include <typeinfo>
 #include <utility>
 
 namespace tutti {
@@ -61,7 +63,19 @@ Trainer::~Trainer() {
 
 template <class... Parameters, class... Arguments>
 void Trainer::call(void (Hook::*point)(Parameters...), Arguments&&... arguments) {
-  for (const auto& hook : hooks_) (hook.get()->*point)(arguments...);
+  for (std::size_t i = 0; i < hooks_.size(); ++i) try {
+      (hooks_[i].get()->*point)(arguments...);
+    } catch (...) {
+      // Where a hook evaluates, it may be another's error.
+      if (const auto error = std::current_exception(); hook_failure_.error != error)
+        hook_failure_ = {error, name_of(i)};
+      throw;
+    }
+}
+
+std::string Trainer::name_of(std::size_t hook) const {
+  const Hook& object = *hooks_[hook];
+  return fmt::format("hook {} ({})", hook + 1, class_name(typeid(object)));
 }
 
 // What it throws must not take an error's place.
@@ -87,13 +101,17 @@ void Trainer::run(const TrainingLimits& limits, const EvaluationPlan& plan) {
         Count("every_steps", plan.every_steps), Count("every_epochs", plan.every_epochs),
         Count("every_windows", plan.every_windows), Count("steps of an evaluation", plan.steps)})
     if (count < 0) raise<Error>("[trainer] {} is {}: below 0", name, count);
+  for (const auto& [name, count] :
+       {Count("steps_per_window", limits.steps_per_window), Count("windows_per_epoch", limits.windows_per_epoch)})
+    if (count == 0) raise<Error>("[trainer] {} is 0: no epoch would have data", name);
+  const bool planned = plan.every_steps > 0 || plan.every_epochs > 0 || plan.every_windows > 0;
+  if (planned && plan.steps == 0) raise<Error>("[trainer] steps of an evaluation is 0: it would evaluate nothing");
   const During running(running_);
   limits_ = limits;
   plan_ = plan;
   start_ = place_.iteration;
   completed_ = false;
   stop_reason_.clear();
-  const bool planned = plan.every_steps > 0 || plan.every_epochs > 0 || plan.every_windows > 0;
   if (!planned) evaluation_due_ = false;
   std::exception_ptr first;
   try {
@@ -109,20 +127,22 @@ void Trainer::run(const TrainingLimits& limits, const EvaluationPlan& plan) {
   } catch (...) {
     first = std::current_exception();
     failed(first);  // before anything else: others wait
-    log(fmt::format("training{} failed at step {} of epoch {}: {}", where(), place_.iteration, place_.epoch,
+    const std::string in = hook_failure_.error == first ? fmt::format(", in {}", hook_failure_.hook) : "";
+    log(fmt::format("training{} failed at step {} of epoch {}{}: {}", where(), place_.iteration, place_.epoch, in,
                     text_of(first)));
   }
+  hook_failure_ = {};
   take_stop();  // one that came too late was for this call
   after_train(first);
 }
 
 // All of them run, whatever the others do.
 void Trainer::after_train(std::exception_ptr first) {
-  for (const auto& hook : hooks_) try {
-      hook->after_train();
+  for (std::size_t i = 0; i < hooks_.size(); ++i) try {
+      hooks_[i]->after_train();
     } catch (...) {
       const std::exception_ptr error = std::current_exception();
-      log(fmt::format("after training{}, a hook failed: {}", where(), text_of(error)));
+      log(fmt::format("after training{}, {} failed: {}", where(), name_of(i), text_of(error)));
       completed_ = false;
       if (!first) first = error;
     }
@@ -160,7 +180,7 @@ void Trainer::run_epochs() {
 void Trainer::run_epoch() {
   const bool resumed = in_epoch_;
   if (!resumed) {
-    place_.window = 0;
+    place_.window = place_.epoch_steps = 0;
     start_epoch(place_.epoch);
     in_epoch_ = true;
   }
@@ -187,7 +207,7 @@ void Trainer::run_epoch() {
   if (!resumed && place_.iteration == first) raise<DataError>("[trainer] epoch {} has no data", place_.epoch);
   evaluation_due_ = evaluation_due_after_epoch();
   ++place_.epoch;
-  place_.window = 0;
+  place_.window = place_.epoch_steps = 0;
   in_epoch_ = false;
   evaluate_if_due();
 }
@@ -218,6 +238,7 @@ void Trainer::run_window() {
     const Metrics metrics = run_step();
     ++place_.iteration;
     ++place_.window_steps;
+    ++place_.epoch_steps;
     if (plan_.every_steps > 0 && place_.iteration % plan_.every_steps == 0) evaluation_due_ = true;
     call(&Hook::after_step, StepReport{.metrics = metrics, .global_step = place_.iteration});
     if (between_updates()) evaluate_if_due();

@@ -63,8 +63,9 @@ class Trainer {
   void register_hooks(std::vector<std::shared_ptr<Hook>>);
 
   /// Goes on from where the trainer stands; there is nothing to do at a limit, which counts as completed. If something
-  /// throws, the error is logged, every after_train runs, and the first error is thrown on; what they throw is logged.
-  /// Data that were taken since the last update are lost then: load a checkpoint to use them again.
+  /// throws, the error is logged, with the hook that it came from if it did, every after_train runs, and the first
+  /// error is thrown on; what they throw is logged. Data that were taken since the last update are lost then: load a
+  /// checkpoint to use them again.
   void train(const TrainingLimits&);
   void train_and_evaluate(const TrainingLimits&, const EvaluationPlan&);
   /// Means over at most so many steps of the evaluation data, by weight; they are put into the storage too, as
@@ -82,6 +83,7 @@ class Trainer {
   const TrainingLimits& limits() const noexcept { return limits_; }      ///< of this call of train
   std::int64_t epoch() const noexcept { return place_.epoch; }           ///< the one that is running, from 0
   std::int64_t window() const noexcept { return place_.window; }  ///< of the epoch, from 0, skipped ones not counted
+  std::int64_t epoch_steps() const noexcept { return place_.epoch_steps; }  ///< training steps done in the epoch
   /// In after_window and after_epoch: the end of its data was seen, or of the steps or windows that the limits allow in
   /// it; else training ended in it. TrainingLimits::steps may end it with the last data, whose end is seen, and what is
   /// due then done, when training goes on.
@@ -147,6 +149,7 @@ class Trainer {
     std::int64_t epoch = 0;
     std::int64_t window = 0;
     std::int64_t window_steps = 0;  // made in the window
+    std::int64_t epoch_steps = 0;   // and in the epoch
   };
 
   void run(const TrainingLimits&, const EvaluationPlan&);
@@ -167,8 +170,15 @@ class Trainer {
   std::function<void()> prepare_hooks(HookStates);
   template <class... Parameters, class... Arguments>
   void call(void (Hook::*point)(Parameters...), Arguments&&... arguments);
+  std::string name_of(std::size_t hook) const;
+
+  struct HookFailure {
+    std::exception_ptr error;
+    std::string hook;
+  };
 
   std::vector<std::shared_ptr<Hook>> hooks_;
+  HookFailure hook_failure_;  // the last in this call of train
   HookStates loaded_states_;  // of hooks that are not registered yet
   EventStorage storage_;
   Place place_;

@@ -54,12 +54,13 @@ std::string Trainer::state() const {
   Place place = place_;
   if (epoch_ends_) {  // its hooks have been called
     ++place.epoch;
-    place.window = 0;
+    place.window = place.epoch_steps = 0;
   }
   return nlohmann::json{{"iteration", place.iteration},
                         {"epoch", place.epoch},
                         {"window", place.window},
                         {"window_steps", place.window_steps},
+                        {"epoch_steps", place.epoch_steps},
                         {"in_epoch", in_epoch_ && !epoch_ends_},
                         {"in_window", in_window_},
                         {"evaluation_due", epoch_ends_ ? evaluation_due_after_epoch() : evaluation_due_},
@@ -88,10 +89,11 @@ std::function<void()> Trainer::prepare_hooks(HookStates states) {
 std::function<void()> Trainer::prepare_load(const std::string& text) try {
   if (running_ || evaluating_) raise<Error>("[trainer] load_state was called within the loop");
   const auto json = nlohmann::json::parse(text);
-  const Place place{json.at("iteration"), json.at("epoch"), json.at("window"), json.at("window_steps")};
-  if (place.iteration < 0 || place.epoch < 0 || place.window < 0 || place.window_steps < 0)
-    raise<DataError>("[trainer] a place of step {}, epoch {}, window {}, step {} of it", place.iteration, place.epoch,
-                     place.window, place.window_steps);
+  const Place place{json.at("iteration"), json.at("epoch"), json.at("window"), json.at("window_steps"),
+                    json.value("epoch_steps", std::int64_t{0})};  // texts of earlier versions have none
+  if (std::min({place.iteration, place.epoch, place.window, place.window_steps, place.epoch_steps}) < 0)
+    raise<DataError>("[trainer] a place of step {}, epoch {}, window {}, step {} of it, step {} of the epoch",
+                     place.iteration, place.epoch, place.window, place.window_steps, place.epoch_steps);
   const bool evaluation_due = json.at("evaluation_due");
   const bool in_epoch = json.at("in_epoch");
   const bool in_window = json.at("in_window");

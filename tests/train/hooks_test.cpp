@@ -28,10 +28,12 @@ class IdleTrainer : public Trainer {
  public:
   explicit IdleTrainer(std::vector<double> evaluations = {}) : evaluations_(std::move(evaluations)) {}
 
+  Metrics results;  // of each step
+
  protected:
   void start_epoch(std::int64_t) override { at_ = 0; }
   bool next_data() override { return at_++ < 10; }
-  Metrics run_step() override { return {}; }
+  Metrics run_step() override { return results; }
   void set_training(bool) override {}
   void start_evaluation() override { given_ = false; }
   bool next_evaluation_data() override { return !std::exchange(given_, true); }
@@ -95,6 +97,8 @@ TEST_CASE("LearningRateSchedule: sets the rate from the optimizer's own count of
   CHECK(trainer.storage().latest("lr")->value == 0.25);
   CHECK_THROWS_AS(LearningRateSchedule(optimizer, Schedule::constant(1), {.group = 3}), Error);
   CHECK_THROWS_AS(LearningRateSchedule(optimizer, Schedule::constant(1), {.steps_per_update = 0}), Error);
+  trainer.results = {{"lr", 0.0}};
+  CHECK_THROWS_WITH_AS(trainer.train({.steps = 6}), doctest::Contains("a result of the step is called \"lr\""), Error);
 
   Sgd shared({Tensor(Array::zeros({1}, DType::f32, cpu()), true)}, 1.0);
   IdleTrainer counting;
@@ -260,6 +264,11 @@ TEST_CASE("ProgressBar: one for each epoch, or one for the run") {
   CHECK(longer.find("/10", longer.find("10/10") + 5) == std::string::npos);
   const std::string by_epoch = lines({}, {.steps = 10}, {}, {.epochs = 3});
   CHECK(by_epoch.find("epoch 2/3") != std::string::npos);
+  // And goes on within an epoch.
+  const std::string resumed = lines({.steps = 10}, {.steps = 13}, {}, {.epochs = 2});
+  CHECK(resumed.find("epoch 2  step 3/10") != std::string::npos);
+  CHECK(resumed.find("epoch 2/2  step 10/10") != std::string::npos);
+  CHECK_THROWS_WITH_AS(ProgressBar({.steps = -1}), "[progress bar] an epoch of -1 steps: below 0", Error);
 }
 
 TEST_SUITE_END();

@@ -256,7 +256,7 @@ TEST_CASE("Trainer: an error in a step is logged and thrown on, and every after_
   CHECK_FALSE(trainer.running());
   REQUIRE(trainer.logged.size() == 2);
   CHECK(trainer.logged[0] == "training failed at step 1 of epoch 0: the step broke");
-  CHECK(trainer.logged[1] == "after training, a hook failed: the hook broke in after_train");
+  CHECK(trainer.logged[1] == "after training, hook 1 (Throwing) failed: the hook broke in after_train");
 }
 
 TEST_CASE("Trainer: an error of a hook ends the run, wherever it is") {
@@ -268,7 +268,41 @@ TEST_CASE("Trainer: an error of a hook ends the run, wherever it is") {
     CHECK_THROWS_WITH(trainer.train({.steps = 3}), doctest::Contains(place));
     CHECK_FALSE(trainer.completed());
     CHECK(text.back() == ')');
+    REQUIRE(trainer.logged.size() == 1);
+    CHECK(trainer.logged[0].find("hook 1 (Throwing)") != std::string::npos);
   }
+}
+
+TEST_CASE("Trainer: the log names the hook that an error came from, through an evaluation too") {
+  class Evaluating : public Hook {
+   public:
+    explicit Evaluating(bool catches) : catches_(catches) {}
+    void after_step(const StepReport& report) override {
+      if (!report.training) return;
+      try {
+        trainer().evaluate();
+      } catch (const std::exception&) {
+        if (!catches_) throw;
+      }
+    }
+
+   private:
+    bool catches_;
+  };
+  class Breaking : public Hook {
+    void after_step(const StepReport& report) override {
+      if (!report.training) throw std::runtime_error("broken inside");
+    }
+  };
+  CountingTrainer trainer(3);
+  trainer.register_hooks({nullptr, std::make_shared<Evaluating>(false), std::make_shared<Breaking>()});
+  CHECK_THROWS_WITH(trainer.train({.steps = 3}), "broken inside");
+  CHECK(trainer.logged.at(0) == "training failed at step 1 of epoch 0, in hook 2 (Breaking): broken inside");
+  CountingTrainer catching(3);
+  catching.register_hooks({std::make_shared<Evaluating>(true), std::make_shared<Breaking>()});
+  catching.fails_at = 1;
+  CHECK_THROWS_WITH(catching.train({.steps = 3}), "the step broke");
+  CHECK(catching.logged.at(0) == "training failed at step 1 of epoch 0: the step broke");
 }
 
 TEST_CASE("Trainer: a hook knows its trainer while both live, and has one only") {
@@ -324,6 +358,13 @@ TEST_CASE("Trainer: an epoch without data is an error, not an endless loop") {
   CHECK_THROWS_WITH_AS(empty.train({.steps = 1}), "[trainer] epoch 0 has no data", DataError);
   CountingTrainer skipping(0, {-1, 0});
   CHECK_THROWS_WITH_AS(skipping.train({.steps = 1}), "[trainer] epoch 0 has no data", DataError);
+  CountingTrainer trainer(3);
+  CHECK_THROWS_WITH_AS(trainer.train({.steps_per_window = 0}),
+                       "[trainer] steps_per_window is 0: no epoch would have data", Error);
+  CHECK_THROWS_WITH_AS(trainer.train({.windows_per_epoch = 0}), doctest::Contains("windows_per_epoch is 0"), Error);
+  CHECK_THROWS_WITH_AS(trainer.train_and_evaluate({.steps = 1}, {.every_steps = 1, .steps = 0}),
+                       doctest::Contains("evaluate nothing"), Error);
+  CHECK(trainer.iteration() == 0);
 }
 
 TEST_CASE("Trainer: train within its own loop is refused, as are hooks") {

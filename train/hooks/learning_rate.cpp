@@ -24,8 +24,15 @@ void LearningRateSchedule::before_step() {
     optimizer_.set_learning_rate(*options_.group, rate);
   else
     optimizer_.set_learning_rate(rate);
-  const std::string name = options_.group ? fmt::format("lr/{}", *options_.group) : "lr";
-  trainer().storage().put_scalar(name, rate, EventStorage::Smoothing::none);
+  trainer().storage().put_scalar(name(), rate, EventStorage::Smoothing::none);
 }
+
+void LearningRateSchedule::after_step(const StepReport& report) {
+  if (report.training && report.metrics.contains(name()))
+    raise<Error>("[learning rate] a result of the step is called \"{}\", as the schedule's rate in the log: rename it",
+                 name());
+}
+
+std::string LearningRateSchedule::name() const { return options_.group ? fmt::format("lr/{}", *options_.group) : "lr"; }
 
 }  // namespace tutti

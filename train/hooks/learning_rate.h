@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <string>
 
 namespace tutti {
 
@@ -25,8 +26,11 @@ class LearningRateSchedule final : public Hook {
   LearningRateSchedule(Optimizer&, Schedule, LearningRateOptions = {});  ///< Error for options that cannot be
 
   void before_step() override;
+  void after_step(const StepReport&) override;  ///< Error for a result of the step that is called the same
 
  private:
+  std::string name() const;
+
   Optimizer& optimizer_;
   Schedule schedule_;
   LearningRateOptions options_;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/train/hooks/progress_bar.h>
 
+#include <tutti/backend/error.h>
 #include <tutti/train/trainer.h>
 
 #include <fmt/format.h>
@@ -15,24 +16,27 @@ std::optional<double> latest(const EventStorage& storage, const std::string& nam
 
 }  // namespace
 
+ProgressBar::ProgressBar(ProgressBarOptions options) : options_(std::move(options)) {
+  if (options_.steps < 0) raise<Error>("[progress bar] an epoch of {} steps: below 0", options_.steps);
+}
+
 bool ProgressBar::by_epoch() const { return options_.steps > 0 || trainer().limits().steps == kUnlimited; }
 
 void ProgressBar::before_epoch() {
-  step_ = 0;
   if (bar_) return;
   const TrainingLimits& limits = trainer().limits();
   ProgressOptions options = options_.progress;
   if (by_epoch() && options.label.empty())
     options.label = limits.epochs < kUnlimited ? fmt::format("epoch {}/{}", trainer().epoch() + 1, limits.epochs)
                                                : fmt::format("epoch {}", trainer().epoch() + 1);
-  if (!by_epoch()) options.first_step = trainer().iteration();
+  options.first_step = by_epoch() ? trainer().epoch_steps() : trainer().iteration();
   bar_.emplace(by_epoch() ? options_.steps : limits.steps, std::move(options));
 }
 
 void ProgressBar::after_step(const StepReport& report) {
   if (!report.training || !bar_) return;
   const EventStorage& storage = trainer().storage();
-  bar_->update({.step = by_epoch() ? ++step_ : report.global_step,
+  bar_->update({.step = by_epoch() ? trainer().epoch_steps() : report.global_step,
                 .loss = latest(storage, options_.loss),
                 .accuracy = latest(storage, options_.accuracy)});
 }

@@ -24,7 +24,7 @@ struct ProgressBarOptions {
 /// on the main device's trainer.
 class ProgressBar final : public Hook {
  public:
-  explicit ProgressBar(ProgressBarOptions options = {}) : options_(std::move(options)) {}
+  explicit ProgressBar(ProgressBarOptions options = {});
 
   void before_epoch() override;
   void after_step(const StepReport&) override;
@@ -39,7 +39,6 @@ class ProgressBar final : public Hook {
 
   ProgressBarOptions options_;
   std::optional<Progress> bar_;
-  std::int64_t step_ = 0;
 };
 
 }  // namespace tutti
