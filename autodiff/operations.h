@@ -224,8 +224,9 @@ Tensor embedding(const Tensor& table, const Tensor& indices);
 Tensor scatter_add(const Shape& shape, const Tensor& updates, std::int64_t axis, const Tensor& index);
 /// A copy of x in which updates, of the i64 index' shape and in x's dtype, change what `index` points to along the
 /// axis. `set`: the last of several updates stays, and has the gradient. add, prod, max, min: all of them and x's
-/// element are joined (PyTorch's scatter_reduce); of equal extremes all share the gradient. Deterministic. Errors are
-/// gather's, and DTypeError for bools unless they are set.
+/// element are joined (PyTorch's scatter_reduce); of equal extremes all share the gradient. Third gradients of
+/// prod are 0 where three updates of one element are. Deterministic. Errors are gather's, and DTypeError for bools
+/// unless they are set.
 Tensor scatter(const Tensor& x, std::int64_t axis, const Tensor& index, const Tensor& updates,
                Scatter kind = Scatter::set);
 template <Literal T>

@@ -7,6 +7,8 @@
 #include <tutti/backend/error.h>
 #include <tutti/backend/operations.h>
 
+#include <cmath>
+
 namespace tutti {
 
 // Each is the other's gradient.
@@ -75,7 +77,8 @@ struct ScatterGradient {
   }
 
   // Each factor's is the product of the others: the result divided by it. A zero's is that of what is not zero, times
-  // the other zeros: written as a sum where there is one other, so that it has that gradient.
+  // the other zeros: written as a sum where there is one other, so that it has that gradient. It is 0 then, or NaN as
+  // the result is, even where what is not zero is too large a product.
   void of_prod(const auto& restore, const Tensor& index, const Tensor& dy, InputGradients& gradients) const {
     const Tensor x = widened(restore(saved_x));
     const Tensor updates = widened(restore(saved_updates));
@@ -87,10 +90,12 @@ struct ScatterGradient {
     const Tensor zero = updates == 0;
     const Tensor zeros = of_element(scatter_add(x.shape(), cast(zero, DType::i64), axis, index));
     const Tensor other_zero = of_element(scatter_add(x.shape(), where(zero, updates, 0.0), axis, index)) - updates;
-    const Tensor of_rest = where(zeros == 1, 1.0, where(zeros == 2, other_zero, 0.0));
-    const Tensor rest = of_element(wide * scatter(x, axis, index, where(zero, 1.0, updates), Scatter::prod));
-    const Tensor divided = of_element(wide * widened(restore(saved_result))) / where(zero, 1.0, updates);
-    gradients.set(1, cast(where(zero, rest * of_rest, divided), dy.dtype()));
+    const Tensor result = widened(restore(saved_result));
+    const Tensor several = where(zeros == 2, other_zero, 0.0) + of_element(result.detach());
+    const Tensor nonzero = of_element(scatter(x, axis, index, where(zero, 1.0, updates), Scatter::prod));
+    const Tensor rest = where(zeros == 1, nonzero, nan_to_num(nonzero, std::nan("")) * several);
+    const Tensor divided = of_element(wide * result) / where(zero, 1.0, updates);
+    gradients.set(1, cast(where(zero, of_element(wide) * rest, divided), dy.dtype()));
   }
 
   // Shared by all that equal the result.

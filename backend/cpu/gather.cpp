@@ -41,9 +41,9 @@ class Selection {
   template <class F> void for_each(std::int64_t begin, std::int64_t end, F&& f) const {
     std::int64_t i = begin * blocks_.length * blocks_.inner;
     const bool alike = adjacent_ && blocks_.inner == selected_.inner;
-    const bool jumps = selected_.inner > 1 && !alike;
-    const std::vector<std::int64_t> jumps_of_index = jumps ? all_behind(index_strides_) : std::vector<std::int64_t>();
-    const std::vector<std::int64_t> jumps_of_places = jumps ? all_behind(strides_) : std::vector<std::int64_t>();
+    Behind behind(*this);
+    const std::int64_t length = shape_.back();
+    const std::int64_t lines = length == 0 ? 0 : blocks_.inner / length;
     const std::int64_t step = index_strides_[axis_];
     const std::int64_t longest = selected_.length;
     for (std::int64_t outer = begin; outer < end; ++outer) {
@@ -62,8 +62,9 @@ class Selection {
         if (alike)
           for (std::int64_t inner = 0; inner < blocks_.inner; ++inner, ++i) f(i, base + along(at + inner) + inner);
         else
-          for (std::size_t inner = 0; inner < jumps_of_index.size(); ++inner, ++i)
-            f(i, base + along(at + jumps_of_index[inner]) + jumps_of_places[inner]);
+          for (std::int64_t line = 0; line < lines; ++line, behind.next())
+            for (std::int64_t k = 0; k < length; ++k, ++i)
+              f(i, base + along(at + behind.index + k * index_strides_.back()) + behind.place + k);
       }
     }
   }
@@ -95,12 +96,25 @@ class Selection {
   std::int64_t before(std::int64_t outer, const Strides& strides) const {
     return offset(outer, shape_, 0, axis_, strides);
   }
-  std::vector<std::int64_t> all_behind(const Strides& strides) const {
-    std::vector<std::int64_t> offsets(static_cast<std::size_t>(blocks_.inner));
-    for (std::size_t inner = 0; inner < offsets.size(); ++inner)
-      offsets[inner] = offset(static_cast<std::int64_t>(inner), shape_, axis_ + 1, shape_.size(), strides);
-    return offsets;
-  }
+  /// Goes through the lines along the last axis, which is behind the index', in order, and again from the first.
+  struct Behind {
+    explicit Behind(const Selection& selection) : of(selection), counts(selection.shape_.size()) {}
+    void next() {
+      for (std::size_t axis = of.shape_.size() - 1; --axis > of.axis_;) {
+        index += of.index_strides_[axis];
+        place += of.strides_[axis];
+        if (++counts[axis] < of.shape_[axis]) return;
+        counts[axis] = 0;
+        index -= of.shape_[axis] * of.index_strides_[axis];
+        place -= of.shape_[axis] * of.strides_[axis];
+      }
+    }
+
+    const Selection& of;
+    std::vector<std::int64_t> counts;
+    std::int64_t index = 0;  // offsets in the index,
+    std::int64_t place = 0;  // and in what is selected
+  };
 
   std::int64_t along(std::int64_t at) const {
     const std::int64_t index = index_[at];

@@ -7,6 +7,7 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <limits>
 
 namespace tutti {
 namespace {
@@ -60,6 +61,14 @@ TEST_CASE("scatter: gradients of products with zeros, which share none") {
   const Tensor places = index({0, 0, 1, 2, 2, 2, 3, 3, 3}, {9});
   gradgradcheck([&](const Inputs& in) { return scatter(in[0], 0, places, in[1], Scatter::prod); },
                 {leaf({2, 3, 4, 5}), leaf({0, 6, 4, 0, 7, 0, 0, 0, 0})});
+  // Too large a product of the others: 0 with two zeros and three.
+  const Tensor ones = leaf({1, 1});
+  const Tensor large = leaf({0, 0, 1e200, 1e200, 0, 0, 0, 1e200, 1e200});
+  backward(sum(scatter(ones, 0, index({0, 0, 0, 0, 1, 1, 1, 1, 1}, {9}), large, Scatter::prod)));
+  CHECK(large.grad().to_vector<double>() == Values{0, 0, 0, 0, 0, 0, 0, 0, 0});
+  const Tensor infinite = leaf({0, 0, std::numeric_limits<double>::infinity()});
+  backward(sum(scatter(leaf({1}), 0, index({0, 0, 0}, {3}), infinite, Scatter::prod)));
+  CHECK(std::isnan(infinite.grad().to_vector<double>()[0]));
 }
 
 TEST_CASE("scatter: equal extremes share the gradient, also NaN") {
