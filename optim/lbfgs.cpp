@@ -145,6 +145,8 @@ class Lbfgs::Objective {
   /// that is not finite where the loss is.
   LinePoint here(double step = 0.0, const Vector& direction = {}) {
     ++evaluations_;
+    for (const Tensor& parameter : parameters_)
+      if (parameter.requires_grad()) Tensor(parameter).zero_grad();
     const Tensor loss = closure_();
     if (!loss.defined() || loss.size() != 1)
       raise<ShapeError>("[Lbfgs.step] the closure returned {}: the loss must be one number",

@@ -28,7 +28,7 @@ struct LbfgsOptions {
 /// ShardedOptimizer refuse it.
 class Lbfgs : public Optimizer {
  public:
-  /// Zeroes the gradients, computes the loss, calls backward and returns the loss.
+  /// Computes the loss, calls backward and returns the loss. Gradients are marked undefined before each call.
   using Closure = std::function<Tensor()>;
 
   /// Throws Error for an option outside its range, DTypeError for bf16 and f16 parameters, DeviceError for several

@@ -234,6 +234,17 @@ TEST_CASE("Lbfgs: what it cannot do is refused by name") {
   CHECK_THROWS_WITH_AS(optimizer.step([&] { return sum(p); }),
                        doctest::Contains("[Lbfgs.step] no parameter has a gradient: the closure must call backward"),
                        Error);
+  // Gradients from before are no excuse.
+  int calls = 0;
+  const std::vector<float> before = p.to_vector<float>();
+  const auto once = [&] {
+    const Tensor loss = sum(square(p + 1.0));
+    if (calls++ == 0) backward(loss);
+    return loss;
+  };
+  CHECK_THROWS_WITH_AS(optimizer.step(once), doctest::Contains("the closure must call backward"), Error);
+  CHECK(calls == 2);
+  CHECK(p.to_vector<float>() == before);
   CHECK_FALSE(optimizer.torn());
   CHECK_THROWS_WITH_AS(optimizer.step(nullptr), doctest::Contains("[Lbfgs.step] there is no closure"), Error);
   const auto nan = [&] {
