@@ -12,6 +12,7 @@
 #include <filesystem>
 #include <fstream>
 #include <system_error>
+#include <utility>
 
 namespace tutti {
 
@@ -79,16 +80,27 @@ LineFile::LineFile(std::string path, Mode mode)
       regular_(S_ISREG(stat_of(fileno(file_.get())).st_mode)),
       empty_(mode == Mode::replace) {}
 
+// Whoever calls has counted the lines as written, and does not come again with them.
+void LineFile::begin(const char* what) {
+  if (!file_) raise<DataError>("[metrics] cannot {} {}: it is closed", what, path_);
+  if (std::exchange(failed_, true))
+    raise<DataError>("[metrics] cannot {} {}: an earlier change failed; open it anew", what, path_);
+}
+
 void LineFile::write(std::string_view lines) {
-  if (!file_) raise<DataError>("[metrics] cannot write to {}: it is closed", path_);
+  begin("write to");
   empty_ = false;
   append(file_.get(), path_, lines);
   flush(file_.get(), path_);
+  failed_ = false;
 }
 
 void LineFile::rewrite(const std::function<std::optional<std::string>(std::string_view)>& edit) {
-  if (!file_) raise<DataError>("[metrics] cannot rewrite {}: it is closed", path_);
-  if (empty_ || !regular_) return;
+  begin("rewrite");
+  if (empty_ || !regular_) {
+    failed_ = false;
+    return;
+  }
   const struct stat about = stat_of(fileno(file_.get()));
   if (!leads_to(path_, about)) raise<DataError>("[metrics] cannot rewrite {}: it was moved or replaced", path_);
   std::error_code error;
@@ -107,6 +119,7 @@ void LineFile::rewrite(const std::function<std::optional<std::string>(std::strin
   if (error) raise<DataError>("[metrics] cannot replace {}: {}", path_, error.message());
   unfinished.finished = true;
   file_ = std::move(to);
+  failed_ = false;
 }
 
 }  // namespace tutti

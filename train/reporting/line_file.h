@@ -19,12 +19,12 @@ class LineFile {
   enum class Mode : std::uint8_t { replace, append };
 
   LineFile(std::string path, Mode);
-  void write(std::string_view lines);  ///< end with '\n'
+  void write(std::string_view lines);  ///< end with '\n'. After an error nothing is written any more
 
   /// Replaces the file, in one step, by what `edit` makes of each whole line (without its '\n'); nothing drops it. A
   /// last line without '\n', which a killed process left, is dropped. Does nothing unless the file is a regular one. It
   /// is written beside it, as `<path>.new`, which is no name for other files. DataError if the path leads elsewhere by
-  /// now.
+  /// now; after an error nothing is written any more.
   void rewrite(const std::function<std::optional<std::string>(std::string_view)>& edit);
 
   const std::string& path() const noexcept { return path_; }
@@ -41,11 +41,13 @@ class LineFile {
   static File open(const std::string& path, Mode, const std::string& known_as);  ///< to the user
   static void append(std::FILE*, const std::string& path, std::string_view text);
   static void flush(std::FILE*, const std::string& path);
+  void begin(const char* what);  ///< a change, which has failed until it is finished
 
   std::string path_;
   File file_;
   bool regular_;
-  bool empty_;  // nothing to rewrite
+  bool empty_;           // nothing to rewrite
+  bool failed_ = false;  // lines are missing, or half written
 };
 
 }  // namespace tutti

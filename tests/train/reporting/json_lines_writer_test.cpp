@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <tutti/backend/error.h>
 #include <tutti/tests/exchange/temporary_folder.h>
+#include <tutti/train/reporting/csv_writer.h>
 #include <tutti/train/reporting/json_lines_writer.h>
 
 #include <fcntl.h>
@@ -244,6 +245,23 @@ TEST_CASE("JsonLinesWriter: a file that was moved is not rewritten in another's 
   CHECK_THROWS_AS(first.rewrite(all), DataError);
   second.write("2\n");
   CHECK(read_file(path) == "1\n2\n");
+  CHECK_THROWS_WITH_AS(first.write("3\n"), doctest::Contains("an earlier change failed; open it anew"), DataError);
+}
+
+TEST_CASE("CsvWriter: after a column that it could not add it writes no rows") {
+  const TemporaryFolder folder;
+  const std::string path = folder.file("log.csv");
+  CsvWriter writer(path);
+  EventStorage storage;
+  step(storage, 0, 1.0);
+  writer.write(storage);
+  std::filesystem::rename(path, folder.file("old.csv"));
+  storage.set_iteration(1);
+  storage.put_scalar("other", 2.0);
+  CHECK_THROWS_WITH_AS(writer.write(storage), doctest::Contains("moved or replaced"), DataError);
+  step(storage, 2, 3.0);
+  CHECK_THROWS_WITH_AS(writer.write(storage), doctest::Contains("open it anew"), DataError);
+  CHECK(read_file(folder.file("old.csv")) == "iteration,loss\n0,1\n");
 }
 
 TEST_CASE("JsonLinesWriter: a rewritten file keeps its permissions, and one whose lines cannot be read its lines") {
@@ -256,7 +274,8 @@ TEST_CASE("JsonLinesWriter: a rewritten file keeps its permissions, and one whos
                   DataError);
   CHECK(read_file(path) == "0\n");
   CHECK_FALSE(std::filesystem::exists(path + ".new"));
-  file.rewrite([](std::string_view) { return std::optional<std::string>("1"); });
+  file.close();
+  LineFile(path, Mode::append).rewrite([](std::string_view) { return std::optional<std::string>("1"); });
   CHECK(read_file(path) == "1\n");
   CHECK(std::filesystem::status(path).permissions() == std::filesystem::perms(0640));
 }
