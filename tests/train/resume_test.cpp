@@ -215,10 +215,13 @@ TEST_CASE("resume: from the end of a run, or of an epoch, it goes on with the ne
     CheckpointFolder checkpoints(folder.file("run"), {.every_epochs = 1});
     first.learner.save_into(checkpoints, first.parts);
     first.train(2);
+    CHECK(checkpoints.paths().size() == 2);  // the end is that of the last epoch
   }
   Run second(2);
   CheckpointFolder checkpoints(folder.file("run"));
-  REQUIRE(checkpoints.load_newest(second.parts));
+  const auto loaded = checkpoints.load_newest(second.parts);
+  REQUIRE(loaded);
+  CHECK(loaded->progress.window == second.learner.main().window());
   CHECK(second.learner.main().epoch() == 2);
   second.train(4);
   CHECK(second.weights() == whole.weights());

@@ -27,6 +27,8 @@ void leave_out(std::string_view part, PartState& state, const CheckpointFilter& 
   state.arrays = std::move(kept);
 }
 
+std::string_view before_slash(std::string_view name) { return name.substr(0, name.find('/')); }
+
 /// What an `include` that matches nothing was to mean was left out with the rest.
 class Unmatched {
  public:
@@ -37,6 +39,12 @@ class Unmatched {
   }
   void see(std::string_view part, const PartState& state) {
     for (const auto& [name, array] : state.arrays) see(fmt::format("{}/{}", part, name));
+    for (const std::string& name : state.left_out) see(fmt::format("{}/{}", part, name));
+    if (state.arrays.empty() && state.left_out.empty()) see_whole(part);
+  }
+  /// A part whose arrays are not known, or which has none now: no pattern for one of its arrays is judged.
+  void see_whole(std::string_view part) {
+    std::erase_if(patterns_, [&](std::string_view pattern) { return name_matches(part, before_slash(pattern)); });
   }
   void require_none(const std::vector<std::string>& parts) {
     if (parts.empty()) return;
@@ -57,13 +65,12 @@ void check_functions(const std::string& part, bool saves, bool loads) {
 }  // namespace
 
 bool CheckpointFilter::accepts_array(std::string_view name) const {
-  const std::string_view part = name.substr(0, name.find('/'));
-  return (any_matches(include, name) || any_matches(include, part)) && !any_matches(exclude, name);
+  return (any_matches(include, name) || any_matches(include, before_slash(name))) && !any_matches(exclude, name);
 }
 
 bool CheckpointFilter::accepts_part(std::string_view name) const {
   const bool included = std::ranges::any_of(include, [&](std::string_view pattern) {
-    return name_matches(name, pattern) || name_matches(name, pattern.substr(0, pattern.find('/')));
+    return name_matches(name, pattern) || name_matches(name, before_slash(pattern));
   });
   return included && !any_matches(exclude, name);
 }
@@ -108,7 +115,10 @@ PartStates CheckpointParts::save(const CheckpointFilter& filter, CheckpointCopie
   PartStates states;
   Unmatched unmatched(filter);
   for (const auto& [name, part] : parts_) {
-    if (!filter.accepts_part(name)) continue;
+    if (!filter.accepts_part(name)) {
+      unmatched.see_whole(name);
+      continue;
+    }
     states.emplace_back(name, part.save());
     unmatched.see(name, states.back().second);
     leave_out(name, states.back().second, filter);
@@ -123,6 +133,8 @@ std::vector<std::string> CheckpointParts::load(PartStates states, const Checkpoi
                                                std::string_view source) const {
   Unmatched unmatched(filter);
   for (const auto& [name, state] : states) unmatched.see(name, state);
+  for (const std::string& name : names())
+    if (!filter.accepts_part(name)) unmatched.see_whole(name);
   unmatched.require_none(names());
   std::vector<Install> installs;
   for (const auto& [name, part] : parts_) {

@@ -20,7 +20,7 @@ using PartStates = std::vector<std::pair<std::string, PartState>>;  ///< by the 
 /// What goes into a checkpoint, or is taken out of it. Names are "<part>" and "<part>/<array>"; in a pattern, * stands
 /// for any characters and ? for one (nn/parameter_selection.h). An array is in if an `include` matches its name or its
 /// part's, and no `exclude` does; a part, if an `include` matches it or has it before its slash: "model/*.bias". An
-/// `include` that matches nothing is an error.
+/// `include` that matches nothing is an error, but for arrays of a part that has none now or is excluded.
 struct CheckpointFilter {
   std::vector<std::string> include = {"*"};
   std::vector<std::string> exclude = {};

@@ -47,7 +47,7 @@ void Checkpointer::after_window() {
 // What waits for an update has had it now.
 void Checkpointer::after_epoch() {
   CheckpointProgress ended = progress();
-  if (trainer().out_of_data()) ++ended.epoch;
+  if (trainer().out_of_data()) ended = {.step = ended.step, .epoch = ended.epoch + 1, .window = 0};
   if (std::exchange(owed_, false)) return save(CheckpointMoment::step, ended);
   if (trainer().out_of_data() && folder_.due(CheckpointMoment::epoch, ended)) save(CheckpointMoment::epoch, ended);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/train/checkpoints/checkpoint_parts.h>
 
+#include <tutti/optim/sgd.h>
 #include <tutti/tests/exchange/temporary_folder.h>
 #include <tutti/tests/train/checkpoints/checkpointed_run.h>
 #include <tutti/train/reporting/event_storage.h>
@@ -146,6 +147,22 @@ TEST_CASE("checkpoint parts: filters take parts and arrays out, in saving and in
     CHECK_THROWS_WITH_AS(run.parts.load(whole, {.include = {"model", nothing}}), doctest::Contains(text.c_str()),
                          Error);
   }
+
+  // A part without arrays, and one that is excluded, have none to be told from mistakes.
+  Sgd plain(run.model.parameters(), 0.1);
+  CheckpointParts parts;
+  parts.add("model", run.model);
+  parts.add("optimizer", plain);
+  const CheckpointFilter both{.include = {"model/*", "optimizer/*"}};
+  const PartStates two = parts.save(both);
+  CHECK(two.size() == 2);
+  parts.load(two, both);
+  const CheckpointFilter without{.include = {"model/hidden.weight", "*"}, .exclude = {"model"}};
+  CHECK(parts.save(without).size() == 1);
+  parts.load(two, without);
+  parts.load(run.parts.save({.include = {"*"}, .exclude = {"model/output.*"}}),
+             {.include = {"model/output.*", "model/*.weight"}});
+  CHECK_THROWS_AS(parts.save({.include = {"model/*", "optimiser/*"}}), Error);
 
   CheckpointedRun another(2);
   another.parts.load(whole, {.include = {"model"}});
