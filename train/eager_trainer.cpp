@@ -93,10 +93,11 @@ void check_trains(Module& model, const std::vector<Tensor>& optimized) {
 EagerTrainerBase::EagerTrainerBase(Module& model, Optimizer& optimizer, EagerOptions options)
     : model_(model), optimizer_(optimizer), options_(std::move(options)), parameters_(optimizer.parameters()) {
   check_options(options_);
+  if (options_.sparse_optimizer != nullptr) {
+    const std::vector<Tensor>& sparse = options_.sparse_optimizer->parameters();
+    parameters_.insert(parameters_.end(), sparse.begin(), sparse.end());
+  }
   check_trains(model, parameters_);
-  if (options_.sparse_optimizer == nullptr) return;
-  const std::vector<Tensor>& sparse = options_.sparse_optimizer->parameters();
-  parameters_.insert(parameters_.end(), sparse.begin(), sparse.end());
 }
 
 EagerTrainerBase::~EagerTrainerBase() = default;

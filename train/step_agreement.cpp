@@ -73,7 +73,7 @@ bool StepAgreement::any(std::unique_lock<std::mutex>& lock, std::size_t device, 
     lock.lock();
   }
   if (!changed_.wait_for(lock, fail_after_ - first, known))
-    raise<Error>("{}", missing(device, call, situation, fail_after_));
+    raise<SyncError>("{}", missing(device, call, situation, fail_after_));  // the fault of those that are silent
   check_failed();
   const bool any = answers.any;
   if (++answers.told == devices_.size()) answers_.erase(call);

@@ -40,7 +40,7 @@ class StepAgreement {
 
   /// Says whether this device has data for its next step, and returns whether any device has. Waits for the others only
   /// if it has none itself: until one has, or all said that they have none. All devices call it equally often. Throws
-  /// Error naming who is missing after the deadline, and SyncError naming the device that failed. The first to have
+  /// SyncError naming who is missing after the deadline, or the device that failed. The first to have
   /// waited for warn_after warns in the same words.
   bool any_data(std::size_t device, bool has_data);
   /// Returns when all devices have called it, or throws the same: what was asked for before, all hear. `doing`: what

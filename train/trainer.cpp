@@ -199,9 +199,9 @@ void Trainer::run_epoch() {
   }
   out_of_data_ = ended;
   if (!ended) return call(&Hook::after_epoch);  // stopped, or at the last step
+  call(&Hook::out_of_data);
   {
     const During ending(epoch_ends_);
-    call(&Hook::out_of_data);
     call(&Hook::after_epoch);
   }
   if (!resumed && place_.iteration == first) raise<DataError>("[trainer] epoch {} has no data", place_.epoch);

@@ -103,7 +103,7 @@ class Trainer {
   virtual void settle() {}
   virtual bool settled() const { return true; }  ///< nothing is on its way
   /// Where the loop stands, as text for a checkpoint, the storage's events and what hooks keep included. Of an epoch
-  /// whose data are out, in after_epoch: the state behind it, so that no hook is called again for it.
+  /// whose data are out, in after_epoch and evaluations there: the state behind it, so that no hook is called again.
   std::string state() const;
   /// Goes on there: the data are expected to be where they were then. Hooks get what those of their name had, in order
   /// of registration where several have one name; of which there is nothing, keep what they have. DataError for another

@@ -164,6 +164,8 @@ TEST_CASE("EagerTrainer: refuses a model in evaluation mode, and options that ca
   Setup other;
   CHECK_THROWS_WITH_AS((EagerTrainer<Batch>(setup.model, other.sgd(), data, setup.losses())),
                        "[trainer] the optimizer has none of the model's 2 parameters", Error);
+  const EagerTrainer<Batch> tables_only(setup.model, other.sgd(), data, setup.losses(),
+                                        {.sparse_optimizer = &setup.sgd()});
   for (const std::string name : {"total_loss", "data_time", "iteration"}) {
     EagerTrainer<Batch> own(other.model, other.sgd(), data, [&](const Batch& b) -> Losses {
       return {{"loss", other.losses()(b)[0].second}, {name, mean(b.inputs)}};

@@ -108,6 +108,15 @@ TEST_CASE("StepAgreement: an error of one ends the others' waits; a device that 
   std::thread other([&] { CHECK_THROWS_AS(silent.any_data(2, false), Error); });
   CHECK_THROWS_WITH_AS(silent.any_data(0, false), doctest::Contains("to hear from cpu:1"), Error);
   other.join();
+  // Who has waited in vain has not failed: the others hear what it said.
+  StepAgreement told(devices(3), {.fail_after = milliseconds(20)});
+  try {
+    told.any_data(0, false);
+  } catch (...) {
+    told.fail(0, std::current_exception());
+  }
+  CHECK_THROWS_WITH_AS(told.stops_before(2, 1),
+                       "[training] cpu:0 has no more data and has waited 20 ms to hear from cpu:1, cpu:2", SyncError);
 }
 
 TEST_CASE("StepAgreement: devices with any numbers of steps end each epoch together") {

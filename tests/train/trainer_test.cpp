@@ -210,6 +210,22 @@ TEST_CASE("Trainer: a state of an epoch's end is behind it, the evaluation that 
     resumed.train_and_evaluate({.epochs = 3}, {.every_epochs = 2, .steps = 1});
     CHECK(text == rest[epoch]);
   }
+  // In out_of_data the epoch's last hooks are still to come.
+  class Early : public Hook {
+   public:
+    void out_of_data() override { state = trainer().state(); }
+    std::string state;
+  };
+  const auto early = std::make_shared<Early>();
+  CountingTrainer until(2);
+  until.register_hook(early);
+  until.train({.epochs = 1});
+  CountingTrainer again(2);
+  text.clear();
+  again.load_state(early->state);
+  again.register_hook(std::make_shared<Recorder>(text));
+  again.train({.epochs = 1});
+  CHECK(text == "train(e{o}end )");
   CHECK_THROWS_WITH_AS(trainer.evaluate(-3), "[trainer] an evaluation of -3 steps", Error);
 }
 

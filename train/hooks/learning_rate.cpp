@@ -5,6 +5,7 @@
 #include <tutti/optim/optimizer.h>
 #include <tutti/train/trainer.h>
 
+#include <cmath>
 #include <string>
 #include <utility>
 
@@ -25,12 +26,16 @@ void LearningRateSchedule::before_step() {
   else
     optimizer_.set_learning_rate(rate);
   trainer().storage().put_scalar(name(), rate, EventStorage::Smoothing::none);
+  rate_ = rate;
 }
 
 void LearningRateSchedule::after_step(const StepReport& report) {
-  if (report.training && report.metrics.contains(name()))
-    raise<Error>("[learning rate] a result of the step is called \"{}\", as the schedule's rate in the log: rename it",
-                 name());
+  if (!report.training) return;
+  const EventStorage& storage = trainer().storage();
+  const auto found = storage.latest(name());
+  if (!found || found->iteration != storage.iteration() || found->value == rate_ || std::isnan(rate_)) return;
+  raise<Error>("[learning rate] \"{}\" is the schedule's rate in the trainer's storage, and was put there as {} too",
+               name(), found->value);
 }
 
 std::string LearningRateSchedule::name() const { return options_.group ? fmt::format("lr/{}", *options_.group) : "lr"; }

@@ -26,7 +26,7 @@ class LearningRateSchedule final : public Hook {
   LearningRateSchedule(Optimizer&, Schedule, LearningRateOptions = {});  ///< Error for options that cannot be
 
   void before_step() override;
-  void after_step(const StepReport&) override;  ///< Error for a result of the step that is called the same
+  void after_step(const StepReport&) override;  ///< Error if another value has the rate's place in the storage
 
  private:
   std::string name() const;
@@ -34,6 +34,7 @@ class LearningRateSchedule final : public Hook {
   Optimizer& optimizer_;
   Schedule schedule_;
   LearningRateOptions options_;
+  double rate_ = 0;
 };
 
 }  // namespace tutti

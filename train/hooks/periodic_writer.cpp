@@ -7,15 +7,6 @@
 #include <utility>
 
 namespace tutti {
-namespace {
-
-std::vector<std::unique_ptr<EventWriter>> alone(std::unique_ptr<EventWriter> writer) {
-  std::vector<std::unique_ptr<EventWriter>> writers;
-  writers.push_back(std::move(writer));
-  return writers;
-}
-
-}  // namespace
 
 PeriodicWriter::PeriodicWriter(std::vector<std::unique_ptr<EventWriter>> writers, std::int64_t every)
     : writers_(std::move(writers)), every_(every) {
@@ -24,8 +15,11 @@ PeriodicWriter::PeriodicWriter(std::vector<std::unique_ptr<EventWriter>> writers
     if (writers_[i] == nullptr) raise<Error>("[periodic writer] writer {} of {} is null", i, writers_.size());
 }
 
-PeriodicWriter::PeriodicWriter(std::unique_ptr<EventWriter> writer, std::int64_t every)
-    : PeriodicWriter(alone(std::move(writer)), every) {}
+std::vector<std::unique_ptr<EventWriter>> PeriodicWriter::alone(std::unique_ptr<EventWriter> writer) {
+  std::vector<std::unique_ptr<EventWriter>> writers;
+  writers.push_back(std::move(writer));
+  return writers;
+}
 
 void PeriodicWriter::before_train() { trainer().storage().begin_marking(); }
 

@@ -4,8 +4,10 @@
 #include <tutti/train/hook.h>
 #include <tutti/train/reporting/event_storage.h>
 
+#include <concepts>
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 namespace tutti {
@@ -17,7 +19,9 @@ class PeriodicWriter final : public Hook {
  public:
   /// Throws Error for a period below 1, and a writer that is null.
   explicit PeriodicWriter(std::vector<std::unique_ptr<EventWriter>>, std::int64_t every = 20);
-  explicit PeriodicWriter(std::unique_ptr<EventWriter>, std::int64_t every = 20);
+  template <std::derived_from<EventWriter> Writer>
+  explicit PeriodicWriter(std::unique_ptr<Writer> writer, std::int64_t every = 20)
+      : PeriodicWriter(alone(std::move(writer)), every) {}
 
   void before_train() override;
   void after_step(const StepReport&) override;
@@ -25,6 +29,7 @@ class PeriodicWriter final : public Hook {
   void after_train() override { write(); }
 
  private:
+  static std::vector<std::unique_ptr<EventWriter>> alone(std::unique_ptr<EventWriter>);
   void write();
 
   std::vector<std::unique_ptr<EventWriter>> writers_;
