@@ -14,6 +14,10 @@
 namespace tutti {
 namespace {
 
+// What takes a backward's weight out of a gradient again. With weight 0 the gradient is of other devices' losses alone,
+// which have weights of their own.
+double without(double weight) { return weight == 0.0 ? 1.0 : 1.0 / weight; }
+
 bool is_same_place(const Array& a, const Array& b) {
   return a.defined() && b.defined() && a.storage().get() == b.storage().get() && a.offset() == b.offset() &&
          a.is_contiguous() && b.is_contiguous();
@@ -51,10 +55,14 @@ void add_to_slot(GradientSlot& slot, std::vector<SparseGradient> rows, double sc
 void Accumulation::begin(Device device, std::span<const BackwardRun::Leaf> leaves) {
   device_ = device;
   std::vector<ParameterUse> uses;
+  std::vector<Shape> others;
   const CaptureSuspension off;  // what observers and reductions do is done by themselves in replays, too
   for (const auto& [leaf, contributions] : leaves) {
     const auto& attachment = leaf->slot.attachment;
-    if (!attachment) continue;
+    if (!attachment) {
+      if (options_.observer != nullptr && !leaf->slot.unread) others.push_back(leaf->shape);
+      continue;
+    }
     leaf->slot.join_pending();  // a reduction in flight still writes the gradient that would be added to
     check_attached(*leaf, *attachment);
     if (options_.observer == nullptr) continue;
@@ -66,6 +74,7 @@ void Accumulation::begin(Device device, std::span<const BackwardRun::Leaf> leave
     uses.push_back({attachment->id, contributions});
   }
   if (options_.record != nullptr) note_states(leaves);
+  if (!others.empty()) options_.observer->on_other_leaves(others);
   if (options_.observer != nullptr) options_.observer->on_backward_begin(device_, uses);
   if (options_.record != nullptr) note_places();
 }
@@ -90,7 +99,7 @@ void Accumulation::note_places() {
 
 void Accumulation::accumulate(LeafNode& leaf, std::vector<SparseGradient> rows, double weight, bool unknown_reads) {
   GradientSlot& slot = leaf.slot;
-  if (!rows.empty()) add_to_slot(slot, std::move(rows), slot.attachment ? 1.0 : 1.0 / weight);
+  if (!rows.empty()) add_to_slot(slot, std::move(rows), slot.attachment ? 1.0 : without(weight));
   if (options_.observer == nullptr || !slot.attachment) return;
   if (slot.state == GradientState::undefined) slot.rows.clear();
   options_.observer->on_gradient_final(leaf.device, slot.attachment->id,
@@ -100,7 +109,7 @@ void Accumulation::accumulate(LeafNode& leaf, std::vector<SparseGradient> rows, 
 void Accumulation::accumulate(LeafNode& leaf, Tensor gradient, double weight, bool unknown_reads) {
   GradientSlot& slot = leaf.slot;
   const bool null = !gradient.defined();
-  if (!slot.attachment && !null && weight != 1.0) gradient = gradient * (1.0 / weight);
+  if (!slot.attachment && !null && weight != 1.0) gradient = gradient * without(weight);
   if (!null) add_to_slot(slot, std::move(gradient));
   const bool wanted_there = options_.record != nullptr || (options_.observer != nullptr && slot.attachment);
   if (wanted_there && slot.state == GradientState::local && slot.destination.defined())

@@ -3,10 +3,29 @@
 
 #include <tutti/autodiff/elementwise_recording.h>
 #include <tutti/autodiff/operation_scope.h>
+#include <tutti/backend/error.h>
 
 namespace tutti {
 
 using detail::record_unary;
+
+namespace {
+
+// One number for each channel, shaped to lie along axis 1; other slopes as they are.
+Tensor along_channels(const Tensor& slope, const Tensor& x) {
+  if (slope.is_weak_scalar() || slope.rank() != 1 || slope.size() == 1 || x.is_weak_scalar() || x.rank() < 2)
+    return slope;
+  if (slope.length(0) != x.length(1))
+    raise<ShapeError>(
+        "[prelu] the slope {} has not one number for each of the {} channels of {}, axis 1; shape it to be broadcast "
+        "along another axis",
+        to_string(slope.shape()), x.length(1), to_string(x.shape()));
+  Shape shape(x.rank(), 1);
+  shape[1] = slope.length(0);
+  return reshape(slope, shape);
+}
+
+}  // namespace
 
 Tensor relu(const Tensor& x) { return record_unary(elementwise::Relu{}, x); }
 Tensor relu6(const Tensor& x) {
@@ -16,7 +35,7 @@ Tensor relu6(const Tensor& x) {
 Tensor leaky_relu(const Tensor& x, double slope) { return record_unary(elementwise::LeakyRelu{slope}, x); }
 Tensor prelu(const Tensor& x, const Tensor& slope) {
   const OperationScope scope("prelu", x, slope);
-  return where(x > 0, x, slope * x);
+  return where(x > 0, x, along_channels(slope, x) * x);
 }
 Tensor gelu(const Tensor& x) { return record_unary(elementwise::Gelu{}, x); }
 Tensor gelu_tanh(const Tensor& x) { return record_unary(elementwise::GeluTanh{}, x); }
@@ -37,9 +56,22 @@ Tensor selu(const Tensor& x) {
 }
 
 Tensor softplus(const Tensor& x, double beta) { return record_unary(elementwise::Softplus{beta}, x); }
-Tensor softsign(const Tensor& x) {
-  const OperationScope scope("softsign", x);
-  return x / (1 + abs(x));
+// dx = dy / (1 + |x|)^2. As the sum of a quotient's two gradients nothing would be left of it far from 0.
+Tensor softsign(const Tensor& input) {
+  const OperationScope scope("softsign", input);
+  const Tensor x = promote_into(elementwise::Domain::floating, "softsign", input);
+  Array value;
+  {
+    const NoGrad no_graph;
+    value = (x / (1 + abs(x))).array();
+  }
+  const Tensor inputs[] = {x};
+  return record("softsign", std::move(value), inputs, [&] {
+    return [saved = save(x, 0)](const auto& restore, const Tensor& dy, InputGradients& gradients) {
+      const Tensor distance = 1 + abs(restore(saved));
+      gradients.set(0, dy / distance / distance);
+    };
+  });
 }
 Tensor log_sigmoid(const Tensor& x) {
   const OperationScope scope("log_sigmoid", x);

@@ -12,7 +12,8 @@
 namespace tutti {
 
 struct AttentionCall {
-  /// Broadcast to [..., queries, keys]. bool: which keys a query sees; floating: added to the scores. Undefined: none.
+  /// Broadcast to [..., queries, keys]: [keys] is the same for all queries. bool: which keys a query sees; floating:
+  /// added to the scores. Undefined: none.
   Tensor mask = {};
   bool causal = false;               ///< query i sees keys 0 .. i; beside a mask, both count
   std::optional<double> scale = {};  ///< of the scores; default 1 / sqrt(features)

@@ -62,6 +62,7 @@ constexpr std::string_view kWide[] = {
     "logsumexp",
     "logcumsumexp",
     "softmax",
+    "softmin",
     "log_softmax",
     // normalisation and losses
     "layer_norm",
@@ -84,22 +85,11 @@ bool contains(std::span<const std::string_view> names, std::string_view name) {
   return std::ranges::find(names, name) != names.end();
 }
 
-/// It saves nothing, so that no backward uses it up: several graphs may share it.
-class LeafCastNode final : public Node {
- public:
-  explicit LeafCastNode(const Tensor& leaf) : Node("cast", {&leaf, 1}), from_(leaf.dtype()) {}
-  void backward(const Tensor& dy, InputGradients& gradients) override { gradients.set(0, cast(dy, from_)); }
-  void release_saved() override {}
-  bool released() const noexcept override { return false; }
-
- private:
-  DType from_;
-};
-
 }  // namespace
 
-/// Values of leaves in another type, while their leaf lives and keeps its value. Graphs that live at the same time
-/// share a cast's node too.
+/// Values of leaves in another type, while their leaf lives and keeps its value. Each use of one is recorded by itself,
+/// so that what uses contribute to the leaf's gradient is added in the leaf's type, as it is where checkpoints repeat
+/// the cast.
 class CastLeaves {
  public:
   Tensor find_or_cast(const Tensor& leaf, DType dtype) {
@@ -108,10 +98,12 @@ class CastLeaves {
     if (!entries_.contains(gradient_node(leaf).get())) drop_expired();
     Entry& entry = entries_[gradient_node(leaf).get()];
     if (entry.leaf.lock() != gradient_node(leaf) || entry.storage.lock() != storage || entry.version != version)
-      entry = {gradient_node(leaf), storage, version, cast(leaf.detach(), dtype).array(), {}};
-    std::shared_ptr<Node> node = entry.node.lock();
-    if (!node) entry.node = node = std::make_shared<LeafCastNode>(leaf);
-    return Tensor::from_node(entry.value, std::move(node));
+      entry = {gradient_node(leaf), storage, version, cast(leaf.detach(), dtype).array()};
+    return record("cast", entry.value, {&leaf, 1}, [&] {
+      return [from = leaf.dtype()](const auto&, const Tensor& dy, InputGradients& gradients) {
+        gradients.set(0, cast(dy, from));
+      };
+    });
   }
 
  private:
@@ -120,7 +112,6 @@ class CastLeaves {
     std::weak_ptr<Storage> storage;
     std::uint32_t version = 0;
     Array value;
-    std::weak_ptr<Node> node;
   };
 
   // Not each time: a model has many leaves.

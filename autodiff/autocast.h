@@ -13,8 +13,9 @@ class CastLeaves;
 /// While one lives on a thread, operations there choose the type that they compute in, as PyTorch's autocast has it:
 /// products and what is made of them take f32 operands as `narrow`, sums over many elements and functions with a wide
 /// range take 16-bit ones as f32, all others promote (docs/dtypes.md lists them). f64 and integers stay. A leaf is cast
-/// once in a scope. Backward runs in the types that forward ran in, wherever it is called: the scope is for forward
-/// and loss. Autocast(DType::f32) switches an outer one off. Scopes nest; the innermost counts.
+/// once in a scope; the gradients of its uses are added in its own type. Backward runs in the types that forward ran
+/// in, wherever it is called: the scope is for forward and loss. Autocast(DType::f32) switches an outer one off. Scopes
+/// nest; the innermost counts.
 class Autocast {
  public:
   [[nodiscard]] explicit Autocast(DType narrow);  ///< bf16, f16 or f32, else DTypeError

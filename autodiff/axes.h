@@ -19,8 +19,10 @@ class Axes : public Dims {
     requires(!std::same_as<T, bool>)
   Axes(T axis) : Dims{static_cast<std::int64_t>(axis)} {}  // NOLINT: conversions are the point
   Axes(std::initializer_list<std::int64_t> axes) : Dims(axes) {}
-  Axes(const Dims& axes) : Dims(axes) {}                                                // NOLINT
-  Axes(const std::vector<std::int64_t>& axes) : Dims(std::span(axes)) {}                // NOLINT
+  Axes(const Dims& axes) : Dims(axes) {}  // NOLINT
+  template <std::integral T>
+    requires(!std::same_as<T, bool>)
+  Axes(const std::vector<T>& axes) : Dims(axes) {}                                      // NOLINT
   operator std::span<const std::int64_t>() const noexcept { return {data(), size()}; }  // NOLINT
 };
 

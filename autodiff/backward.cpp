@@ -191,6 +191,13 @@ std::vector<Tensor> grad(const Tensor& output, std::span<const Tensor> inputs, c
 LocalAccumulation::LocalAccumulation(const void* group, double weight)
     : group_(group), weight_(weight), outer_(std::exchange(innermost, this)) {}
 
-LocalAccumulation::~LocalAccumulation() { innermost = outer_; }
+// Also out of order.
+LocalAccumulation::~LocalAccumulation() {
+  for (LocalAccumulation** place = &innermost; *place != nullptr; place = &(*place)->outer_)
+    if (*place == this) {
+      *place = outer_;
+      return;
+    }
+}
 
 }  // namespace tutti

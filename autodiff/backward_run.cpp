@@ -2,6 +2,7 @@
 #include <tutti/autodiff/backward_run.h>
 
 #include <tutti/autodiff/elementwise_operations.h>
+#include <tutti/autodiff/runs_on_null.h>
 #include <tutti/autodiff/tensor_access.h>
 #include <tutti/backend/error.h>
 
@@ -17,6 +18,8 @@ std::uint64_t next_run() {
   static std::atomic<std::uint64_t> counter{0};  // runs of all threads differ
   return counter.fetch_add(1, std::memory_order_relaxed) + 1;
 }
+
+bool runs_on_null(const Node& node) { return dynamic_cast<const RunsOnNull*>(&node) != nullptr; }
 
 Tensor add_gradients(Tensor sum, const Tensor& gradient) {
   if (grad_enabled()) return sum + gradient;
@@ -208,7 +211,7 @@ void BackwardRun::run_node(Visit& visit, bool release_saved, const Complete& com
     const Visit* input = visit_of(visit.node->input(i).get());
     any |= wanted[i] = input != nullptr && input->needed;
   }
-  if (any && visit.gradient.defined()) {
+  if (any && (visit.gradient.defined() || runs_on_null(*visit.node))) {
     InputGradients sink(*visit.node, *this, gradients, wanted);
     const Tensor watched = detects_anomalies() ? visit.gradient : Tensor();
     visit.node->backward(std::exchange(visit.gradient, Tensor()), sink);

@@ -13,8 +13,8 @@
 namespace tutti {
 
 /// One traversal of a graph from its roots: counts each node's incoming gradients, then runs the nodes whose gradients
-/// are complete, newest first. Every counted edge counts down, also when its gradient is null. Runs may nest on one
-/// thread, also over the same nodes.
+/// are complete, newest first. Every counted edge counts down, also when its gradient is null; a node that gets null
+/// gradients alone does nothing, unless it runs on null. Runs may nest on one thread, also over the same nodes.
 class BackwardRun {
  public:
   struct Root {

@@ -4,6 +4,7 @@
 #include <tutti/autodiff/operation_scope.h>
 #include <tutti/backend/capture.h>
 #include <tutti/backend/error.h>
+#include <tutti/backend/numbering.h>
 
 #include <algorithm>
 #include <cmath>
@@ -58,12 +59,6 @@ std::int64_t steps_between(std::int64_t from, std::int64_t end, std::int64_t by)
   const std::uint64_t steps = by > 0 ? (b - a - 1) / step + 1 : (a - b - 1) / (0 - step) + 1;
   return static_cast<std::int64_t>(
       std::min(steps, static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())));
-}
-
-// Unsigned, as i * by alone may be out of range.
-std::int64_t nth(std::int64_t from, std::int64_t by, std::int64_t i) {
-  return static_cast<std::int64_t>(static_cast<std::uint64_t>(from) +
-                                   static_cast<std::uint64_t>(i) * static_cast<std::uint64_t>(by));
 }
 
 Tensor filled(const Shape& shape, const Scalar& value, DType dtype, const TensorOptions& options) {
@@ -132,8 +127,11 @@ Tensor arange(const Scalar& begin, const Scalar& end, const Scalar& step, const 
     const auto from = begin.to<std::int64_t>();
     const auto by = step.to<std::int64_t>();
     const std::int64_t count = steps_between(from, end.to<std::int64_t>(), by);
+    const DType dtype = options.dtype.value_or(DType::i64);
+    if (dtype != DType::boolean)
+      return Tensor(Array::arange(count, dtype, options.device, from, by), options.requires_grad);
     return sequence(
-        "arange", count, [&](std::int64_t i) { return nth(from, by, i); }, options.dtype.value_or(DType::i64), options);
+        "arange", count, [&](std::int64_t i) { return numbered<std::int64_t>(from, by, i); }, dtype, options);
   }
   constexpr double kMost = 9e18;
   const auto count = static_cast<std::int64_t>(std::clamp(std::ceil(steps), 0.0, kMost));

@@ -76,6 +76,12 @@ Tensor clip(const Tensor& x, const Scalar& low, const Scalar& high) {
   return is_bound(high) ? minimum(above, Tensor(high)) : above;
 }
 
+Tensor clip(const Tensor& x, const Tensor& low, const Tensor& high) {
+  const OperationScope scope("clip", x);
+  const Tensor above = low.defined() ? where(x < low, low, x) : x;
+  return high.defined() ? where(above > high, high, above) : above;
+}
+
 Tensor isnan(const Tensor& x) {
   const OperationScope scope("isnan", x);
   return x != x;

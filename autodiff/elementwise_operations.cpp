@@ -55,7 +55,15 @@ Tensor minimum(const Tensor& a, const Tensor& b) {
 }
 Tensor lerp(const Tensor& a, const Tensor& b, const Tensor& weight) {
   const OperationScope scope("lerp", a, b, weight);
-  return a + weight * (b - a);
+  // From the nearer end, so that both ends are exact.
+  if (weight.is_weak_scalar()) {
+    const Scalar& share = weak_value(weight);
+    const bool whole = !is_floating(share.default_dtype()) && !is_floating(a.dtype()) && !is_floating(b.dtype());
+    if (whole || share.to<double>() < 0.5) return a + weight * (b - a);
+    return b - Tensor(Scalar(1 - share.to<double>())) * (b - a);
+  }
+  const Tensor near_a = weight < 0.5;
+  return where(near_a, a, b) + where(near_a, weight, weight - 1) * (b - a);
 }
 
 Tensor operator-(const Tensor& x) { return record_unary(elementwise::Negate{}, x); }

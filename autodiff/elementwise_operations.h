@@ -30,8 +30,9 @@ Tensor floor_divide(const Tensor&, const Tensor&);
 Tensor pow(const Tensor& a, const Tensor& b);
 Tensor maximum(const Tensor&, const Tensor&);  ///< NaN wins; equal operands share the gradient; bools stay so
 Tensor minimum(const Tensor&, const Tensor&);  ///< as maximum
-Tensor lerp(const Tensor& a, const Tensor& b, const Tensor& weight);  ///< a + weight (b - a)
-Tensor abs(const Tensor&);                                            ///< gradient 0 at 0
+/// a + weight (b - a), exactly a at weight 0 and b at 1, where b - a is finite.
+Tensor lerp(const Tensor& a, const Tensor& b, const Tensor& weight);
+Tensor abs(const Tensor&);  ///< gradient 0 at 0
 Tensor square(const Tensor&);
 Tensor sqrt(const Tensor&);        ///< integers give f32; the gradient at 0 is infinite
 Tensor rsqrt(const Tensor&);       ///< 1 / sqrt(x); integers give f32
@@ -100,6 +101,15 @@ Tensor trunc(const Tensor&);
 /// min(max(x, low), high): infinite bounds, and NaN, are none. The gradient is 1 from bound to bound, both included.
 /// Integers keep their dtype between whole bounds.
 Tensor clip(const Tensor& x, const Scalar& low, const Scalar& high);
+/// The same between tensors, all three broadcast and promoted; an undefined one is no bound. Where high < low it is
+/// high. The gradient goes to the bound where that was taken, else to x.
+Tensor clip(const Tensor& x, const Tensor& low, const Tensor& high);
+template <Literal T> Tensor clip(const Tensor& x, const Tensor& low, T high) {
+  return clip(x, low, Tensor(Scalar(high)));
+}
+template <Literal T> Tensor clip(const Tensor& x, T low, const Tensor& high) {
+  return clip(x, Tensor(Scalar(low)), high);
+}
 
 // --- activations. Floating types; integers become f32, but in relu and hard_shrink, and in prelu beside an integer
 // slope. At a corner the gradient is that of the left side; where there are two, it is 0, and 1 for hard_swish at 3.
@@ -107,7 +117,9 @@ Tensor relu(const Tensor&);   ///< max(x, 0); NaN stays NaN; gradient 0 at 0
 Tensor relu6(const Tensor&);  ///< min(max(x, 0), 6); gradient 0 at 0 and 6
 /// x > 0 ? x : slope x. Maas et al., "Rectifier Nonlinearities Improve Neural Network Acoustic Models" (2013)
 Tensor leaky_relu(const Tensor&, double slope = 0.01);
-/// x > 0 ? x : slope x; the slope is broadcast. He et al., "Delving Deep into Rectifiers" (2015)
+/// x > 0 ? x : slope x. A slope [c] of several numbers beside x [n, c, ...] has one for each channel, axis 1, as
+/// PyTorch's, else ShapeError; any other is broadcast (to the last axis: [1, ..., l]). He et al., "Delving Deep into
+/// Rectifiers" (2015)
 Tensor prelu(const Tensor& x, const Tensor& slope);
 /// x Phi(x), exactly, with Phi the normal distribution function. Hendrycks and Gimpel, "Gaussian Error Linear Units"
 /// (2016)
@@ -155,23 +167,30 @@ TUTTI_LITERAL_OPERATOR(^)
 
 // x = x + y, promoted and broadcast as there: the variable names the result of a recorded operation (in place: add_).
 // AutodiffError under NoGrad for a leaf that requires a gradient: the variable would be no parameter afterwards, and
-// others of the same leaf would keep their value.
+// others of the same leaf would keep their value. x[0] += 1 and what else has no name writes in place, as add_ with its
+// errors and those of x[0] = 1.
 #define TUTTI_ASSIGNING_OPERATOR(op, in_place)                  \
   inline Tensor& operator op##=(Tensor& x, const Tensor& y) {   \
-    detail::refuse_to_lose_leaf(#op "=", in_place, x);          \
+    detail::refuse_to_lose_leaf(#op "=", #in_place, x);         \
     return x = x op y;                                          \
   }                                                             \
   template <Literal T> Tensor& operator op##=(Tensor& x, T y) { \
-    detail::refuse_to_lose_leaf(#op "=", in_place, x);          \
+    detail::refuse_to_lose_leaf(#op "=", #in_place, x);         \
     return x = x op y;                                          \
-  }
+  }                                                             \
+  inline void operator op##=(Tensor&& x, const Tensor& y) {     \
+    detail::require_part_of_variable(#op "=", x);               \
+    x.in_place(y);                                              \
+  }                                                             \
+  template <Literal T> void operator op##=(Tensor&& x, T y) { std::move(x) op## = Tensor(Scalar(y)); }
 namespace detail {
 void refuse_to_lose_leaf(const char* operation, const char* in_place, const Tensor&);
-}
-TUTTI_ASSIGNING_OPERATOR(+, "add_")
-TUTTI_ASSIGNING_OPERATOR(-, "sub_")
-TUTTI_ASSIGNING_OPERATOR(*, "mul_")
-TUTTI_ASSIGNING_OPERATOR(/, "div_")
+void require_part_of_variable(const char* operation, const Tensor&);
+}  // namespace detail
+TUTTI_ASSIGNING_OPERATOR(+, add_)
+TUTTI_ASSIGNING_OPERATOR(-, sub_)
+TUTTI_ASSIGNING_OPERATOR(*, mul_)
+TUTTI_ASSIGNING_OPERATOR(/, div_)
 #undef TUTTI_ASSIGNING_OPERATOR
 
 #define TUTTI_LITERAL_FUNCTION(name)                                                                    \

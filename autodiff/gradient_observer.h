@@ -38,6 +38,9 @@ class GradientObserver {
  public:
   virtual ~GradientObserver() = default;
 
+  /// Leaves that require a gradient, are attached to no group and will get theirs, by their shapes; before
+  /// on_backward_begin, and only if there are any.
+  virtual void on_other_leaves(std::span<const Shape>) {}
   virtual void on_backward_begin(Device, std::span<const ParameterUse>) = 0;  ///< also when empty
   virtual void on_gradient_final(Device, ParameterId, GradientRef) = 0;
   /// The number of a bucket: nothing can begin before the last of its gradients is final. A replay runs on up to that

@@ -39,6 +39,7 @@ struct GradientSlot {
   std::vector<SparseGradient> rows;              ///< to be summed; void if state is undefined; none: zeros
   std::shared_ptr<const Attachment> attachment;  ///< null: not synchronised
   std::weak_ptr<PendingGradients> pending;
+  bool unread = false;  ///< of a leaf that only lets a graph go on here as on other devices: no part of a model
   /// Where the group wants the gradient: contiguous, of the parameter's shape. Undefined: anywhere.
   Array destination;
   mutable std::weak_ptr<Storage> lent;  ///< alive while somebody holds a gradient that `Tensor::grad` gave out

@@ -43,7 +43,7 @@ struct RowState {
 ///
 /// What that costs: counts are of updates, not of occurrences, and a row appears with the first update that reaches it.
 ///
-/// Belongs to one device's replica and one thread at a time.
+/// Belongs to one device's replica and one thread at a time; `lookup` to any number, while nobody writes.
 class HashTable {
  public:
   using NamedArrays = std::vector<std::pair<std::string, Array>>;

@@ -129,6 +129,20 @@ Tensor Tensor::sub_(const Tensor& value) const { return combine("sub_", elementw
 Tensor Tensor::mul_(const Tensor& value) const { return combine("mul_", elementwise::Multiply{}, *this, value); }
 Tensor Tensor::div_(const Tensor& value) const { return combine("div_", elementwise::Divide{}, *this, value); }
 
+void detail::require_part_of_variable(const char* operation, const Tensor& x) {
+  if (!x.is_writable())
+    raise<AutodiffError>(
+        "[operator{}] on the left is a copy, or a part of what a graph made, which would not know of the write: only a "
+        "part x[...] of a variable that no graph made, without index tensors, can be written to. Use x = "
+        "slice_assign(x, {{...}}, value)",
+        operation);
+}
+
+void Tensor::write_through(const Tensor& value) const {
+  detail::require_part_of_variable("=", *this);
+  copy_(value);
+}
+
 Tensor Tensor::fill_(const Scalar& value) const {
   const OperationScope scope("fill_", *this);
   require_writable("fill_", *this);
@@ -144,7 +158,8 @@ Tensor Tensor::copy_(const Tensor& value) const {
   require_writable("copy_", *this);
   require_plain("copy_", value);
   if (value.is_weak_scalar()) require_fit("copy_", weak_value(value), dtype());
-  write("copy_", array(), value.array());
+  write("copy_", array(),
+        value.is_weak_scalar() ? Array::full({}, weak_value(value), dtype(), device()) : value.array());
   if (detects_anomalies()) detail::inspect_result("copy_", array(), std::span(&value, 1));
   return *this;
 }

@@ -34,8 +34,9 @@ constexpr Range range(std::optional<std::int64_t> begin, std::optional<std::int6
   return {begin, end, step};
 }
 
-/// One entry. A position drops its axis; an integer tensor takes those positions, and its axes stand in the axis'
-/// place. Negative positions count from the back.
+/// One entry. A position drops its axis; a tensor of integers of any type takes those positions, and its axes stand in
+/// the axis' place. Several tensors are broadcast and select element by element, x[{rows, columns}]; their axes stand
+/// where the first's was, or in front of all if other axes lie between them. Negative positions count from the back.
 class Index {
  public:
   template <std::integral T>
@@ -54,12 +55,15 @@ class Index {
   Entry entry_;
 };
 
-/// A copy of `x` with `value`, broadcast and in x's dtype, in place of the elements that the entries select (no
-/// tensors). The gradient is dy without those for x, and those of dy for the value. DTypeError for a literal that x's
-/// dtype does not have.
+/// A copy of `x` with `value`, broadcast and in x's dtype, in place of the elements that the entries select; of several
+/// at one place the last stays. The gradient is dy without those for x, and those of dy for the value. DTypeError for a
+/// literal that x's dtype does not have.
 Tensor slice_assign(const Tensor& x, std::span<const Index>, const Tensor& value);
 inline Tensor slice_assign(const Tensor& x, std::initializer_list<Index> entries, const Tensor& value) {
   return slice_assign(x, std::span(entries.begin(), entries.size()), value);
+}
+template <Literal T> Tensor slice_assign(const Tensor& x, std::span<const Index> entries, T value) {
+  return slice_assign(x, entries, Tensor(Scalar(value)));
 }
 template <Literal T> Tensor slice_assign(const Tensor& x, std::initializer_list<Index> entries, T value) {
   return slice_assign(x, entries, Tensor(Scalar(value)));

@@ -133,6 +133,8 @@ class LeafNode final : public Node {
 
   GradientSlot slot;
   Device device;
+  Shape shape;
+  DType dtype = DType::f32;
 };
 
 /// A node whose gradient is a callable `void(const Restore&, const Tensor& dy, InputGradients&)`; what the callable

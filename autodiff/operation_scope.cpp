@@ -23,12 +23,12 @@ std::string describe(const Tensor& operand, bool tell_device) {
                      node ? node->origin() : "");
 }
 
-// "[sum] what failed" -> "[mean] sum: what failed"
+// "[sum] what failed" -> "[mean] what failed": which step of an operation it was is nothing that its caller knows.
 std::string renamed(std::string_view name, std::string_view message) {
   if (!message.starts_with('[')) return fmt::format("[{}] {}", name, message);
   const std::size_t end = message.find("] ");
   if (end == std::string_view::npos || message.substr(1, end - 1) == name) return std::string(message);
-  return fmt::format("[{}] {}: {}", name, message.substr(1, end - 1), message.substr(end + 2));
+  return fmt::format("[{}] {}", name, message.substr(end + 2));
 }
 
 }  // namespace

@@ -3,7 +3,13 @@
 
 // Every differentiable operation. Operands are promoted to a common dtype and broadcast (NumPy's rules); gradients are
 // summed back to each operand's shape. Operands on different devices throw DeviceError. Errors name the operation. All
-// are differentiable any number of times unless they say otherwise; negative axes count from the back.
+// are differentiable any number of times unless they say otherwise; negative axes count from the back. A scalar has an
+// axis, 0 or -1, to what reduces, normalises, orders, flips or picks one element for each along an axis, as in PyTorch;
+// what cuts or joins axes refuses it.
+//
+// Indices that are positions along an axis (x[index], take, gather, scatter, scatter_add, slice_assign) are integers of
+// any type, and negative ones count from the back. Those that number rows or classes (embedding, one_hot, bincount) are
+// of any integer type too, but a negative one is out of range.
 
 #include <tutti/autodiff/adaptive_pooling.h>
 #include <tutti/autodiff/along_axis.h>
@@ -20,6 +26,7 @@
 #include <tutti/autodiff/random_operations.h>
 #include <tutti/autodiff/tensor.h>
 #include <tutti/autodiff/volume_operations.h>
+#include <tutti/backend/error.h>
 #include <tutti/backend/kernel_arguments.h>
 
 #include <concepts>
@@ -123,9 +130,8 @@ std::vector<Tensor> split(const Tensor&, std::int64_t length, std::int64_t axis 
 inline std::vector<Tensor> split(const Tensor& x, std::initializer_list<std::int64_t> lengths, std::int64_t axis = 0) {
   return split(x, std::span(lengths.begin(), lengths.size()), axis);
 }
-/// Those positions of an axis, integers of any type, else DTypeError: the positions' axes stand in its place. Negative
-/// ones count from the back. One outside throws ShapeError when the kernel runs. Gradients of a position that stands
-/// twice add up.
+/// Those positions of an axis: the positions' axes stand in its place. DTypeError unless they are integers; one outside
+/// throws ShapeError when the kernel runs. Gradients of a position that stands twice add up.
 Tensor take(const Tensor&, const Tensor& positions, std::int64_t axis);
 /// The elements (i, i + offset) of two axes, which become one, the last; a view, empty where there are none. ShapeError
 /// if both are the same axis. The gradient is 0 beside the diagonal.
@@ -211,18 +217,19 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
 Tensor softmax(const Tensor&, std::int64_t axis = -1);      ///< exp(x) / sum(exp(x)) along an axis; integers give f32
 Tensor log_softmax(const Tensor&, std::int64_t axis = -1);  ///< its logarithm, finite where softmax rounds to 0
 /// y[.., j, ..] = input[.., index[.., j, ..], ..] along an axis (PyTorch's gather, NumPy's take_along_axis): the shape
-/// of the i64 index, whose other axes are no longer than the input's. The gradient is added to where each came from.
-/// ShapeError for an index that does not fit; for one out of range when the kernel runs.
+/// of the index, whose other axes are no longer than the input's. The gradient is added to where each came from.
+/// DTypeError unless the index is of integers; ShapeError for one that does not fit, and when the kernel runs for a
+/// position out of range.
 Tensor gather(const Tensor& input, std::int64_t axis, const Tensor& index);
 /// Rows of a table [rows, columns...] of any dtype at integer indices of any shape -> [indices..., columns...].
 /// Gradients of a row that is read more than once add up. The one operation that a leaf with sparse gradients may
 /// enter. DTypeError for other indices; one out of range throws ShapeError when the kernel runs.
 Tensor embedding(const Tensor& table, const Tensor& indices);
-/// Zeros of `shape` with each update added where `index`, i64 of the updates' shape, points along the axis: gather's
+/// Zeros of `shape` with each update added where `index`, of the updates' shape, points along the axis: gather's
 /// gradient, and gather is its. Deterministic. PyTorch's x.scatter_add(d, i, u) is x + scatter_add(x.shape(), u, d, i).
 /// Errors are gather's, and DTypeError for bools.
 Tensor scatter_add(const Shape& shape, const Tensor& updates, std::int64_t axis, const Tensor& index);
-/// A copy of x in which updates, of the i64 index' shape and in x's dtype, change what `index` points to along the
+/// A copy of x in which updates, of the index' shape and in x's dtype, change what `index` points to along the
 /// axis. `set`: the last of several updates stays, and has the gradient. add, prod, max, min: all of them and x's
 /// element are joined (PyTorch's scatter_reduce); of equal extremes all share the gradient. Third gradients of
 /// prod are 0 where three updates of one element are. Deterministic. Errors are gather's, and DTypeError for bools

@@ -6,6 +6,7 @@
 #include <tutti/autodiff/operations.h>
 #include <tutti/autodiff/tensor_access.h>
 #include <tutti/backend/error.h>
+#include <tutti/backend/registry.h>
 
 #include <utility>
 
@@ -48,7 +49,7 @@ DType common_dtype(const Tensor& lhs, const Tensor& rhs) {
 Tensor as(std::string_view operation, const Tensor& tensor, DType dtype, Device device) {
   if (!tensor.is_weak_scalar()) return cast(tensor, dtype);
   require_fit(operation, weak_value(tensor), dtype);
-  return Tensor(Array::full({}, weak_value(tensor), dtype, device));
+  return Tensor(backend_for(device).literal(weak_value(tensor), dtype, device));
 }
 
 Tensor promoted(Domain domain, std::string_view operation, const Tensor& x) {

@@ -9,6 +9,7 @@
 #include <tutti/backend/operations.h>
 #include <tutti/backend/registry.h>
 
+#include <mutex>
 #include <optional>
 #include <utility>
 
@@ -37,7 +38,9 @@ struct Tensor::Impl {
 
   Array value;
   std::shared_ptr<Node> node;  // what receives the gradient: the operation that made it, or a LeafNode
-  std::optional<Scalar> weak;  // a literal; its array is made when it is asked for
+  std::optional<Scalar> weak;  // a literal; its array is made when it is first asked for, on any thread
+  std::once_flag made;
+  bool writable = false;  // shows elements of a variable: what is assigned to it is seen there
 };
 
 Tensor::Tensor(Array value, bool requires_grad) : impl_(std::make_shared<Impl>()) {
@@ -49,13 +52,16 @@ Tensor::Tensor(Scalar scalar) : impl_(std::make_shared<Impl>()) { impl_->weak = 
 
 const Array& Tensor::array() const {
   if (!impl_) raise_undefined("tensor");
-  if (impl_->weak && !impl_->value.defined())
-    impl_->value = Array::full({}, *impl_->weak, impl_->weak->default_dtype(), cpu(0));
+  if (impl_->weak)
+    std::call_once(impl_->made,
+                   [&impl = *impl_] { impl.value = Array::full({}, *impl.weak, impl.weak->default_dtype(), cpu(0)); });
   if (InputTrace::active() && !impl_->node) detail::input_trace->add_read(impl_->value);
   return impl_->value;
 }
 
 bool Tensor::is_weak_scalar() const noexcept { return impl_ && impl_->weak.has_value(); }
+bool Tensor::is_writable() const noexcept { return impl_ && impl_->writable; }
+void Tensor::mark_writable() noexcept { impl_->writable = true; }
 bool Tensor::requires_grad() const noexcept { return impl_ && impl_->node != nullptr; }
 bool Tensor::is_leaf() const noexcept { return !impl_ || !impl_->node || impl_->node->is_leaf(); }
 
@@ -76,6 +82,8 @@ Tensor& Tensor::set_requires_grad(bool required) {
   } else if (!impl_->node) {
     auto leaf = std::make_shared<LeafNode>();
     leaf->device = value.device();
+    leaf->shape = value.shape();
+    leaf->dtype = value.dtype();
     impl_->node = std::move(leaf);
   }
   return *this;

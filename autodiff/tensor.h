@@ -6,7 +6,9 @@
 #include <tutti/autodiff/hooks.h>
 #include <tutti/backend/array.h>
 
+#include <concepts>
 #include <initializer_list>
+#include <iosfwd>
 #include <memory>
 #include <span>
 #include <string>
@@ -28,15 +30,20 @@ template <class T>
 concept Literal = std::is_arithmetic_v<T>;
 
 /// An array and, where needed, its place in the graph of operations that made it: what users write models with. A cheap
-/// handle; copies name the same tensor. Distinct tensors may be used from distinct threads; one graph, with all tensors
-/// in it, belongs to one thread at a time. A graph that is never back-propagated is freed with its last tensor.
+/// handle; copies name the same tensor. Distinct tensors may be used from distinct threads, and one be read by several
+/// that record no graph, while nobody writes to it; a graph, with all tensors in it, belongs to one thread at a time. A
+/// graph that is never back-propagated is freed with its last tensor.
 class Tensor {
  public:
   Tensor() = default;  ///< undefined
   Tensor(const Tensor&) = default;
   Tensor(Tensor&&) noexcept = default;
-  Tensor& operator=(const Tensor&) & = default;  ///< of variables only: x[0] = y would change nothing; see copy_
+  Tensor& operator=(const Tensor&) & = default;  ///< the variable names the other tensor
   Tensor& operator=(Tensor&&) & noexcept = default;
+  /// x[0] = 1, x[{all, range(0, 2)}] = y: writes into x in place, as copy_ with its errors. AutodiffError on the left
+  /// of anything but brackets without tensors, since the write would be lost.
+  void operator=(const Tensor& value) && { write_through(value); }
+  template <Literal T> void operator=(T value) && { write_through(Tensor(Scalar(value))); }
   ~Tensor() = default;
   explicit Tensor(Array value, bool requires_grad = false);  ///< a leaf
   /// A rank-0 constant without a dtype or device of its own: beside another operand it takes that one's, unless it
@@ -49,7 +56,10 @@ class Tensor {
   const Shape& shape() const { return array().shape(); }
   std::size_t rank() const { return array().rank(); }
   std::int64_t length(std::int64_t axis) const { return array().length(axis); }
-  std::int64_t size() const { return array().size(); }
+  std::int64_t size() const { return array().size(); }  ///< number of elements
+  std::int64_t size(std::int64_t axis) const { return length(axis); }
+  std::int64_t numel() const { return size(); }
+  std::int64_t dim() const { return static_cast<std::int64_t>(rank()); }
   DType dtype() const { return array().dtype(); }
   Device device() const { return array().device(); }
   bool is_weak_scalar() const noexcept;  ///< made from a literal
@@ -58,18 +68,22 @@ class Tensor {
 
   /// The only element, converted to T; ShapeError unless there is exactly one. Waits for the device's compute stream.
   template <class T> T item() const { return array().template item<T>(); }
+  double item() const;  ///< the same; DTypeError for an integer beyond 2^53, which may be no double
   /// The elements, row-major, on the host; DTypeError unless T is their type. Waits for the device's compute stream.
   template <class T> std::vector<T> to_vector() const { return array().template to_vector<T>(); }
 
-  // --- views and reductions (autodiff/operations.h); x[3], x[{all, range(0, 4), newaxis}] (autodiff/indexing.h)
-  /// The elements that the entries select; axes without an entry stay whole. A view unless an entry is a tensor (one
-  /// may be: integers, else DTypeError). A position outside its axis throws ShapeError, one in a tensor when the
-  /// kernel runs.
-  Tensor operator[](std::initializer_list<Index>) const;
-  Tensor operator[](const Index&) const;
+  // --- operations that read well behind a tensor (autodiff/operations.h), and indices (autodiff/indexing.h):
+  // x[3], x[{all, range(0, 4), newaxis}], x[{rows, columns}]
+  /// The elements that the entries select; axes without an entry stay whole. A view unless an entry is a tensor (of
+  /// integers, else DTypeError). A position outside its axis throws ShapeError, one in a tensor when the kernel runs.
+  Tensor operator[](std::initializer_list<Index>) const&;
+  Tensor operator[](std::initializer_list<Index>) const&&;
+  Tensor operator[](const Index&) const&;
+  Tensor operator[](const Index&) const&&;
   Tensor at(std::span<const Index>) const;  ///< the same, for entries that are worked out at run time
   Tensor slice(std::int64_t axis, std::int64_t begin, std::int64_t end, std::int64_t step = 1) const;
   Tensor reshape(const Shape&) const;
+  Tensor view(const Shape&) const;  ///< reshape that never copies: ShapeError where strides do not allow a view
   Tensor flatten(std::int64_t first_axis = 0) const;
   Tensor squeeze(const Axes& = {}) const;
   Tensor expand_dims(std::int64_t axis) const;
@@ -79,7 +93,29 @@ class Tensor {
   Tensor mean(const Axes& = {}, bool keep_dims = false) const;
   Tensor max(const Axes& = {}, bool keep_dims = false) const;
   Tensor min(const Axes& = {}, bool keep_dims = false) const;
+  Tensor prod(const Axes& = {}, bool keep_dims = false) const;
+  Tensor norm(const Axes& = {}, bool keep_dims = false) const;
+  Tensor argmax() const;
+  Tensor argmin() const;
+  Tensor argmax(std::int64_t axis, bool keep_dims = false) const;
+  Tensor argmin(std::int64_t axis, bool keep_dims = false) const;
+  template <std::same_as<bool> B> Tensor argmax(B keep_dims) const = delete;  // of no axis
+  template <std::same_as<bool> B> Tensor argmin(B keep_dims) const = delete;
+  Tensor softmax(std::int64_t axis = -1) const;
+  Tensor log_softmax(std::int64_t axis = -1) const;
+  Tensor matmul(const Tensor& rhs) const;
+  Tensor pow(const Tensor& exponent) const;
+  template <Literal T> Tensor pow(T exponent) const { return pow(Tensor(Scalar(exponent))); }
+  Tensor clip(const Scalar& low, const Scalar& high) const;
+  Tensor abs() const;
+  Tensor exp() const;
+  Tensor log() const;
+  Tensor sqrt() const;
+  Tensor relu() const;
+  Tensor sigmoid() const;
+  Tensor tanh() const;
   Tensor cast(DType) const;
+  Tensor to(DType dtype) const { return cast(dtype); }
   Tensor to(Device) const;
 
   // --- writing in place (in_place.cpp): into the memory, which views share, so that x.slice(0, 0, 2).fill_(0) writes
@@ -138,14 +174,21 @@ class Tensor {
   // --- for operations (autodiff/node.h)
   static Tensor from_node(Array value, std::shared_ptr<Node> node);
   const std::shared_ptr<Node>& node() const noexcept;  ///< what made it; null for leaves and constants
+  bool is_writable() const noexcept;                   ///< made by x[...], a view of a variable: x[0] = 1 is seen in x
 
  private:
+  Tensor brackets(std::span<const Index>, bool writable) const;
+  void write_through(const Tensor& value) const;
+  void mark_writable() noexcept;
+
   friend const std::shared_ptr<Node>& gradient_node(const Tensor&);
   friend const Scalar& weak_value(const Tensor&);
   friend Array take_array(Tensor&&);
   struct Impl;
   std::shared_ptr<Impl> impl_;
 };
+
+std::ostream& operator<<(std::ostream&, const Tensor&);  ///< elements, type, shape and device (exchange/print.h)
 
 /// While one lives on a thread, operations on that thread record no graph.
 class NoGrad {

@@ -29,15 +29,15 @@ struct ConvTranspose3dGeometry {
   std::array<std::int64_t, 3> dilation{1, 1, 1};
   std::int64_t groups = 1;
 };
-/// As Pool2dGeometry and AvgPool2dGeometry.
+/// As Pool2dGeometry and AvgPool2dGeometry: a stride that is left out is the kernel.
 struct Pool3dGeometry {
   std::array<std::int64_t, 3> kernel{2, 2, 2};
-  std::array<std::int64_t, 3> stride{2, 2, 2};
+  std::array<std::int64_t, 3> stride{0, 0, 0};
   std::array<std::int64_t, 3> padding{0, 0, 0};
 };
 struct AvgPool3dGeometry {
   std::array<std::int64_t, 3> kernel{2, 2, 2};
-  std::array<std::int64_t, 3> stride{2, 2, 2};
+  std::array<std::int64_t, 3> stride{0, 0, 0};
   std::array<std::int64_t, 3> padding{0, 0, 0};
   bool count_include_pad = true;
 };

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/autodiff/window_shapes.h>
 
+#include <tutti/backend/checked_size.h>
 #include <tutti/backend/error.h>
+#include <tutti/backend/window_count.h>
 
 #include <algorithm>
 #include <array>
@@ -20,6 +22,10 @@ void check_axes(std::string_view operation, const ConvolutionAxes& axes) {
   if (axes.groups < 1) raise<ShapeError>("[{}] groups must be at least 1, not {}", operation, axes.groups);
 }
 
+std::int64_t channels_of_groups(std::string_view operation, const Shape& weight, std::int64_t groups) {
+  return (CheckedSize(weight[1]) * groups).get(operation, "weight {} in {} groups", weight, groups);
+}
+
 /// `taken`: the axis of the weight that stands for the channels of the input, of one group or of all.
 void check_operands(std::string_view operation, const ConvolutionAxes& axes, const Shape& input, const Shape& weight,
                     std::size_t taken) {
@@ -31,7 +37,7 @@ void check_operands(std::string_view operation, const ConvolutionAxes& axes, con
   if (input[1] % axes.groups != 0 || weight[0] % axes.groups != 0)
     raise<ShapeError>("[{}] {} groups must divide the channels of input {} and the first axis of weight {}", operation,
                       axes.groups, to_string(input), to_string(weight));
-  const std::int64_t channels = taken == 0 ? weight[0] : weight[1] * axes.groups;
+  const std::int64_t channels = taken == 0 ? weight[0] : channels_of_groups(operation, weight, axes.groups);
   if (input[1] != channels)
     raise<ShapeError>("[{}] input {} has {} channels, weight {} in {} groups takes {}", operation, to_string(input),
                       input[1], to_string(weight), axes.groups, channels);
@@ -51,12 +57,11 @@ Shape convolution_shape(std::string_view operation, const ConvolutionAxes& axes,
   check_operands(operation, axes, input, weight, 1);
   Shape output{input[0], weight[0]};
   for (std::size_t i = 0; i < axes.stride.size(); ++i) {
-    const std::int64_t extent = axes.dilation[i] * (weight[i + 2] - 1) + 1;
-    const std::int64_t padded = input[i + 2] + 2 * axes.padding[i];
-    if (padded < extent)
+    output.push_back(
+        window_count(operation, {input[i + 2], weight[i + 2], axes.stride[i], axes.padding[i], axes.dilation[i]}));
+    if (output.back() == 0)
       raise<ShapeError>("[{}] the kernel of {} does not fit the padded input {}", operation, to_string(weight),
                         to_string(input));
-    output.push_back((padded - extent) / axes.stride[i] + 1);
   }
   return output;
 }
@@ -64,14 +69,17 @@ Shape convolution_shape(std::string_view operation, const ConvolutionAxes& axes,
 Shape transposed_convolution_shape(std::string_view operation, const ConvolutionAxes& axes, const Shape& input,
                                    const Shape& weight) {
   check_operands(operation, axes, input, weight, 0);
-  Shape output{input[0], weight[1] * axes.groups};
+  Shape output{input[0], channels_of_groups(operation, weight, axes.groups)};
   for (std::size_t i = 0; i < axes.stride.size(); ++i) {
     const std::int64_t more = axes.output_padding[i];
     if (more < 0 || more >= std::max(axes.stride[i], axes.dilation[i]))
       raise<ShapeError>("[{}] output_padding {} must be at least 0, and less than stride {} or dilation {}", operation,
                         more, axes.stride[i], axes.dilation[i]);
-    const std::int64_t extent = axes.dilation[i] * (weight[i + 2] - 1) + 1;
-    output.push_back((input[i + 2] - 1) * axes.stride[i] - 2 * axes.padding[i] + extent + more);
+    const CheckedSize last = (CheckedSize(input[i + 2]) - 1) * axes.stride[i];
+    const CheckedSize extent = CheckedSize(axes.dilation[i]) * (weight[i + 2] - 1) + 1;
+    const CheckedSize length = last + extent + more - 2 * CheckedSize(axes.padding[i]);
+    output.push_back(length.get(operation, "input {} and weight {} with stride {}, padding {} and dilation {}", input,
+                                weight, axes.stride[i], axes.padding[i], axes.dilation[i]));
     if (input[i + 2] < 1 || output.back() < 1)
       raise<ShapeError>("[{}] input {} and weight {} leave nothing of axis {} behind the padding", operation,
                         to_string(input), to_string(weight), i + 2);
@@ -92,10 +100,9 @@ Shape pooling_shape(std::string_view operation, const Dims& kernel, const Dims& 
     if (kernel[i] < 1 || stride[i] < 1 || padding[i] < 0 || padding[i] > kernel[i] / 2)
       raise<ShapeError>("[{}] kernel {} and stride {} must be at least 1, padding {} at most half of the kernel",
                         operation, kernel[i], stride[i], padding[i]);
-    const std::int64_t padded = input[i + 2] + 2 * padding[i];
-    if (input[i + 2] < 1 || padded < kernel[i])
+    output.push_back(input[i + 2] > 0 ? window_count(operation, {input[i + 2], kernel[i], stride[i], padding[i]}) : 0);
+    if (output.back() == 0)
       raise<ShapeError>("[{}] a window of {} does not fit the padded input {}", operation, kernel[i], to_string(input));
-    output.push_back((padded - kernel[i]) / stride[i] + 1);
   }
   return output;
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/backend/array.h>
 
-#include <tutti/backend/capture.h>
 #include <tutti/backend/error.h>
+#include <tutti/backend/numbering.h>
 #include <tutti/backend/operand_checks.h>
 #include <tutti/backend/registry.h>
 
@@ -12,12 +12,13 @@
 namespace tutti {
 
 Array Array::empty(const Shape& shape, DType dtype, Device device) {
+  checks::require_enumerator("empty", "DType", dtype, DType::u8);
   MemoryPool& pool = backend_for(device).pool(device);
   Array array;
   array.size_ = checked_element_count("empty", shape);
   if (array.size_ > std::numeric_limits<std::int64_t>::max() / 8)
-    raise<OutOfMemoryError>("[memory] {}: no machine holds {} {}", to_string(device), to_string(dtype),
-                            to_string(shape));
+    raise<OutOfMemoryError>("[memory] {}: no machine holds {} {}, which {} needs", to_string(device), to_string(dtype),
+                            to_string(shape), detail::operation_called("empty"));
   array.shape_ = shape;
   array.strides_ = contiguous_strides(shape);
   array.dtype_ = dtype;
@@ -33,18 +34,31 @@ Array Array::full(const Shape& shape, Scalar value, DType dtype, Device device) 
   return array;
 }
 
-Array Array::arange(std::int64_t count, DType dtype, Device device) {
+namespace {
+
+/// Of `count` numbers from `first` on. What they run over may be longer than i64 holds.
+bool last_is_i64(std::int64_t count, std::int64_t first, std::int64_t step) {
+  using Whole = std::uint64_t;
+  using Limits = std::numeric_limits<std::int64_t>;
+  const Whole length = step < 0 ? Whole{0} - static_cast<Whole>(step) : static_cast<Whole>(step);
+  const Whole room = step < 0 ? static_cast<Whole>(first) - static_cast<Whole>(Limits::min())
+                              : static_cast<Whole>(Limits::max()) - static_cast<Whole>(first);
+  Whole distance = 0;
+  return !__builtin_mul_overflow(static_cast<Whole>(count - 1), length, &distance) && distance <= room;
+}
+
+}  // namespace
+
+Array Array::arange(std::int64_t count, DType dtype, Device device, std::int64_t first, std::int64_t step) {
   if (dtype == DType::boolean) raise<DTypeError>("[arange] takes numbers, not {}", to_string(dtype));
   if (count < 0) raise<ShapeError>("[arange] negative count {}", count);
-  if (count > 0) require_fit("arange", count - 1, dtype);
-  return visit_dtype(dtype, [&]<class T>(std::type_identity<T>) {
-    const Array array = empty({count}, dtype, device);
-    std::unique_ptr<T[]> values(new T[static_cast<std::size_t>(count)]);
-    for (std::int64_t i = 0; i < count; ++i) values[static_cast<std::size_t>(i)] = convert<T>(i);
-    const HostConstants always_these;
-    backend_for(device).copy_from_host(values.get(), array);
-    return array;
-  });
+  if (count > 0 && !last_is_i64(count, first, step))
+    raise<DTypeError>("[arange] {} numbers from {} by {} leave the range of i64", count, first, step);
+  for (const std::int64_t end : {std::int64_t{0}, count - 1})
+    if (count > 0) require_fit("arange", numbered<std::int64_t>(first, step, end), dtype);
+  const Array array = empty({count}, dtype, device);
+  if (count > 0) backend_for(device).arange(array, first, step);
+  return array;
 }
 
 Array Array::from_bytes(const void* values, std::size_t count, DType dtype, const Shape& shape, Device device) {
@@ -63,6 +77,7 @@ Array Array::from(const std::vector<bool>& values, const Shape& shape, Device de
 
 Array Array::over(void* data, std::shared_ptr<const void> owner, DType dtype, const Shape& shape,
                   const Strides& strides, Device device) {
+  checks::require_enumerator("over", "DType", dtype, DType::u8);
   backend_for(device).check(device);
   const std::int64_t count = checked_element_count("over", shape);
   if (strides.size() != shape.size() || std::any_of(strides.begin(), strides.end(), [](auto s) { return s < 0; }))

@@ -24,15 +24,16 @@ class Array {
   static Array empty(const Shape&, DType, Device);         ///< contents undefined
   static Array full(const Shape&, Scalar, DType, Device);  ///< DTypeError for a number that the type does not have
   static Array zeros(const Shape& shape, DType dtype, Device device) { return full(shape, 0, dtype, device); }
-  static Array arange(std::int64_t count, DType, Device);  ///< 0, 1, ... count-1; DTypeError if that is out of range
+  /// first, first + step, ...; DTypeError if one is out of range.
+  static Array arange(std::int64_t count, DType, Device, std::int64_t first = 0, std::int64_t step = 1);
   /// Copies `values` (row-major). Throws ShapeError unless there are as many as the shape holds.
-  template <class T> static Array from(std::span<const T> values, const Shape& shape, Device device) {
+  template <class T> static Array from(std::span<const T> values, const Shape& shape, Device device = cpu(0)) {
     return from_bytes(values.data(), values.size(), dtype_of<T>, shape, device);
   }
-  template <class T> static Array from(const std::vector<T>& values, const Shape& shape, Device device) {
+  template <class T> static Array from(const std::vector<T>& values, const Shape& shape, Device device = cpu(0)) {
     return from(std::span<const T>(values), shape, device);
   }
-  static Array from(const std::vector<bool>& values, const Shape& shape, Device device);
+  static Array from(const std::vector<bool>& values, const Shape& shape, Device device = cpu(0));
   /// Over memory of the device that belongs to `owner`, without a copy; the owner is let go when no array and no queued
   /// work uses it. Throws Error unless `data` is aligned to the elements, ShapeError for negative lengths or strides.
   static Array over(void* data, std::shared_ptr<const void> owner, DType, const Shape&, const Strides&, Device);

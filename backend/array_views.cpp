@@ -25,6 +25,9 @@ Shape complete_shape(const Array& array, const Shape& shape) {
   const std::int64_t known = checked_element_count("reshape", result);
   if (unknown != result.end() && known != 0) *unknown = array.size() / known;
   const bool solved = unknown == result.end() || known != 0;
+  if (!solved && array.size() == 0)
+    raise<ShapeError>("[reshape] shape {} leaves a length open that may be any, as {} has no elements",
+                      to_string(shape), to_string(array.shape()));
   if (!solved || element_count(result) != array.size())
     raise<ShapeError>("[reshape] shape {} does not hold the elements of {}", to_string(shape),
                       to_string(array.shape()));
@@ -118,10 +121,10 @@ Array Array::slice(std::int64_t axis, std::int64_t begin, std::int64_t end, std:
   if (first < 0 || last > length || first > last || step < 1)
     raise<ShapeError>("[slice] {}:{}:{} does not fit axis {} of {}", begin, end, step, axis, to_string(shape_));
   Array result = *this;
-  result.offset_ += first * strides_[place];
   result.shape_[place] = (last - first) / step + ((last - first) % step != 0 ? 1 : 0);
   if (result.shape_[place] > 1) result.strides_[place] *= step;
   result.size_ = element_count(result.shape_);
+  if (result.size_ > 0) result.offset_ += first * strides_[place];  // else nothing lies there
   return result;
 }
 

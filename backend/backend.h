@@ -45,6 +45,10 @@ class Backend {
   virtual void copy_from_device(const Array& from, const Array& to);
   virtual void cast(const Array& from, const Array& to) = 0;  ///< same device and shape
   virtual void fill(const Array& to, Scalar) = 0;
+  /// first, first + step, ... into one contiguous axis. Default: from the host; a kind that makes graphs has a kernel.
+  virtual void arange(const Array& to, std::int64_t first, std::int64_t step);
+  /// A number of a program's text, without axes, for operands: nobody writes to it. Others may have the same array.
+  virtual Array literal(Scalar, DType, Device);
 
   // --- elementwise; inputs are already broadcast to the output's shape (stride 0)
   virtual void elementwise(const ElementwiseCall&, std::span<const Array> inputs, const Array& output) = 0;

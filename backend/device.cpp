@@ -13,6 +13,11 @@ namespace tutti {
 std::string to_string(Device device) { return fmt::format("{}:{}", kind_name(device.kind), device.index); }
 std::ostream& operator<<(std::ostream& out, Device device) { return out << to_string(device); }
 
+void detail::raise_device_index(DeviceKind kind, std::int64_t index) {
+  raise<DeviceError>("[device] {}:{} is no device: its index must be 0 to {}", kind_name(kind), index,
+                     std::numeric_limits<std::uint16_t>::max());
+}
+
 Device parse_device(std::string_view text) {
   const auto colon = text.find(':');
   const DeviceKind kind = kind_named(text.substr(0, colon));

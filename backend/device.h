@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <iosfwd>
+#include <limits>
 #include <string>
 #include <string_view>
 
@@ -22,8 +23,17 @@ struct Device {
   friend auto operator<=>(const Device&, const Device&) = default;
 };
 
-constexpr Device cpu(std::uint16_t index = 0) { return {DeviceKind::cpu, index}; }
-constexpr Device cuda(std::uint16_t index = 0) { return {DeviceKind::cuda, index}; }
+namespace detail {
+[[noreturn]] void raise_device_index(DeviceKind, std::int64_t index);
+constexpr Device indexed(DeviceKind kind, std::int64_t index) {
+  if (index < 0 || index > std::numeric_limits<std::uint16_t>::max()) raise_device_index(kind, index);
+  return {kind, static_cast<std::uint16_t>(index)};
+}
+}  // namespace detail
+
+// DeviceError for an index below 0 or above 65535.
+constexpr Device cpu(std::int64_t index = 0) { return detail::indexed(DeviceKind::cpu, index); }
+constexpr Device cuda(std::int64_t index = 0) { return detail::indexed(DeviceKind::cuda, index); }
 
 /// "cpu:0".
 std::string to_string(Device);

@@ -61,10 +61,11 @@ struct Conv2dGeometry {
   bool operator==(const Conv2dGeometry&) const = default;
 };
 
-/// Windows of `kernel` every `stride` elements; padding counts as -inf and is never chosen. Order: height, width.
+/// Windows of `kernel` every `stride` elements; padding counts as -inf and is never chosen. Order: height, width. A
+/// stride that is left out stands for the kernel; kernels are given it worked out.
 struct Pool2dGeometry {
   std::array<std::int64_t, 2> kernel{2, 2};
-  std::array<std::int64_t, 2> stride{2, 2};
+  std::array<std::int64_t, 2> stride{0, 0};
   std::array<std::int64_t, 2> padding{0, 0};
   bool operator==(const Pool2dGeometry&) const = default;
 };
@@ -72,7 +73,7 @@ struct Pool2dGeometry {
 /// The same windows; padding counts as 0, and where `count_include_pad` is set as elements, too.
 struct AvgPool2dGeometry {
   std::array<std::int64_t, 2> kernel{2, 2};
-  std::array<std::int64_t, 2> stride{2, 2};
+  std::array<std::int64_t, 2> stride{0, 0};
   std::array<std::int64_t, 2> padding{0, 0};
   bool count_include_pad = true;
 
@@ -89,15 +90,21 @@ struct Conv1dGeometry {
 };
 struct Pool1dGeometry {
   std::int64_t kernel = 2;
-  std::int64_t stride = 2;
+  std::int64_t stride = 0;  ///< 0: the kernel
   std::int64_t padding = 0;
 };
 struct AvgPool1dGeometry {
   std::int64_t kernel = 2;
-  std::int64_t stride = 2;
+  std::int64_t stride = 0;  ///< 0: the kernel
   std::int64_t padding = 0;
   bool count_include_pad = true;
 };
+
+/// Windows with the stride worked out: left out, all 0, it is the kernel.
+template <class Windows> constexpr Windows with_stride(Windows windows) {
+  if (windows.stride == decltype(windows.stride){}) windows.stride = windows.kernel;
+  return windows;
+}
 
 /// A discrete Fourier transform of rows of `length` numbers, without a factor: each is multiplied by the roots of unity
 /// of exp(-2 pi i / length), of an inverse by their conjugates. Complex numbers are pairs (real, imaginary) along a

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/backend/linear_algebra.h>
 
+#include <tutti/backend/cpu/linear_algebra_kernels.h>
 #include <tutti/backend/error.h>
 #include <tutti/backend/operand_checks.h>
 #include <tutti/backend/operations.h>
@@ -47,43 +48,25 @@ Array permuted_rows(const Array& right, const Array& permutation) {
   return gather(right, -2, permutation.expand_dims(-1).broadcast_to(right.shape()));
 }
 
+/// The operand's backend, once the CPU's has the kernels that this file asks for.
+Backend& backend_of(const Array& operand) {
+  provide_linear_algebra();
+  return backend_for(operand.device());
+}
+
 /// Named in errors, unless the thread was asked for something else: `operation`.
 Array substituted(std::string_view operation, Triangle triangle, const Array& matrix, const Array& right) {
   const Array result = Array::empty(right.shape(), right.dtype(), right.device());
-  backend_for(right.device())
-      .solve_triangular({triangle, detail::operation_called(operation)}, matrix.contiguous(), right.contiguous(),
-                        result);
+  backend_of(right).solve_triangular({triangle, detail::operation_called(operation)}, matrix.contiguous(),
+                                     right.contiguous(), result);
   return result;
 }
 
 }  // namespace
 
-std::string_view name_of(Factorization kind) noexcept {
-  switch (kind) {
-    case Factorization::cholesky: return "cholesky";
-    case Factorization::qr: return "qr";
-    case Factorization::svd: return "svd";
-    case Factorization::singular_values: return "svdvals";
-    case Factorization::eigh: return "eigh";
-    case Factorization::eigenvalues: return "eigvalsh";
-  }
-  return "factorize";
-}
-
-std::int64_t factor_rows(Factorization kind, std::int64_t rows, std::int64_t columns) {
-  switch (kind) {
-    case Factorization::cholesky: return rows;
-    case Factorization::qr:
-    case Factorization::svd: break;
-    case Factorization::singular_values:
-    case Factorization::eigenvalues: return 1;
-    case Factorization::eigh: return rows + 1;
-  }
-  return rows + columns + (kind == Factorization::svd ? 1 : 0);
-}
-
 Array factorize(Factorization kind, const Array& matrix) {
   const std::string_view operation = name_of(kind);
+  checks::require_enumerator(operation, "Factorization", kind, Factorization::eigenvalues);
   if (kind == Factorization::svd || kind == Factorization::singular_values || kind == Factorization::qr)
     require_matrices(operation, matrix);
   else
@@ -93,7 +76,7 @@ Array factorize(Factorization kind, const Array& matrix) {
   if (kind == Factorization::qr && rows < columns)
     raise<ShapeError>("[qr] matrices must have as many rows as columns or more, not {}", to_string(matrix.shape()));
   Array result = empty_like(matrix, {factor_rows(kind, rows, columns), std::min(rows, columns)}, matrix.dtype());
-  if (result.size() > 0) backend_for(matrix.device()).factorize(kind, matrix.contiguous(), result);
+  if (result.size() > 0) backend_of(matrix).factorize(kind, matrix.contiguous(), result);
   return result;
 }
 
@@ -103,7 +86,7 @@ LuFactors lu(const Array& matrix) {
   LuFactors result{empty_like(matrix, {n, n}, matrix.dtype()), empty_like(matrix, {n}, DType::i64),
                    empty_like(matrix, {1}, matrix.dtype())};
   if (result.factors.size() > 0)
-    backend_for(matrix.device()).lu(matrix.contiguous(), result.factors, result.permutation, result.sign);
+    backend_of(matrix).lu(matrix.contiguous(), result.factors, result.permutation, result.sign);
   else
     result.sign.fill(1);
   return result;

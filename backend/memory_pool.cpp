@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/backend/memory_pool.h>
 
+#include <tutti/backend/environment.h>
 #include <tutti/backend/error.h>
 
 #include <bit>
@@ -50,7 +51,7 @@ std::string readable(std::size_t bytes) {
 
 }  // namespace
 
-MemoryPool::MemoryPool(Device device, RawMemory& raw) : device_(device), raw_(raw) {}
+MemoryPool::MemoryPool(Device device, RawMemory& raw, Keeps keeps) : device_(device), raw_(raw), keeps_(keeps) {}
 
 MemoryPool::~MemoryPool() { trim(); }
 
@@ -58,14 +59,18 @@ void* MemoryPool::allocate(std::size_t bytes) {
   if (bytes == 0) return nullptr;
   const std::lock_guard lock(mutex_);
   if (bytes > kMost) raise_out_of_memory(bytes);
-  const auto [index, block] = size_class(bytes);
+  const std::size_t block = block_for(bytes);
   if (block > limit_ || statistics_.in_use > limit_ - block) raise_out_of_memory(bytes);
-  void* data = take(index, block);
+  void* data = take(size_class(bytes).index, block);
   if (data == nullptr) raise_out_of_memory(bytes);
   ++statistics_.allocations;
   statistics_.in_use += block;
   if (statistics_.in_use > statistics_.peak_in_use) statistics_.peak_in_use = statistics_.in_use;
   return data;
+}
+
+std::size_t MemoryPool::block_for(std::size_t bytes) const {
+  return keeps_ == Keeps::nothing ? bytes : size_class(bytes).block;
 }
 
 void* MemoryPool::take(std::size_t size_class, std::size_t block) {
@@ -87,11 +92,18 @@ void* MemoryPool::take(std::size_t size_class, std::size_t block) {
 
 void MemoryPool::release(void* data, std::size_t bytes) noexcept {
   if (data == nullptr) return;
-  const auto [index, block] = size_class(bytes);
+  const std::size_t block = block_for(bytes);
+  if (keeps_ == Keeps::nothing) {
+    raw_.release(data, block);  // which may wait for a device: not with the mutex
+    const std::lock_guard lock(mutex_);
+    statistics_.in_use -= block;
+    statistics_.reserved -= block;
+    return;
+  }
   const std::lock_guard lock(mutex_);
   statistics_.in_use -= block;
   try {
-    free_[index].push_back(data);
+    free_[size_class(bytes).index].push_back(data);
   } catch (...) {  // no memory to remember it
     raw_.release(data, block);
     statistics_.reserved -= block;
@@ -101,8 +113,11 @@ void MemoryPool::release(void* data, std::size_t bytes) noexcept {
 void MemoryPool::raise_out_of_memory(std::size_t bytes) const {
   const std::string limit =
       limit_ == std::numeric_limits<std::size_t>::max() ? "no limit set" : "the limit is " + readable(limit_);
-  raise<OutOfMemoryError>("[memory] {}: no room for {} ({} bytes): {} in use, {} reserved, {}", to_string(device_),
-                          readable(bytes), bytes, readable(statistics_.in_use), readable(statistics_.reserved), limit);
+  const std::string_view operation = detail::operation_called("");
+  const std::string needed = operation.empty() ? "" : fmt::format(", which {} needs", operation);
+  raise<OutOfMemoryError>("[memory] {}: no room for {} ({} bytes){}: {} in use, {} reserved, {}", to_string(device_),
+                          readable(bytes), bytes, needed, readable(statistics_.in_use), readable(statistics_.reserved),
+                          limit);
 }
 
 void MemoryPool::set_limit(std::size_t bytes) {
@@ -133,6 +148,13 @@ MemoryStatistics MemoryPool::statistics() const {
 void MemoryPool::reset_peak() {
   const std::lock_guard lock(mutex_);
   statistics_.peak_in_use = statistics_.in_use;
+}
+
+MemoryPool::Keeps kept_by_pools() {
+  const auto text = environment_text("TUTTI_POOL");
+  if (text && *text != "on" && *text != "off")
+    raise<Error>("[environment] TUTTI_POOL is \"{}\": it must be on or off", *text);
+  return text == "off" ? MemoryPool::Keeps::nothing : MemoryPool::Keeps::freed_blocks;
 }
 
 }  // namespace tutti

@@ -34,9 +34,14 @@ class RawMemory {
 /// Classes are the multiples of 64 up to 1 KiB, then four to each power of two, beyond 64 KiB 32: less than 64 bytes or
 /// a fifth of a block are unused, of a large one 3 %. Thread-safe. A block is free the moment `release` is called:
 /// whoever releases guarantees that no queued work uses it.
+///
+/// A pool that keeps nothing takes exactly what it is asked for from the system and gives it back at once, so that
+/// tools which watch memory (compute-sanitizer, ASan) see each block's ends and its end of life.
 class MemoryPool {
  public:
-  MemoryPool(Device, RawMemory&);
+  enum class Keeps : bool { nothing, freed_blocks };
+
+  MemoryPool(Device, RawMemory&, Keeps = Keeps::freed_blocks);
   ~MemoryPool();
   MemoryPool(const MemoryPool&) = delete;
   MemoryPool& operator=(const MemoryPool&) = delete;
@@ -59,16 +64,22 @@ class MemoryPool {
   static constexpr std::size_t kClasses = 1448;  // up to 2^60 bytes
 
   void* take(std::size_t size_class, std::size_t block);
+  std::size_t block_for(std::size_t bytes) const;
   void trim_locked() noexcept;
   [[noreturn]] void raise_out_of_memory(std::size_t bytes) const;
 
   Device device_;
   RawMemory& raw_;
+  Keeps keeps_;
   std::weak_ptr<const void> owner_;
   mutable std::mutex mutex_;  // guards everything below
   std::array<std::vector<void*>, kClasses> free_;
   MemoryStatistics statistics_;
   std::size_t limit_ = std::numeric_limits<std::size_t>::max();
 };
+
+/// What the pools of devices keep: nothing with TUTTI_POOL=off, freed blocks with on, or without it. Read by each
+/// backend when it is made.
+MemoryPool::Keeps kept_by_pools();
 
 }  // namespace tutti

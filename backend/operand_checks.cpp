@@ -44,6 +44,10 @@ void raise_dtype(std::string_view operation, const Array& array, std::string_vie
   raise<DTypeError>("[{}] takes {}, not {}", operation, expected, told(array));
 }
 
+void raise_enumerator(std::string_view operation, std::string_view type, int value, int last) {
+  raise("[{}] {} is no {}: there are 0 to {}", operation, value, type, last);
+}
+
 Array output(std::string_view operation, const Array& given, const Shape& shape, DType dtype, Device device) {
   if (!given.defined()) return Array::empty(shape, dtype, device);
   if (given.shape() != shape || given.dtype() != dtype || given.device() != device || !given.is_contiguous())

@@ -21,6 +21,7 @@ std::string given_images(std::string_view operation, const Shape&);
 [[noreturn]] void raise_devices(std::string_view operation, const Array& lhs, const Array& rhs);
 [[noreturn]] void raise_dtypes(std::string_view operation, const Array& lhs, const Array& rhs);
 [[noreturn]] void raise_dtype(std::string_view operation, const Array&, std::string_view expected);
+[[noreturn]] void raise_enumerator(std::string_view operation, std::string_view type, int value, int last);
 
 inline void require_defined(std::string_view operation, const Array& array) {
   if (!array.defined()) raise_undefined(operation);
@@ -49,6 +50,11 @@ inline void require_floating(std::string_view operation, const Array& array) {
 
 inline void require_number(std::string_view operation, const Array& array) {
   if (array.dtype() == DType::boolean) raise_dtype(operation, array, "numbers");
+}
+
+/// One of the enumerators 0 ... `last`, not another number cast to their type.
+template <class E> void require_enumerator(std::string_view operation, std::string_view type, E value, E last) {
+  if (value > last) raise_enumerator(operation, type, static_cast<int>(value), static_cast<int>(last));
 }
 
 /// Where an operation writes: `given` if it is defined (then contiguous, and of just this shape, dtype and device),

@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <tutti/backend/checked_size.h>
 #include <tutti/backend/error.h>
 #include <tutti/backend/operand_checks.h>
 #include <tutti/backend/operations.h>
 #include <tutti/backend/registry.h>
 #include <tutti/backend/widening.h>
+#include <tutti/backend/window_count.h>
 
 namespace tutti {
 namespace {
+
+/// What a kernel may keep for each element of an image with its padding, in bytes; far fewer are.
+constexpr std::int64_t kBytesBeside = 256;
 
 void check_geometry(std::string_view name, const Conv2dGeometry& geometry) {
   for (std::size_t i = 0; i < 2; ++i)
@@ -48,14 +53,18 @@ Shape conv2d_shape(std::string_view operation, const Conv2dGeometry& geometry, c
   check_geometry(operation, geometry);
   check_channels(operation, geometry.groups, input, weight);
   Shape output{input[0], weight[0], 0, 0};
+  CheckedSize padded = CheckedSize(input[1]) * kBytesBeside;
   for (std::size_t i = 0; i < 2; ++i) {
-    const std::int64_t extent = geometry.dilation[i] * (weight[i + 2] - 1) + 1;
-    const std::int64_t padded = input[i + 2] + 2 * geometry.padding[i];
-    if (weight[i + 2] < 1 || padded < extent)
+    const auto& [stride, padding, dilation, groups] = geometry;
+    if (weight[i + 2] > 0)
+      output[i + 2] = window_count(operation, {input[i + 2], weight[i + 2], stride[i], padding[i], dilation[i]});
+    if (output[i + 2] == 0)
       raise<ShapeError>("[{}] the kernel of {} does not fit the padded input {}", operation,
                         checks::given_images(operation, weight), checks::given_images(operation, input));
-    output[i + 2] = (padded - extent) / geometry.stride[i] + 1;
+    padded = padded * (input[i + 2] + 2 * padding[i]);
   }
+  padded.get(operation, "{} channels of {} x {} elements with padding {} x {}", input[1], input[2], input[3],
+             geometry.padding[0], geometry.padding[1]);
   return output;
 }
 

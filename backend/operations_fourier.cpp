@@ -33,6 +33,7 @@ Array real_at_the_ends(const Array& spectra, std::int64_t length) {
 }  // namespace
 
 Array fourier(const FourierTransform& transform, const Array& input) {
+  checks::require_enumerator("fourier", "FourierTransform::Kind", transform.kind, Kind::complex_to_real);
   checks::require_defined("fourier", input);
   checks::require_floating("fourier", input);
   if (transform.length < 1 || transform.length > kMostPoints)

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <tutti/backend/checked_size.h>
 #include <tutti/backend/error.h>
 #include <tutti/backend/operand_checks.h>
 #include <tutti/backend/operations.h>
@@ -49,6 +50,7 @@ Array scatter_add(const Shape& shape, const Array& updates, std::int64_t axis, c
 Array scatter(Scatter kind, const Array& x, std::int64_t axis, const Array& index, const Array& updates) {
   checks::require_alike("scatter", x, updates);
   checks::require_same_device("scatter", updates, index);
+  checks::require_enumerator("scatter", "Scatter", kind, Scatter::min);
   if (kind != Scatter::set) checks::require_number("scatter", x);
   const std::size_t place = check_index("scatter", x.shape(), axis, index);
   checks::require_shape("scatter", "index", index, updates.shape());
@@ -73,7 +75,8 @@ Array concatenate(std::span<const Array> parts, std::int64_t axis) {
     if (expected != first.shape())
       raise<ShapeError>("[concatenate] shapes {} and {} differ beside axis {}", to_string(first.shape()),
                         to_string(part.shape()), axis);
-    shape[place] += part.shape()[place];
+    shape[place] = (CheckedSize(shape[place]) + part.shape()[place])
+                       .get("concatenate", "{} parts along axis {}", parts.size(), axis);
   }
   Array result = Array::empty(shape, first.dtype(), first.device());
   std::int64_t begin = 0;

@@ -101,6 +101,7 @@ Array matmul(const Array& lhs, const Array& rhs, const Array& out) {
 }
 
 Array linear(const Array& input, const Array& weight, const Array& bias, LinearActivation activation) {
+  checks::require_enumerator("linear", "LinearActivation", activation, LinearActivation::gelu);
   checks::require_alike("linear", input, weight);
   checks::require_floating("linear", input);
   checks::require_rank("linear", "the input", input, 2);

@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <tutti/backend/checked_size.h>
 #include <tutti/backend/error.h>
 #include <tutti/backend/operand_checks.h>
 #include <tutti/backend/operations.h>
 #include <tutti/backend/registry.h>
 #include <tutti/backend/widening.h>
+#include <tutti/backend/window_count.h>
 
 namespace tutti {
 
 // Every window holds an element of the input, since padding is at most half of it.
-Shape pool2d_shape(std::string_view operation, const Pool2dGeometry& geometry, const Shape& input) {
+Shape pool2d_shape(std::string_view operation, const Pool2dGeometry& given, const Shape& input) {
+  const Pool2dGeometry geometry = with_stride(given);
   if (input.size() != 4) raise<ShapeError>("[{}] input [n, c, h, w] is needed, not {}", operation, to_string(input));
   Shape output{input[0], input[1], 0, 0};
   for (std::size_t i = 0; i < 2; ++i) {
@@ -17,16 +20,18 @@ Shape pool2d_shape(std::string_view operation, const Pool2dGeometry& geometry, c
     if (kernel < 1 || geometry.stride[i] < 1 || padding < 0 || padding > kernel / 2)
       raise<ShapeError>("[{}] kernel {} and stride {} must be at least 1, padding {} at most half of the kernel",
                         operation, kernel, geometry.stride[i], padding);
-    const std::int64_t padded = input[i + 2] + 2 * padding;
-    if (input[i + 2] < 1 || padded < kernel)
+    if (input[i + 2] > 0) output[i + 2] = window_count(operation, {input[i + 2], kernel, geometry.stride[i], padding});
+    if (output[i + 2] == 0)
       raise<ShapeError>("[{}] a window of {} does not fit the padded input {}", operation, kernel,
                         checks::given_images(operation, input));
-    output[i + 2] = (padded - kernel) / geometry.stride[i] + 1;
   }
+  const auto [rows, columns] = geometry.kernel;  // a mean is divided by their product
+  (CheckedSize(rows) * columns).get(operation, "a window of {} x {}", rows, columns);
   return output;
 }
 
-std::pair<Array, Array> max_pool2d(const Pool2dGeometry& geometry, const Array& input) {
+std::pair<Array, Array> max_pool2d(const Pool2dGeometry& given, const Array& input) {
+  const Pool2dGeometry geometry = with_stride(given);
   checks::require_defined("max_pool2d", input);
   checks::require_floating("max_pool2d", input);
   if (is_narrow(input)) {
@@ -40,8 +45,8 @@ std::pair<Array, Array> max_pool2d(const Pool2dGeometry& geometry, const Array& 
   return {maxima, index};
 }
 
-Array max_pool2d_gradient(const Pool2dGeometry& geometry, const Array& gradient, const Array& index,
-                          const Shape& input) {
+Array max_pool2d_gradient(const Pool2dGeometry& given, const Array& gradient, const Array& index, const Shape& input) {
+  const Pool2dGeometry geometry = with_stride(given);
   constexpr std::string_view kName = "max_pool2d_gradient";
   checks::require_same_device(kName, gradient, index);
   checks::require_floating(kName, gradient);
@@ -56,7 +61,8 @@ Array max_pool2d_gradient(const Pool2dGeometry& geometry, const Array& gradient,
   return result;
 }
 
-Array avg_pool2d(const AvgPool2dGeometry& geometry, const Array& input) {
+Array avg_pool2d(const AvgPool2dGeometry& given, const Array& input) {
+  const AvgPool2dGeometry geometry = with_stride(given);
   checks::require_defined("avg_pool2d", input);
   checks::require_floating("avg_pool2d", input);
   if (is_narrow(input)) return avg_pool2d(geometry, widened(input)).cast(input.dtype());
@@ -66,7 +72,8 @@ Array avg_pool2d(const AvgPool2dGeometry& geometry, const Array& input) {
   return means;
 }
 
-Array avg_pool2d_gradient(const AvgPool2dGeometry& geometry, const Array& gradient, const Shape& input) {
+Array avg_pool2d_gradient(const AvgPool2dGeometry& given, const Array& gradient, const Shape& input) {
+  const AvgPool2dGeometry geometry = with_stride(given);
   constexpr std::string_view kName = "avg_pool2d_gradient";
   checks::require_defined(kName, gradient);
   checks::require_floating(kName, gradient);

@@ -28,6 +28,7 @@ Shape kept_shape(std::string_view name, const Shape& shape, std::span<const std:
   Shape kept = shape;
   Dims seen(shape.size(), 0);
   for (const std::int64_t given : axes) {
+    if (is_axis_of_scalar(given, shape)) continue;
     const std::size_t axis = normalize_axis(name, given, shape.size());
     if (seen[axis]++ != 0)
       raise<ShapeError>("[{}] axis {} is named twice, for shape {}", name, given, to_string(shape));
@@ -38,7 +39,7 @@ Shape kept_shape(std::string_view name, const Shape& shape, std::span<const std:
 
 /// `shape` without the reduced axes.
 Shape dropped_shape(const Shape& shape, std::span<const std::int64_t> axes) {
-  if (axes.empty()) return {};
+  if (axes.empty() || shape.empty()) return {};
   Dims reduced(shape.size(), 0);
   for (const std::int64_t given : axes) reduced[normalize_axis("reduce", given, shape.size())] = 1;
   Shape dropped;
@@ -68,6 +69,7 @@ Array reduce_to(Reduction kind, const Array& input, const Shape& kept, const Arr
 
 Array reduce(Reduction kind, const Array& input, std::span<const std::int64_t> axes, bool keep_dims) {
   const std::string_view name = name_of(kind);
+  checks::require_enumerator(name, "Reduction", kind, Reduction::prod);
   checks::require_defined(name, input);
   if (kind == Reduction::sum && input.dtype() == DType::boolean)
     raise<DTypeError>("[sum] bools have no sum: use count_nonzero, or cast");
@@ -96,9 +98,11 @@ Array sum_to(const Array& x, const Shape& shape, const Array& out) {
 
 Array arg_reduce(ArgReduction kind, const Array& input, std::int64_t axis, bool keep_dims) {
   const std::string_view name = kind == ArgReduction::arg_max ? "argmax" : "argmin";
+  checks::require_enumerator(name, "ArgReduction", kind, ArgReduction::arg_min);
   checks::require_defined(name, input);
   checks::require_number(name, input);
   if (is_narrow(input)) return arg_reduce(kind, widened(input), axis, keep_dims);
+  if (is_axis_of_scalar(axis, input.shape())) return arg_reduce(kind, input.expand_dims(0), 0);
   const std::size_t place = normalize_axis(name, axis, input.rank());
   Shape shape = input.shape();
   shape[place] = 1;

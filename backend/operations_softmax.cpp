@@ -14,6 +14,7 @@ constexpr std::string_view name_of(SoftmaxKind kind) {
 }  // namespace
 
 Array softmax(SoftmaxKind kind, const Array& input, std::int64_t axis) {
+  checks::require_enumerator("softmax", "SoftmaxKind", kind, SoftmaxKind::log_softmax);
   checks::require_defined(name_of(kind), input);
   checks::require_floating(name_of(kind), input);
   if (is_narrow(input)) return softmax(kind, widened(input), axis).cast(input.dtype());

@@ -55,6 +55,7 @@ Array Generator::draw(RandomCall call, const Shape& shape, DType dtype, Device d
         dtype == DType::bf16 ? last_below<BFloat16>(call.a, call.b) : last_below<Float16>(call.a, call.b);
     return apply(elementwise::Minimum{}, wide, Array::full({}, last, DType::f32, device)).cast(dtype);
   }
+  checked_element_count(name_of(call.kind), shape);
   Array result = Array::empty(shape, dtype, device);
   call.seed = seed_;
   call.stream = stream_;
@@ -139,7 +140,10 @@ std::uint64_t Generator::below(std::uint64_t bound) {
 // Fisher and Yates' shuffle, in Durstenfeld's form.
 std::vector<std::int64_t> Generator::permutation(std::int64_t count) {
   if (count < 0) raise<ShapeError>("[permutation] {} numbers", count);
-  std::vector<std::int64_t> order(static_cast<std::size_t>(count));
+  std::vector<std::int64_t> order;
+  if (static_cast<std::size_t>(count) > order.max_size())
+    raise<OutOfMemoryError>("[permutation] no machine holds {} numbers", count);
+  order.resize(static_cast<std::size_t>(count));
   std::iota(order.begin(), order.end(), 0);
   for (std::size_t left = order.size(); left > 1; --left) std::swap(order[left - 1], order[below(left)]);
   return order;

@@ -205,6 +205,9 @@ void RecordingCalls::optimizer_step(const OptimizerRule&, std::span<const RuleOp
 void RecordingCalls::copy(const Array& from, const Array& to) { pass_on("copy", &Backend::copy, from, to); }
 void RecordingCalls::cast(const Array& from, const Array& to) { pass_on("cast", &Backend::cast, from, to); }
 void RecordingCalls::fill(const Array& to, Scalar value) { pass_on("fill", &Backend::fill, to, value); }
+void RecordingCalls::arange(const Array& to, std::int64_t first, std::int64_t step) {
+  pass_on("arange", &Backend::arange, to, first, step);
+}
 
 void RecordingCalls::elementwise(const ElementwiseCall& call, std::span<const Array> inputs, const Array& output) {
   pass_on(elementwise::kNames[call.operation], &Backend::elementwise, call, inputs, output);

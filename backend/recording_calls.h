@@ -26,6 +26,7 @@ class RecordingCalls final : public Backend {
   void copy_from_device(const Array&, const Array&) override;
   void cast(const Array&, const Array&) override;
   void fill(const Array&, Scalar) override;
+  void arange(const Array&, std::int64_t, std::int64_t) override;
 
   void elementwise(const ElementwiseCall&, std::span<const Array>, const Array&) override;
   void where(const Array&, const Array&, const Array&, const Array&) override;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/backend/shape.h>
 
+#include <tutti/backend/checked_size.h>
 #include <tutti/backend/error.h>
 
 #include <limits>
@@ -39,32 +40,28 @@ std::ostream& operator<<(std::ostream& out, const Shape& shape) { return out << 
 
 namespace {
 
-/// False when the product does not fit; lengths are not negative.
-bool multiply_lengths(const Shape& shape, std::int64_t& count) noexcept {
-  count = 1;
-  if (std::find(shape.begin(), shape.end(), 0) != shape.end()) {
-    count = 0;
-    return true;
-  }
+/// Of the lengths other than 0.
+CheckedSize product(const Shape& shape) noexcept {
+  CheckedSize product = 1;
   for (const std::int64_t length : shape)
-    if (__builtin_mul_overflow(count, length, &count)) return false;
-  return true;
+    if (length != 0) product = product * length;
+  return product;
 }
+
+bool is_empty(const Shape& shape) noexcept { return std::find(shape.begin(), shape.end(), 0) != shape.end(); }
 
 }  // namespace
 
 std::int64_t element_count(const Shape& shape) noexcept {
-  std::int64_t count = 1;
-  return multiply_lengths(shape, count) ? count : std::numeric_limits<std::int64_t>::max();
+  if (is_empty(shape)) return 0;
+  return product(shape).get_or(std::numeric_limits<std::int64_t>::max());
 }
 
 std::int64_t checked_element_count(std::string_view operation, const Shape& shape) {
   for (const std::int64_t length : shape)
     if (length < 0) raise<ShapeError>("[{}] negative length in shape {}", operation, to_string(shape));
-  std::int64_t count = 1;
-  if (!multiply_lengths(shape, count))
-    raise<ShapeError>("[{}] shape {} has more elements than can be counted", operation, to_string(shape));
-  return count;
+  const std::int64_t count = product(shape).get(operation, "shape {}", shape);
+  return is_empty(shape) ? 0 : count;
 }
 
 Strides contiguous_strides(const Shape& shape) {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
@@ -21,6 +22,12 @@ class Dims {
 
   Dims() = default;
   Dims(std::initializer_list<std::int64_t> values) : Dims(std::span(values.begin(), values.size())) {}
+  template <std::integral T>
+    requires(!std::same_as<T, bool>)
+  Dims(const std::vector<T>& values) {  // NOLINT: a list that is made at run time stands where a written one does
+    resize(values.size());
+    std::copy(values.begin(), values.end(), begin());
+  }
   explicit Dims(std::span<const std::int64_t> values) {
     resize(values.size());
     std::copy(values.begin(), values.end(), begin());
@@ -68,7 +75,8 @@ using Strides = Dims;  ///< distance between neighbours along each axis, in elem
 std::string to_string(const Shape&);  ///< "[64, 784]"
 std::ostream& operator<<(std::ostream&, const Shape&);
 std::int64_t element_count(const Shape&) noexcept;  ///< product of the lengths; 1 for a scalar
-/// The same; throws `ShapeError` naming `operation` for a negative length and for more elements than can be counted.
+/// The same; throws `ShapeError` naming `operation` for a negative length, and for lengths whose product, zeros left
+/// out, overflows: so that every stride, and the product of any of the lengths, fits.
 std::int64_t checked_element_count(std::string_view operation, const Shape&);
 Strides contiguous_strides(const Shape&);  ///< row-major
 bool is_contiguous(const Shape&, const Strides&) noexcept;
@@ -80,5 +88,9 @@ Shape broadcast_shapes(std::string_view operation, const Shape& lhs, const Shape
 std::size_t normalize_axis(std::string_view operation, std::int64_t axis, std::size_t rank);
 /// The same for an axis that is to be added to `shape`: there is one place more.
 std::int64_t normalize_new_axis(std::string_view operation, std::int64_t axis, const Shape& shape);
+/// Whether it is the axis of a scalar, 0 or -1: to what reduces, orders or normalises along an axis it has one.
+inline bool is_axis_of_scalar(std::int64_t axis, const Shape& shape) noexcept {
+  return shape.empty() && (axis == 0 || axis == -1);
+}
 
 }  // namespace tutti

@@ -28,8 +28,10 @@ Array numbers(const Shape& shape) {
 
 std::vector<float> plain_numbers(std::int64_t count) { return numbers({count}).to_vector<float>(); }
 
-/// Elements a second, shown as time of one.
-void count_elements(benchmark::State& state, std::int64_t elements) {
+/// Elements a second, shown as time of one; and bytes that have to be read and written for each, in the operands' own
+/// size, whatever caches make of them.
+void count_elements(benchmark::State& state, std::int64_t elements, std::int64_t bytes) {
+  state.SetBytesProcessed(state.iterations() * elements * bytes);
   state.counters["element"] =
       benchmark::Counter(static_cast<double>(elements) * static_cast<double>(state.iterations()),
                          benchmark::Counter::kIsRate | benchmark::Counter::kInvert);
@@ -46,7 +48,7 @@ template <class Operation> void unary(benchmark::State& state) {
   benchmark::DoNotOptimize(apply(Operation{}, x));  // maps the memory
   for (auto _ : state) benchmark::DoNotOptimize(apply(Operation{}, x));
   synchronize(cpu());
-  count_elements(state, state.range(0));
+  count_elements(state, state.range(0), 8);
 }
 template <class Operation> void unary_plain_loop(benchmark::State& state) {
   const std::vector<float> x = plain_numbers(state.range(0));
@@ -55,12 +57,12 @@ template <class Operation> void unary_plain_loop(benchmark::State& state) {
     for (std::size_t i = 0; i < x.size(); ++i) y[i] = Operation{}.value(x[i]);
     benchmark::ClobberMemory();
   }
-  count_elements(state, state.range(0));
+  count_elements(state, state.range(0), 8);
 }
 template <class Operation> void binary(benchmark::State& state) {
   const Array x = numbers({state.range(0)});
   for (auto _ : state) benchmark::DoNotOptimize(apply(Operation{}, x, x));
-  count_elements(state, state.range(0));
+  count_elements(state, state.range(0), 8);
 }
 template <class Operation> void binary_plain_loop(benchmark::State& state) {
   const std::vector<float> x = plain_numbers(state.range(0));
@@ -69,18 +71,18 @@ template <class Operation> void binary_plain_loop(benchmark::State& state) {
     for (std::size_t i = 0; i < x.size(); ++i) y[i] = Operation{}.value(x[i], x[i]);
     benchmark::ClobberMemory();
   }
-  count_elements(state, state.range(0));
+  count_elements(state, state.range(0), 8);
 }
 void add_bias(benchmark::State& state) {
   const Array x = numbers({state.range(0), state.range(1)});
   const Array bias = numbers({state.range(1)});
   for (auto _ : state) benchmark::DoNotOptimize(apply(elementwise::Add{}, x, bias));
-  count_elements(state, x.size());
+  count_elements(state, x.size(), 8);
 }
 void copy_transposed(benchmark::State& state) {
   const Array x = numbers({state.range(0), state.range(0)}).transpose();
   for (auto _ : state) benchmark::DoNotOptimize(x.copy());
-  count_elements(state, x.size());
+  count_elements(state, x.size(), 8);
 }
 
 constexpr int kInCache = 1 << 14;
@@ -99,35 +101,35 @@ BENCHMARK(copy_transposed)->Arg(512)->Arg(2000);
 void sum_all(benchmark::State& state) {
   const Array x = numbers({state.range(0)});
   for (auto _ : state) benchmark::DoNotOptimize(sum(x));
-  count_elements(state, x.size());
+  count_elements(state, x.size(), 4);
 }
 void sum_plain_loop(benchmark::State& state) {
   const std::vector<float> x = plain_numbers(state.range(0));
   for (auto _ : state) benchmark::DoNotOptimize(std::accumulate(x.begin(), x.end(), 0.0F));
-  count_elements(state, state.range(0));
+  count_elements(state, state.range(0), 4);
 }
 void sum_eigen(benchmark::State& state) {
   const std::vector<float> x = plain_numbers(state.range(0));
   const Eigen::Map<const Eigen::ArrayXf> map(x.data(), static_cast<Eigen::Index>(x.size()));
   for (auto _ : state) benchmark::DoNotOptimize(map.sum());
-  count_elements(state, state.range(0));
+  count_elements(state, state.range(0), 4);
 }
 void sum_rows(benchmark::State& state) {
   const Array x = numbers({state.range(0), state.range(1)});
   const std::int64_t first[] = {0};
   for (auto _ : state) benchmark::DoNotOptimize(sum(x, first));
-  count_elements(state, x.size());
+  count_elements(state, x.size(), 4);
 }
 void sum_channels(benchmark::State& state) {
   const Array x = numbers({64, state.range(0), 8, 8});
   const std::int64_t axes[] = {0, 2, 3};
   for (auto _ : state) benchmark::DoNotOptimize(sum(x, axes));
-  count_elements(state, x.size());
+  count_elements(state, x.size(), 4);
 }
 void softmax_last(benchmark::State& state) {
   const Array x = numbers({64, state.range(0)});
   for (auto _ : state) benchmark::DoNotOptimize(softmax(SoftmaxKind::softmax, x, 1));
-  count_elements(state, x.size());
+  count_elements(state, x.size(), 8);
 }
 
 BENCHMARK(sum_all)->Name("sum")->Arg(kInCache)->Arg(kInMemory);
@@ -222,7 +224,7 @@ BENCHMARK(grouped_convolution)->Arg(1)->Arg(4)->Arg(32)->Arg(128);
 void pool(benchmark::State& state) {
   const Array x = numbers({64, 32, 8, 8});
   for (auto _ : state) benchmark::DoNotOptimize(max_pool2d({}, x));
-  count_elements(state, x.size());
+  count_elements(state, x.size(), 5);
 }
 BENCHMARK(pool)->Name("max_pool2d");
 
@@ -259,12 +261,12 @@ void adamw_step(benchmark::State& state) {
   const RuleOperands operands[] = {{p, g, {m, v, Array()}}};
   for (auto _ : state) backend_for(cpu()).optimizer_step(AdamWStep{.rate = 1e-3}, operands);
   synchronize(cpu());
-  count_elements(state, p.size());
+  count_elements(state, p.size(), 28);
 }
 void uniform(benchmark::State& state) {
   Generator generator(1);
   for (auto _ : state) benchmark::DoNotOptimize(generator.uniform({state.range(0)}, DType::f32, cpu()));
-  count_elements(state, state.range(0));
+  count_elements(state, state.range(0), 4);
 }
 BENCHMARK(adamw_step)->Arg(kInCache)->Arg(1 << 22);
 BENCHMARK(uniform)->Arg(kInCache);

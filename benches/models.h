@@ -87,11 +87,11 @@ inline const Workload kLargeMlp{"mlp_784_4x1024_10",
                                 &adamw};
 
 /// A GPT whose logits of all tokens are rows, [n * t, vocabulary].
-class FlatGpt : public Module {
+class FlatGpt : public Layer {
  public:
   FlatGpt(const text::ModelOptions& options, Generator& random) : gpt_(options, random) {}
-  Tensor forward(const Tensor& tokens) const {
-    const Tensor logits = gpt_.forward(tokens);
+  Tensor compute(const Tensor& tokens) const override {
+    const Tensor logits = gpt_(tokens);
     return logits.reshape({-1, logits.length(2)});
   }
   void visit(MemberVisitor& v) override { v.module("gpt", gpt_); }

@@ -2,6 +2,7 @@
 #include <tutti/distributed/collective_call.h>
 
 #include <tutti/backend/error.h>
+#include <tutti/backend/operand_checks.h>
 
 #include <algorithm>
 #include <numeric>
@@ -80,6 +81,7 @@ bool agree(const CollectiveCall& a, const CollectiveCall& b) {
 
 void check(const CollectiveCall& call, std::size_t devices) {
   const std::string_view name = to_string(call.kind);
+  checks::require_enumerator(name, "CollectiveOperation", call.operation, CollectiveOperation::min);
   if (reduces(call.kind) && call.dtype == DType::boolean) raise<DTypeError>("[{}] bool cannot be reduced", name);
   if (reduces(call.kind) && call.operation == CollectiveOperation::mean && !is_floating(call.dtype))
     raise<DTypeError>("[{}] the mean of {} is not defined: cast first", name, to_string(call.dtype));

@@ -3,16 +3,19 @@
 
 #include <tutti/autodiff/node.h>
 #include <tutti/autodiff/operations.h>
+#include <tutti/autodiff/runs_on_null.h>
 #include <tutti/backend/capture.h>
 #include <tutti/backend/error.h>
 #include <tutti/backend/registry.h>
 #include <tutti/distributed/gradient_sync_member.h>
+#include <tutti/distributed/gradient_sync_use.h>
 #include <tutti/distributed/shard_plan.h>
 #include <tutti/distributed/sync_server.h>
 #include <tutti/distributed/thread_number.h>
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
 #include <utility>
 
 namespace tutti {
@@ -25,27 +28,58 @@ bool has_gradient(const CollectiveCall& call) {
          call.operation == CollectiveOperation::mean;
 }
 
+/// A collective in a graph. Its gradient is the transposed collective, which is posted whatever arrives here, since the
+/// other devices wait for it: one whose own loss does not count passes on the gradients of the others' losses.
+class CollectiveNode final : public Node, public RunsOnNull {
+ public:
+  struct Kept {
+    CollectiveCall back;
+    double share;  // what the transposed collective, which has no mean, leaves out
+    Shape shape;   // of the result, as its type
+    DType dtype;
+    Device device;
+    std::weak_ptr<Collectives> collectives;
+  };
+
+  CollectiveNode(const CollectiveCall& call, const Tensor& source, Kept kept)
+      : Node(to_string(call.kind), {&source, 1}), kept_(std::move(kept)) {}
+
+  void backward(const Tensor& gradient, InputGradients& gradients) override {
+    const auto alive = kept_->collectives.lock();
+    if (!alive)
+      raise<SyncError>("[{}] backward on {} came after its GradientSync had gone", to_string(kept_->back.kind),
+                       to_string(kept_->device));
+    const Tensor own = gradient.defined() ? gradient : Tensor(Array::zeros(kept_->shape, kept_->dtype, kept_->device));
+    const Tensor shared = kept_->share == 1.0 ? own : own * kept_->share;
+    gradients.set(0, alive->post(kept_->device, kept_->back, shared).resolve());
+  }
+  void release_saved() override { kept_.reset(); }
+  bool released() const noexcept override { return !kept_; }
+
+ private:
+  std::optional<Kept> kept_;
+};
+
 // Some device's input requires a gradient, so backward passes this collective there: it must pass it here as well. An
 // input without a gradient takes part through a leaf of its own, which nobody reads.
 Tensor recorded(Array value, const Tensor& input, const CollectiveCall& call, const std::vector<std::int64_t>& received,
                 std::weak_ptr<Collectives> collectives) {
   const EnableGrad recording;
-  const Device device = input.device();
-  // What the transposed collective, which has no mean, leaves out.
   const double share = call.kind == CollectiveKind::reduce_scatter && call.operation == CollectiveOperation::mean
                            ? 1.0 / static_cast<double>(call.lengths.size())
                            : 1.0;
-  const Tensor source[] = {input.requires_grad() ? input : Tensor(input.array(), true)};
-  return record(to_string(call.kind), std::move(value), source, [&] {
-    return [device, collectives = std::move(collectives), back = transposed(call, received), share](
-               const auto&, const Tensor& dy, InputGradients& gradients) {
-      const auto alive = collectives.lock();
-      if (!alive)
-        raise<SyncError>("[{}] backward on {} came after its GradientSync had gone", to_string(back.kind),
-                         to_string(device));
-      gradients.set(0, alive->post(device, back, share == 1.0 ? dy : dy * share).resolve());
-    };
-  });
+  Tensor source = input;
+  if (!input.requires_grad()) {
+    source = Tensor(input.array(), true);
+    source.gradient_slot().unread = true;
+  }
+  if (detects_anomalies()) detail::inspect_result(to_string(call.kind), value, {&source, 1});
+  if (!records({&source, 1})) return Tensor(std::move(value));
+  auto node =
+      std::make_shared<CollectiveNode>(call, source,
+                                       CollectiveNode::Kept{transposed(call, received), share, value.shape(),
+                                                            value.dtype(), input.device(), std::move(collectives)});
+  return Tensor::from_node(std::move(value), std::move(node));
 }
 
 }  // namespace
@@ -64,10 +98,12 @@ Tensor PendingTensor::resolve() {
   if (!collectives) result.task->wait();
   if (result.task->finished() && result.task->error()) std::rethrow_exception(result.task->error());
   if (!result.output.defined()) return result_;
-  if (recording_ && result.differentiable && has_gradient(call_))
+  if (recording_ && result.differentiable && has_gradient(call_)) {
+    if (collectives) collectives->members_[member_]->note_recorded_collective();
     result_ = recorded(result.output, input_, call_, result.received, collectives_);
-  else
+  } else {
     result_ = Tensor(result.output);
+  }
   input_ = {};
   return result_;
 }
@@ -104,6 +140,7 @@ PendingTensor Collectives::post(Device device, CollectiveCall call, const Tensor
         to_string(call.kind), to_string(device));
   PendingTensor pending;
   pending.member_ = member_of(device);
+  const DeviceUse use(*members_[pending.member_], to_string(call.kind));
   pending.call_ = completed(std::move(call), tensor, device);
   pending.recording_ = grad_enabled();
   pending.input_ = tensor;
@@ -151,6 +188,7 @@ PendingTensor Collectives::send(PendingTensor pending, PostCollective message) {
 }
 
 void Collectives::await(const PendingTensor& pending) {
+  server_.refuse_where_nothing_comes(to_string(pending.call_.kind));
   if (!pending.waiter_->done()) refuse_waiting_for_own_thread(pending);
   server_.await(*pending.waiter_, static_cast<MemberIndex>(pending.member_));
   if (pending.waiter_->error() || !pending.waiter_->result()->task) return;

@@ -3,35 +3,74 @@
 
 #include <tutti/backend/error.h>
 #include <tutti/backend/registry.h>
-#include <tutti/distributed/gradient_sync_member.h>
+#include <tutti/distributed/gradient_sync_use.h>
+#include <tutti/distributed/thread_number.h>
 
 #include <algorithm>
+#include <atomic>
+#include <deque>
 #include <exception>
-#include <limits>
+#include <mutex>
 #include <utility>
 
 namespace tutti {
 
-void require_weight(std::string_view operation, double weight, Device device) {
-  if (!(weight >= 0.0) || weight > std::numeric_limits<double>::max())
-    raise<SyncError>("[{}] weight {} of {} is not a finite number >= 0", operation, weight, to_string(device));
-}
-
 // --- NoSync
+
+namespace {
+
+/// Scopes that ended on another thread than they began on, which still has them in its list: it ends them here. Never
+/// destroyed, as threads end after statics.
+struct ForeignScopes {
+  std::mutex mutex;  // any thread may leave one to any other
+  std::vector<std::pair<std::uint64_t, std::unique_ptr<LocalAccumulation>>> scopes;  // by thread number
+  std::atomic<std::size_t> count{0};                                                 // spares others the lock
+
+  static ForeignScopes& all() {
+    static ForeignScopes& instance = *new ForeignScopes;
+    return instance;
+  }
+  void leave(std::uint64_t thread, std::unique_ptr<LocalAccumulation> scope) {
+    const std::lock_guard lock(mutex);
+    scopes.emplace_back(thread, std::move(scope));
+    count = scopes.size();
+  }
+  void end_own() {
+    if (count.load(std::memory_order_relaxed) == 0) return;
+    const std::lock_guard lock(mutex);
+    std::erase_if(scopes, [](const auto& left) { return left.first == this_thread_number(); });
+    count = scopes.size();
+  }
+};
+
+}  // namespace
 
 NoSync::NoSync(std::shared_ptr<SyncMember> member, double weight)
     : member_(std::move(member)),
       weight_(weight),
-      scope_(member_->group_identity(), member_->weighted() || weight == 0.0 ? weight : 1.0) {
+      group_(member_->group_number()),
+      generation_(member_->generation()),
+      thread_(this_thread_number()),
+      scope_(std::make_unique<LocalAccumulation>(member_->group_identity(),
+                                                 member_->weighted() || weight == 0.0 ? weight : 1.0)) {
   member_->begin_accumulation();
 }
 
-NoSync::~NoSync() { member_->end_accumulation(scope_.used() ? weight_ : 0.0, !scope_.failed_midway()); }
+NoSync::~NoSync() {
+  const bool foreign = thread_ != this_thread_number();
+  const double weight = !foreign && scope_->used() ? weight_ : 0.0;
+  const char* flaw = foreign                   ? "a no_sync scope ended on another thread than it began on"
+                     : scope_->failed_midway() ? "a backward under no_sync failed midway"
+                                               : nullptr;
+  if (foreign) ForeignScopes::all().leave(thread_, std::move(scope_));
+  member_->end_accumulation(weight, flaw, member_->opened_last(group_, generation_));
+}
 
 // --- Step
 
 Step::Step(std::shared_ptr<SyncMember> member, double weight)
     : member_(std::move(member)), weight_(weight), exceptions_at_start_(std::uncaught_exceptions()) {
+  ForeignScopes::all().end_own();
   member_->begin_step(weight);
   group_ = member_->group_number();
   generation_ = member_->generation();
@@ -41,27 +80,35 @@ Step::Step(Step&&) noexcept = default;
 
 // A step that another one has replaced was over before that one could begin.
 Step::~Step() {
-  if (member_ != nullptr && member_->is_current(group_, generation_))
-    member_->end_step(std::uncaught_exceptions() > exceptions_at_start_);
+  if (member_ == nullptr || !member_->server().here()) return;
+  const bool unwinding = std::uncaught_exceptions() > exceptions_at_start_;
+  const bool ended = DeviceUse::try_with(*member_, [&] {
+    if (member_->is_current(group_, generation_)) member_->end_step(unwinding);
+  });
+  if (!ended && member_->opened_last(group_, generation_) && (unwinding || member_->open_in_thread() != 0))
+    member_->report_failure(
+        std::make_exception_ptr(SyncError("its step was ended while another thread used the device")));
 }
 
-SyncMember& Step::current() const {
+void Step::refuse_past() const {
   if (!member_->is_current(group_, generation_))
     raise<SyncError>("[sync] step {} of {} is over: a later one was opened", generation_, to_string(member_->device()));
-  return *member_;
 }
 
 NoSync Step::no_sync() { return no_sync(weight_); }
 
 NoSync Step::no_sync(double weight) {
-  require_weight("no_sync", weight, member_->device());
-  current();
+  const DeviceUse use(*member_, "no_sync");
+  refuse_past();
+  use->require_weight("no_sync", weight);
+  ForeignScopes::all().end_own();
   return NoSync(member_, weight);
 }
 
 void Step::set_weight(double weight) {
-  require_weight("sync", weight, member_->device());
-  current();
+  const DeviceUse use(*member_, "step.set_weight");
+  refuse_past();
+  use->require_weight("sync", weight);
   weight_ = weight;
 }
 
@@ -71,12 +118,21 @@ void Step::backward(const Tensor& loss, const BackwardOptions& options) {
 }
 
 void Step::backward_async(const Tensor& loss, const BackwardOptions& options) {
-  current().backward(weight_, options, [&](const BackwardOptions& observed) { tutti::backward(loss, observed); });
+  const DeviceUse use(*member_, "step.backward");
+  refuse_past();
+  use->backward(weight_, options, [&](const BackwardOptions& observed) { tutti::backward(loss, observed); });
 }
 
-void Step::backward_by(const std::function<void(const BackwardOptions&)>& run) { current().backward(weight_, {}, run); }
+void Step::backward_by(const std::function<void(const BackwardOptions&)>& run) {
+  const DeviceUse use(*member_, "step.backward");
+  refuse_past();
+  use->backward(weight_, {}, run);
+}
 
-double Step::root_weight() const { return current().root_weight(weight_); }
+double Step::root_weight() const {
+  refuse_past();
+  return member_->root_weight(weight_);
+}
 
 Device Step::device() const noexcept { return member_->device(); }
 
@@ -85,15 +141,30 @@ void Step::synchronize() {
   join();
 }
 
-void Step::synchronize_async() { current().synchronize(); }
+void Step::synchronize_async() {
+  const DeviceUse use(*member_, "step.synchronize");
+  refuse_past();
+  use->synchronize();
+}
 
-void Step::join() { current().join(); }
+void Step::join() {
+  const DeviceUse use(*member_, "step.join");
+  refuse_past();
+  use->join();
+}
 
 std::int64_t Step::generation() const noexcept { return generation_; }
 
-double Step::total_weight() const { return current().total_weight(); }
+double Step::total_weight() const {
+  refuse_past();
+  return member_->total_weight();
+}
 
-void Step::fail(std::exception_ptr error) { current().fail(std::move(error)); }
+void Step::fail(std::exception_ptr error) {
+  const DeviceUse use(*member_, "step.fail");
+  refuse_past();
+  use->fail(std::move(error));
+}
 
 void join_all(std::span<Step*> steps) {
   std::exception_ptr first;
@@ -167,6 +238,19 @@ class GradientSync::State {
     }
   }
 
+  // In a child process nothing of it can end, nor can its thread, which runs `warn`, wait for itself: then it stays,
+  // where leak checkers see it.
+  static void end(State* state) {
+    static std::mutex mutex;  // of groups that end in their callbacks at the same time
+    static std::vector<State*>& left = *new std::vector<State*>;
+    if (state->server_.here() && !state->server_.in_callback()) {
+      delete state;
+    } else {
+      const std::lock_guard lock(mutex);
+      left.push_back(state);
+    }
+  }
+
   const std::vector<Device> devices_;
   DistributedSyncServer server_;
   std::vector<std::shared_ptr<SyncMember>> members_;
@@ -192,13 +276,22 @@ GradientSync::GradientSync(std::vector<Device> devices, SyncOptions options)
     : GradientSync(std::move(devices), std::move(options), nullptr) {}
 
 GradientSync::GradientSync(std::vector<Device> devices, SyncOptions options, std::unique_ptr<Communicator> engine)
-    : state_(std::make_shared<State>(checked(std::move(devices)), options, std::move(engine))) {
+    : state_(new State(checked(std::move(devices)), options, std::move(engine)), &State::end) {
   for (const Device device : state_->devices_) member(device)->set_self(member(device));
   state_->collectives_->set_self(collectives());
 }
 
-GradientSync::~GradientSync() { close(); }
-void GradientSync::close() { state_->server_.close(); }
+GradientSync::~GradientSync() {
+  if (!state_->server_.here()) return;
+  close();
+  if (!state_->server_.in_callback()) state_->server_.stop_watching();  // `warn` may use this object until then
+}
+void GradientSync::close() { state("sync.close").server_.close(); }
+
+GradientSync::State& GradientSync::state(std::string_view operation) const {
+  state_->server_.refuse_elsewhere(operation);
+  return *state_;
+}
 
 // It keeps the whole group alive.
 std::shared_ptr<SyncMember> GradientSync::member(Device device) const {
@@ -209,26 +302,45 @@ std::shared_ptr<SyncMember> GradientSync::member(Device device) const {
 
 std::shared_ptr<Collectives> GradientSync::collectives() const { return {state_, state_->collectives_.get()}; }
 
-void GradientSync::attach(Device device, Module& replica) { member(device)->attach(replica); }
-void GradientSync::attach(Device device, Optimizer& optimizer) { member(device)->attach(optimizer); }
+void GradientSync::attach(Device device, Module& replica) { DeviceUse(*member(device), "attach")->attach(replica); }
+void GradientSync::attach(Device device, Optimizer& optimizer) {
+  DeviceUse(*member(device), "attach")->attach(optimizer);
+}
 const std::vector<Device>& GradientSync::devices() const noexcept { return state_->devices_; }
-Step GradientSync::step(Device device, double weight) { return Step(member(device), weight); }
-bool GradientSync::flush(Device device) { return member(device)->flush(); }
-void GradientSync::leave(Device device, Follow follow) { member(device)->leave(follow == Follow::yes); }
-bool GradientSync::follow(Device device) { return member(device)->follow(); }
+Step GradientSync::step(Device device, double weight) {
+  const auto self = member(device);
+  const DeviceUse use(*self, "sync.step");
+  return {self, weight};
+}
+bool GradientSync::flush(Device device) { return DeviceUse(*member(device), "sync.flush")->flush(); }
+void GradientSync::leave(Device device, Follow follow) {
+  DeviceUse(*member(device), "sync.leave")->leave(follow == Follow::yes);
+}
+bool GradientSync::follow(Device device) { return DeviceUse(*member(device), "sync.follow")->follow(); }
 void GradientSync::check_consistency(std::span<const Device> devices) {
-  for (const Device device : devices) member(device)->refuse_check();  // before any other asks
   std::vector<std::shared_ptr<SyncWaiter>> waiters;
-  for (const Device device : devices) waiters.push_back(member(device)->check_replica());
+  {
+    std::deque<DeviceUse> uses;  // a second check while this one waits is refused, and harms nobody
+    for (const Device device : devices) uses.emplace_back(*member(device), "sync.check_consistency");
+    for (const DeviceUse& use : uses) use->refuse_check();  // before any other asks
+    for (const DeviceUse& use : uses) waiters.push_back(use->check_replica());
+  }
   for (std::size_t i = 0; i < waiters.size(); ++i) {
     member(devices[i])->await(*waiters[i]);
     if (waiters[i]->error()) std::rethrow_exception(waiters[i]->error());
   }
 }
 
-void GradientSync::fail(Device device, std::exception_ptr error) { member(device)->fail(std::move(error)); }
+void GradientSync::fail(Device device, std::exception_ptr error) {
+  const auto self = member(device);
+  state("sync.fail");
+  // Another thread than the device's own only tells the group: the device hears of it at its next call.
+  const std::uint64_t driver = self->last_driver();
+  const bool own = driver == 0 || driver == this_thread_number();
+  if (!own || !DeviceUse::try_with(*self, [&] { self->fail(error); })) self->report_failure(error);
+}
 void GradientSync::busy(Device device, std::string activity) {
-  state_->server_.set_busy(member(device)->index(), std::move(activity));
+  state("sync.busy").server_.set_busy(member(device)->index(), std::move(activity));
 }
 
 void GradientSync::rejoin(Device device, std::int64_t last_step_applied) {
@@ -238,6 +350,8 @@ void GradientSync::rejoin(Device device, std::int64_t last_step_applied) {
 
 void GradientSync::rejoin_all(std::span<const Rejoining> all) {
   std::vector<std::pair<std::shared_ptr<SyncMember>, std::shared_ptr<SyncWaiter>>> asked;
+  std::deque<DeviceUse> uses;
+  for (const Rejoining& one : all) uses.emplace_back(*member(one.device), "sync.rejoin");
   for (const Rejoining& one : all) member(one.device)->refuse_rejoin();  // before any other has joined
   for (const Rejoining& one : all) {
     const auto self = member(one.device);
@@ -274,9 +388,11 @@ void GradientSync::barrier(Device device) {
   state_->collectives_->post(device, {.kind = CollectiveKind::barrier}, {}).resolve();
 }
 
-std::uint64_t GradientSync::group_number() const { return state_->server_.group_number(); }
-SyncReport GradientSync::report() const { return state_->server_.report(); }
-std::string GradientSync::recent_events() const { return state_->server_.recent_events(); }
-void GradientSync::set_reductions_enabled(bool enabled) { state_->server_.communicator().set_enabled(enabled); }
+std::uint64_t GradientSync::group_number() const { return state("sync.group_number").server_.group_number(); }
+SyncReport GradientSync::report() const { return state("sync.report").server_.report(); }
+std::string GradientSync::recent_events() const { return state("sync.recent_events").server_.recent_events(); }
+void GradientSync::set_reductions_enabled(bool enabled) {
+  state("sync.set_reductions_enabled").server_.communicator().set_enabled(enabled);
+}
 
 }  // namespace tutti

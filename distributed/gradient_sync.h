@@ -8,16 +8,19 @@
 #include <tutti/nn/module.h>
 #include <tutti/optim/optimizer.h>
 
+#include <cstdint>
 #include <exception>
 #include <functional>
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace tutti {
 
 class Communicator;
+class DeviceUse;
 class DistributedSyncServer;
 class GradientSync;
 class ShardedOptimizer;
@@ -28,6 +31,7 @@ enum class Follow : std::uint8_t { no, yes };
 
 /// Lets backwards of one micro-batch accumulate on this device only. Lives on the stack of the thread that drives the
 /// device, and ends before the step is synchronised; the micro-batch's weight counts once a backward has run under it.
+/// A step of which one ended on another thread than it began on cannot be synchronised: SyncError.
 class [[nodiscard]] NoSync {
  public:
   ~NoSync();
@@ -40,7 +44,10 @@ class [[nodiscard]] NoSync {
 
   std::shared_ptr<SyncMember> member_;
   double weight_;
-  LocalAccumulation scope_;
+  std::uint64_t group_;  // with the generation: the step that it is of
+  std::int64_t generation_;
+  std::uint64_t thread_;  // that it began on
+  std::unique_ptr<LocalAccumulation> scope_;
 };
 
 /// One step of one device: the scope in which its backward is synchronised with the other devices' (one generation).
@@ -90,7 +97,7 @@ class [[nodiscard]] Step {
  private:
   friend class GradientSync;
   Step(std::shared_ptr<SyncMember>, double weight);
-  SyncMember& current() const;  // throws SyncError once a later step was opened
+  void refuse_past() const;  // throws SyncError once a later step was opened
 
   std::shared_ptr<SyncMember> member_;  // null once moved from
   double weight_;
@@ -108,8 +115,9 @@ template <class... Steps> void join_all(Steps&... steps) {
 }
 
 /// Data parallelism over the devices of one process: replicas of a model whose gradients are averaged while their
-/// backwards still run. Each device is driven by one thread at a time; different devices' functions may be called at
-/// the same time, `replicate` and `attach` only before the first step.
+/// backwards still run. Each device is driven by one thread at a time, else the group fails and every thread gets a
+/// SyncError that names the device; different devices' functions may be called at the same time, `replicate` and
+/// `attach` only before the first step. In a child process (`fork`) every function is a SyncError.
 class GradientSync {
  public:
   explicit GradientSync(std::vector<Device> devices, SyncOptions = {});
@@ -135,15 +143,17 @@ class GradientSync {
   /// keep equal (BufferPolicy, Overlap::double_buffered) are refused.
   void attach(Device, Module& replica);
   /// An optimizer whose state travels with the parameters when a device behind re-joins, or one that follows goes on in
-  /// the next group; the same ones in the same order on all devices, and not destroyed before the last step. With
-  /// Overlap::in_backward it is required, after the replica and before the first step, may have parameters of the
-  /// replica only, lives as long as the device steps or follows, and its `step` is an error while the group lives: the
-  /// group updates the parameters, and its first step fails unless all devices agree on which.
+  /// the next group; the same ones in the same order on all devices, after the replica, and not destroyed before the
+  /// last step. SyncError for a parameter that requires a gradient and is none of the replica's. With
+  /// Overlap::in_backward it is required, before the first step, lives as long as the device steps or follows, and its
+  /// `step` is an error while the group lives: the group updates the parameters, and its first step fails unless all
+  /// devices agree on which.
   void attach(Device, Optimizer&);
 
   const std::vector<Device>& devices() const noexcept;
 
-  /// Opens this device's next step. `weight`: examples in its batch (of the final backward), finite and >= 0.
+  /// Opens this device's next step. `weight`: examples in its batch (of the final backward), finite and >= 0; another
+  /// one is a SyncError that fails the step on all devices, as in `no_sync` and `set_weight`.
   Step step(Device, double weight = 1.0);
   /// With Overlap::double_buffered: waits for the gradients of this device's last step, so that one more optimizer step
   /// uses them; false if there are none on their way. To be called before `leave`.
@@ -180,7 +190,8 @@ class GradientSync {
   PendingTensor all_to_all(Device, const Tensor&, std::vector<std::int64_t> parts = {});
   void barrier(Device);  ///< returns when every device has called it
 
-  /// Reports, also outside of a step, that this device cannot go on; all others' waits end with `error`'s text.
+  /// Reports, also outside of a step, that this device cannot go on; all others' waits end with `error`'s text. Any
+  /// thread: while another one uses the device, that one's wait ends too, and this returns at once.
   void fail(Device, std::exception_ptr error);
   void busy(Device, std::string activity);  ///< shown by deadline messages; empty: no longer
   /// Compares all replicas, hash tables, parameters and buffers bit by bit. Every device that has not left calls it at
@@ -191,7 +202,8 @@ class GradientSync {
   void check_consistency(std::span<const Device>);
   /// After a failure: takes this device into the next group. Returns when every device has joined again or left;
   /// devices behind `last_step_applied` of the one ahead receive its parameters, buffers, hash tables and optimizer
-  /// state, the others its buffers. Throws SyncError naming the missing devices after the deadline.
+  /// state, the others its buffers. Throws SyncError naming the missing devices after the deadline, or one that has
+  /// applied the last committed step and left, where none that joins has applied it.
   /// `last_step_applied` counts over the whole run, as the optimizer's steps() does, not as Step::generation().
   void rejoin(Device, std::int64_t last_step_applied);
   struct Rejoining {
@@ -214,6 +226,7 @@ class GradientSync {
  private:
   friend class ShardedOptimizer;
   class State;
+  State& state(std::string_view operation) const;  // throws SyncError in a child process
   std::shared_ptr<Collectives> collectives() const;
   std::shared_ptr<SyncMember> member(Device) const;
 

@@ -9,6 +9,16 @@
 
 namespace tutti {
 
+bool SyncMember::flush() {
+  if (phase_ == Phase::open)
+    raise<SyncError>("[sync] {} cannot flush inside its step {}", to_string(device_), generation_);
+  const bool posted = posted_.waiter != nullptr;
+  refuse_waiting_for_posted();
+  finish_posted();
+  if (failure_) std::rethrow_exception(failure_);
+  return posted;
+}
+
 void SyncMember::leave(bool follow) {
   if (phase_ == Phase::open)
     raise<SyncError>("[sync] {} cannot leave inside its step {}", to_string(device_), generation_);
@@ -33,7 +43,7 @@ void SyncMember::leave(bool follow) {
   follows_ = follow;
   left_group_ = followed_group_ = group_number_;
   if (updates_) updates_->reset();
-  server_.leave({index_, group_number_, generation_ + 1}, follow);
+  server_.leave({index_, group_number_, generation_ + 1}, follow, last_applied());
 }
 
 // Nothing is kept for it any more.
@@ -66,7 +76,7 @@ bool SyncMember::follow() {
   if (waiter->result()) generation_ = waiter->result()->generation;
   if (lost_) std::rethrow_exception(lost_);
   if (!waiter->result()) return false;
-  if (group_number_ != left_group_) failure_ = nullptr;  // of a step that this group knows nothing of
+  if (group_number_ != left_group_) set_failure(nullptr);  // of a step that this group knows nothing of
   take(*waiter->result());
   return true;
 }

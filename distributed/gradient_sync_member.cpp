@@ -8,6 +8,7 @@
 #include <tutti/nn/hash_embedding.h>
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 namespace tutti {
@@ -53,6 +54,7 @@ void SyncMember::attach(Module& replica) {
   tables_ = sparse_parameters(replica);
   declare_frozen(frozen);
   gradients_.attach(std::move(parameters), this, self_);
+  shown_ = ShownMembers(replica);
   frozen_ = std::move(frozen);
   attached_ = true;
 }
@@ -75,14 +77,13 @@ void SyncMember::begin_step(double weight) {
   if (left_) raise<SyncError>("[sync] {} has left: it has no more steps", to_string(device_));
   if (phase_ == Phase::open)
     raise<SyncError>("[sync] {} opened a step while its step {} is still open", to_string(device_), generation_);
-  require_weight("sync", weight, device_);
   require_replica("sync.step");
   require_optimizer("sync.step");
   join();
   try {
     server_.check_alive();
   } catch (...) {  // a step that cannot be taken has failed: an optimizer step after it would count it
-    failure_ = std::current_exception();
+    set_failure(std::current_exception());
     throw;
   }
   join_gathers();
@@ -96,7 +97,17 @@ void SyncMember::begin_step(double weight) {
   if (check_is_due()) append_buffers(buffers_before_);  // before the forward writes them
   set_phase(Phase::open);
   weight_ = 0.0;
-  accumulated_in_part_ = false;
+  accumulation_flaw_ = nullptr;
+  require_weight("sync", weight);
+}
+
+// The others hear of it at once: they wait for a step that this device will not take.
+void SyncMember::require_weight(std::string_view operation, double weight) {
+  if (weight >= 0.0 && weight <= std::numeric_limits<double>::max()) return;
+  const SyncError error(
+      fmt::format("[{}] weight {} of {} is not a finite number >= 0", operation, weight, to_string(device_)));
+  if (phase_ == Phase::open) fail(std::make_exception_ptr(error));
+  throw error;
 }
 
 void SyncMember::begin_accumulation() {
@@ -111,10 +122,9 @@ void SyncMember::begin_accumulation() {
   ++accumulations_;
 }
 
-void SyncMember::end_accumulation(double weight, bool whole) noexcept {
-  --accumulations_;
-  weight_ += weight;
-  if (!whole) accumulated_in_part_ = true;
+void SyncMember::end_accumulation(double weight, const char* flaw, bool counts) noexcept {
+  if (counts) flaw != nullptr ? void(accumulation_flaw_ = flaw) : void(weight_ += weight);
+  --accumulations_;  // last: a backward on another thread that sees none sees what they left
 }
 
 void SyncMember::backward(double weight, BackwardOptions options,
@@ -123,7 +133,7 @@ void SyncMember::backward(double weight, BackwardOptions options,
     raise<SyncError>("[sync] step {} of {} has had its synchronised backward: open the next step", generation_,
                      to_string(device_));
   refuse_inside_no_sync();
-  refuse_parts();
+  refuse_flawed_accumulation();
   if (options.create_graph)
     raise<AutodiffError>(
         "[step.backward] create_graph cannot be combined with synchronisation: use grad(), whose "
@@ -149,22 +159,40 @@ void SyncMember::refuse_inside_no_sync() const {
                      to_string(device_), generation_);
 }
 
-// Some parameters have gradients of that micro-batch, others not, and its weight would be right for neither.
-void SyncMember::refuse_parts() const {
-  if (accumulated_in_part_)
-    raise<SyncError>(
-        "[sync] a backward under no_sync of {} failed midway in step {}: what it had accumulated cannot be taken back, "
-        "so this step cannot be synchronised",
-        to_string(device_), generation_);
+// The weight of what was accumulated would not be right for all parameters.
+void SyncMember::refuse_flawed_accumulation() const {
+  if (const char* flaw = accumulation_flaw_)
+    raise<SyncError>("[sync] {} on {}: its step {} cannot be synchronised", flaw, to_string(device_), generation_);
 }
 
 void SyncMember::synchronize() {
   if (phase_ != Phase::open)
     raise<SyncError>("[sync] step {} of {} is posted already", generation_, to_string(device_));
   refuse_inside_no_sync();
-  refuse_parts();
-  register_with({});
+  refuse_flawed_accumulation();
+  try {
+    register_with({});
+  } catch (...) {
+    fail(std::current_exception());
+    throw;
+  }
   on_backward_end(device_);
+}
+
+// An input's gradient is its device's alone, and so is what a second model of each device learns. Warned of again when
+// there are more of them.
+void SyncMember::on_other_leaves(std::span<const Shape> leaves) {
+  if (!attached_) return;
+  refuse_replaced();
+  if (leaves.size() <= told_leaves_) return;
+  told_leaves_ = leaves.size();
+  const bool one = leaves.size() == 1;
+  server_.tell(fmt::format(
+      "[sync] the loss of {} in step {} reaches {} {} that require{} a gradient and belong{} to no group, the first of "
+      "shape {}. Their gradients are of this device alone: right for an input, wrong for a parameter, which has to be "
+      "a member of the replica when that is attached",
+      to_string(device_), generation_, leaves.size(), one ? "leaf" : "leaves", one ? "s" : "", one ? "s" : "",
+      to_string(leaves.front())));
 }
 
 // What is required: the parameters in the graph, and those whose local accumulation was never reduced. The latter are
@@ -198,24 +226,15 @@ void SyncMember::register_with(std::span<const ParameterUse> uses) {
   gradients_.prepare(server_.layout());
   buckets_.update(server_.layout(), required_);
   for (const ParameterId id : accumulated) gradients_.bring_home(id);
+  if (!accumulated.empty() || check_is_due()) refuse_replaced();  // nobody looked at what was accumulated
   if (check_is_due()) {
     ReplicaDigest held = digest();
     held.insert(held.end(), buffers_before_.begin(), buffers_before_.end());
     server_.check_replica(stamp(), std::move(held), nullptr);
   }
   const Event ready = compute_stream(device_).record();
-  server_.register_parameters(stamp(), weight_, required_, gradients_.arena(), ready);
+  server_.register_parameters(stamp(), weight_, required_, gradients_.arena(), ready, passes_on_);
   for (const ParameterId id : accumulated) submit(id, gradients_.local(id, ready));
-}
-
-// The group does not know it: each device would update it with its own gradient.
-void SyncMember::refuse_unfrozen() const {
-  for (const auto& [name, parameter] : frozen_)
-    if (parameter.requires_grad())
-      raise<SyncError>(
-          "[sync] parameter \"{}\" on {} requires a gradient, which it did not when its replica was attached: attach "
-          "what is trained later as requiring one, and leave it out of the optimizer until then",
-          name, to_string(device_));
 }
 
 // Double buffering: before a step may be registered, the one before it must have ended.
@@ -229,7 +248,7 @@ void SyncMember::on_gradient_final(Device, ParameterId id, GradientRef gradient)
   const bool unknown_reads = gradient.unknown_reads;
   if (!gradient.gradient.defined() && !gradients_.descriptions()[id.value].sparse) {
     gradient.gradient = gradients_.place_of(id);
-    if (weight_ > 0.0) gradient.gradient.fill(0);  // else it does not count, and is not read
+    if (counts()) gradient.gradient.fill(0);  // else it is not read
     gradient.ready = compute_stream(device_).record();
     server_.submit(stamp(), id, std::move(gradient));
   } else {
@@ -258,100 +277,12 @@ void SyncMember::submit(ParameterId id, GradientRef gradient) {
 void SyncMember::on_backward_end(Device) {
   posted_ = {server_.collective_sync(stamp(), buffer_share()), gradients_.arena(), required_, generation_};
   set_phase(Phase::posted);
-  if (!double_buffered()) return;
+  if (!double_buffered()) return may_join_.store(true, std::memory_order_relaxed);
   gradients_.invalidate();  // what this step accumulated is on its way
   if (const auto arrived = std::exchange(arrived_, nullptr)) install(*arrived, earlier_);
 }
 
 void SyncMember::on_backward_failed(Device, std::exception_ptr error) { fail(std::move(error)); }
-
-void SyncMember::join() {
-  if (posted_.waiter && phase_ == Phase::posted && !double_buffered()) {
-    refuse_waiting_for_posted();
-    finish_posted();
-  }
-  if (failure_) std::rethrow_exception(failure_);
-}
-
-// The result of a step, once its reductions on this device are done. What it returns failed the step: no reduction
-// touches this device's storage any more, and there are no gradients.
-std::exception_ptr SyncMember::collect(Posted& posted, std::shared_ptr<const RoundResult>& result) noexcept {
-  server_.await(*posted.waiter, index_);
-  const std::shared_ptr<SyncWaiter> waiter = std::exchange(posted.waiter, nullptr);
-  std::exception_ptr error = waiter->error();
-  if (!error) try {
-      wait_for_reductions(*waiter->result());
-      result = waiter->result();
-      return nullptr;
-    } catch (...) {
-      const auto acknowledged = server_.device_failed({index_, group_number_, posted.generation},
-                                                      error = std::current_exception(), Fault::Kind::reduction_failed);
-      acknowledged->wait();
-      if (acknowledged->error()) error = acknowledged->error();
-    }
-  wait_for_tasks(waiter->result().get());
-  gradients_.invalidate();
-  return error;
-}
-
-void SyncMember::finish_posted() noexcept {
-  if (!posted_.waiter) return;
-  if (phase_ == Phase::posted) set_phase(Phase::idle);
-  std::shared_ptr<const RoundResult> result;
-  failure_ = collect(posted_, result);
-  if (!failure_) try {
-      install(*result, posted_);
-    } catch (...) {  // an optimizer's
-      fail(std::current_exception());
-    }
-}
-
-void SyncMember::wait_for_reductions(const RoundResult& round) {
-  std::vector<std::shared_ptr<CollectiveTask>> tasks;
-  for (const auto& reduced : round.reduced)
-    if (reduced.reaches(index_)) tasks.push_back(reduced.task);
-  tasks.insert(tasks.end(), round.buffer_tasks.begin(), round.buffer_tasks.end());
-  server_.communicator().join(device_, tasks);
-}
-
-void SyncMember::install(const RoundResult& round, const Posted& posted) {
-  if (round.total_weight == 0.0 && posted.required)
-    for (const ParameterId id : posted.required->parameters()) gradients_.slot(id).state = GradientState::undefined;
-  gradients_.install(round, index_, posted.arena.get());
-  if (updates_) updates_->finish(round, index_);
-  joined_generation_ = round.generation;
-  total_weight_ = round.total_weight;
-  server_.note_joined({index_, group_number_, round.generation});
-}
-
-void SyncMember::refuse_waiting_for_posted() const {
-  if (posted_.waiter && !posted_.waiter->done()) refuse_waiting_for_own_thread(posted_.generation);
-}
-
-void SyncMember::refuse_waiting_for_own_thread(std::int64_t generation) const {
-  for (const SyncMember* peer : peers_) {
-    const std::int64_t open = peer->open_generation_.load(std::memory_order_relaxed);
-    if (peer != this && peer->open_in_thread() == this_thread_number() && open <= generation)
-      raise<SyncError>(
-          "[sync] {} would wait for {} in step {}, which this same thread drives and has not posted: call "
-          "backward_async on every device of a thread, then join_all",
-          to_string(device_), to_string(peer->device()), open);
-  }
-}
-
-void SyncMember::wait_for_tasks(const RoundResult* round) noexcept {
-  if (round == nullptr) return;
-  const auto wait = [this](const std::shared_ptr<CollectiveTask>& task) {
-    try {
-      server_.communicator().join(device_, {&task, 1});
-    } catch (...) {
-      // the group has failed already; only that the task ended matters here
-    }
-  };
-  for (const auto& reduced : round->reduced)
-    if (reduced.reaches(index_) || !reduced.task->finished()) wait(reduced.task);
-  for (const auto& task : round->buffer_tasks) wait(task);
-}
 
 void SyncMember::fail(std::exception_ptr error) noexcept {
   if (failure_ && server_.has_failed()) return;  // its failure may be an older group's, or have gone untold
@@ -359,7 +290,7 @@ void SyncMember::fail(std::exception_ptr error) noexcept {
   if (left_) now.group = server_.group_number();  // one that follows may not have entered it yet
   const auto acknowledged = server_.device_failed(now, error);
   acknowledged->wait();
-  failure_ = acknowledged->error() ? acknowledged->error() : error;  // the group's names the device
+  set_failure(acknowledged->error() ? acknowledged->error() : error);  // the group's names the device
   wait_for_tasks(acknowledged->result().get());
   // Steps that were posted have their answers now: their own, if they were committed before.
   std::shared_ptr<const RoundResult> result;
@@ -379,16 +310,6 @@ void SyncMember::end_step(bool unwinding) noexcept {
   else if (phase_ == Phase::open)
     fail(std::make_exception_ptr(
         SyncError("its step ended without a synchronised backward (call step.synchronize() when there is no loss)")));
-}
-
-bool SyncMember::flush() {
-  if (phase_ == Phase::open)
-    raise<SyncError>("[sync] {} cannot flush inside its step {}", to_string(device_), generation_);
-  const bool posted = posted_.waiter != nullptr;
-  refuse_waiting_for_posted();
-  finish_posted();
-  if (failure_) std::rethrow_exception(failure_);
-  return posted;
 }
 
 double SyncMember::total_weight() const {

@@ -8,6 +8,7 @@
 #include <tutti/distributed/gradient_sync_updates.h>
 #include <tutti/distributed/replica_gradients.h>
 #include <tutti/distributed/sharded/share_progress.h>
+#include <tutti/distributed/shown_members.h>
 #include <tutti/distributed/sync_server.h>
 
 #include <tutti/nn/module.h>
@@ -56,8 +57,12 @@ class SyncMember final : public GradientObserver, public PendingGradients {
 
   // --- a step, in this order
   void begin_step(double weight);
-  void begin_accumulation();                                  ///< a no_sync scope opens
-  void end_accumulation(double weight, bool whole) noexcept;  ///< and closes; weight: of what ran in it
+  /// Throws SyncError, and fails the group, unless the weight is finite and >= 0.
+  void require_weight(std::string_view operation, double weight);
+  void begin_accumulation();  ///< a no_sync scope opens
+  /// and closes; weight: of what ran in it. `flaw`: why the step can then not be synchronised; null if it can. Unless
+  /// it `counts`, its step is over.
+  void end_accumulation(double weight, const char* flaw, bool counts) noexcept;
   /// `run` is the backward, under the options that it is given.
   void backward(double weight, BackwardOptions, const std::function<void(const BackwardOptions&)>& run);
   double root_weight(double weight) const;  ///< what the root's gradient is multiplied by
@@ -68,13 +73,20 @@ class SyncMember final : public GradientObserver, public PendingGradients {
   /// note and no launched reduction touches this device's storage.
   void end_step(bool unwinding) noexcept;
   /// Between steps: posts what the replica holds; answered when all members have.
-  void refuse_check() const;  ///< throws SyncError where check_replica would
+  void refuse_check();  ///< throws SyncError where check_replica would
   std::shared_ptr<SyncWaiter> check_replica();
   void await(const SyncWaiter& waiter) { server_.await(waiter, index_); }
   void fail(std::exception_ptr) noexcept;
+  /// The same for a thread that does not drive the device: waits for nothing, changes nothing here.
+  void report_failure(std::exception_ptr) noexcept;
 
   bool is_current(std::uint64_t group, std::int64_t generation) const noexcept {
     return group == group_number_ && generation == generation_;
+  }
+
+  /// For any thread.
+  bool opened_last(std::uint64_t group, std::int64_t generation) const noexcept {
+    return group == group_number_ && generation == open_generation_.load(std::memory_order_relaxed);
   }
 
   bool flush();
@@ -84,6 +96,7 @@ class SyncMember final : public GradientObserver, public PendingGradients {
   void take_over_formed_group();  ///< a device that follows: the state of a group that has formed since, if one has
   std::shared_ptr<SyncWaiter> request_rejoin(std::int64_t last_step_applied);
   void finish_rejoin(SyncWaiter&);
+  std::int64_t last_applied() const;  ///< the last generation of the group whose result is in the parameters
   /// A device that left enters the next group as the others form it, or, if it keeps a share, when it has the group's
   /// state: what it updates until then is of the old one. Any thread.
   void enter_group(std::uint64_t number) noexcept {
@@ -93,18 +106,22 @@ class SyncMember final : public GradientObserver, public PendingGradients {
   }
 
   // --- what autodiff tells
+  void on_other_leaves(std::span<const Shape>) override;
   void on_backward_begin(Device, std::span<const ParameterUse>) override;
   void on_gradient_final(Device, ParameterId, GradientRef) override;
   std::uint32_t bucket_of(ParameterId id) const override { return buckets_.number_of(id); }
   void on_backward_end(Device) override;
   void on_backward_failed(Device, std::exception_ptr) override;
 
+  DistributedSyncServer& server() const noexcept { return server_; }
   Device device() const noexcept { return device_; }
   MemberIndex index() const noexcept { return index_; }
   const void* group_identity() const noexcept { return this; }
   std::uint64_t group_number() const noexcept { return group_number_; }
   std::int64_t generation() const noexcept { return generation_; }
   double total_weight() const;
+  /// A graph of this device holds a collective: gradients of other devices' losses may pass here.
+  void note_recorded_collective() noexcept { passes_on_ = true; }
   bool weighted() const noexcept { return server_.options().reduction == GradientReduction::weighted_mean; }
   /// Of the thread in which a step of this device is open and not yet posted; 0: none.
   std::uint64_t open_in_thread() const noexcept { return open_in_thread_.load(std::memory_order_relaxed); }
@@ -115,11 +132,18 @@ class SyncMember final : public GradientObserver, public PendingGradients {
   void set_self(std::weak_ptr<SyncMember> self) { self_ = std::move(self); }
 
  private:
+  friend class DeviceUse;
   enum class Phase : std::uint8_t { idle, open, posted };
 
   struct AttachedOptimizer {
     Optimizer* optimizer;
     std::weak_ptr<const void> lifetime;
+  };
+
+  // The last step whose result the slots got, and the parameters as they were then; empty: no update is due.
+  struct Installed {
+    std::int64_t generation = 0;
+    ReplicaGradients::Versions unwritten;
   };
 
   // A step on its way: its collective sync is posted, its gradients are being reduced in `arena`.
@@ -134,14 +158,18 @@ class SyncMember final : public GradientObserver, public PendingGradients {
   bool in_backward() const noexcept { return server_.options().overlap == Overlap::in_backward; }
   Stamp stamp() const noexcept { return {index_, group_number_, generation_}; }
   void set_phase(Phase);
+  void set_failure(std::exception_ptr) noexcept;  ///< null: there is none
   void require_replica(const char* operation) const;
   void require_optimizer(const char* operation) const;
   void require_living_optimizers(const char* operation) const;
   void declare_updates(std::uint64_t group);
   void register_with(std::span<const ParameterUse>);
   void refuse_inside_no_sync() const;
-  void refuse_parts() const;
+  void refuse_flawed_accumulation() const;
+  bool counts() const noexcept { return weight_ > 0.0 || passes_on_; }
   void refuse_unfrozen() const;
+  void refuse_replaced() const;
+  void note_installed(const RoundResult&);
   std::exception_ptr collect(Posted&, std::shared_ptr<const RoundResult>&) noexcept;
   void finish_posted() noexcept;
   void join_earlier();
@@ -173,6 +201,7 @@ class SyncMember final : public GradientObserver, public PendingGradients {
   MemberIndex index_;
   Device device_;
   ReplicaGradients gradients_;
+  ShownMembers shown_;
   NamedTensors frozen_;  // parameters without a gradient
   NamedTensors buffers_;
   NamedTables tables_;            // that grow
@@ -191,25 +220,27 @@ class SyncMember final : public GradientObserver, public PendingGradients {
   std::uint64_t followed_group_ = 0;            // in which it left, or whose state it has taken over
   std::int64_t generation_ = 0;
   double weight_ = 0.0;
-  int accumulations_ = 0;  // no_sync scopes that are alive
-  bool accumulated_in_part_ = false;
-  std::exception_ptr failure_;  // of the last step, until this device rejoins
+  bool passes_on_ = false;
+  std::size_t told_leaves_ = 0;                          // of no group, in the backward that had the most
+  std::atomic<int> accumulations_{0};                    // no_sync scopes that are alive
+  std::atomic<const char*> accumulation_flaw_{nullptr};  // a scope may end on another thread
+  std::exception_ptr failure_;                           // of the last step, until this device rejoins
+  std::atomic<bool> may_join_{false};                    // a step may be posted or have failed
   std::shared_ptr<const RequiredSet> required_;
   Posted posted_;                               // the last step, or while one is open the one before
   Posted earlier_;                              // double buffering: the step before the one that is open, once ...
   std::shared_ptr<const RoundResult> arrived_;  // ... its result is in
   std::int64_t joined_generation_ = 0;
+  Installed installed_;
   double total_weight_ = 0.0;                     // of the joined generation
   std::atomic<std::uint64_t> open_in_thread_{0};  // other members' threads look
   std::atomic<std::int64_t> open_generation_{0};
   std::atomic<std::uint64_t> last_driver_{0};
+  std::atomic<std::uint64_t> user_{0};  // the thread that is in a function of this device's
   bool attached_ = false;
   bool left_ = false;
   bool follows_ = false;
   std::exception_ptr lost_;  // why the results of the others' steps are of no use any more, until their state comes
 };
-
-/// Throws SyncError, naming operation and device, unless the weight is finite and >= 0.
-void require_weight(std::string_view operation, double weight, Device);
 
 }  // namespace tutti

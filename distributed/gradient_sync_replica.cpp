@@ -35,6 +35,28 @@ void copy_values(std::span<const Array> from, const NamedTensors& to) {
 
 }  // namespace
 
+// --- what is trained
+
+// The group does not know it: each device would update it with its own gradient.
+void SyncMember::refuse_unfrozen() const {
+  for (const auto& [name, parameter] : frozen_)
+    if (parameter.requires_grad())
+      raise<SyncError>(
+          "[sync] parameter \"{}\" on {} requires a gradient, which it did not when its replica was attached: attach "
+          "what is trained later as requiring one, and leave it out of the optimizer until then",
+          name, to_string(device_));
+}
+
+// A replica that was given on as a copy, or is gone, is not looked at.
+void SyncMember::refuse_replaced() const {
+  const std::string difference = shown_.difference();
+  if (!difference.empty())
+    raise<SyncError>(
+        "[sync] the replica of {} is not what was attached: {}. The group knows what was there then: write new values "
+        "into its tensors, or change the model before it is replicated",
+        to_string(device_), difference);
+}
+
 // --- buffers
 
 // Under double buffering a step's results arrive while the next forward writes them.
@@ -86,9 +108,10 @@ void SyncMember::install_buffers(const RoundResult& round) {
 void SyncMember::attach(Optimizer& optimizer) {
   if (std::ranges::find(optimizers_, &optimizer, &AttachedOptimizer::optimizer) != optimizers_.end())
     raise<SyncError>("[attach] {} has this optimizer already", to_string(device_));
+  if (!attached_) raise<SyncError>("[attach] {} needs its replica before its optimizer", to_string(device_));
+  refuse_replaced();
   refuse_foreign(optimizer);
   if (in_backward()) {
-    if (!attached_) raise<SyncError>("[attach] {} needs its replica before its optimizer", to_string(device_));
     if (generation_ > 0) raise<SyncError>("[attach] {} needs its optimizer before the first step", to_string(device_));
     if (!updates_) updates_ = std::make_unique<BackwardUpdates>(gradients_);
     updates_->add(optimizer, self_);
@@ -97,10 +120,20 @@ void SyncMember::attach(Optimizer& optimizer) {
 }
 
 void SyncMember::refuse_foreign(const Optimizer& optimizer) const {
-  for (std::size_t position = 0; position < optimizer.parameters().size(); ++position)
-    if (optimizer.parameters()[position].device() != device_)
+  for (std::size_t position = 0; position < optimizer.parameters().size(); ++position) {
+    const Tensor& parameter = optimizer.parameters()[position];
+    if (parameter.device() != device_)
       raise<SyncError>("[attach] parameter {} of the optimizer for {} lives on {}", position, to_string(device_),
-                       to_string(optimizer.parameters()[position].device()));
+                       to_string(parameter.device()));
+    if (!parameter.requires_grad()) continue;
+    const auto& attachment = parameter.gradient_slot().attachment;
+    if (attachment && attachment->group == this) continue;
+    raise<SyncError>(
+        "[attach] parameter {} of the optimizer for {}, {} {}, is none of the replica's: it would be trained without "
+        "the "
+        "other devices. Make it a member of the module, or give it to an optimizer of its own",
+        position, to_string(device_), to_string(parameter.dtype()), to_string(parameter.shape()));
+  }
 }
 
 void SyncMember::require_optimizer(const char* operation) const {
@@ -194,9 +227,15 @@ ReplicaDigest SyncMember::digest() const {
   return digest;
 }
 
-void SyncMember::refuse_check() const {
+void SyncMember::refuse_check() {
   if (left_ || phase_ == Phase::open)
     raise<SyncError>("[sync] {} can check its replica between steps and before it leaves only", to_string(device_));
+  try {
+    refuse_replaced();
+  } catch (...) {  // the others wait for this device's answer
+    fail(std::current_exception());
+    throw;
+  }
 }
 
 std::shared_ptr<SyncWaiter> SyncMember::check_replica() {

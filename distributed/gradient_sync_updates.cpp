@@ -22,11 +22,6 @@ void BackwardUpdates::add(Optimizer& optimizer, std::weak_ptr<const void> owner)
     const auto found = std::ranges::find_if(gradients_.parameters(), [&](const auto& named) {
       return named.second.is_same(optimizer.parameters()[position]);
     });
-    if (found == gradients_.parameters().end())
-      raise<SyncError>(
-          "[attach] parameter {} of the optimizer is none of the replica's: Overlap::in_backward has no "
-          "step that would update it",
-          position);
     Place& place = places[static_cast<std::size_t>(found - gradients_.parameters().begin())];
     if (place.optimizer != nullptr)
       raise<SyncError>("[attach] parameter \"{}\" is updated by two optimizers", found->first);

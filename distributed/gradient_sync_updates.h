@@ -17,8 +17,8 @@ namespace tutti {
 class BackwardUpdates {
  public:
   explicit BackwardUpdates(const ReplicaGradients&);
-  /// Takes the optimizer over while `owner` lives. Throws SyncError if it has a parameter that requires a gradient and
-  /// is not the replica's, or that another optimizer updates.
+  /// Takes the optimizer over while `owner` lives; what of its parameters requires a gradient is the replica's. Throws
+  /// SyncError if another optimizer updates one of them.
   void add(Optimizer&, std::weak_ptr<const void> owner);
 
   /// By ParameterId: what is updated here.

@@ -2,6 +2,7 @@
 #include <tutti/distributed/local_communicator.h>
 
 #include <tutti/backend/error.h>
+#include <tutti/backend/start_thread.h>
 #include <tutti/distributed/compressed_reduction.h>
 #include <tutti/distributed/gradient_sums.h>
 #include <tutti/distributed/spinning_lock.h>
@@ -181,9 +182,9 @@ void LocalCommunicator::open(const std::shared_ptr<StagedTask>& task) {
   const bool late = !task->ready();
   {
     const auto lock = lock_spinning(mutex_);
+    if (late && !worker_.joinable()) worker_ = start_thread<SyncError>("sync", [this] { run_worker(); });
     open_.push_back(task);
     open_count_.store(static_cast<int>(open_.size()), std::memory_order_release);
-    if (late && !worker_.joinable()) worker_ = std::thread([this] { run_worker(); });
   }
   if (late) work_.notify_one();
 }

@@ -126,6 +126,16 @@ void ReplicaGradients::drop_shares() {
   }
 }
 
+ReplicaGradients::Versions ReplicaGradients::versions() const {
+  Versions versions;
+  versions.reserve(parameters_.size());
+  for (const auto& [name, parameter] : parameters_) {
+    const Storage* const storage = parameter.array().storage().get();
+    versions.emplace_back(storage, storage->version());
+  }
+  return versions;
+}
+
 void ReplicaGradients::invalidate() noexcept {
   for (const auto& [name, parameter] : parameters_) {
     parameter.gradient_slot().state = GradientState::undefined;

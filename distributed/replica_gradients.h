@@ -61,6 +61,10 @@ class ReplicaGradients {
   void install(const RoundResult&, MemberIndex, const GradientArena*);
   void invalidate() noexcept;
 
+  /// Each parameter's memory and how often it was written: unequal once a parameter was.
+  using Versions = std::vector<std::pair<const Storage*, std::uint32_t>>;
+  Versions versions() const;
+
  private:
   struct Arena {
     std::shared_ptr<const GradientArena> memory;

@@ -40,7 +40,7 @@ std::optional<Fault> SyncLedger::misfit(Stamp stamp) const {
 }
 
 void SyncLedger::register_parameters(Stamp stamp, double weight, std::shared_ptr<const RequiredSet> required,
-                                     std::vector<LedgerAction>& actions) {
+                                     std::vector<LedgerAction>& actions, bool passes_on) {
   if (fault_ || stamp.group != group_) return;
   if (const auto fault = misfit(stamp)) return fail(*fault, actions);
   Member& member = members_[stamp.member];
@@ -55,6 +55,7 @@ void SyncLedger::register_parameters(Stamp stamp, double weight, std::shared_ptr
   }
   require(member, stamp.member, std::move(required));
   member.registered = true;
+  member.passes_on = passes_on;
   member.weight = weight;
   member.owed = static_cast<std::uint32_t>(ids.size());
   if (++registered_ == members_.size()) all_registered(actions);
@@ -105,9 +106,10 @@ void SyncLedger::collective_sync(Stamp stamp, std::vector<LedgerAction>& actions
   try_complete(actions);
 }
 
-void SyncLedger::leave(Stamp stamp, std::vector<LedgerAction>& actions) {
+void SyncLedger::leave(Stamp stamp, std::vector<LedgerAction>& actions, std::int64_t applied) {
   Member& member = members_[stamp.member];
   if (member.left || closed_ || stamp.group != group_) return;
+  member.applied = applied;
   if (!fault_ && member.synced) {  // its part in this generation stands; it is absent from the next one on
     member.leaving = true;
     return;
@@ -138,9 +140,10 @@ void SyncLedger::close(std::vector<LedgerAction>& actions) {
 }
 
 bool SyncLedger::join(MemberIndex index, std::uint64_t group, std::int64_t last_step_applied,
-                      std::vector<LedgerAction>& actions) {
+                      std::vector<LedgerAction>& actions, std::int64_t applied) {
   if (!fault_ || closed_ || group != group_ + 1 || members_[index].left) return false;
   members_[index].joined = last_step_applied;
+  members_[index].applied = applied;
   try_reform(actions);
   return true;
 }
@@ -233,6 +236,7 @@ void SyncLedger::register_empty(MemberIndex index) {
   Member& member = members_[index];
   require(member, index, nullptr);
   member.registered = member.synced = true;
+  member.passes_on = false;
   member.weight = 0.0;
   member.owed = 0;
   ++registered_;
@@ -271,7 +275,7 @@ std::vector<Launch::Part> SyncLedger::parts(ParameterId id) const {
   for (MemberIndex m = 0; m < members_.size(); ++m) {
     const bool required = required_[cell(m, id)];
     parts[m] = {.required = required,
-                .contributes = required && members_[m].weight > 0.0,
+                .contributes = required && (members_[m].weight > 0.0 || members_[m].passes_on),
                 .receives = required || configuration_.absent == Absent::zero,
                 .absent = members_[m].left};
   }
@@ -292,7 +296,7 @@ double SyncLedger::denominator(ParameterId id) const {
   double weight = 0.0;
   for (MemberIndex m = 0; m < members_.size(); ++m)
     if (required_[cell(m, id)]) weight += members_[m].weight;
-  return weight > 0.0 ? weight : 1.0;  // none of those that require it has examples: the sum is zeros
+  return weight > 0.0 ? weight : total_weight_;  // none of those that require it has examples of its own
 }
 
 // Completion is one step for all devices: none may be ahead by an update that another's failure undoes.
@@ -328,6 +332,10 @@ void SyncLedger::try_reform(std::vector<LedgerAction>& actions) {
       reform.ahead = index;
     }
   }
+  if (const auto ahead = left_ahead()) {
+    abandon_joins();
+    return actions.push_back(Strand{*ahead, completed_});
+  }
   for (MemberIndex index = 0; index < members_.size(); ++index)
     if (members_[index].joined && *members_[index].joined < *newest) reform.behind.push_back(index);
   reform.group = ++group_;
@@ -336,11 +344,23 @@ void SyncLedger::try_reform(std::vector<LedgerAction>& actions) {
   for (MemberIndex index = 0; index < members_.size(); ++index) {
     require(members_[index], index, nullptr);
     members_[index].joined.reset();
+    members_[index].applied = 0;
   }
   std::ranges::fill(submitted_, Clock32{0});  // generations are counted from 1 again
   stale_ = true;                              // the buckets' stamps belong to the old numbers
   reset_members();
   actions.push_back(std::move(reform));
+}
+
+// What is committed stands: who applied it and is gone cannot go back, and the others would take the step without it.
+std::optional<MemberIndex> SyncLedger::left_ahead() const {
+  std::optional<MemberIndex> ahead;
+  for (MemberIndex index = 0; index < members_.size(); ++index) {
+    if (!has_applied_last(members_[index])) continue;
+    if (!members_[index].left) return std::nullopt;
+    if (!ahead) ahead = index;
+  }
+  return ahead;
 }
 
 // --- questions

@@ -76,7 +76,7 @@ struct Launch {
   /// A member's part in it. Told here, for a member may leave with the very message that launches.
   struct Part {
     bool required = false;     ///< has submitted it
-    bool contributes = false;  ///< with a weight above 0
+    bool contributes = false;  ///< with a weight above 0, or passing on what others' losses gave it
     bool receives = false;     ///< the result, by the Absent policy
     bool absent = false;       ///< left in an earlier generation
   };
@@ -100,7 +100,13 @@ struct Reform {
   MemberIndex ahead = 0;
   std::vector<MemberIndex> behind;
 };
-using LedgerAction = std::variant<Launch, Release, Fail, Reform>;
+/// All members have joined again or left, and no group forms: `ahead` applied the last committed generation, in which
+/// it took part, and left, and none of those that joined has applied it. Their joins are void.
+struct Strand {
+  MemberIndex ahead = 0;
+  std::int64_t generation = 0;
+};
+using LedgerAction = std::variant<Launch, Release, Fail, Reform, Strand>;
 
 /// What the current generation still waits for.
 struct Missing {
@@ -127,16 +133,21 @@ class SyncLedger {
 
   explicit SyncLedger(Configuration);
 
-  // --- messages; each appends what it makes happen. In a failed or closed group they change nothing.
-  void register_parameters(Stamp, double weight, std::shared_ptr<const RequiredSet>, std::vector<LedgerAction>&);
+  // --- messages; each appends what it makes happen. In a failed or closed group they change nothing. `applied`: the
+  // last generation of this group that the member is known to have applied to its replica; 0: none.
+  /// `passes_on`: with weight 0 its gradients count nevertheless. They are those of other members' losses, which
+  /// reached it by collectives.
+  void register_parameters(Stamp, double weight, std::shared_ptr<const RequiredSet>, std::vector<LedgerAction>&,
+                           bool passes_on = false);
   void submit(Stamp, ParameterId, std::vector<LedgerAction>&);
   void collective_sync(Stamp, std::vector<LedgerAction>&);
-  void leave(Stamp, std::vector<LedgerAction>&);
+  void leave(Stamp, std::vector<LedgerAction>&, std::int64_t applied = 0);
   void fail(const Fault&, std::vector<LedgerAction>&);  ///< the first fault counts
   void close(std::vector<LedgerAction>&);
   /// A member enters the group after the failed one. False (and no effect) unless the group has failed, is not closed
   /// and `group` is the next number.
-  bool join(MemberIndex, std::uint64_t group, std::int64_t last_step_applied, std::vector<LedgerAction>&);
+  bool join(MemberIndex, std::uint64_t group, std::int64_t last_step_applied, std::vector<LedgerAction>&,
+            std::int64_t applied = 0);
   void abandon_joins();  ///< those who joined so far will have to join again
 
   /// Takes effect at once: only while no member has registered the current generation. Of another number of parameters
@@ -165,10 +176,12 @@ class SyncLedger {
     bool synced = false;
     bool left = false;
     bool leaving = false;  // has left, once the generation that it has synced is complete
+    bool passes_on = false;
     double weight = 0.0;
     std::shared_ptr<const RequiredSet> required;  // as marked in required_
     std::uint32_t owed = 0;                       // required and not yet submitted
     std::optional<std::int64_t> joined;           // last step applied, when waiting to re-form
+    std::int64_t applied = 0;                     // of this group's generations, when it left or joined
   };
   struct Bucket {
     std::uint32_t first = 0;  // position in the layout
@@ -190,6 +203,8 @@ class SyncLedger {
   void all_registered(std::vector<LedgerAction>&);
   void try_complete(std::vector<LedgerAction>&);
   void try_reform(std::vector<LedgerAction>&);
+  bool has_applied_last(const Member& member) const { return completed_ > 0 && member.applied == completed_; }
+  std::optional<MemberIndex> left_ahead() const;
   void reset_members();
   std::vector<Launch::Part> parts(ParameterId) const;
   double denominator(ParameterId) const;

@@ -18,7 +18,10 @@ std::vector<std::uint64_t> SyncLedger::canonical() const {
   for (MemberIndex index = 0; index < members_.size(); ++index) {
     const Member& member = members_[index];
     words.push_back((member.registered ? 1U : 0U) | (member.synced ? 2U : 0U) | (member.left ? 4U : 0U) |
-                    (member.joined ? 8U : 0U) | (member.leaving ? 16U : 0U) | (std::uint64_t{member.owed} << 5U));
+                    (member.joined ? 8U : 0U) | (member.leaving ? 16U : 0U) |
+                    (member.registered && member.passes_on ? 32U : 0U) |
+                    ((member.left || member.joined || member.leaving) && has_applied_last(member) ? 64U : 0U) |
+                    (std::uint64_t{member.owed} << 7U));
     words.push_back(std::bit_cast<std::uint64_t>(member.registered ? member.weight : 0.0));
     words.push_back(member.joined ? static_cast<std::uint64_t>(*member.joined) : 0);
     for (std::uint32_t id = 0; id < parameters(); ++id)  // also before it registers: the same set again costs nothing

@@ -32,6 +32,7 @@ struct DeclareParameters {
 struct RegisterSyncParameters {
   Stamp stamp;
   double weight = 0.0;
+  bool passes_on = false;  ///< its gradients count with weight 0, too
   std::shared_ptr<const RequiredSet> required;
   std::shared_ptr<const GradientArena> arena;  ///< where its gradients will be, and others' results go
   Event arena_free;                            ///< from when on the arena may be written
@@ -90,6 +91,7 @@ struct DeviceFailed {
 struct Leave {
   Stamp stamp;
   bool follow = false;
+  std::int64_t applied = 0;  ///< the last generation of the group that it has applied
 };
 
 /// A device that left asks for the next result; a null one means that all devices have left.
@@ -102,7 +104,8 @@ struct NextResult {
 struct JoinGroup {
   MemberIndex member = 0;
   std::uint64_t group = 0;
-  std::int64_t last_step_applied = 0;
+  std::int64_t last_step_applied = 0;  ///< over the whole run
+  std::int64_t applied = 0;            ///< the last generation of the failed group that it has applied
   std::shared_ptr<SyncWaiter> waiter;
 };
 
@@ -114,6 +117,7 @@ struct SetBusy {
 /// From the server's own thread.
 struct CheckDeadlines {
   std::chrono::steady_clock::time_point now;
+  std::chrono::nanoseconds stood_still{};  ///< the whole process, since it was last sent
 };
 
 struct Close {};

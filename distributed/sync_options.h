@@ -89,15 +89,19 @@ struct SyncOptions {
   /// step. 0: never. Buffers are those from before the step's forward: open the step before it. Not for Absent::subset,
   /// nor for buffers that each device keeps for itself.
   std::int64_t consistency_every = 0;
-  std::chrono::milliseconds warn_after{10'000};   ///< a wait this long is reported through `warn`, with what is missing
+  /// A wait this long is reported through `warn`, with what is missing. milliseconds::max(): never. While the process
+  /// stands still (stopped, paused) no wait counts: deadlines begin anew, and `warn` is told.
+  std::chrono::milliseconds warn_after{10'000};
   std::chrono::milliseconds fail_after{300'000};  ///< a wait this long fails the group, with what is missing
-  /// Default: one line on standard error. Called by any of the group's threads; an exception it throws is ignored.
+  /// Default: one line on standard error. Called by the group's own thread; an exception it throws is
+  /// ignored. It and `dump` may call the group's fail, busy, close, report and recent_events;
+  /// what else they call, and would wait in, is a SyncError.
   std::function<void(const std::string&)> warn = {};
   std::size_t recorded_steps = 64;    ///< how many of the last steps `report` covers
-  std::size_t recorded_events = 256;  ///< how many of the last events a failure shows; 0: none are kept
+  std::size_t recorded_events = 256;  ///< how many of the last events a failure shows; 0: none are kept; at most 2^20
   /// Receives the last events as text, a line each, when the group fails (not when it is closed). Called by the thread
-  /// that processes the failure, before anybody is told of it; an exception it throws is ignored. Default: appends to
-  /// the file that the environment variable TUTTI_SYNC_DUMP names, if it is set.
+  /// that processes the failure, before anybody is told of it; an exception it throws is told through `warn`. Default:
+  /// appends to the file that the environment variable TUTTI_SYNC_DUMP names, if it is set.
   std::function<void(const std::string&)> dump = {};
 };
 

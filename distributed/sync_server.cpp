@@ -3,7 +3,10 @@
 // sync_server_failures.cpp.
 #include <tutti/distributed/sync_server.h>
 
+#include <tutti/backend/deadline.h>
 #include <tutti/backend/error.h>
+#include <tutti/backend/operand_checks.h>
+#include <tutti/backend/start_thread.h>
 #include <tutti/distributed/replica_description.h>
 #include <tutti/distributed/spinning_lock.h>
 #include <tutti/distributed/spinning_wait.h>
@@ -18,11 +21,27 @@ namespace tutti {
 namespace {
 
 using Clock = CollectiveTask::Clock;
+using std::chrono::milliseconds;
+
+thread_local const DistributedSyncServer* called_back = nullptr;  // whose `warn` or `dump` this thread runs
+
+void refuse_unknown(const SyncOptions& options) {
+  using checks::require_enumerator;
+  require_enumerator("sync", "GradientReduction", options.reduction, GradientReduction::weighted_mean);
+  require_enumerator("sync", "Absent", options.absent, Absent::subset);
+  require_enumerator("sync", "Overlap", options.overlap, Overlap::in_backward);
+  require_enumerator("sync", "BufferPolicy", options.buffers, BufferPolicy::synchronised);
+  require_enumerator("sync", "GradientWire", options.wire, GradientWire::f16);
+  require_enumerator("sync", "Sharding", options.sharding, Sharding::gradients);
+}
 
 SyncOptions with_defaults(SyncOptions options) {
-  if (options.warn_after.count() <= 0 || options.fail_after.count() <= 0)
-    raise<SyncError>("[sync] deadlines must be positive: warn_after {} ms, fail_after {} ms",
-                     options.warn_after.count(), options.fail_after.count());
+  refuse_unknown(options);
+  constexpr std::size_t kMostEvents = std::size_t{1} << 20U;  // 32 MiB
+  options.warn_after = bounded_wait<SyncError>("sync, warn_after", options.warn_after, milliseconds(1));
+  options.fail_after = bounded_wait<SyncError>("sync, fail_after", options.fail_after, milliseconds(1));
+  if (options.recorded_events > kMostEvents)
+    raise<SyncError>("[sync] recorded_events is {}: at most {} can be kept", options.recorded_events, kMostEvents);
   if (options.compression && options.absent == Absent::subset)
     raise<SyncError>(
         "[sync] compression needs Absent::zero: under Absent::subset what it keeps of a gradient could not reach the "
@@ -36,16 +55,9 @@ SyncOptions with_defaults(SyncOptions options) {
   if (options.sharding == Sharding::gradients && (options.compression || options.wire != GradientWire::native))
     raise<SyncError>("[sync] Sharding::gradients scatters gradients as they are: without compression, wire native");
   if (!options.warn) options.warn = [](const std::string& text) { std::fprintf(stderr, "%s\n", text.c_str()); };
-  options.warn = [warn = options.warn](const std::string& text) {
-    try {
-      warn(text);
-    } catch (...) {
-      // nobody fails because of what only warns
-    }
-  };
   if (const char* path = std::getenv("TUTTI_SYNC_DUMP"); !options.dump && path != nullptr && *path != '\0')
-    options.dump = [path = std::string(path), warn = options.warn](const std::string& text) {
-      if (!append_to_file(path, text)) warn("[sync] cannot write the last events to " + path);
+    options.dump = [path = std::string(path)](const std::string& text) {
+      if (!append_to_file(path, text)) raise<SyncError>("[sync] cannot write the last events to {}", path);
     };
   return options;
 }
@@ -66,11 +78,16 @@ DistributedSyncServer::DistributedSyncServer(std::vector<Device> devices, std::u
       follows_(devices_.size(), false),
       collectives_(devices_.size()),
       recorder_(devices_.size(), options_.recorded_steps, options_.recorded_events) {
-  deadline_thread_ = std::thread([this] { watch_deadlines(); });
+  deadline_thread_ = start_thread<SyncError>("sync", [this] { watch_deadlines(); });
 }
 
 DistributedSyncServer::~DistributedSyncServer() {
   close();
+  stop_watching();
+}
+
+void DistributedSyncServer::stop_watching() {
+  if (!deadline_thread_.joinable()) return;
   {
     const std::lock_guard lock(deadline_mutex_);
     stopping_ = true;
@@ -164,12 +181,13 @@ void DistributedSyncServer::check_alive() const {
 }
 
 void DistributedSyncServer::register_parameters(Stamp stamp, double weight, std::shared_ptr<const RequiredSet> required,
-                                                std::shared_ptr<const GradientArena> arena, Event arena_free) {
+                                                std::shared_ptr<const GradientArena> arena, Event arena_free,
+                                                bool passes_on) {
   check_alive();
   registered_[stamp.member].arena = arena;
-  post(
-      RegisterSyncParameters{stamp, weight, std::move(required), std::move(arena), std::move(arena_free), Clock::now()},
-      stamp.member);
+  post(RegisterSyncParameters{stamp, weight, passes_on, std::move(required), std::move(arena), std::move(arena_free),
+                              Clock::now()},
+       stamp.member);
 }
 
 void DistributedSyncServer::submit(Stamp stamp, ParameterId parameter, GradientRef gradient) {
@@ -200,7 +218,9 @@ std::shared_ptr<SyncWaiter> DistributedSyncServer::device_failed(Stamp stamp, st
   return waiter;
 }
 
-void DistributedSyncServer::leave(Stamp stamp, bool follow) { post(Leave{stamp, follow}); }
+void DistributedSyncServer::leave(Stamp stamp, bool follow, std::int64_t applied) {
+  post(Leave{stamp, follow, applied});
+}
 
 std::shared_ptr<SyncWaiter> DistributedSyncServer::next_result(MemberIndex member) {
   auto waiter = std::make_shared<SyncWaiter>();
@@ -209,9 +229,9 @@ std::shared_ptr<SyncWaiter> DistributedSyncServer::next_result(MemberIndex membe
 }
 
 std::shared_ptr<SyncWaiter> DistributedSyncServer::join_group(MemberIndex member, std::uint64_t group,
-                                                              std::int64_t last_step_applied) {
+                                                              std::int64_t last_step_applied, std::int64_t applied) {
   auto waiter = std::make_shared<SyncWaiter>();
-  post(JoinGroup{member, group, last_step_applied, waiter});
+  post(JoinGroup{member, group, last_step_applied, applied, waiter});
   return waiter;
 }
 
@@ -244,23 +264,71 @@ std::string DistributedSyncServer::recent_events() const {
 }
 
 // Before the devices are told, so that whoever catches the error finds the dump complete.
-void DistributedSyncServer::dump_events(const std::string& error) const noexcept {
+void DistributedSyncServer::dump_events(const std::string& error) noexcept {
   if (!options_.dump || options_.recorded_events == 0) return;
   try {
-    options_.dump(error + "\nThe last events, newest last:\n" + recent_events());
-  } catch (...) {
-    // the failure itself is what has to be told
+    call_back(options_.dump, error + "\nThe last events, newest last:\n" + recent_events());
+  } catch (...) {  // the failure itself is what has to be told
+    tell("[sync] the last events could not be dumped: " + text_of(std::current_exception()));
   }
 }
 
-// Looks often enough that a deadline is met within an eighth of itself, and never costs the devices a wake-up.
+// --- what the group calls
+
+bool DistributedSyncServer::in_callback() const noexcept { return called_back == this; }
+
+void DistributedSyncServer::call_back(const std::function<void(const std::string&)>& callback,
+                                      const std::string& text) const {
+  struct Mark {
+    ~Mark() { called_back = before; }
+    const DistributedSyncServer* before;
+  } const mark{std::exchange(called_back, this)};
+  callback(text);
+}
+
+void DistributedSyncServer::refuse_elsewhere(std::string_view operation) const {
+  if (!here())
+    raise<SyncError>("[{}] the group of {} {}", operation, to_string(devices_.front()), made_.elsewhere_text());
+}
+
+// The thread that runs `warn` is the one that watches deadlines, and all messages wait for the one that runs `dump`.
+void DistributedSyncServer::refuse_where_nothing_comes(std::string_view operation) const {
+  refuse_elsewhere(operation);
+  if (in_callback())
+    raise<SyncError>(
+        "[{}] called by SyncOptions::warn or dump, which would wait for ever: they may call fail, busy, close, report "
+        "and recent_events",
+        operation);
+}
+
+// --- the server's own thread
+
+void DistributedSyncServer::tell(std::string warning) {
+  {
+    const std::lock_guard lock(deadline_mutex_);
+    warnings_.push_back(std::move(warning));
+  }
+  deadline_condition_.notify_one();
+}
+
+// Never costs the devices a wake-up. Warnings are told here, where no message is being processed, so that `warn` may
+// take its time and fail the group.
 void DistributedSyncServer::watch_deadlines() {
-  const auto period = std::clamp(std::min(options_.warn_after, options_.fail_after) / 8, std::chrono::milliseconds(1),
-                                 std::chrono::milliseconds(250));
+  StandstillWatch watch(std::min(options_.warn_after, options_.fail_after), options_.fail_after);
   std::unique_lock lock(deadline_mutex_);
-  while (!deadline_condition_.wait_for(lock, period, [this] { return stopping_; })) {
+  while (!stopping_ || !warnings_.empty()) {
+    deadline_condition_.wait_for(lock, watch.period(), [this] { return stopping_ || !warnings_.empty(); });
+    const Clock::time_point now = Clock::now();
+    const Clock::duration stood_still = watch.look(now);
+    const std::vector<std::string> warnings = std::exchange(warnings_, {});
     lock.unlock();
-    post(CheckDeadlines{Clock::now()});
+    for (const std::string& text : warnings) try {
+        call_back(options_.warn, text);
+      } catch (...) {
+        // nobody fails because of what only warns
+      }
+    post(CheckDeadlines{now, stood_still});
+    watch.skip_to(Clock::now());  // callbacks, and what else this thread did for the group, are no standstill
     lock.lock();
   }
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <tutti/backend/device.h>
+#include <tutti/backend/process_mark.h>
 #include <tutti/distributed/communicator.h>
 #include <tutti/distributed/gradient_arena.h>
 #include <tutti/distributed/launched_reductions.h>
@@ -25,6 +26,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <unordered_map>
 #include <vector>
@@ -33,7 +35,8 @@ namespace tutti {
 
 /// The actor that reduces each gradient once every device that requires it has produced it. Its messages come from the
 /// devices' threads; whoever posts one processes the mailbox when nobody else is doing so. What happens is decided by a
-/// SyncLedger; the server adds arrays, waiters, deadlines and the engine. One thread of its own watches the deadlines.
+/// SyncLedger; the server adds arrays, waiters, deadlines and the engine. One thread of its own watches the deadlines
+/// and calls SyncOptions::warn.
 /// All functions are thread-safe, except that parameters are declared before the first step.
 class DistributedSyncServer {
  public:
@@ -73,9 +76,9 @@ class DistributedSyncServer {
   bool has_failed() const noexcept { return failed_.load(std::memory_order_acquire); }  ///< and not formed again
   /// `arena`: of `layout()`; its memory is written from `arena_free` on, or at once where that is unrecorded: then
   /// nothing that is pending on the device may touch it. Null, when gradients are scattered: they are reduced from
-  /// where they are, which nobody may write any more.
+  /// where they are, which nobody may write any more. `passes_on`: its gradients count with weight 0, too.
   void register_parameters(Stamp, double weight, std::shared_ptr<const RequiredSet>,
-                           std::shared_ptr<const GradientArena>, Event arena_free = {});
+                           std::shared_ptr<const GradientArena>, Event arena_free = {}, bool passes_on = false);
   void submit(Stamp, ParameterId, GradientRef);
   std::shared_ptr<SyncWaiter> collective_sync(Stamp, std::unique_ptr<BufferShare> = nullptr);
   void check_replica(Stamp, ReplicaDigest, std::shared_ptr<SyncWaiter>);  ///< before the step of the stamp
@@ -91,16 +94,28 @@ class DistributedSyncServer {
   // --- failures, ends
   /// Answered, with the group's error, when nothing more will be launched.
   std::shared_ptr<SyncWaiter> device_failed(Stamp, std::exception_ptr, Fault::Kind = Fault::Kind::device_failed);
-  void leave(Stamp, bool follow);
+  /// `applied`: the last generation of its group that the member is known to have applied; 0: none.
+  void leave(Stamp, bool follow, std::int64_t applied = 0);
   std::shared_ptr<SyncWaiter> next_result(MemberIndex);  ///< for a follower; a null result: all devices have left
-  std::shared_ptr<SyncWaiter> join_group(MemberIndex, std::uint64_t group, std::int64_t last_step_applied);
+  std::shared_ptr<SyncWaiter> join_group(MemberIndex, std::uint64_t group, std::int64_t last_step_applied,
+                                         std::int64_t applied = 0);
   void set_busy(MemberIndex, std::string activity);
   void close();
+  void tell(std::string warning);  ///< through SyncOptions::warn; any thread
+  /// Ends the thread that calls `warn`: for who closed the group, on another thread than that one.
+  void stop_watching();
 
   /// The member's thread helps with reductions for some hundred microseconds, then blocks until the answer is there.
   void await(const Answered&, MemberIndex);
   Communicator& communicator() noexcept { return *communicator_; }
   const SyncOptions& options() const noexcept { return options_; }
+  /// False in a process forked from the one that made the server: nothing of it can be used there.
+  bool here() const noexcept { return made_.here(); }
+  /// The calling thread runs the group's `warn` or `dump`, where nothing may be waited for.
+  bool in_callback() const noexcept;
+  /// Throws SyncError, naming the operation, unless `here` and not `in_callback`.
+  void refuse_where_nothing_comes(std::string_view operation) const;
+  void refuse_elsewhere(std::string_view operation) const;
   std::uint64_t group_number() const;
   SyncReport report() const;
   std::string recent_events() const;  ///< a line for each of the last events, newest last
@@ -134,6 +149,7 @@ class DistributedSyncServer {
   void perform(const Release&);
   void perform(const Fail&);
   void perform(const Reform&);
+  void perform(const Strand&);
   void take(DeclareParameters&);
   void check_transport(std::span<const SyncParameter>);
   void open_ledger();
@@ -148,7 +164,8 @@ class DistributedSyncServer {
   void make_buffers_equal();
   void fail_group(const Fault&, const std::exception_ptr& cause, const std::string& detail = {});
   void announce(const Fault&, const std::exception_ptr& cause, const std::string& detail);
-  void dump_events(const std::string& error) const noexcept;
+  void dump_events(const std::string& error) noexcept;
+  void call_back(const std::function<void(const std::string&)>&, const std::string& text) const;
   void serve_follower(MemberIndex);
   void replace(std::shared_ptr<SyncWaiter>& place, std::shared_ptr<SyncWaiter>, MemberIndex);
   void compare_replicas();
@@ -159,6 +176,7 @@ class DistributedSyncServer {
   void launch_collective();
   void launch_gather();
   void answer_collective(std::vector<std::shared_ptr<CollectiveResult>>);
+  void begin_deadlines_anew(const CheckDeadlines&);
   void check_collective_deadline(CollectiveTask::Clock::time_point now);
   std::string missing_collective_text(CollectiveTask::Clock::duration waited) const;
   void fail_collectives(const std::exception_ptr&);
@@ -166,6 +184,7 @@ class DistributedSyncServer {
   SyncNames names() const { return {devices_, parameters_, busy_}; }
   void watch_deadlines();
 
+  const ProcessMark made_;
   const std::vector<Device> devices_;
   const SyncOptions options_;
   const std::unique_ptr<Communicator> communicator_;
@@ -206,6 +225,7 @@ class DistributedSyncServer {
   ReplicaCheck replica_check_;                                             // of the current generation
   std::vector<bool> follows_;                                              // by member
   std::optional<CollectiveTask::Clock::time_point> waiting_since_;         // the first wait of what is incomplete
+  CollectiveTask::Clock::time_point running_since_{};                      // the process: no wait counts from before
   bool warned_ = false;
   std::vector<std::deque<PostCollective>> collectives_;  // by member: posted, and not yet by all
   std::int64_t collectives_done_ = 0;                    // the number of the last that all have posted, in this group
@@ -230,8 +250,9 @@ class DistributedSyncServer {
   SyncRecorder recorder_;
   std::atomic<bool> failed_{false};  // group_error_ is set; spares submissions the lock
 
-  std::mutex deadline_mutex_;  // guards stopping_, with the thread below
+  std::mutex deadline_mutex_;  // guards warnings_ and stopping_, with the thread below
   std::condition_variable deadline_condition_;
+  std::vector<std::string> warnings_;  // for `warn`
   bool stopping_ = false;
   std::thread deadline_thread_;
 };

@@ -113,11 +113,11 @@ void DistributedSyncServer::fail_collectives(const std::exception_ptr& error) {
 void DistributedSyncServer::check_collective_deadline(CollectiveTask::Clock::time_point now) {
   auto waited = CollectiveTask::Clock::duration::zero();
   for (const auto& posted : collectives_)
-    if (!posted.empty()) waited = std::max(waited, now - posted.front().at);
+    if (!posted.empty()) waited = std::max(waited, now - std::max(posted.front().at, running_since_));
   if (waited < std::min(options_.warn_after, options_.fail_after)) return;
   const std::string text = missing_collective_text(waited);
   if (waited >= options_.fail_after) return fail_group({.kind = Fault::Kind::deadline}, nullptr, text);
-  if (!std::exchange(collective_warned_, true)) options_.warn(text);
+  if (!std::exchange(collective_warned_, true)) tell(text);
 }
 
 std::string DistributedSyncServer::missing_collective_text(CollectiveTask::Clock::duration waited) const {

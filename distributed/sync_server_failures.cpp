@@ -21,7 +21,13 @@ void DistributedSyncServer::replace(std::shared_ptr<SyncWaiter>& place, std::sha
 
 void DistributedSyncServer::handle(DeviceFailed& message) {
   recorder_.note(SyncEvent::Kind::device_failed, message.stamp.generation, message.stamp.member);
-  if (message.stamp.group == ledger_->group())
+  const MemberIndex member = message.stamp.member;
+  if (message.stamp.group == ledger_->group() && joiners_[member]) {  // told by another thread: its own waits
+    ledger_->abandon_joins();
+    waiting_since_.reset();
+    release_joiners(std::make_exception_ptr(SyncError(fmt::format(
+        "[rejoin] {} failed before a group had formed: {}", to_string(devices_[member]), text_of(message.error)))));
+  } else if (message.stamp.group == ledger_->group())
     fail_group({.kind = message.kind, .member = message.stamp.member, .generation = message.stamp.generation},
                message.error);
   const bool current = message.stamp.group == ledger_->group();
@@ -34,7 +40,7 @@ void DistributedSyncServer::handle(Leave& message) {
   if (!ledger_->has_left(leaver)) recorder_.note(SyncEvent::Kind::left, message.stamp.generation, leaver);
   follows_[leaver] = message.follow;
   if (!message.follow) unfetched_[leaver].clear();
-  ledger_->leave(message.stamp, actions_);
+  ledger_->leave(message.stamp, actions_, message.applied);
   perform_actions();
   compare_replicas();  // those who stay may have waited for this device
   if (!ledger_->all_left()) return;
@@ -65,7 +71,7 @@ void DistributedSyncServer::serve_follower(MemberIndex member) {
 void DistributedSyncServer::handle(JoinGroup& message) {
   recorder_.note(SyncEvent::Kind::rejoining, message.last_step_applied, message.member);
   replace(joiners_[message.member], message.waiter, message.member);
-  if (!ledger_->join(message.member, message.group, message.last_step_applied, actions_)) {
+  if (!ledger_->join(message.member, message.group, message.last_step_applied, actions_, message.applied)) {
     joiners_[message.member] = nullptr;
     const std::string device = to_string(devices_[message.member]);
     std::exception_ptr error = error_for(ledger_->group());
@@ -126,15 +132,27 @@ void DistributedSyncServer::compare_replicas() {
   for (const auto& waiter : waiters) waiter->release(nullptr);
 }
 
+// Whoever was waited for could not have come in that time.
+void DistributedSyncServer::begin_deadlines_anew(const CheckDeadlines& message) {
+  running_since_ = message.now;
+  warned_ = collective_warned_ = false;
+  if (waiting_since_ || std::ranges::any_of(collectives_, [](const auto& posted) { return !posted.empty(); }))
+    tell(
+        fmt::format("[sync] this process stood still for {:.3g} s (stopped, or without a processor): deadlines begin "
+                    "anew",
+                    std::chrono::duration<double>(message.stood_still).count()));
+}
+
 void DistributedSyncServer::handle(CheckDeadlines& message) {
+  if (message.stood_still.count() > 0) begin_deadlines_anew(message);
   check_collective_deadline(message.now);
   if (!waiting_since_) return;
-  const auto waited = message.now - *waiting_since_;
+  const auto waited = message.now - std::max(*waiting_since_, running_since_);
   if (waited < options_.warn_after && waited < options_.fail_after) return;
   const Missing missing = ledger_->missing();
   const std::string text = missing_now(missing, waited);
   if (waited < options_.fail_after) {
-    if (!std::exchange(warned_, true)) options_.warn(text);
+    if (!std::exchange(warned_, true)) tell(text);
     return;
   }
   if (missing.joins.empty())
@@ -177,6 +195,15 @@ void DistributedSyncServer::perform(const Reform& reform) {
   if (reformed_) tell_followers(reformed_({reform.group, reform.ahead, reform.behind, level, left}));
   failed_.store(false, std::memory_order_release);
   release_joiners(nullptr);
+}
+
+void DistributedSyncServer::perform(const Strand& strand) {
+  waiting_since_.reset();
+  release_joiners(std::make_exception_ptr(SyncError(
+      fmt::format("[rejoin] {} has applied step {} and left, and no device that rejoins has applied it: it was "
+                  "committed, and would be taken again without {}. Load one checkpoint's parameters and "
+                  "optimizer state on every device that rejoins",
+                  to_string(devices_[strand.ahead]), strand.generation, to_string(devices_[strand.ahead])))));
 }
 
 // They may have results that the group has gone back behind, and lack what a failed step has left on all others.

@@ -87,7 +87,7 @@ void DistributedSyncServer::handle(RegisterSyncParameters& message) {
                       message.arena ? "it registered another step's layout" : "it registered none");
   arenas_[member] = std::move(message.arena);
   arena_free_[member] = std::move(message.arena_free);
-  ledger_->register_parameters(message.stamp, message.weight, std::move(message.required), actions_);
+  ledger_->register_parameters(message.stamp, message.weight, std::move(message.required), actions_, message.passes_on);
 }
 
 void DistributedSyncServer::handle(SubmitGradient& message) {

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 namespace tutti {
@@ -19,6 +20,16 @@ Nanoseconds median(std::vector<Nanoseconds> values) {
   std::nth_element(values.begin(), middle, values.end());
   if (values.size() % 2 == 1) return *middle;
   return (*middle + *std::max_element(values.begin(), middle)) / 2;
+}
+
+// Half a 95 % interval of the median's distance from the true one, squared, in ns^2. The median of n normal values has
+// the deviation sqrt(pi / 2 / n) sigma, and the quartiles are 1.349 sigma apart: 1.96 * 1.2533 / 1.349 = 1.82.
+std::optional<double> median_noise(std::vector<Nanoseconds> values) {
+  if (values.size() < 4) return std::nullopt;
+  std::ranges::sort(values);
+  const std::size_t quarter = values.size() / 4;
+  const auto spread = static_cast<double>((values[values.size() - 1 - quarter] - values[quarter]).count());
+  return 1.82 * 1.82 * spread * spread / static_cast<double>(values.size());
 }
 
 // The devices that took part: one that left has no times.
@@ -97,6 +108,8 @@ SyncSummary summarize(const SyncReport& report) {
   summary.skew = median(skews);
   summary.hidden = cover.share();
   if (!with.empty() && !without.empty()) summary.exposed = median(with) - median(without);
+  if (const auto a = median_noise(with), b = median_noise(without); a && b)
+    summary.exposed_noise = Nanoseconds(std::llround(std::sqrt(*a + *b)));
   for (auto& device : lateness) summary.lateness.push_back(median(std::move(device)));
   for (auto& [id, of] : samples)
     summary.parameters.push_back(
@@ -105,14 +118,25 @@ SyncSummary summarize(const SyncReport& report) {
   return summary;
 }
 
+namespace {
+
+std::string exposed_text(const SyncSummary& summary) {
+  if (!summary.exposed) return "not measured (no steps with reductions switched off)";
+  const double exposed = microseconds(*summary.exposed);
+  if (!summary.exposed_noise) return fmt::format("{:.1f} us (of too few steps to be sure)", exposed);
+  const double noise = microseconds(*summary.exposed_noise);
+  if (std::abs(exposed) <= noise) return fmt::format("nothing above the noise of {:.1f} us", noise);
+  return fmt::format("{:.1f} us (+- {:.1f})", exposed, noise);
+}
+
+}  // namespace
+
 std::string summary_text(const SyncReport& report, std::size_t slowest) {
   const SyncSummary summary = summarize(report);
   if (summary.steps == 0) return "no finished step with reductions is recorded\n";
-  std::string text =
-      fmt::format("{} steps, median {:.1f} us; skew {:.1f} us; {:.0f} % of reduction time hidden; exposed {}\n",
-                  summary.steps, microseconds(summary.step_time), microseconds(summary.skew), 100.0 * summary.hidden,
-                  summary.exposed ? fmt::format("{:.1f} us", microseconds(*summary.exposed))
-                                  : "not measured (no steps with reductions switched off)");
+  std::string text = fmt::format(
+      "{} steps, median {:.1f} us; skew {:.1f} us; {:.0f} % of reduction time hidden; exposed {}\n", summary.steps,
+      microseconds(summary.step_time), microseconds(summary.skew), 100.0 * summary.hidden, exposed_text(summary));
   text += fmt::format("\n{:<24} {:>12}\n", "device", "late by us");
   for (std::size_t d = 0; d < summary.lateness.size(); ++d)
     text += fmt::format("{:<24} {:>12.1f}\n", to_string(report.devices[d]), microseconds(summary.lateness[d]));

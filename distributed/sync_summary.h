@@ -29,7 +29,9 @@ struct SyncSummary {
   std::vector<Nanoseconds> lateness;   ///< by device: its end of backward after the first device's
   double hidden = 0.0;                 ///< of all reductions' time, as above
   std::optional<Nanoseconds> exposed;  ///< step_time less that of steps with reductions switched off, if any
-  std::vector<Parameter> parameters;   ///< slowest reduction first
+  /// How far off `exposed` may be, half a 95 % interval: what is no larger shows nothing. None: too few steps to tell.
+  std::optional<Nanoseconds> exposed_noise;
+  std::vector<Parameter> parameters;  ///< slowest reduction first
 };
 
 SyncSummary summarize(const SyncReport&);

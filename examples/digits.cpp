@@ -6,26 +6,34 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include <cmath>
 #include <exception>
+#include <string>
 
 namespace {
 
+std::string exposed(const digits::ReductionCost& cost) {
+  if (std::abs(cost.exposed) <= cost.noise) return fmt::format("none above the noise of {:.2f} ms a step", cost.noise);
+  if (cost.exposed < 0)
+    return fmt::format("none that can be told: steps without reductions took {:.2f} ms longer (busy cores?)",
+                       -cost.exposed);
+  return fmt::format("{:.2f} ms a step (+- {:.2f}), against steps without reductions", cost.exposed, cost.noise);
+}
+
 void print(const digits::Options& options, const digits::Result& result) {
   const auto& cost = result.reduction;
+  const auto line = [](const char* name, const std::string& text) { fmt::print("{:<24}{}\n", name, text); };
   fmt::print("\n");
-  const std::string threads =
-      options.device == "cpu" ? fmt::format("{} thread(s) each, ", options.threads_per_device) : "";
-  fmt::print("{:<24}{} x {}, {}batch {} per device\n", "devices", options.devices, options.device, threads,
-             options.batch);
-  fmt::print("{:<24}{:.2f} s, {} steps, {:.0f} images/s\n", "training", result.seconds, result.steps,
-             result.images_per_second);
-  fmt::print("{:<24}{:.3f} ms a step: {:.3f} ms hidden, {:.3f} ms exposed (+- {:.3f})\n", "reduction", cost.busy,
-             cost.hidden(), cost.exposed, cost.noise);
-  fmt::print("{:<24}{:.3f} ms a step\n", "waiting for the slowest", cost.skew);
-  fmt::print("{:<24}{:.0f} % of the recorded steps reduced during backward\n", "overlap",
-             100.0 * result.overlapped_steps);
-  fmt::print("{:<24}{}/metrics.jsonl, {}/trace.json (open in ui.perfetto.dev)\n", "written", options.output,
-             options.output);
+  line("devices", fmt::format("{}; batch {} per device", result.devices, options.batch));
+  line("training",
+       fmt::format("{:.2f} s, {} steps, {:.0f} images/s", result.seconds, result.steps, result.images_per_second));
+  if (options.devices > 1) {
+    line("reduction",
+         fmt::format("{:.2f} ms a step, {:.0f} % of its time hidden behind backward", cost.busy, 100.0 * cost.hidden));
+    line("exposed", exposed(cost));
+    line("waiting for the slowest", fmt::format("{:.2f} ms a step", cost.skew));
+  }
+  line("written", fmt::format("{0}/metrics.jsonl, {0}/trace.json (open in ui.perfetto.dev)", options.output));
   fmt::print("test accuracy: {:.1f} %\n", 100.0 * result.test_accuracy);
 }
 
@@ -33,7 +41,7 @@ void print(const digits::Options& options, const digits::Result& result) {
 
 int main(int argc, char** argv) {
   digits::Options options;
-  CLI::App app("Trains a convolutional network on 8x8 handwritten digits, data-parallel.");
+  CLI::App app("Trains a convolutional network on 8x8 handwritten digits, data-parallel.", "./dev demo");
   app.option_defaults()->always_capture_default();
   app.add_option("--network", options.network, "lenet or resnet");
   app.add_option("--device", options.device, "kind of device: cpu or cuda");
@@ -44,7 +52,8 @@ int main(int argc, char** argv) {
   app.add_option("--batch", options.batch, "examples per device and step");
   app.add_option("--seed", options.seed, "of the split, the shuffles and the first weights")
       ->check([](const std::string& text) { return text.starts_with("-") ? text + " is negative" : ""; });
-  app.add_option("--threads-per-device", options.threads_per_device, "threads that share each CPU device's loops");
+  app.add_option("--threads,--threads-per-device", options.threads,
+                 "threads that share each CPU device's loops; by default TUTTI_CPU_THREADS, else 1");
   app.add_option("--learning-rate", options.learning_rate, "of AdamW at the start; it falls along half a cosine");
   app.add_option("--data", options.data, "the digits, as CSV, plain or gzipped");
   app.add_option("--output", options.output, "folder for metrics and trace");
@@ -57,7 +66,12 @@ int main(int argc, char** argv) {
     return 2;
   }
   try {
-    print(options, digits::train(options));
+    const digits::Result result = digits::train(options);
+    if (!result.interrupted.empty()) {
+      fmt::print(stderr, "{}\n", result.interrupted);
+      return 130;  // 128 + SIGINT, as shells have it
+    }
+    print(options, result);
   } catch (const std::exception& error) {
     fmt::print(stderr, "digits: {}\n", error.what());
     return 1;

@@ -8,7 +8,7 @@
 namespace digits {
 
 /// A LeNet-style network for 8 x 8 grey images: two convolutions, one pooling, two dense layers. 38,282 parameters.
-class Network : public tutti::Module {
+class Network : public tutti::Layer {
  public:
   explicit Network(tutti::Generator& random)
       : conv1_(1, 16, 3, random, {.padding = 1}),
@@ -17,10 +17,10 @@ class Network : public tutti::Module {
         output_(64, 10, random) {}
 
   /// [n, 1, 8, 8] -> logits [n, 10]
-  tutti::Tensor forward(const tutti::Tensor& images) const {
-    const tutti::Tensor edges = relu(conv1_.forward(images));
-    const tutti::Tensor shapes = max_pool2d(relu(conv2_.forward(edges)));
-    return output_.forward(relu(hidden_.forward(flatten(shapes, 1))));
+  tutti::Tensor compute(const tutti::Tensor& images) const override {
+    const tutti::Tensor edges = relu(conv1_(images));
+    const tutti::Tensor shapes = max_pool2d(relu(conv2_(edges)));
+    return output_(relu(hidden_(flatten(shapes, 1))));
   }
 
   void visit(tutti::MemberVisitor& v) override {

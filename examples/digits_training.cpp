@@ -4,6 +4,7 @@
 #include <tutti/autodiff/backward.h>
 #include <tutti/backend/error.h>
 #include <tutti/backend/registry.h>
+#include <tutti/distributed/sync_summary.h>
 #include <tutti/examples/digits_network.h>
 #include <tutti/examples/residual_network.h>
 #include <tutti/nn/loss.h>
@@ -15,6 +16,7 @@
 #include <tutti/train/hooks/learning_rate.h>
 #include <tutti/train/hooks/progress_bar.h>
 #include <tutti/train/hooks/run_statistics_hook.h>
+#include <tutti/train/hooks/stop_on_interrupt.h>
 #include <tutti/train/learner.h>
 #include <tutti/train/reporting/metrics.h>
 
@@ -46,7 +48,7 @@ double median(std::vector<double> values) {
 
 /// Cross entropy and accuracy of a batch.
 Losses losses(Sequential& network, const Batch& batch) {
-  const Tensor logits = network.forward(batch.inputs);
+  const Tensor logits = network(batch.inputs);
   return {{"loss", cross_entropy(logits, batch.targets)},
           {"accuracy", mean((argmax(logits, -1) == batch.targets).cast(DType::f32))}};
 }
@@ -78,7 +80,7 @@ class Run {
  public:
   explicit Run(const Options& options)
       : options_(options),
-        devices_(devices_of(options.device, options.devices, options.threads_per_device)),
+        devices_(devices_of(options.device, options.devices, options.threads)),
         data_(split(load_digits(options.data), 0.8, options.seed)),
         batches_(data_.first, {.batch = options.batch, .devices = devices_, .seed = options.seed}),
         held_out_(data_.second, {.batch = data_.second.size(), .devices = {devices_.front()}, .shuffle = false}),
@@ -89,7 +91,8 @@ class Run {
     for (std::size_t d = 0; d < devices_.size(); ++d)
       learner_.trainer(d).register_hook(std::make_shared<LearningRateSchedule>(learner_.optimizer(d), schedule));
     learner_.main().register_hooks(
-        {std::make_shared<RunStatisticsHook>(
+        {interrupt_,
+         std::make_shared<RunStatisticsHook>(
              RunStatisticsOptions{.every_steps = batches_.steps(), .devices = devices_, .sync = &learner_.sync()}),
          std::make_shared<ProgressBar>(ProgressBarOptions{.steps = batches_.steps(), .progress = {.unit = "images"}}),
          std::make_shared<CallbackHook>(Callbacks{
@@ -98,22 +101,31 @@ class Run {
   }
 
   Result train() {
+    Result result;
+    result.devices = devices_text(devices_);
+    fmt::print(stderr, "training on {}\n", result.devices);
     const auto start = Clock::now();
     learner_.train_and_evaluate({.epochs = options_.epochs}, {.every_epochs = 1});
-    Result result;
+    if (interrupt_->interrupted()) {
+      result.interrupted = fmt::format(
+          "interrupted after step {} of {}: {}/metrics.jsonl has the {} epochs before; the network is not kept, and "
+          "the "
+          "same command begins anew",
+          learner_.main().iteration(), options_.epochs * batches_.steps(), options_.output, reported_epochs_);
+      return result;
+    }
     result.seconds = std::chrono::duration<double>(Clock::now() - start).count();
     result.steps = learner_.main().iteration();
     result.images_per_second = static_cast<double>(options_.epochs * batches_.examples()) / result.seconds;
     result.test_accuracy = learner_.main().storage().latest("evaluation/accuracy")->value;
-    const SyncReport report = learner_.sync().report();
-    write_chrome_trace(report, options_.output + "/trace.json");
-    result.overlapped_steps = static_cast<double>(std::ranges::count_if(report.steps, &SyncReport::overlapped)) /
-                              static_cast<double>(std::max<std::size_t>(1, report.steps.size()));
+    write_chrome_trace(learner_.sync().report(), options_.output + "/trace.json");
     result.reduction = measure_reduction();
     metrics_.write({{"test_accuracy", result.test_accuracy},
                     {"seconds", result.seconds},
                     {"reduction_busy_ms", result.reduction.busy},
-                    {"reduction_exposed_ms", result.reduction.exposed}});
+                    {"reduction_hidden", result.reduction.hidden},
+                    {"reduction_exposed_ms", result.reduction.exposed},
+                    {"reduction_exposed_noise_ms", result.reduction.noise}});
     return result;
   }
 
@@ -139,14 +151,12 @@ class Run {
 
   // Of the epoch that has ended.
   void report(Trainer& trainer, const Metrics& means) {
-    const double validation = means.at("accuracy");
+    ++reported_epochs_;
     const auto latest = [&](const char* name) { return trainer.storage().latest(name)->value; };
-    fmt::print(stderr, "epoch {}/{}  validation accuracy {:.2f}%\n", trainer.epoch(), options_.epochs,
-               100 * validation);
     metrics_.write({{"epoch", trainer.epoch()},
                     {"loss", latest("loss")},
                     {"accuracy", latest("accuracy")},
-                    {"validation_accuracy", validation},
+                    {"validation_accuracy", means.at("accuracy")},
                     {"images_per_second", latest("throughput")},
                     {"peak_memory_bytes", latest("memory")},
                     {"step_seconds", latest("sync/step_time")},
@@ -163,7 +173,7 @@ class Run {
     std::vector<double> times[2];
     std::barrier round(static_cast<std::ptrdiff_t>(devices_.size()));
     const auto order = batches_.epoch(0);
-    on_every_device(devices_.size(), [&](std::size_t d) {
+    on_every_device(sync, [&](std::size_t d) {
       const Batch batch = order.batch(0, d);
       for (int i = 0; i < 2 * kPairs; ++i) {
         round.arrive_and_wait();
@@ -172,7 +182,7 @@ class Run {
         replicas[d].zero_grad();
         const auto start = Clock::now();
         auto step = sync.step(devices_[d], batch.weight());
-        step.backward(cross_entropy(replicas[d].forward(batch.inputs), batch.targets));
+        step.backward(cross_entropy(replicas[d](batch.inputs), batch.targets));
         synchronize(devices_[d]);  // asynchronous streams: without reductions, nobody has waited for them
         if (d == 0 && i >= 8) times[i % 2].push_back(milliseconds(Clock::now() - start));
       }
@@ -180,23 +190,23 @@ class Run {
     ReductionCost cost;
     std::vector<double> differences;
     for (std::size_t i = 0; i < times[0].size(); ++i) differences.push_back(times[0][i] - times[1][i]);
-    cost.exposed = std::max(0.0, median(differences));
+    cost.exposed = median(differences);
     std::ranges::sort(differences);
     const std::size_t quarter = differences.size() / 4;
     const double spread = differences[differences.size() - 1 - quarter] - differences[quarter];
-    cost.noise = 1.57 * spread / std::sqrt(static_cast<double>(differences.size()));  // of a median, after Tukey
+    cost.noise = 1.82 * spread / std::sqrt(static_cast<double>(differences.size()));  // see SyncSummary::exposed_noise
     std::vector<double> busy;
-    std::vector<double> skew;
     const SyncReport report = sync.report();
     for (const auto& step : report.steps) {
-      if (step.generation % 2 == 0) continue;  // reductions were off
+      if (!step.reductions_enabled) continue;
       double total = 0.0;
       for (const auto& reduction : step.reductions) total += milliseconds(reduction.busy);
       busy.push_back(total);
-      skew.push_back(milliseconds(SyncReport::skew(step)));
     }
+    const SyncSummary summary = summarize(report);
     cost.busy = median(busy);
-    cost.skew = median(skew);
+    cost.hidden = summary.hidden;
+    cost.skew = milliseconds(summary.skew);
     return cost;
   }
 
@@ -206,6 +216,8 @@ class Run {
   const BatchStream batches_;
   const BatchStream held_out_;
   MetricsWriter metrics_;
+  std::int64_t reported_epochs_ = 0;
+  const std::shared_ptr<StopOnInterrupt> interrupt_ = std::make_shared<StopOnInterrupt>();
   Learner learner_;
 };
 

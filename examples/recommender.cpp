@@ -10,14 +10,16 @@
 
 int main(int argc, char** argv) {
   clicks::Options options;
-  CLI::App app("Trains a wide-and-deep recommender on a generated click log, data-parallel; run again, it goes on.");
+  CLI::App app("Trains a wide-and-deep recommender on a generated click log, data-parallel; run again, it goes on.",
+               "./dev demo recommender");
   app.option_defaults()->always_capture_default();
   app.add_option("--output", options.output, "folder for checkpoints and metrics.jsonl; one for each run");
   app.add_option("--device", options.device, "kind of device: cpu or cuda");
   app.add_option("--devices", options.devices, "how many, each driven by a thread")->check([](const std::string& text) {
     return text == "0" || text.starts_with("-") ? "--devices " + text + ": at least one is needed" : std::string();
   });
-  app.add_option("--threads-per-device", options.threads_per_device, "threads that share each CPU device's loops");
+  app.add_option("--threads,--threads-per-device", options.threads,
+                 "threads that share each CPU device's loops; by default TUTTI_CPU_THREADS, else 1");
   app.add_option("--hours", options.hours, "windows of the log");
   app.add_option("--impressions", options.impressions, "in each hour");
   app.add_option("--epochs", options.epochs, "passes over all hours");
@@ -39,6 +41,10 @@ int main(int argc, char** argv) {
   try {
     const clicks::Result result = clicks::train(options);
     if (!result.resumed_from.empty()) fmt::print("{:<24}{}\n", "went on from", result.resumed_from);
+    if (!result.interrupted.empty()) {
+      fmt::print(stderr, "{}\n", result.interrupted);
+      return 130;  // 128 + SIGINT, as shells have it
+    }
     fmt::print("{:<24}{} steps, {:.0f} impressions/s\n", "training", result.steps, result.examples_per_second);
     fmt::print("{:<24}{} rows of ids seen\n", "tables", result.rows);
     fmt::print("test AUC: {:.4f} (of the true probabilities: {:.4f})\n", result.auc, result.best_auc);

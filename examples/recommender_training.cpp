@@ -9,6 +9,7 @@
 #include <tutti/train/data/batches.h>
 #include <tutti/train/data/window_stream.h>
 #include <tutti/train/device_threads.h>
+#include <tutti/train/hooks/stop_on_interrupt.h>
 #include <tutti/train/recommender_trainer.h>
 #include <tutti/train/reporting/auc.h>
 
@@ -54,7 +55,7 @@ Trainer::Learner::Parts parts_of(const Options& options, const std::vector<Devic
                                                              [=](std::int64_t number) { return hour(number, device); });
               },
           .losses = [](WideAndDeep& m, const Batch& batch) -> Losses {
-            return {{"loss", binary_cross_entropy_with_logits(m.forward(batch.inputs), batch.targets)}};
+            return {{"loss", binary_cross_entropy_with_logits(m(batch.inputs), batch.targets)}};
           }};
 }
 
@@ -62,7 +63,7 @@ double auc_of(WideAndDeep& model, const Examples& examples, Device device) {
   model.eval();
   const Inference inference;
   Auc auc;
-  const Tensor logits = model.forward(Tensor(examples.inputs.to(device)));
+  const Tensor logits = model(Tensor(examples.inputs.to(device)));
   const Shape rows{examples.size()};
   auc.add(logits.reshape(rows), Tensor(examples.targets.to(device)).reshape(rows));
   return auc.value();
@@ -78,7 +79,7 @@ double best_auc_of(const Hour& hour) {
 }  // namespace
 
 Result train(const Options& options) {
-  const auto devices = devices_of(options.device, options.devices, options.threads_per_device);
+  const auto devices = devices_of(options.device, options.devices, options.threads);
   check(options);
   const ClickLog log(options.seed);
   Trainer trainer(initial_model(options), parts_of(options, devices, log),
@@ -86,11 +87,20 @@ Result train(const Options& options) {
                   {.learner = {.devices = devices}, .log = stderr});
   Result result;
   if (const auto loaded = trainer.restore()) result.resumed_from = loaded->path;
+  const auto interrupt = std::make_shared<StopOnInterrupt>();
+  trainer.learner().main().register_hook(interrupt);
+  fmt::print(stderr, "training on {}\n", devices_text(devices));
   const auto start = std::chrono::steady_clock::now();
   trainer.train();
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   const auto& main = trainer.learner().main();
   result.steps = main.iteration();
+  if (interrupt->interrupted()) {
+    result.interrupted =
+        fmt::format("interrupted after step {}: {} and {}/metrics.jsonl are kept, and the same command goes on there",
+                    result.steps, trainer.checkpoints().paths().back(), options.output);
+    return result;
+  }
   const auto made = static_cast<double>((main.iteration() - main.start_iteration()) * options.batch * options.devices);
   result.examples_per_second = made / seconds;
   WideAndDeep& model = trainer.learner().model();

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 namespace clicks {
@@ -10,9 +11,9 @@ struct Options {
   std::string output = "runs/recommender";  ///< folder for checkpoints and metrics.jsonl
   std::string device = "cpu";               ///< kind
   std::int64_t devices = 2;
-  int threads_per_device = 1;
-  std::int64_t hours = 24;          ///< windows of the log
-  std::int64_t impressions = 8000;  ///< an hour
+  std::optional<int> threads = std::nullopt;  ///< of each CPU device; none: TUTTI_CPU_THREADS, else 1
+  std::int64_t hours = 24;                    ///< windows of the log
+  std::int64_t impressions = 8000;            ///< an hour
   std::int64_t epochs = 2;
   std::int64_t batch = 128;   ///< per device
   std::int64_t features = 8;  ///< of an embedding
@@ -23,6 +24,7 @@ struct Options {
 
 struct Result {
   std::string resumed_from;          ///< the checkpoint; empty: none
+  std::string interrupted;           ///< by Ctrl-C: what was kept and how to go on, and no figures; empty: it was not
   std::int64_t steps = 0;            ///< of the whole run
   std::int64_t rows = 0;             ///< of both tables
   double auc = 0.0;                  ///< on the hour after the last

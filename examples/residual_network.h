@@ -11,7 +11,7 @@ namespace digits {
 
 /// relu(x + f(x)), f two convolutions with batch normalisation. Where the number of channels or the size changes, x
 /// passes a convolution of one pixel. He et al., "Deep Residual Learning for Image Recognition" (2016).
-class ResidualBlock : public tutti::Module {
+class ResidualBlock : public tutti::Layer {
  public:
   ResidualBlock(std::int64_t in, std::int64_t out, std::int64_t stride, tutti::Generator& random)
       : projects_(in != out || stride != 1),
@@ -21,9 +21,9 @@ class ResidualBlock : public tutti::Module {
         norm2_(out),
         shortcut_(in, out, 1, random, {.stride = stride, .bias = false}) {}
 
-  tutti::Tensor forward(const tutti::Tensor& x) const {
-    const tutti::Tensor inner = relu(norm1_.forward(conv1_.forward(x)));
-    return relu((projects_ ? shortcut_.forward(x) : x) + norm2_.forward(conv2_.forward(inner)));
+  tutti::Tensor compute(const tutti::Tensor& x) const override {
+    const tutti::Tensor inner = relu(norm1_(conv1_(x)));
+    return relu((projects_ ? shortcut_(x) : x) + norm2_(conv2_(inner)));
   }
 
   void visit(tutti::MemberVisitor& v) override {
@@ -44,7 +44,7 @@ class ResidualBlock : public tutti::Module {
 };
 
 /// A small ResNet for 8 x 8 grey images: three blocks, of 16, 32 and 64 channels.
-class ResidualNetwork : public tutti::Module {
+class ResidualNetwork : public tutti::Layer {
  public:
   explicit ResidualNetwork(tutti::Generator& random)
       : stem_(1, 16, 3, random, {.padding = 1, .bias = false}), norm_(16), output_(64, 10, random) {
@@ -54,10 +54,10 @@ class ResidualNetwork : public tutti::Module {
   }
 
   /// [n, 1, 8, 8] -> logits [n, 10]
-  tutti::Tensor forward(const tutti::Tensor& images) const {
-    tutti::Tensor x = relu(norm_.forward(stem_.forward(images)));
-    for (const ResidualBlock& block : blocks_) x = block.forward(x);
-    return output_.forward(mean(x, {2, 3}));
+  tutti::Tensor compute(const tutti::Tensor& images) const override {
+    tutti::Tensor x = relu(norm_(stem_(images)));
+    for (const ResidualBlock& block : blocks_) x = block(x);
+    return output_(mean(x, {2, 3}));
   }
 
   void visit(tutti::MemberVisitor& v) override {

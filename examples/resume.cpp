@@ -58,7 +58,7 @@ class Run {
                  {.optimizer = [](Sequential& m) { return std::make_unique<AdamW>(m.parameters(), 0.003); },
                   .data = [this](std::size_t d) { return batches_.stream(d); },
                   .losses = [](Sequential& m, const Batch& batch) -> Losses {
-                    return {{"loss", cross_entropy(m.forward(batch.inputs), batch.targets)}};
+                    return {{"loss", cross_entropy(m(batch.inputs), batch.targets)}};
                   }},
                  {.devices = devices_, .step = {.metrics_every = 7}}) {
     const Schedule schedule = Schedule::cosine(0.003, steps());
@@ -173,13 +173,15 @@ bool resumes_exactly(const Options& options) {
 
 int main(int argc, char** argv) {
   Options options;
-  CLI::App app("Trains on digits, is killed at random points, resumes, and compares with training left alone.");
+  CLI::App app("Trains on digits, is killed at random points, resumes, and compares with training left alone.",
+               "./dev demo resume");
   app.option_defaults()->always_capture_default();
   const auto positive = CLI::Range(std::int64_t{1}, std::int64_t{1000});
   app.add_option("--devices", options.devices, "CPU devices, each driven by a thread")->check(positive);
   app.add_option("--epochs", options.epochs, "passes over the training data")->check(positive);
   app.add_option("--kills", options.kills, "how often it is killed")->check(positive);
-  app.add_option("--seed", options.seed, "of the moments at which it is killed; by default another each time");
+  app.add_option("--seed", options.seed, "of the moments at which it is killed; by default another each time")
+      ->default_str("random");
   app.add_option("--data", options.data, "the digits, as CSV, plain or gzipped");
   app.add_option("--folder", options.folder)->group("");  // of the processes
   try {

@@ -10,7 +10,8 @@
 
 int main(int argc, char** argv) {
   text::Options options;
-  CLI::App app("Trains a character-level language model on a text file, data-parallel, and samples from it.");
+  CLI::App app("Trains a character-level language model on a text file, data-parallel, and samples from it.",
+               "./dev demo text");
   app.option_defaults()->always_capture_default();
   app.add_option("--text", options.text, "the file to learn")->required();
   app.add_option("--model", options.model, "gpt or lstm");
@@ -18,7 +19,8 @@ int main(int argc, char** argv) {
   app.add_option("--devices", options.devices, "how many, each driven by a thread")->check([](const std::string& text) {
     return text == "0" || text.starts_with("-") ? "--devices " + text + ": at least one is needed" : std::string();
   });
-  app.add_option("--threads-per-device", options.threads_per_device, "threads that share each CPU device's loops");
+  app.add_option("--threads,--threads-per-device", options.threads,
+                 "threads that share each CPU device's loops; by default TUTTI_CPU_THREADS, else 1");
   app.add_option("--steps", options.steps, "of training");
   app.add_option("--batch", options.batch, "sequences per device and step");
   app.add_option("--context", options.context, "characters of a sequence");
@@ -26,7 +28,12 @@ int main(int argc, char** argv) {
   app.add_option("--layers", options.layers, "depth of the model");
   app.add_option("--heads", options.heads, "of attention, gpt only");
   app.add_option("--dropout", options.dropout, "share of elements that are dropped in training");
+  app.add_flag("--tied,!--untied", options.tied, "the head is the table of characters, gpt only");
+  app.add_option("--initial-deviation", options.initial_deviation,
+                 "of the first weights, as GPT-2's, gpt only; 0: what the layers start with");
   app.add_option("--learning-rate", options.learning_rate, "of AdamW at its highest");
+  app.add_option("--lowest-rate", options.lowest_rate, "what the learning rate falls to, a share of the highest");
+  app.add_option("--weight-decay", options.weight_decay, "of matrices; biases and norms have none");
   app.add_option("--seed", options.seed, "of the first weights, the sequences and the sample")
       ->check([](const std::string& text) { return text.starts_with("-") ? text + " is negative" : ""; });
   app.add_option("--output", options.output, "folder for log.jsonl and checkpoints");
@@ -46,6 +53,10 @@ int main(int argc, char** argv) {
   }
   try {
     const text::Result result = text::train(options);
+    if (!result.interrupted.empty()) {
+      fmt::print(stderr, "{}\n", result.interrupted);
+      return 130;  // 128 + SIGINT, as shells have it
+    }
     fmt::print("{}\n\n", result.sample);
     fmt::print("{:<24}{} parameters, {:.0f} characters/s\n", options.model, result.parameters,
                result.characters_per_second);

@@ -17,6 +17,7 @@
 #include <tutti/train/hooks/iteration_timer.h>
 #include <tutti/train/hooks/learning_rate.h>
 #include <tutti/train/hooks/periodic_writer.h>
+#include <tutti/train/hooks/stop_on_interrupt.h>
 #include <tutti/train/learner.h>
 #include <tutti/train/reporting/console_writer.h>
 #include <tutti/train/reporting/json_lines_writer.h>
@@ -36,13 +37,13 @@ using namespace tutti;
 namespace {
 
 Losses losses(Sequential& model, const Batch& batch) {
-  return {{"loss", cross_entropy(model.forward(batch.inputs), batch.targets, {.class_axis = -1})}};
+  return {{"loss", cross_entropy(model(batch.inputs), batch.targets, {.class_axis = -1})}};
 }
 
 /// Up in a twentieth of the steps, the first of which is not lost at a rate of 0, and down in the others.
-Schedule warm_cosine(double rate, std::int64_t steps) {
+Schedule warm_cosine(double rate, double lowest, std::int64_t steps) {
   const std::int64_t rising = std::max<std::int64_t>(1, steps / 20);
-  return Schedule::warm_up(rising, Schedule::cosine(rate, std::max<std::int64_t>(1, steps - rising)),
+  return Schedule::warm_up(rising, Schedule::cosine(rate, std::max<std::int64_t>(1, steps - rising), lowest),
                            1.0 / static_cast<double>(rising));
 }
 
@@ -53,7 +54,7 @@ class Run {
  public:
   explicit Run(const Options& options)
       : options_(options),
-        devices_(devices_of(options.device, options.devices, options.threads_per_device)),
+        devices_(devices_of(options.device, options.devices, options.threads)),
         contents_(read_text(options.text)),
         vocabulary_(contents_),
         tokens_(vocabulary_.encode(contents_)),
@@ -71,8 +72,10 @@ class Run {
   }
 
   Result train() {
+    fmt::print(stderr, "training on {}\n", devices_text(devices_));
     const auto start = std::chrono::steady_clock::now();
     learner_.train({.steps = options_.steps});
+    if (interrupt_->interrupted()) return {.interrupted = what_was_kept()};
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     const LearnerTrainer<Batch>& trainer = learner_.main();
     Result result;
@@ -90,11 +93,25 @@ class Run {
  private:
   using Learner = DataParallelLearner<Sequential, Batch>;
 
+  std::string what_was_kept() {
+    const std::string log = options_.output + "/log.jsonl";
+    const std::string at =
+        fmt::format("interrupted after step {} of {}: ", learner_.main().iteration(), options_.steps);
+    if (options_.checkpoint_every == 0)
+      return at + log + " is kept, the model is not (--checkpoint-every): the same command begins anew";
+    return at + fmt::format("{} and {} are kept; the same command with --resume goes on there",
+                            checkpoints_.paths().back(), log);
+  }
+
   void check() const {
     if (options_.steps < 1) raise<Error>("--steps {}: at least one step is needed", options_.steps);
     if (options_.batch < 1) raise<Error>("--batch {}: at least one sequence is needed", options_.batch);
     if (options_.context < 1) raise<Error>("--context {}: at least one character is needed", options_.context);
     if (!(options_.temperature > 0)) raise<Error>("--temperature {} is not positive", options_.temperature);
+    if (!(options_.lowest_rate >= 0 && options_.lowest_rate <= 1))
+      raise<Error>("--lowest-rate {} is not in [0, 1]", options_.lowest_rate);
+    if (!(options_.initial_deviation >= 0 && std::isfinite(options_.initial_deviation)))
+      raise<Error>("--initial-deviation {}: at least 0", options_.initial_deviation);
     if (options_.report_every < 1) raise<Error>("--report-every {}: at least 1", options_.report_every);
     if (options_.checkpoint_every < 0) raise<Error>("--checkpoint-every {} is negative", options_.checkpoint_every);
     vocabulary_.encode(options_.prompt);  // before the work, not after it
@@ -110,7 +127,9 @@ class Run {
                              .features = options_.features,
                              .heads = options_.heads,
                              .layers = options_.layers,
-                             .dropout = options_.dropout};
+                             .dropout = options_.dropout,
+                             .tied = options_.tied,
+                             .deviation = options_.initial_deviation};
     Sequential initial;
     if (options_.model == "gpt")
       initial.append("gpt", Gpt(model, random));
@@ -140,8 +159,11 @@ class Run {
   Learner::Parts parts() {
     return {.optimizer =
                 [this](Sequential& replica) {
-                  return std::make_unique<AdamW>(replica.parameters(), options_.learning_rate,
-                                                 AdamWOptions{.beta2 = 0.99, .weight_decay = 0.1});
+                  const auto [matrices, vectors] = split_by_rank(replica.parameters());
+                  const double rate = options_.learning_rate;
+                  return std::make_unique<AdamW>(
+                      AdamW::ParameterGroups{{matrices, rate, {.beta2 = 0.99, .weight_decay = options_.weight_decay}},
+                                             {vectors, rate, {.beta2 = 0.99, .weight_decay = 0}}});
                 },
             .data = [this](std::size_t d) { return prefetch(batches_.stream(d)); },
             .losses = losses,
@@ -149,7 +171,8 @@ class Run {
   }
 
   void add_hooks() {
-    const Schedule schedule = warm_cosine(options_.learning_rate, options_.steps);
+    const Schedule schedule =
+        warm_cosine(options_.learning_rate, options_.lowest_rate * options_.learning_rate, options_.steps);
     for (std::size_t d = 0; d < devices_.size(); ++d)
       learner_.trainer(d).register_hook(std::make_shared<LearningRateSchedule>(learner_.optimizer(d), schedule));
     std::error_code error;
@@ -161,7 +184,7 @@ class Run {
     writers.push_back(std::make_unique<JsonLinesWriter>(
         options_.output + "/log.jsonl", options_.resume ? LineFile::Mode::append : LineFile::Mode::replace));
     learner_.main().register_hooks(
-        {std::make_shared<IterationTimer>(),
+        {interrupt_, std::make_shared<IterationTimer>(),
          std::make_shared<CallbackHook>(
              Callbacks{.after_step = [](Trainer&, const StepReport& report) { require_finite(report.metrics); }}),
          std::make_shared<PeriodicWriter>(std::move(writers), options_.report_every)});
@@ -196,7 +219,7 @@ class Run {
       const std::size_t seen = std::min(text.size(), static_cast<std::size_t>(options_.context));
       const auto window = vocabulary_.encode(text.substr(text.size() - seen));
       const Tensor tokens(Array::from(window, {1, static_cast<std::int64_t>(seen)}, devices_.front()));
-      const Tensor logits = learner_.model().forward(tokens)[{0, -1}];
+      const Tensor logits = learner_.model()(tokens)[{0, -1}];
       text += vocabulary_.decode({{categorical(logits / options_.temperature, random).item<std::int64_t>()}});
     }
     return text;
@@ -210,6 +233,7 @@ class Run {
   const std::int64_t held_out_;  // tokens at the end
   const BatchStream batches_;
   const BatchStream held_out_batches_;
+  const std::shared_ptr<StopOnInterrupt> interrupt_ = std::make_shared<StopOnInterrupt>();
   Learner learner_;
   CheckpointParts parts_;
   CheckpointFolder checkpoints_;

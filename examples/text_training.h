@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 namespace text {
@@ -12,7 +13,7 @@ struct Options {
   std::string model = "gpt";         ///< or "lstm"
   std::string device = "cpu";
   std::int64_t devices = 2;
-  int threads_per_device = 1;
+  std::optional<int> threads = std::nullopt;  ///< of each CPU device; none: TUTTI_CPU_THREADS, else 1
   std::int64_t steps = 300;
   std::int64_t batch = 8;  ///< sequences per device
   std::int64_t context = 64;
@@ -20,7 +21,11 @@ struct Options {
   std::int64_t layers = 2;
   std::int64_t heads = 4;
   double dropout = 0.0;
+  bool tied = true;                 ///< gpt: the head is the table of characters
+  double initial_deviation = 0.02;  ///< gpt: of the first weights; 0: what the layers start with
   double learning_rate = 3e-3;
+  double lowest_rate = 0.1;   ///< what it falls to, a share of it
+  double weight_decay = 0.1;  ///< of matrices; biases and norms have none
   std::uint64_t seed = 1;
   std::int64_t report_every = 20;     ///< steps
   std::int64_t checkpoint_every = 0;  ///< steps; 0: no checkpoints
@@ -35,10 +40,11 @@ struct Result {
   double validation_loss = 0.0;  ///< of the last tenth of the text
   double characters_per_second = 0.0;
   std::int64_t parameters = 0;
-  std::string sample;  ///< begins with the prompt
+  std::string sample{};       ///< begins with the prompt
+  std::string interrupted{};  ///< by Ctrl-C: what was kept and how to go on, and no figures; empty: it came to its end
 };
 
-/// Trains with one thread per device; shows figures on standard error. Throws tutti::Error.
+/// Trains with one thread per device; shows figures on standard error; Ctrl-C ends it. Throws tutti::Error.
 Result train(const Options&);
 
 }  // namespace text

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/exchange/dlpack.h>
 
+#include <tutti/backend/environment.h>
 #include <tutti/backend/error.h>
 #include <tutti/backend/operand_checks.h>
 #include <tutti/backend/registry.h>
 #include <tutti/exchange/foreign_types.h>
 
 #include <cstddef>
-#include <cstdlib>
 #include <limits>
 #include <string_view>
 
@@ -41,12 +41,12 @@ constexpr KnownDevice kKnownDevices[] = {
 
 // DLPack's index is a GPU's.
 void refuse_shared_gpus(DeviceKind kind) {
-  const char* const shared = std::getenv("TUTTI_CUDA_DEVICES_PER_GPU");
-  if (kind == DeviceKind::cuda && shared != nullptr && std::string_view(shared) != "1")
+  const auto shared = environment_text("TUTTI_CUDA_DEVICES_PER_GPU");
+  if (kind == DeviceKind::cuda && shared && *shared != "1")
     raise<DeviceError>(
         "[dlpack] with several devices on a GPU (TUTTI_CUDA_DEVICES_PER_GPU={}) arrays of CUDA devices "
         "are not exchanged: their indices are not those of GPUs",
-        shared);
+        *shared);
 }
 
 Device device_of(const dlpack::DeviceOf& from, Device cpu_device) {

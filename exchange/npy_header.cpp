@@ -112,10 +112,10 @@ class NpyParser {
   std::uint64_t data_bytes() const {
     std::uint64_t bytes = size_of(header_.dtype);
     for (const std::int64_t length : header_.shape)
-      if (__builtin_mul_overflow(bytes, static_cast<std::uint64_t>(length), &bytes) ||
+      if (__builtin_mul_overflow(bytes, static_cast<std::uint64_t>(std::max<std::int64_t>(length, 1)), &bytes) ||
           bytes > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()))
         fail(fmt::format("impossible shape {}", to_string(header_.shape)));
-    return bytes;
+    return element_count(header_.shape) == 0 ? 0 : bytes;
   }
 
   void skip_spaces() {

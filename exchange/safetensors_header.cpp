@@ -96,9 +96,11 @@ class HeaderParser {
   void check_bytes(const Entry& entry) const {
     std::uint64_t bytes = entry.dtype ? size_of(*entry.dtype) : 1;
     for (const std::int64_t length : entry.shape)
-      if (length < 0 || __builtin_mul_overflow(bytes, static_cast<std::uint64_t>(length), &bytes) ||
+      if (length < 0 ||
+          __builtin_mul_overflow(bytes, std::max<std::uint64_t>(static_cast<std::uint64_t>(length), 1), &bytes) ||
           bytes > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()))
         fail(entry.name, "has the impossible shape {}", to_string(entry.shape));
+    if (element_count(entry.shape) == 0) bytes = 0;
     if (entry.dtype && bytes != entry.bytes)
       fail(entry.name, "takes {} bytes, but its data_offsets are {} to {}", bytes, entry.begin,
            entry.begin + entry.bytes);

@@ -6,16 +6,16 @@
 #include <tutti/autodiff/operations.h>
 #include <tutti/nn/extent2d.h>
 #include <tutti/nn/extent3d.h>
-#include <tutti/nn/module.h>
+#include <tutti/nn/layer.h>
 
 namespace tutti {
 
 /// The mean of each window: [n, c, l] -> [n, c, size].
-class AdaptiveAvgPool1d : public Module {
+class AdaptiveAvgPool1d : public Layer {
  public:
   explicit AdaptiveAvgPool1d(std::int64_t size) : size_(size) {}
 
-  Tensor forward(const Tensor& x) const { return adaptive_avg_pool1d(x, size_); }
+  Tensor compute(const Tensor& x) const override { return adaptive_avg_pool1d(x, size_); }
   void visit(MemberVisitor&) override {}
 
  private:
@@ -23,11 +23,11 @@ class AdaptiveAvgPool1d : public Module {
 };
 
 /// The mean of each window: [n, c, h, w] -> [n, c, size...].
-class AdaptiveAvgPool2d : public Module {
+class AdaptiveAvgPool2d : public Layer {
  public:
   explicit AdaptiveAvgPool2d(Extent2d size) : size_(size) {}
 
-  Tensor forward(const Tensor& x) const { return adaptive_avg_pool2d(x, size_.values()); }
+  Tensor compute(const Tensor& x) const override { return adaptive_avg_pool2d(x, size_.values()); }
   void visit(MemberVisitor&) override {}
 
  private:
@@ -35,11 +35,11 @@ class AdaptiveAvgPool2d : public Module {
 };
 
 /// The mean of each window: [n, c, d, h, w] -> [n, c, size...].
-class AdaptiveAvgPool3d : public Module {
+class AdaptiveAvgPool3d : public Layer {
  public:
   explicit AdaptiveAvgPool3d(Extent3d size) : size_(size) {}
 
-  Tensor forward(const Tensor& x) const { return adaptive_avg_pool3d(x, size_.values()); }
+  Tensor compute(const Tensor& x) const override { return adaptive_avg_pool3d(x, size_.values()); }
   void visit(MemberVisitor&) override {}
 
  private:
@@ -47,11 +47,11 @@ class AdaptiveAvgPool3d : public Module {
 };
 
 /// The largest of each window: [n, c, l] -> [n, c, size].
-class AdaptiveMaxPool1d : public Module {
+class AdaptiveMaxPool1d : public Layer {
  public:
   explicit AdaptiveMaxPool1d(std::int64_t size) : size_(size) {}
 
-  Tensor forward(const Tensor& x) const { return adaptive_max_pool1d(x, size_); }
+  Tensor compute(const Tensor& x) const override { return adaptive_max_pool1d(x, size_); }
   void visit(MemberVisitor&) override {}
 
  private:
@@ -59,11 +59,11 @@ class AdaptiveMaxPool1d : public Module {
 };
 
 /// The largest of each window: [n, c, h, w] -> [n, c, size...].
-class AdaptiveMaxPool2d : public Module {
+class AdaptiveMaxPool2d : public Layer {
  public:
   explicit AdaptiveMaxPool2d(Extent2d size) : size_(size) {}
 
-  Tensor forward(const Tensor& x) const { return adaptive_max_pool2d(x, size_.values()); }
+  Tensor compute(const Tensor& x) const override { return adaptive_max_pool2d(x, size_.values()); }
   void visit(MemberVisitor&) override {}
 
  private:
@@ -71,11 +71,11 @@ class AdaptiveMaxPool2d : public Module {
 };
 
 /// The largest of each window: [n, c, d, h, w] -> [n, c, size...].
-class AdaptiveMaxPool3d : public Module {
+class AdaptiveMaxPool3d : public Layer {
  public:
   explicit AdaptiveMaxPool3d(Extent3d size) : size_(size) {}
 
-  Tensor forward(const Tensor& x) const { return adaptive_max_pool3d(x, size_.values()); }
+  Tensor compute(const Tensor& x) const override { return adaptive_max_pool3d(x, size_.values()); }
   void visit(MemberVisitor&) override {}
 
  private:

@@ -3,7 +3,6 @@
 
 #include <tutti/autodiff/operations.h>
 #include <tutti/backend/error.h>
-#include <tutti/nn/call.h>
 #include <tutti/nn/initialize.h>
 
 namespace tutti {
@@ -57,8 +56,7 @@ Tensor MultiheadAttention::projected(const Tensor& x, std::int64_t begin, std::i
   return linear(x, slice(in_proj_weight, 0, begin, end), bias);
 }
 
-Tensor MultiheadAttention::forward(const Tensor& x, const AttentionMask& mask) const {
-  const ModuleCall here(*this);
+Tensor MultiheadAttention::compute(const Tensor& x, const AttentionMask& mask) const {
   check("x", x);
   const std::int64_t lengths[] = {features_, key_value_features_, key_value_features_};
   const auto parts = split(linear(x, in_proj_weight, in_proj_bias), lengths, -1);
@@ -67,11 +65,13 @@ Tensor MultiheadAttention::forward(const Tensor& x, const AttentionMask& mask) c
 
 Tensor MultiheadAttention::forward(const Tensor& query, const Tensor& key, const Tensor& value,
                                    const AttentionMask& mask) const {
-  const ModuleCall here(*this);
-  check("the query", query), check("the key", key), check("the value", value);
-  const std::int64_t keys_end = features_ + key_value_features_;
-  return attend(projected(query, 0, features_), projected(key, features_, keys_end),
-                projected(value, keys_end, keys_end + key_value_features_), mask);
+  const auto apart = [this](const Tensor& q, const Tensor& k, const Tensor& v, const AttentionMask& seen) {
+    check("the query", q), check("the key", k), check("the value", v);
+    const std::int64_t keys_end = features_ + key_value_features_;
+    return attend(projected(q, 0, features_), projected(k, features_, keys_end),
+                  projected(v, keys_end, keys_end + key_value_features_), seen);
+  };
+  return call_through(*this, apart, query, key, value, mask);
 }
 
 Tensor MultiheadAttention::attend(const Tensor& query, const Tensor& key, const Tensor& value,
@@ -93,7 +93,7 @@ Tensor MultiheadAttention::attend(const Tensor& query, const Tensor& key, const 
     call.dropout = dropout_.p();
     call.random = &dropout_.generator_of(query.device());
   }
-  return tutti::call(out_proj, join_heads(scaled_dot_product_attention(q, k, split_heads(value, width), call)));
+  return out_proj(join_heads(scaled_dot_product_attention(q, k, split_heads(value, width), call)));
 }
 
 void MultiheadAttention::visit(MemberVisitor& visitor) {

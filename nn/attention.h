@@ -4,8 +4,8 @@
 #include <tutti/autodiff/attention.h>
 #include <tutti/backend/random.h>
 #include <tutti/nn/dropout.h>
+#include <tutti/nn/layer.h>
 #include <tutti/nn/linear.h>
-#include <tutti/nn/module.h>
 
 #include <optional>
 
@@ -29,16 +29,23 @@ struct AttentionMask {
 /// Attention of several heads: Vaswani et al., "Attention Is All You Need" (2017). [..., length, features], batch
 /// first. Members are named, shaped and started as those of torch.nn.MultiheadAttention; unlike its, masks are true
 /// where a key is seen.
-class MultiheadAttention : public Module {
+class MultiheadAttention : public LayerOf<Tensor(const Tensor& x, const AttentionMask&)> {
  public:
   /// ShapeError unless heads divide the features, and key_value_heads the heads; DTypeError unless the type is
   /// floating.
   MultiheadAttention(std::int64_t features, std::int64_t heads, Generator&, const MultiheadAttentionOptions& = {});
 
+  // Of a sequence with itself, with a mask or without.
+  using LayerOf::forward;
+  using LayerOf::operator();
   Tensor forward(const Tensor& x) const { return forward(x, AttentionMask()); }
-  Tensor forward(const Tensor& x, const AttentionMask&) const;  ///< of a sequence with itself
+  Tensor operator()(const Tensor& x) const { return forward(x); }
   /// Queries [..., queries, features] with keys and values [..., keys, features].
   Tensor forward(const Tensor& query, const Tensor& key, const Tensor& value, const AttentionMask& = {}) const;
+  Tensor operator()(const Tensor& query, const Tensor& key, const Tensor& value, const AttentionMask& mask = {}) const {
+    return forward(query, key, value, mask);
+  }
+  Tensor compute(const Tensor& x, const AttentionMask&) const override;
   void visit(MemberVisitor&) override;
 
   Tensor in_proj_weight;  ///< [queries' | keys' | values' features, features]

@@ -6,17 +6,18 @@
 
 #include <concepts>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <tuple>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
 namespace tutti {
 
 /// While one lives on a thread, errors raised there name the module by its place in the outermost that is being called:
-/// "(in TransformerBlock.linear1: Linear)". `call` makes one; so do the forwards of layers that are made of layers, and
-/// a model of one's own may: `const ModuleCall here(*this);`. Costs a nanosecond.
+/// "(in TransformerBlock.linear1: Linear)". Calls of layers (nn/layer.h) make one. Costs a nanosecond.
 class [[nodiscard]] ModuleCall {
  public:
   explicit ModuleCall(const Module& module) noexcept : module_(module), outer_(std::exchange(innermost_, this)) {
@@ -40,38 +41,46 @@ Tensor call_hooked(const Module&, std::vector<Tensor> inputs,
 
 /// What hooks see of a result, and may replace. Overloads for results that are no tensor stand beside these.
 inline Tensor& hooked_output(Tensor& output) { return output; }
+template <class... More> Tensor& hooked_output(std::pair<Tensor, More...>& output) { return output.first; }
+template <class... More> Tensor& hooked_output(std::tuple<Tensor, More...>& output) { return std::get<0>(output); }
 
-/// module.forward(x, ...), with the module's hooks around it, and errors that name the module. Layers of the library
-/// call their parts so; a model of one's own does where hooks are to be heard of:
-///
-///   Tensor forward(const Tensor& x) const { return call(output, relu(call(hidden, x))); }
-///
-/// Hooks see the arguments that are tensors; others, such as AttentionMask and RecurrentState, are passed on. Of a
-/// result that is no tensor they see `hooked_output`: an LSTM's sequence, a cell's hidden state.
-template <std::derived_from<Module> M, class... More> auto call(M& module, const Tensor& x, const More&... more) {
+/// compute(inputs...) as a call of the module: between its hooks, and named by errors. Hooks see the inputs that are
+/// tensors; others, such as AttentionMask and RecurrentState, are passed on. Of a result that is no tensor they see
+/// `hooked_output`: an LSTM's sequence, a cell's hidden state.
+template <class Compute, class... Inputs>
+auto call_through(const Module& module, const Compute& compute, Inputs&... inputs) {
+  using Result = decltype(compute(inputs...));
+  static_assert(
+      requires(Result& result) { hooked_output(result); },
+      "hooks see a tensor of the result: declare Tensor& hooked_output(Result&) beside its type");
   const ModuleCall here(module);
-  using Result = decltype(module.forward(x, more...));
-  if (!module.has_hooks()) return module.forward(x, more...);
-  std::vector<Tensor> inputs{x};
-  [[maybe_unused]] const auto add = [&]<class T>(const T& argument) {
-    if constexpr (std::same_as<T, Tensor>) inputs.push_back(argument);
+  if (!module.has_hooks()) return compute(inputs...);
+  std::vector<Tensor> tensors;
+  [[maybe_unused]] const auto add = [&]<class T>(T& input) {
+    if constexpr (std::same_as<std::remove_const_t<T>, Tensor>) tensors.push_back(input);
   };
-  (add(more), ...);
-  Result result;
-  Tensor output = call_hooked(module, std::move(inputs), [&](std::span<const Tensor> seen) -> Tensor {
-    auto next = seen.begin();
-    const auto pick = [&]<class T>(const T& argument) -> const T& {
-      if constexpr (std::same_as<T, Tensor>)
+  (add(inputs), ...);
+  std::optional<Result> result;
+  Tensor output = call_hooked(module, std::move(tensors), [&](std::span<const Tensor> seen) -> Tensor {
+    [[maybe_unused]] auto next = seen.begin();
+    const auto pick = [&]<class T>(T& input) -> auto& {
+      if constexpr (std::same_as<std::remove_const_t<T>, Tensor>)
         return *next++;
       else
-        return argument;
+        return input;
     };
-    const std::tuple<const Tensor&, const More&...> arguments{pick(x), pick(more)...};  // braces: from left to right
-    result = std::apply([&](const auto&... all) { return module.forward(all...); }, arguments);
-    return hooked_output(result);
+    const std::tuple<decltype(pick(inputs))...> picked{pick(inputs)...};  // braces: from left to right
+    result.emplace(std::apply(compute, picked));
+    return hooked_output(*result);
   });
-  hooked_output(result) = std::move(output);
-  return result;
+  hooked_output(*result) = std::move(output);
+  return std::move(*result);
+}
+
+/// module.forward(x, ...) of any module; one that is no layer is named by errors then, too.
+template <std::derived_from<Module> M, class... More> auto call(M& module, const Tensor& x, More&&... more) {
+  const ModuleCall here(module);
+  return module.forward(x, std::forward<More>(more)...);
 }
 
 }  // namespace tutti

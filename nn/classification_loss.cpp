@@ -2,6 +2,7 @@
 #include <tutti/nn/classification_loss.h>
 
 #include <tutti/autodiff/autocast.h>
+#include <tutti/autodiff/line_gather.h>
 #include <tutti/autodiff/operation_scope.h>
 #include <tutti/autodiff/operations.h>
 #include <tutti/backend/error.h>
@@ -83,7 +84,7 @@ Tensor likelihood_loss(const Classes& classes, const Tensor& log_probabilities, 
   const Tensor weight = classes.weight(options.weight);
   const Tensor weights = weight.defined() ? embedding(weight, numbers) : weight;
 
-  Tensor losses = -squeeze(gather(log_probabilities, axis, expand_dims(numbers, axis)), {axis});
+  Tensor losses = -squeeze(gather_places(log_probabilities, axis, expand_dims(numbers, axis)), {axis});
   if (weights.defined()) losses = losses * weights;
   if (const double smoothing = options.label_smoothing; smoothing > 0) {
     const Tensor all = weight.defined() ? log_probabilities * classes.along_axis(weight) : log_probabilities;

@@ -46,8 +46,8 @@ struct KlDivOptions {
 
 /// target (log target - input), 0 where the target is 0: the terms of the divergence of Kullback and Leibler, of log
 /// probabilities `input` from probabilities `target`, of one shape, else ShapeError; types are promoted. The mean is
-/// over all elements, as PyTorch's; the divergence itself, of n examples, is the sum divided by n. ShapeError for the
-/// mean of no elements. NaN where a probability is negative.
+/// over all elements, as PyTorch's; the divergence itself, of n examples, is LossReduction::batch_mean. ShapeError for
+/// the mean of no elements. NaN where a probability is negative.
 Tensor kl_div(const Tensor& input, const Tensor& target, const KlDivOptions& = {});
 
 }  // namespace tutti

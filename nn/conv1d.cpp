@@ -30,7 +30,7 @@ Conv1d::Conv1d(std::int64_t in_channels, std::int64_t out_channels, std::int64_t
   initialize_layer(weight, bias, generator);
 }
 
-Tensor Conv1d::forward(const Tensor& x) const {
+Tensor Conv1d::compute(const Tensor& x) const {
   const bool is_even = more_.before == 0 && more_.after == 0;
   return conv1d(is_even ? x : pad(x, {{}, {}, more_}), weight, bias, geometry_);
 }

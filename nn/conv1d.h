@@ -3,7 +3,7 @@
 
 #include <tutti/backend/kernel_arguments.h>
 #include <tutti/backend/random.h>
-#include <tutti/nn/module.h>
+#include <tutti/nn/layer.h>
 #include <tutti/nn/padding.h>
 
 namespace tutti {
@@ -21,14 +21,14 @@ struct Conv1dOptions {
 /// Cross-correlation of sequences: [n, in, l] -> [n, out, l'], where
 /// l' = (l + padding before and after - dilation (kernel - 1) - 1) / stride + 1. Starts as described at
 /// `initialize_layer`.
-class Conv1d : public Module {
+class Conv1d : public Layer {
  public:
   /// Throws ShapeError unless channels, kernel, stride, dilation and groups are positive, groups divide the channels
   /// and padding is not negative; DTypeError unless the type is floating.
   Conv1d(std::int64_t in_channels, std::int64_t out_channels, std::int64_t kernel, Generator&,
          const Conv1dOptions& = {});
 
-  Tensor forward(const Tensor& x) const;
+  Tensor compute(const Tensor& x) const override;
   void visit(MemberVisitor&) override;
   const Conv1dGeometry& geometry() const noexcept { return geometry_; }  ///< of what padding is on both sides
 

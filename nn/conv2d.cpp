@@ -42,7 +42,7 @@ Conv2d::Conv2d(std::int64_t in_channels, std::int64_t out_channels, Extent2d ker
   initialize_layer(weight, bias, generator);
 }
 
-Tensor Conv2d::forward(const Tensor& x) const {
+Tensor Conv2d::compute(const Tensor& x) const {
   const auto& [rows, columns] = more_;
   const bool is_even = rows.before + rows.after + columns.before + columns.after == 0;
   return conv2d(is_even ? x : pad(x, {{}, {}, rows, columns}), weight, bias, geometry_);

@@ -4,7 +4,7 @@
 #include <tutti/backend/kernel_arguments.h>
 #include <tutti/backend/random.h>
 #include <tutti/nn/extent2d.h>
-#include <tutti/nn/module.h>
+#include <tutti/nn/layer.h>
 #include <tutti/nn/padding.h>
 
 #include <array>
@@ -24,13 +24,13 @@ struct Conv2dOptions {
 /// Cross-correlation of images: [n, in, h, w] -> [n, out, h', w'], where
 /// h' = (h + padding above and below - dilation (kernel - 1) - 1) / stride + 1, and w' alike. Starts as described at
 /// `initialize_layer`.
-class Conv2d : public Module {
+class Conv2d : public Layer {
  public:
   /// Throws ShapeError unless channels, kernel, stride, dilation and groups are positive, groups divide the channels
   /// and padding is not negative; DTypeError unless the type is floating.
   Conv2d(std::int64_t in_channels, std::int64_t out_channels, Extent2d kernel, Generator&, const Conv2dOptions& = {});
 
-  Tensor forward(const Tensor& x) const;
+  Tensor compute(const Tensor& x) const override;
   void visit(MemberVisitor&) override;
   const Conv2dGeometry& geometry() const noexcept { return geometry_; }  ///< of what padding is on both sides
 

@@ -29,7 +29,7 @@ Conv3d::Conv3d(std::int64_t in_channels, std::int64_t out_channels, Extent3d ker
                options.bias ? &bias : nullptr, generator);
 }
 
-Tensor Conv3d::forward(const Tensor& x) const {
+Tensor Conv3d::compute(const Tensor& x) const {
   const bool is_even = std::ranges::all_of(more_, [](const Padding& zeros) { return zeros.before + zeros.after == 0; });
   return conv3d(is_even ? x : pad(x, {{}, {}, more_[0], more_[1], more_[2]}), weight, bias, geometry_);
 }

@@ -4,7 +4,7 @@
 #include <tutti/autodiff/volume_operations.h>
 #include <tutti/backend/random.h>
 #include <tutti/nn/extent3d.h>
-#include <tutti/nn/module.h>
+#include <tutti/nn/layer.h>
 #include <tutti/nn/padding.h>
 
 #include <array>
@@ -24,13 +24,13 @@ struct Conv3dOptions {
 /// Cross-correlation of volumes: [n, in, d, h, w] -> [n, out, d', h', w'], where
 /// d' = (d + padding before and after - dilation (kernel - 1) - 1) / stride + 1, and h', w' alike. Starts as described
 /// at `initialize_layer`.
-class Conv3d : public Module {
+class Conv3d : public Layer {
  public:
   /// Throws ShapeError unless channels, kernel, stride, dilation and groups are positive, groups divide the channels
   /// and padding is not negative; DTypeError unless the type is floating.
   Conv3d(std::int64_t in_channels, std::int64_t out_channels, Extent3d kernel, Generator&, const Conv3dOptions& = {});
 
-  Tensor forward(const Tensor& x) const;
+  Tensor compute(const Tensor& x) const override;
   void visit(MemberVisitor&) override;
   const Conv3dGeometry& geometry() const noexcept { return geometry_; }  ///< of what padding is on both sides
 

@@ -6,7 +6,7 @@
 #include <tutti/backend/random.h>
 #include <tutti/nn/extent2d.h>
 #include <tutti/nn/extent3d.h>
-#include <tutti/nn/module.h>
+#include <tutti/nn/layer.h>
 
 namespace tutti {
 
@@ -46,14 +46,14 @@ struct ConvTranspose3dOptions {
 /// The gradient of Conv1d with respect to its input, as a layer of sequences: [n, in, l] -> [n, out, l'], l' = (l -
 /// 1) stride - 2 padding + dilation (kernel - 1) + output_padding + 1. Starts as described at `initialize_layer`,
 /// where the fan is the weight's: out / groups times the kernel, as in PyTorch.
-class ConvTranspose1d : public Module {
+class ConvTranspose1d : public Layer {
  public:
   /// Throws ShapeError unless channels, kernel, stride, dilation and groups are positive, groups divide the channels,
   /// and both paddings fit; DTypeError unless the type is floating.
   ConvTranspose1d(std::int64_t in_channels, std::int64_t out_channels, std::int64_t kernel, Generator&,
                   const ConvTranspose1dOptions& = {});
 
-  Tensor forward(const Tensor& x) const { return conv_transpose1d(x, weight, bias, geometry_); }
+  Tensor compute(const Tensor& x) const override { return conv_transpose1d(x, weight, bias, geometry_); }
   void visit(MemberVisitor&) override;
   const ConvTranspose1dGeometry& geometry() const noexcept { return geometry_; }
 
@@ -67,13 +67,13 @@ class ConvTranspose1d : public Module {
 /// The gradient of Conv2d with respect to its input, as a layer of images: [n, in, h, w] -> [n, out, h', w'], h' =
 /// (h - 1) stride - 2 padding + dilation (kernel - 1) + output_padding + 1, and w' alike. Starts as described at
 /// `initialize_layer`.
-class ConvTranspose2d : public Module {
+class ConvTranspose2d : public Layer {
  public:
   /// Errors as of ConvTranspose1d.
   ConvTranspose2d(std::int64_t in_channels, std::int64_t out_channels, Extent2d kernel, Generator&,
                   const ConvTranspose2dOptions& = {});
 
-  Tensor forward(const Tensor& x) const { return conv_transpose2d(x, weight, bias, geometry_); }
+  Tensor compute(const Tensor& x) const override { return conv_transpose2d(x, weight, bias, geometry_); }
   void visit(MemberVisitor&) override;
   const ConvTranspose2dGeometry& geometry() const noexcept { return geometry_; }
 
@@ -87,13 +87,13 @@ class ConvTranspose2d : public Module {
 /// The gradient of Conv3d with respect to its input, as a layer of volumes: [n, in, d, h, w] -> [n, out, d', h',
 /// w'], d' = (d - 1) stride - 2 padding + dilation (kernel - 1) + output_padding + 1, and h', w' alike. Starts as
 /// described at `initialize_layer`.
-class ConvTranspose3d : public Module {
+class ConvTranspose3d : public Layer {
  public:
   /// Errors as of ConvTranspose1d.
   ConvTranspose3d(std::int64_t in_channels, std::int64_t out_channels, Extent3d kernel, Generator&,
                   const ConvTranspose3dOptions& = {});
 
-  Tensor forward(const Tensor& x) const { return conv_transpose3d(x, weight, bias, geometry_); }
+  Tensor compute(const Tensor& x) const override { return conv_transpose3d(x, weight, bias, geometry_); }
   void visit(MemberVisitor&) override;
   const ConvTranspose3dGeometry& geometry() const noexcept { return geometry_; }
 

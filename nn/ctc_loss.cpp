@@ -2,6 +2,7 @@
 #include <tutti/nn/ctc_loss.h>
 
 #include <tutti/autodiff/autocast.h>
+#include <tutti/autodiff/line_gather.h>
 #include <tutti/autodiff/operation_scope.h>
 #include <tutti/autodiff/operations.h>
 #include <tutti/autodiff/promotion.h>
@@ -79,7 +80,7 @@ Tensor at_the_end(const Tensor& paths, const std::vector<std::int64_t>& target_l
     absent.insert(absent.end(), {0.0, length > 0 ? 0.0 : kNever});
   }
   const Shape shape{std::ssize(target_lengths), 2};
-  const Tensor ends = gather(paths, 1, tensor(last, shape, {.device = paths.device()}));
+  const Tensor ends = gather_places(paths, 1, tensor(last, shape, {.device = paths.device()}));
   const Tensor both = ends + tensor(absent, shape, {.dtype = paths.dtype(), .device = paths.device()});
   return logaddexp(squeeze(slice(both, 1, 0, 1), {1}), squeeze(slice(both, 1, 1, 2), {1}));
 }
@@ -97,7 +98,7 @@ Tensor losses_of(const Tensor& log_probabilities, const Tensor& targets, const C
   const Tensor given = [&] {
     const IndexMeaning meaning{.operation = "ctc_loss", .index = "target", .range = "classes"};
     const IndexScope class_numbers(meaning);
-    return gather(log_probabilities, 2, broadcast_to(places, {time, batch, count}));
+    return gather_places(log_probabilities, 2, broadcast_to(places, {time, batch, count}));
   }();
   const std::vector<Tensor> steps = time_steps(where(given <= kNever, kNever, given));
   const Tensor counts = expand_dims(within(lengths.inputs, time, device).transpose(), 2);  // [time, batch, 1]

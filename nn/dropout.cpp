@@ -10,7 +10,7 @@ Dropout::Dropout(double p, Generator& generator) : p_(p), source_(generator.next
   if (!(p >= 0 && p <= 1)) raise("[Dropout] p is {}: it must be in [0, 1]", p);
 }
 
-Tensor Dropout::forward(const Tensor& x) const { return dropout(x, p_, generator_of(x.device()), training()); }
+Tensor Dropout::compute(const Tensor& x) const { return dropout(x, p_, generator_of(x.device()), training()); }
 
 Generator& Dropout::generator_of(Device device) const {
   while (by_device_.size() <= device.index) by_device_.push_back(source_.split(by_device_.size()));

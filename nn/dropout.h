@@ -2,7 +2,7 @@
 #pragma once
 
 #include <tutti/backend/random.h>
-#include <tutti/nn/module.h>
+#include <tutti/nn/layer.h>
 
 #include <vector>
 
@@ -15,12 +15,12 @@ namespace tutti {
 /// as on cpu:1, while the replicas of a model on several devices draw different ones. A copy, and a clone on the same
 /// device, goes on with the masks that the original would draw next. In programs of several processes, each of which
 /// calls its device number 0, seed each process differently.
-class Dropout : public Module {
+class Dropout : public Layer {
  public:
   Dropout(double p, Generator&);  ///< Error unless p is in [0, 1]
 
   /// x of any shape and floating type, else DTypeError -> the same; x itself in evaluation mode and with p = 0.
-  Tensor forward(const Tensor& x) const;
+  Tensor compute(const Tensor& x) const override;
   void visit(MemberVisitor&) override {}
   double p() const noexcept { return p_; }
   Generator& generator_of(Device) const;  ///< what draws there, for layers that drop inside an operation

@@ -17,7 +17,7 @@ Embedding::Embedding(std::int64_t rows, std::int64_t columns, Generator& generat
   fill_normal(weight, generator, 0.0, 1.0);
 }
 
-Tensor Embedding::forward(const Tensor& indices) const { return embedding(weight, indices); }
+Tensor Embedding::compute(const Tensor& indices) const { return embedding(weight, indices); }
 
 void Embedding::visit(MemberVisitor& visitor) { visitor.parameter("weight", weight); }
 

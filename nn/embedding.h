@@ -2,7 +2,7 @@
 #pragma once
 
 #include <tutti/backend/random.h>
-#include <tutti/nn/module.h>
+#include <tutti/nn/layer.h>
 
 namespace tutti {
 
@@ -14,12 +14,12 @@ struct EmbeddingOptions {
 
 /// A table of vectors looked up by number: integer indices of any shape -> [indices..., columns]. Starts normally
 /// distributed, as in PyTorch.
-class Embedding : public Module {
+class Embedding : public Layer {
  public:
   /// Throws ShapeError unless both sizes are positive, DTypeError unless the type is floating.
   Embedding(std::int64_t rows, std::int64_t columns, Generator&, const EmbeddingOptions& = {});
 
-  Tensor forward(const Tensor& indices) const;
+  Tensor compute(const Tensor& indices) const override;
   void visit(MemberVisitor&) override;
 
   Tensor weight;  ///< [rows, columns]

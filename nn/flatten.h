@@ -2,16 +2,16 @@
 #pragma once
 
 #include <tutti/autodiff/operations.h>
-#include <tutti/nn/module.h>
+#include <tutti/nn/layer.h>
 
 namespace tutti {
 
 /// Joins all axes from `first_axis` on: [n, c, h, w] -> [n, c*h*w].
-class Flatten : public Module {
+class Flatten : public Layer {
  public:
   explicit Flatten(std::int64_t first_axis = 1) : first_axis_(first_axis) {}
 
-  Tensor forward(const Tensor& x) const { return flatten(x, first_axis_); }
+  Tensor compute(const Tensor& x) const override { return flatten(x, first_axis_); }
   void visit(MemberVisitor&) override {}
 
  private:

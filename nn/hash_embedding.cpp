@@ -70,7 +70,7 @@ void HashEmbedding::visit(MemberVisitor& visitor) {
   visitor.parameter("weight", weight);
 }
 
-Tensor HashEmbedding::forward(const Tensor& ids) const {
+Tensor HashEmbedding::compute(const Tensor& ids) const {
   if (ids.dtype() != DType::i64)
     raise<DTypeError>("[hash_embedding] ids are {} {}: they must be i64", to_string(ids.dtype()),
                       to_string(ids.shape()));

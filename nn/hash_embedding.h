@@ -2,7 +2,7 @@
 #pragma once
 
 #include <tutti/autodiff/hash_table.h>
-#include <tutti/nn/module.h>
+#include <tutti/nn/layer.h>
 
 #include <functional>
 #include <memory>
@@ -26,13 +26,13 @@ struct HashEmbeddingOptions {
 ///   AdamW dense(dense_parameters(model), 1e-3);
 ///
 /// A copy shares the table, a clone has its own.
-class HashEmbedding : public Module {
+class HashEmbedding : public Layer {
  public:
   /// Errors are HashTable's.
   explicit HashEmbedding(std::int64_t columns, const HashEmbeddingOptions& = {});
 
   /// Ids on any device; waits for them. The table stays as it is. Has no second derivative: AutodiffError.
-  Tensor forward(const Tensor& ids) const;
+  Tensor compute(const Tensor& ids) const override;
   void visit(MemberVisitor&) override;
 
   const std::shared_ptr<HashTable>& table() const;

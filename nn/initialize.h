@@ -18,12 +18,21 @@ struct Fan {
 };
 Fan fan_of(const Shape& weight);  ///< throws ShapeError below rank 2
 
+/// What follows a weight; `linear` stands for nothing, and for convolutions alone.
+enum class Nonlinearity : std::uint8_t { linear, sigmoid, tanh, relu, leaky_relu, selu };
+
+/// What a standard deviation is multiplied by for values to keep theirs through the nonlinearity: 1, 1, 5/3, sqrt(2),
+/// sqrt(2 / (1 + slope^2)) and 3/4, as torch.nn.init.calculate_gain.
+double gain_of(Nonlinearity, double slope = 0.01);
+
 struct KaimingOptions {
   enum class Mode : std::uint8_t { fan_in, fan_out } mode = Mode::fan_in;
   double slope = 0.0;  ///< of the leaky ReLU that follows; 0: ReLU
+  Nonlinearity nonlinearity = Nonlinearity::leaky_relu;
 };
 
-/// Standard deviation sqrt(2 / ((1 + slope^2) fan)): He et al., "Delving Deep into Rectifiers" (2015).
+/// Standard deviation gain_of(nonlinearity, slope) / sqrt(fan), sqrt(2 / ((1 + slope^2) fan)) unless another
+/// nonlinearity is given: He et al., "Delving Deep into Rectifiers" (2015).
 void kaiming_uniform(const Tensor& weight, Generator&, const KaimingOptions& = {});
 void kaiming_normal(const Tensor& weight, Generator&, const KaimingOptions& = {});
 
@@ -36,6 +45,13 @@ void xavier_normal(const Tensor& weight, Generator&, double gain = 1.0);
 /// kernel], in a direction as likely as any other: Saxe et al., "Exact Solutions to the Nonlinear Dynamics of Learning
 /// in Deep Linear Neural Networks" (2014). Computed in f64 on cpu:0, for all devices. ShapeError below rank 2.
 void orthogonal(const Tensor& weight, Generator&, double gain = 1.0);
+
+/// Ones on the diagonal of a matrix, which passes its input through; zeros elsewhere. ShapeError but for rank 2.
+void identity(const Tensor& weight);
+/// The same of a convolution's weight [out, in / groups, kernel...]: in each group, channel i of the input comes out at
+/// channel i, with a 1 in the middle of the kernel (PyTorch's dirac_). ShapeError for other than 3 to 5 axes, and
+/// unless the groups divide `out`.
+void identity_convolution(const Tensor& weight, std::int64_t groups = 1);
 
 void fill_constant(const Tensor&, double);
 void fill_uniform(const Tensor&, Generator&, double low, double high);  ///< [low, high)

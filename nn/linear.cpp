@@ -17,7 +17,7 @@ Linear::Linear(std::int64_t in, std::int64_t out, Generator& generator, const Li
   initialize_layer(weight, bias, generator);
 }
 
-Tensor Linear::forward(const Tensor& x) const { return linear(x, weight, bias, activation_); }
+Tensor Linear::compute(const Tensor& x) const { return linear(x, weight, bias, activation_); }
 
 void Linear::visit(MemberVisitor& visitor) {
   visitor.parameter("weight", weight);

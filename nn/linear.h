@@ -3,7 +3,7 @@
 
 #include <tutti/backend/kernel_arguments.h>
 #include <tutti/backend/random.h>
-#include <tutti/nn/module.h>
+#include <tutti/nn/layer.h>
 
 namespace tutti {
 
@@ -15,12 +15,12 @@ struct LinearOptions {
 };
 
 /// y = activation(x W^T + b) over the last axis: [..., in] -> [..., out]. Starts as described at `initialize_layer`.
-class Linear : public Module {
+class Linear : public Layer {
  public:
   /// Throws ShapeError unless both sizes are positive, DTypeError unless the type is floating.
   Linear(std::int64_t in, std::int64_t out, Generator&, const LinearOptions& = {});
 
-  Tensor forward(const Tensor& x) const;
+  Tensor compute(const Tensor& x) const override;
   void visit(MemberVisitor&) override;
 
   Tensor weight;  ///< [out, in]

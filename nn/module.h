@@ -3,8 +3,10 @@
 
 #include <tutti/autodiff/tensor.h>
 #include <tutti/nn/module_hooks.h>
+#include <tutti/nn/module_place.h>
 
 #include <concepts>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -27,16 +29,11 @@ class MemberVisitor {
 using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
 
 /// A part of a model: parameters, buffers and submodules, held as ordinary members. A module is a value type whose copy
-/// shares its tensors, as tensors do; `clone` makes an independent one. Its one duty is to show its members:
+/// shares its tensors, as tensors do; `clone` makes an independent one. Its one duty is to show its members. What is
+/// called, as layers and most models are, derives from Layer (nn/layer.h); what is not, as ModuleList, from this.
 ///
-///   struct Classifier : Module {
-///     Linear hidden, output;
-///     explicit Classifier(Generator& random) : hidden(64, 32, random), output(32, 10, random) {}
-///     Tensor forward(const Tensor& x) const { return output.forward(relu(hidden.forward(x))); }
-///     void visit(MemberVisitor& v) override { v.module("hidden", hidden); v.module("output", output); }
-///   };
-///
-/// Distinct modules may be used from distinct threads.
+/// Distinct modules may be used from distinct threads. One in evaluation mode may be run by several at the same time,
+/// each under NoGrad or Inference, while nobody writes to it: no optimizer, no train(), no visit that replaces members.
 class Module {
  public:
   virtual ~Module() = default;
@@ -62,9 +59,10 @@ class Module {
   /// type is floating.
   void detach_members_as(DType);
 
-  /// Hooks run, in the order of registration, where the module is run by `call` (nn/call.h), as layers of the library
-  /// run their parts; `forward` itself knows nothing of them. They stay with this object: a copy or a clone has none.
-  /// Backward's hooks see gradients of calls made since, and refer to the module: it must live till then, at its place.
+  /// Hooks run, in the order of registration, at every call of a layer (nn/layer.h); of a module that is none, whose
+  /// `forward` would know nothing of them, registering throws Error. They stay with this object: a copy or a clone has
+  /// none. Backward's hooks see gradients of calls made since, and refer to the module: it must live till then, at its
+  /// place.
   HookHandle register_forward_pre_hook(ForwardPreHook hook) { return {hooks_.lists().before, std::move(hook)}; }
   HookHandle register_forward_hook(ForwardHook hook) { return {hooks_.lists().after, std::move(hook)}; }
   HookHandle register_backward_pre_hook(BackwardPreHook hook) {
@@ -76,16 +74,28 @@ class Module {
   void refuse_hooks(const char* reason) noexcept { hooks_.refuse(reason); }
   bool has_hooks() const noexcept { return hooks_.any(); }
   const std::shared_ptr<ModuleHooks::Lists>& hooks() const noexcept { return hooks_.held(); }  ///< null: none
+  /// Holds this module's address, also after it was moved, and null when it is gone: for who must look at it again.
+  std::shared_ptr<Module* const> place() { return place_.of(*this); }
 
  protected:
-  Module() = default;
+  Module() { refuse_hooks("this module is not a Layer, whose calls run them: derive it from Layer (nn/layer.h)"); }
+  void take_hooks() noexcept { hooks_.refuse(nullptr); }  ///< of a layer
   Module(const Module&) = default;
   Module& operator=(const Module&) = default;
-  Module(Module&&) noexcept = default;
-  Module& operator=(Module&&) noexcept = default;
+  Module(Module&& other) noexcept : hooks_(std::move(other.hooks_)), training_(other.training_) {
+    other.place_.move_to(place_, *this);
+  }
+  Module& operator=(Module&& other) noexcept {
+    if (this == &other) return *this;
+    hooks_ = std::move(other.hooks_);
+    training_ = other.training_;
+    other.place_.move_to(place_, *this);
+    return *this;
+  }
 
  private:
   ModuleHooks hooks_;
+  ModulePlace place_;
   bool training_ = true;
 };
 

@@ -52,7 +52,7 @@ Tensor call_hooked(const Module& module, std::vector<Tensor> inputs,
   const std::shared_ptr<ModuleHooks::Lists> lists = module.hooks();
   inputs = before(*lists, module, std::move(inputs));
   for (std::size_t i = 0; i < inputs.size() && !lists->input_gradient->empty(); ++i) {
-    if (!inputs[i].requires_grad()) continue;
+    if (!inputs[i].defined() || !inputs[i].requires_grad()) continue;
     inputs[i] = passed_on("module_input", inputs[i]);
     if (!inputs[i].requires_grad()) continue;  // under NoGrad
     lists->input_gradient->for_each([&](const std::shared_ptr<BackwardHook>& hook) {

@@ -13,15 +13,15 @@ namespace tutti {
 /// Any number of layers of one type, of which the owner makes use as it likes: `ModuleList<Linear> heads;`. Members are
 /// named by their place: "0.weight". Layers of different types in a row are a Sequential. Layers may move when one is
 /// appended.
-template <std::derived_from<Module> Layer> class ModuleList : public Module {
+template <std::derived_from<Module> M> class ModuleList : public Module {
  public:
   ModuleList() = default;
-  explicit ModuleList(std::vector<Layer> layers) : layers_(std::move(layers)) {}
+  explicit ModuleList(std::vector<M> layers) : layers_(std::move(layers)) {}
 
-  void append(Layer layer) { layers_.push_back(std::move(layer)); }
+  void append(M layer) { layers_.push_back(std::move(layer)); }
   std::size_t size() const noexcept { return layers_.size(); }
-  Layer& operator[](std::size_t i) { return layers_.at(i); }  ///< throws std::out_of_range
-  const Layer& operator[](std::size_t i) const { return layers_.at(i); }
+  M& operator[](std::size_t i) { return layers_.at(i); }  ///< throws std::out_of_range
+  const M& operator[](std::size_t i) const { return layers_.at(i); }
   auto begin() noexcept { return layers_.begin(); }
   auto end() noexcept { return layers_.end(); }
   auto begin() const noexcept { return layers_.begin(); }
@@ -32,7 +32,7 @@ template <std::derived_from<Module> Layer> class ModuleList : public Module {
   }
 
  private:
-  std::vector<Layer> layers_;
+  std::vector<M> layers_;
 };
 
 }  // namespace tutti

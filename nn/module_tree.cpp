@@ -2,7 +2,6 @@
 #include <tutti/nn/module_tree.h>
 
 #include <tutti/backend/error.h>
-#include <tutti/nn/activation.h>
 #include <tutti/nn/recurrent_cell.h>
 
 #include <cxxabi.h>
@@ -18,11 +17,6 @@ namespace tutti {
 // Of a template, the name of what it makes where it has one here, else its own.
 std::string class_name(const Module& module) {
   const std::type_info& type = typeid(module);
-  if (type == typeid(ReLU)) return "ReLU";
-  if (type == typeid(GELU)) return "GELU";
-  if (type == typeid(SiLU)) return "SiLU";
-  if (type == typeid(Tanh)) return "Tanh";
-  if (type == typeid(Sigmoid)) return "Sigmoid";
   if (type == typeid(RNNCell)) return "RNNCell";
   if (type == typeid(LSTMCell)) return "LSTMCell";
   if (type == typeid(GRUCell)) return "GRUCell";

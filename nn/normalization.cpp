@@ -64,7 +64,7 @@ BatchNorm::BatchNorm(std::int64_t channels, const BatchNormOptions& options)
   running_var = Tensor(Array::full({channels}, 1, options.dtype, options.device));
 }
 
-Tensor BatchNorm::forward(const Tensor& x) const {
+Tensor BatchNorm::compute(const Tensor& x) const {
   const bool by_batch = training() || !running_mean.defined();
   const BatchNormCall call{by_batch, momentum_, eps_, training() ? gather : GatherStatistics()};
   return batch_norm(x, running_mean, running_var, weight, bias, call);

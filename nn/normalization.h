@@ -2,7 +2,7 @@
 #pragma once
 
 #include <tutti/autodiff/normalization.h>
-#include <tutti/nn/module.h>
+#include <tutti/nn/layer.h>
 
 #include <optional>
 
@@ -17,14 +17,14 @@ struct NormOptions {
 };
 
 /// `layer_norm` over the last axes.
-class LayerNorm : public Module {
+class LayerNorm : public Layer {
  public:
   /// `normalized`: the lengths of these axes. ShapeError unless they are positive, DTypeError unless the type is
   /// floating; so for all layers here.
   explicit LayerNorm(const Shape& normalized, const NormOptions& = {});
   explicit LayerNorm(std::int64_t features, const NormOptions& options = {}) : LayerNorm(Shape{features}, options) {}
 
-  Tensor forward(const Tensor& x) const { return layer_norm(x, normalized_, weight, bias, eps_); }
+  Tensor compute(const Tensor& x) const override { return layer_norm(x, normalized_, weight, bias, eps_); }
   void visit(MemberVisitor&) override;
 
   Tensor weight;  ///< of the normalised lengths, as the bias; undefined unless affine
@@ -43,12 +43,12 @@ struct RMSNormOptions {
 };
 
 /// `rms_norm` over the last axes.
-class RMSNorm : public Module {
+class RMSNorm : public Layer {
  public:
   explicit RMSNorm(const Shape& normalized, const RMSNormOptions& = {});
   explicit RMSNorm(std::int64_t features, const RMSNormOptions& options = {}) : RMSNorm(Shape{features}, options) {}
 
-  Tensor forward(const Tensor& x) const { return rms_norm(x, normalized_, weight, eps_); }
+  Tensor compute(const Tensor& x) const override { return rms_norm(x, normalized_, weight, eps_); }
   void visit(MemberVisitor&) override;
 
   Tensor weight;  ///< of the normalised lengths; undefined unless affine
@@ -59,12 +59,12 @@ class RMSNorm : public Module {
 };
 
 /// `group_norm` of [n, channels, ...].
-class GroupNorm : public Module {
+class GroupNorm : public Layer {
  public:
   /// ShapeError also unless the groups divide the channels.
   GroupNorm(std::int64_t groups, std::int64_t channels, const NormOptions& = {});
 
-  Tensor forward(const Tensor& x) const { return group_norm(x, groups_, weight, bias, eps_); }
+  Tensor compute(const Tensor& x) const override { return group_norm(x, groups_, weight, bias, eps_); }
   void visit(MemberVisitor&) override;
 
   Tensor weight;  ///< [channels], as the bias; undefined unless affine
@@ -86,11 +86,11 @@ struct BatchNormOptions {
 
 /// `batch_norm` of [n, channels, ...], whatever follows: vectors, sequences, images, volumes. Each forward in training
 /// writes the running statistics in place.
-class BatchNorm : public Module {
+class BatchNorm : public Layer {
  public:
   explicit BatchNorm(std::int64_t channels, const BatchNormOptions& = {});
 
-  Tensor forward(const Tensor& x) const;
+  Tensor compute(const Tensor& x) const override;
   void visit(MemberVisitor&) override;
 
   Tensor weight;  ///< [channels], as all; weight and bias undefined unless affine

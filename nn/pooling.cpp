@@ -5,7 +5,7 @@
 
 namespace tutti {
 
-Tensor GlobalAvgPool2d::forward(const Tensor& x) const {
+Tensor GlobalAvgPool2d::compute(const Tensor& x) const {
   if (x.rank() != 4) raise<ShapeError>("[GlobalAvgPool2d] input [n, c, h, w] is needed, not {}", to_string(x.shape()));
   return mean(x, {2, 3}, true);
 }

@@ -4,7 +4,7 @@
 #include <tutti/autodiff/operation_scope.h>
 #include <tutti/autodiff/operations.h>
 #include <tutti/backend/error.h>
-#include <tutti/nn/call.h>
+#include <tutti/nn/packed_steps.h>
 #include <tutti/nn/time_steps.h>
 
 #include <algorithm>
@@ -23,6 +23,45 @@ RecurrentOutput run_direction(const RecurrentKind& kind, const RecurrentWeights&
   }
   if (reversed) std::ranges::reverse(steps);
   return {stack(steps), std::move(state)};
+}
+
+RecurrentState rows_of(const RecurrentState& state, std::int64_t begin, std::int64_t end) {
+  const auto rows = [&](const Tensor& x) { return x.defined() ? slice(x, 0, begin, end) : x; };
+  return {rows(state.hidden), rows(state.cell)};
+}
+
+RecurrentState joined(const std::vector<RecurrentState>& parts) {
+  const auto all = [&](Tensor RecurrentState::*member) {
+    std::vector<Tensor> tensors;
+    for (const RecurrentState& part : parts) tensors.push_back(part.*member);
+    return tensors[0].defined() ? concatenate(tensors) : Tensor();
+  };
+  return parts.size() == 1 ? parts[0] : RecurrentState{all(&RecurrentState::hidden), all(&RecurrentState::cell)};
+}
+
+/// The same over packed steps: x [rows, in], states in order of length. Sequences that end, the shortest first, leave
+/// the state; where it is read from the end they enter it.
+RecurrentOutput run_packed(const PackedSteps& packed, const RecurrentKind& kind, const RecurrentWeights& weights,
+                           const Tensor& x, const RecurrentState& initial, bool reversed) {
+  std::vector<Tensor> steps = packed.steps(linear(x, weights.input_weight, weights.input_bias));
+  const std::vector<std::int64_t>& counts = packed.counts();
+  std::int64_t present = reversed ? counts.back() : counts.front();
+  RecurrentState state = rows_of(initial, 0, present);
+  std::vector<RecurrentState> ended;
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    const std::size_t t = reversed ? steps.size() - 1 - i : i;
+    if (counts[t] > present) state = joined({state, rows_of(initial, present, counts[t])});
+    if (counts[t] < present) {
+      ended.push_back(rows_of(state, counts[t], present));
+      state = rows_of(state, 0, counts[t]);
+    }
+    present = counts[t];
+    state = kind.step(steps[t], state, weights);
+    steps[t] = state.hidden;
+  }
+  ended.push_back(std::move(state));
+  std::ranges::reverse(ended);
+  return {concatenate(steps), joined(ended)};
 }
 
 Tensor entry(const Tensor& states, std::int64_t i) {
@@ -57,31 +96,50 @@ RecurrentState RecurrentNetwork::check_initial(const Tensor& x, const RecurrentS
   return {checked("hidden", given.hidden), kind_->has_cell ? checked("cell", given.cell) : Tensor()};
 }
 
-RecurrentOutput RecurrentNetwork::forward(const Tensor& input, const RecurrentState& given) const {
-  const ModuleCall here(*this);
-  const OperationScope scope(kind_->name, input);
-  if (input.rank() != 3 || input.length(2) != in_ || input.length(options_.batch_first ? 1 : 0) == 0)
-    raise<ShapeError>("[{}] needs x [{}, {}] of a step or more, got {}", kind_->name,
-                      options_.batch_first ? "batch, time" : "time, batch", in_, to_string(input.shape()));
-  Tensor x = options_.batch_first ? transpose(input, 0, 1) : input;
-  const RecurrentState initial = check_initial(x, given);
+template <class Run>
+RecurrentOutput RecurrentNetwork::run_layers(Tensor x, const RecurrentState& initial, const Run& run) const {
   const std::size_t directions = options_.bidirectional ? 2 : 1;
   std::vector<Tensor> hidden;
   std::vector<Tensor> cells;
   for (std::size_t begin = 0; begin < weights.size(); begin += directions) {
-    if (begin > 0) x = call(dropout_, x);
+    if (begin > 0) x = dropout_(x);
     std::vector<Tensor> outputs;
     for (std::size_t i = begin; i < begin + directions; ++i) {
       const auto place = static_cast<std::int64_t>(i);
-      RecurrentOutput output =
-          run_direction(*kind_, weights[i], x, {entry(initial.hidden, place), entry(initial.cell, place)}, i > begin);
+      RecurrentOutput output = run(*kind_, weights[i], x,
+                                   RecurrentState{entry(initial.hidden, place), entry(initial.cell, place)}, i > begin);
       outputs.push_back(std::move(output.sequence));
       hidden.push_back(std::move(output.state.hidden));
       cells.push_back(std::move(output.state.cell));
     }
     x = directions == 1 ? outputs[0] : concatenate(outputs, -1);
   }
-  return {options_.batch_first ? transpose(x, 0, 1) : x, {stack(hidden), kind_->has_cell ? stack(cells) : Tensor()}};
+  return {std::move(x), {stack(hidden), kind_->has_cell ? stack(cells) : Tensor()}};
+}
+
+RecurrentOutput RecurrentNetwork::compute(const Tensor& input, const RecurrentState& given,
+                                          const SequenceLengths& lengths) const {
+  const OperationScope scope(kind_->name, input);
+  if (input.rank() != 3 || input.length(2) != in_ || input.length(options_.batch_first ? 1 : 0) == 0)
+    raise<ShapeError>("[{}] needs x [{}, {}] of a step or more, got {}", kind_->name,
+                      options_.batch_first ? "batch, time" : "time, batch", in_, to_string(input.shape()));
+  const Tensor x = options_.batch_first ? transpose(input, 0, 1) : input;
+  const RecurrentState initial = check_initial(x, given);
+  RecurrentOutput output;
+  if (lengths.any_shorter(kind_->name, x.length(0), x.length(1))) {
+    const PackedSteps packed(lengths.values(), x.length(0), x.device());
+    const auto ordered = [](const RecurrentState& state, const auto& order) -> RecurrentState {
+      return {order(state.hidden), state.cell.defined() ? order(state.cell) : Tensor()};
+    };
+    output = run_layers(packed.pack(x), ordered(initial, [&](const Tensor& s) { return packed.by_length(s); }),
+                        [&](const auto&... arguments) { return run_packed(packed, arguments...); });
+    output.sequence = packed.unpack(output.sequence);
+    output.state = ordered(output.state, [&](const Tensor& s) { return packed.as_given(s); });
+  } else {
+    output = run_layers(x, initial, run_direction);
+  }
+  if (options_.batch_first) output.sequence = transpose(output.sequence, 0, 1);
+  return output;
 }
 
 void RecurrentNetwork::visit(MemberVisitor& visitor) {

@@ -3,7 +3,9 @@
 
 #include <tutti/nn/dropout.h>
 #include <tutti/nn/recurrent_cell.h>
+#include <tutti/nn/sequence_lengths.h>
 
+#include <concepts>
 #include <vector>
 
 namespace tutti {
@@ -19,8 +21,10 @@ struct RecurrentOptions {
 };
 
 struct RecurrentOutput {
-  Tensor sequence;       ///< [time, batch, directions * hidden]: the last layer's hidden state after each step
-  RecurrentState state;  ///< [layers * directions, batch, hidden] after the last step; may begin the next sequence
+  /// [time, batch, directions * hidden]: the last layer's hidden state after each step, 0 behind a sequence's end.
+  Tensor sequence;
+  /// [layers * directions, batch, hidden] after each sequence's last step; may begin the next sequence.
+  RecurrentState state;
 };
 
 inline Tensor& hooked_output(RecurrentOutput& output) { return output.sequence; }
@@ -28,12 +32,46 @@ inline Tensor& hooked_output(RecurrentOutput& output) { return output.sequence; 
 /// Layers of recurrent networks: x [time, batch, in] and a state to begin with, zeros unless given. The input's part of
 /// all steps is one matrix product for each layer and direction. Parameters have PyTorch's names and order,
 /// weight_ih_l0, weight_hh_l0, bias_ih_l0, bias_hh_l0, weight_ih_l0_reverse, ..., weight_ih_l1, ..., so that its files
-/// load. Sequences are of one length, there are no packed ones: the state after shorter ones has seen their padding.
-/// Step a cell and take where(mask, new, old) in its place. Starts as described at `recurrent_weights`.
-class RecurrentNetwork : public Module {
+/// load. Starts as described at `recurrent_weights`.
+///
+///   lstm(x);                 // all steps of all sequences
+///   lstm(x, {5, 2, 3});      // a batch of three, padded: what lies behind 5, 2 and 3 steps is not seen
+///   lstm(x, lengths);        // the same by a vector, or a tensor of integers
+///   lstm(x, state, lengths);
+///
+/// With lengths nothing is computed of the padding, the backward direction begins at each sequence's end, and results
+/// are those of each sequence by itself (PyTorch's pack_padded_sequence, of sequences in any order, with total_length).
+/// Lengths are values of the host, so that a captured step cannot have shorter ones: CaptureError.
+class RecurrentNetwork
+    : public LayerOf<RecurrentOutput(const Tensor& x, const RecurrentState& initial, const SequenceLengths& lengths)> {
  public:
-  /// ShapeError for x of no steps, and for x and states of other shapes.
-  RecurrentOutput forward(const Tensor& x, const RecurrentState& initial = {}) const;
+  using LayerOf::forward;
+  using LayerOf::operator();
+  RecurrentOutput forward(const Tensor& x, const RecurrentState& initial = {}) const {
+    return forward(x, initial, SequenceLengths());
+  }
+  RecurrentOutput operator()(const Tensor& x, const RecurrentState& initial = {}) const { return forward(x, initial); }
+  template <class Lengths>
+    requires std::convertible_to<const Lengths&, SequenceLengths>
+  RecurrentOutput forward(const Tensor& x, const Lengths& lengths) const {
+    return forward(x, RecurrentState(), lengths);
+  }
+  template <class Lengths>
+    requires std::convertible_to<const Lengths&, SequenceLengths>
+  RecurrentOutput operator()(const Tensor& x, const Lengths& lengths) const {
+    return forward(x, lengths);
+  }
+  /// lstm(x, {5, 2, 3}); lstm(x, {}) has no lengths.
+  RecurrentOutput forward(const Tensor& x, std::initializer_list<std::int64_t> lengths) const {
+    return forward(x, RecurrentState(), lengths.size() == 0 ? SequenceLengths() : SequenceLengths(lengths));
+  }
+  RecurrentOutput operator()(const Tensor& x, std::initializer_list<std::int64_t> lengths) const {
+    return forward(x, lengths);
+  }
+  /// ShapeError for x of no steps, for x and states of other shapes, and unless there is a length from 1 to the steps
+  /// of x for each sequence.
+  RecurrentOutput compute(const Tensor& x, const RecurrentState& initial,
+                          const SequenceLengths& lengths) const override;
   void visit(MemberVisitor&) override;
 
   std::vector<RecurrentWeights> weights;  ///< of each layer, and of each direction in it
@@ -45,6 +83,7 @@ class RecurrentNetwork : public Module {
 
  private:
   RecurrentState check_initial(const Tensor& x, const RecurrentState&) const;
+  template <class Run> RecurrentOutput run_layers(Tensor x, const RecurrentState& initial, const Run&) const;
 
   const RecurrentKind* kind_;
   std::int64_t in_;

@@ -75,7 +75,7 @@ RecurrentWeights recurrent_weights(const RecurrentKind& kind, std::int64_t in, s
   return weights;
 }
 
-RecurrentState RecurrentCell::forward(const Tensor& x, const RecurrentState& before) const {
+RecurrentState RecurrentCell::compute(const Tensor& x, const RecurrentState& before) const {
   const std::int64_t in = weights.input_weight.length(1);
   if (x.rank() != 2 || x.length(1) != in)
     raise<ShapeError>("[{}Cell] needs x [batch, {}], got {}", kind_->name, in, to_string(x.shape()));

@@ -5,7 +5,7 @@
 // stand at the constants of each kind.
 
 #include <tutti/backend/random.h>
-#include <tutti/nn/module.h>
+#include <tutti/nn/layer.h>
 
 #include <cstdint>
 #include <string_view>
@@ -62,9 +62,13 @@ RecurrentWeights recurrent_weights(const RecurrentKind&, std::int64_t in, std::i
 
 /// One step: x [batch, in] and the state before, zeros unless given -> the state after. ShapeError for other shapes,
 /// and for a cell state where the kind has none.
-class RecurrentCell : public Module {
+class RecurrentCell : public LayerOf<RecurrentState(const Tensor& x, const RecurrentState& before)> {
  public:
-  RecurrentState forward(const Tensor& x, const RecurrentState& before = {}) const;
+  using LayerOf::forward;
+  using LayerOf::operator();
+  RecurrentState forward(const Tensor& x) const { return forward(x, RecurrentState()); }
+  RecurrentState operator()(const Tensor& x) const { return forward(x); }
+  RecurrentState compute(const Tensor& x, const RecurrentState& before) const override;
   void visit(MemberVisitor&) override;
 
   RecurrentWeights weights;  ///< named weight_ih, weight_hh, bias_ih, bias_hh

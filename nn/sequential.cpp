@@ -9,7 +9,7 @@
 
 namespace tutti {
 
-Sequential::Sequential(const Sequential& other) : Module(other) {
+Sequential::Sequential(const Sequential& other) : Layer(other) {
   layers_.reserve(other.layers_.size());
   for (const NamedLayer& named : other.layers_) layers_.push_back({named.name, named.layer->copy()});
 }
@@ -24,8 +24,7 @@ Module& Sequential::layer(std::size_t index) {
   return layers_[index].layer->module();
 }
 
-Tensor Sequential::forward(const Tensor& x) const {
-  const ModuleCall here(*this);
+Tensor Sequential::compute(const Tensor& x) const {
   Tensor value = x;
   for (const NamedLayer& named : layers_) {
     std::optional<Scope> scope;

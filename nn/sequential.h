@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <tutti/nn/call.h>
-#include <tutti/nn/module.h>
+#include <tutti/nn/layer.h>
 
 #include <concepts>
 #include <memory>
@@ -14,17 +13,17 @@
 namespace tutti {
 
 /// What Sequential chains: a copyable module with `Tensor forward(const Tensor&) const`.
-template <class Layer>
-concept ChainableModule = std::derived_from<Layer, Module> && std::copy_constructible<Layer> &&
-                          requires(const Layer& layer, const Tensor& x) {
-                            { layer.forward(x) } -> std::same_as<Tensor>;
-                          };
+template <class M>
+concept ChainableModule =
+    std::derived_from<M, Module> && std::copy_constructible<M> && requires(const M& layer, const Tensor& x) {
+      { layer.forward(x) } -> std::same_as<Tensor>;
+    };
 
 /// Modules one after the other: `Sequential(Conv2d(1, 8, 3, random), ReLU(), Flatten(), Linear(288, 10, random))`.
 /// Members are named by their place, "0.weight", "3.bias", or by the name they were appended with. A value as every
 /// module: it owns its layers, and a copy copies them, which share their tensors with the original's until `clone`
 /// detaches them.
-class Sequential : public Module {
+class Sequential : public Layer {
  public:
   Sequential() = default;     ///< passes its input through
   template <class... Layers>  // a lone Sequential is a copy; asked first, since whether it is chainable depends on this
@@ -41,14 +40,12 @@ class Sequential : public Module {
   ~Sequential() override = default;
 
   /// The layer becomes the last. Its members' names begin with its place, or with `name`.
-  template <ChainableModule Layer> void append(Layer layer) {
-    append(std::to_string(layers_.size()), std::move(layer));
-  }
-  template <ChainableModule Layer> void append(std::string name, Layer layer) {
-    layers_.push_back({std::move(name), std::make_unique<HeldLayer<Layer>>(std::move(layer))});
+  template <ChainableModule M> void append(M layer) { append(std::to_string(layers_.size()), std::move(layer)); }
+  template <ChainableModule M> void append(std::string name, M layer) {
+    layers_.push_back({std::move(name), std::make_unique<HeldLayer<M>>(std::move(layer))});
   }
 
-  Tensor forward(const Tensor& x) const;  ///< through all layers in order, with their hooks
+  Tensor compute(const Tensor& x) const override;  ///< through all layers in order
   void visit(MemberVisitor&) override;
 
   std::size_t size() const noexcept { return layers_.size(); }
@@ -64,15 +61,15 @@ class Sequential : public Module {
     virtual Module& module() noexcept = 0;
   };
 
-  template <class Layer> class HeldLayer : public AnyLayer {
+  template <class M> class HeldLayer : public AnyLayer {
    public:
-    explicit HeldLayer(Layer layer) : layer_(std::move(layer)) {}
+    explicit HeldLayer(M layer) : layer_(std::move(layer)) {}
     std::unique_ptr<AnyLayer> copy() const override { return std::make_unique<HeldLayer>(layer_); }
     Tensor forward(const Tensor& x) const override { return call(layer_, x); }
     Module& module() noexcept override { return layer_; }
 
    private:
-    Layer layer_;
+    M layer_;
   };
 
   struct NamedLayer {

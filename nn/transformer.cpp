@@ -2,7 +2,6 @@
 #include <tutti/nn/transformer.h>
 
 #include <tutti/autodiff/operations.h>
-#include <tutti/nn/call.h>
 
 namespace tutti {
 namespace {
@@ -43,23 +42,25 @@ TransformerBlock::TransformerBlock(std::int64_t features, std::int64_t heads, Ge
       pre_norm_(options.pre_norm),
       causal_(options.causal) {}
 
-Tensor TransformerBlock::forward(const Tensor& x, const Tensor& mask) const {
-  const ModuleCall here(*this);
+Tensor TransformerBlock::forward(const Tensor& x) const {
+  const auto unmasked = [this](const Tensor& seen) { return compute(seen, Tensor()); };
+  return call_through(*this, unmasked, x);
+}
+
+Tensor TransformerBlock::compute(const Tensor& x, const Tensor& mask) const {
   if (pre_norm_) {
-    const Tensor y = x + attended(call(norm1, x), mask);
-    return y + fed_forward(call(norm2, y));
+    const Tensor y = x + attended(norm1(x), mask);
+    return y + fed_forward(norm2(y));
   }
-  const Tensor y = call(norm1, x + attended(x, mask));
-  return call(norm2, y + fed_forward(y));
+  const Tensor y = norm1(x + attended(x, mask));
+  return norm2(y + fed_forward(y));
 }
 
 Tensor TransformerBlock::attended(const Tensor& x, const Tensor& mask) const {
-  return call(dropout1, call(self_attn, x, AttentionMask{.mask = mask, .causal = causal_}));
+  return dropout1(self_attn(x, {.mask = mask, .causal = causal_}));
 }
 
-Tensor TransformerBlock::fed_forward(const Tensor& x) const {
-  return call(dropout2, call(linear2, call(dropout, call(linear1, x))));
-}
+Tensor TransformerBlock::fed_forward(const Tensor& x) const { return dropout2(linear2(dropout(linear1(x)))); }
 
 void TransformerBlock::visit(MemberVisitor& visitor) {
   visitor.module("self_attn", self_attn);

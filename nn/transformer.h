@@ -3,8 +3,8 @@
 
 #include <tutti/nn/attention.h>
 #include <tutti/nn/dropout.h>
+#include <tutti/nn/layer.h>
 #include <tutti/nn/linear.h>
-#include <tutti/nn/module.h>
 #include <tutti/nn/normalization.h>
 
 #include <optional>
@@ -30,14 +30,17 @@ struct TransformerBlockOptions {
 /// batch. Members are named as those of torch.nn.TransformerEncoderLayer(activation="gelu", batch_first=True,
 /// norm_first=True); its default, norms after each half, is `.pre_norm = false` here. Files of one kind load into the
 /// other without complaint.
-class TransformerBlock : public Module {
+class TransformerBlock : public LayerOf<Tensor(const Tensor& x, const Tensor& mask)> {
  public:
   /// ShapeError unless sizes are positive, heads divide the features and key_value_heads the heads; DTypeError unless
   /// the type is floating; Error unless dropout is in [0, 1].
   TransformerBlock(std::int64_t features, std::int64_t heads, Generator&, const TransformerBlockOptions& = {});
 
-  Tensor forward(const Tensor& x) const { return forward(x, Tensor()); }
-  Tensor forward(const Tensor& x, const Tensor& mask) const;  ///< mask as in AttentionMask
+  using LayerOf::forward;
+  using LayerOf::operator();
+  Tensor forward(const Tensor& x) const;
+  Tensor operator()(const Tensor& x) const { return forward(x); }
+  Tensor compute(const Tensor& x, const Tensor& mask) const override;  ///< mask as in AttentionMask
   void visit(MemberVisitor&) override;
 
   MultiheadAttention self_attn;

@@ -2,18 +2,18 @@
 #pragma once
 
 #include <tutti/autodiff/operations.h>
-#include <tutti/nn/module.h>
+#include <tutti/nn/layer.h>
 
 #include <utility>
 
 namespace tutti {
 
 /// Images of another size, as `interpolate`: Upsample({.scale = {2}, .mode = Interpolation::linear}).
-class Upsample : public Module {
+class Upsample : public Layer {
  public:
   explicit Upsample(InterpolateOptions options) : options_(std::move(options)) {}
 
-  Tensor forward(const Tensor& x) const { return interpolate(x, options_); }
+  Tensor compute(const Tensor& x) const override { return interpolate(x, options_); }
   void visit(MemberVisitor&) override {}
 
  private:
@@ -21,11 +21,11 @@ class Upsample : public Module {
 };
 
 /// Channels as pixels: [n, c r r, h, w] -> [n, c, h r, w r].
-class PixelShuffle : public Module {
+class PixelShuffle : public Layer {
  public:
   explicit PixelShuffle(std::int64_t factor) : factor_(factor) {}
 
-  Tensor forward(const Tensor& x) const { return pixel_shuffle(x, factor_); }
+  Tensor compute(const Tensor& x) const override { return pixel_shuffle(x, factor_); }
   void visit(MemberVisitor&) override {}
 
  private:
@@ -33,11 +33,11 @@ class PixelShuffle : public Module {
 };
 
 /// Pixels as channels: [n, c, h r, w r] -> [n, c r r, h, w].
-class PixelUnshuffle : public Module {
+class PixelUnshuffle : public Layer {
  public:
   explicit PixelUnshuffle(std::int64_t factor) : factor_(factor) {}
 
-  Tensor forward(const Tensor& x) const { return pixel_unshuffle(x, factor_); }
+  Tensor compute(const Tensor& x) const override { return pixel_unshuffle(x, factor_); }
   void visit(MemberVisitor&) override {}
 
  private:

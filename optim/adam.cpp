@@ -30,6 +30,12 @@ OptimizerRule Adam::rule(const AdamOptions& options, double rate, std::int64_t s
                   .step = step};
 }
 
+OptimizerRule Adam::row_rule(const AdamOptions& options, double rate, std::int64_t step) const {
+  AdamOptions of_rows = options;
+  of_rows.epsilon = epsilon_of_rows(options.epsilon, options.beta2, step);
+  return rule(of_rows, rate, step);
+}
+
 std::string Adam::refuses_rows(std::size_t group) const {
   if (options(group).weight_decay == 0.0) return "";
   return fmt::format(

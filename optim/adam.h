@@ -15,7 +15,8 @@ struct AdamOptions {
 
 /// Adam: see AdamStep. Its weight decay is an L2 penalty; AdamW decouples it. State: "mean" and "square", running
 /// averages of g and g^2, and with amsgrad "largest_square". Of a parameter with sparse gradients it steps the
-/// gradient's rows only, and decays the averages of no other, as torch.optim.SparseAdam does.
+/// gradient's rows only, and decays the averages of no other, as torch.optim.SparseAdam does, whose epsilon these have:
+/// see epsilon_of_rows.
 class Adam : public RuleOptimizer<AdamOptions> {
  public:
   /// Throws Error for an option outside its range.
@@ -25,6 +26,7 @@ class Adam : public RuleOptimizer<AdamOptions> {
 
  protected:
   OptimizerRule rule(const AdamOptions&, double rate, std::int64_t step) const override;
+  OptimizerRule row_rule(const AdamOptions&, double rate, std::int64_t step) const override;
   std::string refuses_rows(std::size_t group) const override;
   std::vector<std::string> state_names(std::size_t group) const override;
 };

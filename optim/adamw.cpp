@@ -27,6 +27,12 @@ OptimizerRule rule_of(const AdamWOptions& options, double rate, std::int64_t ste
                    .step = step};
 }
 
+OptimizerRule row_rule_of(const AdamWOptions& options, double rate, std::int64_t step) {
+  AdamWOptions of_rows = options;
+  of_rows.epsilon = epsilon_of_rows(options.epsilon, options.beta2, step);
+  return rule_of(of_rows, rate, step);
+}
+
 std::string AdamW::refuses_rows(std::size_t group) const {
   if (options(group).weight_decay == 0.0) return "";
   return fmt::format(

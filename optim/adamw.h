@@ -15,6 +15,8 @@ struct AdamWOptions {
 void check_options(const AdamWOptions&);  ///< throws Error for one outside its range
 /// `step` counts from 1.
 OptimizerRule rule_of(const AdamWOptions&, double rate, std::int64_t step);
+/// The rule for the rows of a sparse gradient: see epsilon_of_rows.
+OptimizerRule row_rule_of(const AdamWOptions&, double rate, std::int64_t step);
 
 /// Adam with decoupled weight decay: see AdamWStep. State: "mean" and "square", running averages of g and g^2. The bias
 /// correction counts a parameter's own steps, so that one that got its first gradient late is corrected like the
@@ -29,6 +31,9 @@ class AdamW : public RuleOptimizer<AdamWOptions> {
  protected:
   OptimizerRule rule(const AdamWOptions& options, double rate, std::int64_t step) const override {
     return rule_of(options, rate, step);
+  }
+  OptimizerRule row_rule(const AdamWOptions& options, double rate, std::int64_t step) const override {
+    return row_rule_of(options, rate, step);
   }
   std::string refuses_rows(std::size_t group) const override;
   std::vector<std::string> state_names(std::size_t group) const override;

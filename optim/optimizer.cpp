@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <unordered_set>
 
 namespace tutti {
@@ -31,6 +32,24 @@ void check_parameters(const std::vector<Tensor>& parameters) {
     if (!seen.insert(parameter.identity()).second)
       raise("[optimizer] parameter {} is listed twice and would be updated twice a step", i);
   }
+}
+
+/// One without a group would be trained by each device for itself, in silence, beside those that are averaged.
+void refuse_mixture(const std::vector<Tensor>& parameters) {
+  const Attachment* attached = nullptr;
+  std::optional<std::size_t> alone;
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    if (!parameters[i].requires_grad()) continue;
+    const auto& attachment = parameters[i].gradient_slot().attachment;
+    if (attachment) attached = attachment.get();
+    if (!attachment && !alone) alone = i;
+  }
+  if (attached == nullptr || !alone) return;
+  raise(
+      "[optimizer.step] parameter {}, {} {}, belongs to no synchronisation group, as \"{}\" does, so that its gradient "
+      "is not averaged. Was a member of the model replaced after it was attached? What each device trains by itself "
+      "needs an optimizer of its own",
+      *alone, to_string(parameters[*alone].dtype()), to_string(parameters[*alone].shape()), attached->name);
 }
 
 /// State arrays appear with the first gradient: a parameter that never gets one costs nothing. They keep fitting: a
@@ -188,6 +207,7 @@ void Optimizer::require_steppable() const {
     raise(
         "[optimizer.step] an earlier step threw midway, and some parameters have it behind them: load parameters and "
         "state (load_state) first");
+  refuse_mixture(parameters_);
 }
 
 void Optimizer::step() {

@@ -5,6 +5,8 @@
 #include <tutti/backend/operations.h>
 #include <tutti/backend/widening.h>
 
+#include <cmath>
+
 namespace tutti {
 namespace {
 
@@ -21,6 +23,10 @@ RuleOperands rule_operands(const Array& parameter, const Array& gradient, const 
   RuleOperands operands{parameter, gradient, {}};
   for (std::size_t s = 0; s < state.arrays.size(); ++s) operands.state[s] = state.arrays[s].second;
   return operands;
+}
+
+double epsilon_of_rows(double epsilon, double beta2, std::int64_t step) {
+  return epsilon / std::sqrt(1.0 - std::pow(beta2, static_cast<double>(step)));
 }
 
 void require_rows(const Array& table, const SparseGradient& gradient) {

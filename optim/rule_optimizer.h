@@ -16,6 +16,10 @@ void require_rows(const Array& table, const SparseGradient&);
 /// Steps the rows that the gradient has, with their state, and leaves the others alone.
 void step_rows(const OptimizerRule&, const Array& parameter, const SparseGradient&, const Optimizer::ParameterState&);
 
+/// Adam's epsilon for the rows of a sparse gradient: torch.optim.SparseAdam adds it to sqrt(v) before that is corrected
+/// for bias, where Adam's rules add theirs to the corrected one.
+double epsilon_of_rows(double epsilon, double beta2, std::int64_t step);
+
 /// An optimizer that is one of the backends' rules.
 template <class Options> class RuleOptimizer : public GroupedOptimizer<Options> {
  protected:
@@ -24,6 +28,10 @@ template <class Options> class RuleOptimizer : public GroupedOptimizer<Options> 
 
   /// `step` counts a parameter's own steps, from 1.
   virtual OptimizerRule rule(const Options&, double rate, std::int64_t step) const = 0;
+  /// The rule for the rows of a sparse gradient.
+  virtual OptimizerRule row_rule(const Options& options, double rate, std::int64_t step) const {
+    return rule(options, rate, step);
+  }
 
   void update(std::span<const Update> updates) override {
     const Update& first = updates.front();
@@ -37,7 +45,7 @@ template <class Options> class RuleOptimizer : public GroupedOptimizer<Options> 
   void update_rows(std::size_t position, const Array& parameter, const SparseGradient& gradient,
                    Optimizer::ParameterState& state) override {
     const std::size_t group = this->group_of(position);
-    step_rows(rule(this->options(group), this->learning_rate(group), state.steps + 1), parameter, gradient, state);
+    step_rows(row_rule(this->options(group), this->learning_rate(group), state.steps + 1), parameter, gradient, state);
   }
 };
 

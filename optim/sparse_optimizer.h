@@ -63,7 +63,8 @@ class SparseAdagrad : public SparseOptimizer {
   AdagradOptions options_;
 };
 
-/// AdamWStep. weight_decay reaches the rows that a step changes, then only.
+/// AdamWStep, with SparseAdam's epsilon (epsilon_of_rows). weight_decay reaches the rows that a step changes, then
+/// only.
 class SparseAdamW : public SparseOptimizer {
  public:
   /// Throws Error for an option outside its range.
@@ -71,7 +72,7 @@ class SparseAdamW : public SparseOptimizer {
   std::string kind() const override { return "SparseAdamW"; }
 
  protected:
-  OptimizerRule rule(double rate, std::int64_t step) const override { return rule_of(options_, rate, step); }
+  OptimizerRule rule(double rate, std::int64_t step) const override { return row_rule_of(options_, rate, step); }
 
  private:
   AdamWOptions options_;

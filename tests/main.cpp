@@ -47,6 +47,7 @@ int main(int argc, char** argv) {
   doctest::Context context(argc, argv);
   // See tests/test_devices.h.
   const char* device = std::getenv("TUTTI_TEST_DEVICE");
-  if (device != nullptr && std::string_view(device) != "cpu") context.addFilter("test-suite-exclude", "cpu");
+  const bool elsewhere = device != nullptr && *device != '\0' && std::string_view(device) != "cpu";
+  if (elsewhere) context.addFilter("test-suite-exclude", "cpu");
   return context.run();
 }

@@ -2,10 +2,10 @@
 #include <tutti/tests/test_devices.h>
 
 #include <tutti/backend/cpu/cpu_backend.h>
+#include <tutti/backend/environment.h>
 #include <tutti/backend/registry.h>
 
 #include <cctype>
-#include <cstdlib>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -16,10 +16,8 @@ namespace tutti {
 namespace {
 
 DeviceKind kind_from_environment() {
-  const char* name = std::getenv("TUTTI_TEST_DEVICE");
-  if (name == nullptr) return DeviceKind::cpu;
-  if (std::string(name) == "foreign") return register_backend(name, std::make_unique<CpuBackend>());
-  return kind_named(name);
+  const std::string name = environment_text("TUTTI_TEST_DEVICE").value_or("cpu");
+  return name == "foreign" ? register_backend(name, std::make_unique<CpuBackend>()) : kind_named(name);
 }
 
 DeviceKind test_kind() {

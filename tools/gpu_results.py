@@ -20,6 +20,9 @@ import sys
 
 NOT_HERE = 77
 OUT_OF_TIME = 124
+PACKED_COMMIT = pathlib.Path("build/gpu.pack/commit")  # of a tree that came without git
+# Of these there are sections with words of their own.
+KNOWN_TABLES = {"memory", "matmul", "training"}
 
 
 # --- the machine
@@ -89,6 +92,10 @@ def nccl_version():
     return ""
 
 
+def packed_commit():
+    return PACKED_COMMIT.read_text().strip() if PACKED_COMMIT.exists() else ""
+
+
 def machine():
     try:
         gpu = gpu_name()
@@ -102,7 +109,7 @@ def machine():
         "CUDA": first_line(nvcc, "--version", pattern=r"release ([\d.]+)"),
         "NCCL": nccl_version(),
         "Compiler": first_line("g++", "--version"),
-        "Commit": first_line("git", "rev-parse", "--short", "HEAD"),
+        "Commit": first_line("git", "rev-parse", "--short", "HEAD") or packed_commit(),
     }
 
 
@@ -150,19 +157,27 @@ def stage_section(folder):
     return ["## Stages", "", *table(["stage", "outcome", "seconds"], rows)]
 
 
+def comparison_section(folder):
+    return ["## Every kernel beside the CPU", "", *test_lines(folder, "comparison.json")]
+
+
 def test_section(folder):
-    report = load(folder, "tests.json") or {}
-    lines = ["## Tests", ""]
+    return ["## Tests", "", *test_lines(folder, "tests.json")]
+
+
+def test_lines(folder, name):
+    report = load(folder, name) or {}
+    lines = []
     if not report:
         return [*lines, "None ran."]
     for device, run in report.items():
         executables = run["executables"]
         total = {key: sum(each[key] for each in executables.values()) for key in ("passed", "failed", "skipped")}
         lines.append(f"On {device} devices: {total['passed']} passed, {total['failed']} failed, "
-                     f"{total['skipped']} skipped." + (f" Skipped, for {run['lacking']}." if run["lacking"] else ""))
+                     f"{total['skipped']} skipped" + (f", {run['not_run']} not run." if run.get("not_run") else ".") + (f" Skipped, for {run['lacking']}." if run["lacking"] else ""))
         rows = [(name, each["passed"], each["failed"], each["skipped"], each["seconds"])
                 for name, each in executables.items()]
-        lines += ["", *table(["executable", "passed", "failed", "skipped", "seconds"], rows), ""]
+        lines += ["", *table(["tests", "passed", "failed", "skipped", "seconds"], rows), ""]
         failures = [f"- {name}: {case}" for name, each in executables.items() for case in each["failures"]]
         if failures:
             lines += ["Failed:", "", *failures, ""]
@@ -214,39 +229,94 @@ def product_section(folder):
     return [*lines, *table(["dtype", "TFLOP/s", "cuBLAS", "share"], shown)]
 
 
+def beside_torch(row, torch):
+    """Milliseconds of PyTorch's row of the same name, and how many times as fast ours is."""
+    peer = torch.get(row["name"])
+    return (f"{1e3 * peer['seconds']:.3f}", f"{peer['seconds'] / row['seconds']:.2f}") if peer else ("not measured", "")
+
+
+def other_sections(folder):
+    """Tables that the benches have besides, in the order of their names."""
+    torch = {row["name"]: row for row in load(folder, "torch.json") or []}
+    lines = []
+    for path in sorted(folder.glob("*.json")):
+        rows = load(folder, path.name)
+        if not isinstance(rows, list) or not rows or not all(isinstance(row, dict) and "table" in row for row in rows):
+            continue
+        if rows[0]["table"] in KNOWN_TABLES:
+            continue
+        what, unit = ("tokens, 1e3/s", 1e3) if rows[0]["table"] == "gpt2" else ("bytes or operations, 1e9/s", 1e9)
+        shown = [(row["name"], f"{1e3 * row['seconds']:.3f}", rate(row, unit), *beside_torch(row, torch))
+                 for row in rows]
+        lines += [f"## Benches: {rows[0]['table'].replace('_', ' ')}", "",
+                  *table(["what", "ms", what, "PyTorch, ms", "times as fast"], shown), ""]
+    return lines[:-1]
+
+
 def training_section(folder):
     rows = load(folder, "training.json")
     torch = {row["name"]: row for row in load(folder, "torch.json") or []}
     lines = ["## Training steps", ""]
     if not rows:
         return [*lines, "Not measured."]
-    shown = []
-    for row in rows:
-        peer = torch.get(row["name"])
-        shown.append((row["name"], f"{1e3 * row['seconds']:.3f}", f"{1e3 * peer['seconds']:.3f}" if peer else "not measured",
-                      f"{peer['seconds'] / row['seconds']:.2f}" if peer else ""))
+    shown = [(row["name"], f"{1e3 * row['seconds']:.3f}", *beside_torch(row, torch)) for row in rows]
     version = next((row["torch"] for row in torch.values()), "")
     return [*lines, *table(["model", "ms", f"PyTorch {version}, eager, ms".replace(" ,", ","), "times as fast"], shown)]
 
 
+def sanitizer_result(folder, name, status):
+    """What all processes of a tool found; each has written a file."""
+    outputs = [path.read_text(errors="replace") for path in sorted((folder / name).glob("*.txt"))]
+    summaries = [re.findall(r"=+ (?:ERROR|RACECHECK) SUMMARY: (\d+)", output) for output in outputs]
+    if not any(summaries):
+        return outcome(folder, name, status) if status else "no process wrote what it found"
+    found = sum(int(numbers[-1]) for numbers in summaries if numbers)
+    finished = sum(map(bool, summaries))
+    rest = "" if status != OUT_OF_TIME else "; out of time"
+    return f"{found} errors in {finished} of {len(outputs)} processes{rest}"
+
+
 def sanitizer_section(folder):
     lines = ["## Sanitizers", ""]
-    rows = []
-    for name, status, _, _ in stages(folder):
-        if name not in ("memcheck", "racecheck"):
-            continue
-        summary = re.findall(r"========= (?:ERROR|RACECHECK) SUMMARY: (.+)", read_log(folder, name))
-        rows.append((name, summary[-1] if summary else outcome(folder, name, status)))
-    return [*lines, *(table(["tool", "result"], rows) if rows else ["None ran."])]
+    rows = [(name, sanitizer_result(folder, name, status)) for name, status, _, _ in stages(folder)
+            if name in ("memcheck", "racecheck")]
+    lines += table(["tool", "result"], rows) if rows else ["None ran."]
+    kinds = {}
+    for path in sorted(folder.glob("*check/*.txt")):
+        for error in re.findall(r"^=+ ((?:Invalid|Error|Race|Program hit|Out-of-range|Misaligned).*)$",
+                                path.read_text(errors="replace"), re.MULTILINE):
+            kinds[error] = kinds.get(error, 0) + 1
+    if kinds:
+        lines += ["", "Found:", "", *[f"- {count} times: {error}" for error, count in list(kinds.items())[:20]]]
+    return lines
+
+
+def profile_section(folder):
+    """The figures that ncu printed of each kernel."""
+    wanted = {"Duration": "", "Memory Throughput": "%", "DRAM Throughput": "%", "Compute (SM) Throughput": "%",
+              "Achieved Occupancy": "%", "Registers Per Thread": "register/thread"}
+    names = "|".join(map(re.escape, wanted))
+    rows, figures = [], {}
+    for line in read_log(folder, "profile").splitlines():
+        if begun := re.fullmatch(r"== (\w+)", line):
+            figures = {}
+            rows.append((begun[1], figures))
+        elif found := re.fullmatch(rf"\s+({names})\s+(\S+)\s+([\d.,]+)\s*", line):
+            if wanted[found[1]] in ("", found[2]):
+                figures.setdefault(found[1], f"{found[3]} {found[2]}" if found[1] == "Duration" else found[3])
+    rows = [(name, *[figures.get(key, "") for key in wanted]) for name, figures in rows if figures]
+    header = ["kernel", "duration", "memory, %", "DRAM, %", "compute, %", "occupancy, %", "registers"]
+    return ["## Kernels in the profiler", "", *(table(header, rows) if rows else ["Not measured."])]
 
 
 def document(folder):
     about = load(folder, "machine.json") or {}
     lines = ["# Results on a GPU", "", "Written by `./dev gpu`; the command measures and checks all of it again.", "",
              *table(["", ""], [(key, value or "unknown") for key, value in about.items()]), ""]
-    for section in (stage_section, test_section, rank_section, memory_section, product_section, training_section,
-                    sanitizer_section):
-        lines += [*section(folder), ""]
+    for section in (stage_section, comparison_section, memory_section, product_section, other_sections, training_section,
+                    test_section, sanitizer_section, profile_section, rank_section):
+        if shown := section(folder):
+            lines += [*shown, ""]
     return "\n".join(lines).rstrip() + "\n"
 
 

@@ -38,8 +38,35 @@ MEMORY = [row("memory", "copy of the device's", 0.0005, 2e9),
 MATMUL = [row("matmul", "f32", 0.02, 1.1e12, "cuBLAS", 0.0198, 1.1e12), row("matmul", "bf16", 0.0015, 1.1e12)]
 TF32 = [row("matmul", "tf32", 0.003, 1.1e12, "cuBLAS", 0.003, 1.1e12), row("matmul", "bf16", 0.0015, 1.1e12)]
 TRAINING = [row("training", "mlp", 0.0004, 64), row("training", "cnn", 0.0006, 64)]
-TORCH = [{"name": "mlp", "seconds": 0.0006, "work": 64, "torch": "2.11.0"}]
+TORCH = [{"name": "mlp", "seconds": 0.0006, "work": 64, "torch": "2.11.0"},
+         {"name": "8 heads of 64", "seconds": 0.001, "work": 0, "torch": "2.11.0"}]
 MEMCHECK = "========= COMPUTE-SANITIZER\n[doctest] ...\n========= ERROR SUMMARY: 0 errors\n"
+FAULTY = """========= COMPUTE-SANITIZER
+========= Invalid __global__ write of size 4 bytes
+=========     at softmax_lines(float *)+0x70 in softmax.cu:31
+========= ERROR SUMMARY: 3 errors
+"""
+COMPARISON = {"cuda": {"lacking": "", "not_run": 1, "executables": {
+    "comparison": {"passed": 6, "failed": 1, "skipped": 0, "failures": ["comparison: reductions"], "seconds": 4.5}}}}
+ATTENTION = [row("attention", "8 heads of 64", 0.002, 4e9)]
+GPT2 = [row("gpt2", "gpt2_124m", 0.1, 8192)]
+PROFILE = """== softmax_lines
+==PROF== Connected to process 12
+  softmax_lines(float *) (132, 1, 1)x(256, 1, 1), Context 1, Stream 7, Device 0, CC 9.0
+    Section: GPU Speed Of Light Throughput
+    ----------------------- ----------- ------------
+    Metric Name             Metric Unit Metric Value
+    ----------------------- ----------- ------------
+    Memory Throughput                 %        81.20
+    DRAM Throughput                   %        80.93
+    Duration                         us       143.10
+    Compute (SM) Throughput           %        30.10
+    Memory Throughput      Tbyte/second         3.80
+    Registers Per Thread register/thread          40
+    Achieved Occupancy                %        88.01
+== step_parameters
+==ERROR== No kernels were profiled.
+"""
 
 
 class Document(unittest.TestCase):
@@ -56,9 +83,14 @@ class Document(unittest.TestCase):
             (self.folder / name).write_text(content if isinstance(content, str) else json.dumps(content))
 
     def write_all(self):
+        (self.folder / "memcheck").mkdir()
+        (self.folder / "memcheck/0001.txt").write_text(MEMCHECK)
+        (self.folder / "memcheck/0002.txt").write_text(FAULTY)
+        (self.folder / "memcheck/0003.txt").write_text("========= COMPUTE-SANITIZER\n")
         self.write(machine_dot_json=MACHINE, stages_dot_txt=STAGES, tests_dot_json=TESTS, ranks_dot_json=RANKS,
                    memory_dot_json=MEMORY, matmul_dot_json=MATMUL, matmul_tf32_dot_json=TF32,
-                   training_dot_json=TRAINING, torch_dot_json=TORCH, memcheck_dot_log=MEMCHECK,
+                   training_dot_json=TRAINING, torch_dot_json=TORCH, comparison_dot_json=COMPARISON,
+                   attention_dot_json=ATTENTION, gpt2_dot_json=GPT2, profile_dot_log=PROFILE,
                    torch_dot_log="PyTorch cannot be imported: No module named 'torch'\n")
 
     def lines(self):
@@ -91,7 +123,14 @@ class Document(unittest.TestCase):
             "| tf32 | 366.7 | 366.7 | 100.0 % |",
             "| mlp | 0.400 | 0.600 | 1.50 |",
             "| cnn | 0.600 | not measured |  |",
-            "| memcheck | 0 errors |",
+            "On cuda devices: 6 passed, 1 failed, 0 skipped, 1 not run.",
+            "- comparison: comparison: reductions",
+            "## Benches: attention",
+            "| 8 heads of 64 | 2.000 | 2,000.0 | 1.000 | 0.50 |",
+            "| gpt2_124m | 100.000 | 81.9 | not measured |  |",
+            "| memcheck | 3 errors in 2 of 3 processes |",
+            "- 1 times: Invalid __global__ write of size 4 bytes",
+            "| softmax_lines | 143.10 us | 81.20 | 80.93 | 30.10 | 88.01 | 40 |",
             "| racecheck | out of time |")
 
     def test_broken_off(self):
@@ -107,8 +146,8 @@ class Document(unittest.TestCase):
     def test_nothing(self):
         lines = self.lines()
         self.assertEqual(lines[0], "# Results on a GPU")
-        self.assertEqual(lines.count("Not measured."), 4)
-        self.assertTrue(gpu_results.document(self.folder).endswith("None ran.\n"))
+        self.assertEqual(lines.count("Not measured."), 5)
+        self.assertTrue(gpu_results.document(self.folder).endswith("Not measured.\n"))
 
 
 if __name__ == "__main__":

@@ -18,6 +18,8 @@ LAYERS = {
     "distributed": {"backend"},
     "train": {"backend", "autodiff", "nn", "exchange", "optim", "distributed"},
 }
+# Includes what programs use, and is included by no source of the library.
+UMBRELLA = "tutti.h"
 OUTER_FOLDERS = ("examples", "tests", "benches", "tools")
 
 # The core of distributed/ is autodiff's observer and knows nothing else of it; these parts of the folder sit on top.
@@ -28,12 +30,13 @@ DISTRIBUTED_UPPER = {
     "distributed/sharded/*": {"autodiff", "nn", "optim"},
     "distributed/gradient_sync*": {"autodiff", "nn", "optim"},
     "distributed/replica_gradients*": {"autodiff", "nn", "optim"},
+    "distributed/shown_members*": {"autodiff", "nn"},
 }
 
-# Private to a backend: seen by itself, the registry that switches it on, and the code that measures it.
-PRIVATE_FOLDERS = ("backend/cpu/", "backend/cuda/", "distributed/nccl/", "distributed/peer/")
-PRIVATE_READERS = ("backend/registry.cpp", "distributed/nccl/*", "distributed/peer/*", "distributed/communicator.cpp", "tests/*",
-                   "benches/*")
+# Private to a backend: seen by itself, by what switches it or its linear algebra on, and by the code that measures it.
+PRIVATE_FOLDERS = ("backend/cpu/", "backend/cuda/", "backend/processor/", "distributed/nccl/", "distributed/peer/")
+PRIVATE_READERS = ("backend/registry.cpp", "backend/linear_algebra.cpp", "distributed/nccl/*", "distributed/peer/*",
+                   "distributed/communicator.cpp", "tests/*", "benches/*")
 
 # Where third-party headers may stand, first match decides. Tests and benches may use all as references and peers.
 THIRD_PARTY = (
@@ -71,6 +74,8 @@ def project_include_fault(path, header):
     for folder in PRIVATE_FOLDERS:
         if str(header).startswith(folder) and not matches(path, (folder + "*", *PRIVATE_READERS)):
             return f"<tutti/{header}> is private to {folder}"
+    if str(path) == UMBRELLA and str(header) == "exchange/eigen.h":
+        return f"<tutti/{header}> would ask every program for Eigen"
     layer = path.parts[0]
     if layer not in LAYERS:
         return None
@@ -96,6 +101,8 @@ def third_party_fault(path, header):
 
 def must_be_listed(path):
     """Sources everywhere; headers where they are installed."""
+    if str(path) == UMBRELLA:
+        return True
     if path.parts[0] in LAYERS:
         is_private = str(path).startswith(PRIVATE_FOLDERS)
         return path.suffix in (".cpp", ".cu") or (path.suffix == ".h" and not is_private)

@@ -23,6 +23,8 @@ SOUND = {
     "distributed/meson.build": "# SPDX-License-Identifier: Apache-2.0\n'ledger.h' 'gradient_sync.h'\n",
     "distributed/ledger.h": SPDX + "#include <tutti/autodiff/gradient_observer.h>\n",
     "distributed/gradient_sync.h": SPDX + "#include <tutti/autodiff/tensor.h>\n",
+    "meson.build": "# SPDX-License-Identifier: Apache-2.0\n'tutti.h'\n",
+    "tutti.h": SPDX + "#include <tutti/autodiff/tensor.h>\n",
     "tests/meson.build": "# SPDX-License-Identifier: Apache-2.0\n'backend/array_test.cpp'\n",
     "tests/backend/array_test.cpp": SPDX + "#include <doctest/doctest.h>\n#include <tutti/backend/cpu/pack.h>\n",
 }
@@ -37,6 +39,9 @@ BROKEN = (
     ("backend/array.h", SPDX + "#include <Eigen/Core>\n", 2, "belongs in backend/cpu"),
     ("exchange/npy.h", SPDX + "#include <Eigen/Core>\n", 2, "belongs in backend/cpu"),
     ("exchange/npy.h", SPDX + "#include <tutti/distributed/ledger.h>\n", 2, "may not include"),
+    ("exchange/npy.h", SPDX + "#include <tutti/tutti.h>\n", 2, "may not include"),
+    ("tutti.h", SPDX + "#include <tutti/exchange/eigen.h>\n", 2, "every program"),
+    ("tutti.h", SPDX + "#include <tutti/backend/cpu/pack.h>\n", 2, "private"),
     ("backend/array.h", SPDX + "#include <dnnl.hpp>\n", 2, "belongs in backend/cpu"),
     ("backend/cpu/exp.cpp", SPDX + "# include <cuda_runtime.h>\n", 2, "belongs in backend/cuda"),
     ("distributed/ledger.h", SPDX + "#include <nlohmann/json.hpp>\n", 2, "belongs in exchange"),

@@ -14,9 +14,7 @@ channel_shuffle native_channel_shuffle: `reshape` to [n, groups, c / groups, ...
 cosine_embedding_loss hinge_embedding_loss margin_ranking_loss soft_margin_loss: a line of `relu`, `clip`, `softplus` and `where`, and `mean`
 cosine_similarity: `sum(x * y, {axis}) / maximum(norm(x, {axis}) * norm(y, {axis}), eps)`
 dropout1d dropout2d dropout3d: `x * dropout(ones(...), p, generator)` with ones of shape [n, c, 1, 1]
-embedding_bag: `embedding`, then `sum`, `mean` or `max` over the bag's axis
 gaussian_nll_loss poisson_nll_loss: their formulas of `log`, `square` and `exp`, and `mean`
-glu: `split` in two halves, `a * sigmoid(b)`
 gumbel_softmax: `softmax((logits + gumbel(logits.shape(), generator)) / tau)`
 hardshrink: `hard_shrink`
 hardsigmoid: `hard_sigmoid`
@@ -31,9 +29,7 @@ multi_margin_loss multilabel_margin_loss multilabel_soft_margin_loss triplet_mar
 normalize: `x / maximum(norm(x, {axis}, true), eps)`
 pad: `pad`, pairs of widths from the first axis on
 pairwise_distance: `norm(x - y + eps, {-1})`
-softmin: `softmax(-x)`
 softshrink: `soft_shrink`
-tanhshrink: `x - tanh(x)`
 upsample upsample_bilinear upsample_nearest: `interpolate`
 dropout: `dropout`, with a generator
 conv_tbc: `conv1d` of permuted axes
@@ -263,7 +259,7 @@ TESTED = {
     "tests/backend/random_test.cpp": "normal truncated_normal uniform",
     "tests/autodiff/operations/distributions_test.cpp": "exponential gumbel laplace cauchy log_normal randint gamma",
     "tests/nn/initialize_test.cpp": "fill_constant fill_normal fill_truncated_normal fill_uniform orthogonal "
-                                    "kaiming_normal kaiming_uniform xavier_normal xavier_uniform",
+                                    "identity identity_convolution kaiming_normal kaiming_uniform xavier_normal xavier_uniform",
     "tests/nn/module_hooks_test.cpp": "call",
     "tests/autodiff/tensor_test.cpp": "operator+= operator-= operator*= operator/=",
 }

@@ -22,7 +22,10 @@ import pathlib
 import re
 import subprocess
 import sys
+import threading
 import time
+
+from test_course import Course
 
 SELECTED = re.compile(r"^\[doctest\] unskipped test cases passing the current filters: (\d+)", re.MULTILINE)
 PROGRESS = re.compile(r"\[progress\] (started (?P<name>.*)|(?P<result>passed|failed) in \S+ s)\n")
@@ -80,17 +83,25 @@ def selected_cases(executable, selection, device):
     return counts
 
 
-def run(command, timeout, device):
-    """The status (None: out of time) and the whole output."""
+def run(command, timeout, device, heard=lambda line: None):
+    """The status (None: out of time) and the whole output, of which `heard` gets each line as it comes."""
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
                                env=environment(device) | {"TUTTI_TEST_PROGRESS": "1"}, text=True, errors="replace")
-    try:
-        output, _ = process.communicate(timeout=timeout)
-        return process.returncode, COLOUR.sub("", output)
-    except subprocess.TimeoutExpired:
+    late = threading.Event()
+
+    def end():
+        late.set()
         process.kill()
-        output, _ = process.communicate()
-        return None, COLOUR.sub("", output)
+
+    deadline = threading.Timer(timeout, end)
+    deadline.start()
+    lines = []
+    with process:
+        for line in process.stdout:
+            lines.append(line)
+            heard(line)
+    deadline.cancel()
+    return None if late.is_set() else process.returncode, COLOUR.sub("", "".join(lines))
 
 
 def passed_cases(output):
@@ -119,38 +130,61 @@ def ending(status, output, timeout):
     return how if status not in (0, 1) else ""
 
 
-def run_executable(test, device, lacking, options):
-    """Runs one executable. None: the filter selects nothing of it. `lacking`: why it cannot run; then its cases are
-    skipped."""
-    executable = pathlib.Path(test["cmd"][0])
-    selection = [f"--test-case=*{options.filter}*"] if options.filter else []
+@dataclasses.dataclass
+class Selection:
+    """An executable and the test cases of it that are to run: with_skipped is 0 if the filter selects nothing of it."""
+    executable: pathlib.Path
+    arguments: list
+    runnable: int = 0
+    with_skipped: int = 0
+    lacking: str = ""  # why it cannot run: then its cases are skipped
+    fault: str = ""
+
+    @property
+    def name(self):
+        return self.executable.name
+
+
+def select(test, device, lacking, options):
+    """The Selection of an entry of Meson's list of tests."""
+    arguments = [f"--test-case=*{options.filter}*"] if options.filter else []
     if options.any_device:
-        selection.append("--test-suite-exclude=cpu")
+        arguments.append("--test-suite-exclude=cpu")
+    selection = Selection(pathlib.Path(test["cmd"][0]), arguments, lacking=lacking)
     try:
-        runnable, with_skipped = selected_cases(executable, selection, device)
+        selection.runnable, selection.with_skipped = selected_cases(selection.executable, arguments, device)
     except (RuntimeError, OSError, subprocess.TimeoutExpired) as error:
-        return Result(Counts(failed=1), [executable.name], text=f"{executable.name}: {error}")
-    if with_skipped == 0:
-        return None
-    if lacking:
-        counts = Counts(skipped=with_skipped)
-        return Result(counts, text=f"{executable.name}: {counts}" + (f" ({lacking})" if device == "cpu" else ""))
+        selection.fault = str(error)
+    return selection
+
+
+def run_executable(selection, device, options, course):
+    """Runs what is selected."""
+    name = selection.name
+    if selection.fault:
+        return Result(Counts(failed=1), [name], text=f"{name}: {selection.fault}")
+    if selection.lacking:
+        counts = Counts(skipped=selection.with_skipped)
+        return Result(counts, text=f"{name}: {counts}" + (f" ({selection.lacking})" if device == "cpu" else ""))
+    course.begin(name)
     started = time.monotonic()
-    status, output = run([*options.wrapper, executable, *selection], options.timeout, device)
+    status, output = run([*options.wrapper, selection.executable, *selection.arguments], options.timeout, device,
+                         lambda line: course.hear(name, line))
     seconds = time.monotonic() - started
+    course.end(name, seconds)
 
     passed = passed_cases(output)
-    counts = Counts(passed, max(0, runnable - passed), with_skipped - runnable)
+    counts = Counts(passed, max(0, selection.runnable - passed), selection.with_skipped - selection.runnable)
     failures = failed_cases(output)
     if status != 0 and counts.failed == 0:
         counts.failed = 1
-        failures.append(executable.name)
-    lines = [f"{executable.name}: {counts} ({seconds:.1f} s)"]
+        failures.append(name)
+    lines = [f"{name}: {counts} ({seconds:.1f} s)"]
     if counts.failed:
         lines.append(PROGRESS.sub("", output)[-MAX_SHOWN:])
         how = ending(status, output, options.timeout)
         if how:
-            lines.append(f"{executable.name} {how}")
+            lines.append(f"{name} {how}")
     return Result(counts, failures, seconds, "\n".join(lines))
 
 
@@ -206,23 +240,45 @@ def run_device(tests, device, options, report):
         if device != "cpu":
             print(f"skipped on {device}: {why}", flush=True)
             report.lacks(device, why)
-    def run_one(test):
-        suites = [part.split(":")[-1] for part in test["suite"]]
-        why = next((lacking[suite] for suite in suites if lacking.get(suite)), "")
-        return run_executable(test, device, why, options)
 
+    def select_one(test):
+        suites = [part.split(":")[-1] for part in test["suite"]]
+        return select(test, device, next((lacking[suite] for suite in suites if lacking.get(suite)), ""), options)
+
+    at_a_time = 1 if device == "cuda" else options.jobs
+    with concurrent.futures.ThreadPoolExecutor(at_a_time) as jobs:
+        selections = [selection for selection in jobs.map(select_one, tests) if selection.fault or selection.with_skipped]
+    return run_selections(selections, device, at_a_time, options, report)
+
+
+def run_selections(selections, device, at_a_time, options, report):
+    """So many at a time; their results, printed as they come."""
+    mode = "-async" if os.environ.get("TUTTI_CPU_ASYNC") else ""
+    course = Course(options.build / f"test-seconds-{device}{mode}.json", at_a_time)
+    course.expect({selection.name: selection.runnable for selection in selections
+                   if not selection.fault and not selection.lacking})
     results = []
-    with concurrent.futures.ThreadPoolExecutor(1 if device == "cuda" else options.jobs) as jobs:
-        running = {jobs.submit(run_one, test): name_of(test) for test in tests}
+    with concurrent.futures.ThreadPoolExecutor(at_a_time) as jobs:
+        running = {jobs.submit(run_executable, selection, device, options, course): selection.name
+                   for selection in selections}
         try:
-            for done in concurrent.futures.as_completed(running):
-                if result := done.result():
+            while running:
+                done, _ = concurrent.futures.wait(running, timeout=1, return_when=concurrent.futures.FIRST_COMPLETED)
+                for future in done:
+                    course.line.clear()
+                    result, name = future.result(), running.pop(future)
                     print(result.text, flush=True)
                     results.append(result)
-                    report.add(device, running[done], result)
+                    report.add(device, name, result)
+                if running:
+                    course.show()
         except BaseException:  # Ctrl-C: what has not begun does not
             jobs.shutdown(wait=False, cancel_futures=True)
             raise
+        finally:
+            course.line.clear()
+    if not options.filter:
+        course.keep()
     return results
 
 

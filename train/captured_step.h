@@ -33,7 +33,7 @@ struct CapturedStepOptions {
 /// function and `backward` each time. Clipping and the optimizer's step are not in it: call them after it, as always.
 ///
 ///   CapturedStep step(model, [&](std::span<const Tensor> batch) {
-///     return std::vector{cross_entropy(model.forward(batch[0]), batch[1])};
+///     return std::vector{cross_entropy(model(batch[0]), batch[1])};
 ///   });
 ///   for (...) {
 ///     const std::vector<Tensor> loss = step({inputs, targets});

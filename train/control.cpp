@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/train/control.h>
 
+#include <tutti/backend/deadline.h>
 #include <tutti/backend/error.h>
 
 #include <algorithm>
@@ -16,7 +17,7 @@ class LocalControl::Root final : public ControlRoot {
     std::unique_lock lock(channel_.mutex_);
     const auto& joined = channel_.joined_;
     const auto decided = [&] { return !channel_.failure_.empty() || std::ranges::count(joined, 0) == 0; };
-    const bool in_time = channel_.changed_.wait_for(lock, channel_.deadline_, decided);
+    const bool in_time = wait_within(channel_.changed_, lock, channel_.deadline_, decided);
     if (!channel_.failure_.empty()) raise<Error>("[control] {}", channel_.failure_);
     if (in_time) return;
     std::string missing;
@@ -62,7 +63,7 @@ class LocalControl::Follower final : public ControlFollower {
     std::unique_lock lock(channel_.mutex_);
     auto& queue = channel_.messages_[index_];
     const bool heard =
-        channel_.changed_.wait_for(lock, channel_.deadline_, [&] { return !queue.empty() || channel_.closed_; });
+        wait_within(channel_.changed_, lock, channel_.deadline_, [&] { return !queue.empty() || channel_.closed_; });
     if (queue.empty() && heard) raise<Error>("[control] follower {}: the driver is gone", index_);
     if (queue.empty())
       raise<Error>("[control] follower {}: no word from the driver for {} ms", index_, channel_.deadline_.count());
@@ -77,7 +78,10 @@ class LocalControl::Follower final : public ControlFollower {
 };
 
 LocalControl::LocalControl(std::size_t followers, std::chrono::milliseconds deadline)
-    : messages_(followers), joined_(followers, 0), deadline_(deadline), root_(std::make_unique<Root>(*this)) {
+    : messages_(followers),
+      joined_(followers, 0),
+      deadline_(bounded_wait("control, deadline", deadline)),
+      root_(std::make_unique<Root>(*this)) {
   for (std::size_t i = 0; i < followers; ++i) followers_.push_back(std::make_unique<Follower>(*this, i));
 }
 

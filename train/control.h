@@ -54,7 +54,7 @@ class ControlFollower {
 /// The channel between threads of one process. Its ends refer to it and are used while it lives.
 class LocalControl {
  public:
-  /// `deadline`: of every wait; it has to be longer than an epoch of the driver's.
+  /// `deadline`: of every wait; it has to be longer than an epoch of the driver's. milliseconds::max(): none.
   explicit LocalControl(std::size_t followers, std::chrono::milliseconds deadline = std::chrono::hours(24));
   ~LocalControl();
 

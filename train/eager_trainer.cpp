@@ -5,30 +5,26 @@
 #include <tutti/autodiff/backward.h>
 #include <tutti/autodiff/operations.h>
 #include <tutti/backend/error.h>
+#include <tutti/distributed/batch_norm_sync.h>
 #include <tutti/distributed/gradient_sync.h>
 #include <tutti/distributed/sync_server.h>
 #include <tutti/exchange/utf8.h>
+#include <tutti/nn/empty_batch.h>
 #include <tutti/optim/clip.h>
 #include <tutti/optim/gradient_scaler.h>
 
-#include <nlohmann/json.hpp>
-
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <cstdint>
 #include <optional>
-#include <sstream>
 
 namespace tutti {
 namespace {
 
-bool is_loss(std::string_view name) { return name.find("loss") != std::string_view::npos; }
-
 Tensor total_loss(const Losses& losses) {
   Tensor total;
   for (const auto& [name, value] : losses)
-    if (is_loss(name)) total = total.defined() ? total + value : value;
+    if (detail::is_loss(name)) total = total.defined() ? total + value : value;
   if (!total.defined()) raise<Error>("[trainer] no result has \"loss\" in its name: there is nothing to minimise");
   return total;
 }
@@ -48,15 +44,6 @@ void check_results(const Losses& losses) {
       raise<ShapeError>("[trainer] result \"{}\" is {} {}: a loss or metric is one number", name,
                         to_string(value.dtype()), to_string(value.shape()));
   }
-}
-
-using Averages = std::map<std::string, RunningAverage, std::less<>>;
-constexpr const char* kTotal = "";  // the sum of a step's losses, among them by a name that none has
-
-Metrics means_of(const Averages& averages) {
-  Metrics means;
-  for (const auto& [name, average] : averages) means[name] = average.mean();
-  return means;
 }
 
 void check_options(const EagerOptions& options) {
@@ -91,7 +78,12 @@ void check_trains(Module& model, const std::vector<Tensor>& optimized) {
 }  // namespace
 
 EagerTrainerBase::EagerTrainerBase(Module& model, Optimizer& optimizer, EagerOptions options)
-    : model_(model), optimizer_(optimizer), options_(std::move(options)), parameters_(optimizer.parameters()) {
+    : model_(model),
+      optimizer_(optimizer),
+      options_(std::move(options)),
+      passes_empty_batches_(options_.sync != nullptr &&
+                            (options_.pass_empty_batches || has_synchronized_batch_norms(model))),
+      parameters_(optimizer.parameters()) {
   check_options(options_);
   if (options_.sparse_optimizer != nullptr) {
     const std::vector<Tensor>& sparse = options_.sparse_optimizer->parameters();
@@ -111,17 +103,27 @@ void EagerTrainerBase::set_training(bool training) {
 Losses EagerTrainerBase::forward(const std::function<Losses()>& losses) const {
   std::optional<Autocast> autocast;
   if (options_.autocast != DType::f32) autocast.emplace(options_.autocast);
-  Losses results = losses();
-  check_results(results);
-  return results;
+  try {
+    Losses results = losses();
+    check_results(results);
+    return results;
+  } catch (const DeviceError& error) {
+    const bool several = options_.sync != nullptr && options_.sync->devices().size() > 1;
+    if (!several || std::string_view(error.what()).find("are on different devices") == std::string_view::npos) throw;
+    raise<DeviceError>(
+        "{}. (A member that the model's `visit` does not show stays on the device that it was made on, and every "
+        "replica reads it there.)",
+        error.what());
+  }
 }
 
-Tensor EagerTrainerBase::minimised(const Losses& losses) const {
+Tensor EagerTrainerBase::minimised(const Losses& losses) {
   const Tensor loss = total_loss(losses);
+  if (!options_.allow_other_leaves) untrained_leaves_.check(model_, parameters_, loss);
   return options_.scaler != nullptr ? options_.scaler->scale(loss) : loss;
 }
 
-Losses EagerTrainerBase::pass_eagerly(const std::function<Losses()>& losses, Step* step, double scale) const {
+Losses EagerTrainerBase::pass_eagerly(const std::function<Losses()>& losses, Step* step, double scale) {
   Losses results = forward(losses);
   const Tensor loss = minimised(results);
   if (step != nullptr)
@@ -143,6 +145,8 @@ void EagerTrainerBase::take_batch(double weight, const Pass& pass) {
   Losses results;
   if (weight > 0)
     results = pass_weighted(weight, pass, last);
+  else if (passes_empty_batches_ && pass)
+    pass_empty(pass, last);
   else if (step_ && last)
     step_->synchronize();
   ++pending_;
@@ -162,6 +166,12 @@ Losses EagerTrainerBase::pass_weighted(double weight, const Pass& pass, bool las
   return pass(step_.get(), 1.0);
 }
 
+// For the collectives that others wait for; there is nothing to report of it.
+void EagerTrainerBase::pass_empty(const Pass& pass, bool last) {
+  const EmptyBatch of_no_examples;
+  pass_weighted(0, pass, last);
+}
+
 void EagerTrainerBase::update() {
   const double weight = std::exchange(pending_weight_, 0);
   pending_ = 0;
@@ -175,7 +185,12 @@ void EagerTrainerBase::update() {
   }
   if (overlap() == Overlap::in_backward) return;
   if (options_.sync == nullptr && options_.accumulation > 1 && weight > 0) multiply_gradients(parameters_, 1 / weight);
-  apply_gradients();
+  try {
+    apply_gradients();
+  } catch (...) {  // the others hear of the cause, before they would of a step that was unwound
+    if (options_.sync != nullptr) options_.sync->fail(options_.device, std::current_exception());
+    throw;
+  }
 }
 
 // Without any there were no examples, or with double buffering they are on their way: that is no step.
@@ -190,7 +205,7 @@ void EagerTrainerBase::apply_gradients() {
     if (!finite) return;
   }
   if (options_.max_value) clip_grad_value(parameters_, *options_.max_value);
-  if (options_.max_norm) clip_grad_norm(parameters_, *options_.max_norm);
+  if (options_.max_norm) clip_unread_norm(parameters_, *options_.max_norm);
   optimizer_.step();
   if (options_.sparse_optimizer != nullptr) options_.sparse_optimizer->step();
 }
@@ -250,129 +265,6 @@ void EagerTrainerBase::failed(std::exception_ptr error) {
   } catch (...) {  // the group has failed before: everyone knows
   }
   step_.reset();
-}
-
-// Values are kept as they are until they are asked for: on a GPU the host would wait for each.
-void EagerTrainerBase::keep(const Losses& losses, double weight) {
-  if (options_.metrics_every == 0) return;
-  Losses values;
-  for (const auto& [name, value] : losses) values.emplace_back(name, value.detach());
-  results_.emplace_back(std::move(values), weight);
-}
-
-Metrics EagerTrainerBase::end_step() {
-  if (options_.whole_updates) finish_updates();
-  if (options_.metrics_every == 0) return {};
-  unread_.push_back(std::exchange(results_, {}));
-  unwritten_ = true;
-  if ((iteration() + 1) % options_.metrics_every != 0) return {};
-  return write_metrics();
-}
-
-void EagerTrainerBase::add_unread(Measured& measured) const {
-  for (const StepResults& step : unread_) {
-    double step_weight = 0;
-    std::map<std::string, double> sums;
-    for (const auto& [losses, weight] : step) {
-      double total = 0;
-      for (const auto& [name, value] : losses) {
-        const auto number = value.item<double>();
-        if (!is_loss(name)) {
-          sums[name] += number;
-          continue;
-        }
-        measured.averages[name].add(number, weight);
-        total += number;
-      }
-      if (!losses.empty()) measured.averages[kTotal].add(total, weight);
-      measured.loss.add(total, weight);
-      step_weight += weight;
-    }
-    for (const auto& [name, sum] : sums) measured.averages[name].add(sum, step_weight);
-  }
-}
-
-void EagerTrainerBase::read_metrics() {
-  add_unread(measured_);
-  unread_.clear();
-}
-
-std::string EagerTrainerBase::measured() const {
-  Measured all = measured_;
-  add_unread(all);
-  nlohmann::json averages = nlohmann::json::object();
-  for (const auto& [name, average] : all.averages) averages[name] = average.to_text();
-  return nlohmann::json{{"averages", averages}, {"loss", all.loss.to_text()}}.dump();
-}
-
-std::function<void()> EagerTrainerBase::prepare_measured(const std::vector<std::string>& texts) try {
-  Measured all;
-  const auto add = [](RunningAverage& to, const std::string& text) {
-    RunningAverage average;
-    average.load_text(text);
-    to.merge(average);
-  };
-  for (const std::string& text : texts) {
-    const auto json = nlohmann::json::parse(text);
-    for (const auto& [name, average] : json.at("averages").items()) add(all.averages[name], average);
-    add(all.loss, json.at("loss"));
-  }
-  return [this, all = std::move(all)] {
-    measured_ = all;
-    unread_.clear();
-    unwritten_ = options_.metrics_every > 0;
-  };
-} catch (const nlohmann::json::exception& error) {
-  raise<DataError>("[trainer] this is nothing that a trainer measured: {}", error.what());
-}
-
-// By examples. Devices may know different names, one without examples none: what they send is text, a line for each.
-Metrics EagerTrainerBase::group_means(const Averages& own) {
-  if (options_.sync == nullptr) return means_of(own);
-  std::string text;
-  for (const auto& [name, average] : own) text += fmt::format("{} {} {}\n", average.weight(), average.mean(), name);
-  const std::vector<std::uint8_t> bytes(text.begin(), text.end());
-  const Tensor sent(Array::from(bytes, {static_cast<std::int64_t>(bytes.size())}, options_.device));
-  const auto all = options_.sync->all_gather(options_.device, sent).resolve().to_vector<std::uint8_t>();
-  Averages averages;
-  std::istringstream lines(std::string(all.begin(), all.end()));
-  for (std::string line; std::getline(lines, line);) {
-    const char* const last = line.data() + line.size();
-    double weight = 0;
-    double value = 0;
-    const char* at = std::from_chars(line.data(), last, weight).ptr;
-    at = std::from_chars(at + 1, last, value).ptr;
-    averages[std::string(at + 1, last)].add(value, weight);
-  }
-  return means_of(averages);
-}
-
-Metrics EagerTrainerBase::evaluated(Metrics means, const Metrics& weights) {
-  if (!options_.evaluate_together) return means;
-  Averages own;
-  for (const auto& [name, value] : means) own[name].add(value, weights.at(name));
-  return group_means(own);
-}
-
-double EagerTrainerBase::take_mean_loss() {
-  if (options_.metrics_every == 0) raise<Error>("[trainer] losses are not kept with metrics_every 0");
-  read_metrics();
-  Averages own{{"loss", std::exchange(measured_.loss, {})}};
-  return group_means(own).at("loss");
-}
-
-// The sum of the losses, and each by itself where there are several.
-Metrics EagerTrainerBase::write_metrics() {
-  read_metrics();
-  Metrics metrics = group_means(std::exchange(measured_.averages, {}));
-  unwritten_ = false;
-  const auto total = metrics.extract(kTotal);
-  if (metrics.empty()) return metrics;
-  storage().put_scalar("data_time", data_time(), EventStorage::Smoothing::none);
-  if (!total.empty()) storage().put_scalar(options_.prefix + "total_loss", total.mapped());
-  if (metrics.size() > 1)
-    for (const auto& [name, value] : metrics) storage().put_scalar(options_.prefix + name, value);
-  return metrics;
 }
 
 Metrics EagerTrainerBase::evaluate_on(const std::function<Losses()>& losses) {

@@ -4,8 +4,10 @@
 #include <tutti/nn/module.h>
 #include <tutti/optim/optimizer.h>
 #include <tutti/train/data/data_stream.h>
+#include <tutti/train/empty_item.h>
 #include <tutti/train/reporting/metrics.h>
 #include <tutti/train/trainer.h>
+#include <tutti/train/untrained_leaves.h>
 
 #include <cstdint>
 #include <exception>
@@ -46,11 +48,22 @@ struct EagerOptions {
   std::int64_t metrics_every = 1;
   /// Evaluations are of the whole group: all devices evaluate at the same place, each on its share.
   bool evaluate_together = false;
+  /// A batch without examples passes forward and backward, too, with losses of 0: the model takes part in collectives
+  /// there, which the group's other devices wait for. Always so where it has synchronised batch norms.
+  bool pass_empty_batches = false;
   std::string prefix = {};  ///< of the metrics' names
+  /// The loss may depend on leaves that require a gradient and are neither the model's nor the optimizer's, such as
+  /// another network's: else they are an Error in the second step, since one may be a member that `visit` forgot.
+  bool allow_other_leaves = false;
   /// A step takes all batches of an update: iterations count updates. Of the step's batches, losses are averaged and
   /// other values summed. Default: each batch is a step.
   bool whole_updates = false;
 };
+
+namespace detail {
+/// Whether a result of this name is a mean over its batch that is minimised.
+inline bool is_loss(std::string_view name) { return name.find("loss") != std::string_view::npos; }
+}  // namespace detail
 
 /// A step as one writes it by hand: forward, backward, and every `accumulation` batches clip, step, zero_grad.
 /// Gradients are means over all examples of an update, however many batches and devices they came from and however
@@ -92,12 +105,17 @@ class EagerTrainerBase : public Trainer {
   using Pass = std::function<Losses(Step*, double scale)>;
 
   /// One batch of the step, and its update if it is the last of one. `weight`: the batch's examples; 0: it has no loss,
-  /// and its device only takes part.
+  /// and its device only takes part, by `pass` where empty batches pass, too.
   void take_batch(double weight, const Pass& pass);
+  bool passes_empty_batches() const noexcept { return passes_empty_batches_; }
+  /// How many batches every device passes in a step, if empty ones do.
+  std::size_t batches_of_step() const noexcept {
+    return options_.whole_updates ? static_cast<std::size_t>(options_.accumulation) : 1;
+  }
   Metrics end_step();  ///< after its batches: what it reports
-  Losses pass_eagerly(const std::function<Losses()>& losses, Step*, double scale) const;
+  Losses pass_eagerly(const std::function<Losses()>& losses, Step*, double scale);
   Losses forward(const std::function<Losses()>& losses) const;
-  Tensor minimised(const Losses&) const;  ///< their sum, as backward gets it
+  Tensor minimised(const Losses&);  ///< their sum, as backward gets it
   Metrics evaluate_on(const std::function<Losses()>& losses);
   Metrics evaluated(Metrics means, const Metrics& weights) override;
 
@@ -111,6 +129,7 @@ class EagerTrainerBase : public Trainer {
 
   Metrics group_means(const Averages&);
   Losses pass_weighted(double weight, const Pass& pass, bool last);
+  void pass_empty(const Pass& pass, bool last);
   void update();
   void apply_gradients();
   void count_samples(double weight);
@@ -124,7 +143,9 @@ class EagerTrainerBase : public Trainer {
   Module& model_;
   Optimizer& optimizer_;
   EagerOptions options_;
+  bool passes_empty_batches_;
   std::vector<Tensor> parameters_;
+  UntrainedLeaves untrained_leaves_;
   std::unique_ptr<Step> step_;        // the group's, while batches are accumulated
   std::unique_ptr<Step> on_its_way_;  // the last one, with double buffering: its gradients are used later
   std::int64_t pending_ = 0;          // batches accumulated
@@ -140,7 +161,7 @@ class EagerTrainerBase : public Trainer {
 /// Trains a model on a stream: ten lines make a loop.
 ///
 ///   EagerTrainer<Batch> trainer(model, optimizer, batches, [&](const Batch& batch) -> Losses {
-///     return {{"loss", cross_entropy(model.forward(batch.inputs), batch.targets)}};
+///     return {{"loss", cross_entropy(model(batch.inputs), batch.targets)}};
 ///   });
 ///   trainer.register_hook(std::make_shared<PeriodicWriter>(...));
 ///   trainer.train({.epochs = 10});
@@ -194,12 +215,15 @@ template <class Item> class EagerTrainer : public EagerTrainerBase {
       with_next_items(data_, options().accumulation, [this](std::vector<Item>& items) { items_ = std::move(items); });
     else if (std::optional<Item> item = data_.next())
       items_.push_back(std::move(*item));
+    if (passes_empty_batches() && !items_.empty()) empty_item_->learn(items_.front(), options().device);
     return !items_.empty();
   }
   Metrics run_step() override {
-    if (items_.empty()) take_batch(0, {});
-    for (const Item& item : items_)
-      take_batch(weight_of(item), [&](Step* step, double scale) { return pass(item, step, scale); });
+    for (const Item& item : items_) take_item(item, weight_of(item));
+    if (passes_empty_batches())
+      for (std::size_t i = items_.size(); i < batches_of_step(); ++i) take_item(empty_item(), 0);
+    else if (items_.empty())
+      take_batch(0, {});
     return end_step();
   }
   virtual Losses pass(const Item& item, Step* step, double scale) {
@@ -225,8 +249,20 @@ template <class Item> class EagerTrainer : public EagerTrainerBase {
     return weight;
   }
   const LossFunction& losses() const noexcept { return losses_; }
+  /// Of a group's trainers, which then learn from each other what an item without examples looks like.
+  void share_empty_item(std::shared_ptr<EmptyItem<Item>> shared) { empty_item_ = std::move(shared); }
 
  private:
+  void take_item(const Item& item, double weight) {
+    take_batch(weight, [&](Step* step, double scale) { return pass(item, step, scale); });
+  }
+  Item empty_item() const {
+    if (std::optional<Item> item = empty_item_->on(options().device)) return std::move(*item);
+    raise<Error>(
+        "[trainer] {} has no data in a step in which the other devices wait for its forward: it needs an item without "
+        "examples, by `Item without_examples(Device) const` of an item that it, or another device of its learner, had",
+        to_string(options().device));
+  }
   static double weight_of(const Item& item) {
     if constexpr (requires { item.weight(); }) return item.weight();
     return 1;
@@ -237,6 +273,7 @@ template <class Item> class EagerTrainer : public EagerTrainerBase {
   LossFunction losses_;
   DataStream<Item>* evaluation_data_ = nullptr;
   LossFunction evaluation_losses_;
+  std::shared_ptr<EmptyItem<Item>> empty_item_ = std::make_shared<EmptyItem<Item>>();
   std::vector<Item> items_;              // of the step
   std::optional<Item> evaluation_item_;  // beside them: a hook may evaluate within a step
 };

@@ -54,7 +54,7 @@ class CapturedLosses {
 /// an epoch begins after 100 or more. Evaluation is eager. After LiBai's trainer of this name.
 ///
 ///   GraphTrainer<Batch> trainer(model, optimizer, batches, [&](const Batch& batch) -> Losses {
-///     return {{"loss", cross_entropy(model.forward(batch.inputs), batch.targets)}};
+///     return {{"loss", cross_entropy(model(batch.inputs), batch.targets)}};
 ///   });
 ///
 /// With `whole_updates` a step takes all batches of an update, one after the other; with a `joined` stream they are

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <tutti/backend/error.h>
+#include <tutti/distributed/batch_norm_sync.h>
 #include <tutti/distributed/gradient_sync.h>
 #include <tutti/distributed/sync_server.h>
 #include <tutti/optim/gradient_scaler.h>
@@ -30,6 +31,9 @@ struct LearnerOptions {
   /// Of every device. `sync`, `device`, `evaluate_together`, `sparse_optimizer` and `scaler` are the learner's to set.
   EagerOptions step = {};
   std::optional<GradientScalerOptions> scaling = std::nullopt;  ///< for f16: every device has a scaler, made alike
+  /// In training every BatchNorm normalises by the batch of all devices. `losses` is called on devices without data,
+  /// too, with a batch without examples.
+  bool synchronize_batch_norms = false;
   enum class Evaluation : std::uint8_t {
     /// On the main device, on all of its evaluation data. The others wait, at most for SyncOptions::fail_after.
     main,
@@ -52,12 +56,15 @@ template <class Item, template <class> class TrainerOf = EagerTrainer> class Lea
 
  public:
   LearnerTrainer(Module& replica, Optimizer& optimizer, DataStream<Item>& data, typename Base::LossFunction losses,
-                 EagerOptions options, StepAgreement& agreement, std::size_t index, std::size_t devices)
+                 EagerOptions options, StepAgreement& agreement, std::size_t index, std::size_t devices,
+                 std::shared_ptr<EmptyItem<Item>> empty_item)
       : Base(replica, optimizer, data, std::move(losses), std::move(options)),
         data_(data),
         agreement_(agreement),
         index_(index),
-        devices_(devices) {}
+        devices_(devices) {
+    this->share_empty_item(std::move(empty_item));
+  }
 
   void stop(std::string reason) override { agreement_.request_stop(std::move(reason)); }
 
@@ -114,7 +121,7 @@ template <class Item, template <class> class TrainerOf = EagerTrainer> class Lea
 ///       .optimizer = [](Network& replica) { return std::make_unique<AdamW>(replica.parameters(), 1e-3); },
 ///       .data = [&](std::size_t device) { return batches.stream(device); },
 ///       .losses = [](Network& replica, const Batch& b) -> Losses {
-///         return {{"loss", cross_entropy(replica.forward(b.inputs), b.targets)}};
+///         return {{"loss", cross_entropy(replica(b.inputs), b.targets)}};
 ///       }}, {.devices = devices_of("cpu", 4)});
 ///   learner.main().register_hook(...);
 ///   learner.train({.epochs = 10});
@@ -142,7 +149,7 @@ template <class M, class Item, template <class> class TrainerOf = EagerTrainer> 
       : options_(std::move(options)),
         parts_(std::move(parts)),
         sync_(options_.devices, options_.sync),
-        agreement_(options_.devices, sync_.server().options()),
+        agreement_(options_.devices, waits_of(sync_.server())),
         replicas_(sync_.replicate(model)) {
     if (!parts_.optimizer) raise<Error>("[learner] Parts::optimizer is not set");
     if (!parts_.data) raise<Error>("[learner] Parts::data is not set");
@@ -151,6 +158,8 @@ template <class M, class Item, template <class> class TrainerOf = EagerTrainer> 
       raise<Error>("[learner] one GradientScaler cannot serve {} devices: give LearnerOptions::scaling", devices());
     if (options_.step.sparse_optimizer != nullptr)
       raise<Error>("[learner] one optimizer cannot serve {} devices: give Parts::sparse_optimizer", devices());
+    if (options_.synchronize_batch_norms)
+      for (M& replica : replicas_) tutti::synchronize_batch_norms(replica, sync_);
     for (std::size_t d = 0; d < options_.devices.size(); ++d) add_device(d);
   }
 
@@ -218,6 +227,13 @@ template <class M, class Item, template <class> class TrainerOf = EagerTrainer> 
 
  private:
   using Evaluation = LearnerOptions::Evaluation;
+
+  // Warnings go the group's way, where they may take their time and harm nobody.
+  static SyncOptions waits_of(DistributedSyncServer& server) {
+    SyncOptions waits = server.options();
+    waits.warn = [&server](const std::string& text) { server.tell(text); };
+    return waits;
+  }
 
   template <class T, class Owned> static std::vector<T*> pointers(const std::vector<std::unique_ptr<Owned>>& owned) {
     std::vector<T*> all;
@@ -295,7 +311,7 @@ template <class M, class Item, template <class> class TrainerOf = EagerTrainer> 
     trainers_.push_back(std::make_unique<LearnerTrainer<Item, TrainerOf>>(
         replica, *optimizers_.back(), *data_.back(),
         [this, &replica](const Item& item) { return parts_.losses(replica, item); }, std::move(step), agreement_, d,
-        devices()));
+        devices(), empty_item_));
     if (!parts_.evaluation_data || (d > 0 && options_.evaluation == Evaluation::main)) return;
     evaluation_data_.push_back(made("evaluation_data", parts_.evaluation_data(d), d));
     check_shares("evaluation data", *evaluation_data_.back(), options_.evaluation == Evaluation::main ? 1 : devices());
@@ -309,6 +325,7 @@ template <class M, class Item, template <class> class TrainerOf = EagerTrainer> 
   Parts parts_;
   GradientSync sync_;
   StepAgreement agreement_;
+  std::shared_ptr<EmptyItem<Item>> empty_item_ = std::make_shared<EmptyItem<Item>>();  // for all devices
   std::vector<M> replicas_;
   std::vector<std::unique_ptr<Optimizer>> optimizers_;
   std::vector<std::unique_ptr<SparseOptimizer>> sparse_optimizers_;  // of each device, or none

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/train/step_agreement.h>
 
+#include <tutti/backend/deadline.h>
 #include <tutti/backend/error.h>
 #include <tutti/distributed/sync_text.h>
 
@@ -10,7 +11,9 @@
 namespace tutti {
 
 StepAgreement::StepAgreement(std::vector<Device> devices, const SyncOptions& waits)
-    : warn_after_(waits.warn_after), fail_after_(waits.fail_after), warn_(waits.warn) {
+    : warn_after_(bounded_wait<SyncError>("training, warn_after", waits.warn_after)),
+      fail_after_(bounded_wait<SyncError>("training, fail_after", waits.fail_after)),
+      warn_(waits.warn) {
   for (const Device device : devices) devices_.push_back({.device = device});
 }
 
@@ -66,13 +69,14 @@ bool StepAgreement::any(std::unique_lock<std::mutex>& lock, std::size_t device, 
   changed_.notify_all();
   const auto known = [&] { return error_ || answers.any || answers.said == devices_.size(); };
   const auto first = std::min(warn_after_, fail_after_);
-  if (!changed_.wait_for(lock, first, known) && warn_ && first < fail_after_ && !std::exchange(answers.warned, true)) {
+  if (!wait_within(changed_, lock, first, known) && warn_ && first < fail_after_ &&
+      !std::exchange(answers.warned, true)) {
     const std::string text = missing(device, call, situation, first);
     lock.unlock();  // whoever hears it may call this object
     warn_(text);
     lock.lock();
   }
-  if (!changed_.wait_for(lock, fail_after_ - first, known))
+  if (!wait_within(changed_, lock, fail_after_ - first, known))
     raise<SyncError>("{}", missing(device, call, situation, fail_after_));  // the fault of those that are silent
   check_failed();
   const bool any = answers.any;

@@ -8,9 +8,10 @@
 #include <tutti/autodiff/operations.h>
 #include <tutti/autodiff/promotion.h>
 #include <tutti/autodiff/window_shapes.h>
+#include <tutti/backend/checked_size.h>
 #include <tutti/backend/error.h>
 
-#include <algorithm>
+#include <numeric>
 #include <string_view>
 
 namespace tutti {
@@ -29,9 +30,9 @@ struct Windows {
 
 // Of arange, so that a step with them can be captured.
 Windows windows_of(std::int64_t length, std::int64_t size, Device device) {
-  std::int64_t longest = 0;
-  for (std::int64_t i = 0; i < size; ++i)
-    longest = std::max(longest, ((i + 1) * length + size - 1) / size - i * length / size);
+  // In lowest terms l / s, i l leaves every remainder r by s for some i: ceil((r + l) / s) is most for s - 1.
+  const std::int64_t common = std::gcd(length, size);
+  const std::int64_t longest = (length / common + 2 * (size / common - 1)) / (size / common);
   const Tensor i = expand_dims(arange(size, {.device = device}), 1);
   const Tensor begin = floor_divide(i * length, size);
   const Tensor end = floor_divide((i + 1) * length + (size - 1), size);
@@ -69,10 +70,16 @@ Tensor adaptive_pool(std::string_view operation, Pooling pooling, const Tensor& 
   check_image_rank(operation, size.size(), input.shape());
   if (!is_floating(input.dtype()))
     raise<DTypeError>("[{}] takes a floating type, not {}", operation, to_string(input.dtype()));
-  for (std::size_t i = 0; i < size.size(); ++i)
-    if (size[i] < 1 || input.shape()[i + 2] < 1)
+  Shape result{input.shape()[0], input.shape()[1]};
+  for (std::size_t i = 0; i < size.size(); ++i) {
+    const std::int64_t length = input.shape()[i + 2];
+    if (size[i] < 1 || length < 1)
       raise<ShapeError>("[{}] there must be something to pool, and to pool to: size {} of input {}", operation,
                         to_string(size), to_string(input.shape()));
+    ((CheckedSize(size[i]) + 1) * (CheckedSize(length) + 2)).get(operation, "size {} of {}", size[i], length);
+    result.push_back(size[i]);
+  }
+  checked_element_count(operation, result);
   const Autocast as_given(DType::f32);
   Tensor x = widened(input);
   for (std::size_t i = 0; i < size.size(); ++i) {

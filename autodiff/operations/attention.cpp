@@ -87,7 +87,7 @@ struct Attention {
   }
   Tensor earlier(Range queries, Range keys) const {
     const auto positions = [&](Range range) {
-      return Tensor(Array::arange(range.end - range.begin, DType::i64, device)) + range.begin;
+      return Tensor(Array::arange(range.end - range.begin, DType::i64, device, range.begin));
     };
     return expand_dims(positions(queries), 1) >= positions(keys);
   }
@@ -309,10 +309,12 @@ void check(const Tensor& query, const Tensor& key, const Tensor& value, const At
   if (!mask.defined()) return;
   if (mask.dtype() != DType::boolean && !is_floating(mask.dtype()))
     raise<DTypeError>("[{}] a mask is bool or floating, got {}", kName, to_string(mask.dtype()));
-  const auto matches = [&](std::int64_t axis, std::int64_t length) {
-    return mask.length(axis) == length || mask.length(axis) == 1;
+  const auto matches = [&](std::size_t from_back, std::int64_t length) {
+    if (mask.rank() < from_back) return true;
+    const std::int64_t given = mask.shape()[mask.rank() - from_back];
+    return given == length || given == 1;
   };
-  if (mask.rank() < 2 || !matches(-2, query.length(-2)) || !matches(-1, key.length(-2)))
+  if (!matches(2, query.length(-2)) || !matches(1, key.length(-2)))
     raise<ShapeError>("[{}] the mask {} should be [..., {}, {}]", kName, to_string(mask.shape()), query.length(-2),
                       key.length(-2));
 }
@@ -325,6 +327,12 @@ std::int64_t fitting_block(const Tensor& query) {
   std::int64_t block = 1024;
   while (block > 128 && together * block * block > most) block /= 2;
   return block;
+}
+
+// A mask of fewer than two axes, with those in front that broadcasting gives it.
+Tensor with_two_axes(const Tensor& mask) {
+  if (!mask.defined() || mask.rank() >= 2) return mask;
+  return reshape(mask, {1, mask.size()});
 }
 
 // [..., heads, rows, d] -> [..., heads / sharing, sharing, rows, d]; one head stays one.
@@ -350,8 +358,13 @@ Tensor scaled_dot_product_attention(const Tensor& query, const Tensor& key, cons
   const Autocast own_types(DType::f32);
   const double features = static_cast<double>(q.length(-1));
   const std::int64_t block = call.block > 0 ? call.block : fitting_block(q);
-  Attention attention{call.mask,  call.causal,  call.scale.value_or(1.0 / std::sqrt(features)),       block,
-                      q.device(), call.dropout, call.dropout > 0 ? call.random->fork() : Generator(0)};
+  Attention attention{with_two_axes(call.mask),
+                      call.causal,
+                      call.scale.value_or(1.0 / std::sqrt(features)),
+                      block,
+                      q.device(),
+                      call.dropout,
+                      call.dropout > 0 ? call.random->fork() : Generator(0)};
   if (q.rank() < 3 || k.rank() < 3 || k.length(-3) <= 1 || k.length(-3) == q.length(-3) || q.length(-3) == 1)
     return attend(attention, q, k, v);
   const std::int64_t heads = q.length(-3);
@@ -362,7 +375,7 @@ Tensor scaled_dot_product_attention(const Tensor& query, const Tensor& key, cons
   if (call.mask.defined() && call.mask.rank() >= 3 && call.mask.length(-3) != 1 && call.mask.length(-3) != heads)
     raise<ShapeError>("[{}] the mask {} is of {} heads, and the query {} of {}", kName, to_string(call.mask.shape()),
                       call.mask.length(-3), to_string(q.shape()), heads);
-  if (call.mask.defined()) attention.mask = grouped(call.mask, sharing);
+  if (attention.mask.defined()) attention.mask = grouped(attention.mask, sharing);
   const Tensor y = attend(attention, grouped(q, sharing), expand_dims(k, -3), expand_dims(v, -3));
   Shape shape = y.shape();
   shape.erase(shape.size() - 3);

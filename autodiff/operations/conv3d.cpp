@@ -33,7 +33,7 @@ struct DepthWindows {
     const Array slices = all.permute({0, 2, 1, 3, 4});
     for (std::int64_t tap = 0; tap < taps; ++tap) {
       const std::int64_t shift = tap * dilation - padding;
-      const std::int64_t first = shift < 0 ? (-shift + stride - 1) / stride : 0;
+      const std::int64_t first = shift < 0 ? (-shift - 1) / stride + 1 : 0;
       const std::int64_t room = volumes[2] - 1 - shift;  // the last window's slice is at most there
       const std::int64_t last = std::min(count - 1, room < 0 ? -1 : room / stride);
       if (first > last) continue;

@@ -24,7 +24,7 @@ Tensor true_places(const Tensor& mask) {
   const std::int64_t count = slice(places, 0, length - 1, length).item<std::int64_t>() + 1;
   const Tensor targets = where(mask, places, count);
   const Tensor unset(Array::zeros({count + 1}, DType::i64, mask.device()));
-  return slice(scatter(unset, 0, targets, numbered(length, mask.device())), 0, 0, count);
+  return slice(scatter_places(unset, 0, targets, numbered(length, mask.device())), 0, 0, count);
 }
 
 }  // namespace
@@ -61,7 +61,7 @@ Unique unique(const Tensor& x) {
   const Tensor flat = flatten(x.detach());
   const std::int64_t length = flat.size();
   const Tensor order = argsort(flat, 0);
-  const Tensor sorted = gather(flat, 0, order);
+  const Tensor sorted = gather_places(flat, 0, order);
   if (length == 0) return {sorted, reshape(order, x.shape()), order};
   const Tensor left = slice(sorted, 0, 0, length - 1);
   const Tensor right = slice(sorted, 0, 1, length);
@@ -70,8 +70,8 @@ Unique unique(const Tensor& x) {
   const Tensor begins = concatenate({Tensor(Array::full({1}, true, DType::boolean, x.device())), differs});
   const Tensor places = true_places(begins);
   const Tensor ends = Tensor(Array::full({1}, length, DType::i64, x.device()));
-  const Tensor inverse = scatter_add({length}, cumsum(begins, 0) - 1, 0, order);
-  return {gather(sorted, 0, places), reshape(inverse, x.shape()),
+  const Tensor inverse = scatter_add_places({length}, cumsum(begins, 0) - 1, 0, order);
+  return {gather_places(sorted, 0, places), reshape(inverse, x.shape()),
           concatenate({slice(places, 0, 1, places.size()), ends}) - places};
 }
 
@@ -94,7 +94,7 @@ Tensor bincount(const Tensor& numbers, const Tensor& weights, std::int64_t min_l
       raise<ShapeError>("[bincount] {} is among the numbers: there are no counts of so many", ends[1]);
     length = std::max(length, ends[1] + 1);
   }
-  return scatter_add({length}, is_floating(weights.dtype()) ? weights : cast(weights, DType::i64), 0, places);
+  return scatter_add_places({length}, is_floating(weights.dtype()) ? weights : cast(weights, DType::i64), 0, places);
 }
 
 Tensor bincount(const Tensor& numbers, std::int64_t min_length) {
@@ -121,7 +121,7 @@ Tensor repeat_interleave(const Tensor& x, const Tensor& counts, std::int64_t axi
   if (read[2] < 0 || read[0] == std::numeric_limits<std::int64_t>::max())
     raise<ShapeError>("[repeat_interleave] the counts' sum does not fit in 64 bits");
   // Each position is of the row that as many end before: the sum of the ends up to it.
-  const Tensor ended = scatter_add({read[0] + 1}, ones_like(ends), 0, ends);
+  const Tensor ended = scatter_add_places({read[0] + 1}, ones_like(ends), 0, ends);
   return gather_lines(x, place, slice(cumsum(ended, 0), 0, 0, read[0]));
 }
 

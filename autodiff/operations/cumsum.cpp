@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <tutti/autodiff/line_gather.h>
 #include <tutti/autodiff/node.h>
 #include <tutti/autodiff/operation_scope.h>
 #include <tutti/autodiff/operations.h>
@@ -60,7 +61,7 @@ RunningExtremes running_extremes(std::string_view name, ArgReduction kind, const
     return {reshape(line.values, {}), reshape(line.indices, {})};
   }
   const Tensor places(running_arg(kind, x.array(), axis));
-  return {gather(x, axis, places), places};
+  return {gather_places(x, axis, places), places};
 }
 
 }  // namespace

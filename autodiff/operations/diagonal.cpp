@@ -15,9 +15,10 @@ Tensor diagonal(const Tensor& x, std::int64_t offset, std::int64_t axis0, std::i
   if (rows == columns) raise<ShapeError>("[diagonal] axes {} and {} are the same", axis0, axis1);
   StridedView view;
   view.first.assign(x.rank(), 0);
-  const std::int64_t below = std::max<std::int64_t>(-offset, 0);
-  const std::int64_t right = std::max<std::int64_t>(offset, 0);
-  const std::int64_t length = std::max<std::int64_t>(0, std::min(x.shape()[rows] - below, x.shape()[columns] - right));
+  const std::int64_t along = std::clamp(offset, -x.shape()[rows], x.shape()[columns]);  // beyond, all are empty
+  const std::int64_t below = std::max<std::int64_t>(-along, 0);
+  const std::int64_t right = std::max<std::int64_t>(along, 0);
+  const std::int64_t length = std::min(x.shape()[rows] - below, x.shape()[columns] - right);
   if (length > 0) view.first[rows] = below, view.first[columns] = right;
   for (std::size_t i = 0; i < x.rank(); ++i)
     if (i != rows && i != columns) view.axes.push_back({x.shape()[i], 1, static_cast<std::int64_t>(i)});
@@ -27,25 +28,25 @@ Tensor diagonal(const Tensor& x, std::int64_t offset, std::int64_t axis0, std::i
 
 namespace {
 
-// [rows, columns] of the last two axes, bool: whether column - row <= diagonal.
-Tensor up_to_diagonal(std::string_view operation, const Tensor& x, std::int64_t diagonal) {
+// Column - row of the last two axes: [rows, columns], i64.
+Tensor diagonals_of(std::string_view operation, const Tensor& x) {
   if (x.rank() < 2) raise<ShapeError>("[{}] {} has no rows and columns", operation, to_string(x.shape()));
   const Tensor row(Array::arange(x.length(-2), DType::i64, x.device()).expand_dims(1));
   const Tensor column(Array::arange(x.length(-1), DType::i64, x.device()));
-  return column - row <= Tensor(Scalar(diagonal));
+  return column - row;
 }
 
 }  // namespace
 
 Tensor tril(const Tensor& x, std::int64_t diagonal) {
   const OperationScope scope("tril", x);
-  const Tensor kept = up_to_diagonal("tril", x, diagonal);
+  const Tensor kept = diagonals_of("tril", x) <= Tensor(Scalar(diagonal));
   return where(kept, x, Tensor(Array::zeros({}, x.dtype(), x.device())));
 }
 
 Tensor triu(const Tensor& x, std::int64_t diagonal) {
   const OperationScope scope("triu", x);
-  return masked_fill(x, up_to_diagonal("triu", x, diagonal - 1), Tensor(Scalar(0)));
+  return masked_fill(x, diagonals_of("triu", x) < Tensor(Scalar(diagonal)), Tensor(Scalar(0)));
 }
 
 }  // namespace tutti

@@ -67,17 +67,20 @@ double smallest_normal(DType dtype) {
 }  // namespace
 
 Tensor exponential(const Shape& shape, Generator& generator, double rate, const TensorOptions& options) {
+  const OperationScope scope("exponential");
   check_positive("exponential", "rate", rate);
   return rounded("exponential", -log1p(-unit(shape, generator, options.device)) / rate, options);
 }
 
 Tensor gumbel(const Shape& shape, Generator& generator, double location, double scale, const TensorOptions& options) {
+  const OperationScope scope("gumbel");
   check_finite("gumbel", "location", location);
   check_positive("gumbel", "scale", scale);
   return rounded("gumbel", location - scale * log(-log(open_unit(shape, generator, options.device))), options);
 }
 
 Tensor laplace(const Shape& shape, Generator& generator, double location, double scale, const TensorOptions& options) {
+  const OperationScope scope("laplace");
   check_finite("laplace", "location", location);
   check_positive("laplace", "scale", scale);
   const Tensor u = open_unit(shape, generator, options.device);
@@ -85,6 +88,7 @@ Tensor laplace(const Shape& shape, Generator& generator, double location, double
 }
 
 Tensor cauchy(const Shape& shape, Generator& generator, double location, double scale, const TensorOptions& options) {
+  const OperationScope scope("cauchy");
   check_finite("cauchy", "location", location);
   check_positive("cauchy", "scale", scale);
   const Tensor u = open_unit(shape, generator, options.device);
@@ -93,6 +97,7 @@ Tensor cauchy(const Shape& shape, Generator& generator, double location, double 
 
 Tensor log_normal(const Shape& shape, Generator& generator, double mean, double standard_deviation,
                   const TensorOptions& options) {
+  const OperationScope scope("log_normal");
   check_finite("log_normal", "mean", mean);
   check_positive("log_normal", "standard deviation", standard_deviation);
   const Tensor drawn(generator.normal(shape, DType::f64, options.device, mean, standard_deviation));
@@ -101,6 +106,7 @@ Tensor log_normal(const Shape& shape, Generator& generator, double mean, double 
 
 Tensor randint(const Shape& shape, Generator& generator, std::int64_t low, std::int64_t high,
                const TensorOptions& options) {
+  const OperationScope scope("randint");
   const DType dtype = options.dtype.value_or(DType::i64);
   if (is_floating(dtype) || dtype == DType::boolean)
     raise<DTypeError>("[randint] draws integers, not {}", to_string(dtype));

@@ -2,6 +2,7 @@
 #include <tutti/autodiff/autocast.h>
 #include <tutti/autodiff/operation_scope.h>
 #include <tutti/autodiff/operations.h>
+#include <tutti/backend/checked_size.h>
 #include <tutti/backend/error.h>
 
 #include <algorithm>
@@ -160,9 +161,9 @@ Labels join(const Labels& a, const Labels& b) {
 using Lengths = std::map<int, std::int64_t>;
 
 std::int64_t count(const Lengths& lengths, const Labels& labels) {
-  std::int64_t product = 1;
-  for (const int label : labels) product *= lengths.at(label);
-  return product;
+  CheckedSize product = 1;
+  for (const int label : labels) product = product * lengths.at(label);
+  return product.get("einsum", "{} axes as one", labels.size());
 }
 
 // One batched product: labels of both that are kept, of the left, of the right; those of both that are not are summed.

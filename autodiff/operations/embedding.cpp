@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <tutti/autodiff/line_gather.h>
 #include <tutti/autodiff/node.h>
 #include <tutti/autodiff/operation_scope.h>
 #include <tutti/autodiff/operations.h>
@@ -32,7 +33,7 @@ struct EmbeddingGradient {
     if (const Array place = gradients.destination(0); place.defined() && place.is_contiguous())
       gradients.set(0, Tensor(scatter_add(shape, flat.array(), 0, index, place.reshape(shape)).reshape(table)));
     else
-      gradients.set(0, reshape(scatter_add(shape, flat, 0, Tensor(index)), table));
+      gradients.set(0, reshape(scatter_add_places(shape, flat, 0, Tensor(index)), table));
   }
 };
 

@@ -4,7 +4,9 @@
 #include <tutti/autodiff/operations.h>
 #include <tutti/autodiff/promotion.h>
 #include <tutti/backend/capture.h>
+#include <tutti/backend/checked_size.h>
 #include <tutti/backend/error.h>
+#include <tutti/backend/operand_checks.h>
 #include <tutti/backend/operations.h>
 
 #include <algorithm>
@@ -102,6 +104,7 @@ Tensor scaled(const Tensor& rows, const FourierTransform& transform, FourierNorm
 
 /// The axis from the front; throws ShapeError for one that is not there, and for a length below 1.
 std::int64_t checked_axis(std::string_view name, const Tensor& x, const FourierAxis& along, std::int64_t length) {
+  checks::require_enumerator(name, "FourierNorm", along.norm, FourierNorm::forward);
   const auto axis = static_cast<std::int64_t>(normalize_axis(name, along.axis, x.rank()));
   if (length < 1 || length > kMostPoints)
     raise<ShapeError>("[{}] {} points along axis {}: 1 to {} can be transformed", name, length, along.axis,
@@ -172,7 +175,9 @@ ComplexTensor rfft(const Tensor& x, const FourierAxis& along) {
 
 Tensor irfft(const ComplexTensor& x, const FourierAxis& along) {
   const OperationScope scope("irfft", x.real, x.imaginary);
-  const std::int64_t length = along.length.value_or(2 * (length_of("irfft", x.real, {{}, along.axis}) - 1));
+  const CheckedSize spectrum = length_of("irfft", x.real, {{}, along.axis});
+  const std::int64_t length =
+      along.length ? *along.length : (2 * (spectrum - 1)).get("irfft", "the axis {}", along.axis);
   const std::int64_t axis = checked_axis("irfft", x.real, along, length);
   const Operand operand = operand_of("irfft", x);
   const Tensor pairs = resized(pairs_of(operand.wide, axis), -2, length / 2 + 1);

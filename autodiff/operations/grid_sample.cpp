@@ -2,10 +2,12 @@
 // The sum over the elements around each place of the grid, gathered by their places in the flat image and weighted by
 // their distances.
 #include <tutti/autodiff/cubic_weights.h>
+#include <tutti/autodiff/line_gather.h>
 #include <tutti/autodiff/operation_scope.h>
 #include <tutti/autodiff/operations.h>
 #include <tutti/autodiff/promotion.h>
 #include <tutti/backend/error.h>
+#include <tutti/backend/operand_checks.h>
 
 #include <algorithm>
 #include <utility>
@@ -97,6 +99,7 @@ void check(const Tensor& x, const Tensor& grid, const GridSampleOptions& options
                       to_string(grid.dtype()));
   const bool known = options.mode == Interpolation::nearest || options.mode == Interpolation::linear ||
                      (options.mode == Interpolation::cubic && rank == 4);
+  checks::require_enumerator("grid_sample", "GridPadding", options.padding, GridPadding::reflection);
   if (!known) raise("[grid_sample] the mode is nearest or linear, or cubic of images");
 }
 
@@ -129,7 +132,7 @@ Tensor grid_sample(const Tensor& given, const Tensor& given_grid, const GridSamp
   Tensor total;
   for (const Neighbour& each : all) {
     const Tensor place = each.inside.defined() ? where(each.inside, each.place, nowhere) : each.place;
-    Tensor part = gather(flat, 2, broadcast_to(expand_dims(place, 1), taken));
+    Tensor part = gather_places(flat, 2, broadcast_to(expand_dims(place, 1), taken));
     if (each.inside.defined() && !padded) part = where(expand_dims(each.inside, 1), part, 0.0);
     if (each.weight.defined()) part = part * expand_dims(each.weight, 1);
     total = total.defined() ? total + part : part;

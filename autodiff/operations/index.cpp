@@ -5,14 +5,15 @@
 #include <tutti/autodiff/node.h>
 #include <tutti/autodiff/operation_scope.h>
 #include <tutti/autodiff/operations.h>
+#include <tutti/autodiff/operations/padded_shape.h>
 #include <tutti/autodiff/promotion.h>
 #include <tutti/autodiff/strided_view.h>
 #include <tutti/backend/error.h>
 #include <tutti/backend/index_meaning.h>
 
 #include <algorithm>
-#include <optional>
 #include <string>
+#include <vector>
 
 namespace tutti {
 
@@ -23,8 +24,11 @@ constexpr std::string_view kAlongAxis = "elements of its axis";
 /// Entries worked out against a shape.
 struct Selection {
   StridedView view;
-  std::optional<Tensor> positions;  // along `axis` of the view
-  std::int64_t axis = 0;
+  struct Positions {
+    Tensor given;
+    std::size_t axis;  // of the view
+  };
+  std::vector<Positions> positions;
 };
 
 class Selector {
@@ -72,15 +76,12 @@ class Selector {
     for (; rest_ > 0; --rest_) add(Range{});
   }
   void add(const Tensor& positions) {
-    if (selection_.positions)
-      raise<ShapeError>("[{}] two entries are tensors: one may be; take one after the other", operation_);
     if (positions.dtype() == DType::boolean)
       raise<DTypeError>(
           "[{}] a bool tensor selects a number of elements that is not known beforehand: use where(), masked_fill() or "
           "masked_select()",
           operation_);
-    selection_.positions = positions;
-    selection_.axis = static_cast<std::int64_t>(selection_.view.axes.size());
+    selection_.positions.push_back({positions, selection_.view.axes.size()});
     add(Range{});
   }
 
@@ -108,31 +109,90 @@ Tensor assign_view(const Tensor& x, const StridedView& view, const Tensor& value
   });
 }
 
+IndexMeaning position_along_axis(std::string_view operation, const Tensor& positions) {
+  return {
+      .operation = operation, .index = "position", .range = kAlongAxis, .shape = positions.shape(), .from_back = true};
+}
+
+// At places that are known to lie within the axis, or are checked by the kernel.
+Tensor take_places(const Tensor& x, const Tensor& places, std::size_t axis) {
+  return axis == 0 ? embedding(x, places) : gather_lines(x, axis, places);
+}
+
+// NumPy's rule: positions are broadcast, and their axes stand where the first was, or in front of all if others lie
+// between them. The axes are joined to one, along which each element has one place.
+Tensor take_together(std::string_view operation, Tensor x, std::vector<Selection::Positions> positions) {
+  bool adjacent = true;
+  for (std::size_t i = 1; i < positions.size(); ++i)
+    adjacent = adjacent && positions[i].axis == positions[i - 1].axis + 1;
+  if (!adjacent) {
+    for (std::size_t i = 0; i < positions.size(); ++i) {
+      x = moveaxis(x, static_cast<std::int64_t>(positions[i].axis), static_cast<std::int64_t>(i));
+      positions[i].axis = i;
+    }
+  }
+  Tensor together;
+  for (const auto& [given, axis] : positions) {
+    const std::int64_t length = x.shape()[axis];
+    const IndexMeaning meaning = position_along_axis(operation, given);
+    const IndexScope along(meaning);
+    const Tensor places = take(Tensor(Array::arange(length, DType::i64, x.device())), given, 0);  // checks each
+    together = together.defined() ? together * length + places : places;
+  }
+  const std::size_t first = positions.front().axis;
+  Shape shape = x.shape();
+  for (std::size_t i = 1; i < positions.size(); ++i) {
+    shape[first] *= shape[first + 1];
+    shape.erase(first + 1);
+  }
+  return take_places(reshape(x, shape), together, first);
+}
+
+Tensor select(std::string_view operation, const Tensor& x, std::span<const Index> entries) {
+  const Selection selection = Selector(operation, x.shape()).select(entries);
+  Tensor view = take_view(operation, x, selection.view);
+  if (selection.positions.empty()) return view;
+  if (selection.positions.size() > 1) return take_together(operation, std::move(view), selection.positions);
+  const auto& [given, axis] = selection.positions.front();
+  const IndexMeaning meaning = position_along_axis(operation, given);
+  const IndexScope along(meaning);
+  return take(view, given, static_cast<std::int64_t>(axis));
+}
+
 }  // namespace
 
 Tensor Tensor::at(std::span<const Index> entries) const {
   const OperationScope scope("index", *this);
-  const Selection selection = Selector("index", shape()).select(entries);
-  const Tensor view = take_view("index", *this, selection.view);
-  if (!selection.positions) return view;
-  const IndexMeaning meaning{.operation = "index",
-                             .index = "position",
-                             .range = kAlongAxis,
-                             .shape = selection.positions->shape(),
-                             .from_back = true};
-  const IndexScope positions(meaning);
-  return take(view, *selection.positions, selection.axis);
+  return select("index", *this, entries);
 }
 
-Tensor Tensor::operator[](const Index& entry) const { return at({&entry, 1}); }
-Tensor Tensor::operator[](std::initializer_list<Index> entries) const { return at({entries.begin(), entries.size()}); }
+Tensor Tensor::brackets(std::span<const Index> entries, bool writable) const {
+  Tensor shown = at(entries);
+  const auto is_tensor = [](const Index& index) { return std::holds_alternative<Tensor>(index.entry()); };
+  // A literal's array is none of its value, and under NoGrad the view of what a graph made knows nothing of the graph.
+  if (writable && !is_weak_scalar() && !node() && std::ranges::none_of(entries, is_tensor)) shown.mark_writable();
+  return shown;
+}
 
-Tensor slice_assign(const Tensor& x, std::span<const Index> entries, const Tensor& value) {
-  const OperationScope scope("slice_assign", x, value);
+Tensor Tensor::operator[](const Index& entry) const& { return brackets({&entry, 1}, true); }
+Tensor Tensor::operator[](const Index& entry) const&& { return brackets({&entry, 1}, is_writable()); }
+Tensor Tensor::operator[](std::initializer_list<Index> entries) const& {
+  return brackets({entries.begin(), entries.size()}, true);
+}
+Tensor Tensor::operator[](std::initializer_list<Index> entries) const&& {
+  return brackets({entries.begin(), entries.size()}, is_writable());
+}
+
+Tensor slice_assign(const Tensor& x, std::span<const Index> entries, const Tensor& given) {
+  const OperationScope scope("slice_assign", x, given);
   const Selection selection = Selector("slice_assign", x.shape()).select(entries);
-  if (selection.positions) raise<DTypeError>("[slice_assign] an entry is a tensor: use scatter_add() or where()");
-  const Shape shown = selection.view.of(x.array()).shape();
-  return assign_view(x, selection.view, broadcast_to(in_dtype_of(x, "slice_assign", value), shown));
+  const Tensor value = in_dtype_of(x, "slice_assign", given);
+  if (selection.positions.empty())
+    return assign_view(x, selection.view, broadcast_to(value, selection.view.of(x.array()).shape()));
+  const Tensor numbers(Array::arange(x.size(), DType::i64, x.device()));
+  const Tensor places = select("slice_assign", reshape(numbers, x.shape()), entries);
+  const Tensor updates = flatten(broadcast_to(value, places.shape()));
+  return reshape(scatter_places(flatten(x), 0, flatten(places), updates), x.shape());
 }
 
 Tensor slice(const Tensor& x, std::int64_t axis, std::int64_t begin, std::int64_t end, std::int64_t step) {
@@ -149,33 +209,22 @@ Tensor slice(const Tensor& x, std::int64_t axis, std::int64_t begin, std::int64_
 
 Tensor take(const Tensor& x, const Tensor& positions, std::int64_t axis) {
   const OperationScope scope("take", x, positions);
-  if (!is_integral(positions.dtype()))
-    raise<DTypeError>("[take] positions are {}: they must be integers", to_string(positions.dtype()));
   const std::size_t place = normalize_axis("take", axis, x.rank());
+  const Tensor places = places_of("take", positions, x.shape()[place]);
   if (x.shape()[place] == 0 && positions.size() > 0)
     raise<ShapeError>("[take] axis {} of {} has no elements", axis, to_string(x.shape()));
-  const IndexMeaning meaning{
-      .operation = "take", .index = "position", .range = kAlongAxis, .shape = positions.shape(), .from_back = true};
-  const IndexScope along_axis(meaning);
-  const Tensor given = cast(positions, DType::i64);
-  const Tensor whole = where(given < 0, given + x.shape()[place], given);
-  if (place == 0) return embedding(x, whole);
-  return gather_lines(x, place, whole);
+  const IndexMeaning meaning = position_along_axis("take", positions);
+  const IndexScope along(meaning);
+  return take_places(x, places, place);
 }
 
 Tensor pad(const Tensor& x, std::span<const Padding> widths, const Scalar& value) {
   const OperationScope scope("pad", x);
-  if (widths.size() != x.rank())
-    raise<ShapeError>("[pad] {} pairs of widths for the {} axes of {}", widths.size(), x.rank(), to_string(x.shape()));
-  Shape shape = x.shape();
+  const Shape shape = padded_shape(x.shape(), widths);
   StridedView view;
   for (std::size_t axis = 0; axis < x.rank(); ++axis) {
-    const auto [before, after] = widths[axis];
-    if (before < 0 || after < 0)
-      raise<ShapeError>("[pad] widths {}, {} of axis {}: they must not be negative; use slice", before, after, axis);
-    view.axes.push_back({shape[axis], 1, static_cast<std::int64_t>(axis)});
-    view.first.push_back(before);
-    shape[axis] += before + after;
+    view.axes.push_back({x.shape()[axis], 1, static_cast<std::int64_t>(axis)});
+    view.first.push_back(widths[axis].before);
   }
   require_fit("pad", value, x.dtype());
   return assign_view(Tensor(Array::full(shape, value, x.dtype(), x.device())), view, x);

@@ -6,7 +6,9 @@
 #include <tutti/autodiff/operation_scope.h>
 #include <tutti/autodiff/operations.h>
 #include <tutti/autodiff/promotion.h>
+#include <tutti/backend/checked_size.h>
 #include <tutti/backend/error.h>
+#include <tutti/backend/operand_checks.h>
 
 #include <optional>
 #include <vector>
@@ -93,7 +95,10 @@ Tensor resize_axis(const Tensor& x, std::size_t place, const Axis& axis, const I
 std::vector<Axis> axes_of(const Shape& shape, const InterpolateOptions& options) {
   const std::size_t count = shape.size() - 2;
   const auto& [size, scale, mode, align_corners] = options;
-  if (size.empty() == scale.empty()) raise<ShapeError>("[interpolate] either a size or factors are needed");
+  if (size.empty() && scale.empty()) raise<ShapeError>("[interpolate] a size or factors are needed");
+  if (!size.empty() && !scale.empty())
+    raise<ShapeError>("[interpolate] size {} and factors {} are both given: one of them is needed", to_string(size),
+                      fmt::join(scale, ", "));
   if (scale.empty() ? size.size() != count : scale.size() != 1 && scale.size() != count)
     raise<ShapeError>("[interpolate] {} {} for the {} axes behind the channels of {}",
                       scale.empty() ? size.size() : scale.size(), scale.empty() ? "sizes" : "factors", count,
@@ -107,7 +112,11 @@ std::vector<Axis> axes_of(const Shape& shape, const InterpolateOptions& options)
       axis.factor = scale.size() == 1 ? scale[0] : scale[i];
       if (!(*axis.factor > 0 && *axis.factor < 1e9))
         raise<ShapeError>("[interpolate] factor {}: it must be positive and finite", *axis.factor);
-      axis.size = static_cast<std::int64_t>(static_cast<double>(axis.length) * *axis.factor);
+      const double exact = static_cast<double>(axis.length) * *axis.factor;
+      if (exact >= 0x1p62)
+        raise<ShapeError>("[interpolate] axis {} of {} with factor {}: the size overflows 64 bits", i + 2,
+                          to_string(shape), *axis.factor);
+      axis.size = static_cast<std::int64_t>(exact);
       if (*axis.factor * static_cast<double>(axis.length) == static_cast<double>(axis.size) && axis.size > 0 &&
           static_cast<double>(axis.size) / static_cast<double>(axis.length) == *axis.factor)
         axis.factor.reset();  // the size says the same
@@ -115,6 +124,8 @@ std::vector<Axis> axes_of(const Shape& shape, const InterpolateOptions& options)
     if (axis.length < 1 || axis.size < 1)
       raise<ShapeError>("[interpolate] axis {} of {} to {} elements: both must be at least 1", i + 2, to_string(shape),
                         axis.size);
+    (2 * (CheckedSize(axis.size) + 1) * axis.length)
+        .get("interpolate", "axis {} of {} to {} elements", i + 2, shape, axis.size);
     axes.push_back(axis);
   }
   return axes;
@@ -136,7 +147,11 @@ Tensor interpolate(const Tensor& x, const InterpolateOptions& options) {
   const bool weighted = options.mode == Interpolation::linear || options.mode == Interpolation::cubic;
   if (options.align_corners && !weighted)
     raise("[interpolate] align_corners is for linear and cubic interpolation alone");
+  checks::require_enumerator("interpolate", "Interpolation", options.mode, Interpolation::area);
   const std::vector<Axis> axes = axes_of(x.shape(), options);
+  Shape result{x.shape()[0], x.shape()[1]};
+  for (const Axis& axis : axes) result.push_back(axis.size);
+  checked_element_count("interpolate", result);
   if (options.mode == Interpolation::area) return average(x, axes);
   const Autocast as_given(DType::f32);
   Tensor y = weighted ? widened(x) : x;

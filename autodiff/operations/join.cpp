@@ -3,11 +3,11 @@
 #include <tutti/autodiff/node.h>
 #include <tutti/autodiff/operation_scope.h>
 #include <tutti/autodiff/operations.h>
+#include <tutti/backend/checked_size.h>
 #include <tutti/backend/error.h>
 #include <tutti/backend/operations.h>
 
 #include <algorithm>
-#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -52,8 +52,12 @@ Tensor stack(std::span<const Tensor> tensors, std::int64_t axis) {
 std::vector<Tensor> split(const Tensor& x, std::span<const std::int64_t> lengths, std::int64_t axis) {
   const OperationScope scope("split", x);
   const std::int64_t length = x.shape()[normalize_axis("split", axis, x.rank())];
-  const bool negative = std::any_of(lengths.begin(), lengths.end(), [](std::int64_t part) { return part < 0; });
-  if (negative || std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0}) != length)
+  CheckedSize total = 0;
+  for (const std::int64_t part : lengths) {
+    if (part < 0) raise<ShapeError>("[split] lengths {}: {} is negative", to_string(Dims(lengths)), part);
+    total = total + part;
+  }
+  if (total.get("split", "the sum of {} lengths", lengths.size()) != length)
     raise<ShapeError>("[split] lengths {} do not add up to axis {} of {}", to_string(Dims(lengths)), axis,
                       to_string(x.shape()));
   std::vector<Tensor> parts;

@@ -4,6 +4,7 @@
 #include <tutti/autodiff/operation_scope.h>
 #include <tutti/autodiff/operations.h>
 #include <tutti/autodiff/promotion.h>
+#include <tutti/backend/checked_size.h>
 #include <tutti/backend/error.h>
 #include <tutti/backend/operations.h>
 
@@ -151,7 +152,7 @@ Tensor group_norm(const Tensor& input, std::int64_t groups, const Tensor& weight
   require_fit("group_norm", "the weight", weight, {channels});
   require_fit("group_norm", "the bias", bias, {channels});
   const Tensor wide = widened(x);  // rounded once, after weight and bias
-  const std::int64_t rows = x.length(0) * groups;
+  const std::int64_t rows = (CheckedSize(x.length(0)) * groups).get("group_norm", "{} groups of {}", groups, x.shape());
   Tensor y = reshape(
       norm_of_rows("group_norm", reshape(wide, {rows, rows > 0 ? x.size() / rows : 0}), {}, {}, {.epsilon = eps}),
       x.shape());

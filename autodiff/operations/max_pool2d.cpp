@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <tutti/autodiff/line_gather.h>
 #include <tutti/autodiff/node.h>
 #include <tutti/autodiff/operation_scope.h>
 #include <tutti/autodiff/operations.h>
@@ -18,7 +19,7 @@ Tensor scatter_to_images(const Pool2dGeometry& geometry, const Tensor& dy, const
       // Lengths are spelled out, because -1 has no meaning in an empty batch.
       const Shape image{pooled[0], pooled[1], ddx.length(2) * ddx.length(3)};
       const Shape window{pooled[0], pooled[1], pooled[2] * pooled[3]};
-      const Tensor values = gather(reshape(ddx, image), 2, reshape(index, window));
+      const Tensor values = gather_places(reshape(ddx, image), 2, reshape(index, window));
       gradients.set(0, reshape(values, pooled));
     };
   });

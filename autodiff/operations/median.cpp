@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reductions to elements by their place in order.
+#include <tutti/autodiff/line_gather.h>
 #include <tutti/autodiff/operation_scope.h>
 #include <tutti/autodiff/operations.h>
 #include <tutti/autodiff/operations/lines.h>
@@ -22,7 +23,7 @@ class OrderedLines {
   }
   std::int64_t length() const { return values_.length(-1); }
   Tensor place(std::int64_t i) const { return slice(order_, -1, i, i + 1); }
-  Tensor at(const Tensor& place) const { return gather(values_, -1, place); }
+  Tensor at(const Tensor& place) const { return gather_places(values_, -1, place); }
   Tensor has_nan() const { return isnan(at(place(length() - 1))); }  // NaN is the last of all
 
  private:

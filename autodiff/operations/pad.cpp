@@ -3,7 +3,10 @@
 #include <tutti/autodiff/line_gather.h>
 #include <tutti/autodiff/operation_scope.h>
 #include <tutti/autodiff/operations.h>
+#include <tutti/autodiff/operations/padded_shape.h>
+#include <tutti/backend/checked_size.h>
 #include <tutti/backend/error.h>
+#include <tutti/backend/operand_checks.h>
 
 #include <vector>
 
@@ -22,7 +25,7 @@ Tensor places_of(std::int64_t begin, std::int64_t end, std::int64_t length, Padd
   return minimum(within, period - within);
 }
 
-Tensor padded(const Tensor& x, std::size_t axis, const Padding& width, PaddingMode mode) {
+Tensor padded_axis(const Tensor& x, std::size_t axis, const Padding& width, PaddingMode mode) {
   const std::int64_t length = x.shape()[axis];
   std::vector<Tensor> parts{x};
   if (width.before > 0)
@@ -34,20 +37,31 @@ Tensor padded(const Tensor& x, std::size_t axis, const Padding& width, PaddingMo
 
 }  // namespace
 
-Tensor pad(const Tensor& x, std::span<const Padding> widths, PaddingMode mode) {
-  const OperationScope scope("pad", x);
-  if (widths.size() != x.rank())
-    raise<ShapeError>("[pad] {} pairs of widths for the {} axes of {}", widths.size(), x.rank(), to_string(x.shape()));
-  Tensor y = x;
-  for (std::size_t axis = 0; axis < x.rank(); ++axis) {
+Shape padded_shape(const Shape& shape, std::span<const Padding> widths) {
+  if (widths.size() != shape.size())
+    raise<ShapeError>("[pad] {} pairs of widths for the {} axes of {}", widths.size(), shape.size(), to_string(shape));
+  Shape padded = shape;
+  for (std::size_t axis = 0; axis < shape.size(); ++axis) {
     const auto [before, after] = widths[axis];
     if (before < 0 || after < 0)
       raise<ShapeError>("[pad] widths {}, {} of axis {}: they must not be negative; use slice", before, after, axis);
-    if (before + after == 0) continue;
-    if (x.shape()[axis] == 0)
-      raise<ShapeError>("[pad] axis {} of {} has nothing to repeat", axis, to_string(x.shape()));
-    y = padded(y, axis, widths[axis], mode);
+    padded[axis] =
+        (CheckedSize(shape[axis]) + before + after).get("pad", "widths {}, {} of axis {}", before, after, axis);
   }
+  checked_element_count("pad", padded);
+  return padded;
+}
+
+Tensor pad(const Tensor& x, std::span<const Padding> widths, PaddingMode mode) {
+  const OperationScope scope("pad", x);
+  checks::require_enumerator("pad", "PaddingMode", mode, PaddingMode::circular);
+  const Shape shape = padded_shape(x.shape(), widths);
+  for (std::size_t axis = 0; axis < x.rank(); ++axis)
+    if (x.shape()[axis] == 0 && shape[axis] > 0)
+      raise<ShapeError>("[pad] axis {} of {} has nothing to repeat", axis, to_string(x.shape()));
+  Tensor y = x;
+  for (std::size_t axis = 0; axis < x.rank(); ++axis)
+    if (shape[axis] > x.shape()[axis]) y = padded_axis(y, axis, widths[axis], mode);
   return y;
 }
 

@@ -3,6 +3,7 @@
 // Network" (2016).
 #include <tutti/autodiff/operation_scope.h>
 #include <tutti/autodiff/operations.h>
+#include <tutti/backend/checked_size.h>
 #include <tutti/backend/error.h>
 
 namespace tutti {
@@ -32,7 +33,10 @@ Tensor pixel_shuffle(const Tensor& x, std::int64_t r) {
   const std::int64_t channels = x.length(-3) / r / r;
   Tensor y = reshape(x, with_tail(x.shape(), {channels, r, r, h, w}));  // to [c, h, r, w, r]
   y = moveaxis(moveaxis(y, -4, -2), -4, -1);
-  return reshape(y, with_tail(x.shape(), {channels, h * r, w * r}));
+  const auto grown = [&](std::int64_t length) {
+    return (CheckedSize(length) * r).get("pixel_shuffle", "factor {} of {}", r, x.shape());
+  };
+  return reshape(y, with_tail(x.shape(), {channels, grown(h), grown(w)}));
 }
 
 Tensor pixel_unshuffle(const Tensor& x, std::int64_t r) {
@@ -45,7 +49,8 @@ Tensor pixel_unshuffle(const Tensor& x, std::int64_t r) {
   const std::int64_t w = x.length(-1) / r;
   Tensor y = reshape(x, with_tail(x.shape(), {channels, h, r, w, r}));  // to [c, r, r, h, w]
   y = moveaxis(moveaxis(y, -2, -1), -4, -2);
-  return reshape(y, with_tail(x.shape(), {channels * r * r, h, w}));
+  const std::int64_t all = (CheckedSize(channels) * r * r).get("pixel_unshuffle", "factor {} of {}", r, x.shape());
+  return reshape(y, with_tail(x.shape(), {all, h, w}));
 }
 
 }  // namespace tutti

@@ -21,7 +21,7 @@ Tensor pool_in_turn(const Tensor& x, const Shape& to, Planes planes, Depths dept
 
 Tensor max_pool3d(const Tensor& input, const Pool3dGeometry& geometry) {
   const OperationScope scope("max_pool3d", input);
-  const auto& [kernel, stride, padding] = geometry;
+  const auto [kernel, stride, padding] = with_stride(geometry);
   const Shape to = pooling_shape("max_pool3d", Dims(kernel), Dims(stride), Dims(padding), input.shape());
   const Pool2dGeometry plane{{kernel[1], kernel[2]}, {stride[1], stride[2]}, {padding[1], padding[2]}};
   const Pool2dGeometry depth{{kernel[0], 1}, {stride[0], 1}, {padding[0], 0}};
@@ -32,7 +32,7 @@ Tensor max_pool3d(const Tensor& input, const Pool3dGeometry& geometry) {
 
 Tensor avg_pool3d(const Tensor& input, const AvgPool3dGeometry& geometry) {
   const OperationScope scope("avg_pool3d", input);
-  const auto& [kernel, stride, padding, counted] = geometry;
+  const auto [kernel, stride, padding, counted] = with_stride(geometry);
   const Shape to = pooling_shape("avg_pool3d", Dims(kernel), Dims(stride), Dims(padding), input.shape());
   const AvgPool2dGeometry plane{{kernel[1], kernel[2]}, {stride[1], stride[2]}, {padding[1], padding[2]}, counted};
   const AvgPool2dGeometry depth{{kernel[0], 1}, {stride[0], 1}, {padding[0], 0}, counted};

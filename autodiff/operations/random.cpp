@@ -20,18 +20,21 @@ Tensor wide_gumbel(const Shape& shape, Generator& generator, Device device) {
 }  // namespace
 
 Tensor uniform(const Shape& shape, Generator& generator, double low, double high, const TensorOptions& options) {
+  const OperationScope scope("uniform");
   const DType dtype = options.dtype.value_or(DType::f32);
   return Tensor(generator.uniform(shape, dtype, options.device, low, high), options.requires_grad);
 }
 
 Tensor normal(const Shape& shape, Generator& generator, double mean, double standard_deviation,
               const TensorOptions& options) {
+  const OperationScope scope("normal");
   const DType dtype = options.dtype.value_or(DType::f32);
   return Tensor(generator.normal(shape, dtype, options.device, mean, standard_deviation), options.requires_grad);
 }
 
 Tensor truncated_normal(const Shape& shape, Generator& generator, double mean, double standard_deviation, double low,
                         double high, const TensorOptions& options) {
+  const OperationScope scope("truncated_normal");
   const DType dtype = options.dtype.value_or(DType::f32);
   return Tensor(generator.truncated_normal(shape, dtype, options.device, mean, standard_deviation, low, high),
                 options.requires_grad);
@@ -68,6 +71,8 @@ Tensor multinomial(const Tensor& weights, std::int64_t count, Generator& generat
 }
 
 Tensor permutation(std::int64_t count, Generator& generator, Device device) {
+  const OperationScope scope("permutation");
+  Array::empty({count}, DType::i64, device);  // what no machine holds is refused here
   return Tensor(Array::from(generator.permutation(count), {count}, device));
 }
 

@@ -5,7 +5,9 @@
 #include <tutti/autodiff/operation_scope.h>
 #include <tutti/autodiff/operations.h>
 #include <tutti/autodiff/strided_view.h>
+#include <tutti/backend/checked_size.h>
 #include <tutti/backend/error.h>
+#include <tutti/backend/operand_checks.h>
 #include <tutti/backend/operations.h>
 
 #include <algorithm>
@@ -37,6 +39,7 @@ Tensor flip(const Tensor& x, const Axes& axes) {
   const OperationScope scope("flip", x);
   std::vector<bool> chosen(x.rank(), axes.empty());
   for (const std::int64_t axis : axes) {
+    if (is_axis_of_scalar(axis, x.shape())) continue;
     const std::size_t place = normalize_axis("flip", axis, x.rank());
     if (chosen[place]) raise<ShapeError>("[flip] axis {} is named twice", axis);
     chosen[place] = true;
@@ -48,8 +51,10 @@ Tensor flip(const Tensor& x, const Axes& axes) {
 
 Tensor roll(const Tensor& x, std::int64_t shift, std::int64_t axis) {
   const OperationScope scope("roll", x);
+  if (is_axis_of_scalar(axis, x.shape())) return x;
   const std::int64_t length = x.shape()[normalize_axis("roll", axis, x.rank())];
-  const std::int64_t begin = length == 0 ? 0 : ((-shift) % length + length) % length;  // what comes to be the first
+  const std::int64_t turned = length == 0 ? 0 : shift % length;
+  const std::int64_t begin = turned > 0 ? length - turned : -turned;  // what comes to be the first
   if (begin == 0) return x;
   return concatenate({slice(x, axis, begin, length), slice(x, axis, 0, begin)}, axis);
 }
@@ -79,7 +84,7 @@ StridedView windows_of(const Shape& shape, std::size_t axis, std::int64_t first,
 // put there at once.
 Tensor folded(const Tensor& windows, const Shape& shape, std::size_t axis, std::int64_t size, std::int64_t step) {
   const std::int64_t count = windows.shape()[axis];
-  const std::int64_t apart = (size + step - 1) / step;
+  const std::int64_t apart = (size - 1) / step + 1;
   Tensor sum;
   for (std::int64_t first = 0; first < std::min(apart, count); ++first) {
     const Tensor some = slice(windows, static_cast<std::int64_t>(axis), first, count, apart);
@@ -116,6 +121,7 @@ std::vector<Tensor> meshgrid(std::span<const Tensor> coordinates, MeshOrder orde
       raise<ShapeError>("[meshgrid] coordinates are {}: they must have one axis", to_string(axis.shape()));
     shape.push_back(axis.size());
   }
+  checks::require_enumerator("meshgrid", "MeshOrder", order, MeshOrder::xy);
   const std::size_t rank = coordinates.size();
   const bool swapped = order == MeshOrder::xy && rank > 1;
   if (swapped) std::swap(shape[0], shape[1]);
@@ -159,7 +165,8 @@ Tensor repeat_interleave(const Tensor& x, std::int64_t count, std::int64_t axis)
   Shape repeated = x.shape();
   repeated.insert(place + 1, count);
   Shape joined = x.shape();
-  joined[place] *= count;
+  joined[place] =
+      (CheckedSize(length) * count).get("repeat_interleave", "{} repeats along axis {} of {}", count, axis, x.shape());
   return reshape(broadcast_to(expand_dims(x, static_cast<std::int64_t>(place) + 1), repeated), joined);
 }
 

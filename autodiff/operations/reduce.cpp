@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/autodiff/autocast.h>
+#include <tutti/autodiff/line_gather.h>
 #include <tutti/autodiff/node.h>
 #include <tutti/autodiff/operation_scope.h>
 #include <tutti/autodiff/operations.h>
@@ -9,7 +10,9 @@
 #include <tutti/backend/operations.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
+#include <utility>
 #include <vector>
 
 namespace tutti {
@@ -17,7 +20,8 @@ namespace tutti {
 Shape with_kept_axes(const Tensor& x, const Axes& axes, std::string_view operation) {
   Shape shape = x.shape();
   if (axes.empty()) return Shape(shape.size(), 1);
-  for (const std::int64_t axis : axes) shape[normalize_axis(operation, axis, x.rank())] = 1;
+  for (const std::int64_t axis : axes)
+    if (!is_axis_of_scalar(axis, shape)) shape[normalize_axis(operation, axis, x.rank())] = 1;
   return shape;
 }
 
@@ -45,10 +49,21 @@ template <class F> Tensor widely(const Tensor& x, F f) {
   return autocasts() ? result : cast(result, x.dtype());
 }
 
-// sqrt, with the gradient 0 at 0, where it has no slope.
-Tensor root(const Tensor& x) {
-  const Tensor zero = x == 0.0;
-  return where(zero, 0.0, sqrt(where(zero, 1.0, x)));
+// The Euclidean norm of a floating type of 32 bits or more: y = sqrt(sum(x^2)), dx = x / y dy, and 0 at 0, where there
+// is no slope. Squares are f64, for those of f32 overflow from 1e19 on and vanish below 1e-19.
+Tensor euclidean_norm(const Tensor& x, const Axes& axes, bool keep_dims) {
+  const Array squares = reduce(Reduction::sum_of_squares, x.array().cast(DType::f64), axes, keep_dims);
+  Array value = apply(elementwise::Sqrt{}, squares).cast(x.dtype());
+  const SavedTensor output{value, SavedTensor::kOutput};
+  const Tensor inputs[] = {x};
+  return record("norm", std::move(value), inputs, [&] {
+    return [output, saved = save(x, 0), kept = with_kept_axes(x, axes, "norm")](const auto& restore, const Tensor& dy,
+                                                                                InputGradients& gradients) {
+      const Tensor y = reshape(restore(output), kept);
+      const Tensor zero = y == 0.0;
+      gradients.set(0, restore(saved) / where(zero, 1.0, y) * where(zero, 0.0, reshape(dy, kept)));
+    };
+  });
 }
 
 // What lines_of made of a tensor of this shape, as it was.
@@ -64,7 +79,7 @@ Tensor from_lines(const Tensor& lines, const Dims& order, const Shape& shape) {
 
 Tensor choose(std::string_view name, ArgReduction kind, const Tensor& x, const Axes& axes, const Shape& result) {
   const Tensor lines = lines_of(name, x, axes).values;
-  return reshape(gather(lines, -1, Tensor(arg_reduce(kind, lines.array(), -1, true))), result);
+  return reshape(gather_places(lines, -1, Tensor(arg_reduce(kind, lines.array(), -1, true))), result);
 }
 
 // What each element of the last axis, [..., n], is multiplied by in their product, times dy, [..., 1]: by halves, which
@@ -92,6 +107,11 @@ Tensor gradient_of_prod(const Tensor& x, const Axes& axes, const Tensor& dy) {
   shape[shape.size() - 1] = 1;
   const Tensor all = times_the_others(lines.values, reshape(cast(dy, DType::f64), shape));
   return cast(from_lines(all, lines.order, x.shape()), x.dtype());
+}
+
+// What sums of squares of `x`, one for each element of `reduced`, are divided by in a variance.
+double divisor_of(const Tensor& x, const Tensor& reduced, double correction) {
+  return std::max(0.0, static_cast<double>(x.size()) / static_cast<double>(reduced.size()) - correction);
 }
 
 Tensor extreme(std::string_view name, Reduction reduction, ArgReduction kind, const Tensor& x, const Axes& axes,
@@ -159,19 +179,23 @@ Tensor var(const Tensor& x, const Axes& axes, double correction, bool keep_dims)
   const OperationScope scope("var", x);
   return widely(x, [&](const Tensor& wide) {
     const Tensor total = sum(square(wide - mean(wide, axes, true)), axes, keep_dims);
-    const double count = static_cast<double>(x.size()) / static_cast<double>(total.size());
-    return total / std::max(0.0, count - correction);
+    return total / divisor_of(x, total, correction);
   });
 }
 
 Tensor stddev(const Tensor& x, const Axes& axes, double correction, bool keep_dims) {
   const OperationScope scope("stddev", x);
-  return widely(x, [&](const Tensor& wide) { return root(var(wide, axes, correction, keep_dims)); });
+  return widely(x, [&](const Tensor& wide) {
+    const Tensor total = euclidean_norm(wide - mean(wide, axes, true), axes, keep_dims);
+    const double divisor = divisor_of(x, total, correction);
+    return divisor == 0 ? sqrt(var(wide, axes, correction, keep_dims))
+                        : total / std::sqrt(divisor);  // NaN, as its slope
+  });
 }
 
 Tensor norm(const Tensor& x, const Axes& axes, bool keep_dims) {
   const OperationScope scope("norm", x);
-  return widely(x, [&](const Tensor& wide) { return root(sum(square(wide), axes, keep_dims)); });
+  return widely(x, [&](const Tensor& wide) { return euclidean_norm(wide, axes, keep_dims); });
 }
 
 Tensor logsumexp(const Tensor& x, const Axes& axes, bool keep_dims) {

@@ -25,7 +25,7 @@ Turns turns_of(const RotaryCall& call, std::int64_t positions, std::int64_t pair
   for (std::int64_t p = 0; p < positions; ++p)
     for (std::int64_t i = 0; i < pairs; ++i) {
       const double exponent = -static_cast<double>(i) / static_cast<double>(pairs);
-      const double angle = static_cast<double>(call.offset + p) * std::pow(call.base, exponent);
+      const double angle = (static_cast<double>(call.offset) + static_cast<double>(p)) * std::pow(call.base, exponent);
       cosine.push_back(std::cos(angle));
       sine.push_back(std::sin(angle));
     }

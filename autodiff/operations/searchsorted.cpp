@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <tutti/autodiff/line_gather.h>
 #include <tutti/autodiff/operation_scope.h>
 #include <tutti/autodiff/operations.h>
 #include <tutti/autodiff/promotion.h>
@@ -34,7 +35,7 @@ Tensor searchsorted(const Tensor& sorted, const Tensor& values, bool right) {
   Tensor before(Array::zeros(wanted.shape(), DType::i64, wanted.device()));
   for (std::uint64_t step = std::bit_floor(length); step > 0; step /= 2) {
     const Tensor more = before + static_cast<std::int64_t>(step);
-    const Tensor element = gather(line, -1, minimum(more, static_cast<std::int64_t>(length)) - 1);
+    const Tensor element = gather_places(line, -1, minimum(more, static_cast<std::int64_t>(length)) - 1);
     const Tensor passes = right ? ~comes_before(wanted, element) : comes_before(element, wanted);
     before = where(passes & (more <= static_cast<std::int64_t>(length)), more, before);
   }

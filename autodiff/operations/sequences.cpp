@@ -50,14 +50,16 @@ Tensor conv_transpose1d(const Tensor& input, const Tensor& weight, const Tensor&
   return as_sequences(conv_transpose2d(expand_dims(input, 2), expand_dims(weight, 2), bias, rows));
 }
 
-Tensor max_pool1d(const Tensor& input, const Pool1dGeometry& geometry) {
+Tensor max_pool1d(const Tensor& input, const Pool1dGeometry& given) {
   const OperationScope scope("max_pool1d", input);
+  const Pool1dGeometry geometry = with_stride(given);
   const Pool2dGeometry rows{{1, geometry.kernel}, {1, geometry.stride}, {0, geometry.padding}};
   return as_sequences(max_pool2d(checked("max_pool1d", input, rows), rows));
 }
 
-Tensor avg_pool1d(const Tensor& input, const AvgPool1dGeometry& geometry) {
+Tensor avg_pool1d(const Tensor& input, const AvgPool1dGeometry& given) {
   const OperationScope scope("avg_pool1d", input);
+  const AvgPool1dGeometry geometry = with_stride(given);
   const AvgPool2dGeometry rows{
       {1, geometry.kernel}, {1, geometry.stride}, {0, geometry.padding}, geometry.count_include_pad};
   return as_sequences(avg_pool2d(checked("avg_pool1d", input, rows.windows()), rows));

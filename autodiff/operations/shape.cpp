@@ -2,6 +2,7 @@
 #include <tutti/autodiff/node.h>
 #include <tutti/autodiff/operation_scope.h>
 #include <tutti/autodiff/operations.h>
+#include <tutti/backend/checked_size.h>
 #include <tutti/backend/error.h>
 #include <tutti/backend/operations.h>
 
@@ -93,6 +94,7 @@ Tensor squeeze(const Tensor& x, const Axes& axes) {
   const OperationScope scope("squeeze", x);
   Dims dropped(x.rank(), 0);
   for (const std::int64_t axis : axes) {
+    if (is_axis_of_scalar(axis, x.shape())) continue;
     const std::size_t place = normalize_axis("squeeze", axis, x.rank());
     if (x.shape()[place] != 1)
       raise<ShapeError>("[squeeze] axis {} of {} is not of length 1", axis, to_string(x.shape()));
@@ -123,7 +125,7 @@ Tensor tile(const Tensor& x, const Shape& counts) {
     if (count < 0) raise<ShapeError>("[tile] {} repeats: they must not be negative", to_string(counts));
     apart.push_back(1), apart.push_back(length);
     repeated.push_back(count), repeated.push_back(length);
-    joined.push_back(count * length);
+    joined.push_back((CheckedSize(count) * length).get("tile", "{} repeats of {}", counts, x.shape()));
   }
   return reshape(broadcast_to(reshape(x, apart), repeated), joined);
 }

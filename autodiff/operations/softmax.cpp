@@ -19,6 +19,7 @@ Tensor gradient(SoftmaxKind kind, const Tensor& y, const Tensor& dy, std::int64_
 
 Tensor apply_softmax(SoftmaxKind kind, std::string_view name, const Tensor& input, std::int64_t axis) {
   const OperationScope scope(name, input);
+  if (is_axis_of_scalar(axis, input.shape())) return reshape(apply_softmax(kind, name, expand_dims(input, 0), 0), {});
   const Tensor x = promote_into(elementwise::Domain::floating, name, input);
   Array value = softmax(kind, x.array(), axis);
   const SavedTensor output{value, SavedTensor::kOutput};

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <tutti/autodiff/line_gather.h>
 #include <tutti/autodiff/node.h>
 #include <tutti/autodiff/operation_scope.h>
 #include <tutti/autodiff/operations.h>
@@ -27,7 +28,7 @@ Sorted sort(const Tensor& x, std::int64_t axis, bool descending) {
   const OperationScope scope("sort", x);
   if (x.rank() == 0) return scalars(sort(expand_dims(x, 0), axis, descending));
   const Tensor places = argsort(x, axis, descending);
-  return {gather(x, axis, places), places};
+  return {gather_places(x, axis, places), places};
 }
 
 Sorted topk(const Tensor& x, std::int64_t count, std::int64_t axis, bool largest) {
@@ -37,7 +38,7 @@ Sorted topk(const Tensor& x, std::int64_t count, std::int64_t axis, bool largest
   if (count < 0 || count > length)
     raise<ShapeError>("[topk] {} elements of {} along axis {} of {}", count, length, axis, to_string(x.shape()));
   const Tensor places(slice(argsort(x, axis, largest), axis, 0, count).array().copy());
-  return {gather(x, axis, places), places};
+  return {gather_places(x, axis, places), places};
 }
 
 }  // namespace tutti

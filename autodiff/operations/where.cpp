@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <tutti/autodiff/line_gather.h>
 #include <tutti/autodiff/node.h>
 #include <tutti/autodiff/operation_scope.h>
 #include <tutti/autodiff/operations.h>
@@ -39,6 +40,7 @@ Tensor one_hot(const Tensor& labels, std::int64_t classes, DType dtype) {
   const OperationScope scope("one_hot", labels);
   if (!is_integral(labels.dtype()))
     raise<DTypeError>("[one_hot] labels are {}: they must be integers", to_string(labels.dtype()));
+  if (classes < 0) raise<ShapeError>("[one_hot] {} classes: they must not be negative", classes);
   Shape shape = labels.shape();
   shape.push_back(classes);
   const Tensor places = expand_dims(cast(labels, DType::i64), -1);
@@ -46,7 +48,7 @@ Tensor one_hot(const Tensor& labels, std::int64_t classes, DType dtype) {
   const IndexMeaning meaning{.operation = "one_hot", .index = "label", .range = "classes", .shape = labels.shape()};
   const IndexScope numbers(meaning);
   const Tensor ones(Array::full(places.shape(), 1, number, labels.device()));
-  return cast(scatter_add(shape, ones, -1, places), dtype);
+  return cast(scatter_add_places(shape, ones, -1, places), dtype);
 }
 
 }  // namespace tutti

@@ -178,7 +178,7 @@ template <class T> void weight_gradient(const Convolution& c, const T* gradient,
 template <class T, class F> void for_each_direct(const Convolution& c, std::int64_t count, std::int64_t work, F&& f) {
   constexpr std::int64_t kGrain = 65536;  // multiplications
   c.threads.parallel_for(count, std::max<std::int64_t>(1, kGrain / work), [&](std::int64_t begin, std::int64_t end) {
-    DirectConvolution<T> direct(c.group);
+    DirectConvolution<T> direct(c.group, c.device, c.pool);
     for (std::int64_t i = begin; i < end; ++i) f(direct, i);
   });
 }

@@ -4,6 +4,7 @@
 #include <tutti/backend/conversion.h>
 #include <tutti/backend/cpu/element_runs.h>
 #include <tutti/backend/cpu/widened_runs.h>
+#include <tutti/backend/numbering.h>
 
 #include <algorithm>
 #include <cstring>
@@ -85,6 +86,19 @@ void CpuBackend::fill(const Array& to, Scalar value) {
               const T element = value.to<T>();
               for_each_run(pool, target, {},
                            [element](const ElementRun& run) { std::fill_n(run.to<T>(), run.count, element); });
+            });
+          },
+          to);
+}
+
+void CpuBackend::arange(const Array& to, std::int64_t first, std::int64_t step) {
+  stream(to.device())
+      .launch(
+          "arange",
+          [first, step](const Array& target) {
+            visit_dtype(target.dtype(), [&]<class T>(std::type_identity<T>) {
+              T* const values = target.data<T>();
+              for (std::int64_t i = 0; i < target.size(); ++i) values[i] = numbered<T>(first, step, i);
             });
           },
           to);

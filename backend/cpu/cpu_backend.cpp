@@ -2,7 +2,9 @@
 #include <tutti/backend/cpu/cpu_backend.h>
 
 #include <tutti/backend/cpu/heap_policy.h>
+#include <tutti/backend/cpu/worker_process.h>
 #include <tutti/backend/cpu_threads.h>
+#include <tutti/backend/environment.h>
 #include <tutti/backend/error.h>
 #include <tutti/backend/registry.h>
 
@@ -22,38 +24,38 @@ constexpr int kMaxThreads = 1024;
 
 class HostMemory final : public RawMemory {
  public:
+  explicit HostMemory(MemoryPool::Keeps keeps) : exact_(keeps == MemoryPool::Keeps::nothing) {}
+
   void* allocate(std::size_t bytes) override {
     constexpr std::size_t kHugePage = std::size_t{2} << 20U;
     const bool huge = bytes >= 2 * kHugePage;
     const std::size_t alignment = huge ? kHugePage : 64;
-    void* data = std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
+    const std::size_t whole = (bytes + alignment - 1) / alignment * alignment;
+    void* data = nullptr;
+    if (posix_memalign(&data, alignment, exact_ ? bytes : whole) != 0) return nullptr;
 #ifdef __linux__
-    if (huge && data != nullptr) madvise(data, bytes, MADV_HUGEPAGE);  // only a hint: fewer page faults
+    if (huge && !exact_) madvise(data, bytes, MADV_HUGEPAGE);  // only a hint: fewer page faults
 #endif
     return data;
   }
   void release(void* data, std::size_t) noexcept override { std::free(data); }
+
+ private:
+  bool exact_;
 };
 
-HostMemory& host_memory() {
-  static HostMemory& memory = *new HostMemory;  // outlives every pool
-  return memory;
+// Outlive every pool.
+HostMemory& host_memory(MemoryPool::Keeps keeps) {
+  static HostMemory& kept = *new HostMemory(MemoryPool::Keeps::freed_blocks);
+  static HostMemory& exact = *new HostMemory(MemoryPool::Keeps::nothing);
+  return keeps == MemoryPool::Keeps::nothing ? exact : kept;
 }
 
 CpuStream::Mode mode_from_environment() {
-  const char* text = std::getenv("TUTTI_CPU_ASYNC");
-  return text != nullptr && std::string(text) == "1" ? CpuStream::Mode::worker : CpuStream::Mode::run_inline;
+  return environment_switch("TUTTI_CPU_ASYNC") ? CpuStream::Mode::worker : CpuStream::Mode::run_inline;
 }
 
-int threads_from_environment() {
-  const char* text = std::getenv("TUTTI_CPU_THREADS");
-  if (text == nullptr) return 1;
-  char* end = nullptr;
-  const long threads = std::strtol(text, &end, 10);
-  if (end == text || *end != '\0' || threads < 1 || threads > kMaxThreads)
-    raise<DeviceError>("[device] TUTTI_CPU_THREADS is \"{}\": it must be a number from 1 to {}", text, kMaxThreads);
-  return static_cast<int>(threads);
-}
+int threads_from_environment() { return environment_number("TUTTI_CPU_THREADS", 1, 1, kMaxThreads); }
 
 CpuBackend& cpu_backend_of(Device device) {
   if (device.kind != DeviceKind::cpu) raise<DeviceError>("[set_cpu_threads] {} is no CPU device", to_string(device));
@@ -62,8 +64,8 @@ CpuBackend& cpu_backend_of(Device device) {
 
 }  // namespace
 
-CpuBackend::Context::Context(Device device, RawMemory& raw, CpuStream::Mode mode, int threads)
-    : pool(device, raw), threads(threads), compute(device, mode), communication(device, mode) {}
+CpuBackend::Context::Context(Device device, MemoryPool::Keeps keeps, CpuStream::Mode mode, int threads)
+    : pool(device, host_memory(keeps), keeps), threads(threads), compute(device, mode), communication(device, mode) {}
 
 // The one that the registry makes, with the first use of a CPU device.
 CpuBackend::CpuBackend() : CpuBackend(mode_from_environment(), threads_from_environment()) { keep_freed_heap(); }
@@ -77,6 +79,7 @@ CpuBackend::~CpuBackend() {
 }
 
 void CpuBackend::stop_workers() noexcept {
+  if (!worker_process().here()) return;
   for (auto& slot : contexts_)
     if (Context* context = slot.load(); context != nullptr) {
       context->compute.stop();
@@ -96,7 +99,7 @@ CpuBackend::Context& CpuBackend::make_context(Device device) {
   const std::lock_guard lock(making_);
   auto& slot = contexts_[device.index];
   if (slot.load() == nullptr)
-    slot.store(new Context(device, host_memory(), mode_, default_threads_), std::memory_order_release);
+    slot.store(new Context(device, pools_keep_, mode_, default_threads_), std::memory_order_release);
   return *slot.load();
 }
 

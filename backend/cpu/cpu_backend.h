@@ -3,6 +3,7 @@
 
 #include <tutti/backend/backend.h>
 #include <tutti/backend/cpu/cpu_stream.h>
+#include <tutti/backend/cpu/linear_algebra_kernels.h>
 #include <tutti/backend/cpu/thread_pool.h>
 
 #include <array>
@@ -27,6 +28,9 @@ class CpuBackend final : public Backend {
   CpuStream& stream(Device device) { return context(device).compute; }
   ThreadPool& threads(Device device) { return context(device).threads; }
 
+  /// The kernels of factorizations and linear systems, of every CPU backend from now on: see LinearAlgebraKernels.
+  static void provide(const LinearAlgebraKernels& kernels) noexcept { linear_algebra_ = &kernels; }
+
   /// Joins all workers; what is launched later runs inline. For the end of the process: see registry.cpp.
   void stop_workers() noexcept;
 
@@ -40,6 +44,7 @@ class CpuBackend final : public Backend {
   void copy(const Array& from, const Array& to) override;
   void cast(const Array& from, const Array& to) override;
   void fill(const Array& to, Scalar) override;
+  void arange(const Array& to, std::int64_t first, std::int64_t step) override;
 
   void elementwise(const ElementwiseCall&, std::span<const Array> inputs, const Array& output) override;
   void where(const Array& mask, const Array& a, const Array& b, const Array& output) override;
@@ -86,7 +91,7 @@ class CpuBackend final : public Backend {
 
  private:
   struct Context {
-    Context(Device, RawMemory&, CpuStream::Mode, int threads);
+    Context(Device, MemoryPool::Keeps, CpuStream::Mode, int threads);
 
     MemoryPool pool;
     ThreadPool threads;
@@ -104,7 +109,11 @@ class CpuBackend final : public Backend {
   }
   Context& make_context(Device);
 
+  static const LinearAlgebraKernels& linear_algebra();
+
+  static std::atomic<const LinearAlgebraKernels*> linear_algebra_;  // null in a program that calls none of them
   CpuStream::Mode mode_;
+  const MemoryPool::Keeps pools_keep_ = kept_by_pools();
   int default_threads_;
   std::mutex making_;  // guards the making of contexts
   std::array<std::atomic<Context*>, kMaxDevices> contexts_{};

@@ -2,7 +2,9 @@
 #include <tutti/backend/cpu/cpu_stream.h>
 
 #include <tutti/backend/cpu/spin.h>
+#include <tutti/backend/cpu/worker_process.h>
 #include <tutti/backend/error.h>
+#include <tutti/backend/start_thread.h>
 
 namespace tutti {
 namespace {
@@ -39,9 +41,16 @@ struct CpuStream::Record final : Work {
   std::shared_ptr<CpuEvent> event_;
 };
 
-CpuStream::CpuStream(Device device, Mode mode) : device_(device), inline_(mode == Mode::run_inline) {}
+CpuStream::CpuStream(Device device, Mode mode) : device_(device), inline_(mode == Mode::run_inline) {
+  (void)worker_process();
+}
 
-CpuStream::~CpuStream() { stop(); }
+CpuStream::~CpuStream() {
+  if (worker_process().here())
+    stop();
+  else
+    new std::thread(std::move(worker_));  // destroyed, it would end the process
+}
 
 void CpuStream::raise_out_of_memory(std::string_view operation) {
   raise<OutOfMemoryError>("[{}] the machine has no memory left for temporary buffers", operation);
@@ -116,11 +125,13 @@ void CpuStream::synchronize() {
 }
 
 void CpuStream::enqueue(std::unique_ptr<Work> work) {
+  if (!worker_process().here())
+    raise<DeviceError>("[stream] asynchronous {} {}", to_string(device_), worker_process().elsewhere_text());
   {
     const std::lock_guard lock(queue_mutex_);
     if (!stopping_) {
+      if (!worker_.joinable()) worker_ = start_thread<DeviceError>("stream", [this] { work_loop(); });
       queue_.push_back(std::move(work));
-      if (!worker_.joinable()) worker_ = std::thread([this] { work_loop(); });
     }
   }
   if (work != nullptr) {  // the process is ending

@@ -52,8 +52,15 @@ template <class T> void copy_every(const T* from, std::int64_t stride, T* to, st
 
 }  // namespace
 
-template <class T> DirectConvolution<T>::DirectConvolution(const ConvolutionSizes& of_group)
-    : size_(of_group), planes_(of_group) {
+template <class T> void DirectConvolution<T>::Zeroed::make(std::int64_t elements) {
+  if (storage_) return;
+  storage_.emplace(device_, *pool_, static_cast<std::size_t>(elements) * sizeof(T));
+  std::fill_n(data(), elements, T(0));
+}
+
+template <class T>
+DirectConvolution<T>::DirectConvolution(const ConvolutionSizes& of_group, Device device, MemoryPool& pool)
+    : size_(of_group), planes_(of_group), image_(device, pool), gradient_(device, pool) {
   const auto& dilation = size_.geometry.dilation;
   for (std::int64_t channel = 0; channel < size_.channels; ++channel)
     for (std::int64_t r = 0; r < size_.kernel_height; ++r)
@@ -67,7 +74,7 @@ template <class T> DirectConvolution<T>::DirectConvolution(const ConvolutionSize
 
 /// Into `image_`, whose padding stays as it is.
 template <class T> void DirectConvolution<T>::sort_image(const T* image) {
-  image_.resize(static_cast<std::size_t>(planes_.elements()), T(0));
+  image_.make(planes_.elements());
   for (std::int64_t phase = 0; phase < planes_.phases; ++phase) {
     const PhaseColumns columns(size_, phase);
     for (std::int64_t channel = 0; channel < size_.channels; ++channel)
@@ -88,7 +95,7 @@ template <class T> void DirectConvolution<T>::forward(const T* image, const T* w
 }
 
 template <class T> void DirectConvolution<T>::widen_gradient(const T* gradient) {
-  gradient_.resize(static_cast<std::size_t>(size_.out_channels * rows_ * row_length_ + SortedPlanes::kSlack), T(0));
+  gradient_.make(size_.out_channels * rows_ * row_length_ + SortedPlanes::kSlack);
   for (std::int64_t k = 0; k < size_.out_channels; ++k)
     for (std::int64_t y = 0; y < size_.out_height; ++y)
       std::copy_n(gradient + (k * size_.out_height + y) * size_.out_width, size_.out_width,

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <tutti/backend/cpu/sorted_planes.h>
+#include <tutti/backend/storage.h>
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 namespace tutti {
@@ -13,7 +15,7 @@ namespace tutti {
 /// thread's.
 template <class T> class DirectConvolution {
  public:
-  explicit DirectConvolution(const ConvolutionSizes& of_group);
+  DirectConvolution(const ConvolutionSizes& of_group, Device, MemoryPool&);
 
   void forward(const T* image, const T* weight, T* output);
   void input_gradient(const T* gradient, const T* weight, T* image);
@@ -26,6 +28,19 @@ template <class T> class DirectConvolution {
     std::vector<T> weights;
   };
 
+  /// Elements of the device's pool, zeros when they are first asked for.
+  class Zeroed {
+   public:
+    Zeroed(Device device, MemoryPool& pool) : device_(device), pool_(&pool) {}
+    void make(std::int64_t elements);
+    T* data() { return reinterpret_cast<T*>(storage_->data()); }
+
+   private:
+    Device device_;
+    MemoryPool* pool_;
+    std::optional<Storage> storage_;
+  };
+
   void sort_image(const T* image);
   void widen_gradient(const T* gradient);
   void collect_taps(std::int64_t channel, std::int64_t row, std::int64_t column, const T* weight);
@@ -33,10 +48,10 @@ template <class T> class DirectConvolution {
 
   ConvolutionSizes size_;
   SortedPlanes planes_;
-  std::vector<T> image_;               // in that order; zeros in the padding
+  Zeroed image_;                       // in that order; zeros in the padding
   std::vector<std::int64_t> offsets_;  // of taps (channel, r, s) there
   // The gradient with zeros before and after its rows and columns, so that taps may read beside it.
-  std::vector<T> gradient_;
+  Zeroed gradient_;
   std::int64_t rows_before_;
   std::int64_t columns_before_;
   std::int64_t rows_;

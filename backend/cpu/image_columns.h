@@ -4,6 +4,8 @@
 #include <tutti/backend/kernel_arguments.h>
 #include <tutti/backend/shape.h>
 
+#include <algorithm>
+
 namespace tutti {
 
 /// The sizes of a convolution of images [channels, height, width] with kernels [channels, kernel_height, kernel_width].
@@ -29,7 +31,11 @@ struct ConvolutionSizes {
         kernel_width(weight[3]),
         out_height(output[2]),
         out_width(output[3]),
-        geometry(g) {}
+        geometry(g) {
+    // A stride beyond the padded image is as good as one across it, and does not overflow.
+    geometry.stride[0] = std::min(geometry.stride[0], std::max<std::int64_t>(1, padded_height()));
+    geometry.stride[1] = std::min(geometry.stride[1], std::max<std::int64_t>(1, padded_width()));
+  }
 
   /// The same with one group's channels alone.
   ConvolutionSizes of_group() const {

@@ -2,6 +2,8 @@
 #include <tutti/backend/cpu/thread_pool.h>
 
 #include <tutti/backend/cpu/spin.h>
+#include <tutti/backend/cpu/worker_process.h>
+#include <tutti/backend/start_thread.h>
 
 namespace tutti {
 namespace {
@@ -32,9 +34,16 @@ struct ThreadPool::Loop {
   }
 };
 
-ThreadPool::ThreadPool(int threads) : threads_(std::max(1, threads)) { start_workers(this->threads() - 1); }
+ThreadPool::ThreadPool(int threads) : threads_(worker_process().here() ? std::max(1, threads) : 1) {
+  start_workers(this->threads() - 1);
+}
 
-ThreadPool::~ThreadPool() { stop_workers(); }
+ThreadPool::~ThreadPool() {
+  if (worker_process().here())
+    stop_workers();
+  else
+    new std::vector<std::thread>(std::move(workers_));  // destroyed, they would end the process
+}
 
 bool& ThreadPool::inside_block() noexcept {
   thread_local bool inside = false;
@@ -43,6 +52,7 @@ bool& ThreadPool::inside_block() noexcept {
 
 void ThreadPool::resize(int threads) {
   if (inside_block()) return;  // a block that ends the process: it cannot wait for itself
+  if (!worker_process().here()) raise("[set_cpu_threads] the first CPU device {}", worker_process().elsewhere_text());
   const std::lock_guard lock(busy_);
   stop_workers();
   threads_.store(1, std::memory_order_relaxed);  // what it is should a worker fail to start
@@ -52,7 +62,7 @@ void ThreadPool::resize(int threads) {
 
 void ThreadPool::start_workers(int count) {
   try {
-    for (int i = 0; i < count; ++i) workers_.emplace_back([this] { work(); });
+    for (int i = 0; i < count; ++i) workers_.push_back(start_thread("set_cpu_threads", [this] { work(); }));
   } catch (...) {
     stop_workers();
     throw;

@@ -72,4 +72,10 @@ void CudaBackend::fill(const Array& to, Scalar value) {
   });
 }
 
+void CudaBackend::arange(const Array& to, std::int64_t first, std::int64_t step) {
+  stream(to.device()).launch("arange", [&](cudaStream_t queue) {
+    cuda_kernels::launch_arange(queue, to.dtype(), to.raw_data(), to.size(), first, step);
+  });
+}
+
 }  // namespace tutti

@@ -55,9 +55,9 @@ class DeviceMemory final : public RawMemory {
 
 }  // namespace
 
-CudaBackend::Context::Context(Device device)
+CudaBackend::Context::Context(Device device, MemoryPool::Keeps keeps)
     : memory(std::make_unique<DeviceMemory>(device)),
-      pool(device, *memory),
+      pool(device, *memory, keeps),
       index_faults(device),
       matrix_faults(device),
       compute(device, CudaStream::Priority::normal),
@@ -66,7 +66,8 @@ CudaBackend::Context::Context(Device device)
       cublas(device),
       transforms(compute, pool),
       solvers(device, compute.handle()),
-      convolutions(make_convolution_library(device)) {
+      convolutions(make_convolution_library(device)),
+      literals(device) {
   static_cast<DeviceMemory&>(*memory).used_by(&compute, &communication);
   compute.after_waiting([this] {
     index_faults.check();
@@ -108,7 +109,7 @@ CudaBackend::Context& CudaBackend::make_context(Device device) {
   check(device);
   const std::lock_guard lock(making_);
   auto& slot = contexts_[device.index];
-  if (slot.load() == nullptr) slot.store(new Context(device), std::memory_order_release);
+  if (slot.load() == nullptr) slot.store(new Context(device, pools_keep_), std::memory_order_release);
   return *slot.load();
 }
 

@@ -8,6 +8,7 @@
 #include <tutti/backend/cuda/cuda_stream.h>
 #include <tutti/backend/cuda/cufft_plans.h>
 #include <tutti/backend/cuda/index_faults.h>
+#include <tutti/backend/cuda/literal_arrays.h>
 #include <tutti/backend/cuda/matrix_faults.h>
 #include <tutti/backend/cuda/pinned_memory.h>
 #include <tutti/backend/cuda/solver_handles.h>
@@ -56,6 +57,10 @@ class CudaBackend final : public Backend {
   void copy_from_device(const Array& from, const Array& to) override;
   void cast(const Array& from, const Array& to) override;
   void fill(const Array& to, Scalar) override;
+  void arange(const Array& to, std::int64_t first, std::int64_t step) override;
+  Array literal(Scalar value, DType dtype, Device device) override {
+    return context(device).literals.find(value, dtype);
+  }
 
   void elementwise(const ElementwiseCall&, std::span<const Array> inputs, const Array& output) override;
   void where(const Array& mask, const Array& a, const Array& b, const Array& output) override;
@@ -103,7 +108,7 @@ class CudaBackend final : public Backend {
 
  private:
   struct Context {
-    explicit Context(Device);
+    Context(Device, MemoryPool::Keeps);
     ~Context();
 
     std::unique_ptr<RawMemory> memory;
@@ -117,6 +122,7 @@ class CudaBackend final : public Backend {
     CufftPlans transforms;
     SolverHandles solvers;
     std::unique_ptr<ConvolutionLibrary> convolutions;
+    LiteralArrays literals;
   };
 
   Context& context(Device device) {
@@ -135,6 +141,7 @@ class CudaBackend final : public Backend {
   /// For i8 and u8, which have no kernels of their own.
   void elementwise_widened(const ElementwiseCall&, std::span<const Array> inputs, const Array& output);
 
+  const MemoryPool::Keeps pools_keep_ = kept_by_pools();
   int devices_ = 0;
   std::mutex making_;  // guards the making of contexts
   std::array<std::atomic<Context*>, kMaxDevices> contexts_{};

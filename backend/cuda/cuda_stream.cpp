@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/backend/cuda/cuda_stream.h>
 
+#include <tutti/backend/environment.h>
 #include <tutti/backend/error.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <memory>
 #include <utility>
 
@@ -17,20 +17,10 @@ namespace {
 
 constexpr std::size_t kRemembered = 64;  // operations that an error names
 
-bool synchronous_from_environment() {
-  const char* text = std::getenv("TUTTI_CUDA_SYNC");
-  return text != nullptr && std::string_view(text) == "1";
-}
-
 }  // namespace
 
-struct CudaStream::Awaited {
-  CudaStream& stream;
-  Event event;
-};
-
 CudaStream::CudaStream(Device device, Priority priority)
-    : device_(device), synchronous_(synchronous_from_environment()) {
+    : device_(device), synchronous_(environment_switch("TUTTI_CUDA_SYNC")) {
   const CurrentDevice current(device, "stream");
   int least = 0;
   int greatest = 0;
@@ -41,6 +31,7 @@ CudaStream::CudaStream(Device device, Priority priority)
 }
 
 CudaStream::~CudaStream() {
+  host_waits_ = nullptr;
   for (const cudaEvent_t event : spare_events_) (void)settled(cudaEventDestroy(event));
   (void)settled(cudaStreamDestroy(stream_));
 }
@@ -114,21 +105,28 @@ void CudaStream::wait(const Event& event) {
     return;
   }
   if (event.ready()) return event.synchronize();  // rethrows its stream's error
-  auto awaited = std::make_unique<Awaited>(Awaited{*this, event});
-  TUTTI_CUDA(device_, "wait", cudaLaunchHostFunc(stream_, wait_on_host, awaited.get()));
-  (void)awaited.release();
+  if (captured()) return event.synchronize();     // a graph is launched later: the event is past then
+  if (HostWaits& waits = host_waits(); waits.usable()) return waits.hold(event);
+  event.synchronize();  // the driver cannot make a stream wait for a number
 }
 
-// On a thread of the driver, where CUDA may not be called: the event is of another kind of device.
-void CudaStream::wait_on_host(void* data) {
-  const std::unique_ptr<Awaited> awaited(static_cast<Awaited*>(data));
-  try {
-    awaited->event.synchronize();
-  } catch (...) {
-    const std::lock_guard lock(awaited->stream.mutex_);
-    auto& error = awaited->stream.awaited_error_;
-    if (error == nullptr) error = std::current_exception();  // the first is told
-  }
+HostWaits& CudaStream::host_waits() {
+  std::call_once(host_waits_made_, [this] {
+    host_waits_ = std::make_unique<HostWaits>(
+        device_, stream_, [this](std::exception_ptr error) { note_awaited_error(std::move(error)); });
+  });
+  return *host_waits_;
+}
+
+bool CudaStream::captured() const {
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  TUTTI_CUDA(device_, "wait", cudaStreamIsCapturing(stream_, &status));
+  return status != cudaStreamCaptureStatusNone;
+}
+
+void CudaStream::note_awaited_error(std::exception_ptr error) noexcept {
+  const std::lock_guard lock(mutex_);
+  if (awaited_error_ == nullptr) awaited_error_ = std::move(error);  // the first is told
 }
 
 void CudaStream::throw_awaited_error() {

@@ -2,12 +2,14 @@
 #pragma once
 
 #include <tutti/backend/cuda/cuda_check.h>
+#include <tutti/backend/cuda/host_waits.h>
 #include <tutti/backend/stream.h>
 
 #include <cstdint>
 #include <deque>
 #include <exception>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <string_view>
@@ -50,9 +52,9 @@ class CudaStream final : public Stream {
  private:
   friend class CudaEvent;
 
-  struct Awaited;  // an event of another kind of device
-  static void wait_on_host(void* awaited);
-
+  HostWaits& host_waits();
+  bool captured() const;
+  void note_awaited_error(std::exception_ptr) noexcept;
   void launched(std::string_view operation);
   void throw_awaited_error();
   [[noreturn]] void raise_asynchronous(cudaError_t, const char* call);
@@ -70,6 +72,9 @@ class CudaStream final : public Stream {
   std::uint64_t finished_ = 0;              // those of them that a clean synchronisation has seen
   std::vector<cudaEvent_t> spare_events_;
   std::exception_ptr awaited_error_;  // of an event of another kind: thrown to who next waits for this stream
+
+  std::once_flag host_waits_made_;  // with the first such event
+  std::unique_ptr<HostWaits> host_waits_;
 };
 
 /// A point in a CUDA stream. The stream outlives it.

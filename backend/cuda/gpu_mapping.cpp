@@ -1,19 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/backend/cuda/gpu_mapping.h>
 
-#include <tutti/backend/error.h>
+#include <tutti/backend/environment.h>
 
 #include <algorithm>
 #include <atomic>
-#include <charconv>
-#include <cstdlib>
-#include <string_view>
 
 namespace tutti::cuda_runtime {
 
 namespace {
 
-constexpr const char* kVariable = "TUTTI_CUDA_DEVICES_PER_GPU";
 constexpr int kMost = 64;
 
 std::atomic<int> number_per_gpu{1};  // of the process, as the GPUs are
@@ -23,13 +19,7 @@ std::atomic<int> number_per_gpu{1};  // of the process, as the GPUs are
 int devices_per_gpu() noexcept { return number_per_gpu.load(std::memory_order_relaxed); }
 
 void read_devices_per_gpu() {
-  const char* variable = std::getenv(kVariable);
-  const std::string_view text = variable == nullptr ? "1" : variable;
-  int number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc{} || end != text.data() + text.size() || number < 1 || number > kMost)
-    raise<DeviceError>("[device] {}={}: it takes a number from 1 to {}", kVariable, text, kMost);
-  number_per_gpu.store(number, std::memory_order_relaxed);
+  number_per_gpu.store(environment_number("TUTTI_CUDA_DEVICES_PER_GPU", 1, 1, kMost), std::memory_order_relaxed);
 }
 
 std::vector<Device> first_of_each_gpu(std::span<const Device> devices) {

@@ -55,14 +55,16 @@ struct GeluTanh {
   static constexpr auto needs = Needs::inputs;
   static constexpr double kScale = 2 * 0.79788456080286536;
   static constexpr double kCubic = 0.044715;
+  static constexpr double kFar = 64;  ///< the distribution is 0 or 1 there, in f64 too
   template <class X> TUTTI_HOST_DEVICE X distribution(const X& x) const {
     return sigmoid(scalar<X>(kScale) * x * (scalar<X>(1) + scalar<X>(kCubic) * x * x));
   }
   template <class X> TUTTI_HOST_DEVICE X value(const X& x) const { return x * distribution(x); }
   template <class X> TUTTI_HOST_DEVICE X gradient(const X& x, const X& dy) const {
-    const X s = distribution(x);
-    const X slope = scalar<X>(kScale) * (scalar<X>(1) + scalar<X>(3 * kCubic) * x * x);
-    return dy * (s + x * (s * (scalar<X>(1) - s)) * slope);  // the product is 0 before the slope is infinite
+    const X near = Clip{-kFar, kFar}.value(x);  // so that the slope is finite where it is multiplied by 0
+    const X s = distribution(near);
+    const X slope = scalar<X>(kScale) * (scalar<X>(1) + scalar<X>(3 * kCubic) * near * near);
+    return dy * (s + near * (s * (scalar<X>(1) - s)) * slope);
   }
 };
 
@@ -102,7 +104,7 @@ struct Softplus {
   double beta = 1.0;
   template <class X> TUTTI_HOST_DEVICE X value(const X& x) const {
     const X z = scalar<X>(beta) * x;
-    return (select(z > scalar<X>(0), z, scalar<X>(0)) + log1p(exp(-abs(z)))) * scalar<X>(1 / beta);
+    return select(z > scalar<X>(0), x, scalar<X>(0)) + log1p(exp(-abs(z))) * scalar<X>(1 / beta);
   }
   template <class X> TUTTI_HOST_DEVICE X gradient(const X& x, const X& dy) const {
     return dy * sigmoid(scalar<X>(beta) * x);

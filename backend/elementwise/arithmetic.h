@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Arithmetic of one and two operands. Integers wrap. All formulas are the textbook ones.
+// Arithmetic of one and two operands. Integers wrap. All formulas are the textbook ones, but for their order.
 
 #include <tutti/backend/elementwise/operation.h>
 
@@ -31,7 +31,7 @@ struct Square {
   static constexpr auto domain = Domain::number;
   static constexpr auto needs = Needs::inputs;
   template <class X> TUTTI_HOST_DEVICE X value(const X& x) const { return x * x; }
-  template <class X> TUTTI_HOST_DEVICE X gradient(const X& x, const X& dy) const { return scalar<X>(2) * x * dy; }
+  template <class X> TUTTI_HOST_DEVICE X gradient(const X& x, const X& dy) const { return scalar<X>(2) * (x * dy); }
 };
 
 struct Sqrt {
@@ -77,7 +77,7 @@ struct Divide {
   template <class X> TUTTI_HOST_DEVICE X value(const X& a, const X& b) const { return a / b; }
   template <class X> TUTTI_HOST_DEVICE X gradient_lhs(const X&, const X& b, const X& dy) const { return dy / b; }
   template <class X> TUTTI_HOST_DEVICE X gradient_rhs(const X& a, const X& b, const X& dy) const {
-    return -(dy * a) / (b * b);
+    return -(dy * (a / b)) / b;
   }
 };
 

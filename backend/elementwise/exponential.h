@@ -62,7 +62,7 @@ struct Log2 {
   static constexpr bool composed_gradient = true;
   template <class X> TUTTI_HOST_DEVICE X value(const X& x) const { return log2(x); }
   template <class X> TUTTI_HOST_DEVICE X gradient(const X& x, const X& dy) const {
-    return dy / (scalar<X>(0.69314718055994531) * x);
+    return scalar<X>(1.4426950408889634) * (dy / x);
   }
 };
 
@@ -73,7 +73,7 @@ struct Log10 {
   static constexpr bool composed_gradient = true;
   template <class X> TUTTI_HOST_DEVICE X value(const X& x) const { return log10(x); }
   template <class X> TUTTI_HOST_DEVICE X gradient(const X& x, const X& dy) const {
-    return dy / (scalar<X>(2.3025850929940457) * x);
+    return scalar<X>(0.43429448190325183) * (dy / x);
   }
 };
 

@@ -12,7 +12,9 @@
 //             own, which spares each backend one for each type. For what training steps seldom contain.
 //
 // Parameters are double members. Branches are select(mask, a, b), whose unused argument must stay finite where a second
-// derivative would multiply it by zero. Adding an operation touches its struct and backend/elementwise/lists.h.
+// derivative would multiply it by zero. Nothing on the way is beyond the type's range where operands and result are
+// within: no squares of what may be large, a quotient before a product (tests/autodiff/elementwise_range_test.cpp).
+// Adding an operation touches its struct and backend/elementwise/lists.h.
 
 #include <tutti/backend/host_device.h>
 

@@ -44,7 +44,7 @@ struct Rsqrt {
   static constexpr auto needs = Needs::output;
   template <class X> TUTTI_HOST_DEVICE X value(const X& x) const { return scalar<X>(1) / sqrt(x); }
   template <class X> TUTTI_HOST_DEVICE X gradient(const X& y, const X& dy) const {
-    return scalar<X>(-0.5) * dy * (y * y * y);
+    return scalar<X>(-0.5) * dy * y * y * y;
   }
 };
 
@@ -57,7 +57,7 @@ struct Pow {
   template <class X> TUTTI_HOST_DEVICE X value(const X& a, const X& b) const { return pow(a, b); }
   template <class X> TUTTI_HOST_DEVICE X gradient_lhs(const X& a, const X& b, const X& dy) const {
     const X exponent = select(b == scalar<X>(0), scalar<X>(1), b);
-    return select(b == scalar<X>(0), scalar<X>(0), dy * b * pow(a, exponent - scalar<X>(1)));
+    return select(b == scalar<X>(0), scalar<X>(0), dy * (b * pow(a, exponent - scalar<X>(1))));
   }
   template <class X> TUTTI_HOST_DEVICE X gradient_rhs(const X& a, const X& b, const X& dy) const {
     const X base = select(b < scalar<X>(0), a, select(a == scalar<X>(0), scalar<X>(1), a));
@@ -82,7 +82,8 @@ struct Fmod {
   template <class X> TUTTI_HOST_DEVICE X value(const X& a, const X& b) const { return fmod(a, b); }
   template <class X> TUTTI_HOST_DEVICE X gradient_lhs(const X&, const X&, const X& dy) const { return dy; }
   template <class X> TUTTI_HOST_DEVICE X gradient_rhs(const X& a, const X& b, const X& dy) const {
-    return -(dy * trunc(a / b));
+    // As floor_divide, exact where a / b is rounded to the next whole number.
+    return -(dy * select((a < scalar<X>(0)) == (b < scalar<X>(0)), floor_divide(a, b), -floor_divide(-a, b)));
   }
 };
 
@@ -99,7 +100,7 @@ struct Remainder {
   }
   template <class X> TUTTI_HOST_DEVICE X gradient_lhs(const X&, const X&, const X& dy) const { return dy; }
   template <class X> TUTTI_HOST_DEVICE X gradient_rhs(const X& a, const X& b, const X& dy) const {
-    return -(dy * floor(a / b));
+    return -(dy * floor_divide(a, b));
   }
 };
 

@@ -62,7 +62,11 @@ struct Atan {
   static constexpr auto needs = Needs::inputs;
   static constexpr bool composed_gradient = true;
   template <class X> TUTTI_HOST_DEVICE X value(const X& x) const { return atan(x); }
-  template <class X> TUTTI_HOST_DEVICE X gradient(const X& x, const X& dy) const { return dy / (scalar<X>(1) + x * x); }
+  template <class X> TUTTI_HOST_DEVICE X gradient(const X& x, const X& dy) const {
+    const auto is_far = abs(x) > scalar<X>(1);
+    const X near = select(is_far, scalar<X>(1) / select(is_far, x, scalar<X>(1)), x);  // 1 / x beyond 1
+    return dy * select(is_far, near * near, scalar<X>(1)) / (scalar<X>(1) + near * near);
+  }
 };
 
 /// The angle of the point (b, a). The gradient at the origin is 0.
@@ -72,15 +76,19 @@ struct Atan2 {
   static constexpr auto needs = Needs::inputs;
   static constexpr bool composed_gradient = true;
   template <class X> TUTTI_HOST_DEVICE X value(const X& a, const X& b) const { return atan2(a, b); }
-  template <class X> TUTTI_HOST_DEVICE X distance_squared(const X& a, const X& b) const {
-    const X sum = a * a + b * b;
-    return select(sum == scalar<X>(0), scalar<X>(1), sum);
+  /// part / (a^2 + b^2), whose squares may be beyond the type's range; 0 at the origin.
+  template <class X> TUTTI_HOST_DEVICE X over_distance_squared(const X& part, const X& a, const X& b) const {
+    const auto a_is_larger = abs(a) > abs(b);
+    const X larger = select(a_is_larger, a, b);
+    const X scale = select(larger == scalar<X>(0), scalar<X>(1), larger);
+    const X ratio = select(a_is_larger, b, a) / scale;
+    return part / scale / (scalar<X>(1) + ratio * ratio) / scale;
   }
   template <class X> TUTTI_HOST_DEVICE X gradient_lhs(const X& a, const X& b, const X& dy) const {
-    return dy * b / distance_squared(a, b);
+    return dy * over_distance_squared(b, a, b);
   }
   template <class X> TUTTI_HOST_DEVICE X gradient_rhs(const X& a, const X& b, const X& dy) const {
-    return -(dy * a) / distance_squared(a, b);
+    return -(dy * over_distance_squared(a, a, b));
   }
 };
 
@@ -109,7 +117,9 @@ struct Asinh {
   static constexpr bool composed_gradient = true;
   template <class X> TUTTI_HOST_DEVICE X value(const X& x) const { return asinh(x); }
   template <class X> TUTTI_HOST_DEVICE X gradient(const X& x, const X& dy) const {
-    return dy / sqrt(x * x + scalar<X>(1));
+    const auto is_far = abs(x) > scalar<X>(1);
+    const X near = select(is_far, scalar<X>(1) / select(is_far, x, scalar<X>(1)), x);  // 1 / x beyond 1
+    return dy * select(is_far, abs(near), scalar<X>(1)) / sqrt(scalar<X>(1) + near * near);
   }
 };
 
@@ -120,7 +130,7 @@ struct Acosh {
   static constexpr bool composed_gradient = true;
   template <class X> TUTTI_HOST_DEVICE X value(const X& x) const { return acosh(x); }
   template <class X> TUTTI_HOST_DEVICE X gradient(const X& x, const X& dy) const {
-    return dy / sqrt((x - scalar<X>(1)) * (x + scalar<X>(1)));
+    return dy / (sqrt(x - scalar<X>(1)) * sqrt(x + scalar<X>(1)));
   }
 };
 

@@ -12,7 +12,7 @@ namespace tutti::bench {
 
 void BenchResults::add(BenchRow row) {
   const double beside = row.peer.empty() ? 0 : (row.work / row.seconds) / (row.peer_work / row.peer_seconds);
-  fmt::print("{:<10}{:<28}{:>12.4f} ms{:>12.1f} G/s", row.table, row.name, row.seconds * 1e3,
+  fmt::print("{:<11}{:<44}{:>12.4f} ms{:>12.1f} G/s", row.table, row.name, row.seconds * 1e3,
              row.work / row.seconds / 1e9);
   fmt::print("{}\n", row.peer.empty() ? "" : fmt::format("{:>8.1f} % of {}", 100 * beside, row.peer));
   std::fflush(stdout);

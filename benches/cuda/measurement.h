@@ -15,7 +15,7 @@ namespace tutti::bench {
 struct BenchOptions {
   Device device = cuda();
   std::int64_t bytes = std::int64_t{1} << 30;  ///< of an array in the table of memory-bound kernels
-  std::int64_t size = 8192;                    ///< of square matrices
+  std::int64_t size = 8192;                    ///< of square matrices; parts of transformers shrink with it
   int steps = 200;                             ///< of training, in one sample
   double seconds = 0.3;                        ///< that a row is measured for, at least
   std::string output;                          ///< JSON file; empty: none
@@ -49,5 +49,8 @@ double seconds_of(Device, double seconds, const std::function<void()>& queue_wor
 void bench_memory_bound(const BenchOptions&, BenchResults&);
 void bench_products(const BenchOptions&, BenchResults&);
 void bench_training(const BenchOptions&, BenchResults&);
+void bench_attention(const BenchOptions&, BenchResults&);
+void bench_transformer_parts(const BenchOptions&, BenchResults&);
+void bench_gpt2(const BenchOptions&, BenchResults&);
 
 }  // namespace tutti::bench

@@ -2,22 +2,15 @@
 // Products of square matrices beside cuBLAS, called directly: floating-point operations a second.
 #include <tutti/benches/cuda/measurement.h>
 
+#include <tutti/backend/environment.h>
 #include <tutti/backend/operations.h>
 #include <tutti/benches/cuda/peer_calls.h>
-
-#include <cstdlib>
-#include <string_view>
 
 namespace tutti::bench {
 namespace {
 
-bool tf32_is_on() {
-  const char* text = std::getenv("TUTTI_CUDA_TF32");
-  return text != nullptr && std::string_view(text) == "1";
-}
-
 void bench_product(const BenchOptions& options, DType dtype, BenchResults& results) {
-  const bool tf32 = dtype == DType::f32 && tf32_is_on();
+  const bool tf32 = dtype == DType::f32 && environment_switch("TUTTI_CUDA_TF32");
   const Shape shape{options.size, options.size};
   Generator random(3);
   const Array a = random.normal(shape, DType::f32, options.device).cast(dtype);

@@ -3,8 +3,10 @@
 
 #include <tutti/backend/cuda/cuda_stream.h>
 #include <tutti/backend/cuda/gpu_mapping.h>
+#include <tutti/backend/deadline.h>
 #include <tutti/backend/error.h>
 #include <tutti/backend/registry.h>
+#include <tutti/backend/start_thread.h>
 #include <tutti/distributed/gradient_sums.h>
 #include <tutti/distributed/nccl/nccl_collectives.h>
 #include <tutti/distributed/nccl/nccl_group.h>
@@ -58,19 +60,19 @@ std::string hang_text(const NcclTask& task) {
 NcclCommunicator::NcclCommunicator(std::vector<Device> devices, std::chrono::milliseconds deadline,
                                    std::chrono::milliseconds fail_after)
     : devices_(each_on_its_own_gpu(std::move(devices))),
-      deadline_(deadline),
-      fail_after_(fail_after),
+      deadline_(bounded_wait<SyncError>("nccl, deadline", deadline)),
+      fail_after_(bounded_wait<SyncError>("nccl, fail_after", fail_after)),
       members_(std::make_shared<const std::vector<Device>>(devices_)),
-      thread_([this] { run(); }) {}
+      thread_(start_thread<SyncError>("nccl", [this] { run(); })) {}
 
 NcclCommunicator::NcclCommunicator(std::vector<Device> devices, const NcclMembership& membership,
                                    std::chrono::milliseconds deadline, std::chrono::milliseconds fail_after)
     : devices_(std::move(devices)),
-      deadline_(deadline),
-      fail_after_(fail_after),
+      deadline_(bounded_wait<SyncError>("nccl, deadline", deadline)),
+      fail_after_(bounded_wait<SyncError>("nccl, fail_after", fail_after)),
       membership_(std::make_unique<const NcclMembership>(membership)),
       members_(std::make_shared<const std::vector<Device>>(devices_)),
-      thread_([this] { run(); }) {}
+      thread_(start_thread<SyncError>("nccl", [this] { run(); })) {}
 
 NcclCommunicator::~NcclCommunicator() {
   {
@@ -244,24 +246,27 @@ void NcclCommunicator::watch() {
 void NcclCommunicator::give_up(std::chrono::milliseconds waited) {
   if (in_flight_.empty()) return;
   const NcclTask& oldest = *in_flight_.front();
-  end_in_flight(std::make_exception_ptr(SyncError(
+  const auto told = tell_in_flight(std::make_exception_ptr(SyncError(
       fmt::format("[nccl] {} has not finished within {} ms: {}", oldest.name(), waited.count(), hang_text(oldest)))));
   if (group_) group_->stop();
+  for (const auto& task : told) task->let_go();
 }
 
 void NcclCommunicator::fail_in_flight(const std::exception_ptr& error) {
   if (group_) group_->stop();
-  end_in_flight(error);
+  for (const auto& task : tell_in_flight(error)) task->let_go();
 }
 
-// The arrays are let go while the devices may still use them: their memory is used again behind that.
-void NcclCommunicator::end_in_flight(const std::exception_ptr& error) {
+// The devices may still use what the tasks keep: their memory is used again behind that. Without a pool it is given
+// back when the devices are done, which may need the group to be stopped.
+std::deque<std::shared_ptr<NcclTask>> NcclCommunicator::tell_in_flight(const std::exception_ptr& error) {
   order_behind_queued();
   const std::lock_guard lock(mutex_);  // no request comes between the end and what it shall hear
-  for (; !in_flight_.empty(); in_flight_.pop_front()) {
-    in_flight_.front()->end(error);
-    if (in_flight_.front()->joined()) untold_ = error;
+  for (const auto& task : in_flight_) {
+    task->end_keeping(error);
+    if (task->joined()) untold_ = error;
   }
+  return std::exchange(in_flight_, {});
 }
 
 // No device is waited for, as it may hang: the order between its streams is enough (see CudaBackend).

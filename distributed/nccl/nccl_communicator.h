@@ -65,7 +65,7 @@ class NcclCommunicator final : public Communicator {
   void watch();
   void give_up(std::chrono::milliseconds waited);
   void fail_in_flight(const std::exception_ptr&);
-  void end_in_flight(const std::exception_ptr&);
+  std::deque<std::shared_ptr<NcclTask>> tell_in_flight(const std::exception_ptr&);
   void order_behind_queued() const noexcept;
 
   const std::vector<Device> devices_;

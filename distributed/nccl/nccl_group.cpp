@@ -75,7 +75,7 @@ NcclGroup::NcclGroup(std::vector<Device> devices, const NcclMembership& membersh
   if (membership.first_rank < 0 || first_rank_ + size() > world_)
     raise<SyncError>("[nccl] ranks {} to {} do not fit in a group of {}", membership.first_rank,
                      membership.first_rank + static_cast<int>(size()) - 1, membership.world);
-  submit("nccl", [&] {  // if it fails, the destructor aborts what there is
+  connect([&] {  // if it fails, the destructor aborts what there is
     for (std::size_t place = 0; place < size(); ++place) {
       const CurrentDevice current(devices_[place], "nccl");
       ncclConfig_t configuration = NCCL_CONFIG_INITIALIZER;
@@ -95,7 +95,10 @@ NcclGroup::NcclGroup(std::vector<Device> devices, std::chrono::milliseconds dead
       first_rank_(0),
       communicators_(devices_.size(), nullptr) {}
 
-NcclGroup::~NcclGroup() { abort(); }
+NcclGroup::~NcclGroup() {
+  if (!broken_ && !stopped_) finish();
+  abort();  // what there still is
+}
 
 int NcclGroup::rank_of(Device device) const {
   return static_cast<int>(std::ranges::find(devices_, device) - devices_.begin());
@@ -106,10 +109,7 @@ void NcclGroup::begin(std::string_view operation) {
   TUTTI_NCCL(devices_.front(), operation, ncclGroupStart());
 }
 
-void NcclGroup::end(std::string_view operation) {
-  TUTTI_NCCL(devices_.front(), operation, ncclGroupEnd());
-  wait_until_taken(operation);
-}
+void NcclGroup::end(std::string_view operation) { TUTTI_NCCL(devices_.front(), operation, ncclGroupEnd()); }
 
 // A communicator that does not block answers at once and goes on connecting; what comes next has to wait for that.
 void NcclGroup::wait_until_taken(std::string_view operation) const {
@@ -133,6 +133,24 @@ void NcclGroup::check_running(std::string_view operation) const {
     TUTTI_NCCL(devices_[place], operation, ncclCommGetAsyncError(communicators_[place], &state));
     check_nccl(state, "asynchronous part", devices_[place], operation);
   }
+}
+
+// A communicator may only be destroyed when all ranks' have been finalized, or it would wait for them within NCCL.
+void NcclGroup::finish() noexcept {
+  for (const ncclComm_t communicator : communicators_) {  // one may still connect, where another could not
+    ncclResult_t state = ncclInProgress;
+    if (communicator == nullptr || ncclCommGetAsyncError(communicator, &state) != ncclSuccess || state != ncclSuccess)
+      return;
+  }
+  const auto taken = [](ncclResult_t result) { return result == ncclSuccess || result == ncclInProgress; };
+  if (ncclGroupStart() != ncclSuccess) return;  // before 2.27 each by itself shares one job with the next
+  bool all_taken = true;
+  for (const ncclComm_t communicator : communicators_) all_taken = taken(ncclCommFinalize(communicator)) && all_taken;
+  if (!taken(ncclGroupEnd()) || !all_taken) return;
+  const Pause pause(deadline_);
+  for (std::size_t place = 0; place < size(); ++place)
+    if (!quiet(place, pause)) return;
+  for (ncclComm_t& communicator : communicators_) (void)ncclCommDestroy(std::exchange(communicator, nullptr));
 }
 
 void NcclGroup::abort(std::size_t place) noexcept {
@@ -162,7 +180,7 @@ void NcclGroup::stop() noexcept {
   (void)cudaGetLastError();
 }
 
-// When what has been revoked has ended, and well.
+// When what has been revoked or finalized has ended, and well.
 bool NcclGroup::quiet(std::size_t place, const Pause& pause) const noexcept {
   while (communicators_[place] != nullptr) {
     ncclResult_t state = ncclSuccess;
@@ -192,7 +210,7 @@ std::unique_ptr<NcclGroup> NcclGroup::shrink(const std::vector<Device>& devices)
       abort(place);  // a device that is lost answers nothing any more
     }
   try {
-    submit("nccl", [&] {
+    connect([&] {
       for (std::size_t i = 0; i < devices.size(); ++i)
         shrink_one(devices[i], communicators_[static_cast<std::size_t>(rank_of(devices[i]))], excluded,
                    smaller->communicators_[i], after_failure);

@@ -37,7 +37,8 @@ class NcclGroup {
   NcclGroup(std::vector<Device>, std::chrono::milliseconds deadline);
   /// Together with those of other processes, which have until the deadline to come.
   NcclGroup(std::vector<Device>, const NcclMembership&, std::chrono::milliseconds deadline);
-  ~NcclGroup();  ///< aborts what still runs
+  /// Ends NCCL's part in order, for which it has until the deadline; aborts it after a failure, and then.
+  ~NcclGroup();
   NcclGroup(const NcclGroup&) = delete;
   NcclGroup& operator=(const NcclGroup&) = delete;
 
@@ -54,14 +55,8 @@ class NcclGroup {
   template <class F> void submit(std::string_view operation, F&& submit) {
     const std::lock_guard lock(cuda_runtime::launch_or_allocate());
     broken_ = true;
-    begin(operation);
-    try {
-      submit();
-    } catch (...) {
-      (void)ncclGroupEnd();
-      throw;
-    }
-    end(operation);
+    call_together(operation, submit);
+    wait_until_taken(operation);
     broken_ = false;
   }
   bool broken() const noexcept { return broken_; }
@@ -81,11 +76,33 @@ class NcclGroup {
 
  private:
   NcclGroup(std::vector<Device>, std::chrono::milliseconds deadline, NcclVersion);
+  /// The same for calls that connect. Others may take memory meanwhile: it may depend on them when the ranks of another
+  /// process come, and nothing has been launched that waits for another device.
+  template <class F> void connect(F&& calls) {
+    broken_ = true;
+    {
+      const std::lock_guard lock(cuda_runtime::launch_or_allocate());
+      call_together("nccl", calls);
+    }
+    wait_until_taken("nccl");
+    broken_ = false;
+  }
+  template <class F> void call_together(std::string_view operation, F&& calls) {
+    begin(operation);
+    try {
+      calls();
+    } catch (...) {
+      (void)ncclGroupEnd();
+      throw;
+    }
+    end(operation);
+  }
   void begin(std::string_view operation);
   void end(std::string_view operation);
   void wait_until_taken(std::string_view operation) const;
   class Pause;
   bool quiet(std::size_t place, const Pause&) const noexcept;
+  void finish() noexcept;
   void abort(std::size_t place) noexcept;
   void abort() noexcept;
 

@@ -69,9 +69,17 @@ class NcclTask final : public CollectiveTask {
   }
   void end(std::exception_ptr error = {}) {
     launch_ = nullptr;
+    let_go();
+    finish(std::move(error));
+  }
+  /// The same but for what was kept: giving memory back may wait for the devices, which may hang.
+  void end_keeping(std::exception_ptr error) {
+    launch_ = nullptr;
+    finish(std::move(error));
+  }
+  void let_go() noexcept {
     arrays_.clear();
     workspaces_.clear();
-    finish(std::move(error));
   }
 
  private:

@@ -4,7 +4,7 @@
 
 #include <tutti/backend/error.h>
 #include <tutti/distributed/gradient_sync.h>
-#include <tutti/distributed/gradient_sync_member.h>
+#include <tutti/distributed/gradient_sync_use.h>
 #include <tutti/optim/ready_gradient.h>
 
 #include <cmath>
@@ -131,6 +131,7 @@ void ShardedOptimizer::refuse_own_thread(std::string_view operation, std::int64_
 
 // Whatever can be refused is refused before the first parameter changes; from then on the others' shares have to come.
 void ShardedOptimizer::step_async() {
+  const DeviceUse use(*member_, "sharded.step");
   join();
   take_gradients();
   member_->begin_share(steps_ + 1, laps_.size());

@@ -3,7 +3,7 @@
 #include <tutti/distributed/sharded/sharded_optimizer.h>
 
 #include <tutti/backend/error.h>
-#include <tutti/distributed/gradient_sync_member.h>
+#include <tutti/distributed/gradient_sync_use.h>
 
 #include <algorithm>
 #include <utility>
@@ -30,6 +30,7 @@ std::vector<Optimizer::ParameterState> ShardedOptimizer::own_states() const {
 }
 
 Optimizer::State ShardedOptimizer::state() {
+  const DeviceUse use(*member_, "sharded.state");
   refuse_own_thread("state", 1);
   join();
   member_->take_over_formed_group();

@@ -83,23 +83,41 @@ TEST_CASE("Autocast: gradients arrive in the leaves' own type, equal to those of
 }
 
 TEST_CASE("Autocast: a leaf is cast once in a scope, until it changes") {
-  const Tensor x = floats({2, 2}, 1, false);
-  Tensor w = floats({2, 2}, 2);
+  const auto in_use = [] {
+    synchronize(test_device());
+    return memory_pool(test_device()).statistics().in_use;
+  };
+  const Tensor x = floats({1, 64}, 1, false);
+  Tensor w = floats({64, 64}, 2);
+  constexpr std::size_t kCast = 64 * 64 * sizeof(std::uint16_t);
   const Autocast guard(DType::bf16);
-  const auto cast_of_w = [&] { return matmul(x, w).node()->input(1); };
-  const auto first = cast_of_w();
-  CHECK(cast_of_w() == first);
+  const std::size_t before = in_use();
+  std::vector<Tensor> products;
+  for (int use = 0; use < 5; ++use) products.push_back(matmul(x, w));
+  CHECK(in_use() >= before + kCast);
+  CHECK(in_use() < before + 2 * kCast);
+  const std::vector<float> first = products[0].cast(DType::f32).to_vector<float>();
   {
     const NoGrad no_grad;
     CHECK_FALSE(matmul(x, w).requires_grad());
     w.mul_(2);
   }
-  const auto second = cast_of_w();
-  CHECK(second != first);
-  w.set_array(w.array().copy());
-  CHECK(cast_of_w() != second);
+  const std::vector<float> second = matmul(x, w).cast(DType::f32).to_vector<float>();
+  for (std::size_t i = 0; i < first.size(); ++i) CHECK(second[i] == 2 * first[i]);
+  w.set_array(Array::zeros({64, 64}, DType::f32, test_device()));
+  CHECK(matmul(x, w).cast(DType::f32).to_vector<float>() == std::vector<float>(64, 0.0F));
   for (int step = 0; step < 2; ++step) backward(sum(matmul(matmul(x, w), w)));
   CHECK(w.grad().dtype() == DType::f32);
+}
+
+TEST_CASE("Autocast: what the uses of a leaf contribute is added in the leaf's own type") {
+  const Tensor x(Array::full({1, 2}, 1.0, DType::f32, test_device()));
+  const Tensor w = floats({2, 1}, 1);
+  const Autocast guard(DType::bf16);
+  Tensor loss(0.0);
+  for (int use = 0; use < 300; ++use) loss = loss + sum(matmul(x, w));
+  backward(loss);
+  CHECK(w.grad().to_vector<float>() == std::vector<float>{300, 300});  // bf16 does not count beyond 256
 }
 
 TEST_CASE("Autocast: reciprocals and squares of 16-bit operands are f32") {

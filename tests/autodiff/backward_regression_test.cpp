@@ -158,11 +158,11 @@ TEST_CASE("custom_function: errors in its functions name it, and its gradients a
   const CustomBackward unused = [](std::span<const Array>, const Array&, const Array& dy) {
     return std::vector<Array>{dy};
   };
-  CHECK_THROWS_WITH_AS(custom_function("mine", {x}, wrong, unused), doctest::Contains("[mine] add: "), ShapeError);
+  CHECK_THROWS_WITH_AS(custom_function("mine", {x}, wrong, unused), doctest::Contains("[mine] shapes "), ShapeError);
   const Tensor y = custom_function("mine", {x}, forward, [&](std::span<const Array> in, const Array&, const Array&) {
     return std::vector<Array>{wrong(in)};
   });
-  CHECK_THROWS_WITH_AS(backward(sum(y)), doctest::Contains("[mine] add: "), ShapeError);
+  CHECK_THROWS_WITH_AS(backward(sum(y)), doctest::Contains("[mine] shapes "), ShapeError);
   const Array elsewhere = Array::zeros({2}, DType::f64, test_devices(2)[1]);
   const std::string devices = fmt::format("[mine] gradient 0 is f64 [2] on {}, its input f64 [2] on {}",
                                           to_string(elsewhere.device()), to_string(x.device()));

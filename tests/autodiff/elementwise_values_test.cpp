@@ -61,6 +61,8 @@ TEST_CASE("pow: special values, and gradients where powers have none") {
   check_values(slope([](const Tensor& x) { return pow(-2.0, x); }, {2}), {kNan});
   check_values(second_slope([](const Tensor& x) { return pow(x, 2.0); }, {0, -3}), {2, 2});
   check_values(second_slope([](const Tensor& x) { return pow(x, 3.0); }, {0, -3}), {0, -18});
+  check_values(second_slope([](const Tensor& x) { return reciprocal(x); }, {0, -0.0, 2}),
+               {kInfinity, -kInfinity, 0.25});
 }
 
 TEST_CASE("pow: integers") {
@@ -102,6 +104,29 @@ TEST_CASE("remainder has the divisor's sign, fmod the dividend's") {
   check_values(leaf({-0.5}) % 2, {1.5});
 }
 
+TEST_CASE("fmod, remainder: the divisor's gradient is the whole quotient, where a / b is rounded up to the next, too") {
+  const auto slopes = [](Tensor (*operation)(const Tensor&, const Tensor&), const Values& a, const Values& b) {
+    const Tensor x = leaf(a);
+    const Tensor y = leaf(b);
+    backward(sum(operation(x.cast(DType::f32), y.cast(DType::f32))));
+    return y.grad().to_vector<double>();
+  };
+  const auto remainders = [](const Tensor& a, const Tensor& b) { return a % b; };
+  const auto fmods = [](const Tensor& a, const Tensor& b) { return fmod(a, b); };
+  CHECK(slopes(fmods, {1, -1, 1, 7, -7, 7}, {0.1, 0.1, -0.1, 3, 3, -3}) == Values{-9, 9, 9, -2, 2, 2});
+  CHECK(slopes(remainders, {1, -1, 1, 7, -7, 7}, {0.1, 0.1, -0.1, 3, 3, -3}) == Values{-9, 10, 10, -2, 3, 3});
+}
+
+TEST_CASE("log2, log10: large gradients of large numbers do not overflow on the way") {
+  const auto slope = [](Tensor (*operation)(const Tensor&)) {
+    const Tensor x = tensor({4}, {.dtype = DType::f32, .device = test_device(), .requires_grad = true});
+    backward(sum(operation(x) * 3e38));
+    return x.grad().item();
+  };
+  CHECK(slope([](const Tensor& x) { return log2(x); }) == doctest::Approx(3e38 / 4 / 0.6931471805599453));
+  CHECK(slope([](const Tensor& x) { return log10(x); }) == doctest::Approx(3e38 / 4 / 2.302585092994046));
+}
+
 TEST_CASE("steps: halves to even, integers as they are, gradients of 0") {
   const Values x{-2.5, -1.5, -0.5, 0.5, 1.5, 2.5, 2.75, kNan, kInfinity};
   check_values(round(leaf(x)), {-2, -2, 0, 0, 2, 2, 3, kNan, kInfinity});
@@ -129,6 +154,32 @@ TEST_CASE("clip: bounds, and the gradient at them") {
   CHECK_THROWS_WITH_AS(clip(bytes, 0, 300), doctest::Contains("[clip] 300 is no u8"), DTypeError);
   CHECK(clip(bytes, 9, kInfinity).item<int>() == 9);
   CHECK(clip(bytes, -kInfinity, 3).item<int>() == 3);
+}
+
+TEST_CASE("clip: between tensors, with the gradient to what was taken") {
+  const Tensor x = leaf({-3, 0, 1, 5}, {2, 2});
+  const Tensor low = leaf({-1, 0}, {2});
+  const Tensor high = leaf({1, 4}, {2, 1});
+  const Tensor y = clip(x, low, high);
+  CHECK(y.to_vector<double>() == Values{-1, 0, 1, 4});
+  backward(sum(y * constant({1, 10, 100, 1000}, {2, 2})));
+  CHECK(x.grad().to_vector<double>() == Values{0, 10, 100, 0});
+  CHECK(low.grad().to_vector<double>() == Values{1, 0});
+  CHECK(high.grad().to_vector<double>() == Values{0, 1000});
+  CHECK(clip(x, Tensor(), high).to_vector<double>() == Values{-3, 0, 1, 4});
+  CHECK(clip(x, low, Tensor()).to_vector<double>() == Values{-1, 0, 1, 5});
+  CHECK(clip(x, low, 2).to_vector<double>() == Values{-1, 0, 1, 2});
+  CHECK(clip(x, 0.5, high).to_vector<double>() == Values{0.5, 0.5, 1, 4});
+  CHECK(clip(x, constant({9}, {1}), constant({2}, {1})).to_vector<double>() == Values{2, 2, 2, 2});
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  CHECK(clip(x, constant({nan}, {1}), constant({nan}, {1})).to_vector<double>() == x.to_vector<double>());
+  CHECK(std::isnan(clip(constant({nan}, {1}), low, high)[{0, 0}].item()));
+  CHECK(clip(index({1, 9}, {2}), index({2}, {}), Tensor(4)).to_vector<std::int64_t>() ==
+        std::vector<std::int64_t>{2, 4});
+  CHECK(clip(index({1, 9}, {2}), Tensor(0.5), Tensor(2.5)).dtype() == DType::f32);
+  CHECK_THROWS_WITH_AS(clip(x, constant({1, 2, 3}, {3}), high), doctest::Contains("[clip]"), ShapeError);
+  check_gradients([](const std::vector<Tensor>& in) { return clip(in[0], in[1], in[2]); },
+                  {spread({3, 4}, 1), leaf({-0.3}, {1}), leaf({0.4}, {1})});
 }
 
 TEST_CASE("bits of integers and bools, and logic of anything") {
@@ -217,10 +268,32 @@ TEST_CASE("composed operations: values") {
   check_values(softplus(leaf({1}), 2), {std::log1p(std::exp(2.0)) / 2});
   check_values(log_sigmoid(leaf({-1000, 0, 1000})), {-1000, -std::log(2.0), 0});
   check_values(hard_sigmoid(leaf({-4, -3, 0, 1.5, 4})), {0, 0, 0.5, 0.75, 1});
-  check_values(hard_swish(leaf({-4, -1, 0, 3, 4, kNan})), {0, -1.0 / 3, 0, 3, 4, kNan});
+  check_values(hard_swish(leaf({-kInfinity, -4, -1, 0, 3, 4, kInfinity, kNan})),
+               {0, 0, -1.0 / 3, 0, 3, 4, kInfinity, kNan});
+  check_values(slope([](const Tensor& x) { return hard_swish(x); }, {-kInfinity, kInfinity}), {0, 1});
+  check_values(second_slope([](const Tensor& x) { return hard_swish(x); }, {-kInfinity, kInfinity}), {0, 0});
   check_values(hard_shrink(leaf({-1, 0.5, 0.25, 2})), {-1, 0, 0, 2});
   check_values(soft_shrink(leaf({-1, 0.5, 0.25, 2})), {-0.5, 0, 0, 1.5});
   check_values(threshold(leaf({1, 2, 3}), 2, -7), {-7, -7, 3});
+}
+
+TEST_CASE("prelu: a slope of one axis is of channels, others are broadcast") {
+  const Tensor x = leaf({-1, -2, -3, -4, -5, -6, -7, -8}, {1, 2, 2, 2});
+  const Values of_channels{-10, -20, -30, -40, -500, -600, -700, -800};
+  const Values of_last_axis{-10, -200, -30, -400, -50, -600, -70, -800};
+  check_values(prelu(x, leaf({10, 100})), of_channels);
+  check_values(prelu(x, leaf({10, 100}, {2, 1, 1})), of_channels);
+  check_values(prelu(x, leaf({10, 100}, {1, 2})), of_last_axis);
+  check_values(prelu(x, leaf({10})), {-10, -20, -30, -40, -50, -60, -70, -80});
+  check_values(prelu(x, Tensor(10)), {-10, -20, -30, -40, -50, -60, -70, -80});
+  check_values(prelu(leaf({-1, 2, -3}), leaf({10, 20, 30})), {-10, 2, -90});
+  CHECK(prelu(leaf({}, {2, 0, 3}), leaf({}, {0})).shape() == Shape{2, 0, 3});
+  CHECK_THROWS_WITH_AS(prelu(leaf(Values(12, -1), {2, 3, 2}), leaf({1, 2})),
+                       doctest::Contains("[prelu] the slope [2] has not one number for each of the 3 channels"),
+                       ShapeError);
+  CHECK_THROWS_AS(prelu(leaf(Values(6, -1), {2, 3}), leaf({1, 2})), ShapeError);
+  CHECK_NOTHROW(
+      check_gradients([](const Inputs& in) { return prelu(in[0], in[1]); }, {spread({2, 2, 3}, 1), spread({2}, 2)}));
 }
 
 TEST_CASE("composed operations: first and second derivatives") {

@@ -55,10 +55,6 @@ TEST_CASE("versions: masks, indices, products, convolutions, functions of the us
       where(mask, x, 0), "where", [&] { mask.fill_(true); }, "fill_");
   const Tensor places = index({2, 0}, {2});
   check_noticed(
-      gather(x, 0, places), "gather", [&] { places.fill_(1); }, "fill_");
-  check_noticed(
-      scatter_add({3}, x.slice(0, 0, 2), 0, places), "scatter_add", [&] { places.fill_(1); }, "fill_");
-  check_noticed(
       embedding(x, places), "embedding", [&] { places.fill_(1); }, "fill_");
   const Tensor a = spread({2, 3}, 1);
   const Tensor b = spread({3, 2}, 2);
@@ -210,6 +206,36 @@ TEST_CASE("in place: what is refused") {
   CHECK_THROWS_WITH_AS(y.fill_(2), doctest::Contains("made by multiply"), AutodiffError);
   x.mul_(p);
   CHECK(x.to_vector<double>() == Values{1, 4});
+}
+
+TEST_CASE("in place: a literal is written exactly, in the type and to the device of what it is written to") {
+  Tensor x = constant({1, 2, 3}, {3});
+  x[0] = 0.1;
+  x[1] = 1e300;
+  x[2].copy_(Tensor(1e-300));
+  CHECK(x.to_vector<double>() == Values{0.1, 1e300, 1e-300});
+  Tensor whole = index({1, 2}, {2});
+  whole[1] = 1e15;
+  CHECK(whole.to_vector<std::int64_t>() == std::vector<std::int64_t>{1, 1'000'000'000'000'000});
+}
+
+TEST_CASE("in place: brackets of what a graph made are not written to, under NoGrad either") {
+  const Tensor p = leaf({1, 2});
+  Tensor y = p * 2;
+  CHECK_THROWS_AS((y[0] = 1), AutodiffError);
+  const NoGrad no_grad;
+  CHECK_THROWS_AS((y[0] = 1), AutodiffError);
+  CHECK(y.to_vector<double>() == Values{2, 4});
+  Tensor free = p * 2;
+  free[0] = 1;
+  CHECK(free.to_vector<double>() == Values{1, 4});
+}
+
+TEST_CASE("in place: brackets of a literal are not written to") {
+  Tensor literal(1.0);
+  CHECK_THROWS_AS((literal[ellipsis] = 2.0), AutodiffError);
+  CHECK((full({1}, 3.0) * literal).item() == 3);
+  CHECK(literal.item() == 1);
 }
 
 }  // namespace

@@ -17,15 +17,15 @@ namespace {
 
 using testing::error_of;
 
-TEST_CASE("OperationScope: operations that are composed of others name themselves, and say which one failed") {
+TEST_CASE("OperationScope: operations that are composed of others name themselves, and none of those") {
   const Tensor x = constant({1, 2, 3, 4, 5, 6}, {2, 3});
   const std::string of_x = " axis 7 is out of range for rank 2; operands: f64 [2, 3]";
-  CHECK(error_of([&] { mean(x, 7); }) == "[mean] sum:" + of_x);
-  CHECK(error_of([&] { stddev(x, 7); }) == "[stddev] sum:" + of_x);
-  CHECK(error_of([&] { logsumexp(x, 7); }) == "[logsumexp] max:" + of_x);
-  CHECK(error_of([&] { sort(x, 7); }) == "[sort] argsort:" + of_x);
+  CHECK(error_of([&] { mean(x, 7); }) == "[mean]" + of_x);
+  CHECK(error_of([&] { stddev(x, 7); }) == "[stddev]" + of_x);
+  CHECK(error_of([&] { logsumexp(x, 7); }) == "[logsumexp]" + of_x);
+  CHECK(error_of([&] { sort(x, 7); }) == "[sort]" + of_x);
   CHECK(error_of([&] { sum(x, 7); }) == "[sum]" + of_x);
-  CHECK(error_of([&] { x.mean(7); }) == "[mean] sum:" + of_x);
+  CHECK(error_of([&] { x.mean(7); }) == "[mean]" + of_x);
 }
 
 TEST_CASE("OperationScope: dtypes, literals, operands that are undefined, and many of them") {
@@ -55,7 +55,7 @@ TEST_CASE("OperationScope: what is about other things than operands stays as it 
   {
     const Tensor y = constant({1, 2}, {2});
     const OperationScope inner("inner", y);
-    CHECK_THROWS_WITH_AS(raise<ShapeError>("[mine] inside"), "[outer] mine: inside; operands: f64 [1]", ShapeError);
+    CHECK_THROWS_WITH_AS(raise<ShapeError>("[mine] inside"), "[outer] inside; operands: f64 [1]", ShapeError);
     CHECK_THROWS_WITH_AS(raise<ShapeError>("no name"), "[outer] no name; operands: f64 [1]", ShapeError);
   }
   CHECK_THROWS_WITH_AS(raise<SyncError>("[sync] a device is missing"), "[sync] a device is missing", SyncError);
@@ -102,7 +102,7 @@ TEST_CASE("OperationScope: what an operation made bears its name, not that of it
   CHECK(maker(x[index({0, 2}, {2})]) == "index");
   CHECK(maker(exp(x)) == "exp");
   CHECK(norm(x).node()->title() == "norm");
-  CHECK(norm(x).node()->step_title() == "norm (where)");
+  CHECK(stddev(x).node()->step_title() == "stddev (divide)");
   CHECK(exp(x).node()->step_title() == "exp");
 }
 

@@ -242,8 +242,6 @@ TEST_CASE("devices: operands stay where they are; literals go along") {
   CHECK(where(there > 0, Tensor(1), Tensor(0)).device() == test_device(1));
 }
 
-static_assert(!std::is_assignable_v<Tensor&&, Tensor>, "x[0] = y would change nothing");
-
 TEST_CASE("tensor: += and its like are recorded, and give the variable a new tensor") {
   const Tensor x = leaf({2, 4});
   Tensor y = x;
@@ -255,6 +253,81 @@ TEST_CASE("tensor: += and its like are recorded, and give the variable a new ten
   CHECK(y.to_vector<double>() == std::vector<double>{1.5, 6.5});
   backward(sum(y));
   CHECK(x.grad().to_vector<double>() == std::vector<double>{1.5, 3.5});
+}
+
+TEST_CASE("tensor: sizes and items by PyTorch's names") {
+  const Tensor x = leaf({1, -2, 3, 4, 5, 6}, {2, 3});
+  CHECK(x.size(0) == 2);
+  CHECK(x.size(-1) == 3);
+  CHECK(x.numel() == 6);
+  CHECK(x.dim() == 2);
+  CHECK(x[{0, 1}].item() == -2.0);
+  CHECK((x[{0, 0}] > 0).item() == 1.0);
+  constexpr std::int64_t kExact = std::int64_t{1} << 53;
+  const auto whole = [](std::int64_t value) {
+    return Tensor(Array::from(std::vector<std::int64_t>{value}, {}, test_device()));
+  };
+  CHECK(whole(-kExact).item() == -0x1p53);
+  CHECK_THROWS_WITH_AS(whole(kExact + 1).item(), doctest::Contains("9007199254740993"), DTypeError);
+  CHECK_THROWS_AS(x.item(), ShapeError);
+}
+
+TEST_CASE("tensor: operations as members") {
+  const Tensor x = leaf({1, -2, 3, 4}, {2, 2});
+  const auto same = [](const Tensor& a, const Tensor& b) {
+    CHECK(a.shape() == b.shape());
+    CHECK(a.to_vector<double>() == b.to_vector<double>());
+  };
+  same(x.pow(2), pow(x, 2));
+  same(x.pow(x), pow(x, x));
+  same(x.relu(), relu(x));
+  same(x.abs(), abs(x));
+  same(x.exp(), exp(x));
+  same(x.abs().log(), log(abs(x)));
+  same(x.abs().sqrt(), sqrt(abs(x)));
+  same(x.sigmoid(), sigmoid(x));
+  same(x.tanh(), tanh(x));
+  same(x.clip(-1, 2.5), clip(x, -1, 2.5));
+  same(x.softmax(0), softmax(x, 0));
+  same(x.log_softmax(), log_softmax(x));
+  same(x.matmul(x), matmul(x, x));
+  same(x.prod(1), prod(x, 1));
+  same(x.norm(0, true), norm(x, 0, true));
+  CHECK(x.argmax(1).to_vector<std::int64_t>() == std::vector<std::int64_t>{0, 1});
+  CHECK(x.argmin().item() == 1);
+  backward(x.pow(2).relu().sum());
+  CHECK(x.grad().to_vector<double>() == std::vector<double>{2, -4, 6, 8});
+}
+
+TEST_CASE("tensor: a view is no copy, or an error") {
+  const Tensor x = leaf({1, 2, 3, 4, 5, 6}, {2, 3});
+  CHECK(x.view({3, -1}).array().storage() == x.array().storage());
+  CHECK_THROWS_WITH_AS(x.transpose().view({6}), doctest::Contains("[view] strides do not allow [6] without a copy"),
+                       ShapeError);
+  CHECK_THROWS_AS(x.view({4}), ShapeError);
+  CHECK(x[range(0, 0)].view({0}).size() == 0);
+}
+
+TEST_CASE("tensor: lists that are made at run time stand where written ones do") {
+  const Tensor x = leaf({1, 2, 3, 4, 5, 6}, {2, 3});
+  const std::vector<int> shape{3, 2};
+  const std::vector<std::size_t> lengths{6};
+  const std::vector<std::int64_t> axes{1, 0};
+  const std::vector<Tensor> parts{x, x};
+  const std::vector<Index> entries{all, 1};
+  CHECK(x.reshape(shape).shape() == Shape{3, 2});
+  CHECK(reshape(x, lengths).shape() == Shape{6});
+  CHECK(zeros(shape).shape() == Shape{3, 2});
+  CHECK(permute(x, axes).shape() == Shape{3, 2});
+  CHECK(sum(x, std::vector<int>{0}).to_vector<double>() == std::vector<double>{5, 7, 9});
+  CHECK(concatenate(parts).shape() == Shape{4, 3});
+  CHECK(concatenate({x, x}).shape() == Shape{4, 3});
+  CHECK(stack(parts, 1).shape() == Shape{2, 2, 3});
+  CHECK(einsum("ij,ij->", parts).item() == 91);
+  CHECK(x.at(entries).to_vector<double>() == std::vector<double>{2, 5});
+  CHECK(slice_assign(x, entries, 0).to_vector<double>() == std::vector<double>{1, 0, 3, 4, 0, 6});
+  CHECK(split(x, std::vector<std::int64_t>{1, 2}, 1).size() == 2);
+  CHECK(Array::from(std::vector<float>{1, 2}, std::vector<int>{2}).device() == cpu(0));
 }
 
 TEST_CASE("tensor: undefined operands are refused by name") {

@@ -54,6 +54,13 @@ TEST_CASE("arrays are made and read back, in every dtype") {
   CHECK_THROWS_WITH_AS(Array::from<float>({1, 2, 3}, {2}, test_device()), "[from] 3 values do not fill shape [2]",
                        ShapeError);
   CHECK_THROWS_AS(Array::empty({2, -1}, DType::f32, test_device()), ShapeError);
+  CHECK(Array::arange(3, DType::i64, test_device(), 5, -4).to_vector<std::int64_t>() ==
+        std::vector<std::int64_t>{5, 1, -3});
+  CHECK_THROWS_AS(Array::arange(3, DType::u8, test_device(), 5, -4), DTypeError);
+  constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+  CHECK_THROWS_AS(Array::arange(3, DType::i64, test_device(), kMost - 1), DTypeError);
+  CHECK_THROWS_AS(Array::arange(5, DType::i8, test_device(), 0, std::int64_t{1} << 62), DTypeError);
+  CHECK(Array::arange(2, DType::i64, test_device(), kMost - 1).to_vector<std::int64_t>()[1] == kMost);
   CHECK_THROWS_AS(Array::arange(-1, DType::f32, test_device()), ShapeError);
   CHECK_THROWS_AS(Array::arange(2, DType::boolean, test_device()), DTypeError);
 }

@@ -25,7 +25,7 @@ class BoundedMemory final : public RawMemory {
 
   void* allocate(std::size_t bytes) override {
     if (held_ + bytes > most_) return nullptr;
-    void* data = std::aligned_alloc(64, bytes);
+    void* data = std::aligned_alloc(64, (bytes + 63) / 64 * 64);
     blocks_[data] = bytes;
     held_ += bytes;
     return data;
@@ -131,6 +131,25 @@ TEST_CASE("the cache is emptied before giving up") {
                        doctest::Contains("64 B (64 bytes): 4.00 MiB in use, 4.00 MiB reserved, no limit"),
                        OutOfMemoryError);
   pool.release(large, 4 * kMiB);
+}
+
+TEST_CASE("a pool that keeps nothing takes what it is asked for and gives it back at once") {
+  BoundedMemory raw(1000);
+  MemoryPool pool(cpu(), raw, MemoryPool::Keeps::nothing);
+  CHECK(pool.allocate(0) == nullptr);
+  pool.release(nullptr, 0);
+  for (const std::size_t bytes : {std::size_t{1}, std::size_t{100}, std::size_t{1000}}) {
+    void* data = pool.allocate(bytes);
+    CHECK(pool.statistics().in_use == bytes);
+    CHECK(pool.statistics().reserved == bytes);
+    pool.release(data, bytes);
+    CHECK(pool.statistics().in_use == 0);
+    CHECK(pool.statistics().reserved == 0);
+  }
+  CHECK(pool.statistics().cache_hits == 0);
+  CHECK_THROWS_AS(pool.allocate(1001), OutOfMemoryError);
+  pool.set_limit(99);
+  CHECK_THROWS_AS(pool.allocate(100), OutOfMemoryError);
 }
 
 TEST_CASE("threads may share a pool") {

@@ -41,6 +41,14 @@ TEST_CASE("devices have names, and names devices") {
                        DeviceError);
 }
 
+TEST_CASE("devices have the index that they are asked for, or there are none") {
+  static_assert(cpu(65535).index == 65535);
+  CHECK(to_string(cuda(65535)) == "cuda:65535");
+  CHECK_THROWS_WITH_AS(cpu(100000), "[device] cpu:100000 is no device: its index must be 0 to 65535", DeviceError);
+  CHECK_THROWS_WITH_AS(cuda(65536), "[device] cuda:65536 is no device: its index must be 0 to 65535", DeviceError);
+  CHECK_THROWS_WITH_AS(cpu(-1), "[device] cpu:-1 is no device: its index must be 0 to 65535", DeviceError);
+}
+
 TEST_CASE("a device that does not exist is a clear error") {
   // Whether there is no such device, no driver or no CUDA backend in this build.
   CHECK_THROWS_WITH_AS(Array::zeros({2}, DType::f32, cuda(9999)), doctest::Contains("[device] cuda:"), DeviceError);

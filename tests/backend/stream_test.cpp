@@ -3,6 +3,7 @@
 #include <tutti/backend/cpu/cpu_stream.h>
 #include <tutti/backend/error.h>
 #include <tutti/tests/backend/manual_stream.h>
+#include <tutti/tests/no_threads.h>
 
 #include <doctest/doctest.h>
 
@@ -48,6 +49,19 @@ TEST_CASE("inline: arguments are not copied, recording shares one event, errors 
   CHECK_THROWS_WITH_AS(stream.launch("fail", [] { throw std::runtime_error("here"); }), "here", std::runtime_error);
   stream.synchronize();  // it was delivered
   CHECK_NOTHROW(stream.record().synchronize());
+}
+
+TEST_CASE("a worker for which there is no thread is an error, and nothing of its work is left") {
+  CpuStream stream(cpu(), Mode::worker);
+  int runs = 0;
+  {
+    const testing::NoThreads none;
+    CHECK_THROWS_WITH_AS(stream.launch("count", [&] { ++runs; }), doctest::Contains("no thread can be started"),
+                         DeviceError);
+  }
+  stream.launch("count", [&] { ++runs; });
+  stream.synchronize();
+  CHECK(runs == 1);
 }
 
 TEST_CASE("worker: arguments live until the work has run, and are gone when the next event is signalled") {

@@ -4,6 +4,7 @@
 #include <tutti/backend/cpu_threads.h>
 #include <tutti/backend/error.h>
 #include <tutti/backend/registry.h>
+#include <tutti/tests/no_threads.h>
 
 #include <doctest/doctest.h>
 
@@ -103,6 +104,22 @@ TEST_CASE("a pool can be resized while others use it") {
   stop = true;
   user.join();
   CHECK(bad == 0);
+}
+
+TEST_CASE("a pool for which no thread can be had says so, and goes on with one") {
+  ThreadPool pool(2);
+  {
+    const testing::NoThreads none;
+    CHECK_THROWS_WITH_AS(pool.resize(4), doctest::Contains("no thread can be started"), Error);
+    CHECK_THROWS_AS(ThreadPool(3), Error);
+  }
+  CHECK(pool.threads() == 1);
+  std::atomic<std::int64_t> sum{0};
+  const auto add = [&](std::int64_t begin, std::int64_t end) { sum += end - begin; };
+  pool.parallel_for(64, 4, add);
+  pool.resize(3);
+  pool.parallel_for(64, 4, add);
+  CHECK(sum == 128);
 }
 
 TEST_CASE("the threads of a device are set by name") {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Differentiable operations: the result, and the gradient of each operand for one upstream gradient.
 #include <tutti/tests/comparison/device_comparison.h>
+#include <tutti/tests/comparison/differentiable_function.h>
 
 #include <tutti/autodiff/backward.h>
 #include <tutti/autodiff/operations.h>
@@ -16,19 +17,7 @@
 namespace tutti::testing {
 namespace {
 
-using Tensors = std::vector<Tensor>;
-
-struct Function {
-  std::string_view name;
-  std::vector<Shape> operands;
-  Tensor (*f)(const Tensors&);
-};
-
-Tensor places(const Tensor& beside, const Shape& shape, std::int64_t below) {
-  return Tensor(indices(shape, below, 31).to(beside.device()));
-}
-
-const Function kFunctions[] = {
+const DifferentiableFunction kFunctions[] = {
     {"a + b", {{4, 1, 5}, {3, 1}}, [](const Tensors& x) { return x[0] + x[1]; }},
     {"a * b", {{4, 5}, {5}}, [](const Tensors& x) { return x[0] * x[1]; }},
     {"a / (b * b + 1)", {{4, 5}, {4, 1}}, [](const Tensors& x) { return x[0] / (x[1] * x[1] + 1.0); }},
@@ -119,17 +108,6 @@ const Function kFunctions[] = {
     {"cross_entropy", {{6, 5}}, [](const Tensors& x) { return cross_entropy(x[0], places(x[0], {6}, 5)); }},
 };
 
-Arrays result_and_gradients(const Function& function, const Arrays& values) {
-  Tensors operands;
-  for (const Array& value : values) operands.emplace_back(value, true);
-  const Tensor y = function.f(operands);
-  const Tensor upstream(numbers(y.shape(), y.dtype(), Numbers::plain, 32).to(y.device()));
-  backward(sum(y * upstream));
-  Arrays found{y.array()};
-  for (const Tensor& operand : operands) found.push_back(operand.grad().array());
-  return found;
-}
-
 Arrays trained(Device device, bool adam) {
   Generator random(33);
   Sequential model(Linear(6, 16, random), Tanh(), Linear(16, 4, random));
@@ -151,12 +129,10 @@ Arrays trained(Device device, bool adam) {
 }  // namespace
 
 void compare_autodiff(DeviceComparison& both) {
-  for (const Function& function : kFunctions) {
-    Arrays values;
-    for (const Shape& shape : function.operands)
-      values.push_back(numbers(shape, DType::f32, Numbers::plain, 30 + static_cast<unsigned>(values.size())));
+  for (const DifferentiableFunction& function : kFunctions) {
     both.compare(
-        function.name, values, [&](const Arrays& in) { return result_and_gradients(function, in); }, Match::largest);
+        function.name, operands_of(function, DType::f32),
+        [&](const Arrays& in) { return result_and_gradients(function, in); }, Match::largest);
   }
   for (const bool adam : {false, true})
     both.compare(

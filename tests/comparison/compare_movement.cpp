@@ -81,7 +81,7 @@ void compare_movement(DeviceComparison& both) {
         "arange", {numbers({1}, DType::f32, Numbers::plain, 5)},
         [dtype](const Arrays& in) {
           const std::int64_t count = size_of(dtype) == 1 ? 100 : 1000;  // as i8 can hold
-          return Arrays{Array::arange(count, dtype, in[0].device())};
+          return Arrays{Array::arange(count, dtype, in[0].device()), Array::arange(7, dtype, in[0].device(), 90, -13)};
         },
         Match::bitwise);
   }

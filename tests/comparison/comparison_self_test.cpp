@@ -8,6 +8,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <memory>
@@ -59,6 +60,18 @@ TEST_CASE("comparison: finds each kernel whose last element is wrong, and runs e
     CHECK_MESSAGE(found.contains(kernel), kernel, " was wrong, and nothing found it");
   for (const std::string& kernel : found)
     CHECK_MESSAGE(PerturbedBackend::all_kernels().contains(kernel), kernel, " ran, and is not listed");
+}
+
+TEST_CASE("comparison: sizes of trainings find a wrong element in short types too") {
+  CHECK(compared(compare_training_sizes, "").differences().empty());
+  for (const char* kernel : {"softmax 0", "normalize_rows_sums", "gather"}) {
+    REQUIRE(PerturbedBackend::all_kernels().contains(kernel));
+    const DeviceComparison both = compared(compare_training_sizes, kernel);
+    for (const char* type : {" f32 ", " bf16 ", " f16 "})
+      CHECK_MESSAGE(std::ranges::any_of(both.differences(),
+                                        [&](const auto& text) { return text.find(type) != std::string::npos; }),
+                    kernel, type);
+  }
 }
 
 TEST_CASE("comparison: NaN is not a number, nor is one infinity the other") {

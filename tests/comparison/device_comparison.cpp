@@ -23,7 +23,7 @@ double tolerance(DType dtype) {
 }
 
 /// "" or the first element that differs, and how many do.
-std::string difference(const Array& expected, const Array& found, Match match) {
+std::string difference(const Array& expected, const Array& found, Match match, double slack) {
   if (expected.shape() != found.shape() || expected.dtype() != found.dtype())
     return fmt::format("{} {} and {} {}", to_string(expected.dtype()), to_string(expected.shape()),
                        to_string(found.dtype()), to_string(found.shape()));
@@ -38,7 +38,7 @@ std::string difference(const Array& expected, const Array& found, Match match) {
   for (std::size_t i = x.size(); i-- > 0;) {
     const bool same = match == Match::bitwise || !is_floating(a.dtype())
                           ? std::memcmp(a.raw_data() + i * width, b.raw_data() + i * width, width) == 0
-                          : close(x[i], y[i], tolerance(a.dtype()) * std::max(std::abs(x[i]), floor));
+                          : close(x[i], y[i], slack * tolerance(a.dtype()) * std::max(std::abs(x[i]), floor));
     if (same) continue;
     ++count;
     first = i;
@@ -113,7 +113,7 @@ void DeviceComparison::compare(std::string_view name, const Arrays& inputs, cons
   if (expected.outputs.size() != found.outputs.size())
     return note(fmt::format("{} outputs and {}", expected.outputs.size(), found.outputs.size()));
   for (std::size_t i = 0; i < expected.outputs.size(); ++i)
-    if (const std::string text = difference(expected.outputs[i], found.outputs[i], match); !text.empty())
+    if (const std::string text = difference(expected.outputs[i], found.outputs[i], match, slack_); !text.empty())
       note(fmt::format("output {}: {}", i, text));
 }
 

@@ -48,6 +48,8 @@ class DeviceComparison {
   void set_case(std::string description) { case_ = std::move(description); }
   /// Of the operations that are made from lists, only those whose names begin so.
   void set_only(std::string prefix) { only_ = std::move(prefix); }
+  /// What tolerances are multiplied by from now on.
+  void set_slack(double slack) { slack_ = slack; }
   bool wants(std::string_view name) const { return name.starts_with(only_); }
 
   const std::vector<std::string>& differences() const noexcept { return differences_; }
@@ -59,6 +61,7 @@ class DeviceComparison {
   Device tested_;
   std::string case_;
   std::string only_;
+  double slack_ = 1;
   std::vector<std::string> differences_;
   std::set<std::string> refused_;  // with the errors
   std::int64_t comparisons_ = 0;
@@ -83,5 +86,6 @@ void compare_structured(DeviceComparison&);
 void compare_linear_algebra(DeviceComparison&);
 void compare_optimizers(DeviceComparison&);
 void compare_autodiff(DeviceComparison&);
+void compare_training_sizes(DeviceComparison&);
 
 }  // namespace tutti::testing

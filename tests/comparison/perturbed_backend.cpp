@@ -28,6 +28,7 @@ std::set<std::string> PerturbedBackend::all_kernels() {
   std::set<std::string> names = {"copy",
                                  "cast",
                                  "fill",
+                                 "arange",
                                  "where",
                                  "cumsum",
                                  "arg_sort",

@@ -30,6 +30,9 @@ class PerturbedBackend final : public Backend {
   void copy(const Array& from, const Array& to) override { run("copy", to, &Backend::copy, from, to); }
   void cast(const Array& from, const Array& to) override { run("cast", to, &Backend::cast, from, to); }
   void fill(const Array& to, Scalar value) override { run("fill", to, &Backend::fill, to, value); }
+  void arange(const Array& to, std::int64_t first, std::int64_t step) override {
+    run("arange", to, &Backend::arange, to, first, step);
+  }
   void elementwise(const ElementwiseCall& call, std::span<const Array> inputs, const Array& output) override {
     run(name_of(call), output, &Backend::elementwise, call, inputs, output);
   }

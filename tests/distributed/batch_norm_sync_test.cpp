@@ -17,6 +17,9 @@
 #include <doctest/doctest.h>
 
 #include <array>
+#include <chrono>
+#include <limits>
+#include <string>
 #include <vector>
 
 using namespace tutti;
@@ -157,4 +160,121 @@ TEST_CASE("synchronised batch norm: a device without examples takes part") {
     backward(sum(square(y)));
     CHECK(mine.grad().shape() == mine.shape());
   });
+}
+
+namespace {
+
+using Sizes = std::vector<std::vector<std::int64_t>>;  // examples, by step and device
+
+SyncOptions of_equal_statistics() {
+  SyncOptions options;
+  options.buffers = BufferPolicy::synchronised;
+  options.warn_after = std::chrono::milliseconds(5'000);
+  options.fail_after = std::chrono::milliseconds(10'000);
+  options.warn = [](const std::string&) {};
+  return options;
+}
+
+Tensor rows_of(const Tensor& x, const std::vector<std::int64_t>& sizes, std::size_t d) {
+  std::int64_t begin = 0;
+  for (std::size_t i = 0; i < d; ++i) begin += sizes[i];
+  return Tensor(slice(x, 0, begin, begin + sizes[d]).array().to(test_device(d)));
+}
+
+std::int64_t total(const std::vector<std::int64_t>& sizes) {
+  std::int64_t sum = 0;
+  for (const std::int64_t size : sizes) sum += size;
+  return sum;
+}
+
+/// What steps of these sizes make of the model on one device that has all examples of a step.
+Model trained_on_one(const Sizes& steps) {
+  Model one = new_model();
+  Sgd optimizer(one.parameters(), 0.5);
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    if (total(steps[i]) == 0) continue;
+    optimizer.zero_grad();
+    backward(loss_of(one.forward(slice(batch(static_cast<int>(i)), 0, 0, total(steps[i])))));
+    optimizer.step();
+  }
+  return one;
+}
+
+}  // namespace
+
+TEST_CASE("synchronised batch norm: steps in which some devices have no examples equal one device with all") {
+  const Sizes cases[] = {
+      {{0, 8}, {4, 4}, {4, 4}},                      // in the first step
+      {{4, 4}, {3, 5}, {8, 0}},                      // in the last
+      {{0, 3, 5}, {2, 0, 2}, {6, 0, 0}, {1, 2, 1}},  // several, now here, now there
+      {{4, 4}, {0, 0}, {5, 3}},                      // nobody has any
+  };
+  for (const Sizes& steps : cases) {
+    CAPTURE(&steps - cases);
+    const std::size_t devices = steps.front().size();
+    GradientSync sync(test_devices(devices), of_equal_statistics());
+    Model model = new_model();
+    synchronize_batch_norms(model, sync);
+    auto replicas = sync.replicate(model);
+    run_devices(devices, [&](std::size_t d) {
+      Sgd local(replicas[d].parameters(), 0.5);
+      for (std::size_t i = 0; i < steps.size(); ++i) {
+        local.zero_grad();
+        auto step = sync.step(test_device(d), static_cast<double>(steps[i][d]));
+        const Tensor y = replicas[d].forward(rows_of(batch(static_cast<int>(i)), steps[i], d));
+        step.backward(steps[i][d] > 0 ? loss_of(y) : sum(y) * std::numeric_limits<double>::quiet_NaN());
+        if (!step.skipped()) local.step();
+      }
+    });
+    Model one = trained_on_one(steps);
+    for (Model& replica : replicas) {
+      check_near(flat(replica.parameters()), flat(one.parameters()));
+      check_near(flat(buffers(replica)), flat(buffers(one)));
+      CHECK(flat(replica.parameters()) == flat(replicas[0].parameters()));
+    }
+  }
+}
+
+TEST_CASE("synchronised batch norm: empty micro-batches take part while gradients accumulate") {
+  const Sizes parts{{3, 0}, {2, 3}};  // of one step
+  GradientSync sync(test_devices(2), of_equal_statistics());
+  Model model = new_model();
+  synchronize_batch_norms(model, sync);
+  auto replicas = sync.replicate(model);
+  run_devices(2, [&](std::size_t d) {
+    auto step = sync.step(test_device(d), static_cast<double>(parts[1][d]));
+    const auto loss = [&](int i) {
+      const Tensor y = replicas[d].forward(rows_of(batch(i), parts[static_cast<std::size_t>(i)], d));
+      return y.size() > 0 ? loss_of(y) : sum(y);
+    };
+    {
+      auto local = step.no_sync(static_cast<double>(parts[0][d]));
+      backward(loss(0));
+    }
+    step.backward(loss(1));
+  });
+  Model one = new_model();
+  backward(loss_of(one.forward(slice(batch(0), 0, 0, 3))) * (3.0 / 8) +
+           loss_of(one.forward(slice(batch(1), 0, 0, 5))) * (5.0 / 8));
+  for (Model& replica : replicas)
+    for (std::size_t i = 0; i < replica.parameters().size(); ++i)
+      check_near(replica.parameters()[i].grad().to_vector<double>(), one.parameters()[i].grad().to_vector<double>());
+}
+
+// Its examples change the others' statistics, and so their losses: that gradient is theirs and counts.
+TEST_CASE("synchronised batch norm: examples of weight 0 get the gradients of the others' losses") {
+  const std::vector<std::int64_t> sizes{5, 3};
+  GradientSync sync(test_devices(2), of_equal_statistics());
+  Model model = new_model();
+  synchronize_batch_norms(model, sync);
+  auto replicas = sync.replicate(model);
+  run_devices(2, [&](std::size_t d) {
+    auto step = sync.step(test_device(d), d == 0 ? 5 : 0);
+    step.backward(loss_of(replicas[d].forward(rows_of(batch(0), sizes, d))));
+  });
+  Model one = new_model();
+  backward(loss_of(slice(one.forward(batch(0)), 0, 0, 5)));
+  for (Model& replica : replicas)
+    for (std::size_t i = 0; i < replica.parameters().size(); ++i)
+      check_near(replica.parameters()[i].grad().to_vector<double>(), one.parameters()[i].grad().to_vector<double>());
 }

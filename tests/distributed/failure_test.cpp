@@ -203,6 +203,123 @@ TEST_CASE("failure: after rejoin the device behind has parameters and optimizer 
   CHECK(replicas[0].right.to_vector<double>() == replicas[1].right.to_vector<double>());
 }
 
+namespace {
+
+/// Two devices that apply one step; in the second, which is committed, cpu:0 throws before its update. cpu:1 applies
+/// it, if `applies`, and leaves.
+struct LeftAhead {
+  explicit LeftAhead(bool applies, Follow follow = Follow::no)
+      : sync(test_devices(2), kMean), replicas(sync.replicate(TwoBranches{})) {
+    run_devices(2, [&](std::size_t d) {
+      train(d, 1.0, true);
+      train(d, 2.0, d == 1 && applies);
+      if (d == 0) sync.fail(test_device(), std::make_exception_ptr(std::runtime_error("disk full")));
+      if (d == 1) sync.leave(test_device(1), follow);
+    });
+  }
+
+  void train(std::size_t d, double input, bool applies) {
+    replicas[d].zero_grad();
+    auto step = sync.step(test_device(d));
+    step.backward(use(replicas[d].left, input));
+    if (applies) Sgd(replicas[d].parameters(), 0.5).step();
+  }
+
+  GradientSync sync;
+  std::vector<TwoBranches> replicas;
+};
+
+}  // namespace
+
+TEST_CASE("failure: a committed step that one that left has applied is not taken again by the others") {
+  for (const Follow follow : {Follow::no, Follow::yes}) {
+    LeftAhead group(true, follow);
+    for (int again = 0; again < 2; ++again)
+      CHECK_THROWS_WITH_AS(group.sync.rejoin(test_device(), 1),
+                           doctest::Contains(as_tested("cpu:1 has applied step 2 and left")), SyncError);
+    Array loaded = group.replicas[0].left.array();
+    loaded.copy_from(group.replicas[1].left.array().to(test_device()));  // as from a checkpoint
+    group.sync.rejoin(test_device(), 2);
+    group.train(0, 3.0, true);
+  }
+}
+
+TEST_CASE("failure: a step that was committed before a device joined it is taken up from a checkpoint") {
+  GradientSync sync(test_devices(2), kMean);
+  auto replicas = sync.replicate(TwoBranches{});
+  std::atomic<bool> has_left{false};
+  run_devices(2, [&](std::size_t d) {
+    auto step = sync.step(test_device(d));
+    step.backward_async(use(replicas[d].left, 1.0));
+    if (d == 1) {
+      step.join();
+      Sgd(replicas[1].parameters(), 0.5).step();
+      sync.leave(test_device(1));
+      has_left = true;
+      return;
+    }
+    while (!has_left) std::this_thread::yield();
+    step.fail(std::make_exception_ptr(std::runtime_error("disk full")));
+  });
+  CHECK_THROWS_WITH_AS(sync.rejoin(test_device(), 0), doctest::Contains(as_tested("cpu:1 has applied step 1 and left")),
+                       SyncError);
+  Array loaded = replicas[0].left.array();
+  loaded.copy_from(replicas[1].left.array().to(test_device()));  // as from a checkpoint
+  sync.rejoin(test_device(), 1);
+  auto step = sync.step(test_device());
+  step.backward(use(replicas[0].left, 2.0));
+}
+
+TEST_CASE("failure: a committed step that nobody has applied may be taken again, also without one that left") {
+  LeftAhead group(false);
+  group.sync.rejoin(test_device(), 1);
+  group.train(0, 2.0, true);
+}
+
+TEST_CASE("failure: devices that have applied what one that left has applied go on without it") {
+  GradientSync sync(test_devices(3), kMean);
+  auto replicas = sync.replicate(TwoBranches{});
+  const auto train = [&](std::size_t d, bool applies) {
+    replicas[d].zero_grad();
+    auto step = sync.step(test_device(d));
+    step.backward(use(replicas[d].left, 1.0));
+    if (applies) Sgd(replicas[d].parameters(), 0.5).step();
+  };
+  run_devices(3, [&](std::size_t d) {
+    train(d, d != 0);
+    if (d == 1) sync.leave(test_device(1));
+  });
+  sync.fail(test_device(), std::make_exception_ptr(std::runtime_error("disk full")));
+  run_devices(3, [&](std::size_t d) {
+    if (d != 1) sync.rejoin(test_device(d), d == 0 ? 0 : 1);
+    if (d != 1) train(d, true);
+  });
+  CHECK(replicas[0].left.to_vector<double>() == replicas[2].left.to_vector<double>());
+}
+
+TEST_CASE("failure: one that waits to join again hears of it when one that has applied more leaves") {
+  GradientSync sync(test_devices(2), kMean);
+  auto replicas = sync.replicate(TwoBranches{});
+  std::atomic<bool> failed{false};
+  const auto errors = errors_of_devices(2, [&](std::size_t d) {
+    {
+      auto step = sync.step(test_device(d));
+      step.backward(use(replicas[d].left, 1.0));
+    }
+    if (d == 0) {
+      sync.fail(test_device(), std::make_exception_ptr(std::runtime_error("disk full")));
+      failed = true;
+      return sync.rejoin(test_device(), 0);
+    }
+    Sgd(replicas[1].parameters(), 0.5).step();
+    while (!failed) std::this_thread::yield();
+    std::this_thread::sleep_for(milliseconds(30));
+    sync.leave(test_device(1));
+  });
+  CHECK_MESSAGE(contains(errors[0], as_tested("cpu:1 has applied step 1 and left")), errors[0]);
+  CHECK(errors[1].empty());
+}
+
 TEST_CASE("failure: rejoin names who is missing") {
   SyncOptions options = kMean;
   options.warn_after = milliseconds(40);

@@ -33,13 +33,13 @@ constexpr std::size_t kDevices = 3;
 constexpr MemberIndex kCulprit = 1;
 constexpr int kFaultyStep = 3;
 
-thread_local bool warned_here = false;  // the server's own thread has warned, and goes on to others' messages
+thread_local bool warns_here = false;  // this is the server's own thread
 
-// The local engine; its call number `fails_at` throws, and one on a thread that has just warned.
+// The local engine; its call number `fails_at` throws, and one on the server's own thread.
 class FailingEngine : public LocalCommunicator {
  public:
   std::shared_ptr<CollectiveTask> all_reduce(AllReduceRequest request) override {
-    if (std::exchange(warned_here, false)) throw std::runtime_error("the server's thread burnt");
+    if (std::exchange(warns_here, false)) throw std::runtime_error("the server's thread burnt");
     if (++calls_ == fails_at) throw std::runtime_error("link down");
     return LocalCommunicator::all_reduce(std::move(request));
   }
@@ -60,10 +60,11 @@ struct Training {
     options.warn = [this](const std::string& text) {
       if (warn_throws) throw std::runtime_error("the warning burnt");
       warnings += text;
-      if (!warning_waits.exchange(false)) return;
-      warned_here = true;
-      warned = true;
-      while (!posted) std::this_thread::yield();
+      const std::int64_t generation = warning_registers.exchange(0);
+      if (generation == 0) return;
+      warns_here = true;
+      register_nothing(generation);
+      posted = true;
     };
     auto failing = std::make_unique<FailingEngine>();
     engine = failing.get();
@@ -77,6 +78,14 @@ struct Training {
 
   static Device device(std::size_t d) { return cpu(static_cast<std::uint16_t>(d)); }
   Stamp stamp(std::int64_t generation) const { return {kCulprit, sync->group_number(), generation}; }
+  // For the culprit: the last that the others' gradients wait for.
+  void register_nothing(std::int64_t generation) const {
+    const auto arena = std::make_shared<const GradientArena>(
+        sync->server().layout(), std::vector<SyncParameter>{{"left", {2}, DType::f64}, {"right", {2}, DType::f64}},
+        device(kCulprit));
+    sync->server().register_parameters(stamp(generation), 1, std::make_shared<const RequiredSet>(), arena,
+                                       compute_stream(device(kCulprit)).record());
+  }
   Tensor loss(std::size_t d) const { return use(replicas[d].left, 1.0 + static_cast<double>(d)); }
 
   void train(std::size_t d, int steps, const std::function<void(Training&, Step&)>& fault = {}) {
@@ -94,10 +103,8 @@ struct Training {
   std::vector<TwoBranches> replicas;
   std::vector<std::unique_ptr<Sgd>> optimizers;
   std::atomic<bool> warn_throws{false};
-  // The warning waits until the culprit has posted: the server's thread, which is draining, processes that too.
-  std::atomic<bool> warning_waits{false};
-  std::atomic<bool> warned{false};
-  std::atomic<bool> posted{false};
+  std::atomic<std::int64_t> warning_registers{0};  // the warning registers this generation for the culprit
+  std::atomic<bool> posted{false};                 // and has done so
   std::string warnings;
 };
 
@@ -130,13 +137,7 @@ const std::vector<FaultCase> kFaults{
     {"never arrives", "cpu:1", hang},
     {"registers twice", "cpu:1",
      [](Training& t, Step& step) {
-       const auto arena = std::make_shared<const GradientArena>(
-           t.sync->server().layout(), std::vector<SyncParameter>{{"left", {2}, DType::f64}, {"right", {2}, DType::f64}},
-           Training::device(1));
-       const Event zeroed = compute_stream(Training::device(1)).record();
-       const auto none = std::make_shared<const RequiredSet>();
-       for (int i = 0; i < 2; ++i)
-         t.sync->server().register_parameters(t.stamp(step.generation()), 1, none, arena, zeroed);
+       for (int i = 0; i < 2; ++i) t.register_nothing(step.generation());
      }},
     {"syncs without having registered", "cpu:1",
      [](Training& t, Step& step) { t.sync->server().collective_sync(t.stamp(step.generation())); }},
@@ -156,11 +157,8 @@ const std::vector<FaultCase> kFaults{
      [](Training& t, Step& step) { t.sync->server().collective_sync(t.stamp(step.generation() - 1)); }},
     {"the server's own thread throws", "the server's thread burnt",
      [](Training& t, Step& step) {
-       t.warning_waits = true;
-       while (!t.warned) std::this_thread::yield();
-       step.backward_async(t.loss(1));
-       t.posted = true;
-       step.join();
+       t.warning_registers = step.generation();
+       while (!t.posted) std::this_thread::yield();
      }},
     {"never arrives, and nobody can be warned", "cpu:1",
      [](Training& t, Step& step) {

@@ -273,33 +273,6 @@ TEST_CASE("gradient_sync: zero_grad forgotten names the parameter, on all device
   }
 }
 
-TEST_CASE("gradient_sync: weight 0 contributes zeros, never a product") {
-  Pair pair;
-  const double nan = std::numeric_limits<double>::quiet_NaN();
-  run_devices(2, [&](std::size_t d) {
-    auto step = pair.sync.step(test_device(d), d == 0 ? 5 : 0);
-    step.backward(use(pair.replicas[d].left, d == 0 ? 3.0 : nan));
-    CHECK(gradient_of(pair.replicas[d].left) == Values{3, 3});
-  });
-}
-
-TEST_CASE("gradient_sync: no examples anywhere leaves gradients undefined and says so") {
-  Pair pair;
-  run_devices(2, [&](std::size_t d) {
-    auto step = pair.sync.step(test_device(d), 0);
-    step.backward(use(pair.replicas[d].left, 3.0));
-    CHECK(gradient_of(pair.replicas[d].left).empty());
-    CHECK(step.skipped());
-  });
-}
-
-TEST_CASE("gradient_sync: a weight that is negative or not finite is refused") {
-  Pair pair;
-  CHECK_THROWS_AS((void)pair.sync.step(test_device(), -1), SyncError);
-  CHECK_THROWS_AS((void)pair.sync.step(test_device(), std::numeric_limits<double>::quiet_NaN()), SyncError);
-  CHECK_THROWS_AS((void)pair.sync.step(test_device(), std::numeric_limits<double>::infinity()), SyncError);
-}
-
 TEST_CASE("gradient_sync: replicas that differ are refused with parameter, devices and values") {
   TwoBranches first;
   TwoBranches second = clone(first, test_device(1));

@@ -5,6 +5,7 @@
 
 #include <tutti/autodiff/custom_function.h>
 #include <tutti/autodiff/operations.h>
+#include <tutti/backend/environment.h>
 #include <tutti/backend/error.h>
 #include <tutti/backend/registry.h>
 #include <tutti/nn/linear.h>
@@ -19,7 +20,6 @@
 
 #include <doctest/doctest.h>
 
-#include <cstdlib>
 #include <memory>
 #include <stdexcept>
 
@@ -140,10 +140,7 @@ struct Training {
   std::vector<std::unique_ptr<Optimizer>> optimizers;
 };
 
-bool is_inline() {
-  const char* async = std::getenv("TUTTI_CPU_ASYNC");
-  return async == nullptr || std::string(async) != "1";
-}
+bool is_inline() { return !environment_switch("TUTTI_CPU_ASYNC"); }
 
 }  // namespace
 
@@ -375,6 +372,6 @@ TEST_CASE("in_backward: takes no more memory than the immediate mode") {
     return pool.statistics().peak_in_use - before;
   };
   // With asynchronous streams the host runs ahead and holds more or fewer activations, all less than the least weight.
-  const std::size_t ahead = std::getenv("TUTTI_CPU_ASYNC") == nullptr ? 0 : 64 * 256 * sizeof(float) - 1;
+  const std::size_t ahead = is_inline() ? 0 : 64 * 256 * sizeof(float) - 1;
   CHECK(peak(Overlap::in_backward) <= peak(Overlap::immediate) + ahead);
 }

@@ -35,7 +35,7 @@ void LedgerJudge::judge(const Launch& launch) {
       const bool requires_it = (replica.required & bit) != 0;
       const Launch::Part& part = launch.parts[member];
       must(part.required == requires_it, Property::sum_of_requirers, "wrong requirers");
-      must(part.contributes == (requires_it && replica.weight > 0), Property::sum_of_requirers, "wrong contributors");
+      must(part.contributes == (requires_it && replica.counts()), Property::sum_of_requirers, "wrong contributors");
       must(part.receives == (requires_it || absent_ == Absent::zero), Property::sum_of_requirers, "wrong receivers");
       must(part.absent == (replica.phase == Phase::left), Property::sum_of_requirers, "wrong absentees");
       if (part.receives) replica.result |= bit;
@@ -65,6 +65,7 @@ void LedgerJudge::judge(const Release& release) {
     const bool steps_later = replica.phase == Phase::synced && !replica.leaving;
     replica.phase = steps_later ? Phase::released : Phase::left;
     replica.leaving = 0;
+    replica.took = 0;
     replica.clear_step();
     if (!steps_later && replica.followed) world_.apply(replica, absent_ == Absent::zero);
   }
@@ -82,6 +83,7 @@ void LedgerJudge::judge(const Fail& failure) {
 
 void LedgerJudge::judge(const Reform& reform) {
   must(world_.may_reform(), Property::reforms, "a group forms before all have joined or left");
+  must(!world_.stranded(), Property::commits_stand, "a step that was applied would be taken again");
   must(reform.group == world_.group + 1U, Property::reforms, "the next group has the wrong number");
   std::uint8_t newest = 0;
   for (const Replica& replica : world_.all())
@@ -93,6 +95,7 @@ void LedgerJudge::judge(const Reform& reform) {
     const bool behind = replica.phase == Phase::joined && replica.applied < newest;
     must((std::ranges::count(reform.behind, member) == 1) == behind, Property::reforms, "wrong devices are behind");
     if (behind) replica.version = ahead.version;
+    replica.took = 0;
     if (replica.phase != Phase::joined) continue;
     replica.applied = newest;
     replica.phase = Phase::idle;
@@ -101,6 +104,15 @@ void LedgerJudge::judge(const Reform& reform) {
   ++world_.group;
   world_.generation = 1;
   world_.may_turn = 1;
+}
+
+void LedgerJudge::judge(const Strand& strand) {
+  must(world_.may_reform() && world_.stranded(), Property::commits_stand, "a group that may form does not");
+  const Replica& ahead = world_.replicas[strand.ahead];
+  must(ahead.phase == Phase::left && ahead.took, Property::commits_stand, "not who is ahead");
+  must(strand.generation == world_.generation - 1, Property::commits_stand, "not the last committed generation");
+  for (Replica& replica : world_.all())
+    if (replica.phase == Phase::joined) replica.phase = Phase::stranded;
 }
 
 void LedgerJudge::check_questions() const {

@@ -22,6 +22,7 @@ const char* to_string(Property property) noexcept {
     case Property::misuse_fails: return "misuse_fails";
     case Property::old_groups_mute: return "old_groups_mute";
     case Property::missing_is_named: return "missing_is_named";
+    case Property::commits_stand: return "commits_stand";
   }
   return "";
 }
@@ -35,6 +36,7 @@ std::string to_string(const SearchBounds& bounds) {
   if (bounds.layouts) text += ", layouts";
   text += bounds.one_bucket ? ", shared buckets" : ", a bucket each";
   text += bounds.absent == Absent::zero ? ", Absent::zero" : ", Absent::subset";
+  if (bounds.passes_on) text += ", passing on";
   if (bounds.probes) text += ", probes";
   return text;
 }
@@ -53,6 +55,7 @@ std::vector<SearchBounds> proof_bounds(ProofSize size) {
   add({2, 2, 1, 2, 1, true, true});
   add({2, 2, 1, 1, 1, true, true, true});
   add({2, 3, 1, 2, 0, true, true});
+  add({.generations = 1, .failures = 1, .leaves = true, .passes_on = true});
   if (size == ProofSize::small) return all;
   add({2, 2, 2, 2, 1, true, true});
   add({3, 2, 1, 2, 0, true, true});

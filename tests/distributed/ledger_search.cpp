@@ -96,22 +96,27 @@ class Search {
     if (replica.phase == Phase::left || replica.leaving) return;
     if (replica.phase == Phase::released) go(state, {.kind = Move::Kind::step, .member = member});
     if (state.world.failed) {
-      if (replica.phase != Phase::joined) go(state, {.kind = Move::Kind::join, .member = member});
+      // One that was told that none can form might ask again, to be told the same.
+      if (replica.phase != Phase::joined && replica.phase != Phase::stranded)
+        go(state, {.kind = Move::Kind::join, .member = member});
       if (bounds_.leaves) go(state, {.kind = Move::Kind::leave, .member = member});
       return;
     }
     if (replica.phase == Phase::idle && replica.applied < bounds_.generations)
       for (unsigned mask = 0; mask < sets_.size(); ++mask)
         for (unsigned weight = 0; weight < bounds_.weights; ++weight)
-          go(state, {Move::Kind::begin, member, static_cast<Mask>(mask),
-                     static_cast<std::uint8_t>(bounds_.weights == 1 ? 1 : weight)});
+          for (const bool passes_on : {false, true})
+            if (!passes_on || (bounds_.passes_on && weight == 0))
+              go(state, {Move::Kind::begin, member, static_cast<Mask>(mask),
+                         static_cast<std::uint8_t>(bounds_.weights == 1 ? 1 : weight), passes_on});
     if (replica.phase == Phase::stepping) {
       for (const std::uint32_t id : ids_in(replica.required & static_cast<Mask>(~replica.submitted)))
         go(state, {.kind = Move::Kind::submit, .member = member, .parameters = static_cast<Mask>(id)});
       if (replica.submitted == replica.required) go(state, {.kind = Move::Kind::sync, .member = member});
     }
     const bool unwinds = replica.phase == Phase::stepping && state.world.failures < bounds_.failures;
-    if (bounds_.leaves && (replica.phase == Phase::idle || replica.phase == Phase::synced || unwinds))
+    const bool between_steps = replica.phase == Phase::idle || replica.phase == Phase::released;
+    if (bounds_.leaves && (between_steps || replica.phase == Phase::synced || unwinds))
       go(state, {.kind = Move::Kind::leave, .member = member});
   }
 
@@ -141,7 +146,8 @@ class Search {
         replica.phase = Phase::stepping;
         replica.required = move.parameters;
         replica.weight = move.weight;
-        ledger.register_parameters(stamp, move.weight, sets_[move.parameters], actions);
+        replica.passes_on = move.passes_on;
+        ledger.register_parameters(stamp, move.weight, sets_[move.parameters], actions, move.passes_on);
         break;
       case Move::Kind::submit:
         replica.submitted |= static_cast<Mask>(1U << move.parameters);
@@ -162,7 +168,8 @@ class Search {
       case Move::Kind::join:  // what was released and not applied is given up: this device is behind
         replica.phase = Phase::joined;
         replica.result = 0;
-        must(ledger.join(move.member, world.group + 1U, replica.applied, actions), Property::reforms, "cannot join");
+        must(ledger.join(move.member, world.group + 1U, replica.applied, actions, applied(world, replica)),
+             Property::reforms, "cannot join");
         break;
       case Move::Kind::turn_layout:
         world.turned ^= 1U;
@@ -179,12 +186,16 @@ class Search {
     const bool in_step = replica.phase == Phase::stepping;
     if (in_step || replica.phase == Phase::synced)
       replica.leaving = 1;
-    else if (world.failed)
-      replica = {.phase = Phase::left, .followed = 0};
+    else if (world.failed || replica.phase == Phase::released)  // what was released is given up
+      replica.leave_unfollowed();
     else
       replica.phase = Phase::left;
-    ledger.leave({move.member, world.group, world.generation}, actions);
+    ledger.leave({move.member, world.group, world.generation}, actions, applied(world, replica));
     return in_step ? std::optional(Fault::Kind::has_left) : std::nullopt;
+  }
+
+  static std::int64_t applied(const World& world, const Replica& replica) {
+    return replica.took ? world.generation - 1 : 0;
   }
 
   std::string trace() const {
@@ -195,7 +206,7 @@ class Search {
       if (move.kind == Move::Kind::submit) text += " p" + std::to_string(move.parameters);
       if (move.kind != Move::Kind::begin) continue;
       for (const std::uint32_t id : ids_in(move.parameters)) text += " p" + std::to_string(id);
-      text += " weight " + std::to_string(move.weight);
+      text += " weight " + std::to_string(move.weight) + (move.passes_on ? " passing on" : "");
     }
     return text;
   }

@@ -28,6 +28,7 @@ enum class Property : std::uint8_t {
   misuse_fails,      ///< what a device must not say fails the group with the right cause
   old_groups_mute,   ///< messages of other groups, and of a failed one, change nothing
   missing_is_named,  ///< the questions agree with what was said
+  commits_stand,     ///< no group forms that would take again a step that one that left has applied
 };
 
 const char* to_string(Property) noexcept;
@@ -43,6 +44,7 @@ struct SearchBounds {
   bool layouts = false;       ///< the layout may be turned around after each generation
   bool probes = false;        ///< in every state: misuse and messages of other groups
   bool one_bucket = false;    ///< neighbours may share a bucket
+  bool passes_on = false;     ///< gradients of a device of weight 0 may count
   Absent absent = Absent::zero;
 };
 

@@ -21,6 +21,13 @@ bool World::may_reform() const {
          });
 }
 
+bool World::stranded() const {
+  const auto in = [this](Phase phase) {
+    return std::ranges::any_of(all(), [phase](const Replica& each) { return each.phase == phase && each.took; });
+  };
+  return in(Phase::left) && !in(Phase::joined);
+}
+
 unsigned World::total_weight() const {
   unsigned total = 0;
   for (const Replica& replica : all()) total += replica.weight;
@@ -67,7 +74,7 @@ double World::denominator(std::uint32_t id, Absent absent) const {
   unsigned total = 0;
   for (const Replica& replica : all())
     if ((replica.required >> id & 1U) != 0) total += replica.weight;
-  return total > 0 ? total : 1.0;
+  return total > 0 ? total : total_weight();
 }
 
 bool World::replicas_equal() const {
@@ -79,6 +86,7 @@ bool World::replicas_equal() const {
 
 void World::apply(Replica& replica, bool count) {
   ++replica.applied;
+  if (replica.phase != Phase::left) replica.took = 1;
   for (std::uint32_t id = 0; id < parameters; ++id)
     if (count) replica.version[id] = static_cast<std::uint8_t>(replica.version[id] + (replica.result >> id & 1U));
   replica.result = 0;
@@ -100,7 +108,7 @@ void World::stop() {
     replica.clear_step();
     replica.result = 0;
     if (replica.phase == Phase::left || replica.leaving) {  // gets no state from the next group
-      replica = {.phase = Phase::left, .followed = 0};
+      replica.leave_unfollowed();
       continue;
     }
     replica.phase = Phase::stopped;

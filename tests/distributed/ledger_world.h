@@ -21,6 +21,7 @@ enum class Phase : std::uint8_t {
   released,  ///< has the result and has not stepped yet
   stopped,   ///< has heard of the failure
   joined,    ///< waits for the next group
+  stranded,  ///< was told that none can form
   left,
 };
 
@@ -29,6 +30,8 @@ struct Replica {
   std::uint8_t leaving = 0;   ///< has left, and its step stands
   std::uint8_t followed = 1;  ///< its parameters are to equal the others'
   std::uint8_t weight = 0;
+  std::uint8_t passes_on = 0;
+  std::uint8_t took = 0;  ///< has applied the last committed generation of the group, in which it took part
   Mask required = 0;
   Mask submitted = 0;
   Mask result = 0;           ///< received in the generation whose result it has not applied
@@ -39,7 +42,9 @@ struct Replica {
 
   bool registered() const { return phase == Phase::stepping || phase == Phase::synced || phase == Phase::left; }
   bool waits_for_nothing() const { return phase == Phase::synced || phase == Phase::left; }
-  void clear_step() { required = submitted = weight = 0; }
+  bool counts() const { return weight > 0 || passes_on; }
+  void clear_step() { required = submitted = weight = passes_on = 0; }
+  void leave_unfollowed() { *this = {.phase = Phase::left, .followed = 0, .took = took}; }
   friend bool operator==(const Replica&, const Replica&) = default;
 };
 
@@ -65,6 +70,7 @@ struct World {
   bool all_left() const;
   bool complete() const;  ///< rule 8
   bool may_reform() const;
+  bool stranded() const;  ///< one that left has applied the last committed generation, and nobody who joined has
   unsigned total_weight() const;
   Mask required() const;                   ///< by any
   Mask requirers(std::uint32_t id) const;  ///< members, a bit for each
@@ -85,6 +91,7 @@ struct Move {
   MemberIndex member = 0;
   Mask parameters = 0;      ///< begin: the set; submit: its id
   std::uint8_t weight = 0;  ///< begin
+  bool passes_on = false;   ///< begin
 };
 
 /// Compares what the ledger decides with what the rules owe. Throws Violation (without a trace).
@@ -103,6 +110,7 @@ class LedgerJudge {
   void judge(const Release&);
   void judge(const Fail&);
   void judge(const Reform&);
+  void judge(const Strand&);
   void check_bucket(const Launch&) const;
 
   const SyncLedger& ledger_;

@@ -369,3 +369,18 @@ TEST_CASE("misuse: an optimizer is attached once, and to the device of its param
                          SyncError);
   }
 }
+
+TEST_CASE("misuse: an option or a collective that there is not is refused by its name") {
+  const std::vector<Device> one{cpu(0)};
+  CHECK_THROWS_WITH_AS(GradientSync(one, {.reduction = static_cast<GradientReduction>(9)}),
+                       doctest::Contains("9 is no GradientReduction"), Error);
+  CHECK_THROWS_WITH_AS(GradientSync(one, {.absent = static_cast<Absent>(9)}), doctest::Contains("9 is no Absent"),
+                       Error);
+  CHECK_THROWS_WITH_AS(GradientSync(one, {.overlap = static_cast<Overlap>(9)}), doctest::Contains("9 is no Overlap"),
+                       Error);
+  CHECK_THROWS_WITH_AS(GradientSync(one, {.sharding = static_cast<Sharding>(9)}), doctest::Contains("9 is no Sharding"),
+                       Error);
+  GradientSync sync(one);
+  CHECK_THROWS_WITH_AS((void)sync.all_reduce(cpu(0), ones({2}), static_cast<CollectiveOperation>(9)),
+                       doctest::Contains("[all_reduce] 9 is no CollectiveOperation"), Error);
+}

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // That shares travel while later ones are being updated, and what scattered gradients occupy.
+#include <tutti/backend/environment.h>
 #include <tutti/backend/registry.h>
 #include <tutti/distributed/local_communicator.h>
 #include <tutti/tests/distributed/sharded_training.h>
@@ -8,7 +9,6 @@
 
 #include <atomic>
 #include <chrono>
-#include <cstdlib>
 #include <mutex>
 #include <thread>
 
@@ -118,7 +118,7 @@ TEST_CASE("sharded: scattered gradients occupy a share, and what is being reduce
     }
     // The last device's: every layer's gradient is gone before the next but one is made. Asynchronous streams queue
     // them all first.
-    if (std::getenv("TUTTI_CPU_ASYNC") == nullptr) CHECK(pool.statistics().peak_in_use - before <= share + 3 * layer);
+    if (!environment_switch("TUTTI_CPU_ASYNC")) CHECK(pool.statistics().peak_in_use - before <= share + 3 * layer);
     for (Step& step : steps) step.join();
     synchronize(sync.devices()[kDevices - 1]);
     CHECK(pool.statistics().in_use <= before + share + layer / 4);

@@ -5,6 +5,7 @@
 
 #include <tutti/autodiff/backward.h>
 #include <tutti/autodiff/operations.h>
+#include <tutti/backend/environment.h>
 #include <tutti/backend/random.h>
 #include <tutti/optim/sgd.h>
 #include <tutti/tests/distributed/device_threads.h>
@@ -14,7 +15,7 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdlib>
+#include <limits>
 #include <string>
 #include <thread>
 #include <vector>
@@ -133,8 +134,7 @@ void reference_step(Model& model, int number) {
 }
 
 int steps_to_run() {
-  const char* given = std::getenv("TUTTI_STRESS_STEPS");
-  return given != nullptr ? std::max(1, std::atoi(given)) : kDefaultSteps;
+  return environment_number("TUTTI_STRESS_STEPS", kDefaultSteps, 1, std::numeric_limits<int>::max());
 }
 
 }  // namespace

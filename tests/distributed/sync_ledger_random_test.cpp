@@ -171,7 +171,7 @@ class Schedule {
       if (device.required[id]) requirers_weight += device.weight;
     }
     if (absent_ == Absent::zero) requirers_weight = reference_.weight();
-    REQUIRE(launch.denominator == (requirers_weight > 0.0 ? requirers_weight : 1.0));
+    REQUIRE(launch.denominator == (requirers_weight > 0.0 ? requirers_weight : reference_.weight()));
   }
 
   void begin_generation() {

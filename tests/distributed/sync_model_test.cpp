@@ -3,9 +3,10 @@
 // TUTTI_SYNC_TRAILS names a file of them; without it some that are kept are taken.
 #include <tutti/tests/distributed/ledger_driver.h>
 
+#include <tutti/backend/environment.h>
+
 #include <doctest/doctest.h>
 
-#include <cstdlib>
 #include <fstream>
 #include <optional>
 #include <sstream>
@@ -26,8 +27,7 @@ struct Trail {
 };
 
 std::vector<Trail> read_trails() {
-  const char* path = std::getenv("TUTTI_SYNC_TRAILS");
-  std::ifstream file(path != nullptr ? path : "tests/distributed/sync_trails.txt");
+  std::ifstream file(environment_text("TUTTI_SYNC_TRAILS").value_or("tests/distributed/sync_trails.txt"));
   REQUIRE(file.good());
   std::vector<Trail> trails;
   for (std::string line; std::getline(file, line);) {

@@ -7,6 +7,8 @@
 
 #include <doctest/doctest.h>
 
+#include <cmath>
+
 TEST_SUITE_BEGIN("cpu");
 
 using namespace tutti;
@@ -64,6 +66,30 @@ TEST_CASE("sync_summary: exposed time is the median step less the median step wi
   CHECK(summary.step_time == microseconds(120));  // of 100 and 140
   REQUIRE(summary.exposed);
   CHECK(*summary.exposed == microseconds(50));
+}
+
+TEST_CASE("sync_summary: exposed time that is noise is called so") {
+  const auto report = [](int longer) {
+    std::vector<SyncReport::Step> steps;
+    for (int i = 0; i < 16; ++i) {  // the last join 96 to 104 us after the beginning, in turns with and without
+      steps.push_back(step_at(1000 * i));
+      steps.back().reductions_enabled = i % 2 == 0;
+      steps.back().devices[1].joined = at(1000 * i + 96 + i / 2 + (i % 2 == 0 ? longer : 0));
+    }
+    return report_of(std::move(steps));
+  };
+  const SyncSummary noisy = summarize(report(1));
+  REQUIRE(noisy.exposed_noise);
+  CHECK(*noisy.exposed == microseconds(1));
+  CHECK(noisy.exposed_noise->count() == doctest::Approx(1820 * 3 * std::sqrt(2.0 / 8)).epsilon(1e-3));
+  CHECK(summary_text(report(1)).find("exposed nothing above the noise of 2.7 us\n") != std::string::npos);
+  CHECK(summary_text(report(30)).find("exposed 30.0 us (+- 2.7)\n") != std::string::npos);
+
+  auto without = step_at(300);
+  without.reductions_enabled = false;
+  const SyncReport few = report_of({step_at(100), without});
+  CHECK_FALSE(summarize(few).exposed_noise);
+  CHECK(summary_text(few).find("exposed 0.0 us (of too few steps to be sure)") != std::string::npos);
 }
 
 TEST_CASE("sync_summary: steps under way, devices that left and reductions in flight do not count") {

@@ -71,6 +71,28 @@ TEST_CASE("npz: what was written is read, stored and deflated, mapped and copied
   CHECK(read_npz(folder.file("none")).empty());
 }
 
+TEST_CASE("named arrays: found by name, or an error that names what is like it") {
+  NamedArrays arrays{{"hidden.weight", Array::arange(3, DType::f32, cpu())},
+                     {"hidden.bias", Array::arange(2, DType::f32, cpu())},
+                     {"step", Array::arange(1, DType::i64, cpu())}};
+  CHECK(arrays.at("hidden.bias").size() == 2);
+  CHECK(arrays.at(2).first == "step");
+  CHECK(arrays.contains("step"));
+  CHECK_FALSE(arrays.contains("steps"));
+  CHECK(arrays.find("nothing") == arrays.end());
+  const auto check_refused = [&](const char* name, const char* told) {
+    CHECK_THROWS_WITH_AS(arrays.at(name), doctest::Contains(told), DataError);
+  };
+  check_refused("hidden.weigth", "[arrays] no array is called \"hidden.weigth\": like it are \"hidden.weight\"");
+  check_refused("bias", "like it are \"hidden.bias\"");
+  check_refused("model.hidden.bias", "like it are \"hidden.bias\"");
+  check_refused("x", "there are \"hidden.weight\", \"hidden.bias\", \"step\"");
+  check_refused("", "there are \"hidden.weight\"");
+  CHECK_THROWS_WITH_AS(NamedArrays().at("x"), doctest::Contains("there are none at all"), DataError);
+  for (int i = 0; i < 9; ++i) arrays.emplace_back("layer." + std::to_string(i), Array());
+  check_refused("layer.x", "\"layer.0\", \"layer.1\", \"layer.2\", \"layer.3\", \"layer.4\" and 4 more");
+}
+
 TEST_CASE("npz: our stored members lie aligned and are mapped") {
   const TemporaryFolder folder;
   write_npz(folder.file("file.npz"), samples());

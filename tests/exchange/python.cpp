@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/tests/exchange/python.h>
 
+#include <tutti/backend/environment.h>
 #include <tutti/tests/exchange/temporary_folder.h>
 
 #include <doctest/doctest.h>
 
 #include <array>
 #include <cstdio>
-#include <cstdlib>
 #include <sstream>
 
 namespace tutti::testing {
 namespace {
 
 std::string interpreter() {
-  if (const char* given = std::getenv("TUTTI_PYTHON"); given != nullptr) return given;
+  if (const auto given = environment_text("TUTTI_PYTHON")) return *given;
   const std::string installed = "build/python/bin/python3";
   return std::filesystem::exists(installed) ? installed : "python3";
 }

@@ -134,6 +134,7 @@ TEST_CASE("safetensors: hostile files are refused with the offset, and nothing l
   CHECK(mentions(complaint(with_header(tensor("F32", "[1000000000000]", "[0,4000000000000]"))), "truncated: \"w\""));
   CHECK(mentions(complaint(with_header(tensor("F32", "[4611686018427387904,4]", "[0,0]"))), "impossible shape"));
   CHECK(mentions(complaint(with_header(tensor("F32", "[0,18446744073709551615]", "[0,0]"))), "impossible shape"));
+  CHECK(mentions(complaint(with_header(tensor("F32", "[0,4611686018427387904,4]", "[0,0]"))), "impossible shape"));
   CHECK(mentions(complaint(with_header(tensor("F32", "[-1]", "[0,0]"))), "whole number"));
   CHECK(mentions(complaint(with_header(tensor("F32", "[1]", "[4,0]"))), "data_offsets 4 to 0"));
   CHECK(mentions(complaint(with_header(tensor("F32", "[1]", "[0,8]"), "12345678")), "takes 4 bytes"));

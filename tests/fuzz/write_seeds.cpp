@@ -40,6 +40,13 @@ void write_data_seeds(const std::filesystem::path& folder) {
   write(seed(folder, "csv", "whole"), "\0061,0\n+2,127\n");
 }
 
+/// Of the first operations, with an integer of each form.
+void write_size_seeds(const std::filesystem::path& folder) {
+  for (const char form : {'\x00', '\x41', '\x7f', '\xbe', '\xff'})
+    write(seed(folder, "sizes", std::to_string(static_cast<unsigned char>(form))),
+          std::string({form, 0, 1, 0, 0, 0, form, 1, 2, 3, 4, 5, 6, 7, 8, 1, 0, form}));
+}
+
 void write_seeds(const std::filesystem::path& folder) {
   NamedArrays all = {{"scalar", Array::full({}, 7, DType::f64, cpu())},
                      {"empty", Array::zeros({0, 2}, DType::f32, cpu())}};
@@ -58,6 +65,7 @@ void write_seeds(const std::filesystem::path& folder) {
   write_npz(seed(folder, "npz", "deflated"), two, {.deflate = true});
   write_npz(seed(folder, "npz", "none"), {});
   write_data_seeds(folder);
+  write_size_seeds(folder);
   Small module;
   save_checkpoint(seed(folder, "checkpoint", "whole"), module, nullptr, {{"epoch", "3"}});
   write_safetensors(seed(folder, "checkpoint", "state"), {{{"weight", module.weight.array()}}, {}});

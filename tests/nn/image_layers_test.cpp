@@ -103,6 +103,24 @@ TEST_CASE("pooling of volumes, to a size, and images of another size") {
         counted({1, 4, 1, 2}).to_vector<float>());
 }
 
+TEST_CASE("pooling: functions and modules take the kernel for a stride that is left out") {
+  const auto check_same = [](const Tensor& of_function, const Tensor& of_module, const Shape& shape) {
+    CHECK(of_function.shape() == shape);
+    CHECK(of_function.to_vector<float>() == of_module.to_vector<float>());
+  };
+  const Tensor row = counted({1, 2, 9});
+  check_same(max_pool1d(row, {.kernel = 3}), MaxPool1d(3)(row), {1, 2, 3});
+  check_same(avg_pool1d(row, {.kernel = 3, .padding = 1}), AvgPool1d(3, {.padding = 1})(row), {1, 2, 3});
+  const Tensor image = counted({1, 1, 9, 8});
+  check_same(max_pool2d(image, {.kernel = {3, 4}}), MaxPool2d({3, 4})(image), {1, 1, 3, 2});
+  check_same(avg_pool2d(image, {.kernel = {3, 4}}), AvgPool2d({3, 4})(image), {1, 1, 3, 2});
+  check_same(max_pool2d(image), MaxPool2d(2)(image), {1, 1, 4, 4});
+  const Tensor volume = counted({1, 1, 3, 9, 8});
+  check_same(max_pool3d(volume, {.kernel = {1, 3, 4}}), MaxPool3d({1, 3, 4})(volume), {1, 1, 3, 3, 2});
+  check_same(avg_pool3d(volume, {.kernel = {3, 3, 4}}), AvgPool3d({3, 3, 4})(volume), {1, 1, 1, 3, 2});
+  CHECK_THROWS_AS(max_pool2d(image, {.kernel = {3, 3}, .stride = {2, 0}}), ShapeError);
+}
+
 TEST_CASE("a decoder of these layers in a Sequential") {
   Generator random(1);
   Sequential decoder(ConvTranspose2d(3, 8, 2, random, {.stride = 2, .device = test_device()}),

@@ -76,6 +76,52 @@ TEST_CASE("initialize: kaiming") {
   check_uniform(w, std::sqrt(6 / (5 * fan_in)));
 }
 
+TEST_CASE("initialize: gains are those of torch.nn.init.calculate_gain") {
+  CHECK(gain_of(Nonlinearity::linear) == 1);
+  CHECK(gain_of(Nonlinearity::sigmoid) == 1);
+  CHECK(gain_of(Nonlinearity::tanh) == doctest::Approx(1.6666666666666667).epsilon(1e-15));
+  CHECK(gain_of(Nonlinearity::relu) == doctest::Approx(1.4142135623730951).epsilon(1e-15));
+  CHECK(gain_of(Nonlinearity::leaky_relu) == doctest::Approx(1.4141428569978354).epsilon(1e-15));
+  CHECK(gain_of(Nonlinearity::leaky_relu, 0.2) == doctest::Approx(1.3867504905630728).epsilon(1e-15));
+  CHECK(gain_of(Nonlinearity::selu) == 0.75);
+  Generator random(11);
+  const Tensor w = weight();
+  kaiming_normal(w, random, {.nonlinearity = Nonlinearity::linear});
+  check_normal(w, 1 / std::sqrt(64 * 9.0));
+  kaiming_uniform(w, random, {.nonlinearity = Nonlinearity::tanh});
+  check_uniform(w, 5.0 / 3 * std::sqrt(3 / (64 * 9.0)));
+  xavier_uniform(w, random, gain_of(Nonlinearity::relu));
+  check_uniform(w, std::sqrt(12 / ((64 + 128) * 9.0)));
+}
+
+TEST_CASE("initialize: identity passes a matrix's and a convolution's input through") {
+  const auto values = [](const Tensor& x) { return x.to_vector<double>(); };
+  Tensor matrix(Array::full({2, 3}, 7, DType::f64, test_device()), true);
+  const void* storage = matrix.identity();
+  identity(matrix);
+  CHECK(matrix.identity() == storage);
+  CHECK(values(matrix) == std::vector<double>{1, 0, 0, 0, 1, 0});
+  CHECK_THROWS_AS(identity(Tensor(Array::zeros({2}, DType::f64, test_device()))), ShapeError);
+  CHECK_THROWS_AS(identity(Tensor(Array::zeros({2, 2}, DType::i32, test_device()))), DTypeError);
+
+  Generator random(16);
+  Conv2d layer(4, 6, 3, random,
+               {.padding = 1, .groups = 2, .bias = false, .dtype = DType::f64, .device = test_device()});
+  identity_convolution(layer.weight, 2);
+  const Tensor x(random.normal({2, 4, 5, 5}, DType::f64, test_device(), 0, 1));
+  const Tensor y = layer.forward(x);
+  for (std::int64_t group = 0; group < 2; ++group) {  // two channels in, three out, of which the last has no input
+    CHECK(values(slice(y, 1, 3 * group, 3 * group + 2)) == values(slice(x, 1, 2 * group, 2 * group + 2)));
+    for (const double value : values(slice(y, 1, 3 * group + 2, 3 * group + 3))) CHECK(value == 0);
+  }
+  Tensor line(Array::full({2, 2, 4}, 7, DType::f64, test_device()));
+  identity_convolution(line);
+  CHECK(values(line) == std::vector<double>{0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0});
+  CHECK_THROWS_AS(identity_convolution(matrix), ShapeError);
+  CHECK_THROWS_WITH_AS(identity_convolution(line, 3), doctest::Contains("3 groups do not divide 2 channels"),
+                       ShapeError);
+}
+
 TEST_CASE("initialize: xavier") {
   Generator random(12);
   const double fans = (64 + 128) * 9;

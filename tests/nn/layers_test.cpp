@@ -136,19 +136,3 @@ TEST_CASE("Flatten: joins the axes from the second on") {
   CHECK(Flatten().forward(x).shape() == Shape{2, 12});
   CHECK(Flatten(2).forward(x).shape() == Shape{2, 3, 4});
 }
-
-TEST_CASE("activations: each module computes its function") {
-  const Tensor x = tensor({-2, -0.5F, 0, 1.5F}, {4});
-  const auto check = [&](const Tensor& y, double (*expected)(double)) {
-    const std::vector<float> inputs = x.to_vector<float>();
-    const std::vector<float> values = y.to_vector<float>();
-    for (std::size_t i = 0; i < values.size(); ++i)
-      CHECK(values[i] == doctest::Approx(expected(inputs[i])).epsilon(1e-5));
-  };
-  check(ReLU().forward(x), [](double v) { return std::max(v, 0.0); });
-  check(LeakyReLU(0.2).forward(x), [](double v) { return v > 0 ? v : 0.2 * v; });
-  check(GELU().forward(x), [](double v) { return 0.5 * v * (1 + std::erf(v / std::sqrt(2.0))); });
-  check(SiLU().forward(x), [](double v) { return v / (1 + std::exp(-v)); });
-  check(Tanh().forward(x), [](double v) { return std::tanh(v); });
-  check(Sigmoid().forward(x), [](double v) { return 1 / (1 + std::exp(-v)); });
-}

@@ -133,3 +133,34 @@ TEST_CASE("mse_loss: value, gradient, and no silent broadcasting") {
   CHECK(mse_loss(x, y, LossReduction::none).to_vector<double>() == std::vector<double>{1, 0, 9});
   CHECK_THROWS_AS(mse_loss(x, reshape(y, {3, 1})), ShapeError);
 }
+
+TEST_CASE("losses: a batch mean is the sum divided by the examples, of any loss, with its gradient") {
+  const Tensor x = logits(true);
+  const Tensor y(Array::zeros({2, 3}, DType::f64, test_device()));
+  const Tensor loss = mse_loss(x, y, LossReduction::batch_mean);
+  CHECK(loss.shape() == Shape{});
+  CHECK(loss.item<double>() == doctest::Approx(mse_loss(x, y, LossReduction::sum).item<double>() / 2));
+  backward(loss);
+  for (std::size_t i = 0; i < 6; ++i) CHECK(x.grad().to_vector<double>()[i] == doctest::Approx(kLogits[i]));
+  CHECK(cross_entropy(x, targets(kTargets), LossReduction::batch_mean).item<double>() ==
+        doctest::Approx(cross_entropy(x, targets(kTargets)).item<double>()));
+  const Tensor shares = softmax(logits(), 1).detach();
+  const Tensor apart = kl_div(log_softmax(-x, 1), shares, {LossReduction::batch_mean});
+  CHECK(apart.item<double>() ==
+        doctest::Approx(kl_div(log_softmax(-x, 1), shares, {LossReduction::none}).sum().item<double>() / 2));
+  const Tensor one = sum(x);
+  CHECK_THROWS_WITH_AS(mse_loss(one, one, LossReduction::batch_mean),
+                       doctest::Contains("[mse_loss] a batch mean needs a first axis, of examples"), ShapeError);
+  const Tensor nothing(Array::zeros({0, 3}, DType::f64, test_device()));
+  CHECK_THROWS_AS(mse_loss(nothing, nothing, LossReduction::batch_mean), ShapeError);
+}
+
+TEST_CASE("losses: a reduction that there is not is refused") {
+  const Tensor x(Array::zeros({2, 3}, DType::f32, test_device()));
+  const Tensor classes(Array::zeros({2}, DType::i64, test_device()));
+  const auto unknown = static_cast<LossReduction>(7);
+  CHECK_THROWS_WITH_AS(mse_loss(x, x, unknown), doctest::Contains("[mse_loss] 7 is no LossReduction: there are 0 to 3"),
+                       Error);
+  CHECK_THROWS_WITH_AS(cross_entropy(x, classes, unknown), doctest::Contains("[cross_entropy] 7 is no LossReduction"),
+                       Error);
+}

@@ -5,7 +5,6 @@
 #include <tutti/backend/random.h>
 #include <tutti/nn/activation.h>
 #include <tutti/nn/attention.h>
-#include <tutti/nn/call.h>
 #include <tutti/nn/linear.h>
 #include <tutti/nn/normalization.h>
 #include <tutti/nn/sequential.h>
@@ -28,13 +27,10 @@ Linear linear_of(std::int64_t in, std::int64_t out, Generator& random) {
   return {in, out, random, {.device = test_device()}};
 }
 
-struct Classifier : Module {
+struct Classifier : Layer {
   explicit Classifier(Generator& random)
       : body(linear_of(4, 3, random), ReLU(), linear_of(5, 2, random)), head(linear_of(4, 2, random)) {}
-  Tensor forward(const Tensor& x) const {
-    const ModuleCall here(*this);
-    return call(head, call(body, x));
-  }
+  Tensor compute(const Tensor& x) const override { return head(body(x)); }
   void visit(MemberVisitor& visitor) override {
     visitor.module("body", body);
     visitor.module("head", head);
@@ -48,8 +44,10 @@ TEST_CASE("module errors: name the module by its place in the outermost that is 
   const Classifier model(random);
   CHECK(error_of([&] { model.body.forward(zeros({2, 4})); }).ends_with("(in Sequential.2: Linear)"));
   CHECK(error_of([&] { model.forward(zeros({2, 4})); }).ends_with("(in Classifier.body.2: Linear)"));
+  CHECK(error_of([&] { model(zeros({2, 9})); }).ends_with("(in Classifier.body.0: Linear)"));
   CHECK(error_of([&] { call(model, zeros({2, 9})); }).ends_with("(in Classifier.body.0: Linear)"));
-  CHECK(error_of([&] { call(model.head, zeros({2, 9})); }).ends_with("(in Linear)"));
+  CHECK(error_of([&] { model.head(zeros({2, 9})); }).ends_with("(in Linear)"));
+  CHECK(error_of([&] { model.head.forward(zeros({2, 9})); }).ends_with("(in Linear)"));
   CHECK_THROWS_AS(model.forward(zeros({2, 4})), ShapeError);
   const Scope training("training");
   CHECK(error_of([&] { model.forward(zeros({2, 4})); }).ends_with("(in training, Classifier.body.2: Linear)"));
@@ -76,6 +74,20 @@ TEST_CASE("module errors: a model that cannot show its members is named all the 
   const ModuleCall inner(model.inner);
   CHECK(error_of([&] { zeros({2}) + zeros({3}); }).ends_with("(in Unshown > ReLU)"));
   CHECK(error_of([&] { zeros({2}) + zeros({3}); }).ends_with("(in Unshown > ReLU)"));
+}
+
+struct Older : Module {  // no layer: named where `call` runs it
+  explicit Older(Generator& random) : head(linear_of(4, 2, random)) {}
+  Tensor forward(const Tensor& x) const { return call(head, x); }
+  void visit(MemberVisitor& visitor) override { visitor.module("head", head); }
+  Linear head;
+};
+
+TEST_CASE("module errors: of a module that is no layer") {
+  Generator random(1);
+  const Older model(random);
+  CHECK(error_of([&] { call(model, zeros({2, 9})); }).ends_with("(in Older.head: Linear)"));
+  CHECK(error_of([&] { Sequential(model).forward(zeros({2, 9})); }).ends_with("(in Sequential.0.head: Linear)"));
 }
 
 TEST_CASE("module errors: layers of layers") {

@@ -3,7 +3,8 @@
 #include <tutti/autodiff/backward.h>
 #include <tutti/autodiff/operations.h>
 #include <tutti/backend/error.h>
-#include <tutti/nn/call.h>
+#include <tutti/nn/layer.h>
+#include <tutti/nn/module_list.h>
 #include <tutti/nn/recurrent.h>
 #include <tutti/nn/sequential.h>
 #include <tutti/nn/transformer.h>
@@ -25,15 +26,21 @@ Tensor values(const Values& numbers, bool requires_grad = true) {
   return Tensor(Array::from(numbers, {static_cast<std::int64_t>(numbers.size())}, test_device()), requires_grad);
 }
 
-struct Scaling : Module {
+struct Scaling : Layer {
   explicit Scaling(double factor) : weight(values({factor, factor})) {}
-  Tensor forward(const Tensor& x) const { return x * weight; }
-  Tensor forward(const Tensor& x, const Tensor& y) const { return x * weight + y; }
+  using Layer::forward;
+  using Layer::operator();
+  Tensor compute(const Tensor& x) const override { return x * weight; }
+  Tensor forward(const Tensor& x, const Tensor& y) const {
+    const auto sum = [this](const Tensor& a, const Tensor& b) { return a * weight + b; };
+    return call_through(*this, sum, x, y);
+  }
+  Tensor operator()(const Tensor& x, const Tensor& y) const { return forward(x, y); }
   void visit(MemberVisitor& visitor) override { visitor.parameter("weight", weight); }
   Tensor weight;
 };
 
-struct Log : Module {
+struct Log : Module {  // with a forward of its own: no layer
   Tensor forward(const Tensor& x) const { return log(x); }
   void visit(MemberVisitor&) override {}
 };
@@ -53,11 +60,58 @@ TEST_CASE("module hooks: before and after forward, seeing and replacing") {
         return output * 10;
       });
   const Tensor x = values({1, 2});
+  CHECK(module(x).to_vector<double>() == Values{60, 90});
+  CHECK(calls == std::vector<std::string>{"before", "after"});
+  CHECK(module.forward(x).to_vector<double>() == Values{60, 90});
   CHECK(call(module, x).to_vector<double>() == Values{60, 90});
-  CHECK(module.forward(x).to_vector<double>() == Values{3, 6});
+  CHECK(calls.size() == 6);
   after.remove();
-  CHECK(call(module, x).to_vector<double>() == Values{6, 9});
-  CHECK(calls == std::vector<std::string>{"before", "after", "before"});
+  CHECK(module(x).to_vector<double>() == Values{6, 9});
+  CHECK(calls.size() == 7);
+}
+
+TEST_CASE("module hooks: refused where the module's own forward would pass them by") {
+  Log log;
+  const ForwardHook hook = [](const Module&, std::span<const Tensor>, const Tensor&) { return Tensor(); };
+  CHECK_THROWS_WITH_AS(log.register_forward_hook(hook), doctest::Contains("this module is not a Layer"), Error);
+  CHECK(call(log, values({1})).to_vector<double>() == Values{0});
+  ModuleList<Scaling> list;
+  CHECK_THROWS_AS(list.register_backward_hook({}), Error);
+}
+
+/// Of inputs of several types, and with a result that is no tensor.
+struct Halves
+    : LayerOf<std::pair<Tensor, double>(const Tensor& x, Generator& random, const std::vector<Tensor>& more)> {
+  std::pair<Tensor, double> compute(const Tensor& x, Generator& random,
+                                    const std::vector<Tensor>& more) const override {
+    random.split(1);
+    Tensor sum = x;
+    for (const Tensor& tensor : more) sum = sum + tensor;
+    return {sum / 2, 0.5};
+  }
+  void visit(MemberVisitor&) override {}
+};
+
+TEST_CASE("layer: of any inputs, also written as braces, and of any result") {
+  Halves halves;
+  Generator random(1);
+  const Tensor x = values({2, 4});
+  CHECK(halves(x, random, {x, x}).first.to_vector<double>() == Values{3, 6});
+  halves.register_forward_pre_hook([](const Module&, std::span<const Tensor> in) {
+    CHECK(in.size() == 1);
+    return std::vector<Tensor>{in[0] * 2};
+  });
+  halves.register_forward_hook([](const Module&, std::span<const Tensor>, const Tensor& y) { return y + 1; });
+  const auto [sum, share] = halves(x, random, {x, x});
+  CHECK(sum.to_vector<double>() == Values{5, 9});
+  CHECK(share == 0.5);
+  CHECK(call(halves, x, random, std::vector<Tensor>{}).first.to_vector<double>() == Values{3, 5});
+}
+
+TEST_CASE("layer: known by its base alone it is called as what it is") {
+  const Scaling scaling(3);
+  const Layer& layer = scaling;
+  CHECK(layer(values({1, 2})).to_vector<double>() == Values{3, 6});
 }
 
 TEST_CASE("module hooks: gradients of the output and of each input") {
@@ -175,7 +229,7 @@ TEST_CASE("module hooks: of every part of a TransformerBlock, or refused") {
   }
   const Tensor x(Generator(2).normal({1, 3, 4}, DType::f32, test_device()), true);
   TransformerBlock plain = block;
-  const Tensor y = call(block, x);
+  const Tensor y = block(x);
   CHECK(y.to_vector<float>() == plain.forward(x).to_vector<float>());
   backward(sum(square(y)));
   CHECK(refused == std::vector<std::string>{"self_attn.dropout"});
@@ -199,7 +253,7 @@ TEST_CASE("module hooks: of attention with a mask, whose tensors they replace") 
     return std::vector<Tensor>{in[0], in[1], in[2] * 2};
   });
   attention.register_forward_hook([](const Module&, std::span<const Tensor>, const Tensor& y) { return y + 1; });
-  CHECK(call(attention, q, k, k, mask).to_vector<float>() == expected.to_vector<float>());
+  CHECK(attention(q, k, k, mask).to_vector<float>() == expected.to_vector<float>());
 }
 
 TEST_CASE("module hooks: of an LSTM, its dropout and its cell see the sequence and the hidden state") {
@@ -232,7 +286,7 @@ TEST_CASE("module hooks: of an LSTM, its dropout and its cell see the sequence a
     calls.emplace_back("input");
     return Tensor();
   });
-  const RecurrentOutput output = call(lstm, x, initial);
+  const RecurrentOutput output = lstm(x, initial);
   CHECK(output.sequence.to_vector<float>() == (expected.sequence * 2).to_vector<float>());
   CHECK(output.state.hidden.to_vector<float>() == expected.state.hidden.to_vector<float>());
   CHECK(output.state.cell.to_vector<float>() == expected.state.cell.to_vector<float>());
@@ -245,7 +299,7 @@ TEST_CASE("module hooks: of an LSTM, its dropout and its cell see the sequence a
   LSTMCell cell(3, 4, random, {.device = test_device()});
   const Tensor hidden = cell.forward(x[0]).hidden;
   cell.register_forward_hook([](const Module&, std::span<const Tensor>, const Tensor& state) { return state + 1; });
-  CHECK(call(cell, x[0]).hidden.to_vector<float>() == (hidden + 1).to_vector<float>());
+  CHECK(cell(x[0]).hidden.to_vector<float>() == (hidden + 1).to_vector<float>());
 }
 
 TEST_CASE("anomaly: Sequential names the layer") {

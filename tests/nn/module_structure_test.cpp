@@ -13,6 +13,8 @@
 
 #include <doctest/doctest.h>
 
+#include <utility>
+
 using namespace tutti;
 
 namespace {
@@ -141,4 +143,31 @@ TEST_CASE("tree_text: nesting, classes, shapes, counts, what is frozen and what 
         "      weight: f32 [2, 4]\n"
         "      bias: that of heads.0.bias\n"
         "  count: i64 [2], buffer\n");
+}
+
+TEST_CASE("Module::place: follows moves, stays where another module is assigned, ends with the module") {
+  Generator random(1);
+  Linear first = linear_of(2, 3, random);
+  const auto place = first.place();
+  CHECK(*place == &first);
+  CHECK(first.place() == place);
+  const Linear copy = first;
+  CHECK(*place == &first);
+  Linear moved = std::move(first);
+  CHECK(*place == &moved);
+  moved = copy;
+  CHECK(*place == &moved);
+  moved = linear_of(3, 2, random);
+  CHECK(*place == &moved);
+  Linear other = linear_of(2, 2, random);
+  const auto other_place = other.place();
+  std::swap(moved, other);
+  CHECK(*place == &other);
+  CHECK(*other_place == &moved);
+  {
+    Linear last(linear_of(2, 2, random));
+    last = std::move(other);
+    CHECK(*place == &last);
+  }
+  CHECK(*place == nullptr);
 }

@@ -73,6 +73,9 @@ TEST_CASE("Adam: the values of torch.optim") {
 TEST_CASE("Adam: a sparse gradient steps its rows and leaves the others") {
   check_sparse<Adam>(AdamOptions{}, {1.0, 2.0, 2.701284439418639, 3.7934904442766952, 4.925586322349636,
                                      6.074413678434753, 6.8178030644113, 8.112406540515385});
+  check_sparse<Adam>(AdamOptions{.epsilon = 0.1},
+                     {1.0, 2.0, 2.827435928450589, 3.8753098677935287, 4.954416104514654, 6.048730469726016,
+                      6.885455340613113, 8.0741094569387});  // of torch.optim.SparseAdam
   const Tensor table = matrix_parameter({4, 2}, DType::f32);
   Tensor(table).set_sparse_grad(true);
   Adam optimizer({table}, 0.1, {.weight_decay = 0.1});

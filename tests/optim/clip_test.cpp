@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <doctest/doctest.h>
+#include <tutti/autodiff/backward.h>
+#include <tutti/autodiff/operations.h>
 #include <tutti/backend/error.h>
 #include <tutti/optim/clip.h>
 #include <tutti/tests/optim/gradients.h>
@@ -44,7 +46,21 @@ TEST_CASE("clip_grad_norm: scales in place, in the storage of the gradient") {
   p.gradient_slot().gradient = arena.slice(0, 1, 3);
   p.gradient_slot().state = GradientState::local;
   CHECK(clip_grad_norm({{p}}, 5.0) == doctest::Approx(10.0));
-  CHECK(arena.to_vector<float>() == std::vector<float>{7, 3, 4, 9});
+  const auto factor = static_cast<float>(5.0 / (10.0 + 1e-6));
+  CHECK(arena.to_vector<float>() == std::vector<float>{7, 6 * factor, 8 * factor, 9});
+}
+
+TEST_CASE("clip_grad_norm: the factor is PyTorch's, with 1e-6 beside the norm") {
+  const Tensor p = make_parameter<double>({0, 0});
+  set_gradient<double>(p, {3e-6, 4e-6});
+  CHECK(clip_grad_norm({{p}}, 2e-6) == doctest::Approx(5e-6));
+  CHECK(p.grad().to_vector<double>()[0] == doctest::Approx(1e-6).epsilon(1e-12));
+  set_gradient<double>(p, {3e-6, 4e-6});
+  CHECK(clip_grad_norm({{p}}, 5.5e-6) == doctest::Approx(5e-6));  // within, but not by 1e-6
+  CHECK(p.grad().to_vector<double>()[1] == doctest::Approx(4e-6 * 5.5 / 6).epsilon(1e-12));
+  set_gradient<double>(p, {3e-6, 4e-6});
+  CHECK(clip_grad_norm({{p}}, 6.5e-6) == doctest::Approx(5e-6));
+  CHECK(p.grad().to_vector<double>()[1] == 4e-6);
 }
 
 TEST_CASE("clip_grad_norm: nothing to clip gives 0") {
@@ -104,6 +120,48 @@ TEST_CASE("clip_grad_norm: a norm that is not finite may drop the gradients, so 
   CHECK_FALSE(std::isfinite(clip_grad_norm(parameters, 1.0, {.drop_if_non_finite = true})));
   for (const Tensor& parameter : parameters) CHECK_FALSE(parameter.grad().defined());
   CHECK(clip_grad_norm(parameters, 1.0, {.drop_if_non_finite = true}) == 0.0);
+}
+
+TEST_CASE("clip_grad_norm_queued: the norm and the factor are those of clip_grad_norm, and stay on the device") {
+  for (const double max_norm : {1e-3, 1.0, 4.99, 5.0, 10.0, kInfinity}) {
+    CAPTURE(max_norm);
+    const std::vector<Tensor> one{make_parameter<float>({0, 0}), make_parameter<double>({0})};
+    const std::vector<Tensor> other{make_parameter<float>({0, 0}), make_parameter<double>({0})};
+    for (const auto* parameters : {&one, &other}) {
+      set_gradient<float>((*parameters)[0], {3, 0});
+      set_gradient<double>((*parameters)[1], {4});
+    }
+    const Tensor norm = clip_grad_norm_queued(one, max_norm);
+    CHECK(norm.device() == test_device());
+    CHECK(norm.item<double>() == clip_grad_norm(other, max_norm));
+    CHECK(one[0].grad().to_vector<float>() == other[0].grad().to_vector<float>());
+    CHECK(one[1].grad().to_vector<double>() == other[1].grad().to_vector<double>());
+  }
+  CHECK(clip_grad_norm_queued({}, 1.0).item<double>() == 0.0);
+  CHECK_THROWS_AS(clip_grad_norm_queued({}, 0.0), Error);
+}
+
+TEST_CASE("clip_grad_norm_queued: a gradient that is measured in parts") {
+  constexpr std::int64_t kSize = (std::int64_t{1} << 22U) + 3;
+  const Tensor p(Array::zeros({kSize}, DType::f32, test_device()), true);
+  backward(sum(p * 2.0));
+  CHECK(clip_grad_norm_queued({p}, 1.0).item<double>() == doctest::Approx(2 * std::sqrt(double{kSize})));
+  CHECK(p.grad()[kSize - 1].item() == doctest::Approx(1 / std::sqrt(double{kSize})));
+}
+
+TEST_CASE("clip_grad_norm_queued: squares that f32 cannot hold, and a norm that is not finite") {
+  const Tensor p = make_parameter<float>({0, 0});
+  set_gradient<float>(p, {3e25F, 4e25F});
+  CHECK(clip_grad_norm_queued({p}, 5.0).item<double>() == doctest::Approx(5e25));
+  CHECK(p.grad().to_vector<float>()[1] == doctest::Approx(4.0));
+  for (const float bad : {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
+    set_gradient<float>(p, {bad, 8});
+    CHECK_FALSE(std::isfinite(clip_grad_norm_queued({p}, 1.0).item<double>()));
+    CHECK(p.grad().to_vector<float>()[1] == 8.0F);
+  }
+  const Tensor elsewhere = make_parameter<float>({0}, test_device(1));
+  set_gradient<float>(elsewhere, {1});
+  CHECK_THROWS_AS(clip_grad_norm_queued({p, elsewhere}, 1.0), DeviceError);
 }
 
 TEST_CASE("clip_grad_value: brings each element into the limits, in place") {

@@ -107,6 +107,8 @@ TEST_CASE("optimizer: a gradient that was never reduced is refused before anythi
   const Tensor second = make_parameter<float>({1});
   set_gradient<float>(first, {1});
   set_gradient<float>(second, {1});
+  attach(first, "fc1.weight");
+  first.gradient_slot().state = GradientState::reduced;
   attach(second, "fc2.weight");
   Sgd optimizer({first, second}, 0.5, {.momentum = 0.9});
   CHECK_THROWS_WITH_AS(optimizer.step(), doctest::Contains("\"fc2.weight\" has a local gradient"), Error);

@@ -2,17 +2,14 @@
 // An operation that is declared and has no reference is noticed here.
 #include <doctest/doctest.h>
 #include <tutti/tests/autodiff/elementwise_calls.h>
+#include <tutti/tests/references/declarations.h>
 #include <tutti/tests/references/operations.h>
 
 #include <algorithm>
-#include <cctype>
 #include <cmath>
-#include <filesystem>
-#include <fstream>
 #include <iterator>
 #include <set>
 #include <sstream>
-#include <string_view>
 
 using namespace tutti;
 using namespace tutti::testing;
@@ -25,14 +22,17 @@ using Names = std::set<std::string>;
 // random.
 constexpr const char* kNoOperations =
     "backward grad gradcheck gradgradcheck custom_function gradient gradient_node side_gradient "
-    "gather_lines record record_binary record_unary records save save_constant "
+    "gather_lines gather_places places_of scatter_add_places scatter_places operator<< record record_binary "
+    "record_unary records save save_constant "
     "in_dtype_of promote_into promote_pair promote_total put_view reduce_loss take_array take_exclusive take_view "
-    "weak_value zero_gradient append_steps time_steps "
-    "fill_constant fill_normal fill_truncated_normal fill_uniform initialize_layer orthogonal "
+    "weak_value zero_gradient append_steps time_steps reached_leaves unshown_leaves "
+    "fill_constant fill_normal fill_truncated_normal fill_uniform initialize_layer orthogonal identity "
+    "identity_convolution "
     "kaiming_normal kaiming_uniform xavier_normal xavier_uniform "
     "operator+= operator-= operator*= operator/= "
     "autocast call call_hooked checkpoint hooked_output inspect_gradients inspect_result only_traced "
-    "refuse_to_lose_leaf arange eye full full_like linspace ones ones_like tensor zeros zeros_like "
+    "refuse_to_lose_leaf require_part_of_variable arange eye full full_like linspace ones ones_like tensor zeros "
+    "zeros_like "
     "exponential gumbel laplace cauchy log_normal randint gamma "
     "bernoulli categorical dropout multinomial normal truncated_normal uniform widened";
 
@@ -47,52 +47,6 @@ constexpr const char* kNoSpecialValues =
     "bitwise_and bitwise_or bitwise_xor bitwise_not one_hot pixel_shuffle pixel_unshuffle pad_mode hard_swish "
     "binary_cross_entropy "
     "cholesky qr svd svdvals eigh eigvalsh slogdet fft ifft rfft irfft fftn ifftn rfftn irfftn";
-
-/// The next line, without its comment; with those that follow where it begins a declaration whose parentheses are
-/// still open.
-bool next_declaration(std::istream& lines, std::string& declaration) {
-  declaration.clear();
-  for (std::string line; std::getline(lines, line);) {
-    line.erase(std::min(line.find("//"), line.size()));
-    declaration += declaration.empty() ? line : " " + line.substr(std::min(line.find_first_not_of(' '), line.size()));
-    const bool begins = !declaration.empty() && std::isalpha(static_cast<unsigned char>(declaration[0])) != 0;
-    if (!begins || std::ranges::count(declaration, '(') <= std::ranges::count(declaration, ')')) return true;
-  }
-  return false;
-}
-
-/// What it declares, if that is a free function that takes a Tensor; else "".
-std::string declared_function(std::string line) {
-  if (line.starts_with("template <")) line.erase(0, line.find("> ") + 2);
-  const auto open = line.find('(');
-  const auto space = line.rfind(' ', open);
-  if (open == std::string::npos || space == std::string::npos || space > open) return "";
-  if (line.find("Tensor", open) == std::string::npos || std::isalpha(static_cast<unsigned char>(line[0])) == 0)
-    return "";
-  const auto is_word = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; };
-  const std::string type = line.substr(0, space);
-  if (!std::ranges::all_of(
-          type, [&](char c) { return is_word(c) || std::string_view(":<>, &*").find(c) != std::string_view::npos; }))
-    return "";
-  std::string name = line.substr(space + 1, open - space - 1);
-  name.erase(0, std::min(name.find_first_not_of("&*"), name.size()));
-  if (name.starts_with("operator") && name.size() > 8) return name;
-  const bool is_function =
-      !name.empty() && std::islower(static_cast<unsigned char>(name[0])) != 0 && std::ranges::all_of(name, is_word);
-  return is_function ? name : "";
-}
-
-std::set<std::string> declared_functions() {
-  std::set<std::string> names;
-  for (const char* folder : {"autodiff", "nn"})
-    for (const auto& entry : std::filesystem::directory_iterator(folder)) {
-      if (entry.path().extension() != ".h") continue;
-      std::ifstream lines(entry.path());
-      for (std::string line; next_declaration(lines, line);) names.insert(declared_function(line));
-    }
-  names.erase("");
-  return names;
-}
 
 bool is_zero(double value) { return value == 0.0; }
 bool is_nan(double value) { return std::isnan(value); }
@@ -124,9 +78,8 @@ TEST_SUITE_BEGIN("cpu");  // files alone
 TEST_CASE("references: declarations are found when they are broken over lines, before the first tensor too") {
   const auto found = [](const char* text) {
     std::istringstream lines(text);
-    std::set<std::string> names;
-    for (std::string line; next_declaration(lines, line);) names.insert(declared_function(line));
-    names.erase("");
+    Names names;
+    for (const auto& [name, declaration] : declared_functions(lines)) names.insert(name);
     return names;
   };
   CHECK(found("Tensor pad(\n    const Tensor& x);  // (\nTensor exp(const Tensor&);\n") == Names{"exp", "pad"});
@@ -143,9 +96,9 @@ TEST_CASE("references: every operation that the headers declare is in the table"
     std::istringstream names(operation.declared);
     listed.insert(std::istream_iterator<std::string>(names), {});
   }
-  const std::set<std::string> declared = declared_functions();
+  const auto declared = declared_functions();
   REQUIRE(declared.size() > 50);
-  for (const std::string& name : declared)
+  for (const auto& [name, declaration] : declared)
     CHECK_MESSAGE(listed.count(name) > 0, name, " is declared and has no reference: see docs/references.md");
 }
 

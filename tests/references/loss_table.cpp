@@ -16,6 +16,7 @@ namespace {
 
 LossReduction reduction(const Call& c) {
   const std::string& name = c.attributes.text("reduction");
+  if (name == "batch_mean") return LossReduction::batch_mean;
   return name == "mean" ? LossReduction::mean : name == "sum" ? LossReduction::sum : LossReduction::none;
 }
 
@@ -63,7 +64,9 @@ template <class Network, class... More> std::vector<Tensor> recurrent(const Call
   for (RecurrentWeights& weights : network.weights)
     for (Tensor* weight : {&weights.input_weight, &weights.hidden_weight, &weights.input_bias, &weights.hidden_bias})
       *weight = c.x.at(next++);
-  const RecurrentOutput output = network.forward(c.x[0]);
+  const Axes listed = a.integers("lengths");
+  const std::vector<std::int64_t> lengths(listed.begin(), listed.end());
+  const RecurrentOutput output = lengths.empty() ? network.forward(c.x[0]) : network.forward(c.x[0], lengths);
   std::vector<Tensor> all{output.sequence, output.state.hidden};
   if (output.state.cell.defined()) all.push_back(output.state.cell);
   return all;

@@ -28,6 +28,19 @@ struct Operation {
   Results (*run)(const Call&);
 };
 
+/// An operation that makes tensors of numbers alone, and a call of it.
+struct CreationCase {
+  Operation operation;
+  ReferenceCase reference;
+};
+std::vector<CreationCase> creation_cases();
+
+/// Whether the text begins with one of the operation's names, between these; capitals count as others.
+bool begins_with_name(const std::string& text, const Operation&, const std::string& before, const std::string& behind);
+
+/// Whether another name follows that of an error: "[tile] broadcast_to: shape ...".
+bool names_inner_operation(const std::string& error);
+
 /// Of the lists of backend/elementwise, by the names of the structs.
 std::vector<Operation> elementwise_operations();
 std::vector<Operation> shape_operations();
@@ -41,6 +54,7 @@ std::vector<Operation> layer_operations();
 std::vector<Operation> linear_algebra_operations();
 std::vector<Operation> function_operations();
 std::vector<Operation> loss_operations();
+std::vector<Operation> network_operations();
 
 std::vector<Operation> all_operations();
 

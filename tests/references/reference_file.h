@@ -34,6 +34,7 @@ class Attributes {
   std::vector<double> numbers(std::string_view name) const;  ///< none, if it is missing
   Axes integers(std::string_view name) const;                ///< none, if it is missing
   DType dtype(std::string_view name) const;
+  const std::map<std::string, std::string, std::less<>>& texts() const noexcept { return values_; }  ///< by name
   bool operator==(const Attributes&) const = default;
 
  private:

@@ -332,7 +332,7 @@ TEST_CASE("captured step, synchronised: a failure on one device reaches the othe
     }
   for (const std::string& error : errors) {
     INFO(error);
-    CHECK(error.find("index 7 is out of range") != std::string::npos);
+    CHECK(error.find("[gather] index 7 at [1, 0] is out of range") != std::string::npos);
   }
 }
 

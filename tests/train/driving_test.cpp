@@ -360,6 +360,21 @@ TEST_CASE("driving: without validation the last model stays, and nothing of eval
   CHECK(other.main().iteration() == 0);
 }
 
+TEST_CASE("control: a deadline of never waits, and none is negative") {
+  LocalControl control(1, std::chrono::milliseconds::max());
+  std::thread follower([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    control.follower(0).join();
+    CHECK(control.follower(0).receive().kind == ControlMessage::Kind::stop);
+  });
+  CHECK_NOTHROW(control.root().await_followers());
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  control.root().send({});
+  follower.join();
+  CHECK_THROWS_WITH_AS(LocalControl(1, std::chrono::milliseconds(-1)), doctest::Contains("[control, deadline] -1 ms"),
+                       Error);
+}
+
 TEST_CASE("driving: a follower that is missing, failed or without a driver is said, not waited for") {
   LocalControl control(2, std::chrono::milliseconds(20));
   control.follower(0).join();

@@ -230,49 +230,67 @@ TEST_CASE("Trainer: as a part of a checkpoint it changes nothing when another pa
   CHECK(run.iteration() == 2);
 }
 
-TEST_CASE("ProgressBar: one for each epoch, or one for the run") {
+namespace {
+
+std::string shown_by_bar(ProgressBarOptions options, bool terminal, const TrainingLimits& limits,
+                         const EvaluationPlan& plan = {}, const TrainingLimits& then = {.steps = 0}) {
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::tmpfile(), &std::fclose);
+  options.progress.output = file.get();
+  options.progress.terminal = terminal;
+  options.progress.width = 100;
+  options.progress.line_interval = std::chrono::hours(1);  // the last step
+  IdleTrainer trainer(std::vector<double>(5, 1.0));
+  trainer.register_hooks(
+      {std::make_shared<ProgressBar>(options),
+       std::make_shared<CallbackHook>(
+           Callbacks{.before_step = [](Trainer& t) { t.storage().put_scalar("total_loss", 0.25); },
+                     .after_evaluation = [&](Trainer&, const Metrics&) { std::fputs("[evaluated]", file.get()); }})});
+  trainer.train_and_evaluate(limits, plan);
+  trainer.train(then);
+  std::rewind(file.get());
+  std::string text;
+  for (int c = 0; (c = std::fgetc(file.get())) != EOF;) text += static_cast<char>(c);
+  return text;
+}
+
+std::int64_t lines_in(const std::string& text) { return std::count(text.begin(), text.end(), '\n'); }
+
+}  // namespace
+
+TEST_CASE("ProgressBar: lines of a run, however many epochs it has") {
   const auto lines = [](ProgressBarOptions options, const TrainingLimits& limits, const EvaluationPlan& plan = {},
                         const TrainingLimits& then = {.steps = 0}) {
-    const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::tmpfile(), &std::fclose);
-    options.progress.output = file.get();
-    options.progress.terminal = false;
-    options.progress.line_interval = std::chrono::hours(1);  // the first and the last step
-    IdleTrainer trainer({1, 1});
-    trainer.register_hooks({std::make_shared<CallbackHook>(Callbacks{
-                                .before_step = [](Trainer& t) { t.storage().put_scalar("total_loss", 0.25); }}),
-                            std::make_shared<ProgressBar>(options)});
-    trainer.train_and_evaluate(limits, plan);
-    trainer.train(then);
-    std::rewind(file.get());
-    std::string text;
-    for (int c = 0; (c = std::fgetc(file.get())) != EOF;) text += static_cast<char>(c);
-    return text;
+    return shown_by_bar(std::move(options), false, limits, plan, then);
   };
-  const std::string epochs = lines({.steps = 10}, {.epochs = 2});
-  CHECK(epochs.find("epoch 1/2") != std::string::npos);
-  CHECK(epochs.find("epoch 2/2") != std::string::npos);
-  CHECK(epochs.find("10/10") != std::string::npos);
-  CHECK(epochs.find("0.25") != std::string::npos);
-  const std::string whole = lines({}, {.steps = 25});
-  CHECK(whole.find("25/25") != std::string::npos);
-  CHECK(whole.find("epoch") == std::string::npos);
-  const std::string unknown = lines({}, {.epochs = 2});
-  CHECK(unknown.find("epoch 2/2  step 10  loss 0.25") != std::string::npos);
-  // An evaluation within an epoch interrupts it.
+  const std::string epochs = lines({.steps = 10}, {.epochs = 40});
+  CHECK(epochs.starts_with("epoch 40/40  step 400/400  loss 0.2500"));
+  CHECK(lines_in(epochs) == 1);
+  CHECK(lines({}, {.steps = 25}).starts_with("step 25/25"));
+  CHECK(lines({}, {.epochs = 2}).starts_with("epoch 2/2  step 20  loss 0.25"));
+  CHECK(lines({.steps = 10}, {.steps = 13, .epochs = 2}).starts_with("epoch 2/2  step 13/13"));
   const std::string evaluated = lines({.steps = 10}, {.epochs = 1}, {.every_steps = 4});
-  CHECK(evaluated.find("step 4/10") != std::string::npos);
-  CHECK(evaluated.find("step 10/10") != std::string::npos);
-  // The next run has another.
+  CHECK(evaluated == "[evaluated][evaluated]" + evaluated.substr(22));
+  CHECK(lines_in(evaluated) == 1);
+  // The next run has another, which goes on within an epoch.
   const std::string longer = lines({}, {.steps = 10}, {}, {.steps = 20});
-  CHECK(longer.find("step 20/20") != std::string::npos);
-  CHECK(longer.find("/10", longer.find("10/10") + 5) == std::string::npos);
-  const std::string by_epoch = lines({}, {.steps = 10}, {}, {.epochs = 3});
-  CHECK(by_epoch.find("epoch 2/3") != std::string::npos);
-  // And goes on within an epoch.
+  CHECK(longer.starts_with("step 10/10"));
+  CHECK(longer.find("\nstep 20/20") != std::string::npos);
   const std::string resumed = lines({.steps = 10}, {.steps = 13}, {}, {.epochs = 2});
-  CHECK(resumed.find("epoch 2  step 3/10") != std::string::npos);
-  CHECK(resumed.find("epoch 2/2  step 10/10") != std::string::npos);
+  CHECK(resumed.starts_with("step 13/13"));
+  CHECK(resumed.find("\nepoch 2/2  step 20/20") != std::string::npos);
   CHECK_THROWS_WITH_AS(ProgressBar({.steps = -1}), "[progress bar] an epoch of -1 steps: below 0", Error);
+}
+
+TEST_CASE("ProgressBar: on a terminal one line for all epochs, and room for who prints after an evaluation") {
+  const std::string text = shown_by_bar({.steps = 10}, true, {.epochs = 5}, {.every_epochs = 1});
+  CHECK(lines_in(text) == 1);
+  CHECK(text.find("epoch 1/5 [") != std::string::npos);
+  CHECK(text.find("epoch 5/5 [########################################] step 50/50") != std::string::npos);
+  CHECK(text.ends_with("\n"));
+  std::size_t printed = 0;
+  for (std::size_t at = 0; (at = text.find("[evaluated]", at)) != std::string::npos; ++at, ++printed)
+    CHECK(text.substr(at - 4, 4) == "\r\x1b[K");  // at the beginning of a line that is empty
+  CHECK(printed == 5);
 }
 
 TEST_SUITE_END();

@@ -158,6 +158,44 @@ TEST_CASE("DataParallelLearner: who waits long for the main device's evaluation 
   CHECK(warned() == 1);
 }
 
+TEST_CASE("DataParallelLearner: a warning that throws, or asks the group to wait, harms nobody") {
+  const auto devices = test_devices(2);
+  Learner* heard = nullptr;
+  std::atomic<int> warnings{0};
+  std::atomic<int> refused{0};
+  auto made = parts(devices, {{4, 4}, {4, 4}});
+  made.losses = [&](Linear& model, const Batch& b) {
+    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    while (b.inputs.device() == devices[0] && warnings == 0 && std::chrono::steady_clock::now() < until)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    return linear_losses(model, b);
+  };
+  made.evaluation_data = [&](std::size_t d) {
+    return std::make_unique<ListStream>(std::vector{random_batch(2, 900 + d, devices[d])});
+  };
+  made.evaluation_losses = [&](Linear& model, const Batch& b) {
+    const int before = warnings;
+    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    while (warnings == before && std::chrono::steady_clock::now() < until)  // device 1 waits in the agreement
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    return linear_losses(model, b);
+  };
+  Learner learner(linear_network(), std::move(made),
+                  {.devices = devices, .sync = {.warn_after = std::chrono::milliseconds(50), .warn = [&](auto& text) {
+                                                  try {
+                                                    heard->sync().barrier(devices[1]);
+                                                  } catch (const SyncError&) {
+                                                    ++refused;
+                                                  }
+                                                  ++warnings;
+                                                  throw std::runtime_error(text);
+                                                }}});
+  heard = &learner;
+  CHECK_NOTHROW(learner.train_and_evaluate({.epochs = 1}, {.every_epochs = 1}));
+  CHECK(warnings >= 2);
+  CHECK(refused == warnings);
+}
+
 TEST_CASE("DataParallelLearner: events in order from the main device, an epoch's end after all devices' last steps") {
   const auto devices = test_devices(3);
   Learner learner(linear_network(), parts(devices, {{2, 2}, {2, 2, 2, 2}, {}}), {.devices = devices});

@@ -159,6 +159,24 @@ TEST_CASE("StepAgreement: devices meet, and who is missing is named with what th
   CHECK_THROWS_WITH_AS(agreement.evaluation_stopped(1, false), doctest::Contains("from cpu:0"), Error);
 }
 
+TEST_CASE("StepAgreement: a deadline of never waits, and none is negative") {
+  constexpr milliseconds kNever = milliseconds::max();
+  for (const auto& waits : {SyncOptions{.warn_after = kNever, .fail_after = kNever}, SyncOptions{.fail_after = kNever},
+                            SyncOptions{.warn_after = kNever}}) {
+    StepAgreement agreement(devices(2), waits);
+    std::thread other([&] {
+      std::this_thread::sleep_for(milliseconds(300));
+      agreement.meet(1, "is to begin");
+    });
+    CHECK_NOTHROW(agreement.meet(0, "is to begin"));
+    other.join();
+  }
+  CHECK_THROWS_WITH_AS(StepAgreement(devices(2), {.warn_after = milliseconds(-1)}), doctest::Contains("warn_after"),
+                       SyncError);
+  CHECK_THROWS_WITH_AS(StepAgreement(devices(2), {.fail_after = milliseconds(-1)}), doctest::Contains("fail_after"),
+                       SyncError);
+}
+
 TEST_CASE("StepAgreement: a long wait is reported once, with who is missing, before it fails") {
   std::mutex mutex;
   std::vector<std::string> warnings;
@@ -166,7 +184,7 @@ TEST_CASE("StepAgreement: a long wait is reported once, with who is missing, bef
   StepAgreement* told = nullptr;
   StepAgreement agreement(
       devices(3),
-      {.warn_after = milliseconds(20), .fail_after = std::chrono::seconds(60), .warn = [&](const std::string& text) {
+      {.warn_after = milliseconds(400), .fail_after = std::chrono::seconds(60), .warn = [&](const std::string& text) {
          CHECK_FALSE(told->stop_is_requested());  // it may be called from here
          const std::lock_guard lock(mutex);
          warnings.push_back(text);
@@ -180,11 +198,11 @@ TEST_CASE("StepAgreement: a long wait is reported once, with who is missing, bef
     std::unique_lock lock(mutex);
     CHECK(warned.wait_for(lock, std::chrono::seconds(60), [&] { return !warnings.empty(); }));
   }
-  std::this_thread::sleep_for(milliseconds(60));  // the other has waited as long
+  std::this_thread::sleep_for(milliseconds(600));  // the other has waited as long
   agreement.meet(1, "is to begin");
   for (auto& thread : waiting) thread.join();
   REQUIRE(warnings.size() == 1);
-  CHECK(warnings[0].ends_with("is to begin and has waited 20 ms to hear from cpu:1"));
+  CHECK(warnings[0].ends_with("is to begin and has waited 400 ms to hear from cpu:1"));
 }
 
 TEST_CASE(

@@ -2,19 +2,21 @@
 # Sourced by the subcommands of ./dev: quiet configuring and compiling of a build folder.
 
 release=build/release
+# So that ccache keeps what was compiled with precompiled headers, too.
+export CCACHE_SLOPPINESS=${CCACHE_SLOPPINESS:-pch_defines,time_macros}
+# What it does not have is compiled at once, not preprocessed before.
+export CCACHE_DEPEND=${CCACHE_DEPEND:-1}
 
-# run_quietly LOG COMMAND...: the output goes to LOG, and to the terminal only when the command fails.
-run_quietly() {
+# show_failure LOG COMMAND...: what the log says of the command's failure.
+show_failure() {
   local log=$1
   shift
-  "$@" >"$log" 2>&1 && return
   echo "failed: $* (whole output: $log)" >&2
   if grep -q -E '^FAILED|ERROR:' "$log"; then
     sed -n -E '/^FAILED|ERROR:/,$p' "$log" | head -n 120 >&2
   else
     tail -n 40 "$log" >&2
   fi
-  return 1
 }
 
 # configure FOLDER OPTION...: does nothing when the folder was configured with these options before.
@@ -23,21 +25,62 @@ configure() {
   shift
   wanted="${CXX:-default compiler} $*"
   [ -f "$folder/build.ninja" ] && [ "$(cat "$folder/configured" 2>/dev/null)" = "$wanted" ] && return
+  echo "configuring $folder" >&2
   rm -rf "$folder"
   mkdir -p "$folder"
-  run_quietly "$folder.setup.log" meson setup "$folder" "$@" || return
+  meson setup "$folder" "$@" >"$folder.setup.log" 2>&1 || {
+    show_failure "$folder.setup.log" meson setup "$folder" "$@"
+    return 1
+  }
   echo "$wanted" >"$folder/configured"
 }
 
-# compile FOLDER [TARGET...]: everything, when no target is named.
+# compile FOLDER [TARGET...]: everything, when no target is named. Shows how far it is.
 compile() {
-  local folder=$1
-  shift
-  echo "building $folder" >&2
-  run_quietly "$folder/compile.log" ninja -C "$folder" "$@"
+  local folder=$1 status=0
+  tools/compile_progress.py "$@" || status=$?
+  [ $status -eq 0 ] || [ $status -eq 130 ] || show_failure "$folder/compile.log" ninja -C "$@"
+  return $status
 }
 
 # What demo, test and bench share. CI sets TUTTI_WERROR: whoever builds with another compiler is not stopped by a warning.
 configure_release() {
   configure "$release" -Dcpu_arch=native ${TUTTI_WERROR:+-Dwerror=true}
+}
+
+# As the release but for CUDA, so that ccache gives what is the same.
+configure_without_cuda() {
+  configure "$1" -Dcpu_arch=native -Dcuda=disabled -Dtests=false -Dbenches=false ${TUTTI_WERROR:+-Dwerror=true}
+}
+
+has_gpu() {
+  compgen -G '/dev/nvidia[0-9]*' >/dev/null || [ -e /dev/dxg ] || nvidia-smi -L >/dev/null 2>&1
+}
+
+# configure_demo TARGET: sets `folder` to where TARGET is built. Where the CUDA toolkit is and no GPU, nothing of CUDA is
+# compiled: in a folder of its own, unless the release, which has CUDA then, has been built.
+configure_demo() {
+  folder=$release
+  if ! { command -v nvcc || [ -x /usr/local/cuda/bin/nvcc ]; } >/dev/null || has_gpu || [ -x "$release/$1" ]; then
+    configure_release
+  else
+    folder=build/demo
+    configure_without_cuda "$folder"
+  fi
+}
+
+# build_demo EXAMPLE: sets `program` to what was built in `folder`: from the objects that it needs if examples/needed lists
+# them, which it does without CUDA, and no whole build is there already; else with all of the library.
+build_demo() {
+  local example=$1 objects
+  if [ -f "examples/needed/$example.txt" ] && [ ! -x "$folder/examples/$example" ] &&
+    ! grep -q -- '-DTUTTI_HAVE_CUDA' "$folder/build.ninja"; then
+    program=$folder/$example.demo
+    objects=$(tools/needed_objects.py "$folder" "$example" --objects)
+    # shellcheck disable=SC2086  # one word each
+    compile "$folder" $objects || return
+    tools/needed_objects.py "$folder" "$example" --link "$example.demo" && return
+  fi
+  program=$folder/examples/$example
+  compile "$folder" "examples/$example"
 }

@@ -74,6 +74,24 @@ cuda_was_built() {
   return 1
 }
 
+check_kernels() {
+  if command -v cuobjdump >/dev/null && command -v nvdisasm >/dev/null; then
+    tools/kernel_report.py "$release" --check
+    return
+  fi
+  echo "cuobjdump or nvdisasm is missing (of the CUDA toolkit; nvidia-cuda-cuobjdump and nvidia-cuda-nvdisasm of PyPI)"
+  echo "0 passed, 0 failed, 1 skipped"
+}
+
+# Without CUDA, as on most machines: the list of what the demo needs has to suffice. The compiler's cache has most of it.
+link_demo() {
+  local folder=build/demo
+  # shellcheck disable=SC2046  # one word each
+  configure_without_cuda "$folder" &&
+    compile "$folder" $(tools/needed_objects.py "$folder" digits --objects) &&
+    tools/needed_objects.py "$folder" digits --link digits.demo
+}
+
 # Prefer the level that packages are built for, so that it is tested too.
 sanitizer_arch() {
   if grep -q -w avx2 /proc/cpuinfo && grep -q -w fma /proc/cpuinfo; then echo x86-64-v3; else echo native; fi
@@ -128,10 +146,20 @@ stage "layers, self-test" tools/check_layers.py --self-test
 stage "docs/operations.md" tools/operation_coverage.py --check
 stage "docs/operations.md, self-test" tools/operation_coverage_self_test.py
 stage "GPU results, self-test" tools/gpu_results_self_test.py
+stage "./dev gpu, self-test" tools/gpu_stages_self_test.py
+stage "report on CUDA kernels, self-test" tools/kernel_report_self_test.py
 stage "running tests, self-test" tools/run_tests_self_test.py
+stage "running test cases, self-test" tools/run_test_cases_self_test.py
+stage "benches, self-test" tools/bench_self_test.py
+stage "progress of compiling and testing, self-test" tools/progress_self_test.py
+stage "./dev, self-test" tools/dev_self_test.py
+stage "objects of the demo, self-test" tools/needed_objects_self_test.py
+stage "C++ in documents" tools/doc_examples.py --check
+stage "C++ in documents, self-test" tools/doc_examples_self_test.py
 stage "format" check_format
 if stage "build, GCC" build_release; then
-  stage "CUDA was built" cuda_was_built
+  stage "CUDA was built" cuda_was_built && stage "loads and registers of CUDA kernels" check_kernels
+  stage "objects of the demo" link_demo
   [ $after_test -eq 1 ] || stage "tests, GCC" tools/run_tests.py "$release"
   # Kernels on the host know no streams.
   stage "tests, GCC, asynchronous streams" env TUTTI_CPU_ASYNC=1 tools/run_tests.py "$release" --leave-out kernels_test

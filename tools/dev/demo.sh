@@ -11,9 +11,20 @@ case ${1:-} in
     shift
     ;;
 esac
+# The programs' own texts, which tests/examples/help_test.cpp compares.
+for option in "$@"; do
+  case $option in
+    -h | --help)
+      cat "examples/help/$example.txt"
+      exit
+      ;;
+  esac
+done
 tools/setup.sh build test bench
-configure_release
-compile "$release" "examples/$example"
+folder=""
+configure_demo "examples/$example"
+program=""
+build_demo "$example"
 # Paths are the caller's; the defaults lie here.
 paths=()
 take=0
@@ -27,4 +38,4 @@ for option in "$@"; do
   case $option in --data | --output | --text) take=1 ;; esac
   paths+=("$option")
 done
-exec "$release/examples/$example" ${paths[@]+"${paths[@]}"}
+exec "$program" ${paths[@]+"${paths[@]}"}

@@ -106,17 +106,19 @@ def write_activations(file):
     )
     unary(file, "threshold", lambda x: functional.threshold(x, 0.3, -2.0), parameters=[0.3, -2.0], ints=False)
     for dtype in ("f64", "f32", "bf16", "f16"):
-        of_channels = lambda x, slope: functional.prelu(x, slope.reshape(-1))  # which stand in the second axis there
-        file.case("prelu", of_channels, [normal(3, 4), normal(4)], dtype, widened=True)
+        of_channels = lambda x, slope: functional.prelu(x, slope.reshape(-1))
+        file.case("prelu", functional.prelu, [normal(3, 4), normal(4)], dtype, widened=True)
         file.case("prelu", of_channels, [normal(2, 3, 4), normal(3, 1)], dtype, widened=True)
-        file.case("prelu", of_channels, [normal(5), normal(1)], dtype, widened=True)
+        file.case("prelu", functional.prelu, [normal(2, 3, 3), normal(3)], dtype, widened=True)
+        file.case("prelu", functional.prelu, [normal(5), normal(1)], dtype, widened=True)
         file.case("lerp", torch.lerp, [normal(3, 4), normal(3, 4), uniform(0, 1, 3, 4)], dtype, widened=True)
     for dtype in ("f64", "f32"):
         file.case("prelu", functional.prelu, [values(SPECIAL), values([0.25])], dtype, gradient=False, signed_zeros=True)
     ends = [values([NAN, INFINITY, -INFINITY, 1.0, 1.0]), values([1.0, 1.0, 1.0, INFINITY, NAN])]
-    # From a weight of 0.5 on PyTorch has another formula.
     file.case("lerp", torch.lerp, [*ends, values([0.25])], "f32", second=False)
     file.case("lerp", torch.lerp, [normal(2, 1, 4), normal(3, 1), uniform(0, 1, 4)], "f32")
+    file.case("lerp", torch.lerp, [*ends, values([0.75])], "f32", second=False)
+    file.case("lerp", torch.lerp, [*ends, values([1.0])], "f32", second=False)
 
 
 FINITE = [x for x in SPECIAL if abs(x) < INFINITY or x != x]
@@ -180,7 +182,8 @@ def write_bits(file):
 
 
 def write(file):
-    file.special = ("gelu_tanh", "softplus", "mish", "softsign")
+    file.special = ("softplus", "mish")
+    file.special_results = ("gelu_tanh", "softsign")  # whose slopes at infinity are NaN in PyTorch
     write_functions(file)
     write_activations(file)
     write_pairs(file)

@@ -24,6 +24,7 @@ import layers
 import lbfgs
 import linear_algebra
 import losses
+import networks
 import optimizers
 import ordering
 import products
@@ -59,6 +60,7 @@ FILES = {
     "functions": cases(functions.write),
     "fourier": cases(fourier.write),
     "losses": cases(losses.write),
+    "networks": cases(networks.write),
     "ordering": cases(ordering.write),
     "optimizers": optimizers.write,
     "lbfgs": lbfgs.write,

@@ -2,7 +2,7 @@
 """A hundred steps of each optimizer, with the same gradients for all.
 
 `<case>.p0 p1` are the parameters after each of the steps `<dtype>.snapshots`, from `<dtype>.start0 start1` and with the
-gradients `<dtype>.gradient0 gradient1`, a row for each step. The metadata says `<case>: <optimizer> <option>=<value>
+gradients `<dtype>.gradient0 gradient1`, a row for each step; of sparse_adam those rows that `seen_rows` says. The metadata says `<case>: <optimizer> <option>=<value>
 ...`. Lion is lion-pytorch's and LAMB timm's; all others are PyTorch's.
 """
 
@@ -60,8 +60,19 @@ def optimizer(name, parameters, options):
         "radam": torch.optim.RAdam,
         "lion": lion_pytorch.Lion,
         "muon": torch.optim.Muon,
+        "sparse_adam": torch.optim.SparseAdam,
     }
     return kinds[name](parameters, **plain)
+
+
+def seen_rows(step, rows):
+    """Those that a sparse gradient has."""
+    return [row for row in range(rows) if (step + row) % 3 != 0]
+
+
+def in_rows(gradient, step):
+    rows = torch.tensor(seen_rows(step, len(gradient)))
+    return torch.sparse_coo_tensor(rows.unsqueeze(0), gradient[rows], gradient.shape)
 
 
 class Trajectories:
@@ -90,14 +101,15 @@ class Trajectories:
                 self._run(case, name, dtype, options)
 
     def _run(self, case, name, dtype, options):
-        count = 1 if name == "muon" else len(SHAPES)  # matrices only
+        count = 1 if name in ("muon", "sparse_adam") else len(SHAPES)  # matrices only
         parameters = [torch.nn.Parameter(self.tensors[f"{dtype}.start{place}"].clone()) for place in range(count)]
         clip = options.get("clip", None)
         steps = optimizer(name, parameters, {key: value for key, value in options.items() if key != "clip"})
         kept = [[] for _ in parameters]
         for step in range(STEPS):
             for place, parameter in enumerate(parameters):
-                parameter.grad = self.tensors[f"{dtype}.gradient{place}"][step].clone()
+                gradient = self.tensors[f"{dtype}.gradient{place}"][step].clone()
+                parameter.grad = in_rows(gradient, step) if name == "sparse_adam" else gradient
             if clip:
                 torch.nn.utils.clip_grad_norm_(parameters, clip)
             steps.step()
@@ -141,5 +153,7 @@ def write(path):
     file.add("muon", rate=0.02, weight_decay=0.1)
     file.add("muon", rate=0.02, momentum=0.9, nesterov=False, weight_decay=0.0, scale="original")
     file.add("muon", rate=0.02, weight_decay=0.01, scale="match_rms_adamw")
+    file.add("sparse_adam", rate=0.01)
+    file.add("sparse_adam", rate=0.05, beta1=0.8, beta2=0.95, epsilon=0.1)
     packages = {name: importlib.metadata.version(name) for name in ("lion-pytorch", "timm")}
     write_safetensors(path, file.tensors, versions() | packages | file.cases)

@@ -39,10 +39,12 @@ std::vector<TensorFile> share_out(const PartStates& parts, std::size_t writers) 
   return files;
 }
 
-/// Runs `work(i)` for each i on a thread of its own; when all have ended, rethrows the first error.
+/// Runs `work(i)` for each i on a thread of its own, or on this one where the system has no more; when all have ended,
+/// rethrows the first error.
 template <class Work> auto in_parallel(std::size_t count, const Work& work) {
   std::vector<std::future<decltype(work(0))>> futures;
-  for (std::size_t i = 0; i < count; ++i) futures.push_back(std::async(std::launch::async, work, i));
+  constexpr auto kIfPossible = std::launch::async | std::launch::deferred;
+  for (std::size_t i = 0; i < count; ++i) futures.push_back(std::async(kIfPossible, work, i));
   for (const auto& future : futures) future.wait();
   std::vector<decltype(work(0))> results;
   for (auto& future : futures) results.push_back(future.get());

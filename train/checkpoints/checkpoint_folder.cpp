@@ -2,6 +2,7 @@
 #include <tutti/train/checkpoints/checkpoint_folder.h>
 
 #include <tutti/backend/error.h>
+#include <tutti/backend/start_thread.h>
 
 #include <unistd.h>
 
@@ -60,6 +61,7 @@ CheckpointFolder::CheckpointFolder(std::string path, CheckpointFolderOptions opt
 }
 
 CheckpointFolder::~CheckpointFolder() {
+  if (!in_flight_.here()) return;
   try {
     wait();
   } catch (const std::exception& error) {
@@ -115,8 +117,9 @@ bool CheckpointFolder::save(const CheckpointParts& parts, const CheckpointProgre
   if (std::min({progress.step, progress.epoch, progress.window}) < 0)
     raise<Error>("[checkpoint] {}: a checkpoint of step {}, epoch {}, window {}: none may be below 0", path_,
                  progress.step, progress.epoch, progress.window);
-  if (options_.busy == CheckpointFolderOptions::Busy::skip && in_flight_.valid() &&
-      in_flight_.wait_for(std::chrono::seconds(0)) != std::future_status::ready)
+  refuse_parents_writer();
+  if (options_.busy == CheckpointFolderOptions::Busy::skip && in_flight_->valid() &&
+      in_flight_->wait_for(std::chrono::seconds(0)) != std::future_status::ready)
     return false;
   wait();
   begin_writing();
@@ -124,20 +127,30 @@ bool CheckpointFolder::save(const CheckpointParts& parts, const CheckpointProgre
   const std::int64_t number = before.empty() ? 1 : before.back().number + 1;
   const std::string path = fmt::format("{}/{}{:08}{}{}", path_, kPrefix, number, kStep, progress.step);
   CheckpointContents contents{progress, parts.save(options_.save_filter, options_.copies)};
-  in_flight_ = std::async(std::launch::async, [this, path, contents = std::move(contents)]() mutable {
-    if (options_.background) give_way();
-    write_checkpoint_folder(path, std::exchange(contents, {}), options_.save_concurrency);
-    remove_old();
+  *in_flight_ = with_new_thread("checkpoint", [&] {
+    return std::async(std::launch::async, [this, path, contents = std::move(contents)]() mutable {
+      if (options_.background) give_way();
+      write_checkpoint_folder(path, std::exchange(contents, {}), options_.save_concurrency);
+      remove_old();
+    });
   });
   last_ = progress;
   if (!options_.background) wait();
   return true;
 }
 
+// In a child process it would be waited for for ever.
+void CheckpointFolder::refuse_parents_writer() {
+  if (!in_flight_.here() && in_flight_->valid())
+    raise("[checkpoint] the writer of {} {}", path_, in_flight_.elsewhere_text());
+  in_flight_.renew();
+}
+
 void CheckpointFolder::wait() {
-  if (!in_flight_.valid()) return;
+  refuse_parents_writer();
+  if (!in_flight_->valid()) return;
   try {
-    in_flight_.get();
+    in_flight_->get();
   } catch (...) {
     last_.reset();
     throw;

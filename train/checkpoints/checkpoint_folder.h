@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <tutti/backend/process_mark.h>
 #include <tutti/exchange/file_descriptor.h>
 #include <tutti/train/checkpoints/checkpoint_files.h>
 #include <tutti/train/checkpoints/checkpoint_parts.h>
@@ -101,12 +102,13 @@ class CheckpointFolder {
   void begin_writing();
   void remove_old() const;
   void report(const std::string&) const noexcept;
+  void refuse_parents_writer();
 
   const std::string path_;
   const CheckpointFolderOptions options_;
   std::optional<FolderLock> lock_;
   std::optional<CheckpointProgress> last_;  // saved or loaded
-  std::future<void> in_flight_;
+  OfProcess<std::future<void>> in_flight_;
 };
 
 }  // namespace tutti

@@ -1,23 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/train/checkpoints/sharded_part.h>
 
-#include <future>
-#include <optional>
+#include <tutti/train/device_threads.h>
+
 #include <utility>
 
 namespace tutti {
 
 PartState part_state(const std::vector<ShardedOptimizer*>& devices) {
-  std::vector<std::future<Optimizer::State>> states;
-  for (ShardedOptimizer* const device : devices)
-    states.push_back(std::async(std::launch::async, [device] { return device->state(); }));
-  for (const auto& state : states) state.wait();  // before an error of one destroys what others use
-  std::optional<PartState> first;
-  for (auto& state : states) {
-    const Optimizer::State gathered = state.get();
-    if (!first) first = part_state(gathered);
-  }
-  return std::move(first).value();
+  PartState first;
+  on_every_device(devices.size(), [&](std::size_t d) {
+    const Optimizer::State gathered = devices[d]->state();
+    if (d == 0) first = part_state(gathered);
+  });
+  return first;
 }
 
 Install prepare_part(const std::vector<ShardedOptimizer*>& devices, const PartState& part) {

@@ -7,6 +7,20 @@
 #include <vector>
 
 namespace tutti {
+namespace {
+
+Tensor without_rows(const Tensor& rows, Device device) {
+  if (!rows.defined()) return {};
+  Shape shape = rows.shape();
+  shape[0] = 0;
+  return Tensor(Array::empty(shape, rows.dtype(), device));
+}
+
+}  // namespace
+
+Batch Batch::without_examples(Device device) const {
+  return {without_rows(inputs, device), without_rows(targets, device), 0, epoch, step, first};
+}
 
 Batch concatenated(std::span<const Batch> batches) {
   if (batches.empty()) raise("[concatenated] there are no batches");

@@ -19,6 +19,8 @@ struct Batch {
   std::int64_t first = 0;  ///< place of the first example in the epoch's order, over all devices
 
   double weight() const noexcept { return static_cast<double>(size); }  ///< for GradientSync::step
+  /// The same without its examples: for a device that has none where others have some (EmptyItem).
+  Batch without_examples(Device) const;
   /// Calls f with each tensor: what has shapes and values of its own in every batch.
   template <class F> void visit_tensors(F&& f) {
     f(inputs);

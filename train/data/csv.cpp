@@ -34,13 +34,45 @@ std::size_t column_number(const CsvReader& reader, const CsvColumn& column) {
   return static_cast<std::size_t>(found - names.begin());
 }
 
+std::vector<std::size_t> column_numbers(const CsvReader& reader, const CsvSelection& selection) {
+  std::vector<std::size_t> numbers;
+  for (const CsvColumn& column : selection.columns) numbers.push_back(column_number(reader, column));
+  if (selection.columns.empty())
+    for (std::size_t column = 0; column < reader.width(); ++column) numbers.push_back(column);
+  return numbers;
+}
+
+std::string_view without_plus(std::string_view text) {
+  if (text.starts_with('+') && !text.starts_with("+-")) text.remove_prefix(1);
+  return text;
+}
+
+bool is_finite_number(std::string_view text) {
+  text = without_plus(trimmed(text));
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return end == text.data() + text.size() && error != std::errc::invalid_argument && std::isfinite(value);
+}
+
+/// A first line that holds an example is no header. A name that was asked for and found shows that it is one.
+void check_header(const CsvReader& reader, std::span<const CsvSelection> selections) {
+  const auto by_name = [](const CsvColumn& column) { return std::holds_alternative<std::string>(column); };
+  for (const CsvSelection& selection : selections)
+    if (std::ranges::any_of(selection.columns, by_name)) return;
+  for (const CsvSelection& selection : selections)
+    for (const std::size_t column : column_numbers(reader, selection))
+      if (is_finite_number(reader.names()[column]))
+        raise<DataError>(
+            "[csv] {}, line {}, column {}: the header has the number {} for a name: set header to false in CsvOptions "
+            "if this line is an example, or numbers_as_names to true",
+            reader.path(), reader.line_number(), column + 1, trimmed(reader.names()[column]).substr(0, 32));
+}
+
 /// Collects the chosen columns, line by line.
 class Table {
  public:
-  Table(const CsvReader& reader, const CsvSelection& selection) : dtype_(selection.dtype) {
-    for (const CsvColumn& column : selection.columns) columns_.push_back(column_number(reader, column));
-    if (selection.columns.empty())
-      for (std::size_t column = 0; column < reader.width(); ++column) columns_.push_back(column);
+  Table(const CsvReader& reader, const CsvSelection& selection)
+      : columns_(column_numbers(reader, selection)), dtype_(selection.dtype) {
     if (selection.missing) missing_ = fmt::format("{}", *selection.missing);
   }
 
@@ -61,12 +93,11 @@ class Table {
 
  private:
   template <class T> T number(const CsvReader& reader, std::size_t column) const {
-    std::string_view text = trimmed(reader.field(column));
+    std::string_view text = without_plus(trimmed(reader.field(column)));
     const auto fail = [&](const std::string& what) {
       raise<DataError>("[csv] {}, line {}, column {}: {}", reader.path(), reader.line_number(), column + 1, what);
     };
     if (text.empty() && missing_) text = *missing_;
-    if (text.starts_with('+') && !text.starts_with("+-")) text.remove_prefix(1);
     using Parsed = std::conditional_t<is_floating(dtype_of<T>),
                                       std::conditional_t<std::is_same_v<T, double>, double, float>, std::int64_t>;
     Parsed value{};
@@ -95,9 +126,10 @@ class Table {
   std::int64_t lines_ = 0;
 };
 
-std::vector<Array> read_tables(const std::string& path, const CsvOptions& options,
-                               std::span<const CsvSelection> selections) {
+std::vector<Array> read_tables(const std::string& path, CsvOptions options, std::span<const CsvSelection> selections) {
+  if (options.most_unpacked_bytes == 0) options.most_unpacked_bytes = most_unpacked_bytes(path);
   CsvReader reader(path, options);
+  if (options.header && !options.numbers_as_names) check_header(reader, selections);
   std::vector<Table> tables;
   while (reader.next()) {
     if (tables.empty())

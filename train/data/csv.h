@@ -17,6 +17,11 @@ struct CsvOptions {
   char delimiter = ',';
   bool header = true;     ///< the first line names the columns
   std::size_t width = 0;  ///< so many fields on each line; 0: as many as on the first
+  /// The header may name columns by numbers, as pandas does for arrays; else read_csv takes such a line for data.
+  bool numbers_as_names = false;
+  /// Most bytes that the file may have, unpacked; 0: 1 GiB or a hundred times the file, whichever is more, and any
+  /// number for a CsvReader, which keeps a record at a time.
+  std::uint64_t most_unpacked_bytes = 0;
 };
 
 /// Reads records of a CSV file after RFC 4180, plain or compressed with gzip: fields may stand in quotes, in which
@@ -61,7 +66,8 @@ struct CsvSelection {
 };
 
 /// The numbers of these columns: [lines, columns], on cpu:0. Spaces around a number are passed over. Throws DataError
-/// with path, line and column for what is no number of that type or out of its range, and for a file without lines.
+/// with path, line and column for what is no number of that type or out of its range, and for a file without lines; and
+/// where the header gives a chosen column a number as its name and no column was chosen by name: it is an example.
 Array read_csv(const std::string& path, const CsvOptions& = {}, const CsvSelection& = {});
 
 /// Inputs [n, columns], and targets [n] of one column or [n, columns] of several.

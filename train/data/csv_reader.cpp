@@ -7,7 +7,9 @@
 namespace tutti {
 
 CsvReader::CsvReader(std::string path, CsvOptions options)
-    : lines_(std::move(path)), delimiter_(options.delimiter), width_(options.width) {
+    : lines_(std::move(path), options.most_unpacked_bytes > 0 ? options.most_unpacked_bytes : GzipFile::kUnlimited),
+      delimiter_(options.delimiter),
+      width_(options.width) {
   if (delimiter_ == '"' || delimiter_ == '\n' || delimiter_ == '\r') raise("[csv] this delimiter cannot be told apart");
   if (!options.header) return;
   if (!read_record()) raise<DataError>("[csv] {} lacks the line that names the columns", lines_.path());

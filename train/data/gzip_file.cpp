@@ -12,7 +12,15 @@
 
 namespace tutti {
 
-GzipFile::GzipFile(std::string path) : path_(std::move(path)) {
+std::uint64_t most_unpacked_bytes(const std::string& path) {
+  constexpr std::uint64_t kAlways = std::uint64_t{1} << 30U;
+  std::error_code unknown;  // of a pipe or a device
+  const std::uintmax_t bytes = std::filesystem::file_size(path, unknown);
+  return unknown ? kAlways : std::max<std::uint64_t>(kAlways, 100 * std::min<std::uint64_t>(bytes, kAlways << 20U));
+}
+
+GzipFile::GzipFile(std::string path, std::uint64_t most)
+    : path_(std::move(path)), most_(most > 0 ? most : most_unpacked_bytes(path_)) {
   if (std::error_code ignored; std::filesystem::is_directory(path_, ignored))
     raise<DataError>("[read] {} is a folder, not a file", path_);
   errno = 0;
@@ -40,6 +48,9 @@ std::size_t GzipFile::read(void* to, std::size_t bytes) {
     }
     done += static_cast<std::size_t>(count);
     offset_ += static_cast<std::uint64_t>(count);
+    if (offset_ > most_)
+      raise<DataError>("[read] {} holds more than {} bytes{}: if it is to be read, raise most_unpacked_bytes", path_,
+                       most_, gzdirect(handle_) == 0 ? ", unpacked" : "");
     if (count == 0) finish();
   }
   return done;
@@ -52,9 +63,9 @@ void GzipFile::finish() {
   if (status != Z_OK) raise<DataError>("[read] {} is truncated after offset {}", path_, offset_);
 }
 
-std::string read_text(const std::string& path) {
+std::string read_text(const std::string& path, const TextOptions& options) {
   constexpr std::size_t kBlock = 1U << 16U;
-  GzipFile file(path);
+  GzipFile file(path, options.most_unpacked_bytes);
   std::string contents;
   for (std::size_t count = kBlock; count == kBlock;) {
     const std::size_t before = contents.size();

@@ -9,11 +9,18 @@ struct gzFile_s;
 
 namespace tutti {
 
+/// How long contents may be that are kept whole, where nothing else is said: 1 GiB or a hundred times the file,
+/// whichever is more.
+std::uint64_t most_unpacked_bytes(const std::string& path);
+
 /// The contents of a file, plain or compressed with gzip, from begin to end. Throws DataError, with path and offset in
-/// the contents, for a file that cannot be opened or read, and a damaged or truncated gzip stream.
+/// the contents, for a file that cannot be opened or read, a damaged or truncated gzip stream, and contents that are
+/// longer than allowed.
 class GzipFile {
  public:
-  explicit GzipFile(std::string path);
+  static constexpr std::uint64_t kUnlimited = ~std::uint64_t{0};  ///< for who keeps little of it at a time
+
+  explicit GzipFile(std::string path, std::uint64_t most = 0);  ///< bytes, unpacked; 0: most_unpacked_bytes(path)
   ~GzipFile();
   GzipFile(const GzipFile&) = delete;
   GzipFile& operator=(const GzipFile&) = delete;
@@ -27,11 +34,16 @@ class GzipFile {
   void finish();
 
   std::string path_;
+  std::uint64_t most_;
   gzFile_s* handle_ = nullptr;  // none: the end was read
   std::uint64_t offset_ = 0;
 };
 
+struct TextOptions {
+  std::uint64_t most_unpacked_bytes = 0;  ///< 0: 1 GiB or a hundred times the file, whichever is more
+};
+
 /// All contents of a file, plain or compressed with gzip. Throws DataError.
-std::string read_text(const std::string& path);
+std::string read_text(const std::string& path, const TextOptions& = {});
 
 }  // namespace tutti

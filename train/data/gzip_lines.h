@@ -14,7 +14,9 @@ class GzipLines {
  public:
   static constexpr std::size_t kMaxLine = 1U << 20U;
 
-  explicit GzipLines(std::string path) : file_(std::move(path)) {}
+  /// Most bytes that the contents may have, unpacked: any number by default, for a line is all that is kept.
+  explicit GzipLines(std::string path, std::uint64_t most_unpacked_bytes = GzipFile::kUnlimited)
+      : file_(std::move(path), most_unpacked_bytes) {}
 
   /// The next line without its end ("\n" or "\r\n"), valid until the next call; false at the end of the file.
   bool next(std::string_view& line);

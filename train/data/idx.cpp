@@ -109,8 +109,8 @@ Examples paired(const char* reader, const std::string& inputs_path, Array inputs
 
 }  // namespace
 
-Array read_idx(const std::string& path) {
-  GzipFile file(path);
+Array read_idx(const std::string& path, const IdxOptions& options) {
+  GzipFile file(path, options.most_unpacked_bytes);
   const Header header = read_header(file);
   const std::uint64_t begin = file.offset();
   std::vector<std::byte> elements = read_elements(file, header.bytes);
@@ -119,11 +119,11 @@ Array read_idx(const std::string& path) {
   return array_of_bytes(path, begin, elements, header.type.dtype, header.shape, cpu());
 }
 
-Examples read_idx_examples(const std::string& inputs, const std::string& targets) {
-  Array labels = read_idx(targets);
+Examples read_idx_examples(const std::string& inputs, const std::string& targets, const IdxOptions& options) {
+  Array labels = read_idx(targets, options);
   if (!is_integral(labels.dtype()))
     raise<DataError>("[idx] {} holds {}, no whole numbers, as labels", targets, to_string(labels.dtype()));
-  return paired("idx", inputs, read_idx(inputs), targets, labels.cast(DType::i64));
+  return paired("idx", inputs, read_idx(inputs, options), targets, labels.cast(DType::i64));
 }
 
 Examples read_npy_examples(const std::string& inputs, const std::string& targets) {

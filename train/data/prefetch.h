@@ -2,6 +2,8 @@
 #pragma once
 
 #include <tutti/backend/error.h>
+#include <tutti/backend/process_mark.h>
+#include <tutti/backend/start_thread.h>
 #include <tutti/train/data/data_stream.h>
 
 #include <condition_variable>
@@ -16,7 +18,8 @@ namespace tutti {
 
 /// Reads another stream ahead on a thread of its own, at most `depth` items: then the thread waits until one is taken.
 /// Positions are those of the other stream, and of what was handed out. An error reaches the consumer where it
-/// happened, after the items before it; the next call tries there again. Use it from one thread at a time.
+/// happened, after the items before it; the next call tries there again. Use it from one thread at a time. In a child
+/// process (`fork`) of the one that made it every use is an Error.
 template <class T> class Prefetch final : public DataStream<T> {
  public:
   /// Throws Error for no source, and unless depth > 0.
@@ -28,10 +31,13 @@ template <class T> class Prefetch final : public DataStream<T> {
     if (depth == 0) raise("[Prefetch] the depth must be positive");
   }
   /// Waits for the item that is being read, if any, and for no other.
-  ~Prefetch() override { stop(); }
+  ~Prefetch() override {
+    if (reader_.here()) stop();
+  }
 
   std::optional<T> next() override {
-    if (!reader_.joinable()) start();
+    if (!reader_.here()) raise("[Prefetch] {}", reader_.elsewhere_text());
+    if (!reader_->joinable()) start();
     Fetched fetched = take();
     if (fetched.error) {
       stop();
@@ -75,18 +81,19 @@ template <class T> class Prefetch final : public DataStream<T> {
   void start() {
     if (rewind_) source_->seek(position_);
     rewind_ = false;
-    reader_ = std::thread([this] { read_ahead(); });
+    *reader_ = start_thread("Prefetch", [this] { read_ahead(); });
   }
 
   // Ends when the source's `next` does: the reader waits for nothing else once stopping_ is set.
   void stop() {
-    if (reader_.joinable()) {
+    if (!reader_.here()) raise("[Prefetch] {}", reader_.elsewhere_text());
+    if (reader_->joinable()) {
       {
         const std::lock_guard lock(mutex_);
         stopping_ = true;
       }
-      changed_.notify_all();
-      reader_.join();
+      changed_->notify_all();
+      reader_->join();
     }
     stopping_ = false;
     queue_.clear();
@@ -96,11 +103,11 @@ template <class T> class Prefetch final : public DataStream<T> {
   // only behind an end or an error, after which nobody takes.
   Fetched take() {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return !queue_.empty(); });
+    changed_->wait(lock, [this] { return !queue_.empty(); });
     Fetched first = std::move(queue_.front());
     queue_.pop_front();
     lock.unlock();
-    changed_.notify_all();
+    changed_->notify_all();
     return first;
   }
 
@@ -108,7 +115,7 @@ template <class T> class Prefetch final : public DataStream<T> {
     for (bool more = true; more;) {
       {
         std::unique_lock lock(mutex_);
-        changed_.wait(lock, [this] { return stopping_ || queue_.size() < depth_; });
+        changed_->wait(lock, [this] { return stopping_ || queue_.size() < depth_; });
         if (stopping_) return;
       }
       Fetched fetched = fetch();
@@ -117,7 +124,7 @@ template <class T> class Prefetch final : public DataStream<T> {
         const std::lock_guard lock(mutex_);
         queue_.push_back(std::move(fetched));
       }
-      changed_.notify_all();
+      changed_->notify_all();
     }
   }
 
@@ -139,10 +146,10 @@ template <class T> class Prefetch final : public DataStream<T> {
   std::string position_;
   bool rewind_ = false;  // the source may stand elsewhere than at position_
   std::mutex mutex_;     // of queue_ and stopping_, which both threads see
-  std::condition_variable changed_;
+  OfProcess<std::condition_variable> changed_;
   std::deque<Fetched> queue_;
   bool stopping_ = false;
-  std::thread reader_;
+  OfProcess<std::thread> reader_;
 };
 
 template <class T>

@@ -6,6 +6,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
+
 namespace tutti {
 namespace {
 
@@ -20,31 +23,40 @@ ProgressBar::ProgressBar(ProgressBarOptions options) : options_(std::move(option
   if (options_.steps < 0) raise<Error>("[progress bar] an epoch of {} steps: below 0", options_.steps);
 }
 
-bool ProgressBar::by_epoch() const { return options_.steps > 0 || trainer().limits().steps == kUnlimited; }
+// 0: not known.
+std::int64_t ProgressBar::total_steps() const {
+  const TrainingLimits& limits = trainer().limits();
+  std::int64_t by_epochs = 0;
+  const bool known = options_.steps > 0 && limits.epochs < kUnlimited &&
+                     !__builtin_mul_overflow(options_.steps, limits.epochs, &by_epochs);
+  const std::int64_t total = std::min(limits.steps, known ? by_epochs : kUnlimited);
+  return total < kUnlimited ? total : 0;
+}
+
+std::string ProgressBar::label() const {
+  const TrainingLimits& limits = trainer().limits();
+  if (!options_.progress.label.empty()) return options_.progress.label;
+  if (limits.epochs < kUnlimited) return fmt::format("epoch {}/{}", trainer().epoch() + 1, limits.epochs);
+  return limits.steps < kUnlimited ? "" : fmt::format("epoch {}", trainer().epoch() + 1);
+}
 
 void ProgressBar::before_epoch() {
-  if (bar_) return;
-  const TrainingLimits& limits = trainer().limits();
+  if (bar_) return bar_->relabel(label());
   ProgressOptions options = options_.progress;
-  if (by_epoch() && options.label.empty())
-    options.label = limits.epochs < kUnlimited ? fmt::format("epoch {}/{}", trainer().epoch() + 1, limits.epochs)
-                                               : fmt::format("epoch {}", trainer().epoch() + 1);
-  options.first_step = by_epoch() ? trainer().epoch_steps() : trainer().iteration();
-  bar_.emplace(by_epoch() ? options_.steps : limits.steps, std::move(options));
+  options.label = label();
+  options.first_step = trainer().iteration();
+  samples_before_ = trainer().storage().samples();
+  bar_.emplace(total_steps(), std::move(options));
 }
 
 void ProgressBar::after_step(const StepReport& report) {
   if (!report.training || !bar_) return;
   const EventStorage& storage = trainer().storage();
-  bar_->update({.step = by_epoch() ? trainer().epoch_steps() : report.global_step,
+  bar_->update({.step = report.global_step,
+                .examples = std::llround(storage.samples() - samples_before_),
                 .loss = latest(storage, options_.loss),
-                .accuracy = latest(storage, options_.accuracy)});
-}
-
-// A bar of the whole run goes on after an epoch.
-void ProgressBar::after_epoch() {
-  if (bar_) bar_->finish();
-  if (by_epoch()) bar_.reset();
+                .accuracy = latest(storage, options_.accuracy),
+                .validation = latest(storage, options_.validation)});
 }
 
 void ProgressBar::after_train() {

@@ -11,34 +11,37 @@
 namespace tutti {
 
 struct ProgressBarOptions {
-  /// Of an epoch; 0: the bar is of the whole run, up to TrainingLimits::steps, or if there is no such limit of epochs
-  /// of unknown length.
-  std::int64_t steps = 0;
+  std::int64_t steps = 0;  ///< of an epoch, for runs that TrainingLimits end by epochs; 0: not known
   /// Metrics of the trainer's storage that are shown, as they are there.
   std::string loss = "total_loss";
   std::string accuracy = "accuracy";
+  std::string validation = "evaluation/accuracy";
   ProgressOptions progress = {};
 };
 
-/// Shows how far training is, by epoch or as a whole: on a terminal a bar, elsewhere now and then a line. Register it
-/// on the main device's trainer.
+/// Shows how far training is: on a terminal a bar, which is drawn over to the end of the run, epoch after epoch;
+/// elsewhere now and then a line. Register it on the main device's trainer, before hooks that print something after an
+/// evaluation or an epoch: the bar makes room for them.
 class ProgressBar final : public Hook {
  public:
   explicit ProgressBar(ProgressBarOptions options = {});
 
   void before_epoch() override;
   void after_step(const StepReport&) override;
-  void before_evaluation() override {
-    if (bar_) bar_->finish();  // and goes on behind it
-  }
-  void after_epoch() override;
+  void after_evaluation(const Metrics&) override { hide(); }
+  void after_epoch() override { hide(); }
   void after_train() override;
 
  private:
-  bool by_epoch() const;
+  std::int64_t total_steps() const;
+  std::string label() const;
+  void hide() {
+    if (bar_) bar_->hide();
+  }
 
   ProgressBarOptions options_;
   std::optional<Progress> bar_;
+  double samples_before_ = 0;
 };
 
 }  // namespace tutti

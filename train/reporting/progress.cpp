@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/train/reporting/progress.h>
 
+#include <tutti/backend/deadline.h>
 #include <tutti/train/reporting/duration_text.h>
 
 #include <fmt/format.h>
@@ -56,6 +57,9 @@ bool draws_over(std::FILE* output) {
 
 Progress::Progress(std::int64_t total_steps, ProgressOptions options)
     : total_(total_steps), options_(std::move(options)), started_(options_.now()) {
+  options_.terminal_interval = bounded_wait("progress, terminal_interval", options_.terminal_interval);
+  options_.line_interval = bounded_wait("progress, line_interval", options_.line_interval);
+  options_.widest_interval = bounded_wait("progress, widest_interval", options_.widest_interval);
   terminal_ = options_.terminal.value_or(draws_over(options_.output));
 }
 
@@ -85,9 +89,20 @@ void Progress::print(std::string_view line) {
   std::string text(line);
   if (line_open_) text.insert(0, kClearLine);
   text += '\n';
-  if (line_open_) text += bar(Progress::text(status_));
+  if (line_open_) text += bar();
   std::fputs(text.c_str(), options_.output);
   std::fflush(options_.output);
+}
+
+void Progress::relabel(std::string label) { options_.label = std::move(label); }
+
+void Progress::hide() {
+  if (!line_open_) return;
+  std::fputs(kClearLine, options_.output);
+  std::fflush(options_.output);
+  line_open_ = false;
+  shown_.reset();
+  pending_ = true;
 }
 
 void Progress::end_line() noexcept {
@@ -97,12 +112,16 @@ void Progress::end_line() noexcept {
   line_open_ = false;
 }
 
-std::string Progress::text(const ProgressStatus& status) const {
+// Brief: without what can be done without.
+std::string Progress::text(bool brief) const {
+  const ProgressStatus& status = status_;
   const double seconds = std::chrono::duration<double>(options_.now() - started_).count();
   std::string text = total_ > 0 ? fmt::format("step {}/{}", status.step, total_) : fmt::format("step {}", status.step);
   if (status.loss) text += fmt::format("  loss {:.4f}", *status.loss);
-  if (status.accuracy) text += fmt::format("  accuracy {:.2f}%", 100.0 * *status.accuracy);
-  if (status.examples > 0 && seconds > 0.0)
+  if (status.accuracy && !(brief && status.validation))
+    text += fmt::format("  accuracy {:.2f}%", 100.0 * *status.accuracy);
+  if (status.validation) text += fmt::format("  validation {:.2f}%", 100.0 * *status.validation);
+  if (status.examples > 0 && seconds > 0.0 && !brief)
     text += fmt::format("  {:.0f} {}/s", static_cast<double>(status.examples) / seconds, options_.unit);
   if (is_last(status)) return text + "  in " + duration_text(seconds);
   const std::int64_t done = status.step - options_.first_step;
@@ -111,11 +130,13 @@ std::string Progress::text(const ProgressStatus& status) const {
   return text + "  ETA " + duration_text(left);
 }
 
-/// "label [####    ] text", cut to the width; the bar takes what the text leaves.
-std::string Progress::bar(const std::string& text) const {
+/// "label [####    ] text", where need be a brief one, cut to the width; the bar takes what the text leaves.
+std::string Progress::bar() const {
   // The last column stays free: a character there makes some terminals wrap.
   const int width = std::max(options_.width.value_or(output_width(options_.output)) - 1, 1);
   std::string line = options_.label.empty() ? "" : options_.label + " ";
+  std::string text = this->text(false);
+  if (columns_of(line) + columns_of(text) > width) text = this->text(true);
   const int room = width - columns_of(line) - columns_of(text) - 3;
   if (total_ > 0 && room >= kNarrowestBar) {
     const auto length = static_cast<std::size_t>(std::min(room, kWidestBar));
@@ -129,13 +150,8 @@ std::string Progress::bar(const std::string& text) const {
 }
 
 void Progress::show() {
-  std::string what = text(status_);
-  if (terminal_) {
-    what = kClearLine + bar(what);
-  } else {
-    if (!options_.label.empty()) what.insert(0, options_.label + "  ");
-    what += '\n';
-  }
+  const std::string what =
+      terminal_ ? kClearLine + bar() : (options_.label.empty() ? "" : options_.label + "  ") + text(false) + '\n';
   std::fputs(what.c_str(), options_.output);
   std::fflush(options_.output);
   line_open_ = terminal_;

@@ -22,7 +22,7 @@ struct ProgressOptions {
   std::optional<int> width =
       std::nullopt;  ///< columns; default: the environment's COLUMNS, else the terminal's, else 80
   std::chrono::milliseconds terminal_interval{100};
-  std::chrono::milliseconds line_interval{1000};       ///< of lines, at first
+  std::chrono::milliseconds line_interval{10'000};     ///< of lines, at first
   std::chrono::milliseconds widest_interval{600'000};  ///< of lines, at last
   std::function<Clock::time_point()> now = &Clock::now;
 };
@@ -33,6 +33,8 @@ struct ProgressStatus {
   std::int64_t examples = 0;                      ///< examples done since the bar was made
   std::optional<double> loss = std::nullopt;      ///< mean so far
   std::optional<double> accuracy = std::nullopt;  ///< in [0, 1]
+  /// The accuracy on other data, measured now and then: in [0, 1].
+  std::optional<double> validation = std::nullopt;
 };
 
 /// Shows how far a run is, of a length that is known or (0 steps) is not: on a terminal one line that is drawn over;
@@ -49,11 +51,13 @@ class Progress {
 
   void update(const ProgressStatus&);  ///< shows it if enough time has passed; always if it is the last step
   void print(std::string_view line);   ///< a line of its own, above the one that is drawn over
+  void relabel(std::string label);     ///< from what is shown next
+  void hide();                         ///< erases the line that is being drawn over, until the next update
   void finish();                       ///< shows the last status if it is not shown yet, and ends the line
 
  private:
-  std::string text(const ProgressStatus&) const;  // "step 12/43  loss 0.3121 ..."
-  std::string bar(const std::string& text) const;
+  std::string text(bool brief) const;  // "step 12/43  loss 0.3121 ..."
+  std::string bar() const;
   std::chrono::nanoseconds interval(ProgressOptions::Clock::time_point now) const;
   void show();
   void end_line() noexcept;

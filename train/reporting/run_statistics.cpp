@@ -68,6 +68,7 @@ void put_sync(EventStorage& storage, const SyncReport& report) {
       {{"step_time", seconds(summary.step_time)}, {"skew", seconds(summary.skew)}, {"hidden", summary.hidden}},
       kAsItIs);
   if (summary.exposed) storage.put_scalar("exposed", seconds(*summary.exposed), kAsItIs);
+  if (summary.exposed_noise) storage.put_scalar("exposed_noise", seconds(*summary.exposed_noise), kAsItIs);
   const auto lateness = storage.name_scope("lateness");
   for (std::size_t d = 0; d < summary.lateness.size(); ++d)
     storage.put_scalar(to_string(report.devices[d]), seconds(summary.lateness[d]), kAsItIs);

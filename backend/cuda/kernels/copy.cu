@@ -2,6 +2,7 @@
 #include <tutti/backend/cuda/kernels/copy.h>
 
 #include <tutti/backend/cuda/kernels/element_loops.cuh>
+#include <tutti/backend/numbering.h>
 
 namespace tutti::cuda_kernels {
 namespace {
@@ -40,6 +41,13 @@ template <class T> __global__ void __launch_bounds__(TileLayout::kSide * kTileRo
   }
 }
 
+template <class T> __global__ void __launch_bounds__(kThreads)
+    number_elements(T* to, std::int64_t count, std::int64_t first, std::int64_t step) {
+  const std::int64_t threads = std::int64_t{gridDim.x} * kThreads;
+  for (std::int64_t i = std::int64_t{blockIdx.x} * kThreads + threadIdx.x; i < count; i += threads)
+    to[i] = numbered<T>(first, step, i);
+}
+
 /// Calls `f` with an integer of that size.
 template <class F> void visit_bytes(std::size_t element_bytes, const F& f) {
   switch (element_bytes) {
@@ -67,6 +75,13 @@ void launch_transpose(cudaStream_t stream, std::size_t element_bytes, const Tile
 void launch_fill(cudaStream_t stream, std::size_t element_bytes, std::uint64_t element, const ElementBatch& batch) {
   visit_bytes(element_bytes,
               [&]<class T>(T) { launch_elements<T>(stream, batch, Constant<T>{static_cast<T>(element)}); });
+}
+
+void launch_arange(cudaStream_t stream, DType dtype, void* to, std::int64_t count, std::int64_t first,
+                   std::int64_t step) {
+  visit_dtype(dtype, [&]<class T>(std::type_identity<T>) {
+    launch(number_elements<T>, blocks_for(count), kThreads, stream, static_cast<T*>(to), count, first, step);
+  });
 }
 
 void launch_where(cudaStream_t stream, std::size_t element_bytes, const ElementBatch& batch) {

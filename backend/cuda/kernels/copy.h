@@ -18,6 +18,8 @@ void launch_transpose(cudaStream_t, std::size_t element_bytes, const TileLayout&
                       const std::byte* source);
 /// `element`: the bits of one, in the lowest bytes.
 void launch_fill(cudaStream_t, std::size_t element_bytes, std::uint64_t element, const ElementBatch&);
+/// first, first + step, ...
+void launch_arange(cudaStream_t, DType, void* to, std::int64_t count, std::int64_t first, std::int64_t step);
 /// Inputs: a mask of bool, and two of the output's type.
 void launch_where(cudaStream_t, std::size_t element_bytes, const ElementBatch&);
 

@@ -13,7 +13,7 @@ template <bool in_quads, class F, class... T>
 __device__ void visit_line(const AxisLines& lines, std::uint32_t lane, F f, const T*... from) {
   if constexpr (in_quads) {
     for (std::int64_t i = 4 * std::int64_t{lane}; i < lines.length; i += 4 * std::int64_t{lines.layout.lanes})
-      [&](const Quad<T>&... quad) {
+      [&](const Quad<T>... quad) {  // by value: a reference lets each element be read alone
 #pragma unroll
         for (int j = 0; j < 4; ++j) f(quad.at[j]...);
       }(*reinterpret_cast<const Quad<T>*>(from + i)...);
@@ -27,7 +27,7 @@ template <bool in_quads, class F, class To, class... T>
 __device__ void map_line(const AxisLines& lines, std::uint32_t lane, To* to, F f, const T*... from) {
   if constexpr (in_quads) {
     for (std::int64_t i = 4 * std::int64_t{lane}; i < lines.length; i += 4 * std::int64_t{lines.layout.lanes})
-      [&](const Quad<T>&... quad) {
+      [&](const Quad<T>... quad) {  // by value: a reference lets each element be read alone
         Quad<To> result;
 #pragma unroll
         for (int j = 0; j < 4; ++j) result.at[j] = f(quad.at[j]...);

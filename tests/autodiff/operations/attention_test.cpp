@@ -94,12 +94,13 @@ TEST_CASE("attention: causal with more queries than keys") {
 TEST_CASE("attention: masks, bool and added, broadcast or not, beside causality") {
   const Inputs inputs{random_leaf({2, 2, 5, 3}, 1), random_leaf({2, 2, 6, 3}, 2), random_leaf({2, 2, 6, 3}, 3)};
   for (const std::int64_t block : {0, 4})
-    for (const Shape& shape : {Shape{2, 2, 5, 6}, Shape{5, 6}, Shape{2, 1, 1, 6}, Shape{5, 1}}) {
+    for (const Shape& shape :
+         {Shape{2, 2, 5, 6}, Shape{5, 6}, Shape{2, 1, 1, 6}, Shape{5, 1}, Shape{6}, Shape{1}, Shape{}}) {
       CAPTURE(to_string(shape));
       const Tensor added = random_leaf(shape, 4).detach();
       check_call({.mask = added, .block = block}, inputs);
       check_call({.mask = added, .causal = true, .block = block}, inputs);
-      if (shape.back() == 1) continue;
+      if (shape.empty() || shape.back() == 1) continue;
       const Tensor first = Tensor(Array::arange(shape.back(), DType::i64, test_device())) == 0;
       const Tensor mask = select(first, first, random_mask(shape, 5));  // each query sees the first key
       check_call({.mask = mask, .block = block}, inputs);
@@ -111,6 +112,8 @@ TEST_CASE("attention: a mask that requires a gradient gets it") {
   const Tensor q = random_leaf({2, 4, 3}, 1);
   check_equal([&](const Inputs& in) { return scaled_dot_product_attention(q, q, q, {.mask = in[0], .block = 2}); },
               [&](const Inputs& in) { return plain(q, q, q, {.mask = in[0]}); }, {random_leaf({4, 4}, 2)});
+  check_equal([&](const Inputs& in) { return scaled_dot_product_attention(q, q, q, {.mask = in[0], .block = 2}); },
+              [&](const Inputs& in) { return plain(q, q, q, {.mask = in[0]}); }, {random_leaf({4}, 3)});
 }
 
 TEST_CASE("attention: a query that sees no key gives zeros and no gradient") {
@@ -149,7 +152,8 @@ TEST_CASE("attention: query heads share heads of key and value") {
   const auto repeated = [](const Tensor& x) {
     return reshape(broadcast_to(expand_dims(x, 2), {2, 2, 3, 4, 3}), {2, 6, 4, 3});
   };
-  for (const Tensor& mask : {Tensor(), random_leaf({2, 6, 5, 4}, 4).detach(), random_leaf({2, 1, 5, 4}, 5).detach()})
+  for (const Tensor& mask : {Tensor(), random_leaf({2, 6, 5, 4}, 4).detach(), random_leaf({2, 1, 5, 4}, 5).detach(),
+                             random_leaf({4}, 6).detach()})
     for (const std::int64_t block : {0, 2})
       check_equal(
           [&](const Inputs& in) {
@@ -236,6 +240,8 @@ TEST_CASE("attention: refuses what does not fit") {
   CHECK_THROWS_AS(scaled_dot_product_attention(q, q, random_leaf({4, 6, 3}, 1)), ShapeError);
   CHECK_THROWS_AS(scaled_dot_product_attention(q, random_leaf({3, 5, 3}, 1), random_leaf({3, 5, 3}, 1)), ShapeError);
   CHECK_THROWS_AS(scaled_dot_product_attention(q, q, q, {.mask = random_mask({5, 4}, 1)}), ShapeError);
+  CHECK_THROWS_WITH_AS(scaled_dot_product_attention(q, q, q, {.mask = random_mask({4}, 1)}),
+                       doctest::Contains("the mask [4] should be [..., 5, 5]"), ShapeError);
   CHECK_THROWS_AS(scaled_dot_product_attention(q, q, q, {.mask = index({1}, {1, 1})}), DTypeError);
   CHECK_THROWS_AS(scaled_dot_product_attention(random_leaf({3}, 1), q, q), ShapeError);
 }

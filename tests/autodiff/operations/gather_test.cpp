@@ -27,6 +27,13 @@ TEST_CASE("gather, scatter_add: along each axis, with repeated and unused places
   check_gradients([](const Inputs& in) { return gather(in[0], 0, index({}, {0, 4})); }, {x});
 }
 
+TEST_CASE("gather: of an empty batch, also by an index that is broadcast to it") {
+  const Tensor places = broadcast_to(expand_dims(index({4, 0, -1}, {3}), 0), {0, 3});
+  const TensorOptions here{.device = places.device()};
+  CHECK(gather(zeros({0, 5}, here), 1, places).shape() == Shape{0, 3});
+  CHECK(scatter_add({0, 5}, zeros({0, 3}, here), 1, places).shape() == Shape{0, 5});
+}
+
 TEST_CASE("scatter: each kind, with repeated and unused places") {
   const Tensor x = spread({3, 4}, 1);
   const Tensor rows = index({2, 0, 2, 2, 1, 0, 0, 1, 2, 2, 1, 1}, {3, 4});
@@ -100,7 +107,40 @@ TEST_CASE("gather: a place read twice collects twice") {
 }
 
 TEST_CASE("gather: an index out of range is named") {
-  CHECK_THROWS_WITH(gather(spread({3}, 1), 0, index({3}, {1})).to_vector<double>(), doctest::Contains("3"));
+  CHECK_THROWS_WITH(gather(spread({3}, 1), 0, index({3}, {1})).to_vector<double>(),
+                    doctest::Contains("[gather] index 3"));
+  CHECK_THROWS_WITH(gather(spread({3}, 1), 0, index({-4}, {1})).to_vector<double>(),
+                    doctest::Contains("[gather] index -4"));
+  CHECK_THROWS_WITH_AS(scatter_add({3}, leaf({1}), 0, index({-4}, {1})).to_vector<double>(),
+                       doctest::Contains("[scatter_add] index -4"), ShapeError);
+  CHECK_THROWS_WITH_AS(scatter(leaf({1}), 0, index({1}, {1}), 5).to_vector<double>(),
+                       doctest::Contains("[scatter] index 1"), ShapeError);
+}
+
+TEST_CASE("gather, scatter: indices of any integer type, negative ones from the back") {
+  const Tensor x = leaf({1, 2, 3});
+  for (const DType dtype : {DType::i64, DType::i32, DType::i8}) {
+    const Tensor places = cast(index({-1, 0, -3}, {3}), dtype);
+    CHECK(gather(x, 0, places).to_vector<double>() == Values{3, 1, 1});
+    CHECK(scatter_add({3}, constant({1, 10, 100}, {3}), 0, places).to_vector<double>() == Values{110, 0, 1});
+    CHECK(scatter(x, 0, places, 7).to_vector<double>() == Values{7, 2, 7});
+  }
+  CHECK(gather(x, -1, cast(index({2, 1}, {2}), DType::u8)).to_vector<double>() == Values{3, 2});
+  const Tensor same = broadcast_to(index({-2}, {1, 1}), {2, 1});
+  CHECK(gather(constant({1, 2, 3, 4}, {2, 2}), 1, same).to_vector<double>() == Values{1, 3});
+  check_gradients([](const std::vector<Tensor>& in) { return gather(in[0], 0, index({-1, 0, -1}, {3})); }, {x});
+  CHECK_THROWS_WITH_AS(gather(x, 0, x), doctest::Contains("[gather] positions are f64"), DTypeError);
+  CHECK_THROWS_WITH_AS(scatter(x, 0, x > 1, 1), doctest::Contains("[scatter] positions are bool"), DTypeError);
+  CHECK_THROWS_AS(embedding(x, index({-1}, {1})).to_vector<double>(), ShapeError);  // no place but a row's number
+}
+
+TEST_CASE("gather, scatter_add: positions written to afterwards change no gradient") {
+  const Tensor x = leaf({1, 2, 3});
+  const Tensor places = index({2, 0}, {2});
+  const Tensor both = sum(gather(x, 0, places)) + sum(scatter_add({3}, 2 * x.slice(0, 0, 2), 0, places));
+  places.fill_(1);
+  backward(both);
+  CHECK(x.grad().to_vector<double>() == Values{3, 2, 1});
 }
 
 }  // namespace

@@ -67,8 +67,6 @@ TEST_CASE("index: what does not fit is named") {
                        ShapeError);
   CHECK_THROWS_AS((x[x > 3]), DTypeError);
   CHECK_THROWS_AS((x[x]), DTypeError);
-  const Tensor rows = index({0}, {1});
-  CHECK_THROWS_AS((x[{rows, rows}]), ShapeError);
   CHECK_THROWS_AS(x[index({3}, {1})].to_vector<double>(), ShapeError);
 }
 
@@ -120,7 +118,9 @@ TEST_CASE("slice_assign: replaces the elements, broadcast and in the tensor's dt
   const Tensor whole(Array::from(std::vector<std::int64_t>{1, 2, 3}, {3}, test_device()));
   CHECK(slice_assign(whole, {0}, Tensor(2.9)).to_vector<std::int64_t>() == std::vector<std::int64_t>{2, 2, 3});
   CHECK_THROWS_AS(slice_assign(x, {0}, constant({1, 2}, {2})), ShapeError);
-  CHECK_THROWS_AS(slice_assign(x, {index({0}, {1})}, Tensor(1)), DTypeError);
+  CHECK_THROWS_AS(slice_assign(x, {x}, Tensor(1)), DTypeError);
+  CHECK_THROWS_WITH_AS(slice_assign(x, {index({2}, {1})}, 1).to_vector<double>(),
+                       doctest::Contains("[slice_assign] position 2"), ShapeError);
 
   const Tensor y = spread({3, 4}, 3);
   check_gradients(
@@ -129,6 +129,103 @@ TEST_CASE("slice_assign: replaces the elements, broadcast and in the tensor's dt
       },
       {y, spread({2, 2}, 4)});
   check_gradients([](const Inputs& in) { return slice_assign(in[0], {all, 2}, in[1]) * in[0]; }, {y, spread({3}, 5)});
+}
+
+// Figures are NumPy's.
+TEST_CASE("index: several tensors select element by element, broadcast against each other") {
+  const Tensor x = counted({3, 4, 5});
+  const Tensor rows = index({0, 2, -1}, {3});
+  const Tensor columns(Array::from(std::vector<std::int8_t>{1, -1, 0}, {3}, test_device()));
+  CHECK(values(counted({3, 4})[{rows, columns}]) == Values{1, 11, 8});
+  CHECK(values(x[{rows, columns, 2}]) == Values{7, 57, 42});
+  CHECK(values(x[{rows, columns, index({4}, {})}]) == Values{9, 59, 44});
+  CHECK(values(x[{index({2, 0}, {2, 1}), index({1, 3}, {1, 2}), 0}]) == Values{45, 55, 5, 15});
+  CHECK(x[{index({2, 0}, {2, 1}), index({1, 3, 0}, {1, 3})}].shape() == Shape{2, 3, 5});
+  CHECK(x[{all, rows, columns}].shape() == Shape{3, 3});
+  CHECK(values(x[{range(0, 2), index({0, 3}, {2}), index({-1, 0}, {2})}]) == Values{4, 15, 24, 35});
+  CHECK(values(x[{1, rows, columns}]) == Values{21, 34, 35});
+  CHECK(values(transpose(x, 0, 2)[{index({0, 4}, {2}), 1, index({2, 0}, {2})}]) == Values{45, 9});
+  CHECK(x[{index({}, {0}), index({}, {0})}].shape() == Shape{0, 5});
+}
+
+TEST_CASE("index: of tensors with other axes between them the positions come first") {
+  const Tensor x = counted({3, 4, 5});
+  const Tensor first = index({0, 2}, {2});
+  const Tensor last = index({4, -5}, {2});
+  CHECK(x[{first, all, last}].shape() == Shape{2, 4});
+  CHECK(values(x[{first, all, last}]) == Values{4, 9, 14, 19, 40, 45, 50, 55});
+  CHECK(x[{first, newaxis, index({3, 0}, {2})}].shape() == Shape{2, 1, 5});
+  CHECK(x[{newaxis, first, range(1, 3), last}].shape() == Shape{2, 1, 2});
+  CHECK(values(x[{newaxis, first, range(1, 3), last}]) == Values{9, 14, 45, 50});
+}
+
+TEST_CASE("index: several tensors, of which one is wrong") {
+  const Tensor x = counted({3, 4});
+  CHECK_THROWS_WITH_AS((x[{index({0, 1}, {2}), index({0, 1, 2}, {3})}]), doctest::Contains("[index]"), ShapeError);
+  CHECK_THROWS_WITH_AS((x[{index({3}, {1}), index({0}, {1})}].to_vector<double>()),
+                       doctest::Contains("[index] position 3"), ShapeError);
+  CHECK_THROWS_WITH_AS((x[{index({0}, {1}), index({-5}, {1})}].to_vector<double>()),
+                       doctest::Contains("[index] position -5"), ShapeError);
+  CHECK_THROWS_AS((x[{index({0}, {1}), x > 3}]), DTypeError);
+  CHECK_THROWS_AS((x[{index({0}, {1}), x}]), DTypeError);
+}
+
+TEST_CASE("index: gradients of elements that several tensors select") {
+  const Tensor x = spread({3, 4, 2}, 8);
+  check_gradients([](const Inputs& in) { return in[0][{index({0, 2, 2}, {3}), index({1, -1, 3}, {3})}]; }, {x});
+  check_gradients([](const Inputs& in) { return in[0][{index({0, 2}, {2}), all, index({1, 1}, {2})}]; }, {x});
+  check_gradients([](const Inputs& in) { return in[0][{all, index({0, 2}, {2, 1}), index({1, 0}, {2})}]; }, {x});
+}
+
+TEST_CASE("slice_assign: at positions in tensors the last of several stays, and has the gradient") {
+  const Tensor x = counted({3, 4});
+  const Tensor rows = index({0, -1, 2}, {3});
+  const Tensor columns = index({1, 0, -4}, {3});
+  CHECK(values(slice_assign(x, {rows, columns}, constant({-1, -2, -3}, {3}))) ==
+        Values{0, -1, 2, 3, 4, 5, 6, 7, -3, 9, 10, 11});
+  CHECK(values(slice_assign(x, {index({1, 2}, {2})}, 0)) == Values{0, 1, 2, 3, 0, 0, 0, 0, 0, 0, 0, 0});
+  CHECK(values(slice_assign(x, {range(0, 2), index({3}, {1})}, 9)) == Values{0, 1, 2, 9, 4, 5, 6, 9, 8, 9, 10, 11});
+  check_gradients(
+      [](const Inputs& in) {
+        return slice_assign(in[0], {index({0, 2}, {2}), index({1, 1}, {2})}, in[1]);
+      },
+      {spread({3, 4, 2}, 9), spread({2, 2}, 10)});
+}
+
+TEST_CASE("index: assigned to, it writes into the variable") {
+  const Tensor x = counted({2, 3});
+  x[0] = 7;
+  x[{all, 1}] = constant({-1, -2}, {2});
+  x[1][2] = Tensor(0.5);
+  CHECK(values(x) == Values{7, -1, 7, 3, -2, 0.5});
+  CHECK_THROWS_WITH_AS(x[index({0}, {1})] = 1, doctest::Contains("x = slice_assign(x, {...}, value)"), AutodiffError);
+  CHECK_THROWS_AS((x[index({0}, {1})][0] = 1), AutodiffError);
+  CHECK_THROWS_AS((x.transpose()[0] = 1), AutodiffError);
+  CHECK_THROWS_WITH_AS((x.transpose() += 1), doctest::Contains("[operator+=] on the left is a copy"), AutodiffError);
+  CHECK_THROWS_AS((x + 1) = 1, AutodiffError);
+  CHECK_THROWS_WITH_AS(x[0] = constant({1, 2}, {2}), doctest::Contains("[copy_]"), ShapeError);
+  CHECK(values(x) == Values{7, -1, 7, 3, -2, 0.5});
+  x[0] += 1;
+  x[{all, 1}] *= constant({2, 4}, {2});
+  x[1] -= x[0];
+  x[1][2] /= 3;
+  CHECK(values(x) == Values{8, 0, 8, -5, -8, -2.5});
+  CHECK_THROWS_AS(x[index({0}, {1})] += 1, AutodiffError);
+  CHECK_THROWS_WITH_AS(Tensor(tensor({1, 2}))[0] += 0.5, doctest::Contains("[operator+=]"), AutodiffError);
+  const Tensor whole = tensor({1, 2});
+  CHECK_THROWS_WITH_AS(whole[0] += 0.5, doctest::Contains("[add_]"), DTypeError);
+  const Tensor w = leaf({1, 2, 3});
+  CHECK_THROWS_AS(w[0] = 1, AutodiffError);
+  CHECK_THROWS_AS(w[0] += 1, AutodiffError);
+  {
+    const NoGrad no_grad;
+    w[0] = 9;
+    w[0] += 1;
+  }
+  CHECK(values(w) == Values{10, 2, 3});
+  Tensor shown = x[0];
+  shown = counted({1});  // a variable: it names another tensor
+  CHECK(values(x) == Values{8, 0, 8, -5, -8, -2.5});
 }
 
 TEST_CASE("slice: with a step; outside the axis is an error") {

@@ -99,6 +99,44 @@ TEST_CASE("cuda backend: arrays go from one device to the other") {
   CHECK(there.to(cpu()).to_vector<double>() == values);
 }
 
+TEST_CASE("cuda backend: with TUTTI_POOL=off memory is given back at once, behind what uses it") {
+  setenv("TUTTI_POOL", "off", 1);
+  struct Restored {
+    ~Restored() { unsetenv("TUTTI_POOL"); }
+  } restored;
+  const RecordingCuda machine({.deferred = true});
+  const RenewedBackend backend;
+  backend->stream(cuda(0));
+  const std::size_t before = machine.alive("device memory");
+  Array array = Array::from(std::vector<float>(25, 1), {25}, cuda(0));
+  CHECK(memory_pool(cuda(0)).statistics().in_use == 100);
+  CHECK(machine.alive("device memory") == before + 1);
+  CHECK(machine.queued(backend->stream(cuda(0)).handle()) > 0);
+  array = Array();  // a block that goes too early is a fault of the machine
+  CHECK(machine.alive("device memory") == before);
+  CHECK(memory_pool(cuda(0)).statistics().reserved == 0);
+}
+
+TEST_CASE("cuda backend: a literal is written once, and as long as it is one of the last") {
+  const RecordingCuda machine;
+  const RenewedBackend backend;
+  const auto fills = [&] {
+    const std::vector<std::string> kernels = machine.kernels();
+    return std::ranges::count_if(kernels, [](auto& name) { return name.find("Constant") != std::string::npos; });
+  };
+  const Array half = backend->literal(0.5, DType::f32, cuda(0));
+  CHECK(half.shape().empty());
+  CHECK(backend->literal(0.5, DType::f32, cuda(0)).storage() == half.storage());
+  CHECK(fills() == 1);
+  CHECK(backend->literal(0.5, DType::f64, cuda(0)).dtype() == DType::f64);
+  CHECK(backend->literal(-0.0, DType::f32, cuda(0)).storage() != backend->literal(0.0, DType::f32, cuda(0)).storage());
+  CHECK(backend->literal(0.5, DType::f32, cuda(1)).device() == cuda(1));
+  CHECK(fills() == 5);
+  for (int i = 1; i <= 64; ++i) (void)backend->literal(i, DType::f32, cuda(0));
+  CHECK(fills() == 69);
+  CHECK(backend->literal(0.5, DType::f32, cuda(0)).storage() != half.storage());
+}
+
 TEST_CASE("cuda backend: threads copy at once, more of them than there are pinned blocks") {
   const RecordingCuda machine({.deferred = true});
   const RenewedBackend backend;

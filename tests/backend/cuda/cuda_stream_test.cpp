@@ -7,8 +7,11 @@
 
 #include <doctest/doctest.h>
 
+#include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <functional>
+#include <memory>
 #include <thread>
 #include <vector>
 
@@ -41,17 +44,6 @@ struct Gate {
   std::shared_ptr<CpuEvent> state = std::make_shared<CpuEvent>();
   Event event{state};
   void fail(const char* text) const { state->complete(std::make_exception_ptr(Error(text))); }
-};
-
-/// Calls something when a stream comes to wait for it.
-class Trap final : public EventState {
- public:
-  explicit Trap(std::function<void()> sprung) : sprung_(std::move(sprung)) {}
-  bool ready() const override { return false; }
-  void synchronize() override { sprung_(); }
-
- private:
-  std::function<void()> sprung_;
 };
 
 int current_device() {
@@ -165,6 +157,80 @@ TEST_CASE("cuda stream: the error of such an event is thrown to who waits for a 
   CHECK_THROWS_WITH_AS(later.synchronize(), "burnt", Error);
   later.synchronize();
   stream.synchronize();
+}
+
+TEST_CASE("cuda stream: streams that wait for events of another kind do not hold up each other's") {
+  RecordingCuda machine({.deferred = true});
+  Cell cells[3];
+  std::vector<std::unique_ptr<CudaStream>> streams;
+  for (int s = 0; s < 3; ++s)
+    streams.push_back(std::make_unique<CudaStream>(cuda(s % 2 == 0 ? 0 : 1), Priority::normal));
+  // Each comes to the end by what the next one has done, and the first stream's wait is there before the others'.
+  std::vector<std::shared_ptr<Gate>> gates;
+  for (std::size_t s = 0; s < 3; ++s) {
+    gates.push_back(std::make_shared<Gate>());
+    streams[s]->wait(gates.back()->event);
+    cells[s].set(*streams[s], static_cast<unsigned char>(s + 1));
+  }
+  std::atomic<int> ended{0};
+  std::vector<std::thread> threads;
+  for (std::size_t s = 0; s < 3; ++s) {
+    threads.emplace_back([&, s] {
+      streams[s]->synchronize();
+      ++ended;
+      if (s > 0) gates[s - 1]->state->complete();
+    });
+    if (s < 2) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  gates[2]->state->complete();
+  for (int i = 0; i < 500 && ended < 3; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  CHECK(ended == 3);
+  for (const auto& gate : gates)
+    if (!gate->event.ready()) gate->state->complete();  // so that a test that fails ends
+  for (auto& thread : threads) thread.join();
+  for (int s = 0; s < 3; ++s) CHECK(cells[s].value() == s + 1);
+  CHECK(machine.count("cudaLaunchHostFunc") == 0);
+}
+
+TEST_CASE("cuda stream: goes when all that it waits for is past, and leaves nothing") {
+  const RecordingCuda machine({.deferred = true});
+  const Gate gate;
+  std::thread opener;
+  {
+    CudaStream stream(cuda(1), Priority::normal);
+    stream.wait(gate.event);
+    opener = std::thread([&] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      gate.state->complete();
+    });
+  }
+  CHECK(gate.event.ready());
+  opener.join();
+  CHECK(machine.alive("pinned memory") == 0);
+}
+
+TEST_CASE("cuda stream: for a device that cannot wait for memory, the caller waits") {
+  RecordingCuda machine({.deferred = true});
+  CudaStream stream(cuda(0), Priority::normal);
+  const Gate gate;
+  machine.fail_call("cuStreamWaitValue32", 1, cudaErrorNotSupported);
+  std::thread opener([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    gate.fail("burnt");
+  });
+  CHECK_THROWS_WITH_AS(stream.wait(gate.event), "burnt", Error);
+  opener.join();
+  CHECK(machine.count("cudaLaunchHostFunc") == 0);
+}
+
+TEST_CASE("cuda stream: a wait that the driver refuses is an error that names it") {
+  RecordingCuda machine({.deferred = true});
+  CudaStream stream(cuda(0), Priority::normal);
+  const Gate gate;
+  machine.fail_call("cuStreamWaitValue32", 1, cudaErrorUnknown);
+  CHECK_THROWS_WITH_AS(stream.wait(gate.event), doctest::Contains("[wait] cuda:0: cuStreamWaitValue32 failed"),
+                       DeviceError);
+  gate.state->complete();
 }
 
 TEST_CASE("cuda stream: events are used again") {
@@ -282,7 +348,9 @@ TEST_CASE("cuda stream: what is launched during a synchronisation stays in fligh
     Cell cell;
     CudaStream stream(cuda(0), Priority::normal);
     for (int i = 0; i < before; ++i) cell.set(stream, 1, "before");
-    stream.wait(Event(std::make_shared<Trap>([&] { cell.set(stream, 2, "meanwhile"); })));
+    std::function<void()> launch = [&] { cell.set(stream, 2, "meanwhile"); };
+    cudaLaunchHostFunc(
+        stream.handle(), [](void* work) { (*static_cast<std::function<void()>*>(work))(); }, &launch);
     stream.synchronize();
     machine.fail_work("cudaMemcpyAsync", cudaErrorIllegalAddress);
     cell.set(stream, 3, "after");

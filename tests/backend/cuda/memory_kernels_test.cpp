@@ -65,6 +65,21 @@ TEST_CASE("copy, fill and where move bits between any views") {
   });
 }
 
+TEST_CASE("numbers in order are those of the CPU") {
+  for (const DType dtype : kAllDTypes)
+    for (const std::int64_t count : {1, 255, 256, 1001})
+      for (const unsigned most_blocks : {~0U, 1U}) {
+        on_host::schedule.most_blocks = most_blocks;
+        const Array to = Array::zeros({count}, dtype, cpu());
+        const Array expected = Array::empty({count}, dtype, cpu());
+        backend_for(cpu()).arange(expected, -5, 3);
+        const LentArrays lent({}, {to});
+        kernels::launch_arange(nullptr, dtype, to.raw_data(), count, -5, 3);
+        CHECK(same_bits(to, expected));
+      }
+  on_host::schedule.most_blocks = ~0U;
+}
+
 TEST_CASE("transposing copies move each element once") {
   RandomViews views(6);
   int tiled = 0;

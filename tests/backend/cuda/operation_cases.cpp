@@ -26,6 +26,7 @@ const std::vector<OperationCase>& elementwise_cases() {
        [] {
          Array::full({3, 5}, 2, DType::i64, kCaseDevice);
        }},
+      {"arange", [] { Array::arange(1000, DType::f32, kCaseDevice, 3, 2); }},
       {"zeros", [] { Array::zeros({1000}, DType::f32, kCaseDevice); }},
       {"copy",
        [] {

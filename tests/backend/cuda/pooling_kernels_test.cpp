@@ -16,7 +16,8 @@ using cuda_kernels::PooledAxis;
 using cuda_kernels::Pooling;
 using on_host::DeviceArray;
 
-Pooling pooling_of(const Pool2dGeometry& geometry, const Shape& images, const Shape& maxima) {
+Pooling pooling_of(const Pool2dGeometry& given, const Shape& images, const Shape& maxima) {
+  const Pool2dGeometry geometry = with_stride(given);  // as before each backend's call
   const auto axis = [&](std::size_t i) {
     return PooledAxis{images[i + 2], maxima[i + 2], geometry.kernel[i], geometry.stride[i], geometry.padding[i]};
   };

@@ -51,10 +51,11 @@ MUTANTS = {
     ]),
     # Counting.
     "weight_0_contributes": ("sum_of_requirers", [
-        ("required && members_[m].weight > 0.0", "required"),
+        ("required && (members_[m].weight > 0.0 || members_[m].passes_on)", "required"),
     ]),
+    "nothing_is_passed_on_with_weight_0": ("sum_of_requirers", [(" || members_[m].passes_on", "")]),
     "absent_device_contributes": ("sum_of_requirers", [(
-        ".contributes = required && members_[m].weight", ".contributes = members_[m].weight",
+        ".contributes = required && (members_[m].weight", ".contributes = (members_[m].weight",
     )]),
     "absent_device_receives_nothing": ("sum_of_requirers", [(
         "required || configuration_.absent == Absent::zero", "required",
@@ -123,6 +124,8 @@ MUTANTS = {
     "forms_without_all": ("reforms", [("    if (!member.joined) return;\n", "    if (!member.joined) continue;\n")]),
     "oldest_is_ahead": ("reforms", [("*member.joined > *newest", "*member.joined < *newest")]),
     "nobody_is_behind": ("reforms", [("members_[index].joined && *members_[index].joined < *newest", "false")]),
+    "step_of_one_that_left_is_taken_again": ("commits_stand", [("if (const auto ahead = left_ahead()) {", "if (const auto ahead = left_ahead(); false) {")]),
+    "nobody_goes_on_once_one_has_left": ("commits_stand", [("    if (!members_[index].left) return std::nullopt;\n", "    if (!members_[index].left) continue;\n")]),
     "closed_group_forms_again": ("reforms", [("if (!fault_ || closed_ || group != group_ + 1", "if (!fault_ || group != group_ + 1")]),
     # Misuse.
     "second_submission_counted": ("misuse_fails", [(

@@ -2,6 +2,7 @@
 // NCCL's engine without a GPU: the order of what it queues, what it keeps alive, and how it fails.
 #include <tutti/distributed/nccl/nccl_communicator.h>
 
+#include <tutti/backend/cuda/cuda_check.h>
 #include <tutti/backend/error.h>
 #include <tutti/backend/registry.h>
 #include <tutti/tests/backend/cuda/recording/recording_cuda.h>
@@ -14,7 +15,9 @@
 #include <chrono>
 #include <cmath>
 #include <limits>
+#include <mutex>
 #include <string>
+#include <thread>
 
 using namespace tutti;
 using namespace tutti::testing;
@@ -259,6 +262,59 @@ TEST_CASE("nccl: devices that do not connect within the deadline are an error, n
   const Array a = on(0, {1});
   const Array b = on(1, {2});
   check_contains(error_of(*engine, engine->all_reduce(sum_of({{a}, {b}}))), {"cuda:0", "30 ms"});
+}
+
+TEST_CASE("nccl: while devices connect, memory can be taken") {
+  Machine machine(true);
+  machine.nccl.polls_to_connect = 1 << 30;
+  const auto engine = machine.connect();
+  const auto task = engine->all_reduce(sum_of({{on(0, {1})}, {on(1, {2})}}));
+  const auto spun = [](auto ready) {
+    for (int i = 0; i < 300 && !ready(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    return ready();
+  };
+  REQUIRE(spun([&] { return machine.nccl.count("ncclCommGetAsyncError") > 0; }));
+  const bool taken = spun([&] {
+    const std::unique_lock lock(cuda_runtime::launch_or_allocate(), std::try_to_lock);
+    return lock.owns_lock();
+  });
+  CHECK(taken);
+  CHECK_FALSE(task->finished());
+  machine.nccl.let_connect();
+  join_all(*engine, task);
+  synchronize_all();
+}
+
+TEST_CASE("nccl: communicators that are well are finalized and destroyed, not aborted") {
+  Machine machine(true);
+  {
+    const auto engine = machine.connect();
+    const auto task = engine->all_reduce(sum_of({{on(0, {1})}, {on(1, {2})}}));
+    join_all(*engine, task);
+    synchronize_all();
+    task->wait();
+  }
+  CHECK(machine.nccl.count("ncclCommFinalize") == 2);
+  CHECK(machine.nccl.count("ncclCommDestroy") == 2);
+  CHECK(machine.nccl.count("ncclCommAbort") == 0);
+  CHECK(machine.nccl.alive() == 0);
+}
+
+TEST_CASE("nccl: communicators that cannot be finalized are aborted, those that take too long at the deadline") {
+  Machine machine(true, std::chrono::milliseconds(100));
+  {
+    const auto engine = machine.connect();
+    const auto task = engine->all_reduce(sum_of({{on(0, {1})}, {on(1, {2})}}));
+    join_all(*engine, task);
+    synchronize_all();
+    task->wait();
+    SUBCASE("refused") { machine.nccl.fail_call("ncclCommFinalize", 2, ncclSystemError); }
+    SUBCASE("broken meanwhile") { machine.nccl.break_connections(ncclRemoteError); }
+    SUBCASE("never done") { machine.nccl.polls_to_finish = 1 << 30; }
+  }
+  CHECK(machine.nccl.count("ncclCommDestroy") == 0);
+  CHECK(machine.nccl.count("ncclCommAbort") == 2);
+  CHECK(machine.nccl.alive() == 0);
 }
 
 TEST_CASE("nccl: a version that blocks is refused by its number") {

@@ -43,9 +43,10 @@ void report(nlohmann::json entry) {
 
 void run_world(int world) {
   const Folder folder;
+  const auto program = std::filesystem::read_symlink("/proc/self/exe").parent_path() / "distributed/nccl/nccl_rank";
   std::vector<ProcessCommand> commands;
   for (int rank = 0; rank < world; ++rank)
-    commands.push_back({{TUTTI_NCCL_RANK, std::to_string(rank), std::to_string(world), folder.path.string()},
+    commands.push_back({{program.string(), std::to_string(rank), std::to_string(world), folder.path.string()},
                         {{"NCCL_HOSTID", fmt::format("tutti-rank-{}", rank)},
                          {"NCCL_P2P_DISABLE", "1"},
                          {"NCCL_SHM_DISABLE", "1"},

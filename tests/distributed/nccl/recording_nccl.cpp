@@ -26,6 +26,7 @@ RecordingNccl* current = nullptr;
 void RecordingNccl::State::check(const char* call, const NcclRank& communicator) const {
   if (communicator.aborted) fault(fmt::format("{} on a communicator that was aborted", call));
   if (communicator.revoked) fault(fmt::format("{} on a communicator that was revoked", call));
+  if (communicator.finalized) fault(fmt::format("{} on a communicator that was finalized", call));
   if (communicator.polls_left > 0) fault(fmt::format("{} on a communicator that is still connecting", call));
   if (communicator.size > 1 && group.depth == 0) fault(fmt::format("{} outside a group", call));
   if (machine().thread().device != communicator.device)
@@ -37,13 +38,14 @@ RecordingNccl::RecordingNccl() : state_(std::make_unique<State>()) { current = t
 RecordingNccl::~RecordingNccl() {
   const CudaMachine::Lock lock(state_->machine().mutex);
   if (const std::size_t left = alive(); left > 0)
-    state_->fault(fmt::format("{} communicators were never aborted", left));
+    state_->fault(fmt::format("{} communicators were never destroyed or aborted", left));
   for (const Meeting& meeting : state_->meetings)
     state_->fault(fmt::format("rank {} waits for others that never came", meeting.parts.front().communicator->rank));
   current = nullptr;
 }
 
 std::size_t RecordingNccl::count(std::string_view call) const {
+  const CudaMachine::Lock lock(state_->machine().mutex);
   const auto found = state_->calls.find(call);
   return found == state_->calls.end() ? 0 : found->second;
 }
@@ -67,6 +69,11 @@ void RecordingNccl::fail_call(std::string_view name, std::size_t nth, ncclResult
 }
 
 bool RecordingNccl::failed() const { return state_->failing.empty(); }
+
+void RecordingNccl::let_connect() {
+  const CudaMachine::Lock lock(state_->machine().mutex);
+  for (Communicator& communicator : state_->communicators) communicator.polls_left = 0;
+}
 
 void RecordingNccl::break_connections(ncclResult_t error) {
   const CudaMachine::Lock lock(state_->machine().mutex);
@@ -161,11 +168,37 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t handle, ncclResult_t* result) {
   return nccl_call("ncclCommGetAsyncError", [&](RecordingNccl::State& state, CudaMachine::Lock&) {
     auto& communicator = *reinterpret_cast<Communicator*>(handle);
     if (communicator.aborted) state.fault("ncclCommGetAsyncError of a communicator that was aborted");
-    *result = communicator.polls_left > 0 ? ncclInProgress : communicator.state;
+    const bool flushing = communicator.finalized && communicator.running > 0 && communicator.state == ncclSuccess;
+    *result = communicator.polls_left > 0 || flushing ? ncclInProgress : communicator.state;
     if (communicator.polls_left > 0)
       --communicator.polls_left;
     else
       RecordingNccl::State::hand_over(communicator);
+    return ncclSuccess;
+  });
+}
+
+ncclResult_t ncclCommFinalize(ncclComm_t handle) {
+  return nccl_call("ncclCommFinalize", [&](RecordingNccl::State& state, CudaMachine::Lock&) {
+    auto& communicator = *reinterpret_cast<Communicator*>(handle);
+    if (communicator.aborted) state.fault("ncclCommFinalize of a communicator that was aborted");
+    if (communicator.revoked) state.fault("ncclCommFinalize of a communicator that was revoked");
+    if (communicator.polls_left > 0) state.fault("ncclCommFinalize of a communicator that is still connecting");
+    if (std::exchange(communicator.finalized, true)) return ncclInvalidArgument;
+    communicator.polls_left = current->polls_to_finish;
+    return ncclInProgress;
+  });
+}
+
+ncclResult_t ncclCommDestroy(ncclComm_t handle) {
+  return nccl_call("ncclCommDestroy", [&](RecordingNccl::State& state, CudaMachine::Lock&) {
+    auto& communicator = *reinterpret_cast<Communicator*>(handle);
+    if (!communicator.finalized || communicator.polls_left > 0)
+      state.fault("ncclCommDestroy of a communicator that was not finalized");
+    for (const Communicator& other : state.communicators)
+      if (other.world == communicator.world && other.group == communicator.group && !other.finalized)
+        state.fault(fmt::format("ncclCommDestroy before rank {} was finalized", other.rank));
+    if (std::exchange(communicator.aborted, true)) state.fault("a communicator was destroyed twice");
     return ncclSuccess;
   });
 }

@@ -30,6 +30,7 @@ struct NcclRank {
   int world = 0;          // number of the unique id
   std::size_t group = 0;  // of the calls that made it
   bool revoked = false;
+  bool finalized = false;
   int running = 0;                   // what was queued with it and has not run
   NcclRank* smaller = nullptr;       // what ncclCommShrink makes of it
   ncclComm_t* smaller_at = nullptr;  // where that will be handed over

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/train/checkpoints/checkpoint_parts.h>
 
+#include <tutti/optim/scheduler.h>
 #include <tutti/optim/sgd.h>
 #include <tutti/tests/exchange/temporary_folder.h>
 #include <tutti/tests/train/checkpoints/checkpointed_run.h>
@@ -96,6 +97,40 @@ TEST_CASE("checkpoint parts: all are loaded or none, whichever does not fit") {
   CHECK_THROWS_WITH_AS(wider.parts.load(saved, {}, "checkpoint-1"),
                        doctest::Contains("checkpoint-1 does not fit part \"model\": \"hidden.weight\" is [12, 6] f32"),
                        DataError);
+}
+
+TEST_CASE("checkpoint parts: a scheduler goes on with its optimizer's groups, whichever is named first") {
+  struct Run {
+    Tensor slow{Array::zeros({1}, DType::f32, test_device()), true};
+    Tensor fast{Array::zeros({1}, DType::f32, test_device()), true};
+    Sgd optimizer;
+    Scheduler scheduler;
+    CheckpointParts parts;
+    explicit Run(double rate, bool scheduler_first)
+        : optimizer({{{slow}, rate, {}}, {{fast}, 10 * rate, {}}}),
+          scheduler(optimizer, Schedule::exponential(1, 0.7)) {
+      if (scheduler_first) parts.add("scheduler", scheduler);
+      parts.add("optimizer", optimizer);
+      if (!scheduler_first) parts.add("scheduler", scheduler);
+    }
+    std::vector<double> rates() const { return {optimizer.learning_rate(0), optimizer.learning_rate(1)}; }
+  };
+  for (const bool scheduler_first : {true, false}) {
+    Run whole(0.1, scheduler_first);
+    for (int i = 0; i < 5; ++i) whole.scheduler.step();
+    Run other(0.5, scheduler_first);
+    other.scheduler.step();
+    other.parts.load(whole.parts.save());
+    CHECK(other.rates() == whole.rates());
+    whole.scheduler.step();
+    other.scheduler.step();
+    CHECK(other.rates() == whole.rates());
+    PartStates wrong = whole.parts.save();
+    for (auto& [name, state] : wrong)
+      if (name == "scheduler") state.text = "0.1 1";
+    CHECK_THROWS_AS(other.parts.load(wrong), DataError);
+    CHECK(other.rates() == whole.rates());
+  }
 }
 
 TEST_CASE("checkpoint parts: malformed texts are refused") {

@@ -70,6 +70,41 @@ TEST_CASE("csv: inputs and targets") {
   CHECK(read_csv_examples(folder.file("a.csv"), {.columns = {2}}, {.columns = {0, 1}}).targets.shape() == Shape{3, 2});
 }
 
+TEST_CASE("csv: an example is not taken for the header") {
+  const std::string said = complaint("1,2,0\n3,4,1\n");
+  CHECK(mentions(said, "line 1, column 1: the header has the number 1 for a name: set header to false in CsvOptions"));
+  CHECK(mentions(complaint("5.1,3.5,setosa\n4.9,3,setosa\n", {.columns = {1}}), "line 1, column 2"));
+  CHECK(mentions(complaint("a, +1e3 \n3,4\n"), "column 2: the header has the number +1e3"));
+  CHECK(mentions(complaint("7\n"), "header to false"));
+  CHECK(parsed("1,2\n", {.header = false}).shape() == Shape{1, 2});
+
+  CHECK(parsed("name,2019\n7,8\n", {}, {.columns = {0}}).to_vector<float>() == std::vector<float>{7});
+  CHECK(parsed("name,2019\n7,8\n", {}, {.columns = {"2019"}}).to_vector<float>() == std::vector<float>{8});
+  CHECK(parsed("0,1\n7,8\n", {.numbers_as_names = true}).to_vector<float>() == std::vector<float>{7, 8});
+  CHECK(parsed("nan,inf,1a,\n1,2,3,4\n").shape() == Shape{1, 4});
+
+  const TemporaryFolder folder;
+  write_file(folder.file("a.csv"), "1,2,0\n3,4,1\n");
+  CHECK_THROWS_WITH_AS(read_csv_examples(folder.file("a.csv"), {.columns = {0, 1}}, {.columns = {2}}),
+                       doctest::Contains("a.csv, line 1, column 1"), DataError);
+  write_file(folder.file("b.csv"), "0,1,label\n3,4,1\n");
+  CHECK(read_csv_examples(folder.file("b.csv"), {.columns = {0, 1}}, {.columns = {"label"}}).size() == 1);
+}
+
+TEST_CASE("csv: a file longer than allowed is refused") {
+  const std::string text = "a\n" + std::string(2000, '1') + "\n";
+  CHECK(mentions(complaint(text, {}, {.most_unpacked_bytes = 1000}), "holds more than 1000 bytes"));
+  const TemporaryFolder folder;
+  std::string rows = "a\n";
+  for (int i = 0; i < 50'000; ++i) rows += "1\n";
+  write_gzip(folder.file("a.csv.gz"), rows);
+  CHECK(read_csv(folder.file("a.csv.gz"), {.most_unpacked_bytes = rows.size()}).length(0) == 50'000);
+  CHECK_THROWS_WITH_AS(read_csv(folder.file("a.csv.gz"), {.most_unpacked_bytes = rows.size() - 1}),
+                       doctest::Contains("raise most_unpacked_bytes"), DataError);
+  CsvReader reader(folder.file("a.csv.gz"), {.most_unpacked_bytes = 50'000});
+  CHECK_THROWS_AS(while (reader.next()){}, DataError);
+}
+
 TEST_CASE("csv: quotes as RFC 4180 has them") {
   using Records = std::vector<std::vector<std::string>>;
   CHECK(records("a,\"b,c\",\"say \"\"hi\"\"\"\n") == Records{{"a", "b,c", "say \"hi\""}});

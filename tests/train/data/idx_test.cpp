@@ -27,7 +27,9 @@ Array parsed(const std::string& contents) {
   return read_idx(folder.file("a.idx"));
 }
 
-std::string complaint(const std::string& contents) { return complaint_of(read_idx, contents); }
+std::string complaint(const std::string& contents) {
+  return complaint_of([](const std::string& path) { read_idx(path); }, contents);
+}
 
 }  // namespace
 
@@ -59,6 +61,10 @@ TEST_CASE("idx: a compressed pair, as MNIST comes, longer than one block") {
   CHECK(examples.inputs.shape() == Shape{1500, 28, 28});
   CHECK(examples.inputs.to_vector<std::uint8_t>()[1499 * 784 + 5] == 1499 % 251);
   CHECK(examples.targets.to_vector<std::int64_t>()[1234] == 4);
+  CHECK(read_idx(folder.file("images.gz"), {.most_unpacked_bytes = images.size()}).length(0) == 1500);
+  CHECK_THROWS_WITH_AS(
+      read_idx_examples(folder.file("images.gz"), folder.file("labels.gz"), {.most_unpacked_bytes = 2000}),
+      doctest::Contains("images.gz holds more than 2000 bytes, unpacked"), DataError);
 
   write_file(folder.file("few"), header(0x08, {2}) + "\x01\x02");
   write_file(folder.file("reals"), header(0x0d, {1}) + "\x3f\xc0\x00\x00"s);

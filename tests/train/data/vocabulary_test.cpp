@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <doctest/doctest.h>
 #include <tutti/backend/error.h>
-#include <tutti/tests/exchange/temporary_folder.h>
-#include <tutti/train/data/gzip_file.h>
 #include <tutti/train/data/vocabulary.h>
 
 TEST_SUITE_BEGIN("cpu");
 
 using namespace tutti;
-using namespace tutti::testing;
 
 namespace {
 using Values = std::vector<std::int64_t>;
@@ -40,18 +37,6 @@ TEST_CASE("vocabulary: characters of UTF-8 of every length") {
 TEST_CASE("vocabulary: what is not UTF-8 is refused, with the offset") {
   for (const char* bad : {"ab\xff", "ab\xc3", "ab\xc0\x80", "ab\xed\xa0\x80", "ab\xf4\x90\x80\x80", "ab\x80"})
     CHECK_THROWS_WITH_AS(Vocabulary(bad, kCharacter), doctest::Contains("offset 2"), DataError);
-}
-
-TEST_CASE("read_text: plain and compressed, of any length") {
-  const TemporaryFolder folder;
-  for (const std::size_t length : {0U, 1U, 65535U, 65536U, 65537U, 200'000U}) {
-    const std::string text(length, 'x');
-    write_file(folder.file("plain"), text);
-    write_gzip(folder.file("packed"), text);
-    CHECK(read_text(folder.file("plain")) == text);
-    CHECK(read_text(folder.file("packed")) == text);
-  }
-  CHECK_THROWS_AS(read_text(folder.file("none")), DataError);
 }
 
 TEST_SUITE_END();

@@ -29,8 +29,12 @@ class Screen {
   ~Screen() { std::fclose(output_); }
 
   ProgressOptions options(std::optional<bool> terminal, int width = 80) {
-    return {
-        .label = "epoch 1/2", .output = output_, .terminal = terminal, .width = width, .now = [this] { return now; }};
+    return {.label = "epoch 1/2",
+            .output = output_,
+            .terminal = terminal,
+            .width = width,
+            .line_interval = 1s,
+            .now = [this] { return now; }};
   }
   std::string text() const { return read_file(folder_.file("out")); }
 
@@ -173,6 +177,16 @@ TEST_CASE("Progress: the bar grows, and gives way to the text") {
   CHECK(narrow.text().find("loss 0.5000") != std::string::npos);
 }
 
+TEST_CASE("Progress: where there is no room for all, the time left stays") {
+  Screen screen;
+  ProgressOptions options = screen.options(true, 80);
+  options.first_step = 499;
+  Progress progress(1800, options);
+  screen.now += 1s;
+  progress.update({.step = 500, .examples = 5000, .loss = 0.5, .accuracy = 0.9, .validation = 0.8});
+  CHECK(screen.text() == "\r\x1b[Kepoch 1/2 [##        ] step 500/1800  loss 0.5000  validation 80.00%  ETA 21:40");
+}
+
 TEST_CASE("Progress: COLUMNS says how wide a terminal is") {
   const Variable columns("COLUMNS", "21");
   Screen screen;
@@ -251,6 +265,31 @@ TEST_CASE("Progress: finish shows what was held back, once") {
   progress.finish();
   CHECK(lines_in(screen.text()) == 2);
   CHECK(screen.text().find("step 2/10") != std::string::npos);
+}
+
+TEST_CASE("Progress: a hidden line comes back with the next update, or at the end") {
+  Screen screen;
+  Progress progress(3, screen.options(true, 60));
+  progress.update({.step = 1});
+  progress.hide();
+  CHECK(screen.text().ends_with("\r\x1b[K"));
+  progress.hide();
+  progress.relabel("epoch 2/2");
+  progress.update({.step = 2, .validation = 0.5});  // no time has passed
+  CHECK(screen.text().find("epoch 2/2 ") != std::string::npos);
+  CHECK(screen.text().ends_with("step 2/3  validation 50.00%  ETA 00:00"));
+  progress.hide();
+  progress.finish();
+  CHECK(screen.text().ends_with("ETA 00:00\n"));
+  CHECK(lines_in(screen.text()) == 1);
+
+  Screen plain;
+  Progress lines(3, plain.options(false));
+  plain.now += 1s;
+  lines.update({.step = 1});
+  lines.hide();
+  lines.finish();
+  CHECK(lines_in(plain.text()) == 1);
 }
 
 TEST_CASE("Progress: strange numbers do no harm") {

@@ -5,7 +5,10 @@
 #include <cuda.h>
 #include <fmt/format.h>
 
+#include <atomic>
+#include <chrono>
 #include <string_view>
+#include <thread>
 #include <utility>
 
 namespace tutti::testing {
@@ -58,17 +61,47 @@ CUresult primary_context_state(CUdevice device, unsigned* flags, int* active) {
   return CUDA_SUCCESS;
 }
 
+/// Until the number in pinned memory is reached. Work of other streams goes on meanwhile.
+CUresult stream_wait_value(CUstream handle, CUdeviceptr address, std::uint32_t value, unsigned flags) {
+  CudaMachine* machine = CudaMachine::current();
+  if (machine == nullptr) return CUDA_ERROR_NO_DEVICE;
+  Lock lock(machine->mutex);
+  if (const cudaError_t error = machine->enter("cuStreamWaitValue32", {}, false); error != cudaSuccess)
+    return error == cudaErrorNotSupported ? CUDA_ERROR_NOT_SUPPORTED : CUDA_ERROR_UNKNOWN;
+  SimulatedStream* stream = machine->stream("cuStreamWaitValue32", reinterpret_cast<cudaStream_t>(handle));
+  auto* number = reinterpret_cast<std::uint32_t*>(address);
+  const Allocation* memory = machine->find(number);
+  if (stream == nullptr || flags != CU_STREAM_WAIT_VALUE_GEQ || memory == nullptr || !memory->pinned())
+    return CUDA_ERROR_INVALID_VALUE;
+  machine->check_device("cuStreamWaitValue32", *stream);
+  machine->refuses_capture("cuStreamWaitValue32", stream->device, stream);
+  const auto work = [number, value] {
+    while (static_cast<std::int32_t>(std::atomic_ref(*number).load(std::memory_order_acquire) - value) < 0)
+      std::this_thread::sleep_for(std::chrono::microseconds(20));
+  };
+  machine->enqueue(lock, *stream, {"cuStreamWaitValue32", work, {}, {}}, {{number, sizeof *number, false}});
+  return CUDA_SUCCESS;
+}
+
+/// The driver has one thread for the host functions of all streams.
+std::mutex& host_functions() {
+  static std::mutex mutex;
+  return mutex;
+}
+
 }  // namespace
 
 extern "C" {
 
-// --- the driver, of which one function is asked for
+// --- the driver, of which two functions are asked for
 
 cudaError_t cudaGetDriverEntryPointByVersion(const char* name, void** function, unsigned, unsigned long long,
                                              cudaDriverEntryPointQueryResult* result) {
-  const bool known = std::string_view(name) == "cuDevicePrimaryCtxGetState";
-  *function = known ? reinterpret_cast<void*>(primary_context_state) : nullptr;
-  *result = known ? cudaDriverEntryPointSuccess : cudaDriverEntryPointSymbolNotFound;
+  const std::string_view asked = name;
+  *function = asked == "cuDevicePrimaryCtxGetState" ? reinterpret_cast<void*>(primary_context_state)
+              : asked == "cuStreamWaitValue32"      ? reinterpret_cast<void*>(stream_wait_value)
+                                                    : nullptr;
+  *result = *function != nullptr ? cudaDriverEntryPointSuccess : cudaDriverEntryPointSymbolNotFound;
   return cudaSuccess;
 }
 
@@ -191,7 +224,20 @@ cudaError_t cudaLaunchHostFunc(cudaStream_t handle, cudaHostFn_t function, void*
   return recorded_call("cudaLaunchHostFunc", {}, [&](CudaMachine& machine, Lock& lock) {
     SimulatedStream* stream = machine.stream("cudaLaunchHostFunc", handle);
     if (stream == nullptr) return cudaErrorInvalidResourceHandle;
-    machine.enqueue(lock, *stream, {"cudaLaunchHostFunc", [=] { function(data); }, {}, {}});
+    const auto work = [=] {
+      const std::lock_guard one_at_a_time(host_functions());
+      function(data);
+    };
+    machine.enqueue(lock, *stream, {"cudaLaunchHostFunc", work, {}, {}});
+    return cudaSuccess;
+  });
+}
+
+cudaError_t cudaStreamIsCapturing(cudaStream_t handle, cudaStreamCaptureStatus* status) {
+  return recorded_call("cudaStreamIsCapturing", {}, [&](CudaMachine& machine, Lock&) {
+    const SimulatedStream* stream = machine.stream("cudaStreamIsCapturing", handle);
+    if (stream == nullptr) return cudaErrorInvalidResourceHandle;
+    *status = stream->captured != nullptr ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
     return cudaSuccess;
   });
 }

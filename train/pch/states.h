@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Compiled once for exchange/ and once for train/, which read and write JSON. Sources include what they use all the
-// same.
+// Compiled once for train/, which reads and writes JSON. Sources include what they use all the same.
 #include <tutti/autodiff/pch/tensors.h>
 
 #include <nlohmann/json.hpp>

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+namespace tutti {
+
+/// An extension of the processor's instructions, and the bit of CPUID that says whether it is there.
+struct InstructionSet {
+  enum Register { eax, ebx, ecx, edx };
+  enum State : unsigned { none = 0x0, ymm = 0x6, zmm = 0xe6 };  // what the system must save, as XGETBV says
+
+  const char* name;  // null: the end of a list
+  unsigned leaf;
+  unsigned subleaf;
+  Register where;
+  unsigned bit;
+  State state;
+};
+
+/// Those for which the library's code was compiled, and the Meson option that asked for them.
+extern const InstructionSet required_instruction_sets[];
+extern const char* const required_by_cpu_arch;
+
+}  // namespace tutti

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <tutti/distributed/gradient_sync_member.h>
+
+#include <string_view>
+
+namespace tutti {
+
+/// The calling thread's use of a device's side of a group, while this lives. Uses nest on one thread; a second thread
+/// is refused, and because the first must not go on unaware, the group fails. Throws SyncError, naming the operation
+/// and the device, also in a child of the group's process and in the group's own callbacks.
+class [[nodiscard]] DeviceUse {
+ public:
+  DeviceUse(SyncMember&, std::string_view operation);
+  ~DeviceUse();
+  DeviceUse(const DeviceUse&) = delete;
+  DeviceUse& operator=(const DeviceUse&) = delete;
+
+  SyncMember* operator->() const noexcept { return &member_; }
+  /// For what cannot throw: `act()` if the device is this thread's to use, else false.
+  template <class Act> static bool try_with(SyncMember& member, Act act) {
+    if (!member.server().here() || member.server().in_callback()) return false;
+    DeviceUse use(member);
+    if (use.taken_) act();
+    return use.taken_;
+  }
+
+ private:
+  explicit DeviceUse(SyncMember&) noexcept;
+
+  SyncMember& member_;
+  bool outermost_;
+  bool taken_;
+};
+
+}  // namespace tutti

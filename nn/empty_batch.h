@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+namespace tutti {
+
+/// While one lives on a thread, a loss there may be the mean of no examples: it is 0 then, not an error. For a device
+/// whose batch is empty, and whose forward and backward other devices wait for (synchronize_batch_norms).
+class EmptyBatch {
+ public:
+  [[nodiscard]] EmptyBatch() noexcept;
+  ~EmptyBatch();
+  EmptyBatch(const EmptyBatch&) = delete;
+  EmptyBatch& operator=(const EmptyBatch&) = delete;
+
+  static bool active() noexcept;  ///< on the calling thread
+};
+
+}  // namespace tutti

@@ -1,0 +1,201 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Compares two files of `./dev bench`, or of Google Benchmark, and says which differences are more than chance.
+
+usage: compare_benches.py OLD NEW
+
+Each bench's repetitions (--benchmark_repetitions=10) are two samples, whose medians are shown, and a two-sided
+Mann-Whitney U test says how likely ranks as different as these are if both are alike: p, exact up to 40 repetitions in
+all, ties included. With too few repetitions for any result to be unlikely, that is said instead. The test knows two runs,
+not the machine: what drifted between them is a difference too.
+
+A file that is no path is looked for in runs/bench. The status is 0, or 2 for files that cannot be compared.
+"""
+
+import functools
+import json
+import math
+import os
+import pathlib
+import statistics
+import sys
+
+LEVEL = 0.05
+MOST_EXACT = 40
+SECONDS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0}
+# Google Benchmark's own fields, and counters that only restate the time.
+NOT_COUNTERS = {"family_index", "per_family_instance_index", "repetitions", "repetition_index", "threads", "iterations",
+                "real_time", "cpu_time", "bytes_per_second", "items_per_second", "FLOP/s", "element", "per_op"}
+
+
+class Refused(Exception):
+    pass
+
+
+# --- the test
+
+def doubled_ranks(values):
+    """Twice the rank of each, from 2 on; equal values share the mean of their places."""
+    order = sorted(values)
+    first = {}
+    for place, value in enumerate(order):
+        first.setdefault(value, place)
+    count = {value: order.count(value) for value in first}
+    return [2 * first[value] + count[value] + 1 for value in values]
+
+
+@functools.lru_cache(maxsize=None)
+def rank_sums(ranks, chosen):
+    """How many ways to choose so many of these ranks there are, by the sum of what is chosen."""
+    ways = [{0: 1}] + [{} for _ in range(chosen)]
+    for rank in ranks:
+        for n in range(chosen, 0, -1):
+            for total, count in ways[n - 1].items():
+                ways[n][total + rank] = ways[n].get(total + rank, 0) + count
+    return ways[chosen]
+
+
+def exact_p(ranks, chosen, total):
+    """The share of all choices whose sum is at least as far from the mean."""
+    sums = rank_sums(tuple(sorted(ranks)), chosen)
+    mean = chosen * sum(ranks) / len(ranks)
+    distance = abs(total - mean)
+    return sum(count for other, count in sums.items() if abs(other - mean) >= distance) / sum(sums.values())
+
+
+def normal_p(ranks, chosen, total):
+    """The same by the normal distribution, with the variance that ties leave."""
+    n = len(ranks)
+    mean = sum(ranks) / n
+    variance = chosen * (n - chosen) / (n - 1) * sum((rank - mean) ** 2 for rank in ranks) / n
+    if variance == 0:
+        return 1.0
+    return math.erfc(max(0.0, abs(total - chosen * mean) - 1.0) / math.sqrt(2 * variance))  # 1: half a rank, doubled
+
+
+def mann_whitney_p(old, new):
+    """Two-sided p of the Mann-Whitney U test."""
+    ranks = doubled_ranks([*old, *new])
+    total = sum(ranks[:len(old)])
+    return (exact_p if len(ranks) <= MOST_EXACT else normal_p)(ranks, len(old), total)
+
+
+def smallest_p(old_count, new_count):
+    """What p is at least, whatever was measured: all of one sample below all of the other."""
+    return min(1.0, 2 / math.comb(old_count + new_count, old_count))
+
+
+# --- files
+
+def find_file(name):
+    """A path as the caller wrote it, or the name of a file in runs/bench."""
+    from_caller = pathlib.Path(os.environ.get("TUTTI_CALLED_FROM", ".")) / name
+    for path in (from_caller, pathlib.Path("runs/bench") / name, pathlib.Path("runs/bench") / f"{name}.json"):
+        if path.is_file():
+            return path
+    raise Refused(f"there is no file {name}, here or in runs/bench")
+
+
+def read(path):
+    try:
+        content = json.loads(path.read_text())
+        return content["context"], samples_of(content["benchmarks"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise Refused(f"{path} is not a file of ./dev bench: {error!r}") from error
+
+
+def samples_of(benchmarks):
+    """By bench and quantity, the values of all repetitions. Times are in seconds."""
+    samples = {}
+    for bench in benchmarks:
+        if bench.get("run_type", "iteration") != "iteration" or bench.get("error_occurred"):
+            continue
+        values = {key: value for key, value in bench.items()
+                  if key not in NOT_COUNTERS and isinstance(value, (int, float)) and not isinstance(value, bool)}
+        for quantity, value in {"time": bench["real_time"] * SECONDS[bench["time_unit"]], **values}.items():
+            samples.setdefault((bench.get("run_name", bench["name"]), quantity), []).append(value)
+    return samples
+
+
+def describe(label, path, context):
+    commit = context.get("commit", "unknown commit")[:7] + (", changed" if context.get("changed") else "")
+    machine = f"{context.get('processor', 'unknown processor')}, {context.get('cores', context.get('num_cpus', '?'))} cores"
+    unfinished = "" if context.get("complete", True) else ", incomplete"
+    return f"{label}  {path}: {commit}, {context.get('time', context.get('date', 'unknown time'))}, {machine}{unfinished}"
+
+
+# --- the table
+
+def time_text(seconds):
+    for unit, size in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
+        if seconds >= size:
+            return f"{seconds / size:.4g} {unit}"
+    return f"{seconds / 1e-9:.4g} ns"
+
+
+def compare(old, new):
+    """Rows of what both have, and how many of them could be tested and differ."""
+    rows, tested, differing = [], 0, 0
+    for key in [key for key in old if key in new]:
+        if len({*old[key], *new[key]}) == 1:  # a size, a count
+            continue
+        before, after = statistics.median(old[key]), statistics.median(new[key])
+        text = time_text if key[1] == "time" else "{:.4g}".format
+        row = [*key, text(before), text(after), f"{after / before:.3f}" if before else "", ""]
+        if smallest_p(len(old[key]), len(new[key])) >= LEVEL:
+            row.append(f"too few repetitions: {len(old[key])} and {len(new[key])}")
+        else:
+            tested += 1
+            p = mann_whitney_p(old[key], new[key])
+            row[5] = f"{p:.2g}"
+            row.append("differs" if p < LEVEL else "")
+            differing += p < LEVEL
+        rows.append(row)
+    return rows, tested, differing
+
+
+def show(rows):
+    rows = [["bench", "quantity", "old", "new", "new/old", "p", ""], *rows]
+    widths = [max(len(row[i]) for row in rows) for i in range(7)]
+    for row in rows:
+        cells = [text.ljust(width) if i in (0, 1, 6) else text.rjust(width)
+                 for i, (text, width) in enumerate(zip(row, widths))]
+        print("  ".join(cells).rstrip())
+
+
+def main(arguments):
+    if arguments in (["-h"], ["--help"]):
+        print(__doc__.strip())
+        return 0
+    try:
+        if len(arguments) != 2:
+            raise Refused(f"two files, OLD and NEW, not {len(arguments)}")
+        paths = [find_file(name) for name in arguments]
+        (old_context, old), (new_context, new) = map(read, paths)
+        rows, tested, differing = compare(old, new)
+        if not rows:
+            raise Refused("the two files have no figure in common")
+    except Refused as refused:
+        print(f"bench --compare: {refused}", file=sys.stderr)
+        return 2
+    print(describe("OLD", paths[0], old_context))
+    print(describe("NEW", paths[1], new_context))
+    if any(old_context.get(key) != new_context.get(key) for key in ("processor", "cores")):
+        print("These are different machines: differences need not be the program's.")
+    print()
+    show(rows)
+    print()
+    for label, names in (("OLD", old.keys() - new.keys()), ("NEW", new.keys() - old.keys())):
+        if missing := sorted({name for name, _ in names}):
+            print(f"only in {label}: {', '.join(missing)}")
+    if tested:
+        print(f"{differing} of {tested} differ at p < {LEVEL} (two-sided Mann-Whitney U); by chance it would be about "
+              f"{LEVEL * tested:.1f}")
+    if tested < len(rows):
+        print(f"{len(rows) - tested} have too few repetitions for any difference to be told from chance: "
+              "run both with --benchmark_repetitions=10")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

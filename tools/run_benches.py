@@ -1,0 +1,232 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Runs the benches of a build folder, writes one JSON file for the run, and shows figures beside the machine's limits.
+
+The file is Google Benchmark's own format: what its programs say, joined, each benchmark with the `executable` it came
+from, and in `context` also commit, processor, cores, time, options and the limits measured before the first bench. It
+is replaced as a whole after each executable, so that a run which is interrupted leaves what had finished by then, with
+`complete` false.
+
+Options after `--` go to Google Benchmark. The status is 0, 1 if nothing matched or a bench failed, 130 after Ctrl-C.
+"""
+
+import argparse
+import datetime
+import itertools
+import json
+import os
+import pathlib
+import platform
+import subprocess
+import sys
+import tempfile
+
+LIMITS = "machine_limits"
+FLOPS, BYTES = "FLOP/s", "bytes_per_second"
+SECONDS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0}
+
+
+def processor_model():
+    try:
+        lines = pathlib.Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    models = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return models[0] if models else platform.processor() or platform.machine()
+
+
+def git(*arguments):
+    """Output of a git command here; None where there is no repository or no git."""
+    try:
+        done = subprocess.run(["git", *arguments], capture_output=True, text=True)
+    except OSError:
+        return None
+    return done.stdout.strip() if done.returncode == 0 else None
+
+
+def describe_run(options):
+    """What a file says of its run beside Google Benchmark's own context."""
+    return {"commit": git("rev-parse", "HEAD") or "unknown",
+            "changed": bool(git("status", "--porcelain", "--untracked-files=no")),
+            "processor": processor_model(), "cores": len(os.sched_getaffinity(0)),
+            "time": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+            "filter": options.filter, "options": options.passed}
+
+
+def file_name(run):
+    moment = datetime.datetime.fromisoformat(run["time"]).strftime("%Y%m%dT%H%M%SZ")
+    return f"{moment}-{run['commit'][:7]}{'-changed' if run['changed'] else ''}"
+
+
+def write_whole(path, content):
+    """Replaces the file in one step."""
+    unfinished = path.with_name(path.name + ".unfinished")
+    unfinished.write_text(json.dumps(content, indent=1) + "\n")
+    os.replace(unfinished, path)
+
+
+def make_file(folder, name, content):
+    """Writes a file that no other run has, and gives its path: two runs of one second get two."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for suffix in itertools.chain([""], (f"-{n}" for n in itertools.count(2))):
+        path = folder / f"{name}{suffix}.json"
+        try:
+            path.touch(exist_ok=False)
+        except FileExistsError:
+            continue
+        write_whole(path, content)
+        return path
+
+
+def matching(executable, pattern):
+    """Names of its benches, and what it had to say against the pattern."""
+    done = subprocess.run([executable, f"--benchmark_filter={pattern}", "--benchmark_list_tests"], capture_output=True,
+                          text=True)
+    return [line for line in done.stdout.splitlines() if line] if done.returncode == 0 else [], done.stderr.strip()
+
+
+def measure_limits(executable):
+    """FLOP/s of multiply-adds, and bytes/s of copies by the bytes that one reads and writes: the best repetitions."""
+    done = subprocess.run([executable, "--benchmark_format=json"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                          text=True)
+    if done.returncode != 0:
+        raise SystemExit(f"bench: {executable} ended with status {done.returncode}")
+    limits = {FLOPS: 0.0, "copies": {}}
+    for bench in json.loads(done.stdout)["benchmarks"]:
+        if bench.get("run_type") != "iteration":
+            continue
+        if FLOPS in bench:
+            limits[FLOPS] = max(limits[FLOPS], bench[FLOPS])
+        else:
+            moved = str(int(bench["moved"]))
+            limits["copies"][moved] = max(limits["copies"].get(moved, 0.0), bench[BYTES])
+    return limits
+
+
+def show_limits(limits):
+    print(f"limits of one core: {limits[FLOPS] * 1e-9:.1f} GFLOP/s in f32 multiply-adds; copies, GB/s read and written: "
+          + ", ".join(f"{rate * 1e-9:.1f} ({size_text(int(moved))})" for moved, rate in limits["copies"].items()),
+          flush=True)
+
+
+def size_text(size):
+    for unit in ("B", "KiB", "MiB"):
+        if size < 1024:
+            return f"{size} {unit}"
+        size //= 1024
+    return f"{size} GiB"
+
+
+def copy_limit(limits, moved):
+    """Bytes/s of the copy that moves about as many bytes: caches are faster than memory."""
+    nearest = min(limits["copies"], key=lambda size: abs(int(size).bit_length() - int(moved).bit_length()))
+    return limits["copies"][nearest]
+
+
+def limit_rows(benchmarks, limits):
+    """A row for each bench that states its operations or bytes."""
+    def share(rate, limit):
+        return [f"{rate * 1e-9:.2f}", f"{100 * rate / limit:.0f} %"]
+
+    rows = []
+    for bench in benchmarks:
+        whole = bench.get("run_type") == "iteration" or bench.get("aggregate_name") == "median"
+        if not whole or not (FLOPS in bench or BYTES in bench):
+            continue
+        by_wall = bench["name"].split("/")[-1] in ("real_time", "manual_time")  # else rates are by the processor's time
+        seconds = bench["real_time" if by_wall else "cpu_time"] * SECONDS[bench["time_unit"]]
+        flops = share(bench[FLOPS], limits[FLOPS]) if FLOPS in bench else ["", ""]
+        moved = bench.get(BYTES, 0.0) * seconds
+        rows.append([bench["name"], *flops,
+                     *(share(bench[BYTES], copy_limit(limits, moved)) if BYTES in bench else ["", ""])])
+    return rows
+
+
+def show_table(rows):
+    rows = [["", "GFLOP/s", "of limit", "GB/s", "of limit"], *rows]
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    for row in rows:
+        print("  ".join([row[0].ljust(widths[0]), *(text.rjust(width) for text, width in zip(row[1:], widths[1:]))]))
+
+
+def run_all(executables, options, path, content):
+    """Runs them one after the other, adding to the file; what failed."""
+    failed = []
+    with tempfile.TemporaryDirectory() as folder:
+        output = pathlib.Path(folder) / "output.json"
+        for executable in executables:
+            print(f"\n== {executable.name}", flush=True)
+            output.unlink(missing_ok=True)
+            status = subprocess.run([executable, f"--benchmark_filter={options.filter}", *options.passed,
+                                     f"--benchmark_out={output}", "--benchmark_out_format=json"]).returncode
+            if status != 0:
+                failed.append(f"{executable.name} ended with status {status}")
+                continue
+            said = json.loads(output.read_text())
+            content["context"] = said["context"] | content["context"]
+            content["benchmarks"] += [bench | {"executable": executable.name} for bench in said["benchmarks"]]
+            write_whole(path, content)
+    return failed
+
+
+def run_into_file(executables, options):
+    """One run, its file and its tables; the status."""
+    context = describe_run(options) | {"complete": False}
+    path, content = None, {"context": context, "benchmarks": []}
+    try:
+        context["limits"] = measure_limits(options.folder / LIMITS)
+        show_limits(context["limits"])
+        path = make_file(options.output, file_name(context), content)
+        failed = run_all(executables, options, path, content)
+        content["context"]["complete"] = not failed
+    except KeyboardInterrupt:
+        failed = None
+    if not content["benchmarks"]:
+        if path:
+            path.unlink()
+    else:
+        write_whole(path, content)
+        if rows := limit_rows(content["benchmarks"], context["limits"]):
+            print()
+            show_limits(context["limits"])
+            show_table(rows)
+        print(f"\nwrote {path}")
+    if failed is None:
+        print("bench: interrupted: " + ("the file has what had finished" if content["benchmarks"] else "nothing was written"),
+              file=sys.stderr)
+        return 130
+    for line in failed:
+        print(f"bench: {line}", file=sys.stderr)
+    return 1 if failed else 0
+
+
+def parse_arguments(arguments):
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=pathlib.Path, help="where the executables *_bench are")
+    parser.add_argument("--filter", default=".", help="a regular expression")
+    parser.add_argument("--list", action="store_true", help="only names")
+    parser.add_argument("--output", type=pathlib.Path, default=pathlib.Path("runs/bench"))
+    end = arguments.index("--") if "--" in arguments else len(arguments)
+    return parser.parse_args(arguments[:end], argparse.Namespace(passed=arguments[end + 1:]))
+
+
+def main():
+    options = parse_arguments(sys.argv[1:])
+    found, complaints = {}, []
+    for executable in sorted(options.folder.glob("*_bench")):
+        names, complaint = matching(executable, options.filter)
+        complaints.append(complaint)
+        if names:
+            found[executable] = names
+    if not found:
+        print(f"bench: no bench matches '{options.filter}'; ./dev bench --list has their names", file=sys.stderr)
+        print(*dict.fromkeys(filter(None, complaints)), sep="\n", file=sys.stderr)
+        return 1
+    if options.list:
+        print(*(name for names in found.values() for name in names), sep="\n")
+        return 0
+    return run_into_file(found, options)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

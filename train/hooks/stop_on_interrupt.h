@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <tutti/train/hook.h>
+
+namespace tutti {
+
+/// Ends training at Ctrl-C (SIGINT) as Trainer::stop does, with the checkpoints and logs that its end brings. While
+/// training runs, the first is confirmed on standard error and heeded after the step that runs; the second ends the
+/// process at once, by the signal. Before and after training the signal does what it did before; a process that ignores
+/// it, as one in the background of a script may, goes on ignoring it. With several devices, for the main one's trainer,
+/// whose stop is agreed with the others. Several trainings at a time are all ended.
+class StopOnInterrupt final : public Hook {
+ public:
+  StopOnInterrupt() = default;
+  ~StopOnInterrupt() override;
+
+  void before_train() override;
+  void after_step(const StepReport&) override;
+  void after_train() override;
+
+  bool interrupted() const noexcept { return interrupted_; }  ///< in the last call of train
+
+ private:
+  void end_listening() noexcept;
+
+  bool listening_ = false;
+  bool interrupted_ = false;
+};
+
+}  // namespace tutti
