@@ -334,10 +334,13 @@ void GradientSync::check_consistency(std::span<const Device> devices) {
 void GradientSync::fail(Device device, std::exception_ptr error) {
   const auto self = member(device);
   state("sync.fail");
-  // Another thread than the device's own only tells the group: the device hears of it at its next call.
   const std::uint64_t driver = self->last_driver();
-  const bool own = driver == 0 || driver == this_thread_number();
-  if (!own || !DeviceUse::try_with(*self, [&] { self->fail(error); })) self->report_failure(error);
+  if (driver == this_thread_number() && DeviceUse::try_with(*self, [&] { self->fail(error); })) return;
+  // Another thread than the device's own only tells the group: the device hears of it at its next call. Before the
+  // first step nobody knows whose the device is: its own thread may rejoin next, which takes a failure that the group
+  // knows.
+  const auto told = self->report_failure(error);
+  if (driver == 0 && self->server().here() && !self->server().in_callback()) told->wait();
 }
 void GradientSync::busy(Device device, std::string activity) {
   state("sync.busy").server_.set_busy(member(device)->index(), std::move(activity));

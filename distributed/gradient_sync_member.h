@@ -77,8 +77,9 @@ class SyncMember final : public GradientObserver, public PendingGradients {
   std::shared_ptr<SyncWaiter> check_replica();
   void await(const SyncWaiter& waiter) { server_.await(waiter, index_); }
   void fail(std::exception_ptr) noexcept;
-  /// The same for a thread that does not drive the device: waits for nothing, changes nothing here.
-  void report_failure(std::exception_ptr) noexcept;
+  /// The same for a thread that does not drive the device: waits for nothing, changes nothing here. The server answers
+  /// when it has taken note and no launched reduction touches this device's storage.
+  std::shared_ptr<SyncWaiter> report_failure(std::exception_ptr) noexcept;
 
   bool is_current(std::uint64_t group, std::int64_t generation) const noexcept {
     return group == group_number_ && generation == generation_;

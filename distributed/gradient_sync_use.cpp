@@ -13,8 +13,12 @@ DeviceUse::DeviceUse(SyncMember& member) noexcept : member_(member), outermost_(
   outermost_ = taken_ = member.user_.compare_exchange_strong(none, self, std::memory_order_acquire);
 }
 
-DeviceUse::DeviceUse(SyncMember& member, std::string_view operation) : DeviceUse(member) {
+SyncMember& DeviceUse::allowed(SyncMember& member, std::string_view operation) {
   member.server().refuse_where_nothing_comes(operation);
+  return member;
+}
+
+DeviceUse::DeviceUse(SyncMember& member, std::string_view operation) : DeviceUse(allowed(member, operation)) {
   if (taken_) return;
   const SyncError error(fmt::format("[{}] {} is used by two threads at the same time: one thread drives a device",
                                     operation, to_string(member.device())));
@@ -26,8 +30,9 @@ DeviceUse::~DeviceUse() {
   if (outermost_) member_.user_.store(0, std::memory_order_release);
 }
 
-void SyncMember::report_failure(std::exception_ptr error) noexcept {
-  server_.device_failed({index_, server_.group_number(), open_generation_.load(std::memory_order_relaxed)}, error);
+std::shared_ptr<SyncWaiter> SyncMember::report_failure(std::exception_ptr error) noexcept {
+  return server_.device_failed({index_, server_.group_number(), open_generation_.load(std::memory_order_relaxed)},
+                               error);
 }
 
 }  // namespace tutti

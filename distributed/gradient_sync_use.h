@@ -28,6 +28,7 @@ class [[nodiscard]] DeviceUse {
 
  private:
   explicit DeviceUse(SyncMember&) noexcept;
+  static SyncMember& allowed(SyncMember&, std::string_view operation);  ///< throws before the device counts as used
 
   SyncMember& member_;
   bool outermost_;

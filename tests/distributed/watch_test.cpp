@@ -172,6 +172,54 @@ TEST_CASE("watch: a dump may call fail and close, and what it throws is told") {
   CHECK_MESSAGE(contains(warnings.text(), "[sync.rejoin] called by SyncOptions::warn or dump"), warnings.text());
 }
 
+TEST_CASE("watch: a thread that reports a failure, or is refused in a dump, does not drive the device") {
+  const auto step_until_failed = [](Pair& pair) -> std::string {
+    for (;;) {
+      try {
+        pair.step(0);
+      } catch (const SyncError& failed) {
+        return failed.what();
+      }
+    }
+  };
+  SUBCASE("before the first step") {
+    for (int i = 0; i < 100; ++i) {
+      Pair pair({.fail_after = 60s});
+      std::string error;
+      std::atomic<int> ready{0};
+      const auto meet = [&] {
+        for (++ready; ready < 2;) std::this_thread::yield();
+      };
+      std::thread driver([&] {
+        meet();
+        error = step_until_failed(pair);
+      });
+      meet();
+      pair.sync->fail(test_device(), burnt());
+      driver.join();
+      REQUIRE_MESSAGE(contains(error, "burnt"), error);
+    }
+  }
+  SUBCASE("in a dump") {
+    GradientSync* group = nullptr;
+    std::atomic<bool> dumps{false};
+    Pair pair({.fail_after = 60s,
+               .warn = [](const std::string&) {},
+               .dump =
+                   [&](const std::string&) {
+                     dumps = true;
+                     for (int i = 0; i < 2000; ++i) CHECK_THROWS_AS(group->rejoin(test_device(), 0), SyncError);
+                   }});
+    group = pair.sync.get();
+    pair.sync->fail(test_device(1), burnt());
+    while (!dumps) std::this_thread::yield();
+    for (int i = 0; i < 200; ++i) {
+      const std::string error = step_until_failed(pair);
+      REQUIRE_MESSAGE(contains(error, "burnt"), error);
+    }
+  }
+}
+
 TEST_CASE("watch: two threads that drive one device are both told, and so are the others") {
   Pair pair({.warn_after = 60s, .fail_after = 60s});
   const auto errors = errors_of_devices(3, [&](std::size_t t) {
