@@ -336,11 +336,10 @@ void GradientSync::fail(Device device, std::exception_ptr error) {
   state("sync.fail");
   const std::uint64_t driver = self->last_driver();
   if (driver == this_thread_number() && DeviceUse::try_with(*self, [&] { self->fail(error); })) return;
-  // Another thread than the device's own only tells the group: the device hears of it at its next call. Before the
-  // first step nobody knows whose the device is: its own thread may rejoin next, which takes a failure that the group
-  // knows.
+  // Another thread than the device's own only tells the group: the device hears of it at its next call. Before its
+  // first step this may be its own thread, which may rejoin next: once the group knows.
   const auto told = self->report_failure(error);
-  if (driver == 0 && self->server().here() && !self->server().in_callback()) told->wait();
+  if (driver == 0 && self->server().here() && !DistributedSyncServer::in_any_callback()) told->wait();
 }
 void GradientSync::busy(Device device, std::string activity) {
   state("sync.busy").server_.set_busy(member(device)->index(), std::move(activity));

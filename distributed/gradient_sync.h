@@ -191,7 +191,8 @@ class GradientSync {
   void barrier(Device);  ///< returns when every device has called it
 
   /// Reports, also outside of a step, that this device cannot go on; all others' waits end with `error`'s text. Any
-  /// thread: while another one uses the device, that one's wait ends too, and this returns at once.
+  /// thread: one that does not drive the device ends the wait of the one that does, and returns at once; before the
+  /// device's first step, when the group has taken note.
   void fail(Device, std::exception_ptr error);
   void busy(Device, std::string activity);  ///< shown by deadline messages; empty: no longer
   /// Compares all replicas, hash tables, parameters and buffers bit by bit. Every device that has not left calls it at

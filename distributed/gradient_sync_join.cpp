@@ -13,7 +13,10 @@ namespace tutti {
 // Every look at a gradient comes here, perhaps in a thread that should not: until there is something to join, only what
 // is atomic is read.
 void SyncMember::join() {
-  if (!may_join_.load(std::memory_order_relaxed)) return;
+  if (!may_join_.load(std::memory_order_relaxed)) {
+    if (last_driver() == 0 && !left_) server_.check_alive();  // before its first step the group alone knows a failure
+    return;
+  }
   const DeviceUse use(*this, "sync.join");
   if (posted_.waiter && phase_ == Phase::posted && !double_buffered()) {
     refuse_waiting_for_posted();

@@ -78,7 +78,7 @@ class SyncMember final : public GradientObserver, public PendingGradients {
   void await(const SyncWaiter& waiter) { server_.await(waiter, index_); }
   void fail(std::exception_ptr) noexcept;
   /// The same for a thread that does not drive the device: waits for nothing, changes nothing here. The server answers
-  /// when it has taken note and no launched reduction touches this device's storage.
+  /// when nothing more will be launched.
   std::shared_ptr<SyncWaiter> report_failure(std::exception_ptr) noexcept;
 
   bool is_current(std::uint64_t group, std::int64_t generation) const noexcept {

@@ -20,7 +20,7 @@ class [[nodiscard]] DeviceUse {
   SyncMember* operator->() const noexcept { return &member_; }
   /// For what cannot throw: `act()` if the device is this thread's to use, else false.
   template <class Act> static bool try_with(SyncMember& member, Act act) {
-    if (!member.server().here() || member.server().in_callback()) return false;
+    if (!member.server().here() || DistributedSyncServer::in_any_callback()) return false;
     DeviceUse use(member);
     if (use.taken_) act();
     return use.taken_;

@@ -276,6 +276,7 @@ void DistributedSyncServer::dump_events(const std::string& error) noexcept {
 // --- what the group calls
 
 bool DistributedSyncServer::in_callback() const noexcept { return called_back == this; }
+bool DistributedSyncServer::in_any_callback() noexcept { return called_back != nullptr; }
 
 void DistributedSyncServer::call_back(const std::function<void(const std::string&)>& callback,
                                       const std::string& text) const {

@@ -113,6 +113,7 @@ class DistributedSyncServer {
   bool here() const noexcept { return made_.here(); }
   /// The calling thread runs the group's `warn` or `dump`, where nothing may be waited for.
   bool in_callback() const noexcept;
+  static bool in_any_callback() noexcept;  ///< of any group: another one may wait for this thread, and must not
   /// Throws SyncError, naming the operation, unless `here` and not `in_callback`.
   void refuse_where_nothing_comes(std::string_view operation) const;
   void refuse_elsewhere(std::string_view operation) const;
