@@ -4,8 +4,8 @@
 release=build/release
 # So that ccache keeps what was compiled with precompiled headers, too.
 export CCACHE_SLOPPINESS=${CCACHE_SLOPPINESS:-pch_defines,time_macros}
-# What it does not have is compiled at once, not preprocessed before.
-export CCACHE_DEPEND=${CCACHE_DEPEND:-1}
+# Its depend mode is unsound here: GCC's lists of dependencies leave out what a precompiled header holds.
+export CCACHE_NODEPEND=1
 
 # show_failure LOG COMMAND...: what the log says of the command's failure.
 show_failure() {
@@ -77,8 +77,9 @@ build_demo() {
     ! grep -q -- '-DTUTTI_HAVE_CUDA' "$folder/build.ninja"; then
     program=$folder/$example.demo
     objects=$(tools/needed_objects.py "$folder" "$example" --objects)
+    # Without ccache, which would preprocess each source first: what is compiled here stays in the folder.
     # shellcheck disable=SC2086  # one word each
-    compile "$folder" $objects || return
+    CCACHE_DISABLE=1 compile "$folder" $objects || return
     tools/needed_objects.py "$folder" "$example" --link "$example.demo" && return
   fi
   program=$folder/examples/$example
