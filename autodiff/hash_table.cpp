@@ -52,8 +52,7 @@ void add_at(const Array& table, const std::vector<std::int64_t>& rows, const Arr
   if (rows.empty()) return;
   const Array index = Array::from(rows, {length_of(rows)}, table.device());
   table.count_write("hash_table");
-  backend_for(table.device())
-      .scatter(Scatter::add, values, 0, index_of_rows(index, table.length(1)).contiguous(), table);
+  backend_for(table.device()).scatter(Scatter::add, values, 0, index_of_rows(index, table.length(1)), table);
 }
 
 template <class T>

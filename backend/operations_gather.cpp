@@ -43,7 +43,7 @@ Array scatter_add(const Shape& shape, const Array& updates, std::int64_t axis, c
   Array result = checks::output("scatter_add", out, shape, updates.dtype(), updates.device());
   result.fill(0);
   if (updates.size() > 0)
-    backend_for(updates.device()).scatter(Scatter::add, updates.contiguous(), place, index.contiguous(), result);
+    backend_for(updates.device()).scatter(Scatter::add, updates.contiguous(), place, index, result);
   return result;
 }
 
@@ -57,8 +57,7 @@ Array scatter(Scatter kind, const Array& x, std::int64_t axis, const Array& inde
   if (is_narrow(x) && kind != Scatter::set)
     return narrowed("scatter", scatter(kind, widened(x), axis, index, widened(updates)), x.dtype());
   Array result = x.copy();
-  if (updates.size() > 0)
-    backend_for(x.device()).scatter(kind, updates.contiguous(), place, index.contiguous(), result);
+  if (updates.size() > 0) backend_for(x.device()).scatter(kind, updates.contiguous(), place, index, result);
   return result;
 }
 

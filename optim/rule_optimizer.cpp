@@ -42,7 +42,7 @@ void step_rows(const OptimizerRule& rule, const Array& parameter, const SparseGr
   const std::int64_t columns = columns_of(parameter.shape());
   if (gradient.count() == 0 || columns == 0) return;
   require_rows(parameter, gradient);
-  const Array index = index_of_rows(gradient.indices, columns).contiguous();
+  const Array index = index_of_rows(gradient.indices, columns);
   const auto table_of = [&](const Array& array) { return array.reshape({parameter.length(0), columns}); };
   const auto rows_of = [&](const Array& array) { return gather(table_of(array), 0, index); };
 

@@ -53,7 +53,7 @@ void Sgd::update_rows(std::size_t position, const Array& parameter, const Sparse
   const Array rate = Array::full({}, -learning_rate(group_of(position)), rows.dtype(), parameter.device());
   const Array change = tutti::apply(elementwise::Multiply{}, rows, rate).cast(parameter.dtype());
   backend_for(parameter.device())
-      .scatter(Scatter::add, change, 0, index_of_rows(gradient.indices, columns).contiguous(),
+      .scatter(Scatter::add, change, 0, index_of_rows(gradient.indices, columns),
                parameter.reshape({parameter.length(0), columns}));
 }
 

@@ -73,6 +73,7 @@ class Selection {
   bool in_rows() const { return repeated_ && blocks_.inner == selected_.inner && blocks_.inner > 1; }
   std::int64_t row() const { return blocks_.inner; }
   std::int64_t rows() const { return blocks_.outer * blocks_.length; }
+  std::int64_t grain_of_columns() const { return std::max<std::int64_t>(64, grain_of(rows())); }  // whole cache lines
   std::int64_t grain_of_rows() const { return grain_of(blocks_.inner); }
   /// The place where row `i` of the result begins in the longer array.
   std::int64_t place_of_row(std::int64_t i) const {
@@ -207,6 +208,23 @@ void CpuBackend::scatter(Scatter kind, const Array& updates, std::size_t axis, c
       visit_join<T>(kind, [&](auto join) {
         const T* source = from.data<T>();
         T* target = to.data<T>();
+        if (selection.in_rows()) {
+          const auto join_rows = [&](std::int64_t first, std::int64_t last, std::int64_t begin, std::int64_t end) {
+            for (std::int64_t i = first; i < last; ++i) {
+              T* const place = target + selection.place_of_row(i);
+              const T* const row = source + i * selection.row();
+              for (std::int64_t k = begin; k < end; ++k) place[k] = join(place[k], row[k]);
+            }
+          };
+          if (selection.outer() == 1)  // each thread takes some columns of all rows
+            return pool.parallel_for(
+                selection.row(), selection.grain_of_columns(),
+                [&](std::int64_t begin, std::int64_t end) { join_rows(0, selection.rows(), begin, end); });
+          const std::int64_t block = selection.rows() / selection.outer();
+          return pool.parallel_for(selection.outer(), selection.grain(), [&](std::int64_t begin, std::int64_t end) {
+            join_rows(begin * block, end * block, 0, selection.row());
+          });
+        }
         pool.parallel_for(selection.outer(), selection.grain(), [&](std::int64_t begin, std::int64_t end) {
           selection.for_each(
               begin, end, [=](std::int64_t i, std::int64_t place) { target[place] = join(target[place], source[i]); });

@@ -102,11 +102,17 @@ class CudaBackend final : public Backend {
   void lu(const Array& input, const Array& factors, const Array& permutation, const Array& sign) override;
   void solve_triangular(const TriangularSystem&, const Array& matrix, const Array& right, const Array& output) override;
 
+  bool draws_at_places() const override { return true; }
   void random(const RandomCall&, const Array& output) override;
+  void dropout(const DropoutCall&, const Array& input, const Array& output, const Array& kept) override;
+  void dropout_gradient(double factor, const Array& kept, const Array& input, const Array& output) override;
 
   void optimizer_step(const OptimizerRule&, std::span<const RuleOperands>) override;
 
  private:
+  /// Adds each row of the updates to the output's row of that number.
+  void add_rows(const Array& updates, const Array& rows, const Array& output);
+
   struct Context {
     Context(Device, MemoryPool::Keeps);
     ~Context();

@@ -25,13 +25,37 @@ void CudaBackend::gather(const Array& input, std::size_t axis, const Array& give
   });
 }
 
-void CudaBackend::scatter(Scatter kind, const Array& updates, std::size_t axis, const Array& index,
+namespace {
+
+constexpr std::int64_t kFewestColumns = 8;  // a warp takes them
+constexpr std::int64_t kMostAlike = 256;    // rows that are added to one, on the average: one warp after the other
+
+/// The numbers of the rows that an index along the first axis selects whole; undefined if it does not, and where
+/// elements are better taken by themselves.
+Array selected_rows(const Array& index, std::size_t axis, const Shape& selected) {
+  if (axis != 0 || index.size() < kFewestColumns * index.shape()[0]) return {};
+  if (index.shape()[0] > kMostAlike * selected[0]) return {};
+  Array first = index;
+  for (std::size_t i = 1; i < index.rank(); ++i) {
+    if (index.shape()[i] != selected[i] || (index.shape()[i] > 1 && index.strides()[i] != 0)) return {};
+    first = first.slice(static_cast<std::int64_t>(i), 0, 1);
+  }
+  return first.contiguous();
+}
+
+}  // namespace
+
+void CudaBackend::scatter(Scatter kind, const Array& updates, std::size_t axis, const Array& given,
                           const Array& output) {
   if (kind == Scatter::add && is_narrow(output)) {
     const Array wide = widened(output);
-    scatter(kind, widened(updates), axis, index, wide);
+    scatter(kind, widened(updates), axis, given, wide);
     return cast(wide, output);
   }
+  if (kind == Scatter::add && is_floating(output.dtype()))
+    if (const Array rows = selected_rows(given, axis, output.shape()); rows.defined())
+      return add_rows(updates, rows, output);
+  const Array index = given.contiguous();
   const char* const name = kind == Scatter::add ? "scatter_add" : "scatter";
   const Device device = output.device();
   const Selection selection = selection_of(name, output.shape(), index.shape(), axis);
@@ -52,6 +76,24 @@ void CudaBackend::scatter(Scatter kind, const Array& updates, std::size_t axis, 
                  cuda_kernels::launch_scatter_sorted(queue, kind, updates.dtype(), selection, range, updates.raw_data(),
                                                      places, output.raw_data(), own.index_faults.report(),
                                                      scratch.data(), bytes));
+    }
+  });
+}
+
+void CudaBackend::add_rows(const Array& updates, const Array& rows, const Array& output) {
+  const Device device = output.device();
+  const std::int64_t columns = updates.size() / rows.size();
+  Context& own = context(device);
+  stream(device).launch("scatter_add", [&](cudaStream_t queue) {
+    for (std::int64_t begin = 0; begin < rows.size(); begin += cuda_kernels::kMostSorted) {
+      const SortedUpdates range{begin, std::min(cuda_kernels::kMostSorted, rows.size() - begin), output.shape()[0]};
+      std::size_t bytes = 0;
+      TUTTI_CUDA(device, "scatter_add", cuda_kernels::scatter_workspace(range, bytes));
+      const Storage scratch = workspace(device, bytes);
+      TUTTI_CUDA(device, "scatter_add",
+                 cuda_kernels::launch_add_rows(queue, updates.dtype(), range, columns, updates.raw_data(),
+                                               rows.data<std::int64_t>(), output.raw_data(), own.index_faults.report(),
+                                               /*axis=*/0, scratch.data(), bytes));
     }
   });
 }

@@ -3,6 +3,7 @@
 
 #include <tutti/backend/cuda/kernels/launch.cuh>
 #include <tutti/backend/cuda/kernels/line_combine.cuh>
+#include <tutti/backend/cuda/kernels/quad.h>
 #include <tutti/backend/cuda/kernels/reduce_terms.h>
 
 #include <cub/device/device_radix_sort.cuh>
@@ -133,6 +134,77 @@ template <class Join, class T = typename Join::Element> __global__ void __launch
   }
 }
 
+/// Columns that a warp takes at a time, of one run of rows.
+constexpr std::int64_t kTile = LineLayout::kWarp * Quad<float>::kLength;
+
+/// A warp for each sorted row and tile of columns: that of a run's first adds the run's rows to what the output holds.
+template <class T, bool kQuads> __global__ void __launch_bounds__(kThreads)
+    add_row_runs(std::int64_t count, std::uint64_t end, const std::uint64_t* __restrict__ places,
+                 const std::uint32_t* __restrict__ numbers, const T* __restrict__ updates, std::int64_t columns,
+                 T* __restrict__ to) {
+  constexpr std::int64_t kEach = Quad<T>::kLength;
+  constexpr std::int64_t kTogether = 4;  // rows, so that their loads overlap
+  const std::int64_t lane = threadIdx.x % LineLayout::kWarp;
+  const std::int64_t tiles = divide_up(columns, kTile);
+  const std::int64_t step = std::int64_t{gridDim.x} * (kThreads / LineLayout::kWarp);
+  std::int64_t item = (std::int64_t{blockIdx.x} * kThreads + threadIdx.x) / LineLayout::kWarp;
+  for (; item < count * tiles; item += step) {
+    const Division at = divide(item, tiles);
+    const std::int64_t i = at.quotient;
+    const std::uint64_t row = places[i];
+    if (row >= end || (i > 0 && places[i - 1] == row)) continue;
+    std::int64_t length = 0;
+    for (;;) {
+      const std::int64_t next = i + length + lane;
+      const std::uint32_t differ = __ballot_sync(0xffffffffU, next >= count || places[next] != row);
+      length += differ == 0 ? LineLayout::kWarp : __ffs(static_cast<int>(differ)) - 1;
+      if (differ != 0) break;
+    }
+    const std::int64_t first = at.remainder * kTile + (kQuads ? lane * kEach : lane);
+    if (first >= columns) continue;
+    constexpr std::int64_t kStride = kQuads ? 1 : LineLayout::kWarp;
+    const auto load = [&](const T* line) {
+      Quad<T> part{};
+      if constexpr (kQuads) {
+        part = *reinterpret_cast<const Quad<T>*>(line + first);
+      } else {
+        TUTTI_UNROLL
+        for (std::int64_t k = 0; k < kEach; ++k)
+          if (first + k * kStride < columns) part.at[k] = line[first + k * kStride];
+      }
+      return part;
+    };
+    T* const target = to + static_cast<std::int64_t>(row) * columns;
+    double sum[kEach];
+    const Quad<T> before = load(target);
+    TUTTI_UNROLL
+    for (std::int64_t k = 0; k < kEach; ++k) sum[k] = before.at[k];
+    const auto add = [&](const Quad<T>& part) {
+      TUTTI_UNROLL
+      for (std::int64_t k = 0; k < kEach; ++k) sum[k] += part.at[k];
+    };
+    std::int64_t done = 0;
+    for (; done + kTogether <= length; done += kTogether) {
+      Quad<T> parts[kTogether];
+      TUTTI_UNROLL
+      for (std::int64_t r = 0; r < kTogether; ++r) parts[r] = load(updates + numbers[i + done + r] * columns);
+      TUTTI_UNROLL
+      for (std::int64_t r = 0; r < kTogether; ++r) add(parts[r]);
+    }
+    for (; done < length; ++done) add(load(updates + numbers[i + done] * columns));
+    if constexpr (kQuads) {
+      Quad<T> after;
+      TUTTI_UNROLL
+      for (std::int64_t k = 0; k < kEach; ++k) after.at[k] = static_cast<T>(sum[k]);
+      *reinterpret_cast<Quad<T>*>(target + first) = after;
+    } else {
+      TUTTI_UNROLL
+      for (std::int64_t k = 0; k < kEach; ++k)
+        if (first + k * kStride < columns) target[first + k * kStride] = static_cast<T>(sum[k]);
+    }
+  }
+}
+
 /// The last of each run takes its place.
 template <class T> __global__ void __launch_bounds__(kThreads)
     set_last(std::int64_t count, std::uint64_t end, const std::uint64_t* __restrict__ places,
@@ -171,6 +243,19 @@ struct Workspace {
   }
 };
 
+/// Sorts the places of these updates, and their numbers with them.
+cudaError_t sort_places(cudaStream_t stream, IndexFault::Operation operation, const Selection& selection,
+                        const SortedUpdates& range, const std::int64_t* index, IndexFault* fault,
+                        const Workspace& parts, std::size_t workspace_bytes) {
+  launch(list_places, blocks_for(range.count), kThreads, stream, selection, range, index, parts.places, parts.numbers,
+         operation, fault);
+  std::size_t sorting = workspace_bytes - Workspace::bytes(range.count);
+  return cub::DeviceRadixSort::SortPairs(
+      parts.rest, sorting, static_cast<const std::uint64_t*>(parts.places), parts.sorted_places,
+      static_cast<const std::uint32_t*>(parts.numbers), parts.sorted_numbers, static_cast<std::uint32_t>(range.count),
+      0, bits_of(range), stream);
+}
+
 }  // namespace
 
 void launch_scatter_lines(cudaStream_t stream, Scatter kind, DType dtype, const Selection& selection,
@@ -197,13 +282,8 @@ cudaError_t launch_scatter_sorted(cudaStream_t stream, Scatter kind, DType dtype
                                   const SortedUpdates& range, const void* updates, const std::int64_t* index, void* to,
                                   IndexFault* fault, void* workspace, std::size_t workspace_bytes) {
   const Workspace parts(workspace, range.count);
-  launch(list_places, blocks_for(range.count), kThreads, stream, selection, range, index, parts.places, parts.numbers,
-         kind == Scatter::add ? IndexFault::Operation::scatter_add : IndexFault::Operation::scatter, fault);
-  std::size_t sorting = workspace_bytes - Workspace::bytes(range.count);
-  const cudaError_t error = cub::DeviceRadixSort::SortPairs(
-      parts.rest, sorting, static_cast<const std::uint64_t*>(parts.places), parts.sorted_places,
-      static_cast<const std::uint32_t*>(parts.numbers), parts.sorted_numbers, static_cast<std::uint32_t>(range.count),
-      0, bits_of(range), stream);
+  const auto operation = kind == Scatter::add ? IndexFault::Operation::scatter_add : IndexFault::Operation::scatter;
+  const cudaError_t error = sort_places(stream, operation, selection, range, index, fault, parts, workspace_bytes);
   if (error != cudaSuccess) return error;
   visit_join(kind, dtype, [&]<class Join>(Join) {
     using T = typename Join::Element;
@@ -211,6 +291,29 @@ cudaError_t launch_scatter_sorted(cudaStream_t stream, Scatter kind, DType dtype
            static_cast<std::uint64_t>(range.places), parts.sorted_places, parts.sorted_numbers,
            static_cast<const T*>(updates) + range.begin, static_cast<T*>(to));
   });
+  return cudaSuccess;
+}
+
+cudaError_t launch_add_rows(cudaStream_t stream, DType dtype, const SortedUpdates& range, std::int64_t columns,
+                            const void* from, const std::int64_t* index, void* to, IndexFault* fault,
+                            std::int64_t axis, void* workspace, std::size_t workspace_bytes) {
+  const Workspace parts(workspace, range.count);
+  const Selection rows{{}, range.begin + range.count, range.begin + range.count, 1, axis, range.places, 1};
+  const cudaError_t error =
+      sort_places(stream, IndexFault::Operation::scatter_add, rows, range, index, fault, parts, workspace_bytes);
+  if (error != cudaSuccess) return error;
+  const unsigned blocks = blocks_for(range.count * divide_up(columns, kTile), kThreads / LineLayout::kWarp);
+  const auto launch_typed = [&]<class T>(std::type_identity<T>) {
+    const T* const updates = static_cast<const T*>(from) + range.begin * columns;
+    const bool quads = lies_in_quads(updates, columns) && lies_in_quads(to, columns);
+    launch(quads ? add_row_runs<T, true> : add_row_runs<T, false>, blocks, kThreads, stream, range.count,
+           static_cast<std::uint64_t>(range.places), parts.sorted_places, parts.sorted_numbers, updates, columns,
+           static_cast<T*>(to));
+  };
+  if (dtype == DType::f64)
+    launch_typed(std::type_identity<double>{});
+  else
+    launch_typed(std::type_identity<float>{});
   return cudaSuccess;
 }
 

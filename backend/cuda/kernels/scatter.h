@@ -37,4 +37,10 @@ cudaError_t launch_scatter_sorted(cudaStream_t, Scatter, DType, const Selection&
                                   const void* updates, const std::int64_t* index, void* to, IndexFault*,
                                   void* workspace, std::size_t workspace_bytes);
 
+/// Rows of `columns` elements, f32 or f64, are added to rows of an output of `updates.places` rows: row i to that of
+/// number index[i]. The rows' numbers are sorted, and each row's are added in that order. The workspace is as above.
+cudaError_t launch_add_rows(cudaStream_t, DType, const SortedUpdates& updates, std::int64_t columns, const void* from,
+                            const std::int64_t* index, void* to, IndexFault*, std::int64_t axis, void* workspace,
+                            std::size_t workspace_bytes);
+
 }  // namespace tutti::cuda_kernels

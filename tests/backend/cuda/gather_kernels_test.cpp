@@ -142,6 +142,54 @@ Array scatter_sorted_on_host(const Target& target, const Array& updates, const C
   });
 }
 
+/// Rows added to rows of an output [rows, columns], at most `most` at a time.
+Array add_rows_on_host(const Array& updates, const Array& index, const Shape& shape, std::int64_t most,
+                       IndexFault& fault) {
+  const DeviceArray from(updates);
+  const DeviceArray places(index);
+  return on_host::in_every_order([&] {
+    DeviceArray to = Target{Scatter::add, Array::zeros(shape, updates.dtype(), cpu())}.on_host();
+    for (std::int64_t begin = 0; begin < index.size(); begin += most) {
+      const SortedUpdates range{begin, std::min(most, index.size() - begin), shape[0]};
+      std::size_t bytes = 0;
+      CHECK(cuda_kernels::scatter_workspace(range, bytes) == cudaSuccess);
+      DeviceArray workspace = DeviceArray::unwritten(bytes);
+      CHECK(cuda_kernels::launch_add_rows(nullptr, updates.dtype(), range, shape[1], from.data(),
+                                          places.as<std::int64_t>(), to.data(), &fault, 0, workspace.data(),
+                                          bytes) == cudaSuccess);
+    }
+    return to.read(shape, updates.dtype());
+  });
+}
+
+TEST_CASE("rows are added to the rows that an index selects, in its order") {
+  RandomViews views(33);
+  for (const DType dtype : {DType::f32, DType::f64})
+    for (const std::int64_t columns : {1, 3, 4, 32, 129, 260})
+      for (const std::int64_t count : {1, 7, 90}) {
+        CAPTURE(columns);
+        CAPTURE(count);
+        const std::int64_t rows = count == 90 ? 3 : 11;  // long runs, and rows that nothing is added to
+        std::vector<std::int64_t> numbers(static_cast<std::size_t>(count));
+        for (std::int64_t& number : numbers) number = views.between(0, rows - 1);
+        const Array index = Array::from(numbers, {count}, cpu());
+        const Array updates = filled(views, {count, columns}, dtype);
+        const Array expected =
+            scatter_add({rows, columns}, updates, 0, index.reshape({count, 1}).broadcast_to({count, columns}));
+        const Case rows_of_it{{rows, columns}, {count, columns}, 0};
+        Report none;
+        for (const std::int64_t most : {std::int64_t{1000}, std::int64_t{5}})
+          CHECK(on_host::differences(add_rows_on_host(updates, index, {rows, columns}, most, none.fault), expected,
+                                     1e-6) == 0);
+        none.check(IndexFault::Operation::none, rows_of_it);
+        numbers[0] = rows;
+        const Array wrong = Array::from(numbers, {count}, cpu());
+        Report report;
+        (void)add_rows_on_host(updates, wrong, {rows, columns}, 1000, report.fault);
+        report.check(IndexFault::Operation::scatter_add, rows_of_it);
+      }
+}
+
 TEST_CASE("gather selects elements of every size") {
   RandomViews views(27);
   for (const Case& c : cases())
