@@ -28,6 +28,16 @@ struct ModelOptions {
   double deviation = 0.0;  ///< gpt: of the first weights, as GPT-2's; 0: what the layers start with
 };
 
+/// GPT-2's smallest model, of 124,439,808 parameters.
+inline constexpr ModelOptions kGpt2{.vocabulary = 50'257,
+                                    .context = 1024,
+                                    .features = 768,
+                                    .heads = 12,
+                                    .layers = 12,
+                                    .dropout = 0.0,
+                                    .tied = true,
+                                    .deviation = 0.02};
+
 /// The first weights of GPT-2: normal, those that end on the residual path smaller by sqrt(2 layers); biases 0.
 inline void initialize_gpt(tutti::Module& gpt, const ModelOptions& options, tutti::Generator& random) {
   for (const auto& [name, parameter] : gpt.named_parameters()) {

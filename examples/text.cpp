@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A character-level language model, GPT or LSTM, learns any text file on several devices, and writes some of its own.
+#include <tutti/examples/language_models.h>
 #include <tutti/examples/text_training.h>
 
 #include <CLI/CLI.hpp>
@@ -7,14 +8,42 @@
 
 #include <cmath>
 #include <exception>
+#include <string>
+
+namespace {
+
+/// Sizes of a known model for options that were not given.
+void apply_preset(const CLI::App& app, const std::string& preset, text::Options& options) {
+  if (preset.empty()) return;
+  if (options.model != "gpt") throw CLI::ValidationError("--preset", preset + " is a gpt, not " + options.model);
+  const auto apply = [&](const char* name, auto& option, auto value) {
+    if (app.count(name) == 0) option = value;
+  };
+  apply("--vocabulary", options.vocabulary, text::kGpt2.vocabulary);
+  apply("--context", options.context, text::kGpt2.context);
+  apply("--features", options.features, text::kGpt2.features);
+  apply("--layers", options.layers, text::kGpt2.layers);
+  apply("--heads", options.heads, text::kGpt2.heads);
+  apply("--tied", options.tied, text::kGpt2.tied);
+  apply("--initial-deviation", options.initial_deviation, text::kGpt2.deviation);
+  apply("--dropout", options.dropout, text::kGpt2.dropout);
+  apply("--learning-rate", options.learning_rate, 6e-4);
+}
+
+}  // namespace
 
 int main(int argc, char** argv) {
   text::Options options;
+  std::string preset;
   CLI::App app("Trains a character-level language model on a text file, data-parallel, and samples from it.",
                "./dev demo text");
   app.option_defaults()->always_capture_default();
   app.add_option("--text", options.text, "the file to learn")->required();
   app.add_option("--model", options.model, "gpt or lstm");
+  app.add_option("--preset", preset,
+                 "gpt2: the sizes of GPT-2 124M, and a learning rate for it, where not given otherwise")
+      ->check([](const std::string& name) { return name == "gpt2" ? "" : "--preset " + name + ": there is gpt2"; });
+  app.add_option("--vocabulary", options.vocabulary, "rows of the table of characters; 0: as many as the text has");
   app.add_option("--device", options.device, "kind of device: cpu or cuda");
   app.add_option("--devices", options.devices, "how many, each driven by a thread")->check([](const std::string& text) {
     return text == "0" || text.starts_with("-") ? "--devices " + text + ": at least one is needed" : std::string();
@@ -31,6 +60,7 @@ int main(int argc, char** argv) {
   app.add_flag("--tied,!--untied", options.tied, "the head is the table of characters, gpt only");
   app.add_option("--initial-deviation", options.initial_deviation,
                  "of the first weights, as GPT-2's, gpt only; 0: what the layers start with");
+  app.add_option("--autocast", options.autocast, "type of forward's products: f32 or bf16");
   app.add_option("--learning-rate", options.learning_rate, "of AdamW at its highest");
   app.add_option("--lowest-rate", options.lowest_rate, "what the learning rate falls to, a share of the highest");
   app.add_option("--weight-decay", options.weight_decay, "of matrices; biases and norms have none");
@@ -45,6 +75,7 @@ int main(int argc, char** argv) {
   app.add_option("--temperature", options.temperature, "below 1: likelier characters; above: odder ones");
   try {
     app.parse(argc, argv);
+    apply_preset(app, preset, options);
   } catch (const CLI::CallForHelp& help) {
     return app.exit(help);
   } catch (const CLI::ParseError& error) {

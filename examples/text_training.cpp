@@ -62,7 +62,8 @@ class Run {
         batches_(training_batches()),
         held_out_batches_(held_out_batches()),
         learner_(initial_model(), parts(),
-                 {.devices = devices_, .step = {.max_norm = 1.0, .metrics_every = options.report_every}}),
+                 {.devices = devices_,
+                  .step = {.max_norm = 1.0, .autocast = autocast(), .metrics_every = options.report_every}}),
         checkpoints_(options.output + "/checkpoints",
                      {.every_steps = options.checkpoint_every, .at_end = options.checkpoint_every > 0}) {
     learner_.add_parts(parts_);
@@ -103,6 +104,19 @@ class Run {
                             checkpoints_.paths().back(), log);
   }
 
+  DType autocast() const {
+    for (const DType dtype : {DType::f32, DType::bf16})
+      if (options_.autocast == to_string(dtype)) return dtype;
+    raise<Error>("--autocast {}: there are f32 and bf16", options_.autocast);
+  }
+
+  /// Rows of the table of characters.
+  std::int64_t table_size() const {
+    if (options_.vocabulary != 0 && options_.vocabulary < vocabulary_.size())
+      raise<Error>("--vocabulary {}: {} has {} characters", options_.vocabulary, options_.text, vocabulary_.size());
+    return std::max(options_.vocabulary, vocabulary_.size());
+  }
+
   void check() const {
     if (options_.steps < 1) raise<Error>("--steps {}: at least one step is needed", options_.steps);
     if (options_.batch < 1) raise<Error>("--batch {}: at least one sequence is needed", options_.batch);
@@ -114,6 +128,8 @@ class Run {
       raise<Error>("--initial-deviation {}: at least 0", options_.initial_deviation);
     if (options_.report_every < 1) raise<Error>("--report-every {}: at least 1", options_.report_every);
     if (options_.checkpoint_every < 0) raise<Error>("--checkpoint-every {} is negative", options_.checkpoint_every);
+    autocast();
+    table_size();
     vocabulary_.encode(options_.prompt);  // before the work, not after it
     if (held_out_ <= options_.context)
       raise<DataError>("{} has {} characters: a tenth of it must be longer than --context {}", options_.text,
@@ -122,7 +138,7 @@ class Run {
 
   Sequential initial_model() const {
     Generator random(options_.seed);
-    const ModelOptions model{.vocabulary = vocabulary_.size(),
+    const ModelOptions model{.vocabulary = table_size(),
                              .context = options_.context,
                              .features = options_.features,
                              .heads = options_.heads,
@@ -219,7 +235,8 @@ class Run {
       const std::size_t seen = std::min(text.size(), static_cast<std::size_t>(options_.context));
       const auto window = vocabulary_.encode(text.substr(text.size() - seen));
       const Tensor tokens(Array::from(window, {1, static_cast<std::int64_t>(seen)}, devices_.front()));
-      const Tensor logits = learner_.model()(tokens)[{0, -1}];
+      const Tensor all = learner_.model()(tokens)[{0, -1}];
+      const Tensor logits = all.slice(0, 0, vocabulary_.size());  // of what has a character
       text += vocabulary_.decode({{categorical(logits / options_.temperature, random).item<std::int64_t>()}});
     }
     return text;

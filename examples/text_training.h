@@ -11,6 +11,7 @@ struct Options {
   std::string text;                  ///< path of any text; its bytes are the characters
   std::string output = "runs/text";  ///< folder for log.jsonl and checkpoints
   std::string model = "gpt";         ///< or "lstm"
+  std::int64_t vocabulary = 0;       ///< rows of the table of characters; 0: as many as the text has
   std::string device = "cpu";
   std::int64_t devices = 2;
   std::optional<int> threads = std::nullopt;  ///< of each CPU device; none: TUTTI_CPU_THREADS, else 1
@@ -23,6 +24,7 @@ struct Options {
   double dropout = 0.0;
   bool tied = true;                 ///< gpt: the head is the table of characters
   double initial_deviation = 0.02;  ///< gpt: of the first weights; 0: what the layers start with
+  std::string autocast = "f32";     ///< of forward: bf16, or f32 for none
   double learning_rate = 3e-3;
   double lowest_rate = 0.1;   ///< what it falls to, a share of it
   double weight_decay = 0.1;  ///< of matrices; biases and norms have none

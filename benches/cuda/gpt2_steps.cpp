@@ -38,13 +38,11 @@ class Gpt2 {
   }
 
  private:
-  std::int64_t context() const { return small_ ? 16 : 1024; }
-  std::int64_t vocabulary() const { return small_ ? 96 : 50'257; }
+  std::int64_t context() const { return small_ ? 16 : text::kGpt2.context; }
+  std::int64_t vocabulary() const { return small_ ? 96 : text::kGpt2.vocabulary; }
   FlatGpt made() {
-    text::ModelOptions options{.vocabulary = vocabulary(), .context = context(), .tied = true};
-    if (!small_) options.features = 768, options.heads = 12, options.layers = 12;
-    options.deviation = 0.02;
-    return FlatGpt(options, random_);
+    if (!small_) return FlatGpt(text::kGpt2, random_);
+    return FlatGpt({.vocabulary = vocabulary(), .context = context(), .tied = true, .deviation = 0.02}, random_);
   }
   Tensor drawn(const Shape& shape) {
     return Tensor(random_.uniform(shape, DType::f32, options_.device, 0, static_cast<double>(vocabulary())))

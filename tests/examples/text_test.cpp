@@ -121,6 +121,14 @@ TEST_CASE("text: one step of a text without lines moves the weights, and the sam
   CHECK(number_after(outcome.output, label) != number_after(text(arguments + "1e-9").output, label));
 }
 
+TEST_CASE("text: GPT-2 124M trains on a text, in bf16") {
+  const Outcome outcome = text("--text " + written("gpt2.txt", rhyme()) +
+                               " --preset gpt2 --context 8 --devices 1 --batch 1 --steps 1 --sample 3 --autocast bf16");
+  CAPTURE(outcome.output);
+  CHECK(outcome.code == 0);
+  CHECK(outcome.output.find(" 123659520 parameters") != std::string::npos);  // 124,439,808 with 1024 places
+}
+
 TEST_CASE("text: bad arguments and texts are refused in one line") {
   const std::string file = "--text " + written("some.txt", rhyme());
   const auto refused = [](const std::string& arguments, const std::string& problem) {
@@ -132,6 +140,10 @@ TEST_CASE("text: bad arguments and texts are refused in one line") {
   refused("--text " + written("empty.txt", ""), "empty.txt");
   refused("--text " + written("short.txt", "abc"), "short.txt");
   refused(file + " --model bert", "--model bert");
+  refused(file + " --preset bert", "--preset bert: there is gpt2");
+  refused(file + " --preset gpt2 --model lstm", "gpt2 is a gpt, not lstm");
+  refused(file + " --vocabulary 3", "--vocabulary 3: ");
+  refused(file + " --autocast f16", "--autocast f16: there are f32 and bf16");
   refused(file + " --prompt '@'", "\"@\"");
   refused(file + " --steps 0", "--steps 0: at least one step");
   refused(file + " --batch 0", "--batch 0");
