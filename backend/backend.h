@@ -95,8 +95,8 @@ class Backend {
                                    const Array& weight_sums, const Array& bias_sums) = 0;
   /// The index has any strides: where it is repeated (stride 0) along the axes behind `axis`, it selects rows.
   virtual void gather(const Array& input, std::size_t axis, const Array& index, const Array& output) = 0;
-  /// Changes what the output holds, in the order of the index. Narrow dtypes are added and set alone, and rounded at
-  /// each addition.
+  /// Changes what the output holds, in the order of the index, which has any strides. Narrow dtypes are added and set
+  /// alone, and rounded at each addition.
   virtual void scatter(Scatter, const Array& updates, std::size_t axis, const Array& index, const Array& output) = 0;
   virtual void conv2d(const Conv2dGeometry&, const Array& input, const Array& weight, const Array& output) = 0;
   virtual void conv2d_input_gradient(const Conv2dGeometry&, const Array& gradient, const Array& weight,
@@ -119,7 +119,15 @@ class Backend {
                                 const Array& output) = 0;
 
   // --- random numbers: functions of (seed, stream, element's row-major index) alone
+  /// Whether kernels take what stands at `RandomCall::place` (`placed`, backend/philox.h, in the order of the device's
+  /// work): then captured steps' graphs hold them. Else `place` is null in every call.
+  virtual bool draws_at_places() const { return false; }
   virtual void random(const RandomCall&, const Array& output) = 0;
+  /// Of a contiguous floating array, narrow ones too: kept (bool) where the draw is below `keep`, and output = kept ?
+  /// input factor : 0.
+  virtual void dropout(const DropoutCall&, const Array& input, const Array& output, const Array& kept) = 0;
+  /// output = kept ? input factor : 0, contiguous.
+  virtual void dropout_gradient(double factor, const Array& kept, const Array& input, const Array& output) = 0;
 
   // --- optimizers
   /// A step of many parameters of one device and dtype, no two of which share memory: one pass over them.

@@ -111,7 +111,7 @@ void Capture::note_written(const Array& array) {
 }
 
 void Capture::begin_replay() {
-  draws_.begin();
+  draws_.begin(inner_, device_);
   for (const auto& [base, storage] : written_)
     if (const auto alive = storage.lock()) alive->count_write("a captured step");
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/backend/captured_draws.h>
 
+#include <tutti/backend/backend.h>
+#include <tutti/backend/error.h>
 #include <tutti/backend/random.h>
 
 #include <algorithm>
@@ -53,7 +55,15 @@ bool CapturedDraws::stale() const {
                              [](const Watched& each) { return each.generator != nullptr && each.sign.expired(); });
 }
 
-void CapturedDraws::begin() {
+std::size_t CapturedDraws::add_place(const Draw& draw) {
+  draws_.push_back(draw);
+  return draws_.size() - 1;
+}
+
+void CapturedDraws::begin(Backend& backend, Device device) {
+  static_assert(sizeof(DrawPlace) == 3 * sizeof(std::int64_t));
+  if (!draws_.empty() && !device_places_.defined() && backend.draws_at_places())
+    device_places_ = Array::empty({static_cast<std::int64_t>(draws_.size()), 3}, DType::i64, device);
   for (Watched& each : watched_) {
     if (each.generator == nullptr) continue;
     each.seed = each.generator->seed_;
@@ -61,6 +71,12 @@ void CapturedDraws::begin() {
     each.base = each.generator->counter_;
     each.generator->counter_ += each.drawn;
   }
+  places_.clear();
+  for (const Draw& draw : draws_) {
+    const Generator from = made(*draw.origin);
+    places_.push_back({from.seed_, from.stream_, from.counter_ + draw.before});
+  }
+  if (device_places_.defined()) backend.copy_from_host(places_.data(), device_places_);
 }
 
 Generator CapturedDraws::made(const Origin& origin) const {
@@ -76,11 +92,14 @@ Generator CapturedDraws::made(const Origin& origin) const {
   return parent.fork();
 }
 
-RandomCall CapturedDraws::placed(RandomCall call, const Draw& draw) const {
-  const Generator from = made(*draw.origin);
-  call.seed = from.seed_;
-  call.stream = from.stream_;
-  call.offset += from.counter_ + draw.before;
+RandomCall CapturedDraws::placed(RandomCall call, std::size_t place) const {
+  if (places_.empty()) raise<CaptureError>("[capture] a replay of a step that draws has to be begun");
+  call.seed = places_[place].seed;
+  call.stream = places_[place].stream;
+  if (device_places_.defined())
+    call.place = reinterpret_cast<const DrawPlace*>(device_places_.raw_data()) + place;
+  else
+    call.offset += places_[place].offset;
   return call;
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <tutti/backend/array.h>
 #include <tutti/backend/kernel_arguments.h>
 
 #include <cstdint>
@@ -12,6 +13,7 @@
 
 namespace tutti {
 
+class Backend;
 class Generator;
 
 /// Which random numbers a captured step draws, told by where its generators stood when it began: so that each replay
@@ -37,12 +39,16 @@ class CapturedDraws {
   void note_split(const Generator& parent, std::uint64_t index, const Generator& child);
   const Draw& last_draw() const noexcept { return last_; }
   std::uint64_t last_first() const noexcept { return last_first_; }  ///< its counter, as it was drawn
+  /// Gives the draw a place in device memory, for `placed`.
+  std::size_t add_place(const Draw&);
   void end();  ///< generators that are gone by now were the step's own
 
   // --- for replays
   bool stale() const;  ///< a generator is gone: whether another took its place is not known
-  void begin();        ///< takes where the generators stand, and moves them on by what the step draws
-  RandomCall placed(RandomCall, const Draw&) const;  ///< the call as it is to be in this replay
+  /// Takes where the generators stand, and moves them on by what the step draws. Where the backend draws at places,
+  /// writes them to the device's memory.
+  void begin(Backend&, Device);
+  RandomCall placed(RandomCall, std::size_t place) const;  ///< the call as it is to be in this replay
   /// Whether draws of this step and another's are the same, seen from their beginnings.
   bool same(const Draw&, const CapturedDraws& other, const Draw& others) const;
 
@@ -65,6 +71,9 @@ class CapturedDraws {
   std::map<Key, std::shared_ptr<const Origin>> made_;  // by fork and split, from what is watched
   Draw last_;
   std::uint64_t last_first_ = 0;
+  std::vector<Draw> draws_;        // that have a place
+  std::vector<DrawPlace> places_;  // of each, in this replay
+  Array device_places_;            // i64 [draws, 3]: the same; stays where it is, as graphs do
 };
 
 }  // namespace tutti

@@ -126,6 +126,13 @@ template <class T> inline constexpr DType dtype_of = [] {
   }
 }();
 
+/// Calls `f(std::type_identity<T>{})` with the C++ type of a floating dtype, narrow ones too.
+template <class F> void visit_any_floating(DType dtype, F&& f) {
+  visit_dtype(dtype, [&]<class T>(std::type_identity<T> type) {
+    if constexpr (is_floating(dtype_of<T>)) f(type);
+  });
+}
+
 /// The C++ type of `computed_in`.
 template <class T> using ComputedIn =
     std::conditional_t<!is_narrow(dtype_of<T>), T, std::conditional_t<is_floating(dtype_of<T>), float, std::int32_t>>;

@@ -122,16 +122,32 @@ struct FourierTransform {
   bool operator==(const FourierTransform&) const = default;
 };
 
+/// Where a draw stands, in device memory: what the kernels of a captured step read, whose arguments are always the
+/// same.
+struct DrawPlace {
+  std::uint64_t seed = 0;
+  std::uint64_t stream = 0;
+  std::uint64_t offset = 0;
+};
+
 /// Element i of the output is a function of (seed, stream, offset + i): see backend/random.h.
 struct RandomCall {
   enum class Kind : std::uint8_t { uniform, normal, truncated_normal } kind = Kind::uniform;
   std::uint64_t seed = 0;
   std::uint64_t stream = 0;
   std::uint64_t offset = 0;
-  double a = 0.0;           ///< uniform: lower end; normal: mean
-  double b = 1.0;           ///< uniform: upper end, excluded; normal: standard deviation
+  const DrawPlace* place = nullptr;  ///< in device memory, if set: its seed and stream count, its offset is added
+  double a = 0.0;                    ///< uniform: lower end; normal: mean
+  double b = 1.0;                    ///< uniform: upper end, excluded; normal: standard deviation
   double low_level = 0.0;   ///< truncated normal: the share of the whole normal distribution below what is kept
   double high_level = 1.0;  ///< truncated normal: that up to its end
+};
+
+/// An element is kept where the uniform f32 number of the draw is below `keep`, and then multiplied by `factor`.
+struct DropoutCall {
+  RandomCall draw;
+  float keep = 1.0F;
+  double factor = 1.0;
 };
 
 }  // namespace tutti

@@ -113,6 +113,12 @@ Array scatter_add(const Shape& shape, const Array& updates, std::int64_t axis, c
 /// so that of several that are set the last stays. Index and updates have one shape. Deterministic.
 Array scatter(Scatter, const Array& x, std::int64_t axis, const Array& index, const Array& updates);
 
+/// Each element times `factor` with the probability `keep`, else 0, whatever it was; and which were kept (bool). Which
+/// they are is the same for all floating dtypes, else DTypeError.
+std::pair<Array, Array> dropout(const Array& x, double keep, double factor, Generator&);
+/// x factor where kept, else 0.
+Array dropout_gradient(const Array& kept, double factor, const Array& x);
+
 /// Cross-correlation. input [n, c, h, w], weight [k, c / groups, r, s] -> [n, k, h', w'],
 /// h' = (h + 2 padding - dilation (r - 1) - 1) / stride + 1. Throws ShapeError for what does not fit.
 Array conv2d(const Conv2dGeometry&, const Array& input, const Array& weight);

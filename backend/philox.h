@@ -112,6 +112,22 @@ template <class T> TUTTI_HOST_DEVICE Drawn<T> truncated_normal(const RandomCall&
 
 }  // namespace philox_formulas
 
+/// The call with what stands at its place in device memory; kernels begin with it.
+TUTTI_HOST_DEVICE inline RandomCall placed(RandomCall call) {
+  if (call.place == nullptr) return call;
+  call.seed = call.place->seed;
+  call.stream = call.place->stream;
+  call.offset += call.place->offset;
+  call.place = nullptr;
+  return call;
+}
+
+/// x factor where kept, else 0: in f64 for f64, else in f32, rounded once.
+template <class T> TUTTI_HOST_DEVICE T scaled_if(bool kept, T x, double factor) {
+  using Computed = std::conditional_t<std::is_same_v<T, double>, double, float>;
+  return kept ? T(static_cast<Computed>(x) * static_cast<Computed>(factor)) : T(0.0F);
+}
+
 /// The elements from `counter * Drawn<T>::kElements` on.
 template <class T> TUTTI_HOST_DEVICE Drawn<T> draw(const RandomCall& call, std::uint64_t counter) {
   const Philox bits = philox(call.seed, call.stream, counter);

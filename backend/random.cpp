@@ -57,14 +57,19 @@ Array Generator::draw(RandomCall call, const Shape& shape, DType dtype, Device d
   }
   checked_element_count(name_of(call.kind), shape);
   Array result = Array::empty(shape, dtype, device);
+  call = next(call, static_cast<std::uint64_t>(result.size()), dtype);
+  if (result.size() > 0) backend_for(device).random(call, result);
+  return result;
+}
+
+RandomCall Generator::next(RandomCall call, std::uint64_t count, DType dtype) {
   call.seed = seed_;
   call.stream = stream_;
   const std::uint64_t stood_at = counter_;
-  const std::uint64_t first = advance(static_cast<std::uint64_t>(result.size()));
+  const std::uint64_t first = advance(count);
   if (Capture* capture = active_capture()) capture->draws().note_draw(*this, stood_at, first);
   call.offset = (dtype == DType::f64 ? kDoubleElements : 0) + first;
-  if (result.size() > 0) backend_for(device).random(call, result);
-  return result;
+  return call;
 }
 
 std::uint64_t Generator::advance(std::uint64_t count) { return DrawScope::take(seed_, stream_, counter_, count); }

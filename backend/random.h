@@ -37,6 +37,9 @@ class Generator {
   std::uint64_t below(std::uint64_t bound);                   ///< uniform in [0, bound), without bias
   std::vector<std::int64_t> permutation(std::int64_t count);  ///< 0 ... count - 1, each order as likely
   Generator split(std::uint64_t index) const;
+  /// For kernels that draw as they compute: the call that draws the next `count` elements of f32 or f64, to be made
+  /// before anything else is drawn.
+  RandomCall next(RandomCall, std::uint64_t count, DType);
   /// One that the next number of this one seeds. `next_u64` would do, but captured steps cannot follow that.
   Generator fork();
 

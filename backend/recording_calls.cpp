@@ -12,28 +12,78 @@
 namespace tutti {
 namespace {
 
-/// A random kernel, whose numbers are other ones in each replay.
-class RandomEntry final : public TapeCall {
+/// Which random numbers a kernel draws: other ones in each replay.
+class DrawnHere {
  public:
-  RandomEntry(const CapturedDraws& draws, CapturedDraws::Draw draw, const RandomCall& call, TapeOperand output)
-      : TapeCall("random"), draws_(draws), draw_(std::move(draw)), call_(call), output_(std::move(output)) {}
-
-  void run(Backend& backend) const override { backend.random(draws_.placed(call_, draw_), output_.array); }
-  bool equals(const TapeCall& other) const override {
-    const auto* same = dynamic_cast<const RandomEntry*>(&other);
-    if (same == nullptr || !(output_ == same->output_)) return false;
+  /// `call` is the last draw's.
+  DrawnHere(CapturedDraws& draws, RandomCall call) : draws_(draws), draw_(draws.last_draw()), call_(call) {
+    call_.offset -= draws.last_first();
+    place_ = draws.add_place(draw_);
+  }
+  RandomCall placed() const { return draws_.placed(call_, place_); }
+  bool operator==(const DrawnHere& other) const {
     const auto parameters = [](const RandomCall& call) {
       return std::array{call.a, call.b, call.low_level, call.high_level, static_cast<double>(call.kind)};
     };
-    return parameters(call_) == parameters(same->call_) && call_.offset == same->call_.offset &&
-           draws_.same(draw_, same->draws_, same->draw_);
+    return parameters(call_) == parameters(other.call_) && call_.offset == other.call_.offset &&
+           draws_.same(draw_, other.draws_, other.draw_);
   }
 
  private:
   const CapturedDraws& draws_;
   CapturedDraws::Draw draw_;
   RandomCall call_;  // its offset without what was drawn before
+  std::size_t place_;
+};
+
+class RandomEntry final : public TapeCall {
+ public:
+  RandomEntry(DrawnHere drawn, TapeOperand output, bool constant)
+      : TapeCall("random"), drawn_(std::move(drawn)), output_(std::move(output)), constant_(constant) {}
+
+  void run(Backend& backend) const override { backend.random(drawn_.placed(), output_.array); }
+  bool constant() const noexcept override { return constant_; }
+  bool equals(const TapeCall& other) const override {
+    const auto* same = dynamic_cast<const RandomEntry*>(&other);
+    return same != nullptr && output_ == same->output_ && drawn_ == same->drawn_;
+  }
+
+ private:
+  DrawnHere drawn_;
   TapeOperand output_;
+  bool constant_;
+};
+
+class DropoutEntry final : public TapeCall {
+ public:
+  struct Operands {
+    TapeOperand input, output, kept;
+    bool operator==(const Operands&) const = default;
+  };
+  DropoutEntry(DrawnHere drawn, const DropoutCall& call, Operands operands, bool constant)
+      : TapeCall("dropout"),
+        drawn_(std::move(drawn)),
+        call_(call),
+        operands_(std::move(operands)),
+        constant_(constant) {}
+
+  void run(Backend& backend) const override {
+    DropoutCall call = call_;
+    call.draw = drawn_.placed();
+    backend.dropout(call, operands_.input.array, operands_.output.array, operands_.kept.array);
+  }
+  bool constant() const noexcept override { return constant_; }
+  bool equals(const TapeCall& other) const override {
+    const auto* same = dynamic_cast<const DropoutEntry*>(&other);
+    return same != nullptr && operands_ == same->operands_ && drawn_ == same->drawn_ &&
+           call_.keep == same->call_.keep && call_.factor == same->call_.factor;
+  }
+
+ private:
+  DrawnHere drawn_;
+  DropoutCall call_;
+  Operands operands_;
+  bool constant_;
 };
 
 /// Values from the host that are the same in every run, which the device keeps.
@@ -189,12 +239,26 @@ void RecordingCalls::random(const RandomCall& call, const Array& output) {
     const CaptureSuspension off;
     inner_.random(call, output);
   }
-  const CapturedDraws& draws = capture_.draws();
-  RandomCall from_start = call;
-  from_start.offset -= draws.last_first();
+  DrawnHere drawn(capture_.draws(), call);
   capture_.tape().append(
-      std::make_unique<RandomEntry>(draws, draws.last_draw(), from_start, capture_.operand(output, true)));
+      std::make_unique<RandomEntry>(std::move(drawn), capture_.operand(output, true), inner_.draws_at_places()));
   capture_.note_written(output);
+}
+
+void RecordingCalls::dropout(const DropoutCall& call, const Array& input, const Array& output, const Array& kept) {
+  require_own("dropout", output);
+  {
+    const CaptureSuspension off;
+    inner_.dropout(call, input, output, kept);
+  }
+  DropoutEntry::Operands operands{capture_.operand(input), capture_.operand(output, true),
+                                  capture_.operand(kept, true)};
+  capture_.tape().append(std::make_unique<DropoutEntry>(DrawnHere(capture_.draws(), call.draw), call,
+                                                        std::move(operands), inner_.draws_at_places()));
+  for (const Array& written : {output, kept}) capture_.note_written(written);
+}
+void RecordingCalls::dropout_gradient(double factor, const Array& kept, const Array& input, const Array& output) {
+  pass_on("dropout_gradient", &Backend::dropout_gradient, factor, kept, input, output);
 }
 
 // Its rule holds the learning rate and the number of the step.

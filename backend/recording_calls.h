@@ -59,6 +59,8 @@ class RecordingCalls final : public Backend {
   void lu(const Array&, const Array&, const Array&, const Array&) override;
   void solve_triangular(const TriangularSystem&, const Array&, const Array&, const Array&) override;
   void random(const RandomCall&, const Array&) override;
+  void dropout(const DropoutCall&, const Array&, const Array&, const Array&) override;
+  void dropout_gradient(double, const Array&, const Array&, const Array&) override;
   void optimizer_step(const OptimizerRule&, std::span<const RuleOperands>) override;
 
  private:

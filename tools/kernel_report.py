@@ -18,8 +18,10 @@ import sys
 
 # By source: instantiations whose loads of global memory are to be of 16 bytes, by a part of their names.
 WIDE = {
+    "dropout.cu": r"(drop_elements|scale_kept)<float>",
     "normalize.cu": r"normalize(_gradient)?_lines<.*, true>",
     "reduce.cu": r"reduce_lines<",
+    "scatter.cu": r"add_row_runs<\w+, true>",
     "softmax.cu": r"softmax(_gradient)?_lines<.*, true>",
 }
 

@@ -86,6 +86,8 @@ class CpuBackend final : public Backend {
   void solve_triangular(const TriangularSystem&, const Array& matrix, const Array& right, const Array& output) override;
 
   void random(const RandomCall&, const Array& output) override;
+  void dropout(const DropoutCall&, const Array& input, const Array& output, const Array& kept) override;
+  void dropout_gradient(double factor, const Array& kept, const Array& input, const Array& output) override;
 
   void optimizer_step(const OptimizerRule&, std::span<const RuleOperands>) override;
 

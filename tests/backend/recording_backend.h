@@ -113,6 +113,8 @@ class RecordingBackend final : public Backend {
     refuse("solve_triangular");
   }
   void random(const RandomCall&, const Array&) override { refuse("random"); }
+  void dropout(const DropoutCall&, const Array&, const Array&, const Array&) override { refuse("dropout"); }
+  void dropout_gradient(double, const Array&, const Array&, const Array&) override { refuse("dropout_gradient"); }
   void optimizer_step(const OptimizerRule&, std::span<const RuleOperands>) override { refuse("optimizer_step"); }
 
  private:

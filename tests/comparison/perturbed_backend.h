@@ -134,6 +134,12 @@ class PerturbedBackend final : public Backend {
   void random(const RandomCall& call, const Array& output) override {
     run("random " + std::to_string(static_cast<int>(call.kind)), output, &Backend::random, call, output);
   }
+  void dropout(const DropoutCall& call, const Array& input, const Array& output, const Array& kept) override {
+    run("dropout", output, &Backend::dropout, call, input, output, kept);
+  }
+  void dropout_gradient(double factor, const Array& kept, const Array& input, const Array& output) override {
+    run("dropout_gradient", output, &Backend::dropout_gradient, factor, kept, input, output);
+  }
   void optimizer_step(const OptimizerRule& rule, std::span<const RuleOperands> parameters) override {
     run("optimizer_step " + std::to_string(rule.index()), parameters.front().parameter, &Backend::optimizer_step, rule,
         parameters);

@@ -2,9 +2,12 @@
 // The kernels that move, convert and make elements, and the optimizer steps, against the CPU backend: to the bit.
 #include <tutti/backend/cuda/element_plan.h>
 #include <tutti/backend/cuda/kernels/copy.h>
+#include <tutti/backend/cuda/kernels/dropout.h>
 #include <tutti/backend/cuda/kernels/optimizer_steps.h>
 #include <tutti/backend/cuda/kernels/random.h>
 #include <tutti/backend/cuda/tile_plan.h>
+#include <tutti/backend/philox.h>
+#include <tutti/backend/random.h>
 #include <tutti/backend/registry.h>
 #include <tutti/tests/backend/cuda/on_host/device_array.h>
 #include <tutti/tests/backend/optimizer_rule_samples.h>
@@ -154,6 +157,55 @@ TEST_CASE("random numbers start and end where they should, aligned or not") {
         kernels::launch_random(nullptr, dtype, call, found.slice(0, before, before + size).raw_data(), size);
         CHECK(same_bits(found, expected));
       }
+  });
+}
+
+TEST_CASE("a draw may stand in device memory") {
+  const DrawPlace place{11, 3, 6};
+  const on_host::LentMemory lent("the draw's place", &place, sizeof(place), on_host::Lending::reading);
+  const RandomCall given{.seed = 11, .stream = 3, .offset = 8, .a = -1, .b = 2.5};
+  const RandomCall at_place{.offset = 2, .place = &place, .a = -1, .b = 2.5};
+  for (const DType dtype : {DType::f32, DType::f64}) {
+    const Array expected = Array::zeros({37}, dtype, cpu());
+    const Array found = Array::zeros({37}, dtype, cpu());
+    backend_for(cpu()).random(given, expected);
+    kernels::launch_random(nullptr, dtype, at_place, found.raw_data(), 37);
+    CHECK(same_bits(found, expected));
+  }
+}
+
+TEST_CASE("dropout keeps the same and scales to the same bits, aligned or not") {
+  RandomViews views(9);
+  rounds(40, [&](int round, std::int64_t) {
+    for (const DType dtype : {DType::f32, DType::f64, DType::bf16, DType::f16}) {
+      const std::int64_t size = views.between(1, 1500);
+      const std::int64_t before = round % 4 == 0 ? 0 : views.between(0, 7);
+      const DrawPlace place{5, 1, static_cast<std::uint64_t>(views.between(0, 9))};
+      const on_host::LentMemory lent_place("the draw's place", &place, sizeof(place), on_host::Lending::reading);
+      const DropoutCall call{.draw = {.offset = 4, .place = &place}, .keep = 0.7F, .factor = 1 / 0.7};
+      const DropoutCall given{.draw = placed(call.draw), .keep = call.keep, .factor = call.factor};
+      const auto part = [&](const Array& all) { return all.slice(0, before, before + size); };
+      Array x = Array::empty({size + 8}, dtype, cpu());
+      Generator random(static_cast<std::uint64_t>(round));
+      x.copy_from(random.normal({size + 8}, DType::f32, cpu()).cast(dtype));
+      const auto made = [&](DType of) {
+        return std::pair(Array::zeros({size + 8}, of, cpu()), Array::zeros({size + 8}, of, cpu()));
+      };
+      const auto [expected, found] = made(dtype);
+      const auto [expected_kept, found_kept] = made(DType::boolean);
+      const auto [expected_scaled, found_scaled] = made(dtype);
+      backend_for(cpu()).dropout(given, part(x), part(expected), part(expected_kept));
+      backend_for(cpu()).dropout_gradient(call.factor, part(expected_kept), part(x), part(expected_scaled));
+      const LentArrays lent({x}, {found, found_kept, found_scaled});
+      kernels::launch_dropout(nullptr, dtype, call, part(x).raw_data(), size, part(found).raw_data(),
+                              part(found_kept).data<bool>());
+      kernels::launch_scale_kept(nullptr, dtype, call.factor, part(found_kept).data<bool>(), part(x).raw_data(), size,
+                                 part(found_scaled).raw_data());
+      CHECK(same_bits(found, expected));
+      CHECK(same_bits(found_kept, expected_kept));
+      CHECK(same_bits(found_scaled, expected_scaled));
+      CHECK(same_bits(expected_scaled, expected));
+    }
   });
 }
 

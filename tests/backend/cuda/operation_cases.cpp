@@ -49,6 +49,16 @@ const std::vector<OperationCase>& elementwise_cases() {
        [] {
          where(Array::empty({5}, DType::boolean, kCaseDevice), floats({3, 5}), floats({1}));
        }},
+      {"dropout",
+       [] {
+         Generator random(7);
+         const auto [value, kept] = dropout(floats({5, 7}), 0.5, 2, random);
+         dropout_gradient(kept, 2, value);
+       }},
+      {"scatter_add of rows",
+       [] {
+         scatter_add({9, 9}, floats({70, 9}), 0, Array::zeros({70, 1}, DType::i64, kCaseDevice).broadcast_to({70, 9}));
+       }},
       {"random", [] { Generator(7).normal({33}, DType::f64, kCaseDevice); }},
       {"optimizer_step",
        [] {
