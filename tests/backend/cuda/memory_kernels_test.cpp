@@ -169,6 +169,7 @@ TEST_CASE("a draw may stand in device memory") {
     const Array expected = Array::zeros({37}, dtype, cpu());
     const Array found = Array::zeros({37}, dtype, cpu());
     backend_for(cpu()).random(given, expected);
+    const LentArrays lent_arrays({}, {found});
     kernels::launch_random(nullptr, dtype, at_place, found.raw_data(), 37);
     CHECK(same_bits(found, expected));
   }
