@@ -20,12 +20,12 @@ class Accumulation {
   Accumulation(const BackwardOptions& options, bool local, const void* local_group)
       : options_(options), local_(local), local_group_(local_group) {}
 
-  void begin(Device, std::span<const BackwardRun::Leaf>);  ///< before anything is accumulated
+  void begin(Device, std::span<const BackwardRun::Leaf>);  ///< called before anything is accumulated
   void accumulate(LeafNode&, std::vector<SparseGradient>, double weight, bool unknown_reads);
   void accumulate(LeafNode&, Tensor gradient, double weight, bool unknown_reads);
-  /// In a replay: behind which of the gradients the observer is told of all that are final. Ascending.
+  /// Indices, ascending, of the gradients behind which a replay tells the observer of all that are final.
   std::vector<std::size_t> segment_ends(std::span<const BackwardRecord::Final>) const;
-  /// In a replay: the gradient is in its place.
+  /// Takes over, in a replay, a gradient that is in its place.
   void restore(const BackwardRecord::Final&, bool unknown_reads);
   void end();
   void failed() noexcept;

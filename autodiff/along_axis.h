@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// What is in order along one axis: sorting, searching, and sums, products and extremes up to each element. Shapes stay,
-// but topk's.
+// Operations on what is in order along one axis: sorting, searching, and sums, products and extremes up to each
+// element. Shapes stay, but topk's.
 
 #include <tutti/autodiff/tensor.h>
 

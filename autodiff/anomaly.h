@@ -11,13 +11,13 @@ namespace tutti {
 class Node;
 
 struct AnomalyOptions {
-  bool infinities = true;  ///< else NaN alone
+  bool infinities = true;  ///< false: NaN alone
 };
 
-/// While one lives on a thread, the first operation there whose result (forward) or gradient (backward) has a NaN or an
-/// infinity that its operands have not throws AutodiffError, which names it and, where there is a Scope, the place that
-/// it was recorded at. What comes in from outside (a mask of -inf, a label) is nobody's fault. Waits for the device
-/// after every operation: for looking for an error, not for training. Sequential names its layers meanwhile.
+/// Looks for NaN and infinities while it lives: the first operation on its thread whose result (forward) or gradient
+/// (backward) has one that its operands have not throws AutodiffError, which names it and, where there is a Scope, the
+/// place that it was recorded at. What comes in from outside (a mask of -inf, a label) is nobody's fault. Waits for the
+/// device after every operation: for looking for an error, not for training. Sequential names its layers meanwhile.
 class DetectAnomaly {
  public:
   [[nodiscard]] explicit DetectAnomaly(const AnomalyOptions& = {});
@@ -36,6 +36,7 @@ void inspect_result(std::string_view operation, const Array& result, std::span<c
 void inspect_gradients(const Node&, const Tensor& gradient, std::span<const Tensor> input_gradients);
 }  // namespace detail
 
-inline bool detects_anomalies() noexcept { return detail::anomaly != nullptr; }  ///< on the calling thread
+/// True if a DetectAnomaly lives on the calling thread.
+inline bool detects_anomalies() noexcept { return detail::anomaly != nullptr; }
 
 }  // namespace tutti

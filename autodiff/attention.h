@@ -16,8 +16,8 @@ struct AttentionCall {
   /// added to the scores. Undefined: none.
   Tensor mask = {};
   bool causal = false;               ///< query i sees keys 0 .. i; beside a mask, both count
-  std::optional<double> scale = {};  ///< of the scores; default 1 / sqrt(features)
-  double dropout = 0;                ///< of the weights that softmax gives: `random` says which, with one draw
+  std::optional<double> scale = {};  ///< factor of the scores; default 1 / sqrt(features)
+  double dropout = 0;                ///< share of softmax's weights to drop: `random` says which, with one draw
   Generator* random = nullptr;       ///< needed for dropout
   std::int64_t block = 0;            ///< how many queries and keys have scores at a time; 0: what suits the device
 };

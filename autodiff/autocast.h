@@ -10,7 +10,7 @@ namespace tutti {
 
 class CastLeaves;
 
-/// While one lives on a thread, operations there choose the type that they compute in, as PyTorch's autocast has it:
+/// Lets operations on its thread choose the type that they compute in while it lives, as PyTorch's autocast has it:
 /// products and what is made of them take f32 operands as `narrow`, sums over many elements and functions with a wide
 /// range take 16-bit ones as f32, all others promote (docs/dtypes.md lists them). f64 and integers stay. A leaf is cast
 /// once in a scope; the gradients of its uses are added in its own type. Backward runs in the types that forward ran
@@ -33,7 +33,7 @@ class Autocast {
   Autocast* outer_;
 };
 
-DType autocast_dtype() noexcept;  ///< of the calling thread; f32: off
+DType autocast_dtype() noexcept;  ///< the calling thread's narrow type; f32: off
 inline bool autocasts() noexcept { return autocast_dtype() != DType::f32; }
 
 /// An operand as this operation takes it on this thread. Operations that do not promote their operands call it.

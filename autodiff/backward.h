@@ -21,8 +21,8 @@ struct BackwardOptions {
   bool retain_graph = false;             ///< keep what the graph saved, for another backward through it
   bool create_graph = false;             ///< gradients carry a graph of their own; refused together with an observer
   GradientObserver* observer = nullptr;  ///< hears of attached parameters; the backward is then "synchronised"
-  const void* group = nullptr;           ///< with an observer: the group member whose attachments it answers for
-  BackwardRecord* record = nullptr;      ///< for captured steps: filled, on a thread that captures
+  const void* group = nullptr;           ///< the group member whose attachments the observer answers for
+  BackwardRecord* record = nullptr;      ///< filled for captured steps, on a thread that captures
 };
 
 /// Accumulates dL/dp into the gradient slot of every leaf p that requires one. Runs on the calling thread; backwards of
@@ -59,9 +59,9 @@ inline std::vector<Tensor> grad(std::initializer_list<Tensor> outputs, std::init
   return grad(std::span(outputs.begin(), outputs.size()), std::span(inputs.begin(), inputs.size()), options);
 }
 
-/// While one lives on a thread, backwards there may accumulate into the attached parameters of `group` without
-/// synchronising them; root gradients are multiplied by `weight`, as by BackwardOptions'. Used by `no_sync`. Scopes
-/// nest; the innermost counts.
+/// Lets backwards on its thread accumulate into the attached parameters of `group` without synchronising them while it
+/// lives; root gradients are multiplied by `weight`, as by BackwardOptions'. Used by `no_sync`. Scopes nest; the
+/// innermost counts.
 class LocalAccumulation {
  public:
   [[nodiscard]] LocalAccumulation(const void* group, double weight);

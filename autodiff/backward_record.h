@@ -10,22 +10,22 @@
 
 namespace tutti {
 
-/// What one captured backward did to leaves, and at which places of the tape: for replays, which have no graph. Leaves
-/// must live on.
+/// A record of one captured backward, for replays, which have no graph: what it did to leaves, and at which places of
+/// the tape. Leaves must live on.
 struct BackwardRecord {
   struct Final {
     LeafNode* leaf;
-    std::size_t after;  ///< so many calls of the tape
+    std::size_t after;  ///< number of the tape's calls before it
     bool null;          ///< nothing was added to it
   };
 
   Device device;
-  double weight = 1.0;          ///< that the root's gradient was multiplied by
-  std::size_t begun_after = 0;  ///< so many calls of the tape: forward, mostly
+  double weight = 1.0;          ///< factor of the root's gradient
+  std::size_t begun_after = 0;  ///< number of the tape's calls before backward: forward, mostly
   std::vector<BackwardRun::Leaf> leaves;
-  std::vector<GradientState> before;     ///< of each, as backward began
-  std::vector<const std::byte*> places;  ///< where the gradient of each was made: its slot's destination
-  std::vector<Final> finals;             ///< as they came
+  std::vector<GradientState> before;     ///< state of each leaf's gradient as backward began
+  std::vector<const std::byte*> places;  ///< address where each leaf's gradient was made: its slot's destination
+  std::vector<Final> finals;             ///< final gradients, one after the other as they came
 };
 
 /// The weight of a backward on this thread: the options' and, without an observer, that of LocalAccumulation.

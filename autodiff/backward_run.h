@@ -24,8 +24,8 @@ class BackwardRun {
   /// Only nodes on a path to one of these run; empty: all.
   using Targets = std::vector<const Node*>;
 
-  /// Whether the leaves' gradients end in their slots, or are handed to who asked for them; boundary: the same, and
-  /// what lies beyond the targets is not visited.
+  /// The place where the leaves' gradients end: in their slots, or with who asked for them (targets); boundary: as
+  /// targets, and what lies beyond the targets is not visited.
   enum class Into : std::uint8_t { slots, targets, boundary };
 
   BackwardRun(std::vector<Root> roots, const Targets& targets, Into);
@@ -37,7 +37,7 @@ class BackwardRun {
     LeafNode* node;
     std::uint32_t contributions;
   };
-  std::vector<Leaf> leaves() const;  ///< that will receive a gradient, in order of discovery
+  std::vector<Leaf> leaves() const;  ///< leaves that will receive a gradient, in order of discovery
 
   /// Throws AutodiffError naming the first operation whose saved values were released by an earlier run.
   void check_saved() const;
@@ -56,13 +56,13 @@ class BackwardRun {
   /// How many nodes and hooks that read what is not known are still to run.
   std::uint32_t unknown_reads() const noexcept { return unknown_reads_; }
 
-  /// Where the gradient that flows into `node` along its only edge is to end; undefined: anywhere.
+  /// The memory where the gradient that flows into `node` along its only edge is to end; undefined: anywhere.
   Array destination_of(const Node* node);
 
   // --- sparse gradients: they go to leaves only, and are summed later
   bool wants_rows(const Node* node) const;
   void add_rows(const Node* leaf, SparseGradient);
-  std::vector<SparseGradient> take_rows(const Node& leaf);  ///< of a leaf that is complete
+  std::vector<SparseGradient> take_rows(const Node& leaf);  ///< gradients of a leaf that is complete
 
  private:
   struct Visit {

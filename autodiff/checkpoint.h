@@ -31,8 +31,8 @@ using CheckpointedFunction = std::function<Tensor(std::span<const Tensor> inputs
 Tensor checkpoint(CheckpointedFunction f, std::vector<Tensor> inputs);
 Tensor checkpoint(std::function<Tensor(const Tensor&)> f, const Tensor& x);
 
-/// While one lives on a thread, operations there record nothing, but it hears of every tensor with a gradient that they
-/// are given, and of every value without one that is read: what a checkpoint's function needs from outside.
+/// Collects what a checkpoint's function needs from outside: while it lives, operations on its thread record nothing,
+/// but it hears of every tensor with a gradient that they are given, and of every value without one that is read.
 class InputTrace {
  public:
   [[nodiscard]] InputTrace();
@@ -49,7 +49,7 @@ class InputTrace {
   void add_read(const Array&);  ///< outer ones hear of it too: their functions run this one again
   const std::vector<Tensor>& tensors() const noexcept { return tensors_; }  ///< each once, in order of discovery
   std::vector<Read> reads() const;  ///< each storage once that still lives and was not written to meanwhile
-  static bool active() noexcept;    ///< on the calling thread
+  static bool active() noexcept;    ///< true if one lives on the calling thread
 
  private:
   std::vector<Tensor> tensors_;

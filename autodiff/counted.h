@@ -13,7 +13,7 @@ namespace tutti {
 /// The elements where the mask is true, row-major, [count]; both are broadcast. The gradient is 0 elsewhere. DTypeError
 /// unless the mask is bool; ShapeError if they do not broadcast, DeviceError for two devices.
 Tensor masked_select(const Tensor&, const Tensor& mask);
-/// Where elements are not 0, row-major: i64 [count, rank], a row of positions for each. NaN counts. No gradient.
+/// Positions of the elements that are not 0, row-major: i64 [count, rank], a row for each. NaN counts. No gradient.
 Tensor argwhere(const Tensor&);
 
 struct Unique {

@@ -16,11 +16,11 @@
 
 namespace tutti {
 
-/// What a new tensor is to be: zeros({2, 3}, {.dtype = DType::bf16, .device = cuda(0), .requires_grad = true}).
+/// Properties of a new tensor: zeros({2, 3}, {.dtype = DType::bf16, .device = cuda(0), .requires_grad = true}).
 struct TensorOptions {
-  std::optional<DType> dtype{};  ///< else each function's own: f32, or what literals are of: f32, i64 or bool
+  std::optional<DType> dtype{};  ///< none: each function's own, f32 or the literals': f32, i64 or bool
   Device device = cpu(0);
-  bool requires_grad = false;  ///< of a leaf; AutodiffError unless the dtype is floating
+  bool requires_grad = false;  ///< makes it a leaf with a gradient; AutodiffError unless the dtype is floating
 };
 
 /// Numbers in braces, nested as the axes are: {1, 2}, {{1.0, 2.0}, {3.0, 4.0}}, or one number.
@@ -58,8 +58,8 @@ template <class T> Tensor tensor(const std::vector<T>& values, const TensorOptio
 
 Tensor zeros(const Shape&, const TensorOptions& = {});                      ///< f32
 Tensor ones(const Shape&, const TensorOptions& = {});                       ///< f32
-Tensor full(const Shape&, const Scalar& value, const TensorOptions& = {});  ///< of the literal's type
-/// Of that tensor's shape, dtype and device, without a gradient.
+Tensor full(const Shape&, const Scalar& value, const TensorOptions& = {});  ///< the literal's type
+/// Tensors of the given one's shape, dtype and device, without a gradient.
 Tensor zeros_like(const Tensor&);
 Tensor ones_like(const Tensor&);
 Tensor full_like(const Tensor&, const Scalar& value);
@@ -68,7 +68,7 @@ Tensor full_like(const Tensor&, const Scalar& value);
 /// has a fraction or could have: then begin + i * step in f64, rounded once. Error for step 0 and what is not finite.
 Tensor arange(const Scalar& begin, const Scalar& end, const Scalar& step = 1, const TensorOptions& = {});
 Tensor arange(const Scalar& begin, const Scalar& end, const TensorOptions&);
-Tensor arange(const Scalar& end, const TensorOptions& = {});  ///< from 0
+Tensor arange(const Scalar& end, const TensorOptions& = {});  ///< begins at 0
 /// `count` numbers at equal distances, both ends among them: f32, computed in f64. One number is begin. ShapeError for
 /// a negative count.
 Tensor linspace(double begin, double end, std::int64_t count, const TensorOptions& = {});

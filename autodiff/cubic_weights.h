@@ -7,7 +7,7 @@
 
 namespace tutti {
 
-/// Of the elements at -1, 0, 1 and 2 for what lies at `t`, from 0 to 1. X is a number or a Tensor.
+/// Weights of the elements at -1, 0, 1 and 2 for what lies at `t`, from 0 to 1. X is a number or a Tensor.
 template <class X> std::array<X, 4> cubic_weights(const X& t) {
   constexpr double kA = -0.75;
   const auto near = [&](const X& d) { return ((kA + 2) * d - (kA + 3)) * d * d + 1; };

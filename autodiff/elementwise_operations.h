@@ -29,7 +29,7 @@ Tensor floor_divide(const Tensor&, const Tensor&);
 /// base is 0 where b is 0; that of the exponent is 0 where a is 0 and b is not negative, and NaN where a is negative.
 Tensor pow(const Tensor& a, const Tensor& b);
 Tensor maximum(const Tensor&, const Tensor&);  ///< NaN wins; equal operands share the gradient; bools stay so
-Tensor minimum(const Tensor&, const Tensor&);  ///< as maximum
+Tensor minimum(const Tensor&, const Tensor&);  ///< NaN wins; equal operands share the gradient; bools stay so
 /// a + weight (b - a), exactly a at weight 0 and b at 1, where b - a is finite.
 Tensor lerp(const Tensor& a, const Tensor& b, const Tensor& weight);
 Tensor abs(const Tensor&);  ///< gradient 0 at 0
@@ -60,8 +60,8 @@ Tensor logical_not(const Tensor&);
 Tensor isnan(const Tensor&);
 Tensor isinf(const Tensor&);
 Tensor isfinite(const Tensor&);
-/// With NaN and infinities replaced; those not given, by the largest and the lowest number of the dtype. Integers stay.
-/// The gradient is 0 where something was replaced.
+/// Replaces NaN and infinities; infinities without a given value, by the largest and the lowest number of the dtype.
+/// Integers stay. The gradient is 0 where something was replaced.
 Tensor nan_to_num(const Tensor&, double nan = 0.0, double infinity = std::numeric_limits<double>::quiet_NaN(),
                   double minus_infinity = std::numeric_limits<double>::quiet_NaN());
 
@@ -70,12 +70,12 @@ Tensor nan_to_num(const Tensor&, double nan = 0.0, double infinity = std::numeri
 Tensor exp(const Tensor&);
 Tensor exp2(const Tensor&);   ///< 2^x
 Tensor expm1(const Tensor&);  ///< exp(x) - 1, accurate near 0
-Tensor log(const Tensor&);    ///< to base e
+Tensor log(const Tensor&);    ///< logarithm to base e
 Tensor log1p(const Tensor&);  ///< log(1 + x), accurate near 0
 Tensor log2(const Tensor&);
 Tensor log10(const Tensor&);
 Tensor logaddexp(const Tensor& a, const Tensor& b);  ///< log(exp(a) + exp(b)) without overflow
-Tensor sin(const Tensor&);                           ///< of radians
+Tensor sin(const Tensor&);                           ///< x in radians
 Tensor cos(const Tensor&);
 Tensor tan(const Tensor&);
 Tensor asin(const Tensor&);

@@ -20,12 +20,11 @@ struct ComplexTensor {
   Tensor imaginary = {};  ///< undefined: zeros
 };
 
-/// What transforms are multiplied by: backward, inverse ones by 1 / n; ortho, both by 1 / sqrt(n); forward, the others
-/// by 1 / n.
+/// Factors of transforms: backward, 1 / n of inverse ones; ortho, 1 / sqrt(n) of both; forward, 1 / n of the others.
 enum class FourierNorm : std::uint8_t { backward, ortho, forward };
 
 struct FourierAxis {
-  std::optional<std::int64_t> length = {};  ///< what is longer is cut, what is shorter followed by zeros
+  std::optional<std::int64_t> length = {};  ///< n; what is longer is cut, what is shorter followed by zeros
   std::int64_t axis = -1;
   FourierNorm norm = FourierNorm::backward;
 };
@@ -33,7 +32,7 @@ struct FourierAxis {
 /// y_k = sum_j x_j exp(-2 pi i jk / n) along one axis; the inverse has exp(+2 pi i jk / n) / n.
 ComplexTensor fft(const ComplexTensor&, const FourierAxis& = {});
 ComplexTensor ifft(const ComplexTensor&, const FourierAxis& = {});
-/// Of real numbers: the first n / 2 + 1 of fft, as the others are conjugates of these.
+/// The transform of real numbers: the first n / 2 + 1 of fft, as the others are conjugates of these.
 ComplexTensor rfft(const Tensor&, const FourierAxis& = {});
 /// The inverse of rfft: n / 2 + 1 numbers -> n real ones, n = 2 (length - 1) unless it is given. Imaginary parts that
 /// no real numbers have (the first, and for an even n the last) are not read.

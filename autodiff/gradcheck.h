@@ -9,7 +9,7 @@
 namespace tutti {
 
 struct GradcheckOptions {
-  double step = 1e-6;  ///< of the central differences
+  double step = 1e-6;  ///< step of the central differences
   double absolute = 1e-6;
   double relative = 1e-5;
 };

@@ -41,7 +41,7 @@ class GradientObserver {
   /// Leaves that require a gradient, are attached to no group and will get theirs, by their shapes; before
   /// on_backward_begin, and only if there are any.
   virtual void on_other_leaves(std::span<const Shape>) {}
-  virtual void on_backward_begin(Device, std::span<const ParameterUse>) = 0;  ///< also when empty
+  virtual void on_backward_begin(Device, std::span<const ParameterUse>) = 0;  ///< called even if no parameter is used
   virtual void on_gradient_final(Device, ParameterId, GradientRef) = 0;
   /// The number of a bucket: nothing can begin before the last of its gradients is final. A replay runs on up to that
   /// one, and then tells of all that are. Asked after on_backward_begin, of the parameters that it named.

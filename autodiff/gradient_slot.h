@@ -24,7 +24,7 @@ class PendingGradients {
   virtual void join() = 0;  ///< returns when the gradients are valid to read on their device's compute stream
 };
 
-/// What a synchronisation group knows a parameter by.
+/// The identity of a parameter in a synchronisation group.
 struct Attachment {
   ParameterId id;
   std::string name;             ///< canonical, e.g. "fc2.weight"
@@ -36,11 +36,11 @@ struct GradientSlot {
   GradientState state = GradientState::undefined;
   Array gradient;                                ///< defined while state is local or reduced, unless `sparse`
   bool sparse = false;                           ///< collects `rows` in place of `gradient`
-  std::vector<SparseGradient> rows;              ///< to be summed; void if state is undefined; none: zeros
+  std::vector<SparseGradient> rows;              ///< parts to be summed; void if state is undefined; none: zeros
   std::shared_ptr<const Attachment> attachment;  ///< null: not synchronised
   std::weak_ptr<PendingGradients> pending;
-  bool unread = false;  ///< of a leaf that only lets a graph go on here as on other devices: no part of a model
-  /// Where the group wants the gradient: contiguous, of the parameter's shape. Undefined: anywhere.
+  bool unread = false;  ///< true for a leaf that only lets a graph go on here as on other devices: no part of a model
+  /// The memory where the group wants the gradient: contiguous, of the parameter's shape. Undefined: anywhere.
   Array destination;
   mutable std::weak_ptr<Storage> lent;  ///< alive while somebody holds a gradient that `Tensor::grad` gave out
 

@@ -17,14 +17,14 @@ namespace tutti {
 
 struct HashTableOptions {
   std::uint64_t seed = 0;
-  double deviation = 0.01;       ///< of a row's first values, normal around 0; 0: zeros
+  double deviation = 0.01;       ///< standard deviation of a row's first values, normal around 0; 0: zeros
   std::int64_t capacity = 1024;  ///< rows to begin with; doubles when they are used up
-  IdIndexOptions index = {};     ///< which ids get and lose rows
+  IdIndexOptions index = {};     ///< rules which ids get and lose rows
   DType dtype = DType::f32;
   Device device = cpu(0);
 };
 
-/// What an optimizer keeps beside each row: arrays of the rows' shape, in the type that the rows are computed in.
+/// State that an optimizer keeps beside each row: arrays of the rows' shape, in the type that the rows are computed in.
 struct RowState {
   std::vector<std::string> names;
   double initial = 0.0;
@@ -59,7 +59,7 @@ class HashTable {
   /// indices are ids. It has no rows of its own: optimizers for plain parameters throw.
   const Tensor& weight() const noexcept { return weight_; }
 
-  enum class Unknown : std::uint8_t { initial, zeros };  ///< what ids without a row read as
+  enum class Unknown : std::uint8_t { initial, zeros };  ///< value of ids without a row
   /// [ids, columns] on the table's device. Changes nothing.
   Array lookup(std::span<const std::int64_t> ids, Unknown = Unknown::initial) const;
 
@@ -68,14 +68,14 @@ class HashTable {
   /// another optimizer, naming both, and those of IdIndex::reach; nothing is changed then.
   SparseGradient admit(const SparseGradient& by_id, const RowState&);
   const Array& rows() const noexcept { return rows_; }  ///< [capacity, columns]; those without an id are 0
-  NamedArrays& state() noexcept { return state_; }      ///< of the rows; empty before the first update
-  void drop_state() { state_.clear(); }                 ///< for another optimizer
+  NamedArrays& state() noexcept { return state_; }      ///< an optimizer's, of the rows; empty before the first update
+  void drop_state() { state_.clear(); }                 ///< makes way for another optimizer
 
   /// Becomes what the other one is, in this one's place and type, row numbers and what its index was told included.
   /// ShapeError unless the columns are as many; nothing is changed then.
   void copy_from(const HashTable&);
 
-  void erase(std::span<const std::int64_t> ids);  ///< with their state and counts; unknown ones are skipped
+  void erase(std::span<const std::int64_t> ids);  ///< drops their rows, state and counts; unknown ones are skipped
   const IdIndex& index() const noexcept { return index_; }
   std::int64_t size() const noexcept { return index_.rows(); }  ///< ids that have a row
   std::int64_t capacity() const { return rows_.length(0); }

@@ -9,7 +9,7 @@
 
 namespace tutti {
 
-/// Which rows go first when a table is full.
+/// The rows that go first when a table is full.
 enum class Eviction : std::uint8_t {
   least_recent,   ///< those that no update has reached for longest
   least_frequent  ///< those that the fewest updates have reached
@@ -22,7 +22,7 @@ struct IdIndexOptions {
   Eviction eviction = Eviction::least_recent;
 };
 
-/// Which id has which row of a table. All that it does is a function of the updates so far, whatever order of ids they
+/// Assigns the rows of a table to ids. All that it does is a function of the updates so far, whatever order of ids they
 /// were found in: ties go by id. One thread at a time.
 class IdIndex {
  public:
@@ -46,13 +46,13 @@ class IdIndex {
   Changes erase(std::span<const std::int64_t> ids);
 
   const Entry* find(std::int64_t id) const;                       ///< null: unknown
-  std::int64_t rows() const noexcept { return rows_; }            ///< in use
-  std::int64_t row_bound() const noexcept { return row_bound_; }  ///< above every row given so far
+  std::int64_t rows() const noexcept { return rows_; }            ///< number of rows in use
+  std::int64_t row_bound() const noexcept { return row_bound_; }  ///< a number above every row given so far
   std::int64_t updates() const noexcept { return updates_; }
   const IdIndexOptions& options() const noexcept { return options_; }
   std::vector<std::int64_t> ids(bool with_row = true) const;  ///< ascending; or those that wait for a row
 
-  /// What was known of an id elsewhere; gives it a row if it is to have one. For an index that has not met it.
+  /// Restores what was known of an id elsewhere; gives it a row if it is to have one. For an index that has not met it.
   std::int64_t restore(std::int64_t id, std::int64_t count, std::int64_t last, bool with_row);
   void set_updates(std::int64_t updates) noexcept { updates_ = updates; }
   Changes shrink() { return make_room(0); }  ///< evicts what is above max_rows

@@ -17,7 +17,7 @@ namespace tutti {
 enum class Interpolation : std::uint8_t { nearest, nearest_exact, linear, cubic, area };
 
 struct InterpolateOptions {
-  Shape size{};                 ///< of the result's axes behind the channels; or
+  Shape size{};                 ///< lengths of the result's axes behind the channels; or give `scale`
   std::vector<double> scale{};  ///< factors, one for all of these axes or one each: l' = floor(l * factor)
   Interpolation mode = Interpolation::nearest;
   /// The first and last elements keep their places, else their outer edges do. Of `linear` and `cubic` alone.
@@ -32,11 +32,11 @@ struct InterpolateOptions {
 /// no antialiasing.
 Tensor interpolate(const Tensor& x, const InterpolateOptions&);
 
-/// What stands beyond the edges: zeros, the nearest element, or the image mirrored.
+/// Values beyond the edges: zeros, the nearest element, or the image mirrored.
 enum class GridPadding : std::uint8_t { zeros, border, reflection };
 
 struct GridSampleOptions {
-  Interpolation mode = Interpolation::linear;  ///< or `nearest`, halves to even; or `cubic`, of images alone
+  Interpolation mode = Interpolation::linear;  ///< `linear`; `nearest`, halves to even; or `cubic`, of images alone
   GridPadding padding = GridPadding::zeros;
   bool align_corners = false;  ///< -1 and 1 are the centres of the first and last elements, else their outer edges
 };

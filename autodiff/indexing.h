@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// What may stand between the brackets: x[3], x[{all, range(0, 4), newaxis}], x[{ellipsis, -1}], x[rows].
+// Entries that may stand between the brackets: x[3], x[{all, range(0, 4), newaxis}], x[{ellipsis, -1}], x[rows].
 
 #include <tutti/autodiff/tensor.h>
 
@@ -21,7 +21,7 @@ struct NewAxis {};
 struct Ellipsis {};
 inline constexpr All all{};            ///< a whole axis
 inline constexpr NewAxis newaxis{};    ///< a new axis of length 1
-inline constexpr Ellipsis ellipsis{};  ///< as many whole axes as the other entries leave; at most once
+inline constexpr Ellipsis ellipsis{};  ///< whole axes, as many as the other entries leave; at most once
 
 /// Positions begin, begin + step, ... before end, as in Python's begin:end:step: negative ones count from the back,
 /// and what lies outside is cut off.

@@ -29,14 +29,14 @@ struct SavedTensor {
   SavedTensor(Array array, int from = kConstant)
       : value(std::move(array)), source(from), version(value.defined() ? value.storage()->version() : 0) {}
 
-  Array value;                ///< for its shape and type; its elements are read by way of `Node::restore`
+  Array value;                ///< gives shape and type; its elements are read by way of `Node::restore`
   int source = kConstant;     ///< position among the node's inputs, kOutput, or kConstant
-  std::uint32_t version = 0;  ///< of its storage, when it was saved
+  std::uint32_t version = 0;  ///< version of its storage when it was saved
 };
 
 class BackwardRun;
 
-/// Where a node's gradients for its inputs go.
+/// The receiver of a node's gradients for its inputs.
 class InputGradients {
  public:
   InputGradients(const Node& node, BackwardRun& run, std::span<Tensor> gradients, std::span<const bool> wanted)
@@ -46,7 +46,7 @@ class InputGradients {
   /// The memory where this gradient would be welcome, of the input's shape; undefined: anywhere. Never defined while
   /// gradients are recorded.
   Array destination(std::size_t input) const;
-  /// Whether this input is a leaf that takes sparse gradients; `set_rows` then replaces `set`.
+  /// True if this input is a leaf that takes sparse gradients; `set_rows` then replaces `set`.
   bool wants_rows(std::size_t input) const;
   void set_rows(std::size_t input, SparseGradient);
 
@@ -67,9 +67,9 @@ class Node {
   Node& operator=(const Node&) = delete;
 
   std::string_view name() const noexcept { return name_; }
-  // For errors. The operation that was called, which may be composed of others, and the Scope that it was called in:
-  // "norm in encoder". This node of it: "norm (sqrt) in encoder". " made by" the former; of a leaf "", or " made in"
-  // its Scope.
+  // Names for errors. title: the operation that was called, which may be composed of others, and the Scope that it was
+  // called in, "norm in encoder". step_title: this node of it, "norm (sqrt) in encoder". origin: " made by" and the
+  // title; of a leaf "", or " made in" its Scope.
   std::string title() const;
   std::string step_title() const;
   std::string origin() const;
@@ -83,13 +83,13 @@ class Node {
   virtual void release_saved() = 0;
   virtual bool released() const noexcept = 0;
   virtual bool is_leaf() const noexcept { return false; }
-  /// Whether backward may read what the node holds no reference to: the memory of a value is otherwise known to be in
+  /// True if backward may read what the node holds no reference to: the memory of a value is otherwise known to be in
   /// use by its count of references.
   virtual bool reads_unknown() const noexcept { return false; }
-  /// Whether the output is a view of the input; then `view` makes it of memory that is laid out as the input.
+  /// True if the output is a view of the input; then `view` makes it of memory that is laid out as the input.
   virtual bool is_view() const noexcept { return false; }
   virtual Array view(const Array&) const { return {}; }
-  /// Whether it can give a sparse gradient to its first input.
+  /// True if it can give a sparse gradient to its first input.
   virtual bool gives_rows() const noexcept { return false; }
 
   /// The saved value with its place in the graph. `self` is this node. Throws AutodiffError, naming who saved it and
@@ -99,20 +99,20 @@ class Node {
 
   HookHandle add_hook(GradientHook);
   bool has_hooks() const noexcept { return hooks_ && !hooks_->empty(); }
-  Tensor hooked(Tensor gradient) const;  ///< what the hooks make of the gradient of this node's output
+  Tensor hooked(Tensor gradient) const;  ///< gradient of this node's output as the hooks leave it
 
  private:
   friend class BackwardRun;
   static constexpr std::size_t kInline = 3;
 
-  // Where the node stands in the run that visits it; runs nest, each restores what it found.
+  // The node's place in the run that visits it; runs nest, each restores what it found.
   struct Mark {
     std::uint64_t run = 0;
     std::uint32_t visit = 0;
   };
 
   std::string_view name_;
-  std::string_view called_;  // what the OperationScope around it is named, if there is one
+  std::string_view called_;  // name of the OperationScope around it, if there is one
   std::uint64_t sequence_;
   std::size_t count_;
   std::array<std::shared_ptr<Node>, kInline> inline_;
@@ -171,11 +171,11 @@ namespace detail {
 /// Lets go of a node. Those whose last reference goes with another's destruction wait until that has ended, so that
 /// chains of any length take constant stack, whatever holds them: edges, or functions that hold tensors.
 void drop_in_turn(std::shared_ptr<Node>&&);
-bool only_traced(std::span<const Tensor> inputs);  // whether a checkpoint's first run wants to know these and no more
+bool only_traced(std::span<const Tensor> inputs);  // true if a checkpoint's first run wants to know these and no more
 std::string step_title(std::string_view called, std::string_view name);  // "norm (sqrt)"; one name if they are the same
 }  // namespace detail
 
-/// Whether an operation on these inputs is to be recorded.
+/// True if an operation on these inputs is to be recorded.
 inline bool records(std::span<const Tensor> inputs) {
   if (!grad_enabled()) return false;
   for (const Tensor& input : inputs)

@@ -34,7 +34,7 @@ struct BatchNormCall {
   bool training = false;  ///< normalise by this batch, and let the running statistics follow it
   double momentum = 0.1;  ///< share of the batch in the running statistics: (1 - momentum) old + momentum new
   double eps = 1e-5;
-  GatherStatistics gather = {};  ///< in training; none: the batch is all there is
+  GatherStatistics gather = {};  ///< used in training; none: the batch is all there is
 };
 
 /// [n, c, ...]: normalises each channel over all else; weight and bias [c] or undefined. Ioffe and Szegedy, "Batch

@@ -13,10 +13,10 @@
 
 namespace tutti {
 
-/// While one lives on a thread, errors raised there name its operation and the operands: their dtypes and shapes, the
-/// devices if they differ and, where a graph knows it, what made them. Of nested ones the outermost speaks, so that an
-/// operation that is composed of others names itself; what they record is named after it too. Refers to the operands,
-/// which are variables. The name is a literal: nodes keep it.
+/// Makes errors that are raised on its thread while it lives name its operation and the operands: their dtypes and
+/// shapes, the devices if they differ and, where a graph knows it, what made them. Of nested ones the outermost speaks,
+/// so that an operation that is composed of others names itself; what they record is named after it too. Refers to the
+/// operands, which are variables. The name is a literal: nodes keep it.
 ///
 /// An operation pays a nanosecond or two.
 class OperationScope final : detail::ErrorContext {

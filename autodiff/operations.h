@@ -66,7 +66,7 @@ Tensor sum_to(const Tensor&, const Shape&, const Array& destination = {});
 /// This axis and all behind it as one: all of them unless it is given, from 1 [n, c, h, w] -> [n, c*h*w]. A view if
 /// strides allow it. A number gives [1].
 Tensor flatten(const Tensor&, std::int64_t first_axis = 0);
-/// That axis at place `to` of the result, the others in their order; a view.
+/// Moves axis `from` to place `to` of the result, the others in their order; a view.
 Tensor moveaxis(const Tensor&, std::int64_t from, std::int64_t to);
 Tensor squeeze(const Tensor&, const Axes& = {});       ///< drops these axes of length 1; none given: all such
 Tensor expand_dims(const Tensor&, std::int64_t axis);  ///< a new axis of length 1, there in the result
@@ -103,8 +103,7 @@ Tensor pad(const Tensor&, std::span<const Padding> widths, const Scalar& value =
 inline Tensor pad(const Tensor& x, std::initializer_list<Padding> widths, const Scalar& value = 0) {
   return pad(x, std::span(widths.begin(), widths.size()), value);
 }
-/// What stands around x in place of a value: x mirrored at its first and last elements, these repeated, or x itself
-/// again.
+/// Surroundings of x in place of a value: x mirrored at its first and last elements, these repeated, or x itself again.
 enum class PaddingMode : std::uint8_t { reflect, replicate, circular };
 /// Widths may be more than x is long: it is mirrored or repeated as often as it takes, as NumPy's. ShapeError as above,
 /// and of an axis without elements. Gradients of what stands several times add up.
@@ -138,7 +137,7 @@ Tensor take(const Tensor&, const Tensor& positions, std::int64_t axis);
 Tensor diagonal(const Tensor&, std::int64_t offset = 0, std::int64_t axis0 = 0, std::int64_t axis1 = 1);
 Tensor tril(const Tensor&, std::int64_t diagonal = 0);  ///< zeros above that diagonal of the last two axes
 Tensor triu(const Tensor&, std::int64_t diagonal = 0);  ///< zeros below it
-/// where(mask, value, x), in x's dtype; DTypeError for a literal that it does not have.
+/// Returns where(mask, value, x), in x's dtype; DTypeError for a literal that it does not have.
 Tensor masked_fill(const Tensor&, const Tensor& mask, const Tensor& value);
 template <Literal T> Tensor masked_fill(const Tensor& x, const Tensor& mask, T value) {
   return masked_fill(x, mask, Tensor(Scalar(value)));
@@ -160,7 +159,7 @@ Tensor argmax(const Tensor&);
 Tensor argmin(const Tensor&);
 Tensor argmax(const Tensor&, std::int64_t axis, bool keep_dims = false);
 Tensor argmin(const Tensor&, std::int64_t axis, bool keep_dims = false);
-template <std::same_as<bool> B> Tensor argmax(const Tensor&, B keep_dims) = delete;  // of no axis
+template <std::same_as<bool> B> Tensor argmax(const Tensor&, B keep_dims) = delete;  // keep_dims needs an axis
 template <std::same_as<bool> B> Tensor argmin(const Tensor&, B keep_dims) = delete;
 /// Mean squared distance from the mean, over n - correction elements: 1 is the unbiased estimate and PyTorch's default;
 /// NumPy's is 0. Integers give f32.
@@ -174,14 +173,15 @@ Tensor norm(const Tensor&, const Axes& = {}, bool keep_dims = false);
 /// The middle element in order, of an even number the lower one, which the gradient goes to, as PyTorch's; NumPy's
 /// averages both, as quantile(x, 0.5). NaN wins. Of nothing ShapeError.
 Tensor median(const Tensor&, const Axes& axes = {}, bool keep_dims = false);
-/// What the share q, from 0 to 1, of elements lies below, between the two nearest by linear interpolation. NaN wins;
-/// integers give f32. Error for another q, of nothing ShapeError.
+/// The value that the share q, from 0 to 1, of elements lies below, between the two nearest by linear interpolation.
+/// NaN wins; integers give f32. Error for another q, of nothing ShapeError.
 Tensor quantile(const Tensor&, double q, const Axes& axes = {}, bool keep_dims = false);
 /// log(sum(exp(x))) without overflow; of nothing -inf.
 Tensor logsumexp(const Tensor&, const Axes& = {}, bool keep_dims = false);
-/// Of nothing 1; integers and bool give i64. Gradients of every order are right where elements are 0.
+/// Product of the elements, 1 if there are none; integers and bool give i64. Gradients of every order are right where
+/// elements are 0.
 Tensor prod(const Tensor&, const Axes& = {}, bool keep_dims = false);
-// Of any dtype; no gradient.
+// Tests and counts of elements of any dtype; no gradient.
 Tensor any_true(const Tensor&, const Axes& = {}, bool keep_dims = false);       ///< bool: one is not 0, or NaN
 Tensor all_true(const Tensor&, const Axes& = {}, bool keep_dims = false);       ///< bool: none is 0
 Tensor count_nonzero(const Tensor&, const Axes& = {}, bool keep_dims = false);  ///< i64; NaN counts

@@ -22,8 +22,8 @@ Tensor promote_total(std::string_view operation, const Tensor&);
 std::pair<Tensor, Tensor> promote_pair(elementwise::Domain, std::string_view operation, const Tensor& lhs,
                                        const Tensor& rhs);
 
-/// What is written into `x`, in its dtype: other dtypes are cast. DTypeError for a literal that the dtype does not
-/// have; DeviceError for another device's.
+/// The value that is written into `x`, in its dtype: other dtypes are cast. DTypeError for a literal that the dtype
+/// does not have; DeviceError for another device's.
 Tensor in_dtype_of(const Tensor& x, std::string_view operation, const Tensor& value);
 
 /// `x` in the dtype in which its own is computed: f32 for bf16 and f16. Differentiable.

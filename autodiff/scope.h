@@ -14,22 +14,22 @@ struct Site {
 };
 std::string to_string(const Site&);  ///< "encoder.layer3"
 
-/// While one lives on a thread, errors thrown there name it, and operations recorded there remember it: errors about
-/// their results name it later.
+/// Names a place in the program while it lives: errors thrown on its thread name it, and operations recorded there
+/// remember it: errors about their results name it later.
 ///
 ///   const Scope scope("layer3");
 ///
 /// An operation pays with a count of references.
 class Scope {
  public:
-  [[nodiscard]] explicit Scope(std::string_view name);  ///< within the scope around it
-  /// There, whatever scope is around it: for what runs again.
+  [[nodiscard]] explicit Scope(std::string_view name);  ///< a place within the scope around it
+  /// A place at this site, whatever scope is around it: for what runs again.
   [[nodiscard]] explicit Scope(std::shared_ptr<const Site>) noexcept;
   ~Scope();
   Scope(const Scope&) = delete;
   Scope& operator=(const Scope&) = delete;
 
-  static const std::shared_ptr<const Site>& site() noexcept;  ///< where the calling thread is; null: nowhere
+  static const std::shared_ptr<const Site>& site() noexcept;  ///< place of the calling thread; null: nowhere
 
  private:
   std::shared_ptr<const Site> site_;

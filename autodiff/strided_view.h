@@ -8,7 +8,7 @@
 
 namespace tutti {
 
-/// Which elements of an array a view shows: one entry for each axis of the result, by the axis of the array that it
+/// The elements of an array that a view shows: one entry for each axis of the result, by the axis of the array that it
 /// runs along, and the positions of the axes that it leaves out. No element twice, but where `of` alone is called.
 struct StridedView {
   static constexpr std::int64_t kNewAxis = -1;
@@ -19,7 +19,7 @@ struct StridedView {
     std::int64_t along_too = kNewAxis;  ///< a second one, with the same positions: a diagonal
   };
   std::vector<Axis> axes;
-  std::vector<std::int64_t> first;  ///< where the view begins, for each axis of the array
+  std::vector<std::int64_t> first;  ///< beginning of the view, for each axis of the array
 
   Array of(const Array&) const;
 };

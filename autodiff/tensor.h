@@ -99,7 +99,7 @@ class Tensor {
   Tensor argmin() const;
   Tensor argmax(std::int64_t axis, bool keep_dims = false) const;
   Tensor argmin(std::int64_t axis, bool keep_dims = false) const;
-  template <std::same_as<bool> B> Tensor argmax(B keep_dims) const = delete;  // of no axis
+  template <std::same_as<bool> B> Tensor argmax(B keep_dims) const = delete;  // keep_dims needs an axis
   template <std::same_as<bool> B> Tensor argmin(B keep_dims) const = delete;
   Tensor softmax(std::int64_t axis = -1) const;
   Tensor log_softmax(std::int64_t axis = -1) const;
@@ -153,7 +153,7 @@ class Tensor {
   /// the device's compute stream. AutodiffError for a leaf with dense gradients.
   SparseGradient sparse_grad() const;
   void zero_grad();                     ///< marks the slot undefined; clears nothing; joins first
-  GradientSlot& gradient_slot() const;  ///< of a leaf that requires a gradient, else AutodiffError
+  GradientSlot& gradient_slot() const;  ///< slot of a leaf that requires a gradient, else AutodiffError
   /// `hook` sees the gradient of this tensor in every backward and `grad` that computes it, once, summed over its
   /// contributions; what it returns takes its place, an undefined tensor leaves it. At a leaf before the gradient is
   /// accumulated or reduced: it is this backward's on this device, times the step's weight. It must not write in place.
@@ -173,7 +173,7 @@ class Tensor {
 
   // --- for operations (autodiff/node.h)
   static Tensor from_node(Array value, std::shared_ptr<Node> node);
-  const std::shared_ptr<Node>& node() const noexcept;  ///< what made it; null for leaves and constants
+  const std::shared_ptr<Node>& node() const noexcept;  ///< node that made it; null for leaves and constants
   bool is_writable() const noexcept;                   ///< made by x[...], a view of a variable: x[0] = 1 is seen in x
 
  private:
@@ -190,7 +190,7 @@ class Tensor {
 
 std::ostream& operator<<(std::ostream&, const Tensor&);  ///< elements, type, shape and device (exchange/print.h)
 
-/// While one lives on a thread, operations on that thread record no graph.
+/// Stops the recording of graphs by operations on its thread while it lives.
 class NoGrad {
  public:
   [[nodiscard]] NoGrad();
@@ -202,8 +202,8 @@ class NoGrad {
   bool previous_;
 };
 
-/// While one lives on a thread, operations on that thread record graphs: for gradients inside a custom function's
-/// backward, which runs without recording.
+/// Lets operations on its thread record graphs while it lives: for gradients inside a custom function's backward, which
+/// runs without recording.
 class EnableGrad {
  public:
   [[nodiscard]] EnableGrad();
@@ -214,11 +214,10 @@ class EnableGrad {
  private:
   bool previous_;
 };
-bool grad_enabled() noexcept;  ///< of the calling thread
+bool grad_enabled() noexcept;  ///< true if the calling thread records graphs
 
-/// While one lives on a thread nothing is recorded there, as under NoGrad, whatever is called: EnableGrad has no
-/// effect, and `backward` and `grad` throw AutodiffError. Results are plain constants, which may enter a
-/// graph later. Scopes nest.
+/// Stops all recording on its thread while it lives, as NoGrad, whatever is called: EnableGrad has no effect, and
+/// `backward` and `grad` throw AutodiffError. Results are plain constants, which may enter a graph later. Scopes nest.
 class Inference {
  public:
   [[nodiscard]] Inference();
@@ -230,7 +229,7 @@ class Inference {
   NoGrad no_grad_;
   bool previous_;
 };
-bool inference_enabled() noexcept;                  ///< of the calling thread
+bool inference_enabled() noexcept;                  ///< true under Inference, on the calling thread
 void refuse_inference(std::string_view operation);  ///< throws AutodiffError under Inference
 
 }  // namespace tutti

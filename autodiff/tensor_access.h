@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// What the engine and the operations need of a tensor beyond what users see.
+// Access to a tensor beyond what users see, for the engine and the operations.
 
 #include <tutti/autodiff/tensor.h>
 

@@ -21,7 +21,7 @@ struct Conv3dGeometry {
   std::array<std::int64_t, 3> dilation{1, 1, 1};
   std::int64_t groups = 1;
 };
-/// As ConvTranspose2dGeometry.
+/// Geometry of a transposed convolution, as ConvTranspose2dGeometry.
 struct ConvTranspose3dGeometry {
   std::array<std::int64_t, 3> stride{1, 1, 1};
   std::array<std::int64_t, 3> padding{0, 0, 0};
@@ -29,7 +29,7 @@ struct ConvTranspose3dGeometry {
   std::array<std::int64_t, 3> dilation{1, 1, 1};
   std::int64_t groups = 1;
 };
-/// As Pool2dGeometry and AvgPool2dGeometry: a stride that is left out is the kernel.
+/// Geometry of pooling, as Pool2dGeometry and AvgPool2dGeometry: a stride that is left out is the kernel.
 struct Pool3dGeometry {
   std::array<std::int64_t, 3> kernel{2, 2, 2};
   std::array<std::int64_t, 3> stride{0, 0, 0};
@@ -50,7 +50,8 @@ Tensor conv3d(const Tensor& input, const Tensor& weight, const Tensor& bias = {}
 Tensor conv_transpose3d(const Tensor& input, const Tensor& weight, const Tensor& bias = {},
                         const ConvTranspose3dGeometry& = {});
 
-/// As max_pool2d and avg_pool2d: [n, c, d, h, w] -> [n, c, d', h', w'], d' = (d + 2 padding - kernel) / stride + 1.
+/// Pooling as max_pool2d and avg_pool2d: [n, c, d, h, w] -> [n, c, d', h', w'],
+/// d' = (d + 2 padding - kernel) / stride + 1.
 Tensor max_pool3d(const Tensor& input, const Pool3dGeometry& = {});
 Tensor avg_pool3d(const Tensor& input, const AvgPool3dGeometry& = {});
 

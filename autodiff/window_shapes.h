@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// What windows make of shapes along any number of axes, and what convolutions and pooling ask of them. ShapeError
-// names the operation, "conv3d", and the shapes.
+// Shapes that windows give along any number of axes, and checks of what convolutions and pooling ask of them.
+// ShapeError names the operation, "conv3d", and the shapes.
 
 #include <tutti/backend/shape.h>
 
@@ -17,7 +17,7 @@ struct ConvolutionAxes {
   Dims padding;
   Dims dilation;
   std::int64_t groups = 1;
-  Dims output_padding{};  ///< of transposed ones
+  Dims output_padding{};  ///< used by transposed convolutions alone
 };
 
 /// Input [n, c, l...], weight [k, c / groups, r...] -> [n, k, l'...].

@@ -34,8 +34,9 @@ class Array {
     return from(std::span<const T>(values), shape, device);
   }
   static Array from(const std::vector<bool>& values, const Shape& shape, Device device = cpu(0));
-  /// Over memory of the device that belongs to `owner`, without a copy; the owner is let go when no array and no queued
-  /// work uses it. Throws Error unless `data` is aligned to the elements, ShapeError for negative lengths or strides.
+  /// An array over memory of the device that belongs to `owner`, without a copy; the owner is released when no array
+  /// and no queued work uses it. Throws Error unless `data` is aligned to the elements, ShapeError for negative lengths
+  /// or strides.
   static Array over(void* data, std::shared_ptr<const void> owner, DType, const Shape&, const Strides&, Device);
 
   // --- what it is
@@ -44,11 +45,12 @@ class Array {
   const Strides& strides() const noexcept { return strides_; }
   std::size_t rank() const noexcept { return shape_.size(); }
   std::int64_t size() const noexcept { return size_; }  ///< number of elements
-  std::int64_t length(std::int64_t axis) const;         ///< of one axis; negative axes count from the back
+  std::int64_t length(std::int64_t axis) const;         ///< length of one axis; negative axes count from the back
   std::size_t bytes() const noexcept { return static_cast<std::size_t>(size_) * size_of(dtype_); }
   DType dtype() const noexcept { return dtype_; }
   Device device() const noexcept { return device_; }
-  std::int64_t offset() const noexcept { return offset_; }  ///< of the first element, in elements
+  /// Distance of the first element from the storage's start, in elements.
+  std::int64_t offset() const noexcept { return offset_; }
   bool is_contiguous() const noexcept;
   const std::shared_ptr<Storage>& storage() const noexcept { return storage_; }
 
@@ -84,7 +86,7 @@ class Array {
   // --- writing in place, ordered on the compute stream; counted, so that backward notices (Storage::version)
   void fill(Scalar);             ///< DTypeError for a number that the type does not have
   void copy_from(const Array&);  ///< same shape and dtype, any device; else ShapeError, DTypeError
-  /// For who writes to the memory by other means: kernels of his own, `data`, DLPack. `operation`: a literal.
+  /// Counts a write by other means than this class: the caller's own kernels, `data`, DLPack. `operation`: a literal.
   void count_write(const char* operation) const noexcept {
     if (storage_) storage_->count_write(operation);
   }

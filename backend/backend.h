@@ -30,8 +30,8 @@ class Backend {
   virtual MemoryPool& pool(Device) = 0;
   virtual Stream& compute_stream(Device) = 0;
   virtual Stream& communication_stream(Device) = 0;
-  /// What `work` has this backend queue on the device's compute stream, as a graph: nothing of it runs now. Work of
-  /// other threads goes on as always. `work` passes no values to or from the host. Temporary memory comes from
+  /// Makes a graph of what `work` has this backend queue on the device's compute stream: nothing of it runs now. Work
+  /// of other threads goes on as always. `work` passes no values to or from the host. Temporary memory comes from
   /// `scratch`, which nobody else uses and which outlives the graph. CaptureError if the device cannot do it. Null:
   /// this kind of device has no graphs.
   virtual std::unique_ptr<DeviceGraph> make_graph(Device, MemoryPool& scratch, const std::function<void()>& work);
@@ -40,8 +40,8 @@ class Backend {
   virtual void copy_from_host(const void* from, const Array& to) = 0;  ///< `from` may be reused on return
   virtual void copy_to_host(const Array& from, void* to) = 0;          ///< waits for the compute stream
   virtual void copy(const Array& from, const Array& to) = 0;           ///< same device, shape and dtype; any strides
-  /// From a device of the same kind or another but the CPU's; same shape and dtype, contiguous. Default: through the
-  /// host.
+  /// Copies from another device, of the same kind or of any but the CPU's; same shape and dtype, contiguous. Default:
+  /// through the host.
   virtual void copy_from_device(const Array& from, const Array& to);
   virtual void cast(const Array& from, const Array& to) = 0;  ///< same device and shape
   virtual void fill(const Array& to, Scalar) = 0;
@@ -77,8 +77,9 @@ class Backend {
   /// undefined: none. By default one operation after the other.
   virtual void linear(const Array& input, const Array& weight, const Array& bias, LinearActivation,
                       const Array& output);
-  void finish_linear(const Array& bias, LinearActivation, const Array& output);  ///< what follows linear's product
-  /// Whether `matmul` takes a narrow dtype as it is, with sums in f32; else it sees widened operands.
+  /// Adds the bias to linear's product in `output`, then applies the activation.
+  void finish_linear(const Array& bias, LinearActivation, const Array& output);
+  /// True if `matmul` takes a narrow dtype as it is, with sums in f32; else it sees widened operands.
   virtual bool multiplies(DType) const { return false; }
   virtual void softmax(SoftmaxKind, const Array& input, std::size_t axis, const Array& output) = 0;
   virtual void softmax_gradient(SoftmaxKind, const Array& output, const Array& gradient, std::size_t axis,
@@ -119,12 +120,12 @@ class Backend {
                                 const Array& output) = 0;
 
   // --- random numbers: functions of (seed, stream, element's row-major index) alone
-  /// Whether kernels take what stands at `RandomCall::place` (`placed`, backend/philox.h, in the order of the device's
+  /// True if kernels take what stands at `RandomCall::place` (`placed`, backend/philox.h, in the order of the device's
   /// work): then captured steps' graphs hold them. Else `place` is null in every call.
   virtual bool draws_at_places() const { return false; }
   virtual void random(const RandomCall&, const Array& output) = 0;
-  /// Of a contiguous floating array, narrow ones too: kept (bool) where the draw is below `keep`, and output = kept ?
-  /// input factor : 0.
+  /// Dropout of a contiguous floating array, narrow ones too: kept (bool) is true where the draw is below `keep`, and
+  /// output = kept ? input factor : 0.
   virtual void dropout(const DropoutCall&, const Array& input, const Array& output, const Array& kept) = 0;
   /// output = kept ? input factor : 0, contiguous.
   virtual void dropout_gradient(double factor, const Array& kept, const Array& input, const Array& output) = 0;

@@ -19,7 +19,7 @@ namespace tutti {
 
 class CaptureMemory;
 
-/// What one thread asks one device to do while it is captured: it is done, and kept as a tape that can be run again.
+/// Captures what one thread asks one device to do: it is done, and kept as a tape that can be run again.
 ///
 /// All memory that the thread takes meanwhile comes from the capture's own pool, which nobody else uses: so that what
 /// is at an address during a replay is what was there before, and blocks are shared by what is not alive at the same
@@ -40,10 +40,10 @@ class Capture {
   const Tape& tape() const noexcept { return tape_; }
   CapturedDraws& draws() noexcept { return draws_; }
   const CapturedDraws& draws() const noexcept { return draws_; }
-  Backend& device_backend() const noexcept { return inner_; }  ///< which replays run on
-  Backend& recording() const noexcept { return *recording_; }  ///< which the capturing thread sees
+  Backend& device_backend() const noexcept { return inner_; }  ///< backend that replays run on
+  Backend& recording() const noexcept { return *recording_; }  ///< backend that the capturing thread sees
   MemoryPool& pool() noexcept;
-  std::size_t memory_bytes() const;   ///< that it holds on its device
+  std::size_t memory_bytes() const;   ///< bytes that it holds on its device
   std::size_t live_storages() const;  ///< made in it; work that is still queued holds some
 
   /// Memory from outside that is in use at its address whenever the tape is run: not kept alive by the capture.
@@ -53,7 +53,7 @@ class Capture {
   void note_written(const Array&);
   void note_input(const Array& buffer) { writers_[buffer.storage()->data()] = ~std::uint64_t{0} - inputs_++; }
 
-  /// Before a run of the tape: random numbers go on, writes to memory from outside are counted.
+  /// Prepares a run of the tape: random numbers go on, writes to memory from outside are counted.
   void begin_replay();
   /// Runs a part of it. Calls that are the same each time become one graph where the device's kind has graphs
   /// (`Backend::make_graph`), which is made when they are run first.
@@ -62,30 +62,31 @@ class Capture {
   std::size_t graphs() const noexcept { return graphs_.size(); }
 
  private:
-  static constexpr std::size_t kFewestInGraph = 3;  // to launch a graph takes as long as to launch two kernels
+  static constexpr std::size_t kFewestInGraph = 3;  // launching a graph takes as long as launching two kernels
   DeviceGraph* graph_of(std::size_t begin, std::size_t end);
 
   Device device_;
   Backend& inner_;
   std::shared_ptr<CaptureMemory> memory_;
-  // Of its own: what is free in the memory above holds values while the tape runs.
-  std::shared_ptr<CaptureMemory> scratch_;  // for graphs
+  // Temporary memory of graphs, a pool of its own: what is free in `memory_` holds values while the tape runs.
+  std::shared_ptr<CaptureMemory> scratch_;
   std::unique_ptr<Backend> recording_;
   Tape tape_;
   CapturedDraws draws_;
   bool use_graphs_ = true;
-  std::map<std::pair<std::size_t, std::size_t>, std::unique_ptr<DeviceGraph>> graphs_;  // by the part of the tape
+  // Graphs by the part of the tape that each stands for, its begin and end.
+  std::map<std::pair<std::size_t, std::size_t>, std::unique_ptr<DeviceGraph>> graphs_;
   std::vector<const Storage*> trusted_;
   std::uint64_t inputs_ = 0;
-  std::unordered_map<const std::byte*, std::uint64_t> writers_;           // of its own memory
-  std::unordered_map<const std::byte*, std::shared_ptr<Storage>> kept_;   // from outside
-  std::unordered_map<const std::byte*, std::weak_ptr<Storage>> written_;  // from outside
+  std::unordered_map<const std::byte*, std::uint64_t> writers_;           // own memory: number of its last writer
+  std::unordered_map<const std::byte*, std::shared_ptr<Storage>> kept_;   // memory from outside that is kept alive
+  std::unordered_map<const std::byte*, std::weak_ptr<Storage>> written_;  // memory from outside that is written to
 };
 
-/// That of the calling thread; null: none, or it is suspended.
+/// The capture of the calling thread; null: none, or it is suspended.
 Capture* active_capture() noexcept;
 
-/// While one lives on a thread, what that thread does on the capture's device is captured. Not nested: CaptureError.
+/// Captures what its thread does on the capture's device while it lives. Not nested: CaptureError.
 class CaptureScope {
  public:
   [[nodiscard]] explicit CaptureScope(Capture&);
@@ -94,7 +95,7 @@ class CaptureScope {
   CaptureScope& operator=(const CaptureScope&) = delete;
 };
 
-/// While one lives on a thread, nothing is captured there: what is done is no part of the tape.
+/// Suspends the capture of its thread while it lives: what is done meanwhile is no part of the tape.
 class CaptureSuspension {
  public:
   [[nodiscard]] CaptureSuspension();
@@ -106,7 +107,7 @@ class CaptureSuspension {
   Capture* suspended_;
 };
 
-/// While one lives on a thread, values that are copied from the host there are the same in every run.
+/// Declares that values copied from the host on its thread while it lives are the same in every run.
 class HostConstants {
  public:
   [[nodiscard]] HostConstants();

@@ -16,16 +16,16 @@ namespace tutti {
 class Backend;
 class Generator;
 
-/// Which random numbers a captured step draws, told by where its generators stood when it began: so that each replay
-/// draws the numbers that the step itself would draw then, and moves the generators on as it would.
+/// The random numbers that a captured step draws, told by where its generators stood when it began: each replay
+/// therefore draws the numbers that the step itself would draw then, and moves the generators on as it would.
 class CapturedDraws {
  public:
-  /// What a draw comes from: a generator that lives on, one that ended with the step (whose numbers are the same each
+  /// The source of a draw: a generator that lives on, one that ended with the step (whose numbers are the same each
   /// time), or one made of another by `fork` or `split`.
   struct Origin {
     enum class Kind : std::uint8_t { generator, fork, split } kind = Kind::generator;
-    std::size_t generator = 0;             ///< among those that are watched
-    std::shared_ptr<const Origin> parent;  ///< of a fork or split
+    std::size_t generator = 0;             ///< place among the watched generators
+    std::shared_ptr<const Origin> parent;  ///< origin of the generator that was forked or split
     std::uint64_t number = 0;              ///< fork: draws before it; split: its index
   };
   struct Draw {
@@ -49,7 +49,7 @@ class CapturedDraws {
   /// writes them to the device's memory.
   void begin(Backend&, Device);
   RandomCall placed(RandomCall, std::size_t place) const;  ///< the call as it is to be in this replay
-  /// Whether draws of this step and another's are the same, seen from their beginnings.
+  /// True if draws of this step and another's are the same, seen from their beginnings.
   bool same(const Draw&, const CapturedDraws& other, const Draw& others) const;
 
  private:
@@ -58,8 +58,8 @@ class CapturedDraws {
     std::weak_ptr<const void> sign;
     std::uint64_t seed = 0;
     std::uint64_t stream = 0;
-    std::uint64_t base = 0;   // where it stood as the step began
-    std::uint64_t drawn = 0;  // by the step
+    std::uint64_t base = 0;   // its counter as the step began
+    std::uint64_t drawn = 0;  // elements that the step draws from it
   };
   using Key = std::pair<std::uint64_t, std::uint64_t>;  // seed and stream
 
@@ -68,12 +68,12 @@ class CapturedDraws {
   bool same(const Origin&, const CapturedDraws& other, const Origin& others) const;
 
   std::vector<Watched> watched_;
-  std::map<Key, std::shared_ptr<const Origin>> made_;  // by fork and split, from what is watched
+  std::map<Key, std::shared_ptr<const Origin>> made_;  // origins of generators forked or split from watched ones
   Draw last_;
   std::uint64_t last_first_ = 0;
-  std::vector<Draw> draws_;        // that have a place
-  std::vector<DrawPlace> places_;  // of each, in this replay
-  Array device_places_;            // i64 [draws, 3]: the same; stays where it is, as graphs do
+  std::vector<Draw> draws_;        // draws that have a place
+  std::vector<DrawPlace> places_;  // place of each draw in this replay
+  Array device_places_;            // i64 [draws, 3]: `places_` on the device; stays where it is, as graphs do
 };
 
 }  // namespace tutti

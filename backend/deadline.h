@@ -39,7 +39,7 @@ class StandstillWatch {
         tolerated_(std::clamp<std::chrono::milliseconds>(patience / 2, kUsualLateness, std::chrono::seconds(1))),
         last_(now) {}
 
-  /// When to look again, so that a deadline is met within an eighth of itself.
+  /// Time from one look to the next, 1 to 250 ms, so that a deadline is met within an eighth of itself.
   std::chrono::milliseconds period() const noexcept { return period_; }
   /// How long the process stood still since the last look; 0: it ran.
   Clock::duration look(Clock::time_point now) noexcept {

@@ -11,11 +11,11 @@
 
 namespace tutti {
 
-/// What drives a device. Values from `first_custom` on are handed out by `register_backend`.
+/// The kind of a device: what drives it. Values from `first_custom` on are handed out by `register_backend`.
 enum class DeviceKind : std::uint8_t { cpu = 0, cuda = 1, first_custom = 2 };
 
-/// Where an array lives and where its operations run: `cpu:0`, `cuda:1`. A plain value, free to copy.
-/// CPU devices are as many as are asked for: each has its own threads, streams and memory pool.
+/// A place where arrays live and their operations run: `cpu:0`, `cuda:1`. A plain value, free to copy. CPU devices are
+/// as many as are asked for: each has its own threads, streams and memory pool.
 struct Device {
   DeviceKind kind = DeviceKind::cpu;
   std::uint16_t index = 0;

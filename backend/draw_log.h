@@ -7,7 +7,7 @@
 
 namespace tutti {
 
-/// What generators gave out on a thread, so that a computation can be run again with the same random numbers: where
+/// The draws of generators on a thread, kept so that a computation can be run again with the same random numbers: where
 /// each draw stood, in order, whichever generator made it.
 class DrawLog {
  public:
@@ -20,9 +20,9 @@ class DrawLog {
   std::vector<Draw> draws;
 };
 
-/// While one lives on a thread, draws there are added to the log (`record`), or repeat it and leave their generators
-/// where they are (`replay`). Scopes nest: what is replayed inside is not recorded outside, what is recorded inside is
-/// recorded outside too.
+/// Adds draws on its thread to the log while it lives (`record`), or makes them repeat the log and leave their
+/// generators where they are (`replay`). Scopes nest: what is replayed inside is not recorded outside, what is recorded
+/// inside is recorded outside too.
 class DrawScope {
  public:
   [[nodiscard]] static DrawScope record(DrawLog& log) { return DrawScope(&log, nullptr); }

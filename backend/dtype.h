@@ -54,8 +54,9 @@ constexpr DType computed_in(DType dtype) noexcept {
 }
 constexpr bool is_narrow(DType dtype) noexcept { return computed_in(dtype) != dtype; }
 
-/// What both become beside each other: the later of bool, {i8, u8}, i32, i64, {bf16, f16}, f32, f64. Of two from one
-/// pair of braces neither holds the other: i8 and u8 give i32, the next that holds both; bf16 and f16 give f32.
+/// The dtype that both become beside each other: the later of bool, {i8, u8}, i32, i64, {bf16, f16}, f32, f64. Of two
+/// from one pair of braces neither holds the other: i8 and u8 give i32, the next that holds both; bf16 and f16 give
+/// f32.
 constexpr DType promote(DType lhs, DType rhs) noexcept {
   constexpr auto rank = [](DType dtype) {
     switch (dtype) {

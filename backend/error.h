@@ -74,7 +74,7 @@ class DataError : public Error {
 
 namespace detail {
 
-/// What the calling thread is doing, for whoever raises an error meanwhile: see tutti::OperationScope.
+/// Tells whoever raises an error what the calling thread is doing: see tutti::OperationScope.
 class ErrorContext {
  public:
   virtual std::string complete(std::string message) const = 0;
@@ -100,8 +100,8 @@ inline std::string_view operation_called(std::string_view inner) noexcept {
 inline constinit std::atomic<std::string (*)()> place_of_thread{nullptr};
 inline constinit std::atomic<std::string (*)()> module_of_thread{nullptr};
 
-/// Whether it may be about an operation's operands. What goes wrong between devices, in a capture, in memory or in a
-/// file is about something else, whatever runs meanwhile.
+/// True for errors that may be about an operation's operands. What goes wrong between devices, in a capture, in memory
+/// or in a file is about something else, whatever runs meanwhile.
 template <class E> inline constexpr bool about_operands =
     std::is_same_v<E, Error> || std::is_same_v<E, ShapeError> || std::is_same_v<E, DTypeError> ||
     std::is_same_v<E, DeviceError> || std::is_same_v<E, AutodiffError> || std::is_same_v<E, LinearAlgebraError>;

@@ -10,23 +10,23 @@
 
 namespace tutti {
 
-/// What the indices of a gather are to its user, who may know nothing of gathers: for the error of one that is out of
+/// The meaning of a gather's indices to its user, who may know nothing of gathers: for the error of one that is out of
 /// range, which the kernel finds. Texts are literals.
 struct IndexMeaning {
   std::string_view operation;             ///< "cross_entropy"
   std::string_view index;                 ///< "target"
-  std::string_view range;                 ///< what it is one of: "classes"
-  Shape shape{};                          ///< of what the user gave; the index repeats each of its elements as often
+  std::string_view range;                 ///< "classes", one of which an index stands for
+  Shape shape{};                          ///< shape of the user's input, whose elements the index repeats equally often
   std::optional<std::int64_t> ignored{};  ///< stands for none
   bool from_back = false;                 ///< negative ones have had the length added
   bool operator==(const IndexMeaning&) const = default;
 };
 
-/// While one lives on a thread, gathers and scatters that are queued there have indices of this meaning. Of nested ones
-/// the outermost speaks, as of operations.
+/// Gives this meaning to the indices of gathers and scatters that are queued on its thread while it lives. Of nested
+/// scopes the outermost counts, as with OperationScope.
 class IndexScope {
  public:
-  explicit IndexScope(const IndexMeaning&);  ///< which outlives it
+  explicit IndexScope(const IndexMeaning&);  ///< the meaning outlives the scope
   ~IndexScope();
   IndexScope(const IndexScope&) = delete;
   IndexScope& operator=(const IndexScope&) = delete;

@@ -10,16 +10,16 @@ namespace tutti {
 
 enum class Reduction : std::uint8_t { sum, sum_of_squares, max, min, prod };  ///< max and min propagate NaN
 enum class ArgReduction : std::uint8_t { arg_max, arg_min };                  ///< NaN wins
-/// What an update does to the element that it points to: it is added to it, takes its place (the last of several does),
-/// multiplies it, or stays if it is larger or smaller. max and min propagate NaN.
+/// The effect of an update on the element that it points to: it is added to it, takes its place (the last of several
+/// does), multiplies it, or stays if it is larger or smaller. max and min propagate NaN.
 enum class Scatter : std::uint8_t { add, set, prod, max, min };
 enum class SoftmaxKind : std::uint8_t { softmax, log_softmax };
 
-/// What a linear operation ends with; formulas in backend/elementwise/activations.h.
+/// The last step of a linear operation; formulas in backend/elementwise/activations.h.
 enum class LinearActivation : std::uint8_t { none, relu, gelu };
 
-/// What matrices are taken apart into: a matrix [rows, columns] gives parts that stand one below the other in one
-/// matrix, so that a graph sees one result. k = min(rows, columns); of what is symmetric the lower triangle is read.
+/// Decompositions of a matrix [rows, columns], whose parts stand one below the other in one matrix, so that a graph
+/// sees one result. k = min(rows, columns); of symmetric matrices the lower triangle is read.
 enum class Factorization : std::uint8_t {
   cholesky,         ///< L [n, n], zeros above the diagonal
   qr,               ///< Q [m, n], then R [n, n]; m >= n
@@ -29,7 +29,7 @@ enum class Factorization : std::uint8_t {
   eigenvalues,      ///< [1, n]
 };
 
-/// Which triangle of a matrix is read, and whether its diagonal counts as ones.
+/// The triangle of a matrix that is read; `unit`: its diagonal counts as ones.
 struct Triangle {
   bool upper = false;
   bool unit = false;
@@ -122,8 +122,7 @@ struct FourierTransform {
   bool operator==(const FourierTransform&) const = default;
 };
 
-/// Where a draw stands, in device memory: what the kernels of a captured step read, whose arguments are always the
-/// same.
+/// The place of a draw, in device memory: read by the kernels of a captured step, whose arguments are always the same.
 struct DrawPlace {
   std::uint64_t seed = 0;
   std::uint64_t stream = 0;
@@ -136,7 +135,7 @@ struct RandomCall {
   std::uint64_t seed = 0;
   std::uint64_t stream = 0;
   std::uint64_t offset = 0;
-  const DrawPlace* place = nullptr;  ///< in device memory, if set: its seed and stream count, its offset is added
+  const DrawPlace* place = nullptr;  ///< place in device memory, if set: its seed and stream count, its offset is added
   double a = 0.0;                    ///< uniform: lower end; normal: mean
   double b = 1.0;                    ///< uniform: upper end, excluded; normal: standard deviation
   double low_level = 0.0;   ///< truncated normal: the share of the whole normal distribution below what is kept

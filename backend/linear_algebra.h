@@ -27,7 +27,7 @@ struct LuFactors {
   Array permutation;  ///< [..., n] i64: row i of L U is the matrix's row permutation[i]
   Array sign;         ///< [..., 1]: 1 or -1, the permutation's
 };
-/// By partial pivoting, of square matrices; singular ones too.
+/// LU decomposition by partial pivoting, of square matrices; singular ones too.
 LuFactors lu(const Array&);
 
 /// X of A X = B: A [..., n, n], B [..., n, k], the leading axes equal. LinearAlgebraError for a singular A.

@@ -14,7 +14,7 @@ struct MatrixDefect {
   enum class Kind : std::uint8_t { none, singular, not_positive_definite, not_finite, no_convergence };
 
   Kind kind = Kind::none;
-  std::int64_t pivot = 0;  ///< of a singular one: the first place of its triangle's diagonal where there is a 0
+  std::int64_t pivot = 0;  ///< singular: place of the first 0 on its triangle's diagonal
 };
 
 /// "is singular: pivot 2 is 0".

@@ -17,16 +17,16 @@ namespace tutti {
 struct MemoryStatistics {
   std::size_t in_use = 0;       ///< held by live storages
   std::size_t reserved = 0;     ///< taken from the system: in use and cached
-  std::size_t peak_in_use = 0;  ///< since construction or the last `reset_peak`
+  std::size_t peak_in_use = 0;  ///< most in use since construction or the last `reset_peak`
   std::size_t allocations = 0;  ///< calls of `allocate`
   std::size_t cache_hits = 0;   ///< those served without asking the system
 };
 
-/// Where a pool gets its memory from.
+/// The source of a pool's memory.
 class RawMemory {
  public:
   virtual ~RawMemory() = default;
-  virtual void* allocate(std::size_t bytes) = 0;  ///< at least 64-byte aligned; nullptr when there is none
+  virtual void* allocate(std::size_t bytes) = 0;  ///< aligned to 64 bytes at least; nullptr when there is none
   virtual void release(void* data, std::size_t bytes) noexcept = 0;
 };
 
@@ -46,7 +46,7 @@ class MemoryPool {
   MemoryPool(const MemoryPool&) = delete;
   MemoryPool& operator=(const MemoryPool&) = delete;
 
-  /// At least `bytes` bytes, 64-byte aligned; nullptr for 0. Empties the cache before it gives up and throws
+  /// Returns at least `bytes` bytes, 64-byte aligned; nullptr for 0. Empties the cache before it gives up and throws
   /// `OutOfMemoryError`, which says what was asked for, in use, reserved and allowed.
   void* allocate(std::size_t bytes);
   void release(void* data, std::size_t bytes) noexcept;  ///< `bytes` as passed to `allocate`
@@ -78,7 +78,7 @@ class MemoryPool {
   std::size_t limit_ = std::numeric_limits<std::size_t>::max();
 };
 
-/// What the pools of devices keep: nothing with TUTTI_POOL=off, freed blocks with on, or without it. Read by each
+/// Tells what the pools of devices keep: nothing with TUTTI_POOL=off, freed blocks with on, or without it. Read by each
 /// backend when it is made.
 MemoryPool::Keeps kept_by_pools();
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// What operations ask of their operands before they make an output. The messages name the operation and the operands.
+// Checks of operands before an operation makes an output. The messages name the operation and the operands.
 
 #include <tutti/backend/array.h>
 
@@ -57,8 +57,8 @@ template <class E> void require_enumerator(std::string_view operation, std::stri
   if (value > last) raise_enumerator(operation, type, static_cast<int>(value), static_cast<int>(last));
 }
 
-/// Where an operation writes: `given` if it is defined (then contiguous, and of just this shape, dtype and device),
-/// else a new array.
+/// The array that an operation writes to: `given` if it is defined (then contiguous, and of just this shape, dtype and
+/// device), else a new array.
 Array output(std::string_view operation, const Array& given, const Shape&, DType, Device);
 
 void require_rank(std::string_view operation, std::string_view operand, const Array&, std::size_t rank);

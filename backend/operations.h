@@ -79,7 +79,8 @@ Array linear(const Array& input, const Array& weight, const Array& bias = {},
 
 /// exp(x) / sum(exp(x)) along the axis, or its logarithm, in x's shape and dtype, which is floating, else DTypeError.
 Array softmax(SoftmaxKind, const Array&, std::int64_t axis);
-/// From the forward's output y and dL/dy, of one shape: softmax y (dy - sum(dy y)); log_softmax dy - exp(y) sum(dy).
+/// The input's gradient from the forward's output y and dL/dy, of one shape: softmax y (dy - sum(dy y));
+/// log_softmax dy - exp(y) sum(dy).
 Array softmax_gradient(SoftmaxKind, const Array& output, const Array& gradient, std::int64_t axis);
 
 struct NormalizedRows {
@@ -138,8 +139,8 @@ std::pair<Array, Array> max_pool2d(const Pool2dGeometry&, const Array& input);
 Array max_pool2d_gradient(const Pool2dGeometry&, const Array& gradient, const Array& index, const Shape& input);
 /// input [n, c, h, w], floating -> the mean of each window [n, c, h', w'], as torch.nn.functional.avg_pool2d.
 Array avg_pool2d(const AvgPool2dGeometry&, const Array& input);
-/// Of shape `input`: each element of the gradient [n, c, h', w'], divided by what its window's sum was divided by, is
-/// added to all of that window. ShapeError unless it has the shape that avg_pool2d gives.
+/// An array of shape `input`: each element of the gradient [n, c, h', w'], divided by what its window's sum was divided
+/// by, is added to all of that window. ShapeError unless the gradient has the shape that avg_pool2d gives.
 Array avg_pool2d_gradient(const AvgPool2dGeometry&, const Array& gradient, const Shape& input);
 /// The output's shape, after the checks of pooling, in whose errors `operation` is named.
 Shape pool2d_shape(std::string_view operation, const Pool2dGeometry&, const Shape& input);

@@ -41,7 +41,8 @@ template <class X, bool has_momentum> struct SgdFormula {
   }
 };
 
-/// What the averages of Adam are divided by, since they start at 0: 1 - beta^step.
+/// Divisors of Adam's averages, which start at 0: 1 - beta1^step for the mean, sqrt(1 - beta2^step) for the root of
+/// the mean square.
 struct BiasCorrection {
   double mean;
   double square_root;
@@ -145,7 +146,7 @@ template <class X, bool centered, bool has_momentum> struct RmspropFormula {
     if constexpr (centered) {
       state[1] = alpha * state[1] + rest * gradient;
       variance = variance - state[1] * state[1];
-      variance = select(variance < X(0.0), X(0.0), variance);  // of equal gradients, but for rounding
+      variance = select(variance < X(0.0), X(0.0), variance);  // equal gradients give 0, but for rounding
     }
     const X change = gradient / (sqrt(variance) + epsilon);
     if constexpr (has_momentum) {

@@ -23,7 +23,7 @@ struct SgdStep {
   double weight_decay = 0.0;
   double gradient_scale = 1.0;
   bool nesterov = false;
-  bool first = false;  ///< then v is not read
+  bool first = false;  ///< true in the first step, which does not read v
 };
 
 /// Kingma and Ba, "Adam" (2015), algorithm 1; amsgrad: Reddi, Kale and Kumar (2018). g += weight_decay p first.
@@ -118,7 +118,7 @@ struct RuleOperands {
 
   Array parameter;
   Array gradient;
-  std::array<Array, kMostStates> state;  ///< as many as the rule has
+  std::array<Array, kMostStates> state;  ///< arrays of the rule's state, as many as it has
 };
 
 }  // namespace tutti

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// From an element's index to its random number: written once for every kind of device.
+// Random numbers as functions of an element's index: written once for every kind of device.
 
 #include <tutti/backend/elementwise/operation.h>
 #include <tutti/backend/kernel_arguments.h>
@@ -42,7 +42,7 @@ TUTTI_HOST_DEVICE constexpr Philox philox(std::uint64_t seed, std::uint64_t stre
   return {{c[0], c[1], c[2], c[3]}};
 }
 
-/// What one counter gives: 4 elements of f32 or 2 of f64.
+/// The elements that one counter gives: 4 of f32 or 2 of f64.
 template <class T> struct Drawn {
   static constexpr std::size_t kElements = 16 / sizeof(T);
   T element[kElements];
@@ -103,7 +103,7 @@ template <class T> TUTTI_HOST_DEVICE Drawn<T> truncated_normal(const RandomCall&
     if constexpr (std::is_same_v<T, float>)
       u = (bits.word[i] + 0.5) * 0x1p-32;
     else
-      u = (static_cast<double>(join(bits.word[2 * i], bits.word[2 * i + 1]) >> 12U) + 0.5) * 0x1p-52;  // below 1
+      u = (static_cast<double>(join(bits.word[2 * i], bits.word[2 * i + 1]) >> 12U) + 0.5) * 0x1p-52;  // < 1
     const double level = call.low_level + (call.high_level - call.low_level) * u;
     drawn.element[i] = static_cast<T>(call.a + call.b * normal_quantile(level));
   }

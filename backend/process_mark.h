@@ -19,7 +19,7 @@ class ProcessMark {
   std::string elsewhere_text() const;
 
  private:
-  static inline constinit std::atomic<std::uint32_t> forks{0};  // between the first process and this one
+  static inline constinit std::atomic<std::uint32_t> forks{0};  // number of forks from the first process to this one
   std::uint32_t forks_;
   long process_;
 };
@@ -37,7 +37,7 @@ template <class T> class OfProcess {
 
   bool here() const noexcept { return made_.here(); }
   std::string elsewhere_text() const { return made_.elsewhere_text(); }
-  /// In a child: a new value takes the place of the parent's.
+  /// Puts a new value in the place of the parent's, in a child.
   void renew() {
     if (here()) return;
     new (&value_) T();

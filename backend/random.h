@@ -17,7 +17,7 @@ namespace tutti {
 class Generator {
  public:
   explicit Generator(std::uint64_t seed, std::uint64_t stream = 0) : seed_(seed), stream_(stream) {}
-  /// Where it stands; a generator made of it draws the same from there on.
+  /// The place where a generator stands; a generator made of it draws the same from there on.
   struct State {
     std::uint64_t seed = 0;
     std::uint64_t stream = 0;
@@ -33,11 +33,11 @@ class Generator {
   /// Error unless low < high and some of the distribution lies between.
   Array truncated_normal(const Shape&, DType, Device, double mean, double standard_deviation, double low, double high);
   Array bernoulli(const Shape&, double probability, Device);  ///< bool: true where an f32 uniform number is below it
-  std::uint64_t next_u64();                                   ///< for host code: shuffles, seeds
+  std::uint64_t next_u64();                                   ///< 64 random bits for host code: shuffles, seeds
   std::uint64_t below(std::uint64_t bound);                   ///< uniform in [0, bound), without bias
   std::vector<std::int64_t> permutation(std::int64_t count);  ///< 0 ... count - 1, each order as likely
   Generator split(std::uint64_t index) const;
-  /// For kernels that draw as they compute: the call that draws the next `count` elements of f32 or f64, to be made
+  /// The call that draws the next `count` elements of f32 or f64, for kernels that draw as they compute; to be made
   /// before anything else is drawn.
   RandomCall next(RandomCall, std::uint64_t count, DType);
   /// One that the next number of this one seeds. `next_u64` would do, but captured steps cannot follow that.
@@ -45,7 +45,7 @@ class Generator {
 
  private:
   friend class CapturedDraws;
-  std::uint64_t advance(std::uint64_t count);  // to be asked at every draw: where it stands (backend/draw_log.h)
+  std::uint64_t advance(std::uint64_t count);  // place of a draw, to be asked at every draw (backend/draw_log.h)
   std::uint64_t host_number(std::uint64_t counter) const;
   Array draw(RandomCall, const Shape&, DType, Device);
 

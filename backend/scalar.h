@@ -36,7 +36,7 @@ class Scalar {
     return kinds[value_.index()];
   }
 
-  /// Whether it is in the type's range once its fraction is dropped: NaN and infinities are in none of integers.
+  /// True if it is in the type's range once its fraction is dropped: NaN and infinities are in none of integers.
   /// Floating types round, and to bool it is x != 0.
   bool fits(DType) const noexcept;
 

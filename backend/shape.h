@@ -88,7 +88,7 @@ Shape broadcast_shapes(std::string_view operation, const Shape& lhs, const Shape
 std::size_t normalize_axis(std::string_view operation, std::int64_t axis, std::size_t rank);
 /// The same for an axis that is to be added to `shape`: there is one place more.
 std::int64_t normalize_new_axis(std::string_view operation, std::int64_t axis, const Shape& shape);
-/// Whether it is the axis of a scalar, 0 or -1: to what reduces, orders or normalises along an axis it has one.
+/// True for the axis of a scalar, 0 or -1: what reduces, orders or normalises along an axis takes it to have one.
 inline bool is_axis_of_scalar(std::int64_t axis, const Shape& shape) noexcept {
   return shape.empty() && (axis == 0 || axis == -1);
 }

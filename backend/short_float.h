@@ -53,7 +53,7 @@ struct F16 {
   }
 };
 
-/// As it arrives after a journey in that format.
+/// Returns the value as it arrives after a journey in that format.
 template <class Format> TUTTI_HOST_DEVICE constexpr float rounded(float value) {
   return Format::decode(Format::encode(value));
 }

@@ -45,7 +45,7 @@ template <class T, class Quotient = DividedBy<ComputedIn<T>>> struct PlainSum {
 template <class Wire, class Quotient = DividedBy<float>> struct TravelledSum {
   using Value = float;
   using Sum = float;
-  float scale;  ///< of what travels to the sum; the quotient takes it back
+  float scale;  ///< factor of what travels to the sum; the quotient takes it back
   Quotient quotient;
   TUTTI_HOST_DEVICE float contribution(float x) const { return rounded<Wire>(x * scale); }
   TUTTI_HOST_DEVICE float add(float sum, float x) const { return sum + x; }

@@ -10,7 +10,7 @@
 
 namespace tutti {
 
-/// What `start()` returns, which starts a thread. Throws E, naming what it is for, if the system has none.
+/// Returns what `start()` returns, which starts a thread. Throws E, naming `operation`, if the system has none.
 template <class E = Error, class Start> auto with_new_thread(std::string_view operation, Start&& start) {
   try {
     return std::forward<Start>(start)();

@@ -38,7 +38,7 @@ class Storage {
  private:
   Device device_;
   MemoryPool* pool_ = nullptr;         // null: the memory is the owner's
-  std::shared_ptr<const void> owner_;  // of the memory, or of the pool
+  std::shared_ptr<const void> owner_;  // owner of the memory, or of the pool
   std::byte* data_;
   std::size_t bytes_;
   std::atomic<std::uint32_t> version_{0};

@@ -7,7 +7,7 @@
 
 namespace tutti {
 
-/// What a backend keeps of one recorded event.
+/// The state that a backend keeps of one recorded event.
 class EventState {
  public:
   virtual ~EventState() = default;

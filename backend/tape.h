@@ -19,11 +19,12 @@ namespace tutti {
 /// An array as a tape keeps it: its address, shape and strides, without a reference to its memory, and where what it
 /// holds comes from.
 struct TapeOperand {
-  /// Of memory from outside the capture its address; of its own the number of the call that wrote it last.
+  /// The address of memory from outside the capture; of the capture's own, the number of the call or input that wrote
+  /// it last.
   struct Source {
     bool outside = false;
     std::uint64_t number = 0;
-    std::int64_t offset = 0;  ///< in elements, of the first one
+    std::int64_t offset = 0;  ///< distance of the first element from the memory's start, in elements
     bool operator==(const Source&) const = default;
   };
 
@@ -47,7 +48,7 @@ class TapeCall {
   virtual void run(Backend&) const = 0;
   virtual bool equals(
       const TapeCall&) const = 0;  ///< the same call, of the same arguments, on what is in the same place
-  /// Whether it queues the same on the device each time it is run, and takes nothing from the host.
+  /// True if it queues the same on the device each time it is run, and takes nothing from the host.
   virtual bool constant() const noexcept { return false; }
   std::string_view name() const noexcept { return name_; }
 

@@ -11,7 +11,7 @@ struct WindowAxis {
   std::int64_t length;
   std::int64_t kernel;
   std::int64_t stride;
-  std::int64_t padding;  ///< on both sides
+  std::int64_t padding;  ///< elements added at each end
   std::int64_t dilation = 1;
 };
 

@@ -31,27 +31,27 @@ enum class CollectiveOperation : std::uint8_t {
   min,   ///< NaN wins
 };
 
-/// What one device asks of its group. All devices of the group must ask for the same.
+/// One device's request to its group. All devices of the group must ask for the same.
 struct CollectiveCall {
   CollectiveKind kind = CollectiveKind::barrier;
-  CollectiveOperation operation = CollectiveOperation::sum;  ///< of those that reduce
-  Device root{};                                             ///< of broadcast and reduce
-  std::vector<std::int64_t> lengths{};  ///< of reduce_scatter, all_to_all, gather_in_place: of each device's part
-  Shape shape{};                        ///< of the device's tensor
+  CollectiveOperation operation = CollectiveOperation::sum;  ///< used by those that reduce
+  Device root{};                                             ///< root of broadcast and reduce
+  std::vector<std::int64_t> lengths{};  ///< each device's part, in reduce_scatter, all_to_all, gather_in_place
+  Shape shape{};                        ///< shape of the device's tensor
   DType dtype = DType::f32;
 };
 
 std::string_view to_string(CollectiveKind) noexcept;  ///< "all_reduce"
 bool reduces(CollectiveKind) noexcept;
 bool has_root(CollectiveKind) noexcept;
-/// Whether axis 0 is cut into, or put together from, the devices' parts.
+/// True if axis 0 is cut into, or put together from, the devices' parts.
 bool has_parts(CollectiveKind) noexcept;
 
 /// "reduce_scatter sum [5, 2] f32 in parts [3, 2]"; equal for calls of which neither differs where it may not.
 std::string to_string(const CollectiveCall&);
 
-/// Whether two devices' calls belong together: what may differ is the length along axis 0 of all_gather, and how
-/// all_to_all is cut.
+/// True if two devices' calls belong together. They may differ in the length along axis 0 of all_gather and all_to_all,
+/// and in how all_to_all is cut.
 bool agree(const CollectiveCall&, const CollectiveCall&);
 
 /// Throws ShapeError or DTypeError if no group could do this, whatever the other devices ask for.

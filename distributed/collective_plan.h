@@ -17,31 +17,32 @@ namespace tutti {
 /// One source is a copy; none stands for zeros.
 struct CollectivePart {
   struct Place {
-    std::size_t member = 0;   ///< of a request that takes several arrays of each member: a position among the arrays
-    std::int64_t offset = 0;  ///< in elements
+    /// Number of the member; in a request that takes several arrays of each member, a position among the arrays.
+    std::size_t member = 0;
+    std::int64_t offset = 0;  ///< elements before it
   };
   std::int64_t count = 0;
-  std::vector<Place> sources;  ///< in the members' inputs
-  std::vector<Place> targets;  ///< in the members' outputs
+  std::vector<Place> sources;  ///< places in the members' inputs
+  std::vector<Place> targets;  ///< places in the members' outputs
 };
 
 /// A collective that all devices have asked for. Arrays are contiguous and of one dtype.
 struct CollectiveRequest {
   CollectiveOperation operation = CollectiveOperation::sum;
   double denominator = 1.0;    ///< divides sums
-  std::vector<Array> inputs;   ///< by member, or as the parts' places number them
-  std::vector<Array> outputs;  ///< likewise; no source of a part may be another part's target
+  std::vector<Array> inputs;   ///< one per member, or as the parts' places number them
+  std::vector<Array> outputs;  ///< numbered as the inputs; no source of a part may be another part's target
   std::vector<Event> ready;    ///< earlier than these no input may be touched
   std::vector<CollectivePart> parts;
-  std::vector<Device> devices{};  ///< which share the work; default: the outputs'
-  std::string name{};             ///< what it is to whoever asked for it; for errors
+  std::vector<Device> devices{};  ///< devices that share the work; default: the outputs'
+  std::string name{};             ///< the collective's name for whoever asked for it; for errors
 };
 
-/// What is to be done for calls that agree.
+/// The work to be done for calls that agree.
 struct CollectivePlan {
   std::vector<CollectivePart> parts;
-  std::vector<Shape> outputs;                         ///< by member
-  std::vector<std::vector<std::int64_t>> received{};  ///< by member: lengths along axis 0 from each (has_parts only)
+  std::vector<Shape> outputs;                         ///< shape of each member's output
+  std::vector<std::vector<std::int64_t>> received{};  ///< each member's lengths along axis 0 from each (has_parts only)
 };
 CollectivePlan plan_collective(std::span<const CollectiveCall> by_member, std::span<const Device>);
 

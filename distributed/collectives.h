@@ -44,7 +44,7 @@ class [[nodiscard]] PendingTensor {
   std::uint64_t group_ = 0;
   std::int64_t number_ = 0;
   CollectiveCall call_;
-  bool recording_ = false;  // when it was posted
+  bool recording_ = false;  // true: gradients were enabled when it was posted
   Tensor input_;
   Tensor result_;
 };
@@ -54,7 +54,7 @@ class [[nodiscard]] PendingTensor {
 class Collectives {
  public:
   Collectives(DistributedSyncServer&, std::vector<std::shared_ptr<SyncMember>>);
-  /// By which pending tensors refer to this: it keeps all that awaiting them uses.
+  /// Sets the pointer by which pending tensors refer to this. Locked, it keeps all that awaiting them uses.
   void set_self(std::weak_ptr<Collectives> self) { self_ = std::move(self); }
 
   /// Posts number k of this device. `call` without shape and dtype: the tensor's are taken. Empty lengths where parts

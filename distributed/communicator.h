@@ -55,7 +55,7 @@ class CollectiveTask {
   std::uint32_t progress() const noexcept { return progress_.load(std::memory_order_acquire); }
   void wait_past(std::uint32_t progress) const noexcept { progress_.wait(progress, std::memory_order_acquire); }
   static constexpr std::uint32_t kFinished = ~std::uint32_t{0};
-  /// Of the task, not of whoever helped with it; null unless it failed. Valid once finished.
+  /// The task's own error, not that of whoever helped with it; null unless it failed. Valid once finished.
   const std::exception_ptr& error() const noexcept { return error_; }
   Clock::time_point finished_at() const noexcept { return finished_at_; }  ///< valid once finished
   std::chrono::nanoseconds busy() const noexcept {                         ///< time spent, over all threads
@@ -73,8 +73,8 @@ class CollectiveTask {
     progress_.notify_all();
   }
   void add_busy(std::chrono::nanoseconds time) noexcept { busy_ns_.fetch_add(time.count(), std::memory_order_relaxed); }
-  /// Between what different threads write or poll: they shall not share a cache line. Not alignas, as memory with an
-  /// alignment of its own takes several times as long to get.
+  /// Keeps what different threads write or poll from sharing a cache line. Not alignas, as memory with an alignment of
+  /// its own takes several times as long to get.
   struct Gap {
     std::byte bytes[64];
   };
@@ -98,16 +98,16 @@ class Communicator {
   /// that nothing was queued.
   virtual std::shared_ptr<CollectiveTask> all_reduce(AllReduceRequest) = 0;
 
-  /// The same for a sparse gradient. While off it leaves the result as it is. Default: throws SyncError, for an engine
-  /// that has no such reduction.
+  /// Queues, as all_reduce does, the reduction of a sparse gradient. While off it leaves the result as it is. Default:
+  /// throws SyncError, for an engine that has no such reduction.
   virtual std::shared_ptr<CollectiveTask> reduce_sparse(SparseReduction);
 
-  /// The same with compressed gradients (distributed/compressed_reduction.h), of which nothing may be touched before
-  /// `ready`. An engine that does not know how throws SyncError.
+  /// Queues, as all_reduce does, a reduction of compressed gradients (distributed/compressed_reduction.h), of which
+  /// nothing may be touched before `ready`. An engine that does not know how throws SyncError.
   virtual std::shared_ptr<CollectiveTask> compressed_all_reduce(std::shared_ptr<CompressedReduction>,
                                                                 std::vector<Event> ready, std::vector<Device> helping);
 
-  /// The same for a collective of the users' own, which always runs.
+  /// Queues, as all_reduce does, a collective of the users' own, which always runs.
   virtual std::shared_ptr<CollectiveTask> collective(CollectiveRequest) = 0;
 
   /// The group has formed anew after a failure: from now on requests name these devices alone, which are some of the
@@ -118,14 +118,15 @@ class Communicator {
   /// never blocks. Thread-safe.
   virtual void help(Device device) = 0;
 
-  /// The same for a thread that would otherwise wait: it takes over what others have not begun.
+  /// Lends the calling thread, as `help` does, where it would otherwise wait: it takes over what others have not begun.
   virtual void help_all(Device device) = 0;
 
   /// Orders the tasks before later work on `device`'s compute stream and returns when that is safe to rely on; engines
   /// on CPUs help until the tasks are finished. Rethrows the first failed task's error. Thread-safe.
   virtual void join(Device device, std::span<const std::shared_ptr<CollectiveTask>>) = 0;
 
-  /// For measuring what reductions cost: while off, all_reduce leaves every slice as it is and finishes at once.
+  /// Switches reductions off and on, to measure what they cost: while off, all_reduce leaves every slice as it is and
+  /// finishes at once.
   void set_enabled(bool enabled) noexcept { enabled_.store(enabled, std::memory_order_relaxed); }
   bool enabled() const noexcept { return enabled_.load(std::memory_order_relaxed); }
 

@@ -17,7 +17,7 @@ class CompressedReduction {
   virtual const std::vector<Device>& devices() const = 0;  ///< the members'
   virtual std::size_t rounds() const = 0;
   virtual void encode(std::size_t round, std::size_t member) = 0;
-  /// What is all-reduced after that round's encoding; asked once, before anything runs.
+  /// Returns what is all-reduced after that round's encoding; asked once, before anything runs.
   virtual std::vector<AllReduceRequest> factors(std::size_t round) = 0;
   virtual void decode(std::size_t member) = 0;
 };

@@ -19,14 +19,14 @@ class ExpectedBuckets {
 
   /// Costs nothing while both are what they were. No layout: there are no parameters.
   void update(const std::shared_ptr<const GradientLayout>&, const std::shared_ptr<const RequiredSet>&);
-  /// Of a parameter that is required: where its bucket begins in the layout.
+  /// Position in the layout where the bucket of a required parameter begins.
   std::uint32_t number_of(ParameterId id) const { return numbers_[id.value]; }
 
  private:
   std::size_t bucket_bytes_;
   std::shared_ptr<const GradientLayout> layout_;
   std::shared_ptr<const RequiredSet> required_;
-  std::vector<std::uint32_t> numbers_;  // by ParameterId
+  std::vector<std::uint32_t> numbers_;  // positions where the buckets begin, by ParameterId
 };
 
 }  // namespace tutti

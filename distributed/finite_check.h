@@ -12,7 +12,7 @@ namespace tutti {
 /// How many elements are NaN or infinite. Waits for `ready` (unrecorded: the contents are there) and reads on the
 /// host: made for the thread that has just computed the array. 0 for an undefined array and for integers.
 std::int64_t count_non_finite(const Array&, const Event& ready);
-std::int64_t count_non_finite(const GradientRef&);  ///< of a sparse one: in its rows
+std::int64_t count_non_finite(const GradientRef&);  ///< counts in the rows of a sparse one
 std::int64_t element_count(const GradientRef&);     ///< how many it looks at
 
 }  // namespace tutti

@@ -19,18 +19,18 @@ class GradientArena {
 
   const std::shared_ptr<const GradientLayout>& layout() const noexcept { return layout_; }
   const Array& gradient(ParameterId id) const { return gradients_[id.value]; }  ///< undefined if sparse
-  /// Whether that is the parameter's gradient in this memory.
+  /// True if that is the parameter's gradient in this memory.
   bool is_place_of(ParameterId, const Array&) const;
   Array bucket(std::span<const GradientLayout::Place>) const;  ///< neighbours, as one flat array
-  bool holds(const Storage&) const;                            ///< whether that is its memory
+  bool holds(const Storage&) const;                            ///< true if that is its memory
 
  private:
   std::shared_ptr<const GradientLayout> layout_;
   std::vector<Array> flats_;      // one per dtype, as the layout's
-  std::vector<Array> gradients_;  // by ParameterId
+  std::vector<Array> gradients_;  // indexed by ParameterId
 };
 
-/// From the start of the first gradient to the end of the last, in elements; gaps count.
+/// Elements from the start of the first gradient to the end of the last; gaps count.
 inline std::int64_t bucket_size(std::span<const GradientLayout::Place> bucket) {
   return bucket.back().offset + bucket.back().size - bucket.front().offset;
 }

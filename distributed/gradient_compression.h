@@ -23,8 +23,8 @@ struct CompressionRequest {
   std::span<const GradientLayout::Place> places;  ///< the bucket's gradients; lives as long as the group's round
   std::vector<Member> members;                    ///< all of the group's, also those that have left
   double denominator = 1.0;                       ///< result = (sum over contributing members) / denominator
-  GradientWire wire = GradientWire::native;       ///< in which factors and what is not compressed travel
-  double wire_scale = 1.0;                        ///< for what is not compressed
+  GradientWire wire = GradientWire::native;       ///< type in which factors and what is not compressed travel
+  double wire_scale = 1.0;                        ///< scale of what is not compressed
 };
 
 /// Replaces the all-reduce of gradients by one of something smaller, and keeps what that loses for later steps (error
@@ -36,22 +36,23 @@ class GradientCompression {
 
   virtual ~GradientCompression() = default;
 
-  /// Before the first step. Throws SyncError naming a parameter that it cannot serve, or if it has a group already.
+  /// Takes the group's parameters and devices before the first step. Throws SyncError naming a parameter that it cannot
+  /// serve, or if it has a group already.
   virtual void prepare(std::span<const SyncParameter>, std::span<const Device>) = 0;
-  /// At a bucket's launch. Null: this bucket travels uncompressed. What the reduction leaves in the compression's
-  /// memory counts once the step is committed.
+  /// Begins a bucket's reduction at its launch. Null: this bucket travels uncompressed. What the reduction leaves in
+  /// the compression's memory counts once the step is committed.
   virtual std::shared_ptr<CompressedReduction> begin(const CompressionRequest&) = 0;
   virtual void commit() = 0;  ///< everything of the step is launched, and its gradients will be applied
-  virtual void
-  roll_back() = 0;  ///< after a failure, when nothing runs any more: the incomplete step was applied nowhere
+  /// Takes back the incomplete step, which was applied nowhere; called after a failure, when nothing runs any more.
+  virtual void roll_back() = 0;
 
   /// All that a restart needs, as arrays with unique names that a checkpoint can store
   /// (train/checkpoints/tensor_file.h); they share no storage with the compression. Called by a device's thread between
   /// its steps, when nothing can be launched. With Overlap::double_buffered after `flush`. Throws SyncError while a
   /// reduction runs.
   virtual State state() const = 0;
-  /// Between steps as well, after the replicas were attached. Throws SyncError naming the array that is missing,
-  /// unknown or of another shape or dtype, and changes nothing then.
+  /// Loads a state, between steps as well, after the replicas were attached. Throws SyncError naming the array that is
+  /// missing, unknown or of another shape or dtype, and changes nothing then.
   virtual void load_state(const State&) = 0;
 };
 

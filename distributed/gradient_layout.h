@@ -21,14 +21,14 @@ struct SyncParameter {
   bool sparse = false;  ///< its gradients are rows with their indices
 };
 
-/// Where each gradient lies in every device's memory: one flat array per dtype, gradients in the order in which they
+/// The place of each gradient in every device's memory: one flat array per dtype, gradients in the order in which they
 /// become final, so that neighbours can be reduced as one. Immutable; all devices of a group use the same one.
 class GradientLayout {
  public:
   struct Place {
     ParameterId parameter;
     DType dtype = DType::f32;
-    std::int64_t offset = 0;  ///< in elements of its dtype's array; a multiple of 64 bytes
+    std::int64_t offset = 0;  ///< elements before it in its dtype's array; a multiple of 64 bytes
     std::int64_t size = 0;    ///< elements; 0 of a sparse parameter, whose gradients lie nowhere in particular
     bool sparse = false;
   };
@@ -46,13 +46,13 @@ class GradientLayout {
   const Place& place_of(ParameterId id) const { return places_[positions_[id.value]]; }
   std::uint32_t position_of(ParameterId id) const { return positions_[id.value]; }
   std::span<const Flat> flats() const noexcept { return flats_; }  ///< one per dtype
-  std::size_t bytes() const noexcept;                              ///< of one device's gradients, gaps included
-  /// Whether what lies from one position to another, without gaps, may be one bucket of at most so many bytes.
+  std::size_t bytes() const noexcept;                              ///< size of one device's gradients, gaps included
+  /// True if what lies from one position to another, without gaps, may be one bucket of at most so many bytes.
   bool fits_bucket(std::uint32_t first, std::uint32_t last, std::size_t bucket_bytes) const;
 
  private:
   std::vector<Place> places_;
-  std::vector<std::uint32_t> positions_;  // by ParameterId
+  std::vector<std::uint32_t> positions_;  // positions in places_, by ParameterId
   std::vector<Flat> flats_;
 };
 

@@ -18,7 +18,7 @@ void check_slices(const AllReduceRequest&);
 /// neither on how the work was cut nor on who did it. Thread-safe.
 class ElementSums {
  public:
-  explicit ElementSums(const AllReduceRequest&);  ///< of slices that were checked
+  explicit ElementSums(const AllReduceRequest&);  ///< takes slices that were checked
 
   void run(std::int64_t begin, std::int64_t count) const;  ///< elements [begin, begin + count)
 
@@ -26,13 +26,13 @@ class ElementSums {
   template <class T> void sum(std::int64_t begin, std::int64_t count) const;
   template <class Wire> void sum_over_wire(std::int64_t begin, std::int64_t count) const;
 
-  bool pair_;                // two slices that both contribute
-  std::byte* first_two_[2];  // of a pair
+  bool pair_;                // two slices that both contribute, without a 16-bit wire
+  std::byte* first_two_[2];  // the pair's gradients
   DType dtype_;
   GradientWire wire_;
   double denominator_;
   double wire_scale_;
-  std::vector<std::byte*> inputs_;  // unless it is a pair
+  std::vector<std::byte*> inputs_;  // contributing slices; empty for a pair
   std::vector<std::byte*> outputs_;
 };
 

@@ -26,7 +26,7 @@ class GradientSync;
 class ShardedOptimizer;
 class SyncMember;
 
-/// Whether a device that left still wants the others' results, to keep its replica equal.
+/// Tells whether a device that left still wants the others' results, to keep its replica equal.
 enum class Follow : std::uint8_t { no, yes };
 
 /// Lets backwards of one micro-batch accumulate on this device only. Lives on the stack of the thread that drives the
@@ -44,9 +44,9 @@ class [[nodiscard]] NoSync {
 
   std::shared_ptr<SyncMember> member_;
   double weight_;
-  std::uint64_t group_;  // with the generation: the step that it is of
+  std::uint64_t group_;  // identifies its step, with the generation
   std::int64_t generation_;
-  std::uint64_t thread_;  // that it began on
+  std::uint64_t thread_;  // number of the thread on which it began
   std::unique_ptr<LocalAccumulation> scope_;
 };
 
@@ -63,7 +63,7 @@ class [[nodiscard]] Step {
   /// SyncError once the step is synchronised.
   NoSync no_sync();
   NoSync no_sync(double weight);
-  /// Of the batch whose backward is synchronised, where it was not known when the step was opened.
+  /// Sets the weight of the batch whose backward is synchronised, where it was not known when the step was opened.
   void set_weight(double weight);
 
   /// Backward, its gradients reduced as they become final, then `join`. Throws SyncError when the group failed, the
@@ -71,14 +71,15 @@ class [[nodiscard]] Step {
   /// (another copy of the model?). Leaves of no group that it reaches get their plain gradients, not scaled by the
   /// weight.
   void backward(const Tensor& loss, const BackwardOptions& = {});
-  /// The same without the wait: posts the collective sync and returns. Reading a gradient, an optimizer's step and the
-  /// device's next step join.
+  /// Does what `backward` does without the wait: posts the collective sync and returns. Reading a gradient, an
+  /// optimizer's step and the device's next step join.
   void backward_async(const Tensor& loss, const BackwardOptions& = {});
-  /// As backward_async, by other means than a graph: `run` makes the calls that the observer among its options expects.
+  /// Acts as backward_async, by other means than a graph: `run` makes the calls that the observer among its options
+  /// expects.
   void backward_by(const std::function<void(const BackwardOptions&)>& run);
-  double root_weight() const;  ///< what backward multiplies the root's gradient by
+  double root_weight() const;  ///< factor by which backward multiplies the root's gradient
   Device device() const noexcept;
-  /// For a device without a loss in this step: takes part with what was accumulated locally, or with nothing.
+  /// Takes part, on a device without a loss in this step, with what was accumulated locally, or with nothing.
   void synchronize();
   void synchronize_async();
   /// Waits until the group has committed the step and this device's gradients are reduced; with Overlap::in_backward
@@ -89,7 +90,7 @@ class [[nodiscard]] Step {
   void join();
 
   std::int64_t generation() const noexcept;
-  /// Of all devices, in the step whose gradients are there; known after join.
+  /// Total weight of all devices in the step whose gradients are there; known after join.
   double total_weight() const;
   bool skipped() const { return total_weight() == 0.0; }  ///< no examples anywhere: gradients are undefined
   void fail(std::exception_ptr);                          ///< reports an error that the caller caught
@@ -121,7 +122,7 @@ template <class... Steps> void join_all(Steps&... steps) {
 class GradientSync {
  public:
   explicit GradientSync(std::vector<Device> devices, SyncOptions = {});
-  /// With an engine of your own.
+  /// Uses an engine of your own.
   GradientSync(std::vector<Device> devices, SyncOptions, std::unique_ptr<Communicator>);
   ~GradientSync();  ///< closes: waits of incomplete steps fail; what it owns lives until the last Step has ended
   GradientSync(const GradientSync&) = delete;
@@ -155,14 +156,14 @@ class GradientSync {
   /// Opens this device's next step. `weight`: examples in its batch (of the final backward), finite and >= 0; another
   /// one is a SyncError that fails the step on all devices, as in `no_sync` and `set_weight`.
   Step step(Device, double weight = 1.0);
-  /// With Overlap::double_buffered: waits for the gradients of this device's last step, so that one more optimizer step
-  /// uses them; false if there are none on their way. To be called before `leave`.
+  /// Waits, with Overlap::double_buffered, for the gradients of this device's last step, so that one more optimizer
+  /// step uses them; false if there are none on their way. To be called before `leave`.
   bool flush(Device);
   /// End of this device's data: from now on it counts as an empty step of weight 0. With Follow::yes the others'
   /// results are kept for it until it fetches them with `follow`, whose memory grows with how far it lags, or leaves
   /// once more with Follow::no. Absent::subset has no results for it: there Follow::yes is a SyncError.
   void leave(Device, Follow = Follow::no);
-  /// For a device that left with Follow::yes: waits for the others' next step and installs its result in this device's
+  /// Waits, on a device that left with Follow::yes, for the others' next step and installs its result in this device's
   /// gradients (with Overlap::in_backward: in its parameters); false when all devices have left. A parameter that had
   /// no gradient in that step has none. Throws when the group has failed, and when the result cannot be taken: then
   /// again until the others have formed a new group.
@@ -177,8 +178,8 @@ class GradientSync {
 
   /// Every device receives the devices' tensors combined; one shape, any numeric dtype. sum and mean have gradients.
   PendingTensor all_reduce(Device, const Tensor&, CollectiveOperation = CollectiveOperation::sum);
-  /// The same, of which each device receives its part along axis 0. `parts`: their lengths, equal on all devices;
-  /// default: as even as possible, the longer first. sum and mean have gradients.
+  /// Each device receives its part, along axis 0, of the devices' tensors combined as by all_reduce. `parts`: their
+  /// lengths, equal on all devices; default: as even as possible, the longer first. sum and mean have gradients.
   PendingTensor reduce_scatter(Device, const Tensor&, CollectiveOperation = CollectiveOperation::sum,
                                std::vector<std::int64_t> parts = {});
   /// Every device receives all devices' tensors one after the other along axis 0, whose length may differ.
@@ -201,7 +202,7 @@ class GradientSync {
   /// deadline. A thread that drives several devices passes them all at once.
   void check_consistency(Device device) { check_consistency(std::span<const Device>(&device, 1)); }
   void check_consistency(std::span<const Device>);
-  /// After a failure: takes this device into the next group. Returns when every device has joined again or left;
+  /// Takes this device into the next group, after a failure. Returns when every device has joined again or left;
   /// devices behind `last_step_applied` of the one ahead receive its parameters, buffers, hash tables and optimizer
   /// state, the others its buffers. Throws SyncError naming the missing devices after the deadline, or one that has
   /// applied the last committed step and left, where none that joins has applied it.
@@ -218,10 +219,10 @@ class GradientSync {
 
   DistributedSyncServer& server() noexcept;  ///< the actor itself; steps speak to it in messages
   std::uint64_t group_number() const;
-  SyncReport report() const;          ///< what was recorded of the last steps; any thread
+  SyncReport report() const;          ///< the record of the last steps; any thread
   std::string recent_events() const;  ///< a line for each of the last events, newest last; any thread
-  /// Between steps. Off: each device keeps its own gradients (accumulated ones undivided, absent ones undefined); to
-  /// measure exposed time.
+  /// Switches reductions on or off, between steps. Off: each device keeps its own gradients (accumulated ones
+  /// undivided, absent ones undefined); to measure exposed time.
   void set_reductions_enabled(bool);
 
  private:

@@ -51,8 +51,8 @@ class SyncMember final : public GradientObserver, public PendingGradients {
   bool torn() const;
   /// Throws SyncError if another number of optimizers is attached here, or the replica has other tables.
   void restore(const ReplicaState&);
-  /// What a failed step has changed on a device that is not behind: buffers, unless BufferPolicy::synchronised, and
-  /// with Overlap::in_backward everything.
+  /// Restores what a failed step has changed on a device that is not behind: buffers, unless
+  /// BufferPolicy::synchronised, and with Overlap::in_backward everything.
   void restore_failed_step(const ReplicaState&);
 
   // --- a step, in this order
@@ -60,32 +60,32 @@ class SyncMember final : public GradientObserver, public PendingGradients {
   /// Throws SyncError, and fails the group, unless the weight is finite and >= 0.
   void require_weight(std::string_view operation, double weight);
   void begin_accumulation();  ///< a no_sync scope opens
-  /// and closes; weight: of what ran in it. `flaw`: why the step can then not be synchronised; null if it can. Unless
-  /// it `counts`, its step is over.
+  /// A no_sync scope closes. `weight`: that of what ran in it. `flaw`: why the step can then not be synchronised; null
+  /// if it can. Unless it `counts`, its step is over.
   void end_accumulation(double weight, const char* flaw, bool counts) noexcept;
   /// `run` is the backward, under the options that it is given.
   void backward(double weight, BackwardOptions, const std::function<void(const BackwardOptions&)>& run);
-  double root_weight(double weight) const;  ///< what the root's gradient is multiplied by
+  double root_weight(double weight) const;  ///< factor by which the root's gradient is multiplied
   void synchronize();
-  /// Also rethrows, until this device rejoins, what failed its last step.
+  /// Joins as PendingGradients says; rethrows, until this device rejoins, what failed its last step.
   void join() override;
   /// The step's scope ends. A failure (or a scope without a backward) is reported; returns when the server has taken
   /// note and no launched reduction touches this device's storage.
   void end_step(bool unwinding) noexcept;
-  /// Between steps: posts what the replica holds; answered when all members have.
   void refuse_check();  ///< throws SyncError where check_replica would
+  /// Posts, between steps, what the replica holds; answered when all members have posted.
   std::shared_ptr<SyncWaiter> check_replica();
   void await(const SyncWaiter& waiter) { server_.await(waiter, index_); }
   void fail(std::exception_ptr) noexcept;
-  /// The same for a thread that does not drive the device: waits for nothing, changes nothing here. The server answers
-  /// when nothing more will be launched.
+  /// Reports a failure from a thread that does not drive the device: waits for nothing, changes nothing here. The
+  /// server answers when nothing more will be launched.
   std::shared_ptr<SyncWaiter> report_failure(std::exception_ptr) noexcept;
 
   bool is_current(std::uint64_t group, std::int64_t generation) const noexcept {
     return group == group_number_ && generation == generation_;
   }
 
-  /// For any thread.
+  /// True if that step is the last one that was opened. Any thread.
   bool opened_last(std::uint64_t group, std::int64_t generation) const noexcept {
     return group == group_number_ && generation == open_generation_.load(std::memory_order_relaxed);
   }
@@ -124,12 +124,13 @@ class SyncMember final : public GradientObserver, public PendingGradients {
   /// A graph of this device holds a collective: gradients of other devices' losses may pass here.
   void note_recorded_collective() noexcept { passes_on_ = true; }
   bool weighted() const noexcept { return server_.options().reduction == GradientReduction::weighted_mean; }
-  /// Of the thread in which a step of this device is open and not yet posted; 0: none.
+  /// Number of the thread in which a step of this device is open and not yet posted; 0: none.
   std::uint64_t open_in_thread() const noexcept { return open_in_thread_.load(std::memory_order_relaxed); }
   /// The thread that opened the last step of this device; 0: none.
   std::uint64_t last_driver() const noexcept { return last_driver_.load(std::memory_order_relaxed); }
   void set_peers(std::vector<const SyncMember*> peers) { peers_ = std::move(peers); }
-  /// By which the replica's parameters and optimizers refer to this member: it keeps all that a join uses.
+  /// Sets the pointer by which the replica's parameters and optimizers refer to this member. Locked, it keeps all that
+  /// a join uses.
   void set_self(std::weak_ptr<SyncMember> self) { self_ = std::move(self); }
 
  private:
@@ -205,27 +206,28 @@ class SyncMember final : public GradientObserver, public PendingGradients {
   ShownMembers shown_;
   NamedTensors frozen_;  // parameters without a gradient
   NamedTensors buffers_;
-  NamedTables tables_;            // that grow
-  ReplicaDigest buffers_before_;  // of the buffers as the step opened, where the replicas are compared
+  NamedTables tables_;            // hash tables, which grow
+  ReplicaDigest buffers_before_;  // digest of the buffers as the step opened, where replicas are compared
   std::vector<AttachedOptimizer> optimizers_;
-  ShardedOptimizer* sharded_ = nullptr;       // for the thread that drives the device
-  ShareProgress share_;                       // what it has done, for all
-  ExpectedBuckets buckets_;                   // of this step
-  std::unique_ptr<BackwardUpdates> updates_;  // with Overlap::in_backward
+  ShardedOptimizer* sharded_ = nullptr;       // used by the thread that drives the device
+  ShareProgress share_;                       // the sharded optimizer's progress; any thread
+  ExpectedBuckets buckets_;                   // buckets of this step
+  std::unique_ptr<BackwardUpdates> updates_;  // updates of Overlap::in_backward
   std::vector<const SyncMember*> peers_;
   std::weak_ptr<SyncMember> self_;
 
   Phase phase_ = Phase::idle;
-  std::atomic<std::uint64_t> group_number_{1};  // of a device that left, set by whoever makes the group form again
-  std::uint64_t left_group_ = 0;                // when it left
-  std::uint64_t followed_group_ = 0;            // in which it left, or whose state it has taken over
+  // Number of the device's group; once it has left, set by whoever makes the group form again.
+  std::atomic<std::uint64_t> group_number_{1};
+  std::uint64_t left_group_ = 0;      // number of its group when it left
+  std::uint64_t followed_group_ = 0;  // number of the group in which it left, or whose state it has taken over
   std::int64_t generation_ = 0;
   double weight_ = 0.0;
   bool passes_on_ = false;
-  std::size_t told_leaves_ = 0;                          // of no group, in the backward that had the most
+  std::size_t told_leaves_ = 0;                          // leaves of no group in the backward that had the most
   std::atomic<int> accumulations_{0};                    // no_sync scopes that are alive
   std::atomic<const char*> accumulation_flaw_{nullptr};  // a scope may end on another thread
-  std::exception_ptr failure_;                           // of the last step, until this device rejoins
+  std::exception_ptr failure_;                           // error of the last step, until this device rejoins
   std::atomic<bool> may_join_{false};                    // a step may be posted or have failed
   std::shared_ptr<const RequiredSet> required_;
   Posted posted_;                               // the last step, or while one is open the one before
@@ -233,7 +235,7 @@ class SyncMember final : public GradientObserver, public PendingGradients {
   std::shared_ptr<const RoundResult> arrived_;  // ... its result is in
   std::int64_t joined_generation_ = 0;
   Installed installed_;
-  double total_weight_ = 0.0;                     // of the joined generation
+  double total_weight_ = 0.0;                     // weight of the joined generation, over all devices
   std::atomic<std::uint64_t> open_in_thread_{0};  // other members' threads look
   std::atomic<std::int64_t> open_generation_{0};
   std::atomic<std::uint64_t> last_driver_{0};

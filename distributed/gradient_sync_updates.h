@@ -21,10 +21,10 @@ class BackwardUpdates {
   /// SyncError if another optimizer updates one of them.
   void add(Optimizer&, std::weak_ptr<const void> owner);
 
-  /// By ParameterId: what is updated here.
+  /// Tells, by ParameterId, what is updated here.
   std::vector<bool> covered() const;
 
-  void reset();  ///< before a step: forgets what one that failed has left
+  void reset();  ///< forgets, before a step, what one that failed has left
   /// Updates what can be updated now; never blocks. `unknown_reads`: nothing can.
   void poll(DistributedSyncServer&, Device, MemberIndex, bool unknown_reads);
   /// The step is committed and the slots hold its results: updates the rest, and counts the step. Throws SyncError, as
@@ -48,11 +48,11 @@ class BackwardUpdates {
 
   const ReplicaGradients& gradients_;
   std::vector<Attached> optimizers_;
-  std::vector<Place> places_;                  // by ParameterId
+  std::vector<Place> places_;                  // indexed by ParameterId
   std::size_t known_ = 0;                      // reductions of this step that were seen launched
   std::vector<RoundResult::Reduced> running_;  // those of them that have not finished
   std::vector<ParameterId> reduced_;           // finished, and not updated
-  std::vector<bool> updated_;                  // by ParameterId
+  std::vector<bool> updated_;                  // indexed by ParameterId
 };
 
 }  // namespace tutti

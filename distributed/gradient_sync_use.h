@@ -18,7 +18,8 @@ class [[nodiscard]] DeviceUse {
   DeviceUse& operator=(const DeviceUse&) = delete;
 
   SyncMember* operator->() const noexcept { return &member_; }
-  /// For what cannot throw: `act()` if the device is this thread's to use, else false.
+  /// Calls `act()` and returns true if the device is this thread's to use, else returns false. Made for what cannot
+  /// throw.
   template <class Act> static bool try_with(SyncMember& member, Act act) {
     if (!member.server().here() || DistributedSyncServer::in_any_callback()) return false;
     DeviceUse use(member);

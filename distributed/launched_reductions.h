@@ -9,8 +9,8 @@
 
 namespace tutti {
 
-/// What the current generation has launched so far, for devices that use results before the generation is released.
-/// Thread-safe: the server's drain appends while devices read.
+/// The reductions that the current generation has launched so far, for devices that use results before the generation
+/// is released. Thread-safe: the server's drain appends while devices read.
 class LaunchedReductions {
  public:
   void clear() {

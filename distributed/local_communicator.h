@@ -39,7 +39,7 @@ class LocalCommunicator : public Communicator {
   void open(const std::shared_ptr<StagedTask>&);
   // The oldest whose inputs are ready and that has unclaimed chunks, in the device's share if one is given.
   std::shared_ptr<StagedTask> next_task(std::optional<Device>);
-  void drop_claimed();  // at the front of open_
+  void drop_claimed();  // drops tasks at the front of open_ without unclaimed chunks
   void run_worker();
 
   std::mutex mutex_;  // guards what follows: launches and claims of tasks come from several threads

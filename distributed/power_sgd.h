@@ -15,11 +15,11 @@ namespace tutti {
 struct LowRankMatrix;
 
 struct PowerSgdOptions {
-  std::int64_t rank = 1;         ///< of the factors; at most the shorter side of each matrix
+  std::int64_t rank = 1;         ///< rank of the factors; at most the shorter side of each matrix
   std::int64_t start_after = 0;  ///< steps at the beginning that travel uncompressed
   /// Matrices travel compressed where that makes them smaller by more than this factor. 0: all of them.
   double minimum_rate = 2.0;
-  std::uint64_t seed = 0;  ///< of the first factors
+  std::uint64_t seed = 0;  ///< seed of the first factors
 };
 
 /// Gradients of low rank: Vogels, Karimireddy and Jaggi, "PowerSGD: Practical Low-Rank Gradient Compression for
@@ -58,7 +58,7 @@ class PowerSgd : public GradientCompression {
   struct StateArray {
     std::string name;
     Shape shape;
-    std::span<float> values;  // where they lie
+    std::span<float> values;  // memory where the elements lie
   };
   std::unique_ptr<LowRankMatrix> matrix_for(const SyncParameter&, std::size_t id, std::span<const Device>) const;
   void restart(LowRankMatrix&) const;
@@ -66,8 +66,8 @@ class PowerSgd : public GradientCompression {
 
   const PowerSgdOptions options_;
   std::vector<Device> devices_;
-  std::vector<std::size_t> plain_bytes_;                  // by parameter
-  std::vector<std::unique_ptr<LowRankMatrix>> matrices_;  // by parameter; null: travels whole
+  std::vector<std::size_t> plain_bytes_;                  // bytes uncompressed, by parameter
+  std::vector<std::unique_ptr<LowRankMatrix>> matrices_;  // state kept, by parameter; null: travels whole
   std::vector<LowRankMatrix*> uncommitted_;               // reduced in a step that is not committed yet
   std::int64_t steps_ = 0;                                // committed
   std::atomic<int> running_{0};                           // reductions begun and not ended

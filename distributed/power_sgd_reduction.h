@@ -12,15 +12,16 @@
 
 namespace tutti {
 
-/// What PowerSgd keeps of one parameter that it compresses. Device memory is written on any thread, outside of streams.
+/// State that PowerSgd keeps of one parameter that it compresses. Device memory is written on any thread, outside of
+/// streams.
 struct LowRankMatrix {
   std::string name;
   std::uint64_t random_stream = 0;
   low_rank::Size size;
   std::vector<float> factor;  ///< [rank, columns]: where the next step begins; one for all devices, so equal on all
-  std::vector<Array> kept;    ///< by device, f32 [rows, columns]: what its gradients have lost
-  std::vector<Array> left;    ///< by device, f32 [rank, rows]: scratch
-  std::vector<Array> right;   ///< by device, f32 [rank, columns]: scratch
+  std::vector<Array> kept;    ///< losses of each device's gradients, f32 [rows, columns]
+  std::vector<Array> left;    ///< scratch of each device, f32 [rank, rows]
+  std::vector<Array> right;   ///< scratch of each device, f32 [rank, columns]
 };
 
 /// One bucket's way through PowerSgd.
@@ -29,7 +30,7 @@ class PowerSgdReduction : public CompressedReduction {
   /// A gradient of the bucket; without a matrix it travels whole.
   struct Part {
     LowRankMatrix* matrix = nullptr;
-    std::int64_t offset = 0;  ///< in the bucket
+    std::int64_t offset = 0;  ///< elements before it in the bucket
     std::int64_t size = 0;
   };
 

@@ -37,8 +37,8 @@ using ReplicaDigest = std::vector<NamedDigest>;  ///< hash tables, parameters, t
 class ReplicaCheck {
  public:
   struct Difference {
-    MemberIndex member;  ///< the first that differs from the first member
-    std::string text;    ///< what differs, where, and both values
+    MemberIndex member;  ///< the first that differs from the first member that has posted
+    std::string text;    ///< says what differs, where, and both values
   };
 
   explicit ReplicaCheck(std::size_t members) : posts_(members) {}
@@ -49,7 +49,7 @@ class ReplicaCheck {
   /// Some member waits for the others' posts.
   bool awaited() const;
   std::vector<MemberIndex> missing(const std::function<bool(MemberIndex)>& has_left) const;
-  /// Among those that have posted: the first parameter or buffer, in order, that is not everywhere the same.
+  /// Finds the first hash table, parameter or buffer, in order, that is not the same on all members that have posted.
   std::optional<Difference> difference(std::span<const Device>) const;
   bool empty() const;
   std::vector<std::shared_ptr<SyncWaiter>> clear();  ///< returns those who wait
@@ -59,7 +59,7 @@ class ReplicaCheck {
     ReplicaDigest digest;
     std::shared_ptr<SyncWaiter> waiter;
   };
-  std::vector<std::optional<Post>> posts_;  // by member
+  std::vector<std::optional<Post>> posts_;  // indexed by member
 };
 
 }  // namespace tutti

@@ -9,7 +9,7 @@
 
 namespace tutti {
 
-/// What a replica has, in the order of its members.
+/// The parameters or buffers of a replica, in the order of its members.
 struct ReplicaDescription {
   Device device;
   std::span<const SyncParameter> members;

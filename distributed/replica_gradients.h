@@ -46,11 +46,11 @@ class ReplicaGradients {
   bool scattered() const noexcept { return arenas_.empty(); }
   /// This device's range of a scattered gradient, flat; valid while the slot's state is scattered.
   const Array& share(ParameterId id) const { return shares_[id.value]; }
-  /// Where a gradient that nobody computes is to be.
+  /// The memory for a gradient that nobody computes.
   Array place_of(ParameterId) const;
-  /// What was accumulated while the user held the sum so far lies elsewhere: brings it home.
+  /// Brings home a gradient that was accumulated elsewhere while the user held the sum so far.
   void bring_home(ParameterId);
-  /// What was accumulated locally, as it is submitted.
+  /// The gradient that was accumulated locally, as it is submitted.
   GradientRef local(ParameterId id, Event ready) const {
     const GradientSlot& from = slot(id);
     return from.sparse ? GradientRef{Array(), std::move(ready), false, from.rows}
@@ -76,10 +76,10 @@ class ReplicaGradients {
   bool is_lent(Arena&);
 
   Device device_;
-  NamedTensors parameters_;  // by ParameterId
+  NamedTensors parameters_;  // indexed by ParameterId
   std::vector<SyncParameter> descriptions_;
   const void* group_ = nullptr;
-  std::vector<Array> shares_;  // by ParameterId
+  std::vector<Array> shares_;  // ranges of scattered gradients, by ParameterId
   std::vector<Arena> arenas_;
   std::size_t current_ = 0;
 };

@@ -16,7 +16,7 @@ template <class T, std::size_t Usual> class ShortArray {
   ShortArray(const ShortArray&) = delete;
   ShortArray& operator=(const ShortArray&) = delete;
 
-  /// Once, before elements are used.
+  /// Sets the size, once, before elements are used.
   void set_size(std::size_t size) {
     size_ = size;
     if (size > Usual) rest_ = std::make_unique<T[]>(size);
@@ -32,7 +32,7 @@ template <class T, std::size_t Usual> class ShortArray {
 
  private:
   std::size_t size_ = 0;
-  std::unique_ptr<T[]> rest_;  // in place of usual_, if there are more
+  std::unique_ptr<T[]> rest_;  // replaces usual_, if there are more
   std::array<T, Usual> usual_{};
 };
 

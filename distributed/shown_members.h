@@ -14,10 +14,10 @@ namespace tutti {
 /// that was destroyed or given on as a copy. For the thread that drives the device.
 class ShownMembers {
  public:
-  ShownMembers() = default;  ///< of no replica
+  ShownMembers() = default;  ///< belongs to no replica
   explicit ShownMembers(Module& replica);
 
-  /// What became of the first that differs: `parameter "fc.weight" is another tensor`. Empty: none does.
+  /// Says what became of the first that differs: `parameter "fc.weight" is another tensor`. Empty: none does.
   std::string difference() const;
 
  private:

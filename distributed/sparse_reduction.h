@@ -13,10 +13,10 @@
 
 namespace tutti {
 
-/// What the reduction of a sparse gradient leaves for each device. Written by the task; valid once it has finished.
+/// Result of the reduction of a sparse gradient for each device. Written by the task; valid once it has finished.
 struct SparseResult {
-  std::vector<bool> receives;                          ///< by member
-  std::vector<std::vector<SparseGradient>> gradients;  ///< by member: of its own device; to be summed
+  std::vector<bool> receives;                          ///< indexed by member
+  std::vector<std::vector<SparseGradient>> gradients;  ///< each member's, on its own device; to be summed
 };
 
 /// result = coalesced (sum of the contributions, in the order given) / denominator; every receiver gets a copy of its
@@ -29,7 +29,7 @@ struct SparseReduction {
   };
   SyncParameter parameter;
   std::vector<Contribution> contributions;
-  std::vector<Device> receivers;  ///< by member; those that `result` lets receive
+  std::vector<Device> receivers;  ///< one per member; only those that `result` marks receive it
   std::vector<Event> ready;       ///< earlier than these no part may be read; unrecorded ones count as past
   double denominator = 1.0;
   std::shared_ptr<SparseResult> result;
@@ -38,7 +38,7 @@ struct SparseReduction {
 /// Reduces on the calling thread, on CPUs. Throws SyncError naming parameter, device and index if one is out of range.
 void reduce_sparse(const SparseReduction&);
 
-/// What is wrong with a part of the parameter's gradient on this device, but for the indices' values.
+/// Says what is wrong with a part of the parameter's gradient on this device, but for the indices' values.
 std::optional<std::string> misfit_of(const SparseGradient&, const SyncParameter&, Device);
 
 /// The first index that is no row of the table; of a table without rows, which stands for one that grows elsewhere

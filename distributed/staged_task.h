@@ -23,18 +23,18 @@ class StagedTask : public CollectiveTask {
  public:
   bool ready() const;
   void wait_for_inputs() const noexcept;  ///< blocks; an input's error becomes the task's when its chunks run
-  // Of that device's share, if one is given, else of all.
+  // These two look at that device's share, if one is given, else at all chunks.
   bool has_unclaimed_chunks(std::optional<Device>) const;  ///< now
   bool may_have_more(std::optional<Device>) const;         ///< now or in a later stage
 
   // These return when what may be claimed of the current stage is claimed, or all is done. Inputs must be ready.
   void run(Device);                     ///< the device's share
   void run_all(std::optional<Device>);  ///< all that is left; first the device's share, if there is one of it
-  void skip();                          ///< for measurements: ends without touching anything
+  void skip();                          ///< ends without touching anything, for measurements
 
  protected:
-  /// When a finished task's chunks are dropped, and with them the arrays that they hold: before it counts as finished,
-  /// so that whoever waits for it finds the memory free; or right after, where the memory is others' too.
+  /// The time when a finished task's chunks are dropped, and with them the arrays that they hold: before it counts as
+  /// finished, so that whoever waits for it finds the memory free; or right after, where the memory is others' too.
   enum class Drop : std::uint8_t { before_finish, after_finish };
 
   /// `inputs`: before them no chunk may run; unrecorded ones count as past. `chunks`: of each stage, at least 1.
@@ -56,7 +56,7 @@ class StagedTask : public CollectiveTask {
   };
   struct Stage {
     std::int64_t chunks = 0;
-    ShortArray<Share, 2> shares;  // by place in devices_; a single one is everybody's
+    ShortArray<Share, 2> shares;  // indexed as devices_; a single one is everybody's
     Share& share_of(std::size_t place) { return shares[shares.size() == 1 ? 0 : place]; }
     const Share& share_of(std::size_t place) const { return shares[shares.size() == 1 ? 0 : place]; }
   };
@@ -82,7 +82,7 @@ class StagedTask : public CollectiveTask {
 
 /// A stage of a task made of functions.
 struct WorkStage {
-  std::int64_t chunks = 0;  ///< at least 1
+  std::int64_t chunks = 0;  ///< their number, at least 1
   std::function<void(std::int64_t chunk)> run;
 };
 

@@ -18,7 +18,7 @@ namespace tutti {
 
 using MemberIndex = std::uint32_t;  ///< a device's place in its group
 
-/// Who sent a message, and for which step: groups are numbered from 1, generations within each from 1.
+/// Identifies a message's sender and step: groups are numbered from 1, generations within each from 1.
 struct Stamp {
   MemberIndex member = 0;
   std::uint64_t group = 1;
@@ -29,7 +29,7 @@ struct Stamp {
 class RequiredSet {
  public:
   RequiredSet() = default;
-  explicit RequiredSet(std::vector<ParameterId> parameters);  ///< in any order; duplicates are dropped
+  explicit RequiredSet(std::vector<ParameterId> parameters);  ///< takes any order; duplicates are dropped
   std::span<const ParameterId> parameters() const noexcept { return parameters_; }
 
  private:
@@ -76,14 +76,14 @@ struct Launch {
   /// A member's part in it. Told here, for a member may leave with the very message that launches.
   struct Part {
     bool required = false;     ///< has submitted it
-    bool contributes = false;  ///< with a weight above 0, or passing on what others' losses gave it
+    bool contributes = false;  ///< has a weight above 0, or passes on what others' losses gave it
     bool receives = false;     ///< the result, by the Absent policy
     bool absent = false;       ///< left in an earlier generation
   };
   std::int64_t generation = 0;
-  std::span<const GradientLayout::Place> places;  ///< in the ledger's layout
+  std::span<const GradientLayout::Place> places;  ///< places in the ledger's layout
   double denominator = 1.0;
-  std::vector<Part> parts = {};  ///< by member
+  std::vector<Part> parts = {};  ///< one per member
 };
 /// The generation is complete: all devices may step. total_weight 0: nothing was reduced, gradients become undefined.
 struct Release {
@@ -108,12 +108,12 @@ struct Strand {
 };
 using LedgerAction = std::variant<Launch, Release, Fail, Reform, Strand>;
 
-/// What the current generation still waits for.
+/// Everything that the current generation still waits for.
 struct Missing {
   std::vector<MemberIndex> registrations;
   std::vector<std::pair<MemberIndex, ParameterId>> gradients;
   std::vector<MemberIndex> syncs;
-  std::vector<MemberIndex> joins;  ///< of a failed group in which somebody waits to join again
+  std::vector<MemberIndex> joins;  ///< those missing in a failed group in which somebody waits to join again
 };
 
 /// The rules of gradient synchronisation as a pure state machine: no threads, arrays or clocks. Copyable, comparable
@@ -178,10 +178,10 @@ class SyncLedger {
     bool leaving = false;  // has left, once the generation that it has synced is complete
     bool passes_on = false;
     double weight = 0.0;
-    std::shared_ptr<const RequiredSet> required;  // as marked in required_
+    std::shared_ptr<const RequiredSet> required;  // the set that is marked in required_
     std::uint32_t owed = 0;                       // required and not yet submitted
     std::optional<std::int64_t> joined;           // last step applied, when waiting to re-form
-    std::int64_t applied = 0;                     // of this group's generations, when it left or joined
+    std::int64_t applied = 0;                     // last generation of this group applied, when it left or joined
   };
   struct Bucket {
     std::uint32_t first = 0;  // position in the layout
@@ -219,10 +219,10 @@ class SyncLedger {
   std::uint64_t group_ = 1;
   std::int64_t completed_ = 0;
   std::vector<Member> members_;
-  std::vector<bool> required_;            // by cell: in the member's counted set
-  std::vector<Clock32> submitted_;        // by cell: stamp of the last submission
-  std::vector<Bucket> buckets_;           // of all that is required; valid unless stale_
-  std::vector<std::uint32_t> bucket_of_;  // by parameter, if required
+  std::vector<bool> required_;            // true in the cells of each member's counted set
+  std::vector<Clock32> submitted_;        // stamp of the last submission, by cell
+  std::vector<Bucket> buckets_;           // all that is required, in buckets; valid unless stale_
+  std::vector<std::uint32_t> bucket_of_;  // place in buckets_, by parameter, if required
   bool stale_ = true;                     // a set or the layout has changed: rebuilt when all have registered
   std::vector<std::uint32_t> early_;      // buckets that were full before all had registered
   std::uint32_t registered_ = 0;

@@ -19,9 +19,10 @@
 
 namespace tutti {
 
-// What devices tell the DistributedSyncServer. Messages of one device arrive in the order in which it posted them.
+// The messages of devices to the DistributedSyncServer. Those of one device arrive in the order in which it posted
+// them.
 
-/// What a replica has that requires a gradient. Answered when it is taken, or with why it does not fit.
+/// Everything in a replica that requires a gradient. Answered when it is taken, or with why it does not fit.
 struct DeclareParameters {
   MemberIndex member = 0;
   std::vector<SyncParameter> parameters;
@@ -34,8 +35,8 @@ struct RegisterSyncParameters {
   double weight = 0.0;
   bool passes_on = false;  ///< its gradients count with weight 0, too
   std::shared_ptr<const RequiredSet> required;
-  std::shared_ptr<const GradientArena> arena;  ///< where its gradients will be, and others' results go
-  Event arena_free;                            ///< from when on the arena may be written
+  std::shared_ptr<const GradientArena> arena;  ///< memory for its gradients, and others' results
+  Event arena_free;                            ///< event from which on the arena may be written
   std::chrono::steady_clock::time_point at;
 };
 
@@ -45,7 +46,7 @@ struct SubmitGradient {
   Stamp stamp;
   ParameterId parameter;
   Event ready;
-  std::unique_ptr<GradientRef> elsewhere;  ///< what does not: rows, what is scattered, and misfits
+  std::unique_ptr<GradientRef> elsewhere;  ///< gradient that does not lie there: rows, what is scattered, and misfits
   std::chrono::steady_clock::time_point at;
 };
 
@@ -57,7 +58,7 @@ struct CollectiveSync {
   std::chrono::steady_clock::time_point at;
 };
 
-/// What a replica holds before the step of the stamp. `waiter` (may be null) is answered when all have been compared.
+/// Digest of a replica before the step of the stamp. `waiter` (may be null) is answered when all have been compared.
 struct CheckReplica {
   Stamp stamp;
   ReplicaDigest digest;
@@ -68,10 +69,10 @@ struct CheckReplica {
 struct PostCollective {
   MemberIndex member = 0;
   std::uint64_t group = 1;
-  std::int64_t number = 0;  ///< of this device's collectives in this group, from 1
+  std::int64_t number = 0;  ///< counts this device's collectives in this group, from 1
   CollectiveCall call;
   Array input;                          ///< contiguous; undefined for a barrier and a gather in place
-  std::vector<ParameterId> parameters;  ///< of a gather in place
+  std::vector<ParameterId> parameters;  ///< parameters of a gather in place
   std::vector<Array> arrays;            ///< its parameters on this device, contiguous
   Event ready;
   bool differentiable = false;  ///< the input requires a gradient
@@ -104,7 +105,7 @@ struct NextResult {
 struct JoinGroup {
   MemberIndex member = 0;
   std::uint64_t group = 0;
-  std::int64_t last_step_applied = 0;  ///< over the whole run
+  std::int64_t last_step_applied = 0;  ///< counted over the whole run
   std::int64_t applied = 0;            ///< the last generation of the failed group that it has applied
   std::shared_ptr<SyncWaiter> waiter;
 };
@@ -114,7 +115,7 @@ struct SetBusy {
   std::string activity;
 };
 
-/// From the server's own thread.
+/// Sent by the server's own thread.
 struct CheckDeadlines {
   std::chrono::steady_clock::time_point now;
   std::chrono::nanoseconds stood_still{};  ///< the whole process, since it was last sent

@@ -20,41 +20,42 @@ enum class GradientReduction : std::uint8_t {
   weighted_mean,  ///< sum of w_i g_i / sum of w_i: exact for uneven batches when each loss is a mean over w_i examples
 };
 
-/// What happens to a parameter that only some devices require in a step.
+/// Treatment of a parameter that only some devices require in a step.
 enum class Absent : std::uint8_t {
   zero,    ///< the others contribute zeros, and all devices receive the result: the gradient of the mean loss
   subset,  ///< reduced among those that require it; the others' gradients are left alone
 };
 
-/// When a step's gradients are used.
+/// Time at which a step's gradients are used.
 enum class Overlap : std::uint8_t {
-  immediate,  ///< by the optimizer step that follows their backward
-  /// By the one after: reductions, and waiting for slower devices, overlap with the next forward as well. The first
-  /// step has no gradients, `GradientSync::flush` gives the last ones; gradients take twice the memory.
+  immediate,  ///< used by the optimizer step that follows their backward
+  /// Used by the second optimizer step after their backward: reductions, and waiting for slower devices, overlap with
+  /// the next forward as well. The first step has no gradients, `GradientSync::flush` gives the last ones; gradients
+  /// take twice the memory.
   double_buffered,
-  /// During backward: a parameter is updated, by the optimizer attached for its device, as soon as its gradient is
+  /// Used during backward: a parameter is updated, by the optimizer attached for its device, as soon as its gradient is
   /// reduced and nothing refers to its value any more, the rest by `join`. There is no optimizer step to call. A step
   /// that fails may then be applied in part. Neither no_sync nor clipping by the global norm goes with it.
   in_backward,
 };
 
-/// What becomes of the replicas' buffers (running statistics) at the end of each step.
+/// Treatment of the replicas' buffers (running statistics) at the end of each step.
 enum class BufferPolicy : std::uint8_t {
   main,          ///< all become those of the first device, in the group's order, that had examples
   mean,          ///< floating ones become the mean over the devices that had examples, others as under main
   synchronised,  ///< nothing is sent: layers keep them equal by collectives of their own, or each device keeps its own
 };
 
-/// In what type gradients travel between devices. They stay f32 on each device, and sums run in f32; 16 bits halve the
+/// Type in which gradients travel between devices. They stay f32 on each device, and sums run in f32; 16 bits halve the
 /// traffic of a network or of links between GPUs. In the shared memory of one process nothing travels, so nothing is
 /// saved: the numbers are those that such an engine gives.
 enum class GradientWire : std::uint8_t {
-  native,  ///< as they are
+  native,  ///< their own type
   bf16,    ///< f32's range, 8 significant bits
   f16,     ///< 11 significant bits; an element above 65504 arrives as infinity on every device
 };
 std::string_view to_string(GradientWire) noexcept;  ///< "bf16"
-/// What each device keeps only its share of (ShardedOptimizer). Not with Absent::subset, immediate mode only.
+/// Selects what each device keeps only its share of (ShardedOptimizer). Not with Absent::subset, immediate mode only.
 enum class Sharding : std::uint8_t {
   none,
   optimizer_state,  ///< ZeRO-1: gradients are reduced as ever

@@ -35,7 +35,7 @@ class SyncRecorder {
             std::uint32_t parameter = SyncEvent::kNone);
 
   std::vector<SyncReport::Step> steps() const;
-  /// By time, oldest first; when a reduction finished is looked up among the recorded steps.
+  /// Events by time, oldest first; when a reduction finished is looked up among the recorded steps.
   std::vector<SyncEvent> events() const;
   Time start() const noexcept { return start_; }
 
@@ -47,11 +47,11 @@ class SyncRecorder {
     std::size_t together = 1;  // parameters that the task reduces
   };
   struct Record {
-    SyncReport::Step step;    // without its reductions
+    SyncReport::Step step;    // lacks its reductions
     std::vector<Time> ready;  // parameter * devices + device
     std::vector<Launched> launched;
   };
-  Record* find(std::int64_t generation);  // of the current group; null if it was dropped
+  Record* find(std::int64_t generation);  // record of the current group; null if it was dropped
 
   std::size_t devices_;
   std::size_t steps_;

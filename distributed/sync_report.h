@@ -11,13 +11,13 @@
 
 namespace tutti {
 
-/// What the server recorded of its last steps, oldest first. Times are of std::chrono::steady_clock.
+/// Record of the server's last steps, oldest first. Times are of std::chrono::steady_clock.
 struct SyncReport {
   using Time = std::chrono::steady_clock::time_point;
 
   struct Reduction {
     ParameterId parameter;
-    std::vector<Time> ready;  ///< per device: when its gradient was submitted; Time{} if it did not require it
+    std::vector<Time> ready;  ///< time when each device submitted its gradient; Time{} if it did not require it
     Time launched;
     Time finished;                  ///< Time{} while in flight
     std::chrono::nanoseconds busy;  ///< thread time spent on it; a bucket's is divided among its parameters
@@ -32,9 +32,9 @@ struct SyncReport {
     std::uint64_t group = 0;
     std::int64_t generation = 0;
     double total_weight = 0.0;
-    bool reductions_enabled = true;  ///< when it was released
+    bool reductions_enabled = true;  ///< the setting when the step was released
     std::vector<DeviceTimes> devices;
-    std::vector<Reduction> reductions;  ///< in order of launch
+    std::vector<Reduction> reductions;  ///< listed in order of launch
   };
 
   std::vector<Device> devices;

@@ -59,21 +59,22 @@ class DistributedSyncServer {
   /// A replica's parameters, by ParameterId. Must equal those declared before; else SyncError naming the first that
   /// differs, both devices and both values. Devices may have left, or the group failed, before.
   void declare_parameters(MemberIndex, std::vector<SyncParameter>);
-  /// The same for parameters without a gradient, and for buffers.
+  /// Declares parameters without a gradient, and buffers, with the same checks as declare_parameters.
   void declare_frozen(MemberIndex, std::vector<SyncParameter>);
   void declare_buffers(MemberIndex, std::vector<SyncParameter>);
-  /// With Overlap::in_backward: which parameters the member's optimizers update, by ParameterId. Must equal what was
-  /// declared first in this group; else SyncError naming the first that differs and both devices.
+  /// Declares, with Overlap::in_backward, which parameters the member's optimizers update, by ParameterId. Must equal
+  /// what was declared first in this group; else SyncError naming the first that differs and both devices.
   void declare_updates(MemberIndex, std::uint64_t group, std::vector<bool>);
-  /// Where gradients lie in the next step; null without parameters. Changes only between steps: with the first release,
-  /// and when gradients become final in another order for some steps.
+  /// Layout of the gradients in the next step; null without parameters. Changes only between steps: with the first
+  /// release, and when gradients become final in another order for some steps.
   std::shared_ptr<const GradientLayout> layout() const;
   bool scatters() const noexcept { return options_.sharding == Sharding::gradients; }
   void on_reformed(Reformed callback) { reformed_ = std::move(callback); }
 
   // --- a step. register_parameters and submit throw the group's error if it has failed.
   void check_alive() const;
-  bool has_failed() const noexcept { return failed_.load(std::memory_order_acquire); }  ///< and not formed again
+  /// True if the group has failed and not formed again.
+  bool has_failed() const noexcept { return failed_.load(std::memory_order_acquire); }
   /// `arena`: of `layout()`; its memory is written from `arena_free` on, or at once where that is unrecorded: then
   /// nothing that is pending on the device may touch it. Null, when gradients are scattered: they are reduced from
   /// where they are, which nobody may write any more. `passes_on`: its gradients count with weight 0, too.
@@ -81,10 +82,11 @@ class DistributedSyncServer {
                            std::shared_ptr<const GradientArena>, Event arena_free = {}, bool passes_on = false);
   void submit(Stamp, ParameterId, GradientRef);
   std::shared_ptr<SyncWaiter> collective_sync(Stamp, std::unique_ptr<BufferShare> = nullptr);
-  void check_replica(Stamp, ReplicaDigest, std::shared_ptr<SyncWaiter>);  ///< before the step of the stamp
-  /// With Overlap::in_backward: what the generation of the caller's open step has launched, less the first `known`.
+  void check_replica(Stamp, ReplicaDigest, std::shared_ptr<SyncWaiter>);  ///< digest before the step of the stamp
+  /// Reductions that the generation of the caller's open step has launched, less the first `known`; with
+  /// Overlap::in_backward.
   std::vector<RoundResult::Reduced> launched_after(std::size_t known) const { return launched_.after(known); }
-  void note_joined(Stamp);    ///< for the report
+  void note_joined(Stamp);    ///< records the join for the report
   bool has_replicas() const;  ///< some replica has declared parameters or buffers
 
   /// A device's part in a collective (sync_server_collectives.cpp). The waiter is answered when all devices have posted
@@ -96,12 +98,13 @@ class DistributedSyncServer {
   std::shared_ptr<SyncWaiter> device_failed(Stamp, std::exception_ptr, Fault::Kind = Fault::Kind::device_failed);
   /// `applied`: the last generation of its group that the member is known to have applied; 0: none.
   void leave(Stamp, bool follow, std::int64_t applied = 0);
-  std::shared_ptr<SyncWaiter> next_result(MemberIndex);  ///< for a follower; a null result: all devices have left
+  /// Asks for a follower's next result; a null result: all devices have left.
+  std::shared_ptr<SyncWaiter> next_result(MemberIndex);
   std::shared_ptr<SyncWaiter> join_group(MemberIndex, std::uint64_t group, std::int64_t last_step_applied,
                                          std::int64_t applied = 0);
   void set_busy(MemberIndex, std::string activity);
   void close();
-  void tell(std::string warning);  ///< through SyncOptions::warn; any thread
+  void tell(std::string warning);  ///< passes it to SyncOptions::warn; callable on any thread
   /// Ends the thread that calls `warn`: for who closed the group, on another thread than that one.
   void stop_watching();
 
@@ -113,7 +116,8 @@ class DistributedSyncServer {
   bool here() const noexcept { return made_.here(); }
   /// The calling thread runs the group's `warn` or `dump`, where nothing may be waited for.
   bool in_callback() const noexcept;
-  static bool in_any_callback() noexcept;  ///< of any group: another one may wait for this thread, and must not
+  /// The calling thread runs a callback of any group: another group may wait for this thread, and must not.
+  static bool in_any_callback() noexcept;
   /// Throws SyncError, naming the operation, unless `here` and not `in_callback`.
   void refuse_where_nothing_comes(std::string_view operation) const;
   void refuse_elsewhere(std::string_view operation) const;
@@ -195,42 +199,42 @@ class DistributedSyncServer {
   std::vector<SyncMessage> queue_;
   bool draining_ = false;
 
-  // What each device's own thread has registered last: a cache line each.
+  // Arena that each device's own thread has registered last: a cache line each.
   struct alignas(64) Registered {
     std::shared_ptr<const GradientArena> arena;
   };
-  std::vector<Registered> registered_;  // by member
+  std::vector<Registered> registered_;  // indexed by member
 
   // Touched only while draining (one thread at a time).
   std::vector<SyncMessage> batch_;      // taken from queue_
   std::unique_ptr<SyncLedger> ledger_;  // made by the first message that needs it
   bool stepped_ = false;                // a step has been registered: parameters are declared by then, or never
   std::vector<LedgerAction> actions_;
-  std::vector<std::shared_ptr<const GradientArena>> arenas_;           // of the current generation, by member
-  std::vector<Event> arena_free_;                                      // by member
-  std::vector<Event> ready_;                                           // by parameter * members + member
-  std::unordered_map<std::size_t, std::vector<SparseGradient>> rows_;  // by the same: submitted and not launched
-  std::vector<Array> submitted_;                                       // likewise, when gradients are scattered
-  std::optional<ShardPlan> shards_;                                    // unless nothing is sharded
-  std::vector<ParameterId> order_;  // of this generation's submissions by the first member that has not left
+  std::vector<std::shared_ptr<const GradientArena>> arenas_;           // arenas of the current generation, by member
+  std::vector<Event> arena_free_;                                      // events that free the arenas, by member
+  std::vector<Event> ready_;                                           // events, by parameter * members + member
+  std::unordered_map<std::size_t, std::vector<SparseGradient>> rows_;  // submitted, not launched; keys as in ready_
+  std::vector<Array> submitted_;                                       // scattered gradients, indexed as ready_
+  std::optional<ShardPlan> shards_;                                    // none if nothing is sharded
+  std::vector<ParameterId> order_;  // order of this generation's submissions by the first member that has not left
   int layout_disagreements_ = 0;    // generations in a row whose order was another than the layout's
   bool layout_learned_ = false;
-  std::vector<std::shared_ptr<SyncWaiter>> waiters_;                       // of the current generation, by member
-  std::vector<BufferShare> buffers_;                                       // of the current generation, by member
-  std::shared_ptr<RoundResult> round_;                                     // what the current generation has launched
-  LaunchedReductions launched_;                                            // the same, for Overlap::in_backward
-  std::vector<std::string> busy_;                                          // by member
-  std::vector<std::shared_ptr<SyncWaiter>> joiners_;                       // by member, while a group re-forms
-  std::vector<std::deque<std::shared_ptr<const RoundResult>>> unfetched_;  // by follower
-  std::vector<std::shared_ptr<SyncWaiter>> followers_;                     // by follower
-  ReplicaCheck replica_check_;                                             // of the current generation
-  std::vector<bool> follows_;                                              // by member
+  std::vector<std::shared_ptr<SyncWaiter>> waiters_;                       // this generation's waiters, by member
+  std::vector<BufferShare> buffers_;                                       // this generation's shares, by member
+  std::shared_ptr<RoundResult> round_;                                     // result of the current generation so far
+  LaunchedReductions launched_;                                            // reductions, for Overlap::in_backward
+  std::vector<std::string> busy_;                                          // activities, by member
+  std::vector<std::shared_ptr<SyncWaiter>> joiners_;                       // waiters of a re-forming group, by member
+  std::vector<std::deque<std::shared_ptr<const RoundResult>>> unfetched_;  // results to fetch, by follower
+  std::vector<std::shared_ptr<SyncWaiter>> followers_;                     // waiters, by follower
+  ReplicaCheck replica_check_;                                             // posts of the current generation
+  std::vector<bool> follows_;                                              // indexed by member
   std::optional<CollectiveTask::Clock::time_point> waiting_since_;         // the first wait of what is incomplete
   CollectiveTask::Clock::time_point running_since_{};                      // the process: no wait counts from before
   bool warned_ = false;
-  std::vector<std::deque<PostCollective>> collectives_;  // by member: posted, and not yet by all
+  std::vector<std::deque<PostCollective>> collectives_;  // posted, and not yet by all; by member
   std::int64_t collectives_done_ = 0;                    // the number of the last that all have posted, in this group
-  bool collective_warned_ = false;                       // about the one after it
+  bool collective_warned_ = false;                       // a warning about the next one was given
 
   mutable std::mutex
       state_mutex_;  // guards what devices' threads read beside the drain: parameters, layout, error, number
@@ -253,7 +257,7 @@ class DistributedSyncServer {
 
   std::mutex deadline_mutex_;  // guards warnings_ and stopping_, with the thread below
   std::condition_variable deadline_condition_;
-  std::vector<std::string> warnings_;  // for `warn`
+  std::vector<std::string> warnings_;  // texts to be passed to `warn`
   bool stopping_ = false;
   std::thread deadline_thread_;
 };

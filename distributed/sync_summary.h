@@ -11,23 +11,24 @@
 
 namespace tutti {
 
-/// What a report's finished steps amount to. Times are medians over steps; a step counts when all its devices joined.
+/// Summary of a report's finished steps. Times are medians over steps; a step counts when all its devices joined.
 struct SyncSummary {
   using Nanoseconds = std::chrono::nanoseconds;
 
   struct Parameter {
     std::string name;
-    Nanoseconds spread;     ///< from the first device's gradient to the last one's
-    Nanoseconds queued;     ///< from the last gradient to the launch
-    Nanoseconds reduction;  ///< from the launch to the end
+    Nanoseconds spread;     ///< time between the first device's gradient and the last one's
+    Nanoseconds queued;     ///< time between the last gradient and the launch
+    Nanoseconds reduction;  ///< time between the launch and the end
     double hidden;          ///< share of the reductions' time before the last device's backward had ended, in [0, 1]
   };
 
-  std::size_t steps = 0;               ///< with reductions
-  Nanoseconds step_time{0};            ///< first registration to last join
-  Nanoseconds skew{0};                 ///< first device's end of backward to the last one's
-  std::vector<Nanoseconds> lateness;   ///< by device: its end of backward after the first device's
-  double hidden = 0.0;                 ///< of all reductions' time, as above
+  std::size_t steps = 0;              ///< finished steps with reductions
+  Nanoseconds step_time{0};           ///< first registration to last join
+  Nanoseconds skew{0};                ///< first device's end of backward to the last one's
+  std::vector<Nanoseconds> lateness;  ///< each device's end of backward after the first device's
+  /// Share of all reductions' time before the last device's backward had ended, in [0, 1].
+  double hidden = 0.0;
   std::optional<Nanoseconds> exposed;  ///< step_time less that of steps with reductions switched off, if any
   /// How far off `exposed` may be, half a 95 % interval: what is no larger shows nothing. None: too few steps to tell.
   std::optional<Nanoseconds> exposed_noise;

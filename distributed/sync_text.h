@@ -12,11 +12,11 @@
 
 namespace tutti {
 
-/// By what names users know a group's members and parameters.
+/// Names by which users know a group's members and parameters.
 struct SyncNames {
   const std::vector<Device>& devices;
   const std::vector<SyncParameter>& parameters;
-  const std::vector<std::string>& busy;  ///< by member; empty: not busy
+  const std::vector<std::string>& busy;  ///< activity of each member; empty: not busy
 
   std::string member(MemberIndex) const;     ///< "cpu:1 (busy: evaluating)"
   std::string parameter(ParameterId) const;  ///< "\"fc2.weight\""

@@ -17,31 +17,32 @@ namespace tutti {
 
 struct ReplicaState;
 
-/// What a generation has launched; complete once it is released.
+/// Everything that a generation has launched; complete once it is released.
 struct RoundResult {
-  struct Share {  // of a scattered gradient
+  struct Share {  // the owner's part of a scattered gradient
     MemberIndex owner = 0;
     ParameterId parameter;
     Array gradient;  ///< flat: the owner's range of it
   };
   struct Reduced {
-    std::span<const GradientLayout::Place> bucket;  ///< in `layout`
+    std::span<const GradientLayout::Place> bucket;  ///< places in `layout`
     std::shared_ptr<CollectiveTask> task;
-    std::vector<Array> results;  ///< by member: the flat bucket of its result, now or soon; undefined: it receives none
-    std::shared_ptr<const SparseResult> sparse = nullptr;  ///< of a sparse parameter, in place of `results`
+    /// Flat bucket of each member's result, now or soon; undefined: it receives none.
+    std::vector<Array> results;
+    std::shared_ptr<const SparseResult> sparse = nullptr;  ///< result of a sparse parameter, in place of `results`
     bool reaches(std::size_t member) const { return sparse ? sparse->receives[member] : results[member].defined(); }
-    std::vector<Share> shares{};  ///< if gradients are scattered: what `results` hold of which parameter
+    std::vector<Share> shares{};  ///< owners and parameters of what `results` hold, if gradients are scattered
   };
-  std::shared_ptr<const ReplicaState> state{};  ///< for a follower: no round, but what it is to continue from
+  std::shared_ptr<const ReplicaState> state{};  ///< state to continue from, for a follower: there is no round then
   std::int64_t generation = 0;
   std::shared_ptr<const GradientLayout> layout;
   double total_weight = 0.0;
-  std::vector<Reduced> reduced;                               ///< in order of launch
+  std::vector<Reduced> reduced;                               ///< listed in order of launch
   std::vector<std::shared_ptr<CollectiveTask>> buffer_tasks;  ///< make the replicas' buffers equal, in place
-  std::vector<std::vector<Array>> followers_buffers;          ///< by member: for one that has left, now or soon
+  std::vector<std::vector<Array>> followers_buffers;          ///< buffers of each member that left, now or soon
 };
 
-/// That the server has answered one device, once.
+/// Tells one device, once, that the server has answered it.
 class Answered {
  public:
   bool done() const noexcept { return done_.load(std::memory_order_acquire); }
@@ -76,7 +77,7 @@ template <class Result> class Answer final : public Answered {
   std::shared_ptr<const Result> result_;
 };
 
-/// What a matched collective has launched, for one device.
+/// Work that a matched collective has launched, for one device.
 struct CollectiveResult {
   std::shared_ptr<CollectiveTask> task;  ///< null: there is nothing to do (barrier)
   Array output;                          ///< undefined for a barrier

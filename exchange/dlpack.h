@@ -28,7 +28,7 @@ struct View {  ///< DLTensor
   std::int32_t rank;
   ElementType type;
   std::int64_t* shape;
-  std::int64_t* strides;  ///< in elements; null: row-major
+  std::int64_t* strides;  ///< strides in elements; null: row-major
   std::uint64_t byte_offset;
 };
 
@@ -47,7 +47,7 @@ struct ManagedTensor {  ///< DLManagedTensor: what a capsule named "dltensor" ho
   void (*deleter)(ManagedTensor*);
 };
 
-struct ManagedTensorVersioned {  ///< DLManagedTensorVersioned: of a capsule named "dltensor_versioned"
+struct ManagedTensorVersioned {  ///< DLManagedTensorVersioned: what a capsule named "dltensor_versioned" holds
   Version version;
   void* context;
   void (*deleter)(ManagedTensorVersioned*);
@@ -66,7 +66,7 @@ enum class ReadOnlyMemory {
 };
 
 struct DLPackImport {
-  Device cpu_device = cpu();  ///< which of ours, for memory of the host
+  Device cpu_device = cpu();  ///< our CPU device for memory of the host
   ReadOnlyMemory read_only = ReadOnlyMemory::copy;
 };
 
@@ -81,7 +81,8 @@ Array from_dlpack(dlpack::ManagedTensor*, const DLPackImport& = {});
 /// alive. Waits for the compute stream. Throws Error for an undefined array, DeviceError for kinds of device that
 /// DLPack has no name for. `read_only` asks the consumer not to write.
 dlpack::ManagedTensorVersioned* to_dlpack(const Array&, bool read_only = false);
-/// The same in the structure from before version 1.0, which cannot say that memory is read-only.
+/// The array's memory for somebody else, as to_dlpack gives it, in the structure from before version 1.0, which cannot
+/// say that memory is read-only.
 dlpack::ManagedTensor* to_dlpack_unversioned(const Array&);
 
 }  // namespace tutti

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// For programs that use Eigen themselves: the only header of ours that includes it, and no other includes this one.
+// Views and copies for programs that use Eigen themselves: the only header of ours that includes it, and no other
+// includes this one.
 #include <tutti/backend/error.h>
 #include <tutti/exchange/host_span.h>
 
@@ -23,7 +24,8 @@ template <class T> MatrixMap<T> eigen_matrix(const Array& array) {
   return {array.data<T>(), array.length(0), array.length(1), {array.strides()[0], array.strides()[1]}};
 }
 
-/// The same of an array of rank 1.
+/// The memory of an array as a vector, as eigen_matrix gives a matrix. Throws ShapeError unless the rank is 1,
+/// DTypeError unless T is the type.
 template <class T> VectorMap<T> eigen_vector(const Array& array) {
   wait_for_host_memory(array);
   if (array.rank() != 1) raise<ShapeError>("[eigen_vector] {} has not one axis", to_string(array.shape()));

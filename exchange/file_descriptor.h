@@ -20,10 +20,11 @@ class FileDescriptor {
   FileDescriptor& operator=(FileDescriptor&&) = delete;
 
   std::uint64_t size() const;
-  std::uint64_t offset() const noexcept { return offset_; }  ///< of the next read or write
+  std::uint64_t offset() const noexcept { return offset_; }  ///< place of the next read or write
 
-  void read(void* to, std::size_t bytes);                           ///< exactly so many, or DataError with the offset
-  void read_at(std::uint64_t offset, void* to, std::size_t bytes);  ///< the same; leaves offset() as it is
+  void read(void* to, std::size_t bytes);  ///< reads exactly so many, or throws DataError with the offset
+  /// Reads exactly so many bytes at `offset`, or throws DataError with the offset; leaves offset() as it is.
+  void read_at(std::uint64_t offset, void* to, std::size_t bytes);
   /// The file's first bytes (at least one) in memory. Writes stay there; the descriptor may be closed before.
   std::shared_ptr<std::byte> map_privately(std::size_t bytes) const;
   void write(const void* from, std::size_t bytes);
@@ -36,7 +37,7 @@ class FileDescriptor {
   [[noreturn]] void fail(const char* what) const;
   [[noreturn]] void fail(const char* what, std::uint64_t offset) const;
 
-  std::string path_;  // for errors
+  std::string path_;  // name of the file in errors
   int descriptor_;
   std::uint64_t offset_ = 0;
 };
@@ -65,7 +66,7 @@ class AtomicFile {
   AtomicFile& operator=(const AtomicFile&) = delete;
 
   FileDescriptor& file() noexcept { return file_; }
-  void commit();  ///< to the disk: contents first, then the name
+  void commit();  ///< forces it to the disk: contents first, then the name
 
  private:
   std::string path_;

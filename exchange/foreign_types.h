@@ -8,7 +8,7 @@
 
 namespace tutti {
 
-/// What other programs call one of our types: the one table behind all formats.
+/// Names that other programs have for one of our types: the one table behind all formats.
 struct ForeignType {
   DType dtype;
   std::string_view safetensors;

@@ -13,7 +13,8 @@ namespace tutti {
 
 /// All parameters, then all buffers of a module, by dotted name: what PyTorch calls a state_dict. Shares their storage.
 NamedArrays module_state(Module&);
-/// The same in arrays of its own, which training does not change: to come back to with load_state.
+/// A module's state, as `module_state`, in arrays of its own, which training does not change: to come back to with
+/// load_state.
 NamedArrays copy_module_state(Module&);
 
 struct StateLoading {
@@ -27,7 +28,7 @@ struct StateLoading {
 /// Names that start with `prefix` get `replacement` in its place; others stay as they are.
 std::function<std::string(const std::string&)> name_with_prefix(std::string prefix, std::string replacement);
 
-/// What did not fit, in the order of the module and of the file.
+/// Names that did not fit, in the order of the module and of the file.
 struct StateReport {
   std::vector<std::string> missing;     ///< the module's, which nothing gave a value
   std::vector<std::string> unexpected;  ///< the file's, which the module does not have
@@ -41,7 +42,8 @@ std::string to_string(const StateReport&);
 /// all that does not fit in one list, when strict; nothing is changed then.
 StateReport load_state(Module&, const NamedArrays&, const StateLoading& = {});
 
-/// The same from a safetensors file, PyTorch's for one. Throws DataError naming the path.
+/// Loads the state from a safetensors file, PyTorch's for one, as the other load_state. Throws DataError naming the
+/// path.
 StateReport load_state(Module&, const std::string& path, const StateLoading& = {});
 
 /// Writes `module_state` as a plain safetensors file.

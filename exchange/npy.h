@@ -9,7 +9,7 @@ namespace tutti {
 
 struct NpyOptions {
   Device device = cpu();
-  bool map = true;  ///< on a CPU device, share a private mapping of the file (see SafetensorsOptions)
+  bool map = true;  ///< arrays on a CPU device share a private mapping of the file (see SafetensorsOptions)
 };
 
 /// Reads one array in NumPy's .npy format, versions 1 to 3, in either byte order. An array in Fortran order comes as a

@@ -11,7 +11,7 @@
 
 namespace tutti::detail {
 
-/// What stands before the elements in NumPy's .npy format.
+/// Header before the elements in NumPy's .npy format.
 struct NpyHeader {
   DType dtype = DType::f32;
   bool is_big_endian = false;

@@ -9,7 +9,7 @@ namespace tutti {
 
 struct NpzOptions {
   Device device = cpu();
-  bool map = true;  ///< on a CPU device, stored and aligned members share a private mapping (see SafetensorsOptions)
+  bool map = true;  ///< stored, aligned members on a CPU device share a private mapping (see SafetensorsOptions)
   /// Most that deflated members may unpack to, all together; 0: 1 GiB or a hundred times the file, whichever is more.
   std::uint64_t most_unpacked_bytes = 0;
 };

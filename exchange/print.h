@@ -25,7 +25,7 @@ std::string elements_text(const Array&, const PrintOptions& = {});
 /// The elements, then type, shape and device: "[[1. 2.]\n [3. 4.]] f32 [2, 2] on cpu:0". "undefined" if it is.
 std::string to_string(const Array&, const PrintOptions& = {});
 std::string to_string(const Tensor&, const PrintOptions& = {});
-// What to_string gives, with the default options; autodiff/tensor.h declares that of tensors.
+// Writes what to_string gives, with the default options; autodiff/tensor.h declares the operator of tensors.
 std::ostream& operator<<(std::ostream&, const Array&);
 
 }  // namespace tutti

@@ -17,24 +17,24 @@ namespace tutti::detail {
 struct SafetensorsHeader {
   struct Entry {
     std::string name;
-    std::string type;            ///< as the file calls it
+    std::string type;            ///< name of the type in the file
     std::optional<DType> dtype;  ///< none: a type that no Array has
     Shape shape;
     std::uint64_t begin = 0;  ///< first byte, counted from the end of the header
     std::uint64_t bytes = 0;
   };
 
-  std::vector<Entry> entries;  ///< in the order of their data, which leave no holes
+  std::vector<Entry> entries;  ///< arrays in the order of their data, which leave no holes
   std::map<std::string, std::string> metadata;
 };
 
-inline constexpr std::uint64_t kLengthBytes = 8;  ///< of the header's length, at the start of the file
+inline constexpr std::uint64_t kLengthBytes = 8;  ///< bytes of the header's length, at the start of the file
 inline constexpr std::uint64_t kMaxHeaderBytes = 100'000'000;
 
 /// The header for a file with these arrays one after another. Throws DataError for an undefined array, names that are
 /// reserved, given twice or not UTF-8.
 SafetensorsHeader header_of(const std::string& path, const TensorFile&);
-/// Padded to a multiple of eight bytes.
+/// The header's text, padded to a multiple of eight bytes.
 std::string to_text(const std::string& path, const SafetensorsHeader&);
 /// Throws DataError, with `path` and the offset, for anything that is not a valid header.
 SafetensorsHeader parse_header(const std::string& path, const std::string& text);

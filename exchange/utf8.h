@@ -5,7 +5,7 @@
 
 namespace tutti::detail {
 
-/// Whether a text is well-formed UTF-8 (RFC 3629: no surrogates, nothing longer than needed).
+/// True if a text is well-formed UTF-8 (RFC 3629: no surrogates, nothing longer than needed).
 constexpr bool is_utf8(std::string_view text) noexcept {
   for (std::size_t i = 0; i < text.size();) {
     const auto byte = [&](std::size_t at) { return at < text.size() ? static_cast<unsigned char>(text[at]) : 0U; };

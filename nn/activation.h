@@ -28,7 +28,8 @@ template <class... Numbers> struct ActivationWith {
       return std::apply([&](Numbers... numbers) { return function(x, numbers...); }, numbers_);
     }
     void visit(MemberVisitor&) override {}
-    const std::tuple<Numbers...>& numbers() const noexcept { return numbers_; }  ///< as the constructor has them
+    /// Numbers that were given to the constructor.
+    const std::tuple<Numbers...>& numbers() const noexcept { return numbers_; }
 
    private:
     std::tuple<Numbers...> numbers_;
@@ -98,7 +99,7 @@ struct GLU : ActivationAlong<&glu> {
 };
 
 struct PReLUOptions {
-  double slope = 0.25;  ///< to begin with
+  double slope = 0.25;  ///< initial slope
   DType dtype = DType::f32;
   Device device = cpu(0);
 };

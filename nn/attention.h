@@ -14,13 +14,13 @@ namespace tutti {
 struct MultiheadAttentionOptions {
   std::int64_t key_value_heads = 0;       ///< fewer than heads: each is shared by several; 0: as many
   std::optional<RotaryCall> rotary = {};  ///< turns queries and keys by their positions, both from the same one on
-  double dropout = 0;                     ///< of the weights of the keys, in training
+  double dropout = 0;                     ///< share of attention weights dropped in training
   bool bias = true;
   DType dtype = DType::f32;
   Device device = cpu(0);
 };
 
-/// What a call of attention sees of its keys; as in `scaled_dot_product_attention`: true is what is seen.
+/// Keys that a call of attention sees. As in `scaled_dot_product_attention`, true is what is seen.
 struct AttentionMask {
   Tensor mask = {};  ///< broadcast to [..., heads, queries, keys]: of a batch's padding [batch, 1, 1, keys]
   bool causal = false;
@@ -35,7 +35,7 @@ class MultiheadAttention : public LayerOf<Tensor(const Tensor& x, const Attentio
   /// floating.
   MultiheadAttention(std::int64_t features, std::int64_t heads, Generator&, const MultiheadAttentionOptions& = {});
 
-  // Of a sequence with itself, with a mask or without.
+  // Attention of a sequence with itself, with a mask or without.
   using LayerOf::forward;
   using LayerOf::operator();
   Tensor forward(const Tensor& x) const { return forward(x, AttentionMask()); }

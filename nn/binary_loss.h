@@ -22,8 +22,8 @@ struct BinaryLogitsOptions {
 /// operands are floating.
 Tensor binary_cross_entropy_with_logits(const Tensor& logits, const Tensor& targets, const BinaryLogitsOptions& = {});
 
-/// The same of probabilities in [0, 1]. As in PyTorch, logarithms are at least -100, and the gradient's denominator
-/// p (1 - p) is at least 1e-12. Errors are the same too. Prefer logits.
+/// Binary cross-entropy of probabilities in [0, 1]. As in PyTorch, logarithms are at least -100, and the gradient's
+/// denominator p (1 - p) is at least 1e-12. Errors are those of binary_cross_entropy_with_logits. Prefer logits.
 Tensor binary_cross_entropy(const Tensor& probabilities, const Tensor& targets, const BinaryLossOptions& = {});
 
 }  // namespace tutti

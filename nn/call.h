@@ -16,8 +16,8 @@
 
 namespace tutti {
 
-/// While one lives on a thread, errors raised there name the module by its place in the outermost that is being called:
-/// "(in TransformerBlock.linear1: Linear)". Calls of layers (nn/layer.h) make one. Costs a nanosecond.
+/// Names a module in the errors raised on the thread while the object lives, by its place in the outermost module that
+/// is being called: "(in TransformerBlock.linear1: Linear)". Calls of layers (nn/layer.h) make one. Costs a nanosecond.
 class [[nodiscard]] ModuleCall {
  public:
   explicit ModuleCall(const Module& module) noexcept : module_(module), outer_(std::exchange(innermost_, this)) {
@@ -39,7 +39,7 @@ class [[nodiscard]] ModuleCall {
 Tensor call_hooked(const Module&, std::vector<Tensor> inputs,
                    const std::function<Tensor(std::span<const Tensor>)>& forward);
 
-/// What hooks see of a result, and may replace. Overloads for results that are no tensor stand beside these.
+/// Tensor of a result that hooks see and may replace. Overloads for results that are no tensor stand beside these.
 inline Tensor& hooked_output(Tensor& output) { return output; }
 template <class... More> Tensor& hooked_output(std::pair<Tensor, More...>& output) { return output.first; }
 template <class... More> Tensor& hooked_output(std::tuple<Tensor, More...>& output) { return std::get<0>(output); }

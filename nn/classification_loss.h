@@ -12,7 +12,7 @@ struct NllOptions {
   LossReduction reduction = LossReduction::mean;
   Tensor weight = {};                             ///< [classes]: what an example of each class counts
   std::optional<std::int64_t> ignore_index = {};  ///< examples with this target count nothing, also in the mean
-  std::int64_t class_axis = 1;                    ///< of the logits; those of rank 1 have but one
+  std::int64_t class_axis = 1;                    ///< axis of the classes in the logits; those of rank 1 have but one
 };
 
 struct CrossEntropyOptions {
@@ -20,7 +20,7 @@ struct CrossEntropyOptions {
   Tensor weight = {};
   std::optional<std::int64_t> ignore_index = {};  ///< PyTorch's default is -100; here a class out of range is an error
   std::int64_t class_axis = 1;                    ///< -1: [batch, time, classes], as language models have it
-  double label_smoothing = 0.0;                   ///< in [0, 1]: so much of the target is spread over all classes
+  double label_smoothing = 0.0;                   ///< share of the target that is spread over all classes, in [0, 1]
 };
 
 /// -log softmax(logits)[target]. Logits [n, classes, d1, ...] floating and targets of that shape without the class

@@ -30,7 +30,7 @@ class Conv1d : public Layer {
 
   Tensor compute(const Tensor& x) const override;
   void visit(MemberVisitor&) override;
-  const Conv1dGeometry& geometry() const noexcept { return geometry_; }  ///< of what padding is on both sides
+  const Conv1dGeometry& geometry() const noexcept { return geometry_; }  ///< has only the padding that is on both sides
 
   Tensor weight;  ///< [out, in / groups, kernel]
   Tensor bias;    ///< [out]; undefined without bias

@@ -32,7 +32,7 @@ class Conv2d : public Layer {
 
   Tensor compute(const Tensor& x) const override;
   void visit(MemberVisitor&) override;
-  const Conv2dGeometry& geometry() const noexcept { return geometry_; }  ///< of what padding is on both sides
+  const Conv2dGeometry& geometry() const noexcept { return geometry_; }  ///< has only the padding that is on both sides
 
   Tensor weight;  ///< [out, in / groups, kernel height, kernel width]
   Tensor bias;    ///< [out]; undefined without bias

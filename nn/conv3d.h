@@ -32,7 +32,7 @@ class Conv3d : public Layer {
 
   Tensor compute(const Tensor& x) const override;
   void visit(MemberVisitor&) override;
-  const Conv3dGeometry& geometry() const noexcept { return geometry_; }  ///< of what padding is on both sides
+  const Conv3dGeometry& geometry() const noexcept { return geometry_; }  ///< has only the padding that is on both sides
 
   Tensor weight;  ///< [out, in / groups, kernel depth, height, width]
   Tensor bias;    ///< [out]; undefined without bias

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// What modules of convolutions check and make, of any number of axes.
+// Checks and members that modules of convolutions share, of any number of axes.
 
 #include <tutti/autodiff/tensor.h>
 #include <tutti/backend/random.h>
@@ -12,7 +12,7 @@
 namespace tutti {
 
 struct ConvolutionMembers {
-  std::string_view layer;  ///< in errors
+  std::string_view layer;  ///< name of the layer in errors
   std::int64_t in_channels;
   std::int64_t out_channels;
   std::int64_t groups;

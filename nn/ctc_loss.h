@@ -17,7 +17,7 @@ struct CtcLengths {
 struct CtcOptions {
   LossReduction reduction = LossReduction::mean;
   std::int64_t blank = 0;      ///< the class that stands for no label
-  bool zero_infinity = false;  ///< what no path leads to (too few steps for the labels) counts 0, not infinity
+  bool zero_infinity = false;  ///< targets that no path leads to (too few steps for the labels) count 0, not infinity
 };
 
 /// Graves et al., "Connectionist Temporal Classification" (2006): -log of the probability that a sequence of classes,

@@ -23,7 +23,7 @@ class Dropout : public Layer {
   Tensor compute(const Tensor& x) const override;
   void visit(MemberVisitor&) override {}
   double p() const noexcept { return p_; }
-  Generator& generator_of(Device) const;  ///< what draws there, for layers that drop inside an operation
+  Generator& generator_of(Device) const;  ///< generator of a device's masks, for layers that drop inside an operation
 
  private:
   double p_;

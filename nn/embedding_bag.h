@@ -9,12 +9,12 @@
 
 namespace tutti {
 
-/// What the rows of a bag are joined to.
+/// Reduction of the rows of a bag to one row.
 enum class BagMode : std::uint8_t { sum, mean, max };
 
 struct EmbeddingBagCall {
   BagMode mode = BagMode::mean;
-  Tensor per_sample_weights = {};  ///< of the indices' shape, of sums alone: what each row is multiplied by
+  Tensor per_sample_weights = {};  ///< factor of each row, in the indices' shape; for sums alone
   std::optional<std::int64_t> padding_index =
       {};  ///< rows that count nothing, also in the mean; negative: from the back
 };

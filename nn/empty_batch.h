@@ -3,8 +3,8 @@
 
 namespace tutti {
 
-/// While one lives on a thread, a loss there may be the mean of no examples: it is 0 then, not an error. For a device
-/// whose batch is empty, and whose forward and backward other devices wait for (synchronize_batch_norms).
+/// Lets a loss on this thread be the mean of no examples while the object lives: it is 0 then, not an error. For a
+/// device whose batch is empty, and whose forward and backward other devices wait for (synchronize_batch_norms).
 class EmptyBatch {
  public:
   [[nodiscard]] EmptyBatch() noexcept;
@@ -12,7 +12,7 @@ class EmptyBatch {
   EmptyBatch(const EmptyBatch&) = delete;
   EmptyBatch& operator=(const EmptyBatch&) = delete;
 
-  static bool active() noexcept;  ///< on the calling thread
+  static bool active() noexcept;  ///< true if an object lives on the calling thread
 };
 
 }  // namespace tutti

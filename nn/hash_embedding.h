@@ -14,7 +14,8 @@ namespace tutti {
 
 struct HashEmbeddingOptions {
   HashTableOptions table = {};
-  HashTable::Unknown unknown = HashTable::Unknown::initial;  ///< in evaluation; in training always `initial`
+  /// Treatment of unknown ids in evaluation; in training it is always `initial`.
+  HashTable::Unknown unknown = HashTable::Unknown::initial;
 };
 
 /// An embedding of ids that nobody has counted: any i64 (hashes, negative numbers), of any shape -> [ids..., columns].
@@ -40,7 +41,7 @@ class HashEmbedding : public Layer {
   Tensor weight;  ///< [0, columns]: the table's
 
  private:
-  mutable std::shared_ptr<HashTable> table_;  // of what `weight` was when last seen; shared by copies
+  mutable std::shared_ptr<HashTable> table_;  // table behind `weight` when last seen; shared by copies
   HashTable::Unknown unknown_;
 };
 
@@ -55,8 +56,8 @@ HashTable::NamedArrays save_tables(Module&);
 /// Gives each table its own of the arrays. DataError naming the table that has none or that they do not fit, and arrays
 /// of no table; nothing is changed then.
 void load_tables(Module&, const HashTable::NamedArrays&);
-/// The same in two parts, as HashTable::prepare_load. A table of which there is nothing, and whose rows' name is in
-/// `left_out`, keeps what it has.
+/// `load_tables` in two parts, as HashTable::prepare_load. A table of which there is nothing, and whose rows' name is
+/// in `left_out`, keeps what it has.
 std::function<void()> prepare_load_tables(Module&, const HashTable::NamedArrays&,
                                           const std::set<std::string>& left_out = {});
 

@@ -18,16 +18,16 @@ struct Fan {
 };
 Fan fan_of(const Shape& weight);  ///< throws ShapeError below rank 2
 
-/// What follows a weight; `linear` stands for nothing, and for convolutions alone.
+/// Nonlinearity that follows a weight; `linear` stands for none, and for convolutions alone.
 enum class Nonlinearity : std::uint8_t { linear, sigmoid, tanh, relu, leaky_relu, selu };
 
-/// What a standard deviation is multiplied by for values to keep theirs through the nonlinearity: 1, 1, 5/3, sqrt(2),
+/// Factor of a weight's standard deviation with which values keep theirs through the nonlinearity: 1, 1, 5/3, sqrt(2),
 /// sqrt(2 / (1 + slope^2)) and 3/4, as torch.nn.init.calculate_gain.
 double gain_of(Nonlinearity, double slope = 0.01);
 
 struct KaimingOptions {
   enum class Mode : std::uint8_t { fan_in, fan_out } mode = Mode::fan_in;
-  double slope = 0.0;  ///< of the leaky ReLU that follows; 0: ReLU
+  double slope = 0.0;  ///< slope of the leaky ReLU that follows; 0: ReLU
   Nonlinearity nonlinearity = Nonlinearity::leaky_relu;
 };
 
@@ -48,7 +48,7 @@ void orthogonal(const Tensor& weight, Generator&, double gain = 1.0);
 
 /// Ones on the diagonal of a matrix, which passes its input through; zeros elsewhere. ShapeError but for rank 2.
 void identity(const Tensor& weight);
-/// The same of a convolution's weight [out, in / groups, kernel...]: in each group, channel i of the input comes out at
+/// Identity as a convolution's weight [out, in / groups, kernel...]: in each group, channel i of the input comes out at
 /// channel i, with a 1 in the middle of the kernel (PyTorch's dirac_). ShapeError for other than 3 to 5 axes, and
 /// unless the groups divide `out`.
 void identity_convolution(const Tensor& weight, std::int64_t groups = 1);
@@ -56,10 +56,10 @@ void identity_convolution(const Tensor& weight, std::int64_t groups = 1);
 void fill_constant(const Tensor&, double);
 void fill_uniform(const Tensor&, Generator&, double low, double high);  ///< [low, high)
 void fill_normal(const Tensor&, Generator&, double mean, double standard_deviation);
-/// Of normal numbers those in [low, high]: drawn as `Generator::truncated_normal` says, errors too.
+/// Draws normal numbers, limited to [low, high], as `Generator::truncated_normal` says, with its errors.
 void fill_truncated_normal(const Tensor&, Generator&, double mean, double standard_deviation, double low, double high);
 
-/// What Linear and Conv2d start with, as in PyTorch: weight and bias uniform in [-1/sqrt(fan in), 1/sqrt(fan in)),
+/// Starting values of Linear and Conv2d, as in PyTorch: weight and bias uniform in [-1/sqrt(fan in), 1/sqrt(fan in)),
 /// which for the weight is kaiming_uniform with slope sqrt(5). An undefined bias is left out.
 void initialize_layer(const Tensor& weight, const Tensor& bias, Generator&);
 

@@ -28,10 +28,10 @@ template <class Result, class... Inputs> class LayerOf<Result(Inputs...)> : publ
   LayerOf() { take_hooks(); }
 
  private:
-  virtual Result compute(Inputs...) const = 0;  ///< what is written in place of PyTorch's `forward`
+  virtual Result compute(Inputs...) const = 0;  ///< computes the result; takes the place of PyTorch's `forward`
 };
 
-/// The usual one, of a tensor from a tensor; the base of most models:
+/// The usual layer, of a tensor from a tensor; the base of most models:
 ///
 ///   struct Classifier : Layer {
 ///     Linear hidden, output;

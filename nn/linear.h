@@ -11,7 +11,7 @@ struct LinearOptions {
   bool bias = true;
   DType dtype = DType::f32;
   Device device = cpu(0);
-  LinearActivation activation = LinearActivation::none;  ///< in the product's own pass, where a module after it is not
+  LinearActivation activation = LinearActivation::none;  ///< done in the product's own pass, unlike a module after it
 };
 
 /// y = activation(x W^T + b) over the last axis: [..., in] -> [..., out]. Starts as described at `initialize_layer`.

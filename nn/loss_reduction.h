@@ -8,7 +8,7 @@
 
 namespace tutti {
 
-/// What a loss makes of its values, one for each example (classification) or element (all others): their mean or sum,
+/// Reduction of the values of a loss, one for each example (classification) or element (all others): their mean or sum,
 /// of rank 0, or the values as they are. `batch_mean` is their sum divided by the length of the first axis: the mean of
 /// the examples' sums, as PyTorch's "batchmean".
 enum class LossReduction : std::uint8_t { mean, sum, none, batch_mean };

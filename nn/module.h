@@ -20,7 +20,7 @@ class Module;
 class MemberVisitor {
  public:
   virtual ~MemberVisitor() = default;
-  /// What optimizers train; only what requires a gradient gets one, anything else is frozen.
+  /// Shows a tensor that optimizers train; only one that requires a gradient gets one, any other is frozen.
   virtual void parameter(std::string_view name, Tensor&) = 0;
   virtual void buffer(std::string_view name, Tensor&) = 0;  ///< state without a gradient, e.g. running statistics
   virtual void module(std::string_view name, Module&) = 0;
@@ -47,16 +47,16 @@ class Module {
   NamedTensors named_members();      ///< named_parameters, then named_buffers: all that a copy or a file of it holds
   std::vector<Tensor> parameters();  ///< those of named_parameters, in its order: what an optimizer takes
 
-  void train(bool training = true);  ///< of this module and all below it
+  void train(bool training = true);  ///< sets the mode of this module and all below it
   void eval() { train(false); }
-  bool training() const noexcept { return training_; }  ///< of this module alone; true from the start
-  void zero_grad();                                     ///< of all parameters that require a gradient
+  bool training() const noexcept { return training_; }  ///< mode of this module alone; true from the start
+  void zero_grad();                                     ///< drops the gradients of all parameters that require one
   /// Gives every parameter and buffer a storage of its own on `device`, as leaves with new identity and without a
   /// gradient: optimizers come after it, one made before goes on with the old leaves. Tensors shared inside the module
   /// stay shared. Changes nothing when it throws.
   void detach_members_to(Device);
-  /// The same with elements of another floating type; members of other types keep theirs. Throws DTypeError unless the
-  /// type is floating.
+  /// Gives every member a storage of its own, as detach_members_to does, and those of floating types elements of
+  /// another floating type; members of other types keep theirs. Throws DTypeError unless the type is floating.
   void detach_members_as(DType);
 
   /// Hooks run, in the order of registration, at every call of a layer (nn/layer.h); of a module that is none, whose
@@ -69,8 +69,8 @@ class Module {
     return {hooks_.lists().output_gradient, std::move(hook)};
   }
   HookHandle register_backward_hook(BackwardHook hook) { return {hooks_.lists().input_gradient, std::move(hook)}; }
-  /// Of a part whose work a layer does itself, so that its hooks would never run: registering throws Error with this
-  /// reason, which must outlive the module. Copies refuse too.
+  /// Makes registering hooks throw Error with this reason, which must outlive the module: for a part whose work a layer
+  /// does itself, so that its hooks would never run. Copies refuse too.
   void refuse_hooks(const char* reason) noexcept { hooks_.refuse(reason); }
   bool has_hooks() const noexcept { return hooks_.any(); }
   const std::shared_ptr<ModuleHooks::Lists>& hooks() const noexcept { return hooks_.held(); }  ///< null: none
@@ -79,7 +79,7 @@ class Module {
 
  protected:
   Module() { refuse_hooks("this module is not a Layer, whose calls run them: derive it from Layer (nn/layer.h)"); }
-  void take_hooks() noexcept { hooks_.refuse(nullptr); }  ///< of a layer
+  void take_hooks() noexcept { hooks_.refuse(nullptr); }  ///< allows hooks: for layers
   Module(const Module&) = default;
   Module& operator=(const Module&) = default;
   Module(Module&& other) noexcept : hooks_(std::move(other.hooks_)), training_(other.training_) {

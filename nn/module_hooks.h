@@ -13,9 +13,9 @@ namespace tutti {
 
 class Module;
 
-/// Before forward: returns the inputs in place of those given, as many; empty: leaves them.
+/// Runs before forward: returns the inputs in place of those given, as many; empty: leaves them.
 using ForwardPreHook = std::function<std::vector<Tensor>(const Module&, std::span<const Tensor> inputs)>;
-/// After forward: returns what takes the output's place; undefined: nothing does.
+/// Runs after forward: returns what takes the output's place; undefined: nothing does.
 using ForwardHook = std::function<Tensor(const Module&, std::span<const Tensor> inputs, const Tensor& output)>;
 /// The gradient of the output, before the module's own backward. As GradientHook.
 using BackwardPreHook = std::function<Tensor(const Module&, const Tensor& output_gradient)>;

@@ -21,7 +21,7 @@ class ModulePlace {
     if (held_) *held_ = nullptr;
   }
 
-  /// What holds the owner's address as long as the owner lives, then null.
+  /// Holder of the owner's address as long as the owner lives, then of null.
   std::shared_ptr<Module* const> of(Module& owner) {
     if (!held_) held_ = std::make_shared<Module*>(&owner);
     return held_;

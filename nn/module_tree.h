@@ -20,7 +20,7 @@ std::string tree_text(Module&);
 
 /// "Linear" of a Linear; of a class of one's own its name, without namespaces.
 std::string class_name(const Module&);
-/// The same of any class; empty if it has no name that can be read.
+/// Name of any class, without namespaces; empty if it has none that can be read.
 std::string class_name(const std::type_info&);
 
 }  // namespace tutti

@@ -10,7 +10,7 @@ namespace tutti {
 
 struct NormOptions {
   double eps = 1e-5;
-  bool affine = true;  ///< with a weight, that starts as ones, and a bias, as zeros
+  bool affine = true;  ///< has a weight, which starts as ones, and a bias, which starts as zeros
   bool bias = true;    ///< false: a weight alone
   DType dtype = DType::f32;
   Device device = cpu(0);
@@ -27,8 +27,8 @@ class LayerNorm : public Layer {
   Tensor compute(const Tensor& x) const override { return layer_norm(x, normalized_, weight, bias, eps_); }
   void visit(MemberVisitor&) override;
 
-  Tensor weight;  ///< of the normalised lengths, as the bias; undefined unless affine
-  Tensor bias;    ///< undefined without
+  Tensor weight;  ///< shape: the normalised lengths, as the bias's; undefined unless affine
+  Tensor bias;    ///< undefined without bias
 
  private:
   Shape normalized_;
@@ -51,7 +51,7 @@ class RMSNorm : public Layer {
   Tensor compute(const Tensor& x) const override { return rms_norm(x, normalized_, weight, eps_); }
   void visit(MemberVisitor&) override;
 
-  Tensor weight;  ///< of the normalised lengths; undefined unless affine
+  Tensor weight;  ///< shape: the normalised lengths; undefined unless affine
 
  private:
   Shape normalized_;
@@ -97,7 +97,8 @@ class BatchNorm : public Layer {
   Tensor bias;
   Tensor running_mean;  ///< starts as zeros; undefined unless tracked, as is running_var, which starts as ones
   Tensor running_var;
-  /// Where a batch lies on several devices: brings its statistics together, in training. A copy of the layer shares it.
+  /// Brings the statistics of a batch that lies on several devices together, in training. A copy of the layer shares
+  /// it.
   GatherStatistics gather;
 
  private:

@@ -8,12 +8,12 @@
 
 namespace tutti {
 
-/// Where the steps of sequences of several lengths stand when their padding is left out: one matrix of rows, first
-/// those of step 0, the longest sequence's first, then those of step 1, ... The sequences of a step are the first ones
-/// of the step before, so that a step needs no mask.
+/// Places of the steps of sequences of several lengths when their padding is left out: one matrix of rows, first those
+/// of step 0, the longest sequence's first, then those of step 1, ... The sequences of a step are the first ones of the
+/// step before, so that a step needs no mask.
 class PackedSteps {
  public:
-  /// Of a batch of one or more, whose lengths are from 1 to `time`.
+  /// Takes the lengths of a batch of one sequence or more, each from 1 to `time`.
   PackedSteps(const std::vector<std::int64_t>& lengths, std::int64_t time, Device);
 
   Tensor pack(const Tensor& x) const;         ///< [time, batch, columns] -> [rows, columns]
@@ -33,7 +33,7 @@ class PackedSteps {
   std::int64_t batch_;
   std::vector<std::int64_t> order_;   // sequence by place
   std::vector<std::int64_t> place_;   // place by sequence
-  std::vector<std::int64_t> counts_;  // by step
+  std::vector<std::int64_t> counts_;  // number of sequences, by step
   Tensor rows_;                       // [rows]: which of the time * batch each is
   Tensor place_of_;                   // [time * batch]: its row, or the one behind the last
 };

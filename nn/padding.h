@@ -30,7 +30,7 @@ class AxisPadding {
   bool same_ = false;
 };
 
-/// The same for images: `.padding = 1`, `.padding = {1, 2}` (rows, columns), `.padding = {{1, 0}, {2, 2}}`,
+/// Zeros around images: `.padding = 1`, `.padding = {1, 2}` (rows, columns), `.padding = {{1, 0}, {2, 2}}`,
 /// `.padding = AxisPadding::same()`.
 struct Padding2d {
   AxisPadding rows;
@@ -41,7 +41,7 @@ struct Padding2d {
   constexpr Padding2d(const AxisPadding& rows_, const AxisPadding& columns_) : rows(rows_), columns(columns_) {}
 };
 
-/// And for volumes, with `.padding = {1, 2, 2}` of depth, rows and columns.
+/// Zeros around volumes: as for images, and `.padding = {1, 2, 2}` of depth, rows and columns.
 struct Padding3d {
   AxisPadding depth;
   AxisPadding rows;

@@ -15,7 +15,8 @@ namespace tutti {
 
 bool name_matches(std::string_view name, std::string_view pattern) noexcept;  ///< the whole name
 
-/// In order of declaration. Error, which lists the module's parameters, if there are none: a misspelt name.
+/// Parameters whose names match, in order of declaration. Error, which lists the module's parameters, if there are
+/// none: a misspelt name.
 NamedTensors parameters_matching(Module&, std::string_view pattern);
 
 /// Freezes (false) or unfreezes parameters: set_requires_grad(model, "encoder.*", false). A frozen one loses its

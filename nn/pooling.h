@@ -15,7 +15,7 @@ struct MaxPool2dOptions {
 struct AvgPool2dOptions {
   Extent2d stride = 0;            ///< 0: the kernel
   Extent2d padding = 0;           ///< counts as 0
-  bool count_include_pad = true;  ///< whether padding counts as elements, too
+  bool count_include_pad = true;  ///< true: padding counts as elements, too
 };
 struct MaxPool3dOptions {
   Extent3d stride = 0;   ///< 0: the kernel
@@ -24,7 +24,7 @@ struct MaxPool3dOptions {
 struct AvgPool3dOptions {
   Extent3d stride = 0;            ///< 0: the kernel
   Extent3d padding = 0;           ///< counts as 0
-  bool count_include_pad = true;  ///< whether padding counts as elements, too
+  bool count_include_pad = true;  ///< true: padding counts as elements, too
 };
 struct MaxPool1dOptions {
   std::int64_t stride = 0;   ///< 0: the kernel
@@ -33,7 +33,7 @@ struct MaxPool1dOptions {
 struct AvgPool1dOptions {
   std::int64_t stride = 0;        ///< 0: the kernel
   std::int64_t padding = 0;       ///< counts as 0
-  bool count_include_pad = true;  ///< whether padding counts as elements, too
+  bool count_include_pad = true;  ///< true: padding counts as elements, too
 };
 
 /// The largest value of each window: [n, c, h, w] -> [n, c, h', w'], h' = (h + 2 padding - kernel) / stride + 1.

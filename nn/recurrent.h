@@ -14,7 +14,7 @@ struct RecurrentOptions {
   std::int64_t layers = 1;     ///< each above the first reads the outputs of the one below
   bool bidirectional = false;  ///< a second network reads from the end; outputs are [forward, backward]
   bool batch_first = false;    ///< sequences are [batch, time, ...] instead of [time, batch, ...]
-  double dropout = 0.0;        ///< while training, of the outputs of each layer but the last
+  double dropout = 0.0;        ///< share of the outputs of each layer but the last dropped in training
   bool bias = true;
   DType dtype = DType::f32;
   Device device = cpu(0);
@@ -74,7 +74,7 @@ class RecurrentNetwork
                           const SequenceLengths& lengths) const override;
   void visit(MemberVisitor&) override;
 
-  std::vector<RecurrentWeights> weights;  ///< of each layer, and of each direction in it
+  std::vector<RecurrentWeights> weights;  ///< one set for each layer, and for each direction in it
 
  protected:
   /// ShapeError unless sizes and the number of layers are positive, DTypeError unless the type is floating, Error

@@ -14,24 +14,25 @@ namespace tutti {
 
 struct RecurrentState {
   Tensor hidden = {};  ///< [batch, hidden]; in networks [layers * directions, batch, hidden]. Undefined: zeros
-  Tensor cell = {};    ///< the same of an LSTM, else undefined
+  Tensor cell = {};    ///< cell state of an LSTM, in the shape of `hidden`; else undefined
 };
 
 inline Tensor& hooked_output(RecurrentState& state) { return state.hidden; }
 
-/// Of `gates` blocks of rows each: 1 (RNN), 4 (LSTM: input, forget, cell, output) or 3 (GRU: reset, update, new).
+/// Weights of `gates` blocks of rows each: 1 (RNN), 4 (LSTM: input, forget, cell, output) or 3 (GRU: reset, update,
+/// new).
 struct RecurrentWeights {
   Tensor input_weight;   ///< "weight_ih" [gates * hidden, in]
   Tensor hidden_weight;  ///< "weight_hh" [gates * hidden, hidden]
   Tensor input_bias;     ///< "bias_ih" [gates * hidden]; undefined without bias
-  Tensor hidden_bias;    ///< "bias_hh" the same
+  Tensor hidden_bias;    ///< "bias_hh" [gates * hidden]; undefined without bias
 };
 
 /// The state after a step, from x W_ih^T + b_ih [batch, gates * hidden], which networks compute for all steps at once.
 using RecurrentStep = RecurrentState (*)(const Tensor& input_part, const RecurrentState& before,
                                          const RecurrentWeights&);
 
-/// What tells one kind of recurrent network from another.
+/// Properties that tell one kind of recurrent network from another.
 struct RecurrentKind {
   std::string_view name;
   std::int64_t gates;

@@ -5,8 +5,9 @@
 
 namespace tutti {
 
-// Of prediction - target =: d, for each element. All throw ShapeError unless both have one shape: nothing is broadcast.
-// Types are promoted; the loss is [], of their shape with LossReduction::none. ShapeError for the mean of no elements.
+// Losses of d = prediction - target, for each element. All throw ShapeError unless both have one shape: nothing is
+// broadcast. Types are promoted; the loss is [], of their shape with LossReduction::none. ShapeError for the mean of no
+// elements.
 
 Tensor mse_loss(const Tensor& prediction, const Tensor& target, LossReduction = LossReduction::mean);  ///< d^2
 /// |d|, with the gradient 0 where d is 0.

@@ -23,7 +23,7 @@ class SequenceLengths {
   /// Waits for the tensor. ShapeError for other than one axis, DTypeError for what is no integer.
   SequenceLengths(const Tensor& lengths);  // NOLINT: conversions are the point
 
-  /// Whether any sequence ends before `time`. ShapeError, naming the network, unless there is a length for each of
+  /// True if any sequence ends before `time`. ShapeError, naming the network, unless there is a length for each of
   /// `batch` sequences, from 1 to `time`.
   bool any_shorter(std::string_view network, std::int64_t time, std::int64_t batch) const;
   const std::vector<std::int64_t>& values() const noexcept { return values_; }

@@ -12,7 +12,7 @@
 
 namespace tutti {
 
-/// What Sequential chains: a copyable module with `Tensor forward(const Tensor&) const`.
+/// Module that Sequential can chain: copyable, with `Tensor forward(const Tensor&) const`.
 template <class M>
 concept ChainableModule =
     std::derived_from<M, Module> && std::copy_constructible<M> && requires(const M& layer, const Tensor& x) {
@@ -45,11 +45,12 @@ class Sequential : public Layer {
     layers_.push_back({std::move(name), std::make_unique<HeldLayer<M>>(std::move(layer))});
   }
 
-  Tensor compute(const Tensor& x) const override;  ///< through all layers in order
+  Tensor compute(const Tensor& x) const override;  ///< passes x through all layers in order
   void visit(MemberVisitor&) override;
 
   std::size_t size() const noexcept { return layers_.size(); }
-  /// By place, from 0; ShapeError for one that there is not. It stays where it is in memory when others are appended.
+  /// Layer at this place, counted from 0; ShapeError if there is none. It stays where it is in memory when others are
+  /// appended.
   Module& layer(std::size_t index);
 
  private:

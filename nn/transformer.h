@@ -13,13 +13,13 @@ namespace tutti {
 
 struct TransformerBlockOptions {
   std::int64_t hidden = 0;                ///< width between the two linear layers; 0: four times the features
-  std::int64_t key_value_heads = 0;       ///< as in MultiheadAttentionOptions
-  std::optional<RotaryCall> rotary = {};  ///< so is this
+  std::int64_t key_value_heads = 0;       ///< heads of keys and values, as in MultiheadAttentionOptions
+  std::optional<RotaryCall> rotary = {};  ///< turns queries and keys, as in MultiheadAttentionOptions
   bool pre_norm = true;                   ///< normalise before each half, not after it
   bool causal = false;                    ///< each position sees itself and those before
-  double dropout = 0;  ///< of attention weights, between the linear layers, and of each half's result
-  bool bias = true;    ///< of all linear layers and norms
-  double eps = 1e-5;   ///< of both norms
+  double dropout = 0;  ///< share dropped of attention weights, between the linear layers, and of each half's result
+  bool bias = true;    ///< biases of all linear layers and norms
+  double eps = 1e-5;   ///< epsilon of both norms
   DType dtype = DType::f32;
   Device device = cpu(0);
 };
@@ -44,11 +44,11 @@ class TransformerBlock : public LayerOf<Tensor(const Tensor& x, const Tensor& ma
   void visit(MemberVisitor&) override;
 
   MultiheadAttention self_attn;
-  Linear linear1;  ///< with gelu
+  Linear linear1;  ///< first linear layer, with gelu
   Linear linear2;
   LayerNorm norm1;
   LayerNorm norm2;
-  Dropout dropout;  ///< between the linear layers
+  Dropout dropout;  ///< dropout between the linear layers
   Dropout dropout1;
   Dropout dropout2;
 

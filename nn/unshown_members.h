@@ -22,7 +22,7 @@ struct UnshownLeaf {
   DType dtype = DType::f32;
   Device device;
   std::string reader;                ///< an operation that reads it, with its Scope: "linear in encoder"
-  std::weak_ptr<const Node> leaf{};  ///< the same one, in another loss
+  std::weak_ptr<const Node> leaf{};  ///< the leaf itself, to tell it in another loss
 };
 
 /// Leaves that the loss depends on and the model does not show, of one step's loss before or after backward: members

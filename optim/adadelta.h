@@ -6,7 +6,7 @@
 namespace tutti {
 
 struct AdadeltaOptions {
-  double rho = 0.9;           ///< of the running averages; in [0, 1)
+  double rho = 0.9;           ///< decay rate of the running averages, in [0, 1)
   double epsilon = 1e-6;      ///< > 0
   double weight_decay = 0.0;  ///< L2 penalty, added to the gradient; >= 0
 };

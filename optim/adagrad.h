@@ -8,7 +8,7 @@ namespace tutti {
 struct AdagradOptions {
   double learning_rate_decay = 0.0;        ///< step t has learning_rate / (1 + (t - 1) learning_rate_decay); >= 0
   double weight_decay = 0.0;               ///< L2 penalty, added to the gradient; >= 0. Not of sparse gradients
-  double initial_accumulator_value = 0.0;  ///< what the sum starts from; >= 0
+  double initial_accumulator_value = 0.0;  ///< value that the sum starts from; >= 0
   double epsilon = 1e-10;                  ///< > 0
 };
 

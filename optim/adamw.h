@@ -6,8 +6,8 @@
 namespace tutti {
 
 struct AdamWOptions {
-  double beta1 = 0.9;          ///< in [0, 1)
-  double beta2 = 0.999;        ///< in [0, 1)
+  double beta1 = 0.9;          ///< decay rate of the running average of g, in [0, 1)
+  double beta2 = 0.999;        ///< decay rate of the running average of g^2, in [0, 1)
   double epsilon = 1e-8;       ///< > 0
   double weight_decay = 0.01;  ///< decoupled from the gradient; >= 0. Not of sparse gradients
 };

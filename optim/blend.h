@@ -5,7 +5,8 @@
 
 namespace tutti {
 
-/// to = keep to + share from, in one pass. Both contiguous and alike in shape, floating dtype and device.
+/// Blends in place, in one pass: to = keep to + share from. Both are contiguous and alike in shape, floating dtype and
+/// device.
 void blend(const Array& to, double keep, const Array& from, double share);
 
 }  // namespace tutti

@@ -24,10 +24,10 @@ inline double clip_grad_norm(std::initializer_list<Tensor> parameters, double ma
   return clip_grad_norm(std::span(parameters.begin(), parameters.size()), max_norm, options);
 }
 
-/// The same without waiting: the norm, a sum in f64, and the factor are worked out on the device of the gradients, and
-/// the norm stays there, without axes. One that is not finite leaves the gradients as they are. `clip_grad_norm` is
-/// this, read, where all gradients are on one device that is no CPU device. DeviceError for gradients on several
-/// devices.
+/// `clip_grad_norm` without waiting: the norm, a sum in f64, and the factor are worked out on the device of the
+/// gradients, and the norm stays there, without axes. One that is not finite leaves the gradients as they are.
+/// `clip_grad_norm` is this, read, where all gradients are on one device that is no CPU device. DeviceError for
+/// gradients on several devices.
 Tensor clip_grad_norm_queued(std::span<const Tensor> parameters, double max_norm);
 inline Tensor clip_grad_norm_queued(std::initializer_list<Tensor> parameters, double max_norm) {
   return clip_grad_norm_queued(std::span(parameters.begin(), parameters.size()), max_norm);

@@ -14,7 +14,7 @@ namespace tutti {
 struct GradientScalerOptions {
   double initial_scale = 65536.0;       ///< > 0
   double growth_factor = 2.0;           ///< > 1
-  double backoff_factor = 0.5;          ///< in (0, 1)
+  double backoff_factor = 0.5;          ///< factor of the scale after a step that overflowed, in (0, 1)
   std::int64_t growth_interval = 2000;  ///< finite steps in a row, after which the scale grows; > 0
 };
 
@@ -61,7 +61,7 @@ class GradientScaler {
 
   struct State {
     double scale = 0.0;
-    std::int64_t finite_steps = 0;  ///< since the scale last changed
+    std::int64_t finite_steps = 0;  ///< finite steps in a row since the scale last changed
   };
   const State& state() const noexcept { return state_; }
   void load_state(const State&);  ///< throws Error for what cannot be
@@ -77,13 +77,13 @@ class GradientScaler {
 
   GradientScalerOptions options_;
   State state_;
-  mutable bool scale_was_asked_ = true;                 // since the last update
-  mutable bool scaled_after_unscale_ = false;           // a loss, whose gradients are not those that were unscaled
-  std::unordered_map<const void*, Unscaled> unscaled_;  // since the last update, by identity
+  mutable bool scale_was_asked_ = true;        // false: nobody called scale() since the last update
+  mutable bool scaled_after_unscale_ = false;  // a loss was scaled, whose gradients are not those that were unscaled
+  std::unordered_map<const void*, Unscaled> unscaled_;  // parameters unscaled since the last update, by identity
 };
 
-/// Whether no element of the parameters' gradients is NaN or infinite.
+/// True if no element of the parameters' gradients is NaN or infinite.
 bool gradients_are_finite(std::span<const Tensor> parameters);
-void multiply_gradients(std::span<const Tensor> parameters, double factor);  ///< in place
+void multiply_gradients(std::span<const Tensor> parameters, double factor);  ///< multiplies them in place
 
 }  // namespace tutti

@@ -6,8 +6,8 @@
 namespace tutti {
 
 struct LambOptions {
-  double beta1 = 0.9;          ///< in [0, 1)
-  double beta2 = 0.999;        ///< in [0, 1)
+  double beta1 = 0.9;          ///< decay rate of the running average of g, in [0, 1)
+  double beta2 = 0.999;        ///< decay rate of the running average of g^2, in [0, 1)
   double epsilon = 1e-6;       ///< > 0
   double weight_decay = 0.01;  ///< part of what the ratio scales; >= 0
   bool adapt = true;           ///< false: the ratio is 1, as is common for biases and norms

@@ -10,8 +10,9 @@ namespace tutti {
 struct LinePoint;
 
 struct LbfgsOptions {
-  int iterations = 20;               ///< of a step, at most; > 0
-  int evaluations = 0;               ///< of the loss in a step, where a line search may go on; 0: iterations * 5 / 4
+  int iterations = 20;  ///< most iterations of a step; > 0
+  /// Most evaluations of the loss in a step, which a line search may exceed; 0: iterations * 5 / 4.
+  int evaluations = 0;
   double tolerance_gradient = 1e-7;  ///< the step ends where no element of the gradient is larger; >= 0
   double tolerance_change = 1e-9;    ///< the step ends where neither parameters nor the loss change more; >= 0
   int history = 100;                 ///< pairs of vectors that stand for the Hessian matrix; > 0

@@ -6,8 +6,8 @@
 namespace tutti {
 
 struct LionOptions {
-  double beta1 = 0.9;         ///< of the mean in what the sign is taken of; in [0, 1)
-  double beta2 = 0.99;        ///< of the mean; in [0, 1)
+  double beta1 = 0.9;         ///< weight of the mean in the sum whose sign is taken, in [0, 1)
+  double beta2 = 0.99;        ///< decay rate of the mean, in [0, 1)
   double weight_decay = 0.0;  ///< decoupled from the gradient; >= 0
 };
 

@@ -15,12 +15,12 @@ enum class MuonScale : std::uint8_t {
 };
 
 struct MuonOptions {
-  double momentum = 0.95;  ///< in [0, 1)
+  double momentum = 0.95;  ///< decay rate of the momentum, in [0, 1)
   bool nesterov = true;
   double weight_decay = 0.1;  ///< decoupled from the gradient; >= 0
   std::array<double, 3> coefficients{3.4445, -4.775, 2.0315};
   double epsilon = 1e-7;  ///< the least norm to divide by; > 0
-  int iterations = 5;     ///< of Newton and Schulz; > 0
+  int iterations = 5;     ///< Newton-Schulz iterations; > 0
   MuonScale scale = MuonScale::original;
 };
 

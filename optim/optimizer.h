@@ -40,15 +40,15 @@ class Optimizer {
   std::size_t group_count() const noexcept { return rates_.size(); }
   std::size_t group_of(std::size_t position) const;   ///< Error if there is no such parameter
   double learning_rate(std::size_t group = 0) const;  ///< Error if there is no such group
-  void set_learning_rate(double);                     ///< of all groups; negative or non-finite: Error
+  void set_learning_rate(double);                     ///< sets the rate of all groups; negative or non-finite: Error
   void set_learning_rate(std::size_t group, double);
   const std::vector<Tensor>& parameters() const noexcept { return parameters_; }
   std::int64_t steps() const noexcept { return steps_; }
 
   // --- in place of `step`, for who has the gradients one after the other
-  /// While `owner` lives, `step` is an error: the owner calls the two below.
+  /// Makes `step` an error while `owner` lives: the owner calls the two below.
   void hand_over(std::weak_ptr<const void> owner) { owner_ = std::move(owner); }
-  void update_parameter(std::size_t position);  ///< what `step` does for one parameter, once a step
+  void update_parameter(std::size_t position);  ///< does what `step` does for one parameter, once a step
   void end_step() noexcept { ++steps_; }        ///< counts one step
 
   /// Everything that a restart needs: for each parameter, by position, its named state arrays, its own step count and
@@ -65,7 +65,7 @@ class Optimizer {
     std::vector<ParameterState> parameters;
     std::string kind = {};  ///< the optimizer's; empty: not known, as in states from before it was kept
   };
-  std::size_t state_bytes() const noexcept;  ///< of the state arrays that exist so far
+  std::size_t state_bytes() const noexcept;  ///< bytes of the state arrays that exist so far
   State state() const;                       ///< shares no storage with the optimizer
   void check_state(const State&) const;      ///< throws what `load_state` would, and changes nothing
   void load_state(const State&);  ///< copies, onto each parameter's device; a misfit throws Error and changes nothing
@@ -74,11 +74,11 @@ class Optimizer {
   virtual std::string kind() const { return ""; }
   void check_kind(const State&) const;  ///< throws Error for a state of another kind
 
-  /// Whether a step computes the loss more than once: then it has a `step` of its own that takes a closure, and the one
-  /// above, and whoever would call it, refuses it.
+  /// True if a step computes the loss more than once: such an optimizer has a `step` of its own that takes a closure,
+  /// and the one above, and whoever would call it, refuses it.
   virtual bool needs_closure() const noexcept { return false; }
 
-  /// Whether each element is updated by itself, so that devices may keep a share of a parameter (ShardedOptimizer).
+  /// True if each element is updated by itself, so that devices may keep a share of a parameter (ShardedOptimizer).
   virtual bool elementwise() const noexcept { return true; }
 
  protected:
@@ -117,9 +117,9 @@ class Optimizer {
 
   std::shared_ptr<const void> lifetime_ = std::make_shared<char>();
   std::vector<Tensor> parameters_;
-  std::vector<std::size_t> group_of_;  // by position
+  std::vector<std::size_t> group_of_;  // group of each parameter, by position
   std::vector<ParameterState> states_;
-  std::vector<double> rates_;  // by group
+  std::vector<double> rates_;  // learning rates, by group
   std::int64_t steps_ = 0;
   bool torn_ = false;
   std::weak_ptr<const void> owner_;

@@ -17,7 +17,7 @@ struct OwnedGradient {
   Array values;
 };
 
-/// What ready_gradient.h has of all parameters, with its errors.
+/// Gradients of all parameters, as ready_gradient.h gives them, with its errors.
 std::vector<OwnedGradient> owned_gradients(std::string_view operation, std::span<const Tensor> parameters);
 
 /// Calls `change`, which writes in place, on the values of a gradient; rows may be shared with whoever has read them:

@@ -16,8 +16,8 @@ template <class Options> struct ParameterGroup {
 
 /// Matrices and more, which weight decay and Muon are for, and vectors and scalars: biases and the weights of norms.
 struct ParametersByRank {
-  std::vector<Tensor> matrices;  ///< of rank 2 and above
-  std::vector<Tensor> vectors;   ///< of rank 0 and 1
+  std::vector<Tensor> matrices;  ///< parameters of rank 2 and above
+  std::vector<Tensor> vectors;   ///< parameters of rank 0 and 1
 };
 ParametersByRank split_by_rank(const std::vector<Tensor>&);  ///< each list in the order given
 

@@ -6,8 +6,8 @@
 namespace tutti {
 
 struct RAdamOptions {
-  double beta1 = 0.9;         ///< in [0, 1)
-  double beta2 = 0.999;       ///< in [0, 1)
+  double beta1 = 0.9;         ///< decay rate of the running average of g, in [0, 1)
+  double beta2 = 0.999;       ///< decay rate of the running average of g^2, in [0, 1)
   double epsilon = 1e-8;      ///< > 0
   double weight_decay = 0.0;  ///< >= 0
   bool decoupled = false;     ///< weight decay as AdamW's; else an L2 penalty, added to the gradient

@@ -14,7 +14,8 @@ namespace tutti {
 /// applied already, and ShapeError, DTypeError or DeviceError for one that does not fit its parameter.
 Array ready_gradient(std::string_view operation, const Tensor& parameter, std::size_t position);
 
-/// The same of a parameter with sparse gradients, coalesced. Waits for the device's compute stream.
+/// The gradient of a parameter with sparse gradients, coalesced, as ready_gradient gives others, with its errors. Waits
+/// for the device's compute stream.
 SparseGradient ready_sparse_gradient(std::string_view operation, const Tensor& parameter, std::size_t position);
 
 /// "parameter "fc2.weight"", or by its position if it belongs to no group.

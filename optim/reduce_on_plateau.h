@@ -10,10 +10,10 @@ struct PlateauOptions {
   enum class Mode : std::uint8_t { min, max };
   enum class Threshold : std::uint8_t { relative, absolute };
 
-  Mode mode = Mode::min;       ///< whether a better metric is smaller or larger
-  double factor = 0.1;         ///< in (0, 1)
+  Mode mode = Mode::min;       ///< min: a smaller metric is better; max: a larger one
+  double factor = 0.1;         ///< factor of the rate at each fall, in (0, 1)
   std::int64_t patience = 10;  ///< metrics that may be no better before the rate falls
-  double threshold = 1e-4;     ///< by how much a better one is better
+  double threshold = 1e-4;     ///< difference that a better metric exceeds
   Threshold threshold_mode = Threshold::relative;
   std::int64_t cooldown = 0;  ///< metrics after a fall that are not held against the rate
   double lowest = 0.0;

@@ -6,10 +6,10 @@
 namespace tutti {
 
 struct RmspropOptions {
-  double alpha = 0.99;        ///< of the running average of g^2; in [0, 1)
+  double alpha = 0.99;        ///< decay rate of the running average of g^2, in [0, 1)
   double epsilon = 1e-8;      ///< > 0
   double weight_decay = 0.0;  ///< L2 penalty, added to the gradient; >= 0
-  double momentum = 0.0;      ///< in [0, 1)
+  double momentum = 0.0;      ///< momentum factor, in [0, 1)
   bool centered = false;      ///< divide by the standard deviation of g in place of its root mean square
 };
 

@@ -13,7 +13,7 @@
 
 namespace tutti {
 
-/// What has groups of parameters with a learning rate each: an Optimizer, a ShardedOptimizer.
+/// Object with groups of parameters that have a learning rate each: an Optimizer, a ShardedOptimizer.
 template <class O>
 concept HasLearningRates = requires(O& optimizer, std::size_t group) {
   { optimizer.group_count() } -> std::convertible_to<std::size_t>;
@@ -49,13 +49,13 @@ class Scheduler {
   void set_step(std::int64_t step);
 
   std::int64_t steps() const noexcept { return steps_; }
-  const std::vector<double>& base_rates() const noexcept { return base_rates_; }  ///< by group
+  const std::vector<double>& base_rates() const noexcept { return base_rates_; }  ///< starting rate of each group
 
   /// The state, which is the base rates and the count of steps, as text, exactly. Loading sets the optimizer's rates;
   /// Error for what cannot be, and nothing is changed.
   std::string to_text() const;
   void load_text(const std::string& text) { prepare_load(text)(); }
-  /// The same in two parts, for checkpoints: checks the state and returns what loads it.
+  /// `load_text` in two parts, for checkpoints: checks the state and returns what loads it.
   std::function<void()> prepare_load(const std::string&);
 
  private:
@@ -71,7 +71,7 @@ class Scheduler {
   std::vector<double> rates_at(const std::vector<double>& base_rates, std::int64_t step) const;
   void set(const std::vector<double>& rates);
 
-  std::vector<double> base_rates_;  // by group
+  std::vector<double> base_rates_;  // starting rate of each group
   SetRate set_rate_;
   Schedule factor_;
   std::int64_t steps_ = 0;

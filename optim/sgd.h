@@ -6,8 +6,8 @@
 namespace tutti {
 
 struct SgdOptions {
-  double momentum = 0.0;      ///< in [0, 1)
-  double dampening = 0.0;     ///< in [0, 1]; 0 with nesterov
+  double momentum = 0.0;      ///< momentum factor, in [0, 1)
+  double dampening = 0.0;     ///< share of the gradient kept out of the momentum, in [0, 1]; 0 with nesterov
   double weight_decay = 0.0;  ///< L2 penalty, added to the gradient; >= 0
   bool nesterov = false;      ///< needs momentum
 };

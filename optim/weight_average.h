@@ -10,7 +10,7 @@
 namespace tutti {
 
 struct WeightAverageOptions {
-  double decay = 0.999;  ///< in [0, 1)
+  double decay = 0.999;  ///< decay rate of the average, in [0, 1)
   /// Update t, counted from 1, has the decay min(decay, (1 + t) / (10 + t)): early averages forget where it started.
   bool warm_up = false;
 };
@@ -24,10 +24,10 @@ class WeightAverage {
   /// Throws Error for no parameters, or an option outside its range.
   explicit WeightAverage(std::vector<Tensor> parameters, const WeightAverageOptions& = {});
 
-  void update();  ///< after each step; an error while a scope has the averages applied
+  void update();  ///< updates the averages, after each step; an error while a scope has them applied
 
-  /// While it lives, the parameters have the averages for values; what they had before comes back with its end. Train
-  /// in none: a step would change the averages. It may not outlive the WeightAverage.
+  /// Scope in which the parameters have the averages for values; what they had before comes back with its end. Train in
+  /// none: a step would change the averages. It may not outlive the WeightAverage.
   class Applied {
    public:
     ~Applied();
@@ -39,12 +39,13 @@ class WeightAverage {
     WeightAverage& average_;
     std::vector<Array> values_;
   };
-  /// Error if a scope has already.
+  /// Applies the averages for a scope; Error if one has already.
   [[nodiscard]] Applied apply() { return Applied(*this); }
 
-  bool applied() const noexcept { return applied_; }  ///< whether a scope has them applied
+  bool applied() const noexcept { return applied_; }  ///< true if a scope has the averages applied
 
-  const std::vector<Array>& averages() const noexcept { return averages_; }  ///< by parameter
+  /// One array for each parameter, by position.
+  const std::vector<Array>& averages() const noexcept { return averages_; }
   std::int64_t updates() const noexcept { return updates_; }
   double decay_of(std::int64_t update) const noexcept;  ///< counted from 1
 

@@ -12,15 +12,15 @@ namespace tutti {
 struct LinePoint {
   double step = 0.0;
   double loss = 0.0;
-  double slope = 0.0;  ///< of the loss along d
+  double slope = 0.0;  ///< slope of the loss along d
   std::vector<Tensor> gradient = {};
 };
 
 struct WolfeSearch {
   double first_step = 1.0;
   double longest = 1.0;            ///< the largest |d|
-  double tolerance_change = 1e-9;  ///< of x: ends the search
-  int evaluations = 25;            ///< after the first, at most; >= 0
+  double tolerance_change = 1e-9;  ///< change of x below which the search ends
+  int evaluations = 25;            ///< most evaluations after the first; >= 0
 };
 
 /// A step whose point has the strong Wolfe conditions (with constants 1e-4 and 0.9), or the best that was found:

@@ -17,8 +17,8 @@ namespace tutti {
 struct StepCall {
   std::span<const Tensor> batch;
   Step* step = nullptr;                   ///< null: not synchronised
-  double weight = 1.0;                    ///< that the loss's gradient is multiplied by
-  double scale = 1.0;                     ///< and this too, which parameters of a group do not divide out again
+  double weight = 1.0;                    ///< factor of the loss's gradient
+  double scale = 1.0;                     ///< further gradient factor, which parameters of a group do not divide out
   const NamedTensors* members = nullptr;  ///< parameters and buffers of the model
 };
 
@@ -28,7 +28,7 @@ class CapturedRun {
   /// Takes the step, captured. Throws CaptureError where it cannot be replayed.
   CapturedRun(const StepCall&, const CapturedStep::Function&, bool device_graphs);
 
-  std::vector<Tensor> take_first_outputs() { return std::move(first_outputs_); }  ///< of the captured step
+  std::vector<Tensor> take_first_outputs() { return std::move(first_outputs_); }  ///< outputs of the captured step
 
   std::string misfit(const StepCall&) const;               ///< why this call is another one; empty: it is the same
   std::string outdated(const StepCall&) const;             ///< why no call can be the same any more; empty: it can
@@ -37,7 +37,7 @@ class CapturedRun {
 
   bool confirmed = false;        ///< it was captured twice, and did the same
   std::int64_t replayed = 0;     ///< times since it was captured or checked
-  std::int64_t check_after = 1;  ///< replays
+  std::int64_t check_after = 1;  ///< replays until the next check
   std::size_t memory_bytes() const { return capture_.memory_bytes(); }
   std::size_t graphs() const { return capture_.graphs(); }
 
@@ -55,8 +55,8 @@ class CapturedRun {
 
   Capture capture_;
   std::vector<Member> members_;
-  std::vector<Array> inputs_;   // in the capture's memory
-  std::vector<Array> outputs_;  // the same
+  std::vector<Array> inputs_;   // inputs in the capture's memory
+  std::vector<Array> outputs_;  // outputs in the capture's memory
   std::vector<Tensor> first_outputs_;
   BackwardRecord backward_;
   double scale_;

@@ -20,11 +20,11 @@ class Step;
 
 struct CapturedStepOptions {
   std::size_t most_captures = 8;  ///< kept at a time, one for each sort of batch; the one not used for longest goes
-  /// To see that the step still does the same, it is captured once more after 1 replay, then after 2 more, 4 more and
-  /// so on, twice as many each time, at most so many; 0: never.
+  /// Most replays between two checks, for which the step is captured once more to see that it still does the same:
+  /// after 1 replay, then after 2 more, 4 more and so on, twice as many each time, at most so many; 0: never.
   std::int64_t check_every = 1000;
-  /// On devices that have graphs (CUDA), each segment of a replay is one, but for random numbers, linear algebra and
-  /// Fourier transforms. false: replays launch every kernel.
+  /// Makes each segment of a replay one graph on devices that have graphs (CUDA), but for random numbers, linear
+  /// algebra and Fourier transforms. false: replays launch every kernel.
   bool device_graphs = true;
 };
 
@@ -55,12 +55,12 @@ struct CapturedStepOptions {
 /// the tape, and the server launches. One thread at a time.
 class CapturedStep {
  public:
-  /// What the batch's tensors give: the loss, with one element, which is back-propagated; then whatever else is wanted.
-  /// They must be the device's, without gradients.
+  /// Makes the results of the batch's tensors: the loss, with one element, which is back-propagated; then whatever else
+  /// is wanted. The batch's tensors must be the device's, without gradients.
   using Function = std::function<std::vector<Tensor>(std::span<const Tensor>)>;
 
-  /// Of all parameters and buffers of the model; other tensors that the function uses must stay what they are. Throws
-  /// CaptureError for parameters with sparse gradients, on several devices, or none.
+  /// Captures steps of all parameters and buffers of the model; other tensors that the function uses must stay what
+  /// they are. Throws CaptureError for parameters with sparse gradients, on several devices, or none.
   CapturedStep(Module& model, Function function, CapturedStepOptions options = {});
   ~CapturedStep();
   CapturedStep(CapturedStep&&) noexcept;
@@ -76,15 +76,15 @@ class CapturedStep {
   std::vector<Tensor> operator()(std::initializer_list<Tensor> batch, Step& step) {
     return (*this)(std::span(batch.begin(), batch.size()), step);
   }
-  /// The same without the wait, as Step::backward_async.
+  /// Runs the step without waiting for the synchronised backward of `step`, as Step::backward_async.
   std::vector<Tensor> run_async(std::span<const Tensor> batch, Step& step);
 
   /// Drops all captures: the next steps are captured anew.
   void invalidate(std::string reason);
 
-  /// To be called where the function may begin to do something else, as at the beginning of an epoch: captures that
-  /// were replayed a hundred times since they were last checked are checked when they are used next: at most one step
-  /// in a hundred.
+  /// Asks for an early check: captures that were replayed a hundred times since they were last checked are checked when
+  /// they are used next: at most one step in a hundred. To be called where the function may begin to do something else,
+  /// as at the beginning of an epoch.
   void check_soon();
 
   struct Report {
@@ -92,7 +92,7 @@ class CapturedStep {
     std::int64_t captured = 0;  ///< steps run captured
     std::int64_t replayed = 0;
     std::size_t memory = 0;  ///< bytes that captures hold, without parameters and gradients
-    std::size_t graphs = 0;  ///< of the device, that replays launch (CapturedStepOptions::device_graphs)
+    std::size_t graphs = 0;  ///< graphs of the device that replays launch (CapturedStepOptions::device_graphs)
     std::string reason;      ///< why the last step that was not replayed was not
   };
   Report report() const;

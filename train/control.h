@@ -13,13 +13,13 @@
 
 namespace tutti {
 
-/// What the driver of a distributed training tells the followers: a message before each epoch, never a tensor.
+/// Message from the driver of a distributed training to the followers: one before each epoch, never a tensor.
 struct ControlMessage {
   enum class Kind : std::uint8_t { train, validate, stop };
   Kind kind = Kind::stop;
-  std::vector<double> learning_rates = {};  ///< with train: of each of the optimizer's groups
-  bool takes_model = false;                 ///< with stop: the driver's best model follows on the tensor channel
-  std::string error = {};                   ///< with stop: why the driver failed; empty: it did not
+  std::vector<double> learning_rates = {};  ///< rate of each of the optimizer's groups, with train
+  bool takes_model = false;  ///< says, with stop, that the driver's best model follows on the tensor channel
+  std::string error = {};    ///< reason why the driver failed, with stop; empty: it did not
 };
 
 /// The driver's end of the control channel, apart from the tensors': a very low traffic. Another transport derives from
@@ -34,7 +34,7 @@ class ControlRoot {
   /// Returns when all followers are there. Throws Error naming those that are missing after the channel's deadline, or
   /// one that failed.
   virtual void await_followers() = 0;
-  virtual void send(const ControlMessage&) = 0;  ///< to all followers, in order; does not wait for them
+  virtual void send(const ControlMessage&) = 0;  ///< sends to all followers, in order; does not wait for them
 };
 
 /// A follower's end. Used by one thread.
@@ -66,11 +66,11 @@ class LocalControl {
   class Root;
   class Follower;
 
-  std::mutex mutex_;  // of all below: the ends are used by threads of their own
+  std::mutex mutex_;  // guards all below: the ends are used by threads of their own
   std::condition_variable changed_;
-  std::vector<std::deque<ControlMessage>> messages_;  // by follower
+  std::vector<std::deque<ControlMessage>> messages_;  // messages for each follower, by its index
   std::vector<char> joined_;
-  std::string failure_;  // of the first follower that failed
+  std::string failure_;  // error of the first follower that failed
   bool closed_ = false;
   std::chrono::milliseconds deadline_;
   std::unique_ptr<Root> root_;

@@ -27,8 +27,8 @@ std::string devices_text(const std::vector<Device>&);
 /// threads.
 void on_every_device(std::size_t count, const std::function<void(std::size_t)>& work);
 
-/// The same for the group's devices, the d-th being sync.devices()[d]. An error of `work` fails the group, so that
-/// nobody waits for a device that has thrown between two steps.
+/// Calls `work(d)` for each of the group's devices, the d-th being sync.devices()[d], as the function above. An error
+/// of `work` fails the group, so that nobody waits for a device that has thrown between two steps.
 void on_every_device(GradientSync& sync, const std::function<void(std::size_t)>& work);
 
 }  // namespace tutti

@@ -19,9 +19,9 @@ struct DrivingState {
   LoopState loop;
   std::string schedule;                ///< the EpochSchedule's
   std::vector<double> learning_rates;  ///< the optimizer's groups', before any factor; none: as they are at the start
-  NamedArrays best_model;              ///< of the best eligible epoch so far; none yet: empty. Never written again
+  NamedArrays best_model;  ///< model of the best eligible epoch so far; none yet: empty. Never written again
 
-  std::string to_text() const;         ///< without the best model
+  std::string to_text() const;         ///< leaves out the best model
   void load_text(const std::string&);  ///< keeps the best model. DataError for another text; nothing is changed then
 };
 
@@ -31,14 +31,16 @@ PartState part_state(const DrivingState&);
 Install prepare_part(DrivingState&, const PartState&);
 
 struct DrivingOptions {
-  /// With `eligible`, the best model ends up in every rank's model. Without evaluation data, validation_frequency is 0.
+  /// Options of the loop. The best model, with `eligible`, ends up in every rank's model. Without evaluation data,
+  /// validation_frequency is 0.
   EpochsOptions epochs;
-  std::function<void(const DrivingState&)> checkpoint = {};  ///< after each epoch, on the driver
+  std::function<void(const DrivingState&)> checkpoint = {};  ///< called after each epoch, on the driver
 };
 
 /// One epoch of training on this rank: the mean loss over the examples of all ranks. All ranks call it.
 double one_epoch(EagerTrainerBase&);
-/// The same of the evaluation data, without training.
+/// One evaluation on this rank, without training: the mean loss over the evaluation examples of all ranks. All ranks
+/// call it.
 double one_evaluation(EagerTrainerBase&);
 
 /// Drives a training over several ranks, of which each has a trainer with EagerOptions::sync and, where it validates,

@@ -35,10 +35,10 @@ using Losses = std::vector<std::pair<std::string, Tensor>>;
 struct EagerOptions {
   std::int64_t accumulation = 1;                   ///< batches to an update; the rest at the end of an epoch is one too
   std::optional<double> max_norm = std::nullopt;   ///< clips the gradients' joint norm before each update
-  std::optional<double> max_value = std::nullopt;  ///< clips their elements
-  DType autocast = DType::f32;                     ///< of forward: bf16, f16, or f32 for none
-  GradientScaler* scaler = nullptr;                ///< for f16; not owned
-  /// A second one, that steps with the first: a SparseOptimizer for the model's hash tables; not owned.
+  std::optional<double> max_value = std::nullopt;  ///< clips the gradients' elements before each update
+  DType autocast = DType::f32;                     ///< type of forward: bf16, f16, or f32 for no autocast
+  GradientScaler* scaler = nullptr;                ///< scaler for f16; not owned
+  /// A second optimizer, which steps with the first: a SparseOptimizer for the model's hash tables; not owned.
   Optimizer* sparse_optimizer = nullptr;
   /// Reductions over a group, of which `device` is this trainer's; not owned. The model is one of its replicas.
   GradientSync* sync = nullptr;
@@ -51,7 +51,7 @@ struct EagerOptions {
   /// A batch without examples passes forward and backward, too, with losses of 0: the model takes part in collectives
   /// there, which the group's other devices wait for. Always so where it has synchronised batch norms.
   bool pass_empty_batches = false;
-  std::string prefix = {};  ///< of the metrics' names
+  std::string prefix = {};  ///< prefix of the metrics' names
   /// The loss may depend on leaves that require a gradient and are neither the model's nor the optimizer's, such as
   /// another network's: else they are an Error in the second step, since one may be a member that `visit` forgot.
   bool allow_other_leaves = false;
@@ -61,7 +61,7 @@ struct EagerOptions {
 };
 
 namespace detail {
-/// Whether a result of this name is a mean over its batch that is minimised.
+/// True if a result of this name is a mean over its batch that is minimised.
 inline bool is_loss(std::string_view name) { return name.find("loss") != std::string_view::npos; }
 }  // namespace detail
 
@@ -78,17 +78,17 @@ class EagerTrainerBase : public Trainer {
   bool settled() const override { return on_its_way_ == nullptr; }
   /// Error with a group of several devices: see DataParallelLearner.
   void stop(std::string reason) override;
-  std::int64_t updates() const noexcept { return updates_; }  ///< by this object, those that the scaler skipped too
+  std::int64_t updates() const noexcept { return updates_; }  ///< updates by this object, those the scaler skipped too
   /// The mean training loss, by examples, of the steps since the last call, over the whole group: all its devices call.
   /// Error with metrics_every 0.
   double take_mean_loss();
-  /// What was measured and is in no metric yet, as text for a checkpoint: beside `state`, with metrics_every above 1.
-  /// Waits for the device.
+  /// Measurements that are in no metric yet, as text for a checkpoint, to be kept beside `state` with metrics_every
+  /// above 1. Waits for the device.
   std::string measured() const;
   /// Goes on from the sum of several devices' texts; none: from nothing. DataError for another text; nothing is changed
   /// then.
   void load_measured(const std::vector<std::string>& texts) { prepare_measured(texts)(); }
-  /// The same in two parts: all that can fail, and a function that does the rest.
+  /// `load_measured` in two parts: all that can fail, and a function that does the rest.
   std::function<void()> prepare_measured(const std::vector<std::string>&);
   Module& model() noexcept { return model_; }
   Optimizer& optimizer() noexcept { return optimizer_; }
@@ -112,7 +112,7 @@ class EagerTrainerBase : public Trainer {
   std::size_t batches_of_step() const noexcept {
     return options_.whole_updates ? static_cast<std::size_t>(options_.accumulation) : 1;
   }
-  Metrics end_step();  ///< after its batches: what it reports
+  Metrics end_step();  ///< ends the step after its batches; returns what it reports
   Losses pass_eagerly(const std::function<Losses()>& losses, Step*, double scale);
   Losses forward(const std::function<Losses()>& losses) const;
   Tensor minimised(const Losses&);  ///< their sum, as backward gets it
@@ -122,10 +122,10 @@ class EagerTrainerBase : public Trainer {
  private:
   using Averages = std::map<std::string, RunningAverage, std::less<>>;
   struct Measured {
-    Averages averages;    ///< of this device, since metrics were written
-    RunningAverage loss;  ///< of this device, since take_mean_loss
+    Averages averages;    ///< averages of this device, since metrics were written
+    RunningAverage loss;  ///< mean of this device, since take_mean_loss
   };
-  using StepResults = std::vector<std::pair<Losses, double>>;  // of its batches, with their weights
+  using StepResults = std::vector<std::pair<Losses, double>>;  // results of a step's batches, with their weights
 
   Metrics group_means(const Averages&);
   Losses pass_weighted(double weight, const Pass& pass, bool last);
@@ -151,9 +151,9 @@ class EagerTrainerBase : public Trainer {
   std::int64_t pending_ = 0;          // batches accumulated
   double pending_weight_ = 0;
   bool was_training_ = true;         // the model, before the evaluation that runs
-  StepResults results_;              // of the step that runs
-  std::vector<StepResults> unread_;  // of steps before
-  Measured measured_;                // but for these
+  StepResults results_;              // results of the step that runs
+  std::vector<StepResults> unread_;  // results of steps before
+  Measured measured_;                // all that was measured, but for unread_
   bool unwritten_ = false;           // a step was made, or loaded, since metrics were written: of all devices alike
   std::int64_t updates_ = 0;
 };
@@ -183,14 +183,14 @@ template <class Item> class EagerTrainer : public EagerTrainerBase {
 
   bool windowed() const noexcept { return windows_ != nullptr; }  ///< the training data
 
-  /// From after_data to after_step, the data of the step: one item, with whole_updates all of an update, none on a
-  /// device whose data are out. In an evaluation, its item.
+  /// Data of the step, from after_data to after_step: one item, with whole_updates all of an update, none on a device
+  /// whose data are out. In an evaluation, its item.
   std::span<const Item> items() const {
     if (!evaluating()) return items_;
     return evaluation_item_ ? std::span<const Item>(&*evaluation_item_, 1) : std::span<const Item>();
   }
 
-  /// What `evaluate` runs over, from its beginning each time. `losses`: default, those of training.
+  /// Sets what `evaluate` runs over, from its beginning each time. `losses`: default, those of training.
   void set_evaluation(DataStream<Item>& data, LossFunction losses = {}) {
     if (&data == &data_) raise<Error>("[trainer] the evaluation data are the training stream: give it one of its own");
     evaluation_data_ = &data;
@@ -249,7 +249,8 @@ template <class Item> class EagerTrainer : public EagerTrainerBase {
     return weight;
   }
   const LossFunction& losses() const noexcept { return losses_; }
-  /// Of a group's trainers, which then learn from each other what an item without examples looks like.
+  /// Takes an EmptyItem that a group's trainers share, which then learn from each other what an item without examples
+  /// looks like.
   void share_empty_item(std::shared_ptr<EmptyItem<Item>> shared) { empty_item_ = std::move(shared); }
 
  private:
@@ -269,13 +270,13 @@ template <class Item> class EagerTrainer : public EagerTrainerBase {
   }
 
   DataStream<Item>& data_;
-  Windowed* windows_;  // the same stream; null: it has none
+  Windowed* windows_;  // data_ as a stream of windows; null: it has none
   LossFunction losses_;
   DataStream<Item>* evaluation_data_ = nullptr;
   LossFunction evaluation_losses_;
   std::shared_ptr<EmptyItem<Item>> empty_item_ = std::make_shared<EmptyItem<Item>>();
-  std::vector<Item> items_;              // of the step
-  std::optional<Item> evaluation_item_;  // beside them: a hook may evaluate within a step
+  std::vector<Item> items_;              // items of the step
+  std::optional<Item> evaluation_item_;  // item of an evaluation, which a hook may run within a step
 };
 
 }  // namespace tutti

@@ -10,7 +10,7 @@
 
 namespace tutti {
 
-/// What a loop over epochs knows about itself. Epochs are counted from 0.
+/// State of a loop over epochs. Epochs are counted from 0.
 struct LoopState {
   struct Validation {
     double loss = 0;
@@ -19,7 +19,7 @@ struct LoopState {
   struct Epoch {
     std::int64_t epoch = 0;
     double training_loss = 0;
-    std::optional<Validation> validation;  ///< of epochs that were validated
+    std::optional<Validation> validation;  ///< losses, if the epoch was validated
   };
 
   std::int64_t epoch = 0;                      ///< epochs done
@@ -41,17 +41,17 @@ class EpochSchedule {
   EpochSchedule& operator=(const EpochSchedule&) = delete;
   virtual ~EpochSchedule() = default;
 
-  /// Times the optimizer's initial learning rates. `validation_loss`: of the epoch before, smoothed; none if that was
-  /// not validated.
+  /// Factor of the optimizer's initial learning rates. `validation_loss`: of the epoch before, smoothed; none if that
+  /// was not validated.
   virtual double factor(std::int64_t epoch, std::optional<double> validation_loss) = 0;
   virtual std::string state() const { return {}; }
   virtual void load_state(const std::string&) {}
 
   static std::unique_ptr<EpochSchedule> constant();
-  /// Times `factor` after every `every` epochs.
+  /// Multiplies the rates by `factor` after every `every` epochs.
   static std::unique_ptr<EpochSchedule> decay(double factor, std::int64_t every);
-  /// Times `factor` after `patience` validations in a row without a new least loss; below `least_factor` it stops: with
-  /// 1 at the first time.
+  /// Multiplies the rates by `factor` after `patience` validations in a row without a new least loss; below
+  /// `least_factor` it stops: with 1 at the first time.
   static std::unique_ptr<EpochSchedule> reduce_on_plateau(double factor, std::int64_t patience,
                                                           double least_factor = 0);
 };
@@ -60,18 +60,18 @@ struct EpochsOptions {
   std::int64_t max_epochs = 1;
   std::int64_t validation_frequency = 1;  ///< validates after epochs 0, k, 2 k, ... and after the last; 0: never
   double smoothing = 1;                   ///< s = f loss + (1 - f) s before; in (0, 1]
-  /// Which epochs' models may be the best one. Without it none is kept, and training ends with the last.
+  /// Tells whether an epoch's model may be the best one. Without it none is kept, and training ends with the last.
   std::function<bool(std::int64_t epoch)> eligible = {};
 };
 
-/// What the loop calls.
+/// Functions that the loop calls.
 struct EpochsParts {
   std::function<double(double factor)> train_epoch;  ///< returns the training loss
   /// Asked after each: whether training was stopped in it. Then the loop ends, and the epoch does not count.
   std::function<bool()> stopped = {};
   std::function<double()> validate = {};                  ///< returns the validation loss; without it there is none
   std::function<void()> keep_best = {};                   ///< the model as it is now is the best so far
-  std::function<void(const LoopState&)> checkpoint = {};  ///< after each epoch
+  std::function<void(const LoopState&)> checkpoint = {};  ///< called after each epoch
 };
 
 /// Epochs until the maximum or until the schedule stops. Goes on from `state`. Throws Error for options that cannot be.

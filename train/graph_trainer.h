@@ -79,7 +79,7 @@ template <class Item> class GraphTrainer : public EagerTrainer<Item> {
  protected:
   void start_epoch(std::int64_t epoch) override {
     EagerTrainer<Item>::start_epoch(epoch);
-    captured_.check_soon();  // what follows the epoch changes here
+    captured_.check_soon();  // settings that follow the epoch change here
   }
   Losses pass(const Item& item, Step* step, double scale) override {
     if (const GradientScaler* scaler = this->options().scaler) follow(scaler->scale());
@@ -113,8 +113,8 @@ template <class Item> class GraphTrainer : public EagerTrainer<Item> {
     if (std::exchange(loss_scale_, loss_scale) != loss_scale) captured_.invalidate("the scale of gradients changed");
   }
 
-  const Item* item_ = nullptr;  // of the pass that runs
-  std::vector<bool> defined_;   // of its tensors, in the pass before
+  const Item* item_ = nullptr;  // item of the pass that runs
+  std::vector<bool> defined_;   // item's tensors that were defined in the pass before
   double loss_scale_ = 1;
   CapturedLosses captured_;
 };

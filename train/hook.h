@@ -12,17 +12,17 @@ class Trainer;
 
 using Metrics = std::map<std::string, double, std::less<>>;
 
-/// What a step gave.
+/// Results of a step.
 struct StepReport {
-  const Metrics& metrics;         ///< as the step returned them; may be none in steps that do not report
+  const Metrics& metrics;         ///< values as the step returned them; may be none in steps that do not report
   std::int64_t global_step = 0;   ///< training steps that are done, this one included if it is one
-  bool training = true;           ///< else a step of an evaluation
-  const Metrics* mean = nullptr;  ///< in an evaluation: of its steps so far, by weight
+  bool training = true;           ///< false: it is a step of an evaluation
+  const Metrics* mean = nullptr;  ///< means of an evaluation's steps so far, by weight
 };
 
-/// What a Trainer calls at the points of its loop, on its thread. Hooks are called in the order in which they were
-/// registered; one that throws ends the run. What takes time belongs after a step, so that hooks that measure steps can
-/// tell. A hook belongs to one trainer, which it may outlive.
+/// Functions that a Trainer calls at the points of its loop, on its thread. Hooks are called in the order in which they
+/// were registered; one that throws ends the run. What takes time belongs after a step, so that hooks that measure
+/// steps can tell. A hook belongs to one trainer, which it may outlive.
 class Hook {
  public:
   Hook() = default;
@@ -44,7 +44,7 @@ class Hook {
   virtual void before_step() {}
   virtual void after_data() {}  ///< the step's data are there: EagerTrainer::items
   virtual void after_step(const StepReport&) {}
-  virtual void out_of_data() {}  ///< of this epoch
+  virtual void out_of_data() {}  ///< the epoch's data are used up
 
   // --- what a checkpoint keeps of it, in its trainer's state
   virtual std::string state_name() const { return {}; }  ///< tells the trainer's hooks apart; empty: it keeps nothing

@@ -28,16 +28,18 @@ namespace tutti {
 struct LearnerOptions {
   std::vector<Device> devices = {cpu()};  ///< the first is the main device
   SyncOptions sync = {};
-  /// Of every device. `sync`, `device`, `evaluate_together`, `sparse_optimizer` and `scaler` are the learner's to set.
+  /// Options of every device. `sync`, `device`, `evaluate_together`, `sparse_optimizer` and `scaler` are the learner's
+  /// to set.
   EagerOptions step = {};
-  std::optional<GradientScalerOptions> scaling = std::nullopt;  ///< for f16: every device has a scaler, made alike
-  /// In training every BatchNorm normalises by the batch of all devices. `losses` is called on devices without data,
-  /// too, with a batch without examples.
+  std::optional<GradientScalerOptions> scaling = std::nullopt;  ///< gives every device a scaler for f16, made alike
+  /// Makes every BatchNorm normalise by the batch of all devices, in training. `losses` is called on devices without
+  /// data, too, with a batch without examples.
   bool synchronize_batch_norms = false;
   enum class Evaluation : std::uint8_t {
-    /// On the main device, on all of its evaluation data. The others wait, at most for SyncOptions::fail_after.
+    /// Evaluates on the main device, on all of its evaluation data. The others wait, at most for
+    /// SyncOptions::fail_after.
     main,
-    all,  ///< on every device, each on its share; the means are those of all examples
+    all,  ///< evaluates on every device, each on its share; the means are those of all examples
   };
   Evaluation evaluation = Evaluation::main;
 };
@@ -70,13 +72,13 @@ template <class Item, template <class> class TrainerOf = EagerTrainer> class Lea
 
  protected:
   std::string where() const override { return " on " + to_string(this->options().device); }
-  // What hooks ask for in before_train, all hear before the first step.
+  // All devices hear before the first step what hooks ask for in before_train.
   void begin_training() override { agreement_.meet(index_, "is to begin"); }
   void evaluation_ended() override { agreement_.meet(index_, "waits for what hooks make of an evaluation"); }
   std::optional<std::string> stops_before_step() override {
     return agreement_.stops_before(index_, this->iteration(), this->between_updates());
   }
-  // Who has no such window takes part in it without examples.
+  // A device that has no such window takes part in it without examples.
   NextWindow next_window() override {
     const NextWindow own = Base::next_window();
     if (own == NextWindow::ready) check_shares("training data", data_, devices_);
@@ -136,7 +138,7 @@ template <class M, class Item, template <class> class TrainerOf = EagerTrainer> 
  public:
   struct Parts {
     std::function<std::unique_ptr<Optimizer>(M& replica)> optimizer;
-    std::function<std::unique_ptr<SparseOptimizer>(M& replica)> sparse_optimizer{};  ///< of its hash tables
+    std::function<std::unique_ptr<SparseOptimizer>(M& replica)> sparse_optimizer{};  ///< optimizer of its hash tables
     std::function<std::unique_ptr<DataStream<Item>>(std::size_t device)> data;
     std::function<Losses(M& replica, const Item&)> losses;
     std::function<std::unique_ptr<DataStream<Item>>(std::size_t device)> evaluation_data{};
@@ -220,7 +222,7 @@ template <class M, class Item, template <class> class TrainerOf = EagerTrainer> 
   M& replica(std::size_t device) { return replicas_.at(device); }
   M& model() { return replicas_.front(); }  ///< the main device's: between runs all are the same
   Optimizer& optimizer(std::size_t device) { return *optimizers_.at(device); }
-  /// Each device's; none without Parts::sparse_optimizer.
+  /// Sparse optimizers, one for each device; none without Parts::sparse_optimizer.
   std::vector<SparseOptimizer*> sparse_optimizers() const { return pointers<SparseOptimizer>(sparse_optimizers_); }
   DataStream<Item>& data(std::size_t device) { return *data_.at(device); }
   GradientSync& sync() noexcept { return sync_; }
@@ -255,7 +257,7 @@ template <class M, class Item, template <class> class TrainerOf = EagerTrainer> 
       const std::exception_ptr first = agreement_.first_error();
       error = first && !is_echo(first) ? first : std::current_exception();
     }
-    agreement_.reset();  // what was asked for since it began was for this run
+    agreement_.reset();  // drops what was asked for since the run began, which was for this run
     if (error) std::rethrow_exception(error);
   }
   // The others wait, in the group or in the agreement.
@@ -273,7 +275,7 @@ template <class M, class Item, template <class> class TrainerOf = EagerTrainer> 
     for (const auto& trainer : trainers_) texts.push_back(trainer->measured());
     return join_texts(texts);
   }
-  // By another number of devices it counts for the main one: means are of the group.
+  // Texts of another number of devices count for the main one: means are of the group.
   Install prepare_measured(const std::string& text) {
     std::vector<std::vector<std::string>> texts(devices());
     const std::vector<std::string> all = split_texts(text);
@@ -283,7 +285,7 @@ template <class M, class Item, template <class> class TrainerOf = EagerTrainer> 
     return in_order(std::move(loads));
   }
 
-  /// What a function of `parts_` has made; Error naming it for null.
+  /// Object that a function of `parts_` has made; Error naming the part for null.
   template <class T> static std::unique_ptr<T> made(const char* part, std::unique_ptr<T> object, std::size_t d) {
     if (object == nullptr) raise<Error>("[learner] Parts::{} made nothing for device {}", part, d);
     return object;
@@ -325,11 +327,11 @@ template <class M, class Item, template <class> class TrainerOf = EagerTrainer> 
   Parts parts_;
   GradientSync sync_;
   StepAgreement agreement_;
-  std::shared_ptr<EmptyItem<Item>> empty_item_ = std::make_shared<EmptyItem<Item>>();  // for all devices
+  std::shared_ptr<EmptyItem<Item>> empty_item_ = std::make_shared<EmptyItem<Item>>();  // shared by all devices
   std::vector<M> replicas_;
   std::vector<std::unique_ptr<Optimizer>> optimizers_;
-  std::vector<std::unique_ptr<SparseOptimizer>> sparse_optimizers_;  // of each device, or none
-  std::vector<std::unique_ptr<GradientScaler>> scalers_;             // the same
+  std::vector<std::unique_ptr<SparseOptimizer>> sparse_optimizers_;  // one for each device, or none
+  std::vector<std::unique_ptr<GradientScaler>> scalers_;             // one for each device, or none
   std::vector<std::unique_ptr<DataStream<Item>>> data_;
   std::vector<std::unique_ptr<DataStream<Item>>> evaluation_data_;
   std::vector<std::unique_ptr<LearnerTrainer<Item, TrainerOf>>> trainers_;

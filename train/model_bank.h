@@ -17,16 +17,16 @@ namespace tutti {
 struct ModelBankSource {
   std::string path;                       ///< a safetensors file, or a folder: all such files in it, a checkpoint's
   std::vector<std::string> load = {"*"};  ///< the module's parameters, buffers and tables ("users.weight") to load
-  std::vector<std::string> exclude = {};  ///< of these
+  std::vector<std::string> exclude = {};  ///< patterns of names in `load` to leave out
   /// {"old.", "new."}: the file's names that begin with the first begin with the second in the module. The first that
   /// fits is used: {"model/", ""} for the part "model" of a checkpoint.
   std::vector<std::pair<std::string, std::string>> rename = {};
   bool strict = true;    ///< all that is chosen must be there and fit; else what fits is loaded, the rest reported
-  bool dynamic = false;  ///< to be loaded again during training (TrainingArguments::load_update_...)
+  bool dynamic = false;  ///< true: loaded again during training (TrainingArguments::load_update_...)
   bool operator==(const ModelBankSource&) const = default;
 };
 
-/// What a source gave, by the module's names.
+/// Tensors that a source gave, by the module's names.
 struct ModelBankReport {
   std::vector<std::string> loaded;
   std::vector<std::string> missing;     ///< chosen, but not in the files
@@ -47,7 +47,8 @@ struct LoadHook {
 /// read. Nothing is changed then.
 std::vector<ModelBankReport> load_model_bank(Module&, std::span<const ModelBankSource>,
                                              std::span<const LoadHook> hooks = {});
-/// The same into all replicas of a model, on any devices; each file is read once, and hooks are called once.
+/// Loads into all replicas of a model, on any devices, as into one module; each file is read once, and hooks are called
+/// once.
 std::vector<ModelBankReport> load_model_bank(std::span<Module* const> replicas, std::span<const ModelBankSource>,
                                              std::span<const LoadHook> hooks = {});
 

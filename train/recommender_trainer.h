@@ -19,12 +19,12 @@
 
 namespace tutti {
 
-/// What a RecommenderTrainer is given beside TrainingArguments.
+/// Options of a RecommenderTrainer beside TrainingArguments.
 struct RecommenderOptions {
   /// Its devices and how they work together. Accumulation, autocast, `metrics_every` and `scaling` are the arguments'.
   LearnerOptions learner = {};
-  std::optional<Schedule> dense_schedule = std::nullopt;  ///< of the dense optimizer's learning rate
-  std::vector<LoadHook> load_hooks = {};                  ///< around each source of the model bank
+  std::optional<Schedule> dense_schedule = std::nullopt;  ///< schedule of the dense optimizer's learning rate
+  std::vector<LoadHook> load_hooks = {};                  ///< hooks around each source of the model bank
   std::FILE* log = stdout;                                ///< gets a line every log_steps; null: none. Not owned
 };
 
@@ -32,10 +32,10 @@ struct RecommenderOptions {
 
 /// `options` with what the arguments say of steps. Validates them.
 LearnerOptions learner_options(const TrainingArguments&, LearnerOptions options);
-/// When and what of the model checkpoints keep. Without windows in the data an epoch is no window. Throws Error for a
-/// pattern in params_not_save that names nothing in the model.
+/// Options that say when checkpoints are saved, and what of the model they keep. Without windows in the data an epoch
+/// is no window. Throws Error for a pattern in params_not_save that names nothing in the model.
 CheckpointFolderOptions checkpoint_folder_options(const TrainingArguments&, Module& model, bool windowed);
-CheckpointLoadArguments load_arguments(const TrainingArguments&, bool windowed);  ///< the same of the model bank
+CheckpointLoadArguments load_arguments(const TrainingArguments&, bool windowed);  ///< says when to load model banks
 std::vector<ModelBankSource> dynamic_sources(const SaverOptions&);
 /// metrics.jsonl in the folder, which is made, and lines to `log` unless it is null.
 std::vector<std::unique_ptr<EventWriter>> log_writers(const std::string& folder, std::FILE* log);
@@ -89,7 +89,8 @@ template <class M, class Item> class RecommenderTrainer {
     begin();
     return learner_.evaluate(evaluation_steps());
   }
-  void stop(std::string reason) { learner_.stop(std::move(reason)); }  ///< on all devices before one step; any thread
+  /// Ends training on all devices before the same step; any thread.
+  void stop(std::string reason) { learner_.stop(std::move(reason)); }
 
   /// Loads the newest checkpoint that is whole and says which; nothing: there is none. What checkpoints do not keep, or
   /// all if there are none, begins as the model bank has it. Error the second time.
@@ -120,10 +121,10 @@ template <class M, class Item> class RecommenderTrainer {
   std::int64_t evaluation_steps() const { return arguments_.eval_steps.value_or(kUnlimited); }
 
   void begin() {
-    if (!begun_) folder_.claim();  // before a log of another program's is touched
+    if (!begun_) folder_.claim();  // comes before a log of another program's is touched
     if (!restored_) restore();
     if (begun_) return;
-    auto writers = log_writers(arguments_.output_dir, options_.log);  // or an exception, and nothing is registered
+    auto writers = log_writers(arguments_.output_dir, options_.log);  // throws before anything is registered
     begun_ = true;
     LearnerTrainer<Item>& main = learner_.main();
     if (options_.dense_schedule)
@@ -157,7 +158,7 @@ template <class M, class Item> class RecommenderTrainer {
   Learner learner_;
   bool windowed_;
   CheckpointParts parts_;
-  CheckpointFolder folder_;  // after what its writers may read
+  CheckpointFolder folder_;  // declared after what its writers may read
   bool restored_ = false;
   bool begun_ = false;
 };

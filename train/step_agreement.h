@@ -19,10 +19,10 @@
 
 namespace tutti {
 
-/// Whether it is a SyncError, as devices get for another one's failure.
+/// True for a SyncError, as devices get for another one's failure.
 bool is_echo(const std::exception_ptr&) noexcept;
 
-/// What the devices of one process agree on without a collective: the step before which all of them stop, and whether
+/// Agreement of the devices of one process, without a collective: the step before which all of them stop, and whether
 /// any of them still has data, or was stopped in an evaluation. Devices count the same steps; how far one is ahead does
 /// not matter. Each device asks on its own thread; `request_stop` and `fail` on any.
 class StepAgreement {
@@ -31,9 +31,9 @@ class StepAgreement {
   /// warned.
   explicit StepAgreement(std::vector<Device> devices, const SyncOptions& waits = {});
 
-  /// At the beginning of this device's step: the reason to stop before it, if there is one. All devices hear it at the
-  /// same step, of those at which they `may_stop`, the same for all. SyncError naming the device that failed, if one
-  /// has.
+  /// Returns the reason to stop before this device's step, at whose beginning it is called, if there is one. All
+  /// devices hear it at the same step, of those at which they `may_stop`, the same for all. SyncError naming the device
+  /// that failed, if one has.
   std::optional<std::string> stops_before(std::size_t device, std::int64_t step, bool may_stop = true);
   /// All devices stop before the first step that none has begun.
   void request_stop(std::string reason);
@@ -62,11 +62,11 @@ class StepAgreement {
 
  private:
   struct DeviceState {
-    Device device;            // for texts
+    Device device;            // device named in texts
     std::int64_t begun = -1;  // the last step
-    std::int64_t calls = 0;   // of any
+    std::int64_t calls = 0;   // calls of `any` so far
   };
-  struct Answers {  // to one call of any
+  struct Answers {  // answers to one call of `any`
     std::size_t said = 0;
     std::size_t told = 0;
     bool any = false;
@@ -77,17 +77,17 @@ class StepAgreement {
   bool any(std::unique_lock<std::mutex>&, std::size_t device, bool says, const char* situation);
   std::string missing(std::size_t device, std::int64_t call, const char* situation, std::chrono::milliseconds) const;
 
-  mutable std::mutex mutex_;  // of all below: devices ask at the same time
+  mutable std::mutex mutex_;  // guards all below: devices ask at the same time
   std::condition_variable changed_;
   std::vector<DeviceState> devices_;
-  std::map<std::int64_t, Answers> answers_;  // by the number of the call, until all have been told
+  std::map<std::int64_t, Answers> answers_;  // answers by the number of the call, until all have been told
   const std::chrono::milliseconds warn_after_;
   const std::chrono::milliseconds fail_after_;
   const std::function<void(const std::string&)> warn_;
   std::optional<std::int64_t> stop_at_;
   std::string stop_reason_;
   std::exception_ptr error_;
-  std::size_t failed_ = 0;  // whose it is
+  std::size_t failed_ = 0;  // device whose error it is
 };
 
 }  // namespace tutti

@@ -24,21 +24,21 @@ struct PartState;
 
 inline constexpr std::int64_t kUnlimited = std::numeric_limits<std::int64_t>::max();
 
-/// Where training ends: counts over the whole run, resumed parts included. Without limits it ends by `stop` alone.
+/// Limits of training: counts over the whole run, resumed parts included. Without limits it ends by `stop` alone.
 struct TrainingLimits {
   std::int64_t steps = kUnlimited;
   std::int64_t epochs = kUnlimited;
-  /// After so many steps a window is over, as if it had no more data. An epoch without windows is one.
+  /// Most steps of a window, which is over then as if it had no more data. An epoch without windows is one.
   std::int64_t steps_per_window = kUnlimited;
   std::int64_t windows_per_epoch = kUnlimited;  ///< skipped ones do not count
 };
 
-/// When a training run evaluates, and for how long. Within an accumulation an evaluation waits for the update, whose
-/// parameters it is of.
+/// Plan of the evaluations of a training run: when, and for how long. Within an accumulation an evaluation waits for
+/// the update, whose parameters it is of.
 struct EvaluationPlan {
   std::int64_t every_steps = 0;    ///< 0: never
   std::int64_t every_epochs = 0;   ///< 0: never
-  std::int64_t every_windows = 0;  ///< of an epoch; 0: never
+  std::int64_t every_windows = 0;  ///< windows, counted in each epoch; 0: never
   std::int64_t steps = kUnlimited;
 };
 
@@ -78,23 +78,24 @@ class Trainer {
   virtual void stop(std::string reason);
 
   std::int64_t iteration() const noexcept { return place_.iteration; }   ///< training steps done
-  std::int64_t start_iteration() const noexcept { return start_; }       ///< of this call of train
-  std::int64_t max_iteration() const noexcept { return limits_.steps; }  ///< of this call of train
-  const TrainingLimits& limits() const noexcept { return limits_; }      ///< of this call of train
+  std::int64_t start_iteration() const noexcept { return start_; }       ///< steps done when this call of train began
+  std::int64_t max_iteration() const noexcept { return limits_.steps; }  ///< limit of steps in this call of train
+  const TrainingLimits& limits() const noexcept { return limits_; }      ///< limits of this call of train
   std::int64_t epoch() const noexcept { return place_.epoch; }           ///< the one that is running, from 0
-  std::int64_t window() const noexcept { return place_.window; }  ///< of the epoch, from 0, skipped ones not counted
+  std::int64_t window() const noexcept { return place_.window; }  ///< number in the epoch, from 0, without skipped ones
   std::int64_t epoch_steps() const noexcept { return place_.epoch_steps; }  ///< training steps done in the epoch
-  /// In after_window and after_epoch: the end of its data was seen, or of the steps or windows that the limits allow in
-  /// it; else training ended in it. TrainingLimits::steps may end it with the last data, whose end is seen, and what is
-  /// due then done, when training goes on.
+  /// True in after_window and after_epoch if the end of the window's or epoch's data was seen, or of the steps or
+  /// windows that the limits allow in it; else training ended in it. TrainingLimits::steps may end it with the last
+  /// data, whose end is seen, and what is due then done, when training goes on.
   bool out_of_data() const noexcept { return out_of_data_; }
   virtual bool has_evaluation_data() const { return true; }  ///< `evaluate` and plans need them
   bool evaluating() const noexcept { return evaluating_; }
   bool running() const noexcept { return running_; }
-  /// Whether the last call of train came to an end, not to an error.
+  /// True if the last call of train came to an end, not to an error.
   bool completed() const noexcept { return completed_; }
-  const std::string& stop_reason() const noexcept { return stop_reason_; }  ///< why it did; empty: by its limits
-  double data_time() const noexcept { return data_time_; }                  ///< seconds waited for this step's data
+  /// Reason why training ended; empty: by its limits.
+  const std::string& stop_reason() const noexcept { return stop_reason_; }
+  double data_time() const noexcept { return data_time_; }  ///< seconds waited for this step's data
   EventStorage& storage() noexcept { return storage_; }
 
   /// Nothing is accumulated that no update has used: a checkpoint made now, where it is settled too, misses nothing.
@@ -102,14 +103,14 @@ class Trainer {
   /// Uses what is on its way, so that a checkpoint made now misses nothing; with several devices all call it.
   virtual void settle() {}
   virtual bool settled() const { return true; }  ///< nothing is on its way
-  /// Where the loop stands, as text for a checkpoint, the storage's events and what hooks keep included. Of an epoch
-  /// whose data are out, in after_epoch and evaluations there: the state behind it, so that no hook is called again.
+  /// State of the loop, as text for a checkpoint, the storage's events and what hooks keep included. Of an epoch whose
+  /// data are out, in after_epoch and evaluations there: the state behind it, so that no hook is called again.
   std::string state() const;
   /// Goes on there: the data are expected to be where they were then. Hooks get what those of their name had, in order
   /// of registration where several have one name; of which there is nothing, keep what they have. DataError for another
   /// text; nothing is changed then.
   void load_state(const std::string& text) { prepare_load(text)(); }
-  /// The same in two parts: all that can fail, and a function that does the rest, to be called once.
+  /// `load_state` in two parts: all that can fail, and a function that does the rest, to be called once.
   std::function<void()> prepare_load(const std::string&);
 
   /// Takes lines about errors; by default they go to standard error.
@@ -117,39 +118,42 @@ class Trainer {
 
  protected:
   // --- what a derived class provides
-  virtual void start_epoch(std::int64_t epoch) = 0;  ///< not for one that is resumed in its middle
+  virtual void start_epoch(std::int64_t epoch) = 0;  ///< not called for an epoch that is resumed in its middle
   virtual NextWindow next_window();                  ///< default: an epoch is one
   virtual bool next_data() = 0;                      ///< false: the window has no more
-  virtual Metrics run_step() = 0;                    ///< with the data that came last
-  virtual void begin_training() {}                   ///< before_train has been called on all hooks
+  virtual Metrics run_step() = 0;                    ///< takes a step with the data that came last
+  virtual void begin_training() {}                   ///< called after before_train of all hooks
   virtual void finish_updates() {}                   ///< uses what is accumulated: a window or the steps have ended
   virtual void finish_training() {}                  ///< the last step of this call of train is done
   virtual void failed(std::exception_ptr) {}         ///< training ends by this error: to tell other devices
-  virtual std::string where() const { return {}; }   ///< in lines about errors: " on cpu:1", where there are several
+  /// Device in lines about errors: " on cpu:1", where there are several.
+  virtual std::string where() const { return {}; }
   /// Asked before each training step: the reason to stop, if the devices agreed to.
   virtual std::optional<std::string> stops_before_step() { return {}; }
   /// Asked before each step of an evaluation by plan: it is to end.
   virtual bool stop_is_requested();
   /// Asked after an evaluation by plan, also on devices that it does not concern: the reason, if it was stopped on any.
   virtual std::optional<std::string> evaluation_stopped(bool here);
-  virtual void evaluation_ended() {}  ///< by plan and whole, hooks too; also on devices that it does not concern
+  /// Called after a whole evaluation by plan, hooks too; also on devices that it does not concern.
+  virtual void evaluation_ended() {}
   virtual void set_training(bool) = 0;
   virtual void start_evaluation();                 ///< default: Error, there are no evaluation data
   virtual bool next_evaluation_data();             ///< false: no more
-  virtual Metrics run_evaluation_step();           ///< under Inference
-  virtual bool evaluates() const { return true; }  ///< whether a plan to evaluate concerns this device
-  /// What several devices' means become; the weights are of the examples that each of this one's is of, by name.
+  virtual Metrics run_evaluation_step();           ///< takes a step under Inference
+  virtual bool evaluates() const { return true; }  ///< true if a plan to evaluate concerns this device
+  /// Combines the means of several devices; `weights` are those of the examples behind each of this one's means, by
+  /// name.
   virtual Metrics evaluated(Metrics means, const Metrics& /*weights*/) { return means; }
-  virtual double data_weight() { return 1; }  ///< of the data that came last
+  virtual double data_weight() { return 1; }  ///< weight of the data that came last
 
  private:
-  using HookStates = std::vector<std::pair<std::string, std::string>>;  // by state_name
+  using HookStates = std::vector<std::pair<std::string, std::string>>;  // states by state_name
   struct Place {
     std::int64_t iteration = 0;
     std::int64_t epoch = 0;
     std::int64_t window = 0;
-    std::int64_t window_steps = 0;  // made in the window
-    std::int64_t epoch_steps = 0;   // and in the epoch
+    std::int64_t window_steps = 0;  // steps made in the window
+    std::int64_t epoch_steps = 0;   // steps made in the epoch
   };
 
   void run(const TrainingLimits&, const EvaluationPlan&);
@@ -179,7 +183,7 @@ class Trainer {
 
   std::vector<std::shared_ptr<Hook>> hooks_;
   HookFailure hook_failure_;  // the last in this call of train
-  HookStates loaded_states_;  // of hooks that are not registered yet
+  HookStates loaded_states_;  // states of hooks that are not registered yet
   EventStorage storage_;
   Place place_;
   TrainingLimits limits_;
@@ -187,7 +191,7 @@ class Trainer {
   std::int64_t start_ = 0;
   bool in_epoch_ = false;    // the epoch has begun; kept in the state
   bool epoch_ends_ = false;  // its last hooks are called: a state is that behind it
-  bool in_window_ = false;   // the same of the window
+  bool in_window_ = false;   // the window has begun; kept in the state
   bool out_of_data_ = false;
   bool evaluation_due_ = false;  // kept in the state: a hook after the step may save it
   bool running_ = false;

@@ -15,10 +15,10 @@ namespace tutti {
 enum class MixedPrecision : std::uint8_t { none, bf16, fp16 };
 std::string_view to_string(MixedPrecision) noexcept;  ///< "none", "bf16", "fp16"
 
-/// Whether a checkpoint keeps a tensor of this name.
+/// Tells whether a checkpoint keeps a tensor of this name.
 using SaveFilter = std::function<bool(const std::string& name)>;
 
-/// Where checkpoints go, and what of a model.
+/// Folder of the checkpoints, and what of a model they keep.
 struct SaverOptions {
   std::string output_dir = "output_dir";
   std::vector<ModelBankSource> model_bank = {};
@@ -28,7 +28,7 @@ struct SaverOptions {
   SaveFilter save_filter_fn = {};
 };
 
-/// When checkpoints are saved; nothing: never for that reason.
+/// Moments at which checkpoints are saved; nothing: never for that reason.
 struct CheckpointSaveArguments {
   std::optional<std::int64_t> save_steps = 1000;
   std::optional<std::int64_t> save_every_n_windows = 1;
@@ -36,7 +36,7 @@ struct CheckpointSaveArguments {
   bool save_end = true;
 };
 
-/// When the dynamic sources of the model bank are loaded again; nothing: never for that reason.
+/// Moments at which the dynamic sources of the model bank are loaded again; nothing: never for that reason.
 struct CheckpointLoadArguments {
   std::optional<std::int64_t> load_update_steps = std::nullopt;
   std::optional<std::int64_t> load_update_windows = 1;
@@ -46,12 +46,12 @@ struct CheckpointLoadArguments {
 /// How a model is trained: what a recommender's Trainer is given. Names and defaults are those of RecIS.
 struct TrainingArguments {
   std::int64_t gradient_accumulation_steps = 1;            ///< micro-batches in each step of the optimizers
-  std::string output_dir = "output_dir";                   ///< of checkpoints and logs
-  std::vector<ModelBankSource> model_bank = {};            ///< what the model begins with
+  std::string output_dir = "output_dir";                   ///< folder of checkpoints and logs
+  std::vector<ModelBankSource> model_bank = {};            ///< sources of the values that the model begins with
   std::int64_t log_steps = 100;                            ///< steps between two lines of the log
-  std::optional<std::int64_t> train_steps = std::nullopt;  ///< at most, in each epoch or window; nothing: all data
+  std::optional<std::int64_t> train_steps = std::nullopt;  ///< most steps in each epoch or window; nothing: all data
   std::int64_t train_epoch = 1;
-  std::optional<std::int64_t> eval_steps = std::nullopt;  ///< at most, in each evaluation; nothing: all data
+  std::optional<std::int64_t> eval_steps = std::nullopt;  ///< most steps in each evaluation; nothing: all data
   std::optional<std::int64_t> save_steps = 1000;
   std::int64_t max_to_keep = 5;  ///< checkpoints
   std::int64_t save_concurrency_per_rank = 4;
@@ -63,7 +63,7 @@ struct TrainingArguments {
   std::optional<std::int64_t> load_update_epochs = std::nullopt;
   std::vector<std::string> params_not_save = {};  ///< patterns of names
   SaveFilter save_filter_fn = {};                 ///< not in JSON
-  /// In place of the fields above that they have.
+  /// Options in place of the fields above that they have.
   std::optional<SaverOptions> saver_option = std::nullopt;
   std::optional<CheckpointSaveArguments> ckpt_save_arg = std::nullopt;
   std::optional<CheckpointLoadArguments> ckpt_load_arg = std::nullopt;
@@ -74,7 +74,7 @@ struct TrainingArguments {
   SaverOptions saver() const;
   CheckpointSaveArguments checkpoint_save() const;
   CheckpointLoadArguments checkpoint_load() const;
-  /// By SaverOptions' patterns and filter.
+  /// True if SaverOptions' patterns and filter keep a tensor of this name.
   bool saves(const std::string& name) const;
 };
 

@@ -13,7 +13,7 @@ Shape with_kept_axes(const Tensor& x, const Axes& axes, std::string_view operati
 /// The reduced axes as the last one.
 struct Lines {
   Tensor values;
-  Dims order;  ///< of x's axes, before the reduced ones became one
+  Dims order;  ///< order of x's axes, before the reduced ones became one
 };
 Lines lines_of(std::string_view operation, const Tensor& x, const Axes& axes);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// What the operations of autodiff/linear_algebra.h ask of their operands.
+// Checks and casts of the operands of autodiff/linear_algebra.h's operations.
 
 #include <tutti/autodiff/tensor.h>
 
@@ -11,9 +11,9 @@
 namespace tutti {
 
 void require_matrix(std::string_view operation, const Tensor&);  ///< ShapeError unless it has rows and columns
-void require_square(std::string_view operation, const Tensor&);  ///< and as many of both
+void require_square(std::string_view operation, const Tensor&);  ///< ShapeError unless it has as many rows as columns
 
-/// In the type that it is computed in, f32 or f64.
+/// The operand in the type that it is computed in, f32 or f64.
 Tensor matrix_operand(std::string_view operation, const Tensor&);
 Tensor square_operand(std::string_view operation, const Tensor&);
 /// Back in the type of the operand, if that is bf16 or f16.

@@ -97,7 +97,7 @@ class CpuBackend final : public Backend {
 
     MemoryPool pool;
     ThreadPool threads;
-    // After the pool: work that they still hold gives its memory back.
+    // Streams stand after the pool, to end before it: work that they still hold gives its memory back.
     CpuStream compute;
     CpuStream communication;
   };

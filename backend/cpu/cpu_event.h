@@ -19,7 +19,7 @@ class CpuEvent final : public EventState {
   bool ready() const override { return done_.load(std::memory_order_acquire) != 0; }
   void synchronize() override;
 
-  /// Once. Waiters return, or rethrow `error` where there is one.
+  /// Ends the event; called once. Waiters return, or rethrow `error` where there is one.
   void complete(std::exception_ptr error = nullptr) noexcept;
 
  private:

@@ -22,7 +22,7 @@ template <class T> class DirectConvolution {
   void weight_gradient(const T* gradient, const T* image, T* weight);  ///< added to what the weight holds
 
  private:
-  /// What the elements of one channel whose rows and columns leave the same remainders by the strides were read by.
+  /// The taps that read the elements of one channel whose rows and columns leave the same remainders by the strides.
   struct Taps {
     std::vector<std::int64_t> offsets;
     std::vector<T> weights;
@@ -48,8 +48,8 @@ template <class T> class DirectConvolution {
 
   ConvolutionSizes size_;
   SortedPlanes planes_;
-  Zeroed image_;                       // in that order; zeros in the padding
-  std::vector<std::int64_t> offsets_;  // of taps (channel, r, s) there
+  Zeroed image_;                       // padded image in the order of `planes_`; zeros in the padding
+  std::vector<std::int64_t> offsets_;  // places of taps (channel, r, s) in `image_`
   // The gradient with zeros before and after its rows and columns, so that taps may read beside it.
   Zeroed gradient_;
   std::int64_t rows_before_;

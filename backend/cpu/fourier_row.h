@@ -23,8 +23,8 @@ class FourierRow {
   FourierRow& operator=(const FourierRow&) = delete;
 
   std::int64_t length() const { return length_; }
-  std::span<Complex> input() { return input_; }  ///< to be written, every time
-  std::span<const Complex> run();                ///< until the next call
+  std::span<Complex> input() { return input_; }  ///< must be written before every run
+  std::span<const Complex> run();                ///< valid until the next call
 
  private:
   struct Library;
@@ -34,7 +34,7 @@ class FourierRow {
   std::unique_ptr<Library> library_;
   std::vector<Complex> input_;
   std::vector<Complex> output_;
-  // Of a convolution alone:
+  // Data of a convolution alone:
   std::vector<Complex> chirp_;   // exp(-i pi j^2 / length)
   std::vector<Complex> kernel_;  // the transform of its conjugate, divided by the length of the convolution
   std::vector<Complex> padded_;

@@ -11,7 +11,7 @@ template <class T> struct MatrixView {
   std::int64_t leading;
   bool transposed = false;
 
-  /// From row i, or from column j, on.
+  /// The matrix from row i, or from column j, on.
   MatrixView rows_from(std::int64_t i) const { return {data + (transposed ? i : i * leading), leading, transposed}; }
   MatrixView columns_from(std::int64_t j) const { return {data + (transposed ? j * leading : j), leading, transposed}; }
 };

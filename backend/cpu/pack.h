@@ -16,7 +16,7 @@ namespace tutti {
 inline constexpr std::size_t kPackBytes = 64;
 inline constexpr std::size_t kPackVectors = kPackBytes / kVectorBytes;
 
-/// What an element is in a register: bools are bytes that hold 0 or 1.
+/// The type of an element in a register: bools are bytes that hold 0 or 1.
 template <class T> using PackLane = std::conditional_t<std::is_same_v<T, bool>, std::int8_t, T>;
 /// The integer as wide as a lane, of which masks are made: all bits set or none.
 template <class T> using MaskLane =
@@ -120,7 +120,7 @@ template <class T> TUTTI_ALWAYS_INLINE Pack<T> operator-(const Pack<T>& a) {
   return r;
 }
 
-// Of each bit; integers and bools alone.
+// Operations on each bit; integers and bools alone.
 template <class T> TUTTI_ALWAYS_INLINE Pack<T> operator&(const Pack<T>& a, const Pack<T>& b) {
   Pack<T> r;
   for (std::size_t i = 0; i < kPackVectors; ++i) r.part[i] = a.part[i] & b.part[i];

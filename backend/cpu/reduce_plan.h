@@ -7,17 +7,17 @@
 
 namespace tutti {
 
-/// Which axes of an input are reduced, joined where neighbours are alike and ordered by stride, so that the last one is
-/// what lies together in memory.
+/// The axes of an input that a reduction keeps and reduces, joined where neighbours are alike and ordered by stride, so
+/// that the last one is what lies together in memory.
 struct ReducePlan {
   struct Axis {
     std::int64_t length;
-    std::int64_t stride;         // of the input
+    std::int64_t stride;         // stride of the input
     std::int64_t output_stride;  // 0 where reduced
   };
 
-  std::vector<Axis> kept;     // without `inner`
-  std::vector<Axis> reduced;  // without `inner`
+  std::vector<Axis> kept;     // all kept axes but `inner`
+  std::vector<Axis> reduced;  // all reduced axes but `inner`
   Axis inner{1, 1, 0};        // the last axis of all
   bool inner_is_kept = false;
 
@@ -32,7 +32,7 @@ struct ReducePlan {
     std::int64_t input;
     std::int64_t output;
   };
-  /// Of the element at row-major `place` among the axes.
+  /// Offsets of the element at row-major `place` among the axes.
   static Offsets offsets(const std::vector<Axis>&, std::int64_t place);
 };
 

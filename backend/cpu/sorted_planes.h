@@ -30,8 +30,8 @@ struct SortedPlanes {
 
 /// The columns of an image, without padding, that are in one phase: first, first + stride, ...
 struct PhaseColumns {
-  std::int64_t first;  // in the image
-  std::int64_t place;  // of that in the phase
+  std::int64_t first;  // first of these columns, in the image
+  std::int64_t place;  // place of the first column in the phase
   std::int64_t count;
 
   PhaseColumns(const ConvolutionSizes& size, std::int64_t phase) {

@@ -44,7 +44,7 @@ class ThreadPool {
  private:
   struct Loop;
 
-  static bool& inside_block() noexcept;  // of the calling thread
+  static bool& inside_block() noexcept;  // true on workers, and on a caller while it runs blocks
   void run(std::int64_t count, std::int64_t grain, Block);
   void start_workers(int count);
   void stop_workers() noexcept;

@@ -12,10 +12,10 @@
 
 namespace tutti {
 
-/// Which of the three arrays of a convolution is computed, from the other two.
+/// The array of a convolution that is computed, from the two others.
 enum class ConvolutionPass : std::uint8_t { output, input_gradient, weight_gradient };
 
-/// Where an array's gradient is computed, the gradient stands in the array's place.
+/// The arguments of a convolution. Where an array's gradient is computed, the gradient stands in the array's place.
 struct ConvolutionCall {
   std::string_view name;
   ConvolutionPass pass;
@@ -34,7 +34,8 @@ class ConvolutionLibrary {
   virtual bool convolve(const ConvolutionCall&, CudaStream&, MemoryPool&) = 0;
 };
 
-/// That of a device. Defined for cuDNN in cudnn_convolutions.cpp, and for builds without in no_convolution_library.cpp.
+/// The library of a device. Defined for cuDNN in cudnn_convolutions.cpp, and for builds without it in
+/// no_convolution_library.cpp.
 std::unique_ptr<ConvolutionLibrary> make_convolution_library(Device);
 
 }  // namespace tutti

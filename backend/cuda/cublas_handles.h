@@ -14,7 +14,7 @@
 
 namespace tutti {
 
-/// What decides which of cuBLAS's algorithms suits a product.
+/// Everything that decides which of cuBLAS's algorithms suits a product.
 struct CublasProblem {
   DType dtype;
   bool tf32;  ///< f32 may be multiplied in TF32
@@ -22,7 +22,7 @@ struct CublasProblem {
   MatmulPlan::Operand second;
   MatmulPlan::Operand output;
   std::int64_t batch;
-  std::uint32_t alignment;  ///< of all addresses, in bytes
+  std::uint32_t alignment;  ///< common alignment of all addresses, in bytes
   cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
   friend bool operator==(const CublasProblem&, const CublasProblem&) = default;
 };

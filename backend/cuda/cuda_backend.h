@@ -144,7 +144,7 @@ class CudaBackend final : public Backend {
   bool multiply(std::string_view name, const MatmulPlan&, CublasProblem, const Array& lhs, const Array& rhs,
                 const Array& output, const void* bias);
 
-  /// For i8 and u8, which have no kernels of their own.
+  /// Elementwise operations of i8 and u8, which have no kernels of their own.
   void elementwise_widened(const ElementwiseCall&, std::span<const Array> inputs, const Array& output);
 
   const MemoryPool::Keeps pools_keep_ = kept_by_pools();

@@ -11,9 +11,9 @@
 
 namespace tutti {
 
-/// While one lives on a thread, what that thread queues on the device becomes a graph in place of going to its compute
-/// stream: it goes to a stream of the recording, which nobody else knows, and temporary memory comes from `scratch`.
-/// Not nested. DeviceError where CUDA refuses.
+/// Turns what its thread queues on the device while it lives into a graph: it goes not to the compute stream but to a
+/// stream of the recording, which nobody else knows, and temporary memory comes from `scratch`. Not nested. DeviceError
+/// where CUDA refuses.
 class GraphRecording {
  public:
   GraphRecording(Device, MemoryPool& scratch);
@@ -21,7 +21,7 @@ class GraphRecording {
   GraphRecording(const GraphRecording&) = delete;
   GraphRecording& operator=(const GraphRecording&) = delete;
 
-  /// That of the calling thread on the device; null: none.
+  /// The recording of the calling thread on the device; null: none.
   static GraphRecording* active(Device) noexcept;
 
   CudaStream& stream() noexcept { return *stream_; }

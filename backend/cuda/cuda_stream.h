@@ -44,7 +44,7 @@ class CudaStream final : public Stream {
   void synchronize() override;
   cudaStream_t handle() const noexcept { return stream_; }
   bool waits_for_each() const noexcept { return synchronous_; }  ///< TUTTI_CUDA_SYNC=1
-  /// What was launched since the last clean synchronisation, the last ones by name; for errors.
+  /// The operations launched since the last clean synchronisation, the last ones by name; for errors.
   std::string in_flight() const;
   /// Is called whenever the host has waited for this stream or an event of it, and may throw. Set before first use.
   void after_waiting(std::function<void()> check) { after_waiting_ = std::move(check); }
@@ -67,13 +67,13 @@ class CudaStream final : public Stream {
   std::function<void()> after_waiting_;
 
   mutable std::mutex mutex_;                // guards what follows: any thread may launch
-  std::deque<std::string_view> in_flight_;  // since the last clean synchronisation, the last few
+  std::deque<std::string_view> in_flight_;  // names of the last few launches since the last clean synchronisation
   std::uint64_t launched_ = 0;              // operations ever
   std::uint64_t finished_ = 0;              // those of them that a clean synchronisation has seen
   std::vector<cudaEvent_t> spare_events_;
-  std::exception_ptr awaited_error_;  // of an event of another kind: thrown to who next waits for this stream
+  std::exception_ptr awaited_error_;  // error of an event of another kind: thrown to who next waits for this stream
 
-  std::once_flag host_waits_made_;  // with the first such event
+  std::once_flag host_waits_made_;  // set with the first event of another kind
   std::unique_ptr<HostWaits> host_waits_;
 };
 

@@ -21,7 +21,7 @@ struct CudnnDestroy {
 };
 template <class Handle> using CudnnOwned = std::unique_ptr<std::remove_pointer_t<Handle>, CudnnDestroy>;
 
-/// Whether a status says that cuDNN does not do this, rather than that something went wrong.
+/// True if a status says that cuDNN does not do this, rather than that something went wrong.
 bool is_unsupported(cudnnStatus_t);
 
 /// How cuDNN does one convolution of one geometry: its descriptors, and the fastest deterministic algorithm.
@@ -29,7 +29,7 @@ class CudnnPlan {
  public:
   using Key = std::array<std::int64_t, 21>;
 
-  /// What decides on the plan; nothing for what cuDNN cannot be asked for.
+  /// Everything that decides on the plan; nullopt for what cuDNN cannot be asked for.
   static std::optional<Key> key(const ConvolutionCall&);
   /// Null if cuDNN has no algorithm for it that may be used. With the device current.
   static std::shared_ptr<const CudnnPlan> make(const CudnnLibrary&, cudnnHandle_t, const ConvolutionCall&);
@@ -48,7 +48,7 @@ class CudnnPlan {
   CudnnOwned<cudnnFilterDescriptor_t> weight_;
   CudnnOwned<cudnnTensorDescriptor_t> output_;
   CudnnOwned<cudnnConvolutionDescriptor_t> convolution_;
-  int algorithm_ = 0;  // of the pass's own enumeration
+  int algorithm_ = 0;  // value of the pass's own enumeration
   std::size_t workspace_ = 0;
 };
 

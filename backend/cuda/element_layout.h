@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Where a kernel finds the operands of its elements: what a thread computes from a plan (element_plan.h).
+// Finds the operands of a kernel's elements: what a thread computes from a plan (element_plan.h).
 
 #include <tutti/backend/elementwise/operation.h>
 
@@ -42,8 +42,8 @@ struct ElementLayout {
   std::uint32_t items = 0;
   std::uint32_t in_last = 1;  ///< elements in the last item
   std::uint32_t axes = 1;
-  Divisor length[kAxes];                    // in items
-  std::int32_t stride[kOperands][kAxes]{};  // in elements
+  Divisor length[kAxes];                    // counted in items
+  std::int32_t stride[kOperands][kAxes]{};  // counted in elements
 };
 
 template <std::size_t operands> struct ElementOffsets {

@@ -23,7 +23,7 @@ struct ElementPlan {
   std::size_t operands = 0;
   std::size_t axes = 1;
   std::array<std::int64_t, kAxes> length{1};
-  std::array<std::array<std::int64_t, kAxes>, kOperands> stride{};  // in elements
+  std::array<std::array<std::int64_t, kAxes>, kOperands> stride{};  // counted in elements
   std::array<std::int64_t, kOperands> first{};                      // offset of the first element
 
   std::int64_t size() const noexcept;
@@ -32,20 +32,20 @@ struct ElementPlan {
 /// Throws ShapeError naming `operation` if more than `ElementPlan::kAxes` axes remain.
 ElementPlan plan_elements(std::string_view operation, const Shape&, std::span<const Strides* const>);
 
-/// Whether all elements have indices, and offsets from the first, up to `limit`.
+/// True if all elements have indices, and offsets from the first, up to `limit`.
 bool fits(const ElementPlan&, std::int64_t limit) noexcept;
 /// Two plans that cover the elements of one, which does not fit.
 std::pair<ElementPlan, ElementPlan> halves(const ElementPlan&) noexcept;
 
-/// Whether each `lanes` neighbours can be an `ElementBatch`'s group. Operands: address of the element at offset 0, and
-/// bytes of one.
+/// An operand's memory: the address of its element at offset 0, and the bytes of one.
 struct ElementMemory {
   std::byte* data = nullptr;
   std::size_t bytes = 0;
 };
+/// True if each `lanes` neighbours can be an `ElementBatch`'s group.
 bool can_group(const ElementPlan&, std::span<const ElementMemory>, std::int64_t lanes) noexcept;
 
-/// What a launch needs of a plan that fits.
+/// The batch that a launch needs of a plan that fits.
 ElementBatch make_batch(const ElementPlan&, std::span<const ElementMemory>) noexcept;
 
 /// Calls `f(plan)` for plans that fit `limit` and together cover each element once.

@@ -30,7 +30,7 @@ class HostWaits {
 
   /// False where the device cannot wait for memory.
   bool usable() const noexcept { return usable_; }
-  /// What is queued later starts after the event. Thread-safe; does not block.
+  /// Holds what is queued later until after the event. Thread-safe; does not block.
   void hold(const Event&);
 
  private:

@@ -11,8 +11,8 @@
 
 namespace tutti {
 
-/// Where kernels of one device report indices that are out of range. Such a kernel reads and writes nothing there and
-/// goes on (gather stores 0, scatter skips the update); the next one to wait for the device gets the error.
+/// The place where kernels of one device report indices that are out of range. Such a kernel reads and writes nothing
+/// there and goes on (gather stores 0, scatter skips the update); the next one to wait for the device gets the error.
 class IndexFaults {
  public:
   explicit IndexFaults(Device);
@@ -20,20 +20,20 @@ class IndexFaults {
   IndexFaults(const IndexFaults&) = delete;
   IndexFaults& operator=(const IndexFaults&) = delete;
 
-  /// For kernels whose indices mean what they do now (IndexScope).
+  /// Returns the place for reports of kernels whose indices have the current meaning (IndexScope).
   cuda_kernels::IndexFault* report();
 
   /// Throws ShapeError if a fault was reported, once. Sees all of those that finished before the call.
   void check();
 
  private:
-  // What kernels report says nothing of meanings: each has a place of its own, the first those without one and, should
-  // places run out, others.
+  // Reports say nothing of meanings: each meaning has a place of its own. The first place is for indices without a
+  // meaning and, should places run out, for other meanings.
   static constexpr std::size_t kPlaces = 16;
 
   Device device_;
   std::mutex mutex_;                                    // two threads that wait get the error once
-  std::vector<IndexMeaning> meanings_{IndexMeaning{}};  // of the places in use; without what one call alone knows
+  std::vector<IndexMeaning> meanings_{IndexMeaning{}};  // meanings of places in use, without what one call alone knows
   cuda_kernels::IndexFault* places_ = nullptr;          // [kPlaces]
 };
 

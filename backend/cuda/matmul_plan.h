@@ -14,10 +14,10 @@ struct MatmulPlan {
   static constexpr std::int64_t kMostInBatch = 65535;
 
   struct Operand {
-    std::int64_t rows;     // as stored, column-major
-    std::int64_t columns;  // as stored
+    std::int64_t rows;     // number as stored, column-major
+    std::int64_t columns;  // number as stored, column-major
     std::int64_t leading;  // distance between columns, in elements
-    bool transposed;       // before it is multiplied
+    bool transposed;       // true: transposed before it is multiplied
     std::int64_t batch_stride = 0;
     friend bool operator==(const Operand&, const Operand&) = default;
   };
@@ -39,7 +39,7 @@ struct MatmulPlan {
   Operand output;
   std::int64_t inner;  // the length summed over
   Axis batch{1, 0, 0, 0};
-  std::vector<Axis> outer;  // without `batch`, outermost first
+  std::vector<Axis> outer;  // all leading axes but `batch`, outermost first
 
   /// Operands as `Backend::matmul` takes them.
   MatmulPlan(const Array& lhs, const Array& rhs, const Array& output);

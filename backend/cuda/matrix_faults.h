@@ -11,8 +11,8 @@
 
 namespace tutti {
 
-/// Where kernels of one device report matrices that have no such result; they go on, and what they write of these means
-/// nothing. The next one to wait for the device gets the error.
+/// The place where kernels of one device report matrices without a result; the kernels go on, and what they write of
+/// these means nothing. The next one to wait for the device gets the error.
 class MatrixFaults {
  public:
   explicit MatrixFaults(Device);
@@ -20,7 +20,7 @@ class MatrixFaults {
   MatrixFaults(const MatrixFaults&) = delete;
   MatrixFaults& operator=(const MatrixFaults&) = delete;
 
-  /// For kernels of that operation, a literal, which the error names.
+  /// Returns the place where kernels of that operation report. The error names the operation, a literal.
   cuda_kernels::MatrixFault* report(std::string_view operation);
 
   /// Throws LinearAlgebraError if a fault was reported, once. Sees all of those that finished before the call.

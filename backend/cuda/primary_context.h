@@ -3,8 +3,8 @@
 
 namespace tutti::cuda_runtime {
 
-/// Whether the process has a context on the GPU: to make it current then costs nothing, and takes none of its memory.
-/// True where the driver cannot be asked.
+/// True if the process has a context on the GPU: to make it current then costs nothing, and takes none of its memory.
+/// True also where the driver cannot be asked.
 bool has_context(int gpu) noexcept;
 
 }  // namespace tutti::cuda_runtime

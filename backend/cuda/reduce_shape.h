@@ -11,8 +11,8 @@ namespace cuda_kernels {
 /// spread over the axes `kept`. Long lines are cut into segments, by sizes alone, so that results are the same on every
 /// run and device; their results, side by side for each output, are reduced in turn.
 struct ReduceShape {
-  StridedAxes kept;     // from: of the input, to: of the output
-  StridedAxes reduced;  // to: 0
+  StridedAxes kept;     // strides `from` in the input, `to` in the output
+  StridedAxes reduced;  // strides `from` in the input; `to` is 0
   std::int64_t outputs;
   std::int64_t length;
   std::int64_t segment;  // elements
@@ -20,7 +20,7 @@ struct ReduceShape {
   bool in_quads;  // four elements that follow each other lie together, aligned to 16 bytes
   LineLayout layout;
 
-  std::int64_t partial_bytes() const { return segments == 1 ? 0 : outputs * segments * 8; }  ///< of workspace
+  std::int64_t partial_bytes() const { return segments == 1 ? 0 : outputs * segments * 8; }  ///< size of the workspace
 };
 
 }  // namespace cuda_kernels

@@ -39,7 +39,7 @@ class SolverHandles {
   SolverHandles(const SolverHandles&) = delete;
   SolverHandles& operator=(const SolverHandles&) = delete;
 
-  Held hold(std::string_view operation);  ///< with the device current
+  Held hold(std::string_view operation);  ///< the device must be current
 
  private:
   void destroy();

@@ -14,8 +14,8 @@ struct TileLayout {
   ElementLayout tiles;            // an item is a tile; the first axis is the target's, the second the source's
   std::uint32_t target_axis = 0;  // lengths, in elements
   std::uint32_t source_axis = 0;
-  std::int32_t target_stride = 0;  // of the target along the source's axis, in elements
-  std::int32_t source_stride = 0;  // of the source along the target's axis
+  std::int32_t target_stride = 0;  // stride of the target along the source's axis, in elements
+  std::int32_t source_stride = 0;  // stride of the source along the target's axis, in elements
 };
 
 struct Tile {

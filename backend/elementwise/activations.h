@@ -61,7 +61,7 @@ struct GeluTanh {
   }
   template <class X> TUTTI_HOST_DEVICE X value(const X& x) const { return x * distribution(x); }
   template <class X> TUTTI_HOST_DEVICE X gradient(const X& x, const X& dy) const {
-    const X near = Clip{-kFar, kFar}.value(x);  // so that the slope is finite where it is multiplied by 0
+    const X near = Clip{-kFar, kFar}.value(x);  // keeps the slope finite where it is multiplied by 0
     const X s = distribution(near);
     const X slope = scalar<X>(kScale) * (scalar<X>(1) + scalar<X>(3 * kCubic) * near * near);
     return dy * (s + near * (s * (scalar<X>(1) - s)) * slope);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Of each bit of two integers, or of two bools.
+// Operations on each bit of two integers, or of two bools.
 
 #include <tutti/backend/elementwise/operation.h>
 

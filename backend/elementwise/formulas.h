@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Which formulas each elementwise operation has for a type of elements, and how many operands they read: what the
+// The formulas that each elementwise operation has for a type of elements, and how many operands they read: what the
 // tables of kernels are made from.
 
 #include <tutti/backend/elementwise/lists.h>
@@ -82,7 +82,7 @@ template <class O, class T, class F> constexpr void for_each_formula(const F& f)
   }
 }
 
-/// By operation and part. `K` is a pointer: null where an operation does not take the type or has no such part.
+/// A table by operation and part. `K` is a pointer: null where an operation does not take the type or has no such part.
 template <class K> using Table = std::array<std::array<K, 4>, AllOperations::size>;
 
 /// The table for elements of type T that holds `entry(Formula<...>{})`.

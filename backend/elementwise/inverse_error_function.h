@@ -50,7 +50,7 @@ TUTTI_HOST_DEVICE inline double erfinv(double y) {
   using namespace inverse_error_function;
   constexpr double kRootOfHalf = 0.70710678118654752;
   const double q = 0.5 * y;
-  const double left = 0.5 - abs(q);  // of probability, beyond
+  const double left = 0.5 - abs(q);  // probability of the tail beyond
   if (!(abs(q) > 0.425)) return kRootOfHalf * (q * middle(0.180625 - q * q));
   if (!(left > 0.0)) return left == 0.0 ? y / left : sqrt(left);
   const double r = sqrt(-log(left));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// What every elementwise operation is made of. An operation is a trivially copyable struct that is written once and
+// The parts of every elementwise operation. An operation is a trivially copyable struct that is written once and
 // instantiated with X = a scalar (CUDA threads), a Pack (CPU loops) and Tensor (second derivatives):
 //
 //   name      what errors and traces call it
@@ -77,7 +77,7 @@ template <class Operation> inline constexpr bool has_composed_gradient = [] {
   else
     return false;
 }();
-/// Whether the operation has kernels of its gradient.
+/// True if the operation has kernels of its gradient.
 template <class Operation> inline constexpr bool has_gradient_kernel =
     Operation::needs != Needs::no_gradient && Operation::needs != Needs::zero && !has_composed_gradient<Operation>;
 

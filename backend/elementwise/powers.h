@@ -27,14 +27,14 @@ template <std::integral T> TUTTI_HOST_DEVICE T pow(T base, T exponent) {
   return result;
 }
 
-// Of what fmod leaves, not of a / b, which may be rounded to the next whole number: 1 // 0.1 is 9, as in Python.
+// Uses the remainder of fmod, not a / b, which may be rounded to the next whole number: 1 // 0.1 is 9, as in Python.
 template <std::floating_point T> TUTTI_HOST_DEVICE T floor_divide(T a, T b) {
   if (b == T(0)) return a / b;
   const T left = fmod(a, b);
   const T quotient = (a - left) / b;  // whole, but for rounding
   const T rounded = left != T(0) && (left < T(0)) != (b < T(0)) ? quotient - T(1) : quotient;
   const T floored = floor(rounded) + (rounded - floor(rounded) > T(0.5) ? T(1) : T(0));
-  return floored == T(0) ? T(0) * (a / b) : floored;  // with the quotient's sign
+  return floored == T(0) ? T(0) * (a / b) : floored;  // a zero has the quotient's sign
 }
 
 /// 1 / sqrt(x).
@@ -82,7 +82,7 @@ struct Fmod {
   template <class X> TUTTI_HOST_DEVICE X value(const X& a, const X& b) const { return fmod(a, b); }
   template <class X> TUTTI_HOST_DEVICE X gradient_lhs(const X&, const X&, const X& dy) const { return dy; }
   template <class X> TUTTI_HOST_DEVICE X gradient_rhs(const X& a, const X& b, const X& dy) const {
-    // As floor_divide, exact where a / b is rounded to the next whole number.
+    // Uses floor_divide, exact where a / b is rounded to the next whole number.
     return -(dy * select((a < scalar<X>(0)) == (b < scalar<X>(0)), floor_divide(a, b), -floor_divide(-a, b)));
   }
 };

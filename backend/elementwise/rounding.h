@@ -21,7 +21,7 @@ struct Ceil {
   template <class X> TUTTI_HOST_DEVICE X value(const X& x) const { return ceil(x); }
 };
 
-/// To the nearest whole number, halves to the even one.
+/// Rounds to the nearest whole number, halves to the even one.
 struct Round {
   static constexpr auto name = "round";
   static constexpr auto domain = Domain::floating;

@@ -6,7 +6,7 @@ namespace tutti {
 /// An extension of the processor's instructions, and the bit of CPUID that says whether it is there.
 struct InstructionSet {
   enum Register { eax, ebx, ecx, edx };
-  enum State : unsigned { none = 0x0, ymm = 0x6, zmm = 0xe6 };  // what the system must save, as XGETBV says
+  enum State : unsigned { none = 0x0, ymm = 0x6, zmm = 0xe6 };  // state that the system must save, as XGETBV says
 
   const char* name;  // null: the end of a list
   unsigned leaf;

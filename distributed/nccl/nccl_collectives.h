@@ -26,9 +26,10 @@ void launch_all_reduce(const AllReduceRequest&, NcclGroup&, NcclTask&);
 /// devices that reach each other's memory does. Throws SyncError in a group of several processes.
 void launch_sparse(const SparseReduction&, NcclGroup&, NcclTask&);
 
-/// In a group of several processes the request numbers its arrays by rank; those of other processes are undefined.
-/// Parts that sum all members' inputs are NCCL's own collectives, or `sum_narrow`. Others (copies, sums of some, and
-/// max and min, where NCCL loses NaN) are sent to the targets' devices, and combined there in the sources' order.
+/// Carries out the request. In a group of several processes it numbers its arrays by rank; those of other processes are
+/// undefined. Parts that sum all members' inputs are NCCL's own collectives, or `sum_narrow`. Others (copies, sums of
+/// some, and max and min, where NCCL loses NaN) are sent to the targets' devices, and combined there in the sources'
+/// order.
 void launch_collective(const CollectiveRequest&, NcclGroup&, NcclTask&);
 
 /// Arrays of bf16 or f16, one for each rank that takes part, to be replaced by sum / denominator. NCCL would round
@@ -37,9 +38,9 @@ struct NarrowSum {
   DType dtype;
   std::int64_t count;
   double denominator;
-  std::vector<std::byte*> values{};         ///< by place in this process; null: the rank takes no part
-  std::vector<std::size_t> ranks{};         ///< that take part
-  std::vector<std::size_t> contributors{};  ///< of them, in the order of their sum
+  std::vector<std::byte*> values{};         ///< indexed by place in this process; null: the rank takes no part
+  std::vector<std::size_t> ranks{};         ///< those that take part
+  std::vector<std::size_t> contributors{};  ///< ranks that contribute, in the order of their sum
 };
 
 /// Each rank receives the contributors' numbers for its share of the elements, sums them in f32, rounds once, and sends

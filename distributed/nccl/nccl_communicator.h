@@ -77,12 +77,12 @@ class NcclCommunicator final : public Communicator {
   bool met_ = false;                                    // the membership was used
   std::unique_ptr<NcclGroup> group_;                    // none before the first collective; stopped after a failure
   std::deque<std::shared_ptr<NcclTask>> in_flight_;     // launched and not known to be finished, oldest first
-  std::chrono::steady_clock::time_point oldest_since_;  // when the oldest was launched, or the one before it ended
+  std::chrono::steady_clock::time_point oldest_since_;  // time when the oldest was launched, or the one before it ended
 
   std::mutex mutex_;  // guards what follows: requests come from whoever drains the server's mailbox
   std::condition_variable requested_;
   std::deque<std::shared_ptr<NcclTask>> queue_;
-  std::shared_ptr<const std::vector<Device>> members_;  // of the group, for what is requested now
+  std::shared_ptr<const std::vector<Device>> members_;  // the group's devices, for what is requested now
   std::exception_ptr untold_;                           // a failure of tasks that were launched, and so perhaps joined
   bool stopping_ = false;
   std::thread thread_;  // launches, watches for failures, and notes what has finished; joined here

@@ -16,14 +16,14 @@
 
 namespace tutti {
 
-/// Where a process's devices stand in a group of several processes.
+/// Position of a process's devices in a group of several processes.
 struct NcclMembership {
   ncclUniqueId id;     ///< made by one of the processes, by `make_nccl_id`
   int world = 1;       ///< devices in all processes
-  int first_rank = 0;  ///< of this process's first device; its others follow
+  int first_rank = 0;  ///< rank of this process's first device; its others follow
 };
 
-/// For one group; it has to reach all its processes. Throws SyncError when NCCL cannot make one.
+/// Makes the id for one group; it has to reach all its processes. Throws SyncError when NCCL cannot make one.
 ncclUniqueId make_nccl_id(Device);
 
 /// One NCCL communicator for each device of a group in this process; ranks follow the list's order. Created and used
@@ -35,7 +35,7 @@ class NcclGroup {
   /// The devices of one process alone.
   /// Throws SyncError when NCCL cannot connect the devices within the deadline, or is older than 2.18.
   NcclGroup(std::vector<Device>, std::chrono::milliseconds deadline);
-  /// Together with those of other processes, which have until the deadline to come.
+  /// Joins the devices with those of other processes, which have until the deadline to come.
   NcclGroup(std::vector<Device>, const NcclMembership&, std::chrono::milliseconds deadline);
   /// Ends NCCL's part in order, for which it has until the deadline; aborts it after a failure, and then.
   ~NcclGroup();
@@ -43,8 +43,8 @@ class NcclGroup {
   NcclGroup& operator=(const NcclGroup&) = delete;
 
   const std::vector<Device>& devices() const noexcept { return devices_; }
-  std::size_t size() const noexcept { return devices_.size(); }  ///< of this process
-  std::size_t world() const noexcept { return world_; }          ///< of all processes
+  std::size_t size() const noexcept { return devices_.size(); }  ///< devices of this process
+  std::size_t world() const noexcept { return world_; }          ///< devices of all processes
   std::size_t first_rank() const noexcept { return first_rank_; }
   const NcclVersion& version() const noexcept { return version_; }
   int rank_of(Device) const;  ///< its place among this process's devices
@@ -65,7 +65,7 @@ class NcclGroup {
   /// for `shrink`; else, and where that fails, they are aborted.
   void stop() noexcept;
   bool stopped() const noexcept { return stopped_; }
-  /// Whether these devices are some of this group's, whose communicators are still there, and NCCL has ncclCommShrink.
+  /// True if these devices are some of this group's, whose communicators are still there, and NCCL has ncclCommShrink.
   bool can_shrink_to(const std::vector<Device>&) const;
   /// A group of these devices alone, which need not connect anew; nothing may be running. This group's communicators
   /// are aborted, whatever happens. Throws SyncError when NCCL cannot make it within the deadline.
@@ -76,8 +76,8 @@ class NcclGroup {
 
  private:
   NcclGroup(std::vector<Device>, std::chrono::milliseconds deadline, NcclVersion);
-  /// The same for calls that connect. Others may take memory meanwhile: it may depend on them when the ranks of another
-  /// process come, and nothing has been launched that waits for another device.
+  /// Makes calls that connect, as `submit` makes others, but lets others take memory during the wait: it may depend on
+  /// them when the ranks of another process come, and nothing has been launched that waits for another device.
   template <class F> void connect(F&& calls) {
     broken_ = true;
     {
@@ -111,7 +111,7 @@ class NcclGroup {
   NcclVersion version_;
   std::size_t world_;
   std::size_t first_rank_;
-  std::vector<ncclComm_t> communicators_;  // by place among this process's devices; null: aborted
+  std::vector<ncclComm_t> communicators_;  // indexed by place among this process's devices; null: aborted
   bool broken_ = false;
   bool stopped_ = false;
 };

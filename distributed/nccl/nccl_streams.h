@@ -24,10 +24,10 @@ class NcclStreams {
   CudaStream& of(std::size_t place) const;
   std::size_t place_of(Device) const;  ///< throws SyncError if it is not in the group
 
-  /// What is queued from now on comes after these events. A device waits for its own alone: others' work reaches it
+  /// Orders what is queued from now on behind these events. A device waits for its own alone: others' work reaches it
   /// through NCCL, whose sender has waited.
   void wait_for(std::span<const Event>) const;
-  /// For memory that is to be written, whose last user may still be queued on the compute stream.
+  /// Waits for the last user of memory that is to be written, who may still be queued on the compute stream.
   void wait_for_users(std::size_t place) const;
   /// Memory for the time of a launch.
   std::byte* workspace(std::size_t place, std::size_t bytes, NcclTask&) const;
@@ -48,7 +48,7 @@ class NcclStreams {
     record_begun(task);
     group_.submit(operation_, std::forward<F>(calls));
   }
-  // Among them:
+  // Calls that `together` may make:
   void send(std::size_t place, const void* from, std::size_t bytes, std::size_t to_rank) const;
   void receive(std::size_t place, void* to, std::size_t bytes, std::size_t from_rank) const;
   void all_reduce(std::size_t place, const void* from, void* to, std::int64_t count, DType) const;

@@ -40,7 +40,7 @@ class NcclTask final : public CollectiveTask {
   const std::string& name() const noexcept { return name_; }
   const std::vector<Device>& members() const noexcept { return *members_; }
 
-  /// What is used until the devices have done their work.
+  /// Keeps what is used until the devices have done their work.
   void keep(Array array) { arrays_.push_back(std::move(array)); }
   void keep(std::unique_ptr<Storage> workspace) { workspaces_.push_back(std::move(workspace)); }
 
@@ -72,7 +72,7 @@ class NcclTask final : public CollectiveTask {
     let_go();
     finish(std::move(error));
   }
-  /// The same but for what was kept: giving memory back may wait for the devices, which may hang.
+  /// Ends the task without letting go of what was kept: giving memory back may wait for the devices, which may hang.
   void end_keeping(std::exception_ptr error) {
     launch_ = nullptr;
     finish(std::move(error));
@@ -89,8 +89,8 @@ class NcclTask final : public CollectiveTask {
   std::atomic<bool> joined_{false};
   std::vector<Array> arrays_;
   std::vector<std::unique_ptr<Storage>> workspaces_;
-  DeviceEvents begun_;  // on the communication streams, before what devices wait for each other in
-  DeviceEvents done_;   // on the communication streams of those that took part
+  DeviceEvents begun_;  // events on the communication streams, before what devices wait for each other in
+  DeviceEvents done_;   // events on the communication streams of those that took part
 };
 
 }  // namespace tutti

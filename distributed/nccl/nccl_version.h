@@ -10,7 +10,7 @@
 
 namespace tutti {
 
-/// What NCCL can do here: what the build's header declares and the version of the library that is loaded has.
+/// Capabilities of NCCL here: those that the build's header declares and the version of the library that is loaded has.
 class NcclVersion {
  public:
   /// Asks the library. Throws SyncError if it is older than 2.18, the first whose communicators never block.

@@ -54,7 +54,7 @@ class PeerCommunicator final : public Communicator {
 
   std::mutex mutex_;  // guards what follows: whoever comes by looks for what has finished
   std::deque<std::shared_ptr<PeerTask>> in_flight_;  // not known to be finished, oldest first
-  std::vector<Event> last_done_;                     // of the task before
+  std::vector<Event> last_done_;                     // ends of the task before, one per GPU
   std::exception_ptr untold_;                        // a failure of tasks that may have been joined
 };
 

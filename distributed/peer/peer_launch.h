@@ -26,7 +26,7 @@ class PeerStreams {
   CudaStream& on_gpu_of(Device) const;  ///< throws SyncError if no device of the group lies there
 
   void wait_for(std::span<const Event>) const;          ///< unrecorded ones count as past
-  void wait_for_users(std::span<const Device>) const;   ///< of memory that is to be written
+  void wait_for_users(std::span<const Device>) const;   ///< waits for users of memory that is to be written
   void copy(const Array& from, const Array& to) const;  ///< contiguous, of one size
   void copy(Device to_device, void* to, Device from_device, const void* from, std::size_t bytes) const;
   void clear(Device, void* memory, std::size_t bytes) const;

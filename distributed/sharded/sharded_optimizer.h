@@ -33,10 +33,10 @@ class ShardedOptimizer {
   /// Makes an optimizer of some pieces. Called several times; one call makes an optimizer for an element that belongs
   /// to no parameter, to learn the learning rate and the names of the state.
   using Factory = std::function<std::unique_ptr<Optimizer>(std::vector<Tensor> pieces)>;
-  /// For groups of parameters with learning rates and options of their own: each group has optimizers to itself.
+  /// Groups of parameters with learning rates and options of their own: each group has optimizers to itself.
   struct Groups {
     std::size_t count = 1;
-    std::function<std::size_t(const std::string& parameter)> group_of;  ///< by the parameter's name; below `count`
+    std::function<std::size_t(const std::string& parameter)> group_of;  ///< takes the parameter's name; below `count`
     std::function<std::unique_ptr<Optimizer>(std::size_t group, std::vector<Tensor> pieces)> make;
   };
 
@@ -54,28 +54,28 @@ class ShardedOptimizer {
   /// skips parameters without a gradient, throws what failed the step, and counts. Throws SyncError, before anything
   /// changes, when the gradients are of a group that has failed or that another has followed: follow, or rejoin, first.
   void step();
-  /// The same without the wait for the others' shares, which arrive while later ones are still being updated. Until
-  /// `join` this device's parameters may not be read; the device's next sync.step joins.
+  /// Steps without the wait for the others' shares, which arrive while later ones are still being updated. Until `join`
+  /// this device's parameters may not be read; the device's next sync.step joins.
   void step_async();
   /// Returns when this device's parameters are whole. Throws SyncError when a device failed before it had updated its
   /// share: parameters are then of two steps, and all that is left is to load a checkpoint.
   void join();
-  void zero_grad();  ///< of the replica's parameters
+  void zero_grad();  ///< calls zero_grad of the replica's parameters
 
   /// The norm of all gradients, before; scales those of this device's share in place, as tutti::clip_grad_norm does
   /// all.
   double clip_grad_norm(double max_norm, const ClipOptions& = {});
-  void clip_grad_value(double limit);  ///< of this device's share, as tutti::clip_grad_value. Local
-  /// What GradientScaler::unscale does, of this device's share and with the same answer on all devices: theirs is an
-  /// `and`. A collective.
+  void clip_grad_value(double limit);  ///< clips this device's share, as tutti::clip_grad_value. Local
+  /// Does what GradientScaler::unscale does, on this device's share and with the same answer on all devices, the `and`
+  /// of theirs. A collective.
   bool unscale_grad(double scale);
 
   std::size_t group_count() const noexcept { return prototypes_.size(); }
   double learning_rate(std::size_t group = 0) const;  ///< Error if there is no such group
-  void set_learning_rate(double);  ///< of all groups; negative or non-finite: Error. The same on all devices
+  void set_learning_rate(double);  ///< sets it for all groups; negative or non-finite: Error. The same on all devices
   void set_learning_rate(std::size_t group, double);
   std::int64_t steps() const noexcept { return steps_; }
-  std::size_t state_bytes() const noexcept;  ///< that this device keeps
+  std::size_t state_bytes() const noexcept;  ///< bytes of state that this device keeps
   const ShardPlan& shards() const noexcept { return shards_; }
 
   /// All devices' shares put together, in the format of an unsharded optimizer of the replica's parameters. Every
@@ -100,11 +100,11 @@ class ShardedOptimizer {
   struct Share {
     std::size_t group = 0;
     std::vector<Piece> pieces;
-    std::unique_ptr<Optimizer> optimizer;  // of the pieces, of which there are some
+    std::unique_ptr<Optimizer> optimizer;  // updates the pieces; there is at least one
   };
   struct Lap {
-    std::vector<ParameterId> parameters;  // what its gather moves
-    std::vector<Share> shares;            // of them, this device's, by group
+    std::vector<ParameterId> parameters;  // parameters that its gather moves
+    std::vector<Share> shares;            // this device's shares of them, sorted by group
   };
 
   void learn_prototypes(const Groups&);
@@ -130,9 +130,9 @@ class ShardedOptimizer {
   std::shared_ptr<SyncMember> member_;
   std::shared_ptr<Collectives> collectives_;
   ShardPlan shards_;
-  std::vector<std::size_t> group_of_;                   // by ParameterId
-  std::vector<std::unique_ptr<Optimizer>> prototypes_;  // by group, of no parameter: keep the learning rates
-  std::vector<std::vector<std::string>> state_names_;   // by group
+  std::vector<std::size_t> group_of_;                   // indexed by ParameterId
+  std::vector<std::unique_ptr<Optimizer>> prototypes_;  // one per group, of no parameter: keep the learning rates
+  std::vector<std::vector<std::string>> state_names_;   // one list per group
   std::vector<Lap> laps_;
   std::vector<PendingTensor> pending_;  // gathers
   std::int64_t steps_ = 0;

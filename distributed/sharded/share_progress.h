@@ -13,7 +13,7 @@
 
 namespace tutti {
 
-/// Whether one device's parameters are all of one step, while it updates its share and the others' shares arrive.
+/// Tells whether one device's parameters are all of one step, while it updates its share and the others' shares arrive.
 /// Thread-safe: the thread that drives the device writes; whoever makes the group form again reads, while a device that
 /// follows goes on.
 class ShareProgress {
@@ -22,8 +22,8 @@ class ShareProgress {
   void keep(bool kept);
   bool kept() const;
 
-  /// From now on the share changes, to that of this step; complete when the server has answered so many gathers. Unless
-  /// `check` throws: no other thread sees the share between the two.
+  /// The share changes from now on, to that of this step; complete when the server has answered so many gathers.
+  /// Nothing begins if `check` throws: no other thread sees the share between the two.
   void begin(std::int64_t step, std::size_t gathers, const std::function<void()>& check);
   void posted(std::shared_ptr<const CollectiveWaiter>);
   /// All parameters are of this step.
@@ -33,7 +33,7 @@ class ShareProgress {
   /// No update has begun whose gathers have not all been matched: the parameters are, or will soon be, of one step.
   bool whole() const;
   bool torn() const;  ///< an update has begun that will never be complete
-  bool settle();      ///< the same; forgets gathers that have ended well
+  bool settle();      ///< answers as `whole`; if true, forgets the gathers, which have ended well
   std::string torn_text(Device) const;
 
  private:
@@ -44,7 +44,7 @@ class ShareProgress {
   bool must_load_ = false;
   std::int64_t step_ = 0;
   std::size_t awaited_ = 0;                                       // gathers of the step
-  std::vector<std::shared_ptr<const CollectiveWaiter>> gathers_;  // of them, those that were posted
+  std::vector<std::shared_ptr<const CollectiveWaiter>> gathers_;  // gathers that were posted
 };
 
 }  // namespace tutti

@@ -143,6 +143,8 @@ export TSAN_OPTIONS="second_deadlock_stack=1 suppressions=$PWD/tools/tsan_suppre
 
 stage "layers" tools/check_layers.py
 stage "layers, self-test" tools/check_layers.py --self-test
+stage "comments in headers" tools/check_comments.py
+stage "comments in headers, self-test" tools/check_comments_self_test.py
 stage "docs/operations.md" tools/operation_coverage.py --check
 stage "docs/operations.md, self-test" tools/operation_coverage_self_test.py
 stage "GPU results, self-test" tools/gpu_results_self_test.py

@@ -14,7 +14,7 @@ struct CheckpointContents {
   PartStates parts;
 };
 
-/// What a folder is called while it is written or removed: whatever has it is no checkpoint.
+/// Suffix of a folder's name while it is written or removed: whatever has it is no checkpoint.
 inline constexpr const char* kUnfinishedSuffix = ".tmp";
 
 /// Writes a checkpoint as the folder `path`, which must not exist: manifest.json and up to `writers` safetensors files,

@@ -16,7 +16,7 @@
 
 namespace tutti {
 
-/// What a run has just completed.
+/// Moment of a run: what it has just completed.
 enum class CheckpointMoment : std::uint8_t { step, epoch, window, end };
 
 struct CheckpointFolderOptions {
@@ -31,12 +31,12 @@ struct CheckpointFolderOptions {
   /// False: `save` returns when the checkpoint is on the disk. On Linux, threads in the background run at a lower
   /// priority (nice 10 more).
   bool background = true;
-  /// What `save` does while the checkpoint before it is being written.
+  /// Behaviour of `save` while the checkpoint before it is being written.
   enum class Busy : std::uint8_t { wait, skip } busy = Busy::wait;
-  CheckpointCopies copies = CheckpointCopies::on_device;  ///< where the copies wait to be written
+  CheckpointCopies copies = CheckpointCopies::on_device;  ///< place where the copies wait to be written
   CheckpointFilter save_filter = {};
   CheckpointFilter load_filter = {};
-  /// What `load_newest` does about a damaged checkpoint.
+  /// Behaviour of `load_newest` with a damaged checkpoint.
   enum class Damaged : std::uint8_t { load_older, fail } damaged = Damaged::load_older;
   /// Hears of damaged checkpoints that are passed over, and of errors that nobody is there to catch. By default a line
   /// on standard error. Called by any thread.
@@ -46,7 +46,7 @@ struct CheckpointFolderOptions {
 struct LoadedCheckpoint {
   std::string path;
   CheckpointProgress progress;
-  std::vector<std::string> unused_parts;  ///< that it has and nobody asked for
+  std::vector<std::string> unused_parts;  ///< parts that it has and nobody asked for
   std::vector<std::string> damaged;       ///< newer ones that were passed over, and why
   bool complete = true;                   ///< no array was left out by a filter when it was saved
 };
@@ -80,9 +80,9 @@ class CheckpointFolder {
   /// progress. For Moment::epoch and window the progress counts what has just ended.
   bool save_if_due(CheckpointMoment, const CheckpointParts&, const CheckpointProgress&);
   bool due(CheckpointMoment, const CheckpointProgress&) const noexcept;
-  void wait();  ///< until the last save is on the disk; throws its error, once
+  void wait();  ///< waits until the last save is on the disk; throws its error, once
 
-  std::vector<std::string> paths() const;  ///< of the checkpoints, the oldest first; damaged ones too
+  std::vector<std::string> paths() const;  ///< paths of the checkpoints, the oldest first; damaged ones too
 
   /// Loads the newest checkpoint that is whole. Nothing: there is none. Throws DataError when all are damaged (or the
   /// newest one, with Damaged::fail, naming the newest that is good), and when the newest good one does not fit the

@@ -18,7 +18,7 @@ struct CheckpointProgress {
   bool operator==(const CheckpointProgress&) const = default;
 };
 
-/// What manifest.json says of the folder that it is in.
+/// Contents of manifest.json, about the folder that it is in.
 struct CheckpointManifest {
   struct File {
     std::string name;

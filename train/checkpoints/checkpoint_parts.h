@@ -15,12 +15,13 @@
 
 namespace tutti {
 
-using PartStates = std::vector<std::pair<std::string, PartState>>;  ///< by the part's name
+using PartStates = std::vector<std::pair<std::string, PartState>>;  ///< states by the part's name
 
-/// What goes into a checkpoint, or is taken out of it. Names are "<part>" and "<part>/<array>"; in a pattern, * stands
-/// for any characters and ? for one (nn/parameter_selection.h). An array is in if an `include` matches its name or its
-/// part's, and no `exclude` does; a part, if an `include` matches it or has it before its slash: "model/*.bias". An
-/// `include` that matches nothing is an error, but for arrays of a part that has none now or is excluded.
+/// Choice of what goes into a checkpoint, or is taken out of it. Names are "<part>" and "<part>/<array>"; in a pattern,
+/// * stands for any characters and ? for one (nn/parameter_selection.h). An array is in if an `include` matches its
+/// name or its part's, and no `exclude` does; a part, if an `include` matches it or has it before its slash:
+/// "model/*.bias". An `include` that matches nothing is an error, but for arrays of a part that has none now or is
+/// excluded.
 struct CheckpointFilter {
   std::vector<std::string> include = {"*"};
   std::vector<std::string> exclude = {};
@@ -29,7 +30,8 @@ struct CheckpointFilter {
   bool accepts_array(std::string_view name) const;
 };
 
-/// Where copies of the parts wait to be written. The host's cost the training the transfer, the device's its memory.
+/// Place where copies of the parts wait to be written. The host's cost the training the transfer, the device's its
+/// memory.
 enum class CheckpointCopies : std::uint8_t { on_device, on_host };
 
 /// The parts of a training run that a checkpoint keeps, by name. Refers to them: they must outlive it. Used between two
@@ -44,7 +46,7 @@ class CheckpointParts {
  public:
   struct Part {
     std::function<PartState()> save;
-    std::function<Install(const PartState&)> prepare;  ///< as `prepare_part`
+    std::function<Install(const PartState&)> prepare;  ///< does as `prepare_part`
     bool model = false;                                ///< parameters and buffers, complete at any time
   };
   /// Throws Error for a name that is empty, has a slash, or is taken, and for a function that is not set.

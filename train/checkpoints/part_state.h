@@ -20,7 +20,7 @@
 
 namespace tutti {
 
-/// What one part of a training run (a model, an optimizer, a stream's position) gives to a checkpoint.
+/// State that one part of a training run (a model, an optimizer, a stream's position) gives to a checkpoint.
 struct PartState {
   /// Names are unique; the storage is the state's own, so that training may go on. From a file they come in any order.
   NamedArrays arrays;
@@ -31,11 +31,11 @@ struct PartState {
 
 /// Gives a part a state that has been checked and copied to where it belongs. Fails for lack of memory only.
 using Install = std::function<void()>;
-Install in_order(std::vector<Install>);  ///< all of them
+Install in_order(std::vector<Install>);  ///< installs all of them, in order
 
-// For each kind of part `part_state`, its state now, and `prepare_part`, which checks a state and returns what installs
-// it. `prepare_part` throws Error for a state that does not fit; nothing is changed until the result is called. For
-// kinds of your own write the two beside the type: CheckpointParts::add finds them.
+// Two functions for each kind of part: `part_state` gives its state now, `prepare_part` checks a state and returns what
+// installs it. `prepare_part` throws Error for a state that does not fit; nothing is changed until the result is
+// called. For kinds of your own write the two beside the type: CheckpointParts::add finds them.
 
 /// Parameters and buffers of the first of a model's replicas, by name, and in the text where the dropout layers of each
 /// stand. All replicas get the values, and those on devices of the same number their own random state; without a text
@@ -68,8 +68,8 @@ Install prepare_part(Generator&, const PartState&);
 /// with `then` and at once with `now`, which must bring back all that it has changed.
 Install prepare_text(const std::string& now, const std::string& then, std::function<void(const std::string&)> load);
 
-/// What has its state as text, and perhaps `prepare_load(text)`, which changes nothing and returns what loads it: for
-/// what a load changes beside that state.
+/// Part that has its state as text, and perhaps `prepare_load(text)`, which changes nothing and returns what loads it:
+/// for what a load changes beside that state.
 template <class T>
 concept TextState = requires(T& part, const std::string& text) {
   { std::as_const(part).to_text() } -> std::convertible_to<std::string>;

@@ -7,7 +7,7 @@
 
 namespace tutti {
 
-/// Where a generator stands, as text, and the generator that stands there.
+/// State of a generator as text, and the generator that has this state.
 std::string generator_text(const Generator&);
 Generator parse_generator(const std::string&);  ///< throws DataError for what is no such text
 

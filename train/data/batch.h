@@ -15,11 +15,11 @@ struct Batch {
   Tensor targets;
   std::int64_t size = 0;
   std::int64_t epoch = 0;
-  std::int64_t step = 0;   ///< of the epoch, in steps of this size; the same on every device
+  std::int64_t step = 0;   ///< number in the epoch, in steps of this size; the same on every device
   std::int64_t first = 0;  ///< place of the first example in the epoch's order, over all devices
 
-  double weight() const noexcept { return static_cast<double>(size); }  ///< for GradientSync::step
-  /// The same without its examples: for a device that has none where others have some (EmptyItem).
+  double weight() const noexcept { return static_cast<double>(size); }  ///< weight for GradientSync::step
+  /// This batch without its examples: for a device that has none where others have some (EmptyItem).
   Batch without_examples(Device) const;
   /// Calls f with each tensor: what has shapes and values of its own in every batch.
   template <class F> void visit_tensors(F&& f) {
@@ -28,8 +28,8 @@ struct Batch {
   }
 };
 
-/// Their examples one after the other, of the first one's epoch, step and place; batches without examples add none.
-/// Error for no batches; ShapeError, DTypeError and DeviceError as `concatenate`.
+/// One batch of all examples, one after the other, with the first one's epoch, step and place; batches without examples
+/// add none. Error for no batches; ShapeError, DTypeError and DeviceError as `concatenate`.
 Batch concatenated(std::span<const Batch>);
 
 /// The random numbers of one example of a batch: a function of seed, epoch and place in the epoch's order alone. So an

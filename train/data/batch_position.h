@@ -6,11 +6,11 @@
 
 namespace tutti {
 
-/// Where a stream of batches stands, and what it must be made of for that to mean the same. How many devices share a
-/// step, and how large it is, is no part of it.
+/// Position of a stream of batches, and what the stream must be made of for that to mean the same. How many devices
+/// share a step, and how large it is, is no part of it.
 struct BatchPosition {
   std::int64_t epoch = 0;
-  std::int64_t examples = 0;  ///< of the epoch's order that were given, over all devices
+  std::int64_t examples = 0;  ///< examples of the epoch's order that were given, over all devices
   std::string data;           ///< Dataset::description
   std::string order;          ///< Sampler::description
 };

@@ -17,7 +17,7 @@ struct BatchOptions {
   std::vector<Device> devices = {cpu()};
   std::uint64_t seed = 0;
   bool shuffle = true;                       ///< a new order in every epoch
-  std::shared_ptr<const Sampler> sampler{};  ///< in place of seed and shuffle
+  std::shared_ptr<const Sampler> sampler{};  ///< replaces seed and shuffle
 };
 
 /// Cuts a data set into batches for one or several devices. Step i of an epoch takes the i-th run of devices x batch
@@ -35,8 +35,8 @@ class BatchStream {
   BatchStream(const Examples&, BatchOptions);
   BatchStream(std::shared_ptr<const Dataset>, BatchOptions);
 
-  std::int64_t examples() const noexcept;  ///< in an epoch
-  std::int64_t steps() const noexcept;     ///< in an epoch
+  std::int64_t examples() const noexcept;  ///< examples in an epoch
+  std::int64_t steps() const noexcept;     ///< steps in an epoch
   const std::vector<Device>& devices() const noexcept;
   /// The order is a function of the sampler and the number alone. Each thread may make its own.
   Epoch epoch(std::int64_t number) const;
@@ -58,13 +58,13 @@ class BatchStream::Epoch {
   std::int64_t steps() const noexcept;
   /// The rows of the data set that this batch is made of. `device` counts from 0 in BatchOptions::devices.
   std::span<const std::int64_t> rows(std::int64_t step, std::size_t device) const;
-  Batch batch(std::int64_t step, std::size_t device = 0) const;  ///< on that device
+  Batch batch(std::int64_t step, std::size_t device = 0) const;  ///< makes the batch on that device
 
  private:
   friend class BatchStream;
   Epoch(std::shared_ptr<const Data> data, std::int64_t number);
   std::int64_t first_of(std::int64_t step) const;
-  // Of a step that begins with this example of the order.
+  // Rows of a step that begins with this example of the order.
   std::span<const std::int64_t> rows_from(std::int64_t step_first, std::size_t device) const;
   Batch batch_from(std::int64_t step_first, std::size_t device) const;
 

@@ -16,7 +16,7 @@ namespace tutti {
 struct CsvOptions {
   char delimiter = ',';
   bool header = true;     ///< the first line names the columns
-  std::size_t width = 0;  ///< so many fields on each line; 0: as many as on the first
+  std::size_t width = 0;  ///< number of fields on each line; 0: as many as on the first
   /// The header may name columns by numbers, as pandas does for arrays; else read_csv takes such a line for data.
   bool numbers_as_names = false;
   /// Most bytes that the file may have, unpacked; 0: 1 GiB or a hundred times the file, whichever is more, and any
@@ -37,7 +37,7 @@ class CsvReader {
   bool next();  ///< goes to the next record; false at the end of the file
   std::size_t width() const noexcept { return width_; }
   std::string_view field(std::size_t column) const;            ///< valid until the next record
-  std::int64_t line_number() const noexcept { return line_; }  ///< where the record begins, from 1
+  std::int64_t line_number() const noexcept { return line_; }  ///< line where the record begins, from 1
   const std::string& path() const noexcept { return lines_.path(); }
   const std::vector<std::string>& names() const noexcept { return names_; }  ///< none without a header
 
@@ -51,18 +51,18 @@ class CsvReader {
   std::size_t width_;
   std::int64_t line_ = 0;
   std::vector<std::string> names_;
-  std::string text_;               // of all fields, one after the other
-  std::vector<std::size_t> ends_;  // of each field in it
+  std::string text_;               // text of all fields, one after the other
+  std::vector<std::size_t> ends_;  // end of each field in the text
 };
 
-/// By its name in the header, or by its number, from 0.
+/// Column by its name in the header, or by its number, from 0.
 using CsvColumn = std::variant<int, std::string>;
 
 /// Columns that become one array.
 struct CsvSelection {
-  std::vector<CsvColumn> columns{};  ///< in this order; none: all
+  std::vector<CsvColumn> columns{};  ///< columns in this order; none: all
   DType dtype = DType::f32;          ///< bool is 0 or 1
-  std::optional<double> missing{};   ///< what an empty field counts as; without it, it is an error
+  std::optional<double> missing{};   ///< value of an empty field; none: an empty field is an error
 };
 
 /// The numbers of these columns: [lines, columns], on cpu:0. Spaces around a number are passed over. Throws DataError

@@ -30,18 +30,18 @@ template <class T> class DataStream {
   /// Goes to the beginning of an epoch, counted from 0. A new stream stands at that of epoch 0.
   virtual void start_epoch(std::int64_t epoch) = 0;
 
-  /// Where the stream stands, as text: what `next` gave last is behind it, what was only fetched ahead is not.
+  /// Position of the stream, as text: what `next` gave last is behind it, what was only fetched ahead is not.
   virtual std::string position() const = 0;
   /// Goes there: `next` gives what it would have given there. Throws DataError for what is no position of a stream that
   /// was made alike; nothing is changed then.
   virtual void seek(const std::string& position) = 0;
 
-  /// Among how many devices the data are divided of which these items are one's share; 0: not known. Who reads on
+  /// Number of devices among which the data are divided, these items being one's share; 0: not known. Who reads on
   /// another number of devices would miss the others' shares.
   virtual std::size_t devices() const { return 0; }
 };
 
-/// What `wrapper` is to read; Error naming it for none.
+/// Stream that `wrapper` is to read; Error naming the wrapper for none.
 template <class T>
 std::unique_ptr<DataStream<T>> required_source(const char* wrapper, std::unique_ptr<DataStream<T>> source) {
   if (source == nullptr) raise("[{}] there is no stream to read", wrapper);

@@ -23,8 +23,8 @@ class Dataset {
   /// These examples, in this order, along a new first axis; none gives arrays whose first length is 0. Inputs, targets
   /// and size are set. Throws ShapeError for a number out of range, DataError for what cannot be read.
   virtual Batch batch(std::span<const std::int64_t> examples, Device) const = 0;
-  /// What tells it from other data sets, as far as that is known without reading it all; no path. Positions of streams
-  /// are compared by it.
+  /// Text that tells it from other data sets, as far as that is known without reading it all; no path. Positions of
+  /// streams are compared by it.
   virtual std::string description() const = 0;
 };
 

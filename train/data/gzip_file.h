@@ -18,7 +18,7 @@ std::uint64_t most_unpacked_bytes(const std::string& path);
 /// longer than allowed.
 class GzipFile {
  public:
-  static constexpr std::uint64_t kUnlimited = ~std::uint64_t{0};  ///< for who keeps little of it at a time
+  static constexpr std::uint64_t kUnlimited = ~std::uint64_t{0};  ///< no limit, for who keeps little of it at a time
 
   explicit GzipFile(std::string path, std::uint64_t most = 0);  ///< bytes, unpacked; 0: most_unpacked_bytes(path)
   ~GzipFile();
@@ -27,7 +27,7 @@ class GzipFile {
 
   /// Reads so many bytes, or all that are left if they are fewer; gives how many.
   std::size_t read(void* to, std::size_t bytes);
-  std::uint64_t offset() const noexcept { return offset_; }  ///< in the contents
+  std::uint64_t offset() const noexcept { return offset_; }  ///< place in the contents
   const std::string& path() const noexcept { return path_; }
 
  private:

@@ -20,7 +20,7 @@ class GzipLines {
 
   /// The next line without its end ("\n" or "\r\n"), valid until the next call; false at the end of the file.
   bool next(std::string_view& line);
-  std::int64_t line_number() const noexcept { return line_number_; }  ///< of the last line, from 1
+  std::int64_t line_number() const noexcept { return line_number_; }  ///< number of the last line, from 1
   const std::string& path() const noexcept { return file_.path(); }
 
  private:
@@ -28,7 +28,7 @@ class GzipLines {
 
   GzipFile file_;
   std::vector<char> block_ = std::vector<char>(1U << 14U);
-  std::size_t position_ = 0;  // in the block
+  std::size_t position_ = 0;  // place in the block
   std::size_t length_ = 0;
   std::string line_;
   std::int64_t line_number_ = 0;

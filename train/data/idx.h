@@ -9,7 +9,7 @@
 namespace tutti {
 
 struct IdxOptions {
-  std::uint64_t most_unpacked_bytes = 0;  ///< of a file; 0: 1 GiB or a hundred times the file, whichever is more
+  std::uint64_t most_unpacked_bytes = 0;  ///< limit for a file; 0: 1 GiB or a hundred times the file, whichever is more
 };
 
 /// Reads an array in the IDX format (that of MNIST, as its page describes it), plain or compressed with gzip, onto
@@ -22,7 +22,8 @@ Array read_idx(const std::string& path, const IdxOptions& = {});
 /// read_idx does, and DataError unless both files hold as many and the labels are whole numbers.
 Examples read_idx_examples(const std::string& inputs, const std::string& targets, const IdxOptions& = {});
 
-/// The same from two files in NumPy's format. Arrays share private mappings of the files.
+/// Images and labels, as read_idx_examples, from two files in NumPy's format. Arrays share private mappings of the
+/// files.
 Examples read_npy_examples(const std::string& inputs, const std::string& targets);
 
 }  // namespace tutti

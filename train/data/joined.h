@@ -23,7 +23,7 @@ template <class T> class Joined final : public DataStream<T> {
     if (count < 1) raise("[joined] {} items cannot be one", count);
   }
 
-  /// What is thrown passes through; the position is then still before the first of the items.
+  /// Joins the next items. What is thrown passes through; the position is then still before the first of them.
   std::optional<T> next() override {
     return with_next_items(*source_, count_, [](const std::vector<T>& items) -> std::optional<T> {
       if (items.empty()) return std::nullopt;

@@ -9,7 +9,7 @@
 
 namespace tutti {
 
-/// What a function makes of each item of another stream. Positions are that stream's. The function must be one of its
+/// Results of a function for each item of another stream. Positions are that stream's. The function must be one of its
 /// argument alone if a resumed stream is to give the same (`example_generator` gives such random numbers).
 template <class T, class U> class Mapped final : public DataStream<U> {
  public:
@@ -17,7 +17,7 @@ template <class T, class U> class Mapped final : public DataStream<U> {
   Mapped(std::unique_ptr<DataStream<T>> source, std::function<U(T)> function)
       : source_(required_source("mapped", std::move(source))), function_(std::move(function)) {}
 
-  /// What the function throws passes through; the position is then still before that item.
+  /// Maps the next item. What the function throws passes through; the position is then still before that item.
   std::optional<U> next() override {
     const std::string before = source_->position();
     std::optional<T> item = source_->next();

@@ -51,7 +51,7 @@ template <class T> class Prefetch final : public DataStream<T> {
 
   void start_epoch(std::int64_t epoch) override {
     stop();
-    rewind_ = true;  // unless all goes well, what was fetched ahead is to be read again
+    rewind_ = true;  // items fetched ahead are to be read again, unless all goes well
     source_->start_epoch(epoch);
     arrive();
   }
@@ -69,7 +69,7 @@ template <class T> class Prefetch final : public DataStream<T> {
  private:
   struct Fetched {
     std::optional<T> item;  // none: the end of the epoch, or an error
-    std::string position;   // behind it
+    std::string position;   // position behind it
     std::exception_ptr error;
   };
 
@@ -145,7 +145,7 @@ template <class T> class Prefetch final : public DataStream<T> {
   const std::size_t devices_;
   std::string position_;
   bool rewind_ = false;  // the source may stand elsewhere than at position_
-  std::mutex mutex_;     // of queue_ and stopping_, which both threads see
+  std::mutex mutex_;     // guards queue_ and stopping_, which both threads see
   OfProcess<std::condition_variable> changed_;
   std::deque<Fetched> queue_;
   bool stopping_ = false;

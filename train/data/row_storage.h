@@ -13,7 +13,7 @@ class RowStorage {
  public:
   enum class Memory {
     copied,
-    shared,  ///< of a contiguous array on a CPU device, which nobody may write to; others are copied
+    shared,  ///< uses a contiguous array on a CPU device, which nobody may write to; others are copied
   };
 
   explicit RowStorage(const Array&, Memory = Memory::copied);  ///< waits for its device; ShapeError for a scalar

@@ -15,7 +15,7 @@ namespace tutti {
 /// DataError for another text, and for positions that differ and are of another number of streams.
 std::vector<std::string> split_positions(const std::string& text, std::size_t streams);
 
-/// Where the streams of several devices stand, as one text.
+/// Positions of the streams of several devices, as one text.
 template <class T> std::string save_positions(const std::vector<std::unique_ptr<DataStream<T>>>& streams) {
   std::vector<std::string> positions;
   for (const auto& stream : streams) positions.push_back(stream->position());

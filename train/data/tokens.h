@@ -39,12 +39,12 @@ class Tokens {
   TokenType type_;
   std::int64_t begin_ = 0;
   std::int64_t size_;
-  std::string path_;  // for errors; empty: none
+  std::string path_;  // path in errors; empty: none
 };
 
 struct WindowOptions {
   std::int64_t length = 0;              ///< tokens of an input
-  std::int64_t stride = 0;              ///< from one window's begin to the next; 0: the length
+  std::int64_t stride = 0;              ///< distance from one window's begin to the next; 0: the length
   std::int64_t vocabulary = INT64_MAX;  ///< tokens are below it, else DataError where one is met
 };
 

@@ -10,13 +10,13 @@ namespace tutti {
 enum class WindowUse : std::uint8_t { undecided, windowed, plain };
 std::string to_string(WindowUse);
 
-/// Where a WindowStream stands.
+/// Position of a WindowStream.
 struct WindowPosition {
   WindowUse use = WindowUse::undecided;
   std::int64_t epoch = 0;
   std::int64_t window = -1;  ///< the last one that was begun or skipped; -1: none yet
   bool inside = false;       ///< it may still have items
-  std::string inner;         ///< then: the position of its stream
+  std::string inner;         ///< position of the window's stream, if inside
 
   std::string text() const;  ///< JSON
   /// Throws DataError for a text that is none, or that names a window which is not there.

@@ -57,7 +57,7 @@ template <class T> class WindowStream : public DataStream<T>, public Windowed {
     return now.text();
   }
 
-  std::size_t devices() const override { return current_ ? current_->devices() : 0; }  ///< of the window it is in
+  std::size_t devices() const override { return current_ ? current_->devices() : 0; }  ///< devices of its window
 
   /// Error for a position of the other kind of use. Where nothing had been read, either use may begin again.
   void seek(const std::string& text) override {

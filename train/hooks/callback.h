@@ -14,7 +14,7 @@ class Trainer;
 struct Callbacks {
   std::function<void(Trainer&)> before_train{};
   std::function<void(Trainer&)> before_step{};
-  std::function<void(Trainer&, const StepReport&)> after_step{};  ///< of training steps
+  std::function<void(Trainer&, const StepReport&)> after_step{};  ///< called after training steps
   std::function<void(Trainer&)> after_epoch{};
   std::function<void(Trainer&, const Metrics&)> after_evaluation{};
   std::function<void(Trainer&)> end{};

@@ -19,8 +19,8 @@ class GradientSync;
 class Checkpointer final : public Hook {
  public:
   Checkpointer(CheckpointFolder& folder, const CheckpointParts& parts) : folder_(folder), parts_(parts) {}
-  /// On one of several devices, whose trainers all have one: they wait for each other while the one that `saves` copies
-  /// the parts.
+  /// Serves one of several devices, whose trainers all have one: they wait for each other while the one that `saves`
+  /// copies the parts.
   Checkpointer(CheckpointFolder& folder, const CheckpointParts& parts, GradientSync& sync, Device device, bool saves)
       : folder_(folder), parts_(parts), sync_(&sync), device_(device), saves_(saves) {}
 
@@ -43,7 +43,7 @@ class Checkpointer final : public Hook {
 };
 
 struct BestCheckpointerOptions {
-  std::string metric = "loss";  ///< of the evaluations' means
+  std::string metric = "loss";  ///< name among the evaluations' means
   bool smaller_is_better = true;
 };
 
@@ -63,7 +63,7 @@ class BestCheckpointer final : public Hook {
   void end() override { folder_.wait(); }
 
   std::optional<double> best() const noexcept { return best_; }
-  /// With the metric: checkpoints of the trainer's state keep best().
+  /// Contains the metric's name: checkpoints of the trainer's state keep best().
   std::string state_name() const override { return "best checkpointer/" + options_.metric; }
   std::string state() const override;
   void load_state(const std::string&) override;  ///< DataError for another text; nothing is changed then

@@ -10,10 +10,10 @@
 namespace tutti {
 
 struct EarlyStoppingOptions {
-  std::string metric = "loss";  ///< of the evaluations' means
+  std::string metric = "loss";  ///< name among the evaluations' means
   bool smaller_is_better = true;
   std::int64_t patience = 3;  ///< evaluations in a row without an improvement, after which training stops; > 0
-  double min_delta = 0;       ///< what counts as one; >= 0
+  double min_delta = 0;       ///< difference that an improvement exceeds; >= 0
 };
 
 /// Stops training when evaluations no longer improve, and further training before its first step: raise the patience to
@@ -30,7 +30,7 @@ class EarlyStopping final : public Hook {
 
   std::optional<double> best() const noexcept { return best_; }
   std::int64_t without_improvement() const noexcept { return bad_; }
-  /// With the metric: checkpoints of the trainer's state keep best() and the count.
+  /// Contains the metric's name: checkpoints of the trainer's state keep best() and the count.
   std::string state_name() const override { return "early stopping/" + options_.metric; }
   std::string state() const override;
   void load_state(const std::string&) override;  ///< DataError for another text; nothing is changed then

@@ -21,7 +21,7 @@ class IterationTimer final : public Hook {
   void after_step(const StepReport&) override;
 
   std::int64_t timed_steps() const noexcept { return timed_; }
-  double seconds() const noexcept { return total_.count(); }  ///< of the timed steps
+  double seconds() const noexcept { return total_.count(); }  ///< total of the timed steps
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -30,7 +30,7 @@ class IterationTimer final : public Hook {
   std::int64_t seen_ = 0;
   std::int64_t timed_ = 0;
   std::chrono::duration<double> total_{};
-  std::chrono::duration<double> paused_{};  // by evaluations in the step that runs
+  std::chrono::duration<double> paused_{};  // time of evaluations in the step that runs
   Clock::time_point last_;
   Clock::time_point evaluation_;
 };

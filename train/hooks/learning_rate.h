@@ -14,8 +14,8 @@ namespace tutti {
 class Optimizer;
 
 struct LearningRateOptions {
-  std::optional<std::size_t> group = std::nullopt;  ///< of the optimizer's; default: all
-  std::int64_t steps_per_update = 1;                ///< of the schedule; > 0
+  std::optional<std::size_t> group = std::nullopt;  ///< group of the optimizer; default: all
+  std::int64_t steps_per_update = 1;                ///< steps of the schedule for each update; > 0
 };
 
 /// Sets an optimizer's learning rate before each training step, from how many steps it has made, and puts "lr" into the

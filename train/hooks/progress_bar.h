@@ -11,7 +11,7 @@
 namespace tutti {
 
 struct ProgressBarOptions {
-  std::int64_t steps = 0;  ///< of an epoch, for runs that TrainingLimits end by epochs; 0: not known
+  std::int64_t steps = 0;  ///< steps of an epoch, for runs that TrainingLimits end by epochs; 0: not known
   /// Metrics of the trainer's storage that are shown, as they are there.
   std::string loss = "total_loss";
   std::string accuracy = "accuracy";

@@ -15,8 +15,8 @@ class GradientSync;
 
 struct RunStatisticsOptions {
   std::int64_t every_steps = 20;
-  std::vector<Device> devices = {};  ///< whose memory is reported
-  GradientSync* sync = nullptr;      ///< of several devices; not owned
+  std::vector<Device> devices = {};  ///< devices whose memory is reported
+  GradientSync* sync = nullptr;      ///< group of several devices; not owned
 };
 
 /// Puts what a run achieves into the trainer's storage, every so many training steps: "throughput", examples a second
@@ -35,9 +35,9 @@ class RunStatisticsHook final : public Hook {
   using Clock = std::chrono::steady_clock;
 
   RunStatisticsOptions options_;
-  Throughput throughput_;  // since it was put
+  Throughput throughput_;  // throughput since it was last put
   double samples_ = 0;
-  Clock::time_point last_;  // what is measured began
+  Clock::time_point last_;  // start of what is measured
 };
 
 }  // namespace tutti

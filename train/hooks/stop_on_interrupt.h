@@ -19,7 +19,7 @@ class StopOnInterrupt final : public Hook {
   void after_step(const StepReport&) override;
   void after_train() override;
 
-  bool interrupted() const noexcept { return interrupted_; }  ///< in the last call of train
+  bool interrupted() const noexcept { return interrupted_; }  ///< true if Ctrl-C came in the last call of train
 
  private:
   void end_listening() noexcept;

@@ -19,7 +19,7 @@ class Auc {
   /// Reads from the device once, which it waits for. ShapeError for other shapes, DataError for other targets, Error
   /// for negative weights; nothing is added then.
   void add(const Tensor& scores, const Tensor& targets, const Tensor& weights = {});
-  void merge(const Auc&);  ///< as if their rows had been added, bit for bit in any order
+  void merge(const Auc&);  ///< adds the other's rows, with the same bits in any order
 
   double value() const;  ///< NaN without both classes, and with a score that is NaN
   void reset() { rows_.clear(); }
@@ -29,7 +29,7 @@ class Auc {
  private:
   struct Row {
     double score;
-    double weight;  // below 0: of a negative row
+    double weight;  // negative: the row's target is 0
     auto operator<=>(const Row&) const = default;
   };
   std::vector<Row> rows_;

@@ -39,7 +39,7 @@ class Accuracy {
 class Perplexity {
  public:
   void add(const Tensor& logits, const Tensor& targets, const Tensor& weights = {});
-  void add(double mean_loss, double tokens) { losses_.add(mean_loss, tokens); }  ///< where the loss is known already
+  void add(double mean_loss, double tokens) { losses_.add(mean_loss, tokens); }  ///< takes a loss known already
   void merge(const Perplexity& other) { losses_.merge(other.losses_); }
   double value() const;
   void reset() { losses_.reset(); }
@@ -63,8 +63,8 @@ class ConfusionMatrix {
 
   double count(std::int64_t target, std::int64_t prediction) const;  ///< ShapeError out of range
   double accuracy() const;
-  double precision(std::int64_t) const;  ///< of what was taken for the class, the share that is of it; NaN of nothing
-  double recall(std::int64_t) const;     ///< of what is of the class, the share that was taken for it; NaN of nothing
+  double precision(std::int64_t) const;  ///< share of what was taken for the class that is of it; NaN of nothing
+  double recall(std::int64_t) const;     ///< share of what is of the class that was taken for it; NaN of nothing
   double f1(std::int64_t) const;         ///< 2 tp / (2 tp + fp + fn); NaN of nothing
   std::int64_t classes() const noexcept { return classes_; }
 

@@ -17,7 +17,7 @@ class Progress;
 struct ConsoleWriterOptions {
   using Clock = std::chrono::steady_clock;
 
-  std::int64_t iterations = 0;                          ///< where the run ends; 0: unknown, no ETA
+  std::int64_t iterations = 0;                          ///< iteration at which the run ends; 0: unknown, no ETA
   std::FILE* output = stdout;                           ///< not owned
   Progress* progress = nullptr;                         ///< lines go above this bar, to its output; not owned
   std::vector<std::string> hidden{"memory/", "sync/"};  ///< names that begin so are left to files
@@ -43,7 +43,7 @@ class ConsoleWriter : public EventWriter {
   std::size_t starts_seen_ = 0;
   ConsoleWriterOptions::Clock::time_point started_;
   std::int64_t first_iteration_ = 0;
-  std::vector<std::int64_t> shown_;  // by series: the last iteration shown
+  std::vector<std::int64_t> shown_;  // last iteration shown, by series
 };
 
 }  // namespace tutti

@@ -34,7 +34,7 @@ class CsvWriter : public EventWriter {
   LineFile file_;
   EventRows rows_;
   std::vector<std::string> columns_;                   // names behind "iteration"
-  std::vector<std::optional<std::size_t>> column_of_;  // by series
+  std::vector<std::optional<std::size_t>> column_of_;  // place of the column, by series
   std::vector<std::optional<double>> cells_;
   std::string lines_;
 };

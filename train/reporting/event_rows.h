@@ -19,7 +19,7 @@ class EventRows {
     double value;
   };
 
-  /// If the run began or went back since the last call: from which iteration on what was written is void. Values from
+  /// Iteration from which on what was written is void, if the run began or went back since the last call. Values from
   /// there on are new again.
   std::optional<std::int64_t> restart(const EventStorage&);
   void assume_written(std::int64_t iteration);       ///< gives nothing up to this iteration
@@ -33,7 +33,7 @@ class EventRows {
 
   std::size_t starts_seen_ = 0;
   std::int64_t assumed_ = kNone;
-  std::vector<std::int64_t> written_;  // by series: the last iteration given
+  std::vector<std::int64_t> written_;  // last iteration given, by series
   std::vector<Value> values_;
 };
 

@@ -33,7 +33,7 @@ class EventStorage {
   };
   struct Series {
     std::string name;
-    Smoothing smoothing;         ///< what was given last
+    Smoothing smoothing;         ///< hint that was given last
     std::deque<Scalar> history;  ///< oldest first, iterations strictly ascending
   };
   class NameScope;
@@ -63,7 +63,8 @@ class EventStorage {
   void mark_written() noexcept {
     if (!starting_) written_ = iteration_;
   }
-  /// What is put from now on is not written until it is marked. Without this or a mark, nothing is known of it.
+  /// Begins to mark: what is put from now on is not written until it is marked. Without this or a mark, nothing is
+  /// known of it.
   void begin_marking() noexcept {
     if (!written_) written_ = iteration_ - 1;
   }
@@ -75,7 +76,7 @@ class EventStorage {
 
   bool starting() const noexcept { return starting_; }  ///< the next value will be a start
 
-  const std::deque<Series>& series() const noexcept { return series_; }  ///< in the order of their first values
+  const std::deque<Series>& series() const noexcept { return series_; }  ///< series in the order of their first values
   const Series* find(std::string_view name) const;                       ///< nullptr if nothing was put under it
   std::optional<Scalar> latest(std::string_view name) const;
   /// The median of the newest `window` values, where two are in the middle their mean; where nothing is put, nothing.
@@ -87,7 +88,7 @@ class EventStorage {
   /// Takes the place of everything but options and open scopes. Throws DataError for another text; nothing is changed
   /// then. Longer histories than the options allow lose their oldest values.
   void load_text(const std::string& text) { prepare_load(text)(); }
-  /// The same in two parts: all that can fail, and a function that does the rest, to be called once.
+  /// `load_text` in two parts: all that can fail, and a function that does the rest, to be called once.
   std::function<void()> prepare_load(const std::string&);
 
  private:
@@ -101,14 +102,14 @@ class EventStorage {
   double samples_ = 0;
   std::string prefix_;
   bool starting_ = true;                 // nothing was put since the run began or went back
-  std::optional<std::int64_t> written_;  // up to this iteration; nothing: not known
+  std::optional<std::int64_t> written_;  // last iteration written; nothing: not known
   std::vector<std::int64_t> starts_;
   std::deque<Series> series_;                                // a deque: references stay
-  std::map<std::string, std::size_t, std::less<>> indices_;  // of series_, by name
+  std::map<std::string, std::size_t, std::less<>> indices_;  // places in series_, by name
   std::size_t expected_ = 0;                                 // index of what is put next, perhaps
 };
 
-/// What name_scope returns.
+/// Result of name_scope: the scope ends with it.
 class EventStorage::NameScope {
  public:
   NameScope(const NameScope&) = delete;

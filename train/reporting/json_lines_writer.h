@@ -31,7 +31,7 @@ class JsonLinesWriter : public EventWriter {
 
   LineFile file_;
   EventRows rows_;
-  std::vector<std::string> keys_;  // by series: "name": as JSON
+  std::vector<std::string> keys_;  // JSON text of each series' key, as "name":
   std::string lines_;
 };
 

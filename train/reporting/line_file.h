@@ -38,7 +38,7 @@ class LineFile {
   };
   using File = std::unique_ptr<std::FILE, CloseFile>;
 
-  static File open(const std::string& path, Mode, const std::string& known_as);  ///< to the user
+  static File open(const std::string& path, Mode, const std::string& known_as);  ///< `known_as`: the user's path
   static void append(std::FILE*, const std::string& path, std::string_view text);
   static void flush(std::FILE*, const std::string& path);
   void begin(const char* what);  ///< a change, which has failed until it is finished

@@ -11,11 +11,12 @@
 #include <string_view>
 #include <vector>
 
-// What metrics are made with: reading their operands, and their state as text.
+// Parts that metrics are made with: reading their operands, and their state as text.
 
 namespace tutti {
 
-/// What a metric reads of a batch of n rows: columns, each of n numbers, and the weights of the rows (1 by default).
+/// Numbers that a metric reads of a batch of n rows: columns, each of n numbers, and the weights of the rows (1 by
+/// default).
 struct MetricRows {
   std::vector<std::vector<double>> columns;
   std::vector<double> weights;
@@ -28,8 +29,8 @@ MetricRows read_metric_rows(std::string_view metric, std::vector<Tensor> columns
 /// Checks logits [n, classes] beside targets [n], integers: ShapeError or DTypeError naming the metric.
 void check_class_rows(std::string_view metric, const Tensor& logits, const Tensor& targets);
 
-/// In the first column, which rows have their target among the k largest of their logits (1, else 0, also for those
-/// with a NaN). DataError naming the row for a target that is none of the classes, unless its weight is 0.
+/// Reads which rows have their target among the k largest of their logits, into the first column (1, else 0, also for
+/// those with a NaN). DataError naming the row for a target that is none of the classes, unless its weight is 0.
 MetricRows read_class_hits(std::string_view metric, const Tensor& logits, const Tensor& targets, std::int64_t k,
                            const Tensor& weights = {});
 
@@ -41,7 +42,7 @@ class MetricState {
 
   void put(double number);
   void put(const ExactSum&);
-  double take();  ///< in the order put; throws DataError when there is none left
+  double take();  ///< takes a number, in the order put; throws DataError when there is none left
   ExactSum take_sum();
   bool at_end() const noexcept { return taken_ == numbers_.size(); }
   void end() const;  ///< throws DataError if there is more

@@ -20,7 +20,7 @@ namespace tutti {
 /// weight is a power of two, or both are f32).
 class RunningAverage {
  public:
-  /// What weighs 0, an empty batch's NaN, counts for nothing. Error for a negative weight or NaN.
+  /// Adds a value; one that weighs 0, an empty batch's NaN, counts for nothing. Error for a negative weight or NaN.
   void add(double value, double weight = 1.0);
   /// Losses [n] or [], with weights [n] (undefined: 1). Reads from the device once, which it waits for. ShapeError for
   /// other shapes, Error for negative weights.

@@ -16,23 +16,23 @@ struct ProgressOptions {
 
   std::string label = {};                       ///< e.g. "epoch 3/10"
   std::FILE* output = stderr;                   ///< not owned
-  std::string unit = "examples";                ///< what a second makes so many of
+  std::string unit = "examples";                ///< name of what is counted a second
   std::optional<bool> terminal = std::nullopt;  ///< draw over; default: see Progress
-  std::int64_t first_step = 0;                  ///< of a resumed run: steps done before, which took no time here
+  std::int64_t first_step = 0;                  ///< steps of a resumed run done before, which took no time here
   std::optional<int> width =
       std::nullopt;  ///< columns; default: the environment's COLUMNS, else the terminal's, else 80
   std::chrono::milliseconds terminal_interval{100};
-  std::chrono::milliseconds line_interval{10'000};     ///< of lines, at first
-  std::chrono::milliseconds widest_interval{600'000};  ///< of lines, at last
+  std::chrono::milliseconds line_interval{10'000};     ///< time between lines, at first
+  std::chrono::milliseconds widest_interval{600'000};  ///< time between lines, at last
   std::function<Clock::time_point()> now = &Clock::now;
 };
 
-/// Where a run stands.
+/// State of a run, to be shown.
 struct ProgressStatus {
   std::int64_t step = 0;                          ///< steps done
   std::int64_t examples = 0;                      ///< examples done since the bar was made
   std::optional<double> loss = std::nullopt;      ///< mean so far
-  std::optional<double> accuracy = std::nullopt;  ///< in [0, 1]
+  std::optional<double> accuracy = std::nullopt;  ///< share in [0, 1]
   /// The accuracy on other data, measured now and then: in [0, 1].
   std::optional<double> validation = std::nullopt;
 };
@@ -51,7 +51,7 @@ class Progress {
 
   void update(const ProgressStatus&);  ///< shows it if enough time has passed; always if it is the last step
   void print(std::string_view line);   ///< a line of its own, above the one that is drawn over
-  void relabel(std::string label);     ///< from what is shown next
+  void relabel(std::string label);     ///< changes the label of what is shown next
   void hide();                         ///< erases the line that is being drawn over, until the next update
   void finish();                       ///< shows the last status if it is not shown yet, and ends the line
 
@@ -71,7 +71,7 @@ class Progress {
   std::optional<ProgressOptions::Clock::time_point> shown_;
   ProgressStatus status_;
   bool pending_ = false;    // status_ is newer than what is shown
-  bool line_open_ = false;  // on a terminal: the cursor stands at the end of the drawn line
+  bool line_open_ = false;  // the cursor stands at the end of the drawn line, on a terminal
 };
 
 }  // namespace tutti

@@ -19,7 +19,7 @@ std::string record(std::string_view bytes);
 void put_varint(std::string& message, int field, std::uint64_t value);
 void put_float(std::string& message, int field, float value);
 void put_double(std::string& message, int field, double value);
-void put_bytes(std::string& message, int field, std::string_view bytes);  ///< also texts and messages within
+void put_bytes(std::string& message, int field, std::string_view bytes);  ///< takes texts and messages within, too
 void put_doubles(std::string& message, int field, std::span<const double> values);
 
 }  // namespace tutti::tensorboard

@@ -32,8 +32,8 @@ struct ConvolvedAxis {
 
 struct Convolution {
   std::int64_t images;
-  std::int64_t channels;      // of a group
-  std::int64_t out_channels;  // of a group
+  std::int64_t channels;      // number in a group
+  std::int64_t out_channels;  // number in a group
   ConvolvedAxis rows;
   ConvolvedAxis columns;
   std::int64_t groups = 1;
@@ -42,7 +42,7 @@ struct Convolution {
   TUTTI_HOST_DEVICE std::int64_t image_size() const { return groups * group_size(); }
   TUTTI_HOST_DEVICE std::int64_t output_group_size() const { return out_channels * positions(); }
   TUTTI_HOST_DEVICE std::int64_t output_size() const { return groups * output_group_size(); }
-  TUTTI_HOST_DEVICE std::int64_t weights() const { return out_channels * taps(); }  // of a group
+  TUTTI_HOST_DEVICE std::int64_t weights() const { return out_channels * taps(); }  // number in a group
   TUTTI_HOST_DEVICE std::int64_t kernel_size() const { return rows.kernel * columns.kernel; }
   TUTTI_HOST_DEVICE std::int64_t taps() const { return channels * kernel_size(); }
   TUTTI_HOST_DEVICE std::int64_t positions() const { return rows.out_length * columns.out_length; }
@@ -52,7 +52,7 @@ struct Convolution {
 struct Tap {
   std::int32_t row;
   std::int32_t column;
-  std::int64_t offset;  // of (channel, row, column)
+  std::int64_t offset;  // offset of (channel, row, column)
 
   TUTTI_HOST_DEVICE static Tap of(const Convolution& c, std::int64_t tap) {
     const Division line = divide(tap, c.columns.kernel);
@@ -64,7 +64,7 @@ struct Tap {
   }
 };
 
-/// Where output position (image, y, x) begins to read, possibly in the padding.
+/// The place where output position (image, y, x) begins to read, possibly in the padding.
 struct Position {
   std::int32_t row;
   std::int32_t column;
@@ -122,7 +122,7 @@ struct InputGradientProduct {
     std::int64_t weight;  // offset of (out channel, channel 0, r, s)
   };
   struct Column {
-    std::int32_t row;  // of the element, from the padding's edge on
+    std::int32_t row;  // row of the element, from the padding's edge on
     std::int32_t column;
     std::int64_t output;  // offset of the image in the output gradient
   };
@@ -232,7 +232,7 @@ struct SumParts {
   }
 };
 
-/// Whether the products of groups are so narrow that tiles would be nearly empty: threads then sum alone, or those of a
+/// True if the products of groups are so narrow that tiles would be nearly empty: threads then sum alone, or those of a
 /// block together where the sums are long.
 TUTTI_HOST_DEVICE inline bool is_narrow(const Convolution& c) {
   return c.groups > 1 && c.channels * c.out_channels <= 16;

@@ -23,7 +23,7 @@ void launch_arange(cudaStream_t, DType, void* to, std::int64_t count, std::int64
 /// Inputs: a mask of bool, and two of the output's type.
 void launch_where(cudaStream_t, std::size_t element_bytes, const ElementBatch&);
 
-/// From a type that others are computed in to any, or from a narrow type to the one that it is computed in.
+/// Casts from a type that others are computed in to any, or from a narrow type to the one that it is computed in.
 void launch_cast(cudaStream_t, DType from, DType to, const ElementBatch&);
 
 }  // namespace tutti::cuda_kernels

@@ -5,8 +5,8 @@
 
 namespace tutti::cuda_kernels {
 
-/// What a kernel found to be out of range, in host memory that the device writes to. Threads that find faults at the
-/// same time overwrite each other's `index`; any of them will do, and all write the same for the rest.
+/// An index that a kernel found to be out of range, in host memory that the device writes to. Threads that find faults
+/// at the same time overwrite each other's `index`; any of them will do, and all write the same for the rest.
 struct IndexFault {
   enum class Operation : std::int64_t { none, gather, scatter_add, scatter };
 

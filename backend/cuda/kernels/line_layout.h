@@ -12,7 +12,7 @@ struct LineLayout {
   static constexpr std::uint32_t kThreads = 256;
   static constexpr std::uint32_t kWarp = 32;
 
-  std::uint32_t lines;  // in a block
+  std::uint32_t lines;  // number in a block
   std::uint32_t lanes;  // lines * lanes == kThreads
   bool adjacent;
 
@@ -25,7 +25,7 @@ struct LineLayout {
   /// Blocks' worth of work in `count` lines.
   TUTTI_HOST_DEVICE std::int64_t groups(std::int64_t count) const { return divide_up(count, lines); }
 
-  /// For `count` lines of `length` elements.
+  /// The layout for `count` lines of `length` elements.
   static constexpr LineLayout of(std::int64_t count, std::int64_t length, bool adjacent) {
     constexpr auto up_to = [](std::int64_t wanted, std::uint32_t most) {
       std::uint32_t power = 1;

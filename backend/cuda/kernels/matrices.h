@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// What cuSOLVER and cuBLAS leave to their callers. Matrices are row-major.
+// Kernels for what cuSOLVER and cuBLAS leave to their callers. Matrices are row-major.
 
 #include <tutti/backend/dtype.h>
 #include <tutti/backend/host_device.h>
@@ -14,7 +14,7 @@
 
 namespace tutti::cuda_kernels {
 
-/// What a kernel found wrong with a matrix, in host memory that the device writes to. Threads that find defects at the
+/// A defect that a kernel found in a matrix, in host memory that the device writes to. Threads that find defects at the
 /// same time overwrite each other's place; any of them will do, and `kind` is told last.
 struct MatrixFault {
   volatile MatrixDefect::Kind kind = MatrixDefect::Kind::none;
@@ -40,7 +40,7 @@ struct MatrixBatch {
 void launch_point_at(cudaStream_t, void* first, std::int64_t bytes, std::int64_t count, void** pointers);
 /// Zeros above the diagonal, or below it.
 void launch_clear_triangle(cudaStream_t, DType, const MatrixBatch&, bool upper, void* matrices);
-/// From LAPACK's exchanges of rows, [count, n] that count from 1: the permutation and its sign.
+/// Makes the permutation and its sign from LAPACK's exchanges of rows, [count, n] that count from 1.
 void launch_permutation(cudaStream_t, DType, std::int64_t count, std::int64_t n, const int* exchanges,
                         std::int64_t* permutation, void* sign);
 

@@ -9,7 +9,7 @@
 
 namespace tutti::cuda_kernels {
 
-/// What a row is normalised with, and by; null: no weight, no bias.
+/// The arrays of a row's normalisation; null: no weight, no bias.
 struct RowOperands {
   const void* input;
   const void* weight;

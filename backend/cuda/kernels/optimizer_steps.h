@@ -17,7 +17,7 @@ struct ParameterMemory {
   std::int64_t size;
   std::byte* parameter;
   const std::byte* gradient;
-  std::byte* state[RuleOperands::kMostStates];  ///< as many as the rule has
+  std::byte* state[RuleOperands::kMostStates];  ///< arrays of the rule's state, as many as it has
 };
 
 /// One launch for every few dozen parameters.

@@ -48,7 +48,7 @@ struct Pooling {
   PooledAxis rows;
   PooledAxis columns;
 
-  TUTTI_HOST_DEVICE std::int64_t elements() const { return rows.length * columns.length; }  // of a plane
+  TUTTI_HOST_DEVICE std::int64_t elements() const { return rows.length * columns.length; }  // size of a plane
   TUTTI_HOST_DEVICE std::int64_t windows() const { return rows.out_length * columns.out_length; }
 };
 
@@ -69,7 +69,7 @@ template <class T> struct LargestElement {
   }
 };
 
-/// Of window (row, column) of a plane.
+/// The largest element of window (row, column) of a plane.
 template <class T> TUTTI_HOST_DEVICE LargestElement<T> largest_in_window(const Pooling& pooling, const T* plane,
                                                                          std::int64_t row, std::int64_t column) {
   const Span rows = pooling.rows.window(row);
@@ -97,7 +97,7 @@ template <class T> TUTTI_HOST_DEVICE T passed_back(const Pooling& pooling, const
   return sum;
 }
 
-/// Of window (row, column) of a plane.
+/// The mean of window (row, column) of a plane.
 template <class T>
 TUTTI_HOST_DEVICE T mean_of_window(const MeanPooling& means, const T* plane, std::int64_t row, std::int64_t column) {
   const Pooling& pooling = means.windows;

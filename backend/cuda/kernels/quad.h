@@ -11,7 +11,7 @@ template <class T> struct alignas(16) Quad {
   T at[kLength];
 };
 
-/// Whether lines of `length` elements, one behind the other from `data` on, are made of whole quads.
+/// True if lines of `length` elements, one behind the other from `data` on, are made of whole quads.
 inline bool lies_in_quads(const void* data, std::int64_t length) {
   return reinterpret_cast<std::uintptr_t>(data) % 16 == 0 && length % 4 == 0;
 }

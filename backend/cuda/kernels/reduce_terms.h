@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// What reductions accumulate. Each has
+// Terms that reductions accumulate. Each has
 //   Accumulated, identity()   what partial results are kept in
 //   add                       one element, or four
 //   combine, finish           join partial results; narrow the last

@@ -26,8 +26,8 @@ inline constexpr std::int64_t kMostSorted = std::int64_t{1} << 26U;
 inline constexpr std::int64_t kLongRun = 64;
 
 struct SortedUpdates {
-  std::int64_t begin;   // of the updates sorted at a time
-  std::int64_t count;   // at most kMostSorted
+  std::int64_t begin;   // first of the updates sorted at a time
+  std::int64_t count;   // number of the updates sorted at a time, at most kMostSorted
   std::int64_t places;  // elements of the output
 };
 

@@ -9,13 +9,13 @@ namespace tutti::cuda_kernels {
 /// Pairs the elements of an index array with those that they select along one axis of another array, which is
 /// contiguous. `scatter` takes contiguous indices alone.
 struct Selection {
-  StridedAxes axes;          // of the index; from: of the selected array, 0 along the axis; to: of the index
-  std::int64_t size;         // of the index
-  std::int64_t length;       // of the axis, in the index
+  StridedAxes axes;          // the index's; `from`: strides of the selected array, 0 along the axis; `to`: of the index
+  std::int64_t size;         // number of the index's elements
+  std::int64_t length;       // length of the axis, in the index
   std::int64_t inner;        // distance of the index's neighbours along the axis
-  std::int64_t axis;         // for messages
-  std::int64_t axis_length;  // in the selected array
-  std::int64_t axis_stride;  // there
+  std::int64_t axis;         // number of the axis, for messages
+  std::int64_t axis_length;  // length of the axis, in the selected array
+  std::int64_t axis_stride;  // stride of the axis, in the selected array
 
   /// Lines of the index along the axis. Elements of different lines never select the same.
   TUTTI_HOST_DEVICE std::int64_t lines() const { return size / length; }

@@ -12,7 +12,7 @@ namespace tutti::cuda_kernels {
 
 enum class Combination : std::uint8_t { sum, max, min };  ///< max and min propagate NaN
 
-/// Where several devices' arrays lie, for a kernel that reaches all of them. Targets may be sources: each element is
+/// Addresses of several devices' arrays, for a kernel that reaches all of them. Targets may be sources: each element is
 /// read and then written by one thread.
 struct SliceTable {
   static constexpr std::int32_t kMost = 64;
@@ -26,8 +26,8 @@ enum class SliceWire : std::uint8_t { native, bf16, f16 };
 
 struct SliceOperation {
   Combination combination = Combination::sum;
-  double denominator = 1.0;            ///< of sums
-  SliceWire wire = SliceWire::native;  ///< of sums of f32
+  double denominator = 1.0;            ///< divisor of sums
+  SliceWire wire = SliceWire::native;  ///< format in which sums of f32 travel
   double wire_scale = 1.0;
 };
 

@@ -15,7 +15,7 @@ inline constexpr std::int64_t kMostSortedTogether = std::int64_t{1} << 26U;
 
 struct SortedLines {
   AxisLines lines;
-  std::int64_t begin;  // of the lines sorted at a time
+  std::int64_t begin;  // first of the lines sorted at a time
   std::int64_t count;
   bool descending;
 

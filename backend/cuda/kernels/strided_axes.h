@@ -12,7 +12,7 @@ struct Division {
   std::int64_t remainder;
 };
 
-/// Of numbers that are not negative: in 32 bits where both fit, which is several times faster on a GPU.
+/// Divides numbers that are not negative: in 32 bits where both fit, which is several times faster on a GPU.
 TUTTI_HOST_DEVICE inline Division divide(std::int64_t number, std::int64_t by) {
   if ((static_cast<std::uint64_t>(number | by) >> 32U) == 0) {
     const auto short_number = static_cast<std::uint32_t>(number);
@@ -41,7 +41,7 @@ struct StridedAxes {
   std::int64_t to[kMost];
   std::int32_t count = 0;
 
-  /// Of the element at row-major `place`.
+  /// Offsets of the element at row-major `place`.
   TUTTI_HOST_DEVICE Offsets offsets(std::int64_t place) const {
     Offsets offsets{0, 0};
     for (std::int32_t axis = count - 1; axis > 0; --axis) {
