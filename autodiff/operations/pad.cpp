@@ -27,11 +27,13 @@ Tensor places_of(std::int64_t begin, std::int64_t end, std::int64_t length, Padd
 
 Tensor padded_axis(const Tensor& x, std::size_t axis, const Padding& width, PaddingMode mode) {
   const std::int64_t length = x.shape()[axis];
-  std::vector<Tensor> parts{x};
-  if (width.before > 0)
-    parts.insert(parts.begin(), gather_lines(x, axis, places_of(-width.before, 0, length, mode, x.device())));
-  if (width.after > 0)
-    parts.push_back(gather_lines(x, axis, places_of(length, length + width.after, length, mode, x.device())));
+  const auto lines = [&](std::int64_t begin, std::int64_t end) {
+    return gather_lines(x, axis, places_of(begin, end, length, mode, x.device()));
+  };
+  std::vector<Tensor> parts;
+  if (width.before > 0) parts.push_back(lines(-width.before, 0));
+  parts.push_back(x);
+  if (width.after > 0) parts.push_back(lines(length, length + width.after));
   return concatenate(parts, static_cast<std::int64_t>(axis));
 }
 
