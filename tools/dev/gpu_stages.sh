@@ -150,9 +150,7 @@ comparison() {
 }
 
 tests() {
-  local some=() # of a rehearsal, in which the processor computes all
-  [ "$device" != cpu ] || some=("--source-file=*tests/optim/*,*tests/backend/*")
-  run_cases tests --case-timeout 30 -- '--test-case-exclude=comparison:*,ranks:*' ${some[@]+"${some[@]}"}
+  run_cases tests -- '--test-case-exclude=comparison:*,ranks:*'
 }
 
 ranks() {
