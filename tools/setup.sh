@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Installs the Debian packages that are missing: tools/setup.sh GROUP... (build test bench check tidy peers python torch).
-# The one list of what Tutti needs from the system. The groups python and torch also fill build/python and build/torch,
+# Installs the Debian packages that are missing: tools/setup.sh GROUP... (build test bench check tidy peers python torch kernels).
+# The one list of what Tutti needs from the system. The groups python, torch and kernels also fill build/python, build/torch and build/kernels,
 # from PyPI.
 set -euo pipefail
 
@@ -14,12 +14,16 @@ declare -A packages=(
   [tidy]="clang-tidy-16"
   [python]="python3 python3-venv"
   [torch]="python3 python3-venv python3-torch"
+  [kernels]="python3 python3-venv"
   [peers]="python3 libgloo-dev libopenmpi-dev openmpi-bin libtorch-dev libopenblas0-pthread"
 )
 # What tests compare with, and all that it needs of other packages: tensorboard's server, which asks for more, never runs.
 python_packages="numpy==2.4.6 safetensors==0.8.0 tensorboard==2.20.0 absl-py==2.5.1 protobuf==7.36.2"
 # Beside Debian's PyTorch and its NumPy, which is older than the one above. PyPI's PyTorch is ten times as large.
 torch_packages="safetensors==0.8.0"
+
+# CUDA's tools that read compiled kernels, which not every installation of the toolkit has.
+kernels_packages="nvidia-cuda-cuobjdump==13.5.37 nvidia-cuda-nvdisasm==13.5.37"
 
 stop() {
   echo "setup: $1" >&2
@@ -68,6 +72,7 @@ install_python() {
 
 install_python_if_asked() {
   [[ " $* " != *" python "* ]] || install_python python "$python_packages" python3
+  [[ " $* " != *" kernels "* ]] || install_python kernels "$kernels_packages" python3
   [[ " $* " != *" torch "* ]] || install_python torch "$torch_packages" /usr/bin/python3 --system-site-packages
 }
 

@@ -21,6 +21,7 @@ done
 
 groups="build test bench check python"
 [ $full -eq 0 ] || groups="$groups tidy torch"
+! { command -v nvcc || [ -x /usr/local/cuda/bin/nvcc ]; } >/dev/null || groups="$groups kernels"
 # shellcheck disable=SC2086  # one word each
 tools/setup.sh $groups || exit 1
 
@@ -75,6 +76,8 @@ cuda_was_built() {
 }
 
 check_kernels() {
+  local PATH=$PATH folder
+  for folder in "$PWD"/build/kernels/lib/python3*/site-packages/nvidia/cu*/bin; do PATH=$PATH:$folder; done
   if command -v cuobjdump >/dev/null && command -v nvdisasm >/dev/null; then
     tools/kernel_report.py "$release" --check
     return
