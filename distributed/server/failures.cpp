@@ -11,70 +11,53 @@
 
 namespace tutti {
 
-// No question may stay without an answer, also if its device asks again before it has one.
-void DistributedSyncServer::replace(std::shared_ptr<SyncWaiter>& place, std::shared_ptr<SyncWaiter> waiter,
-                                    MemberIndex member) {
-  if (const auto earlier = std::exchange(place, std::move(waiter)))
-    earlier->release(nullptr, std::make_exception_ptr(SyncError(fmt::format(
-                                  "[sync] {} asked again before it had its answer", to_string(devices_[member])))));
-}
-
 void DistributedSyncServer::handle(DeviceFailed& message) {
   recorder_.note(SyncEvent::Kind::device_failed, message.stamp.generation, message.stamp.member);
-  const MemberIndex member = message.stamp.member;
-  if (message.stamp.group == ledger_->group() && joiners_[member]) {  // told by another thread: its own waits
+  const auto [member, group, generation] = message.stamp;
+  if (is_current(group) && joiners_.waits(member)) {  // told by another thread: its own waits
     ledger_->abandon_joins();
-    waiting_since_.reset();
-    release_joiners(std::make_exception_ptr(SyncError(fmt::format(
-        "[rejoin] {} failed before a group had formed: {}", to_string(devices_[member]), text_of(message.error)))));
-  } else if (message.stamp.group == ledger_->group())
-    fail_group({.kind = message.kind, .member = message.stamp.member, .generation = message.stamp.generation},
-               message.error);
-  const bool current = message.stamp.group == ledger_->group();
-  message.waiter->release(current ? round_ : nullptr, error_for(message.stamp.group));
+    refuse_joins(fmt::format("[rejoin] {} failed before a group had formed: {}", to_string(devices_[member]),
+                             text_of(message.error)));
+  } else if (is_current(group)) {
+    fail_group({.kind = message.kind, .member = member, .generation = generation}, message.error);
+  }
+  message.waiter->release(is_current(group) ? round_.result : nullptr, state_.error_for(group));
 }
 
 // Also from a device that left before, and follows no more.
 void DistributedSyncServer::handle(Leave& message) {
   const MemberIndex leaver = message.stamp.member;
   if (!ledger_->has_left(leaver)) recorder_.note(SyncEvent::Kind::left, message.stamp.generation, leaver);
-  follows_[leaver] = message.follow;
-  if (!message.follow) unfetched_[leaver].clear();
+  followers_.set(leaver, message.follow);
   ledger_->leave(message.stamp, actions_, message.applied);
   perform_actions();
   compare_replicas();  // those who stay may have waited for this device
   if (!ledger_->all_left()) return;
   for (MemberIndex member = 0; member < devices_.size(); ++member) serve_follower(member);
-  waiting_since_.reset();  // nobody waits any more
+  round_.waiting_since.reset();  // nobody waits any more
 }
 
 void DistributedSyncServer::handle(NextResult& message) {
-  replace(followers_[message.member], std::move(message.waiter), message.member);
+  followers_.ask(message.member, std::move(message.waiter), devices_);
   serve_follower(message.member);
-  if (followers_[message.member] && !waiting_since_) waiting_since_ = CollectiveTask::Clock::now();
+  if (followers_.waits(message.member)) round_.begin_wait(Clock::now());
 }
 
 // In order: results that wait for the device, then the group's failure, then the end.
 void DistributedSyncServer::serve_follower(MemberIndex member) {
-  if (!followers_[member]) return;
-  auto& unfetched = unfetched_[member];
-  if (!unfetched.empty()) {
-    std::exchange(followers_[member], nullptr)->release(std::move(unfetched.front()));
-    unfetched.pop_front();
-  } else if (ledger_->fault()) {
-    std::exchange(followers_[member], nullptr)->release(round_, error_for(ledger_->group()));
-  } else if (ledger_->all_left()) {
-    std::exchange(followers_[member], nullptr)->release(nullptr);
-  }
+  if (!followers_.waits_after_serving(member)) return;
+  if (ledger_->fault())
+    followers_.answer(member, round_.result, state_.error_for(ledger_->group()));
+  else if (ledger_->all_left())
+    followers_.answer(member, nullptr);
 }
 
 void DistributedSyncServer::handle(JoinGroup& message) {
   recorder_.note(SyncEvent::Kind::rejoining, message.last_step_applied, message.member);
-  replace(joiners_[message.member], message.waiter, message.member);
+  joiners_.ask(message.member, std::move(message.waiter), devices_);
   if (!ledger_->join(message.member, message.group, message.last_step_applied, actions_, message.applied)) {
-    joiners_[message.member] = nullptr;
     const std::string device = to_string(devices_[message.member]);
-    std::exception_ptr error = error_for(ledger_->group());
+    std::exception_ptr error = state_.error_for(ledger_->group());
     if (ledger_->closed())
       error = std::make_exception_ptr(SyncError(fmt::format("[sync] the group is closed: {} cannot rejoin", device)));
     else if (ledger_->has_left(message.member))
@@ -83,9 +66,9 @@ void DistributedSyncServer::handle(JoinGroup& message) {
       error = std::make_exception_ptr(
           SyncError(fmt::format("[sync] {} asked for group {}, but group {} has not failed: nothing to rejoin", device,
                                 message.group, ledger_->group())));
-    return message.waiter->release(nullptr, error);
+    return joiners_.answer(message.member, nullptr, error);
   }
-  if (!waiting_since_) waiting_since_ = CollectiveTask::Clock::now();
+  round_.begin_wait(Clock::now());
 }
 
 void DistributedSyncServer::handle(SetBusy& message) { busy_[message.member] = std::move(message.activity); }
@@ -101,8 +84,8 @@ std::string DistributedSyncServer::missing_now(const Missing& missing, std::chro
 // devices compare is of one version, and a difference is found before the step is released, without waiting for it.
 void DistributedSyncServer::handle(CheckReplica& message) {
   recorder_.note(SyncEvent::Kind::digested, message.stamp.generation, message.stamp.member);
-  if (message.stamp.group != ledger_->group() || ledger_->fault()) {
-    if (message.waiter) message.waiter->release(nullptr, error_for(message.stamp.group));
+  if (!is_current(message.stamp.group) || ledger_->fault()) {
+    if (message.waiter) message.waiter->release(nullptr, state_.error_for(message.stamp.group));
     return;
   }
   if (message.waiter && replica_check_.has_posted(message.stamp.member))
@@ -110,7 +93,7 @@ void DistributedSyncServer::handle(CheckReplica& message) {
         nullptr, std::make_exception_ptr(SyncError(fmt::format("[sync] {} asked for a check of the replicas before the "
                                                                "one that it asked for had been answered",
                                                                to_string(devices_[message.stamp.member])))));
-  if (message.waiter && !waiting_since_) waiting_since_ = CollectiveTask::Clock::now();
+  if (message.waiter) round_.begin_wait(Clock::now());
   replica_check_.post(message.stamp.member, std::move(message.digest), std::move(message.waiter));
   compare_replicas();
 }
@@ -125,9 +108,8 @@ void DistributedSyncServer::compare_replicas() {
   recorder_.note(SyncEvent::Kind::compared, generation);
   const auto waiters = replica_check_.clear();
   if (!waiters.empty()) {  // nobody but followers can be waiting for anything else
-    waiting_since_.reset();
-    const bool followed = std::ranges::any_of(followers_, [](const auto& follower) { return follower != nullptr; });
-    if (followed) waiting_since_ = CollectiveTask::Clock::now();
+    round_.waiting_since.reset();
+    if (followers_.any_waits()) round_.begin_wait(Clock::now());
   }
   for (const auto& waiter : waiters) waiter->release(nullptr);
 }
@@ -135,8 +117,9 @@ void DistributedSyncServer::compare_replicas() {
 // Whoever was waited for could not have come in that time.
 void DistributedSyncServer::begin_deadlines_anew(const CheckDeadlines& message) {
   running_since_ = message.now;
-  warned_ = collective_warned_ = false;
-  if (waiting_since_ || std::ranges::any_of(collectives_, [](const auto& posted) { return !posted.empty(); }))
+  round_.warned = false;
+  collectives_.begin_deadlines_anew();
+  if (round_.waiting_since || !collectives_.is_empty())
     tell(
         fmt::format("[sync] this process stood still for {:.3g} s (stopped, or without a processor): deadlines begin "
                     "anew",
@@ -146,38 +129,48 @@ void DistributedSyncServer::begin_deadlines_anew(const CheckDeadlines& message) 
 void DistributedSyncServer::handle(CheckDeadlines& message) {
   if (message.stood_still.count() > 0) begin_deadlines_anew(message);
   check_collective_deadline(message.now);
-  if (!waiting_since_) return;
-  const auto waited = message.now - std::max(*waiting_since_, running_since_);
+  if (!round_.waiting_since) return;
+  const auto waited = message.now - std::max(*round_.waiting_since, running_since_);
   if (waited < options_.warn_after && waited < options_.fail_after) return;
   const Missing missing = ledger_->missing();
   const std::string text = missing_now(missing, waited);
   if (waited < options_.fail_after) {
-    if (!std::exchange(warned_, true)) tell(text);
+    if (!std::exchange(round_.warned, true)) tell(text);
     return;
   }
   if (missing.joins.empty())
     return fail_group({.kind = Fault::Kind::deadline, .generation = ledger_->current_generation()}, nullptr, text);
   ledger_->abandon_joins();
-  waiting_since_.reset();
-  release_joiners(std::make_exception_ptr(SyncError(text)));
+  refuse_joins(text);
+}
+
+void DistributedSyncServer::check_collective_deadline(Clock::time_point now) {
+  const auto waited = collectives_.waited(now, running_since_);
+  if (waited < std::min(options_.warn_after, options_.fail_after)) return;
+  const std::string text =
+      collectives_.missing_text(waited, names(), [this](MemberIndex member) { return has_left(member); });
+  if (waited >= options_.fail_after) return fail_group({.kind = Fault::Kind::deadline}, nullptr, text);
+  if (collectives_.warn_once()) tell(text);
+}
+
+// Nobody waits for anything else while a group forms.
+void DistributedSyncServer::refuse_joins(const std::string& text) {
+  round_.waiting_since.reset();
+  joiners_.answer_all(nullptr, std::make_exception_ptr(SyncError(text)));
 }
 
 void DistributedSyncServer::handle(Close&) {
   recorder_.note(SyncEvent::Kind::closed, ledger_->current_generation());
   ledger_->close(actions_);
   perform_actions();
-  release_joiners(std::make_exception_ptr(SyncError("[sync] the group was closed: no other will form")));
+  joiners_.answer_all(nullptr, std::make_exception_ptr(SyncError("[sync] the group was closed: no other will form")));
 }
 
 void DistributedSyncServer::perform(const Fail& failure) { announce(failure.fault, nullptr, {}); }
 
 // The number counts even if copying the state fails: the devices then join the group after it.
 void DistributedSyncServer::perform(const Reform& reform) {
-  {
-    const std::lock_guard lock(state_mutex_);
-    group_number_ = reform.group;
-    group_error_ = nullptr;
-  }
+  state_.form(reform.group);
   recorder_.note(SyncEvent::Kind::formed, static_cast<std::int64_t>(reform.group));
   if (options_.compression) options_.compression->roll_back();
   start_round();
@@ -185,7 +178,7 @@ void DistributedSyncServer::perform(const Reform& reform) {
   std::vector<MemberIndex> left;
   std::vector<Device> served;  // by the engine
   for (MemberIndex member = 0; member < devices_.size(); ++member)
-    if (!ledger_->has_left(member) || follows_[member]) served.push_back(devices_[member]);
+    if (!ledger_->has_left(member) || followers_.follows(member)) served.push_back(devices_[member]);
   communicator_->regroup(served);
   for (MemberIndex member = 0; member < devices_.size(); ++member)
     if (ledger_->has_left(member))
@@ -193,17 +186,16 @@ void DistributedSyncServer::perform(const Reform& reform) {
     else if (member != reform.ahead && !std::ranges::count(reform.behind, member))
       level.push_back(member);
   if (reformed_) tell_followers(reformed_({reform.group, reform.ahead, reform.behind, level, left}));
-  failed_.store(false, std::memory_order_release);
-  release_joiners(nullptr);
+  state_.open();
+  joiners_.answer_all(nullptr);
 }
 
 void DistributedSyncServer::perform(const Strand& strand) {
-  waiting_since_.reset();
-  release_joiners(std::make_exception_ptr(SyncError(
+  refuse_joins(
       fmt::format("[rejoin] {} has applied step {} and left, and no device that rejoins has applied it: it was "
                   "committed, and would be taken again without {}. Load one checkpoint's parameters and "
                   "optimizer state on every device that rejoins",
-                  to_string(devices_[strand.ahead]), strand.generation, to_string(devices_[strand.ahead])))));
+                  to_string(devices_[strand.ahead]), strand.generation, to_string(devices_[strand.ahead])));
 }
 
 // They may have results that the group has gone back behind, and lack what a failed step has left on all others.
@@ -212,16 +204,11 @@ void DistributedSyncServer::tell_followers(std::shared_ptr<const ReplicaState> s
   auto result = std::make_shared<RoundResult>();
   result->state = std::move(state);
   for (MemberIndex member = 0; member < devices_.size(); ++member) {
-    if (!ledger_->has_left(member) || !follows_[member]) continue;
-    unfetched_[member].clear();
-    unfetched_[member].push_back(result);
+    if (!ledger_->has_left(member) || !followers_.follows(member)) continue;
+    followers_.drop_unfetched(member);
+    followers_.add(member, result);
     serve_follower(member);
   }
-}
-
-void DistributedSyncServer::release_joiners(const std::exception_ptr& error) {
-  for (auto& joiner : joiners_)
-    if (joiner) std::exchange(joiner, nullptr)->release(nullptr, error);
 }
 
 void DistributedSyncServer::fail_group(const Fault& fault, const std::exception_ptr& cause, const std::string& detail) {
@@ -241,29 +228,14 @@ void DistributedSyncServer::announce(const Fault& fault, const std::exception_pt
                    fault.parameter ? fault.parameter->value : SyncEvent::kNone);
     dump_events(text);
   }
-  {
-    const std::lock_guard lock(state_mutex_);
-    group_error_ = error;
-  }
-  failed_.store(true, std::memory_order_release);
-  waiting_since_.reset();
-  warned_ = false;
-  for (auto& arena : arenas_) arena = nullptr;
-  rows_.clear();
-  for (auto& gradient : submitted_) gradient = Array();
+  state_.fail(error);
+  round_.waiting_since.reset();
+  round_.warned = false;
+  launches_.submissions().drop();
   for (const auto& waiter : replica_check_.clear()) waiter->release(nullptr, error);
-  for (auto& waiter : waiters_)
-    if (waiter) std::exchange(waiter, nullptr)->release(round_, error);
-  fail_collectives(error);
+  round_.ended.answer_all(round_.result, error);
+  collectives_.fail(error);
   for (MemberIndex member = 0; member < devices_.size(); ++member) serve_follower(member);
-}
-
-std::exception_ptr DistributedSyncServer::error_for(std::uint64_t group) const {
-  const std::lock_guard lock(state_mutex_);
-  if (group_error_) return group_error_;
-  if (group == group_number_) return nullptr;
-  return std::make_exception_ptr(SyncError(
-      fmt::format("[sync] a message of group {} came when group {} had formed: rejoin first", group, group_number_)));
 }
 
 }  // namespace tutti

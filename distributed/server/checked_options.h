@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <tutti/backend/device.h>
+#include <tutti/distributed/gradient_layout.h>
+#include <tutti/distributed/sync_options.h>
+
+#include <span>
+
+namespace tutti {
+
+/// The options with their defaults filled in. Throws SyncError for values out of range and modes that exclude each
+/// other.
+SyncOptions checked_options(SyncOptions);
+
+/// Throws SyncError naming the first parameter whose gradients cannot travel as the options say. Prepares the
+/// compression, if there is one.
+void prepare_transport(const SyncOptions&, std::span<const SyncParameter>, std::span<const Device>);
+
+}  // namespace tutti

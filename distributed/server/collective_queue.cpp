@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tutti/distributed/server/collective_queue.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace tutti {
+
+std::optional<std::string> CollectiveQueue::add(PostCollective message) {
+  const MemberIndex poster = message.member;
+  auto& mine = posted_[poster];
+  mine.push_back(std::move(message));
+  const PostCollective& added = mine.back();
+  const auto due = done_ + static_cast<std::int64_t>(mine.size());
+  if (added.number != due)
+    return fmt::format("[sync] {} posted collective {} while {} was due", to_string(devices_[poster]), added.number,
+                       due);
+  const std::size_t place = mine.size() - 1;
+  for (MemberIndex member = 0; member < devices_.size(); ++member) {
+    if (posted_[member].size() <= place) continue;
+    const PostCollective& other = posted_[member][place];
+    if (!agree(added.call, other.call))
+      return fmt::format("[sync] collective {} is {} on {} and {} on {}", added.number, to_string(other.call),
+                         to_string(devices_[member]), to_string(added.call), to_string(devices_[poster]));
+  }
+  return std::nullopt;
+}
+
+bool CollectiveQueue::is_empty() const {
+  return std::ranges::all_of(posted_, [](const auto& posted) { return posted.empty(); });
+}
+
+bool CollectiveQueue::is_matched() const {
+  return std::ranges::none_of(posted_, [](const auto& posted) { return posted.empty(); });
+}
+
+void CollectiveQueue::answer(Results results) {
+  ++done_;
+  warned_ = false;
+  for (MemberIndex member = 0; member < posted_.size(); ++member) {
+    const auto waiter = std::move(posted_[member].front().waiter);
+    posted_[member].pop_front();
+    waiter->release(std::move(results[member]));
+  }
+}
+
+void CollectiveQueue::fail(const std::exception_ptr& error) {
+  for (auto& posted : posted_) {
+    for (const PostCollective& message : posted) message.waiter->release(nullptr, error);
+    posted.clear();
+  }
+  done_ = 0;
+  warned_ = false;
+}
+
+CollectiveQueue::Clock::duration CollectiveQueue::waited(Clock::time_point now, Clock::time_point running_since) const {
+  auto waited = Clock::duration::zero();
+  for (const auto& posted : posted_)
+    if (!posted.empty()) waited = std::max(waited, now - std::max(posted.front().at, running_since));
+  return waited;
+}
+
+bool CollectiveQueue::warn_once() { return !std::exchange(warned_, true); }
+
+std::string CollectiveQueue::missing_text(Clock::duration waited, const SyncNames& names,
+                                          const std::function<bool(MemberIndex)>& has_left) const {
+  std::string missing;
+  const PostCollective* first = nullptr;
+  for (MemberIndex member = 0; member < posted_.size(); ++member) {
+    if (!posted_[member].empty()) {
+      if (first == nullptr) first = &posted_[member].front();
+      continue;
+    }
+    missing +=
+        fmt::format("{}{}{}", missing.empty() ? "" : ", ", names.member(member), has_left(member) ? " (has left)" : "");
+  }
+  return fmt::format("[sync] waited {:.3g} s, missing collective {} ({}) from {}",
+                     std::chrono::duration<double>(waited).count(), first->number, to_string(first->call), missing);
+}
+
+// The posts stay in the queue until nothing can throw any more: an exception fails the group with all of them.
+CollectiveQueue::Results launch_collective(const CollectiveQueue& queue, std::span<const Device> devices,
+                                           Communicator& communicator) {
+  std::vector<CollectiveCall> calls;
+  calls.reserve(devices.size());
+  for (MemberIndex member = 0; member < devices.size(); ++member) calls.push_back(queue.next(member).call);
+  const CollectivePlan plan = plan_collective(calls, devices);
+  CollectiveRequest request;
+  request.operation = calls.front().operation;
+  request.name = fmt::format("collective {} ({})", queue.next(0).number, to_string(calls.front()));
+  request.parts = plan.parts;
+  CollectiveResult common;
+  CollectiveQueue::Results results;
+  for (MemberIndex member = 0; member < devices.size(); ++member) {
+    const PostCollective& posted = queue.next(member);
+    results.push_back(std::make_shared<CollectiveResult>());
+    common.differentiable |= posted.differentiable;
+    if (plan.outputs.empty()) continue;
+    results[member]->output = Array::empty(plan.outputs[member], calls[member].dtype, devices[member]);
+    request.inputs.push_back(posted.input);
+    request.outputs.push_back(results[member]->output);
+    request.ready.push_back(posted.ready);
+    if (!plan.received.empty()) results[member]->received = plan.received[member];
+  }
+  if (!plan.outputs.empty()) common.task = communicator.collective(std::move(request));
+  for (const auto& result : results) {
+    result->task = common.task;
+    result->differentiable = common.differentiable;
+  }
+  return results;
+}
+
+CollectiveQueue::Results launch_gather(const CollectiveQueue& queue, std::span<const Device> devices,
+                                       Communicator& communicator, const ShardPlan& shards) {
+  CollectiveRequest request;
+  const std::vector<ParameterId>& parameters = queue.next(0).parameters;
+  for (MemberIndex member = 0; member < devices.size(); ++member) {
+    const PostCollective& message = queue.next(member);
+    request.inputs.insert(request.inputs.end(), message.arrays.begin(), message.arrays.end());
+    request.ready.push_back(message.ready);
+  }
+  request.outputs = request.inputs;
+  request.devices.assign(devices.begin(), devices.end());
+  request.name = "the gathering of updated parameters";
+  for (std::size_t index = 0; index < parameters.size(); ++index)
+    for (const ShardPlan::Piece& piece : shards.pieces_of(parameters[index])) {
+      CollectivePart part{piece.size(), {{piece.owner * parameters.size() + index, piece.begin}}, {}};
+      for (MemberIndex member = 0; member < devices.size(); ++member)
+        if (member != piece.owner) part.targets.push_back({member * parameters.size() + index, piece.begin});
+      request.parts.push_back(std::move(part));
+    }
+  auto result = std::make_shared<CollectiveResult>();
+  result->task = communicator.collective(std::move(request));
+  return CollectiveQueue::Results(devices.size(), result);
+}
+
+}  // namespace tutti

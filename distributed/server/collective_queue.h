@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <tutti/distributed/communicator.h>
+#include <tutti/distributed/shard_plan.h>
+#include <tutti/distributed/sync_messages.h>
+#include <tutti/distributed/sync_text.h>
+
+#include <cstdint>
+#include <deque>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace tutti {
+
+/// Collectives of the users' own that some devices have posted: number k of all is matched, checked and launched.
+/// Touched while messages are processed.
+class CollectiveQueue {
+ public:
+  using Clock = CollectiveTask::Clock;
+  using Results = std::vector<std::shared_ptr<CollectiveResult>>;  ///< indexed by member
+
+  /// `devices`, by member, outlives the queue.
+  explicit CollectiveQueue(std::span<const Device> devices) : devices_(devices), posted_(devices.size()) {}
+
+  /// Adds a device's part. Returns what is wrong with it, on arrival, so that a mismatch is found before the last
+  /// device has posted; it waits in the queue nonetheless, and hears of the failure.
+  std::optional<std::string> add(PostCollective);
+  bool is_empty() const;
+  bool is_matched() const;  ///< every device has posted the next
+  /// A device's part in the next collective, which is matched.
+  const PostCollective& next(MemberIndex member) const { return posted_[member].front(); }
+  /// Answers every device's part in the next collective, which leaves the queue.
+  void answer(Results);
+  /// Answers everything with the error; the next group counts anew.
+  void fail(const std::exception_ptr&);
+
+  /// How long the device that posted first has waited, not counted from before `running_since`.
+  Clock::duration waited(Clock::time_point now, Clock::time_point running_since) const;
+  /// True once for each collective, and again after `begin_deadlines_anew`: a warning is due.
+  bool warn_once();
+  void begin_deadlines_anew() { warned_ = false; }
+  std::string missing_text(Clock::duration waited, const SyncNames&,
+                           const std::function<bool(MemberIndex)>& has_left) const;
+
+ private:
+  const std::span<const Device> devices_;
+  std::vector<std::deque<PostCollective>> posted_;  // parts that not all have posted; indexed by member
+  std::int64_t done_ = 0;                           // the number of the last that all have posted, in this group
+  bool warned_ = false;                             // a warning about the next was given
+};
+
+/// Launches the next collective of the queue, which is matched and not a gather of shares.
+CollectiveQueue::Results launch_collective(const CollectiveQueue&, std::span<const Device>, Communicator&);
+
+/// Launches the gathering of updated parameters from the devices that own them, in place: each is read by its owner
+/// and written by nobody else.
+CollectiveQueue::Results launch_gather(const CollectiveQueue&, std::span<const Device>, Communicator&,
+                                       const ShardPlan&);
+
+}  // namespace tutti

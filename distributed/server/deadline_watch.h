@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace tutti {
+
+/// A group's one thread of its own: looks at the deadlines at intervals, without ever waking a device, and tells
+/// warnings, where no message is being processed, so that whoever is told may take its time and fail the group.
+class DeadlineWatch {
+ public:
+  using Clock = std::chrono::steady_clock;
+  struct Duties {
+    std::function<void(const std::string&)> warn;                                   ///< exceptions are ignored
+    std::function<void(Clock::time_point now, Clock::duration stood_still)> check;  ///< standstill of the process
+  };
+
+  /// Starts the thread. `shortest`: of the deadlines that it looks at; `patience`: of the one that blames somebody.
+  /// Throws SyncError if the system has no thread.
+  DeadlineWatch(std::chrono::milliseconds shortest, std::chrono::milliseconds patience, Duties);
+  ~DeadlineWatch() { stop(); }
+  DeadlineWatch(const DeadlineWatch&) = delete;
+  DeadlineWatch& operator=(const DeadlineWatch&) = delete;
+
+  void tell(std::string warning);  ///< has it passed to Duties::warn; on any thread
+  /// Tells the warnings that are left, and joins the thread; on another thread than that one. Idempotent.
+  void stop();
+
+ private:
+  void run(std::chrono::milliseconds shortest, std::chrono::milliseconds patience);
+
+  const Duties duties_;
+  std::mutex mutex_;  // guards warnings_ and stopping_, which the thread waits for
+  std::condition_variable changed_;
+  std::vector<std::string> warnings_;
+  bool stopping_ = false;
+  std::thread thread_;
+};
+
+}  // namespace tutti

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+// What devices and the group call. What their messages do: steps.cpp, failures.cpp.
+#include <tutti/distributed/sync_server.h>
+
+#include <tutti/backend/error.h>
+#include <tutti/distributed/server/checked_options.h>
+#include <tutti/distributed/spinning_wait.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace tutti {
+
+namespace {
+
+thread_local const DistributedSyncServer* called_back = nullptr;  // whose `warn` or `dump` this thread runs
+
+LayoutLearner::Policy layout_policy(const SyncOptions& options) {
+  // With double buffering devices are in their next step by now, and a replay writes to the places it knows.
+  if (options.sharding != Sharding::none) return LayoutLearner::Policy::fixed;
+  return options.overlap == Overlap::double_buffered ? LayoutLearner::Policy::learn_once
+                                                     : LayoutLearner::Policy::follow;
+}
+
+}  // namespace
+
+DistributedSyncServer::DistributedSyncServer(std::vector<Device> devices, std::unique_ptr<Communicator> communicator,
+                                             SyncOptions options)
+    : devices_(std::move(devices)),
+      options_(checked_options(std::move(options))),
+      communicator_(std::move(communicator)),
+      replicas_(devices_),
+      layouts_(layout_policy(options_)),
+      recorder_(devices_.size(), options_.recorded_steps, options_.recorded_events),
+      registered_(devices_.size()),
+      round_(devices_.size()),
+      launches_(devices_, replicas_.parameters(), options_, *communicator_, followers_),
+      followers_(devices_.size()),
+      joiners_(devices_.size()),
+      replica_check_(devices_.size()),
+      collectives_(devices_),
+      busy_(devices_.size()),
+      watch_(std::min(options_.warn_after, options_.fail_after), options_.fail_after,
+             {.warn = [this](const std::string& text) { call_back(options_.warn, text); },
+              .check =
+                  [this](Clock::time_point now, Clock::duration stood_still) {
+                    post(CheckDeadlines{now, stood_still});
+                  }}) {}
+
+DistributedSyncServer::~DistributedSyncServer() {
+  close();
+  stop_watching();
+}
+
+// --- what replicas declare
+
+void DistributedSyncServer::declare_parameters(MemberIndex member, std::vector<SyncParameter> declared) {
+  auto waiter = std::make_shared<SyncWaiter>();
+  post(std::make_unique<DeclareParameters>(DeclareParameters{member, std::move(declared), waiter}));
+  waiter->wait();
+  if (waiter->error()) std::rethrow_exception(waiter->error());
+}
+
+void DistributedSyncServer::declare_frozen(MemberIndex member, std::vector<SyncParameter> declared) {
+  replicas_.declare_frozen(member, std::move(declared));
+}
+
+void DistributedSyncServer::declare_buffers(MemberIndex member, std::vector<SyncParameter> declared) {
+  replicas_.declare_buffers(member, std::move(declared));
+}
+
+void DistributedSyncServer::declare_updates(MemberIndex member, std::uint64_t group, std::vector<bool> updated) {
+  replicas_.declare_updates(member, group, std::move(updated));
+}
+
+// --- messages
+
+void DistributedSyncServer::post(SyncMessage&& message) {
+  mailbox_.post(std::move(message), [this](SyncMessage& next) { process(next); });
+}
+
+// Then it does its share of what has been launched.
+void DistributedSyncServer::post(SyncMessage&& message, MemberIndex member) {
+  post(std::move(message));
+  communicator_->help(devices_[member]);
+}
+
+void DistributedSyncServer::await(const Answered& waiter, MemberIndex member) {
+  spin_until([&] {
+    if (waiter.done()) return true;
+    communicator_->help_all(devices_[member]);
+    return waiter.done();
+  });
+  waiter.wait();
+}
+
+// --- what devices call
+
+void DistributedSyncServer::register_parameters(Stamp stamp, double weight, std::shared_ptr<const RequiredSet> required,
+                                                std::shared_ptr<const GradientArena> arena, Event arena_free,
+                                                bool passes_on) {
+  check_alive();
+  registered_[stamp.member].arena = arena;
+  post(RegisterSyncParameters{stamp, weight, passes_on, std::move(required), std::move(arena), std::move(arena_free),
+                              Clock::now()},
+       stamp.member);
+}
+
+void DistributedSyncServer::submit(Stamp stamp, ParameterId parameter, GradientRef gradient) {
+  check_alive();
+  SubmitGradient message{stamp, parameter, gradient.ready, nullptr, Clock::now()};
+  const GradientArena* arena = registered_[stamp.member].arena.get();
+  if (arena == nullptr || !arena->is_place_of(parameter, gradient.gradient) || !gradient.rows.empty())
+    message.elsewhere = std::make_unique<GradientRef>(std::move(gradient));
+  post(std::move(message), stamp.member);
+}
+
+std::shared_ptr<SyncWaiter> DistributedSyncServer::collective_sync(Stamp stamp, std::unique_ptr<BufferShare> buffers) {
+  auto waiter = std::make_shared<SyncWaiter>();
+  post(CollectiveSync{stamp, std::move(buffers), waiter, Clock::now()}, stamp.member);
+  return waiter;
+}
+
+void DistributedSyncServer::check_replica(Stamp stamp, ReplicaDigest digest, std::shared_ptr<SyncWaiter> waiter) {
+  post(CheckReplica{stamp, std::move(digest), std::move(waiter)});
+}
+
+void DistributedSyncServer::note_joined(Stamp stamp) { recorder_.joined(stamp.generation, stamp.member, Clock::now()); }
+
+std::shared_ptr<CollectiveWaiter> DistributedSyncServer::post_collective(PostCollective message) {
+  auto waiter = std::make_shared<CollectiveWaiter>();
+  message.waiter = waiter;
+  message.at = Clock::now();
+  const MemberIndex member = message.member;
+  post(std::make_unique<PostCollective>(std::move(message)), member);
+  return waiter;
+}
+
+std::shared_ptr<SyncWaiter> DistributedSyncServer::device_failed(Stamp stamp, std::exception_ptr error,
+                                                                 Fault::Kind kind) {
+  auto waiter = std::make_shared<SyncWaiter>();
+  post(DeviceFailed{stamp, kind, std::move(error), waiter});
+  return waiter;
+}
+
+void DistributedSyncServer::leave(Stamp stamp, bool follow, std::int64_t applied) {
+  post(Leave{stamp, follow, applied});
+}
+
+std::shared_ptr<SyncWaiter> DistributedSyncServer::next_result(MemberIndex member) {
+  auto waiter = std::make_shared<SyncWaiter>();
+  post(NextResult{member, waiter});
+  return waiter;
+}
+
+std::shared_ptr<SyncWaiter> DistributedSyncServer::join_group(MemberIndex member, std::uint64_t group,
+                                                              std::int64_t last_step_applied, std::int64_t applied) {
+  auto waiter = std::make_shared<SyncWaiter>();
+  post(JoinGroup{member, group, last_step_applied, applied, waiter});
+  return waiter;
+}
+
+void DistributedSyncServer::set_busy(MemberIndex member, std::string activity) {
+  post(SetBusy{member, std::move(activity)});
+}
+
+void DistributedSyncServer::close() { post(Close{}); }
+
+SyncReport DistributedSyncServer::report() const {
+  SyncReport report;
+  report.devices = devices_;
+  for (const SyncParameter& parameter : replicas_.copy_of_parameters()) report.parameters.push_back(parameter.name);
+  report.steps = recorder_.steps();
+  return report;
+}
+
+std::string DistributedSyncServer::recent_events() const {
+  return events_text(recorder_.events(), recorder_.start(), devices_, replicas_.copy_of_parameters());
+}
+
+// Before the devices are told, so that whoever catches the error finds the dump complete.
+void DistributedSyncServer::dump_events(const std::string& error) noexcept {
+  if (!options_.dump || options_.recorded_events == 0) return;
+  try {
+    call_back(options_.dump, error + "\nThe last events, newest last:\n" + recent_events());
+  } catch (...) {  // the failure itself is what has to be told
+    tell("[sync] the last events could not be dumped: " + text_of(std::current_exception()));
+  }
+}
+
+// --- what the group calls
+
+bool DistributedSyncServer::in_callback() const noexcept { return called_back == this; }
+bool DistributedSyncServer::in_any_callback() noexcept { return called_back != nullptr; }
+
+void DistributedSyncServer::call_back(const std::function<void(const std::string&)>& callback,
+                                      const std::string& text) const {
+  struct Mark {
+    ~Mark() { called_back = before; }
+    const DistributedSyncServer* before;
+  } const mark{std::exchange(called_back, this)};
+  callback(text);
+}
+
+void DistributedSyncServer::refuse_elsewhere(std::string_view operation) const {
+  if (!here())
+    raise<SyncError>("[{}] the group of {} {}", operation, to_string(devices_.front()), made_.elsewhere_text());
+}
+
+// The thread that runs `warn` is the one that watches deadlines, and all messages wait for the one that runs `dump`.
+void DistributedSyncServer::refuse_where_nothing_comes(std::string_view operation) const {
+  refuse_elsewhere(operation);
+  if (in_callback())
+    raise<SyncError>(
+        "[{}] called by SyncOptions::warn or dump, which would wait for ever: they may call fail, busy, close, report "
+        "and recent_events",
+        operation);
+}
+
+}  // namespace tutti

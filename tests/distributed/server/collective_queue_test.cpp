@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tutti/distributed/server/collective_queue.h>
+
+#include <tutti/backend/error.h>
+
+#include <doctest/doctest.h>
+
+#include <vector>
+
+TEST_SUITE_BEGIN("cpu");
+
+using namespace tutti;
+using std::chrono::seconds;
+
+namespace {
+
+const std::vector<Device> kDevices{cpu(0), cpu(1)};
+const CollectiveQueue::Clock::time_point kStart{seconds(1000)};
+
+PostCollective barrier(MemberIndex member, std::int64_t number) {
+  PostCollective message;
+  message.member = member;
+  message.number = number;
+  message.waiter = std::make_shared<CollectiveWaiter>();
+  message.at = kStart;
+  return message;
+}
+
+}  // namespace
+
+TEST_CASE("collective_queue: is matched when every device has posted, and then answers all") {
+  CollectiveQueue queue(kDevices);
+  const PostCollective first = barrier(0, 1), second = barrier(1, 1);
+  CHECK_FALSE(queue.add(first));
+  CHECK_FALSE(queue.is_matched());
+  CHECK_FALSE(queue.add(second));
+  CHECK(queue.is_matched());
+  queue.answer({std::make_shared<CollectiveResult>(), std::make_shared<CollectiveResult>()});
+  CHECK(queue.is_empty());
+  CHECK(first.waiter->done());
+  CHECK(second.waiter->done());
+}
+
+TEST_CASE("collective_queue: a number out of turn and a call that differs are found on arrival") {
+  CollectiveQueue queue(kDevices);
+  CHECK(queue.add(barrier(0, 2)) == "[sync] cpu:0 posted collective 2 while 1 was due");
+  CollectiveQueue other(kDevices);
+  CHECK_FALSE(other.add(barrier(0, 1)));
+  CHECK_FALSE(other.add(barrier(0, 2)));  // ahead of the other device
+  PostCollective sum = barrier(1, 1);
+  sum.call.kind = CollectiveKind::all_reduce;
+  const auto fault = other.add(sum);
+  REQUIRE(fault);
+  CHECK(fault->starts_with("[sync] collective 1 is barrier"));
+}
+
+TEST_CASE("collective_queue: a failure answers everything, and the next group counts anew") {
+  CollectiveQueue queue(kDevices);
+  const PostCollective lost = barrier(0, 1);
+  queue.add(lost);
+  queue.fail(std::make_exception_ptr(SyncError("gone")));
+  REQUIRE(lost.waiter->done());
+  CHECK_THROWS_AS(std::rethrow_exception(lost.waiter->error()), SyncError);
+  CHECK_FALSE(queue.add(barrier(0, 1)));
+}
+
+TEST_CASE("collective_queue: waits count from the first post, or from when the process ran again") {
+  CollectiveQueue queue(kDevices);
+  CHECK(queue.waited(kStart + seconds(5), {}) == seconds(0));
+  queue.add(barrier(1, 1));
+  CHECK(queue.waited(kStart + seconds(5), {}) == seconds(5));
+  CHECK(queue.waited(kStart + seconds(5), kStart + seconds(3)) == seconds(2));
+  const std::vector<SyncParameter> parameters;
+  const std::vector<std::string> busy(2);
+  CHECK(queue.missing_text(seconds(5), {kDevices, parameters, busy}, [](MemberIndex) { return true; }) ==
+        "[sync] waited 5 s, missing collective 1 (barrier) from cpu:0 (has left)");
+  CHECK(queue.warn_once());
+  CHECK_FALSE(queue.warn_once());
+  queue.begin_deadlines_anew();
+  CHECK(queue.warn_once());
+}
+
+TEST_SUITE_END();
