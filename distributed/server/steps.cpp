@@ -45,13 +45,13 @@ void DistributedSyncServer::process(SyncMessage& message) {
 
 void DistributedSyncServer::open_ledger() {
   if (!layouts_.current()) layouts_.guess({});  // no parameters
+  launches_.prepare();
   ledger_ =
       std::make_unique<SyncLedger>(SyncLedger::Configuration{.members = static_cast<std::uint32_t>(devices_.size()),
                                                              .layout = layouts_.current(),
                                                              .bucket_bytes = options_.bucket_bytes,
                                                              .reduction = options_.reduction,
                                                              .absent = options_.absent});
-  launches_.prepare();
   start_round();
 }
 
