@@ -108,9 +108,8 @@ class DistributedSyncServer {
                                          std::int64_t applied = 0);
   void set_busy(MemberIndex, std::string activity);
   void close();
-  void tell(std::string warning) {
-    watch_.tell(std::move(warning));
-  }  ///< passes it to SyncOptions::warn; callable on any thread
+  /// Passes a warning to SyncOptions::warn; callable on any thread.
+  void tell(std::string warning) { watch_.tell(std::move(warning)); }
   /// Ends the thread that calls `warn`: for who closed the group, on another thread than that one.
   void stop_watching() { watch_.stop(); }
 

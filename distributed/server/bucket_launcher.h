@@ -19,8 +19,8 @@ struct LaunchContext {
   Submissions& submissions;
   const Followers& followers;
 
-  /// False for a device that left in an earlier generation and does not follow, and where nothing is reduced and so
-  /// nobody would write what the device has not made itself.
+  /// True if the device gets the result. Not where the Absent policy gives it none; not a device that left in an
+  /// earlier generation and does not follow; and where nothing is reduced, only what the device has made itself.
   bool reaches(const Launch::Part& part, MemberIndex member) const {
     return part.receives && (!part.absent || followers.follows(member)) && (part.contributes || communicator.enabled());
   }

@@ -45,6 +45,7 @@ class CollectiveQueue {
   /// True once for each collective, and again after `begin_deadlines_anew`: a warning is due.
   bool warn_once();
   void begin_deadlines_anew() { warned_ = false; }
+  /// Says who has not posted the next collective, which somebody has.
   std::string missing_text(Clock::duration waited, const SyncNames&,
                            const std::function<bool(MemberIndex)>& has_left) const;
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/distributed/server/followers.h>
 
+#include <utility>
+
 namespace tutti {
 
 void Followers::set(MemberIndex member, bool follows) {

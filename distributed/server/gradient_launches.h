@@ -8,7 +8,7 @@
 
 #include <memory>
 #include <optional>
-#include <span>
+#include <vector>
 
 namespace tutti {
 

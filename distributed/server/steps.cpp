@@ -3,14 +3,11 @@
 // one thread at a time. Failures and ends: failures.cpp.
 #include <tutti/distributed/sync_server.h>
 
-#include <tutti/backend/error.h>
 #include <tutti/backend/registry.h>
 #include <tutti/distributed/gradient_compression.h>
 #include <tutti/distributed/server/checked_options.h>
 #include <tutti/distributed/server/gradient_check.h>
 
-#include <algorithm>
-#include <ranges>
 #include <utility>
 
 namespace tutti {
@@ -35,8 +32,10 @@ void DistributedSyncServer::process(SyncMessage& message) {
     std::visit([this](auto& alternative) { handle(alternative); }, message);
     perform_actions();
   } catch (...) {
-    if (!ledger_)  // no memory for it: there is nothing to fail yet but what comes after
-      return state_.fail(std::current_exception());
+    if (!ledger_) {  // no memory for it, or a group without a model
+      state_.fail(std::current_exception());
+      return collectives_.fail(std::current_exception());
+    }
     fail_group({.kind = Fault::Kind::engine_failed, .generation = ledger_->current_generation()},
                std::current_exception());
     joiners_.answer_all(nullptr, state_.error_for(ledger_->group()));
@@ -211,14 +210,13 @@ void DistributedSyncServer::perform(const Release& release) {
   recorder_.released(release.generation, release.total_weight, communicator_->enabled(), Clock::now());
   if (layouts_.learn(replicas_.parameters())) ledger_->set_layout(layouts_.current());
   make_buffers_equal();
-  SyncRound released = start_round();
   for (MemberIndex member = 0; member < devices_.size(); ++member)
-    if (released.ended.waits(member)) {
-      released.ended.answer(member, released.result);
-    } else if (ledger_->has_left(member) && followers_.follows(member)) {
-      followers_.add(member, released.result);
-      serve_follower(member);
-    }
+    if (!round_.ended.waits(member) && ledger_->has_left(member) && followers_.follows(member))
+      followers_.add(member, round_.result);  // before the round is taken: it may lack memory, and fails all who wait
+  SyncRound released = start_round();
+  released.buffers.clear();  // nobody who is answered finds them in use
+  released.ended.answer_all(released.result);
+  for (MemberIndex member = 0; member < devices_.size(); ++member) serve_follower(member);
 }
 
 }  // namespace tutti

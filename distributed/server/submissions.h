@@ -12,9 +12,9 @@
 
 namespace tutti {
 
-/// The gradients that devices have handed in and no reduction has taken yet: their arenas, the events after which their
-/// gradients may be read, and gradients that lie in no arena. Its places are kept from one generation to the next: each
-/// is written before it is taken. Touched while messages are processed.
+/// The gradients that devices have handed in and no reduction has taken yet: their arenas, the events after which
+/// gradients may be read, and gradients that lie in no arena. Its places are kept from one generation to the next:
+/// those of a gradient are written before a reduction reads them. Touched while messages are processed.
 class Submissions {
  public:
   explicit Submissions(std::size_t members) : arenas_(members) {}

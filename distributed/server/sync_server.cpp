@@ -16,8 +16,9 @@ namespace {
 thread_local const DistributedSyncServer* called_back = nullptr;  // whose `warn` or `dump` this thread runs
 
 LayoutLearner::Policy layout_policy(const SyncOptions& options) {
-  // With double buffering devices are in their next step by now, and a replay writes to the places it knows.
   if (options.sharding != Sharding::none) return LayoutLearner::Policy::fixed;
+  // With double buffering devices are in their next step when one is released, and a replay writes to the places it
+  // knows.
   return options.overlap == Overlap::double_buffered ? LayoutLearner::Policy::learn_once
                                                      : LayoutLearner::Policy::follow;
 }
@@ -175,7 +176,8 @@ SyncReport DistributedSyncServer::report() const {
 }
 
 std::string DistributedSyncServer::recent_events() const {
-  return events_text(recorder_.events(), recorder_.start(), devices_, replicas_.copy_of_parameters());
+  const std::vector<SyncEvent> events = recorder_.events();  // first: what they tell of is declared by then
+  return events_text(events, recorder_.start(), devices_, replicas_.copy_of_parameters());
 }
 
 // Before the devices are told, so that whoever catches the error finds the dump complete.
