@@ -35,6 +35,11 @@ class FailingCommunicator : public LocalCommunicator {
   int calls_ = 0;
 };
 
+class BrokenCollectives : public LocalCommunicator {
+ public:
+  std::shared_ptr<CollectiveTask> collective(CollectiveRequest) override { throw std::runtime_error("link down"); }
+};
+
 const std::vector<SyncParameter> kParameters{{"a", {2}, DType::f64}, {"b", {3}, DType::f64}};
 
 struct Group {
@@ -318,6 +323,24 @@ TEST_CASE("sync_server: a state copy that fails while re-forming is told to all,
   CHECK(third.empty());
   CHECK(fourth.empty());
   CHECK(group.server.group_number() == 3);
+}
+
+TEST_CASE("sync_server: in a group without a model, every device hears at once that a collective cannot be launched") {
+  const auto devices = test_devices(2);
+  DistributedSyncServer server(devices, std::make_unique<BrokenCollectives>(), {});
+  std::vector<std::shared_ptr<CollectiveWaiter>> waiters;
+  for (MemberIndex member = 0; member < 2; ++member) {
+    PostCollective message;
+    message.member = member;
+    message.number = 1;
+    message.call = {.kind = CollectiveKind::all_reduce, .shape = {2}};
+    message.input = Array::empty({2}, DType::f32, devices[member]);
+    waiters.push_back(server.post_collective(std::move(message)));
+  }
+  for (const auto& waiter : waiters) {
+    REQUIRE(waiter->done());
+    CHECK_THROWS_WITH(std::rethrow_exception(waiter->error()), "link down");
+  }
 }
 
 TEST_SUITE_END();
