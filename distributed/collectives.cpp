@@ -7,8 +7,8 @@
 #include <tutti/backend/capture.h>
 #include <tutti/backend/error.h>
 #include <tutti/backend/registry.h>
-#include <tutti/distributed/gradient_sync_member.h>
-#include <tutti/distributed/gradient_sync_use.h>
+#include <tutti/distributed/member/device_use.h>
+#include <tutti/distributed/member/sync_member.h>
 #include <tutti/distributed/shard_plan.h>
 #include <tutti/distributed/sync_server.h>
 #include <tutti/distributed/thread_number.h>
@@ -51,7 +51,7 @@ class CollectiveNode final : public Node, public RunsOnNull {
                        to_string(kept_->device));
     const Tensor own = gradient.defined() ? gradient : Tensor(Array::zeros(kept_->shape, kept_->dtype, kept_->device));
     const Tensor shared = kept_->share == 1.0 ? own : own * kept_->share;
-    gradients.set(0, alive->post(kept_->device, kept_->back, shared).resolve());
+    gradients.set(0, Collectives::post(alive, kept_->device, kept_->back, shared).resolve());
   }
   void release_saved() override { kept_.reset(); }
   bool released() const noexcept override { return !kept_; }
@@ -99,7 +99,7 @@ Tensor PendingTensor::resolve() {
   if (result.task->finished() && result.task->error()) std::rethrow_exception(result.task->error());
   if (!result.output.defined()) return result_;
   if (recording_ && result.differentiable && has_gradient(call_)) {
-    if (collectives) collectives->members_[member_]->note_recorded_collective();
+    if (collectives) collectives->note_recorded(member_);
     result_ = recorded(result.output, input_, call_, result.received, collectives_);
   } else {
     result_ = Tensor(result.output);
@@ -110,8 +110,10 @@ Tensor PendingTensor::resolve() {
 
 // --- Collectives
 
-Collectives::Collectives(DistributedSyncServer& server, std::vector<std::shared_ptr<SyncMember>> members)
-    : server_(server), members_(std::move(members)), posters_(members_.size()) {}
+Collectives::Collectives(DistributedSyncServer& server, std::span<const std::unique_ptr<SyncMember>> members)
+    : server_(server), members_(members), posters_(members.size()) {}
+
+void Collectives::note_recorded(std::size_t member) { members_[member]->note_recorded_collective(); }
 
 std::size_t Collectives::member_of(Device device) const {
   const auto found = std::ranges::find(members_, device, [](const auto& member) { return member->device(); });
@@ -133,15 +135,17 @@ CollectiveCall Collectives::completed(CollectiveCall call, const Tensor& tensor,
   return call;
 }
 
-PendingTensor Collectives::post(Device device, CollectiveCall call, const Tensor& tensor) {
+PendingTensor Collectives::post(const std::shared_ptr<Collectives>& self, Device device, CollectiveCall call,
+                                const Tensor& tensor) {
   if (active_capture() != nullptr)
     raise<CaptureError>(
         "[{}] a captured step of {} calls it, and a replay would not: only gradients are synchronised within one",
         to_string(call.kind), to_string(device));
   PendingTensor pending;
-  pending.member_ = member_of(device);
-  const DeviceUse use(*members_[pending.member_], to_string(call.kind));
-  pending.call_ = completed(std::move(call), tensor, device);
+  pending.collectives_ = self;
+  pending.member_ = self->member_of(device);
+  const DeviceUse use(*self->members_[pending.member_], to_string(call.kind));
+  pending.call_ = self->completed(std::move(call), tensor, device);
   pending.recording_ = grad_enabled();
   pending.input_ = tensor;
   PostCollective message;
@@ -150,17 +154,19 @@ PendingTensor Collectives::post(Device device, CollectiveCall call, const Tensor
     message.ready = compute_stream(device).record();
     message.differentiable = has_gradient(pending.call_) && records({&tensor, 1});
   }
-  return send(std::move(pending), std::move(message));
+  return self->send(std::move(pending), std::move(message));
 }
 
-PendingTensor Collectives::gather_in_place(Device device, std::vector<ParameterId> parameters,
-                                           std::vector<Array> arrays, const ShardPlan& shards) {
+PendingTensor Collectives::gather_in_place(const std::shared_ptr<Collectives>& self, Device device,
+                                           std::vector<ParameterId> parameters, std::vector<Array> arrays,
+                                           const ShardPlan& shards) {
   PendingTensor pending;
-  pending.member_ = member_of(device);
+  pending.collectives_ = self;
+  pending.member_ = self->member_of(device);
   CollectiveCall& call = pending.call_;
   call.kind = CollectiveKind::gather_in_place;
   call.dtype = arrays.front().dtype();
-  call.lengths.resize(members_.size());
+  call.lengths.resize(self->members_.size());
   for (const ParameterId id : parameters)
     for (const ShardPlan::Piece& piece : shards.pieces_of(id)) call.lengths[piece.owner] += piece.size();
   call.shape = Shape{std::accumulate(call.lengths.begin(), call.lengths.end(), std::int64_t{0})};
@@ -169,13 +175,12 @@ PendingTensor Collectives::gather_in_place(Device device, std::vector<ParameterI
   message.parameters = std::move(parameters);
   message.arrays = std::move(arrays);
   message.ready = compute_stream(device).record();
-  return send(std::move(pending), std::move(message));
+  return self->send(std::move(pending), std::move(message));
 }
 
 PendingTensor Collectives::send(PendingTensor pending, PostCollective message) {
   SyncMember& member = *members_[pending.member_];
   Poster& poster = posters_[pending.member_];
-  pending.collectives_ = self_;
   message.member = member.index();
   message.group = member.group_number();
   message.call = pending.call_;
@@ -203,7 +208,8 @@ std::optional<Device> Collectives::unposted_of_own_thread(Device device, std::in
     return posters_[member].group.load() == group ? posters_[member].posted.load() : 0;
   };
   for (std::size_t peer = 0; peer < members_.size(); ++peer)
-    if (peer != self && members_[peer]->last_driver() == this_thread_number() && posted(peer) < posted(self) + more)
+    if (peer != self && members_[peer]->thread().last_driver() == this_thread_number() &&
+        posted(peer) < posted(self) + more)
       return members_[peer]->device();
   return std::nullopt;
 }
@@ -213,7 +219,7 @@ void Collectives::refuse_waiting_for_own_thread(const PendingTensor& pending) co
     if (peer == pending.member_) continue;
     // A gather follows its step, so that what counts is who drove the peer in that step.
     const bool gathers = pending.call_.kind == CollectiveKind::gather_in_place;
-    const std::uint64_t driver = gathers ? members_[peer]->last_driver() : members_[peer]->open_in_thread();
+    const std::uint64_t driver = gathers ? members_[peer]->thread().last_driver() : members_[peer]->thread().open_in();
     if (driver != this_thread_number()) continue;
     const bool posted =
         posters_[peer].group.load() == pending.group_ && posters_[peer].posted.load() >= pending.number_;

@@ -9,6 +9,8 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <span>
 #include <vector>
 
 namespace tutti {
@@ -53,23 +55,27 @@ class [[nodiscard]] PendingTensor {
 /// server, and gives results their gradients. A gradient is a collective too, posted while backward runs.
 class Collectives {
  public:
-  Collectives(DistributedSyncServer&, std::vector<std::shared_ptr<SyncMember>>);
-  /// Sets the pointer by which pending tensors refer to this. Locked, it keeps all that awaiting them uses.
-  void set_self(std::weak_ptr<Collectives> self) { self_ = std::move(self); }
+  /// `members`, all of the group, outlive the collectives.
+  Collectives(DistributedSyncServer&, std::span<const std::unique_ptr<SyncMember>> members);
 
-  /// Posts number k of this device. `call` without shape and dtype: the tensor's are taken. Empty lengths where parts
-  /// are needed: as even as possible. Throws DeviceError, ShapeError or DTypeError, before anything is posted, for a
-  /// call that no group could do.
-  PendingTensor post(Device, CollectiveCall call, const Tensor&);
+  /// Posts number k of this device. `self` owns the group: pending tensors refer to it. `call` without shape and dtype:
+  /// the tensor's are taken. Empty lengths where parts are needed: as even as possible. Throws DeviceError, ShapeError
+  /// or DTypeError, before anything is posted, for a call that no group could do.
+  static PendingTensor post(const std::shared_ptr<Collectives>& self, Device, CollectiveCall call, const Tensor&);
   /// Posts that this device has updated its share of these parameters, which the others' shares may now be written to.
-  /// `arrays`: the parameters on this device. The result, an undefined tensor, is there when all of them are whole.
-  PendingTensor gather_in_place(Device, std::vector<ParameterId>, std::vector<Array> arrays, const ShardPlan&);
+  /// `self` as in `post`. `arrays`: the parameters on this device. The result, an undefined tensor, is there when all
+  /// of them are whole.
+  static PendingTensor gather_in_place(const std::shared_ptr<Collectives>& self, Device, std::vector<ParameterId>,
+                                       std::vector<Array> arrays, const ShardPlan&);
+  /// Waits until the server has answered, and until the result may be relied on.
+  void await(const PendingTensor&);
+  /// A graph of that member holds a collective: gradients of other devices' losses may pass there.
+  void note_recorded(std::size_t member);
   /// A device whose last step the calling thread opened and that has posted fewer collectives than `device` will have
   /// after `more`.
   std::optional<Device> unposted_of_own_thread(Device device, std::int64_t more) const;
 
  private:
-  friend class PendingTensor;
   struct Poster {  // one device; written by its thread, read by those that would wait for it
     std::atomic<std::uint64_t> group{1};
     std::atomic<std::int64_t> posted{0};
@@ -78,13 +84,11 @@ class Collectives {
   std::size_t member_of(Device) const;
   PendingTensor send(PendingTensor, PostCollective);
   CollectiveCall completed(CollectiveCall, const Tensor&, Device) const;
-  void await(const PendingTensor&);
   void refuse_waiting_for_own_thread(const PendingTensor&) const;
 
   DistributedSyncServer& server_;
-  std::vector<std::shared_ptr<SyncMember>> members_;
+  const std::span<const std::unique_ptr<SyncMember>> members_;
   std::vector<Poster> posters_;
-  std::weak_ptr<Collectives> self_;
 };
 
 }  // namespace tutti

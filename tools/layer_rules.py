@@ -29,8 +29,8 @@ DISTRIBUTED_UPPER = {
     "distributed/collectives*": {"autodiff"},
     "distributed/sharded/*": {"autodiff", "nn", "optim"},
     "distributed/gradient_sync*": {"autodiff", "nn", "optim"},
-    "distributed/replica_gradients*": {"autodiff", "nn", "optim"},
-    "distributed/shown_members*": {"autodiff", "nn"},
+    "distributed/step.*": {"autodiff"},
+    "distributed/member/*": {"autodiff", "nn", "optim"},
 }
 
 # Private to a backend: seen by itself, by what switches it or its linear algebra on, and by the code that measures it.

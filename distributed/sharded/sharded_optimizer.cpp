@@ -4,7 +4,8 @@
 
 #include <tutti/backend/error.h>
 #include <tutti/distributed/gradient_sync.h>
-#include <tutti/distributed/gradient_sync_use.h>
+#include <tutti/distributed/member/device_use.h>
+#include <tutti/distributed/member/sync_group.h>
 #include <tutti/optim/ready_gradient.h>
 
 #include <cmath>
@@ -33,8 +34,8 @@ ShardedOptimizer::ShardedOptimizer(GradientSync& sync, Device device, const Fact
                  .make = [&](std::size_t, std::vector<Tensor> pieces) { return factory(std::move(pieces)); }}) {}
 
 ShardedOptimizer::ShardedOptimizer(GradientSync& sync, Device device, const Groups& groups)
-    : member_(checked(sync.member(device), sync.server().options())),
-      collectives_(sync.collectives()),
+    : member_(checked(SyncGroup::member(sync.group(), device), sync.server().options())),
+      collectives_(SyncGroup::collectives(sync.group())),
       shards_(member_->gradients().descriptions(), sync.devices().size()) {
   for (const SyncParameter& parameter : member_->gradients().descriptions()) {
     group_of_.push_back(groups.group_of(parameter.name));
@@ -44,12 +45,12 @@ ShardedOptimizer::ShardedOptimizer(GradientSync& sync, Device device, const Grou
   }
   learn_prototypes(groups);
   make_laps(groups, sync.server().options().bucket_bytes);
-  member_->attach(this);
+  member_->share().attach(*this);
 }
 
 ShardedOptimizer::~ShardedOptimizer() {
   settle();
-  member_->attach(static_cast<ShardedOptimizer*>(nullptr));
+  member_->share().detach();
 }
 
 // A device may own nothing at all, and has to know the learning rates and the state's names nevertheless.
@@ -134,7 +135,7 @@ void ShardedOptimizer::step_async() {
   const DeviceUse use(*member_, "sharded.step");
   join();
   take_gradients();
-  member_->begin_share(steps_ + 1, laps_.size());
+  member_->share().begin(steps_ + 1, laps_.size());
   ++steps_;
   try {
     for (Lap& lap : laps_) {
@@ -151,7 +152,8 @@ void ShardedOptimizer::step_async() {
 void ShardedOptimizer::join() {
   for (PendingTensor& gather : pending_) gather.resolve();
   pending_.clear();
-  if (!member_->share().settle()) raise<SyncError>("[sharded] {}", member_->share().torn_text(member_->device()));
+  if (!member_->share().progress().settle())
+    raise<SyncError>("[sharded] {}", member_->share().progress().torn_text(member_->device()));
 }
 
 void ShardedOptimizer::settle() noexcept {
@@ -163,7 +165,7 @@ void ShardedOptimizer::settle() noexcept {
   pending_.clear();
 }
 
-bool ShardedOptimizer::whole() const { return member_->share().whole(); }
+bool ShardedOptimizer::whole() const { return member_->share().progress().whole(); }
 
 void ShardedOptimizer::zero_grad() {
   for (const auto& [name, parameter] : member_->parameters()) Tensor(parameter).zero_grad();
@@ -172,8 +174,9 @@ void ShardedOptimizer::zero_grad() {
 void ShardedOptimizer::post_gather(const Lap& lap) {
   std::vector<Array> arrays;
   for (const ParameterId id : lap.parameters) arrays.push_back(parameter(id));
-  pending_.push_back(collectives_->gather_in_place(member_->device(), lap.parameters, std::move(arrays), shards_));
-  member_->share().posted(pending_.back().waiter_);
+  pending_.push_back(
+      Collectives::gather_in_place(collectives_, member_->device(), lap.parameters, std::move(arrays), shards_));
+  member_->share().progress().posted(pending_.back().waiter_);
 }
 
 // --- gradients
@@ -220,13 +223,13 @@ double ShardedOptimizer::sum_over_devices(double mine) {
   const Device device = member_->device();
   const NoGrad no_grad;
   const Tensor own(Array::full({1}, mine, DType::f64, device));
-  return collectives_->post(device, {.kind = CollectiveKind::all_reduce}, own).resolve().item<double>();
+  return Collectives::post(collectives_, device, {.kind = CollectiveKind::all_reduce}, own).resolve().item<double>();
 }
 
 double ShardedOptimizer::clip_grad_norm(double max_norm, const ClipOptions& options) {
   check_max_norm(max_norm);
   refuse_own_thread("clip_grad_norm", 1);
-  member_->refuse_old_group("clip_grad_norm");
+  member_->share().refuse_old_group("clip_grad_norm");
   take_gradients();
   const double norm = std::sqrt(sum_over_devices(gradient_square_sum(leaves())));
   clip_to_norm(leaves(), norm, max_norm, options);
@@ -241,7 +244,7 @@ void ShardedOptimizer::clip_grad_value(double limit) {
 
 bool ShardedOptimizer::unscale_grad(double scale) {
   refuse_own_thread("unscale_grad", 1);
-  member_->refuse_old_group("unscale_grad");
+  member_->share().refuse_old_group("unscale_grad");
   take_gradients();
   const bool finite = sum_over_devices(gradients_are_finite(leaves()) ? 0.0 : 1.0) == 0.0;
   if (finite) multiply_gradients(leaves(), 1.0 / scale);

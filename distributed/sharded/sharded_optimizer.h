@@ -2,6 +2,7 @@
 #pragma once
 
 #include <tutti/distributed/collectives.h>
+#include <tutti/distributed/member/pending_gathers.h>
 #include <tutti/distributed/shard_plan.h>
 #include <tutti/optim/clip.h>
 #include <tutti/optim/gradient_scaler.h>
@@ -28,7 +29,7 @@ class GradientSync;
 /// drives the device. A thread that drives several calls step_async on all, then join on all. `step`, `clip_grad_norm`,
 /// `unscale_grad` and `state` are collectives: every device calls them, in the same order, also those that left
 /// (Follow::yes).
-class ShardedOptimizer {
+class ShardedOptimizer final : private PendingGathers {
  public:
   /// Makes an optimizer of some pieces. Called several times; one call makes an optimizer for an element that belongs
   /// to no parameter, to learn the learning rate and the names of the state.
@@ -59,7 +60,7 @@ class ShardedOptimizer {
   void step_async();
   /// Returns when this device's parameters are whole. Throws SyncError when a device failed before it had updated its
   /// share: parameters are then of two steps, and all that is left is to load a checkpoint.
-  void join();
+  void join() override;
   void zero_grad();  ///< calls zero_grad of the replica's parameters
 
   /// The norm of all gradients, before; scales those of this device's share in place, as tutti::clip_grad_norm does
@@ -87,11 +88,10 @@ class ShardedOptimizer {
   /// nothing.
   void load_state(const Optimizer::State&);
 
-  // --- for the group
-  void settle() noexcept;  ///< waits for gathers under way; their failure shows in `whole`
-  bool whole() const;      ///< no update has begun whose gathers have not been matched
+  bool whole() const;  ///< no update has begun whose gathers have not been matched
 
  private:
+  void settle() noexcept override;
   struct Piece {
     ParameterId parameter;
     std::int64_t begin = 0;

@@ -3,7 +3,7 @@
 #include <tutti/distributed/sharded/sharded_optimizer.h>
 
 #include <tutti/backend/error.h>
-#include <tutti/distributed/gradient_sync_use.h>
+#include <tutti/distributed/member/device_use.h>
 
 #include <algorithm>
 #include <utility>
@@ -34,7 +34,7 @@ Optimizer::State ShardedOptimizer::state() {
   refuse_own_thread("state", 1);
   join();
   member_->take_over_formed_group();
-  member_->refuse_old_group("state");
+  member_->share().refuse_old_group("state");
   const NoGrad no_grad;
   const std::vector<Optimizer::ParameterState> mine = own_states();
   Optimizer::State state{steps_, {}, std::vector<Optimizer::ParameterState>(mine.size())};
@@ -56,7 +56,9 @@ Optimizer::State ShardedOptimizer::state() {
 }
 
 Array ShardedOptimizer::gather(const Array& mine) {
-  return collectives_->post(member_->device(), {.kind = CollectiveKind::all_gather}, Tensor(mine)).resolve().array();
+  return Collectives::post(collectives_, member_->device(), {.kind = CollectiveKind::all_gather}, Tensor(mine))
+      .resolve()
+      .array();
 }
 
 // Each device sends, for every parameter, its piece's steps and whether it has arrays; the first owner's count.
@@ -166,7 +168,7 @@ void ShardedOptimizer::load_state(const Optimizer::State& state) {
   for (Lap& lap : laps_)
     for (Share& share : lap.shares) load_share(share, state);
   steps_ = state.steps;
-  member_->share().load(steps_);
+  member_->share().progress().load(steps_);
 }
 
 }  // namespace tutti

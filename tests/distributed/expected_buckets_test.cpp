@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <tutti/distributed/expected_buckets.h>
+#include <tutti/distributed/member/expected_buckets.h>
 
 #include <doctest/doctest.h>
 

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <tutti/distributed/gradient_sync_updates.h>
+#include <tutti/distributed/member/backward_updates.h>
 
 #include <tutti/backend/error.h>
-#include <tutti/distributed/gradient_sync_member.h>
 
 #include <algorithm>
 #include <utility>
@@ -104,19 +103,6 @@ void BackwardUpdates::update(ParameterId id) {
   if (!updated_[id.value]) optimizer->update_parameter(position);
   updated_[id.value] = true;
   gradients_.slot(id).state = GradientState::applied;
-}
-
-// --- the member
-
-// A group whose devices do not agree cannot begin: all are told.
-void SyncMember::declare_updates(std::uint64_t group) {
-  if (!updates_) return;
-  try {
-    server_.declare_updates(index_, group, updates_->covered());
-  } catch (const SyncError&) {
-    fail(std::current_exception());
-    throw;
-  }
 }
 
 }  // namespace tutti

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <tutti/distributed/replica_gradients.h>
+#include <tutti/distributed/member/replica_gradients.h>
 
 #include <tutti/backend/error.h>
 #include <tutti/backend/registry.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <tutti/distributed/shown_members.h>
+#include <tutti/distributed/member/shown_members.h>
 
 #include <fmt/format.h>
 

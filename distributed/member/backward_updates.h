@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <tutti/distributed/replica_gradients.h>
+#include <tutti/distributed/member/replica_gradients.h>
 #include <tutti/distributed/sync_server.h>
 #include <tutti/optim/optimizer.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <tutti/distributed/sharded/share_progress.h>
+#include <tutti/distributed/member/share_progress.h>
 
 #include <tutti/backend/error.h>
 

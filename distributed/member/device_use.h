@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <tutti/distributed/gradient_sync_member.h>
+#include <tutti/distributed/member/sync_member.h>
 
 #include <string_view>
 
@@ -23,8 +23,9 @@ class [[nodiscard]] DeviceUse {
   template <class Act> static bool try_with(SyncMember& member, Act act) {
     if (!member.server().here() || DistributedSyncServer::in_any_callback()) return false;
     DeviceUse use(member);
-    if (use.taken_) act();
-    return use.taken_;
+    const bool taken = use.taken_ != DeviceThread::Taken::refused;
+    if (taken) act();
+    return taken;
   }
 
  private:
@@ -32,8 +33,7 @@ class [[nodiscard]] DeviceUse {
   static SyncMember& allowed(SyncMember&, std::string_view operation);  ///< throws before the device counts as used
 
   SyncMember& member_;
-  bool outermost_;
-  bool taken_;
+  DeviceThread::Taken taken_;
 };
 
 }  // namespace tutti

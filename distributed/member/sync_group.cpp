@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tutti/distributed/member/sync_group.h>
+
+#include <tutti/backend/error.h>
+#include <tutti/backend/registry.h>
+
+#include <algorithm>
+#include <mutex>
+#include <utility>
+
+namespace tutti {
+
+namespace {
+
+std::vector<Device> checked(std::vector<Device> devices) {
+  if (devices.empty()) raise<SyncError>("[sync] a group needs at least one device");
+  for (std::size_t i = 0; i < devices.size(); ++i) {
+    backend_for(devices[i]).check(devices[i]);
+    if (std::find(devices.begin(), devices.begin() + static_cast<std::ptrdiff_t>(i), devices[i]) !=
+        devices.begin() + static_cast<std::ptrdiff_t>(i))
+      raise<SyncError>("[sync] {} is listed twice", to_string(devices[i]));
+  }
+  return devices;
+}
+
+std::vector<std::unique_ptr<SyncMember>> make_members(DistributedSyncServer& server, DeviceThreads& threads) {
+  std::vector<std::unique_ptr<SyncMember>> members;
+  for (MemberIndex index = 0; index < threads.devices().size(); ++index)
+    members.push_back(std::make_unique<SyncMember>(MemberPlace{server, threads, index, threads.devices()[index]}));
+  return members;
+}
+
+}  // namespace
+
+SyncGroup::SyncGroup(std::vector<Device> devices, const SyncOptions& options, std::unique_ptr<Communicator> engine)
+    : devices_(std::move(devices)),
+      server_(devices_, engine ? std::move(engine) : make_communicator(devices_, options.fail_after), options),
+      threads_(devices_),
+      members_(make_members(server_, threads_)),
+      collectives_(server_, members_),
+      transfer_(members_) {
+  server_.on_reformed(
+      [this](const DistributedSyncServer::Reformation& reform) { return transfer_.continue_from(reform); });
+}
+
+std::shared_ptr<SyncGroup> SyncGroup::make(std::vector<Device> devices, const SyncOptions& options,
+                                           std::unique_ptr<Communicator> engine) {
+  return {new SyncGroup(checked(std::move(devices)), options, std::move(engine)), &SyncGroup::end};
+}
+
+// In a child process nothing of it can end, nor can its thread, which runs `warn`, wait for itself: then it stays,
+// where leak checkers see it.
+void SyncGroup::end(SyncGroup* group) {
+  static std::mutex mutex;  // of groups that end in their callbacks at the same time
+  static std::vector<SyncGroup*>& left = *new std::vector<SyncGroup*>;
+  if (group->server_.here() && !group->server_.in_callback()) {
+    delete group;
+  } else {
+    const std::lock_guard lock(mutex);
+    left.push_back(group);
+  }
+}
+
+DistributedSyncServer& SyncGroup::server_here(std::string_view operation) {
+  server_.refuse_elsewhere(operation);
+  return server_;
+}
+
+std::shared_ptr<SyncMember> SyncGroup::member(const std::shared_ptr<SyncGroup>& group, Device device) {
+  const auto found = std::ranges::find(group->devices_, device);
+  if (found == group->devices_.end()) raise<SyncError>("[sync] {} is not in this group", to_string(device));
+  return {group, group->members_[static_cast<std::size_t>(found - group->devices_.begin())].get()};
+}
+
+std::shared_ptr<Collectives> SyncGroup::collectives(const std::shared_ptr<SyncGroup>& group) {
+  return {group, &group->collectives_};
+}
+
+}  // namespace tutti
