@@ -36,7 +36,7 @@ void add_to_slot(GradientSlot& slot, Tensor gradient) {
     slot.gradient = take_exclusive(std::move(gradient));
   else
     add_to(slot.gradient, gradient.array(), is_same_place(slot.gradient, slot.destination) && slot.lent.expired());
-  slot.state = GradientState::local;
+  slot.state = GradientState::accumulated;
 }
 
 // Nobody else refers to what the slot holds: a caller may write to what he gave as the root's gradient.
@@ -47,7 +47,7 @@ void add_to_slot(GradientSlot& slot, std::vector<SparseGradient> rows, double sc
     part.rows = scale == 1.0 ? take_exclusive(std::move(values)) : take_array(values * scale);
     slot.rows.push_back(std::move(part));
   }
-  slot.state = GradientState::local;
+  slot.state = GradientState::accumulated;
 }
 
 }  // namespace
@@ -112,21 +112,21 @@ void Accumulation::accumulate(LeafNode& leaf, Tensor gradient, double weight, bo
   if (!slot.attachment && !null && weight != 1.0) gradient = gradient * without(weight);
   if (!null) add_to_slot(slot, std::move(gradient));
   const bool wanted_there = options_.record != nullptr || (options_.observer != nullptr && slot.attachment);
-  if (wanted_there && slot.state == GradientState::local && slot.destination.defined())
+  if (wanted_there && slot.state == GradientState::accumulated && slot.destination.defined())
     move_to_destination(slot, slot.gradient);
   if (options_.record != nullptr) options_.record->finals.push_back({&leaf, active_capture()->tape().size(), null});
   tell(leaf, unknown_reads);
 }
 
-// Where the last of a bucket is final, and at the end.
+// Where the last of a portion is final, and at the end.
 std::vector<std::size_t> Accumulation::segment_ends(std::span<const BackwardRecord::Final> finals) const {
   std::vector<std::size_t> ends;
   std::unordered_set<std::uint32_t> seen;
   for (std::size_t i = finals.size(); i-- > 0;) {
     const auto& attachment = finals[i].leaf->slot.attachment;
-    const bool ends_bucket =
-        options_.observer != nullptr && attachment && seen.insert(options_.observer->bucket_of(attachment->id)).second;
-    if (ends_bucket || i + 1 == finals.size()) ends.push_back(i);
+    const bool ends_portion =
+        options_.observer != nullptr && attachment && seen.insert(options_.observer->portion_of(attachment->id)).second;
+    if (ends_portion || i + 1 == finals.size()) ends.push_back(i);
   }
   std::ranges::reverse(ends);
   return ends;
@@ -136,7 +136,7 @@ void Accumulation::restore(const BackwardRecord::Final& final, bool unknown_read
   GradientSlot& slot = final.leaf->slot;
   if (!final.null) {
     slot.gradient = slot.destination;
-    slot.state = GradientState::local;
+    slot.state = GradientState::accumulated;
   }
   tell(*final.leaf, unknown_reads);
 }
@@ -145,7 +145,7 @@ void Accumulation::tell(LeafNode& leaf, bool unknown_reads) {
   const GradientSlot& slot = leaf.slot;
   if (options_.observer == nullptr || !slot.attachment) return;
   const CaptureSuspension off;
-  const Array final = slot.state == GradientState::local ? slot.gradient : Array();
+  const Array final = slot.state == GradientState::accumulated ? slot.gradient : Array();
   options_.observer->on_gradient_final(leaf.device, slot.attachment->id,
                                        {final, compute_stream(leaf.device).record(), unknown_reads});
 }
@@ -166,16 +166,16 @@ void Accumulation::failed() noexcept {
 }
 
 void Accumulation::check_attached(const LeafNode& leaf, const Attachment& attachment) const {
-  const void* group = options_.observer != nullptr ? options_.group : local_group_;
+  const void* owner = options_.observer != nullptr ? options_.owner : local_owner_;
   if (options_.observer == nullptr && !local_)
     raise<AutodiffError>(
         "[backward] parameter \"{}\" on {} belongs to a synchronisation group: run its backward through "
         "step.backward, or under step.no_sync to accumulate locally",
         attachment.name, to_string(leaf.device));
-  if (attachment.group != group)
+  if (attachment.owner != owner)
     raise<AutodiffError>("[backward] parameter \"{}\" on {} belongs to another device or group than the step",
                          attachment.name, to_string(leaf.device));
-  if (leaf.slot.state == GradientState::reduced || leaf.slot.state == GradientState::scattered ||
+  if (leaf.slot.state == GradientState::settled || leaf.slot.state == GradientState::elsewhere ||
       leaf.slot.state == GradientState::applied)
     raise<AutodiffError>(
         "[backward] the gradient of parameter \"{}\" on {} is reduced already and cannot be added to: "

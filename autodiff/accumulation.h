@@ -16,9 +16,9 @@ namespace tutti {
 /// say so: the calling thread then captures.
 class Accumulation {
  public:
-  /// `local`: under LocalAccumulation, of that group.
-  Accumulation(const BackwardOptions& options, bool local, const void* local_group)
-      : options_(options), local_(local), local_group_(local_group) {}
+  /// `local`: under LocalAccumulation, of that owner.
+  Accumulation(const BackwardOptions& options, bool local, const void* local_owner)
+      : options_(options), local_(local), local_owner_(local_owner) {}
 
   void begin(Device, std::span<const BackwardRun::Leaf>);  ///< called before anything is accumulated
   void accumulate(LeafNode&, std::vector<SparseGradient>, double weight, bool unknown_reads);
@@ -39,7 +39,7 @@ class Accumulation {
   const BackwardOptions& options_;
   Device device_;
   bool local_;
-  const void* local_group_;
+  const void* local_owner_;
   std::string first_name_;
 };
 

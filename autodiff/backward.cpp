@@ -70,7 +70,7 @@ class RecordingMode {
 void backward(const Tensor& root, const BackwardOptions& options) {
   LocalAccumulation* scope = options.observer == nullptr ? innermost : nullptr;
   const bool failed_before = scope != nullptr && scope->failed_midway_;
-  Accumulation accumulation(options, scope != nullptr, scope != nullptr ? scope->group_ : nullptr);
+  Accumulation accumulation(options, scope != nullptr, scope != nullptr ? scope->owner_ : nullptr);
   try {
     refuse_inference("backward");
     if (options.record == nullptr && active_capture() != nullptr)
@@ -119,7 +119,7 @@ void replay_backward(const BackwardRecord& record, const BackwardOptions& option
                      const std::function<void(std::size_t, std::size_t)>& run) {
   LocalAccumulation* scope = options.observer == nullptr ? innermost : nullptr;
   const bool failed_before = scope != nullptr && scope->failed_midway_;
-  Accumulation accumulation(options, scope != nullptr, scope != nullptr ? scope->group_ : nullptr);
+  Accumulation accumulation(options, scope != nullptr, scope != nullptr ? scope->owner_ : nullptr);
   try {
     std::size_t at = record.begun_after;
     run(0, at);
@@ -188,8 +188,8 @@ std::vector<Tensor> grad(const Tensor& output, std::span<const Tensor> inputs, c
   return grad(std::span(&output, 1), inputs, options);
 }
 
-LocalAccumulation::LocalAccumulation(const void* group, double weight)
-    : group_(group), weight_(weight), outer_(std::exchange(innermost, this)) {}
+LocalAccumulation::LocalAccumulation(const void* owner, double weight)
+    : owner_(owner), weight_(weight), outer_(std::exchange(innermost, this)) {}
 
 // Also out of order.
 LocalAccumulation::~LocalAccumulation() {

@@ -17,11 +17,11 @@ struct BackwardRecord;
 struct BackwardOptions {
   Tensor gradient{};    ///< dL/d(root), the root's shape; undefined: 1, and the root must have one element
   double scale = 1.0;   ///< multiplies the root gradient; exactly 0 sends null gradients: everything is final, as zeros
-  double weight = 1.0;  ///< the same, but only attached parameters keep the factor: their group divides by all weights
+  double weight = 1.0;  ///< the same, but only attached parameters keep the factor: their owner divides by it
   bool retain_graph = false;             ///< keep what the graph saved, for another backward through it
   bool create_graph = false;             ///< gradients carry a graph of their own; refused together with an observer
   GradientObserver* observer = nullptr;  ///< hears of attached parameters; the backward is then "synchronised"
-  const void* group = nullptr;           ///< the group member whose attachments the observer answers for
+  const void* owner = nullptr;           ///< identity of whose attachments the observer answers for
   BackwardRecord* record = nullptr;      ///< filled for captured steps, on a thread that captures
 };
 
@@ -30,9 +30,9 @@ struct BackwardOptions {
 /// the last one has arrived, null or not, the gradient is final and the observer hears of it once.
 ///
 /// Throws AutodiffError, before anything is accumulated, when: the root has no graph; a buffer it needs was freed by an
-/// earlier backward; it would reach a parameter attached to a group while neither an observer of that group nor a
+/// earlier backward; it would reach an attached parameter while neither an observer for its owner nor a
 /// LocalAccumulation scope is active (names the parameter); a synchronised backward would add to a gradient that is
-/// already reduced (names the parameter: zero_grad was forgotten); attached parameters live on several devices; a leaf
+/// settled (names the parameter: zero_grad was forgotten); attached parameters live on several devices; a leaf
 /// with sparse gradients would get a dense one (names it and the operations).
 /// Whenever it throws, also before on_backward_begin, the observer gets on_backward_failed first: peers hear the cause.
 void backward(const Tensor& root, const BackwardOptions& = {});
@@ -59,12 +59,11 @@ inline std::vector<Tensor> grad(std::initializer_list<Tensor> outputs, std::init
   return grad(std::span(outputs.begin(), outputs.size()), std::span(inputs.begin(), inputs.size()), options);
 }
 
-/// Lets backwards on its thread accumulate into the attached parameters of `group` without synchronising them while it
-/// lives; root gradients are multiplied by `weight`, as by BackwardOptions'. Used by `no_sync`. Scopes nest; the
-/// innermost counts.
+/// Lets backwards on its thread accumulate into the attached parameters of `owner`, unobserved, while it lives; root
+/// gradients are multiplied by `weight`, as by BackwardOptions'. Used by `no_sync`. Scopes nest; the innermost counts.
 class LocalAccumulation {
  public:
-  [[nodiscard]] LocalAccumulation(const void* group, double weight);
+  [[nodiscard]] LocalAccumulation(const void* owner, double weight);
   ~LocalAccumulation();
   LocalAccumulation(const LocalAccumulation&) = delete;
   LocalAccumulation& operator=(const LocalAccumulation&) = delete;
@@ -78,7 +77,7 @@ class LocalAccumulation {
   friend double weight_of(const BackwardOptions&);
   friend void replay_backward(const BackwardRecord&, const BackwardOptions&, std::size_t,
                               const std::function<void(std::size_t, std::size_t)>&);
-  const void* group_;
+  const void* owner_;
   double weight_;
   bool used_ = false;
   bool failed_midway_ = false;

@@ -30,7 +30,7 @@ struct GradientRef {
   std::vector<SparseGradient> rows = {};
 };
 
-/// Hears of every gradient of one synchronised backward, once, the moment it is final. Autodiff knows this interface
+/// Hears of every gradient of one backward, once, the moment it is final. Autodiff knows this interface
 /// and nothing of distributed/. All calls of one backward come from the thread that runs it, in the order
 /// begin, final..., end | failed; failed alone when the backward is refused before it begins. An exception thrown from
 /// a call ends the backward.
@@ -38,14 +38,15 @@ class GradientObserver {
  public:
   virtual ~GradientObserver() = default;
 
-  /// Leaves that require a gradient, are attached to no group and will get theirs, by their shapes; before
+  /// Leaves that require a gradient, are attached to nobody and will get theirs, by their shapes; before
   /// on_backward_begin, and only if there are any.
   virtual void on_other_leaves(std::span<const Shape>) {}
   virtual void on_backward_begin(Device, std::span<const ParameterUse>) = 0;  ///< called even if no parameter is used
   virtual void on_gradient_final(Device, ParameterId, GradientRef) = 0;
-  /// The number of a bucket: nothing can begin before the last of its gradients is final. A replay runs on up to that
-  /// one, and then tells of all that are. Asked after on_backward_begin, of the parameters that it named.
-  virtual std::uint32_t bucket_of(ParameterId id) const { return id.value; }
+  /// The number of a portion of gradients that the observer takes together: it can begin nothing before the last of
+  /// them is final. A replay runs on up to that one, and then tells of all that are. Asked after on_backward_begin, of
+  /// the parameters that it named.
+  virtual std::uint32_t portion_of(ParameterId id) const { return id.value; }
   virtual void on_backward_end(Device) = 0;
   virtual void on_backward_failed(Device, std::exception_ptr) = 0;
 };

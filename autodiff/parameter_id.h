@@ -6,7 +6,7 @@
 
 namespace tutti {
 
-/// A parameter's dense number in its synchronisation group; the same on every device of the group.
+/// A parameter's dense number among those of an observer (`Attachment`).
 struct ParameterId {
   std::uint32_t value = 0;
 

@@ -160,7 +160,7 @@ Tensor Tensor::grad() const {
   if (slot.sparse) raise<AutodiffError>("[grad] {} has sparse gradients: read them with sparse_grad()", name_of(slot));
   slot.join_pending();
   if (slot.state == GradientState::undefined) return {};
-  if (slot.state == GradientState::scattered)
+  if (slot.state == GradientState::elsewhere)
     raise<AutodiffError>(
         "[grad] the gradient of parameter \"{}\" on {} is scattered: a device keeps that of its share only, for its "
         "ShardedOptimizer",

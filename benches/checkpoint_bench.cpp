@@ -30,7 +30,7 @@ struct LargeRun {
     for (const Tensor& parameter : model.parameters()) {
       GradientSlot& slot = parameter.gradient_slot();
       slot.gradient = Array::full(parameter.shape(), 0.5, DType::f32, parameter.device());
-      slot.state = GradientState::local;
+      slot.state = GradientState::accumulated;
     }
     optimizer.step();
     parts.add("model", model);

@@ -49,7 +49,7 @@ NoSync::NoSync(std::shared_ptr<SyncMember> member, double weight)
       group_(member_->group_number()),
       generation_(member_->generation()),
       thread_(this_thread_number()),
-      scope_(std::make_unique<LocalAccumulation>(member_->group_identity(),
+      scope_(std::make_unique<LocalAccumulation>(member_->identity(),
                                                  member_->weighted() || weight == 0.0 ? weight : 1.0)) {
   member_->begin_accumulation();
 }

@@ -17,10 +17,10 @@ const GradientSlot* ready_slot(std::string_view operation, const Tensor& paramet
   const GradientSlot& slot = parameter.gradient_slot();
   slot.join_pending();
   if (slot.state == GradientState::undefined) return nullptr;
-  if (slot.attachment && slot.state == GradientState::local)
+  if (slot.attachment && slot.state == GradientState::accumulated)
     raise("[{}] {} has a local gradient that was never reduced: call step.backward before optimizer.step", operation,
           name_of(slot, position));
-  if (slot.state == GradientState::scattered)
+  if (slot.state == GradientState::elsewhere)
     raise("[{}] the gradient of {} is scattered over the devices of its group: step its ShardedOptimizer", operation,
           name_of(slot, position));
   if (slot.state == GradientState::applied)

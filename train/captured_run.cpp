@@ -14,7 +14,7 @@ std::string text_of(const Array& array) {
 }
 
 std::string_view text_of(GradientState state) {
-  return state == GradientState::undefined ? "undefined" : state == GradientState::local ? "accumulated" : "reduced";
+  return state == GradientState::undefined ? "undefined" : state == GradientState::accumulated ? "accumulated" : "reduced";
 }
 
 }  // namespace

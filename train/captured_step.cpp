@@ -34,7 +34,7 @@ class GradientPlace {
     if (!memory_.defined() || is_held(slot))
       memory_ = Array::empty(parameter_.shape(), parameter_.dtype(), parameter_.device());
     slot.destination = memory_;
-    if (slot.state != GradientState::local || slot.gradient.storage() == memory_.storage()) return;
+    if (slot.state != GradientState::accumulated || slot.gradient.storage() == memory_.storage()) return;
     memory_.copy_from(slot.gradient);
     slot.gradient = memory_;
   }

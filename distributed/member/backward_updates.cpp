@@ -77,7 +77,7 @@ void BackwardUpdates::take_finished(DistributedSyncServer& server, Device device
         slot.rows = reduced.sparse->gradients[member];
       else
         slot.gradient = gradients_.arena()->gradient(place.parameter);
-      slot.state = GradientState::reduced;
+      slot.state = GradientState::settled;
       reduced_.push_back(place.parameter);
     }
     return true;

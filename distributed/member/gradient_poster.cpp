@@ -80,7 +80,7 @@ void GradientPoster::register_with(std::span<const ParameterUse> uses) {
   ids.reserve(count);
   std::vector<ParameterId> accumulated;
   for (std::uint32_t id = 0; id < count; ++id) {
-    const bool local = gradients.slot({id}).state == GradientState::local;
+    const bool local = gradients.slot({id}).state == GradientState::accumulated;
     if (in_graph[id] || local) ids.push_back({id});
     if (local && !in_graph[id]) accumulated.push_back({id});
   }

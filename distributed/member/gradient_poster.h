@@ -34,7 +34,7 @@ class GradientPoster final : public GradientObserver {
   void on_other_leaves(std::span<const Shape>) override;
   void on_backward_begin(Device, std::span<const ParameterUse>) override;
   void on_gradient_final(Device, ParameterId, GradientRef) override;
-  std::uint32_t bucket_of(ParameterId id) const override { return buckets_.number_of(id); }
+  std::uint32_t portion_of(ParameterId id) const override { return buckets_.number_of(id); }
   void on_backward_end(Device) override;
   void on_backward_failed(Device, std::exception_ptr) override;
 

@@ -49,7 +49,7 @@ Replica::Replica(const MemberPlace& place) : place_(place), gradients_(place.dev
 
 // --- what is trained
 
-void Replica::attach(Module& replica, const void* group, const std::weak_ptr<PendingGradients>& pending) {
+void Replica::attach(Module& replica, const void* owner, const std::weak_ptr<PendingGradients>& pending) {
   NamedTensors parameters = replica.named_parameters();
   NamedTensors frozen;
   std::erase_if(parameters, [&](const auto& named) {
@@ -65,7 +65,7 @@ void Replica::attach(Module& replica, const void* group, const std::weak_ptr<Pen
   buffers_ = std::move(buffers);
   tables_ = sparse_parameters(replica);
   place_.server.declare_frozen(place_.index, described(frozen));  // they travel to a device that is behind
-  gradients_.attach(std::move(parameters), group, pending);
+  gradients_.attach(std::move(parameters), owner, pending);
   shown_ = ShownMembers(replica);
   frozen_ = std::move(frozen);
   attached_ = true;
@@ -146,17 +146,17 @@ void Replica::install_buffers(const RoundResult& round) {
 
 // --- the optimizer
 
-void Replica::refuse_optimizer(const Optimizer& optimizer, const void* group) const {
+void Replica::refuse_optimizer(const Optimizer& optimizer, const void* owner) const {
   if (std::ranges::find(optimizers_, &optimizer, &AttachedOptimizer::optimizer) != optimizers_.end())
     raise<SyncError>("[attach] {} has this optimizer already", to_string(place_.device));
   if (!attached_) raise<SyncError>("[attach] {} needs its replica before its optimizer", to_string(place_.device));
   refuse_replaced();
-  refuse_foreign(optimizer, group);
+  refuse_foreign(optimizer, owner);
 }
 
 void Replica::attach(Optimizer& optimizer) { optimizers_.push_back({&optimizer, optimizer.lifetime()}); }
 
-void Replica::refuse_foreign(const Optimizer& optimizer, const void* group) const {
+void Replica::refuse_foreign(const Optimizer& optimizer, const void* owner) const {
   for (std::size_t position = 0; position < optimizer.parameters().size(); ++position) {
     const Tensor& parameter = optimizer.parameters()[position];
     if (parameter.device() != place_.device)
@@ -164,7 +164,7 @@ void Replica::refuse_foreign(const Optimizer& optimizer, const void* group) cons
                        to_string(parameter.device()));
     if (!parameter.requires_grad()) continue;
     const auto& attachment = parameter.gradient_slot().attachment;
-    if (attachment && attachment->group == group) continue;
+    if (attachment && attachment->owner == owner) continue;
     raise<SyncError>(
         "[attach] parameter {} of the optimizer for {}, {} {}, is none of the replica's: it would be trained without "
         "the "

@@ -22,10 +22,10 @@ class Replica {
  public:
   explicit Replica(const MemberPlace&);
 
-  /// Takes the module's members as this device's and declares them to the server. `group` is the identity of their
+  /// Takes the module's members as this device's and declares them to the server. `owner` is the identity of their
   /// member, `pending` what their readers join. Throws SyncError, and takes nothing, if they do not fit the device or
   /// what other devices declared.
-  void attach(Module&, const void* group, const std::weak_ptr<PendingGradients>& pending);
+  void attach(Module&, const void* owner, const std::weak_ptr<PendingGradients>& pending);
   bool is_attached() const noexcept { return attached_; }
   /// Throws SyncError if other devices have a replica and this one has none: it could not take their results.
   void require(const char* operation) const;
@@ -40,9 +40,9 @@ class Replica {
   void refuse_replaced() const;
 
   // --- optimizers
-  /// Throws SyncError if the optimizer is attached already, or trains what is none of this replica's. `group` as in
+  /// Throws SyncError if the optimizer is attached already, or trains what is none of this replica's. `owner` as in
   /// `attach`.
-  void refuse_optimizer(const Optimizer&, const void* group) const;
+  void refuse_optimizer(const Optimizer&, const void* owner) const;
   /// Keeps an optimizer that `refuse_optimizer` lets pass, for copies of its state.
   void attach(Optimizer&);
   void require_living_optimizers(const char* operation) const;
@@ -76,7 +76,7 @@ class Replica {
 
   std::vector<SyncParameter> describe_parameters(const NamedTensors&) const;
   std::vector<SyncParameter> describe_buffers(const NamedTensors&) const;
-  void refuse_foreign(const Optimizer&, const void* group) const;
+  void refuse_foreign(const Optimizer&, const void* owner) const;
   void restore_tables(const ReplicaState&);
   bool sends_buffers() const noexcept { return place_.options().buffers != BufferPolicy::synchronised; }
 

@@ -12,21 +12,21 @@ namespace tutti {
 ReplicaGradients::~ReplicaGradients() {
   for (const auto& [name, parameter] : parameters_) {
     GradientSlot& slot = parameter.gradient_slot();
-    if (!slot.attachment || slot.attachment->group != group_) continue;
+    if (!slot.attachment || slot.attachment->owner != owner_) continue;
     slot.attachment = nullptr;
     slot.destination = Array();
   }
 }
 
-void ReplicaGradients::attach(NamedTensors parameters, const void* group,
+void ReplicaGradients::attach(NamedTensors parameters, const void* owner,
                               const std::weak_ptr<PendingGradients>& pending) {
   parameters_ = std::move(parameters);
-  group_ = group;
+  owner_ = owner;
   shares_.resize(parameters_.size());
   for (std::uint32_t id = 0; id < parameters_.size(); ++id) {
     const auto& [name, parameter] = parameters_[id];
     descriptions_.push_back({name, parameter.shape(), parameter.dtype(), parameter.has_sparse_grad()});
-    slot({id}).attachment = std::make_shared<const Attachment>(Attachment{ParameterId{id}, name, group});
+    slot({id}).attachment = std::make_shared<const Attachment>(Attachment{ParameterId{id}, name, owner});
     slot({id}).pending = pending;
   }
 }
@@ -70,7 +70,7 @@ void ReplicaGradients::prepare(const std::shared_ptr<const GradientLayout>& layo
     const Array& place = arena.memory->gradient({id});
     if (slot.destination.defined() && slot.destination.raw_data() == place.raw_data()) continue;
     slot.destination = place;
-    if (slot.state == GradientState::local) bring_home({id});
+    if (slot.state == GradientState::accumulated) bring_home({id});
     if (slot.state == GradientState::undefined) slot.gradient = Array();
   }
 }
@@ -89,7 +89,7 @@ void ReplicaGradients::install(const RoundResult& round, MemberIndex member, con
     if (reduced.sparse) {
       GradientSlot& slot = this->slot(reduced.bucket.front().parameter);
       slot.rows = reduced.sparse->gradients[member];
-      slot.state = GradientState::reduced;
+      slot.state = GradientState::settled;
       continue;
     }
     for (const GradientLayout::Place& place : reduced.bucket) {
@@ -97,7 +97,7 @@ void ReplicaGradients::install(const RoundResult& round, MemberIndex member, con
       const Shape& shape = descriptions_[place.parameter.value].shape;
       slot.gradient = arena != nullptr ? arena->gradient(place.parameter)
                                        : gradient_in(reduced.results[member], reduced.bucket, place, shape);
-      slot.state = GradientState::reduced;
+      slot.state = GradientState::settled;
     }
   }
 }
@@ -110,7 +110,7 @@ Array ReplicaGradients::place_of(ParameterId id) const {
 void ReplicaGradients::install_shares(const RoundResult& round, MemberIndex member) {
   for (const auto& reduced : round.reduced) {
     for (const GradientLayout::Place& place : reduced.bucket) {
-      slot(place.parameter).state = GradientState::scattered;
+      slot(place.parameter).state = GradientState::elsewhere;
       slot(place.parameter).gradient = Array();
     }
     for (const RoundResult::Share& share : reduced.shares)
@@ -121,7 +121,7 @@ void ReplicaGradients::install_shares(const RoundResult& round, MemberIndex memb
 // Of gradients that were zeroed or lost since.
 void ReplicaGradients::drop_shares() {
   for (std::uint32_t id = 0; id < parameters_.size(); ++id) {
-    if (slot({id}).state != GradientState::scattered) shares_[id] = Array();
+    if (slot({id}).state != GradientState::elsewhere) shares_[id] = Array();
     if (slot({id}).state == GradientState::undefined) slot({id}).gradient = Array();
   }
 }

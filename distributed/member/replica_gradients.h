@@ -23,9 +23,9 @@ class ReplicaGradients {
   ReplicaGradients(Device device, std::size_t arenas) : device_(device), arenas_(arenas) {}
   ~ReplicaGradients();  ///< the parameters belong to no group afterwards
 
-  /// Takes the parameters in the order of their ids, all on the device and in no group yet, else SyncError. `group` is
+  /// Takes the parameters in the order of their ids, all on the device and in no group yet, else SyncError. `owner` is
   /// the identity of their group's member, `pending` what their readers join.
-  void attach(NamedTensors, const void* group, const std::weak_ptr<PendingGradients>& pending);
+  void attach(NamedTensors, const void* owner, const std::weak_ptr<PendingGradients>& pending);
 
   Device device() const noexcept { return device_; }
   const NamedTensors& parameters() const noexcept { return parameters_; }
@@ -78,7 +78,7 @@ class ReplicaGradients {
   Device device_;
   NamedTensors parameters_;  // indexed by ParameterId
   std::vector<SyncParameter> descriptions_;
-  const void* group_ = nullptr;
+  const void* owner_ = nullptr;
   std::vector<Array> shares_;  // ranges of scattered gradients, by ParameterId
   std::vector<Arena> arenas_;
   std::size_t current_ = 0;

@@ -24,12 +24,12 @@ SyncMember::SyncMember(const MemberPlace& place)
 void SyncMember::attach(Module& replica, const std::weak_ptr<SyncMember>& self) {
   if (replica_.is_attached()) raise<SyncError>("[sync] {} has a replica already", to_string(device()));
   if (generation() > 0) raise<SyncError>("[sync] attach {} before the first step", to_string(device()));
-  replica_.attach(replica, group_identity(), self);
+  replica_.attach(replica, identity(), self);
 }
 
 // Its updates are part of the step, so that it must be known before the first one, and stays.
 void SyncMember::attach(Optimizer& optimizer, const std::weak_ptr<SyncMember>& self) {
-  replica_.refuse_optimizer(optimizer, group_identity());
+  replica_.refuse_optimizer(optimizer, identity());
   if (place_.in_backward()) {
     if (generation() > 0)
       raise<SyncError>("[attach] {} needs its optimizer before the first step", to_string(device()));
@@ -119,7 +119,7 @@ void SyncMember::backward(double weight, BackwardOptions options,
   weight_.add(weight);
   options.weight = root_weight(weight);
   options.observer = &poster_;
-  options.group = group_identity();
+  options.owner = identity();
   run(options);
 }
 

@@ -92,7 +92,7 @@ class SyncMember final : public PendingGradients {
   DeviceThread& thread() const noexcept { return place_.thread(); }
   Device device() const noexcept { return place_.device; }
   MemberIndex index() const noexcept { return place_.index; }
-  const void* group_identity() const noexcept { return this; }
+  const void* identity() const noexcept { return this; }
   std::uint64_t group_number() const noexcept { return standing_.group(); }  ///< any thread
   std::int64_t generation() const noexcept { return standing_.generation(); }
   bool weighted() const noexcept { return place_.options().reduction == GradientReduction::weighted_mean; }

@@ -66,7 +66,7 @@ void ShardedOptimizer::learn_prototypes(const Groups& groups) {
       raise<SyncError>("[sharded] the optimizer has {} groups of its own: say them in ShardedOptimizer::Groups",
                        prototype->group_count());
     element.gradient_slot().gradient = Array::zeros({1}, first.dtype, member_->device());
-    element.gradient_slot().state = GradientState::reduced;
+    element.gradient_slot().state = GradientState::settled;
     prototype->step();
     element.zero_grad();
     const Optimizer::State state = prototype->state();
@@ -184,7 +184,7 @@ void ShardedOptimizer::post_gather(const Lap& lap) {
 // Undefined if the parameter has none.
 Array ShardedOptimizer::gradient_of(const Piece& piece) const {
   const ReplicaGradients& gradients = member_->gradients();
-  if (gradients.slot(piece.parameter).state == GradientState::scattered) return gradients.share(piece.parameter);
+  if (gradients.slot(piece.parameter).state == GradientState::elsewhere) return gradients.share(piece.parameter);
   const Tensor& whole = member_->parameters()[piece.parameter.value].second;
   const Array gradient = ready_gradient("sharded.step", whole, piece.parameter.value);
   return gradient.defined() ? flat_piece(gradient.contiguous(), piece) : gradient;
@@ -199,7 +199,7 @@ void ShardedOptimizer::take_gradients() {
         if (flat.raw_data() != piece.leaf.array().raw_data()) piece.leaf.set_array(flat);  // it was loaded
         GradientSlot& slot = piece.leaf.gradient_slot();
         slot.gradient = gradient_of(piece);
-        slot.state = slot.gradient.defined() ? GradientState::reduced : GradientState::undefined;
+        slot.state = slot.gradient.defined() ? GradientState::settled : GradientState::undefined;
       }
 }
 

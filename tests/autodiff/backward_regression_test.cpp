@@ -56,7 +56,7 @@ TEST_CASE("backward: a gradient is final before older operations run, not after 
           return std::vector<Array>{dy};
         });
   };
-  backward(sum(logged(logged(early)) * late), {.observer = &recorder, .group = &kGroup});
+  backward(sum(logged(logged(early)) * late), {.observer = &recorder, .owner = &kGroup});
   CHECK(log == std::vector<std::string>{"begin", "final 1", "ran", "ran", "final 0", "end"});
 }
 
@@ -92,7 +92,7 @@ TEST_CASE("backward: create_graph beside an observer is refused, naming both") {
   std::vector<std::string> log;
   Recorder recorder(log);
   const Tensor x = leaf({1});
-  const auto run = [&] { backward(x * x, {.create_graph = true, .observer = &recorder, .group = &kGroup}); };
+  const auto run = [&] { backward(x * x, {.create_graph = true, .observer = &recorder, .owner = &kGroup}); };
   CHECK_THROWS_WITH_AS(run(), doctest::Contains("create_graph cannot be combined with an observer"), AutodiffError);
 }
 

@@ -67,7 +67,7 @@ TEST_CASE("backward: two backwards accumulate, until zero_grad") {
   backward(sum(x * 2));
   backward(sum(x * x));
   CHECK(gradient(x) == Values{4, 6});
-  CHECK(x.gradient_slot().state == GradientState::local);
+  CHECK(x.gradient_slot().state == GradientState::accumulated);
   x.zero_grad();
   CHECK_FALSE(x.grad().defined());
   CHECK(x.gradient_slot().state == GradientState::undefined);

@@ -57,7 +57,7 @@ struct Recorder : GradientObserver {
     }
   }
 
-  BackwardOptions options() { return {.observer = this, .group = &kGroup}; }
+  BackwardOptions options() { return {.observer = this, .owner = &kGroup}; }
 
   Log log;
   std::map<std::uint32_t, std::uint32_t> contributions;
@@ -98,7 +98,7 @@ TEST_CASE("observer: hears begin, each gradient once, later layers first, and en
 
 TEST_CASE("observer: a replay is cut where something can begin, and tells of all gradients up to there") {
   struct Buckets : Recorder {
-    std::uint32_t bucket_of(ParameterId id) const override { return alternating ? id.value % 2 : id.value / 2; }
+    std::uint32_t portion_of(ParameterId id) const override { return alternating ? id.value % 2 : id.value / 2; }
     bool alternating = false;
   } recorder;
   Log expected{"run", as_tested("begin cpu:0")};
@@ -239,7 +239,7 @@ TEST_CASE("observer: its own exceptions end the backward") {
     CHECK(recorder.log == Log{as_tested("begin cpu:0"), "final 1", "failed"});
   }
   recorder.throw_at.clear();
-  backward(sum(p * 3), {.observer = &recorder, .group = &kGroup});  // nothing is left behind
+  backward(sum(p * 3), {.observer = &recorder, .owner = &kGroup});  // nothing is left behind
   CHECK(recorder.gradients[0].to_vector<double>() == Values{3, 3});
 }
 
@@ -266,7 +266,7 @@ TEST_CASE("attached parameters: a plain backward refuses them by name") {
 TEST_CASE("attached parameters: another group's observer refuses them by name") {
   Recorder recorder;
   const Tensor p = parameter({1, 2}, 0, "fc2.weight");
-  const BackwardOptions options{.observer = &recorder, .group = &kOtherGroup};
+  const BackwardOptions options{.observer = &recorder, .owner = &kOtherGroup};
   CHECK_THROWS_WITH_AS(backward(sum(p * p), options), doctest::Contains("\"fc2.weight\""), AutodiffError);
   CHECK(recorder.log == Log{"failed"});
 }
@@ -292,7 +292,7 @@ TEST_CASE("attached parameters: a reduced gradient is not added to") {
   Recorder recorder;
   Tensor p = parameter({1, 2}, 0, "fc2.weight");
   backward(sum(p * 3), recorder.options());
-  p.gradient_slot().state = GradientState::reduced;
+  p.gradient_slot().state = GradientState::settled;
   const auto message = doctest::Contains("zero_grad");
   CHECK_THROWS_WITH_AS(backward(sum(p * 3), recorder.options()), message, AutodiffError);
   CHECK_THROWS_WITH_AS(backward(sum(p * 3), recorder.options()), doctest::Contains("\"fc2.weight\""), AutodiffError);

@@ -101,9 +101,9 @@ TEST_CASE("set_requires_grad: floating leaves choose") {
   Tensor x = constant({1, 2}, {2});
   CHECK(x.set_requires_grad(true).is_same(x));
   CHECK(x.requires_grad());
-  x.gradient_slot().state = GradientState::reduced;
+  x.gradient_slot().state = GradientState::settled;
   x.set_requires_grad(true);  // keeps the slot
-  CHECK(x.gradient_slot().state == GradientState::reduced);
+  CHECK(x.gradient_slot().state == GradientState::settled);
   x.set_requires_grad(false);
   CHECK_FALSE(x.requires_grad());
 

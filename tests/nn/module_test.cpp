@@ -165,7 +165,7 @@ TEST_CASE("module: zero_grad marks every gradient undefined") {
   layer.weight.set_requires_grad(false);
   GradientSlot& slot = layer.bias.gradient_slot();
   slot.gradient = Array::full({2}, 1.0, DType::f32, test_device());
-  slot.state = GradientState::local;
+  slot.state = GradientState::accumulated;
   REQUIRE(layer.bias.grad().defined());
   layer.zero_grad();
   CHECK_FALSE(layer.bias.grad().defined());

@@ -44,7 +44,7 @@ TEST_CASE("clip_grad_norm: scales in place, in the storage of the gradient") {
   const Tensor p = make_parameter<float>({0, 0});
   const Array arena = Array::from(std::vector<float>{7, 6, 8, 9}, {4}, test_device());
   p.gradient_slot().gradient = arena.slice(0, 1, 3);
-  p.gradient_slot().state = GradientState::local;
+  p.gradient_slot().state = GradientState::accumulated;
   CHECK(clip_grad_norm({{p}}, 5.0) == doctest::Approx(10.0));
   const auto factor = static_cast<float>(5.0 / (10.0 + 1e-6));
   CHECK(arena.to_vector<float>() == std::vector<float>{7, 6 * factor, 8 * factor, 9});
@@ -108,9 +108,9 @@ TEST_CASE("clip_grad_norm: refuses gradients that were never reduced, and limits
   CHECK_THROWS_AS(clip_grad_norm({{p}}, std::nan("")), Error);
   attach(p, "fc1.bias");
   CHECK_THROWS_WITH_AS(clip_grad_norm({{p}}, 1.0), doctest::Contains("fc1.bias"), Error);
-  p.gradient_slot().state = GradientState::reduced;
+  p.gradient_slot().state = GradientState::settled;
   CHECK(clip_grad_norm({{p}}, 1.0) == doctest::Approx(8.0));
-  CHECK(p.gradient_slot().state == GradientState::reduced);
+  CHECK(p.gradient_slot().state == GradientState::settled);
 }
 
 TEST_CASE("clip_grad_norm: a norm that is not finite may drop the gradients, so that nothing is stepped") {

@@ -16,7 +16,7 @@ template <class T> Tensor make_parameter(const std::vector<T>& values, Device de
 template <class T> void set_gradient(const Tensor& parameter, const std::vector<T>& values) {
   GradientSlot& slot = parameter.gradient_slot();
   slot.gradient = Array::from(values, parameter.shape(), parameter.device());
-  slot.state = GradientState::local;
+  slot.state = GradientState::accumulated;
 }
 
 /// Makes a parameter a member of a synchronisation group.

@@ -33,7 +33,7 @@ void give_gradient(const Tensor& parameter, int step) {
   GradientSlot& slot = parameter.gradient_slot();
   const auto seed = static_cast<std::uint64_t>(step);
   slot.gradient = Generator(seed).normal(parameter.shape(), DType::bf16, test_device()).cast(parameter.dtype());
-  slot.state = GradientState::local;
+  slot.state = GradientState::accumulated;
 }
 
 std::vector<double> values(const Array& array) { return array.cast(DType::f64).to_vector<double>(); }

@@ -31,7 +31,7 @@ inline void step_with(Optimizer& optimizer, int step) {
     for (std::size_t i = 0; i < values.size(); ++i) values[i] = gradient_at(step, i * i);
     GradientSlot& slot = parameter.gradient_slot();
     slot.gradient = Array::from(values, parameter.shape(), test_device()).cast(parameter.dtype()).copy();
-    slot.state = GradientState::local;
+    slot.state = GradientState::accumulated;
   }
   optimizer.step();
 }

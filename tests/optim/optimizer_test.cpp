@@ -108,14 +108,14 @@ TEST_CASE("optimizer: a gradient that was never reduced is refused before anythi
   set_gradient<float>(first, {1});
   set_gradient<float>(second, {1});
   attach(first, "fc1.weight");
-  first.gradient_slot().state = GradientState::reduced;
+  first.gradient_slot().state = GradientState::settled;
   attach(second, "fc2.weight");
   Sgd optimizer({first, second}, 0.5, {.momentum = 0.9});
   CHECK_THROWS_WITH_AS(optimizer.step(), doctest::Contains("\"fc2.weight\" has a local gradient"), Error);
   CHECK(first.to_vector<float>()[0] == 1.0F);
   CHECK(optimizer.steps() == 0);
   CHECK(optimizer.state().parameters[0].steps == 0);
-  second.gradient_slot().state = GradientState::reduced;
+  second.gradient_slot().state = GradientState::settled;
   optimizer.step();
   CHECK(second.to_vector<float>()[0] == 0.5F);
 }
@@ -146,7 +146,7 @@ TEST_CASE("optimizer: a gradient that does not fit is refused") {
   Tensor p = make_parameter<float>({1, 2});
   Sgd optimizer({p}, 0.5);
   GradientSlot& slot = p.gradient_slot();
-  slot.state = GradientState::local;
+  slot.state = GradientState::accumulated;
   slot.gradient = Array::zeros({3}, DType::f32, test_device());
   CHECK_THROWS_AS(optimizer.step(), ShapeError);
   slot.gradient = Array::zeros({2}, DType::f64, test_device());
@@ -161,7 +161,7 @@ TEST_CASE("optimizer: a gradient that does not fit is refused") {
 TEST_CASE("optimizer: a gradient may be a strided view, a parameter may not") {
   const Tensor p(Array::from(std::vector<float>{1, 2, 3, 4, 5, 6}, {2, 3}, test_device()), true);
   GradientSlot& slot = p.gradient_slot();
-  slot.state = GradientState::local;
+  slot.state = GradientState::accumulated;
   slot.gradient = Array::from(std::vector<float>{1, 2, 3, 4, 5, 6}, {3, 2}, test_device()).transpose();
   Sgd optimizer({p}, 1.0);
   optimizer.step();
@@ -170,7 +170,7 @@ TEST_CASE("optimizer: a gradient may be a strided view, a parameter may not") {
   const Tensor view(Array::zeros({3, 2}, DType::f32, test_device()).transpose(), true);
   Sgd other({view}, 1.0);
   view.gradient_slot().gradient = Array::zeros({2, 3}, DType::f32, test_device());
-  view.gradient_slot().state = GradientState::local;
+  view.gradient_slot().state = GradientState::accumulated;
   CHECK_THROWS_WITH_AS(other.step(), doctest::Contains("strided"), Error);
 }
 

@@ -30,7 +30,7 @@ void give(const Tensor& weight, const Ids& ids, const Values& rows) {
   GradientSlot& slot = weight.gradient_slot();
   slot.rows = {
       {Array::from(ids, {count}, test_device()), Array::from(rows, {count, 2}, test_device()), weight.shape(), false}};
-  slot.state = GradientState::local;
+  slot.state = GradientState::accumulated;
 }
 
 const std::vector<Ids> kSteps = {{3, 1}, {2}, {1, 1, 6, 0}, {5, 3}, {4, 0, 2}};

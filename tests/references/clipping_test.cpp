@@ -22,7 +22,7 @@ std::vector<Tensor> parameters_with(const NamedValues& arrays, const std::string
     parameters.emplace_back(Array::zeros(gradient.shape(), gradient.dtype(), test_device()), true);
     GradientSlot& slot = parameters.back().gradient_slot();
     slot.gradient = gradient;
-    slot.state = GradientState::local;
+    slot.state = GradientState::accumulated;
   }
   return parameters;
 }

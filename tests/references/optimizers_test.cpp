@@ -183,7 +183,7 @@ class Trajectory {
         slot.rows = {seen_rows(gradient, step)};
       else
         slot.gradient = gradient;
-      slot.state = GradientState::local;
+      slot.state = GradientState::accumulated;
     }
     if (attributes_.has("clip")) clip_grad_norm(parameters_, attributes_.number("clip"));
     optimizer_->step();

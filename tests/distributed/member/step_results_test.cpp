@@ -44,7 +44,7 @@ struct Side {
     weight.add(1.0);
     BackwardOptions options;
     options.observer = &poster;
-    options.group = this;
+    options.owner = this;
     tutti::backward(loss, options);
   }
 

@@ -47,7 +47,7 @@ TEST_CASE("launches: gradients are clipped without waiting for the device") {
   for (int i = 0; i < 3; ++i) {
     parameters.emplace_back(Array::zeros({4}, DType::f32, cuda(1)), true);
     parameters.back().gradient_slot().gradient = Array::zeros({4}, DType::f32, cuda(1));
-    parameters.back().gradient_slot().state = GradientState::local;
+    parameters.back().gradient_slot().state = GradientState::accumulated;
   }
   const auto waits = [&] { return machine.count("cudaStreamSynchronize") + machine.count("cudaEventSynchronize"); };
   const std::size_t before = waits();

@@ -37,7 +37,7 @@ void step_once(Model& model, Optimizer& optimizer) {
   for (const Tensor& parameter : model.parameters()) {
     GradientSlot& slot = parameter.gradient_slot();
     slot.gradient = Array::full(parameter.shape(), 0.5, DType::f32, parameter.device());
-    slot.state = GradientState::local;
+    slot.state = GradientState::accumulated;
   }
   optimizer.step();
 }
