@@ -26,7 +26,7 @@ def declared_functions(root):
     """Free functions of tensors, as tests/references/coverage_test.cpp finds them."""
     names = set()
     for folder in ("autodiff", "nn"):
-        for header in (root / folder).glob("*.h"):
+        for header in (root / folder).rglob("*.h"):
             for found in re.finditer(r"^[A-Za-z][^\n(]*\((?:[^()\n]|\n|\([^()]*\))*\)", code(header), re.M):
                 before, _, arguments = found[0].partition("(")
                 kind, _, name = re.sub(r"^template <.*?> ", "", before).rpartition(" ")
@@ -40,7 +40,7 @@ def declared_words(root):
     """Whatever a public header declares: functions, members, types."""
     words = set()
     for folder in ("backend", "autodiff", "nn", "exchange", "optim"):
-        for header in (root / folder).glob("*.h"):
+        for header in (root / folder).rglob("*.h"):
             text = code(header)
             words.update(re.findall(r"\b(\w+)\(", text))
             words.update(re.findall(r"\b(?:class|struct|enum class|using)\s+(\w+)", text))
@@ -61,7 +61,7 @@ def elementwise_operations(root):
 def table_operations(root):
     """name in the files -> names in the headers."""
     operations = elementwise_operations(root)
-    for table in sorted((root / "tests" / "references").glob("*_table.cpp")):
+    for table in sorted((root / "tests" / "references").rglob("*_table.cpp")):
         text = code(table)
         two_names = re.search(r"define TUTTI_REFERENCE\(name, declared", text)
         for name, second in re.findall(r"^\s+TUTTI_REFERENCE\((\w+),\s*(\w+)?", text, re.M):

@@ -24,6 +24,8 @@ constexpr const char* kNoOperations =
     "backward grad gradcheck gradgradcheck custom_function gradient gradient_node side_gradient "
     "gather_lines gather_places places_of scatter_add_places scatter_places operator<< record record_binary "
     "record_unary records save save_constant "
+    "batch_of lines_of matrix_operand require_matrix require_square rounded_as square_operand symmetric_part "
+    "with_kept_axes "
     "in_dtype_of promote_into promote_pair promote_total put_view reduce_loss take_array take_exclusive take_view "
     "weak_value zero_gradient append_steps time_steps reached_leaves unshown_leaves "
     "fill_constant fill_normal fill_truncated_normal fill_uniform initialize_layer orthogonal identity "

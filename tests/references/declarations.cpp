@@ -57,7 +57,7 @@ Declarations declared_functions(std::istream& header) {
 Declarations declared_functions() {
   Declarations found;
   for (const char* folder : {"autodiff", "nn"})
-    for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
       if (entry.path().extension() != ".h") continue;
       std::ifstream header(entry.path());
       found.merge(declared_functions(header));

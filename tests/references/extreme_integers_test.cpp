@@ -29,7 +29,7 @@ constexpr std::int64_t kExtremes[] = {
 // Declared functions with integers that are no operations: parts of them, of modules and of graphs, and initialisers.
 constexpr const char* kNoOperations =
     "record_binary gather_lines gather_places scatter_places scatter_add_places places_of take_view put_view "
-    "take_array time_steps append_steps call_hooked orthogonal "
+    "take_array time_steps append_steps call_hooked orthogonal with_kept_axes lines_of "
     "initialize_layer kaiming_normal kaiming_uniform xavier_normal xavier_uniform fill_constant fill_normal "
     "fill_truncated_normal fill_uniform identity_convolution tensor zero_gradient";
 

@@ -161,9 +161,12 @@ stage "./dev, self-test" tools/dev_self_test.py
 stage "objects of the demo, self-test" tools/needed_objects_self_test.py
 stage "C++ in documents" tools/doc_examples.py --check
 stage "C++ in documents, self-test" tools/doc_examples_self_test.py
+stage "include paths" tools/include_paths.py --check
+stage "include paths, self-test" tools/include_paths.py --self-test
 stage "format" check_format
 if stage "build, GCC" build_release; then
   stage "CUDA was built" cuda_was_built && stage "loads and registers of CUDA kernels" check_kernels
+  stage "include paths, installed" tools/include_paths.py --check "$release"
   stage "objects of the demo" link_demo
   [ $after_test -eq 1 ] || stage "tests, GCC" tools/run_tests.py "$release"
   # Kernels on the host know no streams.
