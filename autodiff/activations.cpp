@@ -27,19 +27,14 @@ Tensor along_channels(const Tensor& slope, const Tensor& x) {
 
 }  // namespace
 
-Tensor relu(const Tensor& x) { return record_unary(elementwise::Relu{}, x); }
 Tensor relu6(const Tensor& x) {
   const OperationScope scope("relu6", x);
   return hard_tanh(x, 0.0, 6.0);
 }
-Tensor leaky_relu(const Tensor& x, double slope) { return record_unary(elementwise::LeakyRelu{slope}, x); }
 Tensor prelu(const Tensor& x, const Tensor& slope) {
   const OperationScope scope("prelu", x, slope);
   return where(x > 0, x, along_channels(slope, x) * x);
 }
-Tensor gelu(const Tensor& x) { return record_unary(elementwise::Gelu{}, x); }
-Tensor gelu_tanh(const Tensor& x) { return record_unary(elementwise::GeluTanh{}, x); }
-Tensor silu(const Tensor& x) { return record_unary(elementwise::Silu{}, x); }
 Tensor mish(const Tensor& x) {
   const OperationScope scope("mish", x);
   return x * tanh(softplus(x));
@@ -55,7 +50,6 @@ Tensor selu(const Tensor& x) {
   return 1.0507009873554804934 * elu(x, 1.6732632423543772848);
 }
 
-Tensor softplus(const Tensor& x, double beta) { return record_unary(elementwise::Softplus{beta}, x); }
 // dx = dy / (1 + |x|)^2. As the sum of a quotient's two gradients nothing would be left of it far from 0.
 Tensor softsign(const Tensor& input) {
   const OperationScope scope("softsign", input);
@@ -78,12 +72,10 @@ Tensor log_sigmoid(const Tensor& x) {
   return -softplus(-x);
 }
 
-Tensor hard_tanh(const Tensor& x, double low, double high) { return record_unary(elementwise::HardTanh{low, high}, x); }
 Tensor hard_sigmoid(const Tensor& x) {
   const OperationScope scope("hard_sigmoid", x);
   return hard_tanh(x + 3, 0.0, 6.0) / 6;
 }
-Tensor hard_swish(const Tensor& x) { return record_unary(elementwise::HardSwish{}, x); }
 Tensor hard_shrink(const Tensor& x, double edge) {
   const OperationScope scope("hard_shrink", x);
   return where(abs(x) <= edge, 0, x);

@@ -6,6 +6,7 @@
 
 #include <cmath>
 #include <limits>
+#include <string_view>
 
 namespace tutti {
 
@@ -33,34 +34,16 @@ double largest_of(DType dtype) {
 
 }  // namespace
 
-Tensor exp(const Tensor& x) { return record_unary(elementwise::Exp{}, x); }
-Tensor exp2(const Tensor& x) { return record_unary(elementwise::Exp2{}, x); }
-Tensor expm1(const Tensor& x) { return record_unary(elementwise::Expm1{}, x); }
-Tensor log(const Tensor& x) { return record_unary(elementwise::Log{}, x); }
-Tensor log1p(const Tensor& x) { return record_unary(elementwise::Log1p{}, x); }
-Tensor log2(const Tensor& x) { return record_unary(elementwise::Log2{}, x); }
-Tensor log10(const Tensor& x) { return record_unary(elementwise::Log10{}, x); }
-Tensor logaddexp(const Tensor& a, const Tensor& b) { return record_binary(elementwise::LogAddExp{}, a, b); }
+#define TUTTI_UNARY(Operation, function, ...)                                                           \
+  static_assert(elementwise::Operation::name == std::string_view(#function), "another name in errors"); \
+  Tensor function(const Tensor& x TUTTI_DOUBLES(__VA_ARGS__)) {                                         \
+    return record_unary(elementwise::Operation{TUTTI_NAMES(__VA_ARGS__)}, x);                           \
+  }
+#define TUTTI_BINARY(Operation, function)                                                               \
+  static_assert(elementwise::Operation::name == std::string_view(#function), "another name in errors"); \
+  Tensor function(const Tensor& a, const Tensor& b) { return record_binary(elementwise::Operation{}, a, b); }
+#include <tutti/backend/elementwise/operation_list.h>
 
-Tensor sin(const Tensor& x) { return record_unary(elementwise::Sin{}, x); }
-Tensor cos(const Tensor& x) { return record_unary(elementwise::Cos{}, x); }
-Tensor tan(const Tensor& x) { return record_unary(elementwise::Tan{}, x); }
-Tensor asin(const Tensor& x) { return record_unary(elementwise::Asin{}, x); }
-Tensor acos(const Tensor& x) { return record_unary(elementwise::Acos{}, x); }
-Tensor atan(const Tensor& x) { return record_unary(elementwise::Atan{}, x); }
-Tensor atan2(const Tensor& a, const Tensor& b) { return record_binary(elementwise::Atan2{}, a, b); }
-Tensor sinh(const Tensor& x) { return record_unary(elementwise::Sinh{}, x); }
-Tensor cosh(const Tensor& x) { return record_unary(elementwise::Cosh{}, x); }
-Tensor tanh(const Tensor& x) { return record_unary(elementwise::Tanh{}, x); }
-Tensor asinh(const Tensor& x) { return record_unary(elementwise::Asinh{}, x); }
-Tensor acosh(const Tensor& x) { return record_unary(elementwise::Acosh{}, x); }
-Tensor atanh(const Tensor& x) { return record_unary(elementwise::Atanh{}, x); }
-
-Tensor erf(const Tensor& x) { return record_unary(elementwise::Erf{}, x); }
-Tensor erfinv(const Tensor& x) { return record_unary(elementwise::Erfinv{}, x); }
-Tensor sigmoid(const Tensor& x) { return record_unary(elementwise::Sigmoid{}, x); }
-
-Tensor sign(const Tensor& x) { return record_unary(elementwise::Sign{}, x); }
 Tensor floor(const Tensor& x) { return in_steps(elementwise::Floor{}, x); }
 Tensor ceil(const Tensor& x) { return in_steps(elementwise::Ceil{}, x); }
 Tensor round(const Tensor& x) { return in_steps(elementwise::Round{}, x); }

@@ -27,10 +27,6 @@ Tensor as_bool(const Tensor& x) {
 
 }  // namespace
 
-Tensor abs(const Tensor& x) { return record_unary(elementwise::Abs{}, x); }
-Tensor square(const Tensor& x) { return record_unary(elementwise::Square{}, x); }
-Tensor sqrt(const Tensor& x) { return record_unary(elementwise::Sqrt{}, x); }
-Tensor rsqrt(const Tensor& x) { return record_unary(elementwise::Rsqrt{}, x); }
 Tensor reciprocal(const Tensor& x) {
   const OperationScope scope("reciprocal", x);
   return 1 / autocast("reciprocal", x);
@@ -42,9 +38,6 @@ Tensor pow(const Tensor& a, const Tensor& b) {
     return square(autocast("pow", a));
   return record_binary(elementwise::Pow{}, a, b);
 }
-Tensor remainder(const Tensor& a, const Tensor& b) { return record_binary(elementwise::Remainder{}, a, b); }
-Tensor fmod(const Tensor& a, const Tensor& b) { return record_binary(elementwise::Fmod{}, a, b); }
-Tensor floor_divide(const Tensor& a, const Tensor& b) { return record_binary(elementwise::FloorDivide{}, a, b); }
 Tensor maximum(const Tensor& a, const Tensor& b) {
   const OperationScope scope("maximum", a, b);
   return is_bool(a) && is_bool(b) ? a | b : record_binary(elementwise::Maximum{}, a, b);

@@ -6,11 +6,21 @@
 // gradient, and sources: the structs of backend/elementwise.
 
 #include <tutti/autodiff/tensor.h>
+#include <tutti/backend/parameter_macros.h>
 
 #include <limits>
 #include <type_traits>
 
 namespace tutti {
+
+// --- what is its struct and no more: abs, exp, sin, tanh, sigmoid, relu, gelu, atan2 and their like, which
+// backend/elementwise/operation_list.h names and describes. Of two operands one may be a literal.
+#define TUTTI_UNARY(Operation, function, ...) Tensor function(const Tensor& x TUTTI_DEFAULTS(__VA_ARGS__));
+#define TUTTI_BINARY(Operation, function)                                                               \
+  Tensor function(const Tensor& a, const Tensor& b);                                                    \
+  template <Literal T> Tensor function(const Tensor& a, T b) { return function(a, Tensor(Scalar(b))); } \
+  template <Literal T> Tensor function(T a, const Tensor& b) { return function(Tensor(Scalar(a)), b); }
+#include <tutti/backend/elementwise/operation_list.h>
 
 // --- arithmetic
 Tensor operator-(const Tensor&);
@@ -19,12 +29,6 @@ Tensor operator-(const Tensor&, const Tensor&);
 Tensor operator*(const Tensor&, const Tensor&);
 Tensor operator/(const Tensor&, const Tensor&);  ///< integers give f32
 Tensor operator%(const Tensor&, const Tensor&);  ///< remainder
-/// a - b floor(a / b), as Python's %; of integers, x % 0 is 0. Gradients: 1 and -floor(a / b).
-Tensor remainder(const Tensor& a, const Tensor& b);
-/// a - b trunc(a / b), as C's; of integers, fmod(x, 0) is 0. Gradients: 1 and -trunc(a / b).
-Tensor fmod(const Tensor& a, const Tensor& b);
-/// floor(a / b), as Python's //; of integers, x / 0 is 0. The gradient is 0.
-Tensor floor_divide(const Tensor&, const Tensor&);
 /// a^b, special values as in C. Integers wrap; a negative power of one is 0 unless it is 1 or -1. The gradient of the
 /// base is 0 where b is 0; that of the exponent is 0 where a is 0 and b is not negative, and NaN where a is negative.
 Tensor pow(const Tensor& a, const Tensor& b);
@@ -32,10 +36,6 @@ Tensor maximum(const Tensor&, const Tensor&);  ///< NaN wins; equal operands sha
 Tensor minimum(const Tensor&, const Tensor&);  ///< NaN wins; equal operands share the gradient; bools stay so
 /// a + weight (b - a), exactly a at weight 0 and b at 1, where b - a is finite.
 Tensor lerp(const Tensor& a, const Tensor& b, const Tensor& weight);
-Tensor abs(const Tensor&);  ///< gradient 0 at 0
-Tensor square(const Tensor&);
-Tensor sqrt(const Tensor&);        ///< integers give f32; the gradient at 0 is infinite
-Tensor rsqrt(const Tensor&);       ///< 1 / sqrt(x); integers give f32
 Tensor reciprocal(const Tensor&);  ///< 1 / x; integers give f32
 
 // --- comparisons, bits and logic; NaN compares as in C. Bits are those of integers or bools, else DTypeError; what is
@@ -65,35 +65,7 @@ Tensor isfinite(const Tensor&);
 Tensor nan_to_num(const Tensor&, double nan = 0.0, double infinity = std::numeric_limits<double>::quiet_NaN(),
                   double minus_infinity = std::numeric_limits<double>::quiet_NaN());
 
-// --- functions; integers are taken as f32, and outside a function's domain there is NaN. The gradient is the
-// derivative, infinite where that is (log at 0).
-Tensor exp(const Tensor&);
-Tensor exp2(const Tensor&);   ///< 2^x
-Tensor expm1(const Tensor&);  ///< exp(x) - 1, accurate near 0
-Tensor log(const Tensor&);    ///< logarithm to base e
-Tensor log1p(const Tensor&);  ///< log(1 + x), accurate near 0
-Tensor log2(const Tensor&);
-Tensor log10(const Tensor&);
-Tensor logaddexp(const Tensor& a, const Tensor& b);  ///< log(exp(a) + exp(b)) without overflow
-Tensor sin(const Tensor&);                           ///< x in radians
-Tensor cos(const Tensor&);
-Tensor tan(const Tensor&);
-Tensor asin(const Tensor&);
-Tensor acos(const Tensor&);
-Tensor atan(const Tensor&);
-Tensor atan2(const Tensor& a, const Tensor& b);  ///< the angle of the point (b, a); gradient 0 at the origin
-Tensor sinh(const Tensor&);
-Tensor cosh(const Tensor&);
-Tensor tanh(const Tensor&);
-Tensor asinh(const Tensor&);
-Tensor acosh(const Tensor&);
-Tensor atanh(const Tensor&);
-Tensor erf(const Tensor&);      ///< 2 / sqrt(pi) times the integral of exp(-t^2) from 0 to x
-Tensor erfinv(const Tensor&);   ///< the y with erf(y) = x: infinite at -1 and 1, NaN beyond
-Tensor sigmoid(const Tensor&);  ///< 1 / (1 + exp(-x))
-
 // --- steps, whose gradient is 0, and bounds; integers stay as they are
-Tensor sign(const Tensor&);  ///< -1, 0 or 1; NaN stays NaN
 Tensor floor(const Tensor&);
 Tensor ceil(const Tensor&);
 Tensor round(const Tensor&);  ///< halves to even
@@ -113,20 +85,11 @@ template <Literal T> Tensor clip(const Tensor& x, T low, const Tensor& high) {
 
 // --- activations. Floating types; integers become f32, but in relu and hard_shrink, and in prelu beside an integer
 // slope. At a corner the gradient is that of the left side; where there are two, it is 0, and 1 for hard_swish at 3.
-Tensor relu(const Tensor&);   ///< max(x, 0); NaN stays NaN; gradient 0 at 0
 Tensor relu6(const Tensor&);  ///< min(max(x, 0), 6); gradient 0 at 0 and 6
-/// x > 0 ? x : slope x. Maas et al., "Rectifier Nonlinearities Improve Neural Network Acoustic Models" (2013)
-Tensor leaky_relu(const Tensor&, double slope = 0.01);
 /// x > 0 ? x : slope x. A slope [c] of several numbers beside x [n, c, ...] has one for each channel, axis 1, as
 /// PyTorch's, else ShapeError; any other is broadcast (to the last axis: [1, ..., l]). He et al., "Delving Deep into
 /// Rectifiers" (2015)
 Tensor prelu(const Tensor& x, const Tensor& slope);
-/// x Phi(x), exactly, with Phi the normal distribution function. Hendrycks and Gimpel, "Gaussian Error Linear Units"
-/// (2016)
-Tensor gelu(const Tensor&);
-/// The same paper's approximation: x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2.
-Tensor gelu_tanh(const Tensor&);
-Tensor silu(const Tensor&);  ///< x sigmoid(x). Elfwing et al. (2017)
 Tensor mish(const Tensor&);  ///< x tanh(softplus(x)). Misra (2019)
 /// x > 0 ? x : alpha (exp(x) - 1). Clevert et al. (2015)
 Tensor elu(const Tensor&, double alpha = 1.0);
@@ -134,13 +97,9 @@ Tensor elu(const Tensor&, double alpha = 1.0);
 Tensor celu(const Tensor&, double alpha = 1.0);
 /// 1.0507 elu(x, 1.6733), constants that have mean 0 and variance 1 for a fixed point. Klambauer et al. (2017)
 Tensor selu(const Tensor&);
-Tensor softplus(const Tensor&, double beta = 1.0);  ///< log(1 + exp(beta x)) / beta, without overflow
-Tensor softsign(const Tensor&);                     ///< x / (1 + |x|)
-Tensor log_sigmoid(const Tensor&);                  ///< log(sigmoid(x)), without overflow
-Tensor hard_tanh(const Tensor&, double low = -1.0, double high = 1.0);  ///< clip, with gradient 0 at the bounds
-Tensor hard_sigmoid(const Tensor&);                                     ///< min(max(x + 3, 0), 6) / 6
-/// x hard_sigmoid(x). Howard et al., "Searching for MobileNetV3" (2019)
-Tensor hard_swish(const Tensor&);
+Tensor softsign(const Tensor&);                              ///< x / (1 + |x|)
+Tensor log_sigmoid(const Tensor&);                           ///< log(sigmoid(x)), without overflow
+Tensor hard_sigmoid(const Tensor&);                          ///< min(max(x + 3, 0), 6) / 6
 Tensor hard_shrink(const Tensor&, double edge = 0.5);        ///< |x| <= edge ? 0 : x
 Tensor soft_shrink(const Tensor&, double edge = 0.5);        ///< sign(x) max(|x| - edge, 0)
 Tensor threshold(const Tensor&, double edge, double value);  ///< x <= edge ? value : x
@@ -196,14 +155,9 @@ TUTTI_ASSIGNING_OPERATOR(/, div_)
 #define TUTTI_LITERAL_FUNCTION(name)                                                                    \
   template <Literal T> Tensor name(const Tensor& lhs, T rhs) { return name(lhs, Tensor(Scalar(rhs))); } \
   template <Literal T> Tensor name(T lhs, const Tensor& rhs) { return name(Tensor(Scalar(lhs)), rhs); }
-TUTTI_LITERAL_FUNCTION(remainder)
-TUTTI_LITERAL_FUNCTION(fmod)
-TUTTI_LITERAL_FUNCTION(floor_divide)
 TUTTI_LITERAL_FUNCTION(pow)
 TUTTI_LITERAL_FUNCTION(maximum)
 TUTTI_LITERAL_FUNCTION(minimum)
-TUTTI_LITERAL_FUNCTION(atan2)
-TUTTI_LITERAL_FUNCTION(logaddexp)
 TUTTI_LITERAL_FUNCTION(logical_and)
 TUTTI_LITERAL_FUNCTION(logical_or)
 TUTTI_LITERAL_FUNCTION(logical_xor)

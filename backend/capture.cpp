@@ -68,7 +68,7 @@ Capture::Capture(Device device)
       inner_(registered_backend(device.kind)),
       memory_(std::make_shared<CaptureMemory>(device, inner_)),
       scratch_(std::make_shared<CaptureMemory>(device, inner_)),
-      recording_(std::make_unique<RecordingCalls>(*this)) {
+      recording_(recording_calls(*this)) {
   memory_->pool().keep_by(memory_);
   scratch_->pool().keep_by(scratch_);
 }

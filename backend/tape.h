@@ -2,6 +2,7 @@
 #pragma once
 
 #include <tutti/backend/backend.h>
+#include <tutti/backend/kernel.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -78,29 +79,27 @@ class Tape {
   std::vector<std::size_t> varying_;  // positions of those that are not constant, ascending
 };
 
-/// A call of a member function of `Backend`; each argument is kept as a value that converts to it.
-template <class Method, class... Kept> class MethodCall final : public TapeCall {
+/// A call of a kernel (backend/kernel.h); each argument is kept as a value that converts to it, in a tuple of these.
+template <class Kernel, class Values> class KernelCall final : public TapeCall {
  public:
-  using Values = std::tuple<Kept...>;
-  MethodCall(std::string_view name, Method method, Values kept, bool constant)
-      : TapeCall(name), method_(method), kept_(std::move(kept)), constant_(constant) {}
+  KernelCall(std::string_view name, Values kept, bool constant)
+      : TapeCall(name), kept_(std::move(kept)), constant_(constant) {}
 
-  void run(Backend& backend) const override { call(backend, std::index_sequence_for<Kept...>{}); }
+  void run(Backend& backend) const override { call(backend, std::make_index_sequence<std::tuple_size_v<Values>>{}); }
   bool equals(const TapeCall& other) const override {
-    const auto* same = dynamic_cast<const MethodCall*>(&other);
-    return same != nullptr && name() == other.name() && kept_ == same->kept_;
+    const auto* same = dynamic_cast<const KernelCall*>(&other);
+    return same != nullptr && kept_ == same->kept_;
   }
   bool constant() const noexcept override { return constant_; }
 
  private:
   template <std::size_t... Place> void call(Backend& backend, std::index_sequence<Place...>) const {
-    (backend.*method_)(as_argument(std::get<Place>(kept_))...);
+    Kernel::run(backend, as_argument(std::get<Place>(kept_))...);
   }
   template <class T> static const T& as_argument(const T& kept) { return kept; }
   static const Array& as_argument(const TapeOperand& kept) { return kept.array; }
   static std::span<const Array> as_argument(const TapeOperands& kept) { return kept.arrays; }
 
-  Method method_;
   Values kept_;
   bool constant_;
 };

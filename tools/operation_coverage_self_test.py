@@ -17,11 +17,13 @@ import operation_names
 
 TREE = {
     "backend/backend.h": "struct Backend {\n  virtual void copy(const Array&) = 0;\n  virtual bool has() const { return 1; }\n};\n",
-    "backend/cpu/cpu_backend.h": "void copy(const Array&) override;\n",
-    "backend/cuda/cuda_backend.h": "void copy(const Array&) override;  // linear(\n",
+    "backend/cpu/cpu_backend.h": "void copy(const Array&) override;\n#include <tutti/backend/kernel_list.h>\n",
+    "backend/cuda/cuda_backend.h": "void copy(const Array&) override;  // linear(\n#include <tutti/backend/kernel_list.h>\n",
     "backend/elementwise/steps.h": 'struct Floor {\n  static constexpr auto name = "floor";\n};\n'
                                    'struct Or {\n  static constexpr auto name = "or";\n};\n',
-    "backend/elementwise/lists.h": "using UnaryOperations =\n    List<Floor>;\nusing BinaryOperations = List<Or>;\n",
+    "backend/elementwise/operation_list.h": "#define TUTTI_UNARY(Operation, ...)\n"
+                                            "TUTTI_BINARY_BY_HAND(Or)\n/// down\nTUTTI_UNARY(Floor, floor, (by, 1.0))\n",
+    "backend/kernel_list.h": "TUTTI_KERNEL(scan, (In, input))\n",
     "autodiff/operations.h": "Tensor floor(const Tensor&);\nTensor operator|(const Tensor&, const Tensor&);\n"
                              "Tensor pad(\n    const Tensor& x,\n    int width = f(0));\nTensor zeros(const Tensor&);\n"
                              "Shape shape_of(const Shape&);\n// Tensor commented(const Tensor&);\n",
@@ -121,6 +123,10 @@ class Page(unittest.TestCase):
     def test_backend_that_lacks_a_function(self):
         self.check_fault("backend/backend.h", "virtual void linear(const Array&,\n    int) = 0;\n",
                          "the cpu backend lacks linear", "the cuda backend lacks linear")
+
+    def test_backend_that_declares_no_kernels(self):
+        self.check_fault("backend/cuda/cuda_backend.h", TREE["backend/cpu/cpu_backend.h"].splitlines()[0],
+                         "the cuda backend lacks scan")
 
     def test_test_that_does_not_name_its_function(self):
         self.check_fault("tests/zeros_test.cpp", "", "tests/zeros_test.cpp is said to test zeros, and does not name it")

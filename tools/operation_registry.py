@@ -36,9 +36,15 @@ def declared_functions(root):
     return names
 
 
+def listed_elementwise(root):
+    """[(struct, named function or "")] of the elementwise operations, in the list's order."""
+    text = code(root / "backend" / "elementwise" / "operation_list.h")
+    return re.findall(r"^TUTTI_(?:UNARY|BINARY|COMPARISON)(?:_BY_HAND)?\((\w+)(?:, (\w+))?", text, re.M)
+
+
 def declared_words(root):
     """Whatever a public header declares: functions, members, types."""
-    words = set()
+    words = {function for _, function in listed_elementwise(root) if function}
     for folder in ("backend", "autodiff", "nn", "exchange", "optim"):
         for header in (root / folder).rglob("*.h"):
             text = code(header)
@@ -49,13 +55,12 @@ def declared_words(root):
 
 def elementwise_operations(root):
     """name -> what it is declared as."""
-    folder = root / "backend" / "elementwise"
     names = {}
-    for header in folder.glob("*.h"):
+    for header in (root / "backend" / "elementwise").glob("*.h"):
         names.update(re.findall(r'struct (\w+)(?:(?!\nstruct ).)*?\bauto name = "(\w+)"', header.read_text(), re.S))
-    listed = re.findall(r"using (?:\w+Operations|Comparisons) =\s*List<([^>]*)>", (folder / "lists.h").read_text())
     operators = re.findall(r'\{"(\w+)", "(operator[^"]*)"\}', (root / "tests/references/elementwise_table.cpp").read_text())
-    return {names[each]: dict(operators).get(names[each], names[each]) for each in re.findall(r"\w+", " ".join(listed))}
+    listed = [names[struct] for struct, _ in listed_elementwise(root)]
+    return {name: dict(operators).get(name, name) for name in listed}
 
 
 def table_operations(root):
@@ -82,9 +87,13 @@ def without_second_gradient(root):
 
 def missing_on(root, kind):
     """The functions that Backend asks for and the backend of that kind of device has not."""
-    wanted = re.findall(r"virtual [^;(]*?(\w+)\([^;]*\)\s*(?:const)?\s*= 0;", code(root / "backend" / "backend.h"))
-    there = code(root / "backend" / kind / f"{kind}_backend.h")
-    return sorted({name for name in wanted if not re.search(rf"\b{name}\(", there)})
+    backend = root / "backend"
+    wanted = re.findall(r"^\s*virtual [^;(]*?(\w+)\([^;]*\)\s*(?:const)?\s*= 0;", code(backend / "backend.h"), re.M)
+    there = code(backend / kind / f"{kind}_backend.h")
+    missing = {name for name in wanted if not re.search(rf"\b{name}\(", there)}
+    if "backend/kernel_list.h>" not in there:
+        missing.update(re.findall(r"^TUTTI_KERNEL\((\w+)", code(backend / "kernel_list.h"), re.M))
+    return sorted(missing)
 
 
 class Cases:

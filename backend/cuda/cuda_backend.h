@@ -53,61 +53,15 @@ class CudaBackend final : public Backend {
 
   void copy_from_host(const void* from, const Array& to) override;
   void copy_to_host(const Array& from, void* to) override;
-  void copy(const Array& from, const Array& to) override;
   void copy_from_device(const Array& from, const Array& to) override;
-  void cast(const Array& from, const Array& to) override;
-  void fill(const Array& to, Scalar) override;
-  void arange(const Array& to, std::int64_t first, std::int64_t step) override;
   Array literal(Scalar value, DType dtype, Device device) override {
     return context(device).literals.find(value, dtype);
   }
-
-  void elementwise(const ElementwiseCall&, std::span<const Array> inputs, const Array& output) override;
-  void where(const Array& mask, const Array& a, const Array& b, const Array& output) override;
-
-  void reduce(Reduction, const Array& input, const Array& output) override;
-  void arg_reduce(ArgReduction, const Array& input, std::size_t axis, const Array& output) override;
-  void cumsum(const Array& input, std::size_t axis, bool reverse, const Array& output) override;
-  void running_arg(ArgReduction, const Array& input, std::size_t axis, const Array& output) override;
-  void arg_sort(const Array& input, std::size_t axis, bool descending, const Array& output) override;
-  void fourier(const FourierTransform&, const Array& input, const Array& output) override;
-
-  void matmul(const Array& lhs, const Array& rhs, const Array& output) override;
-  void linear(const Array& input, const Array& weight, const Array& bias, LinearActivation,
-              const Array& output) override;
   bool multiplies(DType dtype) const override { return is_floating(dtype); }
-  void softmax(SoftmaxKind, const Array& input, std::size_t axis, const Array& output) override;
-  void softmax_gradient(SoftmaxKind, const Array& output, const Array& gradient, std::size_t axis,
-                        const Array& input_gradient) override;
-  void normalize_rows(const RowNorm&, const Array& input, const Array& weight, const Array& bias, const Array& output,
-                      const Array& mean, const Array& scale) override;
-  void normalize_rows_gradient(const RowNorm&, const Array& input, const Array& weight, const Array& mean,
-                               const Array& scale, const Array& gradient, const Array& input_gradient) override;
-  void normalize_rows_sums(const Array& input, const Array& mean, const Array& scale, const Array& gradient,
-                           const Array& weight_sums, const Array& bias_sums) override;
-  void gather(const Array& input, std::size_t axis, const Array& index, const Array& output) override;
-  void scatter(Scatter, const Array& updates, std::size_t axis, const Array& index, const Array& output) override;
-  void conv2d(const Conv2dGeometry&, const Array& input, const Array& weight, const Array& output) override;
-  void conv2d_input_gradient(const Conv2dGeometry&, const Array& gradient, const Array& weight,
-                             const Array& input_gradient) override;
-  void conv2d_weight_gradient(const Conv2dGeometry&, const Array& gradient, const Array& input,
-                              const Array& weight_gradient) override;
-  void max_pool2d(const Pool2dGeometry&, const Array& input, const Array& output, const Array& index) override;
-  void max_pool2d_gradient(const Pool2dGeometry&, const Array& gradient, const Array& index,
-                           const Array& input_gradient) override;
-  void avg_pool2d(const AvgPool2dGeometry&, const Array& input, const Array& output) override;
-  void avg_pool2d_gradient(const AvgPool2dGeometry&, const Array& gradient, const Array& input_gradient) override;
-
-  void factorize(Factorization, const Array& input, const Array& output) override;
-  void lu(const Array& input, const Array& factors, const Array& permutation, const Array& sign) override;
-  void solve_triangular(const TriangularSystem&, const Array& matrix, const Array& right, const Array& output) override;
-
   bool draws_at_places() const override { return true; }
-  void random(const RandomCall&, const Array& output) override;
-  void dropout(const DropoutCall&, const Array& input, const Array& output, const Array& kept) override;
-  void dropout_gradient(double factor, const Array& kept, const Array& input, const Array& output) override;
 
-  void optimizer_step(const OptimizerRule&, std::span<const RuleOperands>) override;
+#define TUTTI_KERNEL(name, ...) void name(TUTTI_PARAMETERS(__VA_ARGS__)) override;
+#include <tutti/backend/kernel_list.h>
 
  private:
   /// Adds each row of the updates to the output's row of that number.

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The lists from which the CPU table, the CUDA instantiations, the autodiff rules and the generated tests are made.
+// The lists of types from which the CPU table, the CUDA instantiations, the autodiff rules and the generated tests are
+// made, from operation_list.h.
 
 #include <tutti/backend/elementwise/activations.h>
 #include <tutti/backend/elementwise/arithmetic.h>
@@ -25,21 +26,33 @@ template <class... Operations> struct List {
   template <class F> static constexpr void for_each(F&& f) { (f(std::type_identity<Operations>{}), ...); }
 };
 
-using UnaryOperations =
-    List<Negate, Abs, Square, Sqrt, Rsqrt, Exp, Exp2, Expm1, Log, Log1p, Log2, Log10, Sin, Cos, Tan, Asin, Acos, Atan,
-         Sinh, Cosh, Tanh, Asinh, Acosh, Atanh, Erf, Erfinv, Floor, Ceil, Round, Trunc, Sign, Clip, Sigmoid, Relu,
-         LeakyRelu, Gelu, GeluTanh, Silu, Elu, Softplus, HardTanh, HardSwish>;
-using BinaryOperations = List<Add, Subtract, Multiply, Divide, FloorDivide, Remainder, Fmod, Pow, Atan2, LogAddExp,
-                              Maximum, Minimum, BitAnd, BitOr, BitXor>;
-using Comparisons = List<Equal, NotEqual, Less, LessEqual, Greater, GreaterEqual>;
+/// The list of all but the first, which is `void`: an include cannot say where commas stand between.
+template <class, class... Operations> using ListBehind = List<Operations...>;
 
-template <class... Lists> struct Concatenation;
-template <class... A, class... B, class... Rest> struct Concatenation<List<A...>, List<B...>, Rest...>
-    : Concatenation<List<A..., B...>, Rest...> {};
-template <class... A> struct Concatenation<List<A...>> {
-  using type = List<A...>;
-};
-using AllOperations = Concatenation<UnaryOperations, BinaryOperations, Comparisons>::type;
+// clang-format off
+using UnaryOperations = ListBehind<void
+#define TUTTI_UNARY(Operation, ...) , Operation
+#define TUTTI_UNARY_BY_HAND(Operation) , Operation
+#include <tutti/backend/elementwise/operation_list.h>
+>;
+using BinaryOperations = ListBehind<void
+#define TUTTI_BINARY(Operation, ...) , Operation
+#define TUTTI_BINARY_BY_HAND(Operation) , Operation
+#include <tutti/backend/elementwise/operation_list.h>
+>;
+using Comparisons = ListBehind<void
+#define TUTTI_COMPARISON(Operation) , Operation
+#include <tutti/backend/elementwise/operation_list.h>
+>;
+using AllOperations = ListBehind<void
+#define TUTTI_UNARY(Operation, ...) , Operation
+#define TUTTI_BINARY(Operation, ...) , Operation
+#define TUTTI_UNARY_BY_HAND(Operation) , Operation
+#define TUTTI_BINARY_BY_HAND(Operation) , Operation
+#define TUTTI_COMPARISON(Operation) , Operation
+#include <tutti/backend/elementwise/operation_list.h>
+>;
+// clang-format on
 
 /// Place of `Operation` in `AllOperations`; the list's size if it is missing there.
 template <class Operation> consteval std::uint16_t index_of() {
@@ -56,7 +69,8 @@ template <class Operation> inline constexpr std::size_t parameter_count =
     std::is_empty_v<Operation> ? 0 : sizeof(Operation) / sizeof(double);
 
 template <class Operation> ElementwiseCall make_call(const Operation& operation, ElementwiseCall::Part part) {
-  static_assert(index_of<Operation>() < AllOperations::size, "operation is missing in backend/elementwise/lists.h");
+  static_assert(index_of<Operation>() < AllOperations::size,
+                "operation is missing in backend/elementwise/operation_list.h");
   static_assert(std::is_trivially_copyable_v<Operation> && parameter_count<Operation> <= ElementwiseCall::kParameters);
   ElementwiseCall call{index_of<Operation>(), part, {}};
   if constexpr (parameter_count<Operation> > 0) std::memcpy(call.parameters.data(), &operation, sizeof(Operation));

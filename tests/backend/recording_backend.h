@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <tutti/backend/backend.h>
 #include <tutti/backend/elementwise/formulas.h>
 #include <tutti/backend/error.h>
+#include <tutti/backend/forwarding_backend.h>
 
 #include <tutti/tests/backend/manual_stream.h>
 
@@ -11,13 +11,14 @@
 #include <cstring>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace tutti {
 
 /// A backend from outside the tree, as small as can be: host memory, kernels that run at once, and a list of the calls
 /// it got. Elementwise operations work on contiguous f32; everything else that is not needed by the tests throws.
-class RecordingBackend final : public Backend {
+class RecordingBackend final : public KernelDispatch<RecordingBackend> {
  public:
   std::vector<std::string> calls;
 
@@ -36,14 +37,19 @@ class RecordingBackend final : public Backend {
     calls.push_back("copy_to_host " + to_string(from.shape()));
     std::memcpy(to, from.raw_data(), from.bytes());
   }
-  void copy(const Array&, const Array&) override { refuse("copy"); }
-  void cast(const Array&, const Array&) override { refuse("cast"); }
-  void fill(const Array& to, Scalar value) override {
+
+  template <class Kernel, class... Arguments> void call(Kernel, const Arguments&... arguments) {
+    if constexpr (Kernel::has_default)
+      Kernel::run_default(*this, arguments...);
+    else
+      refuse(Kernel::name);
+  }
+  void call(kernel::fill, const Array& to, Scalar value) {
     calls.push_back("fill " + to_string(to.shape()));
     for (std::int64_t i = 0; i < to.size(); ++i) to.data<float>()[i] = value.to<float>();
   }
 
-  void elementwise(const ElementwiseCall& call, std::span<const Array> inputs, const Array& output) override {
+  void call(kernel::elementwise, const ElementwiseCall& call, std::span<const Array> inputs, const Array& output) {
     using namespace elementwise;
     std::uint16_t index = 0;
     AllOperations::for_each([&]<class Operation>(std::type_identity<Operation>) {
@@ -63,59 +69,9 @@ class RecordingBackend final : public Backend {
           output.data<float>()[i] = operation.value(at(inputs[0], i), at(inputs[1], i));
     });
   }
-  void where(const Array&, const Array&, const Array&, const Array&) override { refuse("where"); }
-
-  void reduce(Reduction, const Array&, const Array&) override { refuse("reduce"); }
-  void arg_reduce(ArgReduction, const Array&, std::size_t, const Array&) override { refuse("arg_reduce"); }
-  void cumsum(const Array&, std::size_t, bool, const Array&) override { refuse("cumsum"); }
-  void running_arg(ArgReduction, const Array&, std::size_t, const Array&) override { refuse("running_arg"); }
-  void arg_sort(const Array&, std::size_t, bool, const Array&) override { refuse("arg_sort"); }
-  void fourier(const FourierTransform&, const Array&, const Array&) override { refuse("fourier"); }
-  void matmul(const Array& lhs, const Array& rhs, const Array& output) override {
+  void call(kernel::matmul, const Array& lhs, const Array& rhs, const Array& output) {
     calls.push_back("matmul " + to_string(lhs.strides()) + to_string(rhs.strides()) + to_string(output.shape()));
   }
-  void softmax(SoftmaxKind, const Array&, std::size_t, const Array&) override { refuse("softmax"); }
-  void softmax_gradient(SoftmaxKind, const Array&, const Array&, std::size_t, const Array&) override {
-    refuse("softmax");
-  }
-  void normalize_rows(const RowNorm&, const Array&, const Array&, const Array&, const Array&, const Array&,
-                      const Array&) override {
-    refuse("normalize_rows");
-  }
-  void normalize_rows_gradient(const RowNorm&, const Array&, const Array&, const Array&, const Array&, const Array&,
-                               const Array&) override {
-    refuse("normalize_rows_gradient");
-  }
-  void normalize_rows_sums(const Array&, const Array&, const Array&, const Array&, const Array&,
-                           const Array&) override {
-    refuse("normalize_rows_sums");
-  }
-  void gather(const Array&, std::size_t, const Array&, const Array&) override { refuse("gather"); }
-  void scatter(Scatter, const Array&, std::size_t, const Array&, const Array&) override { refuse("scatter"); }
-  void conv2d(const Conv2dGeometry&, const Array&, const Array&, const Array&) override { refuse("conv2d"); }
-  void conv2d_input_gradient(const Conv2dGeometry&, const Array&, const Array&, const Array&) override {
-    refuse("conv2d_input_gradient");
-  }
-  void conv2d_weight_gradient(const Conv2dGeometry&, const Array&, const Array&, const Array&) override {
-    refuse("conv2d_weight_gradient");
-  }
-  void max_pool2d(const Pool2dGeometry&, const Array&, const Array&, const Array&) override { refuse("max_pool2d"); }
-  void max_pool2d_gradient(const Pool2dGeometry&, const Array&, const Array&, const Array&) override {
-    refuse("max_pool2d_gradient");
-  }
-  void avg_pool2d(const AvgPool2dGeometry&, const Array&, const Array&) override { refuse("avg_pool2d"); }
-  void avg_pool2d_gradient(const AvgPool2dGeometry&, const Array&, const Array&) override {
-    refuse("avg_pool2d_gradient");
-  }
-  void factorize(Factorization, const Array&, const Array&) override { refuse("factorize"); }
-  void lu(const Array&, const Array&, const Array&, const Array&) override { refuse("lu"); }
-  void solve_triangular(const TriangularSystem&, const Array&, const Array&, const Array&) override {
-    refuse("solve_triangular");
-  }
-  void random(const RandomCall&, const Array&) override { refuse("random"); }
-  void dropout(const DropoutCall&, const Array&, const Array&, const Array&) override { refuse("dropout"); }
-  void dropout_gradient(double, const Array&, const Array&, const Array&) override { refuse("dropout_gradient"); }
-  void optimizer_step(const OptimizerRule&, std::span<const RuleOperands>) override { refuse("optimizer_step"); }
 
  private:
   struct HostMemory final : RawMemory {
@@ -129,7 +85,7 @@ class RecordingBackend final : public Backend {
     ManualStream communication;
   };
 
-  [[noreturn]] static void refuse(const char* operation) {
+  [[noreturn]] static void refuse(std::string_view operation) {
     raise("[{}] the recording device does not do that", operation);
   }
   static float at(const Array& array, std::int64_t i) {

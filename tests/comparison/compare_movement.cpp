@@ -68,6 +68,15 @@ void compare_random(DeviceComparison& both, DType dtype) {
           kind == "uniform" ? Match::bitwise : Match::each);
 }
 
+void compare_dropout(DeviceComparison& both, DType dtype) {
+  for (const std::int64_t count : {0, 1, 7, 5003})
+    both.compare("dropout", {numbers({count}, dtype, Numbers::plain, 6)}, [](const Arrays& in) {
+      Generator random(11, 3);
+      const auto [output, kept] = dropout(in[0], 0.7, 1 / 0.7, random);
+      return Arrays{output, kept, dropout_gradient(kept, 1 / 0.7, in[0])};
+    });
+}
+
 }  // namespace
 
 void compare_movement(DeviceComparison& both) {
@@ -86,6 +95,7 @@ void compare_movement(DeviceComparison& both) {
         Match::bitwise);
   }
   for (const DType dtype : {DType::f32, DType::f64}) compare_random(both, dtype);
+  for (const DType dtype : {DType::f32, DType::f64, DType::bf16, DType::f16}) compare_dropout(both, dtype);
 }
 
 }  // namespace tutti::testing

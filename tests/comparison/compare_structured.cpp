@@ -140,6 +140,18 @@ void compare_matmul(DeviceComparison& both, DType dtype) {
       [](const Arrays& in) { return Arrays{matmul(in[0], in[1])}; }, Match::largest);
 }
 
+void compare_linear(DeviceComparison& both, DType dtype) {
+  const Arrays inputs{numbers({17, 19}, dtype, Numbers::plain, 6), numbers({23, 19}, dtype, Numbers::plain, 7),
+                      numbers({23}, dtype, Numbers::plain, 8)};
+  for (const auto activation : {LinearActivation::none, LinearActivation::relu, LinearActivation::gelu})
+    both.compare_layouts(
+        "linear", inputs,
+        [=](const Arrays& in) {
+          return Arrays{linear(in[0], in[1], in[2], activation), linear(in[0], in[1], {}, activation)};
+        },
+        Match::largest);
+}
+
 void compare_gather(DeviceComparison& both, DType dtype) {
   struct Case {
     Shape input;
@@ -273,6 +285,7 @@ void compare_reductions(DeviceComparison& both) {
 void compare_structured(DeviceComparison& both) {
   for (const DType dtype : types(is_floating_type)) {
     compare_matmul(both, dtype);
+    compare_linear(both, dtype);
     compare_convolution(both, dtype);
     compare_pooling(both, dtype);
   }

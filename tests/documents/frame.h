@@ -9,6 +9,7 @@
 #include <tutti/autodiff/node.h>
 #include <tutti/autodiff/operation_scope.h>
 #include <tutti/autodiff/promotion.h>
+#include <tutti/backend/forwarding_backend.h>
 #include <tutti/backend/operations.h>
 #include <tutti/train/checkpoints/tensor_file.h>
 #include <tutti/tutti.h>
@@ -16,6 +17,7 @@
 #include <cstdint>
 #include <functional>
 #include <iostream>
+#include <map>
 #include <memory>
 #include <string>
 #include <thread>

@@ -168,6 +168,7 @@ if stage "build, GCC" build_release; then
   stage "CUDA was built" cuda_was_built && stage "loads and registers of CUDA kernels" check_kernels
   stage "include paths, installed" tools/include_paths.py --check "$release"
   stage "objects of the demo" link_demo
+  stage "added operations, as docs/adding-an-operation.md says" tools/added_operation.py "$release"
   [ $after_test -eq 1 ] || stage "tests, GCC" tools/run_tests.py "$release"
   # Kernels on the host know no streams.
   stage "tests, GCC, asynchronous streams" env TUTTI_CPU_ASYNC=1 tools/run_tests.py "$release" --leave-out kernels_test

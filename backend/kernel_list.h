@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// The kernels: what `Backend` asks a kind of device for, once. Whoever includes this says before what becomes of each:
+//
+//   #define TUTTI_KERNEL(name, ...) void name(TUTTI_PARAMETERS(__VA_ARGS__)) override;
+//   #include <tutti/backend/kernel_list.h>
+//
+// From here come the virtual functions of `Backend`, those of the CPU's and CUDA's backends, `KernelDispatch`, and with
+// it captures and the backends of tests. Parameters are (type, name); arrays are `In`, which is read, `Out`, which is
+// written, or `InOut`, which is changed, each a `const Array&` to the function. A kernel whose default is made of
+// others is a TUTTI_KERNEL_WITH_DEFAULT, which counts as a TUTTI_KERNEL where it is not defined.
+
+#ifndef TUTTI_KERNEL
+#error "define TUTTI_KERNEL(name, ...) before, see the top of backend/kernel_list.h"
+#endif
+#ifndef TUTTI_KERNEL_WITH_DEFAULT
+#define TUTTI_KERNEL_WITH_DEFAULT TUTTI_KERNEL
+#endif
+
+// --- moving data
+/// Same device, shape and dtype; any strides.
+TUTTI_KERNEL(copy, (In, from), (Out, to))
+/// Same device and shape.
+TUTTI_KERNEL(cast, (In, from), (Out, to))
+TUTTI_KERNEL(fill, (Out, to), (Scalar, value))
+/// first, first + step, ... into one contiguous axis. Default: from the host; a kind that makes graphs has a kernel.
+TUTTI_KERNEL_WITH_DEFAULT(arange, (Out, to), (std::int64_t, first), (std::int64_t, step))
+
+// --- elementwise; inputs are already broadcast to the output's shape (stride 0)
+TUTTI_KERNEL(elementwise, (const ElementwiseCall&, call), (std::span<const Array>, inputs), (Out, output))
+TUTTI_KERNEL(where, (In, mask), (In, a), (In, b), (Out, output))
+
+// --- reductions; the output has the input's rank, with length 1 on the reduced axes
+TUTTI_KERNEL(reduce, (Reduction, kind), (In, input), (Out, output))
+/// i64: the first of equals.
+TUTTI_KERNEL(arg_reduce, (ArgReduction, kind), (In, input), (std::size_t, axis), (Out, output))
+
+// --- along one axis; operands are contiguous
+TUTTI_KERNEL(cumsum, (In, input), (std::size_t, axis), (bool, reverse), (Out, output))
+/// i64: where the extreme of each element and all before it stands, the last of equals.
+TUTTI_KERNEL(running_arg, (ArgReduction, kind), (In, input), (std::size_t, axis), (Out, output))
+/// i64.
+TUTTI_KERNEL(arg_sort, (In, input), (std::size_t, axis), (bool, descending), (Out, output))
+
+/// Rows of f32 or f64, at least one, of kMostPoints (backend/operations.h) at most. The input of complex_to_real may
+/// be overwritten, and its imaginary parts at both ends are 0 where these are real.
+TUTTI_KERNEL(fourier, (const FourierTransform&, transform), (In, input), (Out, output))
+
+// --- structured operations; shapes as documented in backend/operations.h. Operands are contiguous, but for matmul's.
+/// [..., m, k] x [..., k, n]. Leading axes are already broadcast (any stride, also 0). Of an operand's last two axes
+/// one has stride 1, the other at least the first's length. The output is contiguous; k > 0.
+TUTTI_KERNEL(matmul, (In, lhs), (In, rhs), (Out, output))
+/// activation(input x weight + bias): [m, k] x [k, n], laid out as matmul's operands, the bias [n] contiguous, or
+/// undefined: none. By default one operation after the other.
+TUTTI_KERNEL_WITH_DEFAULT(linear, (In, input), (In, weight), (In, bias), (LinearActivation, activation), (Out, output))
+TUTTI_KERNEL(softmax, (SoftmaxKind, kind), (In, input), (std::size_t, axis), (Out, output))
+TUTTI_KERNEL(softmax_gradient, (SoftmaxKind, kind), (In, output), (In, gradient), (std::size_t, axis),
+             (Out, input_gradient))
+/// input [rows, length] -> output (input - mean) scale weight + bias, and the mean and scale = 1 / sqrt(variance +
+/// epsilon) of each row, [rows, 1]. Weight and bias [length] or undefined.
+TUTTI_KERNEL(normalize_rows, (const RowNorm&, norm), (In, input), (In, weight), (In, bias), (Out, output), (Out, mean),
+             (Out, scale))
+TUTTI_KERNEL(normalize_rows_gradient, (const RowNorm&, norm), (In, input), (In, weight), (In, mean), (In, scale),
+             (In, gradient), (Out, input_gradient))
+/// Sums of gradient (input - mean) scale, and of the gradient (undefined: not wanted), over parts of the rows:
+/// [parts, length], part i the rows from i rows / parts on.
+TUTTI_KERNEL(normalize_rows_sums, (In, input), (In, mean), (In, scale), (In, gradient), (Out, weight_sums),
+             (Out, bias_sums))
+/// The index has any strides: where it is repeated (stride 0) along the axes behind `axis`, it selects rows.
+TUTTI_KERNEL(gather, (In, input), (std::size_t, axis), (In, index), (Out, output))
+/// Changes what the output holds, in the order of the index, which has any strides. Narrow dtypes are added and set
+/// alone, and rounded at each addition.
+TUTTI_KERNEL(scatter, (Scatter, kind), (In, updates), (std::size_t, axis), (In, index), (InOut, output))
+TUTTI_KERNEL(conv2d, (const Conv2dGeometry&, geometry), (In, input), (In, weight), (Out, output))
+TUTTI_KERNEL(conv2d_input_gradient, (const Conv2dGeometry&, geometry), (In, gradient), (In, weight),
+             (Out, input_gradient))
+TUTTI_KERNEL(conv2d_weight_gradient, (const Conv2dGeometry&, geometry), (In, gradient), (In, input),
+             (Out, weight_gradient))
+TUTTI_KERNEL(max_pool2d, (const Pool2dGeometry&, geometry), (In, input), (Out, output), (Out, index))
+TUTTI_KERNEL(max_pool2d_gradient, (const Pool2dGeometry&, geometry), (In, gradient), (In, index), (Out, input_gradient))
+TUTTI_KERNEL(avg_pool2d, (const AvgPool2dGeometry&, geometry), (In, input), (Out, output))
+TUTTI_KERNEL(avg_pool2d_gradient, (const AvgPool2dGeometry&, geometry), (In, gradient), (Out, input_gradient))
+
+// --- matrices [..., rows, columns], f32 or f64, contiguous; one that has no such result throws LinearAlgebraError
+// when the kernel runs (backend/matrix_defect.h)
+TUTTI_KERNEL(factorize, (Factorization, kind), (In, input), (Out, output))
+/// input[permutation] = L U, by partial pivoting: L's ones are not stored, U is the rest, and a 0 on its diagonal no
+/// error. permutation i64 [..., n], its sign [..., 1] in the input's dtype.
+TUTTI_KERNEL(lu, (In, input), (Out, factors), (Out, permutation), (Out, sign))
+TUTTI_KERNEL(solve_triangular, (const TriangularSystem&, system), (In, matrix), (In, right), (Out, output))
+
+// --- random numbers: functions of (seed, stream, element's row-major index) alone
+TUTTI_KERNEL(random, (const RandomCall&, call), (Out, output))
+/// Dropout of a contiguous floating array, narrow ones too: kept (bool) is true where the draw is below `keep`, and
+/// output = kept ? input factor : 0.
+TUTTI_KERNEL(dropout, (const DropoutCall&, call), (In, input), (Out, output), (Out, kept))
+/// output = kept ? input factor : 0, contiguous.
+TUTTI_KERNEL(dropout_gradient, (double, factor), (In, kept), (In, input), (Out, output))
+
+// --- optimizers
+/// A step of many parameters of one device and dtype, no two of which share memory: one pass over them.
+TUTTI_KERNEL(optimizer_step, (const OptimizerRule&, rule), (std::span<const RuleOperands>, parameters))
+
+#undef TUTTI_KERNEL_WITH_DEFAULT
+#undef TUTTI_KERNEL
