@@ -9,7 +9,7 @@
 #include <tutti/autodiff/tensor.h>
 #include <tutti/backend/kernel_arguments.h>
 
-#include <array>
+#include <cstddef>
 #include <cstdint>
 
 namespace tutti {
@@ -20,21 +20,18 @@ Tensor conv2d(const Tensor& input, const Tensor& weight, const Tensor& bias = {}
 /// The same for sequences: weight [k, c / groups, s], bias [k] -> [n, k, l'].
 Tensor conv1d(const Tensor& input, const Tensor& weight, const Tensor& bias = {}, const Conv1dGeometry& = {});
 
-/// Order: height, width. `output_padding`: that many more rows and columns at the end, less than stride or dilation.
-struct ConvTranspose2dGeometry {
-  std::array<std::int64_t, 2> stride{1, 1};
-  std::array<std::int64_t, 2> padding{0, 0};
-  std::array<std::int64_t, 2> output_padding{0, 0};
-  std::array<std::int64_t, 2> dilation{1, 1};
+/// Geometry of a transposed convolution. `output_padding`: that many more elements at the end of each axis, less than
+/// its stride or dilation.
+template <std::size_t axes> struct ConvTransposeGeometry {
+  AxisNumbers<axes> stride = on_each_axis<axes>(1);
+  AxisNumbers<axes> padding = on_each_axis<axes>(0);
+  AxisNumbers<axes> output_padding = on_each_axis<axes>(0);
+  AxisNumbers<axes> dilation = on_each_axis<axes>(1);
   std::int64_t groups = 1;
 };
-struct ConvTranspose1dGeometry {
-  std::int64_t stride = 1;
-  std::int64_t padding = 0;
-  std::int64_t output_padding = 0;
-  std::int64_t dilation = 1;
-  std::int64_t groups = 1;
-};
+using ConvTranspose1dGeometry = ConvTransposeGeometry<1>;
+using ConvTranspose2dGeometry = ConvTransposeGeometry<2>;
+using ConvTranspose3dGeometry = ConvTransposeGeometry<3>;
 
 /// The gradient of conv2d with respect to its input, as an operation: what conv2d of the same geometry would have made
 /// `input` of. Weight [c, k / groups, r, s], bias [k]: [n, c, h, w] -> [n, k, h', w'],

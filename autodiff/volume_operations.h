@@ -7,40 +7,9 @@
 // each slice of the kernel gives before these are added. ShapeError says what does not fit, DTypeError that a type
 // is not floating or that input and weight differ in it.
 
-#include <tutti/autodiff/tensor.h>
-
-#include <array>
-#include <cstdint>
+#include <tutti/autodiff/image_operations.h>
 
 namespace tutti {
-
-/// Order: depth, height, width. Groups as in Conv2dGeometry.
-struct Conv3dGeometry {
-  std::array<std::int64_t, 3> stride{1, 1, 1};
-  std::array<std::int64_t, 3> padding{0, 0, 0};
-  std::array<std::int64_t, 3> dilation{1, 1, 1};
-  std::int64_t groups = 1;
-};
-/// Geometry of a transposed convolution, as ConvTranspose2dGeometry.
-struct ConvTranspose3dGeometry {
-  std::array<std::int64_t, 3> stride{1, 1, 1};
-  std::array<std::int64_t, 3> padding{0, 0, 0};
-  std::array<std::int64_t, 3> output_padding{0, 0, 0};
-  std::array<std::int64_t, 3> dilation{1, 1, 1};
-  std::int64_t groups = 1;
-};
-/// Geometry of pooling, as Pool2dGeometry and AvgPool2dGeometry: a stride that is left out is the kernel.
-struct Pool3dGeometry {
-  std::array<std::int64_t, 3> kernel{2, 2, 2};
-  std::array<std::int64_t, 3> stride{0, 0, 0};
-  std::array<std::int64_t, 3> padding{0, 0, 0};
-};
-struct AvgPool3dGeometry {
-  std::array<std::int64_t, 3> kernel{2, 2, 2};
-  std::array<std::int64_t, 3> stride{0, 0, 0};
-  std::array<std::int64_t, 3> padding{0, 0, 0};
-  bool count_include_pad = true;
-};
 
 /// Cross-correlation: weight [k, c / groups, q, r, s], bias [k] -> [n, k, d', h', w'],
 /// d' = (d + 2 padding - dilation (q - 1) - 1) / stride + 1. Holds q copies of the input, for backward too.

@@ -4,8 +4,11 @@
 // Shapes that windows give along any number of axes, and checks of what convolutions and pooling ask of them.
 // ShapeError names the operation, "conv3d", and the shapes.
 
+#include <tutti/autodiff/image_operations.h>
 #include <tutti/backend/shape.h>
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <string_view>
 
@@ -19,6 +22,17 @@ struct ConvolutionAxes {
   std::int64_t groups = 1;
   Dims output_padding{};  ///< used by transposed convolutions alone
 };
+
+inline Dims dims_of(std::int64_t number) { return {number}; }
+template <std::size_t axes> Dims dims_of(const std::array<std::int64_t, axes>& numbers) { return Dims(numbers); }
+
+template <std::size_t axes> ConvolutionAxes axes_of(const ConvGeometry<axes>& geometry) {
+  return {dims_of(geometry.stride), dims_of(geometry.padding), dims_of(geometry.dilation), geometry.groups};
+}
+template <std::size_t axes> ConvolutionAxes axes_of(const ConvTransposeGeometry<axes>& geometry) {
+  return {dims_of(geometry.stride), dims_of(geometry.padding), dims_of(geometry.dilation), geometry.groups,
+          dims_of(geometry.output_padding)};
+}
 
 /// Input [n, c, l...], weight [k, c / groups, r...] -> [n, k, l'...].
 Shape convolution_shape(std::string_view operation, const ConvolutionAxes&, const Shape& input, const Shape& weight);

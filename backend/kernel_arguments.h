@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
+#include <type_traits>
 
 namespace tutti {
 
@@ -50,55 +51,58 @@ struct RowNorm {
   bool operator==(const RowNorm&) const = default;
 };
 
-/// Input [batch, in_channels, height, width], weight [out_channels, in_channels / groups, kernel...]. Order: height,
-/// width. Channels are cut into `groups` runs, of which each convolves apart: the i-th of the output sees the i-th of
-/// the input alone. With as many groups as input channels the convolution is depthwise.
-struct Conv2dGeometry {
-  std::array<std::int64_t, 2> stride{1, 1};
-  std::array<std::int64_t, 2> padding{0, 0};
-  std::array<std::int64_t, 2> dilation{1, 1};
-  std::int64_t groups = 1;
-  bool operator==(const Conv2dGeometry&) const = default;
-};
+/// A number for each axis that windows run along, in the order of the shape: of one axis the number itself.
+template <std::size_t axes> using AxisNumbers =
+    std::conditional_t<axes == 1, std::int64_t, std::array<std::int64_t, axes>>;
+template <std::size_t axes> constexpr AxisNumbers<axes> on_each_axis(std::int64_t number) {
+  if constexpr (axes == 1) {
+    return number;
+  } else {
+    AxisNumbers<axes> numbers{};
+    numbers.fill(number);
+    return numbers;
+  }
+}
 
-/// Windows of `kernel` every `stride` elements; padding counts as -inf and is never chosen. Order: height, width. A
-/// stride that is left out stands for the kernel; kernels are given it worked out.
-struct Pool2dGeometry {
-  std::array<std::int64_t, 2> kernel{2, 2};
-  std::array<std::int64_t, 2> stride{0, 0};
-  std::array<std::int64_t, 2> padding{0, 0};
-  bool operator==(const Pool2dGeometry&) const = default;
+/// Input [batch, in_channels, lengths...], weight [out_channels, in_channels / groups, kernel...]. Channels are cut
+/// into `groups` runs, of which each convolves apart: the i-th of the output sees the i-th of the input alone. With as
+/// many groups as input channels the convolution is depthwise.
+template <std::size_t axes> struct ConvGeometry {
+  AxisNumbers<axes> stride = on_each_axis<axes>(1);
+  AxisNumbers<axes> padding = on_each_axis<axes>(0);
+  AxisNumbers<axes> dilation = on_each_axis<axes>(1);
+  std::int64_t groups = 1;
+  bool operator==(const ConvGeometry&) const = default;
 };
+using Conv1dGeometry = ConvGeometry<1>;  ///< geometry of sequences [batch, channels, length]
+using Conv2dGeometry = ConvGeometry<2>;  ///< geometry of images: height, width
+using Conv3dGeometry = ConvGeometry<3>;  ///< geometry of volumes: depth, height, width
+
+/// Windows of `kernel` every `stride` elements; padding counts as -inf and is never chosen. A stride that is left out
+/// stands for the kernel; kernels are given it worked out.
+template <std::size_t axes> struct PoolGeometry {
+  AxisNumbers<axes> kernel = on_each_axis<axes>(2);
+  AxisNumbers<axes> stride = on_each_axis<axes>(0);
+  AxisNumbers<axes> padding = on_each_axis<axes>(0);
+  bool operator==(const PoolGeometry&) const = default;
+};
+using Pool1dGeometry = PoolGeometry<1>;
+using Pool2dGeometry = PoolGeometry<2>;
+using Pool3dGeometry = PoolGeometry<3>;
 
 /// The same windows; padding counts as 0, and where `count_include_pad` is set as elements, too.
-struct AvgPool2dGeometry {
-  std::array<std::int64_t, 2> kernel{2, 2};
-  std::array<std::int64_t, 2> stride{0, 0};
-  std::array<std::int64_t, 2> padding{0, 0};
+template <std::size_t axes> struct AvgPoolGeometry {
+  AxisNumbers<axes> kernel = on_each_axis<axes>(2);
+  AxisNumbers<axes> stride = on_each_axis<axes>(0);
+  AxisNumbers<axes> padding = on_each_axis<axes>(0);
   bool count_include_pad = true;
 
-  constexpr Pool2dGeometry windows() const { return {kernel, stride, padding}; }
-  bool operator==(const AvgPool2dGeometry&) const = default;
+  constexpr PoolGeometry<axes> windows() const { return {kernel, stride, padding}; }
+  bool operator==(const AvgPoolGeometry&) const = default;
 };
-
-/// The same along one axis of sequences [batch, channels, length].
-struct Conv1dGeometry {
-  std::int64_t stride = 1;
-  std::int64_t padding = 0;
-  std::int64_t dilation = 1;
-  std::int64_t groups = 1;
-};
-struct Pool1dGeometry {
-  std::int64_t kernel = 2;
-  std::int64_t stride = 0;  ///< 0: the kernel
-  std::int64_t padding = 0;
-};
-struct AvgPool1dGeometry {
-  std::int64_t kernel = 2;
-  std::int64_t stride = 0;  ///< 0: the kernel
-  std::int64_t padding = 0;
-  bool count_include_pad = true;
-};
+using AvgPool1dGeometry = AvgPoolGeometry<1>;
+using AvgPool2dGeometry = AvgPoolGeometry<2>;
+using AvgPool3dGeometry = AvgPoolGeometry<3>;
 
 /// Windows with the stride worked out: left out, all 0, it is the kernel.
 template <class Windows> constexpr Windows with_stride(Windows windows) {

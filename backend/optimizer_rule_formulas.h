@@ -41,15 +41,32 @@ template <class X, bool has_momentum> struct SgdFormula {
   }
 };
 
-/// Divisors of Adam's averages, which start at 0: 1 - beta1^step for the mean, sqrt(1 - beta2^step) for the root of
-/// the mean square.
+/// Running averages of a gradient and of its square, the first two states of Adam and of what comes from it.
+template <class X> struct Moments {
+  X beta1;
+  X beta2;
+  X rest1;
+  X rest2;
+
+  template <class Step> explicit Moments(const Step& step)
+      : beta1(step.beta1), beta2(step.beta2), rest1(1.0 - step.beta1), rest2(1.0 - step.beta2) {}
+
+  TUTTI_HOST_DEVICE void take(const X& gradient, X* state) const {
+    state[0] = beta1 * state[0] + rest1 * gradient;
+    state[1] = beta2 * state[1] + rest2 * gradient * gradient;
+  }
+};
+
+/// Divisors of these averages, which start at 0: 1 - beta1^step for the mean, sqrt(1 - beta2^step) for the root of the
+/// mean square. Formulas have them in their rate and epsilon:
+/// rate * (m / c1) / (sqrt(v / c2) + eps) = rate sqrt(c2) / c1 * m / (sqrt(v) + eps sqrt(c2))
 struct BiasCorrection {
   double mean;
   double square_root;
 
-  BiasCorrection(double beta1, double beta2, std::int64_t step)
-      : mean(1.0 - std::pow(beta1, static_cast<double>(step))),
-        square_root(std::sqrt(1.0 - std::pow(beta2, static_cast<double>(step)))) {}
+  template <class Step> explicit BiasCorrection(const Step& step)
+      : mean(1.0 - std::pow(step.beta1, static_cast<double>(step.step))),
+        square_root(std::sqrt(1.0 - std::pow(step.beta2, static_cast<double>(step.step)))) {}
 };
 
 template <class X, bool amsgrad> struct AdamFormula {
@@ -57,19 +74,15 @@ template <class X, bool amsgrad> struct AdamFormula {
   X rate;
   X epsilon;
   X decay;
-  X beta1;
-  X beta2;
-  X rest1;
-  X rest2;
+  Moments<X> moments;
 
-  explicit AdamFormula(const AdamStep& step) : AdamFormula(step, {step.beta1, step.beta2, step.step}) {}
+  explicit AdamFormula(const AdamStep& step) : AdamFormula(step, BiasCorrection(step)) {}
 
   TUTTI_HOST_DEVICE X operator()(const X& parameter, const X& raw_gradient, X* state) const {
     using elementwise::select;
     using std::sqrt;
     const X gradient = raw_gradient + decay * parameter;
-    state[0] = beta1 * state[0] + rest1 * gradient;
-    state[1] = beta2 * state[1] + rest2 * gradient * gradient;
+    moments.take(gradient, state);
     if constexpr (amsgrad) {
       state[2] = select(state[2] > state[1], state[2], state[1]);
       return parameter - rate * state[0] / (sqrt(state[2]) + epsilon);
@@ -79,15 +92,11 @@ template <class X, bool amsgrad> struct AdamFormula {
   }
 
  private:
-  // rate * (m / c1) / (sqrt(v / c2) + eps) = rate sqrt(c2) / c1 * m / (sqrt(v) + eps sqrt(c2))
   AdamFormula(const AdamStep& step, const BiasCorrection& correction)
       : rate(step.rate * correction.square_root / correction.mean),
         epsilon(step.epsilon * correction.square_root),
         decay(step.weight_decay),
-        beta1(step.beta1),
-        beta2(step.beta2),
-        rest1(1.0 - step.beta1),
-        rest2(1.0 - step.beta2) {}
+        moments(step) {}
 };
 
 template <class X> struct AdamWFormula {
@@ -95,17 +104,13 @@ template <class X> struct AdamWFormula {
   X rate;
   X epsilon;
   X keep;
-  X beta1;
-  X beta2;
-  X rest1;
-  X rest2;
+  Moments<X> moments;
 
-  explicit AdamWFormula(const AdamWStep& step) : AdamWFormula(step, {step.beta1, step.beta2, step.step}) {}
+  explicit AdamWFormula(const AdamWStep& step) : AdamWFormula(step, BiasCorrection(step)) {}
 
   TUTTI_HOST_DEVICE X operator()(const X& parameter, const X& gradient, X* state) const {
     using std::sqrt;
-    state[0] = beta1 * state[0] + rest1 * gradient;
-    state[1] = beta2 * state[1] + rest2 * gradient * gradient;
+    moments.take(gradient, state);
     return keep * parameter - rate * state[0] / (sqrt(state[1]) + epsilon);
   }
 
@@ -114,10 +119,7 @@ template <class X> struct AdamWFormula {
       : rate(step.rate * correction.square_root / correction.mean),
         epsilon(step.epsilon * correction.square_root),
         keep(1.0 - step.rate * step.weight_decay),
-        beta1(step.beta1),
-        beta2(step.beta2),
-        rest1(1.0 - step.beta1),
-        rest2(1.0 - step.beta2) {}
+        moments(step) {}
 };
 
 template <class X, bool centered, bool has_momentum> struct RmspropFormula {
@@ -203,19 +205,14 @@ template <class X, bool rectified> struct RAdamFormula {
   X epsilon;
   X keep;
   X decay;
-  X beta1;
-  X beta2;
-  X rest1;
-  X rest2;
+  Moments<X> moments;
 
-  RAdamFormula(const RAdamStep& step, double rectification)
-      : RAdamFormula(step, {step.beta1, step.beta2, step.step}, rectification) {}
+  RAdamFormula(const RAdamStep& step, double rectification) : RAdamFormula(step, BiasCorrection(step), rectification) {}
 
   TUTTI_HOST_DEVICE X operator()(const X& parameter, const X& raw_gradient, X* state) const {
     using std::sqrt;
     const X gradient = raw_gradient + decay * parameter;
-    state[0] = beta1 * state[0] + rest1 * gradient;
-    state[1] = beta2 * state[1] + rest2 * gradient * gradient;
+    moments.take(gradient, state);
     if constexpr (rectified)
       return keep * parameter - rate * state[0] / (sqrt(state[1]) + epsilon);
     else
@@ -228,10 +225,7 @@ template <class X, bool rectified> struct RAdamFormula {
         epsilon(step.epsilon),
         keep(step.decoupled ? 1.0 - step.rate * step.weight_decay : 1.0),
         decay(step.decoupled ? 0.0 : step.weight_decay),
-        beta1(step.beta1),
-        beta2(step.beta2),
-        rest1(1.0 - step.beta1),
-        rest2(1.0 - step.beta2) {}
+        moments(step) {}
 };
 
 /// 0: the variance is not known yet, the averages being too short.
@@ -274,17 +268,13 @@ template <class X> struct LambFormula {
   X scale;
   X epsilon;
   X decay;
-  X beta1;
-  X beta2;
-  X rest1;
-  X rest2;
+  Moments<X> moments;
 
-  explicit LambFormula(const LambDirection& step) : LambFormula(step, {step.beta1, step.beta2, step.step}) {}
+  explicit LambFormula(const LambDirection& step) : LambFormula(step, BiasCorrection(step)) {}
 
   TUTTI_HOST_DEVICE X operator()(const X& parameter, const X& gradient, X* state) const {
     using std::sqrt;
-    state[0] = beta1 * state[0] + rest1 * gradient;
-    state[1] = beta2 * state[1] + rest2 * gradient * gradient;
+    moments.take(gradient, state);
     state[2] = scale * state[0] / (sqrt(state[1]) + epsilon) + decay * parameter;
     return parameter;
   }
@@ -294,10 +284,7 @@ template <class X> struct LambFormula {
       : scale(correction.square_root / correction.mean),
         epsilon(step.epsilon * correction.square_root),
         decay(step.weight_decay),
-        beta1(step.beta1),
-        beta2(step.beta2),
-        rest1(1.0 - step.beta1),
-        rest2(1.0 - step.beta2) {}
+        moments(step) {}
 };
 
 namespace detail {

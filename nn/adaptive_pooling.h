@@ -4,82 +4,59 @@
 // Pooling to a size, whatever that of the input. Windows and errors are those of the operations.
 
 #include <tutti/autodiff/operations.h>
-#include <tutti/nn/extent2d.h>
-#include <tutti/nn/extent3d.h>
+#include <tutti/nn/extent.h>
 #include <tutti/nn/layer.h>
+
+#include <cstddef>
 
 namespace tutti {
 
-/// The mean of each window: [n, c, l] -> [n, c, size].
-class AdaptiveAvgPool1d : public Layer {
+/// A layer that is one operation to a size.
+template <std::size_t axes, auto pool> class AdaptivePooling : public Layer {
  public:
-  explicit AdaptiveAvgPool1d(std::int64_t size) : size_(size) {}
+  explicit AdaptivePooling(Extent<axes> size) : size_(size) {}
 
-  Tensor compute(const Tensor& x) const override { return adaptive_avg_pool1d(x, size_); }
+  Tensor compute(const Tensor& x) const override { return pool(x, size_.values()); }
   void visit(MemberVisitor&) override {}
 
  private:
-  std::int64_t size_;
+  Extent<axes> size_;
+};
+
+/// The mean of each window: [n, c, l] -> [n, c, size].
+class AdaptiveAvgPool1d : public AdaptivePooling<1, adaptive_avg_pool1d> {
+ public:
+  using AdaptivePooling::AdaptivePooling;
 };
 
 /// The mean of each window: [n, c, h, w] -> [n, c, size...].
-class AdaptiveAvgPool2d : public Layer {
+class AdaptiveAvgPool2d : public AdaptivePooling<2, adaptive_avg_pool2d> {
  public:
-  explicit AdaptiveAvgPool2d(Extent2d size) : size_(size) {}
-
-  Tensor compute(const Tensor& x) const override { return adaptive_avg_pool2d(x, size_.values()); }
-  void visit(MemberVisitor&) override {}
-
- private:
-  Extent2d size_;
+  using AdaptivePooling::AdaptivePooling;
 };
 
 /// The mean of each window: [n, c, d, h, w] -> [n, c, size...].
-class AdaptiveAvgPool3d : public Layer {
+class AdaptiveAvgPool3d : public AdaptivePooling<3, adaptive_avg_pool3d> {
  public:
-  explicit AdaptiveAvgPool3d(Extent3d size) : size_(size) {}
-
-  Tensor compute(const Tensor& x) const override { return adaptive_avg_pool3d(x, size_.values()); }
-  void visit(MemberVisitor&) override {}
-
- private:
-  Extent3d size_;
+  using AdaptivePooling::AdaptivePooling;
 };
 
 /// The largest of each window: [n, c, l] -> [n, c, size].
-class AdaptiveMaxPool1d : public Layer {
+class AdaptiveMaxPool1d : public AdaptivePooling<1, adaptive_max_pool1d> {
  public:
-  explicit AdaptiveMaxPool1d(std::int64_t size) : size_(size) {}
-
-  Tensor compute(const Tensor& x) const override { return adaptive_max_pool1d(x, size_); }
-  void visit(MemberVisitor&) override {}
-
- private:
-  std::int64_t size_;
+  using AdaptivePooling::AdaptivePooling;
 };
 
 /// The largest of each window: [n, c, h, w] -> [n, c, size...].
-class AdaptiveMaxPool2d : public Layer {
+class AdaptiveMaxPool2d : public AdaptivePooling<2, adaptive_max_pool2d> {
  public:
-  explicit AdaptiveMaxPool2d(Extent2d size) : size_(size) {}
-
-  Tensor compute(const Tensor& x) const override { return adaptive_max_pool2d(x, size_.values()); }
-  void visit(MemberVisitor&) override {}
-
- private:
-  Extent2d size_;
+  using AdaptivePooling::AdaptivePooling;
 };
 
 /// The largest of each window: [n, c, d, h, w] -> [n, c, size...].
-class AdaptiveMaxPool3d : public Layer {
+class AdaptiveMaxPool3d : public AdaptivePooling<3, adaptive_max_pool3d> {
  public:
-  explicit AdaptiveMaxPool3d(Extent3d size) : size_(size) {}
-
-  Tensor compute(const Tensor& x) const override { return adaptive_max_pool3d(x, size_.values()); }
-  void visit(MemberVisitor&) override {}
-
- private:
-  Extent3d size_;
+  using AdaptivePooling::AdaptivePooling;
 };
 
 }  // namespace tutti

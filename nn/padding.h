@@ -3,6 +3,8 @@
 
 #include <tutti/autodiff/operations.h>
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <string_view>
 
@@ -13,7 +15,7 @@ namespace tutti {
 /// more is after the axis, as in PyTorch).
 class AxisPadding {
  public:
-  constexpr AxisPadding(std::int64_t both) : sides_{both, both} {}
+  constexpr AxisPadding(std::int64_t both = 0) : sides_{both, both} {}
   constexpr AxisPadding(std::int64_t before, std::int64_t after) : sides_{before, after} {}
   static constexpr AxisPadding same() {
     AxisPadding padding(0);
@@ -30,27 +32,29 @@ class AxisPadding {
   bool same_ = false;
 };
 
-/// Zeros around images: `.padding = 1`, `.padding = {1, 2}` (rows, columns), `.padding = {{1, 0}, {2, 2}}`,
-/// `.padding = AxisPadding::same()`.
-struct Padding2d {
-  AxisPadding rows;
-  AxisPadding columns;
+/// Zeros around each axis of a convolution: `.padding = 1`, everywhere; `.padding = {1, 2}`, of rows and columns;
+/// `.padding = {{1, 0}, {2, 2}}`; `.padding = AxisPadding::same()`. Of volumes the depth comes first, of sequences
+/// `.padding = {2, 0}` is before and after.
+template <std::size_t axes> class AxesPadding {
+ public:
+  constexpr AxesPadding(std::int64_t everywhere) : AxesPadding(AxisPadding(everywhere)) {}
+  constexpr AxesPadding(const AxisPadding& all) { axes_.fill(all); }
+  constexpr AxesPadding(std::int64_t before, std::int64_t after)
+    requires(axes == 1)
+      : axes_{AxisPadding(before, after)} {}
+  constexpr AxesPadding(const AxisPadding& rows, const AxisPadding& columns)
+    requires(axes == 2)
+      : axes_{rows, columns} {}
+  constexpr AxesPadding(const AxisPadding& depth, const AxisPadding& rows, const AxisPadding& columns)
+    requires(axes == 3)
+      : axes_{depth, rows, columns} {}
 
-  constexpr Padding2d(std::int64_t everywhere) : rows(everywhere), columns(everywhere) {}
-  constexpr Padding2d(const AxisPadding& both) : rows(both), columns(both) {}
-  constexpr Padding2d(const AxisPadding& rows_, const AxisPadding& columns_) : rows(rows_), columns(columns_) {}
+  constexpr const AxisPadding& operator[](std::size_t axis) const { return axes_[axis]; }
+
+ private:
+  std::array<AxisPadding, axes> axes_;
 };
-
-/// Zeros around volumes: as for images, and `.padding = {1, 2, 2}` of depth, rows and columns.
-struct Padding3d {
-  AxisPadding depth;
-  AxisPadding rows;
-  AxisPadding columns;
-
-  constexpr Padding3d(std::int64_t everywhere) : Padding3d(AxisPadding(everywhere)) {}
-  constexpr Padding3d(const AxisPadding& all) : depth(all), rows(all), columns(all) {}
-  constexpr Padding3d(const AxisPadding& depth_, const AxisPadding& rows_, const AxisPadding& columns_)
-      : depth(depth_), rows(rows_), columns(columns_) {}
-};
+using Padding2d = AxesPadding<2>;
+using Padding3d = AxesPadding<3>;
 
 }  // namespace tutti

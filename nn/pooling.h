@@ -2,124 +2,87 @@
 #pragma once
 
 #include <tutti/autodiff/operations.h>
-#include <tutti/nn/extent2d.h>
-#include <tutti/nn/extent3d.h>
+#include <tutti/nn/extent.h>
 #include <tutti/nn/layer.h>
+
+#include <cstddef>
 
 namespace tutti {
 
-struct MaxPool2dOptions {
-  Extent2d stride = 0;   ///< 0: the kernel
-  Extent2d padding = 0;  ///< counts as -inf and is never chosen
+template <std::size_t axes> struct MaxPoolOptions {
+  Extent<axes> stride = 0;   ///< 0: the kernel
+  Extent<axes> padding = 0;  ///< counts as -inf and is never chosen
 };
-struct AvgPool2dOptions {
-  Extent2d stride = 0;            ///< 0: the kernel
-  Extent2d padding = 0;           ///< counts as 0
+using MaxPool1dOptions = MaxPoolOptions<1>;
+using MaxPool2dOptions = MaxPoolOptions<2>;
+using MaxPool3dOptions = MaxPoolOptions<3>;
+
+template <std::size_t axes> struct AvgPoolOptions {
+  Extent<axes> stride = 0;        ///< 0: the kernel
+  Extent<axes> padding = 0;       ///< counts as 0
   bool count_include_pad = true;  ///< true: padding counts as elements, too
 };
-struct MaxPool3dOptions {
-  Extent3d stride = 0;   ///< 0: the kernel
-  Extent3d padding = 0;  ///< counts as -inf and is never chosen
-};
-struct AvgPool3dOptions {
-  Extent3d stride = 0;            ///< 0: the kernel
-  Extent3d padding = 0;           ///< counts as 0
-  bool count_include_pad = true;  ///< true: padding counts as elements, too
-};
-struct MaxPool1dOptions {
-  std::int64_t stride = 0;   ///< 0: the kernel
-  std::int64_t padding = 0;  ///< counts as -inf and is never chosen
-};
-struct AvgPool1dOptions {
-  std::int64_t stride = 0;        ///< 0: the kernel
-  std::int64_t padding = 0;       ///< counts as 0
-  bool count_include_pad = true;  ///< true: padding counts as elements, too
+using AvgPool1dOptions = AvgPoolOptions<1>;
+using AvgPool2dOptions = AvgPoolOptions<2>;
+using AvgPool3dOptions = AvgPoolOptions<3>;
+
+/// A layer that is one operation over windows.
+template <class Geometry, Tensor (*pool)(const Tensor&, const Geometry&)> class WindowPooling : public Layer {
+ public:
+  Tensor compute(const Tensor& x) const override { return pool(x, geometry_); }
+  void visit(MemberVisitor&) override {}
+  const Geometry& geometry() const noexcept { return geometry_; }
+
+ protected:
+  explicit WindowPooling(const Geometry& geometry) : geometry_(geometry) {}
+
+ private:
+  Geometry geometry_;
 };
 
 /// The largest value of each window: [n, c, h, w] -> [n, c, h', w'], h' = (h + 2 padding - kernel) / stride + 1.
-class MaxPool2d : public Layer {
+class MaxPool2d : public WindowPooling<Pool2dGeometry, max_pool2d> {
  public:
   explicit MaxPool2d(Extent2d kernel, const MaxPool2dOptions& options = {})
-      : geometry_{kernel.values(), options.stride.or_else(kernel).values(), options.padding.values()} {}
-
-  Tensor compute(const Tensor& x) const override { return max_pool2d(x, geometry_); }
-  void visit(MemberVisitor&) override {}
-  const Pool2dGeometry& geometry() const noexcept { return geometry_; }
-
- private:
-  Pool2dGeometry geometry_;
+      : WindowPooling({kernel.values(), options.stride.or_else(kernel).values(), options.padding.values()}) {}
 };
 
 /// The mean of each window: [n, c, h, w] -> [n, c, h', w'], as MaxPool2d.
-class AvgPool2d : public Layer {
+class AvgPool2d : public WindowPooling<AvgPool2dGeometry, avg_pool2d> {
  public:
   explicit AvgPool2d(Extent2d kernel, const AvgPool2dOptions& options = {})
-      : geometry_{kernel.values(), options.stride.or_else(kernel).values(), options.padding.values(),
-                  options.count_include_pad} {}
-
-  Tensor compute(const Tensor& x) const override { return avg_pool2d(x, geometry_); }
-  void visit(MemberVisitor&) override {}
-  const AvgPool2dGeometry& geometry() const noexcept { return geometry_; }
-
- private:
-  AvgPool2dGeometry geometry_;
+      : WindowPooling({kernel.values(), options.stride.or_else(kernel).values(), options.padding.values(),
+                       options.count_include_pad}) {}
 };
 
 /// The largest value of each window of sequences: [n, c, l] -> [n, c, l'], l' = (l + 2 padding - kernel) / stride + 1.
-class MaxPool1d : public Layer {
+class MaxPool1d : public WindowPooling<Pool1dGeometry, max_pool1d> {
  public:
-  explicit MaxPool1d(std::int64_t kernel, const MaxPool1dOptions& options = {})
-      : geometry_{kernel, options.stride == 0 ? kernel : options.stride, options.padding} {}
-
-  Tensor compute(const Tensor& x) const override { return max_pool1d(x, geometry_); }
-  void visit(MemberVisitor&) override {}
-  const Pool1dGeometry& geometry() const noexcept { return geometry_; }
-
- private:
-  Pool1dGeometry geometry_;
+  explicit MaxPool1d(Extent1d kernel, const MaxPool1dOptions& options = {})
+      : WindowPooling({kernel.values(), options.stride.or_else(kernel).values(), options.padding.values()}) {}
 };
 
 /// The mean of each window of sequences: [n, c, l] -> [n, c, l'], as MaxPool1d.
-class AvgPool1d : public Layer {
+class AvgPool1d : public WindowPooling<AvgPool1dGeometry, avg_pool1d> {
  public:
-  explicit AvgPool1d(std::int64_t kernel, const AvgPool1dOptions& options = {})
-      : geometry_{kernel, options.stride == 0 ? kernel : options.stride, options.padding, options.count_include_pad} {}
-
-  Tensor compute(const Tensor& x) const override { return avg_pool1d(x, geometry_); }
-  void visit(MemberVisitor&) override {}
-  const AvgPool1dGeometry& geometry() const noexcept { return geometry_; }
-
- private:
-  AvgPool1dGeometry geometry_;
+  explicit AvgPool1d(Extent1d kernel, const AvgPool1dOptions& options = {})
+      : WindowPooling({kernel.values(), options.stride.or_else(kernel).values(), options.padding.values(),
+                       options.count_include_pad}) {}
 };
 
 /// The largest value of each window of volumes: [n, c, d, h, w] -> [n, c, d', h', w'], as MaxPool2d.
-class MaxPool3d : public Layer {
+class MaxPool3d : public WindowPooling<Pool3dGeometry, max_pool3d> {
  public:
   explicit MaxPool3d(Extent3d kernel, const MaxPool3dOptions& options = {})
-      : geometry_{kernel.values(), options.stride.or_else(kernel).values(), options.padding.values()} {}
-
-  Tensor compute(const Tensor& x) const override { return max_pool3d(x, geometry_); }
-  void visit(MemberVisitor&) override {}
-  const Pool3dGeometry& geometry() const noexcept { return geometry_; }
-
- private:
-  Pool3dGeometry geometry_;
+      : WindowPooling({kernel.values(), options.stride.or_else(kernel).values(), options.padding.values()}) {}
 };
 
 /// The mean of each window of volumes, as MaxPool3d.
-class AvgPool3d : public Layer {
+class AvgPool3d : public WindowPooling<AvgPool3dGeometry, avg_pool3d> {
  public:
   explicit AvgPool3d(Extent3d kernel, const AvgPool3dOptions& options = {})
-      : geometry_{kernel.values(), options.stride.or_else(kernel).values(), options.padding.values(),
-                  options.count_include_pad} {}
-
-  Tensor compute(const Tensor& x) const override { return avg_pool3d(x, geometry_); }
-  void visit(MemberVisitor&) override {}
-  const AvgPool3dGeometry& geometry() const noexcept { return geometry_; }
-
- private:
-  AvgPool3dGeometry geometry_;
+      : WindowPooling({kernel.values(), options.stride.or_else(kernel).values(), options.padding.values(),
+                       options.count_include_pad}) {}
 };
 
 /// The mean of each channel's image, whatever its size: [n, c, h, w] -> [n, c, 1, 1]. PyTorch's AdaptiveAvgPool2d(1).

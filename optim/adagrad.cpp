@@ -25,11 +25,7 @@ OptimizerRule rule_of(const AdagradOptions& options, double rate, std::int64_t s
 }
 
 std::string Adagrad::refuses_rows(std::size_t group) const {
-  if (options(group).weight_decay == 0.0) return "";
-  return fmt::format(
-      "Adagrad with weight_decay {} would change all rows; give it to a group without, or mark it dense with "
-      "set_sparse_grad(false)",
-      options(group).weight_decay);
+  return refuses_decay_of_rows("Adagrad", options(group).weight_decay);
 }
 
 std::vector<std::string> Adagrad::state_names(std::size_t) const { return {"sum"}; }

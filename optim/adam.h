@@ -16,7 +16,7 @@ struct AdamOptions {
 /// Adam: see AdamStep. Its weight decay is an L2 penalty; AdamW decouples it. State: "mean" and "square", running
 /// averages of g and g^2, and with amsgrad "largest_square". Of a parameter with sparse gradients it steps the
 /// gradient's rows only, and decays the averages of no other, as torch.optim.SparseAdam does, whose epsilon these have:
-/// see epsilon_of_rows.
+/// see options_of_rows.
 class Adam : public RuleOptimizer<AdamOptions> {
  public:
   /// Throws Error for an option outside its range.

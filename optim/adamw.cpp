@@ -2,16 +2,11 @@
 #include <tutti/optim/adamw.h>
 
 #include <tutti/backend/error.h>
-#include <tutti/optim/option_checks.h>
+#include <tutti/optim/moments.h>
 
 namespace tutti {
 
-void check_options(const AdamWOptions& options) {
-  check_share("AdamW", "beta1", options.beta1);
-  check_share("AdamW", "beta2", options.beta2);
-  check_positive("AdamW", "epsilon", options.epsilon);
-  check_not_negative("AdamW", "weight_decay", options.weight_decay);
-}
+void check_options(const AdamWOptions& options) { check_moments("AdamW", options); }
 
 AdamW::AdamW(const ParameterGroups& groups)
     : RuleOptimizer(groups, [](const AdamWOptions& options) { check_options(options); }) {}
@@ -28,19 +23,13 @@ OptimizerRule rule_of(const AdamWOptions& options, double rate, std::int64_t ste
 }
 
 OptimizerRule row_rule_of(const AdamWOptions& options, double rate, std::int64_t step) {
-  AdamWOptions of_rows = options;
-  of_rows.epsilon = epsilon_of_rows(options.epsilon, options.beta2, step);
-  return rule_of(of_rows, rate, step);
+  return rule_of(options_of_rows(options, step), rate, step);
 }
 
 std::string AdamW::refuses_rows(std::size_t group) const {
-  if (options(group).weight_decay == 0.0) return "";
-  return fmt::format(
-      "AdamW with weight_decay {} would change all rows; give it to a group without, or mark it dense with "
-      "set_sparse_grad(false)",
-      options(group).weight_decay);
+  return refuses_decay_of_rows("AdamW", options(group).weight_decay);
 }
 
-std::vector<std::string> AdamW::state_names(std::size_t) const { return {"mean", "square"}; }
+std::vector<std::string> AdamW::state_names(std::size_t) const { return moment_names(); }
 
 }  // namespace tutti

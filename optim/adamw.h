@@ -15,7 +15,7 @@ struct AdamWOptions {
 void check_options(const AdamWOptions&);  ///< throws Error for one outside its range
 /// `step` counts from 1.
 OptimizerRule rule_of(const AdamWOptions&, double rate, std::int64_t step);
-/// The rule for the rows of a sparse gradient: see epsilon_of_rows.
+/// The rule for the rows of a sparse gradient: see options_of_rows.
 OptimizerRule row_rule_of(const AdamWOptions&, double rate, std::int64_t step);
 
 /// Adam with decoupled weight decay: see AdamWStep. State: "mean" and "square", running averages of g and g^2. The bias

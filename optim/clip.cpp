@@ -37,23 +37,31 @@ void clamp_in_place(const Array& gradient, double limit) {
   backend.elementwise(elementwise::make_call(elementwise::Minimum{}, ElementwiseCall::Part::value), below, gradient);
 }
 
-/// A sum for each gradient. Those of one device and dtype, mostly all, are read in one transfer, and no device is
+/// A sum of squares for each of the arrays, which are of one device, computed in `dtype` there.
+Array square_sums(std::span<const Array> arrays, DType dtype) {
+  const Device device = arrays.front().device();
+  const Array sums = Array::empty({static_cast<std::int64_t>(arrays.size())}, dtype, device);
+  for (std::size_t i = 0; i < arrays.size(); ++i) {
+    const Array values = arrays[i].cast(dtype);
+    const auto place = static_cast<std::int64_t>(i);
+    backend_for(device).reduce(Reduction::sum_of_squares, values,
+                               sums.slice(0, place, place + 1).reshape(Shape(values.rank(), 1)));
+  }
+  return sums;
+}
+
+/// Those of the gradients, read. Those of one device and dtype, mostly all, are read in one transfer, and no device is
 /// waited for before all are queued.
-std::vector<double> square_sums(std::span<const OwnedGradient> gradients) {
+std::vector<double> read_square_sums(std::span<const OwnedGradient> gradients) {
   std::vector<Array> parts;
   for (std::size_t next = 0; next < gradients.size(); next += static_cast<std::size_t>(parts.back().size())) {
     const Array& first = gradients[next].values;
     const auto alike = [&](const OwnedGradient& each) {
       return each.values.device() == first.device() && each.values.dtype() == first.dtype();
     };
-    const auto rest = gradients.subspan(next);
-    const auto count = std::ranges::find_if_not(rest, alike) - rest.begin();
-    parts.push_back(Array::empty({count}, computed_in(first.dtype()), first.device()));
-    for (std::int64_t i = 0; i < count; ++i) {
-      const Array values = widened(rest[static_cast<std::size_t>(i)].values);
-      backend_for(first.device())
-          .reduce(Reduction::sum_of_squares, values, parts.back().slice(0, i, i + 1).reshape(Shape(values.rank(), 1)));
-    }
+    std::vector<Array> arrays;
+    for (std::size_t i = next; i < gradients.size() && alike(gradients[i]); ++i) arrays.push_back(gradients[i].values);
+    parts.push_back(square_sums(arrays, computed_in(first.dtype())));
   }
   std::vector<double> sums;
   for (const Array& part : parts)
@@ -86,15 +94,8 @@ std::vector<Array> parts_of(std::span<const OwnedGradient> gradients) {
   return parts;
 }
 
-Array queued_norm(std::span<const OwnedGradient> gradients, Device device) {
-  const std::vector<Array> parts = parts_of(gradients);
-  const Array sums = Array::empty({static_cast<std::int64_t>(parts.size())}, DType::f64, device);
-  for (std::size_t i = 0; i < parts.size(); ++i) {
-    const Array values = parts[i].cast(DType::f64);  // squares of f32 may be out of its range
-    const auto place = static_cast<std::int64_t>(i);
-    backend_for(device).reduce(Reduction::sum_of_squares, values,
-                               sums.slice(0, place, place + 1).reshape(Shape(values.rank(), 1)));
-  }
+Array queued_norm(std::span<const OwnedGradient> gradients) {
+  const Array sums = square_sums(parts_of(gradients), DType::f64);  // squares of f32 may be out of its range
   return apply(elementwise::Sqrt{}, reduce(Reduction::sum, sums, {}));
 }
 
@@ -126,7 +127,7 @@ Array clip_queued(std::span<const OwnedGradient> gradients, double max_norm) {
     if (each.values.device() != device)
       raise<DeviceError>("[clip_grad_norm_queued] gradients are on several devices: {} and {}", to_string(device),
                          to_string(each.values.device()));
-  Array norm = queued_norm(gradients, device);
+  Array norm = queued_norm(gradients);
   const Array factor = queued_factor(norm, max_norm);
   for (const OwnedGradient& gradient : gradients)
     change_in_place(gradient, [&](const Array& values) { scale_in_place(values, factor); });
@@ -148,7 +149,7 @@ void check_max_norm(double max_norm) {
 
 double gradient_square_sum(std::span<const Tensor> parameters) {
   const std::vector<OwnedGradient> gradients = owned_gradients("clip_grad_norm", parameters);
-  const std::vector<double> sums = square_sums(gradients);
+  const std::vector<double> sums = read_square_sums(gradients);
   double total = 0.0;
   for (std::size_t i = 0; i < gradients.size(); ++i) total += sum_of_squares(gradients[i].values, sums[i]);
   return total;

@@ -3,17 +3,12 @@
 
 #include <tutti/backend/operations.h>
 #include <tutti/backend/registry.h>
-#include <tutti/optim/option_checks.h>
+#include <tutti/optim/moments.h>
 
 namespace tutti {
 namespace {
 
-void check(const LambOptions& options) {
-  check_share("Lamb", "beta1", options.beta1);
-  check_share("Lamb", "beta2", options.beta2);
-  check_positive("Lamb", "epsilon", options.epsilon);
-  check_not_negative("Lamb", "weight_decay", options.weight_decay);
-}
+void check(const LambOptions& options) { check_moments("Lamb", options); }
 
 Array norm(const Array& array) { return apply(elementwise::Sqrt{}, reduce(Reduction::sum_of_squares, array, {})); }
 
@@ -58,6 +53,6 @@ void Lamb::update(std::span<const Update> updates) {
   }
 }
 
-std::vector<std::string> Lamb::state_names(std::size_t) const { return {"mean", "square"}; }
+std::vector<std::string> Lamb::state_names(std::size_t) const { return moment_names(); }
 
 }  // namespace tutti

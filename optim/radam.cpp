@@ -1,17 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/optim/radam.h>
 
-#include <tutti/optim/option_checks.h>
+#include <tutti/optim/moments.h>
 
 namespace tutti {
 namespace {
 
-void check(const RAdamOptions& options) {
-  check_share("RAdam", "beta1", options.beta1);
-  check_share("RAdam", "beta2", options.beta2);
-  check_positive("RAdam", "epsilon", options.epsilon);
-  check_not_negative("RAdam", "weight_decay", options.weight_decay);
-}
+void check(const RAdamOptions& options) { check_moments("RAdam", options); }
 
 }  // namespace
 
@@ -29,6 +24,6 @@ OptimizerRule RAdam::rule(const RAdamOptions& options, double rate, std::int64_t
                    .step = step};
 }
 
-std::vector<std::string> RAdam::state_names(std::size_t) const { return {"mean", "square"}; }
+std::vector<std::string> RAdam::state_names(std::size_t) const { return moment_names(); }
 
 }  // namespace tutti

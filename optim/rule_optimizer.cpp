@@ -5,8 +5,6 @@
 #include <tutti/backend/operations.h>
 #include <tutti/backend/widening.h>
 
-#include <cmath>
-
 namespace tutti {
 namespace {
 
@@ -25,8 +23,12 @@ RuleOperands rule_operands(const Array& parameter, const Array& gradient, const 
   return operands;
 }
 
-double epsilon_of_rows(double epsilon, double beta2, std::int64_t step) {
-  return epsilon / std::sqrt(1.0 - std::pow(beta2, static_cast<double>(step)));
+std::string refuses_decay_of_rows(std::string_view optimizer, double weight_decay) {
+  if (weight_decay == 0.0) return "";
+  return fmt::format(
+      "{} with weight_decay {} would change all rows; give it to a group without, or mark it dense with "
+      "set_sparse_grad(false)",
+      optimizer, weight_decay);
 }
 
 void require_rows(const Array& table, const SparseGradient& gradient) {

@@ -5,6 +5,9 @@
 #include <tutti/backend/registry.h>
 #include <tutti/optim/parameter_groups.h>
 
+#include <string>
+#include <string_view>
+
 namespace tutti {
 
 /// A parameter with the arrays of its state, as Backend::optimizer_step takes them.
@@ -16,9 +19,8 @@ void require_rows(const Array& table, const SparseGradient&);
 /// Steps the rows that the gradient has, with their state, and leaves the others alone.
 void step_rows(const OptimizerRule&, const Array& parameter, const SparseGradient&, const Optimizer::ParameterState&);
 
-/// Adam's epsilon for the rows of a sparse gradient: torch.optim.SparseAdam adds it to sqrt(v) before that is corrected
-/// for bias, where Adam's rules add theirs to the corrected one.
-double epsilon_of_rows(double epsilon, double beta2, std::int64_t step);
+/// The answer of `refuses_rows` where weight decay alone would change all rows: empty without.
+std::string refuses_decay_of_rows(std::string_view optimizer, double weight_decay);
 
 /// An optimizer that is one of the backends' rules.
 template <class Options> class RuleOptimizer : public GroupedOptimizer<Options> {

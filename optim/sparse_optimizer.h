@@ -63,7 +63,7 @@ class SparseAdagrad : public SparseOptimizer {
   AdagradOptions options_;
 };
 
-/// AdamWStep, with SparseAdam's epsilon (epsilon_of_rows). weight_decay reaches the rows that a step changes, then
+/// AdamWStep, with SparseAdam's epsilon (options_of_rows). weight_decay reaches the rows that a step changes, then
 /// only.
 class SparseAdamW : public SparseOptimizer {
  public:

@@ -29,10 +29,8 @@ TREE = {
                              "Shape shape_of(const Shape&);\n// Tensor commented(const Tensor&);\n",
     "nn/net.h": "class Net {\n  Tensor forward(const Tensor&);\n};\n",
     "tests/references/elementwise_table.cpp": '    {"or", "operator|"},\n',
-    "tests/references/shape_table.cpp": "#define TUTTI_REFERENCE(name, ...) \\\n"
-                                        "      TUTTI_REFERENCE(pad, pad(c.x[0])),\n",
-    "tests/references/image_table.cpp": "#define TUTTI_REFERENCE(name, declared, ...) \\\n"
-                                        "      TUTTI_REFERENCE(wide_pad, pad,\n          pad(c.x[0])),\n",
+    "tests/references/shape_table.cpp": "      TUTTI_REFERENCE(pad, pad(c.x[0])),\n",
+    "tests/references/image_table.cpp": "      TUTTI_REFERENCE_OF(wide_pad, pad,\n          pad(c.x[0])),\n",
     "tests/references/operations.cpp": 'reference_files() {\n  return {"shapes"};\n}\n',
     "tests/references/coverage_test.cpp": 'constexpr const char* kNoOperations =\n    "zeros "\n    "record";\n',
     "tests/references/jacobians_test.cpp": 'kNoSecondGradient{\n    {"floor", kStep},\n};\n',

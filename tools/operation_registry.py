@@ -68,8 +68,7 @@ def table_operations(root):
     operations = elementwise_operations(root)
     for table in sorted((root / "tests" / "references").rglob("*_table.cpp")):
         text = code(table)
-        two_names = re.search(r"define TUTTI_REFERENCE\(name, declared", text)
-        for name, second in re.findall(r"^\s+TUTTI_REFERENCE\((\w+),\s*(\w+)?", text, re.M):
+        for two_names, name, second in re.findall(r"^\s+TUTTI_REFERENCE(_OF)?\((\w+),\s*(\w+)?", text, re.M):
             operations[name] = second if two_names else name
         operations.update(re.findall(r'^\s+\{"(\w+)", "([^"]+)", \[\]', text, re.M))
     return operations

@@ -80,9 +80,7 @@ Tensor conv_transpose2d(const Tensor& input, const Tensor& weight, const Tensor&
                         const ConvTranspose2dGeometry& given) {
   constexpr std::string_view kName = "conv_transpose2d";
   const OperationScope scope(kName, input, weight, bias);
-  const Shape output = transposed_convolution_shape(
-      kName, {Dims(given.stride), Dims(given.padding), Dims(given.dilation), given.groups, Dims(given.output_padding)},
-      input.shape(), weight.shape());
+  const Shape output = transposed_convolution_shape(kName, axes_of(given), input.shape(), weight.shape());
   if (bias.defined()) check_bias_shape(kName, bias.shape(), output[1]);
   const Conv2dGeometry geometry{given.stride, given.padding, given.dilation, given.groups};
   // Where output_padding is as long as a stride, conv2d of the output makes more than the input: zeros here.

@@ -96,8 +96,7 @@ Tensor conv3d(const Tensor& volumes, const Tensor& kernels, const Tensor& bias, 
   const Tensor weight = autocast(kName, kernels);
   check_operands(kName, input, weight);
   const auto& [stride, padding, dilation, groups] = geometry;
-  const Shape to =
-      convolution_shape(kName, {Dims(stride), Dims(padding), Dims(dilation), groups}, input.shape(), weight.shape());
+  const Shape to = convolution_shape(kName, axes_of(geometry), input.shape(), weight.shape());
   if (bias.defined()) check_bias_shape(kName, bias.shape(), to[1]);
   const DepthWindows depth{input.shape(), to[2], weight.length(2), stride[0], padding[0], dilation[0]};
   const Shape from = depth.shape();
@@ -117,9 +116,7 @@ Tensor conv_transpose3d(const Tensor& volumes, const Tensor& kernels, const Tens
   const Tensor weight = autocast(kName, kernels);
   check_operands(kName, input, weight);
   const auto& [stride, padding, output_padding, dilation, groups] = geometry;
-  const Shape to =
-      transposed_convolution_shape(kName, {Dims(stride), Dims(padding), Dims(dilation), groups, Dims(output_padding)},
-                                   input.shape(), weight.shape());
+  const Shape to = transposed_convolution_shape(kName, axes_of(geometry), input.shape(), weight.shape());
   if (bias.defined()) check_bias_shape(kName, bias.shape(), to[1]);
   const Shape& from = input.shape();
   const Tensor slices = permute(input, {0, 2, 1, 3, 4});

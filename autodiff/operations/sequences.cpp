@@ -42,8 +42,7 @@ Tensor conv_transpose1d(const Tensor& input, const Tensor& weight, const Tensor&
                         const ConvTranspose1dGeometry& given) {
   constexpr std::string_view kName = "conv_transpose1d";
   const OperationScope scope(kName, input, weight, bias);
-  const ConvolutionAxes axis{{given.stride}, {given.padding}, {given.dilation}, given.groups, {given.output_padding}};
-  const Shape output = transposed_convolution_shape(kName, axis, input.shape(), weight.shape());
+  const Shape output = transposed_convolution_shape(kName, axes_of(given), input.shape(), weight.shape());
   if (bias.defined()) check_bias_shape(kName, bias.shape(), output[1]);
   const ConvTranspose2dGeometry rows{
       {1, given.stride}, {0, given.padding}, {0, given.output_padding}, {1, given.dilation}, given.groups};

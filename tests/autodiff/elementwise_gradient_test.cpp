@@ -9,6 +9,7 @@
 #include <tutti/backend/error.h>
 #include <tutti/tests/autodiff/elementwise_calls.h>
 #include <tutti/tests/autodiff/leaves.h>
+#include <tutti/tests/close.h>
 
 #include <doctest/doctest.h>
 
@@ -18,10 +19,7 @@
 namespace tutti {
 namespace {
 
-void check_close(const Values& got, const Values& expected) {
-  REQUIRE(got.size() == expected.size());
-  for (std::size_t i = 0; i < got.size(); ++i) CHECK(got[i] == doctest::Approx(expected[i]).epsilon(1e-12));
-}
+using testing::check_close;
 
 // A gradient is one fused kernel, or, to be differentiated again, composed of operations: the same numbers.
 void check_fused_as_composed(const Tensor& y, const std::vector<Tensor>& inputs) {

@@ -44,6 +44,18 @@ inline Tensor spread(const Shape& shape, std::uint64_t seed, bool positive = fal
   return leaf(values, shape);
 }
 
+/// Such a leaf of small numbers, whose sums of many products have second derivatives that differences find.
+inline Tensor small(const Shape& shape, std::uint64_t seed) {
+  Values values = spread(shape, seed).to_vector<double>();
+  for (double& value : values) value = 0.3 * value / static_cast<double>(1 + values.size() / 20);
+  return leaf(values, shape);
+}
+
+/// 0, 1, 2, ...: an element's value is its place.
+inline Tensor counted(const Shape& shape, DType dtype = DType::f64) {
+  return Tensor(Array::arange(element_count(shape), dtype, test_device()).reshape(shape));
+}
+
 /// First and second derivatives.
 inline void check_gradients(const CheckedFunction& f, const std::vector<Tensor>& inputs) {
   gradcheck(f, inputs);

@@ -9,11 +9,11 @@
 #include <tutti/nn/loss.h>
 #include <tutti/optim/adamw.h>
 #include <tutti/optim/sgd.h>
+#include <tutti/tests/distributed/device_threads.h>
 #include <tutti/tests/distributed/relative_distance.h>
 
 #include <doctest/doctest.h>
 
-#include <thread>
 
 using namespace tutti;
 
@@ -96,21 +96,18 @@ template <class Model> void two_devices_are_one(const Model& made, Batch batch) 
   synchronize_batch_norms(shared, sync);  // or each device would normalise by its half
   auto replicas = sync.replicate(shared);
   const std::int64_t half = batch.inputs.length(0) / 2;
-  std::vector<std::thread> threads;
-  for (std::size_t d = 0; d < 2; ++d)
-    threads.emplace_back([&, d] {
-      const auto begin = static_cast<std::int64_t>(d) * half;
-      const Batch own = batch.part(begin, begin + half, devices[d]);
-      Sgd steps(replicas[d].parameters(), 0.1);
-      for (int i = 0; i < kSteps; ++i) {
-        steps.zero_grad();
-        auto step = sync.step(devices[d], static_cast<double>(half));
-        step.backward(loss_of(replicas[d], own));
-        steps.step();
-      }
-      sync.leave(devices[d]);
-    });
-  for (std::thread& thread : threads) thread.join();
+  testing::run_devices(2, [&](std::size_t d) {
+    const auto begin = static_cast<std::int64_t>(d) * half;
+    const Batch own = batch.part(begin, begin + half, devices[d]);
+    Sgd steps(replicas[d].parameters(), 0.1);
+    for (int i = 0; i < kSteps; ++i) {
+      steps.zero_grad();
+      auto step = sync.step(devices[d], static_cast<double>(half));
+      step.backward(loss_of(replicas[d], own));
+      steps.step();
+    }
+    sync.leave(devices[d]);
+  });
   CHECK(relative_distance(values_of(replicas[0]), values_of(alone)) < 1e-12);
   CHECK(values_of(replicas[1]) == values_of(replicas[0]));
 }

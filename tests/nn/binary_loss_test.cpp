@@ -5,12 +5,14 @@
 #include <tutti/backend/error.h>
 #include <tutti/nn/loss.h>
 #include <tutti/tests/autodiff/leaves.h>
+#include <tutti/tests/close.h>
 
 #include <doctest/doctest.h>
 
 #include <cmath>
 
 using namespace tutti;
+using tutti::testing::check_close;
 
 namespace {
 
@@ -34,12 +36,6 @@ double total(const Values& values) {
   double sum = 0;
   for (const double x : values) sum += x;
   return sum;
-}
-
-void check_close(const Tensor& found, const Values& expected) {
-  const Values values = found.to_vector<double>();
-  REQUIRE(values.size() == expected.size());
-  for (std::size_t i = 0; i < values.size(); ++i) CHECK(values[i] == doctest::Approx(expected[i]).epsilon(1e-12));
 }
 
 }  // namespace

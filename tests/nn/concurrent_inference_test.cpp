@@ -12,12 +12,12 @@
 #include <tutti/nn/normalization.h>
 #include <tutti/nn/recurrent.h>
 #include <tutti/nn/transformer.h>
+#include <tutti/tests/distributed/device_threads.h>
 #include <tutti/tests/test_devices.h>
 
 #include <doctest/doctest.h>
 
 #include <atomic>
-#include <thread>
 
 using namespace tutti;
 
@@ -78,28 +78,23 @@ TEST_CASE("modules: one model in evaluation mode serves several threads on one d
   }
   std::vector<std::vector<float>> found(kThreads);
   std::atomic<int> different{0};
-  {
-    std::vector<std::jthread> threads;
-    for (int t = 0; t < kThreads; ++t)
-      threads.emplace_back([&, t] {
-        const auto own = static_cast<std::size_t>(t);
-        for (int round = 0; round < 20; ++round) {
-          std::vector<float> values;
-          if (t % 2 == 0) {
-            const NoGrad no_grad;
-            values = model.forward(inputs[own]).to_vector<float>();
-          } else {
-            const Inference inference;
-            values = model.forward(inputs[own]).to_vector<float>();
-          }
-          if (round == 0) found[own] = values;
-          if (values != found[own]) ++different;
-          const NoGrad no_grad;
-          const Autocast narrow(DType::bf16);
-          (void)model.forward(inputs[own]);
-        }
-      });
-  }
+  testing::run_devices(kThreads, [&](std::size_t own) {
+    for (int round = 0; round < 20; ++round) {
+      std::vector<float> values;
+      if (own % 2 == 0) {
+        const NoGrad no_grad;
+        values = model.forward(inputs[own]).to_vector<float>();
+      } else {
+        const Inference inference;
+        values = model.forward(inputs[own]).to_vector<float>();
+      }
+      if (round == 0) found[own] = values;
+      if (values != found[own]) ++different;
+      const NoGrad no_grad;
+      const Autocast narrow(DType::bf16);
+      (void)model.forward(inputs[own]);
+    }
+  });
   CHECK(different == 0);
   const Inference inference;
   for (std::size_t t = 0; t < kThreads; ++t) CHECK(model.forward(inputs[t]).to_vector<float>() == found[t]);

@@ -7,6 +7,7 @@
 #include <tutti/backend/error.h>
 #include <tutti/nn/call.h>
 #include <tutti/tests/autodiff/leaves.h>
+#include <tutti/tests/close.h>
 
 #include <doctest/doctest.h>
 
@@ -14,6 +15,7 @@
 #include <string>
 
 using namespace tutti;
+using tutti::testing::check_close;
 
 namespace {
 
@@ -29,13 +31,6 @@ RecurrentOptions options(std::int64_t layers, bool bidirectional, bool batch_fir
           .batch_first = batch_first,
           .dtype = DType::f64,
           .device = test_device()};
-}
-
-void check_close(const Tensor& found, const Tensor& expected) {
-  REQUIRE(found.shape() == expected.shape());
-  const Values a = found.to_vector<double>();
-  const Values b = expected.to_vector<double>();
-  for (std::size_t i = 0; i < a.size(); ++i) CHECK(a[i] == doctest::Approx(b[i]).epsilon(1e-12));
 }
 
 /// Sequence `i` of a batch in the second axis, as a batch of one.

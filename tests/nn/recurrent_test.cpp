@@ -6,6 +6,7 @@
 #include <tutti/backend/error.h>
 #include <tutti/optim/adam.h>
 #include <tutti/tests/autodiff/leaves.h>
+#include <tutti/tests/close.h>
 
 #include <doctest/doctest.h>
 
@@ -101,11 +102,7 @@ std::vector<Values> example_of(const Tensor& x, std::int64_t example) {
 
 void check_close(const std::vector<Values>& found, const std::vector<Values>& expected) {
   REQUIRE(found.size() == expected.size());
-  for (std::size_t i = 0; i < found.size(); ++i) {
-    REQUIRE(found[i].size() == expected[i].size());
-    for (std::size_t j = 0; j < found[i].size(); ++j)
-      CHECK(found[i][j] == doctest::Approx(expected[i][j]).epsilon(1e-12));
-  }
+  for (std::size_t i = 0; i < found.size(); ++i) testing::check_close(found[i], expected[i]);
 }
 
 void check_network(Kind kind, const RecurrentNetwork& network, std::size_t directions, bool batch_first) {

@@ -5,11 +5,6 @@
 
 #include <array>
 
-#define TUTTI_REFERENCE(name, declared, ...)                               \
-  {                                                                        \
-    #name, #declared, [](const Call& c) -> Results { return __VA_ARGS__; } \
-  }
-
 namespace tutti::testing {
 namespace {
 
@@ -37,11 +32,11 @@ AvgPool1dGeometry mean1d_geometry(const Call& c) {
 
 std::vector<Operation> image_operations() {
   return {
-      TUTTI_REFERENCE(grouped_conv2d, conv2d, conv2d(c.x[0], c.x[1], c.input(2), conv2d_geometry(c))),
-      TUTTI_REFERENCE(conv1d, conv1d, conv1d(c.x[0], c.x[1], c.input(2), conv1d_geometry(c))),
-      TUTTI_REFERENCE(avg_pool2d, avg_pool2d, avg_pool2d(c.x[0], mean2d_geometry(c))),
-      TUTTI_REFERENCE(max_pool1d, max_pool1d, max_pool1d(c.x[0], pool1d_geometry(c))),
-      TUTTI_REFERENCE(avg_pool1d, avg_pool1d, avg_pool1d(c.x[0], mean1d_geometry(c))),
+      TUTTI_REFERENCE_OF(grouped_conv2d, conv2d, conv2d(c.x[0], c.x[1], c.input(2), conv2d_geometry(c))),
+      TUTTI_REFERENCE_OF(conv1d, conv1d, conv1d(c.x[0], c.x[1], c.input(2), conv1d_geometry(c))),
+      TUTTI_REFERENCE_OF(avg_pool2d, avg_pool2d, avg_pool2d(c.x[0], mean2d_geometry(c))),
+      TUTTI_REFERENCE_OF(max_pool1d, max_pool1d, max_pool1d(c.x[0], pool1d_geometry(c))),
+      TUTTI_REFERENCE_OF(avg_pool1d, avg_pool1d, avg_pool1d(c.x[0], mean1d_geometry(c))),
   };
 }
 

@@ -3,11 +3,6 @@
 
 #include <tutti/autodiff/operations.h>
 
-#define TUTTI_REFERENCE(name, ...)                                     \
-  {                                                                    \
-    #name, #name, [](const Call& c) -> Results { return __VA_ARGS__; } \
-  }
-
 namespace tutti::testing {
 namespace {
 

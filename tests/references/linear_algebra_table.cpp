@@ -6,11 +6,6 @@
 
 #include <algorithm>
 
-#define TUTTI_REFERENCE(name, ...)                                     \
-  {                                                                    \
-    #name, #name, [](const Call& c) -> Results { return __VA_ARGS__; } \
-  }
-
 namespace tutti::testing {
 namespace {
 

@@ -6,11 +6,6 @@
 #include <tutti/nn/recurrent.h>
 #include <tutti/tests/test_devices.h>
 
-#define TUTTI_REFERENCE(name, ...)                                     \
-  {                                                                    \
-    #name, #name, [](const Call& c) -> Results { return __VA_ARGS__; } \
-  }
-
 namespace tutti::testing {
 namespace {
 

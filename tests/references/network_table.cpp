@@ -5,11 +5,6 @@
 #include <tutti/nn/activation.h>
 #include <tutti/nn/embedding_bag.h>
 
-#define TUTTI_REFERENCE(name, ...)                                     \
-  {                                                                    \
-    #name, #name, [](const Call& c) -> Results { return __VA_ARGS__; } \
-  }
-
 namespace tutti::testing {
 namespace {
 

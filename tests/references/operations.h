@@ -28,6 +28,19 @@ struct Operation {
   Results (*run)(const Call&);
 };
 
+/// An entry of a table: an operation that is declared by another name in the headers, or several, and a call of it.
+#define TUTTI_REFERENCE_OF(name, declared, ...)                            \
+  {                                                                        \
+    #name, #declared, [](const Call& c) -> Results { return __VA_ARGS__; } \
+  }
+/// The same of one name.
+#define TUTTI_REFERENCE(name, ...) TUTTI_REFERENCE_OF(name, name, __VA_ARGS__)
+
+// Attributes that many calls have.
+inline Axes axes(const Call& c) { return c.attributes.integers("axes"); }
+inline std::int64_t axis(const Call& c) { return c.attributes.integer("axis"); }
+inline bool keep(const Call& c) { return c.attributes.flag("keep_dims"); }
+
 /// An operation that makes tensors of numbers alone, and a call of it.
 struct CreationCase {
   Operation operation;

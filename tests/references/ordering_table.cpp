@@ -3,17 +3,9 @@
 
 #include <tutti/autodiff/operations.h>
 
-#define TUTTI_REFERENCE(name, ...)                                     \
-  {                                                                    \
-    #name, #name, [](const Call& c) -> Results { return __VA_ARGS__; } \
-  }
-
 namespace tutti::testing {
 namespace {
 
-Axes axes(const Call& c) { return c.attributes.integers("axes"); }
-std::int64_t axis(const Call& c) { return c.attributes.integer("axis"); }
-bool keep(const Call& c) { return c.attributes.flag("keep_dims"); }
 bool descending(const Call& c) { return c.attributes.flag("descending"); }
 
 std::vector<Tensor> both(const Sorted& sorted) { return {sorted.values, sorted.indices}; }

@@ -6,11 +6,6 @@
 #include <map>
 #include <string>
 
-#define TUTTI_REFERENCE(name, declared, ...)                               \
-  {                                                                        \
-    #name, #declared, [](const Call& c) -> Results { return __VA_ARGS__; } \
-  }
-
 namespace tutti::testing {
 namespace {
 
@@ -46,19 +41,21 @@ Tensor padded(const Call& c) {
 
 std::vector<Operation> sampling_operations() {
   return {
-      TUTTI_REFERENCE(adaptive_avg_pool1d, adaptive_avg_pool1d, adaptive_avg_pool1d(c.x[0], size(c)[0])),
-      TUTTI_REFERENCE(adaptive_avg_pool2d, adaptive_avg_pool2d, adaptive_avg_pool2d(c.x[0], {size(c)[0], size(c)[1]})),
-      TUTTI_REFERENCE(adaptive_avg_pool3d, adaptive_avg_pool3d,
-                      adaptive_avg_pool3d(c.x[0], {size(c)[0], size(c)[1], size(c)[2]})),
-      TUTTI_REFERENCE(adaptive_max_pool1d, adaptive_max_pool1d, adaptive_max_pool1d(c.x[0], size(c)[0])),
-      TUTTI_REFERENCE(adaptive_max_pool2d, adaptive_max_pool2d, adaptive_max_pool2d(c.x[0], {size(c)[0], size(c)[1]})),
-      TUTTI_REFERENCE(adaptive_max_pool3d, adaptive_max_pool3d,
-                      adaptive_max_pool3d(c.x[0], {size(c)[0], size(c)[1], size(c)[2]})),
-      TUTTI_REFERENCE(interpolate, interpolate, interpolate(c.x[0], resizing(c))),
-      TUTTI_REFERENCE(grid_sample, grid_sample, grid_sample(c.x[0], c.x[1], sampling(c))),
-      TUTTI_REFERENCE(pixel_shuffle, pixel_shuffle, pixel_shuffle(c.x[0], factor(c))),
-      TUTTI_REFERENCE(pixel_unshuffle, pixel_unshuffle, pixel_unshuffle(c.x[0], factor(c))),
-      TUTTI_REFERENCE(pad_mode, pad, padded(c)),
+      TUTTI_REFERENCE_OF(adaptive_avg_pool1d, adaptive_avg_pool1d, adaptive_avg_pool1d(c.x[0], size(c)[0])),
+      TUTTI_REFERENCE_OF(adaptive_avg_pool2d, adaptive_avg_pool2d,
+                         adaptive_avg_pool2d(c.x[0], {size(c)[0], size(c)[1]})),
+      TUTTI_REFERENCE_OF(adaptive_avg_pool3d, adaptive_avg_pool3d,
+                         adaptive_avg_pool3d(c.x[0], {size(c)[0], size(c)[1], size(c)[2]})),
+      TUTTI_REFERENCE_OF(adaptive_max_pool1d, adaptive_max_pool1d, adaptive_max_pool1d(c.x[0], size(c)[0])),
+      TUTTI_REFERENCE_OF(adaptive_max_pool2d, adaptive_max_pool2d,
+                         adaptive_max_pool2d(c.x[0], {size(c)[0], size(c)[1]})),
+      TUTTI_REFERENCE_OF(adaptive_max_pool3d, adaptive_max_pool3d,
+                         adaptive_max_pool3d(c.x[0], {size(c)[0], size(c)[1], size(c)[2]})),
+      TUTTI_REFERENCE_OF(interpolate, interpolate, interpolate(c.x[0], resizing(c))),
+      TUTTI_REFERENCE_OF(grid_sample, grid_sample, grid_sample(c.x[0], c.x[1], sampling(c))),
+      TUTTI_REFERENCE_OF(pixel_shuffle, pixel_shuffle, pixel_shuffle(c.x[0], factor(c))),
+      TUTTI_REFERENCE_OF(pixel_unshuffle, pixel_unshuffle, pixel_unshuffle(c.x[0], factor(c))),
+      TUTTI_REFERENCE_OF(pad_mode, pad, padded(c)),
   };
 }
 

@@ -7,11 +7,6 @@
 
 #include <sstream>
 
-#define TUTTI_REFERENCE(name, ...)                                     \
-  {                                                                    \
-    #name, #name, [](const Call& c) -> Results { return __VA_ARGS__; } \
-  }
-
 namespace tutti::testing {
 namespace {
 

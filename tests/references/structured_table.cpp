@@ -6,17 +6,8 @@
 
 #include <array>
 
-#define TUTTI_REFERENCE(name, ...)                                     \
-  {                                                                    \
-    #name, #name, [](const Call& c) -> Results { return __VA_ARGS__; } \
-  }
-
 namespace tutti::testing {
 namespace {
-
-Axes axes(const Call& c) { return c.attributes.integers("axes"); }
-std::int64_t axis(const Call& c) { return c.attributes.integer("axis"); }
-bool keep(const Call& c) { return c.attributes.flag("keep_dims"); }
 
 LinearActivation activation(const Call& c) {
   const std::string& name = c.attributes.text("activation");

@@ -12,15 +12,17 @@
 #include <tutti/optim/clip.h>
 #include <tutti/optim/gradient_scaler.h>
 #include <tutti/optim/sgd.h>
+#include <tutti/tests/close.h>
+#include <tutti/tests/distributed/device_threads.h>
 #include <tutti/tests/test_devices.h>
 #include <tutti/tests/train/list_stream.h>
 #include <tutti/train/data/batches.h>
 
 #include <doctest/doctest.h>
 
-#include <thread>
 
 using namespace tutti;
+using tutti::testing::check_close;
 
 namespace {
 
@@ -52,11 +54,6 @@ struct Setup {
   }
   std::vector<float> weights() { return model.parameters()[0].to_vector<float>(); }
 };
-
-void check_close(const std::vector<float>& found, const std::vector<float>& expected) {
-  REQUIRE(found.size() == expected.size());
-  for (std::size_t i = 0; i < found.size(); ++i) CHECK(found[i] == doctest::Approx(expected[i]).epsilon(1e-5));
-}
 
 }  // namespace
 
@@ -91,7 +88,7 @@ TEST_CASE("EagerTrainer: accumulated batches count by their examples, those at t
   ListStream small(batches);
   EagerTrainer<Batch> trainer(parts.model, parts.sgd(), small, parts.losses(), {.accumulation = 2});
   trainer.train({.epochs = 2});
-  check_close(parts.weights(), whole.weights());
+  check_close(parts.weights(), whole.weights(), 1e-5);
   CHECK(trainer.updates() == 6);
   CHECK(trainer.iteration() == 10);
   CHECK(trainer.between_updates());
@@ -315,25 +312,22 @@ TEST_CASE("EagerTrainer: devices with uneven batches train as one device, and av
   Setup start;
   auto replicas = sync.replicate(start.model);
   std::vector<double> reported(2);
-  std::vector<std::thread> threads;
-  for (std::size_t d = 0; d < 2; ++d)
-    threads.emplace_back([&, d] {
-      std::vector<Batch> own;
-      for (std::size_t i = 0; i < static_cast<std::size_t>(steps); ++i)
-        own.push_back(random_batch(sizes[d][i], (d == 0 ? 10 : 20) + i, devices[d]));
-      ListStream data(own);
-      Sgd optimizer(replicas[d].parameters(), 0.1);
-      EagerTrainer<Batch> trainer(replicas[d], optimizer, data,
-                                  [&](const Batch& b) -> Losses {
-                                    return {{"loss", mse_loss(replicas[d].forward(b.inputs), b.targets)}};
-                                  },
-                                  {.accumulation = 2, .sync = &sync, .device = devices[d]});
-      trainer.train({.epochs = 2});
-      reported[d] = trainer.storage().latest("total_loss")->value;
-      CHECK(trainer.updates() == 6);
-    });
-  for (auto& thread : threads) thread.join();
-  check_close(replicas[0].parameters()[0].to_vector<float>(), whole.weights());
+  testing::run_devices(2, [&](std::size_t d) {
+    std::vector<Batch> own;
+    for (std::size_t i = 0; i < static_cast<std::size_t>(steps); ++i)
+      own.push_back(random_batch(sizes[d][i], (d == 0 ? 10 : 20) + i, devices[d]));
+    ListStream data(own);
+    Sgd optimizer(replicas[d].parameters(), 0.1);
+    EagerTrainer<Batch> trainer(replicas[d], optimizer, data,
+                                [&](const Batch& b) -> Losses {
+                                  return {{"loss", mse_loss(replicas[d].forward(b.inputs), b.targets)}};
+                                },
+                                {.accumulation = 2, .sync = &sync, .device = devices[d]});
+    trainer.train({.epochs = 2});
+    reported[d] = trainer.storage().latest("total_loss")->value;
+    CHECK(trainer.updates() == 6);
+  });
+  check_close(replicas[0].parameters()[0].to_vector<float>(), whole.weights(), 1e-5);
   CHECK(replicas[0].parameters()[0].to_vector<float>() == replicas[1].parameters()[0].to_vector<float>());
   CHECK(reported[0] == reported[1]);
   CHECK(reported[0] == doctest::Approx(reference.storage().latest("total_loss")->value).epsilon(1e-5));
@@ -349,26 +343,18 @@ TEST_CASE("EagerTrainer: a device whose hook fails ends the others' training, wi
   GradientSync sync(devices);
   Setup start;
   auto replicas = sync.replicate(start.model);
-  std::vector<std::string> errors(2);
-  std::vector<std::thread> threads;
-  for (std::size_t d = 0; d < 2; ++d)
-    threads.emplace_back([&, d] {
-      ListStream data({random_batch(4, d, devices[d])});
-      Sgd optimizer(replicas[d].parameters(), 0.1);
-      EagerTrainer<Batch> trainer(replicas[d], optimizer, data,
-                                  [&](const Batch& b) -> Losses {
-                                    return {{"loss", mse_loss(replicas[d].forward(b.inputs), b.targets)}};
-                                  },
-                                  {.sync = &sync, .device = devices[d]});
-      trainer.set_log([](std::string_view) {});
-      if (d == 0) trainer.register_hook(std::make_shared<Failing>());
-      try {
-        trainer.train({.steps = 100});
-      } catch (const std::exception& error) {
-        errors[d] = error.what();
-      }
-    });
-  for (auto& thread : threads) thread.join();
+  const auto errors = testing::errors_of_devices(2, [&](std::size_t d) {
+    ListStream data({random_batch(4, d, devices[d])});
+    Sgd optimizer(replicas[d].parameters(), 0.1);
+    EagerTrainer<Batch> trainer(replicas[d], optimizer, data,
+                                [&](const Batch& b) -> Losses {
+                                  return {{"loss", mse_loss(replicas[d].forward(b.inputs), b.targets)}};
+                                },
+                                {.sync = &sync, .device = devices[d]});
+    trainer.set_log([](std::string_view) {});
+    if (d == 0) trainer.register_hook(std::make_shared<Failing>());
+    trainer.train({.steps = 100});
+  });
   CHECK(errors[0] == "no space left for this test");
   CHECK(errors[1].find("no space left for this test") != std::string::npos);
 }

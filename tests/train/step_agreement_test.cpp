@@ -2,6 +2,7 @@
 #include <tutti/train/step_agreement.h>
 
 #include <tutti/backend/error.h>
+#include <tutti/tests/distributed/device_threads.h>
 
 #include <doctest/doctest.h>
 
@@ -130,19 +131,16 @@ TEST_CASE("StepAgreement: devices with any numbers of steps end each epoch toget
       for (int& length : own) length = static_cast<int>(random() % 4);
     std::vector<std::vector<int>> steps(kDevices, std::vector<int>(kEpochs));
     std::atomic<int> arrived{0};
-    std::vector<std::thread> threads;
-    for (std::size_t d = 0; d < kDevices; ++d)
-      threads.emplace_back([&, d] {
-        int total = 0;
-        for (std::size_t epoch = 0; epoch < kEpochs; ++epoch)
-          for (int i = 0; agreement.any_data(d, i < lengths[d][epoch]); ++i) {
-            ++steps[d][epoch];
-            ++total;
-            ++arrived;  // a step ends when all devices have come
-            while (arrived < total * static_cast<int>(kDevices)) std::this_thread::yield();
-          }
-      });
-    for (auto& thread : threads) thread.join();
+    testing::run_devices(kDevices, [&](std::size_t d) {
+      int total = 0;
+      for (std::size_t epoch = 0; epoch < kEpochs; ++epoch)
+        for (int i = 0; agreement.any_data(d, i < lengths[d][epoch]); ++i) {
+          ++steps[d][epoch];
+          ++total;
+          ++arrived;  // a step ends when all devices have come
+          while (arrived < total * static_cast<int>(kDevices)) std::this_thread::yield();
+        }
+    });
     for (std::size_t epoch = 0; epoch < kEpochs; ++epoch) {
       int longest = 0;
       for (const auto& own : lengths) longest = std::max(longest, own[epoch]);

@@ -3,10 +3,9 @@
 
 #include <tutti/backend/cuda/kernels/launch.cuh>
 #include <tutti/backend/cuda/kernels/line_combine.cuh>
+#include <tutti/backend/cuda/kernels/numbered_sort.cuh>
 #include <tutti/backend/cuda/kernels/quad.h>
 #include <tutti/backend/cuda/kernels/reduce_terms.h>
-
-#include <cub/device/device_radix_sort.cuh>
 
 #include <bit>
 
@@ -222,38 +221,12 @@ int bits_of(const SortedUpdates& updates) {
   return static_cast<int>(std::bit_width(static_cast<std::uint64_t>(updates.places)));
 }
 
-/// How the workspace is shared out: what is sorted, before and after, then what the sort needs.
-struct Workspace {
-  std::uint64_t* places;
-  std::uint64_t* sorted_places;
-  std::uint32_t* numbers;
-  std::uint32_t* sorted_numbers;
-  void* rest;
-
-  Workspace(void* memory, std::int64_t count) {
-    count = divide_up(count, 32) * 32;  // parts stay aligned
-    places = static_cast<std::uint64_t*>(memory);
-    sorted_places = places + count;
-    numbers = reinterpret_cast<std::uint32_t*>(sorted_places + count);
-    sorted_numbers = numbers + count;
-    rest = sorted_numbers + count;
-  }
-  static std::size_t bytes(std::int64_t count) {
-    return static_cast<std::size_t>(divide_up(count, 32) * 32) * 2 * (sizeof(std::uint64_t) + sizeof(std::uint32_t));
-  }
-};
-
 /// Sorts the places of these updates, and their numbers with them.
 cudaError_t sort_places(cudaStream_t stream, IndexFault::Operation operation, const Selection& selection,
-                        const SortedUpdates& range, const std::int64_t* index, IndexFault* fault,
-                        const Workspace& parts, std::size_t workspace_bytes) {
-  launch(list_places, blocks_for(range.count), kThreads, stream, selection, range, index, parts.places, parts.numbers,
+                        const SortedUpdates& range, const std::int64_t* index, IndexFault* fault, NumberedSort& parts) {
+  launch(list_places, blocks_for(range.count), kThreads, stream, selection, range, index, parts.keys, parts.numbers,
          operation, fault);
-  std::size_t sorting = workspace_bytes - Workspace::bytes(range.count);
-  return cub::DeviceRadixSort::SortPairs(
-      parts.rest, sorting, static_cast<const std::uint64_t*>(parts.places), parts.sorted_places,
-      static_cast<const std::uint32_t*>(parts.numbers), parts.sorted_numbers, static_cast<std::uint32_t>(range.count),
-      0, bits_of(range), stream);
+  return parts.sort(range.count, bits_of(range), stream);
 }
 
 }  // namespace
@@ -268,46 +241,38 @@ void launch_scatter_lines(cudaStream_t stream, Scatter kind, DType dtype, const 
 }
 
 cudaError_t scatter_workspace(const SortedUpdates& updates, std::size_t& bytes) {
-  const std::uint64_t* places = nullptr;
-  const std::uint32_t* numbers = nullptr;
-  std::size_t sorting = 0;
-  const cudaError_t error = cub::DeviceRadixSort::SortPairs(
-      nullptr, sorting, places, static_cast<std::uint64_t*>(nullptr), numbers, static_cast<std::uint32_t*>(nullptr),
-      static_cast<std::uint32_t>(updates.count), 0, bits_of(updates));
-  bytes = Workspace::bytes(updates.count) + sorting;
-  return error;
+  return NumberedSort::workspace(updates.count, bits_of(updates), bytes);
 }
 
 cudaError_t launch_scatter_sorted(cudaStream_t stream, Scatter kind, DType dtype, const Selection& selection,
                                   const SortedUpdates& range, const void* updates, const std::int64_t* index, void* to,
                                   IndexFault* fault, void* workspace, std::size_t workspace_bytes) {
-  const Workspace parts(workspace, range.count);
+  NumberedSort parts(workspace, workspace_bytes, range.count);
   const auto operation = kind == Scatter::add ? IndexFault::Operation::scatter_add : IndexFault::Operation::scatter;
-  const cudaError_t error = sort_places(stream, operation, selection, range, index, fault, parts, workspace_bytes);
+  const cudaError_t error = sort_places(stream, operation, selection, range, index, fault, parts);
   if (error != cudaSuccess) return error;
   visit_join(kind, dtype, [&]<class Join>(Join) {
     using T = typename Join::Element;
     launch(kRunKernel<Join>, blocks_for(range.count), kThreads, stream, range.count,
-           static_cast<std::uint64_t>(range.places), parts.sorted_places, parts.sorted_numbers,
+           static_cast<std::uint64_t>(range.places), parts.sorted_keys, parts.sorted_numbers,
            static_cast<const T*>(updates) + range.begin, static_cast<T*>(to));
   });
   return cudaSuccess;
 }
 
 cudaError_t launch_add_rows(cudaStream_t stream, DType dtype, const SortedUpdates& range, std::int64_t columns,
-                            const void* from, const std::int64_t* index, void* to, IndexFault* fault,
-                            std::int64_t axis, void* workspace, std::size_t workspace_bytes) {
-  const Workspace parts(workspace, range.count);
+                            const void* from, const std::int64_t* index, void* to, IndexFault* fault, std::int64_t axis,
+                            void* workspace, std::size_t workspace_bytes) {
+  NumberedSort parts(workspace, workspace_bytes, range.count);
   const Selection rows{{}, range.begin + range.count, range.begin + range.count, 1, axis, range.places, 1};
-  const cudaError_t error =
-      sort_places(stream, IndexFault::Operation::scatter_add, rows, range, index, fault, parts, workspace_bytes);
+  const cudaError_t error = sort_places(stream, IndexFault::Operation::scatter_add, rows, range, index, fault, parts);
   if (error != cudaSuccess) return error;
   const unsigned blocks = blocks_for(range.count * divide_up(columns, kTile), kThreads / LineLayout::kWarp);
   const auto launch_typed = [&]<class T>(std::type_identity<T>) {
     const T* const updates = static_cast<const T*>(from) + range.begin * columns;
     const bool quads = lies_in_quads(updates, columns) && lies_in_quads(to, columns);
     launch(quads ? add_row_runs<T, true> : add_row_runs<T, false>, blocks, kThreads, stream, range.count,
-           static_cast<std::uint64_t>(range.places), parts.sorted_places, parts.sorted_numbers, updates, columns,
+           static_cast<std::uint64_t>(range.places), parts.sorted_keys, parts.sorted_numbers, updates, columns,
            static_cast<T*>(to));
   };
   if (dtype == DType::f64)

@@ -5,6 +5,7 @@
 #include <tutti/backend/error.h>
 #include <tutti/backend/registry.h>
 #include <tutti/tests/autodiff/leaves.h>
+#include <tutti/tests/close.h>
 
 #include <doctest/doctest.h>
 
@@ -14,6 +15,7 @@
 namespace tutti {
 namespace {
 
+using testing::check_close;
 using Inputs = std::vector<Tensor>;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -38,16 +40,6 @@ Tensor plain(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionC
   return matmul(softmax(scores), v);
 }
 
-void check_same(const Tensor& value, const Tensor& expected, double epsilon = 1e-9) {
-  REQUIRE(value.shape() == expected.shape());
-  const Values got = cast(value, DType::f64).to_vector<double>();
-  const Values wanted = cast(expected, DType::f64).to_vector<double>();
-  for (std::size_t i = 0; i < got.size(); ++i) {
-    CAPTURE(i);
-    CHECK(got[i] == doctest::Approx(wanted[i]).epsilon(epsilon).scale(1));
-  }
-}
-
 // Value, gradients from blocks, gradients from all scores at once, second derivatives.
 Inputs derivatives(const CheckedFunction& f, const Inputs& inputs) {
   const Tensor y = f(inputs);
@@ -67,7 +59,7 @@ void check_equal(const CheckedFunction& f, const CheckedFunction& expected, cons
   const Inputs wanted = derivatives(expected, inputs);
   for (std::size_t i = 0; i < values.size(); ++i) {
     CAPTURE(i);
-    check_same(values[i], wanted[i]);
+    check_close(values[i], wanted[i]);
   }
 }
 
@@ -183,7 +175,7 @@ TEST_CASE("attention: dropout thins the weights by a mask that backward draws ag
   for (const std::int64_t block : {0, 4}) {
     check_gradients(with_seed(3, 0.4, block), {q, random_leaf({2, 5, 3}, 2), random_leaf({2, 5, 3}, 3)});
     CHECK(with_seed(3, 1.0, block)({q, q, q}).to_vector<double>() == Values(36, 0.0));
-    check_same(with_seed(3, 0.0, block)({q, q, q}), scaled_dot_product_attention(q, q, q));
+    check_close(with_seed(3, 0.0, block)({q, q, q}), scaled_dot_product_attention(q, q, q));
   }
   // All weights are 1 / 4000, all values 1: what comes out is the share that was kept, over 1 - p.
   const Tensor same = constant(Values(4000, 1.0), {4000, 1});
@@ -200,8 +192,8 @@ TEST_CASE("attention: 16 bits are rounded once") {
     const Tensor same = cast(cast(narrow, DType::f32), DType::f64).detach();
     const Tensor y = scaled_dot_product_attention(narrow, narrow, narrow, {.causal = true, .block = 8});
     CHECK(y.dtype() == dtype);
-    check_same(y, scaled_dot_product_attention(same, same, same, {.causal = true}),
-               dtype == DType::bf16 ? 0.004 : 0.0005);
+    check_close(y, scaled_dot_product_attention(same, same, same, {.causal = true}),
+                dtype == DType::bf16 ? 0.004 : 0.0005);
     backward(sum(y));
     CHECK(narrow.grad().dtype() == dtype);
   }
@@ -210,7 +202,7 @@ TEST_CASE("attention: 16 bits are rounded once") {
 TEST_CASE("attention: large scores neither overflow nor lose their gradient") {
   const Tensor q = leaf({1000, 0, 0, 1000}, {2, 2});
   const Tensor y = scaled_dot_product_attention(q, q, q, {.block = 1});
-  check_same(y, q.detach());
+  check_close(y, q.detach());
   backward(sum(y));
   for (const double value : q.grad().to_vector<double>()) CHECK(std::isfinite(value));
 }
@@ -254,9 +246,9 @@ TEST_CASE("rotary_embedding: turns pairs by their position's angle, halves and n
   const double b = 3.0 / 100;
   // Halves: pairs (0, 2) and (1, 3); rows at positions 2 and 3, angles p and p / 100.
   const Tensor halves = rotary_embedding(x, {.offset = 2});
-  check_same(halves[1], constant({std::cos(a), -std::sin(b), std::sin(a), std::cos(b)}, {4}));
+  check_close(halves[1], constant({std::cos(a), -std::sin(b), std::sin(a), std::cos(b)}, {4}));
   const Tensor neighbours = rotary_embedding(x, {.offset = 2, .interleaved = true});
-  check_same(neighbours[1], constant({std::cos(a), std::sin(a), -std::sin(b), std::cos(b)}, {4}));
+  check_close(neighbours[1], constant({std::cos(a), std::sin(a), -std::sin(b), std::cos(b)}, {4}));
 }
 
 TEST_CASE("rotary_embedding: scores depend on distances alone; offsets continue a sequence; the rest passes") {
@@ -265,14 +257,14 @@ TEST_CASE("rotary_embedding: scores depend on distances alone; offsets continue 
   for (const bool interleaved : {false, true}) {
     const Tensor turned = rotary_embedding(row, {.interleaved = interleaved});
     const Tensor scores = matmul(turned, transpose(turned));
-    check_same(scores[{all, range(1, 6), range(1, 6)}], scores[{all, range(0, 5), range(0, 5)}]);
+    check_close(scores[{all, range(1, 6), range(1, 6)}], scores[{all, range(0, 5), range(0, 5)}]);
     const Tensor whole = rotary_embedding(x, {.interleaved = interleaved});
     const Tensor later = rotary_embedding(x[{all, range(4, 6)}], {.offset = 4, .interleaved = interleaved});
-    check_same(later, whole[{all, range(4, 6)}]);
+    check_close(later, whole[{all, range(4, 6)}]);
     const Tensor part = rotary_embedding(x, {.features = 4, .interleaved = interleaved});
-    check_same(part[{all, all, range(4, 8)}], x[{all, all, range(4, 8)}]);
-    check_same(part[{all, all, range(0, 4)}],
-               rotary_embedding(x[{all, all, range(0, 4)}], {.interleaved = interleaved}));
+    check_close(part[{all, all, range(4, 8)}], x[{all, all, range(4, 8)}]);
+    check_close(part[{all, all, range(0, 4)}],
+                rotary_embedding(x[{all, all, range(0, 4)}], {.interleaved = interleaved}));
   }
 }
 
@@ -283,7 +275,7 @@ TEST_CASE("rotary_embedding: gradients, 16 bits, and what it refuses") {
         {random_leaf({2, 3, 5}, 1)});
   const Tensor narrow(random_leaf({300, 4}, 2).array().cast(DType::bf16));
   CHECK(rotary_embedding(narrow).dtype() == DType::bf16);
-  check_same(rotary_embedding(narrow), rotary_embedding(cast(narrow, DType::f64)), 0.005);
+  check_close(rotary_embedding(narrow), rotary_embedding(cast(narrow, DType::f64)), 0.005);
   CHECK_THROWS_AS(rotary_embedding(random_leaf({2, 3}, 1)), ShapeError);
   CHECK_THROWS_AS(rotary_embedding(random_leaf({2, 4}, 1), {.features = 6}), ShapeError);
   CHECK_THROWS_AS(rotary_embedding(random_leaf({4}, 1)), ShapeError);

@@ -10,13 +10,6 @@ namespace {
 
 using Inputs = std::vector<Tensor>;
 
-// Small numbers: a second derivative is the difference of sums of many products.
-Tensor small(const Shape& shape, std::uint64_t seed) {
-  Values values = spread(shape, seed).to_vector<double>();
-  for (double& value : values) value = 0.3 * value / static_cast<double>(1 + values.size() / 20);
-  return leaf(values, shape);
-}
-
 struct Case {
   Shape input;
   Shape weight;

@@ -12,11 +12,6 @@ namespace {
 using Inputs = std::vector<Tensor>;
 using testing::error_of;
 
-// Small numbers: a second derivative is the difference of sums of many products.
-Tensor small(const Shape& shape, std::uint64_t seed) {
-  return leaf((spread(shape, seed) * 0.05).to_vector<double>(), shape);
-}
-
 TEST_CASE("conv_transpose1d: by hand") {
   const Tensor x = constant({1, 2, 3}, {1, 1, 3});
   const Tensor weight = constant({1, 10, 100}, {1, 1, 3});

@@ -15,11 +15,6 @@ namespace {
 
 using Inputs = std::vector<Tensor>;
 
-// 0, 1, 2, ...: an element's value is its place.
-Tensor counted(const Shape& shape) {
-  return Tensor(Array::arange(element_count(shape), DType::f64, test_device()).reshape(shape));
-}
-
 Values values(const Tensor& x) { return x.to_vector<double>(); }
 
 TEST_CASE("index: positions, ranges, new axes and the ellipsis select what NumPy selects") {

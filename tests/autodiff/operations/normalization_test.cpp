@@ -4,6 +4,7 @@
 #include <tutti/autodiff/operations.h>
 #include <tutti/backend/error.h>
 #include <tutti/tests/autodiff/leaves.h>
+#include <tutti/tests/close.h>
 
 #include <doctest/doctest.h>
 
@@ -12,21 +13,12 @@
 namespace tutti {
 namespace {
 
+using testing::check_close;
 using Inputs = std::vector<Tensor>;
 
 // The definitions, one operation after the other.
 Tensor plain_layer_norm(const Tensor& x, const Axes& axes, double eps) {
   return (x - mean(x, axes, true)) / sqrt(var(x, axes, 0, true) + eps);
-}
-
-void check_same(const Tensor& value, const Tensor& expected, double epsilon = 1e-10) {
-  REQUIRE(value.shape() == expected.shape());
-  const Values got = cast(value, DType::f64).to_vector<double>();
-  const Values wanted = cast(expected, DType::f64).to_vector<double>();
-  for (std::size_t i = 0; i < got.size(); ++i) {
-    CAPTURE(i);
-    CHECK(got[i] == doctest::Approx(wanted[i]).epsilon(epsilon).scale(1));
-  }
 }
 
 // Both have the same value, first and second derivatives.
@@ -46,7 +38,7 @@ void check_equal(const CheckedFunction& f, const CheckedFunction& expected, cons
   };
   const Inputs values = derivatives(f);
   const Inputs wanted = derivatives(expected);
-  for (std::size_t i = 0; i < values.size(); ++i) check_same(values[i], wanted[i], 1e-8);
+  for (std::size_t i = 0; i < values.size(); ++i) check_close(values[i], wanted[i], 1e-8);
 }
 
 TEST_CASE("layer_norm: equals its definition, over one axis and several, with and without weight and bias") {
@@ -80,7 +72,7 @@ TEST_CASE("rms_norm: equals its definition; by default eps is the machine's") {
   check_equal([](const Inputs& in) { return rms_norm(in[0], {4}, in[1], 1e-3); }, plain,
               {spread({2, 3, 4}, 1), spread({4}, 2)});
   const Tensor tiny = constant({1e-9, -1e-9}, {1, 2});
-  check_same(rms_norm(tiny, {2}), tiny / std::sqrt(1e-18 + std::numeric_limits<double>::epsilon()));
+  check_close(rms_norm(tiny, {2}), tiny / std::sqrt(1e-18 + std::numeric_limits<double>::epsilon()));
 }
 
 TEST_CASE("group_norm: equals layer norms of each group's channels") {
@@ -111,11 +103,11 @@ TEST_CASE("batch_norm: training equals its definition, any rank; running statist
     const Tensor var_before = constant({4, 5, 6}, {3});
     const Tensor running_mean(mean_before.array().copy());
     const Tensor running_var(var_before.array().copy());
-    check_same(
+    check_close(
         batch_norm(inputs[0], running_mean, running_var, inputs[1], inputs[2], {.training = true, .momentum = 0.25}),
         plain(inputs));
-    check_same(running_mean, mean_before * 0.75 + mean(inputs[0], axes) * 0.25);
-    check_same(running_var, var_before * 0.75 + var(inputs[0], axes, 1) * 0.25);
+    check_close(running_mean, mean_before * 0.75 + mean(inputs[0], axes) * 0.25);
+    check_close(running_var, var_before * 0.75 + var(inputs[0], axes, 1) * 0.25);
   }
 }
 
@@ -123,7 +115,7 @@ TEST_CASE("batch_norm: evaluation uses the running statistics and leaves them") 
   const Tensor mean = constant({1, -2}, {2});
   const Tensor variance = constant({4, 0.25}, {2});
   const Tensor x = constant({1, -2, 3, -1.5}, {2, 2});
-  check_same(batch_norm(x, mean, variance, {}, {}, {.eps = 0}), constant({0, 0, 1, 1}, {2, 2}));
+  check_close(batch_norm(x, mean, variance, {}, {}, {.eps = 0}), constant({0, 0, 1, 1}, {2, 2}));
   CHECK(mean.to_vector<double>() == Values{1, -2});
   check_gradients([&](const Inputs& in) { return batch_norm(in[0], mean, variance, in[1], in[2]); },
                   {spread({3, 2, 2}, 1), spread({2}, 2), spread({2}, 3)});
@@ -144,9 +136,9 @@ TEST_CASE("batch_norm: statistics of parts are those of the whole batch") {
   const Tensor mean(Array::zeros({2}, DType::f64, test_device()));
   const Tensor variance(Array::zeros({2}, DType::f64, test_device()));
   const Tensor part = batch_norm(whole[range(0, 3)], mean, variance, weight, {}, {.training = true, .gather = gather});
-  check_same(part, batch_norm(whole, {}, {}, weight, {}, {.training = true})[range(0, 3)]);
-  check_same(mean, tutti::mean(whole, {0, 2}) * 0.1);
-  check_same(variance, var(whole, {0, 2}, 1) * 0.1);
+  check_close(part, batch_norm(whole, {}, {}, weight, {}, {.training = true})[range(0, 3)]);
+  check_close(mean, tutti::mean(whole, {0, 2}) * 0.1);
+  check_close(variance, var(whole, {0, 2}, 1) * 0.1);
 }
 
 TEST_CASE("norms: large means and 16 bits lose nothing but the last rounding") {
@@ -164,7 +156,7 @@ TEST_CASE("norms: large means and 16 bits lose nothing but the last rounding") {
              [](const Inputs& in) { return batch_norm(in[0], {}, {}, {}, {}, {.training = true}); }}) {
       const Tensor y = norm({x});
       CHECK(y.dtype() == dtype);
-      check_same(y, norm({same}), epsilon);
+      check_close(y, norm({same}), epsilon);
       backward(sum(y * y));
       CHECK(x.grad().dtype() == dtype);
     }
@@ -218,8 +210,8 @@ TEST_CASE("batch_norm: running statistics outlive a gathered batch of one value 
   CHECK(one.to_vector<double>() == Values{0, 0});
   backward(sum(one));
   for (const double gradient : x.grad().to_vector<double>()) CHECK(std::isfinite(gradient));
-  check_same(mean, constant({2, 3}, {2}));
-  check_same(variance, constant({2.7, 3.6}, {2}));
+  check_close(mean, constant({2, 3}, {2}));
+  check_close(variance, constant({2.7, 3.6}, {2}));
 }
 
 }  // namespace

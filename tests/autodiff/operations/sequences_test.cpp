@@ -11,13 +11,6 @@ namespace {
 
 using Inputs = std::vector<Tensor>;
 
-// Small numbers: a second derivative is the difference of sums of many products.
-Tensor small(const Shape& shape, std::uint64_t seed) {
-  Values values = spread(shape, seed).to_vector<double>();
-  for (double& value : values) value = 0.3 * value / static_cast<double>(1 + values.size() / 20);
-  return leaf(values, shape);
-}
-
 TEST_CASE("conv1d: a sequence is an image of one row, without a copy") {
   const Tensor x = spread({2, 3, 5}, 1);
   const Array image = expand_dims(x, 2).array();

@@ -17,10 +17,6 @@ namespace {
 using Inputs = std::vector<Tensor>;
 using testing::error_of;
 
-Tensor small(const Shape& shape, std::uint64_t seed) {
-  return leaf((spread(shape, seed) * 0.05).to_vector<double>(), shape);
-}
-
 TEST_CASE("conv3d: by hand, and of kernels without depth conv2d of each slice") {
   const Tensor x = constant({1, 2, 3, 4}, {1, 1, 4, 1, 1});
   const Tensor weight = constant({1, 10, 100}, {1, 1, 3, 1, 1});
