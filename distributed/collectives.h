@@ -75,7 +75,7 @@ class Collectives {
     std::atomic<std::int64_t> posted{0};
   };
 
-  std::size_t member_of(Device) const;
+  std::size_t member_of(const Member&) const;
   PendingTensor send(PendingTensor, PostCollective);
   CollectiveCall completed(CollectiveCall, const Tensor&, Device) const;
   void await(const PendingTensor&);

@@ -4,12 +4,12 @@
 #include <tutti/backend/error.h>
 #include <tutti/backend/registry.h>
 #include <tutti/distributed/gradient_sync_use.h>
+#include <tutti/distributed/make_communicator.h>
 #include <tutti/distributed/thread_number.h>
 
 #include <algorithm>
 #include <atomic>
 #include <deque>
-#include <exception>
 #include <mutex>
 #include <utility>
 
@@ -380,7 +380,7 @@ PendingTensor GradientSync::reduce_scatter(Device device, const Tensor& tensor, 
 PendingTensor GradientSync::all_gather(Device device, const Tensor& tensor) {
   return state_->collectives_->post(device, {.kind = CollectiveKind::all_gather}, tensor);
 }
-PendingTensor GradientSync::broadcast(Device device, const Tensor& tensor, Device root) {
+PendingTensor GradientSync::broadcast(Device device, const Tensor& tensor, Member root) {
   return state_->collectives_->post(device, {.kind = CollectiveKind::broadcast, .root = root}, tensor);
 }
 PendingTensor GradientSync::all_to_all(Device device, const Tensor& tensor, std::vector<std::int64_t> parts) {

@@ -70,7 +70,7 @@ void SyncMember::wait_for_reductions(const RoundResult& round) {
   for (const auto& reduced : round.reduced)
     if (reduced.reaches(index_)) tasks.push_back(reduced.task);
   tasks.insert(tasks.end(), round.buffer_tasks.begin(), round.buffer_tasks.end());
-  server_.communicator().join(device_, tasks);
+  join_tasks(device_, tasks);
 }
 
 void SyncMember::install(const RoundResult& round, const Posted& posted) {
@@ -103,7 +103,7 @@ void SyncMember::wait_for_tasks(const RoundResult* round) noexcept {
   if (round == nullptr) return;
   const auto wait = [this](const std::shared_ptr<CollectiveTask>& task) {
     try {
-      server_.communicator().join(device_, {&task, 1});
+      task->join(device_);
     } catch (...) {
       // the group has failed already; only that the task ended matters here
     }

@@ -54,7 +54,7 @@ void SyncMember::give_up(ParameterId id, GradientRef gradient) {
   gradients_.slot(id).state = GradientState::undefined;
   gradients_.slot(id).gradient = Array();
   server_.submit(stamp(), id, std::move(gradient));
-  server_.communicator().help_all(device_);
+  server_.communicator().crew().help_all(device_);
 }
 
 // Nobody else would update it.
