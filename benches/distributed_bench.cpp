@@ -85,7 +85,7 @@ void all_reduce_communicator(benchmark::State& state) {
       task[0] = communicator.all_reduce(
           {.slices = {{ours.gradients[0], true}, {ours.gradients[1], true}}, .ready = {}, .denominator = 2.0});
     rounds.meet();
-    communicator.join(cpu(static_cast<std::uint16_t>(device)), task);
+    join_tasks(cpu(static_cast<std::uint16_t>(device)), task);
   };
   PairedSamples samples;
   for (auto _ : state) {
@@ -119,7 +119,7 @@ void all_reduce_server(benchmark::State& state) {
     const auto waiter = server.collective_sync(stamp);
     server.await(*waiter, stamp.member);
     const std::shared_ptr<CollectiveTask> task[] = {waiter->result()->reduced.front().task};
-    server.communicator().join(cpu(static_cast<std::uint16_t>(device)), task);
+    join_tasks(cpu(static_cast<std::uint16_t>(device)), task);
   };
   PairedSamples samples;
   for (auto _ : state) {

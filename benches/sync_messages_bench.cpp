@@ -180,7 +180,7 @@ class TinyGradients {
     server_.await(*waiters_[device], static_cast<MemberIndex>(device));
     std::vector<std::shared_ptr<CollectiveTask>> tasks;
     for (const auto& reduced : waiters_[device]->result()->reduced) tasks.push_back(reduced.task);
-    server_.communicator().join(cpu(static_cast<std::uint16_t>(device)), tasks);
+    join_tasks(cpu(static_cast<std::uint16_t>(device)), tasks);
   }
 
  private:

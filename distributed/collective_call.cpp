@@ -57,11 +57,11 @@ bool has_parts(CollectiveKind kind) noexcept {
          kind == CollectiveKind::all_to_all;
 }
 
-std::string to_string(const CollectiveCall& call) {
+std::string to_string(const CollectiveCall& call, int world) {
   std::string text(to_string(call.kind));
   if (reduces(call.kind)) text += fmt::format(" {}", name_of(call.operation));
   if (has_root(call.kind))
-    text += fmt::format(" {} {}", call.kind == CollectiveKind::reduce ? "to" : "from", to_string(call.root));
+    text += fmt::format(" {} {}", call.kind == CollectiveKind::reduce ? "to" : "from", to_string(call.root, world));
   if (call.kind == CollectiveKind::barrier) return text;
   text += fmt::format(" {} {}", to_string(call.shape), to_string(call.dtype));
   if (!call.lengths.empty()) text += " in parts " + to_string(Shape(std::span(call.lengths)));

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <tutti/backend/device.h>
 #include <tutti/backend/dtype.h>
 #include <tutti/backend/shape.h>
+#include <tutti/distributed/member.h>
 
 #include <cstdint>
 #include <string>
@@ -35,7 +35,7 @@ enum class CollectiveOperation : std::uint8_t {
 struct CollectiveCall {
   CollectiveKind kind = CollectiveKind::barrier;
   CollectiveOperation operation = CollectiveOperation::sum;  ///< used by those that reduce
-  Device root{};                                             ///< root of broadcast and reduce
+  Member root{};                                             ///< root of broadcast and reduce
   std::vector<std::int64_t> lengths{};  ///< each device's part, in reduce_scatter, all_to_all, gather_in_place
   Shape shape{};                        ///< shape of the device's tensor
   DType dtype = DType::f32;
@@ -48,7 +48,8 @@ bool has_root(CollectiveKind) noexcept;
 bool has_parts(CollectiveKind) noexcept;
 
 /// "reduce_scatter sum [5, 2] f32 in parts [3, 2]"; equal for calls of which neither differs where it may not.
-std::string to_string(const CollectiveCall&);
+/// `world`: number of processes.
+std::string to_string(const CollectiveCall&, int world = 1);
 
 /// True if two devices' calls belong together. They may differ in the length along axis 0 of all_gather and all_to_all,
 /// and in how all_to_all is cut.

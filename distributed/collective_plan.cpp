@@ -31,9 +31,9 @@ std::vector<Place> everywhere(std::size_t members, std::int64_t offset = 0) {
 }
 
 // all_reduce, broadcast, reduce: one part, and zeros for those that a reduce leaves out.
-CollectivePlan plan_whole(std::span<const CollectiveCall> calls, std::span<const Device> devices) {
+CollectivePlan plan_whole(std::span<const CollectiveCall> calls, std::span<const Member> members) {
   const CollectiveCall& call = calls.front();
-  const auto root = static_cast<std::size_t>(std::ranges::find(devices, call.root) - devices.begin());
+  const auto root = static_cast<std::size_t>(std::ranges::find(members, call.root) - members.begin());
   CollectivePart part{element_count(call.shape), everywhere(calls.size()), everywhere(calls.size())};
   CollectivePlan plan{{}, std::vector<Shape>(calls.size(), call.shape)};
   if (call.kind == CollectiveKind::broadcast) part.sources = {{root, 0}};
@@ -129,11 +129,11 @@ template <class T> void combine_into(CollectiveOperation operation, std::span<co
 
 }  // namespace
 
-CollectivePlan plan_collective(std::span<const CollectiveCall> calls, std::span<const Device> devices) {
+CollectivePlan plan_collective(std::span<const CollectiveCall> calls, std::span<const Member> members) {
   switch (calls.front().kind) {
     case CollectiveKind::all_reduce:
     case CollectiveKind::broadcast:
-    case CollectiveKind::reduce: return plan_whole(calls, devices);
+    case CollectiveKind::reduce: return plan_whole(calls, members);
     case CollectiveKind::reduce_scatter: return plan_reduce_scatter(calls);
     case CollectiveKind::all_gather: return plan_all_gather(calls);
     case CollectiveKind::all_to_all: return plan_all_to_all(calls);

@@ -34,7 +34,7 @@ struct CollectiveRequest {
   std::vector<Array> outputs;  ///< numbered as the inputs; no source of a part may be another part's target
   std::vector<Event> ready;    ///< earlier than these no input may be touched
   std::vector<CollectivePart> parts;
-  std::vector<Device> devices{};  ///< devices that share the work; default: the outputs'
+  std::vector<Device> devices{};  ///< those of this process that share the work; default: the outputs'
   std::string name{};             ///< the collective's name for whoever asked for it; for errors
 };
 
@@ -44,7 +44,7 @@ struct CollectivePlan {
   std::vector<Shape> outputs;                         ///< shape of each member's output
   std::vector<std::vector<std::int64_t>> received{};  ///< each member's lengths along axis 0 from each (has_parts only)
 };
-CollectivePlan plan_collective(std::span<const CollectiveCall> by_member, std::span<const Device>);
+CollectivePlan plan_collective(std::span<const CollectiveCall> by_member, std::span<const Member>);
 
 /// Does the elements [begin, begin + count) of one part, whoever calls: each element is combined by one thread in one
 /// order.

@@ -115,9 +115,9 @@ Collectives::Collectives(DistributedSyncServer& server, std::span<const std::uni
 
 void Collectives::note_recorded(std::size_t member) { members_[member]->note_recorded_collective(); }
 
-std::size_t Collectives::member_of(Device device) const {
-  const auto found = std::ranges::find(members_, device, [](const auto& member) { return member->device(); });
-  if (found == members_.end()) raise<SyncError>("[sync] {} is not in this group", to_string(device));
+std::size_t Collectives::member_of(const Member& sought) const {
+  const auto found = std::ranges::find(members_, sought, [](const auto& member) { return Member(member->device()); });
+  if (found == members_.end()) raise<SyncError>("[sync] {} is not in this group", to_string(sought));
   return static_cast<std::size_t>(found - members_.begin());
 }
 
@@ -197,8 +197,7 @@ void Collectives::await(const PendingTensor& pending) {
   if (!pending.waiter_->done()) refuse_waiting_for_own_thread(pending);
   server_.await(*pending.waiter_, static_cast<MemberIndex>(pending.member_));
   if (pending.waiter_->error() || !pending.waiter_->result()->task) return;
-  const std::shared_ptr<CollectiveTask> task[] = {pending.waiter_->result()->task};
-  server_.communicator().join(members_[pending.member_]->device(), task);
+  pending.waiter_->result()->task->join(members_[pending.member_]->device());
 }
 
 std::optional<Device> Collectives::unposted_of_own_thread(Device device, std::int64_t more) const {

@@ -117,7 +117,7 @@ PendingTensor GradientSync::reduce_scatter(Device device, const Tensor& tensor, 
 PendingTensor GradientSync::all_gather(Device device, const Tensor& tensor) {
   return post(device, {.kind = CollectiveKind::all_gather}, tensor);
 }
-PendingTensor GradientSync::broadcast(Device device, const Tensor& tensor, Device root) {
+PendingTensor GradientSync::broadcast(Device device, const Tensor& tensor, Member root) {
   return post(device, {.kind = CollectiveKind::broadcast, .root = root}, tensor);
 }
 PendingTensor GradientSync::all_to_all(Device device, const Tensor& tensor, std::vector<std::int64_t> parts) {

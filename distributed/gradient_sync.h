@@ -95,7 +95,7 @@ class GradientSync {
   /// Every device receives all devices' tensors one after the other along axis 0, whose length may differ.
   PendingTensor all_gather(Device, const Tensor&);
   /// Every device receives the root's tensor; the others' give shape and dtype only.
-  PendingTensor broadcast(Device, const Tensor&, Device root);
+  PendingTensor broadcast(Device, const Tensor&, Member root);
   /// Cuts the tensor along axis 0 into one part for each device, which receives what all devices have for it one after
   /// the other. `parts`: their lengths, each device's own; default: as even as possible, the longer first.
   PendingTensor all_to_all(Device, const Tensor&, std::vector<std::int64_t> parts = {});

@@ -2,11 +2,9 @@
 #include <tutti/distributed/local_communicator.h>
 
 #include <tutti/backend/error.h>
-#include <tutti/backend/start_thread.h>
 #include <tutti/distributed/compressed_reduction.h>
 #include <tutti/distributed/gradient_sums.h>
-#include <tutti/distributed/spinning_lock.h>
-#include <tutti/distributed/spinning_wait.h>
+#include <tutti/distributed/staged_task.h>
 
 #include <algorithm>
 #include <functional>
@@ -100,30 +98,15 @@ WorkStage stage_of(std::vector<AllReduceRequest> factors) {
 
 }  // namespace
 
-LocalCommunicator::~LocalCommunicator() {
-  {
-    const std::lock_guard lock(mutex_);
-    stopping_ = true;
-  }
-  work_.notify_one();
-  if (worker_.joinable()) worker_.join();
-  for (const auto& task : open_) {  // no worker ran: its inputs were ready at launch, and nobody had time since
-    task->wait_for_inputs();
-    task->run_all({});
-  }
-}
-
 std::shared_ptr<CollectiveTask> LocalCommunicator::all_reduce(AllReduceRequest request) {
   check_slices(request);
   const std::vector<Device> devices = helping_devices(request);
   const std::int64_t elements = request.slices.front().gradient.size();
   const std::int64_t size = chunk_size(elements, devices.size());
   const std::int64_t chunks = std::max<std::int64_t>(1, (elements + size - 1) / size);
+  if (!enabled()) return std::make_shared<FinishedTask>();
   auto task = std::make_shared<AllReduceTask>(std::move(request), devices, size, chunks);
-  if (enabled())
-    open(task);
-  else
-    task->skip();
+  crew_.open(task);
   return task;
 }
 
@@ -133,11 +116,12 @@ std::shared_ptr<CollectiveTask> LocalCommunicator::reduce_sparse(SparseReduction
   for (std::size_t member = 0; member < request.receivers.size(); ++member)
     if (request.result->receives[member]) receivers.push_back(request.receivers[member]);
   if (receivers.empty()) raise<SyncError>("[reduce_sparse] no device receives \"{}\"", request.parameter.name);
+  if (!enabled()) return std::make_shared<FinishedTask>();
   std::vector<Event> inputs = std::move(request.ready);
   std::vector<WorkStage> stages;
   stages.push_back({1, [request = std::move(request)](std::int64_t) { tutti::reduce_sparse(request); }});
   auto task = std::make_shared<FunctionTask>(std::move(inputs), receivers, std::move(stages));
-  enabled() ? open(task) : task->skip();
+  crew_.open(task);
   return task;
 }
 
@@ -156,7 +140,7 @@ std::shared_ptr<CollectiveTask> LocalCommunicator::compressed_all_reduce(std::sh
   stages.push_back(
       {members, [reduction](std::int64_t member) { reduction->decode(static_cast<std::size_t>(member)); }});
   auto task = std::make_shared<FunctionTask>(std::move(ready), helping, std::move(stages));
-  open(task);
+  crew_.open(task);
   return task;
 }
 
@@ -174,93 +158,8 @@ std::shared_ptr<CollectiveTask> LocalCommunicator::collective(CollectiveRequest 
     combine(request, request.parts[chunk.index], chunk.begin, chunk.count);
   }));
   auto task = std::make_shared<FunctionTask>(std::move(inputs), devices, std::move(stages));
-  open(task);
+  crew_.open(task);
   return task;
-}
-
-void LocalCommunicator::open(const std::shared_ptr<StagedTask>& task) {
-  const bool late = !task->ready();
-  {
-    const auto lock = lock_spinning(mutex_);
-    if (late && !worker_.joinable()) worker_ = start_thread<SyncError>("sync", [this] { run_worker(); });
-    open_.push_back(task);
-    open_count_.store(static_cast<int>(open_.size()), std::memory_order_release);
-  }
-  if (late) work_.notify_one();
-}
-
-void LocalCommunicator::drop_claimed() {
-  while (!open_.empty() && !open_.front()->may_have_more({})) {
-    open_.pop_front();
-    ++first_open_;
-  }
-  open_count_.store(static_cast<int>(open_.size()), std::memory_order_release);
-}
-
-// What a device has claimed all of its share of is not looked at again.
-std::shared_ptr<StagedTask> LocalCommunicator::next_task(std::optional<Device> device) {
-  const auto lock = lock_spinning(mutex_);
-  drop_claimed();
-  std::uint64_t none = first_open_;
-  std::uint64_t& next = device ? next_share_[*device] : none;
-  next = std::max(next, first_open_);
-  bool all_claimed = true;
-  for (std::uint64_t number = next; number < first_open_ + open_.size(); ++number) {
-    const auto& task = open_[number - first_open_];
-    if (task->has_unclaimed_chunks(device) && task->ready()) return task;
-    if (task->may_have_more(device))
-      all_claimed = false;
-    else if (all_claimed)
-      next = number + 1;
-  }
-  return nullptr;
-}
-
-void LocalCommunicator::help(Device device) {
-  while (open_count_.load(std::memory_order_acquire) > 0) {
-    const auto task = next_task(device);
-    if (!task) return;
-    task->run(device);
-  }
-}
-
-void LocalCommunicator::help_all(Device device) {
-  help(device);
-  while (open_count_.load(std::memory_order_acquire) > 0) {
-    const auto task = next_task({});
-    if (!task) return;
-    task->run_all(device);
-  }
-}
-
-// Blocking is safe once nothing of a task can be claimed: other threads are running what is left of it, or its inputs
-// are late and the worker takes it when their stream has produced them. A stage that ends wakes those who wait, and
-// whoever wakes takes what nobody else has begun of the next.
-void LocalCommunicator::join(Device device, std::span<const std::shared_ptr<CollectiveTask>> tasks) {
-  for (const auto& task : tasks) {
-    auto& own = static_cast<StagedTask&>(*task);  // this engine launched it
-    for (std::uint32_t now; (now = own.progress()) != CollectiveTask::kFinished;) {
-      if (own.ready()) own.run_all(device);
-      if (!spin_until([&] { return own.progress() != now; })) own.wait_past(now);
-    }
-  }
-  for (const auto& task : tasks)
-    if (task->error()) std::rethrow_exception(task->error());
-}
-
-void LocalCommunicator::run_worker() {
-  std::unique_lock lock(mutex_);
-  while (true) {
-    work_.wait(lock, [this] { return stopping_ || !open_.empty(); });
-    if (open_.empty()) return;  // stopping, and everything launched is done
-    const auto task = open_.front();
-    lock.unlock();
-    task->wait_for_inputs();
-    for (std::uint32_t now = task->progress(); task->run_all({}), task->may_have_more({}); now = task->progress())
-      task->wait_past(now);  // others run the rest of the stage
-    lock.lock();
-    drop_claimed();
-  }
 }
 
 }  // namespace tutti

@@ -101,10 +101,10 @@ Array copy_on(Device device, const Array& array) {
 }  // namespace
 
 void reduce_sparse(const SparseReduction& request) {
-  for (const auto& [device, parts] : request.contributions)
+  for (const auto& [member, parts] : request.contributions)
     for (const SparseGradient& part : parts)
       if (const auto index = index_out_of_range(part, request.parameter))
-        raise<SyncError>("[sync] {} submitted parameter \"{}\" with index {} of {} rows", to_string(device),
+        raise<SyncError>("[sync] {} submitted parameter \"{}\" with index {} of {} rows", to_string(member),
                          request.parameter.name, *index, request.parameter.shape[0]);
   SparseResult& result = *request.result;
   std::optional<SparseGradient> sum;

@@ -4,11 +4,15 @@
 #include <tutti/autodiff/gradient_observer.h>
 #include <tutti/backend/stream.h>
 #include <tutti/distributed/gradient_layout.h>
+#include <tutti/distributed/member.h>
 
+#include <cstddef>
+#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace tutti {
@@ -19,13 +23,33 @@ struct SparseResult {
   std::vector<std::vector<SparseGradient>> gradients;  ///< each member's, on its own device; to be summed
 };
 
+/// Parts of one member's contribution to a sparse reduction. Shared: those of an earlier reduction's result are there
+/// when that has finished.
+class SparseParts {
+ public:
+  SparseParts() : SparseParts(std::vector<SparseGradient>{}) {}
+  SparseParts(std::vector<SparseGradient> parts)  // NOLINT(google-explicit-constructor)
+      : parts_(std::make_shared<const std::vector<SparseGradient>>(std::move(parts))) {}
+  SparseParts(std::initializer_list<SparseGradient> parts) : SparseParts(std::vector(parts)) {}
+  /// Takes what the reduction gives that member.
+  SparseParts(const std::shared_ptr<const SparseResult>& result, std::size_t member)
+      : parts_(result, &result->gradients[member]) {}
+
+  const std::vector<SparseGradient>& get() const noexcept { return *parts_; }
+  auto begin() const noexcept { return parts_->begin(); }
+  auto end() const noexcept { return parts_->end(); }
+
+ private:
+  std::shared_ptr<const std::vector<SparseGradient>> parts_;
+};
+
 /// result = coalesced (sum of the contributions, in the order given) / denominator; every receiver gets a copy of its
 /// own. Each contribution is summed by itself first: for a single part each, what comes out is bit for bit what the
 /// reduction of dense gradients would give (but for the sign of zeros).
 struct SparseReduction {
   struct Contribution {
-    Device device;
-    std::vector<SparseGradient> parts;  ///< checked by `misfit_of`
+    Member member;
+    SparseParts parts;  ///< checked by `misfit_of`; read when `ready` is past
   };
   SyncParameter parameter;
   std::vector<Contribution> contributions;

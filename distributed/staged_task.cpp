@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/distributed/staged_task.h>
 
+#include <tutti/distributed/spinning_wait.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -43,6 +45,21 @@ StagedTask::StagedTask(std::vector<Event> inputs, std::span<const Device> device
     }
   }
   remaining_.store(stages_[0].chunks, std::memory_order_relaxed);
+}
+
+void StagedTask::help(Device device) {
+  if (!finished() && ready()) run_all(device);
+}
+
+// Blocking is safe once nothing of the task can be claimed: other threads are running what is left of it, or its inputs
+// are late and the worker takes it when they are there. A stage that ends wakes those who wait, and whoever wakes takes
+// what nobody else has begun of the next.
+void StagedTask::join(Device device) {
+  for (std::uint32_t now; (now = progress()) != kFinished;) {
+    if (ready()) run_all(device);
+    if (!spin_until([&] { return progress() != now; })) wait_past(now);
+  }
+  if (error()) std::rethrow_exception(error());
 }
 
 bool StagedTask::ready() const {
@@ -119,8 +136,6 @@ void StagedTask::end_stage(std::uint32_t stage) {
   remaining_.store(stages_[stage + 1].chunks, std::memory_order_relaxed);
   advance(stage + 1);
 }
-
-void StagedTask::skip() { end({}); }
 
 // Whoever calls this holds a reference to the task.
 void StagedTask::end(std::exception_ptr error) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <tutti/distributed/communicator.h>
+#include <tutti/distributed/engine_task.h>
 #include <tutti/distributed/short_array.h>
 
 #include <atomic>
@@ -19,8 +19,11 @@ namespace tutti {
 /// by others from the back: whoever completes a reduction is not held up by all of it, while the others compute on.
 /// Whoever ends the last chunk of a stage opens the next; nobody waits inside a stage. An exception in a chunk is the
 /// task's error, and the stages after it are passed over. Thread-safe.
-class StagedTask : public CollectiveTask {
+class StagedTask : public EngineTask {
  public:
+  void help(Device) override;
+  void join(Device) override;
+
   bool ready() const;
   void wait_for_inputs() const noexcept;  ///< blocks; an input's error becomes the task's when its chunks run
   // These two look at that device's share, if one is given, else at all chunks.
@@ -30,7 +33,6 @@ class StagedTask : public CollectiveTask {
   // These return when what may be claimed of the current stage is claimed, or all is done. Inputs must be ready.
   void run(Device);                     ///< the device's share
   void run_all(std::optional<Device>);  ///< all that is left; first the device's share, if there is one of it
-  void skip();                          ///< ends without touching anything, for measurements
 
  protected:
   /// The time when a finished task's chunks are dropped, and with them the arrays that they hold: before it counts as

@@ -36,7 +36,7 @@ DISTRIBUTED_UPPER = {
 # Private to a backend: seen by itself, by what switches it or its linear algebra on, and by the code that measures it.
 PRIVATE_FOLDERS = ("backend/cpu/", "backend/cuda/", "backend/processor/", "distributed/nccl/", "distributed/peer/")
 PRIVATE_READERS = ("backend/registry.cpp", "backend/linear_algebra.cpp", "distributed/nccl/*", "distributed/peer/*",
-                   "distributed/communicator.cpp", "tests/*", "benches/*")
+                   "distributed/make_communicator.cpp", "tests/*", "benches/*")
 
 # Where third-party headers may stand, first match decides. Tests and benches may use all as references and peers.
 THIRD_PARTY = (

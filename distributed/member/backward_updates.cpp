@@ -70,7 +70,7 @@ void BackwardUpdates::take_finished(DistributedSyncServer& server, Device device
   std::erase_if(running_, [&](const RoundResult::Reduced& reduced) {
     if (!reduced.task->finished()) return false;
     if (!reduced.reaches(member) || reduced.task->error()) return true;
-    server.communicator().join(device, {&reduced.task, 1});
+    reduced.task->join(device);
     for (const GradientLayout::Place& place : reduced.bucket) {
       GradientSlot& slot = gradients_.slot(place.parameter);
       if (reduced.sparse)

@@ -145,7 +145,7 @@ void GradientPoster::give_up(ParameterId id, GradientRef gradient) {
   slot.state = GradientState::undefined;
   slot.gradient = Array();
   place_.server.submit(standing_.stamp(), id, std::move(gradient));
-  place_.server.communicator().help_all(place_.device);
+  place_.server.communicator().crew().help_all(place_.device);
 }
 
 void GradientPoster::on_backward_end(Device) {

@@ -81,14 +81,14 @@ void StepResults::wait_for_reductions(const RoundResult& round) {
   for (const auto& reduced : round.reduced)
     if (reduced.reaches(place_.index)) tasks.push_back(reduced.task);
   tasks.insert(tasks.end(), round.buffer_tasks.begin(), round.buffer_tasks.end());
-  place_.server.communicator().join(place_.device, tasks);
+  join_tasks(place_.device, tasks);
 }
 
 void StepResults::wait_for_tasks(const RoundResult* round) noexcept {
   if (round == nullptr) return;
   const auto wait = [this](const std::shared_ptr<CollectiveTask>& task) {
     try {
-      place_.server.communicator().join(place_.device, {&task, 1});
+      task->join(place_.device);
     } catch (...) {
       // the group has failed already; only that the task ended matters here
     }

@@ -11,7 +11,6 @@
 #include <tutti/distributed/nccl/nccl_collectives.h>
 #include <tutti/distributed/nccl/nccl_group.h>
 #include <tutti/distributed/nccl/nccl_task.h>
-#include <tutti/distributed/spinning_wait.h>
 
 #include <algorithm>
 #include <optional>
@@ -85,7 +84,7 @@ NcclCommunicator::~NcclCommunicator() {
 
 std::shared_ptr<CollectiveTask> NcclCommunicator::all_reduce(AllReduceRequest request) {
   check_slices(request);
-  if (!enabled()) return skipped();
+  if (!enabled()) return std::make_shared<FinishedTask>();
   std::string name = name_of(request);
   return enqueue(std::move(name), [request = std::move(request)](NcclGroup& group, NcclTask& task) {
     launch_all_reduce(request, group, task);
@@ -93,7 +92,7 @@ std::shared_ptr<CollectiveTask> NcclCommunicator::all_reduce(AllReduceRequest re
 }
 
 std::shared_ptr<CollectiveTask> NcclCommunicator::reduce_sparse(SparseReduction request) {
-  if (!enabled()) return skipped();
+  if (!enabled()) return std::make_shared<FinishedTask>();
   std::string name = fmt::format("the reduction of parameter \"{}\"", request.parameter.name);
   return enqueue(std::move(name), [request = std::move(request)](NcclGroup& group, NcclTask& task) {
     launch_sparse(request, group, task);
@@ -105,12 +104,6 @@ std::shared_ptr<CollectiveTask> NcclCommunicator::collective(CollectiveRequest r
   return enqueue(std::move(name), [request = std::move(request)](NcclGroup& group, NcclTask& task) {
     launch_collective(request, group, task);
   });
-}
-
-std::shared_ptr<CollectiveTask> NcclCommunicator::skipped() const {
-  auto task = std::make_shared<NcclTask>("", nullptr, nullptr);
-  task->end();
-  return task;
 }
 
 std::shared_ptr<CollectiveTask> NcclCommunicator::enqueue(std::string name,
@@ -126,28 +119,12 @@ std::shared_ptr<CollectiveTask> NcclCommunicator::enqueue(std::string name,
   return task;
 }
 
-void NcclCommunicator::regroup(std::span<const Device> devices) {
-  auto members = std::make_shared<const std::vector<Device>>(devices.begin(), devices.end());
+void NcclCommunicator::regroup(std::span<const Member> members) {
+  std::vector<Device> devices;
+  for (const Member& member : members) devices.push_back(member.device);
+  auto shared = std::make_shared<const std::vector<Device>>(std::move(devices));
   const std::lock_guard lock(mutex_);
-  members_ = std::move(members);
-}
-
-// Returns when the task has been launched, which needs the peers' submissions and no device; the rest is order between
-// streams.
-void NcclCommunicator::join(Device device, std::span<const std::shared_ptr<CollectiveTask>> tasks) {
-  std::exception_ptr error;
-  for (const auto& each : tasks) {
-    auto& task = static_cast<NcclTask&>(*each);  // this engine launched it
-    if (!spin_until([&] { return task.launched(); })) task.wait_past(0);
-    task.set_joined();
-    if (task.finished() && task.error()) {
-      if (!error) error = task.error();
-      continue;
-    }
-    for (const auto& [where, done] : task.done())
-      if (where == device) compute_stream(device).wait(done);
-  }
-  if (error) std::rethrow_exception(error);
+  members_ = std::move(shared);
 }
 
 // --- the thread

@@ -49,14 +49,10 @@ class NcclCommunicator final : public Communicator {
   std::shared_ptr<CollectiveTask> all_reduce(AllReduceRequest) override;
   std::shared_ptr<CollectiveTask> reduce_sparse(SparseReduction) override;
   std::shared_ptr<CollectiveTask> collective(CollectiveRequest) override;
-  void regroup(std::span<const Device>) override;
-  void help(Device) override {}
-  void help_all(Device) override {}
-  void join(Device, std::span<const std::shared_ptr<CollectiveTask>>) override;
+  void regroup(std::span<const Member>) override;
 
  private:
   std::shared_ptr<CollectiveTask> enqueue(std::string name, std::function<void(NcclGroup&, NcclTask&)> launch);
-  std::shared_ptr<CollectiveTask> skipped() const;
   void run();
   void launch(const std::shared_ptr<NcclTask>&);
   void connect(const std::vector<Device>&);

@@ -171,7 +171,7 @@ std::vector<RowTransfer> plan_transfers(const SparseReduction& request, const Nc
   for (const auto& contribution : request.contributions)
     for (const SparseGradient& part : contribution.parts)
       for (Received& result : results) {
-        const std::size_t from = streams.place_of(contribution.device);
+        const std::size_t from = streams.place_of(contribution.member.device);
         const auto rows = static_cast<std::size_t>(part.count());
         const auto add = [&](const Array& array, const Array& sum) {
           if (array.bytes() == 0) return;

@@ -4,7 +4,7 @@
 #include <tutti/backend/array.h>
 #include <tutti/backend/storage.h>
 #include <tutti/backend/stream.h>
-#include <tutti/distributed/communicator.h>
+#include <tutti/distributed/engine_task.h>
 
 #include <algorithm>
 #include <atomic>
@@ -20,7 +20,7 @@ class NcclGroup;
 
 /// A collective of NCCL's: requested, launched, finished. Whoever joins it waits until it is launched, and leaves the
 /// rest to events. Written by the communicator's thread.
-class NcclTask final : public CollectiveTask {
+class NcclTask final : public EngineTask {
  public:
   static constexpr std::uint32_t kLaunched = 1;
 
@@ -30,6 +30,11 @@ class NcclTask final : public CollectiveTask {
   NcclTask(std::string name, std::function<void(NcclGroup&, NcclTask&)> launch,
            std::shared_ptr<const std::vector<Device>> members)
       : name_(std::move(name)), launch_(std::move(launch)), members_(std::move(members)) {}
+
+  /// Returns when the task has been launched, which needs the peers' submissions and no device; the rest is order
+  /// between streams.
+  void join(Device) override;
+  std::vector<Event> on_streams() const override;  ///< none before it is launched
 
   void launch(NcclGroup& group) {
     launch_(group, *this);

@@ -3,18 +3,13 @@
 
 #include <tutti/distributed/communicator.h>
 
-#include <atomic>
-#include <deque>
-#include <exception>
 #include <functional>
 #include <memory>
-#include <mutex>
-#include <string_view>
 #include <vector>
 
 namespace tutti {
 
-class CudaStream;
+class PeerFlight;
 class PeerTask;
 
 /// CUDA devices of one process whose kernels reach each other's memory: devices of one GPU, or of several with peer
@@ -37,25 +32,13 @@ class PeerCommunicator final : public Communicator {
   /// will be is known without waiting for a device.
   std::shared_ptr<CollectiveTask> reduce_sparse(SparseReduction) override;
   std::shared_ptr<CollectiveTask> collective(CollectiveRequest) override;
-  void help(Device) override { notice_finished(); }
-  void help_all(Device) override { notice_finished(); }
-  void join(Device, std::span<const std::shared_ptr<CollectiveTask>>) override;
+  /// Nobody is needed for the work; who comes by notices what has finished.
+  Crew& crew() override;
 
  private:
-  std::shared_ptr<PeerTask> skipped() const;
-  std::shared_ptr<PeerTask> launch(const std::function<void(PeerTask&)>& queue);
-  void notice_finished();
-  void end_finished();
-  void fail_in_flight(const std::exception_ptr&);
-  std::exception_ptr settle() const noexcept;  // waits for the streams; their first error
+  std::shared_ptr<CollectiveTask> launch(const std::function<void(PeerTask&)>& queue);
 
-  const std::vector<Device> devices_;
-  std::vector<CudaStream*> streams_;  // communication streams, of one device on each GPU
-
-  std::mutex mutex_;  // guards what follows: whoever comes by looks for what has finished
-  std::deque<std::shared_ptr<PeerTask>> in_flight_;  // not known to be finished, oldest first
-  std::vector<Event> last_done_;                     // ends of the task before, one per GPU
-  std::exception_ptr untold_;                        // a failure of tasks that may have been joined
+  std::shared_ptr<PeerFlight> flight_;
 };
 
 }  // namespace tutti

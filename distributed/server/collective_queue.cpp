@@ -15,15 +15,15 @@ std::optional<std::string> CollectiveQueue::add(PostCollective message) {
   const PostCollective& added = mine.back();
   const auto due = done_ + static_cast<std::int64_t>(mine.size());
   if (added.number != due)
-    return fmt::format("[sync] {} posted collective {} while {} was due", to_string(devices_[poster]), added.number,
-                       due);
+    return fmt::format("[sync] {} posted collective {} while {} was due", to_string(members_[poster], world_),
+                       added.number, due);
   const std::size_t place = mine.size() - 1;
-  for (MemberIndex member = 0; member < devices_.size(); ++member) {
+  for (MemberIndex member = 0; member < members_.size(); ++member) {
     if (posted_[member].size() <= place) continue;
     const PostCollective& other = posted_[member][place];
     if (!agree(added.call, other.call))
-      return fmt::format("[sync] collective {} is {} on {} and {} on {}", added.number, to_string(other.call),
-                         to_string(devices_[member]), to_string(added.call), to_string(devices_[poster]));
+      return fmt::format("[sync] collective {} is {} on {} and {} on {}", added.number, text_of(other.call),
+                         to_string(members_[member], world_), text_of(added.call), to_string(members_[poster], world_));
   }
   return std::nullopt;
 }
@@ -77,28 +77,28 @@ std::string CollectiveQueue::missing_text(Clock::duration waited, const SyncName
         fmt::format("{}{}{}", missing.empty() ? "" : ", ", names.member(member), has_left(member) ? " (has left)" : "");
   }
   return fmt::format("[sync] waited {:.3g} s, missing collective {} ({}) from {}",
-                     std::chrono::duration<double>(waited).count(), first->number, to_string(first->call), missing);
+                     std::chrono::duration<double>(waited).count(), first->number, text_of(first->call), missing);
 }
 
 // The posts stay in the queue until nothing can throw any more: an exception fails the group with all of them.
-CollectiveQueue::Results launch_collective(const CollectiveQueue& queue, std::span<const Device> devices,
-                                           Communicator& communicator) {
+CollectiveQueue::Results launch_collective(const CollectiveQueue& queue, Communicator& communicator) {
+  const std::vector<Member>& members = queue.members();
   std::vector<CollectiveCall> calls;
-  calls.reserve(devices.size());
-  for (MemberIndex member = 0; member < devices.size(); ++member) calls.push_back(queue.next(member).call);
-  const CollectivePlan plan = plan_collective(calls, devices);
+  calls.reserve(members.size());
+  for (MemberIndex member = 0; member < members.size(); ++member) calls.push_back(queue.next(member).call);
+  const CollectivePlan plan = plan_collective(calls, members);
   CollectiveRequest request;
   request.operation = calls.front().operation;
-  request.name = fmt::format("collective {} ({})", queue.next(0).number, to_string(calls.front()));
+  request.name = fmt::format("collective {} ({})", queue.next(0).number, to_string(calls.front(), world_of(members)));
   request.parts = plan.parts;
   CollectiveResult common;
   CollectiveQueue::Results results;
-  for (MemberIndex member = 0; member < devices.size(); ++member) {
+  for (MemberIndex member = 0; member < members.size(); ++member) {
     const PostCollective& posted = queue.next(member);
     results.push_back(std::make_shared<CollectiveResult>());
     common.differentiable |= posted.differentiable;
     if (plan.outputs.empty()) continue;
-    results[member]->output = Array::empty(plan.outputs[member], calls[member].dtype, devices[member]);
+    results[member]->output = Array::empty(plan.outputs[member], calls[member].dtype, members[member].device);
     request.inputs.push_back(posted.input);
     request.outputs.push_back(results[member]->output);
     request.ready.push_back(posted.ready);
@@ -112,28 +112,29 @@ CollectiveQueue::Results launch_collective(const CollectiveQueue& queue, std::sp
   return results;
 }
 
-CollectiveQueue::Results launch_gather(const CollectiveQueue& queue, std::span<const Device> devices,
-                                       Communicator& communicator, const ShardPlan& shards) {
+CollectiveQueue::Results launch_gather(const CollectiveQueue& queue, Communicator& communicator,
+                                       const ShardPlan& shards) {
+  const std::vector<Member>& members = queue.members();
   CollectiveRequest request;
   const std::vector<ParameterId>& parameters = queue.next(0).parameters;
-  for (MemberIndex member = 0; member < devices.size(); ++member) {
+  for (MemberIndex member = 0; member < members.size(); ++member) {
     const PostCollective& message = queue.next(member);
     request.inputs.insert(request.inputs.end(), message.arrays.begin(), message.arrays.end());
     request.ready.push_back(message.ready);
   }
   request.outputs = request.inputs;
-  request.devices.assign(devices.begin(), devices.end());
+  for (const Member& member : members) request.devices.push_back(member.device);
   request.name = "the gathering of updated parameters";
   for (std::size_t index = 0; index < parameters.size(); ++index)
     for (const ShardPlan::Piece& piece : shards.pieces_of(parameters[index])) {
       CollectivePart part{piece.size(), {{piece.owner * parameters.size() + index, piece.begin}}, {}};
-      for (MemberIndex member = 0; member < devices.size(); ++member)
+      for (MemberIndex member = 0; member < members.size(); ++member)
         if (member != piece.owner) part.targets.push_back({member * parameters.size() + index, piece.begin});
       request.parts.push_back(std::move(part));
     }
   auto result = std::make_shared<CollectiveResult>();
   result->task = communicator.collective(std::move(request));
-  return CollectiveQueue::Results(devices.size(), result);
+  return CollectiveQueue::Results(members.size(), result);
 }
 
 }  // namespace tutti

@@ -12,8 +12,8 @@
 #include <functional>
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace tutti {
@@ -25,12 +25,13 @@ class CollectiveQueue {
   using Clock = CollectiveTask::Clock;
   using Results = std::vector<std::shared_ptr<CollectiveResult>>;  ///< indexed by member
 
-  /// `devices`, by member, outlives the queue.
-  explicit CollectiveQueue(std::span<const Device> devices) : devices_(devices), posted_(devices.size()) {}
+  explicit CollectiveQueue(std::vector<Member> members)
+      : members_(std::move(members)), world_(world_of(members_)), posted_(members_.size()) {}
 
   /// Adds a device's part. Returns what is wrong with it, on arrival, so that a mismatch is found before the last
   /// device has posted; it waits in the queue nonetheless, and hears of the failure.
   std::optional<std::string> add(PostCollective);
+  const std::vector<Member>& members() const noexcept { return members_; }  ///< the group's
   bool is_empty() const;
   bool is_matched() const;  ///< every device has posted the next
   /// A device's part in the next collective, which is matched.
@@ -50,18 +51,20 @@ class CollectiveQueue {
                            const std::function<bool(MemberIndex)>& has_left) const;
 
  private:
-  const std::span<const Device> devices_;
+  std::string text_of(const CollectiveCall& call) const { return to_string(call, world_); }
+
+  const std::vector<Member> members_;
+  const int world_;                                 // processes
   std::vector<std::deque<PostCollective>> posted_;  // parts that not all have posted; indexed by member
   std::int64_t done_ = 0;                           // the number of the last that all have posted, in this group
   bool warned_ = false;                             // a warning about the next was given
 };
 
 /// Launches the next collective of the queue, which is matched and not a gather of shares.
-CollectiveQueue::Results launch_collective(const CollectiveQueue&, std::span<const Device>, Communicator&);
+CollectiveQueue::Results launch_collective(const CollectiveQueue&, Communicator&);
 
 /// Launches the gathering of updated parameters from the devices that own them, in place: each is read by its owner
 /// and written by nobody else.
-CollectiveQueue::Results launch_gather(const CollectiveQueue&, std::span<const Device>, Communicator&,
-                                       const ShardPlan&);
+CollectiveQueue::Results launch_gather(const CollectiveQueue&, Communicator&, const ShardPlan&);
 
 }  // namespace tutti

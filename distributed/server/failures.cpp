@@ -176,9 +176,9 @@ void DistributedSyncServer::perform(const Reform& reform) {
   start_round();
   std::vector<MemberIndex> level;
   std::vector<MemberIndex> left;
-  std::vector<Device> served;  // by the engine
+  std::vector<Member> served;  // by the engine
   for (MemberIndex member = 0; member < devices_.size(); ++member)
-    if (!ledger_->has_left(member) || followers_.follows(member)) served.push_back(devices_[member]);
+    if (!ledger_->has_left(member) || followers_.follows(member)) served.emplace_back(devices_[member]);
   communicator_->regroup(served);
   for (MemberIndex member = 0; member < devices_.size(); ++member)
     if (ledger_->has_left(member))

@@ -28,7 +28,7 @@ std::optional<RoundResult::Reduced> RowLauncher::launch(const Launch& launch) {
     result->receives[member] = context_.reaches(part, member);
     any |= result->receives[member];
     if (!communicator.enabled() && part.contributes)
-      result->gradients[member] = request.contributions.back().parts;  // each keeps its own
+      result->gradients[member] = request.contributions.back().parts.get();  // each keeps its own
   }
   if (!any) return std::nullopt;
   RoundResult::Reduced reduced{.bucket = launch.places, .task = nullptr, .results = {}, .sparse = std::move(result)};

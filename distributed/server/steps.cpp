@@ -164,8 +164,8 @@ void DistributedSyncServer::handle(std::unique_ptr<PostCollective>& posted) {
   if (!collectives_.is_matched()) return;
   const bool gathers = collectives_.next(0).call.kind == CollectiveKind::gather_in_place;
   if (gathers && !ledger_) open_ledger();
-  collectives_.answer(gathers ? launch_gather(collectives_, devices_, *communicator_, *launches_.shards())
-                              : launch_collective(collectives_, devices_, *communicator_));
+  collectives_.answer(gathers ? launch_gather(collectives_, *communicator_, *launches_.shards())
+                              : launch_collective(collectives_, *communicator_));
 }
 
 // --- what the ledger decides

@@ -39,7 +39,7 @@ DistributedSyncServer::DistributedSyncServer(std::vector<Device> devices, std::u
       followers_(devices_.size()),
       joiners_(devices_.size()),
       replica_check_(devices_.size()),
-      collectives_(devices_),
+      collectives_(members_of(devices_)),
       busy_(devices_.size()),
       watch_(std::min(options_.warn_after, options_.fail_after), options_.fail_after,
              {.warn = [this](const std::string& text) { call_back(options_.warn, text); },
@@ -83,13 +83,13 @@ void DistributedSyncServer::post(SyncMessage&& message) {
 // Then it does its share of what has been launched.
 void DistributedSyncServer::post(SyncMessage&& message, MemberIndex member) {
   post(std::move(message));
-  communicator_->help(devices_[member]);
+  communicator_->crew().help(devices_[member]);
 }
 
 void DistributedSyncServer::await(const Answered& waiter, MemberIndex member) {
   spin_until([&] {
     if (waiter.done()) return true;
-    communicator_->help_all(devices_[member]);
+    communicator_->crew().help_all(devices_[member]);
     return waiter.done();
   });
   waiter.wait();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <tutti/distributed/communicator.h>
 #include <tutti/distributed/gradient_sync.h>
 #include <tutti/distributed/power_sgd.h>
 #include <tutti/tests/distributed/device_threads.h>
@@ -10,6 +11,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace tutti::testing {
@@ -34,8 +36,10 @@ inline Floats bias_gradient(int step, std::size_t d) { return random_floats(7, 5
 
 /// Three devices whose gradients are random numbers.
 struct CompressingGroup {
-  explicit CompressingGroup(const PowerSgdOptions& options, SyncOptions sync_options = {})
-      : power(std::make_shared<PowerSgd>(options)), sync(test_devices(kGroupDevices), with(sync_options)) {
+  explicit CompressingGroup(const PowerSgdOptions& options, SyncOptions sync_options = {},
+                            std::unique_ptr<Communicator> engine = nullptr)
+      : power(std::make_shared<PowerSgd>(options)),
+        sync(test_devices(kGroupDevices), with(sync_options), std::move(engine)) {
     replicas = sync.replicate(Matrices{});
   }
   SyncOptions with(SyncOptions options) {

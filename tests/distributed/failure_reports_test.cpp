@@ -5,6 +5,7 @@
 #include <tutti/autodiff/custom_function.h>
 #include <tutti/backend/error.h>
 #include <tutti/distributed/communicator.h>
+#include <tutti/distributed/engine_task.h>
 #include <tutti/distributed/local_communicator.h>
 #include <tutti/distributed/sharded/sharded_optimizer.h>
 #include <tutti/optim/sgd.h>
@@ -185,11 +186,13 @@ TEST_CASE("failure reports: a micro-batch that is refused before it accumulates 
 TEST_SUITE_BEGIN("cpu");  // an engine for CPU devices
 
 TEST_CASE("failure reports: a group lives as long as an optimizer or a collective waits in it") {
-  struct Slow : LocalCommunicator {
+  struct Slow : LocalCommunicator, Crew {
     Slow(std::atomic<bool>& gone, std::atomic<bool>& used_after) : gone_(gone), used_after_(used_after) {}
     ~Slow() override { gone_ = true; }
+    Crew& crew() override { return *this; }
+    void help(Device device) override { LocalCommunicator::crew().help(device); }
     void help_all(Device device) override {
-      LocalCommunicator::help_all(device);
+      LocalCommunicator::crew().help_all(device);
       std::this_thread::sleep_for(100ms);
       if (gone_) used_after_ = true;
     }
@@ -298,19 +301,13 @@ TEST_CASE("failure reports: a device that has left fails nobody when its last st
 
 namespace {
 
-struct FailedTask : CollectiveTask {
+struct FailedTask : EngineTask {
   FailedTask() { finish(burnt("the link is down")); }
 };
 
 struct FailingEngine : Communicator {
   std::shared_ptr<CollectiveTask> all_reduce(AllReduceRequest) override { return std::make_shared<FailedTask>(); }
   std::shared_ptr<CollectiveTask> collective(CollectiveRequest) override { return std::make_shared<FailedTask>(); }
-  void help(Device) override {}
-  void help_all(Device) override {}
-  void join(Device, std::span<const std::shared_ptr<CollectiveTask>> tasks) override {
-    for (const auto& task : tasks)
-      if (task->error()) std::rethrow_exception(task->error());
-  }
 };
 
 }  // namespace

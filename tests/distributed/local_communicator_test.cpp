@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <tutti/distributed/local_communicator.h>
-
 #include <tutti/backend/error.h>
 #include <tutti/backend/registry.h>
+#include <tutti/distributed/local_communicator.h>
+
+#include <tutti/distributed/make_communicator.h>
 #include <tutti/tests/distributed/device_threads.h>
 
 #include <doctest/doctest.h>
@@ -54,7 +55,7 @@ TEST_CASE_TEMPLATE("local_communicator: sums in device order, in place, for any 
       AllReduceRequest reduction = request<T>(count, devices, denominator);
       const auto slices = reduction.slices;
       const std::shared_ptr<CollectiveTask> task[] = {communicator.all_reduce(std::move(reduction))};
-      communicator.join(cpu(0), task);
+      join_tasks(cpu(0), task);
       for (const AllReduceSlice& slice : slices)
         CHECK(slice.gradient.template to_vector<T>() == expected<T>(count, devices, denominator));
     }
@@ -67,7 +68,7 @@ TEST_CASE("local_communicator: the result does not depend on who helps") {
     AllReduceRequest reduction = request<float>(300'000, 4, 4);
     const auto slices = reduction.slices;
     const std::shared_ptr<CollectiveTask> task[] = {communicator.all_reduce(std::move(reduction))};
-    run_devices(4, [&](std::size_t d) { communicator.join(cpu(d), task); });
+    run_devices(4, [&](std::size_t d) { join_tasks(cpu(d), task); });
     for (const AllReduceSlice& slice : slices) CHECK(slice.gradient.to_vector<float>() == want);
   }
 }
@@ -82,17 +83,17 @@ TEST_CASE("local_communicator: a device that has other work takes its own share,
     for (const Event& event : reduction.ready) event.synchronize();
     const auto slices = reduction.slices;
     const auto task = communicator.all_reduce(std::move(reduction));
-    communicator.help(cpu(0));
-    communicator.help(cpu(0));
+    communicator.crew().help(cpu(0));
+    communicator.crew().help(cpu(0));
     CHECK_FALSE(task->finished());
     const auto half = slices[0].gradient.to_vector<float>();
     CHECK(half.front() == want.front());
     CHECK(half[kCount / 2 - 1] == want[kCount / 2 - 1]);
     CHECK(half[kCount / 2 + 100] == before[kCount / 2 + 100]);
     if (other == cpu(1))
-      communicator.help(cpu(1));
+      communicator.crew().help(cpu(1));
     else
-      communicator.help_all(cpu(0));
+      communicator.crew().help_all(cpu(0));
     REQUIRE(task->finished());
     for (const AllReduceSlice& slice : slices) CHECK(slice.gradient.to_vector<float>() == want);
   }
@@ -108,10 +109,10 @@ TEST_CASE("local_communicator: shares of many reductions are found, whoever is b
     for (const Event& event : reduction.ready) event.synchronize();
     slices.insert(slices.end(), reduction.slices.begin(), reduction.slices.end());
     tasks.push_back(communicator.all_reduce(std::move(reduction)));
-    if (round % 2 == 0) communicator.help(cpu(0));
-    if (round % 7 == 0) communicator.help(cpu(2));
+    if (round % 2 == 0) communicator.crew().help(cpu(0));
+    if (round % 7 == 0) communicator.crew().help(cpu(2));
   }
-  for (const Device device : {cpu(0), cpu(1), cpu(2)}) communicator.help(device);
+  for (const Device device : {cpu(0), cpu(1), cpu(2)}) communicator.crew().help(device);
   for (const auto& task : tasks) CHECK(task->finished());
   const auto want = expected<float>(5'000, 3, 3);
   for (const AllReduceSlice& slice : slices) CHECK(slice.gradient.to_vector<float>() == want);
@@ -125,7 +126,7 @@ TEST_CASE("local_communicator: slices that do not contribute are overwritten, ne
   synchronize(cpu(1));
   const auto slices = reduction.slices;
   const std::shared_ptr<CollectiveTask> task[] = {communicator.all_reduce(std::move(reduction))};
-  communicator.join(cpu(0), task);
+  join_tasks(cpu(0), task);
   const auto a = values<double>(1000, 0);
   const auto c = values<double>(1000, 2);
   for (const AllReduceSlice& slice : slices) {

@@ -73,7 +73,7 @@ TEST_CASE_TEMPLATE("narrow gradients: local sums are f32, in device order, round
       }
       const auto slices = request.slices;
       const std::shared_ptr<CollectiveTask> task[] = {communicator.all_reduce(std::move(request))};
-      communicator.join(test_device(), task);
+      join_tasks(test_device(), task);
       for (const AllReduceSlice& slice : slices)
         CHECK(slice.gradient.template to_vector<T>() == expected<T>(count, devices, denominator));
     }

@@ -107,7 +107,7 @@ TEST_CASE("sparse_faults: an index that is found out of range by the reduction i
                                           .receivers = {cpu(1)},
                                           .ready = {compute_stream(cpu(1)).record()},
                                           .result = result});
-  engine.help_all(cpu(1));
+  engine.crew().help_all(cpu(1));
   task->wait();
   check_names(text_of(task->error()), {"\"table\"", "cpu:1", "index 10 of 10 rows"});
   CHECK(result->gradients[0].empty());
@@ -139,7 +139,7 @@ TEST_CASE(
   CHECK_FALSE(reduced.task->finished());
   gate->open.store(true);
   gate->open.notify_all();
-  CHECK_THROWS_WITH_AS(server.communicator().join(cpu(0), {&reduced.task, 1}),
+  CHECK_THROWS_WITH_AS(join_tasks(cpu(0), {&reduced.task, 1}),
                        doctest::Contains("cpu:1 submitted parameter \"table\" with index 12 of 10 rows"), SyncError);
 }
 
@@ -160,7 +160,7 @@ TEST_CASE("sparse_faults: what a device of weight 0 submits is not read") {
   }
   server.await(*waiters[1], 1);
   const auto& reduced = waiters[1]->result()->reduced.front();
-  server.communicator().join(cpu(1), {&reduced.task, 1});
+  join_tasks(cpu(1), {&reduced.task, 1});
   CHECK(reduced.sparse->gradients[1].front().rows.to_vector<double>() == Values{0.5, 0.5});
 }
 

@@ -99,7 +99,7 @@ TEST_CASE("staged_task: an engine runs rounds of encoding and summing, then deco
     }
     const std::shared_ptr<CollectiveTask> task[] = {
         communicator.compressed_all_reduce(std::make_shared<Counting>(numbers), ready, test_devices(3))};
-    run_devices(3, [&](std::size_t d) { communicator.join(cpu(static_cast<std::uint16_t>(d)), task); });
+    run_devices(3, [&](std::size_t d) { join_tasks(cpu(static_cast<std::uint16_t>(d)), task); });
     for (const Array& number : numbers) CHECK(number.item<float>() == ((0 + 1 + 2 + 3) + 1) * 3 * 10);
   }
 }

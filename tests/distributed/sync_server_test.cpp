@@ -172,7 +172,7 @@ TEST_CASE("sync_server: results are written in place, before the last device has
   REQUIRE(waiter->result()->reduced.size() == 1);
   const auto& reduced = waiter->result()->reduced[0];
   const std::shared_ptr<CollectiveTask> task[] = {reduced.task};
-  group.server.communicator().join(cpu(0), task);
+  join_tasks(cpu(0), task);
   CHECK(reduced.results[0].storage() == mine.storage());
   CHECK(mine.to_vector<double>() == std::vector<double>{1.5, 1.5});
 }
@@ -189,7 +189,7 @@ TEST_CASE("sync_server: a device that leaves after its sync still counts in that
   group.server.await(*second, 1);
   REQUIRE(second->result()->reduced.size() == 1);
   const std::shared_ptr<CollectiveTask> task[] = {second->result()->reduced[0].task};
-  group.server.communicator().join(cpu(1), task);
+  join_tasks(cpu(1), task);
   CHECK(second->result()->reduced[0].results[1].to_vector<double>() == std::vector<double>{1.5, 1.5});
   CHECK(first->done());
 }
@@ -219,7 +219,7 @@ TEST_CASE("sync_server: what a device has submitted counts when the leave of ano
   REQUIRE(second->done());
   REQUIRE(second->result()->reduced.size() == 1);
   const std::shared_ptr<CollectiveTask> task[] = {second->result()->reduced[0].task};
-  group.server.communicator().join(cpu(1), task);
+  join_tasks(cpu(1), task);
   for (const MemberIndex member : {0U, 1U})
     CHECK(second->result()->reduced[0].results[member].to_vector<double>() == std::vector<double>{1.0, 1.0});
   CHECK(first->done());
@@ -289,7 +289,7 @@ TEST_CASE("sync_server: many devices post at once and every round is answered") 
       CHECK(waiter->result()->generation == generation);
       for (const auto& reduced : waiter->result()->reduced) {
         const std::shared_ptr<CollectiveTask> task[] = {reduced.task};
-        group.server.communicator().join(cpu(static_cast<std::uint16_t>(d)), task);
+        join_tasks(cpu(static_cast<std::uint16_t>(d)), task);
         for (const GradientLayout::Place& place : reduced.bucket)
           if (place.parameter.value == 1)
             CHECK(gradient_in(reduced.results[d], reduced.bucket, place, {3}).to_vector<double>() ==

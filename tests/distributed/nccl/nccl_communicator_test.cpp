@@ -55,7 +55,7 @@ AllReduceRequest sum_of(std::vector<AllReduceSlice> slices, double denominator =
 }
 
 void join_all(NcclCommunicator& engine, const std::shared_ptr<CollectiveTask>& task) {
-  for (const std::uint16_t device : {0, 1}) engine.join(cuda(device), Tasks{task});
+  for (const std::uint16_t device : {0, 1}) join_tasks(cuda(device), Tasks{task});
 }
 
 void synchronize_all() {
@@ -64,7 +64,7 @@ void synchronize_all() {
 
 std::string error_of(NcclCommunicator& engine, const std::shared_ptr<CollectiveTask>& task) {
   try {
-    engine.join(cuda(0), Tasks{task});
+    join_tasks(cuda(0), Tasks{task});
     return {};
   } catch (const SyncError& error) {
     return error.what();

@@ -24,7 +24,7 @@ void check_fails_in_flight(NcclMachine& machine, NcclCommunicator& engine) {
   machine.join_all(engine, task);
   machine.nccl.break_connections(ncclRemoteError);
   task->wait();
-  CHECK_THROWS_WITH_AS(engine.join(cuda(0), std::vector{task}), doctest::Contains("remote process failed"), SyncError);
+  CHECK_THROWS_WITH_AS(join_tasks(cuda(0), std::vector{task}), doctest::Contains("remote process failed"), SyncError);
   CHECK_THROWS_AS(engine.all_reduce(sum_of(slices)), SyncError);  // tells those who had joined
 }
 
@@ -37,17 +37,17 @@ TEST_CASE("nccl failures: a group that is well shrinks to those that go on, once
     check_works(*engine, machine.devices);
     const auto last = engine->all_reduce(sum_of(slices_on(machine.devices)));
     machine.join_all(*engine, last);
-    engine->regroup(kSurvivors);
+    engine->regroup(members_of(kSurvivors));
     const auto next = engine->all_reduce(sum_of(slices_on(kSurvivors)));
     machine.synchronize_all();
-    for (const Device device : kSurvivors) engine->join(device, std::vector{next});
+    for (const Device device : kSurvivors) join_tasks(device, std::vector{next});
     CHECK(!last->error());
     check_works(*engine, kSurvivors);
     CHECK(machine.nccl.count("ncclCommShrink") == 2);
     CHECK(machine.nccl.count("ncclCommShrink with NCCL_SHRINK_ABORT") == 0);
     CHECK(machine.nccl.count("ncclCommInitRankConfig") == 3);
     CHECK(machine.nccl.alive() == 2);
-    engine->regroup(machine.devices);  // larger again: that is a new connection
+    engine->regroup(members_of(machine.devices));  // larger again: that is a new connection
     check_works(*engine, machine.devices);
     CHECK(machine.nccl.count("ncclCommInitRankConfig") == 6);
   }
@@ -59,7 +59,7 @@ TEST_CASE("nccl failures: what runs is revoked, and survivors shrink the rest") 
   check_fails_in_flight(machine, *engine);
   CHECK(machine.nccl.count("ncclCommRevoke") == 3);
   CHECK(machine.nccl.alive() == 3);
-  engine->regroup(kSurvivors);
+  engine->regroup(members_of(kSurvivors));
   check_works(*engine, kSurvivors);
   CHECK(machine.nccl.count("ncclCommShrink with NCCL_SHRINK_ABORT") == 2);
   CHECK(machine.nccl.count("ncclCommInitRankConfig") == 3);
@@ -70,7 +70,7 @@ TEST_CASE("nccl failures: where all go on they connect anew") {
   NcclMachine machine(3, true);
   const auto engine = machine.connect();
   check_fails_in_flight(machine, *engine);
-  engine->regroup(machine.devices);
+  engine->regroup(members_of(machine.devices));
   check_works(*engine, machine.devices);
   CHECK(machine.nccl.count("ncclCommShrink") == 0);
   CHECK(machine.nccl.count("ncclCommInitRankConfig") == 6);
@@ -84,7 +84,7 @@ TEST_CASE("nccl failures: a version without revocation or shrinking connects sur
     const auto engine = machine.connect();
     check_fails_in_flight(machine, *engine);
     CHECK(machine.nccl.alive() == 0);
-    engine->regroup(kSurvivors);
+    engine->regroup(members_of(kSurvivors));
     machine.nccl.fail_call("ncclCommInitRankConfig", 1, ncclSystemError);
     CHECK_THROWS_WITH_AS(
         check_works(*engine, kSurvivors),
@@ -117,7 +117,7 @@ TEST_CASE("nccl failures: a GPU that is lost is not needed any more") {
     } catch (const DeviceError&) {
     }
   REQUIRE(others.size() == 2);
-  engine->regroup(others);
+  engine->regroup(members_of(others));
   check_works(*engine, others);
   CHECK(machine.nccl.count("ncclCommShrink") == 2);
   CHECK(machine.nccl.alive() == 2);
@@ -143,11 +143,11 @@ void go_through_failure(NcclMachine& machine, NcclCommunicator& engine) {
     machine.nccl.break_connections(ncclRemoteError);
     task->wait();
   });
-  engine.regroup(kSurvivors);
+  engine.regroup(members_of(kSurvivors));
   for (int i = 0; i < 2; ++i)
     attempt([&] {
       const auto task = engine.all_reduce(sum_of(slices_on(kSurvivors)));
-      for (const Device device : kSurvivors) engine.join(device, std::vector{task});
+      for (const Device device : kSurvivors) join_tasks(device, std::vector{task});
       for (const Device device : kSurvivors) synchronize(device);
       task->wait();
     });

@@ -93,7 +93,7 @@ TEST_CASE("nccl hangs: the others go on, and what the one that hangs may still w
     CHECK(error_of(reduce_while_one_hangs(machine, *engine, joined)).starts_with(kCulprit));
     const Array memory_again = Array::from(std::vector<float>{7, 8, 9}, {3}, cuda(1));
     if (joined) CHECK_THROWS_AS(check_works(*engine, kSurvivors), SyncError);
-    engine->regroup(kSurvivors);
+    engine->regroup(members_of(kSurvivors));
     check_works(*engine, kSurvivors);
     CHECK(machine.nccl.count("ncclCommRevoke") == 3);
     CHECK(machine.nccl.count("ncclCommShrink") == 2);
@@ -101,7 +101,7 @@ TEST_CASE("nccl hangs: the others go on, and what the one that hangs may still w
     CHECK(machine.nccl.alive() == 2);
     machine.resume(cuda(1));
     CHECK(memory_again.to_vector<float>() == std::vector<float>{7, 8, 9});
-    engine->regroup(machine.devices);
+    engine->regroup(members_of(machine.devices));
     check_works(*engine, machine.devices);
   }
 }
@@ -112,7 +112,7 @@ TEST_CASE("nccl hangs: versions without revocation end what runs too") {
   const auto engine = std::make_unique<NcclCommunicator>(machine.devices, kLong, kSoon);
   CHECK(error_of(reduce_while_one_hangs(machine, *engine)).starts_with(kCulprit));
   CHECK_THROWS_AS(check_works(*engine, kSurvivors), SyncError);
-  engine->regroup(kSurvivors);
+  engine->regroup(members_of(kSurvivors));
   check_works(*engine, kSurvivors);
   CHECK(machine.nccl.count("ncclCommRevoke") == 0);
   CHECK(machine.nccl.alive() == 2);
@@ -175,7 +175,7 @@ TEST_CASE("nccl hangs: the engine's end, and a group that forms anew, wait for t
     const auto task = reduce_while_one_hangs(machine, *engine);
     const auto begin = CollectiveTask::Clock::now();
     if (forms_anew) {
-      engine->regroup(kSurvivors);
+      engine->regroup(members_of(kSurvivors));
       check_works(*engine, kSurvivors);
     } else {
       engine = nullptr;

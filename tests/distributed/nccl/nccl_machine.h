@@ -29,7 +29,7 @@ struct NcclMachine {
     return std::make_unique<NcclCommunicator>(devices, std::chrono::seconds(5));
   }
   void join_all(NcclCommunicator& engine, const std::shared_ptr<CollectiveTask>& task) const {
-    for (const Device device : devices) engine.join(device, std::vector{task});
+    for (const Device device : devices) join_tasks(device, std::vector{task});
   }
   void synchronize_all() const {
     for (const Device device : devices) synchronize(device);
@@ -60,7 +60,7 @@ inline std::vector<AllReduceSlice> slices_on(const std::vector<Device>& devices)
 inline void check_works(NcclCommunicator& engine, const std::vector<Device>& devices) {
   const std::vector<AllReduceSlice> slices = slices_on(devices);
   const auto task = engine.all_reduce(sum_of(slices));
-  for (const Device device : devices) engine.join(device, std::vector{task});
+  for (const Device device : devices) join_tasks(device, std::vector{task});
   const auto n = static_cast<float>(devices.size());
   for (const AllReduceSlice& slice : slices)
     CHECK(slice.gradient.to_vector<float>() == std::vector<float>{n, 2 * n, 3 * n});

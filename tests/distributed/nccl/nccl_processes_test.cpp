@@ -40,7 +40,7 @@ struct Processes {
   template <class Request> void run(Request request) {
     for (const int rank : {1, 0}) {
       const auto task = request(rank);
-      engines[rank]->join(device(rank), Tasks{task});
+      join_tasks(device(rank), Tasks{task});
     }
     for (const int rank : {0, 1}) synchronize(device(rank));
   }
@@ -114,7 +114,7 @@ TEST_CASE("nccl processes: sparse gradients are refused by name") {
   Processes both(false);
   SparseReduction request;
   request.parameter = {.name = "table", .shape = {10, 2}, .dtype = DType::f32, .sparse = true};
-  CHECK_THROWS_WITH_AS(both.engines[0]->join(cuda(0), Tasks{both.engines[0]->reduce_sparse(request)}),
+  CHECK_THROWS_WITH_AS(join_tasks(cuda(0), Tasks{both.engines[0]->reduce_sparse(request)}),
                        doctest::Contains("\"table\": sparse gradients are reduced between devices of one process"),
                        SyncError);
   for (const int rank : {1, 0}) both.engines[rank].reset();
@@ -180,7 +180,7 @@ TEST_CASE("nccl processes: after a failure they have to meet anew") {
   const Array a = both.on(0, {1});
   const auto reduce = [&] {
     const auto task = both.engines[0]->all_reduce({.slices = {{a}}, .ready = {}});
-    both.engines[0]->join(cuda(0), Tasks{task});
+    join_tasks(cuda(0), Tasks{task});
   };
   CHECK_THROWS_WITH_AS(reduce(), doctest::Contains("ncclCommInitRankConfig"), SyncError);
   CHECK_THROWS_WITH_AS(reduce(), doctest::Contains("meet anew"), SyncError);

@@ -54,9 +54,9 @@ class CollectiveCheck {
     LocalCommunicator reference;
     for (const Device device : devices_) synchronize(device);
     const auto done = reference.collective(expected);
-    reference.join(devices_.front(), Tasks{done});
+    join_tasks(devices_.front(), Tasks{done});
     own.ready = {compute_stream(cuda(0)).record()};
-    engine_.join(cuda(0), Tasks{engine_.collective(own)});
+    join_tasks(cuda(0), Tasks{engine_.collective(own)});
     const auto number = static_cast<std::size_t>(rank_.number);
     compare(call, expected.outputs[number], own.outputs[number]);
   }
@@ -78,10 +78,10 @@ class CollectiveCheck {
 void check_gradients(const Rank& rank, NcclCommunicator& engine, DType dtype, GradientWire wire) {
   const Array gradient = Array::full({1001}, rank.number + 1, dtype, cuda(0));
   for (int round = 0; round < 3; ++round)
-    engine.join(cuda(0), Tasks{engine.all_reduce({.slices = {{gradient}},
-                                                  .ready = {compute_stream(cuda(0)).record()},
-                                                  .denominator = static_cast<double>(rank.world),
-                                                  .wire = wire})});
+    join_tasks(cuda(0), Tasks{engine.all_reduce({.slices = {{gradient}},
+                                                 .ready = {compute_stream(cuda(0)).record()},
+                                                 .denominator = static_cast<double>(rank.world),
+                                                 .wire = wire})});
   const float mean = static_cast<float>(rank.world + 1) / 2;  // of what are means already, from the second round on
   for (const float value : gradient.cast(DType::f32).to_vector<float>())
     if (value != mean) throw RankFailure(fmt::format("all_reduce of gradients gave {} and not {}", value, mean));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which engine a group of CUDA devices gets.
-#include <tutti/distributed/communicator.h>
+#include <tutti/distributed/make_communicator.h>
 
 #include <tutti/backend/error.h>
 #include <tutti/distributed/nccl/nccl_communicator.h>

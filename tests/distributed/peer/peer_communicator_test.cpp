@@ -143,7 +143,7 @@ TEST_CASE("peer: tasks end by themselves, in order, and let their arrays go") {
     for (int i = 0; i < 3; ++i) tasks.push_back(engine->all_reduce(sum_of({{a}, {b}})));
     CHECK(!kept.expired());
   }
-  engine->help(cuda(0));  // somebody comes by
+  engine->crew().help(cuda(0));  // somebody comes by
   for (const auto& task : tasks) CHECK(task->finished());
   CHECK(kept.expired());
 }
@@ -160,7 +160,7 @@ TEST_CASE("peer: what is in flight is kept, and finished at the end") {
       kept = a.storage();
       tasks.push_back(engine->all_reduce(sum_of({{a}, {b}})));
     }
-    engine->help_all(cuda(1));
+    engine->crew().help_all(cuda(1));
     CHECK(!tasks[0]->finished());
     CHECK(!kept.expired());
   }

@@ -38,7 +38,7 @@ void scenario(PeerMachine& machine) {
   const bool right = values[0] == 6 && values[10] == 3 && values[20] == 0;
   CHECK(right);
   machine.synchronize_all();
-  engine->help(cuda(0));
+  engine->crew().help(cuda(0));
   for (const auto& task : tasks)
     if (task->finished() && task->error()) std::rethrow_exception(task->error());
 }
@@ -98,7 +98,7 @@ TEST_CASE("peer failures: a GPU that is lost ends all tasks with its error") {
   machine.machine.fail_work("combine_lanes", cudaErrorIllegalAddress, true);
   CHECK_THROWS_AS(a.to_vector<float>(), DeviceError);
   CHECK_THROWS_AS(engine->all_reduce(sum_of({{a}, {b}})), DeviceError);
-  engine->help(cuda(0));
+  engine->crew().help(cuda(0));
   for (const auto& task : tasks) CHECK((!task->finished() || task->error()));
 }
 
@@ -115,7 +115,7 @@ TEST_CASE("peer failures: what went wrong after a join is told to the next reque
   CHECK_THROWS_AS(engine->all_reduce(request), DeviceError);
   CHECK(tasks[0]->finished());
   CHECK(tasks[0]->error());
-  CHECK_THROWS_WITH_AS(engine->join(cuda(0), tasks), doctest::Contains("illegal memory access"), DeviceError);
+  CHECK_THROWS_WITH_AS(join_tasks(cuda(0), tasks), doctest::Contains("illegal memory access"), DeviceError);
   CHECK_THROWS_WITH_AS(engine->all_reduce(request), doctest::Contains("illegal memory access"), DeviceError);
   machine.join_all(*engine, {engine->all_reduce(sum_of({{a}, {b}}))});
   machine.synchronize_all();
@@ -128,7 +128,7 @@ TEST_CASE("peer failures: after a join that failed nothing uses the device's arr
   const Array b = array_on(cuda(1), Values{2});
   const Tasks tasks{engine->all_reduce(sum_of({{a}, {b}}))};
   machine.machine.fail_call("cudaStreamWaitEvent", 1, cudaErrorLaunchFailure);
-  CHECK_THROWS_AS(engine->join(cuda(0), tasks), DeviceError);
+  CHECK_THROWS_AS(join_tasks(cuda(0), tasks), DeviceError);
   machine.machine.note_use(machine.backend->stream(cuda(0)).handle(), a.raw_data(), a.bytes(), true);
   synchronize(cuda(0));
 }

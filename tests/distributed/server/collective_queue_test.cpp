@@ -29,7 +29,7 @@ PostCollective barrier(MemberIndex member, std::int64_t number) {
 }  // namespace
 
 TEST_CASE("collective_queue: is matched when every device has posted, and then answers all") {
-  CollectiveQueue queue(kDevices);
+  CollectiveQueue queue(members_of(kDevices));
   const PostCollective first = barrier(0, 1), second = barrier(1, 1);
   CHECK_FALSE(queue.add(first));
   CHECK_FALSE(queue.is_matched());
@@ -42,9 +42,9 @@ TEST_CASE("collective_queue: is matched when every device has posted, and then a
 }
 
 TEST_CASE("collective_queue: a number out of turn and a call that differs are found on arrival") {
-  CollectiveQueue queue(kDevices);
+  CollectiveQueue queue(members_of(kDevices));
   CHECK(queue.add(barrier(0, 2)) == "[sync] cpu:0 posted collective 2 while 1 was due");
-  CollectiveQueue other(kDevices);
+  CollectiveQueue other(members_of(kDevices));
   CHECK_FALSE(other.add(barrier(0, 1)));
   CHECK_FALSE(other.add(barrier(0, 2)));  // ahead of the other device
   PostCollective sum = barrier(1, 1);
@@ -54,8 +54,26 @@ TEST_CASE("collective_queue: a number out of turn and a call that differs are fo
   CHECK(fault->starts_with("[sync] collective 1 is barrier"));
 }
 
+TEST_CASE("collective_queue: members of several processes, and roots among them, are told apart by rank") {
+  CollectiveQueue queue({{0, cpu(0)}, {1, cpu(0)}});
+  PostCollective message = barrier(0, 1);
+  message.call = {.kind = CollectiveKind::broadcast, .root = {1, cpu(0)}, .shape = {2}};
+  CHECK_FALSE(queue.add(message));
+  message = barrier(1, 1);
+  message.call = {.kind = CollectiveKind::broadcast, .root = cpu(0), .shape = {2}};
+  CHECK(queue.add(message) ==
+        "[sync] collective 1 is broadcast from rank 1 cpu:0 [2] f32 on rank 0 cpu:0 and broadcast from rank 0 cpu:0 "
+        "[2] f32 on rank 1 cpu:0");
+  CollectiveCall reduce{.kind = CollectiveKind::reduce, .root = {1, cpu(0)}, .shape = {2}};
+  const std::vector<CollectiveCall> calls(2, reduce);
+  const CollectivePlan plan = plan_collective(calls, queue.members());
+  REQUIRE(plan.parts.size() == 2);
+  CHECK(plan.parts[0].targets.front().member == 0);  // zeros
+  CHECK(plan.parts[1].targets.front().member == 1);
+}
+
 TEST_CASE("collective_queue: a failure answers everything, and the next group counts anew") {
-  CollectiveQueue queue(kDevices);
+  CollectiveQueue queue(members_of(kDevices));
   const PostCollective lost = barrier(0, 1);
   queue.add(lost);
   queue.fail(std::make_exception_ptr(SyncError("gone")));
@@ -65,7 +83,7 @@ TEST_CASE("collective_queue: a failure answers everything, and the next group co
 }
 
 TEST_CASE("collective_queue: waits count from the first post, or from when the process ran again") {
-  CollectiveQueue queue(kDevices);
+  CollectiveQueue queue(members_of(kDevices));
   CHECK(queue.waited(kStart + seconds(5), {}) == seconds(0));
   queue.add(barrier(1, 1));
   CHECK(queue.waited(kStart + seconds(5), {}) == seconds(5));

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <tutti/backend/device.h>
+#include <tutti/backend/stream.h>
+
+#include <chrono>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <span>
+#include <vector>
+
+namespace tutti {
+
+/// A collective on its way. Shared by the engine, the server and the devices that wait for it; whoever has it can do
+/// all that is to be done with it, and need not know which engine launched it, nor whether that is there still.
+/// Thread-safe.
+class CollectiveTask {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  virtual ~CollectiveTask() = default;
+
+  // --- what a device's thread does with it
+
+  /// Lends the calling thread, which drives the device, to what can be done of the task now; never blocks. Default:
+  /// there is nothing to help with.
+  virtual void help(Device) {}
+  /// Orders the task before later work on the device's compute stream, and returns when that is safe to rely on: a
+  /// task of CPUs helps until it is finished. Rethrows the task's error.
+  virtual void join(Device) = 0;
+  /// Events behind which the results lie, of a task that is queued on devices' streams; none: they are there when it is
+  /// finished.
+  virtual std::vector<Event> on_streams() const { return {}; }
+
+  // --- how far it is
+
+  bool finished() const noexcept { return progress() == kFinished; }
+  void wait() const noexcept {  ///< blocks until finished
+    for (std::uint32_t now; (now = progress()) != kFinished;) wait_past(now);
+  }
+  /// Changes with every stage that ends, for tasks that have several; kFinished at last.
+  virtual std::uint32_t progress() const noexcept = 0;
+  virtual void wait_past(std::uint32_t progress) const noexcept = 0;
+  static constexpr std::uint32_t kFinished = ~std::uint32_t{0};
+  /// The task's own error, not that of whoever helped with it; null unless it failed. Valid once finished.
+  virtual const std::exception_ptr& error() const noexcept = 0;
+  virtual Clock::time_point finished_at() const noexcept = 0;  ///< valid once finished
+  virtual std::chrono::nanoseconds busy() const noexcept = 0;  ///< time spent, over all threads
+};
+
+/// Joins all of them with one device, whose thread helps with whatever of them is ready before it waits for any.
+/// Rethrows the first failed one's error, once all are joined.
+void join_tasks(Device, std::span<const std::shared_ptr<CollectiveTask>>);
+
+/// Events behind which the task's results lie, for requests that use them: so an engine made of engines can launch all
+/// stages of a collective at once, each behind the one before. A task that failed fails what waits for them.
+std::vector<Event> events_of(const std::shared_ptr<const CollectiveTask>&);
+
+}  // namespace tutti

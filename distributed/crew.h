@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <tutti/backend/device.h>
+
+namespace tutti {
+
+/// The threads that work on an engine's tasks beside what else they do: each device's thread comes by when it has
+/// posted something, and when it would wait. Without anything to do, as it is here, for an engine that works by itself.
+/// Thread-safe. Lives as long as its engine.
+class Crew {
+ public:
+  virtual ~Crew() = default;
+
+  /// Lends the calling thread, which drives the device and has other work to do, to this device's share of what is
+  /// ready; never blocks.
+  virtual void help(Device) {}
+  /// Lends the calling thread, as `help` does, where it would otherwise wait: it takes over what others have not begun.
+  virtual void help_all(Device) {}
+};
+
+}  // namespace tutti

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <tutti/backend/device.h>
+
+#include <compare>
+#include <cstddef>
+#include <functional>
+#include <iosfwd>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace tutti {
+
+/// Identity of one that takes part in a group: a device of one of its processes. A device alone is a place of memory in
+/// this process; two processes both have a cpu:0.
+struct Member {
+  int rank = 0;  ///< number of the process, from 0; a group of one process has 0 alone
+  Device device;
+
+  constexpr Member() = default;
+  constexpr Member(Device own) : device(own) {}  // NOLINT(google-explicit-constructor): of the only process
+  constexpr Member(int process, Device its) : rank(process), device(its) {}
+
+  friend auto operator<=>(const Member&, const Member&) = default;
+};
+
+/// The devices of one process as members, in their order.
+std::vector<Member> members_of(std::span<const Device>, int rank = 0);
+
+/// Number of processes that have these members: the largest rank and one.
+int world_of(std::span<const Member>);
+
+/// "cpu:0" where there is one process, else "rank 1 cpu:0". `world`: number of processes.
+std::string to_string(const Member&, int world = 1);
+std::ostream& operator<<(std::ostream&, const Member&);
+
+}  // namespace tutti
+
+template <> struct std::hash<tutti::Member> {
+  std::size_t operator()(const tutti::Member& member) const noexcept {
+    return static_cast<std::size_t>(member.rank) << 24U ^ std::hash<tutti::Device>()(member.device);
+  }
+};

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <tutti/distributed/communicator.h>
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <vector>
+
+namespace tutti::testing {
+
+/// An engine made of another one, as an engine between processes is: each half of the devices sums by itself,
+/// undivided, then the two sums are added and divided, and the result is spread. It knows its inner engine and that
+/// one's tasks by their public functions alone, so that any engine may be inside, this one too.
+class TwoHalves final : public Communicator {
+ public:
+  /// The first half is the larger one, of an odd number: in device order, with one device more, or alone, sums are then
+  /// to the bit what they are in one piece.
+  TwoHalves(std::span<const Device>, std::unique_ptr<Communicator> inner);
+
+  std::shared_ptr<CollectiveTask> all_reduce(AllReduceRequest) override;
+  std::shared_ptr<CollectiveTask> reduce_sparse(SparseReduction) override;
+  std::shared_ptr<CollectiveTask> compressed_all_reduce(std::shared_ptr<CompressedReduction>, std::vector<Event> ready,
+                                                        std::vector<Device> helping) override;
+  std::shared_ptr<CollectiveTask> collective(CollectiveRequest) override;
+  void regroup(std::span<const Member>) override;
+  Crew& crew() override { return inner_->crew(); }
+
+  int regroupings() const noexcept { return regroupings_; }
+
+ private:
+  std::vector<Member> first_half_;
+  std::unique_ptr<Communicator> inner_;
+  int regroupings_ = 0;
+};
+
+}  // namespace tutti::testing
