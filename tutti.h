@@ -81,7 +81,8 @@
 #include <tutti/exchange/print.h>
 #include <tutti/exchange/safetensors.h>
 
-// Data, trainers, checkpoints, metrics.
+// Data, trainers, checkpoints, metrics; a library may be built without (-Dtrain=false, -Drecommender=false).
+#if !defined(TUTTI_WITHOUT_TRAIN) && __has_include(<tutti/train/trainer.h>)
 #include <tutti/train/captured_step.h>
 #include <tutti/train/checkpoints/checkpoint_folder.h>
 #include <tutti/train/data/batches.h>
@@ -105,13 +106,11 @@
 #include <tutti/train/hooks/early_stopping.h>
 #include <tutti/train/hooks/iteration_timer.h>
 #include <tutti/train/hooks/learning_rate.h>
-#include <tutti/train/hooks/model_bank_loader.h>
 #include <tutti/train/hooks/periodic_writer.h>
 #include <tutti/train/hooks/progress_bar.h>
 #include <tutti/train/hooks/run_statistics_hook.h>
 #include <tutti/train/hooks/stop_on_interrupt.h>
 #include <tutti/train/learner.h>
-#include <tutti/train/recommender_trainer.h>
 #include <tutti/train/reporting/auc.h>
 #include <tutti/train/reporting/classification_metrics.h>
 #include <tutti/train/reporting/console_writer.h>
@@ -119,3 +118,8 @@
 #include <tutti/train/reporting/json_lines_writer.h>
 #include <tutti/train/reporting/metrics.h>
 #include <tutti/train/reporting/tensorboard_writer.h>
+#if !defined(TUTTI_WITHOUT_RECOMMENDER) && __has_include(<tutti/train/recommender_trainer.h>)
+#include <tutti/train/hooks/model_bank_loader.h>
+#include <tutti/train/recommender_trainer.h>
+#endif
+#endif

@@ -11,6 +11,8 @@ using Conv1dOptions = ConvOptions<1>;
 class Conv1d : public Convolution<1> {
  public:
   using Convolution::Convolution;
+
+  Tensor compute(const Tensor& x) const override { return conv1d(padded(x), weight, bias, geometry()); }
 };
 
 }  // namespace tutti

@@ -12,6 +12,8 @@ using Conv2dOptions = ConvOptions<2>;
 class Conv2d : public Convolution<2> {
  public:
   using Convolution::Convolution;
+
+  Tensor compute(const Tensor& x) const override { return conv2d(padded(x), weight, bias, geometry()); }
 };
 
 }  // namespace tutti

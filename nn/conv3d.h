@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <tutti/autodiff/volume_operations.h>
 #include <tutti/nn/convolution.h>
 
 namespace tutti {
@@ -12,6 +13,8 @@ using Conv3dOptions = ConvOptions<3>;
 class Conv3d : public Convolution<3> {
  public:
   using Convolution::Convolution;
+
+  Tensor compute(const Tensor& x) const override { return conv3d(padded(x), weight, bias, geometry()); }
 };
 
 }  // namespace tutti

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <tutti/autodiff/volume_operations.h>
 #include <tutti/nn/convolution.h>
 
 namespace tutti {
@@ -14,6 +15,8 @@ using ConvTranspose3dOptions = ConvTransposeOptions<3>;
 class ConvTranspose1d : public TransposedConvolution<1> {
  public:
   using TransposedConvolution::TransposedConvolution;
+
+  Tensor compute(const Tensor& x) const override { return conv_transpose1d(x, weight, bias, geometry()); }
 };
 
 /// The gradient of Conv2d with respect to its input, as a layer of images: [n, in, h, w] -> [n, out, h', w']; weight
@@ -21,6 +24,8 @@ class ConvTranspose1d : public TransposedConvolution<1> {
 class ConvTranspose2d : public TransposedConvolution<2> {
  public:
   using TransposedConvolution::TransposedConvolution;
+
+  Tensor compute(const Tensor& x) const override { return conv_transpose2d(x, weight, bias, geometry()); }
 };
 
 /// The gradient of Conv3d with respect to its input, as a layer of volumes: [n, in, d, h, w] -> [n, out, d', h', w'];
@@ -28,6 +33,8 @@ class ConvTranspose2d : public TransposedConvolution<2> {
 class ConvTranspose3d : public TransposedConvolution<3> {
  public:
   using TransposedConvolution::TransposedConvolution;
+
+  Tensor compute(const Tensor& x) const override { return conv_transpose3d(x, weight, bias, geometry()); }
 };
 
 }  // namespace tutti

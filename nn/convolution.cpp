@@ -87,17 +87,11 @@ Convolution<axes>::Convolution(std::int64_t in_channels, std::int64_t out_channe
   make_members(*this, made, {out_channels, in_channels / options.groups}, options, generator);
 }
 
-template <std::size_t axes> Tensor Convolution<axes>::compute(const Tensor& x) const {
-  const bool is_even = std::ranges::all_of(more_, [](const Padding& zeros) { return zeros.before + zeros.after == 0; });
+template <std::size_t axes> Tensor Convolution<axes>::padded(const Tensor& x) const {
+  if (std::ranges::all_of(more_, [](const Padding& zeros) { return zeros.before + zeros.after == 0; })) return x;
   std::array<Padding, axes + 2> zeros{};
   std::ranges::copy(more_, zeros.begin() + 2);
-  const Tensor padded = is_even ? x : pad(x, zeros);
-  if constexpr (axes == 1)
-    return conv1d(padded, weight, bias, geometry_);
-  else if constexpr (axes == 2)
-    return conv2d(padded, weight, bias, geometry_);
-  else
-    return conv3d(padded, weight, bias, geometry_);
+  return pad(x, zeros);
 }
 
 template <std::size_t axes> void Convolution<axes>::visit(MemberVisitor& visitor) {
@@ -115,15 +109,6 @@ TransposedConvolution<axes>::TransposedConvolution(std::int64_t in_channels, std
   check(made, options.dtype);
   check_paddings(made, dims_of(geometry_.padding), dims_of(geometry_.output_padding));
   make_members(*this, made, {in_channels, out_channels / options.groups}, options, generator);
-}
-
-template <std::size_t axes> Tensor TransposedConvolution<axes>::compute(const Tensor& x) const {
-  if constexpr (axes == 1)
-    return conv_transpose1d(x, weight, bias, geometry_);
-  else if constexpr (axes == 2)
-    return conv_transpose2d(x, weight, bias, geometry_);
-  else
-    return conv_transpose3d(x, weight, bias, geometry_);
 }
 
 template <std::size_t axes> void TransposedConvolution<axes>::visit(MemberVisitor& visitor) {

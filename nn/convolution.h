@@ -25,7 +25,7 @@ template <std::size_t axes> struct ConvOptions {
   Device device = cpu(0);
 };
 
-/// Cross-correlation: [n, in, lengths...] -> [n, out, lengths'...], where
+/// Weight, bias and geometry of the layers of a cross-correlation: [n, in, lengths...] -> [n, out, lengths'...], where
 /// l' = (l + padding before and after - dilation (kernel - 1) - 1) / stride + 1. Starts as described at
 /// `initialize_layer`.
 template <std::size_t axes> class Convolution : public Layer {
@@ -35,13 +35,15 @@ template <std::size_t axes> class Convolution : public Layer {
   Convolution(std::int64_t in_channels, std::int64_t out_channels, Extent<axes> kernel, Generator&,
               const ConvOptions<axes>& = {});
 
-  Tensor compute(const Tensor& x) const override;
   void visit(MemberVisitor&) override;
   /// Has only the padding that is on both sides.
   const ConvGeometry<axes>& geometry() const noexcept { return geometry_; }
 
   Tensor weight;  ///< [out, in / groups, kernel...]
   Tensor bias;    ///< [out]; undefined without bias
+
+ protected:
+  Tensor padded(const Tensor& x) const;  ///< x with the zeros that are on one side only
 
  private:
   ConvGeometry<axes> geometry_;
@@ -59,9 +61,9 @@ template <std::size_t axes> struct ConvTransposeOptions {
   Device device = cpu(0);
 };
 
-/// The gradient of a Convolution with respect to its input, as a layer: [n, in, lengths...] -> [n, out, lengths'...],
-/// l' = (l - 1) stride - 2 padding + dilation (kernel - 1) + output_padding + 1. Starts as described at
-/// `initialize_layer`, where the fan is the weight's: out / groups times the kernel, as in PyTorch.
+/// Weight, bias and geometry of the layers of a convolution's gradient with respect to its input: [n, in, lengths...]
+/// -> [n, out, lengths'...], l' = (l - 1) stride - 2 padding + dilation (kernel - 1) + output_padding + 1. Starts as
+/// described at `initialize_layer`, where the fan is the weight's: out / groups times the kernel, as in PyTorch.
 template <std::size_t axes> class TransposedConvolution : public Layer {
  public:
   /// Throws ShapeError unless channels, kernel, stride, dilation and groups are positive, groups divide the channels,
@@ -69,7 +71,6 @@ template <std::size_t axes> class TransposedConvolution : public Layer {
   TransposedConvolution(std::int64_t in_channels, std::int64_t out_channels, Extent<axes> kernel, Generator&,
                         const ConvTransposeOptions<axes>& = {});
 
-  Tensor compute(const Tensor& x) const override;
   void visit(MemberVisitor&) override;
   const ConvTransposeGeometry<axes>& geometry() const noexcept { return geometry_; }
 
