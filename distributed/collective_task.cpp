@@ -1,29 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/distributed/collective_task.h>
 
-#include <utility>
-
 namespace tutti {
 
-namespace {
+void TaskEvent::synchronize() {
+  task_->wait();
+  if (task_->error()) std::rethrow_exception(task_->error());
+}
 
-/// The end of a task that is finished when its engine says so.
-class TaskEvent final : public EventState {
- public:
-  explicit TaskEvent(std::shared_ptr<const CollectiveTask> task) : task_(std::move(task)) {}
-
-  bool ready() const override { return task_->finished(); }
-  void synchronize() override {
-    task_->wait();
-    if (task_->error()) std::rethrow_exception(task_->error());
-  }
-  void wait() noexcept override { task_->wait(); }
-
- private:
-  std::shared_ptr<const CollectiveTask> task_;
-};
-
-}  // namespace
+std::vector<Event> TaskEvent::on_streams() const {
+  if (task_->finished() && task_->error()) std::rethrow_exception(task_->error());
+  return task_->on_streams();
+}
 
 void join_tasks(Device device, std::span<const std::shared_ptr<CollectiveTask>> tasks) {
   if (tasks.size() > 1)

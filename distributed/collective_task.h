@@ -9,6 +9,7 @@
 #include <exception>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace tutti {
@@ -48,6 +49,22 @@ class CollectiveTask {
   virtual const std::exception_ptr& error() const noexcept = 0;
   virtual Clock::time_point finished_at() const noexcept = 0;  ///< valid once finished
   virtual std::chrono::nanoseconds busy() const noexcept = 0;  ///< time spent, over all threads
+};
+
+/// The end of a task: of its work on streams once that is queued, else when it is finished.
+class TaskEvent final : public EventState {
+ public:
+  explicit TaskEvent(std::shared_ptr<const CollectiveTask> task) : task_(std::move(task)) {}
+
+  bool ready() const override { return task_->finished(); }
+  void synchronize() override;
+  void wait() noexcept override { task_->wait(); }
+  /// Events that an engine's stream waits for in place of this one, now; none: only the host can wait. Rethrows the
+  /// error of a task that failed.
+  std::vector<Event> on_streams() const;
+
+ private:
+  std::shared_ptr<const CollectiveTask> task_;
 };
 
 /// Joins all of them with one device, whose thread helps with whatever of them is ready before it waits for any.

@@ -43,7 +43,7 @@ struct AllReduceRequest {
 /// An engine: runs collectives between the members of one group, in the order in which they were launched as far as
 /// their inputs allow. `make_communicator` (distributed/make_communicator.h) chooses one by the kind of device. What it
 /// launches is a task that needs the engine no more, so that an engine can be made of others: it launches their tasks,
-/// each behind the events of the one before (`events_of`), and returns one task for all (docs/synchronisation.md).
+/// each behind the events of the one before (`events_of`), and returns one task for all.
 class Communicator {
  public:
   virtual ~Communicator() = default;

@@ -7,6 +7,7 @@
 #include <tutti/distributed/peer/slice_table.h>
 
 #include <memory>
+#include <vector>
 
 namespace tutti {
 
@@ -39,8 +40,14 @@ std::size_t NcclStreams::place_of(Device device) const {
   return place;
 }
 
+// A task of this engine is launched by now: no thread may wait on the host for it here, as this one alone ends it.
 void NcclStreams::wait_for(std::span<const Event> events) const {
   for (const Event& event : events) {
+    if (const auto* end = dynamic_cast<const TaskEvent*>(event.state().get()))
+      if (const std::vector<Event> queued = end->on_streams(); !queued.empty()) {
+        wait_for(queued);
+        continue;
+      }
     const auto* recorded = dynamic_cast<const CudaEvent*>(event.state().get());
     for (std::size_t place = 0; place < group_.size(); ++place)
       if (event.recorded() && (recorded == nullptr || recorded->device() == group_.devices()[place]))

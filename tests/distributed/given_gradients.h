@@ -3,11 +3,14 @@
 
 #include <tutti/autodiff/custom_function.h>
 #include <tutti/backend/registry.h>
+#include <tutti/distributed/communicator.h>
 #include <tutti/distributed/gradient_sync.h>
 #include <tutti/nn/module.h>
 #include <tutti/tests/distributed/device_threads.h>
 
 #include <cstdint>
+#include <memory>
+#include <utility>
 #include <vector>
 
 namespace tutti::testing {
@@ -80,8 +83,8 @@ inline std::vector<GivenValues> take_given_steps(GradientSync& sync, GivenModel&
 }
 
 inline GivenResults given_results(const std::vector<Device>& devices, const SyncOptions& options,
-                                  DType dtype = DType::f32) {
-  GradientSync sync(devices, options);
+                                  DType dtype = DType::f32, std::unique_ptr<Communicator> engine = nullptr) {
+  GradientSync sync(devices, options, std::move(engine));
   auto replicas = sync.replicate(GivenModel(dtype));
   GivenResults results(devices.size());
   run_devices(devices.size(), [&](std::size_t d) {

@@ -170,7 +170,7 @@ TEST_CASE("two_halves: training gives the same in every type and over a wire of 
   for (const GradientWire wire : {GradientWire::bf16, GradientWire::f16}) check_training({.wire = wire});
 }
 
-TEST_CASE("two_halves: with reductions switched off each device keeps its own, and collectives run") {
+TEST_CASE("two_halves: with reductions switched off each device keeps its own gradients") {
   check_as_plain(4, {}, [&](Run& run) {
     run.sync.set_reductions_enabled(false);
     return trained(run, {});

@@ -54,7 +54,7 @@ AllReduceRequest sum_of(std::vector<AllReduceSlice> slices, double denominator =
   return request;
 }
 
-void join_all(NcclCommunicator& engine, const std::shared_ptr<CollectiveTask>& task) {
+void join_all(const std::shared_ptr<CollectiveTask>& task) {
   for (const std::uint16_t device : {0, 1}) join_tasks(cuda(device), Tasks{task});
 }
 
@@ -62,7 +62,7 @@ void synchronize_all() {
   for (const std::uint16_t device : {0, 1}) synchronize(cuda(device));
 }
 
-std::string error_of(NcclCommunicator& engine, const std::shared_ptr<CollectiveTask>& task) {
+std::string error_of(const std::shared_ptr<CollectiveTask>& task) {
   try {
     join_tasks(cuda(0), Tasks{task});
     return {};
@@ -74,7 +74,7 @@ std::string error_of(NcclCommunicator& engine, const std::shared_ptr<CollectiveT
 void check_works(NcclCommunicator& engine) {
   const Array a = on(0, {1, 2});
   const Array b = on(1, {3, 4});
-  join_all(engine, engine.all_reduce(sum_of({{a}, {b}}, 2.0)));
+  join_all(engine.all_reduce(sum_of({{a}, {b}}, 2.0)));
   CHECK(a.to_vector<float>() == std::vector<float>{2, 3});
   CHECK(b.to_vector<float>() == std::vector<float>{2, 3});
 }
@@ -100,14 +100,14 @@ TEST_CASE("nccl: a device without a slice sends zeros, and so does one that does
   Machine machine(true);
   const auto engine = machine.connect();
   const Array alone = on(0, {1, 2, 3});
-  join_all(*engine, engine->all_reduce(sum_of({{alone}})));
+  join_all(engine->all_reduce(sum_of({{alone}})));
   CHECK(alone.to_vector<float>() == std::vector<float>{1, 2, 3});
   synchronize_all();
   CHECK(machine.nccl.count("ncclAllReduce") == 2);
   const Array silent = on(1, {std::nanf(""), 7, 7});
   AllReduceRequest request = sum_of({{alone}, {silent, false}});
   request.ready.pop_back();  // nobody says from when on the silent device's memory may be written
-  join_all(*engine, engine->all_reduce(request));
+  join_all(engine->all_reduce(request));
   CHECK(silent.to_vector<float>() == std::vector<float>{1, 2, 3});
   synchronize_all();
 }
@@ -134,7 +134,7 @@ TEST_CASE("nccl: while reductions are off nothing is called") {
   engine->set_enabled(false);
   const Array a = on(0, {1});
   const Array b = on(1, {2});
-  join_all(*engine, engine->all_reduce(sum_of({{a}, {b}})));
+  join_all(engine->all_reduce(sum_of({{a}, {b}})));
   CHECK(a.to_vector<float>() == std::vector<float>{1});
   CHECK(machine.nccl.count("ncclGroupStart") == 0);
 }
@@ -149,7 +149,7 @@ TEST_CASE("nccl: collectives send, sum and combine part by part") {
   const auto run = [&](CollectiveRequest request) {
     request.inputs = inputs;
     for (const Array& input : inputs) request.ready.push_back(compute_stream(input.device()).record());
-    join_all(*engine, engine->collective(request));
+    join_all(engine->collective(request));
     return std::pair(request.outputs[0].to_vector<float>(), request.outputs[1].to_vector<float>());
   };
   using Values = std::vector<float>;
@@ -227,9 +227,9 @@ TEST_CASE("nccl: whichever of its calls fails, the task says which, nothing is l
       const Array a = on(0, {1});
       const Array b = on(1, {2});
       const auto task = engine->all_reduce(sum_of({{a}, {b}}));
-      std::string error = error_of(*engine, task);
+      std::string error = error_of(task);
       task->wait();  // the engine's thread may find out after the launch
-      if (error.empty() && task->error()) error = error_of(*engine, task);
+      if (error.empty() && task->error()) error = error_of(task);
       check_contains(error, {call, "cuda:"});
       check_works(*engine);
       CHECK(machine.nccl.alive() == 2);
@@ -243,11 +243,11 @@ TEST_CASE("nccl: a failure of what runs ends all that is in flight, and later co
   const Array a = on(0, {1});
   const Array b = on(1, {2});
   const Tasks tasks{engine->all_reduce(sum_of({{a}, {b}})), engine->all_reduce(sum_of({{a}, {b}}))};
-  join_all(*engine, tasks[1]);  // both are launched
+  join_all(tasks[1]);  // both are launched
   machine.nccl.break_connections(ncclRemoteError);
   for (const auto& task : tasks) {
     task->wait();
-    check_contains(error_of(*engine, task), {"[nccl] cuda:", "remote process failed"});
+    check_contains(error_of(task), {"[nccl] cuda:", "remote process failed"});
   }
   // Whoever had joined them knows nothing yet, and has used what they left.
   CHECK_THROWS_WITH_AS(engine->all_reduce(sum_of({{a}, {b}})), doctest::Contains("remote process failed"), SyncError);
@@ -261,7 +261,7 @@ TEST_CASE("nccl: devices that do not connect within the deadline are an error, n
   const auto engine = machine.connect();
   const Array a = on(0, {1});
   const Array b = on(1, {2});
-  check_contains(error_of(*engine, engine->all_reduce(sum_of({{a}, {b}}))), {"cuda:0", "30 ms"});
+  check_contains(error_of(engine->all_reduce(sum_of({{a}, {b}}))), {"cuda:0", "30 ms"});
 }
 
 TEST_CASE("nccl: while devices connect, memory can be taken") {
@@ -281,7 +281,7 @@ TEST_CASE("nccl: while devices connect, memory can be taken") {
   CHECK(taken);
   CHECK_FALSE(task->finished());
   machine.nccl.let_connect();
-  join_all(*engine, task);
+  join_all(task);
   synchronize_all();
 }
 
@@ -290,7 +290,7 @@ TEST_CASE("nccl: communicators that are well are finalized and destroyed, not ab
   {
     const auto engine = machine.connect();
     const auto task = engine->all_reduce(sum_of({{on(0, {1})}, {on(1, {2})}}));
-    join_all(*engine, task);
+    join_all(task);
     synchronize_all();
     task->wait();
   }
@@ -305,7 +305,7 @@ TEST_CASE("nccl: communicators that cannot be finalized are aborted, those that 
   {
     const auto engine = machine.connect();
     const auto task = engine->all_reduce(sum_of({{on(0, {1})}, {on(1, {2})}}));
-    join_all(*engine, task);
+    join_all(task);
     synchronize_all();
     task->wait();
     SUBCASE("refused") { machine.nccl.fail_call("ncclCommFinalize", 2, ncclSystemError); }
@@ -323,5 +323,5 @@ TEST_CASE("nccl: a version that blocks is refused by its number") {
   const auto engine = machine.connect();
   const Array a = on(0, {1});
   const Array b = on(1, {2});
-  check_contains(error_of(*engine, engine->all_reduce(sum_of({{a}, {b}}))), {"2.16", "2.18"});
+  check_contains(error_of(engine->all_reduce(sum_of({{a}, {b}}))), {"2.16", "2.18"});
 }

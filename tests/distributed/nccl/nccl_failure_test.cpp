@@ -21,7 +21,7 @@ const std::vector<Device> kSurvivors{cuda(0), cuda(2)};
 void check_fails_in_flight(NcclMachine& machine, NcclCommunicator& engine) {
   const std::vector<AllReduceSlice> slices = slices_on(machine.devices);
   const auto task = engine.all_reduce(sum_of(slices));
-  machine.join_all(engine, task);
+  machine.join_all(task);
   machine.nccl.break_connections(ncclRemoteError);
   task->wait();
   CHECK_THROWS_WITH_AS(join_tasks(cuda(0), std::vector{task}), doctest::Contains("remote process failed"), SyncError);
@@ -36,7 +36,7 @@ TEST_CASE("nccl failures: a group that is well shrinks to those that go on, once
     const auto engine = machine.connect();
     check_works(*engine, machine.devices);
     const auto last = engine->all_reduce(sum_of(slices_on(machine.devices)));
-    machine.join_all(*engine, last);
+    machine.join_all(last);
     engine->regroup(members_of(kSurvivors));
     const auto next = engine->all_reduce(sum_of(slices_on(kSurvivors)));
     machine.synchronize_all();
@@ -134,12 +134,12 @@ void go_through_failure(NcclMachine& machine, NcclCommunicator& engine) {
     }
   };
   attempt([&] {  // what it leaves is undefined if it fails once it is joined
-    machine.join_all(engine, engine.all_reduce(sum_of(slices_on(machine.devices))));
+    machine.join_all(engine.all_reduce(sum_of(slices_on(machine.devices))));
     machine.synchronize_all();
   });
   attempt([&] {
     const auto task = engine.all_reduce(sum_of(slices_on(machine.devices)));
-    machine.join_all(engine, task);
+    machine.join_all(task);
     machine.nccl.break_connections(ncclRemoteError);
     task->wait();
   });
@@ -210,7 +210,7 @@ void reduce_all_ways(NcclMachine& machine, NcclCommunicator& engine) {
                                                            engine.collective(own)};
   std::exception_ptr error;
   for (const auto& task : tasks) try {
-      machine.join_all(engine, task);
+      machine.join_all(task);
     } catch (...) {
       error = std::current_exception();
     }

@@ -45,7 +45,7 @@ std::shared_ptr<CollectiveTask> reduce_while_one_hangs(HangingMachine& machine, 
   AllReduceRequest request = sum_of(slices);
   request.parameter = "encoder.weight";
   const auto task = engine.all_reduce(std::move(request));
-  if (join) machine.join_all(engine, task);
+  if (join) machine.join_all(task);
   return task;
 }
 
@@ -164,7 +164,7 @@ TEST_CASE("nccl hangs: slow devices are waited for, each collective for the whol
     CHECK(error_of(tasks[d]).empty());
   }
   CHECK(CollectiveTask::Clock::now() - begin > 3s);
-  machine.join_all(engine, tasks.back());
+  machine.join_all(tasks.back());
   for (const AllReduceSlice& slice : slices) CHECK(slice.gradient.to_vector<float>() == std::vector<float>{27, 54, 81});
 }
 

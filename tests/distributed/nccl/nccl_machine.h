@@ -28,7 +28,7 @@ struct NcclMachine {
   std::unique_ptr<NcclCommunicator> connect() const {
     return std::make_unique<NcclCommunicator>(devices, std::chrono::seconds(5));
   }
-  void join_all(NcclCommunicator& engine, const std::shared_ptr<CollectiveTask>& task) const {
+  void join_all(const std::shared_ptr<CollectiveTask>& task) const {
     for (const Device device : devices) join_tasks(device, std::vector{task});
   }
   void synchronize_all() const {

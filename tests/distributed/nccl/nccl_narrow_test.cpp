@@ -62,7 +62,7 @@ void check_sum(const NcclMachine& machine, NcclCommunicator& engine, const Numbe
   }
   check_slices(expected);
   synchronize(cpu());
-  machine.join_all(engine, engine.all_reduce(request));
+  machine.join_all(engine.all_reduce(request));
   machine.synchronize_all();
   ElementSums(expected).run(0, count);
   for (std::size_t i = 0; i < request.slices.size(); ++i)
@@ -141,7 +141,7 @@ TEST_CASE("nccl narrow: collectives of the users' own") {
       request.ready.push_back(compute_stream(device).record());
     }
     synchronize(cpu());
-    machine.join_all(*engine, engine->collective(request));
+    machine.join_all(engine->collective(request));
     machine.synchronize_all();
     for (const CollectivePart& part : parts) combine(expected, part, 0, part.count);
     CAPTURE(static_cast<int>(operation));
@@ -181,7 +181,7 @@ TEST_CASE("nccl: sparse gradients reach each receiver, joined and divided") {
       for (const Device device : machine.devices) request.ready.push_back(compute_stream(device).record());
       request.result->receives = {true, true, false};
       request.result->gradients.resize(3);
-      machine.join_all(*engine, engine->reduce_sparse(request));
+      machine.join_all(engine->reduce_sparse(request));
       for (std::size_t member = 0; member < 2; ++member) {
         REQUIRE(request.result->gradients[member].size() == 1);
         const SparseGradient& sum = request.result->gradients[member].front();

@@ -12,7 +12,9 @@
 #include <tutti/tests/backend/cuda/recording/recording_cuda.h>
 #include <tutti/tests/backend/cuda/renewed_backend.h>
 #include <tutti/tests/distributed/device_threads.h>
+#include <tutti/tests/distributed/nccl/nccl_machine.h>
 #include <tutti/tests/distributed/nccl/recording_nccl.h>
+#include <tutti/tests/distributed/two_halves.h>
 
 #include <doctest/doctest.h>
 
@@ -55,5 +57,21 @@ TEST_CASE("nccl training: steps of two devices are in order, and leave nothing b
     SUBCASE("double-buffered") { train({.overlap = Overlap::double_buffered}, 4); }
     SUBCASE("one reduction for each parameter") { train({.bucket_bytes = 0}, 4); }
     CHECK(nccl.count("ncclAllReduce") >= 8);
+  }
+}
+
+TEST_CASE("nccl training: this engine inside another one sums the same, each stage behind the one before") {
+  for (const bool deferred : {false, true}) {
+    const NcclMachine machine(3, deferred);
+    TwoHalves engine(machine.devices, machine.connect());
+    std::vector<AllReduceSlice> slices = slices_on(machine.devices);
+    for (const int round : {0, 1}) {
+      std::vector<std::shared_ptr<CollectiveTask>> tasks{engine.all_reduce(sum_of(slices, 2.0))};
+      tasks.push_back(engine.all_reduce({.slices = slices, .ready = events_of(tasks[0]), .denominator = 0.5}));
+      for (const Device device : machine.devices) join_tasks(device, tasks);
+      const float factor = round == 0 ? 9.0F : 81.0F;  // three devices, divided by 2 and by 0.5, twice
+      for (const AllReduceSlice& slice : slices)
+        CHECK(slice.gradient.to_vector<float>() == std::vector<float>{factor, 2 * factor, 3 * factor});
+    }
   }
 }

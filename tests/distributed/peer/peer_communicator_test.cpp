@@ -58,7 +58,7 @@ TEST_CASE("peer: devices average in place, behind their inputs and in front of w
       std::vector<AllReduceSlice> slices;
       for (std::size_t d = 0; d < machine.devices.size(); ++d)
         slices.push_back({array_on(machine.devices[d], counting(size, static_cast<float>(d)))});
-      machine.join_all(engine, {engine.all_reduce(sum_of(slices, n))});
+      machine.join_all({engine.all_reduce(sum_of(slices, n))});
       for (const AllReduceSlice& slice : slices)
         CHECK(slice.gradient.to_vector<float>() == counting(size, (n - 1) / 2));
     }
@@ -74,7 +74,7 @@ TEST_CASE("peer: one task after the other, without a join between them") {
     for (const AllReduceSlice& slice : slices) halves.slices.push_back({slice.gradient.slice(0, 0, 100)});
     halves.ready = sum_of(slices).ready;
     Tasks tasks{engine.all_reduce(sum_of(slices)), engine.all_reduce(halves)};
-    machine.join_all(engine, tasks);
+    machine.join_all(tasks);
     const Values values = slices[0].gradient.to_vector<float>();
     CHECK(values[99] == 100 * static_cast<float>(n));
     CHECK(values[100] == 101 * static_cast<float>(n));
@@ -91,7 +91,7 @@ TEST_CASE("peer: one kernel a GPU, which reads only those that contribute") {
   request.ready.erase(request.ready.begin() + 1);  // nobody says from when on the silent device's memory may be written
   const Tasks tasks{engine->all_reduce(request)};
   CHECK(sums(machine) == 1);
-  machine.join_all(*engine, tasks);
+  machine.join_all(tasks);
   for (const Array& each : {a, silent, c}) CHECK(each.to_vector<float>() == Values{5.5, 11, 16.5});
 }
 
@@ -100,7 +100,7 @@ TEST_CASE("peer: nobody contributes: zeros for all") {
   const auto engine = machine.connect();
   const Array a = array_on(cuda(0), Values{1, 2});
   const Array b = array_on(cuda(1), Values{1, 2});
-  machine.join_all(*engine, {engine->all_reduce(sum_of({{a, false}, {b, false}}, 2.0))});
+  machine.join_all({engine->all_reduce(sum_of({{a, false}, {b, false}}, 2.0))});
   CHECK(a.to_vector<float>() == Values{0, 0});
   CHECK(b.to_vector<float>() == Values{0, 0});
 }
@@ -109,9 +109,9 @@ TEST_CASE("peer: a device alone needs no kernel, but for dividing") {
   PeerMachine machine(1);
   const auto engine = machine.connect();
   const Array a = array_on(cuda(0), Values{2, 4});
-  machine.join_all(*engine, {engine->all_reduce(sum_of({{a}}))});
+  machine.join_all({engine->all_reduce(sum_of({{a}}))});
   CHECK(sums(machine) == 0);
-  machine.join_all(*engine, {engine->all_reduce(sum_of({{a}}, 2.0))});
+  machine.join_all({engine->all_reduce(sum_of({{a}}, 2.0))});
   CHECK(a.to_vector<float>() == Values{1, 2});
 }
 
@@ -119,14 +119,14 @@ TEST_CASE("peer: f64, and f32 that travels in 16 bits") {
   PeerMachine machine(2);
   const auto engine = machine.connect();
   const Array wide[] = {array_on(cuda(0), std::vector<double>{1, 1e-20}), array_on(cuda(1), std::vector<double>{2, 0})};
-  machine.join_all(*engine, {engine->all_reduce(sum_of({{wide[0]}, {wide[1]}}, 2.0))});
+  machine.join_all({engine->all_reduce(sum_of({{wide[0]}, {wide[1]}}, 2.0))});
   CHECK(wide[1].to_vector<double>() == std::vector<double>{1.5, 5e-21});
   for (const GradientWire wire : {GradientWire::bf16, GradientWire::f16}) {
     const Array a = array_on(cuda(0), Values{1.0009765F, 3});
     const Array b = array_on(cuda(1), Values{1, 4});
     AllReduceRequest request = sum_of({{a}, {b}}, 2.0);
     request.wire = wire;
-    machine.join_all(*engine, {engine->all_reduce(request)});
+    machine.join_all({engine->all_reduce(request)});
     CHECK(a.to_vector<float>() == Values{1, 3.5});
   }
 }
@@ -175,7 +175,7 @@ TEST_CASE("peer: while reductions are off nothing is queued") {
   engine->set_enabled(false);
   const Array a = array_on(cuda(0), Values{1});
   const Array b = array_on(cuda(1), Values{2});
-  machine.join_all(*engine, {engine->all_reduce(sum_of({{a}, {b}}))});
+  machine.join_all({engine->all_reduce(sum_of({{a}, {b}}))});
   CHECK(a.to_vector<float>() == Values{1});
   CHECK(sums(machine) == 0);
 }
@@ -190,7 +190,7 @@ TEST_CASE("peer: collectives copy, sum and combine part by part") {
       CollectiveRequest request{
           .operation = operation, .inputs = inputs, .outputs = outputs(size), .ready = {}, .parts = std::move(parts)};
       for (const Array& input : inputs) request.ready.push_back(compute_stream(input.device()).record());
-      machine.join_all(engine, {engine.collective(request)});
+      machine.join_all({engine.collective(request)});
       return std::array{request.outputs[0].to_vector<float>(), request.outputs[1].to_vector<float>()};
     };
     using Both = std::array<Values, 2>;
@@ -218,7 +218,7 @@ TEST_CASE("peer: copies into others' arrays in place, as sharded optimizers ask 
         .inputs = arrays, .outputs = arrays, .ready = {}, .parts = {}, .devices = machine.devices};
     request.parts = {{2, {{0, 0}}, {{1, 0}}}, {2, {{1, 2}}, {{0, 2}}}};
     for (const Array& each : arrays) request.ready.push_back(compute_stream(each.device()).record());
-    machine.join_all(engine, {engine.collective(request)});
+    machine.join_all({engine.collective(request)});
     for (const Array& each : arrays) CHECK(each.to_vector<float>() == Values{1, 2, 3, 4});
   });
 }
@@ -239,7 +239,7 @@ TEST_CASE("peer: sparse gradients reach each receiver, divided") {
     request.result = std::make_shared<SparseResult>();
     request.result->receives = {true, true};
     request.result->gradients.resize(2);
-    machine.join_all(engine, {engine.reduce_sparse(request)});
+    machine.join_all({engine.reduce_sparse(request)});
     for (const auto& gradients : request.result->gradients) {
       REQUIRE(gradients.size() == 1);
       CHECK(gradients[0].indices.to_vector<std::int64_t>() == std::vector<std::int64_t>{3, 1, 3});
@@ -264,7 +264,7 @@ TEST_CASE("peer: results are written once their memory's last user has done") {
     CHECK(output.raw_data() == place);
     CollectiveRequest request{.inputs = {input}, .outputs = {output}, .ready = {}, .parts = {{4, {{0, 0}}, {{0, 0}}}}};
     request.ready.push_back(compute_stream(cuda(0)).record());
-    machine.join_all(*engine, {engine->collective(request)});
+    machine.join_all({engine->collective(request)});
     CHECK(output.to_vector<float>() == Values{1, 2, 3, 4});
   }
   SparseReduction request;
@@ -277,7 +277,7 @@ TEST_CASE("peer: results are written once their memory's last user has done") {
   request.result->receives = {true};
   request.result->gradients.resize(1);
   const std::byte* place = still_in_use();
-  machine.join_all(*engine, {engine->reduce_sparse(request)});
+  machine.join_all({engine->reduce_sparse(request)});
   const SparseGradient& result = request.result->gradients[0][0];
   CHECK((result.indices.raw_data() == place || result.rows.raw_data() == place));
   CHECK(result.rows.to_vector<float>() == Values{1, 2, 3, 4});
@@ -303,7 +303,7 @@ TEST_CASE("peer: access is enabled once for a pair, and for later engines too") 
     const auto engine = machine.connect();
     const Array a = array_on(cuda(0), Values{1, 2});
     const Array b = array_on(cuda(3), Values{1, 2});
-    machine.join_all(*engine, {engine->all_reduce(sum_of({{a}, {b}}))});
+    machine.join_all({engine->all_reduce(sum_of({{a}, {b}}))});
     CHECK(b.to_vector<float>() == Values{2, 4});
   }
   CHECK(machine.machine.count("cudaDeviceEnablePeerAccess") == 4);

@@ -33,7 +33,7 @@ void scenario(PeerMachine& machine) {
       {10, {{0, 0}, {last, 5}}, {{0, 0}, {last, 0}}}, {10, {{0, 0}}, {{last, 10}}}, {10, {}, {{last, 20}}}};
   tasks.push_back(engine->collective(request));
   slices.clear();
-  machine.join_all(*engine, tasks);
+  machine.join_all(tasks);
   const Values values = request.outputs[last].to_vector<float>();
   const bool right = values[0] == 6 && values[10] == 3 && values[20] == 0;
   CHECK(right);
@@ -94,7 +94,7 @@ TEST_CASE("peer failures: a GPU that is lost ends all tasks with its error") {
   const Array a = array_on(cuda(0), Values{1});
   const Array b = array_on(cuda(1), Values{2});
   const Tasks tasks{engine->all_reduce(sum_of({{a}, {b}})), engine->all_reduce(sum_of({{a}, {b}}))};
-  machine.join_all(*engine, tasks);  // nothing has run yet
+  machine.join_all(tasks);  // nothing has run yet
   machine.machine.fail_work("combine_lanes", cudaErrorIllegalAddress, true);
   CHECK_THROWS_AS(a.to_vector<float>(), DeviceError);
   CHECK_THROWS_AS(engine->all_reduce(sum_of({{a}, {b}})), DeviceError);
@@ -108,7 +108,7 @@ TEST_CASE("peer failures: what went wrong after a join is told to the next reque
   const Array a = array_on(cuda(0), Values{1});
   const Array b = array_on(cuda(1), Values{2});
   const Tasks tasks{engine->all_reduce(sum_of({{a}, {b}}))};
-  machine.join_all(*engine, tasks);
+  machine.join_all(tasks);
   machine.machine.fail_work("combine_lanes", cudaErrorIllegalAddress);
   machine.machine.fail_call("cudaEventRecord", 1, cudaErrorLaunchFailure);  // lets the engine look at its streams
   AllReduceRequest request{.slices = {{a}, {b}}, .ready = {}};
@@ -117,7 +117,7 @@ TEST_CASE("peer failures: what went wrong after a join is told to the next reque
   CHECK(tasks[0]->error());
   CHECK_THROWS_WITH_AS(join_tasks(cuda(0), tasks), doctest::Contains("illegal memory access"), DeviceError);
   CHECK_THROWS_WITH_AS(engine->all_reduce(request), doctest::Contains("illegal memory access"), DeviceError);
-  machine.join_all(*engine, {engine->all_reduce(sum_of({{a}, {b}}))});
+  machine.join_all({engine->all_reduce(sum_of({{a}, {b}}))});
   machine.synchronize_all();
 }
 

@@ -33,7 +33,7 @@ struct PeerMachine {
   }
 
   std::unique_ptr<PeerCommunicator> connect() const { return std::make_unique<PeerCommunicator>(devices); }
-  void join_all(Communicator& engine, const Tasks& tasks) const {
+  void join_all(const Tasks& tasks) const {
     for (const Device device : devices) join_tasks(device, tasks);
   }
   void synchronize_all() const {

@@ -14,6 +14,7 @@
 #include <tutti/tests/distributed/device_threads.h>
 #include <tutti/tests/distributed/given_gradients.h>
 #include <tutti/tests/distributed/peer/peer_machine.h>
+#include <tutti/tests/distributed/two_halves.h>
 
 #include <doctest/doctest.h>
 
@@ -88,6 +89,19 @@ TEST_CASE("peer training: averages are those of CPU devices, to the bit") {
   SUBCASE("in f16") { check_as_on_cpus({.wire = GradientWire::f16}); }
   SUBCASE("of bf16") { check_as_on_cpus({}, DType::bf16); }
   SUBCASE("of f16") { check_as_on_cpus({}, DType::f16); }
+}
+
+// To the bit: of three devices the halves are summed in the order of all.
+TEST_CASE("peer training: this engine inside another one gives the same") {
+  for (const SyncOptions& options : {SyncOptions{}, SyncOptions{.overlap = Overlap::double_buffered}}) {
+    const GivenResults expected = given_results(test_devices(3), options);
+    for (const int gpus : {1, 2})
+      for (const bool deferred : {false, true}) {
+        const PeerMachine machine(3, gpus, deferred);
+        CHECK(given_results(machine.devices, options, DType::f32,
+                            std::make_unique<TwoHalves>(machine.devices, machine.connect())) == expected);
+      }
+  }
 }
 
 TEST_CASE("peer training: two GPUs sum a share each, to the same bits") {
