@@ -98,7 +98,7 @@
 #include <tutti/train/data/window_stream.h>
 #include <tutti/train/data/windowed.h>
 #include <tutti/train/device_threads.h>
-#include <tutti/train/driving.h>
+#include <tutti/train/distributed_training.h>
 #include <tutti/train/eager_trainer.h>
 #include <tutti/train/graph_trainer.h>
 #include <tutti/train/hooks/callback.h>

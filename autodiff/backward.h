@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <tutti/autodiff/gradient_observer.h>
+#include <tutti/autodiff/observer/gradient_observer.h>
 #include <tutti/autodiff/tensor.h>
 
 #include <cstddef>

@@ -2,9 +2,9 @@
 #pragma once
 
 #include <tutti/autodiff/anomaly.h>
-#include <tutti/autodiff/hooks.h>
 #include <tutti/autodiff/scope.h>
 #include <tutti/autodiff/tensor.h>
+#include <tutti/autodiff/tensor/hooks.h>
 #include <tutti/backend/error.h>
 
 #include <array>

@@ -11,23 +11,23 @@
 // any type, and negative ones count from the back. Those that number rows or classes (embedding, one_hot, bincount) are
 // of any integer type too, but a negative one is out of range.
 
-#include <tutti/autodiff/adaptive_pooling.h>
-#include <tutti/autodiff/along_axis.h>
-#include <tutti/autodiff/attention.h>
-#include <tutti/autodiff/counted.h>
-#include <tutti/autodiff/creation.h>
-#include <tutti/autodiff/elementwise_operations.h>
-#include <tutti/autodiff/fourier.h>
-#include <tutti/autodiff/image_operations.h>
-#include <tutti/autodiff/image_sampling.h>
-#include <tutti/autodiff/indexing.h>
-#include <tutti/autodiff/linear_algebra.h>
-#include <tutti/autodiff/normalization.h>
-#include <tutti/autodiff/random_operations.h>
+#include <tutti/autodiff/operations/adaptive_pooling.h>
+#include <tutti/autodiff/operations/along_axis.h>
+#include <tutti/autodiff/operations/attention.h>
+#include <tutti/autodiff/operations/creation.h>
+#include <tutti/autodiff/operations/data_dependent_shapes.h>
+#include <tutti/autodiff/operations/elementwise_operations.h>
+#include <tutti/autodiff/operations/fourier.h>
+#include <tutti/autodiff/operations/image_operations.h>
+#include <tutti/autodiff/operations/image_sampling.h>
+#include <tutti/autodiff/operations/linear_algebra.h>
+#include <tutti/autodiff/operations/normalization.h>
+#include <tutti/autodiff/operations/random_operations.h>
+#include <tutti/autodiff/operations/volume_operations.h>
 #include <tutti/autodiff/tensor.h>
-#include <tutti/autodiff/volume_operations.h>
+#include <tutti/autodiff/tensor/indexing.h>
+#include <tutti/backend/calls/kernel_arguments.h>
 #include <tutti/backend/error.h>
-#include <tutti/backend/kernel_arguments.h>
 
 #include <concepts>
 #include <cstdint>

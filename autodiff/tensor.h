@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <tutti/autodiff/axes.h>
-#include <tutti/autodiff/gradient_slot.h>
-#include <tutti/autodiff/hooks.h>
+#include <tutti/autodiff/tensor/axes.h>
+#include <tutti/autodiff/tensor/gradient_slot.h>
+#include <tutti/autodiff/tensor/hooks.h>
 #include <tutti/backend/array.h>
 
 #include <concepts>
@@ -72,7 +72,7 @@ class Tensor {
   /// The elements, row-major, on the host; DTypeError unless T is their type. Waits for the device's compute stream.
   template <class T> std::vector<T> to_vector() const { return array().template to_vector<T>(); }
 
-  // --- operations that read well behind a tensor (autodiff/operations.h), and indices (autodiff/indexing.h):
+  // --- operations that read well behind a tensor (autodiff/operations.h), and indices (autodiff/tensor/indexing.h):
   // x[3], x[{all, range(0, 4), newaxis}], x[{rows, columns}]
   /// The elements that the entries select; axes without an entry stay whole. A view unless an entry is a tensor (of
   /// integers, else DTypeError). A position outside its axis throws ShapeError, one in a tensor when the kernel runs.

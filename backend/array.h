@@ -3,9 +3,9 @@
 
 #include <tutti/backend/device.h>
 #include <tutti/backend/dtype.h>
+#include <tutti/backend/memory/storage.h>
 #include <tutti/backend/scalar.h>
 #include <tutti/backend/shape.h>
-#include <tutti/backend/storage.h>
 
 #include <memory>
 #include <span>

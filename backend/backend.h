@@ -2,12 +2,12 @@
 #pragma once
 
 #include <tutti/backend/array.h>
-#include <tutti/backend/device_graph.h>
+#include <tutti/backend/calls/device_graph.h>
+#include <tutti/backend/calls/kernel_arguments.h>
+#include <tutti/backend/calls/parameter_macros.h>
 #include <tutti/backend/elementwise/call.h>
-#include <tutti/backend/kernel_arguments.h>
-#include <tutti/backend/parameter_macros.h>
-#include <tutti/backend/memory_pool.h>
-#include <tutti/backend/optimizer_rules.h>
+#include <tutti/backend/formulas/optimizer_rules.h>
+#include <tutti/backend/memory/memory_pool.h>
 #include <tutti/backend/stream.h>
 
 #include <functional>
@@ -49,8 +49,8 @@ class Backend {
   // --- properties of kernels
   /// True if `matmul` takes a narrow dtype as it is, with sums in f32; else it sees widened operands.
   virtual bool multiplies(DType) const { return false; }
-  /// True if kernels take what stands at `RandomCall::place` (`placed`, backend/philox.h, in the order of the device's
-  /// work): then captured steps' graphs hold them. Else `place` is null in every call.
+  /// True if kernels take what stands at `RandomCall::place` (`placed`, backend/formulas/philox.h, in the order of the
+  /// device's work): then captured steps' graphs hold them. Else `place` is null in every call.
   virtual bool draws_at_places() const { return false; }
 
   /// Adds the bias to linear's product in `output`, then applies the activation.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <tutti/backend/short_float.h>
+#include <tutti/backend/numbers/short_float.h>
 
 #include <cstddef>
 #include <cstdint>

@@ -2,8 +2,8 @@
 #pragma once
 
 #include <tutti/backend/backend.h>
+#include <tutti/backend/calls/parameter_macros.h>
 #include <tutti/backend/kernel.h>
-#include <tutti/backend/parameter_macros.h>
 
 #include <functional>
 #include <memory>

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <tutti/backend/backend.h>
-#include <tutti/backend/parameter_macros.h>
+#include <tutti/backend/calls/parameter_macros.h>
 
 #include <cstddef>
 #include <cstdint>

@@ -82,7 +82,7 @@ TUTTI_KERNEL(avg_pool2d, (const AvgPool2dGeometry&, geometry), (In, input), (Out
 TUTTI_KERNEL(avg_pool2d_gradient, (const AvgPool2dGeometry&, geometry), (In, gradient), (Out, input_gradient))
 
 // --- matrices [..., rows, columns], f32 or f64, contiguous; one that has no such result throws LinearAlgebraError
-// when the kernel runs (backend/matrix_defect.h)
+// when the kernel runs (backend/calls/matrix_defect.h)
 TUTTI_KERNEL(factorize, (Factorization, kind), (In, input), (Out, output))
 /// input[permutation] = L U, by partial pivoting: L's ones are not stored, U is the rest, and a 0 on its diagonal no
 /// error. permutation i64 [..., n], its sign [..., 1] in the input's dtype.

@@ -7,8 +7,8 @@
 // make the gradients of parameters take an `out`: contiguous memory to write to in place of a new array.
 
 #include <tutti/backend/array.h>
+#include <tutti/backend/calls/kernel_arguments.h>
 #include <tutti/backend/elementwise/lists.h>
-#include <tutti/backend/kernel_arguments.h>
 #include <tutti/backend/random.h>
 
 #include <span>

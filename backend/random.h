@@ -2,9 +2,9 @@
 #pragma once
 
 #include <tutti/backend/array.h>
-#include <tutti/backend/kernel_arguments.h>
-#include <tutti/backend/life_sign.h>
-#include <tutti/backend/philox.h>
+#include <tutti/backend/calls/kernel_arguments.h>
+#include <tutti/backend/formulas/philox.h>
+#include <tutti/backend/process/lifetime_watch.h>
 
 #include <cstdint>
 #include <vector>
@@ -45,14 +45,14 @@ class Generator {
 
  private:
   friend class CapturedDraws;
-  std::uint64_t advance(std::uint64_t count);  // place of a draw, to be asked at every draw (backend/draw_log.h)
+  std::uint64_t advance(std::uint64_t count);  // place of a draw, to be asked at every draw (backend/random/draw_log.h)
   std::uint64_t host_number(std::uint64_t counter) const;
   Array draw(RandomCall, const Shape&, DType, Device);
 
   std::uint64_t seed_;
   std::uint64_t stream_;
   std::uint64_t counter_ = 0;  // elements drawn
-  LifeSign life_;
+  LifetimeWatch life_;
 };
 
 }  // namespace tutti

@@ -16,7 +16,8 @@ inline Backend& backend_for(Device device) { return backend_for(device.kind); }
 /// The same, also on a thread whose calls are redirected.
 Backend& registered_backend(DeviceKind);
 
-/// Sets what the calling thread gets for this kind from `backend_for`; null: what is registered (backend/capture.h).
+/// Sets what the calling thread gets for this kind from `backend_for`; null: what is registered
+/// (backend/capture/capture.h).
 void redirect_backend(DeviceKind, Backend*) noexcept;
 
 /// Adds a kind of device from outside the tree; its devices are then "name:0", "name:1", ... The backend lives until

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <tutti/backend/conversion.h>
 #include <tutti/backend/dtype.h>
+#include <tutti/backend/numbers/conversion.h>
 
 #include <concepts>
 #include <cstdint>

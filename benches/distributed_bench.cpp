@@ -4,7 +4,7 @@
 #include <tutti/benches/plain_sum.h>
 #include <tutti/benches/samples.h>
 #include <tutti/benches/thread_pair.h>
-#include <tutti/distributed/local_communicator.h>
+#include <tutti/distributed/engines/local/local_communicator.h>
 #include <tutti/distributed/sync_server.h>
 
 #include <benchmark/benchmark.h>

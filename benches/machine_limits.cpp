@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What one core of this machine can do at most: multiply-adds of f32 and copies of several sizes. No bench of Tutti's:
 // tools/run_benches.py shows the others' figures beside these.
-#include <tutti/backend/cpu/native_vector.h>
+#include <tutti/backend/cpu/packs/native_vector.h>
 
 #include <benchmark/benchmark.h>
 

@@ -2,11 +2,11 @@
 // What a message costs: in the ledger alone, in the server, and in the algorithm of the server that inspired ours.
 #include <tutti/benches/samples.h>
 #include <tutti/benches/thread_pair.h>
-#include <tutti/distributed/local_communicator.h>
-#include <tutti/distributed/sync_ledger.h>
+#include <tutti/distributed/engines/local/local_communicator.h>
+#include <tutti/distributed/ledger/sync_ledger.h>
 #include <tutti/distributed/sync_server.h>
-#include <tutti/tests/distributed/ledger_driver.h>
-#include <tutti/tests/distributed/original_server_model.h>
+#include <tutti/tests/distributed/ledger/ledger_driver.h>
+#include <tutti/tests/distributed/ledger/original_server_model.h>
 
 #include <benchmark/benchmark.h>
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <tutti/autodiff/parameter_id.h>
+#include <tutti/autodiff/observer/parameter_id.h>
 #include <tutti/autodiff/tensor.h>
-#include <tutti/distributed/collective_call.h>
-#include <tutti/distributed/sync_waiter.h>
+#include <tutti/distributed/collectives/collective_call.h>
+#include <tutti/distributed/messages/sync_waiter.h>
 
 #include <atomic>
 #include <cstdint>

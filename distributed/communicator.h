@@ -3,11 +3,11 @@
 
 #include <tutti/backend/array.h>
 #include <tutti/backend/stream.h>
-#include <tutti/distributed/collective_plan.h>
-#include <tutti/distributed/collective_task.h>
-#include <tutti/distributed/crew.h>
-#include <tutti/distributed/member.h>
-#include <tutti/distributed/sparse_reduction.h>
+#include <tutti/distributed/collectives/collective_plan.h>
+#include <tutti/distributed/collectives/collective_task.h>
+#include <tutti/distributed/collectives/crew.h>
+#include <tutti/distributed/collectives/member.h>
+#include <tutti/distributed/collectives/sparse_reduction.h>
 #include <tutti/distributed/sync_options.h>
 
 #include <atomic>
@@ -41,9 +41,9 @@ struct AllReduceRequest {
 };
 
 /// An engine: runs collectives between the members of one group, in the order in which they were launched as far as
-/// their inputs allow. `make_communicator` (distributed/make_communicator.h) chooses one by the kind of device. What it
-/// launches is a task that needs the engine no more, so that an engine can be made of others: it launches their tasks,
-/// each behind the events of the one before (`events_of`), and returns one task for all.
+/// their inputs allow. `make_communicator` (distributed/engines/make_communicator.h) chooses one by the kind of device.
+/// What it launches is a task that needs the engine no more, so that an engine can be made of others: it launches their
+/// tasks, each behind the events of the one before (`events_of`), and returns one task for all.
 class Communicator {
  public:
   virtual ~Communicator() = default;
@@ -56,9 +56,9 @@ class Communicator {
   /// throws SyncError, for an engine that has no such reduction.
   virtual std::shared_ptr<CollectiveTask> reduce_sparse(SparseReduction);
 
-  /// Queues, as all_reduce does, a reduction of compressed gradients (distributed/compressed_reduction.h), of which
-  /// nothing may be touched before `ready`. `helping`: devices of this process whose threads come for a share of the
-  /// work. An engine that does not know how throws SyncError.
+  /// Queues, as all_reduce does, a reduction of compressed gradients (distributed/collectives/compressed_reduction.h),
+  /// of which nothing may be touched before `ready`. `helping`: devices of this process whose threads come for a share
+  /// of the work. An engine that does not know how throws SyncError.
   virtual std::shared_ptr<CollectiveTask> compressed_all_reduce(std::shared_ptr<CompressedReduction>,
                                                                 std::vector<Event> ready, std::vector<Device> helping);
 
@@ -74,7 +74,7 @@ class Communicator {
   virtual Crew& crew();
 
   /// Switches reductions off and on, to measure what they cost: while off, all_reduce leaves every slice as it is and
-  /// returns a FinishedTask (distributed/engine_task.h).
+  /// returns a FinishedTask (distributed/collectives/engine_task.h).
   void set_enabled(bool enabled) noexcept { enabled_.store(enabled, std::memory_order_relaxed); }
   bool enabled() const noexcept { return enabled_.load(std::memory_order_relaxed); }
 

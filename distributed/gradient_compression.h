@@ -3,8 +3,8 @@
 
 #include <tutti/backend/array.h>
 #include <tutti/backend/device.h>
-#include <tutti/distributed/compressed_reduction.h>
-#include <tutti/distributed/gradient_layout.h>
+#include <tutti/distributed/collectives/compressed_reduction.h>
+#include <tutti/distributed/layout/gradient_layout.h>
 
 #include <memory>
 #include <span>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <tutti/autodiff/parameter_id.h>
+#include <tutti/autodiff/observer/parameter_id.h>
 #include <tutti/backend/device.h>
 
 #include <chrono>

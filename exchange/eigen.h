@@ -4,7 +4,7 @@
 // Views and copies for programs that use Eigen themselves: the only header of ours that includes it, and no other
 // includes this one.
 #include <tutti/backend/error.h>
-#include <tutti/exchange/host_span.h>
+#include <tutti/exchange/arrays/host_span.h>
 
 #include <Eigen/Core>
 

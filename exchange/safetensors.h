@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <tutti/exchange/named_arrays.h>
+#include <tutti/exchange/arrays/named_arrays.h>
 
 #include <map>
 #include <string>

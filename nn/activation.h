@@ -2,7 +2,7 @@
 #pragma once
 
 // Activation functions as modules, for Sequential: x of any shape -> the same shape, but GLU's. Names and defaults are
-// PyTorch's; formulas, gradients and sources of the functions stand in autodiff/elementwise_operations.h.
+// PyTorch's; formulas, gradients and sources of the functions stand in autodiff/operations/elementwise_operations.h.
 
 #include <tutti/autodiff/operations.h>
 #include <tutti/nn/layer.h>

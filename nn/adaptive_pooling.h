@@ -4,8 +4,8 @@
 // Pooling to a size, whatever that of the input. Windows and errors are those of the operations.
 
 #include <tutti/autodiff/operations.h>
-#include <tutti/nn/extent.h>
 #include <tutti/nn/layer.h>
+#include <tutti/nn/layers/extent.h>
 
 #include <cstddef>
 

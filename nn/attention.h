@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <tutti/autodiff/attention.h>
+#include <tutti/autodiff/operations/attention.h>
 #include <tutti/backend/random.h>
 #include <tutti/nn/dropout.h>
 #include <tutti/nn/layer.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <tutti/nn/loss_reduction.h>
+#include <tutti/nn/losses/loss_reduction.h>
 
 namespace tutti {
 

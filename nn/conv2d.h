@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <tutti/nn/convolution.h>
+#include <tutti/nn/layers/convolution.h>
 
 namespace tutti {
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <tutti/autodiff/volume_operations.h>
-#include <tutti/nn/convolution.h>
+#include <tutti/autodiff/operations/volume_operations.h>
+#include <tutti/nn/layers/convolution.h>
 
 namespace tutti {
 

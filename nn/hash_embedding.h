@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <tutti/autodiff/hash_table.h>
+#include <tutti/autodiff/tables/hash_table.h>
 #include <tutti/nn/layer.h>
 
 #include <functional>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <tutti/nn/call.h>
 #include <tutti/nn/module.h>
+#include <tutti/nn/modules/module_call.h>
 
 namespace tutti {
 

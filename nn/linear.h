@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <tutti/backend/kernel_arguments.h>
+#include <tutti/backend/calls/kernel_arguments.h>
 #include <tutti/backend/random.h>
 #include <tutti/nn/layer.h>
 

@@ -5,7 +5,7 @@
 // do not fit throw ShapeError. Each can be differentiated twice, also with respect to floating targets.
 
 #include <tutti/nn/binary_loss.h>
-#include <tutti/nn/classification_loss.h>
-#include <tutti/nn/ctc_loss.h>
-#include <tutti/nn/loss_reduction.h>
-#include <tutti/nn/regression_loss.h>
+#include <tutti/nn/losses/classification_loss.h>
+#include <tutti/nn/losses/ctc_loss.h>
+#include <tutti/nn/losses/loss_reduction.h>
+#include <tutti/nn/losses/regression_loss.h>

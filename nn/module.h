@@ -2,8 +2,8 @@
 #pragma once
 
 #include <tutti/autodiff/tensor.h>
-#include <tutti/nn/module_hooks.h>
-#include <tutti/nn/module_place.h>
+#include <tutti/nn/modules/module_hooks.h>
+#include <tutti/nn/modules/module_place.h>
 
 #include <concepts>
 #include <memory>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <tutti/autodiff/normalization.h>
+#include <tutti/autodiff/operations/normalization.h>
 #include <tutti/nn/layer.h>
 
 #include <optional>

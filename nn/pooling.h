@@ -2,8 +2,8 @@
 #pragma once
 
 #include <tutti/autodiff/operations.h>
-#include <tutti/nn/extent.h>
 #include <tutti/nn/layer.h>
+#include <tutti/nn/layers/extent.h>
 
 #include <cstddef>
 

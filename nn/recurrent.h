@@ -2,8 +2,8 @@
 #pragma once
 
 #include <tutti/nn/dropout.h>
-#include <tutti/nn/recurrent_cell.h>
-#include <tutti/nn/sequence_lengths.h>
+#include <tutti/nn/recurrent/recurrent_cell.h>
+#include <tutti/nn/recurrent/sequence_lengths.h>
 
 #include <concepts>
 #include <vector>
@@ -92,7 +92,7 @@ class RecurrentNetwork
   Dropout dropout_;
 };
 
-/// Elman's network, of tanh or ReLU: formula and source at kTanhNetwork (nn/recurrent_cell.h).
+/// Elman's network, of tanh or ReLU: formula and source at kTanhNetwork (nn/recurrent/recurrent_cell.h).
 class RNN : public RecurrentNetwork {
  public:
   enum class Nonlinearity : std::uint8_t { tanh, relu };
@@ -102,14 +102,14 @@ class RNN : public RecurrentNetwork {
                          options) {}
 };
 
-/// Formulas and sources at kLstmNetwork (nn/recurrent_cell.h).
+/// Formulas and sources at kLstmNetwork (nn/recurrent/recurrent_cell.h).
 class LSTM : public RecurrentNetwork {
  public:
   LSTM(std::int64_t in, std::int64_t hidden, Generator& generator, const RecurrentOptions& options = {})
       : RecurrentNetwork(kLstmNetwork, in, hidden, generator, options) {}
 };
 
-/// Formulas and source at kGruNetwork (nn/recurrent_cell.h).
+/// Formulas and source at kGruNetwork (nn/recurrent/recurrent_cell.h).
 class GRU : public RecurrentNetwork {
  public:
   GRU(std::int64_t in, std::int64_t hidden, Generator& generator, const RecurrentOptions& options = {})

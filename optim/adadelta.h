@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <tutti/optim/rule_optimizer.h>
+#include <tutti/optim/steps/rule_optimizer.h>
 
 namespace tutti {
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <tutti/optim/parameter_groups.h>
+#include <tutti/optim/steps/parameter_groups.h>
 
 #include <array>
 #include <cstdint>

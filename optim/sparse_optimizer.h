@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <tutti/autodiff/hash_table.h>
+#include <tutti/autodiff/tables/hash_table.h>
 #include <tutti/optim/adagrad.h>
 #include <tutti/optim/adamw.h>
-#include <tutti/optim/rule_optimizer.h>
+#include <tutti/optim/steps/rule_optimizer.h>
 
 #include <vector>
 

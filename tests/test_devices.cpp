@@ -2,7 +2,7 @@
 #include <tutti/tests/test_devices.h>
 
 #include <tutti/backend/cpu/cpu_backend.h>
-#include <tutti/backend/environment.h>
+#include <tutti/backend/process/environment.h>
 #include <tutti/backend/registry.h>
 
 #include <cctype>

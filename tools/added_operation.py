@@ -81,19 +81,19 @@ def elementwise_edits():
 
 def structured_edits():
     declared = {path: lambda text, more: before(text, LAST_OF_NAMESPACE, more)
-                for path in ("backend/operations.h", "autodiff/along_axis.h")}
+                for path in ("backend/operations.h", "autodiff/operations/along_axis.h")}
     sources = {
-        "backend/meson.build": ("operations_reduce.cpp", "operations_rise.cpp"),
-        "backend/cpu/meson.build": ("reduce.cpp", "rise.cpp"),
-        "autodiff/meson.build": ("operations/reduce.cpp", "operations/rise.cpp"),
+        "backend/operations/meson.build": ("reduce.cpp", "rise.cpp"),
+        "backend/cpu/operations/meson.build": ("reduce.cpp", "rise.cpp"),
+        "backend/cuda/operations/meson.build": ("reduce.cpp", "rise.cpp"),
+        "backend/cuda/kernels/meson.build": ("reduce.cu", "rise.cu"),
+        "autodiff/operations/meson.build": ("reduce.cpp", "rise.cpp"),
     }
     listed = {path: lambda text, _, names=names: with_source(text, *names) for path, names in sources.items()}
-    new = ("backend/operations_rise.cpp", "backend/cpu/rise.cpp", "backend/cuda/rise.cpp", "autodiff/operations/rise.cpp",
+    new = ("backend/operations/rise.cpp", "backend/cpu/operations/rise.cpp", "backend/cuda/operations/rise.cpp", "autodiff/operations/rise.cpp",
            "backend/cuda/kernels/rise.h", "backend/cuda/kernels/rise.cu")
     return {
         "backend/kernel_list.h": lambda text, more: before(text, "\n#undef TUTTI_KERNEL_WITH_DEFAULT\n", more),
-        "backend/cuda/meson.build": lambda text, _: with_source(
-            with_source(text, "reduce.cpp", "rise.cpp"), "kernels/reduce.cu", "kernels/rise.cu"),
         **declared, **listed, **{path: lambda _, more: more for path in new},
     }
 
@@ -114,7 +114,7 @@ def copied_tree(folder):
     for name in ("backend", "autodiff", "tests"):
         shutil.copytree(ROOT / name, tree / name, ignore=shutil.ignore_patterns("data", "__pycache__"))
     (tree / "tests/references/data").symlink_to(ROOT / "tests/references/data")
-    for name in ("nn", "exchange", "optim"):  # whose headers tools/operation_coverage.py reads
+    for name in ("nn", "exchange", "optim"):  # whose headers tools/operations/operation_coverage.py reads
         (tree / name).symlink_to(ROOT / name)
     shutil.copytree(ROOT / "docs", tree / "docs")
     (folder / "include").mkdir()
@@ -128,7 +128,7 @@ class Compiler:
     def __init__(self, build, folder):
         self.build, self.folder = build, folder
         commands = json.loads((build / "compile_commands.json").read_text())
-        command = next(each["command"] for each in commands if each["file"].endswith("backend/cpu/reduce.cpp"))
+        command = next(each["command"] for each in commands if each["file"].endswith("backend/cpu/operations/reduce.cpp"))
         self.flags = [word for word in self.plain(shlex.split(command)) if not re.match(r"-O\d|-I|-g", word)]
 
     @staticmethod
@@ -175,10 +175,10 @@ class Compiler:
 
 def check_page(tree, fault):
     """docs/operations.md would know of it: only its reference is missing, which is no part of the copy."""
-    done = subprocess.run([sys.executable, str(ROOT / "tools/operation_coverage.py"), "--root", str(tree), "--check"],
+    done = subprocess.run([sys.executable, str(ROOT / "tools/operations/operation_coverage.py"), "--root", str(tree), "--check"],
                           capture_output=True, text=True, check=False)
     if fault not in done.stdout:
-        raise Wrong(f"tools/operation_coverage.py does not say {fault!r}:\n{done.stdout}{done.stderr}")
+        raise Wrong(f"tools/operations/operation_coverage.py does not say {fault!r}:\n{done.stdout}{done.stderr}")
 
 
 def add_elementwise(build, folder):
@@ -188,7 +188,7 @@ def add_elementwise(build, folder):
     compiler = Compiler(build, folder)
     main = tree / "main.cpp"
     main.write_text(ELEMENTWISE["main.cpp"])
-    sources = ["backend/cpu/elementwise.cpp", "backend/cpu/elementwise_f32.cpp", "autodiff/elementwise_functions.cpp"]
+    sources = ["backend/cpu/operations/elementwise.cpp", "backend/cpu/operations/elementwise_f32.cpp", "autodiff/operations/elementwise_functions.cpp"]
     compiler.link_and_run(compiler.compile_all([(main,), *((tree / source,) for source in sources)]))
 
 
@@ -215,14 +215,14 @@ def add_structured(build, folder):
     compiler = Compiler(build, folder)
     main = tree / "main.cpp"
     main.write_text(STRUCTURED["main.cpp"])
-    sources = ["backend/operations_rise.cpp", "backend/cpu/rise.cpp", "autodiff/operations/rise.cpp",
-               "backend/cpu/cpu_backend.cpp", "backend/recording_calls.cpp", "tests/comparison/perturbed_backend.cpp"]
+    sources = ["backend/operations/rise.cpp", "backend/cpu/operations/rise.cpp", "autodiff/operations/rise.cpp",
+               "backend/cpu/cpu_backend.cpp", "backend/capture/recording_calls.cpp", "tests/comparison/perturbed_backend.cpp"]
     on_host = tree / "tests/backend/cuda/on_host"
     kernel = tree / "kernel_on_host.cpp"
     kernel.write_text((on_host / "kernel.cpp.in").read_text().replace("@kernel@", "rise"))
     unlinked = [(kernel, "-isystem", str(on_host / "cuda"), "-Wno-unknown-pragmas")]
     if CUDA_HEADERS.exists():
-        unlinked.append((tree / "backend/cuda/rise.cpp", "-isystem", str(CUDA_HEADERS)))
+        unlinked.append((tree / "backend/cuda/operations/rise.cpp", "-isystem", str(CUDA_HEADERS)))
     objects = compiler.compile_all([(main,), *((tree / source,) for source in sources), *unlinked])
     compiler.link_and_run(objects[:1 + len(sources)])
     refuses_backend_without(compiler, tree)

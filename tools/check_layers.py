@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Checks the architecture: who may include whom, where third-party headers stay, names and sizes of files.
+"""Checks the architecture: who may include whom, where third-party headers stay, sizes of folders, names and sizes of files.
 
 Without arguments, checks the tree that this script lies in and prints `file:line: what is wrong`. With `--self-test`,
 breaks every rule once in a temporary tree and expects each to be caught.
 """
 
+import collections
 import pathlib
 import re
 import sys
@@ -34,19 +35,29 @@ def includes(root, path):
     return [(number, match[1], match[2]) for number, match in matches if match]
 
 
-def check_include(path, bracket, header):
-    """What is wrong with one include, or None."""
+def check_include(path, bracket, header, included):
+    """What is wrong with one include, or None. `included`: what each file includes."""
     if bracket == '"':
         return f'write <tutti/...> instead of "{header}"'
-    if header.startswith("tutti/"):
-        return rules.project_include_fault(path, pathlib.PurePosixPath(header).relative_to("tutti"))
-    return rules.third_party_fault(path, header)
+    if not header.startswith("tutti/"):
+        return rules.third_party_fault(path, header)
+    ours = pathlib.PurePosixPath(header).relative_to("tutti")
+    if str(path) == rules.UMBRELLA and any(map(rules.asks_for_a_library, included.get(str(ours), ()))):
+        return f"<{header}> would ask every program for a library"
+
+    def includes_of(each):
+        return [pathlib.PurePosixPath(further).relative_to("tutti") for further in included.get(str(each), ())
+                if further.startswith("tutti/")]
+
+    return rules.project_include_fault(path, ours, includes_of)
 
 
 def check_includes(root, files):
-    for path in filter(is_code, files):
-        for number, bracket, header in includes(root, path):
-            fault = check_include(path, bracket, header)
+    found = {str(path): includes(root, path) for path in filter(is_code, files)}
+    included = {path: [header for _, _, header in each] for path, each in found.items()}
+    for path, each in found.items():
+        for number, bracket, header in each:
+            fault = check_include(pathlib.PurePosixPath(path), bracket, header, included)
             if fault:
                 yield f"{path}:{number}: {fault}"
 
@@ -83,6 +94,18 @@ def check_names(files):
             yield f"{path}:1: '{word}' in a name says nothing; say what is in there"
 
 
+def check_places(files):
+    """Where files lie, and how many beside each other, meson.build apart."""
+    count = collections.Counter(path.parent for path in files if path.name != "meson.build")
+    for folder, number in sorted(count.items()):
+        if not rules.may_hold(folder, number):
+            yield f"{folder}:1: {number} files; at most {rules.MAX_FILES}, find the folders in it"
+    for path in files:
+        fault = rules.place_fault(path)
+        if fault:
+            yield f"{path}:1: {fault}"
+
+
 def check_text(root, files):
     """Size and licence of each file that people write."""
     for path in files:
@@ -113,6 +136,7 @@ def check(root):
         *check_includes(root, files),
         *check_cycles(root, files),
         *check_names(files),
+        *check_places(files),
         *check_text(root, files),
         *check_listed(root, files),
     ]

@@ -70,13 +70,13 @@ def write_tree(root, files):
 
 
 def self_test():
-    sound = {LIST: "nn/linear.h tutti.h", "nn/linear.h": "#include <tutti/nn/call.h>\n", "nn/call.h": "",
+    sound = {LIST: "nn/linear.h tutti.h", "nn/linear.h": "#include <tutti/nn/modules/module_call.h>\n", "nn/modules/module_call.h": "",
              "tutti.h": "#include <tutti/nn/linear.h>\n", "docs/a.md": "`<tutti/tutti.h>`\n"}
-    every = {"nn/linear.h", "nn/call.h", "tutti.h"}
+    every = {"nn/linear.h", "nn/modules/module_call.h", "tutti.h"}
     cases = [(sound, every, None),
-             (sound | {"docs/a.md": "<tutti/nn/call.h>\n"}, every, "docs/a.md:1"),
+             (sound | {"docs/a.md": "<tutti/nn/modules/module_call.h>\n"}, every, "docs/a.md:1"),
              ({name: text for name, text in sound.items() if name != "nn/linear.h"}, every, "no nn/linear.h"),
-             (sound, every - {"nn/call.h"}, "nn/call.h is not installed")]
+             (sound, every - {"nn/modules/module_call.h"}, "nn/modules/module_call.h is not installed")]
     failed = 0
     for files, of_build, expected in cases:
         with tempfile.TemporaryDirectory() as folder:

@@ -1,51 +1,78 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rules that check_layers.py enforces: the table of section 1 of the design."""
+"""The rules that check_layers.py enforces, all by folder: who may include whom, and what may lie where."""
 
 import fnmatch
 
 MAX_LINES = 400
+MAX_FILES = 30
 CODE_SUFFIXES = {".h", ".cpp", ".cu"}
 SIZED_SUFFIXES = CODE_SUFFIXES | {".py", ".sh"}
 EMPTY_NAMES = {"util", "utils", "common", "helper", "helpers", "manager", "misc"}
+# Folders with a file for each operation, of any number.
+OPERATION_FOLDERS = {"operations", "kernels"}
 
-# What each folder may include; itself is always allowed.
+# What each top folder may include; itself is always allowed.
 LAYERS = {
     "backend": set(),
     "autodiff": {"backend"},
     "nn": {"backend", "autodiff"},
     "exchange": {"backend", "autodiff", "nn"},
     "optim": {"backend", "autodiff"},
-    "distributed": {"backend"},
+    "distributed": {"backend", "autodiff", "nn", "optim"},
     "train": {"backend", "autodiff", "nn", "exchange", "optim", "distributed"},
 }
 # Includes what programs use, and is included by no source of the library.
 UMBRELLA = "tutti.h"
 OUTER_FOLDERS = ("examples", "tests", "benches", "tools")
 
-# The core of distributed/ is autodiff's observer and knows nothing else of it; these parts of the folder sit on top.
-OBSERVER = ("autodiff/gradient_observer.h", "autodiff/parameter_id.h", "autodiff/sparse_gradient.h")
-DISTRIBUTED_UPPER = {
-    "distributed/batch_norm_sync*": {"autodiff", "nn", "optim"},
-    "distributed/collectives*": {"autodiff"},
-    "distributed/sharded/*": {"autodiff", "nn", "optim"},
-    "distributed/gradient_sync*": {"autodiff", "nn", "optim"},
-    "distributed/step.*": {"autodiff"},
-    "distributed/member/*": {"autodiff", "nn", "optim"},
+# Layers within a layer: what each of its folders may include beside backend/, itself and what lies in it. A header at the
+# top of the layer counts as what it includes. The core of distributed/ is autodiff's observer and knows nothing else of it.
+OBSERVER = "autodiff/observer"
+MODELS = {"autodiff", "nn", "optim"}
+CORE = {"distributed/threads", "distributed/layout", "distributed/ledger", "distributed/collectives", OBSERVER}
+WITHIN = {
+    "autodiff/observer": set(),
+    "autodiff/tensor": {OBSERVER},
+    "autodiff/operations": {"autodiff/tensor", OBSERVER},
+    "autodiff/tables": {"autodiff/tensor", OBSERVER},
+    "autodiff/engine": {"autodiff/operations", "autodiff/tensor", OBSERVER},
+    "exchange/arrays": {"autodiff", "nn"},
+    "exchange/memory": {"autodiff", "nn"},
+    "exchange/files": {"exchange/arrays", "exchange/memory", "autodiff", "nn"},
+    "exchange/printing": {"exchange/arrays", "exchange/files", "autodiff", "nn"},
+    "optim/steps": {"autodiff"},
+    "optim/optimizers": {"optim/steps", "autodiff"},
+    "optim/schedules": {"optim/steps", "autodiff"},
+    "distributed/threads": set(),
+    "distributed/layout": {OBSERVER},
+    "distributed/ledger": {"distributed/layout", OBSERVER},
+    "distributed/collectives": {"distributed/layout", OBSERVER},
+    "distributed/compression": {"distributed/collectives", "distributed/layout", OBSERVER},
+    "distributed/engines": {"distributed/threads", "distributed/collectives", "distributed/layout", OBSERVER},
+    "distributed/messages": CORE,
+    "distributed/report": {"distributed/messages"} | CORE,
+    "distributed/server": {"distributed/report", "distributed/messages"} | CORE,
+    "distributed/replica": {"distributed/messages"} | CORE | MODELS,
+    "distributed/member": {"distributed/replica", "distributed/server", "distributed/report", "distributed/messages",
+                           "distributed/engines"} | CORE | MODELS,
+    "distributed/sharded": {"distributed/member", "distributed/messages"} | CORE | MODELS,
 }
 
-# Private to a backend: seen by itself, by what switches it or its linear algebra on, and by the code that measures it.
-PRIVATE_FOLDERS = ("backend/cpu/", "backend/cuda/", "backend/processor/", "distributed/nccl/", "distributed/peer/")
-PRIVATE_READERS = ("backend/registry.cpp", "backend/linear_algebra.cpp", "distributed/nccl/*", "distributed/peer/*",
-                   "distributed/make_communicator.cpp", "tests/*", "benches/*")
+# Seen by what lies within, by tests, by the code that measures it, and by these: what switches it or its linear algebra on.
+PRIVATE_FOLDERS = {
+    "backend/cpu": ("backend/devices", "backend/linear_algebra"),
+    "backend/cuda": ("backend/devices", "distributed/engines"),
+    "backend/processor": (),
+    "distributed/engines/nccl": ("distributed/engines",),
+    "distributed/engines/peer": ("distributed/engines",),
+}
 
 # Where third-party headers may stand, first match decides. Tests and benches may use all as references and peers.
 THIRD_PARTY = (
-    # exchange/eigen.h is for programs that use Eigen themselves; no source of the library includes it.
-    (("Eigen/*", "unsupported/Eigen/*"), ("backend/cpu/*", "exchange/eigen.h")),
+    (("Eigen/*", "unsupported/Eigen/*"), ("backend/cpu/*",)),
     (("dnnl*", "oneapi/*", "omp.h"), ("backend/cpu/*",)),
-    (("cuda*", "cublas*", "cudnn*", "cusolver*", "curand*", "cub/*"), ("backend/cuda/*", "distributed/nccl/*")),
-    (("nccl*",), ("distributed/nccl/*",)),
-    (("gloo/*",), ("distributed/gloo*",)),
+    (("cuda*", "cublas*", "cudnn*", "cusolver*", "curand*", "cub/*"), ("backend/cuda/*", "distributed/engines/nccl/*")),
+    (("nccl*",), ("distributed/engines/nccl/*",)),
     (("nlohmann/*",), ("exchange/*", "train/*", "examples/*")),
     (("zlib.h",), ("exchange/*", "train/*", "examples/*")),
     (("CLI/*",), ("examples/*",)),
@@ -60,38 +87,51 @@ def matches(path, patterns):
     return any(fnmatch.fnmatchcase(str(path), pattern) for pattern in patterns)
 
 
-def allowed_layers(path):
-    layer = path.parts[0]
-    allowed = LAYERS[layer] | {layer}
-    for pattern, more in DISTRIBUTED_UPPER.items():
-        if matches(path, [pattern]):
-            allowed = allowed | more
-    return allowed
+def lies_in(path, folders):
+    return any(str(path).startswith(folder + "/") for folder in folders)
 
 
-def project_include_fault(path, header):
-    """What is wrong with `path` including `<tutti/header>`, or None."""
-    for folder in PRIVATE_FOLDERS:
-        if str(header).startswith(folder) and not matches(path, (folder + "*", *PRIVATE_READERS)):
-            return f"<tutti/{header}> is private to {folder}"
-    if str(path) == UMBRELLA and str(header) == "exchange/eigen.h":
-        return f"<tutti/{header}> would ask every program for Eigen"
+def is_top_header(path):
+    """Of a layer, for programs and the rest of the library."""
+    return len(path.parts) == 2 and path.parts[0] in LAYERS and path.suffix == ".h"
+
+
+def within_fault(path, header, includes_of, reached):
+    """What is wrong with the header for the part of a layer that `path` lies in, or None."""
+    part = "/".join(path.parts[:2])
+    if part not in WITHIN:
+        return None
+    if is_top_header(header) and header.parts[0] == path.parts[0]:
+        for further in includes_of(header):
+            if further not in reached:
+                fault = within_fault(path, further, includes_of, reached | {further})
+                if fault:
+                    return fault if " through " in fault else f"{fault} through <tutti/{header}>"
+        return None
+    if lies_in(header, {part, "backend"} | WITHIN[part]):
+        return None
+    return f"{part}/ may not include <tutti/{header}>"
+
+
+def project_include_fault(path, header, includes_of):
+    """What is wrong with `path` including `<tutti/header>`, or None. `includes_of` says what a header of ours includes."""
+    for folder, readers in PRIVATE_FOLDERS.items():
+        if lies_in(header, [folder]) and not lies_in(path, [folder, "tests", "benches", *readers]):
+            return f"<tutti/{header}> is private to {folder}/"
     layer = path.parts[0]
     if layer not in LAYERS:
         return None
-    if layer == "distributed" and not matches(path, DISTRIBUTED_UPPER):
-        if str(header) in OBSERVER:
-            return None
-        if matches(header, DISTRIBUTED_UPPER):
-            return f"the core of distributed/ may not include <tutti/{header}>"
-    if header.parts[0] not in allowed_layers(path):
+    if header.parts[0] not in LAYERS[layer] | {layer}:
         return f"{path.parent}/ may not include <tutti/{header}>"
-    return None
+    return within_fault(path, header, includes_of, frozenset())
 
 
 def third_party_fault(path, header):
     """What is wrong with `path` including the foreign `<header>`, or None."""
     if path.parts[0] in ("tests", "benches"):
+        return None
+    # exchange/eigen.h is for programs that use Eigen themselves, and so on.
+    if str(path) == f"exchange/{header.partition('/')[0].lower()}.h":
         return None
     for headers, places in THIRD_PARTY:
         if matches(header, headers):
@@ -99,11 +139,27 @@ def third_party_fault(path, header):
     return f"<{header}> is of an unknown library; name its place in tools/layer_rules.py" if "/" in header else None
 
 
+def asks_for_a_library(header):
+    """Whether who includes this needs more than the library, fmt and the system."""
+    return "/" in header and not matches(header, ("tutti/*", "fmt/*", "sys/*"))
+
+
+def place_fault(path):
+    """What is wrong with where a file lies, or None."""
+    if len(path.parts) == 2 and path.parts[0] in LAYERS and path.suffix in CODE_SUFFIXES - {".h"}:
+        return f"the top of {path.parts[0]}/ shows headers alone; a source lies in the folder of its subject"
+    return None
+
+
+def may_hold(folder, count):
+    return count <= MAX_FILES or folder.name in OPERATION_FOLDERS
+
+
 def must_be_listed(path):
     """Sources everywhere; headers where they are installed."""
     if str(path) == UMBRELLA:
         return True
     if path.parts[0] in LAYERS:
-        is_private = str(path).startswith(PRIVATE_FOLDERS)
+        is_private = lies_in(path, PRIVATE_FOLDERS)
         return path.suffix in (".cpp", ".cu") or (path.suffix == ".h" and not is_private)
     return path.parts[0] in OUTER_FOLDERS and path.suffix == ".cpp"

@@ -4,10 +4,10 @@
 #include <tutti/nn/module.h>
 #include <tutti/optim/optimizer.h>
 #include <tutti/train/data/data_stream.h>
-#include <tutti/train/empty_item.h>
+#include <tutti/train/loop/empty_item.h>
+#include <tutti/train/loop/untrained_leaves.h>
 #include <tutti/train/reporting/metrics.h>
 #include <tutti/train/trainer.h>
-#include <tutti/train/untrained_leaves.h>
 
 #include <cstdint>
 #include <exception>

@@ -7,12 +7,12 @@
 #include <tutti/distributed/sync_server.h>
 #include <tutti/optim/gradient_scaler.h>
 #include <tutti/optim/sparse_optimizer.h>
-#include <tutti/train/data/stream_positions.h>
-#include <tutti/train/device_texts.h>
+#include <tutti/train/data/positions/stream_positions.h>
 #include <tutti/train/device_threads.h>
 #include <tutti/train/eager_trainer.h>
 #include <tutti/train/hooks/checkpointer.h>
-#include <tutti/train/step_agreement.h>
+#include <tutti/train/replicas/joined_texts.h>
+#include <tutti/train/replicas/step_agreement.h>
 
 #include <cstddef>
 #include <exception>

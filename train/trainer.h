@@ -3,7 +3,7 @@
 
 #include <tutti/train/data/windowed.h>
 #include <tutti/train/hook.h>
-#include <tutti/train/reporting/event_storage.h>
+#include <tutti/train/reporting/writers/event_storage.h>
 
 #include <atomic>
 #include <cstdint>

@@ -3,13 +3,13 @@
 // the last axis, so that the first of equals is found; means from the first, whose lines lie side by side. Windows that
 // are equally long and apart are reduced as they lie; of others the elements are gathered.
 #include <tutti/autodiff/autocast.h>
-#include <tutti/autodiff/line_gather.h>
-#include <tutti/autodiff/operation_scope.h>
 #include <tutti/autodiff/operations.h>
-#include <tutti/autodiff/promotion.h>
-#include <tutti/autodiff/window_shapes.h>
-#include <tutti/backend/checked_size.h>
+#include <tutti/autodiff/operations/line_gather.h>
+#include <tutti/autodiff/operations/promotion.h>
+#include <tutti/autodiff/operations/window_shapes.h>
+#include <tutti/autodiff/tensor/operation_scope.h>
 #include <tutti/backend/error.h>
+#include <tutti/backend/numbers/checked_size.h>
 
 #include <numeric>
 #include <string_view>

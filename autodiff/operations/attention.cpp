@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <tutti/autodiff/attention.h>
+#include <tutti/autodiff/operations/attention.h>
 
 #include <tutti/autodiff/autocast.h>
 #include <tutti/autodiff/node.h>
-#include <tutti/autodiff/operation_scope.h>
 #include <tutti/autodiff/operations.h>
-#include <tutti/autodiff/promotion.h>
+#include <tutti/autodiff/operations/promotion.h>
+#include <tutti/autodiff/tensor/operation_scope.h>
 #include <tutti/backend/error.h>
 #include <tutti/backend/operations.h>
 #include <tutti/backend/registry.h>

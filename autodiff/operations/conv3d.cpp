@@ -2,12 +2,12 @@
 // Convolution of volumes as that of images whose channels are those of the slices that a kernel meets.
 #include <tutti/autodiff/autocast.h>
 #include <tutti/autodiff/node.h>
-#include <tutti/autodiff/operation_scope.h>
 #include <tutti/autodiff/operations.h>
-#include <tutti/autodiff/window_shapes.h>
-#include <tutti/backend/operand_checks.h>
+#include <tutti/autodiff/operations/window_shapes.h>
+#include <tutti/autodiff/tensor/operation_scope.h>
+#include <tutti/backend/calls/operand_checks.h>
 #include <tutti/backend/operations.h>
-#include <tutti/backend/widening.h>
+#include <tutti/backend/operations/widening.h>
 
 #include <algorithm>
 #include <utility>

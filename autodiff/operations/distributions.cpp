@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Distributions that are functions of uniform and normal numbers. These are drawn in f64, so that tails reach as far as
 // they should, and rounded at the end.
-#include <tutti/autodiff/operation_scope.h>
 #include <tutti/autodiff/operations.h>
+#include <tutti/autodiff/tensor/operation_scope.h>
 #include <tutti/backend/error.h>
 
 #include <cmath>

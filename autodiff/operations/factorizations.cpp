@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/autodiff/autocast.h>
 #include <tutti/autodiff/node.h>
-#include <tutti/autodiff/operation_scope.h>
 #include <tutti/autodiff/operations.h>
 #include <tutti/autodiff/operations/matrix_operand.h>
-#include <tutti/backend/linear_algebra.h>
+#include <tutti/autodiff/tensor/operation_scope.h>
+#include <tutti/backend/linear_algebra/linear_algebra.h>
 
 #include <algorithm>
 #include <utility>

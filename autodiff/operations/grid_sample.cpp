@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The sum over the elements around each place of the grid, gathered by their places in the flat image and weighted by
 // their distances.
-#include <tutti/autodiff/cubic_weights.h>
-#include <tutti/autodiff/line_gather.h>
-#include <tutti/autodiff/operation_scope.h>
 #include <tutti/autodiff/operations.h>
-#include <tutti/autodiff/promotion.h>
+#include <tutti/autodiff/operations/cubic_weights.h>
+#include <tutti/autodiff/operations/line_gather.h>
+#include <tutti/autodiff/operations/promotion.h>
+#include <tutti/autodiff/tensor/operation_scope.h>
+#include <tutti/backend/calls/operand_checks.h>
 #include <tutti/backend/error.h>
-#include <tutti/backend/operand_checks.h>
 
 #include <algorithm>
 #include <utility>

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Axis by axis: each element of the result is the sum of a few of the axis, its taps, times their weights.
 #include <tutti/autodiff/autocast.h>
-#include <tutti/autodiff/cubic_weights.h>
-#include <tutti/autodiff/line_gather.h>
-#include <tutti/autodiff/operation_scope.h>
 #include <tutti/autodiff/operations.h>
-#include <tutti/autodiff/promotion.h>
-#include <tutti/backend/checked_size.h>
+#include <tutti/autodiff/operations/cubic_weights.h>
+#include <tutti/autodiff/operations/line_gather.h>
+#include <tutti/autodiff/operations/promotion.h>
+#include <tutti/autodiff/tensor/operation_scope.h>
+#include <tutti/backend/calls/operand_checks.h>
 #include <tutti/backend/error.h>
-#include <tutti/backend/operand_checks.h>
+#include <tutti/backend/numbers/checked_size.h>
 
 #include <optional>
 #include <vector>

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Several tensors into one, and one into several.
 #include <tutti/autodiff/node.h>
-#include <tutti/autodiff/operation_scope.h>
 #include <tutti/autodiff/operations.h>
-#include <tutti/backend/checked_size.h>
+#include <tutti/autodiff/tensor/operation_scope.h>
 #include <tutti/backend/error.h>
+#include <tutti/backend/numbers/checked_size.h>
 #include <tutti/backend/operations.h>
 
 #include <algorithm>

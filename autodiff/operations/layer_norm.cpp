@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/autodiff/node.h>
-#include <tutti/autodiff/normalization.h>
-#include <tutti/autodiff/operation_scope.h>
 #include <tutti/autodiff/operations.h>
-#include <tutti/autodiff/promotion.h>
-#include <tutti/backend/checked_size.h>
+#include <tutti/autodiff/operations/normalization.h>
+#include <tutti/autodiff/operations/promotion.h>
+#include <tutti/autodiff/tensor/operation_scope.h>
 #include <tutti/backend/error.h>
+#include <tutti/backend/numbers/checked_size.h>
 #include <tutti/backend/operations.h>
 
 #include <algorithm>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/autodiff/node.h>
-#include <tutti/autodiff/operation_scope.h>
 #include <tutti/autodiff/operations.h>
-#include <tutti/autodiff/promotion.h>
+#include <tutti/autodiff/operations/promotion.h>
+#include <tutti/autodiff/tensor/operation_scope.h>
 #include <tutti/backend/error.h>
 #include <tutti/backend/operations.h>
 

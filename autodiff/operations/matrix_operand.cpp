@@ -2,7 +2,7 @@
 #include <tutti/autodiff/operations/matrix_operand.h>
 
 #include <tutti/autodiff/operations.h>
-#include <tutti/autodiff/promotion.h>
+#include <tutti/autodiff/operations/promotion.h>
 #include <tutti/backend/error.h>
 
 #include <span>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Checks and casts of the operands of autodiff/linear_algebra.h's operations.
+// Checks and casts of the operands of autodiff/operations/linear_algebra.h's operations.
 
 #include <tutti/autodiff/tensor.h>
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reductions to elements by their place in order.
-#include <tutti/autodiff/line_gather.h>
-#include <tutti/autodiff/operation_scope.h>
 #include <tutti/autodiff/operations.h>
+#include <tutti/autodiff/operations/line_gather.h>
 #include <tutti/autodiff/operations/lines.h>
-#include <tutti/autodiff/promotion.h>
+#include <tutti/autodiff/operations/promotion.h>
+#include <tutti/autodiff/tensor/operation_scope.h>
 #include <tutti/backend/error.h>
 
 #include <cmath>

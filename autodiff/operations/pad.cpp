@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Padding with what the tensor holds.
-#include <tutti/autodiff/line_gather.h>
-#include <tutti/autodiff/operation_scope.h>
 #include <tutti/autodiff/operations.h>
+#include <tutti/autodiff/operations/line_gather.h>
 #include <tutti/autodiff/operations/padded_shape.h>
-#include <tutti/backend/checked_size.h>
+#include <tutti/autodiff/tensor/operation_scope.h>
+#include <tutti/backend/calls/operand_checks.h>
 #include <tutti/backend/error.h>
-#include <tutti/backend/operand_checks.h>
+#include <tutti/backend/numbers/checked_size.h>
 
 #include <vector>
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Shi et al., "Real-Time Single Image and Video Super-Resolution Using an Efficient Sub-Pixel Convolutional Neural
 // Network" (2016).
-#include <tutti/autodiff/operation_scope.h>
 #include <tutti/autodiff/operations.h>
-#include <tutti/backend/checked_size.h>
+#include <tutti/autodiff/tensor/operation_scope.h>
 #include <tutti/backend/error.h>
+#include <tutti/backend/numbers/checked_size.h>
 
 namespace tutti {
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Pooling of volumes: of each slice as an image, and then along the depth.
-#include <tutti/autodiff/operation_scope.h>
 #include <tutti/autodiff/operations.h>
-#include <tutti/autodiff/promotion.h>
-#include <tutti/autodiff/window_shapes.h>
+#include <tutti/autodiff/operations/promotion.h>
+#include <tutti/autodiff/operations/window_shapes.h>
+#include <tutti/autodiff/tensor/operation_scope.h>
 
 namespace tutti {
 

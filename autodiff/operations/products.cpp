@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Products made of matmul.
 #include <tutti/autodiff/autocast.h>
-#include <tutti/autodiff/operation_scope.h>
 #include <tutti/autodiff/operations.h>
-#include <tutti/autodiff/promotion.h>
+#include <tutti/autodiff/operations/promotion.h>
+#include <tutti/autodiff/tensor/operation_scope.h>
 #include <tutti/backend/error.h>
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <tutti/autodiff/operation_scope.h>
 #include <tutti/autodiff/operations.h>
+#include <tutti/autodiff/tensor/operation_scope.h>
 #include <tutti/backend/error.h>
 
 namespace tutti {

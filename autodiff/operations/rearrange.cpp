@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Elements in another order, or shown several times.
-#include <tutti/autodiff/line_gather.h>
 #include <tutti/autodiff/node.h>
-#include <tutti/autodiff/operation_scope.h>
 #include <tutti/autodiff/operations.h>
-#include <tutti/autodiff/strided_view.h>
-#include <tutti/backend/checked_size.h>
+#include <tutti/autodiff/operations/line_gather.h>
+#include <tutti/autodiff/operations/strided_view.h>
+#include <tutti/autodiff/tensor/operation_scope.h>
+#include <tutti/backend/calls/operand_checks.h>
 #include <tutti/backend/error.h>
-#include <tutti/backend/operand_checks.h>
+#include <tutti/backend/numbers/checked_size.h>
 #include <tutti/backend/operations.h>
 
 #include <algorithm>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sequences [n, c, l] as images of one row.
-#include <tutti/autodiff/operation_scope.h>
 #include <tutti/autodiff/operations.h>
-#include <tutti/autodiff/window_shapes.h>
+#include <tutti/autodiff/operations/window_shapes.h>
+#include <tutti/autodiff/tensor/operation_scope.h>
 #include <tutti/backend/error.h>
 #include <tutti/backend/operations.h>
 

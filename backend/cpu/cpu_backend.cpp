@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/backend/cpu/cpu_backend.h>
 
-#include <tutti/backend/cpu/heap_policy.h>
-#include <tutti/backend/cpu/worker_process.h>
+#include <tutti/backend/cpu/runtime/heap_policy.h>
+#include <tutti/backend/cpu/runtime/worker_process.h>
 #include <tutti/backend/cpu_threads.h>
-#include <tutti/backend/environment.h>
 #include <tutti/backend/error.h>
+#include <tutti/backend/process/environment.h>
 #include <tutti/backend/registry.h>
 
 #ifdef __linux__

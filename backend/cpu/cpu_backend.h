@@ -2,9 +2,9 @@
 #pragma once
 
 #include <tutti/backend/backend.h>
-#include <tutti/backend/cpu/cpu_stream.h>
-#include <tutti/backend/cpu/linear_algebra_kernels.h>
-#include <tutti/backend/cpu/thread_pool.h>
+#include <tutti/backend/cpu/linear_algebra/linear_algebra_kernels.h>
+#include <tutti/backend/cpu/runtime/cpu_stream.h>
+#include <tutti/backend/cpu/runtime/thread_pool.h>
 
 #include <array>
 #include <atomic>

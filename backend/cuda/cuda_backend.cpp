@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/backend/cuda/cuda_backend.h>
 
-#include <tutti/backend/cuda/gpu_mapping.h>
-#include <tutti/backend/cuda/staged_block.h>
+#include <tutti/backend/cuda/runtime/gpu_mapping.h>
+#include <tutti/backend/cuda/runtime/staged_block.h>
 #include <tutti/backend/error.h>
 
 #include <algorithm>

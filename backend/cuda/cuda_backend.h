@@ -2,16 +2,16 @@
 #pragma once
 
 #include <tutti/backend/backend.h>
-#include <tutti/backend/cuda/convolution_library.h>
-#include <tutti/backend/cuda/cublas_handles.h>
-#include <tutti/backend/cuda/cuda_graph.h>
-#include <tutti/backend/cuda/cuda_stream.h>
-#include <tutti/backend/cuda/cufft_plans.h>
-#include <tutti/backend/cuda/index_faults.h>
-#include <tutti/backend/cuda/literal_arrays.h>
-#include <tutti/backend/cuda/matrix_faults.h>
-#include <tutti/backend/cuda/pinned_memory.h>
-#include <tutti/backend/cuda/solver_handles.h>
+#include <tutti/backend/cuda/libraries/convolution_library.h>
+#include <tutti/backend/cuda/libraries/cublas_handles.h>
+#include <tutti/backend/cuda/libraries/cufft_plans.h>
+#include <tutti/backend/cuda/libraries/solver_handles.h>
+#include <tutti/backend/cuda/runtime/cuda_graph.h>
+#include <tutti/backend/cuda/runtime/cuda_stream.h>
+#include <tutti/backend/cuda/runtime/index_faults.h>
+#include <tutti/backend/cuda/runtime/literal_arrays.h>
+#include <tutti/backend/cuda/runtime/matrix_faults.h>
+#include <tutti/backend/cuda/runtime/pinned_memory.h>
 
 #include <array>
 #include <atomic>

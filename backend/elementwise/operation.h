@@ -13,10 +13,11 @@
 //
 // Parameters are double members. Branches are select(mask, a, b), whose unused argument must stay finite where a second
 // derivative would multiply it by zero. Nothing on the way is beyond the type's range where operands and result are
-// within: no squares of what may be large, a quotient before a product (tests/autodiff/elementwise_range_test.cpp).
-// Adding an operation touches its struct and its line in backend/elementwise/operation_list.h.
+// within: no squares of what may be large, a quotient before a product
+// (tests/autodiff/operations/elementwise_range_test.cpp). Adding an operation touches its struct and its line in
+// backend/elementwise/operation_list.h.
 
-#include <tutti/backend/host_device.h>
+#include <tutti/backend/numbers/host_device.h>
 
 #include <cmath>
 #include <concepts>

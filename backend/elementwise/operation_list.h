@@ -9,7 +9,7 @@
 //
 // From here come the lists of lists.h, with them the CPU's tables, CUDA's launchers and the tests; and the named
 // function on tensors, `Tensor function(const Tensor& x, double parameter = default...)`, of those that are not by
-// hand: what these have beside their struct stands in autodiff/elementwise_operations.*, as do operators and
+// hand: what these have beside their struct stands in autodiff/operations/elementwise_operations.*, as do operators and
 // comparisons.
 
 #ifndef TUTTI_UNARY

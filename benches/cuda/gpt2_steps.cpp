@@ -6,7 +6,7 @@
 #include <tutti/autodiff/autocast.h>
 #include <tutti/autodiff/backward.h>
 #include <tutti/benches/models.h>
-#include <tutti/nn/classification_loss.h>
+#include <tutti/nn/losses/classification_loss.h>
 #include <tutti/train/captured_step.h>
 
 #include <fmt/format.h>

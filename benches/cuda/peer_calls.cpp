@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/benches/cuda/peer_calls.h>
 
-#include <tutti/backend/cuda/cuda_check.h>
+#include <tutti/backend/cuda/runtime/cuda_check.h>
 #include <tutti/backend/error.h>
 #include <tutti/backend/registry.h>
 

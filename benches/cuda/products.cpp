@@ -2,8 +2,8 @@
 // Products of square matrices beside cuBLAS, called directly: floating-point operations a second.
 #include <tutti/benches/cuda/measurement.h>
 
-#include <tutti/backend/environment.h>
 #include <tutti/backend/operations.h>
+#include <tutti/backend/process/environment.h>
 #include <tutti/benches/cuda/peer_calls.h>
 
 namespace tutti::bench {

@@ -3,10 +3,10 @@
 // benches/peers/torch_eager.py has the same in PyTorch.
 #include <tutti/benches/cuda/measurement.h>
 
-#include <tutti/autodiff/attention.h>
 #include <tutti/autodiff/backward.h>
 #include <tutti/autodiff/operations.h>
-#include <tutti/nn/classification_loss.h>
+#include <tutti/autodiff/operations/attention.h>
+#include <tutti/nn/losses/classification_loss.h>
 #include <tutti/optim/adamw.h>
 
 #include <fmt/format.h>

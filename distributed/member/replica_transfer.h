@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <tutti/distributed/member/replica_state.h>
 #include <tutti/distributed/member/sync_member.h>
+#include <tutti/distributed/replica/replica_state.h>
 #include <tutti/distributed/sync_server.h>
 
 #include <memory>

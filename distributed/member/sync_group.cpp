@@ -3,7 +3,7 @@
 
 #include <tutti/backend/error.h>
 #include <tutti/backend/registry.h>
-#include <tutti/distributed/make_communicator.h>
+#include <tutti/distributed/engines/make_communicator.h>
 
 #include <algorithm>
 #include <mutex>

@@ -3,7 +3,7 @@
 
 #include <tutti/distributed/collectives.h>
 #include <tutti/distributed/communicator.h>
-#include <tutti/distributed/member/device_threads.h>
+#include <tutti/distributed/member/parts/device_threads.h>
 #include <tutti/distributed/member/replica_transfer.h>
 #include <tutti/distributed/member/sync_member.h>
 #include <tutti/distributed/sync_server.h>

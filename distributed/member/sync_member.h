@@ -2,14 +2,14 @@
 #pragma once
 
 #include <tutti/autodiff/backward.h>
-#include <tutti/distributed/member/following.h>
-#include <tutti/distributed/member/gradient_poster.h>
-#include <tutti/distributed/member/member_place.h>
-#include <tutti/distributed/member/member_share.h>
-#include <tutti/distributed/member/replica.h>
-#include <tutti/distributed/member/standing.h>
-#include <tutti/distributed/member/step_results.h>
-#include <tutti/distributed/member/step_weight.h>
+#include <tutti/distributed/member/parts/following.h>
+#include <tutti/distributed/member/parts/gradient_poster.h>
+#include <tutti/distributed/member/parts/member_place.h>
+#include <tutti/distributed/member/parts/member_share.h>
+#include <tutti/distributed/member/parts/replica.h>
+#include <tutti/distributed/member/parts/standing.h>
+#include <tutti/distributed/member/parts/step_results.h>
+#include <tutti/distributed/member/parts/step_weight.h>
 
 #include <cstdint>
 #include <exception>

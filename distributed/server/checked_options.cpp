@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/distributed/server/checked_options.h>
 
-#include <tutti/backend/deadline.h>
+#include <tutti/backend/calls/operand_checks.h>
 #include <tutti/backend/error.h>
-#include <tutti/backend/operand_checks.h>
+#include <tutti/backend/process/deadline.h>
 #include <tutti/distributed/gradient_compression.h>
-#include <tutti/distributed/sync_events.h>
+#include <tutti/distributed/report/sync_events.h>
 
 #include <cstdio>
 #include <cstdlib>

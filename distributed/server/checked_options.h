@@ -2,7 +2,7 @@
 #pragma once
 
 #include <tutti/backend/device.h>
-#include <tutti/distributed/gradient_layout.h>
+#include <tutti/distributed/layout/gradient_layout.h>
 #include <tutti/distributed/sync_options.h>
 
 #include <span>

@@ -2,9 +2,9 @@
 #pragma once
 
 #include <tutti/distributed/communicator.h>
-#include <tutti/distributed/shard_plan.h>
-#include <tutti/distributed/sync_messages.h>
-#include <tutti/distributed/sync_text.h>
+#include <tutti/distributed/ledger/shard_plan.h>
+#include <tutti/distributed/messages/sync_messages.h>
+#include <tutti/distributed/report/sync_text.h>
 
 #include <cstdint>
 #include <deque>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/distributed/server/deadline_watch.h>
 
-#include <tutti/backend/deadline.h>
 #include <tutti/backend/error.h>
-#include <tutti/backend/start_thread.h>
+#include <tutti/backend/process/deadline.h>
+#include <tutti/backend/process/start_thread.h>
 
 #include <utility>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <tutti/distributed/gradient_layout.h>
+#include <tutti/distributed/layout/gradient_layout.h>
 
 #include <memory>
 #include <mutex>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <tutti/distributed/spinning_lock.h>
+#include <tutti/distributed/threads/spinning_lock.h>
 
 #include <mutex>
 #include <utility>

@@ -2,7 +2,7 @@
 #include <tutti/distributed/server/replica_registry.h>
 
 #include <tutti/backend/error.h>
-#include <tutti/distributed/replica_description.h>
+#include <tutti/distributed/messages/replica_description.h>
 
 #include <algorithm>
 #include <utility>

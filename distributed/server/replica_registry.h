@@ -2,8 +2,8 @@
 #pragma once
 
 #include <tutti/backend/device.h>
-#include <tutti/distributed/gradient_layout.h>
-#include <tutti/distributed/sync_ledger.h>
+#include <tutti/distributed/layout/gradient_layout.h>
+#include <tutti/distributed/ledger/sync_ledger.h>
 
 #include <cstdint>
 #include <mutex>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <tutti/distributed/buffer_sync.h>
-#include <tutti/distributed/server/pending_answers.h>
-#include <tutti/distributed/sync_waiter.h>
+#include <tutti/distributed/messages/buffer_sync.h>
+#include <tutti/distributed/messages/sync_waiter.h>
+#include <tutti/distributed/server/answers/pending_answers.h>
 
 #include <chrono>
 #include <cstdint>

@@ -6,7 +6,7 @@
 #include <tutti/backend/registry.h>
 #include <tutti/distributed/gradient_compression.h>
 #include <tutti/distributed/server/checked_options.h>
-#include <tutti/distributed/server/gradient_check.h>
+#include <tutti/distributed/server/launchers/gradient_check.h>
 
 #include <utility>
 

@@ -4,7 +4,7 @@
 
 #include <tutti/backend/error.h>
 #include <tutti/distributed/server/checked_options.h>
-#include <tutti/distributed/spinning_wait.h>
+#include <tutti/distributed/threads/spinning_wait.h>
 
 #include <algorithm>
 #include <utility>

@@ -6,7 +6,7 @@
 #include <tutti/distributed/gradient_sync.h>
 #include <tutti/distributed/member/device_use.h>
 #include <tutti/distributed/member/sync_group.h>
-#include <tutti/optim/ready_gradient.h>
+#include <tutti/optim/steps/ready_gradient.h>
 
 #include <cmath>
 #include <utility>

@@ -2,8 +2,8 @@
 #pragma once
 
 #include <tutti/distributed/collectives.h>
-#include <tutti/distributed/member/pending_gathers.h>
-#include <tutti/distributed/shard_plan.h>
+#include <tutti/distributed/ledger/shard_plan.h>
+#include <tutti/distributed/member/parts/pending_gathers.h>
 #include <tutti/optim/clip.h>
 #include <tutti/optim/gradient_scaler.h>
 #include <tutti/optim/optimizer.h>

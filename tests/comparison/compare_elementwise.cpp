@@ -3,7 +3,7 @@
 #include <tutti/tests/comparison/device_comparison.h>
 
 #include <tutti/backend/operations.h>
-#include <tutti/tests/backend/elementwise_samples.h>
+#include <tutti/tests/backend/elementwise/elementwise_samples.h>
 
 #include <type_traits>
 

@@ -2,7 +2,7 @@
 #include <tutti/tests/comparison/device_comparison.h>
 
 #include <tutti/backend/elementwise/arithmetic.h>
-#include <tutti/backend/linear_algebra.h>
+#include <tutti/backend/linear_algebra/linear_algebra.h>
 #include <tutti/backend/operations.h>
 
 #include <algorithm>

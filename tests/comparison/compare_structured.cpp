@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <tutti/tests/backend/optimizer_rule_samples.h>
+#include <tutti/tests/backend/formulas/optimizer_rule_samples.h>
 #include <tutti/tests/comparison/device_comparison.h>
 
 #include <tutti/backend/operations.h>

@@ -5,10 +5,10 @@
 // and the names that it takes for granted. Nothing here is ever defined, for documents are compiled and never linked.
 // What only one of them speaks of is declared beside it, in its own comment.
 
-#include <tutti/autodiff/elementwise_recording.h>
 #include <tutti/autodiff/node.h>
-#include <tutti/autodiff/operation_scope.h>
-#include <tutti/autodiff/promotion.h>
+#include <tutti/autodiff/operations/elementwise_recording.h>
+#include <tutti/autodiff/operations/promotion.h>
+#include <tutti/autodiff/tensor/operation_scope.h>
 #include <tutti/backend/forwarding_backend.h>
 #include <tutti/backend/operations.h>
 #include <tutti/train/checkpoints/tensor_file.h>

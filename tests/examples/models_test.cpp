@@ -9,11 +9,10 @@
 #include <tutti/nn/loss.h>
 #include <tutti/optim/adamw.h>
 #include <tutti/optim/sgd.h>
+#include <tutti/tests/distributed/compression/relative_distance.h>
 #include <tutti/tests/distributed/device_threads.h>
-#include <tutti/tests/distributed/relative_distance.h>
 
 #include <doctest/doctest.h>
-
 
 using namespace tutti;
 

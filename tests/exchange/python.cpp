@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/tests/exchange/python.h>
 
-#include <tutti/backend/environment.h>
+#include <tutti/backend/process/environment.h>
 #include <tutti/tests/exchange/temporary_folder.h>
 
 #include <doctest/doctest.h>

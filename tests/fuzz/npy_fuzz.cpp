@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Any file is read or refused, and the same whether it is mapped or copied.
 #include <tutti/backend/error.h>
-#include <tutti/exchange/file_arrays.h>
+#include <tutti/exchange/files/file_arrays.h>
 #include <tutti/exchange/npy.h>
 #include <tutti/tests/fuzz/input_file.h>
 #include <tutti/tests/fuzz/require.h>

@@ -64,8 +64,8 @@ DType result_dtype(const Operation& operation, const ReferenceCase& reference, D
 }  // namespace
 
 TEST_CASE("autocast: the documented lists are those of the code") {
-  CHECK(narrow_names() == marked("autodiff/autocast.cpp", "kNarrow[] = {", "};", '"'));
-  CHECK(wide_names() == marked("autodiff/autocast.cpp", "kWide[] = {", "};", '"'));
+  CHECK(narrow_names() == marked("autodiff/engine/autocast.cpp", "kNarrow[] = {", "};", '"'));
+  CHECK(wide_names() == marked("autodiff/engine/autocast.cpp", "kWide[] = {", "};", '"'));
 }
 
 TEST_CASE("autocast: every operation computes as its list says") {

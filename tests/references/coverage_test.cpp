@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // An operation that is declared and has no reference is noticed here.
 #include <doctest/doctest.h>
-#include <tutti/tests/autodiff/elementwise_calls.h>
+#include <tutti/tests/autodiff/operations/elementwise_calls.h>
 #include <tutti/tests/references/declarations.h>
 #include <tutti/tests/references/operations.h>
 

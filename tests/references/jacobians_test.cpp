@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every operation of the table against central differences, first and second, at smooth points near its cases.
 // An operation that has none is noticed. Elementwise operations have the same at more shapes from their own lists, in
-// tests/autodiff/elementwise_gradient_test.cpp.
+// tests/autodiff/operations/elementwise_gradient_test.cpp.
 #include <doctest/doctest.h>
 #include <tutti/autodiff/gradcheck.h>
 #include <tutti/autodiff/operations.h>

@@ -3,7 +3,7 @@
 
 // The files that tools/references wrote: what NumPy and PyTorch give. See docs/references.md.
 
-#include <tutti/autodiff/axes.h>
+#include <tutti/autodiff/tensor/axes.h>
 #include <tutti/backend/array.h>
 
 #include <map>

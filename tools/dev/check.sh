@@ -79,7 +79,7 @@ check_kernels() {
   local PATH=$PATH folder
   for folder in "$PWD"/build/kernels/lib/python3*/site-packages/nvidia/cu*/bin; do PATH=$PATH:$folder; done
   if command -v cuobjdump >/dev/null && command -v nvdisasm >/dev/null; then
-    tools/kernel_report.py "$release" --check
+    tools/kernels/kernel_report.py "$release" --check
     return
   fi
   echo "cuobjdump or nvdisasm is missing (of the CUDA toolkit; nvidia-cuda-cuobjdump and nvidia-cuda-nvdisasm of PyPI)"
@@ -148,11 +148,11 @@ stage "layers" tools/check_layers.py
 stage "layers, self-test" tools/check_layers.py --self-test
 stage "comments in headers" tools/check_comments.py
 stage "comments in headers, self-test" tools/check_comments_self_test.py
-stage "docs/operations.md" tools/operation_coverage.py --check
-stage "docs/operations.md, self-test" tools/operation_coverage_self_test.py
+stage "docs/operations.md" tools/operations/operation_coverage.py --check
+stage "docs/operations.md, self-test" tools/operations/operation_coverage_self_test.py
 stage "GPU results, self-test" tools/gpu_results_self_test.py
 stage "./dev gpu, self-test" tools/gpu_stages_self_test.py
-stage "report on CUDA kernels, self-test" tools/kernel_report_self_test.py
+stage "report on CUDA kernels, self-test" tools/kernels/kernel_report_self_test.py
 stage "running tests, self-test" tools/run_tests_self_test.py
 stage "running test cases, self-test" tools/run_test_cases_self_test.py
 stage "benches, self-test" tools/bench_self_test.py
@@ -188,7 +188,7 @@ fi
 if [ $full -eq 1 ]; then
   TUTTI_STRESS_STEPS=10000 stage "stress, 10,000 steps" "$release/tests/distributed_test" -tc='stress*'
   stage "tests, beside PyTorch" run_with_torch
-  stage "docs/operations.md, functions of PyTorch" build/torch/bin/python3 tools/operation_coverage.py --check
+  stage "docs/operations.md, functions of PyTorch" build/torch/bin/python3 tools/operations/operation_coverage.py --check
   if stage "build, clang" build_clang; then
     stage "fuzzers" tools/dev/fuzz.sh 60
     stage "clang-tidy" run_tidy

@@ -13,7 +13,7 @@ folder=build/pack
 pack=build-gpu-pack
 content=build/pack.content
 most=$((60 * 1024 * 1024))
-programs=(tests/device_tests tests/device_probe tests/distributed/sync_process tests/distributed/nccl/nccl_rank
+programs=(tests/device_tests tests/device_probe tests/distributed/process/sync_process tests/distributed/engines/nccl/nccl_rank
   benches/cuda/gpu_bench)
 
 stop() {

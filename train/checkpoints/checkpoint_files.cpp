@@ -2,7 +2,7 @@
 #include <tutti/train/checkpoints/checkpoint_files.h>
 
 #include <tutti/backend/error.h>
-#include <tutti/exchange/file_descriptor.h>
+#include <tutti/exchange/files/file_descriptor.h>
 #include <tutti/train/checkpoints/tensor_file.h>
 
 #include <algorithm>

@@ -2,7 +2,7 @@
 #include <tutti/train/checkpoints/checkpoint_folder.h>
 
 #include <tutti/backend/error.h>
-#include <tutti/backend/start_thread.h>
+#include <tutti/backend/process/start_thread.h>
 
 #include <unistd.h>
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <tutti/backend/process_mark.h>
-#include <tutti/exchange/file_descriptor.h>
+#include <tutti/backend/process/process_mark.h>
+#include <tutti/exchange/files/file_descriptor.h>
 #include <tutti/train/checkpoints/checkpoint_files.h>
 #include <tutti/train/checkpoints/checkpoint_parts.h>
 

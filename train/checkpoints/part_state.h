@@ -3,7 +3,7 @@
 
 #include <tutti/backend/random.h>
 #include <tutti/distributed/gradient_compression.h>
-#include <tutti/exchange/named_arrays.h>
+#include <tutti/exchange/arrays/named_arrays.h>
 #include <tutti/nn/module.h>
 #include <tutti/optim/gradient_scaler.h>
 #include <tutti/optim/optimizer.h>

@@ -3,8 +3,8 @@
 
 #include <tutti/backend/error.h>
 #include <tutti/backend/registry.h>
-#include <tutti/exchange/file_arrays.h>
-#include <tutti/exchange/safetensors_header.h>
+#include <tutti/exchange/files/file_arrays.h>
+#include <tutti/exchange/files/safetensors_header.h>
 #include <tutti/train/checkpoints/crc32.h>
 
 #include <algorithm>

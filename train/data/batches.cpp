@@ -2,7 +2,7 @@
 #include <tutti/train/data/batches.h>
 
 #include <tutti/backend/error.h>
-#include <tutti/train/data/batch_position.h>
+#include <tutti/train/data/positions/batch_position.h>
 
 #include <algorithm>
 #include <set>

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <tutti/train/data/dataset.h>
-#include <tutti/train/data/gzip_lines.h>
+#include <tutti/train/data/files/gzip_lines.h>
 
 #include <cstdint>
 #include <optional>

@@ -3,7 +3,7 @@
 
 #include <tutti/backend/error.h>
 #include <tutti/backend/random.h>
-#include <tutti/exchange/host_span.h>
+#include <tutti/exchange/arrays/host_span.h>
 #include <tutti/train/data/csv.h>
 #include <tutti/train/data/row_storage.h>
 

@@ -2,8 +2,8 @@
 #pragma once
 
 #include <tutti/backend/error.h>
-#include <tutti/backend/process_mark.h>
-#include <tutti/backend/start_thread.h>
+#include <tutti/backend/process/process_mark.h>
+#include <tutti/backend/process/start_thread.h>
 #include <tutti/train/data/data_stream.h>
 
 #include <condition_variable>

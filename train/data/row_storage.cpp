@@ -3,7 +3,7 @@
 
 #include <tutti/backend/error.h>
 #include <tutti/backend/registry.h>
-#include <tutti/exchange/host_span.h>
+#include <tutti/exchange/arrays/host_span.h>
 
 #include <cstring>
 #include <vector>

@@ -2,7 +2,7 @@
 #include <tutti/train/data/tokens.h>
 
 #include <tutti/backend/error.h>
-#include <tutti/exchange/file_descriptor.h>
+#include <tutti/exchange/files/file_descriptor.h>
 #include <tutti/exchange/npy.h>
 
 #include <cstring>

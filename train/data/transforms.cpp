@@ -4,7 +4,7 @@
 #include <tutti/autodiff/operations.h>
 #include <tutti/backend/error.h>
 #include <tutti/backend/registry.h>
-#include <tutti/exchange/file_arrays.h>
+#include <tutti/exchange/files/file_arrays.h>
 
 #include <algorithm>
 #include <cstring>

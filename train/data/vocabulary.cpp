@@ -2,7 +2,7 @@
 #include <tutti/train/data/vocabulary.h>
 
 #include <tutti/backend/error.h>
-#include <tutti/exchange/utf8.h>
+#include <tutti/exchange/files/utf8.h>
 
 #include <algorithm>
 

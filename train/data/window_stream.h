@@ -3,7 +3,7 @@
 
 #include <tutti/backend/error.h>
 #include <tutti/train/data/data_stream.h>
-#include <tutti/train/data/window_position.h>
+#include <tutti/train/data/positions/window_position.h>
 #include <tutti/train/data/windowed.h>
 
 #include <cstdint>

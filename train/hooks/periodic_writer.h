@@ -2,7 +2,7 @@
 #pragma once
 
 #include <tutti/train/hook.h>
-#include <tutti/train/reporting/event_storage.h>
+#include <tutti/train/reporting/writers/event_storage.h>
 
 #include <concepts>
 #include <cstdint>

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/train/reporting/classification_metrics.h>
 
-#include <tutti/autodiff/along_axis.h>
 #include <tutti/autodiff/operations.h>
+#include <tutti/autodiff/operations/along_axis.h>
 #include <tutti/backend/error.h>
-#include <tutti/nn/classification_loss.h>
+#include <tutti/nn/losses/classification_loss.h>
 #include <tutti/train/reporting/metric_state.h>
 
 #include <algorithm>

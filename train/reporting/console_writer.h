@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <tutti/train/reporting/event_storage.h>
+#include <tutti/train/reporting/writers/event_storage.h>
 
 #include <chrono>
 #include <cstdio>

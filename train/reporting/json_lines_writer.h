@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <tutti/train/reporting/event_rows.h>
-#include <tutti/train/reporting/event_storage.h>
-#include <tutti/train/reporting/line_file.h>
+#include <tutti/train/reporting/writers/event_rows.h>
+#include <tutti/train/reporting/writers/event_storage.h>
+#include <tutti/train/reporting/writers/line_file.h>
 
 #include <string>
 #include <vector>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/train/reporting/metric_state.h>
 
-#include <tutti/autodiff/along_axis.h>
 #include <tutti/autodiff/operations.h>
+#include <tutti/autodiff/operations/along_axis.h>
 #include <tutti/backend/error.h>
 
 #include <charconv>

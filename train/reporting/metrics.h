@@ -3,7 +3,7 @@
 
 #include <tutti/autodiff/tensor.h>
 #include <tutti/train/reporting/exact_sum.h>
-#include <tutti/train/reporting/line_file.h>
+#include <tutti/train/reporting/writers/line_file.h>
 
 #include <concepts>
 #include <cstdint>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/train/reporting/progress.h>
 
-#include <tutti/backend/deadline.h>
+#include <tutti/backend/process/deadline.h>
 #include <tutti/train/reporting/duration_text.h>
 
 #include <fmt/format.h>

@@ -3,7 +3,7 @@
 
 #include <tutti/backend/device.h>
 #include <tutti/distributed/sync_summary.h>
-#include <tutti/train/reporting/event_storage.h>
+#include <tutti/train/reporting/writers/event_storage.h>
 
 #include <span>
 #include <string>

@@ -2,8 +2,8 @@
 #pragma once
 
 #include <tutti/autodiff/tensor.h>
-#include <tutti/train/reporting/event_rows.h>
-#include <tutti/train/reporting/event_storage.h>
+#include <tutti/train/reporting/writers/event_rows.h>
+#include <tutti/train/reporting/writers/event_storage.h>
 
 #include <cstdio>
 #include <memory>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/backend/cuda/kernels/arg_reduce.h>
 
-#include <tutti/backend/cuda/kernels/best_element.h>
-#include <tutti/backend/cuda/kernels/launch.cuh>
-#include <tutti/backend/cuda/kernels/line_combine.cuh>
+#include <tutti/backend/cuda/kernels/parts/best_element.h>
+#include <tutti/backend/cuda/kernels/parts/launch.cuh>
+#include <tutti/backend/cuda/kernels/parts/line_combine.cuh>
 
 namespace tutti::cuda_kernels {
 namespace {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <tutti/backend/conversion.h>
+#include <tutti/backend/numbers/conversion.h>
 #include <tutti/backend/cuda/kernels/copy.h>
-#include <tutti/backend/cuda/kernels/element_loops.cuh>
+#include <tutti/backend/cuda/kernels/parts/element_loops.cuh>
 
 namespace tutti::cuda_kernels {
 namespace {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/backend/cuda/kernels/convolution.h>
 
-#include <tutti/backend/cuda/kernels/launch.cuh>
-#include <tutti/backend/cuda/kernels/quad.h>
+#include <tutti/backend/cuda/kernels/parts/launch.cuh>
+#include <tutti/backend/cuda/kernels/parts/quad.h>
 
 namespace tutti::cuda_kernels {
 namespace {

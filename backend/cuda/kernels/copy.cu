@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/backend/cuda/kernels/copy.h>
 
-#include <tutti/backend/cuda/kernels/element_loops.cuh>
-#include <tutti/backend/numbering.h>
+#include <tutti/backend/cuda/kernels/parts/element_loops.cuh>
+#include <tutti/backend/numbers/arithmetic_sequence.h>
 
 namespace tutti::cuda_kernels {
 namespace {

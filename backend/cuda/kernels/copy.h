@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <tutti/backend/cuda/element_layout.h>
-#include <tutti/backend/cuda/tile_layout.h>
+#include <tutti/backend/cuda/kernels/parts/element_layout.h>
+#include <tutti/backend/cuda/kernels/parts/tile_layout.h>
 #include <tutti/backend/dtype.h>
 
 #include <cuda_runtime_api.h>

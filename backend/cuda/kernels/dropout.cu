@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/backend/cuda/kernels/dropout.h>
 
-#include <tutti/backend/cuda/kernels/launch.cuh>
-#include <tutti/backend/philox.h>
+#include <tutti/backend/cuda/kernels/parts/launch.cuh>
+#include <tutti/backend/formulas/philox.h>
 
 namespace tutti::cuda_kernels {
 namespace {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <tutti/backend/cuda/element_layout.h>
+#include <tutti/backend/cuda/kernels/parts/element_layout.h>
 #include <tutti/backend/dtype.h>
 #include <tutti/backend/elementwise/formulas.h>
 

@@ -3,7 +3,7 @@
 
 // Makes the table of launchers of one element type from the list of all elementwise operations.
 
-#include <tutti/backend/cuda/kernels/element_loops.cuh>
+#include <tutti/backend/cuda/kernels/parts/element_loops.cuh>
 #include <tutti/backend/cuda/kernels/elementwise.h>
 
 namespace tutti::cuda_kernels {

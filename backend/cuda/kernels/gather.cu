@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/backend/cuda/kernels/gather.h>
 
-#include <tutti/backend/cuda/kernels/launch.cuh>
+#include <tutti/backend/cuda/kernels/parts/launch.cuh>
 
 namespace tutti::cuda_kernels {
 namespace {

@@ -3,9 +3,9 @@
 
 // Kernels for what cuSOLVER and cuBLAS leave to their callers. Matrices are row-major.
 
+#include <tutti/backend/calls/matrix_defect.h>
 #include <tutti/backend/dtype.h>
-#include <tutti/backend/host_device.h>
-#include <tutti/backend/matrix_defect.h>
+#include <tutti/backend/numbers/host_device.h>
 
 #include <cuda_runtime_api.h>
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/backend/cuda/kernels/normalize.h>
 
-#include <tutti/backend/cuda/kernels/launch.cuh>
-#include <tutti/backend/cuda/kernels/line_combine.cuh>
-#include <tutti/backend/cuda/kernels/line_loops.cuh>
+#include <tutti/backend/cuda/kernels/parts/launch.cuh>
+#include <tutti/backend/cuda/kernels/parts/line_combine.cuh>
+#include <tutti/backend/cuda/kernels/parts/line_loops.cuh>
 
 #include <type_traits>
 

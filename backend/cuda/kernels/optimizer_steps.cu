@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/backend/cuda/kernels/optimizer_steps.h>
 
-#include <tutti/backend/cuda/kernels/element_loops.cuh>
-#include <tutti/backend/optimizer_rule_formulas.h>
+#include <tutti/backend/cuda/kernels/parts/element_loops.cuh>
+#include <tutti/backend/formulas/optimizer_rule_formulas.h>
 
 namespace tutti::cuda_kernels {
 namespace {

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <tutti/backend/dtype.h>
-#include <tutti/backend/optimizer_rules.h>
+#include <tutti/backend/formulas/optimizer_rules.h>
 
 #include <cuda_runtime_api.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <tutti/backend/cuda/kernels/pooling_windows.h>
+#include <tutti/backend/cuda/kernels/parts/pooling_windows.h>
 #include <tutti/backend/dtype.h>
 
 #include <cuda_runtime_api.h>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <tutti/backend/calls/kernel_arguments.h>
 #include <tutti/backend/dtype.h>
-#include <tutti/backend/kernel_arguments.h>
 
 #include <cuda_runtime_api.h>
 

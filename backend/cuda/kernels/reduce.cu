@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/backend/cuda/kernels/reduce.h>
 
-#include <tutti/backend/cuda/kernels/launch.cuh>
-#include <tutti/backend/cuda/kernels/line_combine.cuh>
-#include <tutti/backend/cuda/kernels/quad.h>
-#include <tutti/backend/cuda/kernels/reduce_terms.h>
+#include <tutti/backend/cuda/kernels/parts/launch.cuh>
+#include <tutti/backend/cuda/kernels/parts/line_combine.cuh>
+#include <tutti/backend/cuda/kernels/parts/quad.h>
+#include <tutti/backend/cuda/kernels/parts/reduce_terms.h>
 
 namespace tutti::cuda_kernels {
 namespace {

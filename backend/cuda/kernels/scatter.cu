@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/backend/cuda/kernels/scatter.h>
 
-#include <tutti/backend/cuda/kernels/launch.cuh>
-#include <tutti/backend/cuda/kernels/line_combine.cuh>
-#include <tutti/backend/cuda/kernels/numbered_sort.cuh>
-#include <tutti/backend/cuda/kernels/quad.h>
-#include <tutti/backend/cuda/kernels/reduce_terms.h>
+#include <tutti/backend/cuda/kernels/parts/launch.cuh>
+#include <tutti/backend/cuda/kernels/parts/line_combine.cuh>
+#include <tutti/backend/cuda/kernels/parts/numbered_sort.cuh>
+#include <tutti/backend/cuda/kernels/parts/quad.h>
+#include <tutti/backend/cuda/kernels/parts/reduce_terms.h>
 
 #include <bit>
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <tutti/backend/cuda/kernels/selection.h>
+#include <tutti/backend/calls/kernel_arguments.h>
+#include <tutti/backend/cuda/kernels/parts/selection.h>
 #include <tutti/backend/dtype.h>
-#include <tutti/backend/kernel_arguments.h>
 
 #include <cuda_runtime_api.h>
 

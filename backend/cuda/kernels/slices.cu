@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/backend/cuda/kernels/slices.h>
 
-#include <tutti/backend/cuda/kernels/launch.cuh>
-#include <tutti/backend/slice_formulas.h>
+#include <tutti/backend/cuda/kernels/parts/launch.cuh>
+#include <tutti/backend/formulas/slice_formulas.h>
 
 #include <algorithm>
 #include <type_traits>

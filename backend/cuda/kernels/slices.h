@@ -31,8 +31,8 @@ struct SliceOperation {
   double wire_scale = 1.0;
 };
 
-/// Element i of every target = the sources' elements i, combined in their order as backend/slice_formulas.h says; zeros
-/// without sources. For contiguous arrays of numbers.
+/// Element i of every target = the sources' elements i, combined in their order as backend/formulas/slice_formulas.h
+/// says; zeros without sources. For contiguous arrays of numbers.
 void launch_combine_slices(cudaStream_t, DType, const SliceTable&, std::int64_t count, const SliceOperation&);
 
 /// One element, as the kernels do it.

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/backend/cuda/kernels/softmax.h>
 
-#include <tutti/backend/cuda/kernels/launch.cuh>
-#include <tutti/backend/cuda/kernels/line_combine.cuh>
-#include <tutti/backend/cuda/kernels/line_loops.cuh>
-#include <tutti/backend/cuda/kernels/quad.h>
-#include <tutti/backend/cuda/kernels/softmax_terms.h>
+#include <tutti/backend/cuda/kernels/parts/launch.cuh>
+#include <tutti/backend/cuda/kernels/parts/line_combine.cuh>
+#include <tutti/backend/cuda/kernels/parts/line_loops.cuh>
+#include <tutti/backend/cuda/kernels/parts/quad.h>
+#include <tutti/backend/cuda/kernels/parts/softmax_terms.h>
 
 namespace tutti::cuda_kernels {
 namespace {

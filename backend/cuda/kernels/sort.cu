@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/backend/cuda/kernels/sort.h>
 
-#include <tutti/backend/cuda/kernels/launch.cuh>
-#include <tutti/backend/cuda/kernels/numbered_sort.cuh>
-#include <tutti/backend/sort_key.h>
+#include <tutti/backend/cuda/kernels/parts/launch.cuh>
+#include <tutti/backend/cuda/kernels/parts/numbered_sort.cuh>
+#include <tutti/backend/numbers/sort_key.h>
 
 #include <bit>
 #include <utility>

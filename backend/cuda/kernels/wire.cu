@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/backend/cuda/kernels/wire.h>
 
-#include <tutti/backend/cuda/kernels/launch.cuh>
+#include <tutti/backend/cuda/kernels/parts/launch.cuh>
 
 #include <algorithm>
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <tutti/backend/dtype.h>
-#include <tutti/backend/short_float.h>
+#include <tutti/backend/numbers/short_float.h>
 
 #include <cuda_runtime_api.h>
 
@@ -10,8 +10,9 @@
 
 namespace tutti::cuda_kernels {
 
-// Gradients of f32 on their way between devices in 16 bits: the two halves of TravelledSum (backend/slice_formulas.h),
-// for an engine whose kernels do not reach other devices' memory. `wire`: bf16 or f16. Contiguous arrays.
+// Gradients of f32 on their way between devices in 16 bits: the two halves of TravelledSum
+// (backend/formulas/slice_formulas.h), for an engine whose kernels do not reach other devices' memory. `wire`: bf16 or
+// f16. Contiguous arrays.
 
 /// packed[i] = values[i] * scale, rounded once.
 void launch_pack(cudaStream_t, DType wire, const float* values, void* packed, std::int64_t count, float scale);

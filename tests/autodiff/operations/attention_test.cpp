@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <tutti/autodiff/attention.h>
 #include <tutti/autodiff/backward.h>
 #include <tutti/autodiff/operations.h>
+#include <tutti/autodiff/operations/attention.h>
 #include <tutti/backend/error.h>
 #include <tutti/backend/registry.h>
 #include <tutti/tests/autodiff/leaves.h>

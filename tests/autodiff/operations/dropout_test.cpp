@@ -2,7 +2,7 @@
 #include <tutti/autodiff/backward.h>
 #include <tutti/autodiff/operations.h>
 #include <tutti/backend/error.h>
-#include <tutti/backend/memory_pool.h>
+#include <tutti/backend/memory/memory_pool.h>
 #include <tutti/backend/registry.h>
 #include <tutti/tests/autodiff/leaves.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/autodiff/backward.h>
-#include <tutti/autodiff/normalization.h>
 #include <tutti/autodiff/operations.h>
+#include <tutti/autodiff/operations/normalization.h>
 #include <tutti/backend/error.h>
 #include <tutti/tests/autodiff/leaves.h>
 #include <tutti/tests/close.h>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/backend/array.h>
-#include <tutti/backend/cuda/cuda_check.h>
+#include <tutti/backend/cuda/runtime/cuda_check.h>
 #include <tutti/backend/error.h>
-#include <tutti/backend/linear_algebra.h>
+#include <tutti/backend/linear_algebra/linear_algebra.h>
 #include <tutti/backend/operations.h>
 #include <tutti/tests/backend/cuda/recording/recording_cuda.h>
 #include <tutti/tests/backend/cuda/renewed_backend.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every call of the CUDA runtime fails once, in turn: nothing hangs, leaks or is computed wrongly afterwards.
 #include <tutti/backend/array.h>
-#include <tutti/backend/cpu/cpu_event.h>
+#include <tutti/backend/cpu/runtime/cpu_event.h>
 #include <tutti/backend/error.h>
 #include <tutti/tests/backend/cuda/recording/recording_cuda.h>
 #include <tutti/tests/backend/cuda/renewed_backend.h>

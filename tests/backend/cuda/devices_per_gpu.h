@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <tutti/backend/cuda/gpu_mapping.h>
+#include <tutti/backend/cuda/runtime/gpu_mapping.h>
 
 #include <cstdlib>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <tutti/backend/memory_pool.h>
+#include <tutti/backend/memory/memory_pool.h>
 
 #include <cstddef>
 

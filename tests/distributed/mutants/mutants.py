@@ -6,7 +6,7 @@
   mutants.py table OUTPUT              lines of a name and the violated property
   mutants.py apply NAME INPUT OUTPUT   the ledger's source with that mutation
 
-Each change is a text that must occur exactly once in distributed/sync_ledger.cpp, and what stands there instead. When
+Each change is a text that must occur exactly once in distributed/ledger/sync_ledger.cpp, and what stands there instead. When
 the ledger is rewritten, so is the mutation: it says which rule is broken.
 """
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The proof of the ledger can fail: it finds what is wrong with each of these.
-#include <tutti/tests/distributed/ledger_search.h>
+#include <tutti/tests/distributed/ledger/ledger_search.h>
 
 #include <doctest/doctest.h>
 

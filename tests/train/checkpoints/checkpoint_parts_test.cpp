@@ -5,8 +5,8 @@
 #include <tutti/optim/sgd.h>
 #include <tutti/tests/exchange/temporary_folder.h>
 #include <tutti/tests/train/checkpoints/checkpointed_run.h>
-#include <tutti/train/reporting/event_storage.h>
 #include <tutti/train/reporting/json_lines_writer.h>
+#include <tutti/train/reporting/writers/event_storage.h>
 
 #include <doctest/doctest.h>
 

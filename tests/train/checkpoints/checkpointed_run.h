@@ -6,7 +6,7 @@
 #include <tutti/backend/error.h>
 #include <tutti/nn/dropout.h>
 #include <tutti/nn/linear.h>
-#include <tutti/nn/regression_loss.h>
+#include <tutti/nn/losses/regression_loss.h>
 #include <tutti/optim/adamw.h>
 #include <tutti/tests/test_devices.h>
 #include <tutti/train/checkpoints/checkpoint_folder.h>

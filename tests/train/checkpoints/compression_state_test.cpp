@@ -4,7 +4,7 @@
 
 #include <tutti/backend/error.h>
 #include <tutti/optim/sgd.h>
-#include <tutti/tests/distributed/compressing_group.h>
+#include <tutti/tests/distributed/compression/compressing_group.h>
 #include <tutti/tests/exchange/temporary_folder.h>
 #include <tutti/tests/test_devices.h>
 #include <tutti/tests/train/linear_training.h>

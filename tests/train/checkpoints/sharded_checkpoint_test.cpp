@@ -4,8 +4,8 @@
 
 #include <tutti/backend/error.h>
 #include <tutti/optim/adam.h>
-#include <tutti/tests/distributed/compressing_group.h>
-#include <tutti/tests/distributed/sharded_training.h>
+#include <tutti/tests/distributed/compression/compressing_group.h>
+#include <tutti/tests/distributed/sharded/sharded_training.h>
 #include <tutti/tests/exchange/temporary_folder.h>
 
 #include <doctest/doctest.h>

@@ -3,7 +3,7 @@
 #include <tutti/autodiff/backward.h>
 #include <tutti/backend/error.h>
 #include <tutti/tests/exchange/temporary_folder.h>
-#include <tutti/tests/train/click_training.h>
+#include <tutti/tests/train/recommender/click_training.h>
 #include <tutti/train/checkpoints/checkpoint.h>
 #include <tutti/train/checkpoints/checkpoint_folder.h>
 

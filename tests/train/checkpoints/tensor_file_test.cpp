@@ -3,7 +3,7 @@
 #include <sys/stat.h>
 #include <tutti/backend/error.h>
 #include <tutti/tests/exchange/complaint.h>
-#include <tutti/tests/exchange/safetensors_bytes.h>
+#include <tutti/tests/exchange/files/safetensors_bytes.h>
 #include <tutti/tests/test_devices.h>
 #include <tutti/train/checkpoints/tensor_file.h>
 

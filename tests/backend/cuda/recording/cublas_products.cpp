@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The functions of cuBLASLt that matrix products need, in place of NVIDIA's library. Products are really computed, in
 // f64 and in the stream's order; their operands are watched.
-#include <tutti/backend/short_float.h>
+#include <tutti/backend/numbers/short_float.h>
 #include <tutti/tests/backend/cuda/recording/cuda_machine.h>
 
 #include <fmt/format.h>

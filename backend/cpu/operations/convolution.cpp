@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tutti/backend/cpu/cpu_backend.h>
+
+#include <tutti/backend/cpu/linear_algebra/gemm.h>
+#include <tutti/backend/cpu/operations/direct_convolution.h>
+#include <tutti/backend/cpu/operations/image_columns.h>
+#include <tutti/backend/cpu/packs/pack_loops.h>
+
+#include <algorithm>
+
+namespace tutti {
+namespace {
+
+constexpr std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+/// What a kernel runs with. Images are taken in batches of a size that depends on theirs alone: small ones together, so
+/// that matrix products are worth their start.
+struct Convolution {
+  ConvolutionSizes size;
+  ConvolutionSizes group;  // of channels
+  Device device;
+  MemoryPool& pool;
+  ThreadPool& threads;
+  std::int64_t batch;
+
+  Convolution(const Conv2dGeometry& g, const Array& input, const Array& weight, const Array& output,
+              CpuBackend& backend)
+      : size(g, input.shape(), weight.shape(), output.shape()),
+        group(size.of_group()),
+        device(input.device()),
+        pool(backend.pool(device)),
+        threads(backend.threads(device)),
+        batch(std::min(size.images, divide_up(kPositions, size.positions()))) {}
+
+  static constexpr std::int64_t kMostDirect = 4;   // channels in times channels out of a group
+  static constexpr std::int64_t kPositions = 128;  // that a batch should have
+
+  std::int64_t batches() const { return divide_up(size.images, batch); }
+  std::int64_t in_batch(std::int64_t index) const { return std::min(batch, size.images - index * batch); }
+
+  /// True when the columns of an image are the image.
+  bool is_pointwise() const {
+    return size.kernel_height == 1 && size.kernel_width == 1 &&
+           size.geometry.stride == std::array<std::int64_t, 2>{1, 1} && !size.is_padded();
+  }
+  /// True where matrix products would be too narrow.
+  bool is_direct() const { return size.geometry.groups > 1 && group.channels * group.out_channels <= kMostDirect; }
+  std::int64_t weights_of_group() const { return group.out_channels * group.taps(); }
+  std::int64_t work_of_group() const { return weights_of_group() * size.positions(); }  // multiplications of an image
+  std::int64_t column_elements() const { return size.taps() * batch * size.positions(); }
+  std::int64_t joined_elements() const { return size.output_size() * batch; }
+};
+
+/// What one thread works in, from the device's pool.
+template <class T> class Scratch {
+ public:
+  explicit Scratch(const Convolution& c)
+      : storage_(
+            c.device, c.pool,
+            static_cast<std::size_t>(c.column_elements() + c.joined_elements() + c.size.padded_size()) * sizeof(T)),
+        columns(reinterpret_cast<T*>(storage_.data())),
+        joined(columns + c.column_elements()),
+        padded(joined + c.joined_elements()) {}
+
+ private:
+  Storage storage_;
+
+ public:
+  T* const columns;
+  T* const joined;  // outputs of a batch, or their gradients
+  T* const padded;  // an image
+};
+
+/// Columns of `count` images side by side: [taps, count * positions]; the image itself where it needs no change.
+template <class T> const T* columns_of(const Convolution& c, const T* images, std::int64_t count, Scratch<T>& scratch) {
+  if (c.is_pointwise() && count == 1) return images;
+  const std::int64_t positions = c.size.positions();
+  for (std::int64_t i = 0; i < count; ++i)
+    image_to_columns(c.size, images + i * c.size.image_size(), scratch.padded, scratch.columns + i * positions,
+                     count * positions);
+  return scratch.columns;
+}
+
+/// [count, out_channels, positions] as [out_channels, count * positions]; itself for one image.
+template <class T> const T* join_images(const Convolution& c, const T* images, std::int64_t count, T* scratch) {
+  if (count == 1) return images;
+  const std::int64_t positions = c.size.positions();
+  for (std::int64_t i = 0; i < count; ++i)
+    for (std::int64_t channel = 0; channel < c.size.out_channels; ++channel)
+      std::copy_n(images + i * c.size.output_size() + channel * positions, positions,
+                  scratch + (channel * count + i) * positions);
+  return scratch;
+}
+
+/// The inverse of `join_images`.
+template <class T> void part_images(const Convolution& c, const T* joined, std::int64_t count, T* images) {
+  const std::int64_t positions = c.size.positions();
+  for (std::int64_t i = 0; i < count; ++i)
+    for (std::int64_t channel = 0; channel < c.size.out_channels; ++channel)
+      std::copy_n(joined + (channel * count + i) * positions, positions,
+                  images + i * c.size.output_size() + channel * positions);
+}
+
+/// output = weight [out_channels, taps] x columns, of each group.
+template <class T> void forward(const Convolution& c, const T* input, const T* weight, T* output) {
+  c.threads.parallel_for(c.batches(), 1, [&](std::int64_t begin, std::int64_t end) {
+    Scratch<T> scratch(c);
+    for (std::int64_t i = begin; i < end; ++i) {
+      const std::int64_t count = c.in_batch(i);
+      const std::int64_t length = count * c.size.positions();
+      const T* seen = columns_of(c, input + i * c.batch * c.size.image_size(), count, scratch);
+      T* images = output + i * c.batch * c.size.output_size();
+      T* result = count == 1 ? images : scratch.joined;
+      for (std::int64_t g = 0; g < c.size.geometry.groups; ++g)
+        gemm<T>(c.group.out_channels, length, c.group.taps(), {weight + g * c.weights_of_group(), c.group.taps()},
+                {seen + g * c.group.taps() * length, length}, result + g * c.group.out_channels * length, length);
+      if (count > 1) part_images(c, result, count, images);
+    }
+  });
+}
+
+/// columns = weight^T x gradient, of each group, added back to the images.
+template <class T> void input_gradient(const Convolution& c, const T* gradient, const T* weight, T* to) {
+  c.threads.parallel_for(c.batches(), 1, [&](std::int64_t begin, std::int64_t end) {
+    Scratch<T> scratch(c);
+    for (std::int64_t i = begin; i < end; ++i) {
+      const std::int64_t count = c.in_batch(i);
+      const std::int64_t length = count * c.size.positions();
+      const T* upstream = join_images(c, gradient + i * c.batch * c.size.output_size(), count, scratch.joined);
+      for (std::int64_t g = 0; g < c.size.geometry.groups; ++g)
+        gemm<T>(c.group.taps(), length, c.group.out_channels, {weight + g * c.weights_of_group(), c.group.taps(), true},
+                {upstream + g * c.group.out_channels * length, length}, scratch.columns + g * c.group.taps() * length,
+                length);
+      T* images = to + i * c.batch * c.size.image_size();
+      for (std::int64_t image = 0; image < count; ++image)
+        columns_to_image(c.size, scratch.columns + image * c.size.positions(), length, scratch.padded,
+                         images + image * c.size.image_size());
+    }
+  });
+}
+
+/// gradient x columns^T, summed over the images: within up to kParts parts of the batch first, then over the parts,
+/// both in order.
+template <class T> void weight_gradient(const Convolution& c, const T* gradient, const T* input, T* to) {
+  constexpr std::int64_t kParts = 8;
+  constexpr std::int64_t kMostScratch = std::int64_t{1} << 24U;  // elements
+  const std::int64_t weights = c.size.geometry.groups * c.weights_of_group();
+  const std::int64_t wanted = std::clamp<std::int64_t>(kMostScratch / weights, 1, std::min(kParts, c.batches()));
+  const std::int64_t per_part = divide_up(c.batches(), wanted);
+  const std::int64_t parts = divide_up(c.batches(), per_part);
+  Storage storage(c.device, c.pool, static_cast<std::size_t>((parts - 1) * weights) * sizeof(T));
+  T* const partial = reinterpret_cast<T*>(storage.data());
+  const auto sum_of = [&](std::int64_t part) { return part == 0 ? to : partial + (part - 1) * weights; };
+  c.threads.parallel_for(parts, 1, [&](std::int64_t begin, std::int64_t end) {
+    Scratch<T> scratch(c);
+    for (std::int64_t part = begin; part < end; ++part)
+      for (std::int64_t i = part * per_part; i < std::min(c.batches(), (part + 1) * per_part); ++i) {
+        const std::int64_t count = c.in_batch(i);
+        const std::int64_t length = count * c.size.positions();
+        const T* seen = columns_of(c, input + i * c.batch * c.size.image_size(), count, scratch);
+        const T* upstream = join_images(c, gradient + i * c.batch * c.size.output_size(), count, scratch.joined);
+        for (std::int64_t g = 0; g < c.size.geometry.groups; ++g)
+          gemm<T>(c.group.out_channels, c.group.taps(), length, {upstream + g * c.group.out_channels * length, length},
+                  {seen + g * c.group.taps() * length, length, true}, sum_of(part) + g * c.weights_of_group(),
+                  c.group.taps(), i > part * per_part);
+      }
+  });
+  constexpr std::int64_t kGrain = 16384;
+  c.threads.parallel_for(weights, kGrain, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t part = 1; part < parts; ++part)
+      for (std::int64_t i = begin; i < end; ++i) to[i] += sum_of(part)[i];
+  });
+}
+
+// --- the same for groups of few channels
+
+/// Calls `f(direct, i)` for all i < count, each of which takes `work` multiplications.
+template <class T, class F> void for_each_direct(const Convolution& c, std::int64_t count, std::int64_t work, F&& f) {
+  constexpr std::int64_t kGrain = 65536;  // multiplications
+  c.threads.parallel_for(count, std::max<std::int64_t>(1, kGrain / work), [&](std::int64_t begin, std::int64_t end) {
+    DirectConvolution<T> direct(c.group, c.device, c.pool);
+    for (std::int64_t i = begin; i < end; ++i) f(direct, i);
+  });
+}
+
+/// Groups of channels follow each other in images as images do.
+template <class T> void forward_directly(const Convolution& c, const T* input, const T* weight, T* output) {
+  const std::int64_t groups = c.size.geometry.groups;
+  for_each_direct<T>(c, c.size.images * groups, c.work_of_group(), [&](DirectConvolution<T>& direct, std::int64_t i) {
+    direct.forward(input + i * c.group.image_size(), weight + i % groups * c.weights_of_group(),
+                   output + i * c.group.output_size());
+  });
+}
+
+template <class T> void input_gradient_directly(const Convolution& c, const T* gradient, const T* weight, T* to) {
+  const std::int64_t groups = c.size.geometry.groups;
+  for_each_direct<T>(c, c.size.images * groups, c.work_of_group(), [&](DirectConvolution<T>& direct, std::int64_t i) {
+    direct.input_gradient(gradient + i * c.group.output_size(), weight + i % groups * c.weights_of_group(),
+                          to + i * c.group.image_size());
+  });
+}
+
+/// Over the images in order.
+template <class T> void weight_gradient_directly(const Convolution& c, const T* gradient, const T* input, T* to) {
+  const std::int64_t groups = c.size.geometry.groups;
+  const std::int64_t work = c.size.images * c.work_of_group();
+  for_each_direct<T>(c, groups, work, [&](DirectConvolution<T>& direct, std::int64_t g) {
+    T* const weight = to + g * c.weights_of_group();
+    std::fill_n(weight, c.weights_of_group(), T(0));
+    for (std::int64_t i = g; i < c.size.images * groups; i += groups)
+      direct.weight_gradient(gradient + i * c.group.output_size(), input + i * c.group.image_size(), weight);
+  });
+}
+
+}  // namespace
+
+void CpuBackend::conv2d(const Conv2dGeometry& geometry, const Array& input, const Array& weight, const Array& output) {
+  stream(output.device())
+      .launch(
+          "conv2d",
+          [geometry, this](const Array& x, const Array& w, const Array& y) {
+            const Convolution convolution(geometry, x, w, y, *this);
+            visit_floating(y.dtype(), [&]<class T>(std::type_identity<T>) {
+              const auto convolve = convolution.is_direct() ? forward_directly<T> : forward<T>;
+              convolve(convolution, x.data<T>(), w.data<T>(), y.data<T>());
+            });
+          },
+          input, weight, output);
+}
+
+void CpuBackend::conv2d_input_gradient(const Conv2dGeometry& geometry, const Array& gradient, const Array& weight,
+                                       const Array& input_gradient) {
+  stream(gradient.device())
+      .launch(
+          "conv2d_input_gradient",
+          [geometry, this](const Array& dy, const Array& w, const Array& dx) {
+            const Convolution convolution(geometry, dx, w, dy, *this);
+            visit_floating(dx.dtype(), [&]<class T>(std::type_identity<T>) {
+              const auto convolve = convolution.is_direct() ? input_gradient_directly<T> : tutti::input_gradient<T>;
+              convolve(convolution, dy.data<T>(), w.data<T>(), dx.data<T>());
+            });
+          },
+          gradient, weight, input_gradient);
+}
+
+void CpuBackend::conv2d_weight_gradient(const Conv2dGeometry& geometry, const Array& gradient, const Array& input,
+                                        const Array& weight_gradient) {
+  stream(gradient.device())
+      .launch(
+          "conv2d_weight_gradient",
+          [geometry, this](const Array& dy, const Array& x, const Array& dw) {
+            const Convolution convolution(geometry, x, dw, dy, *this);
+            visit_floating(dw.dtype(), [&]<class T>(std::type_identity<T>) {
+              const auto convolve = convolution.is_direct() ? weight_gradient_directly<T> : tutti::weight_gradient<T>;
+              convolve(convolution, dy.data<T>(), x.data<T>(), dw.data<T>());
+            });
+          },
+          gradient, input, weight_gradient);
+}
+
+}  // namespace tutti

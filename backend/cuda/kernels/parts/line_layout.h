@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <tutti/backend/cuda/kernels/parts/strided_axes.h>
+
+namespace tutti::cuda_kernels {
+
+/// How the threads of a block share out lines: the elements that belong to one result of a reduction, a softmax, ...
+/// Each line has `lanes` threads. They are neighbours where a line's elements are (`adjacent`); else it is the lines
+/// that lie side by side, and neighbouring threads take neighbouring lines. Both numbers are powers of two.
+struct LineLayout {
+  static constexpr std::uint32_t kThreads = 256;
+  static constexpr std::uint32_t kWarp = 32;
+
+  std::uint32_t lines;  // number in a block
+  std::uint32_t lanes;  // lines * lanes == kThreads
+  bool adjacent;
+
+  TUTTI_HOST_DEVICE std::uint32_t line_of(std::uint32_t thread) const {
+    return adjacent ? thread / lanes : thread % lines;
+  }
+  TUTTI_HOST_DEVICE std::uint32_t lane_of(std::uint32_t thread) const {
+    return adjacent ? thread % lanes : thread / lines;
+  }
+  /// Blocks' worth of work in `count` lines.
+  TUTTI_HOST_DEVICE std::int64_t groups(std::int64_t count) const { return divide_up(count, lines); }
+
+  /// The layout for `count` lines of `length` elements.
+  static constexpr LineLayout of(std::int64_t count, std::int64_t length, bool adjacent) {
+    constexpr auto up_to = [](std::int64_t wanted, std::uint32_t most) {
+      std::uint32_t power = 1;
+      while (power < most && power < wanted) power *= 2;
+      return power;
+    };
+    constexpr std::int64_t kWholeBlock = 1024;  // elements that are worth all threads of a block
+    constexpr std::int64_t kPerLane = 4;
+    if (adjacent) {
+      const std::uint32_t lanes = length >= kWholeBlock ? kThreads : up_to(divide_up(length, kPerLane), kWarp);
+      return {kThreads / lanes, lanes, true};
+    }
+    const std::uint32_t side_by_side = up_to(count, kThreads);
+    const std::uint32_t wanted = kThreads / up_to(length, kThreads / kWarp);  // a warp at least
+    const std::uint32_t lines = wanted < side_by_side ? wanted : side_by_side;
+    return {lines, kThreads / lines, false};
+  }
+};
+
+}  // namespace tutti::cuda_kernels

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tutti/distributed/collectives/collective_task.h>
+
+namespace tutti {
+
+void TaskEvent::synchronize() {
+  task_->wait();
+  if (task_->error()) std::rethrow_exception(task_->error());
+}
+
+std::vector<Event> TaskEvent::on_streams() const {
+  if (task_->finished() && task_->error()) std::rethrow_exception(task_->error());
+  return task_->on_streams();
+}
+
+void join_tasks(Device device, std::span<const std::shared_ptr<CollectiveTask>> tasks) {
+  if (tasks.size() > 1)
+    for (const auto& task : tasks) task->help(device);
+  std::exception_ptr error;
+  for (const auto& task : tasks) try {
+      task->join(device);
+    } catch (...) {
+      if (!error) error = std::current_exception();
+    }
+  if (error) std::rethrow_exception(error);
+}
+
+std::vector<Event> events_of(const std::shared_ptr<const CollectiveTask>& task) {
+  std::vector<Event> events = task->on_streams();
+  if (events.empty()) events.emplace_back(std::make_shared<TaskEvent>(task));
+  return events;
+}
+
+}  // namespace tutti

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tutti/distributed/communicator.h>
+
+#include <tutti/backend/error.h>
+#include <tutti/distributed/collectives/compressed_reduction.h>
+
+namespace tutti {
+
+std::shared_ptr<CollectiveTask> Communicator::reduce_sparse(SparseReduction request) {
+  raise<SyncError>(
+      "[sync] this engine cannot reduce the sparse gradients of parameter \"{}\": mark it dense with "
+      "set_sparse_grad(false) before it is attached",
+      request.parameter.name);
+}
+
+std::shared_ptr<CollectiveTask> Communicator::compressed_all_reduce(std::shared_ptr<CompressedReduction>,
+                                                                    std::vector<Event>, std::vector<Device>) {
+  raise<SyncError>("[all_reduce] this engine does not compress gradients");
+}
+
+Crew& Communicator::crew() {
+  static Crew nobody;
+  return nobody;
+}
+
+}  // namespace tutti

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tutti/distributed/collectives/gradient_sums.h>
+
+#include <tutti/backend/error.h>
+#include <tutti/backend/formulas/slice_formulas.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace tutti {
+
+namespace {
+
+constexpr std::int64_t kBlock = 512;  // elements whose running sums stay in cache
+
+// Blocks of it, from the first slice on; absent ones are zeros.
+template <class T, class Formula>
+void sum_blocks(std::span<T* const> inputs, std::span<T* const> outputs, std::int64_t count, Formula formula) {
+  using Sum = typename Formula::Sum;
+  Sum sums[kBlock];
+  for (std::int64_t begin = 0; begin < count; begin += kBlock) {
+    const std::int64_t length = std::min(kBlock, count - begin);
+    if (inputs.empty()) std::fill_n(sums, length, Sum(0));
+    for (std::size_t place = 0; place < inputs.size(); ++place) {
+      const T* input = inputs[place] + begin;
+      if (place == 0)
+        for (std::int64_t i = 0; i < length; ++i) sums[i] = formula.contribution(input[i]);
+      else
+        for (std::int64_t i = 0; i < length; ++i) sums[i] = formula.add(sums[i], formula.contribution(input[i]));
+    }
+    T* const result = outputs.front() + begin;
+    for (std::int64_t i = 0; i < length; ++i) result[i] = formula.result(sums[i]);
+    for (T* output : outputs.subspan(1)) std::copy_n(result, length, output + begin);
+  }
+}
+
+// The common case, two devices that both contribute: one pass without the block of sums.
+template <class T, class Formula> void sum_pair(T* __restrict a, T* __restrict b, std::int64_t count, Formula formula) {
+  for (std::int64_t i = 0; i < count; ++i)
+    a[i] = b[i] = formula.result(formula.add(formula.contribution(a[i]), formula.contribution(b[i])));
+}
+
+// The slices' addresses `begin` elements on.
+template <class T> std::vector<T*> advanced(const std::vector<std::byte*>& addresses, std::int64_t begin) {
+  std::vector<T*> pointers;
+  pointers.reserve(addresses.size());
+  for (std::byte* address : addresses) pointers.push_back(reinterpret_cast<T*>(address) + begin);
+  return pointers;
+}
+
+}  // namespace
+
+std::string_view to_string(GradientWire wire) noexcept {
+  switch (wire) {
+    case GradientWire::bf16: return "bf16";
+    case GradientWire::f16: return "f16";
+    case GradientWire::native: break;
+  }
+  return "native";
+}
+
+void check_slices(const AllReduceRequest& request) {
+  if (request.slices.empty()) raise<SyncError>("[all_reduce] no slices");
+  const Array& first = request.slices.front().gradient;
+  if (!is_floating(first.dtype()))
+    raise<DTypeError>("[all_reduce] {} is not a floating type", to_string(first.dtype()));
+  if (request.wire != GradientWire::native && first.dtype() != DType::f32)
+    raise<DTypeError>("[all_reduce] {} cannot travel as {}: only f32 can", to_string(first.dtype()),
+                      to_string(request.wire));
+  for (const AllReduceSlice& slice : request.slices) {
+    const Array& gradient = slice.gradient;
+    if (gradient.dtype() != first.dtype() || gradient.size() != first.size() || !gradient.is_contiguous())
+      raise<SyncError>("[all_reduce] slices differ or are not contiguous: {} {} on {}, {} {} on {}",
+                       to_string(first.shape()), to_string(first.dtype()), to_string(first.device()),
+                       to_string(gradient.shape()), to_string(gradient.dtype()), to_string(gradient.device()));
+  }
+}
+
+ElementSums::ElementSums(const AllReduceRequest& request)
+    : pair_(request.slices.size() == 2 && request.slices[0].contributes && request.slices[1].contributes &&
+            request.wire == GradientWire::native),
+      first_two_{},
+      dtype_(request.slices.front().gradient.dtype()),
+      wire_(request.wire),
+      denominator_(request.denominator),
+      wire_scale_(request.wire_scale) {
+  if (pair_) {
+    for (std::size_t i = 0; i < 2; ++i) first_two_[i] = request.slices[i].gradient.raw_data();
+    return;
+  }
+  for (const AllReduceSlice& slice : request.slices) {
+    outputs_.push_back(slice.gradient.raw_data());
+    if (slice.contributes) inputs_.push_back(outputs_.back());
+  }
+}
+
+void ElementSums::run(std::int64_t begin, std::int64_t count) const {
+  switch (dtype_) {
+    case DType::f64: return sum<double>(begin, count);
+    case DType::bf16: return sum<BFloat16>(begin, count);
+    case DType::f16: return sum<Float16>(begin, count);
+    default: break;
+  }
+  switch (wire_) {
+    case GradientWire::native: return sum<float>(begin, count);
+    case GradientWire::bf16: return sum_over_wire<Bf16>(begin, count);
+    case GradientWire::f16: return sum_over_wire<F16>(begin, count);
+  }
+}
+
+template <class T> void ElementSums::sum(std::int64_t begin, std::int64_t count) const {
+  with_cheapest_quotient<ComputedIn<T>>(denominator_, [&]<class Quotient>(const Quotient& quotient) {
+    const PlainSum<T, Quotient> formula{quotient};
+    if (pair_)
+      return sum_pair(reinterpret_cast<T*>(first_two_[0]) + begin, reinterpret_cast<T*>(first_two_[1]) + begin, count,
+                      formula);
+    const auto inputs = advanced<T>(inputs_, begin);
+    const auto outputs = advanced<T>(outputs_, begin);
+    sum_blocks<T>(inputs, outputs, count, formula);
+  });
+}
+
+template <class Wire> void ElementSums::sum_over_wire(std::int64_t begin, std::int64_t count) const {
+  const auto inputs = advanced<float>(inputs_, begin);
+  const auto outputs = advanced<float>(outputs_, begin);
+  const auto scale = static_cast<float>(wire_scale_);
+  with_cheapest_quotient<float>(denominator_ * wire_scale_, [&]<class Quotient>(const Quotient& quotient) {
+    sum_blocks<float>(inputs, outputs, count, TravelledSum<Wire, Quotient>{scale, quotient});
+  });
+}
+
+double weighted_wire_scale(std::int64_t contributors, double total_weight) {
+  constexpr int kLimit = 100;  // beyond it f32 itself has lost such gradients
+  if (contributors == 0 || total_weight == 0.0) return 1.0;
+  int exponent = 0;
+  std::frexp(static_cast<double>(contributors) / total_weight, &exponent);
+  return std::ldexp(1.0, std::clamp(exponent - 1, -kLimit, kLimit));
+}
+
+}  // namespace tutti

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tutti/distributed/collectives/member.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <ostream>
+
+namespace tutti {
+
+std::vector<Member> members_of(std::span<const Device> devices, int rank) {
+  std::vector<Member> members;
+  members.reserve(devices.size());
+  for (const Device device : devices) members.emplace_back(rank, device);
+  return members;
+}
+
+int world_of(std::span<const Member> members) {
+  int largest = 0;
+  for (const Member& member : members) largest = std::max(largest, member.rank);
+  return largest + 1;
+}
+
+// A rank that there should not be is shown: the error may be about it.
+std::string to_string(const Member& member, int world) {
+  const std::string device = to_string(member.device);
+  return world > 1 || member.rank != 0 ? fmt::format("rank {} {}", member.rank, device) : device;
+}
+
+std::ostream& operator<<(std::ostream& out, const Member& member) { return out << to_string(member); }
+
+}  // namespace tutti

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tutti/distributed/collectives/sparse_reduction.h>
+
+#include <tutti/backend/error.h>
+
+#include <algorithm>
+#include <memory>
+
+namespace tutti {
+
+namespace {
+
+/// One row on its way into the sum.
+template <class T> struct Summand {
+  std::int64_t index = 0;
+  std::size_t contribution = 0;
+  const T* row = nullptr;
+};
+
+// By index; those of one index in device order, and as they were given.
+template <class T> std::vector<Summand<T>> sorted_summands(const SparseReduction& request, std::int64_t columns) {
+  std::vector<Summand<T>> summands;
+  for (std::size_t c = 0; c < request.contributions.size(); ++c)
+    for (const SparseGradient& part : request.contributions[c].parts) {
+      const auto* indices = part.count() > 0 ? part.indices.data<std::int64_t>() : nullptr;
+      const T* rows = part.rows.size() > 0 ? part.rows.data<T>() : nullptr;
+      for (std::int64_t i = 0; i < part.count(); ++i)
+        summands.push_back({indices[i], c, rows != nullptr ? rows + i * columns : nullptr});
+    }
+  std::ranges::stable_sort(summands, {}, &Summand<T>::index);
+  return summands;
+}
+
+template <class From, class Sum> void add_row(const From* from, Sum* to, std::int64_t columns) {
+  for (std::int64_t i = 0; i < columns; ++i) to[i] += from[i];
+}
+
+// Summands of one index: those of each contribution by themselves, then the contributions' sums.
+template <class T, class Sum>
+void sum_row(std::span<const Summand<T>> summands, Sum* sum, std::vector<Sum>& own, std::int64_t columns) {
+  Sum* target = sum;
+  const auto end_contribution = [&] {
+    if (target != sum) add_row(target, sum, columns);
+  };
+  for (std::size_t i = 0; i < summands.size(); ++i) {
+    if (i > 0 && summands[i].contribution == summands[i - 1].contribution) {
+      add_row(summands[i].row, target, columns);
+      continue;
+    }
+    end_contribution();
+    if (i > 0) target = own.data();
+    std::copy_n(summands[i].row, columns, target);
+  }
+  end_contribution();
+}
+
+template <class T> SparseGradient sum_on(Device device, const SparseReduction& request) {
+  const std::int64_t columns = columns_of(request.parameter.shape);
+  const auto summands = sorted_summands<T>(request, columns);
+  std::vector<std::size_t> starts;
+  for (std::size_t i = 0; i < summands.size(); ++i)
+    if (i == 0 || summands[i].index != summands[i - 1].index) starts.push_back(i);
+  const auto count = static_cast<std::int64_t>(starts.size());
+  Shape shape = request.parameter.shape;
+  shape[0] = count;
+  SparseGradient sum{Array::empty({count}, DType::i64, device), Array::empty(shape, request.parameter.dtype, device),
+                     request.parameter.shape, true};
+  starts.push_back(summands.size());
+  using Sum = ComputedIn<T>;  // narrowed once
+  std::vector<Sum> own(static_cast<std::size_t>(columns));
+  std::vector<Sum> total(static_cast<std::size_t>(columns));
+  const auto denominator = static_cast<Sum>(request.denominator);
+  for (std::int64_t row = 0; row < count; ++row) {
+    const std::size_t begin = starts[static_cast<std::size_t>(row)];
+    sum.indices.data<std::int64_t>()[row] = summands[begin].index;
+    if (columns == 0) continue;
+    T* target = sum.rows.data<T>() + row * columns;
+    sum_row<T, Sum>({&summands[begin], starts[static_cast<std::size_t>(row) + 1] - begin}, total.data(), own, columns);
+    for (std::int64_t i = 0; i < columns; ++i)
+      target[i] = static_cast<T>(total[static_cast<std::size_t>(i)] / denominator);
+  }
+  return sum;
+}
+
+SparseGradient sum_of(Device device, const SparseReduction& request) {
+  switch (request.parameter.dtype) {
+    case DType::f64: return sum_on<double>(device, request);
+    case DType::bf16: return sum_on<BFloat16>(device, request);
+    case DType::f16: return sum_on<Float16>(device, request);
+    default: return sum_on<float>(device, request);
+  }
+}
+
+// Not by the devices' streams: they may be behind work that waits for this.
+Array copy_on(Device device, const Array& array) {
+  Array copy = Array::empty(array.shape(), array.dtype(), device);
+  std::copy_n(array.raw_data(), array.bytes(), copy.raw_data());
+  return copy;
+}
+
+}  // namespace
+
+void reduce_sparse(const SparseReduction& request) {
+  for (const auto& [member, parts] : request.contributions)
+    for (const SparseGradient& part : parts)
+      if (const auto index = index_out_of_range(part, request.parameter))
+        raise<SyncError>("[sync] {} submitted parameter \"{}\" with index {} of {} rows", to_string(member),
+                         request.parameter.name, *index, request.parameter.shape[0]);
+  SparseResult& result = *request.result;
+  std::optional<SparseGradient> sum;
+  for (std::size_t member = 0; member < request.receivers.size(); ++member) {
+    if (!result.receives[member]) continue;
+    const Device device = request.receivers[member];
+    if (!sum) sum = sum_of(device, request);
+    const bool own = sum->indices.device() == device;
+    result.gradients[member] = {
+        own ? *sum : SparseGradient{copy_on(device, sum->indices), copy_on(device, sum->rows), sum->shape, true}};
+  }
+}
+
+std::optional<std::string> misfit_of(const SparseGradient& part, const SyncParameter& parameter, Device device) {
+  if (!part.indices.defined() || !part.rows.defined()) return "rows or indices that are undefined";
+  if (part.indices.dtype() != DType::i64)
+    return fmt::format("indices of dtype {} in place of i64", to_string(part.indices.dtype()));
+  if (part.rows.dtype() != parameter.dtype)
+    return fmt::format("rows of dtype {} in place of {}", to_string(part.rows.dtype()), to_string(parameter.dtype));
+  if (part.shape != parameter.shape)
+    return fmt::format("rows of a table {} in place of {}", to_string(part.shape), to_string(parameter.shape));
+  Shape expected = parameter.shape;
+  expected[0] = part.indices.size();
+  if (part.indices.rank() != 1 || part.rows.shape() != expected)
+    return fmt::format("indices of shape {} and rows of shape {} in place of {}", to_string(part.indices.shape()),
+                       to_string(part.rows.shape()), to_string(expected));
+  for (const Array& array : {part.indices, part.rows}) {
+    if (array.device() != device) return fmt::format("rows or indices on {}", to_string(array.device()));
+    if (!array.is_contiguous()) return "rows or indices that are not contiguous";
+  }
+  return std::nullopt;
+}
+
+std::optional<std::int64_t> index_out_of_range(const SparseGradient& part, const SyncParameter& parameter) {
+  if (part.count() == 0 || parameter.shape[0] == 0) return std::nullopt;
+  const std::span indices(part.indices.data<std::int64_t>(), static_cast<std::size_t>(part.count()));
+  const auto found =
+      std::ranges::find_if(indices, [&](std::int64_t index) { return index < 0 || index >= parameter.shape[0]; });
+  return found == indices.end() ? std::nullopt : std::optional(*found);
+}
+
+}  // namespace tutti

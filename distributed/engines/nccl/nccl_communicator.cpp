@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tutti/distributed/engines/nccl/nccl_communicator.h>
+
+#include <tutti/backend/cuda/runtime/cuda_stream.h>
+#include <tutti/backend/cuda/runtime/gpu_mapping.h>
+#include <tutti/backend/error.h>
+#include <tutti/backend/process/deadline.h>
+#include <tutti/backend/process/start_thread.h>
+#include <tutti/backend/registry.h>
+#include <tutti/distributed/collectives/gradient_sums.h>
+#include <tutti/distributed/engines/nccl/nccl_collectives.h>
+#include <tutti/distributed/engines/nccl/nccl_group.h>
+#include <tutti/distributed/engines/nccl/nccl_task.h>
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+namespace tutti {
+
+namespace {
+
+std::vector<Device> each_on_its_own_gpu(std::vector<Device> devices) {
+  for (const Device device : devices)
+    for (const Device other : devices)
+      if (device < other && cuda_runtime::gpu_of(device) == cuda_runtime::gpu_of(other))
+        raise<DeviceError>("[nccl] {} and {} lie on one GPU, where NCCL connects one device only", to_string(device),
+                           to_string(other));
+  return devices;
+}
+
+std::string name_of(const AllReduceRequest& request) {
+  const Array& first = request.slices.front().gradient;
+  return fmt::format("the all_reduce of {} {}{}", first.size(), to_string(first.dtype()),
+                     request.parameter.empty() ? "" : fmt::format(" from parameter \"{}\" on", request.parameter));
+}
+
+/// With what is known of where they are.
+std::string late_text(const std::vector<Device>& devices) {
+  std::string text;
+  for (const Device device : devices) {
+    const auto& stream = static_cast<const CudaStream&>(compute_stream(device));
+    text += fmt::format("{}{} has not come to it (in flight since the last synchronisation: {})",
+                        text.empty() ? "" : "; ", to_string(device), stream.in_flight());
+  }
+  return text;
+}
+
+std::string hang_text(const NcclTask& task) {
+  if (const std::vector<Device> late = NcclTask::not_past(task.begun()); !late.empty()) return late_text(late);
+  std::string running;
+  for (const Device device : NcclTask::not_past(task.done()))
+    running += fmt::format("{}{}", running.empty() ? "" : ", ", to_string(device));
+  return fmt::format("all devices here have come to it, but it has not ended on {}", running);
+}
+
+}  // namespace
+
+NcclCommunicator::NcclCommunicator(std::vector<Device> devices, std::chrono::milliseconds deadline,
+                                   std::chrono::milliseconds fail_after)
+    : devices_(each_on_its_own_gpu(std::move(devices))),
+      deadline_(bounded_wait<SyncError>("nccl, deadline", deadline)),
+      fail_after_(bounded_wait<SyncError>("nccl, fail_after", fail_after)),
+      members_(std::make_shared<const std::vector<Device>>(devices_)),
+      thread_(start_thread<SyncError>("nccl", [this] { run(); })) {}
+
+NcclCommunicator::NcclCommunicator(std::vector<Device> devices, const NcclMembership& membership,
+                                   std::chrono::milliseconds deadline, std::chrono::milliseconds fail_after)
+    : devices_(std::move(devices)),
+      deadline_(bounded_wait<SyncError>("nccl, deadline", deadline)),
+      fail_after_(bounded_wait<SyncError>("nccl, fail_after", fail_after)),
+      membership_(std::make_unique<const NcclMembership>(membership)),
+      members_(std::make_shared<const std::vector<Device>>(devices_)),
+      thread_(start_thread<SyncError>("nccl", [this] { run(); })) {}
+
+NcclCommunicator::~NcclCommunicator() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  requested_.notify_one();
+  thread_.join();
+}
+
+std::shared_ptr<CollectiveTask> NcclCommunicator::all_reduce(AllReduceRequest request) {
+  check_slices(request);
+  if (!enabled()) return std::make_shared<FinishedTask>();
+  std::string name = name_of(request);
+  return enqueue(std::move(name), [request = std::move(request)](NcclGroup& group, NcclTask& task) {
+    launch_all_reduce(request, group, task);
+  });
+}
+
+std::shared_ptr<CollectiveTask> NcclCommunicator::reduce_sparse(SparseReduction request) {
+  if (!enabled()) return std::make_shared<FinishedTask>();
+  std::string name = fmt::format("the reduction of parameter \"{}\"", request.parameter.name);
+  return enqueue(std::move(name), [request = std::move(request)](NcclGroup& group, NcclTask& task) {
+    launch_sparse(request, group, task);
+  });
+}
+
+std::shared_ptr<CollectiveTask> NcclCommunicator::collective(CollectiveRequest request) {
+  std::string name = request.name.empty() ? "a collective" : request.name;
+  return enqueue(std::move(name), [request = std::move(request)](NcclGroup& group, NcclTask& task) {
+    launch_collective(request, group, task);
+  });
+}
+
+std::shared_ptr<CollectiveTask> NcclCommunicator::enqueue(std::string name,
+                                                          std::function<void(NcclGroup&, NcclTask&)> launch) {
+  std::shared_ptr<NcclTask> task;
+  {
+    const std::lock_guard lock(mutex_);
+    if (untold_) std::rethrow_exception(std::exchange(untold_, nullptr));
+    task = std::make_shared<NcclTask>(std::move(name), std::move(launch), members_);
+    queue_.push_back(task);
+  }
+  requested_.notify_one();
+  return task;
+}
+
+void NcclCommunicator::regroup(std::span<const Member> members) {
+  std::vector<Device> devices;
+  for (const Member& member : members) devices.push_back(member.device);
+  auto shared = std::make_shared<const std::vector<Device>>(std::move(devices));
+  const std::lock_guard lock(mutex_);
+  members_ = std::move(shared);
+}
+
+// --- the thread
+
+void NcclCommunicator::run() {
+  constexpr auto kLook = std::chrono::milliseconds(1);  // how often what runs is looked at
+  std::unique_lock lock(mutex_);
+  std::optional<std::chrono::steady_clock::time_point> until;  // for what still runs at the end
+  while (true) {
+    const auto awake = [&] { return !queue_.empty() || (stopping_ && !until); };
+    if (in_flight_.empty() && !stopping_)
+      requested_.wait(lock, awake);
+    else
+      requested_.wait_for(lock, kLook, awake);
+    std::deque<std::shared_ptr<NcclTask>> requests = std::exchange(queue_, {});
+    if (stopping_ && !until) until = std::chrono::steady_clock::now() + deadline_;
+    lock.unlock();
+    for (; !requests.empty(); requests.pop_front()) launch(requests.front());
+    watch();
+    if (until && std::chrono::steady_clock::now() > *until) give_up(deadline_);
+    if (until && in_flight_.empty()) break;
+    lock.lock();
+  }
+  group_ = nullptr;
+}
+
+void NcclCommunicator::launch(const std::shared_ptr<NcclTask>& task) {
+  try {
+    if (!group_ || group_->stopped() || group_->devices() != task->members()) connect(task->members());
+    task->launch(*group_);
+    if (in_flight_.empty()) oldest_since_ = std::chrono::steady_clock::now();
+    in_flight_.push_back(task);
+  } catch (...) {
+    const std::exception_ptr error = std::current_exception();
+    if (!group_ || group_->broken())
+      fail_in_flight(error);
+    else
+      order_behind_queued();  // the others are well; what this one has queued may still use its arrays
+    task->end(error);
+  }
+}
+
+// What the devices still do for the group before is not taken from them.
+void NcclCommunicator::connect(const std::vector<Device>& devices) {
+  if (group_ && !group_->stopped()) finish_in_flight();
+  group_ = connected(devices);
+}
+
+std::unique_ptr<NcclGroup> NcclCommunicator::connected(const std::vector<Device>& devices) {
+  if (membership_) {
+    if (std::exchange(met_, true))
+      raise<SyncError>("[nccl] the group of {} devices of several processes has failed: they have to meet anew",
+                       membership_->world);
+    return std::make_unique<NcclGroup>(devices, *membership_, deadline_);
+  }
+  std::unique_ptr<NcclGroup> before = std::move(group_);
+  if (before && before->can_shrink_to(devices)) try {
+      return before->shrink(devices);
+    } catch (const SyncError&) {
+      // what was left of it was of no use
+    }
+  const std::string lacks = before ? before->version().lacks() : "";
+  before = nullptr;
+  try {
+    return std::make_unique<NcclGroup>(devices, deadline_);
+  } catch (const SyncError& error) {
+    if (lacks.empty()) throw;
+    raise<SyncError>("{}, when the devices had to connect anew, as {}", error.what(), lacks);
+  }
+}
+
+void NcclCommunicator::finish_in_flight() {
+  const auto until = std::chrono::steady_clock::now() + deadline_;
+  for (watch(); !in_flight_.empty(); watch()) {
+    if (std::chrono::steady_clock::now() > until) return give_up(deadline_);
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+  }
+}
+
+// Tasks end in the order in which they were launched, as they do on the devices.
+void NcclCommunicator::watch() {
+  try {
+    if (group_ && !group_->stopped() && !in_flight_.empty()) group_->check_running("nccl");
+    for (; !in_flight_.empty() && in_flight_.front()->all_done(); in_flight_.pop_front()) {
+      for (const auto& [device, done] : in_flight_.front()->done()) done.synchronize();  // rethrows a device's error
+      in_flight_.front()->end();
+      oldest_since_ = std::chrono::steady_clock::now();
+    }
+  } catch (...) {
+    return fail_in_flight(std::current_exception());
+  }
+  if (!in_flight_.empty() && std::chrono::steady_clock::now() - oldest_since_ > fail_after_) give_up(fail_after_);
+}
+
+// The devices' threads are told first: NCCL takes its time to end what does not end by itself.
+void NcclCommunicator::give_up(std::chrono::milliseconds waited) {
+  if (in_flight_.empty()) return;
+  const NcclTask& oldest = *in_flight_.front();
+  const auto told = tell_in_flight(std::make_exception_ptr(SyncError(
+      fmt::format("[nccl] {} has not finished within {} ms: {}", oldest.name(), waited.count(), hang_text(oldest)))));
+  if (group_) group_->stop();
+  for (const auto& task : told) task->let_go();
+}
+
+void NcclCommunicator::fail_in_flight(const std::exception_ptr& error) {
+  if (group_) group_->stop();
+  for (const auto& task : tell_in_flight(error)) task->let_go();
+}
+
+// The devices may still use what the tasks keep: their memory is used again behind that. Without a pool it is given
+// back when the devices are done, which may need the group to be stopped.
+std::deque<std::shared_ptr<NcclTask>> NcclCommunicator::tell_in_flight(const std::exception_ptr& error) {
+  order_behind_queued();
+  const std::lock_guard lock(mutex_);  // no request comes between the end and what it shall hear
+  for (const auto& task : in_flight_) {
+    task->end_keeping(error);
+    if (task->joined()) untold_ = error;
+  }
+  return std::exchange(in_flight_, {});
+}
+
+// No device is waited for, as it may hang: the order between its streams is enough (see CudaBackend).
+void NcclCommunicator::order_behind_queued() const noexcept {
+  for (const Device device : devices_) try {
+      compute_stream(device).wait(backend_for(device).communication_stream(device).record());
+    } catch (...) {
+      // known already, or the device is lost and runs nothing
+    }
+}
+
+}  // namespace tutti

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tutti/distributed/server/launchers/row_launcher.h>
+
+#include <memory>
+#include <utility>
+
+namespace tutti {
+
+std::optional<RoundResult::Reduced> RowLauncher::launch(const Launch& launch) {
+  const auto& [devices, parameters, communicator, submissions, followers] = context_;
+  const ParameterId id = launch.places.front().parameter;
+  auto result = std::make_shared<SparseResult>();
+  result->receives.resize(devices.size());
+  result->gradients.resize(devices.size());
+  SparseReduction request{.parameter = parameters[id.value],
+                          .contributions = {},
+                          .receivers = devices,
+                          .ready = {},
+                          .denominator = launch.denominator,
+                          .result = result};
+  bool any = false;
+  for (MemberIndex member = 0; member < devices.size(); ++member) {
+    const Launch::Part part = launch.parts[member];
+    if (part.contributes) {
+      request.contributions.push_back({devices[member], submissions.take_rows(id, member)});
+      request.ready.push_back(submissions.take_ready(id, member));
+    }
+    result->receives[member] = context_.reaches(part, member);
+    any |= result->receives[member];
+    if (!communicator.enabled() && part.contributes)
+      result->gradients[member] = request.contributions.back().parts.get();  // each keeps its own
+  }
+  if (!any) return std::nullopt;
+  RoundResult::Reduced reduced{.bucket = launch.places, .task = nullptr, .results = {}, .sparse = std::move(result)};
+  reduced.task = communicator.reduce_sparse(std::move(request));
+  return reduced;
+}
+
+}  // namespace tutti

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+// What every operation does on the host: launches that CUDA takes, on the right device and stream, with memory of its
+// own that is given back, whatever fails. What kernels compute is not seen here.
+#include <tutti/backend/backend.h>
+#include <tutti/backend/error.h>
+#include <tutti/backend/operations.h>
+#include <tutti/backend/registry.h>
+#include <tutti/tests/backend/cuda/operations/operation_cases.h>
+#include <tutti/tests/backend/cuda/recording/recording_cuda.h>
+#include <tutti/tests/backend/cuda/renewed_backend.h>
+
+#include <doctest/doctest.h>
+
+#include <functional>
+#include <numeric>
+#include <string>
+#include <vector>
+
+namespace tutti::testing {
+namespace {
+
+constexpr Device kDevice = kCaseDevice;
+
+TEST_CASE("cuda operations: each launches what CUDA takes, and holds nothing when it is done") {
+  for (const OperationCase& each : all_operations()) {
+    CAPTURE(std::string(each.name));
+    RecordingCuda machine({.deferred = true});
+    const RenewedBackend backend;
+    CHECK_NOTHROW(each.run());
+    std::size_t launches = machine.kernels().size();
+    for (const char* call : {"cublasLtMatmul", "cudaMemsetAsync", "cufftXtExec", "cudnnConvolutionForward",
+                             "cudnnConvolutionBackwardData", "cudnnConvolutionBackwardFilter"})
+      launches += machine.count(call);
+    CHECK(launches > 0);
+    CHECK(backend->pool(kDevice).statistics().in_use == 0);
+    CHECK_NOTHROW(synchronize(kDevice));
+  }
+}
+
+/// The error has to name the device; afterwards the operation works.
+void fail_each_call(const OperationCase& operation) {
+  std::size_t calls = 0;
+  {
+    const RecordingCuda machine;
+    const RenewedBackend backend;
+    backend->stream(kDevice);
+    const std::size_t before = machine.count();
+    operation.run();
+    calls = machine.count() - before;
+  }
+  for (std::size_t nth = 1; nth <= calls; ++nth) {
+    CAPTURE(nth);
+    RecordingCuda machine({.deferred = true});
+    const RenewedBackend backend;
+    backend->stream(kDevice);
+    machine.fail_call("*", nth, cudaErrorLaunchFailure);
+    try {
+      operation.run();
+    } catch (const DeviceError& error) {
+      const std::string text = error.what();
+      CAPTURE(text);
+      CHECK(text.find("cuda:1") != std::string::npos);
+    }
+    CHECK(backend->pool(kDevice).statistics().in_use == 0);
+    CHECK_NOTHROW(operation.run());
+    CHECK_NOTHROW(synchronize(kDevice));
+  }
+}
+
+TEST_CASE("cuda operations: each call of each operation fails in turn") {
+  for (const OperationCase& each : all_operations()) {
+    CAPTURE(std::string(each.name));
+    CHECK_NOTHROW(fail_each_call(each));
+  }
+}
+
+TEST_CASE("cuda operations: the steps of many parameters are few launches") {
+  const RecordingCuda machine({.deferred = true});
+  const RenewedBackend backend;
+  const auto launches_for = [&](std::size_t count) {
+    std::vector<RuleOperands> many;
+    while (many.size() < count) many.push_back({floats({9}), floats({9}), {floats({9}), floats({9}), Array()}});
+    const std::size_t before = machine.kernels().size();
+    backend->optimizer_step(AdamWStep{.rate = 0.1}, many);
+    return machine.kernels().size() - before;
+  };
+  CHECK(launches_for(0) == 0);
+  CHECK(launches_for(60) == 1);
+  CHECK(launches_for(120) == 2);
+  CHECK_NOTHROW(synchronize(kDevice));
+}
+
+TEST_CASE("cuda operations: products are what they should be") {
+  const RecordingCuda machine({.deferred = true});
+  const RenewedBackend backend;
+  const auto values = [](const Shape& shape, double first) {
+    std::int64_t count = 1;
+    for (const std::int64_t length : shape) count *= length;
+    std::vector<double> numbers(static_cast<std::size_t>(count));
+    std::iota(numbers.begin(), numbers.end(), first);
+    return Array::from(numbers, shape, cpu());
+  };
+  const auto check = [](const Array& lhs, const Array& rhs, const auto& view) {
+    const Array expected = matmul(view(lhs, 0), view(rhs, 1));
+    const Array found = matmul(view(lhs.to(kDevice), 0), view(rhs.to(kDevice), 1));
+    CHECK(found.shape() == expected.shape());
+    CHECK(found.to_vector<double>() == expected.to_vector<double>());
+  };
+  const auto as_is = [](const Array& x, int) { return x; };
+  check(values({3, 4}, 1), values({4, 5}, 2), as_is);
+  for (const DType narrow : {DType::bf16, DType::f16}) {
+    const Array lhs = values({3, 4}, 1).cast(narrow);
+    const Array rhs = values({4, 5}, 2).cast(narrow);
+    const Array found = matmul(lhs.to(kDevice), rhs.to(kDevice));
+    CHECK(found.dtype() == narrow);
+    CHECK(found.to(cpu()).cast(DType::f64).to_vector<double>() ==
+          matmul(lhs, rhs).cast(DType::f64).to_vector<double>());
+  }
+  check(values({1, 4}, 1), values({4, 1}, 2), as_is);
+  check(values({2, 3, 4}, 1), values({2, 4, 5}, 2), as_is);
+  check(values({2, 1, 3, 4}, 1), values({6, 4, 5}, 2), as_is);
+  check(values({4, 3}, 1), values({4, 5}, 2), [](const Array& x, int i) { return i == 0 ? x.transpose() : x; });
+  check(values({2, 3, 4}, 1), values({5, 4}, 2), [](const Array& x, int i) { return i == 1 ? x.transpose() : x; });
+  check(values({4, 3}, 1), values({5, 4}, 2), [](const Array& x, int) { return x.transpose(); });
+}
+
+/// Small whole numbers, of which every order of additions gives the same sum.
+Array whole_numbers(const Shape& shape, std::int64_t factor) {
+  std::vector<float> numbers(static_cast<std::size_t>(element_count(shape)));
+  for (std::size_t i = 0; i < numbers.size(); ++i)
+    numbers[i] = static_cast<float>((static_cast<std::int64_t>(i) * factor) % 7 - 3);
+  return Array::from(numbers, shape, cpu());
+}
+
+TEST_CASE("cuda operations: bias and relu are part of a linear product of f32") {
+  RecordingCuda machine({.deferred = true});
+  const RenewedBackend backend;
+  const Array x = whole_numbers({3, 4}, 5);
+  const Array weight = whole_numbers({6, 4}, 3);
+  const Array bias = whole_numbers({6}, 2);
+  for (const Array& added : {bias, Array()})
+    for (const auto activation : {LinearActivation::none, LinearActivation::relu}) {
+      const auto expected = linear(x, weight, added, activation).to_vector<float>();
+      const Array near = added.defined() ? added.to(kDevice) : added;
+      CHECK(linear(x.to(kDevice), weight.to(kDevice), near, activation).to_vector<float>() == expected);
+    }
+  CHECK(machine.count("cublasLtMatmul") == 4);
+  CHECK(machine.kernels().empty());
+}
+
+TEST_CASE("cuda operations: what a product cannot do comes after it") {
+  RecordingCuda machine({.deferred = true});
+  const RenewedBackend backend;
+  const auto kernels = [&](const Array& x, const Array& weight, const Array& bias, LinearActivation activation) {
+    const std::size_t before = machine.kernels().size();
+    linear(x, weight, bias, activation);
+    return machine.kernels().size() - before;
+  };
+  const auto doubles = [](const Shape& shape) { return Array::empty(shape, DType::f64, kDevice); };
+  CHECK(kernels(floats({3, 4}), floats({6, 4}), floats({6}), LinearActivation::gelu) == 1);
+  CHECK(kernels(floats({3, 4}), floats({6, 4}), floats({7}).slice(0, 1, 7), LinearActivation::relu) == 2);
+  CHECK(kernels(doubles({3, 4}), doubles({6, 4}), doubles({6}), LinearActivation::relu) == 2);
+  CHECK(kernels(floats({3, 0}), floats({6, 0}), floats({6}), LinearActivation::relu) == 3);
+  machine.fail_call("cublasLtMatmulAlgoGetHeuristic", 1, cudaErrorNotSupported);
+  for (int i = 0; i < 2; ++i)  // and that is remembered
+    CHECK(kernels(floats({30, 4}), floats({6, 4}), floats({6}), LinearActivation::relu) == 2);
+  CHECK(machine.failed());
+  CHECK_NOTHROW(synchronize(kDevice));
+}
+
+}  // namespace
+}  // namespace tutti::testing
