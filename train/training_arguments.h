@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <tutti/train/checkpoints/model_bank.h>
+#include <tutti/train/recommender/model_bank.h>
 
 #include <cstdint>
 #include <functional>

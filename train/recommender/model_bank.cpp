@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <tutti/train/checkpoints/model_bank.h>
+#include <tutti/train/recommender/model_bank.h>
 
 #include <tutti/backend/error.h>
 #include <tutti/nn/hash_embedding.h>
