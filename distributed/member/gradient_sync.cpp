@@ -26,7 +26,7 @@ GradientSync::~GradientSync() {
 }
 void GradientSync::close() { group_->server_here("sync.close").close(); }
 
-std::shared_ptr<SyncMember> GradientSync::member(Device device) const { return SyncGroup::member(group_, device); }
+std::shared_ptr<SyncMember> GradientSync::member(Device device) const { return group_->member(device); }
 
 void GradientSync::attach(Device device, Module& replica) {
   const auto self = member(device);
@@ -103,7 +103,7 @@ DistributedSyncServer& GradientSync::server() noexcept { return group_->server()
 // --- collectives on tensors
 
 PendingTensor GradientSync::post(Device device, CollectiveCall call, const Tensor& tensor) {
-  return Collectives::post(SyncGroup::collectives(group_), device, std::move(call), tensor);
+  return Collectives::post(group_->collectives(), device, std::move(call), tensor);
 }
 
 PendingTensor GradientSync::all_reduce(Device device, const Tensor& tensor, CollectiveOperation operation) {

@@ -5,50 +5,58 @@
 
 namespace tutti {
 
-std::shared_ptr<const ReplicaState> ReplicaTransfer::continue_from(const DistributedSyncServer::Reformation& reform) {
-  for (const MemberIndex index : reform.left)
-    if (!members_[index]->share().progress().kept()) members_[index]->enter_group(reform.group);
-  refuse_lost_shares(reform.behind);
-  const MemberIndex source = whole_replica(reform);
-  std::shared_ptr<const ReplicaState> state = members_[source]->replica().capture();
-  for (const MemberIndex index : reform.behind) members_[index]->restore(*state);
-  if (source != reform.ahead) members_[reform.ahead]->restore(*state);
-  for (const MemberIndex index : reform.level) {
-    if (index == source) continue;
-    if (members_[index]->replica().is_torn())
-      members_[index]->restore(*state);
-    else
-      members_[index]->restore_failed_step(*state);
-  }
-  return state;
-}
+namespace {
+
+using Members = std::span<const std::unique_ptr<SyncMember>>;
+using Reformation = DistributedSyncServer::Reformation;
 
 // Of those that have applied as many steps as anybody.
-MemberIndex ReplicaTransfer::whole_replica(const DistributedSyncServer::Reformation& reform) const {
-  if (!members_[reform.ahead]->replica().is_torn()) return reform.ahead;
+MemberIndex whole_replica(Members members, const Reformation& reform) {
+  if (!members[reform.ahead]->replica().is_torn()) return reform.ahead;
   for (const MemberIndex index : reform.level)
-    if (!members_[index]->replica().is_torn()) return index;
+    if (!members[index]->replica().is_torn()) return index;
   raise<SyncError>(
       "[rejoin] the optimizer step of {} threw midway, or its optimizer is gone, and no other device has applied as "
       "many steps: load one "
       "checkpoint's parameters and optimizer state on every device",
-      to_string(members_[reform.ahead]->device()));
+      to_string(members[reform.ahead]->device()));
 }
 
 // Nobody else has a share's optimizer state.
-void ReplicaTransfer::refuse_lost_shares(std::span<const MemberIndex> behind) {
-  for (const auto& member : members_) {
+void refuse_lost_shares(Members members, std::span<const MemberIndex> behind) {
+  for (const auto& member : members) {
     ShareProgress& progress = member->share().progress();
     if (!progress.whole()) {
-      for (const auto& other : members_) other->share().progress().require_load();  // nobody goes on with another's
+      for (const auto& other : members)
+        other->share().progress().require_load();  // nobody goes on with another's checkpoint
       raise<SyncError>("[rejoin] {}", progress.torn_text(member->device()));
     }
     if (progress.kept() && !behind.empty())
       raise<SyncError>(
           "[rejoin] {} is behind other devices, which do not have the optimizer state of its share: load one "
           "checkpoint on every device, then rejoin with equal steps",
-          to_string(members_[behind.front()]->device()));
+          to_string(members[behind.front()]->device()));
   }
+}
+
+}  // namespace
+
+std::shared_ptr<const ReplicaState> make_replicas_equal(Members members, const Reformation& reform) {
+  for (const MemberIndex index : reform.left)
+    if (!members[index]->share().progress().kept()) members[index]->enter_group(reform.group);
+  refuse_lost_shares(members, reform.behind);
+  const MemberIndex source = whole_replica(members, reform);
+  std::shared_ptr<const ReplicaState> state = members[source]->replica().capture();
+  for (const MemberIndex index : reform.behind) members[index]->restore(*state);
+  if (source != reform.ahead) members[reform.ahead]->restore(*state);
+  for (const MemberIndex index : reform.level) {
+    if (index == source) continue;
+    if (members[index]->replica().is_torn())
+      members[index]->restore(*state);
+    else
+      members[index]->restore_failed_step(*state);
+  }
+  return state;
 }
 
 }  // namespace tutti

@@ -38,10 +38,9 @@ SyncGroup::SyncGroup(std::vector<Device> devices, const SyncOptions& options, st
       server_(devices_, engine ? std::move(engine) : make_communicator(devices_, options.fail_after), options),
       threads_(devices_),
       members_(make_members(server_, threads_)),
-      collectives_(server_, members_),
-      transfer_(members_) {
+      collectives_(server_, members_) {
   server_.on_reformed(
-      [this](const DistributedSyncServer::Reformation& reform) { return transfer_.continue_from(reform); });
+      [this](const DistributedSyncServer::Reformation& reform) { return make_replicas_equal(members_, reform); });
 }
 
 std::shared_ptr<SyncGroup> SyncGroup::make(std::vector<Device> devices, const SyncOptions& options,
@@ -67,14 +66,12 @@ DistributedSyncServer& SyncGroup::server_here(std::string_view operation) {
   return server_;
 }
 
-std::shared_ptr<SyncMember> SyncGroup::member(const std::shared_ptr<SyncGroup>& group, Device device) {
-  const auto found = std::ranges::find(group->devices_, device);
-  if (found == group->devices_.end()) raise<SyncError>("[sync] {} is not in this group", to_string(device));
-  return {group, group->members_[static_cast<std::size_t>(found - group->devices_.begin())].get()};
+std::shared_ptr<SyncMember> SyncGroup::member(Device device) {
+  const auto found = std::ranges::find(devices_, device);
+  if (found == devices_.end()) raise<SyncError>("[sync] {} is not in this group", to_string(device));
+  return {shared_from_this(), members_[static_cast<std::size_t>(found - devices_.begin())].get()};
 }
 
-std::shared_ptr<Collectives> SyncGroup::collectives(const std::shared_ptr<SyncGroup>& group) {
-  return {group, &group->collectives_};
-}
+std::shared_ptr<Collectives> SyncGroup::collectives() { return {shared_from_this(), &collectives_}; }
 
 }  // namespace tutti

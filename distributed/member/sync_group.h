@@ -14,9 +14,10 @@
 
 namespace tutti {
 
-/// Everything of one group: the server, each device's side, users' collectives. The one owner: steps, pending results,
-/// parameters and optimizers that refer to a part hold a pointer that owns the whole group.
-class SyncGroup {
+/// Everything of one group: the server, each device's side, users' collectives. The one owner: a pointer to a part owns
+/// the whole group. Steps and sharded optimizers hold one; parameters, optimizers and pending results, which the group
+/// may refer to, lock a weak one.
+class SyncGroup : public std::enable_shared_from_this<SyncGroup> {
  public:
   /// Throws SyncError or DeviceError for devices that cannot be a group. `engine`: null for the one that fits them.
   static std::shared_ptr<SyncGroup> make(std::vector<Device>, const SyncOptions&, std::unique_ptr<Communicator> engine);
@@ -28,9 +29,8 @@ class SyncGroup {
   /// Throws SyncError, naming the operation, in a child of the group's process.
   DistributedSyncServer& server_here(std::string_view operation);
 
-  /// The side of a device of the group, which must be `group`'s; else SyncError.
-  static std::shared_ptr<SyncMember> member(const std::shared_ptr<SyncGroup>& group, Device);
-  static std::shared_ptr<Collectives> collectives(const std::shared_ptr<SyncGroup>& group);
+  std::shared_ptr<SyncMember> member(Device);  ///< throws SyncError for a device that is not in the group
+  std::shared_ptr<Collectives> collectives();
 
  private:
   SyncGroup(std::vector<Device>, const SyncOptions&, std::unique_ptr<Communicator>);
@@ -42,7 +42,6 @@ class SyncGroup {
   DeviceThreads threads_;
   const std::vector<std::unique_ptr<SyncMember>> members_;
   Collectives collectives_;
-  ReplicaTransfer transfer_;
 };
 
 }  // namespace tutti

@@ -29,7 +29,7 @@ void SyncMember::attach(Module& replica, const std::weak_ptr<SyncMember>& self) 
 
 // Its updates are part of the step, so that it must be known before the first one, and stays.
 void SyncMember::attach(Optimizer& optimizer, const std::weak_ptr<SyncMember>& self) {
-  replica_.refuse_optimizer(optimizer, identity());
+  replica_.refuse_optimizer(optimizer);
   if (place_.in_backward()) {
     if (generation() > 0)
       raise<SyncError>("[attach] {} needs its optimizer before the first step", to_string(device()));

@@ -82,7 +82,7 @@ class SyncMember final : public PendingGradients {
   /// A device that left enters the next group as the others form it, or, if it keeps a share, when it has the group's
   /// state: what it updates until then is of the old one. Any thread.
   void enter_group(std::uint64_t number) noexcept { standing_.enter(number); }
-  /// Writes that state to the replica. Called while this device waits in rejoin, or has left.
+  /// Writes that state to the replica. Called while this device waits in rejoin.
   void restore(const ReplicaState& state) { replica_.restore(state); }
   /// Restores what a failed step has changed on a device that is not behind: buffers, and with Overlap::in_backward
   /// everything. Called as `restore` is.

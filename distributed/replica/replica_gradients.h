@@ -28,6 +28,11 @@ class ReplicaGradients {
   void attach(NamedTensors, const void* owner, const std::weak_ptr<PendingGradients>& pending);
 
   Device device() const noexcept { return device_; }
+  /// True if the tensor is one of the parameters that were attached here.
+  bool owns(const Tensor& parameter) const {
+    const auto& attachment = parameter.gradient_slot().attachment;
+    return attachment && attachment->owner == owner_;
+  }
   const NamedTensors& parameters() const noexcept { return parameters_; }
   const std::vector<SyncParameter>& descriptions() const noexcept { return descriptions_; }
   GradientSlot& slot(ParameterId id) const { return parameters_[id.value].second.gradient_slot(); }
@@ -44,7 +49,7 @@ class ReplicaGradients {
     return scattered() ? nullptr : arenas_[current_].memory;
   }
   bool scattered() const noexcept { return arenas_.empty(); }
-  /// This device's range of a scattered gradient, flat; valid while the slot's state is scattered.
+  /// This device's range of a scattered gradient, flat; valid while the slot's state is `elsewhere`.
   const Array& share(ParameterId id) const { return shares_[id.value]; }
   /// The memory for a gradient that nobody computes.
   Array place_of(ParameterId) const;

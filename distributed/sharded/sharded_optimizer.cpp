@@ -34,8 +34,8 @@ ShardedOptimizer::ShardedOptimizer(GradientSync& sync, Device device, const Fact
                  .make = [&](std::size_t, std::vector<Tensor> pieces) { return factory(std::move(pieces)); }}) {}
 
 ShardedOptimizer::ShardedOptimizer(GradientSync& sync, Device device, const Groups& groups)
-    : member_(checked(SyncGroup::member(sync.group(), device), sync.server().options())),
-      collectives_(SyncGroup::collectives(sync.group())),
+    : member_(checked(sync.group()->member(device), sync.server().options())),
+      collectives_(sync.group()->collectives()),
       shards_(member_->gradients().descriptions(), sync.devices().size()) {
   for (const SyncParameter& parameter : member_->gradients().descriptions()) {
     group_of_.push_back(groups.group_of(parameter.name));

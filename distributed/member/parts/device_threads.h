@@ -54,7 +54,6 @@ class DeviceThreads {
   explicit DeviceThreads(std::span<const Device> devices) : devices_(devices), threads_(devices.size()) {}
 
   DeviceThread& operator[](MemberIndex member) noexcept { return threads_[member]; }
-  const DeviceThread& operator[](MemberIndex member) const noexcept { return threads_[member]; }
   std::span<const Device> devices() const noexcept { return devices_; }
   /// Throws SyncError if `waiter` would wait for another device's step, up to that generation, which the calling thread
   /// has opened and not posted: it would wait for itself.

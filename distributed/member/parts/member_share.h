@@ -23,7 +23,6 @@ class MemberShare {
   void attach(PendingGathers&);  ///< throws SyncError if there is one
   void detach() noexcept;
   ShareProgress& progress() noexcept { return progress_; }  ///< any thread
-  const ShareProgress& progress() const noexcept { return progress_; }
 
   void join();             ///< throws, and fails the group where that is why, if the parameters will never be whole
   void settle() noexcept;  ///< waits for gathers under way

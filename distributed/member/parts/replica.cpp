@@ -146,25 +146,23 @@ void Replica::install_buffers(const RoundResult& round) {
 
 // --- the optimizer
 
-void Replica::refuse_optimizer(const Optimizer& optimizer, const void* owner) const {
+void Replica::refuse_optimizer(const Optimizer& optimizer) const {
   if (std::ranges::find(optimizers_, &optimizer, &AttachedOptimizer::optimizer) != optimizers_.end())
     raise<SyncError>("[attach] {} has this optimizer already", to_string(place_.device));
   if (!attached_) raise<SyncError>("[attach] {} needs its replica before its optimizer", to_string(place_.device));
   refuse_replaced();
-  refuse_foreign(optimizer, owner);
+  refuse_foreign(optimizer);
 }
 
 void Replica::attach(Optimizer& optimizer) { optimizers_.push_back({&optimizer, optimizer.lifetime()}); }
 
-void Replica::refuse_foreign(const Optimizer& optimizer, const void* owner) const {
+void Replica::refuse_foreign(const Optimizer& optimizer) const {
   for (std::size_t position = 0; position < optimizer.parameters().size(); ++position) {
     const Tensor& parameter = optimizer.parameters()[position];
     if (parameter.device() != place_.device)
       raise<SyncError>("[attach] parameter {} of the optimizer for {} lives on {}", position, to_string(place_.device),
                        to_string(parameter.device()));
-    if (!parameter.requires_grad()) continue;
-    const auto& attachment = parameter.gradient_slot().attachment;
-    if (attachment && attachment->owner == owner) continue;
+    if (!parameter.requires_grad() || gradients_.owns(parameter)) continue;
     raise<SyncError>(
         "[attach] parameter {} of the optimizer for {}, {} {}, is none of the replica's: it would be trained without "
         "the "

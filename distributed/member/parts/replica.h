@@ -17,7 +17,8 @@ namespace tutti {
 
 /// One device's replica of the model: its parameters with their gradients, frozen parameters, buffers, hash tables and
 /// attached optimizers. It declares them to the server, copies them for devices that are to continue from here, and
-/// makes the digests by which replicas are compared. For the thread that drives the device.
+/// makes the digests by which replicas are compared. For the thread that drives the device, and after a
+/// failure for the one that makes the replicas equal.
 class Replica {
  public:
   explicit Replica(const MemberPlace&);
@@ -40,9 +41,8 @@ class Replica {
   void refuse_replaced() const;
 
   // --- optimizers
-  /// Throws SyncError if the optimizer is attached already, or trains what is none of this replica's. `owner` as in
-  /// `attach`.
-  void refuse_optimizer(const Optimizer&, const void* owner) const;
+  /// Throws SyncError if the optimizer is attached already, or trains what is none of this replica's.
+  void refuse_optimizer(const Optimizer&) const;
   /// Keeps an optimizer that `refuse_optimizer` lets pass, for copies of its state.
   void attach(Optimizer&);
   void require_living_optimizers(const char* operation) const;
@@ -76,7 +76,7 @@ class Replica {
 
   std::vector<SyncParameter> describe_parameters(const NamedTensors&) const;
   std::vector<SyncParameter> describe_buffers(const NamedTensors&) const;
-  void refuse_foreign(const Optimizer&, const void* owner) const;
+  void refuse_foreign(const Optimizer&) const;
   void restore_tables(const ReplicaState&);
   bool sends_buffers() const noexcept { return place_.options().buffers != BufferPolicy::synchronised; }
 

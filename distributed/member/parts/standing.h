@@ -9,7 +9,8 @@
 namespace tutti {
 
 /// A device's standing in its group: the number of its group, the generation of its last step, and whether it has left.
-/// For the thread that drives the device, except for the group's number, which any thread may read and `enter`.
+/// For the thread that drives the device, except for the group's number, which any thread may read and
+/// `enter`, and `has_left`, which any thread may read.
 class Standing {
  public:
   explicit Standing(MemberIndex member) noexcept : member_(member) {}
@@ -34,11 +35,11 @@ class Standing {
     }
   }
 
-  bool has_left() const noexcept { return left_; }
+  bool has_left() const noexcept { return left_.load(std::memory_order_relaxed); }
   /// Number of the group in which the device left, or whose state it has taken over since.
   std::uint64_t followed_group() const noexcept { return followed_group_; }
   void leave() noexcept {
-    left_ = true;
+    left_.store(true, std::memory_order_relaxed);
     followed_group_ = group_;
   }
   /// The device, which has left, continues from that group's state, before its first generation.
@@ -52,7 +53,7 @@ class Standing {
   const MemberIndex member_;
   std::atomic<std::uint64_t> group_{1};  // set, once the device has left, by whoever makes the group form again
   std::int64_t generation_ = 0;
-  bool left_ = false;
+  std::atomic<bool> left_{false};
   std::uint64_t followed_group_ = 0;
 };
 

@@ -8,7 +8,7 @@
 
 namespace tutti {
 
-StepResults::StepResults(const MemberPlace& place, Standing& standing, ReplicaGradients& gradients)
+StepResults::StepResults(const MemberPlace& place, const Standing& standing, ReplicaGradients& gradients)
     : place_(place), standing_(standing), gradients_(gradients) {}
 
 StepResults::~StepResults() {
@@ -155,7 +155,7 @@ void StepResults::fail(std::exception_ptr error) noexcept {
   gradients_.invalidate();
 }
 
-void StepResults::forget() {
+void StepResults::forget() noexcept {
   set_failure(nullptr);
   arrived_ = nullptr;
   joined_generation_ = 0;

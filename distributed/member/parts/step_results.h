@@ -21,7 +21,7 @@ namespace tutti {
 class StepResults {
  public:
   /// Takes references: the arguments outlive the results.
-  StepResults(const MemberPlace&, Standing&, ReplicaGradients&);
+  StepResults(const MemberPlace&, const Standing&, ReplicaGradients&);
   ~StepResults();  ///< waits for what is posted, without updates, as an optimizer may have gone before
   StepResults(const StepResults&) = delete;
   StepResults& operator=(const StepResults&) = delete;
@@ -53,7 +53,7 @@ class StepResults {
   void set_failure(std::exception_ptr) noexcept;  ///< null: there is none
   /// A step may be posted or have failed: a join has something to do. Any thread.
   bool may_join() const noexcept { return may_join_.load(std::memory_order_relaxed); }
-  void forget();  ///< forgets what was of the old group
+  void forget() noexcept;  ///< forgets what was of the old group
 
   // --- optimizers of Overlap::in_backward
   /// `owner`: keeps, locked, all that the optimizer's join uses.
@@ -91,7 +91,7 @@ class StepResults {
   void note_installed(const RoundResult&);
 
   const MemberPlace place_;
-  Standing& standing_;
+  const Standing& standing_;
   ReplicaGradients& gradients_;
   Posted posted_;                               // the last step, or while one is open the one before
   Posted earlier_;                              // double buffering: the step before the one that is open, once ...

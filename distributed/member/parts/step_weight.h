@@ -21,7 +21,8 @@ class StepWeight {
 
   void open_scope() noexcept { ++scopes_; }
   /// A no_sync scope closes. `weight`: that of what ran in it. `flaw`: why its step cannot be synchronised; null if it
-  /// can. Unless it `counts`, its step is over. Any thread.
+  /// can. Unless it `counts`, its step is over. With a flaw, or where it does not count, any
+  /// thread.
   void close_scope(double weight, const char* flaw, bool counts) noexcept;
   /// Throws SyncError while a scope is open, and after one that has a flaw: the weights would not be right.
   void require_sound(std::int64_t generation) const;

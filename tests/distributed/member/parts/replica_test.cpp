@@ -50,7 +50,7 @@ TEST_CASE("replica: a copy restores parameters, buffers and optimizers, and the 
   Replica replica(place.of(0));
   replica.attach(model, &kGroup, {});
   Sgd optimizer(model.parameters(), 0.5);
-  replica.refuse_optimizer(optimizer, &kGroup);
+  replica.refuse_optimizer(optimizer);
   replica.attach(optimizer);
   const std::string before = text_of(replica.digest());
   const auto state = replica.capture();
@@ -92,7 +92,7 @@ TEST_CASE("replica: what does not fit is refused, and nothing is taken") {
   replica.attach(model, &kGroup, {});
   TwoBranches other;
   Sgd foreign(other.parameters(), 0.5);
-  CHECK_THROWS_AS(replica.refuse_optimizer(foreign, &kGroup), SyncError);
+  CHECK_THROWS_AS(replica.refuse_optimizer(foreign), SyncError);
   Replica without(place.of(1));
   CHECK_THROWS_WITH_AS(without.require("sync.step"),
                        "[sync.step] cpu:1 has no replica: attach one before the first step, as other devices did",
