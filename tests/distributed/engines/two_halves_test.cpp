@@ -361,9 +361,11 @@ TEST_CASE("two_halves: a task is joined without its engine, and several at once"
     const auto engine = halves(test_devices(3));
     for (std::size_t i = 0; i < 12; ++i) {
       AllReduceRequest request{.slices = {}, .ready = {}};
-      for (const Device device : test_devices(3))
+      for (const Device device : test_devices(3)) {
         request.slices.push_back(
             {gradients.emplace_back(Array::full({5000}, static_cast<double>(i), DType::f32, device))});
+        request.ready.push_back(compute_stream(device).record());
+      }
       tasks.push_back(engine->all_reduce(std::move(request)));
     }
     run_devices(3, [&](std::size_t d) { join_tasks(cpu(d), {&tasks[6], 3}); });
