@@ -39,7 +39,7 @@ class CollectiveCheck {
     call.root = devices_.back();
     if (has_parts(call.kind)) call.lengths.assign(world, 2);
     const std::vector<CollectiveCall> calls(world, call);
-    const CollectivePlan plan = plan_collective(calls, devices_);
+    const CollectivePlan plan = plan_collective(calls, members_of(devices_));
 
     CollectiveRequest expected{
         .operation = call.operation, .inputs = {}, .outputs = {}, .ready = {}, .parts = plan.parts};
