@@ -5,9 +5,9 @@
 #include <tutti/backend/device_graph.h>
 #include <tutti/backend/elementwise/call.h>
 #include <tutti/backend/kernel_arguments.h>
-#include <tutti/backend/parameter_macros.h>
 #include <tutti/backend/memory_pool.h>
 #include <tutti/backend/optimizer_rules.h>
+#include <tutti/backend/parameter_macros.h>
 #include <tutti/backend/stream.h>
 
 #include <functional>

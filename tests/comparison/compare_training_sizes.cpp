@@ -59,7 +59,9 @@ const DifferentiableFunction kSized[] = {
      }},
     {"conv2d of channels",
      {{3, 16, 33, 31}, {24, 16, 3, 3}, {24}},
-     [](const Tensors& x) { return conv2d(x[0], x[1], x[2], {.padding = {1, 0}}); }},
+     [](const Tensors& x) {
+       return conv2d(x[0], x[1], x[2], {.padding = {1, 0}});
+     }},
 };
 
 /// The loss and all gradients of a block under autocast, told in the type that it computes in: its rounding is theirs.
