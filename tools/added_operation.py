@@ -188,7 +188,8 @@ def add_elementwise(build, folder):
     compiler = Compiler(build, folder)
     main = tree / "main.cpp"
     main.write_text(ELEMENTWISE["main.cpp"])
-    sources = ["backend/cpu/operations/elementwise.cpp", "backend/cpu/operations/elementwise_f32.cpp", "autodiff/operations/elementwise_functions.cpp"]
+    tables = [f"backend/cpu/operations/elementwise{part}.cpp" for part in ("", "_f32", "_f64", "_integers")]
+    sources = [*tables, "autodiff/operations/elementwise_functions.cpp"]
     compiler.link_and_run(compiler.compile_all([(main,), *((tree / source,) for source in sources)]))
 
 
