@@ -20,7 +20,6 @@
 
 #include <doctest/doctest.h>
 
-
 using namespace tutti;
 using tutti::testing::check_close;
 
