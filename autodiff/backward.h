@@ -15,9 +15,10 @@ namespace tutti {
 struct BackwardRecord;
 
 struct BackwardOptions {
-  Tensor gradient{};    ///< dL/d(root), the root's shape; undefined: 1, and the root must have one element
-  double scale = 1.0;   ///< multiplies the root gradient; exactly 0 sends null gradients: everything is final, as zeros
-  double weight = 1.0;  ///< the same, but only attached parameters keep the factor: their owner divides by the sum of all weights
+  Tensor gradient{};   ///< dL/d(root), the root's shape; undefined: 1, and the root must have one element
+  double scale = 1.0;  ///< multiplies the root gradient; exactly 0 sends null gradients: everything is final, as zeros
+  double weight =
+      1.0;  ///< the same, but only attached parameters keep the factor: their owner divides by the sum of all weights
   bool retain_graph = false;             ///< keep what the graph saved, for another backward through it
   bool create_graph = false;             ///< gradients carry a graph of their own; refused together with an observer
   GradientObserver* observer = nullptr;  ///< hears of attached parameters; the backward is then "synchronised"
