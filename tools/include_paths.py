@@ -19,6 +19,8 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 LIST = "tests/documents/include_paths.txt"
 PATH = re.compile(r"<tutti/([\w/]+\.h)>")
+# Lists that make something of a macro, which whoever includes them says before.
+MACROS = {"backend/kernel_list.h": "TUTTI_KERNEL"}
 
 
 def listed(path):
@@ -93,7 +95,10 @@ def main(arguments):
     if arguments == ["--self-test"]:
         return self_test()
     if len(arguments) == 3 and arguments[0] == "--source":
-        lines = [f"#include <tutti/{header}>\n" for header in listed(pathlib.Path(arguments[1]))]
+        lines = []
+        for header in listed(pathlib.Path(arguments[1])):
+            lines += [f"#define {MACROS[header]}(...)\n"] if header in MACROS else []
+            lines.append(f"#include <tutti/{header}>\n")
         pathlib.Path(arguments[2]).write_text("".join(lines))
         return 0
     if arguments[:1] == ["--check"] and len(arguments) < 3:
