@@ -28,7 +28,8 @@ LISTING = "tests/documents/meson.build"
 FENCE = re.compile(r"^(\s*)```\s*(cpp|c\+\+|cc|cxx)\s*$", re.IGNORECASE)
 MARK = re.compile(r"<!--\s*compile:\s*(\S+)[ \t]*([^\n]*?)[ \t]*(\n.*)?-->\s*\Z", re.DOTALL)
 ELIDED = re.compile(r"^(\s*)\.\.\.(\s*(//.*)?)$")
-INCLUDE = re.compile(r"^\s*#\s*include\b")
+# A list that makes something of a macro stays where it is included.
+INCLUDE = re.compile(r"^\s*#\s*include\b(?!.*/(?:kernel|operation)_list\.h)")
 KINDS = ("function", "program", "declarations", "continues", "skip")
 
 

@@ -14,9 +14,12 @@ std::vector<Event> TaskEvent::on_streams() const {
 }
 
 void join_tasks(Device device, std::span<const std::shared_ptr<CollectiveTask>> tasks) {
-  if (tasks.size() > 1)
-    for (const auto& task : tasks) task->help(device);
   std::exception_ptr error;
+  if (tasks.size() > 1) try {
+      for (const auto& task : tasks) task->help(device);
+    } catch (...) {
+      error = std::current_exception();
+    }
   for (const auto& task : tasks) try {
       task->join(device);
     } catch (...) {

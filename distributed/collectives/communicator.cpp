@@ -19,7 +19,7 @@ std::shared_ptr<CollectiveTask> Communicator::compressed_all_reduce(std::shared_
 }
 
 Crew& Communicator::crew() {
-  static Crew nobody;
+  static Crew& nobody = *new Crew;  // groups may end after statics
   return nobody;
 }
 

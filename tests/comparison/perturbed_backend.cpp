@@ -118,7 +118,7 @@ Array first_output<kernel::optimizer_step>(const OptimizerRule&, const std::span
 
 }  // namespace
 
-PerturbedBackend::PerturbedBackend() : ForwardingBackend(cpu_) {}
+PerturbedBackend::PerturbedBackend() : ForwardingBackend(cpu) {}
 PerturbedBackend::~PerturbedBackend() = default;
 
 std::set<std::string> PerturbedBackend::all_kernels() {
@@ -132,13 +132,13 @@ std::set<std::string> PerturbedBackend::all_kernels() {
 }
 
 template <class Kernel, class... Arguments> void PerturbedBackend::call(Kernel, const Arguments&... arguments) {
-  Kernel::run(cpu_, arguments...);
+  Kernel::run(cpu, arguments...);
   const std::string name = name_of_call<Kernel>(arguments...);
   ran.insert(name);
   if (name != perturbed) return;
   const Array output = first_output<Kernel>(arguments...);
   if (output.size() == 0) return;
-  cpu_.compute_stream(output.device()).synchronize();
+  cpu.compute_stream(output.device()).synchronize();
   spoil_last(output);
 }
 

@@ -9,9 +9,14 @@
 
 namespace tutti::testing {
 
+/// The backend inside a PerturbedBackend, made before it.
+struct PerturbedCpu {
+  CpuBackend cpu;
+};
+
 /// The CPU's kernels, of which one gives a wrong last element: what a comparison of devices must find. Notes the names
 /// of the kernels that ran. One thread at a time.
-class PerturbedBackend final : public ForwardingBackend<PerturbedBackend> {
+class PerturbedBackend final : private PerturbedCpu, public ForwardingBackend<PerturbedBackend> {
  public:
   std::string perturbed;  ///< the kernel's name; "": none
   std::set<std::string> ran;
@@ -23,9 +28,6 @@ class PerturbedBackend final : public ForwardingBackend<PerturbedBackend> {
   static std::set<std::string> all_kernels();
 
   template <class Kernel, class... Arguments> void call(Kernel, const Arguments&...);
-
- private:
-  CpuBackend cpu_;
 };
 
 }  // namespace tutti::testing

@@ -50,7 +50,9 @@ configure_release() {
 
 # As the release but for CUDA, so that ccache gives what is the same.
 configure_without_cuda() {
-  configure "$1" -Dcpu_arch=native -Dcuda=disabled -Dtests=false -Dbenches=false ${TUTTI_WERROR:+-Dwerror=true}
+  local folder=$1
+  shift
+  configure "$folder" -Dcpu_arch=native -Dcuda=disabled -Dtests=false -Dbenches=false ${TUTTI_WERROR:+-Dwerror=true} "$@"
 }
 
 has_gpu() {

@@ -95,6 +95,22 @@ link_demo() {
     tools/needed_objects.py "$folder" digits --link digits.demo
 }
 
+# The library without trainers, installed, and a program that includes all of it; without the recommender, configured.
+# The compiler's cache has most of it.
+use_without_trainers() {
+  local folder=build/without_trainers prefix=$PWD/build/without_trainers.installed
+  local -x PKG_CONFIG_PATH
+  configure_without_cuda "$folder" -Dexamples=false -Dtrain=false --prefix="$prefix" && compile "$folder" || return
+  rm -rf "$prefix"
+  meson install -C "$folder" --no-rebuild --quiet || return
+  PKG_CONFIG_PATH=$(dirname "$(find "$prefix" -name tutti.pc)")
+  # shellcheck disable=SC2046  # one word each
+  printf '#include <tutti/tutti.h>\nint main() { return tutti::sum(tutti::ones({3})).item<float>() == 3.0F ? 0 : 1; }\n' |
+    c++ -x c++ - -x none -o "$prefix/program" $(pkg-config --cflags --libs tutti) && "$prefix/program" || return
+  rm -rf "$folder" "$prefix"
+  configure_without_cuda build/without_recommender -Dexamples=false -Drecommender=false
+}
+
 # Prefer the level that packages are built for, so that it is tested too.
 sanitizer_arch() {
   if grep -q -w avx2 /proc/cpuinfo && grep -q -w fma /proc/cpuinfo; then echo x86-64-v3; else echo native; fi
@@ -168,6 +184,7 @@ if stage "build, GCC" build_release; then
   stage "CUDA was built" cuda_was_built && stage "loads and registers of CUDA kernels" check_kernels
   stage "include paths, installed" tools/include_paths.py --check "$release"
   stage "objects of the demo" link_demo
+  stage "a library without trainers" use_without_trainers
   stage "added operations, as docs/adding-an-operation.md says" tools/added_operation.py "$release"
   [ $after_test -eq 1 ] || stage "tests, GCC" tools/run_tests.py "$release"
   # Kernels on the host know no streams.

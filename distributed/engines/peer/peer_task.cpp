@@ -7,6 +7,7 @@
 namespace tutti {
 
 void PeerTask::join(Device device) {
+  flight_->notice_finished();  // so that a failure of the streams is told now
   try {
     if (!finished())
       for (const Event& done : done_) compute_stream(device).wait(done);

@@ -4,6 +4,7 @@
 // Sorting of numbers by their keys, as the kernels of scatter and of argsort do it.
 
 #include <tutti/backend/cuda/kernels/parts/launch_configuration.h>
+#include <tutti/backend/cuda/kernels/parts/strided_axes.h>
 
 #include <cub/device/device_radix_sort.cuh>
 
