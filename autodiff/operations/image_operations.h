@@ -23,10 +23,10 @@ Tensor conv1d(const Tensor& input, const Tensor& weight, const Tensor& bias = {}
 /// Geometry of a transposed convolution. `output_padding`: that many more elements at the end of each axis, less than
 /// its stride or dilation.
 template <std::size_t axes> struct ConvTransposeGeometry {
-  AxisNumbers<axes> stride = on_each_axis<axes>(1);
-  AxisNumbers<axes> padding = on_each_axis<axes>(0);
-  AxisNumbers<axes> output_padding = on_each_axis<axes>(0);
-  AxisNumbers<axes> dilation = on_each_axis<axes>(1);
+  AxisNumbers<axes> stride = kOnEachAxis<axes, 1>;
+  AxisNumbers<axes> padding = kOnEachAxis<axes, 0>;
+  AxisNumbers<axes> output_padding = kOnEachAxis<axes, 0>;
+  AxisNumbers<axes> dilation = kOnEachAxis<axes, 1>;
   std::int64_t groups = 1;
 };
 using ConvTranspose1dGeometry = ConvTransposeGeometry<1>;

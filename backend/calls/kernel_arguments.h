@@ -54,7 +54,9 @@ struct RowNorm {
 /// A number for each axis that windows run along, in the order of the shape: of one axis the number itself.
 template <std::size_t axes> using AxisNumbers =
     std::conditional_t<axes == 1, std::int64_t, std::array<std::int64_t, axes>>;
-template <std::size_t axes> constexpr AxisNumbers<axes> on_each_axis(std::int64_t number) {
+/// `number` on each axis. A variable, not a function: GCC 12 fails inside itself at a default of a member that a
+/// function template makes, if designated initialisers are the first to need it.
+template <std::size_t axes, std::int64_t number> inline constexpr AxisNumbers<axes> kOnEachAxis = [] {
   if constexpr (axes == 1) {
     return number;
   } else {
@@ -62,15 +64,15 @@ template <std::size_t axes> constexpr AxisNumbers<axes> on_each_axis(std::int64_
     numbers.fill(number);
     return numbers;
   }
-}
+}();
 
 /// Input [batch, in_channels, lengths...], weight [out_channels, in_channels / groups, kernel...]. Channels are cut
 /// into `groups` runs, of which each convolves apart: the i-th of the output sees the i-th of the input alone. With as
 /// many groups as input channels the convolution is depthwise.
 template <std::size_t axes> struct ConvGeometry {
-  AxisNumbers<axes> stride = on_each_axis<axes>(1);
-  AxisNumbers<axes> padding = on_each_axis<axes>(0);
-  AxisNumbers<axes> dilation = on_each_axis<axes>(1);
+  AxisNumbers<axes> stride = kOnEachAxis<axes, 1>;
+  AxisNumbers<axes> padding = kOnEachAxis<axes, 0>;
+  AxisNumbers<axes> dilation = kOnEachAxis<axes, 1>;
   std::int64_t groups = 1;
   bool operator==(const ConvGeometry&) const = default;
 };
@@ -81,9 +83,9 @@ using Conv3dGeometry = ConvGeometry<3>;  ///< geometry of volumes: depth, height
 /// Windows of `kernel` every `stride` elements; padding counts as -inf and is never chosen. A stride that is left out
 /// stands for the kernel; kernels are given it worked out.
 template <std::size_t axes> struct PoolGeometry {
-  AxisNumbers<axes> kernel = on_each_axis<axes>(2);
-  AxisNumbers<axes> stride = on_each_axis<axes>(0);
-  AxisNumbers<axes> padding = on_each_axis<axes>(0);
+  AxisNumbers<axes> kernel = kOnEachAxis<axes, 2>;
+  AxisNumbers<axes> stride = kOnEachAxis<axes, 0>;
+  AxisNumbers<axes> padding = kOnEachAxis<axes, 0>;
   bool operator==(const PoolGeometry&) const = default;
 };
 using Pool1dGeometry = PoolGeometry<1>;
@@ -92,9 +94,9 @@ using Pool3dGeometry = PoolGeometry<3>;
 
 /// The same windows; padding counts as 0, and where `count_include_pad` is set as elements, too.
 template <std::size_t axes> struct AvgPoolGeometry {
-  AxisNumbers<axes> kernel = on_each_axis<axes>(2);
-  AxisNumbers<axes> stride = on_each_axis<axes>(0);
-  AxisNumbers<axes> padding = on_each_axis<axes>(0);
+  AxisNumbers<axes> kernel = kOnEachAxis<axes, 2>;
+  AxisNumbers<axes> stride = kOnEachAxis<axes, 0>;
+  AxisNumbers<axes> padding = kOnEachAxis<axes, 0>;
   bool count_include_pad = true;
 
   constexpr PoolGeometry<axes> windows() const { return {kernel, stride, padding}; }

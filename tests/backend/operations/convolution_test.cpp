@@ -20,9 +20,6 @@ struct Case {
   Conv2dGeometry geometry;
 };
 
-// Its members' defaults, before designated initialisers in braces ask for them: GCC 12 fails inside itself otherwise.
-[[maybe_unused]] const Conv2dGeometry kDefaults{};
-
 const std::vector<Case> kCases = {
     {{2, 3, 8, 8}, {4, 3, 3, 3}, {.stride = {1, 1}, .padding = {1, 1}, .dilation = {1, 1}}},
     {{3, 1, 5, 7}, {2, 1, 3, 2}, {}},

@@ -270,7 +270,7 @@ TEST_CASE("two_halves: an index that a reduction finds out of range fails the st
   const auto task = engine.reduce_sparse({.parameter = table,
                                           .contributions = {{cpu(0), {rows(3, cpu(0))}}, {cpu(1), {rows(12, cpu(1))}}},
                                           .receivers = {cpu(0), cpu(1)},
-                                          .ready = {},
+                                          .ready = {compute_stream(cpu(0)).record(), compute_stream(cpu(1)).record()},
                                           .result = result});
   for (const Device device : test_devices(2))
     CHECK_THROWS_WITH_AS(task->join(device), doctest::Contains("cpu:1 submitted parameter \"table\" with index 12"),
