@@ -101,7 +101,8 @@ void all_reduce_server(benchmark::State& state) {
   Buffers ours(state.range(0));
   const Buffers peer(state.range(0));
   Rounds rounds(state.range(0), state.range(1) != 0);
-  DistributedSyncServer server({cpu(0), cpu(1)}, std::make_unique<LocalCommunicator>(), {});
+  DistributedSyncServer server(GroupMembers(std::vector<Device>{cpu(0), cpu(1)}), std::make_unique<LocalCommunicator>(),
+                               {});
   const std::vector<SyncParameter> parameters{{"weight", ours.gradients[0].shape(), DType::f32}};
   std::shared_ptr<const GradientArena> arenas[2];
   for (MemberIndex member = 0; member < 2; ++member) {
@@ -115,7 +116,7 @@ void all_reduce_server(benchmark::State& state) {
   const auto reduce = [&](std::size_t device) {
     const Stamp stamp{static_cast<MemberIndex>(device), 1, ++generation[device]};
     server.register_parameters(stamp, 1.0, required, arenas[device]);
-    server.submit(stamp, {0}, {ours.gradients[device], {}});
+    server.submit(stamp, {0}, {ours.gradients[device], {}}, arenas[device].get());
     const auto waiter = server.collective_sync(stamp);
     server.await(*waiter, stamp.member);
     const std::shared_ptr<CollectiveTask> task[] = {waiter->result()->reduced.front().task};

@@ -160,7 +160,8 @@ void original_server(benchmark::State& state) {
 class TinyGradients {
  public:
   explicit TinyGradients(std::uint32_t parameters)
-      : server_({cpu(0), cpu(1)}, std::make_unique<LocalCommunicator>(), {}), required_(all_of(parameters)) {
+      : server_(GroupMembers(std::vector<Device>{cpu(0), cpu(1)}), std::make_unique<LocalCommunicator>(), {}),
+        required_(all_of(parameters)) {
     for (std::uint32_t id = 0; id < parameters; ++id)
       declared_.push_back({"parameter" + std::to_string(id), {1}, DType::f32});
     for (MemberIndex device = 0; device < 2; ++device) server_.declare_parameters(device, declared_);
@@ -173,7 +174,8 @@ class TinyGradients {
       arena =
           std::make_shared<const GradientArena>(server_.layout(), declared_, cpu(static_cast<std::uint16_t>(device)));
     server_.register_parameters(stamp, 1.0, required_, arena);
-    for (const ParameterId id : required_->parameters()) server_.submit(stamp, id, {arena->gradient(id), {}});
+    for (const ParameterId id : required_->parameters())
+      server_.submit(stamp, id, {arena->gradient(id), {}}, arena.get());
     waiters_[device] = server_.collective_sync(stamp);
   }
   void join(std::size_t device) {

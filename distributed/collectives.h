@@ -73,7 +73,7 @@ class Collectives {
   void note_recorded(std::size_t member);
   /// A device whose last step the calling thread opened and that has posted fewer collectives than `device` will have
   /// after `more`.
-  std::optional<Device> unposted_of_own_thread(Device device, std::int64_t more) const;
+  std::optional<std::string> unposted_of_own_thread(Device device, std::int64_t more) const;
 
  private:
   struct Poster {  // one device; written by its thread, read by those that would wait for it

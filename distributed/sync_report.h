@@ -2,7 +2,7 @@
 #pragma once
 
 #include <tutti/autodiff/observer/parameter_id.h>
-#include <tutti/backend/device.h>
+#include <tutti/distributed/collectives/member.h>
 
 #include <chrono>
 #include <cstdint>
@@ -37,7 +37,7 @@ struct SyncReport {
     std::vector<Reduction> reductions;  ///< listed in order of launch
   };
 
-  std::vector<Device> devices;
+  std::vector<Member> devices;          ///< the group's, in its order
   std::vector<std::string> parameters;  ///< names, by ParameterId
   std::vector<Step> steps;
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <tutti/backend/device.h>
 #include <tutti/backend/process/process_mark.h>
 #include <tutti/distributed/communicator.h>
 #include <tutti/distributed/ledger/sync_ledger.h>
@@ -55,7 +54,7 @@ class DistributedSyncServer {
   /// Copies states while every member that has not left waits; returns the one that followers continue from, or null.
   using Reformed = std::function<std::shared_ptr<const ReplicaState>(const Reformation&)>;
 
-  DistributedSyncServer(std::vector<Device>, std::unique_ptr<Communicator>, SyncOptions);
+  DistributedSyncServer(GroupMembers, std::unique_ptr<Communicator>, SyncOptions);
   ~DistributedSyncServer();  ///< closes and joins the deadline thread
   DistributedSyncServer(const DistributedSyncServer&) = delete;
   DistributedSyncServer& operator=(const DistributedSyncServer&) = delete;
@@ -84,7 +83,9 @@ class DistributedSyncServer {
   /// where they are, which nobody may write any more. `passes_on`: its gradients count with weight 0, too.
   void register_parameters(Stamp, double weight, std::shared_ptr<const RequiredSet>,
                            std::shared_ptr<const GradientArena>, Event arena_free = {}, bool passes_on = false);
-  void submit(Stamp, ParameterId, GradientRef);
+  /// `registered`: the arena that the sender registered for the step, or null. A gradient that lies in its place there
+  /// is not looked at again.
+  void submit(Stamp, ParameterId, GradientRef, const GradientArena* registered);
   std::shared_ptr<SyncWaiter> collective_sync(Stamp, std::unique_ptr<BufferShare> = nullptr);
   void check_replica(Stamp, ReplicaDigest, std::shared_ptr<SyncWaiter>);  ///< digest before the step of the stamp
   /// Reductions that the generation of the caller's open step has launched, less the first `known`; with
@@ -117,6 +118,7 @@ class DistributedSyncServer {
   void await(const Answered&, MemberIndex);
   Communicator& communicator() noexcept { return *communicator_; }
   const SyncOptions& options() const noexcept { return options_; }
+  const GroupMembers& members() const noexcept { return members_; }
   /// False in a process forked from the one that made the server: nothing of it can be used there.
   bool here() const noexcept { return made_.here(); }
   /// The calling thread runs the group's `warn` or `dump`, where nothing may be waited for.
@@ -165,8 +167,8 @@ class DistributedSyncServer {
   void make_buffers_equal();
   void serve_follower(MemberIndex);
   void compare_replicas();
-  void begin_deadlines_anew(const CheckDeadlines&);
-  void check_collective_deadline(Clock::time_point now);
+  void begin_deadlines_anew(Clock::duration stood_still);
+  void check_collective_deadline(const CheckDeadlines&);
   void fail_group(const Fault&, const std::exception_ptr& cause, const std::string& detail = {});
   void tell_followers(std::shared_ptr<const ReplicaState>);
   void announce(const Fault&, const std::exception_ptr& cause, const std::string& detail);
@@ -176,10 +178,10 @@ class DistributedSyncServer {
   std::string missing_now(const Missing&, std::chrono::nanoseconds waited) const;
   bool has_left(MemberIndex member) const { return ledger_ && ledger_->has_left(member); }
   bool is_current(std::uint64_t group) const { return group == ledger_->group(); }
-  SyncNames names() const { return {devices_, replicas_.parameters(), busy_}; }
+  SyncNames names() const { return {members_, replicas_.parameters(), busy_}; }
 
   const ProcessMark made_;
-  const std::vector<Device> devices_;
+  const GroupMembers members_;
   const SyncOptions options_;
   const std::unique_ptr<Communicator> communicator_;
   Reformed reformed_;
@@ -191,10 +193,6 @@ class DistributedSyncServer {
   GroupState state_;
   LaunchedReductions launched_;  // reductions, for Overlap::in_backward
   SyncRecorder recorder_;
-  struct alignas(64) Registered {
-    std::shared_ptr<const GradientArena> arena;
-  };
-  std::vector<Registered> registered_;  // arena that each device's own thread has registered last, by member
 
   // Touched while messages are processed.
   std::unique_ptr<SyncLedger> ledger_;  // made by the first message that needs it
@@ -205,8 +203,7 @@ class DistributedSyncServer {
   PendingAnswers joiners_;  // devices that wait for the next group
   ReplicaCheck replica_check_;
   CollectiveQueue collectives_;
-  std::vector<std::string> busy_;      // activities, by member
-  Clock::time_point running_since_{};  // the process: no wait counts from before
+  std::vector<std::string> busy_;  // activities, by member
 
   DeadlineWatch watch_;  // last: its thread uses all of the above
 };

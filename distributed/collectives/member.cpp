@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <ostream>
+#include <utility>
 
 namespace tutti {
 
@@ -28,5 +29,12 @@ std::string to_string(const Member& member, int world) {
 }
 
 std::ostream& operator<<(std::ostream& out, const Member& member) { return out << to_string(member); }
+
+GroupMembers::GroupMembers(std::vector<Member> members) : members_(std::move(members)), world_(world_of(members_)) {
+  devices_.reserve(members_.size());
+  for (const Member& member : members_) devices_.push_back(member.device);
+}
+
+GroupMembers::GroupMembers(std::vector<Device> devices) : GroupMembers(members_of(devices)) {}
 
 }  // namespace tutti

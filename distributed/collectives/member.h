@@ -36,6 +36,26 @@ int world_of(std::span<const Member>);
 std::string to_string(const Member&, int world = 1);
 std::ostream& operator<<(std::ostream&, const Member&);
 
+/// The members of a group, each at its place, and the names that users know them by. Constant.
+class GroupMembers {
+ public:
+  explicit GroupMembers(std::vector<Member>);
+  explicit GroupMembers(std::vector<Device>);  ///< devices of the only process
+
+  std::size_t size() const noexcept { return members_.size(); }
+  const Member& operator[](std::size_t place) const { return members_[place]; }
+  std::span<const Member> all() const noexcept { return members_; }
+  const std::vector<Device>& devices() const noexcept { return devices_; }  ///< each member's, by place
+  int world() const noexcept { return world_; }                             ///< number of processes
+  /// "cpu:0" where there is one process, else "rank 1 cpu:0".
+  std::string name(std::size_t place) const { return to_string(members_[place], world_); }
+
+ private:
+  std::vector<Member> members_;
+  std::vector<Device> devices_;
+  int world_;
+};
+
 }  // namespace tutti
 
 template <> struct std::hash<tutti::Member> {

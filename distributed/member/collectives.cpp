@@ -124,7 +124,7 @@ std::size_t Collectives::member_of(const Member& sought) const {
 CollectiveCall Collectives::completed(CollectiveCall call, const Tensor& tensor, Device device) const {
   if (call.kind == CollectiveKind::barrier) return call;
   if (tensor.device() != device)
-    raise<DeviceError>("[{}] the tensor of {} lives on {}", to_string(call.kind), to_string(device),
+    raise<DeviceError>("[{}] the tensor of {} lives on {}", to_string(call.kind), members_[member_of(device)]->name(),
                        to_string(tensor.device()));
   if (has_root(call.kind)) member_of(call.root);
   call.shape = tensor.shape();
@@ -140,7 +140,7 @@ PendingTensor Collectives::post(const std::shared_ptr<Collectives>& self, Device
   if (active_capture() != nullptr)
     raise<CaptureError>(
         "[{}] a captured step of {} calls it, and a replay would not: only gradients are synchronised within one",
-        to_string(call.kind), to_string(device));
+        to_string(call.kind), self->members_[self->member_of(device)]->name());
   PendingTensor pending;
   pending.collectives_ = self;
   pending.member_ = self->member_of(device);
@@ -200,7 +200,7 @@ void Collectives::await(const PendingTensor& pending) {
   pending.waiter_->result()->task->join(members_[pending.member_]->device());
 }
 
-std::optional<Device> Collectives::unposted_of_own_thread(Device device, std::int64_t more) const {
+std::optional<std::string> Collectives::unposted_of_own_thread(Device device, std::int64_t more) const {
   const std::size_t self = member_of(device);
   const std::uint64_t group = members_[self]->group_number();
   const auto posted = [&](std::size_t member) {
@@ -209,7 +209,7 @@ std::optional<Device> Collectives::unposted_of_own_thread(Device device, std::in
   for (std::size_t peer = 0; peer < members_.size(); ++peer)
     if (peer != self && members_[peer]->thread().last_driver() == this_thread_number() &&
         posted(peer) < posted(self) + more)
-      return members_[peer]->device();
+      return members_[peer]->name();
   return std::nullopt;
 }
 
@@ -226,8 +226,7 @@ void Collectives::refuse_waiting_for_own_thread(const PendingTensor& pending) co
     raise<SyncError>(
         "[sync] {} would wait for {} in collective {} ({}), which this same thread drives and has not posted: post on "
         "every device of a thread, then resolve",
-        to_string(members_[pending.member_]->device()), to_string(members_[peer]->device()), pending.number_,
-        to_string(pending.call_));
+        members_[pending.member_]->name(), members_[peer]->name(), pending.number_, to_string(pending.call_));
   }
 }
 

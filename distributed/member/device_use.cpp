@@ -15,7 +15,7 @@ SyncMember& DeviceUse::allowed(SyncMember& member, std::string_view operation) {
 DeviceUse::DeviceUse(SyncMember& member, std::string_view operation) : DeviceUse(allowed(member, operation)) {
   if (taken_ != DeviceThread::Taken::refused) return;
   const SyncError error(fmt::format("[{}] {} is used by two threads at the same time: one thread drives a device",
-                                    operation, to_string(member.device())));
+                                    operation, member.name()));
   member.report_failure(std::make_exception_ptr(error));
   throw error;
 }

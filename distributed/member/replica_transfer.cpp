@@ -19,7 +19,7 @@ MemberIndex whole_replica(Members members, const Reformation& reform) {
       "[rejoin] the optimizer step of {} threw midway, or its optimizer is gone, and no other device has applied as "
       "many steps: load one "
       "checkpoint's parameters and optimizer state on every device",
-      to_string(members[reform.ahead]->device()));
+      members[reform.ahead]->name());
 }
 
 // Nobody else has a share's optimizer state.
@@ -29,13 +29,13 @@ void refuse_lost_shares(Members members, std::span<const MemberIndex> behind) {
     if (!progress.whole()) {
       for (const auto& other : members)
         other->share().progress().require_load();  // nobody goes on with another's checkpoint
-      raise<SyncError>("[rejoin] {}", progress.torn_text(member->device()));
+      raise<SyncError>("[rejoin] {}", progress.torn_text(member->name()));
     }
     if (progress.kept() && !behind.empty())
       raise<SyncError>(
           "[rejoin] {} is behind other devices, which do not have the optimizer state of its share: load one "
           "checkpoint on every device, then rejoin with equal steps",
-          to_string(members[behind.front()]->device()));
+          members[behind.front()]->name());
   }
 }
 

@@ -90,7 +90,7 @@ Step::~Step() {
 
 void Step::refuse_past() const {
   if (!member_->is_current(group_, generation_))
-    raise<SyncError>("[sync] step {} of {} is over: a later one was opened", generation_, to_string(member_->device()));
+    raise<SyncError>("[sync] step {} of {} is over: a later one was opened", generation_, member_->name());
 }
 
 NoSync Step::no_sync() { return no_sync(weight_); }

@@ -26,17 +26,19 @@ std::vector<Device> checked(std::vector<Device> devices) {
 
 std::vector<std::unique_ptr<SyncMember>> make_members(DistributedSyncServer& server, DeviceThreads& threads) {
   std::vector<std::unique_ptr<SyncMember>> members;
-  for (MemberIndex index = 0; index < threads.devices().size(); ++index)
-    members.push_back(std::make_unique<SyncMember>(MemberPlace{server, threads, index, threads.devices()[index]}));
+  for (MemberIndex index = 0; index < server.members().size(); ++index)
+    members.push_back(
+        std::make_unique<SyncMember>(MemberPlace{server, threads, index, server.members()[index].device}));
   return members;
 }
 
 }  // namespace
 
-SyncGroup::SyncGroup(std::vector<Device> devices, const SyncOptions& options, std::unique_ptr<Communicator> engine)
-    : devices_(std::move(devices)),
-      server_(devices_, engine ? std::move(engine) : make_communicator(devices_, options.fail_after), options),
-      threads_(devices_),
+SyncGroup::SyncGroup(const std::vector<Device>& devices, const SyncOptions& options,
+                     std::unique_ptr<Communicator> engine)
+    : server_(GroupMembers(devices), engine ? std::move(engine) : make_communicator(devices, options.fail_after),
+              options),
+      threads_(server_.members()),
       members_(make_members(server_, threads_)),
       collectives_(server_, members_) {
   server_.on_reformed(
@@ -67,9 +69,9 @@ DistributedSyncServer& SyncGroup::server_here(std::string_view operation) {
 }
 
 std::shared_ptr<SyncMember> SyncGroup::member(Device device) {
-  const auto found = std::ranges::find(devices_, device);
-  if (found == devices_.end()) raise<SyncError>("[sync] {} is not in this group", to_string(device));
-  return {shared_from_this(), members_[static_cast<std::size_t>(found - devices_.begin())].get()};
+  const auto found = std::ranges::find(devices(), device);
+  if (found == devices().end()) raise<SyncError>("[sync] {} is not in this group", to_string(device));
+  return {shared_from_this(), members_[static_cast<std::size_t>(found - devices().begin())].get()};
 }
 
 std::shared_ptr<Collectives> SyncGroup::collectives() { return {shared_from_this(), &collectives_}; }

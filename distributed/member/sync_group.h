@@ -24,7 +24,7 @@ class SyncGroup : public std::enable_shared_from_this<SyncGroup> {
   SyncGroup(const SyncGroup&) = delete;
   SyncGroup& operator=(const SyncGroup&) = delete;
 
-  const std::vector<Device>& devices() const noexcept { return devices_; }
+  const std::vector<Device>& devices() const noexcept { return server_.members().devices(); }
   DistributedSyncServer& server() noexcept { return server_; }
   /// Throws SyncError, naming the operation, in a child of the group's process.
   DistributedSyncServer& server_here(std::string_view operation);
@@ -33,11 +33,10 @@ class SyncGroup : public std::enable_shared_from_this<SyncGroup> {
   std::shared_ptr<Collectives> collectives();
 
  private:
-  SyncGroup(std::vector<Device>, const SyncOptions&, std::unique_ptr<Communicator>);
+  SyncGroup(const std::vector<Device>&, const SyncOptions&, std::unique_ptr<Communicator>);
   ~SyncGroup() = default;
   static void end(SyncGroup*);
 
-  const std::vector<Device> devices_;
   DistributedSyncServer server_;
   DeviceThreads threads_;
   const std::vector<std::unique_ptr<SyncMember>> members_;

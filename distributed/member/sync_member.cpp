@@ -13,7 +13,7 @@ SyncMember::SyncMember(const MemberPlace& place)
     : place_(place),
       standing_(place.index),
       replica_(place),
-      weight_(place.device),
+      weight_(place.name()),
       results_(place, standing_, replica_.gradients()),
       share_(place, standing_, results_),
       poster_(place, standing_, weight_, replica_, results_),
@@ -22,8 +22,8 @@ SyncMember::SyncMember(const MemberPlace& place)
 // --- the replica
 
 void SyncMember::attach(Module& replica, const std::weak_ptr<SyncMember>& self) {
-  if (replica_.is_attached()) raise<SyncError>("[sync] {} has a replica already", to_string(device()));
-  if (generation() > 0) raise<SyncError>("[sync] attach {} before the first step", to_string(device()));
+  if (replica_.is_attached()) raise<SyncError>("[sync] {} has a replica already", name());
+  if (generation() > 0) raise<SyncError>("[sync] attach {} before the first step", name());
   replica_.attach(replica, identity(), self);
 }
 
@@ -31,8 +31,7 @@ void SyncMember::attach(Module& replica, const std::weak_ptr<SyncMember>& self) 
 void SyncMember::attach(Optimizer& optimizer, const std::weak_ptr<SyncMember>& self) {
   replica_.refuse_optimizer(optimizer);
   if (place_.in_backward()) {
-    if (generation() > 0)
-      raise<SyncError>("[attach] {} needs its optimizer before the first step", to_string(device()));
+    if (generation() > 0) raise<SyncError>("[attach] {} needs its optimizer before the first step", name());
     results_.attach(optimizer, self);
   }
   replica_.attach(optimizer);
@@ -44,16 +43,15 @@ void SyncMember::require_optimizer(const char* operation) const {
     raise<SyncError>(
         "[{}] {} has no optimizer, which Overlap::in_backward needs: sync.attach(device, optimizer) before the first "
         "step",
-        operation, to_string(device()));
+        operation, name());
   replica_.require_living_optimizers(operation);
 }
 
 // --- a step
 
 void SyncMember::begin_step(double weight) {
-  if (standing_.has_left()) raise<SyncError>("[sync] {} has left: it has no more steps", to_string(device()));
-  if (is_open())
-    raise<SyncError>("[sync] {} opened a step while its step {} is still open", to_string(device()), generation());
+  if (standing_.has_left()) raise<SyncError>("[sync] {} has left: it has no more steps", name());
+  if (is_open()) raise<SyncError>("[sync] {} opened a step while its step {} is still open", name(), generation());
   replica_.require("sync.step");
   require_optimizer("sync.step");
   join();
@@ -84,8 +82,7 @@ void SyncMember::require_alive() {
 // The others hear of it at once: they wait for a step that this device will not take.
 void SyncMember::require_weight(std::string_view operation, double weight) {
   if (weight >= 0.0 && weight <= std::numeric_limits<double>::max()) return;
-  const SyncError error(
-      fmt::format("[{}] weight {} of {} is not a finite number >= 0", operation, weight, to_string(device())));
+  const SyncError error(fmt::format("[{}] weight {} of {} is not a finite number >= 0", operation, weight, name()));
   if (is_open()) fail(std::make_exception_ptr(error));
   throw error;
 }
@@ -93,11 +90,10 @@ void SyncMember::require_weight(std::string_view operation, double weight) {
 void SyncMember::begin_accumulation() {
   if (place_.in_backward())
     raise<SyncError>(
-        "[no_sync] {} cannot accumulate with Overlap::in_backward: each backward's gradients are used at once",
-        to_string(device()));
+        "[no_sync] {} cannot accumulate with Overlap::in_backward: each backward's gradients are used at once", name());
   if (!is_open())
     raise<SyncError>("[no_sync] step {} of {} has had its synchronised backward: accumulate before it", generation(),
-                     to_string(device()));
+                     name());
   replica_.gradients().prepare(server().layout());
   weight_.open_scope();
 }
@@ -110,7 +106,7 @@ void SyncMember::backward(double weight, BackwardOptions options,
                           const std::function<void(const BackwardOptions&)>& run) {
   if (!is_open())
     raise<SyncError>("[sync] step {} of {} has had its synchronised backward: open the next step", generation(),
-                     to_string(device()));
+                     name());
   weight_.require_sound(generation());
   if (options.create_graph)
     raise<AutodiffError>(
@@ -131,7 +127,7 @@ double SyncMember::root_weight(double weight) const {
 }
 
 void SyncMember::synchronize() {
-  if (!is_open()) raise<SyncError>("[sync] step {} of {} is posted already", generation(), to_string(device()));
+  if (!is_open()) raise<SyncError>("[sync] step {} of {} is posted already", generation(), name());
   weight_.require_sound(generation());
   poster_.post_without_loss();
 }
@@ -173,7 +169,7 @@ double SyncMember::total_weight() const {
 
 void SyncMember::refuse_check() {
   if (standing_.has_left() || is_open())
-    raise<SyncError>("[sync] {} can check its replica between steps and before it leaves only", to_string(device()));
+    raise<SyncError>("[sync] {} can check its replica between steps and before it leaves only", name());
   try {
     replica_.refuse_replaced();
   } catch (...) {  // the others wait for this device's answer
@@ -195,7 +191,7 @@ std::shared_ptr<SyncWaiter> SyncMember::check_replica() {
 }
 
 bool SyncMember::flush() {
-  if (is_open()) raise<SyncError>("[sync] {} cannot flush inside its step {}", to_string(device()), generation());
+  if (is_open()) raise<SyncError>("[sync] {} cannot flush inside its step {}", name(), generation());
   const bool posted = results_.is_posted();
   results_.refuse_waiting_for_posted();
   results_.finish_posted();
@@ -204,7 +200,7 @@ bool SyncMember::flush() {
 }
 
 void SyncMember::leave(bool follow) {
-  if (is_open()) raise<SyncError>("[sync] {} cannot leave inside its step {}", to_string(device()), generation());
+  if (is_open()) raise<SyncError>("[sync] {} cannot leave inside its step {}", name(), generation());
   if (follow) {
     replica_.require("sync.leave");
     require_optimizer("sync.leave");
@@ -215,11 +211,11 @@ void SyncMember::leave(bool follow) {
     raise<SyncError>(
         "[sync] {} cannot follow: under Absent::subset a result goes to those that took part only, so leave with "
         "Follow::no",
-        to_string(device()));
+        name());
   results_.refuse_waiting_for_posted();
   if (place_.double_buffered() && results_.is_posted() && !results_.failure())
     raise<SyncError>("[sync] the gradients of {}'s step {} are still on their way: flush and step the optimizer first",
-                     to_string(device()), generation());
+                     name(), generation());
   if (follow && generation() == 0) results_.declare_updates(group_number());
   results_.finish_posted();  // also a device whose last step failed may leave
   following_.leave(follow);
@@ -239,7 +235,7 @@ std::shared_ptr<SyncWaiter> SyncMember::report_failure(std::exception_ptr error)
 }
 
 void SyncMember::refuse_rejoin() const {
-  if (is_open()) raise<SyncError>("[sync] {} cannot rejoin inside its step", to_string(device()));
+  if (is_open()) raise<SyncError>("[sync] {} cannot rejoin inside its step", name());
   // For any step of another device.
   place_.threads.refuse_waiting_for_own(index(), std::numeric_limits<std::int64_t>::max());
 }

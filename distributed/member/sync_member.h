@@ -15,6 +15,7 @@
 #include <exception>
 #include <functional>
 #include <memory>
+#include <string>
 #include <string_view>
 
 namespace tutti {
@@ -91,6 +92,7 @@ class SyncMember final : public PendingGradients {
   DistributedSyncServer& server() const noexcept { return place_.server; }
   DeviceThread& thread() const noexcept { return place_.thread(); }
   Device device() const noexcept { return place_.device; }
+  std::string name() const { return place_.name(); }
   MemberIndex index() const noexcept { return place_.index; }
   const void* identity() const noexcept { return this; }
   std::uint64_t group_number() const noexcept { return standing_.group(); }  ///< any thread

@@ -63,7 +63,7 @@ std::vector<MemberIndex> ReplicaCheck::missing(const std::function<bool(MemberIn
   return missing;
 }
 
-std::optional<ReplicaCheck::Difference> ReplicaCheck::difference(std::span<const Device> devices) const {
+std::optional<ReplicaCheck::Difference> ReplicaCheck::difference(const GroupMembers& members) const {
   std::vector<MemberIndex> posted;
   for (MemberIndex member = 0; member < posts_.size(); ++member)
     if (posts_[member]) posted.push_back(member);
@@ -71,9 +71,9 @@ std::optional<ReplicaCheck::Difference> ReplicaCheck::difference(std::span<const
   const ReplicaDigest& reference = posts_[posted.front()]->digest;
   for (const MemberIndex member : posted)
     if (const std::size_t size = posts_[member]->digest.size(); size != reference.size())
-      return Difference{
-          member, fmt::format("{} holds {} parameters and buffers, {} holds {}", to_string(devices[posted.front()]),
-                              reference.size(), to_string(devices[member]), size)};
+      return Difference{member,
+                        fmt::format("{} holds {} parameters and buffers, {} holds {}", members.name(posted.front()),
+                                    reference.size(), members.name(member), size)};
   for (std::size_t i = 0; i < reference.size(); ++i) {
     std::string text;
     std::optional<MemberIndex> first;
@@ -81,12 +81,12 @@ std::optional<ReplicaCheck::Difference> ReplicaCheck::difference(std::span<const
       const NamedDigest& other = posts_[member]->digest[i];
       if (other.name == reference[i].name && other.digest == reference[i].digest) continue;
       if (!first) first = member;
-      text += fmt::format(", {} {} (digest {})", text.empty() ? "not the same on" : "nor on",
-                          to_string(devices[member]), to_string(other.digest));
+      text += fmt::format(", {} {} (digest {})", text.empty() ? "not the same on" : "nor on", members.name(member),
+                          to_string(other.digest));
     }
     if (first)
       return Difference{*first,
-                        fmt::format("{} on {} (digest {}) is {}", reference[i].name, to_string(devices[posted.front()]),
+                        fmt::format("{} on {} (digest {}) is {}", reference[i].name, members.name(posted.front()),
                                     to_string(reference[i].digest), text.substr(2))};
   }
   return std::nullopt;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <tutti/backend/array.h>
+#include <tutti/distributed/collectives/member.h>
 #include <tutti/distributed/ledger/sync_ledger.h>
 #include <tutti/distributed/messages/sync_waiter.h>
 
@@ -50,7 +51,7 @@ class ReplicaCheck {
   bool awaited() const;
   std::vector<MemberIndex> missing(const std::function<bool(MemberIndex)>& has_left) const;
   /// Finds the first hash table, parameter or buffer, in order, that is not the same on all members that have posted.
-  std::optional<Difference> difference(std::span<const Device>) const;
+  std::optional<Difference> difference(const GroupMembers&) const;
   bool empty() const;
   std::vector<std::shared_ptr<SyncWaiter>> clear();  ///< returns those who wait
 

@@ -8,8 +8,8 @@
 namespace tutti {
 
 void refuse_difference(std::string_view kind, const ReplicaDescription& mine, const ReplicaDescription& other) {
-  const std::string here = to_string(mine.device);
-  const std::string there = to_string(other.device);
+  const std::string& here = mine.holder;
+  const std::string& there = other.holder;
   const std::size_t common = std::min(mine.members.size(), other.members.size());
   for (std::size_t i = 0; i < common; ++i) {
     const SyncParameter& a = mine.members[i];

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <tutti/backend/device.h>
 #include <tutti/distributed/layout/gradient_layout.h>
 
 #include <span>
+#include <string>
 #include <string_view>
 
 namespace tutti {
 
 /// The parameters or buffers of a replica, in the order of its members.
 struct ReplicaDescription {
-  Device device;
+  std::string holder;  ///< name of the member that has it
   std::span<const SyncParameter> members;
 };
 

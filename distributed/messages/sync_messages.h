@@ -118,7 +118,8 @@ struct SetBusy {
 /// Sent by the server's own thread.
 struct CheckDeadlines {
   std::chrono::steady_clock::time_point now;
-  std::chrono::nanoseconds stood_still{};  ///< the whole process, since it was last sent
+  std::chrono::steady_clock::time_point running_since;  ///< the process: no wait counts from before
+  std::chrono::nanoseconds stood_still{};               ///< the whole process, since it was last sent
 };
 
 struct Close {};

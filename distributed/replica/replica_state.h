@@ -14,7 +14,7 @@ namespace tutti {
 
 /// A copy of what one device's replica holds, for devices that are to continue from there.
 struct ReplicaState {
-  Device device;
+  std::string holder;             ///< name of the member that it was copied from
   std::uint64_t group = 0;        ///< number of the group that goes on from here
   std::vector<Array> parameters;  ///< those without a gradient last
   std::vector<Array> buffers;

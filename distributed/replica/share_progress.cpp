@@ -74,12 +74,12 @@ bool ShareProgress::complete() const {
   });
 }
 
-std::string ShareProgress::torn_text(Device device) const {
+std::string ShareProgress::torn_text(std::string_view member) const {
   const std::lock_guard lock(mutex_);
   return fmt::format(
       "the parameters of {} are between steps {} and {}: shares were updated, others never came. Load one checkpoint's "
       "parameters and optimizer state on every device",
-      to_string(device), step_ - 1, step_);
+      member, step_ - 1, step_);
 }
 
 }  // namespace tutti

@@ -9,6 +9,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace tutti {
@@ -34,7 +35,7 @@ class ShareProgress {
   bool whole() const;
   bool torn() const;  ///< an update has begun that will never be complete
   bool settle();      ///< answers as `whole`; if true, forgets the gathers, which have ended well
-  std::string torn_text(Device) const;
+  std::string torn_text(std::string_view member) const;
 
  private:
   bool complete() const;

@@ -42,7 +42,7 @@ std::vector<SyncEvent> SyncEvents::last() const {
   return events;
 }
 
-std::string events_text(std::span<const SyncEvent> events, SyncEvent::Time start, std::span<const Device> devices,
+std::string events_text(std::span<const SyncEvent> events, SyncEvent::Time start, const GroupMembers& members,
                         const std::vector<SyncParameter>& parameters) {
   std::string text;
   for (const SyncEvent& event : events) {
@@ -50,7 +50,7 @@ std::string events_text(std::span<const SyncEvent> events, SyncEvent::Time start
     std::string line = fmt::format("{:12.6f} s  {} {:<6}  {:<13}", seconds,
                                    event.kind == SyncEvent::Kind::formed ? "group     " : "generation",
                                    event.generation, name_of(event.kind));
-    if (event.device < devices.size()) line += "  " + to_string(devices[event.device]);
+    if (event.device < members.size()) line += "  " + members.name(event.device);
     if (event.parameter < parameters.size()) line += fmt::format("  \"{}\"", parameters[event.parameter].name);
     line.erase(line.find_last_not_of(' ') + 1);
     text += line + '\n';

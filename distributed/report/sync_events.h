@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <tutti/distributed/collectives/member.h>
 #include <tutti/distributed/report/sync_text.h>
 
 #include <chrono>
@@ -61,7 +62,7 @@ class SyncEvents {
 };
 
 /// A line for each event: time since `start`, generation, what, device, parameter.
-std::string events_text(std::span<const SyncEvent>, SyncEvent::Time start, std::span<const Device>,
+std::string events_text(std::span<const SyncEvent>, SyncEvent::Time start, const GroupMembers&,
                         const std::vector<SyncParameter>&);
 
 /// Appends text to the file. False if it could not be written.

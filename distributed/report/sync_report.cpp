@@ -108,7 +108,8 @@ void write_chrome_trace(const SyncReport& report, const std::string& path) {
     for (const auto& times : step.devices)
       if (times.begin != Time{}) origin = std::min(origin, times.begin);
   TraceWriter writer(file.get(), origin == Time::max() ? Time{} : origin);
-  for (std::size_t d = 0; d < report.devices.size(); ++d) writer.track(d, to_string(report.devices[d]));
+  const int world = world_of(report.devices);
+  for (std::size_t d = 0; d < report.devices.size(); ++d) writer.track(d, to_string(report.devices[d], world));
   writer.track(report.devices.size(), "reductions");
   for (const auto& step : report.steps) write_step(writer, report, step);
   writer.close();

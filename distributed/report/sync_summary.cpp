@@ -138,8 +138,9 @@ std::string summary_text(const SyncReport& report, std::size_t slowest) {
       "{} steps, median {:.1f} us; skew {:.1f} us; {:.0f} % of reduction time hidden; exposed {}\n", summary.steps,
       microseconds(summary.step_time), microseconds(summary.skew), 100.0 * summary.hidden, exposed_text(summary));
   text += fmt::format("\n{:<24} {:>12}\n", "device", "late by us");
+  const int world = world_of(report.devices);
   for (std::size_t d = 0; d < summary.lateness.size(); ++d)
-    text += fmt::format("{:<24} {:>12.1f}\n", to_string(report.devices[d]), microseconds(summary.lateness[d]));
+    text += fmt::format("{:<24} {:>12.1f}\n", to_string(report.devices[d], world), microseconds(summary.lateness[d]));
   text += fmt::format("\n{:<24} {:>12} {:>12} {:>12} {:>9}\n", "slowest parameters", "reduction us", "queued us",
                       "spread us", "hidden %");
   for (std::size_t i = 0; i < std::min(slowest, summary.parameters.size()); ++i) {

@@ -19,7 +19,7 @@ template <class Items, class Text> std::string listed(const Items& items, Text t
 }  // namespace
 
 std::string SyncNames::member(MemberIndex index) const {
-  const std::string name = to_string(devices[index]);
+  const std::string name = members.name(index);
   return busy[index].empty() ? name : fmt::format("{} (busy: {})", name, busy[index]);
 }
 

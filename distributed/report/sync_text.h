@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <tutti/backend/device.h>
+#include <tutti/distributed/collectives/member.h>
 #include <tutti/distributed/layout/gradient_layout.h>
 #include <tutti/distributed/ledger/sync_ledger.h>
 
@@ -14,7 +14,7 @@ namespace tutti {
 
 /// Names by which users know a group's members and parameters.
 struct SyncNames {
-  const std::vector<Device>& devices;
+  const GroupMembers& members;
   const std::vector<SyncParameter>& parameters;
   const std::vector<std::string>& busy;  ///< activity of each member; empty: not busy
 

@@ -15,15 +15,14 @@ std::optional<std::string> CollectiveQueue::add(PostCollective message) {
   const PostCollective& added = mine.back();
   const auto due = done_ + static_cast<std::int64_t>(mine.size());
   if (added.number != due)
-    return fmt::format("[sync] {} posted collective {} while {} was due", to_string(members_[poster], world_),
-                       added.number, due);
+    return fmt::format("[sync] {} posted collective {} while {} was due", members_.name(poster), added.number, due);
   const std::size_t place = mine.size() - 1;
   for (MemberIndex member = 0; member < members_.size(); ++member) {
     if (posted_[member].size() <= place) continue;
     const PostCollective& other = posted_[member][place];
     if (!agree(added.call, other.call))
       return fmt::format("[sync] collective {} is {} on {} and {} on {}", added.number, text_of(other.call),
-                         to_string(members_[member], world_), text_of(added.call), to_string(members_[poster], world_));
+                         members_.name(member), text_of(added.call), members_.name(poster));
   }
   return std::nullopt;
 }
@@ -82,14 +81,14 @@ std::string CollectiveQueue::missing_text(Clock::duration waited, const SyncName
 
 // The posts stay in the queue until nothing can throw any more: an exception fails the group with all of them.
 CollectiveQueue::Results launch_collective(const CollectiveQueue& queue, Communicator& communicator) {
-  const std::vector<Member>& members = queue.members();
+  const GroupMembers& members = queue.members();
   std::vector<CollectiveCall> calls;
   calls.reserve(members.size());
   for (MemberIndex member = 0; member < members.size(); ++member) calls.push_back(queue.next(member).call);
-  const CollectivePlan plan = plan_collective(calls, members);
+  const CollectivePlan plan = plan_collective(calls, members.all());
   CollectiveRequest request;
   request.operation = calls.front().operation;
-  request.name = fmt::format("collective {} ({})", queue.next(0).number, to_string(calls.front(), world_of(members)));
+  request.name = fmt::format("collective {} ({})", queue.next(0).number, to_string(calls.front(), members.world()));
   request.parts = plan.parts;
   CollectiveResult common;
   CollectiveQueue::Results results;
@@ -114,7 +113,7 @@ CollectiveQueue::Results launch_collective(const CollectiveQueue& queue, Communi
 
 CollectiveQueue::Results launch_gather(const CollectiveQueue& queue, Communicator& communicator,
                                        const ShardPlan& shards) {
-  const std::vector<Member>& members = queue.members();
+  const GroupMembers& members = queue.members();
   CollectiveRequest request;
   const std::vector<ParameterId>& parameters = queue.next(0).parameters;
   for (MemberIndex member = 0; member < members.size(); ++member) {
@@ -123,7 +122,7 @@ CollectiveQueue::Results launch_gather(const CollectiveQueue& queue, Communicato
     request.ready.push_back(message.ready);
   }
   request.outputs = request.inputs;
-  for (const Member& member : members) request.devices.push_back(member.device);
+  request.devices = members.devices();
   request.name = "the gathering of updated parameters";
   for (std::size_t index = 0; index < parameters.size(); ++index)
     for (const ShardPlan::Piece& piece : shards.pieces_of(parameters[index])) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <tutti/distributed/collectives/member.h>
 #include <tutti/distributed/communicator.h>
 #include <tutti/distributed/ledger/shard_plan.h>
 #include <tutti/distributed/messages/sync_messages.h>
@@ -25,13 +26,13 @@ class CollectiveQueue {
   using Clock = CollectiveTask::Clock;
   using Results = std::vector<std::shared_ptr<CollectiveResult>>;  ///< indexed by member
 
-  explicit CollectiveQueue(std::vector<Member> members)
-      : members_(std::move(members)), world_(world_of(members_)), posted_(members_.size()) {}
+  /// `members` outlive the queue.
+  explicit CollectiveQueue(const GroupMembers& members) : members_(members), posted_(members.size()) {}
 
   /// Adds a device's part. Returns what is wrong with it, on arrival, so that a mismatch is found before the last
   /// device has posted; it waits in the queue nonetheless, and hears of the failure.
   std::optional<std::string> add(PostCollective);
-  const std::vector<Member>& members() const noexcept { return members_; }  ///< the group's
+  const GroupMembers& members() const noexcept { return members_; }  ///< the group's
   bool is_empty() const;
   bool is_matched() const;  ///< every device has posted the next
   /// A device's part in the next collective, which is matched.
@@ -51,10 +52,9 @@ class CollectiveQueue {
                            const std::function<bool(MemberIndex)>& has_left) const;
 
  private:
-  std::string text_of(const CollectiveCall& call) const { return to_string(call, world_); }
+  std::string text_of(const CollectiveCall& call) const { return to_string(call, members_.world()); }
 
-  const std::vector<Member> members_;
-  const int world_;                                 // processes
+  const GroupMembers& members_;
   std::vector<std::deque<PostCollective>> posted_;  // parts that not all have posted; indexed by member
   std::int64_t done_ = 0;                           // the number of the last that all have posted, in this group
   bool warned_ = false;                             // a warning about the next was given

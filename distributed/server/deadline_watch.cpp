@@ -34,11 +34,13 @@ void DeadlineWatch::stop() {
 
 void DeadlineWatch::run(std::chrono::milliseconds shortest, std::chrono::milliseconds patience) {
   StandstillWatch watch(shortest, patience);
+  Clock::time_point running_since{};
   std::unique_lock lock(mutex_);
   while (!stopping_ || !warnings_.empty()) {
     changed_.wait_for(lock, watch.period(), [this] { return stopping_ || !warnings_.empty(); });
     const Clock::time_point now = Clock::now();
     const Clock::duration stood_still = watch.look(now);
+    if (stood_still.count() > 0) running_since = now;
     const std::vector<std::string> warnings = std::exchange(warnings_, {});
     lock.unlock();
     for (const std::string& text : warnings) try {
@@ -46,7 +48,7 @@ void DeadlineWatch::run(std::chrono::milliseconds shortest, std::chrono::millise
       } catch (...) {
         // nobody fails because of what only warns
       }
-    duties_.check(now, stood_still);
+    duties_.check({now, running_since, stood_still});
     watch.skip_to(Clock::now());  // callbacks, and what else this thread did for the group, are no standstill
     lock.lock();
   }

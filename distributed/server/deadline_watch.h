@@ -16,9 +16,15 @@ namespace tutti {
 class DeadlineWatch {
  public:
   using Clock = std::chrono::steady_clock;
+  /// State of the process each time that the thread looks at the clock.
+  struct Look {
+    Clock::time_point now;
+    Clock::time_point running_since;  ///< the process has not stood still since
+    Clock::duration stood_still;      ///< how long the process did, since the look before
+  };
   struct Duties {
-    std::function<void(const std::string&)> warn;                                   ///< exceptions are ignored
-    std::function<void(Clock::time_point now, Clock::duration stood_still)> check;  ///< standstill of the process
+    std::function<void(const std::string&)> warn;  ///< exceptions are ignored
+    std::function<void(const Look&)> check;
   };
 
   /// Starts the thread. `shortest`: of the deadlines that it looks at; `patience`: of the one that blames somebody.

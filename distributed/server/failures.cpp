@@ -16,8 +16,8 @@ void DistributedSyncServer::handle(DeviceFailed& message) {
   const auto [member, group, generation] = message.stamp;
   if (is_current(group) && joiners_.waits(member)) {  // told by another thread: its own waits
     ledger_->abandon_joins();
-    refuse_joins(fmt::format("[rejoin] {} failed before a group had formed: {}", to_string(devices_[member]),
-                             text_of(message.error)));
+    refuse_joins(
+        fmt::format("[rejoin] {} failed before a group had formed: {}", members_.name(member), text_of(message.error)));
   } else if (is_current(group)) {
     fail_group({.kind = message.kind, .member = member, .generation = generation}, message.error);
   }
@@ -33,12 +33,12 @@ void DistributedSyncServer::handle(Leave& message) {
   perform_actions();
   compare_replicas();  // those who stay may have waited for this device
   if (!ledger_->all_left()) return;
-  for (MemberIndex member = 0; member < devices_.size(); ++member) serve_follower(member);
+  for (MemberIndex member = 0; member < members_.size(); ++member) serve_follower(member);
   round_.waiting_since.reset();  // nobody waits any more
 }
 
 void DistributedSyncServer::handle(NextResult& message) {
-  followers_.ask(message.member, std::move(message.waiter), devices_);
+  followers_.ask(message.member, std::move(message.waiter), members_);
   serve_follower(message.member);
   if (followers_.waits(message.member)) round_.begin_wait(Clock::now());
 }
@@ -54,9 +54,9 @@ void DistributedSyncServer::serve_follower(MemberIndex member) {
 
 void DistributedSyncServer::handle(JoinGroup& message) {
   recorder_.note(SyncEvent::Kind::rejoining, message.last_step_applied, message.member);
-  joiners_.ask(message.member, std::move(message.waiter), devices_);
+  joiners_.ask(message.member, std::move(message.waiter), members_);
   if (!ledger_->join(message.member, message.group, message.last_step_applied, actions_, message.applied)) {
-    const std::string device = to_string(devices_[message.member]);
+    const std::string device = members_.name(message.member);
     std::exception_ptr error = state_.error_for(ledger_->group());
     if (ledger_->closed())
       error = std::make_exception_ptr(SyncError(fmt::format("[sync] the group is closed: {} cannot rejoin", device)));
@@ -92,7 +92,7 @@ void DistributedSyncServer::handle(CheckReplica& message) {
     return message.waiter->release(
         nullptr, std::make_exception_ptr(SyncError(fmt::format("[sync] {} asked for a check of the replicas before the "
                                                                "one that it asked for had been answered",
-                                                               to_string(devices_[message.stamp.member])))));
+                                                               members_.name(message.stamp.member)))));
   if (message.waiter) round_.begin_wait(Clock::now());
   replica_check_.post(message.stamp.member, std::move(message.digest), std::move(message.waiter));
   compare_replicas();
@@ -102,7 +102,7 @@ void DistributedSyncServer::compare_replicas() {
   if (ledger_->fault() || replica_check_.empty()) return;
   if (!replica_check_.missing([this](MemberIndex member) { return ledger_->has_left(member); }).empty()) return;
   const std::int64_t generation = ledger_->current_generation();
-  if (const auto difference = replica_check_.difference(devices_))
+  if (const auto difference = replica_check_.difference(members_))
     return fail_group({.kind = Fault::Kind::diverged, .member = difference->member, .generation = generation}, nullptr,
                       difference->text);
   recorder_.note(SyncEvent::Kind::compared, generation);
@@ -115,22 +115,21 @@ void DistributedSyncServer::compare_replicas() {
 }
 
 // Whoever was waited for could not have come in that time.
-void DistributedSyncServer::begin_deadlines_anew(const CheckDeadlines& message) {
-  running_since_ = message.now;
+void DistributedSyncServer::begin_deadlines_anew(Clock::duration stood_still) {
   round_.warned = false;
   collectives_.begin_deadlines_anew();
   if (round_.waiting_since || !collectives_.is_empty())
     tell(
         fmt::format("[sync] this process stood still for {:.3g} s (stopped, or without a processor): deadlines begin "
                     "anew",
-                    std::chrono::duration<double>(message.stood_still).count()));
+                    std::chrono::duration<double>(stood_still).count()));
 }
 
 void DistributedSyncServer::handle(CheckDeadlines& message) {
-  if (message.stood_still.count() > 0) begin_deadlines_anew(message);
-  check_collective_deadline(message.now);
+  if (message.stood_still.count() > 0) begin_deadlines_anew(message.stood_still);
+  check_collective_deadline(message);
   if (!round_.waiting_since) return;
-  const auto waited = message.now - std::max(*round_.waiting_since, running_since_);
+  const auto waited = message.now - std::max(*round_.waiting_since, message.running_since);
   if (waited < options_.warn_after && waited < options_.fail_after) return;
   const Missing missing = ledger_->missing();
   const std::string text = missing_now(missing, waited);
@@ -144,8 +143,8 @@ void DistributedSyncServer::handle(CheckDeadlines& message) {
   refuse_joins(text);
 }
 
-void DistributedSyncServer::check_collective_deadline(Clock::time_point now) {
-  const auto waited = collectives_.waited(now, running_since_);
+void DistributedSyncServer::check_collective_deadline(const CheckDeadlines& message) {
+  const auto waited = collectives_.waited(message.now, message.running_since);
   if (waited < std::min(options_.warn_after, options_.fail_after)) return;
   const std::string text =
       collectives_.missing_text(waited, names(), [this](MemberIndex member) { return has_left(member); });
@@ -177,10 +176,10 @@ void DistributedSyncServer::perform(const Reform& reform) {
   std::vector<MemberIndex> level;
   std::vector<MemberIndex> left;
   std::vector<Member> served;  // by the engine
-  for (MemberIndex member = 0; member < devices_.size(); ++member)
-    if (!ledger_->has_left(member) || followers_.follows(member)) served.emplace_back(devices_[member]);
+  for (MemberIndex member = 0; member < members_.size(); ++member)
+    if (!ledger_->has_left(member) || followers_.follows(member)) served.push_back(members_[member]);
   communicator_->regroup(served);
-  for (MemberIndex member = 0; member < devices_.size(); ++member)
+  for (MemberIndex member = 0; member < members_.size(); ++member)
     if (ledger_->has_left(member))
       left.push_back(member);
     else if (member != reform.ahead && !std::ranges::count(reform.behind, member))
@@ -195,7 +194,7 @@ void DistributedSyncServer::perform(const Strand& strand) {
       fmt::format("[rejoin] {} has applied step {} and left, and no device that rejoins has applied it: it was "
                   "committed, and would be taken again without {}. Load one checkpoint's parameters and "
                   "optimizer state on every device that rejoins",
-                  to_string(devices_[strand.ahead]), strand.generation, to_string(devices_[strand.ahead])));
+                  members_.name(strand.ahead), strand.generation, members_.name(strand.ahead)));
 }
 
 // They may have results that the group has gone back behind, and lack what a failed step has left on all others.
@@ -203,7 +202,7 @@ void DistributedSyncServer::tell_followers(std::shared_ptr<const ReplicaState> s
   if (!state) return;
   auto result = std::make_shared<RoundResult>();
   result->state = std::move(state);
-  for (MemberIndex member = 0; member < devices_.size(); ++member) {
+  for (MemberIndex member = 0; member < members_.size(); ++member) {
     if (!ledger_->has_left(member) || !followers_.follows(member)) continue;
     followers_.drop_unfetched(member);
     followers_.add(member, result);
@@ -235,7 +234,7 @@ void DistributedSyncServer::announce(const Fault& fault, const std::exception_pt
   for (const auto& waiter : replica_check_.clear()) waiter->release(nullptr, error);
   round_.ended.answer_all(round_.result, error);
   collectives_.fail(error);
-  for (MemberIndex member = 0; member < devices_.size(); ++member) serve_follower(member);
+  for (MemberIndex member = 0; member < members_.size(); ++member) serve_follower(member);
 }
 
 }  // namespace tutti

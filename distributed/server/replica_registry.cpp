@@ -11,7 +11,7 @@ namespace tutti {
 
 void ReplicaRegistry::refuse_other(std::string_view kind, MemberIndex member, std::span<const SyncParameter> declared,
                                    const Declaration& first) const {
-  refuse_difference(kind, {devices_[member], declared}, {devices_[*first.by], first.members});
+  refuse_difference(kind, {members_.name(member), declared}, {members_.name(*first.by), first.members});
 }
 
 void ReplicaRegistry::declare(std::string_view kind, Declaration& first, MemberIndex member,
@@ -31,7 +31,7 @@ bool ReplicaRegistry::has_same_parameters(MemberIndex member, std::span<const Sy
 void ReplicaRegistry::refuse_late_parameters(MemberIndex member) const {
   if (parameters_closed_)
     raise<SyncError>("[sync] {} declares its parameters after the group's first step, in which no device had any",
-                     to_string(devices_[member]));
+                     members_.name(member));
 }
 
 void ReplicaRegistry::set_parameters(MemberIndex member, std::vector<SyncParameter> declared) {
@@ -55,7 +55,7 @@ void ReplicaRegistry::declare_updates(MemberIndex member, std::uint64_t group, s
   raise<SyncError>(
       "[sync] parameter \"{}\" has an optimizer on {} and none on {}: attach the same optimizers on every device",
       parameters_.members[static_cast<std::size_t>(mine - updated.begin())].name,
-      to_string(devices_[*mine ? member : updates_.by]), to_string(devices_[*mine ? updates_.by : member]));
+      members_.name(*mine ? member : updates_.by), members_.name(*mine ? updates_.by : member));
 }
 
 bool ReplicaRegistry::is_empty() const {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <tutti/backend/device.h>
+#include <tutti/distributed/collectives/member.h>
 #include <tutti/distributed/layout/gradient_layout.h>
 #include <tutti/distributed/ledger/sync_ledger.h>
 
@@ -19,8 +19,8 @@ namespace tutti {
 /// and both values. Thread-safe, but for what is said to be read while messages are processed.
 class ReplicaRegistry {
  public:
-  /// `devices`, by member, outlives the registry.
-  explicit ReplicaRegistry(std::span<const Device> devices) : devices_(devices) {}
+  /// `members` outlive the registry.
+  explicit ReplicaRegistry(const GroupMembers& members) : members_(members) {}
 
   /// True if parameters were declared before, and are these.
   bool has_same_parameters(MemberIndex, std::span<const SyncParameter>) const;
@@ -57,7 +57,7 @@ class ReplicaRegistry {
   void refuse_other(std::string_view kind, MemberIndex, std::span<const SyncParameter>, const Declaration&) const;
   void declare(std::string_view kind, Declaration&, MemberIndex, std::vector<SyncParameter>);
 
-  const std::span<const Device> devices_;
+  const GroupMembers& members_;
   mutable std::mutex mutex_;  // guards the declarations, which devices' threads read and write
   Declaration parameters_;
   Declaration frozen_;

@@ -46,7 +46,7 @@ void DistributedSyncServer::open_ledger() {
   if (!layouts_.current()) layouts_.guess({});  // no parameters
   launches_.prepare();
   ledger_ =
-      std::make_unique<SyncLedger>(SyncLedger::Configuration{.members = static_cast<std::uint32_t>(devices_.size()),
+      std::make_unique<SyncLedger>(SyncLedger::Configuration{.members = static_cast<std::uint32_t>(members_.size()),
                                                              .layout = layouts_.current(),
                                                              .bucket_bytes = options_.bucket_bytes,
                                                              .reduction = options_.reduction,
@@ -57,7 +57,7 @@ void DistributedSyncServer::open_ledger() {
 // Returns the round before. If there is no memory for the next, that one and those who wait in it stay.
 SyncRound DistributedSyncServer::start_round() {
   SyncRound before =
-      std::exchange(round_, SyncRound(devices_.size(), ledger_->current_generation(), layouts_.current()));
+      std::exchange(round_, SyncRound(members_.size(), ledger_->current_generation(), layouts_.current()));
   launched_.clear();
   layouts_.begin_generation();
   launches_.submissions().begin_generation();
@@ -79,7 +79,7 @@ void DistributedSyncServer::handle(std::unique_ptr<DeclareParameters>& message) 
 void DistributedSyncServer::take(DeclareParameters& message) {
   if (replicas_.has_same_parameters(message.member, message.parameters)) return;
   replicas_.refuse_late_parameters(message.member);
-  prepare_transport(options_, message.parameters, devices_);
+  prepare_transport(options_, message.parameters, members_.devices());
   replicas_.set_parameters(message.member, std::move(message.parameters));
   layouts_.guess(replicas_.parameters());
   recorder_.set_parameters(replicas_.parameters().size());
@@ -120,7 +120,7 @@ void DistributedSyncServer::handle(SubmitGradient& message) {
 // Whose order of gradients counts; any, when all have left and what comes is an error.
 MemberIndex DistributedSyncServer::first_member() const {
   MemberIndex first = 0;
-  while (first + 1 < devices_.size() && ledger_->has_left(first)) ++first;
+  while (first + 1 < members_.size() && ledger_->has_left(first)) ++first;
   return first;
 }
 
@@ -128,7 +128,7 @@ bool DistributedSyncServer::refuse_misfit(const SubmitGradient& message, const S
   if (!message.elsewhere) return false;
   const auto [member, group, generation] = message.stamp;
   const auto misfit = misfit_of(*message.elsewhere, message.parameter, parameter, launches_.submissions().arena(member),
-                                devices_[member]);
+                                members_[member].device);
   if (!misfit) return false;
   fail_group({.kind = misfit->kind, .member = member, .generation = generation, .parameter = message.parameter},
              nullptr, misfit->detail);
@@ -146,7 +146,7 @@ void DistributedSyncServer::handle(CollectiveSync& message) {
     return message.waiter->release(nullptr, state_.error_for(group));
   }
   recorder_.backward_ended(generation, member, message.at);
-  round_.ended.ask(member, std::move(message.waiter), devices_);
+  round_.ended.ask(member, std::move(message.waiter), members_);
   if (message.buffers) round_.buffers[member] = std::move(*message.buffers);
   round_.begin_wait(message.at);
   ledger_->collective_sync(message.stamp, actions_);
@@ -190,14 +190,15 @@ void DistributedSyncServer::perform(const Launch& launch) {
 // Those who have posted wait for it before they run their next forward; nobody still runs this step's.
 void DistributedSyncServer::make_buffers_equal() {
   if (replicas_.buffers().empty() || !communicator_->enabled()) return;
-  round_.result->followers_buffers.resize(devices_.size());
-  for (MemberIndex member = 0; member < devices_.size(); ++member) {
+  round_.result->followers_buffers.resize(members_.size());
+  for (MemberIndex member = 0; member < members_.size(); ++member) {
     if (round_.ended.waits(member) || !followers_.follows(member) || options_.buffers == BufferPolicy::synchronised)
       continue;
     auto& arrays = round_.result->followers_buffers[member];
     for (const SyncParameter& buffer : replicas_.buffers())
-      arrays.push_back(Array::empty(buffer.shape, buffer.dtype, devices_[member]));
-    round_.buffers[member] = {.arrays = arrays, .ready = compute_stream(devices_[member]).record(), .reads = false};
+      arrays.push_back(Array::empty(buffer.shape, buffer.dtype, members_[member].device));
+    round_.buffers[member] = {
+        .arrays = arrays, .ready = compute_stream(members_[member].device).record(), .reads = false};
   }
   for (CollectiveRequest& request : plan_buffers(options_.buffers, round_.buffers))
     round_.result->buffer_tasks.push_back(communicator_->collective(std::move(request)));
@@ -210,13 +211,13 @@ void DistributedSyncServer::perform(const Release& release) {
   recorder_.released(release.generation, release.total_weight, communicator_->enabled(), Clock::now());
   if (layouts_.learn(replicas_.parameters())) ledger_->set_layout(layouts_.current());
   make_buffers_equal();
-  for (MemberIndex member = 0; member < devices_.size(); ++member)
+  for (MemberIndex member = 0; member < members_.size(); ++member)
     if (!round_.ended.waits(member) && ledger_->has_left(member) && followers_.follows(member))
       followers_.add(member, round_.result);  // before the round is taken: it may lack memory, and fails all who wait
   SyncRound released = start_round();
   released.buffers.clear();  // nobody who is answered finds them in use
   released.ended.answer_all(released.result);
-  for (MemberIndex member = 0; member < devices_.size(); ++member) serve_follower(member);
+  for (MemberIndex member = 0; member < members_.size(); ++member) serve_follower(member);
 }
 
 }  // namespace tutti

@@ -25,27 +25,26 @@ LayoutLearner::Policy layout_policy(const SyncOptions& options) {
 
 }  // namespace
 
-DistributedSyncServer::DistributedSyncServer(std::vector<Device> devices, std::unique_ptr<Communicator> communicator,
+DistributedSyncServer::DistributedSyncServer(GroupMembers members, std::unique_ptr<Communicator> communicator,
                                              SyncOptions options)
-    : devices_(std::move(devices)),
+    : members_(std::move(members)),
       options_(checked_options(std::move(options))),
       communicator_(std::move(communicator)),
-      replicas_(devices_),
+      replicas_(members_),
       layouts_(layout_policy(options_)),
-      recorder_(devices_.size(), options_.recorded_steps, options_.recorded_events),
-      registered_(devices_.size()),
-      round_(devices_.size()),
-      launches_(devices_, replicas_.parameters(), options_, *communicator_, followers_),
-      followers_(devices_.size()),
-      joiners_(devices_.size()),
-      replica_check_(devices_.size()),
-      collectives_(members_of(devices_)),
-      busy_(devices_.size()),
+      recorder_(members_.size(), options_.recorded_steps, options_.recorded_events),
+      round_(members_.size()),
+      launches_(members_, replicas_.parameters(), options_, *communicator_, followers_),
+      followers_(members_.size()),
+      joiners_(members_.size()),
+      replica_check_(members_.size()),
+      collectives_(members_),
+      busy_(members_.size()),
       watch_(std::min(options_.warn_after, options_.fail_after), options_.fail_after,
              {.warn = [this](const std::string& text) { call_back(options_.warn, text); },
               .check =
-                  [this](Clock::time_point now, Clock::duration stood_still) {
-                    post(CheckDeadlines{now, stood_still});
+                  [this](const DeadlineWatch::Look& look) {
+                    post(CheckDeadlines{look.now, look.running_since, look.stood_still});
                   }}) {}
 
 DistributedSyncServer::~DistributedSyncServer() {
@@ -83,13 +82,13 @@ void DistributedSyncServer::post(SyncMessage&& message) {
 // Then it does its share of what has been launched.
 void DistributedSyncServer::post(SyncMessage&& message, MemberIndex member) {
   post(std::move(message));
-  communicator_->crew().help(devices_[member]);
+  communicator_->crew().help(members_[member].device);
 }
 
 void DistributedSyncServer::await(const Answered& waiter, MemberIndex member) {
   spin_until([&] {
     if (waiter.done()) return true;
-    communicator_->crew().help_all(devices_[member]);
+    communicator_->crew().help_all(members_[member].device);
     return waiter.done();
   });
   waiter.wait();
@@ -101,17 +100,16 @@ void DistributedSyncServer::register_parameters(Stamp stamp, double weight, std:
                                                 std::shared_ptr<const GradientArena> arena, Event arena_free,
                                                 bool passes_on) {
   check_alive();
-  registered_[stamp.member].arena = arena;
   post(RegisterSyncParameters{stamp, weight, passes_on, std::move(required), std::move(arena), std::move(arena_free),
                               Clock::now()},
        stamp.member);
 }
 
-void DistributedSyncServer::submit(Stamp stamp, ParameterId parameter, GradientRef gradient) {
+void DistributedSyncServer::submit(Stamp stamp, ParameterId parameter, GradientRef gradient,
+                                   const GradientArena* registered) {
   check_alive();
   SubmitGradient message{stamp, parameter, gradient.ready, nullptr, Clock::now()};
-  const GradientArena* arena = registered_[stamp.member].arena.get();
-  if (arena == nullptr || !arena->is_place_of(parameter, gradient.gradient) || !gradient.rows.empty())
+  if (registered == nullptr || !registered->is_place_of(parameter, gradient.gradient) || !gradient.rows.empty())
     message.elsewhere = std::make_unique<GradientRef>(std::move(gradient));
   post(std::move(message), stamp.member);
 }
@@ -169,7 +167,7 @@ void DistributedSyncServer::close() { post(Close{}); }
 
 SyncReport DistributedSyncServer::report() const {
   SyncReport report;
-  report.devices = devices_;
+  report.devices.assign(members_.all().begin(), members_.all().end());
   for (const SyncParameter& parameter : replicas_.copy_of_parameters()) report.parameters.push_back(parameter.name);
   report.steps = recorder_.steps();
   return report;
@@ -177,7 +175,7 @@ SyncReport DistributedSyncServer::report() const {
 
 std::string DistributedSyncServer::recent_events() const {
   const std::vector<SyncEvent> events = recorder_.events();  // first: what they tell of is declared by then
-  return events_text(events, recorder_.start(), devices_, replicas_.copy_of_parameters());
+  return events_text(events, recorder_.start(), members_, replicas_.copy_of_parameters());
 }
 
 // Before the devices are told, so that whoever catches the error finds the dump complete.
@@ -205,8 +203,7 @@ void DistributedSyncServer::call_back(const std::function<void(const std::string
 }
 
 void DistributedSyncServer::refuse_elsewhere(std::string_view operation) const {
-  if (!here())
-    raise<SyncError>("[{}] the group of {} {}", operation, to_string(devices_.front()), made_.elsewhere_text());
+  if (!here()) raise<SyncError>("[{}] the group of {} {}", operation, members_.name(0), made_.elsewhere_text());
 }
 
 // The thread that runs `warn` is the one that watches deadlines, and all messages wait for the one that runs `dump`.

@@ -17,10 +17,9 @@ namespace {
 
 std::shared_ptr<SyncMember> checked(std::shared_ptr<SyncMember> member, const SyncOptions& options) {
   if (options.sharding == Sharding::none)
-    raise<SyncError>("[sharded] the group of {} shards nothing: set SyncOptions::sharding",
-                     to_string(member->device()));
+    raise<SyncError>("[sharded] the group of {} shards nothing: set SyncOptions::sharding", member->name());
   if (member->parameters().empty())
-    raise<SyncError>("[sharded] {} has no replica with parameters: attach one first", to_string(member->device()));
+    raise<SyncError>("[sharded] {} has no replica with parameters: attach one first", member->name());
   return member;
 }
 
@@ -105,7 +104,7 @@ const Array& ShardedOptimizer::parameter(ParameterId id) const {
   const auto& [name, tensor] = member_->parameters()[id.value];
   if (!tensor.array().is_contiguous())
     raise<SyncError>("[sharded] parameter \"{}\" of {} is a strided view; give it a contiguous array", name,
-                     to_string(member_->device()));
+                     member_->name());
   return tensor.array();
 }
 
@@ -127,7 +126,7 @@ void ShardedOptimizer::refuse_own_thread(std::string_view operation, std::int64_
     raise<SyncError>(
         "[sharded] {} of {} would wait for {}, whose last step this same thread opened: call step_async on every "
         "device of a thread, then join; other collectives need a thread for each device",
-        operation, to_string(member_->device()), to_string(*peer));
+        operation, member_->name(), *peer);
 }
 
 // Whatever can be refused is refused before the first parameter changes; from then on the others' shares have to come.
@@ -153,7 +152,7 @@ void ShardedOptimizer::join() {
   for (PendingTensor& gather : pending_) gather.resolve();
   pending_.clear();
   if (!member_->share().progress().settle())
-    raise<SyncError>("[sharded] {}", member_->share().progress().torn_text(member_->device()));
+    raise<SyncError>("[sharded] {}", member_->share().progress().torn_text(member_->name()));
 }
 
 void ShardedOptimizer::settle() noexcept {

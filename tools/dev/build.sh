@@ -6,6 +6,8 @@ release=build/release
 export CCACHE_SLOPPINESS=${CCACHE_SLOPPINESS:-pch_defines,time_macros}
 # Its depend mode is unsound here: GCC's lists of dependencies leave out what a precompiled header holds.
 export CCACHE_NODEPEND=1
+# GCC's precompiled headers hold checksums of whole files, comments too: one made before a comment changed does not do.
+export CCACHE_COMMENTS=1
 
 # show_failure LOG COMMAND...: what the log says of the command's failure.
 show_failure() {

@@ -70,8 +70,9 @@ void put_sync(EventStorage& storage, const SyncReport& report) {
   if (summary.exposed) storage.put_scalar("exposed", seconds(*summary.exposed), kAsItIs);
   if (summary.exposed_noise) storage.put_scalar("exposed_noise", seconds(*summary.exposed_noise), kAsItIs);
   const auto lateness = storage.name_scope("lateness");
+  const int world = world_of(report.devices);
   for (std::size_t d = 0; d < summary.lateness.size(); ++d)
-    storage.put_scalar(to_string(report.devices[d]), seconds(summary.lateness[d]), kAsItIs);
+    storage.put_scalar(to_string(report.devices[d], world), seconds(summary.lateness[d]), kAsItIs);
 }
 
 }  // namespace tutti

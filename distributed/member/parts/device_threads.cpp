@@ -28,7 +28,7 @@ void DeviceThreads::refuse_waiting_for_own(MemberIndex waiter, std::int64_t gene
       raise<SyncError>(
           "[sync] {} would wait for {} in step {}, which this same thread drives and has not posted: call "
           "backward_async on every device of a thread, then join_all",
-          to_string(devices_[waiter]), to_string(devices_[peer]), open);
+          members_.name(waiter), members_.name(peer), open);
   }
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <tutti/backend/device.h>
+#include <tutti/distributed/collectives/member.h>
 #include <tutti/distributed/ledger/sync_ledger.h>
 
 #include <atomic>
@@ -50,17 +50,16 @@ class alignas(64) DeviceThread {
 /// device sees whether it is the calling thread's own to drive.
 class DeviceThreads {
  public:
-  /// `devices`, by member, outlives the table.
-  explicit DeviceThreads(std::span<const Device> devices) : devices_(devices), threads_(devices.size()) {}
+  /// `members` outlive the table.
+  explicit DeviceThreads(const GroupMembers& members) : members_(members), threads_(members.size()) {}
 
   DeviceThread& operator[](MemberIndex member) noexcept { return threads_[member]; }
-  std::span<const Device> devices() const noexcept { return devices_; }
   /// Throws SyncError if `waiter` would wait for another device's step, up to that generation, which the calling thread
   /// has opened and not posted: it would wait for itself.
   void refuse_waiting_for_own(MemberIndex waiter, std::int64_t generation) const;
 
  private:
-  const std::span<const Device> devices_;
+  const GroupMembers& members_;
   std::vector<DeviceThread> threads_;
 };
 

@@ -44,7 +44,7 @@ std::shared_ptr<SyncWaiter> Following::next_answer() {
 void Following::require() const {
   if (!follows_)
     raise<SyncError>("[sync] {} does not follow: it left without Follow::yes, or could not take over a group's state",
-                     to_string(place_.device));
+                     place_.name());
 }
 
 bool Following::follow() {
@@ -96,7 +96,7 @@ void Following::take(const RoundResult& round) {
   } catch (...) {
     lost_ = std::make_exception_ptr(SyncError(
         fmt::format("[sync] {} could not take the result of step {} ({}): it follows again from the next group's state",
-                    to_string(place_.device), round.generation, text_of(std::current_exception()))));
+                    place_.name(), round.generation, text_of(std::current_exception()))));
     replica_.gradients().invalidate();
     results_.reset_updates();
     throw;

@@ -52,20 +52,20 @@ void GradientPoster::on_other_leaves(std::span<const Shape> leaves) {
       "[sync] the loss of {} in step {} reaches {} {} that require{} a gradient and belong{} to no group, the first of "
       "shape {}. Their gradients are of this device alone: right for an input, wrong for a parameter, which has to be "
       "a member of the replica when that is attached",
-      to_string(place_.device), standing_.generation(), leaves.size(), one ? "leaf" : "leaves", one ? "s" : "",
-      one ? "s" : "", to_string(leaves.front())));
+      place_.name(), standing_.generation(), leaves.size(), one ? "leaf" : "leaves", one ? "s" : "", one ? "s" : "",
+      to_string(leaves.front())));
 }
 
 // What is required: the parameters in the graph, and those whose local accumulation was never reduced. The latter are
 // final already.
 void GradientPoster::on_backward_begin(Device device, std::span<const ParameterUse> uses) {
   if (!uses.empty() && device != place_.device)
-    raise<SyncError>("[sync] the loss of {}'s step was computed on {}", to_string(place_.device), to_string(device));
+    raise<SyncError>("[sync] the loss of {}'s step was computed on {}", place_.name(), to_string(device));
   if (uses.empty() && !replica_.parameters().empty() && weight_.total() > 0.0)
     raise<SyncError>(
         "[step.backward] the loss of {} reaches no parameter of its replica: is it another copy of the model? "
         "(synchronize() takes part without a loss)",
-        to_string(place_.device));
+        place_.name());
   register_with(uses);
 }
 
@@ -108,7 +108,7 @@ void GradientPoster::on_gradient_final(Device, ParameterId id, GradientRef gradi
     gradient.gradient = gradients.place_of(id);
     if (gradients_count()) gradient.gradient.fill(0);  // else it is not read
     gradient.ready = compute_stream(place_.device).record();
-    place_.server.submit(standing_.stamp(), id, std::move(gradient));
+    send(id, std::move(gradient));
   } else {
     submit(id, std::move(gradient));
   }
@@ -118,18 +118,21 @@ void GradientPoster::on_gradient_final(Device, ParameterId id, GradientRef gradi
 void GradientPoster::submit(ParameterId id, GradientRef gradient) {
   if (place_.options().check_finite) refuse_non_finite(id, gradient);
   if (replica_.gradients().scattered()) return give_up(id, std::move(gradient));
-  place_.server.submit(standing_.stamp(), id, std::move(gradient));
+  send(id, std::move(gradient));
+}
+
+void GradientPoster::send(ParameterId id, GradientRef gradient) {
+  place_.server.submit(standing_.stamp(), id, std::move(gradient), replica_.gradients().arena_address());
 }
 
 // Comes before the submission, and the failure before the exception: whatever unwinds, the cause is told.
 void GradientPoster::refuse_non_finite(ParameterId id, const GradientRef& gradient) {
   const std::int64_t bad = count_non_finite(gradient);
   if (bad == 0) return;
-  const SyncError error(
-      fmt::format("[check_finite] the gradient of parameter \"{}\" of {} in generation {} has {} of {} elements that "
-                  "are NaN or infinite",
-                  replica_.parameters()[id.value].first, to_string(place_.device), standing_.generation(), bad,
-                  element_count(gradient)));
+  const SyncError error(fmt::format(
+      "[check_finite] the gradient of parameter \"{}\" of {} in generation {} has {} of {} elements that "
+      "are NaN or infinite",
+      replica_.parameters()[id.value].first, place_.name(), standing_.generation(), bad, element_count(gradient)));
   results_.fail(std::make_exception_ptr(error));
   throw error;
 }
@@ -144,7 +147,7 @@ void GradientPoster::give_up(ParameterId id, GradientRef gradient) {
   GradientSlot& slot = replica_.gradients().slot(id);
   slot.state = GradientState::undefined;
   slot.gradient = Array();
-  place_.server.submit(standing_.stamp(), id, std::move(gradient));
+  send(id, std::move(gradient));
   place_.server.communicator().crew().help_all(place_.device);
 }
 

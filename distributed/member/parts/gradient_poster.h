@@ -42,7 +42,8 @@ class GradientPoster final : public GradientObserver {
   bool check_is_due() const;
   bool gradients_count() const noexcept { return weight_.total() > 0.0 || passes_on_; }
   void register_with(std::span<const ParameterUse>);
-  void submit(ParameterId, GradientRef);
+  void submit(ParameterId, GradientRef);  ///< checked, and given up where gradients are scattered
+  void send(ParameterId, GradientRef);
   void refuse_non_finite(ParameterId, const GradientRef&);
   void give_up(ParameterId, GradientRef);
 

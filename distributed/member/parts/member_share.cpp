@@ -9,7 +9,7 @@ MemberShare::MemberShare(const MemberPlace& place, const Standing& standing, Ste
     : place_(place), standing_(standing), results_(results) {}
 
 void MemberShare::attach(PendingGathers& gathers) {
-  if (gathers_ != nullptr) raise<SyncError>("[sync] {} has a sharded optimizer already", to_string(place_.device));
+  if (gathers_ != nullptr) raise<SyncError>("[sync] {} has a sharded optimizer already", place_.name());
   gathers_ = &gathers;
   progress_.keep(true);
 }
@@ -45,8 +45,8 @@ void MemberShare::refuse_old_group(std::string_view operation) const {
   const bool left = standing_.has_left();
   const std::uint64_t own = left ? standing_.followed_group() : standing_.group();
   if (const std::uint64_t current = place_.server.group_number(); current != own)
-    raise<SyncError>("[sharded] {} of {} is of group {}, but group {} has formed: {} first", operation,
-                     to_string(place_.device), own, current, left ? "follow" : "rejoin");
+    raise<SyncError>("[sharded] {} of {} is of group {}, but group {} has formed: {} first", operation, place_.name(),
+                     own, current, left ? "follow" : "rejoin");
 }
 
 void MemberShare::refuse_leaving() const {
@@ -54,7 +54,7 @@ void MemberShare::refuse_leaving() const {
     raise<SyncError>(
         "[sync] {} owns a share of the parameters: leave with Follow::yes, and step its sharded optimizer after each "
         "follow",
-        to_string(place_.device));
+        place_.name());
 }
 
 }  // namespace tutti

@@ -75,10 +75,10 @@ std::vector<SyncParameter> Replica::describe_parameters(const NamedTensors& para
   std::vector<SyncParameter> description;
   for (const auto& [name, parameter] : parameters) {
     if (parameter.device() != place_.device)
-      raise<SyncError>("[sync] parameter \"{}\" of the replica for {} lives on {}", name, to_string(place_.device),
+      raise<SyncError>("[sync] parameter \"{}\" of the replica for {} lives on {}", name, place_.name(),
                        to_string(parameter.device()));
     if (parameter.gradient_slot().attachment)
-      raise<SyncError>("[sync] parameter \"{}\" on {} belongs to a group already", name, to_string(place_.device));
+      raise<SyncError>("[sync] parameter \"{}\" on {} belongs to a group already", name, place_.name());
     description.push_back({name, parameter.shape(), parameter.dtype(), parameter.has_sparse_grad()});
   }
   return description;
@@ -87,7 +87,7 @@ std::vector<SyncParameter> Replica::describe_parameters(const NamedTensors& para
 void Replica::require(const char* operation) const {
   if (!attached_ && place_.server.has_replicas())
     raise<SyncError>("[{}] {} has no replica: attach one before the first step, as other devices did", operation,
-                     to_string(place_.device));
+                     place_.name());
 }
 
 // The group does not know it: each device would update it with its own gradient.
@@ -97,7 +97,7 @@ void Replica::refuse_unfrozen() const {
       raise<SyncError>(
           "[sync] parameter \"{}\" on {} requires a gradient, which it did not when its replica was attached: attach "
           "what is trained later as requiring one, and leave it out of the optimizer until then",
-          name, to_string(place_.device));
+          name, place_.name());
 }
 
 // A replica that was given on as a copy, or is gone, is not looked at.
@@ -107,7 +107,7 @@ void Replica::refuse_replaced() const {
     raise<SyncError>(
         "[sync] the replica of {} is not what was attached: {}. The group knows what was there then: write new values "
         "into its tensors, or change the model before it is replicated",
-        to_string(place_.device), difference);
+        place_.name(), difference);
 }
 
 // --- buffers
@@ -118,10 +118,10 @@ std::vector<SyncParameter> Replica::describe_buffers(const NamedTensors& buffers
     raise<SyncError>(
         "[sync] buffer \"{}\" on {} cannot be made equal with Overlap::double_buffered, where the next forward writes "
         "it before the step has ended: choose BufferPolicy::synchronised",
-        buffers.front().first, to_string(place_.device));
+        buffers.front().first, place_.name());
   for (const auto& [name, buffer] : buffers)
     if (buffer.device() != place_.device)
-      raise<SyncError>("[sync] buffer \"{}\" of the replica for {} lives on {}", name, to_string(place_.device),
+      raise<SyncError>("[sync] buffer \"{}\" of the replica for {} lives on {}", name, place_.name(),
                        to_string(buffer.device()));
   return described(buffers);
 }
@@ -148,8 +148,8 @@ void Replica::install_buffers(const RoundResult& round) {
 
 void Replica::refuse_optimizer(const Optimizer& optimizer) const {
   if (std::ranges::find(optimizers_, &optimizer, &AttachedOptimizer::optimizer) != optimizers_.end())
-    raise<SyncError>("[attach] {} has this optimizer already", to_string(place_.device));
-  if (!attached_) raise<SyncError>("[attach] {} needs its replica before its optimizer", to_string(place_.device));
+    raise<SyncError>("[attach] {} has this optimizer already", place_.name());
+  if (!attached_) raise<SyncError>("[attach] {} needs its replica before its optimizer", place_.name());
   refuse_replaced();
   refuse_foreign(optimizer);
 }
@@ -160,29 +160,28 @@ void Replica::refuse_foreign(const Optimizer& optimizer) const {
   for (std::size_t position = 0; position < optimizer.parameters().size(); ++position) {
     const Tensor& parameter = optimizer.parameters()[position];
     if (parameter.device() != place_.device)
-      raise<SyncError>("[attach] parameter {} of the optimizer for {} lives on {}", position, to_string(place_.device),
+      raise<SyncError>("[attach] parameter {} of the optimizer for {} lives on {}", position, place_.name(),
                        to_string(parameter.device()));
     if (!parameter.requires_grad() || gradients_.owns(parameter)) continue;
     raise<SyncError>(
         "[attach] parameter {} of the optimizer for {}, {} {}, is none of the replica's: it would be trained without "
         "the "
         "other devices. Make it a member of the module, or give it to an optimizer of its own",
-        position, to_string(place_.device), to_string(parameter.dtype()), to_string(parameter.shape()));
+        position, place_.name(), to_string(parameter.dtype()), to_string(parameter.shape()));
   }
 }
 
 void Replica::require_living_optimizers(const char* operation) const {
   for (const AttachedOptimizer& attached : optimizers_)
     if (attached.lifetime.expired())
-      raise<SyncError>("[{}] an optimizer that was attached to {} has been destroyed", operation,
-                       to_string(place_.device));
+      raise<SyncError>("[{}] an optimizer that was attached to {} has been destroyed", operation, place_.name());
 }
 
 // --- after a failure
 
 std::shared_ptr<const ReplicaState> Replica::capture() const {
   auto state = std::make_shared<ReplicaState>();
-  state->device = place_.device;
+  state->holder = place_.name();
   state->group = place_.server.group_number();
   append_copies(parameters(), state->parameters);
   append_copies(frozen_, state->parameters);
@@ -204,13 +203,13 @@ bool Replica::is_torn() const {
 void Replica::restore(const ReplicaState& state) {
   if (optimizers_.size() != state.optimizers.size())
     raise<SyncError>("[rejoin] {} has {} attached optimizers and {} has {}: their state could not be copied",
-                     to_string(place_.device), optimizers_.size(), to_string(state.device), state.optimizers.size());
+                     place_.name(), optimizers_.size(), state.holder, state.optimizers.size());
   require_living_optimizers("rejoin");
   if (!attached_) return;
   const std::span<const Array> values = state.parameters;
   if (values.size() != parameters().size() + frozen_.size())
-    raise<SyncError>("[rejoin] {} has {} parameters and {} has {}", to_string(place_.device),
-                     parameters().size() + frozen_.size(), to_string(state.device), values.size());
+    raise<SyncError>("[rejoin] {} has {} parameters and {} has {}", place_.name(), parameters().size() + frozen_.size(),
+                     state.holder, values.size());
   restore_tables(state);
   copy_values(values.first(parameters().size()), parameters());
   copy_values(values.subspan(parameters().size()), frozen_);
@@ -220,8 +219,8 @@ void Replica::restore(const ReplicaState& state) {
 
 void Replica::restore_tables(const ReplicaState& state) {
   if (tables_.size() != state.tables.size())
-    raise<SyncError>("[rejoin] {} has {} hash tables and {} has {}", to_string(place_.device), tables_.size(),
-                     to_string(state.device), state.tables.size());
+    raise<SyncError>("[rejoin] {} has {} hash tables and {} has {}", place_.name(), tables_.size(), state.holder,
+                     state.tables.size());
   for (std::size_t i = 0; i < tables_.size(); ++i) tables_[i].second->copy_from(*state.tables[i]);
 }
 

@@ -17,10 +17,10 @@ void StepWeight::close_scope(double weight, const char* flaw, bool counts) noexc
 
 void StepWeight::require_sound(std::int64_t generation) const {
   if (scopes_ > 0)  // its weight is not counted yet, and the gradient would be reduced without it
-    raise<SyncError>("[sync] a no_sync scope of {} is still alive: end it before step {} is synchronised",
-                     to_string(device_), generation);
+    raise<SyncError>("[sync] a no_sync scope of {} is still alive: end it before step {} is synchronised", name_,
+                     generation);
   if (const char* flaw = flaw_)  // the weight of what was accumulated would not be right for all parameters
-    raise<SyncError>("[sync] {} on {}: its step {} cannot be synchronised", flaw, to_string(device_), generation);
+    raise<SyncError>("[sync] {} on {}: its step {} cannot be synchronised", flaw, name_, generation);
 }
 
 }  // namespace tutti

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <tutti/backend/device.h>
-
 #include <atomic>
 #include <cstdint>
+#include <string>
+#include <utility>
 
 namespace tutti {
 
@@ -13,7 +13,8 @@ namespace tutti {
 /// another one.
 class StepWeight {
  public:
-  explicit StepWeight(Device device) noexcept : device_(device) {}
+  /// `name`: of the member that has the step, for errors.
+  explicit StepWeight(std::string name) noexcept : name_(std::move(name)) {}
 
   void begin_step() noexcept;  ///< nothing has been computed yet
   double total() const noexcept { return weight_; }
@@ -28,7 +29,7 @@ class StepWeight {
   void require_sound(std::int64_t generation) const;
 
  private:
-  const Device device_;
+  const std::string name_;
   double weight_ = 0.0;
   std::atomic<int> scopes_{0};              // no_sync scopes that are open
   std::atomic<const char*> flaw_{nullptr};  // text of a scope's

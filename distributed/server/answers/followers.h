@@ -23,8 +23,8 @@ class Followers {
   /// Says whether a device that has left follows; what one that does not has not fetched is dropped.
   void set(MemberIndex, bool follows);
   /// A device asks for its next result.
-  void ask(MemberIndex member, std::shared_ptr<SyncWaiter> waiter, std::span<const Device> devices) {
-    questions_.ask(member, std::move(waiter), devices);
+  void ask(MemberIndex member, std::shared_ptr<SyncWaiter> waiter, const GroupMembers& members) {
+    questions_.ask(member, std::move(waiter), members);
   }
   bool waits(MemberIndex member) const { return questions_.waits(member); }
   bool any_waits() const { return questions_.any(); }

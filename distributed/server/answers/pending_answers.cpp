@@ -8,10 +8,10 @@
 
 namespace tutti {
 
-void PendingAnswers::ask(MemberIndex member, std::shared_ptr<SyncWaiter> waiter, std::span<const Device> devices) {
+void PendingAnswers::ask(MemberIndex member, std::shared_ptr<SyncWaiter> waiter, const GroupMembers& members) {
   if (const auto earlier = std::exchange(waiters_[member], std::move(waiter)))
     earlier->release(nullptr, std::make_exception_ptr(SyncError(fmt::format(
-                                  "[sync] {} asked again before it had its answer", to_string(devices[member])))));
+                                  "[sync] {} asked again before it had its answer", members.name(member)))));
 }
 
 bool PendingAnswers::any() const {

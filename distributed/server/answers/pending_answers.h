@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <tutti/distributed/collectives/member.h>
 #include <tutti/distributed/messages/sync_waiter.h>
 
 #include <exception>
@@ -17,7 +18,7 @@ class PendingAnswers {
   explicit PendingAnswers(std::size_t members) : waiters_(members) {}
 
   /// Adds a member's question. One that it asked earlier is answered with a SyncError: none may stay without an answer.
-  void ask(MemberIndex, std::shared_ptr<SyncWaiter>, std::span<const Device>);
+  void ask(MemberIndex, std::shared_ptr<SyncWaiter>, const GroupMembers&);
   bool waits(MemberIndex member) const { return waiters_[member] != nullptr; }
   bool any() const;
   /// Answers the member, if it has asked; or all that have.

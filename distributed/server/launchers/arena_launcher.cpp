@@ -10,22 +10,22 @@
 namespace tutti {
 
 std::optional<RoundResult::Reduced> ArenaLauncher::launch(const Launch& launch) {
-  const auto& [devices, parameters, communicator, submissions, followers] = context_;
+  const auto& [members, parameters, communicator, submissions, followers] = context_;
   RoundResult::Reduced reduced{.bucket = launch.places, .task = nullptr, .results = {}};
-  reduced.results.resize(devices.size());
+  reduced.results.resize(members.size());
   AllReduceRequest request{.slices = {},
                            .ready = {},
                            .denominator = launch.denominator,
                            .parameter = parameters[launch.places.front().parameter.value].name};
-  request.slices.reserve(devices.size());
+  request.slices.reserve(members.size());
   const auto wait_for = [&](Event&& event) {
     if (event.recorded()) request.ready.push_back(std::move(event));
   };
-  for (MemberIndex member = 0; member < devices.size(); ++member) {
+  for (MemberIndex member = 0; member < members.size(); ++member) {
     const Launch::Part part = launch.parts[member];
     if (!context_.reaches(part, member)) continue;
     reduced.results[member] =
-        part.absent ? Array::empty({bucket_size(launch.places)}, launch.places.front().dtype, devices[member])
+        part.absent ? Array::empty({bucket_size(launch.places)}, launch.places.front().dtype, members[member].device)
                     : submissions.arena(member)->bucket(launch.places);
     request.slices.push_back({reduced.results[member], part.contributes, !part.absent});
     if (part.required)
@@ -61,7 +61,7 @@ std::shared_ptr<CollectiveTask> ArenaLauncher::start_compressed(const Launch& la
   std::vector<Device> helping;
   for (MemberIndex member = 0; member < results.size(); ++member) {
     compressed.members.push_back({results[member], launch.parts[member].contributes});
-    if (!launch.parts[member].absent) helping.push_back(context_.devices[member]);
+    if (!launch.parts[member].absent) helping.push_back(context_.members[member].device);
   }
   auto reduction = options_.compression->begin(compressed);
   if (!reduction) return nullptr;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <tutti/distributed/collectives/member.h>
 #include <tutti/distributed/communicator.h>
 #include <tutti/distributed/ledger/sync_ledger.h>
 #include <tutti/distributed/server/answers/followers.h>
@@ -13,7 +14,7 @@ namespace tutti {
 
 /// Parts of the server that all ways of launching need.
 struct LaunchContext {
-  const std::vector<Device>& devices;
+  const GroupMembers& members;
   const std::vector<SyncParameter>& parameters;
   Communicator& communicator;
   Submissions& submissions;

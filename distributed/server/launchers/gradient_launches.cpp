@@ -6,17 +6,17 @@
 
 namespace tutti {
 
-GradientLaunches::GradientLaunches(const std::vector<Device>& devices, const std::vector<SyncParameter>& parameters,
+GradientLaunches::GradientLaunches(const GroupMembers& members, const std::vector<SyncParameter>& parameters,
                                    const SyncOptions& options, Communicator& communicator, const Followers& followers)
     : options_(options),
-      submissions_(devices.size()),
-      context_{devices, parameters, communicator, submissions_, followers},
+      submissions_(members.size()),
+      context_{members, parameters, communicator, submissions_, followers},
       sparse_(context_) {}
 
 void GradientLaunches::prepare() {
   const bool scatters = options_.sharding == Sharding::gradients;
   submissions_.make_room(context_.parameters.size(), scatters);
-  if (options_.sharding != Sharding::none) shards_.emplace(context_.parameters, context_.devices.size());
+  if (options_.sharding != Sharding::none) shards_.emplace(context_.parameters, context_.members.size());
   if (scatters)
     dense_ = std::make_unique<ShardLauncher>(context_, *shards_);
   else

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <tutti/distributed/collectives/member.h>
 #include <tutti/distributed/ledger/shard_plan.h>
 #include <tutti/distributed/server/launchers/bucket_launcher.h>
 #include <tutti/distributed/server/launchers/row_launcher.h>
@@ -17,7 +18,7 @@ namespace tutti {
 class GradientLaunches {
  public:
   /// Takes references: the arguments outlive the launches.
-  GradientLaunches(const std::vector<Device>&, const std::vector<SyncParameter>&, const SyncOptions&, Communicator&,
+  GradientLaunches(const GroupMembers&, const std::vector<SyncParameter>&, const SyncOptions&, Communicator&,
                    const Followers&);
   GradientLaunches(const GradientLaunches&) = delete;
   GradientLaunches& operator=(const GradientLaunches&) = delete;

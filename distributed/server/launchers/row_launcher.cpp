@@ -7,22 +7,22 @@
 namespace tutti {
 
 std::optional<RoundResult::Reduced> RowLauncher::launch(const Launch& launch) {
-  const auto& [devices, parameters, communicator, submissions, followers] = context_;
+  const auto& [members, parameters, communicator, submissions, followers] = context_;
   const ParameterId id = launch.places.front().parameter;
   auto result = std::make_shared<SparseResult>();
-  result->receives.resize(devices.size());
-  result->gradients.resize(devices.size());
+  result->receives.resize(members.size());
+  result->gradients.resize(members.size());
   SparseReduction request{.parameter = parameters[id.value],
                           .contributions = {},
-                          .receivers = devices,
+                          .receivers = members.devices(),
                           .ready = {},
                           .denominator = launch.denominator,
                           .result = result};
   bool any = false;
-  for (MemberIndex member = 0; member < devices.size(); ++member) {
+  for (MemberIndex member = 0; member < members.size(); ++member) {
     const Launch::Part part = launch.parts[member];
     if (part.contributes) {
-      request.contributions.push_back({devices[member], submissions.take_rows(id, member)});
+      request.contributions.push_back({members[member], submissions.take_rows(id, member)});
       request.ready.push_back(submissions.take_ready(id, member));
     }
     result->receives[member] = context_.reaches(part, member);

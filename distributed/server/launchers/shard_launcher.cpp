@@ -23,13 +23,13 @@ void keep_own_sources(CollectiveRequest& request, std::size_t members) {
 }  // namespace
 
 std::optional<RoundResult::Reduced> ShardLauncher::launch(const Launch& launch) {
-  const auto& [devices, parameters, communicator, submissions, followers] = context_;
-  const std::size_t members = devices.size();
+  const auto& [group, parameters, communicator, submissions, followers] = context_;
+  const std::size_t members = group.size();
   const DType dtype = launch.places.front().dtype;
   const auto step = static_cast<std::int64_t>(kAlignment / size_of(dtype));
   CollectiveRequest request;
   request.denominator = launch.denominator;
-  request.devices = devices;
+  request.devices = group.devices();
   request.name =
       fmt::format("the reduction from parameter \"{}\" on", parameters[launch.places.front().parameter.value].name);
   std::vector<std::int64_t> lengths(members, 0);
@@ -41,7 +41,7 @@ std::optional<RoundResult::Reduced> ShardLauncher::launch(const Launch& launch) 
     }
   RoundResult::Reduced reduced{.bucket = launch.places, .task = nullptr, .results = std::vector<Array>(members)};
   for (MemberIndex member = 0; member < members; ++member)
-    if (lengths[member] > 0) reduced.results[member] = Array::empty({lengths[member]}, dtype, devices[member]);
+    if (lengths[member] > 0) reduced.results[member] = Array::empty({lengths[member]}, dtype, group[member].device);
   request.outputs = reduced.results;
   std::size_t first_input = 0;  // of the parameter
   auto next = owned.begin();

@@ -144,15 +144,15 @@ const std::vector<FaultCase> kFaults{
     {"wrong shape", "\"left\"",
      [](Training& t, Step& step) {
        t.sync->server().submit(t.stamp(step.generation()), {0},
-                               {Array::zeros({5}, DType::f64, Training::device(1)), Event()});
+                               {Array::zeros({5}, DType::f64, Training::device(1)), Event()}, nullptr);
      }},
     {"wrong dtype", "\"left\"",
      [](Training& t, Step& step) {
        t.sync->server().submit(t.stamp(step.generation()), {0},
-                               {Array::zeros({2}, DType::f32, Training::device(1)), Event()});
+                               {Array::zeros({2}, DType::f32, Training::device(1)), Event()}, nullptr);
      }},
     {"unknown parameter", "cpu:1",
-     [](Training& t, Step& step) { t.sync->server().submit(t.stamp(step.generation()), {99}, {}); }},
+     [](Training& t, Step& step) { t.sync->server().submit(t.stamp(step.generation()), {99}, {}, nullptr); }},
     {"stale generation", "cpu:1",
      [](Training& t, Step& step) { t.sync->server().collective_sync(t.stamp(step.generation() - 1)); }},
     {"the server's own thread throws", "the server's thread burnt",

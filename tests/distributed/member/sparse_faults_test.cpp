@@ -38,13 +38,13 @@ SparseGradient gradient_of(const Indices& indices, Device device) {
 // What the group says when cpu:1 submits this to parameter 0.
 std::string error_of(GradientRef gradient, const SyncParameter& parameter = kTable) {
   const std::vector<SyncParameter> parameters{parameter};
-  DistributedSyncServer server(test_devices(2), std::make_unique<LocalCommunicator>(), {});
+  DistributedSyncServer server(GroupMembers(test_devices(2)), std::make_unique<LocalCommunicator>(), {});
   for (const MemberIndex member : {0U, 1U}) server.declare_parameters(member, parameters);
   const auto arena = std::make_shared<const GradientArena>(server.layout(), parameters, cpu(1));
   server.register_parameters({1, 1, 1}, 1.0, required_set({0}), arena);
   gradient.ready = compute_stream(cpu(1)).record();
   gradient.ready.synchronize();
-  server.submit({1, 1, 1}, {0}, std::move(gradient));
+  server.submit({1, 1, 1}, {0}, std::move(gradient), arena.get());
   const auto waiter = server.collective_sync({1, 1, 1});
   if (!waiter->done()) return "";
   return text_of(waiter->error());
@@ -116,7 +116,7 @@ TEST_CASE("sparse_faults: an index that is found out of range by the reduction i
 TEST_CASE(
     "sparse_faults: indices that are not there yet are looked at by the reduction, whose error all receivers get") {
   const std::vector<SyncParameter> parameters{kTable};
-  DistributedSyncServer server(test_devices(2), std::make_unique<LocalCommunicator>(), {});
+  DistributedSyncServer server(GroupMembers(test_devices(2)), std::make_unique<LocalCommunicator>(), {});
   for (const MemberIndex member : {0U, 1U}) server.declare_parameters(member, parameters);
   const auto gate = std::make_shared<Gate>();
   std::vector<std::shared_ptr<SyncWaiter>> waiters;
@@ -124,9 +124,9 @@ TEST_CASE(
     const Device device = cpu(static_cast<std::uint16_t>(member));
     GradientRef late{{}, Event(gate), false, {gradient_of({member == 0 ? 1 : 12}, device)}};
     synchronize(device);
-    server.register_parameters({member, 1, 1}, 1.0, required_set({0}),
-                               std::make_shared<const GradientArena>(server.layout(), parameters, device));
-    server.submit({member, 1, 1}, {0}, std::move(late));
+    const auto arena = std::make_shared<const GradientArena>(server.layout(), parameters, device);
+    server.register_parameters({member, 1, 1}, 1.0, required_set({0}), arena);
+    server.submit({member, 1, 1}, {0}, std::move(late), arena.get());
     waiters.push_back(server.collective_sync({member, 1, 1}));
   }
   for (const auto& waiter : waiters) {
@@ -145,17 +145,17 @@ TEST_CASE(
 
 TEST_CASE("sparse_faults: what a device of weight 0 submits is not read") {
   const std::vector<SyncParameter> parameters{kTable};
-  DistributedSyncServer server(test_devices(2), std::make_unique<LocalCommunicator>(), {});
+  DistributedSyncServer server(GroupMembers(test_devices(2)), std::make_unique<LocalCommunicator>(), {});
   for (const MemberIndex member : {0U, 1U}) server.declare_parameters(member, parameters);
   std::vector<std::shared_ptr<SyncWaiter>> waiters;
   for (const MemberIndex member : {0U, 1U}) {
     const Device device = cpu(static_cast<std::uint16_t>(member));
-    server.register_parameters({member, 1, 1}, member == 0 ? 2.0 : 0.0, required_set({0}),
-                               std::make_shared<const GradientArena>(server.layout(), parameters, device));
+    const auto arena = std::make_shared<const GradientArena>(server.layout(), parameters, device);
+    server.register_parameters({member, 1, 1}, member == 0 ? 2.0 : 0.0, required_set({0}), arena);
     GradientRef gradient{{}, {}, false, {gradient_of({5}, device)}};
     if (member == 1) gradient.rows.front().rows.fill(std::numeric_limits<double>::quiet_NaN());
     gradient.ready = compute_stream(device).record();
-    server.submit({member, 1, 1}, {0}, std::move(gradient));
+    server.submit({member, 1, 1}, {0}, std::move(gradient), arena.get());
     waiters.push_back(server.collective_sync({member, 1, 1}));
   }
   server.await(*waiters[1], 1);

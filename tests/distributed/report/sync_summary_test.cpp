@@ -30,7 +30,9 @@ SyncReport::Step step_at(int start) {
   return step;
 }
 
-SyncReport report_of(std::vector<SyncReport::Step> steps) { return {test_devices(2), {"a", "b"}, std::move(steps)}; }
+SyncReport report_of(std::vector<SyncReport::Step> steps) {
+  return {members_of(test_devices(2)), {"a", "b"}, std::move(steps)};
+}
 
 }  // namespace
 

@@ -14,7 +14,7 @@ using std::chrono::seconds;
 
 namespace {
 
-const std::vector<Device> kDevices{cpu(0), cpu(1)};
+const GroupMembers kMembers(std::vector<Device>{cpu(0), cpu(1)});
 const CollectiveQueue::Clock::time_point kStart{seconds(1000)};
 
 PostCollective barrier(MemberIndex member, std::int64_t number) {
@@ -29,7 +29,7 @@ PostCollective barrier(MemberIndex member, std::int64_t number) {
 }  // namespace
 
 TEST_CASE("collective_queue: is matched when every device has posted, and then answers all") {
-  CollectiveQueue queue(members_of(kDevices));
+  CollectiveQueue queue(kMembers);
   const PostCollective first = barrier(0, 1), second = barrier(1, 1);
   CHECK_FALSE(queue.add(first));
   CHECK_FALSE(queue.is_matched());
@@ -42,9 +42,9 @@ TEST_CASE("collective_queue: is matched when every device has posted, and then a
 }
 
 TEST_CASE("collective_queue: a number out of turn and a call that differs are found on arrival") {
-  CollectiveQueue queue(members_of(kDevices));
+  CollectiveQueue queue(kMembers);
   CHECK(queue.add(barrier(0, 2)) == "[sync] cpu:0 posted collective 2 while 1 was due");
-  CollectiveQueue other(members_of(kDevices));
+  CollectiveQueue other(kMembers);
   CHECK_FALSE(other.add(barrier(0, 1)));
   CHECK_FALSE(other.add(barrier(0, 2)));  // ahead of the other device
   PostCollective sum = barrier(1, 1);
@@ -55,7 +55,8 @@ TEST_CASE("collective_queue: a number out of turn and a call that differs are fo
 }
 
 TEST_CASE("collective_queue: members of several processes, and roots among them, are told apart by rank") {
-  CollectiveQueue queue({{0, cpu(0)}, {1, cpu(0)}});
+  const GroupMembers members(std::vector<Member>{{0, cpu(0)}, {1, cpu(0)}});
+  CollectiveQueue queue(members);
   PostCollective message = barrier(0, 1);
   message.call = {.kind = CollectiveKind::broadcast, .root = {1, cpu(0)}, .shape = {2}};
   CHECK_FALSE(queue.add(message));
@@ -66,14 +67,14 @@ TEST_CASE("collective_queue: members of several processes, and roots among them,
         "[2] f32 on rank 1 cpu:0");
   CollectiveCall reduce{.kind = CollectiveKind::reduce, .root = {1, cpu(0)}, .shape = {2}};
   const std::vector<CollectiveCall> calls(2, reduce);
-  const CollectivePlan plan = plan_collective(calls, queue.members());
+  const CollectivePlan plan = plan_collective(calls, queue.members().all());
   REQUIRE(plan.parts.size() == 2);
   CHECK(plan.parts[0].targets.front().member == 0);  // zeros
   CHECK(plan.parts[1].targets.front().member == 1);
 }
 
 TEST_CASE("collective_queue: a failure answers everything, and the next group counts anew") {
-  CollectiveQueue queue(members_of(kDevices));
+  CollectiveQueue queue(kMembers);
   const PostCollective lost = barrier(0, 1);
   queue.add(lost);
   queue.fail(std::make_exception_ptr(SyncError("gone")));
@@ -83,14 +84,14 @@ TEST_CASE("collective_queue: a failure answers everything, and the next group co
 }
 
 TEST_CASE("collective_queue: waits count from the first post, or from when the process ran again") {
-  CollectiveQueue queue(members_of(kDevices));
+  CollectiveQueue queue(kMembers);
   CHECK(queue.waited(kStart + seconds(5), {}) == seconds(0));
   queue.add(barrier(1, 1));
   CHECK(queue.waited(kStart + seconds(5), {}) == seconds(5));
   CHECK(queue.waited(kStart + seconds(5), kStart + seconds(3)) == seconds(2));
   const std::vector<SyncParameter> parameters;
   const std::vector<std::string> busy(2);
-  CHECK(queue.missing_text(seconds(5), {kDevices, parameters, busy}, [](MemberIndex) { return true; }) ==
+  CHECK(queue.missing_text(seconds(5), {kMembers, parameters, busy}, [](MemberIndex) { return true; }) ==
         "[sync] waited 5 s, missing collective 1 (barrier) from cpu:0 (has left)");
   CHECK(queue.warn_once());
   CHECK_FALSE(queue.warn_once());

@@ -20,7 +20,7 @@ TEST_CASE("deadline_watch: looks at the deadlines by itself") {
   DeadlineWatch watch(milliseconds(8), milliseconds(8),
                       {.warn = [](const std::string&) {},
                        .check =
-                           [&](auto, auto) {
+                           [&](const auto&) {
                              if (++looks == 3) looked.set_value();
                            }});
   CHECK(looked.get_future().wait_for(std::chrono::seconds(30)) == std::future_status::ready);
@@ -34,7 +34,7 @@ TEST_CASE("deadline_watch: tells every warning, in order, also those that are le
                              told.push_back(text);
                              throw std::runtime_error("ignored");
                            },
-                       .check = [](auto, auto) {}});
+                       .check = [](const auto&) {}});
   watch.tell("first");
   watch.tell("second");
   watch.stop();

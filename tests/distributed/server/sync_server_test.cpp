@@ -45,7 +45,7 @@ const std::vector<SyncParameter> kParameters{{"a", {2}, DType::f64}, {"b", {3}, 
 struct Group {
   explicit Group(std::unique_ptr<Communicator> communicator = std::make_unique<LocalCommunicator>(),
                  std::size_t devices = 2)
-      : server(test_devices(devices), std::move(communicator),
+      : server(GroupMembers(test_devices(devices)), std::move(communicator),
                {.reduction = GradientReduction::mean, .bucket_bytes = 0}) {
     for (MemberIndex member = 0; member < devices; ++member) {
       server.declare_parameters(member, kParameters);
@@ -71,7 +71,7 @@ struct Group {
       Array(place).copy_from(gradient);
       gradient = place;
     }
-    server.submit({member, 1, generation}, {id}, {gradient, compute_stream(device).record()});
+    server.submit({member, 1, generation}, {id}, {gradient, compute_stream(device).record()}, arenas[member].get());
   }
   std::string error_of_sync(MemberIndex member, std::int64_t generation = 1) {
     const auto waiter = server.collective_sync({member, 1, generation});
@@ -97,6 +97,20 @@ TEST_CASE("sync_server: a gradient of the wrong shape fails all, the offender in
   for (const MemberIndex member : {0U, 1U}) check_names(group.error_of_sync(member), {"cpu:1", "\"a\"", "[5]", "[2]"});
 }
 
+TEST_CASE("sync_server: every text tells apart the same device of two processes") {
+  const auto members = [] { return GroupMembers(std::vector<Member>{{0, cpu(0)}, {1, cpu(0)}}); };
+  DistributedSyncServer server(members(), std::make_unique<LocalCommunicator>(), {.recorded_events = 16});
+  server.declare_parameters(0, kParameters);
+  CHECK_THROWS_WITH_AS(server.declare_parameters(1, {{"a", {2}, DType::f64}}),
+                       doctest::Contains("rank 1 cpu:0 has 1 parameters and rank 0 cpu:0 has 2"), SyncError);
+  const auto waiter = server.collective_sync({1, 1, 1});
+  server.await(*waiter, 1);
+  CHECK(text_of(waiter->error()) ==
+        "[sync] rank 1 cpu:0 submitted or synced in generation 1 without having registered");
+  CHECK(server.report().devices == std::vector<Member>{{0, cpu(0)}, {1, cpu(0)}});
+  check_names(server.recent_events(), {"fail           rank 1 cpu:0"});
+}
+
 TEST_CASE("sync_server: a gradient of the wrong dtype fails all") {
   Group group;
   group.begin(0, {1});
@@ -114,7 +128,7 @@ TEST_CASE("sync_server: a gradient outside its place in the registered memory fa
   SUBCASE("elsewhere") { gradient = Array::zeros({2}, DType::f64, cpu(1)); }
   SUBCASE("in another device's memory") { gradient = group.arenas[0]->gradient({0}); }
   SUBCASE("at its beginning, with other strides") { gradient = as_strided(place, {2}, {2}, place.offset()); }
-  group.server.submit({1, 1, 1}, {0}, {gradient, {}});
+  group.server.submit({1, 1, 1}, {0}, {gradient, {}}, group.arenas[1].get());
   for (const MemberIndex member : {0U, 1U})
     check_names(group.error_of_sync(member), {"cpu:1", "\"a\"", "registered memory"});
 }
@@ -327,7 +341,7 @@ TEST_CASE("sync_server: a state copy that fails while re-forming is told to all,
 
 TEST_CASE("sync_server: in a group without a model, every device hears at once that a collective cannot be launched") {
   const auto devices = test_devices(2);
-  DistributedSyncServer server(devices, std::make_unique<BrokenCollectives>(), {});
+  DistributedSyncServer server(GroupMembers(devices), std::make_unique<BrokenCollectives>(), {});
   std::vector<std::shared_ptr<CollectiveWaiter>> waiters;
   for (MemberIndex member = 0; member < 2; ++member) {
     PostCollective message;

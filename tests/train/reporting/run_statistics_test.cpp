@@ -51,7 +51,7 @@ TEST_CASE("put_memory: what the pools say") {
 TEST_CASE("put_sync: seconds and shares of a report") {
   const auto at = [](int time) { return SyncReport::Time{} + milliseconds(time); };
   SyncReport report;
-  report.devices = test_devices(2);
+  report.devices = members_of(test_devices(2));
   report.parameters = {"a"};
   EventStorage storage;
   put_sync(storage, report);

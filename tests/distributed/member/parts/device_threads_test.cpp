@@ -16,7 +16,7 @@ using Phase = DeviceThread::Phase;
 using Taken = DeviceThread::Taken;
 
 namespace {
-const std::vector<Device> kDevices{cpu(0), cpu(1)};
+const GroupMembers kMembers(std::vector<Device>{cpu(0), cpu(1)});
 
 Taken taken_elsewhere(DeviceThread& thread) {
   Taken taken = Taken::first;
@@ -47,7 +47,7 @@ TEST_CASE("device_threads: who opened a step is told while it is open, who opene
 }
 
 TEST_CASE("device_threads: a thread may not wait for a step that it has itself opened") {
-  DeviceThreads threads(kDevices);
+  DeviceThreads threads(kMembers);
   threads.refuse_waiting_for_own(0, 9);
   threads[1].enter(Phase::open, 4);
   CHECK_THROWS_WITH_AS(threads.refuse_waiting_for_own(0, 4),

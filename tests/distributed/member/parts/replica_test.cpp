@@ -18,12 +18,12 @@ namespace {
 
 struct Place {
   explicit Place(SyncOptions options = {})
-      : server(devices, std::make_unique<LocalCommunicator>(), std::move(options)) {}
+      : server(GroupMembers(devices), std::make_unique<LocalCommunicator>(), std::move(options)) {}
   MemberPlace of(MemberIndex member) { return {server, threads, member, devices[member]}; }
 
   std::vector<Device> devices{cpu(0), cpu(1)};
   DistributedSyncServer server;
-  DeviceThreads threads{devices};
+  DeviceThreads threads{server.members()};
 };
 
 struct Counting : TwoBranches {

@@ -25,7 +25,7 @@ struct Side {
       : place(place),
         standing(place.index),
         replica(place),
-        weight(place.device),
+        weight(place.name()),
         results(place, standing, replica.gradients()),
         poster(place, standing, weight, replica, results) {
     model.visit_as(place.device);
@@ -66,8 +66,8 @@ struct Side {
 
 struct Pair {
   std::vector<Device> devices{cpu(0), cpu(1)};
-  DistributedSyncServer server{devices, std::make_unique<LocalCommunicator>(), {}};
-  DeviceThreads threads{devices};
+  DistributedSyncServer server{GroupMembers(devices), std::make_unique<LocalCommunicator>(), {}};
+  DeviceThreads threads{server.members()};
   Side first{{server, threads, 0, devices[0]}};
   Side second{{server, threads, 1, devices[1]}};
 };

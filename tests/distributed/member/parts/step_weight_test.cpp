@@ -10,7 +10,7 @@ TEST_SUITE_BEGIN("cpu");
 using namespace tutti;
 
 TEST_CASE("step_weight: weights of closed scopes and of the backward add up, and a step begins with none") {
-  StepWeight weight(cpu(0));
+  StepWeight weight("cpu:0");
   weight.begin_step();
   weight.open_scope();
   weight.close_scope(3.0, nullptr, true);
@@ -22,7 +22,7 @@ TEST_CASE("step_weight: weights of closed scopes and of the backward add up, and
 }
 
 TEST_CASE("step_weight: an open scope is refused by name") {
-  StepWeight weight(cpu(1));
+  StepWeight weight("cpu:1");
   weight.begin_step();
   weight.open_scope();
   CHECK_THROWS_WITH_AS(weight.require_sound(5),
@@ -31,7 +31,7 @@ TEST_CASE("step_weight: an open scope is refused by name") {
 }
 
 TEST_CASE("step_weight: a flaw holds for its step alone, and a scope of a past step says nothing") {
-  StepWeight weight(cpu(0));
+  StepWeight weight("cpu:0");
   weight.begin_step();
   weight.open_scope();
   weight.close_scope(2.0, "a flaw", true);

@@ -13,11 +13,11 @@ using namespace tutti;
 
 namespace {
 
-const std::vector<Device> kDevices{cpu(0), cpu(1)};
+const GroupMembers kMembers(std::vector<Device>{cpu(0), cpu(1)});
 
 std::shared_ptr<SyncWaiter> ask(Followers& followers, MemberIndex member) {
   auto waiter = std::make_shared<SyncWaiter>();
-  followers.ask(member, waiter, kDevices);
+  followers.ask(member, waiter, kMembers);
   return waiter;
 }
 
@@ -60,8 +60,8 @@ TEST_CASE("followers: a device that does not follow any more loses what it has n
 TEST_CASE("pending_answers: a device that asks twice has its first question answered with an error that names it") {
   PendingAnswers pending(2);
   const auto first = std::make_shared<SyncWaiter>(), second = std::make_shared<SyncWaiter>();
-  pending.ask(1, first, kDevices);
-  pending.ask(1, second, kDevices);
+  pending.ask(1, first, kMembers);
+  pending.ask(1, second, kMembers);
   REQUIRE(first->done());
   CHECK_THROWS_WITH_AS(std::rethrow_exception(first->error()), "[sync] cpu:1 asked again before it had its answer",
                        SyncError);
