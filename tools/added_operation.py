@@ -54,13 +54,6 @@ def before(text, place, more):
     return head + more + found + tail
 
 
-def with_source(text, neighbour, source):
-    """A list of sources with one more."""
-    if f"'{neighbour}',\n" not in text:
-        raise Wrong(f"no list has {neighbour} any more")
-    return text.replace(f"'{neighbour}',\n", f"'{neighbour}',\n  '{source}',\n", 1)
-
-
 def parts(name):
     """path -> text of a file in tools/added_operation: what comes behind each line `// === path`."""
     pieces = re.split(r"^// === (\S+)\n", (ADDED / name).read_text(), flags=re.M)
@@ -82,19 +75,12 @@ def elementwise_edits():
 def structured_edits():
     declared = {path: lambda text, more: before(text, LAST_OF_NAMESPACE, more)
                 for path in ("backend/operations.h", "autodiff/operations/along_axis.h")}
-    sources = {
-        "backend/operations/meson.build": ("reduce.cpp", "rise.cpp"),
-        "backend/cpu/operations/meson.build": ("reduce.cpp", "rise.cpp"),
-        "backend/cuda/operations/meson.build": ("reduce.cpp", "rise.cpp"),
-        "backend/cuda/kernels/meson.build": ("reduce.cu", "rise.cu"),
-        "autodiff/operations/meson.build": ("reduce.cpp", "rise.cpp"),
-    }
-    listed = {path: lambda text, _, names=names: with_source(text, *names) for path, names in sources.items()}
     new = ("backend/operations/rise.cpp", "backend/cpu/operations/rise.cpp", "backend/cuda/operations/rise.cpp", "autodiff/operations/rise.cpp",
            "backend/cuda/kernels/rise.h", "backend/cuda/kernels/rise.cu")
     return {
         "backend/kernel_list.h": lambda text, more: before(text, "\n#undef TUTTI_KERNEL_WITH_DEFAULT\n", more),
-        **declared, **listed, **{path: lambda _, more: more for path in new},
+        "backend/operations/meson.build": lambda text, more: before(text, "}\n\noperation_sources = ", more),
+        **declared, **{path: lambda _, more: more for path in new},
     }
 
 
@@ -210,9 +196,10 @@ def add_structured(build, folder):
     tree = copied_tree(folder)
     add(tree, structured_edits(), STRUCTURED, documented("With kernels of its own", "cumsum", "rise"))
     check_page(tree, "rise is declared, and in no table of tests/references")
-    unlisted = list(check_layers.check_listed(tree, [pathlib.Path(path) for path in structured_edits()]))
-    if unlisted:
-        raise Wrong("\n".join(unlisted))
+    files = [pathlib.Path(path) for path in structured_edits()]
+    faults = [*check_layers.check_operations(tree), *check_layers.check_listed(tree, files)]
+    if faults:
+        raise Wrong("\n".join(faults))
     compiler = Compiler(build, folder)
     main = tree / "main.cpp"
     main.write_text(STRUCTURED["main.cpp"])

@@ -13,6 +13,7 @@ import sys
 
 import layer_rules as rules
 
+LISTED_OPERATION = re.compile(r"^ +'(\w+)': \[([^\]]*)\],?$")
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 
 
@@ -119,9 +120,44 @@ def check_text(root, files):
             yield f"{path}:1: no SPDX-License-Identifier on top"
 
 
+def listed_operations(root):
+    """(line number, name, places) of each operation in the list of their sources."""
+    listing = root / rules.OPERATION_LIST
+    lines = listing.read_text().splitlines() if listing.is_file() else []
+    matches = ((number, LISTED_OPERATION.match(line)) for number, line in enumerate(lines, 1))
+    return [(number, match[1], re.findall(r"'(\w+)'", match[2])) for number, match in matches if match]
+
+
+def check_operations(root):
+    """The list of operations says what there is."""
+    for number, name, places in listed_operations(root):
+        where = f"{rules.OPERATION_LIST}:{number}"
+        if not places:
+            yield f"{where}: '{name}' has a source in no folder"
+        for place in places:
+            source = rules.OPERATION_SOURCES.get(place, "").format(name)
+            if not source:
+                yield f"{where}: '{place}' is no folder of operations"
+            elif not (root / source).is_file():
+                yield f"{where}: there is no {source}"
+
+
+def sources_of_operations(root):
+    """Those that the list of operations names, in folders that take theirs from it."""
+    for _, name, places in listed_operations(root):
+        for place in filter(rules.OPERATION_SOURCES.__contains__, places):
+            source = rules.OPERATION_SOURCES[place].format(name)
+            taking = (root / source).parent / "meson.build"
+            if taking.is_file() and f"operation_sources['{place}']" in taking.read_text():
+                yield source
+
+
 def check_listed(root, files):
     """A source or public header that no meson.build names is not compiled, tested or installed: nobody would notice."""
-    for path in filter(rules.must_be_listed, files):
+    operations = set(sources_of_operations(root))
+    for path in files:
+        if not rules.must_be_listed(path) or str(path) in operations:
+            continue
         for folder in path.parents:
             listing = root / folder / "meson.build"
             if listing.is_file() and f"'{path.relative_to(folder)}'" in listing.read_text():
@@ -138,6 +174,7 @@ def check(root):
         *check_names(files),
         *check_places(files),
         *check_text(root, files),
+        *check_operations(root),
         *check_listed(root, files),
     ]
 

@@ -10,6 +10,16 @@ SIZED_SUFFIXES = CODE_SUFFIXES | {".py", ".sh"}
 EMPTY_NAMES = {"util", "utils", "common", "helper", "helpers", "manager", "misc"}
 # Folders with a file for each operation, of any number.
 OPERATION_FOLDERS = {"operations", "kernels"}
+# Where an operation's name is listed, once for all folders that have a source of that name: by Meson's words for them.
+OPERATION_LIST = "backend/operations/meson.build"
+OPERATION_SOURCES = {
+    "arrays": "backend/operations/{}.cpp",
+    "cpu": "backend/cpu/operations/{}.cpp",
+    "cuda": "backend/cuda/operations/{}.cpp",
+    "kernels": "backend/cuda/kernels/{}.cu",
+    "element_kernels": "backend/cuda/kernels/{}.cu",
+    "tensors": "autodiff/operations/{}.cpp",
+}
 
 # What each top folder may include; itself is always allowed.
 LAYERS = {

@@ -11,6 +11,14 @@ SOUND = {
     "backend/meson.build": "# SPDX-License-Identifier: Apache-2.0\n'array.h' 'shape.h' 'devices/registry.cpp' 'cpu/exp.cpp' 'cuda/exp.cu'\n",
     "backend/array.h": SPDX + "#include <tutti/backend/shape.h>\n#include <vector>\n",
     "backend/shape.h": SPDX + "#include <fmt/format.h>\n",
+    "backend/operations/meson.build": "# SPDX-License-Identifier: Apache-2.0\noperations = {\n"
+        "  'sort': ['arrays', 'kernels'],\n  'wire': ['element_kernels'],\n}\nfiles(operation_sources['arrays'])\n",
+    "backend/operations/sort.cpp": SPDX,
+    "backend/cuda/kernels/meson.build": "# SPDX-License-Identifier: Apache-2.0\n"
+        "files(operation_sources['kernels'])\nfiles(operation_sources['element_kernels'], 'copy.cu')\n",
+    "backend/cuda/kernels/copy.cu": SPDX,
+    "backend/cuda/kernels/sort.cu": SPDX,
+    "backend/cuda/kernels/wire.cu": SPDX,
     "backend/devices/registry.cpp": SPDX + "#include <tutti/backend/cpu/pack.h>\n",
     "backend/cpu/pack.h": SPDX + "#include <Eigen/Core>\n#include <tutti/backend/array.h>\n",
     "backend/cpu/exp.cpp": SPDX + "#include <tutti/backend/cpu/pack.h>\n",
@@ -36,6 +44,7 @@ SOUND = {
     "tests/backend/array_test.cpp": SPDX + "#include <doctest/doctest.h>\n#include <tutti/backend/cpu/pack.h>\n",
 }
 
+OPERATIONS = "backend/operations/meson.build"
 LEDGER = "distributed/ledger/sync_ledger.h"
 
 # What is broken: (path, text, the line that must be named, a part of the message).
@@ -75,6 +84,15 @@ BROKEN = (
     ("autodiff/graph.h", SPDX, 1, "no meson.build lists it"),
     ("backend/cuda/log.cu", SPDX, 1, "no meson.build lists it"),
     ("tests/backend/forgotten_test.cpp", SPDX, 1, "no meson.build lists it"),
+    ("backend/operations/gather.cpp", SPDX, 1, "no meson.build lists it"),
+    ("backend/cuda/kernels/gather.cu", SPDX, 1, "no meson.build lists it"),
+    ("autodiff/operations/sort.cpp", SPDX, 1, "no meson.build lists it"),
+    (OPERATIONS, SOUND[OPERATIONS].replace("}", "  'gather': [],\n}"), 5, "'gather' has a source in no folder"),
+    (OPERATIONS, SOUND[OPERATIONS].replace("}", "  'gahter': ['arrays'],\n}"), 5, "there is no backend/operations/gahter.cpp"),
+    (OPERATIONS, SOUND[OPERATIONS].replace("'kernels'", "'kernels', 'cpu'"), 3, "there is no backend/cpu/operations/sort.cpp"),
+    (OPERATIONS, SOUND[OPERATIONS].replace("'kernels'", "'kernels', 'tensor'"), 3, "'tensor' is no folder of operations"),
+    (OPERATIONS, SOUND[OPERATIONS].replace("'arrays', ", ""), 1, "no meson.build lists it", "backend/operations/sort.cpp"),
+    (OPERATIONS, SOUND[OPERATIONS].replace("operation_sources['arrays']", ""), 1, "no meson.build lists it", "backend/operations/sort.cpp"),
 )
 
 
