@@ -159,20 +159,11 @@ std::optional<IndexMeaning> meaning_now() {
   return meaning != nullptr ? std::optional(*meaning) : std::nullopt;
 }
 
-/// Calls `f` with an integer as large as the elements: those that only move are the same for all types of a size.
-template <class F> void visit_size(DType dtype, F&& f) {
-  switch (size_of(dtype)) {
-    case 8: return f(std::type_identity<std::uint64_t>{});
-    case 4: return f(std::type_identity<std::uint32_t>{});
-    case 2: return f(std::type_identity<std::uint16_t>{});
-    default: return f(std::type_identity<std::uint8_t>{});
-  }
-}
-
-/// Calls `f` with the formula of what an element becomes by an update that it is joined with.
+/// Calls `f` with the formula of what an element becomes.
 template <class T, class F> void visit_join(Scatter kind, F&& f) {
   constexpr bool kNumber = !std::is_same_v<T, bool>;
   constexpr bool kComputed = kNumber && std::is_same_v<T, ComputedIn<T>>;
+  if (kind == Scatter::set) return f([](T, T update) { return update; });
   if constexpr (kNumber)
     if (kind == Scatter::add) return f([](T x, T update) { return static_cast<T>(x + update); });
   if constexpr (kComputed) {
@@ -182,50 +173,25 @@ template <class T, class F> void visit_join(Scatter kind, F&& f) {
   }
 }
 
-template <class T> void gather_elements(ThreadPool& pool, const Selection& selection, const T* source, T* target) {
-  if (selection.in_rows())
-    return pool.parallel_for(selection.rows(), selection.grain_of_rows(), [&](std::int64_t begin, std::int64_t end) {
-      const std::int64_t row = selection.row();
-      for (std::int64_t i = begin; i < end; ++i) std::copy_n(source + selection.place_of_row(i), row, target + i * row);
-    });
-  pool.parallel_for(selection.outer(), selection.grain(), [&](std::int64_t begin, std::int64_t end) {
-    selection.for_each(begin, end, [=](std::int64_t i, std::int64_t place) { target[i] = source[place]; });
-  });
-}
-
-/// Outer blocks never meet in an output element; within one, updates are joined in the order of the index.
-template <class T, class Join>
-void scatter_elements(ThreadPool& pool, const Selection& selection, const T* source, T* target, const Join& join) {
-  if (!selection.in_rows())
-    return pool.parallel_for(selection.outer(), selection.grain(), [&](std::int64_t begin, std::int64_t end) {
-      selection.for_each(begin, end,
-                         [=](std::int64_t i, std::int64_t place) { target[place] = join(target[place], source[i]); });
-    });
-  const auto join_rows = [&](std::int64_t first, std::int64_t last, std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = first; i < last; ++i) {
-      T* const place = target + selection.place_of_row(i);
-      const T* const row = source + i * selection.row();
-      for (std::int64_t k = begin; k < end; ++k) place[k] = join(place[k], row[k]);
-    }
-  };
-  if (selection.outer() == 1)  // each thread takes some columns of all rows
-    return pool.parallel_for(selection.row(), selection.grain_of_columns(),
-                             [&](std::int64_t begin, std::int64_t end) { join_rows(0, selection.rows(), begin, end); });
-  const std::int64_t block = selection.rows() / selection.outer();
-  pool.parallel_for(selection.outer(), selection.grain(), [&](std::int64_t begin, std::int64_t end) {
-    join_rows(begin * block, end * block, 0, selection.row());
-  });
-}
-
 }  // namespace
 
 void CpuBackend::gather(const Array& input, std::size_t axis, const Array& index, const Array& output) {
   const auto work = [axis, meaning = meaning_now(), &pool = threads(output.device())](
                         const Array& from, const Array& places, const Array& to) {
     const Selection selection("gather", meaning, from.shape(), places, axis);
-    visit_size(from.dtype(), [&]<class T>(std::type_identity<T>) {
-      gather_elements(pool, selection, reinterpret_cast<const T*>(from.raw_data()),
-                      reinterpret_cast<T*>(to.raw_data()));
+    visit_dtype(from.dtype(), [&]<class T>(std::type_identity<T>) {
+      const T* source = from.data<T>();
+      T* target = to.data<T>();
+      if (selection.in_rows())
+        return pool.parallel_for(selection.rows(), selection.grain_of_rows(),
+                                 [&](std::int64_t begin, std::int64_t end) {
+                                   const std::int64_t row = selection.row();
+                                   for (std::int64_t i = begin; i < end; ++i)
+                                     std::copy_n(source + selection.place_of_row(i), row, target + i * row);
+                                 });
+      pool.parallel_for(selection.outer(), selection.grain(), [&](std::int64_t begin, std::int64_t end) {
+        selection.for_each(begin, end, [=](std::int64_t i, std::int64_t place) { target[i] = source[place]; });
+      });
     });
   };
   stream(output.device()).launch("gather", work, input, index, output);
@@ -234,17 +200,36 @@ void CpuBackend::gather(const Array& input, std::size_t axis, const Array& index
 void CpuBackend::scatter(Scatter kind, const Array& updates, std::size_t axis, const Array& index,
                          const Array& output) {
   const char* const name = kind == Scatter::add ? "scatter_add" : "scatter";
+  // Outer blocks never meet in an output element; within one, updates are joined in the order of the index.
   const auto work = [kind, name, axis, meaning = meaning_now(), &pool = threads(output.device())](
                         const Array& from, const Array& places, const Array& to) {
     const Selection selection(name, meaning, to.shape(), places, axis);
-    if (kind == Scatter::set)
-      return visit_size(from.dtype(), [&]<class T>(std::type_identity<T>) {
-        scatter_elements(pool, selection, reinterpret_cast<const T*>(from.raw_data()),
-                         reinterpret_cast<T*>(to.raw_data()), [](T, T update) { return update; });
-      });
     visit_dtype(from.dtype(), [&]<class T>(std::type_identity<T>) {
-      visit_join<T>(kind,
-                    [&](const auto& join) { scatter_elements(pool, selection, from.data<T>(), to.data<T>(), join); });
+      visit_join<T>(kind, [&](auto join) {
+        const T* source = from.data<T>();
+        T* target = to.data<T>();
+        if (selection.in_rows()) {
+          const auto join_rows = [&](std::int64_t first, std::int64_t last, std::int64_t begin, std::int64_t end) {
+            for (std::int64_t i = first; i < last; ++i) {
+              T* const place = target + selection.place_of_row(i);
+              const T* const row = source + i * selection.row();
+              for (std::int64_t k = begin; k < end; ++k) place[k] = join(place[k], row[k]);
+            }
+          };
+          if (selection.outer() == 1)  // each thread takes some columns of all rows
+            return pool.parallel_for(
+                selection.row(), selection.grain_of_columns(),
+                [&](std::int64_t begin, std::int64_t end) { join_rows(0, selection.rows(), begin, end); });
+          const std::int64_t block = selection.rows() / selection.outer();
+          return pool.parallel_for(selection.outer(), selection.grain(), [&](std::int64_t begin, std::int64_t end) {
+            join_rows(begin * block, end * block, 0, selection.row());
+          });
+        }
+        pool.parallel_for(selection.outer(), selection.grain(), [&](std::int64_t begin, std::int64_t end) {
+          selection.for_each(
+              begin, end, [=](std::int64_t i, std::int64_t place) { target[place] = join(target[place], source[i]); });
+        });
+      });
     });
   };
   stream(output.device()).launch(name, work, updates, index, output);
