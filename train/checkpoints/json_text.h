@@ -4,8 +4,6 @@
 // JSON from text and back, for states and manifests. nlohmann's own functions are templates, which take two seconds of
 // compiling in each source that calls them; these are compiled once.
 
-#include <nlohmann/json_fwd.hpp>
-
 #include <string>
 #include <string_view>
 
