@@ -106,24 +106,27 @@ template <class E> inline constexpr bool about_operands =
     std::is_same_v<E, Error> || std::is_same_v<E, ShapeError> || std::is_same_v<E, DTypeError> ||
     std::is_same_v<E, DeviceError> || std::is_same_v<E, AutodiffError> || std::is_same_v<E, LinearAlgebraError>;
 
-/// The message and, unless it says so already, what the calling thread is doing and where.
-inline std::string completed(std::string message, bool about_operands) {
-  std::string places;
-  for (const auto* where : {&place_of_thread, &module_of_thread}) {
-    const auto place_of = where->load(std::memory_order_relaxed);
-    const std::string place = place_of == nullptr ? "" : place_of();
-    if (message.find(place) == std::string::npos) places += (places.empty() ? "" : ", ") + place;
-  }
-  if (about_operands && error_context != nullptr) message = error_context->complete(std::move(message));
-  return places.empty() ? message : message + " (in " + places + ")";
+/// The formatted message and, unless it says so already, what the calling thread is doing and where.
+std::string completed(fmt::string_view format, fmt::format_args, bool about_operands);
+
+template <class E> [[noreturn]] void throw_error(fmt::string_view format, fmt::format_args arguments) {
+  throw E(completed(format, arguments, about_operands<E>));
 }
+// Compiled once, for every source throws them.
+extern template void throw_error<Error>(fmt::string_view, fmt::format_args);
+extern template void throw_error<ShapeError>(fmt::string_view, fmt::format_args);
+extern template void throw_error<DTypeError>(fmt::string_view, fmt::format_args);
+extern template void throw_error<DeviceError>(fmt::string_view, fmt::format_args);
+extern template void throw_error<AutodiffError>(fmt::string_view, fmt::format_args);
+extern template void throw_error<SyncError>(fmt::string_view, fmt::format_args);
+extern template void throw_error<DataError>(fmt::string_view, fmt::format_args);
 
 }  // namespace detail
 
 /// Throws `E` with a formatted message: `raise<ShapeError>("[matmul] inner dimensions differ: {} x {}", a, b)`. Within
 /// a Scope or a module the message ends with its name; within an operation on tensors it names that and its operands.
 template <class E = Error, class... Args> [[noreturn]] void raise(fmt::format_string<Args...> format, Args&&... args) {
-  throw E(detail::completed(fmt::format(format, std::forward<Args>(args)...), detail::about_operands<E>));
+  detail::throw_error<E>(format, fmt::make_format_args(args...));
 }
 
 }  // namespace tutti

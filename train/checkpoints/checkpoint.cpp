@@ -2,6 +2,7 @@
 #include <tutti/train/checkpoints/checkpoint.h>
 
 #include <tutti/backend/error.h>
+#include <tutti/train/checkpoints/json_text.h>
 #include <tutti/train/checkpoints/part_state.h>
 #include <tutti/train/checkpoints/tensor_file.h>
 
@@ -79,7 +80,7 @@ void save_checkpoint(const std::string& path, Module& module, const Optimizer* o
   if (optimizer != nullptr) add_part(file, kOptimizer, part_state(*optimizer));
   if (average != nullptr) add_part(file, kAverage, part_state(*average));
   file.metadata[kVersionKey] = kVersion;
-  file.metadata[kNotesKey] = Json(notes).dump();
+  file.metadata[kNotesKey] = write_json(Json(notes));
   write_tensor_file(path, file);
 }
 
@@ -89,7 +90,7 @@ CheckpointNotes load_checkpoint(const std::string& path, Module& module, Optimiz
   if (text(path, file, kVersionKey) != kVersion)
     raise<DataError>("[checkpoint] {} is of version {}, this program reads version {}", path,
                      text(path, file, kVersionKey), kVersion);
-  auto notes = Json::parse(text(path, file, kNotesKey)).get<CheckpointNotes>();
+  auto notes = parse_json<Json>(text(path, file, kNotesKey)).get<CheckpointNotes>();
   std::vector<Install> installs = {prepare(path, file, kModule, "module", module)};
   if (optimizer != nullptr) installs.push_back(prepare(path, file, kOptimizer, "optimizer", *optimizer));
   if (average != nullptr) installs.push_back(prepare(path, file, kAverage, "average of weights", *average));

@@ -3,6 +3,7 @@
 
 #include <tutti/backend/error.h>
 #include <tutti/train/checkpoints/crc32.h>
+#include <tutti/train/checkpoints/json_text.h>
 
 #include <nlohmann/json.hpp>
 
@@ -77,7 +78,8 @@ std::string manifest_text(const CheckpointManifest& manifest) try {
                      {"written_by", kWriter},
                      {"files", std::move(files)},
                      {"parts", std::move(parts)}};
-  const std::string rest = "\",\n" + json.dump(1).substr(2) + "\n";  // without the opening brace and its line's end
+  // Without the opening brace and its line's end.
+  const std::string rest = "\",\n" + write_json(json, 1).substr(2) + "\n";
   return std::string(kBegin) + crc32_of(rest) + rest;
 } catch (const Json::exception& error) {
   raise<DataError>("[checkpoint] a part's name or text cannot be written: {}", error.what());
@@ -89,7 +91,7 @@ CheckpointManifest parse_manifest(const std::string& path, const std::string& te
   const std::string_view expected = std::string_view(text).substr(kBegin.size(), kDigits);
   const std::string actual = crc32_of(std::string_view(text).substr(kBegin.size() + kDigits));
   if (actual != expected) raise<DataError>("its checksum is {}, but it says {}", actual, expected);
-  return from_json(Json::parse(text));
+  return from_json(parse_json<Json>(text));
 } catch (const DataError& error) {
   raise<DataError>("[checkpoint] {} is damaged: {}", path, error.what());
 } catch (const Json::exception& error) {

@@ -5,6 +5,7 @@
 #include <tutti/backend/error.h>
 #include <tutti/nn/dropout.h>
 #include <tutti/nn/hash_embedding.h>
+#include <tutti/train/checkpoints/json_text.h>
 #include <tutti/train/checkpoints/random_state.h>
 
 #include <nlohmann/json.hpp>
@@ -71,7 +72,7 @@ std::string random_text(const std::vector<Module*>& replicas) {
       for (const auto& [name, layer] : dropout.layers())
         random[name].emplace(std::to_string(device.index), generator_text(layer->generator_of(device)));
   }
-  return random.empty() ? "" : random.dump();
+  return random.empty() ? "" : write_json(random);
 }
 
 Install prepare_random(Module& module, const Json& random) {
@@ -147,7 +148,7 @@ PartState part_state(const std::vector<Module*>& replicas) {
 }
 
 Install prepare_part(const std::vector<Module*>& replicas, const PartState& state) try {
-  const Json random = state.text.empty() ? Json() : Json::parse(state.text);
+  const Json random = state.text.empty() ? Json() : parse_json<Json>(state.text);
   std::vector<Install> installs;
   for (Module* const replica : replicas) {
     installs.push_back(prepare_values(*replica, state));

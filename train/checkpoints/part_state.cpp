@@ -2,6 +2,7 @@
 #include <tutti/train/checkpoints/part_state.h>
 
 #include <tutti/backend/error.h>
+#include <tutti/train/checkpoints/json_text.h>
 #include <tutti/train/checkpoints/random_state.h>
 
 #include <nlohmann/json.hpp>
@@ -16,7 +17,7 @@ using Json = nlohmann::ordered_json;
 
 /// `read` of the text as JSON; what is malformed is a DataError.
 template <class Read> auto read_json(const std::string& text, Read read) try {
-  return read(Json::parse(text));
+  return read(parse_json<Json>(text));
 } catch (const Json::exception& error) {
   raise<DataError>("malformed state: {}", error.what());
 }
@@ -65,11 +66,10 @@ PartState part_state(const Optimizer::State& state) {
     parameters.push_back(
         {{"steps", state.parameters[i].steps}, {"arrays", std::move(names)}, {"group", state.parameters[i].group}});
   }
-  part.text = Json{{"kind", state.kind},
-                   {"steps", state.steps},
-                   {"learning_rates", state.learning_rates},
-                   {"parameters", std::move(parameters)}}
-                  .dump();
+  part.text = write_json(Json{{"kind", state.kind},
+                              {"steps", state.steps},
+                              {"learning_rates", state.learning_rates},
+                              {"parameters", std::move(parameters)}});
   return part;
 }
 
@@ -112,7 +112,7 @@ PartState part_state(const WeightAverage& average) {
   if (average.applied()) raise("[checkpoint] a scope has the averages applied to the parameters: end it first");
   WeightAverage::State state = average.state();
   PartState part;
-  part.text = Json{{"updates", state.updates}, {"parameters", state.averages.size()}}.dump();
+  part.text = write_json(Json{{"updates", state.updates}, {"parameters", state.averages.size()}});
   for (std::size_t i = 0; i < state.averages.size(); ++i)
     part.arrays.emplace_back(std::to_string(i), std::move(state.averages[i]));
   return part;

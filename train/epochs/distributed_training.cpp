@@ -4,6 +4,7 @@
 #include <tutti/backend/error.h>
 #include <tutti/distributed/gradient_sync.h>
 #include <tutti/distributed/report/sync_text.h>
+#include <tutti/train/checkpoints/json_text.h>
 
 #include <nlohmann/json.hpp>
 
@@ -205,11 +206,12 @@ void follow_distributed_training(ControlFollower& control, EagerTrainerBase& tra
 }
 
 std::string DrivingState::to_text() const {
-  return nlohmann::json{{"loop", loop.to_text()}, {"schedule", schedule}, {"learning_rates", learning_rates}}.dump();
+  return write_json(
+      nlohmann::json{{"loop", loop.to_text()}, {"schedule", schedule}, {"learning_rates", learning_rates}});
 }
 
 void DrivingState::load_text(const std::string& text) try {
-  const auto json = nlohmann::json::parse(text);
+  const auto json = parse_json<nlohmann::json>(text);
   LoopState read = LoopState::from_text(json.at("loop"));
   std::vector<double> rates = json.at("learning_rates");
   schedule = json.at("schedule");

@@ -2,6 +2,7 @@
 #include <tutti/train/epochs.h>
 
 #include <tutti/backend/error.h>
+#include <tutti/train/checkpoints/json_text.h>
 
 #include <nlohmann/json.hpp>
 
@@ -60,10 +61,10 @@ class Plateau final : public EpochSchedule {
     return current_ < least_ ? 0 : current_;
   }
   std::string state() const override {
-    return Json{{"factor", current_}, {"bad", bad_}, {"best", exact(best_)}}.dump();
+    return write_json(Json{{"factor", current_}, {"bad", bad_}, {"best", exact(best_)}});
   }
   void load_state(const std::string& text) override try {
-    const Json json = Json::parse(text);
+    const Json json = parse_json<Json>(text);
     const double current = json.at("factor");
     const std::int64_t bad = json.at("bad");
     best_ = optional_number(json.at("best"));
@@ -158,11 +159,11 @@ std::string LoopState::to_text() const {
             {"stopped", stopped_by_schedule},
             {"curve", std::move(curve)}};
   if (min_validation_epoch) json["min_epoch"] = *min_validation_epoch;
-  return json.dump();
+  return write_json(json);
 }
 
 LoopState LoopState::from_text(const std::string& text) try {
-  const Json json = Json::parse(text);
+  const Json json = parse_json<Json>(text);
   LoopState state;
   state.epoch = json.at("epoch");
   state.last_validation_loss = optional_number(json.at("last"));

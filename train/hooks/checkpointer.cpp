@@ -3,6 +3,7 @@
 
 #include <tutti/backend/error.h>
 #include <tutti/distributed/gradient_sync.h>
+#include <tutti/train/checkpoints/json_text.h>
 #include <tutti/train/trainer.h>
 
 #include <fmt/ranges.h>
@@ -86,10 +87,10 @@ void BestCheckpointer::after_evaluation(const Metrics& means) {
   }
 }
 
-std::string BestCheckpointer::state() const { return best_ ? nlohmann::json(*best_).dump() : "null"; }
+std::string BestCheckpointer::state() const { return best_ ? write_json(nlohmann::json(*best_)) : "null"; }
 
 void BestCheckpointer::load_state(const std::string& text) try {
-  const auto json = nlohmann::json::parse(text);
+  const auto json = parse_json<nlohmann::json>(text);
   best_ = json.is_null() ? std::nullopt : std::optional(json.get<double>());
 } catch (const nlohmann::json::exception& error) {
   raise<DataError>("[best checkpointer] this is no state of it: {}", error.what());

@@ -2,6 +2,7 @@
 #include <tutti/train/hooks/early_stopping.h>
 
 #include <tutti/backend/error.h>
+#include <tutti/train/checkpoints/json_text.h>
 #include <tutti/train/trainer.h>
 
 #include <fmt/ranges.h>
@@ -50,11 +51,11 @@ void EarlyStopping::stop() {
 std::string EarlyStopping::state() const {
   nlohmann::json json{{"bad", bad_}};
   if (best_) json["best"] = *best_;
-  return json.dump();
+  return write_json(json);
 }
 
 void EarlyStopping::load_state(const std::string& text) try {
-  const auto json = nlohmann::json::parse(text);
+  const auto json = parse_json<nlohmann::json>(text);
   const std::int64_t bad = json.at("bad");
   std::optional<double> best;
   if (json.contains("best")) best = json.at("best").get<double>();

@@ -5,6 +5,7 @@
 #include <tutti/autodiff/operations.h>
 #include <tutti/backend/error.h>
 #include <tutti/distributed/gradient_sync.h>
+#include <tutti/train/checkpoints/json_text.h>
 
 #include <nlohmann/json.hpp>
 
@@ -76,7 +77,7 @@ std::string EagerTrainerBase::measured() const {
   add_unread(all);
   nlohmann::json averages = nlohmann::json::object();
   for (const auto& [name, average] : all.averages) averages[name] = average.to_text();
-  return nlohmann::json{{"averages", averages}, {"loss", all.loss.to_text()}}.dump();
+  return write_json(nlohmann::json{{"averages", averages}, {"loss", all.loss.to_text()}});
 }
 
 std::function<void()> EagerTrainerBase::prepare_measured(const std::vector<std::string>& texts) try {
@@ -87,7 +88,7 @@ std::function<void()> EagerTrainerBase::prepare_measured(const std::vector<std::
     to.merge(average);
   };
   for (const std::string& text : texts) {
-    const auto json = nlohmann::json::parse(text);
+    const auto json = parse_json<nlohmann::json>(text);
     for (const auto& [name, average] : json.at("averages").items()) add(all.averages[name], average);
     add(all.loss, json.at("loss"));
   }

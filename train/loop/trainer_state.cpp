@@ -4,6 +4,7 @@
 
 #include <tutti/backend/error.h>
 #include <tutti/exchange/files/utf8.h>
+#include <tutti/train/checkpoints/json_text.h>
 #include <tutti/train/checkpoints/part_state.h>
 
 #include <nlohmann/json.hpp>
@@ -56,17 +57,16 @@ std::string Trainer::state() const {
     ++place.epoch;
     place.window = place.epoch_steps = 0;
   }
-  return nlohmann::json{{"iteration", place.iteration},
-                        {"epoch", place.epoch},
-                        {"window", place.window},
-                        {"window_steps", place.window_steps},
-                        {"epoch_steps", place.epoch_steps},
-                        {"in_epoch", in_epoch_ && !epoch_ends_},
-                        {"in_window", in_window_},
-                        {"evaluation_due", epoch_ends_ ? evaluation_due_after_epoch() : evaluation_due_},
-                        {"storage", storage_.to_text()},
-                        {"hooks", hooks}}
-      .dump();
+  return write_json(nlohmann::json{{"iteration", place.iteration},
+                                   {"epoch", place.epoch},
+                                   {"window", place.window},
+                                   {"window_steps", place.window_steps},
+                                   {"epoch_steps", place.epoch_steps},
+                                   {"in_epoch", in_epoch_ && !epoch_ends_},
+                                   {"in_window", in_window_},
+                                   {"evaluation_due", epoch_ends_ ? evaluation_due_after_epoch() : evaluation_due_},
+                                   {"storage", storage_.to_text()},
+                                   {"hooks", hooks}});
 }
 
 // That a state fits is seen by loading it; then what the hook had comes back.
@@ -88,7 +88,7 @@ std::function<void()> Trainer::prepare_hooks(HookStates states) {
 
 std::function<void()> Trainer::prepare_load(const std::string& text) try {
   if (running_ || evaluating_) raise<Error>("[trainer] load_state was called within the loop");
-  const auto json = nlohmann::json::parse(text);
+  const auto json = parse_json<nlohmann::json>(text);
   const Place place{json.at("iteration"), json.at("epoch"), json.at("window"), json.at("window_steps"),
                     json.value("epoch_steps", std::int64_t{0})};  // texts of earlier versions have none
   if (std::min({place.iteration, place.epoch, place.window, place.window_steps, place.epoch_steps}) < 0)

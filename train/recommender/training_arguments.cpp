@@ -3,6 +3,7 @@
 
 #include <tutti/backend/error.h>
 #include <tutti/nn/parameter_selection.h>
+#include <tutti/train/checkpoints/json_text.h>
 
 #include <nlohmann/json.hpp>
 
@@ -108,7 +109,7 @@ template <Fields T> Json write(const T& value) {
 // --- reading: `name` is the whole path of a field, "model_bank[1].path"
 
 [[noreturn]] void refuse(const std::string& name, const Json& json, std::string_view wanted) {
-  raise<DataError>("[training_arguments] {} is {}, it must be {}", name, json.dump(), wanted);
+  raise<DataError>("[training_arguments] {} is {}, it must be {}", name, write_json(json), wanted);
 }
 
 void read(const std::string& name, const Json& json, bool& value) {
@@ -217,12 +218,12 @@ bool TrainingArguments::saves(const std::string& name) const {
 
 void validate(const TrainingArguments& arguments) { check("", arguments); }
 
-std::string to_json(const TrainingArguments& arguments) { return write(arguments).dump(2) + "\n"; }
+std::string to_json(const TrainingArguments& arguments) { return write_json(write(arguments), 2) + "\n"; }
 
 TrainingArguments training_arguments_from_json(std::string_view text) {
   Json json;
   try {
-    json = Json::parse(text);
+    json = parse_json<Json>(text);
   } catch (const Json::exception& error) {
     raise<DataError>("[training_arguments] the text is not JSON: {}", error.what());
   }

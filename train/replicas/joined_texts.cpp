@@ -2,17 +2,18 @@
 #include <tutti/train/replicas/joined_texts.h>
 
 #include <tutti/backend/error.h>
+#include <tutti/train/checkpoints/json_text.h>
 
 #include <nlohmann/json.hpp>
 
 namespace tutti {
 
 std::string join_texts(std::span<const std::string> texts) {
-  return nlohmann::json(std::vector<std::string>(texts.begin(), texts.end())).dump();
+  return write_json(nlohmann::json(std::vector<std::string>(texts.begin(), texts.end())));
 }
 
 std::vector<std::string> split_texts(const std::string& text) try {
-  return nlohmann::json::parse(text).get<std::vector<std::string>>();
+  return parse_json<nlohmann::json>(text).get<std::vector<std::string>>();
 } catch (const nlohmann::json::exception& error) {
   raise<DataError>("[checkpoint] these are no texts of devices: {}", error.what());
 }

@@ -7,7 +7,7 @@
 
 namespace tutti {
 
-// Eigen's decompositions, a source for each kind, for they take the compiler longest of all. Matrices are [rows,
+// Eigen's decompositions, in a source of their own, which takes the compiler longest of all. Matrices are [rows,
 // columns] and parts as `Factorization` has them, row-major; T is float or double.
 
 /// parts [rows, rows]: the lower factor.

@@ -2,6 +2,7 @@
 #include <tutti/train/data/positions/window_position.h>
 
 #include <tutti/backend/error.h>
+#include <tutti/train/checkpoints/json_text.h>
 
 #include <nlohmann/json.hpp>
 
@@ -28,14 +29,14 @@ std::string to_string(WindowUse use) {
 }
 
 std::string WindowPosition::text() const {
-  return Json{{"use", to_string(use)}, {"epoch", epoch}, {"window", window}, {"inside", inside}, {"inner", inner}}
-      .dump();
+  return write_json(
+      Json{{"use", to_string(use)}, {"epoch", epoch}, {"window", window}, {"inside", inside}, {"inner", inner}});
 }
 
 WindowPosition WindowPosition::parse(const std::string& text, std::int64_t windows) {
   WindowPosition position;
   try {
-    const Json json = Json::parse(text);
+    const Json json = parse_json<Json>(text);
     position = {use_of(json.at("use").get<std::string>()), json.at("epoch").get<std::int64_t>(),
                 json.at("window").get<std::int64_t>(), json.at("inside").get<bool>(),
                 json.at("inner").get<std::string>()};

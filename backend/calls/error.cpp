@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tutti/backend/error.h>
+
+namespace tutti::detail {
+
+std::string completed(fmt::string_view format, fmt::format_args arguments, bool about_operands) {
+  std::string message = fmt::vformat(format, arguments);
+  std::string places;
+  for (const auto* where : {&place_of_thread, &module_of_thread}) {
+    const auto place_of = where->load(std::memory_order_relaxed);
+    const std::string place = place_of == nullptr ? "" : place_of();
+    if (message.find(place) == std::string::npos) places += (places.empty() ? "" : ", ") + place;
+  }
+  if (about_operands && error_context != nullptr) message = error_context->complete(std::move(message));
+  return places.empty() ? message : message + " (in " + places + ")";
+}
+
+template void throw_error<Error>(fmt::string_view, fmt::format_args);
+template void throw_error<ShapeError>(fmt::string_view, fmt::format_args);
+template void throw_error<DTypeError>(fmt::string_view, fmt::format_args);
+template void throw_error<DeviceError>(fmt::string_view, fmt::format_args);
+template void throw_error<AutodiffError>(fmt::string_view, fmt::format_args);
+template void throw_error<SyncError>(fmt::string_view, fmt::format_args);
+template void throw_error<DataError>(fmt::string_view, fmt::format_args);
+
+}  // namespace tutti::detail
