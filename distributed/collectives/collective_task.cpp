@@ -28,7 +28,7 @@ void join_tasks(Device device, std::span<const std::shared_ptr<CollectiveTask>> 
   if (error) std::rethrow_exception(error);
 }
 
-std::vector<Event> events_of(const std::shared_ptr<const CollectiveTask>& task) {
+std::vector<Event> events_of(const std::shared_ptr<CollectiveTask>& task) {
   std::vector<Event> events = task->on_streams();
   if (events.empty()) events.emplace_back(std::make_shared<TaskEvent>(task));
   return events;

@@ -38,12 +38,14 @@ class CollectiveTask {
   // --- how far it is
 
   bool finished() const noexcept { return progress() == kFinished; }
-  void wait() const noexcept {  ///< blocks until finished
+  /// Blocks until the task is finished, and does meanwhile what is left of it and nobody else does.
+  void wait() noexcept {
     for (std::uint32_t now; (now = progress()) != kFinished;) wait_past(now);
   }
   /// Changes with every stage that ends, for tasks that have several; kFinished at last.
   virtual std::uint32_t progress() const noexcept = 0;
-  virtual void wait_past(std::uint32_t progress) const noexcept = 0;
+  /// Blocks, working as `wait` does, while that is the progress.
+  virtual void wait_past(std::uint32_t progress) noexcept = 0;
   static constexpr std::uint32_t kFinished = ~std::uint32_t{0};
   /// The task's own error, not that of whoever helped with it; null unless it failed. Valid once finished.
   virtual const std::exception_ptr& error() const noexcept = 0;
@@ -54,7 +56,7 @@ class CollectiveTask {
 /// The end of a task: of its work on streams once that is queued, else when it is finished.
 class TaskEvent final : public EventState {
  public:
-  explicit TaskEvent(std::shared_ptr<const CollectiveTask> task) : task_(std::move(task)) {}
+  explicit TaskEvent(std::shared_ptr<CollectiveTask> task) : task_(std::move(task)) {}
 
   bool ready() const override { return task_->finished(); }
   void synchronize() override;
@@ -64,7 +66,7 @@ class TaskEvent final : public EventState {
   std::vector<Event> on_streams() const;
 
  private:
-  std::shared_ptr<const CollectiveTask> task_;
+  std::shared_ptr<CollectiveTask> task_;
 };
 
 /// Joins all of them with one device, whose thread helps with whatever of them is ready before it waits for any.
@@ -73,6 +75,6 @@ void join_tasks(Device, std::span<const std::shared_ptr<CollectiveTask>>);
 
 /// Events behind which the task's results lie, for requests that use them: so an engine made of engines can launch all
 /// stages of a collective at once, each behind the one before. A task that failed fails what waits for them.
-std::vector<Event> events_of(const std::shared_ptr<const CollectiveTask>&);
+std::vector<Event> events_of(const std::shared_ptr<CollectiveTask>&);
 
 }  // namespace tutti

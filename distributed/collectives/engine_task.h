@@ -22,9 +22,7 @@ class EngineTask : public CollectiveTask {
     if (error()) std::rethrow_exception(error());
   }
   std::uint32_t progress() const noexcept final { return progress_.load(std::memory_order_acquire); }
-  void wait_past(std::uint32_t progress) const noexcept override {
-    progress_.wait(progress, std::memory_order_acquire);
-  }
+  void wait_past(std::uint32_t progress) noexcept override { progress_.wait(progress, std::memory_order_acquire); }
   const std::exception_ptr& error() const noexcept final { return error_; }
   Clock::time_point finished_at() const noexcept final { return finished_at_; }
   std::chrono::nanoseconds busy() const noexcept final {

@@ -23,6 +23,7 @@ class StagedTask : public EngineTask {
  public:
   void help(Device) override;
   void join(Device) override;
+  void wait_past(std::uint32_t progress) noexcept override;
 
   bool ready() const;
   void wait_for_inputs() const noexcept;  ///< blocks; an input's error becomes the task's when its chunks run

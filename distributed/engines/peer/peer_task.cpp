@@ -20,7 +20,7 @@ void PeerTask::join(Device device) {
 }
 
 // Nobody else may come by.
-void PeerTask::wait_past(std::uint32_t) const noexcept {
+void PeerTask::wait_past(std::uint32_t) noexcept {
   try {
     flight_->wait_for(*this);
   } catch (...) {

@@ -26,7 +26,7 @@ class PeerTask final : public EngineTask {
 
   void join(Device) override;
   std::vector<Event> on_streams() const override { return done_; }
-  void wait_past(std::uint32_t progress) const noexcept override;
+  void wait_past(std::uint32_t progress) noexcept override;
 
   const std::vector<Event>& done() const noexcept { return done_; }  ///< one for each GPU's part
   bool all_done() const { return std::ranges::all_of(done_, &Event::ready); }

@@ -37,7 +37,7 @@ class TaskOfStages final : public CollectiveTask {
   void join(Device device) override { join_tasks(device, stages_); }
   std::vector<Event> on_streams() const override { return last().on_streams(); }
   std::uint32_t progress() const noexcept override { return last().progress(); }
-  void wait_past(std::uint32_t progress) const noexcept override { last().wait_past(progress); }
+  void wait_past(std::uint32_t progress) noexcept override { stages_.back()->wait_past(progress); }
   const std::exception_ptr& error() const noexcept override { return last().error(); }
   Clock::time_point finished_at() const noexcept override { return last().finished_at(); }
   std::chrono::nanoseconds busy() const noexcept override {

@@ -157,4 +157,17 @@ TEST_CASE("local_communicator: devices of other kinds are refused by name") {
   CHECK_THROWS_WITH_AS((void)make_communicator(devices), doctest::Contains("cuda:0"), DeviceError);
 }
 
+TEST_CASE("local_communicator: a task that only another engine's task waits for is done") {
+  LocalCommunicator first;
+  LocalCommunicator second;
+  AllReduceRequest reduction = request<double>(2000, 2, 1.0);
+  const auto slices = reduction.slices;
+  const auto task = first.all_reduce(std::move(reduction));
+  second.all_reduce({.slices = slices, .ready = events_of(task)})->wait();
+  CHECK(task->finished());
+  std::vector<double> twice = expected<double>(2000, 2, 1.0);
+  for (double& value : twice) value *= 2;
+  for (const AllReduceSlice& slice : slices) CHECK(slice.gradient.to_vector<double>() == twice);
+}
+
 TEST_SUITE_END();

@@ -65,6 +65,15 @@ TEST_CASE("staged_task: an error ends the task after its stage, and the function
   task.wait();  // returns at once
 }
 
+TEST_CASE("staged_task: whoever waits for a task that nobody helps does it") {
+  int runs = 0;
+  std::vector<WorkStage> stages;
+  for (int s = 0; s < 3; ++s) stages.push_back({5, [&runs](std::int64_t) { ++runs; }});
+  FunctionTask task({}, test_devices(2), std::move(stages));
+  task.wait();
+  CHECK(runs == 15);
+}
+
 namespace {
 
 /// Adds 1 to each member's number, sums, and gives the sum to all, twice.
