@@ -101,8 +101,7 @@ void all_reduce_server(benchmark::State& state) {
   Buffers ours(state.range(0));
   const Buffers peer(state.range(0));
   Rounds rounds(state.range(0), state.range(1) != 0);
-  DistributedSyncServer server(GroupMembers(std::vector<Device>{cpu(0), cpu(1)}), std::make_unique<LocalCommunicator>(),
-                               {});
+  DistributedSyncServer server(GroupMembers({cpu(0), cpu(1)}), std::make_unique<LocalCommunicator>(), {});
   const std::vector<SyncParameter> parameters{{"weight", ours.gradients[0].shape(), DType::f32}};
   std::shared_ptr<const GradientArena> arenas[2];
   for (MemberIndex member = 0; member < 2; ++member) {

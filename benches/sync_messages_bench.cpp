@@ -160,7 +160,7 @@ void original_server(benchmark::State& state) {
 class TinyGradients {
  public:
   explicit TinyGradients(std::uint32_t parameters)
-      : server_(GroupMembers(std::vector<Device>{cpu(0), cpu(1)}), std::make_unique<LocalCommunicator>(), {}),
+      : server_(GroupMembers({cpu(0), cpu(1)}), std::make_unique<LocalCommunicator>(), {}),
         required_(all_of(parameters)) {
     for (std::uint32_t id = 0; id < parameters; ++id)
       declared_.push_back({"parameter" + std::to_string(id), {1}, DType::f32});

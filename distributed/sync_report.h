@@ -37,7 +37,7 @@ struct SyncReport {
     std::vector<Reduction> reductions;  ///< listed in order of launch
   };
 
-  std::vector<Member> devices;          ///< the group's, in its order
+  std::vector<Member> devices;          ///< the group's, in its order; to_string wants their world_of
   std::vector<std::string> parameters;  ///< names, by ParameterId
   std::vector<Step> steps;
 

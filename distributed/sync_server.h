@@ -2,6 +2,7 @@
 #pragma once
 
 #include <tutti/backend/process/process_mark.h>
+#include <tutti/distributed/collectives/member.h>
 #include <tutti/distributed/communicator.h>
 #include <tutti/distributed/ledger/sync_ledger.h>
 #include <tutti/distributed/messages/launched_reductions.h>

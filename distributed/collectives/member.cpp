@@ -35,6 +35,4 @@ GroupMembers::GroupMembers(std::vector<Member> members) : members_(std::move(mem
   for (const Member& member : members_) devices_.push_back(member.device);
 }
 
-GroupMembers::GroupMembers(std::vector<Device> devices) : GroupMembers(members_of(devices)) {}
-
 }  // namespace tutti

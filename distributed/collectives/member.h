@@ -40,7 +40,6 @@ std::ostream& operator<<(std::ostream&, const Member&);
 class GroupMembers {
  public:
   explicit GroupMembers(std::vector<Member>);
-  explicit GroupMembers(std::vector<Device>);  ///< devices of the only process
 
   std::size_t size() const noexcept { return members_.size(); }
   const Member& operator[](std::size_t place) const { return members_[place]; }

@@ -104,8 +104,8 @@ void reduce_sparse(const SparseReduction& request) {
   for (const auto& [member, parts] : request.contributions)
     for (const SparseGradient& part : parts)
       if (const auto index = index_out_of_range(part, request.parameter))
-        raise<SyncError>("[sync] {} submitted parameter \"{}\" with index {} of {} rows", to_string(member),
-                         request.parameter.name, *index, request.parameter.shape[0]);
+        raise<SyncError>("[sync] {} submitted parameter \"{}\" with index {} of {} rows",
+                         to_string(member, request.world), request.parameter.name, *index, request.parameter.shape[0]);
   SparseResult& result = *request.result;
   std::optional<SparseGradient> sum;
   for (std::size_t member = 0; member < request.receivers.size(); ++member) {

@@ -57,6 +57,7 @@ struct SparseReduction {
   std::vector<Event> ready;       ///< earlier than these no part may be read; unrecorded ones count as past
   double denominator = 1.0;
   std::shared_ptr<SparseResult> result;
+  int world = 1;  ///< number of processes, for errors
 };
 
 /// Reduces on the calling thread, on CPUs. Throws SyncError naming parameter, device and index if one is out of range.

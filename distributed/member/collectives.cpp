@@ -116,9 +116,10 @@ Collectives::Collectives(DistributedSyncServer& server, std::span<const std::uni
 void Collectives::note_recorded(std::size_t member) { members_[member]->note_recorded_collective(); }
 
 std::size_t Collectives::member_of(const Member& sought) const {
-  const auto found = std::ranges::find(members_, sought, [](const auto& member) { return Member(member->device()); });
-  if (found == members_.end()) raise<SyncError>("[sync] {} is not in this group", to_string(sought));
-  return static_cast<std::size_t>(found - members_.begin());
+  const auto all = server_.members().all();
+  const auto found = std::ranges::find(all, sought);
+  if (found == all.end()) raise<SyncError>("[sync] {} is not in this group", to_string(sought));
+  return static_cast<std::size_t>(found - all.begin());
 }
 
 CollectiveCall Collectives::completed(CollectiveCall call, const Tensor& tensor, Device device) const {

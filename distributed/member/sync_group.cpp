@@ -36,8 +36,8 @@ std::vector<std::unique_ptr<SyncMember>> make_members(DistributedSyncServer& ser
 
 SyncGroup::SyncGroup(const std::vector<Device>& devices, const SyncOptions& options,
                      std::unique_ptr<Communicator> engine)
-    : server_(GroupMembers(devices), engine ? std::move(engine) : make_communicator(devices, options.fail_after),
-              options),
+    : server_(GroupMembers(members_of(devices)),
+              engine ? std::move(engine) : make_communicator(devices, options.fail_after), options),
       threads_(server_.members()),
       members_(make_members(server_, threads_)),
       collectives_(server_, members_) {

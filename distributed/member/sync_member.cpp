@@ -94,6 +94,9 @@ void SyncMember::begin_accumulation() {
   if (!is_open())
     raise<SyncError>("[no_sync] step {} of {} has had its synchronised backward: accumulate before it", generation(),
                      name());
+  if (poster_.has_registered())
+    raise<SyncError>("[no_sync] opened in the synchronised backward of step {} of {}: accumulate before it",
+                     generation(), name());
   replica_.gradients().prepare(server().layout());
   weight_.open_scope();
 }

@@ -48,8 +48,6 @@ class ReplicaGradients {
   std::shared_ptr<const GradientArena> arena() const noexcept {
     return scattered() ? nullptr : arenas_[current_].memory;
   }
-  /// The same without a share in it: for every gradient.
-  const GradientArena* arena_address() const noexcept { return scattered() ? nullptr : arenas_[current_].memory.get(); }
   bool scattered() const noexcept { return arenas_.empty(); }
   /// This device's range of a scattered gradient, flat; valid while the slot's state is `elsewhere`.
   const Array& share(ParameterId id) const { return shares_[id.value]; }

@@ -8,8 +8,11 @@
 
 namespace tutti {
 
-BackwardUpdates::BackwardUpdates(const ReplicaGradients& gradients)
-    : gradients_(gradients), places_(gradients.parameters().size()), updated_(gradients.parameters().size(), false) {}
+BackwardUpdates::BackwardUpdates(const ReplicaGradients& gradients, std::string name)
+    : gradients_(gradients),
+      name_(std::move(name)),
+      places_(gradients.parameters().size()),
+      updated_(gradients.parameters().size(), false) {}
 
 void BackwardUpdates::add(Optimizer& optimizer, std::weak_ptr<const void> owner) {
   if (optimizer.needs_closure())
@@ -48,7 +51,7 @@ void BackwardUpdates::require_optimizers(const char* operation) const {
   for (const Attached& attached : optimizers_)
     if (attached.lifetime.expired())
       raise<SyncError>("[{}] an optimizer that was attached to {} has been destroyed: its step is not complete",
-                       operation, to_string(gradients_.device()));
+                       operation, name_);
 }
 
 void BackwardUpdates::poll(DistributedSyncServer& server, Device device, MemberIndex member, bool unknown_reads) {

@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <string>
 #include <vector>
 
 namespace tutti {
@@ -16,7 +17,8 @@ namespace tutti {
 /// queued, holds such a reference; views do too. Used by the thread that drives the device.
 class BackwardUpdates {
  public:
-  explicit BackwardUpdates(const ReplicaGradients&);
+  /// `name`: of the member, for errors.
+  BackwardUpdates(const ReplicaGradients&, std::string name);
   /// Takes the optimizer over while `owner` lives; what of its parameters requires a gradient is the replica's. Throws
   /// SyncError if another optimizer updates one of them.
   void add(Optimizer&, std::weak_ptr<const void> owner);
@@ -47,6 +49,7 @@ class BackwardUpdates {
   };
 
   const ReplicaGradients& gradients_;
+  const std::string name_;
   std::vector<Attached> optimizers_;
   std::vector<Place> places_;                  // indexed by ParameterId
   std::size_t known_ = 0;                      // reductions of this step that were seen launched

@@ -26,6 +26,8 @@ bool GradientPoster::check_is_due() const {
 }
 
 void GradientPoster::begin_step() {
+  registered_ = false;
+  arena_ = nullptr;
   buffers_before_.clear();
   if (check_is_due()) replica_.append_buffers(buffers_before_);
 }
@@ -96,8 +98,9 @@ void GradientPoster::register_with(std::span<const ParameterUse> uses) {
     place_.server.check_replica(standing_.stamp(), std::move(held), nullptr);
   }
   const Event ready = compute_stream(place_.device).record();
-  place_.server.register_parameters(standing_.stamp(), weight_.total(), required_, gradients.arena(), ready,
-                                    passes_on_);
+  arena_ = gradients.arena();
+  registered_ = true;
+  place_.server.register_parameters(standing_.stamp(), weight_.total(), required_, arena_, ready, passes_on_);
   for (const ParameterId id : accumulated) submit(id, gradients.local(id, ready));
 }
 
@@ -122,7 +125,7 @@ void GradientPoster::submit(ParameterId id, GradientRef gradient) {
 }
 
 void GradientPoster::send(ParameterId id, GradientRef gradient) {
-  place_.server.submit(standing_.stamp(), id, std::move(gradient), replica_.gradients().arena_address());
+  place_.server.submit(standing_.stamp(), id, std::move(gradient), arena_.get());
 }
 
 // Comes before the submission, and the failure before the exception: whatever unwinds, the cause is told.
@@ -153,7 +156,7 @@ void GradientPoster::give_up(ParameterId id, GradientRef gradient) {
 
 void GradientPoster::on_backward_end(Device) {
   results_.post(place_.server.collective_sync(standing_.stamp(), replica_.buffer_share(weight_.total() > 0.0)),
-                required_);
+                required_, arena_);
 }
 
 void GradientPoster::on_backward_failed(Device, std::exception_ptr error) { results_.fail(std::move(error)); }

@@ -26,6 +26,8 @@ class GradientPoster final : public GradientObserver {
 
   void begin_step();  ///< notes the replica's buffers, which the forward writes, where replicas are compared
   void forget() noexcept { required_ = nullptr; }  ///< forgets what the old group required
+  /// The synchronised backward of the open step has begun: what the group knows of it cannot change any more.
+  bool has_registered() const noexcept { return registered_; }
   /// Takes part without a loss: what is required is what was accumulated.
   void post_without_loss();
   /// A graph of this device holds a collective: gradients of other devices' losses may pass here.
@@ -53,6 +55,8 @@ class GradientPoster final : public GradientObserver {
   Replica& replica_;
   StepResults& results_;
   std::shared_ptr<const RequiredSet> required_;
+  std::shared_ptr<const GradientArena> arena_;  // registered for the step
+  bool registered_ = false;
   ExpectedBuckets buckets_;       // buckets of this step
   ReplicaDigest buffers_before_;  // digest of the buffers as the step opened, where replicas are compared
   bool passes_on_ = false;

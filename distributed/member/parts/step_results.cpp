@@ -21,8 +21,9 @@ StepResults::~StepResults() {
 
 void StepResults::begin_step() { earlier_ = std::exchange(posted_, {}); }
 
-void StepResults::post(std::shared_ptr<SyncWaiter> waiter, std::shared_ptr<const RequiredSet> required) {
-  posted_ = {std::move(waiter), gradients_.arena(), std::move(required), standing_.generation()};
+void StepResults::post(std::shared_ptr<SyncWaiter> waiter, std::shared_ptr<const RequiredSet> required,
+                       std::shared_ptr<const GradientArena> arena) {
+  posted_ = {std::move(waiter), std::move(arena), std::move(required), standing_.generation()};
   place_.thread().enter(DeviceThread::Phase::posted, standing_.generation());
   if (!place_.double_buffered()) return may_join_.store(true, std::memory_order_relaxed);
   gradients_.invalidate();  // what this step accumulated is on its way
@@ -167,7 +168,7 @@ void StepResults::forget() noexcept {
 // --- optimizers of Overlap::in_backward
 
 void StepResults::attach(Optimizer& optimizer, std::weak_ptr<const void> owner) {
-  if (!updates_) updates_ = std::make_unique<BackwardUpdates>(gradients_);
+  if (!updates_) updates_ = std::make_unique<BackwardUpdates>(gradients_, place_.name());
   updates_->add(optimizer, std::move(owner));
 }
 

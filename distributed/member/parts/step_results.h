@@ -31,8 +31,9 @@ class StepResults {
   /// Waits, with double buffering, for the step before the one that is open, whose result is installed by `post`.
   /// Throws SyncError if that fails, or the calling thread would wait for itself.
   void join_earlier();
-  /// The open step's collective sync was posted; `required`: what it required.
-  void post(std::shared_ptr<SyncWaiter>, std::shared_ptr<const RequiredSet> required);
+  /// The open step's collective sync was posted; `required`: what it required; `arena`: what was registered with it.
+  void post(std::shared_ptr<SyncWaiter>, std::shared_ptr<const RequiredSet> required,
+            std::shared_ptr<const GradientArena> arena);
   /// A posted step's result is not taken yet.
   bool is_posted() const noexcept { return posted_.waiter != nullptr; }
   /// Throws SyncError if waiting for the posted step would be for another device of the calling thread.

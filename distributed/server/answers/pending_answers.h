@@ -6,7 +6,6 @@
 
 #include <exception>
 #include <memory>
-#include <span>
 #include <vector>
 
 namespace tutti {

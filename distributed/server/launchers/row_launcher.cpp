@@ -17,7 +17,8 @@ std::optional<RoundResult::Reduced> RowLauncher::launch(const Launch& launch) {
                           .receivers = members.devices(),
                           .ready = {},
                           .denominator = launch.denominator,
-                          .result = result};
+                          .result = result,
+                          .world = members.world()};
   bool any = false;
   for (MemberIndex member = 0; member < members.size(); ++member) {
     const Launch::Part part = launch.parts[member];

@@ -174,7 +174,8 @@ std::shared_ptr<CollectiveTask> TwoHalves::reduce_sparse(SparseReduction request
                                                         .receivers = {first.device},
                                                         .ready = request.ready,
                                                         .denominator = 1.0,
-                                                        .result = sum})));
+                                                        .result = sum,
+                                                        .world = request.world})));
     request.contributions.push_back({first, SparseParts(sum, 0)});
   }
   append(request.ready, std::move(done));

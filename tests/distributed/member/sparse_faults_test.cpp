@@ -38,7 +38,7 @@ SparseGradient gradient_of(const Indices& indices, Device device) {
 // What the group says when cpu:1 submits this to parameter 0.
 std::string error_of(GradientRef gradient, const SyncParameter& parameter = kTable) {
   const std::vector<SyncParameter> parameters{parameter};
-  DistributedSyncServer server(GroupMembers(test_devices(2)), std::make_unique<LocalCommunicator>(), {});
+  DistributedSyncServer server(GroupMembers(members_of(test_devices(2))), std::make_unique<LocalCommunicator>(), {});
   for (const MemberIndex member : {0U, 1U}) server.declare_parameters(member, parameters);
   const auto arena = std::make_shared<const GradientArena>(server.layout(), parameters, cpu(1));
   server.register_parameters({1, 1, 1}, 1.0, required_set({0}), arena);
@@ -116,7 +116,7 @@ TEST_CASE("sparse_faults: an index that is found out of range by the reduction i
 TEST_CASE(
     "sparse_faults: indices that are not there yet are looked at by the reduction, whose error all receivers get") {
   const std::vector<SyncParameter> parameters{kTable};
-  DistributedSyncServer server(GroupMembers(test_devices(2)), std::make_unique<LocalCommunicator>(), {});
+  DistributedSyncServer server(GroupMembers(members_of(test_devices(2))), std::make_unique<LocalCommunicator>(), {});
   for (const MemberIndex member : {0U, 1U}) server.declare_parameters(member, parameters);
   const auto gate = std::make_shared<Gate>();
   std::vector<std::shared_ptr<SyncWaiter>> waiters;
@@ -145,7 +145,7 @@ TEST_CASE(
 
 TEST_CASE("sparse_faults: what a device of weight 0 submits is not read") {
   const std::vector<SyncParameter> parameters{kTable};
-  DistributedSyncServer server(GroupMembers(test_devices(2)), std::make_unique<LocalCommunicator>(), {});
+  DistributedSyncServer server(GroupMembers(members_of(test_devices(2))), std::make_unique<LocalCommunicator>(), {});
   for (const MemberIndex member : {0U, 1U}) server.declare_parameters(member, parameters);
   std::vector<std::shared_ptr<SyncWaiter>> waiters;
   for (const MemberIndex member : {0U, 1U}) {

@@ -85,7 +85,7 @@ TEST_CASE("replica_check: names the first that differs and every device that dif
   check.post(2, {{"parameter \"a\"", {8, 1}}, {"parameter \"b\"", {2, 2}}}, nullptr);
   CHECK_FALSE(check.awaited());
   CHECK_THROWS_AS(check.post(2, {}, nullptr), SyncError);
-  const auto difference = check.difference(GroupMembers(devices));
+  const auto difference = check.difference(GroupMembers(members_of(devices)));
   REQUIRE(difference);
   CHECK(difference->member == 2);
   CHECK(difference->text ==

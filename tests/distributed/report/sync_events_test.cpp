@@ -79,7 +79,7 @@ TEST_CASE("sync_events: a line has the time since the start, generation, event, 
   const SyncEvent::Time start{std::chrono::seconds(10)};
   const SyncEvent events[] = {{start + std::chrono::milliseconds(1500), 7, 1, 1, Kind::submitted},
                               {start + std::chrono::seconds(2), 7, SyncEvent::kNone, SyncEvent::kNone, Kind::released}};
-  CHECK(events_text(events, start, GroupMembers(devices), parameters) ==
+  CHECK(events_text(events, start, GroupMembers(members_of(devices)), parameters) ==
         as_tested("    1.500000 s  generation 7       submit         cpu:1  \"right\"\n"
                   "    2.000000 s  generation 7       release\n"));
 }

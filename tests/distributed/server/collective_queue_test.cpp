@@ -14,7 +14,7 @@ using std::chrono::seconds;
 
 namespace {
 
-const GroupMembers kMembers(std::vector<Device>{cpu(0), cpu(1)});
+const GroupMembers kMembers({cpu(0), cpu(1)});
 const CollectiveQueue::Clock::time_point kStart{seconds(1000)};
 
 PostCollective barrier(MemberIndex member, std::int64_t number) {
@@ -55,7 +55,7 @@ TEST_CASE("collective_queue: a number out of turn and a call that differs are fo
 }
 
 TEST_CASE("collective_queue: members of several processes, and roots among them, are told apart by rank") {
-  const GroupMembers members(std::vector<Member>{{0, cpu(0)}, {1, cpu(0)}});
+  const GroupMembers members({{0, cpu(0)}, {1, cpu(0)}});
   CollectiveQueue queue(members);
   PostCollective message = barrier(0, 1);
   message.call = {.kind = CollectiveKind::broadcast, .root = {1, cpu(0)}, .shape = {2}};

@@ -45,7 +45,7 @@ const std::vector<SyncParameter> kParameters{{"a", {2}, DType::f64}, {"b", {3}, 
 struct Group {
   explicit Group(std::unique_ptr<Communicator> communicator = std::make_unique<LocalCommunicator>(),
                  std::size_t devices = 2)
-      : server(GroupMembers(test_devices(devices)), std::move(communicator),
+      : server(GroupMembers(members_of(test_devices(devices))), std::move(communicator),
                {.reduction = GradientReduction::mean, .bucket_bytes = 0}) {
     for (MemberIndex member = 0; member < devices; ++member) {
       server.declare_parameters(member, kParameters);
@@ -98,7 +98,7 @@ TEST_CASE("sync_server: a gradient of the wrong shape fails all, the offender in
 }
 
 TEST_CASE("sync_server: every text tells apart the same device of two processes") {
-  const auto members = [] { return GroupMembers(std::vector<Member>{{0, cpu(0)}, {1, cpu(0)}}); };
+  const auto members = [] { return GroupMembers({{0, cpu(0)}, {1, cpu(0)}}); };
   DistributedSyncServer server(members(), std::make_unique<LocalCommunicator>(), {.recorded_events = 16});
   server.declare_parameters(0, kParameters);
   CHECK_THROWS_WITH_AS(server.declare_parameters(1, {{"a", {2}, DType::f64}}),
@@ -341,7 +341,7 @@ TEST_CASE("sync_server: a state copy that fails while re-forming is told to all,
 
 TEST_CASE("sync_server: in a group without a model, every device hears at once that a collective cannot be launched") {
   const auto devices = test_devices(2);
-  DistributedSyncServer server(GroupMembers(devices), std::make_unique<BrokenCollectives>(), {});
+  DistributedSyncServer server(GroupMembers(members_of(devices)), std::make_unique<BrokenCollectives>(), {});
   std::vector<std::shared_ptr<CollectiveWaiter>> waiters;
   for (MemberIndex member = 0; member < 2; ++member) {
     PostCollective message;

@@ -16,7 +16,7 @@ using Phase = DeviceThread::Phase;
 using Taken = DeviceThread::Taken;
 
 namespace {
-const GroupMembers kMembers(std::vector<Device>{cpu(0), cpu(1)});
+const GroupMembers kMembers({cpu(0), cpu(1)});
 
 Taken taken_elsewhere(DeviceThread& thread) {
   Taken taken = Taken::first;

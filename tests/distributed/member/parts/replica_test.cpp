@@ -18,7 +18,7 @@ namespace {
 
 struct Place {
   explicit Place(SyncOptions options = {})
-      : server(GroupMembers(devices), std::make_unique<LocalCommunicator>(), std::move(options)) {}
+      : server(GroupMembers(members_of(devices)), std::make_unique<LocalCommunicator>(), std::move(options)) {}
   MemberPlace of(MemberIndex member) { return {server, threads, member, devices[member]}; }
 
   std::vector<Device> devices{cpu(0), cpu(1)};

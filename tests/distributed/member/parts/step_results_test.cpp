@@ -66,7 +66,7 @@ struct Side {
 
 struct Pair {
   std::vector<Device> devices{cpu(0), cpu(1)};
-  DistributedSyncServer server{GroupMembers(devices), std::make_unique<LocalCommunicator>(), {}};
+  DistributedSyncServer server{GroupMembers(members_of(devices)), std::make_unique<LocalCommunicator>(), {}};
   DeviceThreads threads{server.members()};
   Side first{{server, threads, 0, devices[0]}};
   Side second{{server, threads, 1, devices[1]}};

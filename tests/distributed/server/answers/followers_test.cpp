@@ -13,7 +13,7 @@ using namespace tutti;
 
 namespace {
 
-const GroupMembers kMembers(std::vector<Device>{cpu(0), cpu(1)});
+const GroupMembers kMembers({cpu(0), cpu(1)});
 
 std::shared_ptr<SyncWaiter> ask(Followers& followers, MemberIndex member) {
   auto waiter = std::make_shared<SyncWaiter>();
