@@ -117,12 +117,13 @@ sanitizer_arch() {
 }
 
 # build_sanitized FOLDER SANITIZERS TARGET...: tests only, assertions on, warnings are errors. By clang, which needs half
-# of GCC's time for it; with GCC everything is compiled as a release.
+# of GCC's time for it; with GCC everything is compiled as a release. What precompiled headers instantiate is compiled
+# with them, which takes a fifth of the time off their sources.
 build_sanitized() {
   local folder=$1 sanitizers=$2
   shift 2
   CXX="$(command -v ccache) clang++-16" configure "$folder" -Db_sanitize="$sanitizers" -Dwerror=true --buildtype=debugoptimized \
-    -Doptimization=1 -Ddebug=false -Dcpp_args="-g1 -fno-omit-frame-pointer -fno-sanitize-recover=all" \
+    -Doptimization=1 -Ddebug=false -Dcpp_args="-g1 -fno-omit-frame-pointer -fno-sanitize-recover=all -fpch-instantiate-templates" \
     -Db_lundef=false -Donednn=disabled -Dcuda=disabled -Dexamples=false -Dbenches=false -Dcpu_arch="$(sanitizer_arch)" &&
     compile "$folder" "$@"
 }
