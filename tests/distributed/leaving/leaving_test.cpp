@@ -131,9 +131,11 @@ TEST_CASE("leaving: nothing is kept for a device that follows no more") {
       auto step = sync.step(test_device(1));
       step.backward(sum(replicas[1].weight));
     }
-    synchronize(test_device(1));
   };
-  const auto in_use = [] { return memory_pool(test_device()).statistics().in_use; };
+  const auto in_use = [] {
+    for (const Device device : test_devices(2)) synchronize(device);  // until then a copy holds what it reads and writes
+    return memory_pool(test_device()).statistics().in_use;
+  };
   const std::size_t before = in_use();
   const std::size_t gradient = 100'000 * sizeof(double);
   sync.leave(test_device(), Follow::yes);
