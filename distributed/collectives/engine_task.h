@@ -2,10 +2,10 @@
 #pragma once
 
 #include <tutti/distributed/collectives/collective_task.h>
+#include <tutti/distributed/threads/cache_line_gap.h>
 
 #include <atomic>
 #include <chrono>
-#include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <memory>
@@ -40,17 +40,12 @@ class EngineTask : public CollectiveTask {
     progress_.notify_all();
   }
   void add_busy(std::chrono::nanoseconds time) noexcept { busy_ns_.fetch_add(time.count(), std::memory_order_relaxed); }
-  /// Keeps what different threads write or poll from sharing a cache line. Not alignas, as memory with an alignment of
-  /// its own takes several times as long to get.
-  struct Gap {
-    std::byte bytes[64];
-  };
 
  private:
   std::atomic<std::uint32_t> progress_{0};  // polled
   std::exception_ptr error_;
   Clock::time_point finished_at_{};
-  [[maybe_unused]] Gap gap_;
+  [[maybe_unused]] CacheLineGap gap_;
   std::atomic<std::int64_t> busy_ns_{0};  // last, so that engines may put beside it what is written with it
 };
 

@@ -86,9 +86,11 @@ void DistributedSyncServer::post(SyncMessage&& message, MemberIndex member) {
 }
 
 void DistributedSyncServer::await(const Answered& waiter, MemberIndex member) {
+  Crew& crew = communicator_->crew();
+  const Device device = members_[member].device;
   spin_until([&] {
     if (waiter.done()) return true;
-    communicator_->crew().help_all(members_[member].device);
+    crew.help_all(device);
     return waiter.done();
   });
   waiter.wait();

@@ -3,6 +3,7 @@
 
 #include <tutti/distributed/collectives/crew.h>
 #include <tutti/distributed/engines/local/staged_task.h>
+#include <tutti/distributed/threads/cache_line_gap.h>
 
 #include <atomic>
 #include <condition_variable>
@@ -35,11 +36,12 @@ class LocalCrew final : public Crew {
   void drop_claimed();  // drops tasks at the front of open_ without unclaimed chunks
   void run_worker();
 
+  std::atomic<int> open_count_{0};  // polled by those who wait: help() returns without the lock while it is 0
+  [[maybe_unused]] CacheLineGap gap_;
   std::mutex mutex_;  // guards what follows: launches and claims of tasks come from several threads
   std::deque<std::shared_ptr<StagedTask>> open_;          // oldest first; all that may have unclaimed chunks
   std::uint64_t first_open_ = 0;                          // number of open_.front(), counted since the beginning
   std::unordered_map<Device, std::uint64_t> next_share_;  // number of the first task that may have some of its share
-  std::atomic<int> open_count_{0};                        // lets help() return without the lock
   std::condition_variable work_;                          // the worker sleeps here until a task's inputs are late
   bool stopping_ = false;
   std::thread worker_;  // started with the first task whose inputs were not ready; owned and joined here

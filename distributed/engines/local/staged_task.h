@@ -3,6 +3,7 @@
 
 #include <tutti/distributed/collectives/engine_task.h>
 #include <tutti/distributed/engines/local/short_array.h>
+#include <tutti/distributed/threads/cache_line_gap.h>
 
 #include <atomic>
 #include <cstdint>
@@ -48,7 +49,7 @@ class StagedTask : public EngineTask {
 
  private:
   struct Share {
-    Gap before;
+    CacheLineGap before;
     // Chunks claimed from the front in the low half, from the back in the high half.
     std::atomic<std::uint64_t> claimed{0};
     std::int64_t begin = 0;
@@ -74,7 +75,7 @@ class StagedTask : public EngineTask {
   // to have written a line has it, and each line that another one needs costs as much as summing some thousand
   // elements.
   std::atomic<std::int64_t> remaining_{0};  // chunks of the current stage that are not done
-  [[maybe_unused]] Gap gap_;
+  [[maybe_unused]] CacheLineGap gap_;
   std::vector<Event> inputs_;
   ShortArray<Device, 4> devices_;
   Drop drop_;
