@@ -11,6 +11,7 @@
 #include <tutti/distributed/sync_options.h>
 
 #include <atomic>
+#include <cstddef>
 #include <memory>
 #include <span>
 #include <string>
@@ -27,10 +28,10 @@ struct AllReduceSlice {
   bool helps = true;        ///< its device's thread will come for a share of the work; false: it has left
 };
 
-/// result = (sum over contributing slices, in the order given) / denominator, written to every slice. All slices have
-/// one dtype and element count and lie on distinct devices. With a 16-bit wire s (f32 slices only), each contribution
-/// is rounded once, s(g wire_scale), the sum runs in f32 and is divided by denominator wire_scale, and the result is
-/// rounded once for its way back.
+/// result = (sum over contributing slices, in the tree of their devices' numbers: backend/formulas/sum_tree.h) /
+/// denominator, written to every slice. All slices have one dtype and element count and lie on distinct devices. With a
+/// 16-bit wire s (f32 slices only), each contribution is rounded once, s(g wire_scale), the sum runs in f32 and is
+/// divided by denominator wire_scale, and the result is rounded once for its way back.
 struct AllReduceRequest {
   std::vector<AllReduceSlice> slices;
   std::vector<Event> ready;  ///< earlier than these no slice may be touched; unrecorded ones count as past
@@ -38,6 +39,10 @@ struct AllReduceRequest {
   GradientWire wire = GradientWire::native;
   double wire_scale = 1.0;     ///< a power of two
   std::string parameter = {};  ///< the first of those it is for, by name; for errors
+  /// The slices' devices' numbers in the group, ascending; empty: all devices of the group have a slice.
+  std::vector<std::size_t> numbers = {};
+
+  std::size_t number_of(std::size_t slice) const { return numbers.empty() ? slice : numbers[slice]; }
 };
 
 /// An engine: runs collectives between the members of one group, in the order in which they were launched as far as

@@ -82,9 +82,10 @@ class GradientSync {
   // --- Collectives on tensors. Each device's thread calls with its own tensor; all devices post the same sequence, in
   // the same order, else every device gets a SyncError that names the number and both calls. A device that does not
   // post is named by the deadline, as in a step. They may stand anywhere between, before and in steps, and also after
-  // `leave`. Sums run in device order: bitwise repeatable. What posts it records it for backward unless under NoGrad;
-  // its gradient is a collective as well, so all devices must differentiate the same things in the same order, each on
-  // a thread of its own (docs/synchronisation.md). Throws DeviceError, ShapeError or DTypeError before posting.
+  // `leave`. Sums run in a tree over the devices: bitwise repeatable. What posts it records it for backward unless
+  // under NoGrad; its gradient is a collective as well, so all devices must differentiate the same things in the same
+  // order, each on a thread of its own (docs/synchronisation.md). Throws DeviceError, ShapeError or DTypeError before
+  // posting.
 
   /// Every device receives the devices' tensors combined; one shape, any numeric dtype. sum and mean have gradients.
   PendingTensor all_reduce(Device, const Tensor&, CollectiveOperation = CollectiveOperation::sum);

@@ -13,7 +13,8 @@ namespace tutti {
 
 class GradientCompression;
 
-/// How the devices' gradients become one. Sums run in device order, in f32 or wider.
+/// How the devices' gradients become one. Sums run in a balanced tree over the devices' numbers, in f32
+/// or wider (docs/synchronisation.md).
 enum class GradientReduction : std::uint8_t {
   sum,            ///< sum of g_i
   mean,           ///< sum of g_i / devices, also those that left (Absent::subset: / those that require the parameter)

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// How one element of several devices' arrays becomes one: result(add(add(contribution(a), contribution(b)), ...)), in
-// the devices' order. One code for CPU loops and CUDA kernels, so that engines agree to the bit; neither may contract.
+// How one element of several devices' arrays becomes one: result(add(contribution(a), contribution(b))), with as many
+// additions as the tree of the devices has (backend/formulas/sum_tree.h). One code for CPU loops and CUDA kernels, so
+// that engines agree to the bit; neither may contract.
 
 #include <tutti/backend/dtype.h>
 #include <tutti/backend/elementwise/operation.h>

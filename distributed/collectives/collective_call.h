@@ -23,7 +23,8 @@ enum class CollectiveKind : std::uint8_t {
   gather_in_place,  ///< every device's share of some parameters, into the others' parameters (ShardedOptimizer)
 };
 
-/// How the devices' values become one. In device order, in the values' own type.
+/// How the devices' values become one. Sums run in a balanced tree over the devices' numbers, in the
+/// values' own type, 16-bit ones in f32.
 enum class CollectiveOperation : std::uint8_t {
   sum,
   mean,  ///< floating types

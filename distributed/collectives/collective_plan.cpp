@@ -2,6 +2,7 @@
 #include <tutti/distributed/collectives/collective_plan.h>
 
 #include <tutti/backend/formulas/slice_formulas.h>
+#include <tutti/distributed/collectives/block_sums.h>
 
 #include <algorithm>
 #include <cstring>
@@ -96,34 +97,19 @@ CollectivePlan plan_all_to_all(std::span<const CollectiveCall> calls) {
   return plan;
 }
 
-template <class T, class Formula>
-void combine_into(std::span<const T* const> sources, std::span<T* const> targets, std::int64_t count, Formula formula) {
-  constexpr std::int64_t kBlock = 512;
-  typename Formula::Sum block[kBlock];
-  for (std::int64_t begin = 0; begin < count; begin += kBlock) {
-    const std::int64_t length = std::min(kBlock, count - begin);
-    std::copy_n(sources.front() + begin, length, block);
-    for (const T* source : sources.subspan(1))
-      for (std::int64_t i = 0; i < length; ++i)
-        block[i] = formula.add(block[i], formula.contribution(source[begin + i]));
-    T* const result = targets.front() + begin;
-    for (std::int64_t i = 0; i < length; ++i) result[i] = formula.result(block[i]);
-    for (T* target : targets.subspan(1)) std::copy_n(result, length, target + begin);
-  }
-}
-
 template <class T> void combine_into(CollectiveOperation operation, std::span<const T* const> sources,
-                                     std::span<T* const> targets, std::int64_t count, double divisor) {
+                                     std::span<const std::uint8_t> joins, std::span<T* const> targets,
+                                     std::int64_t count, double divisor) {
   const auto sum = [&](double denominator) {
     with_cheapest_quotient<ComputedIn<T>>(denominator, [&]<class Quotient>(const Quotient& quotient) {
-      combine_into<T>(sources, targets, count, PlainSum<T, Quotient>{quotient});
+      sum_blocks<T>(sources, joins, targets, count, PlainSum<T, Quotient>{quotient});
     });
   };
   switch (operation) {
     case CollectiveOperation::sum: return sum(divisor);
     case CollectiveOperation::mean: return sum(static_cast<double>(sources.size()));
-    case CollectiveOperation::max: return combine_into<T>(sources, targets, count, Largest<T>{});
-    case CollectiveOperation::min: return combine_into<T>(sources, targets, count, Smallest<T>{});
+    case CollectiveOperation::max: return sum_blocks<T>(sources, joins, targets, count, Largest<T>{});
+    case CollectiveOperation::min: return sum_blocks<T>(sources, joins, targets, count, Smallest<T>{});
   }
 }
 
@@ -159,6 +145,8 @@ void combine(const CollectiveRequest& request, const CollectivePart& part, std::
     }
     return;
   }
+  SumTree tree;
+  for (const Place& place : part.sources) tree.add(place.number);
   visit_dtype(dtype, [&]<class T>(std::type_identity<T>) {
     if constexpr (!std::is_same_v<T, bool>) {  // refused when it was posted
       std::vector<const T*> sources;
@@ -168,7 +156,7 @@ void combine(const CollectiveRequest& request, const CollectivePart& part, std::
       for (const Place& place : part.sources)
         sources.push_back(reinterpret_cast<const T*>(address(request.inputs, place)));
       for (const Place& place : part.targets) targets.push_back(reinterpret_cast<T*>(address(request.outputs, place)));
-      combine_into<T>(request.operation, sources, targets, count, request.denominator);
+      combine_into<T>(request.operation, sources, tree.joins(), targets, count, request.denominator);
     }
   });
 }

@@ -13,13 +13,14 @@
 
 namespace tutti {
 
-/// Part of a collective: `count` elements, combined from the sources in the order given, and written to every target.
-/// One source is a copy; none stands for zeros.
+/// Part of a collective: `count` elements, combined from the sources in the tree of their numbers
+/// (backend/formulas/sum_tree.h), and written to every target. One source is a copy; none stands for zeros.
 struct CollectivePart {
   struct Place {
     /// Number of the member; in a request that takes several arrays of each member, a position among the arrays.
     std::size_t member = 0;
-    std::int64_t offset = 0;  ///< elements before it
+    std::int64_t offset = 0;      ///< elements before it
+    std::size_t number = member;  ///< the member's number in the group; those of sources ascend
   };
   std::int64_t count = 0;
   std::vector<Place> sources;  ///< places in the members' inputs

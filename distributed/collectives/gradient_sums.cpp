@@ -3,6 +3,7 @@
 
 #include <tutti/backend/error.h>
 #include <tutti/backend/formulas/slice_formulas.h>
+#include <tutti/distributed/collectives/block_sums.h>
 
 #include <algorithm>
 #include <cmath>
@@ -10,29 +11,6 @@
 namespace tutti {
 
 namespace {
-
-constexpr std::int64_t kBlock = 512;  // elements whose running sums stay in cache
-
-// Blocks of it, from the first slice on; absent ones are zeros.
-template <class T, class Formula>
-void sum_blocks(std::span<T* const> inputs, std::span<T* const> outputs, std::int64_t count, Formula formula) {
-  using Sum = typename Formula::Sum;
-  Sum sums[kBlock];
-  for (std::int64_t begin = 0; begin < count; begin += kBlock) {
-    const std::int64_t length = std::min(kBlock, count - begin);
-    if (inputs.empty()) std::fill_n(sums, length, Sum(0));
-    for (std::size_t place = 0; place < inputs.size(); ++place) {
-      const T* input = inputs[place] + begin;
-      if (place == 0)
-        for (std::int64_t i = 0; i < length; ++i) sums[i] = formula.contribution(input[i]);
-      else
-        for (std::int64_t i = 0; i < length; ++i) sums[i] = formula.add(sums[i], formula.contribution(input[i]));
-    }
-    T* const result = outputs.front() + begin;
-    for (std::int64_t i = 0; i < length; ++i) result[i] = formula.result(sums[i]);
-    for (T* output : outputs.subspan(1)) std::copy_n(result, length, output + begin);
-  }
-}
 
 // The common case, two devices that both contribute: one pass without the block of sums.
 template <class T, class Formula> void sum_pair(T* __restrict a, T* __restrict b, std::int64_t count, Formula formula) {
@@ -88,9 +66,11 @@ ElementSums::ElementSums(const AllReduceRequest& request)
     for (std::size_t i = 0; i < 2; ++i) first_two_[i] = request.slices[i].gradient.raw_data();
     return;
   }
-  for (const AllReduceSlice& slice : request.slices) {
-    outputs_.push_back(slice.gradient.raw_data());
-    if (slice.contributes) inputs_.push_back(outputs_.back());
+  for (std::size_t i = 0; i < request.slices.size(); ++i) {
+    outputs_.push_back(request.slices[i].gradient.raw_data());
+    if (!request.slices[i].contributes) continue;
+    inputs_.push_back(outputs_.back());
+    tree_.add(request.number_of(i));
   }
 }
 
@@ -114,18 +94,18 @@ template <class T> void ElementSums::sum(std::int64_t begin, std::int64_t count)
     if (pair_)
       return sum_pair(reinterpret_cast<T*>(first_two_[0]) + begin, reinterpret_cast<T*>(first_two_[1]) + begin, count,
                       formula);
-    const auto inputs = advanced<T>(inputs_, begin);
+    const auto inputs = advanced<const T>(inputs_, begin);
     const auto outputs = advanced<T>(outputs_, begin);
-    sum_blocks<T>(inputs, outputs, count, formula);
+    sum_blocks<T>(inputs, tree_.joins(), outputs, count, formula);
   });
 }
 
 template <class Wire> void ElementSums::sum_over_wire(std::int64_t begin, std::int64_t count) const {
-  const auto inputs = advanced<float>(inputs_, begin);
+  const auto inputs = advanced<const float>(inputs_, begin);
   const auto outputs = advanced<float>(outputs_, begin);
   const auto scale = static_cast<float>(wire_scale_);
   with_cheapest_quotient<float>(denominator_ * wire_scale_, [&]<class Quotient>(const Quotient& quotient) {
-    sum_blocks<float>(inputs, outputs, count, TravelledSum<Wire, Quotient>{scale, quotient});
+    sum_blocks<float>(inputs, tree_.joins(), outputs, count, TravelledSum<Wire, Quotient>{scale, quotient});
   });
 }
 

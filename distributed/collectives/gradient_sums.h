@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <tutti/backend/formulas/sum_tree.h>
 #include <tutti/distributed/communicator.h>
 
 #include <cstddef>
@@ -14,8 +15,8 @@ namespace tutti {
 void check_slices(const AllReduceRequest&);
 
 /// An all-reduce in host memory with its slices looked up: a chunk of it costs hardly more than its elements. The
-/// arrays are to be kept alive meanwhile. Each element is summed by one thread in the slices' order, so results depend
-/// neither on how the work was cut nor on who did it. Thread-safe.
+/// arrays are to be kept alive meanwhile. Each element is summed by one thread, in the tree of the slices' devices, so
+/// results depend neither on how the work was cut nor on who did it. Thread-safe.
 class ElementSums {
  public:
   explicit ElementSums(const AllReduceRequest&);  ///< takes slices that were checked
@@ -33,6 +34,7 @@ class ElementSums {
   double denominator_;
   double wire_scale_;
   std::vector<std::byte*> inputs_;  // contributing slices; empty for a pair
+  SumTree tree_;                    // of the inputs
   std::vector<std::byte*> outputs_;
 };
 

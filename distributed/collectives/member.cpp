@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/distributed/collectives/member.h>
 
+#include <tutti/backend/error.h>
+#include <tutti/backend/formulas/sum_tree.h>
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -31,6 +34,8 @@ std::string to_string(const Member& member, int world) {
 std::ostream& operator<<(std::ostream& out, const Member& member) { return out << to_string(member); }
 
 GroupMembers::GroupMembers(std::vector<Member> members) : members_(std::move(members)), world_(world_of(members_)) {
+  if (members_.size() > kMostLeaves)
+    raise<SyncError>("[sync] a group has at most {} devices, not {}", kMostLeaves, members_.size());
   devices_.reserve(members_.size());
   for (const Member& member : members_) devices_.push_back(member.device);
 }

@@ -39,7 +39,7 @@ std::ostream& operator<<(std::ostream&, const Member&);
 /// The members of a group, each at its place, and the names that users know them by. Constant.
 class GroupMembers {
  public:
-  explicit GroupMembers(std::vector<Member>);
+  explicit GroupMembers(std::vector<Member>);  ///< SyncError if they are more than the tree of sums has numbers for
 
   std::size_t size() const noexcept { return members_.size(); }
   const Member& operator[](std::size_t place) const { return members_[place]; }

@@ -2,6 +2,7 @@
 #include <tutti/distributed/collectives/sparse_reduction.h>
 
 #include <tutti/backend/error.h>
+#include <tutti/backend/formulas/sum_tree.h>
 
 #include <algorithm>
 #include <memory>
@@ -17,7 +18,7 @@ template <class T> struct Summand {
   const T* row = nullptr;
 };
 
-// By index; those of one index in device order, and as they were given.
+// By index; those of one index by contribution, and as they were given.
 template <class T> std::vector<Summand<T>> sorted_summands(const SparseReduction& request, std::int64_t columns) {
   std::vector<Summand<T>> summands;
   for (std::size_t c = 0; c < request.contributions.size(); ++c)
@@ -35,24 +36,55 @@ template <class From, class Sum> void add_row(const From* from, Sum* to, std::in
   for (std::int64_t i = 0; i < columns; ++i) to[i] += from[i];
 }
 
-// Summands of one index: those of each contribution by themselves, then the contributions' sums.
-template <class T, class Sum>
-void sum_row(std::span<const Summand<T>> summands, Sum* sum, std::vector<Sum>& own, std::int64_t columns) {
-  Sum* target = sum;
-  const auto end_contribution = [&] {
-    if (target != sum) add_row(target, sum, columns);
-  };
-  for (std::size_t i = 0; i < summands.size(); ++i) {
-    if (i > 0 && summands[i].contribution == summands[i - 1].contribution) {
-      add_row(summands[i].row, target, columns);
-      continue;
+/// Sums the rows of one index after the other: those of each contribution by themselves, then the contributions' sums.
+template <class T> class RowSum {
+ public:
+  using Sum = ComputedIn<T>;
+
+  RowSum(const SparseReduction& request, std::int64_t columns)
+      : request_(request), columns_(columns), own_(static_cast<std::size_t>(columns)) {}
+
+  const std::vector<Sum>& of(std::span<const Summand<T>> summands) {
+    begins_.clear();
+    tree_.clear();
+    for (std::size_t i = 0; i < summands.size(); ++i) {
+      if (i > 0 && summands[i].contribution == summands[i - 1].contribution) continue;
+      begins_.push_back(i);
+      tree_.add(request_.contributions[summands[i].contribution].number);
     }
-    end_contribution();
-    if (i > 0) target = own.data();
-    std::copy_n(summands[i].row, columns, target);
+    begins_.push_back(summands.size());
+    const auto rows_of = [&](std::size_t leaf) {
+      return summands.subspan(begins_[leaf], begins_[leaf + 1] - begins_[leaf]);
+    };
+    walk_sum_tree(
+        tree_.joins().data(), begins_.size() - 1,
+        [&](std::size_t sum, std::size_t leaf) { sum_rows(rows_of(leaf), sum_at(sum)); },
+        [&](std::size_t sum, std::size_t leaf) {
+          if (rows_of(leaf).size() == 1) return add_row(rows_of(leaf).front().row, sum_at(sum).data(), columns_);
+          sum_rows(rows_of(leaf), own_);
+          add_row(own_.data(), sum_at(sum).data(), columns_);
+        },
+        [&](std::size_t sum, std::size_t next) { add_row(sums_[next].data(), sums_[sum].data(), columns_); });
+    return sums_.front();
   }
-  end_contribution();
-}
+
+ private:
+  void sum_rows(std::span<const Summand<T>> rows, std::vector<Sum>& sum) const {
+    std::copy_n(rows.front().row, columns_, sum.data());
+    for (const Summand<T>& each : rows.subspan(1)) add_row(each.row, sum.data(), columns_);
+  }
+  std::vector<Sum>& sum_at(std::size_t place) {
+    if (place == sums_.size()) sums_.emplace_back(static_cast<std::size_t>(columns_));
+    return sums_[place];
+  }
+
+  const SparseReduction& request_;
+  std::int64_t columns_;
+  std::vector<std::size_t> begins_;     // of each contribution's rows
+  SumTree tree_;                        // of the contributions that have such a row
+  std::vector<std::vector<Sum>> sums_;  // those of walk_sum_tree
+  std::vector<Sum> own_;                // of one contribution
+};
 
 template <class T> SparseGradient sum_on(Device device, const SparseReduction& request) {
   const std::int64_t columns = columns_of(request.parameter.shape);
@@ -67,15 +99,14 @@ template <class T> SparseGradient sum_on(Device device, const SparseReduction& r
                      request.parameter.shape, true};
   starts.push_back(summands.size());
   using Sum = ComputedIn<T>;  // narrowed once
-  std::vector<Sum> own(static_cast<std::size_t>(columns));
-  std::vector<Sum> total(static_cast<std::size_t>(columns));
+  RowSum<T> row_sum(request, columns);
   const auto denominator = static_cast<Sum>(request.denominator);
   for (std::int64_t row = 0; row < count; ++row) {
     const std::size_t begin = starts[static_cast<std::size_t>(row)];
     sum.indices.data<std::int64_t>()[row] = summands[begin].index;
     if (columns == 0) continue;
     T* target = sum.rows.data<T>() + row * columns;
-    sum_row<T, Sum>({&summands[begin], starts[static_cast<std::size_t>(row) + 1] - begin}, total.data(), own, columns);
+    const std::vector<Sum>& total = row_sum.of({&summands[begin], starts[static_cast<std::size_t>(row) + 1] - begin});
     for (std::int64_t i = 0; i < columns; ++i)
       target[i] = static_cast<T>(total[static_cast<std::size_t>(i)] / denominator);
   }
@@ -101,11 +132,12 @@ Array copy_on(Device device, const Array& array) {
 }  // namespace
 
 void reduce_sparse(const SparseReduction& request) {
-  for (const auto& [member, parts] : request.contributions)
-    for (const SparseGradient& part : parts)
+  for (const SparseReduction::Contribution& contribution : request.contributions)
+    for (const SparseGradient& part : contribution.parts)
       if (const auto index = index_out_of_range(part, request.parameter))
         raise<SyncError>("[sync] {} submitted parameter \"{}\" with index {} of {} rows",
-                         to_string(member, request.world), request.parameter.name, *index, request.parameter.shape[0]);
+                         to_string(contribution.member, request.world), request.parameter.name, *index,
+                         request.parameter.shape[0]);
   SparseResult& result = *request.result;
   std::optional<SparseGradient> sum;
   for (std::size_t member = 0; member < request.receivers.size(); ++member) {

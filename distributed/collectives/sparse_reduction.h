@@ -43,13 +43,14 @@ class SparseParts {
   std::shared_ptr<const std::vector<SparseGradient>> parts_;
 };
 
-/// result = coalesced (sum of the contributions, in the order given) / denominator; every receiver gets a copy of its
-/// own. Each contribution is summed by itself first: for a single part each, what comes out is bit for bit what the
-/// reduction of dense gradients would give (but for the sign of zeros).
+/// result = coalesced (sum of the contributions, in the tree of their numbers) / denominator; every receiver gets a
+/// copy of its own. Each contribution is summed by itself first: for a single part each, what comes out is bit for bit
+/// what the reduction of dense gradients would give (but for the sign of zeros).
 struct SparseReduction {
   struct Contribution {
     Member member;
-    SparseParts parts;  ///< checked by `misfit_of`; read when `ready` is past
+    std::size_t number;  ///< the member's in the group; ascending
+    SparseParts parts;   ///< checked by `misfit_of`; read when `ready` is past
   };
   SyncParameter parameter;
   std::vector<Contribution> contributions;

@@ -120,9 +120,11 @@ AllReduceRequest PowerSgdReduction::whole_request(const Part& part) const {
   AllReduceRequest request{
       .slices = {}, .ready = {}, .denominator = denominator_, .wire = wire_, .wire_scale = wire_scale_};
   for (std::size_t member = 0; member < members_.size(); ++member)
-    if (receives(member))
+    if (receives(member)) {
       request.slices.push_back(
           {members_[member].gradient.slice(0, part.offset, part.offset + part.size), members_[member].contributes});
+      request.numbers.push_back(member);
+    }
   return request;
 }
 

@@ -44,7 +44,7 @@ std::vector<CollectiveRequest> plan_buffers(BufferPolicy policy, std::span<const
     CollectivePart part{.count = pattern[buffer].size(), .sources = {}, .targets = {}};
     for (std::size_t member = 0; member < shares.size(); ++member) {
       if (shares[member].arrays.empty()) continue;
-      const CollectivePart::Place place{request.outputs.size(), 0};
+      const CollectivePart::Place place{request.outputs.size(), 0, member};
       request.inputs.push_back(shares[member].arrays[buffer]);
       request.outputs.push_back(shares[member].arrays[buffer]);
       const bool counts = averaged ? std::ranges::find(sources, member) != sources.end() : member == sources.front();

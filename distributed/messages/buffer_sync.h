@@ -19,10 +19,9 @@ struct BufferShare {
   bool examples = true;       ///< the device had any in this step
 };
 
-/// Plans the requests that make the buffers equal, in device order: one request per dtype that has something to do,
-/// whose places count arrays. The devices that count are those that had examples; all, if none had. Under
-/// BufferPolicy::main every buffer becomes that of the first of them, under `mean` a floating one becomes their plain
-/// mean.
+/// Plans the requests that make the buffers equal: one request per dtype that has something to do, whose places count
+/// arrays. The devices that count are those that had examples; all, if none had. Under BufferPolicy::main every buffer
+/// becomes that of the first of them, under `mean` a floating one becomes their plain mean.
 std::vector<CollectiveRequest> plan_buffers(BufferPolicy, std::span<const BufferShare> by_member);
 
 }  // namespace tutti

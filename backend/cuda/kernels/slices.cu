@@ -37,8 +37,8 @@ __device__ __forceinline__ void combine_lanes_at(const SliceTable& table, std::i
   for (std::int32_t t = 0; t < table.targets; ++t) static_cast<SliceLanes<T>*>(table.target[t])[i] = result;
 }
 
-template <class Formula>
-__global__ void __launch_bounds__(kThreads)
+// For tables whose sources are added one after the other.
+template <class Formula> __global__ void __launch_bounds__(kThreads)
     combine_lanes(const __grid_constant__ SliceTable table, std::int64_t count, Formula formula) {
   constexpr int kLanes = kSliceLanes<typename Formula::Value>;
   const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
@@ -48,9 +48,8 @@ __global__ void __launch_bounds__(kThreads)
   for (std::int64_t i = whole * kLanes + first; i < count; i += stride) combine_element(table, i, formula);
 }
 
-// Slices begin at any element: those go one by one.
-template <class Formula>
-__global__ void __launch_bounds__(kThreads)
+// For all tables: slices that begin at any element, and trees, whose waiting sums would be too many by lanes.
+template <class Formula> __global__ void __launch_bounds__(kThreads)
     combine_elements(const __grid_constant__ SliceTable table, std::int64_t count, Formula formula) {
   const std::int64_t stride = static_cast<std::int64_t>(gridDim.x) * kThreads;
   for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x; i < count; i += stride)
@@ -64,10 +63,16 @@ bool aligned(const SliceTable& table) {
   return bits % 16 == 0;
 }
 
+bool one_after_the_other(const SliceTable& table) {
+  for (std::int32_t s = 1; s < table.sources; ++s)
+    if (table.joins[s] == 0) return false;
+  return true;
+}
+
 template <class Formula>
 void run(cudaStream_t stream, const SliceTable& table, std::int64_t count, const Formula& formula) {
   constexpr int kLanes = kSliceLanes<typename Formula::Value>;
-  const bool in_lanes = aligned(table);
+  const bool in_lanes = aligned(table) && one_after_the_other(table);
   const std::int64_t work = in_lanes ? (count + kLanes - 1) / kLanes : count;
   const auto blocks = static_cast<unsigned>(std::min(kMostSliceBlocks, (work + kThreads - 1) / kThreads));
   launch(in_lanes ? combine_lanes<Formula> : combine_elements<Formula>, dim3(blocks), dim3(kThreads), stream, table,

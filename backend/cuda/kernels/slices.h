@@ -3,6 +3,7 @@
 
 #include <tutti/backend/dtype.h>
 #include <tutti/backend/elementwise/operation.h>
+#include <tutti/backend/formulas/sum_tree.h>
 
 #include <cuda_runtime_api.h>
 
@@ -20,6 +21,8 @@ struct SliceTable {
   std::int32_t targets = 0;
   const void* source[kMost] = {};
   void* target[kMost] = {};
+  std::uint32_t number[kMost] = {};  ///< the sources' devices'
+  std::uint8_t joins[kMost] = {};    ///< of the sources' tree (backend/formulas/sum_tree.h)
 };
 
 enum class SliceWire : std::uint8_t { native, bf16, f16 };
@@ -31,19 +34,25 @@ struct SliceOperation {
   double wire_scale = 1.0;
 };
 
-/// Element i of every target = the sources' elements i, combined in their order as backend/formulas/slice_formulas.h
-/// says; zeros without sources. For contiguous arrays of numbers.
+/// Element i of every target = the sources' elements i, combined as backend/formulas/slice_formulas.h says, in the tree
+/// of their devices' numbers; zeros without sources. For contiguous arrays of numbers.
 void launch_combine_slices(cudaStream_t, DType, const SliceTable&, std::int64_t count, const SliceOperation&);
 
 /// One element, as the kernels do it.
 template <class Formula>
 TUTTI_HOST_DEVICE void combine_element(const SliceTable& table, std::int64_t i, const Formula& formula) {
   using T = typename Formula::Value;
-  auto sum = typename Formula::Sum(0);
-  if (table.sources > 0) sum = formula.contribution(static_cast<const T*>(table.source[0])[i]);
-  for (std::int32_t s = 1; s < table.sources; ++s)
-    sum = formula.add(sum, formula.contribution(static_cast<const T*>(table.source[s])[i]));
-  const T result = formula.result(sum);
+  typename Formula::Sum sums[kMostSums];
+  sums[0] = 0;
+  const auto contribution = [&](std::size_t s) {
+    return formula.contribution(static_cast<const T*>(table.source[s])[i]);
+  };
+  walk_sum_tree(
+      table.joins, static_cast<std::size_t>(table.sources),
+      [&](std::size_t sum, std::size_t s) { sums[sum] = contribution(s); },
+      [&](std::size_t sum, std::size_t s) { sums[sum] = formula.add(sums[sum], contribution(s)); },
+      [&](std::size_t sum, std::size_t next) { sums[sum] = formula.add(sums[sum], sums[next]); });
+  const T result = formula.result(sums[0]);
   for (std::int32_t t = 0; t < table.targets; ++t) static_cast<T*>(table.target[t])[i] = result;
 }
 

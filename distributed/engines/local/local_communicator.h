@@ -9,10 +9,10 @@
 
 namespace tutti {
 
-/// CPU devices of one process: their gradients are summed in shared memory, in place, in device order. A reduction is
-/// cut into chunks, of which each device has an equal share. Chunks are claimed by atomic counter: a device's thread
-/// takes its own share whenever it posts something, and anybody's when it waits (LocalCrew). Each element is summed by
-/// one thread in one order, so results do not depend on who helped. The destructor finishes what was launched.
+/// CPU devices of one process: their gradients are summed in shared memory, in place. A reduction is cut into chunks,
+/// of which each device has an equal share. Chunks are claimed by atomic counter: a device's thread takes its own share
+/// whenever it posts something, and anybody's when it waits (LocalCrew). Each element is summed by one thread in one
+/// tree, so results do not depend on who helped. The destructor finishes what was launched.
 class LocalCommunicator : public Communicator {
  public:
   std::shared_ptr<CollectiveTask> all_reduce(AllReduceRequest) override;

@@ -64,8 +64,9 @@ class NarrowLaunch {
     const std::size_t others = sum_.contributors.size() - (contributes(rank) ? 1 : 0);
     std::byte* arrives = others > 0 && size > 0 ? streams_.workspace(place, others * stride, task_) : nullptr;
     cuda_kernels::SliceTable table;
-    for (const std::size_t contributor : sum_.contributors) {
-      add_source("all_reduce", table, contributor == rank ? share(place, rank) : arrives);
+    for (std::size_t c = 0; c < sum_.contributors.size(); ++c) {
+      const std::size_t contributor = sum_.contributors[c];
+      add_source("all_reduce", table, contributor == rank ? share(place, rank) : arrives, sum_.numbers[c]);
       if (contributor != rank && arrives != nullptr) arrives += stride;
     }
     add_target("all_reduce", table, share(place, rank));

@@ -125,6 +125,7 @@ class CollectiveLaunch {
         sum.values[place_of(output)] = address(request_.outputs, target);
     for (const Place& source : part.sources) {
       sum.contributors.push_back(rank_of(request_.inputs, source));
+      sum.numbers.push_back(source.number);
       if (!request_.inputs[source.member].defined()) continue;
       const std::size_t place = place_of(request_.inputs[source.member]);
       const std::byte* const from = address(request_.inputs, source);
@@ -153,7 +154,7 @@ class CollectiveLaunch {
       const bool own = rank_of(request_.inputs, source) == group_.first_rank() + here;
       std::byte* const from = own ? address(request_.inputs, source) : streams_.workspace(here, bytes, task_);
       if (!own) send(source, target, from, bytes);
-      add_source(kName, table, from);
+      add_source(kName, table, from, source.number);
     }
     after_.push_back([=, this, count = part.count] { streams_.combine(here, dtype_, table, count, combination); });
   }

@@ -28,8 +28,7 @@ void launch_sparse(const SparseReduction&, NcclGroup&, NcclTask&);
 
 /// Carries out the request. In a group of several processes it numbers its arrays by rank; those of other processes are
 /// undefined. Parts that sum all members' inputs are NCCL's own collectives, or `sum_narrow`. Others (copies, sums of
-/// some, and max and min, where NCCL loses NaN) are sent to the targets' devices, and combined there in the sources'
-/// order.
+/// some, and max and min, where NCCL loses NaN) are sent to the targets' devices, and combined there.
 void launch_collective(const CollectiveRequest&, NcclGroup&, NcclTask&);
 
 /// Arrays of bf16 or f16, one for each rank that takes part, to be replaced by sum / denominator. NCCL would round
@@ -40,7 +39,8 @@ struct NarrowSum {
   double denominator;
   std::vector<std::byte*> values{};         ///< indexed by place in this process; null: the rank takes no part
   std::vector<std::size_t> ranks{};         ///< those that take part
-  std::vector<std::size_t> contributors{};  ///< ranks that contribute, in the order of their sum
+  std::vector<std::size_t> contributors{};  ///< ranks that contribute, in the order of their numbers
+  std::vector<std::size_t> numbers{};       ///< the contributors' numbers in the group, for the tree of their sum
 };
 
 /// Each rank receives the contributors' numbers for its share of the elements, sums them in f32, rounds once, and sends

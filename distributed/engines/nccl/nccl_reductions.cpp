@@ -77,12 +77,14 @@ class AllReduceLaunch {
     if (!alone()) {
       sum.ranks.resize(group_.world());
       std::iota(sum.ranks.begin(), sum.ranks.end(), std::size_t{0});
-      sum.contributors = sum.ranks;
+      sum.contributors = sum.numbers = sum.ranks;
       return sum;
     }
-    for (const AllReduceSlice& slice : request_.slices) {
-      sum.ranks.push_back(streams_.place_of(slice.gradient.device()));
-      if (slice.contributes) sum.contributors.push_back(sum.ranks.back());
+    for (std::size_t i = 0; i < request_.slices.size(); ++i) {
+      sum.ranks.push_back(streams_.place_of(request_.slices[i].gradient.device()));
+      if (!request_.slices[i].contributes) continue;
+      sum.contributors.push_back(sum.ranks.back());
+      sum.numbers.push_back(request_.number_of(i));
     }
     return sum;
   }

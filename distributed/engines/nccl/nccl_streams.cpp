@@ -90,7 +90,7 @@ void NcclStreams::divide(std::size_t place, DType dtype, std::byte* values, std:
                          double denominator) const {
   if (denominator == 1.0) return;
   SliceTable table;
-  add_source(operation_, table, values);
+  add_source(operation_, table, values, 0);
   add_target(operation_, table, values);
   combine(place, dtype, table, count, {.denominator = denominator});
 }

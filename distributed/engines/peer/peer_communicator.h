@@ -13,10 +13,10 @@ class PeerFlight;
 class PeerTask;
 
 /// CUDA devices of one process whose kernels reach each other's memory: devices of one GPU, or of several with peer
-/// access. Each GPU sums its share of the elements of all devices, in device order, and writes the results to all: to
+/// access. Each GPU sums its share of the elements of all devices, in their tree, and writes the results to all: to
 /// the bit what LocalCommunicator gives, but for sparse gradients, whose rows are divided before equal ones are summed.
-/// Whoever launches queues all of it, behind its inputs and in front of what uses
-/// its results by events alone: there is no thread, and nobody waits for a device but the destructor.
+/// Whoever launches queues all of it, behind its inputs and in front of what uses its results by events alone: there is
+/// no thread, and nobody waits for a device but the destructor.
 ///
 /// What goes wrong on a device is noticed at a later call. Who had joined then was told nothing and may have used what
 /// was left, so the next request throws the cause, once.

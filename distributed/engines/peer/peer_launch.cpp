@@ -85,12 +85,13 @@ std::int64_t share_begin(std::int64_t count, DType dtype, std::size_t gpu, std::
 void launch_all_reduce(const AllReduceRequest& request, const PeerStreams& streams) {
   SliceTable table;
   std::vector<Device> silent;
-  for (const AllReduceSlice& slice : request.slices) {
+  for (std::size_t i = 0; i < request.slices.size(); ++i) {
+    const AllReduceSlice& slice = request.slices[i];
     const Array& gradient = slice.gradient;
     (void)streams.on_gpu_of(gradient.device());
     add_target(streams.operation(), table, gradient.raw_data());
     if (slice.contributes)
-      add_source(streams.operation(), table, gradient.raw_data());
+      add_source(streams.operation(), table, gradient.raw_data(), request.number_of(i));
     else
       silent.push_back(gradient.device());  // nobody may have said from when on it may be written
   }
@@ -153,7 +154,8 @@ class CollectiveLaunch {
 
   void combine(const CollectivePart& part, const Array& first) const {
     SliceTable table;
-    for (const Place& source : part.sources) add_source(streams_.operation(), table, address(request_.inputs, source));
+    for (const Place& source : part.sources)
+      add_source(streams_.operation(), table, address(request_.inputs, source), source.number);
     for (const Place& target : part.targets) add_target(streams_.operation(), table, address(request_.outputs, target));
     streams_.on_gpu_of(first.device()).launch(streams_.operation(), [&](cudaStream_t stream) {
       cuda_kernels::launch_combine_slices(stream, first.dtype(), table, part.count, operation(part));
@@ -191,7 +193,7 @@ namespace {
 void divide(const Array& values, double denominator, const PeerStreams& streams) {
   if (values.size() == 0 || denominator == 1.0) return;
   SliceTable table;
-  add_source(streams.operation(), table, values.raw_data());
+  add_source(streams.operation(), table, values.raw_data(), 0);
   add_target(streams.operation(), table, values.raw_data());
   streams.on_gpu_of(values.device()).launch(streams.operation(), [&](cudaStream_t stream) {
     cuda_kernels::launch_combine_slices(stream, values.dtype(), table, values.size(), {.denominator = denominator});

@@ -35,6 +35,9 @@ std::optional<RoundResult::Reduced> ArenaLauncher::launch(const Launch& launch) 
       wait_for(Event(submissions.arena_free(member)));
   }
   if (request.slices.empty()) return std::nullopt;
+  if (request.slices.size() < members.size())
+    for (MemberIndex member = 0; member < members.size(); ++member)
+      if (reduced.results[member].defined()) request.numbers.push_back(member);
   reduced.task = start(launch, reduced.results, std::move(request));
   return reduced;
 }

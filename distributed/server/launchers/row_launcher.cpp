@@ -23,7 +23,7 @@ std::optional<RoundResult::Reduced> RowLauncher::launch(const Launch& launch) {
   for (MemberIndex member = 0; member < members.size(); ++member) {
     const Launch::Part part = launch.parts[member];
     if (part.contributes) {
-      request.contributions.push_back({members[member], submissions.take_rows(id, member)});
+      request.contributions.push_back({members[member], member, submissions.take_rows(id, member)});
       request.ready.push_back(submissions.take_ready(id, member));
     }
     result->receives[member] = context_.reaches(part, member);

@@ -54,7 +54,7 @@ std::optional<RoundResult::Reduced> ShardLauncher::launch(const Launch& launch) 
       const auto& [piece, offset] = *next;
       CollectivePart part{piece.size(), {}, {{piece.owner, offset}}};
       for (MemberIndex member = 0; member < members; ++member)
-        if (launch.parts[member].contributes) part.sources.push_back({first_input + member, piece.begin});
+        if (launch.parts[member].contributes) part.sources.push_back({first_input + member, piece.begin, member});
       request.parts.push_back(std::move(part));
       reduced.shares.push_back(
           {piece.owner, piece.parameter, reduced.results[piece.owner].slice(0, offset, offset + piece.size())});

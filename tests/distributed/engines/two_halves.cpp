@@ -87,11 +87,15 @@ using AllReduceStages = std::array<std::vector<AllReduceRequest>, 3>;
 AllReduceStages staged(const Halves& halves, const AllReduceRequest& request) {
   AllReduceRequest total = request;
   total.slices.clear();
+  total.numbers.clear();
   AllReduceRequest partial = total;
   partial.denominator = 1.0;
   std::array<AllReduceRequest, 2> parts{partial, partial};
-  for (const AllReduceSlice& slice : request.slices)
-    parts[half_of(halves, slice.gradient.device())].slices.push_back(slice);
+  for (std::size_t i = 0; i < request.slices.size(); ++i) {
+    AllReduceRequest& part = parts[half_of(halves, request.slices[i].gradient.device())];
+    part.slices.push_back(request.slices[i]);
+    part.numbers.push_back(request.number_of(i));
+  }
   AllReduceStages stages;
   for (const AllReduceRequest& part : parts) {
     if (part.slices.empty()) continue;
@@ -101,6 +105,7 @@ AllReduceStages staged(const Halves& halves, const AllReduceRequest& request) {
     AllReduceSlice first = part.slices.front();
     first.contributes = std::ranges::any_of(part.slices, &AllReduceSlice::contributes);
     total.slices.push_back(first);
+    total.numbers.push_back(part.numbers.front());
     spread.slices.front().contributes = true;
     if (spread.slices.size() > 1) stages[2].push_back(spread);
   }
@@ -168,6 +173,7 @@ std::shared_ptr<CollectiveTask> TwoHalves::reduce_sparse(SparseReduction request
   for (auto& contributions : halves) {
     if (contributions.empty()) continue;
     const Member first = contributions.front().member;
+    const std::size_t number = contributions.front().number;
     const auto sum = std::make_shared<SparseResult>(SparseResult{{true}, {{}}});
     append(done, stages.launched(inner_->reduce_sparse({.parameter = request.parameter,
                                                         .contributions = std::move(contributions),
@@ -176,7 +182,7 @@ std::shared_ptr<CollectiveTask> TwoHalves::reduce_sparse(SparseReduction request
                                                         .denominator = 1.0,
                                                         .result = sum,
                                                         .world = request.world})));
-    request.contributions.push_back({first, SparseParts(sum, 0)});
+    request.contributions.push_back({first, number, SparseParts(sum, 0)});
   }
   append(request.ready, std::move(done));
   (void)stages.launched(inner_->reduce_sparse(std::move(request)));

@@ -103,7 +103,7 @@ TEST_CASE("sparse_faults: an index that is found out of range by the reduction i
   LocalCommunicator engine;
   auto result = std::make_shared<SparseResult>(SparseResult{{true}, {{}}});
   const auto task = engine.reduce_sparse({.parameter = kTable,
-                                          .contributions = {{cpu(1), {gradient_of({3, 10}, cpu(1))}}},
+                                          .contributions = {{cpu(1), 0, {gradient_of({3, 10}, cpu(1))}}},
                                           .receivers = {cpu(1)},
                                           .ready = {compute_stream(cpu(1)).record()},
                                           .result = result});

@@ -8,6 +8,7 @@
 
 #include <doctest/doctest.h>
 
+#include <bit>
 #include <cmath>
 
 TEST_SUITE_BEGIN("cpu");
@@ -34,22 +35,27 @@ template <class T> AllReduceRequest request(std::int64_t count, std::size_t devi
   return result;
 }
 
-// The definition: device order, one rounding per addition, one division.
+// The definition: the tree of all devices, one rounding per addition, one division.
+template <class T> std::vector<T> sum_of(std::int64_t count, std::size_t first, std::size_t end) {
+  if (end - first == 1) return values<T>(count, first);
+  const std::size_t middle = first + std::bit_floor(end - first - 1);
+  std::vector<T> sum = sum_of<T>(count, first, middle);
+  const std::vector<T> rest = sum_of<T>(count, middle, end);
+  for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += rest[i];
+  return sum;
+}
+
 template <class T> std::vector<T> expected(std::int64_t count, std::size_t devices, double denominator) {
-  std::vector<T> sum = values<T>(count, 0);
-  for (std::size_t d = 1; d < devices; ++d) {
-    const auto next = values<T>(count, d);
-    for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += next[i];
-  }
+  std::vector<T> sum = sum_of<T>(count, 0, devices);
   for (T& value : sum) value /= static_cast<T>(denominator);
   return sum;
 }
 
 }  // namespace
 
-TEST_CASE_TEMPLATE("local_communicator: sums in device order, in place, for any size", T, float, double) {
+TEST_CASE_TEMPLATE("local_communicator: sums in a balanced tree, in place, for any size", T, float, double) {
   LocalCommunicator communicator;
-  for (const std::size_t devices : {1, 2, 3, 8})
+  for (const std::size_t devices : {1, 2, 3, 4, 7, 8})
     for (const std::int64_t count : {1, 15, 512, 513, 16384, 16385, 100'003}) {
       const double denominator = devices == 3 ? 3.0 : static_cast<double>(devices);
       AllReduceRequest reduction = request<T>(count, devices, denominator);
@@ -133,6 +139,25 @@ TEST_CASE("local_communicator: slices that do not contribute are overwritten, ne
     const auto got = slice.gradient.to_vector<double>();
     for (std::size_t i = 0; i < got.size(); ++i) CHECK(got[i] == (a[i] + c[i]) / 2.0);
   }
+}
+
+TEST_CASE("local_communicator: devices keep their numbers where others have no slice") {
+  LocalCommunicator communicator;
+  AllReduceRequest reduction = request<float>(1000, 3, 1.0);
+  reduction.numbers = {1, 2, 3};
+  const auto slices = reduction.slices;
+  const std::shared_ptr<CollectiveTask> task[] = {communicator.all_reduce(std::move(reduction))};
+  join_tasks(cpu(0), task);
+  const auto one = values<float>(1000, 0);
+  const auto two = values<float>(1000, 1);
+  const auto three = values<float>(1000, 2);
+  int unlike = 0;  // in device order it would be another sum
+  const auto got = slices[1].gradient.to_vector<float>();
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    CHECK(got[i] == one[i] + (two[i] + three[i]));
+    unlike += got[i] == one[i] + two[i] + three[i] ? 0 : 1;
+  }
+  CHECK(unlike > 100);
 }
 
 TEST_CASE("local_communicator: slices that differ are refused") {

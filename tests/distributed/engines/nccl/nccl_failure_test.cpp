@@ -200,7 +200,7 @@ void reduce_all_ways(NcclMachine& machine, NcclCommunicator& engine) {
     const SparseGradient part{Array::from(std::vector<std::int64_t>{4}, {1}, device),
                               Array::from(std::vector<float>{2}, {1, 1}, device),
                               {10, 1}};
-    sparse.contributions.push_back({device, {part}});
+    sparse.contributions.push_back({device, sparse.contributions.size(), {part}});
     own.inputs.push_back(Array::from(std::vector<float>{1, 2}, {2}, device));
     own.outputs.push_back(Array::empty({2}, DType::f32, device));
     for (auto* ready : {&sparse.ready, &own.ready}) ready->push_back(compute_stream(device).record());

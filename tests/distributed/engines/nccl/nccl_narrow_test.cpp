@@ -176,8 +176,8 @@ TEST_CASE("nccl: sparse gradients reach each receiver, joined and divided") {
                               .denominator = 2.0,
                               .result = std::make_shared<SparseResult>()};
       request.contributions = {
-          {cuda(0), {rows_on(cuda(0), {3, 1}, {1, 2, 3, 4}, dtype), rows_on(cuda(0), {}, {}, dtype)}},
-          {cuda(2), {rows_on(cuda(2), {3}, {5, 6}, dtype)}}};
+          {cuda(0), 0, {rows_on(cuda(0), {3, 1}, {1, 2, 3, 4}, dtype), rows_on(cuda(0), {}, {}, dtype)}},
+          {cuda(2), 2, {rows_on(cuda(2), {3}, {5, 6}, dtype)}}};
       for (const Device device : machine.devices) request.ready.push_back(compute_stream(device).record());
       request.result->receives = {true, true, false};
       request.result->gradients.resize(3);

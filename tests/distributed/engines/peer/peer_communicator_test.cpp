@@ -231,8 +231,8 @@ TEST_CASE("peer: sparse gradients reach each receiver, divided") {
       const auto count = static_cast<std::int64_t>(indices.size());
       return SparseGradient{array_on(device, indices), Array::from(rows, {count, 2}, device), {10, 2}, false};
     };
-    request.contributions = {{cuda(0), {part(cuda(0), {3, 1}, {1, 2, 3, 4}), part(cuda(0), {}, {})}},
-                             {cuda(1), {part(cuda(1), {3}, {5, 6})}}};
+    request.contributions = {{cuda(0), 0, {part(cuda(0), {3, 1}, {1, 2, 3, 4}), part(cuda(0), {}, {})}},
+                             {cuda(1), 1, {part(cuda(1), {3}, {5, 6})}}};
     request.receivers = {cuda(0), cuda(1)};
     for (const Device device : request.receivers) request.ready.push_back(compute_stream(device).record());
     request.denominator = 2.0;
@@ -270,7 +270,7 @@ TEST_CASE("peer: results are written once their memory's last user has done") {
   SparseReduction request;
   request.parameter = {.name = "table", .shape = {10, 2}, .dtype = DType::f32, .sparse = true};
   request.contributions = {
-      {cuda(0), {{array_on(cuda(0), std::vector<std::int64_t>{3, 1}), input.reshape({2, 2}), {10, 2}, false}}}};
+      {cuda(0), 0, {{array_on(cuda(0), std::vector<std::int64_t>{3, 1}), input.reshape({2, 2}), {10, 2}, false}}}};
   request.receivers = {cuda(1)};
   request.ready.push_back(compute_stream(cuda(0)).record());
   request.result = std::make_shared<SparseResult>();

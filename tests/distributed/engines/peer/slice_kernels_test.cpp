@@ -6,6 +6,7 @@
 #include <tutti/backend/registry.h>
 #include <tutti/distributed/collectives/collective_plan.h>
 #include <tutti/distributed/collectives/gradient_sums.h>
+#include <tutti/distributed/engines/peer/slice_table.h>
 
 #include <tutti/tests/backend/cuda/on_host/device_array.h>
 
@@ -68,18 +69,20 @@ template <class T> void check_gradient_sums(kernels::SliceWire wire, GradientWir
   std::mt19937 random(static_cast<unsigned>(sizeof(T)) + static_cast<unsigned>(wire));
   for (int round = 0; round < 60; ++round) {
     CAPTURE(round);
-    const std::size_t members = 1 + random() % 5;
+    const std::size_t members = 1 + random() % 9;
     const auto size = static_cast<std::int64_t>(1 + random() % 1500);
     const Slices<T> slices(random, members, size, round % 3 == 0 ? 1 : 0);  // unaligned, too
     const double denominators[] = {1.0, static_cast<double>(members), 0.25, 7.3};
     AllReduceRequest request{.slices = {}, .ready = {}, .denominator = denominators[round % 4], .wire = cpu_wire};
     if (cpu_wire != GradientWire::native) request.wire_scale = 0.125;
     kernels::SliceTable table;
-    for (std::size_t m = 0; m < members; ++m) {
+    std::size_t number = random() % 3;  // of the group's devices: some have no slice
+    for (std::size_t m = 0; m < members; ++m, number += 1 + random() % 3) {
       const bool contributes = random() % 4 > 0;
       request.slices.push_back({slices.expected[m], contributes});
-      if (contributes) table.source[table.sources++] = slices.actual[m].raw_data();
-      table.target[table.targets++] = slices.actual[m].raw_data();
+      request.numbers.push_back(number);
+      if (contributes) add_source("all_reduce", table, slices.actual[m].raw_data(), number);
+      add_target("all_reduce", table, slices.actual[m].raw_data());
     }
     check_slices(request);
     ElementSums(request).run(0, size);
@@ -101,19 +104,20 @@ template <class T> void check_collectives() {
   for (const auto& [operation, combination] : operations) {
     if (!std::is_floating_point_v<T> && operation == CollectiveOperation::mean) continue;
     const std::int64_t size = 777;
-    const Slices<T> slices(random, 3, size, 0);
+    const Slices<T> slices(random, 4, size, 0);
     CollectiveRequest request{
         .operation = operation, .inputs = slices.expected, .outputs = {}, .ready = {}, .parts = {}};
     request.outputs.push_back(Array::empty({size}, dtype_of<T>, cpu(0)));
-    const CollectivePart part{size, {{0, 0}, {1, 0}, {2, 0}}, {{0, 0}}};
+    const CollectivePart part{size, {{0, 0}, {1, 0}, {2, 0}, {3, 0}}, {{0, 0}}};
     combine(request, part, 0, size);
     const Array output = Array::empty({size}, dtype_of<T>, cpu(0));
-    kernels::SliceTable table{3, 1, {}, {output.raw_data()}};
-    for (std::size_t m = 0; m < 3; ++m) table.source[m] = slices.actual[m].raw_data();
+    kernels::SliceTable table;
+    for (std::size_t m = 0; m < 4; ++m) add_source("collective", table, slices.actual[m].raw_data(), m);
+    add_target("collective", table, output.raw_data());
     const LentArrays lent(slices.actual, {output});
     kernels::launch_combine_slices(
         nullptr, dtype_of<T>, table, size,
-        {.combination = combination, .denominator = operation == CollectiveOperation::mean ? 3.0 : 1.0});
+        {.combination = combination, .denominator = operation == CollectiveOperation::mean ? 4.0 : 1.0});
     CHECK(same_bits<T>(request.outputs[0], output));
   }
 }

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <tutti/backend/formulas/sum_tree.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+
+namespace tutti {
+
+/// Combines the inputs in their tree by a formula of backend/formulas/slice_formulas.h, and writes the result to every
+/// output, which may be an input. No input stands for zeros. Sums stay in cache: it goes by blocks.
+template <class T, class Formula> void sum_blocks(std::span<const T* const> inputs, std::span<const std::uint8_t> joins,
+                                                  std::span<T* const> outputs, std::int64_t count, Formula formula) {
+  using Sum = typename Formula::Sum;
+  constexpr std::int64_t kBlock = 512;
+  Sum sums[kMostSums][kBlock];
+  for (std::int64_t begin = 0; begin < count; begin += kBlock) {
+    const std::int64_t length = std::min(kBlock, count - begin);
+    if (inputs.empty()) std::fill_n(sums[0], length, Sum(0));
+    walk_sum_tree(
+        joins.data(), inputs.size(),
+        [&](std::size_t sum, std::size_t leaf) {
+          const T* input = inputs[leaf] + begin;
+          for (std::int64_t i = 0; i < length; ++i) sums[sum][i] = formula.contribution(input[i]);
+        },
+        [&](std::size_t sum, std::size_t leaf) {
+          const T* input = inputs[leaf] + begin;
+          for (std::int64_t i = 0; i < length; ++i)
+            sums[sum][i] = formula.add(sums[sum][i], formula.contribution(input[i]));
+        },
+        [&](std::size_t sum, std::size_t next) {
+          for (std::int64_t i = 0; i < length; ++i) sums[sum][i] = formula.add(sums[sum][i], sums[next][i]);
+        });
+    T* const result = outputs.front() + begin;
+    for (std::int64_t i = 0; i < length; ++i) result[i] = formula.result(sums[0][i]);
+    for (T* output : outputs.subspan(1)) std::copy_n(result, length, output + begin);
+  }
+}
+
+}  // namespace tutti
