@@ -133,7 +133,8 @@ TEST_CASE("leaving: nothing is kept for a device that follows no more") {
     }
   };
   const auto in_use = [] {
-    for (const Device device : test_devices(2)) synchronize(device);  // until then a copy holds what it reads and writes
+    for (const Device device : test_devices(2))
+      synchronize(device);  // until then a copy holds what it reads and writes
     return memory_pool(test_device()).statistics().in_use;
   };
   const std::size_t before = in_use();
@@ -156,6 +157,28 @@ TEST_CASE("leaving: nothing is kept for a device that follows no more") {
   }
   steps();
   CHECK(in_use() < before + gradient);
+}
+
+TEST_CASE("leaving: a device that has left leaves its place in the sums empty") {
+  struct Weight : Module {
+    Tensor weight{Array::zeros({1}, DType::f32, test_device()), true};
+    void visit(MemberVisitor& v) override { v.parameter("weight", weight); }
+  };
+  GradientSync sync(test_devices(4), impatient({.reduction = GradientReduction::sum}));
+  auto replicas = sync.replicate(Weight());
+  const double gradients[] = {1, 1, 0x1p-24, 0x1p-24};
+  const auto summed = [&](std::size_t d) {
+    replicas[d].zero_grad();
+    auto step = sync.step(test_device(d));
+    step.backward(sum(replicas[d].weight * gradients[d]));
+    return replicas[d].weight.grad().to_vector<float>().front();
+  };
+  const float tiny = 0x1p-24F;
+  run_devices(4, [&](std::size_t d) { CHECK(summed(d) == 2.0F); });  // (1 + 1) + (tiny + tiny), rounded to even
+  run_devices(4, [&](std::size_t d) {
+    if (d == 1) return sync.leave(test_device(1));
+    CHECK(summed(d) == 1.0F + (tiny + tiny));  // without that place: (1 + tiny) + tiny, which is 1
+  });
 }
 
 TEST_CASE("leaving: following, leaving and rejoining refuse to wait for a device of the same thread") {
