@@ -47,7 +47,7 @@ inline void plan_leaf(std::span<const std::uint32_t> numbers, std::span<std::uin
 /// The tree of some devices of a group, in their order.
 class SumTree {
  public:
-  void add(std::size_t number) {  ///< below kMostLeaves, and above those added before
+  void add(std::size_t number) {  ///< adds a device: its number is below kMostLeaves, and above those before it
     numbers_.push_back(static_cast<std::uint32_t>(number));
     joins_.emplace_back();
     plan_leaf(numbers_, joins_);

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <tutti/distributed/collectives/collective_task.h>
-#include <tutti/distributed/threads/cache_line_gap.h>
+#include <tutti/distributed/collectives/cache_line_gap.h>
 
 #include <atomic>
 #include <chrono>

@@ -34,7 +34,7 @@ class ElementSums {
   double denominator_;
   double wire_scale_;
   std::vector<std::byte*> inputs_;  // contributing slices; empty for a pair
-  SumTree tree_;                    // of the inputs
+  SumTree tree_;                    // joins the inputs
   std::vector<std::byte*> outputs_;
 };
 

@@ -22,7 +22,7 @@ struct SliceTable {
   const void* source[kMost] = {};
   void* target[kMost] = {};
   std::uint32_t number[kMost] = {};  ///< the sources' devices'
-  std::uint8_t joins[kMost] = {};    ///< of the sources' tree (backend/formulas/sum_tree.h)
+  std::uint8_t joins[kMost] = {};    ///< plan of the sources' tree (backend/formulas/sum_tree.h)
 };
 
 enum class SliceWire : std::uint8_t { native, bf16, f16 };

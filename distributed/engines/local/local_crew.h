@@ -3,7 +3,7 @@
 
 #include <tutti/distributed/collectives/crew.h>
 #include <tutti/distributed/engines/local/staged_task.h>
-#include <tutti/distributed/threads/cache_line_gap.h>
+#include <tutti/distributed/collectives/cache_line_gap.h>
 
 #include <atomic>
 #include <condition_variable>

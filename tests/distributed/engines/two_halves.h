@@ -2,6 +2,7 @@
 #pragma once
 
 #include <tutti/distributed/communicator.h>
+#include <tutti/distributed/engines/local/local_communicator.h>
 
 #include <cstddef>
 #include <memory>
@@ -34,5 +35,14 @@ class TwoHalves final : public Communicator {
   std::unique_ptr<Communicator> inner_;
   int regroupings_ = 0;
 };
+
+/// Engines for CPU devices: the local one, two halves made of it, and two halves whose inner engine is two halves.
+inline std::unique_ptr<Communicator> plain(std::span<const Device>) { return std::make_unique<LocalCommunicator>(); }
+inline std::unique_ptr<Communicator> halves(std::span<const Device> devices) {
+  return std::make_unique<TwoHalves>(devices, plain(devices));
+}
+inline std::unique_ptr<Communicator> halves_of_halves(std::span<const Device> devices) {
+  return std::make_unique<TwoHalves>(devices, halves(devices.subspan(0, (devices.size() + 1) / 2)));
+}
 
 }  // namespace tutti::testing
