@@ -81,6 +81,9 @@ std::int64_t checked_element_count(std::string_view operation, const Shape&);
 Strides contiguous_strides(const Shape&);  ///< row-major
 bool is_contiguous(const Shape&, const Strides&) noexcept;
 
+/// The axes of matrices before their rows and columns.
+Shape batch_of(const Shape& matrices);
+
 /// NumPy's broadcasting of two shapes. Throws `ShapeError` naming `operation` and both shapes.
 Shape broadcast_shapes(std::string_view operation, const Shape& lhs, const Shape& rhs);
 

@@ -7,7 +7,7 @@ usage: needed_objects.py FOLDER EXAMPLE --objects          what ninja has to mak
        needed_objects.py FOLDER EXAMPLE --check            compares the list with what the linker took out of the archives
        needed_objects.py FOLDER EXAMPLE --write            writes the list anew, from what the linker took
 
-FOLDER is a configured build folder; --check and --write want EXAMPLE built there. A list that lacks a source costs time
+FOLDER is a folder configured without -Dunity; --check and --write want EXAMPLE built there. A list that lacks a source costs time
 and nothing else, for whoever calls builds the whole target then. What is needed of CUDA alone is never listed.
 """
 

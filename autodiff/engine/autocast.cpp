@@ -17,7 +17,7 @@ namespace tutti {
 
 namespace {
 
-constinit thread_local Autocast* innermost = nullptr;
+constinit thread_local Autocast* innermost_autocast = nullptr;
 
 // docs/dtypes.md has these lists too.
 constexpr std::string_view kNarrow[] = {
@@ -128,10 +128,10 @@ class CastLeaves {
 Autocast::Autocast(DType narrow) : narrow_(narrow), outer_(nullptr) {
   if (narrow != DType::bf16 && narrow != DType::f16 && narrow != DType::f32)
     raise<DTypeError>("[autocast] operations run in bf16, f16 or f32, not in {}", to_string(narrow));
-  outer_ = std::exchange(innermost, this);
+  outer_ = std::exchange(innermost_autocast, this);
 }
 
-Autocast::~Autocast() { innermost = outer_; }
+Autocast::~Autocast() { innermost_autocast = outer_; }
 
 // A checkpoint's function casts its leaves itself, each time it runs.
 Tensor Autocast::as_narrow(const Tensor& x) {
@@ -140,13 +140,14 @@ Tensor Autocast::as_narrow(const Tensor& x) {
   return cast_->find_or_cast(x, narrow_);
 }
 
-DType autocast_dtype() noexcept { return innermost != nullptr ? innermost->narrow_ : DType::f32; }
+DType autocast_dtype() noexcept { return innermost_autocast != nullptr ? innermost_autocast->narrow_ : DType::f32; }
 
 Tensor autocast(std::string_view operation, const Tensor& x) {
-  if (innermost == nullptr || innermost->narrow_ == DType::f32 || !x.defined() || x.is_weak_scalar()) return x;
+  if (innermost_autocast == nullptr || innermost_autocast->narrow_ == DType::f32 || !x.defined() || x.is_weak_scalar())
+    return x;
   const DType dtype = x.dtype();
   if (dtype != DType::f32 && dtype != DType::bf16 && dtype != DType::f16) return x;
-  if (dtype != innermost->narrow_ && contains(kNarrow, operation)) return innermost->as_narrow(x);
+  if (dtype != innermost_autocast->narrow_ && contains(kNarrow, operation)) return innermost_autocast->as_narrow(x);
   if (dtype != DType::f32 && contains(kWide, operation)) return cast(x, DType::f32);
   return x;
 }

@@ -19,7 +19,7 @@ namespace tutti {
 
 namespace {
 
-thread_local LocalAccumulation* innermost = nullptr;
+thread_local LocalAccumulation* innermost_accumulation = nullptr;
 
 void check_root(const Tensor& root, const char* operation) {
   if (!root.defined()) raise<AutodiffError>("[{}] the root is undefined", operation);
@@ -68,7 +68,7 @@ class RecordingMode {
 }  // namespace
 
 void backward(const Tensor& root, const BackwardOptions& options) {
-  LocalAccumulation* scope = options.observer == nullptr ? innermost : nullptr;
+  LocalAccumulation* scope = options.observer == nullptr ? innermost_accumulation : nullptr;
   const bool failed_before = scope != nullptr && scope->failed_midway_;
   Accumulation accumulation(options, scope != nullptr, scope != nullptr ? scope->owner_ : nullptr);
   try {
@@ -112,12 +112,13 @@ void backward(const Tensor& root, const BackwardOptions& options) {
 }
 
 double weight_of(const BackwardOptions& options) {
-  return options.weight * (options.observer == nullptr && innermost != nullptr ? innermost->weight_ : 1.0);
+  return options.weight *
+         (options.observer == nullptr && innermost_accumulation != nullptr ? innermost_accumulation->weight_ : 1.0);
 }
 
 void replay_backward(const BackwardRecord& record, const BackwardOptions& options, std::size_t tape_size,
                      const std::function<void(std::size_t, std::size_t)>& run) {
-  LocalAccumulation* scope = options.observer == nullptr ? innermost : nullptr;
+  LocalAccumulation* scope = options.observer == nullptr ? innermost_accumulation : nullptr;
   const bool failed_before = scope != nullptr && scope->failed_midway_;
   Accumulation accumulation(options, scope != nullptr, scope != nullptr ? scope->owner_ : nullptr);
   try {
@@ -189,11 +190,11 @@ std::vector<Tensor> grad(const Tensor& output, std::span<const Tensor> inputs, c
 }
 
 LocalAccumulation::LocalAccumulation(const void* owner, double weight)
-    : owner_(owner), weight_(weight), outer_(std::exchange(innermost, this)) {}
+    : owner_(owner), weight_(weight), outer_(std::exchange(innermost_accumulation, this)) {}
 
 // Also out of order.
 LocalAccumulation::~LocalAccumulation() {
-  for (LocalAccumulation** place = &innermost; *place != nullptr; place = &(*place)->outer_)
+  for (LocalAccumulation** place = &innermost_accumulation; *place != nullptr; place = &(*place)->outer_)
     if (*place == this) {
       *place = outer_;
       return;

@@ -9,12 +9,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <unordered_map>
 
 namespace tutti {
 namespace {
-
-std::int64_t length_of(const auto& values) { return static_cast<std::int64_t>(values.size()); }
 
 Tensor make_leaf(std::int64_t columns, DType dtype, Device device) {
   Tensor leaf(Array::empty({0, columns}, dtype, device), true);
@@ -43,14 +42,14 @@ std::string text_of(const std::vector<std::string>& names) {
 }
 
 Array rows_at(const Array& table, const std::vector<std::int64_t>& rows) {
-  const Array index = Array::from(rows, {length_of(rows)}, table.device());
+  const Array index = Array::from(rows, {std::ssize(rows)}, table.device());
   return gather(table, 0, index_of_rows(index, table.length(1)));
 }
 
 /// table[rows[i]] += values[i]
 void add_at(const Array& table, const std::vector<std::int64_t>& rows, const Array& values) {
   if (rows.empty()) return;
-  const Array index = Array::from(rows, {length_of(rows)}, table.device());
+  const Array index = Array::from(rows, {std::ssize(rows)}, table.device());
   table.count_write("hash_table");
   backend_for(table.device()).scatter(Scatter::add, values, 0, index_of_rows(index, table.length(1)), table);
 }
@@ -132,7 +131,7 @@ std::shared_ptr<HashTable> HashTable::copy_for(const Tensor& weight) const {
 }
 
 Array HashTable::initial_values(std::span<const std::int64_t> ids, DType dtype) const {
-  const Shape shape{length_of(ids), columns()};
+  const Shape shape{std::ssize(ids), columns()};
   if (dtype == DType::f64) return Array::from(draw_rows<double>(ids, columns(), options_), shape, device());
   return Array::from(draw_rows<float>(ids, columns(), options_), shape, device()).cast(dtype);
 }
@@ -144,20 +143,20 @@ Array HashTable::lookup(std::span<const std::int64_t> ids, Unknown unknown) cons
   std::vector<std::int64_t> places;  // among the known, or -1 - place among the fresh
   for (const std::int64_t id : ids) {
     if (const IdIndex::Entry* entry = index_.find(id); entry != nullptr && entry->row >= 0) {
-      places.push_back(length_of(known));
+      places.push_back(std::ssize(known));
       known.push_back(entry->row);
       continue;
     }
-    const auto [place, is_new] = fresh_places.emplace(id, length_of(fresh));
+    const auto [place, is_new] = fresh_places.emplace(id, std::ssize(fresh));
     if (is_new) fresh.push_back(id);
     places.push_back(-1 - place->second);
   }
   if (fresh.empty()) return rows_at(rows_, known);
   const Array first = unknown == Unknown::initial
                           ? initial_values(fresh, options_.dtype)
-                          : Array::zeros({length_of(fresh), columns()}, options_.dtype, device());
+                          : Array::zeros({std::ssize(fresh), columns()}, options_.dtype, device());
   for (std::int64_t& place : places)
-    if (place < 0) place = length_of(known) - 1 - place;
+    if (place < 0) place = std::ssize(known) - 1 - place;
   if (known.empty()) return rows_at(first, places);
   const Array parts[] = {rows_at(rows_, known), first};
   return rows_at(concatenate(parts, 0), places);
@@ -197,7 +196,7 @@ void HashTable::apply(const IdIndex::Changes& changes, double initial_state) {
   add_at(rows_, rows, initial_values(ids, options_.dtype));
   if (initial_state == 0.0) return;
   for (auto& [name, array] : state_)
-    add_at(array, rows, Array::full({length_of(ids), columns()}, initial_state, array.dtype(), device()));
+    add_at(array, rows, Array::full({std::ssize(ids), columns()}, initial_state, array.dtype(), device()));
 }
 
 void HashTable::require_state(const RowState& wanted) const {
@@ -216,7 +215,7 @@ void HashTable::prepare_state(const RowState& wanted) {
     for (const std::int64_t id : index_.ids()) used.push_back(index_.find(id)->row);
   for (const std::string& name : wanted.names) {
     Array array = Array::zeros(rows_.shape(), computed_in(options_.dtype), device());
-    add_at(array, used, Array::full({length_of(used), columns()}, wanted.initial, array.dtype(), device()));
+    add_at(array, used, Array::full({std::ssize(used), columns()}, wanted.initial, array.dtype(), device()));
     state_.emplace_back(name, std::move(array));
   }
 }
@@ -234,7 +233,7 @@ SparseGradient HashTable::admit(const SparseGradient& by_id, const RowState& wan
       places.push_back(static_cast<std::int64_t>(i));
     }
   const Array gradient = places.size() == ids.size() ? by_id.rows : rows_at(by_id.rows, places);
-  return {Array::from(rows, {length_of(rows)}, device()), gradient, rows_.shape(), false};
+  return {Array::from(rows, {std::ssize(rows)}, device()), gradient, rows_.shape(), false};
 }
 
 void HashTable::erase(std::span<const std::int64_t> ids) { clear_rows(index_.erase(ids).freed); }

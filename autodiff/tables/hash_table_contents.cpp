@@ -7,6 +7,7 @@
 #include <tutti/backend/operations/widening.h>
 
 #include <algorithm>
+#include <iterator>
 #include <memory>
 #include <string_view>
 
@@ -16,10 +17,8 @@ namespace {
 using Ids = std::vector<std::int64_t>;
 constexpr std::string_view kState = "state.";
 
-std::int64_t length_of(const auto& values) { return static_cast<std::int64_t>(values.size()); }
-
 Array on_host(const Array& table, const Ids& rows) {
-  const Array index = Array::from(rows, {length_of(rows)}, table.device());
+  const Array index = Array::from(rows, {std::ssize(rows)}, table.device());
   return gather(table, 0, index_of_rows(index, table.length(1))).to(cpu());
 }
 
@@ -113,12 +112,12 @@ HashTable::NamedArrays HashTable::save() const {
   Ids waiting;
   for (const std::int64_t id : index_.ids(false))
     waiting.insert(waiting.end(), {id, index_.find(id)->count, index_.find(id)->last});
-  const Shape length{length_of(ids)};
+  const Shape length{std::ssize(ids)};
   NamedArrays saved{{"ids", Array::from(ids, length, cpu())},
                     {"counts", Array::from(counts, length, cpu())},
                     {"last", Array::from(last, length, cpu())},
                     {"rows", on_host(rows_, rows)},
-                    {"waiting", Array::from(waiting, {length_of(waiting) / 3, 3}, cpu())},
+                    {"waiting", Array::from(waiting, {std::ssize(waiting) / 3, 3}, cpu())},
                     {"updates", Array::full({}, updates(), DType::i64, cpu())}};
   for (const auto& [name, array] : state_) saved.emplace_back(std::string(kState) + name, on_host(array, rows));
   return saved;

@@ -86,6 +86,8 @@ bool is_contiguous(const Shape& shape, const Strides& strides) noexcept {
   return dense;
 }
 
+Shape batch_of(const Shape& matrices) { return Shape(std::span(matrices.data(), matrices.size() - 2)); }
+
 Shape broadcast_shapes(std::string_view operation, const Shape& lhs, const Shape& rhs) {
   const bool lhs_longer = lhs.size() >= rhs.size();
   const Shape& shorter = lhs_longer ? rhs : lhs;

@@ -8,7 +8,6 @@
 #include <tutti/backend/registry.h>
 
 #include <algorithm>
-#include <span>
 
 namespace tutti {
 namespace {
@@ -26,10 +25,8 @@ void require_square(std::string_view operation, const Array& operand) {
     raise<ShapeError>("[{}] matrices must be square, not {}", operation, to_string(operand.shape()));
 }
 
-Shape batch_of(const Array& operand) { return Shape(std::span(operand.shape().data(), operand.rank() - 2)); }
-
 Array empty_like(const Array& operand, std::initializer_list<std::int64_t> last_axes, DType dtype) {
-  Shape shape = batch_of(operand);
+  Shape shape = batch_of(operand.shape());
   for (const std::int64_t length : last_axes) shape.push_back(length);
   return Array::empty(shape, dtype, operand.device());
 }
@@ -38,7 +35,7 @@ void require_system(std::string_view operation, const Array& matrix, const Array
   checks::require_alike(operation, matrix, right);
   require_square(operation, matrix);
   require_matrices(operation, right);
-  if (batch_of(matrix) != batch_of(right) || matrix.length(-1) != right.length(-2))
+  if (batch_of(matrix.shape()) != batch_of(right.shape()) || matrix.length(-1) != right.length(-2))
     raise<ShapeError>("[{}] right side {} does not fit the matrix {}", operation, to_string(right.shape()),
                       to_string(matrix.shape()));
 }

@@ -32,8 +32,6 @@ Array matrix_operand(const Array& operand) {
   return as_strided(operand, operand.shape(), strides, operand.offset());
 }
 
-Shape batch_of(const Array& operand) { return Shape(std::span(operand.shape().data(), operand.rank() - 2)); }
-
 Shape matrix_shape(const Shape& batch, std::int64_t rows, std::int64_t columns) {
   Shape shape = batch;
   shape.push_back(rows);
@@ -78,7 +76,7 @@ Array matmul(const Array& lhs, const Array& rhs, const Array& out) {
   const std::int64_t columns = rhs.length(-1);
   if (inner != rhs.length(-2))
     raise<ShapeError>("[matmul] inner dimensions differ: {} x {}", to_string(lhs.shape()), to_string(rhs.shape()));
-  const Shape batch = broadcast_shapes("matmul", batch_of(lhs), batch_of(rhs));
+  const Shape batch = broadcast_shapes("matmul", batch_of(lhs.shape()), batch_of(rhs.shape()));
   Array result = checks::output("matmul", out, matrix_shape(batch, rows, columns), lhs.dtype(), lhs.device());
   if (result.size() == 0) return result;
   if (inner == 0) {

@@ -8,10 +8,10 @@ namespace tutti {
 
 namespace {
 
-constexpr std::size_t kAlignment = 64;  // bytes: a cache line, so that no two gradients share one
+constexpr std::size_t kGradientAlignment = 64;  // bytes: a cache line, so that no two gradients share one
 
 std::int64_t aligned(std::int64_t elements, DType dtype) {
-  const auto step = static_cast<std::int64_t>(kAlignment / size_of(dtype));
+  const auto step = static_cast<std::int64_t>(kGradientAlignment / size_of(dtype));
   return (elements + step - 1) / step * step;
 }
 

@@ -9,7 +9,7 @@ namespace tutti {
 
 namespace {
 
-constexpr std::int64_t kAlignment = 64;  // bytes: a cache line, so that no two devices write the same one
+constexpr std::int64_t kShardAlignment = 64;  // bytes: a cache line, so that no two devices write the same one
 
 // The end of `member`'s share of `total` elements, without alignment. Written so that nothing overflows.
 std::int64_t even_end(std::int64_t total, std::int64_t devices, std::int64_t member) {
@@ -19,7 +19,7 @@ std::int64_t even_end(std::int64_t total, std::int64_t devices, std::int64_t mem
 // The cuts between the shares of one dtype's parameters, which follow each other without gaps.
 std::vector<std::int64_t> share_ends(std::span<const std::int64_t> sizes, std::int64_t devices, DType dtype) {
   const std::int64_t total = std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0});
-  const std::int64_t step = kAlignment / static_cast<std::int64_t>(size_of(dtype));
+  const std::int64_t step = kShardAlignment / static_cast<std::int64_t>(size_of(dtype));
   const bool align = total / devices >= 16 * step;  // moves a cut by at most 1/32 of a share
   std::vector<std::int64_t> ends;
   std::int64_t begin = 0;

@@ -6,7 +6,7 @@
 namespace tutti {
 namespace {
 
-void check(const AdadeltaOptions& options) {
+void check_adadelta_options(const AdadeltaOptions& options) {
   check_share("Adadelta", "rho", options.rho);
   check_positive("Adadelta", "epsilon", options.epsilon);
   check_not_negative("Adadelta", "weight_decay", options.weight_decay);
@@ -14,7 +14,7 @@ void check(const AdadeltaOptions& options) {
 
 }  // namespace
 
-Adadelta::Adadelta(const ParameterGroups& groups) : RuleOptimizer(groups, check) {}
+Adadelta::Adadelta(const ParameterGroups& groups) : RuleOptimizer(groups, check_adadelta_options) {}
 Adadelta::Adadelta(std::vector<Tensor> parameters, double learning_rate, const AdadeltaOptions& options)
     : Adadelta(ParameterGroups{{std::move(parameters), learning_rate, options}}) {}
 

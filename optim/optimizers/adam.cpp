@@ -7,11 +7,11 @@
 namespace tutti {
 namespace {
 
-void check(const AdamOptions& options) { check_moments("Adam", options); }
+void check_adam_options(const AdamOptions& options) { check_moments("Adam", options); }
 
 }  // namespace
 
-Adam::Adam(const ParameterGroups& groups) : RuleOptimizer(groups, check) {}
+Adam::Adam(const ParameterGroups& groups) : RuleOptimizer(groups, check_adam_options) {}
 Adam::Adam(std::vector<Tensor> parameters, double learning_rate, const AdamOptions& options)
     : Adam(ParameterGroups{{std::move(parameters), learning_rate, options}}) {}
 

@@ -8,7 +8,7 @@
 namespace tutti {
 namespace {
 
-void check(const LambOptions& options) { check_moments("Lamb", options); }
+void check_lamb_options(const LambOptions& options) { check_moments("Lamb", options); }
 
 Array norm(const Array& array) { return apply(elementwise::Sqrt{}, reduce(Reduction::sum_of_squares, array, {})); }
 
@@ -32,7 +32,7 @@ void move(const Array& parameter, const Array& direction, double rate, bool adap
 
 }  // namespace
 
-Lamb::Lamb(const ParameterGroups& groups) : GroupedOptimizer(groups, check) {}
+Lamb::Lamb(const ParameterGroups& groups) : GroupedOptimizer(groups, check_lamb_options) {}
 Lamb::Lamb(std::vector<Tensor> parameters, double learning_rate, const LambOptions& options)
     : Lamb(ParameterGroups{{std::move(parameters), learning_rate, options}}) {}
 

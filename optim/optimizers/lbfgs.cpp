@@ -67,7 +67,7 @@ struct Pair {
   Vector change;  // of the gradient
 };
 
-void check(const LbfgsOptions& options) {
+void check_lbfgs_options(const LbfgsOptions& options) {
   if (options.iterations < 1) raise("[Lbfgs] iterations must be positive, got {}", options.iterations);
   if (options.evaluations < 0) raise("[Lbfgs] evaluations must not be negative, got {}", options.evaluations);
   if (options.history < 1) raise("[Lbfgs] history must be positive, got {}", options.history);
@@ -111,7 +111,7 @@ struct Lbfgs::Memory {
 
 Lbfgs::Lbfgs(std::vector<Tensor> parameters, double learning_rate, const LbfgsOptions& options)
     : Optimizer(std::move(parameters), learning_rate), options_(options) {
-  check(options_);
+  check_lbfgs_options(options_);
   if (options_.evaluations == 0) options_.evaluations = std::max(1, options_.iterations * 5 / 4);
   const Tensor& first = this->parameters().front();
   for (const Tensor& parameter : this->parameters()) {

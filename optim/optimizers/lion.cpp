@@ -6,7 +6,7 @@
 namespace tutti {
 namespace {
 
-void check(const LionOptions& options) {
+void check_lion_options(const LionOptions& options) {
   check_share("Lion", "beta1", options.beta1);
   check_share("Lion", "beta2", options.beta2);
   check_not_negative("Lion", "weight_decay", options.weight_decay);
@@ -14,7 +14,7 @@ void check(const LionOptions& options) {
 
 }  // namespace
 
-Lion::Lion(const ParameterGroups& groups) : RuleOptimizer(groups, check) {}
+Lion::Lion(const ParameterGroups& groups) : RuleOptimizer(groups, check_lion_options) {}
 Lion::Lion(std::vector<Tensor> parameters, double learning_rate, const LionOptions& options)
     : Lion(ParameterGroups{{std::move(parameters), learning_rate, options}}) {}
 

@@ -12,7 +12,7 @@
 namespace tutti {
 namespace {
 
-void check(const MuonOptions& options) {
+void check_muon_options(const MuonOptions& options) {
   check_share("Muon", "momentum", options.momentum);
   check_not_negative("Muon", "weight_decay", options.weight_decay);
   check_positive("Muon", "epsilon", options.epsilon);
@@ -49,7 +49,7 @@ Array orthogonalised(const Array& matrix, const MuonOptions& options) {
 
 }  // namespace
 
-Muon::Muon(const ParameterGroups& groups) : GroupedOptimizer(groups, check) {
+Muon::Muon(const ParameterGroups& groups) : GroupedOptimizer(groups, check_muon_options) {
   for (std::size_t i = 0; i < parameters().size(); ++i)
     if (parameters()[i].rank() != 2)
       raise<ShapeError>(

@@ -6,11 +6,11 @@
 namespace tutti {
 namespace {
 
-void check(const RAdamOptions& options) { check_moments("RAdam", options); }
+void check_radam_options(const RAdamOptions& options) { check_moments("RAdam", options); }
 
 }  // namespace
 
-RAdam::RAdam(const ParameterGroups& groups) : RuleOptimizer(groups, check) {}
+RAdam::RAdam(const ParameterGroups& groups) : RuleOptimizer(groups, check_radam_options) {}
 RAdam::RAdam(std::vector<Tensor> parameters, double learning_rate, const RAdamOptions& options)
     : RAdam(ParameterGroups{{std::move(parameters), learning_rate, options}}) {}
 

@@ -6,7 +6,7 @@
 namespace tutti {
 namespace {
 
-void check(const RmspropOptions& options) {
+void check_rmsprop_options(const RmspropOptions& options) {
   check_share("Rmsprop", "alpha", options.alpha);
   check_positive("Rmsprop", "epsilon", options.epsilon);
   check_not_negative("Rmsprop", "weight_decay", options.weight_decay);
@@ -15,7 +15,7 @@ void check(const RmspropOptions& options) {
 
 }  // namespace
 
-Rmsprop::Rmsprop(const ParameterGroups& groups) : RuleOptimizer(groups, check) {}
+Rmsprop::Rmsprop(const ParameterGroups& groups) : RuleOptimizer(groups, check_rmsprop_options) {}
 Rmsprop::Rmsprop(std::vector<Tensor> parameters, double learning_rate, const RmspropOptions& options)
     : Rmsprop(ParameterGroups{{std::move(parameters), learning_rate, options}}) {}
 

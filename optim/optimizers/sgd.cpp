@@ -11,7 +11,7 @@ namespace tutti {
 
 namespace {
 
-void check(const SgdOptions& options) {
+void check_sgd_options(const SgdOptions& options) {
   check_share("Sgd", "momentum", options.momentum);
   if (!(options.dampening >= 0.0 && options.dampening <= 1.0))
     raise("[Sgd] dampening must be in [0, 1], got {}", options.dampening);
@@ -22,7 +22,7 @@ void check(const SgdOptions& options) {
 
 }  // namespace
 
-Sgd::Sgd(const ParameterGroups& groups) : RuleOptimizer(groups, check) {}
+Sgd::Sgd(const ParameterGroups& groups) : RuleOptimizer(groups, check_sgd_options) {}
 Sgd::Sgd(std::vector<Tensor> parameters, double learning_rate, const SgdOptions& options)
     : Sgd(ParameterGroups{{std::move(parameters), learning_rate, options}}) {}
 

@@ -11,7 +11,7 @@
 namespace tutti {
 namespace {
 
-void check(const PlateauOptions& options) {
+void check_plateau_options(const PlateauOptions& options) {
   check_positive("ReduceOnPlateau", "factor", options.factor);
   if (options.factor >= 1.0) raise("[ReduceOnPlateau] factor must be below 1, got {}", options.factor);
   if (options.patience < 0 || options.cooldown < 0)
@@ -25,7 +25,7 @@ void check(const PlateauOptions& options) {
 }  // namespace
 
 ReduceOnPlateau::ReduceOnPlateau(double learning_rate, const PlateauOptions& options) : options_(options) {
-  check(options);
+  check_plateau_options(options);
   check_not_negative("ReduceOnPlateau", "the learning rate", learning_rate);
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   state_ = {learning_rate, options.mode == PlateauOptions::Mode::min ? kInfinity : -kInfinity, 0, 0};

@@ -15,7 +15,7 @@
 namespace tutti {
 namespace {
 
-void check(const GradientScalerOptions& options) {
+void check_scaler_options(const GradientScalerOptions& options) {
   check_positive("GradientScaler", "initial_scale", options.initial_scale);
   check_positive("GradientScaler", "growth_factor", options.growth_factor);
   check_positive("GradientScaler", "backoff_factor", options.backoff_factor);
@@ -54,7 +54,7 @@ void multiply_gradients(std::span<const Tensor> parameters, double factor) {
 }
 
 GradientScaler::GradientScaler(const GradientScalerOptions& options) : options_(options) {
-  check(options);
+  check_scaler_options(options);
   state_.scale = options.initial_scale;
 }
 

@@ -116,15 +116,16 @@ sanitizer_arch() {
   if grep -q -w avx2 /proc/cpuinfo && grep -q -w fma /proc/cpuinfo; then echo x86-64-v3; else echo native; fi
 }
 
-# build_sanitized FOLDER SANITIZERS TARGET...: tests only, assertions on, warnings are errors. By clang, which needs half
-# of GCC's time for it; with GCC everything is compiled as a release. What precompiled headers instantiate is compiled
+# build_sanitized FOLDER SANITIZERS OPTIONS TARGET...: tests only, assertions on, warnings are errors. By clang, which needs
+# half of GCC's time for it; with GCC everything is compiled as a release. What precompiled headers instantiate is compiled
 # with them, which takes a fifth of the time off their sources.
 build_sanitized() {
-  local folder=$1 sanitizers=$2
-  shift 2
+  local folder=$1 sanitizers=$2 options=$3
+  shift 3
+  # shellcheck disable=SC2086  # one word each
   CXX="$(command -v ccache) clang++-16" configure "$folder" -Db_sanitize="$sanitizers" -Dwerror=true --buildtype=debugoptimized \
     -Doptimization=1 -Ddebug=false -Dcpp_args="-g1 -fno-omit-frame-pointer -fno-sanitize-recover=all -fpch-instantiate-templates" \
-    -Db_lundef=false -Donednn=disabled -Dcuda=disabled -Dexamples=false -Dbenches=false -Dcpu_arch="$(sanitizer_arch)" &&
+    -Db_lundef=false -Donednn=disabled -Dcuda=disabled -Dexamples=false -Dbenches=false -Dcpu_arch="$(sanitizer_arch)" $options &&
     compile "$folder" "$@"
 }
 
@@ -194,12 +195,12 @@ if stage "build, GCC" build_release; then
   # shellcheck disable=SC2046  # one word or none
   stage "model of the server" tools/dev/model.sh $([ $full -eq 0 ] || echo --full)
 fi
-if stage "build, ASan and UBSan" build_sanitized build/asan address,undefined "${memory_tests[@]/#/tests/}"; then
+if stage "build, ASan and UBSan" build_sanitized build/asan address,undefined "$merged" "${memory_tests[@]/#/tests/}"; then
   stage "tests, ASan and UBSan" tools/run_tests.py build/asan --only "${memory_tests[*]}"
   stage "tests, ASan and UBSan, asynchronous streams" env TUTTI_CPU_ASYNC=1 \
     tools/run_tests.py build/asan --only "${threaded_tests[*]}"
 fi
-if stage "build, TSan" build_sanitized build/tsan thread "${threaded_tests[@]/#/tests/}"; then
+if stage "build, TSan" build_sanitized build/tsan thread "" "${threaded_tests[@]/#/tests/}"; then
   stage "tests, TSan" run_thread_sanitized
   TUTTI_CPU_ASYNC=1 stage "tests, TSan, asynchronous streams" run_thread_sanitized
 fi

@@ -18,7 +18,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr const char* kVersionKey = "tutti.checkpoint";
-constexpr const char* kVersion = "1";
+constexpr const char* kFileVersion = "1";
 constexpr const char* kNotesKey = "tutti.notes";
 
 /// Where a part's arrays and text are in the file.
@@ -79,7 +79,7 @@ void save_checkpoint(const std::string& path, Module& module, const Optimizer* o
                        name);
   if (optimizer != nullptr) add_part(file, kOptimizer, part_state(*optimizer));
   if (average != nullptr) add_part(file, kAverage, part_state(*average));
-  file.metadata[kVersionKey] = kVersion;
+  file.metadata[kVersionKey] = kFileVersion;
   file.metadata[kNotesKey] = write_json(Json(notes));
   write_tensor_file(path, file);
 }
@@ -87,9 +87,9 @@ void save_checkpoint(const std::string& path, Module& module, const Optimizer* o
 CheckpointNotes load_checkpoint(const std::string& path, Module& module, Optimizer* optimizer,
                                 WeightAverage* average) try {
   const TensorFile file = read_tensor_file(path);
-  if (text(path, file, kVersionKey) != kVersion)
+  if (text(path, file, kVersionKey) != kFileVersion)
     raise<DataError>("[checkpoint] {} is of version {}, this program reads version {}", path,
-                     text(path, file, kVersionKey), kVersion);
+                     text(path, file, kVersionKey), kFileVersion);
   auto notes = parse_json<Json>(text(path, file, kNotesKey)).get<CheckpointNotes>();
   std::vector<Install> installs = {prepare(path, file, kModule, "module", module)};
   if (optimizer != nullptr) installs.push_back(prepare(path, file, kOptimizer, "optimizer", *optimizer));

@@ -16,10 +16,11 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::int64_t kVersion = 1;
-constexpr std::string_view kBegin = "{\"crc32\": \"";  // eight digits follow, then what they are the checksum of
+constexpr std::int64_t kManifestVersion = 1;
+constexpr std::string_view kManifestBegin =
+    "{\"crc32\": \"";  // eight digits follow, then what they are the checksum of
 constexpr std::string_view kWriter = "Tutti";
-constexpr std::size_t kDigits = 8;
+constexpr std::size_t kChecksumDigits = 8;
 
 std::string crc32_of(std::string_view text) {
   Crc32 checksum;
@@ -44,8 +45,8 @@ std::string file_name(const Json& value) {
 }
 
 CheckpointManifest from_json(const Json& json) {
-  if (const std::int64_t version = count(json.at("format")); version != kVersion)
-    raise<DataError>("it is of version {}, this program reads version {}", version, kVersion);
+  if (const std::int64_t version = count(json.at("format")); version != kManifestVersion)
+    raise<DataError>("it is of version {}, this program reads version {}", version, kManifestVersion);
   CheckpointManifest manifest;
   manifest.progress = {count(json.at("step")), count(json.at("epoch")), count(json.at("window"))};
   for (const Json& file : json.at("files"))
@@ -71,25 +72,22 @@ std::string manifest_text(const CheckpointManifest& manifest) try {
   Json parts = Json::array();
   for (const auto& [name, text, left_out] : manifest.parts)
     parts.push_back({{"name", name}, {"text", text}, {"left_out", left_out}});
-  const Json json = {{"format", kVersion},
-                     {"step", manifest.progress.step},
-                     {"epoch", manifest.progress.epoch},
-                     {"window", manifest.progress.window},
-                     {"written_by", kWriter},
-                     {"files", std::move(files)},
-                     {"parts", std::move(parts)}};
+  const Json json = {
+      {"format", kManifestVersion},         {"step", manifest.progress.step}, {"epoch", manifest.progress.epoch},
+      {"window", manifest.progress.window}, {"written_by", kWriter},          {"files", std::move(files)},
+      {"parts", std::move(parts)}};
   // Without the opening brace and its line's end.
   const std::string rest = "\",\n" + write_json(json, 1).substr(2) + "\n";
-  return std::string(kBegin) + crc32_of(rest) + rest;
+  return std::string(kManifestBegin) + crc32_of(rest) + rest;
 } catch (const Json::exception& error) {
   raise<DataError>("[checkpoint] a part's name or text cannot be written: {}", error.what());
 }
 
 CheckpointManifest parse_manifest(const std::string& path, const std::string& text) try {
-  if (!text.starts_with(kBegin) || text.size() < kBegin.size() + kDigits)
+  if (!text.starts_with(kManifestBegin) || text.size() < kManifestBegin.size() + kChecksumDigits)
     raise<DataError>("it does not begin with a checksum");
-  const std::string_view expected = std::string_view(text).substr(kBegin.size(), kDigits);
-  const std::string actual = crc32_of(std::string_view(text).substr(kBegin.size() + kDigits));
+  const std::string_view expected = std::string_view(text).substr(kManifestBegin.size(), kChecksumDigits);
+  const std::string actual = crc32_of(std::string_view(text).substr(kManifestBegin.size() + kChecksumDigits));
   if (actual != expected) raise<DataError>("its checksum is {}, but it says {}", actual, expected);
   return from_json(parse_json<Json>(text));
 } catch (const DataError& error) {

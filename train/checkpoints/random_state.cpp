@@ -10,7 +10,7 @@
 namespace tutti {
 namespace {
 
-constexpr std::size_t kDigits = 16;  // hexadecimal, of each number
+constexpr std::size_t kNumberDigits = 16;  // hexadecimal, of each number
 
 }  // namespace
 
@@ -22,11 +22,11 @@ std::string generator_text(const Generator& generator) {
 Generator parse_generator(const std::string& text) {
   Generator::State state;
   std::uint64_t* const numbers[] = {&state.seed, &state.stream, &state.counter};
-  bool valid = text.size() == kDigits * std::size(numbers);
+  bool valid = text.size() == kNumberDigits * std::size(numbers);
   for (std::size_t i = 0; valid && i < std::size(numbers); ++i) {
-    const char* const begin = text.data() + i * kDigits;
-    const auto [end, error] = std::from_chars(begin, begin + kDigits, *numbers[i], 16);
-    valid = error == std::errc() && end == begin + kDigits;
+    const char* const begin = text.data() + i * kNumberDigits;
+    const auto [end, error] = std::from_chars(begin, begin + kNumberDigits, *numbers[i], 16);
+    valid = error == std::errc() && end == begin + kNumberDigits;
   }
   if (!valid) raise<DataError>("\"{}\" is no state of a generator", text);
   return Generator(state);

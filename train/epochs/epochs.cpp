@@ -13,14 +13,18 @@
 namespace tutti {
 namespace {
 
-using Json = nlohmann::json;
+using SortedJson = nlohmann::json;
 
 // NaN and infinities have no numbers in JSON.
-Json exact(double value) { return std::isfinite(value) ? Json(value) : Json(fmt::format("{}", value)); }
-double number(const Json& json) { return json.is_string() ? std::stod(json.get<std::string>()) : json.get<double>(); }
+SortedJson exact(double value) {
+  return std::isfinite(value) ? SortedJson(value) : SortedJson(fmt::format("{}", value));
+}
+double number(const SortedJson& json) {
+  return json.is_string() ? std::stod(json.get<std::string>()) : json.get<double>();
+}
 
-template <class T> Json exact(const std::optional<T>& value) { return value ? exact(*value) : Json(); }
-std::optional<double> optional_number(const Json& json) {
+template <class T> SortedJson exact(const std::optional<T>& value) { return value ? exact(*value) : SortedJson(); }
+std::optional<double> optional_number(const SortedJson& json) {
   return json.is_null() ? std::nullopt : std::optional(number(json));
 }
 
@@ -61,10 +65,10 @@ class Plateau final : public EpochSchedule {
     return current_ < least_ ? 0 : current_;
   }
   std::string state() const override {
-    return write_json(Json{{"factor", current_}, {"bad", bad_}, {"best", exact(best_)}});
+    return write_json(SortedJson{{"factor", current_}, {"bad", bad_}, {"best", exact(best_)}});
   }
   void load_state(const std::string& text) override try {
-    const Json json = parse_json<Json>(text);
+    const SortedJson json = parse_json<SortedJson>(text);
     const double current = json.at("factor");
     const std::int64_t bad = json.at("bad");
     best_ = optional_number(json.at("best"));
@@ -144,33 +148,33 @@ LoopState epochs(const EpochsOptions& options, const EpochsParts& parts, EpochSc
 }
 
 std::string LoopState::to_text() const {
-  Json curve = Json::array();
+  SortedJson curve = SortedJson::array();
   for (const Epoch& entry : learning_curve) {
-    Json point{entry.epoch, exact(entry.training_loss)};
+    SortedJson point{entry.epoch, exact(entry.training_loss)};
     if (entry.validation) {
       point.push_back(exact(entry.validation->loss));
       point.push_back(exact(entry.validation->smoothed));
     }
     curve.push_back(std::move(point));
   }
-  Json json{{"epoch", epoch},
-            {"last", exact(last_validation_loss)},
-            {"min", exact(min_validation_loss)},
-            {"stopped", stopped_by_schedule},
-            {"curve", std::move(curve)}};
+  SortedJson json{{"epoch", epoch},
+                  {"last", exact(last_validation_loss)},
+                  {"min", exact(min_validation_loss)},
+                  {"stopped", stopped_by_schedule},
+                  {"curve", std::move(curve)}};
   if (min_validation_epoch) json["min_epoch"] = *min_validation_epoch;
   return write_json(json);
 }
 
 LoopState LoopState::from_text(const std::string& text) try {
-  const Json json = parse_json<Json>(text);
+  const SortedJson json = parse_json<SortedJson>(text);
   LoopState state;
   state.epoch = json.at("epoch");
   state.last_validation_loss = optional_number(json.at("last"));
   state.min_validation_loss = optional_number(json.at("min"));
   if (json.contains("min_epoch")) state.min_validation_epoch = json.at("min_epoch").get<std::int64_t>();
   state.stopped_by_schedule = json.at("stopped");
-  for (const Json& point : json.at("curve")) {
+  for (const SortedJson& point : json.at("curve")) {
     Epoch& entry = state.learning_curve.emplace_back();
     entry.epoch = point.at(0);
     entry.training_loss = number(point.at(1));

@@ -3,6 +3,7 @@
 
 #include <tutti/backend/cpu/linear_algebra/gemm.h>
 #include <tutti/backend/cpu/operations/direct_convolution.h>
+#include <tutti/backend/cpu/operations/divide_up.h>
 #include <tutti/backend/cpu/operations/image_columns.h>
 #include <tutti/backend/cpu/packs/pack_loops.h>
 
@@ -10,8 +11,6 @@
 
 namespace tutti {
 namespace {
-
-constexpr std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 /// What a kernel runs with. Images are taken in batches of a size that depends on theirs alone: small ones together, so
 /// that matrix products are worth their start.

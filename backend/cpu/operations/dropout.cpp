@@ -11,7 +11,7 @@
 namespace tutti {
 namespace {
 
-constexpr std::int64_t kGrain = 4096;
+constexpr std::int64_t kDropoutGrain = 4096;
 
 constexpr std::uint64_t kCounters = 16;  // whose words are made together: the loop over them vectorises
 constexpr std::uint64_t kWords = kCounters * Drawn<float>::kElements;
@@ -63,7 +63,7 @@ void scale_kept(double factor, const T* from, const bool* kept, std::int64_t beg
 void CpuBackend::dropout(const DropoutCall& call, const Array& input, const Array& output, const Array& kept) {
   const auto work = [call, &pool = threads(output.device())](const Array& from, const Array& to, const Array& mask) {
     visit_any_floating(from.dtype(), [&]<class T>(std::type_identity<T>) {
-      pool.parallel_for(to.size(), kGrain, [&](std::int64_t begin, std::int64_t end) {
+      pool.parallel_for(to.size(), kDropoutGrain, [&](std::int64_t begin, std::int64_t end) {
         draw_kept(call, begin, end, mask.data<bool>());
         scale_kept(call.factor, from.data<T>(), mask.data<bool>(), begin, end, to.data<T>());
       });
@@ -75,7 +75,7 @@ void CpuBackend::dropout(const DropoutCall& call, const Array& input, const Arra
 void CpuBackend::dropout_gradient(double factor, const Array& kept, const Array& input, const Array& output) {
   const auto work = [factor, &pool = threads(output.device())](const Array& mask, const Array& from, const Array& to) {
     visit_any_floating(from.dtype(), [&]<class T>(std::type_identity<T>) {
-      pool.parallel_for(to.size(), kGrain, [&](std::int64_t begin, std::int64_t end) {
+      pool.parallel_for(to.size(), kDropoutGrain, [&](std::int64_t begin, std::int64_t end) {
         scale_kept(factor, from.data<T>(), mask.data<bool>(), begin, end, to.data<T>());
       });
     });

@@ -11,7 +11,7 @@ namespace tutti {
 namespace {
 
 using Complex = FourierRow::Complex;
-using Kind = FourierTransform::Kind;
+using TransformKind = FourierTransform::Kind;
 
 /// This thread's for the length that it had last: the roots of unity take as long as a transform. It keeps a few
 /// megabytes at most.
@@ -26,22 +26,22 @@ FourierRow& row_of(std::int64_t length, std::unique_ptr<FourierRow>& too_long_to
 /// `sign` -1: an inverse is the conjugate of what the conjugates give.
 template <class T> void read(const FourierTransform& transform, double sign, const T* from, std::span<Complex> row) {
   const std::size_t length = row.size();
-  if (transform.kind == Kind::real_to_complex) {
+  if (transform.kind == TransformKind::real_to_complex) {
     std::copy_n(from, length, row.begin());
     return;
   }
-  const std::size_t given = transform.kind == Kind::complex ? length : length / 2 + 1;
+  const std::size_t given = transform.kind == TransformKind::complex ? length : length / 2 + 1;
   for (std::size_t i = 0; i < given; ++i) row[i] = {from[2 * i], sign * from[2 * i + 1]};
   for (std::size_t i = given; i < length; ++i) row[i] = std::conj(row[length - i]);
 }
 
 template <class T> void write(const FourierTransform& transform, double sign, std::span<const Complex> row, T* to) {
   const std::size_t length = row.size();
-  if (transform.kind == Kind::complex_to_real) {
+  if (transform.kind == TransformKind::complex_to_real) {
     for (std::size_t i = 0; i < length; ++i) to[i] = static_cast<T>(row[i].real());
     return;
   }
-  const std::size_t wanted = transform.kind == Kind::complex ? length : length / 2 + 1;
+  const std::size_t wanted = transform.kind == TransformKind::complex ? length : length / 2 + 1;
   for (std::size_t i = 0; i < wanted; ++i) {
     to[2 * i] = static_cast<T>(row[i].real());
     to[2 * i + 1] = static_cast<T>(sign * row[i].imag());
@@ -66,8 +66,9 @@ void CpuBackend::fourier(const FourierTransform& transform, const Array& input, 
       .launch(
           "fourier",
           [transform, &pool = threads(output.device())](const Array& from, const Array& to) {
-            const bool real = transform.kind == Kind::complex_to_real;
-            const std::int64_t numbers = transform.kind == Kind::complex ? transform.length : transform.length / 2 + 1;
+            const bool real = transform.kind == TransformKind::complex_to_real;
+            const std::int64_t numbers =
+                transform.kind == TransformKind::complex ? transform.length : transform.length / 2 + 1;
             const std::int64_t rows = to.size() / (real ? transform.length : 2 * numbers);
             const std::int64_t grain = std::max<std::int64_t>(1, 4096 / transform.length);
             visit_floating(to.dtype(), [&]<class T>(std::type_identity<T>) {

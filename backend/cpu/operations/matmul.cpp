@@ -2,6 +2,7 @@
 #include <tutti/backend/cpu/cpu_backend.h>
 
 #include <tutti/backend/cpu/linear_algebra/gemm.h>
+#include <tutti/backend/cpu/operations/divide_up.h>
 #include <tutti/backend/cpu/packs/pack_loops.h>
 #include <tutti/backend/elementwise/activations.h>
 
@@ -9,8 +10,6 @@
 
 namespace tutti {
 namespace {
-
-constexpr std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 /// How a product is cut into tiles, by its size alone: a few where each is worth a hand-over between threads, more
 /// where packing the operands anew for each is lost in the work.
@@ -31,12 +30,12 @@ struct Tiles {
   }
 };
 
-struct Product {
+struct ProductSize {
   std::int64_t m;
   std::int64_t n;
   std::int64_t k;
 
-  Product(const Array& lhs, const Array& rhs) : m(lhs.length(-2)), n(rhs.length(-1)), k(lhs.length(-1)) {}
+  ProductSize(const Array& lhs, const Array& rhs) : m(lhs.length(-2)), n(rhs.length(-1)), k(lhs.length(-1)) {}
 };
 
 /// The matrix of `operand` at place `batch` of its leading axes.
@@ -56,7 +55,7 @@ template <class T> MatrixView<T> matrix(const Array& operand, std::int64_t batch
 /// Calls `finish(tile, rows, columns, first_column)` for each tile, while it is in the cache.
 template <class T, class Finish>
 void multiply_all(ThreadPool& threads, const Array& lhs, const Array& rhs, const Array& output, const Finish& finish) {
-  const Product size(lhs, rhs);
+  const ProductSize size(lhs, rhs);
   const std::int64_t batches = output.size() / (size.m * size.n);
   T* const result = output.data<T>();
   const Tiles tile(size.m, size.n, size.k);

@@ -40,7 +40,7 @@ template <class T> class PackSum {
   alignas(kPackBytes) double lanes_[Pack<T>::kLanes] = {};
 };
 
-template <class T> double sum_of(const T* from, std::int64_t length) {
+template <class T> double sum_in_double(const T* from, std::int64_t length) {
   typename FloatSum<T, false>::Row row;
   row.add(from, length);
   return row.total();
@@ -69,7 +69,7 @@ template <class T> T* data_or_null(const Array& array) { return array.defined() 
 
 template <class T> void normalize_row(const RowNorm& norm, const T* from, const Columns<T>& columns, T* to,
                                       std::int64_t length, T& mean, T& scale) {
-  mean = norm.centred ? static_cast<T>(sum_of(from, length) / static_cast<double>(length)) : T(0);
+  mean = norm.centred ? static_cast<T>(sum_in_double(from, length) / static_cast<double>(length)) : T(0);
   scale = static_cast<T>(1.0 / std::sqrt(mean_square_around(mean, from, length) + norm.epsilon));
   const Pack<T> shift(mean);
   const Pack<T> factor(scale);

@@ -11,7 +11,7 @@
 namespace tutti {
 namespace {
 
-constexpr std::int64_t kGrain = 16384;
+constexpr std::int64_t kStepGrain = 16384;
 
 /// Parameters laid end to end, so that many small ones are one loop over all threads. Each begins at a multiple of a
 /// pack and of a cache line, as do the blocks of the loop.
@@ -27,7 +27,7 @@ class ParameterLine {
 
   /// Calls `f(operands, begin, end)` for parts that cover each parameter, on all threads.
   template <class F> void for_all_parts(ThreadPool& threads, const F& f) const {
-    threads.parallel_for(length_, kGrain, [&](std::int64_t begin, std::int64_t end) {
+    threads.parallel_for(length_, kStepGrain, [&](std::int64_t begin, std::int64_t end) {
       const auto after = std::upper_bound(begins_.begin(), begins_.end(), begin);
       for (auto i = static_cast<std::size_t>(after - begins_.begin()) - 1; i < begins_.size() && begins_[i] < end; ++i)
         f(parameters_[i], std::max<std::int64_t>(0, begin - begins_[i]),

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/backend/cpu/cpu_backend.h>
 
+#include <tutti/backend/cpu/operations/divide_up.h>
 #include <tutti/backend/cpu/operations/reduce_kernels.h>
 #include <tutti/backend/cpu/operations/reduce_plan.h>
 
@@ -15,11 +16,10 @@ using namespace reduce_kernel;
 
 // Long reductions are cut into segments whose results are joined in order; by size alone, never by thread count.
 constexpr std::int64_t kSegment = 65536;
-constexpr std::int64_t kGrain = 32768;
+constexpr std::int64_t kReduceGrain = 32768;
 
-constexpr std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 constexpr std::int64_t grain(std::int64_t work) {
-  return std::max<std::int64_t>(1, kGrain / std::max<std::int64_t>(1, work));
+  return std::max<std::int64_t>(1, kReduceGrain / std::max<std::int64_t>(1, work));
 }
 
 /// Joins `segments` partial results of each output and stores them.

@@ -7,7 +7,7 @@
 namespace tutti {
 namespace {
 
-constexpr std::int64_t kGrain = 32768;  // elements that one thread takes at a time
+constexpr std::int64_t kElementRunGrain = 32768;  // elements that one thread takes at a time
 constexpr std::int64_t kBuffered = 512;
 constexpr std::size_t kOperands = ElementRun::kInputs + 1;
 
@@ -155,7 +155,7 @@ void for_each_run(ThreadPool& threads, const Array& output, std::span<const Arra
   std::copy(inputs.begin(), inputs.end(), storage.begin() + 1);
   const std::span<const Array* const> operands(storage.data(), inputs.size() + 1);
   if (all_contiguous(operands)) {
-    threads.parallel_for(output.size(), kGrain, [&](std::int64_t begin, std::int64_t end) {
+    threads.parallel_for(output.size(), kElementRunGrain, [&](std::int64_t begin, std::int64_t end) {
       ElementRun run;
       run.count = end - begin;
       run.output = output.raw_data() + begin * static_cast<std::int64_t>(size_of(output.dtype()));
@@ -166,7 +166,7 @@ void for_each_run(ThreadPool& threads, const Array& output, std::span<const Arra
     return;
   }
   const Axes axes = join_axes(operands);
-  threads.parallel_for(output.size(), kGrain,
+  threads.parallel_for(output.size(), kElementRunGrain,
                        [&](std::int64_t begin, std::int64_t end) { visit_range(axes, begin, end, visit); });
 }
 

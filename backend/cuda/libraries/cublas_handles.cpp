@@ -8,8 +8,8 @@
 namespace tutti {
 namespace {
 
-constexpr std::string_view kOperation = "matmul";
-constexpr std::size_t kMostWorkspace = std::size_t{32} << 20U;  // bytes: what NVIDIA advises for Hopper
+constexpr std::string_view kMatmulOperation = "matmul";
+constexpr std::size_t kMostMatmulWorkspace = std::size_t{32} << 20U;  // bytes: what NVIDIA advises for Hopper
 
 cudaDataType_t cublas_type(DType dtype) {
   switch (dtype) {
@@ -24,12 +24,12 @@ void describe(Device device, cublasLtMatrixLayoutOpaque_t& layout, const CublasP
               const MatmulPlan::Operand& operand) {
   const cudaDataType_t type = cublas_type(problem.dtype);
   const auto batch = static_cast<std::int32_t>(problem.batch);
-  TUTTI_CUBLAS(device, kOperation,
+  TUTTI_CUBLAS(device, kMatmulOperation,
                cublasLtMatrixLayoutInit(&layout, type, static_cast<std::uint64_t>(operand.rows),
                                         static_cast<std::uint64_t>(operand.columns), operand.leading));
-  TUTTI_CUBLAS(device, kOperation,
+  TUTTI_CUBLAS(device, kMatmulOperation,
                cublasLtMatrixLayoutSetAttribute(&layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &batch, sizeof(batch)));
-  TUTTI_CUBLAS(device, kOperation,
+  TUTTI_CUBLAS(device, kMatmulOperation,
                cublasLtMatrixLayoutSetAttribute(&layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET,
                                                 &operand.batch_stride, sizeof(operand.batch_stride)));
 }
@@ -43,9 +43,10 @@ CublasDescriptors::CublasDescriptors(Device device, const CublasProblem& problem
   const cudaDataType_t scale = problem.dtype == DType::f64 ? CUDA_R_64F : CUDA_R_32F;
   const cublasOperation_t of_first = problem.first.transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
   const cublasOperation_t of_second = problem.second.transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
-  TUTTI_CUBLAS(device, kOperation, cublasLtMatmulDescInit(&operation, compute, scale));
+  TUTTI_CUBLAS(device, kMatmulOperation, cublasLtMatmulDescInit(&operation, compute, scale));
   const auto set = [&](cublasLtMatmulDescAttributes_t attribute, const auto& value) {
-    TUTTI_CUBLAS(device, kOperation, cublasLtMatmulDescSetAttribute(&operation, attribute, &value, sizeof(value)));
+    TUTTI_CUBLAS(device, kMatmulOperation,
+                 cublasLtMatmulDescSetAttribute(&operation, attribute, &value, sizeof(value)));
   };
   set(CUBLASLT_MATMUL_DESC_TRANSA, of_first);
   set(CUBLASLT_MATMUL_DESC_TRANSB, of_second);
@@ -66,7 +67,7 @@ cublasLtHandle_t CublasHandles::handle() {
   const std::lock_guard lock(mutex_);
   if (handle_ == nullptr) {
     const std::lock_guard making(cuda_runtime::launch_or_allocate());
-    TUTTI_CUBLAS(device_, kOperation, cublasLtCreate(&handle_));
+    TUTTI_CUBLAS(device_, kMatmulOperation, cublasLtCreate(&handle_));
   }
   return handle_;
 }
@@ -86,12 +87,12 @@ std::optional<CublasHandles::Choice> CublasHandles::choose(const CublasProblem& 
 
 std::optional<CublasHandles::Choice> CublasHandles::ask(const CublasProblem& problem, CublasDescriptors& descriptors) {
   cublasLtMatmulPreferenceOpaque_t preference;
-  TUTTI_CUBLAS(device_, kOperation, cublasLtMatmulPreferenceInit(&preference));
+  TUTTI_CUBLAS(device_, kMatmulOperation, cublasLtMatmulPreferenceInit(&preference));
   const auto prefer = [&](cublasLtMatmulPreferenceAttributes_t attribute, const auto& value) {
-    TUTTI_CUBLAS(device_, kOperation,
+    TUTTI_CUBLAS(device_, kMatmulOperation,
                  cublasLtMatmulPreferenceSetAttribute(&preference, attribute, &value, sizeof(value)));
   };
-  prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kMostWorkspace);
+  prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kMostMatmulWorkspace);
   if (is_narrow(problem.dtype)) {  // partial sums are joined in f32, never in 16 bits
     const std::uint32_t scheme = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
     prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, scheme);
@@ -108,9 +109,9 @@ std::optional<CublasHandles::Choice> CublasHandles::ask(const CublasProblem& pro
   const bool unsupported = status == CUBLAS_STATUS_NOT_SUPPORTED || (status == CUBLAS_STATUS_SUCCESS && found == 0);
   if (unsupported && problem.epilogue != CUBLASLT_EPILOGUE_DEFAULT) return std::nullopt;
   if (status != CUBLAS_STATUS_SUCCESS)
-    cuda_runtime::raise_cublas_error(status, "cublasLtMatmulAlgoGetHeuristic", device_, kOperation);
+    cuda_runtime::raise_cublas_error(status, "cublasLtMatmulAlgoGetHeuristic", device_, kMatmulOperation);
   if (found == 0)
-    raise<DeviceError>("[{}] {}: cuBLAS has no algorithm for {} products [{}, k] x [k, {}]", kOperation,
+    raise<DeviceError>("[{}] {}: cuBLAS has no algorithm for {} products [{}, k] x [k, {}]", kMatmulOperation,
                        to_string(device_), problem.batch, problem.output.columns, problem.output.rows);
   return Choice{result.algo, result.workspaceSize};
 }

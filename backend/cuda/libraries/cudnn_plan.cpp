@@ -10,7 +10,7 @@
 namespace tutti {
 namespace {
 
-constexpr std::size_t kMostWorkspace = std::size_t{64} << 20U;  // bytes
+constexpr std::size_t kMostConvolutionWorkspace = std::size_t{64} << 20U;  // bytes
 constexpr std::int64_t kMostElements = std::numeric_limits<std::int32_t>::max();
 
 struct CudnnType {
@@ -111,7 +111,7 @@ bool CudnnPlan::take_best(const ConvolutionCall& call, const char* name, const A
   for (int i = 0; i < count; ++i) {  // the fastest first
     const Performance& offer = offers[static_cast<std::size_t>(i)];
     if (offer.status != CUDNN_STATUS_SUCCESS || offer.determinism != CUDNN_DETERMINISTIC ||
-        offer.memory > kMostWorkspace)
+        offer.memory > kMostConvolutionWorkspace)
       continue;
     algorithm_ = static_cast<int>(offer.algo);
     workspace_ = offer.memory;

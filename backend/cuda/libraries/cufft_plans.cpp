@@ -12,7 +12,7 @@
 namespace tutti {
 namespace {
 
-constexpr std::string_view kOperation = "fourier";
+constexpr std::string_view kFourierOperation = "fourier";
 
 using Kind = FourierTransform::Kind;
 
@@ -43,7 +43,7 @@ struct Made {
 CufftPlans::~CufftPlans() {
   if (plans_.empty()) return;
   try {
-    const cuda_runtime::CurrentDevice current(stream_.device(), kOperation);
+    const cuda_runtime::CurrentDevice current(stream_.device(), kFourierOperation);
     forget();
   } catch (...) {  // the device is lost: its plans go all the same
     forget();
@@ -75,24 +75,24 @@ const CufftPlans::Plan& CufftPlans::plan(const Key& key, cudaStream_t stream) {
   const Device device = stream_.device();
   const std::lock_guard lock(cuda_runtime::launch_or_allocate());
   cufftHandle handle = 0;
-  TUTTI_CUFFT(device, kOperation, cufftCreate(&handle));
+  TUTTI_CUFFT(device, kFourierOperation, cufftCreate(&handle));
   Made made{handle};
-  TUTTI_CUFFT(device, kOperation, cufftSetAutoAllocation(handle, 0));
+  TUTTI_CUFFT(device, kFourierOperation, cufftSetAutoAllocation(handle, 0));
   long long length = key.length;  // NOLINT(google-runtime-int): cuFFT's type
   std::size_t workspace = 0;
   const cudaDataType from = type_of(key.dtype, key.kind != Kind::real_to_complex);
   const cudaDataType to = type_of(key.dtype, key.kind != Kind::complex_to_real);
-  TUTTI_CUFFT(device, kOperation,
+  TUTTI_CUFFT(device, kFourierOperation,
               cufftXtMakePlanMany(handle, 1, &length, nullptr, 1, 0, from, nullptr, 1, 0, to, key.rows, &workspace,
                                   type_of(key.dtype, true)));
-  TUTTI_CUFFT(device, kOperation, cufftSetStream(handle, stream));
+  TUTTI_CUFFT(device, kFourierOperation, cufftSetStream(handle, stream));
   made.kept = true;
   return plans_.emplace(key, Plan{handle, workspace, uses_}).first->second;
 }
 
 void CufftPlans::run(const FourierTransform& transform, DType dtype, std::int64_t rows, void* input, void* output) {
   const Device device = stream_.device();
-  stream_.launch(kOperation, [&](cudaStream_t stream) {
+  stream_.launch(kFourierOperation, [&](cudaStream_t stream) {
     const std::lock_guard lock(mutex_);
     const Plan& found = plan({transform.kind, dtype, transform.length, rows}, stream);
     const Storage workspace(device, pool_, found.workspace);
@@ -100,12 +100,12 @@ void CufftPlans::run(const FourierTransform& transform, DType dtype, std::int64_
     const bool aligned = reinterpret_cast<std::uintptr_t>(input) % (2 * size_of(dtype)) == 0;
     const Storage copy(device, pool_, aligned ? 0 : input_bytes(transform, dtype, rows));
     if (!aligned) {
-      TUTTI_CUDA(device, kOperation,
+      TUTTI_CUDA(device, kFourierOperation,
                  cudaMemcpyAsync(copy.data(), input, copy.bytes(), cudaMemcpyDeviceToDevice, stream));
       input = copy.data();
     }
-    TUTTI_CUFFT(device, kOperation, cufftSetWorkArea(found.handle, workspace.data()));
-    TUTTI_CUFFT(device, kOperation,
+    TUTTI_CUFFT(device, kFourierOperation, cufftSetWorkArea(found.handle, workspace.data()));
+    TUTTI_CUFFT(device, kFourierOperation,
                 cufftXtExec(found.handle, input, output, transform.inverse ? CUFFT_INVERSE : CUFFT_FORWARD));
   });
 }

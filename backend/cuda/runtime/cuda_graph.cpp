@@ -14,7 +14,7 @@ using cuda_runtime::settled;
 
 namespace {
 
-constexpr std::string_view kOperation = "graph";
+constexpr std::string_view kGraphOperation = "graph";
 
 /// What a recording gave; no longer needed when it can be launched.
 class RecordedGraph {
@@ -39,8 +39,8 @@ constexpr std::string_view kWayRound = "CapturedStepOptions::device_graphs = fal
 /// OutOfMemoryError if that is what it is, else DeviceError.
 void check_made(cudaError_t status, const char* call, Device device) {
   if (status == cudaErrorMemoryAllocation)
-    raise<OutOfMemoryError>("[{}] {}: {} finds no memory", kOperation, to_string(device), call);
-  if (status != cudaSuccess) cuda_runtime::raise_cuda_error(status, call, device, kOperation);
+    raise<OutOfMemoryError>("[{}] {}: {} finds no memory", kGraphOperation, to_string(device), call);
+  if (status != cudaSuccess) cuda_runtime::raise_cuda_error(status, call, device, kGraphOperation);
 }
 
 /// By what was queued before: each call on the device says so from then on.
@@ -63,8 +63,8 @@ class CudaGraph final : public DeviceGraph {
   CudaGraph& operator=(const CudaGraph&) = delete;
 
   void launch() override {
-    compute_.launch(kOperation, [&](cudaStream_t stream) {
-      TUTTI_CUDA(compute_.device(), kOperation, cudaGraphLaunch(executable_, stream));
+    compute_.launch(kGraphOperation, [&](cudaStream_t stream) {
+      TUTTI_CUDA(compute_.device(), kGraphOperation, cudaGraphLaunch(executable_, stream));
     });
   }
 
@@ -77,12 +77,12 @@ class CudaGraph final : public DeviceGraph {
 
 // What takes or returns the driver's memory holds the lock. Relaxed: the pool may take memory meanwhile.
 GraphRecording::GraphRecording(Device device, MemoryPool& scratch) : scratch_(scratch) {
-  const CurrentDevice current(device, kOperation);
+  const CurrentDevice current(device, kGraphOperation);
   {
     const std::lock_guard lock(launch_or_allocate());
     stream_.emplace(device, CudaStream::Priority::normal);
   }
-  TUTTI_CUDA(device, kOperation, cudaStreamBeginCapture(stream_->handle(), cudaStreamCaptureModeRelaxed));
+  TUTTI_CUDA(device, kGraphOperation, cudaStreamBeginCapture(stream_->handle(), cudaStreamCaptureModeRelaxed));
   open_ = true;
   active_recording = this;
 }
@@ -100,7 +100,7 @@ GraphRecording* GraphRecording::active(Device device) noexcept {
 
 std::unique_ptr<DeviceGraph> GraphRecording::finish(CudaStream& compute) {
   const Device device = compute.device();
-  const CurrentDevice current(device, kOperation);
+  const CurrentDevice current(device, kGraphOperation);
   active_recording = nullptr;
   open_ = false;
   const RecordedGraph recorded(*stream_);

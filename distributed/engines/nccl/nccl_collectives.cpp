@@ -21,9 +21,9 @@ using cuda_kernels::SliceTable;
 namespace {
 
 /// One launch, part by part. All that is sent goes in one NCCL group; what is combined or divided comes after it.
-class CollectiveLaunch {
+class NcclCollectiveLaunch {
  public:
-  CollectiveLaunch(const CollectiveRequest& request, NcclGroup& group, NcclTask& task)
+  NcclCollectiveLaunch(const CollectiveRequest& request, NcclGroup& group, NcclTask& task)
       : request_(request), group_(group), task_(task), streams_(group, kName) {}
 
   void run() {
@@ -196,7 +196,7 @@ class CollectiveLaunch {
 }  // namespace
 
 void launch_collective(const CollectiveRequest& request, NcclGroup& group, NcclTask& task) {
-  CollectiveLaunch(request, group, task).run();
+  NcclCollectiveLaunch(request, group, task).run();
 }
 
 }  // namespace tutti

@@ -117,9 +117,9 @@ void launch_all_reduce(const AllReduceRequest& request, const PeerStreams& strea
 namespace {
 
 /// A collective of the users' own, part by part, each on its first target's GPU.
-class CollectiveLaunch {
+class PeerCollectiveLaunch {
  public:
-  CollectiveLaunch(const CollectiveRequest& request, const PeerStreams& streams)
+  PeerCollectiveLaunch(const CollectiveRequest& request, const PeerStreams& streams)
       : request_(request), streams_(streams) {}
 
   void run() const {
@@ -185,7 +185,7 @@ class CollectiveLaunch {
 }  // namespace
 
 void launch_collective(const CollectiveRequest& request, const PeerStreams& streams) {
-  CollectiveLaunch(request, streams).run();
+  PeerCollectiveLaunch(request, streams).run();
 }
 
 namespace {

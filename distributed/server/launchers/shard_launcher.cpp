@@ -9,7 +9,7 @@ namespace tutti {
 
 namespace {
 
-constexpr std::size_t kAlignment = 64;  // bytes, between the shares of one result
+constexpr std::size_t kShareAlignment = 64;  // bytes, between the shares of one result
 
 // Nothing is exchanged: each owner keeps its own gradient.
 void keep_own_sources(CollectiveRequest& request, std::size_t members) {
@@ -26,7 +26,7 @@ std::optional<RoundResult::Reduced> ShardLauncher::launch(const Launch& launch) 
   const auto& [group, parameters, communicator, submissions, followers] = context_;
   const std::size_t members = group.size();
   const DType dtype = launch.places.front().dtype;
-  const auto step = static_cast<std::int64_t>(kAlignment / size_of(dtype));
+  const auto step = static_cast<std::int64_t>(kShareAlignment / size_of(dtype));
   CollectiveRequest request;
   request.denominator = launch.denominator;
   request.devices = group.devices();

@@ -12,12 +12,12 @@
 namespace tutti {
 namespace {
 
-constexpr std::string_view kBegin = "{\"iteration\":";
+constexpr std::string_view kLineBegin = "{\"iteration\":";
 
 std::optional<std::int64_t> iteration_of(std::string_view line) {
-  if (!line.starts_with(kBegin)) return std::nullopt;
+  if (!line.starts_with(kLineBegin)) return std::nullopt;
   std::int64_t iteration = 0;
-  const char* begin = line.data() + kBegin.size();
+  const char* begin = line.data() + kLineBegin.size();
   if (std::from_chars(begin, line.data() + line.size(), iteration).ec != std::errc()) return std::nullopt;
   return iteration;
 }
@@ -31,7 +31,7 @@ void JsonLinesWriter::write(const EventStorage& storage) {
   lines_.clear();
   const auto out = std::back_inserter(lines_);
   while (!values.empty()) {
-    fmt::format_to(out, "{}{}", kBegin, values.front().iteration);
+    fmt::format_to(out, "{}{}", kLineBegin, values.front().iteration);
     for (const auto& [iteration, series, value] : EventRows::take_row(values)) {
       lines_.append(key(storage, series));
       if (std::isfinite(value))
