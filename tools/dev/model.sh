@@ -1,27 +1,28 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# tools/dev/model.sh [--full]: searches the Promela model of the DistributedSyncServer with spin, shows that its
-# mutants are refuted, and replays 1,000 random runs of it through the C++ ledger (of build/release). --full: larger
-# searches, too. The last line counts searches, mutants and the replay.
+# tools/dev/model.sh [--full]: searches the Promela models of the DistributedSyncServer and of the round across
+# processes with spin, shows that their mutants are refuted, and replays 1,000 random runs of the server's through the
+# C++ ledger (of build/release). --full: larger searches, too. The last line counts searches, mutants and the replay.
 set -uo pipefail
 
-model=$PWD/distributed/model/sync_server.pml
+models=$PWD/distributed/model
+server=sync_server.pml
+processes=processes.pml
 work=$PWD/build/model
 replay=$PWD/build/release/tests/distributed_test
 seeds_each=200
 
-# verify NAME LEVEL OPTION...: builds and runs the search of everything reachable; its findings go to NAME.out.
-# LEVEL is
-# the compiler's: 0 for small searches, of whose time compiling is most.
+# verify MODEL NAME LEVEL OPTION...: builds and runs the search of everything reachable; its findings go to NAME.out.
+# LEVEL is the compiler's: 0 for small searches, of whose time compiling is most.
 verify() {
-  local name=$1 level=$2
-  shift 2
+  local model=$1 name=$2 level=$3
+  shift 3
   rm -rf "${work:?}/$name"
   mkdir -p "$work/$name"
   (
     cd "$work/$name" &&
-      cp "$model" . &&
-      spin -a "$@" sync_server.pml &&
+      cp "$models/$model" . &&
+      spin -a "$@" "$model" &&
       gcc "-O$level" -w -DSAFETY -DNOCLAIM -DCOLLAPSE -o pan pan.c &&
       ./pan -m200000 -w24
   ) >"$work/$name.out" 2>&1
@@ -32,8 +33,9 @@ is_proven() {
   grep -q 'errors: 0' "$work/$1.out" && ! grep -q -E 'Search not completed|max search depth|out of memory' "$work/$1.out"
 }
 
+# prove MODEL NAME LEVEL OPTION...
 prove() {
-  local name=$1 states
+  local name=$2 states
   verify "$@"
   if is_proven "$name"; then
     states=$(sed -n 's/^ *\([0-9]*\) states, stored.*/\1/p' "$work/$name.out")
@@ -44,12 +46,12 @@ prove() {
   fi
 }
 
-# refute NAME VIOLATED OPTION...: spin must find that.
+# refute MODEL NAME VIOLATED OPTION...: spin must find that.
 refute() {
-  local name=$1 violated=$2
-  shift 2
-  verify "$name" 0 "$@"
-  if grep -q "^pan:1: $violated" "$work/$name.out"; then
+  local model=$1 name=$2 violated=$3
+  shift 3
+  verify "$model" "$name" 0 "$@"
+  if grep -q -F "pan:1: $violated" "$work/$name.out"; then
     echo "refuted: $name, $violated"
   else
     echo "NOT REFUTED: $name, expected \"$violated\"; see $work/$name.out"
@@ -62,7 +64,7 @@ trails() {
   local folder=$work/trails/$1 devices=${2#*=} parameters=${3#*=} seed
   shift
   mkdir -p "$folder"
-  cd "$folder" && gcc -E -P -x c "$@" "$model" -o model.pml || return
+  cd "$folder" && gcc -E -P -x c "$@" "$models/$server" -o model.pml || return
   for ((seed = 1; seed <= seeds_each; ++seed)); do
     echo "trail $devices $parameters seed $seed $*"
     spin -T -B -n$seed -Pcat model.pml >run.txt || echo "spin failed"
@@ -95,39 +97,89 @@ replay_trails() {
 # shellcheck disable=SC2086  # the lists of options are words
 proofs() {
   local one=-DGENERATIONS=1
-  prove steps 0
-  prove failure 0 -DFAILURES=1
-  prove sets 0 $one -DSETS=1 -DFAILURES=1
-  prove deadline 0 $one -DDEADLINE=1 -DSILENT=1
-  prove late_inputs 1 $one -DLATE=1 -DFAILURES=1
-  prove close 0 $one -DPARAMETERS=1 -DCLOSE=1
+  prove $server steps 0
+  prove $server failure 0 -DFAILURES=1
+  prove $server sets 0 $one -DSETS=1 -DFAILURES=1
+  prove $server deadline 0 $one -DDEADLINE=1 -DSILENT=1
+  prove $server late_inputs 1 $one -DLATE=1 -DFAILURES=1
+  prove $server close 0 $one -DPARAMETERS=1 -DCLOSE=1
 }
 
 # shellcheck disable=SC2086
 refutations() {
   local one=-DGENERATIONS=1 single="-DGENERATIONS=1 -DPARAMETERS=1"
   local unordered='assertion violated (number==(heard' touched='assertion violated  !(claimed' stuck='invalid end state'
-  refute flag_unset_without_looking "$unordered" $single -DMUTANT=1
-  refute flag_tested_then_set "$unordered" $single -DMUTANT=2
-  refute newest_message_first "$unordered" $one -DMUTANT=3
-  refute close_drops_queue "$stuck" $single -DMUTANT=4 -DCLOSE=1
-  refute close_leaves_waiters "$stuck" $single -DMUTANT=5 -DCLOSE=1
-  refute answer_without_round "$touched" $one -DMUTANT=6 -DFAILURES=1
-  refute acknowledge_at_once 'assertion violated  !(own)' $single -DMUTANT=7 -DFAILURES=1
-  refute finished_at_last_claim "$touched" $single -DMUTANT=8
-  refute sync_starts_no_wait "$stuck" $single -DMUTANT=9 -DDEADLINE=1 -DSILENT=1
-  refute worker_not_woken "$stuck" $single -DMUTANT=10 -DLATE=1
-  refute sync_stored_after_failure "$stuck" $single -DMUTANT=11 -DFAILURES=1
-  refute launch_twice 'assertion violated  !((ever&' $one -DMUTANT=12
-  refute release_without_all 'assertion violated (posted==' $single -DMUTANT=13
-  refute no_deadline "$stuck" $single -DSILENT=1
+  refute $server flag_unset_without_looking "$unordered" $single -DMUTANT=1
+  refute $server flag_tested_then_set "$unordered" $single -DMUTANT=2
+  refute $server newest_message_first "$unordered" $one -DMUTANT=3
+  refute $server close_drops_queue "$stuck" $single -DMUTANT=4 -DCLOSE=1
+  refute $server close_leaves_waiters "$stuck" $single -DMUTANT=5 -DCLOSE=1
+  refute $server answer_without_round "$touched" $one -DMUTANT=6 -DFAILURES=1
+  refute $server acknowledge_at_once 'assertion violated  !(own)' $single -DMUTANT=7 -DFAILURES=1
+  refute $server finished_at_last_claim "$touched" $single -DMUTANT=8
+  refute $server sync_starts_no_wait "$stuck" $single -DMUTANT=9 -DDEADLINE=1 -DSILENT=1
+  refute $server worker_not_woken "$stuck" $single -DMUTANT=10 -DLATE=1
+  refute $server sync_stored_after_failure "$stuck" $single -DMUTANT=11 -DFAILURES=1
+  refute $server launch_twice 'assertion violated  !((ever&' $one -DMUTANT=12
+  refute $server release_without_all 'assertion violated (posted==' $single -DMUTANT=13
+  refute $server no_deadline "$stuck" $single -DSILENT=1
 }
 
 large_proofs() {
-  prove close_2x2x2 2 -DCLOSE=1
-  prove failure_and_close_2x1x1 2 -DPARAMETERS=1 -DGENERATIONS=1 -DFAILURES=1 -DCLOSE=1
-  prove late_inputs_2x2x2 2 -DLATE=1
-  prove deadline_2x2x2 2 -DDEADLINE=1 -DSILENT=1
+  prove $server close_2x2x2 2 -DCLOSE=1
+  prove $server failure_and_close_2x1x1 2 -DPARAMETERS=1 -DGENERATIONS=1 -DFAILURES=1 -DCLOSE=1
+  prove $server late_inputs_2x2x2 2 -DLATE=1
+  prove $server deadline_2x2x2 2 -DDEADLINE=1 -DSILENT=1
+}
+
+# shellcheck disable=SC2086
+proofs_of_processes() {
+  local three=-DPROCESSES=3
+  prove $processes empty_rounds_2 0 -DSETS=1 -DFAILURES=2 -DBUCKETS=2
+  prove $processes crashes_2 0 -DCRASHES=2 -DSETS=1
+  prove $processes everything_2 1 -DSUSPICIONS=2 -DCRASHES=1 -DFAILURES=1 -DNEWCOMERS=1
+  prove $processes crash_3 0 $three -DCRASHES=1
+  prove $processes crash_4 0 -DPROCESSES=4 -DCRASHES=1
+  prove $processes suspicions_3 0 $three -DSUSPICIONS=2
+  prove $processes newcomers_3 0 $three -DSUSPICIONS=1 -DFAILURES=1 -DNEWCOMERS=1
+  prove $processes suspicion_and_crash_3 1 $three -DSUSPICIONS=1 -DCRASHES=1
+}
+
+# shellcheck disable=SC2086
+refutations_of_processes() {
+  local three=-DPROCESSES=3 stepped='assertion violated ((epoch[q]!=epoch[me])||(step[q]<=step[me]))'
+  local far='assertion violated (((proven|silent)&(1<<q))||((epoch[q]>>2)<=(epoch[me]>>2)))'
+  local unequal='assertion violated (((((proven|silent)|finished)&(1<<q))|| !((forming[me]&(1<<q))))||'
+  local innocent='assertion violated (guilty&(1<<'
+  local newcomer="-DSUSPICIONS=1 -DFAILURES=1 -DNEWCOMERS=1"
+  refute $processes last_bucket_not_held "$stepped" -DMUTANT=1 -DFAILURES=1
+  local stale='assertion violated ( !((members[me]&(1<<q)))||(said_epoch[q]=='
+  refute $processes no_epoch_fence "$stale" -DMUTANT=2 -DFAILURES=1
+  refute $processes equal_steps_equal_state "$unequal" -DMUTANT=3 $newcomer
+  refute $processes takeover_without_majority "$far" -DMUTANT=4 -DSUSPICIONS=2
+  refute $processes silence_leaves "$far" -DMUTANT=5 -DSUSPICIONS=2
+  refute $processes member_before_whole "$unequal" -DMUTANT=6 $newcomer
+  refute $processes error_before_verdict "$innocent" $three -DMUTANT=7 -DCRASHES=1
+  refute $processes empty_round_not_exchanged "$stepped" -DMUTANT=8 -DFAILURES=1 -DSETS=1
+  refute $processes proven_leaves_always "$far" $three -DMUTANT=9 -DSUSPICIONS=2 -DCRASHES=1
+  refute $processes join_is_no_promise "$far" $three -DMUTANT=10 -DSUSPICIONS=2
+  refute $processes half_state_used 'assertion violated (params[me]!=(1<<14))' -DMUTANT=11 -DCRASHES=1 -DSUSPICIONS=1
+  refute $processes silence_without_deadline 'invalid end state' -DMUTANT=12 -DCRASHES=1
+  refute $processes coordinator_needs_nothing "$far" $three -DMUTANT=13 -DSUSPICIONS=1
+  refute $processes transfer_not_fenced 'invalid end state' $three -DROUNDS=1 -DMUTANT=15 $newcomer -DCRASHES=1
+  refute $processes follower_named "$innocent" $three -DMUTANT=14 -DSUSPICIONS=1
+}
+
+# shellcheck disable=SC2086
+large_proofs_of_processes() {
+  local three=-DPROCESSES=3 one=-DROUNDS=1
+  prove $processes failure_and_crash_3 2 $three -DSETS=1 -DCRASHES=1 -DFAILURES=1
+  prove $processes suspicions_and_crash_3 2 $three -DSUSPICIONS=2 -DCRASHES=1
+  prove $processes everything_3 2 $three $one -DSUSPICIONS=1 -DCRASHES=1 -DFAILURES=1 -DNEWCOMERS=1
+  prove $processes three_suspicions_3 2 $three -DSUSPICIONS=3
+  prove $processes suspicion_and_crashes_3 2 $three $one -DSUSPICIONS=1 -DCRASHES=2
+  prove $processes suspicions_4 2 -DPROCESSES=4 $one -DSUSPICIONS=2
+  prove $processes suspicion_and_crash_4 2 -DPROCESSES=4 $one -DSUSPICIONS=1 -DCRASHES=1
 }
 
 command -v spin >/dev/null || {
@@ -140,10 +192,13 @@ mkdir -p "$work"
   proofs &
   refutations &
   wait
-  [ "${1:-}" != --full ] || large_proofs
+  proofs_of_processes &
+  refutations_of_processes &
+  wait
+  [ "${1:-}" != --full ] || { large_proofs; large_proofs_of_processes; }
 } | tee "$work/searches.txt"
-expected=20
-[ "${1:-}" != --full ] || expected=24
+expected=43
+[ "${1:-}" != --full ] || expected=54
 passed=$(grep -c -E '^(proven|refuted):' "$work/searches.txt") failed=$(grep -c '^NOT ' "$work/searches.txt")
 if [ $((passed + failed)) -ne $expected ]; then
   echo "model: $((passed + failed)) of $expected searches have told their result"
