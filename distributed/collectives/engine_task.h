@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <tutti/distributed/collectives/collective_task.h>
 #include <tutti/distributed/collectives/cache_line_gap.h>
+#include <tutti/distributed/collectives/collective_task.h>
 
 #include <atomic>
 #include <chrono>
