@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <tutti/distributed/collectives/cache_line_gap.h>
 #include <tutti/distributed/collectives/crew.h>
 #include <tutti/distributed/engines/local/staged_task.h>
-#include <tutti/distributed/collectives/cache_line_gap.h>
 
 #include <atomic>
 #include <condition_variable>

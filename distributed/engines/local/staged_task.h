@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <tutti/distributed/collectives/cache_line_gap.h>
 #include <tutti/distributed/collectives/engine_task.h>
 #include <tutti/distributed/engines/local/short_array.h>
-#include <tutti/distributed/collectives/cache_line_gap.h>
 
 #include <atomic>
 #include <cstdint>
