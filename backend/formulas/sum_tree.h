@@ -14,7 +14,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <vector>
 
 namespace tutti {
 
@@ -23,8 +22,9 @@ constexpr std::size_t kMostLeaves = 1U << 16U;
 /// The most sums that are there at once while a tree is walked.
 constexpr std::size_t kMostSums = 16;
 
-/// Plans the last of these leaves; called for each as it is added. `numbers`: the devices', ascending. `joins`: the
-/// number of sums that end with each leaf, for `walk_sum_tree`.
+/// Plans the last of these leaves; called for each as it is added. `numbers`: the devices', ascending and below
+/// kMostLeaves, which whoever adds them checks. `joins`: the number of sums that end with each leaf, for
+/// `walk_sum_tree`.
 inline void plan_leaf(std::span<const std::uint32_t> numbers, std::span<std::uint8_t> joins) {
   constexpr std::uint8_t kAll = 255;
   // Height of the node that joins a leaf with the one before it.
@@ -44,39 +44,24 @@ inline void plan_leaf(std::span<const std::uint32_t> numbers, std::span<std::uin
   joins[last - 1] = ended;
 }
 
-/// The tree of some devices of a group, in their order.
-class SumTree {
- public:
-  void add(std::size_t number) {  ///< adds a device: its number is below kMostLeaves, and above those before it
-    numbers_.push_back(static_cast<std::uint32_t>(number));
-    joins_.emplace_back();
-    plan_leaf(numbers_, joins_);
-  }
-  void clear() noexcept {
-    numbers_.clear();
-    joins_.clear();
-  }
-  const std::vector<std::uint8_t>& joins() const noexcept { return joins_; }
-
- private:
-  std::vector<std::uint32_t> numbers_;
-  std::vector<std::uint8_t> joins_;
-};
-
-/// Walks the tree with at most kMostSums sums, the last of which is in the making; the first is the result.
-/// `joins`: as planned by `plan_leaf`.
-/// `begin(sum, leaf)`: the sum is that leaf. `add(sum, leaf)`: the leaf is added to it. `join(sum, next)`: the next sum
-/// is added to it, and is free.
-template <class Begin, class Add, class Join>
-TUTTI_HOST_DEVICE void walk_sum_tree(const std::uint8_t* joins, std::size_t leaves, Begin begin, Add add, Join join) {
+/// Walks the tree with at most kMostSums sums, the last of which is in the making; the first is the result. `joins`: as
+/// planned by `plan_leaf`. `begin(sum, leaf)`: the sum is that leaf. `begin_pair(sum, leaf)`: it is that leaf and the
+/// one after it. `add(sum, leaf)`: the leaf is added to it. `join(sum, next)`: the next sum is added to it, and is
+/// free.
+template <class Begin, class BeginPair, class Add, class Join>
+TUTTI_HOST_DEVICE void walk_sum_tree(const std::uint8_t* joins, std::size_t leaves, Begin begin, BeginPair begin_pair,
+                                     Add add, Join join) {
   std::size_t sum = 0;
   for (std::size_t leaf = 0; leaf < leaves; ++leaf) {
-    if (leaf == 0)
-      begin(sum, leaf);
-    else if (joins[leaf] == 0)
-      begin(++sum, leaf);
-    else
+    if (leaf > 0 && joins[leaf] > 0) {
       add(sum, leaf);
+    } else {
+      if (leaf > 0) ++sum;
+      if (leaf + 1 < leaves && joins[leaf + 1] > 0)
+        begin_pair(sum, leaf++);
+      else
+        begin(sum, leaf);
+    }
     for (std::size_t ended = 1; ended < joins[leaf] && sum > 0; ++ended, --sum) join(sum - 1, sum);
   }
 }

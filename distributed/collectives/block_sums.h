@@ -1,13 +1,44 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <tutti/backend/error.h>
 #include <tutti/backend/formulas/sum_tree.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
+#include <vector>
 
 namespace tutti {
+
+/// The tree of some devices of a group, in their order.
+class SumTree {
+ public:
+  void reserve(std::size_t devices) {
+    numbers_.reserve(devices);
+    joins_.reserve(devices);
+  }
+  /// Adds a device. Throws SyncError unless its number is below kMostLeaves and above those before it.
+  void add(std::size_t number) {
+    if (number >= kMostLeaves || (!numbers_.empty() && number <= numbers_.back()))
+      raise<SyncError>("[sum] devices' numbers ascend and are below {}: {} stands behind {}", kMostLeaves, number,
+                       numbers_.empty() ? std::string("nothing") : std::to_string(numbers_.back()));
+    numbers_.push_back(static_cast<std::uint32_t>(number));
+    joins_.emplace_back();
+    plan_leaf(numbers_, joins_);
+  }
+  void clear() noexcept {
+    numbers_.clear();
+    joins_.clear();
+  }
+  const std::vector<std::uint8_t>& joins() const noexcept { return joins_; }  ///< for `walk_sum_tree`
+
+ private:
+  std::vector<std::uint32_t> numbers_;
+  std::vector<std::uint8_t> joins_;
+};
 
 /// Combines the inputs in their tree by a formula of backend/formulas/slice_formulas.h, and writes the result to every
 /// output, which may be an input. No input stands for zeros. Sums stay in cache: it goes by blocks.
@@ -24,6 +55,12 @@ template <class T, class Formula> void sum_blocks(std::span<const T* const> inpu
         [&](std::size_t sum, std::size_t leaf) {
           const T* input = inputs[leaf] + begin;
           for (std::int64_t i = 0; i < length; ++i) sums[sum][i] = formula.contribution(input[i]);
+        },
+        [&](std::size_t sum, std::size_t leaf) {
+          const T* input = inputs[leaf] + begin;
+          const T* next = inputs[leaf + 1] + begin;
+          for (std::int64_t i = 0; i < length; ++i)
+            sums[sum][i] = formula.add(formula.contribution(input[i]), formula.contribution(next[i]));
         },
         [&](std::size_t sum, std::size_t leaf) {
           const T* input = inputs[leaf] + begin;

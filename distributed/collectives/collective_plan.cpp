@@ -146,6 +146,7 @@ void combine(const CollectiveRequest& request, const CollectivePart& part, std::
     return;
   }
   SumTree tree;
+  tree.reserve(part.sources.size());
   for (const Place& place : part.sources) tree.add(place.number);
   visit_dtype(dtype, [&]<class T>(std::type_identity<T>) {
     if constexpr (!std::is_same_v<T, bool>) {  // refused when it was posted

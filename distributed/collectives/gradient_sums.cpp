@@ -3,7 +3,6 @@
 
 #include <tutti/backend/error.h>
 #include <tutti/backend/formulas/slice_formulas.h>
-#include <tutti/distributed/collectives/block_sums.h>
 
 #include <algorithm>
 #include <cmath>
@@ -39,6 +38,8 @@ std::string_view to_string(GradientWire wire) noexcept {
 
 void check_slices(const AllReduceRequest& request) {
   if (request.slices.empty()) raise<SyncError>("[all_reduce] no slices");
+  if (!request.numbers.empty() && request.numbers.size() != request.slices.size())
+    raise<SyncError>("[all_reduce] {} numbers of devices for {} slices", request.numbers.size(), request.slices.size());
   const Array& first = request.slices.front().gradient;
   if (!is_floating(first.dtype()))
     raise<DTypeError>("[all_reduce] {} is not a floating type", to_string(first.dtype()));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <tutti/backend/formulas/sum_tree.h>
+#include <tutti/distributed/collectives/block_sums.h>
 #include <tutti/distributed/communicator.h>
 
 #include <cstddef>
@@ -10,8 +10,8 @@
 
 namespace tutti {
 
-/// Throws SyncError naming the devices unless the slices agree and are contiguous, DTypeError unless they are floating,
-/// or not f32 for a 16-bit wire.
+/// Throws SyncError naming the devices unless the slices agree and are contiguous and there are as many numbers, if
+/// any, DTypeError unless they are floating, or not f32 for a 16-bit wire.
 void check_slices(const AllReduceRequest&);
 
 /// An all-reduce in host memory with its slices looked up: a chunk of it costs hardly more than its elements. The
@@ -19,7 +19,8 @@ void check_slices(const AllReduceRequest&);
 /// results depend neither on how the work was cut nor on who did it. Thread-safe.
 class ElementSums {
  public:
-  explicit ElementSums(const AllReduceRequest&);  ///< takes slices that were checked
+  /// Takes slices that were checked. Throws SyncError unless their numbers ascend.
+  explicit ElementSums(const AllReduceRequest&);
 
   void run(std::int64_t begin, std::int64_t count) const;  ///< elements [begin, begin + count)
 

@@ -2,7 +2,7 @@
 #include <tutti/distributed/collectives/sparse_reduction.h>
 
 #include <tutti/backend/error.h>
-#include <tutti/backend/formulas/sum_tree.h>
+#include <tutti/distributed/collectives/block_sums.h>
 
 #include <algorithm>
 #include <memory>
@@ -60,10 +60,10 @@ template <class T> class RowSum {
         tree_.joins().data(), begins_.size() - 1,
         [&](std::size_t sum, std::size_t leaf) { sum_rows(rows_of(leaf), sum_at(sum)); },
         [&](std::size_t sum, std::size_t leaf) {
-          if (rows_of(leaf).size() == 1) return add_row(rows_of(leaf).front().row, sum_at(sum).data(), columns_);
-          sum_rows(rows_of(leaf), own_);
-          add_row(own_.data(), sum_at(sum).data(), columns_);
+          sum_rows(rows_of(leaf), sum_at(sum));
+          add_rows(rows_of(leaf + 1), sum_at(sum));
         },
+        [&](std::size_t sum, std::size_t leaf) { add_rows(rows_of(leaf), sum_at(sum)); },
         [&](std::size_t sum, std::size_t next) { add_row(sums_[next].data(), sums_[sum].data(), columns_); });
     return sums_.front();
   }
@@ -72,6 +72,11 @@ template <class T> class RowSum {
   void sum_rows(std::span<const Summand<T>> rows, std::vector<Sum>& sum) const {
     std::copy_n(rows.front().row, columns_, sum.data());
     for (const Summand<T>& each : rows.subspan(1)) add_row(each.row, sum.data(), columns_);
+  }
+  void add_rows(std::span<const Summand<T>> rows, std::vector<Sum>& sum) {
+    if (rows.size() == 1) return add_row(rows.front().row, sum.data(), columns_);
+    sum_rows(rows, own_);
+    add_row(own_.data(), sum.data(), columns_);
   }
   std::vector<Sum>& sum_at(std::size_t place) {
     if (place == sums_.size()) sums_.emplace_back(static_cast<std::size_t>(columns_));

@@ -217,7 +217,7 @@ std::vector<Tensor> ShardedOptimizer::leaves() const {
   return leaves;
 }
 
-// In device order.
+// In the tree of the devices.
 double ShardedOptimizer::sum_over_devices(double mine) {
   const Device device = member_->device();
   const NoGrad no_grad;

@@ -23,12 +23,18 @@ show_failure() {
   fi
 }
 
+# is_configured FOLDER OPTION...: true when the folder was configured with these options, and this compiler.
+is_configured() {
+  local folder=$1
+  shift
+  [ -f "$folder/build.ninja" ] && [ "$(cat "$folder/configured" 2>/dev/null)" = "${CXX:-default compiler} $*" ]
+}
+
 # configure FOLDER OPTION...: does nothing when the folder was configured with these options before.
 configure() {
-  local folder=$1 wanted
+  local folder=$1
+  is_configured "$@" && return
   shift
-  wanted="${CXX:-default compiler} $*"
-  [ -f "$folder/build.ninja" ] && [ "$(cat "$folder/configured" 2>/dev/null)" = "$wanted" ] && return
   echo "configuring $folder" >&2
   rm -rf "$folder"
   mkdir -p "$folder"
@@ -36,7 +42,7 @@ configure() {
     show_failure "$folder.setup.log" meson setup "$folder" "$@"
     return 1
   }
-  echo "$wanted" >"$folder/configured"
+  echo "${CXX:-default compiler} $*" >"$folder/configured"
 }
 
 # compile FOLDER [TARGET...]: everything, when no target is named. Shows how far it is.
@@ -48,9 +54,10 @@ compile() {
 }
 
 # What demo, test and bench share. CI sets TUTTI_WERROR: whoever builds with another compiler is not stopped by a warning.
+release_options="-Dcpu_arch=native $merged ${TUTTI_WERROR:+-Dwerror=true}"
 configure_release() {
   # shellcheck disable=SC2086  # one word each
-  configure "$release" -Dcpu_arch=native $merged ${TUTTI_WERROR:+-Dwerror=true}
+  configure "$release" $release_options
 }
 
 # As the release but for CUDA, and with an object for each source. What is the same in such folders ccache gives.
@@ -68,7 +75,8 @@ has_gpu() {
 # to be used; else in a folder of its own, without CUDA, of which only what is needed is compiled.
 configure_demo() {
   folder=$release
-  if [ -x "$release/$1" ] || { { command -v nvcc || [ -x /usr/local/cuda/bin/nvcc ]; } >/dev/null && has_gpu; }; then
+  # shellcheck disable=SC2086  # one word each
+  if { [ -x "$release/$1" ] && is_configured "$release" $release_options; } || { { command -v nvcc || [ -x /usr/local/cuda/bin/nvcc ]; } >/dev/null && has_gpu; }; then
     configure_release
   else
     folder=build/demo

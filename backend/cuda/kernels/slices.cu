@@ -63,16 +63,10 @@ bool aligned(const SliceTable& table) {
   return bits % 16 == 0;
 }
 
-bool one_after_the_other(const SliceTable& table) {
-  for (std::int32_t s = 1; s < table.sources; ++s)
-    if (table.joins[s] == 0) return false;
-  return true;
-}
-
 template <class Formula>
 void run(cudaStream_t stream, const SliceTable& table, std::int64_t count, const Formula& formula) {
   constexpr int kLanes = kSliceLanes<typename Formula::Value>;
-  const bool in_lanes = aligned(table) && one_after_the_other(table);
+  const bool in_lanes = aligned(table) && table.in_line;
   const std::int64_t work = in_lanes ? (count + kLanes - 1) / kLanes : count;
   const auto blocks = static_cast<unsigned>(std::min(kMostSliceBlocks, (work + kThreads - 1) / kThreads));
   launch(in_lanes ? combine_lanes<Formula> : combine_elements<Formula>, dim3(blocks), dim3(kThreads), stream, table,

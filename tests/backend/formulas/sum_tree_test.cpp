@@ -24,17 +24,26 @@ struct Walked {
 };
 
 Walked walked(const Numbers& numbers) {
-  SumTree tree;
-  for (const std::size_t number : numbers) tree.add(number);
+  std::vector<std::uint32_t> leaves;
+  std::vector<std::uint8_t> joins;
+  for (const std::size_t number : numbers) {
+    leaves.push_back(static_cast<std::uint32_t>(number));
+    joins.emplace_back();
+    plan_leaf(leaves, joins);
+  }
   std::vector<std::string> sums(kMostSums);
   Walked result;
   const auto leaf_text = [&](std::size_t leaf) { return std::to_string(numbers[leaf]); };
   const auto plus = [](const std::string& a, const std::string& b) { return "(" + a + "+" + b + ")"; };
   walk_sum_tree(
-      tree.joins().data(), numbers.size(),
+      joins.data(), numbers.size(),
       [&](std::size_t sum, std::size_t leaf) {
         result.sums = std::max(result.sums, sum + 1);
         sums.at(sum) = leaf_text(leaf);
+      },
+      [&](std::size_t sum, std::size_t leaf) {
+        result.sums = std::max(result.sums, sum + 1);
+        sums.at(sum) = plus(leaf_text(leaf), leaf_text(leaf + 1));
       },
       [&](std::size_t sum, std::size_t leaf) { sums.at(sum) = plus(sums.at(sum), leaf_text(leaf)); },
       [&](std::size_t sum, std::size_t next) { sums.at(sum) = plus(sums.at(sum), sums.at(next)); });

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The sums of an engine made of another engine.
+// The sums of an engine made of another engine: to the bit, also where they are not exact.
 #include <tutti/tests/distributed/engines/two_halves.h>
 
 #include <tutti/backend/registry.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// An engine made of another engine serves a group as the other one alone does, to the bit.
+// An engine made of another engine serves a group as the other one alone does, to the bit where sums are exact.
 #include <tutti/tests/distributed/engines/two_halves.h>
 
 #include <tutti/autodiff/custom_function.h>

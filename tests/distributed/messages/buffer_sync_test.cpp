@@ -99,7 +99,7 @@ TEST_CASE("buffer_sync: main: all replicas take the first device's after each st
   }
 }
 
-TEST_CASE("buffer_sync: mean: floating buffers become the mean in device order, others follow the first") {
+TEST_CASE("buffer_sync: mean: floating buffers become the mean, others follow the first") {
   Training training({.buffers = BufferPolicy::mean, .consistency_every = 1});
   run_devices(kDevices, [&](std::size_t d) {
     for (int i = 1; i <= 6; ++i) training.step(d, i);

@@ -160,6 +160,19 @@ TEST_CASE("local_communicator: devices keep their numbers where others have no s
   CHECK(unlike > 100);
 }
 
+TEST_CASE("local_communicator: numbers that are no group's are refused") {
+  LocalCommunicator communicator;
+  const auto refused = [&](std::vector<std::size_t> numbers, const char* text) {
+    AllReduceRequest reduction = request<float>(10, 3, 1.0);
+    reduction.numbers = std::move(numbers);
+    CHECK_THROWS_WITH_AS((void)communicator.all_reduce(std::move(reduction)), doctest::Contains(text), SyncError);
+  };
+  refused({0, 1}, "2 numbers of devices for 3 slices");
+  refused({0, 2, 2}, "devices' numbers ascend and are below 65536: 2 stands behind 2");
+  refused({0, 2, 1}, "1 stands behind 2");
+  refused({0, 1, 65536}, "65536 stands behind 1");
+}
+
 TEST_CASE("local_communicator: slices that differ are refused") {
   LocalCommunicator communicator;
   AllReduceRequest reduction = request<float>(10, 2, 2.0);

@@ -104,20 +104,20 @@ template <class T> void check_collectives() {
   for (const auto& [operation, combination] : operations) {
     if (!std::is_floating_point_v<T> && operation == CollectiveOperation::mean) continue;
     const std::int64_t size = 777;
-    const Slices<T> slices(random, 4, size, 0);
+    const Slices<T> slices(random, 5, size, 0);
     CollectiveRequest request{
         .operation = operation, .inputs = slices.expected, .outputs = {}, .ready = {}, .parts = {}};
     request.outputs.push_back(Array::empty({size}, dtype_of<T>, cpu(0)));
-    const CollectivePart part{size, {{0, 0}, {1, 0}, {2, 0}, {3, 0}}, {{0, 0}}};
+    const CollectivePart part{size, {{0, 0}, {1, 0}, {2, 0}, {3, 0}, {4, 0}}, {{0, 0}}};
     combine(request, part, 0, size);
     const Array output = Array::empty({size}, dtype_of<T>, cpu(0));
     kernels::SliceTable table;
-    for (std::size_t m = 0; m < 4; ++m) add_source("collective", table, slices.actual[m].raw_data(), m);
+    for (std::size_t m = 0; m < 5; ++m) add_source("collective", table, slices.actual[m].raw_data(), m);
     add_target("collective", table, output.raw_data());
     const LentArrays lent(slices.actual, {output});
     kernels::launch_combine_slices(
         nullptr, dtype_of<T>, table, size,
-        {.combination = combination, .denominator = operation == CollectiveOperation::mean ? 4.0 : 1.0});
+        {.combination = combination, .denominator = operation == CollectiveOperation::mean ? 5.0 : 1.0});
     CHECK(same_bits<T>(request.outputs[0], output));
   }
 }
