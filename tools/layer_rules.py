@@ -65,6 +65,7 @@ WITHIN = {
     "distributed/replica": {"distributed/messages"} | CORE | MODELS,
     "distributed/member": {"distributed/replica", "distributed/server", "distributed/report", "distributed/messages",
                            "distributed/engines"} | CORE | MODELS,
+    "distributed/processes": set(),
     "distributed/sharded": {"distributed/member", "distributed/messages"} | CORE | MODELS,
 }
 
