@@ -33,7 +33,7 @@ class SumTree {
     numbers_.clear();
     joins_.clear();
   }
-  const std::vector<std::uint8_t>& joins() const noexcept { return joins_; }  ///< for `walk_sum_tree`
+  const std::vector<std::uint8_t>& joins() const noexcept { return joins_; }  ///< plan for `walk_sum_tree`
 
  private:
   std::vector<std::uint32_t> numbers_;

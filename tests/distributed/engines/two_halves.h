@@ -16,8 +16,8 @@ namespace tutti::testing {
 /// one's tasks by their public functions alone, so that any engine may be inside, this one too.
 class TwoHalves final : public Communicator {
  public:
-  /// The first half is the larger one, of an odd number. Where the halves are nodes of the devices' tree of sums, sums of
-  /// f32 and f64 are to the bit what they are in one piece; 16 bits are rounded once more.
+  /// The first half is the larger one, of an odd number. Where the halves are nodes of the devices' tree of sums, sums
+  /// of f32 and f64 are to the bit what they are in one piece; 16 bits are rounded once more.
   TwoHalves(std::span<const Device>, std::unique_ptr<Communicator> inner);
 
   std::shared_ptr<CollectiveTask> all_reduce(AllReduceRequest) override;
