@@ -8,7 +8,7 @@ export CCACHE_SLOPPINESS=${CCACHE_SLOPPINESS:-pch_defines,time_macros}
 export CCACHE_NODEPEND=1
 # GCC's precompiled headers hold checksums of whole files, comments too: one made before a comment changed does not do.
 export CCACHE_COMMENTS=1
-# Eight of the library's sources are compiled as one: a quarter less of the processor's time (docs/performance.md).
+# Eight of the library's sources are compiled as one, for less of the processor's time (docs/performance.md).
 merged='-Dunity=on -Dunity_size=8'
 
 # show_failure LOG COMMAND...: what the log says of the command's failure.
