@@ -85,10 +85,10 @@ template <class T> class RowSum {
 
   const SparseReduction& request_;
   std::int64_t columns_;
-  std::vector<std::size_t> begins_;     // of each contribution's rows
-  SumTree tree_;                        // of the contributions that have such a row
-  std::vector<std::vector<Sum>> sums_;  // those of walk_sum_tree
-  std::vector<Sum> own_;                // of one contribution
+  std::vector<std::size_t> begins_;     // first row of each contribution, and the end
+  SumTree tree_;                        // tree of the contributions that have such a row
+  std::vector<std::vector<Sum>> sums_;  // sums that walk_sum_tree makes
+  std::vector<Sum> own_;                // sum of one contribution
 };
 
 template <class T> SparseGradient sum_on(Device device, const SparseReduction& request) {
