@@ -8,12 +8,6 @@
 
 namespace tutti {
 
-RequiredSet::RequiredSet(std::vector<ParameterId> parameters) : parameters_(std::move(parameters)) {
-  std::ranges::sort(parameters_);
-  const auto repeated = std::ranges::unique(parameters_);
-  parameters_.erase(repeated.begin(), repeated.end());
-}
-
 SyncLedger::SyncLedger(Configuration configuration)
     : configuration_(configuration),
       members_(configuration.members),
@@ -80,6 +74,7 @@ void SyncLedger::submit(Stamp stamp, ParameterId parameter, std::vector<LedgerAc
     bucket.submitted = 0;
   }
   if (++bucket.submitted < bucket.required) return;
+  if (has_outside()) return launch_in_order(actions);
   if (registered_ < members_.size()) {
     early_.push_back(bucket_of_[parameter.value]);
     return;
@@ -103,6 +98,7 @@ void SyncLedger::collective_sync(Stamp stamp, std::vector<LedgerAction>& actions
   }
   member.synced = true;
   ++synced_;
+  if (has_outside()) launch_in_order(actions);
   try_complete(actions);
 }
 
@@ -122,8 +118,23 @@ void SyncLedger::leave(Stamp stamp, std::vector<LedgerAction>& actions, std::int
   member.joined.reset();
   if (fault_) return try_reform(actions);
   register_empty(stamp.member);
-  if (all_left()) return;  // nobody is left to open another generation, or to be released from this one
+  // Nobody is left to open another generation, or to be released from this one. Others go on with this process.
+  if (members_left() && !has_outside()) return;
   if (registered_ == members_.size()) all_registered(actions);
+}
+
+void SyncLedger::agreed(std::uint64_t group, std::int64_t generation, std::shared_ptr<const Agreement> agreement,
+                        std::vector<LedgerAction>& actions) {
+  if (fault_ || group != group_ || generation != current_generation() || !outside_.asked || outside_.agreed) return;
+  stale_ = stale_ || !outside_.agreement || !agreement->has_same_sets(*outside_.agreement);
+  outside_.agreement = std::move(agreement);
+  outside_.agreed = true;
+  if (!all_left()) open_generation(outside_.agreement->total_weight(), actions);
+}
+
+void SyncLedger::committed(std::uint64_t group, std::int64_t generation, std::vector<LedgerAction>& actions) {
+  if (fault_ || group != group_ || generation != current_generation() || !outside_.committing) return;
+  complete(actions);
 }
 
 void SyncLedger::fail(const Fault& fault, std::vector<LedgerAction>& actions) {
@@ -137,19 +148,6 @@ void SyncLedger::close(std::vector<LedgerAction>& actions) {
   if (closed_) return;
   closed_ = true;
   fail({.kind = Fault::Kind::closed, .generation = current_generation()}, actions);
-}
-
-bool SyncLedger::join(MemberIndex index, std::uint64_t group, std::int64_t last_step_applied,
-                      std::vector<LedgerAction>& actions, std::int64_t applied) {
-  if (!fault_ || closed_ || group != group_ + 1 || members_[index].left) return false;
-  members_[index].joined = last_step_applied;
-  members_[index].applied = applied;
-  try_reform(actions);
-  return true;
-}
-
-void SyncLedger::abandon_joins() {
-  for (Member& member : members_) member.joined.reset();
 }
 
 // --- rules
@@ -175,14 +173,19 @@ void SyncLedger::set_layout(std::shared_ptr<const GradientLayout> layout) {
   bucket_of_.assign(known, 0);
 }
 
-// Ascending. Looks at all parameters only where the sets are as large together.
+// Ascending. Looks at all parameters only where the sets of many members are as large together.
 std::vector<std::uint32_t> SyncLedger::required_positions() const {
   const GradientLayout& layout = *configuration_.layout;
   std::vector<std::uint32_t> positions;
-  for (const Member& member : members_)
-    if (member.required && positions.size() < parameters())
-      for (const ParameterId id : member.required->parameters()) positions.push_back(layout.position_of(id));
-  if (positions.size() < parameters()) {
+  const auto add = [&](const RequiredSet& set) {
+    for (const ParameterId id : set.parameters()) positions.push_back(layout.position_of(id));
+  };
+  if (has_outside())
+    for (const auto& set : outside_.agreement->sets) add(*set);
+  else
+    for (const Member& member : members_)
+      if (member.required && positions.size() < parameters()) add(*member.required);
+  if (positions.size() < parameters() || has_outside()) {
     std::ranges::sort(positions);
     const auto repeated = std::ranges::unique(positions);
     positions.erase(repeated.begin(), repeated.end());
@@ -208,7 +211,7 @@ bool SyncLedger::may_join(const Bucket& bucket, std::uint32_t position) const {
   if (position != bucket.first + bucket.count || !layout.fits_bucket(bucket.first, position, longest)) return false;
   for (MemberIndex m = 0; m < members_.size(); ++m)
     if (required_[cell(m, first.parameter)] != required_[cell(m, place.parameter)]) return false;
-  return true;
+  return !has_outside() || outside_.agreement->required_by_same(first.parameter, place.parameter);
 }
 
 void SyncLedger::rebuild_buckets() {
@@ -244,8 +247,17 @@ void SyncLedger::register_empty(MemberIndex index) {
 }
 
 void SyncLedger::all_registered(std::vector<LedgerAction>& actions) {
-  total_weight_ = 0.0;
-  for (const Member& member : members_) total_weight_ += member.weight;
+  if (has_outside()) {
+    outside_.asked = true;
+    return actions.push_back(registrations());
+  }
+  double total = 0.0;
+  for (const Member& member : members_) total += member.weight;
+  open_generation(total, actions);
+}
+
+void SyncLedger::open_generation(double total_weight, std::vector<LedgerAction>& actions) {
+  total_weight_ = total_weight;
   // Each weight is finite, yet a sum that f32 does not hold would make gradients 0 or NaN.
   if (total_weight_ > 0.0 && !std::isnormal(static_cast<float>(total_weight_))) {
     const auto largest = std::ranges::max_element(members_, {}, &Member::weight) - members_.begin();
@@ -255,9 +267,27 @@ void SyncLedger::all_registered(std::vector<LedgerAction>& actions) {
                 actions);
   }
   if (stale_) rebuild_buckets();
-  for (const std::uint32_t bucket : early_) try_launch(bucket, actions);
+  if (has_outside()) {
+    launch_in_order(actions);
+  } else {
+    for (const std::uint32_t bucket : early_) try_launch(bucket, actions);
+  }
   early_.clear();
   try_complete(actions);
+}
+
+bool SyncLedger::is_full(const Bucket& bucket) const noexcept {
+  return bucket.required == (bucket.stamp == stamp_now() ? bucket.submitted : 0);
+}
+
+// Every process launches in this order, whoever is ready first.
+void SyncLedger::launch_in_order(std::vector<LedgerAction>& actions) {
+  if (!outside_.agreed) return;
+  while (launched_ < buckets_.size() && is_full(buckets_[launched_])) {
+    const bool commits = launched_ + 1 == buckets_.size();
+    if (commits && synced_ < members_.size()) return;
+    try_launch(launched_, actions);
+  }
 }
 
 void SyncLedger::try_launch(std::uint32_t index, std::vector<LedgerAction>& actions) {
@@ -265,9 +295,14 @@ void SyncLedger::try_launch(std::uint32_t index, std::vector<LedgerAction>& acti
   if (bucket.launched_stamp == stamp_now()) return;
   bucket.launched_stamp = stamp_now();
   ++launched_;
-  if (total_weight_ > 0.0)
-    actions.push_back(Launch{current_generation(), configuration_.layout->places().subspan(bucket.first, bucket.count),
-                             denominator(parameter_at(bucket.first)), parts(parameter_at(bucket.first))});
+  if (total_weight_ == 0.0) return;
+  const ParameterId first = parameter_at(bucket.first);
+  Launch launch{current_generation(), configuration_.layout->places().subspan(bucket.first, bucket.count),
+                denominator(first), parts(first)};
+  launch.contributors =
+      has_outside() ? outside_.agreement->contributors(first)
+                    : static_cast<std::uint32_t>(std::ranges::count(launch.parts, true, &Launch::Part::contributes));
+  actions.push_back(std::move(launch));
 }
 
 std::vector<Launch::Part> SyncLedger::parts(ParameterId id) const {
@@ -286,15 +321,17 @@ double SyncLedger::denominator(ParameterId id) const {
   switch (configuration_.reduction) {
     case GradientReduction::sum: return 1.0;
     case GradientReduction::mean:
-      if (configuration_.absent == Absent::zero) return static_cast<double>(members_.size());
+      if (configuration_.absent == Absent::zero)
+        return static_cast<double>(members_.size() + configuration_.outside_devices);
+      if (has_outside()) return outside_.agreement->devices(id);
       return static_cast<double>(
           std::ranges::count_if(std::views::iota(MemberIndex{0}, static_cast<MemberIndex>(members_.size())),
                                 [&](MemberIndex m) { return bool{required_[cell(m, id)]}; }));
     case GradientReduction::weighted_mean: break;
   }
   if (configuration_.absent == Absent::zero) return total_weight_;
-  double weight = 0.0;
-  for (MemberIndex m = 0; m < members_.size(); ++m)
+  double weight = has_outside() ? outside_.agreement->weight(id) : 0.0;
+  for (MemberIndex m = 0; m < members_.size() && !has_outside(); ++m)
     if (required_[cell(m, id)]) weight += members_[m].weight;
   return weight > 0.0 ? weight : total_weight_;  // none of those that require it has examples of its own
 }
@@ -302,14 +339,22 @@ double SyncLedger::denominator(ParameterId id) const {
 // Completion is one step for all devices: none may be ahead by an update that another's failure undoes.
 void SyncLedger::try_complete(std::vector<LedgerAction>& actions) {
   if (registered_ < members_.size() || synced_ < members_.size() || stale_ || launched_ < buckets_.size()) return;
+  if (!has_outside()) return complete(actions);
+  if (!outside_.agreed || std::exchange(outside_.committing, true)) return;
+  actions.push_back(Commit{current_generation(), total_weight_ > 0.0 && !buckets_.empty()});
+}
+
+void SyncLedger::complete(std::vector<LedgerAction>& actions) {
   actions.push_back(Release{current_generation(), total_weight_});
   ++completed_;
   reset_members();
+  if (has_outside() && members_left()) all_registered(actions);  // for those who go on elsewhere
 }
 
 void SyncLedger::reset_members() {
   registered_ = synced_ = launched_ = 0;
   early_.clear();
+  outside_.asked = outside_.agreed = outside_.committing = false;
   for (MemberIndex index = 0; index < members_.size(); ++index) {
     Member& member = members_[index];
     member.registered = member.synced = false;
@@ -317,81 +362,6 @@ void SyncLedger::reset_members() {
     member.left |= std::exchange(member.leaving, false);
     if (member.left) register_empty(index);
   }
-}
-
-void SyncLedger::try_reform(std::vector<LedgerAction>& actions) {
-  if (closed_ || all_left()) return;
-  Reform reform;
-  std::optional<std::int64_t> newest;
-  for (MemberIndex index = 0; index < members_.size(); ++index) {
-    const Member& member = members_[index];
-    if (member.left) continue;
-    if (!member.joined) return;
-    if (!newest || *member.joined > *newest) {
-      newest = member.joined;
-      reform.ahead = index;
-    }
-  }
-  if (const auto ahead = left_ahead()) {
-    abandon_joins();
-    return actions.push_back(Strand{*ahead, completed_});
-  }
-  for (MemberIndex index = 0; index < members_.size(); ++index)
-    if (members_[index].joined && *members_[index].joined < *newest) reform.behind.push_back(index);
-  reform.group = ++group_;
-  completed_ = 0;
-  fault_.reset();
-  for (MemberIndex index = 0; index < members_.size(); ++index) {
-    require(members_[index], index, nullptr);
-    members_[index].joined.reset();
-    members_[index].applied = 0;
-  }
-  std::ranges::fill(submitted_, Clock32{0});  // generations are counted from 1 again
-  stale_ = true;                              // the buckets' stamps belong to the old numbers
-  reset_members();
-  actions.push_back(std::move(reform));
-}
-
-// What is committed stands: who applied it and is gone cannot go back, and the others would take the step without it.
-std::optional<MemberIndex> SyncLedger::left_ahead() const {
-  std::optional<MemberIndex> ahead;
-  for (MemberIndex index = 0; index < members_.size(); ++index) {
-    if (!has_applied_last(members_[index])) continue;
-    if (!members_[index].left) return std::nullopt;
-    if (!ahead) ahead = index;
-  }
-  return ahead;
-}
-
-// --- questions
-
-bool SyncLedger::all_left() const noexcept {
-  return std::ranges::all_of(members_, [](const Member& member) { return member.left; });
-}
-
-bool SyncLedger::is_launched(ParameterId id) const {
-  if (stale_) return false;
-  for (MemberIndex m = 0; m < members_.size(); ++m)
-    if (required_[cell(m, id)]) return buckets_[bucket_of_[id.value]].launched_stamp == stamp_now();
-  return false;
-}
-
-Missing SyncLedger::missing() const {
-  Missing missing;
-  const bool joining =
-      fault_ && std::ranges::any_of(members_, [](const Member& member) { return member.joined.has_value(); });
-  for (MemberIndex index = 0; index < members_.size(); ++index) {
-    const Member& member = members_[index];
-    if (joining && !member.left && !member.joined) missing.joins.push_back(index);
-    if (fault_) continue;
-    if (!member.registered) missing.registrations.push_back(index);
-    if (member.registered && !member.synced) {
-      missing.syncs.push_back(index);
-      for (const ParameterId id : member.required->parameters())
-        if (submitted_[cell(index, id)] != stamp_now()) missing.gradients.emplace_back(index, id);
-    }
-  }
-  return missing;
 }
 
 }  // namespace tutti

@@ -3,6 +3,8 @@
 
 #include <tutti/autodiff/observer/parameter_id.h>
 #include <tutti/distributed/layout/gradient_layout.h>
+#include <tutti/distributed/ledger/agreement.h>
+#include <tutti/distributed/ledger/required_set.h>
 #include <tutti/distributed/sync_options.h>
 
 #include <cstddef>
@@ -23,17 +25,6 @@ struct Stamp {
   MemberIndex member = 0;
   std::uint64_t group = 1;
   std::int64_t generation = 0;
-};
-
-/// The parameters that one device requires in a step. Immutable and shared: registering the same one again costs O(1).
-class RequiredSet {
- public:
-  RequiredSet() = default;
-  explicit RequiredSet(std::vector<ParameterId> parameters);  ///< takes any order; duplicates are dropped
-  std::span<const ParameterId> parameters() const noexcept { return parameters_; }
-
- private:
-  std::vector<ParameterId> parameters_;  // ascending
 };
 
 /// Why a group failed: the first cause. `value` and `other` depend on the kind.
@@ -59,6 +50,7 @@ struct Fault {
     engine_failed,     ///< found by the server
     reduction_failed,  ///< found by whoever joined it
     collective,        ///< found by the server: devices asked for different collectives
+    process_failed,    ///< found by the server: another process, of rank `value`, is lost or has failed
     closed,
   };
   Kind kind = Kind::closed;
@@ -83,7 +75,25 @@ struct Launch {
   std::int64_t generation = 0;
   std::span<const GradientLayout::Place> places;  ///< places in the ledger's layout
   double denominator = 1.0;
-  std::vector<Part> parts = {};  ///< one per member
+  std::vector<Part> parts = {};    ///< one per member
+  std::uint32_t contributors = 0;  ///< devices that contribute, of all processes
+};
+/// All members have registered: the other processes are to be asked, with these, and `agreed` told.
+struct Agree {
+  struct Registration {
+    std::shared_ptr<const RequiredSet> required;  ///< null: nothing
+    double weight = 0.0;
+    bool contributes = false;  ///< its gradients count
+    bool left = false;
+  };
+  std::int64_t generation = 0;
+  std::vector<Registration> registrations;  ///< one per member
+};
+/// All is launched, and nothing in this process's backward can fail any more: `committed` is to be told when all
+/// processes have come as far. That is when what was launched last is reduced; or, if nothing was, after an exchange.
+struct Commit {
+  std::int64_t generation = 0;
+  bool launched = false;  ///< something was
 };
 /// The generation is complete: all devices may step. total_weight 0: nothing was reduced, gradients become undefined.
 struct Release {
@@ -106,7 +116,7 @@ struct Strand {
   MemberIndex ahead = 0;
   std::int64_t generation = 0;
 };
-using LedgerAction = std::variant<Launch, Release, Fail, Reform, Strand>;
+using LedgerAction = std::variant<Launch, Agree, Commit, Release, Fail, Reform, Strand>;
 
 /// Everything that the current generation still waits for.
 struct Missing {
@@ -114,6 +124,8 @@ struct Missing {
   std::vector<std::pair<MemberIndex, ParameterId>> gradients;
   std::vector<MemberIndex> syncs;
   std::vector<MemberIndex> joins;  ///< those missing in a failed group in which somebody waits to join again
+  bool agreement = false;          ///< other processes', about what is required
+  bool commit = false;             ///< other processes'
 };
 
 /// The rules of gradient synchronisation as a pure state machine: no threads, arrays or clocks. Copyable, comparable
@@ -121,10 +133,14 @@ struct Missing {
 /// parameters; a changed required set costs the sets' size once. Completion releases all devices at once, so that at
 /// most one generation is incomplete and one set of counters suffices: a device that registers the next one finds them
 /// free. Memory: about 4 bytes per member and parameter.
+/// Where there are other processes, all reduce the same buckets in the layout's order. They agree on what is required
+/// once all members have registered, and the last bucket is launched only after all members have synced: whoever sees
+/// it reduced knows that no process can fail in this generation's backward (docs/decisions/0020).
 class SyncLedger {
  public:
   struct Configuration {
-    std::uint32_t members = 1;
+    std::uint32_t members = 1;          ///< devices of this process
+    std::uint32_t outside_devices = 0;  ///< devices of other processes
     std::shared_ptr<const GradientLayout> layout;
     std::size_t bucket_bytes = 0;  ///< a bucket of several parameters is at most this long
     GradientReduction reduction = GradientReduction::weighted_mean;
@@ -142,10 +158,15 @@ class SyncLedger {
   void submit(Stamp, ParameterId, std::vector<LedgerAction>&);
   void collective_sync(Stamp, std::vector<LedgerAction>&);
   void leave(Stamp, std::vector<LedgerAction>&, std::int64_t applied = 0);
+  /// Answers Agree; void unless it was asked for that generation.
+  void agreed(std::uint64_t group, std::int64_t generation, std::shared_ptr<const Agreement>,
+              std::vector<LedgerAction>&);
+  /// Answers Commit; void unless it was asked for that generation.
+  void committed(std::uint64_t group, std::int64_t generation, std::vector<LedgerAction>&);
   void fail(const Fault&, std::vector<LedgerAction>&);  ///< the first fault counts
   void close(std::vector<LedgerAction>&);
-  /// A member enters the group after the failed one. False (and no effect) unless the group has failed, is not closed
-  /// and `group` is the next number.
+  /// A member enters the group after the failed one. False (and no effect) unless the group has failed, is not closed,
+  /// has no devices outside and `group` is the next number.
   bool join(MemberIndex, std::uint64_t group, std::int64_t last_step_applied, std::vector<LedgerAction>&,
             std::int64_t applied = 0);
   void abandon_joins();  ///< those who joined so far will have to join again
@@ -161,7 +182,7 @@ class SyncLedger {
   const std::optional<Fault>& fault() const noexcept { return fault_; }
   bool closed() const noexcept { return closed_; }
   bool has_left(MemberIndex member) const { return members_[member].left; }
-  bool all_left() const noexcept;
+  bool all_left() const noexcept;  ///< devices of all processes, as far as is known
   bool is_launched(ParameterId) const;
   Missing missing() const;
 
@@ -192,6 +213,14 @@ class SyncLedger {
     Clock32 launched_stamp = 0;
   };
 
+  /// The exchange with other processes in the open generation.
+  struct Outside {
+    std::shared_ptr<const Agreement> agreement;  // the last generation's, until there is another
+    bool asked = false;
+    bool agreed = false;
+    bool committing = false;
+  };
+
   Clock32 stamp_now() const noexcept { return static_cast<Clock32>(current_generation()); }
   std::optional<Fault> misfit(Stamp) const;
   void require(Member&, MemberIndex, std::shared_ptr<const RequiredSet>);
@@ -199,13 +228,20 @@ class SyncLedger {
   std::vector<std::uint32_t> required_positions() const;
   bool may_join(const Bucket&, std::uint32_t position) const;
   void rebuild_buckets();
+  bool is_full(const Bucket&) const noexcept;
   void try_launch(std::uint32_t bucket, std::vector<LedgerAction>&);
+  void launch_in_order(std::vector<LedgerAction>&);
   void all_registered(std::vector<LedgerAction>&);
+  void open_generation(double total_weight, std::vector<LedgerAction>&);
   void try_complete(std::vector<LedgerAction>&);
+  void complete(std::vector<LedgerAction>&);
   void try_reform(std::vector<LedgerAction>&);
   bool has_applied_last(const Member& member) const { return completed_ > 0 && member.applied == completed_; }
   std::optional<MemberIndex> left_ahead() const;
   void reset_members();
+  bool has_outside() const noexcept { return configuration_.outside_devices > 0; }
+  bool members_left() const noexcept;
+  Agree registrations() const;
   std::vector<Launch::Part> parts(ParameterId) const;
   double denominator(ParameterId) const;
   std::size_t parameters() const noexcept { return bucket_of_.size(); }
@@ -229,6 +265,7 @@ class SyncLedger {
   std::uint32_t synced_ = 0;
   std::uint32_t launched_ = 0;
   double total_weight_ = 0.0;
+  Outside outside_;
   std::optional<Fault> fault_;
   bool closed_ = false;
 };

@@ -35,6 +35,17 @@ std::vector<std::uint64_t> SyncLedger::canonical() const {
                    {bucket.first, bucket.count, bucket.required, bucket.stamp == stamp_now() ? bucket.submitted : 0,
                     bucket.launched_stamp == stamp_now() ? 1U : 0U});
   words.insert(words.end(), early_.begin(), early_.end());
+  if (!has_outside()) return words;
+  words.push_back((outside_.asked ? 1U : 0U) | (outside_.agreed ? 2U : 0U) | (outside_.committing ? 4U : 0U));
+  if (!outside_.agreement) return words;
+  for (const Agreement::Registration& registration : outside_.agreement->registrations) {
+    words.push_back((outside_.agreed && registration.contributes ? 1U : 0U) |
+                    (outside_.agreed && registration.left ? 2U : 0U));
+    words.push_back(std::bit_cast<std::uint64_t>(outside_.agreed ? registration.weight : 0.0));
+    const auto required = outside_.agreement->sets[registration.set]->parameters();
+    words.push_back(required.size());
+    for (const ParameterId id : required) words.push_back(id.value);
+  }
   return words;
 }
 

@@ -15,6 +15,7 @@ void LedgerJudge::judge(const std::vector<LedgerAction>& actions, std::optional<
     std::visit([this](const auto& alternative) { judge(alternative); }, action);
   must(!expected_, Property::failure_heard, "the failure was not announced");
   must(world_.launched == world_.due(), Property::launched_in_time, "all have submitted, yet it is not launched");
+  must(!world_.agreement_due() && !world_.commit_due(), Property::processes_told, "the other process was not asked");
   must(!world_.complete(), Property::released_in_time, "complete, yet not released");
   must(!world_.may_reform(), Property::reforms, "all have joined or left, yet no group forms");
 }
@@ -24,11 +25,21 @@ void LedgerJudge::judge(const Launch& launch) {
   must(launch.generation == world_.generation, Property::generations_apart, "launched for another generation");
   must(!launch.places.empty(), Property::buckets_uniform, "an empty bucket");
   check_bucket(launch);
+  if (world_.outside) {  // all before it in the layout are launched
+    const auto before = [&](std::uint32_t id) {
+      const std::uint32_t first = ids_of(launch).front();
+      return world_.turned ? id > first : id < first;
+    };
+    for (std::uint32_t id = 0; id < world_.parameters; ++id)
+      must(!before(id) || (world_.required() & ~world_.launched & (1U << id)) == 0, Property::launched_in_time,
+           "launched before another that comes first in the layout");
+  }
   for (const std::uint32_t id : ids_of(launch)) {
     const auto bit = static_cast<Mask>(1U << id);
     must((world_.launched & bit) == 0, Property::launched_once, "launched twice");
     must((world_.due() & bit) != 0, Property::launched_in_time, "launched before all had registered and submitted");
     world_.launched |= bit;
+    must(launch.contributors == world_.contributors(id), Property::sum_of_requirers, "wrong number of contributors");
     must(launch.denominator == world_.denominator(id, absent_), Property::sum_of_requirers, "wrong denominator");
     for (MemberIndex member = 0; member < world_.members; ++member) {
       Replica& replica = world_.replicas[member];
@@ -54,6 +65,29 @@ void LedgerJudge::check_bucket(const Launch& launch) const {
        "not the run of neighbours that the same devices require");
 }
 
+void LedgerJudge::judge(const Agree& agree) {
+  must(world_.agreement_due() && agree.generation == world_.generation, Property::processes_told,
+       "asked before all have registered, or twice");
+  for (MemberIndex member = 0; member < world_.members; ++member) {
+    const Replica& replica = world_.replicas[member];
+    const Agree::Registration& told = agree.registrations[member];
+    Mask required = 0;
+    if (told.required)
+      for (const ParameterId id : told.required->parameters()) required |= static_cast<Mask>(1U << id.value);
+    must(required == replica.required && told.weight == replica.weight && told.contributes == replica.counts() &&
+             told.left == (replica.phase == Phase::left),
+         Property::processes_told, "not what was registered");
+  }
+  world_.asked = 1;
+}
+
+void LedgerJudge::judge(const Commit& commit) {
+  must(world_.commit_due() && commit.generation == world_.generation, Property::processes_told,
+       "asked before all is launched and synced, or twice");
+  must(commit.launched == (world_.launched != 0), Property::processes_told, "an empty round needs an exchange");
+  world_.committing = 1;
+}
+
 void LedgerJudge::judge(const Release& release) {
   must(!world_.failed, Property::failure_heard, "released in a failed group");
   must(release.generation == world_.generation, Property::generations_apart, "released another generation");
@@ -70,6 +104,8 @@ void LedgerJudge::judge(const Release& release) {
     if (!steps_later && replica.followed) world_.apply(replica, absent_ == Absent::zero);
   }
   ++world_.generation;
+  world_.asked = world_.agreed = world_.outside_required = world_.outside_weight = 0;
+  world_.committing = world_.committed = 0;
   world_.launched = 0;
   world_.may_turn = 1;
 }
@@ -144,8 +180,11 @@ void LedgerJudge::check_missing() const {
   must(missing.registrations == expected.registrations && missing.gradients == expected.gradients &&
            missing.syncs == expected.syncs && missing.joins == expected.joins,
        Property::missing_is_named, "what is missing");
+  must(missing.agreement == (!world_.failed && world_.asked && !world_.agreed) &&
+           missing.commit == (!world_.failed && world_.committing),
+       Property::missing_is_named, "that another process is missing");
   for (std::uint32_t id = 0; id < world_.parameters && !world_.failed; ++id)
-    if (world_.total_weight() > 0 && world_.all_registered())
+    if (world_.total_weight() > 0 && world_.all_registered() && !world_.outside)
       must(ledger_.is_launched({id}) == ((world_.launched >> id & 1U) != 0), Property::missing_is_named, "is_launched");
 }
 

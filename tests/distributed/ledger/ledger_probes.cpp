@@ -75,6 +75,23 @@ class Probe {
       fails(sync(now(member)), Kind::not_submitted, member);
   }
 
+  void other_process() const {
+    const auto agreement = std::make_shared<const Agreement>(world_.agreement());
+    for (const std::uint64_t group : {world_.group - 1U, world_.group + 0U, world_.group + 1U})
+      for (const std::int64_t generation : {world_.generation - 1, world_.generation + 0, world_.generation + 1}) {
+        const bool now = group == world_.group && generation == world_.generation && !world_.failed;
+        if (!now || !world_.asked || world_.agreed)
+          changes_nothing(
+              [&](SyncLedger& copy, Actions& actions) { copy.agreed(group, generation, agreement, actions); });
+        if (!now || !world_.committing)
+          changes_nothing([&](SyncLedger& copy, Actions& actions) { copy.committed(group, generation, actions); });
+      }
+    for (MemberIndex member = 0; member < world_.members && world_.outside; ++member)
+      changes_nothing([&](SyncLedger& copy, Actions& actions) {
+        must(!copy.join(member, world_.group + 1U, 9, actions), Property::reforms, "formed without the other process");
+      });
+  }
+
   void closing() const {
     SyncLedger copy = ledger_;
     Actions actions;
@@ -121,6 +138,7 @@ void probe_ledger(const SyncLedger& ledger, const World& world) {
     probe.stale_messages(member);
     world.failed ? probe.in_failed_group(member) : probe.misuse(member);
   }
+  probe.other_process();
   probe.closing();
 }
 

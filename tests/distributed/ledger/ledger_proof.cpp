@@ -23,6 +23,7 @@ const char* to_string(Property property) noexcept {
     case Property::old_groups_mute: return "old_groups_mute";
     case Property::missing_is_named: return "missing_is_named";
     case Property::commits_stand: return "commits_stand";
+    case Property::processes_told: return "processes_told";
   }
   return "";
 }
@@ -37,6 +38,7 @@ std::string to_string(const SearchBounds& bounds) {
   text += bounds.one_bucket ? ", shared buckets" : ", a bucket each";
   text += bounds.absent == Absent::zero ? ", Absent::zero" : ", Absent::subset";
   if (bounds.passes_on) text += ", passing on";
+  if (bounds.outside) text += ", another process";
   if (bounds.probes) text += ", probes";
   return text;
 }
@@ -56,7 +58,17 @@ std::vector<SearchBounds> proof_bounds(ProofSize size) {
   add({2, 2, 1, 1, 1, true, true, true});
   add({2, 3, 1, 2, 0, true, true});
   add({.generations = 1, .failures = 1, .leaves = true, .passes_on = true});
+  add({.members = 1,
+       .generations = 2,
+       .failures = 1,
+       .leaves = true,
+       .layouts = true,
+       .probes = true,
+       .outside = true});
+  add({.generations = 1, .failures = 1, .leaves = true, .layouts = true, .outside = true});
   if (size == ProofSize::small) return all;
+  add({.generations = 1, .failures = 1, .leaves = true, .probes = true, .outside = true}, {Absent::zero});
+  add({.generations = 2, .leaves = true, .outside = true});
   add({2, 2, 2, 2, 1, true, true});
   add({3, 2, 1, 2, 0, true, true});
   add({2, 2, 2, 2, 1, true, false, true});
@@ -66,6 +78,14 @@ std::vector<SearchBounds> proof_bounds(ProofSize size) {
   add({3, 2, 2, 1, 1, true}, {Absent::zero});
   if (size == ProofSize::routine) return all;
   add({2, 2, 3, 2, 2, true, true, true});
+  add({.parameters = 3, .generations = 1, .leaves = true, .layouts = true, .probes = true, .outside = true});
+  add({.generations = 2,
+       .failures = 1,
+       .leaves = true,
+       .layouts = true,
+       .probes = true,
+       .passes_on = true,
+       .outside = true});
   add({2, 3, 2, 2, 1, true, true});
   add({3, 2, 1, 2, 1, true, true, true});
   add({3, 2, 2, 2, 1, true});

@@ -48,10 +48,14 @@ class Search {
     for (unsigned mask = 0; mask < 1U << bounds.parameters; ++mask)
       sets_.push_back(required_set(ids_in(static_cast<Mask>(mask))));
     State start{SyncLedger({.members = bounds.members,
+                            .outside_devices = bounds.outside ? 1U : 0U,
                             .layout = layouts_[0],
                             .bucket_bytes = bounds.one_bucket ? 1024U : 0U,
                             .absent = bounds.absent}),
-                {.members = bounds.members, .parameters = bounds.parameters, .one_bucket = bounds.one_bucket}};
+                {.members = bounds.members,
+                 .parameters = bounds.parameters,
+                 .one_bucket = bounds.one_bucket,
+                 .outside = bounds.outside}};
     try {
       enter(std::move(start));
     } catch (const Violation& violation) {
@@ -70,6 +74,7 @@ class Search {
   void visit(const State& state) {
     const std::size_t before = transitions_;
     for (MemberIndex member = 0; member < bounds_.members; ++member) moves_of(state, member);
+    if (!state.world.failed) moves_outside(state);
     if (!state.world.failed && state.world.failures < bounds_.failures) go(state, {.kind = Move::Kind::fail});
     const auto stands = [](const Replica& replica) { return replica.phase == Phase::left || !replica.registered(); };
     if (bounds_.layouts && state.world.may_turn && !state.world.failed &&
@@ -78,14 +83,30 @@ class Search {
     if (transitions_ == before) check_end(state.world);
   }
 
+  // Answers of the other process. Its device stays away for good once it has left.
+  void moves_outside(const State& state) {
+    const World& world = state.world;
+    if (world.committing && !world.committed) go(state, {.kind = Move::Kind::commit});
+    if (!world.asked || world.agreed) return;
+    if (world.generation <= bounds_.generations && !world.outside_left)
+      for (unsigned mask = 0; mask < sets_.size(); ++mask)
+        for (unsigned weight = 0; weight < bounds_.weights; ++weight)
+          go(state, {.kind = Move::Kind::agree,
+                     .parameters = static_cast<Mask>(mask),
+                     .weight = static_cast<std::uint8_t>(bounds_.weights == 1 ? 1 : weight)});
+    if (bounds_.leaves || world.outside_left) go(state, {.kind = Move::Kind::agree, .left = true});
+  }
+
   // Nothing can move any more.
   void check_end(const World& world) const {
     for (const Replica& replica : world.all()) {
       must(replica.phase != Phase::synced && replica.phase != Phase::joined, Property::no_waiter_left,
            "waits for ever");
       const bool finished = replica.phase == Phase::idle && replica.applied == bounds_.generations;
-      must(finished || replica.phase == Phase::left, Property::no_deadlock, "nothing can move");
+      const bool stopped = replica.phase == Phase::stopped && world.outside;  // whose group forms no more
+      must(finished || stopped || replica.phase == Phase::left, Property::no_deadlock, "nothing can move");
     }
+    if (world.outside) return;
     must(!world.failed || world.all_left(), Property::no_deadlock, "a failed group in which nothing can move");
   }
 
@@ -97,7 +118,7 @@ class Search {
     if (replica.phase == Phase::released) go(state, {.kind = Move::Kind::step, .member = member});
     if (state.world.failed) {
       // One that was told that none can form might ask again, to be told the same.
-      if (replica.phase != Phase::joined && replica.phase != Phase::stranded)
+      if (replica.phase != Phase::joined && replica.phase != Phase::stranded && !state.world.outside)
         go(state, {.kind = Move::Kind::join, .member = member});
       if (bounds_.leaves) go(state, {.kind = Move::Kind::leave, .member = member});
       return;
@@ -176,6 +197,18 @@ class Search {
         world.may_turn = 0;
         ledger.set_layout(layouts_[world.turned]);
         break;
+      case Move::Kind::agree:
+        world.agreed = 1;
+        world.outside_required = move.parameters;
+        world.outside_weight = move.weight;
+        world.outside_left |= static_cast<std::uint8_t>(move.left);
+        world.all_gone = world.agreement().all_left();
+        ledger.agreed(world.group, world.generation, std::make_shared<const Agreement>(world.agreement()), actions);
+        break;
+      case Move::Kind::commit:
+        world.committed = 1;
+        ledger.committed(world.group, world.generation, actions);
+        break;
     }
     return std::nullopt;
   }
@@ -199,12 +232,14 @@ class Search {
   }
 
   std::string trace() const {
-    static constexpr const char* kNames[] = {"begins", "submits", "syncs", "steps", "leaves", "fails", "joins", "turn"};
+    static constexpr const char* kNames[] = {"begins", "submits", "syncs", "steps",  "leaves",
+                                             "fails",  "joins",   "turn",  "agrees", "commits"};
     std::string text;
     for (const Move& move : moves_) {
       text += "\n  " + std::to_string(move.member) + " " + kNames[static_cast<std::size_t>(move.kind)];
       if (move.kind == Move::Kind::submit) text += " p" + std::to_string(move.parameters);
-      if (move.kind != Move::Kind::begin) continue;
+      if (move.left) text += " to have left";
+      if (move.kind != Move::Kind::begin && move.kind != Move::Kind::agree) continue;
       for (const std::uint32_t id : ids_in(move.parameters)) text += " p" + std::to_string(id);
       text += " weight " + std::to_string(move.weight) + (move.passes_on ? " passing on" : "");
     }

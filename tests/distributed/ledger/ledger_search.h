@@ -29,6 +29,7 @@ enum class Property : std::uint8_t {
   old_groups_mute,   ///< messages of other groups, and of a failed one, change nothing
   missing_is_named,  ///< the questions agree with what was said
   commits_stand,     ///< no group forms that would take again a step that one that left has applied
+  processes_told,    ///< others are asked once all have registered, and once more when all is launched and synced
 };
 
 const char* to_string(Property) noexcept;
@@ -45,6 +46,7 @@ struct SearchBounds {
   bool probes = false;        ///< in every state: misuse and messages of other groups
   bool one_bucket = false;    ///< neighbours may share a bucket
   bool passes_on = false;     ///< gradients of a device of weight 0 may count
+  bool outside = false;       ///< there is another process, with one device
   Absent absent = Absent::zero;
 };
 

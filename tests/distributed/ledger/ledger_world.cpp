@@ -1,22 +1,57 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/tests/distributed/ledger/ledger_world.h>
 
+#include <tutti/tests/distributed/ledger/ledger_driver.h>
+
 #include <algorithm>
 
 namespace tutti::testing {
 
 bool World::all_registered() const { return std::ranges::all_of(all(), &Replica::registered); }
 
-bool World::all_left() const {
+bool World::all_left() const { return members_left() && (!outside || all_gone); }
+
+bool World::members_left() const {
   return std::ranges::all_of(all(), [](const Replica& replica) { return replica.phase == Phase::left; });
 }
 
 bool World::complete() const {
-  return !failed && !all_left() && std::ranges::all_of(all(), &Replica::waits_for_nothing);
+  return !failed && !all_left() && (!outside || committed) && std::ranges::all_of(all(), &Replica::waits_for_nothing);
+}
+
+bool World::agreement_due() const { return outside && !failed && !asked && all_registered(); }
+
+bool World::commit_due() const {
+  return outside && !failed && agreed && !committing && !all_left() &&
+         launched == (total_weight() > 0 ? required() : 0) && std::ranges::all_of(all(), &Replica::waits_for_nothing);
+}
+
+// The other process comes last.
+Agreement World::agreement() const {
+  Agreement agreement;
+  const auto add = [&](Mask mask, unsigned weight, bool counts, bool left) {
+    Ids ids;
+    for (std::uint32_t id = 0; id < parameters; ++id)
+      if ((mask >> id & 1U) != 0) ids.push_back(id);
+    const auto set = required_set(ids);
+    const auto place = std::ranges::find(agreement.sets, set) - agreement.sets.begin();
+    if (place == std::ssize(agreement.sets)) agreement.sets.push_back(set);
+    agreement.registrations.push_back({static_cast<std::uint32_t>(place), static_cast<double>(weight), counts, left});
+  };
+  for (const Replica& replica : all())
+    add(replica.required, replica.weight, replica.counts(), replica.phase == Phase::left);
+  add(outside_required, outside_weight, outside_weight > 0, outside_left);
+  return agreement;
+}
+
+unsigned World::contributors(std::uint32_t id) const {
+  unsigned contributors = (outside_required >> id & 1U) != 0 && outside_weight > 0;
+  for (const Replica& replica : all()) contributors += (replica.required >> id & 1U) != 0 && replica.counts();
+  return contributors;
 }
 
 bool World::may_reform() const {
-  return failed && !all_left() && std::ranges::all_of(all(), [](const Replica& replica) {
+  return failed && !outside && !all_left() && std::ranges::all_of(all(), [](const Replica& replica) {
            return replica.phase == Phase::joined || replica.phase == Phase::left;
          });
 }
@@ -29,13 +64,13 @@ bool World::stranded() const {
 }
 
 unsigned World::total_weight() const {
-  unsigned total = 0;
+  unsigned total = outside_weight;
   for (const Replica& replica : all()) total += replica.weight;
   return total;
 }
 
 Mask World::required() const {
-  Mask required = 0;
+  Mask required = outside_required;
   for (const Replica& replica : all()) required |= replica.required;
   return required;
 }
@@ -44,6 +79,7 @@ Mask World::requirers(std::uint32_t id) const {
   Mask members_of_it = 0;
   for (std::size_t member = 0; member < members; ++member)
     if ((replicas[member].required >> id & 1U) != 0) members_of_it |= static_cast<Mask>(1U << member);
+  if ((outside_required >> id & 1U) != 0) members_of_it |= static_cast<Mask>(1U << members);
   return members_of_it;
 }
 
@@ -60,18 +96,29 @@ Mask World::bucket_of(std::uint32_t id) const {
 }
 
 Mask World::due() const {
-  if (failed || !all_registered() || total_weight() == 0) return 0;
+  if (failed || !all_registered() || total_weight() == 0 || (outside && (!agreed || all_left()))) return 0;
   Mask owed = 0;
   for (const Replica& replica : all()) owed |= replica.required & static_cast<Mask>(~replica.submitted);
   Mask due = 0;
-  for (std::uint32_t id = 0; id < parameters; ++id)
-    if ((bucket_of(id) & owed) == 0) due |= bucket_of(id);
+  if (!outside) {
+    for (std::uint32_t id = 0; id < parameters; ++id)
+      if ((bucket_of(id) & owed) == 0) due |= bucket_of(id);
+    return due;
+  }
+  // In the layout's order; the last bucket once all have synced.
+  for (std::uint32_t position = 0; position < parameters; ++position) {
+    const Mask bucket = bucket_of(turned ? parameters - 1U - position : position);
+    if (bucket == 0) continue;
+    const bool last = (due | bucket) == required();
+    if ((bucket & owed) != 0 || (last && !std::ranges::all_of(all(), &Replica::waits_for_nothing))) break;
+    due |= bucket;
+  }
   return due;
 }
 
 double World::denominator(std::uint32_t id, Absent absent) const {
   if (absent == Absent::zero) return total_weight();
-  unsigned total = 0;
+  unsigned total = (outside_required >> id & 1U) != 0 ? outside_weight : 0U;
   for (const Replica& replica : all())
     if ((replica.required >> id & 1U) != 0) total += replica.weight;
   return total > 0 ? total : total_weight();

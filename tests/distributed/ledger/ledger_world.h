@@ -61,21 +61,36 @@ struct World {
   std::uint8_t turned = 0;    ///< the layout is in descending order of ids
   std::uint8_t may_turn = 1;  ///< in this generation
   std::uint8_t one_bucket = 0;
+  // The other process, with one device.
+  std::uint8_t outside = 0;  ///< there is one
+  std::uint8_t asked = 0;    ///< what it requires in this generation
+  std::uint8_t agreed = 0;   ///< it has answered
+  std::uint8_t outside_left = 0;
+  std::uint8_t all_gone = 0;  ///< they have agreed that nobody comes again
+  Mask outside_required = 0;
+  std::uint8_t outside_weight = 0;
+  std::uint8_t committing = 0;  ///< asked whether it has come as far
+  std::uint8_t committed = 0;
   friend bool operator==(const World&, const World&) = default;
 
   std::span<const Replica> all() const { return {replicas.data(), members}; }
   std::span<Replica> all() { return {replicas.data(), members}; }
 
   bool all_registered() const;
-  bool all_left() const;
-  bool complete() const;  ///< rule 8
+  bool members_left() const;  ///< those of this process
+  bool all_left() const;      ///< as far as is known here
+  bool complete() const;      ///< rule 8
   bool may_reform() const;
   bool stranded() const;  ///< one that left has applied the last committed generation, and nobody who joined has
   unsigned total_weight() const;
   Mask required() const;                   ///< by any
-  Mask requirers(std::uint32_t id) const;  ///< members, a bit for each
+  Mask requirers(std::uint32_t id) const;  ///< members, a bit for each, and one for the other process
   Mask bucket_of(std::uint32_t id) const;  ///< 0 if nobody requires it
   Mask due() const;                        ///< rule 4: has to be launched by now, and nothing else may be
+  bool agreement_due() const;              ///< the other process has to be asked by now, and no earlier
+  bool commit_due() const;
+  Agreement agreement() const;  ///< as it is due
+  unsigned contributors(std::uint32_t id) const;
   double denominator(std::uint32_t id, Absent) const;
   bool replicas_equal() const;
 
@@ -86,12 +101,13 @@ static_assert(std::has_unique_object_representations_v<World>);  // so that it c
 
 /// One more thing that happens.
 struct Move {
-  enum class Kind : std::uint8_t { begin, submit, sync, step, leave, fail, join, turn_layout };
+  enum class Kind : std::uint8_t { begin, submit, sync, step, leave, fail, join, turn_layout, agree, commit };
   Kind kind = Kind::begin;
   MemberIndex member = 0;
-  Mask parameters = 0;      ///< begin: the set; submit: its id
-  std::uint8_t weight = 0;  ///< begin
+  Mask parameters = 0;      ///< begin, agree: the set; submit: its id
+  std::uint8_t weight = 0;  ///< begin, agree
   bool passes_on = false;   ///< begin
+  bool left = false;        ///< agree: the other process's device
 };
 
 /// Compares what the ledger decides with what the rules owe. Throws Violation (without a trace).
@@ -107,6 +123,8 @@ class LedgerJudge {
 
  private:
   void judge(const Launch&);
+  void judge(const Agree&);
+  void judge(const Commit&);
   void judge(const Release&);
   void judge(const Fail&);
   void judge(const Reform&);

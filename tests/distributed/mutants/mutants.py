@@ -2,23 +2,26 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rules of the SyncLedger deleted or weakened one at a time, to show that its proof can fail.
 
-  mutants.py names                     the mutants' names
+  mutants.py names                     the mutants' names, each with the source that it changes
   mutants.py table OUTPUT              lines of a name and the violated property
-  mutants.py apply NAME INPUT OUTPUT   the ledger's source with that mutation
+  mutants.py apply NAME INPUT OUTPUT   that source with the mutation
 
-Each change is a text that must occur exactly once in distributed/ledger/sync_ledger.cpp, and what stands there instead. When
-the ledger is rewritten, so is the mutation: it says which rule is broken.
+Each change is a text that must occur exactly once in one of the SOURCES, and what stands there instead. When the ledger is
+rewritten, so is the mutation: it says which rule is broken.
 """
 
 import pathlib
 import sys
 
+LEDGER = pathlib.Path(__file__).resolve().parents[3] / "distributed" / "ledger"
+SOURCES = ("sync_ledger.cpp", "sync_ledger_reforming.cpp")
+
 # name: (property that catches it, [(text, instead)...])
 MUTANTS = {
     # The two rules of the original server.
     "release_when_own_gradients_are_launched": ("released_in_time", [(
-        "  ++synced_;\n  try_complete(actions);",
-        "  ++synced_;\n"
+        "  ++synced_;\n  if (has_outside()) launch_in_order(actions);\n  try_complete(actions);",
+        "  ++synced_;\n  if (has_outside()) launch_in_order(actions);\n"
         "  if (std::ranges::all_of(member.required->parameters(), [&](ParameterId id) { return is_launched(id); }))\n"
         "    actions.push_back(Release{current_generation(), total_weight_});",
     )]),
@@ -40,13 +43,13 @@ MUTANTS = {
         ("== buckets_[bucket].required) early_.push_back(bucket);",
          "== buckets_[bucket].required) early_.insert(early_.end(), 2, bucket);"),
     ]),
-    "launch_without_weight": ("launched_if_needed", [("  if (total_weight_ > 0.0)\n    actions.push_back", "  actions.push_back")]),
+    "launch_without_weight": ("launched_if_needed", [("  if (total_weight_ == 0.0) return;\n", "")]),
     "launch_only_what_all_require": ("released_in_time", [(
         "if (buckets_[bucket].submitted == buckets_[bucket].required)",
         "if (buckets_[bucket].submitted == buckets_[bucket].count * members_.size())",
     )]),
     "early_buckets_kept_for_next_generation": ("launched_in_time", [
-        ("try_launch(bucket, actions);\n  early_.clear();", "try_launch(bucket, actions);"),
+        ("try_launch(bucket, actions);\n  }\n  early_.clear();", "try_launch(bucket, actions);\n  }"),
         ("registered_ = synced_ = launched_ = 0;\n  early_.clear();", "registered_ = synced_ = launched_ = 0;"),
     ]),
     # Counting.
@@ -92,7 +95,7 @@ MUTANTS = {
         "if (registered_ < members_.size() || synced_ < members_.size() || stale_ || launched_ < buckets_.size()) return;",
         "if (synced_ == 0 || synced_ < registered_ || stale_) return;",
     )]),
-    "no_release_at_last_sync": ("released_in_time", [("  ++synced_;\n  try_complete(actions);", "  ++synced_;")]),
+    "no_release_at_last_sync": ("released_in_time", [("launch_in_order(actions);\n  try_complete(actions);", "launch_in_order(actions);")]),
     "no_release_at_last_leave": ("released_in_time", [(
         "  early_.clear();\n  try_complete(actions);", "  early_.clear();",
     )]),
@@ -127,6 +130,32 @@ MUTANTS = {
     "step_of_one_that_left_is_taken_again": ("commits_stand", [("if (const auto ahead = left_ahead()) {", "if (const auto ahead = left_ahead(); false) {")]),
     "nobody_goes_on_once_one_has_left": ("commits_stand", [("    if (!members_[index].left) return std::nullopt;\n", "    if (!members_[index].left) continue;\n")]),
     "closed_group_forms_again": ("reforms", [("if (!fault_ || closed_ || group != group_ + 1", "if (!fault_ || group != group_ + 1")]),
+    # Several processes.
+    "last_bucket_not_held": ("launched_in_time", [("    if (commits && synced_ < members_.size()) return;\n", "")]),
+    "launched_before_the_agreement": ("processes_told", [("  if (!outside_.agreed) return;\n", "")]),
+    "launched_as_they_are_full": ("launched_in_time", [(
+        "  if (has_outside()) return launch_in_order(actions);\n",
+        "  if (has_outside() && outside_.agreed) return try_launch(bucket_of_[parameter.value], actions);\n",
+    )]),
+    "nothing_launched_at_the_last_sync": ("processes_told", [("  if (has_outside()) launch_in_order(actions);\n", "")]),
+    "released_before_the_commit": ("released_in_time", [("  if (!has_outside()) return complete(actions);", "  return complete(actions);")]),
+    "agreement_of_any_generation": ("old_groups_mute", [(
+        "generation != current_generation() || !outside_.asked", "!outside_.asked",
+    )]),
+    "agreement_that_nobody_asked_for": ("old_groups_mute", [(" || !outside_.asked || outside_.agreed) return;", " || outside_.agreed) return;")]),
+    "commit_that_nobody_asked_for": ("old_groups_mute", [(" || !outside_.committing) return;", ") return;")]),
+    "buckets_kept_when_the_agreement_changes": ("processes_told", [(
+        " || !agreement->has_same_sets(*outside_.agreement);", ";",
+    )]),
+    "buckets_of_different_requirers_outside": ("buckets_uniform", [(
+        "return !has_outside() || outside_.agreement->required_by_same(first.parameter, place.parameter);", "return true;",
+    )]),
+    "others_left_alone": ("processes_told", [("if (members_left() && !has_outside()) return;", "if (members_left()) return;")]),
+    "others_left_alone_after_a_generation": ("processes_told", [("  if (has_outside() && members_left()) all_registered(actions);", "  //")]),
+    "empty_round_not_exchanged": ("processes_told", [("total_weight_ > 0.0 && !buckets_.empty()}", "true}")]),
+    "commit_asked_twice": ("processes_told", [("std::exchange(outside_.committing, true)) return;", "std::exchange(outside_.committing, true), false) return;")]),
+    "weights_of_this_process_alone": ("sum_of_requirers", [("open_generation(outside_.agreement->total_weight(), actions);", "{\n    double here = 0.0;\n    for (const Member& member : members_) here += member.weight;\n    open_generation(here, actions);\n  }")]),
+    "joined_without_the_others": ("reforms", [(" || has_outside()) return false;", ") return false;")]),
     # Misuse.
     "second_submission_counted": ("misuse_fails", [(
         "  if (submitted == stamp_now()) return fault.kind = Fault::Kind::submitted_twice, fail(fault, actions);\n", "",
@@ -135,18 +164,26 @@ MUTANTS = {
 }
 
 
+def source_of(name):
+    """The one that has the mutant's first text; the others have to be there, too."""
+    for source in SOURCES:
+        if MUTANTS[name][1][0][0] in (LEDGER / source).read_text():
+            return source
+    sys.exit(f"mutant {name}: its text occurs in none of {', '.join(SOURCES)}:\n{MUTANTS[name][1][0][0]}")
+
+
 def apply(name, source):
     for text, instead in MUTANTS[name][1]:
         count = source.count(text)
         if count != 1:
-            sys.exit(f"mutant {name}: its text occurs {count} times in the ledger instead of once:\n{text}")
+            sys.exit(f"mutant {name}: its text occurs {count} times in {source_of(name)} instead of once:\n{text}")
         source = source.replace(text, instead)
     return source
 
 
 def main(command, *arguments):
     if command == "names":
-        print("\n".join(MUTANTS))
+        print("\n".join(f"{name} {source_of(name)}" for name in MUTANTS))
     elif command == "table":
         rows = (f"{name} {violated}\n" for name, (violated, _) in MUTANTS.items())
         pathlib.Path(arguments[0]).write_text("".join(rows))
