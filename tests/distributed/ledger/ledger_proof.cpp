@@ -67,8 +67,6 @@ std::vector<SearchBounds> proof_bounds(ProofSize size) {
        .outside = true});
   add({.generations = 1, .failures = 1, .leaves = true, .layouts = true, .outside = true});
   if (size == ProofSize::small) return all;
-  add({.generations = 1, .failures = 1, .leaves = true, .probes = true, .outside = true}, {Absent::zero});
-  add({.generations = 2, .leaves = true, .outside = true});
   add({2, 2, 2, 2, 1, true, true});
   add({3, 2, 1, 2, 0, true, true});
   add({2, 2, 2, 2, 1, true, false, true});
@@ -76,7 +74,9 @@ std::vector<SearchBounds> proof_bounds(ProofSize size) {
   // The policy changes who receives and what is divided by, not when anything happens.
   add({3, 2, 2, 2, 0, true}, {Absent::zero});
   add({3, 2, 2, 1, 1, true}, {Absent::zero});
+  add({.generations = 2, .leaves = true, .outside = true}, {Absent::zero});
   if (size == ProofSize::routine) return all;
+  add({.generations = 1, .failures = 1, .leaves = true, .probes = true, .outside = true});
   add({2, 2, 3, 2, 2, true, true, true});
   add({.parameters = 3, .generations = 1, .leaves = true, .layouts = true, .probes = true, .outside = true});
   add({.generations = 2,

@@ -67,10 +67,10 @@ MUTANTS = {
         "if (required_[cell(m, id)]) weight += members_[m].weight;", "weight += members_[m].weight;",
     )]),
     "weight_of_a_device_that_left": ("sum_of_requirers", [("  member.weight = 0.0;\n  member.owed = 0;", "  member.owed = 0;")]),
-    "submissions_of_last_generation_counted": ("launched_in_time", [(
+    "submissions_of_last_generation_counted": ("processes_told", [(
         "    bucket.stamp = stamp_now();\n    bucket.submitted = 0;", "    bucket.stamp = stamp_now();",
     )]),
-    "requirements_of_a_device_that_left": ("released_in_time", [(
+    "requirements_of_a_device_that_left": ("processes_told", [(
         "  require(member, index, nullptr);\n  member.registered = member.synced = true;",
         "  member.registered = member.synced = true;",
     )]),
@@ -82,7 +82,7 @@ MUTANTS = {
     "buckets_of_any_length": ("launched_in_time", [(
         "longest = configuration_.bucket_bytes;", "longest = ~std::size_t{0};",
     )]),
-    "buckets_kept_when_a_set_changes": ("released_in_time", [(
+    "buckets_kept_when_a_set_changes": ("processes_told", [(
         "  member.required = std::move(required);\n  stale_ = true;",
         "  member.required = std::move(required);\n  stale_ = stale_ || buckets_.empty();",
     )]),

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tutti/distributed/processes/round_agreement.h>
+
+#include <tutti/backend/error.h>
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <utility>
+
+namespace tutti {
+
+namespace {
+
+// As they lie in memory: the processes of a group have one byte order, which their handshake compares.
+struct WordsHeader {
+  std::int64_t generation = 0;
+  std::uint32_t devices = 0;
+  std::uint32_t parameters = 0;
+};
+struct DeviceWords {
+  std::uint64_t digest = 0;
+  double weight = 0.0;
+  std::uint32_t contributes = 0;
+  std::uint32_t left = 0;
+};
+static_assert(sizeof(WordsHeader) == 16 && sizeof(DeviceWords) == 24);
+
+constexpr std::size_t kMostDigested = 16;
+constexpr std::size_t kMostKnown = 64;
+
+template <class T> void write(Bytes& bytes, std::size_t offset, const T& value) {
+  std::memcpy(bytes.data() + offset, &value, sizeof(T));
+}
+
+template <class T> T read(const Bytes& bytes, std::size_t offset) {
+  T value;
+  std::memcpy(&value, bytes.data() + offset, sizeof(T));
+  return value;
+}
+
+// Against accidents: the processes of a job trust one another.
+std::uint64_t digest(const RequiredSet& set) {
+  std::uint64_t hash = 0xCBF29CE484222325U;
+  const auto add = [&hash](std::uint64_t word) {
+    hash ^= word;
+    hash *= 0x9FB21C651E98DF25U;
+    hash ^= hash >> 29U;
+  };
+  for (const ParameterId id : set.parameters()) add(std::uint64_t{id.value} + 1);
+  add(set.parameters().size());
+  return hash;
+}
+
+const std::shared_ptr<const RequiredSet>& empty_set() {
+  static const auto set = std::make_shared<const RequiredSet>();
+  return set;
+}
+
+}  // namespace
+
+RoundAgreement::RoundAgreement(std::size_t parameters, std::vector<std::uint32_t> devices)
+    : parameters_(parameters), devices_(std::move(devices)) {}
+
+// Sets are the same objects while graphs do not change.
+std::uint64_t RoundAgreement::digest_of(const std::shared_ptr<const RequiredSet>& set) {
+  const auto found = std::ranges::find(digested_, set, &Known::set);
+  if (found != digested_.end()) return found->digest;
+  if (digested_.size() == kMostDigested) digested_.erase(digested_.begin());
+  digested_.push_back({set, digest(*set)});
+  return digested_.back().digest;
+}
+
+Bytes RoundAgreement::words(const Agree& agree) {
+  const std::size_t devices = agree.registrations.size();
+  Bytes bytes(sizeof(WordsHeader) + devices * sizeof(DeviceWords));
+  write(bytes, 0,
+        WordsHeader{agree.generation, static_cast<std::uint32_t>(devices), static_cast<std::uint32_t>(parameters_)});
+  for (std::size_t i = 0; i < devices; ++i) {
+    const auto& [required, weight, contributes, left] = agree.registrations[i];
+    write(bytes, sizeof(WordsHeader) + i * sizeof(DeviceWords),
+          DeviceWords{digest_of(required ? required : empty_set()), weight, contributes, left});
+  }
+  return bytes;
+}
+
+std::optional<Agreement> RoundAgreement::hear_words(std::int64_t generation, std::span<const Bytes> by_rank) {
+  heard_.clear();
+  for (std::size_t rank = 0; rank < by_rank.size(); ++rank) {
+    const Bytes& bytes = by_rank[rank];
+    if (bytes.size() != sizeof(WordsHeader) + devices_.at(rank) * sizeof(DeviceWords))
+      raise<SyncError>("[sync] rank {} said {} bytes about generation {}, for {} devices", rank, bytes.size(),
+                       generation, devices_[rank]);
+    const auto header = read<WordsHeader>(bytes, 0);
+    if (header.generation != generation)
+      raise<SyncError>("[sync] rank {} is in generation {}, this process in {}", rank, header.generation, generation);
+    if (header.parameters != parameters_)
+      raise<SyncError>("[sync] rank {}'s replicas have {} parameters, those of this process {}", rank,
+                       header.parameters, parameters_);
+    for (std::uint32_t device = 0; device < devices_[rank]; ++device) {
+      const auto words = read<DeviceWords>(bytes, sizeof(WordsHeader) + device * sizeof(DeviceWords));
+      heard_.push_back({words.digest, {0, words.weight, words.contributes != 0, words.left != 0}});
+    }
+  }
+  if (known_.size() > kMostKnown) known_.clear();
+  for (std::size_t rank = 0; rank < by_rank.size(); ++rank)
+    if (unknown_of(rank) > 0) return std::nullopt;
+  return agreement();
+}
+
+/// Number of the rank's devices whose set not all processes know.
+std::size_t RoundAgreement::unknown_of(std::size_t rank) const {
+  std::size_t first = 0;
+  for (std::size_t before = 0; before < rank; ++before) first += devices_[before];
+  const auto own = std::span(heard_).subspan(first, devices_[rank]);
+  return static_cast<std::size_t>(
+      std::ranges::count_if(own, [this](const Device& device) { return !known_.contains(device.digest); }));
+}
+
+Bytes RoundAgreement::sets(const Agree& agree) const {
+  Bytes bytes;
+  for (const Agree::Registration& registration : agree.registrations) {
+    const RequiredSet& set = registration.required ? *registration.required : *empty_set();
+    if (known_.contains(digest(set))) continue;
+    const std::size_t begin = bytes.size();
+    bytes.resize(begin + (parameters_ + 7) / 8);
+    for (const ParameterId id : set.parameters()) bytes[begin + id.value / 8] |= std::byte{1} << (id.value % 8);
+  }
+  return bytes;
+}
+
+Agreement RoundAgreement::hear_sets(std::span<const Bytes> by_rank) {
+  const std::size_t length = (parameters_ + 7) / 8;
+  std::vector<std::shared_ptr<const RequiredSet>> told;
+  std::vector<std::uint64_t> digests;
+  std::size_t device = 0;
+  for (std::size_t rank = 0; rank < by_rank.size(); ++rank) {
+    const Bytes& bytes = by_rank[rank];
+    if (bytes.size() != unknown_of(rank) * length)
+      raise<SyncError>("[sync] rank {} said {} bytes about what {} of its devices require", rank, bytes.size(),
+                       unknown_of(rank));
+    std::size_t begin = 0;
+    for (std::uint32_t own = 0; own < devices_[rank]; ++own, ++device) {
+      if (known_.contains(heard_[device].digest)) continue;
+      std::vector<ParameterId> ids;
+      for (std::uint32_t id = 0; id < parameters_; ++id)
+        if ((bytes[begin + id / 8] >> (id % 8) & std::byte{1}) != std::byte{0}) ids.push_back({id});
+      begin += length;
+      auto set = std::make_shared<const RequiredSet>(std::move(ids));
+      if (digest(*set) != heard_[device].digest)
+        raise<SyncError>("[sync] what rank {}'s device {} requires does not fit what it has said before", rank, own);
+      told.push_back(std::move(set));
+      digests.push_back(heard_[device].digest);
+    }
+  }
+  for (std::size_t i = 0; i < told.size(); ++i) known_.try_emplace(digests[i], std::move(told[i]));
+  return agreement();
+}
+
+Agreement RoundAgreement::agreement() const {
+  Agreement agreement;
+  for (const Device& device : heard_) {
+    const auto& set = known_.at(device.digest);
+    const auto place = std::ranges::find(agreement.sets, set) - agreement.sets.begin();
+    if (place == std::ssize(agreement.sets)) agreement.sets.push_back(set);
+    agreement.registrations.push_back(device.registration);
+    agreement.registrations.back().set = static_cast<std::uint32_t>(place);
+  }
+  return agreement;
+}
+
+}  // namespace tutti

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <tutti/distributed/ledger/agreement.h>
+#include <tutti/distributed/ledger/sync_ledger.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+namespace tutti {
+
+using Bytes = std::vector<std::byte>;
+
+/// What the processes of a group tell one another in a round, to the bytes and from them: pure, no links or threads. In
+/// each generation every process gives 40 bytes for its first device and 24 for each other (`words`), of which a
+/// required set is a digest. Only when a digest is new to them do they exchange the sets themselves, once. All see the
+/// same bytes, so that all know, or lack, the same sets.
+class RoundAgreement {
+ public:
+  /// `parameters`: number of the model's. `devices`: each process's, by rank.
+  RoundAgreement(std::size_t parameters, std::vector<std::uint32_t> devices);
+
+  /// What this process says of a generation.
+  Bytes words(const Agree&);
+  /// The agreement, from all processes' words by rank; none: the sets are to be exchanged, too. Throws SyncError naming
+  /// the rank for bytes that are none, and for another generation.
+  std::optional<Agreement> hear_words(std::int64_t generation, std::span<const Bytes> by_rank);
+
+  /// The sets of this process's devices that not all processes know; after `hear_words` gave none.
+  Bytes sets(const Agree&) const;
+  /// The agreement, from all processes' sets by rank. Throws SyncError naming the rank for bytes that are none, or that
+  /// do not fit its words.
+  Agreement hear_sets(std::span<const Bytes> by_rank);
+
+ private:
+  struct Device {
+    std::uint64_t digest = 0;
+    Agreement::Registration registration;  // but for its set
+  };
+  struct Known {
+    std::shared_ptr<const RequiredSet> set;
+    std::uint64_t digest = 0;
+  };
+  std::uint64_t digest_of(const std::shared_ptr<const RequiredSet>&);
+  std::size_t unknown_of(std::size_t rank) const;
+  Agreement agreement() const;
+
+  std::size_t parameters_;
+  std::vector<std::uint32_t> devices_;
+  std::vector<Known> digested_;                                                  // of this process, newest last
+  std::unordered_map<std::uint64_t, std::shared_ptr<const RequiredSet>> known_;  // to all processes, by digest
+  std::vector<Device> heard_;                                                    // all processes' devices, in order
+};
+
+}  // namespace tutti

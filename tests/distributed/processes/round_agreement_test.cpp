@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tutti/distributed/processes/round_agreement.h>
+
+#include <tutti/backend/error.h>
+#include <tutti/tests/distributed/ledger/ledger_driver.h>
+
+#include <doctest/doctest.h>
+
+#include <random>
+#include <string>
+
+TEST_SUITE_BEGIN("cpu");
+
+using namespace tutti;
+using namespace tutti::testing;
+
+namespace {
+
+constexpr std::size_t kParameters = 11;
+
+/// Processes with some devices each, in one thread.
+struct Processes {
+  explicit Processes(const std::vector<std::uint32_t>& devices) {
+    for (std::size_t rank = 0; rank < devices.size(); ++rank) all.emplace_back(kParameters, devices);
+  }
+
+  /// Exchanges what is needed. Every process's agreement, which are one.
+  Agreement agree(const std::vector<Agree>& registered) {
+    std::vector<Bytes> words;
+    for (std::size_t rank = 0; rank < all.size(); ++rank) words.push_back(all[rank].words(registered[rank]));
+    longest = 0;
+    for (const Bytes& bytes : words) longest = std::max(longest, bytes.size());
+    std::vector<std::optional<Agreement>> agreements;
+    for (RoundAgreement& each : all) agreements.push_back(each.hear_words(registered[0].generation, words));
+    sets_exchanged = !agreements[0];
+    if (sets_exchanged) {
+      std::vector<Bytes> sets;
+      for (std::size_t rank = 0; rank < all.size(); ++rank) sets.push_back(all[rank].sets(registered[rank]));
+      for (std::size_t rank = 0; rank < all.size(); ++rank) {
+        CHECK_FALSE(agreements[rank].has_value());
+        agreements[rank] = all[rank].hear_sets(sets);
+      }
+    }
+    for (const auto& each : agreements) {
+      REQUIRE(each.has_value());
+      CHECK(each->has_same_sets(*agreements[0]));
+      CHECK(each->total_weight() == agreements[0]->total_weight());
+    }
+    return *agreements[0];
+  }
+
+  std::vector<RoundAgreement> all;
+  bool sets_exchanged = false;
+  std::size_t longest = 0;  ///< bytes
+};
+
+Agree::Registration device(const Ids& ids, double weight) { return {required_set(ids), weight, weight > 0, false}; }
+
+std::string error_of(auto&& call) {
+  try {
+    call();
+  } catch (const SyncError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE("round_agreement: sets are exchanged when they are new to the processes, and never again") {
+  Processes processes({1, 1});
+  const std::vector<Agree> same{{1, {device({0, 1}, 2)}}, {1, {device({0, 1}, 3)}}};
+  CHECK(processes.agree(same).total_weight() == 5.0);
+  CHECK(processes.sets_exchanged);
+  CHECK(processes.longest < 64);
+  processes.agree(same);
+  CHECK_FALSE(processes.sets_exchanged);
+  const std::vector<Agree> other{{1, {device({0, 1}, 2)}}, {1, {device({1, 10}, 3)}}};
+  const Agreement agreement = processes.agree(other);
+  CHECK(processes.sets_exchanged);
+  CHECK(agreement.weight({0}) == 2.0);
+  CHECK(agreement.weight({1}) == 5.0);
+  CHECK(agreement.contributors({10}) == 1);
+  processes.agree({{1, {device({1, 10}, 1)}}, {1, {device({0, 1}, 1)}}});
+  CHECK_FALSE(processes.sets_exchanged);
+}
+
+TEST_CASE("round_agreement: any sets, weights and leaves of processes with several devices arrive as they are") {
+  const std::vector<std::uint32_t> devices{2, 1, 3};
+  Processes processes(devices);
+  std::mt19937 random(7);
+  for (std::int64_t generation = 1; generation < 300; ++generation) {
+    std::vector<Agree> registered;
+    std::vector<Agree::Registration> expected;
+    for (const std::uint32_t count : devices) {
+      registered.push_back({generation, {}});
+      for (std::uint32_t i = 0; i < count; ++i) {
+        Ids ids;
+        for (std::uint32_t id = 0; id < kParameters; ++id)
+          if (random() % 3 == 0) ids.push_back(id);
+        Agree::Registration one = device(ids, random() % 4);
+        if (random() % 8 == 0) one = {nullptr, 0.0, false, true};
+        registered.back().registrations.push_back(one);
+        expected.push_back(one);
+      }
+    }
+    const Agreement agreement = processes.agree(registered);
+    REQUIRE(agreement.registrations.size() == expected.size());
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      const Agreement::Registration& told = agreement.registrations[i];
+      CHECK(told.weight == expected[i].weight);
+      CHECK(told.contributes == expected[i].contributes);
+      CHECK(told.left == expected[i].left);
+      const RequiredSet none;
+      const RequiredSet& required = expected[i].required ? *expected[i].required : none;
+      CHECK(std::ranges::equal(agreement.sets[told.set]->parameters(), required.parameters()));
+    }
+  }
+}
+
+TEST_CASE("round_agreement: what does not fit names the rank") {
+  const Agree mine{5, {device({0}, 1)}};
+  const auto hear = [&](const Bytes& other) {
+    RoundAgreement agreement(kParameters, {1, 1});
+    const std::vector<Bytes> words{agreement.words(mine), other};
+    return agreement.hear_words(5, words);
+  };
+  RoundAgreement peer(kParameters, {1, 1});
+  const Bytes good = peer.words(mine);
+  CHECK_FALSE(hear(good).has_value());
+  for (std::size_t length = 0; length < good.size(); ++length) {
+    const std::string error = error_of([&] { hear(Bytes(good.begin(), good.begin() + std::ptrdiff_t(length))); });
+    CHECK(error.find("rank 1 said") != std::string::npos);
+  }
+  CHECK(error_of([&] {
+          hear(peer.words({4, {device({0}, 1)}}));
+        }) == "[sync] rank 1 is in generation 4, this process in 5");
+  RoundAgreement larger(kParameters + 1, {1, 1});
+  CHECK(error_of([&] { hear(larger.words(mine)); }) ==
+        "[sync] rank 1's replicas have 12 parameters, those of this process 11");
+
+  RoundAgreement agreement(kParameters, {1, 1});
+  const std::vector<Bytes> words{agreement.words(mine), good};
+  agreement.hear_words(5, words);
+  Bytes wrong = agreement.sets(mine);
+  wrong[0] ^= std::byte{2};
+  CHECK(error_of([&] {
+          agreement.hear_sets(std::vector<Bytes>{agreement.sets(mine), wrong});
+        }) == "[sync] what rank 1's device 0 requires does not fit what it has said before");
+  CHECK(error_of([&] {
+          agreement.hear_sets(std::vector<Bytes>{agreement.sets(mine), {}});
+        }).find("rank 1 said 0") != std::string::npos);
+}
+
+TEST_SUITE_END();
