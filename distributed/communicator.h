@@ -12,6 +12,7 @@
 
 #include <atomic>
 #include <cstddef>
+#include <exception>
 #include <memory>
 #include <span>
 #include <string>
@@ -73,6 +74,10 @@ class Communicator {
   /// The group has formed anew after a failure: from now on requests name these members alone, which are some of the
   /// engine's. Called like requests. Default: nothing, for an engine that needs no device that is not named.
   virtual void regroup(std::span<const Member>) {}
+
+  /// The group has failed: what waits for other processes ends, with this error. Called like requests, while tasks are
+  /// on their way. Default: nothing, for an engine that waits for nobody outside of its process.
+  virtual void abort(const std::exception_ptr&) noexcept {}
 
   /// Threads that help with the tasks; an engine made of others gives theirs. Default: none, for an engine that works
   /// by itself.

@@ -19,6 +19,7 @@ namespace tutti {
 
 class Communicator;
 class DistributedSyncServer;
+class ProcessLink;
 class SyncGroup;
 class SyncMember;
 
@@ -34,6 +35,9 @@ class GradientSync {
   explicit GradientSync(std::vector<Device> devices, SyncOptions = {});
   /// Uses an engine of your own.
   GradientSync(std::vector<Device> devices, SyncOptions, std::unique_ptr<Communicator>);
+  /// Makes this process's part of a group of several: `devices` are those that the link says it has. The engine reduces
+  /// over all processes. SyncError for what they cannot do yet.
+  GradientSync(std::vector<Device> devices, SyncOptions, std::unique_ptr<Communicator>, std::unique_ptr<ProcessLink>);
   ~GradientSync();  ///< closes: waits of incomplete steps fail; what it owns lives until the last Step has ended
   GradientSync(const GradientSync&) = delete;
   GradientSync& operator=(const GradientSync&) = delete;

@@ -19,6 +19,7 @@
 #include <tutti/distributed/server/launchers/gradient_launches.h>
 #include <tutti/distributed/server/layout_learner.h>
 #include <tutti/distributed/server/mailbox.h>
+#include <tutti/distributed/server/other_processes.h>
 #include <tutti/distributed/server/replica_registry.h>
 #include <tutti/distributed/server/round.h>
 #include <tutti/distributed/sync_options.h>
@@ -55,7 +56,10 @@ class DistributedSyncServer {
   /// Copies states while every member that has not left waits; returns the one that followers continue from, or null.
   using Reformed = std::function<std::shared_ptr<const ReplicaState>(const Reformation&)>;
 
-  DistributedSyncServer(GroupMembers, std::unique_ptr<Communicator>, SyncOptions);
+  /// `link`: to the group's other processes; null where there are none. With others, the engine is one that reduces
+  /// over all of them, and SyncError names what they cannot do yet: checked_options.h.
+  DistributedSyncServer(GroupMembers, std::unique_ptr<Communicator>, SyncOptions,
+                        std::unique_ptr<ProcessLink> link = nullptr);
   ~DistributedSyncServer();  ///< closes and joins the deadline thread
   DistributedSyncServer(const DistributedSyncServer&) = delete;
   DistributedSyncServer& operator=(const DistributedSyncServer&) = delete;
@@ -150,16 +154,26 @@ class DistributedSyncServer {
   void handle(SetBusy&);
   void handle(CheckReplica&);
   void handle(CheckDeadlines&);
+  void handle(ProcessesSaid&);
+  void handle(std::unique_ptr<ProcessEnded>&);
+  void handle(RoundReduced&);
   void handle(Close&);
 
   // --- what the ledger decides
   void perform_actions();
   void perform(const Launch&);
+  void perform(const Agree&);
+  void perform(const Commit&);
   void perform(const Release&);
   void perform(const Fail&);
   void perform(const Reform&);
   void perform(const Strand&);
 
+  void refuse_with_others(std::string_view operation) const;
+  void listen_to_others();
+  std::string description() const;
+  void end_with_others();
+  void tell_others(const Fault&, const std::string& text, const std::exception_ptr& error);
   void take(DeclareParameters&);
   void open_ledger();
   SyncRound start_round();
@@ -204,7 +218,8 @@ class DistributedSyncServer {
   PendingAnswers joiners_;  // devices that wait for the next group
   ReplicaCheck replica_check_;
   CollectiveQueue collectives_;
-  std::vector<std::string> busy_;  // activities, by member
+  std::vector<std::string> busy_;           // activities, by member
+  std::unique_ptr<OtherProcesses> others_;  // null: there are none
 
   DeadlineWatch watch_;  // last: its thread uses all of the above
 };

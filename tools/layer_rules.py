@@ -59,13 +59,13 @@ WITHIN = {
     "distributed/collectives": {"distributed/layout", OBSERVER},
     "distributed/compression": {"distributed/collectives", "distributed/layout", OBSERVER},
     "distributed/engines": {"distributed/threads", "distributed/collectives", "distributed/layout", OBSERVER},
-    "distributed/messages": CORE,
+    "distributed/messages": {"distributed/processes"} | CORE,
     "distributed/report": {"distributed/messages"} | CORE,
-    "distributed/server": {"distributed/report", "distributed/messages"} | CORE,
+    "distributed/server": {"distributed/processes", "distributed/report", "distributed/messages"} | CORE,
     "distributed/replica": {"distributed/messages"} | CORE | MODELS,
     "distributed/member": {"distributed/replica", "distributed/server", "distributed/report", "distributed/messages",
                            "distributed/engines"} | CORE | MODELS,
-    "distributed/processes": set(),
+    "distributed/processes": {"distributed/ledger", "distributed/layout", OBSERVER},
     "distributed/sharded": {"distributed/member", "distributed/messages"} | CORE | MODELS,
 }
 

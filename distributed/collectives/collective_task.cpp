@@ -1,7 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/distributed/collectives/collective_task.h>
 
+#include <tutti/backend/error.h>
+
 namespace tutti {
+
+void CollectiveTask::then(std::function<void()>) {
+  raise<SyncError>("[sync] tasks of this engine cannot tell when they are finished, which several processes need");
+}
 
 void TaskEvent::synchronize() {
   task_->wait();

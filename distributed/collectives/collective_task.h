@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstdint>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <span>
 #include <utility>
@@ -47,6 +48,9 @@ class CollectiveTask {
   /// Blocks, working as `wait` does, while that is the progress.
   virtual void wait_past(std::uint32_t progress) noexcept = 0;
   static constexpr std::uint32_t kFinished = ~std::uint32_t{0};
+  /// Has the function called once the task is finished: by the thread that finishes it, or at once if it is. Once for
+  /// each task. The function must not throw, nor wait. Default: throws SyncError, for tasks that cannot tell.
+  virtual void then(std::function<void()>);
   /// The task's own error, not that of whoever helped with it; null unless it failed. Valid once finished.
   virtual const std::exception_ptr& error() const noexcept = 0;
   virtual Clock::time_point finished_at() const noexcept = 0;  ///< valid once finished

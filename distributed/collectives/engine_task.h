@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstdint>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <utility>
 
@@ -16,6 +17,13 @@ namespace tutti {
 /// A task with its state, from which engines derive theirs.
 class EngineTask : public CollectiveTask {
  public:
+  EngineTask() = default;
+  ~EngineTask() override {
+    if (Next* const next = next_.load(std::memory_order_relaxed); next != &called_) delete next;
+  }
+  EngineTask(const EngineTask&) = delete;
+  EngineTask& operator=(const EngineTask&) = delete;
+
   /// Default: blocks until the task is finished, by whatever its engine has for that.
   void join(Device) override {
     wait();
@@ -23,6 +31,14 @@ class EngineTask : public CollectiveTask {
   }
   std::uint32_t progress() const noexcept final { return progress_.load(std::memory_order_acquire); }
   void wait_past(std::uint32_t progress) noexcept override { progress_.wait(progress, std::memory_order_acquire); }
+  void then(std::function<void()> next) final {
+    auto held = std::make_unique<Next>(std::move(next));
+    Next* before = nullptr;
+    if (next_.compare_exchange_strong(before, held.get(), std::memory_order_acq_rel))
+      static_cast<void>(held.release());  // `finish` calls and deletes it
+    else
+      (*held)();
+  }
   const std::exception_ptr& error() const noexcept final { return error_; }
   Clock::time_point finished_at() const noexcept final { return finished_at_; }
   std::chrono::nanoseconds busy() const noexcept final {
@@ -34,6 +50,8 @@ class EngineTask : public CollectiveTask {
     error_ = std::move(error);
     finished_at_ = Clock::now();
     advance(kFinished);
+    const std::unique_ptr<Next> next(next_.exchange(&called_, std::memory_order_acq_rel));
+    if (next) (*next)();
   }
   void advance(std::uint32_t progress) {
     progress_.store(progress, std::memory_order_release);
@@ -42,9 +60,14 @@ class EngineTask : public CollectiveTask {
   void add_busy(std::chrono::nanoseconds time) noexcept { busy_ns_.fetch_add(time.count(), std::memory_order_relaxed); }
 
  private:
+  using Next = std::function<void()>;
+
+  inline static Next called_;  // marks a task that is finished
+
   std::atomic<std::uint32_t> progress_{0};  // polled
   std::exception_ptr error_;
   Clock::time_point finished_at_{};
+  std::atomic<Next*> next_{nullptr};  // owned until it is `called_`
   [[maybe_unused]] CacheLineGap gap_;
   std::atomic<std::int64_t> busy_ns_{0};  // last, so that engines may put beside it what is written with it
 };

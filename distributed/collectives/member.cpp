@@ -33,9 +33,16 @@ std::string to_string(const Member& member, int world) {
 
 std::ostream& operator<<(std::ostream& out, const Member& member) { return out << to_string(member); }
 
-GroupMembers::GroupMembers(std::vector<Member> members) : members_(std::move(members)), world_(world_of(members_)) {
-  if (members_.size() > kMostLeaves)
-    raise<SyncError>("[sync] a group has at most {} devices, not {}", kMostLeaves, members_.size());
+GroupMembers::GroupMembers(std::vector<Member> members)
+    : GroupMembers(members, World{.processes = world_of(members)}) {}
+
+GroupMembers::GroupMembers(std::vector<Member> members, World world)
+    : members_(std::move(members)),
+      world_(world.processes),
+      first_(world.first),
+      outside_(world.devices > members_.size() ? world.devices - members_.size() : 0) {
+  if (members_.size() + outside_ > kMostLeaves)
+    raise<SyncError>("[sync] a group has at most {} devices, not {}", kMostLeaves, members_.size() + outside_);
   devices_.reserve(members_.size());
   for (const Member& member : members_) devices_.push_back(member.device);
 }

@@ -36,12 +36,23 @@ int world_of(std::span<const Member>);
 std::string to_string(const Member&, int world = 1);
 std::ostream& operator<<(std::ostream&, const Member&);
 
-/// The members of a group, each at its place, and the names that users know them by. Constant.
+/// The devices of a group's processes: how many there are, and which of them one process has.
+struct World {
+  int processes = 1;
+  std::size_t devices = 0;  ///< of all processes; 0: one process, whose devices are all
+  std::size_t first = 0;    ///< number of this process's first device; the others' follow
+};
+
+/// The members of a group that one process has, each at its place, and the names that users know them by. Constant.
 class GroupMembers {
  public:
   explicit GroupMembers(std::vector<Member>);  ///< SyncError if they are more than the tree of sums has numbers for
+  GroupMembers(std::vector<Member>, World);    ///< the same
 
   std::size_t size() const noexcept { return members_.size(); }
+  /// A member's number in the group, over all processes.
+  std::size_t number(std::size_t place) const noexcept { return first_ + place; }
+  std::size_t outside() const noexcept { return outside_; }  ///< number of devices that other processes have
   const Member& operator[](std::size_t place) const { return members_[place]; }
   std::span<const Member> all() const noexcept { return members_; }
   const std::vector<Device>& devices() const noexcept { return devices_; }  ///< each member's, by place
@@ -53,6 +64,8 @@ class GroupMembers {
   std::vector<Member> members_;
   std::vector<Device> devices_;
   int world_;
+  std::size_t first_ = 0;
+  std::size_t outside_ = 0;
 };
 
 }  // namespace tutti

@@ -126,6 +126,7 @@ struct Missing {
   std::vector<MemberIndex> joins;  ///< those missing in a failed group in which somebody waits to join again
   bool agreement = false;          ///< other processes', about what is required
   bool commit = false;             ///< other processes'
+  std::vector<int> ranks;          ///< those of these processes that keep all waiting; filled by the server
 };
 
 /// The rules of gradient synchronisation as a pure state machine: no threads, arrays or clocks. Copyable, comparable

@@ -16,7 +16,11 @@ GradientSync::GradientSync(std::vector<Device> devices, SyncOptions options)
     : GradientSync(std::move(devices), std::move(options), nullptr) {}
 
 GradientSync::GradientSync(std::vector<Device> devices, SyncOptions options, std::unique_ptr<Communicator> engine)
-    : group_(SyncGroup::make(std::move(devices), options, std::move(engine))) {}
+    : GradientSync(std::move(devices), std::move(options), std::move(engine), nullptr) {}
+
+GradientSync::GradientSync(std::vector<Device> devices, SyncOptions options, std::unique_ptr<Communicator> engine,
+                           std::unique_ptr<ProcessLink> link)
+    : group_(SyncGroup::make(std::move(devices), options, std::move(engine), std::move(link))) {}
 
 GradientSync::~GradientSync() {
   DistributedSyncServer& server = group_->server();

@@ -6,7 +6,9 @@
 #include <tutti/distributed/engines/make_communicator.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <mutex>
+#include <numeric>
 #include <utility>
 
 namespace tutti {
@@ -24,6 +26,20 @@ std::vector<Device> checked(std::vector<Device> devices) {
   return devices;
 }
 
+GroupMembers group_members(const std::vector<Device>& devices, const ProcessLink* link) {
+  if (!link) return GroupMembers(members_of(devices));
+  const std::vector<std::uint32_t>& all = link->devices();
+  const auto rank = static_cast<std::size_t>(link->rank());
+  if (all.at(rank) != devices.size())
+    raise<SyncError>("[sync] rank {} has {} devices for its group, but the link says {}", rank, devices.size(),
+                     all[rank]);
+  const auto first = all.begin() + static_cast<std::ptrdiff_t>(rank);
+  return {members_of(devices, link->rank()),
+          {.processes = static_cast<int>(all.size()),
+           .devices = std::accumulate(all.begin(), all.end(), std::size_t{0}),
+           .first = std::accumulate(all.begin(), first, std::size_t{0})}};
+}
+
 std::vector<std::unique_ptr<SyncMember>> make_members(DistributedSyncServer& server, DeviceThreads& threads) {
   std::vector<std::unique_ptr<SyncMember>> members;
   for (MemberIndex index = 0; index < server.members().size(); ++index)
@@ -35,9 +51,9 @@ std::vector<std::unique_ptr<SyncMember>> make_members(DistributedSyncServer& ser
 }  // namespace
 
 SyncGroup::SyncGroup(const std::vector<Device>& devices, const SyncOptions& options,
-                     std::unique_ptr<Communicator> engine)
-    : server_(GroupMembers(members_of(devices)),
-              engine ? std::move(engine) : make_communicator(devices, options.fail_after), options),
+                     std::unique_ptr<Communicator> engine, std::unique_ptr<ProcessLink> link)
+    : server_(group_members(devices, link.get()),
+              engine ? std::move(engine) : make_communicator(devices, options.fail_after), options, std::move(link)),
       threads_(server_.members()),
       members_(make_members(server_, threads_)),
       collectives_(server_, members_) {
@@ -46,8 +62,10 @@ SyncGroup::SyncGroup(const std::vector<Device>& devices, const SyncOptions& opti
 }
 
 std::shared_ptr<SyncGroup> SyncGroup::make(std::vector<Device> devices, const SyncOptions& options,
-                                           std::unique_ptr<Communicator> engine) {
-  return {new SyncGroup(checked(std::move(devices)), options, std::move(engine)), &SyncGroup::end};
+                                           std::unique_ptr<Communicator> engine,
+                                           std::unique_ptr<ProcessLink> link) {
+  if (link && !engine) raise<SyncError>("[sync] a group of several processes needs an engine that reduces over them");
+  return {new SyncGroup(checked(std::move(devices)), options, std::move(engine), std::move(link)), &SyncGroup::end};
 }
 
 // In a child process nothing of it can end, nor can its thread, which runs `warn`, wait for itself: then it stays,

@@ -20,7 +20,9 @@ namespace tutti {
 class SyncGroup : public std::enable_shared_from_this<SyncGroup> {
  public:
   /// Throws SyncError or DeviceError for devices that cannot be a group. `engine`: null for the one that fits them.
-  static std::shared_ptr<SyncGroup> make(std::vector<Device>, const SyncOptions&, std::unique_ptr<Communicator> engine);
+  /// `link`: to the group's other processes; null if there are none.
+  static std::shared_ptr<SyncGroup> make(std::vector<Device>, const SyncOptions&, std::unique_ptr<Communicator> engine,
+                                         std::unique_ptr<ProcessLink> link);
   SyncGroup(const SyncGroup&) = delete;
   SyncGroup& operator=(const SyncGroup&) = delete;
 
@@ -33,7 +35,8 @@ class SyncGroup : public std::enable_shared_from_this<SyncGroup> {
   std::shared_ptr<Collectives> collectives();
 
  private:
-  SyncGroup(const std::vector<Device>&, const SyncOptions&, std::unique_ptr<Communicator>);
+  SyncGroup(const std::vector<Device>&, const SyncOptions&, std::unique_ptr<Communicator>,
+            std::unique_ptr<ProcessLink>);
   ~SyncGroup() = default;
   static void end(SyncGroup*);
 

@@ -8,6 +8,7 @@
 #include <tutti/distributed/messages/buffer_sync.h>
 #include <tutti/distributed/messages/replica_check.h>
 #include <tutti/distributed/messages/sync_waiter.h>
+#include <tutti/distributed/processes/process_link.h>
 
 #include <chrono>
 #include <cstdint>
@@ -122,11 +123,29 @@ struct CheckDeadlines {
   std::chrono::nanoseconds stood_still{};               ///< the whole process, since it was last sent
 };
 
+/// Every process of the group, this one too, has said what was due, by rank.
+struct ProcessesSaid {
+  std::vector<ProcessLink::Bytes> by_rank;
+};
+
+/// Another process's part in the group has ended.
+struct ProcessEnded {
+  ProcessLink::End end;
+};
+
+/// All that a generation has launched is reduced, or has failed.
+struct RoundReduced {
+  std::uint64_t group = 1;
+  std::int64_t generation = 0;
+  std::exception_ptr error;
+};
+
 struct Close {};
 
 // The large messages travel by pointer, so that gradients, of which there are many, need not make room for them.
-using SyncMessage = std::variant<SubmitGradient, RegisterSyncParameters, CollectiveSync,
-                                 std::unique_ptr<PostCollective>, DeviceFailed, Leave, NextResult, JoinGroup, SetBusy,
-                                 CheckReplica, CheckDeadlines, Close, std::unique_ptr<DeclareParameters>>;
+using SyncMessage =
+    std::variant<SubmitGradient, RegisterSyncParameters, CollectiveSync, std::unique_ptr<PostCollective>, DeviceFailed,
+                 Leave, NextResult, JoinGroup, SetBusy, CheckReplica, CheckDeadlines, Close,
+                 std::unique_ptr<DeclareParameters>, ProcessesSaid, std::unique_ptr<ProcessEnded>, RoundReduced>;
 
 }  // namespace tutti

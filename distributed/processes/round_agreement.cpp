@@ -17,6 +17,7 @@ struct WordsHeader {
   std::int64_t generation = 0;
   std::uint32_t devices = 0;
   std::uint32_t parameters = 0;
+  std::uint64_t description = 0;
 };
 struct DeviceWords {
   std::uint64_t digest = 0;
@@ -24,7 +25,7 @@ struct DeviceWords {
   std::uint32_t contributes = 0;
   std::uint32_t left = 0;
 };
-static_assert(sizeof(WordsHeader) == 16 && sizeof(DeviceWords) == 24);
+static_assert(sizeof(WordsHeader) == 24 && sizeof(DeviceWords) == 24);
 
 constexpr std::size_t kMostDigested = 16;
 constexpr std::size_t kMostKnown = 64;
@@ -59,8 +60,8 @@ const std::shared_ptr<const RequiredSet>& empty_set() {
 
 }  // namespace
 
-RoundAgreement::RoundAgreement(std::size_t parameters, std::vector<std::uint32_t> devices)
-    : parameters_(parameters), devices_(std::move(devices)) {}
+RoundAgreement::RoundAgreement(std::size_t parameters, std::uint64_t description, std::vector<std::uint32_t> devices)
+    : parameters_(parameters), description_(description), devices_(std::move(devices)) {}
 
 // Sets are the same objects while graphs do not change.
 std::uint64_t RoundAgreement::digest_of(const std::shared_ptr<const RequiredSet>& set) {
@@ -75,7 +76,8 @@ Bytes RoundAgreement::words(const Agree& agree) {
   const std::size_t devices = agree.registrations.size();
   Bytes bytes(sizeof(WordsHeader) + devices * sizeof(DeviceWords));
   write(bytes, 0,
-        WordsHeader{agree.generation, static_cast<std::uint32_t>(devices), static_cast<std::uint32_t>(parameters_)});
+        WordsHeader{agree.generation, static_cast<std::uint32_t>(devices), static_cast<std::uint32_t>(parameters_),
+                    description_});
   for (std::size_t i = 0; i < devices; ++i) {
     const auto& [required, weight, contributes, left] = agree.registrations[i];
     write(bytes, sizeof(WordsHeader) + i * sizeof(DeviceWords),
@@ -97,6 +99,11 @@ std::optional<Agreement> RoundAgreement::hear_words(std::int64_t generation, std
     if (header.parameters != parameters_)
       raise<SyncError>("[sync] rank {}'s replicas have {} parameters, those of this process {}", rank,
                        header.parameters, parameters_);
+    if (header.description != description_)
+      raise<SyncError>(
+          "[sync] rank {}'s replicas or options are not those of this process: names, order, shapes and dtypes of "
+          "parameters, and SyncOptions, have to be the same",
+          rank);
     for (std::uint32_t device = 0; device < devices_[rank]; ++device) {
       const auto words = read<DeviceWords>(bytes, sizeof(WordsHeader) + device * sizeof(DeviceWords));
       heard_.push_back({words.digest, {0, words.weight, words.contributes != 0, words.left != 0}});

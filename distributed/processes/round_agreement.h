@@ -16,13 +16,14 @@ namespace tutti {
 using Bytes = std::vector<std::byte>;
 
 /// What the processes of a group tell one another in a round, to the bytes and from them: pure, no links or threads. In
-/// each generation every process gives 40 bytes for its first device and 24 for each other (`words`), of which a
+/// each generation every process gives 48 bytes for its first device and 24 for each other (`words`), of which a
 /// required set is a digest. Only when a digest is new to them do they exchange the sets themselves, once. All see the
 /// same bytes, so that all know, or lack, the same sets.
 class RoundAgreement {
  public:
-  /// `parameters`: number of the model's. `devices`: each process's, by rank.
-  RoundAgreement(std::size_t parameters, std::vector<std::uint32_t> devices);
+  /// `parameters`: number of the model's. `description`: digest of what must be the same in all processes. `devices`:
+  /// number of each process's, by rank.
+  RoundAgreement(std::size_t parameters, std::uint64_t description, std::vector<std::uint32_t> devices);
 
   /// What this process says of a generation.
   Bytes words(const Agree&);
@@ -50,6 +51,7 @@ class RoundAgreement {
   Agreement agreement() const;
 
   std::size_t parameters_;
+  std::uint64_t description_;
   std::vector<std::uint32_t> devices_;
   std::vector<Known> digested_;                                                  // of this process, newest last
   std::unordered_map<std::uint64_t, std::shared_ptr<const RequiredSet>> known_;  // to all processes, by digest

@@ -82,6 +82,7 @@ std::string fault_text(const Fault& fault, const std::exception_ptr& cause, cons
       return fmt::format("[sync] {} has gradients in generation {} that do not lie in its registered memory: {}",
                          member, generation, detail);
     case Kind::deadline:
+    case Kind::process_failed:
     case Kind::collective: return detail;
     case Kind::diverged: return fmt::format("[sync] replicas differ in generation {}: {}", generation, detail);
     case Kind::engine_failed:
@@ -115,6 +116,11 @@ std::string missing_text(const Missing& missing, std::int64_t generation, std::c
         " (a thread that drives several devices posts all their steps with backward_async before it joins any)");
   if (missing.gradients.empty() && !missing.syncs.empty())
     add("the end of backward on " + listed(missing.syncs, member));
+  if (!missing.ranks.empty())
+    add((missing.commit ? "the end of backward on " : "the step of ") +
+        listed(missing.ranks, [](int rank) { return fmt::format("rank {}", rank); }));
+  else if (missing.commit)
+    add("reductions with other processes");
   if (!missing.joins.empty()) add("rejoin of " + listed(missing.joins, member));
   return fmt::format("[sync] waited {:.3g} s in generation {} for {}", seconds, generation, text);
 }

@@ -55,6 +55,24 @@ SyncOptions checked_options(SyncOptions options) {
   return options;
 }
 
+void refuse_across_processes(const SyncOptions& options) {
+  const auto refuse = [](const char* what) {
+    raise<SyncError>("[sync] a group of several processes cannot have {} yet", what);
+  };
+  if (options.sharding != Sharding::none) refuse("SyncOptions::sharding");
+  if (options.compression) refuse("SyncOptions::compression");
+  if (options.overlap != Overlap::immediate) refuse("another SyncOptions::overlap than immediate");
+}
+
+void refuse_across_processes(std::span<const SyncParameter> parameters) {
+  for (const SyncParameter& parameter : parameters)
+    if (parameter.sparse)
+      raise<SyncError>(
+          "[sync] parameter \"{}\" has sparse gradients, which a group of several processes cannot reduce yet: mark it "
+          "dense with set_sparse_grad(false) before it is attached",
+          parameter.name);
+}
+
 void prepare_transport(const SyncOptions& options, std::span<const SyncParameter> parameters,
                        std::span<const Device> devices) {
   if (options.wire != GradientWire::native)

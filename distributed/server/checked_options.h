@@ -13,6 +13,11 @@ namespace tutti {
 /// other.
 SyncOptions checked_options(SyncOptions);
 
+/// Throws SyncError naming the first of the options that a group of several processes cannot have.
+void refuse_across_processes(const SyncOptions&);
+/// The same for its parameters.
+void refuse_across_processes(std::span<const SyncParameter>);
+
 /// Throws SyncError naming the first parameter whose gradients cannot travel as the options say. Prepares the
 /// compression, if there is one.
 void prepare_transport(const SyncOptions&, std::span<const SyncParameter>, std::span<const Device>);

@@ -60,6 +60,9 @@ void DistributedSyncServer::handle(JoinGroup& message) {
     std::exception_ptr error = state_.error_for(ledger_->group());
     if (ledger_->closed())
       error = std::make_exception_ptr(SyncError(fmt::format("[sync] the group is closed: {} cannot rejoin", device)));
+    else if (others_)
+      error = std::make_exception_ptr(SyncError(fmt::format(
+          "[rejoin] the group of {} spans several processes: after a failure they make a new one", device)));
     else if (ledger_->has_left(message.member))
       error = std::make_exception_ptr(SyncError(fmt::format("[sync] {} has left: it cannot rejoin", device)));
     else if (!error)
@@ -75,7 +78,11 @@ void DistributedSyncServer::handle(SetBusy& message) { busy_[message.member] = s
 
 std::string DistributedSyncServer::missing_now(const Missing& missing, std::chrono::nanoseconds waited) const {
   const std::int64_t generation = ledger_->current_generation();
-  if (!replica_check_.awaited()) return missing_text(missing, generation, waited, names());
+  if (!replica_check_.awaited()) {
+    Missing all = missing;
+    if (others_ && (missing.agreement || missing.commit)) all.ranks = others_->missing();
+    return missing_text(all, generation, waited, names());
+  }
   const auto has_left = [this](MemberIndex member) { return ledger_->has_left(member); };
   return missing_checks_text(replica_check_.missing(has_left), generation, waited, names());
 }
@@ -228,6 +235,7 @@ void DistributedSyncServer::announce(const Fault& fault, const std::exception_pt
     dump_events(text);
   }
   state_.fail(error);
+  if (others_) tell_others(fault, text, error);
   round_.waiting_since.reset();
   round_.warned = false;
   launches_.submissions().drop();

@@ -45,12 +45,13 @@ void DistributedSyncServer::process(SyncMessage& message) {
 void DistributedSyncServer::open_ledger() {
   if (!layouts_.current()) layouts_.guess({});  // no parameters
   launches_.prepare();
-  ledger_ =
-      std::make_unique<SyncLedger>(SyncLedger::Configuration{.members = static_cast<std::uint32_t>(members_.size()),
-                                                             .layout = layouts_.current(),
-                                                             .bucket_bytes = options_.bucket_bytes,
-                                                             .reduction = options_.reduction,
-                                                             .absent = options_.absent});
+  ledger_ = std::make_unique<SyncLedger>(
+      SyncLedger::Configuration{.members = static_cast<std::uint32_t>(members_.size()),
+                                .outside_devices = static_cast<std::uint32_t>(members_.outside()),
+                                .layout = layouts_.current(),
+                                .bucket_bytes = options_.bucket_bytes,
+                                .reduction = options_.reduction,
+                                .absent = options_.absent});
   start_round();
 }
 
@@ -80,6 +81,7 @@ void DistributedSyncServer::take(DeclareParameters& message) {
   if (replicas_.has_same_parameters(message.member, message.parameters)) return;
   replicas_.refuse_late_parameters(message.member);
   prepare_transport(options_, message.parameters, members_.devices());
+  if (others_) refuse_across_processes(message.parameters);
   replicas_.set_parameters(message.member, std::move(message.parameters));
   layouts_.guess(replicas_.parameters());
   recorder_.set_parameters(replicas_.parameters().size());
@@ -95,6 +97,8 @@ void DistributedSyncServer::handle(RegisterSyncParameters& message) {
   const auto [member, group, generation] = message.stamp;
   if (ledger_->fault() || !is_current(group)) return;
   replicas_.close_parameters();
+  end_with_others();
+  if (ledger_->fault()) return;
   recorder_.begun(group, generation, member, message.at);
   if (!replicas_.parameters().empty() && !scatters() &&
       (!message.arena || message.arena->layout() != layouts_.current()))
@@ -187,6 +191,16 @@ void DistributedSyncServer::perform(const Launch& launch) {
   round_.result->reduced.push_back(std::move(*reduced));
 }
 
+// Its completion is known to all who read this round's result: a later failure undoes nothing of it.
+void DistributedSyncServer::perform(const Commit& commit) {
+  if (!commit.launched) return others_->ask_commit(commit.generation);
+  std::vector<std::shared_ptr<CollectiveTask>> tasks;
+  for (const RoundResult::Reduced& reduced : round_.result->reduced) tasks.push_back(reduced.task);
+  others_->after(tasks, [this, group = ledger_->group(), commit](std::exception_ptr error) {
+    post(RoundReduced{group, commit.generation, std::move(error)});
+  });
+}
+
 // Those who have posted wait for it before they run their next forward; nobody still runs this step's.
 void DistributedSyncServer::make_buffers_equal() {
   if (replicas_.buffers().empty() || !communicator_->enabled()) return;
@@ -218,6 +232,7 @@ void DistributedSyncServer::perform(const Release& release) {
   released.buffers.clear();  // nobody who is answered finds them in use
   released.ended.answer_all(released.result);
   for (MemberIndex member = 0; member < members_.size(); ++member) serve_follower(member);
+  if (others_) end_with_others();
 }
 
 }  // namespace tutti

@@ -15,8 +15,9 @@ namespace {
 
 thread_local const DistributedSyncServer* called_back = nullptr;  // whose `warn` or `dump` this thread runs
 
-LayoutLearner::Policy layout_policy(const SyncOptions& options) {
-  if (options.sharding != Sharding::none) return LayoutLearner::Policy::fixed;
+// Across processes all reduce in the layout's order, and none knows in which order others' gradients become final.
+LayoutLearner::Policy layout_policy(const SyncOptions& options, bool other_processes) {
+  if (options.sharding != Sharding::none || other_processes) return LayoutLearner::Policy::fixed;
   // With double buffering devices are in their next step when one is released, and a replay writes to the places it
   // knows.
   return options.overlap == Overlap::double_buffered ? LayoutLearner::Policy::learn_once
@@ -26,12 +27,12 @@ LayoutLearner::Policy layout_policy(const SyncOptions& options) {
 }  // namespace
 
 DistributedSyncServer::DistributedSyncServer(GroupMembers members, std::unique_ptr<Communicator> communicator,
-                                             SyncOptions options)
+                                             SyncOptions options, std::unique_ptr<ProcessLink> link)
     : members_(std::move(members)),
       options_(checked_options(std::move(options))),
       communicator_(std::move(communicator)),
       replicas_(members_),
-      layouts_(layout_policy(options_)),
+      layouts_(layout_policy(options_, link != nullptr)),
       recorder_(members_.size(), options_.recorded_steps, options_.recorded_events),
       round_(members_.size()),
       launches_(members_, replicas_.parameters(), options_, *communicator_, followers_),
@@ -40,12 +41,17 @@ DistributedSyncServer::DistributedSyncServer(GroupMembers members, std::unique_p
       replica_check_(members_.size()),
       collectives_(members_),
       busy_(members_.size()),
+      others_(link ? std::make_unique<OtherProcesses>(std::move(link)) : nullptr),
       watch_(std::min(options_.warn_after, options_.fail_after), options_.fail_after,
              {.warn = [this](const std::string& text) { call_back(options_.warn, text); },
               .check =
                   [this](const DeadlineWatch::Look& look) {
                     post(CheckDeadlines{look.now, look.running_since, look.stood_still});
-                  }}) {}
+                  }}) {
+  if (!others_) return;
+  refuse_across_processes(options_);
+  listen_to_others();
+}
 
 DistributedSyncServer::~DistributedSyncServer() {
   close();
@@ -66,6 +72,12 @@ void DistributedSyncServer::declare_frozen(MemberIndex member, std::vector<SyncP
 }
 
 void DistributedSyncServer::declare_buffers(MemberIndex member, std::vector<SyncParameter> declared) {
+  if (others_ && !declared.empty() && options_.buffers != BufferPolicy::synchronised)
+    raise<SyncError>(
+        "[attach] buffer \"{}\": a group of several processes keeps no buffers equal yet, and leaves each device its "
+        "own "
+        "with BufferPolicy::synchronised",
+        declared.front().name);
   replicas_.declare_buffers(member, std::move(declared));
 }
 
@@ -123,12 +135,14 @@ std::shared_ptr<SyncWaiter> DistributedSyncServer::collective_sync(Stamp stamp, 
 }
 
 void DistributedSyncServer::check_replica(Stamp stamp, ReplicaDigest digest, std::shared_ptr<SyncWaiter> waiter) {
+  refuse_with_others("check_consistency");
   post(CheckReplica{stamp, std::move(digest), std::move(waiter)});
 }
 
 void DistributedSyncServer::note_joined(Stamp stamp) { recorder_.joined(stamp.generation, stamp.member, Clock::now()); }
 
 std::shared_ptr<CollectiveWaiter> DistributedSyncServer::post_collective(PostCollective message) {
+  refuse_with_others(to_string(message.call.kind));
   auto waiter = std::make_shared<CollectiveWaiter>();
   message.waiter = waiter;
   message.at = Clock::now();
@@ -145,6 +159,7 @@ std::shared_ptr<SyncWaiter> DistributedSyncServer::device_failed(Stamp stamp, st
 }
 
 void DistributedSyncServer::leave(Stamp stamp, bool follow, std::int64_t applied) {
+  if (follow) refuse_with_others("sync.leave, Follow::yes");
   post(Leave{stamp, follow, applied});
 }
 
@@ -206,6 +221,10 @@ void DistributedSyncServer::call_back(const std::function<void(const std::string
 
 void DistributedSyncServer::refuse_elsewhere(std::string_view operation) const {
   if (!here()) raise<SyncError>("[{}] the group of {} {}", operation, members_.name(0), made_.elsewhere_text());
+}
+
+void DistributedSyncServer::refuse_with_others(std::string_view operation) const {
+  if (others_) raise<SyncError>("[{}] a group of several processes cannot do this yet", operation);
 }
 
 // The thread that runs `warn` is the one that watches deadlines, and all messages wait for the one that runs `dump`.

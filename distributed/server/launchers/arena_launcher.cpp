@@ -34,10 +34,16 @@ std::optional<RoundResult::Reduced> ArenaLauncher::launch(const Launch& launch) 
     else if (!part.absent)
       wait_for(Event(submissions.arena_free(member)));
   }
-  if (request.slices.empty()) return std::nullopt;
-  if (request.slices.size() < members.size())
+  if (request.slices.size() < members.size() || members.outside() > 0)
     for (MemberIndex member = 0; member < members.size(); ++member)
-      if (reduced.results[member].defined()) request.numbers.push_back(member);
+      if (reduced.results[member].defined()) request.numbers.push_back(members.number(member));
+  if (request.slices.empty() && members.outside() > 0) {  // nothing of this process, with which others reduce
+    request.slices.push_back(
+        {Array::empty({bucket_size(launch.places)}, launch.places.front().dtype, members[0].device), false,
+         !launch.parts[0].absent});
+    request.numbers.push_back(members.number(0));
+  }
+  if (request.slices.empty()) return std::nullopt;
   reduced.task = start(launch, reduced.results, std::move(request));
   return reduced;
 }
@@ -46,8 +52,7 @@ std::shared_ptr<CollectiveTask> ArenaLauncher::start(const Launch& launch, const
                                                      AllReduceRequest request) {
   request.wire = options_.wire;
   if (options_.wire != GradientWire::native && options_.reduction == GradientReduction::weighted_mean)
-    request.wire_scale =
-        weighted_wire_scale(std::ranges::count(request.slices, true, &AllReduceSlice::contributes), launch.denominator);
+    request.wire_scale = weighted_wire_scale(launch.contributors, launch.denominator);
   if (options_.compression && context_.communicator.enabled())
     if (auto task = start_compressed(launch, results, request)) return task;
   return context_.communicator.all_reduce(std::move(request));

@@ -21,7 +21,7 @@ constexpr std::size_t kParameters = 11;
 /// Processes with some devices each, in one thread.
 struct Processes {
   explicit Processes(const std::vector<std::uint32_t>& devices) {
-    for (std::size_t rank = 0; rank < devices.size(); ++rank) all.emplace_back(kParameters, devices);
+    for (std::size_t rank = 0; rank < devices.size(); ++rank) all.emplace_back(kParameters, 5, devices);
   }
 
   /// Exchanges what is needed. Every process's agreement, which are one.
@@ -121,11 +121,11 @@ TEST_CASE("round_agreement: any sets, weights and leaves of processes with sever
 TEST_CASE("round_agreement: what does not fit names the rank") {
   const Agree mine{5, {device({0}, 1)}};
   const auto hear = [&](const Bytes& other) {
-    RoundAgreement agreement(kParameters, {1, 1});
+    RoundAgreement agreement(kParameters, 5, {1, 1});
     const std::vector<Bytes> words{agreement.words(mine), other};
     return agreement.hear_words(5, words);
   };
-  RoundAgreement peer(kParameters, {1, 1});
+  RoundAgreement peer(kParameters, 5, {1, 1});
   const Bytes good = peer.words(mine);
   CHECK_FALSE(hear(good).has_value());
   for (std::size_t length = 0; length < good.size(); ++length) {
@@ -135,11 +135,15 @@ TEST_CASE("round_agreement: what does not fit names the rank") {
   CHECK(error_of([&] {
           hear(peer.words({4, {device({0}, 1)}}));
         }) == "[sync] rank 1 is in generation 4, this process in 5");
-  RoundAgreement larger(kParameters + 1, {1, 1});
+  RoundAgreement larger(kParameters + 1, 5, {1, 1});
   CHECK(error_of([&] { hear(larger.words(mine)); }) ==
         "[sync] rank 1's replicas have 12 parameters, those of this process 11");
 
-  RoundAgreement agreement(kParameters, {1, 1});
+  RoundAgreement changed(kParameters, 6, {1, 1});
+  CHECK(error_of([&] { hear(changed.words(mine)); }).find("rank 1's replicas or options are not those") !=
+        std::string::npos);
+
+  RoundAgreement agreement(kParameters, 5, {1, 1});
   const std::vector<Bytes> words{agreement.words(mine), good};
   agreement.hear_words(5, words);
   Bytes wrong = agreement.sets(mine);

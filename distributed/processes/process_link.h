@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace tutti {
+
+/// A group's link to its other processes. All say the same number of things; the k-th of all processes is heard once
+/// all have said it. Thread-safe, but for `open`.
+class ProcessLink {
+ public:
+  using Bytes = std::vector<std::byte>;
+  /// The end of another process's part: it has failed, is lost, or has closed its group.
+  struct End {
+    int rank = 0;
+    std::string text;            ///< the error, which names who is to blame
+    std::int64_t completed = 0;  ///< the last generation that it has completed
+    bool closed = false;         ///< it has closed its group, after that generation
+  };
+  /// Functions that the link calls, on any thread, one at a time and in order, also within `say`.
+  struct Hearing {
+    std::function<void(std::vector<Bytes> by_rank)> said;
+    std::function<void(const End&)> ended;  ///< called for each process at most once
+  };
+
+  virtual ~ProcessLink() = default;
+
+  virtual int rank() const noexcept = 0;                                   ///< of this process
+  virtual const std::vector<std::uint32_t>& devices() const noexcept = 0;  ///< number of each process's, by rank
+
+  /// Begins; called once, before anything is said.
+  virtual void open(Hearing) = 0;
+  virtual void say(Bytes) = 0;  ///< never blocks
+  /// Ranks that have not said yet what this process waits to hear.
+  virtual std::vector<int> missing() const = 0;
+  /// Tells the other processes, behind what was said, that this one's part has ended. Nothing may be said any more.
+  virtual void end(const End&) noexcept = 0;
+  /// Returns when no function of the Hearing runs or will run.
+  virtual void close() noexcept = 0;
+};
+
+}  // namespace tutti

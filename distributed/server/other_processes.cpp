@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tutti/distributed/server/other_processes.h>
+
+#include <tutti/backend/error.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <cstring>
+#include <mutex>
+#include <utility>
+
+namespace tutti {
+
+namespace {
+
+constexpr std::uint64_t kCommitMark = 0x74696D6D6F432E54U;  // no words begin like it
+
+std::uint64_t digest_of(std::string_view text) {
+  std::uint64_t hash = 0xCBF29CE484222325U;
+  for (const char letter : text) hash = (hash ^ static_cast<unsigned char>(letter)) * 0x100000001B3U;
+  return hash;
+}
+
+/// Counts the tasks that are not finished.
+struct Countdown {
+  explicit Countdown(std::size_t tasks, std::function<void(std::exception_ptr)> call)
+      : left(tasks), done(std::move(call)) {}
+
+  bool is_last(const std::exception_ptr& error) {
+    if (error) {
+      const std::lock_guard lock(mutex);
+      if (!first) first = error;
+    }
+    return left.fetch_sub(1, std::memory_order_acq_rel) == 1;
+  }
+
+  std::atomic<std::size_t> left;
+  std::function<void(std::exception_ptr)> done;
+  std::mutex mutex;  // guards `first`: several tasks may fail at once
+  std::exception_ptr first;
+};
+
+}  // namespace
+
+/// Lets calls in until it is closed, and is closed when the last has left. Calls may nest.
+class OtherProcesses::Gate {
+ public:
+  template <class Call> void enter(Call call) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (closed_) return;
+      ++inside_;
+    }
+    call();
+    const std::lock_guard lock(mutex_);
+    --inside_;
+    left_.notify_all();
+  }
+  void close() {
+    std::unique_lock lock(mutex_);
+    closed_ = true;
+    left_.wait(lock, [this] { return inside_ == 0; });  // a call inside waits for nothing
+  }
+
+ private:
+  std::mutex mutex_;  // guards what follows: tasks finish on any thread
+  std::condition_variable left_;
+  int inside_ = 0;
+  bool closed_ = false;
+};
+
+OtherProcesses::OtherProcesses(std::unique_ptr<ProcessLink> link)
+    : link_(std::move(link)), gate_(std::make_shared<Gate>()) {}
+
+OtherProcesses::~OtherProcesses() {
+  link_->close();
+  gate_->close();
+}
+
+void OtherProcesses::describe(std::size_t parameters, std::string_view description) {
+  rounds_.emplace(parameters, digest_of(description), link_->devices());
+}
+
+void OtherProcesses::ask(const Agree& agree) {
+  asked_ = agree;
+  awaited_ = Awaited::words;
+  link_->say(rounds_->words(asked_));
+}
+
+void OtherProcesses::ask_commit(std::int64_t generation) {
+  awaited_ = Awaited::commit;
+  asked_.generation = generation;
+  const Commit commit{generation, kCommitMark};
+  Bytes bytes(sizeof(commit));
+  std::memcpy(bytes.data(), &commit, sizeof(commit));
+  link_->say(std::move(bytes));
+}
+
+void OtherProcesses::after(std::span<const std::shared_ptr<CollectiveTask>> tasks,
+                           std::function<void(std::exception_ptr)> done) {
+  const auto countdown = std::make_shared<Countdown>(tasks.size(), std::move(done));
+  for (const auto& task : tasks)
+    task->then([countdown, gate = gate_, watched = task.get()] {
+      if (countdown->is_last(watched->error())) gate->enter([&] { countdown->done(countdown->first); });
+    });
+}
+
+OtherProcesses::Answer OtherProcesses::hear(std::span<const Bytes> by_rank) {
+  std::optional<Agreement> agreement;
+  switch (std::exchange(awaited_, Awaited::nothing)) {
+    case Awaited::nothing: raise<SyncError>("[sync] the other processes said something that nobody had asked for");
+    case Awaited::words: agreement = rounds_->hear_words(asked_.generation, by_rank); break;
+    case Awaited::sets: agreement = rounds_->hear_sets(by_rank); break;
+    case Awaited::commit: hear_commit(by_rank); return Committed{};
+  }
+  if (agreement) return std::make_shared<const Agreement>(*std::move(agreement));
+  awaited_ = Awaited::sets;
+  link_->say(rounds_->sets(asked_));
+  return std::monostate{};
+}
+
+void OtherProcesses::hear_commit(std::span<const Bytes> by_rank) const {
+  for (std::size_t rank = 0; rank < by_rank.size(); ++rank) {
+    Commit commit;
+    if (by_rank[rank].size() == sizeof(commit)) std::memcpy(&commit, by_rank[rank].data(), sizeof(commit));
+    if (commit.mark != kCommitMark || commit.generation != asked_.generation)
+      raise<SyncError>("[sync] rank {} did not come to the end of generation {}", rank, asked_.generation);
+  }
+}
+
+void OtherProcesses::note(Ended ended) {
+  if (!first_end_) first_end_ = std::move(ended);
+}
+
+const OtherProcesses::Ended* OtherProcesses::ended_before(std::int64_t generation) const {
+  return first_end_ && first_end_->completed < generation ? &*first_end_ : nullptr;
+}
+
+void OtherProcesses::end(std::string text, std::int64_t completed, bool closed) noexcept {
+  if (std::exchange(ended_, true)) return;
+  link_->end({link_->rank(), std::move(text), completed, closed});
+}
+
+}  // namespace tutti

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <tutti/distributed/collectives/collective_task.h>
+#include <tutti/distributed/processes/process_link.h>
+#include <tutti/distributed/processes/round_agreement.h>
+
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace tutti {
+
+/// The server's conversation with the other processes of its group: the ledger's questions become words on the link,
+/// what is heard becomes the answers. Touched while messages are processed, but for the link itself.
+class OtherProcesses {
+ public:
+  using Ended = ProcessLink::End;
+  struct Committed {};
+  /// Meaning of what was heard; none: more is to be said, and was.
+  using Answer = std::variant<std::monostate, std::shared_ptr<const Agreement>, Committed>;
+
+  explicit OtherProcesses(std::unique_ptr<ProcessLink>);
+  ~OtherProcesses();  ///< nothing is heard any more, and no `done` runs
+  OtherProcesses(const OtherProcesses&) = delete;
+  OtherProcesses& operator=(const OtherProcesses&) = delete;
+
+  int processes() const noexcept { return static_cast<int>(link_->devices().size()); }
+  void open(ProcessLink::Hearing hearing) { link_->open(std::move(hearing)); }
+  /// Takes the number of the model's parameters and what must be the same in all processes, as text; before the first
+  /// question.
+  void describe(std::size_t parameters, std::string_view description);
+  bool is_described() const noexcept { return rounds_.has_value(); }
+  void ask(const Agree&);
+  /// Asks all to have come as far, where nothing was launched.
+  void ask_commit(std::int64_t generation);
+  /// Calls `done` once all tasks are finished, with the first error of any, on a thread that finishes one of them; not
+  /// after `close`.
+  void after(std::span<const std::shared_ptr<CollectiveTask>>, std::function<void(std::exception_ptr)> done);
+  std::vector<int> missing() const { return link_->missing(); }  ///< ranks that have not said what was asked
+  /// Throws SyncError for what does not fit, naming the rank.
+  Answer hear(std::span<const Bytes> by_rank);
+
+  void note(Ended);  ///< another process's part has ended; the first counts
+  /// The end of another process's part, if it has not completed that generation; null: none has ended before.
+  const Ended* ended_before(std::int64_t generation) const;
+  bool has_closed() const noexcept { return first_end_ && first_end_->closed; }  ///< the first that ended
+  /// Tells them that this process's part has ended, once.
+  void end(std::string text, std::int64_t completed, bool closed) noexcept;
+
+ private:
+  enum class Awaited : std::uint8_t { nothing, words, sets, commit };
+  struct Commit {
+    std::int64_t generation = 0;
+    std::uint64_t mark = 0;
+  };
+  void hear_commit(std::span<const Bytes> by_rank) const;
+
+  class Gate;
+
+  std::unique_ptr<ProcessLink> link_;
+  std::shared_ptr<Gate> gate_;  // which tasks that outlive this object find closed
+  std::optional<RoundAgreement> rounds_;
+  Agree asked_;
+  Awaited awaited_ = Awaited::nothing;
+  std::optional<Ended> first_end_;
+  bool ended_ = false;  // this process's part
+};
+
+}  // namespace tutti
