@@ -56,22 +56,34 @@ void check_slices(const AllReduceRequest& request) {
 }
 
 ElementSums::ElementSums(const AllReduceRequest& request)
-    : pair_(request.slices.size() == 2 && request.slices[0].contributes && request.slices[1].contributes &&
-            request.wire == GradientWire::native),
-      first_two_{},
-      dtype_(request.slices.front().gradient.dtype()),
+    : dtype_(request.slices.front().gradient.dtype()),
       wire_(request.wire),
       denominator_(request.denominator),
       wire_scale_(request.wire_scale) {
-  if (pair_) {
-    for (std::size_t i = 0; i < 2; ++i) first_two_[i] = request.slices[i].gradient.raw_data();
-    return;
-  }
-  for (std::size_t i = 0; i < request.slices.size(); ++i) {
-    outputs_.push_back(request.slices[i].gradient.raw_data());
-    if (!request.slices[i].contributes) continue;
-    inputs_.push_back(outputs_.back());
-    tree_.add(request.number_of(i));
+  set_slices(request.slices.size(), [&](std::size_t i) {
+    const AllReduceSlice& slice = request.slices[i];
+    return SummedSlice{slice.gradient.raw_data(), request.number_of(i), slice.contributes};
+  });
+}
+
+ElementSums::ElementSums(std::span<const SummedSlice> slices, DType dtype, GradientWire wire, double denominator,
+                         double wire_scale)
+    : dtype_(dtype), wire_(wire), denominator_(denominator), wire_scale_(wire_scale) {
+  set_slices(slices.size(), [&](std::size_t i) { return slices[i]; });
+}
+
+template <class SliceAt> void ElementSums::set_slices(std::size_t count, SliceAt slice_at) {
+  pair_ = count == 2 && wire_ == GradientWire::native && slice_at(0).contributes && slice_at(1).contributes;
+  for (std::size_t i = 0; i < count; ++i) {
+    const SummedSlice slice = slice_at(i);
+    if (pair_) {
+      first_two_[i] = slice.data;
+      continue;
+    }
+    outputs_.push_back(slice.data);
+    if (!slice.contributes) continue;
+    inputs_.push_back(slice.data);
+    tree_.add(slice.number);
   }
 }
 

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 namespace tutti {
@@ -14,6 +15,13 @@ namespace tutti {
 /// any, DTypeError unless they are floating, or not f32 for a 16-bit wire.
 void check_slices(const AllReduceRequest&);
 
+/// A slice of an all-reduce wherever it lies in host memory, this process's or another's.
+struct SummedSlice {
+  std::byte* data = nullptr;
+  std::size_t number = 0;  ///< the device's in the group
+  bool contributes = true;
+};
+
 /// An all-reduce in host memory with its slices looked up: a chunk of it costs hardly more than its elements. The
 /// arrays are to be kept alive meanwhile. Each element is summed by one thread, in the tree of the slices' devices, so
 /// results depend neither on how the work was cut nor on who did it. Thread-safe.
@@ -21,15 +29,17 @@ class ElementSums {
  public:
   /// Takes slices that were checked. Throws SyncError unless their numbers ascend.
   explicit ElementSums(const AllReduceRequest&);
+  ElementSums(std::span<const SummedSlice>, DType, GradientWire, double denominator, double wire_scale);
 
   void run(std::int64_t begin, std::int64_t count) const;  ///< elements [begin, begin + count)
 
  private:
+  template <class SliceAt> void set_slices(std::size_t count, SliceAt);
   template <class T> void sum(std::int64_t begin, std::int64_t count) const;
   template <class Wire> void sum_over_wire(std::int64_t begin, std::int64_t count) const;
 
-  bool pair_;                // two slices that both contribute, without a 16-bit wire
-  std::byte* first_two_[2];  // the pair's gradients
+  bool pair_ = false;          // two slices that both contribute, without a 16-bit wire
+  std::byte* first_two_[2]{};  // the pair's gradients
   DType dtype_;
   GradientWire wire_;
   double denominator_;

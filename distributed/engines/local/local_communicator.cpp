@@ -4,6 +4,7 @@
 #include <tutti/backend/error.h>
 #include <tutti/distributed/collectives/compressed_reduction.h>
 #include <tutti/distributed/collectives/gradient_sums.h>
+#include <tutti/distributed/engines/local/chunks.h>
 #include <tutti/distributed/engines/local/staged_task.h>
 
 #include <algorithm>
@@ -12,31 +13,6 @@
 namespace tutti {
 
 namespace {
-
-// In elements. The largest is small enough for each core's L2 with many devices; the smallest takes about as long to
-// sum as handing it to another core.
-constexpr std::int64_t kLargestChunk = 16 * 1024;
-constexpr std::int64_t kSmallestChunk = 1024;
-
-/// As many equal chunks for each device as the largest allows.
-std::int64_t chunk_size(std::int64_t elements, std::size_t devices) {
-  constexpr std::int64_t kLine = 16;  // elements: a cache line of f32
-  const auto shares = static_cast<std::int64_t>(devices);
-  const std::int64_t rounds = (elements + shares * kLargestChunk - 1) / (shares * kLargestChunk);
-  const std::int64_t chunks = std::max<std::int64_t>(1, rounds * shares);
-  const std::int64_t even = (elements + chunks - 1) / chunks;
-  return std::max(kSmallestChunk, (even + kLine - 1) / kLine * kLine);
-}
-
-// Whose threads come for a share of it: at least one.
-std::vector<Device> helping_devices(const AllReduceRequest& request) {
-  std::vector<Device> devices;
-  devices.reserve(request.slices.size());
-  for (const AllReduceSlice& slice : request.slices)
-    if (slice.helps) devices.push_back(slice.gradient.device());
-  if (devices.empty()) devices.push_back(request.slices.front().gradient.device());
-  return devices;
-}
 
 // Elements [begin, begin + count) of the request or part with that index.
 struct Chunk {
@@ -103,7 +79,7 @@ std::shared_ptr<CollectiveTask> LocalCommunicator::all_reduce(AllReduceRequest r
   const std::vector<Device> devices = helping_devices(request);
   const std::int64_t elements = request.slices.front().gradient.size();
   const std::int64_t size = chunk_size(elements, devices.size());
-  const std::int64_t chunks = std::max<std::int64_t>(1, (elements + size - 1) / size);
+  const std::int64_t chunks = chunk_count(elements, size);
   if (!enabled()) return std::make_shared<FinishedTask>();
   auto task = std::make_shared<AllReduceTask>(std::move(request), devices, size, chunks);
   crew_.open(task);

@@ -9,21 +9,28 @@
 
 namespace tutti {
 
-LocalCrew::~LocalCrew() {
+void LocalCrew::finish() noexcept {
   {
     const std::lock_guard lock(mutex_);
     stopping_ = true;
   }
   work_.notify_one();
   if (worker_.joinable()) worker_.join();
-  for (const auto& task : open_) {  // no worker ran: its inputs were ready at launch, and nobody had time since
+  for (;;) {  // no worker ran: its inputs were ready at launch, and nobody had time since
+    std::shared_ptr<StagedTask> task;
+    {
+      const std::lock_guard lock(mutex_);  // a task that waits for others lets its thread come by here
+      drop_claimed();
+      if (open_.empty()) return;
+      task = open_.front();
+    }
     task->wait_for_inputs();
-    task->run_all({});
+    task->wait();
   }
 }
 
 void LocalCrew::open(const std::shared_ptr<StagedTask>& task) {
-  const bool late = !task->ready();
+  const bool late = !task->inputs_ready();
   {
     const auto lock = lock_spinning(mutex_);
     if (late && !worker_.joinable()) worker_ = start_thread<SyncError>("sync", [this] { run_worker(); });

@@ -22,11 +22,12 @@ namespace tutti {
 class LocalCrew final : public Crew {
  public:
   LocalCrew() = default;
-  ~LocalCrew() override;  ///< finishes what was opened
+  ~LocalCrew() override { finish(); }
   LocalCrew(const LocalCrew&) = delete;
   LocalCrew& operator=(const LocalCrew&) = delete;
 
   void open(const std::shared_ptr<StagedTask>&);  ///< takes it up; by and by it is worked on
+  void finish() noexcept;                         ///< finishes what was opened; nothing may be opened any more
   void help(Device) override;
   void help_all(Device) override;
 

@@ -57,7 +57,10 @@ void StagedTask::help(Device device) {
 void StagedTask::join(Device device) {
   for (std::uint32_t now; (now = progress()) != kFinished;) {
     if (ready()) run_all(device);
-    if (!spin_until([&] { return progress() != now; })) wait_past(now);
+    if (inputs_ready() && progress() == now && !gate_open(now))
+      wait_for_gate(now);
+    else if (!spin_until([&] { return progress() != now; }))
+      wait_past(now);
   }
   if (error()) std::rethrow_exception(error());
 }
@@ -65,15 +68,23 @@ void StagedTask::join(Device device) {
 // Nobody else may come by: two engines, each of which waits for the other's task, and a destructor that only waits.
 void StagedTask::wait_past(std::uint32_t progress) noexcept {
   try {
-    if (ready()) run_all({});
+    if (inputs_ready()) {
+      wait_for_gate(progress);
+      run_all({});
+    }
   } catch (...) {
     // an input cannot be asked: who finds it late waits for it, and its error becomes the task's
   }
   EngineTask::wait_past(progress);
 }
 
-bool StagedTask::ready() const {
+bool StagedTask::inputs_ready() const {
   return std::all_of(inputs_.begin(), inputs_.end(), [](const Event& event) { return event.ready(); });
+}
+
+bool StagedTask::ready() const {
+  const std::uint32_t stage = progress();
+  return inputs_ready() && (stage == kFinished || gate_open(stage));
 }
 
 void StagedTask::wait_for_inputs() const noexcept {
@@ -126,6 +137,7 @@ void StagedTask::run_all(std::optional<Device> device) {
 // it did, another one may end the stage.
 template <class Claim> void StagedTask::run_claimed(Claim claim) {
   for (std::uint32_t stage; (stage = progress()) != kFinished;) {
+    if (!gate_open(stage)) return;
     Stage& current = stages_[stage];
     std::int64_t chunk = claim(current);
     if (chunk < 0) {
@@ -142,6 +154,7 @@ template <class Claim> void StagedTask::run_claimed(Claim claim) {
 
 // Called by the thread that ended the stage's last chunk: no other touches the failure, or counts chunks, any more.
 void StagedTask::end_stage(std::uint32_t stage) {
+  stage_ended(stage, failure_);
   if (failure_ || stage + 1 == stages_.size()) return end(std::move(failure_));
   remaining_.store(stages_[stage + 1].chunks, std::memory_order_relaxed);
   advance(stage + 1);

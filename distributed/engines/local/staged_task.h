@@ -18,15 +18,17 @@ namespace tutti {
 /// Stages one after the other, each in chunks that are claimed by atomic counter. Each device has an equal share of a
 /// stage's chunks (fewer chunks than devices are for whoever comes first), claimed by its own thread from the front and
 /// by others from the back: whoever completes a reduction is not held up by all of it, while the others compute on.
-/// Whoever ends the last chunk of a stage opens the next; nobody waits inside a stage. An exception in a chunk is the
-/// task's error, and the stages after it are passed over. Thread-safe.
+/// Whoever ends the last chunk of a stage opens the next; nobody waits inside a stage. A stage may have a gate: until
+/// that is open nobody claims its chunks. An exception in a chunk is the task's error, and the stages after it are
+/// passed over. Thread-safe.
 class StagedTask : public EngineTask {
  public:
   void help(Device) override;
   void join(Device) override;
   void wait_past(std::uint32_t progress) noexcept override;
 
-  bool ready() const;
+  bool inputs_ready() const;
+  bool ready() const;                     ///< inputs are there and the current stage's gate is open
   void wait_for_inputs() const noexcept;  ///< blocks; an input's error becomes the task's when its chunks run
   // These two look at that device's share, if one is given, else at all chunks.
   bool has_unclaimed_chunks(std::optional<Device>) const;  ///< now
@@ -46,6 +48,13 @@ class StagedTask : public EngineTask {
 
   virtual void run_chunk(std::size_t stage, std::int64_t chunk) = 0;
   virtual void drop_chunks() noexcept = 0;  ///< reports keep finished tasks for long
+
+  // What a task has that waits for others between its stages. These may be called late, for stages that have ended.
+  virtual bool gate_open(std::size_t) const { return true; }  ///< once open, it stays so
+  virtual void wait_for_gate(std::size_t) noexcept {}         ///< blocks until it is open
+  /// Called by the thread that ended the stage's last chunk, before the next stage or the end. `failure`: null unless
+  /// the stage failed.
+  virtual void stage_ended(std::size_t, const std::exception_ptr&) noexcept {}
 
  private:
   struct Share {

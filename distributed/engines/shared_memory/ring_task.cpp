@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tutti/distributed/engines/shared_memory/ring_task.h>
+
+#include <tutti/backend/error.h>
+
+#include <optional>
+#include <string>
+#include <utility>
+
+namespace tutti {
+
+namespace {
+
+struct Gate {
+  RingPhase phase;
+  std::uint32_t number;
+};
+
+// None: the step needs nobody. A slot that this process has released was done with by all.
+std::optional<Gate> gate_of(std::size_t step, std::uint32_t number) {
+  switch (step) {
+    case 0: return Gate{RingPhase::released, number - SegmentRing::kSlots};
+    case 1: return Gate{RingPhase::arrived, number};
+    case 3: return Gate{RingPhase::done, number};
+    default: return std::nullopt;
+  }
+}
+
+std::string text_of(const std::exception_ptr& failure) {
+  try {
+    std::rethrow_exception(failure);
+  } catch (const std::exception& error) {
+    return error.what();
+  } catch (...) {
+    return "an unknown error";
+  }
+}
+
+}  // namespace
+
+RingTask::RingTask(std::shared_ptr<SharedFlight> flight, std::uint32_t first, std::vector<Event> inputs,
+                   std::span<const Device> devices, std::span<const std::int64_t> chunks)
+    : StagedTask(std::move(inputs), devices, chunks, Drop::after_finish), first_(first), flight_(std::move(flight)) {}
+
+std::shared_ptr<SharedFlight> RingTask::flight() const {
+  const std::lock_guard lock(mutex_);
+  return flight_;
+}
+
+void RingTask::drop_chunks() noexcept {
+  std::shared_ptr<SharedFlight> dropped;  // may be the last one: unmapped without the lock
+  const std::lock_guard lock(mutex_);
+  dropped.swap(flight_);
+}
+
+bool RingTask::gate_open(std::size_t stage) const {
+  if (stage < open_.load(std::memory_order_acquire)) return true;
+  const auto gate = gate_of(stage % kSteps, number(stage / kSteps));
+  if (!gate) return true;
+  const auto flight = this->flight();
+  if (flight && !flight->ring.reached(gate->phase, gate->number)) return false;
+  std::size_t known = open_.load(std::memory_order_relaxed);
+  while (known <= stage && !open_.compare_exchange_weak(known, stage + 1, std::memory_order_release)) {
+  }
+  return true;
+}
+
+void RingTask::wait_for_gate(std::size_t stage) noexcept {
+  const auto gate = gate_of(stage % kSteps, number(stage / kSteps));
+  const auto flight = this->flight();
+  if (!gate || !flight) return;
+  flight->ring.wait(gate->phase, gate->number, [&] {
+    try {
+      flight->crew.help_all({});
+    } catch (...) {
+      // an input cannot be asked: its own task finds that out
+    }
+  });
+}
+
+void RingTask::run_chunk(std::size_t stage, std::int64_t chunk) {
+  ring().check();
+  const std::size_t piece = stage / kSteps;
+  switch (stage % kSteps) {
+    case 0: return fill(piece, chunk);
+    case 1: return look_up(piece);
+    case 2: return combine(piece, chunk);
+    default: return take_back(piece, chunk);
+  }
+}
+
+void RingTask::stage_ended(std::size_t stage, const std::exception_ptr& failure) noexcept {
+  const std::size_t piece = stage / kSteps;
+  if (failure) try {
+      return ring().abort(fmt::format("rank {}: {}", ring().rank(ring().place()), text_of(failure)));
+    } catch (...) {
+      return ring().abort("a process has no memory left");
+    }
+  switch (stage % kSteps) {
+    case 0:
+      announce(piece, ring().own_announcement(number(piece)));
+      return ring().announce(RingPhase::arrived, number(piece));
+    case 2: return ring().announce(RingPhase::done, number(piece));
+    case 3: return ring().announce(RingPhase::released, number(piece));
+    default: return;
+  }
+}
+
+void RingTask::check_agreement(std::size_t piece) const {
+  const Announcement& first = ring().announcement(0, number(piece));
+  for (std::size_t place = 1; place < ring().size(); ++place) {
+    const Announcement& other = ring().announcement(place, number(piece));
+    const std::string text = difference(first, ring().rank(0), other, ring().rank(place));
+    if (text.empty()) continue;
+    const Announcement& own = ring().announcement(ring().place(), number(piece));
+    raise<SyncError>("[shared_memory] reduction {} (\"{}\") is not the same for all: {}", number(piece), own.name,
+                     text);
+  }
+}
+
+}  // namespace tutti

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <tutti/distributed/engines/shared_memory/segment_ring.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+namespace tutti {
+
+/// A number that one process writes and others poll, alone in its cache line.
+struct alignas(64) RingWord {
+  std::atomic<std::uint32_t> number{0};
+};
+static_assert(std::atomic<std::uint32_t>::is_always_lock_free);
+
+/// A process's side of one reduction.
+struct RingSlot {
+  RingWord arrived;
+  RingWord done;
+  RingWord released;
+  alignas(64) Announcement announcement;
+};
+
+/// The start of each segment.
+struct SegmentHead {
+  static constexpr std::uint64_t kMagic = 0x3130'676e'6972'7474;
+  static constexpr std::size_t kMostReason = 1024;
+  enum class Abort : std::uint32_t { none, being_written, written };
+
+  std::uint64_t magic = kMagic;
+  std::uint64_t epoch = 0;
+  std::int32_t rank = 0;
+  std::uint32_t slots = SegmentRing::kSlots;
+  std::uint64_t piece_bytes = 0;
+
+  // Used in the first rank's segment alone, for all.
+  alignas(64) std::atomic<std::uint32_t> rung{0};  // slept on
+  std::atomic<std::uint32_t> sleepers{0};          // who is killed in its sleep stays counted: others ring in vain
+  alignas(64) std::atomic<Abort> abort{Abort::none};
+  char reason[kMostReason] = {};
+
+  alignas(64) RingSlot slots_[SegmentRing::kSlots];
+};
+
+}  // namespace tutti

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <tutti/distributed/communicator.h>
+#include <tutti/distributed/engines/shared_memory/ring_task.h>
+#include <tutti/distributed/engines/shared_memory/segment_exchange.h>
+#include <tutti/distributed/engines/shared_memory/shared_memory.h>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tutti {
+
+/// What a process gives to the memory that it shares, and how long it waits. The same on all processes but for
+/// `array_bytes`.
+struct SharedMemoryOptions {
+  /// Staging memory for one piece of a reduction; there are SegmentRing::kSlots of them. Larger reductions go in
+  /// several pieces. From 4 KiB on, rounded up to cache lines.
+  std::size_t piece_bytes = std::size_t{2} << 20U;
+  std::size_t array_bytes = 0;                                   ///< for `shared_array`
+  std::chrono::milliseconds patience = std::chrono::minutes(1);  ///< for a process that does not come
+};
+
+/// CPU devices of several processes of one host, each of which maps the memory of all: every process sums a share of
+/// the elements over the slices of all devices, in the tree of their numbers in the group, so that the bits are those
+/// of LocalCommunicator with all devices in one process. All processes launch the same requests in the same order; each
+/// has the slices of its own devices, one at least. Arrays of `shared_array` are reduced in place, others are copied to
+/// shared memory and back.
+///
+/// Reductions are worked on by threads that come by, as with LocalCommunicator: in each process somebody must wait for
+/// them, or come by, or the others wait. Tasks fail with a SyncError, on all processes and for good, when any of them
+/// fails, when requests differ between processes (naming the ranks and both values), when a process does not come
+/// within `patience` (naming its rank), and when somebody aborts: a new group then makes a new engine, with new memory
+/// and another epoch. The destructor finishes what was launched.
+///
+/// Sparse and compressed gradients are a SyncError, as Communicator says.
+class SharedMemoryCommunicator : public Communicator {
+ public:
+  /// Meets the other processes (exchange_segments). `members`: of the group, at their numbers, each on a CPU; the ranks
+  /// among them meet under the name in the epoch. Throws what exchange_segments throws, and SyncError for a rank with
+  /// no device or more than kMostSharedSlices, for a device that is no CPU.
+  static std::unique_ptr<SharedMemoryCommunicator> connect(const std::string& name, std::uint64_t epoch,
+                                                           std::span<const Member> members, int rank,
+                                                           SharedMemoryOptions = {});
+
+  /// `segments`: by rank, ascending; the own one was made with `make_segment`. For tests whose ranks are threads.
+  SharedMemoryCommunicator(std::vector<std::shared_ptr<SharedSegment>> segments, std::uint64_t epoch,
+                           std::span<const Member> members, int rank, SharedMemoryOptions);
+  static std::shared_ptr<SharedSegment> make_segment(std::uint64_t epoch, int rank, const SharedMemoryOptions&);
+  ~SharedMemoryCommunicator() override;
+
+  std::shared_ptr<CollectiveTask> all_reduce(AllReduceRequest) override;
+  /// Arrays are numbered alike by all processes; those of other processes may be undefined. The same parts for all.
+  std::shared_ptr<CollectiveTask> collective(CollectiveRequest) override;
+  /// SyncError unless each process still has a member.
+  void regroup(std::span<const Member>) override;
+  Crew& crew() override { return flight_->crew; }
+
+  /// An array of this process in shared memory, contents undefined, that all_reduce works on where it is. Throws
+  /// OutOfMemoryError when `array_bytes` are handed out. Thread-safe.
+  Array shared_array(const Shape&, DType, Device);
+
+  /// Ends the group: all tasks of all processes fail with this reason, whoever waits wakes. Thread-safe.
+  void abort(std::string_view reason) noexcept { flight_->ring.abort(reason); }
+
+ private:
+  std::size_t process_of(std::size_t number) const;
+
+  GroupMembers members_;
+  int rank_;
+  std::vector<std::size_t> own_numbers_;  // of this process's devices
+  std::size_t most_slices_ = 0;           // of any process
+  std::uint32_t next_number_ = 1;         // of the next piece
+  std::shared_ptr<SharedFlight> flight_;
+  SharedMemory memory_;
+};
+
+}  // namespace tutti

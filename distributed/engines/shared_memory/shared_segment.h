@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <tutti/distributed/engines/shared_memory/owned_descriptor.h>
+
+#include <cstddef>
+#include <memory>
+#include <string>
+
+namespace tutti {
+
+/// Memory that processes of one host share: a memfd of fixed size, mapped here. It has no name in any file system and
+/// is gone with the last process that maps it.
+class SharedSegment {
+ public:
+  /// New memory of zeros, all of it allocated and mapped, so that no later touch can fail. `name`: shown by /proc.
+  /// Throws OutOfMemoryError naming the limit if there is not that much (require_memory), Error naming the call that
+  /// failed.
+  static std::shared_ptr<SharedSegment> make(const std::string& name, std::size_t bytes);
+
+  /// Maps what another process made. `whose` names it in errors. Throws Error, before anything is mapped, unless the
+  /// descriptor is a memfd of that size which nobody can shrink or grow any more.
+  static std::shared_ptr<SharedSegment> map(OwnedDescriptor, std::size_t bytes, const std::string& whose);
+
+  ~SharedSegment();
+  SharedSegment(const SharedSegment&) = delete;
+  SharedSegment& operator=(const SharedSegment&) = delete;
+
+  std::byte* data() const noexcept { return data_; }
+  std::size_t bytes() const noexcept { return bytes_; }
+  int descriptor() const noexcept { return descriptor_.get(); }  ///< for the others; -1 where it was mapped
+
+ private:
+  SharedSegment(OwnedDescriptor, std::byte* data, std::size_t bytes) noexcept;
+
+  OwnedDescriptor descriptor_;
+  std::byte* data_;
+  std::size_t bytes_;
+};
+
+}  // namespace tutti
