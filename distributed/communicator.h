@@ -12,10 +12,10 @@
 
 #include <atomic>
 #include <cstddef>
-#include <exception>
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace tutti {
@@ -75,9 +75,9 @@ class Communicator {
   /// engine's. Called like requests. Default: nothing, for an engine that needs no device that is not named.
   virtual void regroup(std::span<const Member>) {}
 
-  /// The group has failed: what waits for other processes ends, with this error. Called like requests, while tasks are
-  /// on their way. Default: nothing, for an engine that waits for nobody outside of its process.
-  virtual void abort(const std::exception_ptr&) noexcept {}
+  /// Ends the group over all processes: tasks that wait for others fail with this reason. Thread-safe. Default:
+  /// nothing, for an engine that waits for nobody outside of its process.
+  virtual void abort(std::string_view) noexcept {}
 
   /// Threads that help with the tasks; an engine made of others gives theirs. Default: none, for an engine that works
   /// by itself.

@@ -173,7 +173,7 @@ class DistributedSyncServer {
   void listen_to_others();
   std::string description() const;
   void end_with_others();
-  void tell_others(const Fault&, const std::string& text, const std::exception_ptr& error);
+  void tell_others(const Fault&, const std::string& text);
   void take(DeclareParameters&);
   void open_ledger();
   SyncRound start_round();

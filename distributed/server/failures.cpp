@@ -235,7 +235,7 @@ void DistributedSyncServer::announce(const Fault& fault, const std::exception_pt
     dump_events(text);
   }
   state_.fail(error);
-  if (others_) tell_others(fault, text, error);
+  if (others_) tell_others(fault, text);
   round_.waiting_since.reset();
   round_.warned = false;
   launches_.submissions().drop();

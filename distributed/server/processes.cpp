@@ -68,9 +68,9 @@ void DistributedSyncServer::end_with_others() {
 }
 
 // Closing ends what is on its way here, and leaves alone what others still finish of a round that is complete here.
-void DistributedSyncServer::tell_others(const Fault& fault, const std::string& text, const std::exception_ptr& error) {
+void DistributedSyncServer::tell_others(const Fault& fault, const std::string& text) {
   const bool closed = fault.kind == Fault::Kind::closed;
-  if (!closed || !round_.result->reduced.empty()) communicator_->abort(error);
+  if (!closed || !round_.result->reduced.empty()) communicator_->abort(text);
   others_->end(text, ledger_->current_generation() - 1, closed);
 }
 

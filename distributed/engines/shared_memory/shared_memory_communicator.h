@@ -67,7 +67,7 @@ class SharedMemoryCommunicator : public Communicator {
   Array shared_array(const Shape&, DType, Device);
 
   /// Ends the group: all tasks of all processes fail with this reason, whoever waits wakes. Thread-safe.
-  void abort(std::string_view reason) noexcept { flight_->ring.abort(reason); }
+  void abort(std::string_view reason) noexcept override { flight_->ring.abort(reason); }
 
  private:
   std::size_t process_of(std::size_t number) const;

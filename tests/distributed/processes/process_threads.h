@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <tutti/distributed/engines/shared_memory/shared_memory_communicator.h>
+#include <tutti/distributed/gradient_sync.h>
+#include <tutti/tests/distributed/device_threads.h>
+#include <tutti/tests/distributed/engines/shared_memory/rank_group.h>
+#include <tutti/tests/distributed/processes/in_process_link.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <numeric>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace tutti::testing {
+
+/// A group whose processes are threads of this one: each has a GradientSync, an engine over shared memory, and a link.
+/// Its devices are numbered through: rank 1 of {2, 2} has cpu:2 and cpu:3.
+struct ProcessThreads {
+  explicit ProcessThreads(std::vector<std::uint32_t> devices_by_rank)
+      : split(std::move(devices_by_rank)), links(InProcessLinks::make(split)), name(fresh_name()) {
+    for (std::size_t rank = 0; rank < split.size(); ++rank)
+      for (std::uint32_t i = 0; i < split[rank]; ++i)
+        members.emplace_back(static_cast<int>(rank), cpu(static_cast<std::uint16_t>(members.size())));
+  }
+
+  std::size_t first_of(std::size_t rank) const {
+    return std::accumulate(split.begin(), split.begin() + static_cast<std::ptrdiff_t>(rank), std::size_t{0});
+  }
+  std::vector<Device> devices_of(std::size_t rank) const {
+    std::vector<Device> devices;
+    for (const Member& member : members)
+      if (member.rank == static_cast<int>(rank)) devices.push_back(member.device);
+    return devices;
+  }
+
+  /// Runs `work(rank, sync)` for each rank, on a thread of its own; returns what each threw ("" for nothing).
+  std::vector<std::string> run(const SyncOptions& options,
+                               const std::function<void(std::size_t, GradientSync&)>& work) {
+    return errors_of_devices(split.size(), [&](std::size_t rank) {
+      auto engine = SharedMemoryCommunicator::connect(name, 1, members, static_cast<int>(rank),
+                                                      {.piece_bytes = 1U << 16U, .patience = std::chrono::seconds(30)});
+      GradientSync sync(devices_of(rank), options, std::move(engine), std::move(links[rank]));
+      work(rank, sync);
+    });
+  }
+
+  std::vector<std::uint32_t> split;
+  std::vector<std::unique_ptr<ProcessLink>> links;
+  std::string name;
+  std::vector<Member> members;
+};
+
+}  // namespace tutti::testing
