@@ -38,7 +38,9 @@ class GradientSync {
   /// Makes this process's part of a group of several: `devices` are those that the link says it has. The engine reduces
   /// over all processes. SyncError for what they cannot do yet.
   GradientSync(std::vector<Device> devices, SyncOptions, std::unique_ptr<Communicator>, std::unique_ptr<ProcessLink>);
-  ~GradientSync();  ///< closes: waits of incomplete steps fail; what it owns lives until the last Step has ended
+  /// Closes: waits of incomplete steps fail; what it owns lives until the last Step has ended. Where all devices of
+  /// this process have left, it goes on for the other processes until theirs have, too, or have failed.
+  ~GradientSync();
   GradientSync(const GradientSync&) = delete;
   GradientSync& operator=(const GradientSync&) = delete;
 

@@ -25,7 +25,9 @@
 #include <tutti/distributed/sync_options.h>
 #include <tutti/distributed/sync_report.h>
 
+#include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <exception>
 #include <functional>
 #include <memory>
@@ -114,6 +116,9 @@ class DistributedSyncServer {
                                          std::int64_t applied = 0);
   void set_busy(MemberIndex, std::string activity);
   void close();
+  /// Waits, where all devices of this process have left and others have not, until these have, or the group has failed:
+  /// the others reduce with this process until then. Not called while this process's devices step.
+  void await_others();
   /// Passes a warning to SyncOptions::warn; callable on any thread.
   void tell(std::string warning) { watch_.tell(std::move(warning)); }
   /// Ends the thread that calls `warn`: for who closed the group, on another thread than that one.
@@ -133,6 +138,8 @@ class DistributedSyncServer {
   /// Throws SyncError, naming the operation, unless `here` and not `in_callback`.
   void refuse_where_nothing_comes(std::string_view operation) const;
   void refuse_elsewhere(std::string_view operation) const;
+  /// Throws SyncError, naming the operation, where there are other processes.
+  void refuse_with_others(std::string_view operation) const;
   std::uint64_t group_number() const { return state_.number(); }
   SyncReport report() const;
   std::string recent_events() const;  ///< a line for each of the last events, newest last
@@ -157,6 +164,7 @@ class DistributedSyncServer {
   void handle(ProcessesSaid&);
   void handle(std::unique_ptr<ProcessEnded>&);
   void handle(RoundReduced&);
+  void handle(AwaitOthers&);
   void handle(Close&);
 
   // --- what the ledger decides
@@ -169,10 +177,10 @@ class DistributedSyncServer {
   void perform(const Reform&);
   void perform(const Strand&);
 
-  void refuse_with_others(std::string_view operation) const;
+  void await_with_others(const Answered&);
   void listen_to_others();
   std::string description() const;
-  void end_with_others();
+  void end_with_others(bool step_begins);
   void tell_others(const Fault&, const std::string& text);
   void take(DeclareParameters&);
   void open_ledger();
@@ -192,6 +200,8 @@ class DistributedSyncServer {
   void call_back(const std::function<void(const std::string&)>&, const std::string& text) const;
   std::string missing_now(const Missing&, std::chrono::nanoseconds waited) const;
   bool has_left(MemberIndex member) const { return ledger_ && ledger_->has_left(member); }
+  bool all_left_here() const;
+  void answer_when_over();
   bool is_current(std::uint64_t group) const { return group == ledger_->group(); }
   SyncNames names() const { return {members_, replicas_.parameters(), busy_}; }
 
@@ -206,7 +216,8 @@ class DistributedSyncServer {
   ReplicaRegistry replicas_;
   LayoutLearner layouts_;
   GroupState state_;
-  LaunchedReductions launched_;  // reductions, for Overlap::in_backward
+  LaunchedReductions launched_;         // reductions, for Overlap::in_backward and for who waits with other processes
+  std::atomic<std::uint32_t> news_{0};  // messages processed, counted where there are other processes
   SyncRecorder recorder_;
 
   // Touched while messages are processed.
@@ -220,6 +231,7 @@ class DistributedSyncServer {
   CollectiveQueue collectives_;
   std::vector<std::string> busy_;           // activities, by member
   std::unique_ptr<OtherProcesses> others_;  // null: there are none
+  std::shared_ptr<SyncWaiter> leaving_;     // waits until the other processes' devices have left, too
 
   DeadlineWatch watch_;  // last: its thread uses all of the above
 };

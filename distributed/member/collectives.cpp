@@ -138,6 +138,7 @@ CollectiveCall Collectives::completed(CollectiveCall call, const Tensor& tensor,
 
 PendingTensor Collectives::post(const std::shared_ptr<Collectives>& self, Device device, CollectiveCall call,
                                 const Tensor& tensor) {
+  self->server_.refuse_with_others(to_string(call.kind));
   if (active_capture() != nullptr)
     raise<CaptureError>(
         "[{}] a captured step of {} calls it, and a replay would not: only gradients are synchronised within one",

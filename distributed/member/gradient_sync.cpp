@@ -25,6 +25,7 @@ GradientSync::GradientSync(std::vector<Device> devices, SyncOptions options, std
 GradientSync::~GradientSync() {
   DistributedSyncServer& server = group_->server();
   if (!server.here()) return;
+  if (!server.in_callback()) server.await_others();
   server.close();
   if (!server.in_callback()) server.stop_watching();  // `warn` may use this object until then
 }

@@ -50,10 +50,9 @@ std::vector<std::unique_ptr<SyncMember>> make_members(DistributedSyncServer& ser
 
 }  // namespace
 
-SyncGroup::SyncGroup(const std::vector<Device>& devices, const SyncOptions& options,
-                     std::unique_ptr<Communicator> engine, std::unique_ptr<ProcessLink> link)
-    : server_(group_members(devices, link.get()),
-              engine ? std::move(engine) : make_communicator(devices, options.fail_after), options, std::move(link)),
+SyncGroup::SyncGroup(GroupMembers members, const SyncOptions& options, std::unique_ptr<Communicator> engine,
+                     std::unique_ptr<ProcessLink> link)
+    : server_(std::move(members), std::move(engine), options, std::move(link)),
       threads_(server_.members()),
       members_(make_members(server_, threads_)),
       collectives_(server_, members_) {
@@ -62,10 +61,12 @@ SyncGroup::SyncGroup(const std::vector<Device>& devices, const SyncOptions& opti
 }
 
 std::shared_ptr<SyncGroup> SyncGroup::make(std::vector<Device> devices, const SyncOptions& options,
-                                           std::unique_ptr<Communicator> engine,
-                                           std::unique_ptr<ProcessLink> link) {
+                                           std::unique_ptr<Communicator> engine, std::unique_ptr<ProcessLink> link) {
   if (link && !engine) raise<SyncError>("[sync] a group of several processes needs an engine that reduces over them");
-  return {new SyncGroup(checked(std::move(devices)), options, std::move(engine), std::move(link)), &SyncGroup::end};
+  devices = checked(std::move(devices));
+  GroupMembers members = group_members(devices, link.get());
+  if (!engine) engine = make_communicator(devices, options.fail_after);
+  return {new SyncGroup(std::move(members), options, std::move(engine), std::move(link)), &SyncGroup::end};
 }
 
 // In a child process nothing of it can end, nor can its thread, which runs `warn`, wait for itself: then it stays,

@@ -35,8 +35,7 @@ class SyncGroup : public std::enable_shared_from_this<SyncGroup> {
   std::shared_ptr<Collectives> collectives();
 
  private:
-  SyncGroup(const std::vector<Device>&, const SyncOptions&, std::unique_ptr<Communicator>,
-            std::unique_ptr<ProcessLink>);
+  SyncGroup(GroupMembers, const SyncOptions&, std::unique_ptr<Communicator>, std::unique_ptr<ProcessLink>);
   ~SyncGroup() = default;
   static void end(SyncGroup*);
 

@@ -140,12 +140,17 @@ struct RoundReduced {
   std::exception_ptr error;
 };
 
+/// Answered when nothing is to be done for other processes any more.
+struct AwaitOthers {
+  std::shared_ptr<SyncWaiter> waiter;
+};
+
 struct Close {};
 
 // The large messages travel by pointer, so that gradients, of which there are many, need not make room for them.
-using SyncMessage =
-    std::variant<SubmitGradient, RegisterSyncParameters, CollectiveSync, std::unique_ptr<PostCollective>, DeviceFailed,
-                 Leave, NextResult, JoinGroup, SetBusy, CheckReplica, CheckDeadlines, Close,
-                 std::unique_ptr<DeclareParameters>, ProcessesSaid, std::unique_ptr<ProcessEnded>, RoundReduced>;
+using SyncMessage = std::variant<SubmitGradient, RegisterSyncParameters, CollectiveSync,
+                                 std::unique_ptr<PostCollective>, DeviceFailed, Leave, NextResult, JoinGroup, SetBusy,
+                                 CheckReplica, CheckDeadlines, Close, std::unique_ptr<DeclareParameters>, ProcessesSaid,
+                                 std::unique_ptr<ProcessEnded>, RoundReduced, AwaitOthers>;
 
 }  // namespace tutti

@@ -6,7 +6,9 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstring>
+#include <deque>
 #include <mutex>
+#include <thread>
 #include <utility>
 
 namespace tutti {
@@ -69,11 +71,56 @@ class OtherProcesses::Gate {
   bool closed_ = false;
 };
 
+/// Waits for one task after the other. Ends with the last: what is left then ends when the engine is aborted, or others
+/// have come.
+class OtherProcesses::Runner {
+ public:
+  ~Runner() {
+    {
+      const std::lock_guard lock(mutex_);
+      stopping_ = true;
+      news_.notify_all();
+    }
+    thread_.join();
+  }
+  void add(std::shared_ptr<CollectiveTask> task) {
+    const std::lock_guard lock(mutex_);
+    tasks_.push_back(std::move(task));
+    news_.notify_all();
+  }
+
+ private:
+  void run() {
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      news_.wait(lock, [this] { return stopping_ || !tasks_.empty(); });
+      if (tasks_.empty()) return;
+      const auto task = std::move(tasks_.front());
+      tasks_.pop_front();
+      lock.unlock();
+      task->wait();
+      lock.lock();
+    }
+  }
+
+  std::mutex mutex_;  // guards what follows: tasks are added while the thread takes them
+  std::condition_variable news_;
+  std::deque<std::shared_ptr<CollectiveTask>> tasks_;
+  bool stopping_ = false;
+  std::thread thread_{[this] { run(); }};
+};
+
+void OtherProcesses::finish(std::shared_ptr<CollectiveTask> task) {
+  if (!runner_) runner_ = std::make_unique<Runner>();
+  runner_->add(std::move(task));
+}
+
 OtherProcesses::OtherProcesses(std::unique_ptr<ProcessLink> link)
     : link_(std::move(link)), gate_(std::make_shared<Gate>()) {}
 
 OtherProcesses::~OtherProcesses() {
   link_->close();
+  runner_.reset();
   gate_->close();
 }
 

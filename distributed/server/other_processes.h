@@ -43,6 +43,8 @@ class OtherProcesses {
   /// Calls `done` once all tasks are finished, with the first error of any, on a thread that finishes one of them; not
   /// after `close`.
   void after(std::span<const std::shared_ptr<CollectiveTask>>, std::function<void(std::exception_ptr)> done);
+  /// Does this process's share of a reduction that no device's thread waits for, on a thread of its own.
+  void finish(std::shared_ptr<CollectiveTask>);
   std::vector<int> missing() const { return link_->missing(); }  ///< ranks that have not said what was asked
   /// Throws SyncError for what does not fit, naming the rank.
   Answer hear(std::span<const Bytes> by_rank);
@@ -63,9 +65,11 @@ class OtherProcesses {
   void hear_commit(std::span<const Bytes> by_rank) const;
 
   class Gate;
+  class Runner;
 
   std::unique_ptr<ProcessLink> link_;
-  std::shared_ptr<Gate> gate_;  // which tasks that outlive this object find closed
+  std::shared_ptr<Gate> gate_;      // which tasks that outlive this object find closed
+  std::unique_ptr<Runner> runner_;  // made when it is needed
   std::optional<RoundAgreement> rounds_;
   Agree asked_;
   Awaited awaited_ = Awaited::nothing;

@@ -16,6 +16,12 @@ void DistributedSyncServer::listen_to_others() {
        .ended = [this](const ProcessLink::End& end) { post(std::make_unique<ProcessEnded>(ProcessEnded{end})); }});
 }
 
+bool DistributedSyncServer::all_left_here() const {
+  for (MemberIndex member = 0; member < members_.size(); ++member)
+    if (!ledger_->has_left(member)) return false;
+  return true;
+}
+
 // All that gradients depend on, beside the required sets.
 std::string DistributedSyncServer::description() const {
   std::string text = fmt::format("{} {} {} {}", static_cast<int>(options_.reduction), static_cast<int>(options_.absent),
@@ -49,29 +55,37 @@ void DistributedSyncServer::handle(RoundReduced& message) {
 
 void DistributedSyncServer::handle(std::unique_ptr<ProcessEnded>& message) {
   others_->note(std::move(message->end));
-  const Missing missing = ledger_->missing();
-  const bool in_step = missing.agreement || missing.commit || !missing.syncs.empty();
-  if (in_step || !others_->has_closed()) end_with_others();
+  end_with_others(false);
 }
 
-// What that process has completed, this one completes, too, before it fails. A group that another process has closed
-// fails when somebody here begins a step that it is not in.
-void DistributedSyncServer::end_with_others() {
+// What that process has completed, this one completes, too, before it fails. One that has closed its group is missed
+// only in a step that it is not in.
+void DistributedSyncServer::end_with_others(bool step_begins) {
   if (!others_ || ledger_->fault() || ledger_->all_left()) return;
   const std::int64_t generation = ledger_->current_generation();
   const ProcessLink::End* const end = others_->ended_before(generation);
   if (!end) return;
+  if (end->closed && !step_begins) {
+    const Missing missing = ledger_->missing();
+    if (!missing.agreement && !missing.commit && missing.syncs.empty()) return;
+  }
   fail_group({.kind = Fault::Kind::process_failed, .generation = generation, .value = end->rank}, nullptr,
              end->closed ? fmt::format("[sync] rank {} has closed its group after generation {}, this process is in {}",
                                        end->rank, end->completed, generation)
                          : end->text);
 }
 
-// Closing ends what is on its way here, and leaves alone what others still finish of a round that is complete here.
+// Who has launched nothing of this round ends nothing: others may still finish the round that is complete here.
 void DistributedSyncServer::tell_others(const Fault& fault, const std::string& text) {
-  const bool closed = fault.kind == Fault::Kind::closed;
-  if (!closed || !round_.result->reduced.empty()) communicator_->abort(text);
-  others_->end(text, ledger_->current_generation() - 1, closed);
+  if (!round_.result->reduced.empty()) communicator_->abort(text);
+  others_->end(text, ledger_->current_generation() - 1, fault.kind == Fault::Kind::closed);
+}
+
+void DistributedSyncServer::handle(AwaitOthers& message) { leaving_ = std::move(message.waiter); }
+
+void DistributedSyncServer::answer_when_over() {
+  if (!leaving_ || (ledger_ && all_left_here() && !ledger_->all_left() && !ledger_->fault())) return;
+  std::exchange(leaving_, nullptr)->release(nullptr);
 }
 
 }  // namespace tutti

@@ -40,6 +40,10 @@ void DistributedSyncServer::process(SyncMessage& message) {
                std::current_exception());
     joiners_.answer_all(nullptr, state_.error_for(ledger_->group()));
   }
+  if (!others_) return;
+  answer_when_over();
+  news_.fetch_add(1, std::memory_order_release);
+  news_.notify_all();
 }
 
 void DistributedSyncServer::open_ledger() {
@@ -97,7 +101,7 @@ void DistributedSyncServer::handle(RegisterSyncParameters& message) {
   const auto [member, group, generation] = message.stamp;
   if (ledger_->fault() || !is_current(group)) return;
   replicas_.close_parameters();
-  end_with_others();
+  end_with_others(true);
   if (ledger_->fault()) return;
   recorder_.begun(group, generation, member, message.at);
   if (!replicas_.parameters().empty() && !scatters() &&
@@ -187,7 +191,8 @@ void DistributedSyncServer::perform(const Launch& launch) {
   auto reduced = launches_.launch(launch);
   if (!reduced) return;
   recorder_.launched(launch.generation, launch.places, reduced->task, launched_at);
-  if (options_.overlap == Overlap::in_backward) launched_.append(*reduced);
+  if (options_.overlap == Overlap::in_backward || others_) launched_.append(*reduced);
+  if (others_ && all_left_here()) others_->finish(reduced->task);
   round_.result->reduced.push_back(std::move(*reduced));
 }
 
@@ -232,7 +237,7 @@ void DistributedSyncServer::perform(const Release& release) {
   released.buffers.clear();  // nobody who is answered finds them in use
   released.ended.answer_all(released.result);
   for (MemberIndex member = 0; member < members_.size(); ++member) serve_follower(member);
-  if (others_) end_with_others();
+  end_with_others(false);
 }
 
 }  // namespace tutti

@@ -105,7 +105,24 @@ void DistributedSyncServer::await(const Answered& waiter, MemberIndex member) {
     crew.help_all(device);
     return waiter.done();
   });
-  waiter.wait();
+  if (others_)
+    await_with_others(waiter);
+  else
+    waiter.wait();
+}
+
+// A round is released when it is reduced over all processes, and nobody else may be there to do this one's share.
+void DistributedSyncServer::await_with_others(const Answered& waiter) {
+  for (;;) {
+    const std::uint32_t seen = news_.load(std::memory_order_acquire);
+    if (waiter.done()) return;
+    const auto launched = launched_.after(0);
+    const auto open = std::ranges::find_if(launched, [](const auto& reduced) { return !reduced.task->finished(); });
+    if (open != launched.end())
+      open->task->wait();
+    else
+      news_.wait(seen, std::memory_order_acquire);
+  }
 }
 
 // --- what devices call
@@ -142,7 +159,6 @@ void DistributedSyncServer::check_replica(Stamp stamp, ReplicaDigest digest, std
 void DistributedSyncServer::note_joined(Stamp stamp) { recorder_.joined(stamp.generation, stamp.member, Clock::now()); }
 
 std::shared_ptr<CollectiveWaiter> DistributedSyncServer::post_collective(PostCollective message) {
-  refuse_with_others(to_string(message.call.kind));
   auto waiter = std::make_shared<CollectiveWaiter>();
   message.waiter = waiter;
   message.at = Clock::now();
@@ -181,6 +197,13 @@ void DistributedSyncServer::set_busy(MemberIndex member, std::string activity) {
 }
 
 void DistributedSyncServer::close() { post(Close{}); }
+
+void DistributedSyncServer::await_others() {
+  if (!others_) return;
+  auto waiter = std::make_shared<SyncWaiter>();
+  post(AwaitOthers{waiter});
+  waiter->wait();
+}
 
 SyncReport DistributedSyncServer::report() const {
   SyncReport report;

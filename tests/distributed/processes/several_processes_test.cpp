@@ -3,6 +3,7 @@
 // memory that the engine maps.
 #include <tutti/autodiff/operations.h>
 #include <tutti/backend/error.h>
+#include <tutti/distributed/sync_server.h>
 #include <tutti/nn/linear.h>
 #include <tutti/nn/loss.h>
 #include <tutti/optim/sgd.h>
@@ -232,13 +233,13 @@ TEST_CASE("several_processes: a group that another process has closed fails when
 
 TEST_CASE("several_processes: replicas that differ are an error on every process at the first step") {
   struct Wide : Module {
-    explicit Wide(std::int64_t width) : layer(9, width, Generator(1)) {}
+    Wide(std::int64_t width, Generator random) : layer(9, width, random) {}
     void visit(MemberVisitor& v) override { v.module("layer", layer); }
     Linear layer;
   };
   ProcessThreads group({1, 1});
   const auto errors = group.run(fixed_layout(), [&](std::size_t rank, GradientSync& sync) {
-    auto replicas = sync.replicate(Wide(rank == 1 ? 8 : 7));
+    auto replicas = sync.replicate(Wide(rank == 1 ? 8 : 7, Generator(1)));
     const Device device = cpu(static_cast<std::uint16_t>(rank));
     auto step = sync.step(device);
     step.backward(mean(replicas[0].layer.forward(Tensor(Array::full({2, 9}, 1.0, DType::f32, device)))));
