@@ -32,7 +32,7 @@ namespace {
 
 constexpr std::int64_t kMostBytes = 64 << 20;
 
-int rounds_of(std::int64_t bytes) { return bytes >= 1 << 20 ? 4 : 50; }
+int rounds_of(std::int64_t bytes) { return bytes > 1 << 20 ? 7 : 51; }
 
 /// One of two processes: its engine, and its gradient in shared memory.
 class Rank {
@@ -44,18 +44,18 @@ class Rank {
     std::fill_n(gradient_.data<float>(), gradient_.size(), 1.0F);
   }
 
-  /// Seconds of a reduction; their mean is themselves, so they may be repeated for ever.
+  /// Median of a sample's reductions; the gradients' mean is themselves, so they may be repeated for ever.
   double seconds(std::int64_t bytes) {
     const Array slice = gradient_.slice(0, 0, bytes / 4);
     const int rounds = rounds_of(bytes);
-    double total = 0.0;
+    std::vector<double> times;
     for (int round = 0; round < rounds; ++round) {
       barrier_.arrive_and_wait();
       const auto start = Clock::now();
       communicator_->all_reduce({.slices = {{slice, true}}, .ready = {}, .denominator = 2.0})->join(cpu(0));
-      total += seconds_since(start);
+      times.push_back(seconds_since(start));
     }
-    return total / rounds;
+    return median(std::move(times));
   }
 
  private:
@@ -122,8 +122,9 @@ class ThreadsOfOneProcess {
     for (std::uint16_t d = 0; d < 2; ++d) gradients_.push_back(Array::full({bytes / 4}, 1.0, DType::f32, cpu(d)));
   }
 
+  /// Median of a sample's reductions: on a busy machine some wait for a core.
   double seconds() {
-    double total = 0.0;
+    std::vector<double> times;
     ThreadPair threads;
     threads.run([&](std::size_t device) {
       for (int round = 0; round < rounds_; ++round) {
@@ -134,10 +135,10 @@ class ThreadsOfOneProcess {
               {.slices = {{gradients_[0], true}, {gradients_[1], true}}, .ready = {}, .denominator = 2.0});
         barrier_.arrive_and_wait();
         task_->join(cpu(static_cast<std::uint16_t>(device)));
-        if (device == 0) total += seconds_since(start);
+        if (device == 0) times.push_back(seconds_since(start));
       }
     });
-    return total / rounds_;
+    return median(std::move(times));
   }
 
  private:

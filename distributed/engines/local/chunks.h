@@ -12,8 +12,8 @@
 
 namespace tutti {
 
-// In elements. The largest is small enough for each core's L2 with many devices; the smallest takes about as long to
-// sum as handing it to another core.
+// Lengths in elements. The largest is small enough for each core's L2 with many devices; the smallest takes about as
+// long to sum as handing it to another core.
 constexpr std::int64_t kLargestChunk = 16 * 1024;
 constexpr std::int64_t kSmallestChunk = 1024;
 

@@ -49,8 +49,8 @@ class StagedTask : public EngineTask {
   virtual void run_chunk(std::size_t stage, std::int64_t chunk) = 0;
   virtual void drop_chunks() noexcept = 0;  ///< reports keep finished tasks for long
 
-  // What a task has that waits for others between its stages. These may be called late, for stages that have ended.
-  virtual bool gate_open(std::size_t) const { return true; }  ///< once open, it stays so
+  // Gates of a task that waits for others between its stages. These may be called late, for stages that have ended.
+  virtual bool gate_open(std::size_t) const { return true; }  ///< stays true once it is
   virtual void wait_for_gate(std::size_t) noexcept {}         ///< blocks until it is open
   /// Called by the thread that ended the stage's last chunk, before the next stage or the end. `failure`: null unless
   /// the stage failed.

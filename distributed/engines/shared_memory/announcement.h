@@ -15,7 +15,7 @@ namespace tutti {
 /// The most slices of one process in an all-reduce.
 constexpr std::size_t kMostSharedSlices = 16;
 
-/// What a process tells the others of its side of a reduction, in shared memory.
+/// A process's side of a reduction, as it tells the others in shared memory.
 struct Announcement {
   enum class Kind : std::uint8_t { all_reduce, collective };
 
@@ -30,11 +30,11 @@ struct Announcement {
   Kind kind = Kind::all_reduce;
   DType dtype = DType::f32;
   GradientWire wire = GradientWire::native;
-  std::uint64_t elements = 0;  ///< of the whole request
-  std::uint64_t parts = 0;     ///< of a collective: a hash of what is combined and where it goes
+  std::uint64_t elements = 0;  ///< number in the whole request
+  std::uint64_t parts = 0;     ///< hash of what a collective combines and where it goes
   double denominator = 1.0;
   double wire_scale = 1.0;
-  char name[96] = {};  ///< of the parameter or collective, cut off, for errors
+  char name[96] = {};  ///< name of the parameter or collective, cut off, for errors
 
   std::uint32_t slices = 0;
   Slice slice[kMostSharedSlices] = {};
@@ -43,8 +43,8 @@ struct Announcement {
 };
 static_assert(std::is_trivially_copyable_v<Announcement>);
 
-/// What differs between two processes' announcements, with both values: "rank 0 has 12 elements, rank 1 has 13"; empty:
-/// they mean the same reduction.
+/// Names the first difference between two processes' announcements, with both values: "rank 0 has 12 elements, rank 1
+/// has 13"; empty: they mean the same reduction.
 std::string difference(const Announcement&, int rank, const Announcement& other, int other_rank);
 
 }  // namespace tutti

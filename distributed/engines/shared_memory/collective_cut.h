@@ -20,7 +20,7 @@ struct CollectiveCut {
     std::size_t part = 0;
     std::int64_t begin = 0;
     std::int64_t count = 0;
-    std::vector<std::size_t> sources;  ///< where each of the part's sources lies in its process's staging memory, bytes
+    std::vector<std::size_t> sources;  ///< offset of each of the part's sources in its process's staging memory, bytes
   };
 
   /// `process_of`: place of the process that has a member, by its number. `element`, `piece_bytes`: bytes. Throws
@@ -29,7 +29,7 @@ struct CollectiveCut {
                 const std::function<std::size_t(std::size_t number)>& process_of, std::size_t element,
                 std::size_t piece_bytes);
 
-  std::vector<std::vector<Range>> pieces;  ///< at least one; ranges of no elements are left out
+  std::vector<std::vector<Range>> pieces;  ///< one or more; ranges of no elements are left out
 };
 
 /// Says whether two processes mean the same parts.

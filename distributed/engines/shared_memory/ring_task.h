@@ -15,7 +15,7 @@
 
 namespace tutti {
 
-/// What tasks of the engine share with it: where processes meet, and who works in this one.
+/// Parts of the engine that its tasks share: the processes' meeting place, and this one's threads.
 struct SharedFlight {
   SegmentRing ring;
   LocalCrew crew;
@@ -46,7 +46,7 @@ class RingTask : public StagedTask {
   virtual void take_back(std::size_t piece, std::int64_t chunk) = 0;
   void drop_chunks() noexcept override;
 
-  SegmentRing& ring() const { return flight_->ring; }  ///< for chunks: while one runs nothing is dropped
+  SegmentRing& ring() const { return flight_->ring; }  ///< valid in chunks: while one runs nothing is dropped
   std::uint32_t number(std::size_t piece) const { return first_ + static_cast<std::uint32_t>(piece); }
   /// Throws SyncError, naming ranks and values, unless all processes announced the same for the piece.
   void check_agreement(std::size_t piece) const;

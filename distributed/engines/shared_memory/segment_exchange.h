@@ -11,7 +11,7 @@
 
 namespace tutti {
 
-/// Who meets whom to share memory.
+/// A meeting of processes that share memory.
 struct SegmentMeeting {
   std::string name;  ///< the same for all: what nobody else can guess, as a hash of job and secret; at most 64 bytes
   std::uint64_t epoch = 0;  ///< number of the group, the same for all: who comes with another one is not let in

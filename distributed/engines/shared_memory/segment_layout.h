@@ -37,7 +37,7 @@ struct SegmentHead {
 
   // Used in the first rank's segment alone, for all.
   alignas(64) std::atomic<std::uint32_t> rung{0};  // slept on
-  std::atomic<std::uint32_t> sleepers{0};          // who is killed in its sleep stays counted: others ring in vain
+  std::atomic<std::uint32_t> sleepers{0};  // number; those killed in their sleep stay counted: others ring in vain
   alignas(64) std::atomic<Abort> abort{Abort::none};
   char reason[kMostReason] = {};
 

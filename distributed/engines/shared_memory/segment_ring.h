@@ -36,7 +36,7 @@ class SegmentRing {
   static constexpr std::size_t kLine = 64;  ///< bytes: of a cache line
 
   struct Settings {
-    std::vector<int> ranks;  ///< of all processes, ascending
+    std::vector<int> ranks;  ///< numbers of all processes, ascending
     int rank = 0;            ///< this one
     std::uint64_t epoch = 0;
     std::size_t piece_bytes = 0;  ///< staging memory of a slot, a multiple of kLine
@@ -57,7 +57,7 @@ class SegmentRing {
   SegmentRing& operator=(const SegmentRing&) = delete;
 
   std::size_t size() const noexcept { return segments_.size(); }  ///< number of processes
-  std::size_t place() const noexcept { return place_; }           ///< of this process
+  std::size_t place() const noexcept { return place_; }           ///< place of this process
   int rank(std::size_t place) const { return settings_.ranks[place]; }
   std::size_t piece_bytes() const noexcept { return settings_.piece_bytes; }
 

@@ -11,7 +11,7 @@
 
 namespace tutti {
 
-/// What a process says of itself, beside its segment's descriptor.
+/// Words of a process about itself, beside its segment's descriptor.
 struct SegmentHello {
   static constexpr std::uint64_t kMagic = 0x3130'6d68'7369'7474;
 
@@ -19,7 +19,7 @@ struct SegmentHello {
   std::uint64_t epoch = 0;
   std::int32_t rank = 0;
   std::int32_t ranks = 0;   // number of them in the meeting
-  std::uint64_t bytes = 0;  // of the segment
+  std::uint64_t bytes = 0;  // length of the segment
 };
 static_assert(std::is_trivially_copyable_v<SegmentHello>);
 

@@ -24,7 +24,7 @@ class SharedCollective final : public RingTask {
   std::size_t pieces() const noexcept { return pieces_.size(); }
 
  private:
-  /// What a chunk does: a range of a piece's elements, from its own beginning.
+  /// Work of a chunk: a range of a piece's elements, from its own beginning.
   struct Work {
     std::size_t index;
     std::int64_t begin;
@@ -32,13 +32,13 @@ class SharedCollective final : public RingTask {
   };
   struct Copy {
     const std::byte* from;
-    std::size_t to;  // from the start of the staging memory
+    std::size_t to;  // offset in the staging memory
     std::size_t bytes;
   };
   struct Piece {
-    std::vector<Copy> copies;           // of own inputs
-    std::vector<CollectivePart> parts;  // into own outputs; sources are places in staging memory, by process
-    std::vector<Work> work;             // of parts
+    std::vector<Copy> copies;           // those of own inputs
+    std::vector<CollectivePart> parts;  // results for own outputs; sources are places in staging memory, by process
+    std::vector<Work> work;             // chunks of the parts
   };
   static std::vector<Piece> plan(const CollectiveRequest&, const CollectiveCut&, std::size_t own, std::size_t element,
                                  const std::function<std::size_t(std::size_t)>& process_of, std::size_t helpers);

@@ -21,7 +21,7 @@ class SharedMemory {
 
  private:
   struct Gaps;
-  std::shared_ptr<Gaps> gaps_;  // of all who hold memory, too
+  std::shared_ptr<Gaps> gaps_;  // shared with all who hold memory
 };
 
 }  // namespace tutti

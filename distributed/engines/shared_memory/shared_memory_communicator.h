@@ -17,14 +17,14 @@
 
 namespace tutti {
 
-/// What a process gives to the memory that it shares, and how long it waits. The same on all processes but for
+/// Sizes of the memory that a process shares, and how long it waits. The same on all processes but for
 /// `array_bytes`.
 struct SharedMemoryOptions {
   /// Staging memory for one piece of a reduction; there are SegmentRing::kSlots of them. Larger reductions go in
   /// several pieces. From 4 KiB on, rounded up to cache lines.
   std::size_t piece_bytes = std::size_t{2} << 20U;
-  std::size_t array_bytes = 0;                                   ///< for `shared_array`
-  std::chrono::milliseconds patience = std::chrono::minutes(1);  ///< for a process that does not come
+  std::size_t array_bytes = 0;                                   ///< size of what `shared_array` hands out
+  std::chrono::milliseconds patience = std::chrono::minutes(1);  ///< longest wait for a process
 };
 
 /// CPU devices of several processes of one host, each of which maps the memory of all: every process sums a share of
@@ -74,9 +74,9 @@ class SharedMemoryCommunicator : public Communicator {
 
   GroupMembers members_;
   int rank_;
-  std::vector<std::size_t> own_numbers_;  // of this process's devices
-  std::size_t most_slices_ = 0;           // of any process
-  std::uint32_t next_number_ = 1;         // of the next piece
+  std::vector<std::size_t> own_numbers_;  // numbers of this process's devices
+  std::size_t most_slices_ = 0;           // most devices of any process
+  std::uint32_t next_number_ = 1;         // number of the next piece
   std::shared_ptr<SharedFlight> flight_;
   SharedMemory memory_;
 };

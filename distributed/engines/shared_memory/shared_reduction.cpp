@@ -78,8 +78,8 @@ std::size_t SharedReduction::offset(std::size_t piece, std::size_t slice) const 
 
 // One block of one staged slice: copy(slice, its bytes, the same in staging memory, number of bytes).
 template <class Copy> void SharedReduction::for_staged(std::size_t piece, std::int64_t chunk, Copy copy) {
-  if (staged_count_ == 0) return;
   const std::int64_t count = cut_.count(piece);
+  if (staged_count_ == 0 || count == 0) return;
   auto before = chunk / blocks_of(count);
   const std::int64_t begin = chunk % blocks_of(count) * kLargestChunk;
   for (std::size_t i = 0; i < slices_.size(); ++i) {

@@ -24,7 +24,7 @@ struct PieceCut {
 
   std::int64_t elements;
   std::int64_t length;  ///< elements of all pieces but the last
-  std::size_t pieces;   ///< at least 1
+  std::size_t pieces;   ///< one or more
 };
 
 /// An all-reduce between processes: each sums its share of the elements over all slices of all processes, in the tree
@@ -50,7 +50,7 @@ class SharedReduction final : public RingTask {
   void take_back(std::size_t piece, std::int64_t chunk) override;
   void drop_chunks() noexcept override;
 
-  std::size_t offset(std::size_t piece, std::size_t slice) const;  // in the own segment
+  std::size_t offset(std::size_t piece, std::size_t slice) const;  // offset in the own segment
   std::vector<SummedSlice> all_slices(std::size_t piece) const;
   template <class Copy> void for_staged(std::size_t piece, std::int64_t chunk, Copy);
 
@@ -59,7 +59,7 @@ class SharedReduction final : public RingTask {
   std::vector<Slice> slices_;
   std::size_t staged_count_ = 0;
   std::size_t helpers_;
-  std::optional<ElementSums> sums_;  // of the piece that is summed
+  std::optional<ElementSums> sums_;  // sums of the current piece
 };
 
 }  // namespace tutti

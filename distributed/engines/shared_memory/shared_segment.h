@@ -28,7 +28,7 @@ class SharedSegment {
 
   std::byte* data() const noexcept { return data_; }
   std::size_t bytes() const noexcept { return bytes_; }
-  int descriptor() const noexcept { return descriptor_.get(); }  ///< for the others; -1 where it was mapped
+  int descriptor() const noexcept { return descriptor_.get(); }  ///< given to the others; -1 where it was mapped
 
  private:
   SharedSegment(OwnedDescriptor, std::byte* data, std::size_t bytes) noexcept;
