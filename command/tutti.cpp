@@ -19,8 +19,6 @@ int main(int argc, char** argv) {
   // The program to start is not for the parser, which gives some words a meaning wherever they stand.
   const auto dashes = std::ranges::find(words, "--");
   std::vector<std::string> own(words.begin(), dashes);
-  std::ranges::reverse(own);  // the parser takes them from the back
-
   LaunchOptions options;
   if (dashes != words.end()) options.program.assign(dashes + 1, words.end());
   CLI::App app("Tools of Tutti, a tensor and data-parallel training library.", "tutti");
@@ -28,6 +26,10 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   add_launch_command(app, options);
   try {
+    const auto is_first = [&](const CLI::App* command) { return command->check_name(own.front()); };
+    if (!own.empty() && !own.front().starts_with('-') && std::ranges::none_of(app.get_subcommands({}), is_first))
+      throw CLI::ValidationError(fmt::format("there is no command {}; tutti --help lists them", own.front()));
+    std::ranges::reverse(own);  // the parser takes them from the back
     app.parse(own);
     return launch(options);
   } catch (const CLI::Success& asked) {

@@ -72,8 +72,7 @@ void add_launch_command(CLI::App& app, LaunchOptions& options) {
       .add_option("--job", options.job, "name of the job; by default made at random, on several hosts the rendezvous")
       ->type_name("NAME");
   add_number(launch, "--grace", options.grace_seconds,
-             "time for the others to end by themselves once one has failed, and again after SIGTERM; by default 10",
-             "SECONDS");
+             "time for the others to end once one has failed, and again after SIGTERM; by default 10", "SECONDS");
   launch.add_flag_callback(
       "--no-prefix", [&] { options.prefix = false; }, "lines of output do not begin with their rank");
   launch.allow_extras();  // for a better word about them

@@ -9,12 +9,12 @@
 
 namespace tutti::launch {
 
-/// What a shell says of a program that it cannot start, and the launcher of itself.
+// --- statuses with which the launcher ends; those of programs that cannot be started are shells'
 inline constexpr int kCannotLaunch = 1;  ///< the system refused something
-inline constexpr int kBadArguments = 2;  ///< what was asked for cannot be meant
+inline constexpr int kBadArguments = 2;  ///< arguments that cannot be meant
 inline constexpr int kCannotExecute = 126;
 inline constexpr int kNotFound = 127;
-inline constexpr int kSignalled = 128;  ///< and the signal's number
+inline constexpr int kSignalled = 128;  ///< plus the number of the signal that killed a process
 
 /// Why the launcher gives up, and its exit status.
 class LaunchError : public std::runtime_error {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/command/launch/launch_policy.h>
 
-#include <fmt/format.h>
+#include <tutti/command/launch/launch_error.h>
 
 #include <algorithm>
 #include <csignal>

@@ -50,16 +50,16 @@ class LaunchPolicy {
   void ended(std::size_t process, Ending, Time, Actions&);
   void group_gone(std::size_t process);  ///< the process has ended, and all others of its group
   void requested(int signal, Time, Actions&);
-  /// What the processes write cannot be passed on: the job ends, with that status unless it had failed before.
+  /// Output of the processes cannot be passed on: the job ends, with that status unless it had failed before.
   void output_failed(const std::string& why, int status, Time, Actions&);
   void stood_still(Clock::duration);  ///< the whole job was stopped and goes on: deadlines do not count that time
-  void look(Time, Actions&);          ///< to be called at `deadline()`, and whenever else
+  void look(Time, Actions&);          ///< acts on deadlines; called at `deadline()`, and whenever else
 
   // --- questions
   std::optional<Time> deadline() const noexcept { return deadline_; }
   bool finished() const noexcept { return left_ == 0 || stage_ == Stage::given_up; }
   int status() const;                          ///< exit status of the launcher, once finished
-  std::optional<std::string> closing() const;  ///< what led to the end; none if all went well
+  std::optional<std::string> closing() const;  ///< tells what led to the end; none if all went well
 
  private:
   enum class Stage : std::uint8_t { running, waiting, terminated, killed, given_up };
@@ -78,7 +78,7 @@ class LaunchPolicy {
   std::vector<Member> members_;
   Clock::duration grace_;
   Stage stage_ = Stage::running;
-  std::optional<Time> deadline_;     // of the stage
+  std::optional<Time> deadline_;     // end of the stage
   std::size_t running_;              // processes that have not ended
   std::size_t left_;                 // process groups that are not gone
   std::vector<std::size_t> failed_;  // those that ended other than with status 0, in order

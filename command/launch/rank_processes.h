@@ -15,7 +15,7 @@ namespace tutti::launch {
 /// launcher, so that it sees when a group is gone, and never sends a signal to another that got the same number.
 class RankProcesses {
  public:
-  /// What has ended since the last question, in the order in which it did as far as the kernel tells.
+  /// Processes that have ended since the last question, in the order in which it did as far as the kernel tells.
   struct Changes {
     std::vector<std::pair<std::size_t, Ending>> ended;  ///< places in the order of starting
     std::vector<std::size_t> groups_gone;               ///< ended, and all others of their groups too
@@ -27,8 +27,8 @@ class RankProcesses {
   RankProcesses& operator=(const RankProcesses&) = delete;
 
   void add(pid_t);
-  void signal_all(int signal) const;  ///< to all groups that are not gone
-  Changes reap();                     ///< without waiting
+  void signal_all(int signal) const;  ///< reaches all groups that are not gone
+  Changes reap();                     ///< does not wait
 
  private:
   struct Member {

@@ -3,8 +3,8 @@
 
 #include <tutti/command/launch/child_process.h>
 #include <tutti/command/launch/launch_policy.h>
-#include <tutti/command/launch/output_sink.h>
-#include <tutti/command/launch/rank_output.h>
+#include <tutti/command/launch/output/output_sink.h>
+#include <tutti/command/launch/output/rank_output.h>
 #include <tutti/command/launch/rank_processes.h>
 #include <tutti/command/launch/signal_mask.h>
 

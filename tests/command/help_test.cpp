@@ -50,7 +50,7 @@ TEST_CASE("command: --help names the subcommands, and theirs every option") {
 
 TEST_CASE("command: what cannot be meant is one line, and status 2") {
   check_refused({}, 2, "tutti: A subcommand is required");
-  check_refused({"dance"}, 2, "dance");
+  check_refused({"dance"}, 2, "tutti: there is no command dance");
   check_refused({"launch"}, 2, "tutti launch: there is no program to start: tutti launch [OPTIONS] -- PROGRAM");
   check_refused({"launch", "--"}, 2, "there is no program to start");
   check_refused({"launch", "./train", "--epochs", "3"}, 2, "./train stands before \"--\"");

@@ -78,17 +78,28 @@ class RunningProgram {
     return WIFSIGNALED(status) ? kSignalled + WTERMSIG(status) : WEXITSTATUS(status);
   }
 
+  /// True if nothing comes for that time, of what is read.
+  bool is_silent(int milliseconds) const {
+    auto readable = read_pipes();
+    return poll(readable.data(), readable.size(), milliseconds) == 0;
+  }
+
   std::string output;
   std::string error;
+  bool output_held = false;  ///< its standard output is not read, as by a reader that is slow
 
  private:
+  std::array<pollfd, 2> read_pipes() const {
+    return {{{output_held ? -1 : pipes_[0], POLLIN, 0}, {pipes_[1], POLLIN, 0}}};
+  }
+
   void close_pipe(std::size_t place) {
     if (pipes_[place] >= 0) ::close(std::exchange(pipes_[place], -1));
   }
 
   // False once both pipes have ended.
   bool read_more() {
-    std::array<pollfd, 2> readable{{{pipes_[0], POLLIN, 0}, {pipes_[1], POLLIN, 0}}};
+    auto readable = read_pipes();
     if (pipes_[0] < 0 && pipes_[1] < 0) return false;
     REQUIRE_MESSAGE(poll(readable.data(), 2, kPatience) > 0, "silent for two minutes after:\n", output, "\nerror:\n",
                     error);

@@ -2,8 +2,11 @@
 // Processes that fail, do not end, or leave others behind.
 #include <tutti/tests/command/running_program.h>
 
+#include <array>
 #include <csignal>
 #include <cstdlib>
+#include <fstream>
+#include <iterator>
 #include <string>
 
 #include <doctest/doctest.h>
@@ -19,6 +22,16 @@ int number_after(const std::string& output, const std::string& text) {
   const std::size_t at = output.find(text);
   REQUIRE_MESSAGE(at != std::string::npos, text, " in ", output);
   return std::atoi(output.c_str() + at + text.size());
+}
+
+// Waits up to a minute until a killed process has ended, which its parent need not have seen.
+bool has_ended(int pid) {
+  for (int i = 0; i < 6000; ++i, usleep(10'000)) {
+    std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
+    const std::string text((std::istreambuf_iterator<char>(file)), {});
+    if (contains(text, ") Z ")) return true;
+  }
+  return false;
 }
 
 }  // namespace
@@ -40,6 +53,27 @@ TEST_CASE("launch: who failed first is named at the end, with the pid, and gives
                               ") ended with status 3\n"
                               "tutti launch: the job failed because rank 1 (pid " +
                               culprit + ") was killed by signal 9 (Killed); then rank 0 ended with status 3\n");
+}
+
+TEST_CASE("launch: a launcher that slept knows who failed first") {
+  RunningProgram launcher(launch_script({"-n", "3", "--grace", "0"}, "echo pid=$$,; exec sleep 600"));
+  std::array<int, 3> pids{};
+  for (std::size_t rank = 0; rank < 3; ++rank) {
+    const std::string label = "[" + std::to_string(rank) + "] pid=";
+    launcher.wait_for(label);
+    pids[rank] = number_after(launcher.output, label);  // whole lines come, or none
+  }
+  launcher.send(SIGSTOP);
+  int status = 0;
+  REQUIRE(waitpid(launcher.pid(), &status, WUNTRACED) == launcher.pid());
+  for (const std::size_t rank : {2, 0}) {
+    REQUIRE(kill(pids[rank], SIGKILL) == 0);
+    REQUIRE(has_ended(pids[rank]));
+  }
+  launcher.send(SIGCONT);
+  CHECK(launcher.end() == 137);
+  CHECK(contains(launcher.error, "the job failed because rank 2 (pid " + std::to_string(pids[2]) +
+                                     ") was killed by signal 9 (Killed); then rank 0 was killed by signal 9 (Killed)"));
 }
 
 TEST_CASE("launch: a process that ends well leaves the others alone") {

@@ -75,22 +75,30 @@ TEST_CASE("launch: lines of both outputs stay whole in one file") {
 TEST_CASE("launch: a reader that is slow loses nothing, and holds the processes up") {
   constexpr int kLines = 15'000;  // 1.4 MB of each
   RunningProgram launcher(launch_script({"-n", "3"}, many_lines(kLines) + "; echo ended >&2"));
-  usleep(700'000);
+  launcher.output_held = true;
+  CHECK(launcher.is_silent(500));  // none of them has ended
+  launcher.output_held = false;
   CHECK(launcher.end() == 0);
   check_many_lines(launcher.output, 3, kLines);
   CHECK(count_of(launcher.error, "ended\n") == 3);
 }
 
-TEST_CASE("launch: while nobody reads, the processes wait, and signals go on") {
-  RunningProgram launcher(launch_script({"-n", "2", "--grace", "0.2"}, "yes 0123456789 & echo begun >&2; wait"));
+TEST_CASE("launch: while nobody reads, the processes wait, and signals and errors go on") {
+  RunningProgram launcher(
+      launch_script({"-n", "2"}, "trap 'echo asked >&2; kill $!; exit 7' TERM; yes 0123456789 & echo begun >&2; wait"));
+  launcher.output_held = true;
   launcher.wait_for("[0] begun");
   launcher.wait_for("[1] begun");
-  usleep(300'000);
+  CHECK(launcher.is_silent(300));
   launcher.send(SIGTERM);
-  launcher.wait_for("the job ended after signal 15");
-  launcher.output.clear();
-  CHECK(launcher.end() == 143);
+  launcher.wait_for("[0] asked");
+  launcher.wait_for("[1] asked");
+  launcher.wait_for("tutti launch: the job ended after signal 15 (Terminated); then rank ");
+  launcher.output_held = false;
+  CHECK(launcher.end() == 7);
   CHECK(launcher.output.size() < (std::size_t{8} << 20));  // what waited in pipes and in the launcher
+  for (const std::string& line : lines_of(launcher.output))
+    REQUIRE_MESSAGE((line.ends_with("] 0123456789") || launcher.output.ends_with(line + "\n")), line);
 }
 
 TEST_CASE("launch: a reader that has gone ends the job") {

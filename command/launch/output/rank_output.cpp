@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <tutti/command/launch/rank_output.h>
+#include <tutti/command/launch/output/rank_output.h>
 
 #include <unistd.h>
 

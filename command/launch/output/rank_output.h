@@ -2,8 +2,8 @@
 #pragma once
 
 #include <tutti/command/launch/file_descriptor.h>
-#include <tutti/command/launch/line_prefixer.h>
-#include <tutti/command/launch/output_sink.h>
+#include <tutti/command/launch/output/line_prefixer.h>
+#include <tutti/command/launch/output/output_sink.h>
 
 #include <string>
 
@@ -18,7 +18,7 @@ class RankOutput {
   /// False once the pipe has ended, and as long as the sink has no room: then whoever writes has to wait.
   bool may_read() const noexcept { return pipe_ && sink_->has_room(); }
   int descriptor() const noexcept { return pipe_.number(); }
-  void read_some();  ///< what one read gives, if anything is there
+  void read_some();  ///< passes on what one read gives, if anything is there
   /// Reads all that is there, room or not: what a process wrote before it ended comes before its report. Bounded, for
   /// others may go on to write to the same pipe.
   void drain();

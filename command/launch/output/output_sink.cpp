@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <tutti/command/launch/output_sink.h>
+#include <tutti/command/launch/output/output_sink.h>
 
 #include <fmt/format.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <tutti/command/launch/line_prefixer.h>
+#include <tutti/command/launch/output/line_prefixer.h>
 
 #include <string>
 #include <vector>

@@ -26,7 +26,7 @@ class LinePrefixer {
 
   std::string prefix_;
   std::size_t longest_;
-  std::string begun_;  // of the line whose end has not come; shorter than longest_
+  std::string begun_;  // begin of the line whose end has not come; shorter than longest_
   bool cut_ = false;   // the line's first part has been passed on: nothing more of it makes no further line
 };
 
