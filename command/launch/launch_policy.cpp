@@ -38,9 +38,9 @@ void LaunchPolicy::ended(std::size_t process, Ending ending, Time now, Actions& 
   --running_;
   if (!ending.success()) {
     const bool asked_for = is_asked_for(ending);
-    if (failed_.empty()) cause_failed_ = !asked_for && !request_ && !output_status_;
     failed_.push_back(process);
     if (!asked_for) {
+      if (cause_ == Cause::none) cause_ = Cause::failure;
       actions.emplace_back(
           Say{fmt::format("rank {} (pid {}) {}", member.process.rank, member.process.pid, ending.text())});
       if (stage_ == Stage::running) advance(Stage::waiting, now, actions);
@@ -58,6 +58,7 @@ void LaunchPolicy::group_gone(std::size_t process) {
 void LaunchPolicy::requested(int signal, Time now, Actions& actions) {
   if (!request_) {
     request_ = signal;
+    if (cause_ == Cause::none) cause_ = Cause::request;
     actions.emplace_back(SignalAll{signal});
     if (stage_ < Stage::terminated)
       actions.emplace_back(Say{fmt::format("{} is passed on to all ranks; once more ends them", signal_text(signal))});
@@ -76,8 +77,9 @@ void LaunchPolicy::requested(int signal, Time now, Actions& actions) {
 void LaunchPolicy::output_failed(const std::string& why, int status, Time now, Actions& actions) {
   if (output_status_) return;
   output_status_ = status;
-  // Who is about to end may finish that: what is left to do may be a checkpoint.
-  if (stage_ != Stage::running || request_) return;
+  // A job that ends already may finish that: what is left to do may be a checkpoint.
+  if (cause_ != Cause::none) return;
+  cause_ = Cause::output;
   actions.emplace_back(Say{why + ": the job ends"});
   advance(Stage::terminated, now, actions);
 }
@@ -141,24 +143,20 @@ std::string LaunchPolicy::members_text(const std::vector<std::size_t>& places) c
 }
 
 int LaunchPolicy::status() const {
-  if (output_status_ && !cause_failed_) return *output_status_;
-  if (!failed_.empty()) return members_[failed_.front()].ending->status();
-  return running_ > 0 ? kSignalled + SIGKILL : 0;
+  if (cause_ != Cause::output && !failed_.empty()) return members_[failed_.front()].ending->status();
+  return output_status_.value_or(running_ > 0 ? kSignalled + SIGKILL : 0);
 }
 
 std::optional<std::string> LaunchPolicy::closing() const {
   if (failed_.empty()) return std::nullopt;
   std::vector<std::size_t> consequences = failed_;
-  std::string cause;
-  if (cause_failed_) {
+  std::string cause = "the job ended because its output could not be passed on";
+  if (cause_ == Cause::request) cause = "the job ended after " + signal_text(*request_);
+  if (cause_ == Cause::failure) {
     const Member& first = members_[failed_.front()];
     cause = fmt::format("the job failed because rank {} (pid {}) {}", first.process.rank, first.process.pid,
                         first.ending->text());
     consequences.erase(consequences.begin());
-  } else if (request_) {
-    cause = "the job ended after " + signal_text(*request_);
-  } else {
-    cause = "the job ended because its output could not be passed on";
   }
   // Who ended as the user asked needs no word.
   std::erase_if(consequences, [this](std::size_t i) { return request_ && members_[i].ending->is_for(*request_); });

@@ -63,6 +63,7 @@ class LaunchPolicy {
 
  private:
   enum class Stage : std::uint8_t { running, waiting, terminated, killed, given_up };
+  enum class Cause : std::uint8_t { none, failure, request, output };
   struct Member {
     Process process;
     std::optional<Ending> ending;
@@ -82,7 +83,7 @@ class LaunchPolicy {
   std::size_t running_;              // processes that have not ended
   std::size_t left_;                 // process groups that are not gone
   std::vector<std::size_t> failed_;  // those that ended other than with status 0, in order
-  bool cause_failed_ = false;        // the first of failed_ is why the job ended
+  Cause cause_ = Cause::none;        // why the job ends: what came first; a failure is that of the first of failed_
   std::optional<int> request_;       // first signal that asked for the end
   std::optional<int> output_status_;
 };

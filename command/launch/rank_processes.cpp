@@ -17,6 +17,10 @@ namespace tutti::launch {
 
 namespace {
 
+// Ten seconds for those that were killed: a process that waits within the kernel may take longer, and is left.
+constexpr int kMostLooks = 10'000;
+constexpr useconds_t kMicrosecondsBetweenLooks = 1000;
+
 // By its number: glibc 2.36 declares the function without its linkage for C++.
 FileDescriptor open_watch(pid_t pid) {
   const int watch = static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
@@ -37,10 +41,10 @@ RankProcesses::RankProcesses() : watches_(epoll_create1(EPOLL_CLOEXEC)) {
 
 RankProcesses::~RankProcesses() {
   signal_all(SIGKILL);
-  // Ends, for nobody outlives SIGKILL.
-  for (const Member& member : members_)
-    while (!member.group_gone && (waitpid(-member.pid, nullptr, 0) > 0 || errno == EINTR)) {
-    }
+  for (int i = 0; i < kMostLooks && !all_gone(); ++i) {
+    if (i > 0) usleep(kMicrosecondsBetweenLooks);
+    reap();
+  }
 }
 
 void RankProcesses::add(pid_t pid) {
@@ -55,6 +59,8 @@ void RankProcesses::signal_all(int signal) const {
   for (const Member& member : members_)
     if (!member.group_gone) kill(-member.pid, signal);
 }
+
+bool RankProcesses::all_gone() const { return std::ranges::all_of(members_, &Member::group_gone); }
 
 RankProcesses::Changes RankProcesses::reap() {
   Changes changes;

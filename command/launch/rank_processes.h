@@ -22,7 +22,7 @@ class RankProcesses {
   };
 
   RankProcesses();   ///< throws LaunchError
-  ~RankProcesses();  ///< kills and reaps whatever is left of them
+  ~RankProcesses();  ///< kills whatever is left of them, and reaps it within seconds
   RankProcesses(const RankProcesses&) = delete;
   RankProcesses& operator=(const RankProcesses&) = delete;
 
@@ -37,6 +37,8 @@ class RankProcesses {
     bool ended = false;
     bool group_gone = false;
   };
+
+  bool all_gone() const;
 
   std::vector<Member> members_;
   FileDescriptor watches_;  // epoll, which lists the ended in their order

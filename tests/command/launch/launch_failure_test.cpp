@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Processes that fail, do not end, or leave others behind.
+#include <tutti/tests/command/launch_folder.h>
 #include <tutti/tests/command/running_program.h>
 
 #include <array>
@@ -135,6 +136,7 @@ TEST_CASE("launch: a process that went out of its group is not waited for, thoug
 }
 
 TEST_CASE("launch: the processes die with the launcher") {
+  const LaunchFolder folder;  // the launcher cannot remove its own
   RunningProgram launcher(
       launch_script({"-n", "2"}, "trap '' TERM INT HUP; echo pid=$$,; while :; do read line </dev/zero; done"));
   launcher.wait_for("[0] pid=");

@@ -208,8 +208,14 @@ TEST_CASE("launch_policy: an output without a reader ends the job, unless it end
     job.policy.output_failed("standard error: Input/output error", 1, job.now, job.actions_);
     CHECK(job.signals().empty());
     job.exits(0, 0);
-    job.exits(1, 0);
-    CHECK(job.policy.status() == 1);
+    SUBCASE("that goes well") {
+      job.exits(1, 0);
+      CHECK(job.policy.status() == 1);
+    }
+    SUBCASE("that ends as asked") {
+      job.dies(1, SIGHUP);
+      CHECK(job.policy.status() == 129);
+    }
   }
   SUBCASE("after a failure") {
     job.exits(0, 3);

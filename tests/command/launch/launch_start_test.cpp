@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // What processes of a job are given, and what happens when they cannot be started.
+#include <tutti/tests/command/launch_folder.h>
 #include <tutti/tests/command/running_program.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -17,27 +17,6 @@ using namespace tutti::testing;
 
 namespace {
 
-/// A folder for each test case, in which the launcher makes its own too.
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    std::string name = (std::filesystem::temp_directory_path() / "tutti-test-XXXXXX").string();
-    REQUIRE(mkdtemp(name.data()) != nullptr);
-    path_ = name;
-    setenv("TMPDIR", path_.c_str(), 1);
-  }
-  ~TemporaryFolder() {
-    unsetenv("TMPDIR");
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  const std::filesystem::path& path() const { return path_; }
-  bool empty() const { return std::filesystem::is_empty(path_); }
-
- private:
-  std::filesystem::path path_;
-};
-
 std::vector<std::string> sorted_lines(const std::string& text) {
   std::vector<std::string> lines = lines_of(text);
   std::ranges::sort(lines);
@@ -47,7 +26,7 @@ std::vector<std::string> sorted_lines(const std::string& text) {
 }  // namespace
 
 TEST_CASE("launch: each process has its place, and all share secret, name and rendezvous") {
-  const TemporaryFolder folder;
+  const LaunchFolder folder;
   RunningProgram launcher(
       launch_script({"-n", "3"},
                     "echo $TUTTI_RANK/$TUTTI_WORLD_SIZE $TUTTI_LOCAL_RANK/$TUTTI_LOCAL_WORLD_SIZE;"
@@ -68,7 +47,7 @@ TEST_CASE("launch: each process has its place, and all share secret, name and re
 }
 
 TEST_CASE("launch: one of several hosts") {
-  const TemporaryFolder folder;
+  const LaunchFolder folder;
   const std::string secret = folder.path() / "job.secret";
   std::ofstream(secret) << "hush";
   const std::vector<std::string> options{"-n",           "2",           "--hosts",       "2",   "--host", "1",
@@ -119,7 +98,7 @@ TEST_CASE("launch: the program gets its arguments as they are, nothing to read, 
 }
 
 TEST_CASE("launch: a program that cannot be started is one line") {
-  const TemporaryFolder folder;
+  const LaunchFolder folder;
   const std::string script = folder.path() / "script";
   const auto refused = [&](const std::string& program, int status, const std::string& problem) {
     RunningProgram launcher({TUTTI_COMMAND, "launch", "-n", "3", "--", program});
@@ -139,7 +118,7 @@ TEST_CASE("launch: a program that cannot be started is one line") {
 }
 
 TEST_CASE("launch: when a later process cannot be started, nothing is left of the others") {
-  const TemporaryFolder folder;
+  const LaunchFolder folder;
   const std::string program = folder.path() / "program";
   const std::string started = folder.path() / "started";
   // The first removes what the second would be. A pipe lets the launcher go on only then.
