@@ -138,7 +138,7 @@ TEST_CASE("launch: a process that went out of its group is not waited for, thoug
 TEST_CASE("launch: the processes die with the launcher") {
   const LaunchFolder folder;  // the launcher cannot remove its own
   RunningProgram launcher(
-      launch_script({"-n", "2"}, "trap '' TERM INT HUP; echo pid=$$,; while :; do read line </dev/zero; done"));
+      launch_script({"-n", "2"}, "trap '' TERM INT HUP; echo pid=$$,; while :; do sleep 0.1; done"));
   launcher.wait_for("[0] pid=");
   launcher.wait_for("[1] pid=");
   launcher.wait_for(",\n");
