@@ -30,6 +30,7 @@ LAYERS = {
     "optim": {"backend", "autodiff"},
     "distributed": {"backend", "autodiff", "nn", "optim"},
     "train": {"backend", "autodiff", "nn", "exchange", "optim", "distributed"},
+    "command": set(),
 }
 # Includes what programs use, and is included by no source of the library.
 UMBRELLA = "tutti.h"
@@ -74,6 +75,7 @@ PRIVATE_FOLDERS = {
     "backend/cpu": ("backend/devices", "backend/linear_algebra"),
     "backend/cuda": ("backend/devices", "distributed/engines"),
     "backend/processor": (),
+    "command": (),
     "distributed/engines/nccl": ("distributed/engines",),
     "distributed/engines/peer": ("distributed/engines",),
 }
@@ -86,7 +88,7 @@ THIRD_PARTY = (
     (("nccl*",), ("distributed/engines/nccl/*",)),
     (("nlohmann/*",), ("exchange/*", "train/*", "examples/*")),
     (("zlib.h",), ("exchange/*", "train/*", "examples/*")),
-    (("CLI/*",), ("examples/*",)),
+    (("CLI/*",), ("command/*", "examples/*")),
     (("doctest/*",), ()),
     (("benchmark/*",), ()),
     (("fmt/*",), ("*",)),
@@ -104,7 +106,12 @@ def lies_in(path, folders):
 
 def is_top_header(path):
     """Of a layer, for programs and the rest of the library."""
-    return len(path.parts) == 2 and path.parts[0] in LAYERS and path.suffix == ".h"
+    return len(path.parts) == 2 and shows_headers(path.parts[0]) and path.suffix == ".h"
+
+
+def shows_headers(layer):
+    """Whether others than its tests include it: the command is a program."""
+    return layer in LAYERS and layer not in PRIVATE_FOLDERS
 
 
 def within_fault(path, header, includes_of, reached):
@@ -157,7 +164,7 @@ def asks_for_a_library(header):
 
 def place_fault(path):
     """What is wrong with where a file lies, or None."""
-    if len(path.parts) == 2 and path.parts[0] in LAYERS and path.suffix in CODE_SUFFIXES - {".h"}:
+    if len(path.parts) == 2 and shows_headers(path.parts[0]) and path.suffix in CODE_SUFFIXES - {".h"}:
         return f"the top of {path.parts[0]}/ shows headers alone; a source lies in the folder of its subject"
     return None
 

@@ -51,7 +51,7 @@ stage() {
 }
 
 project_sources() {
-  find backend autodiff nn exchange optim distributed train examples tests benches -name '*.h' -o -name '*.cpp' | sort
+  find backend autodiff nn exchange optim distributed train command examples tests benches -name '*.h' -o -name '*.cpp' | sort
 }
 
 check_format() {
@@ -131,7 +131,7 @@ build_sanitized() {
 
 # What runs under ASan and UBSan. Kernels on the host, which watch their memory themselves, and the comparison of devices,
 # which runs what the references do, take longer there than all else: with --full.
-memory_tests=(backend_test autodiff_test nn_test references_test exchange_test optim_test distributed_test train_test)
+memory_tests=(backend_test autodiff_test nn_test references_test exchange_test optim_test distributed_test train_test command_test)
 [ $full -eq 0 ] || memory_tests+=(kernels_test comparison_test)
 # Whose code starts threads, or works on streams in ways that the other suites do not.
 threaded_tests=(backend_test autodiff_test nn_test optim_test distributed_test train_test)
