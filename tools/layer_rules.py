@@ -76,6 +76,7 @@ PRIVATE_FOLDERS = {
     "backend/processor": (),
     "distributed/engines/nccl": ("distributed/engines",),
     "distributed/engines/peer": ("distributed/engines",),
+    "distributed/processes/control": ("distributed/processes",),
 }
 
 # Where third-party headers may stand, first match decides. Tests and benches may use all as references and peers.
@@ -85,6 +86,7 @@ THIRD_PARTY = (
     (("cuda*", "cublas*", "cudnn*", "cusolver*", "curand*", "cub/*"), ("backend/cuda/*", "distributed/engines/nccl/*")),
     (("nccl*",), ("distributed/engines/nccl/*",)),
     (("nlohmann/*",), ("exchange/*", "train/*", "examples/*")),
+    (("zmq.h", "sodium.h"), ("distributed/processes/*",)),
     (("zlib.h",), ("exchange/*", "train/*", "examples/*")),
     (("CLI/*",), ("examples/*",)),
     (("doctest/*",), ()),
