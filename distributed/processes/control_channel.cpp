@@ -21,13 +21,11 @@
 #include <thread>
 #include <utility>
 
-namespace tutti {
+namespace tutti::control {
 
 namespace {
 
-using namespace control;
-
-/// Of the instructions that this library was compiled for: results differ between them in their last bits.
+/// Level of the instructions that this library was compiled for: results differ between them in their last bits.
 constexpr const char* kInstructionLevel =
 #if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512VL__) && defined(__AVX512DQ__)
     "x86-64-v4";
@@ -123,14 +121,18 @@ Hello hello_of(const LaunchPlace& place, const ControlOptions& options, const st
 
 }  // namespace
 
+}  // namespace tutti::control
+
+namespace tutti {
+
 class ControlChannel::Impl {
  public:
   Impl(const LaunchPlace& place, const JobSecret& secret, const ControlOptions& options)
       : rank(place.rank), size(place.size) {
-    auto watch = make_watch(place, secret);  // first: who reaches the door finds it, too
-    auto star = std::make_unique<Star>(plan_of(place, secret), secret, place.job);
-    const Hello hello = hello_of(place, options, star->address());
-    loop_ = std::make_unique<Loop>(std::move(star), std::move(watch), hello, options, mailbox);
+    auto watch = control::make_watch(place, secret);  // first: who reaches the door finds it, too
+    auto star = std::make_unique<control::Star>(control::plan_of(place, secret), secret, place.job);
+    const control::Hello hello = control::hello_of(place, options, star->address());
+    loop_ = std::make_unique<control::Loop>(std::move(star), std::move(watch), hello, options, mailbox);
     thread_ = start();
     try {
       members = mailbox.wait_until_open();
@@ -145,7 +147,7 @@ class ControlChannel::Impl {
 
   int rank;
   int size;
-  Mailbox mailbox;
+  control::Mailbox mailbox;
   std::vector<ControlMember> members;
 
  private:
@@ -168,13 +170,13 @@ class ControlChannel::Impl {
     if (thread_.joinable()) thread_.join();
   }
 
-  std::unique_ptr<Loop> loop_;
+  std::unique_ptr<control::Loop> loop_;
   std::thread thread_;  // runs loop_; joined before it goes
 };
 
 ControlChannel::ControlChannel(const LaunchPlace& place, const JobSecret& secret, const ControlOptions& options) {
-  check(place);
-  impl_ = std::make_unique<Impl>(place, secret, checked(options));
+  control::check(place);
+  impl_ = std::make_unique<Impl>(place, secret, control::checked(options));
 }
 
 ControlChannel::~ControlChannel() = default;
@@ -184,7 +186,7 @@ int ControlChannel::size() const noexcept { return impl_->size; }
 const std::vector<ControlMember>& ControlChannel::members() const noexcept { return impl_->members; }
 
 void ControlChannel::send(int rank, std::span<const std::byte> bytes) {
-  static_assert(kMostBytes == kMostDataBytes);
+  static_assert(kMostBytes == control::kMostDataBytes);
   if (bytes.size() > kMostBytes)
     raise<Error>("[control channel] a message of {} bytes to rank {}: at most {}", bytes.size(), rank, kMostBytes);
   const bool connected = impl_->rank == 0 ? rank > 0 && rank < impl_->size : rank == 0;

@@ -19,12 +19,15 @@ constexpr auto kKnock = 200ms;  // from one hello to the next, until there is a 
 
 void Loop::gather(Time now) {
   star_->take_ended();  // who comes again says hello again
-  if (!is_coordinator()) knock(now);
+  if (is_coordinator())
+    next_beat_ = now + kKnock;
+  else
+    knock(now);
   if (is_coordinator() && admission_.complete()) {
     welcome_all();
     open(admission_.members(), now);
   }
-  if (!open_ && now >= until_) give_up_late(now);
+  if (!open_ && now >= until_) give_up_late();
 }
 
 void Loop::knock(Time now) {
@@ -41,7 +44,7 @@ bool Loop::take_unadmitted(const Star::Incoming& incoming, const Frame& frame, T
     if (!is_coordinator() || incoming.bytes.size() > kMostHandshakeBytes)
       ++garbage_;
     else
-      meet(incoming.from, *hello, now);
+      meet(incoming.from, *hello);
     return true;
   }
   if (open_ || is_coordinator()) return false;
@@ -57,7 +60,7 @@ bool Loop::take_unadmitted(const Star::Incoming& incoming, const Frame& frame, T
   return true;
 }
 
-void Loop::meet(const Star::Origin& from, const Hello& hello, Time) {
+void Loop::meet(const Star::Origin& from, const Hello& hello) {
   const auto known = peers_.find(from.rank);
   const bool same = known != peers_.end() && known->second.connection == from.connection;
   if (open_) {
@@ -108,7 +111,7 @@ void Loop::open(std::vector<Member> members, Time now) {
   mailbox_.open(std::move(all));
 }
 
-void Loop::give_up_late(Time) {
+void Loop::give_up_late() {
   const auto waited = std::chrono::duration<double>(options_.rendezvous).count();
   if (is_coordinator()) {
     std::string why = fmt::format("{:.3g} s have passed: {}", waited, admission_.missing());

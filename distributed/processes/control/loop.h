@@ -41,10 +41,10 @@ class Loop {
   void look_for_deaths();
 
   bool take_unadmitted(const Star::Incoming&, const Frame&, Time now);
-  void meet(const Star::Origin&, const Hello&, Time now);
+  void meet(const Star::Origin&, const Hello&);
   void welcome(const Welcome&, Time now);
   void knock(Time now);
-  void give_up_late(Time now);
+  void give_up_late();
   void refuse(const std::string& why);
   void fail(const std::string& why);
   void answer(const Star::Origin&, const Frame&);
@@ -63,7 +63,7 @@ class Loop {
   Mailbox& mailbox_;
   Admission admission_;                // rank 0's book
   std::map<int, Star::Origin> peers_;  // those that can be sent to
-  std::vector<Member> table_;          // as much as has come, on other ranks than 0
+  std::vector<Member> table_;          // members that rank 0 has told so far, on other ranks
   std::string told_;                   // rank 0's last word on those that are missing
   PeerClocks clocks_;
   StandstillWatch standstill_;
