@@ -45,8 +45,7 @@ class ControlChannel {
 
   static constexpr std::size_t kMostBytes = 65'000;
   /// Hands bytes over, never blocks. Nothing tells that they arrived; to a rank that is lost they go nowhere. Throws
-  /// Error: for more than kMostBytes; for a rank that this one has no connection to; when the channel has failed for
-  /// want of room.
+  /// Error: for more than kMostBytes; for a rank that this one has no connection to; when 65,536 messages wait already.
   void send(int rank, std::span<const std::byte> bytes);
 
   /// The next event, each rank's in order; none when the deadline has passed. Throws Error when the channel's thread

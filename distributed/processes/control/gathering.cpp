@@ -62,7 +62,7 @@ bool Loop::take_unadmitted(const Star::Incoming& incoming, const Frame& frame, T
 
 void Loop::meet(const Star::Origin& from, const Hello& hello) {
   const auto known = peers_.find(from.rank);
-  const bool same = known != peers_.end() && known->second.connection == from.connection;
+  const bool same = known != peers_.end() && known->second.origin.connection == from.connection;
   if (open_) {
     // A hello that crossed the welcome needs no answer.
     if (!same)
@@ -74,7 +74,7 @@ void Loop::meet(const Star::Origin& from, const Hello& hello) {
     answer(from, Refusal{*why});
     return refuse(*why);
   }
-  peers_[from.rank] = from;
+  peers_[from.rank] = {from};
   if (!admission_.complete()) answer(from, Waiting{admission_.missing()});
 }
 
@@ -83,7 +83,7 @@ void Loop::welcome_all() {
   for (std::size_t first = 0; first < all.size(); first += kMostMembersOfFrame) {
     const auto begin = all.begin() + static_cast<std::ptrdiff_t>(first);
     const Welcome part{{begin, begin + static_cast<std::ptrdiff_t>(std::min(kMostMembersOfFrame, all.size() - first))}};
-    for (const auto& [rank, origin] : peers_) answer(origin, part);
+    for (const auto& [rank, peer] : peers_) answer(peer.origin, part);
   }
 }
 
@@ -101,7 +101,7 @@ void Loop::welcome(const Welcome& part, Time now) {
 void Loop::open(std::vector<Member> members, Time now) {
   open_ = true;
   next_beat_ = now;
-  for (const auto& [rank, origin] : peers_) clocks_.begin(rank, now);
+  for (const auto& [rank, peer] : peers_) clocks_.begin(rank, now);
   std::vector<ControlMember> all;
   for (Member& each : members)
     all.push_back({static_cast<int>(each.rank), std::move(each.host), static_cast<std::int64_t>(each.pid),
@@ -129,7 +129,7 @@ void Loop::give_up_late() {
 // Tells all that have come why there will be no job.
 void Loop::refuse(const std::string& why) {
   if (is_coordinator())
-    for (const auto& [rank, origin] : peers_) answer(origin, Refusal{why});
+    for (const auto& [rank, peer] : peers_) answer(peer.origin, Refusal{why});
   fail(why);
 }
 

@@ -14,7 +14,10 @@ using namespace std::chrono_literals;
 
 namespace {
 
-constexpr int kMessagesOfTurn = 256;  // so that a flood of them delays no heartbeat
+constexpr int kMessagesOfTurn = 256;                               // so that a flood of them delays no heartbeat
+constexpr std::size_t kMostWaitingBytes = std::size_t{32} << 20U;  // for a peer, beside its connection's queue
+constexpr auto kRetry = 2ms;                                       // wait before frames are tried again
+constexpr auto kFarewell = 300ms;
 constexpr auto kPublication = 50ms;
 constexpr auto kProbe = 10ms;          // from the end of a connection to a look at whose it was
 constexpr auto kBetweenProbes = 50ms;  // however many connections end: strangers' do, too
@@ -55,8 +58,9 @@ bool Loop::turn() {
   const Time now = Clock::now();
   notice_pause(now);
   const auto outgoing = mailbox_.take();
-  if (!outgoing) return false;
-  post_all(*outgoing);
+  if (!outgoing && ends(now)) return false;
+  flush_all();
+  if (outgoing) post_all(*outgoing);
   star_->serve();
   // Ends are noticed before messages are read, and told after: those that came before are read by then.
   read(now);
@@ -76,7 +80,8 @@ void Loop::wait() const {
   for (const int descriptor : {mailbox_.wake_descriptor(), watch_->descriptor()})
     items.push_back({nullptr, descriptor, ZMQ_POLLIN, 0});
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(next_beat_ - Clock::now());
-  const auto timeout = std::clamp<std::chrono::milliseconds>(left, open_ ? 0ms : 10ms, standstill_.period());
+  auto timeout = std::clamp<std::chrono::milliseconds>(left, open_ ? 0ms : 10ms, standstill_.period());
+  if (has_waiting()) timeout = std::min<std::chrono::milliseconds>(timeout, kRetry);
   if (zmq_poll(items.data(), static_cast<int>(items.size()), timeout.count()) < 0 && zmq_errno() != EINTR)
     raise<Error>("[control channel] poll: {}", zmq_strerror(zmq_errno()));
 }
@@ -103,7 +108,8 @@ void Loop::take(Star::Incoming& incoming, Time now) {
   if (!frame) return void(++garbage_);
   if (take_unadmitted(incoming, *frame, now)) return;
   const auto peer = peers_.find(incoming.from.rank);
-  if (!open_ || peer == peers_.end() || peer->second.connection != incoming.from.connection) return void(++garbage_);
+  if (!open_ || peer == peers_.end() || peer->second.origin.connection != incoming.from.connection)
+    return void(++garbage_);
   take(peer->first, *frame, now);
 }
 
@@ -129,7 +135,8 @@ void Loop::beat(Time now) {
   next_beat_ = now + options_.heartbeat;
   watch_->reach();
   std::vector<int> ranks;
-  for (const auto& [rank, origin] : peers_) ranks.push_back(rank);
+  for (const auto& [rank, peer] : peers_)
+    if (peer.waiting.empty()) ranks.push_back(rank);  // what waits is a sign of life, too
   for (const int rank : ranks) send(rank, Heartbeat{mailbox_.progress.load(std::memory_order_relaxed)});
 }
 
@@ -159,15 +166,45 @@ void Loop::look_for_deaths() {
 void Loop::send(int rank, const Frame& frame) {
   const auto peer = peers_.find(rank);
   if (peer == peers_.end()) return;
-  switch (star_->send(peer->second, encode(frame))) {
-    case Socket::Sent::sent: return;
-    case Socket::Sent::gone: return lose(rank, PeerLost::Reason::disconnected);
-    case Socket::Sent::full:
-      // A line that has just ended takes nothing either.
-      star_->serve();
-      return lose(
-          rank, is_coordinator() || star_->line_is_up() ? PeerLost::Reason::overflow : PeerLost::Reason::disconnected);
+  peer->second.waiting.push_back(encode(frame));
+  peer->second.bytes += peer->second.waiting.back().size();
+  flush(rank);
+}
+
+void Loop::flush(int rank) {
+  Peer& peer = peers_.at(rank);
+  while (!peer.waiting.empty()) {
+    switch (star_->send(peer.origin, peer.waiting.front())) {
+      case Socket::Sent::sent:
+        peer.bytes -= peer.waiting.front().size();
+        peer.waiting.pop_front();
+        break;
+      case Socket::Sent::gone: return lose(rank, PeerLost::Reason::disconnected);
+      case Socket::Sent::full:
+        // A line that has just ended takes nothing either.
+        star_->serve();
+        if (!is_coordinator() && !star_->line_is_up()) return lose(rank, PeerLost::Reason::disconnected);
+        if (peer.bytes > kMostWaitingBytes) lose(rank, PeerLost::Reason::overflow);
+        return;
+    }
   }
+}
+
+void Loop::flush_all() {
+  std::vector<int> ranks;  // flush() may take one out
+  for (const auto& [rank, peer] : peers_)
+    if (!peer.waiting.empty()) ranks.push_back(rank);
+  for (const int rank : ranks) flush(rank);
+}
+
+bool Loop::has_waiting() const {
+  return std::ranges::any_of(peers_, [](const auto& each) { return !each.second.waiting.empty(); });
+}
+
+// Told to stop: what waits has a moment more.
+bool Loop::ends(Time now) {
+  if (end_ == Time{}) end_ = now + kFarewell;
+  return now >= end_ || !has_waiting();
 }
 
 void Loop::lose(int rank, PeerLost::Reason reason) {

@@ -9,6 +9,7 @@
 #include <tutti/distributed/processes/control/star.h>
 #include <tutti/distributed/processes/control_channel.h>
 
+#include <deque>
 #include <map>
 #include <memory>
 #include <string>
@@ -26,6 +27,11 @@ class Loop {
  private:
   using Clock = std::chrono::steady_clock;
   using Time = Clock::time_point;
+  struct Peer {
+    Star::Origin origin;
+    std::deque<Bytes> waiting = {};  // frames that the connection's queue had no room for
+    std::size_t bytes = 0;           // their sum
+  };
 
   bool turn();
   void wait() const;
@@ -53,6 +59,10 @@ class Loop {
   bool is_coordinator() const { return own_.rank == 0; }
 
   void send(int rank, const Frame&);
+  void flush(int rank);
+  void flush_all();
+  bool has_waiting() const;
+  bool ends(Time now);
   void lose(int rank, PeerLost::Reason);
   void publish(Time now);
 
@@ -61,16 +71,17 @@ class Loop {
   Hello own_;
   ControlOptions options_;
   Mailbox& mailbox_;
-  Admission admission_;                // rank 0's book
-  std::map<int, Star::Origin> peers_;  // those that can be sent to
-  std::vector<Member> table_;          // members that rank 0 has told so far, on other ranks
-  std::string told_;                   // rank 0's last word on those that are missing
+  Admission admission_;        // rank 0's book
+  std::map<int, Peer> peers_;  // those that can be sent to
+  std::vector<Member> table_;  // members that rank 0 has told so far, on other ranks
+  std::string told_;           // rank 0's last word on those that are missing
   PeerClocks clocks_;
   StandstillWatch standstill_;
   Time until_;      // the rendezvous
   Time next_beat_;  // next hello, during the rendezvous
   Time last_beat_;
   Time next_publication_;
+  Time end_;  // latest end, once stopped
   std::uint64_t garbage_ = 0;
   bool open_ = false;
   bool failed_ = false;

@@ -33,7 +33,8 @@ void Mailbox::post(Outgoing message) {
   {
     const std::lock_guard lock(lock_);
     if (outgoing_.size() >= kMostWaiting)
-      raise<Error>("[control channel] {} messages wait to be sent: the channel's thread stands still", kMostWaiting);
+      raise<Error>("[control channel] {} messages wait to be sent: more come than the channel's thread can take",
+                   kMostWaiting);
     outgoing_.push_back(std::move(message));
   }
   wake();

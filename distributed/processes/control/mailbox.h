@@ -35,7 +35,7 @@ class Mailbox {
   Mailbox();  ///< throws Error if the system has no descriptor
 
   // --- of users, from any thread
-  void post(Outgoing);  ///< throws Error when kMostWaiting wait already: the thread stands still
+  void post(Outgoing);  ///< throws Error when kMostWaiting wait already
   std::optional<ControlEvent> receive(Time deadline);
   /// Waits until open() or fail(), of which the thread does one by its own deadline. Throws Error for the latter.
   std::vector<ControlMember> wait_until_open();

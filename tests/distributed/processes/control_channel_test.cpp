@@ -110,6 +110,21 @@ TEST_CASE("control_channel: messages of each sending thread come in order, from 
   check(*job[2].channel, kThreads * kMessages);
 }
 
+TEST_CASE("control_channel: a burst of more than a connection's queue holds arrives, also when its sender leaves") {
+  auto job = start_job(2, {.silence = 30s});
+  say_all(job);
+  constexpr int kMessages = 10'000;
+  for (int i = 0; i < kMessages; ++i) job[1].channel->send(0, bytes_of(std::to_string(i)));
+  for (int i = 0; i < kMessages; ++i) {
+    const auto message = next<ControlMessage>(*job[0].channel);
+    REQUIRE(message.has_value());
+    if (text_of(*message) != std::to_string(i)) FAIL("message ", i, " is ", text_of(*message));
+  }
+  for (int i = 0; i < 100; ++i) job[1].channel->send(0, bytes_of("last"));
+  job[1].channel.reset();
+  for (int i = 0; i < 100; ++i) REQUIRE(next<ControlMessage>(*job[0].channel).has_value());
+}
+
 TEST_CASE("control_channel: the largest message, an empty one, and what is refused") {
   auto job = start_job(3);
   say_all(job);
