@@ -78,6 +78,7 @@ PRIVATE_FOLDERS = {
     "command": (),
     "distributed/engines/nccl": ("distributed/engines",),
     "distributed/engines/peer": ("distributed/engines",),
+    "distributed/processes/control": ("distributed/processes",),
 }
 
 # Where third-party headers may stand, first match decides. Tests and benches may use all as references and peers.
@@ -87,6 +88,7 @@ THIRD_PARTY = (
     (("cuda*", "cublas*", "cudnn*", "cusolver*", "curand*", "cub/*"), ("backend/cuda/*", "distributed/engines/nccl/*")),
     (("nccl*",), ("distributed/engines/nccl/*",)),
     (("nlohmann/*",), ("exchange/*", "train/*", "examples/*")),
+    (("zmq.h", "sodium.h"), ("distributed/processes/*",)),
     (("zlib.h",), ("exchange/*", "train/*", "examples/*")),
     (("CLI/*",), ("command/*", "examples/*")),
     (("doctest/*",), ()),

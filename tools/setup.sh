@@ -7,7 +7,8 @@ set -euo pipefail
 
 declare -A packages=(
   [build]="g++ meson ninja-build pkg-config ccache
-           libeigen3-dev libfmt-dev libcli11-dev nlohmann-json3-dev zlib1g-dev libdnnl-dev"
+           libeigen3-dev libfmt-dev libcli11-dev nlohmann-json3-dev zlib1g-dev libdnnl-dev
+           libzmq3-dev libsodium-dev"
   [test]="doctest-dev qemu-user"
   [bench]="libbenchmark-dev"
   [check]="clang-16 libclang-rt-16-dev llvm-16 clang-format-16 python3 spin"

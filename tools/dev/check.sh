@@ -131,10 +131,10 @@ build_sanitized() {
 
 # What runs under ASan and UBSan. Kernels on the host, which watch their memory themselves, and the comparison of devices,
 # which runs what the references do, take longer there than all else: with --full.
-memory_tests=(backend_test autodiff_test nn_test references_test exchange_test optim_test distributed_test train_test command_test)
+memory_tests=(backend_test autodiff_test nn_test references_test exchange_test optim_test distributed_test control_test train_test command_test)
 [ $full -eq 0 ] || memory_tests+=(kernels_test comparison_test)
 # Whose code starts threads, or works on streams in ways that the other suites do not.
-threaded_tests=(backend_test autodiff_test nn_test optim_test distributed_test train_test)
+threaded_tests=(backend_test autodiff_test nn_test optim_test distributed_test control_test train_test)
 
 # TSan cannot map its shadow under some randomised layouts; not every container lets a process switch that off.
 run_thread_sanitized() {

@@ -36,7 +36,7 @@ write_packages() {
 
 build() {
   write_packages
-  configure $folder --buildtype=release -Dcuda=enabled -Dnccl=auto -Donednn=disabled -Dcpu_arch=x86-64-v3 \
+  configure $folder --buildtype=release -Dcuda=enabled -Dnccl=auto -Donednn=disabled -Dprocesses=disabled -Dcpu_arch=x86-64-v3 \
     -Dexamples=false -Dgpu_arch=90-real ${TUTTI_WERROR:+-Dwerror=true}
   compile $folder device_programs gpu_bench_executables
   python3 tools/source_fingerprint.py >$folder/sources
