@@ -39,7 +39,7 @@ std::ostream& operator<<(std::ostream&, const Member&);
 /// The devices of a group's processes: how many there are, and which of them one process has.
 struct World {
   int processes = 1;
-  std::size_t devices = 0;  ///< of all processes; 0: one process, whose devices are all
+  std::size_t devices = 0;  ///< devices of all processes; 0: one process, whose devices are all
   std::size_t first = 0;    ///< number of this process's first device; the others' follow
 };
 

@@ -24,7 +24,7 @@ struct Agreement {
   std::uint32_t devices(ParameterId) const;
   std::uint32_t contributors(ParameterId) const;
   bool required_by_same(ParameterId, ParameterId) const;
-  bool has_same_sets(const Agreement&) const;  ///< for the same devices
+  bool has_same_sets(const Agreement&) const;  ///< device by device
   bool all_left() const;                       ///< no device of any process comes again
 
   std::vector<std::shared_ptr<const RequiredSet>> sets;  ///< different ones

@@ -29,7 +29,7 @@ class ProcessLink {
 
   virtual ~ProcessLink() = default;
 
-  virtual int rank() const noexcept = 0;                                   ///< of this process
+  virtual int rank() const noexcept = 0;                                   ///< this process's
   virtual const std::vector<std::uint32_t>& devices() const noexcept = 0;  ///< number of each process's, by rank
 
   /// Begins; called once, before anything is said.

@@ -15,7 +15,7 @@ namespace tutti {
 
 using Bytes = std::vector<std::byte>;
 
-/// What the processes of a group tell one another in a round, to the bytes and from them: pure, no links or threads. In
+/// Words of the processes of a group to one another in a round, to the bytes and from them: pure, no links or threads. In
 /// each generation every process gives 48 bytes for its first device and 24 for each other (`words`), of which a
 /// required set is a digest. Only when a digest is new to them do they exchange the sets themselves, once. All see the
 /// same bytes, so that all know, or lack, the same sets.
@@ -25,7 +25,7 @@ class RoundAgreement {
   /// number of each process's, by rank.
   RoundAgreement(std::size_t parameters, std::uint64_t description, std::vector<std::uint32_t> devices);
 
-  /// What this process says of a generation.
+  /// The words of this process about a generation.
   Bytes words(const Agree&);
   /// The agreement, from all processes' words by rank; none: the sets are to be exchanged, too. Throws SyncError naming
   /// the rank for bytes that are none, and for another generation.
@@ -40,7 +40,7 @@ class RoundAgreement {
  private:
   struct Device {
     std::uint64_t digest = 0;
-    Agreement::Registration registration;  // but for its set
+    Agreement::Registration registration;  // its set is found later
   };
   struct Known {
     std::shared_ptr<const RequiredSet> set;
@@ -53,8 +53,8 @@ class RoundAgreement {
   std::size_t parameters_;
   std::uint64_t description_;
   std::vector<std::uint32_t> devices_;
-  std::vector<Known> digested_;                                                  // of this process, newest last
-  std::unordered_map<std::uint64_t, std::shared_ptr<const RequiredSet>> known_;  // to all processes, by digest
+  std::vector<Known> digested_;                                                  // this process's, newest last
+  std::unordered_map<std::uint64_t, std::shared_ptr<const RequiredSet>> known_;  // sets that all processes know, by digest
   std::vector<Device> heard_;                                                    // all processes' devices, in order
 };
 

@@ -68,7 +68,7 @@ class OtherProcesses {
   class Runner;
 
   std::unique_ptr<ProcessLink> link_;
-  std::shared_ptr<Gate> gate_;      // which tasks that outlive this object find closed
+  std::shared_ptr<Gate> gate_;      // closed for tasks that outlive this object
   std::unique_ptr<Runner> runner_;  // made when it is needed
   std::optional<RoundAgreement> rounds_;
   Agree asked_;

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <tutti/backend/device.h>
+#include <tutti/distributed/processes/launch_environment.h>
+
+#include <chrono>
+#include <memory>
+#include <span>
+
+namespace tutti {
+
+class Communicator;
+class ProcessLink;
+
+struct ProcessOptions {
+  std::chrono::milliseconds rendezvous{60'000};  ///< time from the start until all processes have come
+  std::chrono::milliseconds silence{2'000};      ///< time after which a process that says nothing counts as lost
+};
+
+/// The processes of a job, of which this is one. They find each other when it is made, watch each other until it goes,
+/// and serve one GradientSync. Lives longer than that. Today all are on one host and have CPU devices.
+class ProcessGroup {
+ public:
+  /// Reads this process's place from what launchers set (launch_place), and waits for the others; alone if nothing is
+  /// set. Throws Error: what launch_place throws; for what ControlChannel throws, naming the ranks that did not come or
+  /// differ; where the library was built without libzmq and libsodium and there are others.
+  static ProcessGroup from_environment(const ProcessOptions& options = {});
+  ProcessGroup(const LaunchPlace&, const ProcessOptions&);
+  ProcessGroup(ProcessGroup&&) noexcept;
+  ProcessGroup& operator=(ProcessGroup&&) noexcept;
+  ~ProcessGroup();  ///< the others see this process's end
+
+  int rank() const noexcept;
+  int size() const noexcept;
+  bool alone() const noexcept { return size() == 1; }
+
+  struct Connection {
+    std::unique_ptr<Communicator> engine;
+    std::unique_ptr<ProcessLink> link;
+  };
+  /// Connects these devices of this process with those of the others, which wait for it; for GradientSync. Throws
+  /// SyncError for a device that is no CPU, naming it and its rank, for processes on several hosts, for a process that
+  /// does not come in time, and when it is called again.
+  Connection connect(std::span<const Device>);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace tutti

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tutti/distributed/process_group/control_link.h>
+
+#include <tutti/backend/error.h>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+#include <span>
+#include <utility>
+
+namespace tutti {
+
+namespace {
+
+using namespace std::chrono_literals;
+using Bytes = ProcessLink::Bytes;
+
+/// First byte of a message.
+enum class Kind : std::uint8_t {
+  said = 1,  ///< to rank 0: bytes
+  heard,     ///< from rank 0: for each rank its length, and then its bytes
+  ended,     ///< an End
+};
+
+struct EndHead {
+  std::int64_t completed = 0;
+  std::int32_t rank = 0;
+  std::int32_t closed = 0;
+};
+
+constexpr auto kLook = 50ms;  // between two looks at `closed_`
+constexpr std::size_t kMostText = 4096;
+
+void append(Bytes& bytes, const void* from, std::size_t count) {
+  const std::size_t before = bytes.size();
+  bytes.resize(before + count);
+  if (count > 0) std::memcpy(bytes.data() + before, from, count);
+}
+
+Bytes message_of(Kind kind, const Bytes& content) {
+  Bytes message{static_cast<std::byte>(kind)};
+  append(message, content.data(), content.size());
+  return message;
+}
+
+Bytes message_of(const ProcessLink::End& end) {
+  const EndHead head{end.completed, end.rank, end.closed};
+  Bytes message{static_cast<std::byte>(Kind::ended)};
+  append(message, &head, sizeof(head));
+  append(message, end.text.data(), std::min(end.text.size(), kMostText));
+  return message;
+}
+
+// Of members, which are trusted, but not with sizes.
+std::optional<ProcessLink::End> end_of(std::span<const std::byte> content) {
+  EndHead head;
+  if (content.size() < sizeof(head)) return std::nullopt;
+  std::memcpy(&head, content.data(), sizeof(head));
+  const auto text = content.subspan(sizeof(head));
+  return ProcessLink::End{head.rank, std::string(reinterpret_cast<const char*>(text.data()), text.size()),
+                          head.completed, head.closed != 0};
+}
+
+std::optional<std::vector<Bytes>> all_words_of(std::span<const std::byte> content, std::size_t ranks) {
+  std::vector<Bytes> words;
+  for (std::size_t rank = 0; rank < ranks; ++rank) {
+    std::uint32_t length = 0;
+    if (content.size() < sizeof(length)) return std::nullopt;
+    std::memcpy(&length, content.data(), sizeof(length));
+    content = content.subspan(sizeof(length));
+    if (content.size() < length) return std::nullopt;
+    words.emplace_back(content.begin(), content.begin() + length);
+    content = content.subspan(length);
+  }
+  return content.empty() ? std::optional(std::move(words)) : std::nullopt;
+}
+
+}  // namespace
+
+ControlLink::ControlLink(ControlChannel& channel, Bytes mine, std::chrono::steady_clock::time_point deadline)
+    : channel_(channel), said_(static_cast<std::size_t>(channel.size())) {
+  std::optional<End> end;
+  hearing_ = {.said = [this](std::vector<Bytes> words) { first_words_ = std::move(words); },
+              .ended = [&end](const End& first) { end = first; }};
+  say(std::move(mine));
+  while (first_words_.empty() && !end) {
+    const auto event = channel_.receive(deadline);
+    if (!event)
+      raise<SyncError>("[sync] not all processes have made their group in time; rank {} waits for rank {}", rank(),
+                       fmt::join(missing(), ", "));
+    take(*event);
+  }
+  if (end) throw SyncError(end->text);
+  hearing_ = {};
+}
+
+void ControlLink::open(Hearing hearing) {
+  hearing_ = std::move(hearing);
+  thread_ = std::thread([this] { run(); });
+}
+
+void ControlLink::close() noexcept {
+  closed_.store(true);
+  if (thread_.joinable()) thread_.join();
+}
+
+// Heartbeats wake nobody: it looks by itself whether it is to end.
+void ControlLink::run() {
+  while (!closed_.load()) try {
+      if (const auto event = channel_.receive(std::chrono::steady_clock::now() + kLook)) take(*event);
+    } catch (const Error& error) {
+      return hear_end(
+          {rank(), fmt::format("[sync] the control channel of {} has failed: {}", name_of(rank()), error.what())});
+    }
+}
+
+void ControlLink::say(Bytes bytes) {
+  if (rank() == 0) return add(0, std::move(bytes));
+  const Bytes message = message_of(Kind::said, bytes);
+  {
+    const std::lock_guard lock(mutex_);
+    said_[static_cast<std::size_t>(rank())].push_back(std::move(bytes));
+  }
+  channel_.send(0, message);
+}
+
+// On rank 0. In order, whoever completes the words: told and heard under the lock.
+void ControlLink::add(int from, Bytes bytes) {
+  const std::lock_guard lock(mutex_);
+  said_[static_cast<std::size_t>(from)].push_back(std::move(bytes));
+  for (const auto& said : said_)
+    if (said.empty()) return;
+  std::vector<Bytes> words;
+  Bytes message{static_cast<std::byte>(Kind::heard)};
+  for (auto& said : said_) {
+    words.push_back(std::move(said.front()));
+    said.pop_front();
+    const auto length = static_cast<std::uint32_t>(words.back().size());
+    append(message, &length, sizeof(length));
+    append(message, words.back().data(), length);
+  }
+  tell_all(message);
+  hearing_.said(std::move(words));
+}
+
+void ControlLink::tell_all(const Bytes& message) {
+  for (int other = 1; other < channel_.size(); ++other) channel_.send(other, message);
+}
+
+std::vector<int> ControlLink::missing() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<int> ranks;
+  if (said_[static_cast<std::size_t>(rank())].empty()) return ranks;
+  if (rank() != 0) return {0};
+  for (int other = 1; other < channel_.size(); ++other)
+    if (said_[static_cast<std::size_t>(other)].empty()) ranks.push_back(other);
+  return ranks;
+}
+
+void ControlLink::end(const End& end) noexcept {
+  try {
+    const Bytes message = message_of(end);
+    rank() == 0 ? tell_all(message) : channel_.send(0, message);
+  } catch (...) {
+    // the others see the end of the connection
+  }
+}
+
+void ControlLink::take(const ControlEvent& event) {
+  if (const auto* message = std::get_if<ControlMessage>(&event)) return take(*message);
+  if (const auto* died = std::get_if<PeerDied>(&event)) return lose(died->rank, "has died");
+  if (const auto* lost = std::get_if<PeerLost>(&event)) {
+    const std::chrono::duration<double> silent = std::chrono::steady_clock::now() - lost->since;
+    lose(lost->rank, lost->reason == PeerLost::Reason::silent
+                         ? fmt::format("has said nothing for {:.3g} s (stopped, or cut off)", silent.count())
+                         : std::string("is lost: its connection has ended"));
+  }
+}
+
+void ControlLink::take(const ControlMessage& message) {
+  const auto content = std::span(message.bytes);
+  const auto kind = content.empty() ? Kind{} : static_cast<Kind>(content[0]);
+  if (kind == Kind::said && rank() == 0) return add(message.from, {content.begin() + 1, content.end()});
+  if (kind == Kind::heard && rank() != 0)
+    if (auto words = all_words_of(content.subspan(1), said_.size())) {
+      {
+        const std::lock_guard lock(mutex_);
+        auto& own = said_[static_cast<std::size_t>(rank())];
+        if (!own.empty()) own.pop_front();
+      }
+      return hearing_.said(*std::move(words));
+    }
+  if (kind == Kind::ended)
+    if (const auto end = end_of(content.subspan(1))) return hear_end(*end);
+  lose(message.from, "says what no process of this version says");
+}
+
+// The first end of each process counts: one that has closed its group goes, and its connection with it.
+void ControlLink::hear_end(const End& end) {
+  if (!ended_.insert(end.rank).second) return;
+  if (rank() == 0 && end.rank != 0) {
+    const Bytes message = message_of(end);
+    for (int other = 1; other < channel_.size(); ++other)
+      if (other != end.rank) channel_.send(other, message);
+  }
+  hearing_.ended(end);
+}
+
+void ControlLink::lose(int lost, const std::string& how) {
+  hear_end({lost, fmt::format("[sync] {} {}", name_of(lost), how), 0, false});
+}
+
+std::string ControlLink::name_of(int named) const {
+  const ControlMember& member = channel_.members().at(static_cast<std::size_t>(named));
+  return fmt::format("rank {} on {} (pid {})", named, member.host, member.pid);
+}
+
+}  // namespace tutti

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <tutti/distributed/processes/control_channel.h>
+#include <tutti/distributed/processes/process_link.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace tutti {
+
+/// A group's link over the control channel: every rank says to rank 0, which tells all once all have said. Rank 0 also
+/// judges: who is lost to it, or died, has ended, for all. To the others rank 0 is lost when it is silent.
+class ControlLink final : public ProcessLink {
+ public:
+  /// Exchanges `mine` with all processes, which gives `first_words`. Throws SyncError naming the ranks that have not
+  /// come by the deadline, or are lost. `channel` outlives the link.
+  ControlLink(ControlChannel& channel, Bytes mine, std::chrono::steady_clock::time_point deadline);
+  ~ControlLink() override { close(); }
+
+  /// Bytes that all processes gave first, by rank.
+  const std::vector<Bytes>& first_words() const noexcept { return first_words_; }
+  void set_devices(std::vector<std::uint32_t> devices) { devices_ = std::move(devices); }
+
+  int rank() const noexcept override { return channel_.rank(); }
+  const std::vector<std::uint32_t>& devices() const noexcept override { return devices_; }
+  void open(Hearing) override;
+  void say(Bytes) override;
+  std::vector<int> missing() const override;
+  void end(const End&) noexcept override;
+  void close() noexcept override;
+
+ private:
+  void run();
+  void take(const ControlEvent&);
+  void take(const ControlMessage&);
+  void add(int rank, Bytes);
+  void hear_end(const End&);
+  void lose(int rank, const std::string& how);
+  void tell_all(const Bytes&);
+  std::string name_of(int rank) const;
+
+  ControlChannel& channel_;
+  std::vector<Bytes> first_words_;
+  std::vector<std::uint32_t> devices_;
+  Hearing hearing_;
+  mutable std::mutex mutex_;             // guards what follows: `say` comes from other threads than what is received
+  std::vector<std::deque<Bytes>> said_;  // rank 0: by rank, what not all have said; others: their own, not heard yet
+  std::set<int> ended_;                  // touched by the thread, and by who waits before it runs
+  std::atomic<bool> closed_{false};
+  std::thread thread_;
+};
+
+}  // namespace tutti

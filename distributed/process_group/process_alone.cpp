@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// The group of a library that was built without what connects processes: of one process.
+#include <tutti/distributed/process_group.h>
+
+#include <tutti/backend/error.h>
+#include <tutti/distributed/communicator.h>
+#include <tutti/distributed/processes/process_link.h>
+
+namespace tutti {
+
+struct ProcessGroup::State {};
+
+ProcessGroup ProcessGroup::from_environment(const ProcessOptions& options) { return {launch_place(), options}; }
+
+ProcessGroup::ProcessGroup(const LaunchPlace& place, const ProcessOptions&) {
+  if (!place.alone())
+    raise<SyncError>(
+        "[sync] {} started {} processes, but this library was built without libzmq and libsodium (-Dprocesses), which "
+        "connect them",
+        place.launcher, place.size);
+}
+ProcessGroup::ProcessGroup(ProcessGroup&&) noexcept = default;
+ProcessGroup& ProcessGroup::operator=(ProcessGroup&&) noexcept = default;
+ProcessGroup::~ProcessGroup() = default;
+
+int ProcessGroup::rank() const noexcept { return 0; }
+int ProcessGroup::size() const noexcept { return 1; }
+
+ProcessGroup::Connection ProcessGroup::connect(std::span<const Device>) {
+  raise<SyncError>("[sync] a process that is alone has no others to connect with");
+}
+
+}  // namespace tutti

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <tutti/autodiff/operations.h>
+#include <tutti/distributed/gradient_sync.h>
+#include <tutti/nn/linear.h>
+#include <tutti/optim/sgd.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+namespace tutti::testing {
+
+/// What a rank of group_processes_test.cpp trains, and the test in one process, to compare with.
+struct TrainedModel : Module {
+  explicit TrainedModel(Generator random) : hidden(16, 33, random), output(33, 4, random) {}
+  Tensor forward(const Tensor& x) const { return output.forward(tanh(hidden.forward(x))); }
+  void visit(MemberVisitor& v) override {
+    v.module("hidden", hidden);
+    v.module("output", output);
+  }
+  Linear hidden;
+  Linear output;
+};
+
+inline void train_step(GradientSync& sync, TrainedModel& model, Optimizer& optimizer, Device device, std::size_t number,
+                       int i) {
+  Generator random(5, static_cast<std::uint64_t>(i) * 64 + number);
+  optimizer.zero_grad();
+  auto step = sync.step(device);
+  const Tensor y = model.forward(Tensor(random.normal({6, 16}, DType::f32, device)));
+  step.backward(mean(y * y));
+  optimizer.step();
+}
+
+/// All bits of the parameters, in one number.
+inline std::uint64_t digest_of(Module& model) {
+  std::uint64_t hash = 0xCBF29CE484222325U;
+  for (const Tensor& parameter : model.parameters())
+    for (const float value : parameter.array().to_vector<float>()) {
+      std::uint32_t bits = 0;
+      std::memcpy(&bits, &value, sizeof(bits));
+      hash = (hash ^ bits) * 0x100000001B3U;
+    }
+  return hash;
+}
+
+}  // namespace tutti::testing
