@@ -128,20 +128,25 @@ void ControlLink::say(Bytes bytes) {
   channel_.send(0, message);
 }
 
-// On rank 0. In order, whoever completes the words: told and heard under the lock.
+// On rank 0. Told and heard by whoever completes the words, without the lock: this process says nothing further before
+// it has heard them, so that no others can be complete meanwhile.
 void ControlLink::add(int from, Bytes bytes) {
-  const std::lock_guard lock(mutex_);
-  said_[static_cast<std::size_t>(from)].push_back(std::move(bytes));
-  for (const auto& said : said_)
-    if (said.empty()) return;
   std::vector<Bytes> words;
+  {
+    const std::lock_guard lock(mutex_);
+    said_[static_cast<std::size_t>(from)].push_back(std::move(bytes));
+    for (const auto& said : said_)
+      if (said.empty()) return;
+    for (auto& said : said_) {
+      words.push_back(std::move(said.front()));
+      said.pop_front();
+    }
+  }
   Bytes message{static_cast<std::byte>(Kind::heard)};
-  for (auto& said : said_) {
-    words.push_back(std::move(said.front()));
-    said.pop_front();
-    const auto length = static_cast<std::uint32_t>(words.back().size());
+  for (const Bytes& each : words) {
+    const auto length = static_cast<std::uint32_t>(each.size());
     append(message, &length, sizeof(length));
-    append(message, words.back().data(), length);
+    append(message, each.data(), length);
   }
   tell_all(message);
   hearing_.said(std::move(words));

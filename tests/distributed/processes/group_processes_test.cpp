@@ -60,9 +60,9 @@ class Rank {
 
   pid_t pid() const { return pid_; }
   void signal(int number) const { kill(pid_, number); }
-  /// The next line that begins with one of these; "" when there is none in a minute.
+  /// The next line that begins with one of these; "" when there is none in 20 s.
   std::string line(std::initializer_list<const char*> beginnings) {
-    const auto until = std::chrono::steady_clock::now() + 60s;
+    const auto until = std::chrono::steady_clock::now() + 20s;
     for (;;) {
       for (std::size_t end; (end = text_.find('\n')) != std::string::npos;) {
         const std::string line = text_.substr(0, end);
