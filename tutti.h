@@ -71,6 +71,7 @@
 #include <tutti/distributed/batch_norm_sync.h>
 #include <tutti/distributed/gradient_sync.h>
 #include <tutti/distributed/power_sgd.h>
+#include <tutti/distributed/process_group.h>
 #include <tutti/distributed/sharded/sharded_optimizer.h>
 
 // Files and memory of other programs, printing.

@@ -36,8 +36,8 @@ class GradientSync {
   explicit GradientSync(std::vector<Device> devices, SyncOptions = {});
   /// Uses an engine of your own.
   GradientSync(std::vector<Device> devices, SyncOptions, std::unique_ptr<Communicator>);
-  /// Makes this process's part of a group over all processes, each of which makes its own, with any devices; on a process
-  /// that is alone, the group of its devices. SyncError for what several processes cannot do yet.
+  /// Makes this process's part of a group over all processes, each of which makes its own, with any devices; on a
+  /// process that is alone, the group of its devices. SyncError for what several processes cannot do yet.
   GradientSync(ProcessGroup&, std::vector<Device> devices, SyncOptions = {});
   /// Makes this process's part of a group of several: `devices` are those that the link says it has. The engine reduces
   /// over all processes. SyncError for what they cannot do yet.

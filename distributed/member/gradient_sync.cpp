@@ -4,7 +4,6 @@
 #include <tutti/backend/error.h>
 #include <tutti/distributed/member/device_use.h>
 #include <tutti/distributed/member/sync_group.h>
-#include <tutti/distributed/process_group.h>
 #include <tutti/distributed/threads/thread_number.h>
 
 #include <deque>
@@ -18,12 +17,6 @@ GradientSync::GradientSync(std::vector<Device> devices, SyncOptions options)
 
 GradientSync::GradientSync(std::vector<Device> devices, SyncOptions options, std::unique_ptr<Communicator> engine)
     : GradientSync(std::move(devices), std::move(options), std::move(engine), nullptr) {}
-
-GradientSync::GradientSync(ProcessGroup& processes, std::vector<Device> devices, SyncOptions options) {
-  ProcessGroup::Connection connection;
-  if (!processes.alone()) connection = processes.connect(devices);
-  group_ = SyncGroup::make(std::move(devices), options, std::move(connection.engine), std::move(connection.link));
-}
 
 GradientSync::GradientSync(std::vector<Device> devices, SyncOptions options, std::unique_ptr<Communicator> engine,
                            std::unique_ptr<ProcessLink> link)

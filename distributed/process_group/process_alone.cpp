@@ -4,7 +4,12 @@
 
 #include <tutti/backend/error.h>
 #include <tutti/distributed/communicator.h>
+#include <tutti/distributed/gradient_sync.h>
+#include <tutti/distributed/member/sync_group.h>
 #include <tutti/distributed/processes/process_link.h>
+
+#include <utility>
+#include <vector>
 
 namespace tutti {
 
@@ -28,6 +33,13 @@ int ProcessGroup::size() const noexcept { return 1; }
 
 ProcessGroup::Connection ProcessGroup::connect(std::span<const Device>) {
   raise<SyncError>("[sync] a process that is alone has no others to connect with");
+}
+
+// Here, so that programs of one process link nothing that connects processes.
+GradientSync::GradientSync(ProcessGroup& processes, std::vector<Device> devices, SyncOptions options) {
+  ProcessGroup::Connection connection;
+  if (!processes.alone()) connection = processes.connect(devices);
+  group_ = SyncGroup::make(std::move(devices), options, std::move(connection.engine), std::move(connection.link));
 }
 
 }  // namespace tutti

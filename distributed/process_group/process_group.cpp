@@ -4,6 +4,8 @@
 #include <tutti/backend/error.h>
 #include <tutti/distributed/communicator.h>
 #include <tutti/distributed/engines/shared_memory/shared_memory_communicator.h>
+#include <tutti/distributed/gradient_sync.h>
+#include <tutti/distributed/member/sync_group.h>
 #include <tutti/distributed/process_group/control_link.h>
 
 #include <fmt/format.h>
@@ -91,6 +93,13 @@ ProcessGroup::Connection ProcessGroup::connect(std::span<const Device> devices) 
   auto engine = SharedMemoryCommunicator::connect(state_->meeting(), 1, members, rank(),
                                                   {.patience = state_->options.rendezvous});
   return {std::move(engine), std::move(link)};
+}
+
+// Here, so that programs of one process link nothing that connects processes.
+GradientSync::GradientSync(ProcessGroup& processes, std::vector<Device> devices, SyncOptions options) {
+  ProcessGroup::Connection connection;
+  if (!processes.alone()) connection = processes.connect(devices);
+  group_ = SyncGroup::make(std::move(devices), options, std::move(connection.engine), std::move(connection.link));
 }
 
 }  // namespace tutti

@@ -15,8 +15,8 @@ namespace tutti {
 
 using Bytes = std::vector<std::byte>;
 
-/// Words of the processes of a group to one another in a round, to the bytes and from them: pure, no links or threads. In
-/// each generation every process gives 48 bytes for its first device and 24 for each other (`words`), of which a
+/// Words of the processes of a group to one another in a round, to the bytes and from them: pure, no links or threads.
+/// In each generation every process gives 48 bytes for its first device and 24 for each other (`words`), of which a
 /// required set is a digest. Only when a digest is new to them do they exchange the sets themselves, once. All see the
 /// same bytes, so that all know, or lack, the same sets.
 class RoundAgreement {
@@ -53,9 +53,10 @@ class RoundAgreement {
   std::size_t parameters_;
   std::uint64_t description_;
   std::vector<std::uint32_t> devices_;
-  std::vector<Known> digested_;                                                  // this process's, newest last
-  std::unordered_map<std::uint64_t, std::shared_ptr<const RequiredSet>> known_;  // sets that all processes know, by digest
-  std::vector<Device> heard_;                                                    // all processes' devices, in order
+  std::vector<Known> digested_;  // this process's, newest last
+  std::unordered_map<std::uint64_t, std::shared_ptr<const RequiredSet>>
+      known_;                  // sets that all processes know, by digest
+  std::vector<Device> heard_;  // all processes' devices, in order
 };
 
 }  // namespace tutti
