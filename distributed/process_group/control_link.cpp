@@ -35,24 +35,26 @@ struct EndHead {
 constexpr auto kLook = 50ms;  // between two looks at `closed_`
 constexpr std::size_t kMostText = 4096;
 
-void append(Bytes& bytes, const void* from, std::size_t count) {
-  const std::size_t before = bytes.size();
-  bytes.resize(before + count);
-  if (count > 0) std::memcpy(bytes.data() + before, from, count);
-}
+using Piece = std::span<const std::byte>;
 
-Bytes message_of(Kind kind, const Bytes& content) {
-  Bytes message{static_cast<std::byte>(kind)};
-  append(message, content.data(), content.size());
+Bytes message_of(Kind kind, std::span<const Piece> pieces) {
+  std::size_t size = 1;
+  for (const Piece piece : pieces) size += piece.size();
+  Bytes message(size);
+  message[0] = static_cast<std::byte>(kind);
+  std::size_t at = 1;
+  for (const Piece piece : pieces) {
+    std::copy(piece.begin(), piece.end(), message.begin() + static_cast<std::ptrdiff_t>(at));
+    at += piece.size();
+  }
   return message;
 }
 
 Bytes message_of(const ProcessLink::End& end) {
   const EndHead head{end.completed, end.rank, end.closed};
-  Bytes message{static_cast<std::byte>(Kind::ended)};
-  append(message, &head, sizeof(head));
-  append(message, end.text.data(), std::min(end.text.size(), kMostText));
-  return message;
+  const auto text = std::as_bytes(std::span(end.text.data(), std::min(end.text.size(), kMostText)));
+  const Piece pieces[] = {std::as_bytes(std::span(&head, 1)), text};
+  return message_of(Kind::ended, pieces);
 }
 
 // Of members, which are trusted, but not with sizes.
@@ -120,7 +122,8 @@ void ControlLink::run() {
 
 void ControlLink::say(Bytes bytes) {
   if (rank() == 0) return add(0, std::move(bytes));
-  const Bytes message = message_of(Kind::said, bytes);
+  const Piece piece(bytes);
+  const Bytes message = message_of(Kind::said, {&piece, 1});
   {
     const std::lock_guard lock(mutex_);
     said_[static_cast<std::size_t>(rank())].push_back(std::move(bytes));
@@ -142,12 +145,14 @@ void ControlLink::add(int from, Bytes bytes) {
       said.pop_front();
     }
   }
-  Bytes message{static_cast<std::byte>(Kind::heard)};
-  for (const Bytes& each : words) {
-    const auto length = static_cast<std::uint32_t>(each.size());
-    append(message, &length, sizeof(length));
-    append(message, each.data(), length);
+  std::vector<std::uint32_t> lengths(words.size());
+  std::vector<Piece> pieces;
+  for (std::size_t rank = 0; rank < words.size(); ++rank) {
+    lengths[rank] = static_cast<std::uint32_t>(words[rank].size());
+    pieces.push_back(std::as_bytes(std::span(&lengths[rank], 1)));
+    pieces.emplace_back(words[rank]);
   }
+  const Bytes message = message_of(Kind::heard, pieces);
   tell_all(message);
   hearing_.said(std::move(words));
 }

@@ -44,9 +44,9 @@ std::optional<ControlEvent> Mailbox::receive(Time deadline) {
   std::unique_lock lock(lock_);
   changed_.wait_until(lock, deadline, [&] { return !events_.empty() || failure_; });
   if (!events_.empty()) {
-    ControlEvent event = std::move(events_.front());
+    bytes_ -= size_of(events_.front());
+    std::optional<ControlEvent> event(std::move(events_.front()));
     events_.pop_front();
-    bytes_ -= size_of(event);
     return event;
   }
   if (failure_) raise<Error>("{}", *failure_);
