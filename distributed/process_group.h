@@ -39,10 +39,11 @@ class ProcessGroup {
     std::unique_ptr<Communicator> engine;
     std::unique_ptr<ProcessLink> link;
   };
-  /// Connects these devices of this process with those of the others, which wait for it; for GradientSync. Throws
+  /// Connects these devices of this process with those of the others, which wait for it; for GradientSync. `patience`:
+  /// time after which the engine gives up a process that does not come to a reduction. Throws
   /// SyncError for a device that is no CPU, naming it and its rank, for processes on several hosts, for a process that
   /// does not come in time, and when it is called again.
-  Connection connect(std::span<const Device>);
+  Connection connect(std::span<const Device>, std::chrono::milliseconds patience);
 
  private:
   struct State;

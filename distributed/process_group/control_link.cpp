@@ -83,14 +83,15 @@ std::optional<std::vector<Bytes>> all_words_of(std::span<const std::byte> conten
 
 }  // namespace
 
-ControlLink::ControlLink(ControlChannel& channel, Bytes mine, std::chrono::steady_clock::time_point deadline)
-    : channel_(channel), said_(static_cast<std::size_t>(channel.size())) {
+ControlLink::ControlLink(std::shared_ptr<ControlChannel> channel, Bytes mine,
+                         std::chrono::steady_clock::time_point deadline)
+    : channel_(std::move(channel)), said_(static_cast<std::size_t>(channel_->size())) {
   std::optional<End> end;
   hearing_ = {.said = [this](std::vector<Bytes> words) { first_words_ = std::move(words); },
               .ended = [&end](const End& first) { end = first; }};
   say(std::move(mine));
   while (first_words_.empty() && !end) {
-    const auto event = channel_.receive(deadline);
+    const auto event = channel_->receive(deadline);
     if (!event)
       raise<SyncError>("[sync] not all processes have made their group in time; rank {} waits for rank {}", rank(),
                        fmt::join(missing(), ", "));
@@ -113,7 +114,7 @@ void ControlLink::close() noexcept {
 // Heartbeats wake nobody: it looks by itself whether it is to end.
 void ControlLink::run() {
   while (!closed_.load()) try {
-      if (const auto event = channel_.receive(std::chrono::steady_clock::now() + kLook)) take(*event);
+      if (const auto event = channel_->receive(std::chrono::steady_clock::now() + kLook)) take(*event);
     } catch (const Error& error) {
       return hear_end(
           {rank(), fmt::format("[sync] the control channel of {} has failed: {}", name_of(rank()), error.what())});
@@ -128,7 +129,7 @@ void ControlLink::say(Bytes bytes) {
     const std::lock_guard lock(mutex_);
     said_[static_cast<std::size_t>(rank())].push_back(std::move(bytes));
   }
-  channel_.send(0, message);
+  channel_->send(0, message);
 }
 
 // On rank 0. Told and heard by whoever completes the words, without the lock: this process says nothing further before
@@ -158,7 +159,7 @@ void ControlLink::add(int from, Bytes bytes) {
 }
 
 void ControlLink::tell_all(const Bytes& message) {
-  for (int other = 1; other < channel_.size(); ++other) channel_.send(other, message);
+  for (int other = 1; other < channel_->size(); ++other) channel_->send(other, message);
 }
 
 std::vector<int> ControlLink::missing() const {
@@ -166,7 +167,7 @@ std::vector<int> ControlLink::missing() const {
   std::vector<int> ranks;
   if (said_[static_cast<std::size_t>(rank())].empty()) return ranks;
   if (rank() != 0) return {0};
-  for (int other = 1; other < channel_.size(); ++other)
+  for (int other = 1; other < channel_->size(); ++other)
     if (said_[static_cast<std::size_t>(other)].empty()) ranks.push_back(other);
   return ranks;
 }
@@ -174,7 +175,7 @@ std::vector<int> ControlLink::missing() const {
 void ControlLink::end(const End& end) noexcept {
   try {
     const Bytes message = message_of(end);
-    rank() == 0 ? tell_all(message) : channel_.send(0, message);
+    rank() == 0 ? tell_all(message) : channel_->send(0, message);
   } catch (...) {
     // the others see the end of the connection
   }
@@ -214,8 +215,8 @@ void ControlLink::hear_end(const End& end) {
   if (!ended_.insert(end.rank).second) return;
   if (rank() == 0 && end.rank != 0) {
     const Bytes message = message_of(end);
-    for (int other = 1; other < channel_.size(); ++other)
-      if (other != end.rank) channel_.send(other, message);
+    for (int other = 1; other < channel_->size(); ++other)
+      if (other != end.rank) channel_->send(other, message);
   }
   hearing_.ended(end);
 }
@@ -225,7 +226,7 @@ void ControlLink::lose(int lost, const std::string& how) {
 }
 
 std::string ControlLink::name_of(int named) const {
-  const ControlMember& member = channel_.members().at(static_cast<std::size_t>(named));
+  const ControlMember& member = channel_->members().at(static_cast<std::size_t>(named));
   return fmt::format("rank {} on {} (pid {})", named, member.host, member.pid);
 }
 

@@ -23,15 +23,15 @@ namespace tutti {
 class ControlLink final : public ProcessLink {
  public:
   /// Exchanges `mine` with all processes, which gives `first_words`. Throws SyncError naming the ranks that have not
-  /// come by the deadline, or are lost. `channel` outlives the link.
-  ControlLink(ControlChannel& channel, Bytes mine, std::chrono::steady_clock::time_point deadline);
+  /// come by the deadline, or are lost.
+  ControlLink(std::shared_ptr<ControlChannel> channel, Bytes mine, std::chrono::steady_clock::time_point deadline);
   ~ControlLink() override { close(); }
 
   /// Bytes that all processes gave first, by rank.
   const std::vector<Bytes>& first_words() const noexcept { return first_words_; }
   void set_devices(std::vector<std::uint32_t> devices) { devices_ = std::move(devices); }
 
-  int rank() const noexcept override { return channel_.rank(); }
+  int rank() const noexcept override { return channel_->rank(); }
   const std::vector<std::uint32_t>& devices() const noexcept override { return devices_; }
   void open(Hearing) override;
   void say(Bytes) override;
@@ -49,7 +49,7 @@ class ControlLink final : public ProcessLink {
   void tell_all(const Bytes&);
   std::string name_of(int rank) const;
 
-  ControlChannel& channel_;
+  std::shared_ptr<ControlChannel> channel_;
   std::vector<Bytes> first_words_;
   std::vector<std::uint32_t> devices_;
   Hearing hearing_;

@@ -31,14 +31,14 @@ ProcessGroup::~ProcessGroup() = default;
 int ProcessGroup::rank() const noexcept { return 0; }
 int ProcessGroup::size() const noexcept { return 1; }
 
-ProcessGroup::Connection ProcessGroup::connect(std::span<const Device>) {
+ProcessGroup::Connection ProcessGroup::connect(std::span<const Device>, std::chrono::milliseconds) {
   raise<SyncError>("[sync] a process that is alone has no others to connect with");
 }
 
 // Here, so that programs of one process link nothing that connects processes.
 GradientSync::GradientSync(ProcessGroup& processes, std::vector<Device> devices, SyncOptions options) {
   ProcessGroup::Connection connection;
-  if (!processes.alone()) connection = processes.connect(devices);
+  if (!processes.alone()) connection = processes.connect(devices, options.fail_after);
   group_ = SyncGroup::make(std::move(devices), options, std::move(connection.engine), std::move(connection.link));
 }
 

@@ -43,7 +43,8 @@ std::vector<Member> members_in(const std::vector<ProcessLink::Bytes>& words) {
 struct ProcessGroup::State {
   State(const LaunchPlace& its_place, const ProcessOptions& its_options) : place(its_place), options(its_options) {
     if (place.alone()) return;
-    channel.emplace(place, secret, ControlOptions{.rendezvous = options.rendezvous, .silence = options.silence});
+    channel = std::make_shared<ControlChannel>(
+        place, secret, ControlOptions{.rendezvous = options.rendezvous, .silence = options.silence});
   }
 
   void refuse_several_hosts() const {
@@ -61,7 +62,7 @@ struct ProcessGroup::State {
   LaunchPlace place;
   ProcessOptions options;
   JobSecret secret;
-  std::optional<ControlChannel> channel;  // none: alone
+  std::shared_ptr<ControlChannel> channel;  // null: alone; the group's link has it, too
   bool connected = false;
 };
 
@@ -76,7 +77,7 @@ ProcessGroup::~ProcessGroup() = default;
 int ProcessGroup::rank() const noexcept { return state_->place.rank; }
 int ProcessGroup::size() const noexcept { return state_->place.size; }
 
-ProcessGroup::Connection ProcessGroup::connect(std::span<const Device> devices) {
+ProcessGroup::Connection ProcessGroup::connect(std::span<const Device> devices, std::chrono::milliseconds patience) {
   if (std::exchange(state_->connected, true))
     raise<SyncError>("[sync] rank {}'s ProcessGroup serves a GradientSync already, and can serve one only", rank());
   for (const Device device : devices)
@@ -84,21 +85,20 @@ ProcessGroup::Connection ProcessGroup::connect(std::span<const Device> devices) 
       raise<SyncError>("[sync] rank {} has {}: several processes can reduce on CPU devices only yet", rank(),
                        to_string(device));
   state_->refuse_several_hosts();
-  auto link = std::make_unique<ControlLink>(*state_->channel, words_of(devices),
+  auto link = std::make_unique<ControlLink>(state_->channel, words_of(devices),
                                             std::chrono::steady_clock::now() + state_->options.rendezvous);
   const std::vector<Member> members = members_in(link->first_words());
   std::vector<std::uint32_t> counts(static_cast<std::size_t>(size()));
   for (const Member& member : members) ++counts[static_cast<std::size_t>(member.rank)];
   link->set_devices(std::move(counts));
-  auto engine = SharedMemoryCommunicator::connect(state_->meeting(), 1, members, rank(),
-                                                  {.patience = state_->options.rendezvous});
+  auto engine = SharedMemoryCommunicator::connect(state_->meeting(), 1, members, rank(), {.patience = patience});
   return {std::move(engine), std::move(link)};
 }
 
 // Here, so that programs of one process link nothing that connects processes.
 GradientSync::GradientSync(ProcessGroup& processes, std::vector<Device> devices, SyncOptions options) {
   ProcessGroup::Connection connection;
-  if (!processes.alone()) connection = processes.connect(devices);
+  if (!processes.alone()) connection = processes.connect(devices, 2 * options.fail_after);  // who waits says so first
   group_ = SyncGroup::make(std::move(devices), options, std::move(connection.engine), std::move(connection.link));
 }
 

@@ -145,6 +145,7 @@ void OtherProcesses::ask_commit(std::int64_t generation) {
 
 void OtherProcesses::after(std::span<const std::shared_ptr<CollectiveTask>> tasks,
                            std::function<void(std::exception_ptr)> done) {
+  if (tasks.empty()) return done(nullptr);
   const auto countdown = std::make_shared<Countdown>(tasks.size(), std::move(done));
   for (const auto& task : tasks)
     task->then([countdown, gate = gate_, watched = task.get()] {
@@ -175,12 +176,13 @@ void OtherProcesses::hear_commit(std::span<const Bytes> by_rank) const {
   }
 }
 
-void OtherProcesses::note(Ended ended) {
-  if (!first_end_) first_end_ = std::move(ended);
-}
+void OtherProcesses::note(Ended ended) { others_ended_.push_back(std::move(ended)); }
 
 const OtherProcesses::Ended* OtherProcesses::ended_before(std::int64_t generation) const {
-  return first_end_ && first_end_->completed < generation ? &*first_end_ : nullptr;
+  const Ended* found = nullptr;
+  for (const Ended& each : others_ended_)
+    if (each.completed < generation && (found == nullptr || (found->closed && !each.closed))) found = &each;
+  return found;
 }
 
 void OtherProcesses::end(std::string text, std::int64_t completed, bool closed) noexcept {

@@ -49,10 +49,10 @@ class OtherProcesses {
   /// Throws SyncError for what does not fit, naming the rank.
   Answer hear(std::span<const Bytes> by_rank);
 
-  void note(Ended);  ///< another process's part has ended; the first counts
-  /// The end of another process's part, if it has not completed that generation; null: none has ended before.
+  void note(Ended);  ///< another process's part has ended
+  /// The end of another process that has not completed that generation; one that has failed before one that has closed
+  /// its group. Null: there is none.
   const Ended* ended_before(std::int64_t generation) const;
-  bool has_closed() const noexcept { return first_end_ && first_end_->closed; }  ///< the first that ended
   /// Tells them that this process's part has ended, once.
   void end(std::string text, std::int64_t completed, bool closed) noexcept;
 
@@ -73,8 +73,8 @@ class OtherProcesses {
   std::optional<RoundAgreement> rounds_;
   Agree asked_;
   Awaited awaited_ = Awaited::nothing;
-  std::optional<Ended> first_end_;
-  bool ended_ = false;  // this process's part
+  std::vector<Ended> others_ended_;  // one for each process at most
+  bool ended_ = false;               // this process's part
 };
 
 }  // namespace tutti

@@ -31,7 +31,9 @@ std::string DistributedSyncServer::description() const {
   return text;
 }
 
+// A release that comes with it may have failed the group.
 void DistributedSyncServer::perform(const Agree& agree) {
+  if (ledger_->fault()) return;
   if (!others_->is_described()) others_->describe(replicas_.parameters().size(), description());
   others_->ask(agree);
 }

@@ -34,11 +34,12 @@ void DistributedSyncServer::process(SyncMessage& message) {
   } catch (...) {
     if (!ledger_) {  // no memory for it, or a group without a model
       state_.fail(std::current_exception());
-      return collectives_.fail(std::current_exception());
+      collectives_.fail(std::current_exception());
+    } else {
+      fail_group({.kind = Fault::Kind::engine_failed, .generation = ledger_->current_generation()},
+                 std::current_exception());
+      joiners_.answer_all(nullptr, state_.error_for(ledger_->group()));
     }
-    fail_group({.kind = Fault::Kind::engine_failed, .generation = ledger_->current_generation()},
-               std::current_exception());
-    joiners_.answer_all(nullptr, state_.error_for(ledger_->group()));
   }
   if (!others_) return;
   answer_when_over();
@@ -198,6 +199,7 @@ void DistributedSyncServer::perform(const Launch& launch) {
 
 // Its completion is known to all who read this round's result: a later failure undoes nothing of it.
 void DistributedSyncServer::perform(const Commit& commit) {
+  if (ledger_->fault()) return;
   if (!commit.launched) return others_->ask_commit(commit.generation);
   std::vector<std::shared_ptr<CollectiveTask>> tasks;
   for (const RoundResult::Reduced& reduced : round_.result->reduced) tasks.push_back(reduced.task);
