@@ -154,6 +154,7 @@ class GradientSync {
   PendingTensor post(Device, CollectiveCall, const Tensor&);
 
   std::shared_ptr<SyncGroup> group_;
+  int exceptions_ = std::uncaught_exceptions();  // number of them when it was made
 };
 
 }  // namespace tutti

@@ -98,7 +98,14 @@ class DistributedSyncServer {
   /// Reductions that the generation of the caller's open step has launched, less the first `known`; with
   /// Overlap::in_backward.
   std::vector<RoundResult::Reduced> launched_after(std::size_t known) const { return launched_.after(known); }
-  void note_joined(Stamp);                                     ///< records the join for the report
+  void note_joined(Stamp);                                         ///< records the join for the report
+  bool has_others() const noexcept { return others_ != nullptr; }  ///< there are other processes
+  /// Takes a digest of a replica's values before its first step, not 0. The first counts: replicas of a process begin
+  /// alike, or differ in one process, too.
+  void declare_values(std::uint64_t digest) noexcept {
+    std::uint64_t none = 0;
+    values_.compare_exchange_strong(none, digest);
+  }
   bool has_replicas() const { return !replicas_.is_empty(); }  ///< some replica has declared parameters or buffers
 
   /// A device's part in a collective. The waiter is answered when all devices have posted
@@ -115,7 +122,7 @@ class DistributedSyncServer {
   std::shared_ptr<SyncWaiter> join_group(MemberIndex, std::uint64_t group, std::int64_t last_step_applied,
                                          std::int64_t applied = 0);
   void set_busy(MemberIndex, std::string activity);
-  void close();
+  void close(bool unwound = false);  ///< `unwound`: by an exception, as other processes are told
   /// Waits, where all devices of this process have left and others have not, until these have, or the group has failed:
   /// the others reduce with this process until then. Not called while this process's devices step.
   void await_others();
@@ -216,8 +223,9 @@ class DistributedSyncServer {
   ReplicaRegistry replicas_;
   LayoutLearner layouts_;
   GroupState state_;
-  LaunchedReductions launched_;         // reductions, for Overlap::in_backward and for who waits with other processes
-  std::atomic<std::uint32_t> news_{0};  // messages processed, counted where there are other processes
+  LaunchedReductions launched_;           // reductions, for Overlap::in_backward and for who waits with other processes
+  std::atomic<std::uint64_t> values_{0};  // digest of those that training begins with
+  std::atomic<std::uint32_t> news_{0};    // messages processed, counted where there are other processes
   SyncRecorder recorder_;
 
   // Touched while messages are processed.

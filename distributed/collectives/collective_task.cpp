@@ -6,7 +6,7 @@
 namespace tutti {
 
 void CollectiveTask::then(std::function<void()>) {
-  raise<SyncError>("[sync] tasks of this engine cannot tell when they are finished, which several processes need");
+  raise<SyncError>("[sync] a task of this engine cannot tell when it is finished, or tells somebody else");
 }
 
 void TaskEvent::synchronize() {

@@ -36,8 +36,10 @@ class EngineTask : public CollectiveTask {
     Next* before = nullptr;
     if (next_.compare_exchange_strong(before, held.get(), std::memory_order_acq_rel))
       static_cast<void>(held.release());  // `finish` calls and deletes it
-    else
+    else if (before == &called_)
       (*held)();
+    else
+      CollectiveTask::then({});  // throws: somebody waits already
   }
   const std::exception_ptr& error() const noexcept final { return error_; }
   Clock::time_point finished_at() const noexcept final { return finished_at_; }

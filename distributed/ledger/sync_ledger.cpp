@@ -259,13 +259,7 @@ void SyncLedger::all_registered(std::vector<LedgerAction>& actions) {
 void SyncLedger::open_generation(double total_weight, std::vector<LedgerAction>& actions) {
   total_weight_ = total_weight;
   // Each weight is finite, yet a sum that f32 does not hold would make gradients 0 or NaN.
-  if (total_weight_ > 0.0 && !std::isnormal(static_cast<float>(total_weight_))) {
-    const auto largest = std::ranges::max_element(members_, {}, &Member::weight) - members_.begin();
-    return fail({.kind = Fault::Kind::bad_weight,
-                 .member = static_cast<MemberIndex>(largest),
-                 .generation = current_generation()},
-                actions);
-  }
+  if (total_weight_ > 0.0 && !std::isnormal(static_cast<float>(total_weight_))) return fail(bad_weight(), actions);
   if (stale_) rebuild_buckets();
   if (has_outside()) {
     launch_in_order(actions);

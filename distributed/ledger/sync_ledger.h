@@ -30,9 +30,10 @@ struct Stamp {
 /// Why a group failed: the first cause. `value` and `other` depend on the kind.
 struct Fault {
   enum class Kind : std::uint8_t {
-    device_failed,  ///< member reported a failure of its step
-    bad_weight,     ///< negative or not finite
-    out_of_order,   ///< member spoke of generation `value` while `other` was due
+    device_failed,       ///< member reported a failure of its step
+    bad_weight,          ///< negative or not finite
+    bad_weight_outside,  ///< the same, of the device of number `value`, which another process has
+    out_of_order,        ///< member spoke of generation `value` while `other` was due
     registered_twice,
     not_registered,  ///< a submission or sync before the registration
     synced_twice,
@@ -242,6 +243,7 @@ class SyncLedger {
   void reset_members();
   bool has_outside() const noexcept { return configuration_.outside_devices > 0; }
   bool members_left() const noexcept;
+  Fault bad_weight() const;
   Agree registrations() const;
   std::vector<Launch::Part> parts(ParameterId) const;
   double denominator(ParameterId) const;

@@ -14,6 +14,20 @@ Agree SyncLedger::registrations() const {
   return agree;
 }
 
+// The largest is to blame, wherever it is.
+Fault SyncLedger::bad_weight() const {
+  Fault fault{.kind = Fault::Kind::bad_weight, .generation = current_generation()};
+  const auto largest = std::ranges::max_element(members_, {}, &Member::weight);
+  fault.member = static_cast<MemberIndex>(largest - members_.begin());
+  if (!has_outside()) return fault;
+  const auto& all = outside_.agreement->registrations;
+  const auto outside = std::ranges::max_element(all, {}, &Agreement::Registration::weight);
+  if (outside->weight <= largest->weight) return fault;
+  fault.kind = Fault::Kind::bad_weight_outside;
+  fault.value = outside - all.begin();
+  return fault;
+}
+
 bool SyncLedger::members_left() const noexcept {
   return std::ranges::all_of(members_, [](const Member& member) { return member.left; });
 }

@@ -25,8 +25,9 @@ GradientSync::GradientSync(std::vector<Device> devices, SyncOptions options, std
 GradientSync::~GradientSync() {
   DistributedSyncServer& server = group_->server();
   if (!server.here()) return;
+  const bool unwound = std::uncaught_exceptions() > exceptions_;
   if (!server.in_callback()) server.await_others();
-  server.close();
+  server.close(unwound);
   if (!server.in_callback()) server.stop_watching();  // `warn` may use this object until then
 }
 void GradientSync::close() { group_->server_here("sync.close").close(); }

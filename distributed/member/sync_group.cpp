@@ -4,6 +4,7 @@
 #include <tutti/backend/error.h>
 #include <tutti/backend/registry.h>
 #include <tutti/distributed/engines/make_communicator.h>
+#include <tutti/distributed/server/checked_options.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -15,15 +16,14 @@ namespace tutti {
 
 namespace {
 
-std::vector<Device> checked(std::vector<Device> devices) {
+void check_devices(std::span<const Device> devices) {
   if (devices.empty()) raise<SyncError>("[sync] a group needs at least one device");
   for (std::size_t i = 0; i < devices.size(); ++i) {
     backend_for(devices[i]).check(devices[i]);
-    if (std::find(devices.begin(), devices.begin() + static_cast<std::ptrdiff_t>(i), devices[i]) !=
-        devices.begin() + static_cast<std::ptrdiff_t>(i))
+    const auto before = devices.first(i);
+    if (std::ranges::find(before, devices[i]) != before.end())
       raise<SyncError>("[sync] {} is listed twice", to_string(devices[i]));
   }
-  return devices;
 }
 
 GroupMembers group_members(const std::vector<Device>& devices, const ProcessLink* link) {
@@ -60,10 +60,16 @@ SyncGroup::SyncGroup(GroupMembers members, const SyncOptions& options, std::uniq
       [this](const DistributedSyncServer::Reformation& reform) { return make_replicas_equal(members_, reform); });
 }
 
+void SyncGroup::check(std::span<const Device> devices, const SyncOptions& options, bool others) {
+  check_devices(devices);
+  const SyncOptions checked = checked_options(options);
+  if (others) refuse_across_processes(checked);
+}
+
 std::shared_ptr<SyncGroup> SyncGroup::make(std::vector<Device> devices, const SyncOptions& options,
                                            std::unique_ptr<Communicator> engine, std::unique_ptr<ProcessLink> link) {
   if (link && !engine) raise<SyncError>("[sync] a group of several processes needs an engine that reduces over them");
-  devices = checked(std::move(devices));
+  check_devices(devices);
   GroupMembers members = group_members(devices, link.get());
   if (!engine) engine = make_communicator(devices, options.fail_after);
   return {new SyncGroup(std::move(members), options, std::move(engine), std::move(link)), &SyncGroup::end};

@@ -9,6 +9,7 @@
 #include <tutti/distributed/sync_server.h>
 
 #include <memory>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -23,6 +24,8 @@ class SyncGroup : public std::enable_shared_from_this<SyncGroup> {
   /// `link`: to the group's other processes; null if there are none.
   static std::shared_ptr<SyncGroup> make(std::vector<Device>, const SyncOptions&, std::unique_ptr<Communicator> engine,
                                          std::unique_ptr<ProcessLink> link);
+  /// Throws what `make` throws for them. `others`: there are other processes.
+  static void check(std::span<const Device>, const SyncOptions&, bool others);
   SyncGroup(const SyncGroup&) = delete;
   SyncGroup& operator=(const SyncGroup&) = delete;
 

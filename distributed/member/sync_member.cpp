@@ -4,10 +4,23 @@
 #include <tutti/backend/error.h>
 #include <tutti/distributed/member/device_use.h>
 
+#include <cstdint>
 #include <limits>
 #include <utility>
 
 namespace tutti {
+
+namespace {
+
+/// One number for all of a replica, never 0.
+std::uint64_t one_digest(const ReplicaDigest& digest) {
+  std::uint64_t hash = 0xCBF29CE484222325U;
+  for (const NamedDigest& each : digest)
+    for (const std::uint64_t word : {each.digest.first, each.digest.second}) hash = (hash ^ word) * 0x9FB21C651E98DF25U;
+  return hash | 1U;
+}
+
+}  // namespace
 
 SyncMember::SyncMember(const MemberPlace& place)
     : place_(place),
@@ -58,6 +71,7 @@ void SyncMember::begin_step(double weight) {
   require_alive();
   share_.join();
   if (generation() == 0) results_.declare_updates(group_number());
+  if (generation() == 0 && server().has_others()) server().declare_values(one_digest(replica_.digest()));
   results_.begin_step();
   replica_.gradients().turn();
   replica_.gradients().prepare(server().layout());

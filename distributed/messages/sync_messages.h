@@ -145,7 +145,9 @@ struct AwaitOthers {
   std::shared_ptr<SyncWaiter> waiter;
 };
 
-struct Close {};
+struct Close {
+  bool unwound = false;  ///< true: by an exception, and other processes are told that this one has failed
+};
 
 // The large messages travel by pointer, so that gradients, of which there are many, need not make room for them.
 using SyncMessage = std::variant<SubmitGradient, RegisterSyncParameters, CollectiveSync,

@@ -2,6 +2,7 @@
 #include <tutti/distributed/process_group/control_link.h>
 
 #include <tutti/backend/error.h>
+#include <tutti/backend/process/start_thread.h>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -24,6 +25,8 @@ enum class Kind : std::uint8_t {
   said = 1,  ///< to rank 0: bytes
   heard,     ///< from rank 0: for each rank its length, and then its bytes
   ended,     ///< an End
+  who,       ///< to rank 0: which ranks are missing?
+  missing,   ///< from rank 0: their numbers
 };
 
 struct EndHead {
@@ -32,7 +35,9 @@ struct EndHead {
   std::int32_t closed = 0;
 };
 
-constexpr auto kLook = 50ms;  // between two looks at `closed_`
+constexpr auto kLook = 50ms;       // between two looks at `closed_`
+constexpr auto kAskAgain = 250ms;  // between two questions who is missing
+constexpr auto kAfterPause = 3s;   // what is lost so soon after a pause has taken this process for lost
 constexpr std::size_t kMostText = 4096;
 
 using Piece = std::span<const std::byte>;
@@ -103,22 +108,51 @@ ControlLink::ControlLink(std::shared_ptr<ControlChannel> channel, Bytes mine,
 
 void ControlLink::open(Hearing hearing) {
   hearing_ = std::move(hearing);
-  thread_ = std::thread([this] { run(); });
+  thread_ = start_thread<SyncError>("sync, the link to other processes", [this] { run(); });
 }
 
+// A group that was never made, or not to its end, has failed for the others.
 void ControlLink::close() noexcept {
-  closed_.store(true);
+  if (closed_.exchange(true)) return;
   if (thread_.joinable()) thread_.join();
+  if (end_told_.load()) return;
+  try {
+    end({rank(), fmt::format("[sync] {} has given up its group", name_of(rank())), 0, false});
+  } catch (...) {
+    // the others see the end of the connection
+  }
 }
 
 // Heartbeats wake nobody: it looks by itself whether it is to end.
 void ControlLink::run() {
   while (!closed_.load()) try {
       if (const auto event = channel_->receive(std::chrono::steady_clock::now() + kLook)) take(*event);
-    } catch (const Error& error) {
-      return hear_end(
-          {rank(), fmt::format("[sync] the control channel of {} has failed: {}", name_of(rank()), error.what())});
+      ask_who_is_missing();
+    } catch (const std::exception& error) {
+      return hearing_.ended({rank(), std::string("[sync] the control channel has failed: ") + error.what(), 0, false});
     }
+}
+
+void ControlLink::ask_who_is_missing() {
+  const auto now = std::chrono::steady_clock::now();
+  if (rank() == 0 || now - asked_ < kAskAgain) return;
+  asked_ = now;
+  {
+    const std::lock_guard lock(mutex_);
+    if (said_[static_cast<std::size_t>(rank())].empty()) return;
+  }
+  channel_->send(0, message_of(Kind::who, {}));
+}
+
+void ControlLink::tell_who_is_missing(int asker) {
+  std::vector<std::int32_t> ranks;
+  {
+    const std::lock_guard lock(mutex_);
+    for (std::size_t other = 0; other < said_.size() && !said_[static_cast<std::size_t>(asker)].empty(); ++other)
+      if (said_[other].empty()) ranks.push_back(static_cast<std::int32_t>(other));
+  }
+  const Piece piece = std::as_bytes(std::span(ranks));
+  channel_->send(asker, message_of(Kind::missing, {&piece, 1}));
 }
 
 void ControlLink::say(Bytes bytes) {
@@ -164,9 +198,9 @@ void ControlLink::tell_all(const Bytes& message) {
 
 std::vector<int> ControlLink::missing() const {
   const std::lock_guard lock(mutex_);
+  if (rank() != 0) return missing_;
   std::vector<int> ranks;
-  if (said_[static_cast<std::size_t>(rank())].empty()) return ranks;
-  if (rank() != 0) return {0};
+  if (said_[0].empty()) return ranks;
   for (int other = 1; other < channel_->size(); ++other)
     if (said_[static_cast<std::size_t>(other)].empty()) ranks.push_back(other);
   return ranks;
@@ -174,6 +208,7 @@ std::vector<int> ControlLink::missing() const {
 
 void ControlLink::end(const End& end) noexcept {
   try {
+    end_told_.store(true);
     const Bytes message = message_of(end);
     rank() == 0 ? tell_all(message) : channel_->send(0, message);
   } catch (...) {
@@ -183,6 +218,10 @@ void ControlLink::end(const End& end) noexcept {
 
 void ControlLink::take(const ControlEvent& event) {
   if (const auto* message = std::get_if<ControlMessage>(&event)) return take(*message);
+  if (const auto* pause = std::get_if<OwnPause>(&event)) {
+    own_pause_ = pause->length;
+    own_pause_at_ = std::chrono::steady_clock::now();
+  }
   if (const auto* died = std::get_if<PeerDied>(&event)) return lose(died->rank, "has died");
   if (const auto* lost = std::get_if<PeerLost>(&event)) {
     const std::chrono::duration<double> silent = std::chrono::steady_clock::now() - lost->since;
@@ -202,11 +241,21 @@ void ControlLink::take(const ControlMessage& message) {
         const std::lock_guard lock(mutex_);
         auto& own = said_[static_cast<std::size_t>(rank())];
         if (!own.empty()) own.pop_front();
+        missing_.clear();
       }
       return hearing_.said(*std::move(words));
     }
+  if (kind == Kind::who && rank() == 0) return tell_who_is_missing(message.from);
+  if (kind == Kind::missing && rank() != 0) {
+    std::vector<std::int32_t> ranks((content.size() - 1) / sizeof(std::int32_t));
+    std::memcpy(ranks.data(), content.data() + 1, ranks.size() * sizeof(std::int32_t));
+    const std::lock_guard lock(mutex_);
+    if (!said_[static_cast<std::size_t>(rank())].empty()) missing_.assign(ranks.begin(), ranks.end());
+    return;
+  }
   if (kind == Kind::ended)
-    if (const auto end = end_of(content.subspan(1))) return hear_end(*end);
+    if (const auto end = end_of(content.subspan(1)); end && (rank() != 0 || end->rank == message.from))
+      return hear_end(*end);
   lose(message.from, "says what no process of this version says");
 }
 
@@ -221,7 +270,14 @@ void ControlLink::hear_end(const End& end) {
   hearing_.ended(end);
 }
 
+// Who was taken for lost while it stood still accuses nobody.
 void ControlLink::lose(int lost, const std::string& how) {
+  if (own_pause_.count() > 0 && std::chrono::steady_clock::now() - own_pause_at_ < kAfterPause)
+    return hear_end(
+        {lost,
+         fmt::format("[sync] {}, this process, stood still for {:.3g} s, and the others have gone on without it",
+                     name_of(rank()), std::chrono::duration<double>(own_pause_).count()),
+         0, false});
   hear_end({lost, fmt::format("[sync] {} {}", name_of(lost), how), 0, false});
 }
 

@@ -44,6 +44,8 @@ class ControlLink final : public ProcessLink {
   void take(const ControlEvent&);
   void take(const ControlMessage&);
   void add(int rank, Bytes);
+  void ask_who_is_missing();
+  void tell_who_is_missing(int asker);
   void hear_end(const End&);
   void lose(int rank, const std::string& how);
   void tell_all(const Bytes&);
@@ -55,7 +57,13 @@ class ControlLink final : public ProcessLink {
   Hearing hearing_;
   mutable std::mutex mutex_;             // guards what follows: `say` comes from other threads than what is received
   std::vector<std::deque<Bytes>> said_;  // rank 0: by rank, what not all have said; others: their own, not heard yet
-  std::set<int> ended_;                  // touched by the thread, and by who waits before it runs
+  std::vector<int> missing_;             // ranks that rank 0 has named while this one, another, waits
+  std::atomic<bool> end_told_{false};
+  // Touched by the thread, and by who waits before it runs.
+  std::set<int> ended_;
+  std::chrono::steady_clock::time_point asked_;  // time when it last asked who is missing
+  std::chrono::nanoseconds own_pause_{};
+  std::chrono::steady_clock::time_point own_pause_at_;
   std::atomic<bool> closed_{false};
   std::thread thread_;
 };

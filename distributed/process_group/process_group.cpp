@@ -11,31 +11,48 @@
 #include <fmt/format.h>
 
 #include <cstring>
+#include <random>
 #include <utility>
 
 namespace tutti {
 
 namespace {
 
-/// What a process says of itself when its devices are connected: their numbers.
-ProcessLink::Bytes words_of(std::span<const Device> devices) {
-  ProcessLink::Bytes bytes(devices.size() * sizeof(std::uint16_t));
+using Bytes = ProcessLink::Bytes;
+
+constexpr std::size_t kNonce = 16;
+
+/// What a process says of itself when its devices are connected: some random bytes, and the devices' numbers.
+Bytes words_of(std::span<const Device> devices) {
+  Bytes bytes(kNonce + devices.size() * sizeof(std::uint16_t));
+  std::random_device random;
+  for (std::size_t i = 0; i < kNonce; ++i) bytes[i] = static_cast<std::byte>(random());
   for (std::size_t i = 0; i < devices.size(); ++i) {
     const std::uint16_t index = devices[i].index;
-    std::memcpy(bytes.data() + i * sizeof(index), &index, sizeof(index));
+    std::memcpy(bytes.data() + kNonce + i * sizeof(index), &index, sizeof(index));
   }
   return bytes;
 }
 
-std::vector<Member> members_in(const std::vector<ProcessLink::Bytes>& words) {
+/// Throws SyncError naming the rank for words that are none.
+std::vector<Member> members_in(const std::vector<Bytes>& words) {
   std::vector<Member> members;
-  for (std::size_t rank = 0; rank < words.size(); ++rank)
-    for (std::size_t at = 0; at + sizeof(std::uint16_t) <= words[rank].size(); at += sizeof(std::uint16_t)) {
+  for (std::size_t rank = 0; rank < words.size(); ++rank) {
+    if (words[rank].size() < kNonce + sizeof(std::uint16_t))
+      raise<SyncError>("[sync] rank {} said {} bytes about its devices", rank, words[rank].size());
+    for (std::size_t at = kNonce; at + sizeof(std::uint16_t) <= words[rank].size(); at += sizeof(std::uint16_t)) {
       std::uint16_t index = 0;
       std::memcpy(&index, words[rank].data() + at, sizeof(index));
       members.emplace_back(static_cast<int>(rank), cpu(index));
     }
+  }
   return members;
+}
+
+std::string hexadecimal(auto bytes) {
+  std::string text;
+  for (const auto byte : bytes) text += fmt::format("{:02x}", static_cast<unsigned>(byte));
+  return text;
 }
 
 }  // namespace
@@ -53,10 +70,10 @@ struct ProcessGroup::State {
         raise<SyncError>("[sync] rank {} is on host {}, rank 0 on {}: processes of one host only can reduce yet",
                          member.rank, member.host, channel->members().front().host);
   }
-  std::string meeting() const {
-    std::string name = "tutti-";
-    for (const std::uint8_t byte : secret.token("shared memory", place.job, 0)) name += fmt::format("{:02x}", byte);
-    return name;
+  /// Where the processes exchange their memory: known to them alone, and to no other job, nor another run of this one.
+  std::string meeting(const Bytes& words_of_rank_0) const {
+    const std::string run = place.job + hexadecimal(std::span(words_of_rank_0).first(kNonce));
+    return "tutti-" + hexadecimal(secret.token("shared memory", run, 0));
   }
 
   LaunchPlace place;
@@ -91,14 +108,17 @@ ProcessGroup::Connection ProcessGroup::connect(std::span<const Device> devices, 
   std::vector<std::uint32_t> counts(static_cast<std::size_t>(size()));
   for (const Member& member : members) ++counts[static_cast<std::size_t>(member.rank)];
   link->set_devices(std::move(counts));
-  auto engine = SharedMemoryCommunicator::connect(state_->meeting(), 1, members, rank(), {.patience = patience});
+  auto engine = SharedMemoryCommunicator::connect(state_->meeting(link->first_words()[0]), 1, members, rank(),
+                                                  {.patience = patience});
   return {std::move(engine), std::move(link)};
 }
 
 // Here, so that programs of one process link nothing that connects processes.
 GradientSync::GradientSync(ProcessGroup& processes, std::vector<Device> devices, SyncOptions options) {
+  SyncGroup::check(devices, options, !processes.alone());  // before others count on this process
   ProcessGroup::Connection connection;
-  if (!processes.alone()) connection = processes.connect(devices, 2 * options.fail_after);  // who waits says so first
+  // The engine knows who keeps a reduction waiting: so it speaks first.
+  if (!processes.alone()) connection = processes.connect(devices, options.fail_after - options.fail_after / 10);
   group_ = SyncGroup::make(std::move(devices), options, std::move(connection.engine), std::move(connection.link));
 }
 

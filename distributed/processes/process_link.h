@@ -21,7 +21,7 @@ class ProcessLink {
     std::int64_t completed = 0;  ///< the last generation that it has completed
     bool closed = false;         ///< it has closed its group, after that generation
   };
-  /// Functions that the link calls, on any thread, one at a time and in order, also within `say`.
+  /// Functions that the link calls, on any thread, also within `say`. What is said is heard in order.
   struct Hearing {
     std::function<void(std::vector<Bytes> by_rank)> said;
     std::function<void(const End&)> ended;  ///< called for each process at most once

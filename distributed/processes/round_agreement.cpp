@@ -18,6 +18,7 @@ struct WordsHeader {
   std::uint32_t devices = 0;
   std::uint32_t parameters = 0;
   std::uint64_t description = 0;
+  std::uint64_t values = 0;
 };
 struct DeviceWords {
   std::uint64_t digest = 0;
@@ -25,7 +26,7 @@ struct DeviceWords {
   std::uint32_t contributes = 0;
   std::uint32_t left = 0;
 };
-static_assert(sizeof(WordsHeader) == 24 && sizeof(DeviceWords) == 24);
+static_assert(sizeof(WordsHeader) == 32 && sizeof(DeviceWords) == 24);
 
 constexpr std::size_t kMostDigested = 16;
 constexpr std::size_t kMostKnown = 64;
@@ -60,8 +61,8 @@ const std::shared_ptr<const RequiredSet>& empty_set() {
 
 }  // namespace
 
-RoundAgreement::RoundAgreement(std::size_t parameters, std::uint64_t description, std::vector<std::uint32_t> devices)
-    : parameters_(parameters), description_(description), devices_(std::move(devices)) {}
+RoundAgreement::RoundAgreement(const Model& model, int rank, std::vector<std::uint32_t> devices)
+    : model_(model), rank_(static_cast<std::size_t>(rank)), devices_(std::move(devices)) {}
 
 // Sets are the same objects while graphs do not change.
 std::uint64_t RoundAgreement::digest_of(const std::shared_ptr<const RequiredSet>& set) {
@@ -76,8 +77,8 @@ Bytes RoundAgreement::words(const Agree& agree) {
   const std::size_t devices = agree.registrations.size();
   Bytes bytes(sizeof(WordsHeader) + devices * sizeof(DeviceWords));
   write(bytes, 0,
-        WordsHeader{agree.generation, static_cast<std::uint32_t>(devices), static_cast<std::uint32_t>(parameters_),
-                    description_});
+        WordsHeader{agree.generation, static_cast<std::uint32_t>(devices),
+                    static_cast<std::uint32_t>(model_.parameters), model_.description, model_.values});
   for (std::size_t i = 0; i < devices; ++i) {
     const auto& [required, weight, contributes, left] = agree.registrations[i];
     write(bytes, sizeof(WordsHeader) + i * sizeof(DeviceWords),
@@ -96,14 +97,7 @@ std::optional<Agreement> RoundAgreement::hear_words(std::int64_t generation, std
     const auto header = read<WordsHeader>(bytes, 0);
     if (header.generation != generation)
       raise<SyncError>("[sync] rank {} is in generation {}, this process in {}", rank, header.generation, generation);
-    if (header.parameters != parameters_)
-      raise<SyncError>("[sync] rank {}'s replicas have {} parameters, those of this process {}", rank,
-                       header.parameters, parameters_);
-    if (header.description != description_)
-      raise<SyncError>(
-          "[sync] rank {}'s replicas or options are not those of this process: names, order, shapes and dtypes of "
-          "parameters, and SyncOptions, have to be the same",
-          rank);
+    require_same_model(rank, {header.parameters, header.description, header.values});
     for (std::uint32_t device = 0; device < devices_[rank]; ++device) {
       const auto words = read<DeviceWords>(bytes, sizeof(WordsHeader) + device * sizeof(DeviceWords));
       heard_.push_back({words.digest, {0, words.weight, words.contributes != 0, words.left != 0}});
@@ -111,53 +105,76 @@ std::optional<Agreement> RoundAgreement::hear_words(std::int64_t generation, std
   }
   if (known_.size() > kMostKnown) known_.clear();
   for (std::size_t rank = 0; rank < by_rank.size(); ++rank)
-    if (unknown_of(rank) > 0) return std::nullopt;
+    if (!tellers(rank).empty()) return std::nullopt;
   return agreement();
 }
 
-/// Number of the rank's devices whose set not all processes know.
-std::size_t RoundAgreement::unknown_of(std::size_t rank) const {
+void RoundAgreement::require_same_model(std::size_t rank, const Model& model) const {
+  if (model.parameters != model_.parameters)
+    raise<SyncError>("[sync] rank {}'s replicas have {} parameters, those of rank {} {}", rank, model.parameters, rank_,
+                     model_.parameters);
+  if (model.description != model_.description)
+    raise<SyncError>(
+        "[sync] rank {}'s replicas or options are not those of rank {}: names, order, shapes and dtypes of parameters, "
+        "and SyncOptions, have to be the same",
+        rank, rank_);
+  if (model.values != model_.values && model.values != 0 && model_.values != 0)
+    raise<SyncError>(
+        "[sync] rank {}'s replicas begin with other values than those of rank {}: seed the same, or load the same "
+        "checkpoint, in every process",
+        rank, rank_);
+}
+
+/// The rank's devices that tell their set, by number in the group: of those with a set that not all processes know, the
+/// first one in the group.
+std::vector<std::size_t> RoundAgreement::tellers(std::size_t rank) const {
   std::size_t first = 0;
   for (std::size_t before = 0; before < rank; ++before) first += devices_[before];
-  const auto own = std::span(heard_).subspan(first, devices_[rank]);
-  return static_cast<std::size_t>(
-      std::ranges::count_if(own, [this](const Device& device) { return !known_.contains(device.digest); }));
+  std::vector<std::size_t> tellers;
+  for (std::size_t number = first; number < first + devices_[rank]; ++number) {
+    const std::uint64_t digest = heard_[number].digest;
+    const auto before = std::span(heard_).first(number);
+    if (!known_.contains(digest) && std::ranges::find(before, digest, &Device::digest) == before.end())
+      tellers.push_back(number);
+  }
+  return tellers;
 }
 
 Bytes RoundAgreement::sets(const Agree& agree) const {
-  Bytes bytes;
-  for (const Agree::Registration& registration : agree.registrations) {
-    const RequiredSet& set = registration.required ? *registration.required : *empty_set();
-    if (known_.contains(digest(set))) continue;
-    const std::size_t begin = bytes.size();
-    bytes.resize(begin + (parameters_ + 7) / 8);
-    for (const ParameterId id : set.parameters()) bytes[begin + id.value / 8] |= std::byte{1} << (id.value % 8);
+  const std::size_t length = (model_.parameters + 7) / 8;
+  const auto own = tellers(rank_);
+  Bytes bytes(own.size() * length);
+  std::size_t first = 0;
+  for (std::size_t before = 0; before < rank_; ++before) first += devices_[before];
+  for (std::size_t i = 0; i < own.size(); ++i) {
+    const auto& required = agree.registrations.at(own[i] - first).required;
+    if (!required) continue;
+    for (const ParameterId id : required->parameters())
+      bytes[i * length + id.value / 8] |= std::byte{1} << (id.value % 8);
   }
   return bytes;
 }
 
 Agreement RoundAgreement::hear_sets(std::span<const Bytes> by_rank) {
-  const std::size_t length = (parameters_ + 7) / 8;
+  const std::size_t length = (model_.parameters + 7) / 8;
   std::vector<std::shared_ptr<const RequiredSet>> told;
   std::vector<std::uint64_t> digests;
-  std::size_t device = 0;
   for (std::size_t rank = 0; rank < by_rank.size(); ++rank) {
+    const auto from = tellers(rank);
     const Bytes& bytes = by_rank[rank];
-    if (bytes.size() != unknown_of(rank) * length)
+    if (bytes.size() != from.size() * length)
       raise<SyncError>("[sync] rank {} said {} bytes about what {} of its devices require", rank, bytes.size(),
-                       unknown_of(rank));
-    std::size_t begin = 0;
-    for (std::uint32_t own = 0; own < devices_[rank]; ++own, ++device) {
-      if (known_.contains(heard_[device].digest)) continue;
+                       from.size());
+    for (std::size_t i = 0; i < from.size(); ++i) {
       std::vector<ParameterId> ids;
-      for (std::uint32_t id = 0; id < parameters_; ++id)
-        if ((bytes[begin + id / 8] >> (id % 8) & std::byte{1}) != std::byte{0}) ids.push_back({id});
-      begin += length;
+      for (std::uint32_t id = 0; id < model_.parameters; ++id)
+        if ((bytes[i * length + id / 8] >> (id % 8) & std::byte{1}) != std::byte{0}) ids.push_back({id});
       auto set = std::make_shared<const RequiredSet>(std::move(ids));
-      if (digest(*set) != heard_[device].digest)
-        raise<SyncError>("[sync] what rank {}'s device {} requires does not fit what it has said before", rank, own);
+      if (digest(*set) != heard_[from[i]].digest)
+        raise<SyncError>("[sync] what rank {} says that device {} of the group requires does not fit its words before",
+                         rank, from[i]);
       told.push_back(std::move(set));
-      digests.push_back(heard_[device].digest);
+      digests.push_back(heard_[from[i]].digest);
     }
   }
   for (std::size_t i = 0; i < told.size(); ++i) known_.try_emplace(digests[i], std::move(told[i]));

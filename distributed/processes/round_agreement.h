@@ -16,14 +16,19 @@ namespace tutti {
 using Bytes = std::vector<std::byte>;
 
 /// Words of the processes of a group to one another in a round, to the bytes and from them: pure, no links or threads.
-/// In each generation every process gives 48 bytes for its first device and 24 for each other (`words`), of which a
+/// In each generation every process gives 56 bytes for its first device and 24 for each other (`words`), of which a
 /// required set is a digest. Only when a digest is new to them do they exchange the sets themselves, once. All see the
 /// same bytes, so that all know, or lack, the same sets.
 class RoundAgreement {
  public:
-  /// `parameters`: number of the model's. `description`: digest of what must be the same in all processes. `devices`:
-  /// number of each process's, by rank.
-  RoundAgreement(std::size_t parameters, std::uint64_t description, std::vector<std::uint32_t> devices);
+  /// Digests of what must be the same in all processes.
+  struct Model {
+    std::size_t parameters = 0;     ///< their number
+    std::uint64_t description = 0;  ///< digest of names, shapes, dtypes and options
+    std::uint64_t values = 0;       ///< digest of the parameters as training begins; 0: this process trains nothing
+  };
+  /// `devices`: number of each process's, by rank.
+  RoundAgreement(const Model&, int rank, std::vector<std::uint32_t> devices);
 
   /// The words of this process about a generation.
   Bytes words(const Agree&);
@@ -47,11 +52,12 @@ class RoundAgreement {
     std::uint64_t digest = 0;
   };
   std::uint64_t digest_of(const std::shared_ptr<const RequiredSet>&);
-  std::size_t unknown_of(std::size_t rank) const;
+  void require_same_model(std::size_t rank, const Model&) const;
+  std::vector<std::size_t> tellers(std::size_t rank) const;
   Agreement agreement() const;
 
-  std::size_t parameters_;
-  std::uint64_t description_;
+  Model model_;
+  std::size_t rank_;
   std::vector<std::uint32_t> devices_;
   std::vector<Known> digested_;  // this process's, newest last
   std::unordered_map<std::uint64_t, std::shared_ptr<const RequiredSet>>

@@ -23,6 +23,8 @@ std::string SyncNames::member(MemberIndex index) const {
   return busy[index].empty() ? name : fmt::format("{} (busy: {})", name, busy[index]);
 }
 
+std::string SyncNames::process() const { return members.world() > 1 ? fmt::format("rank {} ", members[0].rank) : ""; }
+
 std::string SyncNames::parameter(ParameterId id) const {
   if (id.value >= parameters.size()) return fmt::format("number {} (of {})", id.value, parameters.size());
   return fmt::format("\"{}\"", parameters[id.value].name);
@@ -53,6 +55,12 @@ std::string fault_text(const Fault& fault, const std::exception_ptr& cause, cons
           "[sync] {} registered generation {} with a weight that is negative, not finite, or makes a sum "
           "of weights that f32 cannot hold",
           member, generation);
+    case Kind::bad_weight_outside:
+      return fmt::format(
+          "[sync] device {} of the group, which another process has, registered generation {} with a weight that makes "
+          "a "
+          "sum of weights that f32 cannot hold",
+          fault.value, generation);
     case Kind::out_of_order:
       return fmt::format("[sync] {} spoke of generation {} while generation {} was due", member, fault.value,
                          fault.other);
@@ -122,7 +130,7 @@ std::string missing_text(const Missing& missing, std::int64_t generation, std::c
   else if (missing.commit)
     add("reductions with other processes");
   if (!missing.joins.empty()) add("rejoin of " + listed(missing.joins, member));
-  return fmt::format("[sync] waited {:.3g} s in generation {} for {}", seconds, generation, text);
+  return fmt::format("[sync] {}waited {:.3g} s in generation {} for {}", names.process(), seconds, generation, text);
 }
 
 }  // namespace tutti

@@ -19,6 +19,7 @@ struct SyncNames {
   const std::vector<std::string>& busy;  ///< activity of each member; empty: not busy
 
   std::string member(MemberIndex) const;     ///< "cpu:1 (busy: evaluating)"
+  std::string process() const;               ///< "rank 1 "; "" where there is one process
   std::string parameter(ParameterId) const;  ///< "\"fc2.weight\""
 };
 

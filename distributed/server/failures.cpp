@@ -31,6 +31,7 @@ void DistributedSyncServer::handle(Leave& message) {
   followers_.set(leaver, message.follow);
   ledger_->leave(message.stamp, actions_, message.applied);
   perform_actions();
+  end_with_others(false);
   compare_replicas();  // those who stay may have waited for this device
   if (!ledger_->all_left()) return;
   for (MemberIndex member = 0; member < members_.size(); ++member) serve_follower(member);
@@ -62,7 +63,7 @@ void DistributedSyncServer::handle(JoinGroup& message) {
       error = std::make_exception_ptr(SyncError(fmt::format("[sync] the group is closed: {} cannot rejoin", device)));
     else if (others_)
       error = std::make_exception_ptr(SyncError(fmt::format(
-          "[rejoin] the group of {} spans several processes: after a failure they make a new one", device)));
+          "[rejoin] the group of {} spans several processes, which have to start anew after a failure", device)));
     else if (ledger_->has_left(message.member))
       error = std::make_exception_ptr(SyncError(fmt::format("[sync] {} has left: it cannot rejoin", device)));
     else if (!error)
@@ -165,7 +166,11 @@ void DistributedSyncServer::refuse_joins(const std::string& text) {
   joiners_.answer_all(nullptr, std::make_exception_ptr(SyncError(text)));
 }
 
-void DistributedSyncServer::handle(Close&) {
+void DistributedSyncServer::handle(Close& message) {
+  if (others_ && message.unwound && !ledger_->fault() && !ledger_->all_left())
+    others_->end(fmt::format("[sync] {}was unwound by an exception after generation {}", names().process(),
+                             ledger_->current_generation() - 1),
+                 ledger_->current_generation() - 1, false);
   recorder_.note(SyncEvent::Kind::closed, ledger_->current_generation());
   ledger_->close(actions_);
   perform_actions();

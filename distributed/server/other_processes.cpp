@@ -2,6 +2,7 @@
 #include <tutti/distributed/server/other_processes.h>
 
 #include <tutti/backend/error.h>
+#include <tutti/backend/process/start_thread.h>
 
 #include <atomic>
 #include <condition_variable>
@@ -107,7 +108,7 @@ class OtherProcesses::Runner {
   std::condition_variable news_;
   std::deque<std::shared_ptr<CollectiveTask>> tasks_;
   bool stopping_ = false;
-  std::thread thread_{[this] { run(); }};
+  std::thread thread_ = start_thread<SyncError>("sync, other processes", [this] { run(); });
 };
 
 void OtherProcesses::finish(std::shared_ptr<CollectiveTask> task) {
@@ -118,14 +119,16 @@ void OtherProcesses::finish(std::shared_ptr<CollectiveTask> task) {
 OtherProcesses::OtherProcesses(std::unique_ptr<ProcessLink> link)
     : link_(std::move(link)), gate_(std::make_shared<Gate>()) {}
 
-OtherProcesses::~OtherProcesses() {
+OtherProcesses::~OtherProcesses() { close(); }
+
+void OtherProcesses::close() noexcept {
   link_->close();
   runner_.reset();
   gate_->close();
 }
 
-void OtherProcesses::describe(std::size_t parameters, std::string_view description) {
-  rounds_.emplace(parameters, digest_of(description), link_->devices());
+void OtherProcesses::describe(std::size_t parameters, std::string_view description, std::uint64_t values) {
+  rounds_.emplace(RoundAgreement::Model{parameters, digest_of(description), values}, link_->rank(), link_->devices());
 }
 
 void OtherProcesses::ask(const Agree& agree) {

@@ -27,15 +27,17 @@ class OtherProcesses {
   using Answer = std::variant<std::monostate, std::shared_ptr<const Agreement>, Committed>;
 
   explicit OtherProcesses(std::unique_ptr<ProcessLink>);
-  ~OtherProcesses();  ///< nothing is heard any more, and no `done` runs
+  ~OtherProcesses();
   OtherProcesses(const OtherProcesses&) = delete;
   OtherProcesses& operator=(const OtherProcesses&) = delete;
 
   int processes() const noexcept { return static_cast<int>(link_->devices().size()); }
+  /// Ends what runs for it: nothing is heard any more, and no `done` is called.
+  void close() noexcept;
   void open(ProcessLink::Hearing hearing) { link_->open(std::move(hearing)); }
-  /// Takes the number of the model's parameters and what must be the same in all processes, as text; before the first
-  /// question.
-  void describe(std::size_t parameters, std::string_view description);
+  /// Takes the number of the model's parameters, what must be the same in all processes, as text, and the digest of the
+  /// values that training begins with, or 0; before the first question.
+  void describe(std::size_t parameters, std::string_view description, std::uint64_t values);
   bool is_described() const noexcept { return rounds_.has_value(); }
   void ask(const Agree&);
   /// Asks all to have come as far, where nothing was launched.

@@ -34,7 +34,7 @@ std::string DistributedSyncServer::description() const {
 // A release that comes with it may have failed the group.
 void DistributedSyncServer::perform(const Agree& agree) {
   if (ledger_->fault()) return;
-  if (!others_->is_described()) others_->describe(replicas_.parameters().size(), description());
+  if (!others_->is_described()) others_->describe(replicas_.parameters().size(), description(), values_.load());
   others_->ask(agree);
 }
 

@@ -56,6 +56,7 @@ DistributedSyncServer::DistributedSyncServer(GroupMembers members, std::unique_p
 DistributedSyncServer::~DistributedSyncServer() {
   close();
   stop_watching();
+  if (others_) others_->close();
 }
 
 // --- what replicas declare
@@ -196,7 +197,7 @@ void DistributedSyncServer::set_busy(MemberIndex member, std::string activity) {
   post(SetBusy{member, std::move(activity)});
 }
 
-void DistributedSyncServer::close() { post(Close{}); }
+void DistributedSyncServer::close(bool unwound) { post(Close{unwound}); }
 
 void DistributedSyncServer::await_others() {
   if (!others_) return;

@@ -144,7 +144,9 @@ TEST_CASE("launch: when a later process cannot be started, nothing is left of th
 TEST_CASE("launch: a system that has no more for the processes is named") {
   RunningProgram launcher({"/bin/sh", "-c", "ulimit -n 20; exec " TUTTI_COMMAND " launch -n 30 -- sleep 600"});
   CHECK(launcher.end() == 1);
-  CHECK(contains(launcher.error, "tutti launch: cannot make a pipe: Too many open files\n"));
+  CAPTURE(launcher.error);  // what fails first depends on what it inherits
+  CHECK(contains(launcher.error, "tutti launch: cannot "));
+  CHECK(contains(launcher.error, ": Too many open files\n"));
   CHECK(lines_of(launcher.error).size() == 1);
 }
 

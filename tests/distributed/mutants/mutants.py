@@ -82,7 +82,7 @@ MUTANTS = {
     "buckets_of_any_length": ("launched_in_time", [(
         "longest = configuration_.bucket_bytes;", "longest = ~std::size_t{0};",
     )]),
-    "buckets_kept_when_a_set_changes": ("processes_told", [(
+    "buckets_kept_when_a_set_changes": ("released_in_time", [(
         "  member.required = std::move(required);\n  stale_ = true;",
         "  member.required = std::move(required);\n  stale_ = stale_ || buckets_.empty();",
     )]),

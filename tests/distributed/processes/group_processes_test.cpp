@@ -149,7 +149,10 @@ TEST_CASE("group_processes: a stopped process is named by all others, and hears 
     CHECK(error.find("has said nothing for") != std::string::npos);
   }
   job[1]->signal(SIGCONT);
-  CHECK(job[1]->line({"error"}) != "");
+  const std::string error = job[1]->line({"error"});
+  CAPTURE(error);
+  CHECK(error.find("rank 1 on ") != std::string::npos);
+  CHECK(error.find("this process, stood still for") != std::string::npos);
 }
 
 TEST_SUITE_END();

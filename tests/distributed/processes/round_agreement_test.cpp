@@ -17,11 +17,14 @@ using namespace tutti::testing;
 namespace {
 
 constexpr std::size_t kParameters = 11;
+constexpr RoundAgreement::Model kModel{kParameters, 5, 9};
+
+RoundAgreement process(int rank, const std::vector<std::uint32_t>& devices) { return {kModel, rank, devices}; }
 
 /// Processes with some devices each, in one thread.
 struct Processes {
   explicit Processes(const std::vector<std::uint32_t>& devices) {
-    for (std::size_t rank = 0; rank < devices.size(); ++rank) all.emplace_back(kParameters, 5, devices);
+    for (std::size_t rank = 0; rank < devices.size(); ++rank) all.push_back(process(static_cast<int>(rank), devices));
   }
 
   /// Exchanges what is needed. Every process's agreement, which are one.
@@ -121,11 +124,11 @@ TEST_CASE("round_agreement: any sets, weights and leaves of processes with sever
 TEST_CASE("round_agreement: what does not fit names the rank") {
   const Agree mine{5, {device({0}, 1)}};
   const auto hear = [&](const Bytes& other) {
-    RoundAgreement agreement(kParameters, 5, {1, 1});
+    RoundAgreement agreement = process(0, {1, 1});
     const std::vector<Bytes> words{agreement.words(mine), other};
     return agreement.hear_words(5, words);
   };
-  RoundAgreement peer(kParameters, 5, {1, 1});
+  RoundAgreement peer = process(1, {1, 1});
   const Bytes good = peer.words(mine);
   CHECK_FALSE(hear(good).has_value());
   for (std::size_t length = 0; length < good.size(); ++length) {
@@ -135,25 +138,32 @@ TEST_CASE("round_agreement: what does not fit names the rank") {
   CHECK(error_of([&] {
           hear(peer.words({4, {device({0}, 1)}}));
         }) == "[sync] rank 1 is in generation 4, this process in 5");
-  RoundAgreement larger(kParameters + 1, 5, {1, 1});
+  RoundAgreement larger({kParameters + 1, 5, 9}, 1, {1, 1});
   CHECK(error_of([&] { hear(larger.words(mine)); }) ==
-        "[sync] rank 1's replicas have 12 parameters, those of this process 11");
+        "[sync] rank 1's replicas have 12 parameters, those of rank 0 11");
 
-  RoundAgreement changed(kParameters, 6, {1, 1});
+  RoundAgreement other_values({kParameters, 5, 8}, 1, {1, 1});
+  CHECK(error_of([&] { hear(other_values.words(mine)); }).find("rank 1's replicas begin with other values") !=
+        std::string::npos);
+  RoundAgreement trains_nothing({kParameters, 5, 0}, 1, {1, 1});
+  CHECK(error_of([&] { hear(trains_nothing.words(mine)); }) == "");
+  RoundAgreement changed({kParameters, 6, 9}, 1, {1, 1});
   CHECK(error_of([&] { hear(changed.words(mine)); }).find("rank 1's replicas or options are not those") !=
         std::string::npos);
 
-  RoundAgreement agreement(kParameters, 5, {1, 1});
+  RoundAgreement agreement = process(0, {1, 1});
   const std::vector<Bytes> words{agreement.words(mine), good};
   agreement.hear_words(5, words);
   Bytes wrong = agreement.sets(mine);
   wrong[0] ^= std::byte{2};
   CHECK(error_of([&] {
-          agreement.hear_sets(std::vector<Bytes>{agreement.sets(mine), wrong});
-        }) == "[sync] what rank 1's device 0 requires does not fit what it has said before");
+          agreement.hear_sets(std::vector<Bytes>{wrong, {}});
+        }) == "[sync] what rank 0 says that device 0 of the group requires does not fit its words before");
+  // The second device's set is the first one's: it is told once.
   CHECK(error_of([&] {
-          agreement.hear_sets(std::vector<Bytes>{agreement.sets(mine), {}});
-        }).find("rank 1 said 0") != std::string::npos);
+          agreement.hear_sets(std::vector<Bytes>{wrong, wrong});
+        }).find("rank 1 said 2") != std::string::npos);
+  CHECK(error_of([&] { agreement.hear_sets(std::vector<Bytes>{{}, {}}); }).find("rank 0 said 0") != std::string::npos);
 }
 
 TEST_SUITE_END();

@@ -66,11 +66,12 @@ void train_step(GradientSync& sync, Model& model, Optimizer& optimizer, std::siz
   optimizer.step();
 }
 
-/// Trains; the parameters of all devices, which are the same.
-std::vector<float> trained(const std::vector<std::uint32_t>& split, const SyncOptions& options, int steps,
-                           const Plan& plan) {
+using ByDevice = std::vector<std::vector<float>>;
+
+/// Trains; the parameters of each device.
+ByDevice trained(const std::vector<std::uint32_t>& split, const SyncOptions& options, int steps, const Plan& plan) {
   ProcessThreads group(split);
-  std::vector<std::vector<float>> parameters(kDevices);
+  ByDevice parameters(kDevices);
   const auto errors = group.run(options, [&](std::size_t rank, GradientSync& sync) {
     auto replicas = sync.replicate(Model(Generator(3)));
     run_devices(replicas.size(), [&](std::size_t place) {
@@ -81,19 +82,20 @@ std::vector<float> trained(const std::vector<std::uint32_t>& split, const SyncOp
     });
   });
   for (const std::string& error : errors) CHECK(error == "");
-  for (const auto& each : parameters) CHECK(each == parameters[0]);
-  return parameters[0];
+  return parameters;
 }
 
 /// One process with four devices, the group that everything is compared with.
-std::vector<float> trained_alone(const SyncOptions& options, int steps, const Plan& plan) {
+ByDevice trained_alone(const SyncOptions& options, int steps, const Plan& plan) {
   GradientSync sync({cpu(0), cpu(1), cpu(2), cpu(3)}, options);
   auto replicas = sync.replicate(Model(Generator(3)));
   run_devices(kDevices, [&](std::size_t number) {
     Sgd optimizer(replicas[number].parameters(), 0.05, {.momentum = 0.9});
     for (int i = 0; i < steps; ++i) train_step(sync, replicas[number], optimizer, number, i, plan(number, i));
   });
-  return flat(replicas[0]);
+  ByDevice parameters;
+  for (Model& replica : replicas) parameters.push_back(flat(replica));
+  return parameters;
 }
 
 const std::vector<std::vector<std::uint32_t>> kSplits{{2, 2}, {1, 1, 1, 1}, {1, 3}};
@@ -124,7 +126,6 @@ TEST_CASE("several_processes: devices with other sets, weights and without examp
     options.absent = absent;
     for (const auto wire : {GradientWire::native, GradientWire::bf16}) {
       options.wire = wire;
-      if (absent == Absent::subset) continue;
       const auto expected = trained_alone(options, 12, uneven);
       for (const auto& split : kSplits) CHECK(trained(split, options, 12, uneven) == expected);
     }
@@ -231,6 +232,66 @@ TEST_CASE("several_processes: a group that another process has closed fails when
   CHECK(error.find("rank 1 has closed its group after generation 4, this process is in 5") != std::string::npos);
 }
 
+TEST_CASE(
+    "several_processes: a device that leaves after another process has closed its group is told, and nobody waits") {
+  ProcessThreads group({1, 1});
+  const auto errors = group.run(fixed_layout(), [&](std::size_t rank, GradientSync& sync) {
+    auto replicas = sync.replicate(Model(Generator(3)));
+    Sgd optimizer(replicas[0].parameters(), 0.05);
+    for (int i = 0; i < 4; ++i) train_step(sync, replicas[0], optimizer, rank, i, {});
+    if (rank == 1) return;
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    sync.leave(cpu(0));
+  });
+  for (const std::string& error : errors) CHECK(error == "");
+}
+
+TEST_CASE("several_processes: one that an exception unwinds between steps has failed, for the others") {
+  ProcessThreads group({1, 1});
+  std::string error;
+  group.run(fixed_layout(), [&](std::size_t rank, GradientSync& sync) {
+    auto replicas = sync.replicate(Model(Generator(3)));
+    Sgd optimizer(replicas[0].parameters(), 0.05);
+    for (int i = 0; i < 4; ++i) train_step(sync, replicas[0], optimizer, rank, i, {});
+    if (rank == 1) throw std::runtime_error("no more data");
+    try {
+      train_step(sync, replicas[0], optimizer, rank, 4, {});
+    } catch (const SyncError& caught) {
+      error = caught.what();
+    }
+  });
+  CAPTURE(error);
+  CHECK(error.find("rank 1 was unwound by an exception after generation 4") != std::string::npos);
+}
+
+TEST_CASE("several_processes: a weight that the sum cannot hold is blamed on the device that has it") {
+  ProcessThreads group({1, 1});
+  std::vector<std::string> errors = group.run(fixed_layout(), [&](std::size_t rank, GradientSync& sync) {
+    auto replicas = sync.replicate(Model(Generator(3)));
+    const Device device = cpu(static_cast<std::uint16_t>(rank));
+    auto step = sync.step(device, rank == 1 ? 1e39 : 1.0);
+    step.backward(mean(replicas[0].forward(Tensor(Array::full({2, 9}, 1.0, DType::f32, device)), true, true)));
+  });
+  CAPTURE(errors[0]);
+  CAPTURE(errors[1]);
+  CHECK((errors[0].find("device 1 of the group") != std::string::npos ||
+         errors[0].find("rank 1 cpu:1") != std::string::npos));
+  CHECK(errors[1].find("rank 1 cpu:1 registered") != std::string::npos);
+}
+
+TEST_CASE("several_processes: replicas that begin with other values are an error on every process at the first step") {
+  ProcessThreads group({1, 1});
+  const auto errors = group.run(fixed_layout(), [&](std::size_t rank, GradientSync& sync) {
+    auto replicas = sync.replicate(Model(Generator(3 + rank)));
+    Sgd optimizer(replicas[0].parameters(), 0.05);
+    train_step(sync, replicas[0], optimizer, rank, 0, {});
+  });
+  for (const std::string& error : errors) {
+    CAPTURE(error);
+    CHECK(error.find("replicas begin with other values than those of rank") != std::string::npos);
+  }
+}
+
 TEST_CASE("several_processes: replicas that differ are an error on every process at the first step") {
   struct Wide : Module {
     Wide(std::int64_t width, Generator random) : layer(9, width, random) {}
@@ -246,7 +307,7 @@ TEST_CASE("several_processes: replicas that differ are an error on every process
   });
   for (const std::string& error : errors) {
     CAPTURE(error);
-    CHECK(error.find("replicas or options are not those of this process") != std::string::npos);
+    CHECK(error.find("replicas or options are not those of rank") != std::string::npos);
   }
 }
 

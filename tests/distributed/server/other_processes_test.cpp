@@ -30,7 +30,7 @@ struct Conversation {
                        news.notify_all();
                      },
                  .ended = [](const ProcessLink::End&) {}});
-    others.describe(3, "a model");
+    others.describe(3, "a model", 1);
   }
   std::vector<ProcessLink::Bytes> next() {
     std::unique_lock lock(mutex);
@@ -121,6 +121,9 @@ TEST_CASE("other_processes: `after` calls once all tasks are finished, with the 
   }
   late->end();
   CHECK(calls == 2);
+  Conversation with;
+  with.others.after(tasks, done);  // finished before
+  CHECK(calls == 3);
 }
 
 TEST_SUITE_END();
