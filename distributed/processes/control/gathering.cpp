@@ -13,6 +13,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
+constexpr auto kRefusing = 500ms;
 constexpr auto kKnock = 200ms;  // from one hello to the next, until there is a welcome
 
 }  // namespace
@@ -70,6 +71,7 @@ void Loop::meet(const Star::Origin& from, const Hello& hello) {
                                        admission_.name(static_cast<std::uint32_t>(from.rank)))});
     return;
   }
+  if (!refusal_.empty()) return answer(from, Refusal{refusal_});
   if (const auto why = admission_.arrive(static_cast<std::uint32_t>(from.rank), hello)) {
     answer(from, Refusal{*why});
     return refuse(*why);
@@ -126,10 +128,14 @@ void Loop::give_up_late() {
   fail(why);
 }
 
-// Tells all that have come why there will be no job.
+// Tells all that have come why there will be no job, and stays a moment for what they say meanwhile: a connection that
+// ends with something unread takes with it what was sent.
 void Loop::refuse(const std::string& why) {
-  if (is_coordinator())
+  if (is_coordinator()) {
     for (const auto& [rank, peer] : peers_) answer(peer.origin, Refusal{why});
+    refusal_ = why;
+    refusing_until_ = Clock::now() + kRefusing;
+  }
   fail(why);
 }
 

@@ -71,7 +71,7 @@ bool Loop::turn() {
     gather(now);
   }
   publish(now);
-  return !failed_;
+  return !failed_ || is_refusing(now);
 }
 
 void Loop::wait() const {
@@ -100,7 +100,8 @@ void Loop::post_all(const std::deque<Mailbox::Outgoing>& messages) {
 
 void Loop::read(Time now) {
   Star::Incoming incoming;
-  for (int i = 0; i < kMessagesOfTurn && !failed_ && star_->receive(incoming); ++i) take(incoming, now);
+  for (int i = 0; i < kMessagesOfTurn && (!failed_ || is_refusing(now)) && star_->receive(incoming); ++i)
+    take(incoming, now);
 }
 
 void Loop::take(Star::Incoming& incoming, Time now) {
@@ -204,7 +205,7 @@ bool Loop::has_waiting() const {
 // Told to stop: what waits has a moment more.
 bool Loop::ends(Time now) {
   if (end_ == Time{}) end_ = now + kFarewell;
-  return now >= end_ || !has_waiting();
+  return now >= end_ || (!has_waiting() && !is_refusing(now));
 }
 
 void Loop::lose(int rank, PeerLost::Reason reason) {

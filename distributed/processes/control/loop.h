@@ -63,6 +63,7 @@ class Loop {
   void flush_all();
   bool has_waiting() const;
   bool ends(Time now);
+  bool is_refusing(Time now) const { return now < refusing_until_; }
   void lose(int rank, PeerLost::Reason);
   void publish(Time now);
 
@@ -81,7 +82,9 @@ class Loop {
   Time next_beat_;  // next hello, during the rendezvous
   Time last_beat_;
   Time next_publication_;
-  Time end_;  // latest end, once stopped
+  Time end_;             // latest end, once stopped
+  std::string refusal_;  // rank 0's, for all that say hello
+  Time refusing_until_;
   std::uint64_t garbage_ = 0;
   bool open_ = false;
   bool failed_ = false;
