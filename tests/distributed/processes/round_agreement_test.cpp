@@ -161,7 +161,7 @@ TEST_CASE("round_agreement: what does not fit names the rank") {
         }) == "[sync] what rank 0 says that device 0 of the group requires does not fit its words before");
   // The second device's set is the first one's: it is told once.
   CHECK(error_of([&] {
-          agreement.hear_sets(std::vector<Bytes>{wrong, wrong});
+          agreement.hear_sets(std::vector<Bytes>{agreement.sets(mine), wrong});
         }).find("rank 1 said 2") != std::string::npos);
   CHECK(error_of([&] { agreement.hear_sets(std::vector<Bytes>{{}, {}}); }).find("rank 0 said 0") != std::string::npos);
 }
