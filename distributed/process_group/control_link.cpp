@@ -248,7 +248,7 @@ void ControlLink::take(const ControlMessage& message) {
   if (kind == Kind::who && rank() == 0) return tell_who_is_missing(message.from);
   if (kind == Kind::missing && rank() != 0) {
     std::vector<std::int32_t> ranks((content.size() - 1) / sizeof(std::int32_t));
-    std::memcpy(ranks.data(), content.data() + 1, ranks.size() * sizeof(std::int32_t));
+    if (!ranks.empty()) std::memcpy(ranks.data(), content.data() + 1, ranks.size() * sizeof(std::int32_t));
     const std::lock_guard lock(mutex_);
     if (!said_[static_cast<std::size_t>(rank())].empty()) missing_.assign(ranks.begin(), ranks.end());
     return;
