@@ -6,7 +6,9 @@
 
 #include <cstdint>
 #include <limits>
+#include <span>
 #include <utility>
+#include <vector>
 
 namespace tutti {
 
@@ -14,10 +16,9 @@ namespace {
 
 /// One number for all of a replica, never 0.
 std::uint64_t one_digest(const ReplicaDigest& digest) {
-  std::uint64_t hash = 0xCBF29CE484222325U;
-  for (const NamedDigest& each : digest)
-    for (const std::uint64_t word : {each.digest.first, each.digest.second}) hash = (hash ^ word) * 0x9FB21C651E98DF25U;
-  return hash | 1U;
+  std::vector<Digest> all;
+  for (const NamedDigest& each : digest) all.push_back(each.digest);
+  return digest_of(std::as_bytes(std::span(all))).first | 1U;
 }
 
 }  // namespace

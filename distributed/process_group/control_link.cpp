@@ -222,7 +222,7 @@ void ControlLink::take(const ControlEvent& event) {
     own_pause_ = pause->length;
     own_pause_at_ = std::chrono::steady_clock::now();
   }
-  if (const auto* died = std::get_if<PeerDied>(&event)) return lose(died->rank, "has died");
+  if (const auto* died = std::get_if<PeerDied>(&event)) return lose(died->rank, "has died", true);
   if (const auto* lost = std::get_if<PeerLost>(&event)) {
     const std::chrono::duration<double> silent = std::chrono::steady_clock::now() - lost->since;
     lose(lost->rank, lost->reason == PeerLost::Reason::silent
@@ -270,9 +270,10 @@ void ControlLink::hear_end(const End& end) {
   hearing_.ended(end);
 }
 
-// Who was taken for lost while it stood still accuses nobody.
-void ControlLink::lose(int lost, const std::string& how) {
-  if (own_pause_.count() > 0 && std::chrono::steady_clock::now() - own_pause_at_ < kAfterPause)
+// Who was taken for lost while it stood still accuses nobody. Rank 0 names a death that is proven all the same.
+void ControlLink::lose(int lost, const std::string& how, bool proven) {
+  if (!(proven && rank() == 0) && own_pause_.count() > 0 &&
+      std::chrono::steady_clock::now() - own_pause_at_ < kAfterPause)
     return hear_end(
         {lost,
          fmt::format("[sync] {}, this process, stood still for {:.3g} s, and the others have gone on without it",

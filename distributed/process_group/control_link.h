@@ -47,7 +47,7 @@ class ControlLink final : public ProcessLink {
   void ask_who_is_missing();
   void tell_who_is_missing(int asker);
   void hear_end(const End&);
-  void lose(int rank, const std::string& how);
+  void lose(int rank, const std::string& how, bool proven = false);
   void tell_all(const Bytes&);
   std::string name_of(int rank) const;
 

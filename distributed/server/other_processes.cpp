@@ -3,6 +3,7 @@
 
 #include <tutti/backend/error.h>
 #include <tutti/backend/process/start_thread.h>
+#include <tutti/distributed/messages/replica_check.h>
 
 #include <atomic>
 #include <condition_variable>
@@ -17,12 +18,6 @@ namespace tutti {
 namespace {
 
 constexpr std::uint64_t kCommitMark = 0x74696D6D6F432E54U;  // no words begin like it
-
-std::uint64_t digest_of(std::string_view text) {
-  std::uint64_t hash = 0xCBF29CE484222325U;
-  for (const char letter : text) hash = (hash ^ static_cast<unsigned char>(letter)) * 0x100000001B3U;
-  return hash;
-}
 
 /// Counts the tasks that are not finished.
 struct Countdown {
@@ -128,7 +123,8 @@ void OtherProcesses::close() noexcept {
 }
 
 void OtherProcesses::describe(std::size_t parameters, std::string_view description, std::uint64_t values) {
-  rounds_.emplace(RoundAgreement::Model{parameters, digest_of(description), values}, link_->rank(), link_->devices());
+  rounds_.emplace(RoundAgreement::Model{parameters, digest_of(std::as_bytes(std::span(description))).first, values},
+                  link_->rank(), link_->devices());
 }
 
 void OtherProcesses::ask(const Agree& agree) {
