@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <tutti/distributed/engines/shared_memory/owned_descriptor.h>
+#include <tutti/backend/process/owned_descriptor.h>
 
 #include <cstddef>
 #include <memory>

@@ -44,32 +44,34 @@ struct UnixAddress {
   const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&address); }
 };
 
-Descriptor unix_socket() { return Descriptor(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)); }
+OwnedDescriptor unix_socket() {
+  return OwnedDescriptor(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+}
 
-std::optional<ucred> credentials(const Descriptor& connection) {
+std::optional<ucred> credentials(const OwnedDescriptor& connection) {
   ucred peer{};
   socklen_t size = sizeof peer;
   if (getsockopt(connection.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return std::nullopt;
   return peer;
 }
 
-bool has_own_user(const Descriptor& connection) {
+bool has_own_user(const OwnedDescriptor& connection) {
   const auto peer = credentials(connection);
   return peer && peer->uid == geteuid();
 }
 
-bool has_ended(const Descriptor& connection) {
+bool has_ended(const OwnedDescriptor& connection) {
   char byte = 0;
   return recv(connection.get(), &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
 }
 
 /// The process at the other end. None: of another pid namespace. A process that ended meanwhile may have left its
 /// number to another: then its connection has ended, too.
-Descriptor process_of(const Descriptor& connection) {
+OwnedDescriptor process_of(const OwnedDescriptor& connection) {
   const auto peer = credentials(connection);
   if (!peer || peer->pid <= 0) return {};
-  Descriptor process(static_cast<int>(syscall(SYS_pidfd_open, peer->pid, 0)));
-  return has_ended(connection) ? Descriptor() : std::move(process);
+  OwnedDescriptor process(static_cast<int>(syscall(SYS_pidfd_open, peer->pid, 0)));
+  return has_ended(connection) ? OwnedDescriptor() : std::move(process);
 }
 
 }  // namespace
@@ -80,14 +82,16 @@ DeathWatch::DeathWatch(int rank, std::string name, std::vector<JobSecret::Token>
 }
 
 DeathWatch::~DeathWatch() {
-  const auto say = [](const Descriptor& connection) { send(connection.get(), "", 1, MSG_NOSIGNAL | MSG_DONTWAIT); };
+  const auto say = [](const OwnedDescriptor& connection) {
+    send(connection.get(), "", 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+  };
   for (const auto& [rank, watched] : watched_) say(watched.connection);
   // Who has our greeting, and whose answer has not been read.
   for (const auto& [number, stranger] : strangers_) say(stranger.connection);
   sodium_memzero(tokens_.data(), tokens_.size() * sizeof tokens_[0]);
 }
 
-bool DeathWatch::add(const Descriptor& descriptor, std::uint64_t what) {
+bool DeathWatch::add(const OwnedDescriptor& descriptor, std::uint64_t what) {
   epoll_event event{};
   event.events = EPOLLIN;
   event.data.u64 = what;
@@ -97,13 +101,13 @@ bool DeathWatch::add(const Descriptor& descriptor, std::uint64_t what) {
 // Without a listener (somebody else has the name) nothing is proven, and the others' clocks say that nobody is watched.
 void DeathWatch::listen() {
   const UnixAddress address(name_);
-  Descriptor listener = unix_socket();
+  OwnedDescriptor listener = unix_socket();
   if (listener && bind(listener.get(), address.get(), address.size) == 0 && ::listen(listener.get(), 64) == 0 &&
       add(listener, key(of_listener, 0)))
     listener_ = std::move(listener);
 }
 
-void DeathWatch::greet(const Descriptor& connection) {
+void DeathWatch::greet(const OwnedDescriptor& connection) {
   Greeting greeting{static_cast<std::uint32_t>(rank_), tokens_[static_cast<std::size_t>(rank_)]};
   send(connection.get(), &greeting, sizeof greeting, MSG_NOSIGNAL | MSG_DONTWAIT);
   sodium_memzero(&greeting, sizeof greeting);
@@ -112,7 +116,7 @@ void DeathWatch::greet(const Descriptor& connection) {
 void DeathWatch::reach() {
   if (rank_ == 0 || reached_) return;
   const UnixAddress address(name_);
-  Descriptor connection = unix_socket();
+  OwnedDescriptor connection = unix_socket();
   if (!connection || connect(connection.get(), address.get(), address.size) != 0) return;
   const int number = connection.get();
   if (!has_own_user(connection) || !add(connection, key(of_stranger, number))) return;
@@ -123,7 +127,7 @@ void DeathWatch::reach() {
 
 void DeathWatch::accept_all() {
   for (;;) {
-    Descriptor connection(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    OwnedDescriptor connection(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!connection) return;
     const int number = connection.get();
     if (strangers_.size() >= kMostStrangers || !has_own_user(connection) || !add(connection, key(of_stranger, number)))
@@ -136,7 +140,7 @@ void DeathWatch::accept_all() {
 void DeathWatch::meet(int number) {
   const auto found = strangers_.find(number);
   if (found == strangers_.end()) return;
-  Descriptor connection = std::move(found->second.connection);
+  OwnedDescriptor connection = std::move(found->second.connection);
   strangers_.erase(found);
   Greeting greeting;
   const ssize_t size = recv(connection.get(), &greeting, sizeof greeting, MSG_DONTWAIT | MSG_TRUNC);
@@ -150,7 +154,7 @@ void DeathWatch::meet(int number) {
   }
   if (rank_ == 0) greet(connection);
   epoll_ctl(events_.get(), EPOLL_CTL_DEL, connection.get(), nullptr);
-  Descriptor process = process_of(connection);
+  OwnedDescriptor process = process_of(connection);
   const Watched& kept = watched_[rank] = {std::move(connection), std::move(process)};
   const bool connected = add(kept.connection, key(of_connection, rank));
   if ((kept.process && !add(kept.process, key(of_process, rank))) || !connected) watched_.erase(rank);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <tutti/distributed/processes/control/descriptor.h>
+#include <tutti/backend/process/owned_descriptor.h>
 #include <tutti/distributed/processes/job_secret.h>
 
 #include <chrono>
@@ -35,27 +35,27 @@ class DeathWatch {
   using Time = std::chrono::steady_clock::time_point;
   /// Somebody of our user who has not told a token yet.
   struct Stranger {
-    Descriptor connection;
+    OwnedDescriptor connection;
     Time until;
   };
   struct Watched {
-    Descriptor connection;
-    Descriptor process;  // none: only the connection's end tells
+    OwnedDescriptor connection;
+    OwnedDescriptor process;  // none: only the connection's end tells
   };
 
   void listen();
   void accept_all();
-  void greet(const Descriptor& connection);
+  void greet(const OwnedDescriptor& connection);
   void meet(int connection);
   bool hear(int rank);
   void drop_late();
-  bool add(const Descriptor&, std::uint64_t what);
+  bool add(const OwnedDescriptor&, std::uint64_t what);
 
   int rank_;
   std::string name_;
   std::vector<JobSecret::Token> tokens_;
-  Descriptor events_;
-  Descriptor listener_;
+  OwnedDescriptor events_;
+  OwnedDescriptor listener_;
   std::map<int, Stranger> strangers_;  // keys: numbers of connections
   std::map<int, Watched> watched_;     // keys: ranks
   bool reached_ = false;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <tutti/distributed/processes/control/descriptor.h>
+#include <tutti/backend/process/owned_descriptor.h>
 #include <tutti/distributed/processes/control_events.h>
 
 #include <atomic>
@@ -60,7 +60,7 @@ class Mailbox {
  private:
   void wake();
 
-  Descriptor wake_;
+  OwnedDescriptor wake_;
   mutable std::mutex lock_;  // guards everything below: users' threads and the channel's meet here
   std::condition_variable changed_;
   std::deque<Outgoing> outgoing_;

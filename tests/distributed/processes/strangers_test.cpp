@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Strangers at rank 0's door: a job begins beside them, and goes on.
-#include <tutti/distributed/processes/control/descriptor.h>
+#include <tutti/backend/process/owned_descriptor.h>
 #include <tutti/tests/distributed/processes/control/job.h>
 
 #include <doctest/doctest.h>
@@ -25,7 +25,7 @@ class Strangers {
 
   void come(int count) {
     for (int i = 0; i < count; ++i) {
-      control::Descriptor connection(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+      OwnedDescriptor connection(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
       (void)connect(connection.get(), reinterpret_cast<const sockaddr*>(&address_), sizeof address_);
       std::string text(i % 3 == 0 ? 0 : 10 + random_() % 2000, '\0');
       for (char& each : text) each = static_cast<char>(random_());
@@ -39,7 +39,7 @@ class Strangers {
  private:
   sockaddr_in address_;
   std::mt19937 random_{7};
-  std::vector<control::Descriptor> connections_;
+  std::vector<OwnedDescriptor> connections_;
 };
 
 // All ranks and rank 0 still reach each other, and nobody was lost.

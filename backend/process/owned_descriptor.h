@@ -7,7 +7,8 @@
 
 namespace tutti {
 
-/// A file descriptor that is closed with its owner; -1: none.
+/// A file descriptor (of a file, socket, process or other thing of the kernel's) that is closed with its owner; below
+/// 0: none.
 class OwnedDescriptor {
  public:
   OwnedDescriptor() = default;
@@ -17,10 +18,11 @@ class OwnedDescriptor {
     std::swap(descriptor_, other.descriptor_);
     return *this;
   }
-  ~OwnedDescriptor() {
-    if (descriptor_ >= 0) close(descriptor_);
-  }
+  ~OwnedDescriptor() { close(); }
 
+  void close() noexcept {
+    if (descriptor_ >= 0) ::close(std::exchange(descriptor_, -1));
+  }
   int get() const noexcept { return descriptor_; }
   explicit operator bool() const noexcept { return descriptor_ >= 0; }
 
