@@ -68,7 +68,7 @@ class Communicator {
   virtual std::shared_ptr<CollectiveTask> compressed_all_reduce(std::shared_ptr<CompressedReduction>,
                                                                 std::vector<Event> ready, std::vector<Device> helping);
 
-  /// Queues, as all_reduce does, a collective of the users' own, which always runs.
+  /// Queues, as all_reduce does, a collective of the users' own or of a round, which always runs.
   virtual std::shared_ptr<CollectiveTask> collective(CollectiveRequest) = 0;
 
   /// The group has formed anew after a failure: from now on requests name these members alone, which are some of the

@@ -27,6 +27,13 @@ struct CollectivePart {
   std::vector<Place> targets;  ///< places in the members' outputs
 };
 
+/// Order in which all processes of a group launch a request: that of its sequence. Requests of different sequences may be
+/// launched in any order. Gradients belong to the round.
+enum class Sequence : std::uint8_t {
+  round,  ///< what a step needs: reductions of gradients, buffers made equal
+  users,  ///< users' collectives, which come whenever a device posts them
+};
+
 /// A collective that all devices have asked for. Arrays are contiguous and of one dtype.
 struct CollectiveRequest {
   CollectiveOperation operation = CollectiveOperation::sum;
@@ -37,6 +44,7 @@ struct CollectiveRequest {
   std::vector<CollectivePart> parts;
   std::vector<Device> devices{};  ///< those of this process that share the work; default: the outputs'
   std::string name{};             ///< the collective's name for whoever asked for it; for errors
+  Sequence sequence = Sequence::users;
 };
 
 /// The work to be done for calls that agree.
