@@ -82,7 +82,7 @@ class Collectives {
     std::atomic<std::int64_t> posted{0};
   };
 
-  std::size_t member_of(const Member&) const;
+  std::size_t member_of(Device) const;
   PendingTensor send(PendingTensor, PostCollective);
   CollectiveCall completed(CollectiveCall, const Tensor&, Device) const;
   void refuse_waiting_for_own_thread(const PendingTensor&) const;

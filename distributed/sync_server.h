@@ -187,6 +187,9 @@ class DistributedSyncServer {
   void await_with_others(const Answered&);
   void listen_to_others();
   std::string description() const;
+  std::vector<BufferShare> buffer_shares() const;
+  void tell_of_collectives();
+  void hear_of_collective(std::span<const ProcessLink::Bytes> by_rank);
   void end_with_others(bool step_begins);
   void tell_others(const Fault&, const std::string& text);
   void take(DeclareParameters&);

@@ -68,7 +68,7 @@ WITHIN = {
                                   "distributed/messages"} | CORE | MODELS,
     "distributed/member": {"distributed/processes", "distributed/replica", "distributed/server", "distributed/report", "distributed/messages",
                            "distributed/engines"} | CORE | MODELS,
-    "distributed/processes": {"distributed/ledger", "distributed/layout", OBSERVER},
+    "distributed/processes": {"distributed/ledger", "distributed/collectives", "distributed/layout", OBSERVER},
     "distributed/sharded": {"distributed/member", "distributed/messages"} | CORE | MODELS,
 }
 

@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -27,10 +28,10 @@ struct CollectivePart {
   std::vector<Place> targets;  ///< places in the members' outputs
 };
 
-/// Order in which all processes of a group launch a request: that of its sequence. Requests of different sequences may be
-/// launched in any order. Gradients belong to the round.
+/// Order in which all processes of a group launch a request: that of its sequence. Requests of different sequences may
+/// be launched in any order. Gradients belong to the round.
 enum class Sequence : std::uint8_t {
-  round,  ///< what a step needs: reductions of gradients, buffers made equal
+  round,  ///< needs of a step: reductions of gradients, buffers made equal
   users,  ///< users' collectives, which come whenever a device posts them
 };
 
@@ -45,6 +46,7 @@ struct CollectiveRequest {
   std::vector<Device> devices{};  ///< those of this process that share the work; default: the outputs'
   std::string name{};             ///< the collective's name for whoever asked for it; for errors
   Sequence sequence = Sequence::users;
+  std::optional<DType> dtype{};  ///< type of the arrays, where this process may have none of them
 };
 
 /// The work to be done for calls that agree.

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <ostream>
 #include <utility>
 
@@ -34,15 +35,19 @@ std::string to_string(const Member& member, int world) {
 std::ostream& operator<<(std::ostream& out, const Member& member) { return out << to_string(member); }
 
 GroupMembers::GroupMembers(std::vector<Member> members)
-    : GroupMembers(members, World{.processes = world_of(members)}) {}
+    : group_(std::move(members)), members_(group_), world_(world_of(group_)) {
+  name_devices();
+}
 
-GroupMembers::GroupMembers(std::vector<Member> members, World world)
-    : members_(std::move(members)),
-      world_(world.processes),
-      first_(world.first),
-      outside_(world.devices > members_.size() ? world.devices - members_.size() : 0) {
-  if (members_.size() + outside_ > kMostLeaves)
-    raise<SyncError>("[sync] a group has at most {} devices, not {}", kMostLeaves, members_.size() + outside_);
+GroupMembers::GroupMembers(std::vector<Member> group, int rank) : group_(std::move(group)), world_(world_of(group_)) {
+  std::ranges::copy_if(group_, std::back_inserter(members_), [rank](const Member& each) { return each.rank == rank; });
+  first_ = static_cast<std::size_t>(std::ranges::find(group_, rank, &Member::rank) - group_.begin());
+  name_devices();
+}
+
+void GroupMembers::name_devices() {
+  if (group_.size() > kMostLeaves)
+    raise<SyncError>("[sync] a group has at most {} devices, not {}", kMostLeaves, group_.size());
   devices_.reserve(members_.size());
   for (const Member& member : members_) devices_.push_back(member.device);
 }

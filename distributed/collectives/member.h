@@ -36,36 +36,37 @@ int world_of(std::span<const Member>);
 std::string to_string(const Member&, int world = 1);
 std::ostream& operator<<(std::ostream&, const Member&);
 
-/// The devices of a group's processes: how many there are, and which of them one process has.
-struct World {
-  int processes = 1;
-  std::size_t devices = 0;  ///< devices of all processes; 0: one process, whose devices are all
-  std::size_t first = 0;    ///< number of this process's first device; the others' follow
-};
-
-/// The members of a group that one process has, each at its place, and the names that users know them by. Constant.
+/// The members of a group, the part of them that one process has, each at its place there, and the names that users
+/// know them by. Constant.
 class GroupMembers {
  public:
-  explicit GroupMembers(std::vector<Member>);  ///< SyncError if they are more than the tree of sums has numbers for
-  GroupMembers(std::vector<Member>, World);    ///< the same
+  /// Members of one process, or of all processes for who does not tell them apart. SyncError if they are more than the
+  /// tree of sums has numbers for.
+  explicit GroupMembers(std::vector<Member>);
+  /// Those that the process of this rank has, of the members of all processes, by rank. SyncError as above.
+  GroupMembers(std::vector<Member> group, int rank);
 
   std::size_t size() const noexcept { return members_.size(); }
   /// A member's number in the group, over all processes.
   std::size_t number(std::size_t place) const noexcept { return first_ + place; }
-  std::size_t outside() const noexcept { return outside_; }  ///< number of devices that other processes have
+  /// Number of devices that other processes have.
+  std::size_t outside() const noexcept { return group_.size() - members_.size(); }
   const Member& operator[](std::size_t place) const { return members_[place]; }
-  std::span<const Member> all() const noexcept { return members_; }
+  std::span<const Member> all() const noexcept { return members_; }         ///< those of this process
+  std::span<const Member> group() const noexcept { return group_; }         ///< those of all processes, by number
   const std::vector<Device>& devices() const noexcept { return devices_; }  ///< each member's, by place
   int world() const noexcept { return world_; }                             ///< number of processes
   /// "cpu:0" where there is one process, else "rank 1 cpu:0".
   std::string name(std::size_t place) const { return to_string(members_[place], world_); }
 
  private:
+  void name_devices();
+
+  std::vector<Member> group_;
   std::vector<Member> members_;
   std::vector<Device> devices_;
   int world_;
   std::size_t first_ = 0;
-  std::size_t outside_ = 0;
 };
 
 }  // namespace tutti

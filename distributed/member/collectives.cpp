@@ -115,11 +115,11 @@ Collectives::Collectives(DistributedSyncServer& server, std::span<const std::uni
 
 void Collectives::note_recorded(std::size_t member) { members_[member]->note_recorded_collective(); }
 
-std::size_t Collectives::member_of(const Member& sought) const {
-  const auto all = server_.members().all();
-  const auto found = std::ranges::find(all, sought);
-  if (found == all.end()) raise<SyncError>("[sync] {} is not in this group", to_string(sought));
-  return static_cast<std::size_t>(found - all.begin());
+std::size_t Collectives::member_of(Device sought) const {
+  const std::vector<Device>& devices = server_.members().devices();
+  const auto found = std::ranges::find(devices, sought);
+  if (found == devices.end()) raise<SyncError>("[sync] {} is not in this group", to_string(sought));
+  return static_cast<std::size_t>(found - devices.begin());
 }
 
 CollectiveCall Collectives::completed(CollectiveCall call, const Tensor& tensor, Device device) const {
@@ -127,18 +127,19 @@ CollectiveCall Collectives::completed(CollectiveCall call, const Tensor& tensor,
   if (tensor.device() != device)
     raise<DeviceError>("[{}] the tensor of {} lives on {}", to_string(call.kind), members_[member_of(device)]->name(),
                        to_string(tensor.device()));
-  if (has_root(call.kind)) member_of(call.root);
+  const std::span<const Member> group = server_.members().group();
+  if (has_root(call.kind) && std::ranges::find(group, call.root) == group.end())
+    raise<SyncError>("[sync] {} is not in this group", to_string(call.root, server_.members().world()));
   call.shape = tensor.shape();
   call.dtype = tensor.dtype();
   const bool cut = call.kind == CollectiveKind::reduce_scatter || call.kind == CollectiveKind::all_to_all;
-  if (cut && call.lengths.empty() && !call.shape.empty()) call.lengths = even_parts(call.shape[0], members_.size());
-  check(call, members_.size());
+  if (cut && call.lengths.empty() && !call.shape.empty()) call.lengths = even_parts(call.shape[0], group.size());
+  check(call, group.size());
   return call;
 }
 
 PendingTensor Collectives::post(const std::shared_ptr<Collectives>& self, Device device, CollectiveCall call,
                                 const Tensor& tensor) {
-  self->server_.refuse_with_others(to_string(call.kind));
   if (active_capture() != nullptr)
     raise<CaptureError>(
         "[{}] a captured step of {} calls it, and a replay would not: only gradients are synchronised within one",

@@ -7,9 +7,7 @@
 #include <tutti/distributed/server/checked_options.h>
 
 #include <algorithm>
-#include <cstdint>
 #include <mutex>
-#include <numeric>
 #include <utility>
 
 namespace tutti {
@@ -28,16 +26,11 @@ void check_devices(std::span<const Device> devices) {
 
 GroupMembers group_members(const std::vector<Device>& devices, const ProcessLink* link) {
   if (!link) return GroupMembers(members_of(devices));
-  const std::vector<std::uint32_t>& all = link->devices();
-  const auto rank = static_cast<std::size_t>(link->rank());
-  if (all.at(rank) != devices.size())
-    raise<SyncError>("[sync] rank {} has {} devices for its group, but the link says {}", rank, devices.size(),
-                     all[rank]);
-  const auto first = all.begin() + static_cast<std::ptrdiff_t>(rank);
-  return {members_of(devices, link->rank()),
-          {.processes = static_cast<int>(all.size()),
-           .devices = std::accumulate(all.begin(), all.end(), std::size_t{0}),
-           .first = std::accumulate(all.begin(), first, std::size_t{0})}};
+  GroupMembers members(link->members(), link->rank());
+  if (members.devices() != devices)
+    raise<SyncError>("[sync] rank {} has other devices for its group, {}, than the link says, {}", link->rank(),
+                     devices.size(), members.size());
+  return members;
 }
 
 std::vector<std::unique_ptr<SyncMember>> make_members(DistributedSyncServer& server, DeviceThreads& threads) {

@@ -123,8 +123,9 @@ struct CheckDeadlines {
   std::chrono::nanoseconds stood_still{};               ///< the whole process, since it was last sent
 };
 
-/// Every process of the group, this one too, has said what was due, by rank.
+/// Every process of the group, this one too, has said what was due on a line, by rank.
 struct ProcessesSaid {
+  ProcessLink::Line line = ProcessLink::Line::round;
   std::vector<ProcessLink::Bytes> by_rank;
 };
 

@@ -19,14 +19,16 @@ namespace {
 
 using namespace std::chrono_literals;
 using Bytes = ProcessLink::Bytes;
+using Line = ProcessLink::Line;
 
-/// First byte of a message.
+/// First byte of a message. The second is the line, but for an end.
 enum class Kind : std::uint8_t {
   said = 1,  ///< to rank 0: bytes
   heard,     ///< from rank 0: for each rank its length, and then its bytes
   ended,     ///< an End
   who,       ///< to rank 0: which ranks are missing?
   missing,   ///< from rank 0: their numbers
+  silent,    ///< to rank 0: nothing more will be said
 };
 
 struct EndHead {
@@ -53,6 +55,12 @@ Bytes message_of(Kind kind, std::span<const Piece> pieces) {
     at += piece.size();
   }
   return message;
+}
+
+Bytes message_of(Kind kind, Line line, Piece piece = {}) {
+  const auto second = static_cast<std::byte>(line);
+  const Piece pieces[] = {{&second, 1}, piece};
+  return message_of(kind, pieces);
 }
 
 Bytes message_of(const ProcessLink::End& end) {
@@ -90,16 +98,17 @@ std::optional<std::vector<Bytes>> all_words_of(std::span<const std::byte> conten
 
 ControlLink::ControlLink(std::shared_ptr<ControlChannel> channel, Bytes mine,
                          std::chrono::steady_clock::time_point deadline)
-    : channel_(std::move(channel)), said_(static_cast<std::size_t>(channel_->size())) {
+    : channel_(std::move(channel)),
+      words_(kLines, Words{SaidWords(static_cast<std::size_t>(channel_->size())), 0, {}}) {
   std::optional<End> end;
-  hearing_ = {.said = [this](std::vector<Bytes> words) { first_words_ = std::move(words); },
+  hearing_ = {.said = [this](Line, std::vector<Bytes> words) { first_words_ = std::move(words); },
               .ended = [&end](const End& first) { end = first; }};
-  say(std::move(mine));
+  say(Line::round, std::move(mine));
   while (first_words_.empty() && !end) {
     const auto event = channel_->receive(deadline);
     if (!event)
       raise<SyncError>("[sync] not all processes have made their group in time; rank {} waits for rank {}", rank(),
-                       fmt::join(missing(), ", "));
+                       fmt::join(missing(Line::round), ", "));
     take(*event);
   }
   if (end) throw SyncError(end->text);
@@ -137,51 +146,74 @@ void ControlLink::ask_who_is_missing() {
   const auto now = std::chrono::steady_clock::now();
   if (rank() == 0 || now - asked_ < kAskAgain) return;
   asked_ = now;
-  {
-    const std::lock_guard lock(mutex_);
-    if (said_[static_cast<std::size_t>(rank())].empty()) return;
+  for (std::size_t line = 0; line < kLines; ++line) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (words_[line].unheard == 0) continue;
+    }
+    channel_->send(0, message_of(Kind::who, static_cast<Line>(line)));
   }
-  channel_->send(0, message_of(Kind::who, {}));
 }
 
-void ControlLink::tell_who_is_missing(int asker) {
+void ControlLink::tell_who_is_missing(Line line, int asker) {
   std::vector<std::int32_t> ranks;
   {
     const std::lock_guard lock(mutex_);
-    for (std::size_t other = 0; other < said_.size() && !said_[static_cast<std::size_t>(asker)].empty(); ++other)
-      if (said_[other].empty()) ranks.push_back(static_cast<std::int32_t>(other));
+    for (const int missing : words(line).said.missing(asker)) ranks.push_back(missing);
   }
-  const Piece piece = std::as_bytes(std::span(ranks));
-  channel_->send(asker, message_of(Kind::missing, {&piece, 1}));
+  channel_->send(asker, message_of(Kind::missing, line, std::as_bytes(std::span(ranks))));
 }
 
-void ControlLink::say(Bytes bytes) {
-  if (rank() == 0) return add(0, std::move(bytes));
-  const Piece piece(bytes);
-  const Bytes message = message_of(Kind::said, {&piece, 1});
+void ControlLink::say(Line line, Bytes bytes) {
+  const bool collects = rank() == 0;
+  const Bytes message = collects ? Bytes() : message_of(Kind::said, line, bytes);
   {
     const std::lock_guard lock(mutex_);
-    said_[static_cast<std::size_t>(rank())].push_back(std::move(bytes));
+    if (collects)
+      words(line).said.add(0, std::move(bytes));
+    else
+      ++words(line).unheard;
   }
-  channel_->send(0, message);
+  collects ? tell_complete(line) : channel_->send(0, message);
 }
 
-// On rank 0. Told and heard by whoever completes the words, without the lock: this process says nothing further before
-// it has heard them, so that no others can be complete meanwhile.
-void ControlLink::add(int from, Bytes bytes) {
-  std::vector<Bytes> words;
+void ControlLink::be_silent(Line line) {
+  if (rank() != 0) return channel_->send(0, message_of(Kind::silent, line));
   {
     const std::lock_guard lock(mutex_);
-    said_[static_cast<std::size_t>(from)].push_back(std::move(bytes));
-    for (const auto& said : said_)
-      if (said.empty()) return;
-    for (auto& said : said_) {
-      words.push_back(std::move(said.front()));
-      said.pop_front();
+    words(line).said.silence(0);
+  }
+  tell_complete(line);
+}
+
+// On rank 0. Told and heard by one thread at a time, without the lock, in the order in which they became complete; this
+// process may say more meanwhile.
+void ControlLink::tell_complete(Line line) {
+  std::unique_lock lock(mutex_);
+  while (auto by_rank = words(line).said.take()) complete_.push_back({line, *std::move(by_rank)});
+  if (telling_) return;
+  telling_ = true;
+  while (!complete_.empty()) {
+    Complete next = std::move(complete_.front());
+    complete_.pop_front();
+    lock.unlock();
+    try {
+      hear(next.line, std::move(next.by_rank));
+    } catch (...) {
+      lock.lock();
+      telling_ = false;
+      throw;
     }
+    lock.lock();
   }
+  telling_ = false;
+}
+
+// On rank 0: tells the others, and hears itself.
+void ControlLink::hear(Line line, std::vector<Bytes> words) {
   std::vector<std::uint32_t> lengths(words.size());
-  std::vector<Piece> pieces;
+  const auto second = static_cast<std::byte>(line);
+  std::vector<Piece> pieces{{&second, 1}};
   for (std::size_t rank = 0; rank < words.size(); ++rank) {
     lengths[rank] = static_cast<std::uint32_t>(words[rank].size());
     pieces.push_back(std::as_bytes(std::span(&lengths[rank], 1)));
@@ -189,21 +221,16 @@ void ControlLink::add(int from, Bytes bytes) {
   }
   const Bytes message = message_of(Kind::heard, pieces);
   tell_all(message);
-  hearing_.said(std::move(words));
+  hearing_.said(line, std::move(words));
 }
 
 void ControlLink::tell_all(const Bytes& message) {
   for (int other = 1; other < channel_->size(); ++other) channel_->send(other, message);
 }
 
-std::vector<int> ControlLink::missing() const {
+std::vector<int> ControlLink::missing(Line line) const {
   const std::lock_guard lock(mutex_);
-  if (rank() != 0) return missing_;
-  std::vector<int> ranks;
-  if (said_[0].empty()) return ranks;
-  for (int other = 1; other < channel_->size(); ++other)
-    if (said_[static_cast<std::size_t>(other)].empty()) ranks.push_back(other);
-  return ranks;
+  return rank() == 0 ? words(line).said.missing(0) : words(line).missing;
 }
 
 void ControlLink::end(const End& end) noexcept {
@@ -233,30 +260,53 @@ void ControlLink::take(const ControlEvent& event) {
 
 void ControlLink::take(const ControlMessage& message) {
   const auto content = std::span(message.bytes);
-  const auto kind = content.empty() ? Kind{} : static_cast<Kind>(content[0]);
-  if (kind == Kind::said && rank() == 0) return add(message.from, {content.begin() + 1, content.end()});
-  if (kind == Kind::heard && rank() != 0)
-    if (auto words = all_words_of(content.subspan(1), said_.size())) {
-      {
-        const std::lock_guard lock(mutex_);
-        auto& own = said_[static_cast<std::size_t>(rank())];
-        if (!own.empty()) own.pop_front();
-        missing_.clear();
-      }
-      return hearing_.said(*std::move(words));
-    }
-  if (kind == Kind::who && rank() == 0) return tell_who_is_missing(message.from);
-  if (kind == Kind::missing && rank() != 0) {
-    std::vector<std::int32_t> ranks((content.size() - 1) / sizeof(std::int32_t));
-    if (!ranks.empty()) std::memcpy(ranks.data(), content.data() + 1, ranks.size() * sizeof(std::int32_t));
-    const std::lock_guard lock(mutex_);
-    if (!said_[static_cast<std::size_t>(rank())].empty()) missing_.assign(ranks.begin(), ranks.end());
-    return;
-  }
-  if (kind == Kind::ended)
+  if (!content.empty() && static_cast<Kind>(content[0]) == Kind::ended) {
     if (const auto end = end_of(content.subspan(1)); end && (rank() != 0 || end->rank == message.from))
       return hear_end(*end);
+  } else if (take_of_line(message)) {
+    return;
+  }
   lose(message.from, "says what no process of this version says");
+}
+
+bool ControlLink::take_of_line(const ControlMessage& message) {
+  const auto content = std::span(message.bytes);
+  if (content.size() < 2 || static_cast<std::size_t>(content[1]) >= kLines) return false;
+  const auto kind = static_cast<Kind>(content[0]);
+  const auto line = static_cast<Line>(content[1]);
+  const auto rest = content.subspan(2);
+  if (rank() == 0) {
+    if (kind == Kind::who) {
+      tell_who_is_missing(line, message.from);
+      return true;
+    }
+    if (kind != Kind::said && kind != Kind::silent) return false;
+    {
+      const std::lock_guard lock(mutex_);
+      kind == Kind::said ? words(line).said.add(message.from, {rest.begin(), rest.end()})
+                         : words(line).said.silence(message.from);
+    }
+    tell_complete(line);
+    return true;
+  }
+  if (kind == Kind::missing) {
+    std::vector<std::int32_t> ranks(rest.size() / sizeof(std::int32_t));
+    if (!ranks.empty()) std::memcpy(ranks.data(), rest.data(), ranks.size() * sizeof(std::int32_t));
+    const std::lock_guard lock(mutex_);
+    if (words(line).unheard > 0) words(line).missing.assign(ranks.begin(), ranks.end());
+    return true;
+  }
+  if (kind != Kind::heard) return false;
+  auto by_rank = all_words_of(rest, static_cast<std::size_t>(channel_->size()));
+  if (!by_rank) return false;
+  {
+    const std::lock_guard lock(mutex_);
+    Words& known = words(line);
+    if (known.unheard > 0) --known.unheard;
+    known.missing.clear();
+  }
+  hearing_.said(line, *std::move(by_rank));
+  return true;
 }
 
 // The first end of each process counts: one that has closed its group goes, and its connection with it.

@@ -3,6 +3,7 @@
 
 #include <tutti/distributed/processes/control_channel.h>
 #include <tutti/distributed/processes/process_link.h>
+#include <tutti/distributed/processes/said_words.h>
 
 #include <atomic>
 #include <chrono>
@@ -29,23 +30,39 @@ class ControlLink final : public ProcessLink {
 
   /// Bytes that all processes gave first, by rank.
   const std::vector<Bytes>& first_words() const noexcept { return first_words_; }
-  void set_devices(std::vector<std::uint32_t> devices) { devices_ = std::move(devices); }
+  void set_members(std::vector<Member> members) { members_ = std::move(members); }
 
   int rank() const noexcept override { return channel_->rank(); }
-  const std::vector<std::uint32_t>& devices() const noexcept override { return devices_; }
+  const std::vector<Member>& members() const noexcept override { return members_; }
   void open(Hearing) override;
-  void say(Bytes) override;
-  std::vector<int> missing() const override;
+  void say(Line, Bytes) override;
+  void be_silent(Line) override;
+  std::vector<int> missing(Line) const override;
   void end(const End&) noexcept override;
   void close() noexcept override;
 
  private:
+  /// State of a line, as this process knows it.
+  struct Words {
+    SaidWords said;            // rank 0: of all
+    int unheard = 0;           // others: how much they have said and not heard yet
+    std::vector<int> missing;  // others: ranks that rank 0 has named, while they wait
+  };
+  struct Complete {
+    Line line;
+    std::vector<Bytes> by_rank;
+  };
+
   void run();
   void take(const ControlEvent&);
   void take(const ControlMessage&);
-  void add(int rank, Bytes);
+  bool take_of_line(const ControlMessage&);
+  void hear(Line, std::vector<Bytes>);
+  void tell_complete(Line);
   void ask_who_is_missing();
-  void tell_who_is_missing(int asker);
+  void tell_who_is_missing(Line, int asker);
+  Words& words(Line line) { return words_[static_cast<std::size_t>(line)]; }
+  const Words& words(Line line) const { return words_[static_cast<std::size_t>(line)]; }
   void hear_end(const End&);
   void lose(int rank, const std::string& how, bool proven = false);
   void tell_all(const Bytes&);
@@ -53,11 +70,12 @@ class ControlLink final : public ProcessLink {
 
   std::shared_ptr<ControlChannel> channel_;
   std::vector<Bytes> first_words_;
-  std::vector<std::uint32_t> devices_;
+  std::vector<Member> members_;
   Hearing hearing_;
-  mutable std::mutex mutex_;             // guards what follows: `say` comes from other threads than what is received
-  std::vector<std::deque<Bytes>> said_;  // rank 0: by rank, what not all have said; others: their own, not heard yet
-  std::vector<int> missing_;             // ranks that rank 0 has named while this one, another, waits
+  mutable std::mutex mutex_;       // guards what follows: `say` comes from other threads than what is received
+  std::vector<Words> words_;       // indexed by line
+  std::deque<Complete> complete_;  // words that all have said, on rank 0, in the order in which they are to be told
+  bool telling_ = false;           // some thread tells it
   std::atomic<bool> end_told_{false};
   // Touched by the thread, and by who waits before it runs.
   std::set<int> ended_;

@@ -105,9 +105,7 @@ ProcessGroup::Connection ProcessGroup::connect(std::span<const Device> devices, 
   auto link = std::make_unique<ControlLink>(state_->channel, words_of(devices),
                                             std::chrono::steady_clock::now() + state_->options.rendezvous);
   const std::vector<Member> members = members_in(link->first_words());
-  std::vector<std::uint32_t> counts(static_cast<std::size_t>(size()));
-  for (const Member& member : members) ++counts[static_cast<std::size_t>(member.rank)];
-  link->set_devices(std::move(counts));
+  link->set_members(members);
   auto engine = SharedMemoryCommunicator::connect(state_->meeting(link->first_words()[0]), 1, members, rank(),
                                                   {.patience = patience});
   return {std::move(engine), std::move(link)};

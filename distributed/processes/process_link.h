@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <tutti/distributed/collectives/member.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -9,11 +11,18 @@
 
 namespace tutti {
 
-/// A group's link to its other processes. All say the same number of things; the k-th of all processes is heard once
-/// all have said it. Thread-safe, but for `open`.
+/// A group's link to its other processes. On each line all say the same number of things; the k-th of all processes is
+/// heard once all have said it. Thread-safe, but for `open`.
 class ProcessLink {
  public:
   using Bytes = std::vector<std::byte>;
+  /// Subject of words; those about one have an order of their own.
+  enum class Line : std::uint8_t {
+    round,        ///< requirements of a step, and whether it is reduced
+    collectives,  ///< users' collectives
+    checks,       ///< whether replicas are the same
+  };
+  static constexpr std::size_t kLines = 3;
   /// The end of another process's part: it has failed, is lost, or has closed its group.
   struct End {
     int rank = 0;
@@ -21,22 +30,25 @@ class ProcessLink {
     std::int64_t completed = 0;  ///< the last generation that it has completed
     bool closed = false;         ///< it has closed its group, after that generation
   };
-  /// Functions that the link calls, on any thread, also within `say`. What is said is heard in order.
+  /// Functions that the link calls, on any thread, also within `say`. What is said on a line is heard in order.
   struct Hearing {
-    std::function<void(std::vector<Bytes> by_rank)> said;
+    /// Words of one that is silent on the line are empty.
+    std::function<void(Line, std::vector<Bytes> by_rank)> said;
     std::function<void(const End&)> ended;  ///< called for each process at most once
   };
 
   virtual ~ProcessLink() = default;
 
-  virtual int rank() const noexcept = 0;                                   ///< this process's
-  virtual const std::vector<std::uint32_t>& devices() const noexcept = 0;  ///< number of each process's, by rank
+  virtual int rank() const noexcept = 0;                            ///< this process's
+  virtual const std::vector<Member>& members() const noexcept = 0;  ///< devices of all processes, by rank
 
   /// Begins; called once, before anything is said.
   virtual void open(Hearing) = 0;
-  virtual void say(Bytes) = 0;  ///< never blocks
-  /// Ranks that have not said yet what this process waits to hear.
-  virtual std::vector<int> missing() const = 0;
+  virtual void say(Line, Bytes) = 0;  ///< never blocks
+  /// Says nothing on the line from now on: the others do not wait for this process there.
+  virtual void be_silent(Line) = 0;
+  /// Ranks that have not said yet what this process waits to hear on the line.
+  virtual std::vector<int> missing(Line) const = 0;
   /// Tells the other processes, behind what was said, that this one's part has ended. Nothing may be said any more.
   virtual void end(const End&) noexcept = 0;
   /// Returns when no function of the Hearing runs or will run.

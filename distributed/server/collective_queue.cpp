@@ -2,6 +2,7 @@
 #include <tutti/distributed/server/collective_queue.h>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <utility>
@@ -31,12 +32,27 @@ bool CollectiveQueue::is_empty() const {
   return std::ranges::all_of(posted_, [](const auto& posted) { return posted.empty(); });
 }
 
-bool CollectiveQueue::is_matched() const {
-  return std::ranges::none_of(posted_, [](const auto& posted) { return posted.empty(); });
+bool CollectiveQueue::are_matched(std::size_t count) const {
+  return std::ranges::all_of(posted_, [count](const auto& posted) { return posted.size() >= count; });
+}
+
+PostedCollective CollectiveQueue::posted_at(std::size_t place) const {
+  PostedCollective posted{.number = posted_[0][place].number};
+  for (const auto& posts : posted_) {
+    posted.calls.push_back(posts[place].call);
+    posted.differentiable |= posts[place].differentiable;
+  }
+  return posted;
+}
+
+std::optional<PostedCollective> CollectiveQueue::take_untold() {
+  if (!are_matched(told_ + 1)) return std::nullopt;
+  return posted_at(told_++);
 }
 
 void CollectiveQueue::answer(Results results) {
   ++done_;
+  if (told_ > 0) --told_;
   warned_ = false;
   for (MemberIndex member = 0; member < posted_.size(); ++member) {
     const auto waiter = std::move(posted_[member].front().waiter);
@@ -51,6 +67,7 @@ void CollectiveQueue::fail(const std::exception_ptr& error) {
     posted.clear();
   }
   done_ = 0;
+  told_ = 0;
   warned_ = false;
 }
 
@@ -64,7 +81,8 @@ CollectiveQueue::Clock::duration CollectiveQueue::waited(Clock::time_point now, 
 bool CollectiveQueue::warn_once() { return !std::exchange(warned_, true); }
 
 std::string CollectiveQueue::missing_text(Clock::duration waited, const SyncNames& names,
-                                          const std::function<bool(MemberIndex)>& has_left) const {
+                                          const std::function<bool(MemberIndex)>& has_left,
+                                          std::span<const int> ranks) const {
   std::string missing;
   const PostCollective* first = nullptr;
   for (MemberIndex member = 0; member < posted_.size(); ++member) {
@@ -75,39 +93,38 @@ std::string CollectiveQueue::missing_text(Clock::duration waited, const SyncName
     missing +=
         fmt::format("{}{}{}", missing.empty() ? "" : ", ", names.member(member), has_left(member) ? " (has left)" : "");
   }
+  if (missing.empty()) missing = fmt::format("rank {}", fmt::join(ranks, ", rank "));
   return fmt::format("[sync] waited {:.3g} s, missing collective {} ({}) from {}",
                      std::chrono::duration<double>(waited).count(), first->number, text_of(first->call), missing);
 }
 
 // The posts stay in the queue until nothing can throw any more: an exception fails the group with all of them.
-CollectiveQueue::Results launch_collective(const CollectiveQueue& queue, Communicator& communicator) {
+CollectiveQueue::Results launch_collective(const CollectiveQueue& queue, const PostedCollective& all,
+                                           Communicator& communicator) {
   const GroupMembers& members = queue.members();
-  std::vector<CollectiveCall> calls;
-  calls.reserve(members.size());
-  for (MemberIndex member = 0; member < members.size(); ++member) calls.push_back(queue.next(member).call);
-  const CollectivePlan plan = plan_collective(calls, members.all());
+  const CollectivePlan plan = plan_collective(all.calls, members.group());
   CollectiveRequest request;
-  request.operation = calls.front().operation;
-  request.name = fmt::format("collective {} ({})", queue.next(0).number, to_string(calls.front(), members.world()));
+  request.operation = all.calls.front().operation;
+  request.name = fmt::format("collective {} ({})", all.number, to_string(all.calls.front(), members.world()));
   request.parts = plan.parts;
-  CollectiveResult common;
+  request.inputs.resize(plan.outputs.size());
+  request.outputs.resize(plan.outputs.size());
   CollectiveQueue::Results results;
   for (MemberIndex member = 0; member < members.size(); ++member) {
     const PostCollective& posted = queue.next(member);
+    const std::size_t number = members.number(member);
     results.push_back(std::make_shared<CollectiveResult>());
-    common.differentiable |= posted.differentiable;
+    results[member]->differentiable = all.differentiable;
     if (plan.outputs.empty()) continue;
-    results[member]->output = Array::empty(plan.outputs[member], calls[member].dtype, members[member].device);
-    request.inputs.push_back(posted.input);
-    request.outputs.push_back(results[member]->output);
+    results[member]->output = Array::empty(plan.outputs[number], all.calls[number].dtype, members[member].device);
+    request.inputs[number] = posted.input;
+    request.outputs[number] = results[member]->output;
     request.ready.push_back(posted.ready);
-    if (!plan.received.empty()) results[member]->received = plan.received[member];
+    if (!plan.received.empty()) results[member]->received = plan.received[number];
   }
-  if (!plan.outputs.empty()) common.task = communicator.collective(std::move(request));
-  for (const auto& result : results) {
-    result->task = common.task;
-    result->differentiable = common.differentiable;
-  }
+  std::shared_ptr<CollectiveTask> task;
+  if (!plan.outputs.empty()) task = communicator.collective(std::move(request));
+  for (const auto& result : results) result->task = task;
   return results;
 }
 

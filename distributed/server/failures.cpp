@@ -81,7 +81,7 @@ std::string DistributedSyncServer::missing_now(const Missing& missing, std::chro
   const std::int64_t generation = ledger_->current_generation();
   if (!replica_check_.awaited()) {
     Missing all = missing;
-    if (others_ && (missing.agreement || missing.commit)) all.ranks = others_->missing();
+    if (others_ && (missing.agreement || missing.commit)) all.ranks = others_->missing(ProcessLink::Line::round);
     return missing_text(all, generation, waited, names());
   }
   const auto has_left = [this](MemberIndex member) { return ledger_->has_left(member); };
@@ -154,8 +154,9 @@ void DistributedSyncServer::handle(CheckDeadlines& message) {
 void DistributedSyncServer::check_collective_deadline(const CheckDeadlines& message) {
   const auto waited = collectives_.waited(message.now, message.running_since);
   if (waited < std::min(options_.warn_after, options_.fail_after)) return;
-  const std::string text =
-      collectives_.missing_text(waited, names(), [this](MemberIndex member) { return has_left(member); });
+  const std::string text = collectives_.missing_text(
+      waited, names(), [this](MemberIndex member) { return has_left(member); },
+      others_ ? others_->missing(ProcessLink::Line::collectives) : std::vector<int>());
   if (waited >= options_.fail_after) return fail_group({.kind = Fault::Kind::deadline}, nullptr, text);
   if (collectives_.warn_once()) tell(text);
 }

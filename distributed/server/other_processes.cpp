@@ -6,6 +6,7 @@
 #include <tutti/distributed/messages/replica_check.h>
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstring>
 #include <deque>
@@ -67,10 +68,11 @@ class OtherProcesses::Gate {
   bool closed_ = false;
 };
 
-/// Waits for one task after the other. Ends with the last: what is left then ends when the engine is aborted, or others
-/// have come.
+/// Waits for one task after the other, each `grace` after it came: until then a device's thread may do it. Ends with
+/// the last: what is left then ends when the engine is aborted, or others have come.
 class OtherProcesses::Runner {
  public:
+  explicit Runner(std::chrono::milliseconds grace) : grace_(grace) {}
   ~Runner() {
     {
       const std::lock_guard lock(mutex_);
@@ -81,34 +83,42 @@ class OtherProcesses::Runner {
   }
   void add(std::shared_ptr<CollectiveTask> task) {
     const std::lock_guard lock(mutex_);
-    tasks_.push_back(std::move(task));
+    tasks_.push_back({std::move(task), std::chrono::steady_clock::now() + grace_});
     news_.notify_all();
   }
 
  private:
+  struct Due {
+    std::shared_ptr<CollectiveTask> task;
+    std::chrono::steady_clock::time_point at;
+  };
   void run() {
     std::unique_lock lock(mutex_);
     for (;;) {
       news_.wait(lock, [this] { return stopping_ || !tasks_.empty(); });
       if (tasks_.empty()) return;
-      const auto task = std::move(tasks_.front());
+      const Due next = std::move(tasks_.front());
       tasks_.pop_front();
+      news_.wait_until(lock, next.at, [this] { return stopping_; });
       lock.unlock();
-      task->wait();
+      next.task->wait();
       lock.lock();
     }
   }
 
+  const std::chrono::milliseconds grace_;
   std::mutex mutex_;  // guards what follows: tasks are added while the thread takes them
   std::condition_variable news_;
-  std::deque<std::shared_ptr<CollectiveTask>> tasks_;
+  std::deque<Due> tasks_;
   bool stopping_ = false;
   std::thread thread_ = start_thread<SyncError>("sync, other processes", [this] { run(); });
 };
 
-void OtherProcesses::finish(std::shared_ptr<CollectiveTask> task) {
-  if (!runner_) runner_ = std::make_unique<Runner>();
-  runner_->add(std::move(task));
+// Users' collectives are waited for by who resolves them, as a rule.
+void OtherProcesses::finish(std::shared_ptr<CollectiveTask> task, Sequence sequence) {
+  auto& runner = runners_[static_cast<std::size_t>(sequence)];
+  if (!runner) runner = std::make_unique<Runner>(std::chrono::milliseconds(sequence == Sequence::users ? 2 : 0));
+  runner->add(std::move(task));
 }
 
 OtherProcesses::OtherProcesses(std::unique_ptr<ProcessLink> link)
@@ -118,19 +128,21 @@ OtherProcesses::~OtherProcesses() { close(); }
 
 void OtherProcesses::close() noexcept {
   link_->close();
-  runner_.reset();
+  for (auto& runner : runners_) runner.reset();
   gate_->close();
 }
 
 void OtherProcesses::describe(std::size_t parameters, std::string_view description, std::uint64_t values) {
+  std::vector<std::uint32_t> devices(static_cast<std::size_t>(world_of(link_->members())));
+  for (const Member& member : link_->members()) ++devices[static_cast<std::size_t>(member.rank)];
   rounds_.emplace(RoundAgreement::Model{parameters, digest_of(std::as_bytes(std::span(description))).first, values},
-                  link_->rank(), link_->devices());
+                  link_->rank(), std::move(devices));
 }
 
 void OtherProcesses::ask(const Agree& agree) {
   asked_ = agree;
   awaited_ = Awaited::words;
-  link_->say(rounds_->words(asked_));
+  link_->say(ProcessLink::Line::round, rounds_->words(asked_));
 }
 
 void OtherProcesses::ask_commit(std::int64_t generation) {
@@ -139,7 +151,7 @@ void OtherProcesses::ask_commit(std::int64_t generation) {
   const Commit commit{generation, kCommitMark};
   Bytes bytes(sizeof(commit));
   std::memcpy(bytes.data(), &commit, sizeof(commit));
-  link_->say(std::move(bytes));
+  link_->say(ProcessLink::Line::round, std::move(bytes));
 }
 
 void OtherProcesses::after(std::span<const std::shared_ptr<CollectiveTask>> tasks,
@@ -162,7 +174,7 @@ OtherProcesses::Answer OtherProcesses::hear(std::span<const Bytes> by_rank) {
   }
   if (agreement) return std::make_shared<const Agreement>(*std::move(agreement));
   awaited_ = Awaited::sets;
-  link_->say(rounds_->sets(asked_));
+  link_->say(ProcessLink::Line::round, rounds_->sets(asked_));
   return std::monostate{};
 }
 

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <tutti/distributed/collectives/collective_plan.h>
 #include <tutti/distributed/collectives/collective_task.h>
+#include <tutti/distributed/processes/collective_words.h>
 #include <tutti/distributed/processes/process_link.h>
 #include <tutti/distributed/processes/round_agreement.h>
 
 #include <cstdint>
 #include <exception>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <span>
@@ -31,7 +34,6 @@ class OtherProcesses {
   OtherProcesses(const OtherProcesses&) = delete;
   OtherProcesses& operator=(const OtherProcesses&) = delete;
 
-  int processes() const noexcept { return static_cast<int>(link_->devices().size()); }
   /// Ends what runs for it: nothing is heard any more, and no `done` is called.
   void close() noexcept;
   void open(ProcessLink::Hearing hearing) { link_->open(std::move(hearing)); }
@@ -45,9 +47,13 @@ class OtherProcesses {
   /// Calls `done` once all tasks are finished, with the first error of any, on a thread that finishes one of them; not
   /// after `close`.
   void after(std::span<const std::shared_ptr<CollectiveTask>>, std::function<void(std::exception_ptr)> done);
-  /// Does this process's share of a reduction that no device's thread waits for, on a thread of its own.
-  void finish(std::shared_ptr<CollectiveTask>);
-  std::vector<int> missing() const { return link_->missing(); }  ///< ranks that have not said what was asked
+  /// Does this process's share of a reduction that no device's thread may wait for, on a thread of its own for each
+  /// sequence.
+  void finish(std::shared_ptr<CollectiveTask>, Sequence = Sequence::round);
+  /// Ranks that have not said what this process waits to hear.
+  std::vector<int> missing(ProcessLink::Line line) const { return link_->missing(line); }
+  /// Tells of a collective that all devices here have posted.
+  void tell(const PostedCollective& posted) { link_->say(ProcessLink::Line::collectives, words_of(posted)); }
   /// Throws SyncError for what does not fit, naming the rank.
   Answer hear(std::span<const Bytes> by_rank);
 
@@ -55,6 +61,8 @@ class OtherProcesses {
   /// The end of another process that has not completed that generation; one that has failed before one that has closed
   /// its group. Null: there is none.
   const Ended* ended_before(std::int64_t generation) const;
+  /// The end of another process, one that has failed before one that has closed its group. Null: there is none.
+  const Ended* ended() const { return ended_before(std::numeric_limits<std::int64_t>::max()); }
   /// Tells them that this process's part has ended, once.
   void end(std::string text, std::int64_t completed, bool closed) noexcept;
 
@@ -70,8 +78,9 @@ class OtherProcesses {
   class Runner;
 
   std::unique_ptr<ProcessLink> link_;
-  std::shared_ptr<Gate> gate_;      // closed for tasks that outlive this object
-  std::unique_ptr<Runner> runner_;  // made when it is needed
+  std::shared_ptr<Gate> gate_;  // closed for tasks that outlive this object
+  std::unique_ptr<Runner>
+      runners_[2];  // indexed by sequence, made when they are needed: none waits for what the other is to do
   std::optional<RoundAgreement> rounds_;
   Agree asked_;
   Awaited awaited_ = Awaited::nothing;

@@ -6,13 +6,17 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 namespace tutti {
 
 void DistributedSyncServer::listen_to_others() {
   others_->open(
-      {.said = [this](std::vector<ProcessLink::Bytes> by_rank) { post(ProcessesSaid{std::move(by_rank)}); },
+      {.said =
+           [this](ProcessLink::Line line, std::vector<ProcessLink::Bytes> by_rank) {
+             post(ProcessesSaid{line, std::move(by_rank)});
+           },
        .ended = [this](const ProcessLink::End& end) { post(std::make_unique<ProcessEnded>(ProcessEnded{end})); }});
 }
 
@@ -26,8 +30,10 @@ bool DistributedSyncServer::all_left_here() const {
 std::string DistributedSyncServer::description() const {
   std::string text = fmt::format("{} {} {} {}", static_cast<int>(options_.reduction), static_cast<int>(options_.absent),
                                  static_cast<int>(options_.wire), options_.bucket_bytes);
-  for (const SyncParameter& parameter : replicas_.parameters())
-    text += fmt::format("; {} {} {}", parameter.name, to_string(parameter.shape), to_string(parameter.dtype));
+  text += fmt::format(" {}", static_cast<int>(options_.buffers));
+  for (const auto* declared : {&replicas_.parameters(), &replicas_.buffers()})
+    for (const SyncParameter& parameter : *declared)
+      text += fmt::format("; {} {} {}", parameter.name, to_string(parameter.shape), to_string(parameter.dtype));
   return text;
 }
 
@@ -39,13 +45,44 @@ void DistributedSyncServer::perform(const Agree& agree) {
 }
 
 void DistributedSyncServer::handle(ProcessesSaid& message) {
-  if (ledger_->fault()) return;
+  if (ledger_ && ledger_->fault()) return;
+  if (message.line == ProcessLink::Line::collectives) return hear_of_collective(message.by_rank);
   const auto answer = others_->hear(message.by_rank);
   const std::int64_t generation = ledger_->current_generation();
-  if (const auto* agreement = std::get_if<std::shared_ptr<const Agreement>>(&answer))
+  if (const auto* agreement = std::get_if<std::shared_ptr<const Agreement>>(&answer)) {
+    round_.agreement = *agreement;
     ledger_->agreed(ledger_->group(), generation, *agreement, actions_);
-  else if (std::holds_alternative<OtherProcesses::Committed>(answer))
+  } else if (std::holds_alternative<OtherProcesses::Committed>(answer)) {
     ledger_->committed(ledger_->group(), generation, actions_);
+  }
+}
+
+// The parts of all processes' devices, by number.
+std::vector<BufferShare> DistributedSyncServer::buffer_shares() const {
+  if (!round_.agreement) return round_.buffers;
+  std::vector<BufferShare> shares;
+  for (const Agreement::Registration& device : round_.agreement->registrations)
+    shares.push_back({.arrays = {}, .ready = {}, .examples = device.weight > 0.0, .outside = !device.left});
+  std::ranges::copy(round_.buffers, shares.begin() + static_cast<std::ptrdiff_t>(members_.number(0)));
+  return shares;
+}
+
+void DistributedSyncServer::tell_of_collectives() {
+  end_with_others(false);
+  while (const auto posted = collectives_.take_untold()) others_->tell(*posted);
+}
+
+// Its devices need not wait for it at once, nor at all, and others do.
+void DistributedSyncServer::hear_of_collective(std::span<const ProcessLink::Bytes> by_rank) {
+  PostedCollective posted;
+  try {
+    posted = posted_by_all(by_rank, members_);
+  } catch (const SyncError& misfit) {
+    return fail_group({.kind = Fault::Kind::collective}, nullptr, misfit.what());
+  }
+  auto results = launch_collective(collectives_, posted, *communicator_);
+  if (const auto task = results.front()->task) others_->finish(task, Sequence::users);
+  collectives_.answer(std::move(results));
 }
 
 void DistributedSyncServer::handle(RoundReduced& message) {
@@ -61,9 +98,15 @@ void DistributedSyncServer::handle(std::unique_ptr<ProcessEnded>& message) {
 }
 
 // What that process has completed, this one completes, too, before it fails. One that has closed its group is missed
-// only in a step that it is not in.
+// only in a step that it is not in, and in a collective.
 void DistributedSyncServer::end_with_others(bool step_begins) {
-  if (!others_ || ledger_->fault() || ledger_->all_left()) return;
+  if (!others_ || (ledger_ && ledger_->fault())) return;
+  if (const ProcessLink::End* const end = others_->ended(); end && !collectives_.is_empty())
+    return fail_group({.kind = Fault::Kind::process_failed, .value = end->rank}, nullptr,
+                      end->closed ? fmt::format("[sync] rank {} has closed its group, and collective {} waits for it",
+                                                end->rank, collectives_.due())
+                                  : end->text);
+  if (!ledger_ || ledger_->all_left()) return;
   const std::int64_t generation = ledger_->current_generation();
   const ProcessLink::End* const end = others_->ended_before(generation);
   if (!end) return;

@@ -31,8 +31,9 @@ struct SyncRound {
   }
 
   std::shared_ptr<RoundResult> result = std::make_shared<RoundResult>();
-  PendingAnswers ended;              ///< devices whose backward has ended, which wait for the release
-  std::vector<BufferShare> buffers;  ///< their buffers, by member
+  PendingAnswers ended;                        ///< devices whose backward has ended, which wait for the release
+  std::vector<BufferShare> buffers;            ///< their buffers, by member of this process
+  std::shared_ptr<const Agreement> agreement;  ///< requirements of all processes' devices; null: there is one process
   std::optional<Clock::time_point> waiting_since;
   bool warned = false;  ///< a warning about what is missing was given
 };

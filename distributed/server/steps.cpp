@@ -17,7 +17,9 @@ namespace {
 // These need no ledger, and may come long before the first step: the deadlines are looked at from the beginning,
 // however long a model takes to build.
 bool may_precede_declarations(const SyncMessage& message) {
-  return std::holds_alternative<CheckDeadlines>(message) || std::holds_alternative<SetBusy>(message) ||
+  const auto* const said = std::get_if<ProcessesSaid>(&message);
+  return (said != nullptr && said->line == ProcessLink::Line::collectives) ||
+         std::holds_alternative<CheckDeadlines>(message) || std::holds_alternative<SetBusy>(message) ||
          std::holds_alternative<std::unique_ptr<PostCollective>>(message) ||
          std::holds_alternative<std::unique_ptr<DeclareParameters>>(message);
 }
@@ -32,10 +34,11 @@ void DistributedSyncServer::process(SyncMessage& message) {
     std::visit([this](auto& alternative) { handle(alternative); }, message);
     perform_actions();
   } catch (...) {
-    if (!ledger_) {  // no memory for it, or a group without a model
+    if (!ledger_ && !others_) {  // no memory for it, or a group without a model
       state_.fail(std::current_exception());
       collectives_.fail(std::current_exception());
     } else {
+      if (!ledger_) open_ledger();
       fail_group({.kind = Fault::Kind::engine_failed, .generation = ledger_->current_generation()},
                  std::current_exception());
       joiners_.answer_all(nullptr, state_.error_for(ledger_->group()));
@@ -170,11 +173,12 @@ void DistributedSyncServer::handle(std::unique_ptr<PostCollective>& posted) {
   const MemberIndex member = posted->member;
   if (const auto misfit = collectives_.add(std::move(*posted)))
     return fail_group({.kind = Fault::Kind::collective, .member = member}, nullptr, *misfit);
+  if (others_) return tell_of_collectives();
   if (!collectives_.is_matched()) return;
   const bool gathers = collectives_.next(0).call.kind == CollectiveKind::gather_in_place;
   if (gathers && !ledger_) open_ledger();
   collectives_.answer(gathers ? launch_gather(collectives_, *communicator_, *launches_.shards())
-                              : launch_collective(collectives_, *communicator_));
+                              : launch_collective(collectives_, collectives_.posted(), *communicator_));
 }
 
 // --- what the ledger decides
@@ -221,8 +225,12 @@ void DistributedSyncServer::make_buffers_equal() {
     round_.buffers[member] = {
         .arrays = arrays, .ready = compute_stream(members_[member].device).record(), .reads = false};
   }
-  for (CollectiveRequest& request : plan_buffers(options_.buffers, round_.buffers))
-    round_.result->buffer_tasks.push_back(communicator_->collective(std::move(request)));
+  for (CollectiveRequest& request : plan_buffers(options_.buffers, replicas_.buffers(), buffer_shares())) {
+    if (others_) request.devices = members_.devices();
+    auto task = communicator_->collective(std::move(request));
+    if (others_ && all_left_here()) others_->finish(task);
+    round_.result->buffer_tasks.push_back(std::move(task));
+  }
 }
 
 void DistributedSyncServer::perform(const Release& release) {

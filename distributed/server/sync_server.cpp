@@ -73,12 +73,6 @@ void DistributedSyncServer::declare_frozen(MemberIndex member, std::vector<SyncP
 }
 
 void DistributedSyncServer::declare_buffers(MemberIndex member, std::vector<SyncParameter> declared) {
-  if (others_ && !declared.empty() && options_.buffers != BufferPolicy::synchronised)
-    raise<SyncError>(
-        "[attach] buffer \"{}\": a group of several processes keeps no buffers equal yet, and leaves each device its "
-        "own "
-        "with BufferPolicy::synchronised",
-        declared.front().name);
   replicas_.declare_buffers(member, std::move(declared));
 }
 

@@ -13,13 +13,13 @@ namespace {
 
 struct Gate {
   RingPhase phase;
-  std::uint32_t number;
+  RingNumber number;
 };
 
 // None: the step needs nobody. A slot that this process has released was done with by all.
-std::optional<Gate> gate_of(std::size_t step, std::uint32_t number) {
+std::optional<Gate> gate_of(std::size_t step, RingNumber number) {
   switch (step) {
-    case 0: return Gate{RingPhase::released, number - SegmentRing::kSlots};
+    case 0: return Gate{RingPhase::released, number.before_in_slot()};
     case 1: return Gate{RingPhase::arrived, number};
     case 3: return Gate{RingPhase::done, number};
     default: return std::nullopt;
@@ -38,7 +38,7 @@ std::string text_of(const std::exception_ptr& failure) {
 
 }  // namespace
 
-RingTask::RingTask(std::shared_ptr<SharedFlight> flight, std::uint32_t first, std::vector<Event> inputs,
+RingTask::RingTask(std::shared_ptr<SharedFlight> flight, RingNumber first, std::vector<Event> inputs,
                    std::span<const Device> devices, std::span<const std::int64_t> chunks)
     : StagedTask(std::move(inputs), devices, chunks, Drop::after_finish), first_(first), flight_(std::move(flight)) {}
 
@@ -113,8 +113,8 @@ void RingTask::check_agreement(std::size_t piece) const {
     const std::string text = difference(first, ring().rank(0), other, ring().rank(place));
     if (text.empty()) continue;
     const Announcement& own = ring().announcement(ring().place(), number(piece));
-    raise<SyncError>("[shared_memory] reduction {} (\"{}\") is not the same for all: {}", number(piece), own.name,
-                     text);
+    raise<SyncError>("[shared_memory] reduction {} (\"{}\") is not the same for all: {}", number(piece).count(),
+                     own.name, text);
   }
 }
 

@@ -36,7 +36,7 @@ class RingTask : public StagedTask {
   static constexpr std::size_t kSteps = 4;
 
   /// `chunks`: of each stage. `first`: number of the first piece.
-  RingTask(std::shared_ptr<SharedFlight>, std::uint32_t first, std::vector<Event> inputs, std::span<const Device>,
+  RingTask(std::shared_ptr<SharedFlight>, RingNumber first, std::vector<Event> inputs, std::span<const Device>,
            std::span<const std::int64_t> chunks);
 
   virtual void fill(std::size_t piece, std::int64_t chunk) = 0;
@@ -47,7 +47,7 @@ class RingTask : public StagedTask {
   void drop_chunks() noexcept override;
 
   SegmentRing& ring() const { return flight_->ring; }  ///< valid in chunks: while one runs nothing is dropped
-  std::uint32_t number(std::size_t piece) const { return first_ + static_cast<std::uint32_t>(piece); }
+  RingNumber number(std::size_t piece) const { return first_ + piece; }
   /// Throws SyncError, naming ranks and values, unless all processes announced the same for the piece.
   void check_agreement(std::size_t piece) const;
 
@@ -58,7 +58,7 @@ class RingTask : public StagedTask {
   void stage_ended(std::size_t stage, const std::exception_ptr&) noexcept final;
   std::shared_ptr<SharedFlight> flight() const;
 
-  const std::uint32_t first_;
+  const RingNumber first_;
   mutable std::atomic<std::size_t> open_{0};  // stages below it are known to be open
   mutable std::mutex mutex_;                  // guards the pointer: reports keep finished tasks, and ask them
   std::shared_ptr<SharedFlight> flight_;      // null: finished

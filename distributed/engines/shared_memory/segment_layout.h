@@ -32,7 +32,7 @@ struct SegmentHead {
   std::uint64_t magic = kMagic;
   std::uint64_t epoch = 0;
   std::int32_t rank = 0;
-  std::uint32_t slots = SegmentRing::kSlots;
+  std::uint32_t slots = RingNumber::kSlots;
   std::uint64_t piece_bytes = 0;
 
   // Used in the first rank's segment alone, for all.
@@ -41,7 +41,7 @@ struct SegmentHead {
   alignas(64) std::atomic<Abort> abort{Abort::none};
   char reason[kMostReason] = {};
 
-  alignas(64) RingSlot slots_[SegmentRing::kSlots];
+  alignas(64) RingSlot slots_[RingNumber::kSlots];
 };
 
 }  // namespace tutti

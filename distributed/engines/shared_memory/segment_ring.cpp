@@ -25,7 +25,9 @@ namespace {
 constexpr std::size_t kPage = 4096;
 
 // Numbers go round after some thousand million reductions.
-bool is_at(std::uint32_t number, std::uint32_t wanted) { return static_cast<std::int32_t>(number - wanted) >= 0; }
+bool is_at(const RingWord& word, RingNumber wanted) {
+  return static_cast<std::int32_t>(word.number.load(std::memory_order_seq_cst) - wanted.value()) >= 0;
+}
 
 const RingWord& word_of(const RingSlot& slot, RingPhase phase) {
   switch (phase) {
@@ -74,7 +76,7 @@ std::string_view name_of(RingPhase phase) {
 }  // namespace
 
 std::size_t SegmentRing::bytes_before_free(std::size_t piece_bytes) {
-  return (sizeof(SegmentHead) + kSlots * piece_bytes + kPage - 1) / kPage * kPage;
+  return (sizeof(SegmentHead) + RingNumber::kSlots * piece_bytes + kPage - 1) / kPage * kPage;
 }
 
 void SegmentRing::prepare(SharedSegment& segment, const Settings& settings) {
@@ -102,7 +104,7 @@ SegmentRing::SegmentRing(std::vector<std::shared_ptr<SharedSegment>> segments, S
     require("the mark", head(place).magic, SegmentHead::kMagic);
     require("the epoch", head(place).epoch, settings_.epoch);
     require("the rank", head(place).rank, rank(place));
-    require("slots:", head(place).slots, kSlots);
+    require("slots:", head(place).slots, RingNumber::kSlots);
     require("bytes of staging memory in a slot:", head(place).piece_bytes, settings_.piece_bytes);
   }
 }
@@ -112,17 +114,15 @@ SegmentRing::~SegmentRing() = default;
 SegmentHead& SegmentRing::head(std::size_t place) const {
   return *std::launder(reinterpret_cast<SegmentHead*>(segments_[place]->data()));
 }
-RingSlot& SegmentRing::slot(std::size_t place, std::uint32_t number) const {
-  return head(place).slots_[number % kSlots];
-}
+RingSlot& SegmentRing::slot(std::size_t place, RingNumber number) const { return head(place).slots_[number.slot()]; }
 
-Announcement& SegmentRing::own_announcement(std::uint32_t number) { return slot(place_, number).announcement; }
-const Announcement& SegmentRing::announcement(std::size_t place, std::uint32_t number) const {
+Announcement& SegmentRing::own_announcement(RingNumber number) { return slot(place_, number).announcement; }
+const Announcement& SegmentRing::announcement(std::size_t place, RingNumber number) const {
   return slot(place, number).announcement;
 }
 
-std::size_t SegmentRing::staging(std::uint32_t number) const {
-  return sizeof(SegmentHead) + number % kSlots * settings_.piece_bytes;
+std::size_t SegmentRing::staging(RingNumber number) const {
+  return sizeof(SegmentHead) + number.slot() * settings_.piece_bytes;
 }
 
 bool SegmentRing::holds(const std::byte* data, std::size_t bytes) const {
@@ -143,16 +143,14 @@ std::byte* SegmentRing::at(std::size_t place, std::size_t offset, std::size_t by
 
 // Of those that come last, each in its own order, one sees all others: stores and loads are in one order for all. Who
 // is about to sleep is counted before it looks again, so that whoever rings sees it or is seen by it.
-void SegmentRing::announce(RingPhase phase, std::uint32_t number) noexcept {
+void SegmentRing::announce(RingPhase phase, RingNumber number) noexcept {
   RingSlot& own = slot(place_, number);
-  const_cast<RingWord&>(word_of(own, phase)).number.store(number, std::memory_order_seq_cst);
+  const_cast<RingWord&>(word_of(own, phase)).number.store(number.value(), std::memory_order_seq_cst);
   if (head(0).sleepers.load(std::memory_order_seq_cst) > 0 && all_are(phase, number)) ring();
 }
 
-bool SegmentRing::all_are(RingPhase phase, std::uint32_t number) const noexcept {
-  const auto is_there = [&](std::size_t place) {
-    return is_at(word_of(slot(place, number), phase).number.load(std::memory_order_seq_cst), number);
-  };
+bool SegmentRing::all_are(RingPhase phase, RingNumber number) const noexcept {
+  const auto is_there = [&](std::size_t place) { return is_at(word_of(slot(place, number), phase), number); };
   if (phase == RingPhase::released) return is_there(place_);
   for (std::size_t place = 0; place < segments_.size(); ++place)
     if (!is_there(place)) return false;
@@ -162,7 +160,7 @@ bool SegmentRing::all_are(RingPhase phase, std::uint32_t number) const noexcept 
 bool SegmentRing::aborted() const noexcept {
   return head(0).abort.load(std::memory_order_seq_cst) != SegmentHead::Abort::none;
 }
-bool SegmentRing::reached(RingPhase phase, std::uint32_t number) const noexcept {
+bool SegmentRing::reached(RingPhase phase, RingNumber number) const noexcept {
   return all_are(phase, number) || aborted();
 }
 
@@ -171,14 +169,14 @@ void SegmentRing::ring() noexcept {
   futex_wake_all(head(0).rung);
 }
 
-void SegmentRing::wait(RingPhase phase, std::uint32_t number, const std::function<void()>& help) noexcept {
+void SegmentRing::wait(RingPhase phase, RingNumber number, const std::function<void()>& help) noexcept {
   const auto over = [&] { return reached(phase, number); };
   if (over()) return;
   help();
   if (settings_.spins ? !spin_on_core(over) : !over()) sleep_until(phase, number, help);
 }
 
-void SegmentRing::sleep_until(RingPhase phase, std::uint32_t number, const std::function<void()>& help) noexcept {
+void SegmentRing::sleep_until(RingPhase phase, RingNumber number, const std::function<void()>& help) noexcept {
   using Clock = StandstillWatch::Clock;
   SegmentHead& first = head(0);
   auto since = Clock::now();
@@ -195,7 +193,7 @@ void SegmentRing::sleep_until(RingPhase phase, std::uint32_t number, const std::
     if (now - since < settings_.patience || reached(phase, number)) continue;
     try {
       abort(fmt::format("rank {} waited {} ms: rank {} has not {} reduction {}", rank(place_),
-                        settings_.patience.count(), ranks_behind(phase, number), name_of(phase), number));
+                        settings_.patience.count(), ranks_behind(phase, number), name_of(phase), number.count()));
     } catch (...) {
       abort("a deadline has passed");  // no memory for the names
     }
@@ -203,11 +201,10 @@ void SegmentRing::sleep_until(RingPhase phase, std::uint32_t number, const std::
   first.sleepers.fetch_sub(1, std::memory_order_seq_cst);
 }
 
-std::string SegmentRing::ranks_behind(RingPhase phase, std::uint32_t number) const {
+std::string SegmentRing::ranks_behind(RingPhase phase, RingNumber number) const {
   std::vector<int> behind;
   for (std::size_t place = 0; place < segments_.size(); ++place)
-    if (!is_at(word_of(slot(place, number), phase).number.load(std::memory_order_seq_cst), number))
-      behind.push_back(rank(place));
+    if (!is_at(word_of(slot(place, number), phase), number)) behind.push_back(rank(place));
   return fmt::format("{}", fmt::join(behind, ", "));
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <tutti/distributed/engines/shared_memory/announcement.h>
+#include <tutti/distributed/engines/shared_memory/ring_number.h>
 #include <tutti/distributed/engines/shared_memory/shared_segment.h>
 
 #include <chrono>
@@ -25,14 +26,13 @@ enum class RingPhase : std::uint8_t {
   released,  ///< its own slot and staging memory can be used again; looked at by this process alone
 };
 
-/// The segments of all processes as rings of slots, one for each reduction on its way. Reductions are numbered from 1,
-/// by all processes alike; number n uses slot n % kSlots. In its own segment's slot a process says how far it is with
-/// the reduction and what it needs, beside the staging memory for one piece. Who waits sleeps on one counter for all,
-/// which rings when the last process has come. Thread-safe; a number's announcement and staging memory belong to
-/// whoever carries out its reduction.
+/// The segments of all processes as two rings of slots, one ring for each sequence, one slot for each reduction on its
+/// way. All processes number reductions alike. In its own segment's slot a process says how far it is with the
+/// reduction and what it needs, beside the staging memory for one piece. Who waits sleeps on one counter for all, which
+/// rings when the last process has come. Thread-safe; a number's announcement and staging memory belong to whoever
+/// carries out its reduction.
 class SegmentRing {
  public:
-  static constexpr std::uint32_t kSlots = 32;
   static constexpr std::size_t kLine = 64;  ///< bytes: of a cache line
 
   struct Settings {
@@ -62,10 +62,10 @@ class SegmentRing {
   std::size_t piece_bytes() const noexcept { return settings_.piece_bytes; }
 
   // --- memory
-  Announcement& own_announcement(std::uint32_t number);
-  const Announcement& announcement(std::size_t place, std::uint32_t number) const;
+  Announcement& own_announcement(RingNumber number);
+  const Announcement& announcement(std::size_t place, RingNumber number) const;
   /// Offset of a number's staging memory in each segment.
-  std::size_t staging(std::uint32_t number) const;
+  std::size_t staging(RingNumber number) const;
   /// Offset of memory of this process's segment, behind the head; none: it lies elsewhere.
   bool holds(const std::byte* data, std::size_t bytes) const;
   std::size_t offset_of(const std::byte* data) const;
@@ -75,12 +75,12 @@ class SegmentRing {
   std::byte* own(std::size_t offset) const;
 
   // --- how far the processes are
-  void announce(RingPhase, std::uint32_t number) noexcept;
+  void announce(RingPhase, RingNumber number) noexcept;
   /// True if all processes are that far, or the group is aborted.
-  bool reached(RingPhase, std::uint32_t number) const noexcept;
+  bool reached(RingPhase, RingNumber number) const noexcept;
   /// Blocks until that is so, and calls `help` before it sleeps. Aborts the group, naming the ranks that have not come,
   /// when that takes longer than its patience; a standstill of this process does not count.
-  void wait(RingPhase, std::uint32_t number, const std::function<void()>& help) noexcept;
+  void wait(RingPhase, RingNumber number, const std::function<void()>& help) noexcept;
 
   // --- the end
   /// Fails all reductions of all processes, for good, with this reason; the first one counts. Any thread.
@@ -89,13 +89,13 @@ class SegmentRing {
 
  private:
   SegmentHead& head(std::size_t place) const;
-  RingSlot& slot(std::size_t place, std::uint32_t number) const;
-  bool all_are(RingPhase, std::uint32_t number) const noexcept;
+  RingSlot& slot(std::size_t place, RingNumber number) const;
+  bool all_are(RingPhase, RingNumber number) const noexcept;
   bool aborted() const noexcept;
   std::string reason() const;
-  std::string ranks_behind(RingPhase, std::uint32_t number) const;
+  std::string ranks_behind(RingPhase, RingNumber number) const;
   void ring() noexcept;
-  void sleep_until(RingPhase, std::uint32_t number, const std::function<void()>& help) noexcept;
+  void sleep_until(RingPhase, RingNumber number, const std::function<void()>& help) noexcept;
 
   std::vector<std::shared_ptr<SharedSegment>> segments_;
   Settings settings_;

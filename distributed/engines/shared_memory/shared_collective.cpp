@@ -14,11 +14,12 @@ namespace {
 
 using Place = CollectivePart::Place;
 
-// Type of the arrays of this process, which are one type's.
+// Type of the arrays of this process, which are one type's; where it has none, the request says it.
 DType dtype_of_arrays(const CollectiveRequest& request) {
   for (const auto* arrays : {&request.outputs, &request.inputs})
     for (const Array& array : *arrays)
       if (array.defined()) return array.dtype();
+  if (request.dtype) return *request.dtype;
   raise<SyncError>("[shared_memory] {} has no array of this process", request.name);
 }
 
@@ -74,7 +75,7 @@ std::vector<SharedCollective::Piece> SharedCollective::plan(const CollectiveRequ
   return pieces;
 }
 
-std::shared_ptr<SharedCollective> SharedCollective::make(std::shared_ptr<SharedFlight> flight, std::uint32_t first,
+std::shared_ptr<SharedCollective> SharedCollective::make(std::shared_ptr<SharedFlight> flight, RingNumber first,
                                                          CollectiveRequest request,
                                                          const std::function<std::size_t(std::size_t)>& process_of) {
   const SegmentRing& ring = flight->ring;
@@ -94,7 +95,7 @@ std::shared_ptr<SharedCollective> SharedCollective::make(std::shared_ptr<SharedF
       new SharedCollective(std::move(flight), first, std::move(request), dtype, std::move(pieces), devices, chunks));
 }
 
-SharedCollective::SharedCollective(std::shared_ptr<SharedFlight> flight, std::uint32_t first, CollectiveRequest request,
+SharedCollective::SharedCollective(std::shared_ptr<SharedFlight> flight, RingNumber first, CollectiveRequest request,
                                    DType dtype, std::vector<Piece> pieces, std::span<const Device> devices,
                                    std::span<const std::int64_t> chunks)
     : RingTask(std::move(flight), first, std::move(request.ready), devices, chunks),

@@ -19,7 +19,7 @@ class SharedCollective final : public RingTask {
  public:
   /// `process_of`: place of the process that has a member, by its number. The request has an array for this process's
   /// places at least; those of others are not looked at.
-  static std::shared_ptr<SharedCollective> make(std::shared_ptr<SharedFlight>, std::uint32_t first, CollectiveRequest,
+  static std::shared_ptr<SharedCollective> make(std::shared_ptr<SharedFlight>, RingNumber first, CollectiveRequest,
                                                 const std::function<std::size_t(std::size_t number)>& process_of);
   std::size_t pieces() const noexcept { return pieces_.size(); }
 
@@ -42,7 +42,7 @@ class SharedCollective final : public RingTask {
   };
   static std::vector<Piece> plan(const CollectiveRequest&, const CollectiveCut&, std::size_t own, std::size_t element,
                                  const std::function<std::size_t(std::size_t)>& process_of, std::size_t helpers);
-  SharedCollective(std::shared_ptr<SharedFlight>, std::uint32_t first, CollectiveRequest, DType, std::vector<Piece>,
+  SharedCollective(std::shared_ptr<SharedFlight>, RingNumber first, CollectiveRequest, DType, std::vector<Piece>,
                    std::span<const Device>, std::span<const std::int64_t> chunks);
 
   void fill(std::size_t piece, std::int64_t chunk) override;

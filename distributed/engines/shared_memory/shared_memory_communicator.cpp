@@ -125,18 +125,19 @@ std::shared_ptr<CollectiveTask> SharedMemoryCommunicator::all_reduce(AllReduceRe
   if (!enabled()) return std::make_shared<FinishedTask>();
   const Array& first = request.slices.front().gradient;
   const PieceCut cut(first.size(), first.dtype(), flight_->ring.piece_bytes(), most_slices_);
-  auto task = SharedReduction::make(flight_, next_number_, cut, std::move(request));
+  auto task = SharedReduction::make(flight_, next_in_round_, cut, std::move(request));
   flight_->crew.open(task);
-  next_number_ += static_cast<std::uint32_t>(cut.pieces);
+  next_in_round_ = next_in_round_ + cut.pieces;
   return task;
 }
 
 std::shared_ptr<CollectiveTask> SharedMemoryCommunicator::collective(CollectiveRequest request) {
-  auto task = SharedCollective::make(flight_, next_number_, std::move(request),
+  RingNumber& next = request.sequence == Sequence::round ? next_in_round_ : next_of_users_;
+  auto task = SharedCollective::make(flight_, next, std::move(request),
                                      [this](std::size_t number) { return process_of(number); });
   const std::size_t pieces = task->pieces();
   flight_->crew.open(task);
-  next_number_ += static_cast<std::uint32_t>(pieces);
+  next = next + pieces;
   return task;
 }
 

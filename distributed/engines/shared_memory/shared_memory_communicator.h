@@ -20,7 +20,7 @@ namespace tutti {
 /// Sizes of the memory that a process shares, and how long it waits. The same on all processes but for
 /// `array_bytes`.
 struct SharedMemoryOptions {
-  /// Staging memory for one piece of a reduction; there are SegmentRing::kSlots of them. Larger reductions go in
+  /// Staging memory for one piece of a reduction; there are RingNumber::kSlots of them. Larger reductions go in
   /// several pieces. From 4 KiB on, rounded up to cache lines.
   std::size_t piece_bytes = std::size_t{2} << 20U;
   std::size_t array_bytes = 0;                                   ///< size of what `shared_array` hands out
@@ -29,9 +29,9 @@ struct SharedMemoryOptions {
 
 /// CPU devices of several processes of one host, each of which maps the memory of all: every process sums a share of
 /// the elements over the slices of all devices, in the tree of their numbers in the group, so that the bits are those
-/// of LocalCommunicator with all devices in one process. All processes launch the same requests in the same order; each
-/// has the slices of its own devices, one at least. Arrays of `shared_array` are reduced in place, others are copied to
-/// shared memory and back.
+/// of LocalCommunicator with all devices in one process. All processes launch the same requests, those of a sequence in
+/// the same order; each has the slices of its own devices, one at least. Arrays of `shared_array` are reduced in place,
+/// others are copied to shared memory and back.
 ///
 /// Reductions are worked on by threads that come by, as with LocalCommunicator: in each process somebody must wait for
 /// them, or come by, or the others wait. Tasks fail with a SyncError, on all processes and for good, when any of them
@@ -76,7 +76,8 @@ class SharedMemoryCommunicator : public Communicator {
   int rank_;
   std::vector<std::size_t> own_numbers_;  // numbers of this process's devices
   std::size_t most_slices_ = 0;           // most devices of any process
-  std::uint32_t next_number_ = 1;         // number of the next piece
+  RingNumber next_in_round_ = RingNumber::first(Sequence::round);
+  RingNumber next_of_users_ = RingNumber::first(Sequence::users);
   std::shared_ptr<SharedFlight> flight_;
   SharedMemory memory_;
 };

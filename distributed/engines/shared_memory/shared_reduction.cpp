@@ -35,7 +35,7 @@ PieceCut::PieceCut(std::int64_t all, DType dtype, std::size_t piece_bytes, std::
       length(static_cast<std::int64_t>(piece_bytes / most_slices / size_of(dtype)) / kShareAlignment * kShareAlignment),
       pieces(static_cast<std::size_t>(chunk_count(all, length))) {}
 
-std::shared_ptr<SharedReduction> SharedReduction::make(std::shared_ptr<SharedFlight> flight, std::uint32_t first,
+std::shared_ptr<SharedReduction> SharedReduction::make(std::shared_ptr<SharedFlight> flight, RingNumber first,
                                                        PieceCut cut, AllReduceRequest request) {
   const SegmentRing& ring = flight->ring;
   const std::vector<Device> devices = helping_devices(request);
@@ -55,7 +55,7 @@ std::shared_ptr<SharedReduction> SharedReduction::make(std::shared_ptr<SharedFli
       new SharedReduction(std::move(flight), first, cut, std::move(request), devices, chunks));
 }
 
-SharedReduction::SharedReduction(std::shared_ptr<SharedFlight> flight, std::uint32_t first, PieceCut cut,
+SharedReduction::SharedReduction(std::shared_ptr<SharedFlight> flight, RingNumber first, PieceCut cut,
                                  AllReduceRequest request, std::span<const Device> devices,
                                  std::span<const std::int64_t> chunks)
     : RingTask(std::move(flight), first, std::move(request.ready), devices, chunks),
@@ -136,7 +136,7 @@ std::vector<SummedSlice> SharedReduction::all_slices(std::size_t piece) const {
   std::ranges::sort(slices, {}, &SummedSlice::number);
   const auto twice = std::ranges::adjacent_find(slices, {}, &SummedSlice::number);
   if (twice != slices.end())
-    raise<SyncError>("[shared_memory] reduction {} has two slices of device {}", number(piece), twice->number);
+    raise<SyncError>("[shared_memory] reduction {} has two slices of device {}", number(piece).count(), twice->number);
   return slices;
 }
 

@@ -32,7 +32,7 @@ struct PieceCut {
 class SharedReduction final : public RingTask {
  public:
   /// Takes slices that were checked; there is a number for each.
-  static std::shared_ptr<SharedReduction> make(std::shared_ptr<SharedFlight>, std::uint32_t first, PieceCut,
+  static std::shared_ptr<SharedReduction> make(std::shared_ptr<SharedFlight>, RingNumber first, PieceCut,
                                                AllReduceRequest);
 
  private:
@@ -40,8 +40,8 @@ class SharedReduction final : public RingTask {
     std::byte* data;
     bool staged;  // does not lie in shared memory
   };
-  SharedReduction(std::shared_ptr<SharedFlight>, std::uint32_t first, PieceCut, AllReduceRequest,
-                  std::span<const Device>, std::span<const std::int64_t> chunks);
+  SharedReduction(std::shared_ptr<SharedFlight>, RingNumber first, PieceCut, AllReduceRequest, std::span<const Device>,
+                  std::span<const std::int64_t> chunks);
 
   void fill(std::size_t piece, std::int64_t chunk) override;
   void announce(std::size_t piece, Announcement&) noexcept override;

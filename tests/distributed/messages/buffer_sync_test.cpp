@@ -289,7 +289,10 @@ TEST_CASE("buffer_sync: the plan has a request per dtype, and nothing to do for 
                        .examples = examples};
   };
   const BufferShare shares[] = {share(0, false), {}, share(2, true), share(3, true)};
-  const auto plan = plan_buffers(BufferPolicy::mean, shares);
+  const SyncParameter buffers[] = {{.name = "a", .shape = {2}, .dtype = DType::f32},
+                                   {.name = "b", .shape = {}, .dtype = DType::i64},
+                                   {.name = "c", .shape = {3}, .dtype = DType::f32}};
+  const auto plan = plan_buffers(BufferPolicy::mean, buffers, shares);
   REQUIRE(plan.size() == 2);
   REQUIRE(plan[0].parts.size() == 2);
   CHECK(plan[0].inputs.size() == 6);
@@ -298,7 +301,7 @@ TEST_CASE("buffer_sync: the plan has a request per dtype, and nothing to do for 
   CHECK(plan[0].parts[1].targets.size() == 3);
   CHECK(plan[1].parts[0].sources.size() == 1);
   CHECK(plan[1].parts[0].targets.size() == 2);
-  CHECK(plan_buffers(BufferPolicy::synchronised, shares).empty());
-  CHECK(plan_buffers(BufferPolicy::main, {shares, 2}).empty());
-  CHECK(plan_buffers(BufferPolicy::main, {}).empty());
+  CHECK(plan_buffers(BufferPolicy::synchronised, buffers, shares).empty());
+  CHECK(plan_buffers(BufferPolicy::main, buffers, {shares, 2}).empty());
+  CHECK(plan_buffers(BufferPolicy::main, {}, {}).empty());
 }

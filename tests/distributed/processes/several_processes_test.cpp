@@ -316,8 +316,6 @@ TEST_CASE("several_processes: what they cannot do yet is refused by name") {
   const auto errors = group.run(fixed_layout(), [&](std::size_t rank, GradientSync& sync) {
     const Device device = cpu(static_cast<std::uint16_t>(rank));
     auto replicas = sync.replicate(Model(Generator(3)));
-    CHECK_THROWS_WITH_AS(static_cast<void>(sync.all_reduce(device, Tensor(Array::full({2}, 1.0, DType::f32, device)))),
-                         doctest::Contains("[all_reduce] a group of several processes cannot do this yet"), SyncError);
     CHECK_THROWS_WITH_AS(sync.check_consistency(device), doctest::Contains("check_consistency"), SyncError);
     CHECK_THROWS_WITH_AS(sync.leave(device, Follow::yes), doctest::Contains("Follow::yes"), SyncError);
   });

@@ -24,7 +24,7 @@ namespace {
 struct Conversation {
   Conversation() : others(std::move(InProcessLinks::make({1})[0])) {
     others.open({.said =
-                     [this](std::vector<ProcessLink::Bytes> words) {
+                     [this](ProcessLink::Line, std::vector<ProcessLink::Bytes> words) {
                        const std::lock_guard lock(mutex);
                        heard.push_back(std::move(words));
                        news.notify_all();

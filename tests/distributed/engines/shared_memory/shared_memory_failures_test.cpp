@@ -76,6 +76,7 @@ TEST_CASE("shared_memory: another collective than the others' is told") {
                          if (rank == 0) return communicator.all_reduce(plain_request(8))->join(cpu(0));
                          CollectiveRequest request;
                          request.inputs = request.outputs = {Array(), Array::zeros({8}, DType::f32, cpu(0))};
+                         request.sequence = Sequence::round;
                          communicator.collective(std::move(request))->join(cpu(0));
                        }),
              "rank 0 has an all_reduce, rank 1 has a collective");
