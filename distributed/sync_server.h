@@ -20,6 +20,7 @@
 #include <tutti/distributed/server/layout_learner.h>
 #include <tutti/distributed/server/mailbox.h>
 #include <tutti/distributed/server/other_processes.h>
+#include <tutti/distributed/server/outside_checks.h>
 #include <tutti/distributed/server/replica_registry.h>
 #include <tutti/distributed/server/round.h>
 #include <tutti/distributed/sync_options.h>
@@ -100,12 +101,9 @@ class DistributedSyncServer {
   std::vector<RoundResult::Reduced> launched_after(std::size_t known) const { return launched_.after(known); }
   void note_joined(Stamp);                                         ///< records the join for the report
   bool has_others() const noexcept { return others_ != nullptr; }  ///< there are other processes
-  /// Takes a digest of a replica's values before its first step, not 0. The first counts: replicas of a process begin
-  /// alike, or differ in one process, too.
-  void declare_values(std::uint64_t digest) noexcept {
-    std::uint64_t none = 0;
-    values_.compare_exchange_strong(none, digest);
-  }
+  /// Takes what a replica holds before its first step. The first counts: replicas of a process begin alike, or differ
+  /// in one process, too.
+  void declare_values(ReplicaDigest values) { replicas_.declare_values(std::move(values)); }
   bool has_replicas() const { return !replicas_.is_empty(); }  ///< some replica has declared parameters or buffers
 
   /// A device's part in a collective. The waiter is answered when all devices have posted
@@ -186,8 +184,11 @@ class DistributedSyncServer {
 
   void await_with_others(const Answered&);
   void listen_to_others();
-  std::string description() const;
   std::vector<BufferShare> buffer_shares() const;
+  void say_of_replicas(std::optional<ProcessLink::Bytes>);
+  void hear_of_replicas(std::span<const ProcessLink::Bytes> by_rank);
+  void be_silent_of_replicas();
+  ReplicaDigest model_items(const ReplicaDigest& values) const;
   void tell_of_collectives();
   void hear_of_collective(std::span<const ProcessLink::Bytes> by_rank);
   void end_with_others(bool step_begins);
@@ -226,9 +227,8 @@ class DistributedSyncServer {
   ReplicaRegistry replicas_;
   LayoutLearner layouts_;
   GroupState state_;
-  LaunchedReductions launched_;           // reductions, for Overlap::in_backward and for who waits with other processes
-  std::atomic<std::uint64_t> values_{0};  // digest of those that training begins with
-  std::atomic<std::uint32_t> news_{0};    // messages processed, counted where there are other processes
+  LaunchedReductions launched_;         // reductions, for Overlap::in_backward and for who waits with other processes
+  std::atomic<std::uint32_t> news_{0};  // messages processed, counted where there are other processes
   SyncRecorder recorder_;
 
   // Touched while messages are processed.
@@ -242,6 +242,7 @@ class DistributedSyncServer {
   CollectiveQueue collectives_;
   std::vector<std::string> busy_;           // activities, by member
   std::unique_ptr<OtherProcesses> others_;  // null: there are none
+  OutsideChecks outside_checks_;            // comparisons of replicas with theirs
   std::shared_ptr<SyncWaiter> leaving_;     // waits until the other processes' devices have left, too
 
   DeadlineWatch watch_;  // last: its thread uses all of the above

@@ -12,16 +12,7 @@
 
 namespace tutti {
 
-namespace {
-
-/// One number for all of a replica, never 0.
-std::uint64_t one_digest(const ReplicaDigest& digest) {
-  std::vector<Digest> all;
-  for (const NamedDigest& each : digest) all.push_back(each.digest);
-  return digest_of(std::as_bytes(std::span(all))).first | 1U;
-}
-
-}  // namespace
+namespace {}  // namespace
 
 SyncMember::SyncMember(const MemberPlace& place)
     : place_(place),
@@ -72,7 +63,7 @@ void SyncMember::begin_step(double weight) {
   require_alive();
   share_.join();
   if (generation() == 0) results_.declare_updates(group_number());
-  if (generation() == 0 && server().has_others()) server().declare_values(one_digest(replica_.digest()));
+  if (generation() == 0 && server().has_others()) server().declare_values(replica_.digest());
   results_.begin_step();
   replica_.gradients().turn();
   replica_.gradients().prepare(server().layout());

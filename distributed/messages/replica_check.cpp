@@ -92,6 +92,10 @@ std::optional<ReplicaCheck::Difference> ReplicaCheck::difference(const GroupMemb
   return std::nullopt;
 }
 
+const ReplicaDigest& ReplicaCheck::first() const {
+  return std::ranges::find_if(posts_, [](const auto& post) { return post.has_value(); })->value().digest;
+}
+
 std::vector<std::shared_ptr<SyncWaiter>> ReplicaCheck::clear() {
   std::vector<std::shared_ptr<SyncWaiter>> waiters;
   for (auto& post : posts_) {

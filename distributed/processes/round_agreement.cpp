@@ -3,6 +3,8 @@
 
 #include <tutti/backend/error.h>
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstring>
 #include <string>
@@ -87,8 +89,9 @@ Bytes RoundAgreement::words(const Agree& agree) {
   return bytes;
 }
 
-std::optional<Agreement> RoundAgreement::hear_words(std::int64_t generation, std::span<const Bytes> by_rank) {
+void RoundAgreement::hear_words(std::int64_t generation, std::span<const Bytes> by_rank) {
   heard_.clear();
+  difference_.clear();
   for (std::size_t rank = 0; rank < by_rank.size(); ++rank) {
     const Bytes& bytes = by_rank[rank];
     if (bytes.size() != sizeof(WordsHeader) + devices_.at(rank) * sizeof(DeviceWords))
@@ -97,32 +100,34 @@ std::optional<Agreement> RoundAgreement::hear_words(std::int64_t generation, std
     const auto header = read<WordsHeader>(bytes, 0);
     if (header.generation != generation)
       raise<SyncError>("[sync] rank {} is in generation {}, this process in {}", rank, header.generation, generation);
-    require_same_model(rank, {header.parameters, header.description, header.values});
+    if (difference_.empty())
+      difference_ = difference_from(rank, {header.parameters, header.description, header.values});
     for (std::uint32_t device = 0; device < devices_[rank]; ++device) {
       const auto words = read<DeviceWords>(bytes, sizeof(WordsHeader) + device * sizeof(DeviceWords));
       heard_.push_back({words.digest, {0, words.weight, words.contributes != 0, words.left != 0}});
     }
   }
   if (known_.size() > kMostKnown) known_.clear();
-  for (std::size_t rank = 0; rank < by_rank.size(); ++rank)
+}
+
+std::optional<Agreement> RoundAgreement::agreed() const {
+  for (std::size_t rank = 0; rank < devices_.size(); ++rank)
     if (!tellers(rank).empty()) return std::nullopt;
   return agreement();
 }
 
-void RoundAgreement::require_same_model(std::size_t rank, const Model& model) const {
-  if (model.parameters != model_.parameters)
-    raise<SyncError>("[sync] rank {}'s replicas have {} parameters, those of rank {} {}", rank, model.parameters, rank_,
-                     model_.parameters);
-  if (model.description != model_.description)
-    raise<SyncError>(
-        "[sync] rank {}'s replicas or options are not those of rank {}: names, order, shapes and dtypes of parameters, "
-        "and SyncOptions, have to be the same",
+std::string RoundAgreement::difference_from(std::size_t rank, const Model& model) const {
+  if (model.parameters != model_.parameters || model.description != model_.description)
+    return fmt::format(
+        "[sync] rank {}'s replicas or options are not those of rank {}: names, order, shapes and dtypes of parameters "
+        "and buffers, and SyncOptions, have to be the same",
         rank, rank_);
   if (model.values != model_.values && model.values != 0 && model_.values != 0)
-    raise<SyncError>(
+    return fmt::format(
         "[sync] rank {}'s replicas begin with other values than those of rank {}: seed the same, or load the same "
         "checkpoint, in every process",
         rank, rank_);
+  return {};
 }
 
 /// The rank's devices that tell their set, by number in the group: of those with a set that not all processes know, the

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <unordered_map>
 #include <vector>
 
@@ -32,9 +33,14 @@ class RoundAgreement {
 
   /// The words of this process about a generation.
   Bytes words(const Agree&);
-  /// The agreement, from all processes' words by rank; none: the sets are to be exchanged, too. Throws SyncError naming
-  /// the rank for bytes that are none, and for another generation.
-  std::optional<Agreement> hear_words(std::int64_t generation, std::span<const Bytes> by_rank);
+  /// Takes all processes' words, by rank. Throws SyncError naming the rank for bytes that are none, and for another
+  /// generation.
+  void hear_words(std::int64_t generation, std::span<const Bytes> by_rank);
+  /// Says that a process's model, options or first values are not this one's, which of them, and its rank; empty: they
+  /// are the same. After `hear_words`.
+  const std::string& model_difference() const noexcept { return difference_; }
+  /// The agreement; none: the sets are to be exchanged, too. After `hear_words`.
+  std::optional<Agreement> agreed() const;
 
   /// The sets of this process's devices that not all processes know; after `hear_words` gave none.
   Bytes sets(const Agree&) const;
@@ -52,7 +58,7 @@ class RoundAgreement {
     std::uint64_t digest = 0;
   };
   std::uint64_t digest_of(const std::shared_ptr<const RequiredSet>&);
-  void require_same_model(std::size_t rank, const Model&) const;
+  std::string difference_from(std::size_t rank, const Model&) const;
   std::vector<std::size_t> tellers(std::size_t rank) const;
   Agreement agreement() const;
 
@@ -63,6 +69,7 @@ class RoundAgreement {
   std::unordered_map<std::uint64_t, std::shared_ptr<const RequiredSet>>
       known_;                  // sets that all processes know, by digest
   std::vector<Device> heard_;  // all processes' devices, in order
+  std::string difference_;     // from the first process whose model or values are others
 };
 
 }  // namespace tutti

@@ -103,10 +103,12 @@ std::string fault_text(const Fault& fault, const std::exception_ptr& cause, cons
 }
 
 std::string missing_checks_text(const std::vector<MemberIndex>& missing, std::int64_t generation,
-                                std::chrono::nanoseconds waited, const SyncNames& names) {
+                                std::chrono::nanoseconds waited, const SyncNames& names,
+                                const std::vector<int>& ranks) {
+  const std::string who = missing.empty() ? listed(ranks, [](int rank) { return fmt::format("rank {}", rank); })
+                                          : listed(missing, [&](MemberIndex index) { return names.member(index); });
   return fmt::format("[sync] waited {:.3g} s before generation {} for the replica check of {}",
-                     std::chrono::duration<double>(waited).count(), generation,
-                     listed(missing, [&](MemberIndex index) { return names.member(index); }));
+                     std::chrono::duration<double>(waited).count(), generation, who);
 }
 
 std::string missing_text(const Missing& missing, std::int64_t generation, std::chrono::nanoseconds waited,

@@ -31,9 +31,10 @@ std::string fault_text(const Fault&, const std::exception_ptr& cause, const std:
 /// that have not joined.
 std::string missing_text(const Missing&, std::int64_t generation, std::chrono::nanoseconds waited, const SyncNames&);
 
-/// `[sync] waited 10 s before generation 118 for the replica check of cpu:1`.
+/// `[sync] waited 10 s before generation 118 for the replica check of cpu:1`. `ranks`: processes that it waits for,
+/// where no device here is missing.
 std::string missing_checks_text(const std::vector<MemberIndex>&, std::int64_t generation,
-                                std::chrono::nanoseconds waited, const SyncNames&);
+                                std::chrono::nanoseconds waited, const SyncNames&, const std::vector<int>& ranks = {});
 
 /// The message of an exception.
 std::string text_of(const std::exception_ptr&);

@@ -61,7 +61,6 @@ void refuse_across_processes(const SyncOptions& options) {
   };
   if (options.sharding != Sharding::none) refuse("SyncOptions::sharding");
   if (options.compression) refuse("SyncOptions::compression");
-  if (options.consistency_every > 0) refuse("SyncOptions::consistency_every");
   if (options.overlap != Overlap::immediate) refuse("another SyncOptions::overlap than immediate");
 }
 

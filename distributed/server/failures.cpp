@@ -33,6 +33,7 @@ void DistributedSyncServer::handle(Leave& message) {
   perform_actions();
   end_with_others(false);
   compare_replicas();  // those who stay may have waited for this device
+  if (others_) be_silent_of_replicas();
   if (!ledger_->all_left()) return;
   for (MemberIndex member = 0; member < members_.size(); ++member) serve_follower(member);
   round_.waiting_since.reset();  // nobody waits any more
@@ -79,6 +80,8 @@ void DistributedSyncServer::handle(SetBusy& message) { busy_[message.member] = s
 
 std::string DistributedSyncServer::missing_now(const Missing& missing, std::chrono::nanoseconds waited) const {
   const std::int64_t generation = ledger_->current_generation();
+  if (outside_checks_.is_awaited())
+    return missing_checks_text({}, generation, waited, names(), others_->missing(ProcessLink::Line::checks));
   if (!replica_check_.awaited()) {
     Missing all = missing;
     if (others_ && (missing.agreement || missing.commit)) all.ranks = others_->missing(ProcessLink::Line::round);
@@ -113,6 +116,10 @@ void DistributedSyncServer::compare_replicas() {
   if (const auto difference = replica_check_.difference(members_))
     return fail_group({.kind = Fault::Kind::diverged, .member = difference->member, .generation = generation}, nullptr,
                       difference->text);
+  if (others_) {
+    ReplicaDigest held = replica_check_.first();
+    return say_of_replicas(outside_checks_.begin(generation, std::move(held), replica_check_.clear()));
+  }
   recorder_.note(SyncEvent::Kind::compared, generation);
   const auto waiters = replica_check_.clear();
   if (!waiters.empty()) {  // nobody but followers can be waiting for anything else
@@ -248,6 +255,7 @@ void DistributedSyncServer::announce(const Fault& fault, const std::exception_pt
   for (const auto& waiter : replica_check_.clear()) waiter->release(nullptr, error);
   round_.ended.answer_all(round_.result, error);
   collectives_.fail(error);
+  outside_checks_.fail(error);
   for (MemberIndex member = 0; member < members_.size(); ++member) serve_follower(member);
 }
 

@@ -3,7 +3,6 @@
 
 #include <tutti/backend/error.h>
 #include <tutti/backend/process/start_thread.h>
-#include <tutti/distributed/messages/replica_check.h>
 
 #include <atomic>
 #include <chrono>
@@ -132,11 +131,10 @@ void OtherProcesses::close() noexcept {
   gate_->close();
 }
 
-void OtherProcesses::describe(std::size_t parameters, std::string_view description, std::uint64_t values) {
+void OtherProcesses::describe(std::size_t parameters, std::uint64_t description, std::uint64_t values) {
   std::vector<std::uint32_t> devices(static_cast<std::size_t>(world_of(link_->members())));
   for (const Member& member : link_->members()) ++devices[static_cast<std::size_t>(member.rank)];
-  rounds_.emplace(RoundAgreement::Model{parameters, digest_of(std::as_bytes(std::span(description))).first, values},
-                  link_->rank(), std::move(devices));
+  rounds_.emplace(RoundAgreement::Model{parameters, description, values}, link_->rank(), std::move(devices));
 }
 
 void OtherProcesses::ask(const Agree& agree) {
@@ -168,7 +166,11 @@ OtherProcesses::Answer OtherProcesses::hear(std::span<const Bytes> by_rank) {
   std::optional<Agreement> agreement;
   switch (std::exchange(awaited_, Awaited::nothing)) {
     case Awaited::nothing: raise<SyncError>("[sync] the other processes said something that nobody had asked for");
-    case Awaited::words: agreement = rounds_->hear_words(asked_.generation, by_rank); break;
+    case Awaited::words:
+      rounds_->hear_words(asked_.generation, by_rank);
+      if (!rounds_->model_difference().empty()) return ModelDiffers{rounds_->model_difference()};
+      agreement = rounds_->agreed();
+      break;
     case Awaited::sets: agreement = rounds_->hear_sets(by_rank); break;
     case Awaited::commit: hear_commit(by_rank); return Committed{};
   }
@@ -185,6 +187,10 @@ void OtherProcesses::hear_commit(std::span<const Bytes> by_rank) const {
     if (commit.mark != kCommitMark || commit.generation != asked_.generation)
       raise<SyncError>("[sync] rank {} did not come to the end of generation {}", rank, asked_.generation);
   }
+}
+
+void OtherProcesses::compare_no_more() {
+  if (std::exchange(compares_, false)) link_->be_silent(ProcessLink::Line::checks);
 }
 
 void OtherProcesses::note(Ended ended) { others_ended_.push_back(std::move(ended)); }

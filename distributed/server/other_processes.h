@@ -26,8 +26,11 @@ class OtherProcesses {
  public:
   using Ended = ProcessLink::End;
   struct Committed {};
+  struct ModelDiffers {
+    std::string text;  ///< which process's
+  };
   /// Meaning of what was heard; none: more is to be said, and was.
-  using Answer = std::variant<std::monostate, std::shared_ptr<const Agreement>, Committed>;
+  using Answer = std::variant<std::monostate, std::shared_ptr<const Agreement>, Committed, ModelDiffers>;
 
   explicit OtherProcesses(std::unique_ptr<ProcessLink>);
   ~OtherProcesses();
@@ -37,9 +40,9 @@ class OtherProcesses {
   /// Ends what runs for it: nothing is heard any more, and no `done` is called.
   void close() noexcept;
   void open(ProcessLink::Hearing hearing) { link_->open(std::move(hearing)); }
-  /// Takes the number of the model's parameters, what must be the same in all processes, as text, and the digest of the
+  /// Takes the number of the model's parameters, and digests of what must be the same in all processes and of the
   /// values that training begins with, or 0; before the first question.
-  void describe(std::size_t parameters, std::string_view description, std::uint64_t values);
+  void describe(std::size_t parameters, std::uint64_t description, std::uint64_t values);
   bool is_described() const noexcept { return rounds_.has_value(); }
   void ask(const Agree&);
   /// Asks all to have come as far, where nothing was launched.
@@ -54,6 +57,9 @@ class OtherProcesses {
   std::vector<int> missing(ProcessLink::Line line) const { return link_->missing(line); }
   /// Tells of a collective that all devices here have posted.
   void tell(const PostedCollective& posted) { link_->say(ProcessLink::Line::collectives, words_of(posted)); }
+  void say_of_replicas(Bytes words) { link_->say(ProcessLink::Line::checks, std::move(words)); }
+  /// Takes no part in comparisons of replicas from now on; called again it does nothing.
+  void compare_no_more();
   /// Throws SyncError for what does not fit, naming the rank.
   Answer hear(std::span<const Bytes> by_rank);
 
@@ -86,6 +92,7 @@ class OtherProcesses {
   Awaited awaited_ = Awaited::nothing;
   std::vector<Ended> others_ended_;  // one for each process at most
   bool ended_ = false;               // this process's part
+  bool compares_ = true;
 };
 
 }  // namespace tutti

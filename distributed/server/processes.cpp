@@ -11,6 +11,19 @@
 
 namespace tutti {
 
+namespace {
+
+/// One number for all items, never 0.
+std::uint64_t one_digest(const ReplicaDigest& items) {
+  std::vector<std::byte> bytes;
+  for (const NamedDigest& item : items)
+    for (const auto more : {std::as_bytes(std::span(item.name)), std::as_bytes(std::span(&item.digest, 1))})
+      bytes.insert(bytes.end(), more.begin(), more.end());
+  return digest_of(std::span<const std::byte>(bytes)).first | 1U;
+}
+
+}  // namespace
+
 void DistributedSyncServer::listen_to_others() {
   others_->open(
       {.said =
@@ -26,27 +39,40 @@ bool DistributedSyncServer::all_left_here() const {
   return true;
 }
 
-// All that gradients depend on, beside the required sets.
-std::string DistributedSyncServer::description() const {
-  std::string text = fmt::format("{} {} {} {}", static_cast<int>(options_.reduction), static_cast<int>(options_.absent),
-                                 static_cast<int>(options_.wire), options_.bucket_bytes);
-  text += fmt::format(" {}", static_cast<int>(options_.buffers));
-  for (const auto* declared : {&replicas_.parameters(), &replicas_.buffers()})
-    for (const SyncParameter& parameter : *declared)
-      text += fmt::format("; {} {} {}", parameter.name, to_string(parameter.shape), to_string(parameter.dtype));
-  return text;
+// All that gradients and buffers depend on, beside the required sets; behind it the values that training begins with.
+ReplicaDigest DistributedSyncServer::model_items(const ReplicaDigest& values) const {
+  ReplicaDigest items;
+  const auto add = [&items](std::string name) { items.push_back({std::move(name), {}}); };
+  add(fmt::format("SyncOptions of reduction {}, absent {}, buffers {}, wire {}, bucket_bytes {}, consistency_every {}",
+                  static_cast<int>(options_.reduction), static_cast<int>(options_.absent),
+                  static_cast<int>(options_.buffers), to_string(options_.wire), options_.bucket_bytes,
+                  options_.consistency_every));
+  const auto add_all = [&](std::string_view kind, const std::vector<SyncParameter>& declared) {
+    for (const SyncParameter& each : declared)
+      add(fmt::format("{} \"{}\" {} {}", kind, each.name, to_string(each.shape), to_string(each.dtype)));
+  };
+  add_all("parameter", replicas_.parameters());
+  add_all("buffer", replicas_.buffers());
+  for (const NamedDigest& value : values) items.push_back({"the first value of " + value.name, value.digest});
+  return items;
 }
 
 // A release that comes with it may have failed the group.
 void DistributedSyncServer::perform(const Agree& agree) {
   if (ledger_->fault()) return;
-  if (!others_->is_described()) others_->describe(replicas_.parameters().size(), description(), values_.load());
+  if (!others_->is_described()) {
+    const ReplicaDigest values = replicas_.values();
+    others_->describe(replicas_.parameters().size(), one_digest(model_items({})),
+                      values.empty() ? 0 : one_digest(values));
+  }
   others_->ask(agree);
 }
 
 void DistributedSyncServer::handle(ProcessesSaid& message) {
   if (ledger_ && ledger_->fault()) return;
   if (message.line == ProcessLink::Line::collectives) return hear_of_collective(message.by_rank);
+  if (message.line == ProcessLink::Line::checks) return hear_of_replicas(message.by_rank);
+  if (outside_checks_.is_searching()) return;  // the group is about to fail, before anybody steps
   const auto answer = others_->hear(message.by_rank);
   const std::int64_t generation = ledger_->current_generation();
   if (const auto* agreement = std::get_if<std::shared_ptr<const Agreement>>(&answer)) {
@@ -54,7 +80,31 @@ void DistributedSyncServer::handle(ProcessesSaid& message) {
     ledger_->agreed(ledger_->group(), generation, *agreement, actions_);
   } else if (std::holds_alternative<OtherProcesses::Committed>(answer)) {
     ledger_->committed(ledger_->group(), generation, actions_);
+  } else if (const auto* differs = std::get_if<OtherProcesses::ModelDiffers>(&answer)) {
+    say_of_replicas(outside_checks_.begin(OutsideChecks::kModels, model_items(replicas_.values()), {}, differs->text));
   }
+}
+
+void DistributedSyncServer::say_of_replicas(std::optional<ProcessLink::Bytes> words) {
+  if (words) others_->say_of_replicas(*std::move(words));
+}
+
+void DistributedSyncServer::hear_of_replicas(std::span<const ProcessLink::Bytes> by_rank) {
+  OutsideChecks::Outcome outcome = outside_checks_.hear(by_rank);
+  const std::int64_t generation = ledger_->current_generation();
+  if (outcome.difference)
+    return fail_group(
+        {.kind = outcome.of_models ? Fault::Kind::process_failed : Fault::Kind::diverged, .generation = generation},
+        nullptr, *outcome.difference);
+  if (outcome.equal) recorder_.note(SyncEvent::Kind::compared, generation);
+  if (outcome.answered) round_.waiting_since.reset();  // devices that wait for a check wait for nothing else
+  say_of_replicas(std::move(outcome.say));
+  be_silent_of_replicas();
+}
+
+// The others do not wait for a process that has nothing to compare any more.
+void DistributedSyncServer::be_silent_of_replicas() {
+  if (all_left_here() && outside_checks_.is_empty()) others_->compare_no_more();
 }
 
 // The parts of all processes' devices, by number.
@@ -101,11 +151,14 @@ void DistributedSyncServer::handle(std::unique_ptr<ProcessEnded>& message) {
 // only in a step that it is not in, and in a collective.
 void DistributedSyncServer::end_with_others(bool step_begins) {
   if (!others_ || (ledger_ && ledger_->fault())) return;
-  if (const ProcessLink::End* const end = others_->ended(); end && !collectives_.is_empty())
+  const std::string waiting = !collectives_.is_empty()       ? fmt::format("collective {}", collectives_.due())
+                              : outside_checks_.is_awaited() ? "a check of the replicas"
+                                                             : "";
+  if (const ProcessLink::End* const end = others_->ended(); end && !waiting.empty())
     return fail_group({.kind = Fault::Kind::process_failed, .value = end->rank}, nullptr,
-                      end->closed ? fmt::format("[sync] rank {} has closed its group, and collective {} waits for it",
-                                                end->rank, collectives_.due())
-                                  : end->text);
+                      end->closed
+                          ? fmt::format("[sync] rank {} has closed its group, and {} waits for it", end->rank, waiting)
+                          : end->text);
   if (!ledger_ || ledger_->all_left()) return;
   const std::int64_t generation = ledger_->current_generation();
   const ProcessLink::End* const end = others_->ended_before(generation);

@@ -58,6 +58,16 @@ void ReplicaRegistry::declare_updates(MemberIndex member, std::uint64_t group, s
       members_.name(*mine ? member : updates_.by), members_.name(*mine ? updates_.by : member));
 }
 
+void ReplicaRegistry::declare_values(ReplicaDigest values) {
+  const std::lock_guard lock(mutex_);
+  if (values_.empty()) values_ = std::move(values);
+}
+
+ReplicaDigest ReplicaRegistry::values() const {
+  const std::lock_guard lock(mutex_);
+  return values_;
+}
+
 bool ReplicaRegistry::is_empty() const {
   const std::lock_guard lock(mutex_);
   return parameters_.members.empty() && buffers_.members.empty();

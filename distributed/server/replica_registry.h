@@ -4,6 +4,7 @@
 #include <tutti/distributed/collectives/member.h>
 #include <tutti/distributed/layout/gradient_layout.h>
 #include <tutti/distributed/ledger/sync_ledger.h>
+#include <tutti/distributed/messages/replica_check.h>
 
 #include <cstdint>
 #include <mutex>
@@ -36,6 +37,10 @@ class ReplicaRegistry {
   /// attach more before its first step.
   void declare_updates(MemberIndex, std::uint64_t group, std::vector<bool>);
 
+  /// Keeps what the first replica holds before its first step.
+  void declare_values(ReplicaDigest);
+  ReplicaDigest values() const;  ///< what was kept; empty: no replica has begun a step
+
   bool is_empty() const;  ///< no replica has declared parameters or buffers
   /// Copies the parameters: for who reads them beside the messages.
   std::vector<SyncParameter> copy_of_parameters() const;
@@ -63,6 +68,7 @@ class ReplicaRegistry {
   Declaration frozen_;
   Declaration buffers_;
   DeclaredUpdates updates_;
+  ReplicaDigest values_;
   bool parameters_closed_ = false;  // touched while messages are processed
 };
 

@@ -147,7 +147,6 @@ std::shared_ptr<SyncWaiter> DistributedSyncServer::collective_sync(Stamp stamp, 
 }
 
 void DistributedSyncServer::check_replica(Stamp stamp, ReplicaDigest digest, std::shared_ptr<SyncWaiter> waiter) {
-  refuse_with_others("check_consistency");
   post(CheckReplica{stamp, std::move(digest), std::move(waiter)});
 }
 

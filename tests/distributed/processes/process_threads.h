@@ -38,13 +38,16 @@ struct ProcessThreads {
     return devices;
   }
 
+  /// Waits until all ranks make theirs.
+  std::unique_ptr<Communicator> engine(std::size_t rank) const {
+    return SharedMemoryCommunicator::connect(name, 1, members, static_cast<int>(rank),
+                                             {.piece_bytes = 1U << 16U, .patience = std::chrono::seconds(30)});
+  }
   /// Runs `work(rank, sync)` for each rank, on a thread of its own; returns what each threw ("" for nothing).
   std::vector<std::string> run(const SyncOptions& options,
                                const std::function<void(std::size_t, GradientSync&)>& work) {
     return errors_of_devices(split.size(), [&](std::size_t rank) {
-      auto engine = SharedMemoryCommunicator::connect(name, 1, members, static_cast<int>(rank),
-                                                      {.piece_bytes = 1U << 16U, .patience = std::chrono::seconds(30)});
-      GradientSync sync(devices_of(rank), options, std::move(engine), std::move(links[rank]));
+      GradientSync sync(devices_of(rank), options, engine(rank), std::move(links[rank]));
       work(rank, sync);
     });
   }

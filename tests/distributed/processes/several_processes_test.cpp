@@ -279,44 +279,11 @@ TEST_CASE("several_processes: a weight that the sum cannot hold is blamed on the
   CHECK(errors[1].find("rank 1 cpu:1 registered") != std::string::npos);
 }
 
-TEST_CASE("several_processes: replicas that begin with other values are an error on every process at the first step") {
-  ProcessThreads group({1, 1});
-  const auto errors = group.run(fixed_layout(), [&](std::size_t rank, GradientSync& sync) {
-    auto replicas = sync.replicate(Model(Generator(3 + rank)));
-    Sgd optimizer(replicas[0].parameters(), 0.05);
-    train_step(sync, replicas[0], optimizer, rank, 0, {});
-  });
-  for (const std::string& error : errors) {
-    CAPTURE(error);
-    CHECK(error.find("replicas begin with other values than those of rank") != std::string::npos);
-  }
-}
-
-TEST_CASE("several_processes: replicas that differ are an error on every process at the first step") {
-  struct Wide : Module {
-    Wide(std::int64_t width, Generator random) : layer(9, width, random) {}
-    void visit(MemberVisitor& v) override { v.module("layer", layer); }
-    Linear layer;
-  };
-  ProcessThreads group({1, 1});
-  const auto errors = group.run(fixed_layout(), [&](std::size_t rank, GradientSync& sync) {
-    auto replicas = sync.replicate(Wide(rank == 1 ? 8 : 7, Generator(1)));
-    const Device device = cpu(static_cast<std::uint16_t>(rank));
-    auto step = sync.step(device);
-    step.backward(mean(replicas[0].layer.forward(Tensor(Array::full({2, 9}, 1.0, DType::f32, device)))));
-  });
-  for (const std::string& error : errors) {
-    CAPTURE(error);
-    CHECK(error.find("replicas or options are not those of rank") != std::string::npos);
-  }
-}
-
 TEST_CASE("several_processes: what they cannot do yet is refused by name") {
   ProcessThreads group({1, 1});
   const auto errors = group.run(fixed_layout(), [&](std::size_t rank, GradientSync& sync) {
     const Device device = cpu(static_cast<std::uint16_t>(rank));
     auto replicas = sync.replicate(Model(Generator(3)));
-    CHECK_THROWS_WITH_AS(sync.check_consistency(device), doctest::Contains("check_consistency"), SyncError);
     CHECK_THROWS_WITH_AS(sync.leave(device, Follow::yes), doctest::Contains("Follow::yes"), SyncError);
   });
   for (const std::string& error : errors) CHECK(error == "");

@@ -30,7 +30,7 @@ struct Conversation {
                        news.notify_all();
                      },
                  .ended = [](const ProcessLink::End&) {}});
-    others.describe(3, "a model", 1);
+    others.describe(3, 17, 1);
   }
   std::vector<ProcessLink::Bytes> next() {
     std::unique_lock lock(mutex);
