@@ -53,7 +53,7 @@ class ReplicaCheck {
   /// Finds the first hash table, parameter or buffer, in order, that is not the same on all members that have posted.
   std::optional<Difference> difference(const GroupMembers&) const;
   bool empty() const;
-  /// What the first member that has posted holds; some has.
+  /// Digest of the first member that has posted; some has.
   const ReplicaDigest& first() const;
   std::vector<std::shared_ptr<SyncWaiter>> clear();  ///< returns those who wait
 

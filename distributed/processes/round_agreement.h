@@ -69,7 +69,7 @@ class RoundAgreement {
   std::unordered_map<std::uint64_t, std::shared_ptr<const RequiredSet>>
       known_;                  // sets that all processes know, by digest
   std::vector<Device> heard_;  // all processes' devices, in order
-  std::string difference_;     // from the first process whose model or values are others
+  std::string difference_;     // text about the first process whose model or values are others
 };
 
 }  // namespace tutti

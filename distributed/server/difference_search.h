@@ -34,7 +34,7 @@ class DifferenceSearch {
 
   /// The processes differ, and in what is being looked for.
   bool is_searching() const noexcept { return end_ > 0; }
-  Bytes words() const;  ///< what this process says next; at first, and after an answer that says so
+  Bytes words() const;  ///< words that this process says next; at first, and after an answer that says so
   /// Throws SyncError, naming the rank, for bytes that are no words, and for another subject.
   Answer hear(std::span<const Bytes> by_rank);
 

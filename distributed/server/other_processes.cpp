@@ -4,6 +4,7 @@
 #include <tutti/backend/error.h>
 #include <tutti/backend/process/start_thread.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -120,14 +121,23 @@ void OtherProcesses::finish(std::shared_ptr<CollectiveTask> task, Sequence seque
   runner->add(std::move(task));
 }
 
+void OtherProcesses::note_open(std::shared_ptr<CollectiveTask> task) {
+  std::erase_if(open_, [](const auto& each) { return each->finished(); });
+  open_.push_back(std::move(task));
+}
+
+bool OtherProcesses::has_open() const {
+  return std::ranges::any_of(open_, [](const auto& each) { return !each->finished(); });
+}
+
 OtherProcesses::OtherProcesses(std::unique_ptr<ProcessLink> link)
     : link_(std::move(link)), gate_(std::make_shared<Gate>()) {}
 
 OtherProcesses::~OtherProcesses() { close(); }
 
 void OtherProcesses::close() noexcept {
+  for (auto& runner : runners_) runner.reset();  // before the link, which tells of processes that do not come any more
   link_->close();
-  for (auto& runner : runners_) runner.reset();
   gate_->close();
 }
 

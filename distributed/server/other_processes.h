@@ -27,7 +27,7 @@ class OtherProcesses {
   using Ended = ProcessLink::End;
   struct Committed {};
   struct ModelDiffers {
-    std::string text;  ///< which process's
+    std::string text;  ///< names the process, and says in what
   };
   /// Meaning of what was heard; none: more is to be said, and was.
   using Answer = std::variant<std::monostate, std::shared_ptr<const Agreement>, Committed, ModelDiffers>;
@@ -53,6 +53,9 @@ class OtherProcesses {
   /// Does this process's share of a reduction that no device's thread may wait for, on a thread of its own for each
   /// sequence.
   void finish(std::shared_ptr<CollectiveTask>, Sequence = Sequence::round);
+  /// Notes a task of no round's reductions, which other processes have a share of.
+  void note_open(std::shared_ptr<CollectiveTask>);
+  bool has_open() const;  ///< some task that was noted is not finished
   /// Ranks that have not said what this process waits to hear.
   std::vector<int> missing(ProcessLink::Line line) const { return link_->missing(line); }
   /// Tells of a collective that all devices here have posted.
@@ -90,8 +93,9 @@ class OtherProcesses {
   std::optional<RoundAgreement> rounds_;
   Agree asked_;
   Awaited awaited_ = Awaited::nothing;
-  std::vector<Ended> others_ended_;  // one for each process at most
-  bool ended_ = false;               // this process's part
+  std::vector<Ended> others_ended_;                    // one for each process at most
+  std::vector<std::shared_ptr<CollectiveTask>> open_;  // noted ones; those that are finished go with the next
+  bool ended_ = false;                                 // this process's part
   bool compares_ = true;
 };
 

@@ -23,13 +23,13 @@ class OutsideChecks {
   using Waiters = std::vector<std::shared_ptr<SyncWaiter>>;
   static constexpr std::int64_t kModels = -1;  ///< subject where models are compared, not replicas before a generation
 
-  /// What follows from words.
+  /// Consequence of words.
   struct Outcome {
     std::optional<Bytes> say{};               ///< this is said next
     std::optional<std::string> difference{};  ///< the first thing that differs; the comparison has ended
     bool of_models = false;                   ///< the difference is one of models
     bool equal = false;                       ///< a comparison has ended well
-    bool answered = false;                    ///< and devices that waited for it were told
+    bool answered = false;                    ///< devices that waited for its end were told
   };
 
   /// Begins a comparison once those before it have ended; returns what is said now, if anything is. `waiters` hear of

@@ -131,7 +131,10 @@ void DistributedSyncServer::hear_of_collective(std::span<const ProcessLink::Byte
     return fail_group({.kind = Fault::Kind::collective}, nullptr, misfit.what());
   }
   auto results = launch_collective(collectives_, posted, *communicator_);
-  if (const auto task = results.front()->task) others_->finish(task, Sequence::users);
+  if (const auto task = results.front()->task) {
+    others_->note_open(task);
+    others_->finish(task, Sequence::users);
+  }
   collectives_.answer(std::move(results));
 }
 
@@ -143,8 +146,11 @@ void DistributedSyncServer::handle(RoundReduced& message) {
 }
 
 void DistributedSyncServer::handle(std::unique_ptr<ProcessEnded>& message) {
+  const bool failed = !message->end.closed;
+  const std::string text = message->end.text;
   others_->note(std::move(message->end));
   end_with_others(false);
+  if (failed && ledger_ && ledger_->fault() && others_->has_open()) communicator_->abort(text);
 }
 
 // What that process has completed, this one completes, too, before it fails. One that has closed its group is missed
@@ -173,10 +179,13 @@ void DistributedSyncServer::end_with_others(bool step_begins) {
                          : end->text);
 }
 
-// Who has launched nothing of this round ends nothing: others may still finish the round that is complete here.
+// Who has launched nothing of this round ends nothing: others may still finish the round that is complete here. What is
+// open beside it ends with a failure, as those who wait for it would wait for a process that does not come any more;
+// who closes the group does its share of it.
 void DistributedSyncServer::tell_others(const Fault& fault, const std::string& text) {
-  if (!round_.result->reduced.empty()) communicator_->abort(text);
-  others_->end(text, ledger_->current_generation() - 1, fault.kind == Fault::Kind::closed);
+  const bool failed = fault.kind != Fault::Kind::closed;
+  if (!round_.result->reduced.empty() || (failed && others_->has_open())) communicator_->abort(text);
+  others_->end(text, ledger_->current_generation() - 1, !failed);
 }
 
 void DistributedSyncServer::handle(AwaitOthers& message) { leaving_ = std::move(message.waiter); }

@@ -39,7 +39,7 @@ class ReplicaRegistry {
 
   /// Keeps what the first replica holds before its first step.
   void declare_values(ReplicaDigest);
-  ReplicaDigest values() const;  ///< what was kept; empty: no replica has begun a step
+  ReplicaDigest values() const;  ///< copy of these; empty: no replica has begun a step
 
   bool is_empty() const;  ///< no replica has declared parameters or buffers
   /// Copies the parameters: for who reads them beside the messages.

@@ -228,6 +228,7 @@ void DistributedSyncServer::make_buffers_equal() {
   for (CollectiveRequest& request : plan_buffers(options_.buffers, replicas_.buffers(), buffer_shares())) {
     if (others_) request.devices = members_.devices();
     auto task = communicator_->collective(std::move(request));
+    if (others_) others_->note_open(task);
     if (others_ && all_left_here()) others_->finish(task);
     round_.result->buffer_tasks.push_back(std::move(task));
   }

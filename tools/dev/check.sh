@@ -86,29 +86,45 @@ check_kernels() {
   echo "0 passed, 0 failed, 1 skipped"
 }
 
-# Without CUDA, as on most machines: the list of what the demo needs has to suffice. The compiler's cache has most of it.
-link_demo() {
-  local folder=build/demo
-  # shellcheck disable=SC2046  # one word each
-  configure_without_cuda "$folder" &&
-    compile "$folder" $(tools/needed_objects.py "$folder" digits --objects) &&
-    tools/needed_objects.py "$folder" digits --link digits.demo
+# reconfigured FOLDER OPTION...: what was compiled there stays, and what both ways have in common is not compiled again.
+reconfigured() {
+  local folder=$1
+  shift
+  meson configure "$folder" "$@" >"$folder.reconfigured.log" 2>&1 && ninja -C "$folder" build.ninja >>"$folder.reconfigured.log" 2>&1 ||
+    show_failure "$folder.reconfigured.log" meson configure "$folder" "$@"
 }
 
-# The library without trainers, installed, and a program that includes all of it; without the recommender, configured.
-# The compiler's cache has most of it.
+# In a folder without CUDA, as on most machines, that has an object for each source, and most of them already: the list of
+# what the demo needs has to suffice.
+link_demo() {
+  local folder=build/tsan status=0
+  # shellcheck disable=SC2046  # one word each
+  reconfigured "$folder" -Dexamples=true &&
+    compile "$folder" $(tools/needed_objects.py "$folder" digits --objects) &&
+    tools/needed_objects.py "$folder" digits --link digits.demo || status=1
+  reconfigured "$folder" -Dexamples=false && return $status
+}
+
+# The library without trainers, from the same objects, installed, and a program that includes all of it; without the
+# recommender, configured.
 use_without_trainers() {
-  local folder=build/without_trainers prefix=$PWD/build/without_trainers.installed
+  local folder=build/tsan prefix=$PWD/build/without_trainers.installed status=0
+  reconfigured "$folder" -Dtrain=false -Dtests=false -Dprefix="$prefix" && compile "$folder" && install_and_use "$folder" "$prefix" || status=1
+  rm -rf "$prefix"
+  reconfigured "$folder" -Dtrain=true -Dtests=true -Dprefix=/usr/local || status=1
+  configure_without_cuda build/without_recommender -Dexamples=false -Drecommender=false && return $status
+}
+
+install_and_use() {
+  local folder=$1 prefix=$2
   local -x PKG_CONFIG_PATH
-  configure_without_cuda "$folder" -Dexamples=false -Dtrain=false --prefix="$prefix" && compile "$folder" || return
   rm -rf "$prefix"
   meson install -C "$folder" --no-rebuild --quiet || return
   PKG_CONFIG_PATH=$(dirname "$(find "$prefix" -name tutti.pc)")
   # shellcheck disable=SC2046  # one word each
   printf '#include <tutti/tutti.h>\nint main() { return tutti::sum(tutti::ones({3})).item<float>() == 3.0F ? 0 : 1; }\n' |
-    c++ -x c++ - -x none -o "$prefix/program" $(pkg-config --cflags --libs tutti) && "$prefix/program" || return
-  rm -rf "$folder" "$prefix"
-  configure_without_cuda build/without_recommender -Dexamples=false -Drecommender=false
+    clang++-16 -std=c++20 -fsanitize=thread -x c++ - -x none -o "$prefix/program" $(pkg-config --cflags --libs tutti) &&
+    run_with_fixed_layout "$prefix/program"
 }
 
 # Prefer the level that packages are built for, so that it is tested too.
@@ -137,10 +153,13 @@ memory_tests=(backend_test autodiff_test nn_test references_test exchange_test o
 threaded_tests=(backend_test autodiff_test nn_test optim_test distributed_test control_test train_test)
 
 # TSan cannot map its shadow under some randomised layouts; not every container lets a process switch that off.
+fixed_layout=""
+! setarch -R true 2>/dev/null || fixed_layout="setarch -R"
+run_with_fixed_layout() {
+  $fixed_layout "$@"
+}
 run_thread_sanitized() {
-  local wrapper=""
-  setarch -R true 2>/dev/null && wrapper="setarch -R"
-  tools/run_tests.py build/tsan --wrapper "$wrapper" --only "${threaded_tests[*]}"
+  tools/run_tests.py build/tsan --wrapper "$fixed_layout" --only "${threaded_tests[*]}"
 }
 
 # Without it, those tests would be skipped.
@@ -185,8 +204,6 @@ stage "format" check_format
 if stage "build, GCC" build_release; then
   stage "CUDA was built" cuda_was_built && stage "loads and registers of CUDA kernels" check_kernels
   stage "include paths, installed" tools/include_paths.py --check "$release"
-  stage "objects of the demo" link_demo
-  stage "a library without trainers" use_without_trainers
   stage "added operations, as docs/adding-an-operation.md says" tools/added_operation.py "$release"
   [ $after_test -eq 1 ] || stage "tests, GCC" tools/run_tests.py "$release"
   # Kernels on the host know no streams.
@@ -203,6 +220,8 @@ fi
 if stage "build, TSan" build_sanitized build/tsan thread "" "${threaded_tests[@]/#/tests/}"; then
   stage "tests, TSan" run_thread_sanitized
   TUTTI_CPU_ASYNC=1 stage "tests, TSan, asynchronous streams" run_thread_sanitized
+  stage "objects of the demo" link_demo
+  stage "a library without trainers" use_without_trainers
 fi
 if [ $full -eq 1 ]; then
   TUTTI_STRESS_STEPS=10000 stage "stress, 10,000 steps" "$release/tests/distributed_test" -tc='stress*'

@@ -9,7 +9,10 @@
 
 #include <doctest/doctest.h>
 
+#include <atomic>
+#include <chrono>
 #include <stdexcept>
+#include <thread>
 
 TEST_SUITE_BEGIN("cpu");
 
@@ -221,6 +224,37 @@ TEST_CASE("several_processes, collectives: an exception in one process ends the 
     CAPTURE(error);
     CHECK(error.find("the disk is full") != std::string::npos);
   }
+}
+
+// One that said that it has posted, and then was killed.
+TEST_CASE("several_processes, collectives: who waits for a process that has died is told at once") {
+  ProcessThreads group({1, 1});
+  std::string error;
+  const auto started = std::chrono::steady_clock::now();
+  run_devices(2, [&](std::size_t rank) {
+    auto engine = group.engine(rank);
+    if (rank == 1) {
+      std::atomic<bool> heard{false};
+      group.links[1]->open(
+          {.said = [&](ProcessLink::Line, const auto&) { heard = true; }, .ended = [](const auto&) {}});
+      const CollectiveCall call{.kind = CollectiveKind::all_reduce, .shape = {3}};
+      group.links[1]->say(ProcessLink::Line::collectives, words_of({1, {call}, false}));
+      while (!heard) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));  // rank 0 waits in its reduction
+      group.links[1]->end({1, "[sync] rank 1 has died", 0, false});
+      group.links[1]->close();
+      return;
+    }
+    GradientSync sync(group.devices_of(0), {}, std::move(engine), std::move(group.links[0]));
+    try {
+      sync.all_reduce(device(0), drawn(0, 1, {3})).resolve();
+    } catch (const SyncError& caught) {
+      error = caught.what();
+    }
+  });
+  CAPTURE(error);
+  CHECK(error.find("rank 1 has died") != std::string::npos);
+  CHECK(std::chrono::steady_clock::now() - started < std::chrono::seconds(20));  // not the engine's patience, 30 s
 }
 
 TEST_CASE("several_processes, collectives: a root that no process has is refused before anything is posted") {
