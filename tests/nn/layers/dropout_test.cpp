@@ -59,6 +59,20 @@ TEST_CASE("Dropout: clones on other devices draw masks of their own, reproducibl
   CHECK(mask(layer, 1) == mask(other, 1));
 }
 
+TEST_CASE("Dropout: a device that is given a number draws the masks of the device of that index, also after a copy") {
+  Generator random(3);
+  const Dropout layer(0.5, random);
+  Dropout numbered = layer;
+  numbered.set_number(test_device(), 1);
+  CHECK(numbered.number_of(test_device()) == 1);
+  CHECK(numbered.number_of(test_device(1)) == 1);
+  CHECK(layer.number_of(test_device()) == 0);
+  const auto expected = mask(layer, 1);
+  CHECK(mask(numbered) == expected);
+  const Dropout copy = numbered;
+  CHECK(mask(copy) == mask(layer, 1));
+}
+
 TEST_CASE("Dropout refuses what is no probability") {
   Generator random(1);
   CHECK_THROWS_WITH_AS(Dropout(1.25, random), "[Dropout] p is 1.25: it must be in [0, 1]", Error);
