@@ -5,6 +5,7 @@
 #include <tutti/distributed/step.h>
 #include <tutti/distributed/sync_options.h>
 #include <tutti/distributed/sync_report.h>
+#include <tutti/distributed/world_share.h>
 #include <tutti/nn/module.h>
 #include <tutti/optim/optimizer.h>
 
@@ -61,7 +62,8 @@ class GradientSync {
   /// Registers a replica's parameters and buffers as this device's. Replicas of one group must agree in names, order,
   /// shapes, dtypes and in what requires a gradient, else SyncError naming the parameter or buffer, the devices and
   /// both values. A parameter that begins to require one later fails the step. Buffers that the options' policy cannot
-  /// keep equal (BufferPolicy, Overlap::double_buffered) are refused.
+  /// keep equal (BufferPolicy, Overlap::double_buffered) are refused. In a group of several processes its dropout
+  /// layers draw by the device's number in the world from now on.
   void attach(Device, Module& replica);
   /// An optimizer whose state travels with the parameters when a device behind re-joins, or one that follows goes on in
   /// the next group; the same ones in the same order on all devices, after the replica, and not destroyed before the
@@ -71,7 +73,9 @@ class GradientSync {
   /// devices agree on which.
   void attach(Device, Optimizer&);
 
-  const std::vector<Device>& devices() const noexcept;
+  const std::vector<Device>& devices() const noexcept;  ///< this process's
+  /// The devices of all processes, and which of them are this one's: `devices()[i]` has the number `first` + i.
+  WorldShare world() const noexcept;
 
   /// Opens this device's next step. `weight`: examples in its batch (of the final backward), finite and >= 0; another
   /// one is a SyncError that fails the step on all devices, as in `no_sync` and `set_weight`.

@@ -20,23 +20,18 @@ struct Classifier : Layer {
 
 int main() {
   ProcessGroup processes = ProcessGroup::from_environment();
-  // The world's devices, of which this process drives the one of its rank.
-  std::vector<Device> world;
-  for (int rank = 0; rank < processes.size(); ++rank) world.push_back(cpu(static_cast<std::uint16_t>(rank)));
-  const auto number = static_cast<std::size_t>(processes.rank());
-  const Device device = world[number];
-
-  const auto [training, test] = split(load_digits("examples/data/digits.csv.gz"), 0.8, 1);
-  const BatchStream data(training, {.batch = 32, .devices = world});
-  Generator random(1);  // the same in every process: so are the parameters
+  const Device device = cpu();
   GradientSync sync(processes, {device});
+  const auto [training, test] = split(load_digits("examples/data/digits.csv.gz"), 0.8, 1);
+  const BatchStream data(training, {.batch = 32, .devices = {device}, .world = sync.world()});
+  Generator random(1);  // the same in every process: so are the parameters
   auto replicas = sync.replicate(Classifier(random));
   Classifier& model = replicas[0];
   Sgd optimizer(model.parameters(), 0.1, {.momentum = 0.9});
   for (int epoch = 0; epoch < 10; ++epoch) {
     const auto batches = data.epoch(epoch);
     for (int i = 0; i < batches.steps(); ++i) {
-      const Batch batch = batches.batch(i, number);
+      const Batch batch = batches.batch(i);
       optimizer.zero_grad();
       auto step = sync.step(device, batch.weight());
       step.backward(cross_entropy(model(batch.inputs), batch.targets));

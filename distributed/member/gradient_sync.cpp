@@ -5,6 +5,7 @@
 #include <tutti/distributed/member/device_use.h>
 #include <tutti/distributed/member/sync_group.h>
 #include <tutti/distributed/threads/thread_number.h>
+#include <tutti/nn/dropout.h>
 
 #include <deque>
 #include <exception>
@@ -37,12 +38,19 @@ std::shared_ptr<SyncMember> GradientSync::member(Device device) const { return g
 void GradientSync::attach(Device device, Module& replica) {
   const auto self = member(device);
   DeviceUse(*self, "attach")->attach(replica, self);
+  const WorldShare all = world();
+  if (all.processes == 1) return;
+  for (const auto& [name, layer] : dropout_layers(replica)) layer->set_number(device, all.first + self->index());
 }
 void GradientSync::attach(Device device, Optimizer& optimizer) {
   const auto self = member(device);
   DeviceUse(*self, "attach")->attach(optimizer, self);
 }
 const std::vector<Device>& GradientSync::devices() const noexcept { return group_->devices(); }
+WorldShare GradientSync::world() const noexcept {
+  const GroupMembers& members = group_->server().members();
+  return {.processes = members.world(), .devices = members.size() + members.outside(), .first = members.number(0)};
+}
 Step GradientSync::step(Device device, double weight) {
   const auto self = member(device);
   const DeviceUse use(*self, "sync.step");

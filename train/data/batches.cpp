@@ -13,9 +13,11 @@ struct BatchStream::Data {
   std::shared_ptr<const Dataset> dataset;
   BatchOptions options;
 
-  std::int64_t examples_per_step() const noexcept {
-    return options.batch * static_cast<std::int64_t>(options.devices.size());
+  /// Devices of all processes.
+  std::size_t all_devices() const noexcept {
+    return options.world.devices == 0 ? options.devices.size() : options.world.devices;
   }
+  std::int64_t examples_per_step() const noexcept { return options.batch * static_cast<std::int64_t>(all_devices()); }
   std::int64_t steps() const noexcept {
     return (options.sampler->draws() + examples_per_step() - 1) / examples_per_step();
   }
@@ -29,7 +31,11 @@ void check_options(const BatchOptions& options, std::int64_t examples) {
     raise("[BatchStream] a device is listed twice");
   if (options.sampler->examples() != examples)
     raise("[BatchStream] the sampler is for {} examples, the data set has {}", options.sampler->examples(), examples);
-  const auto devices = static_cast<std::int64_t>(options.devices.size());
+  const WorldShare& world = options.world;
+  if (world.devices > 0 && world.first + options.devices.size() > world.devices)
+    raise("[BatchStream] {} devices from number {} on are more than the world's {}", options.devices.size(),
+          world.first, world.devices);
+  const auto devices = static_cast<std::int64_t>(world.devices == 0 ? options.devices.size() : world.devices);
   if (options.batch <= 0) raise("[BatchStream] the batch must be positive, got {}", options.batch);
   if (options.batch > options.sampler->draws() / devices)
     raise("[BatchStream] {} devices x batch {} are more than the {} examples of an epoch; use a smaller batch", devices,
@@ -78,14 +84,16 @@ std::int64_t BatchStream::Epoch::first_of(std::int64_t step) const {
 }
 
 std::span<const std::int64_t> BatchStream::Epoch::rows_from(std::int64_t step_first, std::size_t device) const {
-  const std::size_t devices = data_->options.devices.size();
-  if (device >= devices) raise("[BatchStream] device number {} of {} asked for", device, devices);
+  if (device >= data_->options.devices.size())
+    raise("[BatchStream] device number {} of {} asked for", device, data_->options.devices.size());
+  const std::size_t devices = data_->all_devices();
+  const std::size_t number = data_->options.world.first + device;
   const auto begin = static_cast<std::size_t>(step_first);
   const std::size_t count = std::min(static_cast<std::size_t>(data_->examples_per_step()), order_.size() - begin);
   const std::size_t share = count / devices;
   const std::size_t longer = count % devices;  // so many devices, the first ones, get one example more
-  const std::size_t first = begin + device * share + std::min(device, longer);
-  return std::span(order_).subspan(first, share + (device < longer ? 1 : 0));
+  const std::size_t first = begin + number * share + std::min(number, longer);
+  return std::span(order_).subspan(first, share + (number < longer ? 1 : 0));
 }
 
 Batch BatchStream::Epoch::batch(std::int64_t step, std::size_t device) const {
@@ -122,7 +130,7 @@ class BatchStream::DeviceStream final : public DataStream<Batch> {
     given_ = 0;
   }
   std::string position() const override { return to_text(place()); }
-  std::size_t devices() const override { return data_->options.devices.size(); }
+  std::size_t devices() const override { return data_->all_devices(); }
   void seek(const std::string& position) override {
     const BatchPosition wanted = parse_batch_position(position, place());
     if (wanted.examples > data_->options.sampler->draws())

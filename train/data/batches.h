@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <tutti/distributed/world_share.h>
 #include <tutti/train/data/batch.h>
 #include <tutti/train/data/data_stream.h>
 #include <tutti/train/data/dataset.h>
@@ -13,8 +14,10 @@
 namespace tutti {
 
 struct BatchOptions {
-  std::int64_t batch = 32;  ///< examples per device and step
-  std::vector<Device> devices = {cpu()};
+  std::int64_t batch = 32;                ///< examples per device and step
+  std::vector<Device> devices = {cpu()};  ///< this process's
+  /// The devices of all processes, among which each step is divided: GradientSync::world. Default: `devices` are all.
+  WorldShare world = {};
   std::uint64_t seed = 0;
   bool shuffle = true;                       ///< a new order in every epoch
   std::shared_ptr<const Sampler> sampler{};  ///< replaces seed and shuffle
@@ -24,25 +27,27 @@ struct BatchOptions {
 /// consecutive examples of the epoch's order, a part for each device, in device order: N devices with batch B see
 /// exactly what one device with batch N x B sees. What remains for the last step is spread as evenly as possible: sizes
 /// differ by one at most, earlier devices get more, and a device may get no example (weight 0), but every device has
-/// the same number of steps. Nothing is dropped or repeated but by the sampler. Immutable: everything may be called
-/// from several threads.
+/// the same number of steps. Nothing is dropped or repeated but by the sampler. Several processes, each with a stream
+/// over its own devices of one `world`, read what one process with all devices would: each takes the rows of its own
+/// devices from the data set, and no others. Immutable: everything may be called from several threads.
 class BatchStream {
  public:
   class Epoch;
 
-  /// Copies the examples into host memory. Throws Error for no devices, a device named twice, a batch that is not
-  /// positive, a step's worth of examples larger than an epoch, and a sampler made for another number of examples.
+  /// Copies the examples into host memory. Throws Error for no devices, a device named twice, devices that are more
+  /// than the world's, a batch that is not positive, a step's worth of examples larger than an epoch, and a sampler
+  /// made for another number of examples.
   BatchStream(const Examples&, BatchOptions);
   BatchStream(std::shared_ptr<const Dataset>, BatchOptions);
 
-  std::int64_t examples() const noexcept;  ///< examples in an epoch
-  std::int64_t steps() const noexcept;     ///< steps in an epoch
-  const std::vector<Device>& devices() const noexcept;
+  std::int64_t examples() const noexcept;               ///< examples in an epoch
+  std::int64_t steps() const noexcept;                  ///< steps in an epoch
+  const std::vector<Device>& devices() const noexcept;  ///< this process's
   /// The order is a function of the sampler and the number alone. Each thread may make its own.
   Epoch epoch(std::int64_t number) const;
   /// The batches of one device, epoch after epoch, for one thread. `device` counts from 0 in BatchOptions::devices. The
-  /// position is that of the step: the same for every device. A stream over another number of devices, or with another
-  /// batch, goes on there too: with the first example that was not given, in steps of its own.
+  /// position is that of the step: the same for every device of every process. A stream over another number of devices,
+  /// or with another batch, goes on there too: with the first example that was not given, in steps of its own.
   std::unique_ptr<DataStream<Batch>> stream(std::size_t device = 0) const;
 
  private:

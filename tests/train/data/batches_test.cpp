@@ -145,3 +145,36 @@ TEST_CASE("BatchStream: refuses what cannot be") {
   CHECK_THROWS_AS(epoch.batch(-1), Error);
   CHECK_THROWS_AS(epoch.batch(0, 1), Error);
 }
+
+TEST_CASE("BatchStream: several processes read what one reads, each the rows of its own devices, from any position") {
+  const std::vector<Device> all = devices(5);
+  for (const std::int64_t size : {5, 23, 40}) {
+    const BatchStream one(numbered(size), {.batch = 1 + size / 10, .devices = all, .seed = 9});
+    for (std::size_t first = 0; first < all.size(); ++first)
+      for (std::size_t count = 1; first + count <= all.size(); ++count) {
+        const WorldShare world{.processes = 2, .devices = all.size(), .first = first};
+        const BatchStream part(
+            numbered(size),
+            {.batch = 1 + size / 10, .devices = devices(static_cast<int>(count)), .world = world, .seed = 9});
+        CHECK(part.steps() == one.steps());
+        for (std::size_t d = 0; d < count; ++d) {
+          const auto ours = part.stream(d);
+          const auto theirs = one.stream(first + d);
+          CHECK(ours->devices() == all.size());
+          CHECK(rest(*ours) == rest(*theirs));
+          CHECK(ours->position() == theirs->position());
+          ours->seek(one.stream(0)->position());
+          CHECK(rest(*ours).size() == static_cast<std::size_t>(one.steps()));
+        }
+        CHECK_THROWS_WITH_AS(part.stream(count), doctest::Contains("device number"), Error);
+      }
+  }
+}
+
+TEST_CASE("BatchStream: devices that are more than the world's, and a batch for all of them that is too large") {
+  const WorldShare world{.processes = 2, .devices = 4, .first = 3};
+  CHECK_THROWS_WITH_AS(BatchStream(numbered(20), {.batch = 1, .devices = devices(2), .world = world}),
+                       doctest::Contains("2 devices from number 3 on are more than the world's 4"), Error);
+  CHECK_THROWS_WITH_AS(BatchStream(numbered(20), {.batch = 6, .devices = devices(1), .world = world}),
+                       doctest::Contains("4 devices x batch 6"), Error);
+}
