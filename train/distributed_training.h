@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <tutti/backend/device.h>
 #include <tutti/exchange/arrays/named_arrays.h>
 #include <tutti/train/checkpoints/part_state.h>
 #include <tutti/train/eager_trainer.h>
 #include <tutti/train/epochs.h>
 #include <tutti/train/epochs/control.h>
+#include <tutti/train/epochs/group_control.h>
 #include <tutti/train/learner.h>
+#include <tutti/train/replicas/group_texts.h>
 
 #include <functional>
 #include <string>
@@ -52,12 +55,42 @@ double one_evaluation(EagerTrainerBase&);
 LoopState drive_distributed_training(ControlRoot& control, EagerTrainerBase&, EpochSchedule&, const DrivingOptions&,
                                      DrivingState state = {});
 /// `driver`: the device of the group from which the best model comes.
-void follow_distributed_training(ControlFollower& control, EagerTrainerBase&, Device driver);
+void follow_distributed_training(ControlFollower& control, EagerTrainerBase&, Member driver);
 
-/// Drives the trainers of a learner, each on a thread. Where it validates, the learner has Evaluation::all.
+/// local_data_parallel_training_loop of several processes.
+template <class M, class Item, template <class> class TrainerOf>
+LoopState drive_processes(DataParallelLearner<M, Item, TrainerOf>& learner, EpochSchedule& schedule,
+                          const DrivingOptions& options, DrivingState state) {
+  GradientSync& group = learner.sync();
+  const Member driver(0, parse_device(gather_from_processes(group, to_string(group.devices().front())).front()));
+  LoopState result;
+  learner.on_trainers([&](std::size_t d, EagerTrainerBase& trainer) {
+    const Device device = group.devices()[d];
+    const auto gather = [&learner, d] { learner.gather_parts(d); };
+    if (learner.world().first + d > 0) {
+      GroupControlFollower control(group, device, gather);
+      return follow_distributed_training(control, trainer, driver);
+    }
+    GroupControlRoot control(group, device);
+    DrivingOptions driven = options;
+    if (options.checkpoint)
+      driven.checkpoint = [&](const DrivingState& now) {
+        control.ask();
+        gather();
+        options.checkpoint(now);
+      };
+    result = drive_distributed_training(control, trainer, schedule, driven, std::move(state));
+  });
+  return LoopState::from_text(gather_from_processes(group, result.to_text()).front());
+}
+
+/// Drives the trainers of a learner, each on a thread. Where it validates, the learner has Evaluation::all. Of several
+/// processes, which all call it, the first one's main device drives, by its `schedule`, `options` and `state`; all get
+/// the result. What other processes keep of the learner's parts is gathered before `checkpoint` is called there.
 template <class M, class Item, template <class> class TrainerOf>
 LoopState local_data_parallel_training_loop(DataParallelLearner<M, Item, TrainerOf>& learner, EpochSchedule& schedule,
                                             const DrivingOptions& options, DrivingState state = {}) {
+  if (learner.world().processes > 1) return drive_processes(learner, schedule, options, std::move(state));
   LocalControl control(learner.devices() - 1);
   LoopState result;
   learner.on_trainers([&](std::size_t d, EagerTrainerBase& trainer) {

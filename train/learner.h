@@ -11,14 +11,18 @@
 #include <tutti/train/device_threads.h>
 #include <tutti/train/eager_trainer.h>
 #include <tutti/train/hooks/checkpointer.h>
+#include <tutti/train/replicas/group_agreement.h>
 #include <tutti/train/replicas/joined_texts.h>
-#include <tutti/train/replicas/step_agreement.h>
+#include <tutti/train/replicas/learner_trainer.h>
+#include <tutti/train/replicas/process_texts.h>
+#include <tutti/train/replicas/together.h>
 
 #include <cstddef>
 #include <exception>
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -26,7 +30,9 @@
 namespace tutti {
 
 struct LearnerOptions {
-  std::vector<Device> devices = {cpu()};  ///< the first is the main device
+  /// This process's devices, of which the first is its main device, and how they synchronise; those of the group where
+  /// the learner is given one.
+  std::vector<Device> devices = {cpu()};
   SyncOptions sync = {};
   /// Options of every device. `sync`, `device`, `evaluate_together`, `sparse_optimizer` and `scaler` are the learner's
   /// to set.
@@ -36,83 +42,12 @@ struct LearnerOptions {
   /// data, too, with a batch without examples.
   bool synchronize_batch_norms = false;
   enum class Evaluation : std::uint8_t {
-    /// Evaluates on the main device, on all of its evaluation data. The others wait, at most for
-    /// SyncOptions::fail_after.
+    /// Evaluates on the main device, of several processes the first one's, on all of its evaluation data. The others
+    /// wait, at most for SyncOptions::fail_after.
     main,
-    all,  ///< evaluates on every device, each on its share; the means are those of all examples
+    all,  ///< evaluates on every device, each on its share; the means, the same everywhere, are those of all examples
   };
   Evaluation evaluation = Evaluation::main;
-};
-
-/// Error where the stream is one device's share of data that were divided among more than `readers` devices, or fewer:
-/// what the others would read is missed. One that has its data to itself may be read by any number.
-template <class Item> void check_shares(const char* what, const DataStream<Item>& data, std::size_t readers) {
-  if (data.devices() > 1 && data.devices() != readers)
-    raise("[learner] the {} are divided among {} devices, and {} would read them", what, data.devices(), readers);
-}
-
-/// The trainer of one device of a learner. Steps are taken together: one whose data are out takes part without examples
-/// until all are out, and all stop before the same step.
-template <class Item, template <class> class TrainerOf = EagerTrainer> class LearnerTrainer : public TrainerOf<Item> {
-  using Base = TrainerOf<Item>;
-
- public:
-  LearnerTrainer(Module& replica, Optimizer& optimizer, DataStream<Item>& data, typename Base::LossFunction losses,
-                 EagerOptions options, StepAgreement& agreement, std::size_t index, std::size_t devices,
-                 std::shared_ptr<EmptyItem<Item>> empty_item)
-      : Base(replica, optimizer, data, std::move(losses), std::move(options)),
-        data_(data),
-        agreement_(agreement),
-        index_(index),
-        devices_(devices) {
-    this->share_empty_item(std::move(empty_item));
-  }
-
-  void stop(std::string reason) override { agreement_.request_stop(std::move(reason)); }
-
- protected:
-  std::string where() const override { return " on " + to_string(this->options().device); }
-  // All devices hear before the first step what hooks ask for in before_train.
-  void begin_training() override { agreement_.meet(index_, "is to begin"); }
-  void evaluation_ended() override { agreement_.meet(index_, "waits for what hooks make of an evaluation"); }
-  std::optional<std::string> stops_before_step() override {
-    return agreement_.stops_before(index_, this->iteration(), this->between_updates());
-  }
-  // A device that has no such window takes part in it without examples.
-  NextWindow next_window() override {
-    const NextWindow own = Base::next_window();
-    if (own == NextWindow::ready) check_shares("training data", data_, devices_);
-    if (agreement_.any_data(index_, own == NextWindow::ready)) return NextWindow::ready;
-    return agreement_.any_data(index_, own == NextWindow::skip) ? NextWindow::skip : NextWindow::end;
-  }
-  bool next_data() override { return agreement_.any_data(index_, Base::next_data()); }
-  bool stop_is_requested() override { return agreement_.stop_is_requested(); }
-  std::optional<std::string> evaluation_stopped(bool here) override {
-    auto reason = agreement_.evaluation_stopped(index_, here);
-    if (reason) set_activity("");
-    return reason;
-  }
-  bool evaluates() const override { return index_ == 0 || this->options().evaluate_together; }
-  void start_evaluation() override {
-    set_activity("evaluating");
-    Base::start_evaluation();
-  }
-  Metrics evaluated(Metrics means, const Metrics& weights) override {
-    set_activity("");
-    return Base::evaluated(std::move(means), weights);
-  }
-  void failed(std::exception_ptr error) override {
-    agreement_.fail(index_, error);
-    Base::failed(std::move(error));
-  }
-
- private:
-  void set_activity(const char* activity) { this->options().sync->busy(this->options().device, activity); }
-
-  const DataStream<Item>& data_;
-  StepAgreement& agreement_;
-  std::size_t index_;
-  std::size_t devices_;
 };
 
 /// Trains replicas of a model on several devices, each driven by a thread with a trainer of its own, gradients averaged
@@ -131,6 +66,11 @@ template <class Item, template <class> class TrainerOf = EagerTrainer> class Lea
 /// A BatchStream for the training is made for all devices, one for an evaluation on the main device for that alone;
 /// other streams may be each device's own.
 ///
+/// Several processes train together when each gives its learner the GradientSync of its ProcessGroup, and BatchStream
+/// that group's `world`. `device` in Parts counts this process's. All processes make the same calls. Training ends on
+/// all before the same step; metrics are the same on all; the first process writes (`writes`). Before the learner goes,
+/// its devices leave the group.
+///
 /// `losses` and `evaluation_losses` are called on the devices' threads, at the same time, the other functions by the
 /// constructor. The learner is used by one thread, but for `stop`. With GraphTrainer as the third argument, steps are
 /// captured and replayed.
@@ -148,21 +88,18 @@ template <class M, class Item, template <class> class TrainerOf = EagerTrainer> 
   /// Throws Error naming the part for one that is not set, or makes nothing, and for data that are divided among
   /// another number of devices.
   DataParallelLearner(const M& model, Parts parts, LearnerOptions options)
-      : options_(std::move(options)),
-        parts_(std::move(parts)),
-        sync_(options_.devices, options_.sync),
-        agreement_(options_.devices, waits_of(sync_.server())),
-        replicas_(sync_.replicate(model)) {
-    if (!parts_.optimizer) raise<Error>("[learner] Parts::optimizer is not set");
-    if (!parts_.data) raise<Error>("[learner] Parts::data is not set");
-    if (!parts_.losses) raise<Error>("[learner] Parts::losses is not set");
-    if (options_.step.scaler != nullptr)
-      raise<Error>("[learner] one GradientScaler cannot serve {} devices: give LearnerOptions::scaling", devices());
-    if (options_.step.sparse_optimizer != nullptr)
-      raise<Error>("[learner] one optimizer cannot serve {} devices: give Parts::sparse_optimizer", devices());
-    if (options_.synchronize_batch_norms)
-      for (M& replica : replicas_) tutti::synchronize_batch_norms(replica, sync_);
-    for (std::size_t d = 0; d < options_.devices.size(); ++d) add_device(d);
+      : DataParallelLearner(nullptr, model, std::move(parts), std::move(options)) {}
+  /// Trains in a group that was made for it alone, of several processes or of one; not owned.
+  DataParallelLearner(GradientSync& group, const M& model, Parts parts, LearnerOptions options)
+      : DataParallelLearner(&group, model, std::move(parts), std::move(options)) {}
+  DataParallelLearner(const DataParallelLearner&) = delete;
+  DataParallelLearner& operator=(const DataParallelLearner&) = delete;
+  ~DataParallelLearner() {
+    if (world_.processes == 1 || std::uncaught_exceptions() > exceptions_) return;
+    for (const Device device : options_.devices) try {
+        sync_.leave(device);
+      } catch (...) {  // the group has failed: everyone knows
+      }
   }
 
   /// Continues from where the trainers stand. If a device fails, the others' training ends too, and the first cause is
@@ -175,47 +112,74 @@ template <class M, class Item, template <class> class TrainerOf = EagerTrainer> 
   void on_trainers(const std::function<void(std::size_t, EagerTrainerBase&)>& work) {
     on_first_trainers(devices(), work);
   }
+  /// The means, on every process.
   Metrics evaluate(std::int64_t steps = kUnlimited) {
     Metrics means;
-    const std::size_t count = options_.evaluation == LearnerOptions::Evaluation::all ? devices() : 1;
-    on_first_trainers(count, [&](std::size_t d, EagerTrainerBase& trainer) {
+    const bool all = options_.evaluation == Evaluation::all;
+    const std::size_t on_main = writes() ? 1 : 0;
+    on_first_trainers(all ? devices() : on_main, [&](std::size_t d, EagerTrainerBase& trainer) {
       Metrics own = trainer.evaluate(steps);
       if (d == 0) means = std::move(own);
     });
-    return means;
+    return all || world_.processes == 1 ? means : first_of_processes(sync_, means);
   }
   /// All that the run keeps: "model", "optimizer", "trainer" and, where there are, "sparse_optimizer" and "scaler",
   /// saved from the main device and loaded into all, "data" and "measured", each device's own, and "compression", what
-  /// SyncOptions::compression keeps. The main trainer's hooks that have a state are in "trainer". Any number of devices
-  /// loads them, unless the data's positions differ between the devices (those of a BatchStream do not), or there is a
-  /// compression.
+  /// SyncOptions::compression keeps. The main trainer's hooks that have a state are in "trainer". Any number of
+  /// devices, in any number of processes, loads them, unless the data's positions differ between the devices (those of
+  /// a BatchStream do not), or there is a compression.
   void add_parts(CheckpointParts& parts) {
-    std::vector<M*> models;
-    for (M& replica : replicas_) models.push_back(&replica);
-    parts.add("model", std::move(models));
+    if (world_.processes == 1)
+      parts.add("model", modules());
+    else
+      parts.add("model", shared_model_part());
     parts.add("optimizer", pointers<Optimizer>(optimizers_));
     if (!sparse_optimizers_.empty()) parts.add("sparse_optimizer", pointers<Optimizer>(sparse_optimizers_));
     if (!scalers_.empty()) parts.add("scaler", pointers<GradientScaler>(scalers_));
-    parts.add(
-        "data", [this] { return save_positions(data_); },
-        [this](const std::string& text) { load_positions(data_, text); });
+    parts.add("data", {[this] {
+                         return PartState{{}, of_all(kPositions, save_positions(data_))};
+                       },
+                       [this](const PartState& state) { return prepare_positions(state.text); }});
     parts.add("measured", {[this] {
-                             return PartState{{}, measured()};
+                             return PartState{{}, of_all(kMeasured, measured())};
                            },
                            [this](const PartState& state) { return prepare_measured(state.text); }});
     parts.add("trainer", pointers<Trainer>(trainers_));
     if (options_.sync.compression) parts.add("compression", *options_.sync.compression);
   }
-  /// Checkpoints when the folder's options say so, while all devices wait. Hooks that are registered later come
-  /// after it.
+  /// Checkpoints when the folder's options say so, while all devices wait; of several processes, the first one writes.
+  /// Hooks that are registered later come after it.
   void save_into(CheckpointFolder& folder, const CheckpointParts& parts) {
-    for (std::size_t d = 0; d < devices(); ++d)
-      trainers_[d]->register_hook(std::make_shared<Checkpointer>(folder, parts, sync_, options_.devices[d], d == 0));
+    for (std::size_t d = 0; d < devices(); ++d) {
+      const Device device = options_.devices[d];
+      std::function<void()> gather;
+      if (world_.processes > 1) gather = [this, d] { gather_parts(d); };
+      trainers_[d]->register_hook(
+          std::make_shared<Checkpointer>(folder, parts, sync_, device, writes() && d == 0, std::move(gather)));
+    }
+  }
+  /// Gets from the other processes what only they know of this learner's parts, for the one that saves them by itself,
+  /// between two runs; all processes call it. `save_into` needs no such call.
+  void gather_parts() {
+    if (world_.processes > 1) texts_.gather(sync_, own_texts(), main().iteration());
+  }
+  /// The same, a collective on the thread of each device, while none makes a step.
+  void gather_parts(std::size_t device) {
+    texts_.gather(sync_, options_.devices[device], device == 0 ? own_texts() : std::vector<std::string>(),
+                  main().iteration());
+  }
+  /// CheckpointFolder::load_newest of every process, which all call it and need the same files, as on a shared disk.
+  /// DataError on all of them, naming the ranks and what they found, if one has failed or has loaded another.
+  std::optional<LoadedCheckpoint> load_newest(CheckpointFolder& folder, const CheckpointParts& parts) {
+    return load_newest_together(sync_, folder, parts);
   }
   /// All devices end training before the same step. Any thread.
-  void stop(std::string reason) { agreement_.request_stop(std::move(reason)); }
+  void stop(std::string reason) { agreement_->request_stop(std::move(reason)); }
 
-  std::size_t devices() const noexcept { return options_.devices.size(); }
+  std::size_t devices() const noexcept { return options_.devices.size(); }  ///< this process's
+  const WorldShare& world() const noexcept { return world_; }               ///< the devices of all processes
+  /// True in the first process, which writes files and logs for all, and where there is no other.
+  bool writes() const noexcept { return world_.first == 0; }
   /// Hooks are registered with the trainers; those that report, evaluate or save with the main device's.
   LearnerTrainer<Item, TrainerOf>& trainer(std::size_t device) { return *trainers_.at(device); }
   LearnerTrainer<Item, TrainerOf>& main() { return *trainers_.front(); }
@@ -229,6 +193,38 @@ template <class M, class Item, template <class> class TrainerOf = EagerTrainer> 
 
  private:
   using Evaluation = LearnerOptions::Evaluation;
+  enum OwnText : std::size_t { kRandom, kPositions, kMeasured };  // texts of parts that each process knows alone
+
+  DataParallelLearner(GradientSync* group, const M& model, Parts parts, LearnerOptions options)
+      : options_(of_group(std::move(options), group)),
+        parts_(std::move(parts)),
+        own_sync_(group != nullptr ? nullptr : std::make_unique<GradientSync>(options_.devices, options_.sync)),
+        sync_(group != nullptr ? *group : *own_sync_),
+        world_(sync_.world()),
+        agreement_(agreement_of(sync_)),
+        replicas_(sync_.replicate(model)) {
+    if (!parts_.optimizer) raise<Error>("[learner] Parts::optimizer is not set");
+    if (!parts_.data) raise<Error>("[learner] Parts::data is not set");
+    if (!parts_.losses) raise<Error>("[learner] Parts::losses is not set");
+    if (options_.step.scaler != nullptr)
+      raise<Error>("[learner] one GradientScaler cannot serve {} devices: give LearnerOptions::scaling", devices());
+    if (options_.step.sparse_optimizer != nullptr)
+      raise<Error>("[learner] one optimizer cannot serve {} devices: give Parts::sparse_optimizer", devices());
+    if (options_.synchronize_batch_norms)
+      for (M& replica : replicas_) tutti::synchronize_batch_norms(replica, sync_);
+    for (std::size_t d = 0; d < options_.devices.size(); ++d) add_device(d);
+  }
+  static LearnerOptions of_group(LearnerOptions options, GradientSync* group) {
+    if (group != nullptr) {
+      options.devices = group->devices();
+      options.sync = group->server().options();
+    }
+    return options;
+  }
+  static std::unique_ptr<StepAgreement> agreement_of(GradientSync& sync) {
+    if (sync.world().processes > 1) return std::make_unique<GroupAgreement>(sync);
+    return std::make_unique<StepAgreement>(sync.devices(), waits_of(sync.server()));
+  }
 
   // Warnings go the group's way, where they may take their time and harm nobody.
   static SyncOptions waits_of(DistributedSyncServer& server) {
@@ -254,15 +250,15 @@ template <class M, class Item, template <class> class TrainerOf = EagerTrainer> 
         }
       });
     } catch (...) {
-      const std::exception_ptr first = agreement_.first_error();
+      const std::exception_ptr first = agreement_->first_error();
       error = first && !is_echo(first) ? first : std::current_exception();
     }
-    agreement_.reset();  // drops what was asked for since the run began, which was for this run
+    agreement_->reset();  // drops what was asked for since the run began, which was for this run
     if (error) std::rethrow_exception(error);
   }
   // The others wait, in the group or in the agreement.
   void tell(std::size_t d, const std::exception_ptr& error) noexcept {
-    agreement_.fail(d, error);
+    agreement_->fail(d, error);
     try {
       sync_.busy(options_.devices[d], "");
       sync_.fail(options_.devices[d], error);
@@ -277,12 +273,37 @@ template <class M, class Item, template <class> class TrainerOf = EagerTrainer> 
   }
   // Texts of another number of devices count for the main one: means are of the group.
   Install prepare_measured(const std::string& text) {
-    std::vector<std::vector<std::string>> texts(devices());
+    std::vector<std::vector<std::string>> texts(world_.devices);
     const std::vector<std::string> all = split_texts(text);
-    for (std::size_t i = 0; i < all.size(); ++i) texts[all.size() == devices() ? i : 0].push_back(all[i]);
+    for (std::size_t i = 0; i < all.size(); ++i) texts[all.size() == world_.devices ? i : 0].push_back(all[i]);
     std::vector<Install> loads;
-    for (std::size_t d = 0; d < devices(); ++d) loads.push_back(trainers_[d]->prepare_measured(texts[d]));
+    for (std::size_t d = 0; d < devices(); ++d)
+      loads.push_back(trainers_[d]->prepare_measured(texts[world_.first + d]));
     return in_order(std::move(loads));
+  }
+  Install prepare_positions(const std::string& text) {
+    const std::vector<std::string> all = split_positions(text, world_.devices);
+    const std::string own = join_texts(std::span(all).subspan(world_.first, devices()));
+    return prepare_text(save_positions(data_), own, [this](const std::string& t) { load_positions(data_, t); });
+  }
+
+  std::vector<Module*> modules() {
+    std::vector<Module*> modules;
+    for (M& replica : replicas_) modules.push_back(&replica);
+    return modules;
+  }
+  std::vector<std::string> own_texts() { return {random_text(modules()), save_positions(data_), measured()}; }
+  // Lists of all processes' texts as one; this process's where there is no other.
+  std::string of_all(OwnText which, std::string own) {
+    return world_.processes == 1 ? own : concatenated_texts(texts_.of(which, main().iteration()));
+  }
+  CheckpointParts::Part shared_model_part() {
+    const auto save = [this] {
+      PartState state = part_state(modules());
+      state.text = joined_random_texts(texts_.of(kRandom, main().iteration()));
+      return state;
+    };
+    return {save, [this](const PartState& state) { return prepare_part(modules(), state); }, true};
   }
 
   /// Object that a function of `parts_` has made; Error naming the part for null.
@@ -309,14 +330,16 @@ template <class M, class Item, template <class> class TrainerOf = EagerTrainer> 
       step.scaler = scalers_.back().get();
     }
     data_.push_back(made("data", parts_.data(d), d));
-    check_shares("training data", *data_.back(), devices());
+    const LearnerPlace place{d, world_};
+    check_shares("training data", *data_.back(), world_.devices);
     trainers_.push_back(std::make_unique<LearnerTrainer<Item, TrainerOf>>(
         replica, *optimizers_.back(), *data_.back(),
-        [this, &replica](const Item& item) { return parts_.losses(replica, item); }, std::move(step), agreement_, d,
-        devices(), empty_item_));
-    if (!parts_.evaluation_data || (d > 0 && options_.evaluation == Evaluation::main)) return;
+        [this, &replica](const Item& item) { return parts_.losses(replica, item); }, std::move(step), *agreement_,
+        place, empty_item_));
+    if (!parts_.evaluation_data || (place.number() > 0 && options_.evaluation == Evaluation::main)) return;
     evaluation_data_.push_back(made("evaluation_data", parts_.evaluation_data(d), d));
-    check_shares("evaluation data", *evaluation_data_.back(), options_.evaluation == Evaluation::main ? 1 : devices());
+    check_shares("evaluation data", *evaluation_data_.back(),
+                 options_.evaluation == Evaluation::main ? 1 : world_.devices);
     typename EagerTrainer<Item>::LossFunction losses;
     if (parts_.evaluation_losses)
       losses = [this, &replica](const Item& item) { return parts_.evaluation_losses(replica, item); };
@@ -325,8 +348,11 @@ template <class M, class Item, template <class> class TrainerOf = EagerTrainer> 
 
   LearnerOptions options_;
   Parts parts_;
-  GradientSync sync_;
-  StepAgreement agreement_;
+  std::unique_ptr<GradientSync> own_sync_;  // null: the group was given
+  GradientSync& sync_;
+  WorldShare world_;
+  std::unique_ptr<StepAgreement> agreement_;
+  ProcessTexts texts_;  // texts of other processes, for a checkpoint
   std::shared_ptr<EmptyItem<Item>> empty_item_ = std::make_shared<EmptyItem<Item>>();  // shared by all devices
   std::vector<M> replicas_;
   std::vector<std::unique_ptr<Optimizer>> optimizers_;
@@ -335,6 +361,7 @@ template <class M, class Item, template <class> class TrainerOf = EagerTrainer> 
   std::vector<std::unique_ptr<DataStream<Item>>> data_;
   std::vector<std::unique_ptr<DataStream<Item>>> evaluation_data_;
   std::vector<std::unique_ptr<LearnerTrainer<Item, TrainerOf>>> trainers_;
+  int exceptions_ = std::uncaught_exceptions();  // number of them when it was made
 };
 
 }  // namespace tutti

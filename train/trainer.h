@@ -89,6 +89,8 @@ class Trainer {
   /// data, whose end is seen, and what is due then done, when training goes on.
   bool out_of_data() const noexcept { return out_of_data_; }
   virtual bool has_evaluation_data() const { return true; }  ///< `evaluate` and plans need them
+  /// True if hooks write files and logs for this trainer: of several processes, those of the first alone.
+  virtual bool writes() const { return true; }
   bool evaluating() const noexcept { return evaluating_; }
   bool running() const noexcept { return running_; }
   /// True if the last call of train came to an end, not to an error.

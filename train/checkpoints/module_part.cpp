@@ -32,63 +32,50 @@ NamedTensors tensors_of(Module& module) {
   return tensors;
 }
 
-/// The dropout layers of a module by name.
-class DropoutLayers : public MemberVisitor {
- public:
-  explicit DropoutLayers(Module& module) { descend(module); }
-  const std::map<std::string, Dropout*>& layers() const { return layers_; }
-
-  void parameter(std::string_view, Tensor&) override {}
-  void buffer(std::string_view, Tensor&) override {}
-  void module(std::string_view name, Module& child) override {
-    const std::string outer = prefix_;
-    prefix_.append(prefix_.empty() ? "" : ".").append(name);
-    descend(child);
-    prefix_ = outer;
-  }
-
- private:
-  void descend(Module& module) {
-    if (auto* const layer = dynamic_cast<Dropout*>(&module)) layers_.emplace(prefix_, layer);
-    module.visit(*this);
-  }
-
-  std::string prefix_;
-  std::map<std::string, Dropout*> layers_;
-};
-
 std::set<Device> devices_of(Module& module) {
   std::set<Device> devices;
   for (const auto& [name, tensor] : module.named_members()) devices.insert(tensor.device());
   return devices;
 }
 
-/// "" unless there are dropout layers; else for each by name, for each device by number, where it draws.
+}  // namespace
+
 std::string random_text(const std::vector<Module*>& replicas) {
   Json random = Json::object();
   for (Module* const replica : replicas) {
-    const DropoutLayers dropout(*replica);
+    const auto layers = dropout_layers(*replica);
     for (const Device device : devices_of(*replica))
-      for (const auto& [name, layer] : dropout.layers())
-        random[name].emplace(std::to_string(device.index), generator_text(layer->generator_of(device)));
+      for (const auto& [name, layer] : layers)
+        random[name].emplace(std::to_string(layer->number_of(device)), generator_text(layer->generator_of(device)));
   }
   return random.empty() ? "" : write_json(random);
 }
 
+std::string joined_random_texts(std::span<const std::string> texts) try {
+  Json all = Json::object();
+  for (const std::string& text : texts)
+    if (!text.empty()) all.merge_patch(parse_json<Json>(text));
+  return all.empty() ? "" : write_json(all);
+} catch (const Json::exception& error) {
+  raise<DataError>("[checkpoint] these are no random states of processes: {}", error.what());
+}
+
+namespace {
+
 Install prepare_random(Module& module, const Json& random) {
   std::vector<std::pair<Generator*, Generator>> places;
-  const DropoutLayers dropout(module);
+  const auto layers = dropout_layers(module);
   const std::set<Device> devices = devices_of(module);
   if (devices.empty()) return [] {};
-  for (const auto& [name, layer] : dropout.layers())
+  for (const auto& [name, layer] : layers)
     if (!random.contains(name)) raise<DataError>("it has no random state for the dropout layer \"{}\"", name);
   for (const auto& [name, by_device] : random.items()) {
-    const auto layer = dropout.layers().find(name);
-    if (layer == dropout.layers().end())
+    const auto layer = layers.find(name);
+    if (layer == layers.end())
       raise<DataError>("it holds random state for \"{}\", a dropout layer that the module does not have", name);
     const auto states = by_device.get<std::map<std::string, std::string>>();
     for (const Device device : devices) {
-      const auto state = states.find(std::to_string(device.index));
+      const auto state = states.find(std::to_string(layer->second->number_of(device)));
       if (state != states.end())
         places.emplace_back(&layer->second->generator_of(device), parse_generator(state->second));
     }

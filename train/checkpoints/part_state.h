@@ -14,6 +14,7 @@
 #include <concepts>
 #include <functional>
 #include <set>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -46,6 +47,12 @@ inline PartState part_state(Module& module) { return part_state(std::vector{&mod
 inline Install prepare_part(Module& module, const PartState& state) {
   return prepare_part(std::vector{&module}, state);
 }
+
+/// Text of where the dropout layers of replicas draw, for each layer by name and each device by number; "" where there
+/// are none.
+std::string random_text(const std::vector<Module*>& replicas);
+/// One such text of several, which are of different devices. DataError for others.
+std::string joined_random_texts(std::span<const std::string>);
 
 /// Arrays are "<parameter's position>:<name>", the text has the kind, the counts and the learning rates.
 PartState part_state(const Optimizer::State&);

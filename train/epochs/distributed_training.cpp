@@ -46,7 +46,7 @@ void put_into(Module& model, const NamedArrays& values) {
 }
 
 // Every rank's model becomes the driver's.
-void share_model(EagerTrainerBase& trainer, Device driver) {
+void share_model(EagerTrainerBase& trainer, Member driver) {
   const EagerOptions& options = trainer.options();
   if (options.sync == nullptr) return;
   const NoGrad no_grad;
@@ -176,7 +176,7 @@ LoopState drive_distributed_training(ControlRoot& control, EagerTrainerBase& tra
   }
 }
 
-void follow_distributed_training(ControlFollower& control, EagerTrainerBase& trainer, Device driver) {
+void follow_distributed_training(ControlFollower& control, EagerTrainerBase& trainer, Member driver) {
   try {
     check(trainer);
     control.join();

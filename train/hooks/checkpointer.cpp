@@ -23,6 +23,7 @@ CheckpointProgress Checkpointer::progress() const {
 void Checkpointer::save(CheckpointMoment moment, const CheckpointProgress& progress) {
   trainer().settle();
   if (sync_ != nullptr) sync_->barrier(device_);
+  if (gather_) gather_();
   if (saves_ && folder_.due(moment, progress))
     folder_.save_if_due(moment, parts_, progress);
   else if (saves_)
@@ -56,6 +57,7 @@ void Checkpointer::after_epoch() {
 void Checkpointer::end() {
   if (folder_.due(CheckpointMoment::end, progress())) save(CheckpointMoment::end, progress());
   if (saves_) folder_.wait();
+  if (gather_) sync_->barrier(device_);  // other processes hear of an error
 }
 
 void BestCheckpointer::after_evaluation(const Metrics& means) {
@@ -76,6 +78,10 @@ void BestCheckpointer::after_evaluation(const Metrics& means) {
   const double value = found->second;
   if (!std::isfinite(value)) return;
   if (best_ && !(options_.smaller_is_better ? value < *best_ : value > *best_)) return;
+  if (!trainer().writes()) {
+    best_ = value;
+    return;
+  }
   folder_.wait();  // not to be skipped
   // In what is saved too: training that goes on from it must beat it.
   const auto before = std::exchange(best_, value);

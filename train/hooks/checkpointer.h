@@ -5,8 +5,10 @@
 #include <tutti/train/checkpoints/checkpoint_folder.h>
 #include <tutti/train/hook.h>
 
+#include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 
 namespace tutti {
 
@@ -20,9 +22,11 @@ class Checkpointer final : public Hook {
  public:
   Checkpointer(CheckpointFolder& folder, const CheckpointParts& parts) : folder_(folder), parts_(parts) {}
   /// Serves one of several devices, whose trainers all have one: they wait for each other while the one that `saves`
-  /// copies the parts.
-  Checkpointer(CheckpointFolder& folder, const CheckpointParts& parts, GradientSync& sync, Device device, bool saves)
-      : folder_(folder), parts_(parts), sync_(&sync), device_(device), saves_(saves) {}
+  /// copies the parts. `gather`, with several processes: called on every device before that, while none makes a step,
+  /// to get what other processes keep; they wait for the last checkpoint's end, too.
+  Checkpointer(CheckpointFolder& folder, const CheckpointParts& parts, GradientSync& sync, Device device, bool saves,
+               std::function<void()> gather = {})
+      : folder_(folder), parts_(parts), sync_(&sync), device_(device), saves_(saves), gather_(std::move(gather)) {}
 
   void before_train() override;
   void after_step(const StepReport&) override;
@@ -39,6 +43,7 @@ class Checkpointer final : public Hook {
   GradientSync* sync_ = nullptr;
   Device device_{};
   bool saves_ = true;
+  std::function<void()> gather_;
   bool owed_ = false;  // a step's checkpoint waits for the update
 };
 
@@ -48,9 +53,9 @@ struct BestCheckpointerOptions {
 };
 
 /// Saves into a folder of its own, which keeps one, after each evaluation that is the best so far: just the parameters
-/// that were evaluated. NaN is never the best. For a trainer alone, or the main device's with parts that no other
-/// device touches: its model, say. With Overlap::double_buffered the model alone: gradients that are on their way are
-/// in no part.
+/// that were evaluated; where the trainer does not write (Trainer::writes) it only counts. NaN is never the best. For a
+/// trainer alone, or the main device's with parts that no other device touches: its model, say. With
+/// Overlap::double_buffered the model alone: gradients that are on their way are in no part.
 class BestCheckpointer final : public Hook {
  public:
   BestCheckpointer(CheckpointFolder& folder, const CheckpointParts& parts, BestCheckpointerOptions options = {})

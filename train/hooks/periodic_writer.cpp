@@ -28,7 +28,8 @@ void PeriodicWriter::after_step(const StepReport& report) {
 }
 
 void PeriodicWriter::write() {
-  for (const auto& writer : writers_) writer->write(trainer().storage());
+  if (trainer().writes())
+    for (const auto& writer : writers_) writer->write(trainer().storage());
   trainer().storage().mark_written();
 }
 

@@ -13,8 +13,9 @@
 namespace tutti {
 
 /// Lets writers show the trainer's storage every so many training steps, after each evaluation, and when training ends,
-/// however it does. Register it on the main device's trainer, after the hooks whose values it is to show. What it has
-/// not written yet is in the trainer's state, so that a resumed run writes what the uninterrupted one does.
+/// however it does; where the trainer does not write (Trainer::writes), never. Register it on the main device's
+/// trainer, after the hooks whose values it is to show. What it has not written yet is in the trainer's state, so that
+/// a resumed run writes what the uninterrupted one does.
 class PeriodicWriter final : public Hook {
  public:
   /// Throws Error for a period below 1, and a writer that is null.

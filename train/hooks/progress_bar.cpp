@@ -41,6 +41,7 @@ std::string ProgressBar::label() const {
 }
 
 void ProgressBar::before_epoch() {
+  if (!trainer().writes()) return;
   if (bar_) return bar_->relabel(label());
   ProgressOptions options = options_.progress;
   options.label = label();

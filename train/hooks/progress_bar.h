@@ -20,8 +20,8 @@ struct ProgressBarOptions {
 };
 
 /// Shows how far training is: on a terminal a bar, which is drawn over to the end of the run, epoch after epoch;
-/// elsewhere now and then a line. Register it on the main device's trainer, before hooks that print something after an
-/// evaluation or an epoch: the bar makes room for them.
+/// elsewhere now and then a line. Where the trainer does not write (Trainer::writes), nothing. Register it on the main
+/// device's trainer, before hooks that print something after an evaluation or an epoch: the bar makes room for them.
 class ProgressBar final : public Hook {
  public:
   explicit ProgressBar(ProgressBarOptions options = {});

@@ -15,6 +15,8 @@
 namespace tutti {
 namespace {
 
+constexpr const char* kReason = "interrupted";
+
 std::atomic<bool> signalled{false};
 static_assert(std::atomic<bool>::is_always_lock_free);
 
@@ -60,11 +62,12 @@ void StopOnInterrupt::before_train() {
 void StopOnInterrupt::after_step(const StepReport&) {
   if (!listening_ || interrupted_ || !signalled.load(std::memory_order_relaxed)) return;
   interrupted_ = true;
-  trainer().stop("interrupted");
+  trainer().stop(kReason);
 }
 
 void StopOnInterrupt::after_train() {
   if (listening_ && signalled.load(std::memory_order_relaxed)) interrupted_ = true;
+  if (trainer().stop_reason() == kReason) interrupted_ = true;  // in another process
   end_listening();
 }
 

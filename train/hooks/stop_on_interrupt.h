@@ -9,7 +9,8 @@ namespace tutti {
 /// training runs, the first is confirmed on standard error and heeded after the step that runs; the second ends the
 /// process at once, by the signal. Before and after training the signal does what it did before; a process that ignores
 /// it, as one in the background of a script may, goes on ignoring it. With several devices, for the main one's trainer,
-/// whose stop is agreed with the others. Several trainings at a time are all ended.
+/// whose stop is agreed with the others, those of other processes too: each process has such a hook. Several trainings
+/// at a time are all ended.
 class StopOnInterrupt final : public Hook {
  public:
   StopOnInterrupt() = default;
@@ -19,7 +20,8 @@ class StopOnInterrupt final : public Hook {
   void after_step(const StepReport&) override;
   void after_train() override;
 
-  bool interrupted() const noexcept { return interrupted_; }  ///< true if Ctrl-C came in the last call of train
+  /// True if Ctrl-C came in the last call of train, or has ended it in another process.
+  bool interrupted() const noexcept { return interrupted_; }
 
  private:
   void end_listening() noexcept;

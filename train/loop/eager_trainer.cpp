@@ -108,7 +108,7 @@ Losses EagerTrainerBase::forward(const std::function<Losses()>& losses) const {
     check_results(results);
     return results;
   } catch (const DeviceError& error) {
-    const bool several = options_.sync != nullptr && options_.sync->devices().size() > 1;
+    const bool several = options_.sync != nullptr && options_.sync->world().devices > 1;
     if (!several || std::string_view(error.what()).find("are on different devices") == std::string_view::npos) throw;
     raise<DeviceError>(
         "{}. (A member that the model's `visit` does not show stays on the device that it was made on, and every "
@@ -241,7 +241,7 @@ void EagerTrainerBase::finish_training() {
 }
 
 void EagerTrainerBase::stop(std::string reason) {
-  if (options_.sync != nullptr && options_.sync->devices().size() > 1)
+  if (options_.sync != nullptr && options_.sync->world().devices > 1)
     raise<Error>("[trainer] {} cannot stop by itself: the group's others would wait. A DataParallelLearner stops all",
                  to_string(options_.device));
   Trainer::stop(std::move(reason));

@@ -23,6 +23,16 @@ void StepAgreement::check_failed() const {
   raise<SyncError>("[training] {} failed: {}", to_string(devices_[failed_].device), text_of(error_));
 }
 
+void StepAgreement::throw_if_failed() const {
+  const std::lock_guard lock(mutex_);
+  check_failed();
+}
+
+std::string StepAgreement::requested_reason() const {
+  const std::lock_guard lock(mutex_);
+  return stop_reason_;
+}
+
 std::optional<std::string> StepAgreement::stops_before(std::size_t device, std::int64_t step, bool may_stop) {
   const std::lock_guard lock(mutex_);
   check_failed();

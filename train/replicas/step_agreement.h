@@ -22,19 +22,22 @@ namespace tutti {
 /// True for a SyncError, as devices get for another one's failure.
 bool is_echo(const std::exception_ptr&) noexcept;
 
-/// Agreement of the devices of one process, without a collective: the step before which all of them stop, and whether
-/// any of them still has data, or was stopped in an evaluation. Devices count the same steps; how far one is ahead does
-/// not matter. Each device asks on its own thread; `request_stop` and `fail` on any.
+/// Agreement of the devices of one process (of several: GroupAgreement), without a collective: the step before which
+/// all of them stop, and whether any of them still has data, or was stopped in an evaluation. Devices count the same
+/// steps; how far one is ahead does not matter. Each device asks on its own thread; `request_stop` and `fail` on any.
 class StepAgreement {
  public:
   /// `waits`: its warn_after, warn and fail_after hold for every wait for another device; without `warn` nobody is
   /// warned.
   explicit StepAgreement(std::vector<Device> devices, const SyncOptions& waits = {});
+  StepAgreement(const StepAgreement&) = delete;
+  StepAgreement& operator=(const StepAgreement&) = delete;
+  virtual ~StepAgreement() = default;
 
   /// Returns the reason to stop before this device's step, at whose beginning it is called, if there is one. All
   /// devices hear it at the same step, of those at which they `may_stop`, the same for all. SyncError naming the device
   /// that failed, if one has.
-  std::optional<std::string> stops_before(std::size_t device, std::int64_t step, bool may_stop = true);
+  virtual std::optional<std::string> stops_before(std::size_t device, std::int64_t step, bool may_stop = true);
   /// All devices stop before the first step that none has begun.
   void request_stop(std::string reason);
 
@@ -42,23 +45,27 @@ class StepAgreement {
   /// if it has none itself: until one has, or all said that they have none. All devices call it equally often. Throws
   /// SyncError naming who is missing after the deadline, or the device that failed. The first to have
   /// waited for warn_after warns in the same words.
-  bool any_data(std::size_t device, bool has_data);
+  virtual bool any_data(std::size_t device, bool has_data);
   /// Returns when all devices have called it, or throws the same: what was asked for before, all hear. `doing`: what
   /// this device waits for, in the error, as "is to begin".
-  void meet(std::size_t device, const char* doing);
+  virtual void meet(std::size_t device, const char* doing);
 
   bool stop_is_requested() const;
   /// Says whether this device's evaluation was stopped, and returns the reason if any device's was. Waits as any_data
   /// does, also for devices whose evaluation is longer. All devices call it equally often, in the same order with
   /// any_data.
-  std::optional<std::string> evaluation_stopped(std::size_t device, bool stopped);
+  virtual std::optional<std::string> evaluation_stopped(std::size_t device, bool stopped);
 
   /// This device leaves by an error: nobody waits for it. The first error counts; an echo of another device's
   /// (SyncError) gives way to a cause.
   void fail(std::size_t device, std::exception_ptr) noexcept;
   std::exception_ptr first_error() const;  ///< null: none failed
   /// Forgets requests, errors and data: for the next run, while no device asks.
-  void reset();
+  virtual void reset();
+
+ protected:
+  std::string requested_reason() const;  ///< reason of the stop that this process requested; empty: none
+  void throw_if_failed() const;          ///< throws SyncError naming the device that failed, if one has
 
  private:
   struct DeviceState {

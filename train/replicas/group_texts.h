@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <tutti/backend/device.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace tutti {
+
+class GradientSync;
+
+/// Texts of those devices of a group that give one, in the order of the devices' numbers over all processes. A
+/// collective: each device's thread calls it at the same place. Throws the group's SyncError.
+std::vector<std::string> gather_texts(GradientSync&, Device, const std::optional<std::string>& own);
+
+/// A text of each process, by rank. Called by one thread of each process while no other drives its devices. Throws the
+/// group's SyncError.
+std::vector<std::string> gather_from_processes(GradientSync&, const std::string& own);
+
+}  // namespace tutti

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <tutti/backend/error.h>
+#include <tutti/distributed/gradient_sync.h>
+#include <tutti/distributed/sync_server.h>
+#include <tutti/train/data/data_stream.h>
+#include <tutti/train/eager_trainer.h>
+#include <tutti/train/replicas/step_agreement.h>
+
+#include <cstddef>
+#include <exception>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+namespace tutti {
+
+/// Error where the stream is one device's share of data that were divided among more than `readers` devices, or fewer:
+/// what the others would read is missed. One that has its data to itself may be read by any number.
+template <class Item> void check_shares(const char* what, const DataStream<Item>& data, std::size_t readers) {
+  if (data.devices() > 1 && data.devices() != readers)
+    raise("[learner] the {} are divided among {} devices, and {} would read them", what, data.devices(), readers);
+}
+
+/// Place of a device in a learner: its index among the devices of this process, and those of all processes.
+struct LearnerPlace {
+  std::size_t index = 0;
+  WorldShare world;
+
+  std::size_t number() const noexcept { return world.first + index; }  ///< number over all processes
+};
+
+/// The trainer of one device of a learner. Steps are taken together: one whose data are out takes part without examples
+/// until all are out, and all stop before the same step.
+template <class Item, template <class> class TrainerOf = EagerTrainer> class LearnerTrainer : public TrainerOf<Item> {
+  using Base = TrainerOf<Item>;
+
+ public:
+  LearnerTrainer(Module& replica, Optimizer& optimizer, DataStream<Item>& data, typename Base::LossFunction losses,
+                 EagerOptions options, StepAgreement& agreement, LearnerPlace place,
+                 std::shared_ptr<EmptyItem<Item>> empty_item)
+      : Base(replica, optimizer, data, std::move(losses), std::move(options)),
+        data_(data),
+        agreement_(agreement),
+        place_(place) {
+    this->share_empty_item(std::move(empty_item));
+  }
+
+  void stop(std::string reason) override { agreement_.request_stop(std::move(reason)); }
+  bool writes() const override { return place_.world.first == 0; }
+
+ protected:
+  std::string where() const override { return " on " + this->options().sync->server().members().name(place_.index); }
+  // All devices hear before the first step what hooks ask for in before_train.
+  void begin_training() override { agreement_.meet(place_.index, "is to begin"); }
+  void evaluation_ended() override { agreement_.meet(place_.index, "waits for what hooks make of an evaluation"); }
+  std::optional<std::string> stops_before_step() override {
+    return agreement_.stops_before(place_.index, this->iteration(), this->between_updates());
+  }
+  // A device that has no such window takes part in it without examples.
+  NextWindow next_window() override {
+    const NextWindow own = Base::next_window();
+    if (own == NextWindow::ready) check_shares("training data", data_, place_.world.devices);
+    if (agreement_.any_data(place_.index, own == NextWindow::ready)) return NextWindow::ready;
+    return agreement_.any_data(place_.index, own == NextWindow::skip) ? NextWindow::skip : NextWindow::end;
+  }
+  bool next_data() override { return agreement_.any_data(place_.index, Base::next_data()); }
+  bool stop_is_requested() override { return agreement_.stop_is_requested(); }
+  std::optional<std::string> evaluation_stopped(bool here) override {
+    auto reason = agreement_.evaluation_stopped(place_.index, here);
+    if (reason) set_activity("");
+    return reason;
+  }
+  bool evaluates() const override { return place_.number() == 0 || this->options().evaluate_together; }
+  void start_evaluation() override {
+    set_activity("evaluating");
+    Base::start_evaluation();
+  }
+  Metrics evaluated(Metrics means, const Metrics& weights) override {
+    set_activity("");
+    return Base::evaluated(std::move(means), weights);
+  }
+  void failed(std::exception_ptr error) override {
+    agreement_.fail(place_.index, error);
+    Base::failed(std::move(error));
+  }
+
+ private:
+  void set_activity(const char* activity) { this->options().sync->busy(this->options().device, activity); }
+
+  const DataStream<Item>& data_;
+  StepAgreement& agreement_;
+  LearnerPlace place_;
+};
+
+}  // namespace tutti

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tutti/train/replicas/process_texts.h>
+
+#include <tutti/backend/error.h>
+#include <tutti/train/replicas/group_texts.h>
+#include <tutti/train/replicas/joined_texts.h>
+
+#include <optional>
+#include <utility>
+
+namespace tutti {
+
+void ProcessTexts::gather(GradientSync& group, Device device, const std::vector<std::string>& own,
+                          std::int64_t iteration) {
+  const auto all = gather_texts(group, device, own.empty() ? std::nullopt : std::optional(join_texts(own)));
+  if (!own.empty()) take(all, iteration);
+}
+
+void ProcessTexts::gather(GradientSync& group, const std::vector<std::string>& own, std::int64_t iteration) {
+  take(gather_from_processes(group, join_texts(own)), iteration);
+}
+
+void ProcessTexts::take(const std::vector<std::string>& by_rank, std::int64_t iteration) {
+  by_rank_.clear();
+  for (const std::string& text : by_rank) by_rank_.push_back(split_texts(text));
+  iteration_ = iteration;
+}
+
+std::vector<std::string> ProcessTexts::of(std::size_t which, std::int64_t iteration) const {
+  if (iteration != iteration_)
+    raise<Error>(
+        "[learner] what other processes keep was not gathered at step {}: all call gather_parts before one saves",
+        iteration);
+  std::vector<std::string> texts;
+  for (const auto& texts_of_rank : by_rank_) texts.push_back(texts_of_rank.at(which));
+  return texts;
+}
+
+std::string concatenated_texts(const std::vector<std::string>& lists) {
+  std::vector<std::string> all;
+  for (const std::string& list : lists)
+    for (std::string& text : split_texts(list)) all.push_back(std::move(text));
+  return join_texts(all);
+}
+
+}  // namespace tutti
