@@ -2,6 +2,7 @@
 // A convolutional network learns handwritten digits on several devices, its gradients reduced while backward still
 // runs.
 #include <tutti/examples/digits_training.h>
+#include <tutti/examples/several_processes.h>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -25,9 +26,10 @@ void print(const digits::Options& options, const digits::Result& result) {
   const auto line = [](const char* name, const std::string& text) { fmt::print("{:<24}{}\n", name, text); };
   fmt::print("\n");
   line("devices", fmt::format("{}; batch {} per device", result.devices, options.batch));
+  if (result.processes > 1) line("processes", fmt::format("{}, each with such devices", result.processes));
   line("training",
        fmt::format("{:.2f} s, {} steps, {:.0f} images/s", result.seconds, result.steps, result.images_per_second));
-  if (options.devices > 1) {
+  if (options.devices > 1 && result.processes == 1) {
     line("reduction",
          fmt::format("{:.2f} ms a step, {:.0f} % of its time hidden behind backward", cost.busy, 100.0 * cost.hidden));
     line("exposed", exposed(cost));
@@ -48,6 +50,8 @@ int main(int argc, char** argv) {
   app.add_option("--devices", options.devices, "how many, each driven by a thread")->check([](const std::string& text) {
     return text == "0" || text.starts_with("-") ? "--devices " + text + ": at least one is needed" : std::string();
   });
+  app.add_option("--processes", options.processes,
+                 "how many train together, each with as many devices; by default those of a launcher, else one");
   app.add_option("--epochs", options.epochs, "passes over the training data; the 20 % held out are shown after each");
   app.add_option("--batch", options.batch, "examples per device and step");
   app.add_option("--seed", options.seed, "of the split, the shuffles and the first weights")
@@ -66,12 +70,13 @@ int main(int argc, char** argv) {
     return 2;
   }
   try {
+    examples::start_processes(options.processes, argc, argv);
     const digits::Result result = digits::train(options);
     if (!result.interrupted.empty()) {
-      fmt::print(stderr, "{}\n", result.interrupted);
+      if (result.first_process) fmt::print(stderr, "{}\n", result.interrupted);
       return 130;  // 128 + SIGINT, as shells have it
     }
-    print(options, result);
+    if (result.first_process) print(options, result);
   } catch (const std::exception& error) {
     fmt::print(stderr, "digits: {}\n", error.what());
     return 1;

@@ -4,6 +4,7 @@
 #include <tutti/autodiff/backward.h>
 #include <tutti/backend/error.h>
 #include <tutti/backend/registry.h>
+#include <tutti/distributed/process_group.h>
 #include <tutti/distributed/sync_summary.h>
 #include <tutti/examples/digits_network.h>
 #include <tutti/examples/residual_network.h>
@@ -28,6 +29,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <vector>
 
 namespace digits {
@@ -82,18 +84,21 @@ class Run {
       : options_(options),
         devices_(devices_of(options.device, options.devices, options.threads)),
         data_(split(load_digits(options.data), 0.8, options.seed)),
-        batches_(data_.first, {.batch = options.batch, .devices = devices_, .seed = options.seed}),
-        held_out_(data_.second, {.batch = data_.second.size(), .devices = {devices_.front()}, .shuffle = false}),
-        metrics_(folder(options.output) + "/metrics.jsonl"),
-        learner_(initial_network(options), parts(),
-                 {.devices = devices_, .step = {.metrics_every = batches_.steps()}}) {
+        sync_(processes_, devices_),
+        batches_(data_.first,
+                 {.batch = options.batch, .devices = devices_, .world = sync_.world(), .seed = options.seed}),
+        held_out_(data_.second,
+                  {.batch = share(data_.second.size()), .devices = devices_, .world = sync_.world(), .shuffle = false}),
+        learner_(sync_, initial_network(options), parts(),
+                 {.step = {.metrics_every = batches_.steps()}, .evaluation = LearnerOptions::Evaluation::all}) {
+    if (learner_.writes()) metrics_.emplace(folder(options.output) + "/metrics.jsonl");
     const Schedule schedule = Schedule::cosine(options.learning_rate, options.epochs * batches_.steps());
     for (std::size_t d = 0; d < devices_.size(); ++d)
       learner_.trainer(d).register_hook(std::make_shared<LearningRateSchedule>(learner_.optimizer(d), schedule));
     learner_.main().register_hooks(
         {interrupt_,
          std::make_shared<RunStatisticsHook>(
-             RunStatisticsOptions{.every_steps = batches_.steps(), .devices = devices_, .sync = &learner_.sync()}),
+             RunStatisticsOptions{.every_steps = batches_.steps(), .devices = devices_, .sync = &sync_}),
          std::make_shared<ProgressBar>(ProgressBarOptions{.steps = batches_.steps(), .progress = {.unit = "images"}}),
          std::make_shared<CallbackHook>(Callbacks{
              .after_step = [](Trainer&, const StepReport& report) { require_finite(report.metrics); },
@@ -103,7 +108,11 @@ class Run {
   Result train() {
     Result result;
     result.devices = devices_text(devices_);
-    fmt::print(stderr, "training on {}\n", result.devices);
+    result.processes = processes_.size();
+    result.first_process = learner_.writes();
+    if (result.first_process)
+      fmt::print(stderr, "training on {}{}\n", result.devices,
+                 processes_.alone() ? "" : fmt::format(", in each of {} processes", processes_.size()));
     const auto start = Clock::now();
     learner_.train_and_evaluate({.epochs = options_.epochs}, {.every_epochs = 1});
     if (interrupt_->interrupted()) {
@@ -118,14 +127,15 @@ class Run {
     result.steps = learner_.main().iteration();
     result.images_per_second = static_cast<double>(options_.epochs * batches_.examples()) / result.seconds;
     result.test_accuracy = learner_.main().storage().latest("evaluation/accuracy")->value;
-    write_chrome_trace(learner_.sync().report(), options_.output + "/trace.json");
-    result.reduction = measure_reduction();
-    metrics_.write({{"test_accuracy", result.test_accuracy},
-                    {"seconds", result.seconds},
-                    {"reduction_busy_ms", result.reduction.busy},
-                    {"reduction_hidden", result.reduction.hidden},
-                    {"reduction_exposed_ms", result.reduction.exposed},
-                    {"reduction_exposed_noise_ms", result.reduction.noise}});
+    if (!result.first_process) return result;
+    write_chrome_trace(sync_.report(), options_.output + "/trace.json");
+    if (processes_.alone()) result.reduction = measure_reduction();
+    metrics_->write({{"test_accuracy", result.test_accuracy},
+                     {"seconds", result.seconds},
+                     {"reduction_busy_ms", result.reduction.busy},
+                     {"reduction_hidden", result.reduction.hidden},
+                     {"reduction_exposed_ms", result.reduction.exposed},
+                     {"reduction_exposed_noise_ms", result.reduction.noise}});
     return result;
   }
 
@@ -140,7 +150,12 @@ class Run {
                 },
             .data = [this](std::size_t d) { return batches_.stream(d); },
             .losses = losses,
-            .evaluation_data = [this](std::size_t) { return held_out_.stream(); }};
+            .evaluation_data = [this](std::size_t d) { return held_out_.stream(d); }};
+  }
+
+  /// Examples for each device of a step that takes as many of them as it can.
+  std::int64_t share(std::int64_t examples) const {
+    return std::max<std::int64_t>(1, examples / static_cast<std::int64_t>(sync_.world().devices));
   }
 
   static void require_finite(const Metrics& metrics) {
@@ -152,16 +167,17 @@ class Run {
   // Of the epoch that has ended.
   void report(Trainer& trainer, const Metrics& means) {
     ++reported_epochs_;
+    if (!metrics_) return;
     const auto latest = [&](const char* name) { return trainer.storage().latest(name)->value; };
-    metrics_.write({{"epoch", trainer.epoch()},
-                    {"loss", latest("loss")},
-                    {"accuracy", latest("accuracy")},
-                    {"validation_accuracy", means.at("accuracy")},
-                    {"images_per_second", latest("throughput")},
-                    {"peak_memory_bytes", latest("memory")},
-                    {"step_seconds", latest("sync/step_time")},
-                    {"reduction_hidden", latest("sync/hidden")},
-                    {"skew_seconds", latest("sync/skew")}});
+    metrics_->write({{"epoch", trainer.epoch()},
+                     {"loss", latest("loss")},
+                     {"accuracy", latest("accuracy")},
+                     {"validation_accuracy", means.at("accuracy")},
+                     {"images_per_second", latest("throughput")},
+                     {"peak_memory_bytes", latest("memory")},
+                     {"step_seconds", latest("sync/step_time")},
+                     {"reduction_hidden", latest("sync/hidden")},
+                     {"skew_seconds", latest("sync/skew")}});
   }
 
   // The same steps with reductions on and off in turn; nothing is updated. Every device passes the barrier before the
@@ -213,9 +229,11 @@ class Run {
   const Options options_;
   const std::vector<Device> devices_;
   const SplitExamples data_;
+  ProcessGroup processes_ = ProcessGroup::from_environment();
+  GradientSync sync_;
   const BatchStream batches_;
   const BatchStream held_out_;
-  MetricsWriter metrics_;
+  std::optional<MetricsWriter> metrics_;  // the first process's
   std::int64_t reported_epochs_ = 0;
   const std::shared_ptr<StopOnInterrupt> interrupt_ = std::make_shared<StopOnInterrupt>();
   Learner learner_;

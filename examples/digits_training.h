@@ -11,10 +11,11 @@ namespace digits {
 
 struct Options {
   std::string data = "examples/data/digits.csv.gz";
-  std::string output = "runs/digits";  ///< folder for metrics.jsonl and trace.json
-  std::string network = "lenet";       ///< or "resnet"
-  std::string device = "cpu";          ///< kind
-  std::int64_t devices = 2;
+  std::string output = "runs/digits";                    ///< folder for metrics.jsonl and trace.json
+  std::string network = "lenet";                         ///< or "resnet"
+  std::string device = "cpu";                            ///< kind
+  std::int64_t devices = 2;                              ///< of each process
+  std::optional<std::int64_t> processes = std::nullopt;  ///< how many to start; none: as many as a launcher has
   std::int64_t epochs = 40;
   std::int64_t batch = 32;  ///< per device
   std::uint64_t seed = 1;
@@ -36,13 +37,15 @@ struct Result {
   double seconds = 0.0;        ///< of training, validation included
   double images_per_second = 0.0;
   std::int64_t steps = 0;
-  ReductionCost reduction;
-  std::string devices;      ///< what it ran on
-  std::string interrupted;  ///< by Ctrl-C: what was kept and how to go on, and no figures; empty: it came to its end
+  ReductionCost reduction;  ///< of a process that trains alone
+  std::string devices;      ///< what it ran on, of this process
+  int processes = 1;
+  bool first_process = true;  ///< which says for all what came of it
+  std::string interrupted;    ///< by Ctrl-C: what was kept and how to go on, and no figures; empty: it came to its end
 };
 
-/// Trains with one thread per device; shows progress on standard error; writes metrics and trace; Ctrl-C ends it.
-/// Throws tutti::Error.
+/// Trains with one thread per device, together with the processes of its launcher; the first one shows progress on
+/// standard error; writes metrics and trace; Ctrl-C ends it. Throws tutti::Error.
 Result train(const Options&);
 
 }  // namespace digits

@@ -2,6 +2,7 @@
 // A wide-and-deep recommender learns a made-up log of clicks, hour by hour, on several devices; interrupted, it goes
 // on.
 #include <tutti/examples/recommender_training.h>
+#include <tutti/examples/several_processes.h>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -20,6 +21,7 @@ int main(int argc, char** argv) {
   });
   app.add_option("--threads,--threads-per-device", options.threads,
                  "threads that share each CPU device's loops; by default TUTTI_CPU_THREADS, else 1");
+  app.add_option("--processes", options.processes, "one: several do not reduce the rows of hash tables yet");
   app.add_option("--hours", options.hours, "windows of the log");
   app.add_option("--impressions", options.impressions, "in each hour");
   app.add_option("--epochs", options.epochs, "passes over all hours");
@@ -39,6 +41,7 @@ int main(int argc, char** argv) {
     return 2;
   }
   try {
+    examples::refuse_processes(options.processes, "the rows of its hash tables are reduced within one process only");
     const clicks::Result result = clicks::train(options);
     if (!result.resumed_from.empty()) fmt::print("{:<24}{}\n", "went on from", result.resumed_from);
     if (!result.interrupted.empty()) {

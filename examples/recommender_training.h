@@ -11,9 +11,10 @@ struct Options {
   std::string output = "runs/recommender";  ///< folder for checkpoints and metrics.jsonl
   std::string device = "cpu";               ///< kind
   std::int64_t devices = 2;
-  std::optional<int> threads = std::nullopt;  ///< of each CPU device; none: TUTTI_CPU_THREADS, else 1
-  std::int64_t hours = 24;                    ///< windows of the log
-  std::int64_t impressions = 8000;            ///< an hour
+  std::optional<std::int64_t> processes = std::nullopt;  ///< one, if any
+  std::optional<int> threads = std::nullopt;             ///< of each CPU device; none: TUTTI_CPU_THREADS, else 1
+  std::int64_t hours = 24;                               ///< windows of the log
+  std::int64_t impressions = 8000;                       ///< an hour
   std::int64_t epochs = 2;
   std::int64_t batch = 128;   ///< per device
   std::int64_t features = 8;  ///< of an embedding

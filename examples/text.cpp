@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A character-level language model, GPT or LSTM, learns any text file on several devices, and writes some of its own.
 #include <tutti/examples/language_models.h>
+#include <tutti/examples/several_processes.h>
 #include <tutti/examples/text_training.h>
 
 #include <CLI/CLI.hpp>
@@ -50,6 +51,8 @@ int main(int argc, char** argv) {
   });
   app.add_option("--threads,--threads-per-device", options.threads,
                  "threads that share each CPU device's loops; by default TUTTI_CPU_THREADS, else 1");
+  app.add_option("--processes", options.processes,
+                 "how many train together, each with as many devices; by default those of a launcher, else one");
   app.add_option("--steps", options.steps, "of training");
   app.add_option("--batch", options.batch, "sequences per device and step");
   app.add_option("--context", options.context, "characters of a sequence");
@@ -83,11 +86,13 @@ int main(int argc, char** argv) {
     return 2;
   }
   try {
+    examples::start_processes(options.processes, argc, argv);
     const text::Result result = text::train(options);
     if (!result.interrupted.empty()) {
-      fmt::print(stderr, "{}\n", result.interrupted);
+      if (result.first_process) fmt::print(stderr, "{}\n", result.interrupted);
       return 130;  // 128 + SIGINT, as shells have it
     }
+    if (!result.first_process) return 0;
     fmt::print("{}\n\n", result.sample);
     fmt::print("{:<24}{} parameters, {:.0f} characters/s\n", options.model, result.parameters,
                result.characters_per_second);

@@ -2,6 +2,8 @@
 #include <tutti/examples/text_training.h>
 
 #include <tutti/backend/error.h>
+#include <tutti/distributed/gradient_sync.h>
+#include <tutti/distributed/process_group.h>
 #include <tutti/examples/language_models.h>
 #include <tutti/nn/loss.h>
 #include <tutti/nn/sequential.h>
@@ -59,11 +61,11 @@ class Run {
         vocabulary_(contents_),
         tokens_(vocabulary_.encode(contents_)),
         held_out_(tokens_.size() / 10),
+        sync_(processes_, devices_),
         batches_(training_batches()),
         held_out_batches_(held_out_batches()),
-        learner_(initial_model(), parts(),
-                 {.devices = devices_,
-                  .step = {.max_norm = 1.0, .autocast = autocast(), .metrics_every = options.report_every}}),
+        learner_(sync_, initial_model(), parts(),
+                 {.step = {.max_norm = 1.0, .autocast = autocast(), .metrics_every = options.report_every}}),
         checkpoints_(options.output + "/checkpoints",
                      {.every_steps = options.checkpoint_every, .at_end = options.checkpoint_every > 0}) {
     learner_.add_parts(parts_);
@@ -73,10 +75,12 @@ class Run {
   }
 
   Result train() {
-    fmt::print(stderr, "training on {}\n", devices_text(devices_));
+    if (learner_.writes())
+      fmt::print(stderr, "training on {}{}\n", devices_text(devices_),
+                 processes_.alone() ? "" : fmt::format(", in each of {} processes", processes_.size()));
     const auto start = std::chrono::steady_clock::now();
     learner_.train({.steps = options_.steps});
-    if (interrupt_->interrupted()) return {.interrupted = what_was_kept()};
+    if (interrupt_->interrupted()) return {.first_process = learner_.writes(), .interrupted = what_was_kept()};
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     const LearnerTrainer<Batch>& trainer = learner_.main();
     Result result;
@@ -84,8 +88,10 @@ class Run {
     result.training_loss = learner_.main().storage().latest("total_loss")->value;
     result.characters_per_second =
         static_cast<double>((trainer.iteration() - trainer.start_iteration()) * options_.batch * options_.context) *
-        static_cast<double>(devices_.size()) / seconds;
+        static_cast<double>(sync_.world().devices) / seconds;
     result.validation_loss = learner_.evaluate(kHeldOutWindows).at("loss");
+    result.first_process = learner_.writes();
+    if (!result.first_process) return result;
     learner_.model().eval();
     result.sample = sample();
     return result;
@@ -162,7 +168,7 @@ class Run {
     const auto windows = std::make_shared<const TokenWindows>(tokens_.slice(0, tokens_.size() - held_out_),
                                                               WindowOptions{.length = options_.context, .stride = 1});
     const auto sampler = with_replacement(windows->size(), kEpoch, options_.seed);
-    return {windows, {.batch = options_.batch, .devices = devices_, .sampler = sampler}};
+    return {windows, {.batch = options_.batch, .devices = devices_, .world = sync_.world(), .sampler = sampler}};
   }
 
   // One after the other from where the training text ends.
@@ -191,6 +197,16 @@ class Run {
         warm_cosine(options_.learning_rate, options_.lowest_rate * options_.learning_rate, options_.steps);
     for (std::size_t d = 0; d < devices_.size(); ++d)
       learner_.trainer(d).register_hook(std::make_shared<LearningRateSchedule>(learner_.optimizer(d), schedule));
+    learner_.main().register_hooks(
+        {interrupt_, std::make_shared<IterationTimer>(),
+         std::make_shared<CallbackHook>(
+             Callbacks{.after_step = [](Trainer&, const StepReport& report) { require_finite(report.metrics); }})});
+    if (learner_.writes())
+      learner_.main().register_hook(std::make_shared<PeriodicWriter>(writers(), options_.report_every));
+    if (options_.checkpoint_every > 0) learner_.save_into(checkpoints_, parts_);
+  }
+
+  std::vector<std::unique_ptr<EventWriter>> writers() const {
     std::error_code error;
     std::filesystem::create_directories(options_.output, error);
     if (error) raise<DataError>("cannot make the folder {}: {}", options_.output, error.message());
@@ -199,12 +215,7 @@ class Run {
         ConsoleWriterOptions{.iterations = options_.steps, .output = stderr, .hidden = {"data_time"}}));
     writers.push_back(std::make_unique<JsonLinesWriter>(
         options_.output + "/log.jsonl", options_.resume ? LineFile::Mode::append : LineFile::Mode::replace));
-    learner_.main().register_hooks(
-        {interrupt_, std::make_shared<IterationTimer>(),
-         std::make_shared<CallbackHook>(
-             Callbacks{.after_step = [](Trainer&, const StepReport& report) { require_finite(report.metrics); }}),
-         std::make_shared<PeriodicWriter>(std::move(writers), options_.report_every)});
-    if (options_.checkpoint_every > 0) learner_.save_into(checkpoints_, parts_);
+    return writers;
   }
 
   static void require_finite(const Metrics& metrics) {
@@ -220,16 +231,18 @@ class Run {
   }
 
   void resume() {
-    const auto loaded = checkpoints_.load_newest(parts_);
-    if (!loaded) return fmt::print(stderr, "no checkpoint in {}: training begins\n", options_.output);
+    const auto loaded = learner_.load_newest(checkpoints_, parts_);
+    const bool tells = learner_.writes();
+    if (!loaded && tells) fmt::print(stderr, "no checkpoint in {}: training begins\n", options_.output);
+    if (!loaded) return;
     if (loaded->progress.step > options_.steps)
       raise<Error>("--steps {}: {} is of step {}", options_.steps, loaded->path, loaded->progress.step);
-    fmt::print(stderr, "resumed from {}\n", loaded->path);
+    if (tells) fmt::print(stderr, "resumed from {}\n", loaded->path);
   }
 
   std::string sample() {
     const NoGrad evaluation;
-    Generator random = Generator(options_.seed).split(devices_.size());
+    Generator random = Generator(options_.seed).split(sync_.world().devices);
     std::string text = options_.prompt.empty() ? contents_.substr(0, 1) : options_.prompt;
     for (std::int64_t i = 0; i < options_.sample; ++i) {
       const std::size_t seen = std::min(text.size(), static_cast<std::size_t>(options_.context));
@@ -248,6 +261,8 @@ class Run {
   const Vocabulary vocabulary_;
   const Tokens tokens_;
   const std::int64_t held_out_;  // tokens at the end
+  ProcessGroup processes_ = ProcessGroup::from_environment();
+  GradientSync sync_;
   const BatchStream batches_;
   const BatchStream held_out_batches_;
   const std::shared_ptr<StopOnInterrupt> interrupt_ = std::make_shared<StopOnInterrupt>();

@@ -13,8 +13,9 @@ struct Options {
   std::string model = "gpt";         ///< or "lstm"
   std::int64_t vocabulary = 0;       ///< rows of the table of characters; 0: as many as the text has
   std::string device = "cpu";
-  std::int64_t devices = 2;
-  std::optional<int> threads = std::nullopt;  ///< of each CPU device; none: TUTTI_CPU_THREADS, else 1
+  std::int64_t devices = 2;                              ///< of each process
+  std::optional<std::int64_t> processes = std::nullopt;  ///< how many to start; none: as many as a launcher has
+  std::optional<int> threads = std::nullopt;             ///< of each CPU device; none: TUTTI_CPU_THREADS, else 1
   std::int64_t steps = 300;
   std::int64_t batch = 8;  ///< sequences per device
   std::int64_t context = 64;
@@ -43,10 +44,12 @@ struct Result {
   double characters_per_second = 0.0;
   std::int64_t parameters = 0;
   std::string sample{};       ///< begins with the prompt
+  bool first_process = true;  ///< which says for all what came of it
   std::string interrupted{};  ///< by Ctrl-C: what was kept and how to go on, and no figures; empty: it came to its end
 };
 
-/// Trains with one thread per device; shows figures on standard error; Ctrl-C ends it. Throws tutti::Error.
+/// Trains with one thread per device, together with the processes of its launcher; the first one shows figures on
+/// standard error; Ctrl-C ends it. Throws tutti::Error.
 Result train(const Options&);
 
 }  // namespace text

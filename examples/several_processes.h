@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <tutti/backend/error.h>
+#include <tutti/distributed/processes/launch_environment.h>
+
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdint>
+#include <cstring>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <system_error>
+#include <vector>
+
+namespace examples {
+
+/// The command `tutti`: beside this program, or where the build has it. Error naming the places without it.
+inline std::string launcher() {
+  std::error_code error;
+  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error).parent_path();
+  const std::array<std::filesystem::path, 2> places{self / "tutti", self.parent_path() / "command" / "tutti"};
+  for (const auto& place : places)
+    if (access(place.c_str(), X_OK) == 0) return place;
+  tutti::raise<tutti::Error>("--processes starts this program by the command tutti, which is neither {} nor {}",
+                             places[0].string(), places[1].string());
+}
+
+/// Sees to it that --processes holds: returns in a process that is one of so many, else becomes
+/// `tutti launch -n COUNT -- this program`. Without the option there are as many as a launcher has started. Throws
+/// Error where a launcher has started another number, for a count below 1, and where there is no `tutti`.
+inline void start_processes(std::optional<std::int64_t> count, int argc, char** argv) {
+  const tutti::LaunchPlace place = tutti::launch_place();
+  if (!count) return;
+  if (*count < 1) tutti::raise<tutti::Error>("--processes {}: at least one is needed", *count);
+  if (*count == place.size) return;
+  if (!place.alone())
+    tutti::raise<tutti::Error>("--processes {}: {} has started {}", *count, place.launcher, place.size);
+  std::vector<std::string> words{launcher(), "launch",
+                                 "-n",       std::to_string(*count),
+                                 "--",       std::filesystem::read_symlink("/proc/self/exe").string()};
+  words.insert(words.end(), argv + 1, argv + argc);
+  std::vector<char*> arguments;
+  for (std::string& word : words) arguments.push_back(word.data());
+  arguments.push_back(nullptr);
+  execv(arguments[0], arguments.data());
+  tutti::raise<tutti::Error>("--processes {}: cannot start {}: {}", *count, words[0], std::strerror(errno));
+}
+
+/// Error, naming what several processes lack for it, where a launcher has started more than one or `count` asks so.
+inline void refuse_processes(std::optional<std::int64_t> count, const char* lacking) {
+  const tutti::LaunchPlace place = tutti::launch_place();
+  if (!place.alone())
+    tutti::raise<tutti::Error>("{} has started {} processes, but they cannot train together: {}", place.launcher,
+                               place.size, lacking);
+  if (count && *count != 1) tutti::raise<tutti::Error>("--processes {}: one trains alone: {}", *count, lacking);
+}
+
+}  // namespace examples
