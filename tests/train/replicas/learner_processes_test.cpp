@@ -99,6 +99,33 @@ TEST_CASE("learner, processes: a checkpoint goes on in any other split, to the b
   }
 }
 
+TEST_CASE("learner, processes: devices with data of their own end each epoch together, and go on in another split") {
+  // Device d has d + 2 batches an epoch: two to five steps, and most devices pass some without examples.
+  const auto own_data = [](std::size_t number, Device device) -> std::unique_ptr<DataStream<Batch>> {
+    return BatchStream(regression_examples(2 * static_cast<std::int64_t>(number) + 4, 10 + number),
+                       {.batch = 2, .devices = {device}, .seed = number})
+        .stream();
+  };
+  const auto part = [&](const std::vector<std::uint32_t>& split, std::int64_t steps, const std::string& path) {
+    ProcessesRun run(split);
+    run.own_data = own_data;
+    run.run([&](std::size_t, Learner& learner) {
+      Checkpointed checkpoints(learner, path, {});
+      learner.load_newest(checkpoints.folder, checkpoints.parts);
+      learner.train({.steps = steps});
+    });
+    check_good(run);
+    return run.ends;
+  };
+  const TemporaryFolder folder;
+  const auto whole = part({4}, 13, folder.file("whole"));  // in the third epoch
+  for (const auto& split : kProcessSplits) {
+    const std::string path = folder.file(fmt::format("{}-{}", split.size(), split.front()));
+    part(split, 8, path);
+    CHECK(part({2, 2}, 13, path) == whole);
+  }
+}
+
 TEST_CASE("learner, processes: a process that finds no checkpoint is an error on all, which names it and its folder") {
   const TemporaryFolder folder;
   ProcessesRun run({2, 2});

@@ -58,6 +58,8 @@ class ProcessesRun {
 
   LearnerOptions options{.step = {.metrics_every = 2}, .evaluation = LearnerOptions::Evaluation::all};
   SyncOptions sync_options{.bucket_bytes = 64};
+  /// Data of a device's own, by its number, in place of its share.
+  std::function<std::unique_ptr<DataStream<Batch>>(std::size_t number, Device)> own_data;
   std::vector<std::string> errors;  ///< of the processes, by rank
   std::vector<End> ends;            ///< by number
 
@@ -73,17 +75,19 @@ class ProcessesRun {
       const bool all = options.evaluation == LearnerOptions::Evaluation::all;
       const BatchStream alone(regression_examples(13, 2),
                               {.batch = 5, .devices = {sync.devices().front()}, .shuffle = false});
-      Learner learner(sync, DroppingRegressor(Generator(3)),
-                      {.optimizer =
-                           [](DroppingRegressor& model) {
-                             return std::make_unique<Sgd>(model.parameters(), 0.05, SgdOptions{.momentum = 0.9});
-                           },
-                       .data = [&](std::size_t d) { return data.stream(d); },
-                       .losses = [](DroppingRegressor& model, const Batch& batch) -> Losses {
-                         return {{"loss", mse_loss(model.forward(batch.inputs), batch.targets)}};
-                       },
-                       .evaluation_data = [&](std::size_t d) { return all ? held_out.stream(d) : alone.stream(); }},
-                      options);
+      Learner learner(
+          sync, DroppingRegressor(Generator(3)),
+          {.optimizer =
+               [](DroppingRegressor& model) {
+                 return std::make_unique<Sgd>(model.parameters(), 0.05, SgdOptions{.momentum = 0.9});
+               },
+           .data =
+               [&](std::size_t d) { return own_data ? own_data(world.first + d, sync.devices()[d]) : data.stream(d); },
+           .losses = [](DroppingRegressor& model, const Batch& batch) -> Losses {
+             return {{"loss", mse_loss(model.forward(batch.inputs), batch.targets)}};
+           },
+           .evaluation_data = [&](std::size_t d) { return all ? held_out.stream(d) : alone.stream(); }},
+          options);
       work(rank, learner);
       for (std::size_t d = 0; d < learner.devices(); ++d) ends[world.first + d] = end_of(learner, d);
     };
