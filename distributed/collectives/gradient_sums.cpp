@@ -73,14 +73,15 @@ ElementSums::ElementSums(std::span<const SummedSlice> slices, DType dtype, Gradi
 }
 
 template <class SliceAt> void ElementSums::set_slices(std::size_t count, SliceAt slice_at) {
-  pair_ = count == 2 && wire_ == GradientWire::native && slice_at(0).contributes && slice_at(1).contributes;
+  const auto is_whole = [&](std::size_t i) { return slice_at(i).contributes && slice_at(i).receives; };
+  pair_ = count == 2 && wire_ == GradientWire::native && is_whole(0) && is_whole(1);
   for (std::size_t i = 0; i < count; ++i) {
     const SummedSlice slice = slice_at(i);
     if (pair_) {
       first_two_[i] = slice.data;
       continue;
     }
-    outputs_.push_back(slice.data);
+    if (slice.receives) outputs_.push_back(slice.data);
     if (!slice.contributes) continue;
     inputs_.push_back(slice.data);
     tree_.add(slice.number);

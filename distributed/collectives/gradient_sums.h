@@ -20,6 +20,7 @@ struct SummedSlice {
   std::byte* data = nullptr;
   std::size_t number = 0;  ///< the device's in the group
   bool contributes = true;
+  bool receives = true;  ///< the result is written to it; some slice receives
 };
 
 /// An all-reduce in host memory with its slices looked up: a chunk of it costs hardly more than its elements. The
@@ -38,7 +39,7 @@ class ElementSums {
   template <class T> void sum(std::int64_t begin, std::int64_t count) const;
   template <class Wire> void sum_over_wire(std::int64_t begin, std::int64_t count) const;
 
-  bool pair_ = false;          // two slices that both contribute, without a 16-bit wire
+  bool pair_ = false;          // two slices that both contribute and receive, without a 16-bit wire
   std::byte* first_two_[2]{};  // the pair's gradients
   DType dtype_;
   GradientWire wire_;

@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: Apache-2.0
+// The thread of the lines: it alone receives.
+#include <tutti/distributed/engines/network/lines/network_lines.h>
+
+#include <tutti/backend/error.h>
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <exception>
+
+namespace tutti {
+
+namespace {
+
+constexpr std::size_t kSentByThread = 1 << 20;         // bytes of one line, before another one's turn
+constexpr std::size_t kFramesInTurn = 8;               // number of one line's, before another one's turn
+constexpr std::chrono::milliseconds kLook{50};         // between looks at connections that have ended
+constexpr std::chrono::milliseconds kToldWithin{300};  // time for an abort to go out
+constexpr std::chrono::milliseconds kLeave{2'000};     // time for the last frames to go out
+
+constexpr std::size_t kResults = static_cast<std::size_t>(Lane::results);
+
+}  // namespace
+
+void NetworkLines::run() noexcept {
+  try {
+    serve();
+  } catch (const std::exception& error) {
+    abort(fmt::format("rank {}: {}", settings_.rank, error.what()));
+  } catch (...) {
+    abort("a thread has failed");
+  }
+  end();
+}
+
+void NetworkLines::serve() {
+  while (!aborted_.load(std::memory_order_seq_cst) && !stopping_.load()) {
+    poll_lines();
+    judge_broken();
+  }
+}
+
+void NetworkLines::poll_lines() {
+  std::vector<pollfd> sockets{{wake_.get(), POLLIN, 0}};
+  std::vector<std::pair<std::size_t, std::size_t>> polled{{0, 0}};
+  bool waits_for_judgement = false;
+  for (std::size_t place = 0; place < size(); ++place) {
+    if (place == place_) continue;
+    NetworkPeer& peer = *peers_[place];
+    waits_for_judgement |= peer.broken_at.has_value();
+    for (std::size_t lane = 0; lane < kLanes; ++lane) {
+      const auto& in = peer.in[lane];
+      const int events = (in.open && !in.paused ? POLLIN : 0) | (in.open && peer.lines[lane]->has_more() ? POLLOUT : 0);
+      if (events == 0) continue;
+      sockets.push_back({peer.lines[lane]->descriptor(), static_cast<short>(events), 0});
+      polled.emplace_back(place, lane);
+    }
+  }
+  poll(sockets.data(), sockets.size(), waits_for_judgement ? static_cast<int>(kLook.count()) : -1);
+  if (sockets[0].revents != 0) {
+    std::uint64_t count = 0;
+    (void)!::read(wake_.get(), &count, sizeof count);
+    woken_.store(false, std::memory_order_seq_cst);
+    // Whoever wakes this thread has launched something, or given room: lines go on that were paused.
+    paused_.store(false, std::memory_order_seq_cst);
+    for (std::size_t place = 0; place < size(); ++place)
+      for (std::size_t lane = 0; place != place_ && lane < kLanes; ++lane)
+        if (std::exchange(peers_[place]->in[lane].paused, false)) receive(place, lane);
+  }
+  for (std::size_t i = 1; i < sockets.size() && !aborted_.load(); ++i) {
+    const auto [place, lane] = polled[i];
+    NetworkPeer& peer = *peers_[place];
+    if ((sockets[i].revents & POLLOUT) != 0) {
+      bool counted = false;
+      (void)peer.lines[lane]->send(kSentByThread, counted);
+      if (counted) bell_.ring();
+    }
+    if ((sockets[i].revents & (POLLIN | POLLHUP | POLLERR)) != 0 && peer.in[lane].open && !peer.in[lane].paused)
+      receive(place, lane);
+  }
+}
+
+void NetworkLines::receive(std::size_t place, std::size_t lane) {
+  NetworkPeer::Incoming& in = peers_[place]->in[lane];
+  Line& line = *peers_[place]->lines[lane];
+  if (in.told && !take_announcement(place, lane)) return;
+  for (std::size_t frames = 0; frames < kFramesInTurn && in.open && !aborted_.load();) {
+    switch (line.read()) {
+      case Line::Read::nothing_yet: return;
+      case Line::Read::head:
+        if (!place_frame(place, lane)) return;
+        break;
+      case Line::Read::frame:
+        take_frame(place, lane);
+        line.next();
+        ++frames;
+        if (in.told && !take_announcement(place, lane)) return;
+        break;
+      case Line::Read::end: return line_ended(place, lane, "has ended");
+      case Line::Read::forged:
+        return abort(
+            fmt::format("what came from rank {} was changed on its way to rank {}", rank(place), settings_.rank));
+    }
+  }
+}
+
+void NetworkLines::refuse(std::size_t place, const FrameHead& head) const {
+  raise<SyncError>("[network] rank {} sent what nobody waits for (frame {}, request {}, piece {}, {} bytes)",
+                   rank(place), static_cast<int>(head.kind), head.number, head.piece, head.bytes);
+}
+
+// Gives the content of a frame its place. False: there is none yet.
+bool NetworkLines::place_frame(std::size_t place, std::size_t lane) {
+  NetworkPeer::Incoming& in = peers_[place]->in[lane];
+  Line& line = *peers_[place]->lines[lane];
+  const FrameHead& head = line.head();
+  const bool data = head.kind == FrameHead::Kind::slices || head.kind == FrameHead::Kind::results;
+  if (!data) {
+    const bool here = head.kind == FrameHead::Kind::announcement ? lane != kResults : lane == kResults;
+    if (!here || head.bytes > kMostTold) refuse(place, head);
+    in.text.resize(head.bytes);
+    line.place(in.text);
+    return true;
+  }
+  if (head.kind == FrameHead::Kind::results) {
+    if (lane != kResults) refuse(place, head);
+    line.place(place_of_results(place, head));
+    return true;
+  }
+  if (lane == kResults || !in.exchange || head.number != in.number || static_cast<std::size_t>(head.sequence) != lane ||
+      head.piece >= in.exchange->pieces() ||
+      head.piece != in.exchange->peer(place).slices_in.load(std::memory_order_relaxed) ||
+      head.bytes > settings_.piece_bytes || head.bytes != in.exchange->bytes_from(place, head.piece))
+    refuse(place, head);
+  if (head.bytes > 0 && !in.block) {
+    in.block = in.window.take(settings_.piece_bytes);
+    in.paused = !in.block;
+    if (in.paused) return false;
+  }
+  line.place({in.block.get(), head.bytes});
+  return true;
+}
+
+// Where results lie there were slices, which have gone.
+std::span<std::byte> NetworkLines::place_of_results(std::size_t place, const FrameHead& head) {
+  NetworkPeer::Incoming& in = peers_[place]->in[kResults];
+  if (head.sequence > Sequence::users) refuse(place, head);
+  in.exchange = find(head.sequence, head.number);
+  if (!in.exchange || !in.exchange->has_results() || head.piece >= in.exchange->pieces()) refuse(place, head);
+  const NetworkExchange::Peer& peer = in.exchange->peer(place);
+  const auto have_gone = [&] { return peer.slices_out.load(std::memory_order_seq_cst) > head.piece; };
+  // Who sends counts within the line's lock.
+  if (!have_gone()) (void)peers_[place]->lines[static_cast<std::size_t>(head.sequence)]->has_more();
+  if (!have_gone() || peer.results_in.load(std::memory_order_relaxed) != head.piece) refuse(place, head);
+  const std::span<std::byte> results = in.exchange->results_of(place, head.piece);
+  if (results.size() != head.bytes) refuse(place, head);
+  return results;
+}
+
+void NetworkLines::take_frame(std::size_t place, std::size_t lane) {
+  NetworkPeer::Incoming& in = peers_[place]->in[lane];
+  const FrameHead& head = peers_[place]->lines[lane]->head();
+  switch (head.kind) {
+    case FrameHead::Kind::announcement: in.told = true; return;
+    case FrameHead::Kind::slices: {
+      NetworkExchange::Peer& peer = in.exchange->peer(place);
+      peer.blocks[head.piece] = std::move(in.block);
+      peer.slices_in.fetch_add(1, std::memory_order_seq_cst);
+      if (head.piece + 1 == in.exchange->pieces()) in.exchange.reset();
+      return bell_.ring();
+    }
+    case FrameHead::Kind::results:
+      in.exchange->peer(place).results_in.fetch_add(1, std::memory_order_seq_cst);
+      in.exchange.reset();
+      return bell_.ring();
+    case FrameHead::Kind::abort: return abort({reinterpret_cast<const char*>(in.text.data()), in.text.size()});
+    case FrameHead::Kind::goodbye: peers_[place]->left.store(true); return bell_.ring();
+  }
+}
+
+// False: this process has not launched it yet.
+bool NetworkLines::take_announcement(std::size_t place, std::size_t lane) {
+  NetworkPeer::Incoming& in = peers_[place]->in[lane];
+  const auto sequence = static_cast<Sequence>(lane);
+  const std::uint32_t number = in.number + 1;
+  auto exchange = find(sequence, number);
+  if (!exchange) {
+    in.paused = true;
+    paused_.store(true, std::memory_order_seq_cst);
+    exchange = find(sequence, number);  // who launched it meanwhile has not seen that somebody waits
+    if (!exchange) return false;
+    in.paused = false;
+  }
+  const auto announcement = announcement_of(in.text);
+  if (!announcement || in.exchange) raise<SyncError>("[network] rank {} announced what is none", rank(place));
+  const bool lower = place < place_;
+  const std::string text = lower ? difference(*announcement, rank(place), exchange->announcement(), settings_.rank)
+                                 : difference(exchange->announcement(), settings_.rank, *announcement, rank(place));
+  if (!text.empty()) {
+    abort(
+        fmt::format("reduction {} (\"{}\") is not the same for all: {}", number, exchange->announcement().name, text));
+    return false;
+  }
+  in.told = false;
+  in.number = number;
+  exchange->peer(place).theirs = *announcement;
+  exchange->peer(place).announced.store(true, std::memory_order_seq_cst);
+  in.exchange = std::move(exchange);
+  bell_.ring();
+  return true;
+}
+
+// Why it has ended the process may have said on another line.
+void NetworkLines::line_ended(std::size_t place, std::size_t lane, std::string_view how) {
+  NetworkPeer& peer = *peers_[place];
+  peer.in[lane].open = false;
+  peer.ended.fetch_add(1);
+  if (lane != kResults && peer.in[kResults].open) receive(place, kResults);
+  bell_.ring();
+  if (peer.left.load() || peer.broken_at || aborted_.load()) return;
+  peer.broken_at = Clock::now();
+  peer.how_broken = fmt::format("the connection of rank {} to rank {} {}", settings_.rank, rank(place), how);
+}
+
+void NetworkLines::judge_broken() {
+  for (const auto& peer : peers_) {
+    if (!peer || !peer->broken_at) continue;
+    if (peer->left.load())
+      peer->broken_at.reset();
+    else if (Clock::now() - *peer->broken_at >= settings_.grace)
+      abort(peer->how_broken);
+  }
+}
+
+// No frame points to memory of requests any more when it lets go.
+void NetworkLines::end() noexcept {
+  const bool failed = aborted_.load();
+  try {
+    for (const auto& peer : peers_) {
+      if (!peer) continue;
+      OutgoingFrame last{};
+      last.head.kind = failed ? FrameHead::Kind::abort : FrameHead::Kind::goodbye;
+      if (failed) {
+        const std::lock_guard lock(mutex_);
+        const auto text = std::as_bytes(std::span(reason_));
+        last.own.assign(text.begin(), text.end());
+        last.head.bytes = static_cast<std::uint32_t>(text.size());
+      }
+      if (failed) {
+        peer->lines[0]->cut_all();
+        peer->lines[1]->cut_all();
+        peer->lines[kResults]->cut(std::move(last));
+      } else {
+        peer->lines[kResults]->put(std::move(last));
+      }
+    }
+  } catch (...) {
+    for (const auto& peer : peers_)
+      for (std::size_t lane = 0; peer && lane < kLanes; ++lane) peer->lines[lane]->cut_all();
+  }
+  if (failed) order_.clear();
+  let_go_.store(failed, std::memory_order_seq_cst);
+  bell_.ring();
+  flush_all(failed ? kToldWithin : kLeave);
+}
+
+void NetworkLines::flush_all(std::chrono::milliseconds most) noexcept {
+  const auto until = Clock::now() + most;
+  for (bool shut = false;; ::poll(nullptr, 0, 1)) {
+    bool more = false;
+    for (const auto& peer : peers_)
+      for (std::size_t lane = 0; peer && lane < kLanes; ++lane) {
+        if (!peer->in[lane].open) continue;
+        bool counted = false;
+        const Line::Flow flow = peer->lines[lane]->send(kSentByThread, counted);
+        if (flow == Line::Flow::broken) peer->in[lane].open = false;
+        more |= flow == Line::Flow::waiting || (shut && flow == Line::Flow::idle && peer->lines[lane]->unsent() > 0);
+      }
+    if ((!more && shut) || Clock::now() > until) return;
+    if (more || std::exchange(shut, true)) continue;
+    for (const auto& peer : peers_)
+      for (std::size_t lane = 0; peer && lane < kLanes; ++lane) peer->lines[lane]->shut();
+  }
+}
+
+}  // namespace tutti

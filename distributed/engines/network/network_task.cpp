@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tutti/distributed/engines/network/network_task.h>
+
+#include <fmt/format.h>
+
+#include <utility>
+
+namespace tutti {
+
+namespace {
+
+std::vector<std::int64_t> chunks_of(const std::vector<NetworkTask::Stage>& stages) {
+  std::vector<std::int64_t> chunks;
+  chunks.reserve(stages.size());
+  for (const NetworkTask::Stage& stage : stages) chunks.push_back(stage.chunks);
+  return chunks;
+}
+
+std::string text_of_failure(const std::exception_ptr& failure) {
+  try {
+    std::rethrow_exception(failure);
+  } catch (const std::exception& error) {
+    return error.what();
+  } catch (...) {
+    return "an unknown error";
+  }
+}
+
+}  // namespace
+
+NetworkTask::NetworkTask(std::shared_ptr<NetworkFlight> flight, std::shared_ptr<NetworkExchange> exchange,
+                         std::vector<Stage> stages, std::vector<Event> inputs, std::span<const Device> devices)
+    : StagedTask(std::move(inputs), devices, chunks_of(stages), Drop::after_finish),
+      exchange_(std::move(exchange)),
+      stages_(std::move(stages)),
+      flight_(std::move(flight)) {}
+
+void NetworkTask::open() { flight_->lines.open(exchange_); }
+
+std::shared_ptr<NetworkFlight> NetworkTask::flight() const {
+  const std::lock_guard lock(mutex_);
+  return flight_;
+}
+
+void NetworkTask::drop_chunks() noexcept {
+  std::shared_ptr<NetworkFlight> dropped;  // may be the last one: its lines end without the lock
+  const std::lock_guard lock(mutex_);
+  dropped.swap(flight_);
+}
+
+bool NetworkTask::reached(const Stage& stage, std::size_t place) const {
+  const NetworkExchange::Peer& peer = exchange_->peer(place);
+  const auto at = [](const std::atomic<std::uint32_t>& count) { return count.load(std::memory_order_seq_cst); };
+  switch (stage.kind) {
+    case Stage::Kind::fill: return true;
+    case Stage::Kind::look_up: return at(peer.slices_in) > stage.piece && at(peer.slices_out) > stage.piece;
+    case Stage::Kind::combine: return at(peer.slices_in) > stage.piece;
+    case Stage::Kind::spread: return at(peer.results_in) > stage.piece;
+    case Stage::Kind::rest: break;
+  }
+  const std::uint32_t all = exchange_->pieces();
+  const std::uint32_t results = exchange_->has_results() ? all : 0;
+  return at(peer.slices_out) == all && at(peer.results_in) == results && at(peer.results_out) == results;
+}
+
+bool NetworkTask::gate_open(std::size_t stage) const {
+  if (stages_[stage].kind == Stage::Kind::fill) return true;
+  const auto flight = this->flight();
+  return !flight || flight->lines.all_reached([&](std::size_t place) { return reached(stages_[stage], place); });
+}
+
+void NetworkTask::wait_for_gate(std::size_t stage) noexcept {
+  const auto flight = this->flight();
+  const Stage& now = stages_[stage];
+  if (!flight || now.kind == Stage::Kind::fill) return;
+  const auto what = [&] {
+    const bool coming = now.kind == Stage::Kind::look_up || now.kind == Stage::Kind::combine;
+    return fmt::format("{} reduction {}", coming ? "come to" : "done its share of", exchange_->number());
+  };
+  flight->lines.wait([&](std::size_t place) { return reached(now, place); }, what,
+                     [&] {
+                       try {
+                         flight->crew.help_all({});
+                       } catch (...) {
+                         // an input cannot be asked: its own task finds that out
+                       }
+                     });
+}
+
+void NetworkTask::run_chunk(std::size_t stage, std::int64_t chunk) {
+  flight_->lines.check();
+  run_stage(stages_[stage], chunk);
+}
+
+// Called by one thread. A task that has failed ends when no line uses its memory any more.
+void NetworkTask::stage_ended(std::size_t stage, const std::exception_ptr& failure) noexcept {
+  NetworkLines& lines = flight_->lines;
+  const Stage& ended = stages_[stage];
+  std::exception_ptr failed = failure;
+  if (!failed) try {
+      switch (ended.kind) {
+        case Stage::Kind::fill: lines.slices_ready(*exchange_, ended.piece + 1); break;
+        case Stage::Kind::look_up: break;
+        case Stage::Kind::combine:
+          if (exchange_->has_results()) lines.send_results(exchange_, ended.piece);
+          lines.take_back(*exchange_, ended.piece);
+          break;
+        case Stage::Kind::spread: break;
+        case Stage::Kind::rest: lines.close(*exchange_); break;
+      }
+      return;
+    } catch (...) {
+      failed = std::current_exception();
+    }
+  try {
+    lines.abort(fmt::format("rank {}: {}", lines.rank(lines.place()), text_of_failure(failed)));
+  } catch (...) {
+    lines.abort("a process has no memory left");
+  }
+  lines.close(*exchange_);
+  lines.wait_let_go();
+}
+
+}  // namespace tutti
