@@ -5,6 +5,7 @@
 #include <tutti/distributed/processes/launch_environment.h>
 
 #include <chrono>
+#include <cstdint>
 #include <memory>
 #include <span>
 
@@ -13,13 +14,23 @@ namespace tutti {
 class Communicator;
 class ProcessLink;
 
+/// Engine that reduces between processes.
+enum class ProcessEngine : std::uint8_t {
+  automatic,  ///< shared memory where all processes have one host, user and network namespace, else the network
+  network,    ///< connections between all processes, also of one host; for all if one asks for it
+};
+
 struct ProcessOptions {
   std::chrono::milliseconds rendezvous{60'000};  ///< time from the start until all processes have come
   std::chrono::milliseconds silence{2'000};      ///< time after which a process that says nothing counts as lost
+  ProcessEngine engine = ProcessEngine::automatic;
+  /// False: what goes between hosts is readable and changeable by who is on the way. Connections prove the job's secret
+  /// all the same. The same for all processes.
+  bool encrypt = true;
 };
 
 /// The processes of a job, of which this is one. They find each other when it is made, watch each other until it goes,
-/// and serve one GradientSync. Lives longer than that. Today all are on one host and have CPU devices.
+/// and serve one GradientSync. Lives longer than that. Today all have CPU devices.
 class ProcessGroup {
  public:
   /// Reads this process's place from what launchers set (launch_place), and waits for the others; alone if nothing is
@@ -41,8 +52,8 @@ class ProcessGroup {
   };
   /// Connects these devices of this process with those of the others, which wait for it; for GradientSync. `patience`:
   /// time after which the engine gives up a process that does not come to a reduction. Throws
-  /// SyncError for a device that is no CPU, naming it and its rank, for processes on several hosts, for a process that
-  /// does not come in time, and when it is called again.
+  /// SyncError for a device that is no CPU, naming it and its rank, for a process that does not come in time or has
+  /// other options, naming it, and when it is called again.
   Connection connect(std::span<const Device>, std::chrono::milliseconds patience);
 
  private:

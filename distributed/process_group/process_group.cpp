@@ -3,57 +3,37 @@
 
 #include <tutti/backend/error.h>
 #include <tutti/distributed/communicator.h>
+#include <tutti/distributed/engines/network/network_communicator.h>
 #include <tutti/distributed/engines/shared_memory/shared_memory_communicator.h>
 #include <tutti/distributed/gradient_sync.h>
 #include <tutti/distributed/member/sync_group.h>
 #include <tutti/distributed/process_group/control_link.h>
+#include <tutti/distributed/process_group/first_words.h>
 
 #include <fmt/format.h>
 
-#include <cstring>
-#include <random>
+#include <string>
 #include <utility>
 
 namespace tutti {
 
 namespace {
 
-using Bytes = ProcessLink::Bytes;
-
-constexpr std::size_t kNonce = 16;
-
-/// What a process says of itself when its devices are connected: some random bytes, and the devices' numbers.
-Bytes words_of(std::span<const Device> devices) {
-  Bytes bytes(kNonce + devices.size() * sizeof(std::uint16_t));
-  std::random_device random;
-  for (std::size_t i = 0; i < kNonce; ++i) bytes[i] = static_cast<std::byte>(random());
-  for (std::size_t i = 0; i < devices.size(); ++i) {
-    const std::uint16_t index = devices[i].index;
-    std::memcpy(bytes.data() + kNonce + i * sizeof(index), &index, sizeof(index));
-  }
-  return bytes;
-}
-
-/// Throws SyncError naming the rank for words that are none.
-std::vector<Member> members_in(const std::vector<Bytes>& words) {
-  std::vector<Member> members;
-  for (std::size_t rank = 0; rank < words.size(); ++rank) {
-    if (words[rank].size() < kNonce + sizeof(std::uint16_t))
-      raise<SyncError>("[sync] rank {} said {} bytes about its devices", rank, words[rank].size());
-    for (std::size_t at = kNonce; at + sizeof(std::uint16_t) <= words[rank].size(); at += sizeof(std::uint16_t)) {
-      std::uint16_t index = 0;
-      std::memcpy(&index, words[rank].data() + at, sizeof(index));
-      members.emplace_back(static_cast<int>(rank), cpu(index));
-    }
-  }
-  return members;
-}
-
 std::string hexadecimal(auto bytes) {
   std::string text;
   for (const auto byte : bytes) text += fmt::format("{:02x}", static_cast<unsigned>(byte));
   return text;
 }
+
+// "10.0.0.1:4000" and "[fe80::1]:4000" without their ports.
+std::string host_of(const std::string& address) {
+  std::string host = address.substr(0, address.rfind(':'));
+  if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
+  return host;
+}
+
+constexpr std::uint64_t kEpoch = 1;
+constexpr std::chrono::milliseconds kVerdict{1'000};  // time for rank 0 to say why a connection has ended
 
 }  // namespace
 
@@ -64,16 +44,21 @@ struct ProcessGroup::State {
         place, secret, ControlOptions{.rendezvous = options.rendezvous, .silence = options.silence});
   }
 
-  void refuse_several_hosts() const {
-    for (const ControlMember& member : channel->members())
-      if (member.host != channel->members().front().host)
-        raise<SyncError>("[sync] rank {} is on host {}, rank 0 on {}: processes of one host only can reduce yet",
-                         member.rank, member.host, channel->members().front().host);
+  std::string address_of(int rank) const {
+    return host_of(channel->members().at(static_cast<std::size_t>(rank)).address);
   }
-  /// Where the processes exchange their memory: known to them alone, and to no other job, nor another run of this one.
-  std::string meeting(const Bytes& words_of_rank_0) const {
-    const std::string run = place.job + hexadecimal(std::span(words_of_rank_0).first(kNonce));
+  /// Name under which the processes exchange their memory: known to them alone, and to no other run.
+  std::string memory_name(const std::string& run) const {
     return "tutti-" + hexadecimal(secret.token("shared memory", run, 0));
+  }
+  NetworkMeeting meeting(const std::string& run, const std::vector<FirstWords>& words) const {
+    NetworkMeeting meeting;
+    meeting.key = secret.token("network engine", run, 0);
+    meeting.epoch = kEpoch;
+    meeting.rank = place.rank;
+    for (int rank = 0; rank < place.size; ++rank)
+      meeting.places.push_back({rank, address_of(rank), words[static_cast<std::size_t>(rank)].port});
+    return meeting;
   }
 
   LaunchPlace place;
@@ -101,13 +86,24 @@ ProcessGroup::Connection ProcessGroup::connect(std::span<const Device> devices, 
     if (device.kind != DeviceKind::cpu)
       raise<SyncError>("[sync] rank {} has {}: several processes can reduce on CPU devices only yet", rank(),
                        to_string(device));
-  state_->refuse_several_hosts();
-  auto link = std::make_unique<ControlLink>(state_->channel, words_of(devices),
+  const DataDoor door(state_->address_of(rank()));
+  const auto own = FirstWords::of_this_process(devices, door.port(), state_->options.engine == ProcessEngine::network);
+  auto link = std::make_unique<ControlLink>(state_->channel, own.bytes(),
                                             std::chrono::steady_clock::now() + state_->options.rendezvous);
-  const std::vector<Member> members = members_in(link->first_words());
+  const std::vector<FirstWords> words = FirstWords::read(link->first_words());
+  std::vector<Member> members;
+  for (std::size_t rank = 0; rank < words.size(); ++rank)
+    for (const std::uint16_t index : words[rank].devices) members.emplace_back(static_cast<int>(rank), cpu(index));
   link->set_members(members);
-  auto engine = SharedMemoryCommunicator::connect(state_->meeting(link->first_words()[0]), 1, members, rank(),
-                                                  {.patience = patience});
+  const std::string run = state_->place.job + hexadecimal(words[0].nonce);
+  std::unique_ptr<Communicator> engine;
+  if (FirstWords::share_memory(words))
+    engine =
+        SharedMemoryCommunicator::connect(state_->memory_name(run), kEpoch, members, rank(), {.patience = patience});
+  else
+    engine = std::make_unique<NetworkCommunicator>(
+        state_->meeting(run, words), door, members,
+        NetworkOptions{.encrypt = state_->options.encrypt, .patience = patience, .grace = kVerdict});
   return {std::move(engine), std::move(link)};
 }
 

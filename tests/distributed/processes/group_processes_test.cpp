@@ -25,11 +25,12 @@ namespace {
 /// A rank of a training, killed when it goes.
 class Rank {
  public:
-  Rank(std::size_t rank, std::size_t ranks, int port, std::size_t devices, int steps) {
+  Rank(std::size_t rank, std::size_t ranks, int port, std::size_t devices, int steps, const char* engine) {
     const std::string program =
         (std::filesystem::read_symlink("/proc/self/exe").parent_path() / "distributed/processes/training_process")
             .string();
     std::vector<std::string> words{program, std::to_string(devices), std::to_string(steps)};
+    if (*engine != '\0') words.emplace_back(engine);
     std::vector<std::string> variables{"TUTTI_RANK=" + std::to_string(rank),
                                        "TUTTI_WORLD_SIZE=" + std::to_string(ranks),
                                        "TUTTI_LOCAL_RANK=" + std::to_string(rank),
@@ -93,11 +94,13 @@ class Rank {
   std::string text_;
 };
 
-std::vector<std::unique_ptr<Rank>> start(std::size_t ranks, std::size_t devices, int steps) {
+constexpr const char* kEngines[] = {"", "network", "plain"};  // words for training_process
+
+std::vector<std::unique_ptr<Rank>> start(std::size_t ranks, std::size_t devices, int steps, const char* engine) {
   const int port = free_port();
   std::vector<std::unique_ptr<Rank>> all;
   for (std::size_t rank = 0; rank < ranks; ++rank)
-    all.push_back(std::make_unique<Rank>(rank, ranks, port, devices, steps));
+    all.push_back(std::make_unique<Rank>(rank, ranks, port, devices, steps, engine));
   return all;
 }
 
@@ -116,14 +119,18 @@ std::string digest_alone(int steps) {
 
 TEST_CASE("group_processes: two processes of two devices and four of one train to the bits of one process") {
   const std::string expected = digest_alone(40);
-  for (const std::size_t ranks : {2, 4})
-    for (auto job = start(ranks, 4 / ranks, 40); const auto& rank : job)
-      CHECK(rank->line({"digest", "error"}) == expected);
+  for (const char* engine : kEngines)
+    for (const std::size_t ranks : {2, 4}) {
+      CAPTURE(engine);
+      for (auto job = start(ranks, 4 / ranks, 40, engine); const auto& rank : job)
+        CHECK(rank->line({"digest", "error"}) == expected);
+    }
 }
 
 TEST_CASE("group_processes: a killed process, any rank, is named by all others") {
-  for (const std::size_t victim : {0, 1, 2}) {
-    auto job = start(3, 1, 1'000'000);
+  for (const std::size_t turn : {0, 1, 2, 3, 4, 5}) {
+    const std::size_t victim = turn % 3;
+    auto job = start(3, 1, 1'000'000, kEngines[turn / 3]);
     for (const auto& rank : job) REQUIRE(rank->line({"step", "error"}).starts_with("step"));
     const std::string name = "rank " + std::to_string(victim) + " on ";
     const std::string pid = "(pid " + std::to_string(job[victim]->pid()) + ")";
@@ -139,20 +146,23 @@ TEST_CASE("group_processes: a killed process, any rank, is named by all others")
 }
 
 TEST_CASE("group_processes: a stopped process is named by all others, and hears of it when it goes on") {
-  auto job = start(3, 1, 1'000'000);
-  for (const auto& rank : job) REQUIRE(rank->line({"step", "error"}).starts_with("step"));
-  job[1]->signal(SIGSTOP);
-  for (const std::size_t rank : {0, 2}) {
-    const std::string error = job[rank]->line({"error"});
+  for (const char* engine : {kEngines[0], kEngines[1]}) {
+    CAPTURE(engine);
+    auto job = start(3, 1, 1'000'000, engine);
+    for (const auto& rank : job) REQUIRE(rank->line({"step", "error"}).starts_with("step"));
+    job[1]->signal(SIGSTOP);
+    for (const std::size_t rank : {0, 2}) {
+      const std::string error = job[rank]->line({"error"});
+      CAPTURE(error);
+      CHECK(error.find("rank 1 on ") != std::string::npos);
+      CHECK(error.find("has said nothing for") != std::string::npos);
+    }
+    job[1]->signal(SIGCONT);
+    const std::string error = job[1]->line({"error"});
     CAPTURE(error);
     CHECK(error.find("rank 1 on ") != std::string::npos);
-    CHECK(error.find("has said nothing for") != std::string::npos);
+    CHECK(error.find("rank 0 on ") == std::string::npos);  // it accuses nobody
   }
-  job[1]->signal(SIGCONT);
-  const std::string error = job[1]->line({"error"});
-  CAPTURE(error);
-  CHECK(error.find("rank 1 on ") != std::string::npos);
-  CHECK(error.find("rank 0 on ") == std::string::npos);  // it accuses nobody
 }
 
 TEST_SUITE_END();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One rank of a job, as launchers start it: training_process DEVICES STEPS. Prints "digest N" at its end, "step N"
-// after every hundred steps, or "error: TEXT", and then ends with status 1.
+// One rank of a job, as launchers start it: training_process DEVICES STEPS [network | plain]. Prints "digest N" at its
+// end, "step N" after every hundred steps, or "error: TEXT", and then ends with status 1.
 #include <tutti/tests/distributed/processes/training_process.h>
 
 #include <tutti/distributed/process_group.h>
@@ -15,8 +15,11 @@ using namespace tutti::testing;
 
 namespace {
 
-void train(std::size_t devices, int steps) {
-  ProcessGroup processes = ProcessGroup::from_environment({.rendezvous = std::chrono::seconds(20)});
+void train(std::size_t devices, int steps, const std::string& engine) {
+  ProcessGroup processes =
+      ProcessGroup::from_environment({.rendezvous = std::chrono::seconds(20),
+                                      .engine = engine.empty() ? ProcessEngine::automatic : ProcessEngine::network,
+                                      .encrypt = engine != "plain"});
   const std::size_t first = static_cast<std::size_t>(processes.rank()) * devices;
   std::vector<Device> own;
   for (std::size_t i = 0; i < devices; ++i) own.push_back(cpu(static_cast<std::uint16_t>(i)));
@@ -47,9 +50,9 @@ void train(std::size_t devices, int steps) {
 
 int main(int count, char** arguments) {
   std::setvbuf(stdout, nullptr, _IOLBF, 0);
-  if (count != 3) return 2;
+  if (count != 3 && count != 4) return 2;
   try {
-    train(std::stoul(arguments[1]), std::stoi(arguments[2]));
+    train(std::stoul(arguments[1]), std::stoi(arguments[2]), count == 4 ? arguments[3] : "");
   } catch (const std::exception& error) {
     std::printf("error: %s\n", error.what());
     return 1;

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tutti/distributed/process_group/first_words.h>
+
+#include <tutti/backend/error.h>
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <fstream>
+#include <random>
+#include <string>
+#include <type_traits>
+
+namespace tutti {
+
+namespace {
+
+/// What stands before the devices' indices.
+struct Head {
+  std::array<std::uint8_t, 16> nonce;
+  FirstWords::Identity memory;
+  std::uint16_t port;
+  std::uint16_t wants_network;
+};
+static_assert(std::is_trivially_copyable_v<Head> && sizeof(Head) == 52);
+
+template <std::size_t size> std::array<std::uint8_t, size> random_bytes() {
+  std::random_device random;
+  std::array<std::uint8_t, size> bytes{};
+  std::ranges::generate(bytes, [&] { return static_cast<std::uint8_t>(random()); });
+  return bytes;
+}
+
+// The sockets over which memory is exchanged end at a network namespace, and let in one user alone. Where that cannot
+// be told nobody has the same identity.
+FirstWords::Identity memory_identity() {
+  std::string boot;
+  struct stat network {};
+  std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
+  if (boot.empty() || stat("/proc/self/ns/net", &network) != 0) return random_bytes<32>();
+  std::erase(boot, '-');
+  FirstWords::Identity identity{};
+  const std::uint64_t numbers[] = {network.st_ino, network.st_dev ^ std::uint64_t{geteuid()} << 32U};
+  for (std::size_t i = 0; i < 16 && 2 * i + 1 < boot.size(); ++i)
+    identity[i] = static_cast<std::uint8_t>(std::stoul(boot.substr(2 * i, 2), nullptr, 16));
+  std::memcpy(identity.data() + 16, numbers, sizeof numbers);
+  return identity;
+}
+
+}  // namespace
+
+FirstWords FirstWords::of_this_process(std::span<const Device> devices, int port, bool wants_network) {
+  FirstWords words;
+  words.nonce = random_bytes<16>();
+  words.memory = memory_identity();
+  words.port = static_cast<std::uint16_t>(port);
+  words.wants_network = wants_network;
+  for (const Device device : devices) words.devices.push_back(device.index);
+  return words;
+}
+
+FirstWords::Bytes FirstWords::bytes() const {
+  const Head head{nonce, memory, port, static_cast<std::uint16_t>(wants_network ? 1 : 0)};
+  Bytes bytes(sizeof head + devices.size() * sizeof(std::uint16_t));
+  std::memcpy(bytes.data(), &head, sizeof head);
+  std::memcpy(bytes.data() + sizeof head, devices.data(), devices.size() * sizeof(std::uint16_t));
+  return bytes;
+}
+
+std::vector<FirstWords> FirstWords::read(std::span<const Bytes> by_rank) {
+  std::vector<FirstWords> all;
+  for (const Bytes& bytes : by_rank) {
+    const std::size_t rest = bytes.size() - std::min(bytes.size(), sizeof(Head));
+    if (rest < sizeof(std::uint16_t) || rest % sizeof(std::uint16_t) != 0)
+      raise<SyncError>("[sync] rank {} said {} bytes about its devices", all.size(), bytes.size());
+    Head head;
+    std::memcpy(&head, bytes.data(), sizeof head);
+    FirstWords& words = all.emplace_back();
+    words.nonce = head.nonce;
+    words.memory = head.memory;
+    words.port = head.port;
+    words.wants_network = head.wants_network != 0;
+    words.devices.resize(rest / sizeof(std::uint16_t));
+    std::memcpy(words.devices.data(), bytes.data() + sizeof head, rest);
+  }
+  return all;
+}
+
+bool FirstWords::share_memory(std::span<const FirstWords> all) {
+  return std::ranges::all_of(
+      all, [&](const FirstWords& each) { return !each.wants_network && each.memory == all.front().memory; });
+}
+
+}  // namespace tutti

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <tutti/backend/device.h>
+#include <tutti/distributed/processes/process_link.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace tutti {
+
+/// The words of a process about itself when its devices are connected.
+struct FirstWords {
+  using Bytes = ProcessLink::Bytes;
+  using Identity = std::array<std::uint8_t, 32>;
+
+  std::array<std::uint8_t, 16> nonce{};  ///< random; rank 0's tells runs of a job apart
+  Identity memory{};                     ///< the same for processes that can share memory
+  std::uint16_t port = 0;                ///< door for connections of the network engine
+  bool wants_network = false;            ///< it asks for that engine
+  std::vector<std::uint16_t> devices;    ///< indices of its CPU devices, one or more
+
+  static FirstWords of_this_process(std::span<const Device>, int port, bool wants_network);
+  Bytes bytes() const;
+  /// Those of all processes, by rank. Throws SyncError naming the rank for bytes that are no words.
+  static std::vector<FirstWords> read(std::span<const Bytes> by_rank);
+  /// Whether all can share memory, and none asks for the network.
+  static bool share_memory(std::span<const FirstWords>);
+};
+
+}  // namespace tutti
