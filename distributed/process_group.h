@@ -45,6 +45,8 @@ class ProcessGroup {
   int rank() const noexcept;
   int size() const noexcept;
   bool alone() const noexcept { return size() == 1; }
+  /// What reduces between the processes: "shared memory" or "network"; "none" before `connect`.
+  const char* engine() const noexcept;
 
   struct Connection {
     std::unique_ptr<Communicator> engine;

@@ -66,6 +66,7 @@ struct ProcessGroup::State {
   JobSecret secret;
   std::shared_ptr<ControlChannel> channel;  // null: alone; the group's link has it, too
   bool connected = false;
+  const char* engine = "none";
 };
 
 ProcessGroup ProcessGroup::from_environment(const ProcessOptions& options) { return {launch_place(), options}; }
@@ -78,6 +79,7 @@ ProcessGroup::~ProcessGroup() = default;
 
 int ProcessGroup::rank() const noexcept { return state_->place.rank; }
 int ProcessGroup::size() const noexcept { return state_->place.size; }
+const char* ProcessGroup::engine() const noexcept { return state_->engine; }
 
 ProcessGroup::Connection ProcessGroup::connect(std::span<const Device> devices, std::chrono::milliseconds patience) {
   if (std::exchange(state_->connected, true))
@@ -97,13 +99,15 @@ ProcessGroup::Connection ProcessGroup::connect(std::span<const Device> devices, 
   link->set_members(members);
   const std::string run = state_->place.job + hexadecimal(words[0].nonce);
   std::unique_ptr<Communicator> engine;
-  if (FirstWords::share_memory(words))
+  const bool share = FirstWords::share_memory(words);
+  if (share)
     engine =
         SharedMemoryCommunicator::connect(state_->memory_name(run), kEpoch, members, rank(), {.patience = patience});
   else
     engine = std::make_unique<NetworkCommunicator>(
         state_->meeting(run, words), door, members,
         NetworkOptions{.encrypt = state_->options.encrypt, .patience = patience, .grace = kVerdict});
+  state_->engine = share ? "shared memory" : "network";
   return {std::move(engine), std::move(link)};
 }
 

@@ -15,15 +15,15 @@ using namespace tutti::testing;
 
 namespace {
 
-void train(std::size_t devices, int steps, const std::string& engine) {
-  ProcessGroup processes =
-      ProcessGroup::from_environment({.rendezvous = std::chrono::seconds(20),
-                                      .engine = engine.empty() ? ProcessEngine::automatic : ProcessEngine::network,
-                                      .encrypt = engine != "plain"});
-  const std::size_t first = static_cast<std::size_t>(processes.rank()) * devices;
+void train(std::size_t devices, int steps, const std::string& engine, std::size_t first) {
+  ProcessGroup processes = ProcessGroup::from_environment(
+      {.rendezvous = std::chrono::seconds(20),
+       .engine = engine == "automatic" ? ProcessEngine::automatic : ProcessEngine::network,
+       .encrypt = engine != "plain"});
   std::vector<Device> own;
   for (std::size_t i = 0; i < devices; ++i) own.push_back(cpu(static_cast<std::uint16_t>(i)));
   GradientSync sync(processes, own);
+  std::printf("engine %s\n", processes.engine());
   auto replicas = sync.replicate(TrainedModel(Generator(3)));
   std::vector<std::string> errors(devices);
   std::vector<std::thread> threads;
@@ -50,9 +50,9 @@ void train(std::size_t devices, int steps, const std::string& engine) {
 
 int main(int count, char** arguments) {
   std::setvbuf(stdout, nullptr, _IOLBF, 0);
-  if (count != 3 && count != 4) return 2;
+  if (count != 5) return 2;
   try {
-    train(std::stoul(arguments[1]), std::stoi(arguments[2]), count == 4 ? arguments[3] : "");
+    train(std::stoul(arguments[1]), std::stoi(arguments[2]), arguments[3], std::stoul(arguments[4]));
   } catch (const std::exception& error) {
     std::printf("error: %s\n", error.what());
     return 1;

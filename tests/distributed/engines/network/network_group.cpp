@@ -49,7 +49,7 @@ std::vector<std::string> NetworkGroup::run(const std::function<void(std::size_t,
         NetworkMeeting own = meeting;
         own.rank = static_cast<int>(rank);
         NetworkOptions its = options;
-        if (change_meeting) change_meeting(rank, own);
+        if (change_rank) change_rank(rank, own, its);
         NetworkCommunicator communicator(own, *doors[rank], members, its);
         work(rank, communicator);
       } catch (const std::exception& error) {

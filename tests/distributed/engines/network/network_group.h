@@ -32,7 +32,7 @@ struct NetworkGroup {
   std::vector<Member> members;
   std::string address = "127.0.0.1";
   std::function<void(std::vector<NetworkMeeting::Place>&)> change_places = {};  ///< what others are told of the doors
-  std::function<void(std::size_t rank, NetworkMeeting&)> change_meeting = {};
+  std::function<void(std::size_t rank, NetworkMeeting&, NetworkOptions&)> change_rank = {};
 };
 
 /// The key of a test's run.
