@@ -9,6 +9,9 @@ namespace tutti {
 
 namespace {
 
+// Of a task that is soon over: who waits for it serves the lines. Others sum while the thread receives what follows.
+constexpr std::uint32_t kFewPieces = 8;
+
 std::vector<std::int64_t> chunks_of(const std::vector<NetworkTask::Stage>& stages) {
   std::vector<std::int64_t> chunks;
   chunks.reserve(stages.size());
@@ -77,7 +80,8 @@ void NetworkTask::wait_for_gate(std::size_t stage) noexcept {
     const bool coming = now.kind == Stage::Kind::look_up || now.kind == Stage::Kind::combine;
     return fmt::format("{} reduction {}", coming ? "come to" : "done its share of", exchange_->number());
   };
-  flight->lines.wait([&](std::size_t place) { return reached(now, place); }, what,
+  const bool serves = exchange_->pieces() <= kFewPieces;
+  flight->lines.wait([&](std::size_t place) { return reached(now, place); }, serves, what,
                      [&] {
                        try {
                          flight->crew.help_all({});

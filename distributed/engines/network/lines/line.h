@@ -27,7 +27,7 @@ struct OutgoingFrame {
 };
 
 /// A connection to another process that carries frames both ways, without copies where it is not encrypted. Never
-/// blocks. Any thread sends; one receives.
+/// blocks. Any thread sends; one at a time receives.
 class Line {
  public:
   /// `sends`, `receives`: the directions' keys.
@@ -52,7 +52,7 @@ class Line {
   std::size_t unsent() const;  ///< bytes that the other side's kernel does not have yet
   void shut() noexcept;        ///< says that nothing will follow
 
-  // --- in, by one thread
+  // --- in, by one thread at a time
   enum class Read : std::uint8_t { nothing_yet, head, frame, end, forged };
   /// Reads on: `head` when a frame's head is there, whose content is to be given a place then; `frame` when its content
   /// is there, too.

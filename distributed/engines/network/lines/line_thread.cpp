@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The thread of the lines: it alone receives.
+// The side of who serves the lines, mostly their thread: it alone receives.
 #include <tutti/distributed/engines/network/lines/network_lines.h>
 
 #include <tutti/backend/error.h>
@@ -26,24 +26,41 @@ constexpr std::size_t kResults = static_cast<std::size_t>(Lane::results);
 }  // namespace
 
 void NetworkLines::run() noexcept {
-  try {
-    serve();
-  } catch (const std::exception& error) {
-    abort(fmt::format("rank {}: {}", settings_.rank, error.what()));
-  } catch (...) {
-    abort("a thread has failed");
-  }
+  serve();
+  const std::lock_guard turn(turn_);  // whoever has it sees the end, and goes
   end();
 }
 
-void NetworkLines::serve() {
-  while (!aborted_.load(std::memory_order_seq_cst) && !stopping_.load()) {
-    poll_lines();
-    judge_broken();
+// While others serve in its place, and for a little longer, as they mostly come again, the thread keeps away.
+void NetworkLines::serve() noexcept {
+  for (std::uint32_t seen = 0; !aborted_.load(std::memory_order_seq_cst) && !stopping_.load();) {
+    if (waiting_.load() > 0 || turns_.load() != seen) {
+      seen = turns_.load();
+      ::poll(nullptr, 0, 1);
+      continue;
+    }
+    const std::lock_guard turn(turn_);
+    if (waiting_.load() == 0) serve_once(std::chrono::milliseconds(-1));
   }
 }
 
-void NetworkLines::poll_lines() {
+void NetworkLines::serve_once(std::chrono::milliseconds most) noexcept {
+  try {
+    poll_lines(most);
+    judge_broken();
+  } catch (const std::exception& error) {
+    try {
+      abort(fmt::format("rank {}: {}", settings_.rank, error.what()));
+    } catch (...) {
+      abort("a process has no memory left");
+    }
+  } catch (...) {
+    abort("a thread has failed");
+  }
+}
+
+// `most`: below 0 for ever.
+void NetworkLines::poll_lines(std::chrono::milliseconds most) {
   std::vector<pollfd> sockets{{wake_.get(), POLLIN, 0}};
   std::vector<std::pair<std::size_t, std::size_t>> polled{{0, 0}};
   bool waits_for_judgement = false;
@@ -59,7 +76,8 @@ void NetworkLines::poll_lines() {
       polled.emplace_back(place, lane);
     }
   }
-  poll(sockets.data(), sockets.size(), waits_for_judgement ? static_cast<int>(kLook.count()) : -1);
+  if (waits_for_judgement && (most < kLook.zero() || most > kLook)) most = kLook;
+  poll(sockets.data(), sockets.size(), static_cast<int>(most.count()));
   if (sockets[0].revents != 0) {
     std::uint64_t count = 0;
     (void)!::read(wake_.get(), &count, sizeof count);

@@ -19,7 +19,7 @@ namespace tutti {
 
 namespace {
 
-constexpr std::size_t kSentAtOnce = 256 << 10;  // bytes that whoever has them sends itself
+constexpr std::size_t kSentAtOnce = 512 << 10;  // bytes that whoever has them sends itself
 
 }  // namespace
 
@@ -158,12 +158,12 @@ bool NetworkLines::all_reached(const Reached& reached) const {
   return true;
 }
 
-void NetworkLines::wait(const Reached& reached, const std::function<std::string()>& what,
+void NetworkLines::wait(const Reached& reached, bool serves, const std::function<std::string()>& what,
                         const std::function<void()>& help) noexcept {
   const auto over = [&] { return all_reached(reached); };
   if (over()) return;
   help();
-  if (settings_.spins ? spin_until(over) : over()) return;
+  if (!serves && settings_.spins ? spin_until(over) : over()) return;
   auto since = Clock::now();
   StandstillWatch watch(settings_.patience, settings_.patience, since);
   for (;;) {
@@ -171,7 +171,7 @@ void NetworkLines::wait(const Reached& reached, const std::function<std::string(
     help();
     if (over()) return;
     watch.skip_to(Clock::now());
-    bell_.sleep(rings, watch.period());
+    serve_or_sleep(serves, rings, watch.period(), over);
     const auto now = Clock::now();
     if (watch.look(now) > Clock::duration::zero()) since = now;
     try {
@@ -184,6 +184,27 @@ void NetworkLines::wait(const Reached& reached, const std::function<std::string(
       abort("a deadline has passed");  // no memory for the names
     }
   }
+}
+
+// One of those who wait serves the lines; the thread makes room for it. Whoever sleeps may serve next.
+void NetworkLines::serve_or_sleep(bool serves, std::uint32_t rings, std::chrono::milliseconds most,
+                                  const std::function<bool()>& over) noexcept {
+  if (!serves || aborted_.load(std::memory_order_seq_cst)) return bell_.sleep(rings, most);
+  if (waiting_.fetch_add(1) > 0) {
+    waiting_.fetch_sub(1);
+    return bell_.sleep(rings, most);
+  }
+  {
+    std::unique_lock turn(turn_, std::try_to_lock);
+    if (!turn) {
+      wake();
+      turn.lock();
+    }
+    if (!over()) serve_once(most);
+    turns_.fetch_add(1);
+  }
+  waiting_.fetch_sub(1);
+  bell_.ring();
 }
 
 std::string NetworkLines::ranks_behind(const Reached& reached) const {

@@ -22,9 +22,10 @@
 
 namespace tutti {
 
-/// The lines from this process to all others of its group, and the thread that receives from them and sends what did
-/// not go at once. Requests are opened, and then give and take pieces; who waits for others sleeps here. Any failure
-/// ends it for good, on all processes that can be told. Thread-safe.
+/// The lines from this process to all others of its group, and the thread that serves them: it receives, and sends what
+/// did not go at once. Requests are opened, and then give and take pieces; who waits for others sleeps here, or serves
+/// the lines in the thread's place, which spares both a change of threads. Any failure ends it for good, on all
+/// processes that can be told. Thread-safe.
 class NetworkLines {
  public:
   struct Settings {
@@ -61,9 +62,11 @@ class NetworkLines {
   using Reached = std::function<bool(std::size_t place)>;
   /// True if that is so for all other processes, or all lines have been let go.
   bool all_reached(const Reached&) const;
-  /// Blocks until that is so, and calls `help` before it sleeps. Aborts, naming the ranks for which it is not so, when
-  /// it takes longer than the patience, or they have gone. `what`: "come to reduction 7", for the error.
-  void wait(const Reached&, const std::function<std::string()>& what, const std::function<void()>& help) noexcept;
+  /// Blocks until that is so, and calls `help` before it sleeps. `serves`: it may serve the lines meanwhile. Aborts,
+  /// naming the ranks for which it is not so, when it takes longer than the patience, or they have gone. `what`: "come
+  /// to reduction 7", for the error.
+  void wait(const Reached&, bool serves, const std::function<std::string()>& what,
+            const std::function<void()>& help) noexcept;
 
   // --- the end
   /// Fails all requests of all processes, for good, with this reason; the first one counts.
@@ -79,10 +82,15 @@ class NetworkLines {
   void put_slices(const SendOrder::Turn&);
   void flush(NetworkPeer&, Lane, std::size_t most);
 
-  // Called by the thread.
+  // Called by who waits.
+  void serve_or_sleep(bool serves, std::uint32_t rings, std::chrono::milliseconds most,
+                      const std::function<bool()>& over) noexcept;
+
+  // Called by who serves the lines, one thread at a time.
   void run() noexcept;
-  void serve();
-  void poll_lines();
+  void serve() noexcept;
+  void serve_once(std::chrono::milliseconds most) noexcept;
+  void poll_lines(std::chrono::milliseconds most);
   void receive(std::size_t place, std::size_t lane);
   bool place_frame(std::size_t place, std::size_t lane);
   std::span<std::byte> place_of_results(std::size_t place, const FrameHead&);
@@ -102,6 +110,9 @@ class NetworkLines {
   Settings settings_;
   std::size_t place_;
   std::vector<std::unique_ptr<NetworkPeer>> peers_;  // indexed by place; none at this process's own
+  std::mutex turn_;                                  // held by who serves the lines
+  std::atomic<int> waiting_{0};                      // number of those who serve in the thread's place, or are about to
+  std::atomic<std::uint32_t> turns_{0};              // number of their turns so far
   SendOrder order_;
   Doorbell bell_;
 
