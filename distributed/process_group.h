@@ -45,7 +45,7 @@ class ProcessGroup {
   int rank() const noexcept;
   int size() const noexcept;
   bool alone() const noexcept { return size() == 1; }
-  /// What reduces between the processes: "shared memory" or "network"; "none" before `connect`.
+  /// Name of the engine that reduces between the processes: "shared memory" or "network"; "none" before `connect`.
   const char* engine() const noexcept;
 
   struct Connection {

@@ -21,6 +21,7 @@ template <class F> void for_own_arrays(const CollectiveRequest& request, F&& f) 
 }
 
 DType type_of_arrays(const CollectiveRequest& request) {
+  if (request.dtype) return *request.dtype;
   const Array* first = nullptr;
   for_own_arrays(request, [&](const Array& array) { first = first == nullptr ? &array : first; });
   if (first == nullptr) raise<SyncError>("[network] {} has no array of this process", request.name);
@@ -33,6 +34,7 @@ std::vector<Device> devices_for(const CollectiveRequest& request) {
     for_own_arrays(request, [&](const Array& array) {
       if (std::ranges::find(devices, array.device()) == devices.end()) devices.push_back(array.device());
     });
+  if (devices.empty()) devices.push_back(cpu(0));  // the work is for whoever comes by
   return devices;
 }
 

@@ -16,7 +16,7 @@ namespace tutti {
 
 namespace {
 
-constexpr std::size_t kLeastPiece = 4096;
+constexpr std::size_t kLeastPiece = 8192;  // 64 elements of the largest type of kMostSharedSlices
 constexpr std::size_t kMostPiece = std::size_t{64} << 20U;
 
 // While one waits for others without sleep, these must have cores.

@@ -19,7 +19,7 @@ namespace tutti {
 /// How processes are connected, and how long they wait. The same on all processes but for the waits.
 struct NetworkOptions {
   bool encrypt = true;  ///< false: for a link that nobody else reaches; who connects proves the secret all the same
-  /// Size of what goes at once: reductions go in pieces of it. From 4 KiB to 64 MiB.
+  /// Size of what goes at once: reductions go in pieces of it. From 8 KiB to 64 MiB.
   std::size_t piece_bytes = std::size_t{256} << 10U;
   /// The most memory for what came from other processes and is not used yet.
   std::size_t window_bytes = std::size_t{64} << 20U;

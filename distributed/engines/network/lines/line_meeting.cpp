@@ -236,7 +236,7 @@ class Meeting {
     const FrameCipher::Kind kind = LineHandshake::cipher_of(each.caller, each.called);
     const FrameCipher::Key of_caller = handshake_.proof(Step::key_of_caller, each.caller, each.called);
     const FrameCipher::Key of_called = handshake_.proof(Step::key_of_called, each.caller, each.called);
-    lines_[place][static_cast<std::size_t>(each.caller.lane)] = std::make_unique<Line>(
+    lines_[place][static_cast<std::size_t>(each.caller.lane)] = std::make_unique<FrameLine>(
         std::move(each.connection), kind, called_them ? of_caller : of_called, called_them ? of_called : of_caller);
   }
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <tutti/distributed/engines/network/lines/data_door.h>
-#include <tutti/distributed/engines/network/lines/line.h>
+#include <tutti/distributed/engines/network/lines/frame_line.h>
 #include <tutti/distributed/engines/network/lines/line_handshake.h>
 
 #include <array>
@@ -30,7 +30,7 @@ struct NetworkMeeting {
 };
 
 /// Connections to one other process, by lane; none to oneself.
-using PeerLines = std::array<std::unique_ptr<Line>, kLanes>;
+using PeerLines = std::array<std::unique_ptr<FrameLine>, kLanes>;
 
 /// Connects this process with all others of the meeting. Returns their lines in the order of the ranks. Only who proves
 /// that it knows the key is let in; others, whatever they send or do not send, hold nobody up: they have 2 s, and 64

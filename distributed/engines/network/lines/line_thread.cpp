@@ -18,6 +18,8 @@ namespace {
 constexpr std::size_t kSentByThread = 1 << 20;         // bytes of one line, before another one's turn
 constexpr std::size_t kFramesInTurn = 8;               // number of one line's, before another one's turn
 constexpr std::chrono::milliseconds kLook{50};         // between looks at connections that have ended
+constexpr int kLooks = 20;                             // a millisecond apart, while others serve; then it sleeps
+constexpr std::chrono::milliseconds kParked{100};      // the longest such sleep
 constexpr std::chrono::milliseconds kToldWithin{300};  // time for an abort to go out
 constexpr std::chrono::milliseconds kLeave{2'000};     // time for the last frames to go out
 
@@ -33,10 +35,18 @@ void NetworkLines::run() noexcept {
 
 // While others serve in its place, and for a little longer, as they mostly come again, the thread keeps away.
 void NetworkLines::serve() noexcept {
-  for (std::uint32_t seen = 0; !aborted_.load(std::memory_order_seq_cst) && !stopping_.load();) {
+  std::uint32_t seen = 0;
+  for (int looks = 0;;) {
+    const std::uint32_t rings = parked_.rings();
+    if (aborted_.load(std::memory_order_seq_cst) || stopping_.load()) return;
     if (waiting_.load() > 0 || turns_.load() != seen) {
       seen = turns_.load();
-      ::poll(nullptr, 0, 1);
+      if (++looks <= kLooks || waiting_.load() == 0) {
+        ::poll(nullptr, 0, 1);
+      } else {
+        parked_.sleep(rings, kParked);
+        looks = 0;
+      }
       continue;
     }
     const std::lock_guard turn(turn_);
@@ -79,9 +89,9 @@ void NetworkLines::poll_lines(std::chrono::milliseconds most) {
   if (waits_for_judgement && (most < kLook.zero() || most > kLook)) most = kLook;
   poll(sockets.data(), sockets.size(), static_cast<int>(most.count()));
   if (sockets[0].revents != 0) {
+    woken_.store(false, std::memory_order_seq_cst);  // before what is read: who wakes after this is not overlooked
     std::uint64_t count = 0;
     (void)!::read(wake_.get(), &count, sizeof count);
-    woken_.store(false, std::memory_order_seq_cst);
     // Whoever wakes this thread has launched something, or given room: lines go on that were paused.
     paused_.store(false, std::memory_order_seq_cst);
     for (std::size_t place = 0; place < size(); ++place)
@@ -103,22 +113,22 @@ void NetworkLines::poll_lines(std::chrono::milliseconds most) {
 
 void NetworkLines::receive(std::size_t place, std::size_t lane) {
   NetworkPeer::Incoming& in = peers_[place]->in[lane];
-  Line& line = *peers_[place]->lines[lane];
+  FrameLine& line = *peers_[place]->lines[lane];
   if (in.told && !take_announcement(place, lane)) return;
   for (std::size_t frames = 0; frames < kFramesInTurn && in.open && !aborted_.load();) {
     switch (line.read()) {
-      case Line::Read::nothing_yet: return;
-      case Line::Read::head:
+      case FrameLine::Read::nothing_yet: return;
+      case FrameLine::Read::head:
         if (!place_frame(place, lane)) return;
         break;
-      case Line::Read::frame:
+      case FrameLine::Read::frame:
         take_frame(place, lane);
         line.next();
         ++frames;
         if (in.told && !take_announcement(place, lane)) return;
         break;
-      case Line::Read::end: return line_ended(place, lane, "has ended");
-      case Line::Read::forged:
+      case FrameLine::Read::end: return line_ended(place, lane, "has ended");
+      case FrameLine::Read::forged:
         return abort(
             fmt::format("what came from rank {} was changed on its way to rank {}", rank(place), settings_.rank));
     }
@@ -133,7 +143,7 @@ void NetworkLines::refuse(std::size_t place, const FrameHead& head) const {
 // Gives the content of a frame its place. False: there is none yet.
 bool NetworkLines::place_frame(std::size_t place, std::size_t lane) {
   NetworkPeer::Incoming& in = peers_[place]->in[lane];
-  Line& line = *peers_[place]->lines[lane];
+  FrameLine& line = *peers_[place]->lines[lane];
   const FrameHead& head = line.head();
   const bool data = head.kind == FrameHead::Kind::slices || head.kind == FrameHead::Kind::results;
   if (!data) {
@@ -293,9 +303,10 @@ void NetworkLines::flush_all(std::chrono::milliseconds most) noexcept {
       for (std::size_t lane = 0; peer && lane < kLanes; ++lane) {
         if (!peer->in[lane].open) continue;
         bool counted = false;
-        const Line::Flow flow = peer->lines[lane]->send(kSentByThread, counted);
-        if (flow == Line::Flow::broken) peer->in[lane].open = false;
-        more |= flow == Line::Flow::waiting || (shut && flow == Line::Flow::idle && peer->lines[lane]->unsent() > 0);
+        const FrameLine::Flow flow = peer->lines[lane]->send(kSentByThread, counted);
+        if (flow == FrameLine::Flow::broken) peer->in[lane].open = false;
+        more |= flow == FrameLine::Flow::waiting ||
+                (shut && flow == FrameLine::Flow::idle && peer->lines[lane]->unsent() > 0);
       }
     if ((!more && shut) || Clock::now() > until) return;
     if (more || std::exchange(shut, true)) continue;

@@ -59,6 +59,7 @@ NetworkLines::NetworkLines(std::vector<PeerLines> lines, Settings settings)
 
 NetworkLines::~NetworkLines() {
   stopping_.store(true);
+  parked_.ring();
   wake();
   thread_.join();
 }
@@ -98,7 +99,7 @@ void NetworkLines::put_slices(const SendOrder::Turn& turn) {
   const Lane lane = exchange->sequence() == Sequence::round ? Lane::round : Lane::users;
   for (std::size_t i = 1; i < size(); ++i) {
     const std::size_t place = (place_ + i) % size();
-    Line& line = *peers_[place]->lines[static_cast<std::size_t>(lane)];
+    FrameLine& line = *peers_[place]->lines[static_cast<std::size_t>(lane)];
     FrameHead head{FrameHead::Kind::announcement, exchange->sequence(), 0, exchange->number(), 0, 0};
     if (turn.begin == 0) {
       std::vector<std::byte> told = bytes_of(exchange->announcement());
@@ -136,9 +137,9 @@ void NetworkLines::send_results(const std::shared_ptr<NetworkExchange>& exchange
 // What the kernel has no room for the thread sends. A line that is broken it finds out by itself.
 void NetworkLines::flush(NetworkPeer& peer, Lane lane, std::size_t most) {
   bool counted = false;
-  const Line::Flow flow = peer.lines[static_cast<std::size_t>(lane)]->send(most, counted);
+  const FrameLine::Flow flow = peer.lines[static_cast<std::size_t>(lane)]->send(most, counted);
   if (counted) bell_.ring();
-  if (flow != Line::Flow::idle) wake();
+  if (flow != FrameLine::Flow::idle) wake();
 }
 
 void NetworkLines::take_back(NetworkExchange& exchange, std::uint32_t piece) {
@@ -205,6 +206,7 @@ void NetworkLines::serve_or_sleep(bool serves, std::uint32_t rings, std::chrono:
   }
   waiting_.fetch_sub(1);
   bell_.ring();
+  if (over()) parked_.ring();
 }
 
 std::string NetworkLines::ranks_behind(const Reached& reached) const {
@@ -233,6 +235,7 @@ void NetworkLines::abort(std::string_view reason) noexcept {
     }
     aborted_.store(true, std::memory_order_seq_cst);
   }
+  parked_.ring();
   wake();
 }
 

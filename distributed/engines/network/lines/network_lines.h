@@ -115,6 +115,7 @@ class NetworkLines {
   std::atomic<std::uint32_t> turns_{0};              // number of their turns so far
   SendOrder order_;
   Doorbell bell_;
+  Doorbell parked_;  // wakes the thread while others serve in its place
 
   mutable std::mutex mutex_;  // guards what follows: launches, the thread, and whoever aborts
   std::map<std::pair<Sequence, std::uint32_t>, std::shared_ptr<NetworkExchange>> open_;

@@ -28,7 +28,7 @@ TEST_CASE("network: many reductions on their way have the bits of one process") 
 }
 
 TEST_CASE("network: a large reduction goes in pieces, and their borders change no bits") {
-  for (const std::size_t bytes : {4096, 5000, 1 << 20})
+  for (const std::size_t bytes : {8192, 10'000, 1 << 20})
     for (const std::size_t window : {1, 64 << 20}) {  // two pieces at least
       NetworkOptions options = small_frames();
       options.piece_bytes = bytes;
@@ -37,6 +37,24 @@ TEST_CASE("network: a large reduction goes in pieces, and their borders change n
       group.run_well(
           [&](std::size_t rank, NetworkCommunicator& communicator) { reduce_many(communicator, group, rank, 20); });
     }
+}
+
+TEST_CASE("network: the most slices of the largest type fit the smallest piece") {
+  NetworkOptions options = small_frames();
+  options.piece_bytes = 8192;
+  NetworkGroup group({kMostSharedSlices, 1}, options);
+  group.run_well([&](std::size_t rank, NetworkCommunicator& communicator) {
+    AllReduceRequest request{.slices = {}, .ready = {}};
+    std::vector<Array> slices;
+    for (std::size_t i = 0; i < group.devices[rank]; ++i) {
+      slices.push_back(Array::full({1000}, 1.0, DType::f64, cpu(static_cast<std::uint16_t>(i))));
+      synchronize(cpu(static_cast<std::uint16_t>(i)));
+      request.slices.push_back({slices.back(), true});
+    }
+    communicator.all_reduce(std::move(request))->join(cpu(0));
+    for (const Array& slice : slices)
+      if (slice.to_vector<double>() != std::vector<double>(1000, 17.0)) throw std::runtime_error("another sum");
+  });
 }
 
 TEST_CASE("network: connections go over IPv6, too") {

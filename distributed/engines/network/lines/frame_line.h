@@ -28,10 +28,10 @@ struct OutgoingFrame {
 
 /// A connection to another process that carries frames both ways, without copies where it is not encrypted. Never
 /// blocks. Any thread sends; one at a time receives.
-class Line {
+class FrameLine {
  public:
   /// `sends`, `receives`: the directions' keys.
-  Line(OwnedDescriptor, FrameCipher::Kind, const FrameCipher::Key& sends, const FrameCipher::Key& receives);
+  FrameLine(OwnedDescriptor, FrameCipher::Kind, const FrameCipher::Key& sends, const FrameCipher::Key& receives);
 
   int descriptor() const noexcept { return socket_.get(); }
 
