@@ -89,9 +89,11 @@ void NetworkLines::poll_lines(std::chrono::milliseconds most) {
   if (waits_for_judgement && (most < kLook.zero() || most > kLook)) most = kLook;
   poll(sockets.data(), sockets.size(), static_cast<int>(most.count()));
   if (sockets[0].revents != 0) {
-    woken_.store(false, std::memory_order_seq_cst);  // before what is read: who wakes after this is not overlooked
     std::uint64_t count = 0;
     (void)!::read(wake_.get(), &count, sizeof count);
+    // Last, or a count that comes between would be read, and nobody could wake any more. Who has just not woken has
+    // changed what is looked at from here on.
+    woken_.store(false, std::memory_order_seq_cst);
     // Whoever wakes this thread has launched something, or given room: lines go on that were paused.
     paused_.store(false, std::memory_order_seq_cst);
     for (std::size_t place = 0; place < size(); ++place)

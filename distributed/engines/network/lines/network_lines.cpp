@@ -139,7 +139,7 @@ void NetworkLines::flush(NetworkPeer& peer, Lane lane, std::size_t most) {
   bool counted = false;
   const FrameLine::Flow flow = peer.lines[static_cast<std::size_t>(lane)]->send(most, counted);
   if (counted) bell_.ring();
-  if (flow != FrameLine::Flow::idle) wake();
+  if (flow != FrameLine::Flow::idle || (counted && waiting_.load() > 0)) wake();
 }
 
 void NetworkLines::take_back(NetworkExchange& exchange, std::uint32_t piece) {
