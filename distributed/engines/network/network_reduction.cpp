@@ -180,6 +180,7 @@ void NetworkReduction::combine(std::uint32_t piece, std::int64_t chunk) const {
 // Results lie in what travels for the first slice.
 void NetworkReduction::spread(std::uint32_t piece, std::int64_t chunk) const {
   const Block block = block_at(reduction_->cut(), piece, processes(), chunk);
+  if (block.count == 0) return;
   const std::size_t element = reduction_->element();
   const std::byte* const from = reduction_->travelling(0) + static_cast<std::size_t>(block.begin) * element;
   if (staging_.empty()) {
