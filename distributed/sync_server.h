@@ -122,8 +122,9 @@ class DistributedSyncServer {
   void set_busy(MemberIndex, std::string activity);
   void close(bool unwound = false);  ///< `unwound`: by an exception, as other processes are told
   /// Waits, where all devices of this process have left and others have not, until these have, or the group has failed:
-  /// the others reduce with this process until then. Not called while this process's devices step.
-  void await_others();
+  /// the others reduce with this process until then; and until this process has done its share of users' collectives,
+  /// unless `unwound` by an exception. Not called while this process's devices step or post.
+  void await_others(bool unwound);
   /// Passes a warning to SyncOptions::warn; callable on any thread.
   void tell(std::string warning) { watch_.tell(std::move(warning)); }
   /// Ends the thread that calls `warn`: for who closed the group, on another thread than that one.
@@ -131,6 +132,8 @@ class DistributedSyncServer {
 
   /// The member's thread helps with reductions for some hundred microseconds, then blocks until the answer is there.
   void await(const Answered&, MemberIndex);
+  /// The same, for the release of its step: where there are other processes, it does this one's share until then.
+  void await_release(const Answered&, MemberIndex);
   Communicator& communicator() noexcept { return *communicator_; }
   const SyncOptions& options() const noexcept { return options_; }
   const GroupMembers& members() const noexcept { return members_; }
@@ -182,7 +185,7 @@ class DistributedSyncServer {
   void perform(const Reform&);
   void perform(const Strand&);
 
-  void await_with_others(const Answered&);
+  void help_until(const Answered&, MemberIndex);
   void listen_to_others();
   std::vector<BufferShare> buffer_shares() const;
   void say_of_replicas(std::optional<ProcessLink::Bytes>);
@@ -243,7 +246,7 @@ class DistributedSyncServer {
   std::vector<std::string> busy_;           // activities, by member
   std::unique_ptr<OtherProcesses> others_;  // null: there are none
   OutsideChecks outside_checks_;            // comparisons of replicas with theirs
-  std::shared_ptr<SyncWaiter> leaving_;     // waits until the other processes' devices have left, too
+  std::optional<AwaitOthers> leaving_;      // waits until the other processes' devices have left, too
 
   DeadlineWatch watch_;  // last: its thread uses all of the above
 };

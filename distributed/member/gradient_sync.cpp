@@ -27,7 +27,7 @@ GradientSync::~GradientSync() {
   DistributedSyncServer& server = group_->server();
   if (!server.here()) return;
   const bool unwound = std::uncaught_exceptions() > exceptions_;
-  if (!server.in_callback()) server.await_others();
+  if (!server.in_callback()) server.await_others(unwound);
   server.close(unwound);
   if (!server.in_callback()) server.stop_watching();  // `warn` may use this object until then
 }

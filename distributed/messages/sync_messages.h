@@ -144,6 +144,7 @@ struct RoundReduced {
 /// Answered when nothing is to be done for other processes any more.
 struct AwaitOthers {
   std::shared_ptr<SyncWaiter> waiter;
+  bool unwound = false;  ///< true: by an exception; collectives that others were told of are not waited for
 };
 
 struct Close {

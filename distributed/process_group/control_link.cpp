@@ -115,6 +115,14 @@ ControlLink::ControlLink(std::shared_ptr<ControlChannel> channel, Bytes mine,
   hearing_ = {};
 }
 
+void ControlLink::require_all() {
+  std::optional<End> end;
+  hearing_ = {.said = {}, .ended = [&end](const End& first) { end = first; }};  // nothing is said by all before `open`
+  while (const auto event = channel_->receive(std::chrono::steady_clock::now())) take(*event);
+  hearing_ = {};
+  if (end) throw SyncError(end->text);
+}
+
 void ControlLink::open(Hearing hearing) {
   hearing_ = std::move(hearing);
   thread_ = start_thread<SyncError>("sync, the link to other processes", [this] { run(); });

@@ -30,6 +30,8 @@ class ControlLink final : public ProcessLink {
 
   /// Bytes that all processes gave first, by rank.
   const std::vector<Bytes>& first_words() const noexcept { return first_words_; }
+  /// Throws SyncError if a process is lost or its part has ended. To be called before `open` alone.
+  void require_all();
   void set_members(std::vector<Member> members) { members_ = std::move(members); }
 
   int rank() const noexcept override { return channel_->rank(); }

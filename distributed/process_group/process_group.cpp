@@ -99,14 +99,19 @@ ProcessGroup::Connection ProcessGroup::connect(std::span<const Device> devices, 
   link->set_members(members);
   const std::string run = state_->place.job + hexadecimal(words[0].nonce);
   std::unique_ptr<Communicator> engine;
+  const auto meeting = state_->options.rendezvous;
+  const auto look_around = [&link] { link->require_all(); };  // who has died since comes no more
   const bool share = FirstWords::share_memory(words);
   if (share)
-    engine =
-        SharedMemoryCommunicator::connect(state_->memory_name(run), kEpoch, members, rank(), {.patience = patience});
+    engine = SharedMemoryCommunicator::connect(state_->memory_name(run), kEpoch, members, rank(),
+                                               {.patience = patience, .meeting = meeting, .look_around = look_around});
   else
-    engine = std::make_unique<NetworkCommunicator>(
-        state_->meeting(run, words), door, members,
-        NetworkOptions{.encrypt = state_->options.encrypt, .patience = patience, .grace = kVerdict});
+    engine = std::make_unique<NetworkCommunicator>(state_->meeting(run, words), door, members,
+                                                   NetworkOptions{.encrypt = state_->options.encrypt,
+                                                                  .patience = patience,
+                                                                  .grace = kVerdict,
+                                                                  .meeting = meeting,
+                                                                  .look_around = look_around});
   state_->engine = share ? "shared memory" : "network";
   return {std::move(engine), std::move(link)};
 }

@@ -36,6 +36,7 @@ class CollectiveQueue {
   std::optional<std::string> add(PostCollective);
   const GroupMembers& members() const noexcept { return members_; }  ///< the group's
   bool is_empty() const;
+  bool has_told() const noexcept { return told_ > 0; }     ///< some was given to be told, and is not launched
   std::int64_t due() const noexcept { return done_ + 1; }  ///< number of the next
   bool is_matched() const { return are_matched(1); }       ///< every device has posted the next
   /// A device's part in the next collective, which is matched.

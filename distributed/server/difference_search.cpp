@@ -24,6 +24,7 @@ struct Head {
 
 struct DifferenceSearch::Heard {
   std::size_t rank;
+  std::int64_t subject;
   std::size_t items;
   Digest digest;
   std::string name;
@@ -60,17 +61,21 @@ std::vector<DifferenceSearch::Heard> DifferenceSearch::heard_in(std::span<const 
     if (bytes.size() < sizeof(head) || bytes.size() > sizeof(head) + kMostName)
       raise<SyncError>("[sync] rank {} said {} bytes about its replicas, which are no words", rank, bytes.size());
     std::memcpy(&head, bytes.data(), sizeof(head));
-    if (head.subject != subject_)
+    if (head.subject != subject_ && head.subject >= 0 && subject_ >= 0)
       raise<SyncError>("[sync] rank {} compares its replicas before generation {}, this process before {}", rank,
                        head.subject, subject_);
     const auto name = std::span(bytes).subspan(sizeof(head));
-    heard.push_back({rank, head.items, head.digest, {reinterpret_cast<const char*>(name.data()), name.size()}});
+    heard.push_back(
+        {rank, head.subject, head.items, head.digest, {reinterpret_cast<const char*>(name.data()), name.size()}});
   }
   return heard;
 }
 
 DifferenceSearch::Answer DifferenceSearch::hear(std::span<const Bytes> by_rank) {
   const std::vector<Heard> heard = heard_in(by_rank);
+  const auto of_models = [](const Heard& each) { return each.subject < 0; };
+  if (std::ranges::any_of(heard, of_models) && !std::ranges::all_of(heard, of_models))
+    return Found{"some processes check their replicas now and others do not: SyncOptions::consistency_every differs"};
   const auto other = std::ranges::find_if(heard, [&](const Heard& each) {
     return each.digest != heard[0].digest || each.items != heard[0].items || each.name != heard[0].name;
   });

@@ -29,7 +29,7 @@ class DifferenceSearch {
   };
   using Answer = std::variant<Say, Equal, Found>;
 
-  /// `subject`: what is compared, the same number on all processes.
+  /// `subject`: what is compared, the same number on all processes; below 0 for models, not replicas.
   DifferenceSearch(std::int64_t subject, ReplicaDigest items) : subject_(subject), items_(std::move(items)) {}
 
   /// The processes differ, and in what is being looked for.

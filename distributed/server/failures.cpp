@@ -179,6 +179,10 @@ void DistributedSyncServer::handle(Close& message) {
     others_->end(fmt::format("[sync] {}was unwound by an exception after generation {}", names().process(),
                              ledger_->current_generation() - 1),
                  ledger_->current_generation() - 1, false);
+  if (others_ && collectives_.has_told() && !ledger_->fault())
+    others_->end(fmt::format("[sync] {}closed its group before collective {}, which it had posted", names().process(),
+                             collectives_.due()),
+                 ledger_->current_generation() - 1, false);
   recorder_.note(SyncEvent::Kind::closed, ledger_->current_generation());
   ledger_->close(actions_);
   perform_actions();

@@ -68,11 +68,10 @@ class OtherProcesses::Gate {
   bool closed_ = false;
 };
 
-/// Waits for one task after the other, each `grace` after it came: until then a device's thread may do it. Ends with
+/// Waits for one task after the other, each some time after it came: until then a device's thread may do it. Ends with
 /// the last: what is left then ends when the engine is aborted, or others have come.
 class OtherProcesses::Runner {
  public:
-  explicit Runner(std::chrono::milliseconds grace) : grace_(grace) {}
   ~Runner() {
     {
       const std::lock_guard lock(mutex_);
@@ -83,11 +82,12 @@ class OtherProcesses::Runner {
   }
   void add(std::shared_ptr<CollectiveTask> task) {
     const std::lock_guard lock(mutex_);
-    tasks_.push_back({std::move(task), std::chrono::steady_clock::now() + grace_});
-    news_.notify_all();
+    tasks_.push_back({std::move(task), std::chrono::steady_clock::now() + kGrace});
+    if (tasks_.size() == 1) news_.notify_all();  // else it wakes when the first is due
   }
 
  private:
+  static constexpr std::chrono::milliseconds kGrace{2};
   struct Due {
     std::shared_ptr<CollectiveTask> task;
     std::chrono::steady_clock::time_point at;
@@ -97,16 +97,15 @@ class OtherProcesses::Runner {
     for (;;) {
       news_.wait(lock, [this] { return stopping_ || !tasks_.empty(); });
       if (tasks_.empty()) return;
-      const Due next = std::move(tasks_.front());
+      news_.wait_until(lock, tasks_.front().at, [this] { return stopping_; });
+      const auto task = std::move(tasks_.front().task);
       tasks_.pop_front();
-      news_.wait_until(lock, next.at, [this] { return stopping_; });
       lock.unlock();
-      next.task->wait();
+      if (!task->finished()) task->wait();
       lock.lock();
     }
   }
 
-  const std::chrono::milliseconds grace_;
   std::mutex mutex_;  // guards what follows: tasks are added while the thread takes them
   std::condition_variable news_;
   std::deque<Due> tasks_;
@@ -114,10 +113,9 @@ class OtherProcesses::Runner {
   std::thread thread_ = start_thread<SyncError>("sync, other processes", [this] { run(); });
 };
 
-// Users' collectives are waited for by who resolves them, as a rule.
 void OtherProcesses::finish(std::shared_ptr<CollectiveTask> task, Sequence sequence) {
   auto& runner = runners_[static_cast<std::size_t>(sequence)];
-  if (!runner) runner = std::make_unique<Runner>(std::chrono::milliseconds(sequence == Sequence::users ? 2 : 0));
+  if (!runner) runner = std::make_unique<Runner>();
   runner->add(std::move(task));
 }
 
@@ -126,8 +124,19 @@ void OtherProcesses::note_open(std::shared_ptr<CollectiveTask> task) {
   open_.push_back(std::move(task));
 }
 
-bool OtherProcesses::has_open() const {
-  return std::ranges::any_of(open_, [](const auto& each) { return !each->finished(); });
+void OtherProcesses::end_open(std::function<void()> abort) {
+  using Clock = std::chrono::steady_clock;
+  const auto are_finished = [tasks = open_] {
+    return std::ranges::all_of(tasks, [](const auto& each) { return each->finished(); });
+  };
+  if (aborting_.joinable() || are_finished()) return;
+  aborting_ = start_thread<SyncError>("sync, the end of what is open", [are_finished, abort = std::move(abort)] {
+    for (const auto end = Clock::now() + std::chrono::milliseconds(100); Clock::now() < end;) {
+      if (are_finished()) return;
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    }
+    abort();
+  });
 }
 
 OtherProcesses::OtherProcesses(std::unique_ptr<ProcessLink> link)
@@ -137,6 +146,7 @@ OtherProcesses::~OtherProcesses() { close(); }
 
 void OtherProcesses::close() noexcept {
   for (auto& runner : runners_) runner.reset();  // before the link, which tells of processes that do not come any more
+  if (aborting_.joinable()) aborting_.join();
   link_->close();
   gate_->close();
 }

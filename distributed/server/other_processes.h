@@ -15,6 +15,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <thread>
 #include <variant>
 #include <vector>
 
@@ -50,12 +51,15 @@ class OtherProcesses {
   /// Calls `done` once all tasks are finished, with the first error of any, on a thread that finishes one of them; not
   /// after `close`.
   void after(std::span<const std::shared_ptr<CollectiveTask>>, std::function<void(std::exception_ptr)> done);
-  /// Does this process's share of a reduction that no device's thread may wait for, on a thread of its own for each
-  /// sequence.
-  void finish(std::shared_ptr<CollectiveTask>, Sequence = Sequence::round);
+  /// Does this process's share of a reduction unless a device's thread does it within 2 ms, on a thread of its own for
+  /// each sequence: others wait for it, and devices here may wait for something else, or have left.
+  void finish(std::shared_ptr<CollectiveTask>, Sequence);
   /// Notes a task of no round's reductions, which other processes have a share of.
   void note_open(std::shared_ptr<CollectiveTask>);
-  bool has_open() const;  ///< some task that was noted is not finished
+  /// Calls `abort`, on a thread of its own, if some noted task is not finished 100 ms from now: other processes may
+  /// have done their shares before they ended.
+  void end_open(std::function<void()> abort);
+  const std::vector<std::shared_ptr<CollectiveTask>>& noted() const noexcept { return open_; }
   /// Ranks that have not said what this process waits to hear.
   std::vector<int> missing(ProcessLink::Line line) const { return link_->missing(line); }
   /// Tells of a collective that all devices here have posted.
@@ -94,6 +98,7 @@ class OtherProcesses {
   Agree asked_;
   Awaited awaited_ = Awaited::nothing;
   std::vector<Ended> others_ended_;                    // one for each process at most
+  std::thread aborting_;                               // runs once a failure has left tasks open
   std::vector<std::shared_ptr<CollectiveTask>> open_;  // noted ones; those that are finished go with the next
   bool ended_ = false;                                 // this process's part
   bool compares_ = true;

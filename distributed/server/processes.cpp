@@ -150,7 +150,8 @@ void DistributedSyncServer::handle(std::unique_ptr<ProcessEnded>& message) {
   const std::string text = message->end.text;
   others_->note(std::move(message->end));
   end_with_others(false);
-  if (failed && ledger_ && ledger_->fault() && others_->has_open()) communicator_->abort(text);
+  const bool over = !ledger_ || ledger_->fault() || ledger_->all_left();  // and nothing failed by it
+  if (failed && over) others_->end_open([this, text] { communicator_->abort(text); });
 }
 
 // What that process has completed, this one completes, too, before it fails. One that has closed its group is missed
@@ -180,19 +181,25 @@ void DistributedSyncServer::end_with_others(bool step_begins) {
 }
 
 // Who has launched nothing of this round ends nothing: others may still finish the round that is complete here. What is
-// open beside it ends with a failure, as those who wait for it would wait for a process that does not come any more;
-// who closes the group does its share of it.
+// open beside it ends soon after a failure, as those who wait for it may wait for a process that does not come any
+// more; who closes the group does its share of it.
 void DistributedSyncServer::tell_others(const Fault& fault, const std::string& text) {
   const bool failed = fault.kind != Fault::Kind::closed;
-  if (!round_.result->reduced.empty() || (failed && others_->has_open())) communicator_->abort(text);
+  if (!round_.result->reduced.empty())
+    communicator_->abort(text);
+  else if (failed)
+    others_->end_open([this, text] { communicator_->abort(text); });
   others_->end(text, ledger_->current_generation() - 1, !failed);
 }
 
-void DistributedSyncServer::handle(AwaitOthers& message) { leaving_ = std::move(message.waiter); }
+void DistributedSyncServer::handle(AwaitOthers& message) { leaving_ = std::move(message); }
 
 void DistributedSyncServer::answer_when_over() {
-  if (!leaving_ || (ledger_ && all_left_here() && !ledger_->all_left() && !ledger_->fault())) return;
-  std::exchange(leaving_, nullptr)->release(nullptr);
+  if (!leaving_) return;
+  const bool failed = ledger_ && ledger_->fault();
+  const bool others_go_on = ledger_ && all_left_here() && !ledger_->all_left();
+  if (!failed && (others_go_on || (collectives_.has_told() && !leaving_->unwound))) return;
+  std::exchange(leaving_, std::nullopt)->waiter->release(nullptr);
 }
 
 }  // namespace tutti

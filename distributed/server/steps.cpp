@@ -197,7 +197,7 @@ void DistributedSyncServer::perform(const Launch& launch) {
   if (!reduced) return;
   recorder_.launched(launch.generation, launch.places, reduced->task, launched_at);
   if (options_.overlap == Overlap::in_backward || others_) launched_.append(*reduced);
-  if (others_ && all_left_here()) others_->finish(reduced->task);
+  if (others_) others_->finish(reduced->task, Sequence::round);
   round_.result->reduced.push_back(std::move(*reduced));
 }
 
@@ -228,8 +228,10 @@ void DistributedSyncServer::make_buffers_equal() {
   for (CollectiveRequest& request : plan_buffers(options_.buffers, replicas_.buffers(), buffer_shares())) {
     if (others_) request.devices = members_.devices();
     auto task = communicator_->collective(std::move(request));
-    if (others_) others_->note_open(task);
-    if (others_ && all_left_here()) others_->finish(task);
+    if (others_) {
+      others_->note_open(task);
+      others_->finish(task, Sequence::round);
+    }
     round_.result->buffer_tasks.push_back(std::move(task));
   }
 }

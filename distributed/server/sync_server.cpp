@@ -92,7 +92,7 @@ void DistributedSyncServer::post(SyncMessage&& message, MemberIndex member) {
   communicator_->crew().help(members_[member].device);
 }
 
-void DistributedSyncServer::await(const Answered& waiter, MemberIndex member) {
+void DistributedSyncServer::help_until(const Answered& waiter, MemberIndex member) {
   Crew& crew = communicator_->crew();
   const Device device = members_[member].device;
   spin_until([&] {
@@ -100,14 +100,18 @@ void DistributedSyncServer::await(const Answered& waiter, MemberIndex member) {
     crew.help_all(device);
     return waiter.done();
   });
-  if (others_)
-    await_with_others(waiter);
-  else
-    waiter.wait();
 }
 
-// A round is released when it is reduced over all processes, and nobody else may be there to do this one's share.
-void DistributedSyncServer::await_with_others(const Answered& waiter) {
+// A reduction that is open may wait for what this thread does after the answer, and is not waited for.
+void DistributedSyncServer::await(const Answered& waiter, MemberIndex member) {
+  help_until(waiter, member);
+  waiter.wait();
+}
+
+// A round is released when it is reduced over all processes.
+void DistributedSyncServer::await_release(const Answered& waiter, MemberIndex member) {
+  help_until(waiter, member);
+  if (!others_) return waiter.wait();
   for (;;) {
     const std::uint32_t seen = news_.load(std::memory_order_acquire);
     if (waiter.done()) return;
@@ -192,11 +196,14 @@ void DistributedSyncServer::set_busy(MemberIndex member, std::string activity) {
 
 void DistributedSyncServer::close(bool unwound) { post(Close{unwound}); }
 
-void DistributedSyncServer::await_others() {
+void DistributedSyncServer::await_others(bool unwound) {
   if (!others_) return;
   auto waiter = std::make_shared<SyncWaiter>();
-  post(AwaitOthers{waiter});
+  post(AwaitOthers{waiter, unwound});
   waiter->wait();
+  if (unwound) return;
+  // Nothing more is launched: who closes its group then owes the others nothing.
+  for (const auto& task : others_->noted()) task->wait();
 }
 
 SyncReport DistributedSyncServer::report() const {

@@ -70,9 +70,10 @@ NetworkCommunicator::NetworkCommunicator(const NetworkMeeting& meeting, const Da
   for (std::size_t place = 0; place < slices.size(); ++place)
     if (slices[place] == 0) raise<SyncError>("[network] rank {} has no device", meeting.places[place].rank);
   most_slices_ = std::ranges::max(slices);
-  flight_.reset(new NetworkFlight{{connect_lines(meeting, door, known.piece_bytes, known.encrypt, known.patience),
-                                   settings_of(meeting, members, known)},
-                                  {}});
+  flight_.reset(new NetworkFlight{
+      {connect_lines(meeting, door, known.piece_bytes, known.encrypt, known.meeting, known.look_around),
+       settings_of(meeting, members, known)},
+      {}});
 }
 
 NetworkCommunicator::~NetworkCommunicator() { flight_->crew.finish(); }

@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string_view>
@@ -26,6 +27,9 @@ struct NetworkOptions {
   std::chrono::milliseconds patience = std::chrono::minutes(1);  ///< longest wait for a process
   /// Time in which somebody may say why a connection has ended, before that itself is the reason.
   std::chrono::milliseconds grace{200};
+  std::chrono::milliseconds meeting = std::chrono::minutes(1);  ///< longest wait for all to connect
+  /// Called now and then while processes connect; what it throws ends that.
+  std::function<void()> look_around{};
 };
 
 /// CPU devices of several processes that need not share a host: over TCP every process gets the slices of its share of

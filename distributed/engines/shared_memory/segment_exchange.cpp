@@ -36,11 +36,13 @@ class Exchange {
     segments_[place_of(meeting.rank)] = own;
   }
 
-  std::vector<std::shared_ptr<SharedSegment>> run(std::chrono::milliseconds patience) {
+  std::vector<std::shared_ptr<SharedSegment>> run(std::chrono::milliseconds patience,
+                                                  const std::function<void()>& look_around) {
     const auto deadline = Clock::now() + patience;
     while (std::ranges::count(segments_, nullptr) > 0) {
       const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
       if (left.count() <= 0) raise_missing(patience);
+      if (look_around) look_around();
       call_lower_ranks();
       wait_for_news(std::min(left, kNextTry));
       for (std::size_t place = 0; place < called_.size(); ++place) hear_called(place);
@@ -148,13 +150,14 @@ std::string segment_address(const SegmentMeeting& meeting, int rank) {
 
 std::vector<std::shared_ptr<SharedSegment>> exchange_segments(const SegmentMeeting& meeting,
                                                               const std::shared_ptr<SharedSegment>& own,
-                                                              std::chrono::milliseconds patience) {
+                                                              std::chrono::milliseconds patience,
+                                                              const std::function<void()>& look_around) {
   const auto& ranks = meeting.ranks;
   if (!std::ranges::is_sorted(ranks) || std::ranges::adjacent_find(ranks) != ranks.end() ||
       std::ranges::find(ranks, meeting.rank) == ranks.end())
     raise<SyncError>("[shared_memory] ranks {} must ascend and have rank {} among them", fmt::join(ranks, ", "),
                      meeting.rank);
-  return Exchange(meeting, own).run(patience);
+  return Exchange(meeting, own).run(patience, look_around);
 }
 
 }  // namespace tutti

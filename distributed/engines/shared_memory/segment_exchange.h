@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -23,10 +24,11 @@ struct SegmentMeeting {
 /// namespace. That they meet proves that they run on one host. Returns all segments in the order of the ranks. Only
 /// processes of this user that say the right epoch and their rank are let in; others, whatever they send or
 /// do not send, hold nobody up. Throws SyncError naming the ranks that have not come within `patience`, Error if the
-/// name is taken.
+/// name is taken, and what `look_around` throws, which is called now and then if it is there.
 std::vector<std::shared_ptr<SharedSegment>> exchange_segments(const SegmentMeeting&,
                                                               const std::shared_ptr<SharedSegment>& own,
-                                                              std::chrono::milliseconds patience);
+                                                              std::chrono::milliseconds patience,
+                                                              const std::function<void()>& look_around = {});
 
 /// Address of a rank's socket in the abstract namespace, without the leading zero byte.
 std::string segment_address(const SegmentMeeting&, int rank);

@@ -73,7 +73,7 @@ std::unique_ptr<SharedMemoryCommunicator> SharedMemoryCommunicator::connect(cons
                                                                             std::span<const Member> members, int rank,
                                                                             SharedMemoryOptions options) {
   const auto own = make_segment(epoch, rank, options);
-  auto segments = exchange_segments({name, epoch, ranks_of(members), rank}, own, checked(options).patience);
+  auto segments = exchange_segments({name, epoch, ranks_of(members), rank}, own, options.meeting, options.look_around);
   return std::make_unique<SharedMemoryCommunicator>(std::move(segments), epoch, members, rank, options);
 }
 

@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -25,6 +26,9 @@ struct SharedMemoryOptions {
   std::size_t piece_bytes = std::size_t{2} << 20U;
   std::size_t array_bytes = 0;                                   ///< size of what `shared_array` hands out
   std::chrono::milliseconds patience = std::chrono::minutes(1);  ///< longest wait for a process
+  std::chrono::milliseconds meeting = std::chrono::minutes(1);   ///< longest wait for all to exchange their memory
+  /// Called now and then during that; what it throws ends it.
+  std::function<void()> look_around{};
 };
 
 /// CPU devices of several processes of one host, each of which maps the memory of all: every process sums a share of

@@ -57,7 +57,7 @@ void StepResults::finish_posted() noexcept {
 // The result of a step, once its reductions on this device are done. What it returns failed the step: no reduction
 // touches this device's storage any more, and there are no gradients.
 std::exception_ptr StepResults::collect(Posted& posted, std::shared_ptr<const RoundResult>& result) noexcept {
-  place_.server.await(*posted.waiter, place_.index);
+  place_.server.await_release(*posted.waiter, place_.index);
   const std::shared_ptr<SyncWaiter> waiter = std::exchange(posted.waiter, nullptr);
   std::exception_ptr error = waiter->error();
   // Committed: unless it is installed, whoever loads a checkpoint of it writes its parameters.

@@ -97,6 +97,28 @@ TEST_CASE("several_processes, checks: other options, by their values") {
   }
 }
 
+TEST_CASE("several_processes, checks: other options of a process that has left at once, and other checks") {
+  SyncOptions other;
+  other.bucket_bytes = 4096;
+  ProcessThreads group({1, 1});
+  const auto errors = errors_of_devices(2, [&](std::size_t rank) {
+    GradientSync sync(group.devices_of(rank), rank == 1 ? other : SyncOptions{}, group.engine(rank),
+                      std::move(group.links[rank]));
+    auto replicas = sync.replicate(Model(Generator(1)));
+    if (rank == 1) return sync.leave(device(1));
+    Sgd optimizer(replicas[0].parameters(), 0.05);
+    train_step(sync, replicas[0], optimizer, rank, 0);
+  });
+  CAPTURE(errors[0]);
+  CHECK(contains(errors[0], "rank 1's replicas or options are not those of rank 0"));
+  SyncOptions checked;
+  checked.consistency_every = 1;
+  for (const std::string& error : errors_of_models([](std::size_t) { return Model(Generator(1)); }, {}, checked)) {
+    CAPTURE(error);
+    CHECK(contains(error, "SyncOptions::consistency_every differs"));
+  }
+}
+
 TEST_CASE("several_processes, checks: consistency is found, also where some have left, and a difference is named") {
   for (const bool differs : {false, true}) {
     ProcessThreads group({2, 1, 1});

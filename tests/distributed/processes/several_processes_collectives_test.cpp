@@ -257,6 +257,57 @@ TEST_CASE("several_processes, collectives: who waits for a process that has died
   CHECK(std::chrono::steady_clock::now() - started < std::chrono::seconds(20));  // not the engine's patience, 30 s
 }
 
+// The others reduce with it, though nobody here waits for the result.
+TEST_CASE("several_processes, collectives: one that a process drops before it closes its group is done all the same") {
+  for (const bool steps : {false, true}) {
+    ProcessThreads group({1, 1});
+    std::vector<double> sum;
+    const auto errors = group.run({}, [&](std::size_t rank, GradientSync& sync) {
+      std::vector<Model> replicas;
+      if (steps) {
+        replicas = sync.replicate(Model(Generator(3)));
+        Sgd optimizer(replicas[0].parameters(), 0.05);
+        train_step(sync, replicas[0], optimizer, rank, 0);
+        sync.leave(device(rank));
+      }
+      PendingTensor pending = sync.all_reduce(device(rank), drawn(rank, 1, {300'000}));
+      if (rank == 1) return;
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      append(sum, pending.resolve());
+    });
+    for (const std::string& error : errors) CHECK(error == "");
+    CHECK(sum.size() == 300'000);
+  }
+}
+
+// Rank 1 needs the second collective before its bucket of the second layer is complete.
+TEST_CASE("several_processes, collectives: who waits in one waits for no bucket that others launch behind it") {
+  struct Layered : Module {
+    explicit Layered(Generator random) : first(4, 4, random), second(4, 4, random) {}
+    void visit(MemberVisitor& v) override {
+      v.module("first", first);
+      v.module("second", second);
+    }
+    Linear first;
+    Linear second;
+  };
+  ProcessThreads group({1, 1});
+  const auto errors = group.run({.bucket_bytes = 1}, [&](std::size_t rank, GradientSync& sync) {
+    auto replicas = sync.replicate(Layered(Generator(3)));
+    const auto shared = [&](const Tensor& x) { return sync.all_reduce(device(rank), x).resolve(); };
+    Sgd optimizer(replicas[0].parameters(), 0.05);
+    for (int i = 0; i < 3; ++i) {
+      optimizer.zero_grad();
+      auto step = sync.step(device(rank));
+      Tensor x = replicas[0].first.forward(drawn(rank, 1, {2, 4}));
+      if (rank == 1) x = replicas[0].second.forward(x);
+      x = replicas[0].second.forward(shared(shared(x)));
+      step.backward(mean(square(x)));
+    }
+  });
+  for (const std::string& error : errors) CHECK(error == "");
+}
+
 TEST_CASE("several_processes, collectives: a root that no process has is refused before anything is posted") {
   ProcessThreads group({1, 1});
   const auto errors = group.run({}, [&](std::size_t rank, GradientSync& sync) {

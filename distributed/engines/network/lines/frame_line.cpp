@@ -74,7 +74,8 @@ FrameLine::Flow FrameLine::send(std::size_t most, bool& counted) {
     std::size_t skip = sent_;
     if (out_.encrypts()) {
       const FrameHead& head = queue_.front().head;
-      if (sent_ == 0) {
+      if (!sealed_) {
+        sealed_ = true;
         sealed_out_.resize(sizeof head + head.bytes + FrameCipher::kTag);
         std::memcpy(sealed_out_.data(), &head, sizeof head);
         std::byte* at = sealed_out_.data() + sizeof head;
@@ -102,6 +103,7 @@ FrameLine::Flow FrameLine::send(std::size_t most, bool& counted) {
         counted = true;
       }
       queue_.pop_front();
+      sealed_ = false;
     }
   }
   return Flow::idle;
@@ -111,7 +113,7 @@ void FrameLine::cut(OutgoingFrame last) {
   const std::lock_guard lock(mutex_);
   cut_ = true;
   if (queue_.size() > 1) queue_.erase(queue_.begin() + 1, queue_.end());
-  if (sent_ == 0) queue_.clear();
+  if (sent_ == 0 && !sealed_) queue_.clear();
   if (!queue_.empty()) {  // its rest, from memory of its own
     OutgoingFrame& begun = queue_.front();
     begun.gone = nullptr;

@@ -46,7 +46,7 @@ class FrameLine {
   Flow send(std::size_t most, bool& counted);
   bool has_more() const;
   /// Ends what is queued: nothing is read any more from where frames point, and nothing can be put. What the other side
-  /// has a part of goes out whole, and then `last`.
+  /// has a part of, or is encrypted, goes out whole, and then `last`.
   void cut(OutgoingFrame last);
   void cut_all() noexcept;     ///< the same, and nothing goes out any more
   std::size_t unsent() const;  ///< bytes that the other side's kernel does not have yet
@@ -71,6 +71,7 @@ class FrameLine {
   FrameCipher out_;
   std::deque<OutgoingFrame> queue_;
   std::vector<std::byte> sealed_out_;  // the first of the queue, encrypted
+  bool sealed_ = false;                // the first of the queue is: its nonce is used, and it has to go
   std::size_t sent_ = 0;               // bytes of the first of the queue, with its head, that the kernel has
   bool cut_ = false;
 

@@ -12,6 +12,7 @@
 #include <cstring>
 #include <list>
 #include <optional>
+#include <random>
 #include <utility>
 
 namespace tutti {
@@ -23,6 +24,7 @@ using Proof = LineHandshake::Proof;
 using Step = LineHandshake::Step;
 
 constexpr std::size_t kMostWaiting = 64;  // connections of who has proved nothing yet
+constexpr std::size_t kMostTaken = 16;    // new connections between two looks at the others
 constexpr std::chrono::milliseconds kHandshake{2'000};
 constexpr std::chrono::milliseconds kNextTry{20};  // until a process that does not answer is called again
 
@@ -43,6 +45,7 @@ struct Handshake {
   OwnedDescriptor connection;
   State state;
   Clock::time_point deadline;
+  std::uint32_t called_rank = 0;  // whom the caller has called
   LineHello caller{};
   LineHello called{};
   std::array<std::byte, sizeof(Answer)> received{};
@@ -82,11 +85,12 @@ class Meeting {
         calls_(meeting.places.size()),
         next_call_(meeting.places.size()) {}
 
-  std::vector<PeerLines> run(std::chrono::milliseconds patience) {
+  std::vector<PeerLines> run(std::chrono::milliseconds patience, const std::function<void()>& look_around) {
     const auto deadline = Clock::now() + patience;
     while (!complete()) {
       const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
       if (left.count() <= 0) raise_missing(patience);
+      if (look_around) look_around();
       call_lower_ranks();
       wait_for_news(std::min(left, kNextTry));
       for (auto& of_process : calls_)
@@ -124,6 +128,7 @@ class Meeting {
         if (!connection) continue;
         calls_[place][lane].emplace(
             Handshake{std::move(connection), Handshake::State::connecting, Clock::now() + kHandshake});
+        calls_[place][lane]->called_rank = static_cast<std::uint32_t>(meeting_.places[place].rank);
         calls_[place][lane]->caller = hello(static_cast<Lane>(lane));
       }
     }
@@ -142,13 +147,23 @@ class Meeting {
     poll(sockets.data(), sockets.size(), static_cast<int>(most.count()));
   }
 
-  // Strangers that say nothing make room for those who come later.
+  // Strangers that say nothing make room for those who come later: any of them, so that a flood of them does not keep
+  // out who needs a while for its first words.
   void hear_callers() {
-    while (OwnedDescriptor connection = door_.accept()) {
-      if (callers_.size() == kMostWaiting) callers_.pop_front();
+    for (std::size_t taken = 0; taken < kMostTaken; ++taken) {
+      OwnedDescriptor connection = door_.accept();
+      if (!connection) break;
+      if (callers_.size() == kMostWaiting) make_room();
       callers_.push_back(Handshake{std::move(connection), Handshake::State::awaiting_hello, Clock::now() + kHandshake});
     }
     std::erase_if(callers_, [this](Handshake& each) { return is_over(each); });
+  }
+
+  void make_room() {
+    std::vector<std::list<Handshake>::iterator> silent;
+    for (auto each = callers_.begin(); each != callers_.end(); ++each)
+      if (each->state == Handshake::State::awaiting_hello) silent.push_back(each);
+    callers_.erase(silent.empty() ? callers_.begin() : silent[random_() % silent.size()]);
   }
 
   // Goes on with a handshake as far as that is possible now. True: it is over, well or not.
@@ -186,6 +201,7 @@ class Meeting {
     const Got got = receive_whole(each, answer);
     if (got != Got::all) return got == Got::nothing_yet;
     each.called = answer.hello;
+    if (each.called.rank != each.called_rank || each.called.lane != each.caller.lane) return false;
     if (!LineHandshake::equal(answer.proof, handshake_.proof(Step::called_proves, each.caller, each.called)))
       return false;
     if (!send_whole(each.connection.get(), handshake_.proof(Step::caller_proves, each.caller, each.called)))
@@ -257,17 +273,19 @@ class Meeting {
   std::vector<std::array<std::optional<Handshake>, kLanes>> calls_;  // by place
   std::vector<Clock::time_point> next_call_;                         // by place
   std::list<Handshake> callers_;                                     // oldest first
+  std::minstd_rand random_{std::random_device()()};
 };
 
 }  // namespace
 
 std::vector<PeerLines> connect_lines(const NetworkMeeting& meeting, const DataDoor& door, std::size_t piece_bytes,
-                                     bool encrypts, std::chrono::milliseconds patience) {
+                                     bool encrypts, std::chrono::milliseconds patience,
+                                     const std::function<void()>& look_around) {
   const auto ranks_ascend = [](const auto& one, const auto& next) { return one.rank >= next.rank; };
   if (std::ranges::adjacent_find(meeting.places, ranks_ascend) != meeting.places.end() ||
       std::ranges::find(meeting.places, meeting.rank, &NetworkMeeting::Place::rank) == meeting.places.end())
     raise<SyncError>("[network] ranks must ascend and have rank {} among them", meeting.rank);
-  return Meeting(meeting, door, piece_bytes, encrypts).run(patience);
+  return Meeting(meeting, door, piece_bytes, encrypts).run(patience, look_around);
 }
 
 }  // namespace tutti

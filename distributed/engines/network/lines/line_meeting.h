@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -35,8 +36,8 @@ using PeerLines = std::array<std::unique_ptr<FrameLine>, kLanes>;
 /// Connects this process with all others of the meeting. Returns their lines in the order of the ranks. Only who proves
 /// that it knows the key is let in; others, whatever they send or do not send, hold nobody up: they have 2 s, and 64
 /// wait at most. Throws SyncError naming the ranks that have not come within `patience`, or a process whose options
-/// differ, with both values.
+/// differ, with both values, and what `look_around` throws, which is called now and then if it is there.
 std::vector<PeerLines> connect_lines(const NetworkMeeting&, const DataDoor&, std::size_t piece_bytes, bool encrypts,
-                                     std::chrono::milliseconds patience);
+                                     std::chrono::milliseconds patience, const std::function<void()>& look_around = {});
 
 }  // namespace tutti

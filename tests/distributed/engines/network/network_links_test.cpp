@@ -169,7 +169,7 @@ TEST_CASE("network: strangers hold nobody up, and are not let in") {
 TEST_CASE("network: who has another secret, or is of another epoch, is missing") {
   for (const bool other_key : {false, true}) {
     NetworkOptions options = small_frames();
-    options.patience = std::chrono::milliseconds(400);
+    options.meeting = std::chrono::milliseconds(400);
     NetworkGroup group({1, 1}, options);
     group.change_rank = [&](std::size_t rank, NetworkMeeting& meeting, NetworkOptions&) {
       if (rank == 0) return;
