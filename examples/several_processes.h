@@ -18,15 +18,17 @@
 
 namespace examples {
 
-/// The command `tutti`: beside this program, or where the build has it. Error naming the places without it.
+/// The command `tutti`: beside this program, or where the build has it, also for a program of ./dev demo, which lies in
+/// the build's folder itself. Error naming the places without it.
 inline std::string launcher() {
   std::error_code error;
   const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error).parent_path();
-  const std::array<std::filesystem::path, 2> places{self / "tutti", self.parent_path() / "command" / "tutti"};
+  const std::array<std::filesystem::path, 3> places{self / "tutti", self / "command" / "tutti",
+                                                    self.parent_path() / "command" / "tutti"};
   for (const auto& place : places)
     if (access(place.c_str(), X_OK) == 0) return place;
-  tutti::raise<tutti::Error>("--processes starts this program by the command tutti, which is neither {} nor {}",
-                             places[0].string(), places[1].string());
+  tutti::raise<tutti::Error>("--processes starts this program by the command tutti, which is none of {}, {}, {}",
+                             places[0].string(), places[1].string(), places[2].string());
 }
 
 /// Sees to it that --processes holds: returns in a process that is one of so many, else becomes

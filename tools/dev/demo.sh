@@ -25,6 +25,10 @@ folder=""
 configure_demo "examples/$example"
 program=""
 build_demo "$example"
+# Several processes are started by the command.
+for option in "$@"; do
+  case $option in --processes | --processes=*) compile "$folder" command/tutti ;; esac
+done
 # Paths are the caller's; the defaults lie here.
 paths=()
 take=0
