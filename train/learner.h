@@ -43,7 +43,7 @@ struct LearnerOptions {
   bool synchronize_batch_norms = false;
   enum class Evaluation : std::uint8_t {
     /// Evaluates on the main device, of several processes the first one's, on all of its evaluation data. The others
-    /// wait, at most for SyncOptions::fail_after.
+    /// wait, at most for SyncOptions::fail_after; each process's main trainer then has the means, for its hooks too.
     main,
     all,  ///< evaluates on every device, each on its share; the means, the same everywhere, are those of all examples
   };
@@ -112,7 +112,7 @@ template <class M, class Item, template <class> class TrainerOf = EagerTrainer> 
   void on_trainers(const std::function<void(std::size_t, EagerTrainerBase&)>& work) {
     on_first_trainers(devices(), work);
   }
-  /// The means, on every process.
+  /// The means, on every process, whose main trainers store them and call their hooks.
   Metrics evaluate(std::int64_t steps = kUnlimited) {
     Metrics means;
     const bool all = options_.evaluation == Evaluation::all;
@@ -121,7 +121,11 @@ template <class M, class Item, template <class> class TrainerOf = EagerTrainer> 
       Metrics own = trainer.evaluate(steps);
       if (d == 0) means = std::move(own);
     });
-    return all || world_.processes == 1 ? means : first_of_processes(sync_, means);
+    if (all || world_.processes == 1) return means;
+    means = first_of_processes(sync_, means);
+    if (!writes())
+      on_first_trainers(1, [&](std::size_t, EagerTrainerBase& trainer) { trainer.take_evaluation(means); });
+    return means;
   }
   /// All that the run keeps: "model", "optimizer", "trainer" and, where there are, "sparse_optimizer" and "scaler",
   /// saved from the main device and loaded into all, "data" and "measured", each device's own, and "compression", what

@@ -72,6 +72,9 @@ class Trainer {
   /// "evaluation/name". In evaluation mode and without gradients; the mode before comes back whatever happens. May be
   /// called by hooks during training. Runs to its end, also if a stop is asked for.
   Metrics evaluate(std::int64_t steps = kUnlimited);
+  /// Takes the means of an evaluation that another process has made, as if it had been made here: into the storage, and
+  /// to the hooks' before_evaluation and after_evaluation.
+  void take_evaluation(const Metrics& means);
   /// Training ends after the step that is running; with several devices, at the next step that none has begun. An
   /// evaluation of an EvaluationPlan ends before its next step, on all devices: it gives no means and no
   /// after_evaluation, and is made again when training goes on by a plan. Any thread.
@@ -97,6 +100,9 @@ class Trainer {
   bool completed() const noexcept { return completed_; }
   /// Reason why training ended; empty: by its limits.
   const std::string& stop_reason() const noexcept { return stop_reason_; }
+  /// Reason of a stop that any of several processes was asked for too late to end the last call of train, the same on
+  /// all; empty: there was none. Nothing in one process, and after an error.
+  virtual std::optional<std::string> late_stop() const { return std::nullopt; }
   double data_time() const noexcept { return data_time_; }  ///< seconds waited for this step's data
   EventStorage& storage() noexcept { return storage_; }
 
@@ -127,7 +133,11 @@ class Trainer {
   virtual void begin_training() {}                   ///< called after before_train of all hooks
   virtual void finish_updates() {}                   ///< uses what is accumulated: a window or the steps have ended
   virtual void finish_training() {}                  ///< the last step of this call of train is done
-  virtual void failed(std::exception_ptr) {}         ///< training ends by this error: to tell other devices
+  virtual void training_ended() {}                   ///< called after `end` of all hooks
+  /// Called after after_train of all hooks where training came to its end, with the first error of these; returns what
+  /// train throws: of several processes, the error of any.
+  virtual std::exception_ptr after_training(std::exception_ptr own) { return own; }
+  virtual void failed(std::exception_ptr) {}  ///< training ends by this error: to tell other devices
   /// Device in lines about errors: " on cpu:1", where there are several.
   virtual std::string where() const { return {}; }
   /// Asked before each training step: the reason to stop, if the devices agreed to.
@@ -136,8 +146,8 @@ class Trainer {
   virtual bool stop_is_requested();
   /// Asked after an evaluation by plan, also on devices that it does not concern: the reason, if it was stopped on any.
   virtual std::optional<std::string> evaluation_stopped(bool here);
-  /// Called after a whole evaluation by plan, hooks too; also on devices that it does not concern.
-  virtual void evaluation_ended() {}
+  /// Called after a whole evaluation by plan, hooks too; also on devices that it does not concern, which have no means.
+  virtual void evaluation_ended(const std::optional<Metrics>& /*means*/) {}
   virtual void set_training(bool) = 0;
   virtual void start_evaluation();                 ///< default: Error, there are no evaluation data
   virtual bool next_evaluation_data();             ///< false: no more
@@ -170,6 +180,8 @@ class Trainer {
   void evaluate_if_due();
   std::optional<Metrics> run_evaluation(std::int64_t steps, bool by_plan);
   std::optional<Metrics> evaluation_steps(std::int64_t steps, bool by_plan);
+  template <class Work> void in_evaluation(Work);
+  void report_evaluation(const Metrics& means);
   bool ends_early(bool here);
   void after_train(std::exception_ptr first);
   void log(std::string_view line) const noexcept;

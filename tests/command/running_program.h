@@ -119,6 +119,7 @@ class RunningProgram {
   std::array<int, 2> pipes_{-1, -1};
 };
 
+#ifdef TUTTI_COMMAND  // in the tests of the command
 /// `tutti launch` with these options, of a script of /bin/sh.
 inline std::vector<std::string> launch_script(std::vector<std::string> options, const std::string& script) {
   std::vector<std::string> words{TUTTI_COMMAND, "launch"};
@@ -126,6 +127,7 @@ inline std::vector<std::string> launch_script(std::vector<std::string> options, 
   words.insert(words.end(), {"--", "/bin/sh", "-c", script});
   return words;
 }
+#endif
 
 inline std::vector<std::string> lines_of(const std::string& text) {
   std::vector<std::string> lines;

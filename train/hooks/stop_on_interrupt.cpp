@@ -9,13 +9,15 @@
 #include <cerrno>
 #include <csignal>
 #include <mutex>
+#include <optional>
+#include <string>
 #include <string_view>
 #include <utility>
 
 namespace tutti {
 namespace {
 
-constexpr const char* kReason = "interrupted";
+constexpr const char* kReason = "interrupted by Ctrl-C";
 
 std::atomic<bool> signalled{false};
 static_assert(std::atomic<bool>::is_always_lock_free);
@@ -55,20 +57,24 @@ void listen() {
 StopOnInterrupt::~StopOnInterrupt() { end_listening(); }
 
 void StopOnInterrupt::before_train() {
-  interrupted_ = false;
+  interrupted_ = asked_ = false;
   if (!std::exchange(listening_, true)) listen();
 }
 
-void StopOnInterrupt::after_step(const StepReport&) {
-  if (!listening_ || interrupted_ || !signalled.load(std::memory_order_relaxed)) return;
-  interrupted_ = true;
+void StopOnInterrupt::look() {
+  if (!listening_ || asked_ || !signalled.load(std::memory_order_relaxed)) return;
+  asked_ = true;
   trainer().stop(kReason);
 }
 
+// Several processes go by what they have agreed on. A signal that came after that is passed on to whoever hears it
+// next.
 void StopOnInterrupt::after_train() {
-  if (listening_ && signalled.load(std::memory_order_relaxed)) interrupted_ = true;
-  if (trainer().stop_reason() == kReason) interrupted_ = true;  // in another process
+  const bool signal = listening_ && signalled.load(std::memory_order_relaxed);
+  const std::optional<std::string> late = trainer().late_stop();
+  interrupted_ = trainer().stop_reason() == kReason || (late ? *late == kReason : signal);
   end_listening();
+  if (late && signal && !asked_ && !interrupted_) std::raise(SIGINT);
 }
 
 void StopOnInterrupt::end_listening() noexcept {

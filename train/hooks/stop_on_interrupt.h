@@ -17,16 +17,20 @@ class StopOnInterrupt final : public Hook {
   ~StopOnInterrupt() override;
 
   void before_train() override;
-  void after_step(const StepReport&) override;
+  void after_step(const StepReport&) override { look(); }
+  void end() override { look(); }
   void after_train() override;
 
-  /// True if Ctrl-C came in the last call of train, or has ended it in another process.
+  /// True if Ctrl-C came in the last call of train; of several processes, to any, and the same in all. One that comes
+  /// when they have agreed on that already is as one after training.
   bool interrupted() const noexcept { return interrupted_; }
 
  private:
+  void look();
   void end_listening() noexcept;
 
   bool listening_ = false;
+  bool asked_ = false;  // training is to stop, by a signal that came here
   bool interrupted_ = false;
 };
 

@@ -123,6 +123,7 @@ void Trainer::run(const TrainingLimits& limits, const EvaluationPlan& plan) {
     run_epochs();
     finish_training();
     call(&Hook::end);
+    training_ended();
     completed_ = true;
   } catch (...) {
     first = std::current_exception();
@@ -138,6 +139,7 @@ void Trainer::run(const TrainingLimits& limits, const EvaluationPlan& plan) {
 
 // All of them run, whatever the others do.
 void Trainer::after_train(std::exception_ptr first) {
+  const bool ended = completed_;
   for (std::size_t i = 0; i < hooks_.size(); ++i) try {
       hooks_[i]->after_train();
     } catch (...) {
@@ -146,7 +148,10 @@ void Trainer::after_train(std::exception_ptr first) {
       completed_ = false;
       if (!first) first = error;
     }
-  if (first) std::rethrow_exception(first);
+  if (ended) first = after_training(first);
+  if (!first) return;
+  completed_ = false;
+  std::rethrow_exception(first);
 }
 
 std::optional<std::string> Trainer::take_stop() {
@@ -262,8 +267,10 @@ void Trainer::end_window() {
 // One that was stopped stays due. Where training ends by what hooks make of it, all devices hear that first.
 void Trainer::evaluate_if_due() {
   if (!stop_reason_.empty() || !std::exchange(evaluation_due_, false)) return;
-  evaluation_due_ = evaluates() ? !run_evaluation(plan_.steps, true) : ends_early(false);
-  if (!evaluation_due_) evaluation_ended();
+  std::optional<Metrics> means;
+  if (evaluates()) means = run_evaluation(plan_.steps, true);
+  evaluation_due_ = evaluates() ? !means : ends_early(false);
+  if (!evaluation_due_) evaluation_ended(means);
 }
 
 // All devices ask, or none: where batches are accumulated, training could not stop here.
@@ -279,28 +286,40 @@ Metrics Trainer::evaluate(std::int64_t steps) {
   return *run_evaluation(steps, false);
 }
 
-// Nothing, if it was stopped.
-std::optional<Metrics> Trainer::run_evaluation(std::int64_t steps, bool by_plan) {
+template <class Work> void Trainer::in_evaluation(Work work) {
   if (evaluating_) raise<Error>("[trainer] evaluate was called within an evaluation");
   const During evaluation(evaluating_);
   const double data_time = data_time_;
   set_training(false);
-  std::optional<Metrics> means;
   try {
     call(&Hook::before_evaluation);
-    means = evaluation_steps(steps, by_plan);
-    if (means) {
-      for (const auto& [name, value] : *means)
-        storage_.put_scalar("evaluation/" + name, value, EventStorage::Smoothing::none);
-      call(&Hook::after_evaluation, *means);
-    }
+    work();
   } catch (...) {
     set_training(true);
     throw;
   }
   set_training(true);
   data_time_ = data_time;
+}
+
+void Trainer::report_evaluation(const Metrics& means) {
+  for (const auto& [name, value] : means)
+    storage_.put_scalar("evaluation/" + name, value, EventStorage::Smoothing::none);
+  call(&Hook::after_evaluation, means);
+}
+
+// Nothing, if it was stopped.
+std::optional<Metrics> Trainer::run_evaluation(std::int64_t steps, bool by_plan) {
+  std::optional<Metrics> means;
+  in_evaluation([&] {
+    means = evaluation_steps(steps, by_plan);
+    if (means) report_evaluation(*means);
+  });
   return means;
+}
+
+void Trainer::take_evaluation(const Metrics& means) {
+  in_evaluation([&] { report_evaluation(means); });
 }
 
 std::optional<Metrics> Trainer::evaluation_steps(std::int64_t steps, bool by_plan) {

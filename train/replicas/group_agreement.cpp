@@ -56,6 +56,11 @@ std::optional<std::string> GroupAgreement::evaluation_stopped(std::size_t device
   return reason(device);
 }
 
+std::optional<std::string> GroupAgreement::late_stop(std::size_t device) {
+  say(device, false);
+  return told_[device].stops ? reason(device) : "";
+}
+
 void GroupAgreement::reset() {
   StepAgreement::reset();
   for (Told& told : told_) told = {};

@@ -26,6 +26,7 @@ class GroupAgreement final : public StepAgreement {
   bool any_data(std::size_t device, bool has_data) override;
   void meet(std::size_t device, const char* doing) override;
   std::optional<std::string> evaluation_stopped(std::size_t device, bool stopped) override;
+  std::optional<std::string> late_stop(std::size_t device) override;
   void reset() override;
 
  private:

@@ -19,4 +19,10 @@ std::vector<std::string> gather_texts(GradientSync&, Device, const std::optional
 /// group's SyncError.
 std::vector<std::string> gather_from_processes(GradientSync&, const std::string& own);
 
+/// Returns when all devices have what they gathered last: called where each is to throw because of that, as the first
+/// to do so would else end the others' gathering. A collective, as gather_texts.
+void await_gathered(GradientSync&, Device) noexcept;
+/// The same, called as gather_from_processes is.
+void await_gathered_from_processes(GradientSync&) noexcept;
+
 }  // namespace tutti

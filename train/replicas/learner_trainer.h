@@ -6,6 +6,7 @@
 #include <tutti/distributed/sync_server.h>
 #include <tutti/train/data/data_stream.h>
 #include <tutti/train/eager_trainer.h>
+#include <tutti/train/replicas/group_results.h>
 #include <tutti/train/replicas/step_agreement.h>
 
 #include <cstddef>
@@ -50,12 +51,34 @@ template <class Item, template <class> class TrainerOf = EagerTrainer> class Lea
 
   void stop(std::string reason) override { agreement_.request_stop(std::move(reason)); }
   bool writes() const override { return place_.world.first == 0; }
+  std::optional<std::string> late_stop() const override { return late_stop_; }
 
  protected:
-  std::string where() const override { return " on " + this->options().sync->server().members().name(place_.index); }
+  std::string where() const override { return " on " + name(); }
   // All devices hear before the first step what hooks ask for in before_train.
-  void begin_training() override { agreement_.meet(place_.index, "is to begin"); }
-  void evaluation_ended() override { agreement_.meet(place_.index, "waits for what hooks make of an evaluation"); }
+  void begin_training() override {
+    late_stop_.reset();
+    agreement_.meet(place_.index, "is to begin");
+  }
+  // Tells the others' hooks of an evaluation that only the first process has made, as its own have heard of it.
+  void evaluation_ended(const std::optional<Metrics>& means) override {
+    if (several_processes() && !this->options().evaluate_together) {
+      const Metrics first = first_of_devices(*this->options().sync, this->options().device, means);
+      if (place_.index == 0 && place_.number() > 0) this->take_evaluation(first);
+    }
+    agreement_.meet(place_.index, "waits for what hooks make of an evaluation");
+  }
+  void training_ended() override {
+    if (!several_processes()) return;
+    if (this->stop_reason().empty())
+      late_stop_ = agreement_.late_stop(place_.index);
+    else
+      late_stop_ = "";
+  }
+  std::exception_ptr after_training(std::exception_ptr own) override {
+    if (!several_processes()) return own;
+    return error_of_any(*this->options().sync, this->options().device, name(), std::move(own));
+  }
   std::optional<std::string> stops_before_step() override {
     return agreement_.stops_before(place_.index, this->iteration(), this->between_updates());
   }
@@ -83,16 +106,20 @@ template <class Item, template <class> class TrainerOf = EagerTrainer> class Lea
     return Base::evaluated(std::move(means), weights);
   }
   void failed(std::exception_ptr error) override {
+    late_stop_.reset();
     agreement_.fail(place_.index, error);
     Base::failed(std::move(error));
   }
 
  private:
+  bool several_processes() const noexcept { return place_.world.processes > 1; }
+  std::string name() const { return this->options().sync->server().members().name(place_.index); }
   void set_activity(const char* activity) { this->options().sync->busy(this->options().device, activity); }
 
   const DataStream<Item>& data_;
   StepAgreement& agreement_;
   LearnerPlace place_;
+  std::optional<std::string> late_stop_;
 };
 
 }  // namespace tutti

@@ -56,6 +56,10 @@ class StepAgreement {
   /// any_data.
   virtual std::optional<std::string> evaluation_stopped(std::size_t device, bool stopped);
 
+  /// Returns, with several processes, the reason of a stop that any was asked for before training came to its end, when
+  /// all devices call it; empty: none. Nothing in one process.
+  virtual std::optional<std::string> late_stop(std::size_t /*device*/) { return std::nullopt; }
+
   /// This device leaves by an error: nobody waits for it. The first error counts; an echo of another device's
   /// (SyncError) gives way to a cause.
   void fail(std::size_t device, std::exception_ptr) noexcept;

@@ -4,29 +4,18 @@
 #include <tutti/backend/error.h>
 #include <tutti/distributed/gradient_sync.h>
 #include <tutti/distributed/report/sync_text.h>
+#include <tutti/train/replicas/group_results.h>
 #include <tutti/train/replicas/group_texts.h>
 
-#include <charconv>
 #include <exception>
 #include <filesystem>
-#include <sstream>
 #include <string>
 #include <vector>
 
 namespace tutti {
 
 Metrics first_of_processes(GradientSync& group, const Metrics& own) {
-  std::string text;
-  for (const auto& [name, value] : own) text += fmt::format("{} {}\n", value, name);
-  std::istringstream lines(gather_from_processes(group, text).at(0));
-  Metrics first;
-  for (std::string line; std::getline(lines, line);) {
-    const char* const end = line.data() + line.size();
-    double value = 0;
-    const char* const at = std::from_chars(line.data(), end, value).ptr;
-    first[std::string(at + 1, end)] = value;
-  }
-  return first;
+  return metrics_of(gather_from_processes(group, text_of_metrics(own)).at(0));
 }
 
 // What is compared has no folders: the disk may be mounted elsewhere.
@@ -56,6 +45,7 @@ std::optional<LoadedCheckpoint> load_newest_together(GradientSync& group, Checkp
     same = same && found_by(rank) == found_by(0);
     texts += fmt::format("{}rank {} {}", rank == 0 ? "" : "; ", rank, all[rank].substr(all[rank].find('\n') + 1));
   }
+  if (error || !same) await_gathered_from_processes(group);
   if (error && same) std::rethrow_exception(error);
   if (!same)
     raise<DataError>("[checkpoint] all processes need the same files, as on a shared disk, and differ: {}", texts);

@@ -65,7 +65,7 @@ TEST_CASE("StopOnInterrupt: training ends on all devices before one step, and th
     CHECK(run.steps() <= 6);
     for (std::size_t d = 0; d < devices; ++d) {
       CHECK(run.learner.trainer(d).completed());
-      CHECK(run.learner.trainer(d).stop_reason() == "interrupted");
+      CHECK(run.learner.trainer(d).stop_reason() == "interrupted by Ctrl-C");
       CHECK(run.learner.trainer(d).iteration() == run.steps());
     }
     CHECK(heard == 0);
@@ -82,6 +82,18 @@ TEST_CASE("StopOnInterrupt: a signal behind the last step is told too") {
   Run run(1, 100);
   CHECK(run.interrupt->interrupted());
   CHECK(run.steps() == 100);
+}
+
+TEST_CASE("StopOnInterrupt: a stop that is not its own is no Ctrl-C, whatever its reason says") {
+  const Disposition own(&hear);
+  Run run(2, 0);
+  CHECK_FALSE(run.interrupt->interrupted());
+  run.learner.main().register_hook(
+      std::make_shared<CallbackHook>(Callbacks{.before_train = [](Trainer& trainer) { trainer.stop("interrupted"); }}));
+  run.learner.train({.steps = 200});
+  CHECK(run.steps() == 100);
+  CHECK(run.learner.main().stop_reason() == "interrupted");
+  CHECK_FALSE(run.interrupt->interrupted());
 }
 
 TEST_CASE("StopOnInterrupt: a process that ignores the signal goes on doing so") {

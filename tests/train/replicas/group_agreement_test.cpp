@@ -73,6 +73,17 @@ TEST_CASE("GroupAgreement: what is asked for before a meeting all hear, and an e
   });
 }
 
+TEST_CASE("GroupAgreement: a stop that came with the last step is told to all at the end") {
+  GradientSync sync(kThree);
+  GroupAgreement agreement(sync);
+  run_devices(3, [&](std::size_t d) {
+    CHECK(agreement.late_stop(d) == "");
+    CHECK(agreement.any_data(d, true));
+    if (d == 1) agreement.request_stop("enough");
+    CHECK(agreement.late_stop(d) == "enough");
+  });
+}
+
 TEST_CASE("GroupAgreement: a device that fails ends the others' waits by an error that names it") {
   GradientSync sync(kThree);
   GroupAgreement agreement(sync);
