@@ -249,6 +249,7 @@ template <class Item> class EagerTrainer : public EagerTrainerBase {
     return weight;
   }
   const LossFunction& losses() const noexcept { return losses_; }
+  const DataStream<Item>* evaluation_data() const noexcept { return evaluation_data_; }  ///< null: none
   /// Takes an EmptyItem that a group's trainers share, which then learn from each other what an item without examples
   /// looks like.
   void share_empty_item(std::shared_ptr<EmptyItem<Item>> shared) { empty_item_ = std::move(shared); }
@@ -257,12 +258,28 @@ template <class Item> class EagerTrainer : public EagerTrainerBase {
   void take_item(const Item& item, double weight) {
     take_batch(weight, [&](Step* step, double scale) { return pass(item, step, scale); });
   }
-  Item empty_item() const {
+  Item empty_item() {
+    if (!empty_item_->on(options().device)) learn_empty_item();
     if (std::optional<Item> item = empty_item_->on(options().device)) return std::move(*item);
     raise<Error>(
         "[trainer] {} has no data in a step in which the other devices wait for its forward: it needs an item without "
-        "examples, by `Item without_examples(Device) const` of an item that it, or another device of its learner, had",
+        "examples, by `Item without_examples(Device) const` of an item that it, or another device of its process, had",
         to_string(options().device));
+  }
+  // Learns from the first item of the data, which may have been before where training goes on.
+  void learn_empty_item() {
+    if (!HasEmptyItem<Item> || windows_ != nullptr) return;
+    const std::string place = data_.position();
+    std::optional<Item> first;
+    try {
+      data_.start_epoch(0);
+      first = data_.next();
+    } catch (...) {
+      data_.seek(place);
+      throw;
+    }
+    data_.seek(place);
+    if (first) empty_item_->learn(*first, options().device);
   }
   static double weight_of(const Item& item) {
     if constexpr (requires { item.weight(); }) return item.weight();

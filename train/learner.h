@@ -299,12 +299,12 @@ template <class M, class Item, template <class> class TrainerOf = EagerTrainer> 
   std::vector<std::string> own_texts() { return {random_text(modules()), save_positions(data_), measured()}; }
   // Lists of all processes' texts as one; this process's where there is no other.
   std::string of_all(OwnText which, std::string own) {
-    return world_.processes == 1 ? own : concatenated_texts(texts_.of(which, main().iteration()));
+    return world_.processes == 1 ? own : concatenated_texts(texts_.of(which, main().iteration(), own));
   }
   CheckpointParts::Part shared_model_part() {
     const auto save = [this] {
       PartState state = part_state(modules());
-      state.text = joined_random_texts(texts_.of(kRandom, main().iteration()));
+      state.text = joined_random_texts(texts_.of(kRandom, main().iteration(), random_text(modules())));
       return state;
     };
     return {save, [this](const PartState& state) { return prepare_part(modules(), state); }, true};

@@ -22,13 +22,15 @@ class ProcessTexts {
   /// The same for all of this process's devices, by one thread while no other drives them.
   void gather(GradientSync&, const std::vector<std::string>& own, std::int64_t iteration);
 
-  /// Text number `which` of each process, by rank. Error unless they were gathered at this iteration.
-  std::vector<std::string> of(std::size_t which, std::int64_t iteration) const;
+  /// Text number `which` of each process, by rank. Error unless they were gathered at this iteration, when this
+  /// process's was `own`, as it is now.
+  std::vector<std::string> of(std::size_t which, std::int64_t iteration, const std::string& own) const;
 
  private:
-  void take(const std::vector<std::string>& by_rank, std::int64_t iteration);
+  void take(const std::vector<std::string>& by_rank, const std::vector<std::string>& own, std::int64_t iteration);
 
   std::vector<std::vector<std::string>> by_rank_;
+  std::vector<std::string> own_;  // this process's among them
   std::int64_t iteration_ = -1;
 };
 
