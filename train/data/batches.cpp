@@ -131,6 +131,12 @@ class BatchStream::DeviceStream final : public DataStream<Batch> {
   }
   std::string position() const override { return to_text(place()); }
   std::size_t devices() const override { return data_->all_devices(); }
+  std::string division() const override {
+    if (data_->options.world.devices == 1) return {};
+    const BatchPosition at = place();
+    return fmt::format("batches of {} over {} devices, of {}, {}", data_->options.batch, data_->all_devices(), at.data,
+                       at.order);
+  }
   void seek(const std::string& position) override {
     const BatchPosition wanted = parse_batch_position(position, place());
     if (wanted.examples > data_->options.sampler->draws())

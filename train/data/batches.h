@@ -16,7 +16,9 @@ namespace tutti {
 struct BatchOptions {
   std::int64_t batch = 32;                ///< examples per device and step
   std::vector<Device> devices = {cpu()};  ///< this process's
-  /// The devices of all processes, among which each step is divided: GradientSync::world. Default: `devices` are all.
+  /// The devices of all processes, among which each step is divided: GradientSync::world. Default: `devices` are all,
+  /// which a learner of several processes refuses where all would read the same. `{.devices = 1}` tells it that the
+  /// data of this one device are its own.
   WorldShare world = {};
   std::uint64_t seed = 0;
   bool shuffle = true;                       ///< a new order in every epoch

@@ -39,6 +39,9 @@ template <class T> class DataStream {
   /// Number of devices among which the data are divided, these items being one's share; 0: not known. Who reads on
   /// another number of devices would miss the others' shares.
   virtual std::size_t devices() const { return 0; }
+  /// Data, order and batch of a division among devices, as text: all who read shares of one say the same, at the same
+  /// position. Empty: not known, or the data are this device's own.
+  virtual std::string division() const { return {}; }
 };
 
 /// Stream that `wrapper` is to read; Error naming the wrapper for none.

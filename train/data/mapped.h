@@ -33,6 +33,7 @@ template <class T, class U> class Mapped final : public DataStream<U> {
   std::string position() const override { return source_->position(); }
   void seek(const std::string& position) override { source_->seek(position); }
   std::size_t devices() const override { return source_->devices(); }
+  std::string division() const override { return source_->division(); }
 
  private:
   std::unique_ptr<DataStream<T>> source_;

@@ -27,6 +27,7 @@ template <class T> class Prefetch final : public DataStream<T> {
       : source_(required_source("prefetch", std::move(source))),
         depth_(depth),
         devices_(source_->devices()),
+        division_(source_->division()),
         position_(source_->position()) {
     if (depth == 0) raise("[Prefetch] the depth must be positive");
   }
@@ -58,6 +59,7 @@ template <class T> class Prefetch final : public DataStream<T> {
 
   std::string position() const override { return position_; }
   std::size_t devices() const override { return devices_; }
+  std::string division() const override { return division_; }
 
   void seek(const std::string& position) override {
     stop();
@@ -143,6 +145,7 @@ template <class T> class Prefetch final : public DataStream<T> {
   std::unique_ptr<DataStream<T>> source_;  // the reader's while there is one
   const std::size_t depth_;
   const std::size_t devices_;
+  const std::string division_;
   std::string position_;
   bool rewind_ = false;  // the source may stand elsewhere than at position_
   std::mutex mutex_;     // guards queue_ and stopping_, which both threads see

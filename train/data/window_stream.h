@@ -58,6 +58,7 @@ template <class T> class WindowStream : public DataStream<T>, public Windowed {
   }
 
   std::size_t devices() const override { return current_ ? current_->devices() : 0; }  ///< devices of its window
+  std::string division() const override { return current_ ? current_->division() : std::string(); }
 
   /// Error for a position of the other kind of use. Where nothing had been read, either use may begin again.
   void seek(const std::string& text) override {

@@ -6,6 +6,7 @@
 #include <tutti/distributed/sync_server.h>
 #include <tutti/train/data/data_stream.h>
 #include <tutti/train/eager_trainer.h>
+#include <tutti/train/replicas/division_check.h>
 #include <tutti/train/replicas/group_results.h>
 #include <tutti/train/replicas/step_agreement.h>
 
@@ -59,6 +60,7 @@ template <class Item, template <class> class TrainerOf = EagerTrainer> class Lea
   void begin_training() override {
     late_stop_.reset();
     agreement_.meet(place_.index, "is to begin");
+    compare_shares("training data", &data_);
   }
   // Tells the others' hooks of an evaluation that only the first process has made, as its own have heard of it.
   void evaluation_ended(const std::optional<Metrics>& means) override {
@@ -86,6 +88,7 @@ template <class Item, template <class> class TrainerOf = EagerTrainer> class Lea
   NextWindow next_window() override {
     const NextWindow own = Base::next_window();
     if (own == NextWindow::ready) check_shares("training data", data_, place_.world.devices);
+    compare_shares("training data", own == NextWindow::ready ? &data_ : nullptr);
     if (agreement_.any_data(place_.index, own == NextWindow::ready)) return NextWindow::ready;
     return agreement_.any_data(place_.index, own == NextWindow::skip) ? NextWindow::skip : NextWindow::end;
   }
@@ -100,6 +103,7 @@ template <class Item, template <class> class TrainerOf = EagerTrainer> class Lea
   void start_evaluation() override {
     set_activity("evaluating");
     Base::start_evaluation();
+    if (this->options().evaluate_together) compare_shares("evaluation data", this->evaluation_data());
   }
   Metrics evaluated(Metrics means, const Metrics& weights) override {
     set_activity("");
@@ -114,6 +118,13 @@ template <class Item, template <class> class TrainerOf = EagerTrainer> class Lea
  private:
   bool several_processes() const noexcept { return place_.world.processes > 1; }
   std::string name() const { return this->options().sync->server().members().name(place_.index); }
+  // Null: this device has none now.
+  void compare_shares(const char* what, const DataStream<Item>* data) {
+    if (!several_processes()) return;
+    std::optional<ReadShare> own;
+    if (data != nullptr) own = {name(), data->devices(), data->division(), data->position()};
+    check_division(*this->options().sync, this->options().device, what, own);
+  }
   void set_activity(const char* activity) { this->options().sync->busy(this->options().device, activity); }
 
   const DataStream<Item>& data_;

@@ -60,6 +60,7 @@ class ProcessesRun {
   SyncOptions sync_options{.bucket_bytes = 64};
   /// Data of a device's own, by its number, in place of its share.
   std::function<std::unique_ptr<DataStream<Batch>>(std::size_t number, Device)> own_data;
+  std::function<std::unique_ptr<DataStream<Batch>>(std::size_t number, Device)> own_evaluation_data;
   std::vector<std::string> errors;  ///< of the processes, by rank
   std::vector<End> ends;            ///< by number
 
@@ -86,7 +87,11 @@ class ProcessesRun {
            .losses = [](DroppingRegressor& model, const Batch& batch) -> Losses {
              return {{"loss", mse_loss(model.forward(batch.inputs), batch.targets)}};
            },
-           .evaluation_data = [&](std::size_t d) { return all ? held_out.stream(d) : alone.stream(); }},
+           .evaluation_data =
+               [&](std::size_t d) {
+                 if (own_evaluation_data) return own_evaluation_data(world.first + d, sync.devices()[d]);
+                 return all ? held_out.stream(d) : alone.stream();
+               }},
           options);
       work(rank, learner);
       for (std::size_t d = 0; d < learner.devices(); ++d) ends[world.first + d] = end_of(learner, d);
