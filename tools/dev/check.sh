@@ -206,8 +206,9 @@ if stage "build, GCC" build_release; then
   stage "include paths, installed" tools/include_paths.py --check "$release"
   stage "added operations, as docs/adding-an-operation.md says" tools/added_operation.py "$release"
   [ $after_test -eq 1 ] || stage "tests, GCC" tools/run_tests.py "$release"
-  # Kernels on the host know no streams.
-  stage "tests, GCC, asynchronous streams" env TUTTI_CPU_ASYNC=1 tools/run_tests.py "$release" --leave-out kernels_test
+  # Kernels on the host, the ledger's search and the command know no streams.
+  stage "tests, GCC, asynchronous streams" env TUTTI_CPU_ASYNC=1 \
+    tools/run_tests.py "$release" --leave-out "kernels_test ledger_mutants_test command_test"
   stage "tests, GCC, on devices of another kind" tools/run_tests.py "$release" --device foreign
   # shellcheck disable=SC2046  # one word or none
   stage "model of the server" tools/dev/model.sh $([ $full -eq 0 ] || echo --full)
