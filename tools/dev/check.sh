@@ -123,7 +123,7 @@ install_and_use() {
   PKG_CONFIG_PATH=$(dirname "$(find "$prefix" -name tutti.pc)")
   # shellcheck disable=SC2046  # one word each
   printf '#include <tutti/tutti.h>\nint main() { return tutti::sum(tutti::ones({3})).item<float>() == 3.0F ? 0 : 1; }\n' |
-    clang++-16 -std=c++20 -fsanitize=thread -x c++ - -x none -o "$prefix/program" $(pkg-config --cflags --libs tutti) &&
+    clang++-16 -std=c++20 -fsanitize=thread -x c++ - -o "$prefix/program" $(pkg-config --cflags --libs tutti) &&
     run_with_fixed_layout "$prefix/program"
 }
 
