@@ -2,6 +2,7 @@
 // What is found to differ between the replicas of several processes, which here are threads of one.
 #include <tutti/autodiff/operations.h>
 #include <tutti/backend/error.h>
+#include <tutti/backend/registry.h>
 #include <tutti/distributed/sync_server.h>
 #include <tutti/nn/linear.h>
 #include <tutti/nn/normalization.h>
@@ -41,6 +42,7 @@ void train_step(GradientSync& sync, Model& model, Optimizer& optimizer, std::siz
 /// A value that no training gives, at one place of a parameter of one device.
 void spoil(const Tensor& parameter) {
   Array array = parameter.array();
+  synchronize(array.device());
   array.raw_data()[0] ^= std::byte{1};
 }
 
