@@ -17,7 +17,7 @@ namespace tutti {
 
 namespace {
 
-constexpr std::size_t kLeastPiece = 4096;
+constexpr std::size_t kLeastPiece = 8192;  // 64 elements of 8 bytes for each of the most slices
 constexpr std::size_t kMostPiece = std::size_t{1} << 30U;
 
 // Ascending.

@@ -22,7 +22,7 @@ namespace tutti {
 /// `array_bytes`.
 struct SharedMemoryOptions {
   /// Staging memory for one piece of a reduction; there are RingNumber::kSlots of them. Larger reductions go in
-  /// several pieces. From 4 KiB on, rounded up to cache lines.
+  /// several pieces. From 8 KiB on, rounded up to cache lines.
   std::size_t piece_bytes = std::size_t{2} << 20U;
   std::size_t array_bytes = 0;                                   ///< size of what `shared_array` hands out
   std::chrono::milliseconds patience = std::chrono::minutes(1);  ///< longest wait for a process

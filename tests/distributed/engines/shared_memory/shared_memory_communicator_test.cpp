@@ -29,7 +29,7 @@ TEST_CASE("shared_memory: many reductions on their way have the bits of one proc
 
 TEST_CASE("shared_memory: a piece is as long for all, wherever slices lie, and its borders change no bits") {
   constexpr std::size_t kDevices = 2;
-  for (const std::size_t bytes : {4096, 5000, 1 << 20}) {
+  for (const std::size_t bytes : {8192, 9000, 1 << 20}) {
     SharedMemoryOptions options = small_pieces();
     options.piece_bytes = bytes;
     run_good_ranks(2, kDevices, options, Mapping::own, [&](std::size_t rank, SharedMemoryCommunicator& communicator) {
