@@ -12,8 +12,6 @@
 
 namespace tutti {
 
-namespace {}  // namespace
-
 SyncMember::SyncMember(const MemberPlace& place)
     : place_(place),
       standing_(place.index),

@@ -43,6 +43,14 @@ Digest digest_of(const Array& array) {
   return digest_of(std::span<const std::byte>(local.raw_data(), local.bytes()));
 }
 
+Digest digest_of(std::span<const NamedDigest> items) {
+  std::vector<std::byte> bytes;
+  for (const NamedDigest& item : items)
+    for (const auto more : {std::as_bytes(std::span(item.name)), std::as_bytes(std::span(&item.digest, 1))})
+      bytes.insert(bytes.end(), more.begin(), more.end());
+  return digest_of(std::span<const std::byte>(bytes));
+}
+
 void ReplicaCheck::post(MemberIndex member, ReplicaDigest digest, std::shared_ptr<SyncWaiter> waiter) {
   if (posts_[member]) raise<SyncError>("[sync] a device asked twice for one check of the replicas");
   posts_[member] = {std::move(digest), std::move(waiter)};

@@ -33,6 +33,7 @@ struct NamedDigest {
   Digest digest;
 };
 using ReplicaDigest = std::vector<NamedDigest>;  ///< hash tables, parameters, then buffers, in their order
+Digest digest_of(std::span<const NamedDigest>);  ///< one for all, of their names too
 
 /// The digests that a group's members have posted and that wait to be compared. Not thread-safe: the server's.
 class ReplicaCheck {

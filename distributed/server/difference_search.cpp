@@ -32,13 +32,8 @@ struct DifferenceSearch::Heard {
 
 Digest DifferenceSearch::digest_of_range() const {
   const std::size_t end = std::min(middle_ == 0 ? items_.size() : middle_, items_.size());
-  std::vector<std::byte> bytes;
-  const auto add = [&bytes](std::span<const std::byte> more) { bytes.insert(bytes.end(), more.begin(), more.end()); };
-  for (std::size_t i = begin_; i < end; ++i) {
-    add(std::as_bytes(std::span(items_[i].name)));
-    add(std::as_bytes(std::span(&items_[i].digest, 1)));
-  }
-  return digest_of(std::span<const std::byte>(bytes));
+  const std::size_t begin = std::min(begin_, end);
+  return digest_of(std::span<const NamedDigest>(items_).subspan(begin, end - begin));
 }
 
 DifferenceSearch::Bytes DifferenceSearch::words() const {
