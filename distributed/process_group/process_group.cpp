@@ -9,6 +9,7 @@
 #include <tutti/distributed/member/sync_group.h>
 #include <tutti/distributed/process_group/control_link.h>
 #include <tutti/distributed/process_group/first_words.h>
+#include <tutti/distributed/process_group/memory_link.h>
 
 #include <fmt/format.h>
 
@@ -98,21 +99,23 @@ ProcessGroup::Connection ProcessGroup::connect(std::span<const Device> devices, 
     for (const std::uint16_t index : words[rank].devices) members.emplace_back(static_cast<int>(rank), cpu(index));
   link->set_members(members);
   const std::string run = state_->place.job + hexadecimal(words[0].nonce);
-  std::unique_ptr<Communicator> engine;
   const auto meeting = state_->options.rendezvous;
   const auto look_around = [&link] { link->require_all(); };  // who has died since comes no more
-  const bool share = FirstWords::share_memory(words);
-  if (share)
-    engine = SharedMemoryCommunicator::connect(state_->memory_name(run), kEpoch, members, rank(),
-                                               {.patience = patience, .meeting = meeting, .look_around = look_around});
-  else
-    engine = std::make_unique<NetworkCommunicator>(state_->meeting(run, words), door, members,
-                                                   NetworkOptions{.encrypt = state_->options.encrypt,
-                                                                  .patience = patience,
-                                                                  .grace = kVerdict,
-                                                                  .meeting = meeting,
-                                                                  .look_around = look_around});
-  state_->engine = share ? "shared memory" : "network";
+  if (FirstWords::share_memory(words)) {
+    auto engine =
+        SharedMemoryCommunicator::connect(state_->memory_name(run), kEpoch, members, rank(),
+                                          {.patience = patience, .meeting = meeting, .look_around = look_around});
+    state_->engine = "shared memory";
+    auto over_memory = std::make_unique<MemoryLink>(std::move(link), engine->words());
+    return {std::move(engine), std::move(over_memory)};
+  }
+  auto engine = std::make_unique<NetworkCommunicator>(state_->meeting(run, words), door, members,
+                                                      NetworkOptions{.encrypt = state_->options.encrypt,
+                                                                     .patience = patience,
+                                                                     .grace = kVerdict,
+                                                                     .meeting = meeting,
+                                                                     .look_around = look_around});
+  state_->engine = "network";
   return {std::move(engine), std::move(link)};
 }
 

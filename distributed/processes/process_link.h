@@ -30,7 +30,8 @@ class ProcessLink {
     std::int64_t completed = 0;  ///< the last generation that it has completed
     bool closed = false;         ///< it has closed its group, after that generation
   };
-  /// Functions that the link calls, on any thread, also within `say`. What is said on a line is heard in order.
+  /// Functions that the link calls, on any thread, also within `say` and `poll`. What is said on a line is heard in
+  /// order.
   struct Hearing {
     /// Words of one that is silent on the line are empty.
     std::function<void(Line, std::vector<Bytes> by_rank)> said;
@@ -49,6 +50,12 @@ class ProcessLink {
   virtual void be_silent(Line) = 0;
   /// Ranks that have not said yet what this process waits to hear on the line.
   virtual std::vector<int> missing(Line) const = 0;
+  /// Hears on this thread what is there and no other thread has heard; never blocks. Called by threads that come by, in
+  /// calls of the server. Default: nothing, for a link whose own thread hears at once.
+  virtual void poll() noexcept {}
+  /// Sleeps some milliseconds at most, unless something is there before, and polls; false, at once: nothing is awaited
+  /// that this thread could hear.
+  virtual bool sleep_to_hear() noexcept { return false; }
   /// Tells the other processes, behind what was said, that this one's part has ended. Nothing may be said any more.
   virtual void end(const End&) noexcept = 0;
   /// Returns when no function of the Hearing runs or will run.

@@ -89,6 +89,7 @@ void DistributedSyncServer::post(SyncMessage&& message) {
 // Then it does its share of what has been launched.
 void DistributedSyncServer::post(SyncMessage&& message, MemberIndex member) {
   post(std::move(message));
+  if (others_) others_->poll();
   communicator_->crew().help(members_[member].device);
 }
 
@@ -97,6 +98,7 @@ void DistributedSyncServer::help_until(const Answered& waiter, MemberIndex membe
   const Device device = members_[member].device;
   spin_until([&] {
     if (waiter.done()) return true;
+    if (others_) others_->poll();
     crew.help_all(device);
     return waiter.done();
   });
@@ -119,7 +121,7 @@ void DistributedSyncServer::await_release(const Answered& waiter, MemberIndex me
     const auto open = std::ranges::find_if(launched, [](const auto& reduced) { return !reduced.task->finished(); });
     if (open != launched.end())
       open->task->wait();
-    else
+    else if (!others_->sleep_to_hear())
       news_.wait(seen, std::memory_order_acquire);
   }
 }

@@ -23,6 +23,15 @@ struct RingSlot {
   alignas(64) Announcement announcement;
 };
 
+/// Words of a process under one number (SegmentWords).
+struct WordsSlot {
+  static constexpr std::uint32_t kElsewhere = ~std::uint32_t{0};
+
+  RingWord said;
+  std::uint32_t bytes = 0;  ///< kElsewhere: they are said in another way
+  std::byte words[4096 - sizeof(std::uint32_t)] = {};
+};
+
 /// The start of each segment.
 struct SegmentHead {
   static constexpr std::uint64_t kMagic = 0x3130'676e'6972'7474;
@@ -41,6 +50,11 @@ struct SegmentHead {
   alignas(64) std::atomic<Abort> abort{Abort::none};
   char reason[kMostReason] = {};
 
+  // Of words, likewise.
+  alignas(64) std::atomic<std::uint32_t> words_rung{0};
+  std::atomic<std::uint32_t> words_sleepers{0};
+
+  WordsSlot words[2];
   alignas(64) RingSlot slots_[RingNumber::kSlots];
 };
 

@@ -4,17 +4,13 @@
 #include <tutti/backend/error.h>
 #include <tutti/backend/process/deadline.h>
 #include <tutti/distributed/engines/shared_memory/segment_layout.h>
+#include <tutti/distributed/engines/shared_memory/shared_futex.h>
 #include <tutti/distributed/threads/spinning_wait.h>
 
 #include <fmt/ranges.h>
-#include <linux/futex.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <climits>
 #include <cstring>
-#include <ctime>
 #include <new>
 #include <utility>
 
@@ -36,16 +32,6 @@ const RingWord& word_of(const RingSlot& slot, RingPhase phase) {
     case RingPhase::released: break;
   }
   return slot.released;
-}
-
-// Between processes: without FUTEX_PRIVATE_FLAG.
-void futex_wait(std::atomic<std::uint32_t>& word, std::uint32_t value, std::chrono::nanoseconds most) {
-  const timespec time{static_cast<time_t>(most.count() / 1'000'000'000),
-                      static_cast<long>(most.count() % 1'000'000'000)};
-  syscall(SYS_futex, &word, FUTEX_WAIT, value, &time, nullptr, 0);
-}
-void futex_wake_all(std::atomic<std::uint32_t>& word) {
-  syscall(SYS_futex, &word, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
 }
 
 // Waits without giving the core up: another process that runs comes within the time that a piece takes, and who yields

@@ -150,6 +150,10 @@ void SharedMemoryCommunicator::regroup(std::span<const Member> members) {
                        ring.rank(place));
 }
 
+std::shared_ptr<SegmentWords> SharedMemoryCommunicator::words() const {
+  return std::make_shared<SegmentWords>(flight_->ring.segments(), flight_->ring.place());
+}
+
 Array SharedMemoryCommunicator::shared_array(const Shape& shape, DType dtype, Device device) {
   const auto memory =
       memory_.allocate(static_cast<std::size_t>(checked_element_count("shared_array", shape)) * size_of(dtype));

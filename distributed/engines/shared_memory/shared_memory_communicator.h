@@ -4,6 +4,7 @@
 #include <tutti/distributed/communicator.h>
 #include <tutti/distributed/engines/shared_memory/ring_task.h>
 #include <tutti/distributed/engines/shared_memory/segment_exchange.h>
+#include <tutti/distributed/engines/shared_memory/segment_words.h>
 #include <tutti/distributed/engines/shared_memory/shared_memory.h>
 
 #include <chrono>
@@ -69,6 +70,9 @@ class SharedMemoryCommunicator : public Communicator {
   /// An array of this process in shared memory, contents undefined, that all_reduce works on where it is. Throws
   /// OutOfMemoryError when `array_bytes` are handed out. Thread-safe.
   Array shared_array(const Shape&, DType, Device);
+
+  /// Words of all processes in the engine's memory, by rank. The one such object of this process.
+  std::shared_ptr<SegmentWords> words() const;
 
   /// Ends the group: all tasks of all processes fail with this reason, whoever waits wakes. Thread-safe.
   void abort(std::string_view reason) noexcept override { flight_->ring.abort(reason); }

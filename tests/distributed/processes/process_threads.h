@@ -3,6 +3,7 @@
 
 #include <tutti/distributed/engines/shared_memory/shared_memory_communicator.h>
 #include <tutti/distributed/gradient_sync.h>
+#include <tutti/distributed/process_group/memory_link.h>
 #include <tutti/tests/distributed/device_threads.h>
 #include <tutti/tests/distributed/engines/shared_memory/rank_group.h>
 #include <tutti/tests/distributed/processes/in_process_link.h>
@@ -39,7 +40,7 @@ struct ProcessThreads {
   }
 
   /// Waits until all ranks make theirs.
-  std::unique_ptr<Communicator> engine(std::size_t rank) const {
+  std::unique_ptr<SharedMemoryCommunicator> engine(std::size_t rank) const {
     return SharedMemoryCommunicator::connect(name, 1, members, static_cast<int>(rank),
                                              {.piece_bytes = 1U << 16U, .patience = std::chrono::seconds(30)});
   }
@@ -47,7 +48,9 @@ struct ProcessThreads {
   std::vector<std::string> run(const SyncOptions& options,
                                const std::function<void(std::size_t, GradientSync&)>& work) {
     return errors_of_devices(split.size(), [&](std::size_t rank) {
-      GradientSync sync(devices_of(rank), options, engine(rank), std::move(links[rank]));
+      auto engine = this->engine(rank);
+      auto link = std::make_unique<MemoryLink>(std::move(links[rank]), engine->words());
+      GradientSync sync(devices_of(rank), options, std::move(engine), std::move(link));
       work(rank, sync);
     });
   }

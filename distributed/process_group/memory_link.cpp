@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tutti/distributed/process_group/memory_link.h>
+
+#include <tutti/backend/error.h>
+#include <tutti/backend/process/start_thread.h>
+
+#include <string>
+#include <utility>
+
+namespace tutti {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto kComeBy = 2ms;       // time for a device's thread to come by
+constexpr auto kShortSleep = 10ms;  // longest sleep of such a thread, which a failure has to reach, too
+constexpr auto kCloseLook = 50ms;   // between two looks at `closing_`
+
+}  // namespace
+
+// What an ended process has said before is there by then.
+void MemoryLink::open(Hearing hearing) {
+  hearing_ = std::move(hearing);
+  other_->open({.said = hearing_.said, .ended = [this](const End& end) {
+                  poll();
+                  hearing_.ended(end);
+                }});
+  thread_ = start_thread<SyncError>("sync, words in shared memory", [this] { run(); });
+}
+
+void MemoryLink::say(Line line, Bytes bytes) {
+  if (line != Line::round) return other_->say(line, std::move(bytes));
+  own_ = std::move(bytes);
+  const std::uint64_t number = ++said_;
+  awaited_.store(number, std::memory_order_release);
+  words_->say(number, own_);
+  const std::lock_guard lock(mutex_);
+  if (idle_) news_.notify_one();
+}
+
+std::vector<int> MemoryLink::missing(Line line) const {
+  const std::uint64_t number = awaited_.load(std::memory_order_acquire);
+  if (line != Line::round || number == 0) return other_->missing(line);
+  std::vector<int> ranks;
+  for (std::size_t rank = 0; rank < words_->size(); ++rank)
+    if (!words_->has_said(rank, number)) ranks.push_back(static_cast<int>(rank));
+  return ranks;
+}
+
+void MemoryLink::poll() noexcept {
+  const std::uint64_t number = awaited_.load(std::memory_order_acquire);
+  if (number != 0 && words_->all_have_said(number)) hear(number);
+}
+
+bool MemoryLink::sleep_to_hear() noexcept {
+  const std::uint64_t number = awaited_.load(std::memory_order_acquire);
+  if (number == 0) return false;
+  words_->sleep(number, kShortSleep);
+  poll();
+  return true;
+}
+
+// Where some process's words are elsewhere, all say theirs over the other link.
+void MemoryLink::hear(std::uint64_t number) noexcept {
+  if (!awaited_.compare_exchange_strong(number, 0, std::memory_order_acq_rel)) return;
+  try {
+    std::vector<Bytes> by_rank;
+    for (std::size_t rank = 0; rank < words_->size(); ++rank) {
+      auto words = words_->words(rank, number);
+      if (!words) return other_->say(Line::round, std::exchange(own_, {}));
+      by_rank.push_back(*std::move(words));
+    }
+    hearing_.said(Line::round, std::move(by_rank));
+  } catch (const std::exception& error) {
+    hearing_.ended({rank(), std::string("[sync] words in shared memory have failed: ") + error.what(), 0, false});
+  }
+}
+
+// Devices' threads come by within steps; it hears what they do not, as when all have left.
+void MemoryLink::run() {
+  bool comes_first = false;  // nobody came by last time
+  std::unique_lock lock(mutex_);
+  while (!closing_) {
+    idle_ = true;
+    news_.wait(lock, [this] { return closing_ || awaited_.load(std::memory_order_acquire) != 0; });
+    idle_ = false;
+    const std::uint64_t number = awaited_.load(std::memory_order_acquire);
+    if (!comes_first) news_.wait_for(lock, kComeBy, [this] { return closing_; });
+    comes_first = false;
+    while (!closing_ && number != 0 && awaited_.load(std::memory_order_acquire) == number) {
+      lock.unlock();
+      words_->sleep(number, kCloseLook);
+      comes_first = awaited_.load(std::memory_order_acquire) == number;
+      poll();
+      lock.lock();
+    }
+  }
+}
+
+// Devices' threads, which hear within calls of the server, are gone by then.
+void MemoryLink::close() noexcept {
+  {
+    const std::lock_guard lock(mutex_);
+    if (std::exchange(closing_, true)) return;
+    news_.notify_one();
+  }
+  words_->wake();
+  if (thread_.joinable()) thread_.join();
+  other_->close();
+}
+
+}  // namespace tutti

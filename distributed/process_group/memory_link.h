@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <tutti/distributed/engines/shared_memory/segment_words.h>
+#include <tutti/distributed/processes/process_link.h>
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace tutti {
+
+/// A group's link between processes of one host: words about rounds lie in memory that all share, where whoever comes
+/// by hears them; all else, and words too long for that, goes over another link. On the line of rounds nothing may be
+/// said before all that was said is heard.
+class MemoryLink final : public ProcessLink {
+ public:
+  /// `words`: by rank.
+  MemoryLink(std::unique_ptr<ProcessLink> other, std::shared_ptr<SegmentWords> words)
+      : other_(std::move(other)), words_(std::move(words)) {}
+  ~MemoryLink() override { close(); }
+
+  int rank() const noexcept override { return other_->rank(); }
+  const std::vector<Member>& members() const noexcept override { return other_->members(); }
+  void open(Hearing) override;
+  void say(Line, Bytes) override;
+  void be_silent(Line line) override { other_->be_silent(line); }
+  std::vector<int> missing(Line) const override;
+  void end(const End& end) noexcept override { other_->end(end); }
+  void close() noexcept override;
+  void poll() noexcept override;
+  bool sleep_to_hear() noexcept override;
+
+ private:
+  void run();
+  void hear(std::uint64_t number) noexcept;
+
+  std::unique_ptr<ProcessLink> other_;
+  std::shared_ptr<SegmentWords> words_;
+  Hearing hearing_;
+  std::uint64_t said_ = 0;                 // number of the last words; touched by who says
+  Bytes own_;                              // words that are awaited: they may have to be said over the other link
+  std::atomic<std::uint64_t> awaited_{0};  // number of what was said and not heard; 0: none. Who takes it off hears it
+  std::mutex mutex_;  // guards what follows: the thread sleeps until something is said, or the link is closed
+  std::condition_variable news_;
+  bool idle_ = false;
+  bool closing_ = false;
+  std::thread thread_;  // hears what nobody comes by for
+};
+
+}  // namespace tutti
