@@ -196,6 +196,8 @@ stage "benches, self-test" tools/bench_self_test.py
 stage "progress of compiling and testing, self-test" tools/progress_self_test.py
 stage "./dev, self-test" tools/dev_self_test.py
 stage "objects of the demo, self-test" tools/needed_objects_self_test.py
+stage "figures of docs/clusters.md" tools/clusters/simulate_cluster.py --check docs/clusters.md
+stage "figures of docs/clusters.md, self-test" tools/clusters/simulate_cluster_self_test.py
 stage "C++ in documents" tools/doc_examples.py --check
 stage "C++ in documents, self-test" tools/doc_examples_self_test.py
 stage "include paths" tools/include_paths.py --check
