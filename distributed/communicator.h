@@ -71,6 +71,12 @@ class Communicator {
   /// Queues, as all_reduce does, a collective of the users' own or of a round, which always runs.
   virtual std::shared_ptr<CollectiveTask> collective(CollectiveRequest) = 0;
 
+  /// A flat array of zeros for gradients of a device, in memory that suits the engine. Thread-safe. Default: the
+  /// device's own.
+  virtual Array gradient_memory(std::int64_t elements, DType dtype, Device device) {
+    return Array::zeros({elements}, dtype, device);
+  }
+
   /// The group has formed anew after a failure: from now on requests name these members alone, which are some of the
   /// engine's. Called like requests. Default: nothing, for an engine that needs no device that is not named.
   virtual void regroup(std::span<const Member>) {}

@@ -6,15 +6,20 @@
 namespace tutti {
 
 GradientArena::GradientArena(std::shared_ptr<const GradientLayout> layout, std::span<const SyncParameter> parameters,
-                             Device device)
+                             const Memory& memory)
     : layout_(std::move(layout)), gradients_(parameters.size()) {
-  for (const auto& [dtype, size] : layout_->flats()) flats_.push_back(Array::zeros({size}, dtype, device));
+  for (const auto& [dtype, size] : layout_->flats()) flats_.push_back(memory(size, dtype));
   for (const GradientLayout::Place& place : layout_->places()) {
     if (place.sparse) continue;
     const GradientLayout::Place alone[] = {place};
     gradients_[place.parameter.value] = bucket(alone).reshape(parameters[place.parameter.value].shape);
   }
 }
+
+GradientArena::GradientArena(std::shared_ptr<const GradientLayout> layout, std::span<const SyncParameter> parameters,
+                             Device device)
+    : GradientArena(std::move(layout), parameters,
+                    [device](std::int64_t elements, DType dtype) { return Array::zeros({elements}, dtype, device); }) {}
 
 Array GradientArena::bucket(std::span<const GradientLayout::Place> places) const {
   const GradientLayout::Place& first = places.front();

@@ -5,6 +5,8 @@
 #include <tutti/backend/device.h>
 #include <tutti/distributed/layout/gradient_layout.h>
 
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -15,6 +17,11 @@ namespace tutti {
 /// memory that is reduced in place. Holds zeros at first.
 class GradientArena {
  public:
+  /// Makes a flat array of zeros of that many elements.
+  using Memory = std::function<Array(std::int64_t elements, DType)>;
+
+  GradientArena(std::shared_ptr<const GradientLayout>, std::span<const SyncParameter>, const Memory&);
+  /// In the device's own memory.
   GradientArena(std::shared_ptr<const GradientLayout>, std::span<const SyncParameter>, Device);
 
   const std::shared_ptr<const GradientLayout>& layout() const noexcept { return layout_; }

@@ -12,7 +12,9 @@
 #include <tutti/distributed/process_group/memory_link.h>
 
 #include <fmt/format.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -31,6 +33,13 @@ std::string host_of(const std::string& address) {
   std::string host = address.substr(0, address.rfind(':'));
   if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
   return host;
+}
+
+// Twice a process's share of the memory: every process has addresses for those of all.
+std::size_t addresses_for_gradients(std::size_t processes) {
+  const auto pages = static_cast<std::size_t>(std::max(1L, sysconf(_SC_PHYS_PAGES)));
+  const auto page = static_cast<std::size_t>(std::max(1L, sysconf(_SC_PAGESIZE)));
+  return std::min(pages / processes * 2 * page, std::size_t{1} << 43U);
 }
 
 constexpr std::uint64_t kEpoch = 1;
@@ -102,9 +111,11 @@ ProcessGroup::Connection ProcessGroup::connect(std::span<const Device> devices, 
   const auto meeting = state_->options.rendezvous;
   const auto look_around = [&link] { link->require_all(); };  // who has died since comes no more
   if (FirstWords::share_memory(words)) {
-    auto engine =
-        SharedMemoryCommunicator::connect(state_->memory_name(run), kEpoch, members, rank(),
-                                          {.patience = patience, .meeting = meeting, .look_around = look_around});
+    auto engine = SharedMemoryCommunicator::connect(state_->memory_name(run), kEpoch, members, rank(),
+                                                    {.array_bytes = addresses_for_gradients(words.size()),
+                                                     .patience = patience,
+                                                     .meeting = meeting,
+                                                     .look_around = look_around});
     state_->engine = "shared memory";
     auto over_memory = std::make_unique<MemoryLink>(std::move(link), engine->words());
     return {std::move(engine), std::move(over_memory)};

@@ -59,7 +59,7 @@ void ReplicaGradients::prepare(const std::shared_ptr<const GradientLayout>& layo
   collect_lent();
   Arena& arena = arenas_[current_];
   const bool fits = arena.memory && arena.memory->layout() == layout && !is_lent(arena);
-  if (!fits) arena = {std::make_shared<const GradientArena>(layout, descriptions_, device_), {}};
+  if (!fits) arena = {std::make_shared<const GradientArena>(layout, descriptions_, memory_), {}};
   for (std::uint32_t id = 0; id < parameters_.size(); ++id) {
     GradientSlot& slot = this->slot({id});
     if (slot.state == GradientState::applied) slot.state = GradientState::undefined;

@@ -18,9 +18,10 @@ namespace tutti {
 /// The gradient slots of one replica and the memory behind them. Used by the thread that drives the device.
 class ReplicaGradients {
  public:
-  /// `arenas`: 1, or 2 when a step's gradients are read while the next step's are made; 0 when gradients are scattered:
-  /// each is then made anywhere, and given up when it is submitted.
-  ReplicaGradients(Device device, std::size_t arenas) : device_(device), arenas_(arenas) {}
+  /// `memory`: for arenas. `arenas`: 1, or 2 when a step's gradients are read while the next step's are made; 0 when
+  /// gradients are scattered: each is then made anywhere, and given up when it is submitted.
+  ReplicaGradients(Device device, std::size_t arenas, GradientArena::Memory memory)
+      : device_(device), memory_(std::move(memory)), arenas_(arenas) {}
   ~ReplicaGradients();  ///< the parameters belong to no group afterwards
 
   /// Takes the parameters in the order of their ids, all on the device and in no group yet, else SyncError. `owner` is
@@ -81,6 +82,7 @@ class ReplicaGradients {
   bool is_lent(Arena&);
 
   Device device_;
+  GradientArena::Memory memory_;
   NamedTensors parameters_;  // indexed by ParameterId
   std::vector<SyncParameter> descriptions_;
   const void* owner_ = nullptr;

@@ -1,23 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <tutti/distributed/engines/shared_memory/shared_segment.h>
+
 #include <cstddef>
 #include <memory>
 
 namespace tutti {
 
-/// The free memory of a segment, handed out piece by piece: what lies there is reduced in place. Thread-safe.
+/// The reserved addresses of a segment, handed out with memory piece by piece: what lies there is reduced in place.
+/// Thread-safe.
 class SharedMemory {
  public:
-  /// Memory of `bytes` at `begin`, which `owner` keeps.
-  SharedMemory(std::byte* begin, std::size_t bytes, std::shared_ptr<const void> owner);
+  /// Takes those from `begin` on, of a segment that was made here.
+  SharedMemory(std::shared_ptr<const SharedSegment>, std::size_t begin);
   ~SharedMemory();
   SharedMemory(const SharedMemory&) = delete;
   SharedMemory& operator=(const SharedMemory&) = delete;
 
-  /// Memory that is free again when nobody holds it, aligned to cache lines; contents undefined. Keeps the owner, also
-  /// after this object. Throws OutOfMemoryError saying what is left.
+  /// Memory of zeros that is free again when nobody holds it, aligned to cache lines. Keeps the segment, also after
+  /// this object. Null: there are no such many addresses in a row. Throws OutOfMemoryError when memory is used up.
   std::shared_ptr<std::byte> allocate(std::size_t bytes);
+  std::size_t bytes() const noexcept;  ///< number of all addresses
+  std::size_t left() const;            ///< number of those that are free
 
  private:
   struct Gaps;

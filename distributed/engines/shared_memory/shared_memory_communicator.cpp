@@ -19,6 +19,7 @@ namespace {
 
 constexpr std::size_t kLeastPiece = 8192;  // 64 elements of 8 bytes for each of the most slices
 constexpr std::size_t kMostPiece = std::size_t{1} << 30U;
+constexpr std::size_t kMostArrays = std::size_t{1} << 43U;
 
 // Ascending.
 std::vector<int> ranks_of(std::span<const Member> members) {
@@ -61,9 +62,9 @@ SegmentRing::Settings settings_of(std::span<const Member> members, int rank, std
 std::shared_ptr<SharedSegment> SharedMemoryCommunicator::make_segment(std::uint64_t epoch, int rank,
                                                                       const SharedMemoryOptions& options) {
   const std::size_t before = SegmentRing::bytes_before_free(checked(options).piece_bytes);
-  if (options.array_bytes > ~std::size_t{0} - before)
+  if (options.array_bytes > kMostArrays)
     raise<OutOfMemoryError>("[shared_memory] no machine has {} bytes for arrays", options.array_bytes);
-  auto segment = SharedSegment::make(fmt::format("tutti-rank-{}-epoch-{}", rank, epoch), before + options.array_bytes);
+  auto segment = SharedSegment::make(fmt::format("tutti-rank-{}-epoch-{}", rank, epoch), before, options.array_bytes);
   SegmentRing::prepare(*segment, settings_of({}, rank, epoch, options));
   return segment;
 }
@@ -83,11 +84,7 @@ SharedMemoryCommunicator::SharedMemoryCommunicator(std::vector<std::shared_ptr<S
     : members_({members.begin(), members.end()}),
       rank_(rank),
       flight_(new SharedFlight{{segments, settings_of(members, rank, epoch, options)}, {}}),
-      memory_([&] {
-        const auto& own = segments[flight_->ring.place()];
-        const std::size_t before = SegmentRing::bytes_before_free(flight_->ring.piece_bytes());
-        return SharedMemory(own->data() + before, own->bytes() - before, own);
-      }()) {
+      memory_(segments[flight_->ring.place()], SegmentRing::bytes_before_free(flight_->ring.piece_bytes())) {
   std::vector<std::size_t> slices(flight_->ring.size(), 0);
   for (std::size_t number = 0; number < members_.size(); ++number) {
     const Member& member = members_[number];
@@ -155,9 +152,18 @@ std::shared_ptr<SegmentWords> SharedMemoryCommunicator::words() const {
 }
 
 Array SharedMemoryCommunicator::shared_array(const Shape& shape, DType dtype, Device device) {
-  const auto memory =
-      memory_.allocate(static_cast<std::size_t>(checked_element_count("shared_array", shape)) * size_of(dtype));
+  const std::size_t bytes = static_cast<std::size_t>(checked_element_count("shared_array", shape)) * size_of(dtype);
+  const auto memory = memory_.allocate(bytes);
+  if (!memory)
+    raise<OutOfMemoryError>("[shared_memory] {} bytes do not fit: of {} shared bytes for arrays {} are left", bytes,
+                            memory_.bytes(), memory_.left());
   return Array::over(memory.get(), memory, dtype, shape, contiguous_strides(shape), device);
+}
+
+Array SharedMemoryCommunicator::gradient_memory(std::int64_t elements, DType dtype, Device device) {
+  const auto memory = memory_.allocate(static_cast<std::size_t>(elements) * size_of(dtype));
+  return memory ? Array::over(memory.get(), memory, dtype, {elements}, {1}, device)
+                : Array::zeros({elements}, dtype, device);
 }
 
 }  // namespace tutti

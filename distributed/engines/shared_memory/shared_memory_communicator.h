@@ -25,7 +25,7 @@ struct SharedMemoryOptions {
   /// Staging memory for one piece of a reduction; there are RingNumber::kSlots of them. Larger reductions go in
   /// several pieces. From 8 KiB on, rounded up to cache lines.
   std::size_t piece_bytes = std::size_t{2} << 20U;
-  std::size_t array_bytes = 0;                                   ///< size of what `shared_array` hands out
+  std::size_t array_bytes = 0;  ///< most that arrays in shared memory take; memory is taken when they are made
   std::chrono::milliseconds patience = std::chrono::minutes(1);  ///< longest wait for a process
   std::chrono::milliseconds meeting = std::chrono::minutes(1);   ///< longest wait for all to exchange their memory
   /// Called now and then during that; what it throws ends it.
@@ -67,9 +67,11 @@ class SharedMemoryCommunicator : public Communicator {
   void regroup(std::span<const Member>) override;
   Crew& crew() override { return flight_->crew; }
 
-  /// An array of this process in shared memory, contents undefined, that all_reduce works on where it is. Throws
-  /// OutOfMemoryError when `array_bytes` are handed out. Thread-safe.
+  /// An array of zeros in shared memory, that all_reduce works on where it is. Throws OutOfMemoryError when
+  /// `array_bytes` are handed out, or memory is used up. Thread-safe.
   Array shared_array(const Shape&, DType, Device);
+  /// A shared array; a private one when `array_bytes` are handed out.
+  Array gradient_memory(std::int64_t elements, DType, Device) override;
 
   /// Words of all processes in the engine's memory, by rank. The one such object of this process.
   std::shared_ptr<SegmentWords> words() const;

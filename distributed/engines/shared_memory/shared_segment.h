@@ -10,13 +10,14 @@
 namespace tutti {
 
 /// Memory that processes of one host share: a memfd of fixed size, mapped here. It has no name in any file system and
-/// is gone with the last process that maps it.
+/// is gone with the last process that maps it. Behind what is there from the beginning it may have addresses whose
+/// memory is taken when it is needed.
 class SharedSegment {
  public:
-  /// New memory of zeros, all of it allocated and mapped, so that no later touch can fail. `name`: shown by /proc.
-  /// Throws OutOfMemoryError naming the limit if there is not that much (require_memory), Error naming the call that
-  /// failed.
-  static std::shared_ptr<SharedSegment> make(const std::string& name, std::size_t bytes);
+  /// New memory of zeros, all of it allocated and mapped, so that no later touch can fail, and `reserved` bytes of
+  /// addresses behind it. `name`: shown by /proc. Throws OutOfMemoryError naming the limit if there is not that much
+  /// (require_memory), Error naming the call that failed.
+  static std::shared_ptr<SharedSegment> make(const std::string& name, std::size_t bytes, std::size_t reserved = 0);
 
   /// Maps what another process made. `whose` names it in errors. Throws Error, before anything is mapped, unless the
   /// descriptor is a memfd of that size which nobody can shrink or grow any more.
@@ -26,8 +27,14 @@ class SharedSegment {
   SharedSegment(const SharedSegment&) = delete;
   SharedSegment& operator=(const SharedSegment&) = delete;
 
+  /// Allocates memory of zeros at reserved addresses, before anybody touches them. Of a segment made here; throws as
+  /// `make` does.
+  void take(std::size_t offset, std::size_t bytes) const;
+  /// Gives it back: it is zeros again, and takes no memory but for shared pages at its ends.
+  void give_back(std::size_t offset, std::size_t bytes) const noexcept;
+
   std::byte* data() const noexcept { return data_; }
-  std::size_t bytes() const noexcept { return bytes_; }
+  std::size_t bytes() const noexcept { return bytes_; }          ///< with the reserved ones
   int descriptor() const noexcept { return descriptor_.get(); }  ///< given to the others; -1 where it was mapped
 
  private:

@@ -45,7 +45,10 @@ std::size_t arenas_for(const MemberPlace& place) {
 
 }  // namespace
 
-Replica::Replica(const MemberPlace& place) : place_(place), gradients_(place.device, arenas_for(place)) {}
+Replica::Replica(const MemberPlace& place)
+    : place_(place), gradients_(place.device, arenas_for(place), [place](std::int64_t elements, DType dtype) {
+        return place.server.communicator().gradient_memory(elements, dtype, place.device);
+      }) {}
 
 // --- what is trained
 

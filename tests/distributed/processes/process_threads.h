@@ -41,8 +41,9 @@ struct ProcessThreads {
 
   /// Waits until all ranks make theirs.
   std::unique_ptr<SharedMemoryCommunicator> engine(std::size_t rank) const {
-    return SharedMemoryCommunicator::connect(name, 1, members, static_cast<int>(rank),
-                                             {.piece_bytes = 1U << 16U, .patience = std::chrono::seconds(30)});
+    return SharedMemoryCommunicator::connect(
+        name, 1, members, static_cast<int>(rank),
+        {.piece_bytes = 1U << 16U, .array_bytes = 1U << 20U, .patience = std::chrono::seconds(30)});
   }
   /// Runs `work(rank, sync)` for each rank, on a thread of its own; returns what each threw ("" for nothing).
   std::vector<std::string> run(const SyncOptions& options,

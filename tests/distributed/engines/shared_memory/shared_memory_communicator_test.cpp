@@ -5,8 +5,12 @@
 #include <tutti/tests/distributed/engines/shared_memory/rank_group.h>
 
 #include <doctest/doctest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cstring>
+#include <span>
 #include <thread>
 
 TEST_SUITE_BEGIN("cpu");
@@ -106,6 +110,59 @@ TEST_CASE("shared_memory: arrays are given back, and memory that is used up is a
       CHECK_THROWS_WITH_AS((void)communicator.shared_array({100}, DType::f32, cpu(0)),
                            doctest::Contains("400 bytes do not fit: of 4096 shared bytes for arrays 192 are left"),
                            OutOfMemoryError);
+    }
+  });
+}
+
+TEST_CASE("shared_memory: memory behind addresses is taken with an array, and given back with it") {
+  const auto pages_of = [](const SharedSegment& segment) {
+    struct stat status {};
+    REQUIRE(fstat(segment.descriptor(), &status) == 0);
+    return status.st_blocks / 8;
+  };
+  const auto segment = SharedSegment::make("test", 4096, 64 * 4096);
+  CHECK(segment->bytes() == 65 * 4096);
+  CHECK(pages_of(*segment) == 1);
+  SharedMemory memory(segment, 4096);
+  CHECK(memory.left() == 64 * 4096);
+  for (int round = 0; round < 3; ++round) {
+    auto ten = memory.allocate(10 * 4096);
+    const auto two = memory.allocate(2 * 4096);
+    REQUIRE(ten);
+    CHECK(pages_of(*segment) == 13);
+    CHECK(std::ranges::all_of(std::span(ten.get(), 10 * 4096), [](std::byte each) { return each == std::byte{0}; }));
+    std::memset(ten.get(), 7, 10 * 4096);
+    ten.reset();
+    CHECK(pages_of(*segment) == 3);
+    CHECK_FALSE(memory.allocate(63 * 4096));
+    CHECK(memory.left() == 62 * 4096);
+  }
+  CHECK(pages_of(*segment) == 1);
+}
+
+TEST_CASE("shared_memory: an array for which there is no memory is an error, before a page is touched") {
+  SharedMemoryOptions options = small_pieces();
+  const auto all = static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  options.array_bytes = 2 * all;
+  run_good_ranks(1, 1, options, Mapping::own, [all](std::size_t, SharedMemoryCommunicator& communicator) {
+    CHECK_THROWS_WITH_AS((void)communicator.shared_array({static_cast<std::int64_t>(all + all / 2)}, DType::u8, cpu(0)),
+                         doctest::Contains("available"), OutOfMemoryError);
+    CHECK(communicator.shared_array({100}, DType::f32, cpu(0)).to_vector<float>() == std::vector<float>(100));
+  });
+}
+
+TEST_CASE("shared_memory: gradients lie in shared memory as long as there are addresses") {
+  SharedMemoryOptions options = small_pieces();
+  options.array_bytes = 8192;
+  run_good_ranks(2, 1, options, Mapping::own, [](std::size_t rank, SharedMemoryCommunicator& communicator) {
+    const Array shared = communicator.gradient_memory(2000, DType::f32, cpu(0));
+    Array own = communicator.gradient_memory(2000, DType::f32, cpu(0));  // no addresses are left
+    for (const Array& each : {shared, own}) {
+      CHECK(each.to_vector<float>() == std::vector<float>(2000));
+      Array(each).copy_from(Array::full({2000}, static_cast<double>(rank + 1), DType::f32, cpu(0)));
+      synchronize(cpu(0));
+      communicator.all_reduce({.slices = {{each, true}}, .ready = {}, .denominator = 3.0})->join(cpu(0));
+      CHECK(each.to_vector<float>() == std::vector<float>(2000, 1.0F));
     }
   });
 }
