@@ -66,6 +66,38 @@ TEST_CASE("group_processes: a killed process, any rank, is named by all others")
   }
 }
 
+// The new one comes to the address of the old job; whoever of that is frozen still has no part in it.
+TEST_CASE("group_processes: after a death the others train anew, with a process in its place or without") {
+  const std::string expected = digest_alone(40, 3);
+  const std::string expected_of_two = digest_alone(40, 2);
+  for (const char* engine : {kEngines[0], kEngines[1]})
+    for (const std::size_t victim : {0, 1, 2}) {
+      CAPTURE(engine);
+      CAPTURE(victim);
+      const bool is_replaced = victim != 2;  // else the two others go on as a job of two
+      const int port = free_port();
+      std::vector<std::unique_ptr<TrainingRank>> job;
+      RankStart place{.ranks = 3, .port = port, .devices = 1, .steps = 1'000'000, .engine = engine};
+      for (place.rank = 0; place.rank < 3; ++place.rank) {
+        place.first = place.rank;
+        place.then = {std::to_string(place.rank), is_replaced ? "3" : "2", "40"};
+        job.push_back(std::make_unique<TrainingRank>(place));
+      }
+      for (const auto& rank : job) REQUIRE(rank->line({"step", "error"}).starts_with("step"));
+      job[victim]->signal(SIGKILL);
+      for (std::size_t rank = 0; rank < 3; ++rank)
+        if (rank != victim)
+          CHECK(job[rank]->line({"error"}).find("rank " + std::to_string(victim)) != std::string::npos);
+      place = {.rank = victim, .ranks = 3, .port = port, .devices = 1, .steps = 40, .engine = engine, .first = victim};
+      place.second_job = true;
+      if (is_replaced)
+        job[victim] = std::make_unique<TrainingRank>(place);
+      else
+        job.pop_back();
+      for (const auto& rank : job) CHECK(rank->line({"digest", "error"}) == (is_replaced ? expected : expected_of_two));
+    }
+}
+
 TEST_CASE("group_processes: a stopped process is named by all others, and hears of it when it goes on") {
   for (const char* engine : {kEngines[0], kEngines[1]}) {
     CAPTURE(engine);

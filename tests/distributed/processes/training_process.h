@@ -12,6 +12,9 @@
 
 namespace tutti::testing {
 
+/// End of the job's name in which a rank trains after an error.
+constexpr const char* kSecondJob = ", second";
+
 /// What a rank of group_processes_test.cpp trains, and the test in one process, to compare with.
 struct TrainedModel : Module {
   explicit TrainedModel(Generator random) : hidden(16, 33, random), output(33, 4, random) {}

@@ -32,6 +32,8 @@ struct RankStart {
   std::string address = "127.0.0.1";  ///< rank 0's
   std::vector<std::string> inside{};  ///< command that runs it elsewhere
   std::size_t local_ranks = 0;        ///< number of ranks on its host; 0: all
+  std::vector<std::string> then{};    ///< rank, size and steps of its training after an error
+  bool second_job = false;            ///< it begins in the job of those that train after an error
 };
 
 /// A rank of a training, training_process.cpp, killed when it goes.
@@ -47,13 +49,15 @@ class TrainingRank {
          {std::to_string(start.devices), std::to_string(start.steps),
           start.engine.empty() ? std::string("automatic") : start.engine, std::to_string(start.first)})
       words.push_back(word);
+    words.insert(words.end(), start.then.begin(), start.then.end());
+    const std::string job = "group-" + std::to_string(getpid()) + "-" + std::to_string(start.port);
     std::vector<std::string> variables{
         "TUTTI_RANK=" + std::to_string(start.rank),
         "TUTTI_WORLD_SIZE=" + std::to_string(start.ranks),
         "TUTTI_LOCAL_RANK=" + std::to_string(one_host ? start.rank : 0),
         "TUTTI_LOCAL_WORLD_SIZE=" + std::to_string(one_host ? start.ranks : start.local_ranks),
         "TUTTI_RENDEZVOUS=" + start.address + ":" + std::to_string(start.port),
-        "TUTTI_JOB=group-" + std::to_string(getpid()) + "-" + std::to_string(start.port),
+        "TUTTI_JOB=" + job + (start.second_job ? kSecondJob : ""),
         "TUTTI_SECRET=a secret of the groups' tests"};
     for (char** variable = environ; *variable != nullptr; ++variable) variables.emplace_back(*variable);
     int ends[2] = {-1, -1};
@@ -111,11 +115,13 @@ class TrainingRank {
   std::string text_;
 };
 
-/// Last line of a training on four devices of one process.
-inline std::string digest_alone(int steps) {
-  GradientSync sync({cpu(0), cpu(1), cpu(2), cpu(3)});
+/// Last line of a training on that many devices of one process.
+inline std::string digest_alone(int steps, std::size_t devices = 4) {
+  std::vector<Device> all;
+  for (std::size_t i = 0; i < devices; ++i) all.push_back(cpu(static_cast<std::uint16_t>(i)));
+  GradientSync sync(all);
   auto replicas = sync.replicate(TrainedModel(Generator(3)));
-  run_devices(4, [&](std::size_t number) {
+  run_devices(devices, [&](std::size_t number) {
     Sgd optimizer(replicas[number].parameters(), 0.05, {.momentum = 0.9});
     const Device device = cpu(static_cast<std::uint16_t>(number));
     for (int i = 0; i < steps; ++i) train_step(sync, replicas[number], optimizer, device, number, i);
