@@ -21,7 +21,7 @@ class GradientArena {
   using Memory = std::function<Array(std::int64_t elements, DType)>;
 
   GradientArena(std::shared_ptr<const GradientLayout>, std::span<const SyncParameter>, const Memory&);
-  /// In the device's own memory.
+  /// Lies in the device's own memory.
   GradientArena(std::shared_ptr<const GradientLayout>, std::span<const SyncParameter>, Device);
 
   const std::shared_ptr<const GradientLayout>& layout() const noexcept { return layout_; }

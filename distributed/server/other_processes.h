@@ -45,8 +45,9 @@ class OtherProcesses {
   /// values that training begins with, or 0; before the first question.
   void describe(std::size_t parameters, std::uint64_t description, std::uint64_t values);
   bool is_described() const noexcept { return rounds_.has_value(); }
-  void poll() noexcept { link_->poll(); }                           ///< see ProcessLink; any thread
-  bool sleep_to_hear() noexcept { return link_->sleep_to_hear(); }  ///< likewise
+  /// Calls of the link that any thread may make.
+  void poll() noexcept { link_->poll(); }
+  bool sleep_to_hear() noexcept { return link_->sleep_to_hear(); }
   void ask(const Agree&);
   /// Asks all to have come as far, where nothing was launched.
   void ask_commit(std::int64_t generation);

@@ -60,7 +60,8 @@ class SegmentRing {
   std::size_t place() const noexcept { return place_; }           ///< place of this process
   int rank(std::size_t place) const { return settings_.ranks[place]; }
   std::size_t piece_bytes() const noexcept { return settings_.piece_bytes; }
-  const std::vector<std::shared_ptr<SharedSegment>>& segments() const noexcept { return segments_; }  ///< by place
+  /// Segments of all processes, by place.
+  const std::vector<std::shared_ptr<SharedSegment>>& segments() const noexcept { return segments_; }
 
   // --- memory
   Announcement& own_announcement(RingNumber number);

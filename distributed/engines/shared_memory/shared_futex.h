@@ -17,7 +17,7 @@ namespace tutti {
 inline void futex_wait(std::atomic<std::uint32_t>& word, std::uint32_t value, std::chrono::nanoseconds most) {
   const timespec time{static_cast<time_t>(most.count() / 1'000'000'000),
                       static_cast<long>(most.count() % 1'000'000'000)};
-  syscall(SYS_futex, &word, FUTEX_WAIT, value, &time, nullptr, 0);  // between processes: not FUTEX_PRIVATE_FLAG
+  syscall(SYS_futex, &word, FUTEX_WAIT, value, &time, nullptr, 0);  // the private flag is for one process
 }
 
 /// Wakes all who sleep on the word.

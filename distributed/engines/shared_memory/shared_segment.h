@@ -34,7 +34,7 @@ class SharedSegment {
   void give_back(std::size_t offset, std::size_t bytes) const noexcept;
 
   std::byte* data() const noexcept { return data_; }
-  std::size_t bytes() const noexcept { return bytes_; }          ///< with the reserved ones
+  std::size_t bytes() const noexcept { return bytes_; }          ///< number, with the reserved ones
   int descriptor() const noexcept { return descriptor_.get(); }  ///< given to the others; -1 where it was mapped
 
  private:
