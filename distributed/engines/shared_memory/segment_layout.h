@@ -50,7 +50,7 @@ struct SegmentHead {
   alignas(64) std::atomic<Abort> abort{Abort::none};
   char reason[kMostReason] = {};
 
-  // Where who waits for words sleeps.
+  // Sleepers until words are there, likewise.
   alignas(64) std::atomic<std::uint32_t> words_rung{0};
   std::atomic<std::uint32_t> words_sleepers{0};
 
