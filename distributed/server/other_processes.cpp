@@ -80,14 +80,13 @@ class OtherProcesses::Runner {
     }
     thread_.join();
   }
-  void add(std::shared_ptr<CollectiveTask> task) {
+  void add(std::shared_ptr<CollectiveTask> task, std::chrono::milliseconds grace) {
     const std::lock_guard lock(mutex_);
-    tasks_.push_back({std::move(task), std::chrono::steady_clock::now() + kGrace});
+    tasks_.push_back({std::move(task), std::chrono::steady_clock::now() + grace});
     if (tasks_.size() == 1) news_.notify_all();  // else it wakes when the first is due
   }
 
  private:
-  static constexpr std::chrono::milliseconds kGrace{2};
   struct Due {
     std::shared_ptr<CollectiveTask> task;
     std::chrono::steady_clock::time_point at;
@@ -113,10 +112,10 @@ class OtherProcesses::Runner {
   std::thread thread_ = start_thread<SyncError>("sync, other processes", [this] { run(); });
 };
 
-void OtherProcesses::finish(std::shared_ptr<CollectiveTask> task, Sequence sequence) {
+void OtherProcesses::finish(std::shared_ptr<CollectiveTask> task, Sequence sequence, bool at_once) {
   auto& runner = runners_[static_cast<std::size_t>(sequence)];
   if (!runner) runner = std::make_unique<Runner>();
-  runner->add(std::move(task));
+  runner->add(std::move(task), std::chrono::milliseconds(at_once ? 0 : 2));
 }
 
 void OtherProcesses::note_open(std::shared_ptr<CollectiveTask> task) {

@@ -55,8 +55,8 @@ class OtherProcesses {
   /// after `close`.
   void after(std::span<const std::shared_ptr<CollectiveTask>>, std::function<void(std::exception_ptr)> done);
   /// Does this process's share of a reduction unless a device's thread does it within 2 ms, on a thread of its own for
-  /// each sequence: others wait for it, and devices here may wait for something else, or have left.
-  void finish(std::shared_ptr<CollectiveTask>, Sequence);
+  /// each sequence: others wait for it, and devices here may wait for something else. `at_once`: they have left.
+  void finish(std::shared_ptr<CollectiveTask>, Sequence, bool at_once);
   /// Notes a task of no round's reductions, which other processes have a share of.
   void note_open(std::shared_ptr<CollectiveTask>);
   /// Calls `abort`, on a thread of its own, if some noted task is not finished 100 ms from now: other processes may

@@ -129,7 +129,7 @@ void DistributedSyncServer::hear_of_collective(std::span<const ProcessLink::Byte
   auto results = launch_collective(collectives_, posted, *communicator_);
   if (const auto task = results.front()->task) {
     others_->note_open(task);
-    others_->finish(task, Sequence::users);
+    others_->finish(task, Sequence::users, ledger_ && all_left_here());
   }
   collectives_.answer(std::move(results));
 }

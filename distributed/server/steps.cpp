@@ -197,7 +197,7 @@ void DistributedSyncServer::perform(const Launch& launch) {
   if (!reduced) return;
   recorder_.launched(launch.generation, launch.places, reduced->task, launched_at);
   if (options_.overlap == Overlap::in_backward || others_) launched_.append(*reduced);
-  if (others_) others_->finish(reduced->task, Sequence::round);
+  if (others_) others_->finish(reduced->task, Sequence::round, all_left_here());
   round_.result->reduced.push_back(std::move(*reduced));
 }
 
@@ -230,7 +230,7 @@ void DistributedSyncServer::make_buffers_equal() {
     auto task = communicator_->collective(std::move(request));
     if (others_) {
       others_->note_open(task);
-      others_->finish(task, Sequence::round);
+      others_->finish(task, Sequence::round, all_left_here());
     }
     round_.result->buffer_tasks.push_back(std::move(task));
   }
