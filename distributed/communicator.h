@@ -58,6 +58,8 @@ class Communicator {
   /// that nothing was queued.
   virtual std::shared_ptr<CollectiveTask> all_reduce(AllReduceRequest) = 0;
 
+  /// Whether it has that reduction. Default: it has none.
+  virtual bool reduces_sparse() const noexcept { return false; }
   /// Queues, as all_reduce does, the reduction of a sparse gradient. While off it leaves the result as it is. Default:
   /// throws SyncError, for an engine that has no such reduction.
   virtual std::shared_ptr<CollectiveTask> reduce_sparse(SparseReduction);

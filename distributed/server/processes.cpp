@@ -45,7 +45,8 @@ ReplicaDigest DistributedSyncServer::model_items(const ReplicaDigest& values) co
                   options_.consistency_every));
   const auto add_all = [&](std::string_view kind, const std::vector<SyncParameter>& declared) {
     for (const SyncParameter& each : declared)
-      add(fmt::format("{} \"{}\" {} {}", kind, each.name, to_string(each.shape), to_string(each.dtype)));
+      add(fmt::format("{} \"{}\" {} {}{}", kind, each.name, to_string(each.shape), to_string(each.dtype),
+                      each.sparse ? " with sparse gradients" : ""));
   };
   add_all("parameter", replicas_.parameters());
   add_all("buffer", replicas_.buffers());

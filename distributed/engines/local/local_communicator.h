@@ -16,6 +16,7 @@ namespace tutti {
 class LocalCommunicator : public Communicator {
  public:
   std::shared_ptr<CollectiveTask> all_reduce(AllReduceRequest) override;
+  bool reduces_sparse() const noexcept override { return true; }
   std::shared_ptr<CollectiveTask> reduce_sparse(SparseReduction) override;
   std::shared_ptr<CollectiveTask> compressed_all_reduce(std::shared_ptr<CompressedReduction>, std::vector<Event> ready,
                                                         std::vector<Device> helping) override;

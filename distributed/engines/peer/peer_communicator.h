@@ -30,6 +30,7 @@ class PeerCommunicator final : public Communicator {
   std::shared_ptr<CollectiveTask> all_reduce(AllReduceRequest) override;
   /// Gives each receiver the contributions' rows, one after the other and divided, not yet coalesced: how many there
   /// will be is known without waiting for a device.
+  bool reduces_sparse() const noexcept override { return true; }
   std::shared_ptr<CollectiveTask> reduce_sparse(SparseReduction) override;
   std::shared_ptr<CollectiveTask> collective(CollectiveRequest) override;
   /// Nobody is needed for the work; who comes by notices what has finished.

@@ -11,6 +11,7 @@ namespace {
 
 // Names from another process's memory: no value is trusted.
 std::string_view name_of(Announcement::Kind kind) {
+  if (kind == Announcement::Kind::rows) return "rows of a sparse gradient";
   return kind == Announcement::Kind::all_reduce ? "an all_reduce" : "a collective";
 }
 std::string name_of(DType dtype) {

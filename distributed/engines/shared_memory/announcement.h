@@ -17,20 +17,21 @@ constexpr std::size_t kMostSharedSlices = 16;
 
 /// A process's side of a reduction, as it tells the others in shared memory.
 struct Announcement {
-  enum class Kind : std::uint8_t { all_reduce, collective };
+  enum class Kind : std::uint8_t { all_reduce, collective, rows };
 
   /// Elements of one device, somewhere in its process's segment.
   struct Slice {
     std::uint64_t offset = 0;  ///< bytes from the segment's start
     std::uint32_t number = 0;  ///< the device's in the group
     bool contributes = false;
+    std::uint64_t rows = 0;  ///< their number, of a sparse gradient
   };
 
   // The same for all processes, or they do not mean the same reduction.
   Kind kind = Kind::all_reduce;
   DType dtype = DType::f32;
   GradientWire wire = GradientWire::native;
-  std::uint64_t elements = 0;  ///< number in the whole request
+  std::uint64_t elements = 0;  ///< number in the whole request; of rows: in one of them
   std::uint64_t parts = 0;     ///< hash of what a collective combines and where it goes
   double denominator = 1.0;
   double wire_scale = 1.0;

@@ -4,6 +4,7 @@
 #include <tutti/distributed/engines/local/local_crew.h>
 #include <tutti/distributed/engines/local/staged_task.h>
 #include <tutti/distributed/engines/shared_memory/segment_ring.h>
+#include <tutti/distributed/engines/shared_memory/shared_memory.h>
 
 #include <atomic>
 #include <cstdint>
@@ -18,6 +19,7 @@ namespace tutti {
 /// Parts of the engine that its tasks share: the processes' meeting place, and this one's threads.
 struct SharedFlight {
   SegmentRing ring;
+  SharedMemory memory;  ///< addresses for arrays of this process
   LocalCrew crew;
 };
 
@@ -47,6 +49,7 @@ class RingTask : public StagedTask {
   void drop_chunks() noexcept override;
 
   SegmentRing& ring() const { return flight_->ring; }  ///< valid in chunks: while one runs nothing is dropped
+  SharedMemory& shared_memory() const { return flight_->memory; }  ///< valid as the ring is
   RingNumber number(std::size_t piece) const { return first_ + piece; }
   /// Throws SyncError, naming ranks and values, unless all processes announced the same for the piece.
   void check_agreement(std::size_t piece) const;

@@ -6,6 +6,7 @@
 #include <tutti/distributed/collectives/gradient_sums.h>
 #include <tutti/distributed/engines/shared_memory/shared_collective.h>
 #include <tutti/distributed/engines/shared_memory/shared_reduction.h>
+#include <tutti/distributed/engines/shared_memory/shared_rows.h>
 
 #include <fmt/format.h>
 #include <sched.h>
@@ -81,10 +82,13 @@ std::unique_ptr<SharedMemoryCommunicator> SharedMemoryCommunicator::connect(cons
 SharedMemoryCommunicator::SharedMemoryCommunicator(std::vector<std::shared_ptr<SharedSegment>> segments,
                                                    std::uint64_t epoch, std::span<const Member> members, int rank,
                                                    SharedMemoryOptions options)
-    : members_({members.begin(), members.end()}),
-      rank_(rank),
-      flight_(new SharedFlight{{segments, settings_of(members, rank, epoch, options)}, {}}),
-      memory_(segments[flight_->ring.place()], SegmentRing::bytes_before_free(flight_->ring.piece_bytes())) {
+    : members_({members.begin(), members.end()}), rank_(rank), flight_([&] {
+        const SegmentRing::Settings settings = settings_of(members, rank, epoch, options);
+        const auto place = std::ranges::find(settings.ranks, rank) - settings.ranks.begin();
+        const auto own = static_cast<std::size_t>(place) < segments.size() ? segments[static_cast<std::size_t>(place)]
+                                                                           : nullptr;  // the ring objects
+        return new SharedFlight{{segments, settings}, {own, SegmentRing::bytes_before_free(settings.piece_bytes)}, {}};
+      }()) {
   std::vector<std::size_t> slices(flight_->ring.size(), 0);
   for (std::size_t number = 0; number < members_.size(); ++number) {
     const Member& member = members_[number];
@@ -128,6 +132,14 @@ std::shared_ptr<CollectiveTask> SharedMemoryCommunicator::all_reduce(AllReduceRe
   return task;
 }
 
+std::shared_ptr<CollectiveTask> SharedMemoryCommunicator::reduce_sparse(SparseReduction request) {
+  if (!enabled()) return std::make_shared<FinishedTask>();
+  auto task = SharedRows::make(flight_, next_in_round_, std::move(request), members_.all());
+  flight_->crew.open(task);
+  next_in_round_ = next_in_round_ + 1;
+  return task;
+}
+
 std::shared_ptr<CollectiveTask> SharedMemoryCommunicator::collective(CollectiveRequest request) {
   RingNumber& next = request.sequence == Sequence::round ? next_in_round_ : next_of_users_;
   auto task = SharedCollective::make(flight_, next, std::move(request),
@@ -153,15 +165,15 @@ std::shared_ptr<SegmentWords> SharedMemoryCommunicator::words() const {
 
 Array SharedMemoryCommunicator::shared_array(const Shape& shape, DType dtype, Device device) {
   const std::size_t bytes = static_cast<std::size_t>(checked_element_count("shared_array", shape)) * size_of(dtype);
-  const auto memory = memory_.allocate(bytes);
+  const auto memory = flight_->memory.allocate(bytes);
   if (!memory)
     raise<OutOfMemoryError>("[shared_memory] {} bytes do not fit: of {} shared bytes for arrays {} are left", bytes,
-                            memory_.bytes(), memory_.left());
+                            flight_->memory.bytes(), flight_->memory.left());
   return Array::over(memory.get(), memory, dtype, shape, contiguous_strides(shape), device);
 }
 
 Array SharedMemoryCommunicator::gradient_memory(std::int64_t elements, DType dtype, Device device) {
-  const auto memory = memory_.allocate(static_cast<std::size_t>(elements) * size_of(dtype));
+  const auto memory = flight_->memory.allocate(static_cast<std::size_t>(elements) * size_of(dtype));
   return memory ? Array::over(memory.get(), memory, dtype, {elements}, {1}, device)
                 : Array::zeros({elements}, dtype, device);
 }

@@ -5,7 +5,6 @@
 #include <tutti/distributed/engines/shared_memory/ring_task.h>
 #include <tutti/distributed/engines/shared_memory/segment_exchange.h>
 #include <tutti/distributed/engines/shared_memory/segment_words.h>
-#include <tutti/distributed/engines/shared_memory/shared_memory.h>
 
 #include <chrono>
 #include <cstddef>
@@ -44,7 +43,7 @@ struct SharedMemoryOptions {
 /// within `patience` (naming its rank), and when somebody aborts: a new group then makes a new engine, with new memory
 /// and another epoch. The destructor finishes what was launched.
 ///
-/// Sparse and compressed gradients are a SyncError, as Communicator says.
+/// Compressed gradients are a SyncError, as Communicator says.
 class SharedMemoryCommunicator : public Communicator {
  public:
   /// Meets the other processes (exchange_segments). `members`: of the group, at their numbers, each on a CPU; the ranks
@@ -61,6 +60,9 @@ class SharedMemoryCommunicator : public Communicator {
   ~SharedMemoryCommunicator() override;
 
   std::shared_ptr<CollectiveTask> all_reduce(AllReduceRequest) override;
+  bool reduces_sparse() const noexcept override { return true; }
+  /// All processes launch it, also one whose devices neither contribute nor receive.
+  std::shared_ptr<CollectiveTask> reduce_sparse(SparseReduction) override;
   /// Arrays are numbered alike by all processes; those of other processes may be undefined. The same parts for all.
   std::shared_ptr<CollectiveTask> collective(CollectiveRequest) override;
   /// SyncError unless each process still has a member.
@@ -89,7 +91,6 @@ class SharedMemoryCommunicator : public Communicator {
   RingNumber next_in_round_ = RingNumber::first(Sequence::round);
   RingNumber next_of_users_ = RingNumber::first(Sequence::users);
   std::shared_ptr<SharedFlight> flight_;
-  SharedMemory memory_;
 };
 
 }  // namespace tutti

@@ -23,7 +23,7 @@ std::optional<RoundResult::Reduced> RowLauncher::launch(const Launch& launch) {
   for (MemberIndex member = 0; member < members.size(); ++member) {
     const Launch::Part part = launch.parts[member];
     if (part.contributes) {
-      request.contributions.push_back({members[member], member, submissions.take_rows(id, member)});
+      request.contributions.push_back({members[member], members.number(member), submissions.take_rows(id, member)});
       request.ready.push_back(submissions.take_ready(id, member));
     }
     result->receives[member] = context_.reaches(part, member);
@@ -31,7 +31,7 @@ std::optional<RoundResult::Reduced> RowLauncher::launch(const Launch& launch) {
     if (!communicator.enabled() && part.contributes)
       result->gradients[member] = request.contributions.back().parts.get();  // each keeps its own
   }
-  if (!any) return std::nullopt;
+  if (!any && members.outside() == 0) return std::nullopt;  // others reduce with this process
   RoundResult::Reduced reduced{.bucket = launch.places, .task = nullptr, .results = {}, .sparse = std::move(result)};
   reduced.task = communicator.reduce_sparse(std::move(request));
   return reduced;

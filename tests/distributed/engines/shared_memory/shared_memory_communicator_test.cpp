@@ -178,7 +178,6 @@ TEST_CASE("shared_memory: an array outlives its engine") {
 
 TEST_CASE("shared_memory: what the engine does not do is said") {
   run_good_ranks(1, 1, small_pieces(), Mapping::own, [](std::size_t, SharedMemoryCommunicator& communicator) {
-    CHECK_THROWS_AS((void)communicator.reduce_sparse({}), SyncError);
     CHECK_THROWS_AS((void)communicator.all_reduce({}), SyncError);
     const Array slice = Array::zeros({4}, DType::f32, cpu(1));
     CHECK_THROWS_WITH_AS((void)communicator.all_reduce({.slices = {{slice, true}}, .ready = {}}),
