@@ -22,14 +22,23 @@ constexpr auto kCloseLook = 50ms;   // between two looks at `closing_`
 // What an ended process has said before is there by then.
 void MemoryLink::open(Hearing hearing) {
   hearing_ = std::move(hearing);
-  other_->open({.said = hearing_.said, .ended = [this](const End& end) {
-                  poll();
-                  hearing_.ended(end);
-                }});
+  other_->open({.said =
+                    [this](Line line, std::vector<Bytes> by_rank) {
+                      hearing_.said(line, std::move(by_rank));
+                      if (line != Line::checks) return;
+                      checks_heard_.fetch_add(1, std::memory_order_acq_rel);
+                      poll();
+                    },
+                .ended =
+                    [this](const End& end) {
+                      poll();
+                      hearing_.ended(end);
+                    }});
   thread_ = start_thread<SyncError>("sync, words in shared memory", [this] { run(); });
 }
 
 void MemoryLink::say(Line line, Bytes bytes) {
+  if (line == Line::checks) checks_said_.fetch_add(1, std::memory_order_acq_rel);
   if (line != Line::round) return other_->say(line, std::move(bytes));
   own_ = std::move(bytes);
   const std::uint64_t number = ++said_;
@@ -45,17 +54,22 @@ std::vector<int> MemoryLink::missing(Line line) const {
   std::vector<int> ranks;
   for (std::size_t rank = 0; rank < words_->size(); ++rank)
     if (!words_->has_said(rank, number)) ranks.push_back(static_cast<int>(rank));
-  return ranks;
+  return ranks.empty() && waits_for_checks() ? other_->missing(Line::checks) : ranks;
+}
+
+// Those that all others have said may be heard when this process is silent.
+bool MemoryLink::waits_for_checks() const noexcept {
+  return checks_heard_.load(std::memory_order_acquire) < checks_said_.load(std::memory_order_acquire);
 }
 
 void MemoryLink::poll() noexcept {
   const std::uint64_t number = awaited_.load(std::memory_order_acquire);
-  if (number != 0 && words_->all_have_said(number)) hear(number);
+  if (number != 0 && !waits_for_checks() && words_->all_have_said(number)) hear(number);
 }
 
 bool MemoryLink::sleep_to_hear() noexcept {
   const std::uint64_t number = awaited_.load(std::memory_order_acquire);
-  if (number == 0) return false;
+  if (number == 0 || waits_for_checks()) return false;  // the other link's thread hears of those
   words_->sleep(number, kShortSleep);
   poll();
   return true;
@@ -89,6 +103,10 @@ void MemoryLink::run() {
     if (!comes_first) news_.wait_for(lock, kComeBy, [this] { return closing_; });
     comes_first = false;
     while (!closing_ && number != 0 && awaited_.load(std::memory_order_acquire) == number) {
+      if (waits_for_checks()) {
+        news_.wait_for(lock, kComeBy);
+        continue;
+      }
       lock.unlock();
       words_->sleep(number, kCloseLook);
       comes_first = awaited_.load(std::memory_order_acquire) == number;

@@ -17,7 +17,8 @@ namespace tutti {
 
 /// A group's link between processes of one host: words about rounds lie in memory that all share, where whoever comes
 /// by hears them; all else, and words too long for that, goes over another link. On the line of rounds nothing may be
-/// said before all that was said is heard.
+/// said before all that was said is heard. What this process has said of its replicas before is heard before, too:
+/// nobody goes on to a step while a difference may come to light.
 class MemoryLink final : public ProcessLink {
  public:
   /// `words`: by rank.
@@ -39,6 +40,7 @@ class MemoryLink final : public ProcessLink {
  private:
   void run();
   void hear(std::uint64_t number) noexcept;
+  bool waits_for_checks() const noexcept;
 
   std::unique_ptr<ProcessLink> other_;
   std::shared_ptr<SegmentWords> words_;
@@ -46,6 +48,8 @@ class MemoryLink final : public ProcessLink {
   std::uint64_t said_ = 0;                 // number of the last words; touched by who says
   Bytes own_;                              // words that are awaited: they may have to be said over the other link
   std::atomic<std::uint64_t> awaited_{0};  // number of what was said and not heard; 0: none. Who takes it off hears it
+  std::atomic<std::uint64_t> checks_said_{0};
+  std::atomic<std::uint64_t> checks_heard_{0};
   std::mutex mutex_;  // guards what follows: the thread sleeps until something is said, or the link is closed
   std::condition_variable news_;
   bool idle_ = false;

@@ -10,6 +10,7 @@
 
 #include <chrono>
 #include <functional>
+#include <mutex>
 #include <string>
 #include <thread>
 
@@ -108,6 +109,35 @@ TEST_CASE("memory_link: who has not said a round's words is known; other lines g
   for (const auto& link : group.links) link->say(Line::checks, {});
   CHECK(comes_true([&] { return checks == 3; }));
   CHECK(group.links[0]->missing(Line::round) == std::vector{1});
+}
+
+// Rank 1 goes on to the round before it has said anything of its replicas.
+TEST_CASE("memory_link: what was said of replicas is heard before the next round, by who has said it") {
+  Links group(2);
+  std::vector<std::string> heard(2);
+  std::mutex mutex;
+  for (std::size_t rank = 0; rank < 2; ++rank)
+    group.links[rank]->open({.said =
+                                 [&, rank](Line line, const auto&) {
+                                   const std::lock_guard lock(mutex);
+                                   heard[rank] += line == Line::round ? "round " : "check ";
+                                 },
+                             .ended = [](const auto&) {}});
+  const auto heard_by = [&](std::size_t rank) {
+    const std::lock_guard lock(mutex);
+    return heard[rank];
+  };
+  group.links[0]->say(Line::checks, {});
+  group.links[0]->say(Line::round, {});
+  group.links[1]->say(Line::round, {});
+  CHECK(comes_true([&] { return heard_by(1) == "round "; }));
+  group.links[0]->poll();
+  CHECK_FALSE(group.links[0]->sleep_to_hear());
+  CHECK(group.links[0]->missing(Line::round) == std::vector{1});
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));  // its thread has had time
+  CHECK(heard_by(0) == "");
+  group.links[1]->say(Line::checks, {});
+  CHECK(comes_true([&] { return heard_by(0) == "check round "; }));
 }
 
 // Nobody comes by: it is heard by the thread that hears of the end.
