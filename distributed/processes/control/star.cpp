@@ -121,7 +121,8 @@ void Star::read_events(Socket& monitor, bool of_line) {
         if (of_line) line_is_up_ = true, trouble_.clear();
         break;
       case ZMQ_EVENT_DISCONNECTED:
-        ended_ = ended_ || !of_line || line_is_up_;
+        // Members come to rank 0's door alone; to the others' doors, strangers.
+        ended_ = ended_ || (of_line ? line_is_up_ : rank_ == 0);
         if (of_line) line_is_up_ = false;
         break;
       case ZMQ_EVENT_CONNECT_RETRIED:

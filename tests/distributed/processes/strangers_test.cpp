@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Strangers at rank 0's door: a job begins beside them, and goes on.
+// Strangers at ranks' doors: a job begins beside them, and goes on.
 #include <tutti/backend/process/owned_descriptor.h>
 #include <tutti/tests/distributed/processes/control/job.h>
 
@@ -90,6 +90,23 @@ TEST_CASE("strangers: 200 that come before, beside and after the members disturb
   check_work(job);
   CHECK(job[0].channel->refused().strangers > 0);
   CHECK(job[0].channel->refused().garbage == 0);
+}
+
+TEST_CASE("strangers: who comes to another rank's door and goes ends nothing") {
+  const int port = free_port();
+  auto job = start_all({{place_of(0, 2, port), {.silence = 20s}}, {place_of(1, 2, port), {.silence = 20s}}});
+  for (const Started& each : job) REQUIRE_MESSAGE(each.channel != nullptr, each.error);
+  const std::string door = job[0].channel->members()[1].address;
+  Strangers strangers(std::stoi(door.substr(door.rfind(':') + 1)));
+  for (int i = 0; i < 5; ++i) {
+    strangers.come(30);
+    std::this_thread::sleep_for(100ms);
+    strangers.go();
+    check_work(job);
+  }
+  std::this_thread::sleep_for(100ms);  // for the last ones' ends to be noticed
+  check_work(job);
+  CHECK(job[1].channel->refused().strangers > 0);
 }
 
 TEST_SUITE_END();
