@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <tutti/backend/process/deadline.h>
+
 #include <chrono>
 #include <condition_variable>
 #include <functional>
@@ -34,18 +36,26 @@ class DeadlineWatch {
   DeadlineWatch(const DeadlineWatch&) = delete;
   DeadlineWatch& operator=(const DeadlineWatch&) = delete;
 
+  /// How long the process stood still, where that ended less than `within` ago, or is not noticed yet; else 0. On any
+  /// thread.
+  Clock::duration stood_still(Clock::duration within) const;
+
   void tell(std::string warning);  ///< has it passed to Duties::warn; on any thread
   /// Tells the warnings that are left, and joins the thread; on another thread than that one. Idempotent.
   void stop();
 
  private:
-  void run(std::chrono::milliseconds shortest, std::chrono::milliseconds patience);
+  void run();
 
   const Duties duties_;
-  std::mutex mutex_;  // guards warnings_ and stopping_, which the thread waits for
+  mutable std::mutex mutex_;  // guards what follows, some of which the thread waits for
   std::condition_variable changed_;
   std::vector<std::string> warnings_;
   bool stopping_ = false;
+  StandstillWatch standstill_;
+  bool looking_ = true;  // false while the thread calls its duties, and after its end
+  Clock::time_point running_since_{};
+  Clock::duration last_standstill_{};
   std::thread thread_;
 };
 

@@ -11,6 +11,10 @@
 
 namespace tutti {
 
+namespace {
+constexpr std::chrono::seconds kAfterStandstill{3};  // what fails so soon after one may have failed by it
+}
+
 void DistributedSyncServer::handle(DeviceFailed& message) {
   recorder_.note(SyncEvent::Kind::device_failed, message.stamp.generation, message.stamp.member);
   const auto [member, group, generation] = message.stamp;
@@ -244,7 +248,13 @@ void DistributedSyncServer::fail_group(const Fault& fault, const std::exception_
 
 // Every waiter of the incomplete generation gets the error, with what was launched of it so far.
 void DistributedSyncServer::announce(const Fault& fault, const std::exception_ptr& cause, const std::string& detail) {
-  const std::string text = fault_text(fault, cause, detail, names());
+  std::string text = fault_text(fault, cause, detail, names());
+  // Whom the others took for lost learns that from them, over any way, and has to know that they were right.
+  const auto stood_still = watch_.stood_still(kAfterStandstill);
+  const bool tells = others_ && fault.kind != Fault::Kind::closed && text.find("stood still for") == std::string::npos;
+  if (tells && stood_still.count() > 0)
+    text += fmt::format("; {}stood still for {:.3g} s before", names().process(),
+                        std::chrono::duration<double>(stood_still).count());
   const auto error = std::make_exception_ptr(SyncError(text));
   if (fault.kind != Fault::Kind::closed) {
     recorder_.note(SyncEvent::Kind::failed, fault.generation, fault.member,

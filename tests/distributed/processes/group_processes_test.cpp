@@ -113,6 +113,7 @@ TEST_CASE("group_processes: a stopped process is named by all others, and hears 
     job[1]->signal(SIGCONT);
     const std::string error = job[1]->line({"error"});
     CAPTURE(error);
+    CHECK(error.find("stood still for") != std::string::npos);
     CHECK(error.find("rank 1 on ") != std::string::npos);
     CHECK(error.find("rank 0 on ") == std::string::npos);  // it accuses nobody
   }

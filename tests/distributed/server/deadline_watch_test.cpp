@@ -7,6 +7,7 @@
 #include <future>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <vector>
 
 TEST_SUITE_BEGIN("cpu");
@@ -40,6 +41,27 @@ TEST_CASE("deadline_watch: tells every warning, in order, also those that are le
   watch.stop();
   watch.stop();
   CHECK(told == std::vector<std::string>{"first", "second"});
+}
+
+TEST_CASE("deadline_watch: no callback of its own is a standstill, nor is its end") {
+  std::promise<void> warned;
+  std::promise<void> goes_on;
+  DeadlineWatch watch(milliseconds(1), milliseconds(1),
+                      {.warn =
+                           [&](const std::string&) {
+                             warned.set_value();
+                             goes_on.get_future().wait();
+                           },
+                       .check = [](const auto&) {}});
+  watch.tell("takes its time");
+  warned.get_future().wait();
+  std::this_thread::sleep_for(milliseconds(50));  // more than the 20 ms that it tolerates
+  const auto in_callback = watch.stood_still(milliseconds(0));
+  goes_on.set_value();
+  watch.stop();
+  std::this_thread::sleep_for(milliseconds(50));
+  CHECK(in_callback.count() == 0);
+  CHECK(watch.stood_still(milliseconds(0)).count() == 0);
 }
 
 TEST_SUITE_END();
