@@ -28,7 +28,7 @@ void Loop::gather(Time now) {
     welcome_all();
     open(admission_.members(), now);
   }
-  if (!open_ && now >= until_) give_up_late();
+  if (!open_ && now >= until_) give_up_late(now);
 }
 
 void Loop::knock(Time now) {
@@ -55,6 +55,7 @@ bool Loop::take_unadmitted(const Star::Incoming& incoming, const Frame& frame, T
     fail(refusal->reason);
   } else if (const auto* waiting = std::get_if<Waiting>(&frame)) {
     told_ = waiting->missing;
+    told_at_ = now;
   } else {
     ++garbage_;
   }
@@ -113,7 +114,7 @@ void Loop::open(std::vector<Member> members, Time now) {
   mailbox_.open(std::move(all));
 }
 
-void Loop::give_up_late() {
+void Loop::give_up_late(Time now) {
   const auto waited = std::chrono::duration<double>(options_.rendezvous).count();
   if (is_coordinator()) {
     std::string why = fmt::format("{:.3g} s have passed: {}", waited, admission_.missing());
@@ -123,7 +124,12 @@ void Loop::give_up_late() {
     return refuse(why);
   }
   std::string why = fmt::format("rank {} has waited {:.3g} s for rank 0", own_.rank, waited);
-  if (!told_.empty()) why += ", which said: " + told_;
+  // It answers each knock: who was missing before it fell silent need not be missing.
+  const std::chrono::duration<double> silent = now - told_at_;
+  if (!told_.empty() && silent > options_.silence)
+    why += fmt::format(", which has said nothing for {:.3g} s (stopped, or cut off)", silent.count());
+  else if (!told_.empty())
+    why += ", which said: " + told_;
   if (!star_->trouble().empty()) why += ": " + star_->trouble();
   fail(why);
 }

@@ -50,7 +50,7 @@ class Loop {
   void meet(const Star::Origin&, const Hello&);
   void welcome(const Welcome&, Time now);
   void knock(Time now);
-  void give_up_late();
+  void give_up_late(Time now);
   void refuse(const std::string& why);
   void fail(const std::string& why);
   void answer(const Star::Origin&, const Frame&);
@@ -76,6 +76,7 @@ class Loop {
   std::map<int, Peer> peers_;  // those that can be sent to
   std::vector<Member> table_;  // members that rank 0 has told so far, on other ranks
   std::string told_;           // rank 0's last word on those that are missing
+  Time told_at_;               // time of it
   PeerClocks clocks_;
   StandstillWatch standstill_;
   Time until_;      // the rendezvous

@@ -134,7 +134,7 @@ void Star::read_events(Socket& monitor, bool of_line) {
           trouble_ = "it does not know this rank's key: its world is smaller, or it has another secret or job";
         break;
       default:  // a handshake failed; at the door of a stranger whom the gate did not see
-        if (of_line) trouble_ = "who listens there has another secret or job, or is no rank 0 of ours";
+        if (of_line) trouble_ = "who listens there has another secret or job, is no rank 0 of ours, or is stopped";
         if (!of_line) ++strangers_;
     }
   }

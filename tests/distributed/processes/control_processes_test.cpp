@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ranks that are processes, killed and stopped: control_process.cpp.
+#include <tutti/backend/process/owned_descriptor.h>
 #include <tutti/tests/distributed/processes/control/job.h>
 
 #include <doctest/doctest.h>
@@ -10,6 +11,7 @@
 
 #include <atomic>
 #include <filesystem>
+#include <future>
 
 TEST_SUITE_BEGIN("cpu");
 
@@ -153,6 +155,26 @@ TEST_CASE("control_processes: a rank that dies during the rendezvous ends it at 
   }
   rank_0.join();
   CHECK_MESSAGE(job[0].error.find("died during the rendezvous") != std::string::npos, job[0].error);
+}
+
+TEST_CASE("control_processes: when rank 0 is stopped while it waits, nobody else is named as missing") {
+  const int port = free_port();
+  const Process coordinator(0, 3, port);
+  auto job = std::async(std::launch::async, [&] {
+    return start_all({{place_of(1, 3, port), {.rendezvous = 8s, .silence = 1s}}});
+  });
+  const auto is_up = [&] {
+    const OwnedDescriptor connection(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    const sockaddr_in address = loopback(port);
+    return connect(connection.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
+  };
+  for (int i = 0; i < 500 && !is_up(); ++i) std::this_thread::sleep_for(10ms);
+  std::this_thread::sleep_for(1s);  // for rank 0 to say that rank 2 is missing
+  coordinator.signal(SIGSTOP);
+  const std::string error = job.get()[0].error;
+  CAPTURE(error);
+  CHECK(error.find("for rank 0, which has said nothing for") != std::string::npos);
+  CHECK(error.find("rank 2") == std::string::npos);
 }
 
 TEST_SUITE_END();
