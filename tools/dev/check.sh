@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# ./dev check [--full] [--after-test]: what CI runs. --full adds 10,000 steps of stress, larger searches of the model,
-# the tests that need PyTorch, a build of everything with clang, a minute of each fuzzer, and clang-tidy; --after-test
+# ./dev check [--full] [--after-test]: what CI runs. --full adds 10,000 steps of stress, campaigns against processes, larger
+# searches of the model, the tests that need PyTorch, a build of everything with clang, a minute of each fuzzer, and clang-tidy; --after-test
 # leaves out what `./dev test` has just run. The last line sums test cases and single checks.
 set -uo pipefail
 . tools/dev/build.sh
@@ -198,6 +198,7 @@ stage "./dev, self-test" tools/dev_self_test.py
 stage "objects of the demo, self-test" tools/needed_objects_self_test.py
 stage "figures of docs/clusters.md" tools/clusters/simulate_cluster.py --check docs/clusters.md
 stage "figures of docs/clusters.md, self-test" tools/clusters/simulate_cluster_self_test.py
+stage "campaigns, self-test" tests/campaigns/campaigns_self_test.py
 stage "C++ in documents" tools/doc_examples.py --check
 stage "C++ in documents, self-test" tools/doc_examples_self_test.py
 stage "include paths" tools/include_paths.py --check
@@ -228,6 +229,9 @@ if stage "build, TSan" build_sanitized build/tsan thread "" "${threaded_tests[@]
 fi
 if [ $full -eq 1 ]; then
   TUTTI_STRESS_STEPS=10000 stage "stress, 10,000 steps" "$release/tests/distributed_test" -tc='stress*'
+  stage "campaign: processes that end" tests/campaigns/ended_processes.py
+  stage "campaign: strangers" tests/campaigns/strangers.py
+  stage "campaign: false accusations" tests/campaigns/false_accusations.py
   stage "tests, beside PyTorch" run_with_torch
   stage "docs/operations.md, functions of PyTorch" build/torch/bin/python3 tools/operations/operation_coverage.py --check
   if stage "build, clang" build_clang; then
