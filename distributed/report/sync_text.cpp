@@ -2,6 +2,7 @@
 #include <tutti/distributed/report/sync_text.h>
 
 #include <tutti/backend/error.h>
+#include <tutti/backend/process/error_text.h>
 
 namespace tutti {
 
@@ -28,17 +29,6 @@ std::string SyncNames::process() const { return members.world() > 1 ? fmt::forma
 std::string SyncNames::parameter(ParameterId id) const {
   if (id.value >= parameters.size()) return fmt::format("number {} (of {})", id.value, parameters.size());
   return fmt::format("\"{}\"", parameters[id.value].name);
-}
-
-std::string text_of(const std::exception_ptr& error) {
-  if (!error) return "";
-  try {
-    std::rethrow_exception(error);
-  } catch (const std::exception& exception) {
-    return exception.what();
-  } catch (...) {
-    return "an exception that is no std::exception";
-  }
 }
 
 std::string fault_text(const Fault& fault, const std::exception_ptr& cause, const std::string& detail,

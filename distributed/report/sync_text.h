@@ -36,7 +36,4 @@ std::string missing_text(const Missing&, std::int64_t generation, std::chrono::n
 std::string missing_checks_text(const std::vector<MemberIndex>&, std::int64_t generation,
                                 std::chrono::nanoseconds waited, const SyncNames&, const std::vector<int>& ranks = {});
 
-/// The message of an exception.
-std::string text_of(const std::exception_ptr&);
-
 }  // namespace tutti

@@ -4,6 +4,7 @@
 #include <tutti/distributed/sync_server.h>
 
 #include <tutti/backend/error.h>
+#include <tutti/backend/process/error_text.h>
 #include <tutti/distributed/gradient_compression.h>
 
 #include <algorithm>

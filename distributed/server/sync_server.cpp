@@ -3,6 +3,7 @@
 #include <tutti/distributed/sync_server.h>
 
 #include <tutti/backend/error.h>
+#include <tutti/backend/process/error_text.h>
 #include <tutti/distributed/server/checked_options.h>
 #include <tutti/distributed/threads/spinning_wait.h>
 

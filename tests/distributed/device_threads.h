@@ -28,10 +28,13 @@ template <class Work> std::vector<std::string> errors_of_devices(std::size_t cou
   return errors;
 }
 
-/// The same; rethrows the first device's error to the test.
-template <class Work> void run_devices(std::size_t count, Work work) {
-  for (const std::string& error : errors_of_devices(count, work))
+/// Rethrows the first of the threads' errors to the test.
+inline void throw_first(const std::vector<std::string>& errors) {
+  for (const std::string& error : errors)
     if (!error.empty()) throw std::runtime_error(error);
 }
+
+/// Runs them, too; rethrows the first device's error to the test.
+template <class Work> void run_devices(std::size_t count, Work work) { throw_first(errors_of_devices(count, work)); }
 
 }  // namespace tutti::testing

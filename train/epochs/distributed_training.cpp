@@ -2,8 +2,8 @@
 #include <tutti/train/distributed_training.h>
 
 #include <tutti/backend/error.h>
+#include <tutti/backend/process/error_text.h>
 #include <tutti/distributed/gradient_sync.h>
-#include <tutti/distributed/report/sync_text.h>
 #include <tutti/train/checkpoints/json_text.h>
 
 #include <nlohmann/json.hpp>

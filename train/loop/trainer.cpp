@@ -3,7 +3,7 @@
 
 #include <tutti/autodiff/tensor.h>
 #include <tutti/backend/error.h>
-#include <tutti/distributed/report/sync_text.h>
+#include <tutti/backend/process/error_text.h>
 #include <tutti/nn/module_tree.h>
 #include <tutti/train/reporting/metrics.h>
 

@@ -3,7 +3,7 @@
 
 #include <tutti/backend/error.h>
 #include <tutti/backend/process/deadline.h>
-#include <tutti/distributed/report/sync_text.h>
+#include <tutti/backend/process/error_text.h>
 
 #include <algorithm>
 #include <utility>

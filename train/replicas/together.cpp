@@ -2,8 +2,8 @@
 #include <tutti/train/replicas/together.h>
 
 #include <tutti/backend/error.h>
+#include <tutti/backend/process/error_text.h>
 #include <tutti/distributed/gradient_sync.h>
-#include <tutti/distributed/report/sync_text.h>
 #include <tutti/train/replicas/group_results.h>
 #include <tutti/train/replicas/group_texts.h>
 

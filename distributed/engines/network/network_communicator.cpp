@@ -6,8 +6,7 @@
 #include <tutti/distributed/collectives/gradient_sums.h>
 #include <tutti/distributed/engines/network/network_collective.h>
 #include <tutti/distributed/engines/network/network_reduction.h>
-
-#include <sched.h>
+#include <tutti/distributed/threads/spinning_wait.h>
 
 #include <algorithm>
 #include <utility>
@@ -19,13 +18,6 @@ namespace {
 constexpr std::size_t kLeastPiece = 8192;  // 64 elements of the largest type of kMostSharedSlices
 constexpr std::size_t kMostPiece = std::size_t{64} << 20U;
 
-// While one waits for others without sleep, these must have cores.
-bool has_cores_for(std::size_t threads) {
-  cpu_set_t allowed;
-  return sched_getaffinity(0, sizeof allowed, &allowed) == 0 &&
-         static_cast<std::size_t>(CPU_COUNT(&allowed)) >= threads;
-}
-
 NetworkOptions checked(NetworkOptions options) {
   if (options.piece_bytes < kLeastPiece || options.piece_bytes > kMostPiece)
     raise<SyncError>("[network] pieces of {} bytes: {} to {} are possible", options.piece_bytes, kLeastPiece,
@@ -35,10 +27,16 @@ NetworkOptions checked(NetworkOptions options) {
   return options;
 }
 
+std::vector<int> ranks_of(const NetworkMeeting& meeting) {
+  std::vector<int> ranks;
+  for (const NetworkMeeting::Place& place : meeting.places) ranks.push_back(place.rank);
+  return ranks;
+}
+
 NetworkLines::Settings settings_of(const NetworkMeeting& meeting, std::span<const Member> members,
                                    const NetworkOptions& options) {
   NetworkLines::Settings settings;
-  for (const NetworkMeeting::Place& place : meeting.places) settings.ranks.push_back(place.rank);
+  settings.ranks = ranks_of(meeting);
   settings.rank = meeting.rank;
   settings.epoch = meeting.epoch;
   settings.piece_bytes = options.piece_bytes;
@@ -55,21 +53,8 @@ NetworkLines::Settings settings_of(const NetworkMeeting& meeting, std::span<cons
 
 NetworkCommunicator::NetworkCommunicator(const NetworkMeeting& meeting, const DataDoor& door,
                                          std::span<const Member> members, NetworkOptions options)
-    : members_({members.begin(), members.end()}), rank_(meeting.rank) {
+    : members_("network", members, ranks_of(meeting), meeting.rank) {
   const NetworkOptions known = checked(options);
-  std::vector<std::size_t> slices(meeting.places.size(), 0);
-  for (std::size_t number = 0; number < members_.size(); ++number) {
-    const Member& member = members_[number];
-    if (member.device.kind != DeviceKind::cpu) raise<SyncError>("[network] {} is no CPU", members_.name(number));
-    const auto place = std::ranges::find(meeting.places, member.rank, &NetworkMeeting::Place::rank);
-    if (place == meeting.places.end()) raise<SyncError>("[network] rank {} is no process of the meeting", member.rank);
-    if (member.rank == rank_) own_numbers_.push_back(number);
-    if (++slices[static_cast<std::size_t>(place - meeting.places.begin())] > kMostSharedSlices)
-      raise<SyncError>("[network] rank {} has more than {} devices", member.rank, kMostSharedSlices);
-  }
-  for (std::size_t place = 0; place < slices.size(); ++place)
-    if (slices[place] == 0) raise<SyncError>("[network] rank {} has no device", meeting.places[place].rank);
-  most_slices_ = std::ranges::max(slices);
   flight_.reset(new NetworkFlight{
       {connect_lines(meeting, door, known.piece_bytes, known.encrypt, known.meeting, known.look_around),
        settings_of(meeting, members, known)},
@@ -77,14 +62,6 @@ NetworkCommunicator::NetworkCommunicator(const NetworkMeeting& meeting, const Da
 }
 
 NetworkCommunicator::~NetworkCommunicator() { flight_->crew.finish(); }
-
-std::size_t NetworkCommunicator::process_of(std::size_t number) const {
-  if (number >= members_.size())
-    raise<SyncError>("[network] a group of {} devices has no device {}", members_.size(), number);
-  std::size_t place = 0;
-  while (flight_->lines.rank(place) != members_[number].rank) ++place;
-  return place;
-}
 
 std::shared_ptr<CollectiveTask> NetworkCommunicator::launch(const std::shared_ptr<NetworkTask>& task,
                                                             Sequence sequence) {
@@ -96,34 +73,20 @@ std::shared_ptr<CollectiveTask> NetworkCommunicator::launch(const std::shared_pt
 
 std::shared_ptr<CollectiveTask> NetworkCommunicator::all_reduce(AllReduceRequest request) {
   check_slices(request);
-  if (request.numbers.empty()) request.numbers = own_numbers_;
-  if (request.numbers.size() != request.slices.size())
-    raise<SyncError>("[all_reduce] {} slices for the {} devices of rank {}", request.slices.size(),
-                     request.numbers.size(), rank_);
-  for (std::size_t i = 0; i < request.slices.size(); ++i) {
-    const Device device = request.slices[i].gradient.device();
-    if (process_of(request.numbers[i]) != flight_->lines.place() || members_[request.numbers[i]].device != device)
-      raise<SyncError>("[all_reduce] the slice of {} on rank {} says that it is number {}, {}", to_string(device),
-                       rank_, request.numbers[i], members_.name(request.numbers[i]));
-  }
+  members_.number_slices(request);
   if (!enabled()) return std::make_shared<FinishedTask>();
-  return launch(NetworkReduction::make(flight_, launched_[0] + 1, std::move(request), most_slices_), Sequence::round);
+  return launch(NetworkReduction::make(flight_, launched_[0] + 1, std::move(request), members_.most_slices()),
+                Sequence::round);
 }
 
 std::shared_ptr<CollectiveTask> NetworkCommunicator::collective(CollectiveRequest request) {
   const Sequence sequence = request.sequence;
   const std::uint32_t number = launched_[static_cast<std::size_t>(sequence)] + 1;
   return launch(NetworkCollective::make(flight_, number, std::move(request),
-                                        [this](std::size_t each) { return process_of(each); }),
+                                        [this](std::size_t each) { return members_.place_of(each); }),
                 sequence);
 }
 
-void NetworkCommunicator::regroup(std::span<const Member> members) {
-  const NetworkLines& lines = flight_->lines;
-  for (std::size_t place = 0; place < lines.size(); ++place)
-    if (std::ranges::find(members, lines.rank(place), &Member::rank) == members.end())
-      raise<SyncError>("[network] rank {} has left: its processes' group ends, a new one makes a new engine",
-                       lines.rank(place));
-}
+void NetworkCommunicator::regroup(std::span<const Member> members) { members_.require_all(members); }
 
 }  // namespace tutti

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <tutti/distributed/collectives/process_members.h>
 #include <tutti/distributed/communicator.h>
 #include <tutti/distributed/engines/network/lines/line_meeting.h>
 #include <tutti/distributed/engines/network/network_task.h>
@@ -63,13 +64,9 @@ class NetworkCommunicator : public Communicator {
   void abort(std::string_view reason) noexcept override { flight_->lines.abort(reason); }
 
  private:
-  std::size_t process_of(std::size_t number) const;
   std::shared_ptr<CollectiveTask> launch(const std::shared_ptr<NetworkTask>&, Sequence);
 
-  GroupMembers members_;
-  int rank_;
-  std::vector<std::size_t> own_numbers_;     // numbers of this process's devices
-  std::size_t most_slices_ = 0;              // most devices of any process
+  ProcessMembers members_;
   std::array<std::uint32_t, 2> launched_{};  // number of requests, by sequence
   std::shared_ptr<NetworkFlight> flight_;
 };

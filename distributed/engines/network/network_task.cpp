@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/distributed/engines/network/network_task.h>
 
+#include <tutti/backend/process/error_text.h>
+
 #include <fmt/format.h>
 
 #include <utility>
@@ -17,16 +19,6 @@ std::vector<std::int64_t> chunks_of(const std::vector<NetworkTask::Stage>& stage
   chunks.reserve(stages.size());
   for (const NetworkTask::Stage& stage : stages) chunks.push_back(stage.chunks);
   return chunks;
-}
-
-std::string text_of_failure(const std::exception_ptr& failure) {
-  try {
-    std::rethrow_exception(failure);
-  } catch (const std::exception& error) {
-    return error.what();
-  } catch (...) {
-    return "an unknown error";
-  }
 }
 
 }  // namespace
@@ -117,7 +109,7 @@ void NetworkTask::stage_ended(std::size_t stage, const std::exception_ptr& failu
       failed = std::current_exception();
     }
   try {
-    lines.abort(fmt::format("rank {}: {}", lines.rank(lines.place()), text_of_failure(failed)));
+    lines.abort(fmt::format("rank {}: {}", lines.rank(lines.place()), text_of(failed)));
   } catch (...) {
     lines.abort("a process has no memory left");
   }

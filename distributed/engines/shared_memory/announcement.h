@@ -2,6 +2,7 @@
 #pragma once
 
 #include <tutti/backend/dtype.h>
+#include <tutti/distributed/collectives/process_members.h>
 #include <tutti/distributed/sync_options.h>
 
 #include <cstddef>
@@ -11,9 +12,6 @@
 #include <type_traits>
 
 namespace tutti {
-
-/// The most slices of one process in an all-reduce.
-constexpr std::size_t kMostSharedSlices = 16;
 
 /// A process's side of a reduction, as it tells the others in shared memory.
 struct Announcement {

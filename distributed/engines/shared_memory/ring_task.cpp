@@ -2,6 +2,7 @@
 #include <tutti/distributed/engines/shared_memory/ring_task.h>
 
 #include <tutti/backend/error.h>
+#include <tutti/backend/process/error_text.h>
 
 #include <optional>
 #include <string>
@@ -23,16 +24,6 @@ std::optional<Gate> gate_of(std::size_t step, RingNumber number) {
     case 1: return Gate{RingPhase::arrived, number};
     case 3: return Gate{RingPhase::done, number};
     default: return std::nullopt;
-  }
-}
-
-std::string text_of(const std::exception_ptr& failure) {
-  try {
-    std::rethrow_exception(failure);
-  } catch (const std::exception& error) {
-    return error.what();
-  } catch (...) {
-    return "an unknown error";
   }
 }
 

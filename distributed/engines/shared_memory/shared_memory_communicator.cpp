@@ -7,9 +7,9 @@
 #include <tutti/distributed/engines/shared_memory/shared_collective.h>
 #include <tutti/distributed/engines/shared_memory/shared_reduction.h>
 #include <tutti/distributed/engines/shared_memory/shared_rows.h>
+#include <tutti/distributed/threads/spinning_wait.h>
 
 #include <fmt/format.h>
-#include <sched.h>
 
 #include <algorithm>
 #include <utility>
@@ -31,13 +31,6 @@ std::vector<int> ranks_of(std::span<const Member> members) {
   return ranks;
 }
 
-// While one waits for others without sleep, these must have cores.
-bool cores_for(std::size_t threads) {
-  cpu_set_t allowed;
-  return sched_getaffinity(0, sizeof allowed, &allowed) == 0 &&
-         static_cast<std::size_t>(CPU_COUNT(&allowed)) >= threads;
-}
-
 SharedMemoryOptions checked(SharedMemoryOptions options) {
   if (options.piece_bytes < kLeastPiece || options.piece_bytes > kMostPiece)
     raise<SyncError>("[shared_memory] pieces of {} bytes: {} to {} are possible", options.piece_bytes, kLeastPiece,
@@ -55,7 +48,7 @@ SegmentRing::Settings settings_of(std::span<const Member> members, int rank, std
           .epoch = epoch,
           .piece_bytes = known.piece_bytes,
           .patience = known.patience,
-          .spins = cores_for(members.size())};
+          .spins = has_cores_for(members.size())};
 }
 
 }  // namespace
@@ -82,50 +75,21 @@ std::unique_ptr<SharedMemoryCommunicator> SharedMemoryCommunicator::connect(cons
 SharedMemoryCommunicator::SharedMemoryCommunicator(std::vector<std::shared_ptr<SharedSegment>> segments,
                                                    std::uint64_t epoch, std::span<const Member> members, int rank,
                                                    SharedMemoryOptions options)
-    : members_({members.begin(), members.end()}), rank_(rank), flight_([&] {
+    : members_("shared_memory", members, ranks_of(members), rank), flight_([&] {
         const SegmentRing::Settings settings = settings_of(members, rank, epoch, options);
-        const auto place = std::ranges::find(settings.ranks, rank) - settings.ranks.begin();
-        const auto own = static_cast<std::size_t>(place) < segments.size() ? segments[static_cast<std::size_t>(place)]
-                                                                           : nullptr;  // the ring objects
+        const auto place = static_cast<std::size_t>(std::ranges::find(settings.ranks, rank) - settings.ranks.begin());
+        const auto own = place < segments.size() ? segments[place] : nullptr;  // the ring objects
         return new SharedFlight{{segments, settings}, {own, SegmentRing::bytes_before_free(settings.piece_bytes)}, {}};
-      }()) {
-  std::vector<std::size_t> slices(flight_->ring.size(), 0);
-  for (std::size_t number = 0; number < members_.size(); ++number) {
-    const Member& member = members_[number];
-    if (member.device.kind != DeviceKind::cpu) raise<SyncError>("[shared_memory] {} is no CPU", members_.name(number));
-    if (member.rank == rank) own_numbers_.push_back(number);
-    if (++slices[process_of(number)] > kMostSharedSlices)
-      raise<SyncError>("[shared_memory] rank {} has more than {} devices", member.rank, kMostSharedSlices);
-  }
-  most_slices_ = std::ranges::max(slices);
-}
+      }()) {}
 
 SharedMemoryCommunicator::~SharedMemoryCommunicator() { flight_->crew.finish(); }
 
-std::size_t SharedMemoryCommunicator::process_of(std::size_t number) const {
-  if (number >= members_.size())
-    raise<SyncError>("[shared_memory] a group of {} devices has no device {}", members_.size(), number);
-  const SegmentRing& ring = flight_->ring;
-  std::size_t place = 0;
-  while (ring.rank(place) != members_[number].rank) ++place;
-  return place;
-}
-
 std::shared_ptr<CollectiveTask> SharedMemoryCommunicator::all_reduce(AllReduceRequest request) {
   check_slices(request);
-  if (request.numbers.empty()) request.numbers = own_numbers_;
-  if (request.numbers.size() != request.slices.size())
-    raise<SyncError>("[all_reduce] {} slices for the {} devices of rank {}", request.slices.size(),
-                     request.numbers.size(), rank_);
-  for (std::size_t i = 0; i < request.slices.size(); ++i) {
-    const Device device = request.slices[i].gradient.device();
-    if (process_of(request.numbers[i]) != flight_->ring.place() || members_[request.numbers[i]].device != device)
-      raise<SyncError>("[all_reduce] the slice of {} on rank {} says that it is number {}, {}", to_string(device),
-                       rank_, request.numbers[i], members_.name(request.numbers[i]));
-  }
+  members_.number_slices(request);
   if (!enabled()) return std::make_shared<FinishedTask>();
   const Array& first = request.slices.front().gradient;
-  const PieceCut cut(first.size(), first.dtype(), flight_->ring.piece_bytes(), most_slices_);
+  const PieceCut cut(first.size(), first.dtype(), flight_->ring.piece_bytes(), members_.most_slices());
   auto task = SharedReduction::make(flight_, next_in_round_, cut, std::move(request));
   flight_->crew.open(task);
   next_in_round_ = next_in_round_ + cut.pieces;
@@ -143,21 +107,14 @@ std::shared_ptr<CollectiveTask> SharedMemoryCommunicator::reduce_sparse(SparseRe
 std::shared_ptr<CollectiveTask> SharedMemoryCommunicator::collective(CollectiveRequest request) {
   RingNumber& next = request.sequence == Sequence::round ? next_in_round_ : next_of_users_;
   auto task = SharedCollective::make(flight_, next, std::move(request),
-                                     [this](std::size_t number) { return process_of(number); });
+                                     [this](std::size_t number) { return members_.place_of(number); });
   const std::size_t pieces = task->pieces();
   flight_->crew.open(task);
   next = next + pieces;
   return task;
 }
 
-void SharedMemoryCommunicator::regroup(std::span<const Member> members) {
-  const std::vector<int> left = ranks_of(members);
-  const SegmentRing& ring = flight_->ring;
-  for (std::size_t place = 0; place < ring.size(); ++place)
-    if (!std::ranges::binary_search(left, ring.rank(place)))
-      raise<SyncError>("[shared_memory] rank {} has left: its processes' group ends, a new one makes a new engine",
-                       ring.rank(place));
-}
+void SharedMemoryCommunicator::regroup(std::span<const Member> members) { members_.require_all(members); }
 
 std::shared_ptr<SegmentWords> SharedMemoryCommunicator::words() const {
   return std::make_shared<SegmentWords>(flight_->ring.segments(), flight_->ring.place());

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <tutti/distributed/collectives/process_members.h>
 #include <tutti/distributed/communicator.h>
 #include <tutti/distributed/engines/shared_memory/ring_task.h>
 #include <tutti/distributed/engines/shared_memory/segment_exchange.h>
@@ -82,12 +83,7 @@ class SharedMemoryCommunicator : public Communicator {
   void abort(std::string_view reason) noexcept override { flight_->ring.abort(reason); }
 
  private:
-  std::size_t process_of(std::size_t number) const;
-
-  GroupMembers members_;
-  int rank_;
-  std::vector<std::size_t> own_numbers_;  // numbers of this process's devices
-  std::size_t most_slices_ = 0;           // most devices of any process
+  ProcessMembers members_;
   RingNumber next_in_round_ = RingNumber::first(Sequence::round);
   RingNumber next_of_users_ = RingNumber::first(Sequence::users);
   std::shared_ptr<SharedFlight> flight_;

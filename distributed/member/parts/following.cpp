@@ -2,7 +2,7 @@
 #include <tutti/distributed/member/parts/following.h>
 
 #include <tutti/backend/error.h>
-#include <tutti/distributed/report/sync_text.h>
+#include <tutti/backend/process/error_text.h>
 
 #include <utility>
 

@@ -3,6 +3,7 @@
 #include <tutti/distributed/collectives/sparse_reduction.h>
 
 #include <tutti/backend/error.h>
+#include <tutti/backend/process/error_text.h>
 #include <tutti/backend/registry.h>
 #include <tutti/distributed/engines/local/local_communicator.h>
 #include <tutti/distributed/gradient_sync.h>

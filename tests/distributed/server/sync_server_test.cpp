@@ -3,6 +3,7 @@
 #include <tutti/distributed/sync_server.h>
 
 #include <tutti/backend/error.h>
+#include <tutti/backend/process/error_text.h>
 #include <tutti/backend/registry.h>
 #include <tutti/distributed/engines/local/local_communicator.h>
 #include <tutti/tests/distributed/device_threads.h>

@@ -2,8 +2,8 @@
 // Devices that hang, by NCCL's engine without a GPU: who is named, when, and what the others do meanwhile. That nobody
 // waits for them, nor uses their memory too early, is checked by the machine.
 #include <tutti/backend/error.h>
+#include <tutti/backend/process/error_text.h>
 #include <tutti/distributed/engines/nccl/nccl_group.h>
-#include <tutti/distributed/report/sync_text.h>
 #include <tutti/tests/distributed/engines/nccl/nccl_machine.h>
 #include <tutti/tests/distributed/given_gradients.h>
 

@@ -22,7 +22,7 @@ TEST_CASE("network: many reductions on their way have the bits of one process") 
       CAPTURE(devices[0]);
       NetworkGroup group(devices, small_frames(encrypt));
       group.run_well([&](std::size_t rank, NetworkCommunicator& communicator) {
-        reduce_many(communicator, group, rank, devices.size() == 2 ? 150 : 40);
+        reduce_many(communicator, group.devices, rank, devices.size() == 2 ? 150 : 40);
       });
     }
 }
@@ -34,8 +34,9 @@ TEST_CASE("network: a large reduction goes in pieces, and their borders change n
       options.piece_bytes = bytes;
       options.window_bytes = window;
       NetworkGroup group({2, 1}, options);
-      group.run_well(
-          [&](std::size_t rank, NetworkCommunicator& communicator) { reduce_many(communicator, group, rank, 20); });
+      group.run_well([&](std::size_t rank, NetworkCommunicator& communicator) {
+        reduce_many(communicator, group.devices, rank, 20);
+      });
     }
 }
 
@@ -67,7 +68,7 @@ TEST_CASE("network: connections go over IPv6, too") {
     return;
   }
   group.run_well(
-      [&](std::size_t rank, NetworkCommunicator& communicator) { reduce_many(communicator, group, rank, 10); });
+      [&](std::size_t rank, NetworkCommunicator& communicator) { reduce_many(communicator, group.devices, rank, 10); });
 }
 
 TEST_CASE("network: devices keep their numbers where others have no slice") {

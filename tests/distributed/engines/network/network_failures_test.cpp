@@ -151,7 +151,7 @@ TEST_CASE("network: after an abort everything fails at once, and a new group wor
                          SyncError);
   });
   group.run_well(
-      [&](std::size_t rank, NetworkCommunicator& communicator) { reduce_many(communicator, group, rank, 5); });
+      [&](std::size_t rank, NetworkCommunicator& communicator) { reduce_many(communicator, group.devices, rank, 5); });
 }
 
 TEST_CASE("network: a process that has taken leave is named by who needs it") {

@@ -38,8 +38,4 @@ struct NetworkGroup {
 /// The key of a test's run.
 FrameCipher::Key key_of(std::uint8_t text);
 
-/// Launches that many random reductions at once and checks each slice's bits. Ranks of odd numbers wait for the last
-/// one first. Throws on the first difference.
-void reduce_many(NetworkCommunicator&, const NetworkGroup&, std::size_t rank, std::size_t reductions);
-
 }  // namespace tutti::testing

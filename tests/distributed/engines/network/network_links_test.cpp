@@ -103,8 +103,9 @@ TEST_CASE("network: a slow and thin link changes no bits") {
   for (const bool encrypt : {false, true}) {
     Relay relay({.delay = std::chrono::microseconds(200), .chunk = 3000});
     NetworkGroup group = relayed(relay, encrypt);
-    group.run_well(
-        [&](std::size_t rank, NetworkCommunicator& communicator) { reduce_many(communicator, group, rank, 15); });
+    group.run_well([&](std::size_t rank, NetworkCommunicator& communicator) {
+      reduce_many(communicator, group.devices, rank, 15);
+    });
   }
 }
 
@@ -161,8 +162,9 @@ TEST_CASE("network: strangers hold nobody up, and are not let in") {
                                               relay.seen().substr(0, 2000));
       while (strangers->count() < 200) std::this_thread::sleep_for(std::chrono::milliseconds(1));
     };
-    group.run_well(
-        [&](std::size_t rank, NetworkCommunicator& communicator) { reduce_many(communicator, group, rank, 20); });
+    group.run_well([&](std::size_t rank, NetworkCommunicator& communicator) {
+      reduce_many(communicator, group.devices, rank, 20);
+    });
   }
 }
 

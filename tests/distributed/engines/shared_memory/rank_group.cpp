@@ -3,6 +3,7 @@
 
 #include <tutti/backend/registry.h>
 #include <tutti/distributed/engines/local/local_communicator.h>
+#include <tutti/tests/distributed/device_threads.h>
 
 #include <fmt/format.h>
 #include <spawn.h>
@@ -14,6 +15,7 @@
 #include <csignal>
 #include <cstring>
 #include <filesystem>
+#include <numeric>
 #include <random>
 #include <stdexcept>
 #include <thread>
@@ -46,28 +48,18 @@ std::vector<std::string> run_ranks(std::size_t ranks, std::size_t devices, Share
   if (mapping == Mapping::common)
     for (std::size_t rank = 0; rank < ranks; ++rank)
       common.push_back(SharedMemoryCommunicator::make_segment(1, static_cast<int>(rank), options));
-  std::vector<std::string> errors(ranks);
-  std::vector<std::thread> threads;
-  for (std::size_t rank = 0; rank < ranks; ++rank)
-    threads.emplace_back([&, rank] {
-      try {
-        const int number = static_cast<int>(rank);
-        const auto communicator = mapping == Mapping::common
-                                      ? std::make_unique<SharedMemoryCommunicator>(common, 1, members, number, options)
-                                      : SharedMemoryCommunicator::connect(name, 1, members, number, options);
-        work(rank, *communicator);
-      } catch (const std::exception& error) {
-        errors[rank] = error.what();
-      }
-    });
-  for (std::thread& thread : threads) thread.join();
-  return errors;
+  return errors_of_devices(ranks, [&](std::size_t rank) {
+    const int number = static_cast<int>(rank);
+    const auto communicator = mapping == Mapping::common
+                                  ? std::make_unique<SharedMemoryCommunicator>(common, 1, members, number, options)
+                                  : SharedMemoryCommunicator::connect(name, 1, members, number, options);
+    work(rank, *communicator);
+  });
 }
 
 void run_good_ranks(std::size_t ranks, std::size_t devices, SharedMemoryOptions options, Mapping mapping,
                     const std::function<void(std::size_t, SharedMemoryCommunicator&)>& work) {
-  for (const std::string& error : run_ranks(ranks, devices, options, mapping, work))
-    if (!error.empty()) throw std::runtime_error(error);
+  throw_first(run_ranks(ranks, devices, options, mapping, work));
 }
 
 RandomReduction::RandomReduction(std::uint64_t seed, std::size_t world) {
@@ -88,9 +80,8 @@ RandomReduction::RandomReduction(std::uint64_t seed, std::size_t world) {
   }
 }
 
-AllReduceRequest RandomReduction::request(
-    std::size_t first, std::size_t count, std::size_t first_device,
-    const std::function<Array(std::size_t, const Shape&, DType, Device)>& array) const {
+AllReduceRequest RandomReduction::request(std::size_t first, std::size_t count, std::size_t first_device,
+                                          const ArrayMaker& array) const {
   AllReduceRequest request{
       .slices = {}, .ready = {}, .denominator = denominator, .wire = wire, .wire_scale = wire_scale};
   for (std::size_t i = 0; i < count; ++i) {
@@ -107,9 +98,7 @@ AllReduceRequest RandomReduction::request(
 
 std::vector<std::byte> RandomReduction::expected() const {
   LocalCommunicator communicator;
-  AllReduceRequest all = request(0, values.size(), 0, [](std::size_t, const Shape& shape, DType type, Device device) {
-    return Array::empty(shape, type, device);
-  });
+  AllReduceRequest all = request(0, values.size(), 0, new_array);
   const Array first = all.slices.front().gradient;
   communicator.all_reduce(std::move(all))->join(cpu(0));
   return bytes_of(first);
@@ -117,39 +106,45 @@ std::vector<std::byte> RandomReduction::expected() const {
 
 std::vector<std::byte> bytes_of(const Array& array) { return {array.raw_data(), array.raw_data() + array.bytes()}; }
 
-void reduce_many(SharedMemoryCommunicator& communicator, std::size_t rank, std::size_t ranks, std::size_t devices,
-                 std::size_t reductions) {
+void reduce_many(Communicator& communicator, std::span<const std::size_t> devices, std::size_t rank,
+                 std::size_t reductions, const ArrayMaker& make_array) {
+  const std::size_t world = std::accumulate(devices.begin(), devices.end(), std::size_t{0});
+  const auto before = devices.first(rank);
+  const std::size_t first = std::accumulate(before.begin(), before.end(), std::size_t{0});
   std::vector<std::vector<Array>> slices;
   std::vector<std::shared_ptr<CollectiveTask>> tasks;
   for (std::size_t i = 0; i < reductions; ++i) {
-    const RandomReduction reduction(i, ranks * devices);
-    AllReduceRequest request = reduction.request(
-        rank * devices, devices, 0, [&](std::size_t number, const Shape& shape, DType dtype, Device device) {
-          return (number + i) % 3 == 0 ? Array::empty(shape, dtype, device)
-                                       : communicator.shared_array(shape, dtype, device);
-        });
+    const RandomReduction reduction(i, world);
+    AllReduceRequest request = reduction.request(first, devices[rank], 0, make_array);
     auto& own = slices.emplace_back();
     for (const AllReduceSlice& slice : request.slices) own.push_back(slice.gradient);
     tasks.push_back(communicator.all_reduce(std::move(request)));
     if (i % 7 == rank) communicator.crew().help(cpu(0));
   }
-  std::vector<std::thread> others;
-  for (std::size_t d = 1; d < devices; ++d)
-    others.emplace_back([&, d] { join_tasks(cpu(static_cast<std::uint16_t>(d)), tasks); });
-  try {
-    if (rank % 2 == 1) tasks.back()->join(cpu(0));
-    join_tasks(cpu(0), tasks);
-  } catch (...) {
-    for (std::thread& thread : others) thread.join();
-    throw;
-  }
-  for (std::thread& thread : others) thread.join();
+  run_devices(devices[rank], [&](std::size_t device) {
+    if (device == 0 && rank % 2 == 1) tasks.back()->join(cpu(0));
+    join_tasks(cpu(static_cast<std::uint16_t>(device)), tasks);
+  });
   for (std::size_t i = 0; i < reductions; ++i) {
-    const auto expected = RandomReduction(i, ranks * devices).expected();
-    for (std::size_t d = 0; d < devices; ++d)
+    const auto expected = RandomReduction(i, world).expected();
+    for (std::size_t d = 0; d < devices[rank]; ++d)
       if (bytes_of(slices[i][d]) != expected)
         throw std::runtime_error(fmt::format("rank {}: reduction {} has other bits on cpu:{}", rank, i, d));
   }
+}
+
+Array new_array(std::size_t, const Shape& shape, DType dtype, Device device) {
+  return Array::empty(shape, dtype, device);
+}
+
+void reduce_many(SharedMemoryCommunicator& communicator, std::size_t rank, std::size_t ranks, std::size_t devices,
+                 std::size_t reductions) {
+  std::size_t made = rank;
+  reduce_many(communicator, std::vector(ranks, devices), rank, reductions,
+              [&](std::size_t number, const Shape& shape, DType dtype, Device device) {
+                return ++made % 3 == 0 ? new_array(number, shape, dtype, device)
+                                       : communicator.shared_array(shape, dtype, device);
+              });
 }
 
 RankProcess::RankProcess(const std::string& role, const std::string& name, std::size_t rank, std::size_t ranks,

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -35,13 +36,17 @@ std::vector<std::string> run_ranks(std::size_t ranks, std::size_t devices, Share
 void run_good_ranks(std::size_t ranks, std::size_t devices, SharedMemoryOptions, Mapping,
                     const std::function<void(std::size_t, SharedMemoryCommunicator&)>& work);
 
+/// Makes the array of the device of this number in the group.
+using ArrayMaker = std::function<Array(std::size_t number, const Shape&, DType, Device)>;
+Array new_array(std::size_t number, const Shape&, DType, Device);  ///< in memory of the process's own
+
 /// An all-reduce of all devices of a group, made from a seed: type, wire, size, who contributes, and the values.
 struct RandomReduction {
   RandomReduction(std::uint64_t seed, std::size_t world);
 
   /// The request of some devices, for arrays that `array` makes; it fills them.
   AllReduceRequest request(std::size_t first, std::size_t count, std::size_t first_device,
-                           const std::function<Array(std::size_t number, const Shape&, DType, Device)>& array) const;
+                           const ArrayMaker& array) const;
   /// Bytes of the result, of LocalCommunicator with all devices in one process.
   std::vector<std::byte> expected() const;
 
@@ -55,8 +60,11 @@ struct RandomReduction {
 
 std::vector<std::byte> bytes_of(const Array&);
 
-/// Launches that many random reductions at once and checks each slice's bits; some slices lie in shared memory. Ranks
-/// of odd numbers wait for the last one first. Throws on the first difference.
+/// Launches that many random reductions at once and checks each slice's bits. Ranks of odd numbers wait for the last
+/// one first. Throws on the first difference. `devices`: number of each rank's.
+void reduce_many(Communicator&, std::span<const std::size_t> devices, std::size_t rank, std::size_t reductions,
+                 const ArrayMaker& = new_array);
+/// The same of ranks that have equally many devices; some slices lie in shared memory.
 void reduce_many(SharedMemoryCommunicator&, std::size_t rank, std::size_t ranks, std::size_t devices,
                  std::size_t reductions);
 

@@ -5,8 +5,8 @@
 
 #include <tutti/autodiff/backward.h>
 #include <tutti/backend/error.h>
+#include <tutti/backend/process/error_text.h>
 #include <tutti/distributed/engines/local/local_communicator.h>
-#include <tutti/distributed/report/sync_text.h>
 #include <tutti/tests/distributed/two_branches.h>
 
 #include <doctest/doctest.h>
