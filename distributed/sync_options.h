@@ -20,12 +20,14 @@ enum class GradientReduction : std::uint8_t {
   mean,           ///< sum of g_i / devices, also those that left (Absent::subset: / those that require the parameter)
   weighted_mean,  ///< sum of w_i g_i / sum of w_i: exact for uneven batches when each loss is a mean over w_i examples
 };
+std::string_view to_string(GradientReduction) noexcept;  ///< "weighted_mean"
 
 /// Treatment of a parameter that only some devices require in a step.
 enum class Absent : std::uint8_t {
   zero,    ///< the others contribute zeros, and all devices receive the result: the gradient of the mean loss
   subset,  ///< reduced among those that require it; the others' gradients are left alone
 };
+std::string_view to_string(Absent) noexcept;  ///< "subset"
 
 /// Time at which a step's gradients are used.
 enum class Overlap : std::uint8_t {
@@ -46,6 +48,7 @@ enum class BufferPolicy : std::uint8_t {
   mean,          ///< floating ones become the mean over the devices that had examples, others as under main
   synchronised,  ///< nothing is sent: layers keep them equal by collectives of their own, or each device keeps its own
 };
+std::string_view to_string(BufferPolicy) noexcept;  ///< "synchronised"
 
 /// Type in which gradients travel between devices. They stay f32 on each device, and sums run in f32; 16 bits halve the
 /// traffic of a network or of links between GPUs. In the shared memory of one process nothing travels, so nothing is

@@ -27,15 +27,6 @@ template <class T> std::vector<T*> advanced(const std::vector<std::byte*>& addre
 
 }  // namespace
 
-std::string_view to_string(GradientWire wire) noexcept {
-  switch (wire) {
-    case GradientWire::bf16: return "bf16";
-    case GradientWire::f16: return "f16";
-    case GradientWire::native: break;
-  }
-  return "native";
-}
-
 void check_slices(const AllReduceRequest& request) {
   if (request.slices.empty()) raise<SyncError>("[all_reduce] no slices");
   if (!request.numbers.empty() && request.numbers.size() != request.slices.size())

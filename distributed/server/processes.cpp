@@ -40,9 +40,8 @@ ReplicaDigest DistributedSyncServer::model_items(const ReplicaDigest& values) co
   ReplicaDigest items;
   const auto add = [&items](std::string name) { items.push_back({std::move(name), {}}); };
   add(fmt::format("SyncOptions of reduction {}, absent {}, buffers {}, wire {}, bucket_bytes {}, consistency_every {}",
-                  static_cast<int>(options_.reduction), static_cast<int>(options_.absent),
-                  static_cast<int>(options_.buffers), to_string(options_.wire), options_.bucket_bytes,
-                  options_.consistency_every));
+                  to_string(options_.reduction), to_string(options_.absent), to_string(options_.buffers),
+                  to_string(options_.wire), options_.bucket_bytes, options_.consistency_every));
   const auto add_all = [&](std::string_view kind, const std::vector<SyncParameter>& declared) {
     for (const SyncParameter& each : declared)
       add(fmt::format("{} \"{}\" {} {}{}", kind, each.name, to_string(each.shape), to_string(each.dtype),

@@ -99,6 +99,18 @@ TEST_CASE("several_processes, checks: other options, by their values") {
   }
 }
 
+TEST_CASE("several_processes, checks: options are told by their names") {
+  SyncOptions other;
+  other.reduction = GradientReduction::mean;
+  other.absent = Absent::subset;
+  other.buffers = BufferPolicy::synchronised;
+  for (const std::string& error : errors_of_models([](std::size_t) { return Model(Generator(1)); }, {}, other)) {
+    CAPTURE(error);
+    CHECK(contains(error, "reduction mean, absent subset, buffers synchronised, wire native"));
+    CHECK(contains(error, "reduction weighted_mean, absent zero, buffers main, wire native"));
+  }
+}
+
 TEST_CASE("several_processes, checks: other options of a process that has left at once, and other checks") {
   SyncOptions other;
   other.bucket_bytes = 4096;
