@@ -35,6 +35,7 @@ enum class Follow : std::uint8_t { no, yes };
 class GradientSync {
  public:
   explicit GradientSync(std::vector<Device> devices, SyncOptions = {});
+  /// Warns, once in a process, where a launcher has started several (launch_place): none of them would train with it.
   /// Uses an engine of your own.
   GradientSync(std::vector<Device> devices, SyncOptions, std::unique_ptr<Communicator>);
   /// Makes this process's part of a group over all processes, each of which makes its own, with any devices; on a

@@ -4,9 +4,11 @@
 #include <tutti/backend/error.h>
 #include <tutti/backend/registry.h>
 #include <tutti/distributed/engines/make_communicator.h>
+#include <tutti/distributed/processes/launch_environment.h>
 #include <tutti/distributed/server/checked_options.h>
 
 #include <algorithm>
+#include <atomic>
 #include <mutex>
 #include <utility>
 
@@ -41,6 +43,23 @@ std::vector<std::unique_ptr<SyncMember>> make_members(DistributedSyncServer& ser
   return members;
 }
 
+// A program that a launcher has started several times trains as often where it makes a group for each process alone,
+// and nothing looks wrong. Once a process; not where it has a group with the others, too.
+void tell_of_launcher(DistributedSyncServer& server) {
+  static std::atomic<bool> known{false};
+  if (server.has_others()) return known.store(true);
+  LaunchPlace place;
+  try {
+    place = launch_place();
+  } catch (const Error&) {  // what cannot be meant says nothing of others
+  }
+  if (place.alone() || known.exchange(true)) return;
+  server.tell(fmt::format(
+      "[sync] {} says that a launcher has started {} processes, and this GradientSync trains by itself: give it the "
+      "others, as in GradientSync(processes, devices) with ProcessGroup processes = ProcessGroup::from_environment()",
+      place.variable, place.size));
+}
+
 }  // namespace
 
 SyncGroup::SyncGroup(GroupMembers members, const SyncOptions& options, std::unique_ptr<Communicator> engine,
@@ -64,8 +83,12 @@ std::shared_ptr<SyncGroup> SyncGroup::make(std::vector<Device> devices, const Sy
   if (link && !engine) raise<SyncError>("[sync] a group of several processes needs an engine that reduces over them");
   check_devices(devices);
   GroupMembers members = group_members(devices, link.get());
+  const bool own_engine = engine && !link;  // it may have others of its own
   if (!engine) engine = make_communicator(devices, options.fail_after);
-  return {new SyncGroup(std::move(members), options, std::move(engine), std::move(link)), &SyncGroup::end};
+  std::shared_ptr<SyncGroup> group(new SyncGroup(std::move(members), options, std::move(engine), std::move(link)),
+                                   &SyncGroup::end);
+  if (!own_engine) tell_of_launcher(group->server());
+  return group;
 }
 
 // In a child process nothing of it can end, nor can its thread, which runs `warn`, wait for itself: then it stays,

@@ -48,7 +48,7 @@ class Variables {
   /// Reads rank and size, and the same among the processes of the host where their names are given and set.
   LaunchPlace place(std::string launcher, const char* rank, const char* size, const char* local_rank,
                     const char* local_size) const {
-    LaunchPlace place{.launcher = std::move(launcher), .local_size = 0, .address = {}, .job = {}};
+    LaunchPlace place{.launcher = std::move(launcher), .local_size = 0, .address = {}, .job = {}, .variable = size};
     place.size = number(size, 1, kMostProcesses);
     place.rank = number(rank, 0, place.size - 1);
     place.local_size = local_size == nullptr ? 0 : number_or(local_size, 0, 1, place.size);
@@ -156,15 +156,28 @@ std::optional<LaunchPlace> of_indexed_job(const Variables& variables) {
   return place;
 }
 
+// What no launcher completed, and yet somebody has set for a process that has others.
+void refuse_half(const Variables& variables) {
+  const bool ranked = variables.text("RANK").has_value();
+  const bool sized = variables.text("WORLD_SIZE").has_value();
+  if (sized ? variables.number("WORLD_SIZE", 1, kMostProcesses) == 1 : !ranked) return;
+  const char* missing = !sized                           ? "WORLD_SIZE"
+                        : !variables.text("MASTER_ADDR") ? "MASTER_ADDR"
+                        : !ranked                        ? "RANK"
+                                                         : "MASTER_PORT";
+  raise<Error>(
+      "[launch] {} is not set, though {} is: a process of a job needs RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT to "
+      "find the others; one that is alone has none of them",
+      missing, ranked ? "RANK" : "WORLD_SIZE");
+}
+
 }  // namespace
 
 LaunchPlace launch_place(const EnvironmentReader& read) {
   const Variables variables(read);
   for (const auto launcher : {of_tutti, of_torchrun, of_open_mpi, of_mpich, of_slurm, of_indexed_job})
     if (auto place = launcher(variables)) return *place;
-  if (variables.all_set({"RANK", "WORLD_SIZE"}) && variables.number("WORLD_SIZE", 1, kMostProcesses) > 1)
-    raise<Error>("[launch] {} is not set, though RANK and WORLD_SIZE are: the processes do not find each other",
-                 variables.text("MASTER_ADDR") ? "MASTER_PORT" : "MASTER_ADDR");
+  refuse_half(variables);
   return {};
 }
 

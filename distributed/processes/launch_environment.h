@@ -16,8 +16,9 @@ struct LaunchPlace {
   int local_size = 1;             ///< number of processes on its host; 0: not told
   /// Host where rank 0 waits for the others: a name or an address. Empty: not told, which is enough on one host.
   std::string address;
-  int port = 0;     ///< TCP port at that address that is the job's own; 0: not told
-  std::string job;  ///< tells jobs apart that share hosts; empty: not told
+  int port = 0;            ///< TCP port at that address that is the job's own; 0: not told
+  std::string job;         ///< tells jobs apart that share hosts; empty: not told
+  std::string variable{};  ///< the variable that said `size`; empty: none did
 
   bool alone() const noexcept { return size == 1; }
 };
@@ -38,7 +39,8 @@ using EnvironmentReader = std::function<std::optional<std::string>(const std::st
 ///
 /// Without any of them the process is alone. 3 to 6 take TUTTI_RENDEZVOUS, or MASTER_ADDR and MASTER_PORT, where these
 /// are set. Throws Error naming the variable: for a value that cannot be meant, of whatever wins; and where a part of
-/// 1, or rank and size alone of 2, says that there are others, who would wait for a process that goes on alone.
+/// 1, or of 2 RANK, a WORLD_SIZE above 1 or both, says that there are others, who would wait for a process that goes on
+/// alone.
 LaunchPlace launch_place(const EnvironmentReader&);
 LaunchPlace launch_place();  ///< reads this process's environment
 

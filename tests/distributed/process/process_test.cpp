@@ -36,6 +36,16 @@ TEST_CASE("process: one that was stopped for longer than the deadline blames nob
   CHECK_MESSAGE(contains(output, "device 1: nothing was wrong"), output);
 }
 
+TEST_CASE("process: a group that leaves out what a launcher has started is told of once") {
+  const std::string launched = "TUTTI_RANK=0 TUTTI_RENDEZVOUS=127.0.0.1:1 TUTTI_WORLD_SIZE=";
+  const std::string output = output_of("launched_alone", launched + "3");
+  CHECK_MESSAGE(contains(output, "1: [sync] TUTTI_WORLD_SIZE says that a launcher has started 3 processes"), output);
+  CHECK_MESSAGE(contains(output, "ProcessGroup::from_environment()"), output);
+  CHECK_MESSAGE(!contains(output, "2: [sync]"), output);
+  CHECK_MESSAGE(!contains(output_of("launched_alone", launched + "1"), "[sync]"), "one process");
+  CHECK_MESSAGE(!contains(output_of("launched_alone", launched + "no"), "[sync]"), "no number");
+}
+
 TEST_CASE("process: in a child a group can be used for nothing, and ends nevertheless") {
   const std::string output = output_of("forked_group");
   for (const char* what : {"join", "grad", "step", "fail", "leave", "barrier", "report", "close"}) {

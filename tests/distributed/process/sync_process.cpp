@@ -125,6 +125,15 @@ int fork_with_cpu_threads() {
   return say_end_of(child);
 }
 
+int make_groups() {
+  for (int group = 1; group <= 2; ++group) {
+    GradientSync sync({cpu(0)}, {.warn = [&](const std::string& text) { say(std::to_string(group) + ": " + text); }});
+    const auto replicas = sync.replicate(TwoBranches{});
+    step(sync, replicas, 0);
+  }
+  return 0;
+}
+
 }  // namespace
 
 int main(int count, char** arguments) {
@@ -132,6 +141,7 @@ int main(int count, char** arguments) {
   if (name == "stopped") return be_stopped();
   if (name == "forked_group") return fork_with_a_group();
   if (name == "forked_threads") return fork_with_cpu_threads();
-  std::fprintf(stderr, "usage: sync_process stopped|forked_group|forked_threads\n");
+  if (name == "launched_alone") return make_groups();
+  std::fprintf(stderr, "usage: sync_process stopped|forked_group|forked_threads|launched_alone\n");
   return 2;
 }

@@ -72,7 +72,8 @@ const Variables kIndexedJob{{"JOB_COMPLETION_INDEX", "1"}, {"WORLD_SIZE", "3"}, 
 TEST_CASE("launch_environment: nothing is set: alone") {
   check(place_in({}), {});
   CHECK(place_in({}).alone());
-  CHECK(place_in({{"WORLD_SIZE", "4"}, {"MASTER_ADDR", "head"}, {"TUTTI_RENDEZVOUS", "head:4000"}}).alone());
+  CHECK(place_in({{"WORLD_SIZE", "1"}, {"MASTER_ADDR", "head"}, {"TUTTI_RENDEZVOUS", "head:4000"}}).alone());
+  CHECK(place_in({}).variable.empty());
   CHECK(place_in({{"TUTTI_RANK", ""}, {"TUTTI_WORLD_SIZE", ""}}).alone());
 }
 
@@ -88,6 +89,16 @@ TEST_CASE("launch_environment: what each launcher sets") {
   check(place_in(kMpich), {"MPICH", 5, 8, 1, 0, "", 0, ""});
   check(place_in(kSlurm), {"SLURM", 6, 8, 2, 0, "node07", 0, "123.0"});
   check(place_in(kIndexedJob), {"an Indexed Job", 1, 3, 0, 0, "job-0.job", 0, ""});
+}
+
+TEST_CASE("launch_environment: the variable that says how many there are") {
+  for (const auto& [variables, name] : {std::pair(kTutti, "TUTTI_WORLD_SIZE"),
+                                        {kTorchrun, "WORLD_SIZE"},
+                                        {kOpenMpi, "OMPI_COMM_WORLD_SIZE"},
+                                        {kMpich, "PMI_SIZE"},
+                                        {kSlurm, "SLURM_STEP_NUM_TASKS"},
+                                        {kIndexedJob, "WORLD_SIZE"}})
+    CHECK(place_in(variables).variable == name);
 }
 
 TEST_CASE("launch_environment: the first complete one wins") {
@@ -124,6 +135,13 @@ TEST_CASE("launch_environment: half of a job is an error, as others would wait")
   CHECK_THROWS_WITH_AS((void)place_in(with(variables, {{"MASTER_ADDR", "head"}})),
                        doctest::Contains("MASTER_PORT is not set"), Error);
   CHECK(place_in(with(variables, {{"WORLD_SIZE", "1"}})).alone());
+  const auto refused = [](const Variables& half, const char* text) {
+    CHECK_THROWS_WITH_AS((void)place_in(half), doctest::Contains(text), Error);
+  };
+  refused({{"RANK", "0"}}, "WORLD_SIZE is not set, though RANK is");
+  refused({{"RANK", "1"}, {"MASTER_ADDR", "head"}, {"MASTER_PORT", "1"}}, "WORLD_SIZE is not set, though RANK is");
+  refused({{"WORLD_SIZE", "2"}, {"MASTER_ADDR", "head"}}, "RANK is not set, though WORLD_SIZE is");
+  refused(without(kIndexedJob, "MASTER_ADDR"), "MASTER_ADDR is not set, though WORLD_SIZE is");
 }
 
 TEST_CASE("launch_environment: values that cannot be meant are named") {
