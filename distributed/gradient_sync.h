@@ -14,6 +14,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace tutti {
@@ -81,6 +82,17 @@ class GradientSync {
   /// Opens this device's next step. `weight`: examples in its batch (of the final backward), finite and >= 0; another
   /// one is a SyncError that fails the step on all devices, as in `no_sync` and `set_weight`.
   Step step(Device, double weight = 1.0);
+  /// Opens it for `body(step)`, and returns what that does. What the body throws fails the step with its text on all
+  /// devices: a Step that an exception unwinds cannot know which.
+  template <class Body> auto step(Device device, double weight, Body&& body) {
+    Step opened = step(device, weight);
+    try {
+      return std::forward<Body>(body)(opened);
+    } catch (...) {
+      fail(device, std::current_exception());
+      throw;
+    }
+  }
   /// Waits, with Overlap::double_buffered, for the gradients of this device's last step, so that one more optimizer
   /// step uses them; false if there are none on their way. To be called before `leave`.
   bool flush(Device);

@@ -159,8 +159,8 @@ void SyncMember::end_step(bool unwinding) noexcept {
   if (standing_.has_left()) return;  // with the step behind it: nobody waits for this device
   if (unwinding)
     fail(
-        std::make_exception_ptr(SyncError("its step was unwound by an exception (step.fail(std::current_exception()), "
-                                          "in a catch inside the step, tells which)")));
+        std::make_exception_ptr(SyncError("its step was unwound by an exception (the step that sync.step opens for a "
+                                          "function, or step.fail in a catch inside the step, tells which)")));
   else if (is_open())
     fail(std::make_exception_ptr(
         SyncError("its step ended without a synchronised backward (call step.synchronize() when there is no loss)")));

@@ -264,6 +264,35 @@ TEST_CASE("several_processes: one that an exception unwinds between steps has fa
   CHECK(error.find("rank 1 was unwound by an exception after generation 4") != std::string::npos);
 }
 
+TEST_CASE("several_processes: what a step's body throws reaches the others with its text") {
+  for (const bool by_body : {true, false}) {
+    ProcessThreads group({1, 1});
+    const auto errors = group.run(fixed_layout(), [&](std::size_t rank, GradientSync& sync) {
+      auto replicas = sync.replicate(Model(Generator(3)));
+      const Device device = cpu(static_cast<std::uint16_t>(rank));
+      int calls = 0;
+      const auto work = [&](Step& step) {
+        if (++calls == 2 && rank == 1) throw std::out_of_range("no example 17");
+        replicas[0].zero_grad();
+        step.backward(mean(replicas[0].forward(Tensor(Array::full({2, 9}, 1.0, DType::f32, device)), true, true)));
+        return calls;
+      };
+      CHECK(sync.step(device, 1.0, work) == 1);
+      if (by_body) {
+        sync.step(device, 1.0, work);
+      } else {
+        auto step = sync.step(device);
+        work(step);
+      }
+    });
+    CAPTURE(errors[0]);
+    CHECK(errors[1] == "no example 17");
+    CHECK(errors[0].find(by_body ? "rank 1 cpu:1 failed in generation 2: no example 17"
+                                 : "rank 1 cpu:1 failed in generation 2: its step was unwound by an exception") !=
+          std::string::npos);
+  }
+}
+
 TEST_CASE("several_processes: a weight that the sum cannot hold is blamed on the device that has it") {
   ProcessThreads group({1, 1});
   std::vector<std::string> errors = group.run(fixed_layout(), [&](std::size_t rank, GradientSync& sync) {
