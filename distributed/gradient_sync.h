@@ -35,8 +35,8 @@ enum class Follow : std::uint8_t { no, yes };
 /// `attach` only before the first step. In a child process (`fork`) every function is a SyncError.
 class GradientSync {
  public:
-  explicit GradientSync(std::vector<Device> devices, SyncOptions = {});
   /// Warns, once in a process, where a launcher has started several (launch_place): none of them would train with it.
+  explicit GradientSync(std::vector<Device> devices, SyncOptions = {});
   /// Uses an engine of your own.
   GradientSync(std::vector<Device> devices, SyncOptions, std::unique_ptr<Communicator>);
   /// Makes this process's part of a group over all processes, each of which makes its own, with any devices; on a
@@ -111,23 +111,25 @@ class GradientSync {
   // post is named by the deadline, as in a step. They may stand anywhere between, before and in steps, and also after
   // `leave`. Sums run in a tree over the devices: bitwise repeatable. What posts it records it for backward unless
   // under NoGrad; its gradient is a collective as well, so all devices must differentiate the same things in the same
-  // order, each on a thread of its own (docs/synchronisation.md). Throws DeviceError, ShapeError or DTypeError before
-  // posting.
+  // order, each on a thread of its own (docs/synchronisation.md). `purpose`, the same on all devices, says in errors
+  // what it is for: "the validation loss of epoch 3"; at most kMostPurpose bytes. Throws DeviceError, ShapeError or
+  // DTypeError before posting.
 
   /// Every device receives the devices' tensors combined; one shape, any numeric dtype. sum and mean have gradients.
-  PendingTensor all_reduce(Device, const Tensor&, CollectiveOperation = CollectiveOperation::sum);
+  PendingTensor all_reduce(Device, const Tensor&, CollectiveOperation = CollectiveOperation::sum,
+                           std::string purpose = {});
   /// Each device receives its part, along axis 0, of the devices' tensors combined as by all_reduce. `parts`: their
   /// lengths, equal on all devices; default: as even as possible, the longer first. sum and mean have gradients.
   PendingTensor reduce_scatter(Device, const Tensor&, CollectiveOperation = CollectiveOperation::sum,
-                               std::vector<std::int64_t> parts = {});
+                               std::vector<std::int64_t> parts = {}, std::string purpose = {});
   /// Every device receives all devices' tensors one after the other along axis 0, whose length may differ.
-  PendingTensor all_gather(Device, const Tensor&);
+  PendingTensor all_gather(Device, const Tensor&, std::string purpose = {});
   /// Every device receives the root's tensor; the others' give shape and dtype only.
-  PendingTensor broadcast(Device, const Tensor&, Member root);
+  PendingTensor broadcast(Device, const Tensor&, Member root, std::string purpose = {});
   /// Cuts the tensor along axis 0 into one part for each device, which receives what all devices have for it one after
   /// the other. `parts`: their lengths, each device's own; default: as even as possible, the longer first.
-  PendingTensor all_to_all(Device, const Tensor&, std::vector<std::int64_t> parts = {});
-  void barrier(Device);  ///< returns when every device has called it
+  PendingTensor all_to_all(Device, const Tensor&, std::vector<std::int64_t> parts = {}, std::string purpose = {});
+  void barrier(Device, std::string purpose = {});  ///< returns when every device has called it
 
   /// Reports, also outside of a step, that this device cannot go on; all others' waits end with `error`'s text. Any
   /// thread: one that does not drive the device ends the wait of the one that does, and returns at once; before the

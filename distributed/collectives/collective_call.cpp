@@ -62,14 +62,14 @@ std::string to_string(const CollectiveCall& call, int world) {
   if (reduces(call.kind)) text += fmt::format(" {}", name_of(call.operation));
   if (has_root(call.kind))
     text += fmt::format(" {} {}", call.kind == CollectiveKind::reduce ? "to" : "from", to_string(call.root, world));
-  if (call.kind == CollectiveKind::barrier) return text;
-  text += fmt::format(" {} {}", to_string(call.shape), to_string(call.dtype));
+  if (call.kind != CollectiveKind::barrier) text += fmt::format(" {} {}", to_string(call.shape), to_string(call.dtype));
   if (!call.lengths.empty()) text += " in parts " + to_string(Shape(std::span(call.lengths)));
+  if (!call.purpose.empty()) text += " for " + call.purpose;
   return text;
 }
 
 bool agree(const CollectiveCall& a, const CollectiveCall& b) {
-  if (a.kind != b.kind) return false;
+  if (a.kind != b.kind || a.purpose != b.purpose) return false;
   if (a.kind == CollectiveKind::barrier) return true;
   if (a.dtype != b.dtype) return false;
   if (reduces(a.kind) && a.operation != b.operation) return false;
@@ -85,6 +85,8 @@ void check(const CollectiveCall& call, std::size_t devices) {
   if (reduces(call.kind) && call.dtype == DType::boolean) raise<DTypeError>("[{}] bool cannot be reduced", name);
   if (reduces(call.kind) && call.operation == CollectiveOperation::mean && !is_floating(call.dtype))
     raise<DTypeError>("[{}] the mean of {} is not defined: cast first", name, to_string(call.dtype));
+  if (call.purpose.size() > kMostPurpose)
+    raise<SyncError>("[{}] its purpose has {} bytes: at most {}", name, call.purpose.size(), kMostPurpose);
   if (!has_parts(call.kind)) return;
   if (call.shape.empty()) raise<ShapeError>("[{}] a tensor of rank 0 has no axis 0", name);
   if (call.kind == CollectiveKind::all_gather) return;

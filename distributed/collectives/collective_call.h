@@ -5,6 +5,7 @@
 #include <tutti/backend/shape.h>
 #include <tutti/distributed/collectives/member.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -40,7 +41,9 @@ struct CollectiveCall {
   std::vector<std::int64_t> lengths{};  ///< each device's part, in reduce_scatter, all_to_all, gather_in_place
   Shape shape{};                        ///< shape of the device's tensor
   DType dtype = DType::f32;
+  std::string purpose{};  ///< use of the result, as errors tell it, of at most kMostPurpose bytes; empty: not told
 };
+inline constexpr std::size_t kMostPurpose = 200;
 
 std::string_view to_string(CollectiveKind) noexcept;  ///< "all_reduce"
 bool reduces(CollectiveKind) noexcept;
@@ -48,15 +51,16 @@ bool has_root(CollectiveKind) noexcept;
 /// True if axis 0 is cut into, or put together from, the devices' parts.
 bool has_parts(CollectiveKind) noexcept;
 
-/// "reduce_scatter sum [5, 2] f32 in parts [3, 2]"; equal for calls of which neither differs where it may not.
-/// `world`: number of processes.
+/// "reduce_scatter sum [5, 2] f32 in parts [3, 2]", and "for ..." with its purpose; equal for calls of which neither
+/// differs where it may not. `world`: number of processes.
 std::string to_string(const CollectiveCall&, int world = 1);
 
 /// True if two devices' calls belong together. They may differ in the length along axis 0 of all_gather and all_to_all,
 /// and in how all_to_all is cut.
 bool agree(const CollectiveCall&, const CollectiveCall&);
 
-/// Throws ShapeError or DTypeError if no group could do this, whatever the other devices ask for.
+/// Throws ShapeError, DTypeError or, for a purpose that is too long, SyncError if no group could do this, whatever the
+/// other devices ask for.
 void check(const CollectiveCall&, std::size_t devices);
 
 /// The collective that carries the gradients of this one's results back to its inputs. `received`: the lengths along

@@ -123,7 +123,10 @@ std::size_t Collectives::member_of(Device sought) const {
 }
 
 CollectiveCall Collectives::completed(CollectiveCall call, const Tensor& tensor, Device device) const {
-  if (call.kind == CollectiveKind::barrier) return call;
+  if (call.kind == CollectiveKind::barrier) {
+    check(call, server_.members().group().size());
+    return call;
+  }
   if (tensor.device() != device)
     raise<DeviceError>("[{}] the tensor of {} lives on {}", to_string(call.kind), members_[member_of(device)]->name(),
                        to_string(tensor.device()));

@@ -120,24 +120,34 @@ PendingTensor GradientSync::post(Device device, CollectiveCall call, const Tenso
   return Collectives::post(group_->collectives(), device, std::move(call), tensor);
 }
 
-PendingTensor GradientSync::all_reduce(Device device, const Tensor& tensor, CollectiveOperation operation) {
-  return post(device, {.kind = CollectiveKind::all_reduce, .operation = operation}, tensor);
-}
-PendingTensor GradientSync::reduce_scatter(Device device, const Tensor& tensor, CollectiveOperation operation,
-                                           std::vector<std::int64_t> parts) {
-  return post(device, {.kind = CollectiveKind::reduce_scatter, .operation = operation, .lengths = std::move(parts)},
+PendingTensor GradientSync::all_reduce(Device device, const Tensor& tensor, CollectiveOperation operation,
+                                       std::string purpose) {
+  return post(device, {.kind = CollectiveKind::all_reduce, .operation = operation, .purpose = std::move(purpose)},
               tensor);
 }
-PendingTensor GradientSync::all_gather(Device device, const Tensor& tensor) {
-  return post(device, {.kind = CollectiveKind::all_gather}, tensor);
+PendingTensor GradientSync::reduce_scatter(Device device, const Tensor& tensor, CollectiveOperation operation,
+                                           std::vector<std::int64_t> parts, std::string purpose) {
+  return post(device,
+              {.kind = CollectiveKind::reduce_scatter,
+               .operation = operation,
+               .lengths = std::move(parts),
+               .purpose = std::move(purpose)},
+              tensor);
 }
-PendingTensor GradientSync::broadcast(Device device, const Tensor& tensor, Member root) {
-  return post(device, {.kind = CollectiveKind::broadcast, .root = root}, tensor);
+PendingTensor GradientSync::all_gather(Device device, const Tensor& tensor, std::string purpose) {
+  return post(device, {.kind = CollectiveKind::all_gather, .purpose = std::move(purpose)}, tensor);
 }
-PendingTensor GradientSync::all_to_all(Device device, const Tensor& tensor, std::vector<std::int64_t> parts) {
-  return post(device, {.kind = CollectiveKind::all_to_all, .lengths = std::move(parts)}, tensor);
+PendingTensor GradientSync::broadcast(Device device, const Tensor& tensor, Member root, std::string purpose) {
+  return post(device, {.kind = CollectiveKind::broadcast, .root = root, .purpose = std::move(purpose)}, tensor);
 }
-void GradientSync::barrier(Device device) { post(device, {.kind = CollectiveKind::barrier}, {}).resolve(); }
+PendingTensor GradientSync::all_to_all(Device device, const Tensor& tensor, std::vector<std::int64_t> parts,
+                                       std::string purpose) {
+  return post(device, {.kind = CollectiveKind::all_to_all, .lengths = std::move(parts), .purpose = std::move(purpose)},
+              tensor);
+}
+void GradientSync::barrier(Device device, std::string purpose) {
+  post(device, {.kind = CollectiveKind::barrier, .purpose = std::move(purpose)}, {}).resolve();
+}
 
 // --- what the group tells
 

@@ -25,8 +25,10 @@ struct Head {
   std::uint8_t root_kind = 0;
   std::uint8_t unused = 0;
   std::uint32_t dimensions = 0;
+  std::uint32_t purpose = 0;  // bytes of it
+  std::uint32_t none = 0;
 };
-static_assert(sizeof(Head) == 24);
+static_assert(sizeof(Head) == 32);
 
 class Writer {
  public:
@@ -58,6 +60,12 @@ class Reader {
     for (std::int64_t& value : values) value = next<std::int64_t>();
     return values;
   }
+  std::optional<std::string> text(std::size_t length) {
+    if (!fits_ || bytes_.size() < length) return std::nullopt;
+    std::string text(reinterpret_cast<const char*>(bytes_.data()), length);
+    bytes_ = bytes_.subspan(length);
+    return text;
+  }
   bool ended_well() const { return fits_ && bytes_.empty(); }
 
  private:
@@ -69,14 +77,16 @@ std::optional<PostedCollective> posted_in(std::span<const std::byte> bytes, std:
   Reader reader(bytes);
   const auto head = reader.next<Head>();
   const auto shape = reader.list(head.dimensions);
-  if (!shape || head.kind > static_cast<std::uint8_t>(CollectiveKind::gather_in_place) ||
+  auto purpose = reader.text(head.purpose);
+  if (!shape || !purpose || head.kind > static_cast<std::uint8_t>(CollectiveKind::gather_in_place) ||
       head.operation > static_cast<std::uint8_t>(CollectiveOperation::min) || head.dtype >= std::size(kAllDTypes))
     return std::nullopt;
   CollectiveCall call{.kind = static_cast<CollectiveKind>(head.kind),
                       .operation = static_cast<CollectiveOperation>(head.operation),
                       .root = {head.root, {static_cast<DeviceKind>(head.root_kind), head.root_device}},
                       .shape = Shape(*shape),
-                      .dtype = static_cast<DType>(head.dtype)};
+                      .dtype = static_cast<DType>(head.dtype),
+                      .purpose = *std::move(purpose)};
   PostedCollective posted{.number = head.number, .differentiable = head.differentiable != 0};
   for (std::size_t device = 0; device < devices; ++device) {
     const auto rows = reader.next<std::int64_t>();
@@ -102,8 +112,10 @@ Bytes words_of(const PostedCollective& posted) {
                   .root = first.root.rank,
                   .root_device = first.root.device.index,
                   .root_kind = static_cast<std::uint8_t>(first.root.device.kind),
-                  .dimensions = static_cast<std::uint32_t>(first.shape.size())});
+                  .dimensions = static_cast<std::uint32_t>(first.shape.size()),
+                  .purpose = static_cast<std::uint32_t>(first.purpose.size())});
   for (const std::int64_t dimension : first.shape) writer.add(dimension);
+  for (const char character : first.purpose) writer.add(character);
   for (const CollectiveCall& call : posted.calls) {
     writer.add(call.shape.empty() ? std::int64_t{0} : call.shape[0]);
     writer.add(static_cast<std::uint32_t>(call.lengths.size()));

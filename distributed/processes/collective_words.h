@@ -18,8 +18,8 @@ struct PostedCollective {
   bool differentiable = false;          ///< some device's input requires a gradient
 };
 
-/// Words of a process to the others about a collective that all its devices have posted: some 50 bytes, and 12 and more
-/// for each device. Its devices' calls agree.
+/// Words of a process to the others about a collective that all its devices have posted: some 50 bytes, its purpose,
+/// and 12 bytes and more for each device. Its devices' calls agree.
 ProcessLink::Bytes words_of(const PostedCollective&);
 
 /// The collective that all processes have told of, with the calls of all the group's devices by number. Throws

@@ -2,7 +2,6 @@
 #include <tutti/distributed/server/collective_queue.h>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <utility>
@@ -71,6 +70,11 @@ void CollectiveQueue::fail(const std::exception_ptr& error) {
   warned_ = false;
 }
 
+std::string CollectiveQueue::next_text() const {
+  const auto poster = std::ranges::find_if(posted_, [](const auto& posted) { return !posted.empty(); });
+  return fmt::format("collective {} ({})", due(), text_of(poster->front().call));
+}
+
 CollectiveQueue::Clock::duration CollectiveQueue::waited(Clock::time_point now, Clock::time_point running_since) const {
   auto waited = Clock::duration::zero();
   for (const auto& posted : posted_)
@@ -84,18 +88,20 @@ std::string CollectiveQueue::missing_text(Clock::duration waited, const SyncName
                                           const std::function<bool(MemberIndex)>& has_left,
                                           std::span<const int> ranks) const {
   std::string missing;
-  const PostCollective* first = nullptr;
-  for (MemberIndex member = 0; member < posted_.size(); ++member) {
-    if (!posted_[member].empty()) {
-      if (first == nullptr) first = &posted_[member].front();
-      continue;
-    }
-    missing +=
-        fmt::format("{}{}{}", missing.empty() ? "" : ", ", names.member(member), has_left(member) ? " (has left)" : "");
+  std::string posted;
+  const auto add = [](std::string& list, const std::string& name) { list += (list.empty() ? "" : ", ") + name; };
+  for (MemberIndex member = 0; member < posted_.size(); ++member)
+    if (posted_[member].empty())
+      add(missing, names.member(member) + (has_left(member) ? " (has left)" : ""));
+    else
+      add(posted, members_.name(member));
+  if (missing.empty()) {
+    posted.clear();
+    for (int rank = 0; rank < members_.world(); ++rank)
+      add(std::ranges::count(ranks, rank) > 0 ? missing : posted, fmt::format("rank {}", rank));
   }
-  if (missing.empty()) missing = fmt::format("rank {}", fmt::join(ranks, ", rank "));
-  return fmt::format("[sync] waited {:.3g} s, missing collective {} ({}) from {}",
-                     std::chrono::duration<double>(waited).count(), first->number, text_of(first->call), missing);
+  return fmt::format("[sync] {}waited {:.3g} s, missing {} from {}; posted by {}", names.process(),
+                     std::chrono::duration<double>(waited).count(), next_text(), missing, posted);
 }
 
 // The posts stay in the queue until nothing can throw any more: an exception fails the group with all of them.

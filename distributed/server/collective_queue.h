@@ -55,8 +55,10 @@ class CollectiveQueue {
   /// True once for each collective, and again after `begin_deadlines_anew`: a warning is due.
   bool warn_once();
   void begin_deadlines_anew() { warned_ = false; }
-  /// Says who has not posted the next collective, which somebody has. `ranks`: processes that have not, where all
-  /// devices of this one have.
+  /// "collective 3 (all_reduce sum [2] f32)": the next one, which somebody has posted.
+  std::string next_text() const;
+  /// Says who has posted the next collective, which somebody has, and who has not. `ranks`: processes that have not,
+  /// where all devices of this one have.
   std::string missing_text(Clock::duration waited, const SyncNames&, const std::function<bool(MemberIndex)>& has_left,
                            std::span<const int> ranks = {}) const;
 

@@ -169,7 +169,9 @@ void DistributedSyncServer::check_collective_deadline(const CheckDeadlines& mess
   const std::string text = collectives_.missing_text(
       waited, names(), [this](MemberIndex member) { return has_left(member); },
       others_ ? others_->missing(ProcessLink::Line::collectives) : std::vector<int>());
-  if (waited >= options_.fail_after) return fail_group({.kind = Fault::Kind::deadline}, nullptr, text);
+  // Others wait for a step of who waits here: the one who knows the collective speaks first.
+  const auto patience = others_ ? options_.fail_after - options_.fail_after / 10 : options_.fail_after;
+  if (waited >= patience) return fail_group({.kind = Fault::Kind::deadline}, nullptr, text);
   if (collectives_.warn_once()) tell(text);
 }
 
@@ -185,8 +187,8 @@ void DistributedSyncServer::handle(Close& message) {
                              ledger_->current_generation() - 1),
                  ledger_->current_generation() - 1, false);
   if (others_ && collectives_.has_told() && !ledger_->fault())
-    others_->end(fmt::format("[sync] {}closed its group before collective {}, which it had posted", names().process(),
-                             collectives_.due()),
+    others_->end(fmt::format("[sync] {}closed its group before {}, which it had posted", names().process(),
+                             collectives_.next_text()),
                  ledger_->current_generation() - 1, false);
   recorder_.note(SyncEvent::Kind::closed, ledger_->current_generation());
   ledger_->close(actions_);

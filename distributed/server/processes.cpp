@@ -154,7 +154,7 @@ void DistributedSyncServer::handle(std::unique_ptr<ProcessEnded>& message) {
 // only in a step that it is not in, and in a collective.
 void DistributedSyncServer::end_with_others(bool step_begins) {
   if (!others_ || (ledger_ && ledger_->fault())) return;
-  const std::string waiting = !collectives_.is_empty()       ? fmt::format("collective {}", collectives_.due())
+  const std::string waiting = !collectives_.is_empty()       ? collectives_.next_text()
                               : outside_checks_.is_awaited() ? "a check of the replicas"
                                                              : "";
   if (const ProcessLink::End* const end = others_->ended(); end && !waiting.empty())

@@ -126,12 +126,21 @@ TEST_CASE("collectives, failure: the deadline first warns, then names who has no
     sync.busy(device(d), d == 2 ? "evaluating" : "");
     if (d < 2) sync.all_reduce(device(d), zeros(d, {4})).resolve();
   });
-  const std::string expected =
-      as_tested("missing collective 1 (all_reduce sum [4] f32) from cpu:2 (busy: evaluating), cpu:3 (has left)");
+  const std::string expected = as_tested(
+      "missing collective 1 (all_reduce sum [4] f32) from cpu:2 (busy: evaluating), cpu:3 (has left); posted by cpu:0, "
+      "cpu:1");
   for (std::size_t d = 0; d < 2; ++d) CHECK_MESSAGE(contains(errors[d], expected), errors[d]);
   const std::lock_guard lock(mutex);
   REQUIRE(warnings.size() == 1);
   CHECK_MESSAGE(contains(warnings[0], expected), warnings[0]);
+}
+
+TEST_CASE("collectives, failure: a purpose is refused where it is too long, before anybody waits") {
+  GradientSync sync(test_devices(2), impatient());
+  CHECK_THROWS_WITH_AS(sync.barrier(device(0), std::string(201, 'p')),
+                       "[barrier] its purpose has 201 bytes: at most 200", SyncError);
+  const auto errors = errors_of_devices(2, [&](std::size_t d) { sync.barrier(device(d), std::string(200, 'p')); });
+  for (const std::string& error : errors) CHECK(error == "");
 }
 
 TEST_CASE("collectives, failure: the number that is missing is counted from the device's first") {

@@ -17,7 +17,7 @@ namespace {
 const GroupMembers kMembers({{0, cpu(0)}, {1, cpu(0)}, {1, cpu(1)}}, 0);
 
 CollectiveCall gather(std::int64_t rows) {
-  return {.kind = CollectiveKind::all_gather, .shape = {rows, 5}, .dtype = DType::i64};
+  return {.kind = CollectiveKind::all_gather, .shape = {rows, 5}, .dtype = DType::i64, .purpose = "epoch 3"};
 }
 
 }  // namespace
@@ -32,6 +32,7 @@ TEST_CASE("collective_words: all devices' calls come back in the order of their 
     const CollectiveCall& call = all.calls[device];
     CHECK(call.kind == CollectiveKind::all_gather);
     CHECK(call.dtype == DType::i64);
+    CHECK(call.purpose == "epoch 3");
     CHECK(call.shape == Shape{std::vector<std::int64_t>{2, 0, 4}[device], 5});
   }
 }
@@ -56,6 +57,16 @@ TEST_CASE("collective_words: parts, roots, operations and tensors without axes")
                        "[sync] collective 3 is all_reduce max [4] f32 on rank 0 cpu:0 and all_reduce sum [4] f32 on "
                        "rank 1 cpu:0",
                        SyncError);
+}
+
+TEST_CASE("collective_words: calls for different purposes do not agree, nor does one without") {
+  for (const char* purpose : {"epoch 4", ""}) {
+    CollectiveCall other = gather(2);
+    other.purpose = purpose;
+    const Bytes words[] = {words_of({1, {gather(2)}, false}), words_of({1, {other, other}, false})};
+    CHECK_THROWS_WITH_AS(posted_by_all(words, kMembers),
+                         doctest::Contains("all_gather [2, 5] i64 for epoch 3 on rank 0"), SyncError);
+  }
 }
 
 TEST_CASE("collective_words: other numbers, and bytes that are no words, are errors that name the rank") {

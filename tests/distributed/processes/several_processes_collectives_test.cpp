@@ -194,6 +194,43 @@ TEST_CASE("several_processes, collectives: a process that does not post is named
     CAPTURE(error);
     CHECK(error.find("missing collective 1 (all_reduce sum [3] f32) from rank " + std::to_string(late)) !=
           std::string::npos);
+    CHECK(error.find("; posted by rank " + std::to_string(1 - late)) != std::string::npos);
+  }
+}
+
+// Each waits for the other: the error is of what only one can know.
+TEST_CASE("several_processes, collectives: one that the others' next step stands for is named on all") {
+  for (const std::size_t poster : {0, 1}) {
+    ProcessThreads group({1, 1});
+    SyncOptions options;
+    options.fail_after = std::chrono::milliseconds(2000);
+    options.warn = [](const std::string&) {};
+    const auto errors = group.run(options, [&](std::size_t rank, GradientSync& sync) {
+      Generator random(1);
+      auto replicas = sync.replicate(Linear(3, 1, random));
+      if (rank == poster)
+        sync.all_reduce(device(rank), drawn(rank, 1, {3}), CollectiveOperation::sum, "the loss of epoch 3").resolve();
+      auto step = sync.step(device(rank));
+      step.backward(sum(replicas[0](drawn(rank, 2, {2, 3}))));
+    });
+    for (const std::string& error : errors) {
+      CAPTURE(error);
+      CHECK(error.find("missing collective 1 (all_reduce sum [3] f32 for the loss of epoch 3) from rank " +
+                       std::to_string(1 - poster) + "; posted by rank " + std::to_string(poster)) != std::string::npos);
+    }
+  }
+}
+
+TEST_CASE("several_processes, collectives: those for different purposes are told apart") {
+  ProcessThreads group({1, 1});
+  const auto errors = group.run({}, [&](std::size_t rank, GradientSync& sync) {
+    sync.barrier(device(rank), "both");
+    sync.barrier(device(rank), rank == 0 ? "an evaluation" : "step 12");
+  });
+  for (const std::string& error : errors) {
+    CAPTURE(error);
+    CHECK(error.find("collective 2 is barrier for an evaluation on rank 0 cpu:0 and barrier for step 12 on rank 1 "
+                     "cpu:1") != std::string::npos);
   }
 }
 
@@ -211,7 +248,8 @@ TEST_CASE("several_processes, collectives: one that another process has closed i
   });
   for (const std::string& each : errors) CHECK(each == "");
   CAPTURE(error);
-  CHECK(error.find("rank 1 has closed its group, and collective 2 waits for it") != std::string::npos);
+  CHECK(error.find("rank 1 has closed its group, and collective 2 (all_reduce sum [3] f32) waits for it") !=
+        std::string::npos);
 }
 
 TEST_CASE("several_processes, collectives: an exception in one process ends the others' waits with its text") {

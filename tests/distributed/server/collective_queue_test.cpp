@@ -92,7 +92,7 @@ TEST_CASE("collective_queue: waits count from the first post, or from when the p
   const std::vector<SyncParameter> parameters;
   const std::vector<std::string> busy(2);
   CHECK(queue.missing_text(seconds(5), {kMembers, parameters, busy}, [](MemberIndex) { return true; }) ==
-        "[sync] waited 5 s, missing collective 1 (barrier) from cpu:0 (has left)");
+        "[sync] waited 5 s, missing collective 1 (barrier) from cpu:0 (has left); posted by cpu:1");
   CHECK(queue.warn_once());
   CHECK_FALSE(queue.warn_once());
   queue.begin_deadlines_anew();
