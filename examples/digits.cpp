@@ -14,11 +14,12 @@
 namespace {
 
 std::string exposed(const digits::ReductionCost& cost) {
-  if (std::abs(cost.exposed) <= cost.noise) return fmt::format("none above the noise of {:.2f} ms a step", cost.noise);
-  if (cost.exposed < 0)
+  if (!cost.exposed) return "not measured: processes that train together cannot do without";
+  if (std::abs(*cost.exposed) <= cost.noise) return fmt::format("none above the noise of {:.2f} ms a step", cost.noise);
+  if (*cost.exposed < 0)
     return fmt::format("none that can be told: steps without reductions took {:.2f} ms longer (busy cores?)",
-                       -cost.exposed);
-  return fmt::format("{:.2f} ms a step (+- {:.2f}), against steps without reductions", cost.exposed, cost.noise);
+                       -*cost.exposed);
+  return fmt::format("{:.2f} ms a step (+- {:.2f}), against steps without reductions", *cost.exposed, cost.noise);
 }
 
 void print(const digits::Options& options, const digits::Result& result) {
@@ -29,7 +30,7 @@ void print(const digits::Options& options, const digits::Result& result) {
   if (result.processes > 1) line("processes", fmt::format("{}, each with such devices", result.processes));
   line("training",
        fmt::format("{:.2f} s, {} steps, {:.0f} images/s", result.seconds, result.steps, result.images_per_second));
-  if (options.devices > 1 && result.processes == 1) {
+  if (options.devices > 1 || result.processes > 1) {
     line("reduction",
          fmt::format("{:.2f} ms a step, {:.0f} % of its time hidden behind backward", cost.busy, 100.0 * cost.hidden));
     line("exposed", exposed(cost));

@@ -129,13 +129,20 @@ class Run {
     result.test_accuracy = learner_.main().storage().latest("evaluation/accuracy")->value;
     if (!result.first_process) return result;
     write_chrome_trace(sync_.report(), options_.output + "/trace.json");
-    if (processes_.alone()) result.reduction = measure_reduction();
-    metrics_->write({{"test_accuracy", result.test_accuracy},
-                     {"seconds", result.seconds},
-                     {"reduction_busy_ms", result.reduction.busy},
-                     {"reduction_hidden", result.reduction.hidden},
-                     {"reduction_exposed_ms", result.reduction.exposed},
-                     {"reduction_exposed_noise_ms", result.reduction.noise}});
+    result.reduction = processes_.alone() ? measure_reduction() : cost_of(sync_.report());
+    const ReductionCost& cost = result.reduction;
+    if (cost.exposed)
+      metrics_->write({{"test_accuracy", result.test_accuracy},
+                       {"seconds", result.seconds},
+                       {"reduction_busy_ms", cost.busy},
+                       {"reduction_hidden", cost.hidden},
+                       {"reduction_exposed_ms", *cost.exposed},
+                       {"reduction_exposed_noise_ms", cost.noise}});
+    else
+      metrics_->write({{"test_accuracy", result.test_accuracy},
+                       {"seconds", result.seconds},
+                       {"reduction_busy_ms", cost.busy},
+                       {"reduction_hidden", cost.hidden}});
     return result;
   }
 
@@ -180,6 +187,18 @@ class Run {
                      {"skew_seconds", latest("sync/skew")}});
   }
 
+  static ReductionCost cost_of(const SyncReport& report) {
+    std::vector<double> busy;
+    for (const auto& step : report.steps) {
+      if (!step.reductions_enabled) continue;
+      double total = 0.0;
+      for (const auto& reduction : step.reductions) total += milliseconds(reduction.busy);
+      busy.push_back(total);
+    }
+    const SyncSummary summary = summarize(report);
+    return {.busy = median(busy), .hidden = summary.hidden, .skew = milliseconds(summary.skew)};
+  }
+
   // The same steps with reductions on and off in turn; nothing is updated. Every device passes the barrier before the
   // switch is thrown, so that no step sees both.
   ReductionCost measure_reduction() {
@@ -203,7 +222,7 @@ class Run {
         if (d == 0 && i >= 8) times[i % 2].push_back(milliseconds(Clock::now() - start));
       }
     });
-    ReductionCost cost;
+    ReductionCost cost = cost_of(sync.report());
     std::vector<double> differences;
     for (std::size_t i = 0; i < times[0].size(); ++i) differences.push_back(times[0][i] - times[1][i]);
     cost.exposed = median(differences);
@@ -211,18 +230,6 @@ class Run {
     const std::size_t quarter = differences.size() / 4;
     const double spread = differences[differences.size() - 1 - quarter] - differences[quarter];
     cost.noise = 1.82 * spread / std::sqrt(static_cast<double>(differences.size()));  // see SyncSummary::exposed_noise
-    std::vector<double> busy;
-    const SyncReport report = sync.report();
-    for (const auto& step : report.steps) {
-      if (!step.reductions_enabled) continue;
-      double total = 0.0;
-      for (const auto& reduction : step.reductions) total += milliseconds(reduction.busy);
-      busy.push_back(total);
-    }
-    const SyncSummary summary = summarize(report);
-    cost.busy = median(busy);
-    cost.hidden = summary.hidden;
-    cost.skew = milliseconds(summary.skew);
     return cost;
   }
 

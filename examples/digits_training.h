@@ -25,11 +25,12 @@ struct Options {
 
 /// Milliseconds of a step, medians.
 struct ReductionCost {
-  double busy = 0.0;     ///< thread time spent on reductions
-  double hidden = 0.0;   ///< share of the time from their launch to their end that passed before backward's end
-  double exposed = 0.0;  ///< step time minus the step time with reductions switched off, interleaved
-  double noise = 0.0;    ///< how far off `exposed` may be: half a 95 % interval of the median difference
-  double skew = 0.0;     ///< the first device's wait for the last one
+  double busy = 0.0;    ///< thread time spent on reductions
+  double hidden = 0.0;  ///< share of the time from their launch to their end that passed before backward's end
+  double skew = 0.0;    ///< the wait of a process's first device for its last one
+  /// Step time minus the step time with reductions switched off, interleaved; none where processes train together.
+  std::optional<double> exposed = std::nullopt;
+  double noise = 0.0;  ///< how far off `exposed` may be: half a 95 % interval of the median difference
 };
 
 struct Result {
@@ -37,7 +38,7 @@ struct Result {
   double seconds = 0.0;        ///< of training, validation included
   double images_per_second = 0.0;
   std::int64_t steps = 0;
-  ReductionCost reduction;  ///< of a process that trains alone
+  ReductionCost reduction;  ///< where processes train together, in the last steps of the first one
   std::string devices;      ///< what it ran on, of this process
   int processes = 1;
   bool first_process = true;  ///< which says for all what came of it

@@ -9,17 +9,19 @@
 #include <array>
 #include <cerrno>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <optional>
+#include <sstream>
 #include <string>
 #include <system_error>
 #include <vector>
 
 namespace examples {
 
-/// The command `tutti`: beside this program, or where the build has it, also for a program of ./dev demo, which lies in
-/// the build's folder itself. Error naming the places without it.
+/// The command `tutti`: beside this program, where the build has it, also for a program of ./dev demo, which lies in
+/// the build's folder itself, or in a folder of PATH. Error naming the places without it.
 inline std::string launcher() {
   std::error_code error;
   const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error).parent_path();
@@ -27,8 +29,13 @@ inline std::string launcher() {
                                                     self.parent_path() / "command" / "tutti"};
   for (const auto& place : places)
     if (access(place.c_str(), X_OK) == 0) return place;
-  tutti::raise<tutti::Error>("--processes starts this program by the command tutti, which is none of {}, {}, {}",
-                             places[0].string(), places[1].string(), places[2].string());
+  const char* const path = std::getenv("PATH");
+  std::istringstream folders(path == nullptr ? "" : path);
+  for (std::string folder; std::getline(folders, folder, ':');)
+    if (const auto place = std::filesystem::path(folder) / "tutti"; access(place.c_str(), X_OK) == 0) return place;
+  tutti::raise<tutti::Error>(
+      "--processes starts this program by the command tutti, which is none of {}, {}, {}, and not in PATH",
+      places[0].string(), places[1].string(), places[2].string());
 }
 
 /// Sees to it that --processes holds: returns in a process that is one of so many, else becomes

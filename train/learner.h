@@ -342,8 +342,13 @@ template <class M, class Item, template <class> class TrainerOf = EagerTrainer> 
         place, empty_item_));
     if (!parts_.evaluation_data || (place.number() > 0 && options_.evaluation == Evaluation::main)) return;
     evaluation_data_.push_back(made("evaluation_data", parts_.evaluation_data(d), d));
-    check_shares("evaluation data", *evaluation_data_.back(),
-                 options_.evaluation == Evaluation::main ? 1 : world_.devices);
+    if (options_.evaluation == Evaluation::all)
+      check_shares("evaluation data", *evaluation_data_.back(), world_.devices);
+    else
+      check_shares(
+          "evaluation data", *evaluation_data_.back(), 1,
+          "LearnerOptions::evaluation = Evaluation::all has all devices read theirs; for the main device alone "
+          "give BatchOptions::devices that one, and no world");
     typename EagerTrainer<Item>::LossFunction losses;
     if (parts_.evaluation_losses)
       losses = [this, &replica](const Item& item) { return parts_.evaluation_losses(replica, item); };

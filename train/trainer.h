@@ -139,6 +139,8 @@ class Trainer {
   virtual std::exception_ptr after_training(std::exception_ptr own) { return own; }
   virtual void failed(std::exception_ptr) {}  ///< training ends by this error: to tell other devices
   /// Device in lines about errors: " on cpu:1", where there are several.
+  /// False for the error of another device, which logs it: it is only thrown on here.
+  virtual bool logs(const std::exception_ptr&) const { return true; }
   virtual std::string where() const { return {}; }
   /// Asked before each training step: the reason to stop, if the devices agreed to.
   virtual std::optional<std::string> stops_before_step() { return {}; }

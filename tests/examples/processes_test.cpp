@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include <csignal>
+#include <filesystem>
 #include <sstream>
 #include <vector>
 
@@ -28,6 +29,13 @@ std::vector<nlohmann::json> metrics(const std::string& path) {
     lines.push_back(kept);
   }
   return lines;
+}
+
+nlohmann::json last_line(const std::string& path) {
+  std::ifstream file(path);
+  nlohmann::json last;
+  for (std::string line; std::getline(file, line);) last = nlohmann::json::parse(line);
+  return last;
 }
 
 std::string text_file(const TemporaryFolder& folder) {
@@ -63,6 +71,12 @@ TEST_CASE("processes: digits in two processes is digits on two devices of one, a
   REQUIRE(expected.size() == 3);
   CHECK(metrics(folder.file("two/metrics.jsonl")) == expected);
   CHECK(metrics(folder.file("launched/metrics.jsonl")) == expected);
+  CHECK(number_after(two.output, "reduction ") > 0.0);
+  for (const char* run : {"one", "two"}) {
+    const auto last = last_line(folder.file(std::string(run) + "/metrics.jsonl"));
+    CHECK(last.at("reduction_busy_ms").get<double>() > 0.0);
+    CHECK(last.contains("reduction_exposed_ms") == (run == std::string("one")));
+  }
   CHECK(number_after(two.output, "test accuracy: ") == number_after(one.output, "test accuracy: "));
   CHECK(two.output.find("[1]") == std::string::npos);
 }
@@ -102,6 +116,20 @@ TEST_CASE("processes: Ctrl-C to the launcher ends all after the same step, with 
   again.wait_for("iteration ");
   again.send(SIGINT);
   CHECK(again.end() == kInterrupted);
+}
+
+TEST_CASE("processes: the command that starts them is looked for in PATH, too") {
+  const TemporaryFolder folder;
+  std::filesystem::copy_file(TUTTI_DIGITS, folder.file("digits"));
+  check_refused(run_program("PATH=/bin " + folder.file("digits") + " --processes 2"), "and not in PATH");
+  std::filesystem::create_directory(folder.file("bin"));
+  write_file(folder.file("bin/tutti"), "#!/bin/sh\necho called as \"$@\"\n");
+  std::filesystem::permissions(folder.file("bin/tutti"), std::filesystem::perms::owner_all);
+  const Outcome found =
+      run_program("PATH=/bin:" + folder.file("bin") + " " + folder.file("digits") + " --processes 2 --epochs 3");
+  CHECK_MESSAGE(found.output.find("called as launch -n 2 -- " + folder.file("digits") + " --processes 2 --epochs 3") !=
+                    std::string::npos,
+                found.output);
 }
 
 TEST_CASE("processes: a number that cannot be, or differs from the launcher's, and what cannot have several") {

@@ -129,8 +129,9 @@ void Trainer::run(const TrainingLimits& limits, const EvaluationPlan& plan) {
     first = std::current_exception();
     failed(first);  // before anything else: others wait
     const std::string in = hook_failure_.error == first ? fmt::format(", in {}", hook_failure_.hook) : "";
-    log(fmt::format("training{} failed at step {} of epoch {}{}: {}", where(), place_.iteration, place_.epoch, in,
-                    text_of(first)));
+    if (logs(first))
+      log(fmt::format("training{} failed at step {} of epoch {}{}: {}", where(), place_.iteration, place_.epoch, in,
+                      text_of(first)));
   }
   hook_failure_ = {};
   take_stop();  // one that came too late was for this call

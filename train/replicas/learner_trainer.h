@@ -20,10 +20,14 @@
 namespace tutti {
 
 /// Error where the stream is one device's share of data that were divided among more than `readers` devices, or fewer:
-/// what the others would read is missed. One that has its data to itself may be read by any number.
-template <class Item> void check_shares(const char* what, const DataStream<Item>& data, std::size_t readers) {
+/// what the others would read is missed. One that has its data to itself may be read by any number. `remedy`: what to
+/// do.
+template <class Item>
+void check_shares(const char* what, const DataStream<Item>& data, std::size_t readers,
+                  const char* remedy = "BatchOptions::devices are the learner's, and its world that of the group") {
   if (data.devices() > 1 && data.devices() != readers)
-    raise("[learner] the {} are divided among {} devices, and {} would read them", what, data.devices(), readers);
+    raise("[learner] the {} are divided among {} devices, and {} would read them: {}", what, data.devices(), readers,
+          remedy);
 }
 
 /// Place of a device in a learner: its index among the devices of this process, and those of all processes.
@@ -113,6 +117,7 @@ template <class Item, template <class> class TrainerOf = EagerTrainer> class Lea
     late_stop_.reset();
     agreement_.fail(place_.index, error);
     Base::failed(std::move(error));
+  bool logs(const std::exception_ptr& error) const override { return !is_echo(error); }
   }
 
  private:

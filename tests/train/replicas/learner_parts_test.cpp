@@ -42,7 +42,7 @@ std::unique_ptr<Learner> make(Learner::Parts parts, Evaluation evaluation = Eval
 }
 
 void check_refused(Learner::Parts parts, const char* why, Evaluation evaluation = Evaluation::main) {
-  CHECK_THROWS_WITH_AS(make(std::move(parts), evaluation), why, Error);
+  CHECK_THROWS_WITH_AS(make(std::move(parts), evaluation), doctest::Contains(why), Error);
 }
 
 constexpr const char* kOfThree = "[learner] the training data are divided among 3 devices, and 2 would read them";
@@ -71,7 +71,7 @@ TEST_CASE("DataParallelLearner: so are windows, as they are opened") {
         3, [=](std::int64_t window) { return batches_for(window == 1 ? 3 : 2).stream(d); });
   };
   const auto learner = make(windowed);
-  CHECK_THROWS_WITH_AS(learner->train({.epochs = 1}), kOfThree, Error);
+  CHECK_THROWS_WITH_AS(learner->train({.epochs = 1}), doctest::Contains(kOfThree), Error);
   CHECK(learner->main().iteration() == 6);  // those of the first window
 }
 
@@ -79,7 +79,8 @@ TEST_CASE("DataParallelLearner: data of an evaluation are divided among the devi
   auto made = parts(2);
   made.evaluation_data = [](std::size_t d) { return batches_for(2).stream(d); };
   CHECK_NOTHROW(make(made, Evaluation::all));
-  check_refused(made, "[learner] the evaluation data are divided among 2 devices, and 1 would read them");
+  check_refused(made,
+                "[learner] the evaluation data are divided among 2 devices, and 1 would read them: LearnerOptions");
   made.evaluation_data = [](std::size_t d) { return batches_for(3).stream(d); };
   check_refused(made, "[learner] the evaluation data are divided among 3 devices, and 2 would read them",
                 Evaluation::all);

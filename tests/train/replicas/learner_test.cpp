@@ -218,10 +218,7 @@ TEST_CASE("DataParallelLearner: the first cause of a failure is thrown, and nobo
   std::vector<std::string> logged;
   learner.trainer(2).set_log([&](std::string_view line) { logged.emplace_back(line); });
   CHECK_THROWS_WITH(learner.train({.epochs = 50}), "the third device broke");
-  for (const auto& echo : echoes) {  // who it was, in the others' words too
-    REQUIRE(echo.size() == 1);
-    CHECK(echo[0].find(to_string(devices[2]) + " failed") != std::string::npos);
-  }
+  for (const auto& echo : echoes) CHECK(echo.empty());
   REQUIRE(logged.size() == 1);
   CHECK(logged[0].starts_with("training on " + to_string(devices[2]) + " failed at step 3 of epoch "));
   for (std::size_t d = 0; d < 3; ++d) CHECK_FALSE(learner.trainer(d).completed());
