@@ -62,7 +62,8 @@ template <class M, class Item, template <class> class TrainerOf>
 LoopState drive_processes(DataParallelLearner<M, Item, TrainerOf>& learner, EpochSchedule& schedule,
                           const DrivingOptions& options, DrivingState state) {
   GradientSync& group = learner.sync();
-  const Member driver(0, parse_device(gather_from_processes(group, to_string(group.devices().front())).front()));
+  const Member driver(
+      0, parse_device(gather_from_processes(group, to_string(group.devices().front()), "the driver").front()));
   LoopState result;
   learner.on_trainers([&](std::size_t d, EagerTrainerBase& trainer) {
     const Device device = group.devices()[d];
@@ -81,7 +82,7 @@ LoopState drive_processes(DataParallelLearner<M, Item, TrainerOf>& learner, Epoc
       };
     result = drive_distributed_training(control, trainer, schedule, driven, std::move(state));
   });
-  return LoopState::from_text(gather_from_processes(group, result.to_text()).front());
+  return LoopState::from_text(gather_from_processes(group, result.to_text(), "the driver's result").front());
 }
 
 /// Drives the trainers of a learner, each on a thread. Where it validates, the learner has Evaluation::all. Of several

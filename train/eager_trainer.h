@@ -92,6 +92,7 @@ class EagerTrainerBase : public Trainer {
   std::function<void()> prepare_measured(const std::vector<std::string>&);
   Module& model() noexcept { return model_; }
   Optimizer& optimizer() noexcept { return optimizer_; }
+  const Optimizer& optimizer() const noexcept { return optimizer_; }
   const EagerOptions& options() const noexcept { return options_; }
 
  protected:

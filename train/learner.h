@@ -158,6 +158,7 @@ template <class M, class Item, template <class> class TrainerOf = EagerTrainer> 
       const Device device = options_.devices[d];
       std::function<void()> gather;
       if (world_.processes > 1) gather = [this, d] { gather_parts(d); };
+      trainers_[d]->add_settings(settings_of_folder(folder.options()));
       trainers_[d]->register_hook(
           std::make_shared<Checkpointer>(folder, parts, sync_, device, writes() && d == 0, std::move(gather)));
     }

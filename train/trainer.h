@@ -84,6 +84,7 @@ class Trainer {
   std::int64_t start_iteration() const noexcept { return start_; }       ///< steps done when this call of train began
   std::int64_t max_iteration() const noexcept { return limits_.steps; }  ///< limit of steps in this call of train
   const TrainingLimits& limits() const noexcept { return limits_; }      ///< limits of this call of train
+  const EvaluationPlan& plan() const noexcept { return plan_; }          ///< its evaluations
   std::int64_t epoch() const noexcept { return place_.epoch; }           ///< the one that is running, from 0
   std::int64_t window() const noexcept { return place_.window; }  ///< number in the epoch, from 0, without skipped ones
   std::int64_t epoch_steps() const noexcept { return place_.epoch_steps; }  ///< training steps done in the epoch
@@ -138,9 +139,9 @@ class Trainer {
   /// train throws: of several processes, the error of any.
   virtual std::exception_ptr after_training(std::exception_ptr own) { return own; }
   virtual void failed(std::exception_ptr) {}  ///< training ends by this error: to tell other devices
-  /// Device in lines about errors: " on cpu:1", where there are several.
   /// False for the error of another device, which logs it: it is only thrown on here.
   virtual bool logs(const std::exception_ptr&) const { return true; }
+  /// Device in lines about errors: " on cpu:1", where there are several.
   virtual std::string where() const { return {}; }
   /// Asked before each training step: the reason to stop, if the devices agreed to.
   virtual std::optional<std::string> stops_before_step() { return {}; }

@@ -83,6 +83,7 @@ class CheckpointFolder {
   void wait();  ///< waits until the last save is on the disk; throws its error, once
 
   const std::string& path() const noexcept { return path_; }
+  const CheckpointFolderOptions& options() const noexcept { return options_; }
   std::vector<std::string> paths() const;  ///< paths of the checkpoints, the oldest first; damaged ones too
 
   /// Loads the newest checkpoint that is whole. Nothing: there is none. Throws DataError when all are damaged (or the

@@ -14,6 +14,7 @@ namespace tutti {
 namespace {
 
 constexpr const char* kAsk = "ask";
+constexpr const char* kPurpose = "what the driver says";
 
 std::string text_of_message(const ControlMessage& message) {
   return write_json(nlohmann::json{{"kind", static_cast<int>(message.kind)},
@@ -33,14 +34,14 @@ ControlMessage message_of(const std::string& text) try {
 }  // namespace
 
 void GroupControlRoot::send(const ControlMessage& message) {
-  if (message.error.empty()) gather_texts(group_, device_, text_of_message(message));
+  if (message.error.empty()) gather_texts(group_, device_, text_of_message(message), kPurpose);
 }
 
-void GroupControlRoot::ask() { gather_texts(group_, device_, std::string(kAsk)); }
+void GroupControlRoot::ask() { gather_texts(group_, device_, std::string(kAsk), kPurpose); }
 
 ControlMessage GroupControlFollower::receive() {
   for (;;) {
-    const auto texts = gather_texts(group_, device_, std::nullopt);
+    const auto texts = gather_texts(group_, device_, std::nullopt, kPurpose);
     if (texts.empty()) raise<SyncError>("[control] the driver sent nothing");
     if (texts.front() != kAsk) return message_of(texts.front());
     asked_();

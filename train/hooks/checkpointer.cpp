@@ -22,13 +22,14 @@ CheckpointProgress Checkpointer::progress() const {
 // Whether one is due is the same on all devices: nothing else is asked.
 void Checkpointer::save(CheckpointMoment moment, const CheckpointProgress& progress) {
   trainer().settle();
-  if (sync_ != nullptr) sync_->barrier(device_);
+  const std::string purpose = fmt::format("a checkpoint at step {}", progress.step);
+  if (sync_ != nullptr) sync_->barrier(device_, purpose);
   if (gather_) gather_();
   if (saves_ && folder_.due(moment, progress))
     folder_.save_if_due(moment, parts_, progress);
   else if (saves_)
     folder_.save(parts_, progress);
-  if (sync_ != nullptr) sync_->barrier(device_);
+  if (sync_ != nullptr) sync_->barrier(device_, purpose);
 }
 
 void Checkpointer::before_train() { owed_ = false; }
@@ -57,7 +58,7 @@ void Checkpointer::after_epoch() {
 void Checkpointer::end() {
   if (folder_.due(CheckpointMoment::end, progress())) save(CheckpointMoment::end, progress());
   if (saves_) folder_.wait();
-  if (gather_) sync_->barrier(device_);  // other processes hear of an error
+  if (gather_) sync_->barrier(device_, "the last checkpoint");  // other processes hear of an error
 }
 
 void BestCheckpointer::after_evaluation(const Metrics& means) {

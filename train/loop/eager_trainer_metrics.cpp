@@ -108,7 +108,9 @@ Metrics EagerTrainerBase::group_means(const Averages& own) {
   for (const auto& [name, average] : own) text += fmt::format("{} {} {}\n", average.weight(), average.mean(), name);
   const std::vector<std::uint8_t> bytes(text.begin(), text.end());
   const Tensor sent(Array::from(bytes, {static_cast<std::int64_t>(bytes.size())}, options_.device));
-  const auto all = options_.sync->all_gather(options_.device, sent).resolve().to_vector<std::uint8_t>();
+  const auto all = options_.sync->all_gather(options_.device, sent, fmt::format("means at step {}", iteration()))
+                       .resolve()
+                       .to_vector<std::uint8_t>();
   Averages averages;
   std::istringstream lines(std::string(all.begin(), all.end()));
   for (std::string line; std::getline(lines, line);) {

@@ -29,7 +29,8 @@ ReadShare share_of(const std::string& text) {
 void check_division(GradientSync& group, Device device, const char* what, const std::optional<ReadShare>& own) {
   const bool known = own && !own->division.empty();
   std::vector<ReadShare> shares;
-  for (const std::string& text : gather_texts(group, device, known ? std::optional(text_of_share(*own)) : std::nullopt))
+  for (const std::string& text : gather_texts(group, device, known ? std::optional(text_of_share(*own)) : std::nullopt,
+                                              fmt::format("the division of the {}", what)))
     shares.push_back(share_of(text));
   if (shares.empty()) return;
   const ReadShare& first = shares.front();

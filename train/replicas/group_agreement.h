@@ -24,6 +24,7 @@ class GroupAgreement final : public StepAgreement {
 
   std::optional<std::string> stops_before(std::size_t device, std::int64_t step, bool may_stop) override;
   bool any_data(std::size_t device, bool has_data) override;
+  bool any_window(std::size_t device, bool has_window) override;
   void meet(std::size_t device, const char* doing) override;
   std::optional<std::string> evaluation_stopped(std::size_t device, bool stopped) override;
   std::optional<std::string> late_stop(std::size_t device) override;
@@ -34,8 +35,9 @@ class GroupAgreement final : public StepAgreement {
     std::optional<PendingTensor> pending;  // answer of all, on its way
     bool any = false;                      // any device said yes in what was heard last
     bool stops = false;                    // a stop was requested
+    std::int64_t step = 0;                 // the next one
   };
-  bool say(std::size_t device, bool yes);
+  bool say(std::size_t device, bool yes, std::string purpose);
   void hear(Told&);
   std::string reason(std::size_t device);
 

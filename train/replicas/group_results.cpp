@@ -30,14 +30,17 @@ Metrics metrics_of(const std::string& text) {
 }
 
 Metrics first_of_devices(GradientSync& group, Device device, const std::optional<Metrics>& own) {
-  return metrics_of(gather_texts(group, device, own ? std::optional(text_of_metrics(*own)) : std::nullopt).at(0));
+  return metrics_of(gather_texts(group, device, own ? std::optional(text_of_metrics(*own)) : std::nullopt,
+                                 "the means of an evaluation")
+                        .at(0));
 }
 
 std::exception_ptr error_of_any(GradientSync& group, Device device, const std::string& name,
                                 std::exception_ptr own) noexcept {
   try {
     const auto texts = gather_texts(
-        group, device, own ? std::optional(fmt::format("{} failed: {}", name, text_of(own))) : std::nullopt);
+        group, device, own ? std::optional(fmt::format("{} failed: {}", name, text_of(own))) : std::nullopt,
+        "the errors of the last hooks");
     if (!texts.empty()) await_gathered(group, device);
     if (!own && !texts.empty()) raise<SyncError>("[training] {}", texts.front());
   } catch (...) {

@@ -12,11 +12,15 @@
 namespace tutti {
 namespace {
 
+constexpr const char* kAwaiting = "what differs to be known by all";
+
 // A text behind its length: of what devices send nothing but the order is known.
-PendingTensor post(GradientSync& sync, Device device, const std::optional<std::string>& text) {
+PendingTensor post(GradientSync& sync, Device device, const std::optional<std::string>& text,
+                   const std::string& purpose) {
   const std::string framed = text ? fmt::format("{}:{}", text->size(), *text) : "";
   const std::vector<std::uint8_t> bytes(framed.begin(), framed.end());
-  return sync.all_gather(device, Tensor(Array::from(bytes, {static_cast<std::int64_t>(bytes.size())}, device)));
+  return sync.all_gather(device, Tensor(Array::from(bytes, {static_cast<std::int64_t>(bytes.size())}, device)),
+                         purpose);
 }
 
 std::vector<std::string> texts_of(const Tensor& gathered) {
@@ -37,14 +41,15 @@ std::vector<std::string> texts_of(const Tensor& gathered) {
 
 }  // namespace
 
-std::vector<std::string> gather_texts(GradientSync& sync, Device device, const std::optional<std::string>& own) {
-  return texts_of(post(sync, device, own).resolve());
+std::vector<std::string> gather_texts(GradientSync& sync, Device device, const std::optional<std::string>& own,
+                                      const std::string& purpose) {
+  return texts_of(post(sync, device, own, purpose).resolve());
 }
 
-std::vector<std::string> gather_from_processes(GradientSync& sync, const std::string& own) {
+std::vector<std::string> gather_from_processes(GradientSync& sync, const std::string& own, const std::string& purpose) {
   std::vector<PendingTensor> pending;
   for (const Device device : sync.devices())
-    pending.push_back(post(sync, device, pending.empty() ? std::optional(own) : std::nullopt));
+    pending.push_back(post(sync, device, pending.empty() ? std::optional(own) : std::nullopt, purpose));
   std::vector<std::string> texts;
   for (PendingTensor& each : pending) texts = texts_of(each.resolve());
   return texts;
@@ -53,14 +58,14 @@ std::vector<std::string> gather_from_processes(GradientSync& sync, const std::st
 // Where another one has thrown already, it had seen this one come.
 void await_gathered(GradientSync& sync, Device device) noexcept {
   try {
-    gather_texts(sync, device, std::nullopt);
+    gather_texts(sync, device, std::nullopt, kAwaiting);
   } catch (...) {
   }
 }
 
 void await_gathered_from_processes(GradientSync& sync) noexcept {
   try {
-    gather_from_processes(sync, "");
+    gather_from_processes(sync, "", kAwaiting);
   } catch (...) {
   }
 }

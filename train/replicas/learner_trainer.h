@@ -8,6 +8,7 @@
 #include <tutti/train/eager_trainer.h>
 #include <tutti/train/replicas/division_check.h>
 #include <tutti/train/replicas/group_results.h>
+#include <tutti/train/replicas/run_check.h>
 #include <tutti/train/replicas/step_agreement.h>
 
 #include <cstddef>
@@ -54,6 +55,8 @@ template <class Item, template <class> class TrainerOf = EagerTrainer> class Lea
     this->share_empty_item(std::move(empty_item));
   }
 
+  /// Settings beside its own that the other processes need alike, compared whenever training begins.
+  void add_settings(const RunSettings& more) { more_settings_.insert(more_settings_.end(), more.begin(), more.end()); }
   void stop(std::string reason) override { agreement_.request_stop(std::move(reason)); }
   bool writes() const override { return place_.world.first == 0; }
   std::optional<std::string> late_stop() const override { return late_stop_; }
@@ -64,6 +67,7 @@ template <class Item, template <class> class TrainerOf = EagerTrainer> class Lea
   void begin_training() override {
     late_stop_.reset();
     agreement_.meet(place_.index, "is to begin");
+    compare_settings();
     compare_shares("training data", &data_);
   }
   // Tells the others' hooks of an evaluation that only the first process has made, as its own have heard of it.
@@ -93,8 +97,8 @@ template <class Item, template <class> class TrainerOf = EagerTrainer> class Lea
     const NextWindow own = Base::next_window();
     if (own == NextWindow::ready) check_shares("training data", data_, place_.world.devices);
     compare_shares("training data", own == NextWindow::ready ? &data_ : nullptr);
-    if (agreement_.any_data(place_.index, own == NextWindow::ready)) return NextWindow::ready;
-    return agreement_.any_data(place_.index, own == NextWindow::skip) ? NextWindow::skip : NextWindow::end;
+    if (agreement_.any_window(place_.index, own == NextWindow::ready)) return NextWindow::ready;
+    return agreement_.any_window(place_.index, own == NextWindow::skip) ? NextWindow::skip : NextWindow::end;
   }
   bool next_data() override { return agreement_.any_data(place_.index, Base::next_data()); }
   bool stop_is_requested() override { return agreement_.stop_is_requested(); }
@@ -113,16 +117,22 @@ template <class Item, template <class> class TrainerOf = EagerTrainer> class Lea
     set_activity("");
     return Base::evaluated(std::move(means), weights);
   }
+  bool logs(const std::exception_ptr& error) const override { return !is_echo(error); }
   void failed(std::exception_ptr error) override {
     late_stop_.reset();
     agreement_.fail(place_.index, error);
     Base::failed(std::move(error));
-  bool logs(const std::exception_ptr& error) const override { return !is_echo(error); }
   }
 
  private:
   bool several_processes() const noexcept { return place_.world.processes > 1; }
   std::string name() const { return this->options().sync->server().members().name(place_.index); }
+  void compare_settings() {
+    if (!several_processes()) return;
+    RunSettings settings = settings_of_run(*this);
+    settings.insert(settings.end(), more_settings_.begin(), more_settings_.end());
+    check_run(*this->options().sync, this->options().device, name(), settings);
+  }
   // Null: this device has none now.
   void compare_shares(const char* what, const DataStream<Item>* data) {
     if (!several_processes()) return;
@@ -135,6 +145,7 @@ template <class Item, template <class> class TrainerOf = EagerTrainer> class Lea
   const DataStream<Item>& data_;
   StepAgreement& agreement_;
   LearnerPlace place_;
+  RunSettings more_settings_;
   std::optional<std::string> late_stop_;
 };
 

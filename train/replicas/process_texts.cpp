@@ -9,15 +9,23 @@
 #include <utility>
 
 namespace tutti {
+namespace {
+
+std::string purpose_at(std::int64_t iteration) {
+  return fmt::format("the parts of a checkpoint at step {}", iteration);
+}
+
+}  // namespace
 
 void ProcessTexts::gather(GradientSync& group, Device device, const std::vector<std::string>& own,
                           std::int64_t iteration) {
-  const auto all = gather_texts(group, device, own.empty() ? std::nullopt : std::optional(join_texts(own)));
+  const auto all =
+      gather_texts(group, device, own.empty() ? std::nullopt : std::optional(join_texts(own)), purpose_at(iteration));
   if (!own.empty()) take(all, own, iteration);
 }
 
 void ProcessTexts::gather(GradientSync& group, const std::vector<std::string>& own, std::int64_t iteration) {
-  take(gather_from_processes(group, join_texts(own)), own, iteration);
+  take(gather_from_processes(group, join_texts(own), purpose_at(iteration)), own, iteration);
 }
 
 void ProcessTexts::take(const std::vector<std::string>& by_rank, const std::vector<std::string>& own,

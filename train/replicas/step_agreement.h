@@ -46,6 +46,8 @@ class StepAgreement {
   /// SyncError naming who is missing after the deadline, or the device that failed. The first to have
   /// waited for warn_after warns in the same words.
   virtual bool any_data(std::size_t device, bool has_data);
+  /// The same, of a window of data.
+  virtual bool any_window(std::size_t device, bool has_window) { return any_data(device, has_window); }
   /// Returns when all devices have called it, or throws the same: what was asked for before, all hear. `doing`: what
   /// this device waits for, in the error, as "is to begin".
   virtual void meet(std::size_t device, const char* doing);

@@ -15,7 +15,7 @@
 namespace tutti {
 
 Metrics first_of_processes(GradientSync& group, const Metrics& own) {
-  return metrics_of(gather_from_processes(group, text_of_metrics(own)).at(0));
+  return metrics_of(gather_from_processes(group, text_of_metrics(own), "the means of an evaluation").at(0));
 }
 
 // What is compared has no folders: the disk may be mounted elsewhere.
@@ -37,7 +37,7 @@ std::optional<LoadedCheckpoint> load_newest_together(GradientSync& group, Checkp
     found = "error";
     told = "failed: " + text_of(error);
   }
-  const std::vector<std::string> all = gather_from_processes(group, found + "\n" + told);
+  const std::vector<std::string> all = gather_from_processes(group, found + "\n" + told, "the checkpoint to be loaded");
   const auto found_by = [&](std::size_t rank) { return all[rank].substr(0, all[rank].find('\n')); };
   bool same = true;
   std::string texts;

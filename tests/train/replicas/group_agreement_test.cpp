@@ -104,8 +104,8 @@ TEST_CASE("gather_texts: texts of any bytes, by number, of those that give one")
   GradientSync sync(kThree);
   const std::array<std::optional<std::string>, 3> texts{"3:a\nb", std::nullopt, ""};
   run_devices(3, [&](std::size_t d) {
-    CHECK(gather_texts(sync, kThree[d], texts[d]) == std::vector<std::string>{"3:a\nb", ""});
-    CHECK(gather_texts(sync, kThree[d], std::nullopt).empty());
+    CHECK(gather_texts(sync, kThree[d], texts[d], "a test") == std::vector<std::string>{"3:a\nb", ""});
+    CHECK(gather_texts(sync, kThree[d], std::nullopt, "a test").empty());
   });
-  CHECK(gather_from_processes(sync, "alone") == std::vector<std::string>{"alone"});
+  CHECK(gather_from_processes(sync, "alone", "a test") == std::vector<std::string>{"alone"});
 }
