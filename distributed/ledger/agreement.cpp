@@ -8,7 +8,7 @@ namespace tutti {
 
 namespace {
 
-/// Calls `visit` with the registration of each device that requires the parameter.
+/// Calls `visit` with the registration of each device that requires the parameter, in order.
 template <class Visit> void visit_requirers(const Agreement& agreement, ParameterId id, Visit visit) {
   std::vector<bool> holds;
   for (const auto& set : agreement.sets) holds.push_back(set->contains(id));
@@ -36,9 +36,12 @@ std::uint32_t Agreement::devices(ParameterId id) const {
   return devices;
 }
 
-std::uint32_t Agreement::contributors(ParameterId id) const {
-  std::uint32_t contributors = 0;
-  visit_requirers(*this, id, [&](const Registration& registration) { contributors += registration.contributes; });
+std::vector<std::uint32_t> Agreement::contributors(ParameterId id) const {
+  std::vector<std::uint32_t> contributors;
+  visit_requirers(*this, id, [&](const Registration& registration) {
+    if (registration.contributes)
+      contributors.push_back(static_cast<std::uint32_t>(&registration - registrations.data()));
+  });
   return contributors;
 }
 

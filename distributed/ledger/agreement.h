@@ -22,7 +22,7 @@ struct Agreement {
   double total_weight() const;
   double weight(ParameterId) const;  ///< sum over the devices that require it
   std::uint32_t devices(ParameterId) const;
-  std::uint32_t contributors(ParameterId) const;
+  std::vector<std::uint32_t> contributors(ParameterId) const;  ///< the devices' numbers, ascending
   bool required_by_same(ParameterId, ParameterId) const;
   bool has_same_sets(const Agreement&) const;  ///< device by device
   bool all_left() const;                       ///< no device of any process comes again

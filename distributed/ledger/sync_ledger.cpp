@@ -293,9 +293,11 @@ void SyncLedger::try_launch(std::uint32_t index, std::vector<LedgerAction>& acti
   const ParameterId first = parameter_at(bucket.first);
   Launch launch{current_generation(), configuration_.layout->places().subspan(bucket.first, bucket.count),
                 denominator(first), parts(first)};
-  launch.contributors =
-      has_outside() ? outside_.agreement->contributors(first)
-                    : static_cast<std::uint32_t>(std::ranges::count(launch.parts, true, &Launch::Part::contributes));
+  if (has_outside())
+    launch.contributors = outside_.agreement->contributors(first);
+  else
+    for (MemberIndex m = 0; m < members_.size(); ++m)
+      if (launch.parts[m].contributes) launch.contributors.push_back(m);
   actions.push_back(std::move(launch));
 }
 

@@ -76,8 +76,9 @@ struct Launch {
   std::int64_t generation = 0;
   std::span<const GradientLayout::Place> places;  ///< places in the ledger's layout
   double denominator = 1.0;
-  std::vector<Part> parts = {};    ///< one per member
-  std::uint32_t contributors = 0;  ///< devices that contribute, of all processes
+  std::vector<Part> parts = {};  ///< one per member
+  std::vector<std::uint32_t> contributors =
+      {};  ///< numbers of the devices that contribute, of all processes, ascending
 };
 /// All members have registered: the other processes are to be asked, with these, and `agreed` told.
 struct Agree {

@@ -52,7 +52,7 @@ std::shared_ptr<CollectiveTask> ArenaLauncher::start(const Launch& launch, const
                                                      AllReduceRequest request) {
   request.wire = options_.wire;
   if (options_.wire != GradientWire::native && options_.reduction == GradientReduction::weighted_mean)
-    request.wire_scale = weighted_wire_scale(launch.contributors, launch.denominator);
+    request.wire_scale = weighted_wire_scale(std::ssize(launch.contributors), launch.denominator);
   if (options_.compression && context_.communicator.enabled())
     if (auto task = start_compressed(launch, results, request)) return task;
   return context_.communicator.all_reduce(std::move(request));

@@ -26,8 +26,8 @@ TEST_CASE("agreement: weights, devices and contributors are those of the sets th
   CHECK(agreement.weight({1}) == 5.5);
   CHECK(agreement.weight({7}) == 0.0);
   CHECK(agreement.devices({1}) == 4);
-  CHECK(agreement.contributors({0}) == 2);
-  CHECK(agreement.contributors({1}) == 3);
+  CHECK(agreement.contributors({0}) == std::vector<std::uint32_t>{0, 5});
+  CHECK(agreement.contributors({1}) == std::vector<std::uint32_t>{0, 1, 5});
 }
 
 TEST_CASE("agreement: all have left only if each device says so") {

@@ -39,7 +39,8 @@ void LedgerJudge::judge(const Launch& launch) {
     must((world_.launched & bit) == 0, Property::launched_once, "launched twice");
     must((world_.due() & bit) != 0, Property::launched_in_time, "launched before all had registered and submitted");
     world_.launched |= bit;
-    must(launch.contributors == world_.contributors(id), Property::sum_of_requirers, "wrong number of contributors");
+    must(launch.contributors.size() == world_.contributors(id), Property::sum_of_requirers,
+         "wrong number of contributors");
     must(launch.denominator == world_.denominator(id, absent_), Property::sum_of_requirers, "wrong denominator");
     for (MemberIndex member = 0; member < world_.members; ++member) {
       Replica& replica = world_.replicas[member];

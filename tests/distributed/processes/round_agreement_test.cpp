@@ -87,7 +87,7 @@ TEST_CASE("round_agreement: sets are exchanged when they are new to the processe
   CHECK(processes.sets_exchanged);
   CHECK(agreement.weight({0}) == 2.0);
   CHECK(agreement.weight({1}) == 5.0);
-  CHECK(agreement.contributors({10}) == 1);
+  CHECK(agreement.contributors({10}) == std::vector<std::uint32_t>{1});
   processes.agree({{1, {device({1, 10}, 1)}}, {1, {device({0, 1}, 1)}}});
   CHECK_FALSE(processes.sets_exchanged);
 }
