@@ -41,6 +41,7 @@ enum class Overlap : std::uint8_t {
   /// that fails may then be applied in part. Neither no_sync nor clipping by the global norm goes with it.
   in_backward,
 };
+std::string_view to_string(Overlap) noexcept;  ///< "double_buffered"
 
 /// Treatment of the replicas' buffers (running statistics) at the end of each step.
 enum class BufferPolicy : std::uint8_t {
@@ -67,6 +68,7 @@ enum class Sharding : std::uint8_t {
   /// can then not be read, nor used by an ordinary optimizer.
   gradients,
 };
+std::string_view to_string(Sharding) noexcept;  ///< "optimizer_state"
 
 struct SyncOptions {
   GradientReduction reduction = GradientReduction::weighted_mean;

@@ -194,6 +194,8 @@ class DistributedSyncServer {
   ReplicaDigest model_items(const ReplicaDigest& values) const;
   void tell_of_collectives();
   void hear_of_collective(std::span<const ProcessLink::Bytes> by_rank);
+  CollectiveQueue::Results launch(const PostedCollective&);
+  bool refuse_lost_share(const Agreement&);
   void end_with_others(bool step_begins);
   void tell_others(const Fault&, const std::string& text);
   void take(DeclareParameters&);

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <functional>
 #include <iosfwd>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -49,6 +50,10 @@ class GroupMembers {
   std::size_t size() const noexcept { return members_.size(); }
   /// A member's number in the group, over all processes.
   std::size_t number(std::size_t place) const noexcept { return first_ + place; }
+  /// Place here of the member of that number; none: another process has it.
+  std::optional<std::size_t> place_of(std::size_t number) const noexcept {
+    return number >= first_ && number - first_ < members_.size() ? std::optional(number - first_) : std::nullopt;
+  }
   /// Number of devices that other processes have.
   std::size_t outside() const noexcept { return group_.size() - members_.size(); }
   const Member& operator[](std::size_t place) const { return members_[place]; }

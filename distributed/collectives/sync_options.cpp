@@ -23,6 +23,24 @@ std::string_view to_string(BufferPolicy policy) noexcept {
   return "main";
 }
 
+std::string_view to_string(Overlap overlap) noexcept {
+  switch (overlap) {
+    case Overlap::double_buffered: return "double_buffered";
+    case Overlap::in_backward: return "in_backward";
+    case Overlap::immediate: break;
+  }
+  return "immediate";
+}
+
+std::string_view to_string(Sharding sharding) noexcept {
+  switch (sharding) {
+    case Sharding::optimizer_state: return "optimizer_state";
+    case Sharding::gradients: return "gradients";
+    case Sharding::none: break;
+  }
+  return "none";
+}
+
 std::string_view to_string(GradientWire wire) noexcept {
   switch (wire) {
     case GradientWire::bf16: return "bf16";

@@ -12,20 +12,22 @@
 namespace tutti {
 
 /// Assigns each element to the device that updates it: the parameters one after the other in canonical order
-/// (ParameterId), each dtype by itself, cut into one contiguous share for each device, as even as possible. Cuts inside
+/// (ParameterId), each dtype by itself, cut into one contiguous share for each device of the
+/// group, over all processes, as even as possible. Cuts inside
 /// a parameter lie on multiples of 64 bytes where shares are large enough for that not to matter. Every element has one
 /// owner; with more devices than elements some devices own nothing. Immutable, and the same wherever it is made.
 class ShardPlan {
  public:
   struct Piece {
     ParameterId parameter;
-    MemberIndex owner = 0;
+    MemberIndex owner = 0;   ///< number of the device in its group
     std::int64_t begin = 0;  ///< elements within the flat parameter
     std::int64_t end = 0;
     std::int64_t size() const noexcept { return end - begin; }
     friend bool operator==(const Piece&, const Piece&) = default;
   };
 
+  /// `devices`: those of all processes.
   ShardPlan(std::span<const SyncParameter>, std::size_t devices);
 
   std::size_t devices() const noexcept { return devices_; }

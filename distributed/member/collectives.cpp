@@ -172,7 +172,7 @@ PendingTensor Collectives::gather_in_place(const std::shared_ptr<Collectives>& s
   CollectiveCall& call = pending.call_;
   call.kind = CollectiveKind::gather_in_place;
   call.dtype = arrays.front().dtype();
-  call.lengths.resize(self->members_.size());
+  call.lengths.resize(shards.devices());
   for (const ParameterId id : parameters)
     for (const ShardPlan::Piece& piece : shards.pieces_of(id)) call.lengths[piece.owner] += piece.size();
   call.shape = Shape{std::accumulate(call.lengths.begin(), call.lengths.end(), std::int64_t{0})};

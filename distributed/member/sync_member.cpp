@@ -212,7 +212,7 @@ void SyncMember::leave(bool follow) {
     replica_.require("sync.leave");
     require_optimizer("sync.leave");
   } else {
-    share_.refuse_leaving();
+    share_.prepare_leaving();
   }
   if (follow && place_.options().absent == Absent::subset)
     raise<SyncError>(

@@ -94,6 +94,8 @@ class SyncMember final : public PendingGradients {
   Device device() const noexcept { return place_.device; }
   std::string name() const { return place_.name(); }
   MemberIndex index() const noexcept { return place_.index; }
+  /// Number in the group, over all processes.
+  MemberIndex number() const noexcept { return static_cast<MemberIndex>(place_.server.members().number(place_.index)); }
   const void* identity() const noexcept { return this; }
   std::uint64_t group_number() const noexcept { return standing_.group(); }  ///< any thread
   std::int64_t generation() const noexcept { return standing_.generation(); }

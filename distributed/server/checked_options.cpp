@@ -59,7 +59,6 @@ void refuse_across_processes(const SyncOptions& options) {
   const auto refuse = [](const char* what) {
     raise<SyncError>("[sync] a group of several processes cannot have {} yet", what);
   };
-  if (options.sharding != Sharding::none) refuse("SyncOptions::sharding");
   if (options.compression) refuse("SyncOptions::compression");
   if (options.overlap != Overlap::immediate) refuse("another SyncOptions::overlap than immediate");
 }

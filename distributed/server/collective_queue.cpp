@@ -104,9 +104,11 @@ std::string CollectiveQueue::missing_text(Clock::duration waited, const SyncName
                      std::chrono::duration<double>(waited).count(), next_text(), missing, posted);
 }
 
+namespace {
+
 // The posts stay in the queue until nothing can throw any more: an exception fails the group with all of them.
-CollectiveQueue::Results launch_collective(const CollectiveQueue& queue, const PostedCollective& all,
-                                           Communicator& communicator) {
+CollectiveQueue::Results launch_combining(const CollectiveQueue& queue, const PostedCollective& all,
+                                          Communicator& communicator) {
   const GroupMembers& members = queue.members();
   const CollectivePlan plan = plan_collective(all.calls, members.group());
   CollectiveRequest request;
@@ -134,29 +136,45 @@ CollectiveQueue::Results launch_collective(const CollectiveQueue& queue, const P
   return results;
 }
 
+// In place: each share is read by its owner and written by nobody else. Arrays are numbered over all processes'
+// devices.
 CollectiveQueue::Results launch_gather(const CollectiveQueue& queue, Communicator& communicator,
                                        const ShardPlan& shards) {
   const GroupMembers& members = queue.members();
-  CollectiveRequest request;
   const std::vector<ParameterId>& parameters = queue.next(0).parameters;
+  CollectiveRequest request;
+  request.inputs.resize(shards.devices() * parameters.size());
   for (MemberIndex member = 0; member < members.size(); ++member) {
     const PostCollective& message = queue.next(member);
-    request.inputs.insert(request.inputs.end(), message.arrays.begin(), message.arrays.end());
+    std::ranges::copy(message.arrays,
+                      request.inputs.begin() + static_cast<std::ptrdiff_t>(members.number(member) * parameters.size()));
     request.ready.push_back(message.ready);
   }
   request.outputs = request.inputs;
   request.devices = members.devices();
   request.name = "the gathering of updated parameters";
+  request.dtype = queue.next(0).call.dtype;
   for (std::size_t index = 0; index < parameters.size(); ++index)
     for (const ShardPlan::Piece& piece : shards.pieces_of(parameters[index])) {
-      CollectivePart part{piece.size(), {{piece.owner * parameters.size() + index, piece.begin}}, {}};
-      for (MemberIndex member = 0; member < members.size(); ++member)
-        if (member != piece.owner) part.targets.push_back({member * parameters.size() + index, piece.begin});
+      const auto on = [&](std::size_t number) {
+        return CollectivePart::Place{number * parameters.size() + index, piece.begin, number};
+      };
+      CollectivePart part{piece.size(), {on(piece.owner)}, {}};
+      for (std::size_t number = 0; number < shards.devices(); ++number)
+        if (number != piece.owner) part.targets.push_back(on(number));
       request.parts.push_back(std::move(part));
     }
   auto result = std::make_shared<CollectiveResult>();
   result->task = communicator.collective(std::move(request));
   return CollectiveQueue::Results(members.size(), result);
+}
+
+}  // namespace
+
+CollectiveQueue::Results launch_collective(const CollectiveQueue& queue, const PostedCollective& all,
+                                           Communicator& communicator, const ShardPlan* shards) {
+  if (all.calls.front().kind == CollectiveKind::gather_in_place) return launch_gather(queue, communicator, *shards);
+  return launch_combining(queue, all, communicator);
 }
 
 }  // namespace tutti

@@ -74,12 +74,9 @@ class CollectiveQueue {
   bool warned_ = false;                             // a warning about the next was given
 };
 
-/// Launches the next collective of the queue, which is matched and not a gather of shares. `all`: the calls of the
-/// group's devices. Results are those of this process's.
-CollectiveQueue::Results launch_collective(const CollectiveQueue&, const PostedCollective& all, Communicator&);
-
-/// Launches the gathering of updated parameters from the devices that own them, in place: each is read by its owner
-/// and written by nobody else.
-CollectiveQueue::Results launch_gather(const CollectiveQueue&, Communicator&, const ShardPlan&);
+/// Launches the next collective of the queue, which is matched. `all`: the calls of the group's devices. `shards`:
+/// those that a gather puts together; null where nothing is sharded. Results are those of this process's devices.
+CollectiveQueue::Results launch_collective(const CollectiveQueue&, const PostedCollective& all, Communicator&,
+                                           const ShardPlan* shards);
 
 }  // namespace tutti

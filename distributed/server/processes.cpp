@@ -39,9 +39,11 @@ bool DistributedSyncServer::all_left_here() const {
 ReplicaDigest DistributedSyncServer::model_items(const ReplicaDigest& values) const {
   ReplicaDigest items;
   const auto add = [&items](std::string name) { items.push_back({std::move(name), {}}); };
-  add(fmt::format("SyncOptions of reduction {}, absent {}, buffers {}, wire {}, bucket_bytes {}, consistency_every {}",
-                  to_string(options_.reduction), to_string(options_.absent), to_string(options_.buffers),
-                  to_string(options_.wire), options_.bucket_bytes, options_.consistency_every));
+  add(fmt::format(
+      "SyncOptions of reduction {}, absent {}, buffers {}, wire {}, bucket_bytes {}, consistency_every {}, "
+      "sharding {}, overlap {}",
+      to_string(options_.reduction), to_string(options_.absent), to_string(options_.buffers), to_string(options_.wire),
+      options_.bucket_bytes, options_.consistency_every, to_string(options_.sharding), to_string(options_.overlap)));
   const auto add_all = [&](std::string_view kind, const std::vector<SyncParameter>& declared) {
     for (const SyncParameter& each : declared)
       add(fmt::format("{} \"{}\" {} {}{}", kind, each.name, to_string(each.shape), to_string(each.dtype),
@@ -73,12 +75,26 @@ void DistributedSyncServer::handle(ProcessesSaid& message) {
   const std::int64_t generation = ledger_->current_generation();
   if (const auto* agreement = std::get_if<std::shared_ptr<const Agreement>>(&answer)) {
     round_.agreement = *agreement;
-    ledger_->agreed(ledger_->group(), generation, *agreement, actions_);
+    if (!refuse_lost_share(**agreement)) ledger_->agreed(ledger_->group(), generation, *agreement, actions_);
   } else if (std::holds_alternative<OtherProcesses::Committed>(answer)) {
     ledger_->committed(ledger_->group(), generation, actions_);
   } else if (const auto* differs = std::get_if<OtherProcesses::ModelDiffers>(&answer)) {
     say_of_replicas(outside_checks_.begin(OutsideChecks::kModels, model_items(replicas_.values()), {}, differs->text));
   }
+}
+
+// Whoever left has a share of the parameters that nobody else updates. All processes see the same and fail alike.
+bool DistributedSyncServer::refuse_lost_share(const Agreement& agreement) {
+  const auto& devices = agreement.registrations;
+  const auto gone = std::ranges::find(devices, true, &Agreement::Registration::left);
+  if (options_.sharding == Sharding::none || gone == devices.end() || agreement.all_left()) return false;
+  const Member& member = members_.group()[static_cast<std::size_t>(gone - devices.begin())];
+  const std::int64_t generation = ledger_->current_generation();
+  fail_group({.kind = Fault::Kind::process_failed, .generation = generation, .value = member.rank}, nullptr,
+             fmt::format("[sync] {} has left before generation {} and owns a share of the parameters: with "
+                         "SyncOptions::sharding all devices of several processes leave after the same step",
+                         to_string(member, members_.world()), generation));
+  return true;
 }
 
 void DistributedSyncServer::say_of_replicas(std::optional<ProcessLink::Bytes> words) {
@@ -126,7 +142,7 @@ void DistributedSyncServer::hear_of_collective(std::span<const ProcessLink::Byte
   } catch (const SyncError& misfit) {
     return fail_group({.kind = Fault::Kind::collective}, nullptr, misfit.what());
   }
-  auto results = launch_collective(collectives_, posted, *communicator_);
+  auto results = launch(posted);
   if (const auto task = results.front()->task) {
     others_->note_open(task);
     others_->finish(task, Sequence::users, ledger_ && all_left_here());

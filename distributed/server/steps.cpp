@@ -175,10 +175,13 @@ void DistributedSyncServer::handle(std::unique_ptr<PostCollective>& posted) {
     return fail_group({.kind = Fault::Kind::collective, .member = member}, nullptr, *misfit);
   if (others_) return tell_of_collectives();
   if (!collectives_.is_matched()) return;
-  const bool gathers = collectives_.next(0).call.kind == CollectiveKind::gather_in_place;
-  if (gathers && !ledger_) open_ledger();
-  collectives_.answer(gathers ? launch_gather(collectives_, *communicator_, *launches_.shards())
-                              : launch_collective(collectives_, collectives_.posted(), *communicator_));
+  collectives_.answer(launch(collectives_.posted()));
+}
+
+// The shares are planned when the ledger is opened.
+CollectiveQueue::Results DistributedSyncServer::launch(const PostedCollective& all) {
+  if (all.calls.front().kind == CollectiveKind::gather_in_place && !ledger_) open_ledger();
+  return launch_collective(collectives_, all, *communicator_, launches_.shards());
 }
 
 // --- what the ledger decides

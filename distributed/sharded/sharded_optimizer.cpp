@@ -35,7 +35,7 @@ ShardedOptimizer::ShardedOptimizer(GradientSync& sync, Device device, const Fact
 ShardedOptimizer::ShardedOptimizer(GradientSync& sync, Device device, const Groups& groups)
     : member_(checked(sync.group()->member(device), sync.server().options())),
       collectives_(sync.group()->collectives()),
-      shards_(member_->gradients().descriptions(), sync.devices().size()) {
+      shards_(member_->gradients().descriptions(), sync.world().devices) {
   for (const SyncParameter& parameter : member_->gradients().descriptions()) {
     group_of_.push_back(groups.group_of(parameter.name));
     if (group_of_.back() >= groups.count)
@@ -91,7 +91,7 @@ ShardedOptimizer::Share ShardedOptimizer::make_share(const Groups& groups, const
   for (const ParameterId id : lap.parameters) {
     if (group_of_[id.value] != group) continue;
     for (const ShardPlan::Piece& owned : shards_.pieces_of(id)) {
-      if (owned.owner != member_->index()) continue;
+      if (owned.owner != member_->number()) continue;
       const Array flat = parameter(id).reshape({-1}).slice(0, owned.begin, owned.end);
       leaves.push_back(share.pieces.emplace_back(Piece{id, owned.begin, Tensor(flat, true)}).leaf);
     }

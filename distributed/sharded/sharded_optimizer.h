@@ -25,10 +25,10 @@ class GradientSync;
 /// itself does the updates: it is given flat leaves that share storage with the device's ranges of the parameters. The
 /// results are those of the unsharded optimizer, bit by bit.
 ///
-/// One on each device of the group, made after the device's replica was attached, alike on all; used by the thread that
-/// drives the device. A thread that drives several calls step_async on all, then join on all. `step`, `clip_grad_norm`,
-/// `unscale_grad` and `state` are collectives: every device calls them, in the same order, also those that left
-/// (Follow::yes).
+/// One on each device of the group, also of other processes, made after the device's replica was attached, alike on
+/// all; used by the thread that drives the device. A thread that drives several calls step_async on all, then join on
+/// all. `step`, `clip_grad_norm`, `unscale_grad` and `state` are collectives: every device calls them, in the same
+/// order, also those that left (Follow::yes).
 class ShardedOptimizer final : private PendingGathers {
  public:
   /// Makes an optimizer of some pieces. Called several times; one call makes an optimizer for an element that belongs

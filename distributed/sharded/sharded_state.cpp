@@ -88,11 +88,11 @@ void ShardedOptimizer::gather_arrays(Optimizer::State& state, const std::vector<
     return parameters[id].dtype == dtype && array < state_names(id).size();
   };
   std::int64_t size = 0;
-  for (const ShardPlan::Piece& piece : shards_.owned_by(member_->index()))
+  for (const ShardPlan::Piece& piece : shards_.owned_by(member_->number()))
     if (has_it(piece.parameter.value)) size += piece.size();
   const Array sent = Array::empty({size}, computed_in(dtype), device);
   std::int64_t offset = 0;
-  for (const ShardPlan::Piece& piece : shards_.owned_by(member_->index())) {
+  for (const ShardPlan::Piece& piece : shards_.owned_by(member_->number())) {
     if (!has_it(piece.parameter.value)) continue;
     Array place = sent.slice(0, offset, offset + piece.size());
     offset += piece.size();

@@ -49,7 +49,8 @@ void MemberShare::refuse_old_group(std::string_view operation) const {
                      own, current, left ? "follow" : "rejoin");
 }
 
-void MemberShare::refuse_leaving() const {
+void MemberShare::prepare_leaving() {
+  if (place_.server.has_others()) return join();
   if (gathers_ != nullptr)
     raise<SyncError>(
         "[sync] {} owns a share of the parameters: leave with Follow::yes, and step its sharded optimizer after each "

@@ -30,7 +30,9 @@ class MemberShare {
   void begin(std::int64_t step, std::size_t gathers);
   /// Throws SyncError if the device's gradients are of a group after which another has formed.
   void refuse_old_group(std::string_view operation) const;
-  void refuse_leaving() const;  ///< throws SyncError if the device keeps a share: nobody else would update it
+  /// The device is about to leave without following. Throws SyncError if it keeps a share, which nobody else would
+  /// update; in a group of several processes, whose devices all leave after the same step, it joins.
+  void prepare_leaving();
 
  private:
   const MemberPlace place_;

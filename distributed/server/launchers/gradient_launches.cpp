@@ -16,7 +16,7 @@ GradientLaunches::GradientLaunches(const GroupMembers& members, const std::vecto
 void GradientLaunches::prepare() {
   const bool scatters = options_.sharding == Sharding::gradients;
   submissions_.make_room(context_.parameters.size(), scatters);
-  if (options_.sharding != Sharding::none) shards_.emplace(context_.parameters, context_.members.size());
+  if (options_.sharding != Sharding::none) shards_.emplace(context_.parameters, context_.members.group().size());
   if (scatters)
     dense_ = std::make_unique<ShardLauncher>(context_, *shards_);
   else

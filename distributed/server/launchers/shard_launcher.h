@@ -4,7 +4,11 @@
 #include <tutti/distributed/ledger/shard_plan.h>
 #include <tutti/distributed/server/launchers/bucket_launcher.h>
 
+#include <cstdint>
 #include <optional>
+#include <span>
+#include <utility>
+#include <vector>
 
 namespace tutti {
 
@@ -19,6 +23,13 @@ class ShardLauncher final : public BucketLauncher {
   std::optional<RoundResult::Reduced> launch(const Launch&) override;
 
  private:
+  /// The devices' results of a bucket.
+  struct Results {
+    std::vector<std::pair<ShardPlan::Piece, std::int64_t>> pieces;  // pieces and their offsets in their owners' results
+    std::vector<std::int64_t> lengths;                              // elements, by the device's number
+  };
+  Results plan_results(std::span<const GradientLayout::Place>) const;
+
   const ShardPlan& shards_;
 };
 

@@ -320,9 +320,6 @@ TEST_CASE("several_processes: what they cannot do yet is refused by name") {
     ProcessThreads one({1});
     return one.run(options, [](std::size_t, GradientSync&) {})[0];
   };
-  SyncOptions sharded = fixed_layout();
-  sharded.sharding = Sharding::optimizer_state;
-  CHECK(refused(sharded).find("SyncOptions::sharding") != std::string::npos);
   SyncOptions late = fixed_layout();
   late.overlap = Overlap::double_buffered;
   CHECK(refused(late).find("SyncOptions::overlap") != std::string::npos);

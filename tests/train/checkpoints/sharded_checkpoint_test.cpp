@@ -5,6 +5,7 @@
 #include <tutti/backend/error.h>
 #include <tutti/optim/adam.h>
 #include <tutti/tests/distributed/compression/compressing_group.h>
+#include <tutti/tests/distributed/processes/process_threads.h>
 #include <tutti/tests/distributed/sharded/sharded_training.h>
 #include <tutti/tests/exchange/temporary_folder.h>
 
@@ -78,6 +79,50 @@ TEST_CASE("sharded checkpoint: one of N devices loads on M, sharded or not") {
       other.run(6, 8);
       for (Branching& replica : other.replicas) CHECK(values_of(replica) == values_of(other.replicas[0]));
     }
+}
+
+TEST_CASE("sharded checkpoint: the first of several processes writes, and any number of them goes on") {
+  const TemporaryFolder folder;
+  const auto run = [&](const std::vector<std::uint32_t>& split, bool resumes, int first, int last) {
+    ProcessThreads group(split);
+    std::vector<float> values;
+    const auto errors = group.run({.sharding = kSharded, .bucket_bytes = 256}, [&](std::size_t rank, auto& sync) {
+      auto replicas = sync.replicate(resumes ? blank() : Branching{});
+      std::vector<std::unique_ptr<ShardedOptimizer>> optimizers;
+      for (const Device device : sync.devices())
+        optimizers.push_back(std::make_unique<ShardedOptimizer>(sync, device, adamw()));
+      CheckpointParts parts;
+      std::vector<Branching*> models;
+      for (Branching& replica : replicas) models.push_back(&replica);
+      parts.add("model", models);
+      parts.add("optimizer", pointers(optimizers));
+      CheckpointFolder checkpoints(folder.file("run"));
+      if (resumes) CHECK(checkpoints.load_newest(parts)->progress.step == first);
+      run_devices(replicas.size(), [&](std::size_t d) {
+        const Device device = sync.devices()[d];
+        for (int step = first; step < last; ++step) {
+          optimizers[d]->zero_grad();
+          auto scope = sync.step(device, Branching::weight(step, device));
+          scope.backward(replicas[d].loss(step, device));
+          optimizers[d]->step();
+        }
+      });
+      if (rank == 0) values = values_of(replicas[0]);
+      if (resumes) return;
+      if (rank == 0)
+        checkpoints.save(parts, {last, 0, 0});
+      else
+        static_cast<void>(parts.save({.include = {"optimizer"}}));
+    });
+    for (const std::string& error : errors) CHECK(error == "");
+    return values;
+  };
+  BranchingTraining whole(4, Sharding::none, adamw());
+  whole.run(0, 6);
+  CHECK(run({2, 2}, false, 0, 6) == values_of(whole.replicas[0]));
+  whole.run(6, 12);
+  for (const std::vector<std::uint32_t>& split : {std::vector<std::uint32_t>{4}, {1, 3}, {1, 1, 1, 1}})
+    CHECK(run(split, true, 6, 12) == values_of(whole.replicas[0]));
 }
 
 TEST_CASE("sharded checkpoint: what does not fit changes nothing on any device") {
