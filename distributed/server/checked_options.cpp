@@ -60,7 +60,10 @@ void refuse_across_processes(const SyncOptions& options) {
     raise<SyncError>("[sync] a group of several processes cannot have {} yet", what);
   };
   if (options.compression) refuse("SyncOptions::compression");
-  if (options.overlap != Overlap::immediate) refuse("another SyncOptions::overlap than immediate");
+  if (options.overlap == Overlap::in_backward)
+    refuse(
+        "Overlap::in_backward, which updates parameters before all processes have ended their backward: one that "
+        "failed would leave the others between two steps,");
 }
 
 void refuse_across_processes(std::span<const SyncParameter> parameters) {

@@ -198,7 +198,9 @@ void DistributedSyncServer::end_with_others(bool step_begins) {
 void DistributedSyncServer::tell_others(const Fault& fault, const std::string& text) {
   const bool failed = fault.kind != Fault::Kind::closed;
   if (!round_.result->reduced.empty())
-    communicator_->abort(text);
+    communicator_->abort(failed ? text
+                                : fmt::format("[sync] {}closed its group within generation {}", names().process(),
+                                              ledger_->current_generation()));
   else if (failed)
     others_->end_open([this, text] { communicator_->abort(text); });
   others_->end(text, ledger_->current_generation() - 1, !failed);

@@ -19,8 +19,10 @@ namespace {
 
 constexpr const char* kEngines[] = {"", "network", "plain"};  // words for training_process
 
-std::vector<std::unique_ptr<TrainingRank>> start(std::size_t ranks, std::size_t devices, int steps,
-                                                 const char* engine) {
+constexpr const char* kWays[] = {"optimizer_state", "gradients", "double_buffered"};
+
+std::vector<std::unique_ptr<TrainingRank>> start(std::size_t ranks, std::size_t devices, int steps, const char* engine,
+                                                 const char* way = "") {
   const int port = free_port();
   std::vector<std::unique_ptr<TrainingRank>> all;
   for (std::size_t rank = 0; rank < ranks; ++rank)
@@ -30,7 +32,8 @@ std::vector<std::unique_ptr<TrainingRank>> start(std::size_t ranks, std::size_t 
                                                            .devices = devices,
                                                            .steps = steps,
                                                            .engine = engine,
-                                                           .first = rank * devices}));
+                                                           .first = rank * devices,
+                                                           .way = way}));
   return all;
 }
 
@@ -48,10 +51,24 @@ TEST_CASE("group_processes: two processes of two devices and four of one train t
     }
 }
 
-TEST_CASE("group_processes: a killed process, any rank, is named by all others") {
-  for (const std::size_t turn : {0, 1, 2, 3, 4, 5}) {
+TEST_CASE("group_processes: sharded and late, two processes of two devices and four of one") {
+  for (const std::string way : kWays) {
+    const auto overlap = way == "double_buffered" ? Overlap::double_buffered : Overlap::immediate;
+    const std::string expected = digest_alone(40, 4, overlap);
+    for (const std::size_t ranks : {2, 4}) {
+      CAPTURE(way);
+      for (auto job = start(ranks, 4 / ranks, 40, kEngines[ranks / 2 - 1], way.c_str()); const auto& rank : job)
+        CHECK(rank->line({"digest", "error"}) == expected);
+    }
+  }
+}
+
+TEST_CASE("group_processes: a killed process, any rank, is named by all others, whatever is sharded or late") {
+  for (const std::size_t turn : {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}) {
     const std::size_t victim = turn % 3;
-    auto job = start(3, 1, 1'000'000, kEngines[turn / 3]);
+    const char* const way = turn < 6 ? "" : kWays[(turn + turn / 9) % 3];
+    auto job = start(3, 1, 1'000'000, kEngines[turn / 3 % 2], way);
+    CAPTURE(way);
     for (const auto& rank : job) REQUIRE(rank->line({"step", "error"}).starts_with("step"));
     const std::string name = "rank " + std::to_string(victim) + " on ";
     const std::string pid = "(pid " + std::to_string(job[victim]->pid()) + ")";

@@ -320,9 +320,9 @@ TEST_CASE("several_processes: what they cannot do yet is refused by name") {
     ProcessThreads one({1});
     return one.run(options, [](std::size_t, GradientSync&) {})[0];
   };
-  SyncOptions late = fixed_layout();
-  late.overlap = Overlap::double_buffered;
-  CHECK(refused(late).find("SyncOptions::overlap") != std::string::npos);
+  SyncOptions early = fixed_layout();
+  early.overlap = Overlap::in_backward;
+  CHECK(refused(early).find("Overlap::in_backward") != std::string::npos);
 }
 
 TEST_SUITE_END();

@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // One rank of a job, as launchers start it: training_process DEVICES STEPS automatic|network|plain FIRST [RANK SIZE
-// STEPS]. FIRST is the number of its first device, for data. Prints "digest N" at its end, "step N" after every hundred
+// STEPS]. FIRST is the number of its first device, for data. TRAINED_WAY in the environment: "optimizer_state" or
+// "gradients", what is sharded, or "double_buffered". Prints "digest N" at its end, "step N" after every hundred
 // steps, or "error: TEXT". After that it trains anew in another job as that rank, if one is given; else it ends with
 // status 1.
 #include <tutti/tests/distributed/processes/training_process.h>
 
 #include <tutti/distributed/process_group.h>
+#include <tutti/distributed/sharded/sharded_optimizer.h>
+#include <tutti/distributed/sync_server.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <string>
 #include <thread>
 #include <vector>
@@ -17,13 +21,34 @@ using namespace tutti::testing;
 
 namespace {
 
+SyncOptions trained_options() {
+  const char* const said = std::getenv("TRAINED_WAY");
+  const std::string way = said == nullptr ? "" : said;
+  SyncOptions options;
+  if (way == "double_buffered") options.overlap = Overlap::double_buffered;
+  if (way == "optimizer_state") options.sharding = Sharding::optimizer_state;
+  if (way == "gradients") options.sharding = Sharding::gradients;
+  return options;
+}
+
+void take_steps(GradientSync& sync, TrainedModel& replica, auto& optimizer, std::size_t number, std::size_t place,
+                int steps) {
+  const Device device = sync.devices()[place];
+  for (int s = 0; s < steps; ++s) {
+    train_step(sync, replica, optimizer, device, number, s);
+    if (place == 0 && s % 100 == 99) std::printf("step %d\n", s + 1);
+  }
+  if (sync.server().options().overlap == Overlap::double_buffered && sync.flush(device)) optimizer.step();
+  sync.leave(device);
+}
+
 void train(const LaunchPlace& place, std::size_t devices, int steps, const std::string& engine, std::size_t first) {
   ProcessGroup processes(place, {.rendezvous = std::chrono::seconds(20),
                                  .engine = engine == "automatic" ? ProcessEngine::automatic : ProcessEngine::network,
                                  .encrypt = engine != "plain"});
   std::vector<Device> own;
   for (std::size_t i = 0; i < devices; ++i) own.push_back(cpu(static_cast<std::uint16_t>(i)));
-  GradientSync sync(processes, own);
+  GradientSync sync(processes, own, trained_options());
   std::printf("engine %s\n", processes.engine());
   auto replicas = sync.replicate(TrainedModel(Generator(3)));
   std::vector<std::string> errors(devices);
@@ -31,12 +56,12 @@ void train(const LaunchPlace& place, std::size_t devices, int steps, const std::
   for (std::size_t i = 0; i < devices; ++i)
     threads.emplace_back([&, i] {
       try {
-        Sgd optimizer(replicas[i].parameters(), 0.05, {.momentum = 0.9});
-        for (int s = 0; s < steps; ++s) {
-          train_step(sync, replicas[i], optimizer, own[i], first + i, s);
-          if (i == 0 && s % 100 == 99) std::printf("step %d\n", s + 1);
+        if (sync.server().options().sharding != Sharding::none) {
+          ShardedOptimizer optimizer(sync, own[i], trained_sgd);
+          take_steps(sync, replicas[i], optimizer, first + i, i, steps);
+        } else {
+          take_steps(sync, replicas[i], *trained_sgd(replicas[i].parameters()), first + i, i, steps);
         }
-        sync.leave(own[i]);
       } catch (const std::exception& error) {
         errors[i] = error.what();
       }

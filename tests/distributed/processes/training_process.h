@@ -9,6 +9,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <memory>
+#include <utility>
+#include <vector>
 
 namespace tutti::testing {
 
@@ -27,7 +30,8 @@ struct TrainedModel : Module {
   Linear output;
 };
 
-inline void train_step(GradientSync& sync, TrainedModel& model, Optimizer& optimizer, Device device, std::size_t number,
+/// `optimizer`: a sharded one, or any.
+inline void train_step(GradientSync& sync, TrainedModel& model, auto& optimizer, Device device, std::size_t number,
                        int i) {
   Generator random(5, static_cast<std::uint64_t>(i) * 64 + number);
   optimizer.zero_grad();
@@ -35,6 +39,11 @@ inline void train_step(GradientSync& sync, TrainedModel& model, Optimizer& optim
   const Tensor y = model.forward(Tensor(random.normal({6, 16}, DType::f32, device)));
   step.backward(mean(y * y));
   optimizer.step();
+}
+
+/// A momentum, which sharded optimizers keep a share of.
+inline std::unique_ptr<Sgd> trained_sgd(std::vector<Tensor> parameters) {
+  return std::make_unique<Sgd>(std::move(parameters), 0.05, SgdOptions{.momentum = 0.9});
 }
 
 /// All bits of the parameters, in one number.

@@ -34,6 +34,7 @@ struct RankStart {
   std::size_t local_ranks = 0;        ///< number of ranks on its host; 0: all
   std::vector<std::string> then{};    ///< rank, size and steps of its training after an error
   bool second_job = false;            ///< it begins in the job of those that train after an error
+  std::string way{};                  ///< of training_process; "": as ever
 };
 
 /// A rank of a training, training_process.cpp, killed when it goes.
@@ -58,7 +59,8 @@ class TrainingRank {
         "TUTTI_LOCAL_WORLD_SIZE=" + std::to_string(one_host ? start.ranks : start.local_ranks),
         "TUTTI_RENDEZVOUS=" + start.address + ":" + std::to_string(start.port),
         "TUTTI_JOB=" + job + (start.second_job ? kSecondJob : ""),
-        "TUTTI_SECRET=a secret of the groups' tests"};
+        "TUTTI_SECRET=a secret of the groups' tests",
+        "TRAINED_WAY=" + start.way};
     for (char** variable = environ; *variable != nullptr; ++variable) variables.emplace_back(*variable);
     int ends[2] = {-1, -1};
     REQUIRE(pipe2(ends, O_CLOEXEC) == 0);
@@ -116,15 +118,16 @@ class TrainingRank {
 };
 
 /// Last line of a training on that many devices of one process.
-inline std::string digest_alone(int steps, std::size_t devices = 4) {
+inline std::string digest_alone(int steps, std::size_t devices = 4, Overlap overlap = Overlap::immediate) {
   std::vector<Device> all;
   for (std::size_t i = 0; i < devices; ++i) all.push_back(cpu(static_cast<std::uint16_t>(i)));
-  GradientSync sync(all);
+  GradientSync sync(all, {.overlap = overlap});
   auto replicas = sync.replicate(TrainedModel(Generator(3)));
   run_devices(devices, [&](std::size_t number) {
-    Sgd optimizer(replicas[number].parameters(), 0.05, {.momentum = 0.9});
+    const auto optimizer = trained_sgd(replicas[number].parameters());
     const Device device = cpu(static_cast<std::uint16_t>(number));
-    for (int i = 0; i < steps; ++i) train_step(sync, replicas[number], optimizer, device, number, i);
+    for (int i = 0; i < steps; ++i) train_step(sync, replicas[number], *optimizer, device, number, i);
+    if (overlap == Overlap::double_buffered && sync.flush(device)) optimizer->step();
   });
   return "digest " + std::to_string(digest_of(replicas[0]));
 }

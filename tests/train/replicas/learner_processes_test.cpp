@@ -61,6 +61,17 @@ TEST_CASE("learner, processes: one, two and four processes train to the same bit
   }
 }
 
+TEST_CASE("learner, processes: gradients that are used a step late give the same bits in any split, too") {
+  const auto late = [](const std::vector<std::uint32_t>& split) {
+    ProcessesRun run(split);
+    run.sync_options.overlap = Overlap::double_buffered;
+    train(run, {.epochs = 2}, {.every_epochs = 1});
+    return run.ends;
+  };
+  const auto expected = late({4});
+  for (const auto& split : kProcessSplits) CHECK(late(split) == expected);
+}
+
 TEST_CASE("learner, processes: an evaluation on the main device alone gives its means to every process") {
   std::vector<double> losses;
   for (const auto& split : std::vector<std::vector<std::uint32_t>>{{4}, {2, 2}, {1, 3}}) {
