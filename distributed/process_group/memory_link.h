@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <tutti/distributed/engines/shared_memory/segment_words.h>
+#include <tutti/distributed/engines/shared_memory/segments/segment_words.h>
 #include <tutti/distributed/processes/process_link.h>
 
 #include <atomic>

@@ -43,7 +43,7 @@ class Sizes(unittest.TestCase):
                 (cluster.SHARED_PIECE, "engines/shared_memory/shared_memory_communicator.h", r"piece_bytes = (.+);"),
                 (cluster.BUCKET, "sync_options.h", r"bucket_bytes = (.+);")):
             self.assertEqual(of_source(file, pattern), round(value), (file, pattern))
-        slots = [of_source("engines/shared_memory/ring_number.h", rf"k{which}Slots = (\d+);") for which in ("Round", "Users")]
+        slots = [of_source("engines/shared_memory/segments/ring_number.h", rf"k{which}Slots = (\d+);") for which in ("Round", "Users")]
         self.assertEqual(sum(slots), cluster.SHARED_SLOTS)
 
     def test_most_ranks_just_fit(self):

@@ -3,8 +3,8 @@
 
 #include <tutti/distributed/engines/local/local_crew.h>
 #include <tutti/distributed/engines/local/staged_task.h>
-#include <tutti/distributed/engines/shared_memory/segment_ring.h>
-#include <tutti/distributed/engines/shared_memory/shared_memory.h>
+#include <tutti/distributed/engines/shared_memory/segments/segment_ring.h>
+#include <tutti/distributed/engines/shared_memory/segments/shared_memory.h>
 
 #include <atomic>
 #include <cstdint>

@@ -4,8 +4,8 @@
 #include <tutti/distributed/collectives/process_members.h>
 #include <tutti/distributed/communicator.h>
 #include <tutti/distributed/engines/shared_memory/ring_task.h>
-#include <tutti/distributed/engines/shared_memory/segment_exchange.h>
-#include <tutti/distributed/engines/shared_memory/segment_words.h>
+#include <tutti/distributed/engines/shared_memory/segments/segment_exchange.h>
+#include <tutti/distributed/engines/shared_memory/segments/segment_words.h>
 
 #include <chrono>
 #include <cstddef>

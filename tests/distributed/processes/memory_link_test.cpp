@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Links of ranks that are threads and have one mapping of each segment, so that race detectors see all.
-#include <tutti/distributed/engines/shared_memory/segment_layout.h>
+#include <tutti/distributed/engines/shared_memory/segments/segment_layout.h>
 #include <tutti/distributed/engines/shared_memory/shared_memory_communicator.h>
 #include <tutti/distributed/process_group/memory_link.h>
 #include <tutti/tests/distributed/device_threads.h>

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <tutti/distributed/collectives/collective_plan.h>
-#include <tutti/distributed/engines/shared_memory/announcement.h>
+#include <tutti/distributed/engines/shared_memory/segments/announcement.h>
 
 #include <cstddef>
 #include <cstdint>

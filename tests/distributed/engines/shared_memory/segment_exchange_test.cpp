@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <tutti/distributed/engines/shared_memory/segment_exchange.h>
+#include <tutti/distributed/engines/shared_memory/segments/segment_exchange.h>
 
 #include <tutti/backend/error.h>
-#include <tutti/distributed/engines/shared_memory/segment_socket.h>
+#include <tutti/distributed/engines/shared_memory/segments/segment_socket.h>
 #include <tutti/tests/distributed/engines/shared_memory/rank_group.h>
 
 #include <doctest/doctest.h>

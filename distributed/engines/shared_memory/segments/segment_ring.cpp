@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <tutti/distributed/engines/shared_memory/segment_ring.h>
+#include <tutti/distributed/engines/shared_memory/segments/segment_ring.h>
 
 #include <tutti/backend/error.h>
 #include <tutti/backend/process/deadline.h>
-#include <tutti/distributed/engines/shared_memory/segment_layout.h>
-#include <tutti/distributed/engines/shared_memory/shared_futex.h>
+#include <tutti/distributed/engines/shared_memory/segments/segment_layout.h>
+#include <tutti/distributed/engines/shared_memory/segments/shared_futex.h>
 #include <tutti/distributed/threads/spinning_wait.h>
 
 #include <fmt/ranges.h>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <tutti/distributed/engines/shared_memory/announcement.h>
-#include <tutti/distributed/engines/shared_memory/ring_number.h>
-#include <tutti/distributed/engines/shared_memory/shared_segment.h>
+#include <tutti/distributed/engines/shared_memory/segments/announcement.h>
+#include <tutti/distributed/engines/shared_memory/segments/ring_number.h>
+#include <tutti/distributed/engines/shared_memory/segments/shared_segment.h>
 
 #include <chrono>
 #include <cstddef>

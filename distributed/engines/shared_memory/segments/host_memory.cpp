@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <tutti/distributed/engines/shared_memory/host_memory.h>
+#include <tutti/distributed/engines/shared_memory/segments/host_memory.h>
 
 #include <tutti/backend/error.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <tutti/distributed/engines/shared_memory/segment_socket.h>
+#include <tutti/distributed/engines/shared_memory/segments/segment_socket.h>
 
 #include <tutti/backend/error.h>
 

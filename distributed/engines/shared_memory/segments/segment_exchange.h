@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <tutti/distributed/engines/shared_memory/shared_segment.h>
+#include <tutti/distributed/engines/shared_memory/segments/shared_segment.h>
 
 #include <chrono>
 #include <cstdint>

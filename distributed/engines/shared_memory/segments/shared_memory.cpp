@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <tutti/distributed/engines/shared_memory/shared_memory.h>
+#include <tutti/distributed/engines/shared_memory/segments/shared_memory.h>
 
 #include <algorithm>
 #include <iterator>

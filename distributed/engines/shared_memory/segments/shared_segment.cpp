@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <tutti/distributed/engines/shared_memory/shared_segment.h>
+#include <tutti/distributed/engines/shared_memory/segments/shared_segment.h>
 
 #include <tutti/backend/error.h>
-#include <tutti/distributed/engines/shared_memory/host_memory.h>
+#include <tutti/distributed/engines/shared_memory/segments/host_memory.h>
 
 #include <fcntl.h>
 #include <sys/mman.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <tutti/distributed/engines/shared_memory/announcement.h>
+#include <tutti/distributed/engines/shared_memory/segments/announcement.h>
 
 #include <fmt/format.h>
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <tutti/distributed/engines/shared_memory/segment_words.h>
+#include <tutti/distributed/engines/shared_memory/segments/segment_words.h>
 
 #include <tutti/backend/error.h>
-#include <tutti/distributed/engines/shared_memory/segment_layout.h>
-#include <tutti/distributed/engines/shared_memory/shared_futex.h>
+#include <tutti/distributed/engines/shared_memory/segments/segment_layout.h>
+#include <tutti/distributed/engines/shared_memory/segments/shared_futex.h>
 
 #include <cstring>
 #include <new>
