@@ -22,6 +22,7 @@ constexpr auto kCloseLook = 50ms;   // between two looks at `closing_`
 // What an ended process has said before is there by then.
 void MemoryLink::open(Hearing hearing) {
   hearing_ = std::move(hearing);
+  thread_ = start_thread<SyncError>("sync, words in shared memory", [this] { run(); });
   other_->open({.said =
                     [this](Line line, std::vector<Bytes> by_rank) {
                       hearing_.said(line, std::move(by_rank));
@@ -34,7 +35,6 @@ void MemoryLink::open(Hearing hearing) {
                       poll();
                       hearing_.ended(end);
                     }});
-  thread_ = start_thread<SyncError>("sync, words in shared memory", [this] { run(); });
 }
 
 void MemoryLink::say(Line line, Bytes bytes) {
@@ -87,7 +87,16 @@ void MemoryLink::hear(std::uint64_t number) noexcept {
     }
     hearing_.said(Line::round, std::move(by_rank));
   } catch (const std::exception& error) {
-    hearing_.ended({rank(), std::string("[sync] words in shared memory have failed: ") + error.what(), 0, false});
+    fail(error.what());
+  }
+}
+
+// Without memory for the text the others end, and tell this process.
+void MemoryLink::fail(const char* why) noexcept {
+  try {
+    hearing_.ended({rank(), std::string("[sync] words in shared memory have failed: ") + why, 0, false});
+  } catch (...) {
+    other_->end({rank(), {}, 0, false});
   }
 }
 

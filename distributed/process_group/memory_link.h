@@ -41,6 +41,7 @@ class MemoryLink final : public ProcessLink {
   void run();
   void hear(std::uint64_t number) noexcept;
   bool waits_for_checks() const noexcept;
+  void fail(const char* why) noexcept;
 
   std::unique_ptr<ProcessLink> other_;
   std::shared_ptr<SegmentWords> words_;

@@ -12,6 +12,7 @@
 #include <tutti/distributed/process_group/memory_link.h>
 
 #include <fmt/format.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -35,11 +36,18 @@ std::string host_of(const std::string& address) {
   return host;
 }
 
-// Twice a process's share of the memory: every process has addresses for those of all.
+// Twice a process's share of the memory: every process has addresses for those of all, at most 1 TiB, and a quarter of
+// what its limits (ulimit -v, -f) allow.
 std::size_t addresses_for_gradients(std::size_t processes) {
   const auto pages = static_cast<std::size_t>(std::max(1L, sysconf(_SC_PHYS_PAGES)));
   const auto page = static_cast<std::size_t>(std::max(1L, sysconf(_SC_PAGESIZE)));
-  return std::min(pages / processes * 2 * page, std::size_t{1} << 43U);
+  std::size_t most = std::min(pages * page * 2, std::size_t{1} << 40U) / processes;
+  rlimit limit{};
+  if (getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
+    most = std::min<std::size_t>(most, limit.rlim_cur / 4 / processes);
+  if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
+    most = std::min<std::size_t>(most, limit.rlim_cur / 4);
+  return most / page * page;
 }
 
 constexpr std::uint64_t kEpoch = 1;

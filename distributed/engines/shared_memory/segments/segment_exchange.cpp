@@ -113,6 +113,8 @@ class Exchange {
     try {
       segments_[place] =
           SharedSegment::map(std::move(received.descriptor), hello.bytes, fmt::format("rank {}", hello.rank));
+    } catch (const OutOfMemoryError&) {  // this process cannot map it, whoever offers it
+      throw;
     } catch (const Error& error) {
       return refuse(hello, error.what());
     }

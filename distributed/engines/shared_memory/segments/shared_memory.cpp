@@ -2,11 +2,12 @@
 #include <tutti/distributed/engines/shared_memory/segments/shared_memory.h>
 
 #include <algorithm>
+#include <cstring>
 #include <iterator>
-#include <map>
 #include <mutex>
 #include <optional>
 #include <utility>
+#include <vector>
 
 namespace tutti {
 
@@ -16,41 +17,79 @@ constexpr std::size_t kArrayAlignment = 64;
 
 }  // namespace
 
-/// What is free: each gap's begin and length, never two side by side.
+/// What is free, in order, never two side by side; and blocks that have their memory still: what is dropped is often
+/// wanted again.
 struct SharedMemory::Gaps {
+  struct Gap {
+    std::size_t begin;
+    std::size_t length;
+  };
+
   Gaps(std::shared_ptr<const SharedSegment> its_segment, std::size_t first)
       : segment(std::move(its_segment)), begin(first) {
-    if (segment->bytes() > begin) gaps.emplace(begin, segment->bytes() - begin);
+    kept.reserve(kMostKept);
+    if (segment->bytes() > begin) gaps.push_back({begin, segment->bytes() - begin});
   }
 
-  const std::shared_ptr<const SharedSegment> segment;
-  const std::size_t begin;
-  std::mutex mutex;  // guards what follows: arrays are dropped by any thread
-  std::map<std::size_t, std::size_t> gaps;
-
+  /// Takes a block of that length that has its memory; none: there is none.
+  std::optional<std::size_t> take_kept(std::size_t length) {
+    const std::lock_guard lock(mutex);
+    const auto found = std::ranges::find(kept, length, &Gap::length);
+    if (found == kept.end()) return std::nullopt;
+    const std::size_t place = found->begin;
+    kept.erase(found);
+    return place;
+  }
   /// Takes the first gap of that length; none: there is none.
   std::optional<std::size_t> take(std::size_t length) {
     const std::lock_guard lock(mutex);
-    const auto gap = std::ranges::find_if(gaps, [&](const auto& each) { return each.second >= length; });
-    if (gap == gaps.end()) return std::nullopt;
-    const auto [place, all] = *gap;
-    gaps.erase(gap);
-    if (all > length) gaps.emplace(place + length, all - length);
-    return place;
+    gaps.reserve(gaps.size() + arrays + 1);  // so that nothing that comes back finds no room
+    for (;;) {
+      const auto gap = std::ranges::find_if(gaps, [&](const Gap& each) { return each.length >= length; });
+      if (gap != gaps.end()) {
+        const std::size_t place = gap->begin;
+        gap->begin += length;
+        gap->length -= length;
+        if (gap->length == 0) gaps.erase(gap);
+        ++arrays;
+        return place;
+      }
+      if (kept.empty()) return std::nullopt;
+      drop_kept();
+    }
   }
-  void put_back(std::size_t place, std::size_t length) {
+  void put_back(std::size_t place, std::size_t length) noexcept {
     const std::lock_guard lock(mutex);
-    auto gap = gaps.emplace(place, length).first;
-    if (const auto next = std::next(gap); next != gaps.end() && place + length == next->first) {
-      gap->second += next->second;
-      gaps.erase(next);
-    }
-    if (gap == gaps.begin()) return;
-    if (const auto last = std::prev(gap); last->first + last->second == place) {
-      last->second += gap->second;
-      gaps.erase(gap);
-    }
+    if (kept.size() == kMostKept) drop_kept();
+    kept.push_back({place, length});
   }
+  /// Gives back the oldest block's memory before its addresses are free: nobody else has them then.
+  void drop_kept() noexcept {
+    const Gap dropped = kept.front();
+    kept.erase(kept.begin());
+    segment->give_back(dropped.begin, dropped.length);
+    --arrays;
+    auto next = std::ranges::lower_bound(gaps, dropped.begin, {}, &Gap::begin);
+    if (next != gaps.end() && dropped.begin + dropped.length == next->begin) {
+      next->begin = dropped.begin;
+      next->length += dropped.length;
+    } else {
+      next = gaps.insert(next, dropped);
+    }
+    if (next == gaps.begin()) return;
+    const auto last = std::prev(next);
+    if (last->begin + last->length != next->begin) return;
+    last->length += next->length;
+    gaps.erase(next);
+  }
+
+  static constexpr std::size_t kMostKept = 4;
+  const std::shared_ptr<const SharedSegment> segment;
+  const std::size_t begin;
+  std::mutex mutex;  // guards what follows: arrays are dropped by any thread
+  std::vector<Gap> gaps;
+  std::vector<Gap> kept;
+  std::size_t arrays = 0;  // number of blocks that are no gaps
 };
 
 SharedMemory::SharedMemory(std::shared_ptr<const SharedSegment> segment, std::size_t begin)
@@ -63,22 +102,24 @@ std::size_t SharedMemory::bytes() const noexcept { return gaps_->segment->bytes(
 std::size_t SharedMemory::left() const {
   const std::lock_guard lock(gaps_->mutex);
   std::size_t left = 0;
-  for (const auto& [place, length] : gaps_->gaps) left += length;
+  for (const auto* each : {&gaps_->gaps, &gaps_->kept})
+    for (const Gaps::Gap& gap : *each) left += gap.length;
   return left;
 }
 
-// Given back before the addresses are free again: nobody else has them then.
 std::shared_ptr<std::byte> SharedMemory::allocate(std::size_t bytes) {
   const std::size_t length =
       (std::max<std::size_t>(1, bytes) + kArrayAlignment - 1) / kArrayAlignment * kArrayAlignment;
-  const auto place = length < bytes ? std::nullopt : gaps_->take(length);
+  const auto kept = gaps_->take_kept(length);
+  const auto place = kept || length < bytes ? kept : gaps_->take(length);
   if (!place) return nullptr;
-  std::shared_ptr<std::byte> memory(gaps_->segment->data() + *place,
-                                    [gaps = gaps_, place = *place, length](std::byte*) {
-                                      gaps->segment->give_back(place, length);
-                                      gaps->put_back(place, length);
-                                    });
-  gaps_->segment->take(*place, length);
+  std::byte* const data = gaps_->segment->data() + *place;
+  std::shared_ptr<std::byte> memory(
+      data, [gaps = gaps_, place = *place, length](std::byte*) { gaps->put_back(place, length); });
+  if (kept)
+    std::memset(data, 0, length);
+  else
+    gaps_->segment->take(*place, length);
   return memory;
 }
 

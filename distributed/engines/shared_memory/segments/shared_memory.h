@@ -18,7 +18,8 @@ class SharedMemory {
   SharedMemory(const SharedMemory&) = delete;
   SharedMemory& operator=(const SharedMemory&) = delete;
 
-  /// Memory of zeros that is free again when nobody holds it, aligned to cache lines. Keeps the segment, also after
+  /// Memory of zeros that is free again when nobody holds it, aligned to cache lines; that of some blocks is kept for
+  /// the next of their size. Keeps the segment, also after
   /// this object. Null: there are no such many addresses in a row. Throws OutOfMemoryError when memory is used up.
   std::shared_ptr<std::byte> allocate(std::size_t bytes);
   std::size_t bytes() const noexcept;  ///< number of all addresses

@@ -7,9 +7,11 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 #include <limits>
 #include <system_error>
 #include <utility>
@@ -26,16 +28,37 @@ std::string last_error() { return std::generic_category().message(errno); }
   raise("[shared_memory] {} of {} bytes for {} failed: {}", call, bytes, whose, last_error());
 }
 
-// The first `there` bytes are allocated: they are mapped so that no touch waits for them.
-std::byte* mapped(int descriptor, std::size_t bytes, std::size_t there, const std::string& whose) {
-  constexpr int kAccess = PROT_READ | PROT_WRITE;
-  void* const data = mmap(nullptr, bytes, kAccess, MAP_SHARED, descriptor, 0);
-  if (data == MAP_FAILED) raise_failed("mmap", whose, bytes);
-  if (mmap(data, there, kAccess, MAP_SHARED | MAP_FIXED | MAP_POPULATE, descriptor, 0) == MAP_FAILED) {
-    munmap(data, bytes);
-    raise_failed("mmap", whose, there);
+// The first `there` bytes are allocated: they are mapped so that no touch waits for them. The others may have no
+// memory, and are to get none when a process locks all that it maps, or its core is dumped. Null, with errno: there are
+// no such many addresses.
+std::byte* mapped(int descriptor, std::size_t bytes, std::size_t there) {
+  void* const data = mmap(nullptr, bytes, PROT_NONE, MAP_SHARED, descriptor, 0);
+  if (data == MAP_FAILED) return nullptr;
+  const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  const std::size_t first = std::min(bytes, (there + page - 1) / page * page);
+  auto* const begin = static_cast<std::byte*>(data);
+  const bool is_mapped =
+      mmap(data, first, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_POPULATE, descriptor, 0) != MAP_FAILED &&
+      (first == bytes || (mprotect(begin + first, bytes - first, PROT_READ | PROT_WRITE) == 0 &&
+                          madvise(begin + first, bytes - first, MADV_DONTDUMP) == 0));
+  if (is_mapped) return begin;
+  const int error = errno;
+  munmap(data, bytes);
+  errno = error;
+  return nullptr;
+}
+
+// In pieces, each of which a signal may interrupt (tmpfs of older kernels), and is then begun anew.
+bool is_allocated(int descriptor, std::size_t offset, std::size_t bytes) {
+  constexpr std::size_t kPiece = std::size_t{4} << 20U;
+  for (const std::size_t end = offset + bytes; offset < end;) {
+    const std::size_t length = std::min(kPiece, end - offset);
+    if (fallocate(descriptor, 0, static_cast<off_t>(offset), static_cast<off_t>(length)) == 0)
+      offset += length;
+    else if (errno != EINTR)
+      return false;
   }
-  return static_cast<std::byte*>(data);
+  return true;
 }
 
 }  // namespace
@@ -52,23 +75,36 @@ std::shared_ptr<SharedSegment> SharedSegment::make(const std::string& name, std:
   require_memory(bytes, name);
   OwnedDescriptor descriptor(memfd_create(name.c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!descriptor) raise_failed("memfd_create", name, bytes);
-  const std::size_t all = bytes + reserved;
-  if (ftruncate(descriptor.get(), static_cast<off_t>(all)) != 0) raise_failed("ftruncate", name, all);
-  if (fallocate(descriptor.get(), 0, 0, static_cast<off_t>(bytes)) != 0) raise_failed("fallocate", name, bytes);
-  if (fcntl(descriptor.get(), F_ADD_SEALS, kSeals) != 0) raise_failed("F_ADD_SEALS", name, bytes);
-  std::byte* const data = mapped(descriptor.get(), all, bytes, name);
-  return std::shared_ptr<SharedSegment>(new SharedSegment(std::move(descriptor), data, all));
+  for (;; reserved /= 2) {
+    const std::size_t all = bytes + reserved;
+    const bool has_size = ftruncate(descriptor.get(), static_cast<off_t>(all)) == 0;
+    if (!has_size && reserved == 0) raise_failed("ftruncate", name, all);
+    if (!has_size) continue;
+    if (!is_allocated(descriptor.get(), 0, bytes)) raise_failed("fallocate", name, bytes);
+    std::byte* const data = mapped(descriptor.get(), all, bytes);
+    if (data == nullptr && reserved == 0) raise_failed("mmap", name, all);
+    if (data == nullptr) continue;
+    const int sealed = fcntl(descriptor.get(), F_ADD_SEALS, kSeals);
+    std::shared_ptr<SharedSegment> segment(new SharedSegment(std::move(descriptor), data, all));
+    if (sealed != 0) raise_failed("F_ADD_SEALS", name, all);
+    return segment;
+  }
 }
 
 void SharedSegment::take(std::size_t offset, std::size_t bytes) const {
+  if (!made_.here()) raise<SyncError>("[shared_memory] memory of a process that {}", made_.elsewhere_text());
   require_memory(bytes, "shared memory");
-  if (fallocate(descriptor_.get(), 0, static_cast<off_t>(offset), static_cast<off_t>(bytes)) != 0)
+  if (!is_allocated(descriptor_.get(), offset, bytes))
     raise<OutOfMemoryError>("[shared_memory] fallocate of {} bytes failed: {}", bytes, last_error());
 }
 
 void SharedSegment::give_back(std::size_t offset, std::size_t bytes) const noexcept {
-  (void)fallocate(descriptor_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset),
-                  static_cast<off_t>(bytes));
+  if (!made_.here()) return;
+  const int mode = FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE;
+  int result = 0;
+  do result = fallocate(descriptor_.get(), mode, static_cast<off_t>(offset), static_cast<off_t>(bytes));
+  while (result != 0 && errno == EINTR);
+  if (result != 0) std::memset(data_ + offset, 0, bytes);  // it stays allocated
 }
 
 std::shared_ptr<SharedSegment> SharedSegment::map(OwnedDescriptor descriptor, std::size_t bytes,
@@ -82,7 +118,9 @@ std::shared_ptr<SharedSegment> SharedSegment::map(OwnedDescriptor descriptor, st
     raise("[shared_memory] the memory of {} has {} bytes, not {}", whose, static_cast<long long>(status.st_size),
           bytes);
   const std::size_t there = static_cast<std::size_t>(status.st_blocks) * 512;
-  std::byte* const data = mapped(descriptor.get(), bytes, std::clamp<std::size_t>(there, 1, bytes), whose);
+  std::byte* const data = mapped(descriptor.get(), bytes, std::clamp<std::size_t>(there, 1, bytes));
+  if (data == nullptr)
+    raise<OutOfMemoryError>("[shared_memory] mmap of {} bytes for {} failed: {}", bytes, whose, last_error());
   return std::shared_ptr<SharedSegment>(new SharedSegment({}, data, bytes));
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <tutti/backend/process/owned_descriptor.h>
+#include <tutti/backend/process/process_mark.h>
 
 #include <cstddef>
 #include <memory>
@@ -15,22 +16,25 @@ namespace tutti {
 class SharedSegment {
  public:
   /// New memory of zeros, all of it allocated and mapped, so that no later touch can fail, and `reserved` bytes of
-  /// addresses behind it. `name`: shown by /proc. Throws OutOfMemoryError naming the limit if there is not that much
-  /// (require_memory), Error naming the call that failed.
+  /// addresses behind it, or half as many, and so on, where the process cannot have them. `name`: shown by /proc.
+  /// Throws OutOfMemoryError naming the limit if there is not that much memory (require_memory), Error naming the call
+  /// that failed.
   static std::shared_ptr<SharedSegment> make(const std::string& name, std::size_t bytes, std::size_t reserved = 0);
 
   /// Maps what another process made. `whose` names it in errors. Throws Error, before anything is mapped, unless the
-  /// descriptor is a memfd of that size which nobody can shrink or grow any more.
+  /// descriptor is a memfd of that size which nobody can shrink or grow any more; OutOfMemoryError if this process has
+  /// no addresses for it.
   static std::shared_ptr<SharedSegment> map(OwnedDescriptor, std::size_t bytes, const std::string& whose);
 
   ~SharedSegment();
   SharedSegment(const SharedSegment&) = delete;
   SharedSegment& operator=(const SharedSegment&) = delete;
 
-  /// Allocates memory of zeros at reserved addresses, before anybody touches them. Of a segment made here; throws as
-  /// `make` does.
+  /// Allocates memory of zeros at reserved addresses, before anybody touches them, in the process that made the
+  /// segment. Throws OutOfMemoryError naming the limit, SyncError in a child of that process.
   void take(std::size_t offset, std::size_t bytes) const;
-  /// Gives it back: it is zeros again, and takes no memory but for shared pages at its ends.
+  /// Gives it back: it is zeros again, and takes no memory but for shared pages at its ends. In a child: nothing, for
+  /// the memory is the parent's.
   void give_back(std::size_t offset, std::size_t bytes) const noexcept;
 
   std::byte* data() const noexcept { return data_; }
@@ -43,6 +47,7 @@ class SharedSegment {
   OwnedDescriptor descriptor_;
   std::byte* data_;
   std::size_t bytes_;
+  ProcessMark made_;
 };
 
 }  // namespace tutti

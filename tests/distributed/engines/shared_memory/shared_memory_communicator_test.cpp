@@ -5,12 +5,9 @@
 #include <tutti/tests/distributed/engines/shared_memory/rank_group.h>
 
 #include <doctest/doctest.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstring>
-#include <span>
 #include <thread>
 
 TEST_SUITE_BEGIN("cpu");
@@ -112,32 +109,6 @@ TEST_CASE("shared_memory: arrays are given back, and memory that is used up is a
                            OutOfMemoryError);
     }
   });
-}
-
-TEST_CASE("shared_memory: memory behind addresses is taken with an array, and given back with it") {
-  const auto pages_of = [](const SharedSegment& segment) {
-    struct stat status {};
-    REQUIRE(fstat(segment.descriptor(), &status) == 0);
-    return status.st_blocks / 8;
-  };
-  const auto segment = SharedSegment::make("test", 4096, 64 * 4096);
-  CHECK(segment->bytes() == 65 * 4096);
-  CHECK(pages_of(*segment) == 1);
-  SharedMemory memory(segment, 4096);
-  CHECK(memory.left() == 64 * 4096);
-  for (int round = 0; round < 3; ++round) {
-    auto ten = memory.allocate(10 * 4096);
-    const auto two = memory.allocate(2 * 4096);
-    REQUIRE(ten);
-    CHECK(pages_of(*segment) == 13);
-    CHECK(std::ranges::all_of(std::span(ten.get(), 10 * 4096), [](std::byte each) { return each == std::byte{0}; }));
-    std::memset(ten.get(), 7, 10 * 4096);
-    ten.reset();
-    CHECK(pages_of(*segment) == 3);
-    CHECK_FALSE(memory.allocate(63 * 4096));
-    CHECK(memory.left() == 62 * 4096);
-  }
-  CHECK(pages_of(*segment) == 1);
 }
 
 TEST_CASE("shared_memory: an array for which there is no memory is an error, before a page is touched") {
