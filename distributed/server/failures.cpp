@@ -165,12 +165,12 @@ void DistributedSyncServer::handle(CheckDeadlines& message) {
 
 void DistributedSyncServer::check_collective_deadline(const CheckDeadlines& message) {
   const auto waited = collectives_.waited(message.now, message.running_since);
-  if (waited < std::min(options_.warn_after, options_.fail_after)) return;
+  // Others wait for a step of who waits here: the one who knows the collective speaks first.
+  const auto patience = others_ ? options_.fail_after - options_.fail_after / 10 : options_.fail_after;
+  if (waited < std::min(options_.warn_after, patience)) return;
   const std::string text = collectives_.missing_text(
       waited, names(), [this](MemberIndex member) { return has_left(member); },
       others_ ? others_->missing(ProcessLink::Line::collectives) : std::vector<int>());
-  // Others wait for a step of who waits here: the one who knows the collective speaks first.
-  const auto patience = others_ ? options_.fail_after - options_.fail_after / 10 : options_.fail_after;
   if (waited >= patience) return fail_group({.kind = Fault::Kind::deadline}, nullptr, text);
   if (collectives_.warn_once()) tell(text);
 }

@@ -203,7 +203,7 @@ TEST_CASE("several_processes, collectives: one that the others' next step stands
   for (const std::size_t poster : {0, 1}) {
     ProcessThreads group({1, 1});
     SyncOptions options;
-    options.fail_after = std::chrono::milliseconds(2000);
+    options.fail_after = std::chrono::milliseconds(4000);
     options.warn = [](const std::string&) {};
     const auto errors = group.run(options, [&](std::size_t rank, GradientSync& sync) {
       Generator random(1);
