@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sums of sparse gradients' rows between ranks that are threads.
 #include <tutti/backend/error.h>
+#include <tutti/backend/registry.h>
 #include <tutti/tests/distributed/engines/shared_memory/rank_group.h>
 
 #include <doctest/doctest.h>
