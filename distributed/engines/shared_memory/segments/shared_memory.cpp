@@ -58,15 +58,25 @@ struct SharedMemory::Gaps {
       drop_kept();
     }
   }
-  void put_back(std::size_t place, std::size_t length) noexcept {
+  /// Frees a block for which there was no memory, or not enough.
+  void drop(const Gap& block) noexcept {
+    const std::lock_guard lock(mutex);
+    give_back(block);
+  }
+  /// Keeps a block with its memory, in place of the oldest if there are many.
+  void keep(const Gap& block) noexcept {
     const std::lock_guard lock(mutex);
     if (kept.size() == kMostKept) drop_kept();
-    kept.push_back({place, length});
+    kept.push_back(block);
   }
-  /// Gives back the oldest block's memory before its addresses are free: nobody else has them then.
+
   void drop_kept() noexcept {
-    const Gap dropped = kept.front();
+    const Gap oldest = kept.front();
     kept.erase(kept.begin());
+    give_back(oldest);
+  }
+  // The memory before the addresses are free: nobody else has them then.
+  void give_back(const Gap& dropped) noexcept {
     segment->give_back(dropped.begin, dropped.length);
     --arrays;
     auto next = std::ranges::lower_bound(gaps, dropped.begin, {}, &Gap::begin);
@@ -110,17 +120,23 @@ std::size_t SharedMemory::left() const {
 std::shared_ptr<std::byte> SharedMemory::allocate(std::size_t bytes) {
   const std::size_t length =
       (std::max<std::size_t>(1, bytes) + kArrayAlignment - 1) / kArrayAlignment * kArrayAlignment;
+  const SharedSegment& segment = *gaps_->segment;
+  segment.require_own();
   const auto kept = gaps_->take_kept(length);
   const auto place = kept || length < bytes ? kept : gaps_->take(length);
   if (!place) return nullptr;
-  std::byte* const data = gaps_->segment->data() + *place;
-  std::shared_ptr<std::byte> memory(
-      data, [gaps = gaps_, place = *place, length](std::byte*) { gaps->put_back(place, length); });
+  const Gaps::Gap block{*place, length};
+  std::byte* const data = segment.data() + block.begin;
   if (kept)
     std::memset(data, 0, length);
   else
-    gaps_->segment->take(*place, length);
-  return memory;
+    try {
+      segment.take(block.begin, length);
+    } catch (...) {
+      gaps_->drop(block);
+      throw;
+    }
+  return {data, [gaps = gaps_, block](std::byte*) { gaps->keep(block); }};
 }
 
 }  // namespace tutti

@@ -91,8 +91,12 @@ std::shared_ptr<SharedSegment> SharedSegment::make(const std::string& name, std:
   }
 }
 
-void SharedSegment::take(std::size_t offset, std::size_t bytes) const {
+void SharedSegment::require_own() const {
   if (!made_.here()) raise<SyncError>("[shared_memory] memory of a process that {}", made_.elsewhere_text());
+}
+
+void SharedSegment::take(std::size_t offset, std::size_t bytes) const {
+  require_own();
   require_memory(bytes, "shared memory");
   if (!is_allocated(descriptor_.get(), offset, bytes))
     raise<OutOfMemoryError>("[shared_memory] fallocate of {} bytes failed: {}", bytes, last_error());

@@ -30,6 +30,7 @@ class SharedSegment {
   SharedSegment(const SharedSegment&) = delete;
   SharedSegment& operator=(const SharedSegment&) = delete;
 
+  void require_own() const;  ///< throws SyncError in a child of the process that has made or mapped it
   /// Allocates memory of zeros at reserved addresses, before anybody touches them, in the process that made the
   /// segment. Throws OutOfMemoryError naming the limit, SyncError in a child of that process.
   void take(std::size_t offset, std::size_t bytes) const;

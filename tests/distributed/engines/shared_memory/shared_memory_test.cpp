@@ -91,17 +91,27 @@ TEST_CASE("shared_memory: a child of the process takes and gives back nothing") 
   const pid_t child = fork();
   if (child == 0) {
     arrays.clear();  // more than are kept
-    try {
-      (void)memory.allocate(5000);
-    } catch (const SyncError&) {
-      _exit(0);
-    }
-    _exit(1);
+    int refused = 0;
+    for (const std::size_t bytes : {kPage, kPage + 100}) try {  // one that is kept, and one that is not
+        (void)memory.allocate(bytes);
+      } catch (const SyncError&) {
+        ++refused;
+      }
+    _exit(refused == 2 ? 0 : 1);
   }
   int status = -1;
   REQUIRE(waitpid(child, &status, 0) == child);
   CHECK(status == 0);
   CHECK(is_all(first, 8 * kPage, 7));
+}
+
+TEST_CASE("shared_memory: a block for which there was no memory is not kept as one that has it") {
+  const auto all = static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  const auto segment = SharedSegment::make("test", kPage, 2 * all);
+  SharedMemory memory(segment, kPage);
+  for (int i = 0; i < 3; ++i) CHECK_THROWS_AS((void)memory.allocate(all + all / 2), OutOfMemoryError);
+  CHECK(memory.left() == 2 * all);
+  CHECK(pages_of(*segment) == 1);
 }
 
 TEST_CASE("shared_memory: reserved addresses are in no core dump") {
