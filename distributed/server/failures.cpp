@@ -165,8 +165,8 @@ void DistributedSyncServer::handle(CheckDeadlines& message) {
 
 void DistributedSyncServer::check_collective_deadline(const CheckDeadlines& message) {
   const auto waited = collectives_.waited(message.now, message.running_since);
-  // Others wait for a step of who waits here: the one who knows the collective speaks first.
-  const auto patience = others_ ? options_.fail_after - options_.fail_after / 10 : options_.fail_after;
+  // Others wait for a step of who waits here: the one who knows the collective speaks first, by two looks at the clock.
+  const auto patience = others_ ? options_.fail_after - options_.fail_after / 4 : options_.fail_after;
   if (waited < std::min(options_.warn_after, patience)) return;
   const std::string text = collectives_.missing_text(
       waited, names(), [this](MemberIndex member) { return has_left(member); },

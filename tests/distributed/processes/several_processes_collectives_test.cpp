@@ -203,13 +203,20 @@ TEST_CASE("several_processes, collectives: one that the others' next step stands
   for (const std::size_t poster : {0, 1}) {
     ProcessThreads group({1, 1});
     SyncOptions options;
-    options.fail_after = std::chrono::milliseconds(4000);
+    options.fail_after = std::chrono::milliseconds(2000);
     options.warn = [](const std::string&) {};
+    std::atomic<bool> posted{false};
     const auto errors = group.run(options, [&](std::size_t rank, GradientSync& sync) {
       Generator random(1);
       auto replicas = sync.replicate(Linear(3, 1, random));
-      if (rank == poster)
-        sync.all_reduce(device(rank), drawn(rank, 1, {3}), CollectiveOperation::sum, "the loss of epoch 3").resolve();
+      if (rank == poster) {
+        auto pending =
+            sync.all_reduce(device(rank), drawn(rank, 1, {3}), CollectiveOperation::sum, "the loss of epoch 3");
+        posted.store(true);
+        posted.notify_all();
+        pending.resolve();
+      }
+      posted.wait(false);
       auto step = sync.step(device(rank));
       step.backward(sum(replicas[0](drawn(rank, 2, {2, 3}))));
     });
