@@ -13,8 +13,9 @@
 #include <tutti/distributed/sync_server.h>
 #include <tutti/distributed/threads/thread_number.h>
 
+#include <fmt/format.h>
+
 #include <algorithm>
-#include <numeric>
 #include <optional>
 #include <utility>
 
@@ -172,10 +173,13 @@ PendingTensor Collectives::gather_in_place(const std::shared_ptr<Collectives>& s
   CollectiveCall& call = pending.call_;
   call.kind = CollectiveKind::gather_in_place;
   call.dtype = arrays.front().dtype();
-  call.lengths.resize(shards.devices());
+  std::int64_t size = 0;
   for (const ParameterId id : parameters)
-    for (const ShardPlan::Piece& piece : shards.pieces_of(id)) call.lengths[piece.owner] += piece.size();
-  call.shape = Shape{std::accumulate(call.lengths.begin(), call.lengths.end(), std::int64_t{0})};
+    for (const ShardPlan::Piece& piece : shards.pieces_of(id)) size += piece.size();
+  call.shape = Shape{size};
+  // All plan the same parts of the same parameters.
+  call.purpose = fmt::format("the update of {} sharded parameters, {} to {}", parameters.size(),
+                             parameters.front().value, parameters.back().value);
   PostCollective message;
   for (const Array& array : arrays) array.count_write("sharded.step");
   message.parameters = std::move(parameters);

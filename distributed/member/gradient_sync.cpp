@@ -155,6 +155,11 @@ std::uint64_t GradientSync::group_number() const { return group_->server_here("s
 SyncReport GradientSync::report() const { return group_->server_here("sync.report").report(); }
 std::string GradientSync::recent_events() const { return group_->server_here("sync.recent_events").recent_events(); }
 void GradientSync::set_reductions_enabled(bool enabled) {
+  if (server().has_others())
+    raise<SyncError>(
+        "[sync.set_reductions_enabled] a group of several processes cannot switch its reductions: others would wait "
+        "for "
+        "one that this process leaves out");
   group_->server_here("sync.set_reductions_enabled").communicator().set_enabled(enabled);
 }
 

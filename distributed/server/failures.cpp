@@ -123,7 +123,9 @@ void DistributedSyncServer::compare_replicas() {
                       difference->text);
   if (others_) {
     ReplicaDigest held = replica_check_.first();
-    return say_of_replicas(outside_checks_.begin(generation, std::move(held), replica_check_.clear()));
+    // With double buffering one process may have released a step that another one has not.
+    const std::int64_t before = options_.overlap == Overlap::double_buffered ? 0 : generation;
+    return say_of_replicas(outside_checks_.begin(before, std::move(held), replica_check_.clear()));
   }
   recorder_.note(SyncEvent::Kind::compared, generation);
   const auto waiters = replica_check_.clear();
@@ -150,10 +152,12 @@ void DistributedSyncServer::handle(CheckDeadlines& message) {
   check_collective_deadline(message);
   if (!round_.waiting_since) return;
   const auto waited = message.now - std::max(*round_.waiting_since, message.running_since);
-  if (waited < options_.warn_after && waited < options_.fail_after) return;
+  // Who is waited for may wait in a collective, which it alone knows: it speaks first, by two looks at the clock.
+  const auto patience = others_ ? options_.fail_after + options_.fail_after / 4 : options_.fail_after;
+  if (waited < options_.warn_after && waited < patience) return;
   const Missing missing = ledger_->missing();
   const std::string text = missing_now(missing, waited);
-  if (waited < options_.fail_after) {
+  if (waited < patience) {
     if (!std::exchange(round_.warned, true)) tell(text);
     return;
   }
@@ -165,13 +169,11 @@ void DistributedSyncServer::handle(CheckDeadlines& message) {
 
 void DistributedSyncServer::check_collective_deadline(const CheckDeadlines& message) {
   const auto waited = collectives_.waited(message.now, message.running_since);
-  // Others wait for a step of who waits here: the one who knows the collective speaks first, by two looks at the clock.
-  const auto patience = others_ ? options_.fail_after - options_.fail_after / 4 : options_.fail_after;
-  if (waited < std::min(options_.warn_after, patience)) return;
+  if (waited < std::min(options_.warn_after, options_.fail_after)) return;
   const std::string text = collectives_.missing_text(
       waited, names(), [this](MemberIndex member) { return has_left(member); },
       others_ ? others_->missing(ProcessLink::Line::collectives) : std::vector<int>());
-  if (waited >= patience) return fail_group({.kind = Fault::Kind::deadline}, nullptr, text);
+  if (waited >= options_.fail_after) return fail_group({.kind = Fault::Kind::deadline}, nullptr, text);
   if (collectives_.warn_once()) tell(text);
 }
 

@@ -91,7 +91,8 @@ SparseGradient SharedRows::part_at(std::size_t place, const Announcement::Slice&
   // So many that their bytes can be counted.
   const std::uint64_t most = std::uint64_t{1} << 60U;
   const auto width = static_cast<std::uint64_t>(columns_of(parameter.shape)) * size_of(parameter.dtype);
-  if (slice.rows > most / (sizeof(std::int64_t) + width) || slice.number >= members_.size())
+  if (slice.rows > most / (sizeof(std::int64_t) + width) || slice.number >= members_.size() ||
+      members_[slice.number].rank != ring().rank(place))
     raise<SyncError>("[shared_memory] rank {} says that device {} of {} has {} rows", ring().rank(place), slice.number,
                      members_.size(), slice.rows);
   const auto count = static_cast<std::int64_t>(slice.rows);
@@ -109,17 +110,20 @@ void SharedRows::look_up(std::size_t) {
   check_agreement(0);
   request_.contributions.clear();
   for (std::size_t place = 0; place < ring().size(); ++place) {
-    const Announcement& theirs = ring().announcement(place, number(0));
+    const Announcement theirs = ring().announcement(place, number(0));  // a copy: what is checked stays
     if (theirs.slices > kMostSharedSlices)
       raise<SyncError>("[shared_memory] rank {} says that it has {} slices: {} are possible", ring().rank(place),
                        theirs.slices, kMostSharedSlices);
     for (std::size_t i = 0; i < theirs.slices; ++i) {
-      const Announcement::Slice slice = theirs.slice[i];
+      const Announcement::Slice& slice = theirs.slice[i];
       SparseGradient part = part_at(place, slice);
       request_.contributions.push_back({members_[slice.number], slice.number, {std::move(part)}});
     }
   }
   std::ranges::sort(request_.contributions, {}, &SparseReduction::Contribution::number);
+  const auto twice = std::ranges::adjacent_find(request_.contributions, {}, &SparseReduction::Contribution::number);
+  if (twice != request_.contributions.end())
+    raise<SyncError>("[shared_memory] reduction {} has rows of device {} twice", number(0).count(), twice->number);
 }
 
 void SharedRows::combine(std::size_t, std::int64_t) { tutti::reduce_sparse(request_); }

@@ -91,6 +91,7 @@ void Loop::notice_pause(Time now) {
   if (pause <= Clock::duration::zero()) return;
   clocks_.skip(pause, now);
   until_ += pause;
+  told_at_ += pause;
   mailbox_.deliver(OwnPause{pause});
 }
 

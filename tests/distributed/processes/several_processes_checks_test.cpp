@@ -74,6 +74,12 @@ TEST_CASE("several_processes, checks: other parameters, on every process at the 
   }
 }
 
+TEST_CASE("several_processes, checks: nobody can leave reductions out that others wait for") {
+  ProcessThreads group({1, 1});
+  const auto errors = group.run({}, [](std::size_t, GradientSync& sync) { sync.set_reductions_enabled(false); });
+  for (const std::string& error : errors) CHECK(contains(error, "several processes cannot switch its reductions"));
+}
+
 TEST_CASE("several_processes, checks: other first values, by the parameter's name and both digests") {
   const auto errors = errors_of_models([](std::size_t rank) {
     Model model(Generator(1));
