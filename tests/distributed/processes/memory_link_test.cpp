@@ -65,9 +65,9 @@ bool comes_true(const std::function<bool()>& condition) {
 TEST_CASE("memory_link: each round's words are heard by all, in order, short or long") {
   constexpr std::size_t kRanks = 3;
   constexpr std::size_t kRounds = 300;
-  Links group(kRanks);
   std::vector<std::atomic<std::size_t>> heard(kRanks);
   std::vector<std::atomic<std::size_t>> wrong(kRanks);
+  Links group(kRanks);
   for (std::size_t rank = 0; rank < kRanks; ++rank)
     group.links[rank]->open({.said =
                                  [&, rank](Line line, const std::vector<Bytes>& by_rank) {
@@ -96,8 +96,8 @@ TEST_CASE("memory_link: each round's words are heard by all, in order, short or 
 }
 
 TEST_CASE("memory_link: who has not said a round's words is known; other lines go over the other link") {
-  Links group(3);
   std::atomic<int> checks{0};
+  Links group(3);
   for (const auto& link : group.links)
     link->open(
         {.said = [&](Line line, const auto&) { checks += line == Line::checks ? 1 : 0; }, .ended = [](const auto&) {}});
@@ -113,9 +113,9 @@ TEST_CASE("memory_link: who has not said a round's words is known; other lines g
 
 // Rank 1 goes on to the round before it has said anything of its replicas.
 TEST_CASE("memory_link: what was said of replicas is heard before the next round, by who has said it") {
-  Links group(2);
   std::vector<std::string> heard(2);
   std::mutex mutex;
+  Links group(2);
   for (std::size_t rank = 0; rank < 2; ++rank)
     group.links[rank]->open({.said =
                                  [&, rank](Line line, const auto&) {
@@ -143,9 +143,9 @@ TEST_CASE("memory_link: what was said of replicas is heard before the next round
 // Nobody comes by: it is heard by the thread that hears of the end.
 TEST_CASE("memory_link: what a process has said before its end is heard before that") {
   for (int turn = 0; turn < 20; ++turn) {
-    Links group(2);
     std::atomic<int> said{0};
     std::atomic<int> said_before{-1};
+    Links group(2);
     group.links[0]->open(
         {.said = [&](Line, const auto&) { ++said; }, .ended = [&](const auto&) { said_before = said.load(); }});
     group.links[1]->open({.said = [](Line, const auto&) {}, .ended = [](const auto&) {}});
@@ -158,9 +158,9 @@ TEST_CASE("memory_link: what a process has said before its end is heard before t
 }
 
 TEST_CASE("memory_link: a length that no process can have said is an error that names the rank") {
-  Links group(2);
   std::string text;
   std::atomic<bool> ended{false};
+  Links group(2);
   group.links[0]->open({.said = [](Line, const auto&) {},
                         .ended =
                             [&](const ProcessLink::End& end) {
@@ -177,9 +177,9 @@ TEST_CASE("memory_link: a length that no process can have said is an error that 
 }
 
 TEST_CASE("memory_link: closes while words are awaited") {
-  Links group(2);
   std::atomic<int> calls{0};
   const auto count = [&](const auto&...) { ++calls; };
+  Links group(2);
   for (const auto& link : group.links) link->open({.said = count, .ended = count});
   group.links[0]->say(Line::round, {});
   std::this_thread::sleep_for(std::chrono::milliseconds(20));  // its thread sleeps
