@@ -12,10 +12,10 @@
 namespace tutti {
 
 /// Assigns each element to the device that updates it: the parameters one after the other in canonical order
-/// (ParameterId), each dtype by itself, cut into one contiguous share for each device of the
-/// group, over all processes, as even as possible. Cuts inside
-/// a parameter lie on multiples of 64 bytes where shares are large enough for that not to matter. Every element has one
-/// owner; with more devices than elements some devices own nothing. Immutable, and the same wherever it is made.
+/// (ParameterId), each dtype by itself, cut into one contiguous share for each device of the group, over all processes,
+/// as even as possible. Cuts inside a parameter lie on multiples of 64 bytes where shares are large enough for that not
+/// to matter. Every element has one owner; with more devices than elements some devices own nothing. Immutable, and the
+/// same wherever it is made.
 class ShardPlan {
  public:
   struct Piece {

@@ -77,8 +77,8 @@ struct Launch {
   std::span<const GradientLayout::Place> places;  ///< places in the ledger's layout
   double denominator = 1.0;
   std::vector<Part> parts = {};  ///< one per member
-  std::vector<std::uint32_t> contributors =
-      {};  ///< numbers of the devices that contribute, of all processes, ascending
+  /// Numbers of the devices that contribute, of all processes, ascending.
+  std::vector<std::uint32_t> contributors = {};
 };
 /// All members have registered: the other processes are to be asked, with these, and `agreed` told.
 struct Agree {
