@@ -38,8 +38,8 @@ struct CollectiveCall {
   CollectiveKind kind = CollectiveKind::barrier;
   CollectiveOperation operation = CollectiveOperation::sum;  ///< used by those that reduce
   Member root{};                                             ///< root of broadcast and reduce
-  std::vector<std::int64_t> lengths{};  ///< each device's part, in reduce_scatter and all_to_all
-  Shape shape{};                        ///< shape of the device's tensor
+  std::vector<std::int64_t> lengths{};                       ///< each device's part, in reduce_scatter and all_to_all
+  Shape shape{};                                             ///< shape of the device's tensor
   DType dtype = DType::f32;
   std::string purpose{};  ///< use of the result, as errors tell it, of at most kMostPurpose bytes; empty: not told
 };
