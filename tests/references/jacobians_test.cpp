@@ -6,6 +6,7 @@
 #include <tutti/autodiff/gradcheck.h>
 #include <tutti/autodiff/operations.h>
 #include <tutti/tests/references/operations.h>
+#include <tutti/tests/sanitizers.h>
 #include <tutti/tests/test_devices.h>
 
 #include <algorithm>
@@ -148,6 +149,7 @@ const std::map<std::string, const char*> kNoSecondGradient{
 
 }  // namespace
 
+// Under a sanitizer only first differences, of one point each: autodiff_test watches the same memory.
 TEST_CASE("references: numeric Jacobians and Hessians of every operation") {
   const auto cases = cases_by_operation();
   std::size_t excepted = 0;
@@ -155,20 +157,21 @@ TEST_CASE("references: numeric Jacobians and Hessians of every operation") {
     CAPTURE(operation.name);
     REQUIRE(cases.count(operation.name) == 1);
     const auto& own = cases.at(operation.name);
-    const auto points = points_of(operation, own);
+    auto points = points_of(operation, own);
     const bool differentiable =
         std::ranges::any_of(own, [&](const auto& each) { return has_gradient(operation, each); });
     CHECK_MESSAGE((!differentiable || !points.empty()), "it has no smooth case to differentiate numerically");
+    if (kIsSanitized && !points.empty()) points.resize(1);
     std::string different;
     for (const Point& point : points) {
       CAPTURE(point.name);
       const auto f = [&](const std::vector<Tensor>& leaves) { return flat_results(operation, point, leaves); };
       CHECK_NOTHROW(gradcheck(f, point.leaves));
-      if (different.empty()) different = second_difference(operation, point);
+      if (different.empty() && !kIsSanitized) different = second_difference(operation, point);
     }
     const bool exception = kNoSecondGradient.count(operation.name) > 0;
     excepted += exception ? 1 : 0;
-    if (exception)
+    if (exception && !kIsSanitized)
       CHECK_MESSAGE(!different.empty(), "its second gradient is right: no exception is needed");
     else
       CHECK_MESSAGE(different.empty(), different);

@@ -147,10 +147,13 @@ build_sanitized() {
 
 # What runs under ASan and UBSan. Kernels on the host, which watch their memory themselves, and the comparison of devices,
 # which runs what the references do, take longer there than all else: with --full.
-memory_tests=(backend_test autodiff_test nn_test references_test exchange_test optim_test distributed_test control_test train_test command_test)
+memory_tests=(backend_test autodiff_test nn_test references_test exchange_test optim_test ledger_test distributed_test control_test train_test command_test)
 [ $full -eq 0 ] || memory_tests+=(kernels_test comparison_test)
-# Whose code starts threads, or works on streams in ways that the other suites do not.
-threaded_tests=(backend_test autodiff_test nn_test optim_test distributed_test control_test train_test)
+# What uses memory in the order of streams.
+stream_tests=(backend_test autodiff_test nn_test optim_test distributed_test train_test)
+# Whose code starts threads, or hands work from one to another. The other suites compute on what these test: with --full.
+threaded_tests=(backend_test distributed_test control_test train_test)
+[ $full -eq 0 ] || threaded_tests+=(autodiff_test nn_test optim_test)
 
 # TSan cannot map its shadow under some randomised layouts; not every container lets a process switch that off.
 fixed_layout=""
@@ -158,8 +161,9 @@ fixed_layout=""
 run_with_fixed_layout() {
   $fixed_layout "$@"
 }
+# run_thread_sanitized TEST...
 run_thread_sanitized() {
-  tools/run_tests.py build/tsan --wrapper "$fixed_layout" --only "${threaded_tests[*]}"
+  tools/run_tests.py build/tsan --wrapper "$fixed_layout" --only "$*"
 }
 
 # Without it, those tests would be skipped.
@@ -209,9 +213,9 @@ if stage "build, GCC" build_release; then
   stage "include paths, installed" tools/include_paths.py --check "$release"
   stage "added operations, as docs/adding-an-operation.md says" tools/added_operation.py "$release"
   [ $after_test -eq 1 ] || stage "tests, GCC" tools/run_tests.py "$release"
-  # Kernels on the host, the ledger's search and the command know no streams.
+  # Kernels on the host, the ledger, the control channel and the command know no streams.
   stage "tests, GCC, asynchronous streams" env TUTTI_CPU_ASYNC=1 \
-    tools/run_tests.py "$release" --leave-out "kernels_test ledger_mutants_test command_test"
+    tools/run_tests.py "$release" --leave-out "kernels_test ledger_test ledger_mutants_test control_test command_test"
   stage "tests, GCC, on devices of another kind" tools/run_tests.py "$release" --device foreign
   # shellcheck disable=SC2046  # one word or none
   stage "model of the server" tools/dev/model.sh $([ $full -eq 0 ] || echo --full)
@@ -219,11 +223,11 @@ fi
 if stage "build, ASan and UBSan" build_sanitized build/asan address,undefined "$merged" "${memory_tests[@]/#/tests/}"; then
   stage "tests, ASan and UBSan" tools/run_tests.py build/asan --only "${memory_tests[*]}"
   stage "tests, ASan and UBSan, asynchronous streams" env TUTTI_CPU_ASYNC=1 \
-    tools/run_tests.py build/asan --only "${threaded_tests[*]}"
+    tools/run_tests.py build/asan --only "${stream_tests[*]}"
 fi
 if stage "build, TSan" build_sanitized build/tsan thread "" "${threaded_tests[@]/#/tests/}"; then
-  stage "tests, TSan" run_thread_sanitized
-  TUTTI_CPU_ASYNC=1 stage "tests, TSan, asynchronous streams" run_thread_sanitized
+  stage "tests, TSan" run_thread_sanitized "${threaded_tests[@]}"
+  TUTTI_CPU_ASYNC=1 stage "tests, TSan, asynchronous streams" run_thread_sanitized "${threaded_tests[@]/control_test/}"
   stage "objects of the demo" link_demo
   stage "a library without trainers" use_without_trainers
 fi

@@ -9,7 +9,7 @@ models=$PWD/distributed/model
 server=sync_server.pml
 processes=processes.pml
 work=$PWD/build/model
-replay=$PWD/build/release/tests/distributed_test
+replay=$PWD/build/release/tests/ledger_test
 seeds_each=200
 
 # verify MODEL NAME LEVEL OPTION...: builds and runs the search of everything reachable; its findings go to NAME.out.

@@ -3,6 +3,7 @@
 #include <tutti/autodiff/operations.h>
 #include <tutti/backend/error.h>
 #include <tutti/tests/autodiff/leaves.h>
+#include <tutti/tests/sanitizers.h>
 
 #include <doctest/doctest.h>
 
@@ -37,17 +38,7 @@ TEST_CASE("embedding: what does not fit is named") {
 }
 
 /// How many times as large frames are: sanitizers put guards between variables.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr std::size_t kFrames = 8;
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-constexpr std::size_t kFrames = 8;
-#else
-constexpr std::size_t kFrames = 1;
-#endif
-#else
-constexpr std::size_t kFrames = 1;
-#endif
+constexpr std::size_t kFrames = testing::kIsSanitized ? 8 : 1;
 
 /// Runs `work` on a thread with a stack of that size.
 void run_on_stack(std::size_t bytes, void* (*work)(void*), void* argument) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/backend/registry.h>
+#include <tutti/tests/sanitizers.h>
 
 #include <doctest/doctest.h>
 
@@ -7,13 +8,7 @@
 #include <cstdlib>
 
 // Sanitizers bring a malloc of their own.
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define TUTTI_OTHER_MALLOC
-#endif
-#endif
-#if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) && \
-    !defined(TUTTI_OTHER_MALLOC)
+#if defined(__GLIBC__) && !defined(TUTTI_SANITIZED)
 
 #include <sys/resource.h>
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/backend/processor/instruction_sets.h>
 #include <tutti/tests/examples/program.h>
+#include <tutti/tests/sanitizers.h>
 
 #include <doctest/doctest.h>
 
@@ -29,15 +30,7 @@ bool is_required(const char* name) {
 }
 
 // Sanitizers' memory does not fit into an emulated process.
-#if defined(__has_feature)
-constexpr bool kSanitized = __has_feature(address_sanitizer) || __has_feature(thread_sanitizer);
-#elif defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool kSanitized = true;
-#else
-constexpr bool kSanitized = false;
-#endif
-
-bool emulates() { return !kSanitized && std::system("command -v qemu-x86_64 >/dev/null 2>&1") == 0; }
+bool emulates() { return !kIsSanitized && std::system("command -v qemu-x86_64 >/dev/null 2>&1") == 0; }
 
 }  // namespace
 

@@ -55,9 +55,12 @@ std::vector<SearchBounds> proof_bounds(ProofSize size) {
       }
   };
   add({2, 2, 1, 2, 1, true, true});
-  add({2, 2, 1, 1, 1, true, true, true});
   add({2, 3, 1, 2, 0, true, true});
   add({.generations = 1, .failures = 1, .leaves = true, .passes_on = true});
+  add({.members = 1, .generations = 2, .failures = 1, .leaves = true, .layouts = true, .outside = true});
+  add({2, 2, 1, 1, 1, true, true, true});
+  if (size == ProofSize::small) return all;
+  add({.generations = 1, .failures = 1, .leaves = true, .layouts = true, .outside = true});
   add({.members = 1,
        .generations = 2,
        .failures = 1,
@@ -65,8 +68,6 @@ std::vector<SearchBounds> proof_bounds(ProofSize size) {
        .layouts = true,
        .probes = true,
        .outside = true});
-  add({.generations = 1, .failures = 1, .leaves = true, .layouts = true, .outside = true});
-  if (size == ProofSize::small) return all;
   add({2, 2, 2, 2, 1, true, true});
   add({3, 2, 1, 2, 0, true, true});
   add({2, 2, 2, 2, 1, true, false, true});

@@ -2,6 +2,7 @@
 #include <tutti/backend/error.h>
 #include <tutti/backend/registry.h>
 #include <tutti/tests/distributed/engines/network/network_group.h>
+#include <tutti/tests/sanitizers.h>
 
 #include <doctest/doctest.h>
 
@@ -22,7 +23,7 @@ TEST_CASE("network: many reductions on their way have the bits of one process") 
       CAPTURE(devices[0]);
       NetworkGroup group(devices, small_frames(encrypt));
       group.run_well([&](std::size_t rank, NetworkCommunicator& communicator) {
-        reduce_many(communicator, group.devices, rank, devices.size() == 2 ? 150 : 40);
+        reduce_many(communicator, group.devices, rank, (devices.size() == 2 ? 150 : 40) / (kIsSanitized ? 4 : 1));
       });
     }
 }

@@ -2,6 +2,7 @@
 #include <tutti/backend/error.h>
 #include <tutti/backend/registry.h>
 #include <tutti/tests/distributed/engines/shared_memory/rank_group.h>
+#include <tutti/tests/sanitizers.h>
 
 #include <doctest/doctest.h>
 #include <sys/wait.h>
@@ -72,7 +73,7 @@ TEST_CASE("shared_memory: a rank's process") {
   const auto communicator =
       SharedMemoryCommunicator::connect(name, 1, members_of_ranks(ranks, devices), static_cast<int>(rank), options);
   if (role == "reduce") {
-    reduce_many(*communicator, rank, ranks, devices, 200);
+    reduce_many(*communicator, rank, ranks, devices, kIsSanitized ? 25 : 200);
   } else if (role == "survive") {
     const std::string error = error_of_survivor(*communicator, rank);
     CHECK(error.find("rank 1 has not ") != std::string::npos);

@@ -3,6 +3,7 @@
 #include <tutti/backend/registry.h>
 #include <tutti/distributed/engines/shared_memory/shared_memory_communicator.h>
 #include <tutti/tests/distributed/engines/shared_memory/rank_group.h>
+#include <tutti/tests/sanitizers.h>
 
 #include <doctest/doctest.h>
 #include <unistd.h>
@@ -21,10 +22,10 @@ TEST_CASE("shared_memory: many reductions on their way have the bits of one proc
       for (const std::size_t devices : {1, 2}) {
         CAPTURE(ranks);
         CAPTURE(devices);
-        run_good_ranks(ranks, devices, small_pieces(), mapping,
-                       [&](std::size_t rank, SharedMemoryCommunicator& communicator) {
-                         reduce_many(communicator, rank, ranks, devices, ranks == 2 ? 300 : 60);
-                       });
+        run_good_ranks(
+            ranks, devices, small_pieces(), mapping, [&](std::size_t rank, SharedMemoryCommunicator& communicator) {
+              reduce_many(communicator, rank, ranks, devices, (ranks == 2 ? 300 : 60) / (kIsSanitized ? 6 : 1));
+            });
       }
 }
 

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// Defines TUTTI_SANITIZED where AddressSanitizer or ThreadSanitizer watches: tests compute ten times as long there.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define TUTTI_SANITIZED
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define TUTTI_SANITIZED
+#endif
+#endif
+
+namespace tutti::testing {
+
+/// Whether a sanitizer watches this program.
+#ifdef TUTTI_SANITIZED
+inline constexpr bool kIsSanitized = true;
+#else
+inline constexpr bool kIsSanitized = false;
+#endif
+
+}  // namespace tutti::testing
