@@ -105,6 +105,7 @@ TEST_CASE("rendezvous: a rank that does not come is named to all others") {
   const auto job =
       start_all({{place_of(0, 4, port), kShort}, {place_of(1, 4, port), kShort}, {place_of(3, 4, port), kShort}});
   check_errors(job, "rank 2 is missing; ranks 0, 1, 3 have come");
+  check_errors(job, "(job \"");
 }
 
 TEST_CASE("rendezvous: without rank 0 the others say where they waited") {

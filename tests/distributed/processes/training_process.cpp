@@ -2,8 +2,8 @@
 // One rank of a job, as launchers start it: training_process DEVICES STEPS automatic|network|plain FIRST [RANK SIZE
 // STEPS]. FIRST is the number of its first device, for data. TRAINED_WAY in the environment: "optimizer_state" or
 // "gradients", what is sharded, or "double_buffered". Prints "digest N" at its end, "step N" after every hundred
-// steps, or "error: TEXT". After that it trains anew in another job as that rank, if one is given; else it ends with
-// status 1.
+// steps, or "error: TEXT". TRAINED_SILENCE: ProcessOptions::silence in milliseconds. After that it trains anew in
+// another job as that rank, if one is given; else it ends with status 1.
 #include <tutti/tests/distributed/processes/training_process.h>
 
 #include <tutti/distributed/process_group.h>
@@ -43,7 +43,9 @@ void take_steps(GradientSync& sync, TrainedModel& replica, auto& optimizer, std:
 }
 
 void train(const LaunchPlace& place, std::size_t devices, int steps, const std::string& engine, std::size_t first) {
-  ProcessGroup processes(place, {.rendezvous = std::chrono::seconds(20),
+  const char* const silence = std::getenv("TRAINED_SILENCE");
+  ProcessGroup processes(place, {.rendezvous = std::chrono::seconds(60),
+                                 .silence = std::chrono::milliseconds(silence == nullptr ? 2000 : std::stoi(silence)),
                                  .engine = engine == "automatic" ? ProcessEngine::automatic : ProcessEngine::network,
                                  .encrypt = engine != "plain"});
   std::vector<Device> own;

@@ -35,6 +35,9 @@ struct RankStart {
   std::vector<std::string> then{};    ///< rank, size and steps of its training after an error
   bool second_job = false;            ///< it begins in the job of those that train after an error
   std::string way{};                  ///< of training_process; "": as ever
+  /// Milliseconds after which others count as lost. Long where nobody is to be: a busy machine may leave a process
+  /// without a processor for seconds.
+  int silence = 20'000;
 };
 
 /// A rank of a training, training_process.cpp, killed when it goes.
@@ -60,7 +63,8 @@ class TrainingRank {
         "TUTTI_RENDEZVOUS=" + start.address + ":" + std::to_string(start.port),
         "TUTTI_JOB=" + job + (start.second_job ? kSecondJob : ""),
         "TUTTI_SECRET=a secret of the groups' tests",
-        "TRAINED_WAY=" + start.way};
+        "TRAINED_WAY=" + start.way,
+        "TRAINED_SILENCE=" + std::to_string(start.silence)};
     for (char** variable = environ; *variable != nullptr; ++variable) variables.emplace_back(*variable);
     int ends[2] = {-1, -1};
     REQUIRE(pipe2(ends, O_CLOEXEC) == 0);
@@ -84,9 +88,15 @@ class TrainingRank {
 
   pid_t pid() const { return pid_; }
   void signal(int number) const { kill(pid_, number); }
-  /// The next line that begins with one of these; "" when there is none in 20 s.
+  /// Waits until it has taken its first steps.
+  void await_steps() {
+    const std::string heard = line({"step", "error"});
+    CAPTURE(heard);
+    REQUIRE(heard.starts_with("step"));
+  }
+  /// The next line that begins with one of these; "" when there is none in a minute.
   std::string line(std::initializer_list<const char*> beginnings) {
-    const auto until = std::chrono::steady_clock::now() + 20s;
+    const auto until = std::chrono::steady_clock::now() + 60s;
     for (;;) {
       for (std::size_t end; (end = text_.find('\n')) != std::string::npos;) {
         const std::string line = text_.substr(0, end);

@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstring>
 #include <memory>
@@ -19,7 +20,7 @@
 #include <utility>
 #include <vector>
 
-// A job whose ranks are threads of the test, on a port of the loopback interface that nobody else has.
+// A job whose ranks are threads of the test, on a port of the loopback interface.
 
 namespace tutti::testing {
 
@@ -33,15 +34,21 @@ inline sockaddr_in loopback(int port) {
   return address;
 }
 
+/// A port where nobody listens, below those that systems give to connections: whoever asked for one of those could get
+/// it before rank 0 binds it, and one that knocks at it before could be connected to itself.
 inline int free_port() {
-  const int descriptor = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in address = loopback(0);
-  socklen_t size = sizeof address;
-  if (bind(descriptor, reinterpret_cast<sockaddr*>(&address), size) != 0 ||
-      getsockname(descriptor, reinterpret_cast<sockaddr*>(&address), &size) != 0)
-    raise<Error>("no free port: {}", std::strerror(errno));
-  close(descriptor);
-  return ntohs(address.sin_port);
+  constexpr int kFirst = 10'000;
+  constexpr int kCount = 22'000;
+  static std::atomic<int> taken{getpid() * 131};
+  for (int tries = 0; tries < kCount; ++tries) {
+    const int port = kFirst + taken++ % kCount;
+    const int descriptor = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const sockaddr_in address = loopback(port);
+    const bool is_free = bind(descriptor, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
+    close(descriptor);
+    if (is_free) return port;
+  }
+  raise<Error>("no free port");
 }
 
 inline LaunchPlace place_of(int rank, int size, int port) {
