@@ -83,13 +83,13 @@ class GradientSync {
   /// one is a SyncError that fails the step on all devices, as in `no_sync` and `set_weight`.
   Step step(Device, double weight = 1.0);
   /// Opens it for `body(step)`, and returns what that does. What the body throws fails the step with its text on all
-  /// devices: a Step that an exception unwinds cannot know which.
+  /// devices, unless it has left: a Step that an exception unwinds cannot know which.
   template <class Body> auto step(Device device, double weight, Body&& body) {
     Step opened = step(device, weight);
     try {
       return std::forward<Body>(body)(opened);
     } catch (...) {
-      fail(device, std::current_exception());
+      opened.thrown_ = std::current_exception();
       throw;
     }
   }

@@ -91,6 +91,7 @@ class [[nodiscard]] Step {
   std::uint64_t group_;
   std::int64_t generation_;
   int exceptions_at_start_;
+  std::exception_ptr thrown_;  // exception that unwinds it, where sync.step knows
 };
 
 /// Waits for several devices driven by one thread: all their steps must have been posted. Joins all; then rethrows the

@@ -81,7 +81,7 @@ Step::~Step() {
   if (member_ == nullptr || !member_->server().here()) return;
   const bool unwinding = std::uncaught_exceptions() > exceptions_at_start_;
   const bool ended = DeviceUse::try_with(*member_, [&] {
-    if (member_->is_current(group_, generation_)) member_->end_step(unwinding);
+    if (member_->is_current(group_, generation_)) member_->end_step(unwinding, thrown_);
   });
   if (!ended && member_->opened_last(group_, generation_) && (unwinding || member_->thread().open_in() != 0))
     member_->report_failure(

@@ -155,9 +155,11 @@ void SyncMember::join() {
   if (results_.failure()) std::rethrow_exception(results_.failure());
 }
 
-void SyncMember::end_step(bool unwinding) noexcept {
+void SyncMember::end_step(bool unwinding, std::exception_ptr thrown) noexcept {
   if (standing_.has_left()) return;  // with the step behind it: nobody waits for this device
-  if (unwinding)
+  if (thrown)
+    fail(std::move(thrown));
+  else if (unwinding)
     fail(
         std::make_exception_ptr(SyncError("its step was unwound by an exception (the step that sync.step opens for a "
                                           "function, or step.fail in a catch inside the step, tells which)")));

@@ -52,7 +52,7 @@ class SyncMember final : public PendingGradients {
   void join() override;
   /// The step's scope ends. A failure (or a scope without a backward) is reported; returns when the server has taken
   /// note and no launched reduction touches this device's storage.
-  void end_step(bool unwinding) noexcept;
+  void end_step(bool unwinding, std::exception_ptr thrown) noexcept;
   bool is_current(std::uint64_t group, std::int64_t generation) const noexcept {
     return standing_.is_at(group, generation);
   }
