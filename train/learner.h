@@ -87,10 +87,10 @@ template <class M, class Item, template <class> class TrainerOf = EagerTrainer> 
 
   /// Throws Error naming the part for one that is not set, or makes nothing, and for data that are divided among
   /// another number of devices.
-  DataParallelLearner(const M& model, Parts parts, LearnerOptions options)
+  DataParallelLearner(const M& model, Parts parts, LearnerOptions options = {})
       : DataParallelLearner(nullptr, model, std::move(parts), std::move(options)) {}
   /// Trains in a group that was made for it alone, of several processes or of one; not owned.
-  DataParallelLearner(GradientSync& group, const M& model, Parts parts, LearnerOptions options)
+  DataParallelLearner(GradientSync& group, const M& model, Parts parts, LearnerOptions options = {})
       : DataParallelLearner(&group, model, std::move(parts), std::move(options)) {}
   DataParallelLearner(const DataParallelLearner&) = delete;
   DataParallelLearner& operator=(const DataParallelLearner&) = delete;

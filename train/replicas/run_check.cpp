@@ -2,6 +2,7 @@
 #include <tutti/train/replicas/run_check.h>
 
 #include <tutti/backend/error.h>
+#include <tutti/optim/gradient_scaler.h>
 #include <tutti/train/replicas/group_texts.h>
 #include <tutti/train/replicas/joined_texts.h>
 
@@ -18,6 +19,12 @@ std::string rates_of(const Optimizer& optimizer) {
     text += fmt::format("{}{}", group == 0 ? "" : ", ", optimizer.learning_rate(group));
   return text;
 }
+
+std::string kind_of(const Optimizer& optimizer) {
+  return optimizer.kind().empty() ? "of a kind without a name" : optimizer.kind();
+}
+
+const char* flag_text(bool flag) { return flag ? "true" : "false"; }
 
 std::string bound_text(const std::optional<double>& bound) { return bound ? fmt::format("{}", *bound) : "none"; }
 
@@ -43,30 +50,38 @@ RunSettings settings_of_run(const EagerTrainerBase& trainer) {
   const EvaluationPlan& plan = trainer.plan();
   const EagerOptions& options = trainer.options();
   const Optimizer& optimizer = trainer.optimizer();
-  return {{"TrainingLimits::steps", count_text(limits.steps)},
-          {"TrainingLimits::epochs", count_text(limits.epochs)},
-          {"TrainingLimits::steps_per_window", count_text(limits.steps_per_window)},
-          {"TrainingLimits::windows_per_epoch", count_text(limits.windows_per_epoch)},
-          {"EvaluationPlan::every_steps", count_text(plan.every_steps)},
-          {"EvaluationPlan::every_epochs", count_text(plan.every_epochs)},
-          {"EvaluationPlan::every_windows", count_text(plan.every_windows)},
-          {"EvaluationPlan::steps", count_text(plan.steps)},
-          {"the step at which it begins", count_text(trainer.iteration())},
-          {"the epoch in which it begins", count_text(trainer.epoch())},
-          {"the optimizer", optimizer.kind().empty() ? "of a kind without a name" : optimizer.kind()},
-          {"the learning rate", rates_of(optimizer)},
-          {"EagerOptions::accumulation", count_text(options.accumulation)},
-          {"EagerOptions::max_norm", bound_text(options.max_norm)},
-          {"EagerOptions::max_value", bound_text(options.max_value)},
-          {"EagerOptions::metrics_every", count_text(options.metrics_every)},
-          {"LearnerOptions::evaluation", options.evaluate_together ? "all" : "main"}};
+  const Optimizer* const sparse = options.sparse_optimizer;
+  return {
+      {"TrainingLimits::steps", count_text(limits.steps)},
+      {"TrainingLimits::epochs", count_text(limits.epochs)},
+      {"TrainingLimits::steps_per_window", count_text(limits.steps_per_window)},
+      {"TrainingLimits::windows_per_epoch", count_text(limits.windows_per_epoch)},
+      {"EvaluationPlan::every_steps", count_text(plan.every_steps)},
+      {"EvaluationPlan::every_epochs", count_text(plan.every_epochs)},
+      {"EvaluationPlan::every_windows", count_text(plan.every_windows)},
+      {"EvaluationPlan::steps", count_text(plan.steps)},
+      {"the step at which it begins", count_text(trainer.iteration())},
+      {"the epoch in which it begins", count_text(trainer.epoch())},
+      {"the optimizer", kind_of(optimizer)},
+      {"the learning rate", rates_of(optimizer)},
+      {"the sparse optimizer", sparse == nullptr ? "none" : kind_of(*sparse)},
+      {"the sparse optimizer's learning rate", sparse == nullptr ? "none" : rates_of(*sparse)},
+      {"the gradient scaler's scale", options.scaler == nullptr ? "none" : fmt::format("{}", options.scaler->scale())},
+      {"EagerOptions::autocast", std::string(to_string(options.autocast))},
+      {"EagerOptions::pass_empty_batches", flag_text(options.pass_empty_batches)},
+      {"EagerOptions::whole_updates", flag_text(options.whole_updates)},
+      {"EagerOptions::accumulation", count_text(options.accumulation)},
+      {"EagerOptions::max_norm", bound_text(options.max_norm)},
+      {"EagerOptions::max_value", bound_text(options.max_value)},
+      {"EagerOptions::metrics_every", count_text(options.metrics_every)},
+      {"LearnerOptions::evaluation", options.evaluate_together ? "all" : "main"}};
 }
 
 RunSettings settings_of_folder(const CheckpointFolderOptions& options) {
   return {{"CheckpointFolderOptions::every_steps", count_text(options.every_steps)},
           {"CheckpointFolderOptions::every_epochs", count_text(options.every_epochs)},
           {"CheckpointFolderOptions::every_windows", count_text(options.every_windows)},
-          {"CheckpointFolderOptions::at_end", options.at_end ? "true" : "false"}};
+          {"CheckpointFolderOptions::at_end", flag_text(options.at_end)}};
 }
 
 void check_run(GradientSync& group, Device device, const std::string& name, const RunSettings& own) {

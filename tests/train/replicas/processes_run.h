@@ -57,6 +57,7 @@ class ProcessesRun {
   explicit ProcessesRun(std::vector<std::uint32_t> split) : split_(std::move(split)) {}
 
   LearnerOptions options{.step = {.metrics_every = 2}, .evaluation = LearnerOptions::Evaluation::all};
+  std::function<void(std::size_t rank, LearnerOptions&)> set_own_options = [](std::size_t, LearnerOptions&) {};
   SyncOptions sync_options{.bucket_bytes = 64};
   /// Data of a device's own, by its number, in place of its share.
   std::function<std::unique_ptr<DataStream<Batch>>(std::size_t number, Device)> own_data;
@@ -73,6 +74,8 @@ class ProcessesRun {
                              {.batch = 3, .devices = sync.devices(), .world = world, .seed = 5});
       const BatchStream held_out(regression_examples(13, 2),
                                  {.batch = 2, .devices = sync.devices(), .world = world, .shuffle = false});
+      LearnerOptions own_options = options;
+      set_own_options(rank, own_options);
       const bool all = options.evaluation == LearnerOptions::Evaluation::all;
       const BatchStream alone(regression_examples(13, 2),
                               {.batch = 5, .devices = {sync.devices().front()}, .shuffle = false});
@@ -92,7 +95,7 @@ class ProcessesRun {
                  if (own_evaluation_data) return own_evaluation_data(world.first + d, sync.devices()[d]);
                  return all ? held_out.stream(d) : alone.stream();
                }},
-          options);
+          own_options);
       work(rank, learner);
       for (std::size_t d = 0; d < learner.devices(); ++d) ends[world.first + d] = end_of(learner, d);
     };

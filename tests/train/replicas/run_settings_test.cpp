@@ -22,9 +22,11 @@ void be_quiet(Learner& learner) {
 }
 
 /// Each process trains as `work` says; all get an error with this text, and none has made a step.
-void check_refused(const char* text, const std::function<void(std::size_t rank, Learner&)>& work,
-                   std::int64_t steps = 0) {
+void check_refused(
+    const char* text, const std::function<void(std::size_t rank, Learner&)>& work, std::int64_t steps = 0,
+    std::function<void(std::size_t, LearnerOptions&)> set_options = [](std::size_t, LearnerOptions&) {}) {
   ProcessesRun run({2, 2});
+  run.set_own_options = std::move(set_options);
   std::vector<std::int64_t> iterations(2);
   run.run([&](std::size_t rank, Learner& learner) {
     be_quiet(learner);
@@ -60,6 +62,22 @@ TEST_CASE("run settings: other limits, plans and learning rates of a process are
                   if (rank == 1) learner.optimizer(1).set_learning_rate(0.1);
                   learner.train({.epochs = 2});
                 });
+}
+
+TEST_CASE("run settings: other scaling, types of forward and steps of a process") {
+  const auto refused = [](const char* text, std::function<void(LearnerOptions&)> set) {
+    check_refused(
+        text, [](std::size_t, Learner& learner) { learner.train({.epochs = 2}); }, 0,
+        [&](std::size_t rank, LearnerOptions& options) {
+          if (rank == 1) set(options);
+        });
+  };
+  refused("the gradient scaler's scale is none on rank 0 cpu:0 and 256 on rank 1 cpu:2",
+          [](LearnerOptions& options) { options.scaling = GradientScalerOptions{.initial_scale = 256.0}; });
+  refused("EagerOptions::autocast is f32 on rank 0 cpu:0 and bf16 on rank 1 cpu:2",
+          [](LearnerOptions& options) { options.step.autocast = DType::bf16; });
+  refused("EagerOptions::pass_empty_batches is false on rank 0 cpu:0 and true on rank 1 cpu:2",
+          [](LearnerOptions& options) { options.step.pass_empty_batches = true; });
 }
 
 TEST_CASE("run settings: checkpoints at other times, and a folder of one process alone") {
