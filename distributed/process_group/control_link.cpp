@@ -261,7 +261,8 @@ void ControlLink::take(const ControlEvent& event) {
   if (const auto* lost = std::get_if<PeerLost>(&event)) {
     const std::chrono::duration<double> silent = std::chrono::steady_clock::now() - lost->since;
     lose(lost->rank, lost->reason == PeerLost::Reason::silent
-                         ? fmt::format("has said nothing for {:.3g} s (stopped, or cut off)", silent.count())
+                         ? fmt::format("has said nothing for {:.3g} s (stopped, or cut off; ProcessOptions::silence)",
+                                       silent.count())
                          : std::string("is lost: its connection has ended"));
   }
 }

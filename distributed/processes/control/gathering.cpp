@@ -147,7 +147,7 @@ void Loop::refuse(const std::string& why) {
 
 void Loop::fail(const std::string& why) {
   failed_ = true;
-  mailbox_.fail("[rendezvous] " + why);
+  mailbox_.fail(own_.job.empty() ? "[rendezvous] " + why : fmt::format("[rendezvous] {} (job \"{}\")", why, own_.job));
 }
 
 // Who does not take it asks again, or is gone.

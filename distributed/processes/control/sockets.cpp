@@ -15,7 +15,8 @@ namespace {
 
 [[noreturn]] void raise_last(const char* what, const std::string& on = "") {
   const int error = zmq_errno();
-  raise<Error>("[control channel] {}{}{}: {}", what, on.empty() ? "" : " ", on, zmq_strerror(error));
+  const char* const remedy = error == EMFILE ? " (the limit of open files, ulimit -n, is too low)" : "";
+  raise<Error>("[control channel] {}{}{}: {}{}", what, on.empty() ? "" : " ", on, zmq_strerror(error), remedy);
 }
 
 /// A part while it is libzmq's.
