@@ -203,6 +203,7 @@ class DistributedSyncServer {
   SyncRound start_round();
   bool refuse_misfit(const SubmitGradient&, const SyncParameter&);
   MemberIndex first_member() const;
+  void learn_layout();
   void make_buffers_equal();
   void serve_follower(MemberIndex);
   void compare_replicas();

@@ -30,6 +30,8 @@ struct DeviceWords {
 };
 static_assert(sizeof(WordsHeader) == 32 && sizeof(DeviceWords) == 24);
 
+constexpr std::uint32_t kProposes = 1U << 31U;  // beside the number of devices: an order goes with the sets
+
 constexpr std::size_t kMostDigested = 16;
 constexpr std::size_t kMostKnown = 64;
 
@@ -56,6 +58,15 @@ std::uint64_t digest(const RequiredSet& set) {
   return hash;
 }
 
+bool is_permutation(std::span<const ParameterId> order, std::size_t parameters) {
+  std::vector<bool> seen(parameters);
+  for (const ParameterId id : order) {
+    if (id.value >= parameters || seen[id.value]) return false;
+    seen[id.value] = true;
+  }
+  return order.size() == parameters;
+}
+
 const std::shared_ptr<const RequiredSet>& empty_set() {
   static const auto set = std::make_shared<const RequiredSet>();
   return set;
@@ -75,11 +86,15 @@ std::uint64_t RoundAgreement::digest_of(const std::shared_ptr<const RequiredSet>
   return digested_.back().digest;
 }
 
+void RoundAgreement::propose(std::vector<ParameterId> order) {
+  if (order.size() <= kMostOrdered) proposed_ = std::move(order);
+}
+
 Bytes RoundAgreement::words(const Agree& agree) {
   const std::size_t devices = agree.registrations.size();
   Bytes bytes(sizeof(WordsHeader) + devices * sizeof(DeviceWords));
   write(bytes, 0,
-        WordsHeader{agree.generation, static_cast<std::uint32_t>(devices),
+        WordsHeader{agree.generation, static_cast<std::uint32_t>(devices) | (proposed_.empty() ? 0 : kProposes),
                     static_cast<std::uint32_t>(model_.parameters), model_.description, model_.values});
   for (std::size_t i = 0; i < devices; ++i) {
     const auto& [required, weight, contributes, left] = agree.registrations[i];
@@ -92,6 +107,7 @@ Bytes RoundAgreement::words(const Agree& agree) {
 void RoundAgreement::hear_words(std::int64_t generation, std::span<const Bytes> by_rank) {
   heard_.clear();
   difference_.clear();
+  order_comes_ = false;
   for (std::size_t rank = 0; rank < by_rank.size(); ++rank) {
     const Bytes& bytes = by_rank[rank];
     if (bytes.size() != sizeof(WordsHeader) + devices_.at(rank) * sizeof(DeviceWords))
@@ -100,6 +116,7 @@ void RoundAgreement::hear_words(std::int64_t generation, std::span<const Bytes> 
     const auto header = read<WordsHeader>(bytes, 0);
     if (header.generation != generation)
       raise<SyncError>("[sync] rank {} is in generation {}, this process in {}", rank, header.generation, generation);
+    if (rank == 0) order_comes_ = (header.devices & kProposes) != 0;
     if (difference_.empty())
       difference_ = difference_from(rank, {header.parameters, header.description, header.values});
     for (std::uint32_t device = 0; device < devices_[rank]; ++device) {
@@ -111,6 +128,7 @@ void RoundAgreement::hear_words(std::int64_t generation, std::span<const Bytes> 
 }
 
 std::optional<Agreement> RoundAgreement::agreed() const {
+  if (order_comes_) return std::nullopt;
   for (std::size_t rank = 0; rank < devices_.size(); ++rank)
     if (!tellers(rank).empty()) return std::nullopt;
   return agreement();
@@ -157,6 +175,8 @@ Bytes RoundAgreement::sets(const Agree& agree) const {
     for (const ParameterId id : required->parameters())
       bytes[i * length + id.value / 8] |= std::byte{1} << (id.value % 8);
   }
+  const auto order = std::as_bytes(std::span(proposed_));
+  bytes.insert(bytes.end(), order.begin(), order.end());
   return bytes;
 }
 
@@ -164,12 +184,15 @@ Agreement RoundAgreement::hear_sets(std::span<const Bytes> by_rank) {
   const std::size_t length = (model_.parameters + 7) / 8;
   std::vector<std::shared_ptr<const RequiredSet>> told;
   std::vector<std::uint64_t> digests;
+  std::shared_ptr<const std::vector<ParameterId>> order;
   for (std::size_t rank = 0; rank < by_rank.size(); ++rank) {
     const auto from = tellers(rank);
     const Bytes& bytes = by_rank[rank];
-    if (bytes.size() != from.size() * length)
+    const std::size_t ordered = rank == 0 && order_comes_ ? model_.parameters : 0;
+    if (bytes.size() != from.size() * length + ordered * sizeof(ParameterId))
       raise<SyncError>("[sync] rank {} said {} bytes about what {} of its devices require", rank, bytes.size(),
                        from.size());
+    if (ordered > 0) order = order_of(std::span(bytes).subspan(from.size() * length));
     for (std::size_t i = 0; i < from.size(); ++i) {
       std::vector<ParameterId> ids;
       for (std::uint32_t id = 0; id < model_.parameters; ++id)
@@ -183,7 +206,19 @@ Agreement RoundAgreement::hear_sets(std::span<const Bytes> by_rank) {
     }
   }
   for (std::size_t i = 0; i < told.size(); ++i) known_.try_emplace(digests[i], std::move(told[i]));
-  return agreement();
+  proposed_.clear();
+  Agreement all = agreement();
+  all.order = std::move(order);
+  return all;
+}
+
+std::shared_ptr<const std::vector<ParameterId>> RoundAgreement::order_of(std::span<const std::byte> bytes) const {
+  std::vector<ParameterId> order(model_.parameters);
+  std::memcpy(order.data(), bytes.data(), bytes.size());
+  if (!is_permutation(order, model_.parameters))
+    raise<SyncError>("[sync] the order of gradients that rank 0 proposes has not each of {} parameters once",
+                     model_.parameters);
+  return std::make_shared<const std::vector<ParameterId>>(std::move(order));
 }
 
 Agreement RoundAgreement::agreement() const {

@@ -19,7 +19,8 @@ using Bytes = std::vector<std::byte>;
 /// Words of the processes of a group to one another in a round, to the bytes and from them: pure, no links or threads.
 /// In each generation every process gives 56 bytes for its first device and 24 for each other (`words`), of which a
 /// required set is a digest. Only when a digest is new to them do they exchange the sets themselves, once. All see the
-/// same bytes, so that all know, or lack, the same sets.
+/// same bytes, so that all know, or lack, the same sets. With the sets goes the order of a layout that rank 0 proposes:
+/// it holds for all from the generation after.
 class RoundAgreement {
  public:
   /// Digests of what must be the same in all processes.
@@ -31,6 +32,10 @@ class RoundAgreement {
   /// `devices`: number of each process's, by rank.
   RoundAgreement(const Model&, int rank, std::vector<std::uint32_t> devices);
 
+  /// Takes an order of the layout's gradients, each parameter once, which the next words propose; on rank 0. One of
+  /// more than kMostOrdered parameters is left out: the layout stays as it is.
+  void propose(std::vector<ParameterId> order);
+  static constexpr std::size_t kMostOrdered = 8192;
   /// The words of this process about a generation.
   Bytes words(const Agree&);
   /// Takes all processes' words, by rank. Throws SyncError naming the rank for bytes that are none, and for another
@@ -42,7 +47,8 @@ class RoundAgreement {
   /// The agreement; none: the sets are to be exchanged, too. After `hear_words`.
   std::optional<Agreement> agreed() const;
 
-  /// The sets of this process's devices that not all processes know; after `hear_words` gave none.
+  /// The sets of this process's devices that not all processes know, and the order that it proposes; after `agreed`
+  /// gave none.
   Bytes sets(const Agree&) const;
   /// The agreement, from all processes' sets by rank. Throws SyncError naming the rank for bytes that are none, or that
   /// do not fit its words.
@@ -61,15 +67,18 @@ class RoundAgreement {
   std::string difference_from(std::size_t rank, const Model&) const;
   std::vector<std::size_t> tellers(std::size_t rank) const;
   Agreement agreement() const;
+  std::shared_ptr<const std::vector<ParameterId>> order_of(std::span<const std::byte>) const;
 
   Model model_;
   std::size_t rank_;
   std::vector<std::uint32_t> devices_;
   std::vector<Known> digested_;  // this process's, newest last
   std::unordered_map<std::uint64_t, std::shared_ptr<const RequiredSet>>
-      known_;                  // sets that all processes know, by digest
-  std::vector<Device> heard_;  // all processes' devices, in order
-  std::string difference_;     // text about the first process whose model or values are others
+      known_;                          // sets that all processes know, by digest
+  std::vector<Device> heard_;          // all processes' devices, in order
+  std::vector<ParameterId> proposed_;  // this process's order, until all have heard it
+  bool order_comes_ = false;           // rank 0's words propose one
+  std::string difference_;             // text about the first process whose model or values are others
 };
 
 }  // namespace tutti

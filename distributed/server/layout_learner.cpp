@@ -23,22 +23,26 @@ void LayoutLearner::guess(std::span<const SyncParameter> parameters) {
   set(std::make_shared<const GradientLayout>(parameters, order));
 }
 
-bool LayoutLearner::learn(std::span<const SyncParameter> parameters) {
+std::optional<std::vector<ParameterId>> LayoutLearner::learn(std::span<const SyncParameter> parameters) {
   constexpr int kPatience = 3;
-  if (order_.empty() || policy_ == Policy::fixed) return false;
+  if (order_.empty() || policy_ == Policy::fixed) return std::nullopt;
   GradientLayout::sort(order_, parameters);
   const bool agrees = std::ranges::is_sorted(order_, {}, [&](ParameterId id) { return layout_->position_of(id); });
   disagreements_ = agrees ? 0 : disagreements_ + 1;
   const bool guessed = !std::exchange(learned_, true);
   const bool may_follow = policy_ == Policy::follow && disagreements_ >= kPatience;
-  if (agrees || !(guessed || may_follow)) return false;
+  if (agrees || !(guessed || may_follow)) return std::nullopt;
   disagreements_ = 0;
   std::vector<bool> seen(parameters.size());
   for (const ParameterId id : order_) seen[id.value] = true;
   for (const GradientLayout::Place& place : layout_->places())
     if (!seen[place.parameter.value]) order_.push_back(place.parameter);
-  set(std::make_shared<const GradientLayout>(parameters, order_));
-  return true;
+  return std::move(order_);
+}
+
+void LayoutLearner::adopt(std::span<const SyncParameter> parameters, std::span<const ParameterId> order) {
+  disagreements_ = 0;
+  set(std::make_shared<const GradientLayout>(parameters, order));
 }
 
 }  // namespace tutti

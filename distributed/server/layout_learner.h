@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -32,8 +33,10 @@ class LayoutLearner {
   void begin_generation() { order_.clear(); }
   /// A gradient of the member whose order counts is final.
   void note(ParameterId id) { order_.push_back(id); }
-  /// Ends a generation. True if the next has another layout.
-  bool learn(std::span<const SyncParameter>);
+  /// Ends a generation: the order of all parameters that the layout had better have; none: it may stay.
+  std::optional<std::vector<ParameterId>> learn(std::span<const SyncParameter>);
+  /// Takes an order of all parameters for the layout from now on.
+  void adopt(std::span<const SyncParameter>, std::span<const ParameterId> order);
 
  private:
   void set(std::shared_ptr<const GradientLayout>);

@@ -48,6 +48,8 @@ class OtherProcesses {
   /// Calls of the link that any thread may make.
   void poll() noexcept { link_->poll(); }
   bool sleep_to_hear() noexcept { return link_->sleep_to_hear(); }
+  /// Proposes, on rank 0, an order of the layout's gradients with the next question; the agreement brings it to all.
+  void propose(std::vector<ParameterId> order) { rounds_->propose(std::move(order)); }
   void ask(const Agree&);
   /// Asks all to have come as far, where nothing was launched.
   void ask_commit(std::int64_t generation);

@@ -239,12 +239,28 @@ void DistributedSyncServer::make_buffers_equal() {
   }
 }
 
+// Of several processes rank 0 learns, and all take its order when they have agreed on a round with it.
+void DistributedSyncServer::learn_layout() {
+  const auto adopt = [&](std::span<const ParameterId> order) {
+    layouts_.adopt(replicas_.parameters(), order);
+    ledger_->set_layout(layouts_.current());
+  };
+  if (round_.agreement && round_.agreement->order) adopt(*round_.agreement->order);
+  if (members_.number(0) != 0) return;
+  auto order = layouts_.learn(replicas_.parameters());
+  if (!order) return;
+  if (others_)
+    others_->propose(*std::move(order));
+  else
+    adopt(*order);
+}
+
 void DistributedSyncServer::perform(const Release& release) {
   round_.result->total_weight = release.total_weight;
   if (options_.compression) options_.compression->commit();
   if (release.total_weight == 0.0) launches_.submissions().drop_gradients();  // nothing took them
   recorder_.released(release.generation, release.total_weight, communicator_->enabled(), Clock::now());
-  if (layouts_.learn(replicas_.parameters())) ledger_->set_layout(layouts_.current());
+  learn_layout();
   make_buffers_equal();
   for (MemberIndex member = 0; member < members_.size(); ++member)
     if (!round_.ended.waits(member) && ledger_->has_left(member) && followers_.follows(member))

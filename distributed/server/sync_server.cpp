@@ -18,11 +18,11 @@ thread_local const DistributedSyncServer* called_back = nullptr;  // whose `warn
 
 // Across processes all reduce in the layout's order, and none knows in which order others' gradients become final.
 LayoutLearner::Policy layout_policy(const SyncOptions& options, bool other_processes) {
-  if (options.sharding != Sharding::none || other_processes) return LayoutLearner::Policy::fixed;
-  // With double buffering devices are in their next step when one is released, and a replay writes to the places it
-  // knows.
-  return options.overlap == Overlap::double_buffered ? LayoutLearner::Policy::learn_once
-                                                     : LayoutLearner::Policy::follow;
+  if (options.sharding != Sharding::none) return LayoutLearner::Policy::fixed;
+  if (options.overlap != Overlap::double_buffered) return LayoutLearner::Policy::follow;
+  // Devices are in their next step when one is released, and a replay writes to the places it knows. What other
+  // processes learn comes a step later.
+  return other_processes ? LayoutLearner::Policy::fixed : LayoutLearner::Policy::learn_once;
 }
 
 }  // namespace

@@ -125,6 +125,62 @@ TEST_CASE("round_agreement: any sets, weights and leaves of processes with sever
   }
 }
 
+TEST_CASE("round_agreement: an order that rank 0 proposes comes to all with the sets, once") {
+  Processes processes({1, 2});
+  const std::vector<Agree> same{{1, {device({0, 1}, 2)}}, {1, {device({0, 1}, 3), device({0}, 1)}}};
+  CHECK(processes.agree(same).order == nullptr);
+  std::vector<ParameterId> order;
+  for (std::uint32_t id = 0; id < kParameters; ++id) order.push_back({(id * 3) % std::uint32_t{kParameters}});
+  processes.all[0].propose(order);
+  const Agreement agreement = processes.agree(same);
+  CHECK(processes.sets_exchanged);
+  CHECK(processes.longest <= 32 + 2 * 24);  // not in the words
+  REQUIRE(agreement.order != nullptr);
+  CHECK(*agreement.order == order);
+  CHECK(processes.agree(same).order == nullptr);
+  CHECK_FALSE(processes.sets_exchanged);
+  // Beside sets that are new, and in every process.
+  processes.all[0].propose(order);
+  const std::vector<Agree> other{{1, {device({2}, 2)}}, {1, {device({3}, 3), device({4}, 1)}}};
+  std::vector<Bytes> words;
+  std::vector<Bytes> sets;
+  for (std::size_t rank = 0; rank < 2; ++rank) words.push_back(processes.all[rank].words(other[rank]));
+  for (RoundAgreement& each : processes.all) each.hear_words(1, words);
+  for (std::size_t rank = 0; rank < 2; ++rank) sets.push_back(processes.all[rank].sets(other[rank]));
+  for (RoundAgreement& each : processes.all) {
+    const Agreement heard = each.hear_sets(sets);
+    REQUIRE(heard.order != nullptr);
+    CHECK(*heard.order == order);
+    CHECK(heard.weight({4}) == 1.0);
+  }
+}
+
+TEST_CASE("round_agreement: an order that is none is refused, and one of too many parameters is not proposed") {
+  const std::vector<std::uint32_t> devices{1, 1};
+  const Agree mine{1, {device({0}, 1)}};
+  const auto error_of_order = [&](std::size_t place, std::uint32_t value) {
+    Processes processes(devices);
+    std::vector<ParameterId> order;
+    for (std::uint32_t id = 0; id < kParameters; ++id) order.push_back({id});
+    order[place] = {value};
+    processes.all[0].propose(order);
+    return error_of([&] { processes.agree({mine, mine}); });
+  };
+  CHECK(error_of_order(3, 3).empty());
+  CHECK(error_of_order(3, 4) ==
+        "[sync] the order of gradients that rank 0 proposes has not each of 11 parameters once");
+  CHECK(error_of_order(3, kParameters).find("proposes has not each") != std::string::npos);
+
+  constexpr std::size_t kMany = RoundAgreement::kMostOrdered + 1;
+  RoundAgreement large({kMany, 5, 9}, 0, {1});
+  std::vector<ParameterId> order;
+  for (std::uint32_t id = 0; id < kMany; ++id) order.push_back({id});
+  large.propose(order);
+  const std::vector<Bytes> words{large.words(mine)};
+  large.hear_words(1, words);
+  CHECK(large.hear_sets(std::vector<Bytes>{large.sets(mine)}).order == nullptr);
+}
+
 TEST_CASE("round_agreement: what does not fit names the rank") {
   const Agree mine{5, {device({0}, 1)}};
   const auto hear = [&](const Bytes& other) {

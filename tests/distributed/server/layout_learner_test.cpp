@@ -24,7 +24,9 @@ std::vector<std::uint32_t> order_of(const LayoutLearner& learner) {
 bool learns_from(LayoutLearner& learner, std::initializer_list<std::uint32_t> order) {
   learner.begin_generation();
   for (const std::uint32_t id : order) learner.note({id});
-  return learner.learn(kParameters);
+  const auto learned = learner.learn(kParameters);
+  if (learned) learner.adopt(kParameters, *learned);
+  return learned.has_value();
 }
 
 }  // namespace
