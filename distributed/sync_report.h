@@ -11,6 +11,8 @@
 
 namespace tutti {
 
+class GradientSync;
+
 /// Record of the server's last steps, oldest first. Times are of std::chrono::steady_clock.
 struct SyncReport {
   using Time = std::chrono::steady_clock::time_point;
@@ -50,5 +52,11 @@ struct SyncReport {
 /// The report in Chrome's trace event format, one track per device and one for reductions: open it in Perfetto or
 /// chrome://tracing. Throws DataError naming the path if it cannot be written.
 void write_chrome_trace(const SyncReport&, const std::string& path);
+
+/// Writes one trace of all processes, by the first process. A collective: each process calls it from one thread, for
+/// all of its devices, at the same place. Times are the first process's: clocks of one host are the same, those of
+/// others are compared at the commits that both saw, so that they differ by less than a message takes. Throws the
+/// group's SyncError on all processes, and on the first one DataError naming the path if it cannot be written.
+void write_chrome_trace(GradientSync&, const std::string& path);
 
 }  // namespace tutti

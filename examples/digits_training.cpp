@@ -127,8 +127,8 @@ class Run {
     result.steps = learner_.main().iteration();
     result.images_per_second = static_cast<double>(options_.epochs * batches_.examples()) / result.seconds;
     result.test_accuracy = learner_.main().storage().latest("evaluation/accuracy")->value;
+    write_chrome_trace(sync_, options_.output + "/trace.json");
     if (!result.first_process) return result;
-    write_chrome_trace(sync_.report(), options_.output + "/trace.json");
     result.reduction = processes_.alone() ? measure_reduction() : cost_of(sync_.report());
     const ReductionCost& cost = result.reduction;
     if (cost.exposed)
