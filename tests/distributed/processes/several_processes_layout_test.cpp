@@ -2,6 +2,7 @@
 // Of several processes rank 0 learns the order in which gradients become final, and all take it at once.
 #include <tutti/autodiff/operations.h>
 #include <tutti/distributed/sync_report.h>
+#include <tutti/distributed/sync_server.h>
 #include <tutti/nn/linear.h>
 #include <tutti/nn/module.h>
 #include <tutti/optim/sgd.h>
@@ -54,6 +55,7 @@ void train(GradientSync& sync, std::vector<Shuffled>& replicas, std::size_t firs
       step.backward(mean(y * y));
       optimizer.step();
     }
+    if (sync.server().options().overlap == Overlap::double_buffered && sync.flush(device)) optimizer.step();
     for (const Tensor& parameter : replicas[d].parameters())
       for (const float value : parameter.to_vector<float>()) parameters[first + d].push_back(value);
   });
@@ -94,7 +96,7 @@ TEST_CASE("several_processes, layout: all take the order that rank 0 has learned
         train(sync, replicas, group.first_of(rank), kSteps, parameters);
         reports[rank] = sync.report();
       });
-      CHECK(errors == std::vector<std::string>(split.size()));
+      for (const std::string& error : errors) CHECK(error == "");
       for (const SyncReport& report : reports) {
         REQUIRE(report.steps.size() == kSteps);
         for (std::size_t step = 0; step < kSteps; ++step) CHECK(order_of(report, step) == (step < 2 ? "fts" : "tsf"));
@@ -114,7 +116,7 @@ TEST_CASE("several_processes, layout: they follow another order when three steps
     train(sync, replicas, group.first_of(rank), kTurns, parameters);
     reports[rank] = sync.report();
   });
-  CHECK(errors == std::vector<std::string>(2));
+  for (const std::string& error : errors) CHECK(error == "");
   for (const SyncReport& report : reports)
     for (std::size_t step = 0; step < kSteps; ++step)
       CHECK(order_of(report, step) == (step < 2 ? "fts" : step < 7 ? "tsf" : "fst"));
@@ -131,7 +133,7 @@ TEST_CASE("several_processes, layout: with double buffering it stays") {
         train(sync, replicas, group.first_of(rank), kSteps, parameters);
         reports[rank] = sync.report();
       });
-  CHECK(errors == std::vector<std::string>(2));
+  for (const std::string& error : errors) CHECK(error == "");
   for (const SyncReport& report : reports)
     for (std::size_t step = 0; step < report.steps.size(); ++step) CHECK(order_of(report, step) == "fts");
 }
