@@ -118,8 +118,7 @@ class Run {
     if (interrupt_->interrupted()) {
       result.interrupted = fmt::format(
           "interrupted after step {} of {}: {}/metrics.jsonl has the {} epochs before; the network is not kept, and "
-          "the "
-          "same command begins anew",
+          "the same command begins anew",
           learner_.main().iteration(), options_.epochs * batches_.steps(), options_.output, reported_epochs_);
       return result;
     }

@@ -158,8 +158,7 @@ void GradientSync::set_reductions_enabled(bool enabled) {
   if (server().has_others())
     raise<SyncError>(
         "[sync.set_reductions_enabled] a group of several processes cannot switch its reductions: others would wait "
-        "for "
-        "one that this process leaves out");
+        "for one that this process leaves out");
   group_->server_here("sync.set_reductions_enabled").communicator().set_enabled(enabled);
 }
 

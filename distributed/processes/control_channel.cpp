@@ -74,8 +74,7 @@ void check_secret(const LaunchPlace& place, const JobSecret& secret, const std::
           "[rendezvous] \"{}\" is {}, which other hosts reach, and the job has no secret: write one into a file of "
           "mode "
           "0600 (head -c 32 /dev/urandom | base64) and name it in TUTTI_SECRET_FILE, or set TUTTI_SECRET, the same for "
-          "all "
-          "processes",
+          "all processes",
           place.address, each.text);
 }
 

@@ -48,8 +48,7 @@ std::string fault_text(const Fault& fault, const std::exception_ptr& cause, cons
     case Kind::bad_weight_outside:
       return fmt::format(
           "[sync] device {} of the group, which another process has, registered generation {} with a weight that makes "
-          "a "
-          "sum of weights that f32 cannot hold",
+          "a sum of weights that f32 cannot hold",
           fault.value, generation);
     case Kind::out_of_order:
       return fmt::format("[sync] {} spoke of generation {} while generation {} was due", member, fault.value,

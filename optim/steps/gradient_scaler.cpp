@@ -105,8 +105,7 @@ bool GradientScaler::step(Optimizer& optimizer) {
   if (scaled_after_unscale_)
     raise(
         "[GradientScaler] a loss was scaled after gradients had been unscaled, so that some may be divided by the "
-        "scale "
-        "and some not: call update after each step, also after one that failed or was left out");
+        "scale and some not: call update after each step, also after one that failed or was left out");
   bool finite = true;
   std::size_t known = 0;
   std::vector<Tensor> scaled;

@@ -168,8 +168,7 @@ void Replica::refuse_foreign(const Optimizer& optimizer) const {
     if (!parameter.requires_grad() || gradients_.owns(parameter)) continue;
     raise<SyncError>(
         "[attach] parameter {} of the optimizer for {}, {} {}, is none of the replica's: it would be trained without "
-        "the "
-        "other devices. Make it a member of the module, or give it to an optimizer of its own",
+        "the other devices. Make it a member of the module, or give it to an optimizer of its own",
         position, place_.name(), to_string(parameter.dtype()), to_string(parameter.shape()));
   }
 }

@@ -110,8 +110,7 @@ std::vector<Address> resolve(const LaunchPlace& place) {
   if (place.address.empty() || place.port == 0)
     raise<Error>(
         "[rendezvous] {} does not tell the {} where rank 0 waits: set TUTTI_RENDEZVOUS to \"host:port\", the same for "
-        "all "
-        "processes",
+        "all processes",
         place.launcher, place.address.empty() ? "address" : "port");
   const Resolved resolved = look_up(place.address, place.port, 0);
   std::vector<Address> all;
@@ -143,8 +142,7 @@ std::vector<Address> own_addresses(const LaunchPlace& place, const std::vector<A
   if (others && std::ranges::all_of(own, &Address::loopback))
     raise<Error>(
         "[rendezvous] \"{}\" is {} here, an address that only this host reaches, but {} of the job's {} processes are "
-        "on "
-        "other hosts: name an address of this host's network, or mend /etc/hosts",
+        "on other hosts: name an address of this host's network, or mend /etc/hosts",
         place.address, texts(own), place.size - place.local_size, place.size);
   return own;
 }
