@@ -20,6 +20,7 @@ constexpr auto kRetry = 2ms;                                       // wait befor
 constexpr auto kFarewell = 300ms;
 constexpr auto kPublication = 50ms;
 constexpr auto kProbe = 10ms;          // from the end of a connection to a look at whose it was
+constexpr auto kProof = 50ms;          // from the end of rank 0's connection to its loss: a death is proven meanwhile
 constexpr auto kBetweenProbes = 50ms;  // however many connections end: strangers' do, too
 
 }  // namespace
@@ -144,11 +145,22 @@ void Loop::beat(Time now) {
 
 // On rank 0 nothing says whose connection has ended: the next heartbeat, to all, finds it.
 void Loop::notice_ended(Time now) {
-  if (!star_->take_ended()) return;
-  if (is_coordinator())
-    next_beat_ = std::min(next_beat_, std::max<Time>(last_beat_ + kBetweenProbes, now + kProbe));
+  const bool has_ended = star_->take_ended();
+  if (is_coordinator()) {
+    if (has_ended) next_beat_ = std::min(next_beat_, std::max<Time>(last_beat_ + kBetweenProbes, now + kProbe));
+    return;
+  }
+  if (has_ended || line_ended_) disconnect(0, now);
+}
+
+// Rank 0, if it is watched, may be dead: it is lost when that is not proven soon.
+void Loop::disconnect(int rank, Time now) {
+  if (is_coordinator()) return lose(rank, PeerLost::Reason::disconnected);
+  if (!line_ended_) line_ended_ = now;
+  if (watch_->watches(rank) && now < *line_ended_ + kProof)
+    next_beat_ = std::min<Time>(next_beat_, *line_ended_ + kProof);
   else
-    lose(0, PeerLost::Reason::disconnected);
+    lose(rank, PeerLost::Reason::disconnected);
 }
 
 void Loop::look_for_deaths() {
@@ -181,11 +193,11 @@ void Loop::flush(int rank) {
         peer.bytes -= peer.waiting.front().size();
         peer.waiting.pop_front();
         break;
-      case Socket::Sent::gone: return lose(rank, PeerLost::Reason::disconnected);
+      case Socket::Sent::gone: return disconnect(rank, Clock::now());
       case Socket::Sent::full:
         // A line that has just ended takes nothing either.
         star_->serve();
-        if (!is_coordinator() && !star_->line_is_up()) return lose(rank, PeerLost::Reason::disconnected);
+        if (!is_coordinator() && !star_->line_is_up()) return disconnect(rank, Clock::now());
         if (peer.bytes > kMostWaitingBytes) lose(rank, PeerLost::Reason::overflow);
         return;
     }

@@ -12,6 +12,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -64,6 +65,7 @@ class Loop {
   bool has_waiting() const;
   bool ends(Time now);
   bool is_refusing(Time now) const { return now < refusing_until_; }
+  void disconnect(int rank, Time now);
   void lose(int rank, PeerLost::Reason);
   void publish(Time now);
 
@@ -83,8 +85,9 @@ class Loop {
   Time next_beat_;  // next hello, during the rendezvous
   Time last_beat_;
   Time next_publication_;
-  Time end_;             // latest end, once stopped
-  std::string refusal_;  // rank 0's, for all that say hello
+  std::optional<Time> line_ended_;  // end of the connection to rank 0
+  Time end_;                        // latest end, once stopped
+  std::string refusal_;             // rank 0's, for all that say hello
   Time refusing_until_;
   std::uint64_t garbage_ = 0;
   bool open_ = false;
