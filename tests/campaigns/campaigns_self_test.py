@@ -28,6 +28,10 @@ rank, size = int(os.environ["TUTTI_RANK"]), int(os.environ["TUTTI_WORLD_SIZE"])
 folder = pathlib.Path(os.environ["TUTTI_SECRET_FILE"]).parent
 door = socket.create_server(("0.0.0.0" if wrong == "open door" else "127.0.0.1", 0))
 door.setblocking(False)
+inner = [socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) for _ in range(0 if wrong == "no doors" else 2)]
+for number, each in enumerate(inner):
+    each.bind("\\0campaigns-self-test-{{}}-{{}}".format(os.getpid(), number))
+    each.listen(100)
 (folder / "rank{{}}.part".format(rank)).write_text(str(os.getpid()))
 (folder / "rank{{}}.part".format(rank)).rename(folder / "rank{{}}".format(rank))
 others = {{}}
@@ -55,7 +59,7 @@ def state(pid):
         return open("/proc/{{}}/stat".format(pid)).read().rpartition(")")[2].split()[0]
     except OSError:
         return "gone"
-say("engine", engine)
+say("engine", "network" if engine != "automatic" or wrong == "another engine" else "shared memory")
 visited = 0
 stopped = {{}}
 looked = time.monotonic()
@@ -138,6 +142,7 @@ class Campaigns(unittest.TestCase):
         self.found("no pid", signal.SIGKILL, "does not name rank 1, its host and pid")
         self.found("neighbour", signal.SIGKILL, "rank 0 does not name rank 1")
         self.found("crashes", signal.SIGKILL, "status -6, without a word")
+        self.found("another engine", signal.SIGKILL, "rank 0 has the engine network, not shared memory")
         self.found("accuses", signal.SIGSTOP, "the thawed process accuses another")
         self.found("no reason", signal.SIGSTOP, "does not say that it stood still")
 
@@ -158,7 +163,8 @@ class Campaigns(unittest.TestCase):
     def test_strangers(self):
         options = ("--seconds", "1", "--count", "40", "--engines", "automatic")
         texts = {"": "1 passed, 0 failed", "fragile": "rank 0 failed", "open door": "it listens at all addresses",
-                 "changed by strangers": "with strangers it gave"}
+                 "changed by strangers": "with strangers it gave", "no doors": "they never saw a door of the engine",
+                 "another engine": "rank 0 has the engine network, not shared memory"}
         for wrong, text in texts.items():
             with unittest.mock.patch.object(strangers, "LATER", 0.3):
                 status, output = self.run_campaign(strangers, wrong, *options)

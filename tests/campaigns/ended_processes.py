@@ -29,6 +29,7 @@ RENDEZVOUS = 5.0
 REFUSING = 1.0  # s, for rank 0 to tell the others why there is no job, and for all to be loaded
 LONG, SHORT = 1_000_000, 400  # steps
 RANK = re.compile(r"rank (\d+)\b")
+BLAMELESS = re.compile(r"\branks? [\d, ]+ ha(s|ve) come\b| for rank 0\b")  # whoever these words name
 NOT_COME = r"\[rendezvous\] .*(\brank {0} (is missing|died)\b| for rank {0}\b(?!, which said))"  # of this rank
 
 
@@ -131,12 +132,14 @@ class Run:
         time_of_error, text = error
         self.outcome.told = text.splitlines()[0]
         self.outcome.delay = max(self.outcome.delay or 0, time_of_error - at)
-        if self.plan.moment == "connecting" and re.search(NOT_COME.format(self.victim.rank), text):
-            pass  # where and as what it runs, nobody has heard
-        elif not re.search(rf"rank {self.victim.rank} on \S+ \(pid {self.victim.pid}\)", text):
+        # Where and as what one runs that does not come, nobody has heard.
+        may_be_unknown = self.plan.moment == "connecting" and re.search(NOT_COME.format(self.victim.rank), text)
+        if not may_be_unknown and not re.search(rf"rank {self.victim.rank} on \S+ \(pid {self.victim.pid}\)", text):
             return self.miss(f"rank {each.rank} does not name rank {self.victim.rank}, its host and pid")
-        elif others := {int(rank) for rank in RANK.findall(text)} - {self.victim.rank, each.rank}:
+        if others := {int(rank) for rank in RANK.findall(BLAMELESS.sub("", text))} - {self.victim.rank, each.rank}:
             return self.miss(f"rank {each.rank} names {sorted(others)}, too")
+        if wrong := self.job.wrong_engine(each):
+            return self.miss(wrong)
         limit = PROMPT + self.options.slack + (SILENCE if self.plan.signal == signal.SIGSTOP else 0)
         if self.plan.moment == "connecting":
             limit = max(limit, self.started - at + RENDEZVOUS + REFUSING + self.options.slack)

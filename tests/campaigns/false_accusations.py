@@ -30,7 +30,7 @@ def main():
                 results = [each.line("trained ").split()[-1:] for each in job.processes]
                 first = first or results[0]
                 well = (ended and results == [first] * 2 and first and
-                        all(each.process.returncode == 0 for each in job.processes))
+                        all(each.process.returncode == 0 and not job.wrong_engine(each) for each in job.processes))
                 times += [each for _, _, hundred in job.processes[0].steps() for each in hundred]
                 passed, failed = passed + bool(well), failed + (not well)
                 if not well:

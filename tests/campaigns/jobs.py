@@ -5,6 +5,7 @@ import argparse
 import contextlib
 import os
 import pathlib
+import random
 import re
 import secrets
 import signal
@@ -109,6 +110,14 @@ class Process:
                 f"{steps[-1][0] if steps else 0} steps: " + "\n    ".join(lines))[:MAX_SHOWN]
 
 
+def free_port():
+    """A port where nobody listens, of those that systems give to no connection."""
+    for port in random.sample(range(10_000, 32_000), 100):
+        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port
+    raise RuntimeError("no free port")
+
+
 class Job:
     """Processes of one training on this host, with a secret of their own. Ends them when it goes."""
 
@@ -119,18 +128,23 @@ class Job:
         self.secret.write_text(secrets.token_hex(32), encoding="ascii")
         self.command = [str(options.program), str(steps), engine, str(silence), str(rendezvous)]
         self.ranks = ranks
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            self.address = f"127.0.0.1:{free.getsockname()[1]}"
+        self.engine = "shared memory" if engine == "automatic" else "network"
+        self.address = f"127.0.0.1:{free_port()}"
         self.shared_before = set(os.listdir("/dev/shm"))
         self.processes = []
 
-    def start(self, ranks=None):
-        """These ranks, or all."""
+    def wrong_engine(self, process):
+        """What is wrong with the engine that the process has told of, if it has."""
+        line = process.line("engine ")
+        return f"rank {process.rank} has the engine {line}, not {self.engine}" if line not in ("", self.engine) else ""
+
+    def start(self, ranks=None, **variables):
+        """These ranks, or all, with more variables."""
         for rank in range(self.ranks) if ranks is None else ranks:
             environment = {name: value for name, value in os.environ.items() if not name.startswith("TUTTI_")} | {
                 "TUTTI_RANK": str(rank), "TUTTI_WORLD_SIZE": str(self.ranks), "TUTTI_LOCAL_RANK": str(rank),
                 "TUTTI_LOCAL_WORLD_SIZE": str(self.ranks), "TUTTI_RENDEZVOUS": self.address,
-                "TUTTI_JOB": self.address, "TUTTI_SECRET_FILE": str(self.secret)}
+                "TUTTI_JOB": self.address, "TUTTI_SECRET_FILE": str(self.secret)} | variables
             self.processes.append(Process(rank, self.command, environment))
 
     def __enter__(self):

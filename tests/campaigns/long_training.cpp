@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // One rank of a job that the campaigns disturb: long_training STEPS (automatic | network | plain) SILENCE RENDEZVOUS,
-// both in milliseconds. Times are CLOCK_MONOTONIC's, in nanoseconds. Prints
+// both in milliseconds. MEETING_DELAY: milliseconds for which it lets the others wait before it joins the group. Times
+// are CLOCK_MONOTONIC's, in nanoseconds. Prints
 //   engine NAME              when the processes have found each other
 //   step N at TIME us A B …  after every hundred steps: how long each of them took, in microseconds
-//   trained LOSS DIGEST      after the last step: this rank's loss, and a digest of all parameters, which is every
-//   rank's closed at TIME           when it has left the others; or error at TIME: TEXT      and then ends with status
-//   1
+//   trained LOSS DIGEST      after the last step: this rank's loss, and a digest of all parameters, every rank's
+//   closed at TIME           when it has left the others
+//   error at TIME: TEXT      and then ends with status 1
 #include <tutti/tests/distributed/processes/training_process.h>
 
 #include <tutti/distributed/process_group.h>
@@ -13,8 +14,10 @@
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <string>
+#include <thread>
 
 using namespace tutti;
 using namespace tutti::testing;
@@ -37,6 +40,8 @@ float loss_of(const TrainedModel& model, int rank) {
 
 void train(int steps, const ProcessOptions& options) {
   ProcessGroup processes = ProcessGroup::from_environment(options);
+  const char* const delay = std::getenv("MEETING_DELAY");
+  if (delay != nullptr) std::this_thread::sleep_for(std::chrono::milliseconds(std::stoi(delay)));
   GradientSync sync(processes, {kDevice});
   std::printf("engine %s\n", processes.engine());
   auto replicas = sync.replicate(TrainedModel(Generator(3)));

@@ -144,12 +144,19 @@ class Strangers(threading.Thread):
             self.most_open = max(self.most_open, len(staying))
 
 
+def are_engine_doors(engine, doors):
+    """Whether, beside the control channel's, there was one where memory or connections are handed over."""
+    kinds = [kind for kind, _ in doors]
+    return kinds.count("unix") > 1 if engine == "automatic" else kinds.count("tcp") > 2
+
+
 def is_wildcard(door):
     return door[0] == "tcp" and door[1][0] in ("0.0.0.0", "::", "*")
 
 
 def trained(options, engine, steps, strangers=None):
-    """The job's misses, result, times of steps, and strangers. Where there are some, rank 1 comes later."""
+    """The job's misses, result, times of steps, and strangers. Where there are some, rank 1 comes later, and then lets
+    rank 0 wait once more, at the doors of the engine."""
     with jobs.Job(options, engine, steps, 2) as job:
         visits = None
         job.start([0])
@@ -157,13 +164,14 @@ def trained(options, engine, steps, strangers=None):
             visits = Strangers(Doors(job.processes), options.seed, options.count, options.seconds)
             visits.start()
             time.sleep(LATER)
-        job.start([1])
+        job.start([1], MEETING_DELAY=str(int(LATER * 1000)) if strangers else "0")
         ended = job.ends_within(options.patience)
         if visits:
             visits.stopping.set()
             visits.join(30)
         misses = [] if ended else ["it hangs"]
         misses += [f"rank {each.rank} failed" for each in job.processes if each.process.returncode not in (0, None)]
+        misses += filter(None, map(job.wrong_engine, job.processes))
         result = [each.line("trained ") for each in job.processes]
         times = [(end, microseconds) for _, end, microseconds in job.processes[0].steps()]
         if misses:
@@ -201,6 +209,8 @@ def compared(options, engine):
               f"p99 {jobs.percentile(disturbed, 99) / jobs.percentile(quiet, 99):.2f}")
     print(f"  {visits.came} strangers came in {visits.end - visits.begin:.0f} s, {visits.most_open} at most stayed, "
           f"{visits.turned_away} found a door shut; doors:", *sorted(map(str, visits.seen)))
+    if not are_engine_doors(engine, visits.seen):
+        misses.append("they never saw a door of the engine")
     misses += [f"it listens at all addresses: {door[1]}" for door in visits.seen if is_wildcard(door)]
     return misses
 
