@@ -13,7 +13,7 @@ namespace {
 constexpr std::size_t kMostRanksOfText = 16;
 
 std::string named(const Hello& hello) {
-  return fmt::format("rank {} on host {} (pid {})", hello.rank, hello.host, hello.pid);
+  return fmt::format("rank {} on {} (pid {})", hello.rank, hello.host, hello.pid);
 }
 
 std::string text(ByteOrder order) { return order == ByteOrder::little ? "little-endian" : "big-endian"; }
@@ -61,7 +61,7 @@ std::optional<std::string> Admission::arrive(std::uint32_t key, const Hello& hel
   if (key >= members_.size()) return fmt::format("{}: the job has {} processes", named(hello), members_.size());
   std::optional<Hello>& known = members_[key];
   if (known && known->instance != hello.instance)
-    return fmt::format("two processes say that they are rank {}: on host {} (pid {}) and on host {} (pid {})", key,
+    return fmt::format("two processes say that they are rank {}: on {} (pid {}) and on {} (pid {})", key,
                        known->host, known->pid, hello.host, hello.pid);
   if (!known) {
     known = hello;

@@ -48,7 +48,7 @@ std::optional<control::Frame> answer_to(const control::Bytes& frame, int rank, i
 TEST_CASE("rendezvous: another world size is an error on both sides, with both values") {
   const int port = free_port();
   const auto job = start_all({{place_of(0, 2, port)}, {place_of(1, 3, port)}});
-  check_errors(job, fmt::format("(pid {}) says world size 3, rank 0 on host ", getpid()));
+  check_errors(job, fmt::format("(pid {}) says world size 3, rank 0 on ", getpid()));
   check_errors(job, fmt::format("(pid {}) says 2", getpid()));
 }
 
@@ -71,7 +71,7 @@ TEST_CASE("rendezvous: another version of the protocol is an error on both sides
   std::thread member([&] { answer = answer_to(control::encode(hello), 1, port, 30s); });
   const auto job = start_all({{place_of(0, 2, port)}});
   member.join();
-  const std::string text = "rank 1 on host b (pid 7) says protocol version 2, rank 0 on host ";
+  const std::string text = "rank 1 on b (pid 7) says protocol version 2, rank 0 on ";
   check_errors(job, text);
   REQUIRE(answer.has_value());
   const auto* refusal = std::get_if<control::Refusal>(&*answer);
@@ -91,7 +91,7 @@ TEST_CASE("rendezvous: garbage of a member is counted, and nobody is disturbed")
 TEST_CASE("rendezvous: two processes of one rank: both are told") {
   const int port = free_port();
   const auto job = start_all({{place_of(0, 3, port)}, {place_of(1, 3, port)}, {place_of(1, 3, port)}});
-  check_errors(job, "two processes say that they are rank 1: on host ");
+  check_errors(job, "two processes say that they are rank 1: on ");
   // Two of rank 0 find each other at the address.
   auto running = start_job(1);
   REQUIRE(running[0].channel != nullptr);

@@ -46,31 +46,31 @@ TEST_CASE("admission: complete when all have come, who may say so twice") {
   CHECK(admission.complete());
   REQUIRE(admission.members().size() == 3);
   CHECK(admission.members()[2].host == "b");
-  CHECK(admission.name(2) == "rank 2 on host b (pid 7)");
+  CHECK(admission.name(2) == "rank 2 on b (pid 7)");
 }
 
 TEST_CASE("admission: each field that differs is named, with both values") {
   CHECK(reason([](Hello&) {}) == "admitted");
   CHECK(reason([](Hello& other) { other.world_size = 4; }) ==
-        "rank 2 on host b (pid 7) says world size 4, rank 0 on host a (pid 3) says 3");
+        "rank 2 on b (pid 7) says world size 4, rank 0 on a (pid 3) says 3");
   const auto differs = [](const std::string& text, auto change) {
     const std::string found = reason(change);
     CHECK_MESSAGE(found.find(text) != std::string::npos, found);
   };
-  differs("says protocol version 9, rank 0 on host a (pid 3) says 1", [](Hello& other) { other.protocol = 9; });
+  differs("says protocol version 9, rank 0 on a (pid 3) says 1", [](Hello& other) { other.protocol = 9; });
   differs("says byte order big-endian, rank 0", [](Hello& other) { other.byte_order = ByteOrder::big; });
   differs("says library version 0.2.0, rank 0", [](Hello& other) { other.library = "0.2.0"; });
   differs("says job x, rank 0", [](Hello& other) { other.job = "x"; });
   differs("says instruction level x86-64-v4, rank 0", [](Hello& other) { other.instructions = "x86-64-v4"; });
   differs("says digest of options ff00000000000000, rank 0", [](Hello& other) { other.options[0] = std::byte{0xff}; });
-  differs("rank 1 on host b (pid 7) came with the key of rank 2", [](Hello& other) { other.rank = 1; });
+  differs("rank 1 on b (pid 7) came with the key of rank 2", [](Hello& other) { other.rank = 1; });
 }
 
 TEST_CASE("admission: two processes of one rank are both named") {
   Admission admission(hello(0, 3));
   CHECK_FALSE(admission.arrive(2, hello(2, 7, "b")).has_value());
   CHECK(admission.arrive(2, hello(2, 8, "c")) ==
-        "two processes say that they are rank 2: on host b (pid 7) and on host c (pid 8)");
+        "two processes say that they are rank 2: on b (pid 7) and on c (pid 8)");
 }
 
 TEST_CASE("peer_clocks: silence is told once, and its end") {
