@@ -21,10 +21,11 @@ namespace {
 struct Head {
   std::array<std::uint8_t, 16> nonce;
   FirstWords::Identity memory;
-  std::uint16_t port;
-  std::uint16_t wants_network;
+  std::uint64_t array_addresses;
+  std::uint32_t port;
+  std::uint32_t wants_network;
 };
-static_assert(std::is_trivially_copyable_v<Head> && sizeof(Head) == 52);
+static_assert(std::is_trivially_copyable_v<Head> && sizeof(Head) == 64);
 
 template <std::size_t size> std::array<std::uint8_t, size> random_bytes() {
   std::random_device random;
@@ -51,10 +52,12 @@ FirstWords::Identity memory_identity() {
 
 }  // namespace
 
-FirstWords FirstWords::of_this_process(std::span<const Device> devices, int port, bool wants_network) {
+FirstWords FirstWords::of_this_process(std::span<const Device> devices, int port, bool wants_network,
+                                       std::size_t array_addresses) {
   FirstWords words;
   words.nonce = random_bytes<16>();
   words.memory = memory_identity();
+  words.array_addresses = array_addresses;
   words.port = static_cast<std::uint16_t>(port);
   words.wants_network = wants_network;
   for (const Device device : devices) words.devices.push_back(device.index);
@@ -62,7 +65,7 @@ FirstWords FirstWords::of_this_process(std::span<const Device> devices, int port
 }
 
 FirstWords::Bytes FirstWords::bytes() const {
-  const Head head{nonce, memory, port, static_cast<std::uint16_t>(wants_network ? 1 : 0)};
+  const Head head{nonce, memory, array_addresses, port, wants_network ? 1U : 0U};
   Bytes bytes(sizeof head + devices.size() * sizeof(std::uint16_t));
   std::memcpy(bytes.data(), &head, sizeof head);
   std::memcpy(bytes.data() + sizeof head, devices.data(), devices.size() * sizeof(std::uint16_t));
@@ -80,12 +83,17 @@ std::vector<FirstWords> FirstWords::read(std::span<const Bytes> by_rank) {
     FirstWords& words = all.emplace_back();
     words.nonce = head.nonce;
     words.memory = head.memory;
-    words.port = head.port;
+    words.array_addresses = head.array_addresses;
+    words.port = static_cast<std::uint16_t>(head.port);
     words.wants_network = head.wants_network != 0;
     words.devices.resize(rest / sizeof(std::uint16_t));
     std::memcpy(words.devices.data(), bytes.data() + sizeof head, rest);
   }
   return all;
+}
+
+std::size_t FirstWords::addresses(std::span<const FirstWords> all) {
+  return static_cast<std::size_t>(std::ranges::min(all, {}, &FirstWords::array_addresses).array_addresses);
 }
 
 bool FirstWords::share_memory(std::span<const FirstWords> all) {

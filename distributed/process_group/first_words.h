@@ -19,16 +19,20 @@ struct FirstWords {
 
   std::array<std::uint8_t, 16> nonce{};  ///< random; rank 0's tells runs of a job apart
   Identity memory{};                     ///< the same for processes that can share memory
+  std::uint64_t array_addresses = 0;     ///< most bytes of addresses that it can have for each process's arrays
   std::uint16_t port = 0;                ///< door for connections of the network engine
   bool wants_network = false;            ///< it asks for that engine
   std::vector<std::uint16_t> devices;    ///< indices of its CPU devices, one or more
 
-  static FirstWords of_this_process(std::span<const Device>, int port, bool wants_network);
+  static FirstWords of_this_process(std::span<const Device>, int port, bool wants_network,
+                                    std::size_t array_addresses);
   Bytes bytes() const;
   /// Those of all processes, by rank. Throws SyncError naming the rank for bytes that are no words.
   static std::vector<FirstWords> read(std::span<const Bytes> by_rank);
   /// Whether all can share memory, and none asks for the network.
   static bool share_memory(std::span<const FirstWords>);
+  /// The bytes of addresses that all of them can have for each process's arrays.
+  static std::size_t addresses(std::span<const FirstWords>);
 };
 
 }  // namespace tutti

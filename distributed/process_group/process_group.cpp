@@ -107,7 +107,8 @@ ProcessGroup::Connection ProcessGroup::connect(std::span<const Device> devices, 
       raise<SyncError>("[sync] rank {} has {}: several processes can reduce on CPU devices only yet", rank(),
                        to_string(device));
   const DataDoor door(state_->address_of(rank()));
-  const auto own = FirstWords::of_this_process(devices, door.port(), state_->options.engine == ProcessEngine::network);
+  const auto own = FirstWords::of_this_process(devices, door.port(), state_->options.engine == ProcessEngine::network,
+                                               addresses_for_gradients(static_cast<std::size_t>(size())));
   auto link = std::make_unique<ControlLink>(state_->channel, own.bytes(),
                                             std::chrono::steady_clock::now() + state_->options.rendezvous);
   const std::vector<FirstWords> words = FirstWords::read(link->first_words());
@@ -120,7 +121,7 @@ ProcessGroup::Connection ProcessGroup::connect(std::span<const Device> devices, 
   const auto look_around = [&link] { link->require_all(); };  // who has died since comes no more
   if (FirstWords::share_memory(words)) {
     auto engine = SharedMemoryCommunicator::connect(state_->memory_name(run), kEpoch, members, rank(),
-                                                    {.array_bytes = addresses_for_gradients(words.size()),
+                                                    {.array_bytes = FirstWords::addresses(words),
                                                      .patience = patience,
                                                      .meeting = meeting,
                                                      .look_around = look_around});
@@ -142,8 +143,9 @@ ProcessGroup::Connection ProcessGroup::connect(std::span<const Device> devices, 
 GradientSync::GradientSync(ProcessGroup& processes, std::vector<Device> devices, SyncOptions options) {
   SyncGroup::check(devices, options, !processes.alone());  // before others count on this process
   ProcessGroup::Connection connection;
-  // The engine knows who keeps a reduction waiting: so it speaks first.
-  if (!processes.alone()) connection = processes.connect(devices, options.fail_after - options.fail_after / 10);
+  // Whoever waits for a step hears from the engine who keeps a reduction waiting, so it speaks before the step's
+  // deadline; but behind a collective's, which others' reductions may wait for.
+  if (!processes.alone()) connection = processes.connect(devices, options.fail_after + options.fail_after / 8);
   group_ = SyncGroup::make(std::move(devices), options, std::move(connection.engine), std::move(connection.link));
 }
 

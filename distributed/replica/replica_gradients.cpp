@@ -59,7 +59,10 @@ void ReplicaGradients::prepare(const std::shared_ptr<const GradientLayout>& layo
   collect_lent();
   Arena& arena = arenas_[current_];
   const bool fits = arena.memory && arena.memory->layout() == layout && !is_lent(arena);
-  if (!fits) arena = {std::make_shared<const GradientArena>(layout, descriptions_, memory_), {}};
+  if (!fits) {
+    if (arena.memory && arena.memory->layout() != layout) drop_unused(arena);
+    arena = {std::make_shared<const GradientArena>(layout, descriptions_, memory_), {}};
+  }
   for (std::uint32_t id = 0; id < parameters_.size(); ++id) {
     GradientSlot& slot = this->slot({id});
     if (slot.state == GradientState::applied) slot.state = GradientState::undefined;
@@ -73,6 +76,25 @@ void ReplicaGradients::prepare(const std::shared_ptr<const GradientLayout>& layo
     if (slot.state == GradientState::accumulated) bring_home({id});
     if (slot.state == GradientState::undefined) slot.gradient = Array();
   }
+}
+
+// Of another layout: where nothing in it is needed any more, the next one need not lie beside it.
+void ReplicaGradients::drop_unused(Arena& arena) {
+  const auto is_unused = [&](std::uint32_t id) {
+    const GradientState state = slot({id}).state;
+    return state == GradientState::undefined || state == GradientState::applied;
+  };
+  for (std::uint32_t id = 0; id < parameters_.size(); ++id)
+    if (!is_unused(id)) return;
+  for (std::uint32_t id = 0; id < parameters_.size(); ++id) {
+    GradientSlot& slot = this->slot({id});
+    if (slot.sparse) continue;
+    slot.state = GradientState::undefined;
+    slot.destination = Array();
+    slot.gradient = Array();
+  }
+  synchronize(device_);  // what its stream still does holds it, too
+  arena = {};
 }
 
 void ReplicaGradients::bring_home(ParameterId id) {

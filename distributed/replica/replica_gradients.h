@@ -80,6 +80,7 @@ class ReplicaGradients {
   void install_shares(const RoundResult&, MemberIndex);
   void collect_lent();
   bool is_lent(Arena&);
+  void drop_unused(Arena&);
 
   Device device_;
   GradientArena::Memory memory_;

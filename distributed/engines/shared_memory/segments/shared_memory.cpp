@@ -40,23 +40,19 @@ struct SharedMemory::Gaps {
     kept.erase(found);
     return place;
   }
-  /// Takes the first gap of that length; none: there is none.
+  /// Takes the first gap of that length; none: there is none. Nobody wants what is kept any more: sizes have changed.
   std::optional<std::size_t> take(std::size_t length) {
     const std::lock_guard lock(mutex);
     gaps.reserve(gaps.size() + arrays + 1);  // so that nothing that comes back finds no room
-    for (;;) {
-      const auto gap = std::ranges::find_if(gaps, [&](const Gap& each) { return each.length >= length; });
-      if (gap != gaps.end()) {
-        const std::size_t place = gap->begin;
-        gap->begin += length;
-        gap->length -= length;
-        if (gap->length == 0) gaps.erase(gap);
-        ++arrays;
-        return place;
-      }
-      if (kept.empty()) return std::nullopt;
-      drop_kept();
-    }
+    while (!kept.empty()) drop_kept();
+    const auto gap = std::ranges::find_if(gaps, [&](const Gap& each) { return each.length >= length; });
+    if (gap == gaps.end()) return std::nullopt;
+    const std::size_t place = gap->begin;
+    gap->begin += length;
+    gap->length -= length;
+    if (gap->length == 0) gaps.erase(gap);
+    ++arrays;
+    return place;
   }
   /// Frees a block for which there was no memory, or not enough.
   void drop(const Gap& block) noexcept {

@@ -6,6 +6,7 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -73,6 +74,13 @@ std::shared_ptr<SharedSegment> SharedSegment::make(const std::string& name, std:
   if (bytes == 0 || bytes > kMost || reserved > kMost - bytes)
     raise("[shared_memory] {} cannot have {} bytes and {} more", name, bytes, reserved);
   require_memory(bytes, name);
+  // Beyond it, ftruncate ends the process by a signal.
+  rlimit files{};
+  if (getrlimit(RLIMIT_FSIZE, &files) == 0 && files.rlim_cur != RLIM_INFINITY) {
+    if (files.rlim_cur < bytes)
+      raise("[shared_memory] {} has {} bytes, and files here {} at most (ulimit -f)", name, bytes, files.rlim_cur);
+    reserved = std::min<std::size_t>(reserved, files.rlim_cur - bytes);
+  }
   OwnedDescriptor descriptor(memfd_create(name.c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!descriptor) raise_failed("memfd_create", name, bytes);
   for (;; reserved /= 2) {
