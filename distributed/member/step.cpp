@@ -85,7 +85,8 @@ Step::~Step() {
   });
   if (!ended && member_->opened_last(group_, generation_) && (unwinding || member_->thread().open_in() != 0))
     member_->report_failure(
-        std::make_exception_ptr(SyncError("its step was ended while another thread used the device")));
+        thrown_ ? thrown_
+                : std::make_exception_ptr(SyncError("its step was ended while another thread used the device")));
 }
 
 void Step::refuse_past() const {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Trainings of several processes, some of which are killed or stopped: training_process.cpp.
+#include <tutti/distributed/process_group.h>
 #include <tutti/tests/distributed/processes/training_rank.h>
+#include <tutti/tests/distributed/two_branches.h>
 
 #include <doctest/doctest.h>
 
@@ -114,6 +116,29 @@ TEST_CASE("group_processes: after a death the others train anew, with a process 
         job.pop_back();
       for (const auto& rank : job) CHECK(rank->line({"digest", "error"}) == (is_replaced ? expected : expected_of_two));
     }
+}
+
+// Rank 0 ends its backward, and its reductions wait for rank 1, whose backward waits for rank 0.
+TEST_CASE("group_processes: a collective of backward that one process does not post is told, not what it holds up") {
+  for (const ProcessEngine engine : {ProcessEngine::automatic, ProcessEngine::network}) {
+    const int port = free_port();
+    const auto errors = errors_of_devices(2, [&](std::size_t rank) {
+      ProcessGroup processes(place_of(static_cast<int>(rank), 2, port), {.silence = 20s, .engine = engine});
+      const Device device = cpu(static_cast<std::uint16_t>(rank));
+      GradientSync sync(processes, {device}, {.fail_after = 1500ms});
+      auto replicas = sync.replicate(TwoBranches{});
+      auto step = sync.step(device);
+      const Tensor own = replicas[0].left * replicas[0].right;
+      const Tensor all = sync.all_reduce(device, own, CollectiveOperation::sum, "the contrast").resolve();
+      step.backward(sum(rank == 0 ? own : all));
+    });
+    for (const std::string& error : errors) {
+      CAPTURE(error);
+      CHECK(error.find("collective 2") != std::string::npos);
+      CHECK(error.find("the contrast") != std::string::npos);
+      CHECK(error.find("from rank 0") != std::string::npos);
+    }
+  }
 }
 
 TEST_CASE("group_processes: a stopped process is named by all others, and hears of it when it goes on") {
