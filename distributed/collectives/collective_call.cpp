@@ -98,17 +98,19 @@ void check(const CollectiveCall& call, std::size_t devices) {
 }
 
 CollectiveCall transposed(const CollectiveCall& call, const std::vector<std::int64_t>& received) {
+  CollectiveCall back{.kind = call.kind, .root = call.root};
+  if (!call.purpose.empty()) back.purpose = ("the gradient of " + call.purpose).substr(0, kMostPurpose);
   switch (call.kind) {
-    case CollectiveKind::reduce_scatter: return {.kind = CollectiveKind::all_gather};
-    case CollectiveKind::all_gather: return {.kind = CollectiveKind::reduce_scatter, .lengths = received};
-    case CollectiveKind::all_to_all: return {.kind = CollectiveKind::all_to_all, .lengths = received};
-    case CollectiveKind::broadcast: return {.kind = CollectiveKind::reduce, .root = call.root};
-    case CollectiveKind::reduce: return {.kind = CollectiveKind::broadcast, .root = call.root};
+    case CollectiveKind::reduce_scatter: back.kind = CollectiveKind::all_gather; break;
+    case CollectiveKind::all_gather: back.kind = CollectiveKind::reduce_scatter; [[fallthrough]];
+    case CollectiveKind::all_to_all: back.lengths = received; break;
+    case CollectiveKind::broadcast: back.kind = CollectiveKind::reduce; break;
+    case CollectiveKind::reduce: back.kind = CollectiveKind::broadcast; break;
     case CollectiveKind::all_reduce:
     case CollectiveKind::gather_in_place:
-    case CollectiveKind::barrier: break;
+    case CollectiveKind::barrier: back.operation = call.operation; break;
   }
-  return {.kind = call.kind, .operation = call.operation};
+  return back;
 }
 
 std::vector<std::int64_t> even_parts(std::int64_t length, std::size_t devices) {

@@ -145,7 +145,7 @@ GradientSync::GradientSync(ProcessGroup& processes, std::vector<Device> devices,
   ProcessGroup::Connection connection;
   // Whoever waits for a step hears from the engine who keeps a reduction waiting, so it speaks before the step's
   // deadline; but behind a collective's, which others' reductions may wait for.
-  if (!processes.alone()) connection = processes.connect(devices, options.fail_after + options.fail_after / 8);
+  if (!processes.alone()) connection = processes.connect(devices, options.fail_after + options.fail_after / 5);
   group_ = SyncGroup::make(std::move(devices), options, std::move(connection.engine), std::move(connection.link));
 }
 
