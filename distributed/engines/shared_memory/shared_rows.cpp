@@ -3,8 +3,6 @@
 
 #include <tutti/backend/error.h>
 
-#include <algorithm>
-#include <cstring>
 #include <utility>
 
 namespace tutti {
@@ -12,10 +10,7 @@ namespace tutti {
 namespace {
 
 constexpr std::int64_t kChunks[] = {1, 1, 1, 1};  // of each stage
-
-std::size_t in_lines(std::size_t bytes) {
-  return (bytes + SegmentRing::kLine - 1) / SegmentRing::kLine * SegmentRing::kLine;
-}
+static_assert(PackedRows::kAlignment % SegmentRing::kLine == 0);
 
 }  // namespace
 
@@ -31,23 +26,14 @@ SharedRows::SharedRows(std::shared_ptr<SharedFlight> flight, RingNumber number, 
                        std::span<const Member> members)
     : RingTask(std::move(flight), number, std::move(request.ready), request.receivers, kChunks),
       request_(std::move(request)),
-      members_(members.begin(), members.end()) {}
-
-std::size_t SharedRows::bytes_of_indices(std::int64_t count) const {
-  return in_lines(static_cast<std::size_t>(count) * sizeof(std::int64_t));
-}
-std::size_t SharedRows::bytes_of_rows(std::int64_t count) const {
-  return in_lines(static_cast<std::size_t>(count * columns_of(request_.parameter.shape)) *
-                  size_of(request_.parameter.dtype));
-}
+      packed_("shared_memory", request_.parameter, members) {}
 
 void SharedRows::fill(std::size_t, std::int64_t) {
   std::size_t all = 0;
   for (const SparseReduction::Contribution& contribution : request_.contributions) {
-    std::int64_t count = 0;
-    for (const SparseGradient& part : contribution.parts) count += part.count();
+    const std::int64_t count = PackedRows::count_of(contribution.parts);
     places_.push_back({all, count});
-    all += bytes_of_indices(count) + bytes_of_rows(count);
+    all += packed_.bytes_of(count);
   }
   begin_ = ring().staging(number(0));
   if (all > ring().piece_bytes()) {
@@ -57,18 +43,8 @@ void SharedRows::fill(std::size_t, std::int64_t) {
                               request_.parameter.name);
     begin_ = ring().offset_of(memory_.get());
   }
-  for (std::size_t i = 0; i < places_.size(); ++i) {
-    std::byte* indices = ring().own(begin_ + places_[i].offset);
-    std::byte* rows = indices + bytes_of_indices(places_[i].count);
-    for (const SparseGradient& part : request_.contributions[i].parts) {
-      if (part.count() == 0) continue;
-      std::memcpy(indices, part.indices.raw_data(), part.indices.bytes());
-      indices += part.indices.bytes();
-      if (part.rows.size() == 0) continue;
-      std::memcpy(rows, part.rows.raw_data(), part.rows.bytes());
-      rows += part.rows.bytes();
-    }
-  }
+  for (std::size_t i = 0; i < places_.size(); ++i)
+    packed_.pack(request_.contributions[i].parts, ring().own(begin_ + places_[i].offset));
 }
 
 void SharedRows::announce(std::size_t, Announcement& own) noexcept {
@@ -86,26 +62,6 @@ void SharedRows::announce(std::size_t, Announcement& own) noexcept {
                     static_cast<std::uint64_t>(places_[i].count)};
 }
 
-SparseGradient SharedRows::part_at(std::size_t place, const Announcement::Slice& slice) const {
-  const SyncParameter& parameter = request_.parameter;
-  // So many that their bytes can be counted.
-  const std::uint64_t most = std::uint64_t{1} << 60U;
-  const auto width = static_cast<std::uint64_t>(columns_of(parameter.shape)) * size_of(parameter.dtype);
-  if (slice.rows > most / (sizeof(std::int64_t) + width) || slice.number >= members_.size() ||
-      members_[slice.number].rank != ring().rank(place))
-    raise<SyncError>("[shared_memory] rank {} says that device {} of {} has {} rows", ring().rank(place), slice.number,
-                     members_.size(), slice.rows);
-  const auto count = static_cast<std::int64_t>(slice.rows);
-  std::byte* const data =
-      ring().at(place, slice.offset, bytes_of_indices(count) + bytes_of_rows(count), SegmentRing::kLine);
-  Shape shape = parameter.shape;
-  shape[0] = count;
-  return {
-      Array::over(data, nullptr, DType::i64, {count}, {1}, cpu(0)),
-      Array::over(data + bytes_of_indices(count), nullptr, parameter.dtype, shape, contiguous_strides(shape), cpu(0)),
-      parameter.shape};
-}
-
 void SharedRows::look_up(std::size_t) {
   check_agreement(0);
   request_.contributions.clear();
@@ -116,14 +72,13 @@ void SharedRows::look_up(std::size_t) {
                        theirs.slices, kMostSharedSlices);
     for (std::size_t i = 0; i < theirs.slices; ++i) {
       const Announcement::Slice& slice = theirs.slice[i];
-      SparseGradient part = part_at(place, slice);
-      request_.contributions.push_back({members_[slice.number], slice.number, {std::move(part)}});
+      packed_.check(ring().rank(place), slice.number, slice.rows);
+      const auto count = static_cast<std::int64_t>(slice.rows);
+      std::byte* const block = ring().at(place, slice.offset, packed_.bytes_of(count), PackedRows::kAlignment);
+      request_.contributions.push_back(packed_.contribution(slice.number, count, block));
     }
   }
-  std::ranges::sort(request_.contributions, {}, &SparseReduction::Contribution::number);
-  const auto twice = std::ranges::adjacent_find(request_.contributions, {}, &SparseReduction::Contribution::number);
-  if (twice != request_.contributions.end())
-    raise<SyncError>("[shared_memory] reduction {} has rows of device {} twice", number(0).count(), twice->number);
+  packed_.order(request_.contributions);
 }
 
 void SharedRows::combine(std::size_t, std::int64_t) { tutti::reduce_sparse(request_); }

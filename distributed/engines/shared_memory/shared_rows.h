@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <tutti/distributed/collectives/sparse_reduction.h>
+#include <tutti/distributed/collectives/packed_rows.h>
 #include <tutti/distributed/engines/shared_memory/ring_task.h>
 
 #include <cstddef>
@@ -22,7 +22,7 @@ class SharedRows final : public RingTask {
                                           std::span<const Member> members);
 
  private:
-  /// Memory of one contribution: its indices, and behind them its rows.
+  /// Block of one contribution.
   struct Place {
     std::size_t offset;  // bytes from the beginning of all
     std::int64_t count;
@@ -36,12 +36,8 @@ class SharedRows final : public RingTask {
   void take_back(std::size_t, std::int64_t) override;
   void drop_chunks() noexcept override;
 
-  std::size_t bytes_of_indices(std::int64_t count) const;
-  std::size_t bytes_of_rows(std::int64_t count) const;
-  SparseGradient part_at(std::size_t place, const Announcement::Slice&) const;
-
   SparseReduction request_;
-  std::vector<Member> members_;
+  PackedRows packed_;
   std::vector<Place> places_;          // one for each contribution
   std::size_t begin_ = 0;              // offset of all in the own segment
   std::shared_ptr<std::byte> memory_;  // null: they lie in the staging memory
