@@ -70,8 +70,8 @@ void refuse_across_processes(std::span<const SyncParameter> parameters) {
   for (const SyncParameter& parameter : parameters)
     if (parameter.sparse)
       raise<SyncError>(
-          "[sync] parameter \"{}\" has sparse gradients, which the engine between these processes cannot reduce (that "
-          "of one host can): mark it dense with set_sparse_grad(false) before it is attached",
+          "[sync] parameter \"{}\" has sparse gradients, which the engine between these processes cannot reduce: "
+          "mark it dense with set_sparse_grad(false) before it is attached",
           parameter.name);
 }
 

@@ -6,6 +6,7 @@
 #include <tutti/distributed/collectives/gradient_sums.h>
 #include <tutti/distributed/engines/network/network_collective.h>
 #include <tutti/distributed/engines/network/network_reduction.h>
+#include <tutti/distributed/engines/network/network_rows.h>
 #include <tutti/distributed/threads/spinning_wait.h>
 
 #include <algorithm>
@@ -77,6 +78,11 @@ std::shared_ptr<CollectiveTask> NetworkCommunicator::all_reduce(AllReduceRequest
   if (!enabled()) return std::make_shared<FinishedTask>();
   return launch(NetworkReduction::make(flight_, launched_[0] + 1, std::move(request), members_.most_slices()),
                 Sequence::round);
+}
+
+std::shared_ptr<CollectiveTask> NetworkCommunicator::reduce_sparse(SparseReduction request) {
+  if (!enabled()) return std::make_shared<FinishedTask>();
+  return launch(NetworkRows::make(flight_, launched_[0] + 1, std::move(request), members_.all()), Sequence::round);
 }
 
 std::shared_ptr<CollectiveTask> NetworkCommunicator::collective(CollectiveRequest request) {

@@ -44,7 +44,7 @@ struct NetworkOptions {
 /// ranks and both values), when a process does not come within `patience` or its connection ends (naming its rank), and
 /// when somebody aborts: a new group then makes a new engine. The destructor finishes what was launched.
 ///
-/// Sparse and compressed gradients are a SyncError, as Communicator says.
+/// Compressed gradients are a SyncError, as Communicator says.
 class NetworkCommunicator : public Communicator {
  public:
   /// Meets the other processes (connect_lines), whose ranks are those of the members. `members`: of the group, at their
@@ -54,6 +54,10 @@ class NetworkCommunicator : public Communicator {
   ~NetworkCommunicator() override;
 
   std::shared_ptr<CollectiveTask> all_reduce(AllReduceRequest) override;
+  bool reduces_sparse() const noexcept override { return true; }
+  /// All processes launch it, also one whose devices neither contribute nor receive. Each sends its rows to all others,
+  /// and sums those of all.
+  std::shared_ptr<CollectiveTask> reduce_sparse(SparseReduction) override;
   /// Arrays are numbered alike by all processes; those of other processes may be undefined. The same parts for all.
   std::shared_ptr<CollectiveTask> collective(CollectiveRequest) override;
   /// SyncError unless each process still has a member.

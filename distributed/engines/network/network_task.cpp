@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 namespace tutti {
@@ -46,14 +47,15 @@ void NetworkTask::drop_chunks() noexcept {
 bool NetworkTask::reached(const Stage& stage, std::size_t place) const {
   const NetworkExchange::Peer& peer = exchange_->peer(place);
   const auto at = [](const std::atomic<std::uint32_t>& count) { return count.load(std::memory_order_seq_cst); };
+  const auto came = [&] { return at(peer.slices_in) > std::min(stage.piece, exchange_->pieces_from(place) - 1); };
   switch (stage.kind) {
     case Stage::Kind::fill: return true;
-    case Stage::Kind::look_up: return at(peer.slices_in) > stage.piece && at(peer.slices_out) > stage.piece;
-    case Stage::Kind::combine: return at(peer.slices_in) > stage.piece;
+    case Stage::Kind::look_up: return came() && at(peer.slices_out) > stage.piece;
+    case Stage::Kind::combine: return came();
     case Stage::Kind::spread: return at(peer.results_in) > stage.piece;
     case Stage::Kind::rest: break;
   }
-  const std::uint32_t all = exchange_->pieces();
+  const std::uint32_t all = exchange_->pieces_out();
   const std::uint32_t results = exchange_->has_results() ? all : 0;
   return at(peer.slices_out) == all && at(peer.results_in) == results && at(peer.results_out) == results;
 }
@@ -72,8 +74,12 @@ void NetworkTask::wait_for_gate(std::size_t stage) noexcept {
     const bool coming = now.kind == Stage::Kind::look_up || now.kind == Stage::Kind::combine;
     return fmt::format("{} reduction {}", coming ? "come to" : "done its share of", exchange_->number());
   };
-  const bool serves = exchange_->pieces() <= kFewPieces;
-  flight->lines.wait([&](std::size_t place) { return reached(now, place); }, serves, what,
+  const bool serves = exchange_->pieces_out() <= kFewPieces;
+  const auto come = [&](std::size_t place) {
+    const NetworkExchange::Peer& peer = exchange_->peer(place);
+    return peer.slices_in.load(std::memory_order_relaxed) + peer.results_in.load(std::memory_order_relaxed);
+  };
+  flight->lines.wait([&](std::size_t place) { return reached(now, place); }, come, serves, what,
                      [&] {
                        try {
                          flight->crew.help_all({});
@@ -95,11 +101,13 @@ void NetworkTask::stage_ended(std::size_t stage, const std::exception_ptr& failu
   std::exception_ptr failed = failure;
   if (!failed) try {
       switch (ended.kind) {
-        case Stage::Kind::fill: lines.slices_ready(*exchange_, ended.piece + 1); break;
+        case Stage::Kind::fill:
+          lines.slices_ready(*exchange_, std::min(ended.piece, exchange_->pieces_out() - 1) + 1);
+          break;
         case Stage::Kind::look_up: break;
         case Stage::Kind::combine:
           if (exchange_->has_results()) lines.send_results(exchange_, ended.piece);
-          lines.take_back(*exchange_, ended.piece);
+          if (ended.piece != Stage::kLast) lines.take_back(*exchange_, ended.piece);
           break;
         case Stage::Kind::spread: break;
         case Stage::Kind::rest: lines.close(*exchange_); break;

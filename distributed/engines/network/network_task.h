@@ -37,6 +37,7 @@ class NetworkTask : public StagedTask {
       spread,   ///< waits for all others' results of the piece
       rest,     ///< waits until nothing of the task is on its way
     };
+    static constexpr std::uint32_t kLast = ~std::uint32_t{0};  ///< the last piece, whichever that is for a process
     Kind kind;
     std::uint32_t piece;
     std::int64_t chunks;
@@ -53,6 +54,7 @@ class NetworkTask : public StagedTask {
 
   NetworkExchange& exchange() const noexcept { return *exchange_; }
   std::size_t place() const { return flight_->lines.place(); }  ///< valid in chunks: while one runs nothing is dropped
+  int rank() const { return flight_->lines.rank(place()); }
   std::size_t processes() const { return flight_->lines.size(); }
 
  private:

@@ -64,26 +64,29 @@ std::vector<std::vector<float>> trained_by_one_process(const SyncOptions& option
   return values;
 }
 
+// Between processes that share memory, and that are connected.
 void check_all_splits(const SyncOptions& options, const Tokens& tokens) {
   const auto expected = trained_by_one_process(options, tokens);
-  for (const std::vector<std::uint32_t>& split : {std::vector<std::uint32_t>{2, 2}, {1, 1, 1, 1}, {1, 3}, {3, 1}}) {
-    ProcessThreads group(split);
-    std::vector<std::vector<float>> values(kDevices);
-    const auto errors = group.run(options, [&](std::size_t rank, GradientSync& sync) {
-      auto replicas = sync.replicate(WordsModel(Generator(1)));
-      run_devices(split[rank], [&](std::size_t d) {
-        const std::size_t number = group.first_of(rank) + d;
-        values[number] = train(sync, replicas[d], number, tokens);
+  for (const bool connects : {false, true})
+    for (const std::vector<std::uint32_t>& split : {std::vector<std::uint32_t>{2, 2}, {1, 1, 1, 1}, {1, 3}, {3, 1}}) {
+      CAPTURE(connects);
+      ProcessThreads group(split, connects);
+      std::vector<std::vector<float>> values(kDevices);
+      const auto errors = group.run(options, [&](std::size_t rank, GradientSync& sync) {
+        auto replicas = sync.replicate(WordsModel(Generator(1)));
+        run_devices(split[rank], [&](std::size_t d) {
+          const std::size_t number = group.first_of(rank) + d;
+          values[number] = train(sync, replicas[d], number, tokens);
+        });
       });
-    });
-    for (const std::string& error : errors) CHECK(error == "");
-    CHECK(values == expected);
-  }
+      for (const std::string& error : errors) CHECK(error == "");
+      CHECK(values == expected);
+    }
 }
 
 }  // namespace
 
-// 3,000 tokens of a device have 300 KB of rows: they do not fit a slot's 64 KB.
+// 3,000 tokens of a device have 300 KB of rows: they do not fit a slot's 64 KB, nor the window of a connection.
 TEST_CASE("several_processes, sparse: rows of all devices have the bits of one process, few and many") {
   check_all_splits({}, [](std::size_t number, int step) { return static_cast<std::int64_t>(3 + number + step); });
   check_all_splits({}, [](std::size_t number, int) { return number == 1 ? 3000 : 40; });
@@ -100,15 +103,35 @@ TEST_CASE("several_processes, sparse: also where devices, or whole processes, re
 }
 
 TEST_CASE("several_processes, sparse: who has left reduces rows with the others") {
-  ProcessThreads group({1, 1});
-  std::vector<std::vector<float>> values(2);
-  const auto errors = group.run({}, [&](std::size_t rank, GradientSync& sync) {
-    auto replicas = sync.replicate(WordsModel(Generator(1)));
-    values[rank] = train(
-        sync, replicas[0], rank, [](auto, auto) { return 5; }, rank == 0 ? kSteps : 2);
-  });
-  for (const std::string& error : errors) CHECK(error == "");
-  CHECK(values[0] != values[1]);
+  for (const bool connects : {false, true}) {
+    ProcessThreads group({1, 1}, connects);
+    std::vector<std::vector<float>> values(2);
+    const auto errors = group.run({}, [&](std::size_t rank, GradientSync& sync) {
+      auto replicas = sync.replicate(WordsModel(Generator(1)));
+      values[rank] = train(
+          sync, replicas[0], rank, [](auto, auto) { return 5; }, rank == 0 ? kSteps : 2);
+    });
+    for (const std::string& error : errors) CHECK(error == "");
+    CHECK(values[0] != values[1]);
+  }
+}
+
+TEST_CASE("several_processes, sparse: one that fails amid its steps is named by all others, and nobody hangs") {
+  for (const bool connects : {false, true}) {
+    ProcessThreads group({1, 2}, connects);
+    const auto errors = group.run({}, [&](std::size_t rank, GradientSync& sync) {
+      auto replicas = sync.replicate(WordsModel(Generator(1)));
+      run_devices(group.split[rank], [&](std::size_t d) {
+        const std::size_t number = group.first_of(rank) + d;
+        train(sync, replicas[d], number, [&](std::size_t device, int step) -> std::int64_t {
+          if (device == 0 && step == 3) throw std::runtime_error("no data");
+          return 50;
+        });
+      });
+    });
+    CHECK(errors[0] == "no data");
+    CHECK_MESSAGE(errors[1].find("rank 0") != std::string::npos, errors[1]);
+  }
 }
 
 TEST_SUITE_END();

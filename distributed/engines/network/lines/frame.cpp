@@ -20,6 +20,7 @@ struct ToldAnnouncement {
   std::uint8_t slices = 0;
   std::uint32_t contributing = 0;  // a bit for each slice
   std::uint32_t number[kMostSharedSlices] = {};
+  std::uint64_t rows[kMostSharedSlices] = {};
   char name[sizeof(Announcement::name)] = {};
 };
 static_assert(std::is_trivially_copyable_v<ToldAnnouncement> && sizeof(ToldAnnouncement) <= kMostTold);
@@ -38,6 +39,7 @@ std::vector<std::byte> bytes_of(const Announcement& announcement) {
   told.slices = static_cast<std::uint8_t>(announcement.slices);
   for (std::uint32_t i = 0; i < announcement.slices; ++i) {
     told.number[i] = announcement.slice[i].number;
+    told.rows[i] = announcement.slice[i].rows;
     if (announcement.slice[i].contributes) told.contributing |= 1U << i;
   }
   std::memcpy(told.name, announcement.name, sizeof told.name);
@@ -50,7 +52,7 @@ std::optional<Announcement> announcement_of(std::span<const std::byte> bytes) {
   ToldAnnouncement told;
   if (bytes.size() != sizeof told) return std::nullopt;
   std::memcpy(&told, bytes.data(), sizeof told);
-  if (told.kind > static_cast<std::uint8_t>(Announcement::Kind::collective) ||
+  if (told.kind > static_cast<std::uint8_t>(Announcement::Kind::rows) ||
       told.dtype > static_cast<std::uint8_t>(DType::u8) || told.wire > static_cast<std::uint8_t>(GradientWire::f16) ||
       told.slices > kMostSharedSlices)
     return std::nullopt;
@@ -64,7 +66,7 @@ std::optional<Announcement> announcement_of(std::span<const std::byte> bytes) {
   announcement.wire = static_cast<GradientWire>(told.wire);
   announcement.slices = told.slices;
   for (std::uint32_t i = 0; i < told.slices; ++i)
-    announcement.slice[i] = {0, told.number[i], (told.contributing >> i & 1U) != 0};
+    announcement.slice[i] = {0, told.number[i], (told.contributing >> i & 1U) != 0, told.rows[i]};
   std::memcpy(announcement.name, told.name, sizeof told.name - 1);
   return announcement;
 }

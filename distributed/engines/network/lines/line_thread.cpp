@@ -161,16 +161,17 @@ bool NetworkLines::place_frame(std::size_t place, std::size_t lane) {
     return true;
   }
   if (lane == kResults || !in.exchange || head.number != in.number || static_cast<std::size_t>(head.sequence) != lane ||
-      head.piece >= in.exchange->pieces() ||
+      head.piece >= in.exchange->pieces_from(place) ||
       head.piece != in.exchange->peer(place).slices_in.load(std::memory_order_relaxed) ||
       head.bytes > settings_.piece_bytes || head.bytes != in.exchange->bytes_from(place, head.piece))
     refuse(place, head);
-  if (head.bytes > 0 && !in.block) {
+  std::byte* const memory = in.exchange->memory_for(place, head.piece);
+  if (head.bytes > 0 && memory == nullptr && !in.block) {
     in.block = in.window.take(settings_.piece_bytes);
     in.paused = !in.block;
     if (in.paused) return false;
   }
-  line.place({in.block.get(), head.bytes});
+  line.place({memory != nullptr ? memory : in.block.get(), head.bytes});
   return true;
 }
 
@@ -179,7 +180,7 @@ std::span<std::byte> NetworkLines::place_of_results(std::size_t place, const Fra
   NetworkPeer::Incoming& in = peers_[place]->in[kResults];
   if (head.sequence > Sequence::users) refuse(place, head);
   in.exchange = find(head.sequence, head.number);
-  if (!in.exchange || !in.exchange->has_results() || head.piece >= in.exchange->pieces()) refuse(place, head);
+  if (!in.exchange || !in.exchange->has_results() || head.piece >= in.exchange->pieces_from(place)) refuse(place, head);
   const NetworkExchange::Peer& peer = in.exchange->peer(place);
   const auto have_gone = [&] { return peer.slices_out.load(std::memory_order_seq_cst) > head.piece; };
   // Who sends counts within the line's lock.
@@ -197,9 +198,9 @@ void NetworkLines::take_frame(std::size_t place, std::size_t lane) {
     case FrameHead::Kind::announcement: in.told = true; return;
     case FrameHead::Kind::slices: {
       NetworkExchange::Peer& peer = in.exchange->peer(place);
-      peer.blocks[head.piece] = std::move(in.block);
+      if (in.block) peer.blocks[head.piece] = std::move(in.block);
       peer.slices_in.fetch_add(1, std::memory_order_seq_cst);
-      if (head.piece + 1 == in.exchange->pieces()) in.exchange.reset();
+      if (head.piece + 1 == in.exchange->pieces_from(place)) in.exchange.reset();
       return bell_.ring();
     }
     case FrameHead::Kind::results:
@@ -234,6 +235,7 @@ bool NetworkLines::take_announcement(std::size_t place, std::size_t lane) {
         fmt::format("reduction {} (\"{}\") is not the same for all: {}", number, exchange->announcement().name, text));
     return false;
   }
+  exchange->check(*announcement, rank(place));
   in.told = false;
   in.number = number;
   exchange->peer(place).theirs = *announcement;

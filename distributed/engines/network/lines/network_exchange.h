@@ -36,7 +36,12 @@ class NetworkExchange {
 
   Sequence sequence() const noexcept { return sequence_; }
   std::uint32_t number() const noexcept { return number_; }
-  std::uint32_t pieces() const noexcept { return pieces_; }
+  /// Number of the pieces that this process sends to each other one, at least one; where only the fill stage finds it
+  /// out, one until then.
+  virtual std::uint32_t pieces_out() const noexcept { return pieces_; }
+  /// Number of the pieces that the process at the place sends to this one, at least one; where it tells that in its
+  /// announcement, more than can come until then.
+  virtual std::uint32_t pieces_from(std::size_t) const noexcept { return pieces_; }
   bool has_results() const noexcept { return has_results_; }
   const Announcement& announcement() const noexcept { return announcement_; }
   Peer& peer(std::size_t place) { return peers_[place]; }
@@ -45,10 +50,19 @@ class NetworkExchange {
   /// Bytes that the process at the place gives to this one for a piece, once it has announced itself; at most a
   /// piece's.
   virtual std::size_t bytes_from(std::size_t place, std::size_t piece) const = 0;
+  /// Memory for a piece from there, of which those before have come; null: a block of the window. Called by who serves
+  /// the lines.
+  virtual std::byte* memory_for(std::size_t, std::size_t) { return nullptr; }
+  /// Throws SyncError naming the rank if a process cannot be right in what it announced, which means the same request.
+  virtual void check(const Announcement&, int /*rank*/) const {}
   /// Memory that this process gives to that one for a piece.
   virtual std::vector<std::span<const std::byte>> slices_for(std::size_t place, std::size_t piece) const = 0;
   /// A piece of the share of the process at the place, reduced: where it is, or is to be.
   virtual std::span<std::byte> results_of(std::size_t place, std::size_t piece) const = 0;
+
+ protected:
+  /// Words of this process, for a kind of request that learns late what others do not compare.
+  Announcement& own_announcement() noexcept { return announcement_; }
 
  private:
   Sequence sequence_;

@@ -159,13 +159,14 @@ bool NetworkLines::all_reached(const Reached& reached) const {
   return true;
 }
 
-void NetworkLines::wait(const Reached& reached, bool serves, const std::function<std::string()>& what,
-                        const std::function<void()>& help) noexcept {
+void NetworkLines::wait(const Reached& reached, const Progress& progress, bool serves,
+                        const std::function<std::string()>& what, const std::function<void()>& help) noexcept {
   const auto over = [&] { return all_reached(reached); };
   if (over()) return;
   help();
   if (!serves && settings_.spins ? spin_until(over) : over()) return;
   auto since = Clock::now();
+  std::uint64_t come = come_so_far(reached, progress);
   StandstillWatch watch(settings_.patience, settings_.patience, since);
   for (;;) {
     const std::uint32_t rings = bell_.rings();
@@ -174,7 +175,8 @@ void NetworkLines::wait(const Reached& reached, bool serves, const std::function
     watch.skip_to(Clock::now());
     serve_or_sleep(serves, rings, watch.period(), over);
     const auto now = Clock::now();
-    if (watch.look(now) > Clock::duration::zero()) since = now;
+    const std::uint64_t before = std::exchange(come, come_so_far(reached, progress));
+    if (watch.look(now) > Clock::duration::zero() || come > before) since = now;
     try {
       if (waits_for_gone(reached))
         abort(fmt::format("rank {} has gone, and has not {}", ranks_behind(reached), what()));
@@ -214,6 +216,14 @@ std::string NetworkLines::ranks_behind(const Reached& reached) const {
   for (std::size_t place = 0; place < size(); ++place)
     if (place != place_ && !reached(place)) behind.push_back(rank(place));
   return fmt::format("{}", fmt::join(behind, ", "));
+}
+
+// Grows when somebody who is behind comes on, and not when somebody arrives.
+std::uint64_t NetworkLines::come_so_far(const Reached& reached, const Progress& progress) const {
+  std::uint64_t come = 0;
+  for (std::size_t place = 0; place < size(); ++place)
+    if (place != place_ && !reached(place)) come += progress(place);
+  return come;
 }
 
 // All that a process sent before it went has come when all of its lines have ended.

@@ -62,10 +62,11 @@ class NetworkLines {
   using Reached = std::function<bool(std::size_t place)>;
   /// True if that is so for all other processes, or all lines have been let go.
   bool all_reached(const Reached&) const;
+  using Progress = std::function<std::uint32_t(std::size_t place)>;
   /// Blocks until that is so, and calls `help` before it sleeps. `serves`: it may serve the lines meanwhile. Aborts,
-  /// naming the ranks for which it is not so, when it takes longer than the patience, or they have gone. `what`: "come
-  /// to reduction 7", for the error.
-  void wait(const Reached&, bool serves, const std::function<std::string()>& what,
+  /// naming the ranks for which it is not so, when none of them comes on for longer than the patience, or they have
+  /// gone. `what`: "come to reduction 7", for the error.
+  void wait(const Reached&, const Progress&, bool serves, const std::function<std::string()>& what,
             const std::function<void()>& help) noexcept;
 
   // --- the end
@@ -106,6 +107,7 @@ class NetworkLines {
   void wake() noexcept;
   std::string ranks_behind(const Reached&) const;
   bool waits_for_gone(const Reached&) const;
+  std::uint64_t come_so_far(const Reached&, const Progress&) const;
 
   Settings settings_;
   std::size_t place_;

@@ -20,7 +20,7 @@ void SendOrder::ready(const NetworkExchange& exchange, std::uint32_t ready, cons
     Launched& first = row.launched.front();
     if (first.ready > first.sent) send({first.exchange, first.sent, first.ready});
     first.sent = first.ready;
-    if (first.sent < first.exchange->pieces()) return;
+    if (first.sent < first.exchange->pieces_out()) return;
     row.launched.pop_front();
   }
 }

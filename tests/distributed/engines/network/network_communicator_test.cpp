@@ -182,7 +182,6 @@ TEST_CASE("network: what was launched is finished by the destructor") {
 TEST_CASE("network: what the engine does not do is said") {
   NetworkGroup group({1});
   group.run_well([](std::size_t, NetworkCommunicator& communicator) {
-    CHECK_THROWS_AS((void)communicator.reduce_sparse({}), SyncError);
     CHECK_THROWS_AS((void)communicator.all_reduce({}), SyncError);
     const Array slice = Array::zeros({4}, DType::f32, cpu(1));
     CHECK_THROWS_WITH_AS((void)communicator.all_reduce({.slices = {{slice, true}}, .ready = {}}),
