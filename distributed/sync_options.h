@@ -80,7 +80,7 @@ struct SyncOptions {
   /// way.
   GradientWire wire = GradientWire::native;
   /// Reduces factors of the gradients in place of the gradients: PowerSgd (distributed/power_sgd.h), or your own. One
-  /// object per group. For Absent::zero only.
+  /// object per group, in each of its processes one with the same options. For Absent::zero only.
   std::shared_ptr<GradientCompression> compression = {};
   /// Buffers count as written by the forward and complete when the step's collective sync is posted: they may be
   /// written again once the step was joined. Only `synchronised` goes with Overlap::double_buffered.

@@ -18,6 +18,11 @@ std::shared_ptr<CollectiveTask> Communicator::compressed_all_reduce(std::shared_
   raise<SyncError>("[all_reduce] this engine does not compress gradients");
 }
 
+std::shared_ptr<CollectiveTask> Crew::run(std::vector<Event>, std::span<const Device>, std::int64_t,
+                                          std::function<void(std::int64_t)>) {
+  raise<SyncError>("[sync] this engine has no threads that work for it");
+}
+
 Crew& Communicator::crew() {
   static Crew& nobody = *new Crew;  // groups may end after statics
   return nobody;

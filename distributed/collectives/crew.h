@@ -2,8 +2,17 @@
 #pragma once
 
 #include <tutti/backend/device.h>
+#include <tutti/backend/stream.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
 
 namespace tutti {
+
+class CollectiveTask;
 
 /// The threads that work on an engine's tasks beside what else they do: each device's thread comes by when it has
 /// posted something, and when it would wait. Without anything to do, as it is here, for an engine that works by itself.
@@ -17,6 +26,11 @@ class Crew {
   virtual void help(Device) {}
   /// Lends the calling thread, as `help` does, where it would otherwise wait: it takes over what others have not begun.
   virtual void help_all(Device) {}
+  /// Queues work of this process alone, for an engine that makes a collective of it and of others': `chunks` pieces,
+  /// each done once, at the same time as others, when `ready` is past. `helping`: devices whose threads come for a
+  /// share. Called as the engine's requests are. Default: throws SyncError.
+  virtual std::shared_ptr<CollectiveTask> run(std::vector<Event> ready, std::span<const Device> helping,
+                                              std::int64_t chunks, std::function<void(std::int64_t chunk)> work);
 };
 
 }  // namespace tutti

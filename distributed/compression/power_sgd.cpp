@@ -6,7 +6,10 @@
 #include <tutti/backend/registry.h>
 #include <tutti/distributed/compression/power_sgd_reduction.h>
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <bit>
 #include <unordered_map>
 #include <utility>
 
@@ -49,9 +52,11 @@ std::unique_ptr<LowRankMatrix> PowerSgd::matrix_for(const SyncParameter& paramet
   return matrix;
 }
 
-void PowerSgd::prepare(std::span<const SyncParameter> parameters, std::span<const Device> devices) {
-  if (!devices_.empty())
-    raise<SyncError>("[PowerSgd] has a group already, of {} devices: each needs one of its own", devices_.size());
+void PowerSgd::prepare(std::span<const SyncParameter> parameters, const GroupMembers& members) {
+  if (members_)
+    raise<SyncError>("[PowerSgd] has a group already, of {} devices: each needs one of its own",
+                     members_->group().size());
+  const std::vector<Device>& devices = members.devices();
   for (const Device device : devices)
     if (device.kind != DeviceKind::cpu) raise<SyncError>("[PowerSgd] runs on CPU devices, not {}", to_string(device));
   for (const SyncParameter& parameter : parameters)
@@ -66,11 +71,21 @@ void PowerSgd::prepare(std::span<const SyncParameter> parameters, std::span<cons
     matrices.push_back(matrix_for(parameter, matrices.size(), devices));
   }
   for (const Device device : devices) synchronize(device);  // from here on written on any thread, outside of streams
-  devices_.assign(devices.begin(), devices.end());
+  members_.emplace(members);
   for (const auto& matrix : matrices)
     if (matrix) restart(*matrix);
   plain_bytes_ = std::move(bytes);
   matrices_ = std::move(matrices);
+}
+
+// The factors as a digest: what was loaded into one process alone is told before anything is reduced with it.
+std::string PowerSgd::shared_settings() const {
+  std::uint64_t digest = 0xcbf29ce484222325;
+  for (const auto& matrix : matrices_)
+    if (matrix)
+      for (const float value : matrix->factor) digest = (digest ^ std::bit_cast<std::uint32_t>(value)) * 0x100000001b3;
+  return fmt::format("PowerSgd of rank {}, start_after {}, minimum_rate {}, seed {}, {} steps taken, factors {:016x}",
+                     options_.rank, options_.start_after, options_.minimum_rate, options_.seed, steps_, digest);
 }
 
 void PowerSgd::restart(LowRankMatrix& matrix) const {
@@ -92,7 +107,7 @@ std::shared_ptr<CompressedReduction> PowerSgd::begin(const CompressionRequest& r
     if (matrix != nullptr) uncommitted_.push_back(matrix);
   }
   if (uncommitted_.size() == before) return nullptr;
-  return std::make_shared<PowerSgdReduction>(request, devices_, std::move(parts), running_);
+  return std::make_shared<PowerSgdReduction>(request, *members_, std::move(parts), running_);
 }
 
 void PowerSgd::commit() {
@@ -116,7 +131,7 @@ PowerSgd::Traffic PowerSgd::traffic(ParameterId id) const {
 // --- state
 
 std::vector<PowerSgd::StateArray> PowerSgd::state_arrays() const {
-  if (devices_.empty()) raise<SyncError>("[PowerSgd] has no group yet: attach the replicas first");
+  if (!members_) raise<SyncError>("[PowerSgd] has no group yet: attach the replicas first");
   if (running_.load(std::memory_order_acquire) > 0)
     raise<SyncError>("[PowerSgd] a reduction is running: state is read and set between steps, after flush if buffered");
   std::vector<StateArray> arrays;
@@ -124,11 +139,12 @@ std::vector<PowerSgd::StateArray> PowerSgd::state_arrays() const {
     if (!matrix) continue;
     const auto& size = matrix->size;
     arrays.push_back({fmt::format("power_sgd:{}:factor", matrix->name), {size.rank, size.columns}, matrix->factor});
-    for (std::size_t device = 0; device < devices_.size(); ++device) {
-      const Array& kept = matrix->kept[device];
-      arrays.push_back({fmt::format("power_sgd:{}:kept:{}", matrix->name, device),
-                        kept.shape(),
-                        {kept.data<float>(), static_cast<std::size_t>(kept.size())}});
+    for (std::size_t number = 0; number < members_->group().size(); ++number) {
+      const auto place = members_->place_of(number);
+      const auto elements = static_cast<std::size_t>(size.rows * size.columns);
+      arrays.push_back({fmt::format("power_sgd:{}:kept:{}", matrix->name, number),
+                        {size.rows, size.columns},
+                        place ? std::span(matrix->kept[*place].data<float>(), elements) : std::span<float>()});
     }
   }
   return arrays;
@@ -139,7 +155,8 @@ GradientCompression::State PowerSgd::state() const {
   State state;
   state.emplace_back(kSteps, Array::from(std::vector<std::int64_t>{steps_}, {1}, cpu()));
   for (const StateArray& array : state_arrays())
-    state.emplace_back(array.name, Array::from(std::span<const float>(array.values), array.shape, cpu()));
+    if (!array.values.empty())
+      state.emplace_back(array.name, Array::from(std::span<const float>(array.values), array.shape, cpu()));
   return state;
 }
 
@@ -157,12 +174,18 @@ void PowerSgd::load_state(const State& state) {
   };
   const auto steps = take(kSteps, {1}, DType::i64).item<std::int64_t>();
   std::vector<std::vector<float>> values;
-  for (const StateArray& array : wanted) values.push_back(take(array.name, array.shape, DType::f32).to_vector<float>());
+  for (const StateArray& array : wanted)
+    if (!array.values.empty())
+      values.push_back(take(array.name, array.shape, DType::f32).to_vector<float>());
+    else if (given.contains(array.name))
+      take(array.name, array.shape, DType::f32);  // another process's
   if (!given.empty())
     raise<SyncError>("[PowerSgd] the state has \"{}\", which this group has not", given.begin()->first);
   steps_ = steps;
   uncommitted_.clear();  // what is loaded is of no failed step
-  for (std::size_t i = 0; i < wanted.size(); ++i) std::ranges::copy(values[i], wanted[i].values.begin());
+  auto next = values.begin();
+  for (const StateArray& array : wanted)
+    if (!array.values.empty()) std::ranges::copy(*next++, array.values.begin());
 }
 
 }  // namespace tutti

@@ -26,9 +26,9 @@ void keep_factor(LowRankMatrix& matrix) {
 
 }  // namespace
 
-PowerSgdReduction::PowerSgdReduction(const CompressionRequest& request, const std::vector<Device>& devices,
+PowerSgdReduction::PowerSgdReduction(const CompressionRequest& request, const GroupMembers& group,
                                      std::vector<Part> parts, std::atomic<int>& running)
-    : devices_(devices),
+    : group_(group),
       members_(request.members),
       parts_(std::move(parts)),
       denominator_(request.denominator),
@@ -77,7 +77,7 @@ void PowerSgdReduction::encode_left(const Part& part, std::size_t member) {
   LowRankMatrix& matrix = *part.matrix;
   float* kept = matrix.kept[member].data<float>();
   if (members_[member].contributes) {
-    const auto scale = static_cast<float>(static_cast<double>(members_.size()) / denominator_);
+    const auto scale = static_cast<float>(static_cast<double>(group_.group().size()) / denominator_);
     const float* gradients = gradient(part, member);
     for (std::int64_t i = 0; i < part.size; ++i) kept[i] += scale * gradients[i];
   }
@@ -110,9 +110,15 @@ void PowerSgdReduction::decode_matrix(const Part& part, std::size_t member) {
 }
 
 AllReduceRequest PowerSgdReduction::factor_request(const std::vector<Array>& by_member) const {
-  AllReduceRequest request{
-      .slices = {}, .ready = {}, .denominator = static_cast<double>(members_.size()), .wire = wire_, .wire_scale = 1.0};
-  for (const Array& factor : by_member) request.slices.push_back({factor, true});
+  AllReduceRequest request{.slices = {},
+                           .ready = {},
+                           .denominator = static_cast<double>(group_.group().size()),
+                           .wire = wire_,
+                           .wire_scale = 1.0};
+  for (std::size_t member = 0; member < members_.size(); ++member) {
+    request.slices.push_back({by_member[member], true});
+    request.numbers.push_back(group_.number(member));
+  }
   return request;
 }
 
@@ -123,8 +129,12 @@ AllReduceRequest PowerSgdReduction::whole_request(const Part& part) const {
     if (receives(member)) {
       request.slices.push_back(
           {members_[member].gradient.slice(0, part.offset, part.offset + part.size), members_[member].contributes});
-      request.numbers.push_back(member);
+      request.numbers.push_back(group_.number(member));
     }
+  if (request.slices.empty()) {  // nothing of this process, with which others reduce
+    request.slices.push_back({Array::empty({part.size}, DType::f32, group_.devices().front()), false});
+    request.numbers.push_back(group_.number(0));
+  }
   return request;
 }
 

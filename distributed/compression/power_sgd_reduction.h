@@ -19,9 +19,9 @@ struct LowRankMatrix {
   std::uint64_t random_stream = 0;
   low_rank::Size size;
   std::vector<float> factor;  ///< [rank, columns]: where the next step begins; one for all devices, so equal on all
-  std::vector<Array> kept;    ///< losses of each device's gradients, f32 [rows, columns]
-  std::vector<Array> left;    ///< scratch of each device, f32 [rank, rows]
-  std::vector<Array> right;   ///< scratch of each device, f32 [rank, columns]
+  std::vector<Array> kept;    ///< losses of each device's gradients, f32 [rows, columns], of this process's devices
+  std::vector<Array> left;    ///< scratch of each of them, f32 [rank, rows]
+  std::vector<Array> right;   ///< scratch of each of them, f32 [rank, columns]
 };
 
 /// One bucket's way through PowerSgd.
@@ -34,14 +34,13 @@ class PowerSgdReduction : public CompressedReduction {
     std::int64_t size = 0;
   };
 
-  /// `running` counts reductions that have not ended; it and the group's devices outlive this.
-  PowerSgdReduction(const CompressionRequest&, const std::vector<Device>&, std::vector<Part>,
-                    std::atomic<int>& running);
+  /// `running` counts reductions that have not ended; it and the group outlive this.
+  PowerSgdReduction(const CompressionRequest&, const GroupMembers&, std::vector<Part>, std::atomic<int>& running);
   ~PowerSgdReduction() override;
   PowerSgdReduction(const PowerSgdReduction&) = delete;
   PowerSgdReduction& operator=(const PowerSgdReduction&) = delete;
 
-  const std::vector<Device>& devices() const override { return devices_; }
+  const std::vector<Device>& devices() const override { return group_.devices(); }
   std::size_t rounds() const override { return 2; }
   void encode(std::size_t round, std::size_t member) override;
   std::vector<AllReduceRequest> factors(std::size_t round) override;
@@ -56,7 +55,7 @@ class PowerSgdReduction : public CompressedReduction {
   AllReduceRequest factor_request(const std::vector<Array>& by_member) const;
   AllReduceRequest whole_request(const Part&) const;
 
-  const std::vector<Device>& devices_;
+  const GroupMembers& group_;
   std::vector<CompressionRequest::Member> members_;
   std::vector<Part> parts_;
   double denominator_;

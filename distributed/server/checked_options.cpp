@@ -59,7 +59,6 @@ void refuse_across_processes(const SyncOptions& options) {
   const auto refuse = [](const char* what) {
     raise<SyncError>("[sync] a group of several processes cannot have {} yet", what);
   };
-  if (options.compression) refuse("SyncOptions::compression");
   if (options.overlap == Overlap::in_backward)
     refuse(
         "Overlap::in_backward, which updates parameters before all processes have ended their backward: one that "
@@ -76,7 +75,7 @@ void refuse_across_processes(std::span<const SyncParameter> parameters) {
 }
 
 void prepare_transport(const SyncOptions& options, std::span<const SyncParameter> parameters,
-                       std::span<const Device> devices) {
+                       const GroupMembers& members) {
   if (options.wire != GradientWire::native)
     for (const SyncParameter& parameter : parameters)
       if (parameter.dtype != DType::f32)
@@ -89,7 +88,7 @@ void prepare_transport(const SyncOptions& options, std::span<const SyncParameter
             "[sync] parameter \"{}\" has sparse gradients, which cannot be sharded: mark it dense with "
             "set_sparse_grad(false) before it is attached",
             parameter.name);
-  if (options.compression) options.compression->prepare(parameters, devices);
+  if (options.compression) options.compression->prepare(parameters, members);
 }
 
 }  // namespace tutti

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <tutti/backend/device.h>
+#include <tutti/distributed/collectives/member.h>
 #include <tutti/distributed/layout/gradient_layout.h>
 #include <tutti/distributed/sync_options.h>
 
@@ -20,6 +20,6 @@ void refuse_across_processes(std::span<const SyncParameter>);
 
 /// Throws SyncError naming the first parameter whose gradients cannot travel as the options say. Prepares the
 /// compression, if there is one.
-void prepare_transport(const SyncOptions&, std::span<const SyncParameter>, std::span<const Device>);
+void prepare_transport(const SyncOptions&, std::span<const SyncParameter>, const GroupMembers&);
 
 }  // namespace tutti

@@ -3,6 +3,7 @@
 #include <tutti/distributed/sync_server.h>
 
 #include <tutti/backend/error.h>
+#include <tutti/distributed/gradient_compression.h>
 
 #include <fmt/format.h>
 
@@ -44,6 +45,7 @@ ReplicaDigest DistributedSyncServer::model_items(const ReplicaDigest& values) co
       "sharding {}, overlap {}",
       to_string(options_.reduction), to_string(options_.absent), to_string(options_.buffers), to_string(options_.wire),
       options_.bucket_bytes, options_.consistency_every, to_string(options_.sharding), to_string(options_.overlap)));
+  add("SyncOptions::compression: " + (options_.compression ? options_.compression->shared_settings() : "none"));
   const auto add_all = [&](std::string_view kind, const std::vector<SyncParameter>& declared) {
     for (const SyncParameter& each : declared)
       add(fmt::format("{} \"{}\" {} {}{}", kind, each.name, to_string(each.shape), to_string(each.dtype),

@@ -88,7 +88,7 @@ void DistributedSyncServer::handle(std::unique_ptr<DeclareParameters>& message) 
 void DistributedSyncServer::take(DeclareParameters& message) {
   if (replicas_.has_same_parameters(message.member, message.parameters)) return;
   replicas_.refuse_late_parameters(message.member);
-  prepare_transport(options_, message.parameters, members_.devices());
+  prepare_transport(options_, message.parameters, members_);
   if (others_ && !communicator_->reduces_sparse()) refuse_across_processes(message.parameters);
   replicas_.set_parameters(message.member, std::move(message.parameters));
   layouts_.guess(replicas_.parameters());

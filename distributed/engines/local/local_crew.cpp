@@ -6,6 +6,7 @@
 #include <tutti/distributed/threads/spinning_lock.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace tutti {
 
@@ -82,6 +83,15 @@ void LocalCrew::help_all(Device device) {
     if (!task) return;
     task->run_all(device);
   }
+}
+
+std::shared_ptr<CollectiveTask> LocalCrew::run(std::vector<Event> ready, std::span<const Device> helping,
+                                               std::int64_t chunks, std::function<void(std::int64_t)> work) {
+  std::vector<WorkStage> stages;
+  stages.push_back({chunks, std::move(work)});
+  auto task = std::make_shared<FunctionTask>(std::move(ready), helping, std::move(stages));
+  open(task);
+  return task;
 }
 
 void LocalCrew::run_worker() {

@@ -9,11 +9,14 @@
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <thread>
 #include <unordered_map>
+#include <vector>
 
 namespace tutti {
 
@@ -30,6 +33,8 @@ class LocalCrew final : public Crew {
   void finish() noexcept;                         ///< finishes what was opened; nothing may be opened any more
   void help(Device) override;
   void help_all(Device) override;
+  std::shared_ptr<CollectiveTask> run(std::vector<Event> ready, std::span<const Device> helping, std::int64_t chunks,
+                                      std::function<void(std::int64_t chunk)> work) override;
 
  private:
   // The oldest whose inputs are ready and that has unclaimed chunks, in the device's share if one is given.

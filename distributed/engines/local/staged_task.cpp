@@ -37,7 +37,7 @@ StagedTask::StagedTask(std::vector<Event> inputs, std::span<const Device> device
     Stage& stage = stages_[i];
     stage.chunks = chunks[i];
     const auto shares = static_cast<std::int64_t>(devices.size());
-    const std::int64_t count = stage.chunks < shares ? 1 : shares;
+    const std::int64_t count = shares == 0 || stage.chunks < shares ? 1 : shares;
     stage.shares.set_size(static_cast<std::size_t>(count));
     for (std::int64_t share = 0; share < count; ++share) {
       stage.shares[static_cast<std::size_t>(share)].begin = stage.chunks * share / count;

@@ -43,7 +43,8 @@ class StagedTask : public EngineTask {
   /// finished, so that whoever waits for it finds the memory free; or right after, where the memory is others' too.
   enum class Drop : std::uint8_t { before_finish, after_finish };
 
-  /// `inputs`: before them no chunk may run; unrecorded ones count as past. `chunks`: of each stage, at least 1.
+  /// `inputs`: before them no chunk may run; unrecorded ones count as past. `devices`: none: all is for whoever comes.
+  /// `chunks`: of each stage, at least 1.
   StagedTask(std::vector<Event> inputs, std::span<const Device> devices, std::span<const std::int64_t> chunks, Drop);
 
   virtual void run_chunk(std::size_t stage, std::int64_t chunk) = 0;

@@ -3,6 +3,7 @@
 
 #include <tutti/backend/error.h>
 #include <tutti/backend/process/deadline.h>
+#include <tutti/distributed/collectives/compressed_reduction.h>
 #include <tutti/distributed/collectives/gradient_sums.h>
 #include <tutti/distributed/engines/network/network_collective.h>
 #include <tutti/distributed/engines/network/network_reduction.h>
@@ -83,6 +84,12 @@ std::shared_ptr<CollectiveTask> NetworkCommunicator::all_reduce(AllReduceRequest
 std::shared_ptr<CollectiveTask> NetworkCommunicator::reduce_sparse(SparseReduction request) {
   if (!enabled()) return std::make_shared<FinishedTask>();
   return launch(NetworkRows::make(flight_, launched_[0] + 1, std::move(request), members_.all()), Sequence::round);
+}
+
+std::shared_ptr<CollectiveTask> NetworkCommunicator::compressed_all_reduce(
+    std::shared_ptr<CompressedReduction> reduction, std::vector<Event> ready, std::vector<Device> helping) {
+  if (!enabled()) return std::make_shared<FinishedTask>();
+  return launch_in_turns(*this, std::move(reduction), std::move(ready), helping);
 }
 
 std::shared_ptr<CollectiveTask> NetworkCommunicator::collective(CollectiveRequest request) {

@@ -43,8 +43,6 @@ struct NetworkOptions {
 /// SyncError, on all processes and for good, when any of them fails, when requests differ between processes (naming the
 /// ranks and both values), when a process does not come within `patience` or its connection ends (naming its rank), and
 /// when somebody aborts: a new group then makes a new engine. The destructor finishes what was launched.
-///
-/// Compressed gradients are a SyncError, as Communicator says.
 class NetworkCommunicator : public Communicator {
  public:
   /// Meets the other processes (connect_lines), whose ranks are those of the members. `members`: of the group, at their
@@ -58,6 +56,8 @@ class NetworkCommunicator : public Communicator {
   /// All processes launch it, also one whose devices neither contribute nor receive. Each sends its rows to all others,
   /// and sums those of all.
   std::shared_ptr<CollectiveTask> reduce_sparse(SparseReduction) override;
+  std::shared_ptr<CollectiveTask> compressed_all_reduce(std::shared_ptr<CompressedReduction>, std::vector<Event> ready,
+                                                        std::vector<Device> helping) override;
   /// Arrays are numbered alike by all processes; those of other processes may be undefined. The same parts for all.
   std::shared_ptr<CollectiveTask> collective(CollectiveRequest) override;
   /// SyncError unless each process still has a member.

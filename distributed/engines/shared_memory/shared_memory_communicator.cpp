@@ -3,6 +3,7 @@
 
 #include <tutti/backend/error.h>
 #include <tutti/backend/process/deadline.h>
+#include <tutti/distributed/collectives/compressed_reduction.h>
 #include <tutti/distributed/collectives/gradient_sums.h>
 #include <tutti/distributed/engines/shared_memory/shared_collective.h>
 #include <tutti/distributed/engines/shared_memory/shared_reduction.h>
@@ -102,6 +103,12 @@ std::shared_ptr<CollectiveTask> SharedMemoryCommunicator::reduce_sparse(SparseRe
   flight_->crew.open(task);
   next_in_round_ = next_in_round_ + 1;
   return task;
+}
+
+std::shared_ptr<CollectiveTask> SharedMemoryCommunicator::compressed_all_reduce(
+    std::shared_ptr<CompressedReduction> reduction, std::vector<Event> ready, std::vector<Device> helping) {
+  if (!enabled()) return std::make_shared<FinishedTask>();
+  return launch_in_turns(*this, std::move(reduction), std::move(ready), helping);
 }
 
 std::shared_ptr<CollectiveTask> SharedMemoryCommunicator::collective(CollectiveRequest request) {

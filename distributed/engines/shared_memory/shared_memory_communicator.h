@@ -43,8 +43,6 @@ struct SharedMemoryOptions {
 /// fails, when requests differ between processes (naming the ranks and both values), when a process does not come
 /// within `patience` (naming its rank), and when somebody aborts: a new group then makes a new engine, with new memory
 /// and another epoch. The destructor finishes what was launched.
-///
-/// Compressed gradients are a SyncError, as Communicator says.
 class SharedMemoryCommunicator : public Communicator {
  public:
   /// Meets the other processes (exchange_segments). `members`: of the group, at their numbers, each on a CPU; the ranks
@@ -64,6 +62,8 @@ class SharedMemoryCommunicator : public Communicator {
   bool reduces_sparse() const noexcept override { return true; }
   /// All processes launch it, also one whose devices neither contribute nor receive.
   std::shared_ptr<CollectiveTask> reduce_sparse(SparseReduction) override;
+  std::shared_ptr<CollectiveTask> compressed_all_reduce(std::shared_ptr<CompressedReduction>, std::vector<Event> ready,
+                                                        std::vector<Device> helping) override;
   /// Arrays are numbered alike by all processes; those of other processes may be undefined. The same parts for all.
   std::shared_ptr<CollectiveTask> collective(CollectiveRequest) override;
   /// SyncError unless each process still has a member.

@@ -4,10 +4,10 @@
 #include <tutti/distributed/collectives/compressed_reduction.h>
 #include <tutti/distributed/collectives/engine_task.h>
 #include <tutti/distributed/collectives/gradient_sums.h>
+#include <tutti/distributed/collectives/task_chain.h>
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <iterator>
 #include <utility>
 
@@ -24,57 +24,6 @@ std::size_t half_of(const Halves& first, const Member& member) {
 Halves first_half(std::span<const Member> members) {
   return {members.begin(), members.begin() + static_cast<std::ptrdiff_t>((members.size() + 1) / 2)};
 }
-
-/// Tasks that were launched together, each behind those before it that it needs: finished when the last is.
-class TaskOfStages final : public CollectiveTask {
- public:
-  explicit TaskOfStages(std::vector<std::shared_ptr<CollectiveTask>> stages) : stages_(std::move(stages)) {}
-
-  void help(Device device) override {
-    for (const auto& stage : stages_) stage->help(device);
-  }
-  // In their order: whoever waits for a stage has helped with those before it.
-  void join(Device device) override { join_tasks(device, stages_); }
-  std::vector<Event> on_streams() const override { return last().on_streams(); }
-  std::uint32_t progress() const noexcept override { return last().progress(); }
-  void wait_past(std::uint32_t progress) noexcept override { stages_.back()->wait_past(progress); }
-  const std::exception_ptr& error() const noexcept override { return last().error(); }
-  Clock::time_point finished_at() const noexcept override { return last().finished_at(); }
-  std::chrono::nanoseconds busy() const noexcept override {
-    std::chrono::nanoseconds sum{0};
-    for (const auto& stage : stages_) sum += stage->busy();
-    return sum;
-  }
-
- private:
-  const CollectiveTask& last() const noexcept { return *stages_.back(); }
-
-  std::vector<std::shared_ptr<CollectiveTask>> stages_;
-};
-
-/// Stages on their way to a task. A launch that throws leaves nothing behind it: what was launched is waited for.
-class Stages {
- public:
-  Stages() = default;
-  ~Stages() {
-    for (const auto& task : tasks_) task->wait();
-  }
-  Stages(const Stages&) = delete;
-  Stages& operator=(const Stages&) = delete;
-
-  std::vector<Event> launched(std::shared_ptr<CollectiveTask> task) {
-    tasks_.push_back(std::move(task));
-    return events_of(tasks_.back());
-  }
-  std::shared_ptr<CollectiveTask> task() {
-    auto task = std::make_shared<TaskOfStages>(tasks_);
-    tasks_.clear();
-    return task;
-  }
-
- private:
-  std::vector<std::shared_ptr<CollectiveTask>> tasks_;
-};
 
 void append(std::vector<Event>& events, std::vector<Event> more) {
   std::ranges::move(more, std::back_inserter(events));
@@ -150,13 +99,13 @@ TwoHalves::TwoHalves(std::span<const Device> devices, std::unique_ptr<Communicat
 std::shared_ptr<CollectiveTask> TwoHalves::all_reduce(AllReduceRequest request) {
   check_slices(request);
   if (!enabled()) return std::make_shared<FinishedTask>();
-  Stages stages;
+  ChainLaunch stages;
   std::vector<Event> ready = request.ready;
   for (std::vector<AllReduceRequest>& requests : staged(first_half_, request)) {
     std::vector<Event> done;
     for (AllReduceRequest& each : requests) {
       each.ready = ready;
-      append(done, stages.launched(inner_->all_reduce(std::move(each))));
+      append(done, stages.add(inner_->all_reduce(std::move(each))));
     }
     if (!done.empty()) ready = std::move(done);
   }
@@ -168,24 +117,24 @@ std::shared_ptr<CollectiveTask> TwoHalves::reduce_sparse(SparseReduction request
   std::array<std::vector<SparseReduction::Contribution>, 2> halves;
   for (auto& each : request.contributions) halves[half_of(first_half_, each.member)].push_back(std::move(each));
   request.contributions.clear();
-  Stages stages;
+  ChainLaunch stages;
   std::vector<Event> done;
   for (auto& contributions : halves) {
     if (contributions.empty()) continue;
     const Member first = contributions.front().member;
     const std::size_t number = contributions.front().number;
     const auto sum = std::make_shared<SparseResult>(SparseResult{{true}, {{}}});
-    append(done, stages.launched(inner_->reduce_sparse({.parameter = request.parameter,
-                                                        .contributions = std::move(contributions),
-                                                        .receivers = {first.device},
-                                                        .ready = request.ready,
-                                                        .denominator = 1.0,
-                                                        .result = sum,
-                                                        .world = request.world})));
+    append(done, stages.add(inner_->reduce_sparse({.parameter = request.parameter,
+                                                   .contributions = std::move(contributions),
+                                                   .receivers = {first.device},
+                                                   .ready = request.ready,
+                                                   .denominator = 1.0,
+                                                   .result = sum,
+                                                   .world = request.world})));
     request.contributions.push_back({first, number, SparseParts(sum, 0)});
   }
   append(request.ready, std::move(done));
-  (void)stages.launched(inner_->reduce_sparse(std::move(request)));
+  (void)stages.add(inner_->reduce_sparse(std::move(request)));
   return stages.task();
 }
 
@@ -253,14 +202,14 @@ std::shared_ptr<CollectiveTask> TwoHalves::collective(CollectiveRequest request)
     for (const CollectivePart& part : request.parts)
       rest.denominator = std::max(rest.denominator, static_cast<double>(part.sources.size()));
   }
-  Stages stages;
+  ChainLaunch stages;
   auto halves = halves_of(first_half_, request, rest);
   for (std::size_t half = 0; half < 2; ++half) {
     if (halves[half].request.parts.empty()) continue;
     halves[half].request.outputs = {rest.inputs[half]};
-    append(rest.ready, stages.launched(inner_->collective(std::move(halves[half].request))));
+    append(rest.ready, stages.add(inner_->collective(std::move(halves[half].request))));
   }
-  (void)stages.launched(inner_->collective(std::move(rest)));
+  (void)stages.add(inner_->collective(std::move(rest)));
   return stages.task();
 }
 

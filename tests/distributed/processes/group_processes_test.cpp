@@ -21,7 +21,7 @@ namespace {
 
 constexpr const char* kEngines[] = {"", "network", "plain"};  // words for training_process
 
-constexpr const char* kWays[] = {"optimizer_state", "gradients", "double_buffered"};
+constexpr const char* kWays[] = {"optimizer_state", "gradients", "double_buffered", "compressed"};
 
 std::vector<std::unique_ptr<TrainingRank>> start(std::size_t ranks, std::size_t devices, int steps, const char* engine,
                                                  const char* way = "", int silence = 20'000) {
@@ -54,10 +54,10 @@ TEST_CASE("group_processes: two processes of two devices and four of one train t
     }
 }
 
-TEST_CASE("group_processes: sharded and late, two processes of two devices and four of one") {
+TEST_CASE("group_processes: sharded, late and compressed, two processes of two devices and four of one") {
   for (const std::string way : kWays) {
     const auto overlap = way == "double_buffered" ? Overlap::double_buffered : Overlap::immediate;
-    const std::string expected = digest_alone(40, 4, overlap);
+    const std::string expected = digest_alone(40, 4, overlap, way == "compressed" ? trained_compression() : nullptr);
     for (const std::size_t ranks : {2, 4}) {
       CAPTURE(way);
       for (auto job = start(ranks, 4 / ranks, 40, kEngines[ranks / 2 - 1], way.c_str()); const auto& rank : job)
@@ -66,11 +66,12 @@ TEST_CASE("group_processes: sharded and late, two processes of two devices and f
   }
 }
 
-TEST_CASE("group_processes: a killed process, any rank, is named by all others, whatever is sharded or late") {
-  for (const std::size_t turn : {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}) {
+TEST_CASE(
+    "group_processes: a killed process, any rank, is named by all others, whatever is sharded, late or compressed") {
+  for (const std::size_t turn : {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13}) {
     const std::size_t victim = turn % 3;
-    const char* const way = turn < 6 ? "" : kWays[(turn + turn / 9) % 3];
-    auto job = start(3, 1, 1'000'000, kEngines[turn / 3 % 2], way);
+    const char* const way = turn < 6 ? "" : kWays[(turn - 6) % 4];
+    auto job = start(3, 1, 1'000'000, kEngines[turn < 6 ? turn / 3 : (turn - 6) / 4], way);
     CAPTURE(way);
     for (const auto& rank : job) rank->await_steps();
     const std::string name = "rank " + std::to_string(victim) + " on ";

@@ -62,7 +62,13 @@ struct ProcessThreads {
   /// Runs `work(rank, sync)` for each rank, on a thread of its own; returns what each threw ("" for nothing).
   std::vector<std::string> run(const SyncOptions& options,
                                const std::function<void(std::size_t, GradientSync&)>& work) {
+    return run_each([&](std::size_t) { return options; }, work);
+  }
+  /// The same where each rank has options of its own.
+  std::vector<std::string> run_each(const std::function<SyncOptions(std::size_t rank)>& options_of,
+                                    const std::function<void(std::size_t, GradientSync&)>& work) {
     return errors_of_devices(split.size(), [&](std::size_t rank) {
+      const SyncOptions options = options_of(rank);
       if (!doors.empty()) {
         GradientSync sync(devices_of(rank), options, connected_engine(rank), std::move(links[rank]));
         return work(rank, sync);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // One rank of a job, as launchers start it: training_process DEVICES STEPS automatic|network|plain FIRST [RANK SIZE
 // STEPS]. FIRST is the number of its first device, for data. TRAINED_WAY in the environment: "optimizer_state" or
-// "gradients", what is sharded, or "double_buffered". Prints "digest N" at its end, "step N" after every hundred
-// steps, or "error: TEXT". TRAINED_SILENCE: ProcessOptions::silence in milliseconds. After that it trains anew in
-// another job as that rank, if one is given; else it ends with status 1.
+// "gradients", what is sharded, "double_buffered", or "compressed". Prints "digest N" at its end, "step N" after every
+// hundred steps, or "error: TEXT". TRAINED_SILENCE: ProcessOptions::silence in milliseconds. After that it trains anew
+// in another job as that rank, if one is given; else it ends with status 1.
 #include <tutti/tests/distributed/processes/training_process.h>
 
 #include <tutti/distributed/process_group.h>
@@ -28,6 +28,7 @@ SyncOptions trained_options() {
   if (way == "double_buffered") options.overlap = Overlap::double_buffered;
   if (way == "optimizer_state") options.sharding = Sharding::optimizer_state;
   if (way == "gradients") options.sharding = Sharding::gradients;
+  if (way == "compressed") options.compression = trained_compression();
   return options;
 }
 

@@ -3,6 +3,7 @@
 
 #include <tutti/autodiff/operations.h>
 #include <tutti/distributed/gradient_sync.h>
+#include <tutti/distributed/power_sgd.h>
 #include <tutti/nn/linear.h>
 #include <tutti/optim/sgd.h>
 
@@ -44,6 +45,10 @@ inline void train_step(GradientSync& sync, TrainedModel& model, auto& optimizer,
 /// A momentum, which sharded optimizers keep a share of.
 inline std::unique_ptr<Sgd> trained_sgd(std::vector<Tensor> parameters) {
   return std::make_unique<Sgd>(std::move(parameters), 0.05, SgdOptions{.momentum = 0.9});
+}
+
+inline std::shared_ptr<PowerSgd> trained_compression() {
+  return std::make_shared<PowerSgd>(PowerSgdOptions{.rank = 2, .start_after = 3, .minimum_rate = 1});
 }
 
 /// All bits of the parameters, in one number.

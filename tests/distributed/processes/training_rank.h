@@ -15,7 +15,9 @@
 
 #include <filesystem>
 #include <initializer_list>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace tutti::testing {
@@ -128,10 +130,11 @@ class TrainingRank {
 };
 
 /// Last line of a training on that many devices of one process.
-inline std::string digest_alone(int steps, std::size_t devices = 4, Overlap overlap = Overlap::immediate) {
+inline std::string digest_alone(int steps, std::size_t devices = 4, Overlap overlap = Overlap::immediate,
+                                std::shared_ptr<GradientCompression> compression = nullptr) {
   std::vector<Device> all;
   for (std::size_t i = 0; i < devices; ++i) all.push_back(cpu(static_cast<std::uint16_t>(i)));
-  GradientSync sync(all, {.overlap = overlap});
+  GradientSync sync(all, {.overlap = overlap, .compression = std::move(compression)});
   auto replicas = sync.replicate(TrainedModel(Generator(3)));
   run_devices(devices, [&](std::size_t number) {
     const auto optimizer = trained_sgd(replicas[number].parameters());
