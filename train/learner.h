@@ -11,6 +11,7 @@
 #include <tutti/train/device_threads.h>
 #include <tutti/train/eager_trainer.h>
 #include <tutti/train/hooks/checkpointer.h>
+#include <tutti/train/replicas/compression_states.h>
 #include <tutti/train/replicas/group_agreement.h>
 #include <tutti/train/replicas/joined_texts.h>
 #include <tutti/train/replicas/learner_trainer.h>
@@ -129,9 +130,9 @@ template <class M, class Item, template <class> class TrainerOf = EagerTrainer> 
   }
   /// All that the run keeps: "model", "optimizer", "trainer" and, where there are, "sparse_optimizer" and "scaler",
   /// saved from the main device and loaded into all, "data" and "measured", each device's own, and "compression", what
-  /// SyncOptions::compression keeps. The main trainer's hooks that have a state are in "trainer". Any number of
-  /// devices, in any number of processes, loads them, unless the data's positions differ between the devices (those of
-  /// a BatchStream do not), or there is a compression.
+  /// SyncOptions::compression keeps in all processes. The main trainer's hooks that have a state are in "trainer". Any
+  /// number of devices, in any number of processes, loads them, unless the data's positions differ between the devices
+  /// (those of a BatchStream do not), or there is a compression.
   void add_parts(CheckpointParts& parts) {
     if (world_.processes == 1)
       parts.add("model", modules());
@@ -149,7 +150,8 @@ template <class M, class Item, template <class> class TrainerOf = EagerTrainer> 
                            },
                            [this](const PartState& state) { return prepare_measured(state.text); }});
     parts.add("trainer", pointers<Trainer>(trainers_));
-    if (options_.sync.compression) parts.add("compression", *options_.sync.compression);
+    if (options_.sync.compression && world_.processes == 1) parts.add("compression", *options_.sync.compression);
+    if (options_.sync.compression && world_.processes > 1) parts.add("compression", shared_compression_part());
   }
   /// Checkpoints when the folder's options say so, while all devices wait; of several processes, the first one writes.
   /// Hooks that are registered later come after it.
@@ -166,12 +168,16 @@ template <class M, class Item, template <class> class TrainerOf = EagerTrainer> 
   /// Gets from the other processes what only they know of this learner's parts, for the one that saves them by itself,
   /// between two runs; all processes call it. `save_into` needs no such call.
   void gather_parts() {
-    if (world_.processes > 1) texts_.gather(sync_, own_texts(), main().iteration());
+    if (world_.processes == 1) return;
+    texts_.gather(sync_, own_texts(), main().iteration());
+    if (options_.sync.compression) compressions_.gather(sync_, *options_.sync.compression, main().iteration());
   }
   /// The same, a collective on the thread of each device, while none makes a step.
   void gather_parts(std::size_t device) {
     texts_.gather(sync_, options_.devices[device], device == 0 ? own_texts() : std::vector<std::string>(),
                   main().iteration());
+    if (const auto& own = options_.sync.compression)
+      compressions_.gather(sync_, options_.devices[device], device == 0 ? own.get() : nullptr, main().iteration());
   }
   /// CheckpointFolder::load_newest of every process, which all call it and need the same files, as on a shared disk.
   /// DataError on all of them, naming the ranks and what they found, if one has failed or has loaded another.
@@ -311,6 +317,14 @@ template <class M, class Item, template <class> class TrainerOf = EagerTrainer> 
     return {save, [this](const PartState& state) { return prepare_part(modules(), state); }, true};
   }
 
+  CheckpointParts::Part shared_compression_part() {
+    GradientCompression& own = *options_.sync.compression;
+    return {[this, &own] {
+              return PartState{compressions_.all(own, main().iteration()), {}};
+            },
+            [&own](const PartState& state) { return prepare_part(own, state); }};
+  }
+
   /// Object that a function of `parts_` has made; Error naming the part for null.
   template <class T> static std::unique_ptr<T> made(const char* part, std::unique_ptr<T> object, std::size_t d) {
     if (object == nullptr) raise<Error>("[learner] Parts::{} made nothing for device {}", part, d);
@@ -362,7 +376,8 @@ template <class M, class Item, template <class> class TrainerOf = EagerTrainer> 
   GradientSync& sync_;
   WorldShare world_;
   std::unique_ptr<StepAgreement> agreement_;
-  ProcessTexts texts_;  // texts of other processes, for a checkpoint
+  ProcessTexts texts_;              // texts of other processes, for a checkpoint
+  CompressionStates compressions_;  // copies of what compressions keep in all processes
   std::shared_ptr<EmptyItem<Item>> empty_item_ = std::make_shared<EmptyItem<Item>>();  // shared by all devices
   std::vector<M> replicas_;
   std::vector<std::unique_ptr<Optimizer>> optimizers_;

@@ -4,6 +4,7 @@
 #include <tutti/tests/train/replicas/processes_run.h>
 
 #include <tutti/backend/error.h>
+#include <tutti/distributed/power_sgd.h>
 #include <tutti/tests/exchange/temporary_folder.h>
 #include <tutti/train/distributed_training.h>
 #include <tutti/train/hooks/callback.h>
@@ -108,6 +109,51 @@ TEST_CASE("learner, processes: a checkpoint goes on in any other split, to the b
     part(before, 5);  // within an epoch, and between two lines of metrics
     CHECK(part(after, 11) == whole.ends);
   }
+}
+
+TEST_CASE("learner, processes: a checkpoint has what a compression keeps in all processes") {
+  const auto part = [](const std::vector<std::uint32_t>& split, std::int64_t steps, const std::string& path) {
+    ProcessesRun run(split);
+    run.compression = [] { return std::make_shared<PowerSgd>(PowerSgdOptions{.minimum_rate = 0}); };
+    run.run([&](std::size_t, Learner& learner) {
+      Checkpointed checkpoints(learner, path, {});
+      learner.load_newest(checkpoints.folder, checkpoints.parts);
+      learner.train({.steps = steps});
+    });
+    check_good(run);
+    return run.ends;
+  };
+  const TemporaryFolder folder;
+  const auto whole = part({4}, 11, folder.file("whole"));
+  ProcessesRun plain({4});
+  train(plain, {.steps = 11});
+  CHECK(whole[0].weights != plain.ends[0].weights);
+  for (const auto& [before, after] : std::vector<std::pair<std::vector<std::uint32_t>, std::vector<std::uint32_t>>>{
+           {{2, 2}, {4}}, {{4}, {1, 1, 1, 1}}, {{1, 3}, {2, 2}}}) {
+    const std::string path = folder.file(fmt::format("{}-{}", before.size(), after.size()));
+    part(before, 5, path);
+    CHECK(part(after, 11, path) == whole);
+  }
+}
+
+TEST_CASE("learner, processes: what a compression keeps is gathered before one process saves it by hand") {
+  ProcessesRun run({2, 2});
+  run.compression = [] { return std::make_shared<PowerSgd>(PowerSgdOptions{.minimum_rate = 0}); };
+  run.run([](std::size_t rank, Learner& learner) {
+    CheckpointParts parts;
+    learner.add_parts(parts);
+    learner.train({.steps = 3});
+    const CheckpointFilter only{.include = {"compression"}};
+    if (rank == 0) CHECK_THROWS_WITH(parts.save(only), doctest::Contains("gather_parts"));
+    learner.gather_parts();
+    if (rank > 0) return;
+    const PartStates saved = parts.save(only);
+    std::size_t kept = 0;
+    for (const auto& [part, state] : saved)
+      for (const auto& [name, array] : state.arrays) kept += name.find("hidden.weight:kept:") != std::string::npos;
+    CHECK(kept == 4);
+  });
+  check_good(run);
 }
 
 TEST_CASE("learner, processes: devices with data of their own end each epoch together, and go on in another split") {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <tutti/autodiff/operations.h>
+#include <tutti/distributed/gradient_compression.h>
 #include <tutti/nn/dropout.h>
 #include <tutti/nn/linear.h>
 #include <tutti/nn/loss.h>
@@ -59,6 +60,8 @@ class ProcessesRun {
   LearnerOptions options{.step = {.metrics_every = 2}, .evaluation = LearnerOptions::Evaluation::all};
   std::function<void(std::size_t rank, LearnerOptions&)> set_own_options = [](std::size_t, LearnerOptions&) {};
   SyncOptions sync_options{.bucket_bytes = 64};
+  /// Makes a compression for each process; none: gradients travel as they are.
+  std::function<std::shared_ptr<GradientCompression>()> compression;
   /// Data of a device's own, by its number, in place of its share.
   std::function<std::unique_ptr<DataStream<Batch>>(std::size_t number, Device)> own_data;
   std::function<std::unique_ptr<DataStream<Batch>>(std::size_t number, Device)> own_evaluation_data;
@@ -102,15 +105,20 @@ class ProcessesRun {
     if (split_.size() == 1) {
       std::vector<Device> devices;
       for (std::size_t d = 0; d < kDevices; ++d) devices.push_back(cpu(static_cast<std::uint16_t>(d)));
-      GradientSync sync(devices, sync_options);
+      GradientSync sync(devices, options_of_process());
       errors = errors_of_devices(1, [&](std::size_t) { process(0, sync); });
     } else {
       ProcessThreads group(split_);
-      errors = group.run(sync_options, process);
+      errors = group.run_each([&](std::size_t) { return options_of_process(); }, process);
     }
   }
 
  private:
+  SyncOptions options_of_process() const {
+    SyncOptions own = sync_options;
+    if (compression) own.compression = compression();
+    return own;
+  }
   static End end_of(Learner& learner, std::size_t d) {
     Trainer& trainer = learner.trainer(d);
     End end;
