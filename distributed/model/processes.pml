@@ -36,6 +36,9 @@
 #ifndef NEWCOMERS
 #define NEWCOMERS 0 /* 1: who was put out may ask to be let in again */
 #endif
+#ifndef ORDERS
+#define ORDERS 0 /* 1: rank 0 may propose an order of the buckets with what it says of a round */
+#endif
 
 /* What the model must refute: -DMUTANT=<one of these>. */
 #define LAST_BUCKET_NOT_HELD 1    /* contributed before the local backward has ended */
@@ -53,6 +56,8 @@
 #define COORDINATOR_NEEDS_NOTHING 13 /* the coordinator goes on with any number */
 #define FOLLOWER_NAMED 14 /* who has followed another's claim is named in its place */
 #define TRANSFER_NOT_FENCED 15 /* state that arrives late counts for the next epoch, too */
+#define ORDER_TAKEN_AT_ONCE 16 /* rank 0 goes by it as it proposes it */
+#define ORDER_OF_ANY_ROUND 17  /* taken at the end of a round, whichever one it was said of */
 #ifndef MUTANT
 #define MUTANT 0
 #endif
@@ -94,6 +99,9 @@ byte source[N];     /* 1 + whose state it is receiving, beside what it has: 0: n
 byte said_epoch[N], said_time[N];
 byte said_needs[N]; /* in which rounds it requires something */
 byte unheard[N]; /* who will never read it: lost with its sender */
+bool ordered[N]; /* goes by the order that rank 0 has proposed in this epoch */
+bool takes[N];   /* does so from the next round on */
+byte order_epoch, order_of; /* epoch and rounds of the proposal */
 #define TORN (1 << 14)
 #define time(committed, at) ((committed) * 3 + (at))
 
@@ -167,6 +175,13 @@ inline begin_round() {
   :: SETS && step[me] < ROUNDS -> said_needs[me] = said_needs[me] & ~bit(step[me])
   :: said_needs[me] = said_needs[me] | bit(step[me])
   fi;
+  if
+  :: ORDERS && me == 0 && step[me] < ROUNDS && order_epoch != epoch[me] ->
+     order_epoch = epoch[me];
+     order_of = bit(step[me]);
+     ordered[me] = is(ORDER_TAKEN_AT_ONCE)
+  :: true
+  fi;
   say(0)
 }
 
@@ -176,6 +191,16 @@ inline begin_round() {
    !(unheard[p] & bit(me)))
 #define lacks_last(p) ((members[me] & bit(p)) && (p) != me && !heard(p, 2))
 #define lacks_first(p) ((members[me] & bit(p)) && (p) != me && !heard(p, 0))
+
+#define proposed (order_epoch == epoch[me] && (members[me] & 1) && (order_of & bit(step[me])))
+
+/* Whoever launches buckets of a round goes by the same order as all others. */
+inline one_order() {
+  for (q : 0 .. N - 1) {
+    assert((gone & bit(q)) || phase[q] != trains || epoch[q] != epoch[me] || step[q] != step[me] || !stage[q] ||
+           ordered[q] == ordered[me])
+  }
+}
 
 inline no_stale_bucket() {
   for (q : 0 .. N - 1) { assert(!(members[me] & bit(q)) || said_epoch[q] == epoch[me]) }
@@ -194,6 +219,8 @@ inline commit() {
   for (q : 0 .. N - 1) { assert(spoilt_epoch[q] != epoch[me] || spoilt_step[q] != step[me]) }
   params[me] = params[me] | (((epoch[me] << 1) | buckets[me]) << (6 * step[me]));
   step[me]++;
+  ordered[me] = ordered[me] || takes[me] || (is(ORDER_OF_ANY_ROUND) && order_epoch == epoch[me]);
+  takes[me] = false;
   begin_round()
 }
 
@@ -202,6 +229,8 @@ inline name(culprit) { assert(guilty & bit(culprit)) }
 
 inline forget() {
   stage[me] = 0;
+  ordered[me] = false;
+  takes[me] = false;
   buckets[me] = false;
   failed[me] = false;
   promised[me] = NOBODY;
@@ -347,6 +376,8 @@ proctype Process(byte me) {
        for (q : 0 .. N - 1) {
          buckets[me] = buckets[me] || ((members[me] & bit(q)) && (said_needs[q] & bit(step[me])))
        }
+       one_order();
+       takes[me] = ORDERS && proposed;
        stage[me] = 1;
        if
        :: is(LAST_BUCKET_NOT_HELD) -> say(2)

@@ -142,6 +142,8 @@ proofs_of_processes() {
   prove $processes crash_4 0 -DPROCESSES=4 -DCRASHES=1
   prove $processes suspicions_3 0 $three -DSUSPICIONS=2
   prove $processes newcomers_3 0 $three -DSUSPICIONS=1 -DFAILURES=1 -DNEWCOMERS=1
+  prove $processes orders_2 0 -DORDERS=1 -DCRASHES=1 -DFAILURES=1 -DSUSPICIONS=1
+  prove $processes orders_3 0 $three -DORDERS=1 -DSUSPICIONS=1 -DFAILURES=1
   prove $processes suspicion_and_crash_3 1 $three -DSUSPICIONS=1 -DCRASHES=1
 }
 
@@ -167,6 +169,9 @@ refutations_of_processes() {
   refute $processes silence_without_deadline 'invalid end state' -DMUTANT=12 -DCRASHES=1
   refute $processes coordinator_needs_nothing "$far" $three -DMUTANT=13 -DSUSPICIONS=1
   refute $processes transfer_not_fenced 'invalid end state' $three -DROUNDS=1 -DMUTANT=15 $newcomer -DCRASHES=1
+  local round_of_all='assertion violated ((((((((proven|silent)|finished)&(1<<q))||(phase[q]!=0))||(epoch[q]!=epoch[me]))||(step[q]!=step[me]))'
+  refute $processes order_taken_at_once "$round_of_all|| !(stage[q]))||(ordered[q]==ordered[me]))" -DORDERS=1 -DMUTANT=16
+  refute $processes order_of_any_round "$round_of_all|| !(stage[q]))||(ordered[q]==ordered[me]))" -DORDERS=1 -DMUTANT=17
   refute $processes follower_named "$innocent" $three -DMUTANT=14 -DSUSPICIONS=1
 }
 
@@ -197,8 +202,8 @@ mkdir -p "$work"
   wait
   [ "${1:-}" != --full ] || { large_proofs; large_proofs_of_processes; }
 } | tee "$work/searches.txt"
-expected=43
-[ "${1:-}" != --full ] || expected=54
+expected=47
+[ "${1:-}" != --full ] || expected=58
 passed=$(grep -c -E '^(proven|refuted):' "$work/searches.txt") failed=$(grep -c '^NOT ' "$work/searches.txt")
 if [ $((passed + failed)) -ne $expected ]; then
   echo "model: $((passed + failed)) of $expected searches have told their result"
