@@ -27,9 +27,9 @@ class CompressedReduction {
 };
 
 /// Queues it on an engine between processes, as the crew's work and all-reduces by turns, all at once and each behind
-/// what it needs: all processes number their all-reduces alike. An exception ends the group (Communicator::abort) if
-/// some of it was queued. The arguments are those of Communicator::compressed_all_reduce.
-std::shared_ptr<CollectiveTask> launch_in_turns(Communicator&, std::shared_ptr<CompressedReduction>,
+/// what it needs: all processes number their all-reduces alike. An exception ends the group (Communicator::abort), with
+/// its text and this process's rank. The other arguments are those of Communicator::compressed_all_reduce.
+std::shared_ptr<CollectiveTask> launch_in_turns(Communicator&, int rank, std::shared_ptr<CompressedReduction>,
                                                 std::vector<Event> ready, std::span<const Device> helping);
 
 }  // namespace tutti

@@ -24,6 +24,7 @@ class ProcessMembers {
   /// kMostSharedSlices, and a device that is no CPU.
   ProcessMembers(std::string engine, std::span<const Member>, std::vector<int> ranks, int rank);
 
+  int rank() const noexcept { return rank_; }                              ///< this process's
   std::span<const Member> all() const noexcept { return members_.all(); }  ///< members at their numbers
   /// Place of the process, ascending by rank, that has the device of this number; SyncError if none has.
   std::size_t place_of(std::size_t number) const;

@@ -15,11 +15,12 @@ std::uint32_t TaskChain::progress() const noexcept {
   return first == tasks_.end() ? kFinished : static_cast<std::uint32_t>(first - tasks_.begin());
 }
 
+// Whoever finishes a task has that one alone: what is called then may look at the chain.
 void TaskChain::then(std::function<void()> next) {
   const auto left = std::make_shared<std::atomic<std::size_t>>(tasks_.size());
   const auto last = std::make_shared<std::function<void()>>(std::move(next));
   for (const auto& task : tasks_)
-    task->then([left, last] {
+    task->then([left, last, self = shared_from_this()] {
       if (left->fetch_sub(1, std::memory_order_acq_rel) == 1) (*last)();
     });
 }
@@ -42,7 +43,6 @@ std::chrono::nanoseconds TaskChain::busy() const noexcept {
 }
 
 ChainLaunch::~ChainLaunch() {
-  if (!tasks_.empty() && abandon_) abandon_();
   for (const auto& task : tasks_) task->wait();
 }
 

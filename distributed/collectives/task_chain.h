@@ -15,7 +15,7 @@ namespace tutti {
 
 /// Tasks that an engine made of engines has launched together, each behind those before it that it needs: finished when
 /// all are. Whoever waits for it helps with them in their order. Fails as the first of them that has failed.
-class TaskChain final : public CollectiveTask {
+class TaskChain final : public CollectiveTask, public std::enable_shared_from_this<TaskChain> {
  public:
   explicit TaskChain(std::vector<std::shared_ptr<CollectiveTask>> tasks) : tasks_(std::move(tasks)) {}  ///< one or more
 
@@ -33,11 +33,11 @@ class TaskChain final : public CollectiveTask {
   const std::vector<std::shared_ptr<CollectiveTask>> tasks_;
 };
 
-/// The tasks of a chain while it is launched. A launch that throws leaves nothing behind it: what was launched is told
-/// to `abandon`, which may make it fail, and waited for.
+/// The tasks of a chain while it is launched. A launch that throws leaves nothing behind it: what was launched is
+/// waited for.
 class ChainLaunch {
  public:
-  explicit ChainLaunch(std::function<void()> abandon = {}) : abandon_(std::move(abandon)) {}
+  ChainLaunch() = default;
   ~ChainLaunch();
   ChainLaunch(const ChainLaunch&) = delete;
   ChainLaunch& operator=(const ChainLaunch&) = delete;
@@ -46,7 +46,6 @@ class ChainLaunch {
   std::shared_ptr<CollectiveTask> task();                   ///< all of them; called once, at the end
 
  private:
-  std::function<void()> abandon_;
   std::vector<std::shared_ptr<CollectiveTask>> tasks_;
 };
 

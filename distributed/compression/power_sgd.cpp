@@ -151,7 +151,9 @@ std::vector<PowerSgd::StateArray> PowerSgd::state_arrays() const {
 }
 
 GradientCompression::State PowerSgd::state() const {
-  if (!uncommitted_.empty()) raise<SyncError>("[PowerSgd] step {} has not been committed: rejoin first", steps_ + 1);
+  if (!uncommitted_.empty())
+    raise<SyncError>("[PowerSgd] step {} has not been committed: {} first", steps_ + 1,
+                     members_ && members_->outside() > 0 ? "load a checkpoint" : "rejoin");
   State state;
   state.emplace_back(kSteps, Array::from(std::vector<std::int64_t>{steps_}, {1}, cpu()));
   for (const StateArray& array : state_arrays())

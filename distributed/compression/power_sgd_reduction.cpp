@@ -54,7 +54,7 @@ std::vector<AllReduceRequest> PowerSgdReduction::factors(std::size_t round) {
   std::vector<AllReduceRequest> requests;
   for (const Part& part : parts_)
     if (part.matrix != nullptr)
-      requests.push_back(factor_request(round == 0 ? part.matrix->left : part.matrix->right));
+      requests.push_back(factor_request(*part.matrix, round == 0 ? part.matrix->left : part.matrix->right));
     else if (round == 0)
       requests.push_back(whole_request(part));
   return requests;
@@ -109,12 +109,14 @@ void PowerSgdReduction::decode_matrix(const Part& part, std::size_t member) {
   }
 }
 
-AllReduceRequest PowerSgdReduction::factor_request(const std::vector<Array>& by_member) const {
+AllReduceRequest PowerSgdReduction::factor_request(const LowRankMatrix& matrix,
+                                                   const std::vector<Array>& by_member) const {
   AllReduceRequest request{.slices = {},
                            .ready = {},
                            .denominator = static_cast<double>(group_.group().size()),
                            .wire = wire_,
-                           .wire_scale = 1.0};
+                           .wire_scale = 1.0,
+                           .parameter = matrix.name};
   for (std::size_t member = 0; member < members_.size(); ++member) {
     request.slices.push_back({by_member[member], true});
     request.numbers.push_back(group_.number(member));

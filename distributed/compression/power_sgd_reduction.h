@@ -52,7 +52,7 @@ class PowerSgdReduction : public CompressedReduction {
   void decode_matrix(const Part&, std::size_t member);
   bool receives(std::size_t member) const { return members_[member].gradient.defined(); }
   float* gradient(const Part&, std::size_t member) const;
-  AllReduceRequest factor_request(const std::vector<Array>& by_member) const;
+  AllReduceRequest factor_request(const LowRankMatrix&, const std::vector<Array>& by_member) const;
   AllReduceRequest whole_request(const Part&) const;
 
   const GroupMembers& group_;

@@ -30,7 +30,7 @@ struct Agreement {
   std::vector<std::shared_ptr<const RequiredSet>> sets;  ///< different ones
   std::vector<Registration> registrations;               ///< indexed by the devices' numbers in the group
   /// Order of the layout's gradients from the next generation on, each parameter once; null: it stays.
-  std::shared_ptr<const std::vector<ParameterId>> order;
+  std::shared_ptr<const std::vector<ParameterId>> order{};
 };
 
 }  // namespace tutti

@@ -32,6 +32,8 @@ static_assert(sizeof(WordsHeader) == 32 && sizeof(DeviceWords) == 24);
 
 constexpr std::uint32_t kProposes = 1U << 31U;  // beside the number of devices: an order goes with the sets
 
+constexpr std::size_t kMostSets = 60'000;  // bytes of an order, with all processes' sets
+
 constexpr std::size_t kMostDigested = 16;
 constexpr std::size_t kMostKnown = 64;
 
@@ -125,6 +127,7 @@ void RoundAgreement::hear_words(std::int64_t generation, std::span<const Bytes> 
     }
   }
   if (known_.size() > kMostKnown) known_.clear();
+  if (order_comes_ && bytes_of_sets() + model_.parameters * sizeof(ParameterId) > kMostSets) order_comes_ = false;
 }
 
 std::optional<Agreement> RoundAgreement::agreed() const {
@@ -163,6 +166,12 @@ std::vector<std::size_t> RoundAgreement::tellers(std::size_t rank) const {
   return tellers;
 }
 
+std::size_t RoundAgreement::bytes_of_sets() const {
+  std::size_t told = 0;
+  for (std::size_t rank = 0; rank < devices_.size(); ++rank) told += tellers(rank).size();
+  return told * ((model_.parameters + 7) / 8);
+}
+
 Bytes RoundAgreement::sets(const Agree& agree) const {
   const std::size_t length = (model_.parameters + 7) / 8;
   const auto own = tellers(rank_);
@@ -175,8 +184,10 @@ Bytes RoundAgreement::sets(const Agree& agree) const {
     for (const ParameterId id : required->parameters())
       bytes[i * length + id.value / 8] |= std::byte{1} << (id.value % 8);
   }
-  const auto order = std::as_bytes(std::span(proposed_));
-  bytes.insert(bytes.end(), order.begin(), order.end());
+  if (rank_ == 0 && order_comes_) {
+    const auto order = std::as_bytes(std::span(proposed_));
+    bytes.insert(bytes.end(), order.begin(), order.end());
+  }
   return bytes;
 }
 
@@ -206,7 +217,7 @@ Agreement RoundAgreement::hear_sets(std::span<const Bytes> by_rank) {
     }
   }
   for (std::size_t i = 0; i < told.size(); ++i) known_.try_emplace(digests[i], std::move(told[i]));
-  proposed_.clear();
+  if (order_comes_) proposed_.clear();
   Agreement all = agreement();
   all.order = std::move(order);
   return all;

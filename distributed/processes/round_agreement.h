@@ -33,7 +33,8 @@ class RoundAgreement {
   RoundAgreement(const Model&, int rank, std::vector<std::uint32_t> devices);
 
   /// Takes an order of the layout's gradients, each parameter once, which the next words propose; on rank 0. One of
-  /// more than kMostOrdered parameters is left out: the layout stays as it is.
+  /// more than kMostOrdered parameters is left out: the layout stays as it is. Where so many sets are new that it does
+  /// not fit beside them, it waits for the next generation.
   void propose(std::vector<ParameterId> order);
   static constexpr std::size_t kMostOrdered = 8192;
   /// The words of this process about a generation.
@@ -66,6 +67,7 @@ class RoundAgreement {
   std::uint64_t digest_of(const std::shared_ptr<const RequiredSet>&);
   std::string difference_from(std::size_t rank, const Model&) const;
   std::vector<std::size_t> tellers(std::size_t rank) const;
+  std::size_t bytes_of_sets() const;
   Agreement agreement() const;
   std::shared_ptr<const std::vector<ParameterId>> order_of(std::span<const std::byte>) const;
 

@@ -11,7 +11,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
-#include <optional>
 #include <utility>
 
 namespace tutti {
@@ -58,12 +57,10 @@ KeptState compression_state(const std::string& bytes) {
 
 void CompressionStates::gather(GradientSync& group, Device device, const GradientCompression* own,
                                std::int64_t iteration) {
-  std::optional<std::string> bytes;
-  if (own != nullptr) bytes = compression_bytes(own->state());
-  auto by_rank = gather_texts(group, device, bytes, purpose_of_gathering(iteration));
-  if (own == nullptr) return;
-  by_rank_ = std::move(by_rank);
-  own_ = *std::move(bytes);
+  if (own == nullptr) return attend_gathering(group, device, purpose_of_gathering(iteration));
+  by_rank_.clear();  // before there are new ones
+  own_ = compression_bytes(own->state());
+  by_rank_ = gather_texts(group, device, own_, purpose_of_gathering(iteration));
   iteration_ = iteration;
 }
 

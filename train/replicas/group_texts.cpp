@@ -46,6 +46,10 @@ std::vector<std::string> gather_texts(GradientSync& sync, Device device, const s
   return texts_of(post(sync, device, own, purpose).resolve());
 }
 
+void attend_gathering(GradientSync& sync, Device device, const std::string& purpose) {
+  post(sync, device, std::nullopt, purpose).resolve();
+}
+
 std::vector<std::string> gather_from_processes(GradientSync& sync, const std::string& own, const std::string& purpose) {
   std::vector<PendingTensor> pending;
   for (const Device device : sync.devices())
@@ -58,7 +62,7 @@ std::vector<std::string> gather_from_processes(GradientSync& sync, const std::st
 // Where another one has thrown already, it had seen this one come.
 void await_gathered(GradientSync& sync, Device device) noexcept {
   try {
-    gather_texts(sync, device, std::nullopt, kAwaiting);
+    attend_gathering(sync, device, kAwaiting);
   } catch (...) {
   }
 }

@@ -17,6 +17,9 @@ class GradientSync;
 std::vector<std::string> gather_texts(GradientSync&, Device, const std::optional<std::string>& own,
                                       const std::string& purpose);
 
+/// Takes part in gather_texts for a device that gives no text and wants none: nothing is copied there.
+void attend_gathering(GradientSync&, Device, const std::string& purpose);
+
 /// A text of each process, by rank. Called by one thread of each process while no other drives its devices. Throws the
 /// group's SyncError.
 std::vector<std::string> gather_from_processes(GradientSync&, const std::string& own, const std::string& purpose);

@@ -56,7 +56,7 @@ bool NetworkTask::reached(const Stage& stage, std::size_t place) const {
     case Stage::Kind::rest: break;
   }
   const std::uint32_t all = exchange_->pieces_out();
-  const std::uint32_t results = exchange_->has_results() ? all : 0;
+  const std::uint32_t results = exchange_->results();
   return at(peer.slices_out) == all && at(peer.results_in) == results && at(peer.results_out) == results;
 }
 
@@ -77,7 +77,10 @@ void NetworkTask::wait_for_gate(std::size_t stage) noexcept {
   const bool serves = exchange_->pieces_out() <= kFewPieces;
   const auto come = [&](std::size_t place) {
     const NetworkExchange::Peer& peer = exchange_->peer(place);
-    return peer.slices_in.load(std::memory_order_relaxed) + peer.results_in.load(std::memory_order_relaxed);
+    std::uint32_t pieces = 0;
+    for (const auto* each : {&peer.slices_in, &peer.results_in, &peer.slices_out, &peer.results_out})
+      pieces += each->load(std::memory_order_relaxed);
+    return pieces;
   };
   flight->lines.wait([&](std::size_t place) { return reached(now, place); }, come, serves, what,
                      [&] {
@@ -106,7 +109,7 @@ void NetworkTask::stage_ended(std::size_t stage, const std::exception_ptr& failu
           break;
         case Stage::Kind::look_up: break;
         case Stage::Kind::combine:
-          if (exchange_->has_results()) lines.send_results(exchange_, ended.piece);
+          if (exchange_->results() > 0) lines.send_results(exchange_, ended.piece == Stage::kLast ? 0 : ended.piece);
           if (ended.piece != Stage::kLast) lines.take_back(*exchange_, ended.piece);
           break;
         case Stage::Kind::spread: break;

@@ -25,7 +25,7 @@ std::unique_ptr<std::byte[]> memory_of(std::size_t bytes, const Announcement& re
 
 RowsExchange::RowsExchange(std::uint32_t number, Announcement announcement, std::size_t processes, PackedRows packed,
                            std::size_t piece_bytes)
-    : NetworkExchange(Sequence::round, number, std::move(announcement), processes, 1, false),
+    : NetworkExchange(Sequence::round, number, std::move(announcement), processes, 1, true),
       packed_(std::move(packed)),
       piece_bytes_(piece_bytes),
       rows_(processes) {}

@@ -15,7 +15,8 @@ namespace tutti {
 
 /// A reduction of sparse gradients' rows as the lines see it: each process gives all of its devices' blocks to each
 /// other one, cut into pieces. How many rows there are the announcements say, which go first. Others' blocks are needed
-/// all at once, and lie outside of the window; memory for them grows with what comes, not with what was announced.
+/// all at once, and lie outside of the window; memory for them grows with what comes, not with what was announced. Its
+/// results are an empty piece: the process has summed all rows, and nothing can fail there any more.
 class RowsExchange final : public NetworkExchange {
  public:
   /// The announcement has a slice for each own device that contributes; how many rows it has `fill` adds.

@@ -108,7 +108,7 @@ std::shared_ptr<CollectiveTask> SharedMemoryCommunicator::reduce_sparse(SparseRe
 std::shared_ptr<CollectiveTask> SharedMemoryCommunicator::compressed_all_reduce(
     std::shared_ptr<CompressedReduction> reduction, std::vector<Event> ready, std::vector<Device> helping) {
   if (!enabled()) return std::make_shared<FinishedTask>();
-  return launch_in_turns(*this, std::move(reduction), std::move(ready), helping);
+  return launch_in_turns(*this, members_.rank(), std::move(reduction), std::move(ready), helping);
 }
 
 std::shared_ptr<CollectiveTask> SharedMemoryCommunicator::collective(CollectiveRequest request) {

@@ -181,6 +181,27 @@ TEST_CASE("round_agreement: an order that is none is refused, and one of too man
   CHECK(large.hear_sets(std::vector<Bytes>{large.sets(mine)}).order == nullptr);
 }
 
+TEST_CASE("round_agreement: an order waits for a generation where few sets are new") {
+  constexpr std::uint32_t kMany = RoundAgreement::kMostOrdered;
+  RoundAgreement large({kMany, 5, 9}, 0, {40});
+  std::vector<ParameterId> order;
+  for (std::uint32_t id = 0; id < kMany; ++id) order.push_back({kMany - 1 - id});
+  large.propose(order);
+  Agree registered{1, {}};
+  for (std::uint32_t number = 0; number < 40; ++number) registered.registrations.push_back(device({number}, 1));
+  for (const bool fits : {false, true}) {
+    large.hear_words(1, std::vector<Bytes>{large.words(registered)});
+    CHECK_FALSE(large.agreed().has_value());
+    const Bytes sets = large.sets(registered);
+    CHECK(sets.size() < 60'000);
+    const Agreement agreement = large.hear_sets(std::vector<Bytes>{sets});
+    CHECK((agreement.order != nullptr) == fits);
+    if (fits) CHECK(*agreement.order == order);
+  }
+  large.hear_words(1, std::vector<Bytes>{large.words(registered)});
+  CHECK(large.agreed().has_value());
+}
+
 TEST_CASE("round_agreement: what does not fit names the rank") {
   const Agree mine{5, {device({0}, 1)}};
   const auto hear = [&](const Bytes& other) {

@@ -180,7 +180,7 @@ std::span<std::byte> NetworkLines::place_of_results(std::size_t place, const Fra
   NetworkPeer::Incoming& in = peers_[place]->in[kResults];
   if (head.sequence > Sequence::users) refuse(place, head);
   in.exchange = find(head.sequence, head.number);
-  if (!in.exchange || !in.exchange->has_results() || head.piece >= in.exchange->pieces_from(place)) refuse(place, head);
+  if (!in.exchange || head.piece >= in.exchange->results()) refuse(place, head);
   const NetworkExchange::Peer& peer = in.exchange->peer(place);
   const auto have_gone = [&] { return peer.slices_out.load(std::memory_order_seq_cst) > head.piece; };
   // Who sends counts within the line's lock.

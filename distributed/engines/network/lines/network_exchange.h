@@ -42,7 +42,8 @@ class NetworkExchange {
   /// Number of the pieces that the process at the place sends to this one, at least one; where it tells that in its
   /// announcement, more than can come until then.
   virtual std::uint32_t pieces_from(std::size_t) const noexcept { return pieces_; }
-  bool has_results() const noexcept { return has_results_; }
+  /// Number of the pieces of results that each process sends to each other one.
+  std::uint32_t results() const noexcept { return has_results_ ? pieces_ : 0; }
   const Announcement& announcement() const noexcept { return announcement_; }
   Peer& peer(std::size_t place) { return peers_[place]; }
   const Peer& peer(std::size_t place) const { return peers_[place]; }
