@@ -9,9 +9,11 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <map>
 #include <mutex>
 #include <stdexcept>
+#include <thread>
 
 TEST_SUITE_BEGIN("cpu");
 
@@ -57,6 +59,16 @@ void merge(GradientCompression::State& all, const GradientCompression::State& ow
     }
 }
 
+/// The state once the process has heard that the last step is committed, which whoever has left may do late.
+PowerSgd::State state_of(const PowerSgd& power) {
+  for (int i = 0; i < 2000; ++i) try {
+      return power.state();
+    } catch (const SyncError&) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+  return power.state();
+}
+
 void train(GradientSync& sync, std::size_t first, const Run& run, PowerSgd& power, Outcome& outcome,
            std::mutex& mutex) {
   auto replicas = sync.replicate(Branching{});
@@ -78,7 +90,7 @@ void train(GradientSync& sync, std::size_t first, const Run& run, PowerSgd& powe
     sync.barrier(device);  // all have taken all steps
   });
   const std::lock_guard lock(mutex);
-  merge(outcome.state, power.state());
+  merge(outcome.state, state_of(power));
 }
 
 SyncOptions with(SyncOptions options, std::shared_ptr<PowerSgd> power) {
