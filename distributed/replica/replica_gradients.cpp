@@ -93,8 +93,7 @@ void ReplicaGradients::drop_unused(Arena& arena) {
     slot.destination = Array();
     slot.gradient = Array();
   }
-  synchronize(device_);  // what its stream still does holds it, too
-  arena = {};
+  arena = {};  // what the stream still does with it holds it; nobody waits for a device
 }
 
 void ReplicaGradients::bring_home(ParameterId id) {
