@@ -24,8 +24,7 @@ struct FirstWords {
   bool wants_network = false;            ///< it asks for that engine
   std::vector<std::uint16_t> devices;    ///< indices of its CPU devices, one or more
 
-  static FirstWords of_this_process(std::span<const Device>, int port, bool wants_network,
-                                    std::size_t array_addresses);
+  static FirstWords of_this_process(std::span<const Device>, int port, bool wants_network, std::size_t array_addresses);
   Bytes bytes() const;
   /// Those of all processes, by rank. Throws SyncError naming the rank for bytes that are no words.
   static std::vector<FirstWords> read(std::span<const Bytes> by_rank);

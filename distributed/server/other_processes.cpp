@@ -145,7 +145,7 @@ OtherProcesses::~OtherProcesses() { close(); }
 
 void OtherProcesses::close() noexcept {
   for (auto& runner : runners_) runner.reset();  // before the link, which tells of processes that do not come any more
-  link_->close();  // nothing that is heard starts it any more
+  link_->close();                                // nothing that is heard starts it any more
   if (aborting_.joinable()) aborting_.join();
   gate_->close();
 }

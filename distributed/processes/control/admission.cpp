@@ -61,8 +61,8 @@ std::optional<std::string> Admission::arrive(std::uint32_t key, const Hello& hel
   if (key >= members_.size()) return fmt::format("{}: the job has {} processes", named(hello), members_.size());
   std::optional<Hello>& known = members_[key];
   if (known && known->instance != hello.instance)
-    return fmt::format("two processes say that they are rank {}: on {} (pid {}) and on {} (pid {})", key,
-                       known->host, known->pid, hello.host, hello.pid);
+    return fmt::format("two processes say that they are rank {}: on {} (pid {}) and on {} (pid {})", key, known->host,
+                       known->pid, hello.host, hello.pid);
   if (!known) {
     known = hello;
     ++come_;
