@@ -145,15 +145,20 @@ build_sanitized() {
     compile "$folder" "$@"
 }
 
-# What runs under ASan and UBSan. Kernels on the host, which watch their memory themselves, and the comparison of devices,
-# which runs what the references do, take longer there than all else: with --full.
-memory_tests=(backend_test autodiff_test nn_test references_test exchange_test optim_test ledger_test distributed_test control_test train_test command_test)
-[ $full -eq 0 ] || memory_tests+=(kernels_test comparison_test)
-# What uses memory in the order of streams.
+# What uses memory in the order of streams: tested with asynchronous ones, where all that goes wrong without them does, too.
 stream_tests=(backend_test autodiff_test nn_test optim_test distributed_test train_test)
-# Whose code starts threads, or hands work from one to another. The other suites compute on what these test: with --full.
-threaded_tests=(backend_test distributed_test control_test train_test)
-[ $full -eq 0 ] || threaded_tests+=(autodiff_test nn_test optim_test)
+# What runs under ASan and UBSan with streams that are done at once: what knows none, and groups of devices. Kernels on the
+# host, which watch their memory themselves, and the comparison of devices, which runs what the references do, take longer
+# there than all else: with --full, which tests everything in both ways.
+memory_tests=(references_test exchange_test ledger_test distributed_test control_test command_test)
+# Under TSan: whose code starts threads, or hands work from one to another. The other suites compute on what these test.
+threaded_tests=(distributed_test control_test)
+threaded_stream_tests=(backend_test distributed_test train_test)
+if [ $full -eq 1 ]; then
+  memory_tests+=(backend_test autodiff_test nn_test optim_test train_test kernels_test comparison_test)
+  threaded_tests+=(backend_test autodiff_test nn_test optim_test train_test)
+  threaded_stream_tests+=(autodiff_test nn_test optim_test)
+fi
 
 # TSan cannot map its shadow under some randomised layouts; not every container lets a process switch that off.
 fixed_layout=""
@@ -220,14 +225,14 @@ if stage "build, GCC" build_release; then
   # shellcheck disable=SC2046  # one word or none
   stage "model of the server" tools/dev/model.sh $([ $full -eq 0 ] || echo --full)
 fi
-if stage "build, ASan and UBSan" build_sanitized build/asan address,undefined "$merged" "${memory_tests[@]/#/tests/}"; then
+if stage "build, ASan and UBSan" build_sanitized build/asan address,undefined "$merged" "${memory_tests[@]/#/tests/}" "${stream_tests[@]/#/tests/}"; then
   stage "tests, ASan and UBSan" tools/run_tests.py build/asan --only "${memory_tests[*]}"
   stage "tests, ASan and UBSan, asynchronous streams" env TUTTI_CPU_ASYNC=1 \
     tools/run_tests.py build/asan --only "${stream_tests[*]}"
 fi
-if stage "build, TSan" build_sanitized build/tsan thread "" "${threaded_tests[@]/#/tests/}"; then
+if stage "build, TSan" build_sanitized build/tsan thread "" "${threaded_tests[@]/#/tests/}" "${threaded_stream_tests[@]/#/tests/}"; then
   stage "tests, TSan" run_thread_sanitized "${threaded_tests[@]}"
-  TUTTI_CPU_ASYNC=1 stage "tests, TSan, asynchronous streams" run_thread_sanitized "${threaded_tests[@]/control_test/}"
+  TUTTI_CPU_ASYNC=1 stage "tests, TSan, asynchronous streams" run_thread_sanitized "${threaded_stream_tests[@]}"
   stage "objects of the demo" link_demo
   stage "a library without trainers" use_without_trainers
 fi
