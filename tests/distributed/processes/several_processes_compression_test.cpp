@@ -9,11 +9,8 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
-#include <chrono>
 #include <map>
-#include <mutex>
 #include <stdexcept>
-#include <thread>
 
 TEST_SUITE_BEGIN("cpu");
 
@@ -59,18 +56,7 @@ void merge(GradientCompression::State& all, const GradientCompression::State& ow
     }
 }
 
-/// The state once the process has heard that the last step is committed, which whoever has left may do late.
-PowerSgd::State state_of(const PowerSgd& power) {
-  for (int i = 0; i < 2000; ++i) try {
-      return power.state();
-    } catch (const SyncError&) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    }
-  return power.state();
-}
-
-void train(GradientSync& sync, std::size_t first, const Run& run, PowerSgd& power, Outcome& outcome,
-           std::mutex& mutex) {
+void train(GradientSync& sync, std::size_t first, const Run& run, PowerSgd& power, Outcome& outcome) {
   auto replicas = sync.replicate(Branching{});
   if (!run.load.empty()) power.load_state(run.load);
   run_devices(replicas.size(), [&](std::size_t place) {
@@ -89,8 +75,6 @@ void train(GradientSync& sync, std::size_t first, const Run& run, PowerSgd& powe
     outcome.parameters[number] = values_of(replicas[place]);
     sync.barrier(device);  // all have taken all steps
   });
-  const std::lock_guard lock(mutex);
-  merge(outcome.state, state_of(power));
 }
 
 SyncOptions with(SyncOptions options, std::shared_ptr<PowerSgd> power) {
@@ -101,24 +85,24 @@ SyncOptions with(SyncOptions options, std::shared_ptr<PowerSgd> power) {
 
 Outcome in_one_process(const Run& run) {
   Outcome outcome;
-  std::mutex mutex;
   const auto power = std::make_shared<PowerSgd>(run.power);
   GradientSync sync({cpu(0), cpu(1), cpu(2), cpu(3)}, with(run.options, power));
-  train(sync, 0, run, *power, outcome, mutex);
+  train(sync, 0, run, *power, outcome);
+  merge(outcome.state, power->state());
   return outcome;
 }
 
 Outcome in_processes(const std::vector<std::uint32_t>& split, const Run& run, bool connects) {
   Outcome outcome;
-  std::mutex mutex;
   ProcessThreads group(split, connects);
   std::vector<std::shared_ptr<PowerSgd>> powers;
   for (std::size_t rank = 0; rank < split.size(); ++rank) powers.push_back(std::make_shared<PowerSgd>(run.power));
-  const auto errors = group.run_each([&](std::size_t rank) { return with(run.options, powers[rank]); },
-                                     [&](std::size_t rank, GradientSync& sync) {
-                                       train(sync, group.first_of(rank), run, *powers[rank], outcome, mutex);
-                                     });
+  const auto errors = group.run_each(
+      [&](std::size_t rank) { return with(run.options, powers[rank]); },
+      [&](std::size_t rank, GradientSync& sync) { train(sync, group.first_of(rank), run, *powers[rank], outcome); });
   for (const std::string& error : errors) CHECK(error == "");
+  // Once the groups have gone: whoever has left hears late that the last step is committed.
+  for (const auto& power : powers) merge(outcome.state, power->state());
   return outcome;
 }
 
