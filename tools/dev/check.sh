@@ -147,6 +147,7 @@ build_sanitized() {
 
 # What uses memory in the order of streams: tested with asynchronous ones, where all that goes wrong without them does, too.
 stream_tests=(backend_test autodiff_test nn_test optim_test distributed_test train_test)
+release_stream_tests=("${stream_tests[@]}")
 # What runs under ASan and UBSan with streams that are done at once: what knows none, and groups of devices. Kernels on the
 # host, which watch their memory themselves, and the comparison of devices, which runs what the references do, take longer
 # there than all else: with --full, which tests everything in both ways.
@@ -155,6 +156,7 @@ memory_tests=(references_test exchange_test ledger_test distributed_test control
 threaded_tests=(distributed_test control_test)
 threaded_stream_tests=(backend_test distributed_test train_test)
 if [ $full -eq 1 ]; then
+  release_stream_tests+=(comparison_test references_test examples_test)
   memory_tests+=(backend_test autodiff_test nn_test optim_test train_test kernels_test comparison_test)
   threaded_tests+=(backend_test autodiff_test nn_test optim_test train_test)
   threaded_stream_tests+=(autodiff_test nn_test optim_test)
@@ -220,7 +222,7 @@ if stage "build, GCC" build_release; then
   [ $after_test -eq 1 ] || stage "tests, GCC" tools/run_tests.py "$release"
   # Of what knows streams; with --full also references of each operation and the examples, as users run them.
   stage "tests, GCC, asynchronous streams" env TUTTI_CPU_ASYNC=1 \
-    tools/run_tests.py "$release" --only "$([ $full -eq 1 ] && echo "${stream_tests[*]} comparison_test references_test examples_test" || echo "${stream_tests[*]}")"
+    tools/run_tests.py "$release" --only "${release_stream_tests[*]}"
   stage "tests, GCC, on devices of another kind" tools/run_tests.py "$release" --device foreign
   # shellcheck disable=SC2046  # one word or none
   stage "model of the server" tools/dev/model.sh $([ $full -eq 0 ] || echo --full)

@@ -111,17 +111,26 @@ TEST_CASE("learner, processes: a checkpoint goes on in any other split, to the b
   }
 }
 
+namespace {
+
+/// Goes on from the newest checkpoint in the folder, if there is one, until that many steps are made.
+std::vector<ProcessesRun::End> ends_of_part(ProcessesRun& run, std::int64_t steps, const std::string& path) {
+  run.run([&](std::size_t, Learner& learner) {
+    Checkpointed checkpoints(learner, path, {});
+    learner.load_newest(checkpoints.folder, checkpoints.parts);
+    learner.train({.steps = steps});
+  });
+  check_good(run);
+  return run.ends;
+}
+
+}  // namespace
+
 TEST_CASE("learner, processes: a checkpoint has what a compression keeps in all processes") {
   const auto part = [](const std::vector<std::uint32_t>& split, std::int64_t steps, const std::string& path) {
     ProcessesRun run(split);
     run.compression = [] { return std::make_shared<PowerSgd>(PowerSgdOptions{.minimum_rate = 0}); };
-    run.run([&](std::size_t, Learner& learner) {
-      Checkpointed checkpoints(learner, path, {});
-      learner.load_newest(checkpoints.folder, checkpoints.parts);
-      learner.train({.steps = steps});
-    });
-    check_good(run);
-    return run.ends;
+    return ends_of_part(run, steps, path);
   };
   const TemporaryFolder folder;
   const auto whole = part({4}, 11, folder.file("whole"));
@@ -166,13 +175,7 @@ TEST_CASE("learner, processes: devices with data of their own end each epoch tog
   const auto part = [&](const std::vector<std::uint32_t>& split, std::int64_t steps, const std::string& path) {
     ProcessesRun run(split);
     run.own_data = own_data;
-    run.run([&](std::size_t, Learner& learner) {
-      Checkpointed checkpoints(learner, path, {});
-      learner.load_newest(checkpoints.folder, checkpoints.parts);
-      learner.train({.steps = steps});
-    });
-    check_good(run);
-    return run.ends;
+    return ends_of_part(run, steps, path);
   };
   const TemporaryFolder folder;
   const auto whole = part({4}, 13, folder.file("whole"));  // in the third epoch
