@@ -11,6 +11,8 @@ struct AdadeltaOptions {
   double weight_decay = 0.0;  ///< L2 penalty, added to the gradient; >= 0
 };
 
+std::string options_text(const AdadeltaOptions&);  ///< names and values of all
+
 /// Adadelta: see AdadeltaStep. Its learning rate is a factor, 1 by custom. State: "square", "change".
 class Adadelta : public RuleOptimizer<AdadeltaOptions> {
  public:

@@ -12,6 +12,8 @@ struct AdagradOptions {
   double epsilon = 1e-10;                  ///< > 0
 };
 
+std::string options_text(const AdagradOptions&);  ///< names and values of all
+
 void check_options(const AdagradOptions&);  ///< throws Error for one outside its range
 /// `step` counts from 1.
 OptimizerRule rule_of(const AdagradOptions&, double rate, std::int64_t step);

@@ -13,6 +13,8 @@ struct AdamOptions {
   bool amsgrad = false;       ///< divide by the largest average of g^2 so far
 };
 
+std::string options_text(const AdamOptions&);  ///< names and values of all
+
 /// Adam: see AdamStep. Its weight decay is an L2 penalty; AdamW decouples it. State: "mean" and "square", running
 /// averages of g and g^2, and with amsgrad "largest_square". Of a parameter with sparse gradients it steps the
 /// gradient's rows only, and decays the averages of no other, as torch.optim.SparseAdam does, whose epsilon these have:

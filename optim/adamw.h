@@ -12,6 +12,8 @@ struct AdamWOptions {
   double weight_decay = 0.01;  ///< decoupled from the gradient; >= 0. Not of sparse gradients
 };
 
+std::string options_text(const AdamWOptions&);  ///< names and values of all
+
 void check_options(const AdamWOptions&);  ///< throws Error for one outside its range
 /// `step` counts from 1.
 OptimizerRule rule_of(const AdamWOptions&, double rate, std::int64_t step);

@@ -13,6 +13,8 @@ struct LambOptions {
   bool adapt = true;           ///< false: the ratio is 1, as is common for biases and norms
 };
 
+std::string options_text(const LambOptions&);  ///< names and values of all
+
 /// You et al., "Large Batch Optimization for Deep Learning: Training BERT in 76 minutes" (2020), algorithm 2: Adam's
 /// direction d = m' / (sqrt(v') + epsilon) + weight_decay p, then p -= learning_rate |p| / |d| d; the ratio is 1 where
 /// a norm is 0. State: "mean" and "square". It needs whole parameters: no ShardedOptimizer.

@@ -11,6 +11,8 @@ struct LionOptions {
   double weight_decay = 0.0;  ///< decoupled from the gradient; >= 0
 };
 
+std::string options_text(const LionOptions&);  ///< names and values of all
+
 /// Lion: see LionStep. Every element moves by the learning rate, so rates are a third to a tenth of AdamW's. State:
 /// "mean".
 class Lion : public RuleOptimizer<LionOptions> {

@@ -24,6 +24,8 @@ struct MuonOptions {
   MuonScale scale = MuonScale::original;
 };
 
+std::string options_text(const MuonOptions&);  ///< names and values of all
+
 /// Jordan et al., "Muon: An optimizer for hidden layers in neural networks" (2024). The momentum m = momentum m +
 /// (1 - momentum) g, with nesterov (1 - momentum) g + momentum m, is brought near the closest semi-orthogonal matrix by
 /// x = a x + (b x x^T + c (x x^T)^2) x; then p -= learning_rate (scale x + weight_decay p). State: "momentum".

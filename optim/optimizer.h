@@ -72,6 +72,9 @@ class Optimizer {
 
   /// "AdamW": what its state says that it is of. Empty: it takes, and gives, states that any kind may load.
   virtual std::string kind() const { return ""; }
+  /// Names and values of the options of all groups, which processes that train together need alike. Empty: it tells
+  /// none.
+  virtual std::string options_of_groups() const { return ""; }
   void check_kind(const State&) const;  ///< throws Error for a state of another kind
 
   /// True if a step computes the loss more than once: such an optimizer has a `step` of its own that takes a closure,

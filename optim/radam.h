@@ -13,6 +13,8 @@ struct RAdamOptions {
   bool decoupled = false;     ///< weight decay as AdamW's; else an L2 penalty, added to the gradient
 };
 
+std::string options_text(const RAdamOptions&);  ///< names and values of all
+
 /// RAdam, "rectified": see RAdamStep. Needs no warm-up of the learning rate. State: "mean", "square".
 class RAdam : public RuleOptimizer<RAdamOptions> {
  public:

@@ -13,6 +13,8 @@ struct RmspropOptions {
   bool centered = false;      ///< divide by the standard deviation of g in place of its root mean square
 };
 
+std::string options_text(const RmspropOptions&);  ///< names and values of all
+
 /// RMSprop: see RmspropStep. State: "square"; "mean" if centered; "momentum" unless momentum is 0.
 class Rmsprop : public RuleOptimizer<RmspropOptions> {
  public:

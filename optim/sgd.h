@@ -12,6 +12,8 @@ struct SgdOptions {
   bool nesterov = false;      ///< needs momentum
 };
 
+std::string options_text(const SgdOptions&);  ///< names and values of all
+
 /// Stochastic gradient descent, with PyTorch's formulas: see SgdStep. State: "momentum", unless momentum is 0. Of a
 /// parameter with sparse gradients it touches the gradient's rows only, and refuses momentum and weight decay, which
 /// would change all rows.

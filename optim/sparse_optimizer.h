@@ -55,6 +55,7 @@ class SparseAdagrad : public SparseOptimizer {
   /// Throws Error for an option outside its range.
   SparseAdagrad(const NamedTables& tables, double learning_rate, const AdagradOptions& = {});
   std::string kind() const override { return "SparseAdagrad"; }
+  std::string options_of_groups() const override { return options_text(options_); }
 
  protected:
   OptimizerRule rule(double rate, std::int64_t step) const override { return rule_of(options_, rate, step); }
@@ -70,6 +71,7 @@ class SparseAdamW : public SparseOptimizer {
   /// Throws Error for an option outside its range.
   SparseAdamW(const NamedTables& tables, double learning_rate, const AdamWOptions& = {});
   std::string kind() const override { return "SparseAdamW"; }
+  std::string options_of_groups() const override { return options_text(options_); }
 
  protected:
   OptimizerRule rule(double rate, std::int64_t step) const override { return row_rule_of(options_, rate, step); }

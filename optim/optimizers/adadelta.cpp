@@ -3,6 +3,8 @@
 
 #include <tutti/optim/steps/option_checks.h>
 
+#include <fmt/format.h>
+
 namespace tutti {
 namespace {
 
@@ -13,6 +15,11 @@ void check_adadelta_options(const AdadeltaOptions& options) {
 }
 
 }  // namespace
+
+std::string options_text(const AdadeltaOptions& options) {
+  const auto& [rho, epsilon, weight_decay] = options;
+  return fmt::format("rho {}, epsilon {}, weight_decay {}", rho, epsilon, weight_decay);
+}
 
 Adadelta::Adadelta(const ParameterGroups& groups) : RuleOptimizer(groups, check_adadelta_options) {}
 Adadelta::Adadelta(std::vector<Tensor> parameters, double learning_rate, const AdadeltaOptions& options)

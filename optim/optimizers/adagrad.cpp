@@ -6,6 +6,12 @@
 
 namespace tutti {
 
+std::string options_text(const AdagradOptions& options) {
+  const auto& [learning_rate_decay, weight_decay, initial_accumulator_value, epsilon] = options;
+  return fmt::format("learning_rate_decay {}, weight_decay {}, initial_accumulator_value {}, epsilon {}",
+                     learning_rate_decay, weight_decay, initial_accumulator_value, epsilon);
+}
+
 void check_options(const AdagradOptions& options) {
   check_not_negative("Adagrad", "learning_rate_decay", options.learning_rate_decay);
   check_not_negative("Adagrad", "weight_decay", options.weight_decay);

@@ -11,6 +11,12 @@ void check_adam_options(const AdamOptions& options) { check_moments("Adam", opti
 
 }  // namespace
 
+std::string options_text(const AdamOptions& options) {
+  const auto& [beta1, beta2, epsilon, weight_decay, amsgrad] = options;
+  return fmt::format("beta1 {}, beta2 {}, epsilon {}, weight_decay {}, amsgrad {}", beta1, beta2, epsilon, weight_decay,
+                     amsgrad);
+}
+
 Adam::Adam(const ParameterGroups& groups) : RuleOptimizer(groups, check_adam_options) {}
 Adam::Adam(std::vector<Tensor> parameters, double learning_rate, const AdamOptions& options)
     : Adam(ParameterGroups{{std::move(parameters), learning_rate, options}}) {}

@@ -6,6 +6,11 @@
 
 namespace tutti {
 
+std::string options_text(const AdamWOptions& options) {
+  const auto& [beta1, beta2, epsilon, weight_decay] = options;
+  return fmt::format("beta1 {}, beta2 {}, epsilon {}, weight_decay {}", beta1, beta2, epsilon, weight_decay);
+}
+
 void check_options(const AdamWOptions& options) { check_moments("AdamW", options); }
 
 AdamW::AdamW(const ParameterGroups& groups)

@@ -5,6 +5,8 @@
 #include <tutti/backend/registry.h>
 #include <tutti/optim/steps/moments.h>
 
+#include <fmt/format.h>
+
 namespace tutti {
 namespace {
 
@@ -31,6 +33,12 @@ void move(const Array& parameter, const Array& direction, double rate, bool adap
 }
 
 }  // namespace
+
+std::string options_text(const LambOptions& options) {
+  const auto& [beta1, beta2, epsilon, weight_decay, adapt] = options;
+  return fmt::format("beta1 {}, beta2 {}, epsilon {}, weight_decay {}, adapt {}", beta1, beta2, epsilon, weight_decay,
+                     adapt);
+}
 
 Lamb::Lamb(const ParameterGroups& groups) : GroupedOptimizer(groups, check_lamb_options) {}
 Lamb::Lamb(std::vector<Tensor> parameters, double learning_rate, const LambOptions& options)

@@ -3,6 +3,8 @@
 
 #include <tutti/optim/steps/option_checks.h>
 
+#include <fmt/format.h>
+
 namespace tutti {
 namespace {
 
@@ -13,6 +15,11 @@ void check_lion_options(const LionOptions& options) {
 }
 
 }  // namespace
+
+std::string options_text(const LionOptions& options) {
+  const auto& [beta1, beta2, weight_decay] = options;
+  return fmt::format("beta1 {}, beta2 {}, weight_decay {}", beta1, beta2, weight_decay);
+}
 
 Lion::Lion(const ParameterGroups& groups) : RuleOptimizer(groups, check_lion_options) {}
 Lion::Lion(std::vector<Tensor> parameters, double learning_rate, const LionOptions& options)

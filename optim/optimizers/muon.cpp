@@ -49,6 +49,14 @@ Array orthogonalised(const Array& matrix, const MuonOptions& options) {
 
 }  // namespace
 
+std::string options_text(const MuonOptions& options) {
+  const auto& [momentum, nesterov, weight_decay, coefficients, epsilon, iterations, scale] = options;
+  return fmt::format(
+      "momentum {}, nesterov {}, weight_decay {}, coefficients {} {} {}, epsilon {}, iterations {}, scale {}", momentum,
+      nesterov, weight_decay, coefficients[0], coefficients[1], coefficients[2], epsilon, iterations,
+      scale == MuonScale::original ? "original" : "match_rms_adamw");
+}
+
 Muon::Muon(const ParameterGroups& groups) : GroupedOptimizer(groups, check_muon_options) {
   for (std::size_t i = 0; i < parameters().size(); ++i)
     if (parameters()[i].rank() != 2)

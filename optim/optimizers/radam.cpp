@@ -3,12 +3,20 @@
 
 #include <tutti/optim/steps/moments.h>
 
+#include <fmt/format.h>
+
 namespace tutti {
 namespace {
 
 void check_radam_options(const RAdamOptions& options) { check_moments("RAdam", options); }
 
 }  // namespace
+
+std::string options_text(const RAdamOptions& options) {
+  const auto& [beta1, beta2, epsilon, weight_decay, decoupled] = options;
+  return fmt::format("beta1 {}, beta2 {}, epsilon {}, weight_decay {}, decoupled {}", beta1, beta2, epsilon,
+                     weight_decay, decoupled);
+}
 
 RAdam::RAdam(const ParameterGroups& groups) : RuleOptimizer(groups, check_radam_options) {}
 RAdam::RAdam(std::vector<Tensor> parameters, double learning_rate, const RAdamOptions& options)

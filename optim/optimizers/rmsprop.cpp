@@ -3,6 +3,8 @@
 
 #include <tutti/optim/steps/option_checks.h>
 
+#include <fmt/format.h>
+
 namespace tutti {
 namespace {
 
@@ -14,6 +16,12 @@ void check_rmsprop_options(const RmspropOptions& options) {
 }
 
 }  // namespace
+
+std::string options_text(const RmspropOptions& options) {
+  const auto& [alpha, epsilon, weight_decay, momentum, centered] = options;
+  return fmt::format("alpha {}, epsilon {}, weight_decay {}, momentum {}, centered {}", alpha, epsilon, weight_decay,
+                     momentum, centered);
+}
 
 Rmsprop::Rmsprop(const ParameterGroups& groups) : RuleOptimizer(groups, check_rmsprop_options) {}
 Rmsprop::Rmsprop(std::vector<Tensor> parameters, double learning_rate, const RmspropOptions& options)

@@ -22,6 +22,12 @@ void check_sgd_options(const SgdOptions& options) {
 
 }  // namespace
 
+std::string options_text(const SgdOptions& options) {
+  const auto& [momentum, dampening, weight_decay, nesterov] = options;
+  return fmt::format("momentum {}, dampening {}, weight_decay {}, nesterov {}", momentum, dampening, weight_decay,
+                     nesterov);
+}
+
 Sgd::Sgd(const ParameterGroups& groups) : RuleOptimizer(groups, check_sgd_options) {}
 Sgd::Sgd(std::vector<Tensor> parameters, double learning_rate, const SgdOptions& options)
     : Sgd(ParameterGroups{{std::move(parameters), learning_rate, options}}) {}

@@ -3,6 +3,7 @@
 
 #include <tutti/optim/optimizer.h>
 
+#include <string>
 #include <vector>
 
 namespace tutti {
@@ -21,7 +22,7 @@ struct ParametersByRank {
 };
 ParametersByRank split_by_rank(const std::vector<Tensor>&);  ///< each list in the order given
 
-/// An optimizer whose groups have `Options` each.
+/// An optimizer whose groups have `Options` each, which a function options_text(const Options&) tells.
 template <class Options> class GroupedOptimizer : public Optimizer {
  public:
   using ParameterGroups = std::vector<ParameterGroup<Options>>;
@@ -30,6 +31,12 @@ template <class Options> class GroupedOptimizer : public Optimizer {
   const Options& options(std::size_t group = 0) const {
     learning_rate(group);
     return options_[group];
+  }
+  std::string options_of_groups() const override {
+    std::string text;
+    if constexpr (requires(const Options& each) { options_text(each); })
+      for (const Options& each : options_) text += (text.empty() ? "" : "; ") + options_text(each);
+    return text;
   }
 
  protected:

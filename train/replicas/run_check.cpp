@@ -20,8 +20,10 @@ std::string rates_of(const Optimizer& optimizer) {
   return text;
 }
 
-std::string kind_of(const Optimizer& optimizer) {
-  return optimizer.kind().empty() ? "of a kind without a name" : optimizer.kind();
+std::string text_of(const Optimizer& optimizer) {
+  const std::string options = optimizer.options_of_groups();
+  return (optimizer.kind().empty() ? "of a kind without a name" : optimizer.kind()) +
+         (options.empty() ? "" : " (" + options + ")");
 }
 
 const char* flag_text(bool flag) { return flag ? "true" : "false"; }
@@ -62,9 +64,9 @@ RunSettings settings_of_run(const EagerTrainerBase& trainer) {
       {"EvaluationPlan::steps", count_text(plan.steps)},
       {"the step at which it begins", count_text(trainer.iteration())},
       {"the epoch in which it begins", count_text(trainer.epoch())},
-      {"the optimizer", kind_of(optimizer)},
+      {"the optimizer", text_of(optimizer)},
       {"the learning rate", rates_of(optimizer)},
-      {"the sparse optimizer", sparse == nullptr ? "none" : kind_of(*sparse)},
+      {"the sparse optimizer", sparse == nullptr ? "none" : text_of(*sparse)},
       {"the sparse optimizer's learning rate", sparse == nullptr ? "none" : rates_of(*sparse)},
       {"the gradient scaler's scale", options.scaler == nullptr ? "none" : fmt::format("{}", options.scaler->scale())},
       {"EagerOptions::autocast", std::string(to_string(options.autocast))},

@@ -17,8 +17,8 @@ class GradientSync;
 using RunSettings = std::vector<std::pair<std::string, std::string>>;
 
 /// The settings of a trainer's call of train, which is about to begin: its limits, its plan, the place where it stands,
-/// its optimizers' kinds and learning rates, its scaler's scale, and of its options those that decide on which steps
-/// the group acts and in which type.
+/// its optimizers' kinds, options and learning rates, its scaler's scale, and of its options those that decide on which
+/// steps the group acts and in which type.
 RunSettings settings_of_run(const EagerTrainerBase&);
 /// The settings that decide when a folder's checkpoints are due.
 RunSettings settings_of_folder(const CheckpointFolderOptions&);

@@ -1,7 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <doctest/doctest.h>
 #include <tutti/backend/error.h>
+#include <tutti/optim/adadelta.h>
+#include <tutti/optim/adagrad.h>
+#include <tutti/optim/adam.h>
 #include <tutti/optim/adamw.h>
+#include <tutti/optim/lamb.h>
+#include <tutti/optim/lion.h>
+#include <tutti/optim/muon.h>
+#include <tutti/optim/radam.h>
+#include <tutti/optim/rmsprop.h>
 #include <tutti/optim/sgd.h>
 #include <tutti/tests/optim/gradients.h>
 #include <tutti/tests/test_devices.h>
@@ -87,6 +95,30 @@ TEST_CASE("groups: what cannot be is refused") {
   CHECK_THROWS_AS(optimizer.learning_rate(1), Error);
   CHECK_THROWS_AS(optimizer.options(1), Error);
   CHECK_THROWS_AS(optimizer.group_of(1), Error);
+}
+
+TEST_CASE("groups: every optimizer tells the options of its groups") {
+  const Sgd sgd({{{one(1)}, 0.5, {.momentum = 0.5, .nesterov = true}}, {{one(1)}, 0.5, {.weight_decay = 1e-4}}});
+  CHECK(sgd.options_of_groups() ==
+        "momentum 0.5, dampening 0, weight_decay 0, nesterov true; "
+        "momentum 0, dampening 0, weight_decay 0.0001, nesterov false");
+  CHECK(AdamW({one(1)}, 0.1).options_of_groups() == "beta1 0.9, beta2 0.999, epsilon 1e-08, weight_decay 0.01");
+  const Tensor matrix(Array::zeros({2, 3}, DType::f32, test_device()), true);
+  CHECK(Muon({matrix}, 0.1, {.scale = MuonScale::match_rms_adamw}).options_of_groups() ==
+        "momentum 0.95, nesterov true, weight_decay 0.1, coefficients 3.4445 -4.775 2.0315, epsilon 1e-07, "
+        "iterations 5, scale match_rms_adamw");
+  CHECK(Adadelta({one(1)}).options_of_groups() == "rho 0.9, epsilon 1e-06, weight_decay 0");
+  CHECK(Adagrad({one(1)}, 0.1).options_of_groups() ==
+        "learning_rate_decay 0, weight_decay 0, initial_accumulator_value 0, epsilon 1e-10");
+  CHECK(Adam({one(1)}, 0.1, {.amsgrad = true}).options_of_groups() ==
+        "beta1 0.9, beta2 0.999, epsilon 1e-08, weight_decay 0, amsgrad true");
+  CHECK(Lamb({one(1)}, 0.1).options_of_groups() ==
+        "beta1 0.9, beta2 0.999, epsilon 1e-06, weight_decay 0.01, adapt true");
+  CHECK(Lion({one(1)}, 0.1).options_of_groups() == "beta1 0.9, beta2 0.99, weight_decay 0");
+  CHECK(RAdam({one(1)}, 0.1).options_of_groups() ==
+        "beta1 0.9, beta2 0.999, epsilon 1e-08, weight_decay 0, decoupled false");
+  CHECK(Rmsprop({one(1)}, 0.1).options_of_groups() ==
+        "alpha 0.99, epsilon 1e-08, weight_decay 0, momentum 0, centered false");
 }
 
 TEST_CASE("groups: parameters split by rank") {

@@ -59,6 +59,7 @@ class ProcessesRun {
 
   LearnerOptions options{.step = {.metrics_every = 2}, .evaluation = LearnerOptions::Evaluation::all};
   std::function<void(std::size_t rank, LearnerOptions&)> set_own_options = [](std::size_t, LearnerOptions&) {};
+  std::function<SgdOptions(std::size_t rank)> optimizer = [](std::size_t) { return SgdOptions{.momentum = 0.9}; };
   SyncOptions sync_options{.bucket_bytes = 64};
   /// Makes a compression for each process; none: gradients travel as they are.
   std::function<std::shared_ptr<GradientCompression>()> compression;
@@ -85,8 +86,8 @@ class ProcessesRun {
       Learner learner(
           sync, DroppingRegressor(Generator(3)),
           {.optimizer =
-               [](DroppingRegressor& model) {
-                 return std::make_unique<Sgd>(model.parameters(), 0.05, SgdOptions{.momentum = 0.9});
+               [&](DroppingRegressor& model) {
+                 return std::make_unique<Sgd>(model.parameters(), 0.05, optimizer(rank));
                },
            .data =
                [&](std::size_t d) { return own_data ? own_data(world.first + d, sync.devices()[d]) : data.stream(d); },

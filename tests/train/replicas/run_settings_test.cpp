@@ -80,6 +80,19 @@ TEST_CASE("run settings: other scaling, types of forward and steps of a process"
           [](LearnerOptions& options) { options.step.pass_empty_batches = true; });
 }
 
+TEST_CASE("run settings: other options of a process's optimizer") {
+  ProcessesRun run({2, 2});
+  run.optimizer = [](std::size_t rank) { return SgdOptions{.momentum = rank == 0 ? 0.9 : 0.8, .nesterov = true}; };
+  run.run([](std::size_t, Learner& learner) {
+    be_quiet(learner);
+    learner.train({.epochs = 2});
+  });
+  for (const std::string& error : run.errors)
+    CHECK(error.find("the optimizer is Sgd (momentum 0.9, dampening 0, weight_decay 0, nesterov true) on rank 0 cpu:0 "
+                     "and Sgd (momentum 0.8, dampening 0, weight_decay 0, nesterov true) on rank 1 cpu:2") !=
+          std::string::npos);
+}
+
 TEST_CASE("run settings: checkpoints at other times, and a folder of one process alone") {
   const TemporaryFolder folder;
   for (const bool both : {true, false})
