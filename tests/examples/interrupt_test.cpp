@@ -12,6 +12,7 @@
 #include <chrono>
 #include <csignal>
 #include <string>
+#include <utility>
 #include <vector>
 
 using namespace tutti::testing;
@@ -51,7 +52,7 @@ class RunningProgram {
   RunningProgram(const RunningProgram&) = delete;
   RunningProgram& operator=(const RunningProgram&) = delete;
 
-  void interrupt() const { REQUIRE(kill(process_, SIGINT) == 0); }
+  void interrupt(int signal = SIGINT) const { REQUIRE(kill(process_, signal) == 0); }
 
   void wait_for(const std::string& text) {
     while (output.find(text) == std::string::npos) {
@@ -86,7 +87,7 @@ class RunningProgram {
 };
 
 constexpr int kInterrupted = 130;
-constexpr int kSignalled = 1000 + SIGINT;
+constexpr int kSignalled = 1000;  // and the signal
 
 std::string text_file(const TemporaryFolder& folder) {
   std::string text;
@@ -126,7 +127,7 @@ TEST_CASE("interrupt: text names the checkpoint that it made, and goes on there"
   {
     RunningProgram program(words);
     program.wait_for("iteration 3/");
-    program.interrupt();
+    program.interrupt(SIGTERM);
     CHECK(program.end() == kInterrupted);
     CAPTURE(program.output);
     CHECK(program.output.find("the same command with --resume goes on there") != std::string::npos);
@@ -171,14 +172,17 @@ TEST_CASE("interrupt: the recommender goes on with the same command") {
   CHECK(again.end() == kInterrupted);
 }
 
-TEST_CASE("interrupt: the second ends the process at once") {
+TEST_CASE("interrupt: the second ends the process at once, whichever came first") {
   const TemporaryFolder folder;
-  RunningProgram program(text_program(folder, {"--steps", "1000000", "--batch", "64", "--context", "256", "--features",
-                                               "256", "--layers", "4", "--report-every", "1"}));
-  program.wait_for("iteration ");
-  program.interrupt();
-  program.wait_for("once more ends it at once");
-  program.interrupt();
-  CHECK(program.end() == kSignalled);
-  CHECK(program.output.find("interrupted after step") == std::string::npos);
+  for (const auto& [first, second] :
+       {std::pair(SIGINT, SIGINT), std::pair(SIGTERM, SIGINT), std::pair(SIGINT, SIGTERM)}) {
+    RunningProgram program(text_program(folder, {"--steps", "1000000", "--batch", "64", "--context", "256",
+                                                 "--features", "256", "--layers", "4", "--report-every", "1"}));
+    program.wait_for("iteration ");
+    program.interrupt(first);
+    program.wait_for("once more ends it at once");
+    program.interrupt(second);
+    CHECK(program.end() == kSignalled + second);
+    CHECK(program.output.find("interrupted after step") == std::string::npos);
+  }
 }

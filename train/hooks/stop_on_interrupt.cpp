@@ -5,9 +5,12 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <cerrno>
 #include <csignal>
+#include <cstddef>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -17,39 +20,55 @@
 namespace tutti {
 namespace {
 
-constexpr const char* kReason = "interrupted by Ctrl-C";
+/// A signal that asks for an end, and the reason of the stop that it brings.
+struct Asking {
+  int signal;
+  std::string_view reason;
+};
+constexpr std::array kAsking{Asking{SIGINT, "interrupted by Ctrl-C"}, Asking{SIGTERM, "asked to end by SIGTERM"}};
 
-std::atomic<bool> signalled{false};
-static_assert(std::atomic<bool>::is_always_lock_free);
+bool is_reason(std::string_view text) {
+  return std::ranges::any_of(kAsking, [&](const Asking& each) { return each.reason == text; });
+}
 
-// Signals belong to the process: the first that listens installs the handler, the last puts back what was there.
+std::atomic<int> signalled{0};  // the first that came; 0: none
+static_assert(std::atomic<int>::is_always_lock_free);
+
+// Signals belong to the process: the first that listens installs the handlers, the last puts back what was there.
 std::mutex mutex;
 int listeners = 0;
-struct sigaction before;
-
-extern "C" void tutti_note_interrupt(int) {
-  const int kept = errno;
-  signalled.store(true, std::memory_order_relaxed);
-  constexpr std::string_view kText = "\ninterrupted: training ends after this step; once more ends it at once\n";
-  [[maybe_unused]] const auto written = write(STDERR_FILENO, kText.data(), kText.size());
-  errno = kept;
-}
+std::array<struct sigaction, kAsking.size()> before;
 
 bool is_ignored(const struct sigaction& action) {
   return (action.sa_flags & SA_SIGINFO) == 0 && action.sa_handler == SIG_IGN;
 }
 
+void set_action(int signal, void (*handler)(int)) {
+  struct sigaction action {};
+  action.sa_handler = handler;
+  action.sa_flags = SA_RESTART;
+  sigemptyset(&action.sa_mask);
+  sigaction(signal, &action, nullptr);
+}
+
+// The second of any of them meets the default action.
+extern "C" void tutti_note_interrupt(int signal) {
+  const int kept = errno;
+  for (std::size_t i = 0; i < kAsking.size(); ++i)
+    if (!is_ignored(before[i])) set_action(kAsking[i].signal, SIG_DFL);
+  signalled.store(signal, std::memory_order_relaxed);
+  constexpr std::string_view kText = "\ninterrupted: training ends after this step; once more ends it at once\n";
+  [[maybe_unused]] const auto written = write(STDERR_FILENO, kText.data(), kText.size());
+  errno = kept;
+}
+
 void listen() {
   const std::lock_guard lock(mutex);
   if (listeners++ > 0) return;
-  signalled.store(false, std::memory_order_relaxed);
-  sigaction(SIGINT, nullptr, &before);
-  if (is_ignored(before)) return;
-  struct sigaction action {};
-  action.sa_handler = &tutti_note_interrupt;
-  action.sa_flags = static_cast<int>(SA_RESETHAND | SA_RESTART);  // the second meets the default action
-  sigemptyset(&action.sa_mask);
-  sigaction(SIGINT, &action, nullptr);
+  signalled.store(0, std::memory_order_relaxed);
+  for (std::size_t i = 0; i < kAsking.size(); ++i) sigaction(kAsking[i].signal, nullptr, &before[i]);
+  for (std::size_t i = 0; i < kAsking.size(); ++i)
+    if (!is_ignored(before[i])) set_action(kAsking[i].signal, &tutti_note_interrupt);
 }
 
 }  // namespace
@@ -62,25 +81,30 @@ void StopOnInterrupt::before_train() {
 }
 
 void StopOnInterrupt::look() {
-  if (!listening_ || asked_ || !signalled.load(std::memory_order_relaxed)) return;
-  asked_ = true;
-  trainer().stop(kReason);
+  if (!listening_ || asked_) return;
+  const int signal = signalled.load(std::memory_order_relaxed);
+  for (const Asking& each : kAsking)
+    if (each.signal == signal) {
+      asked_ = true;
+      trainer().stop(std::string(each.reason));
+    }
 }
 
 // Several processes go by what they have agreed on. A signal that came after that is passed on to whoever hears it
 // next.
 void StopOnInterrupt::after_train() {
-  const bool signal = listening_ && signalled.load(std::memory_order_relaxed);
+  const int signal = listening_ ? signalled.load(std::memory_order_relaxed) : 0;
   const std::optional<std::string> late = trainer().late_stop();
-  interrupted_ = trainer().stop_reason() == kReason || (late ? *late == kReason : signal);
+  interrupted_ = is_reason(trainer().stop_reason()) || (late ? is_reason(*late) : signal != 0);
   end_listening();
-  if (late && signal && !asked_ && !interrupted_) std::raise(SIGINT);
+  if (late && signal != 0 && !asked_ && !interrupted_) std::raise(signal);
 }
 
 void StopOnInterrupt::end_listening() noexcept {
   if (!std::exchange(listening_, false)) return;
   const std::lock_guard lock(mutex);
-  if (--listeners == 0) sigaction(SIGINT, &before, nullptr);
+  if (--listeners > 0) return;
+  for (std::size_t i = 0; i < kAsking.size(); ++i) sigaction(kAsking[i].signal, &before[i], nullptr);
 }
 
 }  // namespace tutti

@@ -5,12 +5,12 @@
 
 namespace tutti {
 
-/// Ends training at Ctrl-C (SIGINT) as Trainer::stop does, with the checkpoints and logs that its end brings. While
-/// training runs, the first is confirmed on standard error and heeded after the step that runs; the second ends the
-/// process at once, by the signal. Before and after training the signal does what it did before; a process that ignores
-/// it, as one in the background of a script may, goes on ignoring it. With several devices, for the main one's trainer,
-/// whose stop is agreed with the others, those of other processes too: each process has such a hook. Several trainings
-/// at a time are all ended.
+/// Ends training at Ctrl-C (SIGINT), and at SIGTERM, by which schedulers ask for an end, as Trainer::stop does, with
+/// the checkpoints and logs that its end brings. While training runs, the first is confirmed on standard error and
+/// heeded after the step that runs; the second of either ends the process at once, by the signal. Before and after
+/// training the signals do what they did before; a process that ignores one, as one in the background of a script may,
+/// goes on ignoring it. With several devices, for the main one's trainer, whose stop is agreed with the others, those
+/// of other processes too: each process has such a hook. Several trainings at a time are all ended.
 class StopOnInterrupt final : public Hook {
  public:
   StopOnInterrupt() = default;
@@ -21,8 +21,8 @@ class StopOnInterrupt final : public Hook {
   void end() override { look(); }
   void after_train() override;
 
-  /// True if Ctrl-C came in the last call of train; of several processes, to any, and the same in all. One that comes
-  /// when they have agreed on that already is as one after training.
+  /// True if one of them came in the last call of train; of several processes, to any, and the same in all. One that
+  /// comes when they have agreed on that already is as one after training.
   bool interrupted() const noexcept { return interrupted_; }
 
  private:

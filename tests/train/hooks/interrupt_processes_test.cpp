@@ -78,7 +78,7 @@ TEST_CASE("StopOnInterrupt process: signals itself" * doctest::skip()) {
   const auto interrupt = std::make_shared<StopOnInterrupt>();
   learner.main().register_hooks(
       {interrupt, std::make_shared<CallbackHook>(Callbacks{.after_step = [&](Trainer& trainer, const StepReport&) {
-         if (trainer.iteration() == step_of(kSignalAfter)) std::raise(SIGINT);
+         if (trainer.iteration() == step_of(kSignalAfter)) std::raise(trainer.iteration() == kSteps ? SIGTERM : SIGINT);
          if (trainer.iteration() == step_of(kStopAfter)) trainer.stop("interrupted");
        }})});
   learner.train({.steps = kSteps});

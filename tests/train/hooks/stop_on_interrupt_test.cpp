@@ -16,21 +16,25 @@ volatile std::sig_atomic_t heard = 0;
 
 void hear(int) { heard = 1; }
 
-/// What SIGINT does, for as long as this lives.
+/// What a signal does, for as long as this lives.
 class Disposition {
  public:
-  explicit Disposition(void (*handler)(int)) : before_(std::signal(SIGINT, handler)) { heard = 0; }
-  ~Disposition() { std::signal(SIGINT, before_); }
+  explicit Disposition(void (*handler)(int), int signal = SIGINT)
+      : signal_(signal), before_(std::signal(signal, handler)) {
+    heard = 0;
+  }
+  ~Disposition() { std::signal(signal_, before_); }
   Disposition(const Disposition&) = delete;
   Disposition& operator=(const Disposition&) = delete;
 
  private:
+  int signal_;
   void (*before_)(int);
 };
 
 /// Trains for a hundred steps on so many devices, and sends itself the signal after one of them.
 struct Run {
-  Run(std::size_t devices, std::int64_t signal_after)
+  Run(std::size_t devices, std::int64_t signal_after, int signal = SIGINT)
       : learner(linear_network(),
                 {.optimizer = [](Linear& replica) { return std::make_unique<Sgd>(replica.parameters(), 0.1); },
                  .data =
@@ -41,7 +45,7 @@ struct Run {
                 {.devices = test_devices(devices)}) {
     learner.main().register_hooks(
         {interrupt, std::make_shared<CallbackHook>(Callbacks{.after_step = [=](Trainer&, const StepReport& report) {
-           if (report.global_step == signal_after) std::raise(SIGINT);
+           if (report.global_step == signal_after) std::raise(signal);
          }})});
     learner.train({.steps = 100});
   }
@@ -74,6 +78,20 @@ TEST_CASE("StopOnInterrupt: training ends on all devices before one step, and th
     CHECK_FALSE(run.interrupt->interrupted());
   }
   std::raise(SIGINT);
+  CHECK(heard == 1);
+}
+
+TEST_CASE("StopOnInterrupt: SIGTERM asks for an end, too, and each signal is what it was") {
+  const Disposition own(&hear, SIGTERM);
+  const Disposition ignored(SIG_IGN);
+  Run run(2, 3, SIGTERM);
+  CHECK(run.interrupt->interrupted());
+  CHECK(run.steps() <= 6);
+  CHECK(run.learner.main().stop_reason() == "asked to end by SIGTERM");
+  CHECK(heard == 0);
+  std::raise(SIGINT);
+  CHECK(heard == 0);
+  std::raise(SIGTERM);
   CHECK(heard == 1);
 }
 
