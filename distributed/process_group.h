@@ -16,8 +16,10 @@ class ProcessLink;
 
 /// Engine that reduces between processes.
 enum class ProcessEngine : std::uint8_t {
-  automatic,  ///< shared memory where all processes have one host, user and network namespace, else the network
-  network,    ///< connections between all processes, also of one host; for all if one asks for it
+  /// CPU devices: shared memory where all processes have one host, user and network namespace, else the network. CUDA
+  /// devices: NCCL.
+  automatic,
+  network,  ///< connections between all processes, also of one host, for all if one asks for it; of CPU devices only
 };
 
 struct ProcessOptions {
@@ -30,7 +32,7 @@ struct ProcessOptions {
 };
 
 /// The processes of a job, of which this is one. They find each other when it is made, watch each other until it goes,
-/// and serve one GradientSync. Lives longer than that. Today all have CPU devices.
+/// and serve one GradientSync. Lives longer than that. All have CPU devices, or all have CUDA devices.
 class ProcessGroup {
  public:
   /// Reads this process's place from what launchers set (launch_place), and waits for the others; alone if nothing is
@@ -45,7 +47,9 @@ class ProcessGroup {
   int rank() const noexcept;
   int size() const noexcept;
   bool alone() const noexcept { return size() == 1; }
-  /// Name of the engine that reduces between the processes: "shared memory" or "network"; "none" before `connect`.
+  int local_rank() const noexcept;  ///< number among the processes of its host, as the launcher has told; else 0
+  /// Name of the engine that reduces between the processes: "shared memory", "network" or "NCCL"; "none" before
+  /// `connect`.
   const char* engine() const noexcept;
 
   struct Connection {
@@ -53,9 +57,9 @@ class ProcessGroup {
     std::unique_ptr<ProcessLink> link;
   };
   /// Connects these devices of this process with those of the others, which wait for it; for GradientSync. `patience`:
-  /// time after which the engine gives up a process that does not come to a reduction. Throws
-  /// SyncError for a device that is no CPU, naming it and its rank, for a process that does not come in time or has
-  /// other options, naming it, and when it is called again.
+  /// time after which the engine gives up a process that does not come to a reduction. Throws SyncError for devices of
+  /// several kinds, or of one that no engine connects, naming them and their ranks, for a process that does not come in
+  /// time or has other options, naming it, for what NCCL says of CUDA devices, and when it is called again.
   Connection connect(std::span<const Device>, std::chrono::milliseconds patience);
 
  private:

@@ -186,7 +186,7 @@ def test_lines(folder, name):
 
 def rank_section(folder):
     runs = load(folder, "ranks.json")
-    lines = ["## Ranks of NCCL as processes on one GPU", ""]
+    lines = ["## Ranks of NCCL as processes on one GPU", "", *test_lines(folder, "ranks-cases.json"), ""]
     if not runs:
         return [*lines, "Not measured."]
     rows = [(run["world"], run["result"], f"{run.get('difference', float('nan')):.1e}",

@@ -22,10 +22,12 @@ struct Head {
   std::array<std::uint8_t, 16> nonce;
   FirstWords::Identity memory;
   std::uint64_t array_addresses;
-  std::uint32_t port;
-  std::uint32_t wants_network;
+  std::uint16_t port;
+  std::uint16_t wants_network;
+  std::uint32_t kind;
+  GpuMeeting gpus;
 };
-static_assert(std::is_trivially_copyable_v<Head> && sizeof(Head) == 64);
+static_assert(std::is_trivially_copyable_v<Head> && sizeof(Head) == 192);
 
 template <std::size_t size> std::array<std::uint8_t, size> random_bytes() {
   std::random_device random;
@@ -52,20 +54,23 @@ FirstWords::Identity memory_identity() {
 
 }  // namespace
 
-FirstWords FirstWords::of_this_process(std::span<const Device> devices, int port, bool wants_network,
-                                       std::size_t array_addresses) {
+FirstWords FirstWords::of_this_process(std::span<const Device> devices) {
   FirstWords words;
   words.nonce = random_bytes<16>();
   words.memory = memory_identity();
-  words.array_addresses = array_addresses;
-  words.port = static_cast<std::uint16_t>(port);
-  words.wants_network = wants_network;
+  words.kind = devices.front().kind;
   for (const Device device : devices) words.devices.push_back(device.index);
   return words;
 }
 
 FirstWords::Bytes FirstWords::bytes() const {
-  const Head head{nonce, memory, array_addresses, port, wants_network ? 1U : 0U};
+  const Head head{nonce,
+                  memory,
+                  array_addresses,
+                  port,
+                  static_cast<std::uint16_t>(wants_network ? 1 : 0),
+                  static_cast<std::uint32_t>(kind),
+                  gpus};
   Bytes bytes(sizeof head + devices.size() * sizeof(std::uint16_t));
   std::memcpy(bytes.data(), &head, sizeof head);
   std::memcpy(bytes.data() + sizeof head, devices.data(), devices.size() * sizeof(std::uint16_t));
@@ -84,12 +89,25 @@ std::vector<FirstWords> FirstWords::read(std::span<const Bytes> by_rank) {
     words.nonce = head.nonce;
     words.memory = head.memory;
     words.array_addresses = head.array_addresses;
-    words.port = static_cast<std::uint16_t>(head.port);
+    words.port = head.port;
     words.wants_network = head.wants_network != 0;
+    if (head.kind > static_cast<std::uint32_t>(DeviceKind::cuda))
+      raise<SyncError>("[sync] rank {} has devices of kind {}, which no process of this version has", all.size() - 1,
+                       head.kind);
+    words.kind = static_cast<DeviceKind>(head.kind);
+    words.gpus = head.gpus;
     words.devices.resize(rest / sizeof(std::uint16_t));
     std::memcpy(words.devices.data(), bytes.data() + sizeof head, rest);
   }
   return all;
+}
+
+void FirstWords::require_one_kind(std::span<const FirstWords> all) {
+  for (std::size_t rank = 1; rank < all.size(); ++rank)
+    if (all[rank].kind != all[0].kind)
+      raise<SyncError>("[sync] rank 0 has {} and rank {} has {}: a group has devices of one kind",
+                       to_string({all[0].kind, all[0].devices[0]}), rank,
+                       to_string({all[rank].kind, all[rank].devices[0]}));
 }
 
 std::size_t FirstWords::addresses(std::span<const FirstWords> all) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <tutti/backend/device.h>
+#include <tutti/distributed/engines/connect_gpus.h>
 #include <tutti/distributed/processes/process_link.h>
 
 #include <array>
@@ -22,12 +23,17 @@ struct FirstWords {
   std::uint64_t array_addresses = 0;     ///< most bytes of addresses that it can have for each process's arrays
   std::uint16_t port = 0;                ///< door for connections of the network engine
   bool wants_network = false;            ///< it asks for that engine
-  std::vector<std::uint16_t> devices;    ///< indices of its CPU devices, one or more
+  GpuMeeting gpus{};                     ///< rank 0's connects all CUDA devices
+  DeviceKind kind = DeviceKind::cpu;     ///< of its devices
+  std::vector<std::uint16_t> devices;    ///< their indices, one or more
 
-  static FirstWords of_this_process(std::span<const Device>, int port, bool wants_network, std::size_t array_addresses);
+  /// All but what an engine needs. `devices`: of one kind.
+  static FirstWords of_this_process(std::span<const Device> devices);
   Bytes bytes() const;
   /// Those of all processes, by rank. Throws SyncError naming the rank for bytes that are no words.
   static std::vector<FirstWords> read(std::span<const Bytes> by_rank);
+  /// Throws SyncError, naming two ranks, for devices of two kinds.
+  static void require_one_kind(std::span<const FirstWords>);
   /// Whether all can share memory, and none asks for the network.
   static bool share_memory(std::span<const FirstWords>);
   /// The bytes of addresses that all of them can have for each process's arrays.

@@ -30,6 +30,7 @@ ProcessGroup::~ProcessGroup() = default;
 
 int ProcessGroup::rank() const noexcept { return 0; }
 int ProcessGroup::size() const noexcept { return 1; }
+int ProcessGroup::local_rank() const noexcept { return 0; }
 const char* ProcessGroup::engine() const noexcept { return "none"; }
 
 ProcessGroup::Connection ProcessGroup::connect(std::span<const Device>, std::chrono::milliseconds) {

@@ -3,12 +3,14 @@
 
 #include <tutti/backend/error.h>
 #include <tutti/distributed/communicator.h>
+#include <tutti/distributed/engines/connect_gpus.h>
 #include <tutti/distributed/engines/network/network_communicator.h>
 #include <tutti/distributed/engines/shared_memory/shared_memory_communicator.h>
 #include <tutti/distributed/gradient_sync.h>
 #include <tutti/distributed/member/sync_group.h>
 #include <tutti/distributed/process_group/control_link.h>
 #include <tutti/distributed/process_group/first_words.h>
+#include <tutti/distributed/process_group/launch_link.h>
 #include <tutti/distributed/process_group/memory_link.h>
 
 #include <fmt/format.h>
@@ -56,6 +58,13 @@ constexpr std::chrono::milliseconds kVerdict{1'000};  // time for rank 0 to say 
 }  // namespace
 
 struct ProcessGroup::State {
+  /// What the processes know of each other when all have spoken.
+  struct Meeting {
+    std::unique_ptr<ControlLink> link;
+    std::vector<FirstWords> words;  // by rank
+    std::vector<Member> members;
+  };
+
   State(const LaunchPlace& its_place, const ProcessOptions& its_options) : place(its_place), options(its_options) {
     if (place.alone()) return;
     channel = std::make_shared<ControlChannel>(
@@ -69,7 +78,7 @@ struct ProcessGroup::State {
   std::string memory_name(const std::string& run) const {
     return "tutti-" + hexadecimal(secret.token("shared memory", run, 0));
   }
-  NetworkMeeting meeting(const std::string& run, const std::vector<FirstWords>& words) const {
+  NetworkMeeting network_meeting(const std::string& run, const std::vector<FirstWords>& words) const {
     NetworkMeeting meeting;
     meeting.key = secret.token("network engine", run, 0);
     meeting.epoch = kEpoch;
@@ -79,6 +88,11 @@ struct ProcessGroup::State {
     return meeting;
   }
 
+  void check(std::span<const Device>) const;
+  Meeting meet(const FirstWords& own) const;
+  Connection connect_cpus(std::span<const Device>, std::chrono::milliseconds patience);
+  Connection connect_gpus(std::span<const Device>, std::chrono::milliseconds patience);
+
   LaunchPlace place;
   ProcessOptions options;
   JobSecret secret;
@@ -86,6 +100,81 @@ struct ProcessGroup::State {
   bool connected = false;
   const char* engine = "none";
 };
+
+void ProcessGroup::State::check(std::span<const Device> devices) const {
+  const Device first = devices.front();
+  for (const Device device : devices) {
+    if (device.kind != DeviceKind::cpu && device.kind != DeviceKind::cuda)
+      raise<SyncError>("[sync] rank {} has {}: several processes can reduce on CPU and CUDA devices only", place.rank,
+                       to_string(device));
+    if (device.kind != first.kind)
+      raise<SyncError>("[sync] rank {} has {} and {}: a group has devices of one kind", place.rank, to_string(first),
+                       to_string(device));
+  }
+  if (first.kind == DeviceKind::cuda && options.engine == ProcessEngine::network)
+    raise<SyncError>("[sync] ProcessEngine::network connects CPU devices, not {}", to_string(first));
+}
+
+ProcessGroup::State::Meeting ProcessGroup::State::meet(const FirstWords& own) const {
+  Meeting meeting;
+  meeting.link =
+      std::make_unique<ControlLink>(channel, own.bytes(), std::chrono::steady_clock::now() + options.rendezvous);
+  meeting.words = FirstWords::read(meeting.link->first_words());
+  FirstWords::require_one_kind(meeting.words);
+  for (std::size_t rank = 0; rank < meeting.words.size(); ++rank)
+    for (const std::uint16_t index : meeting.words[rank].devices)
+      meeting.members.emplace_back(static_cast<int>(rank), Device{own.kind, index});
+  meeting.link->set_members(meeting.members);
+  return meeting;
+}
+
+ProcessGroup::Connection ProcessGroup::State::connect_cpus(std::span<const Device> devices,
+                                                           std::chrono::milliseconds patience) {
+  const DataDoor door(address_of(place.rank));
+  FirstWords own = FirstWords::of_this_process(devices);
+  own.port = static_cast<std::uint16_t>(door.port());
+  own.wants_network = options.engine == ProcessEngine::network;
+  own.array_addresses = addresses_for_gradients(static_cast<std::size_t>(place.size));
+  auto [link, words, members] = meet(own);
+  const std::string run = place.job + hexadecimal(words[0].nonce);
+  const auto look_around = [&link = *link] { link.require_all(); };  // who has died since comes no more
+  if (FirstWords::share_memory(words)) {
+    auto shared = SharedMemoryCommunicator::connect(memory_name(run), kEpoch, members, place.rank,
+                                                    {.array_bytes = FirstWords::addresses(words),
+                                                     .patience = patience,
+                                                     .meeting = options.rendezvous,
+                                                     .look_around = look_around});
+    engine = "shared memory";
+    auto over_memory = std::make_unique<MemoryLink>(std::move(link), shared->words());
+    return {std::move(shared), std::move(over_memory)};
+  }
+  auto network = std::make_unique<NetworkCommunicator>(network_meeting(run, words), door, members,
+                                                       NetworkOptions{.encrypt = options.encrypt,
+                                                                      .patience = patience,
+                                                                      .grace = kVerdict,
+                                                                      .meeting = options.rendezvous,
+                                                                      .look_around = look_around});
+  engine = "network";
+  return {std::move(network), std::move(link)};
+}
+
+ProcessGroup::Connection ProcessGroup::State::connect_gpus(std::span<const Device> devices,
+                                                           std::chrono::milliseconds patience) {
+  FirstWords own = FirstWords::of_this_process(devices);
+  if (place.rank == 0) own.gpus = make_gpu_meeting(devices.front());
+  auto [link, words, members] = meet(own);
+  GpuPlace gpus{.meeting = words[0].gpus,
+                .world = static_cast<int>(members.size()),
+                .deadline = options.rendezvous,
+                .patience = patience,
+                .look_around = [&link = *link] { link.require_all(); }};
+  for (int rank = 0; rank < place.rank; ++rank)
+    gpus.first_rank += static_cast<int>(words[static_cast<std::size_t>(rank)].devices.size());
+  auto order = std::make_shared<LaunchOrder>();
+  auto nccl = tutti::connect_gpus({devices.begin(), devices.end()}, gpus, order);
+  engine = "NCCL";
+  return {std::move(nccl), std::make_unique<LaunchLink>(std::move(link), order)};
+}
 
 ProcessGroup ProcessGroup::from_environment(const ProcessOptions& options) { return {launch_place(), options}; }
 
@@ -97,46 +186,15 @@ ProcessGroup::~ProcessGroup() = default;
 
 int ProcessGroup::rank() const noexcept { return state_->place.rank; }
 int ProcessGroup::size() const noexcept { return state_->place.size; }
+int ProcessGroup::local_rank() const noexcept { return state_->place.local_rank; }
 const char* ProcessGroup::engine() const noexcept { return state_->engine; }
 
 ProcessGroup::Connection ProcessGroup::connect(std::span<const Device> devices, std::chrono::milliseconds patience) {
   if (std::exchange(state_->connected, true))
     raise<SyncError>("[sync] rank {}'s ProcessGroup serves a GradientSync already, and can serve one only", rank());
-  for (const Device device : devices)
-    if (device.kind != DeviceKind::cpu)
-      raise<SyncError>("[sync] rank {} has {}: several processes can reduce on CPU devices only yet", rank(),
-                       to_string(device));
-  const DataDoor door(state_->address_of(rank()));
-  const auto own = FirstWords::of_this_process(devices, door.port(), state_->options.engine == ProcessEngine::network,
-                                               addresses_for_gradients(static_cast<std::size_t>(size())));
-  auto link = std::make_unique<ControlLink>(state_->channel, own.bytes(),
-                                            std::chrono::steady_clock::now() + state_->options.rendezvous);
-  const std::vector<FirstWords> words = FirstWords::read(link->first_words());
-  std::vector<Member> members;
-  for (std::size_t rank = 0; rank < words.size(); ++rank)
-    for (const std::uint16_t index : words[rank].devices) members.emplace_back(static_cast<int>(rank), cpu(index));
-  link->set_members(members);
-  const std::string run = state_->place.job + hexadecimal(words[0].nonce);
-  const auto meeting = state_->options.rendezvous;
-  const auto look_around = [&link] { link->require_all(); };  // who has died since comes no more
-  if (FirstWords::share_memory(words)) {
-    auto engine = SharedMemoryCommunicator::connect(state_->memory_name(run), kEpoch, members, rank(),
-                                                    {.array_bytes = FirstWords::addresses(words),
-                                                     .patience = patience,
-                                                     .meeting = meeting,
-                                                     .look_around = look_around});
-    state_->engine = "shared memory";
-    auto over_memory = std::make_unique<MemoryLink>(std::move(link), engine->words());
-    return {std::move(engine), std::move(over_memory)};
-  }
-  auto engine = std::make_unique<NetworkCommunicator>(state_->meeting(run, words), door, members,
-                                                      NetworkOptions{.encrypt = state_->options.encrypt,
-                                                                     .patience = patience,
-                                                                     .grace = kVerdict,
-                                                                     .meeting = meeting,
-                                                                     .look_around = look_around});
-  state_->engine = "network";
-  return {std::move(engine), std::move(link)};
+  state_->check(devices);
+  return devices.front().kind == DeviceKind::cuda ? state_->connect_gpus(devices, patience)
+                                                  : state_->connect_cpus(devices, patience);
 }
 
 // Here, so that programs of one process link nothing that connects processes.

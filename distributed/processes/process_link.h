@@ -18,11 +18,13 @@ class ProcessLink {
   using Bytes = std::vector<std::byte>;
   /// Subject of words; those about one have an order of their own.
   enum class Line : std::uint8_t {
-    round,        ///< requirements of a step, and whether it is reduced
-    collectives,  ///< users' collectives
-    checks,       ///< whether replicas are the same
+    round,           ///< requirements of a step, and whether it is reduced
+    collectives,     ///< users' collectives
+    checks,          ///< whether replicas are the same
+    round_launches,  ///< requests of rounds that a process could launch: see LaunchOrder
+    user_launches,   ///< those of users' collectives
   };
-  static constexpr std::size_t kLines = 3;
+  static constexpr std::size_t kLines = 5;
   /// The end of another process's part: it has failed, is lost, or has closed its group.
   struct End {
     int rank = 0;

@@ -4,7 +4,8 @@
 # the programs of ./dev gpu, built here for sm_90 (all device tests in one, the benches), and for a machine on which they do
 # not start, the headers, Meson and Ninja that a build takes. With the tree it is at most 60 MiB.
 #
-# The programs need of the machine glibc, libstdc++ and CUDA's libraries alone: the pack fails otherwise.
+# The programs need of the machine glibc, libstdc++ and CUDA's libraries alone, and bring libzmq and libsodium along: the pack
+# fails otherwise.
 # --without-build: packs what was built, and says so if that is not of these sources.
 set -euo pipefail
 . tools/dev/build.sh
@@ -14,7 +15,7 @@ pack=build-gpu-pack
 content=build/pack.content
 most=$((60 * 1024 * 1024))
 programs=(tests/device_tests tests/device_probe tests/distributed/process/sync_process tests/distributed/engines/nccl/nccl_rank
-  benches/cuda/gpu_bench)
+  tests/distributed/engines/nccl/group_rank benches/cuda/gpu_bench)
 
 stop() {
   echo "pack: $1" >&2
@@ -34,31 +35,46 @@ write_packages() {
   export PKG_CONFIG_PATH=$packages${PKG_CONFIG_PATH:+:$PKG_CONFIG_PATH}
 }
 
+# shellcheck disable=SC2086,SC2154 # `merged` is two words
 build() {
   write_packages
-  configure $folder --buildtype=release -Dcuda=enabled -Dnccl=auto -Donednn=disabled -Dprocesses=disabled -Dcpu_arch=x86-64-v3 \
-    -Dexamples=false -Dgpu_arch=90-real ${TUTTI_WERROR:+-Dwerror=true}
+  configure $folder --buildtype=release -Dcuda=enabled -Dnccl=auto -Donednn=disabled -Dprocesses=enabled -Dcpu_arch=x86-64-v3 \
+    -Dexamples=false -Dgpu_arch=90-real $merged ${TUTTI_WERROR:+-Dwerror=true}
   compile $folder device_programs gpu_bench_executables
   python3 tools/source_fingerprint.py >$folder/sources
 }
 
-# What a program loads besides libc and what goes with it, libstdc++ and CUDA's.
+# libzmq, libsodium, and what those load.
+brought='^lib(zmq|sodium|pgm-5\.3|norm|gssapi_krb5|krb5|k5crypto|krb5support|com_err|keyutils|resolv|bsd|md)\.so\.'
+
+# copy_libraries PROGRAM: beside the headers, where ./dev gpu looks for libraries.
+copy_libraries() {
+  local name path
+  mkdir -p $content/headers/lib
+  ldd "$1" | while read -r name _ path _; do
+    [[ ! $name =~ $brought ]] || cp -L "$path" "$content/headers/lib/$name"
+  done
+}
+
+# What a program loads besides libc and what goes with it, libstdc++, CUDA's, and what is brought along.
 foreign_libraries() {
   ldd "$1" | sed -E 's/^\s*(\S+).*/\1/; s|.*/||' | grep -v -E \
-    '^(linux-vdso|ld-linux-x86-64|lib(c|m|dl|rt|pthread|stdc\+\+|gcc_s|cudart|cublas|cublasLt|cusolver|cusparse|cufft|nvJitLink|nccl))\.so(\.|$)' || true
+    '^(linux-vdso|ld-linux-x86-64|lib(c|m|dl|rt|pthread|stdc\+\+|gcc_s|cudart|cublas|cublasLt|cusolver|cusparse|cufft|nvJitLink|nccl))\.so(\.|$)' |
+    grep -v -E "$brought" || true
 }
 
 copy_programs() {
   local program foreign
   for program in "${programs[@]}"; do
     [ -f "$folder/$program" ] || { # a build without NCCL has no ranks
-      [ "${program##*/}" = nccl_rank ] && continue
+      [[ ${program##*/} =~ ^(nccl|group)_rank$ ]] && continue
       stop "there is no $folder/$program"
     }
     foreign=$(foreign_libraries "$folder/$program")
     [ -z "$foreign" ] || stop "$program needs what the machine may lack: ${foreign//$'\n'/, }"
     mkdir -p "$content/$(dirname "$program")"
     strip --strip-all -o "$content/$program" "$folder/$program"
+    copy_libraries "$folder/$program"
   done
   cp $folder/sources $content/sources
   git rev-parse --short HEAD >$content/commit
@@ -76,7 +92,6 @@ header_folder() {
 
 copy_headers() {
   local header name from
-  mkdir -p $content/headers
   for header in Eigen/Core unsupported/Eigen/FFT doctest/doctest.h fmt/format.h CLI/CLI.hpp nlohmann/json.hpp; do
     name=${header%%/*}
     from=$(header_folder "$header")

@@ -49,7 +49,7 @@ class NcclCollectiveLaunch {
   std::size_t place_of(const Array& array) const { return streams_.place_of(array.device()); }
   std::size_t rank_of(const std::vector<Array>& arrays, const Place& place) const {
     const Array& array = arrays[place.member];
-    return array.defined() ? group_.first_rank() + place_of(array) : place.member;
+    return array.defined() ? group_.first_rank() + place_of(array) : place.number;
   }
   std::byte* address(const std::vector<Array>& arrays, const Place& place) const {
     const Array& array = arrays[place.member];
@@ -178,6 +178,7 @@ class NcclCollectiveLaunch {
 
   /// Of what is here; other processes' arrays have the same.
   static DType dtype_of_all(const CollectiveRequest& request) {
+    if (request.dtype) return *request.dtype;
     for (const auto* arrays : {&request.outputs, &request.inputs})
       for (const Array& array : *arrays)
         if (array.defined()) return array.dtype();

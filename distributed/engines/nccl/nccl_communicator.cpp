@@ -64,29 +64,38 @@ NcclCommunicator::NcclCommunicator(std::vector<Device> devices, std::chrono::mil
       members_(std::make_shared<const std::vector<Device>>(devices_)),
       thread_(start_thread<SyncError>("nccl", [this] { run(); })) {}
 
-NcclCommunicator::NcclCommunicator(std::vector<Device> devices, const NcclMembership& membership,
-                                   std::chrono::milliseconds deadline, std::chrono::milliseconds fail_after)
-    : devices_(std::move(devices)),
+NcclCommunicator::NcclCommunicator(std::vector<Device> devices, NcclMembership membership,
+                                   std::chrono::milliseconds deadline, std::chrono::milliseconds fail_after,
+                                   std::shared_ptr<LaunchOrder> order)
+    : devices_(each_on_its_own_gpu(std::move(devices))),
       deadline_(bounded_wait<SyncError>("nccl, deadline", deadline)),
       fail_after_(bounded_wait<SyncError>("nccl, fail_after", fail_after)),
-      membership_(std::make_unique<const NcclMembership>(membership)),
-      members_(std::make_shared<const std::vector<Device>>(devices_)),
-      thread_(start_thread<SyncError>("nccl", [this] { run(); })) {}
+      membership_(std::make_unique<NcclMembership>(std::move(membership))),
+      order_(std::move(order)),
+      members_(std::make_shared<const std::vector<Device>>(devices_)) {
+  membership_->look = [this] { throw_if_ended(); };
+  thread_ = start_thread<SyncError>("nccl", [this] { run(); });
+  if (order_) order_->on_launch([this](Sequence sequence) { launch_held(sequence); });
+}
 
 NcclCommunicator::~NcclCommunicator() {
+  if (order_) order_->on_launch(nullptr);
   {
     const std::lock_guard lock(mutex_);
     stopping_ = true;
   }
   requested_.notify_one();
   thread_.join();
+  for (auto& waiting : held_)  // it was never launched
+    for (const Held& held : waiting)
+      held.task->end(std::make_exception_ptr(SyncError(fmt::format("[nccl] {} came too late", held.task->name()))));
 }
 
 std::shared_ptr<CollectiveTask> NcclCommunicator::all_reduce(AllReduceRequest request) {
   check_slices(request);
   if (!enabled()) return std::make_shared<FinishedTask>();
   std::string name = name_of(request);
-  return enqueue(std::move(name), [request = std::move(request)](NcclGroup& group, NcclTask& task) {
+  return enqueue(std::move(name), Sequence::round, [request = std::move(request)](NcclGroup& group, NcclTask& task) {
     launch_all_reduce(request, group, task);
   });
 }
@@ -94,29 +103,128 @@ std::shared_ptr<CollectiveTask> NcclCommunicator::all_reduce(AllReduceRequest re
 std::shared_ptr<CollectiveTask> NcclCommunicator::reduce_sparse(SparseReduction request) {
   if (!enabled()) return std::make_shared<FinishedTask>();
   std::string name = fmt::format("the reduction of parameter \"{}\"", request.parameter.name);
-  return enqueue(std::move(name), [request = std::move(request)](NcclGroup& group, NcclTask& task) {
+  return enqueue(std::move(name), Sequence::round, [request = std::move(request)](NcclGroup& group, NcclTask& task) {
     launch_sparse(request, group, task);
   });
 }
 
 std::shared_ptr<CollectiveTask> NcclCommunicator::collective(CollectiveRequest request) {
   std::string name = request.name.empty() ? "a collective" : request.name;
-  return enqueue(std::move(name), [request = std::move(request)](NcclGroup& group, NcclTask& task) {
+  const Sequence sequence = request.sequence;
+  return enqueue(std::move(name), sequence, [request = std::move(request)](NcclGroup& group, NcclTask& task) {
     launch_collective(request, group, task);
   });
 }
 
-std::shared_ptr<CollectiveTask> NcclCommunicator::enqueue(std::string name,
+std::shared_ptr<CollectiveTask> NcclCommunicator::enqueue(std::string name, Sequence sequence,
                                                           std::function<void(NcclGroup&, NcclTask&)> launch) {
   std::shared_ptr<NcclTask> task;
   {
     const std::lock_guard lock(mutex_);
+    if (ended_) std::rethrow_exception(ended_);
     if (untold_) std::rethrow_exception(std::exchange(untold_, nullptr));
     task = std::make_shared<NcclTask>(std::move(name), std::move(launch), members_);
+    if (order_)
+      held_[static_cast<std::size_t>(sequence)].push_back({task, std::chrono::steady_clock::now()});
+    else
+      queue_.push_back(task);
+  }
+  requested_.notify_one();
+  if (order_) order_->say(sequence);
+  return task;
+}
+
+// --- several processes
+
+// On whatever thread hears that all have it.
+void NcclCommunicator::launch_held(Sequence sequence) {
+  {
+    const std::lock_guard lock(mutex_);
+    auto& waiting = held_[static_cast<std::size_t>(sequence)];
+    if (waiting.empty()) return;  // the group has ended
+    queue_.push_back(std::move(waiting.front().task));
+    waiting.pop_front();
+  }
+  requested_.notify_one();
+}
+
+void NcclCommunicator::connect_now(const std::function<void()>& look_around) try {
+  std::shared_ptr<NcclTask> task;
+  {
+    const std::lock_guard lock(mutex_);
+    task = std::make_shared<NcclTask>(
+        "the connection", [](NcclGroup&, NcclTask&) {}, members_);
     queue_.push_back(task);
   }
   requested_.notify_one();
-  return task;
+  for (; !task->launched(); std::this_thread::sleep_for(std::chrono::milliseconds(1)))
+    if (look_around) look_around();
+  task->join(devices_.front());
+} catch (...) {
+  end_all(std::current_exception());
+  throw;
+}
+
+void NcclCommunicator::abort(std::string_view reason) noexcept {
+  std::exception_ptr error;
+  try {
+    error = std::make_exception_ptr(SyncError(std::string(reason)));
+  } catch (...) {
+    error = std::current_exception();  // no memory for the text
+  }
+  end_all(error);
+}
+
+std::exception_ptr NcclCommunicator::ended() {
+  const std::lock_guard lock(mutex_);
+  return ended_;
+}
+
+void NcclCommunicator::throw_if_ended() {
+  if (const std::exception_ptr error = ended()) std::rethrow_exception(error);
+}
+
+// The first reason counts. What runs is ended by the thread, which sees it.
+void NcclCommunicator::end_all(const std::exception_ptr& error) noexcept {
+  std::deque<std::shared_ptr<NcclTask>> waiting;
+  std::array<std::deque<Held>, 2> held;
+  {
+    const std::lock_guard lock(mutex_);
+    if (ended_) return;
+    ended_ = error;
+    waiting.swap(queue_);
+    held.swap(held_);
+  }
+  requested_.notify_one();
+  for (const auto& task : waiting) task->end(error);
+  for (const auto& sequence : held)
+    for (const Held& each : sequence) each.task->end(error);
+}
+
+// NCCL notices a process that has gone sooner than it is told who that is.
+std::exception_ptr NcclCommunicator::verdict_on(std::exception_ptr error) {
+  if (!order_) return error;
+  constexpr auto kVerdict = std::chrono::seconds(1);
+  std::unique_lock lock(mutex_);
+  requested_.wait_for(lock, kVerdict, [this] { return ended_ != nullptr || stopping_; });
+  return ended_ ? ended_ : error;
+}
+
+void NcclCommunicator::give_up_held() {
+  const auto now = std::chrono::steady_clock::now();
+  for (const Sequence sequence : {Sequence::round, Sequence::users}) {
+    std::string name;
+    {
+      const std::lock_guard lock(mutex_);
+      const auto& waiting = held_[static_cast<std::size_t>(sequence)];
+      if (waiting.empty() || now - waiting.front().since <= fail_after_) continue;
+      name = waiting.front().task->name();
+    }
+    std::string ranks;
+    for (const int rank : order_->missing(sequence)) ranks += fmt::format("{}{}", ranks.empty() ? "" : ", ", rank);
+    end_all(std::make_exception_ptr(SyncError(fmt::format("[nccl] {} has waited {} ms for rank {}", name,
+                                                          fail_after_.count(), ranks.empty() ? "unknown" : ranks))));
+  }
 }
 
 void NcclCommunicator::regroup(std::span<const Member> members) {
@@ -130,20 +238,25 @@ void NcclCommunicator::regroup(std::span<const Member> members) {
 // --- the thread
 
 void NcclCommunicator::run() {
-  constexpr auto kLook = std::chrono::milliseconds(1);  // how often what runs is looked at
+  constexpr auto kLook = std::chrono::milliseconds(1);       // how often what runs is looked at
+  constexpr auto kLookHeld = std::chrono::milliseconds(20);  // and what is not launched yet
   std::unique_lock lock(mutex_);
   std::optional<std::chrono::steady_clock::time_point> until;  // for what still runs at the end
   while (true) {
-    const auto awake = [&] { return !queue_.empty() || (stopping_ && !until); };
-    if (in_flight_.empty() && !stopping_)
-      requested_.wait(lock, awake);
-    else
+    const auto to_end = [&] { return ended_ && group_ && !group_->stopped(); };
+    const auto awake = [&] { return !queue_.empty() || (stopping_ && !until) || to_end(); };
+    if (!in_flight_.empty() || stopping_)
       requested_.wait_for(lock, kLook, awake);
+    else if (order_ && !(held_[0].empty() && held_[1].empty()))
+      requested_.wait_for(lock, kLookHeld, awake);
+    else
+      requested_.wait(lock, [&] { return awake() || (order_ && !(held_[0].empty() && held_[1].empty())); });
     std::deque<std::shared_ptr<NcclTask>> requests = std::exchange(queue_, {});
     if (stopping_ && !until) until = std::chrono::steady_clock::now() + deadline_;
     lock.unlock();
     for (; !requests.empty(); requests.pop_front()) launch(requests.front());
     watch();
+    if (order_) give_up_held();
     if (until && std::chrono::steady_clock::now() > *until) give_up(deadline_);
     if (until && in_flight_.empty()) break;
     lock.lock();
@@ -153,13 +266,15 @@ void NcclCommunicator::run() {
 
 void NcclCommunicator::launch(const std::shared_ptr<NcclTask>& task) {
   try {
+    throw_if_ended();
     if (!group_ || group_->stopped() || group_->devices() != task->members()) connect(task->members());
     task->launch(*group_);
     if (in_flight_.empty()) oldest_since_ = std::chrono::steady_clock::now();
     in_flight_.push_back(task);
   } catch (...) {
-    const std::exception_ptr error = std::current_exception();
-    if (!group_ || group_->broken())
+    std::exception_ptr error = std::current_exception();
+    if (membership_) end_all(error = verdict_on(error));  // other processes may have launched theirs
+    if (membership_ || !group_ || group_->broken())
       fail_in_flight(error);
     else
       order_behind_queued();  // the others are well; what this one has queued may still use its arrays
@@ -206,6 +321,10 @@ void NcclCommunicator::finish_in_flight() {
 
 // Tasks end in the order in which they were launched, as they do on the devices.
 void NcclCommunicator::watch() {
+  if (const std::exception_ptr error = ended()) {
+    if (!in_flight_.empty() || (group_ && !group_->stopped())) fail_in_flight(error);
+    return;
+  }
   try {
     if (group_ && !group_->stopped() && !in_flight_.empty()) group_->check_running("nccl");
     for (; !in_flight_.empty() && in_flight_.front()->all_done(); in_flight_.pop_front()) {
@@ -214,7 +333,9 @@ void NcclCommunicator::watch() {
       oldest_since_ = std::chrono::steady_clock::now();
     }
   } catch (...) {
-    return fail_in_flight(std::current_exception());
+    const std::exception_ptr error = verdict_on(std::current_exception());
+    if (membership_) end_all(error);
+    return fail_in_flight(error);
   }
   if (!in_flight_.empty() && std::chrono::steady_clock::now() - oldest_since_ > fail_after_) give_up(fail_after_);
 }
@@ -223,8 +344,10 @@ void NcclCommunicator::watch() {
 void NcclCommunicator::give_up(std::chrono::milliseconds waited) {
   if (in_flight_.empty()) return;
   const NcclTask& oldest = *in_flight_.front();
-  const auto told = tell_in_flight(std::make_exception_ptr(SyncError(
-      fmt::format("[nccl] {} has not finished within {} ms: {}", oldest.name(), waited.count(), hang_text(oldest)))));
+  const auto error = std::make_exception_ptr(SyncError(
+      fmt::format("[nccl] {} has not finished within {} ms: {}", oldest.name(), waited.count(), hang_text(oldest))));
+  if (membership_) end_all(error);
+  const auto told = tell_in_flight(error);
   if (group_) group_->stop();
   for (const auto& task : told) task->let_go();
 }

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <tutti/distributed/collectives/launch_order.h>
 #include <tutti/distributed/communicator.h>
 
+#include <array>
 #include <chrono>
 #include <condition_variable>
 #include <deque>
@@ -11,6 +13,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -37,10 +40,12 @@ class NcclCommunicator final : public Communicator {
   /// the collective and the devices that have not come to it.
   explicit NcclCommunicator(std::vector<Device>, std::chrono::milliseconds deadline = std::chrono::seconds(60),
                             std::chrono::milliseconds fail_after = SyncOptions{}.fail_after);
-  /// One process's part of a group of several, of which each requests the same collectives in the same order. It
+  /// One process's part of a group of several, of which each requests the same collectives of each sequence in the same
+  /// order. `order`: that in which all launch them; none: they are launched as they are requested, by all alike. It
   /// connects once: after a failure every request throws.
-  NcclCommunicator(std::vector<Device>, const NcclMembership&, std::chrono::milliseconds deadline,
-                   std::chrono::milliseconds fail_after = SyncOptions{}.fail_after);
+  NcclCommunicator(std::vector<Device>, NcclMembership, std::chrono::milliseconds deadline,
+                   std::chrono::milliseconds fail_after = SyncOptions{}.fail_after,
+                   std::shared_ptr<LaunchOrder> order = nullptr);
   /// Waits for what was launched, for the deadline at most; then for NCCL to end it, as long again.
   ~NcclCommunicator() override;
   NcclCommunicator(const NcclCommunicator&) = delete;
@@ -51,9 +56,28 @@ class NcclCommunicator final : public Communicator {
   std::shared_ptr<CollectiveTask> reduce_sparse(SparseReduction) override;
   std::shared_ptr<CollectiveTask> collective(CollectiveRequest) override;
   void regroup(std::span<const Member>) override;
+  /// Ends this process's part: all tasks fail with this reason, and so does every request from now on.
+  void abort(std::string_view reason) noexcept override;
+
+  /// Connects now, in place of with the first collective. `look_around` is called now and then meanwhile, and may
+  /// throw. Throws what a collective would.
+  void connect_now(const std::function<void()>& look_around);
 
  private:
-  std::shared_ptr<CollectiveTask> enqueue(std::string name, std::function<void(NcclGroup&, NcclTask&)> launch);
+  /// A request that not all processes have yet.
+  struct Held {
+    std::shared_ptr<NcclTask> task;
+    std::chrono::steady_clock::time_point since;
+  };
+
+  std::shared_ptr<CollectiveTask> enqueue(std::string name, Sequence,
+                                          std::function<void(NcclGroup&, NcclTask&)> launch);
+  void launch_held(Sequence);
+  std::exception_ptr ended();
+  void throw_if_ended();
+  void end_all(const std::exception_ptr&) noexcept;
+  std::exception_ptr verdict_on(std::exception_ptr error);
+  void give_up_held();
   void run();
   void launch(const std::shared_ptr<NcclTask>&);
   void connect(const std::vector<Device>&);
@@ -68,7 +92,8 @@ class NcclCommunicator final : public Communicator {
   const std::vector<Device> devices_;
   const std::chrono::milliseconds deadline_;
   const std::chrono::milliseconds fail_after_;
-  const std::unique_ptr<const NcclMembership> membership_;  // null: of one process
+  std::unique_ptr<NcclMembership> membership_;  // null: of one process
+  const std::shared_ptr<LaunchOrder> order_;    // null: that of the requests
 
   // Touched by the thread below alone.
   bool met_ = false;                                    // the membership was used
@@ -79,6 +104,8 @@ class NcclCommunicator final : public Communicator {
   std::mutex mutex_;  // guards what follows: requests come from whoever drains the server's mailbox
   std::condition_variable requested_;
   std::deque<std::shared_ptr<NcclTask>> queue_;
+  std::array<std::deque<Held>, 2> held_;                // requests that wait for their turn, by sequence
+  std::exception_ptr ended_;                            // why this process's part is over; null: it is not
   std::shared_ptr<const std::vector<Device>> members_;  // the group's devices, for what is requested now
   std::exception_ptr untold_;                           // a failure of tasks that were launched, and so perhaps joined
   bool stopping_ = false;

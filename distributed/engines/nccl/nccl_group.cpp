@@ -72,6 +72,7 @@ NcclGroup::NcclGroup(std::vector<Device> devices, const NcclMembership& membersh
     : NcclGroup(devices, deadline, NcclVersion(devices.front())) {
   world_ = static_cast<std::size_t>(membership.world);
   first_rank_ = static_cast<std::size_t>(membership.first_rank);
+  look_ = membership.look;
   if (membership.first_rank < 0 || first_rank_ + size() > world_)
     raise<SyncError>("[nccl] ranks {} to {} do not fit in a group of {}", membership.first_rank,
                      membership.first_rank + static_cast<int>(size()) - 1, membership.world);
@@ -120,6 +121,7 @@ void NcclGroup::wait_until_taken(std::string_view operation) const {
       TUTTI_NCCL(devices_[place], operation, ncclCommGetAsyncError(communicators_[place], &state));
       check_nccl(state, "asynchronous part", devices_[place], operation);
       if (state == ncclSuccess) break;
+      if (look_) look_();
       if (pause.over())
         raise<SyncError>("[{}] {}: NCCL has not taken it within {} ms", operation, to_string(devices_[place]),
                          deadline_.count());

@@ -9,6 +9,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string_view>
@@ -18,9 +19,10 @@ namespace tutti {
 
 /// Position of a process's devices in a group of several processes.
 struct NcclMembership {
-  ncclUniqueId id;     ///< made by one of the processes, by `make_nccl_id`
-  int world = 1;       ///< devices in all processes
-  int first_rank = 0;  ///< rank of this process's first device; its others follow
+  ncclUniqueId id;                  ///< made by one of the processes, by `make_nccl_id`
+  int world = 1;                    ///< devices in all processes
+  int first_rank = 0;               ///< rank of this process's first device; its others follow
+  std::function<void()> look = {};  ///< called while NCCL is waited for; what it throws ends that
 };
 
 /// Makes the id for one group; it has to reach all its processes. Throws SyncError when NCCL cannot make one.
@@ -111,6 +113,7 @@ class NcclGroup {
   NcclVersion version_;
   std::size_t world_;
   std::size_t first_rank_;
+  std::function<void()> look_;
   std::vector<ncclComm_t> communicators_;  // indexed by place among this process's devices; null: aborted
   bool broken_ = false;
   bool stopped_ = false;

@@ -48,8 +48,10 @@ std::string NcclVersion::lacks() const {
 void check_nccl(ncclResult_t result, const char* call, Device device, std::string_view operation) {
   if (result == ncclSuccess || result == ncclInProgress) return;
   const std::string_view text = call;
-  raise<SyncError>("[{}] {}: {} failed: {}", operation, to_string(device), text.substr(0, text.find('(')),
-                   ncclGetErrorString(result));
+  const char* const last = ncclGetLastError(nullptr);
+  const std::string why = last == nullptr || *last == '\0' ? "" : fmt::format(" ({})", last);
+  raise<SyncError>("[{}] {}: {} failed: {}{}", operation, to_string(device), text.substr(0, text.find('(')),
+                   ncclGetErrorString(result), why);
 }
 
 }  // namespace tutti

@@ -20,14 +20,15 @@ class InProcessLinks {
   using Bytes = ProcessLink::Bytes;
 
   /// `devices`: number of each process's, numbered through: rank 1 of {2, 2} has cpu:2 and cpu:3.
-  static std::vector<std::unique_ptr<ProcessLink>> make(const std::vector<std::uint32_t>& devices) {
+  static std::vector<std::unique_ptr<ProcessLink>> make(const std::vector<std::uint32_t>& devices,
+                                                        DeviceKind kind = DeviceKind::cpu) {
     const auto hub = std::make_shared<Hub>();
     std::vector<std::unique_ptr<ProcessLink>> links;
     hub->said.resize(ProcessLink::kLines, SaidWords(devices.size()));
     std::vector<Member> members;
     for (std::size_t rank = 0; rank < devices.size(); ++rank)
       for (std::uint32_t i = 0; i < devices[rank]; ++i)
-        members.emplace_back(static_cast<int>(rank), cpu(static_cast<std::uint16_t>(members.size())));
+        members.emplace_back(static_cast<int>(rank), Device{kind, static_cast<std::uint16_t>(members.size())});
     for (std::size_t rank = 0; rank < devices.size(); ++rank) {
       links.push_back(std::make_unique<Link>(hub, static_cast<int>(rank), members));
       hub->links.push_back(static_cast<Link*>(links.back().get()));

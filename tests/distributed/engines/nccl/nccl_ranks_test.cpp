@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // NCCL between processes that share one GPU: each has a host id of its own, so that NCCL connects them by sockets.
 #include <tutti/tests/distributed/engines/nccl/rank_processes.h>
+#include <tutti/tests/distributed/engines/nccl/ranks_on_one_gpu.h>
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -43,19 +44,8 @@ void report(nlohmann::json entry) {
 
 void run_world(int world) {
   const Folder folder;
-  const auto program =
-      std::filesystem::read_symlink("/proc/self/exe").parent_path() / "distributed/engines/nccl/nccl_rank";
-  std::vector<ProcessCommand> commands;
-  for (int rank = 0; rank < world; ++rank)
-    commands.push_back({{program.string(), std::to_string(rank), std::to_string(world), folder.path.string()},
-                        {{"NCCL_HOSTID", fmt::format("tutti-rank-{}", rank)},
-                         {"NCCL_P2P_DISABLE", "1"},
-                         {"NCCL_SHM_DISABLE", "1"},
-                         {"NCCL_IB_DISABLE", "1"},
-                         {"NCCL_NET", "Socket"},
-                         {"NCCL_SOCKET_IFNAME", "lo"},
-                         {"TUTTI_CUDA_DEVICES_PER_GPU", "1"}}});
-  const auto endings = run_processes(commands, std::chrono::seconds(40));
+  const auto endings =
+      run_processes(ranks_on_one_gpu("nccl_rank", world, folder.path.string()), std::chrono::seconds(40));
   nlohmann::json entry{{"world", world}, {"result", "passed"}};
   if (std::ifstream file(folder.path / "rank-0.json"); file) entry.update(nlohmann::json::parse(file));
   for (int rank = 0; rank < world; ++rank) {
