@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# tools/dev/model.sh [--full]: searches the Promela models of the DistributedSyncServer and of the round across
-# processes with spin, shows that their mutants are refuted, and replays 1,000 random runs of the server's through the
+# tools/dev/model.sh [--full]: searches the Promela models of the DistributedSyncServer, of the round across processes and
+# of the order of launches with spin, shows that their mutants are refuted, and replays 1,000 random runs of the server's through the
 # C++ ledger (of build/release). --full: larger searches, too. The last line counts searches, mutants and the replay.
 set -uo pipefail
 
 models=$PWD/distributed/model
 server=sync_server.pml
 processes=processes.pml
+launches=launch_order.pml
 work=$PWD/build/model
 replay=$PWD/build/release/tests/ledger_test
 seeds_each=200
@@ -187,6 +188,15 @@ large_proofs_of_processes() {
   prove $processes suspicion_and_crash_4 2 -DPROCESSES=4 $one -DSUSPICIONS=1 -DCRASHES=1
 }
 
+# shellcheck disable=SC2086
+proofs_of_launches() {
+  prove $launches launches_2 0 -DROUNDS=2
+  prove $launches launches_3 0 -DPROCESSES=3 -DSTEPS=1
+  refute $launches launched_as_requested 'assertion violated 0' -DMUTANT=1
+  refute $launches lines_heard_apart 'assertion violated 0' -DMUTANT=2
+  refute $launches collective_behind_rounds 'invalid end state' -DMUTANT=3
+}
+
 command -v spin >/dev/null || {
   echo "model: spin is missing; tools/setup.sh check installs it"
   echo "0 passed, 1 failed, 0 skipped"
@@ -200,10 +210,11 @@ mkdir -p "$work"
   proofs_of_processes &
   refutations_of_processes &
   wait
+  proofs_of_launches
   [ "${1:-}" != --full ] || { large_proofs; large_proofs_of_processes; }
 } | tee "$work/searches.txt"
-expected=47
-[ "${1:-}" != --full ] || expected=58
+expected=52
+[ "${1:-}" != --full ] || expected=63
 passed=$(grep -c -E '^(proven|refuted):' "$work/searches.txt") failed=$(grep -c '^NOT ' "$work/searches.txt")
 if [ $((passed + failed)) -ne $expected ]; then
   echo "model: $((passed + failed)) of $expected searches have told their result"
