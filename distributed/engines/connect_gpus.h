@@ -13,7 +13,7 @@
 
 namespace tutti {
 
-/// What connects CUDA devices of several processes: one process makes it, all know it. As long as NCCL's.
+/// Words that connect CUDA devices of several processes: one process makes them, all know them. As long as NCCL's id.
 using GpuMeeting = std::array<std::byte, 128>;
 
 /// Throws SyncError where the library was built without NCCL, or it cannot make one.

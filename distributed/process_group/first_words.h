@@ -24,7 +24,7 @@ struct FirstWords {
   std::uint16_t port = 0;                ///< door for connections of the network engine
   bool wants_network = false;            ///< it asks for that engine
   GpuMeeting gpus{};                     ///< rank 0's connects all CUDA devices
-  DeviceKind kind = DeviceKind::cpu;     ///< of its devices
+  DeviceKind kind = DeviceKind::cpu;     ///< kind of its devices
   std::vector<std::uint16_t> devices;    ///< their indices, one or more
 
   /// All but what an engine needs. `devices`: of one kind.
