@@ -4,6 +4,7 @@
 #include <tutti/distributed/collectives/collective_plan.h>
 
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <utility>
 #include <vector>
@@ -16,18 +17,20 @@ namespace tutti {
 /// Thread-safe.
 class LaunchOrder {
  public:
-  /// The link's part.
-  struct Link {
-    std::function<void(Sequence)> say;                  ///< says to all that this process has the next request
-    std::function<std::vector<int>(Sequence)> missing;  ///< ranks that have not said so, of what this one waits for
+  /// The link's part. It outlives calls that run when it is replaced.
+  class Link {
+   public:
+    virtual ~Link() = default;
+    virtual void say(Sequence) = 0;                        ///< tells all that this process has the next request
+    virtual std::vector<int> missing(Sequence) const = 0;  ///< ranks without the request that this one waits to launch
   };
 
-  /// None: nobody hears of requests any more. Calls that run have ended when it returns, as with on_launch.
-  void set_link(Link link) {
+  void set_link(std::shared_ptr<Link> link) {  ///< null: nobody hears of requests any more
     const std::lock_guard lock(link_mutex_);
     link_ = std::move(link);
   }
-  /// Sets what launches the oldest request of a sequence that is not launched; none: nothing does any more.
+  /// Sets what launches the oldest request of a sequence that is not launched; none: nothing does any more, and calls
+  /// have ended. It says nothing.
   void on_launch(std::function<void(Sequence)> launch) {
     const std::lock_guard lock(launch_mutex_);
     launch_ = std::move(launch);
@@ -35,22 +38,27 @@ class LaunchOrder {
 
   // Called by the engine.
   void say(Sequence sequence) {
-    const std::lock_guard lock(link_mutex_);
-    if (link_.say) link_.say(sequence);
+    if (const auto link = this->link()) link->say(sequence);
   }
-  std::vector<int> missing(Sequence sequence) {
-    const std::lock_guard lock(link_mutex_);
-    return link_.missing ? link_.missing(sequence) : std::vector<int>();
+  std::vector<int> missing(Sequence sequence) const {
+    const auto link = this->link();
+    return link ? link->missing(sequence) : std::vector<int>();
   }
-  // Called by the link, also within `say`.
+  /// Called by the link. Within `say`, too, where the last process says it: others' news may be heard there, and more
+  /// be requested.
   void launch(Sequence sequence) {
     const std::lock_guard lock(launch_mutex_);
     if (launch_) launch_(sequence);
   }
 
  private:
-  std::mutex link_mutex_;
-  Link link_;
+  std::shared_ptr<Link> link() const {
+    const std::lock_guard lock(link_mutex_);
+    return link_;
+  }
+
+  mutable std::mutex link_mutex_;
+  std::shared_ptr<Link> link_;
   std::mutex launch_mutex_;
   std::function<void(Sequence)> launch_;
 };

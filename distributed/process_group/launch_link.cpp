@@ -13,10 +13,19 @@ ProcessLink::Line line_of(Sequence sequence) {
 
 }  // namespace
 
+class LaunchLink::Lines final : public LaunchOrder::Link {
+ public:
+  explicit Lines(std::shared_ptr<ProcessLink> link) : link_(std::move(link)) {}
+  void say(Sequence sequence) override { link_->say(line_of(sequence), {}); }
+  std::vector<int> missing(Sequence sequence) const override { return link_->missing(line_of(sequence)); }
+
+ private:
+  std::shared_ptr<ProcessLink> link_;
+};
+
 LaunchLink::LaunchLink(std::unique_ptr<ProcessLink> other, std::shared_ptr<LaunchOrder> order)
     : other_(std::move(other)), order_(std::move(order)) {
-  order_->set_link({.say = [this](Sequence sequence) { other_->say(line_of(sequence), {}); },
-                    .missing = [this](Sequence sequence) { return other_->missing(line_of(sequence)); }});
+  order_->set_link(std::make_shared<Lines>(other_));
 }
 
 void LaunchLink::open(Hearing hearing) {
@@ -30,7 +39,7 @@ void LaunchLink::open(Hearing hearing) {
 }
 
 void LaunchLink::close() noexcept {
-  order_->set_link({});
+  order_->set_link(nullptr);
   other_->close();
 }
 

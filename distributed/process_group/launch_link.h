@@ -28,7 +28,9 @@ class LaunchLink final : public ProcessLink {
   void close() noexcept override;
 
  private:
-  std::unique_ptr<ProcessLink> other_;
+  class Lines;
+
+  std::shared_ptr<ProcessLink> other_;
   std::shared_ptr<LaunchOrder> order_;
 };
 
