@@ -30,7 +30,8 @@ template <class Work> std::vector<std::string> run_group(int size, Work work) {
   });
 }
 
-void train(ProcessGroup& processes, GradientSync& sync, Device device, int steps) {
+/// `rank_1_fails`: the step in which rank 1 throws.
+void train(ProcessGroup& processes, GradientSync& sync, Device device, int steps, int rank_1_fails = -1) {
   Generator random(1);
   auto replicas = sync.replicate(Linear(8, 4, random));
   Sgd optimizer(replicas[0].parameters(), 0.1);
@@ -39,6 +40,7 @@ void train(ProcessGroup& processes, GradientSync& sync, Device device, int steps
   const Tensor one(Array::from(std::vector<float>{1}, {1}, device));
   const bool early = processes.rank() == 1;
   for (int i = 0; i < steps; ++i) {
+    if (i == rank_1_fails && processes.rank() == 1) throw Error("rank 1 has no more data");
     optimizer.zero_grad();
     PendingTensor ranks = sync.all_reduce(device, one);
     std::optional<Tensor> sum;
@@ -94,9 +96,7 @@ TEST_CASE("nccl process group: a process that gives up is named by the other") {
   const auto errors = run_group(2, [](ProcessGroup& processes) {
     const Device device = cuda(processes.rank());
     GradientSync sync(processes, {device});
-    train(processes, sync, device, 2);
-    if (processes.rank() == 1) throw Error("rank 1 has no more data");
-    train(processes, sync, device, 2);
+    train(processes, sync, device, 4, 2);
   });
   CAPTURE(errors[0]);
   CHECK(errors[0].find("rank 1 ") != std::string::npos);
