@@ -64,8 +64,9 @@ check_format() {
   }
 }
 
+# Also what only ./dev gpu --pack builds: the program of all device tests.
 build_release() {
-  configure_release && compile "$release"
+  configure_release && compile "$release" all device_programs
 }
 
 # Everywhere else CUDA is built where its toolkit is found. Here nothing is left out without a word.
