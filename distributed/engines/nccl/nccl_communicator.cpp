@@ -358,15 +358,18 @@ void NcclCommunicator::fail_in_flight(const std::exception_ptr& error) {
 }
 
 // The devices may still use what the tasks keep: their memory is used again behind that. Without a pool it is given
-// back when the devices are done, which may need the group to be stopped.
+// back when the devices are done, which may need the group to be stopped. No request comes between the end and what it
+// shall hear: with other processes all has ended before, and what waits for a task may call `abort`, here.
 std::deque<std::shared_ptr<NcclTask>> NcclCommunicator::tell_in_flight(const std::exception_ptr& error) {
   order_behind_queued();
-  const std::lock_guard lock(mutex_);  // no request comes between the end and what it shall hear
-  for (const auto& task : in_flight_) {
+  std::deque<std::shared_ptr<NcclTask>> told = std::exchange(in_flight_, {});
+  std::unique_lock lock(mutex_, std::defer_lock);
+  if (!membership_) lock.lock();
+  for (const auto& task : told) {
     task->end_keeping(error);
-    if (task->joined()) untold_ = error;
+    if (!membership_ && task->joined()) untold_ = error;
   }
-  return std::exchange(in_flight_, {});
+  return told;
 }
 
 // No device is waited for, as it may hang: the order between its streams is enough (see CudaBackend).
