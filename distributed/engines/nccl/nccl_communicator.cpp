@@ -201,7 +201,7 @@ void NcclCommunicator::end_all(const std::exception_ptr& error) noexcept {
     for (const Held& each : sequence) each.task->end(error);
 }
 
-// NCCL notices a process that has gone sooner than it is told who that is.
+// Waits, after an error of NCCL's: it notices a process that has gone sooner than it is told who that is.
 std::exception_ptr NcclCommunicator::verdict_on(std::exception_ptr error) {
   if (!order_) return error;
   constexpr auto kVerdict = std::chrono::seconds(1);
@@ -273,8 +273,14 @@ void NcclCommunicator::launch(const std::shared_ptr<NcclTask>& task) {
     in_flight_.push_back(task);
   } catch (...) {
     std::exception_ptr error = std::current_exception();
-    if (membership_) end_all(error = verdict_on(error));  // other processes may have launched theirs
-    if (membership_ || !group_ || group_->broken())
+    const bool by_nccl = !group_ || group_->broken();
+    if (membership_) {  // other processes may have launched theirs
+      if (by_nccl) error = verdict_on(error);
+      end_all(error);
+      in_flight_.push_back(task);
+      return fail_in_flight(error);
+    }
+    if (by_nccl)
       fail_in_flight(error);
     else
       order_behind_queued();  // the others are well; what this one has queued may still use its arrays
@@ -325,36 +331,38 @@ void NcclCommunicator::watch() {
     if (!in_flight_.empty() || (group_ && !group_->stopped())) fail_in_flight(error);
     return;
   }
+  bool by_nccl = true;
   try {
     if (group_ && !group_->stopped() && !in_flight_.empty()) group_->check_running("nccl");
+    by_nccl = false;
     for (; !in_flight_.empty() && in_flight_.front()->all_done(); in_flight_.pop_front()) {
       for (const auto& [device, done] : in_flight_.front()->done()) done.synchronize();  // rethrows a device's error
       in_flight_.front()->end();
       oldest_since_ = std::chrono::steady_clock::now();
     }
   } catch (...) {
-    const std::exception_ptr error = verdict_on(std::current_exception());
+    std::exception_ptr error = std::current_exception();
+    if (by_nccl) error = verdict_on(error);
     if (membership_) end_all(error);
     return fail_in_flight(error);
   }
   if (!in_flight_.empty() && std::chrono::steady_clock::now() - oldest_since_ > fail_after_) give_up(fail_after_);
 }
 
-// The devices' threads are told first: NCCL takes its time to end what does not end by itself.
 void NcclCommunicator::give_up(std::chrono::milliseconds waited) {
   if (in_flight_.empty()) return;
   const NcclTask& oldest = *in_flight_.front();
   const auto error = std::make_exception_ptr(SyncError(
       fmt::format("[nccl] {} has not finished within {} ms: {}", oldest.name(), waited.count(), hang_text(oldest))));
   if (membership_) end_all(error);
+  fail_in_flight(error);
+}
+
+// The devices' threads and other processes are told first: NCCL takes its time to end what does not end by itself.
+void NcclCommunicator::fail_in_flight(const std::exception_ptr& error) {
   const auto told = tell_in_flight(error);
   if (group_) group_->stop();
   for (const auto& task : told) task->let_go();
-}
-
-void NcclCommunicator::fail_in_flight(const std::exception_ptr& error) {
-  if (group_) group_->stop();
-  for (const auto& task : tell_in_flight(error)) task->let_go();
 }
 
 // The devices may still use what the tasks keep: their memory is used again behind that. Without a pool it is given

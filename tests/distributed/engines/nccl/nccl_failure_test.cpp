@@ -6,9 +6,12 @@
 
 #include <doctest/doctest.h>
 
+#include <chrono>
 #include <exception>
 #include <stdexcept>
 #include <string>
+#include <string_view>
+#include <thread>
 
 using namespace tutti;
 using namespace tutti::testing;
@@ -17,8 +20,9 @@ namespace {
 
 const std::vector<Device> kSurvivors{cuda(0), cuda(2)};
 
-/// Of reductions that are launched on a machine where nothing runs by itself, when NCCL notices a failure.
-void check_fails_in_flight(NcclMachine& machine, NcclCommunicator& engine) {
+/// Of reductions that are launched on a machine where nothing runs by itself, when NCCL notices a failure. Returns when
+/// `ending` has been called for each device, which comes after the devices are told.
+void check_fails_in_flight(NcclMachine& machine, NcclCommunicator& engine, std::string_view ending = "ncclCommRevoke") {
   const std::vector<AllReduceSlice> slices = slices_on(machine.devices);
   const auto task = engine.all_reduce(sum_of(slices));
   machine.join_all(task);
@@ -26,6 +30,8 @@ void check_fails_in_flight(NcclMachine& machine, NcclCommunicator& engine) {
   task->wait();
   CHECK_THROWS_WITH_AS(join_tasks(cuda(0), std::vector{task}), doctest::Contains("remote process failed"), SyncError);
   CHECK_THROWS_AS(engine.all_reduce(sum_of(slices)), SyncError);  // tells those who had joined
+  for (int i = 0; i < 5000 && machine.nccl.count(ending) < machine.devices.size(); ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
 
 }  // namespace
@@ -82,7 +88,7 @@ TEST_CASE("nccl failures: a version without revocation or shrinking connects sur
     NcclMachine machine(3, true);
     machine.nccl.version = version;
     const auto engine = machine.connect();
-    check_fails_in_flight(machine, *engine);
+    check_fails_in_flight(machine, *engine, "ncclCommAbort");
     CHECK(machine.nccl.alive() == 0);
     engine->regroup(members_of(kSurvivors));
     machine.nccl.fail_call("ncclCommInitRankConfig", 1, ncclSystemError);
