@@ -52,7 +52,8 @@ class NcclCommunicator final : public Communicator {
   NcclCommunicator& operator=(const NcclCommunicator&) = delete;
 
   std::shared_ptr<CollectiveTask> all_reduce(AllReduceRequest) override;
-  bool reduces_sparse() const noexcept override { return true; }
+  /// True for the devices of one process alone: other processes' rows are not exchanged.
+  bool reduces_sparse() const noexcept override { return membership_ == nullptr; }  ///< of one process only
   std::shared_ptr<CollectiveTask> reduce_sparse(SparseReduction) override;
   std::shared_ptr<CollectiveTask> collective(CollectiveRequest) override;
   void regroup(std::span<const Member>) override;

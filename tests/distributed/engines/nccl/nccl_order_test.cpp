@@ -8,6 +8,7 @@
 #include <tutti/backend/process/error_text.h>
 #include <tutti/distributed/engines/nccl/nccl_group.h>
 #include <tutti/distributed/gradient_sync.h>
+#include <tutti/nn/embedding.h>
 #include <tutti/nn/linear.h>
 #include <tutti/nn/loss.h>
 #include <tutti/optim/sgd.h>
@@ -176,4 +177,17 @@ TEST_CASE("nccl order: a failure in one process ends the other's step with its t
       });
   });
   for (const std::string& error : errors) CHECK(error.find("no more data") != std::string::npos);
+}
+
+TEST_CASE("nccl order: sparse gradients are refused by name when they are attached") {
+  TwoProcesses both;
+  const auto errors = errors_of_devices(2, [&](std::size_t rank) {
+    GradientSync sync({device_of(rank)}, {}, std::move(both.engines[rank]), std::move(both.links[rank]));
+    Generator random(1);
+    auto replicas = sync.replicate(Embedding(10, 2, random, {.sparse = true}));
+  });
+  for (const std::string& error : errors)
+    CHECK(error ==
+          "[sync] parameter \"weight\" has sparse gradients, which the engine between these processes cannot reduce: "
+          "mark it dense with set_sparse_grad(false) before it is attached");
 }
