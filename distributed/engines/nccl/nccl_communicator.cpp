@@ -210,6 +210,14 @@ std::exception_ptr NcclCommunicator::verdict_on(std::exception_ptr error) {
   return ended_ ? ended_ : error;
 }
 
+// Begins the waits anew after a standstill of this process, in which it could not have heard that all have a request.
+void NcclCommunicator::note_standstill(StandstillWatch& standstill) {
+  const auto now = StandstillWatch::Clock::now();
+  if (standstill.look(now) == StandstillWatch::Clock::duration::zero()) return;
+  for (auto& waiting : held_)
+    for (Held& held : waiting) held.since = now;
+}
+
 void NcclCommunicator::give_up_held() {
   const auto now = std::chrono::steady_clock::now();
   for (const Sequence sequence : {Sequence::round, Sequence::users}) {
@@ -242,15 +250,18 @@ void NcclCommunicator::run() {
   constexpr auto kLookHeld = std::chrono::milliseconds(20);  // and what is not launched yet
   std::unique_lock lock(mutex_);
   std::optional<std::chrono::steady_clock::time_point> until;  // for what still runs at the end
+  StandstillWatch standstill(fail_after_, fail_after_);
   while (true) {
+    standstill.skip_to(std::chrono::steady_clock::now());
     const auto to_end = [&] { return ended_ && group_ && !group_->stopped(); };
     const auto awake = [&] { return !queue_.empty() || (stopping_ && !until) || to_end(); };
     if (!in_flight_.empty() || stopping_)
       requested_.wait_for(lock, kLook, awake);
     else if (order_ && !(held_[0].empty() && held_[1].empty()))
-      requested_.wait_for(lock, kLookHeld, awake);
+      requested_.wait_for(lock, std::min(kLookHeld, standstill.period()), awake);
     else
       requested_.wait(lock, [&] { return awake() || (order_ && !(held_[0].empty() && held_[1].empty())); });
+    note_standstill(standstill);
     std::deque<std::shared_ptr<NcclTask>> requests = std::exchange(queue_, {});
     if (stopping_ && !until) until = std::chrono::steady_clock::now() + deadline_;
     lock.unlock();

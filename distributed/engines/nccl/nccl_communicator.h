@@ -21,6 +21,7 @@ namespace tutti {
 
 class NcclGroup;
 class NcclTask;
+class StandstillWatch;
 struct NcclMembership;
 
 /// CUDA devices of one process. Everything that concerns NCCL happens on one thread of the communicator's own, so that
@@ -78,6 +79,7 @@ class NcclCommunicator final : public Communicator {
   void throw_if_ended();
   void end_all(const std::exception_ptr&) noexcept;
   std::exception_ptr verdict_on(std::exception_ptr error);
+  void note_standstill(StandstillWatch&);  // mutex_ is held
   void give_up_held();
   void run();
   void launch(const std::shared_ptr<NcclTask>&);
