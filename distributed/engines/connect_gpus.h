@@ -29,8 +29,9 @@ struct GpuPlace {
   std::function<void()> look_around{};          ///< called now and then while they connect; may throw
 };
 
-/// Waits until all processes have connected, by NCCL. Throws SyncError where the library was built without it, two
-/// devices of this process lie on one GPU, or the devices cannot be connected in time; what `look_around` throws.
+/// Waits until all processes have connected, by NCCL. Throws SyncError where the library was built without it, or the
+/// devices cannot be connected in time; DeviceError where two of this process lie on one GPU; what `look_around`
+/// throws.
 std::unique_ptr<Communicator> connect_gpus(std::vector<Device>, const GpuPlace&, std::shared_ptr<LaunchOrder>);
 
 }  // namespace tutti

@@ -54,7 +54,7 @@ class NcclCommunicator final : public Communicator {
 
   std::shared_ptr<CollectiveTask> all_reduce(AllReduceRequest) override;
   /// True for the devices of one process alone: other processes' rows are not exchanged.
-  bool reduces_sparse() const noexcept override { return membership_ == nullptr; }  ///< of one process only
+  bool reduces_sparse() const noexcept override { return membership_ == nullptr; }
   std::shared_ptr<CollectiveTask> reduce_sparse(SparseReduction) override;
   std::shared_ptr<CollectiveTask> collective(CollectiveRequest) override;
   void regroup(std::span<const Member>) override;
