@@ -102,6 +102,7 @@ struct ProcessGroup::State {
 };
 
 void ProcessGroup::State::check(std::span<const Device> devices) const {
+  if (devices.empty()) raise<SyncError>("[sync] a group needs at least one device");
   const Device first = devices.front();
   for (const Device device : devices) {
     if (device.kind != DeviceKind::cpu && device.kind != DeviceKind::cuda)

@@ -4,7 +4,9 @@
 
 #include <tutti/autodiff/operations.h>
 #include <tutti/backend/error.h>
+#include <tutti/distributed/communicator.h>
 #include <tutti/distributed/gradient_sync.h>
+#include <tutti/distributed/processes/process_link.h>
 #include <tutti/nn/linear.h>
 #include <tutti/nn/loss.h>
 #include <tutti/optim/sgd.h>
@@ -12,6 +14,7 @@
 #include <tutti/tests/distributed/engines/nccl/nccl_machine.h>
 #include <tutti/tests/distributed/processes/control/job.h>
 
+#include <chrono>
 #include <optional>
 #include <string>
 #include <vector>
@@ -79,6 +82,12 @@ TEST_CASE("nccl process group: devices of two kinds are refused by their names, 
          GradientSync sync(processes, {processes.rank() == 0 ? cuda(0) : cpu(0)});
        }))
     CHECK(error == "[sync] rank 0 has cuda:0 and rank 1 has cpu:0: a group has devices of one kind");
+}
+
+TEST_CASE("nccl process group: a group without devices is refused") {
+  for (const std::string& error :
+       run_group(1, [](ProcessGroup& processes) { (void)processes.connect({}, std::chrono::seconds(1)); }))
+    CHECK(error == "[sync] a group needs at least one device");
 }
 
 TEST_CASE("nccl process group: the network engine is refused for CUDA devices") {
