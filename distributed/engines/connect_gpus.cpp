@@ -36,6 +36,7 @@ std::unique_ptr<Communicator> connect_gpus(std::vector<Device> devices, const Gp
   try {
     engine->connect_now(place.look_around);
   } catch (const SyncError& error) {
+    // Comes with ncclInvalidUsage alone (check_nccl).
     if (std::string_view(error.what()).find("Duplicate GPU") == std::string_view::npos) throw;
     raise<SyncError>("{}; each process of a host needs a GPU of its own, as cuda(processes.local_rank())",
                      error.what());

@@ -48,7 +48,8 @@ std::string NcclVersion::lacks() const {
 void check_nccl(ncclResult_t result, const char* call, Device device, std::string_view operation) {
   if (result == ncclSuccess || result == ncclInProgress) return;
   const std::string_view text = call;
-  const char* const last = ncclGetLastError(nullptr);
+  // Text of the last error that NCCL logged: with others it may be of an earlier one.
+  const char* const last = result == ncclInvalidUsage ? ncclGetLastError(nullptr) : nullptr;
   const std::string why = last == nullptr || *last == '\0' ? "" : fmt::format(" ({})", last);
   raise<SyncError>("[{}] {}: {} failed: {}{}", operation, to_string(device), text.substr(0, text.find('(')),
                    ncclGetErrorString(result), why);

@@ -25,7 +25,8 @@ class NcclVersion {
   int code_ = 0;
 };
 
-/// Throws SyncError naming operation, device, call and NCCL's own text. ncclInProgress is no error.
+/// Throws SyncError naming operation, device, call and NCCL's own text; for ncclInvalidUsage with what NCCL says of its
+/// cause. ncclInProgress is no error.
 void check_nccl(ncclResult_t, const char* call, Device, std::string_view operation);
 
 }  // namespace tutti
