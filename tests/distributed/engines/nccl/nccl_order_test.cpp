@@ -4,6 +4,7 @@
 #include <tutti/distributed/process_group/launch_link.h>
 
 #include <tutti/autodiff/operations.h>
+#include <tutti/backend/cuda/runtime/cuda_stream.h>
 #include <tutti/backend/error.h>
 #include <tutti/backend/process/error_text.h>
 #include <tutti/distributed/engines/nccl/nccl_group.h>
@@ -17,8 +18,11 @@
 #include <tutti/tests/distributed/processes/in_process_link.h>
 
 #include <array>
+#include <chrono>
 #include <optional>
+#include <string>
 #include <thread>
+#include <vector>
 
 using namespace tutti;
 using namespace tutti::testing;
@@ -32,7 +36,7 @@ Device device_of(std::size_t rank) { return cuda(static_cast<std::uint16_t>(rank
 
 /// Two processes, whose links are opened by the test or by groups.
 struct TwoProcesses {
-  explicit TwoProcesses(std::chrono::milliseconds patience = 10s) : machine(2, true) {
+  explicit TwoProcesses(std::chrono::milliseconds patience = 10s, bool deferred = true) : machine(2, deferred) {
     const ncclUniqueId id = make_nccl_id(cuda(0));
     auto plain = InProcessLinks::make({1, 1}, DeviceKind::cuda);
     for (std::size_t rank = 0; rank < 2; ++rank) {
@@ -190,4 +194,55 @@ TEST_CASE("nccl order: sparse gradients are refused by name when they are attach
     CHECK(error ==
           "[sync] parameter \"weight\" has sparse gradients, which the engine between these processes cannot reduce: "
           "mark it dense with set_sparse_grad(false) before it is attached");
+}
+
+namespace {
+
+/// Errors of a step whose reduction both have launched, but which cuda:1 does not come to. `meanwhile()` runs then.
+template <class Work> std::vector<std::string> errors_while_one_hangs(TwoProcesses& both, Work meanwhile) {
+  auto& stream = static_cast<CudaStream&>(both.machine.backend->communication_stream(cuda(1)));
+  both.machine.cuda_machine.hang(stream.handle());
+  auto errors = errors_of_devices(3, [&](std::size_t rank) {
+    if (rank == 2) {
+      for (int i = 0; i < 5000 && both.machine.nccl.count("ncclAllReduce") < 2; ++i) std::this_thread::sleep_for(1ms);
+      std::this_thread::sleep_for(50ms);  // both wait for the step by now
+      return meanwhile();
+    }
+    const Device device = device_of(rank);
+    GradientSync sync({device}, {}, std::move(both.engines[rank]), std::move(both.links[rank]));
+    Generator random(1);
+    auto replicas = sync.replicate(Linear(8, 4, random));
+    const Tensor input(Array::from(Values(6 * 8, 0.5F), {6, 8}, device));
+    auto step = sync.step(device, 6);
+    step.backward(sum(replicas[0].forward(input)));
+    step.join();
+  });
+  both.machine.cuda_machine.resume(stream.handle());
+  errors.pop_back();
+  return errors;
+}
+
+}  // namespace
+
+TEST_CASE("nccl order: a failure that NCCL notices while devices wait for a step ends it in both processes, in time") {
+  TwoProcesses both(60s, false);
+  const auto begin = std::chrono::steady_clock::now();
+  for (const std::string& error :
+       errors_while_one_hangs(both, [&] { both.machine.nccl.break_connections(ncclRemoteError); })) {
+    CAPTURE(error);
+    CHECK(error.find("a remote process failed") != std::string::npos);
+  }
+  CHECK(std::chrono::steady_clock::now() - begin < 20s);
+  CHECK(both.machine.nccl.alive() == 0);
+}
+
+TEST_CASE("nccl order: a reduction that never ends is an error in both processes") {
+  TwoProcesses both(2s, false);
+  const auto begin = std::chrono::steady_clock::now();
+  for (const std::string& error : errors_while_one_hangs(both, [] {})) {
+    CAPTURE(error);
+    CHECK(error.find("has not finished within 2000 ms") != std::string::npos);
+  }
+  CHECK(std::chrono::steady_clock::now() - begin < 30s);
+  CHECK(both.machine.nccl.alive() == 0);
 }
