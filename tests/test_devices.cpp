@@ -25,6 +25,20 @@ DeviceKind test_kind() {
   return kind;
 }
 
+const char* kept(const std::string& text) {
+  static std::mutex mutex;
+  static std::set<std::string>& texts = *new std::set<std::string>;
+  const std::lock_guard lock(mutex);
+  return texts.insert(text).first->c_str();
+}
+
+void erase(std::string& text, std::string_view part, std::string_view end) {
+  const std::size_t begin = text.find(part);
+  if (begin == std::string::npos) return;
+  const std::size_t behind = end.empty() ? std::string::npos : text.find(end, begin);
+  text.erase(begin, behind == std::string::npos ? behind : behind + end.size() - begin);
+}
+
 }  // namespace
 
 Device test_device(std::size_t index) { return {test_kind(), static_cast<std::uint16_t>(index)}; }
@@ -37,15 +51,21 @@ std::vector<Device> test_devices(std::size_t count) {
 
 const char* as_tested(const char* text) {
   if (tests_run_on_cpu()) return text;
-  static std::mutex mutex;
-  static std::set<std::string>& texts = *new std::set<std::string>;
-  const std::lock_guard lock(mutex);
   const std::string_view cpu = "cpu:";
   const std::string kind = std::string(kind_name(test_kind())) + ":";
   std::string named = text;
   for (std::size_t at = named.find(cpu); at != std::string::npos; at = named.find(cpu, at + kind.size()))
     if (at == 0 || std::isalnum(static_cast<unsigned char>(named[at - 1])) == 0) named.replace(at, cpu.size(), kind);
-  return texts.insert(named).first->c_str();
+  return kept(named);
+}
+
+const char* index_error(const char* text) {
+  if (test_kind() != DeviceKind::cuda) return text;
+  std::string told = text;
+  erase(told, " at [", "]");
+  erase(told, ", and not the ignored", "");
+  if (told.starts_with("[")) told.insert(told.find(']') + 2, to_string(test_device()) + ": ");
+  return kept(told);
 }
 
 }  // namespace tutti

@@ -19,5 +19,9 @@ inline bool tests_run_on_cpu() { return test_device().kind == DeviceKind::cpu; }
 
 /// A text that names cpu:0, cpu:1, ... as it reads with this run's devices. Lives as long as the process.
 const char* as_tested(const char* text);
+/// What a CPU device tells of an index out of range, as test_device() tells it: a CUDA device finds it later, and names
+/// itself behind the operation in place of the element (" at [1]") and of what is ignored. Lives as long as the
+/// process.
+const char* index_error(const char* text);
 
 }  // namespace tutti

@@ -107,5 +107,6 @@ TEST_CASE("captured step: an index out of range in a replay is told as the loss 
     text = error.what();
   }
   CHECK(captured.report().replayed == before + 1);
-  CHECK(text.find("[cross_entropy] target 9 at [1] is out of range for 2 classes") != std::string::npos);
+  const char* const told = index_error("[cross_entropy] target 9 at [1] is out of range for 2 classes");
+  CHECK_MESSAGE(text.find(told) != std::string::npos, text);
 }
