@@ -111,6 +111,13 @@ TEST_CASE("host integers and splits") {
   CHECK(Generator(source).split(3).next_u64() == Generator(5).split(3).next_u64());
 }
 
+/// A CUDA device's own logarithm, sine and cosine may differ in the last bits, relative to the numbers that are added:
+/// the mean, which is -1, and the rest.
+template <class T> double allowed_error(RandomCall::Kind kind, T expected) {
+  if (kind == RandomCall::Kind::uniform || test_device().kind != DeviceKind::cuda) return 0;
+  return (sizeof(T) == 4 ? 1e-6 : 1e-14) * std::max(1.0, std::abs(static_cast<double>(expected)));
+}
+
 template <class T> void check_draws(DType dtype, RandomCall::Kind kind) {
   constexpr std::uint64_t kTogether = Drawn<T>::kElements;
   for (const std::uint64_t offset : {0, 1, 2, 3, 1001}) {
@@ -118,8 +125,10 @@ template <class T> void check_draws(DType dtype, RandomCall::Kind kind) {
     const Array array = Array::empty({17}, dtype, test_device());
     backend_for(test_device()).random(call, array);
     const auto found = array.to_vector<T>();
-    for (std::uint64_t i = 0; i < found.size(); ++i)
-      CHECK(found[i] == draw<T>(call, (offset + i) / kTogether).element[(offset + i) % kTogether]);
+    for (std::uint64_t i = 0; i < found.size(); ++i) {
+      const T expected = draw<T>(call, (offset + i) / kTogether).element[(offset + i) % kTogether];
+      CHECK(std::abs(static_cast<double>(found[i]) - static_cast<double>(expected)) <= allowed_error(kind, expected));
+    }
   }
 }
 
