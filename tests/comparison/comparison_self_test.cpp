@@ -98,6 +98,8 @@ TEST_CASE("comparison: NaN is not a number, nor is one infinity the other") {
   CHECK(compare({1, 1}, {1.00002F, 1}, Match::each) == 5);
   CHECK(compare({0.0F, 1}, {-0.0F, 1}, Match::each) == 5);
   CHECK(compare({0.0F, 1}, {-0.0F, 1}, Match::bitwise) == 6);
+  CHECK(compare({nan, 1}, {std::nanf("1"), 1}, Match::bitwise) == 6);
+  CHECK(compare({nan, 1}, {1, 1}, Match::bitwise) == 7);
 }
 
 TEST_CASE("comparison: an operation that throws on one device is a difference, named with its operands") {

@@ -15,12 +15,13 @@
 #include <utility>
 
 namespace tutti::testing {
-namespace {
 
 double tolerance(DType dtype) {
   if (!is_floating(dtype)) return 0;
   return size_of(dtype) == 8 ? 1e-12 : size_of(dtype) == 4 ? 1e-5 : 1e-2;
 }
+
+namespace {
 
 /// "" or the first element that differs, and how many do.
 std::string difference(const Array& expected, const Array& found, Match match, double slack) {
@@ -37,7 +38,8 @@ std::string difference(const Array& expected, const Array& found, Match match, d
   std::size_t first = 0;
   for (std::size_t i = x.size(); i-- > 0;) {
     const bool same = match == Match::bitwise || !is_floating(a.dtype())
-                          ? std::memcmp(a.raw_data() + i * width, b.raw_data() + i * width, width) == 0
+                          ? std::memcmp(a.raw_data() + i * width, b.raw_data() + i * width, width) == 0 ||
+                                (is_floating(a.dtype()) && std::isnan(x[i]) && std::isnan(y[i]))
                           : close(x[i], y[i], slack * tolerance(a.dtype()) * std::max(std::abs(x[i]), floor));
     if (same) continue;
     ++count;
