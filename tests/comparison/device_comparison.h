@@ -13,12 +13,15 @@ namespace tutti::testing {
 
 using Arrays = std::vector<Array>;
 
-/// How near two devices' results must be. NaN matches NaN, and infinities of one sign each other.
+/// How near two devices' results must be. NaN matches NaN, of whatever bits, and infinities of one sign each other.
 enum class Match : std::uint8_t {
-  bitwise,
+  bitwise,  ///< but for NaN
   each,     ///< floating types: relative to the element, or to 0.1 if it is smaller; other types: equal
   largest,  ///< floating types: relative to the largest finite element of the array, for sums whose terms cancel
 };
+
+/// What results of a floating type may differ by, in relation to a magnitude; 0 for other types.
+double tolerance(DType);
 
 /// Where the elements of an operand lie.
 enum class Layout : std::uint8_t { contiguous, spaced, transposed, shifted, repeated };
