@@ -20,7 +20,7 @@ import sys
 
 NOT_HERE = 77
 OUT_OF_TIME = 124
-PACKED_COMMIT = pathlib.Path("build/gpu.pack/commit")  # of a tree that came without git
+PACKED_COMMIT = pathlib.Path("build/gpu.pack/commit")  # of the programs that were brought along
 # Of these there are sections with words of their own.
 KNOWN_TABLES = {"memory", "matmul", "training"}
 
@@ -109,7 +109,7 @@ def machine():
         "CUDA": first_line(nvcc, "--version", pattern=r"release ([\d.]+)"),
         "NCCL": nccl_version(),
         "Compiler": first_line("g++", "--version"),
-        "Commit": first_line("git", "rev-parse", "--short", "HEAD") or packed_commit(),
+        "Commit": packed_commit() or first_line("git", "rev-parse", "--short", "HEAD"),
     }
 
 

@@ -26,6 +26,9 @@ class Crew {
   virtual void help(Device) {}
   /// Lends the calling thread, as `help` does, where it would otherwise wait: it takes over what others have not begun.
   virtual void help_all(Device) {}
+  /// Notices what has finished on devices, for whoever asks what has; never blocks. Default: nothing, for an engine
+  /// that notices by itself.
+  virtual void notice_finished() {}
   /// Queues work of this process alone, for an engine that makes a collective of it and of others': `chunks` pieces,
   /// each done once, at the same time as others, when `ready` is past. `helping`: devices whose threads come for a
   /// share. Called as the engine's requests are. Default: throws SyncError.

@@ -152,8 +152,16 @@ void GradientSync::barrier(Device device, std::string purpose) {
 // --- what the group tells
 
 std::uint64_t GradientSync::group_number() const { return group_->server_here("sync.group_number").group_number(); }
-SyncReport GradientSync::report() const { return group_->server_here("sync.report").report(); }
-std::string GradientSync::recent_events() const { return group_->server_here("sync.recent_events").recent_events(); }
+SyncReport GradientSync::report() const {
+  DistributedSyncServer& server = group_->server_here("sync.report");
+  server.communicator().crew().notice_finished();
+  return server.report();
+}
+std::string GradientSync::recent_events() const {
+  DistributedSyncServer& server = group_->server_here("sync.recent_events");
+  server.communicator().crew().notice_finished();
+  return server.recent_events();
+}
 void GradientSync::set_reductions_enabled(bool enabled) {
   if (server().has_others())
     raise<SyncError>(

@@ -66,6 +66,28 @@ template <class T> __global__ void __launch_bounds__(kThreads)
   });
 }
 
+// What is told already is not told once more, for another reason.
+template <class T> __global__ void __launch_bounds__(kThreads)
+    forgive_not_finite(const MatrixBatch batch, const T* matrices, int* status) {
+  const std::int64_t size = batch.rows * batch.columns;
+  for_each(batch.count * size, [=](std::int64_t i) {
+    const T x = matrices[i / size * batch.distance + i % size];
+    if (!(x - x == T(0))) status[i / size] = 0;
+  });
+}
+
+// A pivot is looked for by comparisons, which NaN fails: it could go without a trace.
+template <class T> __global__ void __launch_bounds__(kThreads)
+    spread_not_finite(const MatrixBatch batch, const T* matrices, T* factors) {
+  const std::int64_t size = batch.rows * batch.columns;
+  for_each(batch.count * size, [=](std::int64_t i) {
+    const std::int64_t first = i / size * batch.distance;
+    const T x = matrices[first + i % size];
+    if (x - x == T(0)) return;
+    for (std::int64_t row = 0; row < batch.rows; ++row) factors[first + row * (batch.columns + 1)] = x - x;
+  });
+}
+
 // A thread for each matrix, so that the first such place is told.
 template <class T> __global__ void __launch_bounds__(kThreads)
     report_diagonal(Kind kind, const MatrixBatch batch, const T* matrices, MatrixFault* fault) {
@@ -112,6 +134,22 @@ void launch_report_not_finite(cudaStream_t stream, DType dtype, const MatrixBatc
   visit_solved(dtype, [&]<class T>(std::type_identity<T>) {
     launch(report_not_finite<T>, blocks_for(batch.count * batch.rows * batch.columns), kThreads, stream, batch,
            static_cast<const T*>(matrices), fault);
+  });
+}
+
+void launch_forgive_not_finite(cudaStream_t stream, DType dtype, const MatrixBatch& batch, const void* matrices,
+                               int* status) {
+  visit_solved(dtype, [&]<class T>(std::type_identity<T>) {
+    launch(forgive_not_finite<T>, blocks_for(batch.count * batch.rows * batch.columns), kThreads, stream, batch,
+           static_cast<const T*>(matrices), status);
+  });
+}
+
+void launch_spread_not_finite(cudaStream_t stream, DType dtype, const MatrixBatch& batch, const void* matrices,
+                              void* factors) {
+  visit_solved(dtype, [&]<class T>(std::type_identity<T>) {
+    launch(spread_not_finite<T>, blocks_for(batch.count * batch.rows * batch.columns), kThreads, stream, batch,
+           static_cast<const T*>(matrices), static_cast<T*>(factors));
   });
 }
 

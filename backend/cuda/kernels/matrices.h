@@ -44,9 +44,14 @@ void launch_clear_triangle(cudaStream_t, DType, const MatrixBatch&, bool upper, 
 void launch_permutation(cudaStream_t, DType, std::int64_t count, std::int64_t n, const int* exchanges,
                         std::int64_t* permutation, void* sign);
 
+/// Makes the diagonal of the factors of each matrix with an element that is not finite NaN. `factors`: as far apart.
+void launch_spread_not_finite(cudaStream_t, DType, const MatrixBatch&, const void* matrices, void* factors);
+
 // --- defects. Each is told of one matrix of those that have it.
 void launch_report_status(cudaStream_t, MatrixDefect::Kind, std::int64_t count, const int* status, MatrixFault*);
 void launch_report_not_finite(cudaStream_t, DType, const MatrixBatch&, const void* matrices, MatrixFault*);
+/// Clears the status of matrices with elements that are not finite.
+void launch_forgive_not_finite(cudaStream_t, DType, const MatrixBatch&, const void* matrices, int* status);
 /// A diagonal with a 0, or, for what is to be positive definite, with an element that is not above 0 or infinite.
 void launch_report_diagonal(cudaStream_t, DType, MatrixDefect::Kind, const MatrixBatch&, const void* matrices,
                             MatrixFault*);

@@ -108,6 +108,10 @@ class CudaBackend::MatrixWork {
   void report_not_finite(cudaStream_t stream, const Array& input) const {
     cuda_kernels::launch_report_not_finite(stream, dtype_, batch_of(input), input.raw_data(), fault());
   }
+  void report_no_convergence(cudaStream_t stream, const Array& input) const {
+    cuda_kernels::launch_forgive_not_finite(stream, dtype_, batch_of(input), input.raw_data(), status());
+    report_status(stream, Kind::no_convergence);
+  }
   void report_diagonal(cudaStream_t stream, Kind kind, const Array& input) const {
     cuda_kernels::launch_report_diagonal(stream, dtype_, kind, batch_of(input), input.raw_data(), fault());
   }
@@ -226,7 +230,7 @@ void CudaBackend::MatrixWork::svd(const Array& input, bool with_vectors, const A
                                     part(right, i * shorter * shorter), shorter, workspace, length, nullptr, status(i)),
           "gesvd");
     });
-    report_status(stream, Kind::no_convergence);
+    report_no_convergence(stream, input);
   });
   backend_.copy(values, rows_of(output, output.length(-2) - 1, output.length(-2)));
   if (!with_vectors) return;
@@ -251,7 +255,7 @@ void CudaBackend::MatrixWork::eigh(const Array& input, bool with_vectors, const 
                                        values.data<T>() + i * n, workspace, length, status(i)),
              "syevd");
     });
-    report_status(stream, Kind::no_convergence);
+    report_no_convergence(stream, input);
   });
   backend_.copy(values, rows_of(output, output.length(-2) - 1, output.length(-2)));
   if (with_vectors) backend_.copy(vectors.transpose(), rows_of(output, 0, n));
@@ -281,6 +285,7 @@ void CudaBackend::MatrixWork::lu(const Array& input, const Array& factors, const
     }
     cuda_kernels::launch_permutation(stream, dtype_, matrices_.count, n, pivots, permutation.data<std::int64_t>(),
                                      sign.raw_data());
+    cuda_kernels::launch_spread_not_finite(stream, dtype_, batch_of(input), input.raw_data(), columns.raw_data());
   });
   backend_.copy(columns.transpose(), factors);
 }

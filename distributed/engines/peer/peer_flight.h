@@ -30,7 +30,7 @@ class PeerFlight final : public Crew {
   void launch(const std::shared_ptr<PeerTask>&, const std::function<void()>& queue);
   void help(Device) override { notice_finished(); }
   void help_all(Device) override { notice_finished(); }
-  void notice_finished();                      ///< does nothing while somebody else does it
+  void notice_finished() override;             ///< does nothing while somebody else does it
   void wait_for(const PeerTask&);              ///< blocks until the task is finished
   std::exception_ptr settle() const noexcept;  ///< waits for the streams; their first error
   void end() noexcept;                         ///< waits for everything, and ends it

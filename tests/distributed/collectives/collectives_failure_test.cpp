@@ -207,8 +207,10 @@ TEST_CASE("collectives, failure: a backward that fails ends the others' wait ins
   CHECK(errors[1] == "backward burnt");
 }
 
-// Inline the kernel throws where it is called; on a worker the collective finds the stream's error. Nobody hangs.
-TEST_CASE("collectives, failure: an input that could not be computed is an error on every device") {
+// Inline the kernel throws where it is called; on a worker the collective finds the stream's error. Nobody hangs. CUDA
+// devices tell of it later, when the collective has been launched.
+TEST_CASE("collectives, failure: an input that could not be computed is an error on every device" *
+          doctest::test_suite("cpu")) {
   GradientSync sync(test_devices(2));
   const auto replicas = sync.replicate(TwoBranches{});
   const auto errors = errors_of_devices(2, [&](std::size_t d) {

@@ -140,7 +140,7 @@ struct Training {
   std::vector<std::unique_ptr<Optimizer>> optimizers;
 };
 
-bool is_inline() { return !environment_switch("TUTTI_CPU_ASYNC"); }
+bool is_inline() { return test_device().kind != DeviceKind::cuda && !environment_switch("TUTTI_CPU_ASYNC"); }
 
 }  // namespace
 

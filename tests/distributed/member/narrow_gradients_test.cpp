@@ -66,7 +66,9 @@ std::vector<double> all_values(Branching model) {
 
 }  // namespace
 
-TEST_CASE_TEMPLATE("narrow gradients: local sums are f32, rounded once", T, BFloat16, Float16) {
+// Of the engine for CPU devices.
+TEST_CASE_TEMPLATE("narrow gradients: local sums are f32, rounded once" * doctest::test_suite("cpu"), T, BFloat16,
+                   Float16) {
   LocalCommunicator communicator;
   for (const std::size_t devices : {1, 2, 3, 5})
     for (const std::int64_t count : {1, 33, 513, 1999}) {

@@ -2,6 +2,7 @@
 #include <tutti/distributed/report/sync_events.h>
 
 #include <tutti/backend/error.h>
+#include <tutti/backend/registry.h>
 #include <tutti/distributed/gradient_sync.h>
 #include <tutti/tests/distributed/device_threads.h>
 #include <tutti/tests/distributed/two_branches.h>
@@ -89,6 +90,7 @@ TEST_CASE("sync_events: a step leaves its events, also without recorded steps") 
     GradientSync sync(test_devices(2), {.recorded_steps = steps});
     auto replicas = sync.replicate(TwoBranches{});
     step(sync, replicas);
+    for (const Device device : test_devices(2)) synchronize(device);
     const std::string text = sync.recent_events();
     CAPTURE(text);
     CHECK(count(text, "  register") == 2);

@@ -2,6 +2,7 @@
 #include <tutti/distributed/sync_report.h>
 
 #include <tutti/backend/error.h>
+#include <tutti/backend/registry.h>
 #include <tutti/distributed/gradient_sync.h>
 #include <tutti/tests/distributed/device_threads.h>
 #include <tutti/tests/distributed/two_branches.h>
@@ -34,6 +35,7 @@ void train(GradientSync& sync, std::vector<TwoBranches>& replicas, int steps) {
       auto step = sync.step(test_device(d));
       step.backward(two_stage_loss(replicas[d]));
     }
+    synchronize(test_device(d));  // what runs behind the host is told when it has finished
   });
 }
 
