@@ -115,7 +115,7 @@ class Stages(unittest.TestCase):
         (self.bin / "ncu").write_text(NCU)
         done, document = self.rehearse()
         self.assertEqual((done.returncode, done.stderr), (0, ""), document + done.stdout)
-        names = ["unpack", "probe", "comparison", "benches", "torch", "tests", "memcheck", "profile", "racecheck", "ranks"]
+        names = ["unpack", "probe", "comparison", "ranks", "benches", "torch", "tests", "memcheck", "profile", "racecheck"]
         self.assertEqual([name for name in self.outcomes if name in names], names)
         skipped = {"torch": "skipped: PyTorch cannot be imported", "ranks": "skipped: NCCL connects CUDA devices"}
         for name in names:

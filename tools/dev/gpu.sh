@@ -13,6 +13,7 @@
 #   `pip install --target FOLDER/python meson ninja` puts them. NCCL is also taken from Python's package for it.
 # --seconds N: for everything (540); --build-seconds N: of them, for compiling if it comes to that (240). --output FOLDER: where
 #   results go (the folder in $OUT if it is set, else runs/gpu).
+# --only "STAGE ...": no other stages than these, and those before the comparison.
 # --rehearse: all stages on CPU devices with tiny sizes; the document goes to the output folder. tools/dev/rehearse_gpu.sh does
 #   so in an empty Debian.
 set -uo pipefail
@@ -24,17 +25,17 @@ if [ "${1:-}" = --pack ]; then
 fi
 
 export headers="" device=cuda programs=$build
-output=${OUT:-runs/gpu} seconds=540 build_seconds=240 rehearse=0
+output=${OUT:-runs/gpu} seconds=540 build_seconds=240 only="" rehearse=0
 while [ $# -gt 0 ]; do
   case $1 in
-    --headers | --seconds | --build-seconds | --output)
+    --headers | --seconds | --build-seconds | --only | --output)
       [ $# -gt 1 ] || refuse "$1 wants a value"
       option=${1#--}
       declare "${option/-/_}=$2"
       shift
       ;;
     --rehearse) rehearse=1 device=cpu ;;
-    *) refuse "unknown option '$1'; there are --headers, --seconds, --build-seconds, --output, --rehearse and --pack" ;;
+    *) refuse "unknown option '$1'; there are --headers, --seconds, --build-seconds, --only, --output, --rehearse and --pack" ;;
   esac
   shift
 done
@@ -66,6 +67,7 @@ bring_home() {
 # to stages.txt.
 stage() {
   local name=$1 now=$((SECONDS - started)) status=124 from=$SECONDS
+  [[ -z $only || " unpack probe build $only " == *" $name "* ]] || return 0
   local limit=$(($2 + built - now)) left=$((seconds - now - 5))
   [ "$limit" -lt "$left" ] || limit=$left
   [ "$limit" -gt 0 ] || limit=0
@@ -99,13 +101,13 @@ else
   built=$((SECONDS - started))
 fi
 stage comparison 90
-stage benches 160
-stage torch 240
-stage tests 380
-stage memcheck 450
-stage profile 480
-stage racecheck 505
-stage ranks 540
+stage ranks 170
+stage benches 220
+stage torch 360
+stage tests 470
+stage memcheck 500
+stage profile 515
+stage racecheck 540
 echo
 cat "$logs/gpu-results.md"
 echo "results are in $output: gpu-results.md, and in gpu.tgz all logs and numbers"
