@@ -26,8 +26,8 @@ class Crew {
   virtual void help(Device) {}
   /// Lends the calling thread, as `help` does, where it would otherwise wait: it takes over what others have not begun.
   virtual void help_all(Device) {}
-  /// Notices what has finished on devices, for whoever asks what has; never blocks. Default: nothing, for an engine
-  /// that notices by itself.
+  /// Notices what has finished on devices, for whoever asks what has. Blocks only where a device has failed, until the
+  /// others are done. Default: nothing, for an engine that notices by itself.
   virtual void notice_finished() {}
   /// Queues work of this process alone, for an engine that makes a collective of it and of others': `chunks` pieces,
   /// each done once, at the same time as others, when `ready` is past. `helping`: devices whose threads come for a

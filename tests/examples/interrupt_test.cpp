@@ -128,6 +128,8 @@ TEST_CASE("interrupt: text names the checkpoint that it made, and goes on there"
     RunningProgram program(words);
     program.wait_for("iteration 3/");
     program.interrupt(SIGTERM);
+    program.wait_for("once more ends it at once");
+    program.interrupt(SIGTERM);  // as schedulers do
     CHECK(program.end() == kInterrupted);
     CAPTURE(program.output);
     CHECK(program.output.find("the same command with --resume goes on there") != std::string::npos);

@@ -13,7 +13,7 @@
 #   `pip install --target FOLDER/python meson ninja` puts them. NCCL is also taken from Python's package for it.
 # --seconds N: for everything (540); --build-seconds N: of them, for compiling if it comes to that (240). --output FOLDER: where
 #   results go (the folder in $OUT if it is set, else runs/gpu).
-# --only "STAGE ...": no other stages than these, and those before the comparison.
+# --only "STAGE ...": no other stages than these, and those before the comparison; docs/gpu-results.md stays as it is.
 # --rehearse: all stages on CPU devices with tiny sizes; the document goes to the output folder. tools/dev/rehearse_gpu.sh does
 #   so in an empty Debian.
 set -uo pipefail
@@ -25,6 +25,7 @@ if [ "${1:-}" = --pack ]; then
 fi
 
 export headers="" device=cuda programs=$build
+stages="comparison ranks benches torch tests memcheck profile racecheck"
 output=${OUT:-runs/gpu} seconds=540 build_seconds=240 only="" rehearse=0
 while [ $# -gt 0 ]; do
   case $1 in
@@ -38,6 +39,9 @@ while [ $# -gt 0 ]; do
     *) refuse "unknown option '$1'; there are --headers, --seconds, --build-seconds, --only, --output, --rehearse and --pack" ;;
   esac
   shift
+done
+for name in $only; do
+  [[ " $stages " == *" $name "* ]] || refuse "--only: there is no stage '$name'; there are $stages"
 done
 [[ $seconds$build_seconds =~ ^[0-9]+$ ]] || refuse "--seconds and --build-seconds are numbers"
 [ -z "$headers" ] || headers=$(from_caller "$headers")
@@ -57,7 +61,7 @@ failed=0
 # Writes the document, and replaces what the output folder has by what there is now.
 bring_home() {
   python3 tools/gpu_results.py "$logs" --document "$logs/gpu-results.md" || return
-  [ $rehearse -eq 1 ] || cp "$logs/gpu-results.md" docs/gpu-results.md || return
+  [ $rehearse -eq 1 ] || [ -n "$only" ] || cp "$logs/gpu-results.md" docs/gpu-results.md || return
   cp "$logs/gpu-results.md" "$output/gpu-results.md.part" && mv "$output/gpu-results.md.part" "$output/gpu-results.md" || return
   tar -C "$logs" -czf "$output/gpu.tgz.part" . && mv "$output/gpu.tgz.part" "$output/gpu.tgz"
 }
@@ -92,8 +96,9 @@ built=0
 stage unpack 20
 [ -n "$headers" ] || [ ! -d $unpacked/headers ] || headers=$PWD/$unpacked/headers
 find_libraries
-python3 tools/gpu_results.py --machine >"$logs/machine.json"
 stage probe 60
+[ -f "$logs/programs" ] || rm -f $unpacked/commit # of what is not used
+python3 tools/gpu_results.py --machine >"$logs/machine.json"
 if [ -f "$logs/programs" ]; then
   programs=$(cat "$logs/programs")
 else

@@ -31,7 +31,7 @@ python_package() {
 find_libraries() {
   local folder name
   export callers_libraries=${LD_LIBRARY_PATH:-}
-  for folder in "$headers/lib" "$cuda/lib64" "$cuda/targets/x86_64-linux/lib"; do
+  for folder in "$headers/lib" "$PWD/$unpacked/headers/lib" "$cuda/lib64" "$cuda/targets/x86_64-linux/lib"; do
     [ ! -d "$folder" ] || LD_LIBRARY_PATH=${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$folder
   done
   for name in cu13 nccl cudnn; do

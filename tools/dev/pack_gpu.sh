@@ -45,7 +45,7 @@ build() {
 }
 
 # libzmq, libsodium, and what those load.
-brought='^lib(zmq|sodium|pgm-5\.3|norm|gssapi_krb5|krb5|k5crypto|krb5support|com_err|keyutils|resolv|bsd|md)\.so\.'
+brought='^lib(zmq|sodium|pgm-5\.3|norm|gssapi_krb5|krb5|k5crypto|krb5support|com_err|keyutils|bsd|md)\.so\.'
 
 # copy_libraries PROGRAM: beside the headers, where ./dev gpu looks for libraries.
 copy_libraries() {
@@ -59,7 +59,7 @@ copy_libraries() {
 # What a program loads besides libc and what goes with it, libstdc++, CUDA's, and what is brought along.
 foreign_libraries() {
   ldd "$1" | sed -E 's/^\s*(\S+).*/\1/; s|.*/||' | grep -v -E \
-    '^(linux-vdso|ld-linux-x86-64|lib(c|m|dl|rt|pthread|stdc\+\+|gcc_s|cudart|cublas|cublasLt|cusolver|cusparse|cufft|nvJitLink|nccl))\.so(\.|$)' |
+    '^(linux-vdso|ld-linux-x86-64|lib(c|m|dl|rt|pthread|resolv|stdc\+\+|gcc_s|cudart|cublas|cublasLt|cusolver|cusparse|cufft|nvJitLink|nccl))\.so(\.|$)' |
     grep -v -E "$brought" || true
 }
 

@@ -15,6 +15,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <utility>
 
 namespace tutti {
@@ -32,6 +33,7 @@ bool is_reason(std::string_view text) {
 }
 
 std::atomic<int> signalled{0};  // the first that came; 0: none
+std::atomic<int> handling{0};   // threads in the handler
 static_assert(std::atomic<int>::is_always_lock_free);
 
 // Signals belong to the process: the first that listens installs the handlers, the last puts back what was there.
@@ -48,17 +50,24 @@ void set_action(int signal, void (*handler)(int)) {
   action.sa_handler = handler;
   action.sa_flags = SA_RESTART;
   sigemptyset(&action.sa_mask);
+  for (const Asking& each : kAsking) sigaddset(&action.sa_mask, each.signal);
   sigaction(signal, &action, nullptr);
 }
 
-// The second of any of them meets the default action.
+// What comes next meets the default action, but for another SIGTERM: schedulers send several.
 extern "C" void tutti_note_interrupt(int signal) {
   const int kept = errno;
-  for (std::size_t i = 0; i < kAsking.size(); ++i)
-    if (!is_ignored(before[i])) set_action(kAsking[i].signal, SIG_DFL);
-  signalled.store(signal, std::memory_order_relaxed);
-  constexpr std::string_view kText = "\ninterrupted: training ends after this step; once more ends it at once\n";
-  [[maybe_unused]] const auto written = write(STDERR_FILENO, kText.data(), kText.size());
+  handling.fetch_add(1);
+  int none = 0;
+  if (signalled.compare_exchange_strong(none, signal)) {
+    for (std::size_t i = 0; i < kAsking.size(); ++i)
+      if (!is_ignored(before[i]) && (signal != SIGTERM || kAsking[i].signal != SIGTERM))
+        set_action(kAsking[i].signal, SIG_DFL);
+    constexpr std::string_view kText =
+        "\ninterrupted: training ends after this step; Ctrl-C once more ends it at once\n";
+    [[maybe_unused]] const auto written = write(STDERR_FILENO, kText.data(), kText.size());
+  }
+  handling.fetch_sub(1);
   errno = kept;
 }
 
@@ -69,6 +78,10 @@ void listen() {
   for (std::size_t i = 0; i < kAsking.size(); ++i) sigaction(kAsking[i].signal, nullptr, &before[i]);
   for (std::size_t i = 0; i < kAsking.size(); ++i)
     if (!is_ignored(before[i])) set_action(kAsking[i].signal, &tutti_note_interrupt);
+}
+
+void put_back() {
+  for (std::size_t i = 0; i < kAsking.size(); ++i) sigaction(kAsking[i].signal, &before[i], nullptr);
 }
 
 }  // namespace
@@ -104,7 +117,9 @@ void StopOnInterrupt::end_listening() noexcept {
   if (!std::exchange(listening_, false)) return;
   const std::lock_guard lock(mutex);
   if (--listeners > 0) return;
-  for (std::size_t i = 0; i < kAsking.size(); ++i) sigaction(kAsking[i].signal, &before[i], nullptr);
+  put_back();
+  while (handling.load() > 0) std::this_thread::yield();  // a handler that runs may set the default action yet
+  put_back();
 }
 
 }  // namespace tutti

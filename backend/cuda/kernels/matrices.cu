@@ -40,7 +40,7 @@ template <class T> __global__ void __launch_bounds__(kThreads)
     for (std::int64_t i = 0; i < n; ++i) places[i] = i;
     for (std::int64_t i = 0; i < n; ++i) {
       const std::int64_t other = exchanges[matrix * n + i] - 1;
-      if (other == i) continue;
+      if (other <= i || other >= n) continue;  // none; NaN may have left what is no row
       const std::int64_t place = places[i];
       places[i] = places[other];
       places[other] = place;
@@ -76,15 +76,15 @@ template <class T> __global__ void __launch_bounds__(kThreads)
   });
 }
 
-// A pivot is looked for by comparisons, which NaN fails: it could go without a trace.
+// A pivot is looked for by comparisons, which NaN fails: it could go without a trace. From the last pivot it reaches
+// the determinant, and all of a solution.
 template <class T> __global__ void __launch_bounds__(kThreads)
-    spread_not_finite(const MatrixBatch batch, const T* matrices, T* factors) {
+    spread_nan(const MatrixBatch batch, const T* matrices, T* factors) {
   const std::int64_t size = batch.rows * batch.columns;
   for_each(batch.count * size, [=](std::int64_t i) {
     const std::int64_t first = i / size * batch.distance;
     const T x = matrices[first + i % size];
-    if (x - x == T(0)) return;
-    for (std::int64_t row = 0; row < batch.rows; ++row) factors[first + row * (batch.columns + 1)] = x - x;
+    if (x != x) factors[first + size - 1] = x;
   });
 }
 
@@ -145,10 +145,10 @@ void launch_forgive_not_finite(cudaStream_t stream, DType dtype, const MatrixBat
   });
 }
 
-void launch_spread_not_finite(cudaStream_t stream, DType dtype, const MatrixBatch& batch, const void* matrices,
-                              void* factors) {
+void launch_spread_nan(cudaStream_t stream, DType dtype, const MatrixBatch& batch, const void* matrices,
+                       void* factors) {
   visit_solved(dtype, [&]<class T>(std::type_identity<T>) {
-    launch(spread_not_finite<T>, blocks_for(batch.count * batch.rows * batch.columns), kThreads, stream, batch,
+    launch(spread_nan<T>, blocks_for(batch.count * batch.rows * batch.columns), kThreads, stream, batch,
            static_cast<const T*>(matrices), static_cast<T*>(factors));
   });
 }

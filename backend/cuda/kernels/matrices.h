@@ -44,8 +44,8 @@ void launch_clear_triangle(cudaStream_t, DType, const MatrixBatch&, bool upper, 
 void launch_permutation(cudaStream_t, DType, std::int64_t count, std::int64_t n, const int* exchanges,
                         std::int64_t* permutation, void* sign);
 
-/// Makes the diagonal of the factors of each matrix with an element that is not finite NaN. `factors`: as far apart.
-void launch_spread_not_finite(cudaStream_t, DType, const MatrixBatch&, const void* matrices, void* factors);
+/// Makes the last pivot of each matrix that has a NaN NaN. `factors`: of as many elements, as far apart.
+void launch_spread_nan(cudaStream_t, DType, const MatrixBatch&, const void* matrices, void* factors);
 
 // --- defects. Each is told of one matrix of those that have it.
 void launch_report_status(cudaStream_t, MatrixDefect::Kind, std::int64_t count, const int* status, MatrixFault*);

@@ -285,7 +285,7 @@ void CudaBackend::MatrixWork::lu(const Array& input, const Array& factors, const
     }
     cuda_kernels::launch_permutation(stream, dtype_, matrices_.count, n, pivots, permutation.data<std::int64_t>(),
                                      sign.raw_data());
-    cuda_kernels::launch_spread_not_finite(stream, dtype_, batch_of(input), input.raw_data(), columns.raw_data());
+    cuda_kernels::launch_spread_nan(stream, dtype_, batch_of(input), input.raw_data(), columns.raw_data());
   });
   backend_.copy(columns.transpose(), factors);
 }

@@ -187,13 +187,9 @@ void NcclCommunicator::launch(const std::shared_ptr<NcclTask>& task) {
     if (membership_) {  // other processes may have launched theirs
       if (by_nccl) error = verdict_on(error);
       end_all(error);
-      in_flight_.push_back(task);
-      return fail_in_flight(error);
     }
-    if (by_nccl)
-      fail_in_flight(error);
-    else
-      order_behind_queued();  // the others are well; what this one has queued may still use its arrays
+    if (membership_ || by_nccl) fail_in_flight(error);
+    order_behind_queued();  // what this one has queued, NCCL's thread until it was stopped, may still use its arrays
     task->end(error);
   }
 }
