@@ -55,7 +55,9 @@ struct TwoProcesses {
         {.slices = {{array}}, .ready = {compute_stream(device_of(rank)).record()}, .parameter = "encoder.weight"});
   }
   std::shared_ptr<CollectiveTask> collective(std::size_t rank, const Array& array) {
-    CollectiveRequest request{.inputs = std::vector<Array>(2), .ready = {compute_stream(device_of(rank)).record()}};
+    CollectiveRequest request;
+    request.ready = {compute_stream(device_of(rank)).record()};
+    request.inputs.resize(2);
     request.inputs[rank] = array;
     request.outputs = request.inputs;
     request.parts = {{array.size(), {{0, 0}, {1, 0}}, {{0, 0}, {1, 0}}}};
