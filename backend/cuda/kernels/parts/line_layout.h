@@ -32,13 +32,10 @@ struct LineLayout {
       while (power < most && power < wanted) power *= 2;
       return power;
     };
-    constexpr std::int64_t kWholeBlock = 1024;   // elements that are worth all threads of a block,
-    constexpr std::int64_t kManyLines = 8192;    // unless so many lines have a warp each, which fills a large device
-    constexpr std::int64_t kMostForWarp = 8192;  // elements, at most: joining lanes then costs little beside them
+    constexpr std::int64_t kWholeBlock = 1024;  // elements that are worth all threads of a block
     constexpr std::int64_t kPerLane = 4;
     if (adjacent) {
-      const bool whole_block = length >= kWholeBlock && (count < kManyLines || length > kMostForWarp);
-      const std::uint32_t lanes = whole_block ? kThreads : up_to(divide_up(length, kPerLane), kWarp);
+      const std::uint32_t lanes = length >= kWholeBlock ? kThreads : up_to(divide_up(length, kPerLane), kWarp);
       return {kThreads / lanes, lanes, true};
     }
     const std::uint32_t side_by_side = up_to(count, kThreads);
