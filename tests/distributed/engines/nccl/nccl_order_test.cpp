@@ -34,7 +34,8 @@ using Values = std::vector<float>;
 
 Device device_of(std::size_t rank) { return cuda(static_cast<std::uint16_t>(rank)); }
 
-/// Two processes, whose links are opened by the test or by groups.
+/// Two processes, whose links are opened by the test or by groups. `deferred`: nothing runs by itself, which steps of
+/// several processes wait for.
 struct TwoProcesses {
   explicit TwoProcesses(std::chrono::milliseconds patience = 10s, bool deferred = true) : machine(2, deferred) {
     const ncclUniqueId id = make_nccl_id(cuda(0));
@@ -138,7 +139,7 @@ TEST_CASE("nccl order: processes that connect look around meanwhile, and end for
 }
 
 TEST_CASE("nccl order: groups of two processes train, with collectives that each waits for elsewhere in its step") {
-  TwoProcesses both;
+  TwoProcesses both(10s, false);
   run_devices(2, [&](std::size_t rank) {
     const Device device = device_of(rank);
     both.engines[rank]->connect_now({});
@@ -168,7 +169,7 @@ TEST_CASE("nccl order: groups of two processes train, with collectives that each
 }
 
 TEST_CASE("nccl order: a failure in one process ends the other's step with its text") {
-  TwoProcesses both;
+  TwoProcesses both(10s, false);
   const auto errors = errors_of_devices(2, [&](std::size_t rank) {
     const Device device = device_of(rank);
     GradientSync sync({device}, {}, std::move(both.engines[rank]), std::move(both.links[rank]));

@@ -62,7 +62,7 @@ void train(ProcessGroup& processes, GradientSync& sync, Device device, int steps
 
 TEST_CASE("nccl process group: devices of two and three processes train in one order") {
   for (const int size : {2, 3}) {
-    const NcclMachine machine(size, true);
+    const NcclMachine machine(size);
     throw_first(run_group(size, [](ProcessGroup& processes) {
       const Device device = cuda(processes.local_rank());
       GradientSync sync(processes, {device}, {.bucket_bytes = 64});
@@ -101,7 +101,7 @@ TEST_CASE("nccl process group: the network engine is refused for CUDA devices") 
 }
 
 TEST_CASE("nccl process group: a process that gives up is named by the other") {
-  const NcclMachine machine(2, true);
+  const NcclMachine machine(2);
   const auto errors = run_group(2, [](ProcessGroup& processes) {
     const Device device = cuda(processes.rank());
     GradientSync sync(processes, {device});
