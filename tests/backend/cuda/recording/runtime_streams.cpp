@@ -346,9 +346,11 @@ cudaError_t cudaEventRecord(cudaEvent_t recorded, cudaStream_t handle) {
 }
 
 cudaError_t cudaEventQuery(cudaEvent_t handle) {
-  return recorded_call("cudaEventQuery", {}, [&](CudaMachine& machine, Lock&) {
+  return recorded_call("cudaEventQuery", {}, [&](CudaMachine& machine, Lock& lock) {
     SimulatedEvent* event = recorded_event(machine, "cudaEventQuery", handle);
     if (event == nullptr) return cudaErrorInvalidResourceHandle;
+    // What had to wait for another process goes on by itself when that has come.
+    if (!machine.options.deferred && !event->point->reached) machine.drain(lock, *event->point->stream);
     if (!event->point->reached) return cudaErrorNotReady;
     machine.host_waited_for(event->point->clock);
     return machine.asynchronous_error(event->device);
