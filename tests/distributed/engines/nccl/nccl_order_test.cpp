@@ -131,6 +131,7 @@ TEST_CASE("nccl order: an abort ends what waits for its turn, what runs and what
 TEST_CASE("nccl order: processes that connect look around meanwhile, and end for what they see") {
   TwoProcesses both;
   both.open();
+  both.machine.nccl.polls_to_connect = 1 << 30;
   const auto look_around = [] { throw SyncError("rank 1 has died"); };
   CHECK_THROWS_WITH_AS(both.engines[0]->connect_now(look_around), "rank 1 has died", SyncError);
   CHECK_THROWS_WITH_AS(both.gradient(0, on(0, {1})), "rank 1 has died", SyncError);
