@@ -6,6 +6,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -161,6 +162,8 @@ class CudaMachine {
   bool step(Lock&, SimulatedStream&, bool follow);
   void drain(Lock&, SimulatedStream&);
   void reach(Lock&, const std::shared_ptr<QueuePoint>&);
+  /// Waits, behind one of these, for other processes (threads of the test) that a machine that runs by itself needs.
+  void wait_for_others(Lock&, SimulatedStream&, const std::function<bool()>& done);
   void check_waited(const char* call, const SimulatedStream&, bool done);  ///< of a host that would wait for good
   void host_waited_for(const VectorClock& clock) { host_.join(clock); }
   cudaError_t asynchronous_error(int device);

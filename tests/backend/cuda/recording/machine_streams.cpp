@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
+#include <functional>
 #include <utility>
 
 namespace tutti::testing {
@@ -139,6 +141,15 @@ void CudaMachine::drain(Lock& lock, SimulatedStream& stream) {
 
 void CudaMachine::reach(Lock& lock, const std::shared_ptr<QueuePoint>& point) {
   while (!point->reached && step(lock, *point->stream, true)) {
+  }
+}
+
+void CudaMachine::wait_for_others(Lock& lock, SimulatedStream& stream, const std::function<bool()>& done) {
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(5);
+  while (!options.deferred && !done() && std::ranges::none_of(streams, &SimulatedStream::hangs) &&
+         std::chrono::steady_clock::now() < until) {
+    changed_.wait_for(lock, std::chrono::milliseconds(1));
+    drain(lock, stream);
   }
 }
 

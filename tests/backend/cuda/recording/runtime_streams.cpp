@@ -24,6 +24,7 @@ cudaError_t wait_for_all(CudaMachine& machine, Lock& lock, SimulatedStream& stre
   if (machine.refuses_capture("cudaStreamSynchronize", stream.device, &stream))
     return cudaErrorStreamCaptureUnsupported;
   machine.drain(lock, stream);
+  machine.wait_for_others(lock, stream, [&] { return stream.queue.empty(); });
   machine.check_waited("cudaStreamSynchronize", stream, stream.queue.empty());
   machine.host_waited_for(stream.clock);
   return machine.asynchronous_error(stream.device);
@@ -363,6 +364,7 @@ cudaError_t cudaEventSynchronize(cudaEvent_t handle) {
     if (event == nullptr) return cudaErrorInvalidResourceHandle;
     const auto point = event->point;
     machine.reach(lock, point);
+    machine.wait_for_others(lock, *point->stream, [&] { return point->reached; });
     machine.check_waited("cudaEventSynchronize", *point->stream, point->reached);
     machine.host_waited_for(point->clock);
     return machine.asynchronous_error(event->device);
