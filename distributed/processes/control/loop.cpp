@@ -65,6 +65,7 @@ bool Loop::turn() {
   star_->serve();
   // Ends are noticed before messages are read, and told after: those that came before are read by then.
   read(now);
+  notice_pause(Clock::now());  // also one within this turn is told before whom it has cost
   look_for_deaths();
   if (open_) {
     serve_members(now);
