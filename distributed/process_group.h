@@ -57,10 +57,10 @@ class ProcessGroup {
     std::unique_ptr<ProcessLink> link;
   };
   /// Connects these devices of this process with those of the others, which wait for it; for GradientSync. `patience`:
-  /// time after which the engine gives up a process that does not come to a reduction. Throws SyncError for no devices,
-  /// for some of several kinds, or of one that no engine connects, naming them and their ranks, for a process that does
-  /// not come in time or has other options, naming it, for what NCCL says of CUDA devices, and when it is called again;
-  /// DeviceError for two CUDA devices on one GPU.
+  /// time after which the engine gives up a process that does not come to a reduction. Throws DeviceError
+  /// for two CUDA devices on one GPU; SyncError for no devices; devices of several kinds, or of one that no engine
+  /// connects, naming them and their ranks; a process that does not come in time or has other options, naming it; what
+  /// NCCL says of CUDA devices; a second call.
   Connection connect(std::span<const Device>, std::chrono::milliseconds patience);
 
  private:

@@ -13,7 +13,7 @@ namespace tutti {
 
 /// The one order in which all processes launch the requests of both sequences, for engines whose launches wait for each
 /// other on a device. A process says when it has a request; it is launched when all have it, as a link tells that,
-/// which tells all processes everything in one order. Between an engine and that link; either may go first.
+/// which tells all processes everything in one order. Shared by an engine and that link; either may go first.
 /// Thread-safe.
 class LaunchOrder {
  public:
