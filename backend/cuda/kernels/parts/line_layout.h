@@ -32,10 +32,13 @@ struct LineLayout {
       while (power < most && power < wanted) power *= 2;
       return power;
     };
-    constexpr std::int64_t kWholeBlock = 1024;  // elements that are worth all threads of a block
     constexpr std::int64_t kPerLane = 4;
     if (adjacent) {
-      const std::uint32_t lanes = length >= kWholeBlock ? kThreads : up_to(divide_up(length, kPerLane), kWarp);
+      // Joining what a block's threads found costs more than a few thousand elements: only where a warp for each line
+      // would leave a large device idle does a line of so few have a block.
+      constexpr std::int64_t kManyLines = 8192;
+      const std::int64_t worth_a_block = count >= kManyLines ? 8192 : 1024;  // elements
+      const std::uint32_t lanes = length >= worth_a_block ? kThreads : up_to(divide_up(length, kPerLane), kWarp);
       return {kThreads / lanes, lanes, true};
     }
     const std::uint32_t side_by_side = up_to(count, kThreads);

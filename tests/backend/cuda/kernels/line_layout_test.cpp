@@ -15,7 +15,7 @@ namespace {
 TEST_CASE("line layout: every line and lane of a block has one thread") {
   for (const bool adjacent : {false, true})
     for (const std::int64_t count : {1, 2, 7, 31, 33, 1000, 100000})
-      for (const std::int64_t length : {1, 3, 4, 10, 100, 1023, 1024, 1000000}) {
+      for (const std::int64_t length : {1, 3, 4, 10, 100, 1023, 1024, 8191, 8192, 1000000}) {
         CAPTURE(count);
         CAPTURE(length);
         const LineLayout layout = LineLayout::of(count, length, adjacent);
@@ -36,6 +36,8 @@ TEST_CASE("line layout: every line and lane of a block has one thread") {
 TEST_CASE("line layout: long lines get many threads, and neighbours in memory neighbouring threads") {
   CHECK(LineLayout::of(10, 5000, true).lanes == 256);
   CHECK(LineLayout::of(10, 500, true).lanes == 32);
+  CHECK(LineLayout::of(10000, 5000, true).lanes == 32);
+  CHECK(LineLayout::of(10000, 9000, true).lanes == 256);
   CHECK(LineLayout::of(10, 10, true).lanes == 4);
   CHECK(LineLayout::of(10000, 5000, false).lines == 32);
   CHECK(LineLayout::of(10000, 2, false).lines == 128);
