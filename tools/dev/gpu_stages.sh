@@ -141,7 +141,7 @@ run_cases() {
     echo "there is no $programs/tests/device_tests"
     return 1
   fi
-  tools/run_test_cases.py "$programs/tests/device_tests" --device "$device" --report "$logs/$report.json" \
+  tools/run_test_cases.py "$programs/tests/device_tests" --device "$device" --case-timeout 120 --report "$logs/$report.json" \
     --seconds $((stage_seconds > 6 ? stage_seconds - 3 : stage_seconds)) "$@" --test-suite-exclude=cpu
 }
 

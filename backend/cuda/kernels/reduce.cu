@@ -109,7 +109,7 @@ void launch_reduce(cudaStream_t stream, Reduction kind, DType dtype, const Reduc
     launch(reduce_lines<Terms, T>, blocks, LineLayout::kThreads, stream, shape, static_cast<const T*>(from),
            static_cast<T*>(to), parts);
     if (shape.segments == 1) return;
-    const LineLayout layout = LineLayout::of(shape.outputs, shape.segments, true);
+    const LineLayout layout = LineLayout::of(shape.outputs, shape.segments, true, LineLayout::kOnePass);
     launch(join_segments<Terms, T>, blocks_for(layout.groups(shape.outputs), 1), LineLayout::kThreads, stream, shape,
            layout, parts, static_cast<T*>(to));
   };

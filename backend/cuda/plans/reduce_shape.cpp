@@ -90,7 +90,7 @@ ReduceShape reduce_shape(const Array& input, const Array& output) {
   const bool adjacent = kept.empty() || (!reduced.empty() && reduced.back().from != 0 &&
                                          (kept.back().from == 0 || reduced.back().from < kept.back().from));
   shape.in_quads = adjacent && lies_in_quads(shape, input);
-  shape.layout = LineLayout::of(shape.outputs, shape.length, adjacent);
+  shape.layout = LineLayout::of(shape.outputs, shape.length, adjacent, LineLayout::kOnePass);
   cut_into_segments(shape);
   return shape;
 }

@@ -137,6 +137,11 @@ TEST_CASE("leaving: nothing is kept for a device that follows no more") {
       synchronize(device);  // until then a copy holds what it reads and writes
     return memory_pool(test_device()).statistics().in_use;
   };
+  // On CUDA the engine lets go of a finished reduction's arrays when it notices.
+  const auto falls_below = [&](std::size_t bytes) {
+    for (int i = 0; i < 1000 && in_use() >= bytes; ++i) std::this_thread::sleep_for(milliseconds(5));
+    return in_use() < bytes;
+  };
   const std::size_t before = in_use();
   const std::size_t gradient = 100'000 * sizeof(double);
   sync.leave(test_device(), Follow::yes);
@@ -144,7 +149,7 @@ TEST_CASE("leaving: nothing is kept for a device that follows no more") {
     steps();
     CHECK(in_use() >= before + 5 * gradient);
     sync.leave(test_device(), Follow::no);
-    CHECK(in_use() < before + gradient);
+    CHECK(falls_below(before + gradient));
     CHECK_THROWS_WITH_AS((void)sync.follow(test_device()), doctest::Contains("Follow::yes"), SyncError);
   }
   SUBCASE("because it cannot take over the others' state") {
@@ -156,7 +161,7 @@ TEST_CASE("leaving: nothing is kept for a device that follows no more") {
     CHECK_THROWS_WITH_AS((void)sync.follow(test_device()), doctest::Contains("could not take over"), SyncError);
   }
   steps();
-  CHECK(in_use() < before + gradient);
+  CHECK(falls_below(before + gradient));
 }
 
 TEST_CASE("leaving: a device that has left leaves its place in the sums empty") {

@@ -20,11 +20,12 @@ struct AxisLines {
     return at.quotient * length * inner + at.remainder;
   }
 
-  static AxisLines of(const Shape& shape, std::size_t axis) {
+  /// `for_warps`: as LineLayout::of takes it.
+  static AxisLines of(const Shape& shape, std::size_t axis, std::int64_t for_warps = LineLayout::kSeveralPasses) {
     AxisLines lines{1, shape.empty() ? 1 : shape[axis], 1, {}};
     for (std::size_t i = axis + 1; i < shape.size(); ++i) lines.inner *= shape[i];
     lines.count = element_count(shape) / lines.length;
-    lines.layout = LineLayout::of(lines.count, lines.length, lines.inner == 1);
+    lines.layout = LineLayout::of(lines.count, lines.length, lines.inner == 1, for_warps);
     return lines;
   }
 };

@@ -18,7 +18,7 @@ TEST_CASE("line layout: every line and lane of a block has one thread") {
       for (const std::int64_t length : {1, 3, 4, 10, 100, 1023, 1024, 8191, 8192, 1000000}) {
         CAPTURE(count);
         CAPTURE(length);
-        const LineLayout layout = LineLayout::of(count, length, adjacent);
+        const LineLayout layout = LineLayout::of(count, length, adjacent, LineLayout::kOnePass);
         REQUIRE(layout.lines * layout.lanes == LineLayout::kThreads);
         std::set<std::pair<std::uint32_t, std::uint32_t>> seen;
         for (std::uint32_t thread = 0; thread < LineLayout::kThreads; ++thread) {
@@ -34,16 +34,18 @@ TEST_CASE("line layout: every line and lane of a block has one thread") {
 }
 
 TEST_CASE("line layout: long lines get many threads, and neighbours in memory neighbouring threads") {
-  CHECK(LineLayout::of(10, 5000, true).lanes == 256);
-  CHECK(LineLayout::of(10, 500, true).lanes == 32);
-  CHECK(LineLayout::of(10000, 5000, true).lanes == 32);
-  CHECK(LineLayout::of(10000, 9000, true).lanes == 256);
-  CHECK(LineLayout::of(10, 10, true).lanes == 4);
-  CHECK(LineLayout::of(10000, 5000, false).lines == 32);
-  CHECK(LineLayout::of(10000, 2, false).lines == 128);
-  CHECK(LineLayout::of(7, 5000, false).lines == 8);
-  CHECK(LineLayout::of(10, 5000, true).lane_of(1) == 1);
-  CHECK(LineLayout::of(10000, 5000, false).line_of(1) == 1);
+  CHECK(LineLayout::of(10, 5000, true, LineLayout::kOnePass).lanes == 256);
+  CHECK(LineLayout::of(10, 500, true, LineLayout::kOnePass).lanes == 32);
+  CHECK(LineLayout::of(10000, 5000, true, LineLayout::kOnePass).lanes == 32);
+  CHECK(LineLayout::of(10000, 9000, true, LineLayout::kOnePass).lanes == 256);
+  CHECK(LineLayout::of(10000, 1000, true, LineLayout::kSeveralPasses).lanes == 32);
+  CHECK(LineLayout::of(10000, 1100, true, LineLayout::kSeveralPasses).lanes == 256);
+  CHECK(LineLayout::of(10, 10, true, LineLayout::kOnePass).lanes == 4);
+  CHECK(LineLayout::of(10000, 5000, false, LineLayout::kOnePass).lines == 32);
+  CHECK(LineLayout::of(10000, 2, false, LineLayout::kOnePass).lines == 128);
+  CHECK(LineLayout::of(7, 5000, false, LineLayout::kOnePass).lines == 8);
+  CHECK(LineLayout::of(10, 5000, true, LineLayout::kOnePass).lane_of(1) == 1);
+  CHECK(LineLayout::of(10000, 5000, false, LineLayout::kOnePass).line_of(1) == 1);
 }
 
 TEST_CASE("axis lines: the elements of all lines are all elements") {
