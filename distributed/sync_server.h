@@ -206,6 +206,8 @@ class DistributedSyncServer {
   void learn_layout();
   void make_buffers_equal();
   void serve_follower(MemberIndex);
+  void end_when_all_left();
+  bool receives_buffers(MemberIndex) const;
   void compare_replicas();
   void begin_deadlines_anew(Clock::duration stood_still);
   void check_collective_deadline(const CheckDeadlines&);

@@ -16,6 +16,7 @@ struct Agreement {
     double weight = 0.0;
     bool contributes = false;  ///< its gradients count
     bool left = false;
+    bool follows = false;  ///< has left, and receives results as before
   };
 
   // Weights are added in the order of the devices' numbers, as in one process.

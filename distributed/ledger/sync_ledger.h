@@ -87,6 +87,7 @@ struct Agree {
     double weight = 0.0;
     bool contributes = false;  ///< its gradients count
     bool left = false;
+    bool follows = false;  ///< has left, and receives results as before; filled by the server
   };
   std::int64_t generation = 0;
   std::vector<Registration> registrations;  ///< one per member

@@ -10,7 +10,7 @@ Agree SyncLedger::registrations() const {
   Agree agree{.generation = current_generation(), .registrations = {}};
   for (const Member& member : members_)
     agree.registrations.push_back(
-        {member.required, member.weight, member.weight > 0.0 || member.passes_on, member.left});
+        {member.required, member.weight, member.weight > 0.0 || member.passes_on, member.left, false});
   return agree;
 }
 

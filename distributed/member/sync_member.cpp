@@ -225,7 +225,10 @@ void SyncMember::leave(bool follow) {
   if (place_.double_buffered() && results_.is_posted() && !results_.failure())
     raise<SyncError>("[sync] the gradients of {}'s step {} are still on their way: flush and step the optimizer first",
                      name(), generation());
-  if (follow && generation() == 0) results_.declare_updates(group_number());
+  if (follow && generation() == 0) {
+    results_.declare_updates(group_number());
+    if (server().has_others()) server().declare_values(replica_.digest());
+  }
   results_.finish_posted();  // also a device whose last step failed may leave
   following_.leave(follow);
 }

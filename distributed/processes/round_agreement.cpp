@@ -26,10 +26,12 @@ struct DeviceWords {
   std::uint64_t digest = 0;
   double weight = 0.0;
   std::uint32_t contributes = 0;
-  std::uint32_t left = 0;
+  std::uint32_t left = 0;  // kLeft, kFollows
 };
 static_assert(sizeof(WordsHeader) == 32 && sizeof(DeviceWords) == 24);
 
+constexpr std::uint32_t kLeft = 1;
+constexpr std::uint32_t kFollows = 2;           // beside kLeft
 constexpr std::uint32_t kProposes = 1U << 31U;  // beside the number of devices: an order goes with the sets
 
 constexpr std::size_t kMostSets = 60'000;  // bytes of an order, with all processes' sets
@@ -99,9 +101,10 @@ Bytes RoundAgreement::words(const Agree& agree) {
         WordsHeader{agree.generation, static_cast<std::uint32_t>(devices) | (proposed_.empty() ? 0 : kProposes),
                     static_cast<std::uint32_t>(model_.parameters), model_.description, model_.values});
   for (std::size_t i = 0; i < devices; ++i) {
-    const auto& [required, weight, contributes, left] = agree.registrations[i];
+    const auto& [required, weight, contributes, left, follows] = agree.registrations[i];
     write(bytes, sizeof(WordsHeader) + i * sizeof(DeviceWords),
-          DeviceWords{digest_of(required ? required : empty_set()), weight, contributes, left});
+          DeviceWords{digest_of(required ? required : empty_set()), weight, contributes,
+                      (left ? kLeft : 0) | (follows ? kFollows : 0)});
   }
   return bytes;
 }
@@ -123,7 +126,9 @@ void RoundAgreement::hear_words(std::int64_t generation, std::span<const Bytes> 
       difference_ = difference_from(rank, {header.parameters, header.description, header.values});
     for (std::uint32_t device = 0; device < devices_[rank]; ++device) {
       const auto words = read<DeviceWords>(bytes, sizeof(WordsHeader) + device * sizeof(DeviceWords));
-      heard_.push_back({words.digest, {0, words.weight, words.contributes != 0, words.left != 0}});
+      heard_.push_back(
+          {words.digest,
+           {0, words.weight, words.contributes != 0, (words.left & kLeft) != 0, (words.left & kFollows) != 0}});
     }
   }
   if (known_.size() > kMostKnown) known_.clear();

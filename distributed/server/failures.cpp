@@ -39,6 +39,10 @@ void DistributedSyncServer::handle(Leave& message) {
   end_with_others(false);
   compare_replicas();  // those who stay may have waited for this device
   if (others_) be_silent_of_replicas();
+  end_when_all_left();
+}
+
+void DistributedSyncServer::end_when_all_left() {
   if (!ledger_->all_left()) return;
   for (MemberIndex member = 0; member < members_.size(); ++member) serve_follower(member);
   round_.waiting_since.reset();  // nobody waits any more

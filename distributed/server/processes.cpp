@@ -65,7 +65,10 @@ void DistributedSyncServer::perform(const Agree& agree) {
     others_->describe(replicas_.parameters().size(), one_digest(model_items({})),
                       values.empty() ? 0 : one_digest(values));
   }
-  others_->ask(agree);
+  Agree asked = agree;
+  for (MemberIndex member = 0; member < members_.size(); ++member)
+    asked.registrations[member].follows = ledger_->has_left(member) && followers_.follows(member);
+  others_->ask(asked);
 }
 
 void DistributedSyncServer::handle(ProcessesSaid& message) {
@@ -77,7 +80,9 @@ void DistributedSyncServer::handle(ProcessesSaid& message) {
   const std::int64_t generation = ledger_->current_generation();
   if (const auto* agreement = std::get_if<std::shared_ptr<const Agreement>>(&answer)) {
     round_.agreement = *agreement;
-    if (!refuse_lost_share(**agreement)) ledger_->agreed(ledger_->group(), generation, *agreement, actions_);
+    if (refuse_lost_share(**agreement)) return;
+    ledger_->agreed(ledger_->group(), generation, *agreement, actions_);
+    end_when_all_left();
   } else if (std::holds_alternative<OtherProcesses::Committed>(answer)) {
     ledger_->committed(ledger_->group(), generation, actions_);
   } else if (const auto* differs = std::get_if<OtherProcesses::ModelDiffers>(&answer)) {
@@ -85,16 +90,18 @@ void DistributedSyncServer::handle(ProcessesSaid& message) {
   }
 }
 
-// Whoever left has a share of the parameters that nobody else updates. All processes see the same and fail alike.
+// Who has left and does not follow has a share of the parameters that nobody updates. All processes see the same and
+// fail alike.
 bool DistributedSyncServer::refuse_lost_share(const Agreement& agreement) {
   const auto& devices = agreement.registrations;
-  const auto gone = std::ranges::find(devices, true, &Agreement::Registration::left);
+  const auto gone = std::ranges::find_if(devices, [](const auto& device) { return device.left && !device.follows; });
   if (options_.sharding == Sharding::none || gone == devices.end() || agreement.all_left()) return false;
   const Member& member = members_.group()[static_cast<std::size_t>(gone - devices.begin())];
   const std::int64_t generation = ledger_->current_generation();
   fail_group({.kind = Fault::Kind::process_failed, .generation = generation, .value = member.rank}, nullptr,
              fmt::format("[sync] {} has left before generation {} and owns a share of the parameters: with "
-                         "SyncOptions::sharding all devices of several processes leave after the same step",
+                         "SyncOptions::sharding all devices of several processes leave after the same step, or with "
+                         "Follow::yes",
                          to_string(member, members_.world()), generation));
   return true;
 }
@@ -126,7 +133,11 @@ std::vector<BufferShare> DistributedSyncServer::buffer_shares() const {
   if (!round_.agreement) return round_.buffers;
   std::vector<BufferShare> shares;
   for (const Agreement::Registration& device : round_.agreement->registrations)
-    shares.push_back({.arrays = {}, .ready = {}, .examples = device.weight > 0.0, .outside = !device.left});
+    shares.push_back({.arrays = {},
+                      .ready = {},
+                      .reads = !device.left,
+                      .examples = device.weight > 0.0,
+                      .outside = !device.left || device.follows});
   std::ranges::copy(round_.buffers, shares.begin() + static_cast<std::ptrdiff_t>(members_.number(0)));
   return shares;
 }
@@ -208,7 +219,11 @@ void DistributedSyncServer::tell_others(const Fault& fault, const std::string& t
   others_->end(text, ledger_->current_generation() - 1, !failed);
 }
 
-void DistributedSyncServer::handle(AwaitOthers& message) { leaving_ = std::move(message); }
+// Nobody follows any more.
+void DistributedSyncServer::handle(AwaitOthers& message) {
+  leaving_ = std::move(message);
+  for (MemberIndex member = 0; member < members_.size(); ++member) followers_.set(member, false);
+}
 
 void DistributedSyncServer::answer_when_over() {
   if (!leaving_) return;

@@ -215,13 +215,19 @@ void DistributedSyncServer::perform(const Commit& commit) {
   });
 }
 
+// A follower does. In several processes as all have agreed, whatever has become of it since.
+bool DistributedSyncServer::receives_buffers(MemberIndex member) const {
+  if (round_.ended.waits(member) || options_.buffers == BufferPolicy::synchronised) return false;
+  return round_.agreement ? round_.agreement->registrations[members_.number(member)].follows
+                          : followers_.follows(member);
+}
+
 // Those who have posted wait for it before they run their next forward; nobody still runs this step's.
 void DistributedSyncServer::make_buffers_equal() {
   if (replicas_.buffers().empty() || !communicator_->enabled()) return;
   round_.result->followers_buffers.resize(members_.size());
   for (MemberIndex member = 0; member < members_.size(); ++member) {
-    if (round_.ended.waits(member) || !followers_.follows(member) || options_.buffers == BufferPolicy::synchronised)
-      continue;
+    if (!receives_buffers(member)) continue;
     auto& arrays = round_.result->followers_buffers[member];
     for (const SyncParameter& buffer : replicas_.buffers())
       arrays.push_back(Array::empty(buffer.shape, buffer.dtype, members_[member].device));

@@ -176,7 +176,6 @@ std::shared_ptr<SyncWaiter> DistributedSyncServer::device_failed(Stamp stamp, st
 }
 
 void DistributedSyncServer::leave(Stamp stamp, bool follow, std::int64_t applied) {
-  if (follow) refuse_with_others("sync.leave, Follow::yes");
   post(Leave{stamp, follow, applied});
 }
 

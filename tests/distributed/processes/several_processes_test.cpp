@@ -309,13 +309,6 @@ TEST_CASE("several_processes: a weight that the sum cannot hold is blamed on the
 }
 
 TEST_CASE("several_processes: what they cannot do yet is refused by name") {
-  ProcessThreads group({1, 1});
-  const auto errors = group.run(fixed_layout(), [&](std::size_t rank, GradientSync& sync) {
-    const Device device = cpu(static_cast<std::uint16_t>(rank));
-    auto replicas = sync.replicate(Model(Generator(3)));
-    CHECK_THROWS_WITH_AS(sync.leave(device, Follow::yes), doctest::Contains("Follow::yes"), SyncError);
-  });
-  for (const std::string& error : errors) CHECK(error == "");
   const auto refused = [](SyncOptions options) {
     ProcessThreads one({1});
     return one.run(options, [](std::size_t, GradientSync&) {})[0];
