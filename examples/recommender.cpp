@@ -21,7 +21,8 @@ int main(int argc, char** argv) {
   });
   app.add_option("--threads,--threads-per-device", options.threads,
                  "threads that share each CPU device's loops; by default TUTTI_CPU_THREADS, else 1");
-  app.add_option("--processes", options.processes, "one: several do not reduce the rows of hash tables yet");
+  app.add_option("--processes", options.processes,
+                 "how many train together, each with as many devices; by default those of a launcher, else one");
   app.add_option("--hours", options.hours, "windows of the log");
   app.add_option("--impressions", options.impressions, "in each hour");
   app.add_option("--epochs", options.epochs, "passes over all hours");
@@ -41,8 +42,9 @@ int main(int argc, char** argv) {
     return 2;
   }
   try {
-    examples::refuse_processes(options.processes, "the rows of its hash tables are reduced within one process only");
+    examples::start_processes(options.processes, argc, argv);
     const clicks::Result result = clicks::train(options);
+    if (!result.first_process) return result.interrupted.empty() ? 0 : 130;
     if (!result.resumed_from.empty()) fmt::print("{:<24}{}\n", "went on from", result.resumed_from);
     if (!result.interrupted.empty()) {
       fmt::print(stderr, "{}\n", result.interrupted);

@@ -2,6 +2,8 @@
 #include <tutti/examples/recommender_training.h>
 
 #include <tutti/backend/error.h>
+#include <tutti/distributed/gradient_sync.h>
+#include <tutti/distributed/process_group.h>
 #include <tutti/examples/click_log.h>
 #include <tutti/examples/wide_and_deep.h>
 #include <tutti/nn/binary_loss.h>
@@ -25,13 +27,13 @@ namespace {
 
 using Trainer = RecommenderTrainer<WideAndDeep, Batch>;
 
-void check(const Options& options) {
+void check(const Options& options, std::size_t world) {
+  const auto devices = static_cast<std::int64_t>(world);
   if (options.hours < 1) raise<Error>("--hours {}: at least one hour is needed", options.hours);
   if (options.impressions < 1) raise<Error>("--impressions {}: at least one is needed", options.impressions);
   if (options.batch < 1) raise<Error>("--batch {}: at least one is needed", options.batch);
-  if (options.batch > options.impressions / options.devices)
-    raise<Error>("--batch {}: {} devices have {} impressions an hour", options.batch, options.devices,
-                 options.impressions);
+  if (options.batch > options.impressions / devices)
+    raise<Error>("--batch {}: {} devices have {} impressions an hour", options.batch, devices, options.impressions);
   if (options.features < 1) raise<Error>("--features {}: at least one is needed", options.features);
 }
 
@@ -40,9 +42,10 @@ WideAndDeep initial_model(const Options& options) {
   return WideAndDeep(options.features, random);
 }
 
-Trainer::Learner::Parts parts_of(const Options& options, const std::vector<Device>& devices, const ClickLog& log) {
-  const auto hour = [=, &log](std::int64_t number, std::size_t device) {
-    const BatchOptions batches{.batch = options.batch, .devices = devices, .seed = options.seed};
+Trainer::Learner::Parts parts_of(const Options& options, const GradientSync& sync, const ClickLog& log) {
+  const auto hour = [options, &sync, &log](std::int64_t number, std::size_t device) {
+    const BatchOptions batches{
+        .batch = options.batch, .devices = sync.devices(), .world = sync.world(), .seed = options.seed};
     return BatchStream(log.hour(number, options.impressions).examples, batches).stream(device);
   };
   return {.optimizer = [rate = options.learning_rate](
@@ -80,29 +83,37 @@ double best_auc_of(const Hour& hour) {
 
 Result train(const Options& options) {
   const auto devices = devices_of(options.device, options.devices, options.threads);
-  check(options);
+  ProcessGroup processes = ProcessGroup::from_environment();
+  GradientSync sync(processes, devices);
+  check(options, sync.world().devices);
   const ClickLog log(options.seed);
-  Trainer trainer(initial_model(options), parts_of(options, devices, log),
-                  {.output_dir = options.output, .train_epoch = options.epochs, .max_to_keep = 2},
-                  {.learner = {.devices = devices}, .log = stderr});
+  Trainer trainer(sync, initial_model(options), parts_of(options, sync, log),
+                  {.output_dir = options.output, .train_epoch = options.epochs, .max_to_keep = 2}, {.log = stderr});
   Result result;
+  result.first_process = trainer.learner().writes();
   if (const auto loaded = trainer.restore()) result.resumed_from = loaded->path;
   const auto interrupt = std::make_shared<StopOnInterrupt>();
   trainer.learner().main().register_hook(interrupt);
-  fmt::print(stderr, "training on {}\n", devices_text(devices));
+  if (result.first_process)
+    fmt::print(stderr, "training on {}{}\n", devices_text(devices),
+               processes.alone() ? "" : fmt::format(", in each of {} processes", processes.size()));
   const auto start = std::chrono::steady_clock::now();
   trainer.train();
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   const auto& main = trainer.learner().main();
   result.steps = main.iteration();
+  if (!result.first_process) {
+    if (interrupt->interrupted()) result.interrupted = "interrupted";
+    return result;
+  }
   if (interrupt->interrupted()) {
     result.interrupted =
         fmt::format("interrupted after step {}: {} and {}/metrics.jsonl are kept, and the same command goes on there",
                     result.steps, trainer.checkpoints().paths().back(), options.output);
     return result;
   }
-  const auto made = static_cast<double>((main.iteration() - main.start_iteration()) * options.batch * options.devices);
-  result.examples_per_second = made / seconds;
+  const auto made = static_cast<double>((main.iteration() - main.start_iteration()) * options.batch);
+  result.examples_per_second = made * static_cast<double>(sync.world().devices) / seconds;
   WideAndDeep& model = trainer.learner().model();
   for (const auto& [name, table] : sparse_parameters(model)) result.rows += table->size();
   const Hour held_out = log.hour(options.hours, 10'000);

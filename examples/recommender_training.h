@@ -11,7 +11,7 @@ struct Options {
   std::string output = "runs/recommender";  ///< folder for checkpoints and metrics.jsonl
   std::string device = "cpu";               ///< kind
   std::int64_t devices = 2;
-  std::optional<std::int64_t> processes = std::nullopt;  ///< one, if any
+  std::optional<std::int64_t> processes = std::nullopt;  ///< that train together; none: those of a launcher, else one
   std::optional<int> threads = std::nullopt;             ///< of each CPU device; none: TUTTI_CPU_THREADS, else 1
   std::int64_t hours = 24;                               ///< windows of the log
   std::int64_t impressions = 8000;                       ///< an hour
@@ -24,6 +24,7 @@ struct Options {
 };
 
 struct Result {
+  bool first_process = true;         ///< other processes have no figures
   std::string resumed_from;          ///< the checkpoint; empty: none
   std::string interrupted;           ///< by Ctrl-C: what was kept and how to go on, and no figures; empty: it was not
   std::int64_t steps = 0;            ///< of the whole run

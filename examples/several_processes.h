@@ -59,13 +59,4 @@ inline void start_processes(std::optional<std::int64_t> count, int argc, char** 
   tutti::raise<tutti::Error>("--processes {}: cannot start {}: {}", *count, words[0], std::strerror(errno));
 }
 
-/// Error, naming what several processes lack for it, where a launcher has started more than one or `count` asks so.
-inline void refuse_processes(std::optional<std::int64_t> count, const char* lacking) {
-  const tutti::LaunchPlace place = tutti::launch_place();
-  if (!place.alone())
-    tutti::raise<tutti::Error>("{} has started {} processes, but they cannot train together: {}", place.launcher,
-                               place.size, lacking);
-  if (count && *count != 1) tutti::raise<tutti::Error>("--processes {}: one trains alone: {}", *count, lacking);
-}
-
 }  // namespace examples

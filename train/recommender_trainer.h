@@ -7,6 +7,7 @@
 #include <tutti/train/hooks/model_bank_loader.h>
 #include <tutti/train/hooks/periodic_writer.h>
 #include <tutti/train/learner.h>
+#include <tutti/train/recommender/model_bank_sync.h>
 #include <tutti/train/training_arguments.h>
 
 #include <cstddef>
@@ -54,6 +55,10 @@ std::vector<std::unique_ptr<EventWriter>> log_writers(const std::string& folder,
 /// folder; where there is none it loads the model bank. Hooks of one's own are registered with the learner's trainers
 /// before that, and are called before: schedule, timer, log, model bank, checkpoints, in this order. Used by one
 /// thread, but for `stop`.
+///
+/// Several processes train together when each gives its trainer the GradientSync of its ProcessGroup, as with a
+/// DataParallelLearner: all make the same calls, the first one writes the log and the checkpoints, and all read these,
+/// and the model bank, from files that have to be the same.
 template <class M, class Item> class RecommenderTrainer {
  public:
   using Learner = DataParallelLearner<M, Item>;
@@ -61,18 +66,11 @@ template <class M, class Item> class RecommenderTrainer {
   /// Throws Error for arguments out of range, and a name in params_not_save that the model does not have.
   RecommenderTrainer(const M& model, typename Learner::Parts parts, TrainingArguments arguments,
                      RecommenderOptions options = {})
-      : arguments_(std::move(arguments)),
-        options_(std::move(options)),
-        learner_(model, std::move(parts), learner_options(arguments_, options_.learner)),
-        windowed_(learner_.main().windowed()),
-        folder_(arguments_.saver().output_dir, checkpoint_folder_options(arguments_, learner_.model(), windowed_)) {
-    if (arguments_.window_iter && !windowed_)
-      raise<Error>(
-          "[recommender] window_iter is {}, and the training data are no windows: a stream around a "
-          "WindowStream hides them, what its `open` returns may be wrapped",
-          *arguments_.window_iter);
-    learner_.add_parts(parts_);
-  }
+      : RecommenderTrainer(nullptr, model, std::move(parts), std::move(arguments), std::move(options)) {}
+  /// Trains in a group that was made for it alone, of several processes or of one; not owned. The same errors.
+  RecommenderTrainer(GradientSync& group, const M& model, typename Learner::Parts parts, TrainingArguments arguments,
+                     RecommenderOptions options = {})
+      : RecommenderTrainer(&group, model, std::move(parts), std::move(arguments), std::move(options)) {}
 
   void train() {
     begin();
@@ -96,9 +94,9 @@ template <class M, class Item> class RecommenderTrainer {
   /// all if there are none, begins as the model bank has it. Error the second time.
   std::optional<LoadedCheckpoint> restore() {
     if (restored_) raise<Error>("[recommender] it was restored already: the first use does so");
-    auto loaded = folder_.load_newest(parts_);
+    auto loaded = learner_.load_newest(folder_, parts_);
     if (!loaded || !loaded->complete) {
-      load_bank(arguments_.saver().model_bank);
+      load_model_bank_together(learner_.sync(), replicas(), arguments_.saver().model_bank, options_.load_hooks);
       if (loaded) folder_.load(loaded->path, parts_);
       accept_tables();
     }
@@ -113,6 +111,26 @@ template <class M, class Item> class RecommenderTrainer {
   const TrainingArguments& arguments() const noexcept { return arguments_; }
 
  private:
+  RecommenderTrainer(GradientSync* group, const M& model, typename Learner::Parts parts, TrainingArguments arguments,
+                     RecommenderOptions options)
+      : arguments_(std::move(arguments)),
+        options_(std::move(options)),
+        learner_(made_learner(group, model, std::move(parts), learner_options(arguments_, options_.learner))),
+        windowed_(learner_.main().windowed()),
+        folder_(arguments_.saver().output_dir, checkpoint_folder_options(arguments_, learner_.model(), windowed_)) {
+    if (arguments_.window_iter && !windowed_)
+      raise<Error>(
+          "[recommender] window_iter is {}, and the training data are no windows: a stream around a "
+          "WindowStream hides them, what its `open` returns may be wrapped",
+          *arguments_.window_iter);
+    learner_.add_parts(parts_);
+  }
+  static Learner made_learner(GradientSync* group, const M& model, typename Learner::Parts parts,
+                              LearnerOptions options) {
+    if (group != nullptr) return Learner(*group, model, std::move(parts), std::move(options));
+    return Learner(model, std::move(parts), std::move(options));
+  }
+
   TrainingLimits limits() const {
     return {.epochs = arguments_.train_epoch,
             .steps_per_window = arguments_.train_steps.value_or(kUnlimited),
@@ -121,10 +139,11 @@ template <class M, class Item> class RecommenderTrainer {
   std::int64_t evaluation_steps() const { return arguments_.eval_steps.value_or(kUnlimited); }
 
   void begin() {
-    if (!begun_) folder_.claim();  // comes before a log of another program's is touched
+    if (!begun_ && learner_.writes()) folder_.claim();  // comes before a log of another program's is touched
     if (!restored_) restore();
     if (begun_) return;
-    auto writers = log_writers(arguments_.output_dir, options_.log);  // throws before anything is registered
+    std::vector<std::unique_ptr<EventWriter>> writers;
+    if (learner_.writes()) writers = log_writers(arguments_.output_dir, options_.log);  // throws before the hooks
     begun_ = true;
     LearnerTrainer<Item>& main = learner_.main();
     if (options_.dense_schedule)
@@ -132,22 +151,26 @@ template <class M, class Item> class RecommenderTrainer {
         learner_.trainer(d).register_hook(
             std::make_shared<LearningRateSchedule>(learner_.optimizer(d), *options_.dense_schedule));
     main.register_hook(std::make_shared<IterationTimer>());
-    main.register_hook(std::make_shared<PeriodicWriter>(std::move(writers), arguments_.log_steps));
+    if (learner_.writes())
+      main.register_hook(std::make_shared<PeriodicWriter>(std::move(writers), arguments_.log_steps));
     if (const auto sources = dynamic_sources(arguments_.saver()); !sources.empty())
-      for (std::size_t d = 0; d < learner_.devices(); ++d)
+      for (std::size_t d = 0; d < learner_.devices(); ++d) {
+        const Device device = learner_.sync().devices()[d];
         learner_.trainer(d).register_hook(std::make_shared<ModelBankLoader>(
-            [this, sources] {
-              load_bank(sources);
-              accept_tables();
+            [this, sources, device, d] {
+              const std::vector<Module*> loaded = d == 0 ? replicas() : std::vector<Module*>();
+              load_model_bank_together(learner_.sync(), device, loaded, sources, options_.load_hooks);
+              if (d == 0) accept_tables();
             },
-            load_arguments(arguments_, windowed_), learner_.sync(), learner_.sync().devices()[d], d == 0));
+            load_arguments(arguments_, windowed_), learner_.sync(), device));
+      }
     learner_.save_into(folder_, parts_);
   }
 
-  void load_bank(const std::vector<ModelBankSource>& sources) {
+  std::vector<Module*> replicas() {
     std::vector<Module*> replicas;
     for (std::size_t d = 0; d < learner_.devices(); ++d) replicas.push_back(&learner_.replica(d));
-    load_model_bank(replicas, sources, options_.load_hooks);
+    return replicas;
   }
   void accept_tables() {
     for (SparseOptimizer* const optimizer : learner_.sparse_optimizers()) optimizer->accept_tables();

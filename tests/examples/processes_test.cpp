@@ -97,6 +97,26 @@ TEST_CASE("processes: text goes on from a checkpoint with another number of proc
   CHECK(train("more", "--steps 6 --devices 2", "--steps 12 --devices 1 --processes 2 --resume") == one);
 }
 
+TEST_CASE("processes: the recommender in two processes is the recommender on two devices, and goes on as one") {
+  const TemporaryFolder folder;
+  const auto train = [&](const std::string& name, const std::string& arguments) {
+    const Outcome outcome = run_program(std::string(TUTTI_RECOMMENDER) + " --hours 4 --impressions 1000 --batch 32 " +
+                                        arguments + " --output " + folder.file(name));
+    CAPTURE(outcome.output);
+    REQUIRE(outcome.code == 0);
+    return outcome.output.substr(outcome.output.find("tables"));
+  };
+  const std::string one = train("one", "--devices 2 --epochs 2");
+  CHECK(one.find("test AUC: ") != std::string::npos);
+  const auto without_rank = [](std::string text) {
+    for (std::size_t at; (at = text.find("[0] ")) != std::string::npos;) text.erase(at, 4);
+    return text;
+  };
+  CHECK(without_rank(train("two", "--devices 1 --processes 2 --epochs 2")) == one);
+  train("more", "--devices 2 --epochs 1");
+  CHECK(without_rank(train("more", "--devices 1 --processes 2 --epochs 2")) == one);
+}
+
 TEST_CASE("processes: Ctrl-C to the launcher ends all after the same step, with a checkpoint that is gone on from") {
   const TemporaryFolder folder;
   std::vector<std::string> words;
@@ -132,10 +152,8 @@ TEST_CASE("processes: the command that starts them is looked for in PATH, too") 
                 found.output);
 }
 
-TEST_CASE("processes: a number that cannot be, or differs from the launcher's, and what cannot have several") {
+TEST_CASE("processes: a number that cannot be, or differs from the launcher's") {
   check_refused(run_program(std::string(TUTTI_DIGITS) + " --processes 0"), "--processes 0: at least one");
   const std::string place = "TUTTI_RANK=0 TUTTI_WORLD_SIZE=2 TUTTI_RENDEZVOUS=127.0.0.1:1 ";
   check_refused(run_program(place + TUTTI_DIGITS + " --processes 3"), "has started 2");
-  check_refused(run_program(std::string(TUTTI_RECOMMENDER) + " --processes 2"), "hash tables");
-  check_refused(run_program(place + TUTTI_RECOMMENDER), "2 processes, but they cannot train together");
 }

@@ -12,14 +12,13 @@ namespace tutti {
 class GradientSync;
 
 /// Loads from a model bank again during training, when CheckpointLoadArguments say so: other jobs may have written
-/// there since. Each device's trainer has one; they wait for each other while the one that `loads` calls the function,
-/// for all devices. What gradients are accumulated are used first. Register it before a Checkpointer, whose checkpoints
-/// then have what was loaded.
+/// there since. Each device's trainer has one; they wait for each other, each calls its function, and they wait again.
+/// What gradients are accumulated are used first. Register it before a Checkpointer, whose checkpoints then have what
+/// was loaded.
 class ModelBankLoader final : public Hook {
  public:
-  ModelBankLoader(std::function<void()> load, const CheckpointLoadArguments& when, GradientSync& sync, Device device,
-                  bool loads)
-      : load_(std::move(load)), when_(when), sync_(sync), device_(device), loads_(loads) {}
+  ModelBankLoader(std::function<void()> load, const CheckpointLoadArguments& when, GradientSync& sync, Device device)
+      : load_(std::move(load)), when_(when), sync_(sync), device_(device) {}
 
   void before_train() override { owed_ = false; }
   void after_step(const StepReport&) override;
@@ -33,7 +32,6 @@ class ModelBankLoader final : public Hook {
   CheckpointLoadArguments when_;
   GradientSync& sync_;
   Device device_;
-  bool loads_;
   bool owed_ = false;  // waits for the update
 };
 

@@ -2,6 +2,7 @@
 #include <tutti/train/recommender/model_bank.h>
 
 #include <tutti/backend/error.h>
+#include <tutti/distributed/messages/replica_check.h>
 #include <tutti/nn/hash_embedding.h>
 #include <tutti/nn/parameter_selection.h>
 
@@ -132,16 +133,20 @@ std::vector<ModelBankReport> load_model_bank(Module& module, std::span<const Mod
 }
 
 std::vector<ModelBankReport> load_model_bank(std::span<Module* const> replicas,
-                                             std::span<const ModelBankSource> sources,
-                                             std::span<const LoadHook> hooks) {
+                                             std::span<const ModelBankSource> sources, std::span<const LoadHook> hooks,
+                                             const std::function<void(std::string)>& before_change) {
   for (const ModelBankSource& source : sources)
     for (const LoadHook& hook : hooks)
       if (hook.before) hook.before(source);
   std::vector<std::vector<SourceLoading>> loadings(sources.size());
+  ReplicaDigest read;
   for (std::size_t i = 0; i < sources.size(); ++i) {
     const SourceArrays arrays = read_source(sources[i]);
     for (Module* const replica : replicas) loadings[i].emplace_back(*replica, sources[i], arrays);
+    for (const auto& [name, array] : arrays)
+      if (before_change) read.push_back({fmt::format("{} {}", i, name), digest_of(array)});
   }
+  if (before_change) before_change(to_string(digest_of(std::span<const NamedDigest>(read))));
   std::vector<ModelBankReport> reports;
   for (std::size_t i = 0; i < sources.size(); ++i) {
     for (SourceLoading& loading : loadings[i]) loading.install();

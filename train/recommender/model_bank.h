@@ -48,8 +48,10 @@ struct LoadHook {
 std::vector<ModelBankReport> load_model_bank(Module&, std::span<const ModelBankSource>,
                                              std::span<const LoadHook> hooks = {});
 /// Loads into all replicas of a model, on any devices, as into one module; each file is read once, and hooks are called
-/// once.
+/// once. `before_change`, unless it is empty, gets a digest of all that was read, before anything is changed; what it
+/// throws ends the loading.
 std::vector<ModelBankReport> load_model_bank(std::span<Module* const> replicas, std::span<const ModelBankSource>,
-                                             std::span<const LoadHook> hooks = {});
+                                             std::span<const LoadHook> hooks = {},
+                                             const std::function<void(std::string digest)>& before_change = {});
 
 }  // namespace tutti

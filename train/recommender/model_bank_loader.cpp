@@ -19,7 +19,7 @@ void ModelBankLoader::load_if_owed() {
   owed_ = false;
   trainer().settle();
   sync_.barrier(device_);
-  if (loads_) load_();
+  load_();
   sync_.barrier(device_);
 }
 

@@ -68,12 +68,14 @@ inline Examples clicks_of(std::int64_t hour, std::int64_t count = 10) {
   return {Array::from(ids, {count, 2}, cpu()), Array::from(clicked, {count, 1}, cpu())};
 }
 
-/// A run in a folder: hours 0, 2 and 3 of four, a few steps in each, on devices that share each batch.
+/// A run in a folder: hours 0, 2 and 3 of four, a few steps in each, on devices that share each batch, those of a group
+/// if there is one.
 struct ClickRun {
   using Trainer = RecommenderTrainer<Ranker, Batch>;
 
   struct Plan {
-    std::size_t devices = 1;
+    std::size_t devices = 1;  // of all processes
+    GradientSync* group = nullptr;
     std::int64_t batch = 4;  // of all devices
     bool windowed = true;
     std::function<void(const Tensor& logits)> seen = {};                              // by all devices' threads
@@ -81,9 +83,9 @@ struct ClickRun {
     RecommenderOptions options = {};
   };
 
-  ClickRun(TrainingArguments arguments, Plan plan)
-      : trainer(Ranker(), parts_of(plan), std::move(arguments), options_of(plan)) {
-    for (std::size_t d = 0; d < plan.devices; ++d) trainer.learner().trainer(d).set_log([](std::string_view) {});
+  ClickRun(TrainingArguments arguments, Plan plan) : trainer(make(std::move(arguments), plan)) {
+    for (std::size_t d = 0; d < trainer.learner().devices(); ++d)
+      trainer.learner().trainer(d).set_log([](std::string_view) {});
   }
   explicit ClickRun(TrainingArguments arguments) : ClickRun(std::move(arguments), {}) {}
 
@@ -92,13 +94,21 @@ struct ClickRun {
 
   static std::unique_ptr<DataStream<Batch>> hour(const Plan& plan, std::int64_t number, std::size_t device) {
     const auto per_device = plan.batch / static_cast<std::int64_t>(plan.devices);
-    return BatchStream(clicks_of(number), {.batch = per_device, .devices = test_devices(plan.devices), .seed = 5})
-        .stream(device);
+    BatchOptions options{.batch = per_device, .devices = test_devices(plan.devices), .seed = 5};
+    if (plan.group != nullptr) {
+      options.devices = plan.group->devices();
+      options.world = plan.group->world();
+    }
+    return BatchStream(clicks_of(number), options).stream(device);
   }
 
   Trainer trainer;
 
  private:
+  static Trainer make(TrainingArguments arguments, const Plan& plan) {
+    if (plan.group == nullptr) return Trainer(Ranker(), parts_of(plan), std::move(arguments), options_of(plan));
+    return Trainer(*plan.group, Ranker(), parts_of(plan), std::move(arguments), options_of(plan));
+  }
   static RecommenderOptions options_of(const Plan& plan) {
     RecommenderOptions options = plan.options;
     options.learner.devices = test_devices(plan.devices);
