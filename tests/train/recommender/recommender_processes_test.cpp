@@ -50,8 +50,8 @@ std::size_t lines_of(const std::string& file) {
 // Hours of a device's own, more or fewer than the next one's.
 std::unique_ptr<DataStream<Batch>> own_hours(std::size_t number, Device device) {
   return std::make_unique<WindowStream<Batch>>(2 + number % 2, [=](std::int64_t hour) {
-    const Examples clicks = clicks_of(hour + 10 * static_cast<std::int64_t>(number), number == 2 ? 3 : 10);
-    return BatchStream(clicks, {.batch = 3, .devices = {device}, .world = {.devices = 1}, .seed = 5}).stream();
+    const Examples clicks = clicks_of(hour + 10 * static_cast<std::int64_t>(number), number == 2 ? 2 : 6);
+    return BatchStream(clicks, {.batch = 2, .devices = {device}, .world = {.devices = 1}, .seed = 5}).stream();
   });
 }
 
