@@ -72,10 +72,9 @@ SyncGroup::SyncGroup(GroupMembers members, const SyncOptions& options, std::uniq
       [this](const DistributedSyncServer::Reformation& reform) { return make_replicas_equal(members_, reform); });
 }
 
-void SyncGroup::check(std::span<const Device> devices, const SyncOptions& options, bool others) {
+void SyncGroup::check(std::span<const Device> devices, const SyncOptions& options) {
   check_devices(devices);
-  const SyncOptions checked = checked_options(options);
-  if (others) refuse_across_processes(checked);
+  (void)checked_options(options);
 }
 
 std::shared_ptr<SyncGroup> SyncGroup::make(std::vector<Device> devices, const SyncOptions& options,

@@ -24,8 +24,7 @@ class SyncGroup : public std::enable_shared_from_this<SyncGroup> {
   /// `link`: to the group's other processes; null if there are none.
   static std::shared_ptr<SyncGroup> make(std::vector<Device>, const SyncOptions&, std::unique_ptr<Communicator> engine,
                                          std::unique_ptr<ProcessLink> link);
-  /// Throws what `make` throws for them. `others`: there are other processes.
-  static void check(std::span<const Device>, const SyncOptions&, bool others);
+  static void check(std::span<const Device>, const SyncOptions&);  ///< throws what `make` throws for them
   SyncGroup(const SyncGroup&) = delete;
   SyncGroup& operator=(const SyncGroup&) = delete;
 

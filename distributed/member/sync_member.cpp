@@ -60,8 +60,7 @@ void SyncMember::begin_step(double weight) {
   join();
   require_alive();
   share_.join();
-  if (generation() == 0) results_.declare_updates(group_number());
-  if (generation() == 0 && server().has_others()) server().declare_values(replica_.digest());
+  if (generation() == 0) declare_beginning();
   results_.begin_step();
   replica_.gradients().turn();
   replica_.gradients().prepare(server().layout());
@@ -71,6 +70,19 @@ void SyncMember::begin_step(double weight) {
   thread().enter(DeviceThread::Phase::open, generation());
   weight_.begin_step();
   require_weight("sync", weight);
+}
+
+// What training begins with has to be the same on all devices: here, and in other processes.
+void SyncMember::declare_beginning() {
+  results_.declare_updates(group_number());
+  if (!server().has_others()) return;
+  ReplicaDigest beginning = replica_.digest();
+  for (NamedDigest& value : beginning) value.name = "the first value of " + value.name;
+  const std::vector<bool> updated = results_.updated();
+  for (std::size_t id = 0; id < updated.size(); ++id)
+    beginning.push_back({fmt::format("whether Overlap::in_backward updates parameter \"{}\"", parameters()[id].first),
+                         {.first = updated[id]}});
+  server().declare_values(std::move(beginning));
 }
 
 // A step that cannot be taken has failed: an optimizer step after it would count it.
@@ -225,10 +237,7 @@ void SyncMember::leave(bool follow) {
   if (place_.double_buffered() && results_.is_posted() && !results_.failure())
     raise<SyncError>("[sync] the gradients of {}'s step {} are still on their way: flush and step the optimizer first",
                      name(), generation());
-  if (follow && generation() == 0) {
-    results_.declare_updates(group_number());
-    if (server().has_others()) server().declare_values(replica_.digest());
-  }
+  if (follow && generation() == 0) declare_beginning();
   results_.finish_posted();  // also a device whose last step failed may leave
   following_.leave(follow);
 }

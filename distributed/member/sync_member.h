@@ -106,6 +106,7 @@ class SyncMember final : public PendingGradients {
   bool is_open() const noexcept { return thread().phase() == DeviceThread::Phase::open; }
   void require_optimizer(const char* operation) const;
   void require_alive();
+  void declare_beginning();
 
   const MemberPlace place_;
   Standing standing_;

@@ -200,7 +200,7 @@ ProcessGroup::Connection ProcessGroup::connect(std::span<const Device> devices, 
 
 // Here, so that programs of one process link nothing that connects processes.
 GradientSync::GradientSync(ProcessGroup& processes, std::vector<Device> devices, SyncOptions options) {
-  SyncGroup::check(devices, options, !processes.alone());  // before others count on this process
+  SyncGroup::check(devices, options);  // before others count on this process
   ProcessGroup::Connection connection;
   // Whoever waits for a step hears from the engine who keeps a reduction waiting, so it speaks before the step's
   // deadline; but behind a collective's, which others' reductions may wait for.

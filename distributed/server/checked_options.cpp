@@ -55,16 +55,6 @@ SyncOptions checked_options(SyncOptions options) {
   return options;
 }
 
-void refuse_across_processes(const SyncOptions& options) {
-  const auto refuse = [](const char* what) {
-    raise<SyncError>("[sync] a group of several processes cannot have {} yet", what);
-  };
-  if (options.overlap == Overlap::in_backward)
-    refuse(
-        "Overlap::in_backward, which updates parameters before all processes have ended their backward: one that "
-        "failed would leave the others between two steps,");
-}
-
 void refuse_across_processes(std::span<const SyncParameter> parameters) {
   for (const SyncParameter& parameter : parameters)
     if (parameter.sparse)

@@ -13,9 +13,8 @@ namespace tutti {
 /// other.
 SyncOptions checked_options(SyncOptions);
 
-/// Throws SyncError naming the first of the options that a group of several processes cannot have.
-void refuse_across_processes(const SyncOptions&);
-/// The same for its parameters, where the engine reduces no sparse gradients.
+/// Throws SyncError naming the first parameter with sparse gradients, for a group of several processes whose engine
+/// reduces none.
 void refuse_across_processes(std::span<const SyncParameter>);
 
 /// Throws SyncError naming the first parameter whose gradients cannot travel as the options say. Prepares the

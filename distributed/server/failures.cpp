@@ -13,8 +13,9 @@
 namespace tutti {
 
 namespace {
+constexpr const char* kInPart = "; with Overlap::in_backward parameters may hold that step in part: load a checkpoint";
 constexpr std::chrono::seconds kAfterStandstill{3};  // what fails so soon after one may have failed by it
-}
+}  // namespace
 
 void DistributedSyncServer::handle(DeviceFailed& message) {
   recorder_.note(SyncEvent::Kind::device_failed, message.stamp.generation, message.stamp.member);
@@ -264,6 +265,9 @@ void DistributedSyncServer::announce(const Fault& fault, const std::exception_pt
   if (tells && stood_still.count() > 0)
     text += fmt::format("; {}stood still for {:.3g} s before", names().process(),
                         std::chrono::duration<double>(stood_still).count());
+  if (others_ && options_.overlap == Overlap::in_backward && !round_.result->reduced.empty() &&
+      text.find(kInPart) == std::string::npos)
+    text += kInPart;
   const auto error = std::make_exception_ptr(SyncError(text));
   if (fault.kind != Fault::Kind::closed) {
     recorder_.note(SyncEvent::Kind::failed, fault.generation, fault.member,

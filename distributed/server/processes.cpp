@@ -53,7 +53,7 @@ ReplicaDigest DistributedSyncServer::model_items(const ReplicaDigest& values) co
   };
   add_all("parameter", replicas_.parameters());
   add_all("buffer", replicas_.buffers());
-  for (const NamedDigest& value : values) items.push_back({"the first value of " + value.name, value.digest});
+  items.insert(items.end(), values.begin(), values.end());
   return items;
 }
 

@@ -49,9 +49,7 @@ DistributedSyncServer::DistributedSyncServer(GroupMembers members, std::unique_p
                   [this](const DeadlineWatch::Look& look) {
                     post(CheckDeadlines{look.now, look.running_since, look.stood_still});
                   }}) {
-  if (!others_) return;
-  refuse_across_processes(options_);
-  listen_to_others();
+  if (others_) listen_to_others();
 }
 
 DistributedSyncServer::~DistributedSyncServer() {

@@ -182,6 +182,8 @@ void StepResults::declare_updates(std::uint64_t group) {
   }
 }
 
+std::vector<bool> StepResults::updated() const { return updates_ ? updates_->covered() : std::vector<bool>(); }
+
 void StepResults::reset_updates() {
   if (updates_) updates_->reset();
 }

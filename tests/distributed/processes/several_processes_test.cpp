@@ -308,14 +308,4 @@ TEST_CASE("several_processes: a weight that the sum cannot hold is blamed on the
   CHECK(errors[1].find("rank 1 cpu:1 registered") != std::string::npos);
 }
 
-TEST_CASE("several_processes: what they cannot do yet is refused by name") {
-  const auto refused = [](SyncOptions options) {
-    ProcessThreads one({1});
-    return one.run(options, [](std::size_t, GradientSync&) {})[0];
-  };
-  SyncOptions early = fixed_layout();
-  early.overlap = Overlap::in_backward;
-  CHECK(refused(early).find("Overlap::in_backward") != std::string::npos);
-}
-
 TEST_SUITE_END();
