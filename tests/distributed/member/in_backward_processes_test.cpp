@@ -32,7 +32,7 @@ Device device(std::size_t number) { return cpu(static_cast<std::uint16_t>(number
 
 /// Layers of several buckets, and a branch that not all steps take.
 struct Model : Module {
-  explicit Model(bool sparse) : words(30, 8, random, {.sparse = sparse}) {}
+  explicit Model(bool has_sparse) : sparse(has_sparse), words(30, 8, random, {.sparse = has_sparse}) {}
   Tensor loss(const Tensor& tokens, bool branches) const {
     Tensor x = words.forward(tokens);
     if (burns)
@@ -51,6 +51,7 @@ struct Model : Module {
     v.module("branch", branch);
     v.module("output", output);
   }
+  bool sparse;
   Generator random{5};
   Embedding words;
   Linear hidden{8, 16, random};
@@ -66,7 +67,7 @@ struct Part {
     if (adam)
       optimizer = std::make_unique<AdamW>(model.parameters(), 0.01);
     else
-      optimizer = std::make_unique<Sgd>(model.parameters(), 0.05, SgdOptions{.momentum = 0.9});
+      optimizer = std::make_unique<Sgd>(model.parameters(), 0.05, SgdOptions{.momentum = model.sparse ? 0.0 : 0.9});
     if (in_backward) sync.attach(device(number), *optimizer);
   }
   Tensor loss(int i) const {
