@@ -134,7 +134,8 @@ bool RecordingNccl::State::spans_processes(const Part& part) const {
          }) < part.communicator->size;
 }
 
-void RecordingNccl::State::meet(CudaMachine::Lock& lock, const Part& part) {
+// What waits for others is put into `later`, behind all arrivals of its group, whose parts run at the same time.
+void RecordingNccl::State::meet(CudaMachine::Lock& lock, const Part& part, std::vector<std::function<void()>>& later) {
   auto found = std::ranges::find_if(meetings, [&](const Meeting& meeting) { return belongs(meeting, part); });
   if (found == meetings.end()) {
     meetings.push_back({{}, {}, std::make_shared<QueuePoint>(QueuePoint{&nowhere, {}, false})});
@@ -154,12 +155,13 @@ void RecordingNccl::State::meet(CudaMachine::Lock& lock, const Part& part) {
   machine().enqueue(lock, *part.stream, {"a meeting of ranks", {}, found->arrived.back(), {}}, uses);
   const std::size_t expected = is_sum(part) ? static_cast<std::size_t>(part.communicator->size) : 2;
   if (found->parts.size() < expected) {
-    machine().enqueue(lock, *part.stream, {"a meeting of ranks", {}, {}, found->done});
+    later.emplace_back([this, &lock, stream = part.stream, done = found->done] {
+      machine().enqueue(lock, *stream, {"a meeting of ranks", {}, {}, done});
+    });
     return;
   }
-  const Meeting meeting = std::move(*found);
+  later.emplace_back([this, &lock, meeting = std::move(*found)] { hold(lock, meeting); });
   meetings.erase(found);
-  hold(lock, meeting);
 }
 
 // On the last one's stream, behind all others.
@@ -225,15 +227,17 @@ void RecordingNccl::State::end_work_of(const NcclRank& communicator) {
 }
 
 void RecordingNccl::State::run_group(CudaMachine::Lock& lock, std::vector<Part> parts) {
+  std::vector<std::function<void()>> later;
   while (!parts.empty()) {
     if (spans_processes(parts.front())) {
-      meet(lock, parts.front());
+      meet(lock, parts.front(), later);
       parts.erase(parts.begin());
     } else if (is_sum(parts.front()))
       run_sum(lock, parts);
     else
       run_transfer(lock, parts);
   }
+  for (const auto& wait : later) wait();
 }
 
 }  // namespace tutti::testing
