@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,8 @@ class ProcessLink {
   static constexpr std::size_t kLines = 5;
   /// The end of another process's part: it has failed, is lost, or has closed its group.
   struct End {
+    /// A number for `completed`: all devices of all processes had left, which others may hear after this end.
+    static constexpr std::int64_t kAll = std::numeric_limits<std::int64_t>::max() - 1;
     int rank = 0;
     std::string text;            ///< the error, which names who is to blame
     std::int64_t completed = 0;  ///< the last generation that it has completed

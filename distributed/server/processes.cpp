@@ -216,7 +216,7 @@ void DistributedSyncServer::tell_others(const Fault& fault, const std::string& t
                                               ledger_->current_generation()));
   else if (failed)
     others_->end_open([this, text] { communicator_->abort(text); });
-  others_->end(text, ledger_->current_generation() - 1, !failed);
+  others_->end(text, ledger_->all_left() ? ProcessLink::End::kAll : ledger_->current_generation() - 1, !failed);
 }
 
 // Nobody follows any more.

@@ -103,7 +103,7 @@ struct RecordingNccl::State {
            std::function<void()> work);
   void run_group(CudaMachine::Lock& lock, std::vector<NcclPart> parts);
   bool spans_processes(const NcclPart& part) const;
-  void meet(CudaMachine::Lock& lock, const NcclPart& part);
+  void meet(CudaMachine::Lock& lock, const NcclPart& part, std::vector<std::function<void()>>& later);
   void hold(CudaMachine::Lock& lock, const NcclMeeting& meeting);
   void run_sum(CudaMachine::Lock& lock, std::vector<NcclPart>& parts);
   void run_transfer(CudaMachine::Lock& lock, std::vector<NcclPart>& parts);
