@@ -146,8 +146,6 @@ class DistributedSyncServer {
   /// Throws SyncError, naming the operation, unless `here` and not `in_callback`.
   void refuse_where_nothing_comes(std::string_view operation) const;
   void refuse_elsewhere(std::string_view operation) const;
-  /// Throws SyncError, naming the operation, where there are other processes.
-  void refuse_with_others(std::string_view operation) const;
   std::uint64_t group_number() const { return state_.number(); }
   SyncReport report() const;
   std::string recent_events() const;  ///< a line for each of the last events, newest last
@@ -195,7 +193,9 @@ class DistributedSyncServer {
   void tell_of_collectives();
   void hear_of_collective(std::span<const ProcessLink::Bytes> by_rank);
   CollectiveQueue::Results launch(const PostedCollective&);
+  void hear_of_difference(const OtherProcesses::ModelDiffers&);
   bool refuse_lost_share(const Agreement&);
+  void refuse_stopped_followers();
   void end_with_others(bool step_begins);
   void tell_others(const Fault&, const std::string& text);
   void take(DeclareParameters&);

@@ -94,12 +94,14 @@ template <class M, class Item> class RecommenderTrainer {
   /// all if there are none, begins as the model bank has it. Error the second time.
   std::optional<LoadedCheckpoint> restore() {
     if (restored_) raise<Error>("[recommender] it was restored already: the first use does so");
-    auto loaded = learner_.load_newest(folder_, parts_);
-    if (!loaded || !loaded->complete) {
+    std::optional<LoadedCheckpoint> loaded;
+    telling_others([&] {
+      loaded = learner_.load_newest(folder_, parts_);
+      if (loaded && loaded->complete) return;
       load_model_bank_together(learner_.sync(), replicas(), arguments_.saver().model_bank, options_.load_hooks);
       if (loaded) folder_.load(loaded->path, parts_);
       accept_tables();
-    }
+    });
     restored_ = true;
     return loaded;
   }
@@ -139,11 +141,13 @@ template <class M, class Item> class RecommenderTrainer {
   std::int64_t evaluation_steps() const { return arguments_.eval_steps.value_or(kUnlimited); }
 
   void begin() {
-    if (!begun_ && learner_.writes()) folder_.claim();  // comes before a log of another program's is touched
+    if (!begun_ && learner_.writes())
+      telling_others([&] { folder_.claim(); });  // comes before a log of another program's is touched
     if (!restored_) restore();
     if (begun_) return;
     std::vector<std::unique_ptr<EventWriter>> writers;
-    if (learner_.writes()) writers = log_writers(arguments_.output_dir, options_.log);  // throws before the hooks
+    if (learner_.writes())
+      telling_others([&] { writers = log_writers(arguments_.output_dir, options_.log); });  // throws before the hooks
     begun_ = true;
     LearnerTrainer<Item>& main = learner_.main();
     if (options_.dense_schedule)
@@ -167,6 +171,16 @@ template <class M, class Item> class RecommenderTrainer {
     learner_.save_into(folder_, parts_);
   }
 
+  // Other processes wait for this one's next step.
+  template <class Work> void telling_others(Work work) {
+    try {
+      work();
+    } catch (...) {
+      GradientSync& group = learner_.sync();
+      if (learner_.world().processes > 1) group.fail(group.devices().front(), std::current_exception());
+      throw;
+    }
+  }
   std::vector<Module*> replicas() {
     std::vector<Module*> replicas;
     for (std::size_t d = 0; d < learner_.devices(); ++d) replicas.push_back(&learner_.replica(d));

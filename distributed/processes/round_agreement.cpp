@@ -135,6 +135,10 @@ void RoundAgreement::hear_words(std::int64_t generation, std::span<const Bytes> 
   if (order_comes_ && bytes_of_sets() + model_.parameters * sizeof(ParameterId) > kMostSets) order_comes_ = false;
 }
 
+bool RoundAgreement::all_left() const {
+  return std::ranges::all_of(heard_, [](const Device& device) { return device.registration.left; });
+}
+
 std::optional<Agreement> RoundAgreement::agreed() const {
   if (order_comes_) return std::nullopt;
   for (std::size_t rank = 0; rank < devices_.size(); ++rank)

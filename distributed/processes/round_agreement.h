@@ -45,6 +45,7 @@ class RoundAgreement {
   /// Says that a process's model, options or first values are not this one's, which of them, and its rank; empty: they
   /// are the same. After `hear_words`.
   const std::string& model_difference() const noexcept { return difference_; }
+  bool all_left() const;  ///< no device of any process comes again; after `hear_words`
   /// The agreement; none: the sets are to be exchanged, too. After `hear_words`.
   std::optional<Agreement> agreed() const;
 

@@ -41,6 +41,7 @@ void DistributedSyncServer::handle(Leave& message) {
   compare_replicas();  // those who stay may have waited for this device
   if (others_) be_silent_of_replicas();
   end_when_all_left();
+  refuse_stopped_followers();
 }
 
 void DistributedSyncServer::end_when_all_left() {

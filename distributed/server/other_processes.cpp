@@ -187,7 +187,7 @@ OtherProcesses::Answer OtherProcesses::hear(std::span<const Bytes> by_rank) {
     case Awaited::nothing: raise<SyncError>("[sync] the other processes said something that nobody had asked for");
     case Awaited::words:
       rounds_->hear_words(asked_.generation, by_rank);
-      if (!rounds_->model_difference().empty()) return ModelDiffers{rounds_->model_difference()};
+      if (!rounds_->model_difference().empty()) return ModelDiffers{rounds_->model_difference(), rounds_->all_left()};
       agreement = rounds_->agreed();
       break;
     case Awaited::sets: agreement = rounds_->hear_sets(by_rank); break;

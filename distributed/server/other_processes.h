@@ -29,6 +29,7 @@ class OtherProcesses {
   struct Committed {};
   struct ModelDiffers {
     std::string text;  ///< names the process, and says in what
+    bool all_left = false;
   };
   /// Meaning of what was heard; none: more is to be said, and was.
   using Answer = std::variant<std::monostate, std::shared_ptr<const Agreement>, Committed, ModelDiffers>;
@@ -72,6 +73,7 @@ class OtherProcesses {
   void say_of_replicas(Bytes words) { link_->say(ProcessLink::Line::checks, std::move(words)); }
   /// Takes no part in comparisons of replicas from now on; called again it does nothing.
   void compare_no_more();
+  bool compares() const noexcept { return compares_; }
   /// Throws SyncError for what does not fit, naming the rank.
   Answer hear(std::span<const Bytes> by_rank);
 

@@ -81,13 +81,24 @@ void DistributedSyncServer::handle(ProcessesSaid& message) {
   if (const auto* agreement = std::get_if<std::shared_ptr<const Agreement>>(&answer)) {
     round_.agreement = *agreement;
     if (refuse_lost_share(**agreement)) return;
+    if (all_left_here() && round_.waiting_since) round_.waiting_since = Clock::now();  // for the reductions from now on
     ledger_->agreed(ledger_->group(), generation, *agreement, actions_);
     end_when_all_left();
+    refuse_stopped_followers();
   } else if (std::holds_alternative<OtherProcesses::Committed>(answer)) {
     ledger_->committed(ledger_->group(), generation, actions_);
   } else if (const auto* differs = std::get_if<OtherProcesses::ModelDiffers>(&answer)) {
-    say_of_replicas(outside_checks_.begin(OutsideChecks::kModels, model_items(replicas_.values()), {}, differs->text));
+    hear_of_difference(*differs);
   }
+}
+
+// Those who compare look for what differs. One that does not would disturb their search: it waits for what they find.
+void DistributedSyncServer::hear_of_difference(const OtherProcesses::ModelDiffers& differs) {
+  if (others_->compares())
+    say_of_replicas(outside_checks_.begin(OutsideChecks::kModels, model_items(replicas_.values()), {}, differs.text));
+  else if (differs.all_left)
+    fail_group({.kind = Fault::Kind::process_failed, .generation = ledger_->current_generation()}, nullptr,
+               differs.text);
 }
 
 // Who has left and does not follow has a share of the parameters that nobody updates. All processes see the same and
@@ -106,6 +117,22 @@ bool DistributedSyncServer::refuse_lost_share(const Agreement& agreement) {
   return true;
 }
 
+// The others count on an owner that follows in this round.
+void DistributedSyncServer::refuse_stopped_followers() {
+  if (!others_ || options_.sharding == Sharding::none || ledger_->fault()) return;
+  if (!round_.agreement || round_.agreement->all_left()) return;
+  const std::int64_t generation = ledger_->current_generation();
+  for (MemberIndex member = 0; member < members_.size(); ++member)
+    if (round_.agreement->registrations[members_.number(member)].follows && !followers_.follows(member))
+      return fail_group(
+          {.kind = Fault::Kind::process_failed, .generation = generation, .value = members_[member].rank}, nullptr,
+          fmt::format("[sync] {} {} in generation {} and owns a share of the parameters: with "
+                      "SyncOptions::sharding who has left follows until all have",
+                      members_.name(member),
+                      leaving_ && leaving_->unwound ? "was unwound by an exception as it followed" : "follows no more",
+                      generation));
+}
+
 void DistributedSyncServer::say_of_replicas(std::optional<ProcessLink::Bytes> words) {
   if (words) others_->say_of_replicas(*std::move(words));
 }
@@ -118,7 +145,10 @@ void DistributedSyncServer::hear_of_replicas(std::span<const ProcessLink::Bytes>
         {.kind = outcome.of_models ? Fault::Kind::process_failed : Fault::Kind::diverged, .generation = generation},
         nullptr, *outcome.difference);
   if (outcome.equal) recorder_.note(SyncEvent::Kind::compared, generation);
-  if (outcome.answered) round_.waiting_since.reset();  // devices that wait for a check wait for nothing else
+  if (outcome.answered) {  // devices that wait for a check wait for nothing else
+    round_.waiting_since.reset();
+    if (followers_.any_waits()) round_.begin_wait(Clock::now());
+  }
   say_of_replicas(std::move(outcome.say));
   be_silent_of_replicas();
 }
@@ -223,6 +253,7 @@ void DistributedSyncServer::tell_others(const Fault& fault, const std::string& t
 void DistributedSyncServer::handle(AwaitOthers& message) {
   leaving_ = std::move(message);
   for (MemberIndex member = 0; member < members_.size(); ++member) followers_.set(member, false);
+  if (ledger_) refuse_stopped_followers();
 }
 
 void DistributedSyncServer::answer_when_over() {

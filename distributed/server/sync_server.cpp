@@ -247,10 +247,6 @@ void DistributedSyncServer::refuse_elsewhere(std::string_view operation) const {
   if (!here()) raise<SyncError>("[{}] the group of {} {}", operation, members_.name(0), made_.elsewhere_text());
 }
 
-void DistributedSyncServer::refuse_with_others(std::string_view operation) const {
-  if (others_) raise<SyncError>("[{}] a group of several processes cannot do this yet", operation);
-}
-
 // The thread that runs `warn` is the one that watches deadlines, and all messages wait for the one that runs `dump`.
 void DistributedSyncServer::refuse_where_nothing_comes(std::string_view operation) const {
   refuse_elsewhere(operation);

@@ -128,7 +128,7 @@ TEST_CASE("interrupt: text names the checkpoint that it made, and goes on there"
     RunningProgram program(words);
     program.wait_for("iteration 3/");
     program.interrupt(SIGTERM);
-    program.wait_for("once more ends it at once");
+    program.wait_for("ends it at once");
     program.interrupt(SIGTERM);  // as schedulers do
     CHECK(program.end() == kInterrupted);
     CAPTURE(program.output);
@@ -182,7 +182,7 @@ TEST_CASE("interrupt: the second ends the process at once, whichever came first"
                                                  "--features", "256", "--layers", "4", "--report-every", "1"}));
     program.wait_for("iteration ");
     program.interrupt(first);
-    program.wait_for("once more ends it at once");
+    program.wait_for("ends it at once");
     program.interrupt(second);
     CHECK(program.end() == kSignalled + second);
     CHECK(program.output.find("interrupted after step") == std::string::npos);

@@ -63,9 +63,10 @@ extern "C" void tutti_note_interrupt(int signal) {
     for (std::size_t i = 0; i < kAsking.size(); ++i)
       if (!is_ignored(before[i]) && (signal != SIGTERM || kAsking[i].signal != SIGTERM))
         set_action(kAsking[i].signal, SIG_DFL);
-    constexpr std::string_view kText =
-        "\ninterrupted: training ends after this step; Ctrl-C once more ends it at once\n";
-    [[maybe_unused]] const auto written = write(STDERR_FILENO, kText.data(), kText.size());
+    const std::string_view text =
+        signal == SIGTERM ? "\nasked to end: training ends after this step; Ctrl-C ends it at once\n"
+                          : "\ninterrupted: training ends after this step; Ctrl-C once more ends it at once\n";
+    [[maybe_unused]] const auto written = write(STDERR_FILENO, text.data(), text.size());
   }
   handling.fetch_sub(1);
   errno = kept;
@@ -104,22 +105,23 @@ void StopOnInterrupt::look() {
 }
 
 // Several processes go by what they have agreed on. A signal that came after that is passed on to whoever hears it
-// next.
+// next; another trainer that listens has heard it.
 void StopOnInterrupt::after_train() {
   const int signal = listening_ ? signalled.load(std::memory_order_relaxed) : 0;
   const std::optional<std::string> late = trainer().late_stop();
   interrupted_ = is_reason(trainer().stop_reason()) || (late ? is_reason(*late) : signal != 0);
-  end_listening();
-  if (late && signal != 0 && !asked_ && !interrupted_) std::raise(signal);
+  const bool nobody_listens = end_listening();
+  if (nobody_listens && late && signal != 0 && !asked_ && !interrupted_) std::raise(signal);
 }
 
-void StopOnInterrupt::end_listening() noexcept {
-  if (!std::exchange(listening_, false)) return;
+bool StopOnInterrupt::end_listening() noexcept {
+  if (!std::exchange(listening_, false)) return false;
   const std::lock_guard lock(mutex);
-  if (--listeners > 0) return;
+  if (--listeners > 0) return false;
   put_back();
   while (handling.load() > 0) std::this_thread::yield();  // a handler that runs may set the default action yet
   put_back();
+  return true;
 }
 
 }  // namespace tutti

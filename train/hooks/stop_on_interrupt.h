@@ -28,7 +28,7 @@ class StopOnInterrupt final : public Hook {
 
  private:
   void look();
-  void end_listening() noexcept;
+  bool end_listening() noexcept;  // true: it was the last that listened
 
   bool listening_ = false;
   bool asked_ = false;  // training is to stop, by a signal that came here

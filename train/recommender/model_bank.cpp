@@ -6,6 +6,8 @@
 #include <tutti/nn/hash_embedding.h>
 #include <tutti/nn/parameter_selection.h>
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <map>
@@ -35,10 +37,10 @@ std::string renamed(const std::string& name, const ModelBankSource& source) {
 using SourceArrays = std::map<std::string, Array>;
 
 /// The arrays of a source by the names that the module has for them.
-SourceArrays read_source(const ModelBankSource& source) {
+SourceArrays read_source(const ModelBankSource& source, bool mapped) {
   SourceArrays arrays;
   for (const std::string& file : files_of(source.path))
-    for (auto& [name, array] : read_safetensors(file, {.skip_unknown_types = !source.strict}).arrays)
+    for (auto& [name, array] : read_safetensors(file, {.map = mapped, .skip_unknown_types = !source.strict}).arrays)
       if (const std::string own = renamed(name, source); !arrays.emplace(own, array).second)
         raise<DataError>("[model_bank] {} has a second \"{}\", there called \"{}\"", file, own, name);
   return arrays;
@@ -67,6 +69,11 @@ class SourceLoading {
     for (const auto& load : table_loads_) load();
   }
   const ModelBankReport& report() const { return report_; }
+  /// Text of what it installs, but for values.
+  std::string choice() const {
+    return fmt::format("loads {}; lacks {}; leaves {}", fmt::join(report_.loaded, ", "),
+                       fmt::join(report_.missing, ", "), fmt::join(report_.mismatched, ", "));
+  }
 
  private:
   bool is_chosen(std::string_view name) const {
@@ -141,10 +148,13 @@ std::vector<ModelBankReport> load_model_bank(std::span<Module* const> replicas,
   std::vector<std::vector<SourceLoading>> loadings(sources.size());
   ReplicaDigest read;
   for (std::size_t i = 0; i < sources.size(); ++i) {
-    const SourceArrays arrays = read_source(sources[i]);
+    const SourceArrays arrays = read_source(sources[i], !before_change);
     for (Module* const replica : replicas) loadings[i].emplace_back(*replica, sources[i], arrays);
+    if (!before_change) continue;
     for (const auto& [name, array] : arrays)
-      if (before_change) read.push_back({fmt::format("{} {}", i, name), digest_of(array)});
+      read.push_back(
+          {fmt::format("{} {} {}", name, to_string(array.dtype()), to_string(array.shape())), digest_of(array)});
+    read.push_back({loadings[i].front().choice(), {}});
   }
   if (before_change) before_change(to_string(digest_of(std::span<const NamedDigest>(read))));
   std::vector<ModelBankReport> reports;

@@ -33,8 +33,9 @@ struct ModelBankReport {
   std::vector<std::string> mismatched;  ///< "fc.weight: f32 [3, 2] given, f32 [2, 3] in the module"
 };
 
-/// Called around each source: to get a file, to freeze what was loaded. `before` runs for all sources first; what they
-/// throw ends the loading, before anything is changed in the case of `before`.
+/// Called around each source, in each process: to get a file, under a name of the process's own, or to freeze what was
+/// loaded. `before` runs for all sources first; what they throw ends the loading, before anything is changed in the
+/// case of `before`.
 struct LoadHook {
   std::function<void(const ModelBankSource&)> before = {};
   std::function<void(const ModelBankSource&, const ModelBankReport&)> after = {};
@@ -48,8 +49,8 @@ struct LoadHook {
 std::vector<ModelBankReport> load_model_bank(Module&, std::span<const ModelBankSource>,
                                              std::span<const LoadHook> hooks = {});
 /// Loads into all replicas of a model, on any devices, as into one module; each file is read once, and hooks are called
-/// once. `before_change`, unless it is empty, gets a digest of all that was read, before anything is changed; what it
-/// throws ends the loading.
+/// once. `before_change`, unless it is empty, gets a digest of what was read and what of it is chosen, before anything
+/// is changed; what it throws ends the loading. The files may change from then on.
 std::vector<ModelBankReport> load_model_bank(std::span<Module* const> replicas, std::span<const ModelBankSource>,
                                              std::span<const LoadHook> hooks = {},
                                              const std::function<void(std::string digest)>& before_change = {});

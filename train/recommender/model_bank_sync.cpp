@@ -30,16 +30,17 @@ bool is_same_everywhere(std::span<const std::string> outcomes) {
 }
 
 [[noreturn]] void raise_difference(std::span<const std::string> outcomes) {
-  if (std::ranges::count(outcomes, outcomes.front()) == std::ssize(outcomes)) raise<DataError>("{}", outcomes.front());
+  if (std::ranges::count(outcomes, outcomes.front()) == std::ssize(outcomes))
+    raise<DataError>("{}", outcomes.front().substr(kFailed.size()));
   std::string texts;
   for (std::size_t rank = 0; rank < outcomes.size(); ++rank) {
     const bool failed = outcomes[rank].starts_with(kFailed);
     texts += fmt::format("{}rank {} {}", rank == 0 ? "" : "; ", rank,
-                         failed ? outcomes[rank] : "has read values of digest " + outcomes[rank]);
+                         failed ? outcomes[rank] : "has read and chosen values of digest " + outcomes[rank]);
   }
   raise<DataError>(
-      "[model_bank] all processes need the same files, as on a shared disk, which nobody writes meanwhile, and differ: "
-      "{}",
+      "[model_bank] all processes need the same sources, and the same files, as on a shared disk, which nobody writes "
+      "meanwhile, and differ: {}",
       texts);
 }
 

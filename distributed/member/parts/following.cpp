@@ -99,6 +99,7 @@ void Following::take(const RoundResult& round) {
                     place_.name(), round.generation, text_of(std::current_exception()))));
     replica_.gradients().invalidate();
     results_.reset_updates();
+    if (place_.server.has_others() && share_.is_owned()) results_.fail(lost_);  // no group forms that brings it back
     throw;
   }
 }

@@ -24,6 +24,7 @@ class MemberShare {
   void detach() noexcept;
   ShareProgress& progress() noexcept { return progress_; }  ///< any thread
 
+  bool is_owned() const noexcept { return gathers_ != nullptr; }  ///< the device has a sharded optimizer
   void join();             ///< throws, and fails the group where that is why, if the parameters will never be whole
   void settle() noexcept;  ///< waits for gathers under way
   /// An update of the share begins. Throws SyncError for gradients of an old group.
@@ -31,7 +32,7 @@ class MemberShare {
   /// Throws SyncError if the device's gradients are of a group after which another has formed.
   void refuse_old_group(std::string_view operation) const;
   /// The device is about to leave without following. Throws SyncError if it keeps a share, which nobody else would
-  /// update; in a group of several processes, whose devices all leave after the same step, it joins.
+  /// update; in a group of several processes, whose devices may all leave after the same step, it joins.
   void prepare_leaving();
 
  private:

@@ -223,6 +223,7 @@ bool Loop::ends(Time now) {
 }
 
 void Loop::lose(int rank, PeerLost::Reason reason) {
+  notice_pause(Clock::now());
   if (peers_.erase(rank) == 0) return;
   const Time heard = clocks_.last_heard(rank);
   clocks_.end(rank);
