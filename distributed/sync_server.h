@@ -195,7 +195,7 @@ class DistributedSyncServer {
   CollectiveQueue::Results launch(const PostedCollective&);
   void hear_of_difference(const OtherProcesses::ModelDiffers&);
   bool refuse_lost_share(const Agreement&);
-  void refuse_stopped_followers();
+  bool refuse_stopped_followers();
   void end_with_others(bool step_begins);
   void tell_others(const Fault&, const std::string& text);
   void take(DeclareParameters&);

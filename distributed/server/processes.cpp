@@ -80,11 +80,10 @@ void DistributedSyncServer::handle(ProcessesSaid& message) {
   const std::int64_t generation = ledger_->current_generation();
   if (const auto* agreement = std::get_if<std::shared_ptr<const Agreement>>(&answer)) {
     round_.agreement = *agreement;
-    if (refuse_lost_share(**agreement)) return;
+    if (refuse_lost_share(**agreement) || refuse_stopped_followers()) return;
     if (all_left_here() && round_.waiting_since) round_.waiting_since = Clock::now();  // for the reductions from now on
     ledger_->agreed(ledger_->group(), generation, *agreement, actions_);
     end_when_all_left();
-    refuse_stopped_followers();
   } else if (std::holds_alternative<OtherProcesses::Committed>(answer)) {
     ledger_->committed(ledger_->group(), generation, actions_);
   } else if (const auto* differs = std::get_if<OtherProcesses::ModelDiffers>(&answer)) {
@@ -118,19 +117,21 @@ bool DistributedSyncServer::refuse_lost_share(const Agreement& agreement) {
 }
 
 // The others count on an owner that follows in this round.
-void DistributedSyncServer::refuse_stopped_followers() {
-  if (!others_ || options_.sharding == Sharding::none || ledger_->fault()) return;
-  if (!round_.agreement || round_.agreement->all_left()) return;
+bool DistributedSyncServer::refuse_stopped_followers() {
+  if (!others_ || options_.sharding == Sharding::none || ledger_->fault()) return false;
+  if (!round_.agreement || round_.agreement->all_left()) return false;
   const std::int64_t generation = ledger_->current_generation();
-  for (MemberIndex member = 0; member < members_.size(); ++member)
-    if (round_.agreement->registrations[members_.number(member)].follows && !followers_.follows(member))
-      return fail_group(
-          {.kind = Fault::Kind::process_failed, .generation = generation, .value = members_[member].rank}, nullptr,
-          fmt::format("[sync] {} {} in generation {} and owns a share of the parameters: with "
-                      "SyncOptions::sharding who has left follows until all have",
-                      members_.name(member),
-                      leaving_ && leaving_->unwound ? "was unwound by an exception as it followed" : "follows no more",
-                      generation));
+  for (MemberIndex member = 0; member < members_.size(); ++member) {
+    if (!round_.agreement->registrations[members_.number(member)].follows || followers_.follows(member)) continue;
+    const char* const how =
+        leaving_ && leaving_->unwound ? "was unwound by an exception as it followed" : "follows no more";
+    fail_group({.kind = Fault::Kind::process_failed, .generation = generation, .value = members_[member].rank}, nullptr,
+               fmt::format("[sync] {} {} in generation {} and owns a share of the parameters: with "
+                           "SyncOptions::sharding who has left follows until all have",
+                           members_.name(member), how, generation));
+    return true;
+  }
+  return false;
 }
 
 void DistributedSyncServer::say_of_replicas(std::optional<ProcessLink::Bytes> words) {

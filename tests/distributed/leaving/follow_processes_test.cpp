@@ -22,6 +22,7 @@
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <vector>
 
 TEST_SUITE_BEGIN("cpu");
@@ -193,41 +194,70 @@ TEST_CASE("follow, several processes: shares of an optimizer whose devices have 
   }
 }
 
-TEST_CASE("follow, several processes: who follows no more goes on reducing, and its share is missed by name") {
-  for (const Sharding sharding : {Sharding::none, Sharding::optimizer_state}) {
+namespace {
+
+Tensor two_words(Model& model, Device device) {
+  return model.loss(Tensor(Array::from(std::vector<std::int64_t>{1, 2}, {2}, device)));
+}
+
+enum class Stop : std::uint8_t { by_leaving, by_an_exception, by_destruction };
+
+}  // namespace
+
+TEST_CASE("follow, several processes: who follows no more goes on reducing") {
+  ProcessThreads group({1, 1});
+  std::atomic<bool> stopped = false;
+  const auto errors = group.run({}, [&](std::size_t rank, GradientSync& sync) {
+    auto replicas = sync.replicate(Model());
+    const Device own = device(rank);
+    const auto step = [&] {
+      replicas[0].zero_grad();
+      sync.step(own, 1, [&](Step& opened) { opened.backward(two_words(replicas[0], own)); });
+    };
+    step();
+    if (rank == 1) {
+      sync.leave(own, Follow::yes);
+      CHECK(sync.follow(own));
+      CHECK(sync.follow(own));
+      sync.leave(own);
+      stopped = true;
+      CHECK_THROWS_WITH_AS((void)sync.follow(own), doctest::Contains("does not follow"), SyncError);
+      return;
+    }
+    step();
+    step();
+    while (!stopped) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    for (int i = 0; i < 3; ++i) step();
+    sync.leave(own);
+  });
+  for (const std::string& error : errors) CHECK(error == "");
+}
+
+TEST_CASE("follow, several processes: who follows no more and owns a share ends the group at once, by name") {
+  for (const Stop stop : {Stop::by_leaving, Stop::by_an_exception, Stop::by_destruction}) {
+    CAPTURE(static_cast<int>(stop));
+    const auto begun = std::chrono::steady_clock::now();
     ProcessThreads group({1, 1});
-    std::atomic<bool> stopped = false;
-    const auto errors = group.run({.sharding = sharding}, [&](std::size_t rank, GradientSync& sync) {
+    const auto errors = group.run({.sharding = Sharding::optimizer_state}, [&](std::size_t rank, GradientSync& sync) {
       auto replicas = sync.replicate(Model());
       const Device own = device(rank);
-      const auto step = [&] {
-        replicas[0].zero_grad();
-        auto opened = sync.step(own);
-        opened.backward(replicas[0].loss(Tensor(Array::from(std::vector<std::int64_t>{1, 2}, {2}, own))));
-        opened.join();
-      };
-      step();
-      if (rank == 1) {
-        sync.leave(own, Follow::yes);
-        CHECK(sync.follow(own));
-        CHECK(sync.follow(own));
-        sync.leave(own);
-        stopped = true;
-        CHECK_THROWS_WITH_AS((void)sync.follow(own), doctest::Contains("does not follow"), SyncError);
-        return;
+      ShardedOptimizer optimizer(
+          sync, own, [](std::vector<Tensor> pieces) { return std::make_unique<AdamW>(std::move(pieces), 0.01); });
+      for (int i = 0; i < (rank == 1 ? 1 : 100); ++i) {
+        optimizer.zero_grad();
+        sync.step(own, 1, [&](Step& step) { step.backward(two_words(replicas[0], own)); });
+        optimizer.step();
       }
-      step();
-      step();
-      while (!stopped) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-      for (int i = 0; i < 3; ++i) step();
-      sync.leave(own);
+      sync.leave(own, Follow::yes);
+      for (int i = 0; i < 2 && sync.follow(own); ++i) optimizer.step();
+      if (stop == Stop::by_leaving) sync.leave(own);
+      if (stop == Stop::by_an_exception) throw std::runtime_error("no more memory");
     });
     CAPTURE(errors[0]);
-    if (sharding == Sharding::none)
-      CHECK(errors[0] == "");
-    else
-      CHECK(errors[0].find("rank 1 cpu:1 has left before generation") != std::string::npos);
-    CHECK(errors[1] == "");
+    CHECK(errors[0].find(stop == Stop::by_an_exception
+                             ? "rank 1 cpu:1 was unwound by an exception as it followed"
+                             : "rank 1 cpu:1 follows no more in generation") != std::string::npos);
+    CHECK(std::chrono::steady_clock::now() - begun < std::chrono::seconds(20));
   }
 }
 
@@ -267,31 +297,57 @@ TEST_CASE("follow, several processes: a follower hears of a failure, and of a st
   }
 }
 
-TEST_CASE(
-    "follow, several processes: a follower that begins with other values is told so, and one that goes is not missed") {
-  for (const bool same : {true, false}) {
-    ProcessThreads group({1, 1});
-    const auto errors = group.run({}, [&](std::size_t rank, GradientSync& sync) {
-      Model model;
-      if (rank == 1 && !same) model.output.bias.set_array(Array::full({3}, 2.0, DType::f32, cpu(0)));
-      auto replicas = sync.replicate(model);
-      const Device own = device(rank);
-      if (rank == 1) {
+TEST_CASE("follow, several processes: a follower waits with a deadline behind a check, too") {
+  SyncOptions options;
+  options.fail_after = std::chrono::milliseconds(400);
+  ProcessThreads group({1, 2});
+  std::atomic<bool> over = false;
+  const auto errors = group.run(options, [&](std::size_t rank, GradientSync& sync) {
+    auto replicas = sync.replicate(Model());
+    const auto of_devices = errors_of_devices(replicas.size(), [&](std::size_t place) {
+      const Device own = device(rank + place);
+      if (rank == 1 && place == 1) {
         sync.leave(own, Follow::yes);
-        if (!same) (void)sync.follow(own);
+        try {
+          while (sync.follow(own)) {
+          }
+        } catch (...) {
+          over = true;
+          throw;
+        }
         return;
       }
-      for (int i = 0; i < 3; ++i) {
-        replicas[0].zero_grad();
-        sync.step(own, 1, [&](Step& step) {
-          step.backward(replicas[0].loss(Tensor(Array::from(std::vector<std::int64_t>{1, 2}, {2}, own))));
-        });
+      sync.step(own, 1, [&](Step& step) { step.backward(two_words(replicas[place], own)); });
+      sync.check_consistency(own);
+      while (!over) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    });
+    if (rank == 1) throw std::runtime_error(of_devices[1]);
+  });
+  CAPTURE(errors[1]);
+  CHECK(errors[1].find("[sync] rank 1 waited") != std::string::npos);
+}
+
+TEST_CASE("follow, several processes: other first values, a follower's or another's, are told by name where they can") {
+  for (const std::size_t differs : {1, 2}) {
+    CAPTURE(differs);
+    ProcessThreads group({1, 1, 1});
+    const auto errors = group.run({}, [&](std::size_t rank, GradientSync& sync) {
+      Model model;
+      if (rank == differs) model.output.bias.set_array(Array::full({3}, 2.0, DType::f32, cpu(0)));
+      auto replicas = sync.replicate(model);
+      const Device own = device(rank);
+      if (rank == 2) {
+        sync.leave(own, Follow::yes);
+        while (sync.follow(own)) {
+        }
+        return;
       }
-      sync.leave(own);
+      sync.step(own, 1, [&](Step& step) { step.backward(two_words(replicas[0], own)); });
     });
     for (const std::string& error : errors) {
       CAPTURE(error);
-      CHECK((same ? error.empty() : error.find("begin with other values") != std::string::npos));
+      CHECK(error.find(differs == 1 ? "the first value of parameter \"output.bias\" is not the same on rank 1"
+                                    : "begin with other values") != std::string::npos);
     }
   }
 }

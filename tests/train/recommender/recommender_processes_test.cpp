@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <functional>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -185,10 +186,61 @@ TEST_CASE("recommender, several processes: a model bank is loaded by all, or by 
           });
       for (const std::string& error : errors) {
         CAPTURE(error);
-        CHECK(error.find("all processes need the same files") != std::string::npos);
+        CHECK(error.find("all processes need the same sources") != std::string::npos);
         CHECK(error.find(missing ? "rank 1 failed: " : "rank 1 has read") != std::string::npos);
       }
     }
+}
+
+TEST_CASE("recommender, several processes: of a bank that is loaded again all choose the same") {
+  const TemporaryFolder folder;
+  const ClickRun::Plan plan{.batch = 8};
+  TrainingArguments arguments = arguments_in(folder.file("run"));
+  arguments.train_epoch = 1;
+  (void)alone(arguments, plan);
+  const std::string bank = ClickRun(arguments, plan).trainer.checkpoints().paths().back();
+  arguments.train_epoch = 2;
+  arguments.load_update_steps = 2;
+  Ends ends;
+  const auto errors = split_up(
+      {1, 3}, false,
+      [&](std::size_t rank) {
+        TrainingArguments own = arguments;
+        own.model_bank = {{.path = bank, .rename = {{"model/", ""}}, .dynamic = true}};
+        if (rank == 1) own.model_bank[0].exclude = {"output.*"};
+        return own;
+      },
+      plan, ends);
+  for (const std::string& error : errors) CHECK(error.find("all processes need the same sources") != std::string::npos);
+}
+
+TEST_CASE("recommender, several processes: what one cannot do before it trains is told to the others") {
+  const TemporaryFolder folder;
+  const ClickRun::Plan plan{.batch = 8};
+  const TrainingArguments made = arguments_in(folder.file("bank"));
+  (void)alone(made, plan);
+  const std::string bank = ClickRun(made, plan).trainer.checkpoints().paths().back();
+  ProcessThreads group({2, 2});
+  const auto errors = group.run({}, [&](std::size_t rank, GradientSync& sync) {
+    ClickRun::Plan own = plan;
+    own.devices = kDevices;
+    own.group = &sync;
+    if (rank == 1)
+      own.options.load_hooks = {
+          {.after = [](const ModelBankSource&, const ModelBankReport&) { throw std::runtime_error("hook burnt"); }}};
+    TrainingArguments arguments = arguments_in(folder.file("run"));
+    arguments.model_bank = {{.path = bank, .rename = {{"model/", ""}}}};
+    ClickRun run(arguments, own);
+    try {
+      run.trainer.train();
+    } catch (const std::exception& error) {  // while the group lives
+      throw std::runtime_error(error.what());
+    }
+  });
+  CAPTURE(errors[0]);
+  CHECK(errors[1].find("hook burnt") != std::string::npos);
+  CHECK(errors[0].find("rank 1 cpu:2 failed") != std::string::npos);
+  CHECK(errors[0].find("hook burnt") != std::string::npos);
 }
 
 TEST_SUITE_END();
