@@ -35,32 +35,42 @@ std::vector<int> ranks_of(const NetworkMeeting& meeting) {
   return ranks;
 }
 
-NetworkLines::Settings settings_of(const NetworkMeeting& meeting, std::span<const Member> members,
-                                   const NetworkOptions& options) {
+NetworkLines::Settings settings_of(std::vector<int> ranks, int rank, std::uint64_t epoch,
+                                   std::span<const Member> members, const NetworkOptions& options) {
   NetworkLines::Settings settings;
-  settings.ranks = ranks_of(meeting);
-  settings.rank = meeting.rank;
-  settings.epoch = meeting.epoch;
+  settings.ranks = std::move(ranks);
+  settings.rank = rank;
+  settings.epoch = epoch;
   settings.piece_bytes = options.piece_bytes;
-  const std::size_t senders = 2 * meeting.places.size();  // two sequences of each
+  const std::size_t senders = 2 * settings.ranks.size();  // two sequences of each
   settings.window_pieces = std::clamp<std::size_t>(options.window_bytes / options.piece_bytes / senders, 2, 64);
   settings.patience = options.patience;
   settings.grace = options.grace;
-  const auto own = static_cast<std::size_t>(std::ranges::count(members, meeting.rank, &Member::rank));
+  const auto own = static_cast<std::size_t>(std::ranges::count(members, rank, &Member::rank));
   settings.spins = has_cores_for(own + 1);
   return settings;
+}
+
+// Members that cannot be are told before anybody is met.
+GroupLines connected(const NetworkMeeting& meeting, const DataDoor& door, std::span<const Member> members,
+                     const NetworkOptions& options) {
+  (void)ProcessMembers("network", members, ranks_of(meeting), meeting.rank);
+  const NetworkOptions known = checked(options);
+  return connect_lines(meeting, door, known.piece_bytes, known.encrypt, known.meeting, known.look_around);
 }
 
 }  // namespace
 
 NetworkCommunicator::NetworkCommunicator(const NetworkMeeting& meeting, const DataDoor& door,
                                          std::span<const Member> members, NetworkOptions options)
-    : members_("network", members, ranks_of(meeting), meeting.rank) {
-  const NetworkOptions known = checked(options);
+    : NetworkCommunicator(connected(meeting, door, members, options), ranks_of(meeting), meeting.rank, meeting.epoch,
+                          members, options) {}
+
+NetworkCommunicator::NetworkCommunicator(GroupLines lines, std::vector<int> ranks, int rank, std::uint64_t epoch,
+                                         std::span<const Member> members, NetworkOptions options)
+    : members_("network", members, ranks, rank) {
   flight_.reset(new NetworkFlight{
-      {connect_lines(meeting, door, known.piece_bytes, known.encrypt, known.meeting, known.look_around),
-       settings_of(meeting, members, known)},
-      {}});
+      {std::move(lines), settings_of(std::move(ranks), rank, epoch, members, checked(std::move(options)))}, {}});
 }
 
 NetworkCommunicator::~NetworkCommunicator() { flight_->crew.finish(); }

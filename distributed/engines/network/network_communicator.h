@@ -49,6 +49,9 @@ class NetworkCommunicator : public Communicator {
   /// numbers, each on a CPU. Throws what connect_lines throws, and SyncError for options out of range, a rank with no
   /// device or more than kMostSharedSlices, a device that is no CPU.
   NetworkCommunicator(const NetworkMeeting&, const DataDoor&, std::span<const Member> members, NetworkOptions = {});
+  /// Takes lines that something else carries; `ranks`: of all processes, ascending.
+  NetworkCommunicator(GroupLines, std::vector<int> ranks, int rank, std::uint64_t epoch,
+                      std::span<const Member> members, NetworkOptions = {});
   ~NetworkCommunicator() override;
 
   std::shared_ptr<CollectiveTask> all_reduce(AllReduceRequest) override;

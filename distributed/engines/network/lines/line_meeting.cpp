@@ -2,6 +2,8 @@
 #include <tutti/distributed/engines/network/lines/line_meeting.h>
 
 #include <tutti/backend/error.h>
+#include <tutti/distributed/engines/network/lines/socket_line.h>
+#include <tutti/distributed/engines/network/lines/socket_watch.h>
 
 #include <fmt/ranges.h>
 #include <poll.h>
@@ -252,7 +254,7 @@ class Meeting {
     const FrameCipher::Kind kind = LineHandshake::cipher_of(each.caller, each.called);
     const FrameCipher::Key of_caller = handshake_.proof(Step::key_of_caller, each.caller, each.called);
     const FrameCipher::Key of_called = handshake_.proof(Step::key_of_called, each.caller, each.called);
-    lines_[place][static_cast<std::size_t>(each.caller.lane)] = std::make_unique<FrameLine>(
+    lines_[place][static_cast<std::size_t>(each.caller.lane)] = std::make_unique<SocketLine>(
         std::move(each.connection), kind, called_them ? of_caller : of_called, called_them ? of_called : of_caller);
   }
 
@@ -278,14 +280,13 @@ class Meeting {
 
 }  // namespace
 
-std::vector<PeerLines> connect_lines(const NetworkMeeting& meeting, const DataDoor& door, std::size_t piece_bytes,
-                                     bool encrypts, std::chrono::milliseconds patience,
-                                     const std::function<void()>& look_around) {
+GroupLines connect_lines(const NetworkMeeting& meeting, const DataDoor& door, std::size_t piece_bytes, bool encrypts,
+                         std::chrono::milliseconds patience, const std::function<void()>& look_around) {
   const auto ranks_ascend = [](const auto& one, const auto& next) { return one.rank >= next.rank; };
   if (std::ranges::adjacent_find(meeting.places, ranks_ascend) != meeting.places.end() ||
       std::ranges::find(meeting.places, meeting.rank, &NetworkMeeting::Place::rank) == meeting.places.end())
     raise<SyncError>("[network] ranks must ascend and have rank {} among them", meeting.rank);
-  return Meeting(meeting, door, piece_bytes, encrypts).run(patience, look_around);
+  return {Meeting(meeting, door, piece_bytes, encrypts).run(patience, look_around), std::make_unique<SocketWatch>()};
 }
 
 }  // namespace tutti

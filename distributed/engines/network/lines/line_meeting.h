@@ -4,6 +4,7 @@
 #include <tutti/distributed/engines/network/lines/data_door.h>
 #include <tutti/distributed/engines/network/lines/frame_line.h>
 #include <tutti/distributed/engines/network/lines/line_handshake.h>
+#include <tutti/distributed/engines/network/lines/line_watch.h>
 
 #include <array>
 #include <chrono>
@@ -30,14 +31,20 @@ struct NetworkMeeting {
   int rank = 0;               ///< this one's
 };
 
-/// Connections to one other process, by lane; none to oneself.
+/// Lines to one other process, by lane; none to oneself.
 using PeerLines = std::array<std::unique_ptr<FrameLine>, kLanes>;
+
+/// Lines to all other processes, by the place of their rank, and the watch over them.
+struct GroupLines {
+  std::vector<PeerLines> lines;
+  std::unique_ptr<LineWatch> watch;
+};
 
 /// Connects this process with all others of the meeting. Returns their lines in the order of the ranks. Only who proves
 /// that it knows the key is let in; others, whatever they send or do not send, hold nobody up: they have 2 s, and 64
 /// wait at most. Throws SyncError naming the ranks that have not come within `patience`, or a process whose options
 /// differ, with both values, and what `look_around` throws, which is called now and then if it is there.
-std::vector<PeerLines> connect_lines(const NetworkMeeting&, const DataDoor&, std::size_t piece_bytes, bool encrypts,
-                                     std::chrono::milliseconds patience, const std::function<void()>& look_around = {});
+GroupLines connect_lines(const NetworkMeeting&, const DataDoor&, std::size_t piece_bytes, bool encrypts,
+                         std::chrono::milliseconds patience, const std::function<void()>& look_around = {});
 
 }  // namespace tutti

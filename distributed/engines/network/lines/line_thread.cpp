@@ -6,10 +6,11 @@
 
 #include <fmt/format.h>
 #include <poll.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <exception>
+#include <thread>
+#include <utility>
 
 namespace tutti {
 
@@ -22,6 +23,7 @@ constexpr int kLooks = 20;                             // a millisecond apart, w
 constexpr std::chrono::milliseconds kParked{100};      // the longest such sleep
 constexpr std::chrono::milliseconds kToldWithin{300};  // time for an abort to go out
 constexpr std::chrono::milliseconds kLeave{2'000};     // time for the last frames to go out
+constexpr std::chrono::milliseconds kLetGo{5'000};     // time for others to take what lines cannot take back
 
 constexpr std::size_t kResults = static_cast<std::size_t>(Lane::results);
 
@@ -71,8 +73,8 @@ void NetworkLines::serve_once(std::chrono::milliseconds most) noexcept {
 
 // `most`: below 0 for ever.
 void NetworkLines::poll_lines(std::chrono::milliseconds most) {
-  std::vector<pollfd> sockets{{wake_.get(), POLLIN, 0}};
-  std::vector<std::pair<std::size_t, std::size_t>> polled{{0, 0}};
+  std::vector<LineWatch::Watched> lines;
+  std::vector<std::pair<std::size_t, std::size_t>> watched;
   bool waits_for_judgement = false;
   for (std::size_t place = 0; place < size(); ++place) {
     if (place == place_) continue;
@@ -80,36 +82,30 @@ void NetworkLines::poll_lines(std::chrono::milliseconds most) {
     waits_for_judgement |= peer.broken_at.has_value();
     for (std::size_t lane = 0; lane < kLanes; ++lane) {
       const auto& in = peer.in[lane];
-      const int events = (in.open && !in.paused ? POLLIN : 0) | (in.open && peer.lines[lane]->has_more() ? POLLOUT : 0);
-      if (events == 0) continue;
-      sockets.push_back({peer.lines[lane]->descriptor(), static_cast<short>(events), 0});
-      polled.emplace_back(place, lane);
+      const bool writes = in.open && peer.lines[lane]->has_more();
+      const bool reads = in.open && !in.paused;
+      if (!writes && !reads) continue;
+      lines.push_back({.line = peer.lines[lane].get(), .reads = reads, .writes = writes});
+      watched.emplace_back(place, lane);
     }
   }
   if (waits_for_judgement && (most < kLook.zero() || most > kLook)) most = kLook;
-  poll(sockets.data(), sockets.size(), static_cast<int>(most.count()));
-  if (sockets[0].revents != 0) {
-    std::uint64_t count = 0;
-    (void)!::read(wake_.get(), &count, sizeof count);
-    // Last, or a count that comes between would be read, and nobody could wake any more. Who has just not woken has
-    // changed what is looked at from here on.
-    woken_.store(false, std::memory_order_seq_cst);
+  if (watch_->wait(lines, most)) {
     // Whoever wakes this thread has launched something, or given room: lines go on that were paused.
     paused_.store(false, std::memory_order_seq_cst);
     for (std::size_t place = 0; place < size(); ++place)
       for (std::size_t lane = 0; place != place_ && lane < kLanes; ++lane)
         if (std::exchange(peers_[place]->in[lane].paused, false)) receive(place, lane);
   }
-  for (std::size_t i = 1; i < sockets.size() && !aborted_.load(); ++i) {
-    const auto [place, lane] = polled[i];
+  for (std::size_t i = 0; i < lines.size() && !aborted_.load(); ++i) {
+    const auto [place, lane] = watched[i];
     NetworkPeer& peer = *peers_[place];
-    if ((sockets[i].revents & POLLOUT) != 0) {
+    if (lines[i].can_write) {
       bool counted = false;
       (void)peer.lines[lane]->send(kSentByThread, counted);
       if (counted) bell_.ring();
     }
-    if ((sockets[i].revents & (POLLIN | POLLHUP | POLLERR)) != 0 && peer.in[lane].open && !peer.in[lane].paused)
-      receive(place, lane);
+    if (lines[i].can_read && peer.in[lane].open && !peer.in[lane].paused) receive(place, lane);
   }
 }
 
@@ -157,7 +153,9 @@ bool NetworkLines::place_frame(std::size_t place, std::size_t lane) {
   }
   if (head.kind == FrameHead::Kind::results) {
     if (lane != kResults) refuse(place, head);
-    line.place(place_of_results(place, head));
+    const auto results = place_of_results(place, head);
+    if (!results) return false;
+    line.place(*results);
     return true;
   }
   if (lane == kResults || !in.exchange || head.number != in.number || static_cast<std::size_t>(head.sequence) != lane ||
@@ -175,16 +173,16 @@ bool NetworkLines::place_frame(std::size_t place, std::size_t lane) {
   return true;
 }
 
-// Where results lie there were slices, which have gone.
-std::span<std::byte> NetworkLines::place_of_results(std::size_t place, const FrameHead& head) {
+// Where results lie there were slices, which have gone. None: that is not known yet.
+std::optional<std::span<std::byte>> NetworkLines::place_of_results(std::size_t place, const FrameHead& head) {
   NetworkPeer::Incoming& in = peers_[place]->in[kResults];
   if (head.sequence > Sequence::users) refuse(place, head);
   in.exchange = find(head.sequence, head.number);
   if (!in.exchange || head.piece >= in.exchange->results()) refuse(place, head);
   const NetworkExchange::Peer& peer = in.exchange->peer(place);
   const auto have_gone = [&] { return peer.slices_out.load(std::memory_order_seq_cst) > head.piece; };
-  // Who sends counts within the line's lock.
-  if (!have_gone()) (void)peers_[place]->lines[static_cast<std::size_t>(head.sequence)]->has_more();
+  if (!have_gone() && !peers_[place]->lines[static_cast<std::size_t>(head.sequence)]->all_counted() && !have_gone())
+    return std::nullopt;
   if (!have_gone() || peer.results_in.load(std::memory_order_relaxed) != head.piece) refuse(place, head);
   const std::span<std::byte> results = in.exchange->results_of(place, head.piece);
   if (results.size() != head.bytes) refuse(place, head);
@@ -293,10 +291,26 @@ void NetworkLines::end() noexcept {
     for (const auto& peer : peers_)
       for (std::size_t lane = 0; peer && lane < kLanes; ++lane) peer->lines[lane]->cut_all();
   }
-  if (failed) order_.clear();
+  if (failed) {
+    order_.clear();
+    let_go();
+  }
   let_go_.store(failed, std::memory_order_seq_cst);
   bell_.ring();
-  flush_all(failed ? kToldWithin : kLeave);
+  flush_all(failed && !watch_->polls() ? kToldWithin : kLeave);
+}
+
+void NetworkLines::let_go() noexcept {
+  const auto until = Clock::now() + kLetGo;
+  for (;; std::this_thread::yield()) {
+    bool has_let_go = true;
+    for (const auto& peer : peers_)
+      for (std::size_t lane = 0; peer && lane < kLanes; ++lane) has_let_go &= peer->lines[lane]->has_let_go();
+    if (has_let_go) return;
+    if (Clock::now() > until) break;
+  }
+  const std::lock_guard lock(mutex_);
+  watch_->give_up(reason_);
 }
 
 void NetworkLines::flush_all(std::chrono::milliseconds most) noexcept {

@@ -8,12 +8,9 @@
 #include <tutti/distributed/threads/spinning_wait.h>
 
 #include <fmt/ranges.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <system_error>
+#include <utility>
 
 namespace tutti {
 
@@ -42,16 +39,15 @@ bool BlockWindow::give_back(Block block) {
   return std::exchange(refused_, false);
 }
 
-NetworkLines::NetworkLines(std::vector<PeerLines> lines, Settings settings)
+NetworkLines::NetworkLines(GroupLines group, Settings settings)
     : settings_(std::move(settings)),
       place_(static_cast<std::size_t>(std::ranges::find(settings_.ranks, settings_.rank) - settings_.ranks.begin())),
-      wake_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
-  if (!wake_) raise("[network] no eventfd: {}", std::generic_category().message(errno));
-  for (std::size_t place = 0; place < lines.size(); ++place) {
+      watch_(std::move(group.watch)) {
+  for (std::size_t place = 0; place < group.lines.size(); ++place) {
     auto& peer = peers_.emplace_back();
     if (place == place_) continue;
     peer = std::make_unique<NetworkPeer>();
-    peer->lines = std::move(lines[place]);
+    peer->lines = std::move(group.lines[place]);
     for (NetworkPeer::Incoming& in : peer->in) in.window.set_size(settings_.window_pieces);
   }
   thread_ = start_thread<SyncError>("network", [this] { run(); });
@@ -62,12 +58,6 @@ NetworkLines::~NetworkLines() {
   parked_.ring();
   wake();
   thread_.join();
-}
-
-void NetworkLines::wake() noexcept {
-  if (woken_.exchange(true, std::memory_order_seq_cst)) return;
-  const std::uint64_t one = 1;
-  (void)!::write(wake_.get(), &one, sizeof one);
 }
 
 std::shared_ptr<NetworkExchange> NetworkLines::find(Sequence sequence, std::uint32_t number) const {
@@ -162,6 +152,7 @@ bool NetworkLines::all_reached(const Reached& reached) const {
 void NetworkLines::wait(const Reached& reached, const Progress& progress, bool serves,
                         const std::function<std::string()>& what, const std::function<void()>& help) noexcept {
   const auto over = [&] { return all_reached(reached); };
+  serves |= watch_->polls();
   if (over()) return;
   help();
   if (!serves && settings_.spins ? spin_until(over) : over()) return;

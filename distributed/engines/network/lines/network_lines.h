@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <tutti/backend/process/owned_descriptor.h>
 #include <tutti/distributed/engines/network/lines/doorbell.h>
 #include <tutti/distributed/engines/network/lines/network_peer.h>
 #include <tutti/distributed/engines/network/lines/send_order.h>
@@ -14,6 +13,8 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -39,8 +40,7 @@ class NetworkLines {
     bool spins = false;                 ///< true if cores are free while others are waited for
   };
 
-  /// `lines`: by the place of their rank.
-  NetworkLines(std::vector<PeerLines> lines, Settings);
+  NetworkLines(GroupLines, Settings);
   ~NetworkLines();  ///< takes leave; what was sent goes out first, for 2 s at most
   NetworkLines(const NetworkLines&) = delete;
   NetworkLines& operator=(const NetworkLines&) = delete;
@@ -94,23 +94,25 @@ class NetworkLines {
   void poll_lines(std::chrono::milliseconds most);
   void receive(std::size_t place, std::size_t lane);
   bool place_frame(std::size_t place, std::size_t lane);
-  std::span<std::byte> place_of_results(std::size_t place, const FrameHead&);
+  std::optional<std::span<std::byte>> place_of_results(std::size_t place, const FrameHead&);
   void take_frame(std::size_t place, std::size_t lane);
   bool take_announcement(std::size_t place, std::size_t lane);
   void line_ended(std::size_t place, std::size_t lane, std::string_view how);
   void judge_broken();
   void end() noexcept;
+  void let_go() noexcept;
   void flush_all(std::chrono::milliseconds most) noexcept;
   [[noreturn]] void refuse(std::size_t place, const FrameHead&) const;
 
   std::shared_ptr<NetworkExchange> find(Sequence, std::uint32_t number) const;
-  void wake() noexcept;
+  void wake() noexcept { watch_->wake(); }
   std::string ranks_behind(const Reached&) const;
   bool waits_for_gone(const Reached&) const;
   std::uint64_t come_so_far(const Reached&, const Progress&) const;
 
   Settings settings_;
   std::size_t place_;
+  std::unique_ptr<LineWatch> watch_;
   std::vector<std::unique_ptr<NetworkPeer>> peers_;  // indexed by place; none at this process's own
   std::mutex turn_;                                  // held by who serves the lines
   std::atomic<int> waiting_{0};                      // number of those who serve in the thread's place, or are about to
@@ -128,8 +130,6 @@ class NetworkLines {
   std::atomic<bool> let_go_{false};  // no memory of requests is used any more
   std::atomic<bool> paused_{false};  // some line is
 
-  OwnedDescriptor wake_;
-  std::atomic<bool> woken_{false};
   std::thread thread_;  // owned and joined here
 };
 

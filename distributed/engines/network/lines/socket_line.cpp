@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <tutti/distributed/engines/network/lines/frame_line.h>
+#include <tutti/distributed/engines/network/lines/socket_line.h>
 
 #include <linux/sockios.h>
 #include <poll.h>
@@ -49,24 +49,24 @@ class Parts {
 
 }  // namespace
 
-FrameLine::FrameLine(OwnedDescriptor socket, FrameCipher::Kind kind, const FrameCipher::Key& sends,
-                     const FrameCipher::Key& receives)
+SocketLine::SocketLine(OwnedDescriptor socket, FrameCipher::Kind kind, const FrameCipher::Key& sends,
+                       const FrameCipher::Key& receives)
     : socket_(std::move(socket)), out_(kind, sends), in_(kind, receives) {}
 
-void FrameLine::put(OutgoingFrame frame) {
+void SocketLine::put(OutgoingFrame frame) {
   const std::lock_guard lock(mutex_);
   if (cut_) return;
   if (!frame.own.empty()) frame.parts = {std::span<const std::byte>(frame.own)};
   queue_.push_back(std::move(frame));
 }
 
-bool FrameLine::has_more() const {
+bool SocketLine::has_more() const {
   const std::lock_guard lock(mutex_);
   return !queue_.empty();
 }
 
 // Encrypted frames go one by one, in their sealed form; plain ones together, from where they lie.
-FrameLine::Flow FrameLine::send(std::size_t most, bool& counted) {
+FrameLine::Flow SocketLine::send(std::size_t most, bool& counted) {
   const std::lock_guard lock(mutex_);
   for (std::size_t all = 0; !queue_.empty();) {
     if (all >= most) return Flow::waiting;
@@ -109,7 +109,13 @@ FrameLine::Flow FrameLine::send(std::size_t most, bool& counted) {
   return Flow::idle;
 }
 
-void FrameLine::cut(OutgoingFrame last) {
+// Who sends counts within the lock.
+bool SocketLine::all_counted() {
+  const std::lock_guard lock(mutex_);
+  return true;
+}
+
+void SocketLine::cut(OutgoingFrame last) {
   const std::lock_guard lock(mutex_);
   cut_ = true;
   if (queue_.size() > 1) queue_.erase(queue_.begin() + 1, queue_.end());
@@ -127,22 +133,22 @@ void FrameLine::cut(OutgoingFrame last) {
   queue_.back().parts = {std::span<const std::byte>(queue_.back().own)};
 }
 
-void FrameLine::cut_all() noexcept {
+void SocketLine::cut_all() noexcept {
   const std::lock_guard lock(mutex_);
   cut_ = true;
   queue_.clear();
 }
 
-std::size_t FrameLine::unsent() const {
+std::size_t SocketLine::unsent() {
   pollfd socket{socket_.get(), 0, 0};
   if (poll(&socket, 1, 0) > 0 && (socket.revents & POLLERR) != 0) return 0;  // nobody takes it any more
   int bytes = 0;
   return ioctl(socket_.get(), SIOCOUTQ, &bytes) == 0 && bytes > 0 ? static_cast<std::size_t>(bytes) : 0;
 }
 
-void FrameLine::shut() noexcept { ::shutdown(socket_.get(), SHUT_WR); }
+void SocketLine::shut() noexcept { ::shutdown(socket_.get(), SHUT_WR); }
 
-FrameLine::Read FrameLine::read() {
+FrameLine::Read SocketLine::read() {
   for (;;) {
     if (!has_head_) {
       if (received_ == sizeof head_) {
@@ -168,13 +174,13 @@ FrameLine::Read FrameLine::read() {
   }
 }
 
-void FrameLine::place(std::span<std::byte> target) {
+void SocketLine::place(std::span<std::byte> target) {
   target_ = target;
   placed_ = true;
   if (in_.encrypts()) sealed_in_.resize(head_.bytes + FrameCipher::kTag);
 }
 
-void FrameLine::next() {
+void SocketLine::next() {
   has_head_ = false;
   placed_ = false;
   received_ = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <tutti/distributed/engines/network/lines/frame_line.h>
+#include <tutti/distributed/engines/network/lines/socket_line.h>
 
 #include <doctest/doctest.h>
 
@@ -22,8 +22,8 @@ struct Pair {
     FrameCipher::Key one{};
     FrameCipher::Key other{};
     other[0] = 1;
-    sends = std::make_unique<FrameLine>(OwnedDescriptor(ends[0]), kind, one, other);
-    receives = std::make_unique<FrameLine>(OwnedDescriptor(ends[1]), kind, other, one);
+    sends = std::make_unique<SocketLine>(OwnedDescriptor(ends[0]), kind, one, other);
+    receives = std::make_unique<SocketLine>(OwnedDescriptor(ends[1]), kind, other, one);
   }
   std::unique_ptr<FrameLine> sends;
   std::unique_ptr<FrameLine> receives;
