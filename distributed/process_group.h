@@ -20,6 +20,9 @@ enum class ProcessEngine : std::uint8_t {
   /// devices: NCCL.
   automatic,
   network,  ///< connections between all processes, also of one host, for all if one asks for it; of CPU devices only
+  /// MPI, of processes that mpirun has started and that all ask for it; of CPU devices only. Nothing is encrypted, and a
+  /// lost process ends the job. A program that initialises MPI itself does that first, for MPI_THREAD_MULTIPLE.
+  mpi,
 };
 
 struct ProcessOptions {
@@ -27,7 +30,7 @@ struct ProcessOptions {
   std::chrono::milliseconds silence{2'000};      ///< time after which a process that says nothing counts as lost
   ProcessEngine engine = ProcessEngine::automatic;
   /// False: what goes between hosts is readable and changeable by who is on the way. Connections prove the job's secret
-  /// all the same. The same for all processes.
+  /// all the same. The same for all processes. Says nothing about MPI's own connections.
   bool encrypt = true;
 };
 
@@ -37,7 +40,8 @@ class ProcessGroup {
  public:
   /// Reads this process's place from what launchers set (launch_place), and waits for the others; alone if nothing is
   /// set. Throws Error: what launch_place throws; for what ControlChannel throws, naming the ranks that did not come or
-  /// differ; where the library was built without libzmq and libsodium and there are others.
+  /// differ; where the library was built without libzmq and libsodium and there are others; where it is alone, asks for
+  /// MPI, and mpirun has not started it.
   static ProcessGroup from_environment(const ProcessOptions& options = {});
   ProcessGroup(const LaunchPlace&, const ProcessOptions&);
   ProcessGroup(ProcessGroup&&) noexcept;
@@ -48,7 +52,7 @@ class ProcessGroup {
   int size() const noexcept;
   bool alone() const noexcept { return size() == 1; }
   int local_rank() const noexcept;  ///< number among the processes of its host, as the launcher has told; else 0
-  /// Name of the engine that reduces between the processes: "shared memory", "network" or "NCCL"; "none" before
+  /// Name of the engine that reduces between the processes: "shared memory", "network", "MPI" or "NCCL"; "none" before
   /// `connect`.
   const char* engine() const noexcept;
 
@@ -60,7 +64,7 @@ class ProcessGroup {
   /// time after which the engine gives up a process that does not come to a reduction. Throws DeviceError
   /// for two CUDA devices on one GPU; SyncError for no devices; devices of several kinds, or of one that no engine
   /// connects, naming them and their ranks; a process that does not come in time or has other options, naming it; what
-  /// NCCL says of CUDA devices; a second call.
+  /// NCCL says of CUDA devices; where MPI is asked for, a process that cannot use it or does not ask; a second call.
   Connection connect(std::span<const Device>, std::chrono::milliseconds patience);
 
  private:

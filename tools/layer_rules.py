@@ -91,6 +91,7 @@ THIRD_PARTY = (
     (("nccl*",), ("distributed/engines/nccl/*",)),
     (("nlohmann/*",), ("exchange/*", "train/*", "examples/*")),
     (("zmq.h",), ("distributed/processes/*",)),
+    (("mpi.h",), ("distributed/engines/network/mpi/*",)),
     (("sodium.h",), ("distributed/processes/*", "distributed/engines/network/*")),
     (("zlib.h",), ("exchange/*", "train/*", "examples/*")),
     (("CLI/*",), ("command/*", "examples/*")),

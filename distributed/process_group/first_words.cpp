@@ -23,7 +23,8 @@ struct Head {
   FirstWords::Identity memory;
   std::uint64_t array_addresses;
   std::uint16_t port;
-  std::uint16_t wants_network;
+  std::uint8_t engine;
+  std::uint8_t mpi;
   std::uint32_t kind;
   GpuMeeting gpus;
 };
@@ -68,7 +69,8 @@ FirstWords::Bytes FirstWords::bytes() const {
                   memory,
                   array_addresses,
                   port,
-                  static_cast<std::uint16_t>(wants_network ? 1 : 0),
+                  static_cast<std::uint8_t>(engine),
+                  static_cast<std::uint8_t>(mpi),
                   static_cast<std::uint32_t>(kind),
                   gpus};
   Bytes bytes(sizeof head + devices.size() * sizeof(std::uint16_t));
@@ -90,7 +92,12 @@ std::vector<FirstWords> FirstWords::read(std::span<const Bytes> by_rank) {
     words.memory = head.memory;
     words.array_addresses = head.array_addresses;
     words.port = head.port;
-    words.wants_network = head.wants_network != 0;
+    if (head.engine > static_cast<std::uint8_t>(ProcessEngine::mpi) ||
+        head.mpi > static_cast<std::uint8_t>(MpiTrouble::finished))
+      raise<SyncError>("[sync] rank {} asks for engine {}, which no process of this version has", all.size() - 1,
+                       head.engine);
+    words.engine = static_cast<ProcessEngine>(head.engine);
+    words.mpi = static_cast<MpiTrouble>(head.mpi);
     if (head.kind > static_cast<std::uint32_t>(DeviceKind::cuda))
       raise<SyncError>("[sync] rank {} has devices of kind {}, which no process of this version has", all.size() - 1,
                        head.kind);
@@ -114,9 +121,24 @@ std::size_t FirstWords::addresses(std::span<const FirstWords> all) {
   return static_cast<std::size_t>(std::ranges::min(all, {}, &FirstWords::array_addresses).array_addresses);
 }
 
+bool FirstWords::use_mpi(std::span<const FirstWords> all) {
+  const auto asks = [](const FirstWords& each) { return each.engine == ProcessEngine::mpi; };
+  const auto who = std::ranges::find_if(all, asks);
+  if (who == all.end()) return false;
+  if (const auto other = std::ranges::find_if_not(all, asks); other != all.end())
+    raise<SyncError>("[sync] rank {} asks for ProcessEngine::mpi and rank {} does not: all processes do, or none",
+                     who - all.begin(), other - all.begin());
+  const auto without = std::ranges::find_if(all, [](const auto& each) { return each.mpi != MpiTrouble::none; });
+  if (without != all.end())
+    raise<SyncError>("[sync] ProcessEngine::mpi: rank {} cannot use MPI: {}", without - all.begin(),
+                     text_of(without->mpi));
+  return true;
+}
+
 bool FirstWords::share_memory(std::span<const FirstWords> all) {
-  return std::ranges::all_of(
-      all, [&](const FirstWords& each) { return !each.wants_network && each.memory == all.front().memory; });
+  return std::ranges::all_of(all, [&](const FirstWords& each) {
+    return each.engine == ProcessEngine::automatic && each.memory == all.front().memory;
+  });
 }
 
 }  // namespace tutti

@@ -3,6 +3,8 @@
 
 #include <tutti/backend/device.h>
 #include <tutti/distributed/engines/connect_gpus.h>
+#include <tutti/distributed/engines/network/mpi/mpi_runtime.h>
+#include <tutti/distributed/process_group.h>
 #include <tutti/distributed/processes/process_link.h>
 
 #include <array>
@@ -22,7 +24,8 @@ struct FirstWords {
   Identity memory{};                     ///< the same for processes that can share memory
   std::uint64_t array_addresses = 0;     ///< most bytes of addresses that it can have for each process's arrays
   std::uint16_t port = 0;                ///< door for connections of the network engine
-  bool wants_network = false;            ///< it asks for that engine
+  ProcessEngine engine{};                ///< the one that it asks for
+  MpiTrouble mpi{};                      ///< reason why it cannot use MPI, where it asks for that
   GpuMeeting gpus{};                     ///< rank 0's connects all CUDA devices
   DeviceKind kind = DeviceKind::cpu;     ///< kind of its devices
   std::vector<std::uint16_t> devices;    ///< their indices, one or more
@@ -34,6 +37,8 @@ struct FirstWords {
   static std::vector<FirstWords> read(std::span<const Bytes> by_rank);
   /// Throws SyncError, naming two ranks, for devices of two kinds.
   static void require_one_kind(std::span<const FirstWords>);
+  /// True if all ask for MPI, and can use it. Throws SyncError naming a rank where only some ask, or one cannot.
+  static bool use_mpi(std::span<const FirstWords>);
   /// Whether all can share memory, and none asks for the network.
   static bool share_memory(std::span<const FirstWords>);
   /// The bytes of addresses that all of them can have for each process's arrays.

@@ -4,6 +4,8 @@
 #include <tutti/backend/error.h>
 #include <tutti/distributed/communicator.h>
 #include <tutti/distributed/engines/connect_gpus.h>
+#include <tutti/distributed/engines/network/mpi/connect_mpi.h>
+#include <tutti/distributed/engines/network/mpi/mpi_runtime.h>
 #include <tutti/distributed/engines/network/network_communicator.h>
 #include <tutti/distributed/engines/shared_memory/shared_memory_communicator.h>
 #include <tutti/distributed/gradient_sync.h>
@@ -18,6 +20,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <numeric>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -66,6 +70,8 @@ struct ProcessGroup::State {
   };
 
   State(const LaunchPlace& its_place, const ProcessOptions& its_options) : place(its_place), options(its_options) {
+    if (place.alone() && options.engine == ProcessEngine::mpi && !started_by_mpirun())
+      raise<SyncError>("[sync] ProcessEngine::mpi: this process cannot use MPI: {}", text_of(MpiTrouble::no_mpirun));
     if (place.alone()) return;
     channel = std::make_shared<ControlChannel>(
         place, secret, ControlOptions{.rendezvous = options.rendezvous, .silence = options.silence});
@@ -112,8 +118,9 @@ void ProcessGroup::State::check(std::span<const Device> devices) const {
       raise<SyncError>("[sync] rank {} has {} and {}: a group has devices of one kind", place.rank, to_string(first),
                        to_string(device));
   }
-  if (first.kind == DeviceKind::cuda && options.engine == ProcessEngine::network)
-    raise<SyncError>("[sync] ProcessEngine::network connects CPU devices, not {}", to_string(first));
+  if (first.kind == DeviceKind::cuda && options.engine != ProcessEngine::automatic)
+    raise<SyncError>("[sync] ProcessEngine::{} connects CPU devices, not {}",
+                     options.engine == ProcessEngine::mpi ? "mpi" : "network", to_string(first));
 }
 
 ProcessGroup::State::Meeting ProcessGroup::State::meet(const FirstWords& own) const {
@@ -131,15 +138,19 @@ ProcessGroup::State::Meeting ProcessGroup::State::meet(const FirstWords& own) co
 
 ProcessGroup::Connection ProcessGroup::State::connect_cpus(std::span<const Device> devices,
                                                            std::chrono::milliseconds patience) {
-  const DataDoor door(address_of(place.rank));
+  const bool asks_for_mpi = options.engine == ProcessEngine::mpi;
+  std::optional<DataDoor> door;
+  if (!asks_for_mpi) door.emplace(address_of(place.rank));
   FirstWords own = FirstWords::of_this_process(devices);
-  own.port = static_cast<std::uint16_t>(door.port());
-  own.wants_network = options.engine == ProcessEngine::network;
+  own.port = static_cast<std::uint16_t>(door ? door->port() : 0);
+  own.engine = options.engine;
+  own.mpi = asks_for_mpi ? MpiRuntime::instance().trouble() : MpiTrouble::none;
   own.array_addresses = addresses_for_gradients(static_cast<std::size_t>(place.size));
   auto [link, words, members] = meet(own);
   const std::string run = place.job + hexadecimal(words[0].nonce);
   const auto look_around = [&link = *link] { link.require_all(); };  // who has died since comes no more
-  if (FirstWords::share_memory(words)) {
+  const bool over_mpi = FirstWords::use_mpi(words);
+  if (!over_mpi && FirstWords::share_memory(words)) {
     auto shared = SharedMemoryCommunicator::connect(memory_name(run), kEpoch, members, place.rank,
                                                     {.array_bytes = FirstWords::addresses(words),
                                                      .patience = patience,
@@ -149,14 +160,26 @@ ProcessGroup::Connection ProcessGroup::State::connect_cpus(std::span<const Devic
     auto over_memory = std::make_unique<MemoryLink>(std::move(link), shared->words());
     return {std::move(shared), std::move(over_memory)};
   }
-  auto network = std::make_unique<NetworkCommunicator>(network_meeting(run, words), door, members,
-                                                       NetworkOptions{.encrypt = options.encrypt,
-                                                                      .patience = patience,
-                                                                      .grace = kVerdict,
-                                                                      .meeting = options.rendezvous,
-                                                                      .look_around = look_around});
-  engine = "network";
-  return {std::move(network), std::move(link)};
+  const auto processes = static_cast<std::size_t>(place.size);
+  NetworkOptions network{.encrypt = options.encrypt,
+                         .patience = patience,
+                         .grace = kVerdict,
+                         .meeting = options.rendezvous,
+                         .look_around = look_around};
+  if (!over_mpi) {
+    auto over_sockets = std::make_unique<NetworkCommunicator>(network_meeting(run, words), *door, members, network);
+    engine = "network";
+    return {std::move(over_sockets), std::move(link)};
+  }
+  network.piece_bytes = mpi_piece_bytes(processes);
+  auto lines =
+      connect_mpi({words[0].nonce, processes, place.rank, network.piece_bytes}, options.rendezvous, look_around);
+  std::vector<int> ranks(processes);
+  std::iota(ranks.begin(), ranks.end(), 0);
+  auto mpi =
+      std::make_unique<NetworkCommunicator>(std::move(lines), std::move(ranks), place.rank, kEpoch, members, network);
+  engine = "MPI";
+  return {std::move(mpi), std::move(link)};
 }
 
 ProcessGroup::Connection ProcessGroup::State::connect_gpus(std::span<const Device> devices,

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// One rank of a job, as launchers start it: training_process DEVICES STEPS automatic|network|plain FIRST [RANK SIZE
-// STEPS]. FIRST is the number of its first device, for data. TRAINED_WAY in the environment: "optimizer_state" or
-// "gradients", what is sharded, "double_buffered", or "compressed". Prints "digest N" at its end, "step N" after every
-// hundred steps, or "error: TEXT". TRAINED_SILENCE: ProcessOptions::silence in milliseconds. After that it trains anew
-// in another job as that rank, if one is given; else it ends with status 1.
+// One rank of a job, as launchers start it: training_process DEVICES STEPS automatic|network|plain|mpi FIRST [RANK SIZE
+// STEPS]. FIRST is the number of its first device, for data; "by_rank": as many for each lower rank. TRAINED_WAY in the
+// environment: "optimizer_state" or "gradients", what is sharded, "double_buffered", or "compressed". Prints "digest N"
+// at its end, "step N" after every hundred steps, or "error: TEXT". TRAINED_SILENCE: ProcessOptions::silence in
+// milliseconds. After that it trains anew in another job as that rank, if one is given; else it ends with status 1.
 #include <tutti/tests/distributed/processes/training_process.h>
 
 #include <tutti/distributed/process_group.h>
@@ -47,7 +47,9 @@ void train(const LaunchPlace& place, std::size_t devices, int steps, const std::
   const char* const silence = std::getenv("TRAINED_SILENCE");
   ProcessGroup processes(place, {.rendezvous = std::chrono::seconds(60),
                                  .silence = std::chrono::milliseconds(silence == nullptr ? 2000 : std::stoi(silence)),
-                                 .engine = engine == "automatic" ? ProcessEngine::automatic : ProcessEngine::network,
+                                 .engine = engine == "automatic" ? ProcessEngine::automatic
+                                           : engine == "mpi"     ? ProcessEngine::mpi
+                                                                 : ProcessEngine::network,
                                  .encrypt = engine != "plain"});
   std::vector<Device> own;
   for (std::size_t i = 0; i < devices; ++i) own.push_back(cpu(static_cast<std::uint16_t>(i)));
@@ -81,7 +83,9 @@ int main(int count, char** arguments) {
   std::setvbuf(stdout, nullptr, _IOLBF, 0);
   if (count != 5 && count != 8) return 2;
   const std::size_t devices = std::stoul(arguments[1]);
-  const std::size_t first = std::stoul(arguments[4]);
+  const bool is_by_rank = arguments[4] == std::string("by_rank");
+  const std::size_t first =
+      is_by_rank ? devices * static_cast<std::size_t>(launch_place().rank) : std::stoul(arguments[4]);
   const auto is_trained = [&](const LaunchPlace& place, const char* steps) {
     try {
       train(place, devices, std::stoi(steps), arguments[3], first);

@@ -18,6 +18,7 @@ namespace {
 
 constexpr std::size_t kSentByThread = 1 << 20;         // bytes of one line, before another one's turn
 constexpr std::size_t kFramesInTurn = 8;               // number of one line's, before another one's turn
+constexpr std::size_t kLargeFrame = 64 << 10;          // bytes that are better used, while near, than left for more
 constexpr std::chrono::milliseconds kLook{50};         // between looks at connections that have ended
 constexpr int kLooks = 20;                             // a millisecond apart, while others serve; then it sleeps
 constexpr std::chrono::milliseconds kParked{100};      // the longest such sleep
@@ -121,8 +122,8 @@ void NetworkLines::receive(std::size_t place, std::size_t lane) {
         break;
       case FrameLine::Read::frame:
         take_frame(place, lane);
+        frames += watch_->polls() && line.head().bytes > kLargeFrame ? kFramesInTurn : 1;
         line.next();
-        ++frames;
         if (in.told && !take_announcement(place, lane)) return;
         break;
       case FrameLine::Read::end: return line_ended(place, lane, "has ended");

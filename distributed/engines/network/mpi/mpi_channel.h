@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <tutti/distributed/engines/network/mpi/mpi_runtime.h>
+
+#include <cstddef>
+#include <mutex>
+#include <span>
+#include <string>
+
+namespace tutti {
+
+/// The communicator of one group of processes. MPI's calls are made one at a time in the whole process. An error is
+/// said once, by whoever meets it first, and makes all later calls fail. Never freed: messages of an end may still come
+/// for it. Thread-safe; each request belongs to whoever has begun it.
+class MpiChannel {
+ public:
+  using Clock = MpiRuntime::Clock;
+
+  /// Makes a communicator of all processes, which all call, and which have to be as many as `processes`. MPI runs.
+  /// Throws SyncError for an error of MPI or after the deadline, and what `look_around` throws.
+  MpiChannel(MpiRuntime&, std::size_t processes, Clock::time_point deadline, const std::function<void()>& look_around);
+  MpiChannel(const MpiChannel&) = delete;
+  MpiChannel& operator=(const MpiChannel&) = delete;
+
+  int rank() const noexcept { return rank_; }  ///< MPI's, of this process
+  MpiRuntime& runtime() noexcept { return runtime_; }
+
+  // False: MPI has failed.
+  bool send(int rank, int tag, std::span<const std::byte>, MpiRequest&) noexcept;
+  bool receive(int rank, int tag, std::span<std::byte>, MpiRequest&) noexcept;
+  /// Looks how far those are that are active; `look_once`: for all of them together.
+  bool test(MpiRequest&) noexcept;
+  bool test_some(std::span<MpiRequest* const>) noexcept;
+  /// Ends a receive for which nothing has come; returns when its memory is not used any more. False: it is.
+  bool cancel(MpiRequest&) noexcept;
+  void abort() noexcept;  ///< ends the job
+
+  /// Waits for requests. Throws as the constructor does; `what`: "..." for errors.
+  void wait(std::span<MpiRequest>, Clock::time_point deadline, const std::function<void()>& look_around,
+            const char* what);
+  std::string error() const;  ///< text of what MPI has said; "" for nothing
+
+ private:
+  bool check(int error) noexcept;  // is called with the calls' mutex
+
+  MpiRuntime& runtime_;
+  MpiHandle* communicator_;  // never freed, as MPI may still write to it
+  int rank_ = 0;
+  int error_ = 0;  // guarded by the calls' mutex
+};
+
+}  // namespace tutti

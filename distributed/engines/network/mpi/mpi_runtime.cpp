@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tutti/distributed/engines/network/mpi/mpi_runtime.h>
+
+#include <tutti/backend/error.h>
+#include <tutti/backend/process/start_thread.h>
+
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+
+namespace tutti {
+
+namespace {
+
+constexpr std::chrono::milliseconds kLookAround{50};
+constexpr std::chrono::seconds kEndOfFailed{10};
+
+// What launchers of MPI set: Open MPI's, MPICH's and its relatives', and SLURM's with PMIx.
+constexpr const char* kVariables[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_RANK"};
+
+std::string plugin_file() {
+  const char* const folder = secure_getenv("TUTTI_PLUGINS");
+  return std::string(folder == nullptr ? TUTTI_PLUGIN_FOLDER : folder) + "/tutti_mpi.so";
+}
+
+// Stays loaded. MPI's own plugins find its symbols.
+MpiCalls* load_calls() {
+  void* const library = dlopen(plugin_file().c_str(), RTLD_NOW | RTLD_GLOBAL);
+  void* const entry = library == nullptr ? nullptr : dlsym(library, kMpiEntry);
+  return entry == nullptr ? nullptr : reinterpret_cast<MpiEntry>(entry)();
+}
+
+}  // namespace
+
+bool started_by_mpirun() {
+  return std::ranges::any_of(kVariables, [](const char* name) { return std::getenv(name) != nullptr; });
+}
+
+std::string text_of(MpiTrouble trouble) {
+  switch (trouble) {
+    case MpiTrouble::none: break;
+    case MpiTrouble::no_mpirun: return "mpirun did not start it";
+    case MpiTrouble::no_plugin:
+      return "it has no tutti_mpi.so: the library was built without MPI (-Dmpi), or lies elsewhere (TUTTI_PLUGINS)";
+    case MpiTrouble::few_threads: return "the program has initialised MPI, for less than MPI_THREAD_MULTIPLE";
+    case MpiTrouble::finished: return "the program has finalised MPI";
+  }
+  return "nothing";
+}
+
+/// Ends MPI when the program ends.
+struct MpiAtExit {
+  ~MpiAtExit() { MpiRuntime::instance().end(); }
+};
+
+// Never destroyed: its thread may outlive a program that does not wait for others.
+MpiRuntime& MpiRuntime::instance() {
+  static MpiRuntime& runtime = *new MpiRuntime;
+  return runtime;
+}
+
+MpiTrouble MpiRuntime::trouble() noexcept try {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!std::exchange(looked_, true)) calls_ = load_calls();
+    if (calls_ == nullptr) return started_by_mpirun() ? MpiTrouble::no_plugin : MpiTrouble::no_mpirun;
+    if (started_) return MpiTrouble::none;
+  }
+  const std::lock_guard lock(calls_mutex_);
+  switch (calls_->state()) {
+    case MpiCalls::State::not_started: return started_by_mpirun() ? MpiTrouble::none : MpiTrouble::no_mpirun;
+    case MpiCalls::State::finished: return MpiTrouble::finished;
+    case MpiCalls::State::running: break;
+  }
+  return calls_->threads() == MpiCalls::Threads::multiple ? MpiTrouble::none : MpiTrouble::few_threads;
+} catch (...) {
+  return MpiTrouble::no_plugin;
+}
+
+void MpiRuntime::start(Clock::time_point deadline, const std::function<void()>& look_around) {
+  static const MpiAtExit at_exit;
+  std::unique_lock lock(mutex_);
+  if (!thread_.joinable()) {
+    const std::lock_guard calling(calls_mutex_);
+    if (calls_->state() == MpiCalls::State::running) return;  // the program's own
+    thread_ = start_thread<SyncError>("mpi", [this] { run(); });
+  }
+  while (!started_) {
+    lock.unlock();
+    if (look_around) look_around();
+    lock.lock();
+    if (Clock::now() > deadline) raise<SyncError>("[mpi] other processes did not come to MPI_Init_thread in time");
+    changed_.wait_for(lock, kLookAround, [this] { return started_; });
+  }
+  const std::lock_guard calling(calls_mutex_);
+  if (error_ != 0) raise<SyncError>("[mpi] MPI_Init_thread failed with error {}", error_);
+  if (calls_->threads() < MpiCalls::Threads::serialized)
+    raise<SyncError>("[mpi] this MPI has less than MPI_THREAD_SERIALIZED, which the engine needs");
+}
+
+void MpiRuntime::run() noexcept {
+  const int error = calls_->start(MpiCalls::Threads::serialized);  // nobody else calls before this has ended
+  std::unique_lock lock(mutex_);
+  started_ = true;
+  error_ = error;
+  changed_.notify_all();
+  changed_.wait(lock, [this] { return stopping_; });
+  lock.unlock();
+  if (error == 0) {
+    const std::lock_guard calling(calls_mutex_);
+    calls_->finish();
+  }
+  lock.lock();
+  ended_ = true;
+  changed_.notify_all();
+}
+
+// Another process that is lost ends the job, this one too: so a wait for all of them ends.
+void MpiRuntime::end() noexcept {
+  std::unique_lock lock(mutex_);
+  if (!thread_.joinable()) return;
+  stopping_ = true;
+  changed_.notify_all();
+  const auto over = [this] { return ended_; };
+  if (failed_ || !started_)
+    changed_.wait_for(lock, kEndOfFailed, over);
+  else
+    changed_.wait(lock, over);
+  const bool has_ended = ended_;
+  lock.unlock();
+  has_ended ? thread_.join() : thread_.detach();
+}
+
+void MpiRuntime::set_failed() noexcept {
+  const std::lock_guard lock(mutex_);
+  failed_ = true;
+}
+
+}  // namespace tutti

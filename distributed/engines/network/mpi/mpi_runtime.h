@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <tutti/distributed/engines/network/mpi/mpi_calls.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <thread>
+
+namespace tutti {
+
+/// Reason why a process cannot use MPI.
+enum class MpiTrouble : std::uint8_t {
+  none,
+  no_mpirun,    ///< mpirun did not start it
+  no_plugin,    ///< the plugin is not there: the library was built without MPI
+  few_threads,  ///< the program has initialised MPI for fewer threads than MPI_THREAD_MULTIPLE
+  finished,     ///< the program has finalised MPI
+};
+
+/// "mpirun did not start it", for errors.
+std::string text_of(MpiTrouble);
+
+/// Whether a launcher of MPI has started this process, as it says in the environment.
+bool started_by_mpirun();
+
+/// MPI in this process. The plugin is loaded when it is first asked for; MPI is initialised once, by a thread that also
+/// finalises it when the program ends, unless the program has done that itself. Thread-safe.
+class MpiRuntime {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  static MpiRuntime& instance();
+
+  /// Says whether MPI can be used; looks for the plugin in the folder that TUTTI_PLUGINS names, else where it was
+  /// installed. Waits for nobody.
+  MpiTrouble trouble() noexcept;
+  /// Returns when MPI runs; all processes call it. Only without trouble. Throws SyncError after the deadline, for an
+  /// error of MPI, and for an MPI that allows too few threads; and what `look_around` throws, which is called now and
+  /// then.
+  void start(Clock::time_point deadline, const std::function<void()>& look_around);
+
+  /// MPI's calls, made while the mutex is held.
+  MpiCalls& calls() noexcept { return *calls_; }
+  std::mutex& calls_mutex() noexcept { return calls_mutex_; }
+  /// Says that a group has failed: other processes may not come to the end of MPI, so that this one waits for them no
+  /// longer than 10 s when the program ends. MPI then ends the job.
+  void set_failed() noexcept;
+
+ private:
+  MpiRuntime() = default;
+  void run() noexcept;
+  void end() noexcept;  // called by whoever ends the program
+  friend struct MpiAtExit;
+
+  std::mutex calls_mutex_;
+  MpiCalls* calls_ = nullptr;  // set by the first who asks, before anybody calls
+
+  std::mutex mutex_;  // guards what follows
+  std::condition_variable changed_;
+  bool looked_ = false;
+  bool started_ = false;
+  int error_ = 0;  // MPI's, of its start
+  bool stopping_ = false;
+  bool ended_ = false;
+  bool failed_ = false;
+  std::thread thread_;  // owned here, joined by end()
+};
+
+}  // namespace tutti
