@@ -163,4 +163,17 @@ TEST_CASE("group_processes: a stopped process is named by all others, and hears 
   }
 }
 
+TEST_CASE("group_processes: MPI is refused by every process where mpirun did not start it") {
+  CHECK_THROWS_WITH_AS(ProcessGroup({}, {.engine = ProcessEngine::mpi}),
+                       "[sync] ProcessEngine::mpi: this process cannot use MPI: mpirun did not start it", SyncError);
+  const int port = free_port();
+  std::vector<std::unique_ptr<TrainingRank>> job;
+  for (const std::size_t rank : {0, 1})
+    job.push_back(std::make_unique<TrainingRank>(
+        RankStart{.rank = rank, .ranks = 2, .port = port, .steps = 1, .engine = "mpi", .first = rank}));
+  for (const auto& rank : job)
+    CHECK(rank->line({"digest", "error"}) ==
+          "error: [sync] ProcessEngine::mpi: rank 0 cannot use MPI: mpirun did not start it");
+}
+
 TEST_SUITE_END();
