@@ -35,7 +35,8 @@ class Rank {
   explicit Rank(int rank) : rank_(rank), gradient_(Array::full({kMostBytes / 4}, 1.0, DType::f32, cpu(0))) {
     synchronize(cpu(0));
     engines_[0] = std::make_unique<NetworkCommunicator>(
-        connect_mpi({.run = {}, .processes = 2, .rank = rank, .piece_bytes = mpi_piece_bytes(2)},
+        connect_mpi(MpiRuntime::instance(),
+                    {.run = {}, .processes = 2, .rank = rank, .piece_bytes = mpi_piece_bytes(2)},
                     std::chrono::seconds(30)),
         std::vector<int>{0, 1}, rank, 1, kMembers, NetworkOptions{.piece_bytes = mpi_piece_bytes(2)});
     const DataDoor door("127.0.0.1");

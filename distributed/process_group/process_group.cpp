@@ -172,8 +172,8 @@ ProcessGroup::Connection ProcessGroup::State::connect_cpus(std::span<const Devic
     return {std::move(over_sockets), std::move(link)};
   }
   network.piece_bytes = mpi_piece_bytes(processes);
-  auto lines =
-      connect_mpi({words[0].nonce, processes, place.rank, network.piece_bytes}, options.rendezvous, look_around);
+  auto lines = connect_mpi(MpiRuntime::instance(), {words[0].nonce, processes, place.rank, network.piece_bytes},
+                           options.rendezvous, look_around);
   std::vector<int> ranks(processes);
   std::iota(ranks.begin(), ranks.end(), 0);
   auto mpi =

@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::size_t kSentByThread = 1 << 20;         // bytes of one line, before another one's turn
 constexpr std::size_t kFramesInTurn = 8;               // number of one line's, before another one's turn
-constexpr std::size_t kLargeFrame = 64 << 10;          // bytes that are better used, while near, than left for more
+constexpr std::size_t kLargeFrame = 8 << 10;           // bytes that are better used, while near, than left for more
 constexpr std::chrono::milliseconds kLook{50};         // between looks at connections that have ended
 constexpr int kLooks = 20;                             // a millisecond apart, while others serve; then it sleeps
 constexpr std::chrono::milliseconds kParked{100};      // the longest such sleep
@@ -74,6 +74,7 @@ void NetworkLines::serve_once(std::chrono::milliseconds most) noexcept {
 
 // `most`: below 0 for ever.
 void NetworkLines::poll_lines(std::chrono::milliseconds most) {
+  if (watch_->take_wake()) read_paused();
   std::vector<LineWatch::Watched> lines;
   std::vector<std::pair<std::size_t, std::size_t>> watched;
   bool waits_for_judgement = false;
@@ -91,13 +92,7 @@ void NetworkLines::poll_lines(std::chrono::milliseconds most) {
     }
   }
   if (waits_for_judgement && (most < kLook.zero() || most > kLook)) most = kLook;
-  if (watch_->wait(lines, most)) {
-    // Whoever wakes this thread has launched something, or given room: lines go on that were paused.
-    paused_.store(false, std::memory_order_seq_cst);
-    for (std::size_t place = 0; place < size(); ++place)
-      for (std::size_t lane = 0; place != place_ && lane < kLanes; ++lane)
-        if (std::exchange(peers_[place]->in[lane].paused, false)) receive(place, lane);
-  }
+  if (watch_->wait(lines, most)) read_paused();
   for (std::size_t i = 0; i < lines.size() && !aborted_.load(); ++i) {
     const auto [place, lane] = watched[i];
     NetworkPeer& peer = *peers_[place];
@@ -108,6 +103,14 @@ void NetworkLines::poll_lines(std::chrono::milliseconds most) {
     }
     if (lines[i].can_read && peer.in[lane].open && !peer.in[lane].paused) receive(place, lane);
   }
+}
+
+// Whoever wakes this thread has launched something, or given room: lines go on that were paused.
+void NetworkLines::read_paused() {
+  paused_.store(false, std::memory_order_seq_cst);
+  for (std::size_t place = 0; place < size(); ++place)
+    for (std::size_t lane = 0; place != place_ && lane < kLanes; ++lane)
+      if (std::exchange(peers_[place]->in[lane].paused, false)) receive(place, lane);
 }
 
 void NetworkLines::receive(std::size_t place, std::size_t lane) {

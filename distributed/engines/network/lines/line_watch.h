@@ -26,6 +26,8 @@ class LineWatch {
   LineWatch(const LineWatch&) = delete;
   LineWatch& operator=(const LineWatch&) = delete;
 
+  /// True if somebody has woken it since it last said so, as far as that can be told for less than a wait.
+  virtual bool take_wake() noexcept { return false; }
   /// Blocks until one of the lines can go on, somebody wakes it, or for that long (below 0: for ever). True: somebody
   /// has woken it since it last said so.
   virtual bool wait(std::span<Watched>, std::chrono::milliseconds most) = 0;

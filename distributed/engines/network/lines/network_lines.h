@@ -92,6 +92,7 @@ class NetworkLines {
   void serve() noexcept;
   void serve_once(std::chrono::milliseconds most) noexcept;
   void poll_lines(std::chrono::milliseconds most);
+  void read_paused();
   void receive(std::size_t place, std::size_t lane);
   bool place_frame(std::size_t place, std::size_t lane);
   std::optional<std::span<std::byte>> place_of_results(std::size_t place, const FrameHead&);

@@ -55,9 +55,8 @@ std::vector<MpiHello> exchange(MpiChannel& channel, const MpiHello& own, std::si
 
 }  // namespace
 
-GroupLines connect_mpi(const MpiMeeting& meeting, std::chrono::milliseconds patience,
+GroupLines connect_mpi(MpiRuntime& runtime, const MpiMeeting& meeting, std::chrono::milliseconds patience,
                        const std::function<void()>& look_around) {
-  MpiRuntime& runtime = MpiRuntime::instance();
   const auto deadline = MpiRuntime::Clock::now() + patience;
   runtime.start(deadline, look_around);
   const auto channel = std::make_shared<MpiChannel>(runtime, meeting.processes, deadline, look_around);

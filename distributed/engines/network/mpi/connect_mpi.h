@@ -2,6 +2,7 @@
 #pragma once
 
 #include <tutti/distributed/engines/network/lines/line_meeting.h>
+#include <tutti/distributed/engines/network/mpi/mpi_runtime.h>
 
 #include <array>
 #include <chrono>
@@ -30,7 +31,7 @@ constexpr std::size_t mpi_piece_bytes(std::size_t processes) {
 /// trouble (MpiRuntime). Throws SyncError where mpirun has started another number of processes, for processes of
 /// another run or with other options, for what MPI says, and when others have not come within `patience`; and what
 /// `look_around` throws, which is called now and then if it is there.
-GroupLines connect_mpi(const MpiMeeting&, std::chrono::milliseconds patience,
+GroupLines connect_mpi(MpiRuntime&, const MpiMeeting&, std::chrono::milliseconds patience,
                        const std::function<void()>& look_around = {});
 
 }  // namespace tutti

@@ -12,7 +12,7 @@ namespace tutti {
 
 namespace {
 
-constexpr std::chrono::milliseconds kLookAround{50};
+constexpr std::chrono::milliseconds kBetweenLooks{50};
 constexpr int kTriesOfCancel = 1000;
 
 }  // namespace
@@ -84,7 +84,7 @@ void MpiChannel::wait(std::span<MpiRequest> requests, Clock::time_point deadline
     if (std::ranges::none_of(requests, &MpiRequest::active)) return;
     const auto now = Clock::now();
     if (now > deadline) raise<SyncError>("[mpi] other processes did not come to {} in time", what);
-    if (now - looked > kLookAround) {
+    if (now - looked > kBetweenLooks) {
       looked = now;
       if (look_around) look_around();
     }

@@ -158,7 +158,7 @@ bool MpiLine::has_let_go() noexcept try {
   }
   take_rest();  // the other side waits for the same
   const std::lock_guard lock(mutex_);
-  return std::ranges::none_of(in_flight_, [](const auto& flight) { return flight->is_foreign; }) &&
+  return (left_ || std::ranges::none_of(in_flight_, [](const auto& flight) { return flight->is_foreign; })) &&
          std::ranges::none_of(part_requests_, &MpiRequest::active);
 } catch (...) {
   return false;
@@ -168,14 +168,16 @@ bool MpiLine::has_let_go() noexcept try {
 std::size_t MpiLine::unsent() {
   if (cut_) take_rest();
   const std::lock_guard lock(mutex_);
-  if (broken_) return 0;
+  if (broken_ || left_) return 0;
   return in_flight_.size() + queue_.size() + (cut_ && !ended_ ? 1 : 0);
 }
 
-// A head of no kind is the last.
+// A head of no kind is the last. Who was cut says so, and goes on receiving.
 void MpiLine::shut() noexcept try {
   const std::lock_guard lock(mutex_);
-  queue_.push_back({});
+  OutgoingFrame last{};
+  last.head.number = cut_ ? 1 : 0;
+  queue_.push_back(std::move(last));
   pump();
 } catch (...) {
   // no memory: the other side waits for its deadline
@@ -213,6 +215,7 @@ FrameLine::Read MpiLine::read() {
     if (!is_good) return Read::forged;
     has_head_ = true;
     ended_ = head_.kind == FrameHead::Kind{};
+    left_ = ended_ && head_.number == 0;
     return ended_ ? Read::end : Read::head;
   }
   if (!placed_) return Read::head;

@@ -35,6 +35,8 @@ class MpiRuntime {
   using Clock = std::chrono::steady_clock;
 
   static MpiRuntime& instance();
+  /// Takes the calls of an MPI that runs; for tests.
+  explicit MpiRuntime(MpiCalls& calls) : calls_(&calls), looked_(true) {}
 
   /// Says whether MPI can be used; looks for the plugin in the folder that TUTTI_PLUGINS names, else where it was
   /// installed. Waits for nobody.

@@ -35,7 +35,7 @@ bool MpiWatch::wait(std::span<Watched> lines, std::chrono::milliseconds most) {
   std::chrono::microseconds sleep = kShortestSleep;
   for (;;) {
     const std::uint32_t rings = bell_.rings();
-    const bool woken = woken_.exchange(false, std::memory_order_seq_cst);
+    const bool woken = take_wake();
     awaited_.clear();
     for (const Watched& each : lines)
       if (each.reads) static_cast<MpiLine*>(each.line)->add_awaited(awaited_);

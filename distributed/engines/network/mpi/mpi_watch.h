@@ -17,6 +17,7 @@ class MpiWatch final : public LineWatch {
  public:
   explicit MpiWatch(std::shared_ptr<MpiChannel>);
 
+  bool take_wake() noexcept override { return woken_.exchange(false, std::memory_order_seq_cst); }
   bool wait(std::span<Watched>, std::chrono::milliseconds most) override;
   void wake() noexcept override;
   bool polls() const noexcept override { return true; }

@@ -31,8 +31,9 @@ std::string reduce_at_random(const std::vector<std::size_t>& devices, int rank) 
   const std::size_t piece = 16 << 10;
   if (MpiRuntime::instance().trouble() != MpiTrouble::none) return "trouble";
   for (const std::uint8_t run : {1, 2}) {  // the second has a communicator of its own
-    NetworkCommunicator engine(connect_mpi({{run}, devices.size(), rank, piece}, std::chrono::seconds(30)), ranks, rank,
-                               run, members, {.piece_bytes = piece, .window_bytes = 1 << 20});
+    NetworkCommunicator engine(
+        connect_mpi(MpiRuntime::instance(), {{run}, devices.size(), rank, piece}, std::chrono::seconds(30)), ranks,
+        rank, run, members, {.piece_bytes = piece, .window_bytes = 1 << 20});
     reduce_many(engine, devices, static_cast<std::size_t>(rank), 100);
   }
   return "reduced";
