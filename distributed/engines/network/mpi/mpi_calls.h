@@ -43,9 +43,10 @@ class MpiCalls {
   virtual int send(const MpiHandle& communicator, int rank, int tag, std::span<const std::byte>,
                    MpiRequest&) noexcept = 0;
   virtual int receive(const MpiHandle& communicator, int rank, int tag, std::span<std::byte>, MpiRequest&) noexcept = 0;
-  virtual int test(MpiRequest&) noexcept = 0;                        ///< looks how far an active one is
-  virtual int test_some(std::span<MpiRequest* const>) noexcept = 0;  ///< looks once for all of these, which are active
-  virtual void cancel(MpiRequest&) noexcept = 0;                     ///< ends a receive, which still has to be tested
+  virtual int test(MpiRequest&) noexcept = 0;  ///< looks how far an active one is
+  virtual int test_some(
+      std::span<MpiRequest* const>) noexcept = 0;  ///< looks once for all of these, one or more, which are active
+  virtual void cancel(MpiRequest&) noexcept = 0;   ///< ends a receive, which still has to be tested
   /// Writes what an error code means, and a 0.
   virtual void describe(int error, std::span<char> text) const noexcept = 0;
 

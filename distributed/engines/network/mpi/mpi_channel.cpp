@@ -58,7 +58,7 @@ bool MpiChannel::test(MpiRequest& request) noexcept {
 
 bool MpiChannel::test_some(std::span<MpiRequest* const> requests) noexcept {
   const std::lock_guard lock(runtime_.calls_mutex());
-  return check(runtime_.calls().test_some(requests));
+  return check(requests.empty() ? 0 : runtime_.calls().test_some(requests));
 }
 
 bool MpiChannel::cancel(MpiRequest& request) noexcept {

@@ -154,11 +154,13 @@ bool MpiLine::has_let_go() noexcept try {
   {
     const std::lock_guard lock(mutex_);
     pump();
-    if (broken_) return true;  // MPI says nothing any more
   }
   take_rest();  // the other side waits for the same
   const std::lock_guard lock(mutex_);
-  return (left_ || std::ranges::none_of(in_flight_, [](const auto& flight) { return flight->is_foreign; })) &&
+  const auto uses_foreign = [](const auto& flight) {
+    return flight->is_foreign && std::ranges::any_of(flight->requests, &MpiRequest::active);
+  };
+  return (left_ || std::ranges::none_of(in_flight_, uses_foreign)) &&
          std::ranges::none_of(part_requests_, &MpiRequest::active);
 } catch (...) {
   return false;

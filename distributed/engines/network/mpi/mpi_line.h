@@ -99,7 +99,7 @@ class MpiLine final : public FrameLine {
   bool has_head_ = false;
   bool placed_ = false;
   bool ended_ = false;
-  bool left_ = false;  // the other side has ended well: it receives nothing any more
+  bool left_ = false;               // the other side has ended well: it receives nothing any more
   std::vector<std::byte> dropped_;  // takes what nobody wants any more
 };
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/distributed/engines/network/mpi/mpi_watch.h>
 
+#include <tutti/backend/error.h>
 #include <tutti/distributed/engines/network/mpi/mpi_line.h>
 
 #include <algorithm>
@@ -39,7 +40,7 @@ bool MpiWatch::wait(std::span<Watched> lines, std::chrono::milliseconds most) {
     awaited_.clear();
     for (const Watched& each : lines)
       if (each.reads) static_cast<MpiLine*>(each.line)->add_awaited(awaited_);
-    if (!awaited_.empty()) (void)channel_->test_some(awaited_);
+    if (!channel_->test_some(awaited_)) raise<SyncError>("[mpi] {}", channel_->error());
     bool any = woken;
     for (Watched& each : lines) {
       auto& line = *static_cast<MpiLine*>(each.line);

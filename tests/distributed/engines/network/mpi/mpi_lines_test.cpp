@@ -10,6 +10,7 @@
 
 #include <doctest/doctest.h>
 
+#include <latch>
 #include <numeric>
 #include <stdexcept>
 
@@ -84,6 +85,26 @@ TEST_CASE("network, mpi: a rank that goes without what others wait for is named"
   CHECK(errors[0].find("rank 1 has gone, and has not") != std::string::npos);
   CHECK(errors[1].empty());
   CHECK(!mpi.aborted());
+}
+
+TEST_CASE("network, mpi: an error of MPI is told") {
+  MpiSimulation mpi(2);
+  std::latch failed(1);
+  const auto errors = run_over_mpi(mpi, {1, 1}, [&](std::size_t rank, NetworkCommunicator& communicator) {
+    if (rank == 1) return failed.wait();
+    mpi.fail(1);  // MPI's number of rank 0
+    const Array slice = Array::full({100'000}, 1.0, DType::f32, cpu(0));
+    synchronize(cpu(0));
+    const auto task = communicator.all_reduce({.slices = {{slice, true}}, .ready = {}});
+    try {
+      task->join(cpu(0));
+    } catch (...) {
+      failed.count_down();
+      throw;
+    }
+    failed.count_down();
+  });
+  CHECK(errors[0].find("a simulated error") != std::string::npos);
 }
 
 TEST_SUITE_END();

@@ -45,6 +45,7 @@ class MpiSimulation::Rank final : public MpiCalls {
   int send(const MpiHandle& communicator, int rank, int tag, std::span<const std::byte> data,
            MpiRequest& request) noexcept override {
     const std::lock_guard lock(world_.mutex_);
+    if (fails_) return 1;
     messages_.push_back(world_.send(
         {number_, static_cast<std::size_t>(rank), value_of(communicator), tag, data.data(), nullptr, data.size()}));
     set(request, messages_.size());
@@ -81,7 +82,9 @@ class MpiSimulation::Rank final : public MpiCalls {
     message->cancelled = true;
     world_.received_.remove(message);
   }
-  void describe(int, std::span<char> text) const noexcept override { text.front() = '\0'; }
+  void describe(int, std::span<char> text) const noexcept override {
+    std::strncpy(text.data(), "a simulated error", text.size());
+  }
 
  private:
   static std::uint64_t value_of(const MpiHandle& handle) {
@@ -98,6 +101,8 @@ class MpiSimulation::Rank final : public MpiCalls {
   std::size_t number_;
   std::uint64_t communicators_ = 0;
   std::uint64_t joining_ = 0;
+  bool fails_ = false;
+  friend class MpiSimulation;
   std::vector<std::shared_ptr<Message>> messages_;
 };
 
@@ -107,6 +112,11 @@ MpiSimulation::MpiSimulation(std::size_t ranks) {
 MpiSimulation::~MpiSimulation() = default;
 
 MpiCalls& MpiSimulation::rank(std::size_t number) { return *ranks_[number]; }
+
+void MpiSimulation::fail(std::size_t rank) {
+  const std::lock_guard lock(mutex_);
+  ranks_[rank]->fails_ = true;
+}
 
 bool MpiSimulation::aborted() const {
   const std::lock_guard lock(mutex_);

@@ -23,6 +23,7 @@ class MpiSimulation {
   MpiCalls& rank(std::size_t);
   std::size_t unreceived() const;  ///< number of long messages that were sent and never received
   bool aborted() const;
+  void fail(std::size_t rank);  ///< from now on its sends are errors
 
  private:
   class Rank;
