@@ -17,7 +17,9 @@ struct ProcessGroup::State {};
 
 ProcessGroup ProcessGroup::from_environment(const ProcessOptions& options) { return {launch_place(), options}; }
 
-ProcessGroup::ProcessGroup(const LaunchPlace& place, const ProcessOptions&) {
+ProcessGroup::ProcessGroup(const LaunchPlace& place, const ProcessOptions& options) {
+  if (options.engine == ProcessEngine::mpi)
+    raise<SyncError>("[sync] ProcessEngine::mpi: this library was built without what connects processes (-Dprocesses)");
   if (!place.alone())
     raise<SyncError>(
         "[sync] {} started {} processes, but this library was built without libzmq and libsodium (-Dprocesses), which "

@@ -19,7 +19,7 @@ for option in "$@"; do
   esac
 done
 
-groups="build test bench check python"
+groups="build test bench check mpi python"
 [ $full -eq 0 ] || groups="$groups tidy torch"
 ! { command -v nvcc || [ -x /usr/local/cuda/bin/nvcc ]; } >/dev/null || groups="$groups kernels"
 # shellcheck disable=SC2086  # one word each
