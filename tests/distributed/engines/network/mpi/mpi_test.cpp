@@ -97,6 +97,7 @@ TEST_CASE("mpi: a process that is killed ends the job") {
   if (skips()) return;
   const MpiJob job = run_mpi(2, kRank, {"dies"});
   CAPTURE(fmt::format("{}", fmt::join(job.lines, "\n")));
+  CHECK(job.said_by(1) == "kills itself over MPI");
   CHECK(job.status != 0);
   CHECK(job.status != 124);
   CHECK(job.seconds < 60.0);
