@@ -35,7 +35,7 @@ struct Hellos {
 // Who fails leaves the words where MPI may still write to.
 std::vector<MpiHello> exchange(MpiChannel& channel, const MpiHello& own, std::size_t processes,
                                MpiChannel::Clock::time_point deadline, const std::function<void()>& look_around) {
-  auto words = std::make_unique<Hellos>(Hellos{own, std::vector<MpiHello>(processes, own), {}});
+  const auto words = std::make_shared<Hellos>(Hellos{own, std::vector<MpiHello>(processes, own), {}});
   words->requests.resize(2 * processes);
   for (std::size_t other = 0; other < processes; ++other) {
     const int rank = static_cast<int>(other);
@@ -47,7 +47,7 @@ std::vector<MpiHello> exchange(MpiChannel& channel, const MpiHello& own, std::si
   try {
     channel.wait(words->requests, deadline, look_around, "the meeting");
   } catch (...) {
-    (void)words.release();
+    channel.runtime().keep(words);
     throw;
   }
   return std::move(words->theirs);

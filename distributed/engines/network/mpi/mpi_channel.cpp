@@ -19,7 +19,8 @@ constexpr int kTriesOfCancel = 1000;
 
 MpiChannel::MpiChannel(MpiRuntime& runtime, std::size_t processes, Clock::time_point deadline,
                        const std::function<void()>& look_around)
-    : runtime_(runtime), communicator_(new MpiHandle) {
+    : runtime_(runtime), communicator_(std::make_shared<MpiHandle>()) {
+  runtime_.keep(communicator_);
   MpiRequest request;
   {
     const std::lock_guard lock(runtime_.calls_mutex());

@@ -4,6 +4,7 @@
 #include <tutti/distributed/engines/network/mpi/mpi_runtime.h>
 
 #include <cstddef>
+#include <memory>
 #include <mutex>
 #include <span>
 #include <string>
@@ -45,7 +46,7 @@ class MpiChannel {
   bool check(int error) noexcept;  // is called with the calls' mutex
 
   MpiRuntime& runtime_;
-  MpiHandle* communicator_;  // never freed, as MPI may still write to it
+  std::shared_ptr<MpiHandle> communicator_;  // kept by the runtime, too, as MPI may still write to it
   int rank_ = 0;
   int error_ = 0;  // guarded by the calls' mutex
 };

@@ -23,16 +23,17 @@ MpiLine::MpiLine(std::shared_ptr<MpiChannel> channel, int rank, Lane lane)
     : channel_(std::move(channel)),
       rank_(rank),
       first_tag_(kFirstTag + 2 * static_cast<int>(lane)),
-      first_(std::make_unique<FirstMessage>()) {
+      first_(std::make_shared<FirstMessage>()) {
   await_first();
 }
 
 // Memory that MPI may still use stays.
 MpiLine::~MpiLine() {
-  if (!channel_->cancel(first_request_)) (void)first_.release();
-  for (auto& each : in_flight_) {
+  MpiRuntime& runtime = channel_->runtime();
+  if (!channel_->cancel(first_request_)) runtime.keep(first_);
+  for (const auto& each : in_flight_) {
     for (MpiRequest& request : each->requests) channel_->test(request);
-    if (std::ranges::any_of(each->requests, &MpiRequest::active)) (void)each.release();
+    if (std::ranges::any_of(each->requests, &MpiRequest::active)) runtime.keep(each);
   }
 }
 
@@ -62,7 +63,7 @@ bool MpiLine::pump() {
 }
 
 void MpiLine::begin(OutgoingFrame& frame) {
-  if (spare_.empty()) spare_.push_back(std::make_unique<InFlight>());
+  if (spare_.empty()) spare_.push_back(std::make_shared<InFlight>());
   InFlight& flight = *spare_.back();
   in_flight_.push_back(std::move(spare_.back()));
   spare_.pop_back();

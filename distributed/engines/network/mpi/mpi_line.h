@@ -88,12 +88,12 @@ class MpiLine final : public FrameLine {
 
   mutable std::mutex mutex_;  // guards what follows: any thread sends
   std::deque<OutgoingFrame> queue_;
-  std::deque<std::unique_ptr<InFlight>> in_flight_;  // frames in their order
-  std::vector<std::unique_ptr<InFlight>> spare_;
+  std::deque<std::shared_ptr<InFlight>> in_flight_;  // frames in their order
+  std::vector<std::shared_ptr<InFlight>> spare_;
   bool cut_ = false;
   bool broken_ = false;
 
-  std::unique_ptr<FirstMessage> first_;  // this and what follows belong to the thread that receives
+  std::shared_ptr<FirstMessage> first_;  // this and what follows belong to the thread that receives
   MpiRequest first_request_;
   std::array<MpiRequest, kMostParts> part_requests_;
   bool has_head_ = false;

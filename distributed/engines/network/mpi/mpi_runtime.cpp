@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <utility>
 
 namespace tutti {
 
@@ -131,6 +132,11 @@ void MpiRuntime::end() noexcept {
   const bool has_ended = ended_;
   lock.unlock();
   has_ended ? thread_.join() : thread_.detach();
+}
+
+void MpiRuntime::keep(std::shared_ptr<const void> memory) {
+  const std::lock_guard lock(mutex_);
+  kept_.push_back(std::move(memory));
 }
 
 void MpiRuntime::set_failed() noexcept {

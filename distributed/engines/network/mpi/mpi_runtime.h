@@ -7,9 +7,11 @@
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <thread>
+#include <vector>
 
 namespace tutti {
 
@@ -49,6 +51,8 @@ class MpiRuntime {
   /// MPI's calls, made while the mutex is held.
   MpiCalls& calls() noexcept { return *calls_; }
   std::mutex& calls_mutex() noexcept { return calls_mutex_; }
+  /// Keeps memory as long as MPI itself, which may still use it.
+  void keep(std::shared_ptr<const void>);
   /// Says that a group has failed: other processes may not come to the end of MPI, so that this one waits for them no
   /// longer than 10 s when the program ends. MPI then ends the job.
   void set_failed() noexcept;
@@ -70,6 +74,7 @@ class MpiRuntime {
   bool stopping_ = false;
   bool ended_ = false;
   bool failed_ = false;
+  std::vector<std::shared_ptr<const void>> kept_;
   std::thread thread_;  // owned here, joined by end()
 };
 
