@@ -123,6 +123,17 @@ void ControlLink::require_all() {
   if (end) throw SyncError(end->text);
 }
 
+void ControlLink::await_ends(std::chrono::milliseconds most) {
+  hearing_ = {.said = {}, .ended = [](const End&) {}};
+  const auto until = std::chrono::steady_clock::now() + most;
+  while (static_cast<int>(ended_.size()) + 1 < channel_->size()) {
+    const auto event = channel_->receive(until);
+    if (!event) break;
+    take(*event);
+  }
+  hearing_ = {};
+}
+
 void ControlLink::open(Hearing hearing) {
   hearing_ = std::move(hearing);
   thread_ = start_thread<SyncError>("sync, the link to other processes", [this] { run(); });

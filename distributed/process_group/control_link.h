@@ -32,6 +32,9 @@ class ControlLink final : public ProcessLink {
   const std::vector<Bytes>& first_words() const noexcept { return first_words_; }
   /// Throws SyncError if a process is lost or its part has ended. To be called before `open` alone.
   void require_all();
+  /// Waits until the parts of all others have ended, for that long at most. For rank 0, where all refuse what they have
+  /// heard: it carries what some have not heard yet. To be called before `open` alone.
+  void await_ends(std::chrono::milliseconds most);
   void set_members(std::vector<Member> members) { members_ = std::move(members); }
 
   int rank() const noexcept override { return channel_->rank(); }

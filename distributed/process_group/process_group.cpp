@@ -57,6 +57,7 @@ std::size_t addresses_for_gradients(std::size_t processes) {
 }
 
 constexpr std::uint64_t kEpoch = 1;
+constexpr std::chrono::milliseconds kRefusal{2'000};  // time for all to hear why none goes on
 constexpr std::chrono::milliseconds kVerdict{1'000};  // time for rank 0 to say why a connection has ended
 
 }  // namespace
@@ -149,7 +150,13 @@ ProcessGroup::Connection ProcessGroup::State::connect_cpus(std::span<const Devic
   auto [link, words, members] = meet(own);
   const std::string run = place.job + hexadecimal(words[0].nonce);
   const auto look_around = [&link = *link] { link.require_all(); };  // who has died since comes no more
-  const bool over_mpi = FirstWords::use_mpi(words);
+  bool over_mpi = false;
+  try {
+    over_mpi = FirstWords::use_mpi(words);
+  } catch (const SyncError&) {
+    if (place.rank == 0) link->await_ends(kRefusal);
+    throw;
+  }
   if (!over_mpi && FirstWords::share_memory(words)) {
     auto shared = SharedMemoryCommunicator::connect(memory_name(run), kEpoch, members, place.rank,
                                                     {.array_bytes = FirstWords::addresses(words),
