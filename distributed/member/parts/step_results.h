@@ -62,7 +62,7 @@ class StepResults {
   bool has_updates() const noexcept { return updates_ != nullptr; }
   /// Declares which parameters are updated here. A group whose devices do not agree cannot begin: all are told.
   void declare_updates(std::uint64_t group);
-  std::vector<bool> updated() const;      ///< which those are, by ParameterId; empty without optimizers
+  std::vector<bool> updated() const;      ///< whether each is, by ParameterId; empty without optimizers
   void reset_updates();                   ///< forgets what a step that failed has left
   void poll_updates(bool unknown_reads);  ///< updates what can be updated now; never blocks
 
