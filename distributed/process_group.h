@@ -21,8 +21,7 @@ enum class ProcessEngine : std::uint8_t {
   automatic,
   network,  ///< connections between all processes, also of one host, for all if one asks for it; of CPU devices only
   /// MPI, of processes that mpirun has started and that all ask for it; of CPU devices only. Nothing is encrypted, and
-  /// a
-  /// lost process ends the job. A program that initialises MPI itself does that first, for MPI_THREAD_MULTIPLE.
+  /// a lost process ends the job. A program that initialises MPI itself does that first, for MPI_THREAD_MULTIPLE.
   mpi,
 };
 
