@@ -103,7 +103,7 @@ class GradientSync {
   /// Waits, on a device that left with Follow::yes, for the others' next step and installs its result in this device's
   /// gradients (with Overlap::in_backward: in its parameters); false when all devices have left. A parameter that had
   /// no gradient in that step has none. Throws when the group has failed, and when the result cannot be taken: then
-  /// again until the others have formed a new group.
+  /// again until the others have formed a new group, which several processes do not.
   bool follow(Device);
 
   // --- Collectives on tensors. Each device's thread calls with its own tensor; all devices post the same sequence, in
