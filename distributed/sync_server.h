@@ -195,7 +195,7 @@ class DistributedSyncServer {
   CollectiveQueue::Results launch(const PostedCollective&);
   void hear_of_difference(const OtherProcesses::ModelDiffers&);
   bool refuse_lost_share(const Agreement&);
-  bool refuse_stopped_followers();
+  void refuse_end_of_following(MemberIndex, bool unwound);
   void end_with_others(bool step_begins);
   void tell_others(const Fault&, const std::string& text);
   void take(DeclareParameters&);

@@ -34,6 +34,7 @@ void DistributedSyncServer::handle(DeviceFailed& message) {
 void DistributedSyncServer::handle(Leave& message) {
   const MemberIndex leaver = message.stamp.member;
   if (!ledger_->has_left(leaver)) recorder_.note(SyncEvent::Kind::left, message.stamp.generation, leaver);
+  const bool stops_following = followers_.follows(leaver) && !message.follow;
   followers_.set(leaver, message.follow);
   ledger_->leave(message.stamp, actions_, message.applied);
   perform_actions();
@@ -41,7 +42,7 @@ void DistributedSyncServer::handle(Leave& message) {
   compare_replicas();  // those who stay may have waited for this device
   if (others_) be_silent_of_replicas();
   end_when_all_left();
-  refuse_stopped_followers();
+  if (stops_following) refuse_end_of_following(leaver, false);
 }
 
 void DistributedSyncServer::end_when_all_left() {

@@ -80,7 +80,7 @@ void DistributedSyncServer::handle(ProcessesSaid& message) {
   const std::int64_t generation = ledger_->current_generation();
   if (const auto* agreement = std::get_if<std::shared_ptr<const Agreement>>(&answer)) {
     round_.agreement = *agreement;
-    if (refuse_lost_share(**agreement) || refuse_stopped_followers()) return;
+    if (refuse_lost_share(**agreement)) return;
     if (all_left_here() && round_.waiting_since) round_.waiting_since = Clock::now();  // for the reductions from now on
     ledger_->agreed(ledger_->group(), generation, *agreement, actions_);
     end_when_all_left();
@@ -116,22 +116,19 @@ bool DistributedSyncServer::refuse_lost_share(const Agreement& agreement) {
   return true;
 }
 
-// The others count on an owner that follows in this round.
-bool DistributedSyncServer::refuse_stopped_followers() {
-  if (!others_ || options_.sharding == Sharding::none || ledger_->fault()) return false;
-  if (!round_.agreement || round_.agreement->all_left()) return false;
-  const std::int64_t generation = ledger_->current_generation();
-  for (MemberIndex member = 0; member < members_.size(); ++member) {
-    if (!round_.agreement->registrations[members_.number(member)].follows || followers_.follows(member)) continue;
-    const char* const how =
-        leaving_ && leaving_->unwound ? "was unwound by an exception as it followed" : "follows no more";
-    fail_group({.kind = Fault::Kind::process_failed, .generation = generation, .value = members_[member].rank}, nullptr,
-               fmt::format("[sync] {} {} in generation {} and owns a share of the parameters: with "
-                           "SyncOptions::sharding who has left follows until all have",
-                           members_.name(member), how, generation));
-    return true;
-  }
-  return false;
+// A device that followed follows no more. Nobody updates its share, whose values others wait for, perhaps before they
+// come to another round.
+void DistributedSyncServer::refuse_end_of_following(MemberIndex member, bool unwound) {
+  if (!others_ || options_.sharding == Sharding::none || ledger_->fault() || ledger_->all_left()) return;
+  fail_group({.kind = Fault::Kind::process_failed,
+              .generation = ledger_->current_generation(),
+              .value = members_[member].rank},
+             nullptr,
+             fmt::format("[sync] {} {} before generation {} and owns a share of the parameters: with "
+                         "SyncOptions::sharding who has left follows until all have",
+                         members_.name(member),
+                         unwound ? "was unwound by an exception as it followed" : "has stopped following",
+                         ledger_->current_generation()));
 }
 
 void DistributedSyncServer::say_of_replicas(std::optional<ProcessLink::Bytes> words) {
@@ -252,9 +249,12 @@ void DistributedSyncServer::tell_others(const Fault& fault, const std::string& t
 
 // Nobody follows any more.
 void DistributedSyncServer::handle(AwaitOthers& message) {
+  for (MemberIndex member = 0; member < members_.size(); ++member) {
+    if (!followers_.follows(member)) continue;
+    followers_.set(member, false);
+    refuse_end_of_following(member, message.unwound);
+  }
   leaving_ = std::move(message);
-  for (MemberIndex member = 0; member < members_.size(); ++member) followers_.set(member, false);
-  if (ledger_) refuse_stopped_followers();
 }
 
 void DistributedSyncServer::answer_when_over() {
