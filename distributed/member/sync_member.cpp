@@ -35,6 +35,8 @@ void SyncMember::attach(Optimizer& optimizer, const std::weak_ptr<SyncMember>& s
   replica_.refuse_optimizer(optimizer);
   if (place_.in_backward()) {
     if (generation() > 0) raise<SyncError>("[attach] {} needs its optimizer before the first step", name());
+    if (standing_.has_left() && server().has_others())
+      raise<SyncError>("[attach] {} of several processes needs its optimizer before it leaves", name());
     results_.attach(optimizer, self);
   }
   replica_.attach(optimizer);

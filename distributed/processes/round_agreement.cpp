@@ -154,8 +154,9 @@ std::string RoundAgreement::difference_from(std::size_t rank, const Model& model
         rank, rank_);
   if (model.values != model_.values && model.values != 0 && model_.values != 0)
     return fmt::format(
-        "[sync] rank {}'s replicas begin with other values than those of rank {}: seed the same, or load the same "
-        "checkpoint, in every process",
+        "[sync] rank {}'s replicas begin with other values than those of rank {}, or with other optimizers in "
+        "backward: "
+        "seed the same, or load the same checkpoint, in every process",
         rank, rank_);
   return {};
 }

@@ -76,6 +76,12 @@ cuda_was_built() {
   return 1
 }
 
+mpi_was_built() {
+  grep -q 'tutti_mpi\.so' "$release/build.ninja" && command -v mpirun >/dev/null && return
+  echo "$release has no plugin for MPI, or there is no mpirun: the check needs libopenmpi-dev and openmpi-bin"
+  return 1
+}
+
 check_kernels() {
   local PATH=$PATH folder
   for folder in "$PWD"/build/kernels/lib/python3*/site-packages/nvidia/cu*/bin; do PATH=$PATH:$folder; done
@@ -218,6 +224,7 @@ stage "include paths, self-test" tools/include_paths.py --self-test
 stage "format" check_format
 if stage "build, GCC" build_release; then
   stage "CUDA was built" cuda_was_built && stage "loads and registers of CUDA kernels" check_kernels
+  stage "MPI was built" mpi_was_built
   stage "include paths, installed" tools/include_paths.py --check "$release"
   stage "added operations, as docs/adding-an-operation.md says" tools/added_operation.py "$release"
   [ $after_test -eq 1 ] || stage "tests, GCC" tools/run_tests.py "$release"

@@ -200,7 +200,7 @@ Tensor two_words(Model& model, Device device) {
   return model.loss(Tensor(Array::from(std::vector<std::int64_t>{1, 2}, {2}, device)));
 }
 
-enum class Stop : std::uint8_t { by_leaving, by_an_exception, by_destruction };
+enum class Stop : std::uint8_t { by_leaving, by_an_exception, before_an_update, by_destruction };
 
 }  // namespace
 
@@ -234,7 +234,7 @@ TEST_CASE("follow, several processes: who follows no more goes on reducing") {
 }
 
 TEST_CASE("follow, several processes: who follows no more and owns a share ends the group at once, by name") {
-  for (const Stop stop : {Stop::by_leaving, Stop::by_an_exception, Stop::by_destruction}) {
+  for (const Stop stop : {Stop::by_leaving, Stop::by_an_exception, Stop::before_an_update, Stop::by_destruction}) {
     CAPTURE(static_cast<int>(stop));
     const auto begun = std::chrono::steady_clock::now();
     ProcessThreads group({1, 1});
@@ -249,14 +249,17 @@ TEST_CASE("follow, several processes: who follows no more and owns a share ends 
         optimizer.step();
       }
       sync.leave(own, Follow::yes);
-      for (int i = 0; i < 2 && sync.follow(own); ++i) optimizer.step();
+      for (int i = 0; i < 2 && sync.follow(own); ++i) {
+        if (i == 1 && stop == Stop::before_an_update) throw std::runtime_error("no more memory");
+        optimizer.step();
+      }
       if (stop == Stop::by_leaving) sync.leave(own);
       if (stop == Stop::by_an_exception) throw std::runtime_error("no more memory");
     });
     CAPTURE(errors[0]);
-    CHECK(errors[0].find(stop == Stop::by_an_exception
-                             ? "rank 1 cpu:1 was unwound by an exception as it followed"
-                             : "rank 1 cpu:1 follows no more in generation") != std::string::npos);
+    const bool unwound = stop == Stop::by_an_exception || stop == Stop::before_an_update;
+    CHECK(errors[0].find(unwound ? "rank 1 cpu:1 was unwound by an exception as it followed"
+                                 : "rank 1 cpu:1 has stopped following before generation") != std::string::npos);
     CHECK(std::chrono::steady_clock::now() - begun < std::chrono::seconds(20));
   }
 }

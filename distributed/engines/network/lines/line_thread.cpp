@@ -301,7 +301,7 @@ void NetworkLines::end() noexcept {
   }
   let_go_.store(failed, std::memory_order_seq_cst);
   bell_.ring();
-  flush_all(failed && !watch_->polls() ? kToldWithin : kLeave);
+  flush_all(!failed ? kLeave : watch_->polls() ? kLetGo : kToldWithin);
 }
 
 void NetworkLines::let_go() noexcept {

@@ -19,7 +19,7 @@ constexpr int kTriesOfCancel = 1000;
 
 MpiChannel::MpiChannel(MpiRuntime& runtime, std::size_t processes, Clock::time_point deadline,
                        const std::function<void()>& look_around)
-    : runtime_(runtime), communicator_(std::make_shared<MpiHandle>()) {
+    : group_(runtime), runtime_(runtime), communicator_(std::make_shared<MpiHandle>()) {
   runtime_.keep(communicator_);
   MpiRequest request;
   {

@@ -45,6 +45,16 @@ class MpiChannel {
  private:
   bool check(int error) noexcept;  // is called with the calls' mutex
 
+  /// Counted as a group as long as the channel lives.
+  struct CountedGroup {
+    explicit CountedGroup(MpiRuntime& of) : runtime(of) { runtime.begin_group(); }
+    ~CountedGroup() { runtime.end_group(); }
+    CountedGroup(const CountedGroup&) = delete;
+    CountedGroup& operator=(const CountedGroup&) = delete;
+    MpiRuntime& runtime;
+  };
+
+  const CountedGroup group_;
   MpiRuntime& runtime_;
   std::shared_ptr<MpiHandle> communicator_;  // kept by the runtime, too, as MPI may still write to it
   int rank_ = 0;

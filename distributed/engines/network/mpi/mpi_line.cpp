@@ -35,6 +35,8 @@ MpiLine::~MpiLine() {
     for (MpiRequest& request : each->requests) channel_->test(request);
     if (std::ranges::any_of(each->requests, &MpiRequest::active)) runtime.keep(each);
   }
+  for (MpiRequest& request : part_requests_) channel_->test(request);
+  if (std::ranges::any_of(part_requests_, &MpiRequest::active)) runtime.keep(dropped_);
 }
 
 void MpiLine::put(OutgoingFrame frame) {
@@ -155,8 +157,11 @@ bool MpiLine::has_let_go() noexcept try {
   {
     const std::lock_guard lock(mutex_);
     pump();
+    for (const auto& each : in_flight_)  // behind an error, too
+      for (MpiRequest& request : each->requests) channel_->test(request);
   }
   take_rest();  // the other side waits for the same
+  for (MpiRequest& request : part_requests_) channel_->test(request);
   const std::lock_guard lock(mutex_);
   const auto uses_foreign = [](const auto& flight) {
     return flight->is_foreign && std::ranges::any_of(flight->requests, &MpiRequest::active);
@@ -245,8 +250,8 @@ void MpiLine::take_rest() noexcept try {
   while (!ended_) switch (read()) {
       case Read::nothing_yet: return;
       case Read::head:
-        dropped_.resize(head_.bytes);
-        place(dropped_);
+        dropped_->resize(head_.bytes);
+        place(*dropped_);
         break;
       case Read::frame: next(); break;
       case Read::end:

@@ -99,8 +99,8 @@ class MpiLine final : public FrameLine {
   bool has_head_ = false;
   bool placed_ = false;
   bool ended_ = false;
-  bool left_ = false;               // the other side has ended well: it receives nothing any more
-  std::vector<std::byte> dropped_;  // takes what nobody wants any more
+  bool left_ = false;  // the other side has ended well: it receives nothing any more
+  std::shared_ptr<std::vector<std::byte>> dropped_ = std::make_shared<std::vector<std::byte>>();  // takes the rest
 };
 
 }  // namespace tutti

@@ -5,6 +5,7 @@
 #include <tutti/backend/process/start_thread.h>
 
 #include <dlfcn.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -45,6 +46,9 @@ std::string text_of(MpiTrouble trouble) {
     case MpiTrouble::no_mpirun: return "mpirun did not start it";
     case MpiTrouble::no_plugin:
       return "it has no tutti_mpi.so: the library was built without MPI (-Dmpi), or lies elsewhere (TUTTI_PLUGINS)";
+    case MpiTrouble::bad_plugin:
+      return "its tutti_mpi.so cannot be loaded: it is of another version, or its MPI is not found (LD_DEBUG=libs "
+             "tells)";
     case MpiTrouble::few_threads: return "the program has initialised MPI, for less than MPI_THREAD_MULTIPLE";
     case MpiTrouble::finished: return "the program has finalised MPI";
   }
@@ -66,7 +70,9 @@ MpiTrouble MpiRuntime::trouble() noexcept try {
   {
     const std::lock_guard lock(mutex_);
     if (!std::exchange(looked_, true)) calls_ = load_calls();
-    if (calls_ == nullptr) return started_by_mpirun() ? MpiTrouble::no_plugin : MpiTrouble::no_mpirun;
+    if (calls_ == nullptr && !started_by_mpirun()) return MpiTrouble::no_mpirun;
+    if (calls_ == nullptr)
+      return access(plugin_file().c_str(), F_OK) == 0 ? MpiTrouble::bad_plugin : MpiTrouble::no_plugin;
     if (started_) return MpiTrouble::none;
   }
   const std::lock_guard lock(calls_mutex_);
@@ -118,9 +124,27 @@ void MpiRuntime::run() noexcept {
   changed_.notify_all();
 }
 
-// Another process that is lost ends the job, this one too: so a wait for all of them ends.
-void MpiRuntime::end() noexcept {
+void MpiRuntime::begin_group() noexcept {
+  const std::lock_guard lock(mutex_);
+  ++groups_;
+  failed_ = false;
+}
+
+void MpiRuntime::end_group() noexcept {
   std::unique_lock lock(mutex_);
+  if (--groups_ == 0 && ending_) finalise(lock);
+}
+
+// A group may outlive it: an object of a program's, or one that the program's end interrupts.
+void MpiRuntime::end() noexcept {
+  if (!made_.here()) return;
+  std::unique_lock lock(mutex_);
+  ending_ = true;
+  if (groups_ == 0) finalise(lock);
+}
+
+// Another process that is lost ends the job, this one too: so a wait for all of them ends.
+void MpiRuntime::finalise(std::unique_lock<std::mutex>& lock) noexcept {
   if (!thread_.joinable()) return;
   stopping_ = true;
   changed_.notify_all();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <tutti/backend/process/process_mark.h>
 #include <tutti/distributed/engines/network/mpi/mpi_calls.h>
 
 #include <chrono>
@@ -20,6 +21,7 @@ enum class MpiTrouble : std::uint8_t {
   none,
   no_mpirun,    ///< mpirun did not start it
   no_plugin,    ///< the plugin is not there: the library was built without MPI
+  bad_plugin,   ///< the plugin is there and cannot be loaded
   few_threads,  ///< the program has initialised MPI for fewer threads than MPI_THREAD_MULTIPLE
   finished,     ///< the program has finalised MPI
 };
@@ -56,12 +58,18 @@ class MpiRuntime {
   /// Says that a group has failed: other processes may not come to the end of MPI, so that this one waits for them no
   /// longer than 10 s when the program ends. MPI then ends the job.
   void set_failed() noexcept;
+  /// Counts a group that uses MPI. MPI is not finalised before the last has ended. A new one is not a failed one.
+  void begin_group() noexcept;
+  void end_group() noexcept;
 
  private:
   MpiRuntime() = default;
   void run() noexcept;
   void end() noexcept;  // called by whoever ends the program
+  void finalise(std::unique_lock<std::mutex>&) noexcept;
   friend struct MpiAtExit;
+
+  const ProcessMark made_;
 
   std::mutex calls_mutex_;
   MpiCalls* calls_ = nullptr;  // set by the first who asks, before anybody calls
@@ -74,6 +82,8 @@ class MpiRuntime {
   bool stopping_ = false;
   bool ended_ = false;
   bool failed_ = false;
+  bool ending_ = false;     // the program ends
+  std::size_t groups_ = 0;  // those that use MPI
   std::vector<std::shared_ptr<const void>> kept_;
   std::thread thread_;  // owned here, joined by end()
 };
