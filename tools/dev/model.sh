@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# tools/dev/model.sh [--full]: searches the Promela models of the DistributedSyncServer, of the round across processes and
-# of the order of launches with spin, shows that their mutants are refuted, and replays 1,000 random runs of the server's through the
+# tools/dev/model.sh [--full]: searches the Promela models of the DistributedSyncServer, of the round across processes, of
+# the order of launches and of the end of a group with spin, shows that their mutants are refuted, and replays 1,000 random runs of the server's through the
 # C++ ledger (of build/release). --full: larger searches, too. The last line counts searches, mutants and the replay.
 set -uo pipefail
 
@@ -9,6 +9,7 @@ models=$PWD/distributed/model
 server=sync_server.pml
 processes=processes.pml
 launches=launch_order.pml
+leaving=leaving.pml
 work=$PWD/build/model
 replay=$PWD/build/release/tests/ledger_test
 seeds_each=200
@@ -197,6 +198,18 @@ proofs_of_launches() {
   refute $launches collective_behind_rounds 'invalid end state' -DMUTANT=3
 }
 
+# shellcheck disable=SC2086  # the lists of options are words
+proofs_of_leaving() {
+  local three=-DPROCESSES=3 owners="-DSHARES=1 -DSTOPS=1"
+  prove $leaving leaving_2 0 -DSTOPS=1
+  prove $leaving leaving_3 1 $three -DSTOPS=1
+  prove $leaving owners_leave_2 0 $owners
+  prove $leaving owners_leave_3 0 $three $owners -DROUNDS=1
+  refute $leaving end_says_its_round 'assertion violated ( !(error[p])||faulty)' -DMUTANT=1
+  refute $leaving stop_in_words 'invalid end state' $owners -DMUTANT=2
+  refute $leaving words_until_all_follow 'invalid end state' -DMUTANT=3
+}
+
 command -v spin >/dev/null || {
   echo "model: spin is missing; tools/setup.sh check installs it"
   echo "0 passed, 1 failed, 0 skipped"
@@ -211,10 +224,11 @@ mkdir -p "$work"
   refutations_of_processes &
   wait
   proofs_of_launches
+  proofs_of_leaving
   [ "${1:-}" != --full ] || { large_proofs; large_proofs_of_processes; }
 } | tee "$work/searches.txt"
-expected=52
-[ "${1:-}" != --full ] || expected=63
+expected=59
+[ "${1:-}" != --full ] || expected=70
 passed=$(grep -c -E '^(proven|refuted):' "$work/searches.txt") failed=$(grep -c '^NOT ' "$work/searches.txt")
 if [ $((passed + failed)) -ne $expected ]; then
   echo "model: $((passed + failed)) of $expected searches have told their result"
