@@ -20,7 +20,7 @@ if [ $# -gt 1 ]; then
   echo "test: one filter at most, not '$*'" >&2
   exit 2
 fi
-tools/setup.sh build test bench python
+tools/setup.sh build test bench python mpi
 if ! configure_release || ! compile "$release" test_executables; then
   echo "0 passed, 1 failed, 0 skipped"
   exit 1
