@@ -325,4 +325,16 @@ void compare_optimizers(DeviceComparison& both) {
     }
 }
 
+// Each of so many rows has a warp on CUDA.
+void compare_many_rows(DeviceComparison& both) {
+  const std::vector<std::int64_t> rows{1};
+  both.compare(
+      "reductions of many rows", {numbers({8193, 1028}, DType::f32, Numbers::plain, 1)},
+      [&](const Arrays& in) {
+        return Arrays{sum(in[0], rows), reduce(Reduction::max, in[0], rows),
+                      arg_reduce(ArgReduction::arg_max, in[0], 1), softmax(SoftmaxKind::softmax, in[0], 1)};
+      },
+      Match::largest);
+}
+
 }  // namespace tutti::testing

@@ -33,4 +33,5 @@ TEST_CASE("comparison: matrix products, convolutions, pooling, gather and scatte
 TEST_CASE("comparison: factorizations of matrices and systems") { check_alike(compare_linear_algebra); }
 TEST_CASE("comparison: optimizer steps") { check_alike(compare_optimizers); }
 TEST_CASE("comparison: differentiable operations and whole training steps") { check_alike(compare_autodiff); }
+TEST_CASE("comparison: reductions of many rows") { check_alike(compare_many_rows); }
 TEST_CASE("comparison: sizes of trainings, short types, autocast") { check_alike(compare_training_sizes); }

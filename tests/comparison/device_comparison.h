@@ -90,5 +90,6 @@ void compare_linear_algebra(DeviceComparison&);
 void compare_optimizers(DeviceComparison&);
 void compare_autodiff(DeviceComparison&);
 void compare_training_sizes(DeviceComparison&);
+void compare_many_rows(DeviceComparison&);
 
 }  // namespace tutti::testing
