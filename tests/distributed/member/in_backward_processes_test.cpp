@@ -13,9 +13,12 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <chrono>
+#include <functional>
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <vector>
 
 TEST_SUITE_BEGIN("cpu");
@@ -38,7 +41,8 @@ struct Model : Module {
     if (burns)
       x = custom_function(
           "burning", {x}, [](std::span<const Array> in) { return in[0].copy(); },
-          [](std::span<const Array>, const Array&, const Array&) -> std::vector<Array> {
+          [this](std::span<const Array>, const Array&, const Array&) -> std::vector<Array> {
+            burns();
             throw std::runtime_error("backward burnt");
           });
     x = tanh(hidden.forward(x));
@@ -57,7 +61,7 @@ struct Model : Module {
   Linear hidden{8, 16, random};
   Linear branch{16, 16, random};
   Linear output{16, 3, random};
-  bool burns = false;  // in backward, when the gradients of all but `words` are there
+  std::function<void()> burns;  // called in backward when the gradients of all but `words` are there, which then fails
 };
 
 /// One device of a training, as its thread drives it.
@@ -172,7 +176,18 @@ TEST_CASE("in_backward, several processes: of a step that fails all are told tha
       auto replicas = sync.replicate(Model(false));
       const Part part(sync, replicas[0], rank, false);
       part.train(0, 3);  // then gradients lie in the order in which they are made
-      replicas[0].burns = rank == 1;
+      const auto launches = [&] {
+        const std::string events = sync.recent_events();
+        std::size_t found = 0;
+        for (auto at = events.find("launch"); at != std::string::npos; at = events.find("launch", at + 1)) ++found;
+        return found;
+      };
+      const std::size_t before = launches();
+      if (rank == 1)
+        replicas[0].burns = [&] {  // what has been launched may be in the other's parameters
+          for (int i = 0; i < 1000 && launches() == before; ++i)
+            std::this_thread::sleep_for(std::chrono::milliseconds(10));
+        };
       part.train(3, 4);
     });
     CAPTURE(errors[0]);
