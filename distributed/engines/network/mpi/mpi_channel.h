@@ -11,9 +11,9 @@
 
 namespace tutti {
 
-/// The communicator of one group of processes. MPI's calls are made one at a time in the whole process. An error is
-/// said once, by whoever meets it first, and makes all later calls fail. Never freed: messages of an end may still come
-/// for it. Thread-safe; each request belongs to whoever has begun it.
+/// The communicator of one group of processes, which MPI keeps until its end: the last messages may come later. MPI's
+/// calls are made one at a time in the whole process. An error makes all later calls fail, and `error` tells the first.
+/// Thread-safe; each request belongs to whoever has begun it.
 class MpiChannel {
  public:
   using Clock = MpiRuntime::Clock;
@@ -30,7 +30,7 @@ class MpiChannel {
   // False: MPI has failed.
   bool send(int rank, int tag, std::span<const std::byte>, MpiRequest&) noexcept;
   bool receive(int rank, int tag, std::span<std::byte>, MpiRequest&) noexcept;
-  /// Looks how far those are that are active; `look_once`: for all of them together.
+  /// Looks how far those are that are active; test_some: all of them in one call.
   bool test(MpiRequest&) noexcept;
   bool test_some(std::span<MpiRequest* const>) noexcept;
   /// Ends a receive for which nothing has come; returns when its memory is not used any more. False: it is.
