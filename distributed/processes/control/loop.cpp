@@ -6,6 +6,7 @@
 #include <zmq.h>
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 namespace tutti::control {
@@ -21,6 +22,7 @@ constexpr auto kFarewell = 300ms;
 constexpr auto kPublication = 50ms;
 constexpr auto kProbe = 10ms;          // from the end of a connection to a look at whose it was
 constexpr auto kProof = 50ms;          // from the end of rank 0's connection to its loss: a death is proven meanwhile
+constexpr auto kLastWords = 100ms;     // from the proof of a death to its news: libzmq reads on meanwhile
 constexpr auto kBetweenProbes = 50ms;  // however many connections end: strangers' do, too
 
 }  // namespace
@@ -64,9 +66,9 @@ bool Loop::turn() {
   if (outgoing) post_all(*outgoing);
   star_->serve();
   // Ends are noticed before messages are read, and told after: those that came before are read by then.
-  read(now);
+  all_read_ = read(now);
   notice_pause(Clock::now());  // also one within this turn is told before whom it has cost
-  look_for_deaths();
+  look_for_deaths(now);
   if (open_) {
     serve_members(now);
   } else if (!failed_) {
@@ -83,7 +85,8 @@ void Loop::wait() const {
     items.push_back({nullptr, descriptor, ZMQ_POLLIN, 0});
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(next_beat_ - Clock::now());
   auto timeout = std::clamp<std::chrono::milliseconds>(left, open_ ? 0ms : 10ms, standstill_.period());
-  if (has_waiting()) timeout = std::min<std::chrono::milliseconds>(timeout, kRetry);
+  if (open_ && !all_read_) timeout = 0ms;
+  if (has_waiting() || !dead_.empty()) timeout = std::min<std::chrono::milliseconds>(timeout, kRetry);
   if (zmq_poll(items.data(), static_cast<int>(items.size()), timeout.count()) < 0 && zmq_errno() != EINTR)
     raise<Error>("[control channel] poll: {}", zmq_strerror(zmq_errno()));
 }
@@ -101,10 +104,14 @@ void Loop::post_all(const std::deque<Mailbox::Outgoing>& messages) {
   for (const auto& message : messages) send(message.to, Data{message.bytes});
 }
 
-void Loop::read(Time now) {
+// True: nothing is left.
+bool Loop::read(Time now) {
   Star::Incoming incoming;
-  for (int i = 0; i < kMessagesOfTurn && (!failed_ || is_refusing(now)) && star_->receive(incoming); ++i)
+  for (int i = 0; i < kMessagesOfTurn && (!failed_ || is_refusing(now)); ++i) {
+    if (!star_->receive(incoming)) return true;
     take(incoming, now);
+  }
+  return false;
 }
 
 void Loop::take(Star::Incoming& incoming, Time now) {
@@ -144,38 +151,60 @@ void Loop::beat(Time now) {
   for (const int rank : ranks) send(rank, Heartbeat{mailbox_.progress.load(std::memory_order_relaxed)});
 }
 
-// On rank 0 nothing says whose connection has ended: the next heartbeat, to all, finds it.
+// On rank 0 nothing says whose connection has ended: the next heartbeat, to all, finds it. Elsewhere rank 0, if it is
+// watched, may be dead: it is lost when that is not proven soon. Nobody is lost before it is heard out: its last words
+// say why it has ended.
 void Loop::notice_ended(Time now) {
+  if (!all_read_) return;
   const bool has_ended = star_->take_ended();
-  if (is_coordinator()) {
-    if (has_ended) next_beat_ = std::min(next_beat_, std::max<Time>(last_beat_ + kBetweenProbes, now + kProbe));
-    return;
+  if (has_ended && is_coordinator())
+    next_beat_ = std::min(next_beat_, std::max<Time>(last_beat_ + kBetweenProbes, now + kProbe));
+  if (has_ended && !is_coordinator() && !line_ended_) line_ended_ = now;
+  std::vector<int> lost;
+  for (const auto& [rank, peer] : peers_)
+    if (is_heard_out(rank) && !dead_.contains(rank)) lost.push_back(rank);
+  for (const int rank : lost) {
+    if (!is_coordinator() && watch_->watches(rank) && now < *line_ended_ + kProof)
+      next_beat_ = std::min<Time>(next_beat_, *line_ended_ + kProof);
+    else
+      lose(rank, PeerLost::Reason::disconnected);
   }
-  if (has_ended || line_ended_) disconnect(0, now);
 }
 
-// Rank 0, if it is watched, may be dead: it is lost when that is not proven soon.
-void Loop::disconnect(int rank, Time now) {
-  if (is_coordinator()) return lose(rank, PeerLost::Reason::disconnected);
-  if (!line_ended_) line_ended_ = now;
-  if (watch_->watches(rank) && now < *line_ended_ + kProof)
-    next_beat_ = std::min<Time>(next_beat_, *line_ended_ + kProof);
-  else
-    lose(rank, PeerLost::Reason::disconnected);
+// What came before the end of its connection is read.
+bool Loop::is_heard_out(int rank) const {
+  const auto peer = peers_.find(rank);
+  if (peer == peers_.end()) return true;
+  return all_read_ && (is_coordinator() ? peer->second.gone : line_ended_.has_value());
 }
 
-void Loop::look_for_deaths() {
+// The connection of a process that has died has ended, which libzmq may not have noticed yet, nor read what came
+// before.
+void Loop::look_for_deaths(Time now) {
   for (const int rank : watch_->look()) {
     if (failed_) return;
-    if (!open_) {
-      refuse(fmt::format("{} died during the rendezvous", admission_.name(static_cast<std::uint32_t>(rank))));
+    if (open_) {
+      dead_.emplace(rank, now);
+      clocks_.end(rank);
       continue;
     }
-    peers_.erase(rank);
-    clocks_.end(rank);
-    if (!is_coordinator()) star_->close_line();
-    mailbox_.deliver(PeerDied{rank});
+    refuse(fmt::format("{} died during the rendezvous", admission_.name(static_cast<std::uint32_t>(rank))));
   }
+  for (auto each = dead_.begin(); each != dead_.end();) {
+    const auto [rank, since] = *each;
+    const bool is_over = is_heard_out(rank) || now >= since + kLastWords;
+    each = is_over ? dead_.erase(each) : std::next(each);
+    if (is_over)
+      bury(rank);
+    else if (is_coordinator())
+      send(rank, Heartbeat{});  // finds whether its connection has ended
+  }
+}
+
+void Loop::bury(int rank) {
+  peers_.erase(rank);
+  if (!is_coordinator()) star_->close_line();
+  mailbox_.deliver(PeerDied{rank});
 }
 
 void Loop::send(int rank, const Frame& frame) {
@@ -194,12 +223,12 @@ void Loop::flush(int rank) {
         peer.bytes -= peer.waiting.front().size();
         peer.waiting.pop_front();
         break;
-      case Socket::Sent::gone: return disconnect(rank, Clock::now());
+      case Socket::Sent::gone: peer.gone = true; return;
       case Socket::Sent::full:
         // A line that has just ended takes nothing either.
         star_->serve();
-        if (!is_coordinator() && !star_->line_is_up()) return disconnect(rank, Clock::now());
-        if (peer.bytes > kMostWaitingBytes) lose(rank, PeerLost::Reason::overflow);
+        if ((is_coordinator() || star_->line_is_up()) && peer.bytes > kMostWaitingBytes)
+          lose(rank, PeerLost::Reason::overflow);
         return;
     }
   }
@@ -224,7 +253,7 @@ bool Loop::ends(Time now) {
 
 void Loop::lose(int rank, PeerLost::Reason reason) {
   notice_pause(Clock::now());
-  if (peers_.erase(rank) == 0) return;
+  if (dead_.contains(rank) || peers_.erase(rank) == 0) return;
   const Time heard = clocks_.last_heard(rank);
   clocks_.end(rank);
   if (!is_coordinator()) star_->close_line();

@@ -32,6 +32,7 @@ class Loop {
     Star::Origin origin;
     std::deque<Bytes> waiting = {};  // frames that the connection's queue had no room for
     std::size_t bytes = 0;           // their sum
+    bool gone = false;               // its connection has ended; what came before may not be read yet
   };
 
   bool turn();
@@ -40,12 +41,14 @@ class Loop {
   void serve_members(Time now);
   void gather(Time now);
   void post_all(const std::deque<Mailbox::Outgoing>&);
-  void read(Time now);
+  bool read(Time now);
   void take(Star::Incoming&, Time now);
   void take(int rank, Frame&, Time now);
   void beat(Time now);
   void notice_ended(Time now);
-  void look_for_deaths();
+  void look_for_deaths(Time now);
+  bool is_heard_out(int rank) const;
+  void bury(int rank);
 
   bool take_unadmitted(const Star::Incoming&, const Frame&, Time now);
   void meet(const Star::Origin&, const Hello&);
@@ -65,7 +68,6 @@ class Loop {
   bool has_waiting() const;
   bool ends(Time now);
   bool is_refusing(Time now) const { return now < refusing_until_; }
-  void disconnect(int rank, Time now);
   void lose(int rank, PeerLost::Reason);
   void publish(Time now);
 
@@ -86,6 +88,8 @@ class Loop {
   Time last_beat_;
   Time next_publication_;
   std::optional<Time> line_ended_;  // end of the connection to rank 0
+  std::map<int, Time> dead_;        // times of deaths, of those that are not heard out yet
+  bool all_read_ = false;           // true: this turn has left no message
   Time end_;                        // latest end, once stopped
   std::string refusal_;             // rank 0's, for all that say hello
   Time refusing_until_;

@@ -55,7 +55,6 @@ Star::Star(const Plan& plan, const JobSecret& secret, const std::string& job)
   line_->set(ZMQ_CURVE_PUBLICKEY, keys.public_key);
   line_->set(ZMQ_CURVE_SECRETKEY, keys.secret_key);
   line_->set(ZMQ_CURVE_SERVERKEY, secret.keys(job, 0).public_key);
-  line_->set(ZMQ_IMMEDIATE, 1);  // what is sent goes to a rank 0 that has shown its key, or nowhere
   line_->set(ZMQ_RECONNECT_IVL, 50);
   line_->set(ZMQ_RECONNECT_IVL_MAX, 1000);
   line_->set(ZMQ_IPV6, plan.coordinator->is_ipv6() ? 1 : 0);
@@ -168,9 +167,12 @@ bool Star::receive(Incoming& incoming) {
   return false;
 }
 
+// To a rank 0 that has shown its key, or nowhere. ZMQ_IMMEDIATE would do that, too, and drop what has come and is not
+// read yet when the connection ends.
 Socket::Sent Star::send(const Origin& to, ByteView bytes) {
   if (!to.connection.empty()) return door_.send({to.connection, bytes});
-  return line_ && line_->is_open() ? line_->send({bytes}) : Socket::Sent::gone;
+  if (!line_ || !line_->is_open()) return Socket::Sent::gone;
+  return line_is_up_ ? line_->send({bytes}) : Socket::Sent::full;
 }
 
 }  // namespace tutti::control

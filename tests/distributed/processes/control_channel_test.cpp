@@ -3,11 +3,14 @@
 
 #include <doctest/doctest.h>
 
+#include <atomic>
 #include <filesystem>
 #include <fstream>
 #include <map>
 #include <set>
 #include <sstream>
+#include <thread>
+#include <variant>
 
 TEST_SUITE_BEGIN("cpu");
 
@@ -181,6 +184,35 @@ TEST_CASE("control_channel: who leaves is disconnected, and not dead") {
   REQUIRE(end.has_value());
   CHECK(end->rank == 0);
   CHECK(end->reason == PeerLost::Reason::disconnected);
+}
+
+// Whoever sends may find that a connection has ended before what came over it is read.
+TEST_CASE("control_channel: last words come before the end, also to one that sends meanwhile") {
+  constexpr int kWords = 20;
+  for (const std::size_t leaves : {1U, 0U})
+    for (int turn = 0; turn < 20; ++turn) {
+      auto job = start_job(2);
+      say_all(job);
+      ControlChannel& stays = *job[1 - leaves].channel;
+      std::atomic<bool> over{false};
+      std::thread sender([&] {
+        for (; !over.load(); std::this_thread::sleep_for(20us)) stays.send(static_cast<int>(leaves), {});
+      });
+      for (int i = 0; i < kWords; ++i) job[leaves].channel->send(static_cast<int>(1 - leaves), bytes_of("word"));
+      job[leaves].channel.reset();
+      int words = 0;
+      bool ended = false;
+      while (const auto event = stays.receive(std::chrono::steady_clock::now() + (ended ? 100ms : 10s))) {
+        if (std::holds_alternative<ControlMessage>(*event)) ++words;
+        if (std::holds_alternative<PeerLost>(*event)) {
+          CHECK(words == kWords);
+          ended = true;
+        }
+      }
+      over = true;
+      sender.join();
+      CHECK(ended);
+    }
 }
 
 TEST_CASE("control_channel: no socket listens at a wildcard") {

@@ -4,17 +4,21 @@
 
 #include <tutti/autodiff/operations.h>
 #include <tutti/backend/error.h>
+#include <tutti/distributed/batch_norm_sync.h>
 #include <tutti/distributed/communicator.h>
 #include <tutti/distributed/gradient_sync.h>
 #include <tutti/distributed/processes/process_link.h>
+#include <tutti/distributed/sharded/sharded_optimizer.h>
 #include <tutti/nn/linear.h>
 #include <tutti/nn/loss.h>
+#include <tutti/nn/normalization.h>
 #include <tutti/optim/sgd.h>
 #include <tutti/tests/distributed/device_threads.h>
 #include <tutti/tests/distributed/engines/nccl/nccl_machine.h>
 #include <tutti/tests/distributed/processes/control/job.h>
 
 #include <chrono>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -74,6 +78,95 @@ TEST_CASE("nccl process group: devices of two and three processes train in one o
     CHECK(machine.nccl.count("ncclAllReduce") >= static_cast<std::size_t>(size) * 10 * 2);
     CHECK(machine.nccl.alive() == 0);
   }
+}
+
+namespace {
+
+struct Normed : Module {
+  explicit Normed(Generator random) : hidden(8, 8, random), norm(8), output(8, 4, random) {}
+  Tensor forward(const Tensor& x) const { return output.forward(norm.forward(hidden.forward(x))); }
+  void visit(MemberVisitor& v) override {
+    v.module("hidden", hidden);
+    v.module("norm", norm);
+    v.module("output", output);
+  }
+  Linear hidden;
+  BatchNorm norm;
+  Linear output;
+};
+
+/// A way of training beside the plain one.
+struct Way {
+  const char* name;
+  SyncOptions options = {};
+  bool norms_of_all = false;
+  int own_steps = 6;  // of rank 1, which then follows
+};
+
+void train_in(const Way& way, ProcessGroup& processes) {
+  const Device device = cuda(processes.local_rank());
+  SyncOptions options = way.options;
+  options.fail_after = std::chrono::seconds(20);  // whoever is missed is named before the test's own limit
+  GradientSync sync(processes, {device}, options);
+  Normed model(Generator(1));
+  if (way.norms_of_all) synchronize_batch_norms(model, sync);
+  auto replicas = sync.replicate(model);
+  const bool in_backward = way.options.overlap == Overlap::in_backward;
+  std::optional<ShardedOptimizer> sharded;
+  Sgd whole(replicas[0].parameters(), 0.1);
+  if (way.options.sharding != Sharding::none)
+    sharded.emplace(sync, device, [](std::vector<Tensor> pieces) { return std::make_unique<Sgd>(pieces, 0.1); });
+  if (in_backward) sync.attach(device, whole);
+  const auto update = [&] {
+    if (sharded)
+      sharded->step();
+    else if (!in_backward)
+      whole.step();
+  };
+  const Tensor input(Array::from(std::vector<float>(6 * 8, 0.5F), {6, 8}, device));
+  const Tensor target(Array::from(std::vector<std::int64_t>(6, 1), {6}, device));
+  for (int i = 0; i < (processes.rank() == 1 ? way.own_steps : 6); ++i) {
+    if (!in_backward) whole.zero_grad();
+    sync.step(device, 6, [&](Step& step) { step.backward(cross_entropy(replicas[0].forward(input), target)); });
+    update();
+  }
+  if (sync.flush(device)) update();
+  sync.leave(device, Follow::yes);
+  int followed = 0;
+  for (; sync.follow(device); ++followed) update();
+  CHECK(followed == (processes.rank() == 1 ? 6 - way.own_steps : 0));
+  synchronize(device);
+}
+
+}  // namespace
+
+// The machine computes nothing: what is seen is that all launch the same, and end.
+TEST_CASE("nccl process group: shares, buffers, norms, double buffering, updates in backward, followers") {
+  SyncOptions buffered;
+  buffered.overlap = Overlap::double_buffered;
+  buffered.buffers = BufferPolicy::synchronised;
+  const Way ways[] = {
+      {"buffers of the first", {.buffers = BufferPolicy::main}},
+      {"mean of the buffers", {.buffers = BufferPolicy::mean}},
+      {"norms of all", {}, true},
+      {"double buffered", buffered},
+      {"in backward", {.overlap = Overlap::in_backward}},
+      {"optimizer's state divided", {.sharding = Sharding::optimizer_state}},
+      {"gradients divided", {.sharding = Sharding::gradients}},
+      {"16 bits", {.wire = GradientWire::bf16}},
+      {"a follower", {.buffers = BufferPolicy::mean}, false, 2},
+      {"a follower with a share", {.sharding = Sharding::gradients}, false, 2},
+      {"a follower updated in backward", {.overlap = Overlap::in_backward}, false, 2},
+  };
+  for (const Way& way : ways)
+    for (const int size : {2, 3}) {
+      CAPTURE(way.name);
+      CAPTURE(size);
+      const NcclMachine machine(size);
+      for (const std::string& error : run_group(size, [&](ProcessGroup& processes) { train_in(way, processes); }))
+        CHECK(error == "");
+      CHECK(machine.nccl.alive() == 0);
+    }
 }
 
 TEST_CASE("nccl process group: devices of two kinds are refused by their names, on all") {
