@@ -157,6 +157,7 @@ void ControlLink::run() {
       if (const auto event = channel_->receive(std::chrono::steady_clock::now() + kLook)) take(*event);
       ask_who_is_missing();
     } catch (const std::exception& error) {
+      on_failure_();
       return hearing_.ended({rank(), std::string("[sync] the control channel has failed: ") + error.what(), 0, false});
     }
 }
@@ -255,6 +256,7 @@ std::vector<int> ControlLink::missing(Line line) const {
 void ControlLink::end(const End& end) noexcept {
   try {
     end_told_.store(true);
+    if (!end.closed) on_failure_();
     const Bytes message = message_of(end);
     rank() == 0 ? tell_all(message) : channel_->send(0, message);
   } catch (...) {
@@ -332,6 +334,7 @@ bool ControlLink::take_of_line(const ControlMessage& message) {
 // The first end of each process counts: one that has closed its group goes, and its connection with it.
 void ControlLink::hear_end(const End& end) {
   if (!ended_.insert(end.rank).second) return;
+  if (!end.closed) on_failure_();
   if (rank() == 0 && end.rank != 0) {
     const Bytes message = message_of(end);
     for (int other = 1; other < channel_->size(); ++other)

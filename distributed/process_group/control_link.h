@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -36,6 +37,9 @@ class ControlLink final : public ProcessLink {
   /// heard: it carries what some have not heard yet. To be called before `open` alone.
   void await_ends(std::chrono::milliseconds most);
   void set_members(std::vector<Member> members) { members_ = std::move(members); }
+  /// Sets what is called, by any thread, when the part of any process, this one too, ends otherwise than by closing its
+  /// group; it may be called again. To be called before `open`.
+  void set_on_failure(std::function<void()> call) { on_failure_ = std::move(call); }
 
   int rank() const noexcept override { return channel_->rank(); }
   const std::vector<Member>& members() const noexcept override { return members_; }
@@ -77,6 +81,7 @@ class ControlLink final : public ProcessLink {
   std::vector<Bytes> first_words_;
   std::vector<Member> members_;
   Hearing hearing_;
+  std::function<void()> on_failure_ = [] {};
   mutable std::mutex mutex_;       // guards what follows: `say` comes from other threads than what is received
   std::vector<Words> words_;       // indexed by line
   std::deque<Complete> complete_;  // words that all have said, on rank 0, in the order in which they are to be told

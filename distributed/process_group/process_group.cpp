@@ -179,6 +179,7 @@ ProcessGroup::Connection ProcessGroup::State::connect_cpus(std::span<const Devic
     return {std::move(over_sockets), std::move(link)};
   }
   network.piece_bytes = mpi_piece_bytes(processes);
+  link->set_on_failure([] { MpiRuntime::instance().set_failed(); });
   auto lines = connect_mpi(MpiRuntime::instance(), {words[0].nonce, processes, place.rank, network.piece_bytes},
                            options.rendezvous, look_around);
   std::vector<int> ranks(processes);

@@ -148,11 +148,8 @@ void MpiRuntime::finalise(std::unique_lock<std::mutex>& lock) noexcept {
   if (!thread_.joinable()) return;
   stopping_ = true;
   changed_.notify_all();
-  const auto over = [this] { return ended_; };
-  if (failed_ || !started_)
-    changed_.wait_for(lock, kEndOfFailed, over);
-  else
-    changed_.wait(lock, over);
+  changed_.wait(lock, [this] { return ended_ || failed_ || !started_; });
+  changed_.wait_for(lock, kEndOfFailed, [this] { return ended_; });
   const bool has_ended = ended_;
   lock.unlock();
   has_ended ? thread_.join() : thread_.detach();
@@ -166,6 +163,7 @@ void MpiRuntime::keep(std::shared_ptr<const void> memory) {
 void MpiRuntime::set_failed() noexcept {
   const std::lock_guard lock(mutex_);
   failed_ = true;
+  changed_.notify_all();  // it may come at the end
 }
 
 }  // namespace tutti

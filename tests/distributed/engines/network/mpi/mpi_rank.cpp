@@ -9,6 +9,7 @@
 #include <tutti/tests/distributed/engines/shared_memory/rank_group.h>
 
 #include <mpi.h>
+#include <unistd.h>
 
 #include <csignal>
 #include <cstdio>
@@ -48,6 +49,22 @@ std::string train(LaunchPlace place, std::size_t devices, ProcessEngine engine, 
   return std::string(processes.engine()) + " " + std::to_string(digest);
 }
 
+// Rank 1 stands still, as a whole or in its training, once all have made their replicas.
+std::string train_beside_one_that(const std::string& role, const LaunchPlace& place) {
+  ProcessGroup processes(place, {.silence = std::chrono::seconds(2), .engine = ProcessEngine::mpi});
+  SyncOptions options;
+  options.fail_after = std::chrono::seconds(role == "hangs" ? 2 : 60);
+  GradientSync sync(processes, {cpu(0)}, options);
+  auto replicas = sync.replicate(WordsModel(Generator(1)));
+  train_words(sync, replicas[0], cpu(0), static_cast<std::size_t>(place.rank), 3, -1, [&](int step) {
+    if (place.rank != 1 || step != 1) return;
+    std::printf("rank 1: stands still\n");
+    if (role == "stops") std::raise(SIGSTOP);
+    for (;;) pause();
+  });
+  return "trained";
+}
+
 // The program has initialised MPI, and uses it beside the engine.
 std::string train_as_guest(const LaunchPlace& place, int level) {
   int provided = 0;
@@ -81,6 +98,7 @@ std::string result_of(const std::string& role, const std::vector<std::size_t>& d
     std::raise(SIGKILL);
   }
   if (role == "dies") return train(place, 1, ProcessEngine::mpi);
+  if (role == "stops" || role == "hangs") return train_beside_one_that(role, place);
   // An error, and a new group of the same processes.
   try {
     (void)train(place, 2, ProcessEngine::mpi, place.rank == 1 ? 3 : -1);

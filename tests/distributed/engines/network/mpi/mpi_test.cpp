@@ -50,6 +50,8 @@ TEST_CASE("mpi: a group with sparse gradients and collectives trains to the bits
   const std::string expected = "MPI " + digest_of_words();
   check_said(run_mpi(2, kRank, {"train"}), 2, expected);
   check_said(run_mpi(2, kRank, {"multiple"}), 2, expected);
+  // Of one host: mpirun alone tells enough.
+  check_said(run_mpi(2, kRank, {"train"}, {{"TUTTI_RENDEZVOUS", ""}, {"TUTTI_SECRET", ""}}), 2, expected);
 }
 
 TEST_CASE("mpi: whatever is sharded, late or compressed") {
@@ -101,6 +103,23 @@ TEST_CASE("mpi: a process that is killed ends the job") {
   CHECK(job.status != 0);
   CHECK(job.status != 124);
   CHECK(job.seconds < 60.0);
+}
+
+// The job ends by itself, though MPI_Finalize waits for all.
+TEST_CASE("mpi: a process that is stopped or hangs is named, and the job ends") {
+  if (skips()) return;
+  const std::pair<const char*, const char*> roles[] = {{"stops", "has said nothing for"},
+                                                       {"hangs", "for the step of rank 1"}};
+  for (const auto& [role, text] : roles) {
+    CAPTURE(role);
+    const MpiJob job = run_mpi(2, kRank, {role});
+    CAPTURE(fmt::format("{}", fmt::join(job.lines, "\n")));
+    CHECK(job.said_by(0).find("rank 1") != std::string::npos);
+    CHECK(job.said_by(0).find(text) != std::string::npos);
+    CHECK(job.status != 0);
+    CHECK(job.status != 124);
+    CHECK(job.seconds < 40.0);
+  }
 }
 
 TEST_CASE("mpi: ranks need not be MPI's") {

@@ -11,6 +11,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <stdexcept>
 #include <vector>
 
@@ -36,10 +37,13 @@ struct WordsModel : Module {
 };
 
 /// Takes steps of one device, and a collective of all devices after each. `fails`: throws in the backward of that step.
-inline void train_words(GradientSync& sync, WordsModel& model, Device device, std::size_t number, int steps,
-                        int fails = -1) {
+/// `before`: called before each step.
+inline void train_words(
+    GradientSync& sync, WordsModel& model, Device device, std::size_t number, int steps, int fails = -1,
+    const std::function<void(int)>& before = [](int) {}) {
   Sgd optimizer(model.parameters(), 0.01);
   for (int i = 0; i < steps; ++i) {
+    before(i);
     Generator random(7, static_cast<std::uint64_t>(i) * 64 + number);
     std::vector<std::int64_t> tokens;
     for (std::size_t t = 0; t < 10 + 5 * number; ++t) tokens.push_back(static_cast<std::int64_t>(random.below(500)));
