@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstdint>
 #include <cstdlib>
 #include <initializer_list>
 #include <string_view>
@@ -15,6 +16,9 @@ namespace {
 
 constexpr int kMostProcesses = 1 << 20;
 constexpr int kMostPorts = 65535;
+// Those that are derived from a job's name: below the ones that the kernel gives to connections.
+constexpr int kFirstPortOfJobs = 20'000;
+constexpr int kPortsOfJobs = 12'000;
 
 /// Variables of one launcher.
 class Variables {
@@ -62,6 +66,18 @@ class Variables {
     if (text("TUTTI_RENDEZVOUS")) return read_rendezvous(place);
     place.address = text_or_empty("MASTER_ADDR");
     place.port = number_or("MASTER_PORT", 0, 1, kMostPorts);
+  }
+
+  /// Where no address is told and all processes have one host, adds a loopback one, with a port that the job's name
+  /// gives to all of them.
+  void add_address_of_one_host(LaunchPlace& place, bool one_host) const {
+    if (!one_host || place.port != 0 || place.job.empty() || !place.address.empty()) return;
+    std::uint64_t digest = 0xCBF29CE484222325U;  // FNV-1a
+    for (const char each : place.job) digest = (digest ^ static_cast<unsigned char>(each)) * 0x100000001B3U;
+    for (const std::uint64_t factor : {0xFF51AFD7ED558CCDU, 0xC4CEB9FE1A85EC53U})  // mixed, as MurmurHash3 ends
+      digest = (digest ^ digest >> 33U) * factor;
+    place.address = "127.0.0.1";
+    place.port = kFirstPortOfJobs + static_cast<int>((digest ^ digest >> 33U) % kPortsOfJobs);
   }
 
   void read_rendezvous(LaunchPlace& place) const {
@@ -127,6 +143,7 @@ std::optional<LaunchPlace> of_open_mpi(const Variables& variables) {
                                       "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE");
   variables.add_address(place);
   place.job = variables.text_or_empty("PMIX_NAMESPACE");
+  variables.add_address_of_one_host(place, place.local_size == place.size);
   return place;
 }
 
@@ -144,8 +161,11 @@ std::optional<LaunchPlace> of_slurm(const Variables& variables) {
     return std::nullopt;
   LaunchPlace place = variables.place("SLURM", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", nullptr);
   variables.add_address(place);
-  if (place.address.empty()) place.address = first_host(variables.text_or_empty("SLURM_STEP_NODELIST"));
   place.job = variables.text_or_empty("SLURM_JOB_ID") + "." + variables.text_or_empty("SLURM_STEP_ID");
+  variables.add_address_of_one_host(place, variables.text_or_empty("SLURM_STEP_NUM_NODES") == "1" &&
+                                               variables.all_set({"SLURM_JOB_ID"}) &&
+                                               !variables.text("SLURM_HET_SIZE"));
+  if (place.address.empty()) place.address = first_host(variables.text_or_empty("SLURM_STEP_NODELIST"));
   return place;
 }
 

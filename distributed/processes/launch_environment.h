@@ -14,7 +14,7 @@ struct LaunchPlace {
   int size = 1;                   ///< number of processes
   int local_rank = 0;             ///< number of this process among those of its host
   int local_size = 1;             ///< number of processes on its host; 0: not told
-  /// Host where rank 0 waits for the others: a name or an address. Empty: not told, which is enough on one host.
+  /// Host where rank 0 waits for the others: a name or an address. Empty: not told, which is an error unless alone.
   std::string address;
   int port = 0;            ///< TCP port at that address that is the job's own; 0: not told
   std::string job;         ///< tells jobs apart that share hosts; empty: not told
@@ -38,7 +38,8 @@ using EnvironmentReader = std::function<std::optional<std::string>(const std::st
 /// 6. JOB_COMPLETION_INDEX, WORLD_SIZE, MASTER_ADDR, of an Indexed Job.
 ///
 /// Without any of them the process is alone. 3 to 6 take TUTTI_RENDEZVOUS, or MASTER_ADDR and MASTER_PORT, where these
-/// are set. Throws Error naming the variable: for a value that cannot be meant, of whatever wins; and where a part of
+/// are set; else Open MPI's job of one host, and SLURM's step of one node, wait at 127.0.0.1, at a port from 20000 to
+/// 31999 that the job's name gives. Throws Error naming the variable: for a value that cannot be meant, of whatever wins; and where a part of
 /// 1, or of 2 RANK, a WORLD_SIZE above 1 or both, says that there are others, who would wait for a process that goes on
 /// alone.
 LaunchPlace launch_place(const EnvironmentReader&);

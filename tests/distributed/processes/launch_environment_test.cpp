@@ -6,6 +6,7 @@
 #include <doctest/doctest.h>
 
 #include <map>
+#include <set>
 #include <string>
 
 TEST_SUITE_BEGIN("cpu");
@@ -53,7 +54,7 @@ const Variables kTorchrun{{"RANK", "3"},
                           {"MASTER_PORT", "29500"},
                           {"TORCHELASTIC_RUN_ID", "run7"}};
 const Variables kOpenMpi{{"OMPI_COMM_WORLD_RANK", "1"},
-                         {"OMPI_COMM_WORLD_SIZE", "2"},
+                         {"OMPI_COMM_WORLD_SIZE", "3"},
                          {"OMPI_COMM_WORLD_LOCAL_RANK", "1"},
                          {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"},
                          {"PMIX_NAMESPACE", "prterun-head-1@1"}};
@@ -85,7 +86,7 @@ TEST_CASE("launch_environment: what each launcher sets") {
   check(place_in(kTorchrun), {"torchrun", 3, 4, 1, 2, "head", 29501, "run7"});
   check(place_in(without(without(kTorchrun, "TORCHELASTIC_RUN_ID"), "LOCAL_WORLD_SIZE")),
         {"RANK and WORLD_SIZE", 3, 4, 1, 0, "head", 29500, ""});
-  check(place_in(kOpenMpi), {"Open MPI", 1, 2, 1, 2, "", 0, "prterun-head-1@1"});
+  check(place_in(kOpenMpi), {"Open MPI", 1, 3, 1, 2, "", 0, "prterun-head-1@1"});
   check(place_in(kMpich), {"MPICH", 5, 8, 1, 0, "", 0, ""});
   check(place_in(kSlurm), {"SLURM", 6, 8, 2, 0, "node07", 0, "123.0"});
   check(place_in(kIndexedJob), {"an Indexed Job", 1, 3, 0, 0, "job-0.job", 0, ""});
@@ -157,6 +158,29 @@ TEST_CASE("launch_environment: values that cannot be meant are named") {
     refused(with(kTutti, {{"TUTTI_RENDEZVOUS", address}}), std::string("TUTTI_RENDEZVOUS is \"") + address + "\"");
   refused(with(kTorchrun, {{"MASTER_PORT", "99999"}}), "MASTER_PORT is \"99999\"");
   refused(with(kSlurm, {{"SLURM_STEP_NODELIST", "node[7"}}), "\"node[7\" is no list of hosts");
+}
+
+TEST_CASE("launch_environment: a job of one host needs no address where its launcher tells a name") {
+  const auto all_here = with(kOpenMpi, {{"OMPI_COMM_WORLD_LOCAL_SIZE", kOpenMpi.at("OMPI_COMM_WORLD_SIZE")}});
+  const LaunchPlace open_mpi = place_in(all_here);
+  CHECK(open_mpi.address == "127.0.0.1");
+  CHECK(open_mpi.port == 28'763);
+  CHECK(place_in(with(all_here, {{"PMIX_NAMESPACE", "another job"}})).port != open_mpi.port);
+  CHECK(place_in(with(all_here, {{"TUTTI_RENDEZVOUS", "other:77"}})).port == 77);
+  const LaunchPlace half_told = place_in(with(all_here, {{"MASTER_PORT", "77"}}));
+  CHECK(half_told.address.empty());
+  CHECK(place_in(without(all_here, "PMIX_NAMESPACE")).address.empty());
+  const LaunchPlace slurm = place_in(with(kSlurm, {{"SLURM_STEP_NUM_NODES", "1"}}));
+  CHECK(slurm.address == "127.0.0.1");
+  CHECK(slurm.port == 20'387);
+  CHECK(place_in(with(kSlurm, {{"SLURM_STEP_NUM_NODES", "2"}})).port == 0);
+  CHECK(place_in(with(kSlurm, {{"SLURM_STEP_NUM_NODES", "1"}, {"SLURM_HET_SIZE", "2"}})).port == 0);
+  CHECK(place_in(without(with(kSlurm, {{"SLURM_STEP_NUM_NODES", "1"}}), "SLURM_JOB_ID")).port == 0);
+  // Ports of neighbours differ.
+  std::set<int> ports;
+  for (int step = 0; step < 20; ++step)
+    ports.insert(place_in(with(kSlurm, {{"SLURM_STEP_NUM_NODES", "1"}, {"SLURM_STEP_ID", std::to_string(step)}})).port);
+  CHECK(ports.size() == 20);
 }
 
 TEST_CASE("launch_environment: the first host of SLURM's lists") {
