@@ -45,6 +45,7 @@ void MemoryLink::say(Line line, Bytes bytes) {
   awaited_.store(number, std::memory_order_release);
   words_->say(number, own_);
   const std::lock_guard lock(mutex_);
+  came_ = true;
   if (idle_) news_.notify_one();
 }
 
@@ -63,6 +64,11 @@ bool MemoryLink::waits_for_checks() const noexcept {
 }
 
 void MemoryLink::poll() noexcept {
+  if (!visited_.load(std::memory_order_relaxed)) visited_.store(true, std::memory_order_relaxed);
+  look();
+}
+
+void MemoryLink::look() noexcept {
   const std::uint64_t number = awaited_.load(std::memory_order_acquire);
   if (number != 0 && !waits_for_checks() && words_->all_have_said(number)) hear(number);
 }
@@ -70,6 +76,7 @@ void MemoryLink::poll() noexcept {
 bool MemoryLink::sleep_to_hear() noexcept {
   const std::uint64_t number = awaited_.load(std::memory_order_acquire);
   if (number == 0 || waits_for_checks()) return false;  // the other link's thread hears of those
+  visited_.store(true, std::memory_order_relaxed);
   words_->sleep(number, kShortSleep);
   poll();
   return true;
@@ -100,29 +107,43 @@ void MemoryLink::fail(const char* why) noexcept {
   }
 }
 
-// Devices' threads come by within steps; it hears what they do not, as when all have left.
+// Devices' threads come by within steps, and this one would take their core; it hears what they do not, as when all
+// have left.
 void MemoryLink::run() {
   bool comes_first = false;  // nobody came by last time
   std::unique_lock lock(mutex_);
   while (!closing_) {
-    idle_ = true;
-    news_.wait(lock, [this] { return closing_ || awaited_.load(std::memory_order_acquire) != 0; });
-    idle_ = false;
     const std::uint64_t number = awaited_.load(std::memory_order_acquire);
+    if (number == 0) {
+      wait_for_words(lock, comes_first);
+      continue;
+    }
     if (!comes_first) news_.wait_for(lock, kComeBy, [this] { return closing_; });
     comes_first = false;
-    while (!closing_ && number != 0 && awaited_.load(std::memory_order_acquire) == number) {
-      if (waits_for_checks()) {
+    while (!closing_ && awaited_.load(std::memory_order_acquire) == number) {
+      if (waits_for_checks() || visited_.exchange(false, std::memory_order_relaxed)) {
         news_.wait_for(lock, kComeBy);
         continue;
       }
       lock.unlock();
       words_->sleep(number, kCloseLook);
-      comes_first = awaited_.load(std::memory_order_acquire) == number;
-      poll();
+      const bool nobody_came = !visited_.load(std::memory_order_relaxed);
+      comes_first = nobody_came && awaited_.load(std::memory_order_acquire) == number;
+      if (nobody_came) look();
       lock.lock();
     }
   }
+}
+
+// While words come often it looks for them by itself: to be woken for each would cost more than a short step.
+void MemoryLink::wait_for_words(std::unique_lock<std::mutex>& lock, bool at_once) {
+  if (std::exchange(came_, false) && !at_once) {
+    news_.wait_for(lock, kComeBy);
+    return;
+  }
+  idle_ = true;
+  news_.wait(lock, [this] { return closing_ || awaited_.load(std::memory_order_acquire) != 0; });
+  idle_ = false;
 }
 
 // Devices' threads, which hear within calls of the server, are gone by then.

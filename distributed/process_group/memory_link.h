@@ -39,6 +39,8 @@ class MemoryLink final : public ProcessLink {
 
  private:
   void run();
+  void wait_for_words(std::unique_lock<std::mutex>&, bool at_once);
+  void look() noexcept;
   void hear(std::uint64_t number) noexcept;
   bool waits_for_checks() const noexcept;
   void fail(const char* why) noexcept;
@@ -49,11 +51,13 @@ class MemoryLink final : public ProcessLink {
   std::uint64_t said_ = 0;                 // number of the last words; touched by who says
   Bytes own_;                              // words that are awaited: they may have to be said over the other link
   std::atomic<std::uint64_t> awaited_{0};  // number of what was said and not heard; 0: none. Who takes it off hears it
+  std::atomic<bool> visited_{false};       // some device's thread came by, since the link's thread last asked
   std::atomic<std::uint64_t> checks_said_{0};
   std::atomic<std::uint64_t> checks_heard_{0};
   std::mutex mutex_;  // guards what follows: the thread sleeps until something is said, or the link is closed
   std::condition_variable news_;
-  bool idle_ = false;
+  bool idle_ = false;  // the thread, until it is woken
+  bool came_ = false;  // words, since the thread last found none
   bool closing_ = false;
   std::thread thread_;  // hears what nobody comes by for
 };

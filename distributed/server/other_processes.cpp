@@ -68,10 +68,13 @@ class OtherProcesses::Gate {
   bool closed_ = false;
 };
 
-/// Waits for one task after the other, each some time after it came: until then a device's thread may do it. Ends with
-/// the last: what is left then ends when the engine is aborted, or others have come.
+/// Waits for one task after the other, each some time after it came: until then a device's thread may do it. While
+/// tasks come often it looks for them by itself, as to be woken for each costs more than a short step. Ends with the
+/// last: what is left then ends when the engine is aborted, or others have come.
 class OtherProcesses::Runner {
  public:
+  static constexpr std::chrono::milliseconds kGrace{2};
+
   ~Runner() {
     {
       const std::lock_guard lock(mutex_);
@@ -80,34 +83,54 @@ class OtherProcesses::Runner {
     }
     thread_.join();
   }
-  void add(std::shared_ptr<CollectiveTask> task, std::chrono::milliseconds grace) {
+  void add(std::shared_ptr<CollectiveTask> task, bool at_once) {
     const std::lock_guard lock(mutex_);
-    tasks_.push_back({std::move(task), std::chrono::steady_clock::now() + grace});
-    if (tasks_.size() == 1) news_.notify_all();  // else it wakes when the first is due
+    tasks_.push_back({std::move(task), Clock::now() + (at_once ? kGrace.zero() : kGrace)});
+    came_ = true;
+    if (sleeps_ || (at_once && tasks_.size() == 1)) news_.notify_all();  // else it wakes when the first is due
   }
 
  private:
+  using Clock = std::chrono::steady_clock;
   struct Due {
     std::shared_ptr<CollectiveTask> task;
-    std::chrono::steady_clock::time_point at;
+    Clock::time_point at;
   };
   void run() {
     std::unique_lock lock(mutex_);
-    for (;;) {
-      news_.wait(lock, [this] { return stopping_ || !tasks_.empty(); });
-      if (tasks_.empty()) return;
-      news_.wait_until(lock, tasks_.front().at, [this] { return stopping_; });
-      const auto task = std::move(tasks_.front().task);
+    while (!stopping_ || !tasks_.empty()) {
+      if (tasks_.empty()) {
+        wait_for_tasks(lock);
+        continue;
+      }
+      const auto task = tasks_.front().task;
+      const bool is_due = stopping_ || Clock::now() >= tasks_.front().at;
+      if (!is_due && !task->finished()) {
+        news_.wait_until(lock, tasks_.front().at);
+        continue;
+      }
       tasks_.pop_front();
       lock.unlock();
       if (!task->finished()) task->wait();
       lock.lock();
     }
   }
+  void wait_for_tasks(std::unique_lock<std::mutex>& lock) {
+    const auto has_news = [this] { return stopping_ || !tasks_.empty(); };
+    if (std::exchange(came_, false)) {
+      news_.wait_for(lock, kGrace);
+      return;
+    }
+    sleeps_ = true;
+    news_.wait(lock, has_news);
+    sleeps_ = false;
+  }
 
   std::mutex mutex_;  // guards what follows: tasks are added while the thread takes them
   std::condition_variable news_;
   std::deque<Due> tasks_;
+  bool came_ = false;    // a task, since the thread last found none
+  bool sleeps_ = false;  // the thread, until it is woken
   bool stopping_ = false;
   std::thread thread_ = start_thread<SyncError>("sync, other processes", [this] { run(); });
 };
@@ -115,7 +138,7 @@ class OtherProcesses::Runner {
 void OtherProcesses::finish(std::shared_ptr<CollectiveTask> task, Sequence sequence, bool at_once) {
   auto& runner = runners_[static_cast<std::size_t>(sequence)];
   if (!runner) runner = std::make_unique<Runner>();
-  runner->add(std::move(task), std::chrono::milliseconds(at_once ? 0 : 2));
+  runner->add(std::move(task), at_once);
 }
 
 void OtherProcesses::note_open(std::shared_ptr<CollectiveTask> task) {
