@@ -50,9 +50,9 @@ Announcement announcement_for(const AllReduceRequest& request) {
 }
 
 // Blocks of a piece of all shares, for work that is the same for every element.
-std::int64_t blocks_of(const ShareCut& cut, std::uint32_t piece, std::size_t processes) {
+std::int64_t blocks_of(const ShareCut& cut, std::uint32_t piece) {
   std::int64_t blocks = 0;
-  for (std::size_t place = 0; place < processes; ++place)
+  for (std::size_t place = 0; place < cut.shares; ++place)
     blocks += (cut.count(place, piece) + kLargestChunk - 1) / kLargestChunk;
   return blocks;
 }
@@ -62,8 +62,8 @@ struct Block {
   std::int64_t begin = 0;
   std::int64_t count = 0;
 };
-Block block_at(const ShareCut& cut, std::uint32_t piece, std::size_t processes, std::int64_t block) {
-  for (std::size_t place = 0; place < processes; ++place) {
+Block block_at(const ShareCut& cut, std::uint32_t piece, std::int64_t block) {
+  for (std::size_t place = 0; place < cut.shares; ++place) {
     const std::int64_t count = cut.count(place, piece);
     const std::int64_t blocks = (count + kLargestChunk - 1) / kLargestChunk;
     if (block < blocks)
@@ -73,22 +73,23 @@ Block block_at(const ShareCut& cut, std::uint32_t piece, std::size_t processes, 
   return {};
 }
 
-// All slices are prepared and go first, then sums are made as others' come, then results are spread.
-std::vector<Stage> plan(const ShareCut& cut, std::size_t place, std::size_t processes, std::size_t helpers,
-                        bool narrows, bool spreads) {
+// All slices are prepared and go first, then sums are made as others' come, then results are spread. Sums of all
+// elements take the place of slices that are on their way.
+std::vector<Stage> plan(const ShareCut& cut, std::size_t place, std::size_t helpers, bool narrows, bool spreads) {
   std::vector<Stage> stages;
   const auto at_least_one = [](std::int64_t count) { return std::max<std::int64_t>(1, count); };
   if (narrows)
     for (std::uint32_t piece = 0; piece < cut.pieces; ++piece)
-      stages.push_back({Stage::Kind::fill, piece, at_least_one(blocks_of(cut, piece, processes))});
+      stages.push_back({Stage::Kind::fill, piece, at_least_one(blocks_of(cut, piece))});
   else
     stages.push_back({Stage::Kind::fill, cut.pieces - 1, 1});
   for (std::uint32_t piece = 0; piece < cut.pieces; ++piece) {
     const std::int64_t count = cut.count(place, piece);
+    if (!cut.is_divided()) stages.push_back({Stage::Kind::look_up, piece, 1});
     stages.push_back({Stage::Kind::combine, piece, chunk_count(count, chunk_size(count, helpers))});
   }
   for (std::uint32_t piece = 0; spreads && piece < cut.pieces; ++piece)
-    stages.push_back({Stage::Kind::spread, piece, at_least_one(blocks_of(cut, piece, processes))});
+    stages.push_back({Stage::Kind::spread, piece, at_least_one(blocks_of(cut, piece))});
   stages.push_back({Stage::Kind::rest, 0, 1});
   return stages;
 }
@@ -109,7 +110,7 @@ std::shared_ptr<NetworkReduction> NetworkReduction::make(std::shared_ptr<Network
   }
   const ShareCut cut(first.size(), lines.size(), size_of(travels), lines.piece_bytes(), most_slices);
   const std::vector<Device> devices = helping_devices(request);
-  auto stages = plan(cut, lines.place(), lines.size(), devices.size(), narrows, narrows || request.slices.size() > 1);
+  auto stages = plan(cut, lines.place(), devices.size(), narrows, narrows || request.slices.size() > 1);
   auto exchange = std::make_shared<ReductionExchange>(number, announcement_for(request), lines.size(), lines.place(),
                                                       cut, size_of(travels), std::move(travelling));
   return std::shared_ptr<NetworkReduction>(new NetworkReduction(
@@ -137,7 +138,7 @@ void NetworkReduction::run_stage(const Stage& stage, std::int64_t chunk) {
 
 // Each contribution is rounded once.
 void NetworkReduction::narrow(std::uint32_t piece, std::int64_t chunk) const {
-  const Block block = block_at(reduction_->cut(), piece, processes(), chunk);
+  const Block block = block_at(reduction_->cut(), piece, chunk);
   const auto scale = static_cast<float>(request_.wire_scale);
   for (std::size_t i = 0; i < staging_.size(); ++i) {
     if (!request_.slices[i].contributes) continue;
@@ -179,7 +180,7 @@ void NetworkReduction::combine(std::uint32_t piece, std::int64_t chunk) const {
 
 // Results lie in what travels for the first slice.
 void NetworkReduction::spread(std::uint32_t piece, std::int64_t chunk) const {
-  const Block block = block_at(reduction_->cut(), piece, processes(), chunk);
+  const Block block = block_at(reduction_->cut(), piece, chunk);
   if (block.count == 0) return;
   const std::size_t element = reduction_->element();
   const std::byte* const from = reduction_->travelling(0) + static_cast<std::size_t>(block.begin) * element;

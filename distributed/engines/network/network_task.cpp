@@ -52,7 +52,7 @@ bool NetworkTask::reached(const Stage& stage, std::size_t place) const {
     case Stage::Kind::fill: return true;
     case Stage::Kind::look_up: return came() && at(peer.slices_out) > stage.piece;
     case Stage::Kind::combine: return came();
-    case Stage::Kind::spread: return at(peer.results_in) > stage.piece;
+    case Stage::Kind::spread: return exchange_->results() == 0 || at(peer.results_in) > stage.piece;
     case Stage::Kind::rest: break;
   }
   const std::uint32_t all = exchange_->pieces_out();

@@ -34,7 +34,7 @@ class NetworkTask : public StagedTask {
       look_up,  ///< waits for all others' slices of the piece, and until the own ones have gone if results take their
                 ///< place
       combine,  ///< waits for all others' slices of the piece; then its results may go
-      spread,   ///< waits for all others' results of the piece
+      spread,   ///< waits for all others' results of the piece, if there are any
       rest,     ///< waits until nothing of the task is on its way
     };
     static constexpr std::uint32_t kLast = ~std::uint32_t{0};  ///< the last piece, whichever that is for a process

@@ -10,6 +10,11 @@ namespace {
 
 constexpr std::int64_t kAlignment = 64;  // elements: shares and pieces begin at cache lines, whatever the type
 
+// What two processes send in one piece each sums as a whole.
+std::size_t shares_of(std::size_t bytes, std::size_t processes, std::size_t piece_bytes) {
+  return processes == 2 && bytes <= piece_bytes ? 1 : processes;
+}
+
 std::int64_t whole(std::int64_t count) { return (count + kAlignment - 1) / kAlignment * kAlignment; }
 
 }  // namespace
@@ -17,15 +22,17 @@ std::int64_t whole(std::int64_t count) { return (count + kAlignment - 1) / kAlig
 ShareCut::ShareCut(std::int64_t all, std::size_t processes, std::size_t element, std::size_t piece_bytes,
                    std::size_t most_slices)
     : elements(all),
-      share(whole((all + static_cast<std::int64_t>(processes) - 1) / static_cast<std::int64_t>(processes))),
+      shares(shares_of(static_cast<std::size_t>(all) * element * most_slices, processes, piece_bytes)),
+      share(whole((all + static_cast<std::int64_t>(shares) - 1) / static_cast<std::int64_t>(shares))),
       length(static_cast<std::int64_t>(piece_bytes / most_slices / element) / kAlignment * kAlignment),
       pieces(static_cast<std::uint32_t>(std::max<std::int64_t>(1, (share + length - 1) / length))) {}
 
 std::int64_t ShareCut::begin(std::size_t place, std::size_t piece) const {
-  return std::min(elements, static_cast<std::int64_t>(place) * share + static_cast<std::int64_t>(piece) * length);
+  return std::min(elements,
+                  static_cast<std::int64_t>(place % shares) * share + static_cast<std::int64_t>(piece) * length);
 }
 std::int64_t ShareCut::count(std::size_t place, std::size_t piece) const {
-  const std::int64_t end = std::min(elements, static_cast<std::int64_t>(place + 1) * share);
+  const std::int64_t end = std::min(elements, static_cast<std::int64_t>(place % shares + 1) * share);
   return std::max<std::int64_t>(0, std::min(length, end - begin(place, piece)));
 }
 
@@ -37,7 +44,7 @@ std::size_t contributing(const Announcement& announcement) {
 ReductionExchange::ReductionExchange(std::uint32_t number, Announcement announcement, std::size_t processes,
                                      std::size_t place, ShareCut cut, std::size_t element,
                                      std::vector<std::byte*> travelling)
-    : NetworkExchange(Sequence::round, number, std::move(announcement), processes, cut.pieces, true),
+    : NetworkExchange(Sequence::round, number, std::move(announcement), processes, cut.pieces, cut.is_divided()),
       place_(place),
       cut_(cut),
       element_(element),

@@ -12,18 +12,21 @@
 
 namespace tutti {
 
-/// Elements of an all-reduce: each process has a share of them, in pieces. The same for all processes, as it depends on
-/// what they agree on alone.
+/// Elements of an all-reduce: each process sums a share of them, in pieces, and gives it to the others; or, where it is
+/// no longer than a piece, of two processes each sums all, which spares them the second exchange. The same for all
+/// processes, as it depends on what they agree on alone.
 struct ShareCut {
   /// `most_slices`: of any process; `element`: bytes of one as it travels.
   ShareCut(std::int64_t elements, std::size_t processes, std::size_t element, std::size_t piece_bytes,
            std::size_t most_slices);
 
+  bool is_divided() const noexcept { return shares > 1; }
   std::int64_t begin(std::size_t place, std::size_t piece) const;  ///< first element
   std::int64_t count(std::size_t place, std::size_t piece) const;  ///< number of elements, which may be 0
 
   std::int64_t elements;
-  std::int64_t share;    ///< elements of a process
+  std::size_t shares;    ///< number of them: one of each process, or one of all
+  std::int64_t share;    ///< elements of one
   std::int64_t length;   ///< elements of a piece
   std::uint32_t pieces;  ///< number of them of each share, one or more
 };
