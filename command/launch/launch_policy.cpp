@@ -40,7 +40,10 @@ void LaunchPolicy::ended(std::size_t process, Ending ending, Time now, Actions& 
     const bool asked_for = is_asked_for(ending);
     failed_.push_back(process);
     if (!asked_for) {
-      if (cause_ == Cause::none) cause_ = Cause::failure;
+      if (cause_ == Cause::none) {
+        cause_ = Cause::failure;
+        stopped_before_ = stopped_text();
+      }
       actions.emplace_back(
           Say{fmt::format("rank {} (pid {}) {}", member.process.rank, member.process.pid, ending.text())});
       if (stage_ == Stage::running) advance(Stage::waiting, now, actions);
@@ -48,6 +51,19 @@ void LaunchPolicy::ended(std::size_t process, Ending ending, Time now, Actions& 
   }
   // What is left then are processes that theirs have left behind.
   if (running_ == 0 && stage_ < Stage::terminated) advance(Stage::terminated, now, actions);
+}
+
+void LaunchPolicy::stopped(std::size_t process, int signal) { members_[process].stopped_by = signal; }
+
+// What the others may have failed for.
+std::string LaunchPolicy::stopped_text() const {
+  std::string text;
+  std::size_t count = 0;
+  for (const Member& member : members_)
+    if (!member.ending && member.stopped_by != 0 && ++count <= kMostListed)
+      text += fmt::format(" while rank {} (pid {}) was stopped by {}", member.process.rank, member.process.pid,
+                          signal_text(member.stopped_by));
+  return text;
 }
 
 void LaunchPolicy::group_gone(std::size_t process) {
@@ -154,8 +170,8 @@ std::optional<std::string> LaunchPolicy::closing() const {
   if (cause_ == Cause::request) cause = "the job ended after " + signal_text(*request_);
   if (cause_ == Cause::failure) {
     const Member& first = members_[failed_.front()];
-    cause = fmt::format("the job failed because rank {} (pid {}) {}", first.process.rank, first.process.pid,
-                        first.ending->text());
+    cause = fmt::format("the job failed because rank {} (pid {}) {}{}", first.process.rank, first.process.pid,
+                        first.ending->text(), stopped_before_);
     consequences.erase(consequences.begin());
   }
   // Who ended as the user asked needs no word.

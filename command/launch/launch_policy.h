@@ -48,7 +48,8 @@ class LaunchPolicy {
 
   // --- events; `process` is a place in the constructor's list
   void ended(std::size_t process, Ending, Time, Actions&);
-  void group_gone(std::size_t process);  ///< the process has ended, and all others of its group
+  void stopped(std::size_t process, int signal);  ///< takes the signal; 0: it goes on
+  void group_gone(std::size_t process);           ///< the process has ended, and all others of its group
   void requested(int signal, Time, Actions&);
   /// Output of the processes cannot be passed on: the job ends, with that status unless it had failed before.
   void output_failed(const std::string& why, int status, Time, Actions&);
@@ -68,11 +69,13 @@ class LaunchPolicy {
     Process process;
     std::optional<Ending> ending;
     bool group_gone = false;
+    int stopped_by = 0;  // signal; 0: it is not
   };
 
   void advance(Stage, Time, Actions&);
   void say_late(const char* what, Actions&) const;
   bool is_asked_for(const Ending&) const noexcept;
+  std::string stopped_text() const;
   std::string members_text(const std::vector<std::size_t>&) const;
   std::vector<std::size_t> still_running() const;
 
@@ -83,6 +86,7 @@ class LaunchPolicy {
   std::size_t running_;              // processes that have not ended
   std::size_t left_;                 // process groups that are not gone
   std::vector<std::size_t> failed_;  // those that ended other than with status 0, in order
+  std::string stopped_before_;       // tells who was stopped when the first failed; empty: nobody
   Cause cause_ = Cause::none;        // why the job ends: what came first; a failure is that of the first of failed_
   std::optional<int> request_;       // first signal that asked for the end
   std::optional<int> output_status_;

@@ -80,6 +80,13 @@ RankProcesses::Changes RankProcesses::reap() {
         std::ranges::find_if(members_, [&](const Member& each) { return each.pid == pid && !each.ended; });
     if (member != members_.end()) note(*member, status);
   }
+  for (const Member& member : members_) {
+    if (member.ended) continue;
+    for (siginfo_t info{}; waitid(P_PID, static_cast<id_t>(member.pid), &info, WSTOPPED | WCONTINUED | WNOHANG) == 0 &&
+                           info.si_pid == member.pid;
+         info = {})
+      changes.stopped.emplace_back(&member - members_.data(), info.si_code == CLD_STOPPED ? info.si_status : 0);
+  }
   for (Member& member : members_) {
     if (!member.ended || member.group_gone || has_children_in_group(member.pid)) continue;
     member.group_gone = true;

@@ -15,9 +15,10 @@ namespace tutti::launch {
 /// launcher, so that it sees when a group is gone, and never sends a signal to another that got the same number.
 class RankProcesses {
  public:
-  /// Processes that have ended since the last question, in the order in which it did as far as the kernel tells.
+  /// News of processes since the last question; ends in their order, as far as the kernel tells.
   struct Changes {
     std::vector<std::pair<std::size_t, Ending>> ended;  ///< places in the order of starting
+    std::vector<std::pair<std::size_t, int>> stopped;   ///< signals that stopped them; 0: it goes on
     std::vector<std::size_t> groups_gone;               ///< ended, and all others of their groups too
   };
 

@@ -106,6 +106,7 @@ void RunningJob::take_signal(int signal) {
 
 void RunningJob::take_endings() {
   const RankProcesses::Changes changes = processes_.reap();
+  for (const auto& [place, signal] : changes.stopped) policy_.stopped(place, signal);
   for (const auto& [place, ending] : changes.ended) {
     outputs_[2 * place].drain();
     outputs_[2 * place + 1].drain();

@@ -56,6 +56,16 @@ TEST_CASE("launch: who failed first is named at the end, with the pid, and gives
                               culprit + ") was killed by signal 9 (Killed); then rank 0 ended with status 3\n");
 }
 
+TEST_CASE("launch: a stopped process is named beside the one that failed for it") {
+  RunningProgram launcher(launch_script({"-n", "2", "--grace", "0"},
+                                        "echo pid=$$,\n"
+                                        "[ $TUTTI_RANK = 1 ] && kill -STOP $$\n"
+                                        "sleep 1; exit 3"));
+  CHECK(launcher.end() == 3);
+  const std::string stopped = std::to_string(number_after(launcher.output, "[1] pid="));
+  CHECK(contains(launcher.error, "ended with status 3 while rank 1 (pid " + stopped + ") was stopped by signal 19"));
+}
+
 TEST_CASE("launch: a launcher that slept knows who failed first") {
   RunningProgram launcher(launch_script({"-n", "3", "--grace", "0"}, "echo pid=$$,; exec sleep 600"));
   std::array<int, 3> pids{};

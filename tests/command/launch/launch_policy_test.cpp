@@ -66,6 +66,21 @@ const Signals kTerminate{SIGTERM, SIGCONT};
 
 }  // namespace
 
+TEST_CASE("launch_policy: who was stopped when another one failed is named with it") {
+  Job job(3);
+  job.policy.stopped(1, SIGSTOP);
+  job.policy.stopped(2, SIGSTOP);
+  job.policy.stopped(2, 0);  // goes on
+  job.exits(0, 1);
+  job.passes(kGrace);
+  job.dies(1, SIGTERM);
+  job.dies(2, SIGTERM);
+  CHECK(job.policy.closing() ==
+        "the job failed because rank 0 (pid 100) ended with status 1 while rank 1 (pid 101) was stopped by signal 19 "
+        "(Stopped (signal)); then rank 1 was killed by signal 15 (Terminated), rank 2 was killed by signal 15 "
+        "(Terminated)");
+}
+
 TEST_CASE("launch_policy: all end well, one by one: no word, no signal") {
   Job job(3);
   job.exits(1, 0);
