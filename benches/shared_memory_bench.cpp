@@ -175,6 +175,7 @@ BENCHMARK(all_reduce_shared_memory)
     ->Iterations(100)
     ->Arg(64 << 10)
     ->Arg(1 << 20)
+    ->Arg(4 << 20)
     ->Arg(16 << 20)
     ->Arg(64 << 20);
 

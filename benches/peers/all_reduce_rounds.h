@@ -28,8 +28,8 @@ class AllReduceRounds {
       : rank_(rank), written_(written), variant_(std::move(variant)), meet_(std::move(meet)) {}
 
   void run(const Prepare& prepare) {
-    for (const std::size_t megabytes : {1, 4, 16, 64}) {
-      std::vector<float> buffer(megabytes << 18, static_cast<float>(rank_ + 1));
+    for (const std::size_t kilobytes : {64, 1024, 4096, 16384, 65536}) {
+      std::vector<float> buffer(kilobytes << 8, static_cast<float>(rank_ + 1));
       const Reduce reduce = prepare(buffer.data(), buffer.size());
       reduce();
       if (std::ranges::any_of(buffer, [](float value) { return value != 3.0F; }))

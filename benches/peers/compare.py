@@ -22,6 +22,7 @@ import time
 from dataclasses import dataclass, field
 
 SIZES = [1 << 20, 4 << 20, 16 << 20, 64 << 20]
+OF_PROCESSES = {64 << 10: 5.0, 1 << 20: 5.0, 4 << 20: 3.0, 16 << 20: 3.0, 64 << 20: 3.5}  # wanted, beside Open MPI
 MODELS = {"mlp_784_512_512_10": (10, 20), "mlp_784_4x1024_10": (6, 3)}  # blocks and steps of libtorch's run
 SECONDS_PER_RUN = 300  # several times what the slowest takes on a quiet machine
 
@@ -72,9 +73,8 @@ def run(variant, parse):
 
 def parse_all_reduce(variant, output):
     if variant.side.startswith("Tutti"):
-        name = "all_reduce_server/" if "server" in variant.side else "all_reduce_communicator/"
-        found = [bench for bench in json.loads(output)["benchmarks"] if bench["name"].startswith(name)]
-        return {size: bench["us"] for bench in found for size in SIZES if f"/bytes:{size}/" in bench["name"]}
+        return {int(re.search(r"/bytes:(\d+)/", bench["name"])[1]): bench["us"]
+                for bench in json.loads(output)["benchmarks"]}
     return {line["bytes"]: line["us"] for line in map(json.loads, output.splitlines())}
 
 
@@ -94,16 +94,34 @@ def all_reduce(folder, written):
     bench = str(folder / "distributed_bench")
     ours = [Variant(f"Tutti, {label}", "", google_benchmark(bench, f"{name}/bytes:({sizes})/written:{written}/"))
             for label, name in (("engine", "all_reduce_communicator"), ("server", "all_reduce_server"))]
-    gloo = [Variant("Gloo", how, [str(folder / "peers/gloo_all_reduce"), *how.split(), str(written)])
-            for how in ("ring block bound", "ring block free", "bcube block bound", "ring_chunked block bound",
-                        "ring_chunked poll bound", "halving_doubling block bound", "halving_doubling poll bound")]
     return Comparison(
         title=f"All-reduce of f32, each buffer just {'written by its rank' if written else 'reduced before'}",
-        unit="µs", ours=ours, peers=gloo + open_mpi(folder, written), parse=parse_all_reduce,
-        shown=lambda size: f"{size >> 20} MB", targets={"Gloo": dict.fromkeys(SIZES, 7.0),
+        unit="µs", ours=ours, peers=gloo(folder, written) + open_mpi(folder, written), parse=parse_all_reduce,
+        shown=size_text, targets={"Gloo": dict.fromkeys(SIZES, 7.0),
                                                         "Open MPI": dict.fromkeys(SIZES, 2.5)},
         note="Ours is one process with two threads; theirs are two processes. In place, buffers that stay; each rank "
              "on a core; a meeting before each call, not timed; until the result is in rank 0's buffer.")
+
+
+def all_reduce_of_processes(folder):
+    bench = str(folder / "distributed_bench")
+    return Comparison(
+        title="All-reduce of f32 between two processes, each buffer just reduced before", unit="µs",
+        ours=[Variant("Tutti, shared memory", "", google_benchmark(bench, "all_reduce_shared_memory"))],
+        peers=gloo(folder, 0) + open_mpi(folder, 0), parse=parse_all_reduce, shown=size_text,
+        targets={"Gloo": OF_PROCESSES, "Open MPI": OF_PROCESSES},
+        note="Two processes each, on a core each; in place, buffers that stay (ours in shared memory); a meeting before "
+             "each call, not timed; until the result is in rank 0's buffer.")
+
+
+def size_text(size):
+    return f"{size >> 20} MB" if size >= 1 << 20 else f"{size >> 10} KB"
+
+
+def gloo(folder, written):
+    return [Variant("Gloo", how, [str(folder / "peers/gloo_all_reduce"), *how.split(), str(written)])
+            for how in ("ring block bound", "ring block free", "bcube block bound", "ring_chunked block bound",
+                        "ring_chunked poll bound", "halving_doubling block bound", "halving_doubling poll bound")]
 
 
 def open_mpi(folder, written):
@@ -260,14 +278,15 @@ def main():
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("runs/bench"))
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--variants", default="", help="regular expression: only the peers' variants that match")
-    parser.add_argument("--only", choices=["all_reduce", "step"])
+    parser.add_argument("--only", choices=["all_reduce", "processes", "step"])
     options = parser.parse_args()
     if options.rounds < 1:
         parser.error("--rounds wants 1 at least")
 
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     folder = options.folder.resolve()
-    comparisons = {"all_reduce": [all_reduce(folder, 0), all_reduce(folder, 1)], "step": [training_step(folder)]}
+    comparisons = {"all_reduce": [all_reduce(folder, 0), all_reduce(folder, 1)],
+                   "processes": [all_reduce_of_processes(folder)], "step": [training_step(folder)]}
     record = {"machine": machine(), "rounds": options.rounds, "comparisons": []}
     options.out.mkdir(parents=True, exist_ok=True)
     for name, chosen in comparisons.items():
