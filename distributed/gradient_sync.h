@@ -29,9 +29,9 @@ class SyncMember;
 /// Tells whether a device that left still wants the others' results, to keep its replica equal.
 enum class Follow : std::uint8_t { no, yes };
 
-/// Data parallelism over the devices of one process: replicas of a model whose gradients are averaged while their
-/// backwards still run. Each device is driven by one thread at a time, else the group fails and every thread gets a
-/// SyncError that names the device; different devices' functions may be called at the same time, `replicate` and
+/// Data parallelism over devices of one or several processes: replicas of a model whose gradients are averaged while
+/// their backwards still run. Each device is driven by one thread at a time, else the group fails and every thread gets
+/// a SyncError that names the device; different devices' functions may be called at the same time, `replicate` and
 /// `attach` only before the first step. In a child process (`fork`) every function is a SyncError.
 class GradientSync {
  public:
