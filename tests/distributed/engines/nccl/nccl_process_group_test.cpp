@@ -32,7 +32,7 @@ namespace {
 template <class Work> std::vector<std::string> run_group(int size, Work work) {
   const int port = free_port();
   return errors_of_devices(static_cast<std::size_t>(size), [&](std::size_t rank) {
-    ProcessGroup processes(place_of(static_cast<int>(rank), size, port), {});
+    ProcessGroup processes(place_of(static_cast<int>(rank), size, port), {.rendezvous = std::chrono::seconds(30)});
     work(processes);
   });
 }

@@ -2,17 +2,22 @@
 #pragma once
 
 #include <tutti/backend/error.h>
+#include <tutti/backend/process/owned_descriptor.h>
 #include <tutti/distributed/processes/control_channel.h>
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
-#include <atomic>
+#include <algorithm>
 #include <chrono>
+#include <cstddef>
 #include <cstring>
+#include <deque>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -34,19 +39,42 @@ inline sockaddr_in loopback(int port) {
   return address;
 }
 
+/// Keeps a port for this process: no other test takes it while this lives.
+class ReservedPort {
+ public:
+  explicit ReservedPort(int port) : descriptor_(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_un name{};
+    name.sun_family = AF_UNIX;
+    const std::string text = "tutti-test-port-" + std::to_string(port);
+    std::copy(text.begin(), text.end(), name.sun_path + 1);  // abstract: it goes with the process
+    const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + text.size());
+    if (bind(descriptor_.get(), reinterpret_cast<const sockaddr*>(&name), size) != 0) descriptor_ = OwnedDescriptor();
+  }
+  bool is_kept() const { return static_cast<bool>(descriptor_); }
+
+ private:
+  OwnedDescriptor descriptor_;
+};
+
 /// A port where nobody listens, below those that systems give to connections: whoever asked for one of those could get
-/// it before rank 0 binds it, and one that knocks at it before could be connected to itself.
+/// it before rank 0 binds it, and one that knocks at it before could be connected to itself. No other test of this
+/// machine gets it, until this process has asked for 64 more.
 inline int free_port() {
   constexpr int kFirst = 10'000;
   constexpr int kCount = 22'000;
-  static std::atomic<int> taken{getpid() * 131};
+  static std::mutex mutex;
+  static std::deque<ReservedPort> reserved;
+  static int taken = getpid() * 131;
+  const std::lock_guard lock(mutex);
   for (int tries = 0; tries < kCount; ++tries) {
     const int port = kFirst + taken++ % kCount;
-    const int descriptor = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    ReservedPort own(port);
+    const OwnedDescriptor probe(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
     const sockaddr_in address = loopback(port);
-    const bool is_free = bind(descriptor, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
-    close(descriptor);
-    if (is_free) return port;
+    if (!own.is_kept() || bind(probe.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) continue;
+    reserved.push_back(std::move(own));
+    if (reserved.size() > 64) reserved.pop_front();
+    return port;
   }
   raise<Error>("no free port");
 }
