@@ -17,6 +17,7 @@
 
 #include <chrono>
 #include <memory>
+#include <string>
 #include <vector>
 
 namespace clicks {
@@ -36,6 +37,20 @@ void check(const Options& options, std::size_t world) {
     raise<Error>("--batch {}: {} devices have {} impressions an hour", options.batch, devices, options.impressions);
   if (options.features < 1) raise<Error>("--features {}: at least one is needed", options.features);
 }
+
+/// Part of a checkpoint that tells with which data the run began: it is refused to go on with others.
+class LogOptions {
+ public:
+  explicit LogOptions(const Options& options)
+      : text_(fmt::format("--seed {} --impressions {} --batch {}", options.seed, options.impressions, options.batch)) {}
+  std::string to_text() const { return text_; }
+  void load_text(const std::string& text) const {
+    if (text != text_) raise<DataError>("[recommender] the run in the folder has {}, not {}", text, text_);
+  }
+
+ private:
+  std::string text_;
+};
 
 WideAndDeep initial_model(const Options& options) {
   Generator random(options.seed);
@@ -87,8 +102,10 @@ Result train(const Options& options) {
   GradientSync sync(processes, devices);
   check(options, sync.world().devices);
   const ClickLog log(options.seed);
+  LogOptions log_options(options);
   Trainer trainer(sync, initial_model(options), parts_of(options, sync, log),
                   {.output_dir = options.output, .train_epoch = options.epochs, .max_to_keep = 2}, {.log = stderr});
+  trainer.parts().add("options", log_options);
   Result result;
   result.first_process = trainer.learner().writes();
   if (const auto loaded = trainer.restore()) result.resumed_from = loaded->path;
