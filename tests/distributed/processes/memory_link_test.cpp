@@ -61,7 +61,8 @@ bool comes_true(const std::function<bool()>& condition) {
 
 }  // namespace
 
-// Of three ranks one polls, one sleeps for it, and one leaves it to the link's own thread.
+// Of three ranks one polls in most rounds and leaves the others to the link's own thread, one sleeps for it, and one
+// leaves all to that thread.
 TEST_CASE("memory_link: each round's words are heard by all, in order, short or long") {
   constexpr std::size_t kRanks = 3;
   constexpr std::size_t kRounds = 300;
@@ -82,7 +83,7 @@ TEST_CASE("memory_link: each round's words are heard by all, in order, short or 
     for (std::size_t round = 0; round < kRounds; ++round) {
       link.say(Line::round, words_of(rank, round));
       const bool came = comes_true([&] {
-        if (rank == 0) link.poll();
+        if (rank == 0 && round % 50 < 40) link.poll();
         if (rank == 1) link.sleep_to_hear();
         return heard[rank] == round + 1;
       });
