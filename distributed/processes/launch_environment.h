@@ -39,9 +39,9 @@ using EnvironmentReader = std::function<std::optional<std::string>(const std::st
 ///
 /// Without any of them the process is alone. 3 to 6 take TUTTI_RENDEZVOUS, or MASTER_ADDR and MASTER_PORT, where these
 /// are set; else Open MPI's job of one host, and SLURM's step of one node, wait at 127.0.0.1, at a port from 20000 to
-/// 31999 that the job's name gives. Throws Error naming the variable: for a value that cannot be meant, of whatever wins; and where a part of
-/// 1, or of 2 RANK, a WORLD_SIZE above 1 or both, says that there are others, who would wait for a process that goes on
-/// alone.
+/// 31999 that the job's name gives. Throws Error naming the variable: for a value that cannot be meant, of whatever
+/// wins; and where a part of 1, or of 2 RANK, a WORLD_SIZE above 1 or both, says that there are others, who would wait
+/// for a process that goes on alone.
 LaunchPlace launch_place(const EnvironmentReader&);
 LaunchPlace launch_place();  ///< reads this process's environment
 

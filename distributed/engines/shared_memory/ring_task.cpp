@@ -31,7 +31,31 @@ std::optional<Gate> gate_of(std::size_t step, RingNumber number) {
 
 RingTask::RingTask(std::shared_ptr<SharedFlight> flight, RingNumber first, std::vector<Event> inputs,
                    std::span<const Device> devices, std::span<const std::int64_t> chunks)
-    : StagedTask(std::move(inputs), devices, chunks, Drop::after_finish), first_(first), flight_(std::move(flight)) {}
+    : StagedTask(std::move(inputs), devices, in_order(chunks), Drop::after_finish),
+      first_(first),
+      order_(order_of(chunks.size() / kSteps)),
+      flight_(std::move(flight)) {}
+
+std::vector<RingTask::Stage> RingTask::order_of(std::size_t pieces) {
+  std::vector<Stage> order;
+  order.reserve(pieces * kSteps);
+  order.push_back({0, 0});
+  for (std::size_t piece = 0; piece < pieces; ++piece) {
+    if (piece + 1 < pieces) order.push_back({piece + 1, 0});
+    order.push_back({piece, 1});
+    order.push_back({piece, 2});
+    if (piece > 0) order.push_back({piece - 1, 3});
+  }
+  order.push_back({pieces - 1, 3});
+  return order;
+}
+
+std::vector<std::int64_t> RingTask::in_order(std::span<const std::int64_t> chunks) {
+  std::vector<std::int64_t> ordered;
+  ordered.reserve(chunks.size());
+  for (const auto [piece, step] : order_of(chunks.size() / kSteps)) ordered.push_back(chunks[piece * kSteps + step]);
+  return ordered;
+}
 
 std::shared_ptr<SharedFlight> RingTask::flight() const {
   const std::lock_guard lock(mutex_);
@@ -46,7 +70,7 @@ void RingTask::drop_chunks() noexcept {
 
 bool RingTask::gate_open(std::size_t stage) const {
   if (stage < open_.load(std::memory_order_acquire)) return true;
-  const auto gate = gate_of(stage % kSteps, number(stage / kSteps));
+  const auto gate = gate_of(order_[stage].step, number(order_[stage].piece));
   if (!gate) return true;
   const auto flight = this->flight();
   if (flight && !flight->ring.reached(gate->phase, gate->number)) return false;
@@ -57,7 +81,7 @@ bool RingTask::gate_open(std::size_t stage) const {
 }
 
 void RingTask::wait_for_gate(std::size_t stage) noexcept {
-  const auto gate = gate_of(stage % kSteps, number(stage / kSteps));
+  const auto gate = gate_of(order_[stage].step, number(order_[stage].piece));
   const auto flight = this->flight();
   if (!gate || !flight) return;
   flight->ring.wait(gate->phase, gate->number, [&] {
@@ -71,8 +95,8 @@ void RingTask::wait_for_gate(std::size_t stage) noexcept {
 
 void RingTask::run_chunk(std::size_t stage, std::int64_t chunk) {
   ring().check();
-  const std::size_t piece = stage / kSteps;
-  switch (stage % kSteps) {
+  const auto [piece, step] = order_[stage];
+  switch (step) {
     case 0: return fill(piece, chunk);
     case 1: return look_up(piece);
     case 2: return combine(piece, chunk);
@@ -81,13 +105,13 @@ void RingTask::run_chunk(std::size_t stage, std::int64_t chunk) {
 }
 
 void RingTask::stage_ended(std::size_t stage, const std::exception_ptr& failure) noexcept {
-  const std::size_t piece = stage / kSteps;
+  const auto [piece, step] = order_[stage];
   if (failure) try {
       return ring().abort(fmt::format("rank {}: {}", ring().rank(ring().place()), text_of(failure)));
     } catch (...) {
       return ring().abort("a process has no memory left");
     }
-  switch (stage % kSteps) {
+  switch (step) {
     case 0:
       announce(piece, ring().own_announcement(number(piece)));
       return ring().announce(RingPhase::arrived, number(piece));

@@ -31,13 +31,16 @@ struct SharedFlight {
 /// 3. this process's share of the work; then it is done;
 /// 4. once all are done: results are copied back from the staging memory, and the slot is released.
 ///
+/// The next piece arrives, and the last one's results are waited for, beside the work on a piece: so processes need not
+/// come to the end of each piece at one time.
+///
 /// A failure in any of them ends the group (SegmentRing::abort): others wait for this process. Whoever waits at a gate
 /// helps with other tasks meanwhile, or processes that wait for different ones would wait for ever.
 class RingTask : public StagedTask {
  protected:
   static constexpr std::size_t kSteps = 4;
 
-  /// `chunks`: of each stage. `first`: number of the first piece.
+  /// `chunks`: of each stage of each piece. `first`: number of the first piece.
   RingTask(std::shared_ptr<SharedFlight>, RingNumber first, std::vector<Event> inputs, std::span<const Device>,
            std::span<const std::int64_t> chunks);
 
@@ -61,7 +64,16 @@ class RingTask : public StagedTask {
   void stage_ended(std::size_t stage, const std::exception_ptr&) noexcept final;
   std::shared_ptr<SharedFlight> flight() const;
 
+  /// A stage of a piece.
+  struct Stage {
+    std::size_t piece;
+    std::size_t step;
+  };
+  static std::vector<Stage> order_of(std::size_t pieces);
+  static std::vector<std::int64_t> in_order(std::span<const std::int64_t> chunks);
+
   const RingNumber first_;
+  const std::vector<Stage> order_;            // indexed by the task's stages
   mutable std::atomic<std::size_t> open_{0};  // stages below it are known to be open
   mutable std::mutex mutex_;                  // guards the pointer: reports keep finished tasks, and ask them
   std::shared_ptr<SharedFlight> flight_;      // null: finished
