@@ -79,6 +79,11 @@ void Socket::monitor(const std::string& endpoint, int events) {
   if (zmq_socket_monitor(socket_, endpoint.c_str(), events) != 0) raise_last("cannot monitor", endpoint);
 }
 
+void Socket::forget_unsent() noexcept {
+  const int none = 0;
+  zmq_setsockopt(socket_, ZMQ_LINGER, &none, sizeof none);
+}
+
 void Socket::stop_monitor() noexcept { zmq_socket_monitor(socket_, nullptr, 0); }
 
 Socket::Sent Socket::send(std::initializer_list<ByteView> parts) {

@@ -50,7 +50,8 @@ class Socket {
 
   enum class Sent { sent, full, gone };
   Sent send(std::initializer_list<ByteView> parts);
-  bool receive(Parts&);  ///< false: nothing is there
+  bool receive(Parts&);           ///< false: nothing is there
+  void forget_unsent() noexcept;  ///< drops what `close` would still send
   void close();
   bool is_open() const { return socket_ != nullptr; }
   void* get() const { return socket_; }

@@ -73,6 +73,7 @@ Star::~Star() {
 void Star::close_line() {
   if (!line_ || !line_->is_open()) return;
   line_->stop_monitor();
+  if (!line_is_up_) line_->forget_unsent();  // a rank 0 that comes after is none of ours
   line_->close();
   line_is_up_ = false;
 }
