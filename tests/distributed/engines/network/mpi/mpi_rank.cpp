@@ -53,7 +53,7 @@ std::string train(LaunchPlace place, std::size_t devices, ProcessEngine engine, 
 std::string train_beside_one_that(const std::string& role, const LaunchPlace& place) {
   ProcessGroup processes(place, {.silence = std::chrono::seconds(2), .engine = ProcessEngine::mpi});
   SyncOptions options;
-  options.fail_after = std::chrono::seconds(role == "hangs" ? 2 : 60);
+  options.fail_after = std::chrono::seconds(role == "hangs" ? 5 : 60);
   GradientSync sync(processes, {cpu(0)}, options);
   auto replicas = sync.replicate(WordsModel(Generator(1)));
   train_words(sync, replicas[0], cpu(0), static_cast<std::size_t>(place.rank), 3, -1, [&](int step) {
