@@ -64,7 +64,8 @@ TEST_CASE("recommender: killed at any time and run again, it ends with the same 
     CHECK(result_of(again) == expected);
   }
   CHECK(kills >= 3);
-  check_refused(recommender(small + folder.file("whole") + " --batch 16"), "--batch 32, not --seed");
+  check_refused(recommender(" --hours 6 --impressions 2000 --epochs 1 --batch 16 --output " + folder.file("whole")),
+                "--batch 32, not --seed");
   const Outcome again = recommender(small + folder.file("whole"));  // there is nothing left to do
   CHECK(again.output.find("went on from") != std::string::npos);
   CHECK(result_of(again) == expected);
