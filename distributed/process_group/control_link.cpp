@@ -102,7 +102,10 @@ ControlLink::ControlLink(std::shared_ptr<ControlChannel> channel, Bytes mine,
       words_(kLines, Words{SaidWords(static_cast<std::size_t>(channel_->size())), 0, {}}) {
   std::optional<End> end;
   hearing_ = {.said = [this](Line, std::vector<Bytes> words) { first_words_ = std::move(words); },
-              .ended = [&end](const End& first) { end = first; }};
+              .ended =
+                  [&end](const End& each) {
+                    if (!end) end = each;
+                  }};
   say(Line::round, std::move(mine));
   while (first_words_.empty() && !end) {
     const auto event = channel_->receive(deadline);
@@ -111,16 +114,31 @@ ControlLink::ControlLink(std::shared_ptr<ControlChannel> channel, Bytes mine,
                        fmt::join(missing(Line::round), ", "));
     take(*event);
   }
-  if (end) throw SyncError(end->text);
+  if (end) give_up(end->text);
   hearing_ = {};
+}
+
+// The others hear the same when the link goes.
+void ControlLink::give_up(std::string reason) {
+  given_up_for_ = reason;
+  if (has_just_paused() && reason.find("stood still for") == std::string::npos)
+    reason += fmt::format("; {}, this process, stood still for {:.3g} s before", name_of(rank()),
+                          std::chrono::duration<double>(own_pause_).count());
+  throw SyncError(reason);
+}
+
+bool ControlLink::has_just_paused() const {
+  return own_pause_.count() > 0 && std::chrono::steady_clock::now() - own_pause_at_ < kAfterPause;
 }
 
 void ControlLink::require_all() {
   std::optional<End> end;
-  hearing_ = {.said = {}, .ended = [&end](const End& first) { end = first; }};  // nothing is said by all before `open`
+  hearing_ = {.said = {}, .ended = [&end](const End& each) {
+                if (!end) end = each;
+              }};  // nothing is said by all before `open`
   while (const auto event = channel_->receive(std::chrono::steady_clock::now())) take(*event);
   hearing_ = {};
-  if (end) throw SyncError(end->text);
+  if (end) give_up(end->text);
 }
 
 void ControlLink::await_ends(std::chrono::milliseconds most) {
@@ -145,7 +163,9 @@ void ControlLink::close() noexcept {
   if (thread_.joinable()) thread_.join();
   if (end_told_.load()) return;
   try {
-    end({rank(), fmt::format("[sync] {} has given up its group", name_of(rank())), 0, false});
+    std::string text = given_up_for_;
+    if (text.empty()) text = fmt::format("[sync] {} has given up its group", name_of(rank()));
+    end({rank(), std::move(text), 0, false});
   } catch (...) {
     // the others see the end of the connection
   }
@@ -345,8 +365,7 @@ void ControlLink::hear_end(const End& end) {
 
 // Who was taken for lost while it stood still accuses nobody. Rank 0 names a death that is proven all the same.
 void ControlLink::lose(int lost, const std::string& how, bool proven) {
-  if (!(proven && rank() == 0) && own_pause_.count() > 0 &&
-      std::chrono::steady_clock::now() - own_pause_at_ < kAfterPause)
+  if (!(proven && rank() == 0) && has_just_paused())
     return hear_end(
         {lost,
          fmt::format("[sync] {}, this process, stood still for {:.3g} s, and the others have gone on without it",

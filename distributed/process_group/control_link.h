@@ -73,6 +73,8 @@ class ControlLink final : public ProcessLink {
   Words& words(Line line) { return words_[static_cast<std::size_t>(line)]; }
   const Words& words(Line line) const { return words_[static_cast<std::size_t>(line)]; }
   void hear_end(const End&);
+  [[noreturn]] void give_up(std::string reason);
+  bool has_just_paused() const;
   void lose(int rank, const std::string& how, bool proven = false);
   void tell_all(const Bytes&);
   std::string name_of(int rank) const;
@@ -82,6 +84,7 @@ class ControlLink final : public ProcessLink {
   std::vector<Member> members_;
   Hearing hearing_;
   std::function<void()> on_failure_ = [] {};
+  std::string given_up_for_;       // why the group was never made; empty: that is not known
   mutable std::mutex mutex_;       // guards what follows: `say` comes from other threads than what is received
   std::vector<Words> words_;       // indexed by line
   std::deque<Complete> complete_;  // words that all have said, on rank 0, in the order in which they are to be told
