@@ -118,7 +118,7 @@ ControlLink::ControlLink(std::shared_ptr<ControlChannel> channel, Bytes mine,
   hearing_ = {};
 }
 
-// The others hear the same when the link goes.
+// The others hear the same when the link goes, if it was made: one whose constructor throws says nothing.
 void ControlLink::give_up(std::string reason) {
   given_up_for_ = reason;
   if (has_just_paused() && reason.find("stood still for") == std::string::npos)
