@@ -37,7 +37,7 @@ void SharedRows::fill(std::size_t, std::int64_t) {
   }
   begin_ = ring().staging(number(0));
   if (all > ring().piece_bytes()) {
-    memory_ = shared_memory().allocate(all);
+    memory_ = shared_memory().allocate(all, Held::briefly);
     if (!memory_)
       raise<OutOfMemoryError>("[shared_memory] {} bytes of rows of parameter \"{}\" do not fit", all,
                               request_.parameter.name);

@@ -113,7 +113,7 @@ std::size_t SharedMemory::left() const {
   return left;
 }
 
-std::shared_ptr<std::byte> SharedMemory::allocate(std::size_t bytes) {
+std::shared_ptr<std::byte> SharedMemory::allocate(std::size_t bytes, Held held) {
   const std::size_t length =
       (std::max<std::size_t>(1, bytes) + kArrayAlignment - 1) / kArrayAlignment * kArrayAlignment;
   const SharedSegment& segment = *gaps_->segment;
@@ -132,6 +132,7 @@ std::shared_ptr<std::byte> SharedMemory::allocate(std::size_t bytes) {
       gaps_->drop(block);
       throw;
     }
+  if (held == Held::long_term) segment.use_huge_pages(block.begin, length);
   return {data, [gaps = gaps_, block](std::byte*) { gaps->keep(block); }};
 }
 

@@ -45,6 +45,7 @@ std::byte* reserved_addresses(std::size_t bytes, std::size_t page) {
       rounded_up(reinterpret_cast<std::uintptr_t>(begin), kHugePage) - reinterpret_cast<std::uintptr_t>(begin);
   if (before > 0) munmap(begin, before);
   if (before < kHugePage) munmap(begin + before + wanted, kHugePage - before);
+  munlock(begin + before, wanted);  // mlockall counts it, and would count what is mapped over it as well
   return begin + before;
 }
 
@@ -86,14 +87,6 @@ bool is_allocated(int descriptor, std::size_t offset, std::size_t bytes) {
       return false;
   }
   return true;
-}
-
-// Puts what lies on whole huge pages there on such ones, in all processes that map them as this one does: fewer faults,
-// and fewer misses of the processor's table of pages. Where the kernel has none, nothing changes.
-void use_huge_pages(std::byte* data, std::size_t bytes) noexcept {
-  const auto begin = rounded_up(reinterpret_cast<std::uintptr_t>(data), kHugePage);
-  const auto end = (reinterpret_cast<std::uintptr_t>(data) + bytes) / kHugePage * kHugePage;
-  if (begin < end) madvise(reinterpret_cast<void*>(begin), end - begin, kCollapse);
 }
 
 }  // namespace
@@ -142,7 +135,13 @@ void SharedSegment::take(std::size_t offset, std::size_t bytes) const {
   require_memory(bytes, "shared memory");
   if (!is_allocated(descriptor_.get(), offset, bytes))
     raise<OutOfMemoryError>("[shared_memory] fallocate of {} bytes failed: {}", bytes, last_error());
-  use_huge_pages(data_ + offset, bytes);
+}
+
+void SharedSegment::use_huge_pages(std::size_t offset, std::size_t bytes) const noexcept {
+  const auto first = reinterpret_cast<std::uintptr_t>(data_ + offset);
+  const auto begin = rounded_up(first, kHugePage);
+  const auto end = (first + bytes) / kHugePage * kHugePage;
+  if (begin < end) madvise(reinterpret_cast<void*>(begin), end - begin, kCollapse);
 }
 
 void SharedSegment::give_back(std::size_t offset, std::size_t bytes) const noexcept {

@@ -45,19 +45,20 @@ TEST_CASE("shared_memory: memory is taken with an array; that of the last few is
   CHECK(pages_of(*segment) == 1);
   SharedMemory memory(segment, kPage);
   for (int round = 0; round < 3; ++round) {
-    auto ten = memory.allocate(10 * kPage);
+    auto ten = memory.allocate(10 * kPage, Held::briefly);
     REQUIRE(ten);
     CHECK(is_all(ten.get(), 10 * kPage, 0));
     std::memset(ten.get(), 7, 10 * kPage);
     CHECK(pages_of(*segment) == 11);
   }
   CHECK(memory.left() == 64 * kPage);
-  for (const std::size_t pages : {1, 2, 3, 4}) CHECK(is_all(memory.allocate(pages * kPage).get(), pages * kPage, 0));
+  for (const std::size_t pages : {1, 2, 3, 4})
+    CHECK(is_all(memory.allocate(pages * kPage, Held::briefly).get(), pages * kPage, 0));
   CHECK(pages_of(*segment) == 5);  // each gave back what was kept, as it had another size
-  const auto all = memory.allocate(64 * kPage);
+  const auto all = memory.allocate(64 * kPage, Held::briefly);
   REQUIRE(all);
   CHECK(is_all(all.get(), 64 * kPage, 0));
-  CHECK_FALSE(memory.allocate(1));
+  CHECK_FALSE(memory.allocate(1, Held::briefly));
   CHECK(memory.left() == 0);
 }
 
@@ -70,13 +71,13 @@ TEST_CASE("shared_memory: arrays come and go in any order, are zeros, and no add
     auto& array = arrays[random.below(arrays.size())];
     array.reset();
     const std::size_t bytes = 1 + random.below(60'000);
-    array = memory.allocate(bytes);
+    array = memory.allocate(bytes, Held::briefly);
     if (array && !is_all(array.get(), bytes, 0)) FAIL("not zeros");
     if (array) std::memset(array.get(), 1, bytes);
   }
   arrays.clear();
   CHECK(memory.left() == std::size_t{1} << 20U);
-  CHECK(memory.allocate(std::size_t{1} << 20U));
+  CHECK(memory.allocate(std::size_t{1} << 20U, Held::briefly));
 }
 
 TEST_CASE("shared_memory: a child of the process takes and gives back nothing") {
@@ -84,7 +85,7 @@ TEST_CASE("shared_memory: a child of the process takes and gives back nothing") 
   SharedMemory memory(segment, kPage);
   std::vector<std::shared_ptr<std::byte>> arrays;
   for (int i = 0; i < 8; ++i) {
-    arrays.push_back(memory.allocate(kPage));
+    arrays.push_back(memory.allocate(kPage, Held::briefly));
     std::memset(arrays.back().get(), 7, kPage);
   }
   std::byte* const first = arrays.front().get();
@@ -93,7 +94,7 @@ TEST_CASE("shared_memory: a child of the process takes and gives back nothing") 
     arrays.clear();  // more than are kept
     int refused = 0;
     for (const std::size_t bytes : {kPage, kPage + 100}) try {  // one that is kept, and one that is not
-        (void)memory.allocate(bytes);
+        (void)memory.allocate(bytes, Held::briefly);
       } catch (const SyncError&) {
         ++refused;
       }
@@ -109,7 +110,7 @@ TEST_CASE("shared_memory: a block for which there was no memory is not kept as o
   const auto all = static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
   const auto segment = SharedSegment::make("test", kPage, 2 * all);
   SharedMemory memory(segment, kPage);
-  for (int i = 0; i < 3; ++i) CHECK_THROWS_AS((void)memory.allocate(all + all / 2), OutOfMemoryError);
+  for (int i = 0; i < 3; ++i) CHECK_THROWS_AS((void)memory.allocate(all + all / 2, Held::briefly), OutOfMemoryError);
   CHECK(memory.left() == 2 * all);
   CHECK(pages_of(*segment) == 1);
 }
