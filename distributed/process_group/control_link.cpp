@@ -107,12 +107,17 @@ ControlLink::ControlLink(std::shared_ptr<ControlChannel> channel, Bytes mine,
                     if (!end) end = each;
                   }};
   say(Line::round, std::move(mine));
-  while (first_words_.empty() && !end) {
-    const auto event = channel_->receive(deadline);
-    if (!event)
+  for (bool is_over = false; first_words_.empty() && !end;) {
+    if (const auto event = channel_->receive(deadline)) {
+      take(*event);
+      if (const auto* pause = std::get_if<OwnPause>(&*event))
+        deadline += pause->length;  // nobody was late in that time
+    } else if (std::exchange(is_over, true)) {
       raise<SyncError>("[sync] not all processes have made their group in time; rank {} waits for rank {}", rank(),
                        fmt::join(missing(Line::round), ", "));
-    take(*event);
+    } else {
+      deadline = std::chrono::steady_clock::now() + kLook;  // whose process has just stood still hears of it
+    }
   }
   if (end) give_up(end->text);
   hearing_ = {};
@@ -366,17 +371,18 @@ void ControlLink::hear_end(const End& end) {
 // Who was taken for lost while it stood still accuses nobody. Rank 0 names a death that is proven all the same.
 void ControlLink::lose(int lost, const std::string& how, bool proven) {
   if (!(proven && rank() == 0) && has_just_paused())
-    return hear_end(
-        {lost,
-         fmt::format("[sync] {}, this process, stood still for {:.3g} s, and the others have gone on without it",
-                     name_of(rank()), std::chrono::duration<double>(own_pause_).count()),
-         0, false});
+    return hear_end({lost,
+                     fmt::format("[sync] {} stood still for {:.3g} s, and the others have gone on without it",
+                                 name_of(rank()), std::chrono::duration<double>(own_pause_).count()),
+                     0, false});
   hear_end({lost, fmt::format("[sync] {} {}", name_of(lost), how), 0, false});
 }
 
-std::string ControlLink::name_of(int named) const {
-  const ControlMember& member = channel_->members().at(static_cast<std::size_t>(named));
-  return fmt::format("rank {} on {} (pid {})", named, member.host, member.pid);
+std::string ControlLink::place_of(int rank) const {
+  const ControlMember& member = channel_->members().at(static_cast<std::size_t>(rank));
+  return fmt::format("{} (pid {})", member.host, member.pid);
 }
+
+std::string ControlLink::name_of(int named) const { return fmt::format("rank {} on {}", named, place_of(named)); }
 
 }  // namespace tutti

@@ -43,6 +43,7 @@ class ControlLink final : public ProcessLink {
 
   int rank() const noexcept override { return channel_->rank(); }
   const std::vector<Member>& members() const noexcept override { return members_; }
+  std::string place_of(int rank) const override;
   void open(Hearing) override;
   void say(Line, Bytes) override;
   void be_silent(Line) override;

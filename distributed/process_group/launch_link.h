@@ -5,6 +5,7 @@
 #include <tutti/distributed/processes/process_link.h>
 
 #include <memory>
+#include <string>
 #include <vector>
 
 namespace tutti {
@@ -18,6 +19,7 @@ class LaunchLink final : public ProcessLink {
 
   int rank() const noexcept override { return other_->rank(); }
   const std::vector<Member>& members() const noexcept override { return other_->members(); }
+  std::string place_of(int rank) const override { return other_->place_of(rank); }
   void open(Hearing) override;
   void say(Line line, Bytes bytes) override { other_->say(line, std::move(bytes)); }
   void be_silent(Line line) override { other_->be_silent(line); }

@@ -45,8 +45,7 @@ void MemoryLink::say(Line line, Bytes bytes) {
   awaited_.store(number, std::memory_order_release);
   words_->say(number, own_);
   const std::lock_guard lock(mutex_);
-  came_ = true;
-  if (idle_) news_.notify_one();
+  news_.came();
 }
 
 std::vector<int> MemoryLink::missing(Line line) const {
@@ -115,14 +114,18 @@ void MemoryLink::run() {
   while (!closing_) {
     const std::uint64_t number = awaited_.load(std::memory_order_acquire);
     if (number == 0) {
-      wait_for_words(lock, comes_first);
+      const auto has_news = [this] { return closing_ || awaited_.load(std::memory_order_acquire) != 0; };
+      if (comes_first)
+        news_.sleep(lock, has_news);
+      else
+        news_.wait_for_work(lock, kComeBy, has_news);
       continue;
     }
-    if (!comes_first) news_.wait_for(lock, kComeBy, [this] { return closing_; });
+    if (!comes_first) news_.wait_until(lock, std::chrono::steady_clock::now() + kComeBy);
     comes_first = false;
     while (!closing_ && awaited_.load(std::memory_order_acquire) == number) {
       if (waits_for_checks() || visited_.exchange(false, std::memory_order_relaxed)) {
-        news_.wait_for(lock, kComeBy);
+        news_.wait_until(lock, std::chrono::steady_clock::now() + kComeBy);
         continue;
       }
       lock.unlock();
@@ -135,23 +138,12 @@ void MemoryLink::run() {
   }
 }
 
-// While words come often it looks for them by itself: to be woken for each would cost more than a short step.
-void MemoryLink::wait_for_words(std::unique_lock<std::mutex>& lock, bool at_once) {
-  if (std::exchange(came_, false) && !at_once) {
-    news_.wait_for(lock, kComeBy);
-    return;
-  }
-  idle_ = true;
-  news_.wait(lock, [this] { return closing_ || awaited_.load(std::memory_order_acquire) != 0; });
-  idle_ = false;
-}
-
 // Devices' threads, which hear within calls of the server, are gone by then.
 void MemoryLink::close() noexcept {
   {
     const std::lock_guard lock(mutex_);
     if (std::exchange(closing_, true)) return;
-    news_.notify_one();
+    news_.wake();
   }
   words_->wake();
   if (thread_.joinable()) thread_.join();

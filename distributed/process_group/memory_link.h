@@ -3,13 +3,14 @@
 
 #include <tutti/distributed/engines/shared_memory/segments/segment_words.h>
 #include <tutti/distributed/processes/process_link.h>
+#include <tutti/distributed/threads/work_signal.h>
 
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -28,6 +29,7 @@ class MemoryLink final : public ProcessLink {
 
   int rank() const noexcept override { return other_->rank(); }
   const std::vector<Member>& members() const noexcept override { return other_->members(); }
+  std::string place_of(int rank) const override { return other_->place_of(rank); }
   void open(Hearing) override;
   void say(Line, Bytes) override;
   void be_silent(Line line) override { other_->be_silent(line); }
@@ -39,7 +41,6 @@ class MemoryLink final : public ProcessLink {
 
  private:
   void run();
-  void wait_for_words(std::unique_lock<std::mutex>&, bool at_once);
   void look() noexcept;
   void hear(std::uint64_t number) noexcept;
   bool waits_for_checks() const noexcept;
@@ -55,9 +56,7 @@ class MemoryLink final : public ProcessLink {
   std::atomic<std::uint64_t> checks_said_{0};
   std::atomic<std::uint64_t> checks_heard_{0};
   std::mutex mutex_;  // guards what follows: the thread sleeps until something is said, or the link is closed
-  std::condition_variable news_;
-  bool idle_ = false;  // the thread, until it is woken
-  bool came_ = false;  // words, since the thread last found none
+  WorkSignal news_;
   bool closing_ = false;
   std::thread thread_;  // hears what nobody comes by for
 };

@@ -48,6 +48,9 @@ class ProcessLink {
   virtual int rank() const noexcept = 0;                            ///< this process's
   virtual const std::vector<Member>& members() const noexcept = 0;  ///< devices of all processes, by rank
 
+  /// Host and pid of a process: "node7 (pid 4711)". Default: "", not known.
+  virtual std::string place_of(int /*rank*/) const { return {}; }
+
   /// Begins; called once, before anything is said.
   virtual void open(Hearing) = 0;
   virtual void say(Line, Bytes) = 0;  ///< never blocks

@@ -165,7 +165,7 @@ void DistributedSyncServer::handle(CheckDeadlines& message) {
   const Missing missing = ledger_->missing();
   const std::string text = missing_now(missing, waited);
   if (waited < patience) {
-    if (!std::exchange(round_.warned, true)) tell(text);
+    if (!std::exchange(round_.warned, true)) tell(with_places(text));
     return;
   }
   if (missing.joins.empty())
@@ -181,7 +181,7 @@ void DistributedSyncServer::check_collective_deadline(const CheckDeadlines& mess
       waited, names(), [this](MemberIndex member) { return has_left(member); },
       others_ ? others_->missing(ProcessLink::Line::collectives) : std::vector<int>());
   if (waited >= options_.fail_after) return fail_group({.kind = Fault::Kind::deadline}, nullptr, text);
-  if (collectives_.warn_once()) tell(text);
+  if (collectives_.warn_once()) tell(with_places(text));
 }
 
 // Nobody waits for anything else while a group forms.
@@ -270,6 +270,7 @@ void DistributedSyncServer::announce(const Fault& fault, const std::exception_pt
   if (others_ && options_.overlap == Overlap::in_backward && !round_.result->reduced.empty() &&
       text.find(kInPart) == std::string::npos)
     text += kInPart;
+  text = with_places(std::move(text));
   const auto error = std::make_exception_ptr(SyncError(text));
   if (fault.kind != Fault::Kind::closed) {
     recorder_.note(SyncEvent::Kind::failed, fault.generation, fault.member,

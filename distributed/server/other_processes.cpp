@@ -3,14 +3,18 @@
 
 #include <tutti/backend/error.h>
 #include <tutti/backend/process/start_thread.h>
+#include <tutti/distributed/threads/work_signal.h>
 
 #include <algorithm>
 #include <atomic>
+#include <charconv>
 #include <chrono>
 #include <condition_variable>
 #include <cstring>
 #include <deque>
 #include <mutex>
+#include <set>
+#include <string_view>
 #include <thread>
 #include <utility>
 
@@ -68,9 +72,8 @@ class OtherProcesses::Gate {
   bool closed_ = false;
 };
 
-/// Waits for one task after the other, each some time after it came: until then a device's thread may do it. While
-/// tasks come often it looks for them by itself, as to be woken for each costs more than a short step. Ends with the
-/// last: what is left then ends when the engine is aborted, or others have come.
+/// Waits for one task after the other, each some time after it came: until then a device's thread may do it. Ends with
+/// the last: what is left then ends when the engine is aborted, or others have come.
 class OtherProcesses::Runner {
  public:
   static constexpr std::chrono::milliseconds kGrace{2};
@@ -79,15 +82,15 @@ class OtherProcesses::Runner {
     {
       const std::lock_guard lock(mutex_);
       stopping_ = true;
-      news_.notify_all();
+      news_.wake();
     }
     thread_.join();
   }
   void add(std::shared_ptr<CollectiveTask> task, bool at_once) {
     const std::lock_guard lock(mutex_);
     tasks_.push_back({std::move(task), Clock::now() + (at_once ? kGrace.zero() : kGrace)});
-    came_ = true;
-    if (sleeps_ || (at_once && tasks_.size() == 1)) news_.notify_all();  // else it wakes when the first is due
+    news_.came();
+    if (at_once && tasks_.size() == 1) news_.wake();  // else it wakes when the first is due
   }
 
  private:
@@ -100,7 +103,7 @@ class OtherProcesses::Runner {
     std::unique_lock lock(mutex_);
     while (!stopping_ || !tasks_.empty()) {
       if (tasks_.empty()) {
-        wait_for_tasks(lock);
+        news_.wait_for_work(lock, kGrace, [this] { return stopping_ || !tasks_.empty(); });
         continue;
       }
       const auto task = tasks_.front().task;
@@ -115,22 +118,10 @@ class OtherProcesses::Runner {
       lock.lock();
     }
   }
-  void wait_for_tasks(std::unique_lock<std::mutex>& lock) {
-    const auto has_news = [this] { return stopping_ || !tasks_.empty(); };
-    if (std::exchange(came_, false)) {
-      news_.wait_for(lock, kGrace);
-      return;
-    }
-    sleeps_ = true;
-    news_.wait(lock, has_news);
-    sleeps_ = false;
-  }
 
   std::mutex mutex_;  // guards what follows: tasks are added while the thread takes them
-  std::condition_variable news_;
+  WorkSignal news_;
   std::deque<Due> tasks_;
-  bool came_ = false;    // a task, since the thread last found none
-  bool sleeps_ = false;  // the thread, until it is woken
   bool stopping_ = false;
   std::thread thread_ = start_thread<SyncError>("sync, other processes", [this] { run(); });
 };
@@ -229,6 +220,25 @@ void OtherProcesses::hear_commit(std::span<const Bytes> by_rank) const {
     if (commit.mark != kCommitMark || commit.generation != asked_.generation)
       raise<SyncError>("[sync] rank {} did not come to the end of generation {}", rank, asked_.generation);
   }
+}
+
+std::string OtherProcesses::with_places(std::string text) const {
+  constexpr std::string_view kWord = "rank ";
+  std::set<int> ranks;
+  for (std::size_t at = 0; (at = text.find(kWord, at)) != std::string::npos;) {
+    at += kWord.size();
+    int rank = -1;
+    const auto [end, error] = std::from_chars(text.data() + at, text.data() + text.size(), rank);
+    const bool is_rank = error == std::errc() && rank >= 0 && rank < world_of(link_->members());
+    if (is_rank && rank != link_->rank()) ranks.insert(rank);
+  }
+  for (const int rank : ranks) {
+    const std::string place = link_->place_of(rank);
+    const bool is_told = text.find(fmt::format("rank {} on ", rank)) != std::string::npos ||
+                         text.find(fmt::format("rank {} is on ", rank)) != std::string::npos;
+    if (!place.empty() && !is_told) text += fmt::format("; rank {} is on {}", rank, place);
+  }
+  return text;
 }
 
 void OtherProcesses::compare_no_more() {

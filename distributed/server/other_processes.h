@@ -66,6 +66,9 @@ class OtherProcesses {
   /// have done their shares before they ended.
   void end_open(std::function<void()> abort);
   const std::vector<std::shared_ptr<CollectiveTask>>& noted() const noexcept { return open_; }
+  /// The text, and behind it where those of the other processes are that it names by rank alone: "; rank 1 is on node7
+  /// (pid 4711)".
+  std::string with_places(std::string text) const;
   /// Ranks that have not said what this process waits to hear.
   std::vector<int> missing(ProcessLink::Line line) const { return link_->missing(line); }
   /// Tells of a collective that all devices here have posted.

@@ -230,7 +230,13 @@ void DistributedSyncServer::end_with_others(bool step_begins) {
   fail_group({.kind = Fault::Kind::process_failed, .generation = generation, .value = end->rank}, nullptr,
              end->closed ? fmt::format("[sync] rank {} has closed its group after generation {}, this process is in {}",
                                        end->rank, end->completed, generation)
-                         : end->text);
+             : end->text.find("generation ") == std::string::npos
+                 ? fmt::format("{}; generation {} is not completed", end->text, generation)
+                 : end->text);
+}
+
+std::string DistributedSyncServer::with_places(std::string text) const {
+  return others_ ? others_->with_places(std::move(text)) : text;
 }
 
 // Who has launched nothing of this round ends nothing: others may still finish the round that is complete here. What is

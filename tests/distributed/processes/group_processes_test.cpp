@@ -10,6 +10,7 @@
 
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 TEST_SUITE_BEGIN("cpu");
@@ -83,6 +84,22 @@ TEST_CASE(
       CAPTURE(error);
       CHECK(error.find(name) != std::string::npos);
       CHECK(error.find(pid) != std::string::npos);
+      CHECK(error.find("generation ") != std::string::npos);
+    }
+  }
+}
+
+TEST_CASE("group_processes: a process whose training thread hangs is named, with its host and pid") {
+  for (const char* engine : {kEngines[0], kEngines[1]}) {
+    CAPTURE(engine);
+    auto job = start(3, 1, 1'000'000, engine, "hangs");
+    for (const std::size_t rank : {0, 2}) {
+      const std::string error = job[rank]->line({"error"});
+      CAPTURE(error);
+      CHECK(error.find("rank 1") != std::string::npos);
+      CHECK(error.find("(pid " + std::to_string(job[1]->pid()) + ")") != std::string::npos);
+      CHECK(error.find("generation ") != std::string::npos);
+      CHECK(error.find("rank 1 waited") == std::string::npos);
     }
   }
 }
@@ -161,6 +178,32 @@ TEST_CASE("group_processes: a stopped process is named by all others, and hears 
     CHECK(error.find("rank 1 on ") != std::string::npos);
     CHECK(error.find("rank 0 on ") == std::string::npos);  // it accuses nobody
   }
+}
+
+TEST_CASE("group_processes: a process that stood still while its group was given up says so, and names nobody") {
+  const int port = free_port();
+  std::vector<std::unique_ptr<TrainingRank>> job;
+  for (const std::size_t rank : {0, 1, 2})
+    job.push_back(std::make_unique<TrainingRank>(RankStart{.rank = rank,
+                                                           .ranks = 3,
+                                                           .port = port,
+                                                           .steps = 1,
+                                                           .way = rank == 2 ? "absent" : "",
+                                                           .silence = 1'500,
+                                                           .rendezvous = 4'000}));
+  for (const auto& rank : job) REQUIRE(rank->line({"ready", "error"}) == "ready");
+  job[1]->signal(SIGSTOP);
+  const std::string told = job[0]->line({"error"});
+  CAPTURE(told);
+  CHECK(told.find("rank 1 on ") != std::string::npos);
+  CHECK(told.find("has said nothing for") != std::string::npos);
+  std::this_thread::sleep_for(4s);  // its own deadline, too, is over before it goes on
+  job[1]->signal(SIGCONT);
+  const std::string error = job[1]->line({"error"});
+  CAPTURE(error);
+  CHECK(error.find("rank 1 on ") != std::string::npos);
+  CHECK(error.find("stood still for") != std::string::npos);
+  for (const char* other : {"rank 0 on ", "for rank 0", "rank 2"}) CHECK(error.find(other) == std::string::npos);
 }
 
 TEST_CASE("group_processes: MPI is refused by every process where mpirun did not start it") {

@@ -52,6 +52,7 @@ class InProcessLinks {
 
     int rank() const noexcept override { return rank_; }
     const std::vector<Member>& members() const noexcept override { return members_; }
+    std::string place_of(int rank) const override { return "node" + std::to_string(rank) + " (pid 4711)"; }
     void open(Hearing hearing) override {
       hearing_ = std::move(hearing);
       thread_ = std::thread([this] { run(); });

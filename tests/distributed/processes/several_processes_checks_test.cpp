@@ -86,6 +86,8 @@ TEST_CASE("several_processes, checks: other first values, by the parameter's nam
     if (rank == 1) spoil(model.output.bias);
     return model;
   });
+  CHECK(contains(errors[0], "; rank 1 is on node1 (pid 4711)"));
+  CHECK(contains(errors[1], "; rank 0 is on node0 (pid 4711)"));
   for (const std::string& error : errors) {
     CAPTURE(error);
     CHECK(contains(error, "replicas begin with other values than those of rank"));

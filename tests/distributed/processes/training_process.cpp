@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // One rank of a job, as launchers start it: training_process DEVICES STEPS automatic|network|plain|mpi FIRST [RANK SIZE
 // STEPS]. FIRST is the number of its first device, for data; "by_rank": as many for each lower rank. TRAINED_WAY in the
-// environment: "optimizer_state" or "gradients", what is sharded, "double_buffered", or "compressed". Prints "digest N"
-// at its end, "step N" after every hundred steps, or "error: TEXT". TRAINED_SILENCE: ProcessOptions::silence in
-// milliseconds. After that it trains anew in another job as that rank, if one is given; else it ends with status 1.
+// environment: "optimizer_state" or "gradients", what is sharded, "double_buffered", "compressed"; "absent": it
+// takes no part, or "hangs": device 1 stands still after a hundred steps. Prints "ready" before it makes the group,
+// "digest N" at its end, "step N" after every hundred steps, or "error: TEXT". TRAINED_SILENCE and TRAINED_RENDEZVOUS:
+// ProcessOptions', in milliseconds. After that it trains anew in another job as that rank, if one is given; else it
+// ends with status 1.
 #include <tutti/tests/distributed/processes/training_process.h>
 
 #include <tutti/distributed/process_group.h>
 #include <tutti/distributed/sharded/sharded_optimizer.h>
 #include <tutti/distributed/sync_server.h>
 
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -21,13 +24,25 @@ using namespace tutti::testing;
 
 namespace {
 
+constexpr std::chrono::minutes kLong(1);
+
+std::string variable(const char* name) {
+  const char* const said = std::getenv(name);
+  return said == nullptr ? "" : said;
+}
+
+std::chrono::milliseconds milliseconds_of(const char* name, int usual) {
+  const std::string said = variable(name);
+  return std::chrono::milliseconds(said.empty() ? usual : std::stoi(said));
+}
+
 SyncOptions trained_options() {
-  const char* const said = std::getenv("TRAINED_WAY");
-  const std::string way = said == nullptr ? "" : said;
+  const std::string way = variable("TRAINED_WAY");
   SyncOptions options;
   if (way == "double_buffered") options.overlap = Overlap::double_buffered;
   if (way == "optimizer_state") options.sharding = Sharding::optimizer_state;
   if (way == "gradients") options.sharding = Sharding::gradients;
+  if (way == "hangs") options.fail_after = std::chrono::milliseconds(1500);
   if (way == "compressed") options.compression = trained_compression();
   return options;
 }
@@ -38,21 +53,23 @@ void take_steps(GradientSync& sync, TrainedModel& replica, auto& optimizer, std:
   for (int s = 0; s < steps; ++s) {
     train_step(sync, replica, optimizer, device, number, s);
     if (place == 0 && s % 100 == 99) std::printf("step %d\n", s + 1);
+    if (number == 1 && s == 100 && variable("TRAINED_WAY") == "hangs") std::this_thread::sleep_for(kLong);
   }
   if (sync.server().options().overlap == Overlap::double_buffered && sync.flush(device)) optimizer.step();
   sync.leave(device);
 }
 
 void train(const LaunchPlace& place, std::size_t devices, int steps, const std::string& engine, std::size_t first) {
-  const char* const silence = std::getenv("TRAINED_SILENCE");
-  ProcessGroup processes(place, {.rendezvous = std::chrono::seconds(60),
-                                 .silence = std::chrono::milliseconds(silence == nullptr ? 2000 : std::stoi(silence)),
+  ProcessGroup processes(place, {.rendezvous = milliseconds_of("TRAINED_RENDEZVOUS", 60'000),
+                                 .silence = milliseconds_of("TRAINED_SILENCE", 2000),
                                  .engine = engine == "automatic" ? ProcessEngine::automatic
                                            : engine == "mpi"     ? ProcessEngine::mpi
                                                                  : ProcessEngine::network,
                                  .encrypt = engine != "plain"});
   std::vector<Device> own;
   for (std::size_t i = 0; i < devices; ++i) own.push_back(cpu(static_cast<std::uint16_t>(i)));
+  std::printf("ready\n");
+  if (variable("TRAINED_WAY") == "absent") std::this_thread::sleep_for(kLong);
   GradientSync sync(processes, own, trained_options());
   std::printf("engine %s\n", processes.engine());
   auto replicas = sync.replicate(TrainedModel(Generator(3)));

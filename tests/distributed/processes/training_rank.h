@@ -40,6 +40,7 @@ struct RankStart {
   /// Milliseconds after which others count as lost. Long where nobody is to be: a busy machine may leave a process
   /// without a processor for seconds.
   int silence = 20'000;
+  int rendezvous = 60'000;  ///< milliseconds
 };
 
 /// A rank of a training, training_process.cpp, killed when it goes.
@@ -66,7 +67,8 @@ class TrainingRank {
         "TUTTI_JOB=" + job + (start.second_job ? kSecondJob : ""),
         "TUTTI_SECRET=a secret of the groups' tests",
         "TRAINED_WAY=" + start.way,
-        "TRAINED_SILENCE=" + std::to_string(start.silence)};
+        "TRAINED_SILENCE=" + std::to_string(start.silence),
+        "TRAINED_RENDEZVOUS=" + std::to_string(start.rendezvous)};
     for (char** variable = environ; *variable != nullptr; ++variable) variables.emplace_back(*variable);
     int ends[2] = {-1, -1};
     REQUIRE(pipe2(ends, O_CLOEXEC) == 0);

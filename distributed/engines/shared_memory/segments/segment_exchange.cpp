@@ -2,6 +2,7 @@
 #include <tutti/distributed/engines/shared_memory/segments/segment_exchange.h>
 
 #include <tutti/backend/error.h>
+#include <tutti/backend/process/deadline.h>
 #include <tutti/distributed/engines/shared_memory/segments/segment_socket.h>
 
 #include <fmt/ranges.h>
@@ -38,11 +39,14 @@ class Exchange {
 
   std::vector<std::shared_ptr<SharedSegment>> run(std::chrono::milliseconds patience,
                                                   const std::function<void()>& look_around) {
-    const auto deadline = Clock::now() + patience;
+    auto deadline = Clock::now() + patience;
+    StandstillWatch standstill(patience, patience);
     while (std::ranges::count(segments_, nullptr) > 0) {
-      const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
-      if (left.count() <= 0) raise_missing(patience);
+      const auto now = Clock::now();
+      deadline += standstill.look(now);
+      const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - now);
       if (look_around) look_around();
+      if (left.count() <= 0) raise_missing(patience);
       call_lower_ranks();
       wait_for_news(std::min(left, kNextTry));
       for (std::size_t place = 0; place < called_.size(); ++place) hear_called(place);
