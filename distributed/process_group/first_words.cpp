@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/distributed/process_group/first_words.h>
 
+#include <tutti/backend/cpu_threads.h>
 #include <tutti/backend/error.h>
 
 #include <sys/stat.h>
@@ -27,8 +28,11 @@ struct Head {
   std::uint8_t mpi;
   std::uint32_t kind;
   GpuMeeting gpus;
+  Cores cores;
+  std::uint32_t threads;
+  std::uint32_t zero;
 };
-static_assert(std::is_trivially_copyable_v<Head> && sizeof(Head) == 192);
+static_assert(std::is_trivially_copyable_v<Head> && sizeof(Head) == 200 + sizeof(Cores));
 
 template <std::size_t size> std::array<std::uint8_t, size> random_bytes() {
   std::random_device random;
@@ -37,16 +41,19 @@ template <std::size_t size> std::array<std::uint8_t, size> random_bytes() {
   return bytes;
 }
 
-// The sockets over which memory is exchanged end at a network namespace, and let in one user alone. Where that cannot
-// be told nobody has the same identity.
+// The sockets over which memory is exchanged end at a network namespace, and let in one user alone, whose number is of
+// a namespace, too. Where that cannot be told nobody has the same identity.
 FirstWords::Identity memory_identity() {
   std::string boot;
   struct stat network {};
   std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
-  if (boot.empty() || stat("/proc/self/ns/net", &network) != 0) return random_bytes<32>();
+  struct stat users {};
+  if (boot.empty() || stat("/proc/self/ns/net", &network) != 0 || stat("/proc/self/ns/user", &users) != 0)
+    return random_bytes<32>();
   std::erase(boot, '-');
   FirstWords::Identity identity{};
-  const std::uint64_t numbers[] = {network.st_ino, network.st_dev ^ std::uint64_t{geteuid()} << 32U};
+  const std::uint64_t numbers[] = {network.st_ino ^ users.st_ino << 32U,
+                                   network.st_dev ^ std::uint64_t{geteuid()} << 32U};
   for (std::size_t i = 0; i < 16 && 2 * i + 1 < boot.size(); ++i)
     identity[i] = static_cast<std::uint8_t>(std::stoul(boot.substr(2 * i, 2), nullptr, 16));
   std::memcpy(identity.data() + 16, numbers, sizeof numbers);
@@ -60,7 +67,11 @@ FirstWords FirstWords::of_this_process(std::span<const Device> devices) {
   words.nonce = random_bytes<16>();
   words.memory = memory_identity();
   words.kind = devices.front().kind;
-  for (const Device device : devices) words.devices.push_back(device.index);
+  words.cores = allowed_cores();
+  for (const Device device : devices) {
+    words.devices.push_back(device.index);
+    words.threads += device.kind == DeviceKind::cpu ? static_cast<std::uint32_t>(cpu_threads(device)) : 1;
+  }
   return words;
 }
 
@@ -72,7 +83,10 @@ FirstWords::Bytes FirstWords::bytes() const {
                   static_cast<std::uint8_t>(engine),
                   static_cast<std::uint8_t>(mpi),
                   static_cast<std::uint32_t>(kind),
-                  gpus};
+                  gpus,
+                  cores,
+                  threads,
+                  0};
   Bytes bytes(sizeof head + devices.size() * sizeof(std::uint16_t));
   std::memcpy(bytes.data(), &head, sizeof head);
   std::memcpy(bytes.data() + sizeof head, devices.data(), devices.size() * sizeof(std::uint16_t));
@@ -103,6 +117,8 @@ std::vector<FirstWords> FirstWords::read(std::span<const Bytes> by_rank) {
                        head.kind);
     words.kind = static_cast<DeviceKind>(head.kind);
     words.gpus = head.gpus;
+    words.cores = head.cores;
+    words.threads = head.threads;
     words.devices.resize(rest / sizeof(std::uint16_t));
     std::memcpy(words.devices.data(), bytes.data() + sizeof head, rest);
   }
@@ -133,6 +149,17 @@ bool FirstWords::use_mpi(std::span<const FirstWords> all) {
     raise<SyncError>("[sync] ProcessEngine::mpi: rank {} cannot use MPI: {}", without - all.begin(),
                      text_of(without->mpi));
   return true;
+}
+
+bool FirstWords::cores_are_free(std::span<const FirstWords> all, int rank) {
+  Cores cores;
+  std::size_t threads = 0;
+  for (const FirstWords& each : all) {
+    cores |= each.cores;
+    threads += each.threads;
+  }
+  const FirstWords& own = all[static_cast<std::size_t>(rank)];
+  return cores.count() >= threads && own.cores.count() >= own.threads;
 }
 
 bool FirstWords::share_memory(std::span<const FirstWords> all) {

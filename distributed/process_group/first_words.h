@@ -6,6 +6,7 @@
 #include <tutti/distributed/engines/network/mpi/mpi_runtime.h>
 #include <tutti/distributed/process_group.h>
 #include <tutti/distributed/processes/process_link.h>
+#include <tutti/distributed/threads/allowed_cores.h>
 
 #include <array>
 #include <cstddef>
@@ -27,6 +28,8 @@ struct FirstWords {
   ProcessEngine engine{};                ///< the one that it asks for
   MpiTrouble mpi{};                      ///< reason why it cannot use MPI, where it asks for that
   GpuMeeting gpus{};                     ///< rank 0's connects all CUDA devices
+  Cores cores;                           ///< those of its host on which it may run
+  std::uint32_t threads = 0;             ///< number that compute for its devices
   DeviceKind kind = DeviceKind::cpu;     ///< kind of its devices
   std::vector<std::uint16_t> devices;    ///< their indices, one or more
 
@@ -39,6 +42,8 @@ struct FirstWords {
   static void require_one_kind(std::span<const FirstWords>);
   /// True if all ask for MPI, and can use it. Throws SyncError naming a rank where only some ask, or one cannot.
   static bool use_mpi(std::span<const FirstWords>);
+  /// Whether all threads of these processes of one host have a core each, so that the process may wait without sleep.
+  static bool cores_are_free(std::span<const FirstWords>, int rank);
   /// Whether all can share memory, and none asks for the network.
   static bool share_memory(std::span<const FirstWords>);
   /// The bytes of addresses that all of them can have for each process's arrays.

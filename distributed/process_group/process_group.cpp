@@ -162,6 +162,7 @@ ProcessGroup::Connection ProcessGroup::State::connect_cpus(std::span<const Devic
                                                     {.array_bytes = FirstWords::addresses(words),
                                                      .patience = patience,
                                                      .meeting = options.rendezvous,
+                                                     .spins = FirstWords::cores_are_free(words, place.rank),
                                                      .look_around = look_around});
     engine = "shared memory";
     auto over_memory = std::make_unique<MemoryLink>(std::move(link), shared->words());

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <sched.h>
+#include <tutti/distributed/threads/allowed_cores.h>
 
 #include <chrono>
 #include <cstddef>
@@ -11,11 +11,7 @@ namespace tutti {
 
 /// True if the process may use as many cores as that: threads that wait for each other without sleep must have one
 /// each.
-inline bool has_cores_for(std::size_t threads) {
-  cpu_set_t allowed;
-  return sched_getaffinity(0, sizeof allowed, &allowed) == 0 &&
-         static_cast<std::size_t>(CPU_COUNT(&allowed)) >= threads;
-}
+inline bool has_cores_for(std::size_t threads) { return allowed_cores().count() >= threads; }
 
 /// Waits without sleeping, for some hundred microseconds at most: devices that run in step wait for each other that
 /// long in every step, and a wake-up would add tens of microseconds each time. The core is given up meanwhile to

@@ -49,7 +49,7 @@ SegmentRing::Settings settings_of(std::span<const Member> members, int rank, std
           .epoch = epoch,
           .piece_bytes = known.piece_bytes,
           .patience = known.patience,
-          .spins = has_cores_for(members.size())};
+          .spins = known.spins.value_or(has_cores_for(members.size()))};
 }
 
 }  // namespace
@@ -129,7 +129,7 @@ std::shared_ptr<SegmentWords> SharedMemoryCommunicator::words() const {
 
 Array SharedMemoryCommunicator::shared_array(const Shape& shape, DType dtype, Device device) {
   const std::size_t bytes = static_cast<std::size_t>(checked_element_count("shared_array", shape)) * size_of(dtype);
-  const auto memory = flight_->memory.allocate(bytes);
+  const auto memory = flight_->memory.allocate(bytes, Held::long_term);
   if (!memory)
     raise<OutOfMemoryError>("[shared_memory] {} bytes do not fit: of {} shared bytes for arrays {} are left", bytes,
                             flight_->memory.bytes(), flight_->memory.left());
@@ -137,7 +137,7 @@ Array SharedMemoryCommunicator::shared_array(const Shape& shape, DType dtype, De
 }
 
 Array SharedMemoryCommunicator::gradient_memory(std::int64_t elements, DType dtype, Device device) {
-  const auto memory = flight_->memory.allocate(static_cast<std::size_t>(elements) * size_of(dtype));
+  const auto memory = flight_->memory.allocate(static_cast<std::size_t>(elements) * size_of(dtype), Held::long_term);
   return memory ? Array::over(memory.get(), memory, dtype, {elements}, {1}, device)
                 : Array::zeros({elements}, dtype, device);
 }

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -28,6 +29,8 @@ struct SharedMemoryOptions {
   std::size_t array_bytes = 0;  ///< most that arrays in shared memory take; memory is taken when they are made
   std::chrono::milliseconds patience = std::chrono::minutes(1);  ///< longest wait for a process
   std::chrono::milliseconds meeting = std::chrono::minutes(1);   ///< longest wait for all to exchange their memory
+  /// Whether waits spin, as cores are free meanwhile. None: where this process may use one for each member.
+  std::optional<bool> spins = std::nullopt;
   /// Called now and then during that; what it throws ends it.
   std::function<void()> look_around{};
 };
