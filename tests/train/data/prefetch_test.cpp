@@ -170,6 +170,44 @@ TEST_CASE("prefetch: batches on a thread of their own are those of the stream") 
   }
 }
 
+TEST_CASE("prefetch: each process reads ahead what is its own of a divided world, an uneven last batch included") {
+  const std::vector<std::vector<std::size_t>> splits{{2, 2}, {1, 3}, {1, 1, 1, 1}};
+  for (const std::int64_t examples : {29, 25, 24})  // the last step of 12 has 5, 1 and 12
+    for (const auto& split : splits) {
+      std::multiset<std::int64_t> seen;
+      std::size_t first = 0;
+      for (const std::size_t count : split) {
+        const WorldShare world{.processes = static_cast<int>(split.size()), .devices = 4, .first = first};
+        const BatchStream batches(numbered(examples),
+                                  {.batch = 3, .devices = test_devices(count), .world = world, .seed = 2});
+        for (std::size_t device = 0; device < count; ++device) {
+          CAPTURE(first + device);
+          const auto plain = batches.stream(device);
+          const auto ahead = prefetch(batches.stream(device), 2);
+          CHECK(ahead->devices() == plain->devices());
+          CHECK(ahead->division() == plain->division());
+          for (const int epoch : {0, 1}) {
+            plain->start_epoch(epoch);
+            ahead->start_epoch(epoch);
+            const std::string begin = ahead->position();
+            const auto expected = rest(*plain);
+            CHECK(expected.size() == static_cast<std::size_t>(batches.steps()));
+            CHECK(rest(*ahead) == expected);
+            CHECK(ahead->position() == plain->position());
+            ahead->seek(begin);
+            ahead->next();  // and from within the epoch, as after a checkpoint
+            CHECK(rest(*ahead) == std::vector(expected.begin() + 1, expected.end()));
+            if (epoch == 0)
+              for (const auto& targets : expected) seen.insert(targets.begin(), targets.end());
+          }
+        }
+        first += count;
+      }
+      CHECK(seen.size() == static_cast<std::size_t>(examples));
+      CHECK(std::set(seen.begin(), seen.end()).size() == seen.size());
+    }
+}
+
 TEST_CASE("mapped: an error leaves the position before its item") {
   Counting::Record record;
   bool is_broken = true;
