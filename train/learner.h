@@ -179,10 +179,14 @@ template <class M, class Item, template <class> class TrainerOf = EagerTrainer> 
     if (const auto& own = options_.sync.compression)
       compressions_.gather(sync_, options_.devices[device], device == 0 ? own.get() : nullptr, main().iteration());
   }
-  /// CheckpointFolder::load_newest of every process, which all call it and need the same files, as on a shared disk.
-  /// DataError on all of them, naming the ranks and what they found, if one has failed or has loaded another.
+  /// CheckpointFolder::load_newest; of several processes, which all call it, the first one reads its folder and sends
+  /// the others what they load. DataError on all, naming the ranks that failed, if one has; none has changed then.
   std::optional<LoadedCheckpoint> load_newest(CheckpointFolder& folder, const CheckpointParts& parts) {
     return load_newest_together(sync_, folder, parts);
+  }
+  /// CheckpointFolder::load in the same way, of the path that the first process gives.
+  LoadedCheckpoint load(CheckpointFolder& folder, const std::string& path, const CheckpointParts& parts) {
+    return load_together(sync_, folder, path, parts);
   }
   /// All devices end training before the same step. Any thread.
   void stop(std::string reason) { agreement_->request_stop(std::move(reason)); }

@@ -57,8 +57,8 @@ std::vector<std::unique_ptr<EventWriter>> log_writers(const std::string& folder,
 /// thread, but for `stop`.
 ///
 /// Several processes train together when each gives its trainer the GradientSync of its ProcessGroup, as with a
-/// DataParallelLearner: all make the same calls, the first one writes the log and the checkpoints, and all read these,
-/// and the model bank, from files that have to be the same.
+/// DataParallelLearner: all make the same calls, the first one writes the log and the checkpoints, and reads these for
+/// all. Each reads the model bank, from files that have to be the same.
 template <class M, class Item> class RecommenderTrainer {
  public:
   using Learner = DataParallelLearner<M, Item>;
@@ -99,7 +99,7 @@ template <class M, class Item> class RecommenderTrainer {
       loaded = learner_.load_newest(folder_, parts_);
       if (loaded && loaded->complete) return;
       load_model_bank_together(learner_.sync(), replicas(), arguments_.saver().model_bank, options_.load_hooks);
-      if (loaded) folder_.load(loaded->path, parts_);
+      if (loaded) learner_.load(folder_, loaded->path, parts_);
       accept_tables();
     });
     restored_ = true;

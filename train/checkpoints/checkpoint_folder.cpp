@@ -192,44 +192,52 @@ void CheckpointFolder::remove_old() const {
 
 // --- loading
 
-LoadedCheckpoint CheckpointFolder::install(const std::string& path, CheckpointContents contents,
-                                           const CheckpointParts& parts) const {
-  const bool complete =
-      std::ranges::all_of(contents.parts, [](const auto& part) { return part.second.left_out.empty(); });
-  std::vector<std::string> unused = parts.load(std::move(contents.parts), options_.load_filter, path);
-  return {path, contents.progress, std::move(unused), {}, complete};
+std::optional<LoadedCheckpoint> CheckpointFolder::load_newest(const CheckpointParts& parts) {
+  std::optional<ReadCheckpoint> found = read_newest();
+  if (!found) return {};
+  return prepare(std::move(*found), parts)();
 }
 
 LoadedCheckpoint CheckpointFolder::load(const std::string& path, const CheckpointParts& parts) {
+  return prepare(read(path), parts)();
+}
+
+std::function<LoadedCheckpoint()> CheckpointFolder::prepare(ReadCheckpoint found, const CheckpointParts& parts) {
+  PartStates& states = found.contents.parts;
+  const bool complete = std::ranges::all_of(states, [](const auto& part) { return part.second.left_out.empty(); });
+  CheckpointParts::Prepared prepared = parts.prepare(std::move(states), options_.load_filter, found.path);
+  LoadedCheckpoint loaded{std::move(found.path), found.contents.progress, std::move(prepared.unused),
+                          std::move(found.damaged), complete};
+  return [this, own = found.own, install = std::move(prepared.install), loaded = std::move(loaded)] {
+    install();
+    last_ = own ? std::optional(loaded.progress) : std::nullopt;  // another folder's is not saved here
+    return loaded;
+  };
+}
+
+ReadCheckpoint CheckpointFolder::read(const std::string& path) {
   wait();
-  LoadedCheckpoint loaded = install(path, read_checkpoint_folder(path), parts);
-  const auto entries_now = entries();
-  const bool own = std::ranges::any_of(entries_now, [&](const Entry& entry) {
+  ReadCheckpoint found{path, read_checkpoint_folder(path), {}, false};
+  found.own = std::ranges::any_of(entries(), [&](const Entry& entry) {
     std::error_code ignored;
     return fs::equivalent(entry.path, path, ignored);
   });
-  last_ = own ? std::optional(loaded.progress) : std::nullopt;  // another folder's is not saved here
-  return loaded;
+  return found;
 }
 
-std::optional<LoadedCheckpoint> CheckpointFolder::load_newest(const CheckpointParts& parts) {
+std::optional<ReadCheckpoint> CheckpointFolder::read_newest() {
   wait();
   const std::vector<Entry> found = entries();
   std::vector<std::string> damaged;
   for (std::size_t i = found.size(); i-- > 0;) {
-    std::optional<CheckpointContents> contents;
     try {
-      contents = read_checkpoint_folder(found[i].path);
+      CheckpointContents contents = read_checkpoint_folder(found[i].path);
+      return ReadCheckpoint{found[i].path, std::move(contents), std::move(damaged), true};
     } catch (const DataError& error) {
       damaged.emplace_back(error.what());
       if (options_.damaged == CheckpointFolderOptions::Damaged::fail) refuse_damaged(found, i, damaged.back());
       report(fmt::format("[checkpoint] {} is passed over: {}", found[i].path, error.what()));
-      continue;
     }
-    LoadedCheckpoint loaded = install(found[i].path, std::move(*contents), parts);
-    loaded.damaged = std::move(damaged);
-    last_ = loaded.progress;
-    return loaded;
   }
   if (!damaged.empty())
     raise<DataError>("[checkpoint] all {} checkpoints in {} are damaged:\n{}", damaged.size(), path_,

@@ -44,11 +44,19 @@ struct CheckpointFolderOptions {
 };
 
 struct LoadedCheckpoint {
-  std::string path;
+  std::string path;  ///< place of its files, for a learner of several processes on the first one's disk
   CheckpointProgress progress;
   std::vector<std::string> unused_parts;  ///< parts that it has and nobody asked for
   std::vector<std::string> damaged;       ///< newer ones that were passed over, and why
   bool complete = true;                   ///< no array was left out by a filter when it was saved
+};
+
+/// A checkpoint that was read, of which nothing is loaded yet.
+struct ReadCheckpoint {
+  std::string path;
+  CheckpointContents contents;
+  std::vector<std::string> damaged;  ///< newer ones that were passed over, and why
+  bool own = false;                  ///< true: it lies in the folder that has read it
 };
 
 /// The checkpoints of a training run, each a folder in this one, numbered in the order of writing:
@@ -93,13 +101,19 @@ class CheckpointFolder {
   /// Loads just this one, of any folder; the same errors.
   LoadedCheckpoint load(const std::string& path, const CheckpointParts&);
 
+  // --- the halves of load_newest and load, for who does something between them
+
+  std::optional<ReadCheckpoint> read_newest();   ///< reads what load_newest loads
+  ReadCheckpoint read(const std::string& path);  ///< reads what `load` loads
+  /// Checks that it fits the parts, with the errors of `load`. The result, for one call, loads it.
+  std::function<LoadedCheckpoint()> prepare(ReadCheckpoint, const CheckpointParts&);
+
  private:
   struct Entry {
     std::int64_t number = 0;
     std::string path;
   };
   std::vector<Entry> entries() const;
-  LoadedCheckpoint install(const std::string& path, CheckpointContents, const CheckpointParts&) const;
   void refuse_damaged(const std::vector<Entry>&, std::size_t position, const std::string& why) const;
   void begin_writing();
   void remove_old() const;

@@ -131,6 +131,13 @@ PartStates CheckpointParts::save(const CheckpointFilter& filter, CheckpointCopie
 
 std::vector<std::string> CheckpointParts::load(PartStates states, const CheckpointFilter& filter,
                                                std::string_view source) const {
+  Prepared prepared = prepare(std::move(states), filter, source);
+  prepared.install();
+  return std::move(prepared.unused);
+}
+
+CheckpointParts::Prepared CheckpointParts::prepare(PartStates states, const CheckpointFilter& filter,
+                                                   std::string_view source) const {
   Unmatched unmatched(filter);
   for (const auto& [name, state] : states) unmatched.see(name, state);
   for (const std::string& name : names())
@@ -150,11 +157,10 @@ std::vector<std::string> CheckpointParts::load(PartStates states, const Checkpoi
       raise<DataError>("[checkpoint] {} does not fit part \"{}\": {}", source, name, error.what());
     }
   }
-  for (const Install& install : installs) install();
-  std::vector<std::string> unused;
+  Prepared prepared{in_order(std::move(installs)), {}};
   for (const auto& [name, state] : states)
-    if (filter.accepts_part(name)) unused.push_back(name);
-  return unused;
+    if (filter.accepts_part(name)) prepared.unused.push_back(name);
+  return prepared;
 }
 
 }  // namespace tutti

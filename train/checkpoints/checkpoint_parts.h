@@ -84,6 +84,12 @@ class CheckpointParts {
   /// in the checkpoint and have not been asked for. Throws DataError naming `source` and the part when one is missing
   /// or does not fit; nothing is changed then.
   std::vector<std::string> load(PartStates, const CheckpointFilter& = {}, std::string_view source = "the state") const;
+  struct Prepared {
+    Install install;                  ///< loads all parts
+    std::vector<std::string> unused;  ///< result of `load`
+  };
+  /// The first half of `load`, which has all of its errors and changes nothing.
+  Prepared prepare(PartStates, const CheckpointFilter& = {}, std::string_view source = "the state") const;
 
  private:
   std::vector<std::string> names() const;

@@ -127,6 +127,31 @@ TEST_CASE("recommender, several processes: what some began others go on with") {
   }
 }
 
+TEST_CASE(
+    "recommender, several processes: all go on from the first one's disk, also where checkpoints lack something") {
+  const TemporaryFolder folder;
+  const ClickRun::Plan plan{.batch = 8};
+  for (const bool whole : {true, false}) {
+    CAPTURE(whole);
+    const std::string name = whole ? "whole" : "lacking";
+    const auto arguments = [&](const std::string& run, std::int64_t epochs) {
+      TrainingArguments own = arguments_in(folder.file(name + run));
+      own.train_epoch = epochs;
+      if (!whole) own.params_not_save = {"output.bias"};
+      return own;
+    };
+    split_up({2, 2}, false, arguments("", 1), plan);
+    std::filesystem::copy(folder.file(name), folder.file(name + "alone"), std::filesystem::copy_options::recursive);
+    const Ends expected = alone(arguments("alone", 2), plan);
+    Ends ends;
+    const auto errors = split_up(
+        {1, 3}, false, [&](std::size_t rank) { return arguments(rank == 0 ? "" : "elsewhere", 2); }, plan, ends);
+    for (const std::string& error : errors) CHECK(error == "");
+    CHECK((ends == expected));
+    CHECK(!std::filesystem::exists(folder.file(name + "elsewhere")));
+  }
+}
+
 TEST_CASE("recommender, several processes: a model bank is loaded by all, or by none where they read other values") {
   const TemporaryFolder folder;
   const ClickRun::Plan plan{.batch = 8};

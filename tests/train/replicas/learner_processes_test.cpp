@@ -186,26 +186,6 @@ TEST_CASE("learner, processes: devices with data of their own end each epoch tog
   }
 }
 
-TEST_CASE("learner, processes: a process that finds no checkpoint is an error on all, which names it and its folder") {
-  const TemporaryFolder folder;
-  ProcessesRun run({2, 2});
-  run.run([&](std::size_t, Learner& learner) {
-    const Checkpointed checkpoints(learner, folder.file("run"), {});
-    learner.train({.steps = 2});
-  });
-  check_good(run);
-  ProcessesRun again({2, 2});
-  again.run([&](std::size_t rank, Learner& learner) {
-    Checkpointed checkpoints(learner, folder.file(rank == 0 ? "run" : "elsewhere"), {});
-    learner.load_newest(checkpoints.folder, checkpoints.parts);
-  });
-  for (const std::string& error : again.errors) {
-    CAPTURE(error);
-    CHECK(error.find("rank 0 loaded ") != std::string::npos);
-    CHECK(error.find("rank 1 found no checkpoint in " + folder.file("elsewhere")) != std::string::npos);
-  }
-}
-
 TEST_CASE("learner, processes: a stop asked for in any process ends all before the same step, with a checkpoint") {
   for (const std::size_t asking : {0U, 1U}) {
     const TemporaryFolder folder;
