@@ -9,11 +9,13 @@
 
 #include <doctest/doctest.h>
 
-#include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <filesystem>
-#include <numeric>
+#include <functional>
 #include <stdexcept>
-#include <tuple>
+#include <thread>
+#include <utility>
 
 TEST_SUITE_BEGIN("cpu");
 
@@ -214,6 +216,38 @@ TEST_CASE("learner, resume: what does not fit one process is an error on all, an
       CHECK(error.find(fmt::format("rank {} failed: ", other)) != std::string::npos);
       CHECK(error.find("has no part \"more\"") != std::string::npos);
       CHECK(error.find(fmt::format("rank {} failed: ", 1 - other)) == std::string::npos);
+    }
+  }
+}
+
+TEST_CASE("learner, resume: a process that does not come to load is named to those that wait, and nothing is changed") {
+  const Split split{1, 2, 1};
+  const Disks disks(split);
+  for (const std::size_t absent : {0U, 2U}) {
+    ProcessesRun run(split);
+    run.sync_options.warn_after = std::chrono::milliseconds(200);
+    run.sync_options.fail_after = std::chrono::milliseconds(1500);
+    run.sync_options.warn = [](const std::string&) {};
+    std::atomic<std::size_t> failed = 0;
+    const Load load = [&](std::size_t rank, Learner& learner, CheckpointFolder& folder, CheckpointParts& parts) {
+      if (rank == absent) {
+        while (failed + 1 < split.size()) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+        throw std::runtime_error("absent");
+      }
+      try {
+        return learner.load_newest(folder, parts);
+      } catch (...) {
+        ++failed;
+        throw;
+      }
+    };
+    const auto all = loadings(run, split, disks, {}, load);
+    check_all_unchanged(all);
+    for (std::size_t rank = 0; rank < split.size(); ++rank) {
+      if (rank == absent) continue;
+      CAPTURE(run.errors[rank]);
+      CHECK(run.errors[rank].find("for the checkpoint that rank 0 reads") != std::string::npos);
+      CHECK(run.errors[rank].find(fmt::format("from rank {}", absent)) != std::string::npos);
     }
   }
 }
