@@ -20,9 +20,10 @@ class FileDescriptor {
   ~FileDescriptor() { reset(); }
 
   void reset() noexcept {
-    if (number_ >= 0) close(std::exchange(number_, -1));
+    if (number_ >= 0) close(release());
   }
   int number() const noexcept { return number_; }
+  int release() noexcept { return std::exchange(number_, -1); }  ///< leaves it open, to the caller
   explicit operator bool() const noexcept { return number_ >= 0; }
 
  private:

@@ -22,6 +22,11 @@ constexpr const char* kFooter =
 TUTTI_LOCAL_WORLD_SIZE, where rank 0 waits in TUTTI_RENDEZVOUS, the job's name in
 TUTTI_JOB and its secret in TUTTI_SECRET_FILE. They have nothing on their standard input.
 
+--logs makes the folder if it is not there. Its files have the bytes of both outputs as
+they came, and the numbers of ranks in the whole job. Files of an earlier run are replaced
+if they have the same names; those of other ranks stay. One that cannot be written to its
+end, on a full disk for instance, is told once; the job goes on.
+
 The exit status is 0 if all processes ended with 0, else that of the first that
 failed (128 and the signal, if one killed it); 2 for arguments that cannot be meant,
 127 and 126 for a program that is not found or cannot be started.
@@ -75,6 +80,14 @@ void add_launch_command(CLI::App& app, LaunchOptions& options) {
              "time for the others to end once one has failed, and again after SIGTERM; by default 10", "SECONDS");
   launch.add_flag_callback(
       "--no-prefix", [&] { options.prefix = false; }, "lines of output do not begin with their rank");
+  const auto read_logs = [&](const std::string& folder) {
+    if (folder.empty()) throw CLI::ValidationError("--logs", "\"\" is no folder");
+    options.logs = folder;
+  };
+  launch
+      .add_option_function<std::string>(
+          "--logs", read_logs, "write what each rank says also to FOLDER/rank-0.log and so on, which begin anew")
+      ->type_name("FOLDER");
   launch.allow_extras();  // for a better word about them
   launch.callback([&launch] {
     const std::vector<std::string> unknown = launch.remaining();

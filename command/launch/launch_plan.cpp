@@ -56,6 +56,7 @@ std::vector<ProcessPlan> plan_processes(const LaunchOptions& options, const JobI
     const int rank = options.host * options.processes + local_rank;
     plans.push_back({.rank = rank,
                      .prefix = options.prefix ? fmt::format("[{:>{}}] ", rank, width) : "",
+                     .log = options.logs.empty() ? "" : fmt::format("{}/rank-{}.log", options.logs, rank),
                      .variables = {{"TUTTI_RANK", std::to_string(rank)},
                                    {"TUTTI_WORLD_SIZE", std::to_string(size)},
                                    {"TUTTI_LOCAL_RANK", std::to_string(local_rank)},

@@ -18,6 +18,7 @@ struct LaunchOptions {
   std::string job;            ///< name of the job; empty: one is made
   double grace_seconds = 10;  ///< time for ranks to end by themselves once another failed, and again after SIGTERM
   bool prefix = true;         ///< lines of output begin with their rank
+  std::string logs{};         ///< folder of a file for each rank's output; empty: there is none
   std::vector<std::string> program;  ///< its name and arguments
 };
 
@@ -37,6 +38,7 @@ using Variable = std::pair<std::string, std::string>;  ///< name and value
 struct ProcessPlan {
   int rank = 0;                     ///< number in the job
   std::string prefix;               ///< begins its lines, of the same width for all ranks of the job; may be empty
+  std::string log;                  ///< path of the file that gets its output, too; may be empty
   std::vector<Variable> variables;  ///< tell the program its place
 };
 

@@ -5,6 +5,7 @@
 #include <tutti/command/launch/free_port.h>
 #include <tutti/command/launch/job_secret.h>
 #include <tutti/command/launch/launch_error.h>
+#include <tutti/command/launch/output/rank_log.h>
 #include <tutti/command/launch/rank_processes.h>
 #include <tutti/command/launch/running_job.h>
 #include <tutti/command/launch/signal_mask.h>
@@ -13,8 +14,12 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cstddef>
+#include <filesystem>
+#include <memory>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -44,14 +49,26 @@ std::string job_name(const LaunchOptions& options) {
   return options.hosts > 1 ? options.rendezvous : random_hex(kJobNameBytes);
 }
 
+void make_folder(const std::filesystem::path& folder) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error) raise_errno("make the folder " + folder.string(), error.value());
+}
+
+// The files of the ranks first: a process is started only where all of them are there.
 std::vector<RunningJob::Rank> start_ranks(const LaunchOptions& options, const JobIdentity& job,
                                           const SignalMask& signals, RankProcesses& processes) {
   const std::vector<std::string> inherited = inherited_environment();
+  const std::vector<ProcessPlan> plans = plan_processes(options, job);
   std::vector<RunningJob::Rank> ranks;
-  for (const ProcessPlan& plan : plan_processes(options, job)) {
-    ChildProcess process = start_child(options.program, merged_environment(inherited, plan.variables), signals);
-    processes.add(process.pid);
-    ranks.push_back({.rank = plan.rank, .prefix = plan.prefix, .process = std::move(process)});
+  if (!options.logs.empty()) make_folder(options.logs);
+  for (const ProcessPlan& plan : plans)
+    ranks.push_back({.rank = plan.rank,
+                     .prefix = plan.prefix,
+                     .log = plan.log.empty() ? nullptr : std::make_unique<RankLog>(plan.log)});
+  for (std::size_t i = 0; i < plans.size(); ++i) {
+    ranks[i].process = start_child(options.program, merged_environment(inherited, plans[i].variables), signals);
+    processes.add(ranks[i].process.pid);
   }
   return ranks;
 }

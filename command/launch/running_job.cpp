@@ -48,8 +48,10 @@ RunningJob::RunningJob(std::vector<Rank> ranks, RankProcesses& processes, Clock:
       error_(same_file(STDOUT_FILENO, STDERR_FILENO) ? &output_ : &own_error_),
       policy_(names(ranks), grace) {
   for (Rank& rank : ranks) {
-    outputs_.emplace_back(std::move(rank.process.output), rank.prefix, output_);
-    outputs_.emplace_back(std::move(rank.process.error), rank.prefix, *error_);
+    RankLog* const log = rank.log.get();
+    if (log != nullptr) logs_.push_back(std::move(rank.log));
+    outputs_.emplace_back(std::move(rank.process.output), rank.prefix, output_, log);
+    outputs_.emplace_back(std::move(rank.process.error), rank.prefix, *error_, log);
   }
 }
 
@@ -60,6 +62,8 @@ int RunningJob::run() {
     output.drain();
     output.close();
   }
+  for (const auto& log : logs_) log->close();
+  tell_news_of_logs();
   if (const auto closing = policy_.closing()) say(*closing);
   // Ends when the reader has read, has gone, or the user asks.
   while (pending() && !abandoned_) step(std::nullopt);
@@ -84,6 +88,7 @@ void RunningJob::step(std::optional<LaunchPolicy::Time> deadline) {
     for (const int signal : signals_.take()) take_signal(signal);
   policy_.look(Clock::now(), actions_);
   carry_out();
+  tell_news_of_logs();
   for (std::size_t i = 1; i < first_output; ++i) {
     if (files[i].revents == 0) continue;
     const bool is_output = files[i].fd == output_.descriptor();
@@ -132,6 +137,11 @@ void RunningJob::flush(OutputSink& sink, const char* name) {
   policy_.output_failed(fmt::format("{}: {}", name, std::strerror(sink.error())),
                         sink.error() == EPIPE ? kSignalled + SIGPIPE : kCannotLaunch, Clock::now(), actions_);
   carry_out();
+}
+
+void RunningJob::tell_news_of_logs() {
+  for (const auto& log : logs_)
+    if (const auto news = log->news()) say(*news);
 }
 
 void RunningJob::carry_out() {

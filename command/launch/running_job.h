@@ -4,11 +4,13 @@
 #include <tutti/command/launch/child_process.h>
 #include <tutti/command/launch/launch_policy.h>
 #include <tutti/command/launch/output/output_sink.h>
+#include <tutti/command/launch/output/rank_log.h>
 #include <tutti/command/launch/output/rank_output.h>
 #include <tutti/command/launch/rank_processes.h>
 #include <tutti/command/launch/signal_mask.h>
 
 #include <cstddef>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -22,7 +24,8 @@ class RunningJob {
   struct Rank {
     int rank = 0;
     std::string prefix;
-    ChildProcess process;
+    ChildProcess process{};
+    std::unique_ptr<RankLog> log{};  ///< gets its output, too; may be null
   };
 
   /// `processes` has those of `ranks`, in their order.
@@ -39,6 +42,7 @@ class RunningJob {
   void take_endings();
   void stand_still();
   void flush(OutputSink&, const char* name);
+  void tell_news_of_logs();
   void carry_out();
   void say(const std::string& text);
   bool pending() const noexcept { return output_.pending() || error_->pending(); }
@@ -47,7 +51,8 @@ class RunningJob {
   SignalMask& signals_;
   OutputSink output_;
   OutputSink own_error_;
-  OutputSink* error_;                // output_ where both are the same file: lines of two would mix
+  OutputSink* error_;  // output_ where both are the same file: lines of two would mix
+  std::vector<std::unique_ptr<RankLog>> logs_;
   std::vector<RankOutput> outputs_;  // two of each process: its output, its error
   LaunchPolicy policy_;
   LaunchPolicy::Actions actions_;  // not yet carried out

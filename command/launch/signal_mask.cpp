@@ -41,6 +41,7 @@ SignalMask::SignalMask() {
   descriptor_ = FileDescriptor(signalfd(-1, &taken, SFD_NONBLOCK | SFD_CLOEXEC));
   if (!descriptor_) raise_errno("receive signals");
   set_handler(SIGPIPE, SIG_IGN, &former_pipe_);
+  set_handler(SIGXFSZ, SIG_IGN, &former_file_size_);
   set_handler(SIGCHLD, SIG_DFL, &former_child_);  // ignored, children would leave no status
   sigprocmask(SIG_BLOCK, &taken, &former_);
 }
@@ -48,6 +49,7 @@ SignalMask::SignalMask() {
 SignalMask::~SignalMask() {
   sigaction(SIGPIPE, &former_pipe_, nullptr);
   sigaction(SIGCHLD, &former_child_, nullptr);
+  sigaction(SIGXFSZ, &former_file_size_, nullptr);
   sigprocmask(SIG_SETMASK, &former_, nullptr);
 }
 
@@ -62,6 +64,7 @@ std::vector<int> SignalMask::take() {
 void SignalMask::undo_in_child() const noexcept {
   set_handler(SIGPIPE, SIG_DFL, nullptr);
   set_handler(SIGCHLD, SIG_DFL, nullptr);
+  sigaction(SIGXFSZ, &former_file_size_, nullptr);
   sigprocmask(SIG_SETMASK, &former_, nullptr);
 }
 

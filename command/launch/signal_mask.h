@@ -10,7 +10,8 @@ namespace tutti::launch {
 
 /// Signals to the launcher as something that its loop reads, while this object lives: SIGCHLD, those that ask for the
 /// end, SIGUSR1, SIGUSR2 and SIGTSTP. Those that whoever started the launcher ignores (nohup, a shell's background)
-/// stay ignored, apart from SIGCHLD. SIGPIPE is ignored. One at a time, in a process without other threads.
+/// stay ignored, apart from SIGCHLD. SIGPIPE and SIGXFSZ are ignored: writes fail instead. One at a time, in a process
+/// without other threads.
 class SignalMask {
  public:
   SignalMask();  ///< throws LaunchError
@@ -27,6 +28,7 @@ class SignalMask {
   sigset_t former_{};
   struct sigaction former_pipe_ {};
   struct sigaction former_child_ {};
+  struct sigaction former_file_size_ {};
   FileDescriptor descriptor_;
 };
 

@@ -42,7 +42,7 @@ TEST_CASE("command: --help names the subcommands, and theirs every option") {
   CHECK(contains(launch.output, "Usage: tutti launch [OPTIONS] -- PROGRAM [ARGUMENTS]\n"));
   for (const char* part :
        {"-n,--processes N ", "--hosts N ", "--host N ", "--rendezvous HOST:PORT ", "--secret-file FILE ", "--job NAME ",
-        "--grace SECONDS ", "--no-prefix ", "TUTTI_LOCAL_WORLD_SIZE", "exit status"})
+        "--grace SECONDS ", "--no-prefix ", "--logs FOLDER ", "TUTTI_LOCAL_WORLD_SIZE", "exit status"})
     CHECK_MESSAGE(contains(launch.output, part), part);
   for (const std::string& line : lines_of(launch.output)) CHECK_MESSAGE(line.size() <= 120, line);
   CHECK(launch.error.empty());
@@ -60,6 +60,7 @@ TEST_CASE("command: what cannot be meant is one line, and status 2") {
   check_refused({"launch", "-n", "0", "--", "true"}, 2, "-n is 0: it must be from 1 to 4096");
   check_refused({"launch", "-n", "-3", "--", "true"}, 2, "-n is -3: it must be from 1 to 4096");
   check_refused({"launch", "--grace", "nan", "--", "true"}, 2, "--grace is nan");
+  check_refused({"launch", "--logs", "", "--", "true"}, 2, "--logs: \"\" is no folder");
   check_refused({"launch", "--hosts", "2", "--", "true"}, 2, "--hosts 2 needs --rendezvous");
 }
 

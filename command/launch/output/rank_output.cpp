@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cerrno>
+#include <string_view>
 #include <utility>
 
 namespace tutti::launch {
@@ -16,8 +17,8 @@ constexpr std::size_t kMostBlocksLeft = 16;  // 1 MiB, the most that a user's pi
 
 }  // namespace
 
-RankOutput::RankOutput(FileDescriptor pipe, std::string prefix, OutputSink& sink)
-    : pipe_(std::move(pipe)), prefixer_(std::move(prefix)), sink_(&sink) {}
+RankOutput::RankOutput(FileDescriptor pipe, std::string prefix, OutputSink& sink, RankLog* log)
+    : pipe_(std::move(pipe)), prefixer_(std::move(prefix)), sink_(&sink), log_(log) {}
 
 void RankOutput::read_some() {
   if (may_read()) read_block();
@@ -38,10 +39,13 @@ bool RankOutput::read_block() {
   std::array<char, kBlock> block;  // NOLINT(cppcoreguidelines-pro-type-member-init): read writes it
   const ssize_t count = read(pipe_.number(), block.data(), block.size());
   if (count < 0 && (errno == EAGAIN || errno == EINTR)) return false;
-  if (count > 0)
-    prefixer_.take({block.data(), static_cast<std::size_t>(count)}, sink_->lines());
-  else
+  if (count > 0) {
+    const std::string_view bytes(block.data(), static_cast<std::size_t>(count));
+    prefixer_.take(bytes, sink_->lines());
+    if (log_ != nullptr) log_->take(bytes);
+  } else {
     close();
+  }
   return true;
 }
 

@@ -4,6 +4,7 @@
 #include <tutti/command/launch/file_descriptor.h>
 #include <tutti/command/launch/output/line_prefixer.h>
 #include <tutti/command/launch/output/output_sink.h>
+#include <tutti/command/launch/output/rank_log.h>
 
 #include <string>
 
@@ -12,8 +13,9 @@ namespace tutti::launch {
 /// One output of one process on its way to one of the launcher's.
 class RankOutput {
  public:
-  /// `pipe`: its end that reads, without waiting. The sink has to outlive this.
-  RankOutput(FileDescriptor pipe, std::string prefix, OutputSink& sink);
+  /// `pipe`: its end that reads, without waiting. `log`: the process's, which gets the bytes too; may be null. It and
+  /// the sink have to outlive this.
+  RankOutput(FileDescriptor pipe, std::string prefix, OutputSink& sink, RankLog* log);
 
   /// False once the pipe has ended, and as long as the sink has no room: then whoever writes has to wait.
   bool may_read() const noexcept { return pipe_ && sink_->has_room(); }
@@ -30,6 +32,7 @@ class RankOutput {
   FileDescriptor pipe_;
   LinePrefixer prefixer_;
   OutputSink* sink_;
+  RankLog* log_;
 };
 
 }  // namespace tutti::launch

@@ -90,6 +90,13 @@ TEST_CASE("launch_plan: prefixes are as wide as the job's last") {
   CHECK(plan_processes(plain, kJob)[1].prefix.empty());
 }
 
+TEST_CASE("launch_plan: files of output have the numbers of the whole job") {
+  CHECK(plan_processes(options_for(2), kJob)[1].log.empty());
+  LaunchOptions kept = options_for(2, 60, 5);
+  kept.logs = "logs";
+  CHECK(plan_processes(kept, kJob)[1].log == "logs/rank-11.log");
+}
+
 TEST_CASE("launch_plan: options that cannot be meant are named") {
   check(options_for(1));
   check(options_for(kMostProcessesOfHost));
