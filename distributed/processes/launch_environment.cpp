@@ -191,6 +191,16 @@ void refuse_half(const Variables& variables) {
       missing, ranked ? "RANK" : "WORLD_SIZE");
 }
 
+// PMIx numbers a job's processes, and tells only who calls it how many there are. A program that initialises Open MPI
+// without mpirun finds such a number, too, and is alone.
+void refuse_number_alone(const Variables& variables) {
+  if (!variables.text("PMIX_RANK") || variables.text("WORLD_SIZE")) return;
+  if (variables.text_or_empty("OMPI_MCA_ess") == "singleton") return;
+  raise<Error>(
+      "[launch] PMIX_RANK is set, and nothing that says how many processes there are, as by prun: set TUTTI_RANK, "
+      "TUTTI_WORLD_SIZE and TUTTI_RENDEZVOUS, or start them with mpirun or srun; WORLD_SIZE=1 if this one is alone");
+}
+
 }  // namespace
 
 LaunchPlace launch_place(const EnvironmentReader& read) {
@@ -198,6 +208,7 @@ LaunchPlace launch_place(const EnvironmentReader& read) {
   for (const auto launcher : {of_tutti, of_torchrun, of_open_mpi, of_mpich, of_slurm, of_indexed_job})
     if (auto place = launcher(variables)) return *place;
   refuse_half(variables);
+  refuse_number_alone(variables);
   return {};
 }
 

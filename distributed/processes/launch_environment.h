@@ -41,7 +41,7 @@ using EnvironmentReader = std::function<std::optional<std::string>(const std::st
 /// are set; else Open MPI's job of one host, and SLURM's step of one node, wait at 127.0.0.1, at a port from 20000 to
 /// 31999 that the job's name gives. Throws Error naming the variable: for a value that cannot be meant, of whatever
 /// wins; and where a part of 1, or of 2 RANK, a WORLD_SIZE above 1 or both, says that there are others, who would wait
-/// for a process that goes on alone.
+/// for a process that goes on alone; so does PMIX_RANK, of prun, beside none of 1 to 6 and no WORLD_SIZE.
 LaunchPlace launch_place(const EnvironmentReader&);
 LaunchPlace launch_place();  ///< reads this process's environment
 

@@ -145,6 +145,25 @@ TEST_CASE("launch_environment: half of a job is an error, as others would wait")
   refused(without(kIndexedJob, "MASTER_ADDR"), "MASTER_ADDR is not set, though WORLD_SIZE is");
 }
 
+TEST_CASE("launch_environment: a number that PMIx gives is an error where nothing says how many there are") {
+  const Variables prun{{"PMIX_RANK", "1"}, {"PMIX_NAMESPACE", "prterun-head-1@1"}};
+  const auto refused = [](const Variables& variables) {
+    for (const char* name :
+         {"PMIX_RANK is set", "TUTTI_RANK", "TUTTI_WORLD_SIZE", "TUTTI_RENDEZVOUS", "mpirun or srun", "WORLD_SIZE=1"})
+      CHECK_THROWS_WITH_AS((void)place_in(variables), doctest::Contains(name), Error);
+  };
+  refused(prun);
+  refused(with(prun, {{"TUTTI_RENDEZVOUS", "head:4000"}, {"MASTER_ADDR", "head"}}));
+  refused(with(prun, without(kSlurm, "SLURM_STEP_NUM_TASKS")));  // in a script of sbatch
+  refused(with(prun, without(kOpenMpi, "OMPI_COMM_WORLD_SIZE")));
+  for (const Variables& launcher : {kTutti, kTorchrun, kOpenMpi, kMpich, kSlurm, kIndexedJob})
+    CHECK(place_in(with(launcher, prun)).launcher == place_in(launcher).launcher);
+  CHECK(place_in(with(prun, {{"WORLD_SIZE", "1"}})).alone());
+  CHECK(place_in({{"PMIX_RANK", ""}}).alone());
+  // As Open MPI 4 sets them in a program that calls MPI_Init without mpirun.
+  CHECK(place_in({{"PMIX_RANK", "0"}, {"PMIX_NAMESPACE", "2083782657"}, {"OMPI_MCA_ess", "singleton"}}).alone());
+}
+
 TEST_CASE("launch_environment: values that cannot be meant are named") {
   const auto refused = [](const Variables& variables, const std::string& text) {
     CHECK_THROWS_WITH_AS((void)place_in(variables), doctest::Contains(text.c_str()), Error);
