@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <string_view>
 #include <thread>
 #include <utility>
 
@@ -209,7 +210,11 @@ void NetworkLines::take_frame(std::size_t place, std::size_t lane) {
       in.exchange->peer(place).results_in.fetch_add(1, std::memory_order_seq_cst);
       in.exchange.reset();
       return bell_.ring();
-    case FrameHead::Kind::abort: return abort({reinterpret_cast<const char*>(in.text.data()), in.text.size()});
+    case FrameHead::Kind::abort: {
+      // One that is cut off may accuse those who hear it: whose word it is has to be seen.
+      const std::string_view text(reinterpret_cast<const char*>(in.text.data()), in.text.size());
+      return abort(fmt::format("{}; told by rank {}", text, rank(place)));
+    }
     case FrameHead::Kind::goodbye: peers_[place]->left.store(true); return bell_.ring();
   }
 }
