@@ -4,12 +4,15 @@
 
 #include <doctest/doctest.h>
 
+#include <chrono>
+#include <cstdio>
 #include <cstdlib>
 #include <fstream>
 #include <memory>
 #include <sstream>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 TEST_SUITE_BEGIN("cpu");
@@ -24,17 +27,29 @@ void run_command(const std::string& command) {
   if (!succeeds(command)) throw std::runtime_error(command + " failed");
 }
 
-// Whether this process may make network namespaces: root with `ip`, mostly.
-bool makes_namespaces() {
-  static const bool makes = [] {
+// As slow, and with as short a queue, that packets wait and are lost in trainings as small as these.
+constexpr const char* kThrottle = " root tbf rate 5mbit burst 4kb latency 50ms";
+
+/// What this process may do to network namespaces: all as root with `ip`, `tc` and `iptables`, mostly.
+struct Means {
+  bool makes = false;  // namespaces, and connects them
+  bool throttles = false;
+  bool filters = false;
+};
+
+const Means& means() {
+  static const Means found = [] {
+    Means means;
     const std::string name = "tutti-probe-" + std::to_string(getpid());
-    if (!succeeds("ip netns add " + name)) return false;
-    const bool connects = succeeds("ip -n " + name + " link add name bridge0 type bridge") &&
-                          succeeds("ip -n " + name + " link add name end0 type veth peer name end1");
+    if (!succeeds("ip netns add " + name)) return means;
+    means.makes = succeeds("ip -n " + name + " link add name bridge0 type bridge") &&
+                  succeeds("ip -n " + name + " link add name end0 type veth peer name end1");
+    means.throttles = means.makes && succeeds("tc -n " + name + " qdisc add dev end0" + kThrottle);
+    means.filters = means.makes && succeeds("ip netns exec " + name + " iptables -A INPUT -i end0 -j DROP");
     succeeds("ip netns del " + name);
-    return connects;
+    return means;
   }();
-  return makes;
+  return found;
 }
 
 /// Namespaces on one network, gone with this.
@@ -70,6 +85,27 @@ class Hosts {
   static std::string address_ipv6(std::size_t host) { return "fd00:213::" + std::to_string(host + 1); }
   void cut(std::size_t host) const {
     run_command("ip -n " + names_[0] + " link set p" + std::to_string(host) + " down");
+  }
+  /// "INPUT -i": nothing comes to it any more. "OUTPUT -o": nothing leaves it.
+  void cut_one_way(std::size_t host, const std::string& way) const {
+    run_command("ip netns exec " + name(host) + " iptables -A " + way + " eth0 -j DROP");
+  }
+  /// Slows its link down, both ways.
+  void throttle(std::size_t host) const {
+    run_command("tc -n " + name(host) + " qdisc add dev eth0" + kThrottle);
+    run_command("tc -n " + names_[0] + " qdisc add dev p" + std::to_string(host) + kThrottle);
+  }
+
+  /// How often packets have waited to be sent to a host whose link is slow.
+  int throttled(std::size_t host) const {
+    const std::string command = "tc -n " + names_[0] + " -s qdisc show dev p" + std::to_string(host);
+    const std::unique_ptr<std::FILE, int (*)(std::FILE*)> output(popen(command.c_str(), "r"), pclose);
+    std::string text(4096, '\0');
+    text.resize(std::fread(text.data(), 1, text.size(), output.get()));
+    const std::string name = "overlimits ";
+    const std::size_t place = text.find(name);
+    REQUIRE_MESSAGE(place != std::string::npos, text);
+    return std::stoi(text.substr(place + name.size()));
   }
 
   /// One rank on each host, with that many devices.
@@ -126,10 +162,30 @@ std::vector<std::string> listening(pid_t pid) {
   return addresses;
 }
 
+constexpr int kSilence = 2000;
+constexpr auto kPromised = std::chrono::milliseconds(kSilence) + 500ms;
+constexpr auto kSlack = 3500ms;  // for a busy machine
+
+/// Checks that both others name rank 1 of three, cut off since then, that it says `by_rank_1`, and that the last of
+/// these errors comes in time.
+void check_cut(const std::vector<std::unique_ptr<TrainingRank>>& job, std::chrono::steady_clock::time_point cut,
+               const std::string& by_rank_1) {
+  std::string errors;
+  for (std::size_t rank = 0; rank < job.size(); ++rank) {
+    const std::string error = job[rank]->line({"failed", "error"});
+    errors += "\n  " + error;
+    CHECK_MESSAGE(error.find(rank == 1 ? by_rank_1 : "rank 1") != std::string::npos, "rank ", rank, ": ", error);
+  }
+  using std::chrono::milliseconds;
+  const auto took = std::chrono::duration_cast<milliseconds>(std::chrono::steady_clock::now() - cut);
+  CHECK_MESSAGE(took <= kPromised + kSlack, "the last error came ", took.count(), " ms after the cut, not within ",
+                kPromised.count(), " ms and ", kSlack.count(), " ms of slack:", errors);
+}
+
 }  // namespace
 
 TEST_CASE("hosts: two and three hosts train to the bits of one process, also over IPv6" *
-          doctest::skip(!makes_namespaces())) {
+          doctest::skip(!means().makes)) {
   const std::string expected = digest_alone(40);
   const Hosts hosts(3);
   for (const std::string& address : {Hosts::address(0), "[" + Hosts::address_ipv6(0) + "]"})
@@ -145,7 +201,7 @@ TEST_CASE("hosts: two and three hosts train to the bits of one process, also ove
       }
 }
 
-TEST_CASE("hosts: nobody listens at a wildcard address" * doctest::skip(!makes_namespaces())) {
+TEST_CASE("hosts: nobody listens at a wildcard address" * doctest::skip(!means().makes)) {
   const Hosts hosts(2);
   auto job = hosts.start({1, 1}, 1'000'000, "automatic", Hosts::address(0));
   for (const auto& rank : job) {
@@ -156,23 +212,45 @@ TEST_CASE("hosts: nobody listens at a wildcard address" * doctest::skip(!makes_n
   }
 }
 
-TEST_CASE("hosts: a killed process and a host that is cut off are named" * doctest::skip(!makes_namespaces())) {
+TEST_CASE("hosts: a killed process and a host that is cut off are named" * doctest::skip(!means().makes)) {
   const Hosts hosts(3);
   for (const bool cut : {false, true}) {
-    auto job = hosts.start({1, 1, 1}, 1'000'000, "automatic", Hosts::address(0), 2000);
+    auto job = hosts.start({1, 1, 1}, 1'000'000, "automatic", Hosts::address(0), kSilence);
     for (const auto& rank : job) rank->await_steps();
-    if (cut)
+    const auto since = std::chrono::steady_clock::now();
+    if (cut) {
       hosts.cut(1);
-    else
-      job[1]->signal(SIGKILL);
+      check_cut(job, since, "rank 0 on ");
+      continue;
+    }
+    job[1]->signal(SIGKILL);
     for (const std::size_t rank : {0, 2}) {
       const std::string error = job[rank]->line({"error"});
       CHECK_MESSAGE(error.find("rank 1 on ") != std::string::npos, error);
     }
-    if (!cut) continue;
-    const std::string error = job[1]->line({"error"});
-    CHECK_MESSAGE(error.find("rank 0 on ") != std::string::npos, error);
   }
+}
+
+TEST_CASE("hosts: a host that is cut off in one direction is named" * doctest::skip(!means().filters)) {
+  for (const auto& [way, by_rank_1] :
+       {std::pair("INPUT -i", "rank 0 on "), std::pair("OUTPUT -o", "has said nothing for ")}) {
+    CAPTURE(way);
+    const Hosts hosts(3);
+    auto job = hosts.start({1, 1, 1}, 1'000'000, "automatic", Hosts::address(0), kSilence);
+    for (const auto& rank : job) rank->await_steps();
+    const auto since = std::chrono::steady_clock::now();
+    hosts.cut_one_way(1, way);
+    check_cut(job, since, by_rank_1);
+  }
+}
+
+TEST_CASE("hosts: over a slow link two hosts train to the bits of one process" * doctest::skip(!means().throttles)) {
+  const std::string expected = digest_alone(60, 8);
+  const Hosts hosts(2);
+  hosts.throttle(1);
+  auto job = hosts.start({4, 4}, 60, "automatic", Hosts::address(0));
+  for (const auto& rank : job) CHECK(rank->line({"digest", "error"}) == expected);
+  CHECK(hosts.throttled(1) > 0);
 }
 
 TEST_SUITE_END();
