@@ -282,7 +282,11 @@ void ControlLink::end(const End& end) noexcept {
   try {
     end_told_.store(true);
     if (!end.closed) on_failure_();
-    const Bytes message = message_of(end);
+    End told = end;
+    // It may be this process that is cut off, and whose silence the others see: nobody else is to be blamed for that.
+    if (!end.closed && lost_rank_0_.load())
+      told.text = fmt::format("[sync] {} hears nothing of {} any more", name_of(rank()), name_of(0));
+    const Bytes message = message_of(told);
     rank() == 0 ? tell_all(message) : channel_->send(0, message);
   } catch (...) {
     // the others see the end of the connection
@@ -370,6 +374,7 @@ void ControlLink::hear_end(const End& end) {
 
 // Who was taken for lost while it stood still accuses nobody. Rank 0 names a death that is proven all the same.
 void ControlLink::lose(int lost, const std::string& how, bool proven) {
+  if (lost == 0 && !proven) lost_rank_0_.store(true);
   if (!(proven && rank() == 0) && has_just_paused())
     return hear_end({lost,
                      fmt::format("[sync] {} stood still for {:.3g} s, and the others have gone on without it",

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // One rank of a job, as launchers start it: training_process DEVICES STEPS automatic|network|plain|mpi FIRST [RANK SIZE
 // STEPS]. FIRST is the number of its first device, for data; "by_rank": as many for each lower rank. TRAINED_WAY in the
-// environment: "optimizer_state" or "gradients", what is sharded, "double_buffered", "compressed"; "absent": it takes no
-// part, or "hangs": device 1 stands still after a hundred steps. Prints "ready" before it makes the group, "step N" after
-// every hundred steps, "digest N" at its end, or "failed: TEXT" as soon as a device's step throws and "error: TEXT" once
-// the group has gone. TRAINED_SILENCE and TRAINED_RENDEZVOUS: ProcessOptions', in milliseconds. After that it trains anew
-// in another job as that rank, if one is given; else it ends with status 1.
+// environment: "optimizer_state" or "gradients", what is sharded, "double_buffered", "compressed"; "absent": it takes
+// no part, or "hangs": device 1 stands still after a hundred steps. Prints "ready" before it makes the group, "step N"
+// after every hundred steps, "digest N" at its end, or "failed: TEXT" as soon as a device's step throws and "error:
+// TEXT" once the group has gone. TRAINED_SILENCE and TRAINED_RENDEZVOUS: ProcessOptions', in milliseconds. After that
+// it trains anew in another job as that rank, if one is given; else it ends with status 1.
 #include <tutti/tests/distributed/processes/training_process.h>
 
 #include <tutti/distributed/process_group.h>

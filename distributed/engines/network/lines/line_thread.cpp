@@ -211,9 +211,9 @@ void NetworkLines::take_frame(std::size_t place, std::size_t lane) {
       in.exchange.reset();
       return bell_.ring();
     case FrameHead::Kind::abort: {
-      // One that is cut off may accuse those who hear it: whose word it is has to be seen.
+      // One that is cut off accuses those who hear it, and whose word it is has to be seen.
       const std::string_view text(reinterpret_cast<const char*>(in.text.data()), in.text.size());
-      return abort(fmt::format("{}; told by rank {}", text, rank(place)));
+      return await_judgement(place, fmt::format("{}; told by rank {}", text, rank(place)));
     }
     case FrameHead::Kind::goodbye: peers_[place]->left.store(true); return bell_.ring();
   }
@@ -259,9 +259,16 @@ void NetworkLines::line_ended(std::size_t place, std::size_t lane, std::string_v
   peer.ended.fetch_add(1);
   if (lane != kResults && peer.in[kResults].open) receive(place, kResults);
   bell_.ring();
+  await_judgement(place, fmt::format("the connection of rank {} to rank {} {}", settings_.rank, rank(place), how));
+}
+
+// Somebody who knows more, as who holds the control channel, has the grace to say why it has ended. The first reason
+// stays.
+void NetworkLines::await_judgement(std::size_t place, std::string reason) {
+  NetworkPeer& peer = *peers_[place];
   if (peer.left.load() || peer.broken_at || aborted_.load()) return;
   peer.broken_at = Clock::now();
-  peer.how_broken = fmt::format("the connection of rank {} to rank {} {}", settings_.rank, rank(place), how);
+  peer.how_broken = std::move(reason);
 }
 
 void NetworkLines::judge_broken() {

@@ -36,7 +36,7 @@ class NetworkLines {
     std::size_t piece_bytes = 0;
     std::size_t window_pieces = 0;  ///< number of pieces that may wait to be used, from each process in each sequence
     std::chrono::milliseconds patience{};
-    std::chrono::milliseconds grace{};  ///< time for somebody else to say why a connection has ended
+    std::chrono::milliseconds grace{};  ///< time for somebody else to say why a process has ended its part
     bool spins = false;                 ///< true if cores are free while others are waited for
   };
 
@@ -99,6 +99,7 @@ class NetworkLines {
   void take_frame(std::size_t place, std::size_t lane);
   bool take_announcement(std::size_t place, std::size_t lane);
   void line_ended(std::size_t place, std::size_t lane, std::string_view how);
+  void await_judgement(std::size_t place, std::string reason);
   void judge_broken();
   void end() noexcept;
   void let_go() noexcept;

@@ -53,7 +53,7 @@ struct NetworkPeer {
 
   PeerLines lines;
   std::array<Incoming, kLanes> in{};
-  std::optional<Clock::time_point> broken_at{};  ///< time when a line ended without a goodbye
+  std::optional<Clock::time_point> broken_at{};  ///< time when a line ended without a goodbye, or with an abort
   std::string how_broken{};
   std::atomic<bool> left{false};      ///< it has taken leave
   std::atomic<std::size_t> ended{0};  ///< number of its lines that have ended
