@@ -27,7 +27,7 @@ class LocalControl::Root final : public ControlRoot {
                  joined.size());
   }
 
-  void send(const ControlMessage& message) override {
+  void send(const DriverMessage& message) override {
     {
       const std::lock_guard lock(channel_.mutex_);
       for (auto& queue : channel_.messages_) queue.push_back(message);
@@ -59,7 +59,7 @@ class LocalControl::Follower final : public ControlFollower {
     channel_.changed_.notify_all();
   }
 
-  ControlMessage receive() override {
+  DriverMessage receive() override {
     std::unique_lock lock(channel_.mutex_);
     auto& queue = channel_.messages_[index_];
     const bool heard =
@@ -67,7 +67,7 @@ class LocalControl::Follower final : public ControlFollower {
     if (queue.empty() && heard) raise<Error>("[control] follower {}: the driver is gone", index_);
     if (queue.empty())
       raise<Error>("[control] follower {}: no word from the driver for {} ms", index_, channel_.deadline_.count());
-    ControlMessage message = std::move(queue.front());
+    DriverMessage message = std::move(queue.front());
     queue.pop_front();
     return message;
   }

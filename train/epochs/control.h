@@ -14,7 +14,7 @@
 namespace tutti {
 
 /// Message from the driver of a distributed training to the followers: one before each epoch, never a tensor.
-struct ControlMessage {
+struct DriverMessage {
   enum class Kind : std::uint8_t { train, validate, stop };
   Kind kind = Kind::stop;
   std::vector<double> learning_rates = {};  ///< rate of each of the optimizer's groups, with train
@@ -34,7 +34,7 @@ class ControlRoot {
   /// Returns when all followers are there. Throws Error naming those that are missing after the channel's deadline, or
   /// one that failed.
   virtual void await_followers() = 0;
-  virtual void send(const ControlMessage&) = 0;  ///< sends to all followers, in order; does not wait for them
+  virtual void send(const DriverMessage&) = 0;  ///< sends to all followers, in order; does not wait for them
 };
 
 /// A follower's end. Used by one thread.
@@ -48,7 +48,7 @@ class ControlFollower {
   virtual void join() = 0;                          ///< tells the driver that this rank is there
   virtual void fail(const std::string& error) = 0;  ///< tells it that this rank will not come, or has gone
   /// The next message. Throws Error when the driver is gone, or silent for longer than the channel's deadline.
-  virtual ControlMessage receive() = 0;
+  virtual DriverMessage receive() = 0;
 };
 
 /// The channel between threads of one process. Its ends refer to it and are used while it lives.
@@ -68,7 +68,7 @@ class LocalControl {
 
   std::mutex mutex_;  // guards all below: the ends are used by threads of their own
   std::condition_variable changed_;
-  std::vector<std::deque<ControlMessage>> messages_;  // messages for each follower, by its index
+  std::vector<std::deque<DriverMessage>> messages_;  // messages for each follower, by its index
   std::vector<char> joined_;
   std::string failure_;  // error of the first follower that failed
   bool closed_ = false;

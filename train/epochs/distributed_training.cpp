@@ -113,7 +113,7 @@ class Driver {
     parts.train_epoch = [this](double factor) { return train(factor); };
     parts.stopped = [this] { return !trainer_.stop_reason().empty(); };
     parts.validate = [this] {
-      control_.send({.kind = ControlMessage::Kind::validate});
+      control_.send({.kind = DriverMessage::Kind::validate});
       return one_evaluation(trainer_);
     };
     parts.keep_best = [this] { state_.best_model = copy_of(trainer_.model()); };
@@ -125,7 +125,7 @@ class Driver {
     LoopState loop = epochs(options_.epochs, parts, schedule_, state_.loop);
     const bool best = !state_.best_model.empty();
     if (best) put_into(trainer_.model(), state_.best_model);
-    control_.send({.kind = ControlMessage::Kind::stop, .takes_model = best});
+    control_.send({.kind = DriverMessage::Kind::stop, .takes_model = best});
     if (best) share_model(trainer_, trainer_.options().device);
     return loop;
   }
@@ -134,7 +134,7 @@ class Driver {
   double train(double factor) {
     std::vector<double> rates = state_.learning_rates;
     for (double& rate : rates) rate *= factor;
-    control_.send({.kind = ControlMessage::Kind::train, .learning_rates = rates});
+    control_.send({.kind = DriverMessage::Kind::train, .learning_rates = rates});
     set_rates(trainer_.optimizer(), rates);
     return one_epoch(trainer_);
   }
@@ -171,7 +171,7 @@ LoopState drive_distributed_training(ControlRoot& control, EagerTrainerBase& tra
   } catch (...) {
     const std::exception_ptr error = std::current_exception();
     fail_group(trainer, error);
-    control.send({.kind = ControlMessage::Kind::stop, .error = text_of(error)});
+    control.send({.kind = DriverMessage::Kind::stop, .error = text_of(error)});
     throw;
   }
 }
@@ -181,17 +181,17 @@ void follow_distributed_training(ControlFollower& control, EagerTrainerBase& tra
     check(trainer);
     control.join();
     for (;;) {
-      const ControlMessage message = control.receive();
+      const DriverMessage message = control.receive();
       switch (message.kind) {
-        case ControlMessage::Kind::train:
+        case DriverMessage::Kind::train:
           set_rates(trainer.optimizer(), message.learning_rates);
           one_epoch(trainer);
           break;
-        case ControlMessage::Kind::validate:
+        case DriverMessage::Kind::validate:
           check_validates(trainer);
           one_evaluation(trainer);
           break;
-        case ControlMessage::Kind::stop:
+        case DriverMessage::Kind::stop:
           if (!message.error.empty()) raise<SyncError>("[driving] the driver failed: {}", message.error);
           if (message.takes_model) share_model(trainer, driver);
           return;

@@ -16,15 +16,15 @@ namespace {
 constexpr const char* kAsk = "ask";
 constexpr const char* kPurpose = "what the driver says";
 
-std::string text_of_message(const ControlMessage& message) {
+std::string text_of_message(const DriverMessage& message) {
   return write_json(nlohmann::json{{"kind", static_cast<int>(message.kind)},
                                    {"learning_rates", message.learning_rates},
                                    {"takes_model", message.takes_model}});
 }
 
-ControlMessage message_of(const std::string& text) try {
+DriverMessage message_of(const std::string& text) try {
   const auto json = parse_json<nlohmann::json>(text);
-  return {.kind = static_cast<ControlMessage::Kind>(json.at("kind").get<int>()),
+  return {.kind = static_cast<DriverMessage::Kind>(json.at("kind").get<int>()),
           .learning_rates = json.at("learning_rates"),
           .takes_model = json.at("takes_model")};
 } catch (const nlohmann::json::exception& error) {
@@ -33,13 +33,13 @@ ControlMessage message_of(const std::string& text) try {
 
 }  // namespace
 
-void GroupControlRoot::send(const ControlMessage& message) {
+void GroupControlRoot::send(const DriverMessage& message) {
   if (message.error.empty()) gather_texts(group_, device_, text_of_message(message), kPurpose);
 }
 
 void GroupControlRoot::ask() { gather_texts(group_, device_, std::string(kAsk), kPurpose); }
 
-ControlMessage GroupControlFollower::receive() {
+DriverMessage GroupControlFollower::receive() {
   for (;;) {
     const auto texts = gather_texts(group_, device_, std::nullopt, kPurpose);
     if (texts.empty()) raise<SyncError>("[control] the driver sent nothing");

@@ -20,7 +20,7 @@ class GroupControlRoot final : public ControlRoot {
 
   void await_followers() override {}  ///< the first message does
   /// Returns when all followers have it. What the driver failed by they hear from the group: that is not sent.
-  void send(const ControlMessage&) override;
+  void send(const DriverMessage&) override;
   /// Asks all devices, as a message of its own, to do what the followers were made with, and returns when all begin.
   void ask();
 
@@ -38,7 +38,7 @@ class GroupControlFollower final : public ControlFollower {
 
   void join() override {}
   void fail(const std::string&) override {}  ///< the group tells
-  ControlMessage receive() override;
+  DriverMessage receive() override;
 
  private:
   GradientSync& group_;

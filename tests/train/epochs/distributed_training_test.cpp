@@ -365,7 +365,7 @@ TEST_CASE("control: a deadline of never waits, and none is negative") {
   std::thread follower([&] {
     std::this_thread::sleep_for(std::chrono::milliseconds(300));
     control.follower(0).join();
-    CHECK(control.follower(0).receive().kind == ControlMessage::Kind::stop);
+    CHECK(control.follower(0).receive().kind == DriverMessage::Kind::stop);
   });
   CHECK_NOTHROW(control.root().await_followers());
   std::this_thread::sleep_for(std::chrono::milliseconds(300));
