@@ -89,7 +89,7 @@ class ErrorContext {
  private:
   std::string_view operation_;
 };
-inline constinit thread_local const ErrorContext* error_context = nullptr;
+extern constinit thread_local const ErrorContext* error_context;
 
 /// The operation that the calling thread was asked for, for what is recorded on the way; `inner` if that is all.
 inline std::string_view operation_called(std::string_view inner) noexcept {
@@ -97,8 +97,8 @@ inline std::string_view operation_called(std::string_view inner) noexcept {
 }
 
 /// Say where the calling thread is in its program, and in which module, or "". Set by tutti::Scope, tutti::ModuleCall.
-inline constinit std::atomic<std::string (*)()> place_of_thread{nullptr};
-inline constinit std::atomic<std::string (*)()> module_of_thread{nullptr};
+extern constinit std::atomic<std::string (*)()> place_of_thread;
+extern constinit std::atomic<std::string (*)()> module_of_thread;
 
 /// True for errors that may be about an operation's operands. What goes wrong between devices, in a capture, in memory
 /// or in a file is about something else, whatever runs meanwhile.

@@ -35,6 +35,8 @@ LAYERS = {
 # Includes what programs use, and is included by no source of the library.
 UMBRELLA = "tutti.h"
 OUTER_FOLDERS = ("examples", "tests", "benches", "tools")
+# Programs of somebody else, compiled against what is installed.
+OTHERS_SOURCES = ("tests/consumers",)
 
 # Layers within a layer: what each of its folders may include beside backend/, itself and what lies in it. A header at the
 # top of the layer counts as what it includes. The core of distributed/ is autodiff's observer and knows nothing else of it.
@@ -186,4 +188,4 @@ def must_be_listed(path):
     if path.parts[0] in LAYERS:
         is_private = lies_in(path, PRIVATE_FOLDERS)
         return path.suffix in (".cpp", ".cu") or (path.suffix == ".h" and not is_private)
-    return path.parts[0] in OUTER_FOLDERS and path.suffix == ".cpp"
+    return path.parts[0] in OUTER_FOLDERS and path.suffix == ".cpp" and not lies_in(path, OTHERS_SOURCES)

@@ -20,7 +20,7 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 MEMBER = re.compile(r"^(\S+\.o)(?:\s|$)", re.MULTILINE)  # of the map's first part: what an archive gave, and for whom
-ONLY_CUDA = ("backend/cuda/", "distributed/engines/nccl/", "distributed/engines/peer/")
+ONLY_CUDA = ("backend/cuda/", "distributed/engines/cuda_engines.cpp", "distributed/engines/nccl/", "distributed/engines/peer/")
 
 
 class Example:

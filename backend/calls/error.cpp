@@ -3,6 +3,10 @@
 
 namespace tutti::detail {
 
+constinit thread_local const ErrorContext* error_context = nullptr;
+constinit std::atomic<std::string (*)()> place_of_thread{nullptr};
+constinit std::atomic<std::string (*)()> module_of_thread{nullptr};
+
 std::string completed(fmt::string_view format, fmt::format_args arguments, bool about_operands) {
   std::string message = fmt::vformat(format, arguments);
   std::string places;

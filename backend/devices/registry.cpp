@@ -2,10 +2,8 @@
 #include <tutti/backend/registry.h>
 
 #include <tutti/backend/cpu/cpu_backend.h>
+#include <tutti/backend/devices/cuda_devices.h>
 #include <tutti/backend/error.h>
-#ifdef TUTTI_HAVE_CUDA
-#include <tutti/backend/cuda/cuda_backend.h>
-#endif
 
 #include <array>
 #include <atomic>
@@ -46,12 +44,8 @@ Backend& make_built_in(DeviceKind kind) {
   const std::lock_guard lock(all.mutex);
   auto& slot = all.backends[static_cast<std::size_t>(kind)];
   if (kind == DeviceKind::cuda) {
-#ifdef TUTTI_HAVE_CUDA
-    if (slot.load() == nullptr) slot.store(new CudaBackend);
+    if (slot.load() == nullptr) slot.store(make_cuda_backend().release());
     return *slot.load();
-#else
-    raise<DeviceError>("[device] {}: this build has no CUDA backend (Meson option cuda)", kind_name(kind));
-#endif
   }
   if (slot.load() == nullptr) {
     auto* made = new CpuBackend;

@@ -2,8 +2,11 @@
 #include <tutti/distributed/collectives/collective_task.h>
 
 #include <tutti/backend/error.h>
+#include <tutti/distributed/collectives/engine_task.h>
 
 namespace tutti {
+
+EngineTask::Next EngineTask::called_;
 
 void CollectiveTask::then(std::function<void()>) {
   raise<SyncError>("[sync] a task of this engine cannot tell when it is finished, or tells somebody else");

@@ -64,7 +64,8 @@ class EngineTask : public CollectiveTask {
  private:
   using Next = std::function<void()>;
 
-  inline static Next called_;  // marks a task that is finished
+  static Next
+      called_;  // marks a task that is finished; its address counts, which is one for the library and its plugins
 
   std::atomic<std::uint32_t> progress_{0};  // polled
   std::exception_ptr error_;

@@ -91,7 +91,7 @@ class ControlLink final : public ProcessLink {
   std::deque<Complete> complete_;  // words that all have said, on rank 0, in the order in which they are to be told
   bool telling_ = false;           // some thread tells it
   std::atomic<bool> end_told_{false};
-  std::atomic<bool> lost_rank_0_{false};  // by silence, or with its connection
+  std::atomic<bool> lost_rank_0_{false};  // its silence, or the end of its connection, was noticed
   // Touched by the thread, and by who waits before it runs.
   std::set<int> ended_;
   std::chrono::steady_clock::time_point asked_;  // time when it last asked who is missing

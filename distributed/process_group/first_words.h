@@ -2,7 +2,7 @@
 #pragma once
 
 #include <tutti/backend/device.h>
-#include <tutti/distributed/engines/connect_gpus.h>
+#include <tutti/distributed/engines/gpu_engines.h>
 #include <tutti/distributed/engines/network/mpi/mpi_runtime.h>
 #include <tutti/distributed/process_group.h>
 #include <tutti/distributed/processes/process_link.h>

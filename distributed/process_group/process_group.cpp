@@ -3,7 +3,7 @@
 
 #include <tutti/backend/error.h>
 #include <tutti/distributed/communicator.h>
-#include <tutti/distributed/engines/connect_gpus.h>
+#include <tutti/distributed/engines/gpu_engines.h>
 #include <tutti/distributed/engines/network/mpi/connect_mpi.h>
 #include <tutti/distributed/engines/network/mpi/mpi_runtime.h>
 #include <tutti/distributed/engines/network/network_communicator.h>
@@ -194,7 +194,7 @@ ProcessGroup::Connection ProcessGroup::State::connect_cpus(std::span<const Devic
 ProcessGroup::Connection ProcessGroup::State::connect_gpus(std::span<const Device> devices,
                                                            std::chrono::milliseconds patience) {
   FirstWords own = FirstWords::of_this_process(devices);
-  if (place.rank == 0) own.gpus = make_gpu_meeting(devices.front());
+  if (place.rank == 0) own.gpus = gpu_engines().make_meeting(devices.front());
   auto [link, words, members] = meet(own);
   GpuPlace gpus{.meeting = words[0].gpus,
                 .world = static_cast<int>(members.size()),
@@ -204,7 +204,7 @@ ProcessGroup::Connection ProcessGroup::State::connect_gpus(std::span<const Devic
   for (int rank = 0; rank < place.rank; ++rank)
     gpus.first_rank += static_cast<int>(words[static_cast<std::size_t>(rank)].devices.size());
   auto order = std::make_shared<LaunchOrder>();
-  auto nccl = tutti::connect_gpus({devices.begin(), devices.end()}, gpus, order);
+  auto nccl = gpu_engines().connect_processes({devices.begin(), devices.end()}, gpus, order);
   engine = "NCCL";
   return {std::move(nccl), std::make_unique<LaunchLink>(std::move(link), order)};
 }

@@ -101,6 +101,11 @@ reconfigured() {
     show_failure "$folder.reconfigured.log" meson configure "$folder" "$@"
 }
 
+# From the same objects, for programs of others.
+build_shared() {
+  reconfigured "$release" -Ddefault_library=both && compile "$release"
+}
+
 # In a folder without CUDA, as on most machines, that has an object for each source, and most of them already: the list of
 # what the demo needs has to suffice.
 link_demo() {
@@ -226,6 +231,7 @@ if stage "build, GCC" build_release; then
   stage "CUDA was built" cuda_was_built && stage "loads and registers of CUDA kernels" check_kernels
   stage "MPI was built" mpi_was_built
   stage "include paths, installed" tools/include_paths.py --check "$release"
+  stage "a shared library, too" build_shared && stage "programs of others" tools/dev/consumers.sh "$release"
   stage "added operations, as docs/adding-an-operation.md says" tools/added_operation.py "$release"
   [ $after_test -eq 1 ] || stage "tests, GCC" tools/run_tests.py "$release"
   # Of what knows streams; with --full also references of each operation and the examples, as users run them.

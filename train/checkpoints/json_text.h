@@ -10,9 +10,9 @@
 namespace tutti {
 
 /// `Json::parse(text)`; throws what that does. Json is nlohmann's `json` or `ordered_json`.
-template <class Json> Json parse_json(std::string_view text);
+template <class Json> [[gnu::visibility("hidden")]] Json parse_json(std::string_view text);
 
 /// `json.dump(indent)`; throws what that does.
-template <class Json> std::string write_json(const Json& json, int indent = -1);
+template <class Json> [[gnu::visibility("hidden")]] std::string write_json(const Json& json, int indent = -1);
 
 }  // namespace tutti

@@ -2,14 +2,20 @@
 #include <tutti/backend/cuda/libraries/cufft_plans.h>
 
 #include <tutti/backend/cuda/libraries/cufft_check.h>
+#include <tutti/backend/cuda/libraries/cufft_functions.h>
 #include <tutti/backend/cuda/runtime/cuda_check.h>
+#include <tutti/backend/error.h>
 #include <tutti/backend/memory/storage.h>
-
-#include <cufftXt.h>
 
 #include <algorithm>
 
 namespace tutti {
+
+LoadedLibrary& cufft_library() {
+  static LoadedLibrary& library = *new LoadedLibrary(fmt::format("libcufft.so.{}", CUFFT_VER_MAJOR));
+  return library;
+}
+
 namespace {
 
 constexpr std::string_view kFourierOperation = "fourier";

@@ -3,10 +3,45 @@
 
 // The functions of cuSOLVER and cuBLAS of one type of elements: SolverFunctions<float>::potrf is cusolverDnSpotrf.
 
+#include <tutti/backend/cuda/runtime/loaded_library.h>
+
 #include <cublas_v2.h>
 #include <cusolverDn.h>
 
 namespace tutti {
+
+/// cuSOLVER, which is loaded with the first call of a function of it.
+LoadedLibrary& cusolver_library();
+
+TUTTI_LOADED_FUNCTION(cusolver_library, cusolverDnCreate)
+TUTTI_LOADED_FUNCTION(cusolver_library, cusolverDnDestroy)
+TUTTI_LOADED_FUNCTION(cusolver_library, cusolverDnSetStream)
+TUTTI_LOADED_FUNCTION(cusolver_library, cusolverDnSpotrf_bufferSize)
+TUTTI_LOADED_FUNCTION(cusolver_library, cusolverDnDpotrf_bufferSize)
+TUTTI_LOADED_FUNCTION(cusolver_library, cusolverDnSpotrf)
+TUTTI_LOADED_FUNCTION(cusolver_library, cusolverDnDpotrf)
+TUTTI_LOADED_FUNCTION(cusolver_library, cusolverDnSpotrfBatched)
+TUTTI_LOADED_FUNCTION(cusolver_library, cusolverDnDpotrfBatched)
+TUTTI_LOADED_FUNCTION(cusolver_library, cusolverDnSgetrf_bufferSize)
+TUTTI_LOADED_FUNCTION(cusolver_library, cusolverDnDgetrf_bufferSize)
+TUTTI_LOADED_FUNCTION(cusolver_library, cusolverDnSgetrf)
+TUTTI_LOADED_FUNCTION(cusolver_library, cusolverDnDgetrf)
+TUTTI_LOADED_FUNCTION(cusolver_library, cusolverDnSgeqrf_bufferSize)
+TUTTI_LOADED_FUNCTION(cusolver_library, cusolverDnDgeqrf_bufferSize)
+TUTTI_LOADED_FUNCTION(cusolver_library, cusolverDnSgeqrf)
+TUTTI_LOADED_FUNCTION(cusolver_library, cusolverDnDgeqrf)
+TUTTI_LOADED_FUNCTION(cusolver_library, cusolverDnSorgqr_bufferSize)
+TUTTI_LOADED_FUNCTION(cusolver_library, cusolverDnDorgqr_bufferSize)
+TUTTI_LOADED_FUNCTION(cusolver_library, cusolverDnSorgqr)
+TUTTI_LOADED_FUNCTION(cusolver_library, cusolverDnDorgqr)
+TUTTI_LOADED_FUNCTION(cusolver_library, cusolverDnSgesvd_bufferSize)
+TUTTI_LOADED_FUNCTION(cusolver_library, cusolverDnDgesvd_bufferSize)
+TUTTI_LOADED_FUNCTION(cusolver_library, cusolverDnSgesvd)
+TUTTI_LOADED_FUNCTION(cusolver_library, cusolverDnDgesvd)
+TUTTI_LOADED_FUNCTION(cusolver_library, cusolverDnSsyevd_bufferSize)
+TUTTI_LOADED_FUNCTION(cusolver_library, cusolverDnDsyevd_bufferSize)
+TUTTI_LOADED_FUNCTION(cusolver_library, cusolverDnSsyevd)
+TUTTI_LOADED_FUNCTION(cusolver_library, cusolverDnDsyevd)
 
 template <class T> struct SolverFunctions;
 

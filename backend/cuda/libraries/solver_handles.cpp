@@ -2,10 +2,16 @@
 #include <tutti/backend/cuda/libraries/solver_handles.h>
 
 #include <tutti/backend/cuda/libraries/cublas_check.h>
+#include <tutti/backend/cuda/libraries/solver_functions.h>
 #include <tutti/backend/cuda/runtime/cuda_check.h>
 #include <tutti/backend/error.h>
 
 namespace tutti {
+
+LoadedLibrary& cusolver_library() {
+  static LoadedLibrary& library = *new LoadedLibrary(fmt::format("libcusolver.so.{}", CUSOLVER_VER_MAJOR));
+  return library;
+}
 
 namespace cuda_runtime {
 

@@ -5,8 +5,6 @@
 #include <tutti/backend/device.h>
 #include <tutti/distributed/engines/nccl/nccl_version.h>
 
-#include <nccl.h>
-
 #include <chrono>
 #include <cstddef>
 #include <functional>

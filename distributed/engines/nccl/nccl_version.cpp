@@ -7,6 +7,11 @@
 
 namespace tutti {
 
+LoadedLibrary& nccl_library() {
+  static LoadedLibrary& library = *new LoadedLibrary(fmt::format("libnccl.so.{}", NCCL_MAJOR));
+  return library;
+}
+
 namespace {
 
 constexpr int kOldest = NCCL_VERSION(2, 18, 0);  // communicators that do not block in group calls

@@ -2,8 +2,7 @@
 #pragma once
 
 #include <tutti/backend/device.h>
-
-#include <nccl.h>
+#include <tutti/distributed/engines/nccl/nccl_functions.h>
 
 #include <string>
 #include <string_view>

@@ -2,10 +2,8 @@
 #include <tutti/distributed/engines/network/mpi/mpi_runtime.h>
 
 #include <tutti/backend/error.h>
+#include <tutti/backend/process/plugin.h>
 #include <tutti/backend/process/start_thread.h>
-
-#include <dlfcn.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -22,15 +20,13 @@ constexpr std::chrono::seconds kEndOfFailed{10};
 // What launchers of MPI set: Open MPI's, MPICH's and its relatives', and SLURM's with PMIx.
 constexpr const char* kVariables[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_RANK"};
 
-std::string plugin_file() {
-  const char* const folder = secure_getenv("TUTTI_PLUGINS");
-  return std::string(folder == nullptr ? TUTTI_PLUGIN_FOLDER : folder) + "/tutti_mpi.so";
+Plugin& plugin() {
+  static Plugin& plugin = *new Plugin("tutti_mpi.so", Plugin::Symbols::for_all);
+  return plugin;
 }
 
-// Stays loaded. MPI's own plugins find its symbols.
 MpiCalls* load_calls() {
-  void* const library = dlopen(plugin_file().c_str(), RTLD_NOW | RTLD_GLOBAL);
-  void* const entry = library == nullptr ? nullptr : dlsym(library, kMpiEntry);
+  void* const entry = plugin().function(kMpiEntry);
   return entry == nullptr ? nullptr : reinterpret_cast<MpiEntry>(entry)();
 }
 
@@ -71,8 +67,7 @@ MpiTrouble MpiRuntime::trouble() noexcept try {
     const std::lock_guard lock(mutex_);
     if (!std::exchange(looked_, true)) calls_ = load_calls();
     if (calls_ == nullptr && !started_by_mpirun()) return MpiTrouble::no_mpirun;
-    if (calls_ == nullptr)
-      return access(plugin_file().c_str(), F_OK) == 0 ? MpiTrouble::bad_plugin : MpiTrouble::no_plugin;
+    if (calls_ == nullptr) return plugin().is_there() ? MpiTrouble::bad_plugin : MpiTrouble::no_plugin;
     if (started_) return MpiTrouble::none;
   }
   const std::lock_guard lock(calls_mutex_);

@@ -1,0 +1,111 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# tools/dev/consumers.sh BUILD: installs what lies in the build folder, and builds and runs programs of somebody else against
+# it, outside of this tree: tests/consumers. The last line counts them.
+set -uo pipefail
+
+build=$(readlink -f "$1")
+sources=$PWD/tests/consumers
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+passed=0 failed=0 skipped=0
+
+# consumer NAME COMMAND...: runs in a folder of its own.
+consumer() {
+  local name=$1 started=$SECONDS
+  shift
+  mkdir -p "$work/$name"
+  if (cd "$work/$name" && "$@") >"$work/$name.log" 2>&1; then
+    passed=$((passed + 1))
+    echo "$name: ok in $((SECONDS - started)) s"
+  else
+    failed=$((failed + 1))
+    echo "$name: FAILED"
+    tail -n 40 "$work/$name.log"
+  fi
+}
+
+meson install -C "$build" --no-rebuild --destdir "$work/root" >"$work/install.log" 2>&1 || {
+  tail -n 20 "$work/install.log"
+  echo "0 passed, 1 failed, 0 skipped"
+  exit 1
+}
+# It was configured for another prefix: the files have been moved, as a package's would be.
+library=$(dirname "$(find "$work/root" -name 'libtutti.so.*' | head -n 1)")
+export PKG_CONFIG_PATH=$library/pkgconfig PKG_CONFIG_SYSROOT_DIR=$work/root LD_LIBRARY_PATH=$library
+export CMAKE_PREFIX_PATH=${library%/lib*}
+
+with_pkg_config() {
+  # shellcheck disable=SC2046  # one word each
+  "$@" "$sources/program.cpp" -o program $(pkg-config --cflags --libs tutti) && ./program
+}
+
+statically() {
+  # shellcheck disable=SC2046  # one word each
+  g++ -std=c++20 "$sources/program.cpp" -o program $(pkg-config --cflags --libs --static tutti | sed "s|-ltutti|$library/libtutti.a|") && ./program &&
+    ! ldd program | grep libtutti
+}
+
+with_cmake() {
+  cmake -S "$sources/cmake" -B . && cmake --build . && ./consumer
+}
+
+# What is not there is told, and which version.
+with_cmake_in_vain() {
+  sed 's/COMPONENTS train/COMPONENTS fortran/' "$sources/cmake/CMakeLists.txt" >CMakeLists.txt
+  ! cmake -S . -B build >output 2>&1 && grep -q 'without the component fortran' output || return
+  sed 's/Tutti 0.1/Tutti 9.1/' "$sources/cmake/CMakeLists.txt" >CMakeLists.txt
+  ! cmake -S . -B other >output 2>&1 && grep -q 'version: 0.1' output
+}
+
+with_meson() {
+  meson setup . "$sources/meson" && ninja && ./consumer
+}
+
+as_plugins() {
+  local name
+  for name in one other; do
+    # shellcheck disable=SC2046  # one word each
+    g++ -shared -fPIC "$sources/plugin/plugin.cpp" -o "$name.so" $(pkg-config --cflags --libs tutti) || return
+  done
+  gcc -std=c11 "$sources/plugin/host.c" -o host -ldl && ./host ./one.so ./other.so
+}
+
+# As a subproject it builds the library, and none of its tests, benches and examples.
+as_subproject() {
+  mkdir -p source/subprojects && ln -s "${sources%/tests/consumers}" source/subprojects/tutti
+  cp "$sources/meson/meson.build" "$sources/program.cpp" source/ && sed -i "s|'../program.cpp'|'program.cpp'|; s|version: '>= 0.1'|fallback: 'tutti'|" source/meson.build
+  PKG_CONFIG_PATH='' PKG_CONFIG_SYSROOT_DIR='' meson setup build source -Dtutti:cuda=disabled --force-fallback-for=tutti || return
+  ninja -C build -t targets all | cut -d: -f1 >targets
+  ! grep -E 'tests/|benches/|examples/|_test|_bench' targets
+}
+
+# Names of this library's, and none of those that it is made with.
+exports_its_own_alone() {
+  nm -D --defined-only "$library"/libtutti.so | awk '{ print $3 }' >symbols
+  ! grep -v -E '^_Z(TI|TS|TV|TT|GV|TH|TW|Thn?[0-9]+_|Tv[0-9n_]+_)?Z?N[KOR]*5tutti' symbols || return
+  ! c++filt <symbols | grep -E 'Eigen::|dnnl|nlohmann'
+}
+
+starts_without_cuda() {
+  # shellcheck disable=SC2046  # one word each
+  g++ -std=c++20 "$sources/program.cpp" -o program $(pkg-config --cflags --libs tutti) || return
+  ldd program "$library"/libtutti.so >linked || return
+  ! grep -i -E 'cuda|cublas|cufft|cusolver|cudnn|nccl|mpi' linked || return
+  # It says what is missing, and where it was looked for.
+  [[ $(TUTTI_PLUGINS=/nowhere ./program cuda) == *"there is no libtutti_cuda.so in /nowhere"* ]] || return
+  ./program cuda
+}
+
+consumer pkg_config with_pkg_config g++
+consumer pkg_config_clang_23 with_pkg_config clang++-16 -std=c++2b
+[ ! -e "$library/libtutti.a" ] || consumer static statically
+consumer cmake with_cmake
+consumer cmake_in_vain with_cmake_in_vain
+consumer meson with_meson
+consumer plugins as_plugins
+consumer subproject as_subproject
+consumer symbols exports_its_own_alone
+consumer without_cuda starts_without_cuda
+echo "$passed passed, $failed failed, $skipped skipped"
+[ "$failed" -eq 0 ]
