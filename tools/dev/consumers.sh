@@ -42,8 +42,8 @@ with_pkg_config() {
 
 statically() {
   # shellcheck disable=SC2046  # one word each
-  g++ -std=c++20 "$sources/program.cpp" -o program $(pkg-config --cflags --libs --static tutti | sed "s|-ltutti|$library/libtutti.a|") && ./program &&
-    ! ldd program | grep libtutti
+  g++ -std=c++20 "$sources/program.cpp" -o program $(pkg-config --cflags --libs tutti-static) && ./program && ldd program >linked &&
+    ! grep libtutti linked
 }
 
 with_cmake() {
