@@ -88,6 +88,35 @@ def check_cycles(root, files):
         yield from visit(path)
 
 
+NAMESPACE = re.compile(r"(?:inline )?namespace ?([\w:]*) ?(?:\[\[.*\]\] )?\{$")
+DEFINITION = re.compile(r"(?:template <.*> )?(?:class|struct|union|enum(?: class)?) (?:\[\[.*\]\] )?(\w+)(?: final)?(?: : [^;]*)? \{")
+
+
+def definitions(text):
+    """(line number, qualified name) of each type that other sources could define, too."""
+    inside = []
+    for number, line in enumerate(text.splitlines(), 1):
+        if opened := NAMESPACE.match(line):
+            inside.append(opened[1])
+        elif line.startswith("}  // namespace") and inside:
+            inside.pop()
+        elif (found := DEFINITION.match(line)) and inside and "" not in inside:
+            yield number, "::".join([*inside, found[1]])
+
+
+def check_definitions(root, files):
+    """Two types of one name are one for the linker: it keeps one destructor of both, without a word."""
+    first = {}
+    for path in filter(is_code, files):
+        if path.parts[0] not in rules.LAYERS:
+            continue
+        for number, name in definitions((root / path).read_text(errors="replace")):
+            if name in first:
+                yield f"{path}:{number}: {name} is the name of another type, too: {first[name]}"
+            else:
+                first[name] = f"{path}:{number}"
+
+
 def check_names(files):
     for path in files:
         words = set(re.split(r"[._/-]", str(path).lower()))
@@ -171,6 +200,7 @@ def check(root):
     return [
         *check_includes(root, files),
         *check_cycles(root, files),
+        *check_definitions(root, files),
         *check_names(files),
         *check_places(files),
         *check_text(root, files),
