@@ -224,8 +224,11 @@ void OtherProcesses::hear_commit(std::span<const Bytes> by_rank) const {
 
 std::string OtherProcesses::with_places(std::string text) const {
   constexpr std::string_view kWord = "rank ";
+  // What a device says of its failure may speak of the ranks of tensors.
+  std::size_t cause = text.find(" failed in generation ");
+  if (cause != std::string::npos && text.substr(0, cause).ends_with("a reduction")) cause = std::string::npos;
   std::set<int> ranks;
-  for (std::size_t at = 0; (at = text.find(kWord, at)) != std::string::npos;) {
+  for (std::size_t at = 0; (at = text.find(kWord, at)) < cause;) {
     at += kWord.size();
     int rank = -1;
     const auto [end, error] = std::from_chars(text.data() + at, text.data() + text.size(), rank);
