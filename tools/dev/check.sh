@@ -71,7 +71,7 @@ build_release() {
 
 # Everywhere else CUDA is built where its toolkit is found. Here nothing is left out without a word.
 cuda_was_built() {
-  grep -q -- '-DTUTTI_HAVE_CUDA' "$release/build.ninja" && grep -q -- '-DTUTTI_HAVE_NCCL' "$release/build.ninja" && return
+  grep -q -- '-DTUTTI_CUDA_LINKED' "$release/build.ninja" && grep -q -- '-DTUTTI_HAVE_NCCL' "$release/build.ninja" && return
   echo "$release has no CUDA devices: the check needs the CUDA toolkit (nvcc, cuBLASLt) and NCCL"
   return 1
 }

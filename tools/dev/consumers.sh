@@ -32,7 +32,7 @@ meson install -C "$build" --no-rebuild --destdir "$work/root" >"$work/install.lo
 }
 # It was configured for another prefix: the files have been moved, as a package's would be.
 library=$(dirname "$(find "$work/root" -name 'libtutti.so.*' | head -n 1)")
-export PKG_CONFIG_PATH=$library/pkgconfig PKG_CONFIG_SYSROOT_DIR=$work/root LD_LIBRARY_PATH=$library
+export PKG_CONFIG_PATH=$library/pkgconfig PKG_CONFIG_SYSROOT_DIR=$work/root LD_LIBRARY_PATH=$library${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 export CMAKE_PREFIX_PATH=${library%/lib*}
 
 with_pkg_config() {
@@ -77,14 +77,20 @@ as_subproject() {
   cp "$sources/meson/meson.build" "$sources/program.cpp" source/ && sed -i "s|'../program.cpp'|'program.cpp'|; s|version: '>= 0.1'|fallback: 'tutti'|" source/meson.build
   PKG_CONFIG_PATH='' PKG_CONFIG_SYSROOT_DIR='' meson setup build source -Dtutti:cuda=disabled --force-fallback-for=tutti || return
   ninja -C build -t targets all | cut -d: -f1 >targets
-  ! grep -E 'tests/|benches/|examples/|_test|_bench' targets
+  [ -s targets ] && ! grep -E 'tests/|benches/|examples/|_test|_bench' targets
 }
 
 # Names of this library's, and none of those that it is made with.
 exports_its_own_alone() {
   nm -D --defined-only "$library"/libtutti.so | awk '{ print $3 }' >symbols
+  [ -s symbols ] || return
   ! grep -v -E '^_Z(TI|TS|TV|TT|GV|TH|TW|Thn?[0-9]+_|Tv[0-9n_]+_)?Z?N[KOR]*5tutti' symbols || return
-  ! c++filt <symbols | grep -E 'Eigen::|dnnl|nlohmann'
+  ! c++filt <symbols | grep -E 'Eigen::|dnnl|nlohmann' || return
+  [ -e "$library/libtutti.a" ] || return 0
+  # What the static library gives to programs, and the shared one has and hides.
+  nm --defined-only "$library"/libtutti.a | awk '$2 ~ /^[TDBR]$/ && $3 ~ /5tutti/ { print $3 }' | sort -u >given
+  nm --defined-only "$library"/libtutti.so | awk '$2 ~ /^[tdbr]$/ { print $3 }' | sort -u >hidden
+  [ -s given ] && [ -s hidden ] && ! comm -12 given hidden | grep .
 }
 
 starts_without_cuda() {
