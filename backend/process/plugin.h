@@ -31,3 +31,13 @@ class Plugin {
 };
 
 }  // namespace tutti
+
+#define TUTTI_PLUGIN_JOINED_2_(name, version) name##_##version
+#define TUTTI_PLUGIN_JOINED_(name, version) TUTTI_PLUGIN_JOINED_2_(name, version)
+#define TUTTI_PLUGIN_TEXT_2_(text) #text
+#define TUTTI_PLUGIN_TEXT_(text) TUTTI_PLUGIN_TEXT_2_(text)
+
+/// Name of a function that a plugin exports, and the text of that name. It has the library's version: a plugin of
+/// another version has others, which is told before it is called.
+#define TUTTI_PLUGIN_FUNCTION(name) TUTTI_PLUGIN_JOINED_(name, TUTTI_SYMBOL_VERSION)
+#define TUTTI_PLUGIN_FUNCTION_NAME(name) TUTTI_PLUGIN_TEXT_(TUTTI_PLUGIN_FUNCTION(name))

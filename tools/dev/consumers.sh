@@ -97,10 +97,26 @@ starts_without_cuda() {
   # shellcheck disable=SC2046  # one word each
   g++ -std=c++20 "$sources/program.cpp" -o program $(pkg-config --cflags --libs tutti) || return
   ldd program "$library"/libtutti.so >linked || return
-  ! grep -i -E 'cuda|cublas|cufft|cusolver|cudnn|nccl|mpi' linked || return
+  ! grep -i -E 'cuda|cublas|cufft|cusolver|cudnn|nccl|mpi|zmq|sodium' linked || return
   # It says what is missing, and where it was looked for.
   [[ $(TUTTI_PLUGINS=/nowhere ./program cuda) == *"there is no libtutti_cuda.so in /nowhere"* ]] || return
   ./program cuda
+}
+
+# As launchers start them, by the plugin for that.
+in_two_processes() {
+  local rank port=$((20000 + RANDOM % 10000))
+  # shellcheck disable=SC2046  # one word each
+  g++ -std=c++20 "$sources/processes.cpp" -o processes $(pkg-config --cflags --libs tutti) || return
+  for rank in 0 1; do
+    TUTTI_RANK=$rank TUTTI_WORLD_SIZE=2 TUTTI_RENDEZVOUS=127.0.0.1:$port ./processes >"$rank" 2>&1 &
+  done
+  wait -n && wait -n
+  cat 0 1
+  [ "$(cat 0)" = "rank 0 of 2 over shared memory: sum 3" ] && [ "$(cat 1)" = "rank 1 of 2 over shared memory: sum 3" ] || return
+  [ "$(./processes)" = "rank 0 of 1 over none: sum 1" ] || return
+  ! TUTTI_PLUGINS=/nowhere TUTTI_RANK=0 TUTTI_WORLD_SIZE=2 TUTTI_RENDEZVOUS=127.0.0.1:$port ./processes >output 2>&1 &&
+    grep -q 'there is no libtutti_processes.so in /nowhere' output
 }
 
 consumer pkg_config with_pkg_config g++
@@ -110,6 +126,7 @@ consumer cmake with_cmake
 consumer cmake_in_vain with_cmake_in_vain
 consumer meson with_meson
 consumer plugins as_plugins
+consumer processes in_two_processes
 consumer subproject as_subproject
 consumer symbols exports_its_own_alone
 consumer without_cuda starts_without_cuda
