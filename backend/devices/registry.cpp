@@ -39,14 +39,21 @@ Registry& registry() {
 /// runs inline whatever comes later.
 void stop_cpu_workers() { static_cast<CpuBackend*>(cpu_backend.load())->stop_workers(); }
 
+// Without the registry's lock: it may load a library, and initialisers of another one that is loaded at the time may
+// ask for devices, too.
+Backend& make_cuda() {
+  static std::mutex& making = *new std::mutex;  // guards the making, which two threads may ask for
+  const std::lock_guard lock(making);
+  auto& slot = registry().backends[static_cast<std::size_t>(DeviceKind::cuda)];
+  if (slot.load() == nullptr) slot.store(make_cuda_backend().release());
+  return *slot.load();
+}
+
 Backend& make_built_in(DeviceKind kind) {
+  if (kind == DeviceKind::cuda) return make_cuda();
   Registry& all = registry();
   const std::lock_guard lock(all.mutex);
   auto& slot = all.backends[static_cast<std::size_t>(kind)];
-  if (kind == DeviceKind::cuda) {
-    if (slot.load() == nullptr) slot.store(make_cuda_backend().release());
-    return *slot.load();
-  }
   if (slot.load() == nullptr) {
     auto* made = new CpuBackend;
     slot.store(made);

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <system_error>
 #include <vector>
 
 namespace tutti {
@@ -16,13 +17,14 @@ namespace {
 
 /// Folders in which plugins are looked for, in this order.
 std::vector<std::string> folders() {
-  if (const char* const named = secure_getenv("TUTTI_PLUGINS"); named != nullptr) return {named};
+  if (const char* const named = secure_getenv("TUTTI_PLUGINS"); named != nullptr && *named != '\0') return {named};
   std::vector<std::string> all;
   Dl_info library{};
   // Where the library lies now: its files may have been moved since they were installed. A program has none beside it.
   if (dladdr(reinterpret_cast<const void*>(&folders), &library) != 0 && library.dli_fname != nullptr) {
-    const std::filesystem::path path(library.dli_fname);
-    if (path.filename().string().starts_with("libtutti.")) all.push_back(path.parent_path() / "tutti");
+    std::error_code error;
+    const std::filesystem::path path = std::filesystem::canonical(library.dli_fname, error);
+    if (path.filename().string().starts_with("libtutti.")) all.push_back(path.parent_path() / TUTTI_PLUGIN_SUBFOLDER);
   }
   if (std::ranges::find(all, TUTTI_PLUGIN_FOLDER) == all.end()) all.emplace_back(TUTTI_PLUGIN_FOLDER);
   return all;
@@ -52,6 +54,7 @@ Plugin::Plugin(const std::string& file, Symbols symbols) {
 }
 
 void* Plugin::function(const char* name) {
+  const std::lock_guard lock(mutex_);
   if (library_ == nullptr) return nullptr;
   void* const found = dlsym(library_, name);
   if (found == nullptr) trouble_ = fmt::format("{} is of another version: {}", path_, last_trouble());

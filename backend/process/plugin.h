@@ -2,13 +2,14 @@
 #pragma once
 
 #include <cstdint>
+#include <mutex>
 #include <string>
 
 namespace tutti {
 
 /// A library of its own that holds what not every program needs, with what it depends on. It is loaded when it is
-/// first asked for, and stays. It lies in the folder that TUTTI_PLUGINS names; else in tutti/ beside libtutti.so, or
-/// where it was installed.
+/// first asked for, and stays. It lies in the folder that TUTTI_PLUGINS names; else in one beside libtutti.so that has
+/// the version in its name, or where that was installed.
 class Plugin {
  public:
   /// Reach of its symbols: the plugin alone finds them, or all that is loaded later, as components of MPI.
@@ -20,13 +21,17 @@ class Plugin {
   /// Address of an exported function; null, with a trouble, where there is none.
   void* function(const char* name);
   /// Says why the plugin, or a function of it, cannot be used, and where it was looked for; empty: it can.
-  const std::string& trouble() const noexcept { return trouble_; }
+  std::string trouble() const {
+    const std::lock_guard lock(mutex_);
+    return trouble_;
+  }
   bool is_there() const noexcept { return is_there_; }  ///< the file is
 
  private:
   std::string path_;
   void* library_ = nullptr;
   bool is_there_ = false;
+  mutable std::mutex mutex_;  // guards the trouble
   std::string trouble_;
 };
 

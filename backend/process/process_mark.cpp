@@ -8,6 +8,8 @@
 
 namespace tutti {
 
+constinit std::atomic<std::uint32_t> ProcessMark::forks{0};
+
 ProcessMark::ProcessMark() : process_(getpid()) {
   [[maybe_unused]] static const int counted =
       pthread_atfork(nullptr, nullptr, [] { forks.fetch_add(1, std::memory_order_relaxed); });

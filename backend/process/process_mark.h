@@ -19,7 +19,7 @@ class ProcessMark {
   std::string elsewhere_text() const;
 
  private:
-  static inline constinit std::atomic<std::uint32_t> forks{0};  // number of forks from the first process to this one
+  static constinit std::atomic<std::uint32_t> forks;  // number of forks from the first process to this one
   std::uint32_t forks_;
   long process_;
 };

@@ -302,6 +302,7 @@ void ControlLink::take(const ControlEvent& event) {
   if (const auto* died = std::get_if<PeerDied>(&event)) return lose(died->rank, "has died", true);
   if (const auto* lost = std::get_if<PeerLost>(&event)) {
     const std::chrono::duration<double> silent = std::chrono::steady_clock::now() - lost->since;
+    if (lost->rank == 0 && !ended_.contains(0)) lost_rank_0_.store(true);
     lose(lost->rank, lost->reason == PeerLost::Reason::silent
                          ? fmt::format("has said nothing for {:.3g} s (stopped, or cut off; ProcessOptions::silence)",
                                        silent.count())
@@ -374,7 +375,6 @@ void ControlLink::hear_end(const End& end) {
 
 // Who was taken for lost while it stood still accuses nobody. Rank 0 names a death that is proven all the same.
 void ControlLink::lose(int lost, const std::string& how, bool proven) {
-  if (lost == 0 && !proven) lost_rank_0_.store(true);
   if (!(proven && rank() == 0) && has_just_paused())
     return hear_end({lost,
                      fmt::format("[sync] {} stood still for {:.3g} s, and the others have gone on without it",

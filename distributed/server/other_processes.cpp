@@ -230,10 +230,14 @@ std::string OtherProcesses::with_places(std::string text) const {
   std::set<int> ranks;
   for (std::size_t at = 0; (at = text.find(kWord, at)) < cause;) {
     at += kWord.size();
-    int rank = -1;
-    const auto [end, error] = std::from_chars(text.data() + at, text.data() + text.size(), rank);
-    const bool is_rank = error == std::errc() && rank >= 0 && rank < world_of(link_->members());
-    if (is_rank && rank != link_->rank()) ranks.insert(rank);
+    for (const char* next = text.data() + at; next != nullptr;) {  // "rank 1, 2"
+      int rank = -1;
+      const char* const last = text.data() + text.size();
+      const auto [end, error] = std::from_chars(next, last, rank);
+      const bool is_rank = error == std::errc() && rank >= 0 && rank < world_of(link_->members());
+      if (is_rank && rank != link_->rank()) ranks.insert(rank);
+      next = is_rank && std::string_view(end, last).starts_with(", ") ? end + 2 : nullptr;
+    }
   }
   for (const int rank : ranks) {
     const std::string place = link_->place_of(rank);

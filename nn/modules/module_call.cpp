@@ -8,6 +8,8 @@
 
 namespace tutti {
 
+constinit thread_local const ModuleCall* ModuleCall::innermost_ = nullptr;
+
 namespace {
 
 /// Finds the dotted name of a module below another.

@@ -30,7 +30,7 @@ class [[nodiscard]] ModuleCall {
  private:
   static std::string describe();
 
-  inline static constinit thread_local const ModuleCall* innermost_ = nullptr;
+  static constinit thread_local const ModuleCall* innermost_;
   const Module& module_;
   const ModuleCall* outer_;
 };

@@ -51,10 +51,14 @@ template <class E, class F> std::string error_of(F&& call) {
 
 }  // namespace
 
-// With the argument "cuda": what a CUDA device is asked for in vain.
+// With the argument "cuda": a sum on the first CUDA device, or why there is none.
 int main(int count, char** arguments) {
   if (count > 1 && std::strcmp(arguments[1], "cuda") == 0) {
-    std::puts(error_of<DeviceError>([] { (void)ones({3}, {.device = cuda(0)}); }).c_str());
+    try {
+      std::printf("the sum of 3 ones on cuda:0 is %g\n", sum(ones({3}, {.device = cuda(0)})).item<float>());
+    } catch (const DeviceError& error) {
+      std::puts(error.what());
+    }
     return 0;
   }
   const double loss = trained_loss();

@@ -50,6 +50,15 @@ with_cmake() {
   cmake -S "$sources/cmake" -B . && cmake --build . && ./consumer
 }
 
+# The package of a build without a shared library, made of this one's, after a move.
+with_cmake_statically() {
+  mkdir moved && cp -r "${library%/lib*}/lib" "${library%/lib*}/include" moved/ || return
+  local moved=moved/lib${library##*/lib}
+  sed -i 's/if(TRUE)/if(FALSE)/' "$moved/cmake/Tutti/TuttiConfig.cmake" && mv "$moved/pkgconfig/tutti-static.pc" "$moved/pkgconfig/tutti.pc" || return
+  env -u PKG_CONFIG_PATH -u PKG_CONFIG_SYSROOT_DIR CMAKE_PREFIX_PATH="$PWD/moved" cmake -S "$sources/cmake" -B build &&
+    cmake --build build && ./build/consumer && ldd build/consumer >linked && ! grep libtutti linked
+}
+
 # What is not there is told, and which version.
 with_cmake_in_vain() {
   sed 's/COMPONENTS train/COMPONENTS fortran/' "$sources/cmake/CMakeLists.txt" >CMakeLists.txt
@@ -62,11 +71,13 @@ with_meson() {
   meson setup . "$sources/meson" && ninja && ./consumer
 }
 
+# Of two compilers, one of which marks no variable as the only one of a process.
 as_plugins() {
-  local name
+  local name compiler=g++
   for name in one other; do
     # shellcheck disable=SC2046  # one word each
-    g++ -shared -fPIC "$sources/plugin/plugin.cpp" -o "$name.so" $(pkg-config --cflags --libs tutti) || return
+    "$compiler" -shared -fPIC "$sources/plugin/plugin.cpp" -o "$name.so" $(pkg-config --cflags --libs tutti) || return
+    compiler=clang++-16
   done
   gcc -std=c11 "$sources/plugin/host.c" -o host -ldl && ./host ./one.so ./other.so
 }
@@ -100,7 +111,7 @@ starts_without_cuda() {
   ! grep -i -E 'cuda|cublas|cufft|cusolver|cudnn|nccl|mpi|zmq|sodium' linked || return
   # It says what is missing, and where it was looked for.
   [[ $(TUTTI_PLUGINS=/nowhere ./program cuda) == *"there is no libtutti_cuda.so in /nowhere"* ]] || return
-  ./program cuda
+  ./program cuda  # whatever this machine has
 }
 
 # As launchers start them, by the plugin for that.
@@ -123,6 +134,7 @@ consumer pkg_config with_pkg_config g++
 consumer pkg_config_clang_23 with_pkg_config clang++-16 -std=c++2b
 [ ! -e "$library/libtutti.a" ] || consumer static statically
 consumer cmake with_cmake
+[ ! -e "$library/libtutti.a" ] || consumer cmake_static with_cmake_statically
 consumer cmake_in_vain with_cmake_in_vain
 consumer meson with_meson
 consumer plugins as_plugins

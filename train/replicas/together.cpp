@@ -64,7 +64,10 @@ std::optional<LoadedCheckpoint> load_first(GradientSync& group, CheckpointFolder
     return found ? std::to_string(head.size()) : "";
   });
   if (head_bytes.empty()) return {};
-  head.resize(std::stoull(head_bytes));
+  succeed_together(group, "memory for what the checkpoint of rank 0 has", [&] {
+    head.resize(std::stoull(head_bytes));
+    return std::string();
+  });
   const std::span<std::byte> of_head = std::as_writable_bytes(std::span(head));
   send_from_first(group, {&of_head, 1});
   std::vector<std::span<std::byte>> bytes;

@@ -259,26 +259,30 @@ void NetworkLines::line_ended(std::size_t place, std::size_t lane, std::string_v
   peer.ended.fetch_add(1);
   if (lane != kResults && peer.in[kResults].open) receive(place, kResults);
   bell_.ring();
+  if (peer.broken_at) return;
   await_judgement(place, fmt::format("the connection of rank {} to rank {} {}", settings_.rank, rank(place), how));
 }
 
-// Somebody who knows more, as who holds the control channel, has the grace to say why it has ended. The first reason
-// stays.
+// Somebody who knows more, as who holds the control channel, has the grace to say why it has ended. What the process
+// says itself may come after the end of another of its lines, and stands before that.
 void NetworkLines::await_judgement(std::size_t place, std::string reason) {
   NetworkPeer& peer = *peers_[place];
-  if (peer.left.load() || peer.broken_at || aborted_.load()) return;
-  peer.broken_at = Clock::now();
+  if (peer.left.load() || aborted_.load()) return;
+  if (!peer.broken_at) peer.broken_at = Clock::now();
   peer.how_broken = std::move(reason);
 }
 
+// The one that has ended first is the reason for the others.
 void NetworkLines::judge_broken() {
+  const NetworkPeer* first = nullptr;
   for (const auto& peer : peers_) {
     if (!peer || !peer->broken_at) continue;
     if (peer->left.load())
       peer->broken_at.reset();
-    else if (Clock::now() - *peer->broken_at >= settings_.grace)
-      abort(peer->how_broken);
+    else if (first == nullptr || *peer->broken_at < *first->broken_at)
+      first = peer.get();
   }
+  if (first != nullptr && Clock::now() - *first->broken_at >= settings_.grace) abort(first->how_broken);
 }
 
 // No frame points to memory of requests any more when it lets go.
