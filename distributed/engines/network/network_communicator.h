@@ -26,8 +26,8 @@ struct NetworkOptions {
   /// The most memory for what came from other processes and is not used yet.
   std::size_t window_bytes = std::size_t{64} << 20U;
   std::chrono::milliseconds patience = std::chrono::minutes(1);  ///< longest wait for a process
-  /// Time in which somebody may say why a process has ended its part, before its own word, or the end of its connection,
-  /// is the reason.
+  /// Time in which somebody may say why a process has ended its part, before its own word, or the end of its
+  /// connection, is the reason.
   std::chrono::milliseconds grace{200};
   std::chrono::milliseconds meeting = std::chrono::minutes(1);  ///< longest wait for all to connect
   /// Called now and then while processes connect; what it throws ends that.
