@@ -32,7 +32,7 @@ meson install -C "$build" --no-rebuild --destdir "$work/root" >"$work/install.lo
 }
 # It was configured for another prefix: the files have been moved, as a package's would be.
 library=$(dirname "$(find "$work/root" -name 'libtutti.so.*' | head -n 1)")
-export PKG_CONFIG_PATH=$library/pkgconfig PKG_CONFIG_SYSROOT_DIR=$work/root LD_LIBRARY_PATH=$library${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+export PKG_CONFIG_PATH=$library/pkgconfig LD_LIBRARY_PATH=$library${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 export CMAKE_PREFIX_PATH=${library%/lib*}
 
 with_pkg_config() {
@@ -55,7 +55,7 @@ with_cmake_statically() {
   mkdir moved && cp -r "${library%/lib*}/lib" "${library%/lib*}/include" moved/ || return
   local moved=moved/lib${library##*/lib}
   sed -i 's/if(TRUE)/if(FALSE)/' "$moved/cmake/Tutti/TuttiConfig.cmake" && mv "$moved/pkgconfig/tutti-static.pc" "$moved/pkgconfig/tutti.pc" || return
-  env -u PKG_CONFIG_PATH -u PKG_CONFIG_SYSROOT_DIR CMAKE_PREFIX_PATH="$PWD/moved" cmake -S "$sources/cmake" -B build &&
+  env -u PKG_CONFIG_PATH CMAKE_PREFIX_PATH="$PWD/moved" cmake -S "$sources/cmake" -B build &&
     cmake --build build && ./build/consumer && ldd build/consumer >linked && ! grep libtutti linked
 }
 
@@ -86,9 +86,9 @@ as_plugins() {
 as_subproject() {
   mkdir -p source/subprojects && ln -s "${sources%/tests/consumers}" source/subprojects/tutti
   cp "$sources/meson/meson.build" "$sources/program.cpp" source/ && sed -i "s|'../program.cpp'|'program.cpp'|; s|version: '>= 0.1'|fallback: 'tutti'|" source/meson.build
-  PKG_CONFIG_PATH='' PKG_CONFIG_SYSROOT_DIR='' meson setup build source -Dtutti:cuda=disabled --force-fallback-for=tutti || return
+  PKG_CONFIG_PATH='' meson setup build source -Dtutti:cuda=disabled --force-fallback-for=tutti || return
   ninja -C build -t targets all | cut -d: -f1 >targets
-  [ -s targets ] && ! grep -E 'tests/|benches/|examples/|_test|_bench' targets
+  [ -s targets ] && ! grep -E '(^|/)(tests|benches|examples|command)/' targets
 }
 
 # Names of this library's, and none of those that it is made with.
