@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# tools/dev/consumers.sh BUILD: installs what lies in the build folder, and builds and runs programs of somebody else against
-# it, outside of this tree: tests/consumers. The last line counts them.
+# tools/dev/consumers.sh BUILD [NAME...]: installs what lies in the build folder, and builds and runs programs of somebody else
+# against it, outside of this tree: tests/consumers; all, or those of these names. The last line counts them.
 set -uo pipefail
 
 build=$(readlink -f "$1")
+shift
+wanted=" $* "
 sources=$PWD/tests/consumers
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -14,6 +16,7 @@ passed=0 failed=0 skipped=0
 consumer() {
   local name=$1 started=$SECONDS
   shift
+  [ "$wanted" = "  " ] || [[ $wanted == *" $name "* ]] || return 0
   mkdir -p "$work/$name"
   if (cd "$work/$name" && "$@") >"$work/$name.log" 2>&1; then
     passed=$((passed + 1))
@@ -54,7 +57,8 @@ with_cmake() {
 with_cmake_statically() {
   mkdir moved && cp -r "${library%/lib*}/lib" "${library%/lib*}/include" moved/ || return
   local moved=moved/lib${library##*/lib}
-  sed -i 's/if(TRUE)/if(FALSE)/' "$moved/cmake/Tutti/TuttiConfig.cmake" && mv "$moved/pkgconfig/tutti-static.pc" "$moved/pkgconfig/tutti.pc" || return
+  sed -i 's/if(TRUE)/if(FALSE)/' "$moved/cmake/Tutti/TuttiConfig.cmake" && rm "$moved"/libtutti.so* &&
+    sed 's/-l:libtutti.a/-ltutti/' "$moved/pkgconfig/tutti-static.pc" >"$moved/pkgconfig/tutti.pc" || return
   env -u PKG_CONFIG_PATH CMAKE_PREFIX_PATH="$PWD/moved" cmake -S "$sources/cmake" -B build &&
     cmake --build build && ./build/consumer && ldd build/consumer >linked && ! grep libtutti linked
 }

@@ -179,8 +179,11 @@ TEST_CASE("nccl process group: devices of two kinds are refused by their names, 
 
 TEST_CASE("nccl process group: a group without devices is refused") {
   for (const std::string& error :
-       run_group(1, [](ProcessGroup& processes) { (void)processes.connect({}, std::chrono::seconds(1)); }))
+       run_group(2, [](ProcessGroup& processes) { (void)processes.connect({}, std::chrono::seconds(1)); }))
     CHECK(error == "[sync] a group needs at least one device");
+  for (const std::string& error :
+       run_group(1, [](ProcessGroup& processes) { (void)processes.connect({}, std::chrono::seconds(1)); }))
+    CHECK(error == "[sync] a process that is alone has no others to connect with");
 }
 
 TEST_CASE("nccl process group: the network engine is refused for CUDA devices") {
