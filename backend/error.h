@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <fmt/format.h>
-
 #include <atomic>
 #include <stdexcept>
 #include <string>
@@ -106,27 +104,15 @@ template <class E> inline constexpr bool about_operands =
     std::is_same_v<E, Error> || std::is_same_v<E, ShapeError> || std::is_same_v<E, DTypeError> ||
     std::is_same_v<E, DeviceError> || std::is_same_v<E, AutodiffError> || std::is_same_v<E, LinearAlgebraError>;
 
-/// The formatted message and, unless it says so already, what the calling thread is doing and where.
-std::string completed(fmt::string_view format, fmt::format_args, bool about_operands);
-
-template <class E> [[noreturn]] void throw_error(fmt::string_view format, fmt::format_args arguments) {
-  throw E(completed(format, arguments, about_operands<E>));
-}
-// Compiled once, for every source throws them.
-extern template void throw_error<Error>(fmt::string_view, fmt::format_args);
-extern template void throw_error<ShapeError>(fmt::string_view, fmt::format_args);
-extern template void throw_error<DTypeError>(fmt::string_view, fmt::format_args);
-extern template void throw_error<DeviceError>(fmt::string_view, fmt::format_args);
-extern template void throw_error<AutodiffError>(fmt::string_view, fmt::format_args);
-extern template void throw_error<SyncError>(fmt::string_view, fmt::format_args);
-extern template void throw_error<DataError>(fmt::string_view, fmt::format_args);
+/// The message and, unless it says so already, what the calling thread is doing and where.
+std::string completed(std::string message, bool about_operands);
 
 }  // namespace detail
 
-/// Throws `E` with a formatted message: `raise<ShapeError>("[matmul] inner dimensions differ: {} x {}", a, b)`. Within
-/// a Scope or a module the message ends with its name; within an operation on tensors it names that and its operands.
-template <class E = Error, class... Args> [[noreturn]] void raise(fmt::format_string<Args...> format, Args&&... args) {
-  detail::throw_error<E>(format, fmt::make_format_args(args...));
+/// Throws `E` with the message. Within a Scope or a module it ends with its name; within an operation on tensors it
+/// names that and its operands.
+template <class E = Error> [[noreturn]] void raise_message(std::string message) {
+  throw E(detail::completed(std::move(message), detail::about_operands<E>));
 }
 
 }  // namespace tutti

@@ -2,7 +2,7 @@
 #include <tutti/examples/digits_training.h>
 
 #include <tutti/autodiff/backward.h>
-#include <tutti/backend/error.h>
+#include <tutti/backend/raise.h>
 #include <tutti/backend/registry.h>
 #include <tutti/distributed/process_group.h>
 #include <tutti/distributed/sync_summary.h>

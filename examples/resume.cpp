@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Training that is killed as by kill -9, wherever it is, and resumed from its checkpoints, ends bitwise where training
 // that was left alone ends: this program does it to itself.
-#include <tutti/backend/error.h>
+#include <tutti/backend/raise.h>
 #include <tutti/backend/registry.h>
 #include <tutti/examples/stepping_process.h>
 #include <tutti/nn/activation.h>

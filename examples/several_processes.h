@@ -33,9 +33,8 @@ inline std::string launcher() {
   std::istringstream folders(path == nullptr ? "" : path);
   for (std::string folder; std::getline(folders, folder, ':');)
     if (const auto place = std::filesystem::path(folder) / "tutti"; access(place.c_str(), X_OK) == 0) return place;
-  tutti::raise<tutti::Error>(
-      "--processes starts this program by the command tutti, which is none of {}, {}, {}, and not in PATH",
-      places[0].string(), places[1].string(), places[2].string());
+  throw tutti::Error("--processes starts this program by the command tutti, which is none of " + places[0].string() +
+                     ", " + places[1].string() + ", " + places[2].string() + ", and not in PATH");
 }
 
 /// Sees to it that --processes holds: returns in a process that is one of so many, else becomes
@@ -44,10 +43,11 @@ inline std::string launcher() {
 inline void start_processes(std::optional<std::int64_t> count, int argc, char** argv) {
   const tutti::LaunchPlace place = tutti::launch_place();
   if (!count) return;
-  if (*count < 1) tutti::raise<tutti::Error>("--processes {}: at least one is needed", *count);
+  const std::string asked = "--processes " + std::to_string(*count);
+  if (*count < 1) throw tutti::Error(asked + ": at least one is needed");
   if (*count == place.size) return;
   if (!place.alone())
-    tutti::raise<tutti::Error>("--processes {}: {} has started {}", *count, place.launcher, place.size);
+    throw tutti::Error(asked + ": " + std::string(place.launcher) + " has started " + std::to_string(place.size));
   std::vector<std::string> words{launcher(), "launch",
                                  "-n",       std::to_string(*count),
                                  "--",       std::filesystem::read_symlink("/proc/self/exe").string()};
@@ -56,7 +56,7 @@ inline void start_processes(std::optional<std::int64_t> count, int argc, char** 
   for (std::string& word : words) arguments.push_back(word.data());
   arguments.push_back(nullptr);
   execv(arguments[0], arguments.data());
-  tutti::raise<tutti::Error>("--processes {}: cannot start {}: {}", *count, words[0], std::strerror(errno));
+  throw tutti::Error(asked + ": cannot start " + words[0] + ": " + std::strerror(errno));
 }
 
 }  // namespace examples

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/examples/text_training.h>
 
-#include <tutti/backend/error.h>
+#include <tutti/backend/raise.h>
 #include <tutti/distributed/gradient_sync.h>
 #include <tutti/distributed/process_group.h>
 #include <tutti/examples/language_models.h>

@@ -20,7 +20,7 @@ template <class T> using VectorMap =
 /// on the storage lives. Throws ShapeError unless the rank is 2, DTypeError unless T is the type.
 template <class T> MatrixMap<T> eigen_matrix(const Array& array) {
   wait_for_host_memory(array);
-  if (array.rank() != 2) raise<ShapeError>("[eigen_matrix] {} has not two axes", to_string(array.shape()));
+  if (array.rank() != 2) raise_message<ShapeError>("[eigen_matrix] " + to_string(array.shape()) + " has not two axes");
   return {array.data<T>(), array.length(0), array.length(1), {array.strides()[0], array.strides()[1]}};
 }
 
@@ -28,7 +28,7 @@ template <class T> MatrixMap<T> eigen_matrix(const Array& array) {
 /// DTypeError unless T is the type.
 template <class T> VectorMap<T> eigen_vector(const Array& array) {
   wait_for_host_memory(array);
-  if (array.rank() != 1) raise<ShapeError>("[eigen_vector] {} has not one axis", to_string(array.shape()));
+  if (array.rank() != 1) raise_message<ShapeError>("[eigen_vector] " + to_string(array.shape()) + " has not one axis");
   return {array.data<T>(), array.length(0), Eigen::InnerStride<>(array.strides()[0])};
 }
 

@@ -85,6 +85,10 @@ PRIVATE_FOLDERS = {
     "distributed/processes/control": ("distributed/processes",),
 }
 
+# Public headers that need those of fmt: for sources of the library and of its extensions. No other public header does.
+FORMATTING_HEADERS = ("backend/raise.h", "backend/numbers/checked_size.h")
+PRECOMPILED_HEADERS = ("backend/pch", "autodiff/pch")
+
 # Where third-party headers may stand, first match decides. Tests and benches may use all as references and peers.
 THIRD_PARTY = (
     (("Eigen/*", "unsupported/Eigen/*"), ("backend/cpu/*",)),
@@ -144,6 +148,8 @@ def project_include_fault(path, header, includes_of):
     for folder, readers in PRIVATE_FOLDERS.items():
         if lies_in(header, [folder]) and not lies_in(path, [folder, "tests", "benches", *readers]):
             return f"<tutti/{header}> is private to {folder}/"
+    if str(header) in FORMATTING_HEADERS and is_fmt_free(path):
+        return f"<tutti/{header}> would ask every program for the headers of fmt"
     layer = path.parts[0]
     if layer not in LAYERS:
         return None
@@ -159,15 +165,24 @@ def third_party_fault(path, header):
     # exchange/eigen.h is for programs that use Eigen themselves, and so on.
     if str(path) == f"exchange/{header.partition('/')[0].lower()}.h":
         return None
+    if header.startswith("fmt/") and is_fmt_free(path):
+        return f"<{header}> would ask every program for the headers of fmt"
     for headers, places in THIRD_PARTY:
         if matches(header, headers):
             return None if matches(path, places) else f"<{header}> belongs in {' '.join(places) or 'tests and benches'}"
     return f"<{header}> is of an unknown library; name its place in tools/layer_rules.py" if "/" in header else None
 
 
+def is_fmt_free(path):
+    """Whether programs, which need not have fmt, include it."""
+    if path.suffix != ".h" or str(path) in FORMATTING_HEADERS or lies_in(path, [*PRIVATE_FOLDERS, *PRECOMPILED_HEADERS]):
+        return False
+    return str(path) == UMBRELLA or path.parts[0] in LAYERS
+
+
 def asks_for_a_library(header):
-    """Whether who includes this needs more than the library, fmt and the system."""
-    return "/" in header and not matches(header, ("tutti/*", "fmt/*", "sys/*"))
+    """Whether who includes this needs more than the library and the system."""
+    return "/" in header and not matches(header, ("tutti/*", "sys/*"))
 
 
 def place_fault(path):

@@ -179,7 +179,7 @@ template <class Item> class EagerTrainer : public EagerTrainerBase {
         data_(data),
         windows_(dynamic_cast<Windowed*>(&data)),
         losses_(std::move(losses)) {
-    if (!losses_) raise<Error>("[trainer] there is no loss function");
+    if (!losses_) raise_message("[trainer] there is no loss function");
   }
 
   bool windowed() const noexcept { return windows_ != nullptr; }  ///< the training data
@@ -193,7 +193,7 @@ template <class Item> class EagerTrainer : public EagerTrainerBase {
 
   /// Sets what `evaluate` runs over, from its beginning each time. `losses`: default, those of training.
   void set_evaluation(DataStream<Item>& data, LossFunction losses = {}) {
-    if (&data == &data_) raise<Error>("[trainer] the evaluation data are the training stream: give it one of its own");
+    if (&data == &data_) raise_message("[trainer] the evaluation data are the training stream: give it one of its own");
     evaluation_data_ = &data;
     evaluation_losses_ = std::move(losses);
   }
@@ -262,10 +262,10 @@ template <class Item> class EagerTrainer : public EagerTrainerBase {
   Item empty_item() {
     if (!empty_item_->on(options().device)) learn_empty_item();
     if (std::optional<Item> item = empty_item_->on(options().device)) return std::move(*item);
-    raise<Error>(
-        "[trainer] {} has no data in a step in which the other devices wait for its forward: it needs an item without "
-        "examples, by `Item without_examples(Device) const` of an item that it, or another device of its process, had",
-        to_string(options().device));
+    raise_message(
+        "[trainer] " + to_string(options().device) +
+        " has no data in a step in which the other devices wait for its forward: it needs an item without examples, by "
+        "`Item without_examples(Device) const` of an item that it, or another device of its process, had");
   }
   // Learns from the first item of the data, which may have been before where training goes on.
   void learn_empty_item() {

@@ -218,13 +218,15 @@ template <class M, class Item, template <class> class TrainerOf = EagerTrainer> 
         world_(sync_.world()),
         agreement_(agreement_of(sync_)),
         replicas_(sync_.replicate(model)) {
-    if (!parts_.optimizer) raise<Error>("[learner] Parts::optimizer is not set");
-    if (!parts_.data) raise<Error>("[learner] Parts::data is not set");
-    if (!parts_.losses) raise<Error>("[learner] Parts::losses is not set");
+    if (!parts_.optimizer) raise_message("[learner] Parts::optimizer is not set");
+    if (!parts_.data) raise_message("[learner] Parts::data is not set");
+    if (!parts_.losses) raise_message("[learner] Parts::losses is not set");
     if (options_.step.scaler != nullptr)
-      raise<Error>("[learner] one GradientScaler cannot serve {} devices: give LearnerOptions::scaling", devices());
+      raise_message("[learner] one GradientScaler cannot serve " + std::to_string(devices()) +
+                    " devices: give LearnerOptions::scaling");
     if (options_.step.sparse_optimizer != nullptr)
-      raise<Error>("[learner] one optimizer cannot serve {} devices: give Parts::sparse_optimizer", devices());
+      raise_message("[learner] one optimizer cannot serve " + std::to_string(devices()) +
+                    " devices: give Parts::sparse_optimizer");
     if (options_.synchronize_batch_norms)
       for (M& replica : replicas_) tutti::synchronize_batch_norms(replica, sync_);
     for (std::size_t d = 0; d < options_.devices.size(); ++d) add_device(d);
@@ -331,7 +333,8 @@ template <class M, class Item, template <class> class TrainerOf = EagerTrainer> 
 
   /// Object that a function of `parts_` has made; Error naming the part for null.
   template <class T> static std::unique_ptr<T> made(const char* part, std::unique_ptr<T> object, std::size_t d) {
-    if (object == nullptr) raise<Error>("[learner] Parts::{} made nothing for device {}", part, d);
+    if (object == nullptr)
+      raise_message("[learner] Parts::" + std::string(part) + " made nothing for device " + std::to_string(d));
     return object;
   }
 

@@ -93,7 +93,7 @@ template <class M, class Item> class RecommenderTrainer {
   /// Loads the newest checkpoint that is whole and says which; nothing: there is none. What checkpoints do not keep, or
   /// all if there are none, begins as the model bank has it. Error the second time.
   std::optional<LoadedCheckpoint> restore() {
-    if (restored_) raise<Error>("[recommender] it was restored already: the first use does so");
+    if (restored_) raise_message("[recommender] it was restored already: the first use does so");
     std::optional<LoadedCheckpoint> loaded;
     telling_others([&] {
       loaded = learner_.load_newest(folder_, parts_);
@@ -121,10 +121,9 @@ template <class M, class Item> class RecommenderTrainer {
         windowed_(learner_.main().windowed()),
         folder_(arguments_.saver().output_dir, checkpoint_folder_options(arguments_, learner_.model(), windowed_)) {
     if (arguments_.window_iter && !windowed_)
-      raise<Error>(
-          "[recommender] window_iter is {}, and the training data are no windows: a stream around a "
-          "WindowStream hides them, what its `open` returns may be wrapped",
-          *arguments_.window_iter);
+      raise_message("[recommender] window_iter is " + std::to_string(*arguments_.window_iter) +
+                    ", and the training data are no windows: a stream around a WindowStream hides them, what its "
+                    "`open` returns may be wrapped");
     learner_.add_parts(parts_);
   }
   static Learner made_learner(GradientSync* group, const M& model, typename Learner::Parts parts,

@@ -2,8 +2,8 @@
 #include <tutti/autodiff/anomaly.h>
 
 #include <tutti/autodiff/node.h>
-#include <tutti/backend/error.h>
 #include <tutti/backend/operations.h>
+#include <tutti/backend/raise.h>
 
 #include <algorithm>
 #include <cmath>

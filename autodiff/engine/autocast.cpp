@@ -5,7 +5,7 @@
 #include <tutti/autodiff/node.h>
 #include <tutti/autodiff/operations.h>
 #include <tutti/autodiff/tensor/tensor_access.h>
-#include <tutti/backend/error.h>
+#include <tutti/backend/raise.h>
 
 #include <algorithm>
 #include <cstdint>

@@ -8,8 +8,8 @@
 #include <tutti/autodiff/operations.h>
 #include <tutti/autodiff/tensor/tensor_access.h>
 #include <tutti/backend/capture/capture.h>
-#include <tutti/backend/error.h>
 #include <tutti/backend/operations.h>
+#include <tutti/backend/raise.h>
 #include <tutti/backend/registry.h>
 
 #include <optional>

@@ -6,7 +6,7 @@
 #include <tutti/autodiff/node.h>
 #include <tutti/autodiff/scope.h>
 #include <tutti/autodiff/tensor/tensor_access.h>
-#include <tutti/backend/error.h>
+#include <tutti/backend/raise.h>
 #include <tutti/backend/random/draw_log.h>
 
 #include <optional>

@@ -3,7 +3,7 @@
 
 #include <tutti/autodiff/node.h>
 #include <tutti/autodiff/tensor/operation_scope.h>
-#include <tutti/backend/error.h>
+#include <tutti/backend/raise.h>
 
 #include <memory>
 #include <mutex>

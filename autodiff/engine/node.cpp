@@ -3,7 +3,7 @@
 
 #include <tutti/autodiff/engine/backward_run.h>
 #include <tutti/autodiff/tensor/tensor_access.h>
-#include <tutti/backend/error.h>
+#include <tutti/backend/raise.h>
 
 namespace tutti {
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/autodiff/observer/sparse_gradient.h>
 
-#include <tutti/backend/error.h>
 #include <tutti/backend/operations.h>
+#include <tutti/backend/raise.h>
 
 #include <algorithm>
 #include <functional>

@@ -3,7 +3,7 @@
 
 #include <tutti/autodiff/operations/elementwise_recording.h>
 #include <tutti/autodiff/tensor/operation_scope.h>
-#include <tutti/backend/error.h>
+#include <tutti/backend/raise.h>
 
 namespace tutti {
 

@@ -8,8 +8,8 @@
 #include <tutti/autodiff/operations/promotion.h>
 #include <tutti/autodiff/operations/window_shapes.h>
 #include <tutti/autodiff/tensor/operation_scope.h>
-#include <tutti/backend/error.h>
 #include <tutti/backend/numbers/checked_size.h>
+#include <tutti/backend/raise.h>
 
 #include <numeric>
 #include <string_view>

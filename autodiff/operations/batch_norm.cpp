@@ -3,7 +3,7 @@
 #include <tutti/autodiff/operations/normalization.h>
 #include <tutti/autodiff/operations/promotion.h>
 #include <tutti/autodiff/tensor/operation_scope.h>
-#include <tutti/backend/error.h>
+#include <tutti/backend/raise.h>
 
 namespace tutti {
 

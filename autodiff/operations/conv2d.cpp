@@ -4,8 +4,8 @@
 #include <tutti/autodiff/operations.h>
 #include <tutti/autodiff/operations/window_shapes.h>
 #include <tutti/autodiff/tensor/operation_scope.h>
-#include <tutti/backend/error.h>
 #include <tutti/backend/operations.h>
+#include <tutti/backend/raise.h>
 
 #include <utility>
 

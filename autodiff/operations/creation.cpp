@@ -3,8 +3,8 @@
 
 #include <tutti/autodiff/tensor/operation_scope.h>
 #include <tutti/backend/capture/capture.h>
-#include <tutti/backend/error.h>
 #include <tutti/backend/numbers/arithmetic_sequence.h>
+#include <tutti/backend/raise.h>
 
 #include <algorithm>
 #include <cmath>

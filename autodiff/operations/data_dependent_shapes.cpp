@@ -4,7 +4,7 @@
 #include <tutti/autodiff/operations.h>
 #include <tutti/autodiff/operations/line_gather.h>
 #include <tutti/autodiff/tensor/operation_scope.h>
-#include <tutti/backend/error.h>
+#include <tutti/backend/raise.h>
 
 #include <algorithm>
 #include <limits>

@@ -2,7 +2,7 @@
 #include <tutti/autodiff/operations.h>
 #include <tutti/autodiff/operations/strided_view.h>
 #include <tutti/autodiff/tensor/operation_scope.h>
-#include <tutti/backend/error.h>
+#include <tutti/backend/raise.h>
 
 #include <algorithm>
 

@@ -3,7 +3,7 @@
 // they should, and rounded at the end.
 #include <tutti/autodiff/operations.h>
 #include <tutti/autodiff/tensor/operation_scope.h>
-#include <tutti/backend/error.h>
+#include <tutti/backend/raise.h>
 
 #include <cmath>
 #include <limits>

@@ -2,8 +2,8 @@
 #include <tutti/autodiff/node.h>
 #include <tutti/autodiff/operations.h>
 #include <tutti/autodiff/tensor/operation_scope.h>
-#include <tutti/backend/error.h>
 #include <tutti/backend/operations.h>
+#include <tutti/backend/raise.h>
 
 namespace tutti {
 namespace {

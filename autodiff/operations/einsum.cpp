@@ -2,8 +2,8 @@
 #include <tutti/autodiff/autocast.h>
 #include <tutti/autodiff/operations.h>
 #include <tutti/autodiff/tensor/operation_scope.h>
-#include <tutti/backend/error.h>
 #include <tutti/backend/numbers/checked_size.h>
+#include <tutti/backend/raise.h>
 
 #include <algorithm>
 #include <map>

@@ -5,8 +5,8 @@
 #include <tutti/autodiff/operations/promotion.h>
 #include <tutti/autodiff/tensor/operation_scope.h>
 #include <tutti/backend/calls/index_meaning.h>
-#include <tutti/backend/error.h>
 #include <tutti/backend/operations.h>
+#include <tutti/backend/raise.h>
 
 #include <cmath>
 

@@ -9,7 +9,7 @@
 #include <tutti/autodiff/operations/strided_view.h>
 #include <tutti/autodiff/tensor/operation_scope.h>
 #include <tutti/backend/calls/index_meaning.h>
-#include <tutti/backend/error.h>
+#include <tutti/backend/raise.h>
 
 #include <algorithm>
 #include <string>

@@ -7,8 +7,8 @@
 #include <tutti/autodiff/operations/promotion.h>
 #include <tutti/autodiff/tensor/operation_scope.h>
 #include <tutti/backend/calls/operand_checks.h>
-#include <tutti/backend/error.h>
 #include <tutti/backend/numbers/checked_size.h>
+#include <tutti/backend/raise.h>
 
 #include <optional>
 #include <vector>

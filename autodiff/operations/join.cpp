@@ -3,9 +3,9 @@
 #include <tutti/autodiff/node.h>
 #include <tutti/autodiff/operations.h>
 #include <tutti/autodiff/tensor/operation_scope.h>
-#include <tutti/backend/error.h>
 #include <tutti/backend/numbers/checked_size.h>
 #include <tutti/backend/operations.h>
+#include <tutti/backend/raise.h>
 
 #include <algorithm>
 #include <utility>

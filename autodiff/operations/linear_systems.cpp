@@ -5,6 +5,7 @@
 #include <tutti/autodiff/operations/promotion.h>
 #include <tutti/autodiff/tensor/operation_scope.h>
 #include <tutti/backend/linear_algebra/linear_algebra.h>
+#include <tutti/backend/raise.h>
 
 #include <utility>
 

@@ -3,8 +3,8 @@
 // Network" (2016).
 #include <tutti/autodiff/operations.h>
 #include <tutti/autodiff/tensor/operation_scope.h>
-#include <tutti/backend/error.h>
 #include <tutti/backend/numbers/checked_size.h>
+#include <tutti/backend/raise.h>
 
 namespace tutti {
 

@@ -4,7 +4,7 @@
 #include <tutti/autodiff/operations.h>
 #include <tutti/autodiff/operations/promotion.h>
 #include <tutti/autodiff/tensor/operation_scope.h>
-#include <tutti/backend/error.h>
+#include <tutti/backend/raise.h>
 
 #include <algorithm>
 

@@ -5,7 +5,7 @@
 #include <tutti/autodiff/operations.h>
 #include <tutti/autodiff/tensor/operation_scope.h>
 #include <tutti/autodiff/tensor/tensor_access.h>
-#include <tutti/backend/error.h>
+#include <tutti/backend/raise.h>
 #include <tutti/backend/registry.h>
 
 #include <utility>

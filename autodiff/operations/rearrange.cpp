@@ -6,9 +6,9 @@
 #include <tutti/autodiff/operations/strided_view.h>
 #include <tutti/autodiff/tensor/operation_scope.h>
 #include <tutti/backend/calls/operand_checks.h>
-#include <tutti/backend/error.h>
 #include <tutti/backend/numbers/checked_size.h>
 #include <tutti/backend/operations.h>
+#include <tutti/backend/raise.h>
 
 #include <algorithm>
 #include <utility>

@@ -4,8 +4,8 @@
 #include <tutti/autodiff/operations/line_gather.h>
 #include <tutti/autodiff/operations/promotion.h>
 #include <tutti/autodiff/tensor/operation_scope.h>
-#include <tutti/backend/error.h>
 #include <tutti/backend/operations.h>
+#include <tutti/backend/raise.h>
 
 namespace tutti {
 

@@ -2,7 +2,7 @@
 // The operations that a Tensor also offers as members.
 #include <tutti/autodiff/operations.h>
 #include <tutti/autodiff/tensor/operation_scope.h>
-#include <tutti/backend/error.h>
+#include <tutti/backend/raise.h>
 
 #include <cstdint>
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/autodiff/operations/window_shapes.h>
 
-#include <tutti/backend/error.h>
 #include <tutti/backend/numbers/checked_size.h>
 #include <tutti/backend/operations/window_count.h>
+#include <tutti/backend/raise.h>
 
 #include <algorithm>
 #include <array>

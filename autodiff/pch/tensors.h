@@ -20,10 +20,8 @@
 #include <utility>
 #include <vector>
 
-#include <fmt/format.h>
-
 #include <tutti/autodiff/backward.h>
 #include <tutti/autodiff/operations.h>
-#include <tutti/backend/error.h>
 #include <tutti/backend/operations.h>
+#include <tutti/backend/raise.h>
 #include <tutti/backend/registry.h>

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/autodiff/tables/hash_table.h>
 
-#include <tutti/backend/error.h>
 #include <tutti/backend/formulas/philox.h>
 #include <tutti/backend/operations.h>
 #include <tutti/backend/operations/widening.h>
+#include <tutti/backend/raise.h>
 #include <tutti/backend/registry.h>
 
 #include <algorithm>

@@ -2,9 +2,9 @@
 // What a HashTable is saved as and loaded from: everything by id.
 #include <tutti/autodiff/tables/hash_table.h>
 
-#include <tutti/backend/error.h>
 #include <tutti/backend/operations.h>
 #include <tutti/backend/operations/widening.h>
+#include <tutti/backend/raise.h>
 
 #include <algorithm>
 #include <iterator>

@@ -3,6 +3,7 @@
 
 #include <tutti/autodiff/node.h>
 #include <tutti/autodiff/tensor/tensor_access.h>
+#include <tutti/backend/raise.h>
 
 #include <optional>
 #include <string>

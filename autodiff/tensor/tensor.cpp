@@ -5,8 +5,8 @@
 #include <tutti/autodiff/node.h>
 #include <tutti/autodiff/tensor/operation_scope.h>
 #include <tutti/autodiff/tensor/tensor_access.h>
-#include <tutti/backend/error.h>
 #include <tutti/backend/operations.h>
+#include <tutti/backend/raise.h>
 #include <tutti/backend/registry.h>
 
 #include <mutex>

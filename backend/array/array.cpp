@@ -2,8 +2,8 @@
 #include <tutti/backend/array.h>
 
 #include <tutti/backend/calls/operand_checks.h>
-#include <tutti/backend/error.h>
 #include <tutti/backend/numbers/arithmetic_sequence.h>
+#include <tutti/backend/raise.h>
 #include <tutti/backend/registry.h>
 
 #include <algorithm>

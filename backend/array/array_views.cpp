@@ -2,7 +2,7 @@
 // Views of an Array: the same storage under another shape, strides and offset.
 #include <tutti/backend/array.h>
 #include <tutti/backend/calls/operand_checks.h>
-#include <tutti/backend/error.h>
+#include <tutti/backend/raise.h>
 
 #include <algorithm>
 #include <numeric>

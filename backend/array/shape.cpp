@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/backend/shape.h>
 
-#include <tutti/backend/error.h>
 #include <tutti/backend/numbers/checked_size.h>
+#include <tutti/backend/raise.h>
 
 #include <limits>
 #include <ostream>

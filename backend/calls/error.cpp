@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <tutti/backend/error.h>
+#include <tutti/backend/raise.h>
 
 namespace tutti::detail {
 
@@ -7,8 +7,7 @@ constinit thread_local const ErrorContext* error_context = nullptr;
 constinit std::atomic<std::string (*)()> place_of_thread{nullptr};
 constinit std::atomic<std::string (*)()> module_of_thread{nullptr};
 
-std::string completed(fmt::string_view format, fmt::format_args arguments, bool about_operands) {
-  std::string message = fmt::vformat(format, arguments);
+std::string completed(std::string message, bool about_operands) {
   std::string places;
   for (const auto* where : {&place_of_thread, &module_of_thread}) {
     const auto place_of = where->load(std::memory_order_relaxed);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/backend/calls/operand_checks.h>
 
-#include <tutti/backend/error.h>
+#include <tutti/backend/raise.h>
 
 namespace tutti::checks {
 

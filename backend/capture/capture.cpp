@@ -2,7 +2,7 @@
 #include <tutti/backend/capture/capture.h>
 
 #include <tutti/backend/capture/recording_calls.h>
-#include <tutti/backend/error.h>
+#include <tutti/backend/raise.h>
 #include <tutti/backend/registry.h>
 
 #include <algorithm>

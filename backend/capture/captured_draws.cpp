@@ -2,7 +2,7 @@
 #include <tutti/backend/capture/captured_draws.h>
 
 #include <tutti/backend/backend.h>
-#include <tutti/backend/error.h>
+#include <tutti/backend/raise.h>
 #include <tutti/backend/random.h>
 
 #include <algorithm>

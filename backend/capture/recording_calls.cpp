@@ -4,9 +4,9 @@
 #include <tutti/backend/calls/index_meaning.h>
 #include <tutti/backend/calls/operand_checks.h>
 #include <tutti/backend/elementwise/formulas.h>
-#include <tutti/backend/error.h>
 #include <tutti/backend/forwarding_backend.h>
 #include <tutti/backend/kernel.h>
+#include <tutti/backend/raise.h>
 
 #include <array>
 #include <cstring>

@@ -4,8 +4,8 @@
 #include <tutti/backend/cpu/runtime/heap_policy.h>
 #include <tutti/backend/cpu/runtime/worker_process.h>
 #include <tutti/backend/cpu_threads.h>
-#include <tutti/backend/error.h>
 #include <tutti/backend/process/environment.h>
+#include <tutti/backend/raise.h>
 #include <tutti/backend/registry.h>
 
 #ifdef __linux__

@@ -3,7 +3,7 @@
 
 #include <tutti/backend/cuda/runtime/gpu_mapping.h>
 #include <tutti/backend/cuda/runtime/staged_block.h>
-#include <tutti/backend/error.h>
+#include <tutti/backend/raise.h>
 
 #include <algorithm>
 #include <cstring>

@@ -3,7 +3,7 @@
 // TUTTI_CUDA_LINKED, with the program; TUTTI_CUDA_PLUGIN, libtutti_cuda.so, loaded here; neither: not at all.
 #include <tutti/backend/devices/cuda_devices.h>
 
-#include <tutti/backend/error.h>
+#include <tutti/backend/raise.h>
 #if defined(TUTTI_CUDA_LINKED)
 #include <tutti/backend/cuda/cuda_backend.h>
 #elif defined(TUTTI_CUDA_PLUGIN)

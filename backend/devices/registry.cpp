@@ -3,7 +3,7 @@
 
 #include <tutti/backend/cpu/cpu_backend.h>
 #include <tutti/backend/devices/cuda_devices.h>
-#include <tutti/backend/error.h>
+#include <tutti/backend/raise.h>
 
 #include <array>
 #include <atomic>

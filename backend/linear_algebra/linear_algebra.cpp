@@ -3,8 +3,8 @@
 
 #include <tutti/backend/calls/operand_checks.h>
 #include <tutti/backend/cpu/linear_algebra/linear_algebra_kernels.h>
-#include <tutti/backend/error.h>
 #include <tutti/backend/operations.h>
+#include <tutti/backend/raise.h>
 #include <tutti/backend/registry.h>
 
 #include <algorithm>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/backend/memory/memory_pool.h>
 
-#include <tutti/backend/error.h>
 #include <tutti/backend/process/environment.h>
+#include <tutti/backend/raise.h>
 
 #include <bit>
 

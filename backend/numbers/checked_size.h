@@ -4,7 +4,7 @@
 // Size arithmetic on numbers that users give. Every length, extent, offset or count that is worked out from them is
 // worked out with this, so that what overflows is an error and never a small number.
 
-#include <tutti/backend/error.h>
+#include <tutti/backend/raise.h>
 #include <tutti/backend/shape.h>
 
 #include <cstdint>

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/backend/calls/operand_checks.h>
-#include <tutti/backend/error.h>
 #include <tutti/backend/numbers/checked_size.h>
 #include <tutti/backend/operations.h>
 #include <tutti/backend/operations/widening.h>
 #include <tutti/backend/operations/window_count.h>
+#include <tutti/backend/raise.h>
 #include <tutti/backend/registry.h>
 
 namespace tutti {

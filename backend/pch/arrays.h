@@ -17,10 +17,8 @@
 #include <utility>
 #include <vector>
 
-#include <fmt/format.h>
-
 #include <tutti/backend/array.h>
 #include <tutti/backend/backend.h>
-#include <tutti/backend/error.h>
 #include <tutti/backend/operations.h>
+#include <tutti/backend/raise.h>
 #include <tutti/backend/registry.h>

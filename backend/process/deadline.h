@@ -7,6 +7,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -20,7 +21,9 @@ inline constexpr std::chrono::milliseconds kLongestWait = std::chrono::hours(24 
 /// that what is computed with it cannot overflow. Throws E, naming the option, below `least`.
 template <class E = Error> std::chrono::milliseconds bounded_wait(std::string_view name, std::chrono::milliseconds wait,
                                                                   std::chrono::milliseconds least = {}) {
-  if (wait < least) raise<E>("[{}] {} ms: it must be {} ms or more", name, wait.count(), least.count());
+  if (wait < least)
+    raise_message<E>("[" + std::string(name) + "] " + std::to_string(wait.count()) + " ms: it must be " +
+                     std::to_string(least.count()) + " ms or more");
   return std::min(wait, kLongestWait);
 }
 

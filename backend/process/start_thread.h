@@ -3,6 +3,7 @@
 
 #include <tutti/backend/error.h>
 
+#include <string>
 #include <string_view>
 #include <system_error>
 #include <thread>
@@ -15,8 +16,8 @@ template <class E = Error, class Start> auto with_new_thread(std::string_view op
   try {
     return std::forward<Start>(start)();
   } catch (const std::system_error& error) {
-    raise<E>("[{}] no thread can be started ({}): the limit on processes and threads, or on memory, is reached",
-             operation, error.code().message());
+    raise_message<E>("[" + std::string(operation) + "] no thread can be started (" + error.code().message() +
+                     "): the limit on processes and threads, or on memory, is reached");
   }
 }
 

@@ -3,8 +3,8 @@
 
 #include <tutti/backend/calls/operand_checks.h>
 #include <tutti/backend/capture/capture.h>
-#include <tutti/backend/error.h>
 #include <tutti/backend/operations.h>
+#include <tutti/backend/raise.h>
 #include <tutti/backend/random/draw_log.h>
 #include <tutti/backend/registry.h>
 

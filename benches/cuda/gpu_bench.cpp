@@ -2,7 +2,7 @@
 // gpu_bench [--device cuda:0] [--only TABLE] ...: speed of one device. See ./dev gpu.
 #include <tutti/benches/cuda/measurement.h>
 
-#include <tutti/backend/error.h>
+#include <tutti/backend/raise.h>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/benches/cuda/measurement.h>
 
-#include <tutti/backend/error.h>
+#include <tutti/backend/raise.h>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>

@@ -2,7 +2,7 @@
 #include <tutti/benches/cuda/peer_calls.h>
 
 #include <tutti/backend/cuda/runtime/cuda_check.h>
-#include <tutti/backend/error.h>
+#include <tutti/backend/raise.h>
 #include <tutti/backend/registry.h>
 
 #include <cublas_v2.h>

@@ -23,8 +23,9 @@ class SumTree {
   /// Adds a device. Throws SyncError unless its number is below kMostLeaves and above those before it.
   void add(std::size_t number) {
     if (number >= kMostLeaves || (!numbers_.empty() && number <= numbers_.back()))
-      raise<SyncError>("[sum] devices' numbers ascend and are below {}: {} stands behind {}", kMostLeaves, number,
-                       numbers_.empty() ? std::string("nothing") : std::to_string(numbers_.back()));
+      raise_message<SyncError>("[sum] devices' numbers ascend and are below " + std::to_string(kMostLeaves) + ": " +
+                               std::to_string(number) + " stands behind " +
+                               (numbers_.empty() ? "nothing" : std::to_string(numbers_.back())));
     numbers_.push_back(static_cast<std::uint32_t>(number));
     joins_.emplace_back();
     plan_leaf(numbers_, joins_);

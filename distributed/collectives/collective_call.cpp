@@ -2,7 +2,7 @@
 #include <tutti/distributed/collectives/collective_call.h>
 
 #include <tutti/backend/calls/operand_checks.h>
-#include <tutti/backend/error.h>
+#include <tutti/backend/raise.h>
 
 #include <algorithm>
 #include <numeric>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/distributed/collectives/gradient_sums.h>
 
-#include <tutti/backend/error.h>
 #include <tutti/backend/formulas/slice_formulas.h>
+#include <tutti/backend/raise.h>
 
 #include <algorithm>
 #include <cmath>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/distributed/collectives/member.h>
 
-#include <tutti/backend/error.h>
 #include <tutti/backend/formulas/sum_tree.h>
+#include <tutti/backend/raise.h>
 
 #include <fmt/format.h>
 

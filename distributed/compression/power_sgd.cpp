@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/distributed/power_sgd.h>
 
-#include <tutti/backend/error.h>
+#include <tutti/backend/raise.h>
 #include <tutti/backend/random.h>
 #include <tutti/backend/registry.h>
 #include <tutti/distributed/compression/power_sgd_reduction.h>

@@ -2,7 +2,7 @@
 #include <tutti/distributed/engines/cuda_engines.h>
 
 #include <tutti/backend/cuda/runtime/gpu_mapping.h>
-#include <tutti/backend/error.h>
+#include <tutti/backend/raise.h>
 #include <tutti/backend/registry.h>
 #include <tutti/distributed/engines/peer/peer_communicator.h>
 #ifdef TUTTI_HAVE_NCCL

@@ -2,7 +2,7 @@
 // Compiled for each way of having CUDA devices, as backend/devices/cuda_devices.cpp.
 #include <tutti/distributed/engines/gpu_engines.h>
 
-#include <tutti/backend/error.h>
+#include <tutti/backend/raise.h>
 #if defined(TUTTI_CUDA_LINKED)
 #include <tutti/distributed/engines/cuda_engines.h>
 #elif defined(TUTTI_CUDA_PLUGIN)

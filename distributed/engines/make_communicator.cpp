@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/distributed/engines/make_communicator.h>
 
-#include <tutti/backend/error.h>
+#include <tutti/backend/raise.h>
 #include <tutti/distributed/engines/gpu_engines.h>
 #include <tutti/distributed/engines/local/local_communicator.h>
 

@@ -5,7 +5,7 @@
 #include <tutti/autodiff/node.h>
 #include <tutti/autodiff/operations.h>
 #include <tutti/backend/capture/capture.h>
-#include <tutti/backend/error.h>
+#include <tutti/backend/raise.h>
 #include <tutti/backend/registry.h>
 #include <tutti/distributed/ledger/shard_plan.h>
 #include <tutti/distributed/member/device_use.h>

@@ -3,6 +3,8 @@
 
 #include <tutti/backend/error.h>
 
+#include <fmt/format.h>
+
 namespace tutti {
 
 DeviceUse::DeviceUse(SyncMember& member) noexcept : member_(member), taken_(member.thread().take()) {}

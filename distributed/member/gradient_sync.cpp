@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/distributed/gradient_sync.h>
 
-#include <tutti/backend/error.h>
+#include <tutti/backend/raise.h>
 #include <tutti/distributed/member/device_use.h>
 #include <tutti/distributed/member/sync_group.h>
 #include <tutti/distributed/threads/thread_number.h>

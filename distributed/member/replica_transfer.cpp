@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/distributed/member/replica_transfer.h>
 
-#include <tutti/backend/error.h>
+#include <tutti/backend/raise.h>
 
 namespace tutti {
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/distributed/process_group/control_link.h>
 
-#include <tutti/backend/error.h>
 #include <tutti/backend/process/start_thread.h>
+#include <tutti/backend/raise.h>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

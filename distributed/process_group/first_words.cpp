@@ -2,7 +2,7 @@
 #include <tutti/distributed/process_group/first_words.h>
 
 #include <tutti/backend/cpu_threads.h>
-#include <tutti/backend/error.h>
+#include <tutti/backend/raise.h>
 
 #include <sys/stat.h>
 #include <unistd.h>

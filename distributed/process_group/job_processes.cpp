@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/distributed/process_group/job_processes.h>
 
-#include <tutti/backend/error.h>
+#include <tutti/backend/raise.h>
 #include <tutti/distributed/communicator.h>
 #include <tutti/distributed/engines/gpu_engines.h>
 #include <tutti/distributed/engines/network/mpi/connect_mpi.h>

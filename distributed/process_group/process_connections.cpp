@@ -4,7 +4,7 @@
 // all.
 #include <tutti/distributed/process_group/process_connections.h>
 
-#include <tutti/backend/error.h>
+#include <tutti/backend/raise.h>
 #if defined(TUTTI_PROCESSES_LINKED)
 #include <tutti/distributed/process_group/job_processes.h>
 #elif defined(TUTTI_PROCESSES_PLUGIN)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/distributed/process_group.h>
 
-#include <tutti/backend/error.h>
+#include <tutti/backend/raise.h>
 #include <tutti/distributed/gradient_sync.h>
 #include <tutti/distributed/member/sync_group.h>
 #include <tutti/distributed/process_group/process_connections.h>

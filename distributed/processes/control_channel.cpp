@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/distributed/processes/control_channel.h>
 
-#include <tutti/backend/error.h>
 #include <tutti/backend/process/deadline.h>
 #include <tutti/backend/process/start_thread.h>
+#include <tutti/backend/raise.h>
 #include <tutti/distributed/processes/control/address.h>
 #include <tutti/distributed/processes/control/death_watch.h>
 #include <tutti/distributed/processes/control/loop.h>

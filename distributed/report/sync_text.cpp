@@ -4,6 +4,8 @@
 #include <tutti/backend/error.h>
 #include <tutti/backend/process/error_text.h>
 
+#include <fmt/format.h>
+
 namespace tutti {
 
 namespace {

@@ -2,8 +2,8 @@
 #include <tutti/distributed/server/checked_options.h>
 
 #include <tutti/backend/calls/operand_checks.h>
-#include <tutti/backend/error.h>
 #include <tutti/backend/process/deadline.h>
+#include <tutti/backend/raise.h>
 #include <tutti/distributed/gradient_compression.h>
 #include <tutti/distributed/report/sync_events.h>
 

@@ -7,6 +7,8 @@
 #include <tutti/backend/process/error_text.h>
 #include <tutti/distributed/gradient_compression.h>
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 

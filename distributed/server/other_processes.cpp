@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/distributed/server/other_processes.h>
 
-#include <tutti/backend/error.h>
 #include <tutti/backend/process/start_thread.h>
+#include <tutti/backend/raise.h>
 #include <tutti/distributed/threads/work_signal.h>
 
 #include <algorithm>

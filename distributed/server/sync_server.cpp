@@ -2,8 +2,8 @@
 // What devices and the group call. What their messages do: steps.cpp, failures.cpp.
 #include <tutti/distributed/sync_server.h>
 
-#include <tutti/backend/error.h>
 #include <tutti/backend/process/error_text.h>
+#include <tutti/backend/raise.h>
 #include <tutti/distributed/server/checked_options.h>
 #include <tutti/distributed/threads/spinning_wait.h>
 

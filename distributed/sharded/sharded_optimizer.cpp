@@ -2,7 +2,7 @@
 // Steps. What is kept and loaded: sharded_state.cpp.
 #include <tutti/distributed/sharded/sharded_optimizer.h>
 
-#include <tutti/backend/error.h>
+#include <tutti/backend/raise.h>
 #include <tutti/distributed/gradient_sync.h>
 #include <tutti/distributed/member/device_use.h>
 #include <tutti/distributed/member/sync_group.h>

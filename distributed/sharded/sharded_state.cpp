@@ -2,7 +2,7 @@
 // An optimizer's state between its shares and the format of an unsharded optimizer.
 #include <tutti/distributed/sharded/sharded_optimizer.h>
 
-#include <tutti/backend/error.h>
+#include <tutti/backend/raise.h>
 #include <tutti/distributed/member/device_use.h>
 
 #include <algorithm>

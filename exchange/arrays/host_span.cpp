@@ -2,7 +2,7 @@
 #include <tutti/exchange/arrays/host_span.h>
 
 #include <tutti/backend/calls/operand_checks.h>
-#include <tutti/backend/error.h>
+#include <tutti/backend/raise.h>
 #include <tutti/backend/registry.h>
 
 namespace tutti {

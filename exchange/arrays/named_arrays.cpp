@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/exchange/arrays/named_arrays.h>
 
-#include <tutti/backend/error.h>
+#include <tutti/backend/raise.h>
 
 #include <algorithm>
 #include <numeric>

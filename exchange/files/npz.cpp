@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/exchange/npz.h>
 
-#include <tutti/backend/error.h>
+#include <tutti/backend/raise.h>
 #include <tutti/exchange/files/npy_layout.h>
 #include <tutti/exchange/files/utf8.h>
 #include <tutti/exchange/files/zip_archive.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/exchange/files/zip_archive.h>
 
-#include <tutti/backend/error.h>
+#include <tutti/backend/raise.h>
 #include <tutti/exchange/files/zip_format.h>
 
 #include <zlib.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The directory of a zip archive, which everything else is checked against.
-#include <tutti/backend/error.h>
+#include <tutti/backend/raise.h>
 #include <tutti/exchange/files/utf8.h>
 #include <tutti/exchange/files/zip_archive.h>
 #include <tutti/exchange/files/zip_format.h>

@@ -2,8 +2,8 @@
 #include <tutti/exchange/dlpack.h>
 
 #include <tutti/backend/calls/operand_checks.h>
-#include <tutti/backend/error.h>
 #include <tutti/backend/process/environment.h>
+#include <tutti/backend/raise.h>
 #include <tutti/backend/registry.h>
 #include <tutti/exchange/memory/foreign_types.h>
 

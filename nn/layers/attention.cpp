@@ -2,7 +2,7 @@
 #include <tutti/nn/attention.h>
 
 #include <tutti/autodiff/operations.h>
-#include <tutti/backend/error.h>
+#include <tutti/backend/raise.h>
 #include <tutti/nn/initialize.h>
 
 namespace tutti {

@@ -3,7 +3,7 @@
 
 #include <tutti/autodiff/operations.h>
 #include <tutti/autodiff/operations/window_shapes.h>
-#include <tutti/backend/error.h>
+#include <tutti/backend/raise.h>
 #include <tutti/nn/initialize.h>
 
 #include <algorithm>

@@ -2,7 +2,7 @@
 #include <tutti/nn/dropout.h>
 
 #include <tutti/autodiff/operations.h>
-#include <tutti/backend/error.h>
+#include <tutti/backend/raise.h>
 
 #include <string_view>
 #include <utility>

@@ -3,7 +3,7 @@
 
 #include <tutti/autodiff/anomaly.h>
 #include <tutti/autodiff/scope.h>
-#include <tutti/backend/error.h>
+#include <tutti/backend/raise.h>
 
 #include <optional>
 

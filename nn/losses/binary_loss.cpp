@@ -6,7 +6,7 @@
 #include <tutti/autodiff/node.h>
 #include <tutti/autodiff/operations.h>
 #include <tutti/autodiff/tensor/operation_scope.h>
-#include <tutti/backend/error.h>
+#include <tutti/backend/raise.h>
 
 #include <utility>
 

@@ -6,7 +6,7 @@
 #include <tutti/autodiff/operations/line_gather.h>
 #include <tutti/autodiff/tensor/operation_scope.h>
 #include <tutti/backend/calls/index_meaning.h>
-#include <tutti/backend/error.h>
+#include <tutti/backend/raise.h>
 
 namespace tutti {
 namespace {

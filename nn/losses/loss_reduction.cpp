@@ -3,7 +3,7 @@
 
 #include <tutti/autodiff/operations.h>
 #include <tutti/backend/calls/operand_checks.h>
-#include <tutti/backend/error.h>
+#include <tutti/backend/raise.h>
 #include <tutti/nn/empty_batch.h>
 
 namespace tutti {

@@ -3,7 +3,7 @@
 
 #include <tutti/autodiff/operations/creation.h>
 #include <tutti/backend/calls/operand_checks.h>
-#include <tutti/backend/error.h>
+#include <tutti/backend/raise.h>
 
 #include <algorithm>
 #include <cmath>

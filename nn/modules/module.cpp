@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/nn/module.h>
 
-#include <tutti/backend/error.h>
+#include <tutti/backend/raise.h>
 
 #include <iterator>
 #include <unordered_map>

@@ -2,7 +2,7 @@
 #include <tutti/nn/modules/module_hooks.h>
 
 #include <tutti/autodiff/node.h>
-#include <tutti/backend/error.h>
+#include <tutti/backend/raise.h>
 #include <tutti/nn/modules/module_call.h>
 
 #include <utility>

@@ -4,6 +4,8 @@
 #include <tutti/backend/error.h>
 #include <tutti/nn/recurrent/recurrent_cell.h>
 
+#include <fmt/format.h>
+
 #include <cxxabi.h>
 
 #include <cstdlib>

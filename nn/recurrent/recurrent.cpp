@@ -3,7 +3,7 @@
 
 #include <tutti/autodiff/operations.h>
 #include <tutti/autodiff/tensor/operation_scope.h>
-#include <tutti/backend/error.h>
+#include <tutti/backend/raise.h>
 #include <tutti/nn/recurrent/packed_steps.h>
 #include <tutti/nn/recurrent/time_steps.h>
 

@@ -4,6 +4,8 @@
 #include <tutti/backend/error.h>
 #include <tutti/optim/steps/option_checks.h>
 
+#include <fmt/format.h>
+
 namespace tutti {
 
 std::string options_text(const AdagradOptions& options) {

@@ -4,6 +4,8 @@
 #include <tutti/backend/error.h>
 #include <tutti/optim/steps/moments.h>
 
+#include <fmt/format.h>
+
 namespace tutti {
 
 std::string options_text(const AdamWOptions& options) {

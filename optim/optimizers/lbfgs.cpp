@@ -2,7 +2,7 @@
 #include <tutti/optim/lbfgs.h>
 
 #include <tutti/autodiff/operations.h>
-#include <tutti/backend/error.h>
+#include <tutti/backend/raise.h>
 #include <tutti/optim/optimizers/wolfe_search.h>
 #include <tutti/optim/steps/option_checks.h>
 #include <tutti/optim/steps/ready_gradient.h>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/optim/muon.h>
 
-#include <tutti/backend/error.h>
 #include <tutti/backend/operations.h>
+#include <tutti/backend/raise.h>
 #include <tutti/optim/steps/blend.h>
 #include <tutti/optim/steps/option_checks.h>
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/optim/sgd.h>
 
-#include <tutti/backend/error.h>
 #include <tutti/backend/operations.h>
 #include <tutti/backend/operations/widening.h>
+#include <tutti/backend/raise.h>
 #include <tutti/backend/registry.h>
 #include <tutti/optim/steps/option_checks.h>
 

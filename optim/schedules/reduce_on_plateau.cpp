@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/optim/reduce_on_plateau.h>
 
-#include <tutti/backend/error.h>
+#include <tutti/backend/raise.h>
 #include <tutti/optim/steps/option_checks.h>
 #include <tutti/optim/steps/state_text.h>
 

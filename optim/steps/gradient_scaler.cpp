@@ -2,8 +2,8 @@
 #include <tutti/optim/gradient_scaler.h>
 
 #include <tutti/autodiff/operations.h>
-#include <tutti/backend/error.h>
 #include <tutti/backend/operations.h>
+#include <tutti/backend/raise.h>
 #include <tutti/optim/steps/option_checks.h>
 #include <tutti/optim/steps/owned_gradients.h>
 #include <tutti/optim/steps/state_text.h>

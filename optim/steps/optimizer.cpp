@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/optim/optimizer.h>
 
-#include <tutti/backend/error.h>
 #include <tutti/backend/operations/widening.h>
+#include <tutti/backend/raise.h>
 #include <tutti/backend/registry.h>
 #include <tutti/optim/steps/ready_gradient.h>
 

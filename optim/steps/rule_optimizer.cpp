@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/optim/steps/rule_optimizer.h>
 
-#include <tutti/backend/error.h>
 #include <tutti/backend/operations.h>
 #include <tutti/backend/operations/widening.h>
+#include <tutti/backend/raise.h>
 
 namespace tutti {
 namespace {

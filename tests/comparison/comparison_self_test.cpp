@@ -3,7 +3,7 @@
 #include <tutti/tests/comparison/device_comparison.h>
 #include <tutti/tests/comparison/perturbed_backend.h>
 
-#include <tutti/backend/error.h>
+#include <tutti/backend/raise.h>
 #include <tutti/backend/registry.h>
 
 #include <doctest/doctest.h>

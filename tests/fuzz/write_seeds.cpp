@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // write_seeds FOLDER: makes FOLDER/<format>/ with small valid files, from which the fuzzer starts.
-#include <tutti/backend/error.h>
+#include <tutti/backend/raise.h>
 #include <tutti/exchange/npy.h>
 #include <tutti/exchange/npz.h>
 #include <tutti/exchange/safetensors.h>

@@ -6,6 +6,8 @@
 #include <tutti/tests/references/result_shapes.h>
 #include <tutti/tests/test_devices.h>
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cctype>
 #include <charconv>

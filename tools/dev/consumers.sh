@@ -108,6 +108,17 @@ exports_its_own_alone() {
   [ -s given ] && [ -s hidden ] && ! comm -12 given hidden | grep .
 }
 
+# Public headers include none of the libraries that this one is made with, but for the one that is fmt's.
+includes_its_own_alone() {
+  {
+    echo '#define TUTTI_KERNEL(...)'
+    sed '\|^backend/raise.h$|d; s|.*|#include <tutti/&>|' "$sources/../documents/include_paths.txt"
+  } >all.cpp
+  # shellcheck disable=SC2046  # one word each
+  g++ -std=c++20 -M all.cpp $(pkg-config --cflags tutti) >included || return
+  grep -q 'tutti/nn' included && ! grep -E '/(fmt|Eigen|CLI|nlohmann|oneapi|sodium)/|/(zmq|mpi|zlib|cuda_runtime).h' included
+}
+
 starts_without_cuda() {
   # shellcheck disable=SC2046  # one word each
   g++ -std=c++20 "$sources/program.cpp" -o program $(pkg-config --cflags --libs tutti) || return
@@ -144,6 +155,7 @@ consumer meson with_meson
 consumer plugins as_plugins
 consumer processes in_two_processes
 consumer subproject as_subproject
+consumer headers includes_its_own_alone
 consumer symbols exports_its_own_alone
 consumer without_cuda starts_without_cuda
 echo "$passed passed, $failed failed, $skipped skipped"

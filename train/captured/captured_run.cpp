@@ -3,7 +3,7 @@
 
 #include <tutti/autodiff/tensor/tensor_access.h>
 #include <tutti/backend/calls/operand_checks.h>
-#include <tutti/backend/error.h>
+#include <tutti/backend/raise.h>
 #include <tutti/backend/registry.h>
 
 namespace tutti {

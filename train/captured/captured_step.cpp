@@ -2,7 +2,7 @@
 #include <tutti/train/captured_step.h>
 
 #include <tutti/backend/calls/operand_checks.h>
-#include <tutti/backend/error.h>
+#include <tutti/backend/raise.h>
 #include <tutti/backend/registry.h>
 #include <tutti/train/captured/captured_run.h>
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/train/checkpoints/checkpoint_folder.h>
 
-#include <tutti/backend/error.h>
 #include <tutti/backend/process/start_thread.h>
+#include <tutti/backend/raise.h>
 
 #include <unistd.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/train/checkpoints/checkpoint_manifest.h>
 
-#include <tutti/backend/error.h>
+#include <tutti/backend/raise.h>
 #include <tutti/train/checkpoints/crc32.h>
 #include <tutti/train/checkpoints/json_text.h>
 

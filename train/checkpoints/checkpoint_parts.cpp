@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/train/checkpoints/checkpoint_parts.h>
 
-#include <tutti/backend/error.h>
+#include <tutti/backend/raise.h>
 #include <tutti/nn/parameter_selection.h>
 
 #include <fmt/ranges.h>

@@ -2,7 +2,7 @@
 // What a model keeps: its parameters and buffers, its hash tables, and where its dropout layers draw.
 #include <tutti/train/checkpoints/part_state.h>
 
-#include <tutti/backend/error.h>
+#include <tutti/backend/raise.h>
 #include <tutti/nn/dropout.h>
 #include <tutti/nn/hash_embedding.h>
 #include <tutti/train/checkpoints/json_text.h>

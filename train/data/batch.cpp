@@ -2,7 +2,7 @@
 #include <tutti/train/data/batch.h>
 
 #include <tutti/autodiff/operations.h>
-#include <tutti/backend/error.h>
+#include <tutti/backend/raise.h>
 
 #include <vector>
 

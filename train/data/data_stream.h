@@ -47,7 +47,7 @@ template <class T> class DataStream {
 /// Stream that `wrapper` is to read; Error naming the wrapper for none.
 template <class T>
 std::unique_ptr<DataStream<T>> required_source(const char* wrapper, std::unique_ptr<DataStream<T>> source) {
-  if (source == nullptr) raise("[{}] there is no stream to read", wrapper);
+  if (source == nullptr) raise_message("[" + std::string(wrapper) + "] there is no stream to read");
   return source;
 }
 

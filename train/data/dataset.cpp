@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/train/data/dataset.h>
 
-#include <tutti/backend/error.h>
+#include <tutti/backend/raise.h>
 #include <tutti/backend/random.h>
 #include <tutti/exchange/arrays/host_span.h>
 #include <tutti/train/data/csv.h>

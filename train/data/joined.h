@@ -20,7 +20,7 @@ template <class T> class Joined final : public DataStream<T> {
   /// Throws Error for no source, and unless count > 0.
   Joined(std::unique_ptr<DataStream<T>> source, std::int64_t count)
       : source_(required_source("joined", std::move(source))), count_(count) {
-    if (count < 1) raise("[joined] {} items cannot be one", count);
+    if (count < 1) raise_message("[joined] " + std::to_string(count) + " items cannot be one");
   }
 
   /// Joins the next items. What is thrown passes through; the position is then still before the first of them.

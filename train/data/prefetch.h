@@ -29,7 +29,7 @@ template <class T> class Prefetch final : public DataStream<T> {
         devices_(source_->devices()),
         division_(source_->division()),
         position_(source_->position()) {
-    if (depth == 0) raise("[Prefetch] the depth must be positive");
+    if (depth == 0) raise_message("[Prefetch] the depth must be positive");
   }
   /// Waits for the item that is being read, if any, and for no other.
   ~Prefetch() override {
@@ -37,7 +37,7 @@ template <class T> class Prefetch final : public DataStream<T> {
   }
 
   std::optional<T> next() override {
-    if (!reader_.here()) raise("[Prefetch] {}", reader_.elsewhere_text());
+    if (!reader_.here()) raise_message("[Prefetch] " + reader_.elsewhere_text());
     if (!reader_->joinable()) start();
     Fetched fetched = take();
     if (fetched.error) {
@@ -88,7 +88,7 @@ template <class T> class Prefetch final : public DataStream<T> {
 
   // Ends when the source's `next` does: the reader waits for nothing else once stopping_ is set.
   void stop() {
-    if (!reader_.here()) raise("[Prefetch] {}", reader_.elsewhere_text());
+    if (!reader_.here()) raise_message("[Prefetch] " + reader_.elsewhere_text());
     if (reader_->joinable()) {
       {
         const std::lock_guard lock(mutex_);

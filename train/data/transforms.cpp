@@ -2,7 +2,7 @@
 #include <tutti/train/data/transforms.h>
 
 #include <tutti/autodiff/operations.h>
-#include <tutti/backend/error.h>
+#include <tutti/backend/raise.h>
 #include <tutti/backend/registry.h>
 #include <tutti/exchange/files/file_arrays.h>
 

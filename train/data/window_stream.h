@@ -25,7 +25,7 @@ template <class T> class WindowStream : public DataStream<T>, public Windowed {
   using Open = std::function<std::unique_ptr<DataStream<T>>(std::int64_t window)>;
 
   WindowStream(std::int64_t windows, Open open) : windows_(windows), open_(std::move(open)) {
-    if (windows < 0) raise("[window_stream] there cannot be {} windows", windows);
+    if (windows < 0) raise_message("[window_stream] there cannot be " + std::to_string(windows) + " windows");
   }
 
   NextWindow next_window() override {
@@ -43,7 +43,8 @@ template <class T> class WindowStream : public DataStream<T>, public Windowed {
   /// Windowed: the next item of this window. Error before the first window of an epoch.
   std::optional<T> next() override {
     if (at_.use != WindowUse::windowed) return next_of_all();
-    if (at_.window < 0) raise("[window_stream] next() before next_window(): this stream is read window by window");
+    if (at_.window < 0)
+      raise_message("[window_stream] next() before next_window(): this stream is read window by window");
     resumed_ = false;
     return next_of_window();
   }
@@ -64,12 +65,14 @@ template <class T> class WindowStream : public DataStream<T>, public Windowed {
   void seek(const std::string& text) override {
     WindowPosition there = WindowPosition::parse(text, windows_);
     if (there.use != WindowUse::undecided && at_.use != WindowUse::undecided && there.use != at_.use)
-      raise("[window_stream] a position of {} use cannot be gone to in {} use", to_string(there.use),
-            to_string(at_.use));
+      raise_message("[window_stream] a position of " + std::string(to_string(there.use)) +
+                    " use cannot be gone to in " + std::string(to_string(at_.use)) + " use");
     std::unique_ptr<DataStream<T>> window;
     if (there.inside) {
       window = open_(there.window);
-      if (!window) raise<DataError>("[window_stream] window {}, where the position is, is skipped now", there.window);
+      if (!window)
+        raise_message<DataError>("[window_stream] window " + std::to_string(there.window) +
+                                 ", where the position is, is skipped now");
       window->seek(there.inner);
     }
     stand(std::move(there), std::move(window));
@@ -80,8 +83,8 @@ template <class T> class WindowStream : public DataStream<T>, public Windowed {
   void require(WindowUse use, const char* call) {
     if (at_.use == WindowUse::undecided) at_.use = use;
     if (at_.use != use)
-      raise("[window_stream] {}() where the stream is in {} use: windowed and plain use do not mix", call,
-            to_string(at_.use));
+      raise_message("[window_stream] " + std::string(call) + "() where the stream is in " +
+                    std::string(to_string(at_.use)) + " use: windowed and plain use do not mix");
   }
   void stand(WindowPosition there, std::unique_ptr<DataStream<T>> window) {
     at_ = std::move(there);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/train/epochs/control.h>
 
-#include <tutti/backend/error.h>
 #include <tutti/backend/process/deadline.h>
+#include <tutti/backend/raise.h>
 
 #include <algorithm>
 #include <utility>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/train/distributed_training.h>
 
-#include <tutti/backend/error.h>
 #include <tutti/backend/process/error_text.h>
+#include <tutti/backend/raise.h>
 #include <tutti/distributed/gradient_sync.h>
 #include <tutti/train/checkpoints/json_text.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/train/hooks/learning_rate.h>
 
-#include <tutti/backend/error.h>
+#include <tutti/backend/raise.h>
 #include <tutti/optim/optimizer.h>
 #include <tutti/train/trainer.h>
 

@@ -4,7 +4,7 @@
 #include <tutti/autodiff/autocast.h>
 #include <tutti/autodiff/backward.h>
 #include <tutti/autodiff/operations.h>
-#include <tutti/backend/error.h>
+#include <tutti/backend/raise.h>
 #include <tutti/distributed/batch_norm_sync.h>
 #include <tutti/distributed/gradient_sync.h>
 #include <tutti/distributed/sync_server.h>

@@ -3,7 +3,7 @@
 #include <tutti/train/eager_trainer.h>
 
 #include <tutti/autodiff/operations.h>
-#include <tutti/backend/error.h>
+#include <tutti/backend/raise.h>
 #include <tutti/distributed/gradient_sync.h>
 #include <tutti/train/checkpoints/json_text.h>
 

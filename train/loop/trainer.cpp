@@ -2,8 +2,8 @@
 #include <tutti/train/trainer.h>
 
 #include <tutti/autodiff/tensor.h>
-#include <tutti/backend/error.h>
 #include <tutti/backend/process/error_text.h>
+#include <tutti/backend/raise.h>
 #include <tutti/nn/module_tree.h>
 #include <tutti/train/reporting/metrics.h>
 

@@ -2,7 +2,7 @@
 // What a trainer and its hooks keep, as text, and how they get it back.
 #include <tutti/train/trainer.h>
 
-#include <tutti/backend/error.h>
+#include <tutti/backend/raise.h>
 #include <tutti/exchange/files/utf8.h>
 #include <tutti/train/checkpoints/json_text.h>
 #include <tutti/train/checkpoints/part_state.h>

@@ -2,7 +2,7 @@
 #include <tutti/train/loop/untrained_leaves.h>
 
 #include <tutti/autodiff/tensor/tensor_access.h>
-#include <tutti/backend/error.h>
+#include <tutti/backend/raise.h>
 #include <tutti/nn/module_tree.h>
 #include <tutti/nn/unshown_members.h>
 

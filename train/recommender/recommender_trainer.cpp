@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/train/recommender_trainer.h>
 
-#include <tutti/backend/error.h>
+#include <tutti/backend/raise.h>
 #include <tutti/nn/hash_embedding.h>
 #include <tutti/nn/parameter_selection.h>
 #include <tutti/train/reporting/console_writer.h>

@@ -2,8 +2,8 @@
 #include <tutti/train/device_threads.h>
 
 #include <tutti/backend/cpu_threads.h>
-#include <tutti/backend/error.h>
 #include <tutti/backend/process/start_thread.h>
+#include <tutti/backend/raise.h>
 #include <tutti/backend/registry.h>
 #include <tutti/distributed/gradient_sync.h>
 

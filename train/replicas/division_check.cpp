@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/train/replicas/division_check.h>
 
-#include <tutti/backend/error.h>
+#include <tutti/backend/raise.h>
 #include <tutti/distributed/gradient_sync.h>
 #include <tutti/train/replicas/group_texts.h>
 #include <tutti/train/replicas/joined_texts.h>

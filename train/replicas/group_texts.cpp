@@ -2,7 +2,7 @@
 #include <tutti/train/replicas/group_texts.h>
 
 #include <tutti/autodiff/tensor.h>
-#include <tutti/backend/error.h>
+#include <tutti/backend/raise.h>
 #include <tutti/distributed/gradient_sync.h>
 
 #include <charconv>

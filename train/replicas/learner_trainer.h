@@ -27,8 +27,8 @@ template <class Item>
 void check_shares(const char* what, const DataStream<Item>& data, std::size_t readers,
                   const char* remedy = "BatchOptions::devices are the learner's, and its world that of the group") {
   if (data.devices() > 1 && data.devices() != readers)
-    raise("[learner] the {} are divided among {} devices, and {} would read them: {}", what, data.devices(), readers,
-          remedy);
+    raise_message("[learner] the " + std::string(what) + " are divided among " + std::to_string(data.devices()) +
+                  " devices, and " + std::to_string(readers) + " would read them: " + remedy);
 }
 
 /// Place of a device in a learner: its index among the devices of this process, and those of all processes.

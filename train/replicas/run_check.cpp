@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/train/replicas/run_check.h>
 
-#include <tutti/backend/error.h>
+#include <tutti/backend/raise.h>
 #include <tutti/optim/gradient_scaler.h>
 #include <tutti/train/replicas/group_texts.h>
 #include <tutti/train/replicas/joined_texts.h>

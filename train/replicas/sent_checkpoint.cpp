@@ -2,7 +2,7 @@
 #include <tutti/train/replicas/sent_checkpoint.h>
 
 #include <tutti/autodiff/tensor.h>
-#include <tutti/backend/error.h>
+#include <tutti/backend/raise.h>
 #include <tutti/backend/registry.h>
 #include <tutti/distributed/gradient_sync.h>
 #include <tutti/train/checkpoints/json_text.h>

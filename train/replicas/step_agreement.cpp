@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/train/replicas/step_agreement.h>
 
-#include <tutti/backend/error.h>
 #include <tutti/backend/process/deadline.h>
 #include <tutti/backend/process/error_text.h>
+#include <tutti/backend/raise.h>
 
 #include <algorithm>
 #include <utility>

@@ -3,7 +3,7 @@
 
 #include <tutti/autodiff/operations.h>
 #include <tutti/autodiff/operations/along_axis.h>
-#include <tutti/backend/error.h>
+#include <tutti/backend/raise.h>
 #include <tutti/nn/losses/classification_loss.h>
 #include <tutti/train/reporting/metric_state.h>
 

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <fmt/format.h>
-
 #include <cmath>
 #include <cstdint>
 #include <string>
@@ -13,8 +11,9 @@ namespace tutti {
 inline std::string duration_text(double seconds) {
   if (!std::isfinite(seconds) || seconds < 0.0 || seconds > 359'999.0) return "--:--";
   const auto whole = static_cast<std::int64_t>(seconds + 0.5);
-  if (whole >= 3600) return fmt::format("{}:{:02}:{:02}", whole / 3600, whole / 60 % 60, whole % 60);
-  return fmt::format("{:02}:{:02}", whole / 60, whole % 60);
+  const auto two_digits = [](std::int64_t number) { return (number < 10 ? "0" : "") + std::to_string(number); };
+  const std::string minutes = two_digits(whole / 60 % 60) + ":" + two_digits(whole % 60);
+  return whole >= 3600 ? std::to_string(whole / 3600) + ":" + minutes : minutes;
 }
 
 }  // namespace tutti

@@ -3,7 +3,7 @@
 
 #include <tutti/autodiff/operations.h>
 #include <tutti/autodiff/operations/along_axis.h>
-#include <tutti/backend/error.h>
+#include <tutti/backend/raise.h>
 
 #include <charconv>
 

@@ -2,7 +2,7 @@
 #include <tutti/train/reporting/metrics.h>
 
 #include <tutti/autodiff/operations.h>
-#include <tutti/backend/error.h>
+#include <tutti/backend/raise.h>
 #include <tutti/train/reporting/metric_state.h>
 
 #include <nlohmann/json.hpp>

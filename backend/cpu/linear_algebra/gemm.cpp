@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/backend/cpu/linear_algebra/gemm.h>
 
-#include <tutti/backend/error.h>
+#include <tutti/backend/raise.h>
 
 #if defined(__GNUC__) && !defined(__clang__)
 // GCC 12 takes the deliberately undefined operands of its own AVX-512 intrinsics for mistakes.

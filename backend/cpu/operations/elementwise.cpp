@@ -4,7 +4,7 @@
 #include <tutti/backend/cpu/operations/elementwise_kernels.h>
 #include <tutti/backend/cpu/packs/element_runs.h>
 #include <tutti/backend/cpu/packs/widened_runs.h>
-#include <tutti/backend/error.h>
+#include <tutti/backend/raise.h>
 
 #include <algorithm>
 #include <cassert>

@@ -4,7 +4,7 @@
 #include <tutti/backend/calls/index_meaning.h>
 #include <tutti/backend/cpu/operations/axis_blocks.h>
 #include <tutti/backend/elementwise/arithmetic.h>
-#include <tutti/backend/error.h>
+#include <tutti/backend/raise.h>
 
 #include <optional>
 #include <vector>

@@ -4,6 +4,7 @@
 #include <tutti/backend/cpu/runtime/spin.h>
 #include <tutti/backend/cpu/runtime/worker_process.h>
 #include <tutti/backend/process/start_thread.h>
+#include <tutti/backend/raise.h>
 
 namespace tutti {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <tutti/backend/cuda/libraries/cublas_check.h>
 #include <tutti/backend/cuda/runtime/cuda_check.h>
-#include <tutti/backend/error.h>
+#include <tutti/backend/raise.h>
 
 namespace tutti {
 namespace {

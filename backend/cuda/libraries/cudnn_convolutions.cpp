@@ -4,7 +4,7 @@
 #include <tutti/backend/cuda/libraries/cudnn_check.h>
 #include <tutti/backend/cuda/libraries/cudnn_plan.h>
 #include <tutti/backend/cuda/runtime/cuda_graph.h>
-#include <tutti/backend/error.h>
+#include <tutti/backend/raise.h>
 
 #include <map>
 #include <mutex>

@@ -7,6 +7,8 @@
 #include <tutti/backend/error.h>
 #include <tutti/backend/memory/storage.h>
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 namespace tutti {

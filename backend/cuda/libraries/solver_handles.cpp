@@ -4,7 +4,7 @@
 #include <tutti/backend/cuda/libraries/cublas_check.h>
 #include <tutti/backend/cuda/libraries/solver_functions.h>
 #include <tutti/backend/cuda/runtime/cuda_check.h>
-#include <tutti/backend/error.h>
+#include <tutti/backend/raise.h>
 
 namespace tutti {
 

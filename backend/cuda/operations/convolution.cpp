@@ -2,7 +2,7 @@
 #include <tutti/backend/cuda/cuda_backend.h>
 
 #include <tutti/backend/cuda/kernels/convolution.h>
-#include <tutti/backend/error.h>
+#include <tutti/backend/raise.h>
 
 #include <string_view>
 

@@ -4,8 +4,8 @@
 #include <tutti/backend/cuda/kernels/copy.h>
 #include <tutti/backend/cuda/kernels/elementwise.h>
 #include <tutti/backend/cuda/plans/element_plan.h>
-#include <tutti/backend/error.h>
 #include <tutti/backend/operations/widening.h>
+#include <tutti/backend/raise.h>
 
 #include <cassert>
 #include <vector>

@@ -4,8 +4,8 @@
 
 #include <tutti/backend/cuda/libraries/cublas_check.h>
 #include <tutti/backend/cuda/libraries/solver_functions.h>
-#include <tutti/backend/error.h>
 #include <tutti/backend/linear_algebra/linear_algebra.h>
+#include <tutti/backend/raise.h>
 
 #include <algorithm>
 #include <limits>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/backend/cuda/runtime/cuda_stream.h>
 
-#include <tutti/backend/error.h>
 #include <tutti/backend/process/environment.h>
+#include <tutti/backend/raise.h>
 
 #include <algorithm>
 #include <memory>

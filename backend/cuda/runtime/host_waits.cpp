@@ -3,8 +3,8 @@
 
 #include <tutti/backend/cuda/runtime/cuda_check.h>
 #include <tutti/backend/cuda/runtime/driver_function.h>
-#include <tutti/backend/error.h>
 #include <tutti/backend/process/start_thread.h>
+#include <tutti/backend/raise.h>
 
 #include <cuda.h>
 

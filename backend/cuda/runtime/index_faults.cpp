@@ -2,7 +2,7 @@
 #include <tutti/backend/cuda/runtime/index_faults.h>
 
 #include <tutti/backend/cuda/runtime/cuda_check.h>
-#include <tutti/backend/error.h>
+#include <tutti/backend/raise.h>
 
 #include <algorithm>
 #include <memory>

@@ -3,7 +3,7 @@
 
 #include <tutti/backend/cuda/runtime/cuda_check.h>
 #include <tutti/backend/cuda/runtime/gpu_mapping.h>
-#include <tutti/backend/error.h>
+#include <tutti/backend/raise.h>
 
 #include <vector>
 

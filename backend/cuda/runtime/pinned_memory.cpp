@@ -2,7 +2,7 @@
 #include <tutti/backend/cuda/runtime/pinned_memory.h>
 
 #include <tutti/backend/cuda/runtime/cuda_check.h>
-#include <tutti/backend/error.h>
+#include <tutti/backend/raise.h>
 
 #include <utility>
 

@@ -3,9 +3,9 @@
 
 #include <tutti/backend/cuda/runtime/cuda_stream.h>
 #include <tutti/backend/cuda/runtime/gpu_mapping.h>
-#include <tutti/backend/error.h>
 #include <tutti/backend/process/deadline.h>
 #include <tutti/backend/process/start_thread.h>
+#include <tutti/backend/raise.h>
 #include <tutti/backend/registry.h>
 #include <tutti/distributed/collectives/gradient_sums.h>
 #include <tutti/distributed/engines/nccl/nccl_collectives.h>

@@ -6,6 +6,8 @@
 #include <tutti/backend/process/deadline.h>
 #include <tutti/distributed/engines/nccl/nccl_task.h>
 
+#include <fmt/format.h>
+
 #include <string>
 #include <utility>
 

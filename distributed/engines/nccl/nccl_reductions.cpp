@@ -3,7 +3,7 @@
 #include <tutti/distributed/engines/nccl/nccl_collectives.h>
 
 #include <tutti/backend/cuda/kernels/wire.h>
-#include <tutti/backend/error.h>
+#include <tutti/backend/raise.h>
 #include <tutti/distributed/engines/nccl/nccl_streams.h>
 #include <tutti/distributed/engines/nccl/nccl_task.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/distributed/engines/nccl/nccl_streams.h>
 
-#include <tutti/backend/error.h>
+#include <tutti/backend/raise.h>
 #include <tutti/backend/registry.h>
 #include <tutti/distributed/engines/nccl/nccl_task.h>
 #include <tutti/distributed/engines/peer/slice_table.h>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/distributed/engines/network/network_communicator.h>
 
-#include <tutti/backend/error.h>
 #include <tutti/backend/process/deadline.h>
+#include <tutti/backend/raise.h>
 #include <tutti/distributed/collectives/compressed_reduction.h>
 #include <tutti/distributed/collectives/gradient_sums.h>
 #include <tutti/distributed/engines/network/network_collective.h>

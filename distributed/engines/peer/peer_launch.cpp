@@ -4,7 +4,7 @@
 #include <tutti/backend/cuda/kernels/slices.h>
 #include <tutti/backend/cuda/runtime/gpu_mapping.h>
 #include <tutti/backend/cuda/runtime/peer_access.h>
-#include <tutti/backend/error.h>
+#include <tutti/backend/raise.h>
 #include <tutti/backend/registry.h>
 #include <tutti/distributed/engines/peer/slice_table.h>
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <tutti/backend/cuda/kernels/slices.h>
-#include <tutti/backend/error.h>
+#include <tutti/backend/raise.h>
 
 #include <cstddef>
 #include <cstdint>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/distributed/engines/shared_memory/ring_task.h>
 
-#include <tutti/backend/error.h>
 #include <tutti/backend/process/error_text.h>
+#include <tutti/backend/raise.h>
 
 #include <optional>
 #include <string>

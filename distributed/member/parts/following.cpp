@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/distributed/member/parts/following.h>
 
-#include <tutti/backend/error.h>
 #include <tutti/backend/process/error_text.h>
+#include <tutti/backend/raise.h>
 
 #include <utility>
 

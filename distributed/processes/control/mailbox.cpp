@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/distributed/processes/control/mailbox.h>
 
-#include <tutti/backend/error.h>
+#include <tutti/backend/raise.h>
 
 #include <sys/eventfd.h>
 

@@ -3,6 +3,8 @@
 
 #include <tutti/backend/error.h>
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 

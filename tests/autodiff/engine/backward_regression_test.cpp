@@ -7,6 +7,8 @@
 #include <tutti/backend/error.h>
 #include <tutti/tests/test_devices.h>
 
+#include <fmt/format.h>
+
 #include <doctest/doctest.h>
 
 #include <memory>

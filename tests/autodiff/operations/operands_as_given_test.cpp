@@ -9,6 +9,8 @@
 #include <tutti/tests/autodiff/leaves.h>
 #include <tutti/tests/error_text.h>
 
+#include <fmt/format.h>
+
 #include <doctest/doctest.h>
 
 #include <string>

@@ -3,7 +3,7 @@
 
 #include <tutti/autodiff/node.h>
 #include <tutti/autodiff/operations.h>
-#include <tutti/backend/error.h>
+#include <tutti/backend/raise.h>
 #include <tutti/tests/autodiff/leaves.h>
 #include <tutti/tests/error_text.h>
 

@@ -2,8 +2,8 @@
 #pragma once
 
 #include <tutti/backend/elementwise/formulas.h>
-#include <tutti/backend/error.h>
 #include <tutti/backend/forwarding_backend.h>
+#include <tutti/backend/raise.h>
 
 #include <tutti/tests/backend/devices/manual_stream.h>
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/tests/distributed/processes/control/job.h>
 
+#include <fmt/format.h>
+
 #include <doctest/doctest.h>
 
 #include <atomic>

@@ -3,6 +3,8 @@
 #include <tutti/distributed/processes/control/wire.h>
 #include <tutti/tests/distributed/processes/control/job.h>
 
+#include <fmt/format.h>
+
 #include <doctest/doctest.h>
 #include <zmq.h>
 

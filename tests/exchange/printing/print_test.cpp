@@ -6,6 +6,8 @@
 #include <tutti/tests/exchange/python.h>
 #include <tutti/tests/exchange/temporary_folder.h>
 
+#include <fmt/format.h>
+
 #include <doctest/doctest.h>
 
 #include <limits>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/autodiff/operations.h>
 #include <tutti/autodiff/scope.h>
-#include <tutti/backend/error.h>
+#include <tutti/backend/raise.h>
 #include <tutti/backend/random.h>
 #include <tutti/nn/activation.h>
 #include <tutti/nn/attention.h>

@@ -2,7 +2,7 @@
 #include <doctest/doctest.h>
 #include <tutti/autodiff/backward.h>
 #include <tutti/autodiff/operations.h>
-#include <tutti/backend/error.h>
+#include <tutti/backend/raise.h>
 #include <tutti/optim/adadelta.h>
 #include <tutti/optim/adagrad.h>
 #include <tutti/optim/adam.h>

@@ -14,6 +14,8 @@
 #include <tutti/train/data/joined.h>
 #include <tutti/train/hooks/learning_rate.h>
 
+#include <fmt/format.h>
+
 #include <doctest/doctest.h>
 
 #include <optional>

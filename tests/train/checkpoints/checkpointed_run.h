@@ -3,7 +3,7 @@
 
 #include <tutti/autodiff/backward.h>
 #include <tutti/autodiff/operations.h>
-#include <tutti/backend/error.h>
+#include <tutti/backend/raise.h>
 #include <tutti/nn/dropout.h>
 #include <tutti/nn/linear.h>
 #include <tutti/nn/losses/regression_loss.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <doctest/doctest.h>
-#include <tutti/backend/error.h>
+#include <tutti/backend/raise.h>
 #include <tutti/tests/train/data/numbered_examples.h>
 #include <tutti/train/data/joined.h>
 #include <tutti/train/data/mapped.h>

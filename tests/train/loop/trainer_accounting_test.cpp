@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a trainer counts as processed, and what becomes of an accumulation that an error interrupts.
 #include <tutti/autodiff/operations.h>
-#include <tutti/backend/error.h>
+#include <tutti/backend/raise.h>
 #include <tutti/optim/gradient_scaler.h>
 #include <tutti/optim/sgd.h>
 #include <tutti/tests/test_devices.h>

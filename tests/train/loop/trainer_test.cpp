@@ -5,6 +5,8 @@
 #include <tutti/autodiff/tensor.h>
 #include <tutti/backend/error.h>
 
+#include <fmt/format.h>
+
 #include <doctest/doctest.h>
 
 #include <stdexcept>

@@ -7,6 +7,8 @@
 #include <tutti/tests/train/recommender/click_training.h>
 #include <tutti/train/hooks/callback.h>
 
+#include <fmt/format.h>
+
 #include <doctest/doctest.h>
 
 #include <algorithm>

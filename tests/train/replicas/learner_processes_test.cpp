@@ -11,6 +11,8 @@
 #include <tutti/train/hooks/early_stopping.h>
 #include <tutti/train/hooks/periodic_writer.h>
 
+#include <fmt/format.h>
+
 #include <doctest/doctest.h>
 
 #include <atomic>

@@ -7,6 +7,8 @@
 #include <tutti/tests/exchange/temporary_folder.h>
 #include <tutti/train/replicas/sent_checkpoint.h>
 
+#include <fmt/format.h>
+
 #include <doctest/doctest.h>
 
 #include <atomic>

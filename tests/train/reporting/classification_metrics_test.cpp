@@ -5,6 +5,8 @@
 #include <tutti/tests/train/reporting/metric_operands.h>
 #include <tutti/train/reporting/classification_metrics.h>
 
+#include <fmt/format.h>
+
 #include <cmath>
 #include <limits>
 

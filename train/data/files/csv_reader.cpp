@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <tutti/backend/error.h>
+#include <tutti/backend/raise.h>
 #include <tutti/train/data/csv.h>
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/train/data/positions/window_position.h>
 
-#include <tutti/backend/error.h>
+#include <tutti/backend/raise.h>
 #include <tutti/train/checkpoints/json_text.h>
 
 #include <nlohmann/json.hpp>

@@ -4,6 +4,8 @@
 #include <tutti/train/reporting/duration_text.h>
 #include <tutti/train/reporting/progress.h>
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <limits>
 

@@ -2,7 +2,7 @@
 #include <tutti/train/reporting/tensorboard_writer.h>
 
 #include <tutti/autodiff/operations.h>
-#include <tutti/backend/error.h>
+#include <tutti/backend/raise.h>
 #include <tutti/train/reporting/writers/tensorboard_format.h>
 
 #include <unistd.h>

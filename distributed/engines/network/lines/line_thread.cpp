@@ -2,7 +2,7 @@
 // The side of who serves the lines, mostly their thread: it alone receives.
 #include <tutti/distributed/engines/network/lines/network_lines.h>
 
-#include <tutti/backend/error.h>
+#include <tutti/backend/raise.h>
 
 #include <fmt/format.h>
 #include <poll.h>

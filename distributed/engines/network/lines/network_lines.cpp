@@ -2,9 +2,9 @@
 // What others call; the thread's side is line_thread.cpp.
 #include <tutti/distributed/engines/network/lines/network_lines.h>
 
-#include <tutti/backend/error.h>
 #include <tutti/backend/process/deadline.h>
 #include <tutti/backend/process/start_thread.h>
+#include <tutti/backend/raise.h>
 #include <tutti/distributed/threads/spinning_wait.h>
 
 #include <fmt/ranges.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/distributed/engines/network/lines/socket_watch.h>
 
-#include <tutti/backend/error.h>
+#include <tutti/backend/raise.h>
 #include <tutti/distributed/engines/network/lines/socket_line.h>
 
 #include <poll.h>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/distributed/engines/network/mpi/mpi_runtime.h>
 
-#include <tutti/backend/error.h>
 #include <tutti/backend/process/plugin.h>
 #include <tutti/backend/process/start_thread.h>
+#include <tutti/backend/raise.h>
 
 #include <algorithm>
 #include <array>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/distributed/engines/network/mpi/mpi_watch.h>
 
-#include <tutti/backend/error.h>
+#include <tutti/backend/raise.h>
 #include <tutti/distributed/engines/network/mpi/mpi_line.h>
 
 #include <algorithm>

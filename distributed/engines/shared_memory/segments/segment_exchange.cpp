@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/distributed/engines/shared_memory/segments/segment_exchange.h>
 
-#include <tutti/backend/error.h>
 #include <tutti/backend/process/deadline.h>
+#include <tutti/backend/raise.h>
 #include <tutti/distributed/engines/shared_memory/segments/segment_socket.h>
 
 #include <fmt/ranges.h>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/distributed/engines/shared_memory/segments/segment_ring.h>
 
-#include <tutti/backend/error.h>
 #include <tutti/backend/process/deadline.h>
+#include <tutti/backend/raise.h>
 #include <tutti/distributed/engines/shared_memory/segments/segment_layout.h>
 #include <tutti/distributed/engines/shared_memory/segments/shared_futex.h>
 #include <tutti/distributed/threads/spinning_wait.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/distributed/engines/shared_memory/segments/shared_segment.h>
 
-#include <tutti/backend/error.h>
+#include <tutti/backend/raise.h>
 #include <tutti/distributed/engines/shared_memory/segments/host_memory.h>
 
 #include <fcntl.h>

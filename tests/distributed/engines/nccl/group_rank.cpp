@@ -5,7 +5,7 @@
 #include <tutti/tests/distributed/compression/relative_distance.h>
 #include <tutti/tests/distributed/engines/nccl/rank_model.h>
 
-#include <tutti/backend/error.h>
+#include <tutti/backend/raise.h>
 #include <tutti/backend/registry.h>
 #include <tutti/distributed/gradient_sync.h>
 #include <tutti/distributed/process_group.h>

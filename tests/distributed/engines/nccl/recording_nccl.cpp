@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/tests/distributed/engines/nccl/recording_nccl_state.h>
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstring>
 

@@ -2,6 +2,8 @@
 // How parts of ranks become work on the machine's streams.
 #include <tutti/tests/distributed/engines/nccl/recording_nccl_state.h>
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstring>
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <tutti/backend/error.h>
 #include <tutti/backend/process/owned_descriptor.h>
+#include <tutti/backend/raise.h>
 #include <tutti/distributed/processes/control_channel.h>
 
 #include <arpa/inet.h>
