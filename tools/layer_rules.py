@@ -78,7 +78,7 @@ WITHIN = {
 PRIVATE_FOLDERS = {
     "backend/cpu": ("backend/devices", "backend/linear_algebra"),
     "backend/cuda": ("backend/devices", "distributed/engines"),
-    "backend/processor": (),
+    "backend/processor": ("distributed/processes",),
     "command": (),
     "distributed/engines/nccl": ("distributed/engines",),
     "distributed/engines/peer": ("distributed/engines",),

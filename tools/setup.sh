@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Installs the Debian packages that are missing: tools/setup.sh GROUP... (build test bench check tidy mpi peers python torch kernels).
+# Installs the Debian packages that are missing: tools/setup.sh GROUP... (build test bench check tidy mpi package peers python torch kernels).
 # The one list of what Tutti needs from the system. The groups python, torch and kernels also fill build/python, build/torch and build/kernels,
 # from PyPI.
 set -euo pipefail
@@ -17,6 +17,7 @@ declare -A packages=(
   [torch]="python3 python3-venv python3-torch"
   [kernels]="python3 python3-venv"
   [mpi]="libopenmpi-dev openmpi-bin"
+  [package]="debhelper dpkg-dev"
   [peers]="python3 libgloo-dev libopenmpi-dev openmpi-bin libtorch-dev libopenblas0-pthread"
 )
 # What tests compare with, and all that it needs of other packages: tensorboard's server, which asks for more, never runs.

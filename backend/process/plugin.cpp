@@ -24,7 +24,10 @@ std::vector<std::string> folders() {
   if (dladdr(reinterpret_cast<const void*>(&folders), &library) != 0 && library.dli_fname != nullptr) {
     std::error_code error;
     const std::filesystem::path path = std::filesystem::canonical(library.dli_fname, error);
-    if (path.filename().string().starts_with("libtutti.")) all.push_back(path.parent_path() / TUTTI_PLUGIN_SUBFOLDER);
+    std::filesystem::path folder = path.parent_path();
+    // A library for processors of a higher level: glibc-hwcaps/x86-64-v3/libtutti.so.0.1.
+    if (folder.parent_path().filename() == "glibc-hwcaps") folder = folder.parent_path().parent_path();
+    if (path.filename().string().starts_with("libtutti.")) all.push_back(folder / TUTTI_PLUGIN_SUBFOLDER);
   }
   if (std::ranges::find(all, TUTTI_PLUGIN_FOLDER) == all.end()) all.emplace_back(TUTTI_PLUGIN_FOLDER);
   return all;

@@ -20,4 +20,8 @@ struct InstructionSet {
 extern const InstructionSet required_instruction_sets[];
 extern const char* const required_by_cpu_arch;
 
+/// Level of the instructions that kernels were compiled for, "x86-64-v3": results differ between levels in their last
+/// bits.
+extern const char* const instruction_level;
+
 }  // namespace tutti

@@ -51,7 +51,11 @@ void tell_of_launcher(DistributedSyncServer& server) {
   LaunchPlace place;
   try {
     place = launch_place();
-  } catch (const Error&) {  // what cannot be meant says nothing of others
+  } catch (const Error& error) {
+    if (!known.exchange(true))
+      server.tell(fmt::format("[sync] this GradientSync trains by itself, where a launcher may have started others: {}",
+                              error.what()));
+    return;
   }
   if (place.alone() || known.exchange(true)) return;
   server.tell(fmt::format(

@@ -3,6 +3,7 @@
 
 #include <tutti/backend/process/deadline.h>
 #include <tutti/backend/process/start_thread.h>
+#include <tutti/backend/processor/instruction_sets.h>
 #include <tutti/backend/raise.h>
 #include <tutti/distributed/processes/control/address.h>
 #include <tutti/distributed/processes/control/death_watch.h>
@@ -24,22 +25,6 @@
 namespace tutti::control {
 
 namespace {
-
-/// Level of the instructions that this library was compiled for: results differ between them in their last bits.
-constexpr const char* kInstructionLevel =
-#if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512VL__) && defined(__AVX512DQ__)
-    "x86-64-v4";
-#elif defined(__AVX2__) && defined(__FMA__)
-    "x86-64-v3";
-#elif defined(__SSE4_2__)
-    "x86-64-v2";
-#elif defined(__x86_64__)
-    "x86-64";
-#elif defined(__aarch64__)
-    "aarch64";
-#else
-    "unknown";
-#endif
 
 std::uint64_t random_number() {
   std::uint64_t number = 0;
@@ -112,7 +97,7 @@ Hello hello_of(const LaunchPlace& place, const ControlOptions& options, const st
   hello.world_size = static_cast<std::uint32_t>(place.size);
   hello.job = place.job;
   hello.library = TUTTI_VERSION;
-  hello.instructions = kInstructionLevel;
+  hello.instructions = instruction_level;
   hello.address = address;
   hello.options = options.digest;
   return hello;

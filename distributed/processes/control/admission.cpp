@@ -3,7 +3,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <span>
+#include <string>
 #include <string_view>
 
 namespace tutti::control {
@@ -27,6 +29,16 @@ std::string text(const Digest& digest) {
 
 template <class T> const T& text(const T& value) { return value; }
 
+// What brings processes of two levels to the lower one: the system's loader then takes the library of that level.
+std::string level_remedy(const std::string& level, const std::string& other) {
+  const std::string& lower = std::min(level, other);
+  if (!lower.starts_with("x86-64") || !std::max(level, other).starts_with("x86-64")) return {};
+  return fmt::format(
+      "; where libtutti.so is installed for several levels, GLIBC_TUNABLES=glibc.cpu.hwcaps={} in the environment "
+      "of all processes lets them compute with {} at most",
+      lower == "x86-64-v3" ? "-AVX512F" : "-AVX2", lower);
+}
+
 std::string ranks_text(const std::vector<std::size_t>& ranks) {
   std::string all = ranks.size() == 1 ? "rank " : "ranks ";
   for (std::size_t i = 0; i < std::min(ranks.size(), kMostRanksOfText); ++i)
@@ -41,9 +53,10 @@ Admission::Admission(const Hello& own) : own_(own), members_(own.world_size) { m
 
 std::optional<std::string> Admission::difference(std::uint32_t key, const Hello& hello) const {
   std::optional<std::string> found;
-  const auto compare = [&](std::string_view field, const auto& theirs, const auto& ours) {
+  const auto compare = [&](std::string_view field, const auto& theirs, const auto& ours, std::string_view remedy = {}) {
     if (!found && theirs != ours)
-      found = fmt::format("{} says {} {}, {} says {}", named(hello), field, text(theirs), named(own_), text(ours));
+      found = fmt::format("{} says {} {}, {} says {}{}", named(hello), field, text(theirs), named(own_), text(ours),
+                          remedy);
   };
   compare("protocol version", hello.protocol, own_.protocol);
   compare("byte order", hello.byte_order, own_.byte_order);
@@ -51,7 +64,8 @@ std::optional<std::string> Admission::difference(std::uint32_t key, const Hello&
   compare("world size", hello.world_size, own_.world_size);
   if (!found && hello.rank != key) found = fmt::format("{} came with the key of rank {}", named(hello), key);
   compare("job", hello.job, own_.job);
-  compare("instruction level", hello.instructions, own_.instructions);
+  compare("instruction level", hello.instructions, own_.instructions,
+          level_remedy(hello.instructions, own_.instructions));
   compare("digest of options", hello.options, own_.options);
   return found;
 }

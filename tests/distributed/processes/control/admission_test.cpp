@@ -62,6 +62,11 @@ TEST_CASE("admission: each field that differs is named, with both values") {
   differs("says library version 0.2.0, rank 0", [](Hello& other) { other.library = "0.2.0"; });
   differs("says job x, rank 0", [](Hello& other) { other.job = "x"; });
   differs("says instruction level x86-64-v4, rank 0", [](Hello& other) { other.instructions = "x86-64-v4"; });
+  differs(
+      "GLIBC_TUNABLES=glibc.cpu.hwcaps=-AVX512F in the environment of all processes lets them compute with x86-64-v3",
+      [](Hello& other) { other.instructions = "x86-64-v4"; });
+  differs("glibc.cpu.hwcaps=-AVX2 in the environment of all processes lets them compute with x86-64-v2",
+          [](Hello& other) { other.instructions = "x86-64-v2"; });
   differs("says digest of options ff00000000000000, rank 0", [](Hello& other) { other.options[0] = std::byte{0xff}; });
   differs("rank 1 on b (pid 7) came with the key of rank 2", [](Hello& other) { other.rank = 1; });
 }
