@@ -20,7 +20,7 @@ for option in "$@"; do
 done
 
 groups="build test bench check mpi python"
-[ $full -eq 0 ] || groups="$groups tidy torch"
+[ $full -eq 0 ] || groups="$groups tidy torch package"
 ! { command -v nvcc || [ -x /usr/local/cuda/bin/nvcc ]; } >/dev/null || groups="$groups kernels"
 # shellcheck disable=SC2086  # one word each
 tools/setup.sh $groups || exit 1
@@ -103,7 +103,19 @@ reconfigured() {
 
 # From the same objects, for programs of others.
 build_shared() {
-  reconfigured "$release" -Ddefault_library=both && compile "$release"
+  reconfigured "$release" -Ddefault_library=both -Dcpu_levels=x86-64-v3 && compile "$release"
+}
+
+# From the sources that are committed; programs of others use what they hold.
+build_packages() {
+  local folder status=0
+  folder=$(mktemp -d)
+  mkdir "$folder/tutti" && git archive HEAD | tar -x -C "$folder/tutti" &&
+    (cd "$folder/tutti" && dpkg-buildpackage -b -us -uc) && mkdir "$folder/root" &&
+    for each in "$folder"/*.deb; do dpkg -x "$each" "$folder/root" || status=1; done &&
+    rm -rf "$folder/tutti" && tools/dev/consumers.sh "$folder/root" || status=1
+  rm -rf "$folder"
+  return $status
 }
 
 # In a folder without CUDA, as on most machines, that has an object for each source, and most of them already: the list of
@@ -253,6 +265,8 @@ if stage "build, TSan" build_sanitized build/tsan thread "" "${threaded_tests[@]
   stage "a library without trainers" use_without_trainers
 fi
 if [ $full -eq 1 ]; then
+  stage "programs of others that compile the library" tools/dev/consumers.sh "$release" subproject_compiled external
+  stage "packages" build_packages
   TUTTI_STRESS_STEPS=10000 stage "stress, 10,000 steps" "$release/tests/distributed_test" -tc='stress*'
   stage "campaign: processes that end" tests/campaigns/ended_processes.py
   stage "campaign: strangers" tests/campaigns/strangers.py

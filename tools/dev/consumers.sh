@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# tools/dev/consumers.sh BUILD [NAME...]: installs what lies in the build folder, and builds and runs programs of somebody else
-# against it, outside of this tree: tests/consumers; all, or those of these names. The last line counts them.
+# tools/dev/consumers.sh BUILD [NAME...]: installs what lies in the build folder, or takes what was unpacked there, and builds and runs programs of somebody else
+# against it, outside of this tree: tests/consumers; all, or those of these names. Those that compile the library themselves,
+# `external` and `subproject_compiled`, take minutes, and run by their names alone. The last line counts them.
 set -uo pipefail
 
 build=$(readlink -f "$1")
@@ -28,13 +29,15 @@ consumer() {
   fi
 }
 
-meson install -C "$build" --no-rebuild --destdir "$work/root" >"$work/install.log" 2>&1 || {
+if [ ! -d "$build/meson-info" ]; then
+  cp -a "$build" "$work/root"
+elif ! meson install -C "$build" --no-rebuild --destdir "$work/root" >"$work/install.log" 2>&1; then
   tail -n 20 "$work/install.log"
   echo "0 passed, 1 failed, 0 skipped"
   exit 1
-}
+fi
 # It was configured for another prefix: the files have been moved, as a package's would be.
-library=$(dirname "$(find "$work/root" -name 'libtutti.so.*' | head -n 1)")
+library=$(dirname "$(find "$work/root" -name 'libtutti.so.*' -not -path '*/glibc-hwcaps/*' | head -n 1)")
 export PKG_CONFIG_PATH=$library/pkgconfig LD_LIBRARY_PATH=$library${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 export CMAKE_PREFIX_PATH=${library%/lib*}
 
@@ -95,6 +98,15 @@ as_subproject() {
   [ -s targets ] && ! grep -E '(^|/)(tests|benches|examples|command)/' targets
 }
 
+as_compiled_subproject() {
+  as_subproject && ninja -C build && ./build/consumer
+}
+
+# Made by the program's own build, which is CMake's.
+as_external_project() {
+  cmake -S "$sources/external" -B build && cmake --build build && ./build/consumer
+}
+
 # Names of this library's, and none of those that it is made with.
 exports_its_own_alone() {
   nm -D --defined-only "$library"/libtutti.so | awk '{ print $3 }' >symbols
@@ -145,6 +157,36 @@ in_two_processes() {
     grep -q 'there is no libtutti_processes.so in /nowhere' output
 }
 
+# Levels of processors, best first, that the library was installed for and this machine has.
+levels_here() {
+  local level
+  for level in $(/lib64/ld-linux-x86-64.so.2 --help | sed -n 's/^ *\(x86-64-v[0-9]\) (supported.*/\1/p'); do
+    [ ! -d "$library/glibc-hwcaps/$level" ] || echo "$level"
+  done
+}
+
+# The loader takes the best; processes of two levels say so, and what to do, and that helps.
+on_the_best_level() {
+  local best port=$((20000 + RANDOM % 10000)) lower=GLIBC_TUNABLES=glibc.cpu.hwcaps=-AVX512F,-AVX2
+  best=$(levels_here | head -n 1)
+  # shellcheck disable=SC2046  # one word each
+  g++ -std=c++20 "$sources/program.cpp" -o program $(pkg-config --cflags --libs tutti) &&
+    g++ -std=c++20 "$sources/processes.cpp" -o processes $(pkg-config --cflags --libs tutti) || return
+  ldd program | grep -F "glibc-hwcaps/$best/libtutti.so" && ./program || return
+  env "$lower" ldd program | grep -F "$library/libtutti.so" && env "$lower" ./program || return
+  # Where the one for all was made for this machine, that may be of the same level.
+  [ -d "$library/glibc-hwcaps/x86-64-v4" ] || grep -q -w avx512vl /proc/cpuinfo || return 0
+  local -x TUTTI_WORLD_SIZE=2 TUTTI_RENDEZVOUS=127.0.0.1:$port
+  TUTTI_RANK=0 ./processes >0 2>&1 &
+  env "$lower" TUTTI_RANK=1 ./processes >1 2>&1
+  wait
+  cat 0 1
+  grep -F 'instruction level' 0 && grep -F 'GLIBC_TUNABLES=glibc.cpu.hwcaps=-AVX' 1 || return
+  for rank in 0 1; do env "$lower" TUTTI_RANK=$rank ./processes >"$rank" 2>&1 & done
+  wait
+  [ "$(cat 1)" = "rank 1 of 2 over shared memory: sum 3" ]
+}
+
 consumer pkg_config with_pkg_config g++
 consumer pkg_config_clang_23 with_pkg_config clang++-16 -std=c++2b
 [ ! -e "$library/libtutti.a" ] || consumer static statically
@@ -158,5 +200,15 @@ consumer subproject as_subproject
 consumer headers includes_its_own_alone
 consumer symbols exports_its_own_alone
 consumer without_cuda starts_without_cuda
+if [ "$wanted" != "  " ]; then
+  consumer subproject_compiled as_compiled_subproject
+  consumer external as_external_project
+fi
+if [ -n "$(levels_here)" ]; then
+  consumer levels on_the_best_level
+elif [ -d "$library/glibc-hwcaps" ] && [ "$wanted" = "  " ]; then
+  echo "levels: skipped, this processor has none of $(ls "$library/glibc-hwcaps")"
+  skipped=$((skipped + 1))
+fi
 echo "$passed passed, $failed failed, $skipped skipped"
 [ "$failed" -eq 0 ]
