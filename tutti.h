@@ -16,6 +16,7 @@
 #include <tutti/autodiff/scope.h>
 #include <tutti/backend/cpu_threads.h>
 #include <tutti/backend/error.h>
+#include <tutti/backend/log.h>
 #include <tutti/backend/random.h>
 
 // Layers and losses.

@@ -102,7 +102,7 @@ struct SyncOptions {
   /// A wait this long fails the group, with what is missing; one for a step of another process a quarter later, since
   /// who is waited for may know more.
   std::chrono::milliseconds fail_after{300'000};
-  /// Default: one line on standard error. Called by the group's own thread; an exception it throws is
+  /// Default: the log sink (backend/log.h). Called by the group's own thread; an exception it throws is
   /// ignored. It and `dump` may call the group's fail, busy, close, report and recent_events;
   /// what else they call, and would wait in, is a SyncError.
   std::function<void(const std::string&)> warn = {};

@@ -122,7 +122,7 @@ class Trainer {
   /// `load_state` in two parts: all that can fail, and a function that does the rest, to be called once.
   std::function<void()> prepare_load(const std::string&);
 
-  /// Takes lines about errors; by default they go to standard error.
+  /// Takes lines about errors; by default they go to the log sink (backend/log.h).
   void set_log(std::function<void(std::string_view)> log) { log_ = std::move(log); }
 
  protected:

@@ -2,12 +2,12 @@
 #include <tutti/distributed/server/checked_options.h>
 
 #include <tutti/backend/calls/operand_checks.h>
+#include <tutti/backend/log.h>
 #include <tutti/backend/process/deadline.h>
 #include <tutti/backend/raise.h>
 #include <tutti/distributed/gradient_compression.h>
 #include <tutti/distributed/report/sync_events.h>
 
-#include <cstdio>
 #include <cstdlib>
 
 namespace tutti {
@@ -47,7 +47,7 @@ SyncOptions checked_options(SyncOptions options) {
         "[sync] sharding needs Overlap::immediate: gathered parameters would meet the next step's backward");
   if (options.sharding == Sharding::gradients && (options.compression || options.wire != GradientWire::native))
     raise<SyncError>("[sync] Sharding::gradients scatters gradients as they are: without compression, wire native");
-  if (!options.warn) options.warn = [](const std::string& text) { std::fprintf(stderr, "%s\n", text.c_str()); };
+  if (!options.warn) options.warn = [](const std::string& text) { log_message(LogLevel::warning, text); };
   if (const char* path = std::getenv("TUTTI_SYNC_DUMP"); !options.dump && path != nullptr && *path != '\0')
     options.dump = [path = std::string(path)](const std::string& text) {
       if (!append_to_file(path, text)) raise<SyncError>("[sync] cannot write the last events to {}", path);

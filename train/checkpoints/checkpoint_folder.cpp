@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/train/checkpoints/checkpoint_folder.h>
 
+#include <tutti/backend/log.h>
 #include <tutti/backend/process/start_thread.h>
 #include <tutti/backend/raise.h>
 
@@ -9,7 +10,6 @@
 #include <algorithm>
 #include <charconv>
 #include <chrono>
-#include <cstdio>
 #include <filesystem>
 #include <string_view>
 #include <utility>
@@ -73,7 +73,7 @@ void CheckpointFolder::report(const std::string& message) const noexcept try {
   if (options_.report)
     options_.report(message);
   else
-    std::fprintf(stderr, "%s\n", message.c_str());
+    log_message(LogLevel::error, message);
 } catch (...) {  // it is told, it does not decide
 }
 

@@ -38,8 +38,8 @@ struct CheckpointFolderOptions {
   CheckpointFilter load_filter = {};
   /// Behaviour of `load_newest` with a damaged checkpoint.
   enum class Damaged : std::uint8_t { load_older, fail } damaged = Damaged::load_older;
-  /// Hears of damaged checkpoints that are passed over, and of errors that nobody is there to catch. By default a line
-  /// on standard error. Called by any thread.
+  /// Hears of damaged checkpoints that are passed over, and of errors that nobody is there to catch. By default the
+  /// log sink (backend/log.h). Called by any thread.
   std::function<void(const std::string&)> report = {};
 };
 

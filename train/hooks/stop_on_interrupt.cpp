@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/train/hooks/stop_on_interrupt.h>
 
+#include <tutti/backend/log.h>
 #include <tutti/train/trainer.h>
 
 #include <unistd.h>
@@ -21,12 +22,19 @@
 namespace tutti {
 namespace {
 
-/// A signal that asks for an end, and the reason of the stop that it brings.
+/// A signal that asks for an end, the reason of the stop that it brings, and what it is confirmed with: a line, with an
+/// empty one before it on a terminal.
 struct Asking {
   int signal;
   std::string_view reason;
+  std::string_view confirmed;
 };
-constexpr std::array kAsking{Asking{SIGINT, "interrupted by Ctrl-C"}, Asking{SIGTERM, "asked to end by SIGTERM"}};
+constexpr std::array kAsking{Asking{SIGINT, "interrupted by Ctrl-C",
+                                    "\ninterrupted: training ends after this step; Ctrl-C once more ends it at once\n"},
+                             Asking{SIGTERM, "asked to end by SIGTERM",
+                                    "\nasked to end: training ends after this step; Ctrl-C ends it at once\n"}};
+
+std::string_view without_line_ends(std::string_view text) { return text.substr(1, text.size() - 2); }
 
 bool is_reason(std::string_view text) {
   return std::ranges::any_of(kAsking, [&](const Asking& each) { return each.reason == text; });
@@ -63,10 +71,11 @@ extern "C" void tutti_note_interrupt(int signal) {
     for (std::size_t i = 0; i < kAsking.size(); ++i)
       if (!is_ignored(before[i]) && (signal != SIGTERM || kAsking[i].signal != SIGTERM))
         set_action(kAsking[i].signal, SIG_DFL);
-    const std::string_view text =
-        signal == SIGTERM ? "\nasked to end: training ends after this step; Ctrl-C ends it at once\n"
-                          : "\ninterrupted: training ends after this step; Ctrl-C once more ends it at once\n";
-    [[maybe_unused]] const auto written = write(STDERR_FILENO, text.data(), text.size());
+    const std::string_view text = kAsking[signal == SIGTERM ? 1 : 0].confirmed;
+    // A sink is no function for a signal handler: `look` calls it.
+    if (!has_log_sink()) {
+      [[maybe_unused]] const auto written = write(STDERR_FILENO, text.data(), text.size());
+    }
   }
   handling.fetch_sub(1);
   errno = kept;
@@ -100,6 +109,7 @@ void StopOnInterrupt::look() {
   for (const Asking& each : kAsking)
     if (each.signal == signal) {
       asked_ = true;
+      if (has_log_sink()) log_message(LogLevel::info, without_line_ends(each.confirmed));
       trainer().stop(std::string(each.reason));
     }
 }

@@ -2,13 +2,13 @@
 #include <tutti/train/trainer.h>
 
 #include <tutti/autodiff/tensor.h>
+#include <tutti/backend/log.h>
 #include <tutti/backend/process/error_text.h>
 #include <tutti/backend/raise.h>
 #include <tutti/nn/module_tree.h>
 #include <tutti/train/reporting/metrics.h>
 
 #include <chrono>
-#include <cstdio>
 #include <typeinfo>
 #include <utility>
 
@@ -84,7 +84,7 @@ void Trainer::log(std::string_view line) const noexcept {
     if (log_)
       log_(line);
     else
-      fmt::print(stderr, "{}\n", line);
+      log_message(LogLevel::error, line);
   } catch (...) {
   }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/train/reporting/progress.h>
 
+#include <tutti/backend/log.h>
 #include <tutti/backend/process/deadline.h>
 #include <tutti/train/reporting/duration_text.h>
 
@@ -60,7 +61,8 @@ Progress::Progress(std::int64_t total_steps, ProgressOptions options)
   options_.terminal_interval = bounded_wait("progress, terminal_interval", options_.terminal_interval);
   options_.line_interval = bounded_wait("progress, line_interval", options_.line_interval);
   options_.widest_interval = bounded_wait("progress, widest_interval", options_.widest_interval);
-  terminal_ = options_.terminal.value_or(draws_over(options_.output));
+  if (options_.output == nullptr && !has_log_sink()) options_.output = stderr;
+  terminal_ = options_.output != nullptr && options_.terminal.value_or(draws_over(options_.output));
 }
 
 Progress::~Progress() { end_line(); }
@@ -86,6 +88,7 @@ void Progress::finish() {
 }
 
 void Progress::print(std::string_view line) {
+  if (options_.output == nullptr) return log_message(LogLevel::info, line);
   std::string text(line);
   if (line_open_) text.insert(0, kClearLine);
   text += '\n';
@@ -150,11 +153,13 @@ std::string Progress::bar() const {
 }
 
 void Progress::show() {
-  const std::string what =
-      terminal_ ? kClearLine + bar() : (options_.label.empty() ? "" : options_.label + "  ") + text(false) + '\n';
-  std::fputs(what.c_str(), options_.output);
-  std::fflush(options_.output);
-  line_open_ = terminal_;
+  if (terminal_) {
+    std::fputs((kClearLine + bar()).c_str(), options_.output);
+    std::fflush(options_.output);
+    line_open_ = true;
+  } else {
+    print((options_.label.empty() ? "" : options_.label + "  ") + text(false));
+  }
   shown_ = options_.now();
   pending_ = false;
 }

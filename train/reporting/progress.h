@@ -14,8 +14,9 @@ namespace tutti {
 struct ProgressOptions {
   using Clock = std::chrono::steady_clock;
 
-  std::string label = {};                       ///< e.g. "epoch 3/10"
-  std::FILE* output = stderr;                   ///< not owned
+  std::string label = {};  ///< e.g. "epoch 3/10"
+  /// File, not owned. Default: the log sink (backend/log.h) that there is when Progress is made, else standard error.
+  std::FILE* output = nullptr;
   std::string unit = "examples";                ///< name of what is counted a second
   std::optional<bool> terminal = std::nullopt;  ///< draw over; default: see Progress
   std::int64_t first_step = 0;                  ///< steps of a resumed run done before, which took no time here
@@ -41,7 +42,8 @@ struct ProgressStatus {
 /// elsewhere (a pipe, a file, a terminal that is "dumb" by TERM, anything under continuous integration, which sets CI
 /// and keeps all that is written) plain lines without control characters, and the last. These come at `line_interval`,
 /// later when the run took a twentieth longer, so that a log of days stays short. No colours, so there is nothing for
-/// NO_COLOR to switch off. Never throws for a failed output. Used by one thread at a time.
+/// NO_COLOR to switch off. A log sink gets these lines, too, without their ends. Never throws for a failed output. Used
+/// by one thread at a time.
 class Progress {
  public:
   explicit Progress(std::int64_t total_steps, ProgressOptions = {});  ///< 0: not known

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/train/reporting/console_writer.h>
 
+#include <tutti/backend/log.h>
 #include <tutti/train/reporting/duration_text.h>
 #include <tutti/train/reporting/progress.h>
 
@@ -51,8 +52,10 @@ void ConsoleWriter::write(const EventStorage& storage) {
   line += values;
   if (const auto left = seconds_left(storage)) line += "  ETA " + duration_text(*left);
   if (options_.progress != nullptr) return options_.progress->print(line);
-  std::fputs((line + "\n").c_str(), options_.output);
-  std::fflush(options_.output);
+  if (options_.output == nullptr && has_log_sink()) return log_message(LogLevel::info, line);
+  std::FILE* const output = options_.output == nullptr ? stdout : options_.output;
+  std::fputs((line + "\n").c_str(), output);
+  std::fflush(output);
 }
 
 std::optional<double> ConsoleWriter::seconds_left(const EventStorage& storage) const {

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/distributed/engines/network/mpi/mpi_watch.h>
 
+#include <tutti/backend/log.h>
 #include <tutti/backend/raise.h>
 #include <tutti/distributed/engines/network/mpi/mpi_line.h>
 
 #include <algorithm>
-#include <cstdio>
+#include <exception>
 #include <string>
 #include <thread>
 #include <utility>
@@ -61,8 +62,11 @@ bool MpiWatch::wait(std::span<Watched> lines, std::chrono::milliseconds most) {
 }
 
 void MpiWatch::give_up(std::string_view reason) noexcept {
-  std::fprintf(stderr, "[network] a process does not take what was sent to it, and MPI ends the job: %.*s\n",
-               static_cast<int>(reason.size()), reason.data());
+  try {
+    log_message(LogLevel::error,
+                "[network] a process does not take what was sent to it, and MPI ends the job: " + std::string(reason));
+  } catch (const std::exception&) {  // no memory for the text
+  }
   channel_->abort();
 }
 
