@@ -122,10 +122,8 @@ exports_its_own_alone() {
 
 # Public headers include none of the libraries that this one is made with, but for the one that is fmt's.
 includes_its_own_alone() {
-  {
-    echo '#define TUTTI_KERNEL(...)'
-    sed '\|^backend/raise.h$|d; s|.*|#include <tutti/&>|' "$sources/../documents/include_paths.txt"
-  } >all.cpp
+  grep -v '^backend/raise.h$' "$sources/../documents/include_paths.txt" >paths.txt
+  "$sources/../../tools/include_paths.py" --source paths.txt all.cpp || return
   # shellcheck disable=SC2046  # one word each
   g++ -std=c++20 -M all.cpp $(pkg-config --cflags tutti) >included || return
   grep -q 'tutti/nn' included && ! grep -E '/(fmt|Eigen|CLI|nlohmann|oneapi|sodium)/|/(zmq|mpi|zlib|cuda_runtime).h' included
