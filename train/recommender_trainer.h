@@ -26,7 +26,9 @@ struct RecommenderOptions {
   LearnerOptions learner = {};
   std::optional<Schedule> dense_schedule = std::nullopt;  ///< schedule of the dense optimizer's learning rate
   std::vector<LoadHook> load_hooks = {};                  ///< hooks around each source of the model bank
-  std::FILE* log = stdout;                                ///< gets a line every log_steps; null: none. Not owned
+  /// Gets a line every log_steps; null: none. Not owned. Default: the log sink (backend/log.h), without one standard
+  /// output.
+  std::optional<std::FILE*> log = std::nullopt;
 };
 
 // --- what the arguments mean; for trainers of one's own too
@@ -38,8 +40,9 @@ LearnerOptions learner_options(const TrainingArguments&, LearnerOptions options)
 CheckpointFolderOptions checkpoint_folder_options(const TrainingArguments&, Module& model, bool windowed);
 CheckpointLoadArguments load_arguments(const TrainingArguments&, bool windowed);  ///< says when to load model banks
 std::vector<ModelBankSource> dynamic_sources(const SaverOptions&);
-/// metrics.jsonl in the folder, which is made, and lines to `log` unless it is null.
-std::vector<std::unique_ptr<EventWriter>> log_writers(const std::string& folder, std::FILE* log);
+/// metrics.jsonl in the folder, which is made, and lines to `log` unless it is null, as RecommenderOptions::log
+/// says.
+std::vector<std::unique_ptr<EventWriter>> log_writers(const std::string& folder, std::optional<std::FILE*> log);
 
 /// Trains a model with hash tables as TrainingArguments say: a DataParallelLearner with the hooks that they ask for.
 ///
