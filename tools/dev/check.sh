@@ -238,6 +238,8 @@ stage "C++ in documents" tools/doc_examples.py --check
 stage "C++ in documents, self-test" tools/doc_examples_self_test.py
 stage "include paths" tools/include_paths.py --check
 stage "include paths, self-test" tools/include_paths.py --self-test
+stage "what hosts may rely on" tools/host_rules.py --check
+stage "what hosts may rely on, self-test" tools/host_rules.py --self-test
 stage "format" check_format
 if stage "build, GCC" build_release; then
   stage "CUDA was built" cuda_was_built && stage "loads and registers of CUDA kernels" check_kernels
