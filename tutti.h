@@ -112,6 +112,7 @@
 #include <tutti/train/hooks/progress_bar.h>
 #include <tutti/train/hooks/run_statistics_hook.h>
 #include <tutti/train/hooks/stop_on_interrupt.h>
+#include <tutti/train/hooks/stop_on_request.h>
 #include <tutti/train/learner.h>
 #include <tutti/train/reporting/auc.h>
 #include <tutti/train/reporting/classification_metrics.h>
