@@ -48,7 +48,8 @@ def faults(text):
 def main():
     root = pathlib.Path(__file__).resolve().parent.parent
     count = 0
-    for path in sorted(header for layer in layer_rules.LAYERS for header in (root / layer).rglob("*.h")):
+    headers = [header for layer in layer_rules.LAYERS for header in (root / layer).rglob("*.h")]
+    for path in sorted([*headers, root / layer_rules.C_HEADER]):
         for number, comment in faults(path.read_text()):
             print(f"{path.relative_to(root)}:{number}: {comment[:80]}")
             count += 1

@@ -21,7 +21,7 @@ def source_files(root):
     """Paths relative to root, of everything that people write."""
     tops = [*rules.LAYERS, *rules.OUTER_FOLDERS, ".ci"]
     found = [path for top in tops for path in (root / top).rglob("*") if path.is_file()]
-    found += [root / name for name in ("dev", "meson.build", "meson_options.txt", rules.UMBRELLA) if (root / name).is_file()]
+    found += [root / name for name in ("dev", "meson.build", "meson_options.txt", *rules.TOP_HEADERS) if (root / name).is_file()]
     return sorted(path.relative_to(root) for path in found if "__pycache__" not in path.parts)
 
 

@@ -30,10 +30,14 @@ LAYERS = {
     "optim": {"backend", "autodiff"},
     "distributed": {"backend", "autodiff", "nn", "optim"},
     "train": {"backend", "autodiff", "nn", "exchange", "optim", "distributed"},
+    "c_api": {"backend", "autodiff", "nn", "exchange", "optim", "distributed", "train", "c_api.h"},
     "command": set(),
 }
 # Includes what programs use, and is included by no source of the library.
 UMBRELLA = "tutti.h"
+# The header in C, which includes nothing of ours: it lies beside the umbrella, and its sources in the layer of its name.
+C_HEADER = "c_api.h"
+TOP_HEADERS = (UMBRELLA, C_HEADER)
 OUTER_FOLDERS = ("examples", "tests", "benches", "tools")
 # Programs of somebody else, compiled against what is installed.
 OTHERS_SOURCES = ("tests/consumers",)
@@ -79,6 +83,8 @@ PRIVATE_FOLDERS = {
     "backend/cpu": ("backend/devices", "backend/linear_algebra"),
     "backend/cuda": ("backend/devices", "distributed/engines"),
     "backend/processor": ("distributed/processes",),
+    "c_api/calls": ("c_api",),
+    "c_api/models": ("c_api",),
     "command": (),
     "distributed/engines/nccl": ("distributed/engines",),
     "distributed/engines/peer": ("distributed/engines",),
@@ -151,6 +157,8 @@ def project_include_fault(path, header, includes_of):
     if str(header) in FORMATTING_HEADERS and is_fmt_free(path):
         return f"<tutti/{header}> would ask every program for the headers of fmt"
     layer = path.parts[0]
+    if str(path) == C_HEADER:
+        return f"<tutti/{header}> is C++, which programs in C cannot include"
     if layer not in LAYERS:
         return None
     if header.parts[0] not in LAYERS[layer] | {layer}:
@@ -177,7 +185,7 @@ def is_fmt_free(path):
     """Whether programs, which need not have fmt, include it."""
     if path.suffix != ".h" or str(path) in FORMATTING_HEADERS or lies_in(path, [*PRIVATE_FOLDERS, *PRECOMPILED_HEADERS]):
         return False
-    return str(path) == UMBRELLA or path.parts[0] in LAYERS
+    return str(path) in TOP_HEADERS or path.parts[0] in LAYERS
 
 
 def asks_for_a_library(header):
@@ -198,7 +206,7 @@ def may_hold(folder, count):
 
 def must_be_listed(path):
     """Sources everywhere; headers where they are installed."""
-    if str(path) == UMBRELLA:
+    if str(path) in TOP_HEADERS:
         return True
     if path.parts[0] in LAYERS:
         is_private = lies_in(path, PRIVATE_FOLDERS)
