@@ -9,6 +9,8 @@ build=$(readlink -f "$1")
 shift
 wanted=" $* "
 sources=$PWD/tests/consumers
+examples=$PWD/examples/c_api
+python=$PWD/build/python/bin/python3
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 passed=0 failed=0 skipped=0
@@ -107,11 +109,44 @@ as_external_project() {
   cmake -S "$sources/external" -B build && cmake --build build && ./build/consumer
 }
 
-# Names of this library's, and none of those that it is made with.
+# By the C API alone, which programs find without a word of C++; also what docs/c-api.md shows.
+in_c() {
+  local source
+  sed -n '/^```c$/,/^```$/p' "$sources/../../docs/c-api.md" | sed '/^```/d' >document.c
+  [ -s document.c ] || return
+  for source in document.c "$examples/train_mlp.c"; do
+    # shellcheck disable=SC2046  # one word each
+    gcc -std=c11 -Wall -Wextra -Wpedantic -Werror "$source" -o program $(pkg-config --cflags --libs tutti-c) &&
+      ./program model.safetensors && [ -s model.safetensors ] && rm model.safetensors || return
+  done
+  # shellcheck disable=SC2046  # one word each
+  echo '#include <tutti/c_api.h>' | g++ -std=c++98 -Wall -Wextra -Werror -fsyntax-only $(pkg-config --cflags tutti-c) -x c++ -
+}
+
+in_two_processes_in_c() {
+  local rank port=$((20000 + RANDOM % 10000))
+  # shellcheck disable=SC2046  # one word each
+  gcc -std=c11 -Wall -Wextra -Wpedantic -Werror "$sources/c_processes.c" -o processes $(pkg-config --cflags --libs tutti-c) || return
+  for rank in 0 1; do
+    TUTTI_RANK=$rank TUTTI_WORLD_SIZE=2 TUTTI_RENDEZVOUS=127.0.0.1:$port ./processes >"$rank" 2>&1 &
+  done
+  wait -n && wait -n
+  cat 0 1
+  [ "$(head -n 1 0)" = "device 0 of 2" ] && [ "$(head -n 1 1)" = "device 1 of 2" ] && diff <(tail -n +2 0) <(tail -n +2 1)
+}
+
+in_python() {
+  "$python" "$examples/train_numpy.py" "$library/libtutti.so"
+}
+
+# Names of this library's, the functions of its C API, and none of those that it is made with.
 exports_its_own_alone() {
   nm -D --defined-only "$library"/libtutti.so | awk '{ print $3 }' >symbols
   [ -s symbols ] || return
-  ! grep -v -E '^_Z(TI|TS|TV|TT|GV|TH|TW|Thn?[0-9]+_|Tv[0-9n_]+_)?Z?N[KOR]*5tutti' symbols || return
+  grep -v '^_Z' symbols | sort >functions
+  grep -o -E 'tutti_[a-z_]+\(' "${library%/lib*}/include/tutti/c_api.h" | tr -d '(' | sort -u >declared
+  [ -s declared ] && diff declared functions || return
+  ! grep '^_Z' symbols | grep -v -E '^_Z(TI|TS|TV|TT|GV|TH|TW|Thn?[0-9]+_|Tv[0-9n_]+_)?Z?N[KOR]*5tutti' || return
   ! c++filt <symbols | grep -E 'Eigen::|dnnl|nlohmann' || return
   [ -e "$library/libtutti.a" ] || return 0
   # What the static library gives to programs, and the shared one has and hides.
@@ -192,6 +227,14 @@ consumer cmake with_cmake
 [ ! -e "$library/libtutti.a" ] || consumer cmake_static with_cmake_statically
 consumer cmake_in_vain with_cmake_in_vain
 consumer meson with_meson
+consumer c in_c
+consumer c_processes in_two_processes_in_c
+if "$python" -c 'import numpy' 2>/dev/null; then
+  consumer python in_python
+else
+  echo "python: skipped, there is no build/python (tools/setup.sh python)"
+  skipped=$((skipped + 1))
+fi
 consumer plugins as_plugins
 consumer processes in_two_processes
 consumer subproject as_subproject
