@@ -5,6 +5,8 @@
 // with the headers that they use. Besides there are exchange/eigen.h, for programs that use Eigen, and what extends the
 // library: backend/registry.h (kinds of devices), autodiff/node.h (operations), distributed/communicator.h.
 
+#include <tutti/version.h>
+
 // Tensors, operations, gradients.
 #include <tutti/autodiff/anomaly.h>
 #include <tutti/autodiff/autocast.h>

@@ -33,11 +33,15 @@ LAYERS = {
     "c_api": {"backend", "autodiff", "nn", "exchange", "optim", "distributed", "train", "c_api.h"},
     "command": set(),
 }
+# Programs of subcommands that are linked with the library; the command itself is not.
+LINKED_PROGRAMS = {"command/info": {"backend", "distributed", "exchange"}}
+# Macros and a function, which any folder may include; it includes nothing of the library.
+VERSION = "version.h"
 # Includes what programs use, and is included by no source of the library.
 UMBRELLA = "tutti.h"
 # The header in C, which includes nothing of ours: it lies beside the umbrella, and its sources in the layer of its name.
 C_HEADER = "c_api.h"
-TOP_HEADERS = (UMBRELLA, C_HEADER)
+TOP_HEADERS = (UMBRELLA, C_HEADER, VERSION)
 OUTER_FOLDERS = ("examples", "tests", "benches", "tools")
 # Programs of somebody else, compiled against what is installed.
 OTHERS_SOURCES = ("tests/consumers",)
@@ -75,6 +79,9 @@ WITHIN = {
     "distributed/member": {"distributed/processes", "distributed/replica", "distributed/server", "distributed/report", "distributed/messages",
                            "distributed/engines"} | CORE | MODELS,
     "distributed/processes": {"distributed/ledger", "distributed/collectives", "distributed/layout", OBSERVER},
+    "command/dispatch": set(),
+    "command/launch": set(),
+    "command/info": LINKED_PROGRAMS["command/info"],
     "distributed/sharded": {"distributed/member", "distributed/messages"} | CORE | MODELS,
 }
 
@@ -82,7 +89,7 @@ WITHIN = {
 PRIVATE_FOLDERS = {
     "backend/cpu": ("backend/devices", "backend/linear_algebra"),
     "backend/cuda": ("backend/devices", "distributed/engines"),
-    "backend/processor": ("distributed/processes",),
+    "backend/processor": ("distributed/processes", "library"),
     "c_api/calls": ("c_api",),
     "c_api/models": ("c_api",),
     "command": (),
@@ -101,7 +108,7 @@ THIRD_PARTY = (
     (("dnnl*", "oneapi/*", "omp.h"), ("backend/cpu/*",)),
     (("cuda*", "cublas*", "cudnn*", "cusolver*", "curand*", "cub/*"), ("backend/cuda/*", "distributed/engines/nccl/*")),
     (("nccl*",), ("distributed/engines/nccl/*",)),
-    (("nlohmann/*",), ("exchange/*", "train/*", "examples/*")),
+    (("nlohmann/*",), ("exchange/*", "train/*", "examples/*", "command/info/*")),
     (("zmq.h",), ("distributed/processes/*",)),
     (("mpi.h",), ("distributed/engines/network/mpi/*",)),
     (("sodium.h",), ("distributed/processes/*", "distributed/engines/network/*")),
@@ -110,7 +117,7 @@ THIRD_PARTY = (
     (("doctest/*",), ()),
     (("benchmark/*",), ()),
     (("fmt/*",), ("*",)),
-    (("sys/*", "netinet/*", "arpa/*", "linux/*"), ("*",)),
+    (("sys/*", "netinet/*", "arpa/*", "linux/*", "gnu/*"), ("*",)),
 )
 
 
@@ -159,9 +166,12 @@ def project_include_fault(path, header, includes_of):
     layer = path.parts[0]
     if str(path) == C_HEADER:
         return f"<tutti/{header}> is C++, which programs in C cannot include"
-    if layer not in LAYERS:
+    if str(path) == VERSION:
+        return f"{VERSION} is for all, and may not include <tutti/{header}>"
+    if layer not in LAYERS or str(header) == VERSION:
         return None
-    if header.parts[0] not in LAYERS[layer] | {layer}:
+    program = LINKED_PROGRAMS.get("/".join(path.parts[:2]), set())
+    if header.parts[0] not in LAYERS[layer] | program | {layer}:
         return f"{path.parent}/ may not include <tutti/{header}>"
     return within_fault(path, header, includes_of, frozenset())
 

@@ -3,9 +3,11 @@
 // TUTTI_CUDA_LINKED, with the program; TUTTI_CUDA_PLUGIN, libtutti_cuda.so, loaded here; neither: not at all.
 #include <tutti/backend/devices/cuda_devices.h>
 
+#include <tutti/backend/devices/device_facts.h>
 #include <tutti/backend/raise.h>
 #if defined(TUTTI_CUDA_LINKED)
 #include <tutti/backend/cuda/cuda_backend.h>
+#include <tutti/backend/cuda/facts/describe_cuda.h>
 #elif defined(TUTTI_CUDA_PLUGIN)
 #include <tutti/backend/devices/cuda_plugin.h>
 #endif
@@ -15,6 +17,8 @@ namespace tutti {
 #if defined(TUTTI_CUDA_LINKED)
 
 std::unique_ptr<Backend> make_cuda_backend() { return std::make_unique<CudaBackend>(); }
+
+CudaFacts cuda_facts() { return cuda_runtime::describe_cuda(); }
 
 #elif defined(TUTTI_CUDA_PLUGIN)
 
@@ -30,11 +34,23 @@ void* cuda_plugin_function(const char* name) {
   return function;
 }
 
+CudaFacts cuda_facts() try {
+  return *std::unique_ptr<CudaFacts>(reinterpret_cast<CudaFacts* (*)()>(cuda_plugin_function(kCudaFactsEntry))());
+} catch (const DeviceError& error) {
+  return {.trouble = error.what(), .gpus = {}, .libraries = {}};
+}
+
 #else
 
-std::unique_ptr<Backend> make_cuda_backend() {
-  raise<DeviceError>("[device] cuda: this build has no CUDA backend (Meson option cuda)");
-}
+namespace {
+
+constexpr const char* kNoCuda = "cuda: this build has no CUDA backend (Meson option cuda)";
+
+}  // namespace
+
+std::unique_ptr<Backend> make_cuda_backend() { raise<DeviceError>("[device] {}", kNoCuda); }
+
+CudaFacts cuda_facts() { return {.trouble = kNoCuda, .gpus = {}, .libraries = {}}; }
 
 #endif
 

@@ -8,6 +8,7 @@
 #ifdef TUTTI_HAVE_NCCL
 #include <tutti/distributed/engines/nccl/nccl_communicator.h>
 #include <tutti/distributed/engines/nccl/nccl_group.h>
+#include <tutti/distributed/engines/nccl/nccl_version.h>
 #endif
 
 #include <cstring>
@@ -24,6 +25,7 @@ class CudaEngines final : public GpuEngines {
   GpuMeeting make_meeting(Device) const override;
   std::unique_ptr<Communicator> connect_processes(std::vector<Device>, const GpuPlace&,
                                                   std::shared_ptr<LaunchOrder>) const override;
+  ThirdParty nccl() const override;
 };
 
 // NCCL's is the faster one between GPUs, and takes one device of each.
@@ -70,6 +72,13 @@ std::unique_ptr<Communicator> CudaEngines::connect_processes(std::vector<Device>
   return engine;
 }
 
+ThirdParty CudaEngines::nccl() const try {
+  const NcclVersion version(cuda());
+  return {"NCCL", version.text(), version.lacks()};
+} catch (const Error& error) {
+  return {"NCCL", "", error.what()};
+}
+
 #else
 
 [[noreturn]] void refuse(Device device) {
@@ -83,6 +92,8 @@ std::unique_ptr<Communicator> CudaEngines::connect_processes(std::vector<Device>
                                                              std::shared_ptr<LaunchOrder>) const {
   refuse(devices.front());
 }
+
+ThirdParty CudaEngines::nccl() const { return {"NCCL", "", "this build has none (Meson option nccl)"}; }
 
 #endif
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <tutti/backend/devices/device_facts.h>
 #include <tutti/distributed/collectives/launch_order.h>
 #include <tutti/distributed/communicator.h>
 
@@ -40,6 +41,8 @@ class GpuEngines {
   /// throws.
   virtual std::unique_ptr<Communicator> connect_processes(std::vector<Device>, const GpuPlace&,
                                                           std::shared_ptr<LaunchOrder>) const = 0;
+  /// NCCL, which is loaded then if it can be.
+  virtual ThirdParty nccl() const = 0;
 
  protected:
   ~GpuEngines() = default;

@@ -5,6 +5,7 @@
 #include <tutti/distributed/process_group/process_connections.h>
 
 #include <tutti/backend/raise.h>
+#include <tutti/distributed/process_group/process_facts.h>
 #if defined(TUTTI_PROCESSES_LINKED)
 #include <tutti/distributed/process_group/job_processes.h>
 #elif defined(TUTTI_PROCESSES_PLUGIN)
@@ -20,15 +21,31 @@ std::unique_ptr<ProcessConnections> connect_processes(const LaunchPlace& place, 
   return std::make_unique<JobProcesses>(place, options);
 }
 
+ProcessFacts process_facts() { return describe_processes(); }
+
 #elif defined(TUTTI_PROCESSES_PLUGIN)
 
-std::unique_ptr<ProcessConnections> connect_processes(const LaunchPlace& place, const ProcessOptions& options) {
+namespace {
+
+Plugin& plugin() {
   static Plugin& plugin = *new Plugin("libtutti_processes.so");  // its threads may run as late as the process ends
-  void* const entry = plugin.function(kProcessesEntry);
+  return plugin;
+}
+
+}  // namespace
+
+std::unique_ptr<ProcessConnections> connect_processes(const LaunchPlace& place, const ProcessOptions& options) {
+  void* const entry = plugin().function(kProcessesEntry);
   if (entry == nullptr)
     raise<SyncError>("[sync] {} started {} processes, which nothing connects: {}", place.launcher, place.size,
-                     plugin.trouble());
+                     plugin().trouble());
   return std::unique_ptr<ProcessConnections>(reinterpret_cast<ProcessesEntry>(entry)(place, options));
+}
+
+ProcessFacts process_facts() {
+  void* const entry = plugin().function(kProcessFactsEntry);
+  if (entry == nullptr) return {.trouble = plugin().trouble(), .libraries = {}};
+  return *std::unique_ptr<ProcessFacts>(reinterpret_cast<ProcessFactsEntry>(entry)());
 }
 
 #else
@@ -40,6 +57,10 @@ std::unique_ptr<ProcessConnections> connect_processes(const LaunchPlace& place, 
       "[sync] {} started {} processes, but this library was built without libzmq and libsodium (-Dprocesses), which "
       "connect them",
       place.launcher, place.size);
+}
+
+ProcessFacts process_facts() {
+  return {.trouble = "this library was built without libzmq and libsodium (Meson option processes)", .libraries = {}};
 }
 
 #endif

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/backend/cuda/libraries/cudnn_library.h>
 
+#include <tutti/backend/cuda/libraries/convolution_library_facts.h>
+
 #include <dlfcn.h>
+#include <fmt/format.h>
 
 #include <optional>
 
@@ -40,6 +43,16 @@ std::optional<CudnnLibrary> load() {
 const CudnnLibrary* cudnn_library() {
   static const std::optional<CudnnLibrary> library = load();
   return library ? &*library : nullptr;
+}
+
+ThirdParty convolution_library_facts() {
+  const CudnnLibrary* const cudnn = cudnn_library();
+  if (cudnn == nullptr)
+    return {"cuDNN", "",
+            "libcudnn.so." TUTTI_TEXT(CUDNN_MAJOR) " is not found, or lacks functions: own kernels convolve"};
+  const std::size_t version = cudnn->cudnnGetVersion();
+  return {"cuDNN", fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100),
+          fmt::format("built with {}.{}.{}", CUDNN_MAJOR, CUDNN_MINOR, CUDNN_PATCHLEVEL)};
 }
 
 }  // namespace tutti

@@ -9,7 +9,7 @@ namespace tutti {
 /// also works where it is not installed.
 struct CudnnLibrary {
 #define TUTTI_CUDNN_FUNCTIONS(with)                                                                             \
-  with(cudnnCreate) with(cudnnDestroy) with(cudnnSetStream) with(cudnnGetErrorString)                           \
+  with(cudnnCreate) with(cudnnDestroy) with(cudnnSetStream) with(cudnnGetErrorString) with(cudnnGetVersion)     \
       with(cudnnCreateTensorDescriptor) with(cudnnSetTensor4dDescriptor) with(cudnnDestroyTensorDescriptor)     \
           with(cudnnCreateFilterDescriptor) with(cudnnSetFilter4dDescriptor) with(cudnnDestroyFilterDescriptor) \
               with(cudnnCreateConvolutionDescriptor) with(cudnnSetConvolution2dDescriptor)                      \

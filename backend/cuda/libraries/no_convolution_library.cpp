@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/backend/cuda/libraries/convolution_library.h>
 
+#include <tutti/backend/cuda/libraries/convolution_library_facts.h>
+
 namespace tutti {
 namespace {
 
@@ -13,6 +15,10 @@ class NoConvolutionLibrary final : public ConvolutionLibrary {
 
 std::unique_ptr<ConvolutionLibrary> make_convolution_library(Device) {
   return std::make_unique<NoConvolutionLibrary>();
+}
+
+ThirdParty convolution_library_facts() {
+  return {.name = "cuDNN", .version = {}, .note = "this build has none (Meson option cudnn)"};
 }
 
 }  // namespace tutti

@@ -39,6 +39,7 @@ NcclVersion::NcclVersion(Device device) {
     raise<SyncError>("[nccl] version {} is too old: communicators that never block need 2.18", text_of(code_));
 }
 
+std::string NcclVersion::text() const { return text_of(code_); }
 bool NcclVersion::can_shrink() const noexcept { return kDeclaresShrink && code_ >= kShrinks; }
 bool NcclVersion::can_revoke() const noexcept { return kDeclaresRevoke && code_ >= kRevokes; }
 

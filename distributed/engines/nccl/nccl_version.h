@@ -15,6 +15,7 @@ class NcclVersion {
   /// Asks the library. Throws SyncError if it is older than 2.18, the first whose communicators never block.
   explicit NcclVersion(Device);
 
+  std::string text() const;          ///< "2.26.5"
   bool can_revoke() const noexcept;  ///< ncclCommRevoke, of 2.28.7
   bool can_shrink() const noexcept;  ///< ncclCommShrink, of 2.27.3
   /// Such as "NCCL 2.26.5 lacks ncclCommShrink (2.27.3) and ncclCommRevoke (2.28.7)"; empty if it lacks nothing.

@@ -5,9 +5,12 @@
 #include <tutti/backend/process/start_thread.h>
 #include <tutti/backend/raise.h>
 
+#include <dlfcn.h>
+
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <string_view>
 #include <utility>
 
 namespace tutti {
@@ -49,6 +52,18 @@ std::string text_of(MpiTrouble trouble) {
     case MpiTrouble::finished: return "the program has finalised MPI";
   }
   return "nothing";
+}
+
+ThirdParty mpi_library() {
+  if (load_calls() == nullptr) return {"MPI", "", plugin().trouble()};
+  // MPI's own, of which nothing here is linked: the plugin has loaded it for all. Longer than any MPI's longest text.
+  using Describe = int (*)(char*, int*);
+  std::array<char, 32768> text{};
+  int length = 0;
+  const auto describe = reinterpret_cast<Describe>(dlsym(RTLD_DEFAULT, "MPI_Get_library_version"));
+  if (describe == nullptr || describe(text.data(), &length) != 0) return {"MPI", "of unknown version", ""};
+  const std::string_view all(text.data());
+  return {"MPI", std::string(all.substr(0, all.find_first_of(",\n"))), ""};
 }
 
 /// Ends MPI when the program ends.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <tutti/backend/devices/device_facts.h>
 #include <tutti/backend/process/process_mark.h>
 #include <tutti/distributed/engines/network/mpi/mpi_calls.h>
 
@@ -31,6 +32,10 @@ std::string text_of(MpiTrouble);
 
 /// Whether a launcher of MPI has started this process, as it says in the environment.
 bool started_by_mpirun();
+
+/// MPI as its plugin finds it, which is loaded then: its version, or why it cannot be used and where it was looked for.
+/// Starts nothing.
+ThirdParty mpi_library();
 
 /// MPI in this process. The plugin is loaded when it is first asked for; MPI is initialised once, by a thread that also
 /// finalises it when the program ends, unless the program has done that itself. Thread-safe.

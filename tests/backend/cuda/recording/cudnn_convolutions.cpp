@@ -205,6 +205,8 @@ cudnnStatus_t describe(const char* call, const void* descriptor, const Block& bl
 
 extern "C" {
 
+std::size_t cudnnGetVersion() { return 10000 * CUDNN_MAJOR + 100 * CUDNN_MINOR + CUDNN_PATCHLEVEL; }
+
 const char* cudnnGetErrorString(cudnnStatus_t) { return "an error of the recording machine"; }
 
 cudnnStatus_t cudnnCreate(cudnnHandle_t* handle) { return make("cudnnCreate", "a handle of cuDNN", handle); }

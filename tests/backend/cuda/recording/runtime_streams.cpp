@@ -115,6 +115,27 @@ cudaError_t cudaGetDeviceCount(int* count) {
   });
 }
 
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
+  return recorded_call("cudaGetDeviceProperties", std::to_string(device), [&](CudaMachine& machine, Lock&) {
+    if (device < 0 || device >= machine.options.devices) return cudaErrorInvalidDevice;
+    *properties = {};
+    std::snprintf(properties->name, sizeof properties->name, "simulated GPU %d", device);
+    properties->major = 9;
+    properties->totalGlobalMem = std::size_t{1} << 30U;
+    return cudaSuccess;
+  });
+}
+
+cudaError_t cudaRuntimeGetVersion(int* version) {
+  *version = CUDART_VERSION;
+  return cudaSuccess;
+}
+
+cudaError_t cudaDriverGetVersion(int* version) {
+  *version = CUDART_VERSION;
+  return cudaSuccess;
+}
+
 cudaError_t cudaGetDevice(int* device) {
   return recorded_call("cudaGetDevice", {}, [&](CudaMachine& machine, Lock&) {
     *device = machine.thread().device;
