@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The command `tutti`, which knows nothing of tensors: a subcommand for each thing that is done around a training.
+#include <tutti/command/dispatch/other_command.h>
 #include <tutti/command/launch/launch_command.h>
 #include <tutti/command/launch/launch_error.h>
 #include <tutti/command/launch/launcher.h>
+#include <tutti/version.h>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -13,9 +15,19 @@
 #include <string>
 #include <vector>
 
+namespace {
+
+/// Whether the first word is the name of a command, and not of one that this program has in itself.
+bool names_other_command(const std::vector<std::string>& words) {
+  return !words.empty() && !words.front().empty() && !words.front().starts_with('-') && words.front() != "launch";
+}
+
+}  // namespace
+
 int main(int argc, char** argv) {
   using namespace tutti::launch;
   const std::vector<std::string> words(argv + 1, argv + argc);
+  if (names_other_command(words)) return tutti::dispatch::become(words.front(), {words.begin() + 1, words.end()});
   // The program to start is not for the parser, which gives some words a meaning wherever they stand.
   const auto dashes = std::ranges::find(words, "--");
   std::vector<std::string> own(words.begin(), dashes);
@@ -25,10 +37,8 @@ int main(int argc, char** argv) {
   app.set_version_flag("--version", "tutti " TUTTI_VERSION, "Print the version and exit");
   app.require_subcommand(1);
   add_launch_command(app, options);
+  for (const auto& other : tutti::dispatch::other_commands()) app.add_subcommand(other.name, other.text);
   try {
-    const auto is_first = [&](const CLI::App* command) { return command->check_name(own.front()); };
-    if (!own.empty() && !own.front().starts_with('-') && std::ranges::none_of(app.get_subcommands({}), is_first))
-      throw CLI::ValidationError(fmt::format("there is no command {}; tutti --help lists them", own.front()));
     std::ranges::reverse(own);  // the parser takes them from the back
     app.parse(own);
     return launch(options);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/tests/command/running_program.h>
+#include <tutti/version.h>
 
 #include <string>
 #include <vector>
@@ -36,6 +37,7 @@ TEST_CASE("command: --help names the subcommands, and theirs every option") {
   CHECK(program.end() == 0);
   CHECK(contains(program.output, "Usage: tutti [OPTIONS] SUBCOMMAND"));
   CHECK(contains(program.output, "\n  launch "));
+  CHECK(contains(program.output, "\n  info "));
 
   RunningProgram launch({TUTTI_COMMAND, "launch", "--help"});
   CHECK(launch.end() == 0);
