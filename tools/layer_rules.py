@@ -34,7 +34,7 @@ LAYERS = {
     "command": set(),
 }
 # Programs of subcommands that are linked with the library; the command itself is not.
-LINKED_PROGRAMS = {"command/info": {"backend", "distributed", "exchange"}}
+LINKED_PROGRAMS = {"command/convert": {"backend", "exchange"}, "command/info": {"backend", "distributed", "exchange"}}
 # Macros and a function, which any folder may include; it includes nothing of the library.
 VERSION = "version.h"
 # Includes what programs use, and is included by no source of the library.
@@ -79,6 +79,7 @@ WITHIN = {
     "distributed/member": {"distributed/processes", "distributed/replica", "distributed/server", "distributed/report", "distributed/messages",
                            "distributed/engines"} | CORE | MODELS,
     "distributed/processes": {"distributed/ledger", "distributed/collectives", "distributed/layout", OBSERVER},
+    "command/convert": LINKED_PROGRAMS["command/convert"],
     "command/dispatch": set(),
     "command/launch": set(),
     "command/info": LINKED_PROGRAMS["command/info"],
