@@ -122,7 +122,11 @@ static int trained(int from_environment) {
   tutti_tensor_free(points);
   tutti_tensor_free(output);
   tutti_model_free(model);
+  // An optimizer may be freed after its replica and group.
+  tutti_optimizer* optimizer = NULL;
+  CHECK_OK(tutti_optimizer_create("adamw", replica, NULL, &optimizer));
   tutti_group_free(training.group);
+  tutti_optimizer_free(optimizer);
   return failed;
 }
 
