@@ -85,7 +85,8 @@
 #include <tutti/exchange/print.h>
 #include <tutti/exchange/safetensors.h>
 
-// Data, trainers, checkpoints, metrics, models for C; a library may be built without (-Dtrain=false, -Drecommender=false).
+// Data, trainers, checkpoints, metrics, models for C; a library may be built without (-Dtrain=false,
+// -Drecommender=false).
 #if !defined(TUTTI_WITHOUT_TRAIN) && __has_include(<tutti/train/trainer.h>)
 #include <tutti/c_api/model_registry.h>
 #include <tutti/train/captured_step.h>
