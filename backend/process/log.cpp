@@ -6,10 +6,12 @@
 #include <pthread.h>
 
 #include <atomic>
+#include <condition_variable>
+#include <cstddef>
 #include <cstdio>
+#include <memory>
 #include <mutex>
 #include <new>
-#include <shared_mutex>
 #include <utility>
 
 namespace tutti {
@@ -19,51 +21,88 @@ namespace {
 std::atomic<bool> sink_is_set{false};
 static_assert(std::atomic<bool>::is_always_lock_free);
 
-thread_local bool within_sink = false;
-
-/// Who calls the sink shares the lock, who replaces it has it alone.
-struct SinkInUse {
-  std::shared_mutex mutex;
-  LogSink sink;
+/// A program's sink, and how many threads are within it.
+struct Sink {
+  LogSink function;
+  std::size_t running = 0;
 };
 
-// Never destroyed: threads may say something while the program ends. A child process takes a new lock, since threads
-// that it does not have may hold its parent's.
+constinit thread_local const Sink* calling = nullptr;  // the sink that this thread is within
+
+/// The mutex is held for a moment only, and never while a sink runs.
+struct SinkInUse {
+  std::mutex mutex;
+  std::condition_variable ended;  // a call of some sink has
+  std::shared_ptr<Sink> sink;     // null: standard error
+};
+
+SinkInUse& sink_in_use();
+
+// Nothing is half done in a child process, which has the calling thread alone: the others' calls never end there.
+void prepare_fork() { sink_in_use().mutex.lock(); }
+void end_fork_in_parent() { sink_in_use().mutex.unlock(); }
+void end_fork_in_child() {
+  SinkInUse& in_use = sink_in_use();
+  if (in_use.sink) in_use.sink->running = calling == in_use.sink.get() ? 1 : 0;
+  new (&in_use.ended) std::condition_variable;
+  in_use.mutex.unlock();
+}
+
+// Never destroyed: threads may say something while the program ends.
 SinkInUse& sink_in_use() {
   static SinkInUse& only = *new SinkInUse;
-  [[maybe_unused]] static const int renewed =
-      pthread_atfork(nullptr, nullptr, [] { new (&sink_in_use().mutex) std::shared_mutex; });
+  [[maybe_unused]] static const int registered = pthread_atfork(prepare_fork, end_fork_in_parent, end_fork_in_child);
   return only;
 }
 
-/// Marks the thread as one that calls the sink.
-class WithinSink {
+/// Marks the thread as within the sink, if there is one.
+class CallOfSink {
  public:
-  WithinSink() { within_sink = true; }
-  ~WithinSink() { within_sink = false; }
-  WithinSink(const WithinSink&) = delete;
-  WithinSink& operator=(const WithinSink&) = delete;
+  CallOfSink() : sink_(begin()) { calling = sink_.get(); }
+  ~CallOfSink() {
+    if (!sink_) return;
+    calling = nullptr;
+    const std::lock_guard lock(sink_in_use().mutex);
+    --sink_->running;
+    sink_in_use().ended.notify_all();
+  }
+  CallOfSink(const CallOfSink&) = delete;
+  CallOfSink& operator=(const CallOfSink&) = delete;
+
+  const LogSink* function() const noexcept { return sink_ ? &sink_->function : nullptr; }
+
+ private:
+  static std::shared_ptr<Sink> begin() {
+    const std::lock_guard lock(sink_in_use().mutex);
+    std::shared_ptr<Sink> sink = sink_in_use().sink;
+    if (sink) ++sink->running;
+    return sink;
+  }
+
+  std::shared_ptr<Sink> sink_;
 };
 
 }  // namespace
 
 void set_log_sink(LogSink sink) {
-  if (within_sink) raise_message<Error>("[log] set_log_sink was called by a sink: call it where no sink runs");
+  if (calling != nullptr) raise_message<Error>("[log] set_log_sink was called by a sink: call it where no sink runs");
+  std::shared_ptr<Sink> changed = sink ? std::make_shared<Sink>(Sink{std::move(sink)}) : nullptr;
   SinkInUse& in_use = sink_in_use();
-  const std::lock_guard lock(in_use.mutex);
-  sink_is_set.store(static_cast<bool>(sink));
-  std::swap(in_use.sink, sink);  // the old one is destroyed without the lock
+  std::unique_lock lock(in_use.mutex);
+  sink_is_set.store(changed != nullptr);
+  changed.swap(in_use.sink);
+  // The old one is destroyed without the lock.
+  if (changed) in_use.ended.wait(lock, [&] { return changed->running == 0; });
+  lock.unlock();
 }
 
 bool has_log_sink() noexcept { return sink_is_set.load(); }
 
 void log_message(LogLevel level, std::string_view text) noexcept try {
-  if (within_sink) return;
-  SinkInUse& in_use = sink_in_use();
-  const std::shared_lock lock(in_use.mutex);
-  if (in_use.sink) {
-    const WithinSink mark;
-    in_use.sink(level, text);
+  if (calling != nullptr) return;
+  const CallOfSink call;
+  if (const LogSink* const sink = call.function()) {
+    (*sink)(level, text);
   } else {
     std::fprintf(stderr, "%.*s\n", static_cast<int>(text.size()), text.data());
   }

@@ -95,7 +95,9 @@ constinit const InstructionSet required_instruction_sets[] = {
 constinit const char* const required_by_cpu_arch = TUTTI_CPU_ARCH;
 
 constinit const char* const instruction_level =
-#if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512VL__) && defined(__AVX512DQ__)
+#if defined(TUTTI_INSTRUCTION_LEVEL)
+    TUTTI_INSTRUCTION_LEVEL;
+#elif defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512VL__) && defined(__AVX512DQ__)
     "x86-64-v4";
 #elif defined(__AVX2__) && defined(__FMA__)
     "x86-64-v3";

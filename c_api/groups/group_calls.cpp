@@ -7,6 +7,7 @@
 #include <tutti/distributed/process_group.h>
 #include <tutti/train/device_threads.h>
 
+#include <exception>
 #include <optional>
 
 using namespace tutti;
@@ -20,11 +21,13 @@ struct tutti_group {
   std::optional<ProcessGroup> processes;  // outlives the group
   GradientSync sync;
   std::vector<std::unique_ptr<tutti_model>> replicas;  // one for each device, or none yet
+  bool broken = false;                                 // some devices have their replicas, others have none
 };
 
 struct tutti_step {
   Step* step;
   bool synchronised = false;
+  std::exception_ptr failure;  // of a call for the step, whatever the caller's function returns
 };
 
 namespace {
@@ -44,10 +47,26 @@ Device device_of(const tutti_group& group, std::size_t device) {
   return devices[device];
 }
 
+void refuse_broken(const tutti_group& group) {
+  if (group.broken) refuse("tutti_group_replicate has failed for this group; make another one");
+}
+
 tutti_model& replica_of(tutti_group& group, std::size_t device) {
   device_of(group, device);
+  refuse_broken(group);
   if (group.replicas.empty()) refuse("the group has no replicas; call tutti_group_replicate first");
   return *group.replicas[device];
+}
+
+/// Runs what synchronises a step, and keeps its failure.
+template <class Body> void run_for(tutti_step& step, Body&& body) {
+  try {
+    body();
+    step.synchronised = true;
+  } catch (...) {
+    step.failure = std::current_exception();
+    throw;
+  }
 }
 
 }  // namespace
@@ -84,13 +103,16 @@ tutti_status tutti_group_replicate(tutti_group* group, const tutti_model* model)
   return guarded("tutti_group_replicate", [&] {
     tutti_group& all = required(group, "group");
     const AnyModel& original = required(model, "model").model;
+    refuse_broken(all);
     if (!all.replicas.empty()) refuse("the group has its replicas");
+    const std::vector<Device>& devices = all.sync.devices();
     std::vector<std::unique_ptr<tutti_model>> replicas;
-    for (const Device device : all.sync.devices()) {
+    for (const Device device : devices)
       replicas.push_back(std::make_unique<tutti_model>(original.clone_to(device), true));
-      all.sync.attach(device, replicas.back()->model.module());
-    }
-    all.replicas = std::move(replicas);
+    all.replicas = std::move(replicas);  // stays with what is attached
+    all.broken = true;
+    for (std::size_t d = 0; d < devices.size(); ++d) all.sync.attach(devices[d], all.replicas[d]->model.module());
+    all.broken = false;
   });
 }
 
@@ -124,9 +146,10 @@ tutti_status tutti_group_step(tutti_group* group, std::size_t device, double wei
     tutti_model& replica = replica_of(all, device);
     const Device place = device_of(all, device);
     all.sync.step(place, weight, [&](Step& opened) {
-      tutti_step step{&opened};
+      tutti_step step{&opened, false, nullptr};
       forget_failure();
       check_returned(function(context, device, &replica, &step), "in a step of " + to_string(place));
+      if (step.failure) std::rethrow_exception(step.failure);
       if (!step.synchronised)
         refuse("the step's function returned 0 without tutti_step_backward or tutti_step_synchronize");
     });
@@ -136,18 +159,17 @@ tutti_status tutti_group_step(tutti_group* group, std::size_t device, double wei
 tutti_status tutti_step_backward(tutti_step* step, const tutti_tensor* loss) {
   return guarded("tutti_step_backward", [&] {
     tutti_step& opened = required(step, "step");
-    const Tensor& root = value_of(loss, "loss");
-    opened.synchronised = true;
-    opened.step->backward(root);
+    run_for(opened, [&] { opened.step->backward(value_of(loss, "loss")); });
   });
 }
 
 tutti_status tutti_step_synchronize(tutti_step* step) {
   return guarded("tutti_step_synchronize", [&] {
     tutti_step& opened = required(step, "step");
-    opened.synchronised = true;
-    opened.step->synchronize();
-    opened.step->join();
+    run_for(opened, [&] {
+      opened.step->synchronize();
+      opened.step->join();
+    });
   });
 }
 

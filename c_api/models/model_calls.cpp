@@ -76,9 +76,11 @@ tutti_status tutti_model_set_tensor(tutti_model* model, const char* name, const 
     Module& module = module_of(model);
     const std::string wanted = required_text(name, "name");
     const NamedArrays given({{wanted, value_of(values, "values").array()}});
-    member_named(module, wanted);
+    const bool is_its_shape = member_named(module, wanted).shape() == given.at(wanted).shape();
     const StateReport report = load_state(module, given, {.strict = false});
-    if (!report.mismatched.empty()) raise<ShapeError>("{}", report.mismatched.front());
+    if (report.mismatched.empty()) return;
+    if (is_its_shape) raise<DTypeError>("{}", report.mismatched.front());
+    raise<ShapeError>("{}", report.mismatched.front());
   });
 }
 

@@ -26,6 +26,7 @@ template <class Managed> class TakenOver {
 
 template <class Managed> tutti_status import_as(const char* function, void* given, tutti_tensor** result) {
   return guarded(function, [&] {
+    if (result != nullptr) *result = nullptr;
     TakenOver<Managed> managed(required(static_cast<Managed*>(given), "managed"));
     tutti_tensor*& made = empty_result(result);
     give(made, Tensor(from_dlpack(managed.take())));

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Trains a small network on NumPy arrays by Tutti's C API, with ctypes and DLPack alone: no copy, no compiled module.
 
-usage: train_numpy.py [LIBRARY]     LIBRARY: libtutti.so, found as the system does unless its path is given
+usage: train_numpy.py [LIBRARY]     LIBRARY: its path, where the system does not find libtutti.so.0.1; a library for one level of processors then
 """
 
 import ctypes
@@ -98,7 +98,7 @@ def train(tutti, points, classes, steps):
 
 
 def main(arguments):
-    tutti = Tutti(arguments[0] if arguments else "libtutti.so")
+    tutti = Tutti(arguments[0] if arguments else "libtutti.so.0.1")
     random = np.random.default_rng(1)
     points = random.uniform(-1, 1, (512, 2)).astype(np.float32)
     classes = (points.prod(axis=1) > 0).astype(np.int64)

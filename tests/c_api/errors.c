@@ -3,12 +3,20 @@
 #include <tutti/tests/c_api/check.h>
 
 #define CHECK_NULL(name, call) CHECK_FAILS(TUTTI_INVALID_ARGUMENT, name " is NULL", call)
+/// The handle that the call should have made is NULL, whatever it was.
+#define CHECK_MAKES_NONE(handle, name, call) \
+  do {                                       \
+    handle = (void*)&no_handle;              \
+    CHECK_NULL(name, call);                  \
+    CHECK(handle == NULL);                   \
+  } while (0)
 
 static int without_arguments(void) {
   int failed = 0;
   const int64_t shape[] = {2};
   const float values[] = {1, 2};
   const char* const devices[] = {"cpu:0", NULL};
+  char no_handle = 0;
   tutti_tensor* tensor = NULL;
   tutti_model* model = NULL;
   tutti_optimizer* optimizer = NULL;
@@ -22,30 +30,32 @@ static int without_arguments(void) {
   CHECK_NULL("device", tutti_set_cpu_threads(NULL, 1));
   CHECK_NULL("threads", tutti_cpu_threads("cpu:0", NULL));
   CHECK_NULL("result", tutti_tensor_zeros(shape, 1, TUTTI_F32, "cpu:0", NULL));
-  CHECK_NULL("shape", tutti_tensor_zeros(NULL, 1, TUTTI_F32, "cpu:0", &tensor));
-  CHECK_NULL("device", tutti_tensor_zeros(shape, 1, TUTTI_F32, NULL, &tensor));
-  CHECK_NULL("data", tutti_tensor_create(shape, 1, TUTTI_F32, NULL, sizeof values, "cpu:0", &tensor));
-  CHECK_NULL("data", tutti_tensor_borrow(shape, 1, TUTTI_F32, NULL, 8, "cpu:0", NULL, NULL, &tensor));
+  CHECK_MAKES_NONE(tensor, "shape", tutti_tensor_zeros(NULL, 1, TUTTI_F32, "cpu:0", &tensor));
+  CHECK_MAKES_NONE(tensor, "device", tutti_tensor_zeros(shape, 1, TUTTI_F32, NULL, &tensor));
+  CHECK_MAKES_NONE(tensor, "data", tutti_tensor_create(shape, 1, TUTTI_F32, NULL, sizeof values, "cpu:0", &tensor));
+  CHECK_MAKES_NONE(tensor, "data", tutti_tensor_borrow(shape, 1, TUTTI_F32, NULL, 8, "cpu:0", NULL, NULL, &tensor));
   CHECK_NULL("tensor", tutti_tensor_shape(NULL, NULL, 0, &size));
   CHECK_NULL("tensor", tutti_tensor_dtype(NULL, &number));
   CHECK_NULL("tensor", tutti_tensor_item(NULL, &value));
-  CHECK_NULL("tensor", tutti_tensor_to(NULL, "cpu:1", &tensor));
+  CHECK_MAKES_NONE(tensor, "tensor", tutti_tensor_to(NULL, "cpu:1", &tensor));
   CHECK_NULL("tensor", tutti_tensor_read(NULL, &value, 8));
-  CHECK_NULL("kind", tutti_model_create(NULL, "2,2", "cpu:0", 1, &model));
+  CHECK_MAKES_NONE(tensor, "managed", tutti_tensor_from_dlpack(NULL, &tensor));
+  CHECK_MAKES_NONE(tensor, "managed", tutti_tensor_from_dlpack_versioned(NULL, &tensor));
+  CHECK_MAKES_NONE(model, "kind", tutti_model_create(NULL, "2,2", "cpu:0", 1, &model));
   CHECK_NULL("model", tutti_model_tensor_count(NULL, &size));
   CHECK_NULL("model", tutti_model_tensor_name(NULL, 0, &name));
   CHECK_NULL("model", tutti_model_save(NULL, "x.npz"));
   CHECK_NULL("model", tutti_model_load(NULL, "x.npz"));
-  CHECK_NULL("model", tutti_model_forward(NULL, NULL, &tensor));
-  CHECK_NULL("kind", tutti_loss(NULL, NULL, NULL, &tensor));
-  CHECK_NULL("prediction", tutti_loss("mse", NULL, NULL, &tensor));
+  CHECK_MAKES_NONE(tensor, "model", tutti_model_forward(NULL, NULL, &tensor));
+  CHECK_MAKES_NONE(tensor, "kind", tutti_loss(NULL, NULL, NULL, &tensor));
+  CHECK_MAKES_NONE(tensor, "prediction", tutti_loss("mse", NULL, NULL, &tensor));
   CHECK_NULL("loss", tutti_backward(NULL));
-  CHECK_NULL("model", tutti_optimizer_create("sgd", NULL, NULL, &optimizer));
+  CHECK_MAKES_NONE(optimizer, "model", tutti_optimizer_create("sgd", NULL, NULL, &optimizer));
   CHECK_NULL("optimizer", tutti_optimizer_step(NULL));
   CHECK_NULL("optimizer", tutti_optimizer_zero_grad(NULL));
   CHECK_NULL("options", tutti_optimizer_defaults("sgd", sizeof(tutti_optimizer_options), NULL));
-  CHECK_NULL("devices", tutti_group_create(NULL, 1, &group));
-  CHECK_NULL("device", tutti_group_create(devices, 2, &group));
+  CHECK_MAKES_NONE(group, "devices", tutti_group_create(NULL, 1, &group));
+  CHECK_MAKES_NONE(group, "device", tutti_group_create(devices, 2, &group));
   CHECK_NULL("group", tutti_group_world(NULL, &size, &size));
   CHECK_NULL("group", tutti_group_replicate(NULL, NULL));
   CHECK_NULL("group", tutti_group_step(NULL, 0, 1, NULL, NULL));

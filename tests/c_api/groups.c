@@ -163,8 +163,31 @@ static int wrong_calls(void) {
   return failed;
 }
 
+static int ignore_failure(void* context, size_t device, tutti_model* replica, tutti_step* step) {
+  (void)context, (void)device, (void)replica;
+  tutti_tensor* loose = NULL;
+  tutti_tensor_zeros(NULL, 0, TUTTI_F32, "cpu:0", &loose);
+  tutti_step_backward(step, loose);
+  tutti_tensor_free(loose);
+  return 0;
+}
+
+// A step that failed does not succeed because its function says so.
+static int ignored_failure(void) {
+  int failed = 0;
+  tutti_group* group = NULL;
+  tutti_model* model = NULL;
+  CHECK_OK(tutti_group_create(kNames, 1, &group));
+  CHECK_OK(tutti_model_create("mlp", "2,3", "cpu:0", 1, &model));
+  CHECK_OK(tutti_group_replicate(group, model));
+  CHECK_FAILS(TUTTI_AUTODIFF_ERROR, "tutti_group_step", tutti_group_step(group, 0, 1, ignore_failure, NULL));
+  tutti_model_free(model);
+  tutti_group_free(group);
+  return failed;
+}
+
 int c_failing_groups(void) {
-  int failed = wrong_calls();
+  int failed = wrong_calls() + ignored_failure();
   Training training;
   tutti_model* model = make_group(&training, 0);
   training.spoiled_device = 1;

@@ -38,7 +38,7 @@ static int members(void) {
   failed += values_of(another, "2.weight", other_weight, sizeof weight);
   CHECK(memcmp(weight, same_weight, sizeof weight) == 0 && memcmp(weight, other_weight, sizeof weight) != 0);
 
-  const int64_t two[] = {2};
+  const int64_t two[] = {2}, four[] = {4};
   const double bias[] = {0.5, -0.25};
   float read[2];
   tutti_tensor* tensor = NULL;
@@ -47,6 +47,10 @@ static int members(void) {
   failed += values_of(model, "2.bias", read, sizeof read);
   CHECK(read[0] == 0.5F && read[1] == -0.25F);
   CHECK_FAILS(TUTTI_SHAPE_ERROR, "0.bias: f64 [2] given", tutti_model_set_tensor(model, "0.bias", tensor));
+  tutti_tensor* integers = NULL;
+  CHECK_OK(tutti_tensor_zeros(four, 1, TUTTI_I32, "cpu:0", &integers));
+  CHECK_FAILS(TUTTI_DTYPE_ERROR, "0.bias: i32 ", tutti_model_set_tensor(model, "0.bias", integers));
+  tutti_tensor_free(integers);
   CHECK_FAILS(TUTTI_INVALID_ARGUMENT, "2.biass", tutti_model_set_tensor(model, "2.biass", tensor));
   tutti_tensor* none = NULL;
   CHECK_FAILS(TUTTI_INVALID_ARGUMENT, "7.bias", tutti_model_get_tensor(model, "7.bias", &none));

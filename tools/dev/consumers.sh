@@ -124,19 +124,15 @@ in_c() {
 }
 
 in_two_processes_in_c() {
-  local rank port=$((20000 + RANDOM % 10000))
+  local port=$((20000 + RANDOM % 10000))
   # shellcheck disable=SC2046  # one word each
   gcc -std=c11 -Wall -Wextra -Wpedantic -Werror "$sources/c_processes.c" -o processes $(pkg-config --cflags --libs tutti-c) || return
-  for rank in 0 1; do
-    TUTTI_RANK=$rank TUTTI_WORLD_SIZE=2 TUTTI_RENDEZVOUS=127.0.0.1:$port ./processes >"$rank" 2>&1 &
-  done
-  wait -n && wait -n
-  cat 0 1
+  both_processes "$port" || return
   [ "$(head -n 1 0)" = "device 0 of 2" ] && [ "$(head -n 1 1)" = "device 1 of 2" ] && diff <(tail -n +2 0) <(tail -n +2 1)
 }
 
 in_python() {
-  "$python" "$examples/train_numpy.py" "$library/libtutti.so"
+  "$python" "$examples/train_numpy.py"
 }
 
 # Names of this library's, the functions of its C API, and none of those that it is made with.
@@ -146,6 +142,9 @@ exports_its_own_alone() {
   grep -v '^_Z' symbols | sort >functions
   grep -o -E 'tutti_[a-z_]+\(' "${library%/lib*}/include/tutti/c_api.h" | tr -d '(' | sort -u >declared
   [ -s declared ] && diff declared functions || return
+  # What the package's list of symbols says, which an unknown one fails.
+  (cd "${sources%/tests/consumers}" && dpkg-gensymbols -plibtutti0.1 -Pno-package -e"$library"/libtutti.so.0.1 -v0.1.0 \
+    -Idebian/libtutti0.1.symbols -O/dev/null -c4) || return
   ! grep '^_Z' symbols | grep -v -E '^_Z(TI|TS|TV|TT|GV|TH|TW|Thn?[0-9]+_|Tv[0-9n_]+_)?Z?N[KOR]*5tutti' || return
   ! c++filt <symbols | grep -E 'Eigen::|dnnl|nlohmann' || return
   [ -e "$library/libtutti.a" ] || return 0
@@ -174,16 +173,24 @@ starts_without_cuda() {
   ./program cuda  # whatever this machine has
 }
 
+# both_processes PORT: runs ./processes as ranks 0 and 1, which write to the files 0 and 1; both have to end well, in time.
+both_processes() {
+  local rank status=0 pids=()
+  for rank in 0 1; do
+    TUTTI_RANK=$rank TUTTI_WORLD_SIZE=2 TUTTI_RENDEZVOUS=127.0.0.1:$1 timeout 60 ./processes >"$rank" 2>&1 &
+    pids+=($!)
+  done
+  for rank in 0 1; do wait "${pids[rank]}" || status=1; done
+  cat 0 1
+  return $status
+}
+
 # As launchers start them, by the plugin for that.
 in_two_processes() {
-  local rank port=$((20000 + RANDOM % 10000))
+  local port=$((20000 + RANDOM % 10000))
   # shellcheck disable=SC2046  # one word each
   g++ -std=c++20 "$sources/processes.cpp" -o processes $(pkg-config --cflags --libs tutti) || return
-  for rank in 0 1; do
-    TUTTI_RANK=$rank TUTTI_WORLD_SIZE=2 TUTTI_RENDEZVOUS=127.0.0.1:$port ./processes >"$rank" 2>&1 &
-  done
-  wait -n && wait -n
-  cat 0 1
+  both_processes "$port" || return
   [ "$(cat 0)" = "rank 0 of 2 over shared memory: sum 3" ] && [ "$(cat 1)" = "rank 1 of 2 over shared memory: sum 3" ] || return
   [ "$(./processes)" = "rank 0 of 1 over none: sum 1" ] || return
   ! TUTTI_PLUGINS=/nowhere TUTTI_RANK=0 TUTTI_WORLD_SIZE=2 TUTTI_RENDEZVOUS=127.0.0.1:$port ./processes >output 2>&1 &&
@@ -209,15 +216,13 @@ on_the_best_level() {
   env "$lower" ldd program | grep -F "$library/libtutti.so" && env "$lower" ./program || return
   # Where the one for all was made for this machine, that may be of the same level.
   [ -d "$library/glibc-hwcaps/x86-64-v4" ] || grep -q -w avx512vl /proc/cpuinfo || return 0
-  local -x TUTTI_WORLD_SIZE=2 TUTTI_RENDEZVOUS=127.0.0.1:$port
-  TUTTI_RANK=0 ./processes >0 2>&1 &
-  env "$lower" TUTTI_RANK=1 ./processes >1 2>&1
+  TUTTI_WORLD_SIZE=2 TUTTI_RENDEZVOUS=127.0.0.1:$port TUTTI_RANK=0 timeout 60 ./processes >0 2>&1 &
+  env "$lower" TUTTI_WORLD_SIZE=2 TUTTI_RENDEZVOUS=127.0.0.1:$port TUTTI_RANK=1 timeout 60 ./processes >1 2>&1
   wait
   cat 0 1
   grep -F 'instruction level' 0 && grep -F 'GLIBC_TUNABLES=glibc.cpu.hwcaps=-AVX' 1 || return
-  for rank in 0 1; do env "$lower" TUTTI_RANK=$rank ./processes >"$rank" 2>&1 & done
-  wait
-  [ "$(cat 1)" = "rank 1 of 2 over shared memory: sum 3" ]
+  local -x "$lower"
+  both_processes $((port + 1)) && [ "$(cat 1)" = "rank 1 of 2 over shared memory: sum 3" ]
 }
 
 consumer pkg_config with_pkg_config g++

@@ -154,4 +154,23 @@ TEST_CASE("log: a child process has its parent's sink, and waits for no thread t
   CHECK(WEXITSTATUS(status) == 11);
 }
 
+TEST_CASE("log: a sink may fork; the child leaves it, and gives another") {
+  bool is_child = false;
+  int status = -1;
+  const Sink sink([&](LogLevel level, std::string_view) {
+    if (level != LogLevel::error) return;
+    const pid_t child = fork();
+    is_child = child == 0;
+    if (!is_child) waitpid(child, &status, 0);
+  });
+  log_message(LogLevel::error, "x");
+  if (is_child) {
+    alarm(20);
+    set_log_sink({});
+    _exit(has_log_sink() ? 1 : 7);
+  }
+  CHECK(WIFEXITED(status));
+  CHECK(WEXITSTATUS(status) == 7);
+}
+
 TEST_SUITE_END();
