@@ -80,6 +80,13 @@ with_meson() {
   meson setup . "$sources/meson" && ninja && ./consumer
 }
 
+# Trains in the background of an event loop, and is cancelled.
+in_an_event_loop() {
+  # shellcheck disable=SC2046  # one word each
+  g++ -std=c++20 -Wall -Wextra -Werror "$sources/event_loop.cpp" -o event_loop $(pkg-config --cflags --libs tutti) &&
+    timeout 60 ./event_loop
+}
+
 # Of two compilers, one of which marks no variable as the only one of a process.
 as_plugins() {
   local name compiler=g++
@@ -240,6 +247,7 @@ else
   echo "python: skipped, there is no build/python (tools/setup.sh python)"
   skipped=$((skipped + 1))
 fi
+consumer event_loop in_an_event_loop
 consumer plugins as_plugins
 consumer processes in_two_processes
 consumer subproject as_subproject
