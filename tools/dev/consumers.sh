@@ -87,6 +87,12 @@ in_an_event_loop() {
     timeout 60 ./event_loop
 }
 
+# An operation, an optimizer, a hook and a kind of device from outside of the tree.
+with_an_extension() {
+  # shellcheck disable=SC2046  # one word each
+  g++ -std=c++20 -Wall -Wextra -Werror "$sources/extension.cpp" -o extension $(pkg-config --cflags --libs tutti) && ./extension
+}
+
 # Of two compilers, one of which marks no variable as the only one of a process.
 as_plugins() {
   local name compiler=g++
@@ -248,6 +254,7 @@ else
   skipped=$((skipped + 1))
 fi
 consumer event_loop in_an_event_loop
+consumer extension with_an_extension
 consumer plugins as_plugins
 consumer processes in_two_processes
 consumer subproject as_subproject
