@@ -110,7 +110,8 @@ TEST_CASE("host: main may return while other threads train") {
   }
 }
 
-TEST_CASE("host: in a child of a program that has trained, what needs threads says so, and the child ends") {
+TEST_CASE("host: in a child of a program that has trained, what needs threads says so, and the child ends" *
+          doctest::skip(kIsThreadSanitized)) {
   const std::string inline_streams = run_host("forked", "TUTTI_CPU_ASYNC=0").output;
   CHECK_MESSAGE(contains(inline_streams, "the parent's learner: [sync.step] the group of cpu:0 was made in process "),
                 inline_streams);
