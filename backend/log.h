@@ -18,8 +18,8 @@ using LogSink = std::function<void(LogLevel, std::string_view)>;
 ///
 /// The sink is called by whichever thread has something to say, also one of the library's own, several at a time. It
 /// should return soon: who calls it may be waited for. What it throws is ignored, and what its own thread says within
-/// it is lost. When this function returns no thread is within the sink that was there before. Any thread; Error if a
-/// sink calls it. A child process (`fork`) has its parent's sink.
+/// it is lost. When this function returns no thread is within the sink that was there before, which is destroyed. Any
+/// thread; Error if a sink calls it. A child process (`fork`) has its parent's sink.
 void set_log_sink(LogSink sink);
 
 bool has_log_sink() noexcept;  ///< a sink was given; may be asked in a signal handler

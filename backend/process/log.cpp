@@ -65,6 +65,7 @@ class CallOfSink {
     const std::lock_guard lock(sink_in_use().mutex);
     --sink_->running;
     sink_in_use().ended.notify_all();
+    sink_.reset();  // now: who replaces the sink is the last to have it, and destroys it before set_log_sink returns
   }
   CallOfSink(const CallOfSink&) = delete;
   CallOfSink& operator=(const CallOfSink&) = delete;

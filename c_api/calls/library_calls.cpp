@@ -5,6 +5,7 @@
 #include <tutti/backend/registry.h>
 #include <tutti/c_api/calls/arguments.h>
 #include <tutti/c_api/calls/guard.h>
+#include <tutti/version.h>
 
 using namespace tutti;
 using namespace tutti::c_api;

@@ -10,6 +10,7 @@
 #include <tutti/distributed/processes/control/loop.h>
 #include <tutti/distributed/processes/control/mailbox.h>
 #include <tutti/distributed/processes/control/star.h>
+#include <tutti/version.h>
 
 #include <signal.h>
 #include <sys/random.h>

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# ./dev check [--full] [--after-test]: what CI runs. --full adds 10,000 steps of stress, campaigns against processes, larger
+# ./dev check [--full] [--after-test]: what CI runs. --full adds packages and programs that compile the library, 10,000 steps of stress, campaigns against processes, larger
 # searches of the model, the tests that need PyTorch, sanitizers for the remaining suites, a build of everything with clang, a minute of each fuzzer, and clang-tidy; --after-test
 # leaves out what `./dev test` has just run. The last line sums test cases and single checks.
 set -uo pipefail

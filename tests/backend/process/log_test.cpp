@@ -117,8 +117,9 @@ TEST_CASE("log: no thread is within a sink that has been replaced") {
   std::atomic<int> heard{0};
   for (int i = 0; i < 200; ++i) {
     auto alive = std::make_shared<std::atomic<bool>>(true);
-    set_log_sink([&heard, state = alive.get()](LogLevel, std::string_view) { heard += *state ? 1 : -1'000'000; });
+    set_log_sink([&heard, state = alive](LogLevel, std::string_view) { heard += *state ? 1 : -1'000'000; });
     set_log_sink([](LogLevel, std::string_view) {});
+    CHECK(alive.use_count() == 1);  // the sink is destroyed
     *alive = false;
   }
   over = true;

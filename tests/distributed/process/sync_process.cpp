@@ -6,6 +6,7 @@
 #include <tutti/backend/error.h>
 #include <tutti/distributed/gradient_sync.h>
 #include <tutti/tests/distributed/two_branches.h>
+#include <tutti/tests/said_lines.h>
 
 #include <signal.h>
 #include <sys/wait.h>
@@ -24,20 +25,6 @@ using namespace tutti::testing;
 using namespace std::chrono_literals;
 
 namespace {
-
-void say(const std::string& line) {
-  std::printf("%s\n", line.c_str());
-  std::fflush(stdout);
-}
-
-template <class Act> void say_error_of(const char* what, Act act) {
-  try {
-    act();
-    say(std::string(what) + ": nothing was wrong");
-  } catch (const std::exception& error) {
-    say(std::string(what) + ": " + error.what());
-  }
-}
 
 void step(GradientSync& sync, const std::vector<TwoBranches>& replicas, std::size_t d) {
   say_error_of(d == 0 ? "device 0" : "device 1", [&] {

@@ -3,44 +3,22 @@
 #include <tutti/distributed/gradient_sync.h>
 #include <tutti/tests/distributed/device_threads.h>
 #include <tutti/tests/distributed/two_branches.h>
+#include <tutti/tests/heard_lines.h>
 
 #include <doctest/doctest.h>
 
 #include <chrono>
-#include <mutex>
 #include <stdexcept>
 #include <string>
 #include <string_view>
 #include <thread>
-#include <utility>
 
 using namespace tutti;
 using namespace tutti::testing;
 using namespace std::chrono_literals;
 
-namespace {
-
-/// Lines that several threads write.
-class Lines {
- public:
-  void add(std::string line) {
-    const std::lock_guard lock(mutex_);
-    text_ += std::move(line) + '\n';
-  }
-  std::string text() const {
-    const std::lock_guard lock(mutex_);
-    return text_;
-  }
-
- private:
-  mutable std::mutex mutex_;
-  std::string text_;
-};
-
-}  // namespace
-
 TEST_CASE("warnings: without SyncOptions::warn the log sink hears them, and what it throws harms nobody") {
-  Lines heard;
+  HeardLines heard;
   set_log_sink([&](LogLevel level, std::string_view text) {
     heard.add((level == LogLevel::warning ? "warning: " : "other: ") + std::string(text));
     throw std::runtime_error("the host's log is full");

@@ -7,6 +7,7 @@
 #include <tutti/distributed/sync_server.h>
 #include <tutti/tests/distributed/device_threads.h>
 #include <tutti/tests/distributed/two_branches.h>
+#include <tutti/tests/heard_lines.h>
 #include <tutti/tests/no_threads.h>
 
 #include <doctest/doctest.h>
@@ -15,7 +16,6 @@
 #include <chrono>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <stdexcept>
 #include <thread>
@@ -44,31 +44,13 @@ struct Pair {
 bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 std::exception_ptr burnt() { return std::make_exception_ptr(std::runtime_error("burnt")); }
-
-// What the group called back with.
-class Heard {
- public:
-  void add(const std::string& text) {
-    const std::lock_guard lock(mutex_);
-    text_ += text + '\n';
-  }
-  std::string text() const {
-    const std::lock_guard lock(mutex_);
-    return text_;
-  }
-
- private:
-  mutable std::mutex mutex_;
-  std::string text_;
-};
-
 }  // namespace
 
 TEST_CASE("watch: a deadline of never warns nobody and fails nobody") {
   for (const auto& [warn_after, fail_after] :
        {std::pair(milliseconds::max(), milliseconds::max()), std::pair(milliseconds::max(), milliseconds(60'000)),
         std::pair(milliseconds(60'000), milliseconds::max())}) {
-    Heard warnings;
+    HeardLines warnings;
     Pair pair({.warn_after = warn_after, .fail_after = fail_after, .warn = [&](const std::string& text) {
                  warnings.add(text);
                }});
@@ -96,7 +78,7 @@ TEST_CASE("watch: a deadline that cannot be meant is refused by name") {
 }
 
 TEST_CASE("watch: a warning may fail the group, and what would wait in it is an error") {
-  Heard errors;
+  HeardLines errors;
   GradientSync* group = nullptr;
   Pair pair({.warn_after = 50ms, .fail_after = 60s, .warn = [&](const std::string&) {
                try {
@@ -147,8 +129,8 @@ TEST_CASE("watch: a warning may end the group's object") {
 }
 
 TEST_CASE("watch: a dump may call fail and close, and what it throws is told") {
-  Heard warnings;
-  Heard dumps;
+  HeardLines warnings;
+  HeardLines dumps;
   GradientSync* group = nullptr;
   Pair pair({.fail_after = 60s,
              .warn = [&](const std::string& text) { warnings.add(text); },

@@ -3,6 +3,7 @@
 #include <tutti/tests/train/process/static_objects.h>
 
 #include <tutti/backend/error.h>
+#include <tutti/tests/said_lines.h>
 #include <tutti/tests/sanitizers.h>
 #include <tutti/train/hooks/callback.h>
 
@@ -23,20 +24,6 @@ using namespace tutti::testing;
 using namespace std::chrono_literals;
 
 namespace {
-
-void say(const std::string& line) {
-  std::printf("%s\n", line.c_str());
-  std::fflush(stdout);
-}
-
-template <class Act> void say_error_of(const char* what, Act act) {
-  try {
-    act();
-    say(std::string(what) + ": nothing was wrong");
-  } catch (const std::exception& error) {
-    say(std::string(what) + ": " + error.what());
-  }
-}
 
 int return_from_main() {
   use_second_objects();
