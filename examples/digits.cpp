@@ -32,9 +32,9 @@ void print(const digits::Options& options, const digits::Result& result) {
        fmt::format("{:.2f} s, {} steps, {:.0f} images/s", result.seconds, result.steps, result.images_per_second));
   if (options.devices > 1 || result.processes > 1) {
     line("reduction",
-         fmt::format("{:.2f} ms a step, {:.0f} % of its time hidden behind backward", cost.busy, 100.0 * cost.hidden));
+         fmt::format("{:.3f} ms a step, {:.0f} % of its time hidden behind backward", cost.busy, 100.0 * cost.hidden));
     line("exposed", exposed(cost));
-    line("waiting for the slowest", fmt::format("{:.2f} ms a step", cost.skew));
+    line("waiting for the slowest", fmt::format("{:.3f} ms a step", cost.skew));
   }
   line("written", fmt::format("{0}/metrics.jsonl, {0}/trace.json (open in ui.perfetto.dev)", options.output));
   fmt::print("test accuracy: {:.1f} %\n", 100.0 * result.test_accuracy);
