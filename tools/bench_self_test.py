@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""tools/run_benches.py and ./dev bench on programs that only say what Google Benchmark's would, and tools/compare_benches.py on
-files and on samples whose p is known."""
+"""`tutti bench` and ./dev bench on programs that only say what Google Benchmark's would, and its comparisons on files and on
+samples whose p is known."""
 
 import itertools
 import json
@@ -14,10 +14,13 @@ import tempfile
 import time
 import unittest
 
-import compare_benches
-import run_benches
-
 TOOLS = pathlib.Path(__file__).resolve().parent
+BENCH_FOLDER = TOOLS.parent / "command" / "bench"
+sys.path.insert(0, str(BENCH_FOLDER))
+
+import compare_benches  # noqa: E402
+import run_benches  # noqa: E402
+
 BENCH = """#!/usr/bin/env python3
 import json, sys, time, re
 options = dict(argument.lstrip("-").partition("=")[::2] for argument in sys.argv[1:])
@@ -41,11 +44,9 @@ class Runs(unittest.TestCase):
         self.kept = tempfile.TemporaryDirectory()
         self.folder = pathlib.Path(self.kept.name)
         self.output = self.folder / "runs"
-        self.program("machine_limits", ["multiply_add"], {"FLOP/s": 4e9})
-        limits = (self.folder / "machine_limits").read_text()
-        copies = [{"bytes_per_second": rate, "moved": moved, "run_type": "iteration"}
-                  for moved, rate in ((2**15, 80e9), (2**28, 10e9), (2**28, 9e9))]
-        (self.folder / "machine_limits").write_text(limits.replace("said =", f"benchmarks += {copies}\nsaid ="))
+        limits = {"FLOP/s": 4e9, "copies": {str(2**15): 80e9, str(2**28): 10e9}}
+        (self.folder / "machine_limits").write_text(f"#!/bin/sh\necho '{json.dumps(limits)}'\n")
+        (self.folder / "machine_limits").chmod(0o755)
         self.program("array_bench", ["add/16", "matmul/8"], {"FLOP/s": 1e9, "bytes_per_second": 5e9})
         self.program("tensor_bench", ["forward/add"], {})
 
@@ -58,7 +59,7 @@ class Runs(unittest.TestCase):
         path.chmod(0o755)
 
     def command(self, *arguments):
-        return [sys.executable, TOOLS / "run_benches.py", self.folder, "--output", self.output, *arguments]
+        return [sys.executable, BENCH_FOLDER / "tutti_bench.py", "--programs", self.folder, "--output", self.output, *arguments]
 
     def run_benches(self, *arguments):
         return subprocess.run(self.command(*arguments), capture_output=True, text=True)
@@ -69,12 +70,12 @@ class Runs(unittest.TestCase):
     def test_lists_without_running(self):
         done = self.run_benches("--list")
         self.assertEqual((done.returncode, done.stdout), (0, "add/16\nmatmul/8\nforward/add\n"))
-        self.assertEqual(self.run_benches("--list", "--filter", "^forward").stdout, "forward/add\n")
+        self.assertEqual(self.run_benches("--list", "^forward").stdout, "forward/add\n")
         self.assertEqual(self.files(), [])
 
     def test_one_file_for_each_run(self):
         for _ in range(2):
-            done = self.run_benches("--", "--benchmark_repetitions=3")
+            done = self.run_benches("--benchmark_repetitions=3")
             self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual([path.suffix for path in self.files()], [".json", ".json"])
         content = json.loads(self.files()[0].read_text())
@@ -121,7 +122,7 @@ class Runs(unittest.TestCase):
         self.assertFalse(json.loads(self.files()[0].read_text())["context"]["complete"])
 
     def test_nothing_matches(self):
-        done = self.run_benches("--filter", "abacus")
+        done = self.run_benches("abacus")
         self.assertEqual(done.returncode, 1)
         self.assertIn("no bench matches 'abacus'", done.stderr)
         self.assertEqual(self.files(), [])
@@ -174,7 +175,7 @@ class Comparison(unittest.TestCase):
         return path
 
     def compare(self, *arguments):
-        return subprocess.run([sys.executable, TOOLS / "compare_benches.py", *arguments], capture_output=True, text=True)
+        return subprocess.run([sys.executable, BENCH_FOLDER / "tutti_bench.py", "compare", *arguments], capture_output=True, text=True)
 
     def test_tells_differences_from_chance(self):
         old = self.file("old", {"add": [10, 11, 12, 13, 14], "exp": [10, 11, 12, 13, 14], "gone": [1]})
@@ -206,9 +207,63 @@ class Comparison(unittest.TestCase):
         good = self.file("good", {"add": [1]})
         (self.folder / "broken").write_text("{")
         for arguments, problem in (([good], "two files"), ([good, "abacus"], "no file abacus"),
-                                   ([good, self.folder / "broken"], "broken is not a file of ./dev bench"),
+                                   ([good, self.folder / "broken"], "broken is not a file of benches"),
                                    ([good, self.file("other", {"exp": [1]})], "no figure in common")):
             done = self.compare(*arguments)
+            self.assertEqual((done.returncode, done.stdout), (2, ""))
+            self.assertIn(problem, done.stderr)
+
+    def test_a_gate_tells_what_is_slower_and_by_more_than_chance(self):
+        old = self.file("old", {"add": [10, 11, 12, 13, 14], "exp": [10, 11, 12, 13, 14], "gone": [1] * 4})
+        new = self.file("new", {"add": [11, 12, 13, 14, 15], "exp": [20, 21, 22, 23, 24], "gone": [1] * 4})
+        done = self.compare("--gate", "5", old, new)
+        self.assertEqual(done.returncode, 1)
+        self.assertEqual(done.stderr, "gate of 5 %: exp: slower by 83.3 % in its time (p = 0.0079)\n")
+        for arguments in (["--gate=90", old, new], ["--gate", "0", old, old]):
+            done = self.compare(*arguments)
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+
+    def test_a_gate_goes_by_ratios_where_there_was_a_baseline(self):
+        old = self.file("old", {"add": [1, 2, 3, 4]}, ratio=0.5)
+        same = self.file("same", {"add": [11, 12, 13, 14]}, ratio=0.5)
+        worse = self.file("worse", {"add": [1, 2, 3, 4]}, ratio=0.6)
+        self.assertEqual(self.compare("--gate", "5", old, same).returncode, 0)
+        done = self.compare("--gate", "5", old, worse)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("add: slower by 20.0 % in its ratio", done.stderr)
+
+    def test_a_gate_counts_allocations_and_misses_what_is_not_there(self):
+        old = self.file("old", {"add": [1] * 4, "exp": [1] * 4}, heap_allocations=2)
+        new = self.file("new", {"add": [1] * 4}, heap_allocations=3)
+        done = self.compare("--gate", "5", old, new)
+        self.assertEqual(done.returncode, 1)
+        self.assertEqual(done.stderr.splitlines(), ["gate of 5 %: add: heap_allocations 2, now 3", "gate of 5 %: exp: NEW has it not"])
+
+    def test_a_gate_needs_repetitions_and_a_percentage(self):
+        few = self.file("few", {"add": [1, 2, 3]})
+        for arguments, problem in ((["--gate", "5", few, few], "add has too few repetitions for a gate: 3 and 3"),
+                                   (["--gate", "little", few, few], "not 'little'"), (["--gate", "-1", few, few], "not '-1'"),
+                                   (["--gat", few, few], "unknown option '--gat'")):
+            done = self.compare(*arguments)
+            self.assertEqual((done.returncode, done.stdout), (2, ""))
+            self.assertIn(problem, done.stderr)
+
+    def history(self, *arguments):
+        return subprocess.run([sys.executable, BENCH_FOLDER / "tutti_bench.py", "history", *arguments], capture_output=True, text=True)
+
+    def test_a_history_shows_runs_by_their_time(self):
+        for name, moment, times in (("b.json", "2026-01-02T00:00:00", [2, 4, 3]), ("a.json", "2026-01-03T00:00:00", [6, 6, 6])):
+            path = self.file(name, {"add": times, "exp": [1]}, ratio=0.5)
+            content = json.loads(path.read_text())
+            content["context"] |= {"time": moment, "label": f"of {name}"}
+            path.write_text(json.dumps(content))
+        done = self.history(self.folder, "--filter", "add")
+        self.assertEqual(done.stderr, "")
+        self.assertEqual(done.stdout.splitlines(), ["add", "  2026-01-02T00:00:00  of b.json       3 us          0.500 of its baseline",
+                                                    "  2026-01-03T00:00:00  of a.json       6 us   2.000  0.500 of its baseline"])
+        for arguments, problem in (([], "files or folders are needed"), ([self.folder / "none"], "there is no file"),
+                                   ([self.folder, "--filter", "abacus"], "no such bench"), ([self.folder, "--filter", "("], "no regular")):
+            done = self.history(*arguments)
             self.assertEqual((done.returncode, done.stdout), (2, ""))
             self.assertIn(problem, done.stderr)
 
@@ -223,9 +278,9 @@ class Command(unittest.TestCase):
         for option in ("--help", "-h"):
             done = self.dev_bench("matmul", option)
             self.assertEqual((done.returncode, done.stderr), (0, ""))
-            for word in ("--list", "--compare OLD NEW", "--benchmark_"):
+            for word in ("--list", "OLD NEW", "--benchmark_", "--peers"):
                 self.assertIn(word, done.stdout)
-        self.assertIn("Mann-Whitney", self.dev_bench("--compare", "--help").stdout)
+        self.assertIn("Mann-Whitney", self.dev_bench("compare", "--help").stdout)
 
     def test_refuses_what_it_does_not_know(self):
         for arguments, problem in ((["--lst"], "unknown option '--lst'"), (["a", "b"], "one filter at most"),

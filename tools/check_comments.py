@@ -49,7 +49,7 @@ def main():
     root = pathlib.Path(__file__).resolve().parent.parent
     count = 0
     headers = [header for layer in layer_rules.LAYERS for header in (root / layer).rglob("*.h")]
-    for path in sorted([*headers, root / layer_rules.C_HEADER]):
+    for path in sorted([*headers, root / layer_rules.C_HEADER, root / layer_rules.BENCH_HEADER]):
         for number, comment in faults(path.read_text()):
             print(f"{path.relative_to(root)}:{number}: {comment[:80]}")
             count += 1

@@ -27,6 +27,7 @@ LAYERS = {
     "autodiff": {"backend"},
     "nn": {"backend", "autodiff"},
     "exchange": {"backend", "autodiff", "nn"},
+    "bench": {"backend", "exchange", "bench.h"},
     "optim": {"backend", "autodiff"},
     "distributed": {"backend", "autodiff", "nn", "optim"},
     "train": {"backend", "autodiff", "nn", "exchange", "optim", "distributed"},
@@ -41,7 +42,9 @@ VERSION = "version.h"
 UMBRELLA = "tutti.h"
 # The header in C, which includes nothing of ours: it lies beside the umbrella, and its sources in the layer of its name.
 C_HEADER = "c_api.h"
-TOP_HEADERS = (UMBRELLA, C_HEADER, VERSION)
+# Of programs that measure their own code; its sources lie in the layer of its name.
+BENCH_HEADER = "bench.h"
+TOP_HEADERS = (UMBRELLA, C_HEADER, VERSION, BENCH_HEADER)
 OUTER_FOLDERS = ("examples", "tests", "benches", "tools")
 # Programs of somebody else, compiled against what is installed.
 OTHERS_SOURCES = ("tests/consumers",)
@@ -79,6 +82,7 @@ WITHIN = {
     "distributed/member": {"distributed/processes", "distributed/replica", "distributed/server", "distributed/report", "distributed/messages",
                            "distributed/engines"} | CORE | MODELS,
     "distributed/processes": {"distributed/ledger", "distributed/collectives", "distributed/layout", OBSERVER},
+    "command/bench": set(),
     "command/convert": LINKED_PROGRAMS["command/convert"],
     "command/dispatch": set(),
     "command/launch": set(),
@@ -91,6 +95,7 @@ PRIVATE_FOLDERS = {
     "backend/cpu": ("backend/devices", "backend/linear_algebra"),
     "backend/cuda": ("backend/devices", "distributed/engines"),
     "backend/processor": ("distributed/processes", "library"),
+    "bench/suite": ("bench",),
     "c_api/calls": ("c_api",),
     "c_api/models": ("c_api",),
     "command": (),
@@ -109,7 +114,7 @@ THIRD_PARTY = (
     (("dnnl*", "oneapi/*", "omp.h"), ("backend/cpu/*",)),
     (("cuda*", "cublas*", "cudnn*", "cusolver*", "curand*", "cub/*"), ("backend/cuda/*", "distributed/engines/nccl/*")),
     (("nccl*",), ("distributed/engines/nccl/*",)),
-    (("nlohmann/*",), ("exchange/*", "train/*", "examples/*", "command/info/*")),
+    (("nlohmann/*",), ("bench/*", "exchange/*", "train/*", "examples/*", "command/info/*")),
     (("zmq.h",), ("distributed/processes/*",)),
     (("mpi.h",), ("distributed/engines/network/mpi/*",)),
     (("sodium.h",), ("distributed/processes/*", "distributed/engines/network/*")),
@@ -167,6 +172,8 @@ def project_include_fault(path, header, includes_of):
     layer = path.parts[0]
     if str(path) == C_HEADER:
         return f"<tutti/{header}> is C++, which programs in C cannot include"
+    if str(path) == BENCH_HEADER and header.parts[0] != "backend":
+        return f"{BENCH_HEADER} may not include <tutti/{header}>"
     if str(path) == VERSION:
         return f"{VERSION} is for all, and may not include <tutti/{header}>"
     if layer not in LAYERS or str(header) == VERSION:

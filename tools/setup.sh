@@ -17,7 +17,7 @@ declare -A packages=(
   [torch]="python3 python3-venv python3-torch"
   [kernels]="python3 python3-venv"
   [mpi]="libopenmpi-dev openmpi-bin"
-  [package]="debhelper dpkg-dev"
+  [package]="debhelper dpkg-dev libbenchmark-dev"
   [peers]="python3 libgloo-dev libopenmpi-dev openmpi-bin libtorch-dev libopenblas0-pthread"
 )
 # What tests compare with, and all that it needs of other packages: tensorboard's server, which asks for more, never runs.

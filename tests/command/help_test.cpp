@@ -38,6 +38,7 @@ TEST_CASE("command: --help names the subcommands, and theirs every option") {
   CHECK(contains(program.output, "Usage: tutti [OPTIONS] SUBCOMMAND"));
   CHECK(contains(program.output, "\n  launch "));
   CHECK(contains(program.output, "\n  info "));
+  CHECK(contains(program.output, "\n  bench "));
   CHECK(contains(program.output, "\n  convert "));
 
   RunningProgram launch({TUTTI_COMMAND, "launch", "--help"});

@@ -93,6 +93,22 @@ with_an_extension() {
   g++ -std=c++20 -Wall -Wextra -Werror "$sources/extension.cpp" -o extension $(pkg-config --cflags --libs tutti) && ./extension
 }
 
+# What docs/benchmarks.md shows, its runs compared, and the library's own benches where they are installed.
+with_benchmarks() {
+  local tutti=${library%/lib*}/bin/tutti
+  sed -n '/^```cpp$/,/^```$/p' "$sources/../../docs/benchmarks.md" | sed '/^```/d' >bench.cpp
+  # shellcheck disable=SC2046  # one word each
+  [ -s bench.cpp ] && g++ -std=c++20 -O2 -Wall -Wextra -Werror bench.cpp -o bench $(pkg-config --cflags --libs tutti) || return
+  ./bench --seconds 0.002 --json old.json && ./bench --seconds 0.002 --history runs --label new || return
+  "$tutti" bench compare --gate 1000 old.json runs/*.json && "$tutti" bench history runs >history || return
+  grep -q 'new .* of its baseline' history || return
+  if [ -e "${library%/lib*}/libexec/tutti/bench/machine_limits" ]; then
+    "$tutti" bench '^exp/16384$' --benchmark_min_time=0.01 --benchmark_repetitions=4 --output own && "$tutti" bench compare own/*.json own/*.json
+  else
+    ! "$tutti" bench >output 2>&1 && grep -q 'are installed where' output
+  fi
+}
+
 # Of two compilers, one of which marks no variable as the only one of a process.
 as_plugins() {
   local name compiler=g++
@@ -255,6 +271,7 @@ else
 fi
 consumer event_loop in_an_event_loop
 consumer extension with_an_extension
+consumer benchmarks with_benchmarks
 consumer plugins as_plugins
 consumer processes in_two_processes
 consumer subproject as_subproject

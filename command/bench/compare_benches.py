@@ -1,13 +1,18 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Compares two files of `./dev bench`, or of Google Benchmark, and says which differences are more than chance.
+"""Compares two files of `tutti bench`, of programs with <tutti/bench.h>, or of Google Benchmark, and says which differences
+are more than chance.
 
-usage: compare_benches.py OLD NEW
+usage: tutti bench compare [--gate PERCENT] OLD NEW
 
 Each bench's repetitions (--benchmark_repetitions=10) are two samples, whose medians are shown, and a two-sided
 Mann-Whitney U test says how likely ranks as different as these are if both are alike: p, exact up to 40 repetitions in
 all, ties included. With too few repetitions for any result to be unlikely, that is said instead. The test knows two runs,
 not the machine: what drifted between them is a difference too.
+
+--gate is for the CI of a program: the status is 1 if a bench is slower by more than so many percent and by more than chance,
+by its ratio to a baseline where both files have one, which holds on another machine, else by its time; or if it allocates
+more often; or if NEW has it not.
 
 A file that is no path is looked for in runs/bench. The status is 0, or 2 for files that cannot be compared.
 """
@@ -87,10 +92,14 @@ def smallest_p(old_count, new_count):
 
 # --- files
 
+def from_caller(name):
+    """A path as the caller wrote it: ./dev runs in the folder of the repository."""
+    return pathlib.Path(os.environ.get("TUTTI_CALLED_FROM", ".")) / name
+
+
 def find_file(name):
     """A path as the caller wrote it, or the name of a file in runs/bench."""
-    from_caller = pathlib.Path(os.environ.get("TUTTI_CALLED_FROM", ".")) / name
-    for path in (from_caller, pathlib.Path("runs/bench") / name, pathlib.Path("runs/bench") / f"{name}.json"):
+    for path in (from_caller(name), pathlib.Path("runs/bench") / name, pathlib.Path("runs/bench") / f"{name}.json"):
         if path.is_file():
             return path
     raise Refused(f"there is no file {name}, here or in runs/bench")
@@ -101,7 +110,7 @@ def read(path):
         content = json.loads(path.read_text())
         return content["context"], samples_of(content["benchmarks"])
     except (ValueError, KeyError, TypeError) as error:
-        raise Refused(f"{path} is not a file of ./dev bench: {error!r}") from error
+        raise Refused(f"{path} is not a file of benches: {error!r}") from error
 
 
 def samples_of(benchmarks):
@@ -118,7 +127,8 @@ def samples_of(benchmarks):
 
 
 def describe(label, path, context):
-    commit = context.get("commit", "unknown commit")[:7] + (", changed" if context.get("changed") else "")
+    commit = context.get("label") or context.get("commit", "unknown commit")[:7]
+    commit += ", changed" if context.get("changed") else ""
     machine = f"{context.get('processor', 'unknown processor')}, {context.get('cores', context.get('num_cpus', '?'))} cores"
     unfinished = "" if context.get("complete", True) else ", incomplete"
     return f"{label}  {path}: {commit}, {context.get('time', context.get('date', 'unknown time'))}, {machine}{unfinished}"
@@ -154,6 +164,28 @@ def compare(old, new):
     return rows, tested, differing
 
 
+def gate_faults(old, new, percent):
+    """What a gate of so many percent holds against NEW, a line each."""
+    faults = []
+    for name in dict.fromkeys(name for name, _ in old):
+        if (name, "time") not in new:
+            faults.append(f"{name}: NEW has it not")
+            continue
+        for quantity in ("array_allocations", "heap_allocations"):
+            before, after = old.get((name, quantity)), new.get((name, quantity))
+            if before and after and max(after) > max(before):
+                faults.append(f"{name}: {quantity} {max(before):g}, now {max(after):g}")
+        quantity = "ratio" if (name, "ratio") in old and (name, "ratio") in new else "time"
+        before, after = old[name, quantity], new[name, quantity]
+        if smallest_p(len(before), len(after)) >= LEVEL:
+            raise Refused(f"{name} has too few repetitions for a gate: {len(before)} and {len(after)}")
+        slower = statistics.median(after) / statistics.median(before) - 1
+        p = mann_whitney_p(before, after)
+        if slower > percent / 100 and p < LEVEL:
+            faults.append(f"{name}: slower by {100 * slower:.1f} % in its {quantity} (p = {p:.2g})")
+    return faults
+
+
 def show(rows):
     rows = [["bench", "quantity", "old", "new", "new/old", "p", ""], *rows]
     widths = [max(len(row[i]) for row in rows) for i in range(7)]
@@ -163,27 +195,52 @@ def show(rows):
         print("  ".join(cells).rstrip())
 
 
+def parse(arguments):
+    """OLD, NEW, and the percentage of a gate or None."""
+    gate, files = None, []
+    rest = iter(arguments)
+    for word in rest:
+        if word == "--gate" or word.startswith("--gate="):
+            value = word.partition("=")[2] if "=" in word else next(rest, "")
+            try:
+                gate = float(value)
+            except ValueError:
+                gate = math.nan
+            if not 0 <= gate < math.inf:
+                raise Refused(f"--gate takes a percentage from 0 on, not '{value}'")
+        elif word.startswith("-"):
+            raise Refused(f"unknown option '{word}'")
+        else:
+            files.append(word)
+    if len(files) != 2:
+        raise Refused(f"two files, OLD and NEW, not {len(files)}")
+    return files, gate
+
+
 def main(arguments):
-    if arguments in (["-h"], ["--help"]):
+    if "-h" in arguments or "--help" in arguments:
         print(__doc__.strip())
         return 0
     try:
-        if len(arguments) != 2:
-            raise Refused(f"two files, OLD and NEW, not {len(arguments)}")
-        paths = [find_file(name) for name in arguments]
+        names, gate = parse(arguments)
+        paths = [find_file(name) for name in names]
         (old_context, old), (new_context, new) = map(read, paths)
         rows, tested, differing = compare(old, new)
-        if not rows:
+        faults = gate_faults(old, new, gate) if gate is not None else []
+        if not old.keys() & new.keys():
             raise Refused("the two files have no figure in common")
     except Refused as refused:
-        print(f"bench --compare: {refused}", file=sys.stderr)
+        print(f"bench compare: {refused}", file=sys.stderr)
         return 2
     print(describe("OLD", paths[0], old_context))
     print(describe("NEW", paths[1], new_context))
     if any(old_context.get(key) != new_context.get(key) for key in ("processor", "cores")):
         print("These are different machines: differences need not be the program's.")
     print()
-    show(rows)
+    if rows:
+        show(rows)
+    else:
+        print("all figures of both are the same")
     print()
     for label, names in (("OLD", old.keys() - new.keys()), ("NEW", new.keys() - old.keys())):
         if missing := sorted({name for name, _ in names}):
@@ -194,7 +251,9 @@ def main(arguments):
     if tested < len(rows):
         print(f"{len(rows) - tested} have too few repetitions for any difference to be told from chance: "
               "run both with --benchmark_repetitions=10")
-    return 0
+    for fault in faults:
+        print(f"gate of {gate:g} %: {fault}", file=sys.stderr)
+    return 1 if faults else 0
 
 
 if __name__ == "__main__":

@@ -1,16 +1,14 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Runs the benches of a build folder, writes one JSON file for the run, and shows figures beside the machine's limits.
+"""Runs the benches of a folder, writes one JSON file for the run, and shows figures beside the machine's limits.
 
 The file is Google Benchmark's own format: what its programs say, joined, each benchmark with the `executable` it came
 from, and in `context` also commit, processor, cores, time, options and the limits measured before the first bench. It
 is replaced as a whole after each executable, so that a run which is interrupted leaves what had finished by then, with
 `complete` false.
 
-Options after `--` go to Google Benchmark. The status is 0, 1 if nothing matched or a bench failed, 130 after Ctrl-C.
+The status is 0, 1 if nothing matched or a bench failed, 130 after Ctrl-C.
 """
 
-import argparse
 import datetime
 import itertools
 import json
@@ -44,13 +42,13 @@ def git(*arguments):
     return done.stdout.strip() if done.returncode == 0 else None
 
 
-def describe_run(options):
+def describe_run(pattern, passed):
     """What a file says of its run beside Google Benchmark's own context."""
     return {"commit": git("rev-parse", "HEAD") or "unknown",
             "changed": bool(git("status", "--porcelain", "--untracked-files=no")),
             "processor": processor_model(), "cores": len(os.sched_getaffinity(0)),
             "time": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
-            "filter": options.filter, "options": options.passed}
+            "filter": pattern, "options": passed}
 
 
 def file_name(run):
@@ -86,21 +84,11 @@ def matching(executable, pattern):
 
 
 def measure_limits(executable):
-    """FLOP/s of multiply-adds, and bytes/s of copies by the bytes that one reads and writes: the best repetitions."""
-    done = subprocess.run([executable, "--benchmark_format=json"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-                          text=True)
+    """FLOP/s of multiply-adds, and bytes/s of copies by the bytes that one reads and writes."""
+    done = subprocess.run([executable], stdout=subprocess.PIPE, text=True)
     if done.returncode != 0:
         raise SystemExit(f"bench: {executable} ended with status {done.returncode}")
-    limits = {FLOPS: 0.0, "copies": {}}
-    for bench in json.loads(done.stdout)["benchmarks"]:
-        if bench.get("run_type") != "iteration":
-            continue
-        if FLOPS in bench:
-            limits[FLOPS] = max(limits[FLOPS], bench[FLOPS])
-        else:
-            moved = str(int(bench["moved"]))
-            limits["copies"][moved] = max(limits["copies"].get(moved, 0.0), bench[BYTES])
-    return limits
+    return json.loads(done.stdout)
 
 
 def show_limits(limits):
@@ -149,7 +137,7 @@ def show_table(rows):
         print("  ".join([row[0].ljust(widths[0]), *(text.rjust(width) for text, width in zip(row[1:], widths[1:]))]))
 
 
-def run_all(executables, options, path, content):
+def run_all(executables, pattern, passed, path, content):
     """Runs them one after the other, adding to the file; what failed."""
     failed = []
     with tempfile.TemporaryDirectory() as folder:
@@ -157,7 +145,7 @@ def run_all(executables, options, path, content):
         for executable in executables:
             print(f"\n== {executable.name}", flush=True)
             output.unlink(missing_ok=True)
-            status = subprocess.run([executable, f"--benchmark_filter={options.filter}", *options.passed,
+            status = subprocess.run([executable, f"--benchmark_filter={pattern}", *passed,
                                      f"--benchmark_out={output}", "--benchmark_out_format=json"]).returncode
             if status != 0:
                 failed.append(f"{executable.name} ended with status {status}")
@@ -169,15 +157,15 @@ def run_all(executables, options, path, content):
     return failed
 
 
-def run_into_file(executables, options):
+def run_into_file(executables, limits, pattern, output, passed):
     """One run, its file and its tables; the status."""
-    context = describe_run(options) | {"complete": False}
+    context = describe_run(pattern, passed) | {"complete": False}
     path, content = None, {"context": context, "benchmarks": []}
     try:
-        context["limits"] = measure_limits(options.folder / LIMITS)
+        context["limits"] = measure_limits(limits)
         show_limits(context["limits"])
-        path = make_file(options.output, file_name(context), content)
-        failed = run_all(executables, options, path, content)
+        path = make_file(output, file_name(context), content)
+        failed = run_all(executables, pattern, passed, path, content)
         content["context"]["complete"] = not failed
     except KeyboardInterrupt:
         failed = None
@@ -200,33 +188,19 @@ def run_into_file(executables, options):
     return 1 if failed else 0
 
 
-def parse_arguments(arguments):
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", type=pathlib.Path, help="where the executables *_bench are")
-    parser.add_argument("--filter", default=".", help="a regular expression")
-    parser.add_argument("--list", action="store_true", help="only names")
-    parser.add_argument("--output", type=pathlib.Path, default=pathlib.Path("runs/bench"))
-    end = arguments.index("--") if "--" in arguments else len(arguments)
-    return parser.parse_args(arguments[:end], argparse.Namespace(passed=arguments[end + 1:]))
-
-
-def main():
-    options = parse_arguments(sys.argv[1:])
+def run(folder, pattern, only_list, output, passed):
+    """Runs what matches of a folder's *_bench, with options for Google Benchmark; the status."""
     found, complaints = {}, []
-    for executable in sorted(options.folder.glob("*_bench")):
-        names, complaint = matching(executable, options.filter)
+    for executable in sorted(folder.glob("*_bench")):
+        names, complaint = matching(executable, pattern)
         complaints.append(complaint)
         if names:
             found[executable] = names
     if not found:
-        print(f"bench: no bench matches '{options.filter}'; ./dev bench --list has their names", file=sys.stderr)
+        print(f"bench: no bench matches '{pattern}'; --list has their names", file=sys.stderr)
         print(*dict.fromkeys(filter(None, complaints)), sep="\n", file=sys.stderr)
         return 1
-    if options.list:
+    if only_list:
         print(*(name for names in found.values() for name in names), sep="\n")
         return 0
-    return run_into_file(found, options)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    return run_into_file(found, folder / LIMITS, pattern, output, passed)
