@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The comparison of devices can fail: each kernel in turn gives a wrong element, and is found.
-#include <tutti/tests/comparison/device_comparison.h>
+#include <tutti/testing/device_comparison.h>
 #include <tutti/tests/comparison/perturbed_backend.h>
 
 #include <tutti/backend/raise.h>

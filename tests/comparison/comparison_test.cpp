@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every operation on cpu:0 and on a device of this run's kind, with the same inputs.
-#include <tutti/tests/comparison/device_comparison.h>
+#include <tutti/testing/device_comparison.h>
 #include <tutti/tests/test_devices.h>
 
 #include <doctest/doctest.h>

@@ -3,7 +3,7 @@
 
 #include <tutti/backend/elementwise/lists.h>
 #include <tutti/backend/kernel.h>
-#include <tutti/tests/backend/elementwise/elementwise_samples.h>
+#include <tutti/testing/devices/elementwise_samples.h>
 
 #include <cmath>
 #include <span>

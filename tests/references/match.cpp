@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/tests/references/match.h>
 
-#include <tutti/tests/comparison/closeness.h>
+#include <tutti/testing/devices/closeness.h>
 #include <tutti/tests/test_devices.h>
 
 #include <fmt/format.h>

@@ -4,7 +4,7 @@
 #include <doctest/doctest.h>
 #include <tutti/autodiff/backward.h>
 #include <tutti/autodiff/operations.h>
-#include <tutti/tests/comparison/device_comparison.h>
+#include <tutti/testing/device_comparison.h>
 #include <tutti/tests/references/match.h>
 #include <tutti/tests/references/operations.h>
 #include <tutti/tests/test_devices.h>

@@ -51,7 +51,7 @@ stage() {
 }
 
 project_sources() {
-  find bench.h c_api.h tutti.h version.h bench library backend autodiff nn exchange optim distributed train c_api command examples tests benches -name '*.h' -o -name '*.cpp' -o -name '*.c' | sort
+  find bench.h c_api.h tutti.h version.h bench testing library backend autodiff nn exchange optim distributed train c_api command examples tests benches -name '*.h' -o -name '*.cpp' -o -name '*.c' | sort
 }
 
 check_format() {

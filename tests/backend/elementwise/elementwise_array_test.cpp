@@ -5,7 +5,7 @@
 
 #include <tutti/backend/error.h>
 
-#include <tutti/tests/backend/elementwise/elementwise_samples.h>
+#include <tutti/testing/devices/elementwise_samples.h>
 #include <tutti/tests/test_devices.h>
 
 #include <doctest/doctest.h>

@@ -2,7 +2,7 @@
 // Every elementwise operation on packs: exact enough, and the same in every lane.
 #include <tutti/backend/cpu/packs/pack_functions.h>
 
-#include <tutti/tests/backend/elementwise/elementwise_samples.h>
+#include <tutti/testing/devices/elementwise_samples.h>
 
 #include <doctest/doctest.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every elementwise operation on plain numbers: f32 against f64, and gradients against central differences.
-#include <tutti/tests/backend/elementwise/elementwise_samples.h>
+#include <tutti/testing/devices/elementwise_samples.h>
 
 #include <doctest/doctest.h>
 

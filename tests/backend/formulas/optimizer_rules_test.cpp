@@ -2,7 +2,7 @@
 // The rules' kernels against their formulas for one element; the formulas themselves: tests/optim.
 #include <tutti/backend/formulas/optimizer_rule_formulas.h>
 #include <tutti/backend/registry.h>
-#include <tutti/tests/backend/formulas/optimizer_rule_samples.h>
+#include <tutti/testing/devices/optimizer_rule_samples.h>
 
 #include <doctest/doctest.h>
 

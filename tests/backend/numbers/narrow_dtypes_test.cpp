@@ -5,7 +5,7 @@
 #include <tutti/backend/cpu_threads.h>
 #include <tutti/backend/error.h>
 #include <tutti/backend/registry.h>
-#include <tutti/tests/backend/elementwise/elementwise_samples.h>
+#include <tutti/testing/devices/elementwise_samples.h>
 #include <tutti/tests/backend/random/random_views.h>
 
 #include <doctest/doctest.h>

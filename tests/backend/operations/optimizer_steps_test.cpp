@@ -3,7 +3,7 @@
 #include <tutti/backend/cpu_threads.h>
 #include <tutti/backend/formulas/optimizer_rules.h>
 #include <tutti/backend/registry.h>
-#include <tutti/tests/backend/formulas/optimizer_rule_samples.h>
+#include <tutti/testing/devices/optimizer_rule_samples.h>
 #include <tutti/tests/test_devices.h>
 
 #include <doctest/doctest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <tutti/tests/comparison/device_comparison.h>
+#include <tutti/testing/device_comparison.h>
 
 #include <tutti/backend/elementwise/arithmetic.h>
 #include <tutti/backend/linear_algebra/linear_algebra.h>

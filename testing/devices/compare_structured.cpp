@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <tutti/tests/backend/formulas/optimizer_rule_samples.h>
-#include <tutti/tests/comparison/device_comparison.h>
+#include <tutti/testing/device_comparison.h>
+#include <tutti/testing/devices/optimizer_rule_samples.h>
 
 #include <tutti/backend/operations.h>
 #include <tutti/backend/registry.h>

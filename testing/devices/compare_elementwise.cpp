@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Generated from the lists of elementwise operations: what is added there is compared.
-#include <tutti/tests/comparison/device_comparison.h>
+#include <tutti/testing/device_comparison.h>
 
 #include <tutti/backend/operations.h>
-#include <tutti/tests/backend/elementwise/elementwise_samples.h>
+#include <tutti/testing/devices/elementwise_samples.h>
 
 #include <type_traits>
 

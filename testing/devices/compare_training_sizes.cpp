@@ -2,8 +2,8 @@
 // Differentiable operations at sizes at which devices take other kernels than for small arrays: several blocks of
 // attention, rows of thousands, lengths that no vector divides; f32 and the short types, aligned and not. Then a
 // transformer's block under autocast.
-#include <tutti/tests/comparison/device_comparison.h>
-#include <tutti/tests/comparison/differentiable_function.h>
+#include <tutti/testing/device_comparison.h>
+#include <tutti/testing/devices/differentiable_function.h>
 
 #include <tutti/autodiff/autocast.h>
 #include <tutti/autodiff/backward.h>

@@ -3,7 +3,7 @@
 
 #include <tutti/autodiff/backward.h>
 #include <tutti/autodiff/operations.h>
-#include <tutti/tests/comparison/device_comparison.h>
+#include <tutti/testing/device_comparison.h>
 
 #include <string_view>
 #include <vector>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <tutti/tests/comparison/device_comparison.h>
+#include <tutti/testing/device_comparison.h>
 
 #include <tutti/backend/error.h>
-#include <tutti/tests/comparison/closeness.h>
+#include <tutti/testing/devices/closeness.h>
 
 #include <fmt/format.h>
 

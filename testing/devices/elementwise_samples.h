@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// What the generated tests of elementwise operations share: which formulas an operation has, and numbers to feed them.
+// Shared by the generated tests of elementwise operations: which formulas an operation has, and numbers to feed them.
 
 #include <tutti/backend/elementwise/lists.h>
 
@@ -76,8 +76,8 @@ inline double ulp_f32(double exact) {
   return std::ldexp(1.0, std::max(exact == 0.0 ? -126 : std::ilogb(exact), -126) - 23);
 }
 
-/// What the error is measured against. GELU's formula adds nearly opposite numbers for x far below 0: its error is that
-/// of x itself.
+/// Scale that the error is measured against. GELU's formula adds nearly opposite numbers for x far below 0: its error
+/// is that of x itself.
 template <class O> double error_scale(double exact, double x) {
   constexpr bool kCancels = std::is_same_v<O, elementwise::Gelu> || std::is_same_v<O, elementwise::GeluTanh>;
   return kCancels ? std::max(std::abs(exact), std::abs(x)) : exact;

@@ -15,15 +15,15 @@ using Arrays = std::vector<Array>;
 
 /// How near two devices' results must be. NaN matches NaN, of whatever bits, and infinities of one sign each other.
 enum class Match : std::uint8_t {
-  bitwise,  ///< but for NaN
+  bitwise,  ///< same bits, but for NaN
   each,     ///< floating types: relative to the element, or to 0.1 if it is smaller; other types: equal
   largest,  ///< floating types: relative to the largest finite element of the array, for sums whose terms cancel
 };
 
-/// What results of a floating type may differ by, in relation to a magnitude; 0 for other types.
+/// Difference that results of a floating type may have, in relation to a magnitude; 0 for other types.
 double tolerance(DType);
 
-/// Where the elements of an operand lie.
+/// Places of the elements of an operand in memory.
 enum class Layout : std::uint8_t { contiguous, spaced, transposed, shifted, repeated };
 inline constexpr Layout kAllLayouts[] = {Layout::contiguous, Layout::spaced, Layout::transposed, Layout::shifted,
                                          Layout::repeated};
@@ -47,11 +47,11 @@ class DeviceComparison {
   /// The same for each layout.
   void compare_layouts(std::string_view name, const Arrays& inputs, const Operation& operation,
                        Match match = Match::each);
-  /// What a loop over cases shows of a difference, beside the operation's name.
+  /// Sets the words that a loop over cases has shown of a difference, beside the operation's name.
   void set_case(std::string description) { case_ = std::move(description); }
-  /// Of the operations that are made from lists, only those whose names begin so.
+  /// Leaves out, of operations that are made from lists, those whose names do not begin so.
   void set_only(std::string prefix) { only_ = std::move(prefix); }
-  /// What tolerances are multiplied by from now on.
+  /// Multiplies tolerances by this from now on.
   void set_slack(double slack) { slack_ = slack; }
   bool wants(std::string_view name) const { return name.starts_with(only_); }
 
@@ -66,16 +66,16 @@ class DeviceComparison {
   std::string only_;
   double slack_ = 1;
   std::vector<std::string> differences_;
-  std::set<std::string> refused_;  // with the errors
+  std::set<std::string> refused_;  // names with errors
   std::int64_t comparisons_ = 0;
 };
 
 // --- inputs, on the CPU; functions of their arguments alone
 
 enum class Numbers : std::uint8_t {
-  plain,     ///< between -3 and 3
-  positive,  ///< between 0.05 and 3
-  special,   ///< among them NaN, infinities, zeros of both signs, and the type's largest and smallest
+  plain,     ///< numbers from -3 to 3
+  positive,  ///< numbers from 0.05 to 3
+  special,   ///< plain ones, and NaN, infinities, zeros of both signs, and the type's largest and smallest
 };
 Array numbers(const Shape&, DType, Numbers, unsigned seed);
 Array indices(const Shape&, std::int64_t below, unsigned seed);  ///< i64

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Differentiable operations: the result, and the gradient of each operand for one upstream gradient.
-#include <tutti/tests/comparison/device_comparison.h>
-#include <tutti/tests/comparison/differentiable_function.h>
+#include <tutti/testing/device_comparison.h>
+#include <tutti/testing/devices/differentiable_function.h>
 
 #include <tutti/autodiff/backward.h>
 #include <tutti/autodiff/operations.h>

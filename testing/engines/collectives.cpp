@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tutti/testing/engines/engine_check.h>
+
+#include <tutti/backend/registry.h>
+#include <tutti/distributed/collectives/collective_call.h>
+#include <tutti/distributed/collectives/collective_plan.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+namespace tutti::testing {
+
+namespace {
+
+/// Element of a part, by its definition.
+double combined(const CollectiveRequest& request, const CollectivePart& part, std::int64_t element) {
+  std::vector<std::optional<float>> by_number;
+  for (const CollectivePart::Place& source : part.sources) {
+    by_number.resize(source.number + 1);
+    by_number[source.number] =
+        static_cast<float>(contribution(source.offset + element + 1, source.member, true).back());
+  }
+  if (by_number.empty()) return 0.0;
+  if (request.operation == CollectiveOperation::max || request.operation == CollectiveOperation::min) {
+    std::optional<float> best;
+    for (const std::optional<float>& value : by_number)
+      if (value && (!best || (request.operation == CollectiveOperation::max ? *value > *best : *value < *best)))
+        best = value;
+    return static_cast<double>(*best);
+  }
+  const float sum = *tree_sum<float>(by_number);
+  const double divisor =
+      request.operation == CollectiveOperation::mean ? static_cast<double>(part.sources.size()) : request.denominator;
+  return static_cast<double>(sum / static_cast<float>(divisor));
+}
+
+void run(EngineCheck& check, const std::vector<CollectiveCall>& calls) {
+  const std::vector<Member> members = members_of(check.devices());
+  check.set_what(to_string(calls.front()));
+  const CollectivePlan plan = plan_collective(calls, members);
+  CollectiveRequest request{
+      .operation = calls.front().operation, .inputs = {}, .outputs = {}, .ready = {}, .parts = plan.parts};
+  request.name = "conformance";
+  std::vector<std::vector<double>> wanted;
+  for (std::size_t member = 0; member < members.size(); ++member) {
+    const Device device = check.devices()[member];
+    request.inputs.push_back(
+        array_of(contribution(element_count(calls[member].shape), member, true), calls[member].dtype, device));
+    request.outputs.push_back(Array::full({element_count(plan.outputs[member])}, -77.0, calls[member].dtype, device));
+    request.ready.push_back(compute_stream(device).record());
+    wanted.emplace_back(static_cast<std::size_t>(element_count(plan.outputs[member])), -77.0);
+  }
+  for (const CollectivePart& part : plan.parts)
+    for (std::int64_t i = 0; i < part.count; ++i) {
+      const double value = combined(request, part, i);
+      for (const CollectivePart::Place& target : part.targets)
+        wanted[target.member][static_cast<std::size_t>(target.offset + i)] = value;
+    }
+  const std::vector<Array> outputs = request.outputs;
+  check.join_well({check.engine().collective(std::move(request))});
+  for (std::size_t member = 0; member < members.size(); ++member)
+    check.check_elements(outputs[member], wanted[member], check.devices()[member]);
+}
+
+}  // namespace
+
+void check_collectives(EngineCheck& check) {
+  const std::size_t count = check.devices().size();
+  const auto all = [&](const CollectiveCall& call) { run(check, std::vector<CollectiveCall>(count, call)); };
+  for (const DType dtype : {DType::f32, DType::f64, DType::bf16}) {
+    for (const auto operation :
+         {CollectiveOperation::sum, CollectiveOperation::mean, CollectiveOperation::max, CollectiveOperation::min})
+      all({.kind = CollectiveKind::all_reduce, .operation = operation, .shape = {60}, .dtype = dtype});
+    for (const Device root : check.devices()) {
+      all({.kind = CollectiveKind::broadcast, .root = root, .shape = {5, 3}, .dtype = dtype});
+      all({.kind = CollectiveKind::reduce, .root = root, .shape = {5, 3}, .dtype = dtype});
+    }
+    // Parts of unlike lengths, one of them of none.
+    std::vector<std::int64_t> lengths;
+    std::int64_t rows = 0;
+    for (std::size_t member = 0; member < count; ++member) {
+      lengths.push_back(static_cast<std::int64_t>(member * 2));
+      rows += lengths.back();
+    }
+    all({.kind = CollectiveKind::reduce_scatter, .lengths = lengths, .shape = {rows, 2}, .dtype = dtype});
+    all({.kind = CollectiveKind::all_to_all, .lengths = lengths, .shape = {rows, 2}, .dtype = dtype});
+    std::vector<CollectiveCall> gathered;
+    for (std::size_t member = 0; member < count; ++member)
+      gathered.push_back({.kind = CollectiveKind::all_gather, .shape = {lengths[member], 3}, .dtype = dtype});
+    run(check, gathered);
+  }
+  all({.kind = CollectiveKind::barrier, .shape = {0}});
+}
+
+void check_sparse(EngineCheck& check) {
+  if (!check.engine().reduces_sparse()) return;
+  const std::size_t count = check.devices().size();
+  const SyncParameter table{.name = "table", .shape = {10, 2}, .dtype = DType::f32, .sparse = true};
+  // Rows that some have in common, some of them twice.
+  const auto launch = [&](bool out_of_range, const std::shared_ptr<SparseResult>& result) {
+    SparseReduction reduction{
+        .parameter = table, .contributions = {}, .receivers = {}, .ready = {}, .denominator = 2.0, .result = result};
+    for (std::size_t member = 0; member < count; ++member) {
+      const Device device = check.devices()[member];
+      const auto own = static_cast<std::int64_t>(member);
+      const std::vector<std::int64_t> indices{own, 5, out_of_range && member + 1 == count ? 12 : 9, 5};
+      reduction.contributions.push_back(
+          {device,
+           member,
+           {SparseGradient{Array::from(indices, {4}, device),
+                           array_of(contribution(8, member, true), DType::f32, device).reshape({4, 2}),
+                           {10, 2},
+                           false}}});
+      reduction.receivers.push_back(device);
+      reduction.ready.push_back(compute_stream(device).record());
+    }
+    return check.engine().reduce_sparse(std::move(reduction));
+  };
+  const auto empty_result = [&] {
+    return std::make_shared<SparseResult>(
+        SparseResult{std::vector<bool>(count, true), std::vector<std::vector<SparseGradient>>(count)});
+  };
+  check.set_what("reduce_sparse");
+  std::shared_ptr<SparseResult> result = empty_result();
+  check.join_well({launch(false, result)});
+  std::vector<double> wanted(20, 0.0);
+  for (std::size_t member = 0; member < count; ++member) {
+    const std::vector<double> values = contribution(8, member, true);
+    const std::size_t rows[] = {member, 5, 9, 5};
+    for (std::size_t i = 0; i < values.size(); ++i) wanted[rows[i / 2] * 2 + i % 2] += values[i] / 2.0;
+  }
+  for (std::size_t member = 0; member < count; ++member) {
+    std::vector<double> dense(20, 0.0);
+    for (const SparseGradient& part : result->gradients[member]) {
+      check.check(part.rows.device() == check.devices()[member], "a result on another device");
+      const auto indices = part.indices.to(cpu()).to_vector<std::int64_t>();
+      const auto values = part.rows.to(cpu()).to_vector<float>();
+      for (std::size_t i = 0; i < values.size(); ++i)
+        dense[static_cast<std::size_t>(indices[i / 2]) * 2 + i % 2] += static_cast<double>(values[i]);
+    }
+    check.check(dense == wanted, fmt::format("{} has other rows", to_string(check.devices()[member])));
+  }
+
+  check.set_what("reduce_sparse with a row that the table has not");
+  result = empty_result();
+  for (const std::string& error : check.join({launch(true, result)}))
+    check.check(error.find("table") != std::string::npos && error.find("12") != std::string::npos,
+                "the error names not parameter and index: '" + error + "'");
+
+  check.set_what("reduce_sparse while switched off");
+  check.engine().set_enabled(false);
+  result = empty_result();
+  check.join_well({launch(false, result)});
+  for (const auto& gradients : result->gradients) check.check(gradients.empty(), "there is a result");
+  check.engine().set_enabled(true);
+}
+
+}  // namespace tutti::testing
