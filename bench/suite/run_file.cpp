@@ -62,7 +62,7 @@ RunFile::RunFile(std::string path, const std::string& label, const std::optional
              {"label", label},
              {"processor", processor_model()},
              {"cores", cores()},
-             {"tutti", version()},
+             {"tutti", TUTTI_VERSION},
              {"complete", false}};
   if (limits) {
     context["limits"]["FLOP/s"] = limits->flops;
