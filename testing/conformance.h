@@ -24,8 +24,8 @@ struct Conformance {
 };
 
 /// Runs every kernel, its gradients and whole training steps on two devices with the same inputs, contiguous and in
-/// other layouts, for every type (testing/device_comparison.h does it for an operation of one's own). Takes a minute or
-/// two on CPUs. What a backend throws is a fault, but for what the reference refuses as well.
+/// other layouts, for every type (testing/device_comparison.h does it for an operation of one's own). Takes seconds on
+/// CPUs. What a backend throws is a fault, but for what the reference refuses as well.
 Conformance check_backend(Device tested, Device reference = cpu());
 
 /// Makes the engine of a group of these devices.

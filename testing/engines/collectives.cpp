@@ -15,49 +15,53 @@ namespace tutti::testing {
 
 namespace {
 
-/// Element of a part, by its definition.
-double combined(const CollectiveRequest& request, const CollectivePart& part, std::int64_t element) {
-  std::vector<std::optional<float>> by_number;
+using Inputs = std::vector<std::vector<double>>;  // by member
+
+/// Element of a part, by its definition, in the type T of sums.
+template <class T> double combined(const CollectiveRequest& request, const Inputs& inputs, const CollectivePart& part,
+                                   std::int64_t element) {
+  std::vector<std::optional<T>> by_number;
   for (const CollectivePart::Place& source : part.sources) {
     by_number.resize(source.number + 1);
-    by_number[source.number] =
-        static_cast<float>(contribution(source.offset + element + 1, source.member, true).back());
+    by_number[source.number] = static_cast<T>(inputs[source.member][static_cast<std::size_t>(source.offset + element)]);
   }
   if (by_number.empty()) return 0.0;
   if (request.operation == CollectiveOperation::max || request.operation == CollectiveOperation::min) {
-    std::optional<float> best;
-    for (const std::optional<float>& value : by_number)
+    std::optional<T> best;
+    for (const std::optional<T>& value : by_number)
       if (value && (!best || (request.operation == CollectiveOperation::max ? *value > *best : *value < *best)))
         best = value;
     return static_cast<double>(*best);
   }
-  const float sum = *tree_sum<float>(by_number);
   const double divisor =
       request.operation == CollectiveOperation::mean ? static_cast<double>(part.sources.size()) : request.denominator;
-  return static_cast<double>(sum / static_cast<float>(divisor));
+  return static_cast<double>(*tree_sum<T>(by_number) / static_cast<T>(divisor));
 }
 
 void run(EngineCheck& check, const std::vector<CollectiveCall>& calls) {
   const std::vector<Member> members = members_of(check.devices());
+  const DType dtype = calls.front().dtype;
   check.set_what(to_string(calls.front()));
   const CollectivePlan plan = plan_collective(calls, members);
   CollectiveRequest request{
       .operation = calls.front().operation, .inputs = {}, .outputs = {}, .ready = {}, .parts = plan.parts};
   request.name = "conformance";
+  Inputs inputs;
   std::vector<std::vector<double>> wanted;
   for (std::size_t member = 0; member < members.size(); ++member) {
     const Device device = check.devices()[member];
-    request.inputs.push_back(
-        array_of(contribution(element_count(calls[member].shape), member, true), calls[member].dtype, device));
+    inputs.push_back(contribution(element_count(calls[member].shape), member, true));
+    request.inputs.push_back(array_of(inputs.back(), calls[member].dtype, device));
     request.outputs.push_back(Array::full({element_count(plan.outputs[member])}, -77.0, calls[member].dtype, device));
     request.ready.push_back(compute_stream(device).record());
     wanted.emplace_back(static_cast<std::size_t>(element_count(plan.outputs[member])), -77.0);
   }
   for (const CollectivePart& part : plan.parts)
     for (std::int64_t i = 0; i < part.count; ++i) {
-      const double value = combined(request, part, i);
+      const double value =
+          dtype == DType::f64 ? combined<double>(request, inputs, part, i) : combined<float>(request, inputs, part, i);
       for (const CollectivePart::Place& target : part.targets)
-        wanted[target.member][static_cast<std::size_t>(target.offset + i)] = value;
+        wanted[target.member][static_cast<std::size_t>(target.offset + i)] = rounded(value, dtype);
     }
   const std::vector<Array> outputs = request.outputs;
   check.join_well({check.engine().collective(std::move(request))});
@@ -92,7 +96,6 @@ void check_collectives(EngineCheck& check) {
       gathered.push_back({.kind = CollectiveKind::all_gather, .shape = {lengths[member], 3}, .dtype = dtype});
     run(check, gathered);
   }
-  all({.kind = CollectiveKind::barrier, .shape = {0}});
 }
 
 void check_sparse(EngineCheck& check) {

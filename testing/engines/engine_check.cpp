@@ -90,9 +90,13 @@ std::vector<double> contribution(std::int64_t count, std::size_t device, bool ex
     const double whole = static_cast<double>((i * 7 + static_cast<std::int64_t>(device) * 5) % 23) - 11;
     values.push_back(exact ? whole
                            : static_cast<double>(static_cast<float>(
-                                 std::sin(static_cast<double>(i) + 1.7 * static_cast<double>(device)))));
+                                 std::sin(0.3 + static_cast<double>(i) + 1.7 * static_cast<double>(device)))));
   }
   return values;
+}
+
+double rounded(double value, DType dtype) {
+  return Array::full({}, value, dtype, cpu()).cast(DType::f64).to_vector<double>()[0];
 }
 
 Array array_of(const std::vector<double>& values, DType dtype, Device device) {

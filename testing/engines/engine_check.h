@@ -68,6 +68,9 @@ template <class T> std::optional<T> tree_sum(std::span<const std::optional<T>> b
 /// Numbers that are the device's own; `exact`: small integers, whose sums are exact in every type.
 std::vector<double> contribution(std::int64_t count, std::size_t device, bool exact);
 
+/// Nearest number of that type.
+double rounded(double value, DType);
+
 /// Their array on a device, as f32, f64, bf16 or f16, made by work that may still be on its way there.
 Array array_of(const std::vector<double>&, DType, Device);
 

@@ -49,10 +49,6 @@ AllReduceRequest request_of(EngineCheck& check, const Reduction& reduction) {
   return request;
 }
 
-double rounded(double value, DType dtype) {
-  return Array::full({}, value, dtype, cpu()).cast(DType::f64).to_vector<double>()[0];
-}
-
 DType wire_type(GradientWire wire) { return wire == GradientWire::bf16 ? DType::bf16 : DType::f16; }
 
 /// In the type T of sums.

@@ -70,7 +70,7 @@ with_cmake_statically() {
 
 # What is not there is told, and which version.
 with_cmake_in_vain() {
-  sed 's/COMPONENTS train/COMPONENTS fortran/' "$sources/cmake/CMakeLists.txt" >CMakeLists.txt
+  sed 's/COMPONENTS testing/COMPONENTS fortran/' "$sources/cmake/CMakeLists.txt" >CMakeLists.txt
   ! cmake -S . -B build >output 2>&1 && grep -q 'without the component fortran' output || return
   sed 's/Tutti 0.1/Tutti 9.1/' "$sources/cmake/CMakeLists.txt" >CMakeLists.txt
   ! cmake -S . -B other >output 2>&1 && grep -q 'version: 0.1' output
@@ -91,6 +91,12 @@ in_an_event_loop() {
 with_an_extension() {
   # shellcheck disable=SC2046  # one word each
   g++ -std=c++20 -Wall -Wextra -Werror "$sources/extension.cpp" -o extension $(pkg-config --cflags --libs tutti) && ./extension
+}
+
+# An engine and a kind of device, which the library's suites check.
+with_conformance() {
+  # shellcheck disable=SC2046  # one word each
+  g++ -std=c++20 -Wall -Wextra -Werror "$sources/conformance.cpp" -o conformance $(pkg-config --cflags --libs tutti-testing) && ./conformance
 }
 
 # What docs/benchmarks.md shows, its runs compared, and the library's own benches where they are installed.
@@ -272,6 +278,7 @@ fi
 consumer event_loop in_an_event_loop
 consumer extension with_an_extension
 consumer benchmarks with_benchmarks
+consumer conformance with_conformance
 consumer plugins as_plugins
 consumer processes in_two_processes
 consumer subproject as_subproject
