@@ -46,6 +46,7 @@ struct Sample {
 struct Measurement {
   std::string name;
   Work work;
+  Device device = cpu();
   std::int64_t calls = 0;                             ///< number in a sample
   std::vector<Sample> samples = {};                   ///< one for each repetition
   std::int64_t baseline_calls = 0;                    ///< number in a sample; 0: no baseline
@@ -59,8 +60,8 @@ struct Measurement {
 };
 
 /// Measures one case: after warm calls, repetitions of the case and its baseline in turn, each first every other time.
-/// What they throw passes. Throws `Error` for a case without `run`, and for options that mean nothing, as fewer than one
-/// repetition.
+/// What they throw passes. Throws `Error` for a case without `run`, and for options that mean nothing, as fewer than
+/// one repetition.
 Measurement measure(const Case&, const Options& = {});
 
 /// The cases of a program, and its command line.

@@ -25,17 +25,18 @@ struct Conformance {
 
 /// Runs every kernel, its gradients and whole training steps on two devices with the same inputs, contiguous and in
 /// other layouts, for every type (testing/device_comparison.h does it for an operation of one's own). Takes seconds on
-/// CPUs. What a backend throws is a fault, but for what the reference refuses as well.
+/// CPUs. What a backend throws is a fault, but for what the reference refuses as well. Throws Error for two
+/// devices that are one.
 Conformance check_backend(Device tested, Device reference = cpu());
 
 /// Makes the engine of a group of these devices.
 using CommunicatorFactory = std::function<std::unique_ptr<Communicator>(std::span<const Device>)>;
 
 /// Checks an engine within one process: sums of every type in the tree of the devices' numbers, absent devices,
-/// subsets of the group, wires of 16 bits, requests in each other's wake, collectives, sparse gradients if it reduces
-/// them, reductions switched off, and the group formed anew. For each number of devices from 1 on a new engine is made.
-/// `devices`: at least 2, better 4, distinct. A request that has not ended within 30 seconds is a fault, and the last
-/// one that is found, since its task is left behind with its engine.
+/// subsets of the group, wires of 16 bits, what is ready later, requests in each other's wake, collectives, sparse
+/// gradients if it reduces them, reductions switched off, and the group formed anew. For each number of devices from 1
+/// on a new engine is made. `devices`: 2 or more, better 4, distinct; else throws Error. A call of the engine, or a
+/// task, that has not ended within 30 seconds is a fault, and the last one that is found: its threads are left behind.
 Conformance check_communicator(const CommunicatorFactory&, std::span<const Device> devices);
 
 }  // namespace tutti::testing

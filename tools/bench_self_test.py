@@ -45,7 +45,7 @@ class Runs(unittest.TestCase):
         self.folder = pathlib.Path(self.kept.name)
         self.output = self.folder / "runs"
         limits = {"FLOP/s": 4e9, "copies": {str(2**15): 80e9, str(2**28): 10e9}}
-        (self.folder / "machine_limits").write_text(f"#!/bin/sh\necho '{json.dumps(limits)}'\n")
+        (self.folder / "machine_limits").write_text(f"#!/bin/sh\necho '{json.dumps(limits | dict(tutti='0.1.0'))}'\n")
         (self.folder / "machine_limits").chmod(0o755)
         self.program("array_bench", ["add/16", "matmul/8"], {"FLOP/s": 1e9, "bytes_per_second": 5e9})
         self.program("tensor_bench", ["forward/add"], {})
@@ -86,6 +86,7 @@ class Runs(unittest.TestCase):
         self.assertEqual(context["options"], ["--benchmark_repetitions=3"])
         for key in ("commit", "processor", "cores", "time"):
             self.assertTrue(context[key], key)
+        self.assertEqual(context["tutti"], "0.1.0")
         self.assertEqual(context["limits"], {"FLOP/s": 4e9, "copies": {str(2**15): 80e9, str(2**28): 10e9}})
 
     def test_two_runs_of_one_second_get_two_files(self):
@@ -120,6 +121,13 @@ class Runs(unittest.TestCase):
         self.assertEqual(done.returncode, 1)
         self.assertIn("array_bench ended with status 3", done.stderr)
         self.assertFalse(json.loads(self.files()[0].read_text())["context"]["complete"])
+
+    def test_a_program_that_cannot_start_is_an_error(self):
+        (self.folder / "tensor_bench").write_text("#!/bin/sh\necho 'a library is missing' >&2\nexit 127\n")
+        done = self.run_benches()
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("tensor_bench ended with status 127: a library is missing", done.stderr)
+        self.assertEqual(self.files(), [])
 
     def test_nothing_matches(self):
         done = self.run_benches("abacus")
@@ -206,8 +214,11 @@ class Comparison(unittest.TestCase):
     def test_refuses_what_cannot_be_compared(self):
         good = self.file("good", {"add": [1]})
         (self.folder / "broken").write_text("{")
+        (self.folder / "odd").write_text(json.dumps({"context": {}, "benchmarks": [1]}))
         for arguments, problem in (([good], "two files"), ([good, "abacus"], "no file abacus"),
                                    ([good, self.folder / "broken"], "broken is not a file of benches"),
+                                   ([good, self.folder / "odd"], "odd is not a file of benches"),
+                                   ([good, self.file("still", {"add": [0]})], "a time that is none"),
                                    ([good, self.file("other", {"exp": [1]})], "no figure in common")):
             done = self.compare(*arguments)
             self.assertEqual((done.returncode, done.stdout), (2, ""))
@@ -224,13 +235,31 @@ class Comparison(unittest.TestCase):
             self.assertEqual((done.returncode, done.stderr), (0, ""))
 
     def test_a_gate_goes_by_ratios_where_there_was_a_baseline(self):
-        old = self.file("old", {"add": [1, 2, 3, 4]}, ratio=0.5)
-        same = self.file("same", {"add": [11, 12, 13, 14]}, ratio=0.5)
-        worse = self.file("worse", {"add": [1, 2, 3, 4]}, ratio=0.6)
+        old = self.file("old", {"add": [1, 2, 3, 4]}, ratio=0.5, baseline_seconds=1e-6)
+        same = self.file("same", {"add": [11, 12, 13, 14]}, ratio=0.5, baseline_seconds=1e-6)
+        worse = self.file("worse", {"add": [1, 2, 3, 4]}, ratio=0.6, baseline_seconds=1e-6)
         self.assertEqual(self.compare("--gate", "5", old, same).returncode, 0)
         done = self.compare("--gate", "5", old, worse)
         self.assertEqual(done.returncode, 1)
         self.assertIn("add: slower by 20.0 % in its ratio", done.stderr)
+        alone = self.file("alone", {"add": [1, 2, 3, 4]})
+        self.assertEqual(self.compare("--gate", "5", old, alone).stderr, "gate of 5 %: add: NEW has no baseline\n")
+
+    def test_a_gate_takes_no_counter_for_a_ratio(self):
+        old, slow = (self.file(name, {"add": times}, ratio=3.0) for name, times in (("old", [1, 2, 3, 4]), ("slow", [11, 12, 13, 14])))
+        self.assertIn("in its time", self.compare("--gate", "5", old, slow).stderr)
+
+    def test_a_gate_refuses_runs_that_did_not_end_and_other_clocks(self):
+        runs = {}
+        for name, context in (("half", {"complete": False}), ("wall", {"ratio_of": "time"}), ("processor", {"ratio_of": "processor time"})):
+            runs[name] = self.file(name, {"add": [1, 2, 3, 4]})
+            content = json.loads(runs[name].read_text())
+            content["context"] |= context
+            runs[name].write_text(json.dumps(content))
+        for old, new, problem in (("half", "wall", "did not end"), ("wall", "processor", "one clock")):
+            done = self.compare("--gate", "5", runs[old], runs[new])
+            self.assertEqual(done.returncode, 2)
+            self.assertIn(problem, done.stderr)
 
     def test_a_gate_counts_allocations_and_misses_what_is_not_there(self):
         old = self.file("old", {"add": [1] * 4, "exp": [1] * 4}, heap_allocations=2)
@@ -238,6 +267,8 @@ class Comparison(unittest.TestCase):
         done = self.compare("--gate", "5", old, new)
         self.assertEqual(done.returncode, 1)
         self.assertEqual(done.stderr.splitlines(), ["gate of 5 %: add: heap_allocations 2, now 3", "gate of 5 %: exp: NEW has it not"])
+        uncounted = self.file("uncounted", {"add": [1] * 4, "exp": [1] * 4})
+        self.assertIn("add: NEW has no heap_allocations", self.compare("--gate", "5", old, uncounted).stderr)
 
     def test_a_gate_needs_repetitions_and_a_percentage(self):
         few = self.file("few", {"add": [1, 2, 3]})
@@ -253,7 +284,7 @@ class Comparison(unittest.TestCase):
 
     def test_a_history_shows_runs_by_their_time(self):
         for name, moment, times in (("b.json", "2026-01-02T00:00:00", [2, 4, 3]), ("a.json", "2026-01-03T00:00:00", [6, 6, 6])):
-            path = self.file(name, {"add": times, "exp": [1]}, ratio=0.5)
+            path = self.file(name, {"add": times, "exp": [1]}, ratio=0.5, baseline_seconds=1e-6)
             content = json.loads(path.read_text())
             content["context"] |= {"time": moment, "label": f"of {name}"}
             path.write_text(json.dumps(content))
@@ -261,6 +292,8 @@ class Comparison(unittest.TestCase):
         self.assertEqual(done.stderr, "")
         self.assertEqual(done.stdout.splitlines(), ["add", "  2026-01-02T00:00:00  of b.json       3 us          0.500 of its baseline",
                                                     "  2026-01-03T00:00:00  of a.json       6 us   2.000  0.500 of its baseline"])
+        (self.folder / "other.json").write_text("{}")
+        self.assertIn("left out: ", self.history(self.folder).stderr)
         for arguments, problem in (([], "files or folders are needed"), ([self.folder / "none"], "there is no file"),
                                    ([self.folder, "--filter", "abacus"], "no such bench"), ([self.folder, "--filter", "("], "no regular")):
             done = self.history(*arguments)

@@ -117,7 +117,7 @@ Measurement measure(const Case& each, const Options& options) {
   if (options.repetitions < 1) throw Error("[bench] fewer than one repetition");
   if (!(options.seconds > 0.0)) throw Error("[bench] the least time of a sample has to be above 0 s");
   if (!each.run) throw Error("[bench] the case " + each.name + " has nothing to run");
-  Measurement measured{.name = each.name, .work = each.work};
+  Measurement measured{.name = each.name, .work = each.work, .device = each.device};
   Batch own(each.run, each.device);
   own.calibrate(options.seconds);
   measured.calls = own.calls();

@@ -43,9 +43,21 @@ int cores() {
   return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 0;
 }
 
+/// The file that a link names. What is no regular file, as a device, would be replaced by one.
+std::string target_of(std::string path) {
+  std::error_code error;
+  if (const fs::path target = fs::weakly_canonical(path, error); !error && fs::exists(target, error)) {
+    if (!fs::is_regular_file(target, error)) throw DataError(path + " is there, and no file that can be replaced");
+    return target.string();
+  }
+  return path;
+}
+
 std::string file_part(const std::string& label) {
+  constexpr std::size_t kMost = 80;
   std::string part;
-  for (const char each : label) part += std::isalnum(static_cast<unsigned char>(each)) != 0 ? each : '-';
+  for (const char each : std::string_view(label).substr(0, kMost))
+    part += std::isalnum(static_cast<unsigned char>(each)) != 0 ? each : '-';
   return part.empty() ? part : "-" + part;
 }
 
@@ -55,14 +67,16 @@ struct RunFile::Content {
   nlohmann::ordered_json json;
 };
 
-RunFile::RunFile(std::string path, const std::string& label, const std::optional<ProcessorLimits>& limits)
-    : path_(std::move(path)), content_(std::make_unique<Content>()) {
+RunFile::RunFile(std::string path, const std::string& label, const Options& options,
+                 const std::optional<ProcessorLimits>& limits)
+    : path_(target_of(std::move(path))), content_(std::make_unique<Content>()) {
   auto& context = content_->json["context"];
   context = {{"time", time_text("%Y-%m-%dT%H:%M:%S+00:00")},
              {"label", label},
              {"processor", processor_model()},
              {"cores", cores()},
              {"tutti", TUTTI_VERSION},
+             {"ratio_of", options.processor_time ? "processor time" : "time"},
              {"complete", false}};
   if (limits) {
     context["limits"]["FLOP/s"] = limits->flops;
@@ -132,7 +146,8 @@ void RunFile::write() const {
 std::string new_file_name(const std::string& folder, const std::string& label) {
   const std::string start = (fs::path(folder) / (time_text("%Y%m%dT%H%M%SZ") + file_part(label))).string();
   std::string path = start + ".json";
-  for (int n = 2; fs::exists(path); ++n) path = start + "-" + std::to_string(n) + ".json";
+  std::error_code error;
+  for (int n = 2; fs::exists(path, error); ++n) path = start + "-" + std::to_string(n) + ".json";
   return path;
 }
 

@@ -15,8 +15,8 @@ namespace tutti::bench {
 class RunFile {
  public:
   /// Writes the file with no case yet, in a folder that is made if need be. `label` says what was measured, as a
-  /// commit; may be empty. Throws DataError where the file cannot be written.
-  RunFile(std::string path, const std::string& label, const std::optional<ProcessorLimits>&);
+  /// commit; may be empty. Throws DataError where the file cannot be written, or is there and no regular one.
+  RunFile(std::string path, const std::string& label, const Options&, const std::optional<ProcessorLimits>&);
   ~RunFile();
   RunFile(const RunFile&) = delete;
   RunFile& operator=(const RunFile&) = delete;

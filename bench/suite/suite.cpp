@@ -130,18 +130,26 @@ int measure_all(const std::vector<const Case*>& cases, const Words& words) {
     fmt::print("{}", limits_text(*limits));
   }
   std::vector<std::unique_ptr<RunFile>> files;
-  if (!words.json.empty()) files.push_back(std::make_unique<RunFile>(words.json, words.label, limits));
+  if (!words.json.empty()) files.push_back(std::make_unique<RunFile>(words.json, words.label, words.options, limits));
   if (!words.history.empty())
-    files.push_back(std::make_unique<RunFile>(new_file_name(words.history, words.label), words.label, limits));
+    files.push_back(
+        std::make_unique<RunFile>(new_file_name(words.history, words.label), words.label, words.options, limits));
   int status = 0;
   std::vector<Measurement> measured;
   for (const Case* each : cases) {
+    std::string error;
     try {
       measured.push_back(measure(*each, words.options));
-    } catch (const std::exception& error) {
+    } catch (const std::exception& thrown) {
+      error = thrown.what();
+      if (error.empty()) error = "an exception without words";
+    } catch (...) {
+      error = "it threw what is no std::exception";
+    }
+    if (!error.empty()) {
       status = kFailed;
-      fmt::print(stderr, "{}: {}\n", each->name, error.what());
-      for (const auto& file : files) file->add_failure(each->name, error.what());
+      fmt::print(stderr, "{}: {}\n", each->name, error);
+      for (const auto& file : files) file->add_failure(each->name, error);
       continue;
     }
     for (const auto& file : files) file->add(measured.back());
@@ -182,7 +190,7 @@ int Suite::main(int argc, const char* const* argv) {
   } catch (const BadWords& bad) {
     fmt::print(stderr, "{}: {}; --help lists the options\n", program, bad.text);
     return kBadWords;
-  } catch (const Error& error) {
+  } catch (const std::exception& error) {
     fmt::print(stderr, "{}: {}\n", program, error.what());
     return kFailed;
   }

@@ -34,16 +34,17 @@ std::string share(double rate, double limit) { return limit > 0 ? fmt::format("{
 
 Row row_of(const Measurement& measured, const std::optional<ProcessorLimits>& limits) {
   const double seconds = measured.seconds();
+  const bool is_limited = limits && measured.device.kind == DeviceKind::cpu;
   Row row{measured.name, time_text(seconds), fmt::format("{:.1f} %", 100 * measured.spread())};
   if (measured.work.flops > 0) {
     const double rate = measured.work.flops / seconds;
     row[3] = fmt::format("{:.2f}", rate / kGiga);
-    row[4] = share(rate, limits ? limits->flops : 0.0);
+    row[4] = share(rate, is_limited ? limits->flops : 0.0);
   }
   if (measured.work.bytes > 0) {
     const double rate = measured.work.bytes / seconds;
     row[5] = fmt::format("{:.2f}", rate / kGiga);
-    row[6] = share(rate, limits ? limits->copy_rate(measured.work.bytes) : 0.0);
+    row[6] = share(rate, is_limited ? limits->copy_rate(measured.work.bytes) : 0.0);
   }
   row[7] = fmt::format("{}", measured.array_allocations);
   if (measured.heap_allocations) row[8] = fmt::format("{}", *measured.heap_allocations);

@@ -4,10 +4,10 @@
 usage: tutti bench history [--filter REGEX] FILE_OR_FOLDER...
 
 Files of `tutti bench` or of programs with <tutti/bench.h>, and all such files of a folder, by the time of their runs: for
-each bench a line a run, with the median time, what it is of the time in the run before, and its ratio to a baseline.
+each bench a line a run, with the median time, what it is of the time in the run before on such a machine, and its ratio to a baseline.
 """
 
-import pathlib
+import datetime
 import re
 import statistics
 import sys
@@ -15,10 +15,31 @@ import sys
 import compare_benches
 
 
-def find_files(names):
+def find_runs(names):
+    """Runs of these files; those of a folder that are no runs are left out, with a line."""
     for name in names:
-        path = compare_benches.from_caller(name)
-        yield from sorted(path.glob("*.json")) if path.is_dir() else [compare_benches.find_file(name)]
+        folder = compare_benches.from_caller(name)
+        if not folder.is_dir():
+            yield compare_benches.read(compare_benches.find_file(name))
+            continue
+        for path in sorted(folder.glob("*.json")):
+            try:
+                yield compare_benches.read(path)
+            except compare_benches.Refused as refused:
+                print(f"bench history: left out: {refused}", file=sys.stderr)
+
+
+def moment(context):
+    """When the run was; one that does not say is the first."""
+    try:
+        found = datetime.datetime.fromisoformat(context.get("time", context.get("date", "")))
+    except ValueError:
+        found = datetime.datetime.min
+    return found if found.tzinfo else found.replace(tzinfo=datetime.timezone.utc)
+
+
+def machine(context):
+    return context.get("processor"), context.get("cores", context.get("num_cpus"))
 
 
 def describe(context):
@@ -38,11 +59,12 @@ def show(runs, pattern):
                 continue
             seconds = statistics.median(samples[name, "time"])
             line = f"  {describe(context):<{width}}  {compare_benches.time_text(seconds):>9}"
-            line += f"  {seconds / before:6.3f}" if before else " " * 8
-            if (name, "ratio") in samples:
+            # A time of another machine says nothing of this one.
+            line += f"  {seconds / before[0]:6.3f}" if before and before[1] == machine(context) else " " * 8
+            if compare_benches.has_baseline(samples, name):
                 line += f"  {statistics.median(samples[name, 'ratio']):.3f} of its baseline"
             print(line.rstrip())
-            before = seconds
+            before = seconds, machine(context)
     return bool(names)
 
 
@@ -62,8 +84,7 @@ def main(arguments):
                 names.append(word)
         if not names:
             raise compare_benches.Refused("files or folders are needed")
-        runs = sorted((compare_benches.read(path) for path in find_files(names)),
-                      key=lambda run: run[0].get("time", run[0].get("date", "")))
+        runs = sorted(find_runs(names), key=lambda run: moment(run[0]))
         if not runs or not show(runs, re.compile(pattern)):
             raise compare_benches.Refused("there is no such bench" if runs else "there are no files of benches")
     except re.error:

@@ -108,9 +108,14 @@ def find_file(name):
 def read(path):
     try:
         content = json.loads(path.read_text())
-        return content["context"], samples_of(content["benchmarks"])
-    except (ValueError, KeyError, TypeError) as error:
+        context = dict(content["context"])
+        samples = samples_of(content["benchmarks"])
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise Refused(f"{path} is not a file of benches: {error!r}") from error
+    for (name, quantity), values in samples.items():
+        if quantity == "time" and not all(0 < value < math.inf for value in values):
+            raise Refused(f"{path}: {name} has a time that is none: {min(values)}")
+    return context, samples
 
 
 def samples_of(benchmarks):
@@ -164,6 +169,11 @@ def compare(old, new):
     return rows, tested, differing
 
 
+def has_baseline(samples, name):
+    """Whether its ratio is that to a baseline, and no counter of its own that is called so."""
+    return (name, "ratio") in samples and (name, "baseline_seconds") in samples
+
+
 def gate_faults(old, new, percent):
     """What a gate of so many percent holds against NEW, a line each."""
     faults = []
@@ -173,9 +183,14 @@ def gate_faults(old, new, percent):
             continue
         for quantity in ("array_allocations", "heap_allocations"):
             before, after = old.get((name, quantity)), new.get((name, quantity))
-            if before and after and max(after) > max(before):
+            if before and not after:
+                faults.append(f"{name}: NEW has no {quantity}")
+            elif before and max(after) > max(before):
                 faults.append(f"{name}: {quantity} {max(before):g}, now {max(after):g}")
-        quantity = "ratio" if (name, "ratio") in old and (name, "ratio") in new else "time"
+        if has_baseline(old, name) and not has_baseline(new, name):
+            faults.append(f"{name}: NEW has no baseline")
+            continue
+        quantity = "ratio" if has_baseline(old, name) else "time"
         before, after = old[name, quantity], new[name, quantity]
         if smallest_p(len(before), len(after)) >= LEVEL:
             raise Refused(f"{name} has too few repetitions for a gate: {len(before)} and {len(after)}")
@@ -226,6 +241,10 @@ def main(arguments):
         paths = [find_file(name) for name in names]
         (old_context, old), (new_context, new) = map(read, paths)
         rows, tested, differing = compare(old, new)
+        if gate is not None and not old_context.get("complete", True):
+            raise Refused(f"{paths[0]} is of a run that did not end")
+        if gate is not None and old_context.get("ratio_of") != new_context.get("ratio_of"):
+            raise Refused("ratios of OLD and NEW are not those of one clock: --processor-time")
         faults = gate_faults(old, new, gate) if gate is not None else []
         if not old.keys() & new.keys():
             raise Refused("the two files have no figure in common")
@@ -242,9 +261,10 @@ def main(arguments):
     else:
         print("all figures of both are the same")
     print()
-    for label, names in (("OLD", old.keys() - new.keys()), ("NEW", new.keys() - old.keys())):
-        if missing := sorted({name for name, _ in names}):
-            print(f"only in {label}: {', '.join(missing)}")
+    names_of_old, names_of_new = ({name for name, _ in samples} for samples in (old, new))
+    for label, missing in (("OLD", names_of_old - names_of_new), ("NEW", names_of_new - names_of_old)):
+        if missing:
+            print(f"only in {label}: {', '.join(sorted(missing))}")
     if tested:
         print(f"{differing} of {tested} differ at p < {LEVEL} (two-sided Mann-Whitney U); by chance it would be about "
               f"{LEVEL * tested:.1f}")

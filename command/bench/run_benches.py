@@ -34,9 +34,9 @@ def processor_model():
 
 
 def git(*arguments):
-    """Output of a git command here; None where there is no repository or no git."""
+    """Output of a git command where these sources lie; None where they are installed, or there is no git."""
     try:
-        done = subprocess.run(["git", *arguments], capture_output=True, text=True)
+        done = subprocess.run(["git", *arguments], capture_output=True, text=True, cwd=pathlib.Path(__file__).resolve().parent)
     except OSError:
         return None
     return done.stdout.strip() if done.returncode == 0 else None
@@ -53,7 +53,8 @@ def describe_run(pattern, passed):
 
 def file_name(run):
     moment = datetime.datetime.fromisoformat(run["time"]).strftime("%Y%m%dT%H%M%SZ")
-    return f"{moment}-{run['commit'][:7]}{'-changed' if run['changed'] else ''}"
+    of = run["commit"][:7] if run["commit"] != "unknown" else run.get("tutti", "unknown")
+    return f"{moment}-{of}{'-changed' if run['changed'] else ''}"
 
 
 def write_whole(path, content):
@@ -77,9 +78,11 @@ def make_file(folder, name, content):
 
 
 def matching(executable, pattern):
-    """Names of its benches, and what it had to say against the pattern."""
+    """Names of its benches, and what it had to say against the pattern. Throws SystemExit if it cannot be started."""
     done = subprocess.run([executable, f"--benchmark_filter={pattern}", "--benchmark_list_tests"], capture_output=True,
                           text=True)
+    if done.returncode != 0 and "Could not compile benchmark re" not in done.stderr:
+        raise SystemExit(f"bench: {executable} ended with status {done.returncode}: {done.stderr.strip()}")
     return [line for line in done.stdout.splitlines() if line] if done.returncode == 0 else [], done.stderr.strip()
 
 
@@ -163,6 +166,7 @@ def run_into_file(executables, limits, pattern, output, passed):
     path, content = None, {"context": context, "benchmarks": []}
     try:
         context["limits"] = measure_limits(limits)
+        context["tutti"] = context["limits"].pop("tutti", "")
         show_limits(context["limits"])
         path = make_file(output, file_name(context), content)
         failed = run_all(executables, pattern, passed, path, content)

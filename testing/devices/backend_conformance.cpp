@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/testing/conformance.h>
+
+#include <tutti/backend/error.h>
 #include <tutti/testing/device_comparison.h>
 
 namespace tutti::testing {
 
 Conformance check_backend(Device tested, Device reference) {
+  if (tested == reference) throw Error("[check_backend] a device is compared with itself");
   Conformance found;
   for (const auto compare :
        {compare_elementwise, compare_gradient_formulas, compare_movement, compare_reductions, compare_structured,

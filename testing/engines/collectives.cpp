@@ -46,11 +46,12 @@ void run(EngineCheck& check, const std::vector<CollectiveCall>& calls) {
   CollectiveRequest request{
       .operation = calls.front().operation, .inputs = {}, .outputs = {}, .ready = {}, .parts = plan.parts};
   request.name = "conformance";
+  if (request.operation == CollectiveOperation::sum && reduces(calls.front().kind)) request.denominator = 3.0;
   Inputs inputs;
   std::vector<std::vector<double>> wanted;
   for (std::size_t member = 0; member < members.size(); ++member) {
     const Device device = check.devices()[member];
-    inputs.push_back(contribution(element_count(calls[member].shape), member, true));
+    inputs.push_back(contribution(element_count(calls[member].shape), member, dtype == DType::bf16));
     request.inputs.push_back(array_of(inputs.back(), calls[member].dtype, device));
     request.outputs.push_back(Array::full({element_count(plan.outputs[member])}, -77.0, calls[member].dtype, device));
     request.ready.push_back(compute_stream(device).record());
@@ -63,8 +64,12 @@ void run(EngineCheck& check, const std::vector<CollectiveCall>& calls) {
       for (const CollectivePart::Place& target : part.targets)
         wanted[target.member][static_cast<std::size_t>(target.offset + i)] = rounded(value, dtype);
     }
+  const std::vector<Array> given = request.inputs;
   const std::vector<Array> outputs = request.outputs;
-  check.join_well({check.engine().collective(std::move(request))});
+  const auto shared = std::make_shared<CollectiveRequest>(std::move(request));
+  check.join_well({check.launch([shared](Communicator& engine) { return engine.collective(std::move(*shared)); })});
+  for (std::size_t member = 0; member < members.size(); ++member)
+    check.check_elements(given[member], inputs[member], check.devices()[member]);
   for (std::size_t member = 0; member < members.size(); ++member)
     check.check_elements(outputs[member], wanted[member], check.devices()[member]);
 }
@@ -114,13 +119,14 @@ void check_sparse(EngineCheck& check) {
           {device,
            member,
            {SparseGradient{Array::from(indices, {4}, device),
-                           array_of(contribution(8, member, true), DType::f32, device).reshape({4, 2}),
+                           array_of(contribution(8, member, false), DType::f32, device).reshape({4, 2}),
                            {10, 2},
                            false}}});
       reduction.receivers.push_back(device);
       reduction.ready.push_back(compute_stream(device).record());
     }
-    return check.engine().reduce_sparse(std::move(reduction));
+    const auto shared = std::make_shared<SparseReduction>(std::move(reduction));
+    return check.launch([shared](Communicator& engine) { return engine.reduce_sparse(std::move(*shared)); });
   };
   const auto empty_result = [&] {
     return std::make_shared<SparseResult>(
@@ -129,18 +135,29 @@ void check_sparse(EngineCheck& check) {
   check.set_what("reduce_sparse");
   std::shared_ptr<SparseResult> result = empty_result();
   check.join_well({launch(false, result)});
+  // Each contribution is summed by itself, then all of them in the tree.
   std::vector<double> wanted(20, 0.0);
+  std::vector<std::vector<std::optional<float>>> by_element(20, std::vector<std::optional<float>>(count));
   for (std::size_t member = 0; member < count; ++member) {
-    const std::vector<double> values = contribution(8, member, true);
+    const std::vector<double> values = contribution(8, member, false);
     const std::size_t rows[] = {member, 5, 9, 5};
-    for (std::size_t i = 0; i < values.size(); ++i) wanted[rows[i / 2] * 2 + i % 2] += values[i] / 2.0;
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      std::optional<float>& own = by_element[rows[i / 2] * 2 + i % 2][member];
+      own = own.value_or(0.0F) + static_cast<float>(values[i]);
+    }
   }
+  for (std::size_t i = 0; i < wanted.size(); ++i)
+    wanted[i] = static_cast<double>(tree_sum<float>(by_element[i]).value_or(0.0F) / 2.0F);
   for (std::size_t member = 0; member < count; ++member) {
     std::vector<double> dense(20, 0.0);
     for (const SparseGradient& part : result->gradients[member]) {
       check.check(part.rows.device() == check.devices()[member], "a result on another device");
       const auto indices = part.indices.to(cpu()).to_vector<std::int64_t>();
       const auto values = part.rows.to(cpu()).to_vector<float>();
+      const bool is_sound = values.size() == 2 * indices.size() &&
+                            std::ranges::all_of(indices, [](std::int64_t index) { return index >= 0 && index < 10; });
+      check.check(is_sound, fmt::format("{} has rows that the table has not", to_string(check.devices()[member])));
+      if (!is_sound) continue;
       for (std::size_t i = 0; i < values.size(); ++i)
         dense[static_cast<std::size_t>(indices[i / 2]) * 2 + i % 2] += static_cast<double>(values[i]);
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/testing/engines/engine_check.h>
 
+#include <tutti/backend/error.h>
 #include <tutti/backend/operations.h>
 #include <tutti/backend/registry.h>
 
@@ -8,7 +9,10 @@
 
 #include <chrono>
 #include <cmath>
-#include <future>
+#include <condition_variable>
+#include <exception>
+#include <mutex>
+#include <set>
 #include <thread>
 #include <utility>
 
@@ -19,7 +23,7 @@ namespace {
 constexpr std::chrono::seconds kPatience{30};
 
 /// Joins one device with all of them; what was wrong.
-std::string joined(Device device, const std::vector<std::shared_ptr<CollectiveTask>>& tasks) {
+std::string joined(Device device, const std::vector<Task>& tasks) {
   try {
     join_tasks(device, tasks);
     synchronize(device);
@@ -32,10 +36,53 @@ std::string joined(Device device, const std::vector<std::shared_ptr<CollectiveTa
 }  // namespace
 
 EngineCheck::EngineCheck(const CommunicatorFactory& make, std::span<const Device> devices, Conformance& found)
-    : engine_(make(devices)), devices_(devices.begin(), devices.end()), found_(found) {}
+    : engine_(make(devices)), devices_(devices.begin(), devices.end()), found_(found) {
+  if (!engine_) throw Error("the factory gave no engine");
+}
 
-EngineCheck::~EngineCheck() {
-  if (is_stuck_) (void)engine_.release();  // its task may use it still
+EngineCheck::~EngineCheck() = default;
+
+void EngineCheck::run(std::vector<std::function<void()>> works) {
+  struct Progress {
+    std::mutex mutex;
+    std::condition_variable ended;
+    std::size_t left;
+  };
+  const auto progress = std::make_shared<Progress>();
+  progress->left = works.size();
+  std::vector<std::thread> threads;
+  for (auto& work : works)
+    threads.emplace_back([progress, work = std::move(work), engine = engine_]() mutable {
+      work();
+      work = nullptr;  // what it holds goes before anybody is told
+      engine.reset();
+      const std::lock_guard lock(progress->mutex);
+      if (--progress->left == 0) progress->ended.notify_all();
+    });
+  std::unique_lock lock(progress->mutex);
+  const bool is_done = progress->ended.wait_for(lock, kPatience, [&] { return progress->left == 0; });
+  lock.unlock();
+  for (std::thread& thread : threads) is_done ? thread.join() : thread.detach();
+  if (!is_done)
+    throw Stuck{fmt::format("{} of {} devices: has not ended within {} s", what_, devices_.size(), kPatience.count())};
+}
+
+Task EngineCheck::launch(const std::function<Task(Communicator&)>& call) {
+  struct Outcome {
+    Task task;
+    std::exception_ptr error;
+  };
+  const auto outcome = std::make_shared<Outcome>();
+  run({[outcome, call, engine = engine_] {
+    try {
+      outcome->task = call(*engine);
+    } catch (...) {
+      outcome->error = std::current_exception();
+    }
+  }});
+  if (outcome->error) std::rethrow_exception(outcome->error);
+  if (!outcome->task) throw Error("the engine gave no task");
+  return outcome->task;
 }
 
 void EngineCheck::check(bool right, std::string_view fault) {
@@ -59,28 +106,17 @@ void EngineCheck::check_elements(const Array& found, const std::vector<double>& 
   }
 }
 
-std::vector<std::string> EngineCheck::join(const std::vector<std::shared_ptr<CollectiveTask>>& tasks) {
-  std::vector<std::future<std::string>> joining;
-  for (const Device device : devices_) {
-    std::packaged_task<std::string()> work([device, tasks] { return joined(device, tasks); });
-    joining.push_back(work.get_future());
-    std::thread(std::move(work)).detach();  // so that one which does not end holds up nobody
-  }
-  const auto deadline = std::chrono::steady_clock::now() + kPatience;
-  std::vector<std::string> errors;
-  for (auto& each : joining) {
-    if (each.wait_until(deadline) != std::future_status::ready) {
-      is_stuck_ = true;
-      throw Stuck{
-          fmt::format("{} of {} devices: has not ended within {} s", what_, devices_.size(), kPatience.count())};
-    }
-    errors.push_back(each.get());
-  }
-  for (const auto& task : tasks) check(task->finished(), "the task is not finished after all have joined it");
-  return errors;
+std::vector<std::string> EngineCheck::join(const std::vector<Task>& tasks) {
+  const auto errors = std::make_shared<std::vector<std::string>>(devices_.size());
+  std::vector<std::function<void()>> works;
+  for (std::size_t d = 0; d < devices_.size(); ++d)
+    works.emplace_back([errors, d, device = devices_[d], tasks] { (*errors)[d] = joined(device, tasks); });
+  run(std::move(works));
+  for (const Task& task : tasks) check(task->finished(), "the task is not finished after all have joined it");
+  return *errors;
 }
 
-void EngineCheck::join_well(const std::vector<std::shared_ptr<CollectiveTask>>& tasks) {
+void EngineCheck::join_well(const std::vector<Task>& tasks) {
   for (const std::string& error : join(tasks)) check(error.empty(), "failed: " + error);
 }
 
@@ -108,16 +144,22 @@ Array array_of(const std::vector<double>& values, DType dtype, Device device) {
 }
 
 Conformance check_communicator(const CommunicatorFactory& make, std::span<const Device> devices) {
+  if (devices.size() < 2 || std::set<Device>(devices.begin(), devices.end()).size() != devices.size())
+    throw Error("[check_communicator] two devices at least are needed, each once");
   Conformance found;
   try {
     for (std::size_t count = 1; count <= devices.size(); ++count)
-      for (const auto part : {check_reductions, check_wires, check_order, check_switched_off, check_regrouped,
-                              check_collectives, check_sparse}) {
-        EngineCheck check(make, devices.first(count), found);
+      for (const auto part : {check_reductions, check_wires, check_order, check_ready, check_switched_off,
+                              check_regrouped, check_collectives, check_sparse}) {
         try {
-          part(check);
+          EngineCheck check(make, devices.first(count), found);
+          try {
+            part(check);
+          } catch (const std::exception& error) {
+            check.check(false, fmt::format("threw: {}", error.what()));
+          }
         } catch (const std::exception& error) {
-          check.check(false, fmt::format("threw: {}", error.what()));
+          found.faults.push_back(fmt::format("an engine for {} devices was not made: {}", count, error.what()));
         }
       }
   } catch (const Stuck& stuck) {

@@ -24,9 +24,12 @@ struct Stuck {
   std::string what;
 };
 
+using Task = std::shared_ptr<CollectiveTask>;
+
 /// One engine in the hands of its suite.
 class EngineCheck {
  public:
+  /// Throws Error if the factory gives none, and what it throws.
   EngineCheck(const CommunicatorFactory&, std::span<const Device>, Conformance&);
   /// Leaves an engine behind whose task has not ended.
   ~EngineCheck();
@@ -42,17 +45,21 @@ class EngineCheck {
   /// Elements of the found array as `double`, against those expected, to the bit but for NaN.
   void check_elements(const Array& found, const std::vector<double>& expected, Device);
 
-  /// Joins the task with each device on a thread of its own, as devices of a group do. Throws Stuck after 30 seconds.
-  /// Errors of the task are faults unless they are asked for.
-  std::vector<std::string> join(const std::vector<std::shared_ptr<CollectiveTask>>&);
-  void join_well(const std::vector<std::shared_ptr<CollectiveTask>>&);
+  /// Calls the engine on a thread of its own. Rethrows what it throws; throws Stuck after 30 seconds.
+  Task launch(const std::function<Task(Communicator&)>&);
+  /// Joins the tasks with each device on a thread of its own, as devices of a group do; what each was told. Throws
+  /// Stuck after 30 seconds.
+  std::vector<std::string> join(const std::vector<Task>&);
+  void join_well(const std::vector<Task>&);  ///< errors of the tasks are faults
 
  private:
-  std::unique_ptr<Communicator> engine_;
+  /// Runs the works on a thread each, and waits for all of them.
+  void run(std::vector<std::function<void()>> works);
+
+  std::shared_ptr<Communicator> engine_;  // shared with threads that may have to be left behind
   std::vector<Device> devices_;
   Conformance& found_;
   std::string what_;
-  bool is_stuck_ = false;
 };
 
 /// Sum of those that are there, in the tree of their numbers (backend/formulas/sum_tree.h); none: nobody is.
@@ -77,6 +84,7 @@ Array array_of(const std::vector<double>&, DType, Device);
 void check_reductions(EngineCheck&);
 void check_wires(EngineCheck&);
 void check_order(EngineCheck&);
+void check_ready(EngineCheck&);
 void check_switched_off(EngineCheck&);
 void check_regrouped(EngineCheck&);
 void check_collectives(EngineCheck&);

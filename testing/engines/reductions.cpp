@@ -5,7 +5,12 @@
 
 #include <fmt/format.h>
 
+#include <chrono>
+#include <condition_variable>
+#include <exception>
 #include <limits>
+#include <mutex>
+#include <thread>
 #include <utility>
 
 namespace tutti::testing {
@@ -79,6 +84,34 @@ std::vector<double> expected(const Reduction& reduction) {
   return reduction.dtype == DType::f64 ? sums<double>(reduction) : sums<float>(reduction);
 }
 
+Task launched(EngineCheck& check, AllReduceRequest request) {
+  const auto shared = std::make_shared<AllReduceRequest>(std::move(request));
+  return check.launch([shared](Communicator& engine) { return engine.all_reduce(std::move(*shared)); });
+}
+
+/// The end of work that somebody else does, who says when.
+class LaterEvent final : public EventState {
+ public:
+  void happen() {
+    const std::lock_guard lock(mutex_);
+    happened_ = true;
+    changed_.notify_all();
+  }
+  bool ready() const override {
+    const std::lock_guard lock(mutex_);
+    return happened_;
+  }
+  void synchronize() override {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return happened_; });
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  bool happened_ = false;
+};
+
 void run(EngineCheck& check, const Reduction& reduction) {
   std::string absent;
   for (const std::size_t member : reduction.absent) absent += fmt::format(" {}", member);
@@ -92,7 +125,7 @@ void run(EngineCheck& check, const Reduction& reduction) {
       absent.empty() ? "" : " without" + absent));
   AllReduceRequest request = request_of(check, reduction);
   const std::vector<AllReduceSlice> slices = request.slices;
-  check.join_well({check.engine().all_reduce(std::move(request))});
+  check.join_well({launched(check, std::move(request))});
   const std::vector<double> wanted = expected(reduction);
   for (const AllReduceSlice& slice : slices) check.check_elements(slice.gradient, wanted, slice.gradient.device());
 }
@@ -140,10 +173,10 @@ void check_order(EngineCheck& check) {
   const auto count = static_cast<double>(all.size());
   check.set_what("all_reduce five times in its own wake");
   AllReduceRequest request = request_of(check, {.count = kCount, .members = all, .exact = true});
-  std::vector<std::shared_ptr<CollectiveTask>> tasks;
+  std::vector<Task> tasks;
   for (int round = 0; round < kRounds; ++round) {
     if (round > 0) request.ready = events_of(tasks.back());
-    tasks.push_back(check.engine().all_reduce(request));
+    tasks.push_back(launched(check, request));
   }
   check.join_well(tasks);
   std::vector<double> wanted = expected({.count = kCount, .members = all, .exact = true});
@@ -159,7 +192,7 @@ void check_order(EngineCheck& check) {
   for (int i = 0; i < 50; ++i) {
     AllReduceRequest each = request_of(check, small);
     slices.insert(slices.end(), each.slices.begin(), each.slices.end());
-    tasks.push_back(check.engine().all_reduce(std::move(each)));
+    tasks.push_back(launched(check, std::move(each)));
   }
   std::ranges::reverse(tasks);
   check.join_well(tasks);
@@ -174,13 +207,44 @@ void check_order(EngineCheck& check) {
   }
 }
 
+void check_ready(EngineCheck& check) {
+  // What is there before the event is NaN.
+  constexpr std::int64_t kCount = 500;
+  const std::vector<std::size_t> all = all_members(check);
+  check.set_what("all_reduce of what is ready later");
+  AllReduceRequest request = request_of(check, {.count = kCount, .denominator = 2.0, .members = all, .absent = all});
+  for (AllReduceSlice& slice : request.slices) slice.contributes = true;
+  const std::vector<AllReduceSlice> slices = request.slices;
+  const auto later = std::make_shared<LaterEvent>();
+  for (Event& event : request.ready) event = Event(later);
+  std::thread writer([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    for (std::size_t member = 0; member < slices.size(); ++member) {
+      Array gradient = slices[member].gradient;
+      gradient.copy_from(array_of(contribution(kCount, member, false), DType::f32, gradient.device()));
+      synchronize(gradient.device());
+    }
+    later->happen();
+  });
+  std::exception_ptr error;
+  try {
+    check.join_well({launched(check, std::move(request))});
+  } catch (...) {
+    error = std::current_exception();
+  }
+  writer.join();
+  if (error) std::rethrow_exception(error);
+  const std::vector<double> wanted = expected({.count = kCount, .denominator = 2.0, .members = all});
+  for (const AllReduceSlice& slice : slices) check.check_elements(slice.gradient, wanted, slice.gradient.device());
+}
+
 void check_switched_off(EngineCheck& check) {
   const std::vector<std::size_t> all = all_members(check);
   check.set_what("all_reduce while switched off");
   check.engine().set_enabled(false);
   AllReduceRequest request = request_of(check, {.count = 100, .members = all});
   const std::vector<AllReduceSlice> slices = request.slices;
-  check.join_well({check.engine().all_reduce(std::move(request))});
+  check.join_well({launched(check, std::move(request))});
   for (std::size_t member = 0; member < slices.size(); ++member)
     check.check_elements(slices[member].gradient, contribution(100, member, false), check.devices()[member]);
   check.engine().set_enabled(true);

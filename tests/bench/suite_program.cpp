@@ -27,5 +27,6 @@ int main(int argc, char** argv) {
                for (int i = 0; i < 3; ++i) bench::keep(std::make_unique<int>(i));
              }});
   suite.add({.name = "throws", .run = [] { throw std::runtime_error("no such thing"); }});
+  suite.add({.name = "throws/3", .run = [] { throw 3; }});
   return suite.main(argc, argv);
 }

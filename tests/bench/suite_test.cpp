@@ -24,7 +24,7 @@ nlohmann::json json_of(const std::string& path) { return nlohmann::json::parse(r
 }  // namespace
 
 TEST_CASE("bench: a program lists its cases, and measures nothing") {
-  CHECK(suite("--list").output == "add/1024\nheap/3\nthrows\n");
+  CHECK(suite("--list").output == "add/1024\nheap/3\nthrows\nthrows/3\n");
   CHECK(suite("--list '^h'").output == "heap/3\n");
   const Outcome help = suite("--help");
   CHECK(help.code == 0);
@@ -89,9 +89,10 @@ TEST_CASE("bench: a case that throws is told, the others are measured, and the r
   const Outcome outcome = suite("'heap|throws' --repetitions 2 --seconds 0.001 --json " + path);
   CHECK(outcome.code == 1);
   CHECK(outcome.output.find("throws: no such thing\n") != std::string::npos);
+  CHECK(outcome.output.find("throws/3: it threw what is no std::exception\n") != std::string::npos);
   const auto run = json_of(path);
   CHECK(run.at("context").at("complete") == false);
-  REQUIRE(run.at("benchmarks").size() == 3);
+  REQUIRE(run.at("benchmarks").size() == 4);
   CHECK(run.at("benchmarks")[2].at("error_message") == "no such thing");
 }
 
@@ -102,10 +103,25 @@ TEST_CASE("bench: a file that cannot be written ends the program before anything
   CHECK(std::ranges::count(outcome.output, '\n') == 1);
 }
 
+TEST_CASE("bench: what is no regular file is not replaced, and a link's target is") {
+  const TemporaryFolder folder;
+  const Outcome device = suite("heap --repetitions 1 --seconds 0.001 --json /dev/null");
+  CHECK(device.code == 1);
+  CHECK(device.output.find("/dev/null is there, and no file that can be replaced") != std::string::npos);
+  CHECK(!std::filesystem::is_regular_file("/dev/null"));
+  write_file(folder.file("target"), "");
+  std::filesystem::create_symlink(folder.file("target"), folder.file("link"));
+  CHECK(suite("heap --repetitions 1 --seconds 0.001 --json " + folder.file("link")).code == 0);
+  CHECK(std::filesystem::is_symlink(folder.file("link")));
+  CHECK(json_of(folder.file("target")).at("context").at("ratio_of") == "time");
+}
+
 TEST_CASE("bench: a history has a file for each run") {
   const TemporaryFolder folder;
   for (int i = 0; i < 2; ++i)
-    CHECK(suite("heap --repetitions 1 --seconds 0.001 --label 'a b/c' --history " + folder.file("runs")).code == 0);
+    CHECK(suite("heap --repetitions 1 --seconds 0.001 --label 'a b/c" + std::string(300, 'x') + "' --history " +
+                folder.file("runs"))
+              .code == 0);
   std::size_t files = 0;
   for (const auto& each : std::filesystem::directory_iterator(folder.path() / "runs")) {
     CHECK(each.path().filename().string().find("-a-b-c") != std::string::npos);

@@ -38,7 +38,13 @@ enum class Fault : std::uint8_t {
   lost_part,         // leaves out the last part of a collective
   sparse_undivided,  // does not divide sparse gradients
   sparse_never_off,  // reduces them while switched off
+  early,             // does not wait for what makes the inputs
   throws,            // has no f64
+  other_order,       // sums a collective in another tree
+  undivided_sum,     // does not divide a collective's sum
+  inputs_changed,    // writes to a collective's inputs
+  sparse_nowhere,    // gives rows that the table has not
+  no_task,           // gives no task
 };
 
 /// A local engine with one fault.
@@ -66,6 +72,8 @@ class FaultyEngine final : public Communicator {
           request.slices.pop_back();
         }
         break;
+      case Fault::early: request.ready.clear(); break;
+      case Fault::no_task: return nullptr;
       case Fault::throws:
         if (dtype == DType::f64) throw SyncError("no f64 here");
         break;
@@ -84,12 +92,28 @@ class FaultyEngine final : public Communicator {
   std::shared_ptr<CollectiveTask> reduce_sparse(SparseReduction request) override {
     if (!enabled() && fault_ != Fault::sparse_never_off) return std::make_shared<FinishedTask>();
     if (fault_ == Fault::sparse_undivided) request.denominator = 1.0;
-    return inner_.reduce_sparse(std::move(request));
+    const auto result = request.result;
+    const auto task = inner_.reduce_sparse(std::move(request));
+    if (fault_ == Fault::sparse_nowhere) {
+      task->wait();
+      if (!task->error()) result->gradients[0].front().indices.fill(1'000'000);
+    }
+    return task;
   }
   std::shared_ptr<CollectiveTask> collective(CollectiveRequest request) override {
     if (fault_ == Fault::mean_is_sum) request.operation = CollectiveOperation::sum;
     if (fault_ == Fault::lost_part && !request.parts.empty()) request.parts.pop_back();
-    return inner_.collective(std::move(request));
+    if (fault_ == Fault::undivided_sum) request.denominator = 1.0;
+    if (fault_ == Fault::other_order)
+      for (CollectivePart& part : request.parts)
+        for (std::size_t i = 0; i < part.sources.size(); ++i) part.sources[i].number = i == 0 ? 0 : i + 1;
+    const std::vector<Array> inputs = request.inputs;
+    const auto task = inner_.collective(std::move(request));
+    if (fault_ == Fault::inputs_changed) {
+      task->wait();
+      for (Array input : inputs) input.fill(99.0);
+    }
+    return task;
   }
   Array gradient_memory(std::int64_t elements, DType dtype, Device device) override {
     return Array::full({elements}, fault_ == Fault::dirty_memory ? 1.0 : 0.0, dtype, device);
@@ -140,8 +164,29 @@ TEST_CASE("conformance: each fault of an engine is found, and told with what was
            {Fault::lost_part, "all_reduce sum [60] f32 of 1 devices"},
            {Fault::sparse_undivided, "reduce_sparse of 1 devices: cpu:0 has other rows"},
            {Fault::sparse_never_off, "reduce_sparse while switched off of 1 devices: there is a result"},
+           {Fault::early, "all_reduce of what is ready later of 1 devices, on cpu:0: element 0 is"},
+           {Fault::other_order, "all_reduce sum [60] f32 of 3 devices"},
+           {Fault::undivided_sum, "all_reduce sum [60] f32 of 1 devices"},
+           {Fault::inputs_changed, "all_reduce sum [60] f32 of 1 devices, on cpu:0: element 0 is 99"},
+           {Fault::sparse_nowhere, "reduce_sparse of 1 devices: cpu:0 has rows that the table has not"},
+           {Fault::no_task, "of 1 devices: threw: the engine gave no task"},
            {Fault::throws, "of 1 devices: threw: no f64 here"}}) {
     const std::string text = faults_of(checked(fault));
     CHECK_MESSAGE(text.find(words) != std::string::npos, words, " is not in:\n", text.substr(0, 2000));
   }
+}
+
+TEST_CASE("conformance: a factory that fails, and devices that make no group, are told") {
+  const Conformance found = check_communicator(
+      [](std::span<const Device> devices) -> std::unique_ptr<Communicator> {
+        if (devices.size() == 1) throw SyncError("too few");
+        return devices.size() == 2 ? nullptr : plain(devices);
+      },
+      test_devices(3));
+  const std::string text = faults_of(found);
+  CHECK(text.find("an engine for 1 devices was not made: too few") != std::string::npos);
+  CHECK(text.find("an engine for 2 devices was not made: the factory gave no engine") != std::string::npos);
+  CHECK(text.find("3 devices") == std::string::npos);
+  for (const std::vector<Device>& devices : {std::vector<Device>{}, {cpu(0)}, {cpu(0), cpu(1), cpu(0)}})
+    CHECK_THROWS_AS(check_communicator(plain, devices), Error);
 }
