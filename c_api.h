@@ -135,8 +135,9 @@ tutti_status tutti_tensor_to_dlpack_versioned(const tutti_tensor* tensor, struct
 
 /// A new model of a registered kind on a device. `options` (optional) are the kind's own. Equal seeds give equal
 /// parameters, on every device. There is "mlp", with linear layers and an activation function between them: options
-/// "784,128,10", or "784,128,10;activation=gelu" for another than relu: gelu, silu, tanh or sigmoid. Programs in C++
-/// register kinds by tutti::register_c_model (tutti/c_api/model_registry.h).
+/// "784,128,10", or "784,128,10;activation=gelu" for another than relu: gelu, silu, tanh or sigmoid; and "onnx", the
+/// model of an ONNX file with one input and one output, whose path `options` is. Programs in C++ register kinds by
+/// tutti::register_c_model (tutti/c_api/model_registry.h).
 tutti_status tutti_model_create(const char* kind, const char* options, const char* device, uint64_t seed,
                                 tutti_model** result);
 /// A replica, which belongs to its group, stays.

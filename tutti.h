@@ -85,6 +85,9 @@
 #include <tutti/exchange/print.h>
 #include <tutti/exchange/safetensors.h>
 
+// Models of ONNX files.
+#include <tutti/onnx/onnx_model.h>
+
 // Data, trainers, checkpoints, metrics, models for C; a library may be built without (-Dtrain=false,
 // -Drecommender=false).
 #if !defined(TUTTI_WITHOUT_TRAIN) && __has_include(<tutti/train/trainer.h>)

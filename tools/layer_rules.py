@@ -27,12 +27,13 @@ LAYERS = {
     "autodiff": {"backend"},
     "nn": {"backend", "autodiff"},
     "exchange": {"backend", "autodiff", "nn"},
+    "onnx": {"backend", "autodiff", "nn", "exchange"},
     "bench": {"backend", "exchange", "bench.h"},
     "optim": {"backend", "autodiff"},
     "distributed": {"backend", "autodiff", "nn", "optim"},
     "testing": {"backend", "autodiff", "nn", "optim", "distributed"},
     "train": {"backend", "autodiff", "nn", "exchange", "optim", "distributed"},
-    "c_api": {"backend", "autodiff", "nn", "exchange", "optim", "distributed", "train", "c_api.h"},
+    "c_api": {"backend", "autodiff", "nn", "exchange", "onnx", "optim", "distributed", "train", "c_api.h"},
     "command": set(),
 }
 # Programs of subcommands that are linked with the library; the command itself is not.
@@ -100,6 +101,8 @@ PRIVATE_FOLDERS = {
     "c_api/calls": ("c_api",),
     "c_api/models": ("c_api",),
     "command": (),
+    "onnx/format": ("onnx",),
+    "onnx/operators": ("onnx",),
     "testing/devices": (),
     "testing/engines": (),
     "distributed/engines/nccl": ("distributed/engines",),

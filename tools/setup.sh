@@ -21,7 +21,7 @@ declare -A packages=(
   [peers]="python3 libgloo-dev libopenmpi-dev openmpi-bin libtorch-dev libopenblas0-pthread"
 )
 # What tests compare with, and all that it needs of other packages: tensorboard's server, which asks for more, never runs.
-python_packages="numpy==2.4.6 safetensors==0.8.0 tensorboard==2.20.0 absl-py==2.5.1 protobuf==7.36.2"
+python_packages="numpy==2.4.6 safetensors==0.8.0 tensorboard==2.20.0 absl-py==2.5.1 protobuf==7.36.2 onnx==1.23.2 ml_dtypes==0.6.0 typing_extensions==4.16.0"
 # Beside Debian's PyTorch and its NumPy, which is older than the one above. PyPI's PyTorch is ten times as large.
 torch_packages="safetensors==0.8.0"
 

@@ -4,6 +4,7 @@
 #include <tutti/backend/raise.h>
 #include <tutti/c_api/calls/guard.h>
 #include <tutti/c_api/models/multilayer_perceptron.h>
+#include <tutti/onnx/onnx_model.h>
 
 #include <map>
 #include <mutex>
@@ -11,9 +12,15 @@
 namespace tutti {
 namespace {
 
+/// The model of a file, whose path the options are.
+AnyModel make_onnx_model(const std::string& path, Generator&) {
+  if (path.empty()) raise<DataError>("[onnx] the options have to be the path of a model");
+  return OnnxModel(path, {.trainable = true});
+}
+
 struct Registry {
   std::mutex mutex;
-  std::map<std::string, CModelFactory> factories{{"mlp", make_multilayer_perceptron}};
+  std::map<std::string, CModelFactory> factories{{"mlp", make_multilayer_perceptron}, {"onnx", make_onnx_model}};
 };
 
 /// Never destroyed: factories may be asked for as long as anything runs.

@@ -131,4 +131,41 @@ static int files(const char* folder) {
   return failed;
 }
 
-int c_models(const char* folder) { return members() + outputs() + kinds() + files(folder); }
+/// Of the file that the caller has written: relu(x weight^T + bias), whose weight is [2, 3].
+static int from_onnx(const char* folder) {
+  int failed = 0;
+  char path[1024];
+  tutti_model* model = NULL;
+  tutti_tensor *input = NULL, *output = NULL, *loss = NULL;
+  tutti_optimizer* optimizer = NULL;
+  const float x[] = {1, 0, 0};
+  const int64_t shape[] = {1, 3};
+  snprintf(path, sizeof path, "%s/layer.onnx", folder);
+  CHECK_OK(tutti_model_create("onnx", path, "cpu:0", 1, &model));
+  float weight[6], y[2];
+  failed += values_of(model, "weight", weight, sizeof weight);
+  CHECK(weight[0] == 1 && weight[5] == -3);
+  CHECK_OK(tutti_tensor_create(shape, 2, TUTTI_F32, x, sizeof x, "cpu:0", &input));
+  CHECK_OK(tutti_model_infer(model, input, &output));
+  CHECK_OK(tutti_tensor_read(output, y, sizeof y));
+  CHECK(y[0] == 1.5F && y[1] == 0);
+  tutti_tensor_free(output);
+  // It is trained as others are.
+  CHECK_OK(tutti_optimizer_create("sgd", model, NULL, &optimizer));
+  CHECK_OK(tutti_model_forward(model, input, &output));
+  CHECK_OK(tutti_loss("l1", output, output, &loss));
+  CHECK_OK(tutti_backward(loss));
+  CHECK_OK(tutti_optimizer_step(optimizer));
+  tutti_optimizer_free(optimizer);
+  tutti_tensor_free(loss);
+  tutti_tensor_free(output);
+  tutti_tensor_free(input);
+  tutti_model_free(model);
+  model = NULL;
+  CHECK_FAILS(TUTTI_DATA_ERROR, "/nowhere/x.onnx", tutti_model_create("onnx", "/nowhere/x.onnx", "cpu:0", 1, &model));
+  CHECK_FAILS(TUTTI_DATA_ERROR, "onnx", tutti_model_create("onnx", NULL, "cpu:0", 1, &model));
+  CHECK(model == NULL);
+  return failed;
+}
+
+int c_models(const char* folder) { return members() + outputs() + kinds() + files(folder) + from_onnx(folder); }

@@ -46,7 +46,7 @@ bool python_has(const std::string& module) {
     const Outcome outcome =
         run(quoted(interpreter()) +
             " -c 'import importlib.util as u\n"
-            "print(*(n for n in (\"numpy\", \"safetensors\", \"tensorboard\", \"torch\") if u.find_spec(n)))'");
+            "print(*(n for n in (\"numpy\", \"onnx\", \"safetensors\", \"tensorboard\", \"torch\") if u.find_spec(n)))'");
     return outcome.status == 0 ? outcome.output : std::string();
   }();
   std::istringstream words(found);

@@ -51,7 +51,7 @@ stage() {
 }
 
 project_sources() {
-  find bench.h c_api.h tutti.h version.h bench testing library backend autodiff nn exchange optim distributed train c_api command examples tests benches -name '*.h' -o -name '*.cpp' -o -name '*.c' | sort
+  find bench.h c_api.h tutti.h version.h bench testing library backend autodiff nn exchange onnx optim distributed train c_api command examples tests benches -name '*.h' -o -name '*.cpp' -o -name '*.c' | sort
 }
 
 check_format() {
@@ -175,7 +175,7 @@ release_stream_tests=("${stream_tests[@]}")
 # What runs under ASan and UBSan with streams that are done at once: what knows none, and groups of devices. Kernels on the
 # host, which watch their memory themselves, and the comparison of devices, which runs what the references do, take longer
 # there than all else: with --full, which tests everything in both ways.
-memory_tests=(references_test exchange_test bench_test ledger_test distributed_test control_test command_test c_api_test)
+memory_tests=(references_test exchange_test bench_test onnx_test ledger_test distributed_test control_test command_test c_api_test)
 # Under TSan: whose code starts threads, or hands work from one to another. The other suites compute on what these test.
 threaded_tests=(distributed_test control_test)
 threaded_stream_tests=(backend_test distributed_test train_test)

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tutti/onnx/operators/operator_call.h>
+
+#include <array>
+
+namespace tutti::onnx {
+
+namespace {
+
+using Call = OperatorCall;
+
+/// What one direction of a recurrent operator computes with.
+struct Direction {
+  Tensor input;                // [gates hidden, features]
+  Tensor recurrent;            // [gates hidden, hidden]
+  Tensor input_bias = {};      // [gates hidden], or undefined
+  Tensor recurrent_bias = {};  // the same
+  Tensor peepholes = {};       // [3 hidden], or undefined
+  std::int64_t hidden = 0;
+};
+
+/// Output and cell state.
+struct State {
+  Tensor output;
+  Tensor cell = {};
+};
+
+Tensor part(const Tensor& x, std::int64_t which, std::int64_t hidden) {
+  return slice(x, -1, which * hidden, (which + 1) * hidden);
+}
+
+State lstm_step(const Call&, const Direction& direction, const Tensor& product, const State& before) {
+  const std::int64_t h = direction.hidden;
+  const Tensor gates = product + linear(before.output, direction.recurrent, direction.recurrent_bias);
+  const auto seen = [&](std::int64_t which, const Tensor& cell) {  // input, output, forget
+    return direction.peepholes.defined() ? part(gates, which, h) + part(direction.peepholes, which, h) * cell
+                                         : part(gates, which, h);
+  };
+  const Tensor input = sigmoid(seen(0, before.cell));
+  const Tensor forget = sigmoid(seen(2, before.cell));
+  const Tensor cell = forget * before.cell + input * tanh(part(gates, 3, h));
+  return {sigmoid(seen(1, cell)) * tanh(cell), cell};
+}
+
+State gru_step(const Call& call, const Direction& direction, const Tensor& product, const State& before) {
+  const std::int64_t h = direction.hidden;
+  const Tensor& state = before.output;
+  const auto rows = [&](const Tensor& x, std::int64_t begin, std::int64_t end) {
+    return x.defined() ? slice(x, 0, begin * h, end * h) : x;
+  };
+  const Tensor gates = sigmoid(slice(product, -1, 0, 2 * h) +
+                               linear(state, rows(direction.recurrent, 0, 2), rows(direction.recurrent_bias, 0, 2)));
+  const Tensor update = part(gates, 0, h);
+  const Tensor reset = part(gates, 1, h);
+  const Tensor weight = rows(direction.recurrent, 2, 3);
+  const Tensor bias = rows(direction.recurrent_bias, 2, 3);
+  const Tensor own = call.integer("linear_before_reset", 0) != 0 ? reset * linear(state, weight, bias)
+                                                                 : linear(reset * state, weight, bias);
+  const Tensor next = tanh(part(product, 2, h) + own);
+  return {next + update * (state - next)};
+}
+
+State plain_step(const Call&, const Direction& direction, const Tensor& product, const State& before) {
+  return {tanh(product + linear(before.output, direction.recurrent, direction.recurrent_bias))};
+}
+
+using Step = State (*)(const Call&, const Direction&, const Tensor&, const State&);
+
+void check_activations(const Call& call, std::int64_t gates) {
+  if (call.has_attribute("activations") || call.has_attribute("activation_alpha") ||
+      call.has_attribute("activation_beta"))
+    call.refuse("activations that are told, though they may be the usual ones");
+  if (call.has_attribute("clip")) call.refuse("clipped activations");
+  if (call.integer("input_forget", 0) != 0) call.refuse("coupled gates");
+  if (gates != 3 && call.has_attribute("linear_before_reset")) (void)call.integer("linear_before_reset", 0);
+}
+
+/// Each direction's result of one of the stacked operands.
+Tensor of_direction(const Call& call, std::size_t input, std::int64_t direction) {
+  if (!call.has(input)) return {};
+  return squeeze(slice(call.in(input), 0, direction, direction + 1), {0});
+}
+
+template <std::int64_t gates, Step step> Tensors recurrent(const Call& call) {
+  check_activations(call, gates);
+  const bool is_batch_first = call.integer("layout", 0) != 0;
+  const std::string way = call.text("direction", "forward");
+  const std::int64_t directions = way == "bidirectional" ? 2 : 1;
+  const Tensor x = is_batch_first ? transpose(call.in(0), 0, 1) : call.in(0);  // [time, batch, features]
+  const std::int64_t hidden = call.integer("hidden_size", call.in(2).length(-1));
+  const std::int64_t time = x.length(0);
+  if (call.has(4))
+    for (const std::int64_t length : call.values(4))
+      if (length != time) call.refuse("sequences of several lengths");
+  std::array<Tensors, 3> results;  // outputs of all times, last outputs, last cells
+  for (std::int64_t d = 0; d < directions; ++d) {
+    Direction direction{.input = of_direction(call, 1, d), .recurrent = of_direction(call, 2, d), .hidden = hidden};
+    if (const Tensor bias = of_direction(call, 3, d); bias.defined()) {
+      direction.input_bias = slice(bias, 0, 0, gates * hidden);
+      direction.recurrent_bias = slice(bias, 0, gates * hidden, 2 * gates * hidden);
+    }
+    if (gates == 4) direction.peepholes = of_direction(call, 7, d);
+    const auto initial = [&](std::size_t input) {
+      if (!call.has(input)) return zeros({x.length(1), hidden}, {.dtype = x.dtype(), .device = x.device()});
+      return squeeze(is_batch_first ? slice(call.in(input), 1, d, d + 1) : slice(call.in(input), 0, d, d + 1),
+                     {is_batch_first ? 1 : 0});
+    };
+    State state{initial(5)};
+    if (gates == 4) state.cell = initial(6);
+    const bool backwards = way == "reverse" || d == 1;
+    const Tensor products = linear(x, direction.input, direction.input_bias);  // all times at once
+    Tensors outputs(static_cast<std::size_t>(time));
+    for (std::int64_t i = 0; i < time; ++i) {
+      const std::int64_t t = backwards ? time - 1 - i : i;
+      state = step(call, direction, squeeze(slice(products, 0, t, t + 1), {0}), state);
+      outputs[static_cast<std::size_t>(t)] = state.output;
+    }
+    results[0].push_back(stack(outputs));
+    results[1].push_back(state.output);
+    if (gates == 4) results[2].push_back(state.cell);
+  }
+  Tensors all;
+  // [time, directions, batch, hidden], or [batch, time, directions, hidden]
+  const Tensor outputs = stack(results[0], 1);
+  all.push_back(is_batch_first ? permute(outputs, {2, 0, 1, 3}) : outputs);
+  for (std::size_t i = 1; i < (gates == 4 ? 3U : 2U); ++i) all.push_back(stack(results[i], is_batch_first ? 1 : 0));
+  return all;
+}
+
+constexpr OperatorEntry kOperators[] = {
+    {"GRU", recurrent<3, gru_step>},
+    {"LSTM", recurrent<4, lstm_step>},
+    {"RNN", recurrent<1, plain_step>},
+};
+
+}  // namespace
+
+std::span<const OperatorEntry> recurrent_operators() { return kOperators; }
+
+}  // namespace tutti::onnx
