@@ -71,6 +71,7 @@ struct OperatorEntry {
 Operator find_operator(std::string_view name);
 
 // Operators by subject: files of these names.
+std::span<const OperatorEntry> attention_operators();
 std::span<const OperatorEntry> elementwise_operators();
 std::span<const OperatorEntry> image_operators();
 std::span<const OperatorEntry> index_operators();
