@@ -27,9 +27,9 @@ struct OnnxOptions {
 };
 
 /// The model of an ONNX file, of opsets 7 to 28: docs/onnx.md lists the operators. It computes with the library's own
-/// operations, so it may be trained. Weights that are floats are its parameters, other constants its buffers, by the
-/// file's names; on a CPU device weights that lie aligned in the file are views of it, which reads them when they are
-/// first used. Several threads may run it at the same time, each under Inference.
+/// operations, so it may be trained. Weights that are floats are its parameters, statistics and other constants its
+/// buffers, by the file's names; on a CPU device weights that lie aligned in the file are views of it, which reads them
+/// when they are first used. Several threads may run it at the same time, each under Inference.
 class OnnxModel final : public Layer {
  public:
   /// Throws DataError naming the file for what is malformed, of another opset, or needs operators that are not here:

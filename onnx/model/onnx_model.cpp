@@ -13,6 +13,8 @@
 #include <limits>
 #include <map>
 #include <set>
+#include <stdexcept>
+#include <string_view>
 #include <utility>
 
 namespace tutti {
@@ -35,8 +37,10 @@ struct Step {
 /// Names of a model's values, as places.
 class Places {
  public:
-  std::size_t add(const std::string& name) {
-    places_[name] = count_;
+  /// Throws DataError for a name that another value has: each is made once.
+  std::size_t add(const std::string& path, const std::string& name) {
+    if (name.empty() || !places_.emplace(name, count_).second)
+      raise<DataError>("[onnx] {}: \"{}\" is {}", path, name, name.empty() ? "no name of a value" : "made twice");
     return count_++;
   }
   std::size_t find(const std::string& name) const {
@@ -60,6 +64,45 @@ void check_operators(const std::string& path, const onnx::ModelFile& file) {
   for (const auto& [name, count] : missing) words.push_back(fmt::format("{} ({})", name, count));
   if (!words.empty())
     raise<DataError>("[onnx] {}: it needs operators that are not here: {}", path, fmt::join(words, ", "));
+}
+
+/// Initializers that say how an operator works, or are statistics, and are not to be trained: all others are weights.
+std::set<std::string> settings(const onnx::ModelFile& file) {
+  // By operator, the inputs from this one on.
+  static const std::map<std::string_view, std::size_t> kFrom{{"BatchNormalization", 3},
+                                                             {"Clip", 1},
+                                                             {"CumProd", 1},
+                                                             {"CumSum", 1},
+                                                             {"Dropout", 1},
+                                                             {"Expand", 1},
+                                                             {"OneHot", 1},
+                                                             {"Pad", 1},
+                                                             {"Range", 0},
+                                                             {"Resize", 1},
+                                                             {"TopK", 1},
+                                                             {"Trilu", 1},
+                                                             {"Upsample", 1}};
+  std::set<std::string> names;
+  for (const onnx::Node& node : file.nodes)
+    if (const auto from = kFrom.find(node.operation); from != kFrom.end())
+      for (std::size_t i = from->second; i < node.inputs.size(); ++i) names.insert(node.inputs[i]);
+  return names;
+}
+
+/// Runs one node; errors name it.
+onnx::Tensors run_step(const Step& step, const onnx::OperatorCall& call) {
+  const auto named = [&](const std::exception& error) {
+    return fmt::format("[onnx] {} \"{}\": {}", step.node.operation, step.node.name, error.what());
+  };
+  try {
+    return step.run(call);
+  } catch (const ShapeError& error) {
+    raise_message<ShapeError>(named(error));
+  } catch (const DTypeError& error) {
+    raise_message<DTypeError>(named(error));
+  } catch (const std::logic_error& error) {  // of a container that is asked for what it has not
+    raise_message<DataError>(named(error));
+  }
 }
 
 std::vector<OnnxValue> described(const std::vector<onnx::ValueInfo>& values) {
@@ -111,13 +154,14 @@ OnnxModel::OnnxModel(const std::string& path, const OnnxOptions& options) {
   program->inputs = described(file.inputs);
   program->outputs = described(file.outputs);
   Places places;
-  for (const onnx::ValueInfo& input : file.inputs) program->input_places.push_back(places.add(input.name));
+  for (const onnx::ValueInfo& input : file.inputs) program->input_places.push_back(places.add(path, input.name));
   const auto add_constant = [&](const std::string& name, Tensor value, bool is_weight) {
-    program->constant_places.push_back(places.add(name));
+    program->constant_places.push_back(places.add(path, name));
     constants_.push_back({name, std::move(value), is_weight});
   };
+  const std::set<std::string> untrained = settings(file);
   for (auto& [name, array] : file.initializers) {
-    const bool is_weight = is_floating(array.dtype());
+    const bool is_weight = is_floating(array.dtype()) && !untrained.contains(name);
     add_constant(name, Tensor(std::move(array), is_weight && options.trainable), is_weight);
   }
   for (onnx::Node& node : file.nodes) {
@@ -135,7 +179,7 @@ OnnxModel::OnnxModel(const std::string& path, const OnnxOptions& options) {
                          step.node.name, name);
     }
     for (const std::string& name : step.node.outputs)
-      step.outputs.push_back(name.empty() ? kNowhere : places.add(name));
+      step.outputs.push_back(name.empty() ? kNowhere : places.add(path, name));
     program->steps.push_back(std::move(step));
   }
   for (const onnx::ValueInfo& output : file.outputs) {
@@ -169,7 +213,7 @@ std::vector<Tensor> OnnxModel::run(std::span<const Tensor> inputs) const {
     operands.clear();
     for (const std::size_t place : step.inputs) operands.push_back(place == kNowhere ? Tensor() : values[place]);
     const onnx::OperatorCall call(step.node, operands, program.opset);
-    onnx::Tensors results = step.run(call);
+    onnx::Tensors results = run_step(step, call);
     call.check_attributes();
     for (std::size_t i = 0; i < step.outputs.size(); ++i) {
       if (step.outputs[i] == kNowhere) continue;

@@ -49,7 +49,12 @@ Tensor scalar_like(const Tensor& x, double value) {
   return full({}, value, {.dtype = x.dtype(), .device = x.device()});
 }
 
-Tensors power(const Call& call) { return {cast(pow(call.in(0), call.in(1)), call.in(0).dtype())}; }
+Tensors power(const Call& call) {
+  const Tensor& base = call.in(0);
+  const Tensor& exponent = call.in(1);
+  if (is_floating(base.dtype()) || !is_floating(exponent.dtype())) return {cast(pow(base, exponent), base.dtype())};
+  return {cast(pow(cast(base, DType::f64), cast(exponent, DType::f64)), base.dtype())};  // integers are exact there
+}
 
 Tensors clipped(const Call& call) {
   const Tensor& x = call.in(0);

@@ -11,6 +11,8 @@ namespace {
 
 using Call = OperatorCall;
 
+constexpr std::int64_t kMost = std::int64_t{1} << 40;  // of a length, so that sums of them do not overflow
+
 /// Windows over the axes behind the channels, with what ONNX's attributes mean for this input.
 struct Windows {
   Integers kernel;
@@ -40,8 +42,15 @@ Windows windows_of(const Call& call, const Tensor& x, Integers kernel) {
     call.refuse("pads, strides and dilations do not fit the kernel");
   windows.begin.assign(pads.begin(), pads.begin() + static_cast<std::ptrdiff_t>(axes));
   windows.end.assign(pads.begin() + static_cast<std::ptrdiff_t>(axes), pads.end());
+  for (const auto* each : {&windows.kernel, &windows.stride, &windows.dilation})
+    if (std::ranges::any_of(*each, [](std::int64_t number) { return number < 1 || number > kMost; }))
+      call.refuse("lengths, strides and dilations of the kernel have to be above 0");
+  if (std::ranges::any_of(pads, [](std::int64_t number) { return number < 0 || number > kMost; }))
+    call.refuse("pads below 0");
   const std::string automatic = call.text("auto_pad", "NOTSET");
   if (automatic == "NOTSET") return windows;
+  if (automatic != "VALID" && automatic != "SAME_UPPER" && automatic != "SAME_LOWER")
+    call.refuse("auto_pad is '" + automatic + "'");
   for (std::size_t i = 0; i < axes; ++i) {
     const std::int64_t length = x.length(static_cast<std::int64_t>(i) + 2);
     const std::int64_t steps = (length + windows.stride[i] - 1) / windows.stride[i];
@@ -83,6 +92,7 @@ Tensor convolved(const Tensor& x, const Tensor& weight, const Tensor& bias, cons
 Tensors convolution(const Call& call) {
   Tensor x = call.in(0);
   const Tensor& weight = call.in(1);
+  if (weight.dim() < 3) call.refuse("weights of fewer than three axes");
   const Integers lengths(weight.shape().begin() + 2, weight.shape().end());
   Windows windows = windows_of(call, x, call.integers("kernel_shape").value_or(lengths));
   if (windows.kernel != lengths) call.refuse("kernel_shape is not that of the weights");
@@ -113,6 +123,7 @@ Tensor transposed(const Tensor& x, const Tensor& weight, const Tensor& bias, con
 Tensors transposed_convolution(const Call& call) {
   const Tensor& x = call.in(0);
   const Tensor& weight = call.in(1);
+  if (weight.dim() < 3) call.refuse("weights of fewer than three axes");
   Integers kernel(weight.shape().begin() + 2, weight.shape().end());
   const std::string automatic = call.text("auto_pad", "NOTSET");
   const auto wanted = call.integers("output_shape");
@@ -120,6 +131,10 @@ Tensors transposed_convolution(const Call& call) {
   Windows windows = windows_of(call, x, kernel);
   const std::size_t axes = windows.axes();
   const Integers more = call.integers("output_padding").value_or(Integers(axes, 0));
+  if (more.size() != axes || (wanted && wanted->size() != axes && wanted->size() != axes + 2) ||
+      std::ranges::any_of(more, [](std::int64_t number) { return number < 0 || number > kMost; }) ||
+      (wanted && std::ranges::any_of(*wanted, [](std::int64_t number) { return number < 0 || number > kMost; })))
+    call.refuse("output_padding or output_shape does not fit");
   // All of it without padding, which is cut off: also where the two sides differ.
   Tensor y;
   const Integers none(axes, 0);
@@ -255,8 +270,15 @@ Axes behind_channels(const Tensor& x) {
   return Axes(axes);
 }
 
+/// Over all axes behind the channels; without such axes there is nothing to pool.
+template <Tensor (*reduce)(const Tensor&, const Axes&, bool)> Tensors global_pool(const Call& call) {
+  const Tensor& x = call.in(0);
+  return {x.dim() > 2 ? reduce(x, behind_channels(x), true) : x};
+}
+
 Tensors global_lp_pool(const Call& call) {
   const Tensor& x = call.in(0);
+  if (x.dim() <= 2) return {abs(x)};
   const std::int64_t p = call.integer("p", 2);
   if (p == 2) return {norm(x, behind_channels(x), true)};
   if (p == 1) return {sum(abs(x), behind_channels(x), true)};
@@ -267,6 +289,7 @@ Tensors global_lp_pool(const Call& call) {
 Tensors local_response(const Call& call) {
   const Tensor& x = call.in(0);
   const std::int64_t size = call.integer("size", 1);
+  if (x.dim() < 2 || size < 1 || size > kMost) call.refuse("an input with channels is needed, and a size above 0");
   const double alpha = call.number("alpha", 1e-4);
   const double beta = call.number("beta", 0.75);
   const double bias = call.number("bias", 1.0);
@@ -299,8 +322,10 @@ Tensors resized(const Call& call, std::size_t scales_input, std::size_t sizes_in
   const Tensor& x = call.in(0);
   const std::string mode = call.text("mode", "nearest");
   const bool is_upsample = sizes_input == 0;
-  const std::string places = is_upsample ? "asymmetric" : call.text("coordinate_transformation_mode", "half_pixel");
-  const std::string nearest = is_upsample ? "floor" : call.text("nearest_mode", "round_prefer_floor");
+  const bool is_old = is_upsample || call.opset() < 11;  // which had Upsample's rule
+  if (x.dim() < 3 || x.dim() > 5) call.refuse("an input of three to five axes is needed");
+  const std::string places = is_old ? "asymmetric" : call.text("coordinate_transformation_mode", "half_pixel");
+  const std::string nearest = is_old ? "floor" : call.text("nearest_mode", "round_prefer_floor");
   if (call.number("cubic_coeff_a", -0.75) != -0.75 || call.integer("exclude_outside", 0) != 0 ||
       call.integer("antialias", 0) != 0 || call.text("keep_aspect_ratio_policy", "stretch") != "stretch")
     call.refuse("resizing with antialias, exclude_outside, another cubic_coeff_a, or kept proportions");
@@ -310,7 +335,10 @@ Tensors resized(const Call& call, std::size_t scales_input, std::size_t sizes_in
   const std::size_t count = x.rank() - 2;
   options.scale.assign(count, 1.0);
   const auto place = [&](std::size_t i) -> std::int64_t {
-    return axes ? ((*axes)[i] < 0 ? (*axes)[i] + x.dim() : (*axes)[i]) : static_cast<std::int64_t>(i);
+    const std::int64_t axis = axes ? (*axes)[i] : static_cast<std::int64_t>(i);
+    if (axis < -x.dim() || axis >= x.dim())
+      call.refuse("axis " + std::to_string(axis) + " of " + std::to_string(x.dim()));
+    return axis < 0 ? axis + x.dim() : axis;
   };
   const bool has_sizes = !is_upsample && call.has(sizes_input) && call.in(sizes_input).size() > 0;
   std::vector<double> factors = is_upsample && call.opset() < 9 ? call.numbers("scales") : std::vector<double>();
@@ -319,6 +347,7 @@ Tensors resized(const Call& call, std::size_t scales_input, std::size_t sizes_in
   for (std::int64_t i = 2; i < x.dim(); ++i) size.push_back(x.length(i));
   const std::size_t told = has_sizes ? static_cast<std::size_t>(call.in(sizes_input).size()) : factors.size();
   const Integers sizes = has_sizes ? call.values(sizes_input) : Integers();
+  if (told != (axes ? axes->size() : x.rank())) call.refuse("scales or sizes are not one for each axis");
   for (std::size_t i = 0; i < told; ++i) {
     const std::int64_t axis = place(i);
     const bool stays = has_sizes ? sizes[i] == x.length(axis) : factors[i] == 1.0;
@@ -331,6 +360,10 @@ Tensors resized(const Call& call, std::size_t scales_input, std::size_t sizes_in
       size[behind] = sizes[i];
     else
       options.scale[behind] = factors[i];
+    // An axis whose length stays is left as it is by interpolate, whatever the factor.
+    if (!has_sizes && !stays && options.mode != Interpolation::cubic &&
+        std::floor(factors[i] * static_cast<double>(x.length(axis))) == static_cast<double>(x.length(axis)))
+      call.refuse("a factor that leaves a length as it is");
   }
   if (has_sizes) {
     options.scale.clear();
@@ -363,6 +396,8 @@ Tensors grid_sampled(const Call& call) {
     options.padding = GridPadding::border;
   else if (padding == "reflection")
     options.padding = GridPadding::reflection;
+  else if (padding != "zeros")
+    call.refuse("padding_mode is '" + padding + "'");
   options.align_corners = call.integer("align_corners", 0) != 0;
   return {grid_sample(call.in(0), call.in(1), options)};
 }
@@ -371,10 +406,9 @@ constexpr OperatorEntry kOperators[] = {
     {"AveragePool", average_pool},
     {"Conv", convolution},
     {"ConvTranspose", transposed_convolution},
-    {"GlobalAveragePool",
-     [](const Call& call) -> Tensors { return {mean(call.in(0), behind_channels(call.in(0)), true)}; }},
+    {"GlobalAveragePool", global_pool<mean>},
     {"GlobalLpPool", global_lp_pool},
-    {"GlobalMaxPool", [](const Call& call) -> Tensors { return {max(call.in(0), behind_channels(call.in(0)), true)}; }},
+    {"GlobalMaxPool", global_pool<max>},
     {"GridSample", grid_sampled},
     {"LRN", local_response},
     {"MaxPool", max_pool},

@@ -63,6 +63,7 @@ struct Rows {
 };
 
 Rows rows_of(const Call& call, const Tensor& x, const Tensor& places, std::int64_t batch_axes) {
+  if (places.dim() < 1 || batch_axes < 0 || batch_axes >= places.dim()) call.refuse("indices of too few axes");
   const std::int64_t depth = places.length(-1);
   if (batch_axes + depth > x.dim()) call.refuse("indices of more axes than the input has");
   Rows rows;
@@ -85,12 +86,17 @@ Rows rows_of(const Call& call, const Tensor& x, const Tensor& places, std::int64
     rows.wanted.push_back(places.length(i));
     size *= places.length(i);
   }
+  Tensor outside = zeros({batch, size}, {.dtype = DType::boolean, .device = x.device()});
   Tensor row = zeros({batch, size}, {.dtype = DType::i64, .device = x.device()});
   const Tensor all = reshape(cast(places, DType::i64), {batch, size, depth});
   for (std::int64_t i = 0; i < depth; ++i) {
     const std::int64_t length = x.length(batch_axes + i);
-    row = row * number(row, length) + from_front(reshape(slice(all, 2, i, i + 1), {batch, size}), length);
+    const Tensor place = from_front(reshape(slice(all, 2, i, i + 1), {batch, size}), length);
+    outside = logical_or(outside, logical_or(place < number(place, 0), place >= number(place, length)));
+    row = row * number(row, length) + place;
   }
+  // One that an axis has not is no row at all, which is told.
+  row = where(outside, number(row, count), row);
   rows.x = reshape(x, {batch, count, rest});
   rows.places = broadcast_to(expand_dims(row, 2), {batch, size, rest});
   return rows;
@@ -135,6 +141,8 @@ Tensors reversed(const Call& call) {
   const Integers lengths = call.values(1);
   const std::int64_t time = call.integer("time_axis", 0);
   const std::int64_t batch = call.integer("batch_axis", 1);
+  if (x.dim() < 2 || static_cast<std::int64_t>(lengths.size()) != x.length(batch))
+    call.refuse("a length for each of the batch is needed");
   Tensors parts;
   for (std::int64_t i = 0; i < x.length(batch); ++i) {
     const Tensor one = slice(x, batch, i, i + 1);

@@ -11,12 +11,19 @@ Tensor scalar_like(const Tensor& x, double value) {
   return full({}, value, {.dtype = x.dtype(), .device = x.device()});
 }
 
+/// Refuses integers, whose products are made in f32 here.
+void check_floating(const Call& call) {
+  for (const Tensor& each : call.all())
+    if (each.defined() && !is_floating(each.dtype())) call.refuse("products of integers");
+}
+
 Tensors matrix_product(const Call& call) {
-  const Tensor y = matmul(call.in(0), call.in(1));
-  return {cast(y, call.in(0).dtype())};
+  check_floating(call);
+  return {matmul(call.in(0), call.in(1))};
 }
 
 Tensors general_product(const Call& call) {
+  check_floating(call);
   const Tensor a = call.integer("transA", 0) != 0 ? transpose(call.in(0)) : call.in(0);
   const bool is_transposed = call.integer("transB", 0) != 0;
   const double alpha = call.number("alpha", 1.0);
@@ -24,13 +31,12 @@ Tensors general_product(const Call& call) {
   const bool has_sum = call.has(2) && beta != 0.0;
   // A layer's: bias and product in one pass.
   if (is_transposed && alpha == 1.0 &&
-      (!has_sum ||
-       (beta == 1.0 && call.in(2).dim() == 1 && call.in(2).size() == call.in(1).length(0) && is_floating(a.dtype()))))
-    return {cast(linear(a, call.in(1), has_sum ? call.in(2) : Tensor()), a.dtype())};
+      (!has_sum || (beta == 1.0 && call.in(2).dim() == 1 && call.in(2).size() == call.in(1).length(0))))
+    return {linear(a, call.in(1), has_sum ? call.in(2) : Tensor())};
   Tensor y = matmul(a, is_transposed ? transpose(call.in(1)) : call.in(1));
   if (alpha != 1.0) y = y * scalar_like(y, alpha);
   if (has_sum) y = y + (beta == 1.0 ? call.in(2) : call.in(2) * scalar_like(call.in(2), beta));
-  return {cast(y, a.dtype())};
+  return {y};
 }
 
 Shape lengths_from(const Tensor& x, std::int64_t axis) {
@@ -78,8 +84,7 @@ Tensors batch_normalized(const Call& call) {
   if (x.rank() > 1) channels[1] = x.length(1);
   const auto along = [&](std::size_t input) { return reshape(call.in(input), channels); };
   const Tensor deviation = sqrt(along(4) + scalar_like(call.in(4), call.number("epsilon", 1e-5)));
-  const Tensor factor = along(1) / deviation;
-  return {cast(x * factor + (along(2) - along(3) * factor), x.dtype())};
+  return {cast((x - along(3)) * (along(1) / deviation) + along(2), x.dtype())};
 }
 
 Tensors instance_normalized(const Call& call) {
@@ -91,6 +96,7 @@ Tensors group_normalized(const Call& call) {
   const Tensor& x = call.in(0);
   const std::int64_t groups = call.integer("num_groups", 1);
   (void)call.integer("stash_type", 1);
+  if (groups < 1 || x.dim() < 2 || x.length(1) % groups != 0) call.refuse("num_groups does not divide the channels");
   const auto by_channel = [&](std::size_t input) {
     const Tensor& values = call.in(input);  // before opset 21 one of each group
     return values.size() == x.length(1) ? values : repeat_interleave(values, x.length(1) / groups, 0);
@@ -98,7 +104,10 @@ Tensors group_normalized(const Call& call) {
   return {group_norm(x, groups, by_channel(1), by_channel(2), call.number("epsilon", 1e-5))};
 }
 
-Tensors einstein(const Call& call) { return {einsum(call.text("equation", ""), call.all())}; }
+Tensors einstein(const Call& call) {
+  check_floating(call);
+  return {einsum(call.text("equation", ""), call.all())};
+}
 
 constexpr OperatorEntry kOperators[] = {
     {"BatchNormalization", batch_normalized},

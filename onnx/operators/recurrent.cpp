@@ -85,7 +85,10 @@ template <std::int64_t gates, Step step> Tensors recurrent(const Call& call) {
   check_activations(call, gates);
   const bool is_batch_first = call.integer("layout", 0) != 0;
   const std::string way = call.text("direction", "forward");
+  if (way != "forward" && way != "reverse" && way != "bidirectional") call.refuse("direction is '" + way + "'");
   const std::int64_t directions = way == "bidirectional" ? 2 : 1;
+  if (call.in(0).dim() != 3 || call.in(1).dim() != 3 || call.in(2).dim() != 3 || call.in(1).length(0) != directions)
+    call.refuse("an input, or weights, of other than three axes, or of another number of directions");
   const Tensor x = is_batch_first ? transpose(call.in(0), 0, 1) : call.in(0);  // [time, batch, features]
   const std::int64_t hidden = call.integer("hidden_size", call.in(2).length(-1));
   const std::int64_t time = x.length(0);

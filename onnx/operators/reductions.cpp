@@ -53,6 +53,19 @@ template <Reduce reduce, int sign> Tensor extreme(const Tensor& x, const Axes& a
   }
 }
 
+/// Of integers exact, and cut towards 0.
+Tensor mean_of(const Tensor& x, const Axes& axes, bool keeps) {
+  if (is_floating(x.dtype())) return mean(x, axes, keeps);
+  const Tensor total = sum(x, axes, keeps);
+  if (total.size() == 0) return total;
+  const Tensor count = full({}, x.size() / total.size(), {.dtype = total.dtype(), .device = x.device()});
+  return floor_divide(total - fmod(total, count), count);
+}
+
+Tensor root_of_squares(const Tensor& x, const Axes& axes, bool keeps) {
+  return norm(is_floating(x.dtype()) ? x : cast(x, DType::f64), axes, keeps);
+}
+
 Tensor square_of(const Tensor& x) { return x * x; }
 
 template <Tensor (*find)(const Tensor&, std::int64_t, bool)> Tensors place(const Call& call) {
@@ -82,7 +95,8 @@ template <Tensor (*run)(const Tensor&, std::int64_t), int neutral> Tensors runni
 
 Tensors largest(const Call& call) {
   const Tensor& x = call.in(0);
-  const std::int64_t count = call.opset() < 10 ? call.integer("k", 0) : call.values(1).at(0);
+  if (call.opset() >= 10 && call.in(1).size() != 1) call.refuse("k has to be one number");
+  const std::int64_t count = call.opset() < 10 ? call.integer("k", 0) : call.values(1)[0];
   (void)call.integer("sorted", 1);
   const Sorted found = topk(x, count, call.integer("axis", -1), call.integer("largest", 1) != 0);
   return {found.values, found.indices};
@@ -114,11 +128,11 @@ constexpr OperatorEntry kOperators[] = {
     {"LpNormalization", lp_normalized},
     {"MeanVarianceNormalization", mean_variance_normalized},
     {"ReduceL1", reduced<sum, abs>},
-    {"ReduceL2", reduced<norm>},
+    {"ReduceL2", reduced<root_of_squares, abs>},
     {"ReduceLogSum", reduced<sum, nullptr, log>},
     {"ReduceLogSumExp", reduced<log_sum_exp>},
     {"ReduceMax", reduced<extreme<max, 1>>},
-    {"ReduceMean", reduced<mean>},
+    {"ReduceMean", reduced<mean_of>},
     {"ReduceMin", reduced<extreme<min, -1>>},
     {"ReduceProd", reduced<prod>},
     {"ReduceSum", reduced<sum>},

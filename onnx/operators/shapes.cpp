@@ -36,6 +36,7 @@ Tensors reshaped(const Call& call) {
 Tensors flattened(const Call& call) {
   const Tensor& x = call.in(0);
   std::int64_t axis = call.integer("axis", 1);
+  if (axis < -x.dim() || axis > x.dim()) call.refuse("axis " + std::to_string(axis) + " of " + std::to_string(x.dim()));
   if (axis < 0) axis += x.dim();
   std::int64_t rows = 1;
   std::int64_t columns = 1;
@@ -45,6 +46,7 @@ Tensors flattened(const Call& call) {
 
 Tensors squeezed(const Call& call) {
   const auto axes = call.integers("axes", 1);
+  if (axes && axes->empty()) return {call.in(0)};
   return {axes ? squeeze(call.in(0), Axes(*axes)) : squeeze(call.in(0))};
 }
 
@@ -85,6 +87,7 @@ Tensors split_up(const Call& call) {
   const std::int64_t axis = call.integer("axis", 0);
   const std::int64_t parts = call.integer("num_outputs", static_cast<std::int64_t>(call.outputs()));
   auto lengths = call.integers("split", 1);
+  if (parts < 1 || parts != static_cast<std::int64_t>(call.outputs())) call.refuse("num_outputs is not their number");
   if (!lengths) {
     const std::int64_t length = (x.length(axis) + parts - 1) / parts;
     lengths.emplace();
@@ -139,7 +142,14 @@ Tensors padded(const Call& call) {
   const std::string mode = call.text("mode", "constant");
   const Integers widths = call.integers("pads", 1).value_or(Integers{});
   double value = call.number("value", 0.0);
-  if (call.opset() >= 11 && call.has(2)) value = call.value(2);
+  auto whole = static_cast<std::int64_t>(value);
+  if (call.opset() >= 11 && call.has(2)) {
+    value = call.value(2);
+    whole = is_floating(x.dtype()) ? 0 : call.values(2).at(0);
+  }
+  constexpr std::int64_t kMost = std::int64_t{1} << 40;
+  if (std::ranges::any_of(widths, [](std::int64_t width) { return width < -kMost || width > kMost; }))
+    call.refuse("a width that is too large");
   std::optional<Integers> axes = call.has(3) ? std::optional(call.values(3)) : std::nullopt;
   if (!axes) {
     axes.emplace(x.rank());
@@ -159,9 +169,8 @@ Tensors padded(const Call& call) {
     if (begin > 0 || end < y.length(axis)) y = slice(y, axis, begin, std::max(begin, end));
   }
   if (mode == "constant") {
-    if (y.dtype() == DType::boolean)
-      return {cast(pad(cast(y, DType::u8), pairs, static_cast<std::int64_t>(value)), DType::boolean)};
-    return {is_floating(y.dtype()) ? pad(y, pairs, value) : pad(y, pairs, static_cast<std::int64_t>(value))};
+    if (y.dtype() == DType::boolean) return {cast(pad(cast(y, DType::u8), pairs, whole), DType::boolean)};
+    return {is_floating(y.dtype()) ? pad(y, pairs, value) : pad(y, pairs, whole)};
   }
   if (mode == "reflect") return {pad(y, pairs, PaddingMode::reflect)};
   if (mode == "edge") return {pad(y, pairs, PaddingMode::replicate)};
@@ -179,6 +188,7 @@ Tensors triangle(const Call& call) {
 Tensors depth_to_space(const Call& call) {
   const Tensor& x = call.in(0);
   const std::int64_t r = call.integer("blocksize", 1);
+  if (r < 1 || r > 1024 || x.dim() != 4) call.refuse("an image is needed, and a blocksize above 0");
   const std::int64_t c = x.length(1) / (r * r);
   if (call.text("mode", "DCR") == "CRD") return {pixel_shuffle(x, r)};
   const Tensor parts = reshape(x, {x.length(0), r, r, c, x.length(2), x.length(3)});
@@ -188,6 +198,7 @@ Tensors depth_to_space(const Call& call) {
 Tensors space_to_depth(const Call& call) {
   const Tensor& x = call.in(0);
   const std::int64_t r = call.integer("blocksize", 1);
+  if (r < 1 || r > 1024 || x.dim() != 4) call.refuse("an image is needed, and a blocksize above 0");
   if (call.text("mode", "DCR") == "CRD") return {pixel_unshuffle(x, r)};
   const std::int64_t h = x.length(2) / r;
   const std::int64_t w = x.length(3) / r;
@@ -231,7 +242,11 @@ Tensors range_of(const Call& call) {
   const Tensor& first = call.in(0);
   const TensorOptions options{.dtype = first.dtype(), .device = first.device()};
   if (is_floating(first.dtype())) return {arange(call.value(0), call.value(1), call.value(2), options)};
-  return {arange(call.values(0).at(0), call.values(1).at(0), call.values(2).at(0), options)};
+  const auto whole = [&](std::size_t input) {
+    if (call.in(input).size() != 1) call.refuse("input " + std::to_string(input) + " has to be one number");
+    return call.values(input)[0];
+  };
+  return {arange(whole(0), whole(1), whole(2), options)};
 }
 
 Tensors eye_like(const Call& call) {
