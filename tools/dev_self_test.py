@@ -19,6 +19,7 @@ class Answers(unittest.TestCase):
         shutil.copy(ROOT / "dev", cls.root)
         shutil.copytree(ROOT / "tools", cls.root / "tools", ignore=shutil.ignore_patterns("__pycache__"))
         shutil.copytree(ROOT / "examples/help", cls.root / "examples/help")
+        shutil.copytree(ROOT / "command/bench", cls.root / "command/bench", ignore=shutil.ignore_patterns("__pycache__"))
         for script in ("tools/setup.sh", "tools/compile_progress.py"):
             (cls.root / script).write_text("#!/bin/sh\necho \"$0 was called\" >&2\nexit 99\n")
 
@@ -39,7 +40,7 @@ class Answers(unittest.TestCase):
         self.expect(["--device cpu|cuda|both"], "test", "--help")
         self.expect(["--full"], "check", "-h")
         self.expect(["--rehearse"], "gpu", "--help")
-        self.expect(["--list", "--compare OLD NEW"], "bench", "--help")
+        self.expect(["--list", "OLD NEW", "--peers"], "bench", "--help")
 
     def test_options_of_the_examples(self):
         self.expect(["./dev demo [OPTIONS]", "--epochs"], "demo", "--help")

@@ -85,8 +85,9 @@ void OperatorCall::check_attributes() const {
 Operator find_operator(std::string_view name) {
   static const std::map<std::string_view, Operator> all = [] {
     std::map<std::string_view, Operator> found;
-    for (const auto& entries : {attention_operators(), elementwise_operators(), image_operators(), index_operators(),
-                                layer_operators(), recurrent_operators(), reduction_operators(), shape_operators()})
+    for (const auto& entries :
+         {attention_operators(), convolution_operators(), elementwise_operators(), index_operators(), layer_operators(),
+          pooling_operators(), recurrent_operators(), reduction_operators(), resizing_operators(), shape_operators()})
       for (const OperatorEntry& entry : entries) found.emplace(entry.name, entry.run);
     return found;
   }();

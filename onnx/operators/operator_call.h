@@ -72,12 +72,14 @@ Operator find_operator(std::string_view name);
 
 // Operators by subject: files of these names.
 std::span<const OperatorEntry> attention_operators();
+std::span<const OperatorEntry> convolution_operators();
 std::span<const OperatorEntry> elementwise_operators();
-std::span<const OperatorEntry> image_operators();
 std::span<const OperatorEntry> index_operators();
 std::span<const OperatorEntry> layer_operators();
+std::span<const OperatorEntry> pooling_operators();
 std::span<const OperatorEntry> recurrent_operators();
 std::span<const OperatorEntry> reduction_operators();
+std::span<const OperatorEntry> resizing_operators();
 std::span<const OperatorEntry> shape_operators();
 
 }  // namespace tutti::onnx

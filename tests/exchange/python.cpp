@@ -43,10 +43,10 @@ Outcome run(const std::string& command) {
 
 bool python_has(const std::string& module) {
   static const std::string found = [] {
-    const Outcome outcome =
-        run(quoted(interpreter()) +
-            " -c 'import importlib.util as u\n"
-            "print(*(n for n in (\"numpy\", \"onnx\", \"safetensors\", \"tensorboard\", \"torch\") if u.find_spec(n)))'");
+    const Outcome outcome = run(
+        quoted(interpreter()) +
+        " -c 'import importlib.util as u\n"
+        "print(*(n for n in (\"numpy\", \"onnx\", \"safetensors\", \"tensorboard\", \"torch\") if u.find_spec(n)))'");
     return outcome.status == 0 ? outcome.output : std::string();
   }();
   std::istringstream words(found);

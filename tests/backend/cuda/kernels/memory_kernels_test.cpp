@@ -9,8 +9,8 @@
 #include <tutti/backend/formulas/philox.h>
 #include <tutti/backend/random.h>
 #include <tutti/backend/registry.h>
-#include <tutti/tests/backend/cuda/on_host/device_array.h>
 #include <tutti/testing/devices/optimizer_rule_samples.h>
+#include <tutti/tests/backend/cuda/on_host/device_array.h>
 #include <tutti/tests/backend/random/random_views.h>
 
 #include <doctest/doctest.h>
