@@ -18,7 +18,7 @@ struct Windows {
   Integers stride;
   Integers dilation;
   Integers begin;  ///< padding before each axis
-  Integers end;    ///< and behind it
+  Integers end;    ///< padding behind each axis
 
   std::size_t axes() const noexcept { return kernel.size(); }
   bool is_symmetric() const { return begin == end; }
