@@ -30,7 +30,7 @@ constexpr const char* kHelp = R"(usage: {0} [FILTER] [OPTION...]
   --repetitions N    samples of each case and of its baseline, taken in turn (10)
   --seconds S        least time of a sample (0.02)
   --processor-time   ratios to the baseline are those of processor time, which with one thread holds on a busy machine
-  --json FILE        writes the run, which `tutti bench compare` reads
+  --json FILE        writes the run, which `tutti bench compare` reads; its folder is made
   --history FOLDER   writes the run to a new file in the folder, TIME-LABEL.json
   --label TEXT       what the run is of, as a commit
 )";
@@ -54,7 +54,7 @@ double number(std::string_view option, const std::string& text) {
   char* end = nullptr;
   const double value = std::strtod(text.c_str(), &end);
   if (text.empty() || *end != '\0' || !(value > 0.0) || value > 1e6)
-    throw BadWords{fmt::format("{} takes a number above 0, not '{}'", option, text)};
+    throw BadWords{fmt::format("{} takes a number above 0, up to a million, not '{}'", option, text)};
   return value;
 }
 

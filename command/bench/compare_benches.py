@@ -132,7 +132,9 @@ def samples_of(benchmarks):
 
 
 def describe(label, path, context):
-    commit = context.get("label") or context.get("commit", "unknown commit")[:7]
+    commit = context.get("label") or context.get("commit", "unknown")[:7]
+    if commit == "unknown":
+        commit = f"tutti {context['tutti']}" if "tutti" in context else "unknown commit"
     commit += ", changed" if context.get("changed") else ""
     machine = f"{context.get('processor', 'unknown processor')}, {context.get('cores', context.get('num_cpus', '?'))} cores"
     unfinished = "" if context.get("complete", True) else ", incomplete"
@@ -273,6 +275,9 @@ def main(arguments):
               "run both with --benchmark_repetitions=10")
     for fault in faults:
         print(f"gate of {gate:g} %: {fault}", file=sys.stderr)
+    if gate is not None and not faults:
+        ratios = sum(has_baseline(old, name) for name in names_of_old)
+        print(f"gate of {gate:g} %: passed, {ratios} by their ratios and {len(names_of_old) - ratios} by their times")
     return 1 if faults else 0
 
 

@@ -89,6 +89,12 @@ def main(words):
               "-Ddefault_library=shared or both, and -Dbenches=true", file=sys.stderr)
         return 1
     output = compare_benches.from_caller(options["output"]) if options["output"] else pathlib.Path("runs/bench")
+    try:
+        if not options["list"]:
+            output.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        print(f"bench: cannot make the folder {output}: {error.strerror}", file=sys.stderr)
+        return 1
     return run_benches.run(programs, options["filter"] or ".", options["list"], output, options["passed"])
 
 

@@ -37,6 +37,10 @@ class Files {
   const std::string& path() const noexcept { return path_; }
   Array array(std::uint64_t offset, DType dtype, const Shape& shape) { return arrays_.array(offset, dtype, shape); }
 
+  bool has(const std::string& name) const {
+    std::error_code error;
+    return fs::is_regular_file(fs::path(path_).parent_path() / name, error);
+  }
   FileArrays& beside(const std::string& name) {
     auto& found = beside_[name];
     if (!found) found = std::make_unique<FileArrays>((fs::path(path_).parent_path() / name).string(), device_, true);
@@ -83,6 +87,8 @@ Array from_elsewhere(const WireReader& at, Files& files, const TensorFields& fie
   const fs::path place(location->second);
   if (place.is_absolute() || place.empty() || std::ranges::find(place, fs::path("..")) != place.end())
     at.fail(fmt::format("\"{}\" is in {}, which does not lie beside the model", fields.name, location->second));
+  if (!files.has(location->second))
+    at.fail(fmt::format("\"{}\" is in {}, which is not there beside the model", fields.name, location->second));
   FileArrays& arrays = files.beside(location->second);
   const std::uint64_t offset = whole_number(at, fields.elsewhere, "offset");
   const std::uint64_t bytes = static_cast<std::uint64_t>(element_count(shape)) * size_of(dtype);

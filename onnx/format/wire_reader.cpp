@@ -69,7 +69,8 @@ void WireReader::numbers(std::vector<float>& to) { fixed(Type::four_bytes, to); 
 void WireReader::numbers(std::vector<double>& to) { fixed(Type::eight_bytes, to); }
 
 void WireReader::fail(const std::string& what) const {
-  raise<DataError>("[onnx] {}: {}, at offset {}", path_, what, static_cast<std::uint64_t>(rest_.data() - file_.data()));
+  raise<DataError>("[onnx] {}: {}, at offset {}: is it a whole model of ONNX?", path_, what,
+                   static_cast<std::uint64_t>(rest_.data() - file_.data()));
 }
 
 std::uint64_t WireReader::varint() {

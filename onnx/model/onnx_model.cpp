@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <iterator>
 #include <limits>
 #include <map>
 #include <set>
@@ -66,27 +67,55 @@ void check_operators(const std::string& path, const onnx::ModelFile& file) {
     raise<DataError>("[onnx] {}: it needs operators that are not here: {}", path, fmt::join(words, ", "));
 }
 
-/// Initializers that say how an operator works, or are statistics, and are not to be trained: all others are weights.
-std::set<std::string> settings(const onnx::ModelFile& file) {
-  // By operator, the inputs from this one on.
-  static const std::map<std::string_view, std::size_t> kFrom{{"BatchNormalization", 3},
-                                                             {"Clip", 1},
-                                                             {"CumProd", 1},
-                                                             {"CumSum", 1},
-                                                             {"Dropout", 1},
-                                                             {"Expand", 1},
-                                                             {"OneHot", 1},
-                                                             {"Pad", 1},
-                                                             {"Range", 0},
-                                                             {"Resize", 1},
-                                                             {"TopK", 1},
-                                                             {"Trilu", 1},
-                                                             {"Upsample", 1}};
-  std::set<std::string> names;
-  for (const onnx::Node& node : file.nodes)
-    if (const auto from = kFrom.find(node.operation); from != kFrom.end())
-      for (std::size_t i = from->second; i < node.inputs.size(); ++i) names.insert(node.inputs[i]);
-  return names;
+/// Operands that say how an operator works, or are statistics or states: from the first on, up to the last.
+struct Settings {
+  std::string_view operation;
+  std::size_t first;
+  std::size_t last;
+};
+constexpr std::size_t kAll = 64;
+constexpr Settings kSettings[] = {{"BatchNormalization", 3, kAll},
+                                  {"Clip", 1, kAll},
+                                  {"ConstantOfShape", 0, kAll},
+                                  {"CumProd", 1, kAll},
+                                  {"CumSum", 1, kAll},
+                                  {"Dropout", 1, kAll},
+                                  {"Expand", 1, kAll},
+                                  {"GRU", 4, 6},
+                                  {"LSTM", 4, 7},
+                                  {"OneHot", 1, kAll},
+                                  {"Pad", 1, kAll},
+                                  {"RNN", 4, 6},
+                                  {"Range", 0, kAll},
+                                  {"Reshape", 1, kAll},
+                                  {"Resize", 1, kAll},
+                                  {"Slice", 1, kAll},
+                                  {"Tile", 1, kAll},
+                                  {"TopK", 1, kAll},
+                                  {"Trilu", 1, kAll},
+                                  {"Upsample", 1, kAll},
+                                  {"Where", 0, 1}};
+// One number beside these is a factor or an epsilon, as exporters write them.
+constexpr std::string_view kArithmetic[] = {"Add", "Div", "Max", "Min", "Mul", "Pow", "Sub", "Where"};
+
+/// Names of the values that outputs depend on otherwise than by what says how operators work.
+std::set<std::string> trained_values(const onnx::ModelFile& file) {
+  std::set<std::string> single;
+  for (const auto& [name, array] : file.initializers)
+    if (array.size() == 1) single.insert(name);
+  std::set<std::string> found;
+  for (const onnx::ValueInfo& output : file.outputs) found.insert(output.name);
+  for (auto node = file.nodes.rbegin(); node != file.nodes.rend(); ++node) {
+    if (std::ranges::none_of(node->outputs, [&](const std::string& name) { return found.contains(name); })) continue;
+    const auto settings = std::ranges::find(kSettings, node->operation, &Settings::operation);
+    const bool is_arithmetic = std::ranges::find(kArithmetic, node->operation) != std::end(kArithmetic);
+    for (std::size_t i = 0; i < node->inputs.size(); ++i) {
+      if (settings != std::end(kSettings) && i >= settings->first && i < settings->last) continue;
+      if (is_arithmetic && single.contains(node->inputs[i])) continue;
+      found.insert(node->inputs[i]);
+    }
+  }
+  return found;
 }
 
 /// Runs one node; errors name it.
@@ -159,9 +188,9 @@ OnnxModel::OnnxModel(const std::string& path, const OnnxOptions& options) {
     program->constant_places.push_back(places.add(path, name));
     constants_.push_back({name, std::move(value), is_weight});
   };
-  const std::set<std::string> untrained = settings(file);
+  const std::set<std::string> trained = trained_values(file);
   for (auto& [name, array] : file.initializers) {
-    const bool is_weight = is_floating(array.dtype()) && !untrained.contains(name);
+    const bool is_weight = is_floating(array.dtype()) && trained.contains(name);
     add_constant(name, Tensor(std::move(array), is_weight && options.trainable), is_weight);
   }
   for (onnx::Node& node : file.nodes) {

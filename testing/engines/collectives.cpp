@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <utility>
 
 namespace tutti::testing {
@@ -101,6 +102,36 @@ void check_collectives(EngineCheck& check) {
       gathered.push_back({.kind = CollectiveKind::all_gather, .shape = {lengths[member], 3}, .dtype = dtype});
     run(check, gathered);
   }
+}
+
+void check_collective_ready(EngineCheck& check) {
+  // What is there before the event is NaN.
+  constexpr std::int64_t kCount = 300;
+  const std::size_t count = check.devices().size();
+  check.set_what("collective of what is ready later");
+  const CollectiveCall call{.kind = CollectiveKind::all_reduce, .shape = {kCount}};
+  const std::vector<CollectiveCall> calls(count, call);
+  CollectiveRequest request{
+      .inputs = {}, .outputs = {}, .ready = {}, .parts = plan_collective(calls, members_of(check.devices())).parts};
+  const auto later = std::make_shared<LaterEvent>();
+  for (const Device device : check.devices()) {
+    request.inputs.push_back(Array::full({kCount}, std::numeric_limits<double>::quiet_NaN(), DType::f32, device));
+    request.outputs.push_back(Array::full({kCount}, 0.0, DType::f32, device));
+    synchronize(device);
+    request.ready.emplace_back(later);
+  }
+  const std::vector<Array> inputs = request.inputs;
+  const std::vector<Array> outputs = request.outputs;
+  Inputs given;
+  for (std::size_t member = 0; member < count; ++member) given.push_back(contribution(kCount, member, false));
+  const CollectiveRequest described = request;
+  const auto shared = std::make_shared<CollectiveRequest>(std::move(request));
+  join_when_ready(
+      check, [shared](Communicator& engine) { return engine.collective(std::move(*shared)); }, *later, inputs, given);
+  std::vector<double> wanted;
+  for (std::int64_t i = 0; i < kCount; ++i) wanted.push_back(combined<float>(described, given, described.parts[0], i));
+  for (std::size_t member = 0; member < count; ++member)
+    check.check_elements(outputs[member], wanted, check.devices()[member]);
 }
 
 void check_sparse(EngineCheck& check) {

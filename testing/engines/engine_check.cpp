@@ -120,6 +120,43 @@ void EngineCheck::join_well(const std::vector<Task>& tasks) {
   for (const std::string& error : join(tasks)) check(error.empty(), "failed: " + error);
 }
 
+void LaterEvent::happen() {
+  const std::lock_guard lock(mutex_);
+  happened_ = true;
+  changed_.notify_all();
+}
+
+bool LaterEvent::ready() const {
+  const std::lock_guard lock(mutex_);
+  return happened_;
+}
+
+void LaterEvent::synchronize() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return happened_; });
+}
+
+void join_when_ready(EngineCheck& check, const std::function<Task(Communicator&)>& call, LaterEvent& later,
+                     const std::vector<Array>& inputs, const std::vector<std::vector<double>>& numbers) {
+  std::thread writer([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    for (std::size_t member = 0; member < inputs.size(); ++member) {
+      Array input = inputs[member];
+      input.copy_from(array_of(numbers[member], DType::f32, input.device()));
+      synchronize(input.device());
+    }
+    later.happen();
+  });
+  std::exception_ptr error;
+  try {
+    check.join_well({check.launch(call)});
+  } catch (...) {
+    error = std::current_exception();
+  }
+  writer.join();
+  if (error) std::rethrow_exception(error);
+}
+
 std::vector<double> contribution(std::int64_t count, std::size_t device, bool exact) {
   std::vector<double> values;
   for (std::int64_t i = 0; i < count; ++i) {
@@ -150,7 +187,7 @@ Conformance check_communicator(const CommunicatorFactory& make, std::span<const 
   try {
     for (std::size_t count = 1; count <= devices.size(); ++count)
       for (const auto part : {check_reductions, check_wires, check_order, check_ready, check_switched_off,
-                              check_regrouped, check_collectives, check_sparse}) {
+                              check_regrouped, check_collectives, check_collective_ready, check_sparse}) {
         try {
           EngineCheck check(make, devices.first(count), found);
           try {

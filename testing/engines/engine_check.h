@@ -4,13 +4,16 @@
 #include <tutti/testing/conformance.h>
 
 #include <tutti/backend/array.h>
+#include <tutti/backend/stream.h>
 #include <tutti/distributed/collectives/collective_task.h>
 
 #include <bit>
+#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -72,6 +75,24 @@ template <class T> std::optional<T> tree_sum(std::span<const std::optional<T>> b
   return static_cast<T>(*first + *second);
 }
 
+/// The end of work that somebody else does, who says when.
+class LaterEvent final : public EventState {
+ public:
+  void happen();
+  bool ready() const override;
+  void synchronize() override;
+
+ private:
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  bool happened_ = false;
+};
+
+/// Launches and joins, while another thread writes each input's numbers after a while and then says that they are
+/// there.
+void join_when_ready(EngineCheck&, const std::function<Task(Communicator&)>& call, LaterEvent&,
+                     const std::vector<Array>& inputs, const std::vector<std::vector<double>>& numbers);
+
 /// Numbers that are the device's own; `exact`: small integers, whose sums are exact in every type.
 std::vector<double> contribution(std::int64_t count, std::size_t device, bool exact);
 
@@ -88,6 +109,7 @@ void check_ready(EngineCheck&);
 void check_switched_off(EngineCheck&);
 void check_regrouped(EngineCheck&);
 void check_collectives(EngineCheck&);
+void check_collective_ready(EngineCheck&);
 void check_sparse(EngineCheck&);
 
 }  // namespace tutti::testing

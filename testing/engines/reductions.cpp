@@ -5,12 +5,7 @@
 
 #include <fmt/format.h>
 
-#include <chrono>
-#include <condition_variable>
-#include <exception>
 #include <limits>
-#include <mutex>
-#include <thread>
 #include <utility>
 
 namespace tutti::testing {
@@ -88,29 +83,6 @@ Task launched(EngineCheck& check, AllReduceRequest request) {
   const auto shared = std::make_shared<AllReduceRequest>(std::move(request));
   return check.launch([shared](Communicator& engine) { return engine.all_reduce(std::move(*shared)); });
 }
-
-/// The end of work that somebody else does, who says when.
-class LaterEvent final : public EventState {
- public:
-  void happen() {
-    const std::lock_guard lock(mutex_);
-    happened_ = true;
-    changed_.notify_all();
-  }
-  bool ready() const override {
-    const std::lock_guard lock(mutex_);
-    return happened_;
-  }
-  void synchronize() override {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return happened_; });
-  }
-
- private:
-  mutable std::mutex mutex_;
-  std::condition_variable changed_;
-  bool happened_ = false;
-};
 
 void run(EngineCheck& check, const Reduction& reduction) {
   std::string absent;
@@ -217,23 +189,15 @@ void check_ready(EngineCheck& check) {
   const std::vector<AllReduceSlice> slices = request.slices;
   const auto later = std::make_shared<LaterEvent>();
   for (Event& event : request.ready) event = Event(later);
-  std::thread writer([&] {
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
-    for (std::size_t member = 0; member < slices.size(); ++member) {
-      Array gradient = slices[member].gradient;
-      gradient.copy_from(array_of(contribution(kCount, member, false), DType::f32, gradient.device()));
-      synchronize(gradient.device());
-    }
-    later->happen();
-  });
-  std::exception_ptr error;
-  try {
-    check.join_well({launched(check, std::move(request))});
-  } catch (...) {
-    error = std::current_exception();
+  std::vector<Array> inputs;
+  std::vector<std::vector<double>> given;
+  for (std::size_t member = 0; member < slices.size(); ++member) {
+    inputs.push_back(slices[member].gradient);
+    given.push_back(contribution(kCount, member, false));
   }
-  writer.join();
-  if (error) std::rethrow_exception(error);
+  const auto shared = std::make_shared<AllReduceRequest>(std::move(request));
+  join_when_ready(
+      check, [shared](Communicator& engine) { return engine.all_reduce(std::move(*shared)); }, *later, inputs, given);
   const std::vector<double> wanted = expected({.count = kCount, .denominator = 2.0, .members = all});
   for (const AllReduceSlice& slice : slices) check.check_elements(slice.gradient, wanted, slice.gradient.device());
 }

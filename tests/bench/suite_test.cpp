@@ -42,8 +42,8 @@ TEST_CASE("bench: words that mean nothing are refused in one line") {
            {"abacus", "no case matches 'abacus'"},
            {"--repetitions", "--repetitions needs a value"},
            {"--repetitions 2.5", "--repetitions takes a whole number, not '2.5'"},
-           {"--repetitions=0", "--repetitions takes a number above 0, not '0'"},
-           {"--seconds soon", "--seconds takes a number above 0, not 'soon'"}}) {
+           {"--repetitions=0", "--repetitions takes a number above 0, up to a million, not '0'"},
+           {"--seconds soon", "--seconds takes a number above 0, up to a million, not 'soon'"}}) {
     CAPTURE(words);
     const Outcome outcome = suite(words);
     CHECK(outcome.code == 2);

@@ -131,6 +131,25 @@ TEST_CASE("onnx: a name that two values have is told") {
   CHECK(error_of([&] { OnnxModel(folder.file("model.onnx")); }).find("\"sum\" is made twice") != std::string::npos);
 }
 
+TEST_CASE("onnx: factors, states, and what settings are made of are no parameters") {
+  const TemporaryFolder folder;
+  Graph graph{.nodes = {node("Mul", {"x", "half"}, {"h"}), node("Mul", {"h", "scale"}, {"s"}),
+                        node("Concat", {"ones", "twos"}, {"scales"}, {integer_attribute("axis", 0)}),
+                        node("Resize", {"s", "", "scales"}, {"y"})},
+              .inputs = {Message().text(1, "x")},
+              .outputs = {Message().text(1, "y")}};
+  graph.initializers = {tensor("half", {1}, {0.5F}), tensor("scale", {1, 1, 2, 2}, {1, 2, 3, 4}),
+                        tensor("ones", {2}, {1, 1}), tensor("twos", {2}, {2, 2})};
+  graph.nodes[3] =
+      node("Resize", {"s", "", "scales"}, {"y"},
+           {text_attribute("coordinate_transformation_mode", "asymmetric"), text_attribute("nearest_mode", "floor")});
+  write_file(folder.file("model.onnx"), model_bytes(graph));
+  OnnxModel model(folder.file("model.onnx"), {.trainable = true});
+  REQUIRE(model.named_parameters().size() == 1);
+  CHECK(model.named_parameters()[0].first == "scale");
+  CHECK(model(ones({1, 1, 2, 2})).to_vector<float>()[15] == 2.0F);
+}
+
 TEST_CASE("onnx: statistics and settings are no parameters") {
   const TemporaryFolder folder;
   Graph graph{.nodes = {node("BatchNormalization", {"x", "scale", "bias", "mean", "variance"}, {"b"}),

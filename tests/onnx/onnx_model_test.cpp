@@ -146,7 +146,7 @@ TEST_CASE("onnx: weights in a file beside the model, and nowhere else") {
   for (const auto& [location, offset, length, problem] :
        std::vector<std::array<std::string, 4>>{{"../weights.bin", "0", "24", "does not lie beside the model"},
                                                {"/etc/passwd", "0", "24", "does not lie beside the model"},
-                                               {"none.bin", "0", "24", "none.bin"},
+                                               {"none.bin", "0", "24", "\"weight\" is in none.bin, which is not there"},
                                                {"weights.bin", "5", "24", "weights.bin ends before \"weight\" does"},
                                                {"weights.bin", "99999999999999999999", "24", "is no number"},
                                                {"weights.bin", "18446744073709551615", "24", "ends before"},

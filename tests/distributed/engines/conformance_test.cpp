@@ -45,6 +45,7 @@ enum class Fault : std::uint8_t {
   inputs_changed,    // writes to a collective's inputs
   sparse_nowhere,    // gives rows that the table has not
   no_task,           // gives no task
+  early_collective,  // does not wait for what makes a collective's inputs
 };
 
 /// A local engine with one fault.
@@ -103,6 +104,7 @@ class FaultyEngine final : public Communicator {
   std::shared_ptr<CollectiveTask> collective(CollectiveRequest request) override {
     if (fault_ == Fault::mean_is_sum) request.operation = CollectiveOperation::sum;
     if (fault_ == Fault::lost_part && !request.parts.empty()) request.parts.pop_back();
+    if (fault_ == Fault::early_collective) request.ready.clear();
     if (fault_ == Fault::undivided_sum) request.denominator = 1.0;
     if (fault_ == Fault::other_order)
       for (CollectivePart& part : request.parts)
@@ -165,6 +167,7 @@ TEST_CASE("conformance: each fault of an engine is found, and told with what was
            {Fault::sparse_undivided, "reduce_sparse of 1 devices: cpu:0 has other rows"},
            {Fault::sparse_never_off, "reduce_sparse while switched off of 1 devices: there is a result"},
            {Fault::early, "all_reduce of what is ready later of 1 devices, on cpu:0: element 0 is"},
+           {Fault::early_collective, "collective of what is ready later of 1 devices, on cpu:0: element 0 is"},
            {Fault::other_order, "all_reduce sum [60] f32 of 3 devices"},
            {Fault::undivided_sum, "all_reduce sum [60] f32 of 1 devices"},
            {Fault::inputs_changed, "all_reduce sum [60] f32 of 1 devices, on cpu:0: element 0 is 99"},
