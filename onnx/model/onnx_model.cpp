@@ -129,6 +129,10 @@ onnx::Tensors run_step(const Step& step, const onnx::OperatorCall& call) {
     raise_message<ShapeError>(named(error));
   } catch (const DTypeError& error) {
     raise_message<DTypeError>(named(error));
+  } catch (const DeviceError& error) {
+    raise_message<DeviceError>(named(error));
+  } catch (const AutodiffError& error) {
+    raise_message<AutodiffError>(named(error));
   } catch (const std::logic_error& error) {  // of a container that is asked for what it has not
     raise_message<DataError>(named(error));
   }
