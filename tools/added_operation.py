@@ -100,7 +100,7 @@ def copied_tree(folder):
     for name in ("backend", "autodiff", "tests"):
         shutil.copytree(ROOT / name, tree / name, ignore=shutil.ignore_patterns("data", "__pycache__"))
     (tree / "tests/references/data").symlink_to(ROOT / "tests/references/data")
-    for name in ("nn", "exchange", "optim"):  # whose headers tools/operations/operation_coverage.py reads
+    for name in ("nn", "exchange", "optim", "testing"):  # headers that tools/operations/operation_coverage.py and tests read
         (tree / name).symlink_to(ROOT / name)
     shutil.copytree(ROOT / "docs", tree / "docs")
     (folder / "include").mkdir()

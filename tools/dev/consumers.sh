@@ -5,6 +5,7 @@
 # `external` and `subproject_compiled`, take minutes, and run by their names alone. The last line counts them.
 set -uo pipefail
 
+unset TUTTI_CALLED_FROM # of ./dev: files are those of here
 build=$(readlink -f "$1")
 shift
 wanted=" $* "
