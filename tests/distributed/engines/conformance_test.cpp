@@ -2,6 +2,7 @@
 // The suite for engines passes those that there are, and can fail: it finds each fault of an engine that has one.
 #include <tutti/testing/conformance.h>
 #include <tutti/tests/distributed/engines/two_halves.h>
+#include <tutti/tests/sanitizers.h>
 #include <tutti/tests/test_devices.h>
 
 #include <tutti/backend/error.h>
@@ -150,7 +151,9 @@ TEST_CASE("conformance: the local engine conforms, and one made of it where it s
                   fault);
 }
 
-TEST_CASE("conformance: each fault of an engine is found, and told with what was asked for") {
+// Not under ThreadSanitizer: some of the faults are races.
+TEST_CASE("conformance: each fault of an engine is found, and told with what was asked for" *
+          doctest::skip(kIsThreadSanitized)) {
   CHECK(faults_of(checked(Fault::none)) == "");
   for (const auto& [fault, words] : std::vector<std::pair<Fault, std::string>>{
            {Fault::undivided, "all_reduce of 1 f32 / 4 of 1 devices, on cpu:0: element 0 is"},
