@@ -36,8 +36,11 @@ void step(GradientSync& sync, const std::vector<TwoBranches>& replicas, std::siz
 // One device waits for the other, which comes well within the deadline, were it not for the stop.
 int be_stopped() {
   const pid_t stopped = getpid();
+  int running[2];
+  if (pipe(running) != 0) return 1;
   if (fork() == 0) {
-    std::this_thread::sleep_for(500ms);
+    char byte = 0;
+    if (read(running[0], &byte, 1) != 1) _exit(1);
     kill(stopped, SIGSTOP);
     std::this_thread::sleep_for(6s);
     kill(stopped, SIGCONT);
@@ -46,7 +49,11 @@ int be_stopped() {
   GradientSync sync({cpu(0), cpu(1)}, {.warn_after = 60s, .fail_after = 4s, .warn = say});
   const auto replicas = sync.replicate(TwoBranches{});
   std::thread waiting([&] { step(sync, replicas, 0); });
-  for (int i = 0; i < 100; ++i) std::this_thread::sleep_for(10ms);
+  // Not before the group's threads run, and one device waits.
+  for (int i = 0; i < 100; ++i) {
+    std::this_thread::sleep_for(10ms);
+    if (i == 50 && write(running[1], "x", 1) != 1) return 1;
+  }
   step(sync, replicas, 1);
   waiting.join();
   wait(nullptr);
