@@ -13,7 +13,7 @@ namespace tutti::bench {
 /// Line that says what one core can do.
 std::string limits_text(const ProcessorLimits&);
 
-/// Rows of text as a table, under a head of names; columns that are empty in all rows are left out.
+/// Measurements as a table, a row each under a head of names; columns that are empty in all rows are left out.
 std::string table_text(const std::vector<Measurement>&, const std::optional<ProcessorLimits>&);
 
 }  // namespace tutti::bench

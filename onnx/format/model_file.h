@@ -43,7 +43,7 @@ struct ModelFile {
   std::int64_t opset = 0;
   std::vector<Node> nodes;
   std::vector<std::pair<std::string, Array>> initializers;
-  std::vector<ValueInfo> inputs;  ///< those that are not initializers, too
+  std::vector<ValueInfo> inputs;  ///< inputs that no initializer gives
   std::vector<ValueInfo> outputs;
 };
 

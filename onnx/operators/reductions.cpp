@@ -10,7 +10,7 @@ namespace {
 using Call = OperatorCall;
 using Reduce = Tensor (*)(const Tensor&, const Axes&, bool);
 
-/// Axes as they are told, counted from the front; none: the tensor stays as it is.
+/// Axes as they are told, or all of them; none: the tensor stays as it is.
 std::optional<Axes> axes_of(const Call& call) {
   const auto told = call.integers("axes", 1);
   const bool stays = call.integer("noop_with_empty_axes", 0) != 0;
@@ -26,7 +26,6 @@ Tensors reduced(const Call& call) {
   const std::optional<Axes> axes = axes_of(call);
   Tensor y = x;
   if constexpr (before != nullptr) y = before(y);
-  // A number has no axes, which is not all of them.
   if (axes) y = reduce(y, *axes, keeps);
   if constexpr (after != nullptr) y = after(y);
   return {cast(y, x.dtype())};
