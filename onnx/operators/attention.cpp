@@ -61,9 +61,7 @@ Tensors attention(const Call& call) {
     else if (how.mask.dtype() == DType::boolean)
       how.mask = logical_and(how.mask, seen);
     else
-      how.mask = where(
-          seen, how.mask,
-          full({}, -std::numeric_limits<double>::infinity(), {.dtype = how.mask.dtype(), .device = query.device()}));
+      how.mask = where(seen, how.mask, scalar_like(how.mask, -std::numeric_limits<double>::infinity()));
   }
   Tensor y = scaled_dot_product_attention(query, key, value, how);
   if (is_flat) y = reshape(permute(y, {0, 2, 1, 3}), {y.length(0), y.length(2), y.length(1) * y.length(3)});

@@ -96,7 +96,7 @@ Tensors transposed_convolution(const Call& call) {
         along[i + 2] = whole;
         Shape channels(y.rank(), 1);
         channels[1] = call.in(2).size();
-        const Tensor last = full({}, y.length(axis), {.dtype = DType::i64, .device = y.device()});
+        const Tensor last = scalar_like(y, y.length(axis), DType::i64);
         outside = where(reshape(line, along) >= last, reshape(call.in(2), channels), outside);
       }
       y = outside;

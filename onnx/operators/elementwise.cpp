@@ -45,10 +45,6 @@ Tensor at_least(const Tensor& a, const Tensor& b) { return a >= b; }
 Tensor less(const Tensor& a, const Tensor& b) { return a < b; }
 Tensor at_most(const Tensor& a, const Tensor& b) { return a <= b; }
 
-Tensor scalar_like(const Tensor& x, double value) {
-  return full({}, value, {.dtype = x.dtype(), .device = x.device()});
-}
-
 Tensors power(const Call& call) {
   const Tensor& base = call.in(0);
   const Tensor& exponent = call.in(1);

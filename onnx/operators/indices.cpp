@@ -9,31 +9,22 @@ namespace {
 
 using Call = OperatorCall;
 
-Tensor number(const Tensor& beside, std::int64_t value) {
-  return full({}, value, {.dtype = DType::i64, .device = beside.device()});
-}
-
 /// Places from the front, as i64.
 Tensor from_front(const Tensor& places, std::int64_t length) {
   const Tensor all = cast(places, DType::i64);
-  return where(all < number(all, 0), all + number(all, length), all);
+  return where(all < scalar_like(all, 0.0), all + scalar_like(all, length, DType::i64), all);
 }
 
-std::int64_t axis_of(const Call& call, const Tensor& x, std::int64_t otherwise) {
-  const std::int64_t axis = call.integer("axis", otherwise);
-  if (axis < -x.dim() || axis >= x.dim())
-    call.refuse("axis " + std::to_string(axis) + " of " + std::to_string(x.dim()));
-  return axis < 0 ? axis + x.dim() : axis;
-}
+std::int64_t axis_of(const Call& call, const Tensor& x) { return call.from_front(call.integer("axis", 0), x.dim()); }
 
 Tensors gathered(const Call& call) {
   const Tensor& x = call.in(0);
-  return {take(x, cast(call.in(1), DType::i64), axis_of(call, x, 0))};
+  return {take(x, cast(call.in(1), DType::i64), axis_of(call, x))};
 }
 
 Tensors gathered_elements(const Call& call) {
   const Tensor& x = call.in(0);
-  const std::int64_t axis = axis_of(call, x, 0);
+  const std::int64_t axis = axis_of(call, x);
   return {gather(x, axis, from_front(call.in(1), x.length(axis)))};
 }
 
@@ -49,7 +40,7 @@ Scatter kind_of(const Call& call) {
 
 Tensors scattered_elements(const Call& call) {
   const Tensor& x = call.in(0);
-  const std::int64_t axis = axis_of(call, x, 0);
+  const std::int64_t axis = axis_of(call, x);
   return {scatter(x, axis, from_front(call.in(1), x.length(axis)), call.in(2), kind_of(call))};
 }
 
@@ -92,11 +83,12 @@ Rows rows_of(const Call& call, const Tensor& x, const Tensor& places, std::int64
   for (std::int64_t i = 0; i < depth; ++i) {
     const std::int64_t length = x.length(batch_axes + i);
     const Tensor place = from_front(reshape(slice(all, 2, i, i + 1), {batch, size}), length);
-    outside = logical_or(outside, logical_or(place < number(place, 0), place >= number(place, length)));
-    row = row * number(row, length) + place;
+    outside = logical_or(outside,
+                         logical_or(place < scalar_like(place, 0.0), place >= scalar_like(place, length, DType::i64)));
+    row = row * scalar_like(row, length, DType::i64) + place;
   }
   // One that an axis has not is no row at all, which is told.
-  row = where(outside, number(row, count), row);
+  row = where(outside, scalar_like(row, count, DType::i64), row);
   rows.x = reshape(x, {batch, count, rest});
   rows.places = broadcast_to(expand_dims(row, 2), {batch, size, rest});
   return rows;
@@ -131,7 +123,7 @@ Tensors one_hot_of(const Call& call) {
 
 Tensors compressed(const Call& call) {
   const Tensor x = call.has_attribute("axis") ? call.in(0) : flatten(call.in(0));
-  const std::int64_t axis = axis_of(call, x, 0);
+  const std::int64_t axis = axis_of(call, x);
   const Tensor places = flatten(argwhere(call.in(1)));
   return {take(x, places, axis)};
 }

@@ -7,10 +7,6 @@ namespace {
 
 using Call = OperatorCall;
 
-Tensor scalar_like(const Tensor& x, double value) {
-  return full({}, value, {.dtype = x.dtype(), .device = x.device()});
-}
-
 /// Refuses integers, whose products are made in f32 here.
 void check_floating(const Call& call) {
   for (const Tensor& each : call.all())

@@ -71,6 +71,11 @@ std::optional<Integers> OperatorCall::integers(std::string_view name, std::size_
   return integers(name);
 }
 
+std::int64_t OperatorCall::from_front(std::int64_t axis, std::int64_t rank) const {
+  if (axis < -rank || axis >= rank) refuse("axis " + std::to_string(axis) + " of " + std::to_string(rank));
+  return axis < 0 ? axis + rank : axis;
+}
+
 void OperatorCall::refuse(const std::string& what) const {
   raise<DataError>("[onnx] {}{}: {}", node_.operation, node_.name.empty() ? "" : fmt::format(" \"{}\"", node_.name),
                    what);
@@ -80,6 +85,14 @@ void OperatorCall::check_attributes() const {
   for (std::size_t i = 0; i < node_.attributes.size(); ++i)
     if (i >= 64 || (asked_ >> i & 1U) == 0)
       refuse(fmt::format("its attribute {} is not known", node_.attributes[i].name));
+}
+
+Tensor scalar_like(const Tensor& x, double value) {
+  return full({}, value, {.dtype = x.dtype(), .device = x.device()});
+}
+
+Tensor scalar_like(const Tensor& x, std::int64_t value, DType dtype) {
+  return full({}, value, {.dtype = dtype, .device = x.device()});
 }
 
 Operator find_operator(std::string_view name) {

@@ -45,6 +45,10 @@ class OperatorCall {
   /// Integers that an attribute had in earlier versions, and an input has in later ones.
   std::optional<Integers> integers(std::string_view name, std::size_t input) const;
 
+  /// An axis of so many, counted from the front; ONNX counts from the back too. Throws DataError for one that there is
+  /// not.
+  std::int64_t from_front(std::int64_t axis, std::int64_t rank) const;
+
   /// Throws DataError, for what an operator does not do.
   [[noreturn]] void refuse(const std::string& what) const;
   /// Throws DataError for an attribute that nobody has asked for: what it says would be ignored.
@@ -58,6 +62,10 @@ class OperatorCall {
   std::int64_t opset_;
   mutable std::uint64_t asked_ = 0;  // attributes, by bits
 };
+
+/// A constant without axes, on x's device; of x's type, if no other is given.
+Tensor scalar_like(const Tensor& x, double value);
+Tensor scalar_like(const Tensor& x, std::int64_t value, DType dtype);
 
 /// The outputs of a node.
 using Operator = Tensors (*)(const OperatorCall&);

@@ -128,8 +128,8 @@ Tensors local_response(const Call& call) {
   std::vector<Padding> pairs(x.rank());
   pairs[1] = {(size - 1) / 2, size - 1 - (size - 1) / 2};
   const Tensor squares = sum(unfold(pad(x * x, pairs, 0.0), 1, size, 1), {-1});
-  const auto scalar = [&](double value) { return full({}, value, {.dtype = x.dtype(), .device = x.device()}); };
-  return {x / pow(squares * scalar(alpha / static_cast<double>(size)) + scalar(bias), scalar(beta))};
+  const Tensor scale = scalar_like(x, alpha / static_cast<double>(size));
+  return {x / pow(squares * scale + scalar_like(x, bias), scalar_like(x, beta))};
 }
 
 constexpr OperatorEntry kOperators[] = {

@@ -57,7 +57,7 @@ Tensor mean_of(const Tensor& x, const Axes& axes, bool keeps) {
   if (is_floating(x.dtype())) return mean(x, axes, keeps);
   const Tensor total = sum(x, axes, keeps);
   if (total.size() == 0) return total;
-  const Tensor count = full({}, x.size() / total.size(), {.dtype = total.dtype(), .device = x.device()});
+  const Tensor count = scalar_like(x, x.size() / total.size(), total.dtype());
   return floor_divide(total - fmod(total, count), count);
 }
 
@@ -72,7 +72,7 @@ template <Tensor (*find)(const Tensor&, std::int64_t, bool)> Tensors place(const
   const std::int64_t axis = call.integer("axis", 0);
   const bool keeps = call.integer("keepdims", 1) != 0;
   if (call.integer("select_last_index", 0) == 0) return {find(x, axis, keeps)};
-  const Tensor last = full({}, x.length(axis) - 1, {.dtype = DType::i64, .device = x.device()});
+  const Tensor last = scalar_like(x, x.length(axis) - 1, DType::i64);
   return {last - find(flip(x, {axis}), axis, keeps)};
 }
 
@@ -107,7 +107,7 @@ Tensors lp_normalized(const Call& call) {
   const std::int64_t p = call.integer("p", 2);
   if (p != 1 && p != 2) call.refuse("p is neither 1 nor 2");
   const Tensor size = p == 1 ? sum(abs(x), {axis}, true) : norm(x, {axis}, true);
-  const Tensor zero = full({}, 0.0, {.dtype = x.dtype(), .device = x.device()});
+  const Tensor zero = scalar_like(x, 0.0);
   return {where(size == zero, zero, x / size)};
 }
 
@@ -116,7 +116,7 @@ Tensors mean_variance_normalized(const Call& call) {
   const Axes axes(call.integers("axes").value_or(Integers{0, 2, 3}));
   const Tensor centred = x - mean(x, axes, true);
   const Tensor deviation = sqrt(mean(centred * centred, axes, true));
-  return {centred / (deviation + full({}, 1e-9, {.dtype = x.dtype(), .device = x.device()}))};
+  return {centred / (deviation + scalar_like(x, 1e-9))};
 }
 
 constexpr OperatorEntry kOperators[] = {

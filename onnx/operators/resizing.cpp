@@ -43,12 +43,6 @@ Tensors resized(const Call& call, std::size_t scales_input, std::size_t sizes_in
   const auto axes = call.integers("axes");
   const std::size_t count = x.rank() - 2;
   options.scale.assign(count, 1.0);
-  const auto place = [&](std::size_t i) -> std::int64_t {
-    const std::int64_t axis = axes ? (*axes)[i] : static_cast<std::int64_t>(i);
-    if (axis < -x.dim() || axis >= x.dim())
-      call.refuse("axis " + std::to_string(axis) + " of " + std::to_string(x.dim()));
-    return axis < 0 ? axis + x.dim() : axis;
-  };
   const bool has_sizes = !is_upsample && call.has(sizes_input) && call.in(sizes_input).size() > 0;
   std::vector<double> factors = is_upsample && call.opset() < 9 ? call.numbers("scales") : std::vector<double>();
   if (!has_sizes && factors.empty()) factors = call.in(scales_input).to(cpu()).cast(DType::f64).to_vector<double>();
@@ -58,7 +52,7 @@ Tensors resized(const Call& call, std::size_t scales_input, std::size_t sizes_in
   const Integers sizes = has_sizes ? call.values(sizes_input) : Integers();
   if (told != (axes ? axes->size() : x.rank())) call.refuse("scales or sizes are not one for each axis");
   for (std::size_t i = 0; i < told; ++i) {
-    const std::int64_t axis = place(i);
+    const std::int64_t axis = call.from_front(axes ? (*axes)[i] : static_cast<std::int64_t>(i), x.dim());
     const bool stays = has_sizes ? sizes[i] == x.length(axis) : factors[i] == 1.0;
     if (axis < 2) {
       if (!stays) call.refuse("resizing along batch or channels");

@@ -11,11 +11,6 @@ namespace {
 
 using Call = OperatorCall;
 
-std::int64_t from_front(const Call& call, std::int64_t axis, std::int64_t rank) {
-  if (axis < -rank || axis >= rank) call.refuse("axis " + std::to_string(axis) + " of " + std::to_string(rank));
-  return axis < 0 ? axis + rank : axis;
-}
-
 Tensor integers_on(const Integers& values, Device device) {
   return Tensor(Array::from(values, {static_cast<std::int64_t>(values.size())}, device));
 }
@@ -54,7 +49,7 @@ Tensors unsqueezed(const Call& call) {
   Integers axes = call.integers("axes", 1).value_or(Integers{});
   Tensor y = call.in(0);
   const std::int64_t rank = y.dim() + static_cast<std::int64_t>(axes.size());
-  for (std::int64_t& axis : axes) axis = from_front(call, axis, rank);
+  for (std::int64_t& axis : axes) axis = call.from_front(axis, rank);
   std::ranges::sort(axes);
   for (const std::int64_t axis : axes) y = expand_dims(y, axis);
   return {y};
@@ -132,7 +127,7 @@ Tensors sliced(const Call& call) {
     call.refuse("starts, ends, axes and steps are of several lengths");
   for (std::size_t i = 0; i < starts.size(); ++i) {
     if ((*steps)[i] == 0 || (*steps)[i] == std::numeric_limits<std::int64_t>::min()) call.refuse("a step is 0");
-    y = sliced_along(y, from_front(call, (*axes)[i], y.dim()), starts[i], ends[i], (*steps)[i]);
+    y = sliced_along(y, call.from_front((*axes)[i], y.dim()), starts[i], ends[i], (*steps)[i]);
   }
   return {y};
 }
@@ -160,7 +155,7 @@ Tensors padded(const Call& call) {
   std::vector<Padding> pairs(x.rank());
   Tensor y = x;
   for (std::size_t i = 0; i < count; ++i) {
-    const std::int64_t axis = from_front(call, (*axes)[i], x.dim());
+    const std::int64_t axis = call.from_front((*axes)[i], x.dim());
     pairs[static_cast<std::size_t>(axis)] = {std::max<std::int64_t>(widths[i], 0),
                                              std::max<std::int64_t>(widths[i + count], 0)};
     // Those below 0 cut.
@@ -284,10 +279,7 @@ constexpr OperatorEntry kOperators[] = {
     {"Range", range_of},
     {"Reshape", reshaped},
     {"Shape", shape_of},
-    {"Size",
-     [](const Call& call) -> Tensors {
-       return {full({}, call.in(0).size(), {.dtype = DType::i64, .device = call.in(0).device()})};
-     }},
+    {"Size", [](const Call& call) -> Tensors { return {scalar_like(call.in(0), call.in(0).size(), DType::i64)}; }},
     {"Slice", sliced},
     {"SpaceToDepth", space_to_depth},
     {"Split", split_up},
