@@ -248,6 +248,7 @@ def run_device(tests, device, options, report):
     at_a_time = 1 if device == "cuda" else options.jobs
     with concurrent.futures.ThreadPoolExecutor(at_a_time) as jobs:
         selections = [selection for selection in jobs.map(select_one, tests) if selection.fault or selection.with_skipped]
+    selections.sort(key=lambda selection: -selection.runnable)  # so that the longest does not begin last
     return run_selections(selections, device, at_a_time, options, report)
 
 

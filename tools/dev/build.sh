@@ -91,11 +91,11 @@ build_demo() {
   if [ -f "examples/needed/$example.txt" ] && [ "$folder" != "$release" ] &&
     [ ! -x "$folder/examples/$example" ]; then
     program=$folder/$example.demo
-    objects=$(tools/needed_objects.py "$folder" "$example" --objects)
+    objects=$(tools/compiling/needed_objects.py "$folder" "$example" --objects)
     # Without ccache, which would preprocess each source first: what is compiled here stays in the folder.
     # shellcheck disable=SC2086  # one word each
     CCACHE_DISABLE=1 compile "$folder" $objects || return
-    tools/needed_objects.py "$folder" "$example" --link "$example.demo" && return
+    tools/compiling/needed_objects.py "$folder" "$example" --link "$example.demo" && return
   fi
   program=$folder/examples/$example
   compile "$folder" "examples/$example"

@@ -124,15 +124,15 @@ link_demo() {
   local folder=build/tsan status=0
   # shellcheck disable=SC2046  # one word each
   reconfigured "$folder" -Dexamples=true &&
-    compile "$folder" $(tools/needed_objects.py "$folder" digits --objects) &&
-    tools/needed_objects.py "$folder" digits --link digits.demo || status=1
+    compile "$folder" $(tools/compiling/needed_objects.py "$folder" digits --objects) &&
+    tools/compiling/needed_objects.py "$folder" digits --link digits.demo || status=1
   reconfigured "$folder" -Dexamples=false && return $status
 }
 
-# The library without trainers, from the same objects, installed, and a program that includes all of it; without the
-# recommender, configured.
+# The library without trainers, from the objects that there are, installed, and a program that includes all of it; without
+# the recommender, configured.
 use_without_trainers() {
-  local folder=build/tsan prefix=$PWD/build/without_trainers.installed status=0
+  local folder=build/asan prefix=$PWD/build/without_trainers.installed status=0
   reconfigured "$folder" -Dtrain=false -Dtests=false -Dprefix="$prefix" && compile "$folder" && install_and_use "$folder" "$prefix" || status=1
   rm -rf "$prefix"
   reconfigured "$folder" -Dtrain=true -Dtests=true -Dprefix=/usr/local || status=1
@@ -147,8 +147,8 @@ install_and_use() {
   PKG_CONFIG_PATH=$(dirname "$(find "$prefix" -name tutti.pc)")
   # shellcheck disable=SC2046  # one word each
   printf '#include <tutti/tutti.h>\nint main() { return tutti::sum(tutti::ones({3})).item<float>() == 3.0F ? 0 : 1; }\n' |
-    clang++-16 -std=c++20 -fsanitize=thread -x c++ - -o "$prefix/program" $(pkg-config --cflags --libs tutti) &&
-    run_with_fixed_layout "$prefix/program"
+    clang++-16 -std=c++20 -fsanitize=address,undefined -x c++ - -o "$prefix/program" $(pkg-config --cflags --libs tutti) &&
+    "$prefix/program"
 }
 
 # Prefer the level that packages are built for, so that it is tested too.
@@ -227,10 +227,11 @@ stage "./dev gpu, self-test" tools/gpu_stages_self_test.py
 stage "report on CUDA kernels, self-test" tools/kernels/kernel_report_self_test.py
 stage "running tests, self-test" tools/run_tests_self_test.py
 stage "running test cases, self-test" tools/run_test_cases_self_test.py
+stage "merging tests, self-test" tools/compiling/merge_tests_self_test.py
 stage "benches, self-test" tools/bench_self_test.py
 stage "progress of compiling and testing, self-test" tools/progress_self_test.py
 stage "./dev, self-test" tools/dev_self_test.py
-stage "objects of the demo, self-test" tools/needed_objects_self_test.py
+stage "objects of the demo, self-test" tools/compiling/needed_objects_self_test.py
 stage "figures of docs/clusters.md" tools/clusters/simulate_cluster.py --check docs/clusters.md
 stage "figures of docs/clusters.md, self-test" tools/clusters/simulate_cluster_self_test.py
 stage "campaigns, self-test" tests/campaigns/campaigns_self_test.py
@@ -261,12 +262,12 @@ if stage "build, ASan and UBSan" build_sanitized build/asan address,undefined "$
   stage "tests, ASan and UBSan" tools/run_tests.py build/asan --only "${memory_tests[*]}"
   stage "tests, ASan and UBSan, asynchronous streams" env TUTTI_CPU_ASYNC=1 \
     tools/run_tests.py build/asan --only "${stream_tests[*]}"
+  stage "a library without trainers" use_without_trainers
 fi
 if stage "build, TSan" build_sanitized build/tsan thread "" "${threaded_tests[@]/#/tests/}" "${threaded_stream_tests[@]/#/tests/}"; then
   stage "tests, TSan" run_thread_sanitized "${threaded_tests[@]}"
   TUTTI_CPU_ASYNC=1 stage "tests, TSan, asynchronous streams" run_thread_sanitized "${threaded_stream_tests[@]}"
   stage "objects of the demo" link_demo
-  stage "a library without trainers" use_without_trainers
 fi
 if [ $full -eq 1 ]; then
   stage "programs of others that compile the library" tools/dev/consumers.sh "$release" subproject_compiled external

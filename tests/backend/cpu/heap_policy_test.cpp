@@ -7,10 +7,10 @@
 #include <cstddef>
 #include <cstdlib>
 
+#include <sys/resource.h>
+
 // Sanitizers bring a malloc of their own.
 #if defined(__GLIBC__) && !defined(TUTTI_SANITIZED)
-
-#include <sys/resource.h>
 
 TEST_SUITE_BEGIN("cpu");
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""tools/needed_objects.py on a small build with the compiler: an example that needs one of two objects of an archive."""
+"""tools/compiling/needed_objects.py on a small build with the compiler: an example that needs one of two objects of an archive."""
 
 import contextlib
 import io

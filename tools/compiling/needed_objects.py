@@ -18,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 MEMBER = re.compile(r"^(\S+\.o)(?:\s|$)", re.MULTILINE)  # of the map's first part: what an archive gave, and for whom
 ONLY_CUDA = ("backend/cuda/", "distributed/engines/cuda_engines.cpp", "distributed/engines/nccl/", "distributed/engines/peer/")
 
@@ -97,7 +97,7 @@ def check(example):
     for difference in differences:
         print(f"{example.list.relative_to(ROOT)} {difference}")
     if differences:
-        print(f"write it anew: tools/needed_objects.py {example.folder} {example.target.split('/')[1]} --write")
+        print(f"write it anew: tools/compiling/needed_objects.py {example.folder} {example.target.split('/')[1]} --write")
     print(f"{example.target} takes {len(taken)} of {len(example.objects) - len(example.own())} objects")
     return 1 if differences else 0
 
