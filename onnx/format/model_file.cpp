@@ -234,7 +234,7 @@ std::vector<std::string> read_shape(WireReader reader) {
       if (dimension.field() == 1) length = std::to_string(dimension.integer());
       if (dimension.field() == 2) length = dimension.text();
     }
-    lengths.push_back(length);
+    lengths.push_back(length.empty() || length.front() == '-' ? "?" : length);
   }
   return lengths;
 }

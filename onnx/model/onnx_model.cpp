@@ -144,7 +144,10 @@ std::vector<OnnxValue> described(const std::vector<onnx::ValueInfo>& values) {
   return all;
 }
 
-void check_input(const OnnxValue& wanted, const Tensor& given) {
+/// Lengths that have a name, and the input that had them first.
+using NamedLengths = std::map<std::string, std::pair<std::int64_t, std::string>>;
+
+void check_input(const OnnxValue& wanted, const Tensor& given, NamedLengths& named) {
   if (!given.defined()) raise<ShapeError>("[onnx] input \"{}\" is undefined", wanted.name);
   if (wanted.dtype && given.dtype() != *wanted.dtype)
     raise<DTypeError>("[onnx] input \"{}\" is {}, not {}", wanted.name, to_string(given.dtype()),
@@ -152,9 +155,17 @@ void check_input(const OnnxValue& wanted, const Tensor& given) {
   if (!wanted.shape) return;
   bool fits = wanted.shape->size() == given.rank();
   for (std::size_t i = 0; fits && i < given.rank(); ++i) {
-    const std::string& length = (*wanted.shape)[i];
-    const bool is_number = !length.empty() && std::ranges::all_of(length, [](char c) { return c >= '0' && c <= '9'; });
-    fits = !is_number || length == std::to_string(given.length(static_cast<std::int64_t>(i)));
+    const std::string& told = (*wanted.shape)[i];
+    const std::int64_t length = given.length(static_cast<std::int64_t>(i));
+    if (told == "?") continue;
+    if (std::ranges::all_of(told, [](char c) { return c >= '0' && c <= '9'; })) {
+      fits = told == std::to_string(length);
+      continue;
+    }
+    const auto& [first, input] = named.try_emplace(told, length, wanted.name).first->second;
+    if (length != first)
+      raise<ShapeError>("[onnx] input \"{}\" is {}: its {} is {}, and {} in input \"{}\"", wanted.name,
+                        to_string(given.shape()), told, length, first, input);
   }
   if (!fits)
     raise<ShapeError>("[onnx] input \"{}\" is {}, not [{}]", wanted.name, to_string(given.shape()),
@@ -236,8 +247,9 @@ std::vector<Tensor> OnnxModel::run(std::span<const Tensor> inputs) const {
   if (inputs.size() != program.inputs.size())
     raise<ShapeError>("[onnx] {} has {} inputs, not {}", program.path, program.inputs.size(), inputs.size());
   std::vector<Tensor> values(program.places);
+  NamedLengths named;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    check_input(program.inputs[i], inputs[i]);
+    check_input(program.inputs[i], inputs[i], named);
     values[program.input_places[i]] = inputs[i];
   }
   for (std::size_t i = 0; i < constants_.size(); ++i) values[program.constant_places[i]] = constants_[i].value;

@@ -54,6 +54,18 @@ TEST_CASE("onnx: a layer of a file computes, says what it takes, and shows its w
   CHECK(!members[0].second.requires_grad());
 }
 
+TEST_CASE("onnx: lengths of one name are one length") {
+  const TemporaryFolder folder;
+  const Graph graph{.nodes = {node("Add", {"a", "b"}, {"y"})},
+                    .inputs = {value("a", {0, 2}), value("b", {0, 2})},
+                    .outputs = {value("y", {0, 2})}};
+  const OnnxModel model(written(folder, model_bytes(graph)));
+  CHECK(model.run(std::vector<Tensor>{ones({3, 2}), ones({3, 2})})[0].shape() == Shape{3, 2});
+  CHECK(error_of([&] {
+          (void)model.run(std::vector<Tensor>{ones({3, 2}), ones({1, 2})});
+        }) == "[onnx] input \"b\" is [1, 2]: its n is 1, and 3 in input \"a\"");
+}
+
 TEST_CASE("onnx: a model of a file is trained, and copies share weights") {
   const TemporaryFolder folder;
   OnnxModel model(written(folder, model_bytes(small_layer())), {.trainable = true});
