@@ -135,7 +135,10 @@ void check_collective_ready(EngineCheck& check) {
 }
 
 void check_sparse(EngineCheck& check) {
-  if (!check.engine().reduces_sparse()) return;
+  if (!check.engine().reduces_sparse()) {
+    check.leave_out("reduce_sparse: the engine has none (reduces_sparse)");
+    return;
+  }
   const std::size_t count = check.devices().size();
   const SyncParameter table{.name = "table", .shape = {10, 2}, .dtype = DType::f32, .sparse = true};
   // Rows that some have in common, some of them twice.

@@ -45,6 +45,7 @@ class EngineCheck {
   void set_what(std::string what) { what_ = std::move(what); }
 
   void check(bool right, std::string_view fault);
+  void leave_out(std::string_view part);  ///< tells it once
   /// Elements of the found array as `double`, against those expected, to the bit but for NaN.
   void check_elements(const Array& found, const std::vector<double>& expected, Device);
 

@@ -84,6 +84,7 @@ class WrongBackend final : public ForwardingBackend<WrongBackend> {
 std::size_t told(const char* what, const testing::Conformance& found) {
   std::printf("%s: %lld checks, %zu faults\n", what, static_cast<long long>(found.checks), found.faults.size());
   for (const std::string& fault : found.faults) std::printf("  %s\n", fault.c_str());
+  for (const std::string& part : found.left_out) std::printf("  not checked: %s\n", part.c_str());
   return found.faults.size();
 }
 
