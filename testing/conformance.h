@@ -21,8 +21,7 @@ namespace tutti::testing {
 struct Conformance {
   std::int64_t checks = 0;          ///< comparisons that were made
   std::vector<std::string> faults;  ///< a line each, with the operation, its operands and what came out
-  /// Parts of the interface that were not checked, a line each with the reason.
-  std::vector<std::string> left_out;
+  std::vector<std::string> left_out;  ///< parts that were not checked, a line each with the reason
 };
 
 /// Runs every kernel, its gradients and whole training steps on two devices with the same inputs, contiguous and in
@@ -39,7 +38,7 @@ using CommunicatorFactory = std::function<std::unique_ptr<Communicator>(std::spa
 /// gradients if it reduces them, reductions switched off, and the group formed anew. For each number of devices from 1
 /// on a new engine is made. `devices`: 2 or more, better 4, distinct; else throws Error. A call of the engine, or a
 /// task, that has not ended within 30 seconds is a fault, and the last one that is found: its threads are left behind.
-/// Compressed reductions, and sparse ones of an engine that has none, are told as left out.
+/// What the suite has no part for is told as left out, and sparse gradients of an engine that does not reduce them.
 Conformance check_communicator(const CommunicatorFactory&, std::span<const Device> devices);
 
 }  // namespace tutti::testing

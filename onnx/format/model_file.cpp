@@ -234,7 +234,8 @@ std::vector<std::string> read_shape(WireReader reader) {
       if (dimension.field() == 1) length = std::to_string(dimension.integer());
       if (dimension.field() == 2) length = dimension.text();
     }
-    lengths.push_back(length.empty() || length.front() == '-' ? "?" : length);
+    const bool is_unknown = length.empty() || length.front() == '-' || length == "None";
+    lengths.push_back(is_unknown ? "?" : length);
   }
   return lengths;
 }
