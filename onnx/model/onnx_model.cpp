@@ -133,6 +133,16 @@ onnx::Tensors run_step(const Step& step, const onnx::OperatorCall& call) {
     raise_message<DeviceError>(named(error));
   } catch (const AutodiffError& error) {
     raise_message<AutodiffError>(named(error));
+  } catch (const OutOfMemoryError& error) {
+    raise_message<OutOfMemoryError>(named(error));
+  } catch (const LinearAlgebraError& error) {
+    raise_message<LinearAlgebraError>(named(error));
+  } catch (const CaptureError& error) {
+    raise_message<CaptureError>(named(error));
+  } catch (const DataError&) {  // by OperatorCall::refuse
+    throw;
+  } catch (const Error& error) {
+    raise_message<DataError>(named(error));
   } catch (const std::logic_error& error) {  // of a container that is asked for what it has not
     raise_message<DataError>(named(error));
   }

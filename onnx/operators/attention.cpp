@@ -45,9 +45,15 @@ Tensors attention(const Call& call) {
   AttentionCall how{.scale = call.number("scale", 1.0 / std::sqrt(static_cast<double>(query.length(3))))};
   if (call.has(3)) {
     how.mask = call.in(3);
-    // Keys that the mask does not reach are not seen.
+    // From opset 24 on, keys that the mask does not reach are not seen; before, masks are broadcast.
     const std::int64_t missing = key.length(2) - how.mask.length(-1);
-    if (missing > 0) {
+    if (missing > 0 && call.opset() < 24 && how.mask.length(-1) != 1)
+      call.refuse("a mask of fewer keys than there are, before opset 24");
+    if (missing > 0 && call.opset() < 24) {
+      std::vector<std::int64_t> shape(how.mask.shape().begin(), how.mask.shape().end());
+      shape.back() = key.length(2);
+      how.mask = broadcast_to(how.mask, Shape(shape));
+    } else if (missing > 0) {
       std::vector<Padding> pairs(how.mask.rank());
       pairs.back().after = missing;
       how.mask = how.mask.dtype() == DType::boolean ? cast(pad(cast(how.mask, DType::u8), pairs, 0), DType::boolean)

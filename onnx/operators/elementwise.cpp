@@ -56,8 +56,10 @@ Tensors clipped(const Call& call) {
   const Tensor& x = call.in(0);
   Tensor result = x;
   if (call.opset() < 11) {
-    const double low = call.number("min", -std::numeric_limits<double>::infinity());
-    const double high = call.number("max", std::numeric_limits<double>::infinity());
+    const bool has_widest = x.dtype() == DType::f32 || x.dtype() == DType::f64;
+    const double widest = has_widest ? std::numeric_limits<float>::max() : std::numeric_limits<double>::infinity();
+    const double low = call.number("min", -widest);
+    const double high = call.number("max", widest);
     return {minimum(maximum(x, scalar_like(x, low)), scalar_like(x, high))};
   }
   if (call.has(1)) result = maximum(result, call.in(1));
@@ -120,12 +122,13 @@ Tensors infinite(const Call& call) {
 }
 
 Tensors shrunk(const Call& call) {
-  const Tensor& x = call.in(0);
+  const DType dtype = call.in(0).dtype();
+  const Tensor x = is_floating(dtype) ? call.in(0) : cast(call.in(0), DType::f64);
   const double edge = call.number("lambd", 0.5);
   const double bias = call.number("bias", 0.0);
   const Tensor shift = scalar_like(x, bias);
   const Tensor zero = scalar_like(x, 0.0);
-  return {where(x < scalar_like(x, -edge), x + shift, where(x > scalar_like(x, edge), x - shift, zero))};
+  return {cast(where(x < scalar_like(x, -edge), x + shift, where(x > scalar_like(x, edge), x - shift, zero)), dtype)};
 }
 
 Tensors hard_sigmoid_of(const Call& call) {

@@ -111,10 +111,12 @@ Tensors scattered_rows(const Call& call) {
 
 Tensors one_hot_of(const Call& call) {
   const Tensor& places = call.in(0);
-  const auto depth = static_cast<std::int64_t>(call.value(1));
+  const double told = call.value(1);
+  if (!(told >= 0 && told < 0x1p53)) call.refuse("depth is " + std::to_string(told));
+  const auto depth = static_cast<std::int64_t>(told);
   const Tensor& values = call.in(2);  // off, on
   const std::int64_t axis = call.integer("axis", -1);
-  const Tensor all = from_front(places, depth);
+  const Tensor all = call.opset() < 11 ? cast(places, DType::i64) : from_front(places, depth);
   const Tensor line = arange(0, depth, {.dtype = DType::i64, .device = all.device()});
   const Tensor hot = expand_dims(all, -1) == line;
   const Tensor y = where(hot, reshape(slice(values, 0, 1, 2), {}), reshape(slice(values, 0, 0, 1), {}));

@@ -45,7 +45,7 @@ Tensors layer_normalized(const Call& call) {
   const Tensor& x = call.in(0);
   const std::int64_t axis = call.integer("axis", -1);
   const double eps = call.number("epsilon", 1e-5);
-  (void)call.integer("stash_type", 1);
+  if (call.integer("stash_type", 1) != 1) call.refuse("statistics of another type than f32");
   const Shape lengths = lengths_from(x, axis);
   const auto fitted = [&](std::size_t input) {
     return call.has(input) ? broadcast_to(call.in(input), lengths) : Tensor();
@@ -54,8 +54,9 @@ Tensors layer_normalized(const Call& call) {
   if (call.wants(1) || call.wants(2)) {
     Integers axes;
     for (std::int64_t i = 0; i < static_cast<std::int64_t>(lengths.size()); ++i) axes.push_back(-1 - i);
-    const Tensor average = mean(x, Axes(axes), true);
-    const Tensor variance = var(x, Axes(axes), 0, true);
+    const Tensor wide = cast(x, DType::f32);
+    const Tensor average = mean(wide, Axes(axes), true);
+    const Tensor variance = var(wide, Axes(axes), 0, true);
     results.push_back(average);
     results.push_back(reciprocal(sqrt(variance + scalar_like(variance, eps))));
   }

@@ -78,7 +78,7 @@ template <Tensor (*find)(const Tensor&, std::int64_t, bool)> Tensors place(const
 
 template <Tensor (*run)(const Tensor&, std::int64_t), int neutral> Tensors running(const Call& call) {
   const Tensor& x = call.in(0);
-  const auto axis = static_cast<std::int64_t>(call.value(1));
+  const auto axis = call.values(1).at(0);
   const bool reverse = call.integer("reverse", 0) != 0;
   Tensor y = reverse ? flip(x, {axis}) : x;
   const std::int64_t length = x.length(axis);

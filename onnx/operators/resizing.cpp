@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/onnx/operators/operator_call.h>
 
+#include <algorithm>
 #include <cmath>
 
 namespace tutti::onnx {
@@ -16,80 +17,116 @@ Interpolation interpolation_of(const Call& call, const std::string& mode) {
   call.refuse("mode is '" + mode + "'");
 }
 
-/// Whether an axis that is longer becomes 1 long, whose place PyTorch has changed.
-bool has_single(const Shape& length, const InterpolateOptions& options) {
-  for (std::size_t i = 0; i < length.size(); ++i) {
-    const std::int64_t next = options.scale.empty()
-                                  ? options.size[i]
-                                  : static_cast<std::int64_t>(static_cast<double>(length[i]) * options.scale[i]);
-    if (next == 1 && (options.scale.empty() || length[i] > 1)) return true;
+/// What becomes of one axis, by arithmetic in f32 as ONNX Runtime's, since factors are f32: the standard says neither
+/// how a length is rounded nor how a place is.
+struct ResizedAxis {
+  std::int64_t axis;
+  std::int64_t length;
+  std::int64_t next;  // length of the result
+  float factor;
+
+  float place(const Call& call, const std::string& rule, std::int64_t i) const {
+    const auto at = static_cast<float>(i);
+    if (rule == "asymmetric") return at / factor;
+    if (rule == "half_pixel") return (at + 0.5F) / factor - 0.5F;
+    if (rule == "pytorch_half_pixel") return next > 1 ? (at + 0.5F) / factor - 0.5F : 0.0F;
+    if (rule == "align_corners")
+      return next > 1 ? at * static_cast<float>(length - 1) / static_cast<float>(next - 1) : 0.0F;
+    call.refuse("coordinate_transformation_mode is '" + rule + "'");
   }
-  return false;
+};
+
+/// The element nearest to a place; `simple` is the rule before opset 11.
+float nearest_of(const Call& call, const std::string& rule, float place, bool shrinks) {
+  if (rule == "round_prefer_floor") return std::ceil(place - 0.5F);
+  if (rule == "round_prefer_ceil") return std::floor(place + 0.5F);
+  if (rule == "floor") return std::floor(place);
+  if (rule == "ceil") return std::ceil(place);
+  if (rule == "simple") return shrinks ? std::ceil(place) : std::trunc(place);
+  call.refuse("nearest_mode is '" + rule + "'");
+}
+
+std::vector<ResizedAxis> resized_axes(const Call& call, std::size_t scales_input, std::size_t sizes_input) {
+  const Tensor& x = call.in(0);
+  const bool is_upsample = sizes_input == 0;
+  const bool has_sizes = !is_upsample && call.has(sizes_input) && call.in(sizes_input).size() > 0;
+  const Integers sizes = has_sizes ? call.values(sizes_input) : Integers();
+  std::vector<double> factors = is_upsample && call.opset() < 9 ? call.numbers("scales") : std::vector<double>();
+  if (!has_sizes && factors.empty()) factors = call.in(scales_input).to(cpu()).cast(DType::f64).to_vector<double>();
+  const auto axes = call.integers("axes");
+  const std::size_t told = has_sizes ? sizes.size() : factors.size();
+  if (told != (axes ? axes->size() : x.rank())) call.refuse("scales or sizes are not one for each axis");
+  std::vector<ResizedAxis> all;
+  for (std::size_t i = 0; i < told; ++i) {
+    const std::int64_t axis = call.from_front(axes ? (*axes)[i] : static_cast<std::int64_t>(i), x.dim());
+    const std::int64_t length = x.length(axis);
+    const auto from = static_cast<float>(length);
+    const float factor = has_sizes ? static_cast<float>(sizes[i]) / from : static_cast<float>(factors[i]);
+    const float next = has_sizes ? static_cast<float>(sizes[i]) : std::floor(factor * from);
+    if (!(factor > 0.0F && next >= 1.0F && next < 0x1p24F))
+      call.refuse("axis " + std::to_string(axis) + " of length " + std::to_string(length) + " would have " +
+                  std::to_string(next));
+    if (factor != 1.0F) all.push_back({axis, length, has_sizes ? sizes[i] : static_cast<std::int64_t>(next), factor});
+  }
+  return all;
+}
+
+/// Linear and cubic, of the axes behind the channels.
+Tensor interpolated(const Call& call, Interpolation mode, const std::string& rule,
+                    const std::vector<ResizedAxis>& axes) {
+  const Tensor& x = call.in(0);
+  if (x.dim() < 3 || x.dim() > 5) call.refuse("an input of three to five axes is needed");
+  const bool aligns = rule == "align_corners";
+  if (!aligns && rule != "half_pixel" && rule != "pytorch_half_pixel")
+    call.refuse("coordinate_transformation_mode is '" + rule + "'");
+  const bool has_sizes = aligns || std::ranges::all_of(axes, [](const ResizedAxis& each) {
+                           return each.factor == static_cast<float>(each.next) / static_cast<float>(each.length);
+                         });
+  InterpolateOptions options{.mode = mode, .align_corners = aligns};
+  for (std::int64_t i = 2; has_sizes && i < x.dim(); ++i) options.size.push_back(x.length(i));
+  if (!has_sizes) options.scale.assign(x.rank() - 2, 1.0);
+  for (const ResizedAxis& each : axes) {
+    if (each.axis < 2) call.refuse("resizing along batch or channels by interpolation");
+    const bool is_whole = each.factor * static_cast<float>(each.length) == static_cast<float>(each.next) ||
+                          each.factor == static_cast<float>(each.next) / static_cast<float>(each.length);
+    if (aligns && !is_whole) call.refuse("align_corners with factors that give no whole length");
+    if (rule == "pytorch_half_pixel" && each.next == 1) call.refuse("pytorch_half_pixel to a length of 1");
+    const auto behind = static_cast<std::size_t>(each.axis) - 2;
+    if (has_sizes) {
+      options.size[behind] = each.next;
+      continue;
+    }
+    // Where `interpolate`, which computes in f64, would make another length, or leave the axis as it is.
+    const double length = std::floor(static_cast<double>(each.factor) * static_cast<double>(each.length));
+    if (length != static_cast<double>(each.next) || (each.next == each.length && mode != Interpolation::cubic))
+      call.refuse("factor " + std::to_string(each.factor) + " of length " + std::to_string(each.length));
+    options.scale[behind] = each.factor;
+  }
+  return interpolate(x, options);
 }
 
 Tensors resized(const Call& call, std::size_t scales_input, std::size_t sizes_input) {
-  const Tensor& x = call.in(0);
   const std::string mode = call.text("mode", "nearest");
-  const bool is_upsample = sizes_input == 0;
-  const bool is_old = is_upsample || call.opset() < 11;  // which had Upsample's rule
-  if (x.dim() < 3 || x.dim() > 5) call.refuse("an input of three to five axes is needed");
+  const bool is_old = sizes_input == 0 || call.opset() < 11;
   const std::string places = is_old ? "asymmetric" : call.text("coordinate_transformation_mode", "half_pixel");
-  const std::string nearest = is_old ? "floor" : call.text("nearest_mode", "round_prefer_floor");
+  const std::string nearest = is_old ? "simple" : call.text("nearest_mode", "round_prefer_floor");
   if (call.number("cubic_coeff_a", -0.75) != -0.75 || call.integer("exclude_outside", 0) != 0 ||
       call.integer("antialias", 0) != 0 || call.text("keep_aspect_ratio_policy", "stretch") != "stretch")
     call.refuse("resizing with antialias, exclude_outside, another cubic_coeff_a, or kept proportions");
   (void)call.number("extrapolation_value", 0.0);
-  InterpolateOptions options{.mode = interpolation_of(call, mode)};
-  const auto axes = call.integers("axes");
-  const std::size_t count = x.rank() - 2;
-  options.scale.assign(count, 1.0);
-  const bool has_sizes = !is_upsample && call.has(sizes_input) && call.in(sizes_input).size() > 0;
-  std::vector<double> factors = is_upsample && call.opset() < 9 ? call.numbers("scales") : std::vector<double>();
-  if (!has_sizes && factors.empty()) factors = call.in(scales_input).to(cpu()).cast(DType::f64).to_vector<double>();
-  Shape size;
-  for (std::int64_t i = 2; i < x.dim(); ++i) size.push_back(x.length(i));
-  const std::size_t told = has_sizes ? static_cast<std::size_t>(call.in(sizes_input).size()) : factors.size();
-  const Integers sizes = has_sizes ? call.values(sizes_input) : Integers();
-  if (told != (axes ? axes->size() : x.rank())) call.refuse("scales or sizes are not one for each axis");
-  for (std::size_t i = 0; i < told; ++i) {
-    const std::int64_t axis = call.from_front(axes ? (*axes)[i] : static_cast<std::int64_t>(i), x.dim());
-    const bool stays = has_sizes ? sizes[i] == x.length(axis) : factors[i] == 1.0;
-    if (axis < 2) {
-      if (!stays) call.refuse("resizing along batch or channels");
-      continue;
+  const std::vector<ResizedAxis> axes = resized_axes(call, scales_input, sizes_input);
+  const Interpolation kind = interpolation_of(call, mode);
+  if (kind != Interpolation::nearest) return {axes.empty() ? call.in(0) : interpolated(call, kind, places, axes)};
+  Tensor y = call.in(0);
+  for (const ResizedAxis& each : axes) {
+    Integers chosen;
+    for (std::int64_t i = 0; i < each.next; ++i) {
+      const float place = nearest_of(call, nearest, each.place(call, places, i), each.factor < 1.0F);
+      chosen.push_back(static_cast<std::int64_t>(std::clamp(place, 0.0F, static_cast<float>(each.length - 1))));
     }
-    const auto behind = static_cast<std::size_t>(axis) - 2;
-    if (has_sizes)
-      size[behind] = sizes[i];
-    else
-      options.scale[behind] = factors[i];
-    // An axis whose length stays is left as it is by interpolate, whatever the factor.
-    if (!has_sizes && !stays && options.mode != Interpolation::cubic &&
-        std::floor(factors[i] * static_cast<double>(x.length(axis))) == static_cast<double>(x.length(axis)))
-      call.refuse("a factor that leaves a length as it is");
+    y = take(y, Tensor(Array::from(chosen, {each.next}, y.device())), each.axis);
   }
-  if (has_sizes) {
-    options.scale.clear();
-    options.size = size;
-  }
-  if (options.mode == Interpolation::nearest) {
-    if (places == "half_pixel" && nearest == "round_prefer_ceil")
-      options.mode = Interpolation::nearest_exact;
-    else if (places != "asymmetric" || nearest != "floor")
-      call.refuse("nearest elements by " + places + " and " + nearest);
-  } else if (places == "align_corners") {
-    for (std::size_t i = 0; i < options.scale.size(); ++i) {
-      const double length = options.scale[i] * static_cast<double>(size[i]);
-      if (std::abs(length - std::round(length)) > 1e-4)
-        call.refuse("align_corners with factors that give no whole length");
-    }
-    options.align_corners = true;
-  } else if (places == "pytorch_half_pixel" && has_single(size, options)) {
-    call.refuse("pytorch_half_pixel to a length of 1");
-  } else if (places != "half_pixel" && places != "pytorch_half_pixel") {
-    call.refuse("coordinate_transformation_mode is '" + places + "'");
-  }
-  return {interpolate(x, options)};
+  return {y};
 }
 
 Tensors grid_sampled(const Call& call) {

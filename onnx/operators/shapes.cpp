@@ -105,7 +105,8 @@ Tensor sliced_along(const Tensor& x, std::int64_t axis, std::int64_t begin, std:
     return slice(x, axis, begin, end, step);
   }
   // Backwards: from the other end.
-  begin = cut(std::max(begin, -length - 1), -1, length - 1);
+  if (length == 0) return x;
+  begin = cut(std::max(begin, -length), 0, length - 1);
   end = end < -length ? -1 : cut(end, -1, length - 1);
   if (begin <= end) return slice(x, axis, 0, 0);
   const Tensor backwards = flip(x, {axis});
@@ -174,7 +175,7 @@ Tensors padded(const Call& call) {
 }
 
 Tensors triangle(const Call& call) {
-  const std::int64_t diagonal = call.has(1) ? static_cast<std::int64_t>(call.value(1)) : 0;
+  const std::int64_t diagonal = call.has(1) ? call.values(1).at(0) : 0;
   const std::int64_t far = call.in(0).dim() < 2 ? 0 : call.in(0).length(-1) + call.in(0).length(-2);
   const std::int64_t near = std::clamp(diagonal, -far, far);
   return {call.integer("upper", 1) != 0 ? triu(call.in(0), near) : tril(call.in(0), near)};
@@ -261,8 +262,8 @@ Tensors dropped_out(const Call& call) {
   (void)call.number("ratio", 0.5);
   if (trains && ratio != 0.0) call.refuse("dropping out in training, which is random");
   Tensors results{call.in(0)};
-  if (call.wants(1))
-    results.push_back(ones(call.in(0).shape(), {.dtype = DType::boolean, .device = call.in(0).device()}));
+  const DType kept = call.opset() < 10 ? call.in(0).dtype() : DType::boolean;
+  if (call.wants(1)) results.push_back(ones(call.in(0).shape(), {.dtype = kept, .device = call.in(0).device()}));
   return results;
 }
 

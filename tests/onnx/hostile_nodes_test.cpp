@@ -7,6 +7,7 @@
 #include <tutti/tests/exchange/temporary_folder.h>
 #include <tutti/tests/onnx/model_writer.h>
 
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -60,7 +61,11 @@ TEST_CASE("onnx: nodes that do not fit are told by name") {
             {tensor("s", {42}, many)},
             {1, 1, 4, 4},
             "Resize \"of y\": scales or sizes are not one for each axis"},
-           {node("Resize", {"x", "", "s"}, {"y"}), {tensor("s", {1}, {2.0F})}, {4}, "three to five axes"},
+           {node("Resize", {"x", "", "s"}, {"y"}, {text_attribute("mode", "linear")}),
+            {tensor("s", {1}, {2.0F})},
+            {4},
+            "three to five axes"},
+           {node("Resize", {"x", "", "s"}, {"y"}), {tensor("s", {1}, {0.1F})}, {4}, "axis 0 of length 4 would have 0"},
            {node("Resize", {"x", "", "s"}, {"y"}, {integers_attribute("axes", {7})}),
             {tensor("s", {1}, {2.0F})},
             {1, 1, 4, 4},
@@ -68,7 +73,7 @@ TEST_CASE("onnx: nodes that do not fit are told by name") {
            {node("Resize", {"x", "", "s"}, {"y"}, {text_attribute("mode", "linear")}),
             {tensor("s", {4}, {1, 1, 1.1F, 1})},
             {1, 1, 7, 7},
-            "leaves a length"},
+            "Resize \"of y\": factor 1.1"},
            {node("ConvTranspose", {"x", "w"}, {"y"}, {integers_attribute("output_padding", {1})}),
             {weight},
             {1, 1, 4, 4},
@@ -121,6 +126,48 @@ TEST_CASE("onnx: resizing before opset 11 is Upsample's") {
   const std::vector<Message> scales{tensor("s", {4}, {1, 1, 2, 2})};
   CHECK(said(nearest, scales, {1, 1, 2, 2}, 10) == "nothing");
   CHECK(said(linear, scales, {1, 1, 2, 2}, 10).find("asymmetric") != std::string::npos);
+}
+
+TEST_CASE("onnx: what depends on the opset, and edges of ranges, are as the schemas say") {
+  constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+  struct Case {
+    Message node;
+    std::vector<Message> initializers;
+    std::int64_t opset;
+    std::vector<float> y;  // of x = 0, 1, 2, ...
+    Shape x;
+  };
+  const std::vector<Message> backwards{integers("b", {-100}), integers("e", {-200}), integers("a", {0}),
+                                       integers("s", {-1})};
+  const auto mask = [](std::int64_t opset) {  // one value for both keys; x is query, key and value
+    return Case{node("Attention", {"x", "x", "x", "m"}, {"y"}),
+                {tensor("m", {2, 1}, {0, 0})},
+                opset,
+                opset < 24 ? std::vector<float>{0.5F, 0.7310586F} : std::vector<float>{0, 0},
+                {1, 1, 2, 1}};
+  };
+  for (const Case& each : std::vector<Case>{
+           {node("Slice", {"x", "b", "e", "a", "s"}, {"y"}), backwards, 13, {0}, {5}},
+           {node("Trilu", {"x", "k"}, {"y"}), {tensor("k", {}, 7, raw(std::vector{kMost}))}, 14, {0, 0, 0, 0}, {2, 2}},
+           {node("Resize", {"x", "s"}, {"y"}), {tensor("s", {4}, {1, 1, 0.6F, 0.6F})}, 10, {0, 2}, {1, 1, 2, 4}},
+           {node("Resize", {"x", "", "s"}, {"y"}), {tensor("s", {1}, {1.0F / 3})}, 13, {1, 4}, {6}},
+           {node("OneHot", {"i", "d", "x"}, {"y"}), {integers("i", {-1}), integers("d", {2})}, 9, {0, 0}, {2}},
+           {node("OneHot", {"i", "d", "x"}, {"y"}), {integers("i", {-1}), integers("d", {2})}, 11, {0, 1}, {2}},
+           mask(23),
+           mask(24)}) {
+    const TemporaryFolder folder;
+    write_file(folder.file("model.onnx"), model_bytes({.nodes = {each.node},
+                                                       .initializers = each.initializers,
+                                                       .inputs = {Message().text(1, "x")},
+                                                       .outputs = {Message().text(1, "y")}},
+                                                      each.opset));
+    std::int64_t size = 1;
+    for (const std::int64_t length : each.x) size *= length;
+    const Tensor x = reshape(arange(0, size, {.dtype = DType::f32}), each.x);
+    const std::vector<float> y = OnnxModel(folder.file("model.onnx")).run(std::vector<Tensor>{x})[0].to_vector<float>();
+    REQUIRE(y.size() == each.y.size());
+    for (std::size_t i = 0; i < y.size(); ++i) CHECK(y[i] == doctest::Approx(each.y[i]));
+  }
 }
 
 TEST_CASE("onnx: a name that two values have is told") {
