@@ -70,11 +70,11 @@ def name_of(test):
     return pathlib.Path(test["cmd"][0]).name
 
 
-def selected_cases(executable, selection, device):
+def selected_cases(command, selection, device):
     """How many test cases the filter selects: those that run, and with those that are marked as skipped."""
     counts = []
     for more in ([], ["--no-skip"]):
-        listing = subprocess.run([executable, *selection, *more, "--count"], capture_output=True, text=True, timeout=60,
+        listing = subprocess.run([*command, *selection, *more, "--count"], capture_output=True, text=True, timeout=60,
                                  env=environment(device))
         found = SELECTED.search(listing.stdout)
         if not found:
@@ -152,7 +152,7 @@ def select(test, device, lacking, options):
         arguments.append("--test-suite-exclude=cpu")
     selection = Selection(pathlib.Path(test["cmd"][0]), arguments, lacking=lacking)
     try:
-        selection.runnable, selection.with_skipped = selected_cases(selection.executable, arguments, device)
+        selection.runnable, selection.with_skipped = selected_cases([*options.wrapper, selection.executable], arguments, device)
     except (RuntimeError, OSError, subprocess.TimeoutExpired) as error:
         selection.fault = str(error)
     return selection
@@ -188,12 +188,12 @@ def run_executable(selection, device, options, course):
     return Result(counts, failures, seconds, "\n".join(lines))
 
 
-def lacking_devices(build, device, count):
+def lacking_devices(options, device, count):
     """Why this machine does not have so many devices; empty if it has."""
     if device == "cpu":
         return ""
     try:
-        status, output = run([build / "tests/device_probe", str(count)], 60, device)
+        status, output = run([*options.wrapper, options.build / "tests/device_probe", str(count)], 60, device)
     except OSError as error:
         return str(error)
     if status in (0, 77):
@@ -227,7 +227,7 @@ def run_device(tests, device, options, report):
     def runs_on_any(test):
         return any(part.split(":")[-1] in NEEDED_DEVICES for part in test["suite"])
 
-    lacking = {suite: lacking_devices(options.build, device, count) for suite, count in NEEDED_DEVICES.items()}
+    lacking = {suite: lacking_devices(options, device, count) for suite, count in NEEDED_DEVICES.items()}
     if device != "cpu" or options.any_device:
         tests = [test for test in tests if runs_on_any(test)]
     elif options.device == "both":

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Installs the Debian packages that are missing: tools/setup.sh GROUP... (build test bench check tidy mpi package peers python torch kernels).
+# Installs the Debian packages that are missing: tools/setup.sh GROUP... (build test bench check tidy aarch64 mpi package peers python torch kernels).
 # The one list of what Tutti needs from the system. The groups python, torch and kernels also fill build/python, build/torch and build/kernels,
 # from PyPI.
 set -euo pipefail
@@ -13,6 +13,7 @@ declare -A packages=(
   [bench]="libbenchmark-dev"
   [check]="clang-16 libclang-rt-16-dev llvm-16 clang-format-16 python3 spin cmake dpkg-dev abigail-tools iproute2 iptables"
   [tidy]="clang-tidy-16"
+  [aarch64]="g++-aarch64-linux-gnu qemu-user zlib1g-dev:arm64"
   [python]="python3 python3-venv"
   [torch]="python3 python3-venv python3-torch"
   [kernels]="python3 python3-venv"
@@ -33,8 +34,11 @@ stop() {
   exit 1
 }
 
+# A name without an architecture means this machine's, though others may be there as well.
 is_installed() {
-  [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]
+  local architecture="($native_architecture|all)"
+  [[ $1 != *:* ]] || architecture=${1#*:}
+  dpkg-query -W -f '${Architecture} ${db:Status-Status}\n' "$1" 2>/dev/null | grep -q -x -E "$architecture installed"
 }
 
 # Sets `as_root` to what runs a command as root here.
@@ -85,6 +89,7 @@ done
 
 missing=()
 if command -v dpkg-query >/dev/null; then
+  native_architecture=$(dpkg --print-architecture)
   for group in "$@"; do
     for package in ${packages[$group]}; do
       is_installed "$package" || missing+=("$package")
@@ -102,6 +107,14 @@ find_root "${missing[@]}"
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 echo "setup: installing ${missing[*]}" >&2
+if [[ "${missing[*]}" == *:arm64* ]] && ! dpkg --print-foreign-architectures | grep -q -x arm64; then
+  "${as_root[@]}" dpkg --add-architecture arm64
+  apt update >"$log" 2>&1 || {
+    "${as_root[@]}" dpkg --remove-architecture arm64
+    cat "$log" >&2
+    stop "apt-get update failed with packages for arm64"
+  }
+fi
 if ! compgen -G '/var/lib/apt/lists/*_Packages*' >/dev/null; then
   apt update >"$log" 2>&1 || { cat "$log" >&2; stop "apt-get update failed"; }
 fi

@@ -11,7 +11,7 @@ import pathlib
 import sys
 
 SOURCES = {".cpp", ".h", ".cu", ".cuh", ".in"}
-BUILD_FILES = {"meson.build", "meson_options.txt"}
+BUILD_FILES = {"meson.build", "meson_options.txt", "merge_tests.py"}
 
 
 def is_source(path):

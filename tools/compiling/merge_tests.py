@@ -14,6 +14,7 @@ import re
 import sys
 
 OPENED = re.compile(r"namespace (?P<name>[a-z]\w*(?:::\w+)*) \{$")
+OTHERWISE_OPENED = re.compile(r"(inline )?namespace [\w:]+ *(\{|$)")
 CLOSED = re.compile(r"\}  // namespace [a-z]\w*(?:::\w+)*$")
 
 
@@ -49,6 +50,8 @@ def own_names(path, number):
             line = f"}} namespace {outer} {{ namespace {own} {{ using namespace ::{own};"
         elif CLOSED.match(line):
             line = f"}}}} namespace {own} {{ using namespace {outer}::{own};"
+        elif OTHERWISE_OPENED.match(line):
+            sys.exit(f"{path}: '{line}' has to be a line 'namespace name {{', which '}}  // namespace name' closes")
         result.append(line)
     suites = [line for line in lines if line.startswith("TEST_SUITE_")]
     if suites and suites[-1].startswith("TEST_SUITE_BEGIN"):
