@@ -19,8 +19,8 @@ namespace tutti::testing {
 
 /// Findings of a suite.
 struct Conformance {
-  std::int64_t checks = 0;          ///< comparisons that were made
-  std::vector<std::string> faults;  ///< a line each, with the operation, its operands and what came out
+  std::int64_t checks = 0;            ///< comparisons that were made
+  std::vector<std::string> faults;    ///< a line each, with the operation, its operands and what came out
   std::vector<std::string> left_out;  ///< parts that were not checked, a line each with the reason
 };
 
