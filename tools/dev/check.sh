@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # ./dev check [--full] [--after-test]: what CI runs. --full adds packages and programs that compile the library, 10,000 steps of stress, campaigns against processes, larger
-# searches of the model, the tests that need PyTorch, sanitizers for the remaining suites, a build of everything with clang, a minute of each fuzzer, and clang-tidy; --after-test
+# searches of the model, the tests that need PyTorch, sanitizers for the remaining suites, backend/ and its tests compiled for AArch64, a build of everything with clang, a minute of each fuzzer, and clang-tidy; --after-test
 # leaves out what `./dev test` has just run. The last line sums test cases and single checks.
 set -uo pipefail
 . tools/dev/build.sh
@@ -20,7 +20,7 @@ for option in "$@"; do
 done
 
 groups="build test bench check mpi python"
-[ $full -eq 0 ] || groups="$groups tidy torch package"
+[ $full -eq 0 ] || groups="$groups tidy torch package aarch64"
 ! { command -v nvcc || [ -x /usr/local/cuda/bin/nvcc ]; } >/dev/null || groups="$groups kernels"
 # shellcheck disable=SC2086  # one word each
 tools/setup.sh $groups || exit 1
@@ -203,6 +203,16 @@ run_with_torch() {
   "$python" -c 'import safetensors.torch' && TUTTI_PYTHON=$python tools/run_tests.py "$release" --filter PyTorch
 }
 
+# With headers of libraries alone, which are the same for all processors.
+build_aarch64() {
+  local headers=$PWD/build/aarch64.headers
+  mkdir -p "$headers" && ln -sfn -t "$headers" /usr/include/{eigen3,fmt,CLI,nlohmann} || return
+  # shellcheck disable=SC2086  # one word each
+  configure build/aarch64 --cross-file tools/cross/aarch64.ini -Dheaders="$headers" -Dwerror=true -Dcuda=disabled \
+    -Donednn=disabled -Dprocesses=disabled -Dmpi=disabled -Dbenches=false -Dexamples=false $merged &&
+    compile build/aarch64 tests/backend_test
+}
+
 run_tidy() {
   sed -n 's/.*"file": "\(.*\)".*/\1/p' build/clang/compile_commands.json | sort -u |
     (cd build/clang && xargs -P "$(nproc)" -n 1 clang-tidy-16 --quiet -p .) 2>&1 | sed '/warnings generated\.$/d'
@@ -278,6 +288,7 @@ if [ $full -eq 1 ]; then
   stage "campaign: false accusations" tests/campaigns/false_accusations.py
   stage "tests, beside PyTorch" run_with_torch
   stage "docs/operations.md, functions of PyTorch" build/torch/bin/python3 tools/operations/operation_coverage.py --check
+  stage "build, AArch64" build_aarch64
   if stage "build, clang" build_clang; then
     stage "fuzzers" tools/dev/fuzz.sh 60
     stage "clang-tidy" run_tidy

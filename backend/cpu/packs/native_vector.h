@@ -12,6 +12,8 @@
 
 #if defined(__SSE2__)
 #include <immintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
 #endif
 
 #define TUTTI_ALWAYS_INLINE inline __attribute__((always_inline))
@@ -117,6 +119,8 @@ TUTTI_ALWAYS_INLINE void native_store_first(const Native<Lane>& vector, Lane* to
 TUTTI_ALWAYS_INLINE Native<float> native_fma(Native<float> a, Native<float> b, Native<float> c) {
 #if defined(__FMA__)
   return TUTTI_VECTOR_INTRINSIC(fmadd, ps)(a, b, c);
+#elif defined(__aarch64__)
+  return (Native<float>)vfmaq_f32((float32x4_t)c, (float32x4_t)a, (float32x4_t)b);
 #else
   return a * b + c;
 #endif
@@ -124,6 +128,8 @@ TUTTI_ALWAYS_INLINE Native<float> native_fma(Native<float> a, Native<float> b, N
 TUTTI_ALWAYS_INLINE Native<double> native_fma(Native<double> a, Native<double> b, Native<double> c) {
 #if defined(__FMA__)
   return TUTTI_VECTOR_INTRINSIC(fmadd, pd)(a, b, c);
+#elif defined(__aarch64__)
+  return (Native<double>)vfmaq_f64((float64x2_t)c, (float64x2_t)a, (float64x2_t)b);
 #else
   return a * b + c;
 #endif
@@ -134,6 +140,8 @@ TUTTI_ALWAYS_INLINE Native<float> native_sqrt(Native<float> x) {
   return _mm512_mask_sqrt_ps(x, static_cast<__mmask16>(-1), x);  // GCC 12 warns of what the plain one leaves undefined
 #elif defined(__SSE2__)
   return TUTTI_VECTOR_INTRINSIC(sqrt, ps)(x);
+#elif defined(__aarch64__)
+  return (Native<float>)vsqrtq_f32((float32x4_t)x);
 #else
   for (std::size_t i = 0; i < kVectorBytes / sizeof(float); ++i) x[i] = std::sqrt(x[i]);
   return x;
@@ -144,6 +152,8 @@ TUTTI_ALWAYS_INLINE Native<double> native_sqrt(Native<double> x) {
   return _mm512_mask_sqrt_pd(x, static_cast<__mmask8>(-1), x);
 #elif defined(__SSE2__)
   return TUTTI_VECTOR_INTRINSIC(sqrt, pd)(x);
+#elif defined(__aarch64__)
+  return (Native<double>)vsqrtq_f64((float64x2_t)x);
 #else
   for (std::size_t i = 0; i < kVectorBytes / sizeof(double); ++i) x[i] = std::sqrt(x[i]);
   return x;
