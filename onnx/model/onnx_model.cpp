@@ -118,6 +118,12 @@ std::set<std::string> trained_values(const onnx::ModelFile& file) {
   return found;
 }
 
+/// Throws an error of the first kind that `error` is of; of none, DataError.
+template <class... Kinds> [[noreturn]] void raise_again(const Error& error, const std::string& message) {
+  ((dynamic_cast<const Kinds*>(&error) != nullptr ? raise_message<Kinds>(message) : void()), ...);
+  raise_message<DataError>(message);
+}
+
 /// Runs one node; errors name it.
 onnx::Tensors run_step(const Step& step, const onnx::OperatorCall& call) {
   const auto named = [&](const std::exception& error) {
@@ -125,24 +131,11 @@ onnx::Tensors run_step(const Step& step, const onnx::OperatorCall& call) {
   };
   try {
     return step.run(call);
-  } catch (const ShapeError& error) {
-    raise_message<ShapeError>(named(error));
-  } catch (const DTypeError& error) {
-    raise_message<DTypeError>(named(error));
-  } catch (const DeviceError& error) {
-    raise_message<DeviceError>(named(error));
-  } catch (const AutodiffError& error) {
-    raise_message<AutodiffError>(named(error));
-  } catch (const OutOfMemoryError& error) {
-    raise_message<OutOfMemoryError>(named(error));
-  } catch (const LinearAlgebraError& error) {
-    raise_message<LinearAlgebraError>(named(error));
-  } catch (const CaptureError& error) {
-    raise_message<CaptureError>(named(error));
-  } catch (const DataError&) {  // by OperatorCall::refuse
+  } catch (const DataError&) {  // by OperatorCall::refuse, which names it
     throw;
   } catch (const Error& error) {
-    raise_message<DataError>(named(error));
+    raise_again<ShapeError, DTypeError, DeviceError, AutodiffError, OutOfMemoryError, LinearAlgebraError, CaptureError>(
+        error, named(error));
   } catch (const std::logic_error& error) {  // of a container that is asked for what it has not
     raise_message<DataError>(named(error));
   }

@@ -18,12 +18,13 @@ Interpolation interpolation_of(const Call& call, const std::string& mode) {
 }
 
 /// What becomes of one axis, by arithmetic in f32 as ONNX Runtime's, since factors are f32: the standard says neither
-/// how a length is rounded nor how a place is.
+/// how a length is rounded nor how a place is. Lengths are below 2^24, which f32 has exactly.
 struct ResizedAxis {
   std::int64_t axis;
   std::int64_t length;
   std::int64_t next;  // length of the result
   float factor;
+  bool is_whole;  // length times factor is `next`, not cut
 
   float place(const Call& call, const std::string& rule, std::int64_t i) const {
     const auto at = static_cast<float>(i);
@@ -60,13 +61,15 @@ std::vector<ResizedAxis> resized_axes(const Call& call, std::size_t scales_input
   for (std::size_t i = 0; i < told; ++i) {
     const std::int64_t axis = call.from_front(axes ? (*axes)[i] : static_cast<std::int64_t>(i), x.dim());
     const std::int64_t length = x.length(axis);
+    if (has_sizes ? sizes[i] == length : factors[i] == 1.0) continue;
     const auto from = static_cast<float>(length);
     const float factor = has_sizes ? static_cast<float>(sizes[i]) / from : static_cast<float>(factors[i]);
-    const float next = has_sizes ? static_cast<float>(sizes[i]) : std::floor(factor * from);
-    if (!(factor > 0.0F && next >= 1.0F && next < 0x1p24F))
+    const float exact = has_sizes ? static_cast<float>(sizes[i]) : factor * from;
+    const float next = std::floor(exact);
+    if (!(factor > 0.0F && from >= 1.0F && from < 0x1p24F && next >= 1.0F && next < 0x1p24F))
       call.refuse("axis " + std::to_string(axis) + " of length " + std::to_string(length) + " would have " +
                   std::to_string(next));
-    if (factor != 1.0F) all.push_back({axis, length, has_sizes ? sizes[i] : static_cast<std::int64_t>(next), factor});
+    all.push_back({axis, length, static_cast<std::int64_t>(next), factor, exact == next});
   }
   return all;
 }
@@ -79,20 +82,16 @@ Tensor interpolated(const Call& call, Interpolation mode, const std::string& rul
   const bool aligns = rule == "align_corners";
   if (!aligns && rule != "half_pixel" && rule != "pytorch_half_pixel")
     call.refuse("coordinate_transformation_mode is '" + rule + "'");
-  const bool has_sizes = aligns || std::ranges::all_of(axes, [](const ResizedAxis& each) {
-                           return each.factor == static_cast<float>(each.next) / static_cast<float>(each.length);
-                         });
+  const bool is_whole = std::ranges::all_of(axes, &ResizedAxis::is_whole);
+  if (aligns && !is_whole) call.refuse("align_corners with factors that give no whole length");
   InterpolateOptions options{.mode = mode, .align_corners = aligns};
-  for (std::int64_t i = 2; has_sizes && i < x.dim(); ++i) options.size.push_back(x.length(i));
-  if (!has_sizes) options.scale.assign(x.rank() - 2, 1.0);
+  for (std::int64_t i = 2; is_whole && i < x.dim(); ++i) options.size.push_back(x.length(i));
+  if (!is_whole) options.scale.assign(x.rank() - 2, 1.0);
   for (const ResizedAxis& each : axes) {
     if (each.axis < 2) call.refuse("resizing along batch or channels by interpolation");
-    const bool is_whole = each.factor * static_cast<float>(each.length) == static_cast<float>(each.next) ||
-                          each.factor == static_cast<float>(each.next) / static_cast<float>(each.length);
-    if (aligns && !is_whole) call.refuse("align_corners with factors that give no whole length");
     if (rule == "pytorch_half_pixel" && each.next == 1) call.refuse("pytorch_half_pixel to a length of 1");
     const auto behind = static_cast<std::size_t>(each.axis) - 2;
-    if (has_sizes) {
+    if (is_whole) {
       options.size[behind] = each.next;
       continue;
     }

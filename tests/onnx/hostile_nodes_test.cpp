@@ -66,6 +66,7 @@ TEST_CASE("onnx: nodes that do not fit are told by name") {
             {4},
             "three to five axes"},
            {node("Resize", {"x", "", "s"}, {"y"}), {tensor("s", {1}, {0.1F})}, {4}, "axis 0 of length 4 would have 0"},
+           {node("Resize", {"x", "", "", "s"}, {"y"}), {integers("s", {2})}, {0}, "axis 0 of length 0 would have 2"},
            {node("Resize", {"x", "", "s"}, {"y"}, {integers_attribute("axes", {7})}),
             {tensor("s", {1}, {2.0F})},
             {1, 1, 4, 4},
