@@ -66,6 +66,7 @@ class AtomicFile {
   AtomicFile& operator=(const AtomicFile&) = delete;
 
   FileDescriptor& file() noexcept { return file_; }
+  const std::string& place_until_commit() const noexcept { return temporary_; }
   void commit();  ///< forces it to the disk: contents first, then the name
 
  private:

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <set>
@@ -277,19 +278,21 @@ void read_graph(WireReader reader, Files& files, ModelFile& model) {
 
 }  // namespace
 
+namespace {
+
+constexpr std::pair<std::int64_t, DType> kTypes[] = {{1, DType::f32},  {2, DType::u8},   {3, DType::i8},
+                                                     {6, DType::i32},  {7, DType::i64},  {9, DType::boolean},
+                                                     {10, DType::f16}, {11, DType::f64}, {16, DType::bf16}};
+
+}  // namespace
+
 std::optional<DType> dtype_of(std::int64_t number) {
-  switch (number) {
-    case 1: return DType::f32;
-    case 2: return DType::u8;
-    case 3: return DType::i8;
-    case 6: return DType::i32;
-    case 7: return DType::i64;
-    case 9: return DType::boolean;
-    case 10: return DType::f16;
-    case 11: return DType::f64;
-    case 16: return DType::bf16;
-    default: return std::nullopt;
-  }
+  const auto* const found = std::ranges::find(kTypes, number, &std::pair<std::int64_t, DType>::first);
+  return found == std::end(kTypes) ? std::nullopt : std::optional(found->second);
+}
+
+std::int64_t number_of(DType dtype) {
+  return std::ranges::find(kTypes, dtype, &std::pair<std::int64_t, DType>::second)->first;
 }
 
 ModelFile read_model(const std::string& path, Device device) {

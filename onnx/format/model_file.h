@@ -56,5 +56,7 @@ Array read_tensor(const std::string& path, Device);
 
 /// Type of elements by its number in ONNX; none: arrays have no such type.
 std::optional<DType> dtype_of(std::int64_t number);
+/// The type's number in ONNX.
+std::int64_t number_of(DType);
 
 }  // namespace tutti::onnx

@@ -3,6 +3,8 @@
 
 // Small models of ONNX, written by hand: field numbers are those of onnx.proto.
 
+#include <tutti/onnx/format/wire_writer.h>
+
 #include <cstdint>
 #include <cstring>
 #include <string>
@@ -11,37 +13,7 @@
 
 namespace tutti::testing {
 
-/// One message in protobuf's encoding.
-class Message {
- public:
-  Message& integer(unsigned field, std::int64_t value) {
-    varint(std::uint64_t{field} << 3U);
-    varint(static_cast<std::uint64_t>(value));
-    return *this;
-  }
-  Message& number(unsigned field, float value) {
-    varint(std::uint64_t{field} << 3U | 5U);
-    char bytes[sizeof value];
-    std::memcpy(bytes, &value, sizeof value);
-    text_.append(bytes, sizeof value);
-    return *this;
-  }
-  Message& text(unsigned field, const std::string& value) {
-    varint(std::uint64_t{field} << 3U | 2U);
-    varint(value.size());
-    text_ += value;
-    return *this;
-  }
-  Message& message(unsigned field, const Message& value) { return text(field, value.text_); }
-  const std::string& bytes() const noexcept { return text_; }
-
- private:
-  void varint(std::uint64_t value) {
-    for (; value >= 0x80U; value >>= 7U) text_ += static_cast<char>(value | 0x80U);
-    text_ += static_cast<char>(value);
-  }
-  std::string text_;
-};
+using Message = onnx::WireWriter;
 
 template <class T> std::string raw(const std::vector<T>& values) {
   std::string bytes(values.size() * sizeof(T), '\0');

@@ -1,0 +1,346 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tutti/onnx/export/graph_file.h>
+
+#include <tutti/backend/raise.h>
+#include <tutti/exchange/files/file_arrays.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+#include <utility>
+
+namespace tutti::onnx {
+
+namespace {
+
+constexpr std::int64_t kOpset = 20;
+
+std::string at_place(const TracedNode& node) { return node.place.empty() ? "" : " of " + node.place; }
+
+bool same_attributes(const std::vector<Attribute>& a, const std::vector<Attribute>& b) {
+  return std::ranges::equal(a, b, [](const Attribute& one, const Attribute& other) {
+    return one.name == other.name && one.number == other.number && one.integer == other.integer &&
+           one.text == other.text && one.integers == other.integers &&
+           one.array.has_value() == other.array.has_value() &&
+           (!one.array || host_bytes(*one.array) == host_bytes(*other.array));
+  });
+}
+
+class FileMaker {
+ public:
+  FileMaker(std::span<const TracedGraph> runs, const FreeLengths& lengths, const FileNames& names)
+      : runs_(runs), graph_(runs.front()), lengths_(lengths), names_(names), of_values_(graph_.values()) {}
+
+  ModelFile make() {
+    file_.opset = kOpset;
+    name_inputs();
+    require_same_nodes();
+    find_used();
+    add_constants();
+    for (std::size_t i = 0; i < graph_.nodes.size(); ++i)
+      if (is_used(graph_.nodes[i])) add_node(i);
+    add_outputs();
+    return std::move(file_);
+  }
+
+ private:
+  std::string& name(ValueId value) { return of_values_[static_cast<std::size_t>(value)]; }
+  bool is_used(const TracedNode& node) const {
+    return std::ranges::any_of(node.outputs, [&](ValueId value) { return used_.contains(value); });
+  }
+
+  void name_inputs();
+  void require_same_nodes() const;
+  void find_used();
+  void add_constants();
+  bool is_same(std::size_t constant) const;
+  bool make_of_lengths(std::size_t constant);
+  void add_node(std::size_t place);
+  void add_outputs();
+  Node& append(std::string operation, std::vector<std::string> inputs, std::vector<std::string> outputs,
+               std::vector<Attribute> attributes = {}, const std::string& place = {});
+  std::vector<LengthFormula> formulas(std::size_t node, std::size_t operand) const;
+  std::string numbers_operand(const std::vector<LengthFormula>&, bool is_scalar, bool is_shape);
+  std::string constant_numbers(const std::vector<std::int64_t>&, bool is_scalar);
+  std::string number_of_lengths(const LengthFormula&);
+  std::string length(std::size_t free_length);
+  /// A name that no value has.
+  std::string new_name(const std::string& stem) {
+    std::string name;
+    do name = stem + "_" + std::to_string(made_++);
+    while (taken_.contains(name));
+    return name;
+  }
+
+  std::span<const TracedGraph> runs_;
+  const TracedGraph& graph_;  // the first run's
+  const FreeLengths& lengths_;
+  const FileNames& names_;
+  ModelFile file_;
+  std::vector<std::string> of_values_;
+  std::set<ValueId> used_;
+  std::map<std::pair<std::vector<std::int64_t>, bool>, std::string> constants_;
+  std::map<LengthFormula, std::string> made_of_lengths_;
+  std::set<std::string> taken_;  // names of inputs, outputs and members
+  std::size_t made_ = 0;
+};
+
+void FileMaker::name_inputs() {
+  taken_.insert(names_.inputs.begin(), names_.inputs.end());
+  taken_.insert(names_.outputs.begin(), names_.outputs.end());
+  for (const TracedGraph::Constant& constant : graph_.constants) taken_.insert(constant.name);
+  for (std::size_t i = 0; i < graph_.inputs.size(); ++i) {
+    const ValueId input = graph_.inputs[i];
+    std::vector<std::string> shape;
+    for (std::size_t axis = 0; axis < graph_.shape(input).size(); ++axis) {
+      const auto& free_length = names_.axes[i][axis];
+      shape.push_back(free_length ? lengths_.name(*free_length) : std::to_string(graph_.shape(input)[axis]));
+    }
+    name(input) = names_.inputs[i];
+    file_.inputs.push_back({names_.inputs[i], graph_.dtype(input), std::move(shape)});
+  }
+}
+
+void FileMaker::require_same_nodes() const {
+  for (const TracedGraph& run : runs_.subspan(1)) {
+    const std::size_t count = std::min(run.nodes.size(), graph_.nodes.size());
+    for (std::size_t i = 0; i < count; ++i) {
+      const TracedNode& first = graph_.nodes[i];
+      const TracedNode& other = run.nodes[i];
+      bool same = first.operation == other.operation && first.outputs == other.outputs &&
+                  first.inputs.size() == other.inputs.size();
+      for (std::size_t j = 0; same && j < first.inputs.size(); ++j)
+        same = first.inputs[j].value == other.inputs[j].value &&
+               first.inputs[j].numbers.size() == other.inputs[j].numbers.size();
+      if (!same)
+        raise(
+            "[save_onnx] with other lengths the model computes otherwise: operator {} is {}{}, and was {}{}. Give it "
+            "fewer free lengths (OnnxSaving::axes)",
+            i, other.operation, at_place(other), first.operation, at_place(first));
+      if (!same_attributes(first.attributes, other.attributes))
+        raise(
+            "[save_onnx] how {}{} works depends on a free length, which no file can tell: give the model fewer of them "
+            "(OnnxSaving::axes)",
+            first.operation, at_place(first));
+    }
+    if (run.nodes.size() != graph_.nodes.size() || run.constants.size() != graph_.constants.size() ||
+        run.outputs != graph_.outputs)
+      raise("[save_onnx] with other lengths the model computes otherwise: {} operators, and {} before",
+            run.nodes.size(), graph_.nodes.size());
+  }
+}
+
+void FileMaker::find_used() {
+  used_.insert(graph_.outputs.begin(), graph_.outputs.end());
+  for (auto node = graph_.nodes.rbegin(); node != graph_.nodes.rend(); ++node) {
+    if (!is_used(*node)) continue;
+    for (const Operand& operand : node->inputs)
+      if (operand.is_value()) used_.insert(operand.value);
+  }
+}
+
+bool FileMaker::is_same(std::size_t constant) const {
+  const TracedGraph::Constant& first = graph_.constants[constant];
+  return !first.name.empty() || std::ranges::all_of(runs_.subspan(1), [&](const TracedGraph& run) {
+    const Array& other = run.constants[constant].array;
+    return first.array.dtype() == other.dtype() && first.array.shape() == other.shape() &&
+           host_bytes(first.array) == host_bytes(other);
+  });
+}
+
+// A number that is one of lengths, or one divided by it, as means have it.
+bool FileMaker::make_of_lengths(std::size_t constant) {
+  const TracedGraph::Constant& first = graph_.constants[constant];
+  if (first.array.size() != 1) return false;
+  const DType dtype = first.array.dtype();
+  const Array one = Array::full({}, 1, dtype, cpu());
+  for (const bool inverse : {false, true}) {
+    std::vector<std::int64_t> values;
+    bool fits = true;
+    for (const TracedGraph& run : runs_) {
+      const auto number = run.constants[constant].array.cast(DType::f64).item<double>();
+      const double of_lengths = std::round(inverse ? 1 / number : number);
+      fits = fits && std::abs(of_lengths) < 1e15 && of_lengths != 0;
+      if (!fits) break;
+      values.push_back(static_cast<std::int64_t>(of_lengths));
+      const Array again = Array::full({}, inverse ? 1 / of_lengths : of_lengths, DType::f64, cpu()).cast(dtype);
+      fits = again.cast(DType::f64).item<double>() == number;
+    }
+    const auto formula = fits ? lengths_.formula(values) : std::nullopt;
+    if (!formula) continue;
+    const std::string number = new_name("length");
+    const std::string of_lengths = number_of_lengths(*formula);
+    append("Cast", {of_lengths}, {number}, {integer_attribute("to", number_of(dtype))});
+    std::string result = number;
+    if (inverse) append("Reciprocal", {number}, {result = new_name("length")});
+    name(first.value) = new_name("constant");
+    append("Reshape", {result, constant_numbers({first.array.shape().begin(), first.array.shape().end()}, false)},
+           {name(first.value)});
+    return true;
+  }
+  return false;
+}
+
+void FileMaker::add_constants() {
+  for (std::size_t i = 0; i < graph_.constants.size(); ++i) {
+    const TracedGraph::Constant& constant = graph_.constants[i];
+    if (!used_.contains(constant.value)) continue;
+    if (is_same(i)) {
+      name(constant.value) = constant.name.empty() ? new_name("constant") : constant.name;
+      file_.initializers.emplace_back(name(constant.value), constant.array);
+    } else if (!make_of_lengths(i)) {
+      raise(
+          "[save_onnx] the model makes values of its own, {} {}, that depend on a free length: make them with "
+          "operations, or give it fewer free lengths (OnnxSaving::axes)",
+          to_string(constant.array.dtype()), to_string(constant.array.shape()));
+    }
+  }
+}
+
+Node& FileMaker::append(std::string operation, std::vector<std::string> inputs, std::vector<std::string> outputs,
+                        std::vector<Attribute> attributes, const std::string& place) {
+  std::string known_as = (place.empty() ? "" : place + "/") + new_name(operation);
+  file_.nodes.push_back(
+      {std::move(known_as), std::move(operation), std::move(inputs), std::move(outputs), std::move(attributes)});
+  return file_.nodes.back();
+}
+
+void FileMaker::add_node(std::size_t place) {
+  const TracedNode& node = graph_.nodes[place];
+  std::vector<std::string> inputs;
+  for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+    const Operand& operand = node.inputs[i];
+    inputs.push_back(operand.is_value()
+                         ? name(operand.value)
+                         : numbers_operand(formulas(place, i), operand.is_scalar, node.operation == "Reshape"));
+  }
+  // Those behind the last that is used are left out.
+  std::size_t count = node.outputs.size();
+  while (!used_.contains(node.outputs[count - 1])) --count;
+  std::vector<std::string> outputs;
+  for (std::size_t i = 0; i < count; ++i) outputs.push_back(name(node.outputs[i]) = new_name(node.operation));
+  append(node.operation, std::move(inputs), std::move(outputs), node.attributes, node.place);
+}
+
+void FileMaker::add_outputs() {
+  for (std::size_t i = 0; i < graph_.outputs.size(); ++i) {
+    const ValueId output = graph_.outputs[i];
+    append("Identity", {name(output)}, {names_.outputs[i]});
+    std::vector<std::string> shape;
+    for (std::size_t axis = 0; axis < graph_.shape(output).size(); ++axis) {
+      std::vector<std::int64_t> values;
+      for (const TracedGraph& run : runs_) values.push_back(run.shape(output)[axis]);
+      const auto formula = lengths_.formula(values);
+      if (formula && formula->is_constant())
+        shape.push_back(std::to_string(values.front()));
+      else if (formula && formula->lengths.size() == 1 && formula->factor == 1 && formula->offset == 0)
+        shape.push_back(lengths_.name(formula->lengths.front()));
+      else
+        shape.emplace_back("?");
+    }
+    file_.outputs.push_back({names_.outputs[i], graph_.dtype(output), std::move(shape)});
+  }
+}
+
+std::vector<LengthFormula> FileMaker::formulas(std::size_t node, std::size_t operand) const {
+  std::vector<LengthFormula> all;
+  const std::size_t count = graph_.nodes[node].inputs[operand].numbers.size();
+  for (std::size_t i = 0; i < count; ++i) {
+    std::vector<std::int64_t> values;
+    for (const TracedGraph& run : runs_) values.push_back(run.nodes[node].inputs[operand].numbers[i]);
+    auto formula = lengths_.formula(values);
+    if (!formula)
+      raise(
+          "[save_onnx] a number of {}{} was {} with the lengths {}, and {} with {}: how it depends on them is not "
+          "seen. "
+          "Give the model fewer free lengths (OnnxSaving::axes)",
+          graph_.nodes[node].operation, at_place(graph_.nodes[node]), values.front(), to_string(Dims(lengths_.run(0))),
+          values.back(), to_string(Dims(lengths_.run(runs_.size() - 1))));
+    all.push_back(std::move(*formula));
+  }
+  return all;
+}
+
+std::string FileMaker::constant_numbers(const std::vector<std::int64_t>& numbers, bool is_scalar) {
+  std::string& known = constants_[{numbers, is_scalar}];
+  if (!known.empty()) return known;
+  known = new_name("numbers");
+  const Shape shape = is_scalar ? Shape{} : Shape{static_cast<std::int64_t>(numbers.size())};
+  file_.initializers.emplace_back(known, Array::from(numbers, shape, cpu()));
+  return known;
+}
+
+std::string FileMaker::length(std::size_t free_length) {
+  const LengthFormula itself{0, 1, {free_length}};
+  std::string& known = made_of_lengths_[itself];
+  if (!known.empty()) return known;
+  for (std::size_t input = 0; input < names_.axes.size(); ++input)
+    for (std::size_t axis = 0; axis < names_.axes[input].size() && known.empty(); ++axis) {
+      if (names_.axes[input][axis] != free_length) continue;
+      known = new_name("length_" + lengths_.name(free_length));
+      append("Shape", {names_.inputs[input]}, {known},
+             {integer_attribute("start", static_cast<std::int64_t>(axis)),
+              integer_attribute("end", static_cast<std::int64_t>(axis + 1))});
+    }
+  return known;
+}
+
+// An array of one number.
+std::string FileMaker::number_of_lengths(const LengthFormula& formula) {
+  if (const auto found = made_of_lengths_.find(formula); found != made_of_lengths_.end()) return found->second;
+  std::string result = length(formula.lengths.front());
+  const auto apply = [&](const char* operation, const std::string& operand) {
+    const std::string made = new_name("length");
+    append(operation, {result, operand}, {made});
+    result = made;
+  };
+  for (std::size_t i = 1; i < formula.lengths.size(); ++i) apply("Mul", length(formula.lengths[i]));
+  if (formula.factor != 1) apply("Mul", constant_numbers({formula.factor}, false));
+  if (formula.offset != 0) apply("Add", constant_numbers({formula.offset}, false));
+  made_of_lengths_[formula] = result;
+  return result;
+}
+
+std::string FileMaker::numbers_operand(const std::vector<LengthFormula>& formulas, bool is_scalar, bool is_shape) {
+  std::vector<std::int64_t> numbers;
+  std::size_t varying = 0;
+  for (const LengthFormula& formula : formulas) {
+    numbers.push_back(formula.is_constant() ? formula.offset : -1);
+    if (!formula.is_constant()) ++varying;
+  }
+  if (varying == 0 || (is_shape && varying == 1)) return constant_numbers(numbers, is_scalar);
+  if (is_scalar) {
+    std::string scalar = new_name("length");
+    const std::string number = number_of_lengths(formulas.front());
+    append("Squeeze", {number}, {scalar});
+    return scalar;
+  }
+  std::vector<std::string> parts;
+  std::vector<std::int64_t> constants;
+  const auto end_constants = [&] {
+    if (!constants.empty()) parts.push_back(constant_numbers(constants, false));
+    constants.clear();
+  };
+  for (const LengthFormula& formula : formulas) {
+    if (formula.is_constant()) {
+      constants.push_back(formula.offset);
+    } else {
+      end_constants();
+      parts.push_back(number_of_lengths(formula));
+    }
+  }
+  end_constants();
+  if (parts.size() == 1) return parts.front();
+  std::string all = new_name("shape");
+  append("Concat", std::move(parts), {all}, {integer_attribute("axis", 0)});
+  return all;
+}
+
+}  // namespace
+
+ModelFile file_of(std::span<const TracedGraph> runs, const FreeLengths& lengths, const FileNames& names) {
+  return FileMaker(runs, lengths, names).make();
+}
+
+}  // namespace tutti::onnx

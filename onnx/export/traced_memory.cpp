@@ -1,0 +1,373 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tutti/onnx/export/traced_memory.h>
+
+#include <tutti/backend/raise.h>
+#include <tutti/onnx/export/view_plan.h>
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+namespace tutti::onnx {
+
+namespace {
+
+std::int64_t elements_of(const Storage& storage, DType dtype) {
+  return static_cast<std::int64_t>(storage.bytes() / size_of(dtype));
+}
+
+/// First and last element that the view has, from the storage's beginning.
+std::pair<std::int64_t, std::int64_t> extent(const Array& view) {
+  std::int64_t first = view.offset();
+  std::int64_t last = view.offset();
+  for (std::size_t axis = 0; axis < view.rank(); ++axis) {
+    const std::int64_t reach = (view.shape()[axis] - 1) * view.strides()[axis];
+    (reach < 0 ? first : last) += reach;
+  }
+  return {first, last};
+}
+
+/// The axes from the largest stride to the smallest.
+std::vector<std::int64_t> by_stride(const Array& view) {
+  std::vector<std::int64_t> axes(view.rank());
+  std::iota(axes.begin(), axes.end(), 0);
+  const auto stride = [&](std::int64_t axis) { return view.strides()[static_cast<std::size_t>(axis)]; };
+  if (!view.is_contiguous())
+    std::ranges::stable_sort(axes, [&](std::int64_t a, std::int64_t b) { return stride(a) > stride(b); });
+  return axes;
+}
+
+/// The box's elements of a value of its array's shape.
+ValueId sliced(TracedGraph& graph, ValueId value, const Box& box) {
+  std::vector<std::int64_t> begins, ends, axes, steps;
+  Shape to = box.of;
+  bool has_steps = false;
+  for (std::size_t axis = 0; axis < box.of.size(); ++axis) {
+    const std::int64_t step = box.steps[axis];
+    const std::int64_t end = box.begins[axis] + (box.lengths[axis] - 1) * step + 1;
+    if (box.lengths[axis] == box.of[axis]) continue;
+    begins.push_back(box.begins[axis]);
+    ends.push_back(end - 1 + step >= box.of[axis] ? TracedGraph::kToTheEnd : end);
+    axes.push_back(static_cast<std::int64_t>(axis));
+    steps.push_back(step);
+    has_steps = has_steps || step != 1;
+    to[axis] = box.lengths[axis];
+  }
+  if (axes.empty()) return value;
+  std::vector<Operand> operands{value, numbers(begins), numbers(ends), numbers(axes)};
+  if (has_steps) operands.emplace_back(numbers(steps));
+  return graph.add("Slice", std::move(operands), graph.dtype(value), to);
+}
+
+/// The view of a value that is no box.
+ValueId scattered(TracedGraph& graph, ValueId value, const ScatteredPlan& plan) {
+  value = sliced(graph, graph.reshape(value, plan.box.of), plan.box);
+  Shape shape = graph.shape(value);
+  const std::size_t last = shape.size() - 1;
+  shape.erase(last);
+  for (const std::int64_t length : plan.inner) shape.push_back(length);
+  const ValueId positions = graph.add_constant("", Array::from(plan.positions, plan.inner, cpu()));
+  value = graph.add("Gather", {value, positions}, graph.dtype(value), shape,
+                    {integer_attribute("axis", static_cast<std::int64_t>(last))});
+  // To the view's order of axes.
+  std::vector<std::int64_t> order = plan.outer_axes;
+  order.insert(order.end(), plan.inner_axes.begin(), plan.inner_axes.end());
+  std::vector<std::int64_t> axes(order.size());
+  for (std::size_t i = 0; i < order.size(); ++i)
+    axes[static_cast<std::size_t>(order[i])] = static_cast<std::int64_t>(i);
+  return graph.transpose(value, axes);
+}
+
+/// The value with these elements in place of the box's.
+ValueId replaced(TracedGraph& graph, ValueId value, const Box& box, ValueId part, std::size_t axis = 0) {
+  while (axis < box.of.size() && box.lengths[axis] == box.of[axis]) ++axis;
+  if (axis == box.of.size()) return part;
+  const std::int64_t begin = box.begins[axis];
+  const std::int64_t end = begin + box.lengths[axis];
+  std::vector<ValueId> parts;
+  if (begin > 0) parts.push_back(graph.slice(value, axis, 0, begin));
+  parts.push_back(replaced(graph, graph.slice(value, axis, begin, end), box, part, axis + 1));
+  if (end < box.of[axis]) parts.push_back(graph.slice(value, axis, end, box.of[axis]));
+  return graph.concatenate(parts, axis);
+}
+
+/// The axis along which the boxes, each whole along all others, follow each other from end to end, and their order.
+struct Row {
+  std::size_t axis;
+  std::vector<std::size_t> order;
+};
+std::optional<Row> row_of(const std::vector<Box>& boxes) {
+  const Shape& shape = boxes.front().of;
+  for (std::size_t axis = 0; axis < shape.size(); ++axis) {
+    const bool fits = std::ranges::all_of(boxes, [&](const Box& box) {
+      for (std::size_t other = 0; other < shape.size(); ++other)
+        if (other != axis && box.lengths[other] != shape[other]) return false;
+      return true;
+    });
+    if (!fits) continue;
+    Row row{axis, std::vector<std::size_t>(boxes.size())};
+    std::iota(row.order.begin(), row.order.end(), 0);
+    std::ranges::sort(row.order, {}, [&](std::size_t i) { return boxes[i].begins[axis]; });
+    std::int64_t end = 0;
+    const bool follow = std::ranges::all_of(row.order, [&](std::size_t i) {
+      return std::exchange(end, boxes[i].begins[axis] + boxes[i].lengths[axis]) == boxes[i].begins[axis];
+    });
+    if (follow && end == shape[axis]) return row;
+  }
+  return std::nullopt;
+}
+
+bool meet(const Box& a, const Box& b) {
+  for (std::size_t axis = 0; axis < a.of.size(); ++axis)
+    if (a.begins[axis] + a.lengths[axis] <= b.begins[axis] || b.begins[axis] + b.lengths[axis] <= a.begins[axis])
+      return false;
+  return true;
+}
+
+/// True if each element is in exactly one of the boxes.
+bool covers(const std::vector<Box>& boxes) {
+  std::int64_t elements = 0;
+  for (std::size_t i = 0; i < boxes.size(); ++i) {
+    elements += element_count(boxes[i].lengths);
+    for (std::size_t j = 0; j < i; ++j)
+      if (meet(boxes[i], boxes[j])) return false;
+  }
+  return elements == element_count(boxes.front().of);
+}
+
+ValueId padded(TracedGraph& graph, ValueId part, const Box& box, const Array& number) {
+  std::vector<std::int64_t> before(box.of.begin(), box.of.end());
+  std::vector<std::int64_t> after = before;
+  for (std::size_t axis = 0; axis < box.of.size(); ++axis) {
+    before[axis] = box.begins[axis];
+    after[axis] = box.of[axis] - box.begins[axis] - box.lengths[axis];
+  }
+  before.insert(before.end(), after.begin(), after.end());
+  return graph.add("Pad", {part, numbers(before), graph.add_constant("", number.reshape({}))}, graph.dtype(part),
+                   box.of);
+}
+
+}  // namespace
+
+void TracedMemory::name(const std::string& name, const Array& array, ValueId value) {
+  auto& regions = regions_[array.storage().get()];
+  regions.push_back(std::make_unique<Region>());
+  Region& region = *regions.back();
+  region.storage = array.storage();
+  region.name = name;
+  region.value = value;
+  region.is_constant = std::ranges::find(graph_.inputs, value) == graph_.inputs.end();
+  if (array.size() == 0) return;
+  const auto [first, last] = extent(array);
+  region.begin = first;
+  region.size = last - first + 1;
+}
+
+TracedMemory::Region* TracedMemory::find(const Array& view) {
+  const auto found = regions_.find(view.storage().get());
+  if (found == regions_.end() || view.size() == 0) return nullptr;
+  const auto [first, last] = extent(view);
+  for (const auto& region : found->second)
+    if (first >= region->begin && last < region->begin + region->size) return region.get();
+  return nullptr;
+}
+
+bool TracedMemory::varies(const Array& view) const {
+  const Region* region = const_cast<TracedMemory*>(this)->find(view);
+  if (region == nullptr) return false;
+  return (region->value && graph_.varies(*region->value)) ||
+         std::ranges::any_of(region->writes, [&](const Write& write) { return graph_.varies(write.value); });
+}
+
+TracedMemory::Region& TracedMemory::region_to_write(const Array& to) {
+  Region* region = find(to);
+  if (region != nullptr && !region->name.empty())
+    raise(
+        "[save_onnx] the model writes to \"{}\" while it runs: a file has no state. Call eval() before, and leave "
+        "inputs and members as they are",
+        region->name);
+  if (region != nullptr && region->is_constant)
+    raise("[save_onnx] the model writes to memory that was there before it ran, {}: a file has no state",
+          to_string(to.shape()));
+  if (region == nullptr) {
+    auto& regions = regions_[to.storage().get()];
+    regions.push_back(std::make_unique<Region>());
+    region = regions.back().get();
+    region->storage = to.storage();
+    region->size = elements_of(*to.storage(), to.dtype());
+  }
+  std::erase_if(views_, [&](const auto& each) { return each.first.first == region; });
+  return *region;
+}
+
+void TracedMemory::write(const Array& to, ValueId value) {
+  Region& region = region_to_write(to);
+  const std::vector<std::int64_t> axes = by_stride(to);
+  const Array ordered = to.permute(axes);
+  const ValueId in_order = graph_.transpose(value, axes);
+  if (to.size() == region.size && is_contiguous(ordered.shape(), ordered.strides())) {
+    region.writes.clear();
+    region.filled.reset();
+    region.value = in_order;
+    return;
+  }
+  region.writes.push_back({ordered, in_order});
+}
+
+void TracedMemory::fill(const Array& to, const Array& number) {
+  write(to, graph_.filled(to.shape(), number));
+  Region& region = *find(to);
+  if (region.writes.empty()) region.filled = number;
+}
+
+void TracedMemory::write_constant(const Array& to) { write(to, graph_.add_constant("", to.copy())); }
+
+void TracedMemory::write_unknown(const Array& to) {
+  Region& region = region_to_write(to);
+  region.value.reset();
+  region.writes.clear();
+}
+
+// Brings the parts that were written into one value.
+void TracedMemory::settle(Region& region) {
+  if (region.writes.empty()) return;
+  std::vector<std::int64_t> strides;
+  for (const Write& write : region.writes)
+    for (std::size_t axis = 0; axis < write.to.rank(); ++axis)
+      if (write.to.shape()[axis] > 1) strides.push_back(write.to.strides()[axis]);
+  const std::optional<Shape> shape = common_shape(std::move(strides), region.size);
+  std::vector<Box> boxes;
+  std::vector<ValueId> parts;
+  for (const Write& write : region.writes) {
+    const auto plan = shape
+                          ? plan_view_in(*shape, write.to.offset() - region.begin, write.to.shape(), write.to.strides())
+                          : std::nullopt;
+    if (!plan || !std::ranges::is_sorted(plan->permutation) ||
+        std::ranges::any_of(plan->box.steps, [](std::int64_t step) { return step != 1; }))
+      raise("[save_onnx] {} of an array are written in a way that has no operator in ONNX",
+            to_string(write.to.shape()));
+    boxes.push_back(plan->box);
+    parts.push_back(graph_.reshape(write.value, plan->box.lengths));
+  }
+  if (const std::optional<Row> row = row_of(boxes)) {
+    std::vector<ValueId> ordered;
+    for (const std::size_t i : row->order) ordered.push_back(parts[i]);
+    region.value = graph_.concatenate(ordered, row->axis);
+  } else if (region.filled && boxes.size() == 1) {
+    region.value = padded(graph_, parts.front(), boxes.front(), *region.filled);
+  } else {
+    if (!region.value && !covers(boxes))
+      raise(
+          "[save_onnx] the model writes to a part of memory, {}, and reads more: what is there stays from call to "
+          "call, and a file has no state",
+          to_string(region.writes.front().to.shape()));
+    const DType dtype = graph_.dtype(parts.front());
+    ValueId all = region.value ? graph_.reshape(*region.value, *shape)
+                               : graph_.filled(*shape, Array::zeros({}, dtype, cpu()));  // all of it is replaced
+    for (std::size_t i = 0; i < boxes.size(); ++i) all = replaced(graph_, all, boxes[i], parts[i]);
+    region.value = all;
+  }
+  region.writes.clear();
+  region.filled.reset();
+}
+
+// Memory that was there before the model ran: all of it, as what is read of it may depend on lengths.
+TracedMemory::Region& TracedMemory::add_constant(const Array& view) {
+  auto& regions = regions_[view.storage().get()];
+  regions.push_back(std::make_unique<Region>());
+  Region& region = *regions.back();
+  region.storage = view.storage();
+  region.size = elements_of(*view.storage(), view.dtype());
+  region.is_constant = true;
+  const bool is_whole = view.is_contiguous() && view.size() == region.size;
+  const Array all = is_whole ? view : as_strided(view, {region.size}, {1}, 0);
+  region.value = graph_.add_constant("", all.copy());
+  return region;
+}
+
+// `view` repeats nothing.
+ValueId TracedMemory::read_unrepeated(const Array& view) {
+  if (view.size() == 0) return graph_.add_constant("", view.copy());
+  Region* region = find(view);
+  if (region == nullptr) region = &add_constant(view);
+  settle(*region);
+  if (!region->value)
+    raise("[save_onnx] {} are read that nobody has written, or that were made outside of the library's operations",
+          to_string(view.shape()));
+  const std::int64_t offset = view.offset() - region->begin;
+  View key{region, {offset}};
+  for (const Dims* each : {&view.shape(), &view.strides()})
+    key.second.insert(key.second.end(), each->begin(), each->end());
+  const auto [place, added] = views_.try_emplace(std::move(key));
+  if (!added) return place->second;
+
+  // Axes that run backwards are read forwards, and turned around.
+  Strides forwards = view.strides();
+  std::int64_t first = offset;
+  std::vector<std::int64_t> backwards;
+  for (std::size_t axis = 0; axis < view.rank(); ++axis) {
+    if (forwards[axis] >= 0 || view.shape()[axis] == 1) continue;
+    first += (view.shape()[axis] - 1) * forwards[axis];
+    forwards[axis] = -forwards[axis];
+    backwards.push_back(static_cast<std::int64_t>(axis));
+  }
+  ValueId value = *region->value;
+  if (first == 0 && view.size() == region->size && is_contiguous(view.shape(), forwards)) {
+    value = graph_.reshape(value, view.shape());
+  } else if (const auto plan = plan_view(graph_.shape(value), region->size, first, view.shape(), forwards)) {
+    value = sliced(graph_, graph_.reshape(value, plan->box.of), plan->box);
+    value = graph_.reshape(graph_.transpose(value, plan->permutation), view.shape());
+  } else {
+    value = scattered(graph_, value, plan_scattered(region->size, first, view.shape(), forwards));
+  }
+  if (!backwards.empty()) {
+    const std::vector<std::int64_t> last(backwards.size(), -1);
+    const std::vector<std::int64_t> before_all(backwards.size(), -TracedGraph::kToTheEnd);
+    value = graph_.add("Slice", {value, numbers(last), numbers(before_all), numbers(backwards), numbers(last)},
+                       graph_.dtype(value), view.shape());
+  }
+  place->second = value;
+  return value;
+}
+
+ValueId TracedMemory::read_to_broadcast(const Array& view, std::size_t exact) {
+  const std::size_t free_axes = view.rank() - std::min(exact, view.rank());
+  Shape shape = view.shape();
+  Strides strides = view.strides();
+  if (view.size() > 0)
+    for (std::size_t axis = 0; axis < view.rank(); ++axis)
+      if (strides[axis] == 0) shape[axis] = 1;
+  const Shape unrepeated = shape;
+  std::size_t dropped = 0;
+  while (dropped < free_axes && shape[0] == 1) {
+    shape.erase(0);
+    strides.erase(0);
+    ++dropped;
+  }
+  const Array narrow = as_strided(view, shape, strides, view.offset());
+  ValueId value = -1;
+  // A value with more axes of length 1 in front serves as well.
+  Region* region = view.size() > 0 ? find(narrow) : nullptr;
+  if (region != nullptr && region->value && region->writes.empty() && narrow.size() == region->size &&
+      narrow.is_contiguous()) {
+    const Shape& held = graph_.shape(*region->value);
+    if (held.size() >= shape.size() && held.size() <= view.rank()) {
+      const std::size_t more = held.size() - shape.size();
+      if (std::all_of(held.begin(), held.begin() + more, [](std::int64_t length) { return length == 1; }) &&
+          std::equal(shape.begin(), shape.end(), held.begin() + more))
+        value = *region->value;
+    }
+  }
+  if (value < 0) value = read_unrepeated(narrow);
+  Shape wanted = graph_.shape(value);
+  const std::size_t behind = view.rank() - wanted.size();
+  for (std::size_t axis = std::max(free_axes, behind); axis < view.rank(); ++axis)
+    wanted[axis - behind] = view.shape()[axis];
+  return graph_.expand(value, wanted);
+}
+
+ValueId TracedMemory::read(const Array& view) {
+  return graph_.expand(read_to_broadcast(view, view.rank()), view.shape());
+}
+
+}  // namespace tutti::onnx

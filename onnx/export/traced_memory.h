@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <tutti/backend/array.h>
+#include <tutti/onnx/export/traced_graph.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace tutti::onnx {
+
+/// What the memory of arrays holds while a model runs, as values of a graph. Operations see views of memory (rows,
+/// transposes, repeated axes); ONNX has values only, so that a view becomes a Reshape, Slice and Transpose of the value
+/// that the memory holds, and parts that are written one after the other become a Concat or a Pad.
+class TracedMemory {
+ public:
+  explicit TracedMemory(TracedGraph& graph) : graph_(graph) {}
+
+  /// Says that an array, an input or a member of the model, is this value. Nobody may write to it: Error naming it.
+  void name(const std::string& name, const Array&, ValueId);
+
+  ValueId read(const Array&);  ///< value of the array's shape
+  /// For an operator that broadcasts: a value whose shape broadcasts to the array's, the last `exact` axes as they are.
+  ValueId read_to_broadcast(const Array&, std::size_t exact = 0);
+  void write(const Array&, ValueId);  ///< a value of the array's shape
+  void fill(const Array&, const Array& number);
+  void write_constant(const Array&);  ///< what the array holds now
+  void write_unknown(const Array&);   ///< what no operator makes: who reads it is told so
+  /// True if what the array holds is an input, or made of one.
+  bool varies(const Array&) const;
+
+ private:
+  struct Write {
+    Array to;
+    ValueId value;
+  };
+  /// Consecutive elements of a storage, kept alive, so that no other takes its address.
+  struct Region {
+    std::shared_ptr<Storage> storage;
+    std::string name;        // of an input or a member; empty: memory of the model's own
+    std::int64_t begin = 0;  // in elements
+    std::int64_t size = 0;
+    std::optional<ValueId> value;  // its elements, row-major; none: nothing yet
+    std::optional<Array> filled;   // the number that all elements are
+    std::vector<Write> writes;     // parts written since
+    bool is_constant = false;      // a member of the model, or memory that was there before
+  };
+  /// A view by its region, and its offset, shape and strides there.
+  using View = std::pair<const Region*, std::vector<std::int64_t>>;
+
+  Region* find(const Array&);
+  Region& region_to_write(const Array&);
+  void settle(Region&);
+  Region& add_constant(const Array&);
+  ValueId read_unrepeated(const Array&);
+
+  TracedGraph& graph_;
+  std::map<const Storage*, std::vector<std::unique_ptr<Region>>> regions_;
+  std::map<View, ValueId> views_;  // that were read since their region was written last
+};
+
+}  // namespace tutti::onnx
