@@ -2,19 +2,19 @@
 #include <tutti/backend/cpu/cpu_backend.h>
 
 #include <tutti/backend/cpu/runtime/heap_policy.h>
+#include <tutti/backend/cpu/runtime/loop_executor.h>
 #include <tutti/backend/cpu/runtime/worker_process.h>
+#include <tutti/backend/cpu_executor.h>
 #include <tutti/backend/cpu_threads.h>
+#include <tutti/backend/memory_resource.h>
 #include <tutti/backend/process/environment.h>
 #include <tutti/backend/raise.h>
 #include <tutti/backend/registry.h>
 
-#ifdef __linux__
-#include <sys/mman.h>
-#endif
-
-#include <cstdlib>
 #include <cstring>
-#include <string>
+#include <memory>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 namespace tutti {
@@ -22,50 +22,31 @@ namespace {
 
 constexpr int kMaxThreads = 1024;
 
-class HostMemory final : public RawMemory {
- public:
-  explicit HostMemory(MemoryPool::Keeps keeps) : exact_(keeps == MemoryPool::Keeps::nothing) {}
-
-  void* allocate(std::size_t bytes) override {
-    constexpr std::size_t kHugePage = std::size_t{2} << 20U;
-    const bool huge = bytes >= 2 * kHugePage;
-    const std::size_t alignment = huge ? kHugePage : 64;
-    const std::size_t whole = (bytes + alignment - 1) / alignment * alignment;
-    void* data = nullptr;
-    if (posix_memalign(&data, alignment, exact_ ? bytes : whole) != 0) return nullptr;
-#ifdef __linux__
-    if (huge && !exact_) madvise(data, bytes, MADV_HUGEPAGE);  // only a hint: fewer page faults
-#endif
-    return data;
-  }
-  void release(void* data, std::size_t) noexcept override { std::free(data); }
-
- private:
-  bool exact_;
-};
-
-// Outlive every pool.
-HostMemory& host_memory(MemoryPool::Keeps keeps) {
-  static HostMemory& kept = *new HostMemory(MemoryPool::Keeps::freed_blocks);
-  static HostMemory& exact = *new HostMemory(MemoryPool::Keeps::nothing);
-  return keeps == MemoryPool::Keeps::nothing ? exact : kept;
-}
-
 CpuStream::Mode mode_from_environment() {
   return environment_switch("TUTTI_CPU_ASYNC") ? CpuStream::Mode::worker : CpuStream::Mode::run_inline;
 }
 
 int threads_from_environment() { return environment_number("TUTTI_CPU_THREADS", 1, 1, kMaxThreads); }
 
-CpuBackend& cpu_backend_of(Device device) {
-  if (device.kind != DeviceKind::cpu) raise<DeviceError>("[set_cpu_threads] {} is no CPU device", to_string(device));
+/// For `call`, a function of CPU devices alone.
+CpuBackend& cpu_backend_of(Device device, std::string_view call) {
+  if (device.kind != DeviceKind::cpu) raise<DeviceError>("[{}] {} is no CPU device", call, to_string(device));
   return static_cast<CpuBackend&>(registered_backend(device.kind));
+}
+
+void require_thread_count(std::string_view call, Device device, int threads) {
+  if (threads < 1 || threads > kMaxThreads)
+    raise<DeviceError>("[{}] {} threads for {}: it must be 1 to {}", call, threads, to_string(device), kMaxThreads);
 }
 
 }  // namespace
 
 CpuBackend::Context::Context(Device device, MemoryPool::Keeps keeps, CpuStream::Mode mode, int threads)
-    : pool(device, host_memory(keeps), keeps), threads(threads), compute(device, mode), communication(device, mode) {}
+    : memory(device, keeps),
+      pool(device, memory, keeps),
+      threads(threads),
+      compute(device, mode),
+      communication(device, mode) {}
 
 // The one that the registry makes, with the first use of a CPU device.
 CpuBackend::CpuBackend() : CpuBackend(mode_from_environment(), threads_from_environment()) { keep_freed_heap(); }
@@ -128,12 +109,23 @@ void CpuBackend::copy_to_host(const Array& from, void* to) {
 }
 
 void set_cpu_threads(Device device, int threads) {
-  if (threads < 1 || threads > kMaxThreads)
-    raise<DeviceError>("[set_cpu_threads] {} threads for {}: it must be 1 to {}", threads, to_string(device),
-                       kMaxThreads);
-  cpu_backend_of(device).threads(device).resize(threads);
+  require_thread_count("set_cpu_threads", device, threads);
+  cpu_backend_of(device, "set_cpu_threads").threads(device).resize(threads);
 }
 
-int cpu_threads(Device device) { return cpu_backend_of(device).threads(device).threads(); }
+int cpu_threads(Device device) { return cpu_backend_of(device, "cpu_threads").threads(device).threads(); }
+
+void set_cpu_executor(Device device, int threads, CpuExecutor executor) {
+  require_thread_count("set_cpu_executor", device, threads);
+  CpuBackend& backend = cpu_backend_of(device, "set_cpu_executor");
+  auto held = executor ? std::make_unique<LoopExecutor>(device, std::move(executor)) : nullptr;
+  backend.threads(device).run_by(std::move(held), threads);
+}
+
+void set_memory_resource(Device device, std::shared_ptr<std::pmr::memory_resource> resource) {
+  CpuBackend& backend = cpu_backend_of(device, "set_memory_resource");
+  backend.pool(device).trim();
+  backend.memory(device).take_from(std::move(resource));
+}
 
 }  // namespace tutti

@@ -4,6 +4,7 @@
 #include <tutti/backend/backend.h>
 #include <tutti/backend/cpu/linear_algebra/linear_algebra_kernels.h>
 #include <tutti/backend/cpu/runtime/cpu_stream.h>
+#include <tutti/backend/cpu/runtime/host_memory.h>
 #include <tutti/backend/cpu/runtime/thread_pool.h>
 
 #include <array>
@@ -28,6 +29,9 @@ class CpuBackend final : public Backend {
   CpuStream& stream(Device device) { return context(device).compute; }
   ThreadPool& threads(Device device) { return context(device).threads; }
 
+  /// The source of the memory of the device's pool: see backend/memory_resource.h.
+  HostMemory& memory(Device device) { return context(device).memory; }
+
   /// The kernels of factorizations and linear systems, of every CPU backend from now on: see LinearAlgebraKernels.
   static void provide(const LinearAlgebraKernels& kernels) noexcept { linear_algebra_ = &kernels; }
 
@@ -49,6 +53,7 @@ class CpuBackend final : public Backend {
   struct Context {
     Context(Device, MemoryPool::Keeps, CpuStream::Mode, int threads);
 
+    HostMemory memory;
     MemoryPool pool;
     ThreadPool threads;
     // Streams stand after the pool, to end before it: work that they still hold gives its memory back.

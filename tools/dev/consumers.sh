@@ -88,6 +88,13 @@ in_an_event_loop() {
     timeout 60 ./event_loop
 }
 
+# Trains in memory and on threads of its own.
+with_own_resources() {
+  # shellcheck disable=SC2046  # one word each
+  g++ -std=c++20 -Wall -Wextra -Werror "$sources/own_resources.cpp" -o own_resources $(pkg-config --cflags --libs tutti) &&
+    timeout 60 ./own_resources && TUTTI_CPU_ASYNC=1 timeout 60 ./own_resources
+}
+
 # An operation, an optimizer, a hook and a kind of device from outside of the tree.
 with_an_extension() {
   # shellcheck disable=SC2046  # one word each
@@ -277,6 +284,7 @@ else
   skipped=$((skipped + 1))
 fi
 consumer event_loop in_an_event_loop
+consumer own_resources with_own_resources
 consumer extension with_an_extension
 consumer benchmarks with_benchmarks
 consumer conformance with_conformance

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tutti/backend/cpu/runtime/thread_pool.h>
 
+#include <tutti/backend/cpu/runtime/loop_executor.h>
 #include <tutti/backend/cpu/runtime/spin.h>
 #include <tutti/backend/cpu/runtime/worker_process.h>
 #include <tutti/backend/process/start_thread.h>
 #include <tutti/backend/raise.h>
+
+#include <utility>
 
 namespace tutti {
 namespace {
@@ -35,6 +38,16 @@ struct ThreadPool::Loop {
   }
 };
 
+/// Says that the calling thread runs blocks, as long as it lives.
+struct ThreadPool::InsideBlock {
+  InsideBlock() : before(std::exchange(inside_block(), true)) {}
+  ~InsideBlock() { inside_block() = before; }
+  InsideBlock(const InsideBlock&) = delete;
+  InsideBlock& operator=(const InsideBlock&) = delete;
+
+  const bool before;
+};
+
 ThreadPool::ThreadPool(int threads) : threads_(worker_process().here() ? std::max(1, threads) : 1) {
   start_workers(this->threads() - 1);
 }
@@ -55,9 +68,21 @@ void ThreadPool::resize(int threads) {
   if (inside_block()) return;  // a block that ends the process: it cannot wait for itself
   if (!worker_process().here()) raise("[set_cpu_threads] the first CPU device {}", worker_process().elsewhere_text());
   const std::lock_guard lock(busy_);
+  restart(threads);
+}
+
+void ThreadPool::run_by(std::unique_ptr<LoopExecutor> executor, int threads) {
+  if (inside_block()) raise("[set_cpu_executor] called within a loop of a CPU device, which would wait for itself");
+  if (!worker_process().here()) raise("[set_cpu_executor] the first CPU device {}", worker_process().elsewhere_text());
+  const std::lock_guard lock(busy_);
+  executor_.swap(executor);  // the one before ends behind the lock
+  restart(threads);
+}
+
+void ThreadPool::restart(int threads) {
   stop_workers();
   threads_.store(1, std::memory_order_relaxed);  // what it is should a worker fail to start
-  start_workers(threads - 1);
+  if (executor_ == nullptr) start_workers(threads - 1);
   threads_.store(std::max(1, threads), std::memory_order_relaxed);
 }
 
@@ -82,19 +107,33 @@ void ThreadPool::stop_workers() noexcept {
 void ThreadPool::run(std::int64_t count, std::int64_t grain, Block block) {
   Loop loop{count, grain, block};
   const std::unique_lock lock(busy_, std::try_to_lock);
-  inside_block() = true;
-  if (lock) {
+  {
+    const InsideBlock inside;
+    if (lock)
+      spread(loop);
+    else
+      loop.help();
+  }
+  if (loop.error != nullptr) std::rethrow_exception(loop.error);
+}
+
+void ThreadPool::spread(Loop& loop) {
+  if (executor_ == nullptr) {
     loop_ = &loop;
     state_.store(kOpen, std::memory_order_release);
     epoch_.fetch_add(1);
     epoch_.notify_all();
     loop.help();
     close_and_wait();
-  } else {
-    loop.help();
+    return;
   }
-  inside_block() = false;
-  if (loop.error != nullptr) std::rethrow_exception(loop.error);
+  // Another thread may have asked for one thread meanwhile, as at the process's end; a child has no threads of others.
+  const std::int64_t parts = std::min<std::int64_t>(threads(), (loop.count - 1) / loop.grain + 1);
+  if (parts == 1 || !worker_process().here()) return loop.help();
+  executor_->run(static_cast<int>(parts), [&loop] {
+    const InsideBlock inside;
+    loop.help();
+  });
 }
 
 /// Lets no more workers in and waits for those inside: `loop_` is this thread's alone again.

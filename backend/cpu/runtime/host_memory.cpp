@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tutti/backend/cpu/runtime/host_memory.h>
+
+#include <tutti/backend/raise.h>
+
+#ifdef __linux__
+#include <sys/mman.h>
+#endif
+
+#include <cstdint>
+#include <cstdlib>
+#include <new>
+#include <utility>
+
+namespace tutti {
+namespace {
+
+constexpr std::size_t kAlignment = 64;
+
+void* heap_block(std::size_t bytes, bool exact) {
+  constexpr std::size_t kHugePage = std::size_t{2} << 20U;
+  const bool huge = bytes >= 2 * kHugePage;
+  const std::size_t alignment = huge ? kHugePage : kAlignment;
+  const std::size_t whole = (bytes + alignment - 1) / alignment * alignment;
+  void* data = nullptr;
+  if (posix_memalign(&data, alignment, exact ? bytes : whole) != 0) return nullptr;
+#ifdef __linux__
+  if (huge && !exact) madvise(data, bytes, MADV_HUGEPAGE);  // only a hint: fewer page faults
+#endif
+  return data;
+}
+
+void* block_of(std::pmr::memory_resource& resource, std::size_t bytes, Device device) {
+  void* const data = resource.allocate(bytes, kAlignment);
+  if (reinterpret_cast<std::uintptr_t>(data) % kAlignment == 0) return data;
+  resource.deallocate(data, bytes, kAlignment);
+  raise("[set_memory_resource] {}: the resource gave memory that is not aligned to {} bytes", to_string(device),
+        kAlignment);
+}
+
+}  // namespace
+
+HostMemory::HostMemory(Device device, MemoryPool::Keeps keeps)
+    : device_(device), exact_(keeps == MemoryPool::Keeps::nothing) {}
+
+void* HostMemory::allocate(std::size_t bytes) {
+  std::pmr::memory_resource* resource = nullptr;
+  {
+    const std::lock_guard lock(mutex_);
+    held_ += bytes;  // before the resource is asked, so that it stays meanwhile
+    resource = resource_.get();
+  }
+  void* data = nullptr;
+  try {
+    data = resource == nullptr ? heap_block(bytes, exact_) : block_of(*resource, bytes, device_);
+  } catch (const std::bad_alloc&) {  // the pool says what was asked for
+  } catch (...) {
+    uncount(bytes);
+    throw;
+  }
+  if (data == nullptr) uncount(bytes);
+  return data;
+}
+
+void HostMemory::release(void* data, std::size_t bytes) noexcept {
+  std::pmr::memory_resource* resource = nullptr;
+  {
+    const std::lock_guard lock(mutex_);
+    resource = resource_.get();
+  }
+  if (resource == nullptr)
+    std::free(data);
+  else
+    resource->deallocate(data, bytes, kAlignment);
+  uncount(bytes);
+}
+
+void HostMemory::take_from(std::shared_ptr<std::pmr::memory_resource> resource) {
+  const std::lock_guard lock(mutex_);
+  if (held_ > 0)
+    raise("[set_memory_resource] {} holds {} bytes, of arrays or of work that is queued: set its resource before",
+          to_string(device_), held_);
+  resource_.swap(resource);  // the one before ends behind the lock
+}
+
+void HostMemory::uncount(std::size_t bytes) noexcept {
+  const std::lock_guard lock(mutex_);
+  held_ -= bytes;
+}
+
+}  // namespace tutti
